@@ -1,0 +1,97 @@
+// Derived operations on shardings (docs/sharding.md, "Derived operations"; GSPMD paper section 3).
+//
+// Inputs and results are interned pointers of one Context. Replicated, maximal, manual, unknown and
+// unreduced inputs pass through unchanged unless said otherwise. Data dims only: subgroup dims ride
+// along. All are independent of the number of devices for axis forms. Results carry no metadata.
+#ifndef GSHARD_IR_SHARDING_ALGEBRA_H_
+#define GSHARD_IR_SHARDING_ALGEBRA_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/context.h"
+#include "ir/shape.h"
+#include "ir/sharding.h"
+
+namespace gshard {
+
+// rep-on: devices that differ only along `dims` become replicas; the counts become 1.
+const Sharding* ReplicateOnDims(Context& ctx, const Sharding* s, std::span<const int64_t> dims);
+// rep-on all data dims but `dims`.
+const Sharding* KeepOnlyDims(Context& ctx, const Sharding* s, std::span<const int64_t> dims);
+// Keeps manual subgroups only; the result has `rank` data dims of count 1.
+const Sharding* ReplicateAllDataDims(Context& ctx, const Sharding* s, int64_t rank);
+// Deletes / inserts dims of count 1. RemoveDims: the dims must have count 1. AddDims: positions in
+// the result.
+const Sharding* RemoveDims(Context& ctx, const Sharding* s, std::span<const int64_t> dims);
+const Sharding* AddDims(Context& ctx, const Sharding* s, std::span<const int64_t> dims);
+// New data dim i is old data dim permutation[i].
+const Sharding* TransposeSharding(Context& ctx, const Sharding* s, std::span<const int64_t> permutation);
+// map dims / partial transpose: source dim i goes to target dim source_to_target[i], -1 for none (its
+// count must be 1, else null is returned); unnamed target dims get count 1.
+const Sharding* MapDims(Context& ctx, const Sharding* s, std::span<const int64_t> source_to_target,
+                        int64_t target_rank);
+// along: keep only `from`, then from[i] becomes target dim to[i]; other target dims 1.
+const Sharding* AlongDims(Context& ctx, const Sharding* s, std::span<const int64_t> from,
+                          std::span<const int64_t> to, int64_t target_rank);
+// Element at tile t moves to tile count-1-t along `dims`.
+const Sharding* ReverseSharding(Context& ctx, const Sharding* s, std::span<const int64_t> dims);
+// Dim d of count t becomes (k, t/k).
+const Sharding* SplitDim(Context& ctx, const Sharding* s, int64_t dim, int64_t k);
+// Dims d and d+1 become one of their product.
+const Sharding* MergeDims(Context& ctx, const Sharding* s, int64_t dim);
+// count(to) *= count(from), the old `from` index minor; count(from) = 1.
+const Sharding* MoveTiles(Context& ctx, const Sharding* s, int64_t from, int64_t to);
+// Reshape propagation; replicated where nothing maps.
+const Sharding* PropagateThroughReshape(Context& ctx, const Sharding* s, std::span<const int64_t> from_dims,
+                                        std::span<const int64_t> to_dims);
+
+// A refines B on this shape.
+bool IsSubTiling(const Sharding* a, const Sharding* b, const Shape* shape);
+// merge A into B with at least `minimum_tiles` (0: tiles(B)+1). Null on failure; B unchanged.
+const Sharding* MergeShardings(Context& ctx, const Sharding* a, const Sharding* b,
+                               int64_t minimum_tiles = 0);
+const Sharding* CommonSharding(Context& ctx, std::span<const Sharding* const> list,
+                               const Sharding* fallback = nullptr);
+// Is leaf or tuple A more specific than B (docs/propagation.md, "The improvement rule").
+bool IsMoreSpecific(const Sharding* a, const Sharding* b);
+
+// --- geometry. Tile size c = ceil(n/t); device at tile i holds [min(i*c,n), min((i+1)*c,n)).
+// Shape of one device's buffer: tiled dims become their tile size; layouts kept. Tuples by leaf.
+const Shape* ShardShape(Context& ctx, const Shape* shape, const Sharding* s);
+// Index of a device's tile along each data dim (zeros unless tiled).
+std::vector<int64_t> TileIndexOf(const Sharding* s, int64_t device, int64_t rank);
+bool DividesEvenly(const Sharding* s, const Shape* shape);
+
+// --- tuples
+// `s` for every leaf of `shape`, in pre-order: a tuple sharding as it is, any other repeated.
+std::vector<const Sharding*> LeafShardings(const Shape* shape, const Sharding* s);
+// Sharding of element `index` of a tuple-shaped value.
+const Sharding* ElementSharding(Context& ctx, const Shape* shape, const Sharding* s, int64_t index);
+
+// --- device groups. Each dim in `dims` of count t splits into t/kept groups (major) by `kept` (minor,
+// stays sharded). Groups are numbered row-major in the order of `dims`.
+struct DeviceGroups {
+  TileAssignment groups;           // dims [group_count, group_size]: device numbers
+  const Sharding* inside = nullptr;  // over group_size devices, renumbered 0..
+  int64_t group_count() const { return groups.dim(0); }
+  int64_t group_size() const { return groups.dim(1); }
+};
+// `dims` may name subgroup dims too (index >= data rank). `kept` empty: all 1.
+DeviceGroups GroupOnDims(Context& ctx, const Sharding* s, std::span<const int64_t> dims,
+                         std::span<const int64_t> kept = {});
+const Sharding* Ungroup(Context& ctx, const DeviceGroups& groups, std::span<const int64_t> dims,
+                        std::span<const int64_t> counts, const Sharding* inside);
+// Groups of devices that agree on everything except tile coordinates along `dims` (data or subgroup
+// dims), members in row-major order of `dims`: the groups of a collective along them.
+TileAssignment CollectiveGroups(const Sharding* s, std::span<const int64_t> dims);
+
+// Says why `s` cannot be the sharding of a value of `shape` on `devices` devices (0: unknown count);
+// empty if it can.
+std::string WhyNotApplicable(const Sharding* s, const Shape* shape, int64_t devices);
+
+}  // namespace gshard
+
+#endif  // GSHARD_IR_SHARDING_ALGEBRA_H_
