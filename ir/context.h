@@ -1,8 +1,8 @@
 // Owns and interns what modules share: shapes, layouts, meshes, shardings.
 //
-// Pointers handed out live as long as the Context; equal values get equal pointers. Modules hold the
-// Context by shared_ptr, so a clone or a partitioned copy can share it. Not thread-safe: interning
-// happens in the front end and in passes, which are single-threaded per Context.
+// Pointers handed out live as long as the Context; equal values get equal pointers. Modules hold
+// the Context by shared_ptr, so a clone or a partitioned copy can share it. Not thread-safe:
+// interning happens in the front end and in passes, which are single-threaded per Context.
 #ifndef GSHARD_IR_CONTEXT_H_
 #define GSHARD_IR_CONTEXT_H_
 

@@ -25,11 +25,11 @@ enum class Severity : uint8_t { kError, kWarning, kNote };
 
 struct Diagnostic {
   Severity severity = Severity::kError;
-  std::string code;     // "E-PARSE-012"; empty for notes
-  std::string message;  // one sentence, no trailing period, no newline
-  std::string file;     // empty: not tied to a file
-  uint32_t line = 0;    // 1-based; 0: unknown
-  uint32_t column = 0;  // 1-based, in bytes
+  std::string code;           // "E-PARSE-012"; empty for notes
+  std::string message;        // one sentence, no trailing period, no newline
+  std::string file;           // empty: not tied to a file
+  uint32_t line = 0;          // 1-based; 0: unknown
+  uint32_t column = 0;        // 1-based, in bytes
   std::string source_line;    // the text of that line, without newline, cut to a sane length
   uint32_t caret_offset = 0;  // of the caret within source_line (which may be cut on the left)
   uint32_t caret_length = 0;  // number of columns to underline, at least 1 where source_line is set

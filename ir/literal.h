@@ -1,7 +1,7 @@
 // Constant values. Immutable, owned by an Arena (of the module that holds the constant).
 //
-// Elements are dense and row-major, little endian, one element at StorageBytes(dtype) each: pred and
-// types below 8 bits take one byte (4-bit values sign- or zero-extended), complex is (re, im).
+// Elements are dense and row-major, little endian, one element at StorageBytes(dtype) each: pred
+// and types below 8 bits take one byte (4-bit values sign- or zero-extended), complex is (re, im).
 #ifndef GSHARD_IR_LITERAL_H_
 #define GSHARD_IR_LITERAL_H_
 
@@ -19,8 +19,8 @@ struct Literal {
   const Shape* shape = nullptr;
   // "{...}" in the text: the values were not printed. data is empty then.
   bool elided = false;
-  std::span<const std::byte> data;                 // arrays
-  std::span<const Literal* const> elements;        // tuples
+  std::span<const std::byte> data;           // arrays
+  std::span<const Literal* const> elements;  // tuples
 
   template <typename T>
   std::span<const T> values() const {

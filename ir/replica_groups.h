@@ -33,7 +33,10 @@ class ReplicaGroups {
 
   // The mesh spelling, as written: "mesh['x'=2,'y'=2] {'x'}".
   const std::string& mesh_text() const { return mesh_text_; }
-  void set_mesh_text(std::string text) { form_ = Form::kMesh; mesh_text_ = std::move(text); }
+  void set_mesh_text(std::string text) {
+    form_ = Form::kMesh;
+    mesh_text_ = std::move(text);
+  }
 
   // Same ordered groups in the same order.
   bool operator==(const ReplicaGroups& other) const;

@@ -1,8 +1,9 @@
 // How a value is laid out over the devices: kinds, tile assignment, subgroups, tuples, names.
 //
-// Immutable and interned by a Context. `canonical` drops spelling, metadata and the shard-group mark:
-// two shardings mean the same iff their canonical pointers are equal. Terms: GSPMD paper section 3.1
-// and docs/sharding.md. Derived operations are in ir/sharding_algebra.h, text in ir/sharding_text.h.
+// Immutable and interned by a Context. `canonical` drops spelling, metadata and the shard-group
+// mark: two shardings mean the same iff their canonical pointers are equal. Terms: GSPMD paper
+// section 3.1 and docs/sharding.md. Derived operations are in ir/sharding_algebra.h, text in
+// ir/sharding_text.h.
 #ifndef GSHARD_IR_SHARDING_H_
 #define GSHARD_IR_SHARDING_H_
 
@@ -20,7 +21,7 @@ class Shape;
 
 enum class ShardingKind : uint8_t {
   kReplicated,
-  kMaximal,    // one device
+  kMaximal,  // one device
   kManual,
   kUnknown,
   kUnreduced,  // partial values, summed over all devices
@@ -61,19 +62,19 @@ struct Sharding {
   std::vector<SubgroupType> subgroups;
   ReductionKind reduction = ReductionKind::kSum;  // of an unreduced subgroup or kUnreduced
 
-  int64_t device = 0;                      // kMaximal
-  std::vector<const Sharding*> elements;   // kTuple: one per leaf of the shape, flattened
+  int64_t device = 0;                     // kMaximal
+  std::vector<const Sharding*> elements;  // kTuple: one per leaf of the shape, flattened
 
   // Spelling and marks; not part of canonical.
   Spelling spelling = Spelling::kIota;
-  std::vector<int64_t> device_list;        // kDeviceList: as written (row-major), before normalising
-  std::vector<int64_t> written_dims;       // kDeviceList/kIota where normal form changed the dims
-  const NamedSharding* named = nullptr;    // kNamed
+  std::vector<int64_t> device_list;      // kDeviceList: as written (row-major), before normalising
+  std::vector<int64_t> written_dims;     // kDeviceList/kIota where normal form changed the dims
+  const NamedSharding* named = nullptr;  // kNamed
   ShardGroupKind group_kind = ShardGroupKind::kNone;
   int64_t group_id = 0;
-  std::string metadata;                    // "{op_name=\"x\"}" verbatim, with braces; empty: none
+  std::string metadata;  // "{op_name=\"x\"}" verbatim, with braces; empty: none
 
-  const Sharding* canonical = nullptr;     // set by Context::Intern; never null afterwards
+  const Sharding* canonical = nullptr;  // set by Context::Intern; never null afterwards
 
   bool IsReplicated() const { return kind == ShardingKind::kReplicated; }
   bool IsMaximal() const { return kind == ShardingKind::kMaximal; }

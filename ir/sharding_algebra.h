@@ -28,9 +28,10 @@ const Sharding* ReplicateAllDataDims(Context& ctx, const Sharding* s, int64_t ra
 const Sharding* RemoveDims(Context& ctx, const Sharding* s, std::span<const int64_t> dims);
 const Sharding* AddDims(Context& ctx, const Sharding* s, std::span<const int64_t> dims);
 // New data dim i is old data dim permutation[i].
-const Sharding* TransposeSharding(Context& ctx, const Sharding* s, std::span<const int64_t> permutation);
-// map dims / partial transpose: source dim i goes to target dim source_to_target[i], -1 for none (its
-// count must be 1, else null is returned); unnamed target dims get count 1.
+const Sharding* TransposeSharding(Context& ctx, const Sharding* s,
+                                  std::span<const int64_t> permutation);
+// map dims / partial transpose: source dim i goes to target dim source_to_target[i], -1 for none
+// (its count must be 1, else null is returned); unnamed target dims get count 1.
 const Sharding* MapDims(Context& ctx, const Sharding* s, std::span<const int64_t> source_to_target,
                         int64_t target_rank);
 // along: keep only `from`, then from[i] becomes target dim to[i]; other target dims 1.
@@ -45,7 +46,8 @@ const Sharding* MergeDims(Context& ctx, const Sharding* s, int64_t dim);
 // count(to) *= count(from), the old `from` index minor; count(from) = 1.
 const Sharding* MoveTiles(Context& ctx, const Sharding* s, int64_t from, int64_t to);
 // Reshape propagation; replicated where nothing maps.
-const Sharding* PropagateThroughReshape(Context& ctx, const Sharding* s, std::span<const int64_t> from_dims,
+const Sharding* PropagateThroughReshape(Context& ctx, const Sharding* s,
+                                        std::span<const int64_t> from_dims,
                                         std::span<const int64_t> to_dims);
 
 // A refines B on this shape.
@@ -71,10 +73,10 @@ std::vector<const Sharding*> LeafShardings(const Shape* shape, const Sharding* s
 // Sharding of element `index` of a tuple-shaped value.
 const Sharding* ElementSharding(Context& ctx, const Shape* shape, const Sharding* s, int64_t index);
 
-// --- device groups. Each dim in `dims` of count t splits into t/kept groups (major) by `kept` (minor,
-// stays sharded). Groups are numbered row-major in the order of `dims`.
+// --- device groups. Each dim in `dims` of count t splits into t/kept groups (major) by `kept`
+// (minor, stays sharded). Groups are numbered row-major in the order of `dims`.
 struct DeviceGroups {
-  TileAssignment groups;           // dims [group_count, group_size]: device numbers
+  TileAssignment groups;             // dims [group_count, group_size]: device numbers
   const Sharding* inside = nullptr;  // over group_size devices, renumbered 0..
   int64_t group_count() const { return groups.dim(0); }
   int64_t group_size() const { return groups.dim(1); }
@@ -88,8 +90,8 @@ const Sharding* Ungroup(Context& ctx, const DeviceGroups& groups, std::span<cons
 // dims), members in row-major order of `dims`: the groups of a collective along them.
 TileAssignment CollectiveGroups(const Sharding* s, std::span<const int64_t> dims);
 
-// Says why `s` cannot be the sharding of a value of `shape` on `devices` devices (0: unknown count);
-// empty if it can.
+// Says why `s` cannot be the sharding of a value of `shape` on `devices` devices (0: unknown
+// count); empty if it can.
 std::string WhyNotApplicable(const Sharding* s, const Shape* shape, int64_t devices);
 
 }  // namespace gshard

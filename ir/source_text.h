@@ -14,7 +14,8 @@ namespace gshard {
 
 class SourceText {
  public:
-  // Maps `path`; "-" reads standard input. Fails (E-IO-...) on unreadable files and on more than 4 GiB.
+  // Maps `path`; "-" reads standard input. Fails (E-IO-...) on unreadable files and on more than 4
+  // GiB.
   static Expected<std::shared_ptr<const SourceText>> Open(const std::string& path);
   // Takes `text` as it is; `name` stands in diagnostics.
   static std::shared_ptr<const SourceText> FromString(std::string name, std::string text);
@@ -27,7 +28,8 @@ class SourceText {
   std::string_view text() const { return text_; }
 
   // Located diagnostic with source line and caret. `range` may be empty (points at a place).
-  Diagnostic Locate(SourceRange range, Severity severity, std::string code, std::string message) const;
+  Diagnostic Locate(SourceRange range, Severity severity, std::string code,
+                    std::string message) const;
 
  private:
   SourceText() = default;

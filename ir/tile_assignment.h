@@ -1,14 +1,14 @@
 // A multi-dimensional array of device numbers, held without listing the devices.
 //
 // The flattened (row-major) array is a mixed-radix counter: a list of DeviceAxis, major to minor,
-// where device = sum(coordinate_k * stride_k). `<=[2,4]T(1,0)` is {size 4, stride 1}, {size 2, stride
-// 4}. Everything that cuts the array where dims and axes align (transpose, replicate a dim, split,
-// merge, group) stays in this form, so 2048 devices cost what 8 cost. Arrays with no such form (an
-// explicit list, a reversed dim) hold the list instead; it is shared, never copied.
+// where device = sum(coordinate_k * stride_k). `<=[2,4]T(1,0)` is {size 4, stride 1}, {size 2,
+// stride 4}. Everything that cuts the array where dims and axes align (transpose, replicate a dim,
+// split, merge, group) stays in this form, so 2048 devices cost what 8 cost. Arrays with no such
+// form (an explicit list, a reversed dim) hold the list instead; it is shared, never copied.
 //
-// Canonical: no axis of size 1; neighbours with stride_i == size_{i+1} * stride_{i+1} merged; a list
-// that has an axis form is turned into it. So two assignments are equal iff their members are equal.
-// Values are immutable and may be shared between threads.
+// Canonical: no axis of size 1; neighbours with stride_i == size_{i+1} * stride_{i+1} merged; a
+// list that has an axis form is turned into it. So two assignments are equal iff their members are
+// equal. Values are immutable and may be shared between threads.
 #ifndef GSHARD_IR_TILE_ASSIGNMENT_H_
 #define GSHARD_IR_TILE_ASSIGNMENT_H_
 

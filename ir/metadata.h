@@ -1,0 +1,42 @@
+// Reads on demand what the parser keeps verbatim: metadata, frontend attributes, stack-frame
+// tables.
+#ifndef GSHARD_IR_METADATA_H_
+#define GSHARD_IR_METADATA_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ir/module.h"
+
+namespace gshard {
+
+struct OpMetadata {
+  std::string op_type, op_name, source_file;
+  int64_t source_line = 0;
+  int64_t stack_frame_id = 0;
+};
+// From "{op_type=\"x\" op_name=\"y\" ..}". Missing or malformed parts stay empty.
+OpMetadata ParseMetadata(std::string_view text);
+// op_name only, unescaped; empty if there is none.
+std::string OpNameOf(const Instruction& instruction);
+// "file.py:12" by source_file or by the module's stack-frame tables; empty if unknown.
+std::string SourceLineOf(const Module& module, const Instruction& instruction);
+
+// key -> value as written (with its quotes or braces), in written order.
+std::vector<std::pair<std::string_view, std::string_view>> ParseFrontendAttributes(
+    std::string_view text);
+// The unquoted value of `key`; empty if absent.
+std::string FrontendAttribute(std::string_view text, std::string_view key);
+// `text` with key set to the string `value` (quoted and escaped), keys sorted; in `arena`.
+std::string_view WithFrontendAttribute(Arena& arena, std::string_view text, std::string_view key,
+                                       std::string_view value);
+
+std::string Quoted(std::string_view text);    // "\"..\"" with C escapes
+std::string Unquoted(std::string_view text);  // inverse, quotes optional
+
+}  // namespace gshard
+
+#endif  // GSHARD_IR_METADATA_H_

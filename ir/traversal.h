@@ -1,0 +1,44 @@
+// Orders and users of a computation, computed when asked for.
+#ifndef GSHARD_IR_TRAVERSAL_H_
+#define GSHARD_IR_TRAVERSAL_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ir/module.h"
+
+namespace gshard {
+
+// Depth-first post-order as XLA prints: from the instructions without users in list order; control
+// predecessors first (last listed first), then operands left to right. Iterative; O(edges).
+std::vector<Instruction*> PostOrder(const Computation& computation);
+
+// Computations reachable from the entry, callees before callers, each once.
+std::vector<Computation*> CallPostOrder(const Module& module);
+
+// Users of every instruction of a module or one computation, in list order, each user once per
+// operand position unless `distinct`. A snapshot: invalid after the graph changes.
+class Users {
+ public:
+  explicit Users(const Computation& computation);
+  explicit Users(const Module& module);
+  // Each user once, even if it uses the value several times.
+  std::span<Instruction* const> of(const Instruction* instruction) const {
+    uint32_t i = instruction->id();
+    return std::span<Instruction* const>(users_).subspan(begin_[i], begin_[i + 1] - begin_[i]);
+  }
+
+ private:
+  void Build(std::span<Computation* const> computations, uint32_t limit);
+  std::vector<uint32_t> begin_;  // by instruction id
+  std::vector<Instruction*> users_;
+};
+
+// Removes instructions that neither the root nor a side effect needs (parameters stay), and
+// computations nobody calls. True if something went.
+bool RemoveDeadCode(Module& module);
+
+}  // namespace gshard
+
+#endif  // GSHARD_IR_TRAVERSAL_H_
