@@ -1,0 +1,14 @@
+"""Regenerates every JAX-made sample. The same versions of JAX (requirements.txt) give the same bytes."""
+
+import importlib
+import pathlib
+
+import hlo_text
+
+GENERATORS = ("moe_train",)
+
+if __name__ == "__main__":
+    for name in GENERATORS:
+        path = pathlib.Path(hlo_text.HLO_DIR, f"{name}.hlo")
+        path.write_text(importlib.import_module(name).make())
+        print(f"{path}: {path.stat().st_size} bytes")
