@@ -35,7 +35,8 @@ class Context {
   const Shape* Token();
   const Shape* Opaque();
   const Shape* Buffer(const Shape* element);
-  // `shape` with other dims (layout kept if the rank is equal) or another element type.
+  // Array `shape` with other dims (layout and dynamic flags kept if the rank is equal) or another
+  // element type.
   const Shape* WithDims(const Shape* shape, std::span<const int64_t> dims);
   const Shape* WithDType(const Shape* shape, DType dtype);
   const Layout* InternLayout(std::span<const int64_t> minor_to_major, std::string_view tail);
@@ -57,6 +58,8 @@ class Context {
 
  private:
   struct Tables;
+  const Shape* InternShape(const Shape& key);
+
   Arena arena_;
   std::unique_ptr<Tables> tables_;
 };

@@ -31,8 +31,8 @@ struct Diagnostic {
   uint32_t line = 0;          // 1-based; 0: unknown
   uint32_t column = 0;        // 1-based, in bytes
   std::string source_line;    // the text of that line, without newline, cut to a sane length
-  uint32_t caret_offset = 0;  // of the caret within source_line (which may be cut on the left)
-  uint32_t caret_length = 0;  // number of columns to underline, at least 1 where source_line is set
+  uint32_t caret_offset = 0;  // bytes of source_line (which may be cut on the left) before the caret
+  uint32_t caret_length = 0;  // bytes to underline, at least 1 where source_line is set
   std::string hint;           // what to try; may be empty
   std::vector<Diagnostic> notes;
 };

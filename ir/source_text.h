@@ -1,5 +1,7 @@
-// The text a module was read from: mapped or read once, never changed, shared by all views into it.
+// The text a module was read from: read once, never changed, shared by all views into it.
 //
+// Read rather than mapped: a mapped file that is overwritten or cut while we work (-o on the input)
+// would kill the process, and reading costs a hundredth of parsing.
 // Immutable after construction and therefore safe to share between threads.
 #ifndef GSHARD_IR_SOURCE_TEXT_H_
 #define GSHARD_IR_SOURCE_TEXT_H_
@@ -20,14 +22,15 @@ class SourceText {
   // Takes `text` as it is; `name` stands in diagnostics.
   static std::shared_ptr<const SourceText> FromString(std::string name, std::string text);
 
-  ~SourceText();
   SourceText(const SourceText&) = delete;
   SourceText& operator=(const SourceText&) = delete;
 
   const std::string& name() const { return name_; }
   std::string_view text() const { return text_; }
 
-  // Located diagnostic with source line and caret. `range` may be empty (points at a place).
+  // Located diagnostic with source line and caret. `range` may be empty (points at a place). The
+  // line is valid printable UTF-8: control characters and stray bytes are shown as '?', tabs as
+  // spaces.
   Diagnostic Locate(SourceRange range, Severity severity, std::string code,
                     std::string message) const;
 
@@ -35,10 +38,9 @@ class SourceText {
   SourceText() = default;
 
   std::string name_;
-  std::string owned_;
+  std::string owned_;               // FromString
+  std::unique_ptr<char[]> buffer_;  // Open
   std::string_view text_;
-  void* mapping_ = nullptr;
-  size_t mapping_bytes_ = 0;
 };
 
 }  // namespace gshard

@@ -1,0 +1,191 @@
+#include "ir/context.h"
+
+#include <tsl/robin_set.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ir/diagnostic.h"
+#include "ir/hash.h"
+
+namespace gshard {
+namespace {
+
+int64_t SaturatingMultiply(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+int64_t SaturatingAdd(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+int64_t CountElements(std::span<const int64_t> dims) {
+  if (std::ranges::find(dims, 0) != dims.end()) return 0;
+  int64_t count = 1;
+  for (int64_t dim : dims) {
+    count = dim == Shape::kUnbounded ? INT64_MAX : SaturatingMultiply(count, dim);
+  }
+  return count;
+}
+
+int64_t DenseBytes(DType dtype, int64_t elements) {
+  const int64_t bits = SaturatingMultiply(elements, DTypeBits(dtype));
+  return bits == INT64_MAX ? INT64_MAX : bits / 8 + (bits % 8 != 0 ? 1 : 0);
+}
+
+struct LayoutHash {
+  size_t operator()(const Layout* layout) const {
+    return HashText(HashSpan(0, layout->minor_to_major), layout->tail);
+  }
+};
+struct LayoutEqual {
+  bool operator()(const Layout* a, const Layout* b) const {
+    return a->tail == b->tail && std::ranges::equal(a->minor_to_major, b->minor_to_major);
+  }
+};
+
+// Identity of a shape by its parts; elements and layout are interned already.
+struct ShapeHash {
+  size_t operator()(const Shape* shape) const {
+    size_t seed =
+        HashCombine(static_cast<size_t>(shape->kind()), static_cast<uint64_t>(shape->dtype()));
+    seed = HashPointer(HashSpan(seed, shape->dims()), shape->layout());
+    for (const Shape* element : shape->elements()) seed = HashPointer(seed, element);
+    return seed;
+  }
+};
+struct ShapeEqual {
+  bool operator()(const Shape* a, const Shape* b) const {
+    return a->kind() == b->kind() && a->dtype() == b->dtype() && a->layout() == b->layout() &&
+           std::ranges::equal(a->dims(), b->dims()) &&
+           std::ranges::equal(a->dynamic_flags(), b->dynamic_flags()) &&
+           std::ranges::equal(a->elements(), b->elements());
+  }
+};
+
+}  // namespace
+
+struct Context::Tables {
+  tsl::robin_set<const Layout*, LayoutHash, LayoutEqual, std::allocator<const Layout*>, true>
+      layouts;
+  tsl::robin_set<const Shape*, ShapeHash, ShapeEqual, std::allocator<const Shape*>, true> shapes;
+};
+
+Context::Context() : tables_(std::make_unique<Tables>()) {}
+Context::~Context() = default;
+
+// --- shapes
+
+const Shape* Context::InternShape(const Shape& key) {
+  const auto found = tables_->shapes.find(&key);
+  if (found != tables_->shapes.end()) return *found;
+
+  Shape* shape = arena_.New<Shape>(key);
+  shape->dims_ = arena_.Copy(key.dims_);
+  shape->dynamic_ = arena_.Copy(key.dynamic_);
+  shape->elements_ = arena_.Copy(key.elements_);
+  switch (key.kind_) {
+    case ShapeKind::kArray:
+      for (int64_t dim : key.dims_) {
+        CheckInternal(dim >= 0 || dim == Shape::kUnbounded, "negative dimension in a shape");
+      }
+      shape->element_count_ = CountElements(key.dims_);
+      shape->byte_size_ = DenseBytes(key.dtype_, shape->element_count_);
+      break;
+    case ShapeKind::kTuple:
+      shape->leaf_count_ = 0;
+      for (const Shape* element : key.elements_) {
+        shape->byte_size_ = SaturatingAdd(shape->byte_size_, element->byte_size_);
+        shape->leaf_count_ = SaturatingAdd(shape->leaf_count_, element->leaf_count_);
+      }
+      break;
+    case ShapeKind::kBuffer:
+      shape->byte_size_ = key.elements_[0]->byte_size_;
+      break;
+    case ShapeKind::kToken:
+    case ShapeKind::kOpaque:
+      break;
+  }
+  // The layout-free twin, before `shape` enters the table: interning it may grow the table.
+  shape->bare_ = shape;
+  const bool elements_bare = std::ranges::all_of(
+      key.elements_, [](const Shape* element) { return element->bare_ == element; });
+  if (key.layout_ != nullptr || !elements_bare) {
+    Shape bare = key;
+    bare.layout_ = nullptr;
+    std::vector<const Shape*> elements;
+    for (const Shape* element : key.elements_) elements.push_back(element->bare_);
+    bare.elements_ = elements;
+    shape->bare_ = InternShape(bare);
+  }
+  tables_->shapes.insert(shape);
+  return shape;
+}
+
+const Shape* Context::Array(DType dtype, std::span<const int64_t> dims, const Layout* layout,
+                            std::span<const uint8_t> dynamic) {
+  CheckInternal(dynamic.empty() || dynamic.size() == dims.size(),
+                "one dynamic flag per dim expected");
+  Shape key;
+  key.kind_ = ShapeKind::kArray;
+  key.dtype_ = dtype;
+  key.dims_ = dims;
+  if (std::ranges::any_of(dynamic, [](uint8_t flag) { return flag != 0; })) key.dynamic_ = dynamic;
+  key.layout_ = layout;
+  return InternShape(key);
+}
+
+const Shape* Context::Tuple(std::span<const Shape* const> elements) {
+  Shape key;
+  key.kind_ = ShapeKind::kTuple;
+  key.elements_ = elements;
+  return InternShape(key);
+}
+
+const Shape* Context::Token() {
+  Shape key;
+  key.kind_ = ShapeKind::kToken;
+  key.dtype_ = DType::kToken;
+  return InternShape(key);
+}
+
+const Shape* Context::Opaque() {
+  Shape key;
+  key.kind_ = ShapeKind::kOpaque;
+  key.dtype_ = DType::kOpaque;
+  return InternShape(key);
+}
+
+const Shape* Context::Buffer(const Shape* element) {
+  const std::array<const Shape*, 1> elements = {element};
+  Shape key;
+  key.kind_ = ShapeKind::kBuffer;
+  key.dtype_ = element->dtype();
+  key.elements_ = elements;
+  return InternShape(key);
+}
+
+const Shape* Context::WithDims(const Shape* shape, std::span<const int64_t> dims) {
+  const bool same_rank = shape->dims().size() == dims.size();
+  return Array(shape->dtype(), dims, same_rank ? shape->layout() : nullptr,
+               same_rank ? shape->dynamic_flags() : std::span<const uint8_t>());
+}
+
+const Shape* Context::WithDType(const Shape* shape, DType dtype) {
+  return Array(dtype, shape->dims(), shape->layout(), shape->dynamic_flags());
+}
+
+const Layout* Context::InternLayout(std::span<const int64_t> minor_to_major,
+                                    std::string_view tail) {
+  Layout key{minor_to_major, tail};
+  const auto found = tables_->layouts.find(&key);
+  if (found != tables_->layouts.end()) return *found;
+  const Layout* layout =
+      arena_.New<Layout>(arena_.Copy(minor_to_major), tail.empty() ? tail : arena_.Copy(tail));
+  tables_->layouts.insert(layout);
+  return layout;
+}
+
+}  // namespace gshard

@@ -1,0 +1,67 @@
+#include "ir/diagnostic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace gshard {
+namespace {
+
+std::string_view SeverityName(Severity severity) {
+  switch (severity) {
+    case Severity::kError:
+      return "error";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kNote:
+      return "note";
+  }
+  return "error";
+}
+
+// Columns a terminal uses for UTF-8 text (wide characters count as one).
+size_t Columns(std::string_view text) {
+  return static_cast<size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+void AppendTo(std::string& out, const Diagnostic& d) {
+  auto sink = std::back_inserter(out);
+  if (!d.file.empty()) {
+    out += d.file;
+    if (d.line > 0) fmt::format_to(sink, ":{}", d.line);
+    if (d.line > 0 && d.column > 0) fmt::format_to(sink, ":{}", d.column);
+    out += ": ";
+  }
+  fmt::format_to(sink, "{}: {}", SeverityName(d.severity), d.message);
+  if (!d.code.empty()) fmt::format_to(sink, " [{}]", d.code);
+  out += '\n';
+  if (!d.source_line.empty()) {
+    std::string_view line = d.source_line;
+    const size_t at = std::min<size_t>(d.caret_offset, line.size());
+    const size_t marked = std::max<size_t>(Columns(line.substr(at, d.caret_length)), 1);
+    fmt::format_to(sink, "  {}\n  {:>{}}{:~>{}}\n", line, '^', Columns(line.substr(0, at)) + 1, "",
+                   marked - 1);
+  }
+  if (!d.hint.empty()) fmt::format_to(sink, "  hint: {}\n", d.hint);
+  for (const Diagnostic& note : d.notes) AppendTo(out, note);
+}
+
+}  // namespace
+
+std::string Render(const Diagnostic& diagnostic) {
+  std::string out;
+  AppendTo(out, diagnostic);
+  return out;
+}
+
+Diagnostic MakeError(std::string code, std::string message, std::string hint) {
+  Diagnostic diagnostic;
+  diagnostic.code = std::move(code);
+  diagnostic.message = std::move(message);
+  diagnostic.hint = std::move(hint);
+  return diagnostic;
+}
+
+}  // namespace gshard
