@@ -1,0 +1,173 @@
+// Finds or infers the mesh of a module. See meshes.h.
+
+#include "core/analysis/meshes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "ir/metadata.h"
+#include "ir/sharding_text.h"
+
+namespace gshard {
+namespace {
+
+std::vector<int64_t> SizesOf(const std::vector<MeshAxis>& axes) {
+  std::vector<int64_t> sizes;
+  for (const MeshAxis& axis : axes) sizes.push_back(axis.size);
+  return sizes;
+}
+
+// The meshes of `xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "y"=4]>}` that list no device ids.
+std::vector<const Mesh*> ShardyMeshes(Context& ctx, std::string_view text) {
+  std::vector<const Mesh*> meshes;
+  constexpr std::string_view kOpen = "#sdy.mesh<[";
+  for (size_t at = text.find(kOpen); at != std::string_view::npos; at = text.find(kOpen, at)) {
+    at += kOpen.size();
+    size_t close = text.find(']', at);
+    if (close == std::string_view::npos) break;
+    std::string_view list = text.substr(at, close - at);
+    Mesh mesh;
+    while (true) {
+      size_t quote = list.find('"');
+      size_t end = quote == std::string_view::npos ? quote : list.find('"', quote + 1);
+      if (end == std::string_view::npos || end + 2 > list.size()) break;
+      int64_t size = 0;
+      std::string_view rest = list.substr(end + 2);
+      auto [stop, error] = std::from_chars(rest.data(), rest.data() + rest.size(), size);
+      if (error != std::errc() || size < 1) break;
+      mesh.axes.push_back({std::string(list.substr(quote + 1, end - quote - 1)), size});
+      list = rest.substr(static_cast<size_t>(stop - rest.data()));
+    }
+    bool plain = text.substr(close, 2) == "]>";
+    if (plain && !mesh.axes.empty()) {
+      mesh.name = "mesh";
+      mesh.devices = TileAssignment::Iota(SizesOf(mesh.axes));
+      meshes.push_back(ctx.Intern(std::move(mesh)));
+    }
+  }
+  return meshes;
+}
+
+void ForEachLeaf(const Sharding* sharding, auto&& visit) {
+  if (sharding == nullptr) return;
+  if (!sharding->IsTuple()) return visit(sharding);
+  for (const Sharding* leaf : sharding->elements) visit(leaf);
+}
+
+// Cuts 1 = c0 < c1 < .. < ck = N of the device numbers such that every axis of every sharding spans
+// whole pieces [c_i, c_j); axis i of the mesh then has size c_{i+1} / c_i.
+const Mesh* InferMesh(Module& module, int64_t devices) {
+  std::set<int64_t> cuts = {1, devices};
+  std::set<const Sharding*> seen;
+  for (Computation* computation : module.computations()) {
+    for (Instruction* instruction : computation->instructions()) {
+      ForEachLeaf(instruction->sharding(), [&](const Sharding* leaf) {
+        if (!leaf->IsTiled() || !leaf->tiles.has_axes() || !seen.insert(leaf).second) return;
+        for (int64_t dim = 0; dim < leaf->tiles.rank(); ++dim) {
+          auto axes = leaf->tiles.AxesOfDim(dim);
+          if (!axes) continue;
+          for (const DeviceAxis& axis : *axes) {
+            cuts.insert(axis.stride);
+            cuts.insert(axis.stride * axis.size);
+          }
+        }
+      });
+    }
+  }
+  Mesh mesh;
+  std::vector<int64_t> chain(cuts.rbegin(), cuts.rend());
+  for (size_t i = 0; i + 1 < chain.size(); ++i) {
+    if (chain[i] % chain[i + 1] != 0) {  // pieces that do not nest: one axis for all
+      chain = {devices, 1};
+      mesh.axes.clear();
+      i = 0;
+    }
+    mesh.axes.push_back({fmt::format("axis{}", mesh.axes.size()), chain[i] / chain[i + 1]});
+  }
+  mesh.devices = TileAssignment::Iota(SizesOf(mesh.axes));
+  return module.context().Intern(std::move(mesh));
+}
+
+// Coordinates taken along each mesh axis by `members` -> names; empty if they are no full product.
+std::vector<std::string> AxesSpanned(const Mesh& mesh, std::span<const int64_t> members) {
+  std::vector<std::set<int64_t>> taken(mesh.axes.size());
+  for (int64_t device : members) {
+    if (device < 0 || device >= mesh.device_count()) return {};
+    std::vector<int64_t> coordinate = mesh.devices.CoordinateOf(device);
+    for (size_t axis = 0; axis < taken.size(); ++axis) taken[axis].insert(coordinate[axis]);
+  }
+  std::vector<std::string> names;
+  int64_t product = 1;
+  for (size_t i = 0; i < taken.size(); ++i) {
+    int64_t count = static_cast<int64_t>(taken[i].size());
+    if (count == 1) continue;
+    product *= count;
+    int64_t size = mesh.axes[i].size;
+    int64_t step = *std::next(taken[i].begin()) - *taken[i].begin();
+    if (count == size) {
+      names.push_back(mesh.axes[i].name);
+    } else if (size % (step * count) == 0) {
+      names.push_back(fmt::format("{}:({}){}", mesh.axes[i].name, size / (step * count), count));
+    } else {
+      return {};
+    }
+  }
+  if (product != static_cast<int64_t>(members.size())) return {};
+  return names;
+}
+
+}  // namespace
+
+const Mesh* MainMesh(Module& module) {
+  int64_t devices = module.DeviceCount();
+  if (devices <= 1) return nullptr;
+  Context& ctx = module.context();
+  std::vector<const Mesh*> candidates = module.header().meshes;
+  std::string recorded = FrontendAttribute(module.header().frontend_attributes, kMeshesAttribute);
+  if (!recorded.empty()) {
+    if (auto meshes = ParseMeshes(ctx, recorded)) {
+      candidates.insert(candidates.end(), meshes->begin(), meshes->end());
+    }
+  }
+  for (const Mesh* mesh : ShardyMeshes(ctx, module.header().frontend_attributes))
+    candidates.push_back(mesh);
+  for (Computation* computation : module.computations()) {
+    for (Instruction* instruction : computation->instructions()) {
+      ForEachLeaf(instruction->sharding(), [&](const Sharding* leaf) {
+        if (leaf->named != nullptr && leaf->named->mesh != nullptr)
+          candidates.push_back(leaf->named->mesh);
+      });
+    }
+  }
+  for (const Mesh* mesh : candidates) {
+    if (mesh->device_count() == devices) return mesh;
+  }
+  return InferMesh(module, devices);
+}
+
+std::vector<std::string> AxesOfGroups(const Mesh& mesh, const TileAssignment& groups) {
+  std::vector<int64_t> members;
+  int64_t size = groups.rank() == 2 ? groups.dim(1) : groups.device_count();
+  for (int64_t member = 0; member < size; ++member) members.push_back(groups.DeviceAtFlat(member));
+  return AxesSpanned(mesh, members);
+}
+
+std::vector<std::string> AxesOfPairs(const Mesh& mesh, std::span<const DevicePair> pairs) {
+  std::set<size_t> moved;
+  for (const DevicePair& pair : pairs) {
+    if (std::max(pair.source, pair.target) >= mesh.device_count()) return {};
+    std::vector<int64_t> from = mesh.devices.CoordinateOf(pair.source);
+    std::vector<int64_t> to = mesh.devices.CoordinateOf(pair.target);
+    for (size_t axis = 0; axis < from.size(); ++axis) {
+      if (from[axis] != to[axis]) moved.insert(axis);
+    }
+  }
+  std::vector<std::string> names;
+  for (size_t axis : moved) names.push_back(mesh.axes[axis].name);
+  return names;
+}
+
+}  // namespace gshard

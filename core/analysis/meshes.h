@@ -1,0 +1,29 @@
+// Which named mesh a module means, so that reports can speak of axes instead of device lists.
+#ifndef GSHARD_CORE_ANALYSIS_MESHES_H_
+#define GSHARD_CORE_ANALYSIS_MESHES_H_
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+
+namespace gshard {
+
+inline constexpr std::string_view kMeshesAttribute = "gshard.meshes";
+
+// The module's mesh over all its devices: declared in the header (meshes=, frontend attribute
+// gshard.meshes or xla.sdy.meshes), used in a mesh-form sharding, else inferred: the coarsest
+// common refinement of all axis-form shardings, called axis0, axis1, .. major first. Null if N
+// is 1.
+const Mesh* MainMesh(Module& module);
+
+// Names of the mesh axes along which members of a group differ, in mesh order, with sub-axes spelt
+// "model:(1)4". Empty if the groups follow no axes.
+std::vector<std::string> AxesOfGroups(const Mesh& mesh, const TileAssignment& groups);
+// The same for explicit pairs (collective-permute): the axes along which any pair moves.
+std::vector<std::string> AxesOfPairs(const Mesh& mesh, std::span<const DevicePair> pairs);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_ANALYSIS_MESHES_H_

@@ -1,0 +1,176 @@
+// Recognises counted loops. See trip_count.h.
+
+#include "core/analysis/trip_count.h"
+
+#include <algorithm>
+
+#include "ir/computation.h"
+#include "ir/literal.h"
+
+namespace gshard {
+namespace {
+
+constexpr int kDeepest = 64;
+
+// Follows what does not change a scalar's value.
+const Instruction* SkipCopies(const Instruction* x) {
+  for (int depth = 0; depth < kDeepest; ++depth) {
+    switch (x->opcode()) {
+      case Opcode::kCopy:
+      case Opcode::kReshape:
+      case Opcode::kBitcast:
+      case Opcode::kConvert:
+      case Opcode::kOptBarrier:
+        x = x->operand(0);
+        continue;
+      case Opcode::kGetTupleElement: {
+        const Instruction* tuple = x->operand(0);
+        while (tuple->opcode() == Opcode::kOptBarrier || tuple->opcode() == Opcode::kCopy) {
+          tuple = tuple->operand(0);
+        }
+        if (tuple->opcode() != Opcode::kTuple) return x;
+        x = tuple->operand(x->attributes<GetTupleElementAttributes>().index);
+        continue;
+      }
+      default:
+        return x;
+    }
+  }
+  return x;
+}
+
+std::optional<int64_t> Evaluate(const Instruction* x, int depth) {
+  if (depth > kDeepest) return std::nullopt;
+  x = SkipCopies(x);
+  if (!x->shape()->IsArray() || x->shape()->element_count() != 1) return std::nullopt;
+  DTypeClass type = ClassOf(x->shape()->dtype());
+  if (type == DTypeClass::kFloat || type == DTypeClass::kComplex) return std::nullopt;
+  if (x->opcode() == Opcode::kConstant) {
+    const Literal* literal = x->attributes<ConstantAttributes>().literal;
+    if (literal->elided) return std::nullopt;
+    return ElementAsInt64(*literal, 0);
+  }
+  if (x->operand_count() != 2) return std::nullopt;
+  std::optional<int64_t> a = Evaluate(x->operand(0), depth + 1);
+  std::optional<int64_t> b = a ? Evaluate(x->operand(1), depth + 1) : std::nullopt;
+  if (!b) return std::nullopt;
+  int64_t result = 0;
+  switch (x->opcode()) {
+    case Opcode::kAdd:
+      return __builtin_add_overflow(*a, *b, &result) ? std::nullopt : std::optional(result);
+    case Opcode::kSubtract:
+      return __builtin_sub_overflow(*a, *b, &result) ? std::nullopt : std::optional(result);
+    case Opcode::kMultiply:
+      return __builtin_mul_overflow(*a, *b, &result) ? std::nullopt : std::optional(result);
+    case Opcode::kMaximum:
+      return std::max(*a, *b);
+    case Opcode::kMinimum:
+      return std::min(*a, *b);
+    default:
+      return std::nullopt;
+  }
+}
+
+// Index i if x is get-tuple-element(parameter(0), i) of its computation.
+std::optional<int64_t> CarriedIndex(const Instruction* x) {
+  x = SkipCopies(x);
+  if (x->opcode() != Opcode::kGetTupleElement) return std::nullopt;
+  const Instruction* tuple = x->operand(0);
+  while (tuple->opcode() == Opcode::kOptBarrier || tuple->opcode() == Opcode::kCopy)
+    tuple = tuple->operand(0);
+  if (tuple->opcode() != Opcode::kParameter) return std::nullopt;
+  return x->attributes<GetTupleElementAttributes>().index;
+}
+
+const Instruction* TupleElement(const Instruction* tuple, int64_t index) {
+  while (tuple->opcode() == Opcode::kOptBarrier || tuple->opcode() == Opcode::kCopy)
+    tuple = tuple->operand(0);
+  if (tuple->opcode() != Opcode::kTuple || index >= tuple->operand_count()) return nullptr;
+  return tuple->operand(index);
+}
+
+struct Loop {
+  const Instruction* init;
+  const Instruction* body_root;
+
+  // Constant value of a side of the comparison: itself, or carried unchanged from a constant init.
+  std::optional<int64_t> Invariant(const Instruction* x) const {
+    if (auto value = ConstantScalar(x)) return value;
+    auto index = CarriedIndex(x);
+    if (!index) return std::nullopt;
+    const Instruction* next = TupleElement(body_root, *index);
+    const Instruction* first = TupleElement(init, *index);
+    if (next == nullptr || first == nullptr || CarriedIndex(next) != index) return std::nullopt;
+    return ConstantScalar(first);
+  }
+
+  // Constant added to carried element `index` by each trip.
+  std::optional<int64_t> Step(int64_t index) const {
+    const Instruction* next = TupleElement(body_root, index);
+    if (next == nullptr) return std::nullopt;
+    next = SkipCopies(next);
+    if (next->opcode() == Opcode::kSubtract && CarriedIndex(next->operand(0)) == index) {
+      auto step = Invariant(next->operand(1));
+      return step ? std::optional(-*step) : std::nullopt;
+    }
+    if (next->opcode() != Opcode::kAdd) return std::nullopt;
+    if (CarriedIndex(next->operand(0)) == index) return Invariant(next->operand(1));
+    if (CarriedIndex(next->operand(1)) == index) return Invariant(next->operand(0));
+    return std::nullopt;
+  }
+};
+
+ComparisonDirection Mirrored(ComparisonDirection direction) {
+  switch (direction) {
+    case ComparisonDirection::kLt:
+      return ComparisonDirection::kGt;
+    case ComparisonDirection::kLe:
+      return ComparisonDirection::kGe;
+    case ComparisonDirection::kGt:
+      return ComparisonDirection::kLt;
+    case ComparisonDirection::kGe:
+      return ComparisonDirection::kLe;
+    default:
+      return direction;
+  }
+}
+
+}  // namespace
+
+std::optional<int64_t> ConstantScalar(const Instruction* instruction) {
+  return Evaluate(instruction, 0);
+}
+
+std::optional<int64_t> TripCount(const Instruction& while_loop) {
+  const Instruction* condition = SkipCopies(while_loop.called(0)->root());
+  if (condition->opcode() != Opcode::kCompare) return std::nullopt;
+  Loop loop{while_loop.operand(0), while_loop.called(1)->root()};
+  for (int64_t side : {0, 1}) {
+    auto index = CarriedIndex(condition->operand(side));
+    auto bound = loop.Invariant(condition->operand(1 - side));
+    if (!index || !bound) continue;
+    const Instruction* first = TupleElement(loop.init, *index);
+    auto start = first == nullptr ? std::nullopt : ConstantScalar(first);
+    auto step = loop.Step(*index);
+    if (!start || !step || *step == 0) continue;
+    ComparisonDirection direction = condition->attributes<CompareAttributes>().direction;
+    if (side == 1) direction = Mirrored(direction);
+    bool upwards = direction == ComparisonDirection::kLt || direction == ComparisonDirection::kLe;
+    int64_t distance = 0, stride = *step > 0 ? *step : -*step;
+    if (*step > 0 ? __builtin_sub_overflow(*bound, *start, &distance)
+                  : __builtin_sub_overflow(*start, *bound, &distance)) {
+      return std::nullopt;
+    }
+    if (direction == ComparisonDirection::kNe) {
+      if (distance < 0 || distance % stride != 0) return std::nullopt;
+      return distance / stride;
+    }
+    if (direction == ComparisonDirection::kEq || upwards != (*step > 0)) continue;
+    bool inclusive = direction == ComparisonDirection::kLe || direction == ComparisonDirection::kGe;
+    if (distance < 0) return 0;
+    return inclusive ? distance / stride + 1 : distance / stride + (distance % stride != 0 ? 1 : 0);
+  }
+  return std::nullopt;
+}
+
+}  // namespace gshard

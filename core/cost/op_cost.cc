@@ -1,0 +1,56 @@
+// The table family -> cost rule.
+
+#include "core/cost/op_cost.h"
+
+#include <array>
+#include <string_view>
+
+#include "core/cost/ops/families.h"
+
+namespace gshard {
+namespace {
+
+using CostRule = OpCost (*)(const Instruction&);
+
+constexpr CostRule RuleOfFamily(std::string_view family) {
+  if (family == "elementwise") return ElementwiseCost;
+  if (family == "broadcast" || family == "reshape" || family == "transpose" ||
+      family == "iota_constant" || family == "tuple" || family == "custom_call") {
+    return MovementCost;
+  }
+  if (family == "slice") return SliceCost;
+  if (family == "dot") return DotCost;
+  if (family == "convolution") return ConvolutionCost;
+  if (family == "reduce") return ReduceCost;
+  if (family == "reduce_window") return ReduceWindowCost;
+  if (family == "gather_scatter") return GatherScatterCost;
+  if (family == "sort") return SortCost;
+  if (family == "rng") return RngCost;
+  if (family == "linalg") return LinalgCost;
+  if (family == "fft") return FftCost;
+  if (family == "collectives") return CollectiveLocalCost;
+  if (family == "control_flow") return NoCost;
+  return nullptr;
+}
+
+constexpr std::array<CostRule, kOpcodeCount> kRules = {
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags) RuleOfFamily(#family),
+#include "ir/opcodes.def"
+#undef GSHARD_OPCODE
+};
+
+constexpr bool Complete() {
+  for (CostRule rule : kRules) {
+    if (rule == nullptr) return false;
+  }
+  return true;
+}
+static_assert(Complete(), "an opcode of ir/opcodes.def has no cost rule");
+
+}  // namespace
+
+OpCost CostOf(const Instruction& instruction) {
+  return kRules[static_cast<size_t>(instruction.opcode())](instruction);
+}
+
+}  // namespace gshard

@@ -1,0 +1,75 @@
+// Elementwise operations: one operation an element; transcendental functions counted apart.
+
+#include "core/cost/ops/families.h"
+#include "ir/computation.h"
+
+namespace gshard {
+namespace {
+
+bool IsTranscendental(const Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::kAtan2:
+      return true;
+    case Opcode::kPower:
+      return !IsInteger(instruction.shape()->dtype());
+    case Opcode::kSqrt:
+    case Opcode::kRsqrt:
+      return true;
+    default:
+      return AttributeTagOf(instruction.opcode()) == &AttributeType<MathAttributes>::kTag;
+  }
+}
+
+// Copies and reinterpretations compute nothing.
+bool IsFree(Opcode opcode) {
+  return opcode == Opcode::kCopy || opcode == Opcode::kBitcastConvert ||
+         opcode == Opcode::kConvert || opcode == Opcode::kReal || opcode == Opcode::kImag ||
+         opcode == Opcode::kComplex || opcode == Opcode::kSelect;
+}
+
+}  // namespace
+
+double ScalarComputationFlops(const Computation& computation) {
+  double flops = 0;
+  for (const Instruction* instruction : computation.instructions()) {
+    if (IsElementwise(instruction->opcode()) && !IsFree(instruction->opcode())) flops += 1;
+  }
+  return flops;
+}
+
+OpCost ElementwiseCost(const Instruction& instruction) {
+  double elements = static_cast<double>(instruction.shape()->element_count());
+  if (instruction.opcode() == Opcode::kMap) {
+    return {.flops = elements * ScalarComputationFlops(*instruction.called(0))};
+  }
+  if (IsFree(instruction.opcode())) return {};
+  if (IsTranscendental(instruction)) return {.transcendentals = elements};
+  bool is_float = IsFloat(instruction.shape()->dtype()) || IsComplex(instruction.shape()->dtype());
+  return {.flops = is_float ? elements : 0};
+}
+
+OpCost MovementCost(const Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::kParameter:
+    case Opcode::kConstant:
+    case Opcode::kTuple:
+    case Opcode::kGetTupleElement:
+    case Opcode::kOptBarrier:
+    case Opcode::kAfterAll:
+    case Opcode::kAddDependency:
+    case Opcode::kDomain:
+    case Opcode::kPartitionId:
+    case Opcode::kReplicaId:
+    case Opcode::kReshape:
+    case Opcode::kBitcast:
+      return {.bytes = 0, .has_bytes = true};  // nothing moves
+    case Opcode::kIota:
+      return {.bytes = static_cast<double>(instruction.shape()->byte_size()), .has_bytes = true};
+    default:
+      return {};
+  }
+}
+
+OpCost NoCost(const Instruction&) { return {.bytes = 0, .has_bytes = true}; }
+
+}  // namespace gshard

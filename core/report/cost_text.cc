@@ -1,0 +1,144 @@
+// Views of a cost report. See cost_text.h.
+
+#include "core/report/cost_text.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "ir/metadata.h"
+
+namespace gshard {
+namespace {
+
+std::string Scaled(double value, double base, std::span<const std::string_view> units) {
+  size_t unit = 0;
+  while (std::abs(value) >= base && unit + 1 < units.size()) {
+    value /= base;
+    ++unit;
+  }
+  return fmt::format("{:.{}f} {}", value,
+                     value == std::floor(value) && value < 1000 ? 0
+                     : value < 10                               ? 2
+                                                                : 1,
+                     units[unit]);
+}
+
+std::string AxesText(const std::vector<std::string>& axes) {
+  return axes.empty() ? "-" : fmt::format("{}", fmt::join(axes, "+"));
+}
+
+}  // namespace
+
+std::string HumanBytes(double bytes) {
+  static constexpr std::array<std::string_view, 6> kUnits = {"B",   "KiB", "MiB",
+                                                             "GiB", "TiB", "PiB"};
+  return Scaled(bytes, 1024, kUnits);
+}
+
+std::string HumanSeconds(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
+  return fmt::format("{:.2f} s", seconds);
+}
+
+std::string HumanFlops(double flops) {
+  static constexpr std::array<std::string_view, 6> kUnits = {"FLOP",  "kFLOP", "MFLOP",
+                                                             "GFLOP", "TFLOP", "PFLOP"};
+  return Scaled(flops, 1000, kUnits);
+}
+
+std::string CostAsText(const Module& module, const CostReport& report) {
+  std::string out = fmt::format("{}: {} device{}, {}\n", module.name(), report.devices,
+                                report.devices == 1 ? "" : "s", report.chip);
+  out += fmt::format("  step time      {:>12}   compute {}, communication {}\n",
+                     HumanSeconds(report.step_time_s), HumanSeconds(report.compute_time_s),
+                     HumanSeconds(report.exposed_communication_s));
+  out += fmt::format(
+      "  work a device  {:>12}   useful {}, utilisation {:.1f}% (MFU), HBM traffic {}\n",
+      HumanFlops(report.flops_per_device), HumanFlops(report.useful_flops_per_device),
+      100 * report.mfu, HumanBytes(report.hbm_bytes_per_device));
+  const MemoryReport& memory = report.memory;
+  out += fmt::format("  peak memory    {:>12}   arguments {}, outputs {}, temporaries {}\n",
+                     HumanBytes(static_cast<double>(memory.peak_bytes)),
+                     HumanBytes(static_cast<double>(memory.argument_bytes)),
+                     HumanBytes(static_cast<double>(memory.output_bytes)),
+                     HumanBytes(static_cast<double>(memory.temp_bytes)));
+  if (report.unknown_trip_counts > 0) {
+    out += fmt::format("  note: {} while loop(s) with no known trip count are counted once\n",
+                       report.unknown_trip_counts);
+  }
+  if (!report.collectives.empty()) {
+    out += fmt::format("\n  {:<22}{:<20}{:>8}{:>16}{:>12}  largest because of\n", "collective",
+                       "axes", "count", "bytes a device", "time");
+    for (const CollectiveRow& row : report.collectives) {
+      out += fmt::format("  {:<22}{:<20}{:>8}{:>16}{:>12}  {}\n", row.kind, AxesText(row.axes),
+                         row.count, HumanBytes(row.bytes_per_device), HumanSeconds(row.time_s),
+                         row.cause);
+    }
+  }
+  if (!memory.at_peak.empty()) {
+    out += fmt::format("\n  {:>12}  alive at the memory peak\n", "bytes");
+    constexpr size_t kRows = 12;
+    for (size_t i = 0; i < std::min(kRows, memory.at_peak.size()); ++i) {
+      const LiveBuffer& buffer = memory.at_peak[i];
+      std::string place = SourceLineOf(module, *buffer.instruction);
+      out += fmt::format("  {:>12}  {} {}{}\n", HumanBytes(static_cast<double>(buffer.bytes)),
+                         buffer.instruction->name(), ToString(buffer.instruction->shape(), false),
+                         place.empty() ? "" : "  " + place);
+    }
+    if (memory.at_peak.size() > kRows) {
+      double rest = 0;
+      for (size_t i = kRows; i < memory.at_peak.size(); ++i)
+        rest += static_cast<double>(memory.at_peak[i].bytes);
+      out += fmt::format("  {:>12}  in {} more\n", HumanBytes(rest), memory.at_peak.size() - kRows);
+    }
+  }
+  return out;
+}
+
+std::string CostAsJson(const Module& module, const CostReport& report) {
+  using Json = nlohmann::ordered_json;
+  Json at_peak = Json::array();
+  for (const LiveBuffer& buffer : report.memory.at_peak) {
+    at_peak.push_back({{"name", std::string(buffer.instruction->name())},
+                       {"bytes", buffer.bytes},
+                       {"op_name", OpNameOf(*buffer.instruction)},
+                       {"source", SourceLineOf(module, *buffer.instruction)}});
+  }
+  Json collectives = Json::array();
+  for (const CollectiveRow& row : report.collectives) {
+    collectives.push_back({{"kind", row.kind},
+                           {"axes", row.axes},
+                           {"count", row.count},
+                           {"bytes_per_device", row.bytes_per_device},
+                           {"time_s", row.time_s},
+                           {"cause", row.cause}});
+  }
+  Json document = {{"schema", "gshard.cost/1"},
+                   {"module", module.name()},
+                   {"devices", report.devices},
+                   {"chip", report.chip},
+                   {"step_time_s", report.step_time_s},
+                   {"compute_time_s", report.compute_time_s},
+                   {"exposed_communication_s", report.exposed_communication_s},
+                   {"flops_per_device", report.flops_per_device},
+                   {"transcendentals_per_device", report.transcendentals_per_device},
+                   {"useful_flops_per_device", report.useful_flops_per_device},
+                   {"mfu", report.mfu},
+                   {"hfu", report.hfu},
+                   {"hbm_bytes_per_device", report.hbm_bytes_per_device},
+                   {"unknown_trip_counts", report.unknown_trip_counts},
+                   {"memory",
+                    {{"peak_bytes", report.memory.peak_bytes},
+                     {"argument_bytes", report.memory.argument_bytes},
+                     {"output_bytes", report.memory.output_bytes},
+                     {"temp_bytes", report.memory.temp_bytes},
+                     {"at_peak", at_peak}}},
+                   {"collectives", collectives}};
+  return document.dump(2) + "\n";
+}
+
+}  // namespace gshard

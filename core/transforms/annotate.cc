@@ -1,0 +1,410 @@
+// Rules over names -> shardings. See annotate.h.
+
+#include "core/transforms/annotate.h"
+
+#include <fmt/format.h>
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <optional>
+
+#include "core/analysis/meshes.h"
+#include "ir/metadata.h"
+#include "ir/sharding_algebra.h"
+#include "ir/sharding_text.h"
+
+namespace gshard {
+namespace {
+
+std::string_view Trim(std::string_view text) {
+  size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+std::vector<std::string_view> Split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t begin = 0;;) {
+    size_t end = text.find(separator, begin);
+    parts.push_back(Trim(text.substr(begin, end - begin)));
+    if (end == std::string_view::npos) return parts;
+    begin = end + 1;
+  }
+}
+
+std::optional<int64_t> ParseInt(std::string_view text) {
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string MeshText(const std::vector<MeshAxis>& axes) {
+  std::string text;
+  for (const MeshAxis& axis : axes) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis.name, axis.size);
+  }
+  return text;
+}
+
+// A rule's right-hand side, resolved as far as it can be without a shape.
+struct Target {
+  const Sharding* whole = nullptr;     // replicated, device:K, or sharding text
+  std::vector<std::vector<int>> dims;  // mesh axes of each dim, major first
+  std::vector<int64_t> open_dims;
+};
+
+class Annotator {
+ public:
+  Annotator(Module& module, const AnnotateOptions& options)
+      : module_(module), ctx_(module.context()), options_(options) {
+    std::vector<int64_t> sizes;
+    for (const MeshAxis& axis : options.mesh) sizes.push_back(axis.size);
+    devices_ = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+    if (!options.mesh.empty()) {
+      mesh_ = ctx_.Intern(Mesh{"mesh", options.mesh, TileAssignment::Iota(sizes), ""});
+    }
+  }
+
+  Expected<void> Run() {
+    if (mesh_ != nullptr) {
+      if (Expected<void> resized = ResizeDeclaredMesh(); !resized) return resized;
+    }
+    for (const AnnotationRule& rule : options_.rules) {
+      if (Expected<void> applied = Apply(rule); !applied) return applied;
+    }
+    if (mesh_ != nullptr) RecordMesh();
+    return {};
+  }
+
+ private:
+  static tl::unexpected<Diagnostic> RuleError(const AnnotationRule& rule, std::string code,
+                                              std::string message, std::string hint = "") {
+    Diagnostic diagnostic = MakeError(std::move(code), std::move(message), std::move(hint));
+    diagnostic.notes.push_back(
+        {Severity::kNote, "",
+         fmt::format("in rule '{}={}' of {}", rule.pattern, rule.spec, rule.where)});
+    return Fail(std::move(diagnostic));
+  }
+
+  Expected<Target> Resolve(const AnnotationRule& rule) {
+    Target target;
+    std::string_view spec = rule.spec;
+    if (spec == "replicated") {
+      target.whole = ctx_.Replicated();
+      return target;
+    }
+    if (spec.substr(0, 7) == "device:") {
+      std::optional<int64_t> device = ParseInt(spec.substr(7));
+      if (!device || *device < 0) {
+        return RuleError(rule, "E-ANNOTATE-003",
+                         fmt::format("'{}' is no device number", spec.substr(7)));
+      }
+      target.whole = ctx_.Maximal(*device);
+      return target;
+    }
+    if (!spec.empty() && spec[0] == '{') {
+      std::vector<const Mesh*> meshes = module_.header().meshes;
+      if (mesh_ != nullptr) meshes.push_back(mesh_);
+      auto sharding = ParseSharding(ctx_, spec, meshes);
+      if (!sharding) {
+        return RuleError(
+            rule, "E-ANNOTATE-004",
+            fmt::format("{} (at '{}')", sharding.error().message,
+                        spec.substr(std::min(sharding.error().offset, spec.size()), 20)));
+      }
+      target.whole = *sharding;
+      return target;
+    }
+    std::vector<bool> used(options_.mesh.size());
+    for (std::string_view dim : Split(spec, ',')) {
+      target.dims.emplace_back();
+      if (dim == "_") continue;
+      if (dim == "*") {
+        target.open_dims.push_back(static_cast<int64_t>(target.dims.size()) - 1);
+        continue;
+      }
+      for (std::string_view name : Split(dim, '+')) {
+        int axis = mesh_ == nullptr ? -1 : mesh_->FindAxis(name);
+        if (axis < 0) {
+          return RuleError(rule, "E-ANNOTATE-005", fmt::format("the mesh has no axis '{}'", name),
+                           mesh_ == nullptr ? "name a mesh: --mesh data=4,model=2"
+                                            : "the mesh is " + MeshText(options_.mesh));
+        }
+        if (used[static_cast<size_t>(axis)]) {
+          return RuleError(rule, "E-ANNOTATE-006", fmt::format("axis '{}' is used twice", name));
+        }
+        used[static_cast<size_t>(axis)] = true;
+        target.dims.back().push_back(axis);
+      }
+    }
+    return target;
+  }
+
+  const Sharding* ShardingOf(const Target& target) {
+    if (target.whole != nullptr) return target.whole;
+    std::vector<int64_t> counts, sizes, order;
+    int64_t used = 1;
+    for (const std::vector<int>& axes : target.dims) {
+      int64_t count = 1;
+      for (int axis : axes) {
+        count *= options_.mesh[static_cast<size_t>(axis)].size;
+        order.push_back(axis);
+      }
+      counts.push_back(count);
+      used *= count;
+    }
+    for (size_t axis = 0; axis < options_.mesh.size(); ++axis) {
+      sizes.push_back(options_.mesh[axis].size);
+      if (std::find(order.begin(), order.end(), static_cast<int64_t>(axis)) == order.end()) {
+        order.push_back(static_cast<int64_t>(axis));
+      }
+    }
+    if (used == 1) return ctx_.Replicated();
+    counts.push_back(devices_ / used);
+    return ctx_.Tiled(TileAssignment::Iota(counts, sizes, order), {SubgroupType::kReplicated});
+  }
+
+  Expected<void> Apply(const AnnotationRule& rule) {
+    RE2::Options quiet;
+    quiet.set_log_errors(false);
+    RE2 pattern(rule.pattern, quiet);
+    if (!pattern.ok()) {
+      return RuleError(rule, "E-ANNOTATE-002", "bad regular expression: " + pattern.error());
+    }
+    Expected<Target> target = Resolve(rule);
+    if (!target) return Fail(std::move(target.error()));
+    const Sharding* sharding = ShardingOf(*target);
+    int64_t devices = mesh_ != nullptr ? devices_ : 0;
+
+    std::vector<Instruction*> matches = Matches(pattern);
+    if (matches.empty()) {
+      return RuleError(
+          rule, "E-ANNOTATE-001", "the pattern matches no instruction",
+          "patterns match names, op_name paths and param:K; `gshard-opt print` shows the names");
+    }
+    for (Instruction* instruction : matches) {
+      const Shape* shape = instruction->shape();
+      std::string problem;
+      if (target->whole == nullptr && !shape->IsArray()) {
+        problem = fmt::format("{} has no dims to shard", ToString(shape, false));
+      } else if (target->whole == nullptr &&
+                 shape->rank() != static_cast<int64_t>(target->dims.size())) {
+        problem = fmt::format("the rule names {} dims, {} has {}", target->dims.size(),
+                              ToString(shape, false), shape->rank());
+      } else if (!shape->IsTuple() || sharding->IsTuple()) {
+        problem = WhyNotApplicable(sharding, shape, devices);
+      }
+      if (!problem.empty()) {
+        Diagnostic diagnostic =
+            module_.ErrorAt(instruction, "E-ANNOTATE-007",
+                            fmt::format("'{}={}' does not fit {}: {}", rule.pattern, rule.spec,
+                                        instruction->name(), problem));
+        diagnostic.hint = fmt::format("narrow the pattern; it matches {} instruction{}",
+                                      matches.size(), matches.size() == 1 ? "" : "s");
+        return Fail(std::move(diagnostic));
+      }
+      instruction->set_sharding(shape->IsTuple() && !sharding->IsTuple()
+                                    ? ctx_.TupleOf(LeafShardings(shape, sharding))
+                                    : sharding);
+      if (!target->open_dims.empty()) InsertOpenCall(instruction, sharding, target->open_dims);
+    }
+    return {};
+  }
+
+  std::vector<Instruction*> Matches(const RE2& pattern) {
+    std::vector<Instruction*> matches;
+    for (Computation* computation : module_.computations()) {
+      for (Instruction* instruction : computation->instructions()) {
+        std::string_view name = instruction->name();
+        bool match = RE2::PartialMatch({name.data(), name.size()}, pattern);
+        if (!match && !instruction->metadata().empty()) {
+          match = RE2::PartialMatch(OpNameOf(*instruction), pattern);
+        }
+        if (!match && computation == module_.entry() &&
+            instruction->opcode() == Opcode::kParameter) {
+          match = RE2::PartialMatch(
+              fmt::format("param:{}", instruction->attributes<ParameterAttributes>().number),
+              pattern);
+        }
+        if (match) matches.push_back(instruction);
+      }
+    }
+    return matches;
+  }
+
+  // x -> Sharding(x) with the open dims listed, used by everything that used x.
+  void InsertOpenCall(Instruction* x, const Sharding* sharding,
+                      const std::vector<int64_t>& open_dims) {
+    Computation* computation = x->parent();
+    CustomCallAttributes attributes;
+    attributes.target = "Sharding";
+    Instruction* call = module_.Add(computation, Opcode::kCustomCall,
+                                    module_.UniqueName(fmt::format("{}.open", x->name())),
+                                    x->shape(), std::span<Instruction* const>(&x, 1), attributes);
+    call->set_sharding(sharding);
+    call->set_source(x->source());
+    call->set_metadata(x->metadata());
+    call->set_backend_config(module_.arena().Copy(
+        std::string_view(fmt::format("\"unspecified_dims=[{}]\"", fmt::join(open_dims, ",")))));
+    // The annotation itself lives on the call: the operand stays free to take more.
+    x->set_sharding(nullptr);
+
+    std::span<Instruction* const> old = computation->instructions();
+    std::vector<Instruction*> list;
+    for (Instruction* instruction : old.first(old.size() - 1)) {
+      list.push_back(instruction);
+      if (instruction == x) {
+        list.push_back(call);
+        continue;
+      }
+      for (int64_t i = 0; i < instruction->operand_count(); ++i) {
+        if (instruction->operand(i) == x) instruction->set_operand(i, call);
+      }
+    }
+    if (computation->root() == x) computation->set_root(call);
+    computation->SetInstructions(std::move(list));
+  }
+
+  // A declared mesh with our axis names takes our sizes, and what was sharded over it follows.
+  Expected<void> ResizeDeclaredMesh() {
+    for (const Mesh*& declared : module_.header().meshes) {
+      if (declared->axes.size() != options_.mesh.size()) continue;
+      bool same_names =
+          std::equal(declared->axes.begin(), declared->axes.end(), options_.mesh.begin(),
+                     [](const MeshAxis& a, const MeshAxis& b) { return a.name == b.name; });
+      if (!same_names || declared->axes == options_.mesh) continue;
+      if (!declared->device_ids_text.empty()) {
+        return Fail(MakeError(
+            "E-ANNOTATE-008",
+            fmt::format("mesh '{}' fixes its device order and cannot be resized", declared->name),
+            "drop device_ids from the module's meshes="));
+      }
+      const Mesh* resized = ctx_.Intern(
+          Mesh{declared->name, options_.mesh, mesh_->devices, declared->device_ids_text});
+      for (Computation* computation : module_.computations()) {
+        for (Instruction* instruction : computation->instructions()) {
+          if (instruction->sharding() == nullptr) continue;
+          Expected<const Sharding*> moved =
+              OverMesh(instruction, instruction->sharding(), declared, resized);
+          if (!moved) return Fail(std::move(moved.error()));
+          instruction->set_sharding(*moved);
+        }
+      }
+      declared = resized;
+    }
+    return {};
+  }
+
+  Expected<const Sharding*> OverMesh(const Instruction* instruction, const Sharding* sharding,
+                                     const Mesh* from, const Mesh* to) {
+    if (sharding->IsTuple()) {
+      std::vector<const Sharding*> leaves;
+      for (const Sharding* leaf : sharding->elements) {
+        Expected<const Sharding*> moved = OverMesh(instruction, leaf, from, to);
+        if (!moved) return moved;
+        leaves.push_back(*moved);
+      }
+      return ctx_.TupleOf(std::move(leaves));
+    }
+    if (sharding->named == nullptr || sharding->named->mesh != from) return sharding;
+    NamedSharding named = *sharding->named;
+    named.mesh = to;
+    named.sugar = true;
+    Sharding respelt = *sharding;
+    respelt.named = ctx_.Intern(named);
+    std::string text = ToString(&respelt, {.keep_sugar = true});
+    auto parsed = ParseSharding(ctx_, text, std::span<const Mesh* const>(&to, 1));
+    if (!parsed) {
+      return Fail(module_.ErrorAt(instruction, "E-ANNOTATE-009",
+                                  fmt::format("{} does not fit the mesh {}: {}", text,
+                                              MeshText(options_.mesh), parsed.error().message)));
+    }
+    return *parsed;
+  }
+
+  void RecordMesh() {
+    ModuleHeader& header = module_.header();
+    header.num_partitions = devices_;
+    for (const Mesh* declared : header.meshes) {
+      if (declared->axes == options_.mesh) return;  // the declaration says it already
+    }
+    std::string text = ToString(std::span<const Mesh* const>(&mesh_, 1));
+    header.frontend_attributes =
+        WithFrontendAttribute(module_.arena(), header.frontend_attributes, kMeshesAttribute, text);
+  }
+
+  Module& module_;
+  Context& ctx_;
+  const AnnotateOptions& options_;
+  const Mesh* mesh_ = nullptr;
+  int64_t devices_ = 1;
+};
+
+}  // namespace
+
+Expected<std::vector<MeshAxis>> ParseMeshFlag(std::string_view text) {
+  constexpr int64_t kMostDevices = int64_t{1} << 20;
+  std::vector<MeshAxis> axes;
+  int64_t devices = 1;
+  for (std::string_view part : Split(text, ',')) {
+    size_t equals = part.find('=');
+    std::optional<int64_t> size =
+        equals == std::string_view::npos ? std::nullopt : ParseInt(Trim(part.substr(equals + 1)));
+    std::string name(Trim(part.substr(0, equals)));
+    if (!size || *size < 1 || name.empty()) {
+      return Fail(MakeError("E-ANNOTATE-010", fmt::format("'{}' is no mesh axis", part),
+                            "write axes as NAME=SIZE, major first: data=32,model=64"));
+    }
+    if (name.find_first_of("'\"{}[]()+*,:? ") != std::string::npos || name == "_") {
+      return Fail(MakeError("E-ANNOTATE-010", fmt::format("'{}' cannot be an axis name", name)));
+    }
+    if (*size > kMostDevices || devices > kMostDevices / *size) {
+      return Fail(
+          MakeError("E-ANNOTATE-011", fmt::format("a mesh of over {} devices", kMostDevices)));
+    }
+    devices *= *size;
+    for (const MeshAxis& axis : axes) {
+      if (axis.name == name) {
+        return Fail(
+            MakeError("E-ANNOTATE-010", fmt::format("mesh axis '{}' is named twice", name)));
+      }
+    }
+    axes.push_back({std::move(name), *size});
+  }
+  return axes;
+}
+
+Expected<AnnotationRule> ParseAnnotationRule(std::string_view text, std::string where) {
+  size_t equals = text.find("={");
+  if (equals == std::string_view::npos) equals = text.rfind('=');
+  if (equals == std::string_view::npos || equals == 0 || Trim(text.substr(equals + 1)).empty()) {
+    return Fail(MakeError("E-ANNOTATE-012", fmt::format("'{}' ({}) is no annotation", text, where),
+                          "write REGEX=SPEC, e.g. 'wi$=_,model'"));
+  }
+  return AnnotationRule{std::string(Trim(text.substr(0, equals))),
+                        std::string(Trim(text.substr(equals + 1))), std::move(where)};
+}
+
+Expected<std::vector<AnnotationRule>> ParseRulesFile(std::string_view text,
+                                                     const std::string& file_name) {
+  std::vector<AnnotationRule> rules;
+  int line_number = 0;
+  for (std::string_view line : Split(text, '\n')) {
+    ++line_number;
+    if (line.empty() || line[0] == '#') continue;
+    Expected<AnnotationRule> rule =
+        ParseAnnotationRule(line, fmt::format("{}:{}", file_name, line_number));
+    if (!rule) return Fail(std::move(rule.error()));
+    rules.push_back(std::move(*rule));
+  }
+  return rules;
+}
+
+Expected<void> Annotate(Module& module, const AnnotateOptions& options) {
+  return Annotator(module, options).Run();
+}
+
+}  // namespace gshard

@@ -1,0 +1,47 @@
+// Puts shardings on a graph that carries none: the user names a mesh and a few tensors.
+//
+// GShard's annotation API (GShard paper section 3.2: replicate, split, shard) as rules over names.
+#ifndef GSHARD_CORE_TRANSFORMS_ANNOTATE_H_
+#define GSHARD_CORE_TRANSFORMS_ANNOTATE_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/mesh.h"
+#include "ir/module.h"
+
+namespace gshard {
+
+// One "REGEX=spec". `where` stands in diagnostics ("--shard" or "FILE:LINE").
+struct AnnotationRule {
+  std::string
+      pattern;       // RE2, partial match on the name, the op_name, or "param:K" (entry parameters)
+  std::string spec;  // "data,_,data+model", "replicated", "device:3", "{devices=[2,1]1,0}"
+  std::string where;
+};
+
+struct AnnotateOptions {
+  std::vector<MeshAxis>
+      mesh;  // row-major over devices 0..N-1; may be empty if no rule names an axis
+  std::vector<AnnotationRule> rules;
+};
+
+// "data=32,model=64" -> axes. Errors: E-ANNOTATE-*.
+Expected<std::vector<MeshAxis>> ParseMeshFlag(std::string_view text);
+// "REGEX=spec", split at the first "={", else at the last '='.
+Expected<AnnotationRule> ParseAnnotationRule(std::string_view text, std::string where);
+// One rule a line; blank lines and lines starting with '#' are skipped.
+Expected<std::vector<AnnotationRule>> ParseRulesFile(std::string_view text,
+                                                     const std::string& file_name);
+
+// Sets sharding= on every match; a later rule overrides an earlier one. A dim spelt `*` stays open:
+// the instruction gets a `Sharding` custom-call with unspecified_dims behind it. The mesh is
+// recorded in the header (frontend attribute gshard.meshes) and num_partitions becomes its size.
+// Where the module declares a mesh with the same axis names, its shardings are resolved again over
+// the new sizes. Errors: a pattern that matches nothing, a rank that does not fit, an unknown axis.
+Expected<void> Annotate(Module& module, const AnnotateOptions& options);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_TRANSFORMS_ANNOTATE_H_
