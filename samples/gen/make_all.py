@@ -5,7 +5,7 @@ import pathlib
 
 import hlo_text
 
-GENERATORS = ("moe_train",)
+GENERATORS = ("moe_train", "moe_2048", "transformer_train")
 
 if __name__ == "__main__":
     for name in GENERATORS:

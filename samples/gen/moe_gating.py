@@ -6,6 +6,8 @@ Dims: G groups, S tokens of a group, E experts, C slots of an expert for one gro
 import jax
 import jax.numpy as jnp
 
+from layers import normalise
+
 
 def top2_gating(x, gate_weights, capacity):
     """combine weights [G,S,E,C], dispatch mask [G,S,E,C] and the auxiliary loss, for tokens x [G,S,M].
@@ -43,11 +45,12 @@ def top2_gating(x, gate_weights, capacity):
 
 
 def moe_layer(x, layer, capacity):
-    """Mixture of two-layer ReLU experts over x [G,S,M]; returns the output and the auxiliary loss.
+    """Mixture of two-layer ReLU experts over normalised x [G,S,M]; returns the output and the auxiliary loss.
 
     The paper's five einsums. The two changes of the leading dim, from groups to experts and back, stand by themselves:
     with G sharded on one side and E on the other they become the all-to-alls.
     """
+    x = normalise(x, layer["norm"])
     with jax.named_scope("gating"):
         combine, dispatch, aux_loss = top2_gating(x, layer["gate"], capacity)
     with jax.named_scope("dispatch"):
