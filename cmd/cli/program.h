@@ -1,0 +1,48 @@
+// What the three programs share: exit codes, reading and writing, how errors look.
+#ifndef GSHARD_CMD_CLI_PROGRAM_H_
+#define GSHARD_CMD_CLI_PROGRAM_H_
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "ir/diagnostic.h"
+#include "ir/module.h"
+
+namespace gshard {
+
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitBadInput = 1,
+  kExitBadUsage = 2,
+  kExitCheckFailed = 3,
+  kExitInternalError = 4,
+};
+
+// Parses flags and runs `body`; maps everything that can go wrong to an exit code. Usage errors
+// print one line and a pointer to --help; internal errors say that they are ours and how to report
+// them.
+int RunProgram(CLI::App& app, int argc, char** argv, const std::function<int()>& body);
+
+// Prints the diagnostic to standard error; returns kExitBadInput.
+int ReportError(const Diagnostic& diagnostic);
+void ReportWarnings(std::span<const Diagnostic> diagnostics);
+
+// Reads and parses IN ("-": standard input) and verifies it.
+Expected<std::unique_ptr<Module>> ReadModule(const std::string& path, bool verify = true);
+// Whole file or standard input.
+Expected<std::string> ReadFile(const std::string& path);
+// "-": standard output; "--report -" style callers pass `dash_is_stderr`.
+Expected<void> WriteFile(const std::string& path, std::string_view text,
+                         bool dash_is_stderr = false);
+
+// "8GiB", "512MB", "1000" -> bytes.
+Expected<int64_t> ParseByteSize(std::string_view text);
+
+// "true,false" or "" (bare flag: all true).
+Expected<std::vector<bool>> ParseBools(std::string_view text);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CMD_CLI_PROGRAM_H_
