@@ -1,0 +1,69 @@
+#!/bin/bash
+# Installs, builds and runs every test on a Debian 12 machine. Ends with "N passed, N failed".
+#
+# GSHARD_CORPUS: folder of real HLO files (default ../shared/corpus; its tests are skipped where absent).
+# GSHARD_XLA_VENV: an existing virtual environment with jaxlib, instead of a throwaway one.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+export GSHARD_CORPUS="${GSHARD_CORPUS:-$PWD/../shared/corpus}"
+passed=0 failed=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# stage NAME COMMAND...: runs it and adds what it counted; without a count it is one test.
+stage() {
+  local name=$1 log="$work/log" status line ok bad
+  shift
+  echo "== $name"
+  "$@" 2>&1 | tee "$log"
+  status=${PIPESTATUS[0]}
+  ok="" bad=""
+  line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -1)
+  if [ -n "$line" ]; then
+    ok=$(sed -E 's/^([0-9]+) passed.*/\1/' <<<"$line") bad=$(sed -E 's/^[0-9]+ passed, ([0-9]+) failed.*/\1/' <<<"$line")
+  elif line=$(grep -E '^All tests passed \(' "$log" | tail -1) && [ -n "$line" ]; then
+    ok=$(sed -E 's/.* in ([0-9]+) test cases?\).*/\1/' <<<"$line") bad=0
+  elif line=$(grep -E '^test cases: ' "$log" | tail -1) && [ -n "$line" ]; then
+    ok=$(grep -oE '[0-9]+ passed' <<<"$line" | cut -d' ' -f1) bad=$(grep -oE '[0-9]+ failed' <<<"$line" | cut -d' ' -f1)
+  fi
+  ok=${ok:-0} bad=${bad:-0}
+  if [ "$status" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
+  if [ "$status" = 0 ] && [ "$ok" = 0 ] && [ "$bad" = 0 ]; then ok=1; fi
+  passed=$((passed + ok)) failed=$((failed + bad))
+  [ "$status" = 0 ] || echo "== $name FAILED"
+}
+
+finish() {
+  echo "$passed passed, $failed failed"
+  [ "$failed" = 0 ]
+  exit
+}
+
+stage packages samples/install_packages.sh --tests
+build() { cmake --preset ci && cmake --build --preset ci; }
+stage build build
+[ "$failed" = 0 ] || finish
+bin=$PWD/build/ci
+export PATH="$bin/cmd:$PATH"
+
+for room in ir core backends; do
+  [ -x "$bin/tests/gshard_unit_$room" ] && stage "unit tests: $room" "$bin/tests/gshard_unit_$room"
+done
+stage "golden tests" "$bin/tests/gshard_golden" "$bin/cmd" tests/golden
+for script in tests/checks/*.sh; do
+  [ -e "$script" ] && stage "check: $(basename "$script" .sh)" bash "$script"
+done
+
+# Against XLA itself: jaxlib from PyPI.
+venv=${GSHARD_XLA_VENV:-$work/venv}
+if [ ! -x "$venv/bin/python" ]; then
+  python3 -m venv "$venv" && "$venv/bin/pip" install -q -r tests/differential/requirements.txt
+fi
+if "$venv/bin/python" -c 'import jaxlib' 2>/dev/null; then
+  for suite in tests/differential/*_test.py; do
+    [ -e "$suite" ] && stage "against XLA: $(basename "$suite" _test.py)" "$venv/bin/python" "$suite"
+  done
+else
+  echo "SKIPPED: tests against XLA (jaxlib could not be installed from PyPI)"
+fi
+finish
