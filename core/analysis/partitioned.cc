@@ -1,0 +1,35 @@
+// Recognises per-device programs. See partitioned.h.
+
+#include "core/analysis/partitioned.h"
+
+#include "ir/metadata.h"
+#include "ir/sharding.h"
+
+namespace gshard {
+namespace {
+
+bool InManualRegion(const Instruction* instruction) {
+  const Sharding* sharding = instruction->sharding();
+  if (sharding == nullptr) return false;
+  if (sharding->IsTuple() && !sharding->elements.empty()) sharding = sharding->elements[0];
+  return sharding->IsManual() || sharding->HasManualSubgroup();
+}
+
+}  // namespace
+
+bool IsPartitioned(const Module& module) {
+  if (!FrontendAttribute(module.header().frontend_attributes, kNumPartitionsAttribute).empty())
+    return true;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* instruction : computation->instructions()) {
+      if (IsCollective(instruction->opcode()) &&
+          instruction->attributes<CollectiveAttributes>().channel_id > 0 &&
+          !InManualRegion(instruction)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace gshard
