@@ -1,9 +1,11 @@
 #include "ir/context.h"
 
+#include <tsl/robin_map.h>
 #include <tsl/robin_set.h>
 
 #include <algorithm>
 #include <array>
+#include <deque>
 
 #include "ir/diagnostic.h"
 #include "ir/hash.h"
@@ -65,12 +67,93 @@ struct ShapeEqual {
   }
 };
 
+size_t HashAxes(size_t seed, std::span<const AxisRef> axes) {
+  seed = HashCombine(seed, axes.size());
+  for (const AxisRef& ref : axes) {
+    seed = HashCombine(seed, static_cast<uint64_t>(ref.axis));
+    seed = HashCombine(HashCombine(seed, static_cast<uint64_t>(ref.pre_size)),
+                       static_cast<uint64_t>(ref.size));
+  }
+  return seed;
+}
+
+// Equality by value of interned objects that own memory, hence live in a deque, not in the arena.
+struct ValueHash {
+  size_t operator()(const Mesh* mesh) const {
+    size_t seed = HashText(mesh->devices.Hash(), mesh->name);
+    for (const MeshAxis& axis : mesh->axes) {
+      seed = HashCombine(HashText(seed, axis.name), static_cast<uint64_t>(axis.size));
+    }
+    return seed;
+  }
+  size_t operator()(const NamedSharding* named) const {
+    size_t seed = HashPointer(static_cast<size_t>(named->form), named->mesh);
+    for (const NamedSharding::Dim& dim : named->dims) {
+      seed = HashCombine(HashAxes(seed, dim.axes), dim.open ? 1 : 0);
+    }
+    seed = HashAxes(HashAxes(seed, named->replicated), named->unreduced);
+    return HashCombine(HashAxes(seed, named->manual), named->sugar ? 1 : 0);
+  }
+  size_t operator()(const Sharding* s) const {
+    size_t seed = HashCombine(s->tiles.Hash(), static_cast<uint64_t>(s->kind));
+    for (SubgroupType type : s->subgroups) seed = HashCombine(seed, static_cast<uint64_t>(type));
+    for (const Sharding* element : s->elements) seed = HashPointer(seed, element);
+    seed = HashCombine(seed, static_cast<uint64_t>(s->reduction));
+    seed = HashCombine(seed, static_cast<uint64_t>(s->spelling));
+    seed = HashCombine(seed, static_cast<uint64_t>(s->device));
+    seed = HashPointer(HashText(seed, s->metadata), s->named);
+    return HashCombine(HashCombine(seed, static_cast<uint64_t>(s->group_kind)),
+                       static_cast<uint64_t>(s->group_id));
+  }
+};
+struct ValueEqual {
+  bool operator()(const Mesh* a, const Mesh* b) const {
+    return a->name == b->name && a->axes == b->axes && a->devices == b->devices &&
+           a->device_ids_text == b->device_ids_text;
+  }
+  bool operator()(const NamedSharding* a, const NamedSharding* b) const { return *a == *b; }
+  bool operator()(const Sharding* a, const Sharding* b) const {
+    return a->kind == b->kind && a->subgroups == b->subgroups && a->reduction == b->reduction &&
+           a->device == b->device && a->elements == b->elements && a->spelling == b->spelling &&
+           a->named == b->named && a->group_kind == b->group_kind && a->group_id == b->group_id &&
+           a->metadata == b->metadata && a->tiles == b->tiles;
+  }
+};
+
+template <typename T>
+class ValueTable {
+ public:
+  const T* Find(const T& value) const {
+    const auto found = table_.find(&value);
+    return found == table_.end() ? nullptr : *found;
+  }
+  T* Add(T value) {
+    T* added = &values_.emplace_back(std::move(value));
+    table_.insert(added);
+    return added;
+  }
+
+ private:
+  std::deque<T> values_;
+  tsl::robin_set<const T*, ValueHash, ValueEqual, std::allocator<const T*>, true> table_;
+};
+
+struct TextHash {
+  size_t operator()(std::string_view text) const { return HashText(0, text); }
+};
+
 }  // namespace
 
 struct Context::Tables {
   tsl::robin_set<const Layout*, LayoutHash, LayoutEqual, std::allocator<const Layout*>, true>
       layouts;
   tsl::robin_set<const Shape*, ShapeHash, ShapeEqual, std::allocator<const Shape*>, true> shapes;
+  ValueTable<Mesh> meshes;
+  ValueTable<NamedSharding> named;
+  ValueTable<Sharding> shardings;
+  tsl::robin_map<std::string_view, const Sharding*, TextHash, std::equal_to<>,
+                 std::allocator<std::pair<std::string_view, const Sharding*>>, true>
+      sharding_texts;
 };
 
 Context::Context() : tables_(std::make_unique<Tables>()) {}
@@ -186,6 +269,95 @@ const Layout* Context::InternLayout(std::span<const int64_t> minor_to_major,
       arena_.New<Layout>(arena_.Copy(minor_to_major), tail.empty() ? tail : arena_.Copy(tail));
   tables_->layouts.insert(layout);
   return layout;
+}
+
+// --- meshes and shardings
+
+const Mesh* Context::Intern(Mesh mesh) {
+  const Mesh* found = tables_->meshes.Find(mesh);
+  return found != nullptr ? found : tables_->meshes.Add(std::move(mesh));
+}
+
+const NamedSharding* Context::Intern(NamedSharding named) {
+  const NamedSharding* found = tables_->named.Find(named);
+  return found != nullptr ? found : tables_->named.Add(std::move(named));
+}
+
+const Sharding* Context::Intern(Sharding sharding) {
+  Normalise(sharding);
+  const Spelling plain = sharding.tiles.has_axes() ? Spelling::kIota : Spelling::kDeviceList;
+  if (sharding.named != nullptr) {
+    sharding.spelling = Spelling::kNamed;
+  } else if (!sharding.IsTiled() || sharding.spelling == Spelling::kNamed ||
+             plain == Spelling::kDeviceList) {
+    sharding.spelling = plain;
+  }
+  sharding.canonical = nullptr;
+  if (const Sharding* found = tables_->shardings.Find(sharding)) return found;
+
+  Sharding canonical;
+  canonical.kind = sharding.kind;
+  canonical.tiles = sharding.tiles;
+  canonical.subgroups = sharding.subgroups;
+  canonical.reduction = sharding.reduction;
+  canonical.device = sharding.device;
+  canonical.spelling = plain;
+  for (const Sharding* element : sharding.elements) {
+    CheckInternal(!element->IsTuple(), "tuple sharding inside a tuple sharding");
+    canonical.elements.push_back(element->canonical);
+  }
+  const bool is_canonical = ValueEqual()(&sharding, &canonical);
+  Sharding* interned = tables_->shardings.Add(std::move(sharding));
+  interned->canonical = is_canonical ? interned : Intern(std::move(canonical));
+  return interned;
+}
+
+const Sharding* Context::OfKind(ShardingKind kind) {
+  Sharding sharding;
+  sharding.kind = kind;
+  return Intern(std::move(sharding));
+}
+
+const Sharding* Context::Replicated() { return OfKind(ShardingKind::kReplicated); }
+const Sharding* Context::Manual() { return OfKind(ShardingKind::kManual); }
+const Sharding* Context::Unknown() { return OfKind(ShardingKind::kUnknown); }
+
+const Sharding* Context::Unreduced(ReductionKind reduction) {
+  Sharding sharding;
+  sharding.kind = ShardingKind::kUnreduced;
+  sharding.reduction = reduction;
+  return Intern(std::move(sharding));
+}
+
+const Sharding* Context::Maximal(int64_t device) {
+  Sharding sharding;
+  sharding.kind = ShardingKind::kMaximal;
+  sharding.device = device;
+  return Intern(std::move(sharding));
+}
+
+const Sharding* Context::Tiled(TileAssignment tiles, std::vector<SubgroupType> subgroups) {
+  Sharding sharding;
+  sharding.kind = ShardingKind::kTiled;
+  sharding.tiles = std::move(tiles);
+  sharding.subgroups = std::move(subgroups);
+  return Intern(std::move(sharding));
+}
+
+const Sharding* Context::TupleOf(std::vector<const Sharding*> leaves) {
+  Sharding sharding;
+  sharding.kind = ShardingKind::kTuple;
+  sharding.elements = std::move(leaves);
+  return Intern(std::move(sharding));
+}
+
+const Sharding* Context::FindShardingText(std::string_view text) const {
+  const auto found = tables_->sharding_texts.find(text);
+  return found == tables_->sharding_texts.end() ? nullptr : found->second;
+}
+
+void Context::RememberShardingText(std::string_view text, const Sharding* sharding) {
+  tables_->sharding_texts.emplace(arena_.Copy(text), sharding);
 }
 
 }  // namespace gshard

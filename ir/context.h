@@ -56,9 +56,15 @@ class Context {
   const Sharding* Tiled(TileAssignment tiles, std::vector<SubgroupType> subgroups = {});
   const Sharding* TupleOf(std::vector<const Sharding*> leaves);
 
+  // Shardings by their text: modules repeat a few spellings thousands of times. Used by
+  // ParseSharding, for texts whose meaning does not depend on the module's meshes.
+  const Sharding* FindShardingText(std::string_view text) const;
+  void RememberShardingText(std::string_view text, const Sharding* sharding);
+
  private:
   struct Tables;
   const Shape* InternShape(const Shape& key);
+  const Sharding* OfKind(ShardingKind kind);
 
   Arena arena_;
   std::unique_ptr<Tables> tables_;

@@ -29,7 +29,8 @@ enum class ShardingKind : uint8_t {
   kTuple,
 };
 
-enum class SubgroupType : uint8_t { kManual, kUnreduced, kReplicated };
+// In the order of the normal form. kMaximal parses and prints but has no meaning of its own.
+enum class SubgroupType : uint8_t { kMaximal, kManual, kUnreduced, kReplicated };
 enum class ReductionKind : uint8_t { kSum, kMax, kMin };
 enum class ShardGroupKind : uint8_t { kNone, kShardAs, kShardLike };
 
@@ -44,10 +45,9 @@ struct NamedSharding {
   const Mesh* mesh = nullptr;  // null for {maximal_mesh[device_id=3]}
   Form form = Form::kDims;
   std::vector<Dim> dims;
-  std::vector<AxisRef> replicated, unreduced, manual;
-  // Whether `replicated={}` / `manual={}` / `unreduced={}` were written at all (even empty).
-  bool has_replicated = false, has_unreduced = false, has_manual = false;
-  bool sugar = false;  // written {@pod, ...}
+  std::vector<AxisRef> replicated, unreduced, manual;  // in mesh order
+  ReductionKind reduction = ReductionKind::kSum;       // of `unreduced`
+  bool sugar = false;                                  // written {@pod, ...}
   bool operator==(const NamedSharding&) const = default;
 };
 
@@ -107,6 +107,10 @@ inline bool SameSharding(const Sharding* a, const Sharding* b) {
   if (a == nullptr || b == nullptr) return a == b;
   return a->canonical == b->canonical;
 }
+
+// Brings kind, tiles and subgroups to normal form (docs/sharding.md, "Normal form");
+// Context::Intern does this to everything it takes.
+void Normalise(Sharding& sharding);
 
 }  // namespace gshard
 

@@ -29,13 +29,18 @@ struct DeviceAxis {
 
 class TileAssignment {
  public:
+  // More devices than this are refused by the parsers, so that no text can ask for gigabytes where
+  // an array must be listed.
+  static constexpr int64_t kMaxDevices = int64_t{1} << 20;
+
   TileAssignment() = default;  // no dims, one device: 0
   // <=[reshape_dims]T(permutation) read as an array of `dims`. Products must agree.
   static TileAssignment Iota(std::span<const int64_t> dims, std::span<const int64_t> reshape_dims,
                              std::span<const int64_t> permutation);
   static TileAssignment Iota(std::span<const int64_t> dims);  // <=[product]
-  // Row-major list; recognises axis forms. O(devices).
+  // Row-major list, a permutation of 0..n-1; recognises axis forms. O(devices).
   static TileAssignment List(std::span<const int64_t> dims, std::vector<int64_t> devices);
+  static bool IsPermutation(std::span<const int64_t> devices);
   // From axes in major-to-minor order of the flattened array.
   static TileAssignment FromAxes(std::span<const int64_t> dims, std::vector<DeviceAxis> axes);
 
@@ -47,9 +52,10 @@ class TileAssignment {
   bool has_axes() const { return list_ == nullptr; }
   // Canonical axes of the whole array; valid iff has_axes().
   std::span<const DeviceAxis> axes() const { return axes_; }
-  // The axes of dim i, major to minor (its coordinate is their mixed-radix number). Nothing if the
-  // dim boundaries cut an axis unevenly (such arrays keep their axes but have no per-dim view) or
-  // if !has_axes().
+  // The axes of each dim, major to minor (a coordinate is their mixed-radix number); axes are split
+  // at dim boundaries. Nothing if a boundary cuts an axis unevenly (such arrays keep their axes but
+  // have no per-dim view) or if !has_axes().
+  std::optional<std::vector<std::vector<DeviceAxis>>> AxesByDim() const;
   std::optional<std::vector<DeviceAxis>> AxesOfDim(int64_t i) const;
 
   // Device at a coordinate (one per dim) or at a flat row-major index.
@@ -68,17 +74,23 @@ class TileAssignment {
   TileAssignment Reshape(std::span<const int64_t> dims) const;
   // Coordinates mirrored along `dims`. Explicit list unless the dims have size 1.
   TileAssignment Reverse(std::span<const int64_t> dims) const;
+  // Devices ascending within each run along the last dim.
+  TileAssignment SortLastDim() const;
 
   bool operator==(const TileAssignment& other) const;
   size_t Hash() const;
 
-  // "[2,4]<=[8]" or "[2,2]0,3,1,2": what follows "devices=".
-  std::string ToString() const;
+  // "[2,4]<=[8]" or "[2,2]0,3,1,2": what follows "devices=". `as_list`: the list in any case.
+  std::string ToString(bool as_list = false) const;
 
  private:
+  struct ExplicitList;
+  explicit TileAssignment(std::span<const int64_t> dims);
+  // Drops axes of size 1 and merges neighbours.
+  void SetAxes(std::span<const DeviceAxis> axes);
+
   std::vector<int64_t> dims_;
   std::vector<DeviceAxis> axes_;
-  struct ExplicitList;
   std::shared_ptr<const ExplicitList> list_;
   int64_t device_count_ = 1;
 };
