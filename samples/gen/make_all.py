@@ -5,7 +5,7 @@ import pathlib
 
 import hlo_text
 
-GENERATORS = ("moe_train", "moe_2048", "transformer_train")
+GENERATORS = ("moe_train", "moe_2048", "transformer_train", "resnet_train", "pipeline_loop")
 
 if __name__ == "__main__":
     for name in GENERATORS:
