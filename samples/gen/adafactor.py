@@ -1,6 +1,7 @@
 """Adafactor (Shazeer and Stern 2018) without momentum, the optimiser of the GShard paper.
 
-The second moment of a matrix is kept as its row and column means, so that the state is small beside the weights.
+The second moment of a matrix is kept as its row and column means, so that the state is small beside
+the weights.
 """
 
 import jax
@@ -38,7 +39,10 @@ def rms(x):
 
 @jax.jit
 def adafactor(param, grad, state, rate):
-    """New parameter and state. The abs() are no-ops on states made here; they keep arbitrary inputs finite."""
+    """New parameter and state.
+
+    The abs() are no-ops on states made here; they keep the update finite for arbitrary inputs.
+    """
     square = jnp.square(grad) + EPSILON
     dims = factored_dims(param.shape)
     if dims is None:

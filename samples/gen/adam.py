@@ -12,8 +12,8 @@ EPSILON = 1e-3  # for gradients of a loss summed over a sequence
 def adam(param, grad, m, v, correction1, correction2, rate):
     """New parameter, m and v.
 
-    The bound on v is a no-op on states made here (by Cauchy-Schwarz m^2 < 3 v for these decays); with arbitrary inputs
-    it keeps the update finite and well conditioned.
+    The bound on v is a no-op on states made here (by Cauchy-Schwarz m^2 < 3 v for these decays);
+    with arbitrary inputs it keeps the update finite and well conditioned.
     """
     v = jnp.maximum(v, 0.25 * jnp.square(m))
     m = BETA1 * m + (1 - BETA1) * grad

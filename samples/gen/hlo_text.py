@@ -1,7 +1,8 @@
-"""Prints a JAX function as lean HLO text: op_name metadata kept, source files and stack frames dropped.
+"""Prints a JAX function as lean HLO text: op_names kept, source files and stack frames dropped.
 
-The text is what `jax.jit(...).lower(...)` hands to XLA, so it holds no shardings and no machine's paths. The header
-lets propagation choose the sharding of parameters and results, as JAX does for functions whose shardings are left open.
+The text is what `jax.jit(...).lower(...)` hands to XLA, so it holds no shardings and no machine's
+paths. The header lets propagation choose the sharding of parameters and results, as JAX does for
+functions whose shardings are left open.
 """
 
 import argparse
@@ -25,7 +26,7 @@ def to_text(step, args, comment, donate=()):
     text = text.replace("entry_computation_layout=", OPEN + "entry_computation_layout=", 1)
     if "{...}" in text:
         raise ValueError("an elided constant: make it from iota or pass it as a parameter")
-    return "".join(f"// {line}\n".replace(" \n", "\n") for line in comment.strip().split("\n")) + text
+    return "".join(f"// {line}".rstrip() + "\n" for line in comment.strip().split("\n")) + text
 
 
 def main(make, name, doc):

@@ -1,7 +1,7 @@
 """Transformer layers that the samples share.
 
-Dims: B batch (one sequence each; a group of tokens in the mixtures), S and T positions, M model width, N heads,
-D head width, H hidden width, V vocabulary.
+Dims: B batch (one sequence each; a group of tokens in the mixtures), S and T positions, M model
+width, N heads, D head width, H hidden width, V vocabulary.
 """
 
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 
 def normalise(x, scale):
-    """Root-mean-square layer normalisation over the last dim, with a scale kept as its distance from 1."""
+    """Root-mean-square layer normalisation over the last dim; the scale is kept as scale - 1."""
     return x * jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + 1e-6) * (1.0 + scale)
 
 
@@ -39,7 +39,7 @@ def embed(tokens, params):
 
 
 def cross_entropy(x, targets, params):
-    """Cross-entropy of the softmax over the vocabulary against target ids [B,S], summed over all tokens."""
+    """Cross-entropy of the softmax over the vocabulary against target ids [B,S], all summed."""
     logits = jnp.einsum("BSM,MV->BSV", normalise(x, params["norm"]), params["softmax"])
     log_probability = jax.nn.log_softmax(logits, axis=-1)
     return -jnp.sum(log_probability * jax.nn.one_hot(targets, logits.shape[-1], dtype=logits.dtype))

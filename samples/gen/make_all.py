@@ -1,4 +1,4 @@
-"""Regenerates every JAX-made sample. The same versions of JAX (requirements.txt) give the same bytes."""
+"""Regenerates every JAX-made sample; the JAX of requirements.txt prints the same bytes again."""
 
 import importlib
 import pathlib

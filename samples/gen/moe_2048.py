@@ -1,7 +1,8 @@
 """One GShard Mixture-of-Experts layer, forward, with as many experts as a 2048-core mesh has cores.
 
-2048 experts, 2048 groups of 16 tokens: on 2048 cores each core gates one group and holds one expert.
-Dims: G groups, S tokens of a group, M model width, H hidden width, E experts, C slots of an expert for one group.
+2048 experts, 2048 groups of 16 tokens: on 2048 cores each gates one group and holds one expert.
+Dims: G groups, S tokens of a group, M model width, H hidden width, E experts, C slots of an expert
+for one group.
 """
 
 import jax

@@ -10,9 +10,10 @@ from layers import normalise
 
 
 def top2_gating(x, gate_weights, capacity):
-    """combine weights [G,S,E,C], dispatch mask [G,S,E,C] and the auxiliary loss, for tokens x [G,S,M].
+    """Combine weights [G,S,E,C], dispatch mask [G,S,E,C] and auxiliary loss, for tokens x [G,S,M].
 
-    A token's second expert is always used where it has room (the paper draws at random), so that runs repeat exactly.
+    A token's second expert is always used where it has room (the paper draws at random), so that
+    runs repeat exactly.
     """
     num_experts = gate_weights.shape[1]
     gates = jax.nn.softmax(jnp.einsum("GSM,ME->GSE", x, gate_weights), axis=-1)
@@ -25,13 +26,15 @@ def top2_gating(x, gate_weights, capacity):
     second_gate = jnp.sum(gates * second_mask, axis=-1)
     total_gate = first_gate + second_gate
 
-    # The share of tokens that chose an expert is not differentiable; its mean gate stands in for one factor.
+    # The share of tokens that chose an expert is not differentiable; its mean gate stands in for
+    # one factor.
     density = jnp.mean(first_mask, axis=1)
     aux_loss = jnp.mean(density * jnp.mean(gates, axis=1)) * num_experts**2
 
     # An expert's slots fill in token order, all first choices before any second choice.
     first_slot = jnp.cumsum(first_mask, axis=1) - first_mask
-    second_slot = jnp.cumsum(second_mask, axis=1) - second_mask + jnp.sum(first_mask, axis=1, keepdims=True)
+    second_slot = jnp.cumsum(second_mask, axis=1) - second_mask
+    second_slot += jnp.sum(first_mask, axis=1, keepdims=True)
 
     def weights(gate, mask, slot):
         mask = mask * (slot < capacity)
@@ -39,16 +42,17 @@ def top2_gating(x, gate_weights, capacity):
         slot_mask = jax.nn.one_hot(slot, capacity, dtype=x.dtype)
         return jnp.einsum("GSE,GSC->GSEC", (gate / total_gate)[..., None] * mask, slot_mask)
 
-    combine = weights(first_gate, first_mask, first_slot) + weights(second_gate, second_mask, second_slot)
+    combine = weights(first_gate, first_mask, first_slot)
+    combine += weights(second_gate, second_mask, second_slot)
     dispatch = (combine > 0.0).astype(x.dtype)
     return combine, dispatch, aux_loss
 
 
 def moe_layer(x, layer, capacity):
-    """Mixture of two-layer ReLU experts over normalised x [G,S,M]; returns the output and the auxiliary loss.
+    """Mixture of two-layer ReLU experts over normalised x [G,S,M]; output and auxiliary loss.
 
-    The paper's five einsums. The two changes of the leading dim, from groups to experts and back, stand by themselves:
-    with G sharded on one side and E on the other they become the all-to-alls.
+    The paper's five einsums. The two changes of the leading dim, from groups to experts and back,
+    stand by themselves: with G sharded on one side and E on the other they are the all-to-alls.
     """
     x = normalise(x, layer["norm"])
     with jax.named_scope("gating"):

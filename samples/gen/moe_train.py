@@ -1,7 +1,7 @@
-"""GShard Mixture-of-Experts Transformer language model: one training step (GShard paper, section 2).
+"""Mixture-of-Experts Transformer language model (GShard paper, section 2): one training step.
 
-Every other layer's feed-forward part is a mixture of 64 experts; forward, backward and an Adafactor update.
-The batch is 2048 groups of one 32-token sequence each.
+Every other layer's feed-forward part is a mixture of 64 experts; forward, backward and an Adafactor
+update. The batch is 2048 groups of one 32-token sequence each.
 """
 
 import jax
@@ -48,7 +48,7 @@ def parameter_shapes():
 
 
 def loss(params, tokens, targets):
-    """Summed cross-entropy plus the weighted auxiliary loss; Adafactor does not care for the gradient's scale."""
+    """Summed cross-entropy plus the auxiliary loss; Adafactor does not care for the scale."""
     with jax.named_scope("embed"):
         x = layers.embed(tokens, params)
     aux_loss = 0.0

@@ -1,8 +1,9 @@
-"""Transformer language model as a GSPMD pipelined loop (GSPMD paper, section 3.3): one training step.
+"""Transformer language model as a pipelined loop (GSPMD paper, section 3.3): one training step.
 
-The eight stages are one vectorised stage over stacked weights. Each turn of the loop shifts a buffer of stage inputs by
-one stage, feeds the next micro-batch to stage 0 and applies all stages; M micro-batches take M + L - 1 turns.
-Forward, backward and an Adam update; the stages are rematerialised in the backward loop.
+The eight stages are one vectorised stage over stacked weights. Each turn of the loop shifts a
+buffer of stage inputs by one stage, feeds the next micro-batch to stage 0 and applies all stages;
+K micro-batches take K + L - 1 turns. Forward, backward and an Adam update; the stages are
+rematerialised in the backward loop.
 """
 
 import functools

@@ -1,7 +1,8 @@
 """Small residual network on 32x32 images: one training step.
 
-Stem with max-pooling, three residual stages (the last two halve the image), batch normalisation with running averages,
-SiLU, softmax cross-entropy; forward, backward and SGD with momentum and weight decay.
+Stem with max-pooling, three residual stages (the last two halve the image), batch normalisation
+with running averages, SiLU, softmax cross-entropy; forward, backward and SGD with momentum and
+weight decay.
 """
 
 import jax
@@ -21,7 +22,8 @@ def shapes():
     params, averages = {}, {}
 
     def add(name, size, inputs, outputs):
-        params[name] = {"kernel": f32(size, size, inputs, outputs), "scale": f32(outputs), "bias": f32(outputs)}
+        params[name] = {"kernel": f32(size, size, inputs, outputs)}
+        params[name] |= {"scale": f32(outputs), "bias": f32(outputs)}
         averages[name] = {"mean": f32(outputs), "variance": f32(outputs)}
 
     add("stem", 3, COLOURS, STEM)
@@ -51,7 +53,10 @@ def normalise(x, layer):
 
 
 def max_pool(x):
-    """Maximum over 3x3 windows at stride 2. It stands before the normalisation, where partitioning changes no bit."""
+    """Maximum over 3x3 windows at stride 2.
+
+    It stands before the normalisation, where the same values meet in it however it is partitioned.
+    """
     return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
 
 
@@ -85,7 +90,8 @@ def train_step(params, momenta, averages, batch):
     (total_loss, statistics), grads = jax.value_and_grad(loss, has_aux=True)(
         params, batch["images"], batch["labels"])
     with jax.named_scope("update"):
-        momenta = jax.tree.map(lambda m, g, p: MOMENTUM * m + g + WEIGHT_DECAY * p, momenta, grads, params)
+        momenta = jax.tree.map(
+            lambda m, g, p: MOMENTUM * m + g + WEIGHT_DECAY * p, momenta, grads, params)
         params = jax.tree.map(lambda p, m: p - RATE * m, params, momenta)
         averages = jax.tree.map(lambda a, s: AVERAGE * a + (1 - AVERAGE) * s, averages, statistics)
     return params, momenta, averages, total_loss / BATCH
@@ -97,7 +103,8 @@ def make():
         "images": jax.ShapeDtypeStruct((BATCH, IMAGE, IMAGE, COLOURS), jnp.float32),
         "labels": jax.ShapeDtypeStruct((BATCH,), jnp.int32),
     }
-    return hlo_text.to_text(train_step, (params, params, averages, batch), __doc__, donate=(0, 1, 2))
+    args = (params, params, averages, batch)
+    return hlo_text.to_text(train_step, args, __doc__, donate=(0, 1, 2))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Dense Transformer language model: one training step, with its layers in a loop over stacked weights.
+"""Dense Transformer language model, its layers in a loop over stacked weights: one training step.
 
-The loop is a `lax.scan` whose body is rematerialised in the backward loop, as in the models of the GSPMD paper.
-Forward, backward and an Adam update, all in float32.
+The loop is a `lax.scan` whose body is rematerialised in the backward loop, as in the models of the
+GSPMD paper. Forward, backward and an Adam update, all in float32.
 """
 
 import jax
