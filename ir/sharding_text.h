@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ir/context.h"
+#include "ir/diagnostic.h"
 #include "ir/replica_groups.h"
 #include "ir/sharding.h"
 
@@ -27,9 +28,10 @@ tl::expected<const Sharding*, TextError> ParseSharding(Context& ctx, std::string
 tl::expected<std::vector<const Mesh*>, TextError> ParseMeshes(Context& ctx, std::string_view text);
 std::string ToString(std::span<const Mesh* const> meshes);
 
-// In the spelling it was written in; sugar expands to XLA's mesh form unless `named`.
+// In the spelling it was written in; sugar expands to XLA's mesh form unless `keep_sugar`.
 struct ShardingPrintOptions {
   bool keep_sugar = false;
+  bool metadata = true;
 };
 void AppendSharding(std::string& out, const Sharding* s, const ShardingPrintOptions& options = {});
 std::string ToString(const Sharding* s, const ShardingPrintOptions& options = {});
