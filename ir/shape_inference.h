@@ -31,6 +31,18 @@ tl::expected<const Shape*, std::string> InferShape(Context& ctx, const OpView& o
 // Can the shape be omitted in text (docs/text-format.md)?
 bool ShapeIsInferable(Opcode opcode);
 
+// Elements along a dim of `size` seen through a window (docs/semantics.md, "Convolution"); an
+// unbounded dim stays so. -1 if the arithmetic overflows.
+int64_t WindowOutputSize(int64_t size, const WindowDim& window);
+// The size of a dim after padding; -1 if it would be negative or overflows.
+int64_t PaddedSize(int64_t size, const PadDim& padding);
+// Elements of [start:limit:stride], start <= limit.
+inline int64_t SliceSize(int64_t start, int64_t limit, int64_t stride) {
+  return (limit - start) / stride + ((limit - start) % stride != 0 ? 1 : 0);
+}
+// The same shape as far as a program is concerned: layouts and dynamic marks ("<=") ignored.
+bool SameUpToDynamic(const Shape* a, const Shape* b);
+
 }  // namespace gshard
 
 #endif  // GSHARD_IR_SHAPE_INFERENCE_H_

@@ -1,0 +1,26 @@
+#include "ir/ops/shape_rules.h"
+
+namespace gshard {
+
+ShapeResult InferCustomCall(Context&, const OpView& op) {
+  const auto& call = op.as<CustomCallAttributes>();
+  if (op.declared == nullptr) return Wrong("the result shape of custom-call must be given");
+  if (call.has_operand_layout_constraints) {
+    std::span<const Shape* const> constraints = call.operand_layout_constraints;
+    if (constraints.size() != op.operands.size()) {
+      return Wrong(
+          "operand_layout_constraints must have one shape per operand: {} operands, found "
+          "{}",
+          op.operands.size(), constraints.size());
+    }
+    for (size_t i = 0; i < constraints.size(); ++i) {
+      if (!SameUpToDynamic(constraints[i], op.operands[i])) {
+        return Wrong("operand_layout_constraints give {} for operand {}, which is {}",
+                     Text(constraints[i]), i, Text(op.operands[i]));
+      }
+    }
+  }
+  return op.declared->bare();
+}
+
+}  // namespace gshard
