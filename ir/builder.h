@@ -3,13 +3,16 @@
 //
 // A builder appends to one computation. Errors in use (shapes that do not fit) are InternalError:
 // passes must not build ill-formed programs. Every new instruction gets the current scope: source
-// range and metadata of the instruction it derives from.
+// range and metadata of the instruction it derives from. Shapes made here carry no layout. Scalar
+// constants and partition-id are made once per builder and shared by its later instructions, so a
+// builder must not outlive a reordering of its computation's instruction list.
 #ifndef GSHARD_IR_BUILDER_H_
 #define GSHARD_IR_BUILDER_H_
 
 #include <initializer_list>
 #include <span>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/module.h"
@@ -42,8 +45,10 @@ class Builder {
     return Add(opcode, std::span<Instruction* const>(operands.begin(), operands.size()),
                NoAttributes{}, shape, {}, name);
   }
-  // Same opcode and attributes as `original` (attributes shared), other operands, shape given or
-  // inferred.
+  // Same opcode, attributes, called computations, frontend attributes and backend_config as
+  // `original` (shared, not copied: its module must live on), other operands; no sharding. Named
+  // after the original. Shape given or inferred; where it cannot be inferred from the operands
+  // (reshape, broadcast, iota, ..) the original's must still fit.
   Instruction* CloneWith(const Instruction* original, std::span<Instruction* const> operands,
                          const Shape* shape = nullptr);
 
@@ -51,29 +56,49 @@ class Builder {
   Dims Copy(std::span<const int64_t> values) { return module_->arena().Copy(values); }
 
   Instruction* Parameter(int64_t number, const Shape* shape, std::string_view name);
-  Instruction* Scalar(DType dtype, double value);
-  Instruction* ScalarInt(DType dtype, int64_t value);
+  Instruction* Scalar(DType dtype, double value);      // cached
+  Instruction* ScalarInt(DType dtype, int64_t value);  // cached; exact for 64-bit integers
   Instruction* Constant(const Literal* literal);
   Instruction* IntegerTable(DType dtype, std::span<const int64_t> values);  // 1-D
+  Instruction* Filled(const Shape* shape, Instruction* scalar);  // `scalar` in every element
   Instruction* Zero(const Shape* shape);  // broadcast of scalar zero (or a scalar)
   Instruction* Iota(const Shape* shape, int64_t dimension);
-  Instruction* PartitionId();
+  Instruction* PartitionId();                         // u32[], cached
   Instruction* Convert(Instruction* x, DType dtype);  // x itself if it has the type
   Instruction* Compare(ComparisonDirection direction, Instruction* a, Instruction* b);
+  Instruction* Select(Instruction* pred, Instruction* on_true,
+                      Instruction* on_false);  // the value if both are the same instruction
+  // `opcode` is an elementwise operation of two operands without attributes: add, maximum, and, ..
+  Instruction* Binary(Opcode opcode, Instruction* a, Instruction* b);
+  Instruction* Add(Instruction* a, Instruction* b) { return Binary(Opcode::kAdd, a, b); }
+  Instruction* Subtract(Instruction* a, Instruction* b) { return Binary(Opcode::kSubtract, a, b); }
+  Instruction* Multiply(Instruction* a, Instruction* b) { return Binary(Opcode::kMultiply, a, b); }
+  Instruction* Minimum(Instruction* a, Instruction* b) { return Binary(Opcode::kMinimum, a, b); }
+  Instruction* Maximum(Instruction* a, Instruction* b) { return Binary(Opcode::kMaximum, a, b); }
+  Instruction* And(Instruction* a, Instruction* b) { return Binary(Opcode::kAnd, a, b); }
+  Instruction* Clamp(Instruction* low, Instruction* x, Instruction* high);
+  // x itself if the dims are equal and `dimensions` is the identity.
   Instruction* Broadcast(Instruction* x, std::span<const int64_t> result_dims,
                          std::span<const int64_t> dimensions);
   Instruction* BroadcastScalar(Instruction* scalar, std::span<const int64_t> result_dims);
-  Instruction* Reshape(Instruction* x, std::span<const int64_t> dims);  // x itself if equal
+  // x itself if equal; looks through reshapes.
+  Instruction* Reshape(Instruction* x, std::span<const int64_t> dims);
   Instruction* Transpose(Instruction* x, std::span<const int64_t> permutation);  // x if identity
   Instruction* Slice(Instruction* x, std::span<const int64_t> starts,
                      std::span<const int64_t> limits,
                      std::span<const int64_t> strides = {});  // x if whole
+  Instruction* SliceDim(Instruction* x, int64_t dimension, int64_t start,
+                        int64_t limit);  // other dims whole
+  // x if whole: starts are clamped, so they cannot matter then.
   Instruction* DynamicSlice(Instruction* x, std::span<Instruction* const> starts,
                             std::span<const int64_t> sizes);
+  // The update if it has the shape of x.
   Instruction* DynamicUpdateSlice(Instruction* x, Instruction* update,
                                   std::span<Instruction* const> starts);
   Instruction* Pad(Instruction* x, Instruction* value,
                    std::span<const PadDim> padding);  // x if none
+  Instruction* PadDimension(Instruction* x, Instruction* value, int64_t dimension, int64_t low,
+                            int64_t high);  // other dims as they are
   Instruction* Concatenate(std::span<Instruction* const> parts,
                            int64_t dimension);  // the part if one
   Instruction* Reduce(Instruction* x, Instruction* init, std::span<const int64_t> dimensions,
@@ -94,13 +119,33 @@ class Builder {
   Computation* BinaryComputation(Opcode opcode, DType dtype);
 
  private:
+  // `declared`: stands in for the shape in the text where inference wants one.
   Instruction* AddOwned(Opcode opcode, std::span<Instruction* const> operands, void* attributes,
                         const Shape* shape, std::span<Computation* const> called,
-                        std::string_view name);
+                        std::string_view name, const Shape* declared = nullptr);
+  CollectiveAttributes FreshCollective(ReplicaGroups groups);
+
+  struct ScalarKey {
+    DType dtype;
+    uint64_t bits;
+    bool operator==(const ScalarKey&) const = default;
+  };
+  struct ScalarKeyHash {
+    size_t operator()(const ScalarKey& key) const;
+  };
+  struct Combiner {
+    Opcode opcode;
+    DType dtype;
+    Computation* computation;
+  };
 
   Module* module_;
   Computation* computation_;
   const Instruction* origin_ = nullptr;
+  std::unordered_map<ScalarKey, Instruction*, ScalarKeyHash> scalars_;   // key: bits of the double
+  std::unordered_map<ScalarKey, Instruction*, ScalarKeyHash> integers_;  // key: the integer
+  Instruction* partition_id_ = nullptr;
+  std::vector<Combiner> combiners_;
 };
 
 }  // namespace gshard
