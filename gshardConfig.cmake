@@ -1,0 +1,11 @@
+# What programs that link gshard need from the system.
+include(CMakeFindDependencyMacro)
+find_dependency(fmt)
+find_dependency(tl-expected)
+find_dependency(TBB)
+find_dependency(PkgConfig)
+pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
+pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
+pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
+pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+include("${CMAKE_CURRENT_LIST_DIR}/gshardTargets.cmake")
