@@ -1,0 +1,321 @@
+#include "core/partition/layout.h"
+
+#include <algorithm>
+#include <map>
+#include <tsl/robin_map.h>
+
+#include "ir/diagnostic.h"
+#include "ir/sharding_text.h"
+
+namespace gshard {
+
+int64_t Layout::TileCount() const {
+  int64_t count = 1;
+  for (const AxisList& list : dims) count *= AxesSize(list);
+  return count;
+}
+
+bool Layout::IsReplicated() const {
+  if (kind != Kind::kTiled || !unreduced.empty()) return false;
+  return std::all_of(dims.begin(), dims.end(), [](const AxisList& l) { return l.empty(); });
+}
+
+namespace {
+
+size_t Mix(size_t seed, size_t value) {
+  return (seed ^ value) * 0x9E3779B97F4A7C15ull + (seed >> 29);
+}
+
+size_t Mix(size_t seed, const AxisList& axes) {
+  seed = Mix(seed, axes.size());
+  for (const DeviceAxis& axis : axes) {
+    seed = Mix(seed, static_cast<size_t>(axis.size));
+    seed = Mix(seed, static_cast<size_t>(axis.stride));
+  }
+  return seed;
+}
+
+struct LayoutHash {
+  size_t operator()(const Layout* layout) const {
+    size_t seed = static_cast<size_t>(layout->kind);
+    seed = Mix(seed, static_cast<size_t>(layout->device));
+    for (const AxisList& list : layout->dims) seed = Mix(seed, list);
+    seed = Mix(seed, layout->unreduced);
+    seed = Mix(seed, static_cast<size_t>(layout->combiner));
+    seed = Mix(seed, layout->manual);
+    return Mix(seed, reinterpret_cast<size_t>(layout->order));
+  }
+};
+
+struct LayoutEqual {
+  bool operator()(const Layout* a, const Layout* b) const { return *a == *b; }
+};
+
+struct ShardingKeyHash {
+  size_t operator()(const std::pair<const Sharding*, int64_t>& key) const {
+    return Mix(reinterpret_cast<size_t>(key.first), static_cast<size_t>(key.second));
+  }
+};
+
+Opcode CombinerOfReduction(ReductionKind reduction) {
+  switch (reduction) {
+    case ReductionKind::kSum:
+      return Opcode::kAdd;
+    case ReductionKind::kMax:
+      return Opcode::kMaximum;
+    case ReductionKind::kMin:
+      return Opcode::kMinimum;
+  }
+  return Opcode::kAdd;
+}
+
+}  // namespace
+
+struct LayoutTable::Tables {
+  std::deque<Layout> storage;
+  tsl::robin_map<const Layout*, const Layout*, LayoutHash, LayoutEqual> interned;
+  tsl::robin_map<std::pair<const Sharding*, int64_t>, const Layout*, ShardingKeyHash> converted;
+  tsl::robin_map<const Layout*, const Sharding*> shardings;
+  std::map<const Layout*, std::string> texts;
+  std::map<std::vector<int64_t>, std::unique_ptr<DeviceOrder>> orders;
+  std::vector<const Layout*> replicated;  // by rank
+};
+
+LayoutTable::LayoutTable(Context& context, int64_t device_count)
+    : context_(context), device_count_(device_count), tables_(std::make_unique<Tables>()) {}
+LayoutTable::~LayoutTable() = default;
+
+const Layout* LayoutTable::Intern(Layout layout) {
+  for (AxisList& list : layout.dims) list = MergedAxes(list);
+  layout.unreduced = SortedAxes(layout.unreduced);
+  if (layout.unreduced.empty()) layout.combiner = Opcode::kAdd;
+  if (layout.order != nullptr && layout.unreduced.empty() && layout.manual.empty() &&
+      layout.TileCount() == 1) {
+    layout.order = nullptr;
+  }
+  auto found = tables_->interned.find(&layout);
+  if (found != tables_->interned.end()) return found->second;
+  const Layout* kept = &tables_->storage.emplace_back(std::move(layout));
+  tables_->interned.emplace(kept, kept);
+  return kept;
+}
+
+const Layout* LayoutTable::FromSharding(const Sharding* sharding, int64_t rank) {
+  if (sharding == nullptr) return Replicated(rank);
+  sharding = sharding->canonical;
+  std::pair<const Sharding*, int64_t> key(sharding, rank);
+  auto found = tables_->converted.find(key);
+  if (found != tables_->converted.end()) return found->second;
+
+  Layout layout;
+  layout.dims.resize(static_cast<size_t>(rank));
+  switch (sharding->kind) {
+    case ShardingKind::kReplicated:
+    case ShardingKind::kUnknown:
+      break;
+    case ShardingKind::kMaximal:
+      layout.kind = Layout::Kind::kMaximal;
+      layout.device = sharding->device;
+      break;
+    case ShardingKind::kManual:
+      layout.kind = Layout::Kind::kManual;
+      break;
+    case ShardingKind::kUnreduced:
+      layout.unreduced = {{device_count_, 1}};
+      layout.combiner = CombinerOfReduction(sharding->reduction);
+      break;
+    case ShardingKind::kTiled: {
+      const TileAssignment* tiles = &sharding->tiles;
+      TileAssignment in_order;
+      bool has_view = tiles->has_axes();
+      for (int64_t i = 0; has_view && i < tiles->rank(); ++i) {
+        has_view = tiles->AxesOfDim(i).has_value();
+      }
+      if (!has_view) {
+        std::vector<int64_t> devices = tiles->ToList();
+        std::unique_ptr<DeviceOrder>& order = tables_->orders[devices];
+        if (order == nullptr) {
+          order = std::make_unique<DeviceOrder>();
+          order->positions.resize(devices.size());
+          for (size_t i = 0; i < devices.size(); ++i) {
+            order->positions[static_cast<size_t>(devices[i])] = static_cast<int64_t>(i);
+          }
+          order->devices = std::move(devices);
+        }
+        layout.order = order.get();
+        in_order = TileAssignment::Iota(tiles->dims());
+        tiles = &in_order;
+      }
+      CheckInternal(sharding->data_rank() == rank, "sharding of another rank");
+      for (int64_t i = 0; i < tiles->rank(); ++i) {
+        AxisList axes = *tiles->AxesOfDim(i);
+        if (i < rank) {
+          layout.dims[static_cast<size_t>(i)] = std::move(axes);
+          continue;
+        }
+        switch (sharding->subgroups[static_cast<size_t>(i - rank)]) {
+          case SubgroupType::kManual:
+            layout.manual = MergedAxes(axes);
+            break;
+          case SubgroupType::kUnreduced:
+            layout.unreduced = std::move(axes);
+            layout.combiner = CombinerOfReduction(sharding->reduction);
+            break;
+          case SubgroupType::kReplicated:
+            break;
+        }
+      }
+      break;
+    }
+    case ShardingKind::kTuple:
+      throw InternalError("layout of a tuple sharding");
+  }
+  const Layout* interned = Intern(std::move(layout));
+  tables_->converted.emplace(key, interned);
+  return interned;
+}
+
+const Sharding* LayoutTable::ToSharding(const Layout* layout) {
+  auto found = tables_->shardings.find(layout);
+  if (found != tables_->shardings.end()) return found->second;
+  const Sharding* sharding = nullptr;
+  if (layout->IsMaximal()) {
+    sharding = context_.Maximal(layout->device);
+  } else if (layout->IsManual()) {
+    sharding = context_.Manual();
+  } else {
+    std::vector<int64_t> dims;
+    std::vector<DeviceAxis> axes;
+    std::vector<SubgroupType> subgroups;
+    auto append = [&](const AxisList& list) {
+      dims.push_back(AxesSize(list));
+      axes.insert(axes.end(), list.begin(), list.end());
+    };
+    for (const AxisList& list : layout->dims) append(list);
+    auto append_subgroup = [&](const AxisList& list, SubgroupType type) {
+      if (list.empty()) return;
+      append(list);
+      subgroups.push_back(type);
+    };
+    append_subgroup(layout->manual, SubgroupType::kManual);
+    append_subgroup(layout->unreduced, SubgroupType::kUnreduced);
+    append_subgroup(ComplementAxes(axes, device_count_), SubgroupType::kReplicated);
+    TileAssignment tiles = TileAssignment::FromAxes(dims, axes);
+    if (layout->order != nullptr) {
+      std::vector<int64_t> devices = tiles.ToList();
+      for (int64_t& d : devices) d = layout->order->devices[static_cast<size_t>(d)];
+      tiles = TileAssignment::List(dims, std::move(devices));
+    }
+    sharding = device_count_ == 1 ? context_.Replicated()
+                                  : context_.Tiled(std::move(tiles), std::move(subgroups));
+  }
+  tables_->shardings.emplace(layout, sharding);
+  return sharding;
+}
+
+const std::string& LayoutTable::ToText(const Layout* layout) {
+  auto [found, added] = tables_->texts.try_emplace(layout);
+  if (added) found->second = ToString(ToSharding(layout));
+  return found->second;
+}
+
+const Layout* LayoutTable::Replicated(int64_t rank) {
+  auto index = static_cast<size_t>(rank);
+  while (tables_->replicated.size() <= index) {
+    Layout layout;
+    layout.dims.resize(tables_->replicated.size());
+    tables_->replicated.push_back(Intern(std::move(layout)));
+  }
+  return tables_->replicated[index];
+}
+
+const Layout* LayoutTable::ReplicatedLike(const Layout* like, int64_t rank) {
+  if (like->kind == Layout::Kind::kTiled && like->manual.empty()) return Replicated(rank);
+  Layout layout;
+  layout.kind = like->IsManual() ? Layout::Kind::kManual : Layout::Kind::kTiled;
+  layout.manual = like->manual;
+  layout.order = like->order;
+  layout.dims.resize(static_cast<size_t>(rank));
+  return Intern(std::move(layout));
+}
+
+const Layout* LayoutTable::WithDims(const Layout* layout, std::vector<AxisList> dims) {
+  Layout result;
+  result.manual = layout->manual;
+  result.order = layout->order;
+  result.dims = std::move(dims);
+  return Intern(std::move(result));
+}
+
+const Layout* LayoutTable::Transposed(const Layout* layout, std::span<const int64_t> permutation) {
+  Layout result = *layout;
+  for (size_t i = 0; i < permutation.size(); ++i) result.dims[i] = layout->axes(permutation[i]);
+  return Intern(std::move(result));
+}
+
+const Layout* LayoutTable::WithDimsWhole(const Layout* layout, std::span<const int64_t> dims) {
+  Layout result = *layout;
+  for (int64_t dim : dims) result.dims[static_cast<size_t>(dim)].clear();
+  return Intern(std::move(result));
+}
+
+const Layout* LayoutTable::Reduced(const Layout* layout) {
+  if (layout->unreduced.empty()) return layout;
+  Layout result = *layout;
+  result.unreduced.clear();
+  return Intern(std::move(result));
+}
+
+ReplicaGroups LayoutTable::Groups(const Layout* layout, AxisSpan axes, int64_t replica_count) {
+  AxisList all = ComplementAxes(axes, device_count_);
+  if (replica_count > 1) all.insert(all.begin(), {replica_count, device_count_});
+  int64_t size = AxesSize(axes);
+  int64_t count = device_count_ * replica_count / size;
+  all.insert(all.end(), axes.begin(), axes.end());
+  const int64_t dims[] = {count, size};
+  TileAssignment groups = TileAssignment::FromAxes(dims, std::move(all));
+  if (layout->order != nullptr) {
+    std::vector<int64_t> devices = groups.ToList();
+    for (int64_t& d : devices) {
+      d = d / device_count_ * device_count_ +
+          layout->order->devices[static_cast<size_t>(d % device_count_)];
+    }
+    groups = TileAssignment::List(dims, std::move(devices));
+  }
+  return ReplicaGroups::FromTiles(std::move(groups));
+}
+
+std::vector<int64_t> LocalDims(const Shape* base, const Layout* layout) {
+  std::vector<int64_t> dims(base->dims().begin(), base->dims().end());
+  if (layout->kind != Layout::Kind::kTiled) return dims;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (!layout->dims[i].empty()) dims[i] = CeilOfRatio(dims[i], AxesSize(layout->dims[i]));
+  }
+  return dims;
+}
+
+const Shape* LocalShape(Context& context, const Shape* base, const Layout* layout) {
+  if (!base->IsArray() || layout->kind != Layout::Kind::kTiled) return base;
+  bool whole = true;
+  for (const AxisList& list : layout->dims) whole &= list.empty();
+  return whole ? base : context.WithDims(base, LocalDims(base, layout));
+}
+
+bool DividesEvenly(const Shape* base, const Layout* layout, int64_t dim) {
+  return base->dim(dim) % layout->Count(dim) == 0;
+}
+
+bool DividesEvenly(const Shape* base, const Layout* layout) {
+  for (int64_t i = 0; i < layout->rank(); ++i) {
+    if (!DividesEvenly(base, layout, i)) return false;
+  }
+  return true;
+}
+
+std::vector<int64_t> TileAt(const Layout* layout, int64_t position) {
+  std::vector<int64_t> tile;
+  for (const AxisList& list : layout->dims) tile.push_back(CoordinateOnAxes(list, position));
+  return tile;
+}
+
+}  // namespace gshard

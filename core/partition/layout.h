@@ -1,0 +1,112 @@
+// The partitioner's view of a sharding: for each data dim, the mesh digits that cut it.
+//
+// What XLA calls partial replication and subgroups needs no cases here: digits in no list are
+// replicated, manual digits are those nobody may touch, unreduced digits hold partial values. All
+// device numbers stay global, also inside manual subgroups. Layouts are interned by a LayoutTable:
+// equal iff the pointers are. Explicit device lists are axes over positions in a DeviceOrder.
+#ifndef GSHARD_CORE_PARTITION_LAYOUT_H_
+#define GSHARD_CORE_PARTITION_LAYOUT_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/partition/device_axes.h"
+#include "ir/context.h"
+#include "ir/opcode.h"
+#include "ir/replica_groups.h"
+#include "ir/sharding.h"
+
+namespace gshard {
+
+// Position -> device, where an explicit device list has no axis form; and its inverse.
+struct DeviceOrder {
+  std::vector<int64_t> devices;
+  std::vector<int64_t> positions;
+};
+
+struct Layout {
+  enum class Kind : uint8_t {
+    kTiled,    // includes replicated: no axes anywhere
+    kMaximal,  // only `device` has the value; all devices hold a buffer of the full shape
+    kManual,   // the value is local by the user's doing
+  };
+  Kind kind = Kind::kTiled;
+  int64_t device = 0;          // kMaximal
+  std::vector<AxisList> dims;  // one per dim of the shape, major first, merged
+  AxisList unreduced;          // the value is the `combiner` of the copies along these digits
+  Opcode combiner = Opcode::kAdd;
+  AxisList manual;
+  const DeviceOrder* order = nullptr;  // null: positions are device numbers
+
+  bool IsManual() const { return kind == Kind::kManual; }
+  bool IsMaximal() const { return kind == Kind::kMaximal; }
+  int64_t rank() const { return static_cast<int64_t>(dims.size()); }
+  const AxisList& axes(int64_t dim) const { return dims[static_cast<size_t>(dim)]; }
+  // Number of tiles along a dim, over all dims.
+  int64_t Count(int64_t dim) const { return AxesSize(axes(dim)); }
+  int64_t TileCount() const;
+  bool IsSharded(int64_t dim) const { return !axes(dim).empty(); }
+  // Every device (of a manual group) holds the whole value.
+  bool IsReplicated() const;
+  bool operator==(const Layout&) const = default;
+};
+
+// Makes, interns and converts the layouts of one module. Not thread-safe.
+class LayoutTable {
+ public:
+  LayoutTable(Context& context, int64_t device_count);
+  ~LayoutTable();
+
+  int64_t device_count() const { return device_count_; }
+  Context& context() const { return context_; }
+
+  const Layout* Intern(Layout layout);
+  // Leaf sharding of a value of `rank` dims; null and unknown mean replicated.
+  const Layout* FromSharding(const Sharding* sharding, int64_t rank);
+  // Partial values with a combiner other than add, max and min have no sharding: shown as add.
+  const Sharding* ToSharding(const Layout* layout);
+  // Text of ToSharding, cached.
+  const std::string& ToText(const Layout* layout);
+
+  const Layout* Replicated(int64_t rank);
+  // Data dims whole, manual digits and device order as in `like`.
+  const Layout* ReplicatedLike(const Layout* like, int64_t rank);
+  // `layout` with other lists per dim (same manual digits and order, nothing unreduced).
+  const Layout* WithDims(const Layout* layout, std::vector<AxisList> dims);
+  // Dims permuted / made whole.
+  const Layout* Transposed(const Layout* layout, std::span<const int64_t> permutation);
+  const Layout* WithDimsWhole(const Layout* layout, std::span<const int64_t> dims);
+  // Without partial values: the digits become replicated.
+  const Layout* Reduced(const Layout* layout);
+
+  // Groups of the devices that differ only along `axes`; member k has digits k (major first).
+  // `replica_count` > 1: for collectives that use global ids, groups repeat per replica.
+  ReplicaGroups Groups(const Layout* layout, AxisSpan axes, int64_t replica_count);
+
+ private:
+  struct Tables;
+  Context& context_;
+  int64_t device_count_;
+  std::unique_ptr<Tables> tables_;
+};
+
+// ceil(a / b) for a >= 0, b > 0.
+inline int64_t CeilOfRatio(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Shape of one device's buffer; other kinds of layouts keep the shape.
+const Shape* LocalShape(Context& context, const Shape* base, const Layout* layout);
+// Local sizes of the dims.
+std::vector<int64_t> LocalDims(const Shape* base, const Layout* layout);
+// No dim ends in padding.
+bool DividesEvenly(const Shape* base, const Layout* layout);
+bool DividesEvenly(const Shape* base, const Layout* layout, int64_t dim);
+// Tile index along each dim of the device at `position` (see DeviceOrder).
+std::vector<int64_t> TileAt(const Layout* layout, int64_t position);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_PARTITION_LAYOUT_H_

@@ -1,0 +1,93 @@
+// The interface between the partitioner and what it knows of each opcode.
+//
+// A rule sees the source instruction and its partitioned operands, asks for operands in the layouts
+// it needs, emits the local operation and returns the result in whatever layout it came out; the
+// driver moves it to the one its sharding asks for. Rules are rows of one table, opcode -> rule; the
+// table is complete by construction. The default rule makes operands whole and is always right.
+#ifndef GSHARD_CORE_PARTITION_OP_RULE_H_
+#define GSHARD_CORE_PARTITION_OP_RULE_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/partition/masking.h"
+#include "core/partition/partition_scope.h"
+#include "core/partition/strategy.h"
+
+namespace gshard {
+
+class RuleContext;
+using RuleResult = Expected<PartitionedValue*>;
+using OpRule = RuleResult (*)(RuleContext& rule);
+
+class RuleContext {
+ public:
+  RuleContext(PartitionScope& scope, const Instruction& source,
+              std::vector<PartitionedValue*> operands, std::vector<const Layout*> wanted)
+      : scope_(scope),
+        source_(source),
+        operands_(std::move(operands)),
+        wanted_(std::move(wanted)) {}
+
+  PartitionScope& scope() { return scope_; }
+  Builder& builder() { return scope_.builder(); }
+  ShardGeometry& geometry() { return scope_.geometry(); }
+  LayoutTable& layouts() { return scope_.layouts(); }
+  Context& context() { return scope_.context(); }
+  const Instruction& source() const { return source_; }
+  template <typename T>
+  const T& attributes() const {
+    return source_.attributes<T>();
+  }
+
+  std::span<PartitionedValue* const> operands() const { return operands_; }
+  PartitionedValue* operand(int64_t i) const { return operands_[static_cast<size_t>(i)]; }
+  const Shape* operand_shape(int64_t i) const { return operand(i)->shape; }
+  // The result's layout by its sharding; tuples: one per leaf.
+  std::span<const Layout* const> wanted_leaves() const { return wanted_; }
+  const Layout* wanted() const { return wanted_[0]; }
+  // Whole, within the manual region that the instruction belongs to.
+  const Layout* Whole(int64_t rank) { return layouts().ReplicatedLike(wanted_[0], rank); }
+
+  // Operand i in a layout (its local form); the cause is recorded.
+  Instruction* Operand(int64_t i, const Layout* layout);
+  // A value a rule made itself, moved for the sake of this instruction.
+  Instruction* Move(PartitionedValue* value, const Layout* layout);
+  ReshardCause Cause() const { return {.user = &source_}; }
+
+  // The source operation on local operands, with its name and attributes; shape inferred if null.
+  Instruction* EmitLocal(std::span<Instruction* const> operands, const Shape* shape = nullptr);
+  // Gives a main local operation the source's name.
+  void TakeName(Instruction* local);
+
+  PartitionedValue* Result(Instruction* local, const Layout* layout) {
+    return scope_.NewValue(source_.shape(), layout, local);
+  }
+  // Chooses layouts by labels (ChooseStrategy with this instruction's operands and results).
+  Strategy Choose(const Labels& labels);
+  // Chooses, brings the operands there, emits the source operation on them (with `shape` inferred
+  // or, if it is an array, the local shape) and returns the result. For operations that are the
+  // same operation on tiles.
+  PartitionedValue* ByLabels(const Labels& labels);
+  // Operands whole, operation whole.
+  PartitionedValue* Default();
+
+  tl::unexpected<Diagnostic> Error(std::string code, std::string message) const;
+
+ private:
+  PartitionScope& scope_;
+  const Instruction& source_;
+  std::vector<PartitionedValue*> operands_;
+  std::vector<const Layout*> wanted_;
+};
+
+struct OpRuleEntry {
+  OpRule rule = nullptr;
+  bool is_default = false;  // nothing better than whole operands is known
+};
+const OpRuleEntry& RuleFor(Opcode opcode);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_PARTITION_OP_RULE_H_

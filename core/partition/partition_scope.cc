@@ -1,0 +1,175 @@
+#include "core/partition/partition_scope.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "ir/metadata.h"
+
+namespace gshard {
+
+PartitionedValue* PartitionScope::NewValue(const Shape* shape, const Layout* layout,
+                                           Instruction* local) {
+  PartitionedValue& value = run_.values.emplace_back();
+  value.shape = shape;
+  value.layout = layout;
+  value.variants.push_back({layout, local});
+  return &value;
+}
+
+PartitionedValue* PartitionScope::NewRebuilt(const Shape* shape, PartitionedValue::Rebuild rebuild,
+                                             Instruction* payload) {
+  PartitionedValue& value = run_.values.emplace_back();
+  value.shape = shape;
+  value.rebuild = rebuild;
+  value.payload = payload;
+  return &value;
+}
+
+PartitionedValue* PartitionScope::NewTuple(const Shape* shape,
+                                           std::vector<PartitionedValue*> elements) {
+  PartitionedValue& value = run_.values.emplace_back();
+  value.shape = shape;
+  value.elements = std::move(elements);
+  return &value;
+}
+
+PartitionedValue* PartitionScope::NewFromLocal(const Shape* shape,
+                                               std::span<const Layout* const> leaves,
+                                               Instruction* local) {
+  if (!shape->IsTuple()) return NewValue(shape, leaves[0], local);
+  std::vector<PartitionedValue*> elements;
+  size_t leaf = 0;
+  int64_t index = 0;
+  for (const Shape* element : shape->elements()) {
+    auto count = static_cast<size_t>(element->leaf_count());
+    elements.push_back(NewFromLocal(element, leaves.subspan(leaf, count),
+                                    builder_.GetTupleElement(local, index++)));
+    leaf += count;
+  }
+  PartitionedValue* value = NewTuple(shape, std::move(elements));
+  value->tuple = local;
+  return value;
+}
+
+Instruction* PartitionScope::Materialize(PartitionedValue* value,
+                                         std::span<const Layout* const> leaves,
+                                         const ReshardCause& cause) {
+  if (!value->IsTuple()) return Reshard(value, leaves[0], cause);
+  std::vector<Instruction*> locals;
+  size_t leaf = 0;
+  for (PartitionedValue* element : value->elements) {
+    auto count = static_cast<size_t>(element->shape->leaf_count());
+    locals.push_back(Materialize(element, leaves.subspan(leaf, count), cause));
+    leaf += count;
+  }
+  if (value->tuple != nullptr) {
+    bool unchanged = true;
+    for (size_t i = 0; i < locals.size() && unchanged; ++i) {
+      unchanged = locals[i]->opcode() == Opcode::kGetTupleElement &&
+                  locals[i]->operand(0) == value->tuple &&
+                  locals[i]->attributes<GetTupleElementAttributes>().index ==
+                      static_cast<int64_t>(i);
+    }
+    if (unchanged) return value->tuple;
+  }
+  return builder_.Tuple(locals);
+}
+
+// --- collectives
+
+Instruction* PartitionScope::Caused(Instruction* collective, const ReshardCause& cause,
+                                    int64_t bytes) {
+  std::string text;
+  if (!cause.note.empty()) {
+    text = cause.note;
+  } else if (cause.user != nullptr) {
+    text = cause.user->name();
+  }
+  if (!text.empty()) {
+    collective->set_frontend_attributes(
+        WithFrontendAttribute(run_.module.arena(), {}, "gshard.cause", text));
+  }
+  ++run_.stats.collectives;
+  run_.stats.bytes_received += bytes;
+  return collective;
+}
+
+Instruction* PartitionScope::AllReduce(Instruction* x, const Layout* layout, AxisSpan axes,
+                                       Computation* to_apply, const ReshardCause& cause) {
+  int64_t group = AxesSize(axes);
+  if (group == 1) return x;
+  Instruction* result = builder_.AllReduce(
+      x, layouts().Groups(layout, SortedAxes(axes), run_.module.header().replica_count), to_apply);
+  return Caused(result, cause, 2 * x->shape()->byte_size() / group * (group - 1));
+}
+
+Instruction* PartitionScope::AllReduce(Instruction* x, const Layout* layout, AxisSpan axes,
+                                       Opcode combiner, const ReshardCause& cause) {
+  return AllReduce(x, layout, axes, builder_.BinaryComputation(combiner, x->shape()->dtype()),
+                   cause);
+}
+
+Instruction* PartitionScope::AllGather(Instruction* x, int64_t dim, const Layout* layout,
+                                       AxisSpan axes, const ReshardCause& cause) {
+  int64_t group = AxesSize(axes);
+  if (group == 1) return x;
+  Instruction* result = builder_.AllGather(
+      x, dim, layouts().Groups(layout, axes, run_.module.header().replica_count), group);
+  return Caused(result, cause, x->shape()->byte_size() * (group - 1));
+}
+
+Instruction* PartitionScope::ReduceScatter(Instruction* x, int64_t dim, const Layout* layout,
+                                           AxisSpan axes, Opcode combiner,
+                                           const ReshardCause& cause) {
+  int64_t group = AxesSize(axes);
+  if (group == 1) return x;
+  Instruction* result = builder_.ReduceScatter(
+      x, dim, layouts().Groups(layout, axes, run_.module.header().replica_count), group,
+      builder_.BinaryComputation(combiner, x->shape()->dtype()));
+  return Caused(result, cause, x->shape()->byte_size() / group * (group - 1));
+}
+
+Instruction* PartitionScope::AllToAll(Instruction* x, int64_t dim, const Layout* layout,
+                                      AxisSpan axes, const ReshardCause& cause) {
+  int64_t group = AxesSize(axes);
+  if (group == 1) return x;
+  Instruction* result = builder_.AllToAll(x, dim, layouts().Groups(layout, axes, 1));
+  return Caused(result, cause, x->shape()->byte_size() / group * (group - 1));
+}
+
+Instruction* PartitionScope::CollectivePermute(Instruction* x, std::span<const DevicePair> pairs,
+                                               const ReshardCause& cause) {
+  return Caused(builder_.CollectivePermute(x, pairs), cause, x->shape()->byte_size());
+}
+
+// --- local data movement
+
+Instruction* PartitionScope::Transpose(Instruction* x, std::span<const int64_t> permutation) {
+  std::vector<int64_t> dims;
+  int64_t last = -1;
+  bool moves = false;
+  for (int64_t from : permutation) {
+    dims.push_back(x->shape()->dim(from));
+    if (x->shape()->dim(from) == 1) continue;
+    moves |= from < last;
+    last = from;
+  }
+  return moves ? builder_.Transpose(x, permutation) : builder_.Reshape(x, dims);
+}
+
+Instruction* PartitionScope::Resize(Instruction* x, int64_t dim, int64_t size) {
+  int64_t now = x->shape()->dim(dim);
+  if (now == size) return x;
+  auto rank = static_cast<size_t>(x->shape()->rank());
+  if (size < now) {
+    std::vector<int64_t> starts(rank, 0);
+    std::vector<int64_t> limits(x->shape()->dims().begin(), x->shape()->dims().end());
+    limits[static_cast<size_t>(dim)] = size;
+    return builder_.Slice(x, starts, limits);
+  }
+  std::vector<PadDim> padding(rank);
+  padding[static_cast<size_t>(dim)].high = size - now;
+  return builder_.Pad(x, geometry_.Number(x->shape()->dtype(), 0), padding);
+}
+
+}  // namespace gshard

@@ -1,0 +1,36 @@
+// The SPMD partitioner: one program that every device runs, from a sharded one (GSPMD paper,
+// section 4; docs/partitioning.md).
+#ifndef GSHARD_CORE_PARTITION_PARTITIONER_H_
+#define GSHARD_CORE_PARTITION_PARTITIONER_H_
+
+#include <cstdint>
+
+#include "ir/module.h"
+
+namespace gshard {
+
+struct PartitionOptions {
+  int64_t num_partitions = 0;  // 0: module.DeviceCount()
+  // Cost weights of the reshard planner and of the choice of einsum strategies, in units of one
+  // byte received by a device.
+  double bytes_per_message = 32;    // latency of one message of a collective
+  double bytes_per_flop = 1.0 / 64;  // of local arithmetic
+};
+
+struct PartitionStats {
+  int64_t collectives = 0;
+  int64_t bytes_received = 0;  // per device, ring formulas, loops counted once
+  int64_t reshards = 0;        // distinct plans made
+  int64_t full_rematerializations = 0;
+};
+
+// Partitions `module` in place: every computation is rebuilt for one device, entry parameters keep
+// name, number and sharding, the header records the number of devices and the output shardings.
+// Shardings must have been propagated and calls with differing shardings inlined. Linear in the
+// number of instructions, independent of the number of devices (printed pairs of collective-permute
+// excepted). On failure (E-PARTITION-*) the module must not be used further.
+Expected<PartitionStats> PartitionModule(Module& module, const PartitionOptions& options = {});
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_PARTITION_PARTITIONER_H_

@@ -1,0 +1,394 @@
+// Carries out reshard plans: the collectives and the local reshapes and transposes between them.
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+#include <map>
+
+#include "core/partition/halo.h"
+#include "core/partition/masking.h"
+#include "core/partition/partition_scope.h"
+
+namespace gshard {
+
+namespace {
+
+// What follows the first `count` combinations of digits: {4,2} after 2 is {2,2}.
+AxisList AfterPrefix(const AxisList& list, int64_t count) {
+  AxisList rest;
+  for (const DeviceAxis& axis : list) {
+    if (count == 1) {
+      rest.push_back(axis);
+    } else if (count >= axis.size) {
+      count /= axis.size;
+    } else {
+      rest.push_back({axis.size / count, axis.stride});
+      count = 1;
+    }
+  }
+  return rest;
+}
+
+// Carries one value from layout to layout.
+class PlanRunner {
+ public:
+  PlanRunner(PartitionScope& scope, const Shape* shape, const Layout* from, const Layout* to,
+             Instruction* local, const ReshardCause& cause)
+      : scope_(scope),
+        builder_(scope.builder()),
+        shape_(shape),
+        to_(to),
+        local_(local),
+        cause_(cause),
+        state_(StateOf(shape, from)) {
+    // Axes of an unordered value are those of any order.
+    layout_ = from->TileCount() > 1 || !from->unreduced.empty() ? from : to;
+    combiner_ = from->unreduced.empty() ? to->combiner : from->combiner;
+  }
+
+  Instruction* Run(const ReshardPlan& plan) {
+    for (size_t i = 0; i < plan.steps.size(); ++i) {
+      const ReshardStep* step = &plan.steps[i];
+      // Slices in a row are one.
+      if (step->kind == ReshardKind::kSlice) {
+        while (i + 1 < plan.steps.size() && plan.steps[i + 1].kind == ReshardKind::kSlice) ++i;
+        step = &plan.steps[i];
+      }
+      bool is_last = i + 1 == plan.steps.size();
+      Take(*step, is_last);
+      state_ = step->after;
+      for (int64_t d = 0; d < shape_->rank(); ++d) {
+        if (Tiles(d) == 1) local_ = scope_.Resize(local_, d, state_.tiles[At(d)]);
+      }
+    }
+    return local_;
+  }
+
+ private:
+  static size_t At(int64_t i) { return static_cast<size_t>(i); }
+  int64_t Tiles(int64_t dim) const { return AxesSize(state_.dims[At(dim)]); }
+
+  void Take(const ReshardStep& step, bool is_last) {
+    switch (step.kind) {
+      case ReshardKind::kRetile:
+        for (int64_t d = 0; d < shape_->rank(); ++d) Retile(d, step.after.tiles[At(d)]);
+        break;
+      case ReshardKind::kSlice:
+        Slice(step.after);
+        break;
+      case ReshardKind::kAllGather: {
+        const ReshardMove& move = step.moves[0];
+        local_ = scope_.AllGather(local_, move.from, layout_, move.axes, cause_);
+        break;
+      }
+      case ReshardKind::kAllToAll:
+        AllToAll(step.after);
+        break;
+      case ReshardKind::kPermute:
+        Permute(step.after, is_last);
+        break;
+      case ReshardKind::kAllReduce:
+        local_ = scope_.AllReduce(local_, layout_, step.moves[0].axes, combiner_, cause_);
+        break;
+      case ReshardKind::kReduceScatter: {
+        const ReshardMove& move = step.moves[0];
+        Retile(move.to, step.after.tiles[At(move.to)] * AxesSize(move.axes));
+        local_ = scope_.ReduceScatter(local_, move.to, layout_, move.axes, combiner_, cause_);
+        break;
+      }
+      case ReshardKind::kPartial: {
+        Instruction* ordinal = scope_.geometry().Ordinal(step.moves[0].axes, layout_->order);
+        Instruction* is_first = builder_.Compare(ComparisonDirection::kEq, ordinal,
+                                                 scope_.geometry().Int(0));
+        std::span<const int64_t> dims = local_->shape()->dims();
+        Instruction* identity = Identity(scope_, to_->combiner, local_->shape()->dtype());
+        local_ = builder_.Add(Opcode::kSelect,
+                              {builder_.BroadcastScalar(is_first, dims), local_,
+                               builder_.BroadcastScalar(identity, dims)});
+        break;
+      }
+    }
+  }
+
+  // Makes the tiles of a dim `tile` long without changing its digits.
+  void Retile(int64_t dim, int64_t tile) {
+    int64_t now = local_->shape()->dim(dim);
+    if (now == tile) return;
+    const AxisList& axes = state_.dims[At(dim)];
+    if (axes.empty()) {
+      local_ = scope_.Resize(local_, dim, tile);
+    } else {
+      local_ = ExchangeHalo(scope_, local_, dim, layout_, axes,
+                            {.shards = AxesSize(axes),
+                             .tile = now,
+                             .size = shape_->dim(dim),
+                             .scale = tile,
+                             .width = tile},
+                            cause_);
+    }
+    state_.tiles[At(dim)] = tile;
+  }
+
+  void Slice(const ReshardState& after) {
+    std::vector<Instruction*> starts;
+    for (int64_t d = 0; d < shape_->rank(); ++d) {
+      AxisList gained = AfterPrefix(after.dims[At(d)], Tiles(d));
+      int64_t tile = after.tiles[At(d)];
+      if (!gained.empty()) Retile(d, AxesSize(gained) * tile);
+      starts.push_back(scope_.geometry().Affine(gained, layout_->order, tile, 0));
+    }
+    local_ = builder_.DynamicSlice(local_, starts, after.tiles);
+  }
+
+  void AllToAll(const ReshardState& after) {
+    // Digits each dim gains and loses; the members of a group are numbered by the gained digits.
+    int64_t rank = shape_->rank();
+    std::vector<AxisList> gained(At(rank)), lost(At(rank));
+    AxisList group;
+    AxisList all;
+    for (int64_t d = 0; d < rank; ++d) {
+      const AxisList& before = state_.dims[At(d)];
+      const AxisList& behind = after.dims[At(d)];
+      if (AxesSize(behind) > AxesSize(before)) {
+        gained[At(d)] = AfterPrefix(behind, AxesSize(before));
+        Retile(d, after.tiles[At(d)] * AxesSize(gained[At(d)]));
+        group.insert(group.end(), gained[At(d)].begin(), gained[At(d)].end());
+      } else if (AxesSize(behind) < AxesSize(before)) {
+        lost[At(d)] = AfterPrefix(before, AxesSize(behind));
+        all.insert(all.end(), lost[At(d)].begin(), lost[At(d)].end());
+      }
+    }
+    all.insert(all.end(), group.begin(), group.end());
+    AxisList digits = *CommonDigits(all, scope_.device_count());
+
+    // Block k goes to member k: gained digits in front, one dim if several dims gain.
+    std::vector<int64_t> gainers;
+    for (int64_t d = 0; d < rank; ++d) {
+      if (!gained[At(d)].empty()) gainers.push_back(d);
+    }
+    std::vector<int64_t> sizes(local_->shape()->dims().begin(), local_->shape()->dims().end());
+    int64_t front = gainers[0];  // where the group's dim stands after the exchange
+    if (gainers.size() == 1) {
+      local_ = scope_.AllToAll(local_, front, layout_, group, cause_);
+      sizes[At(front)] = after.tiles[At(front)];
+    } else {
+      front = 0;
+      std::vector<int64_t> split, order, tail;
+      for (int64_t d = 0; d < rank; ++d) {
+        if (!gained[At(d)].empty()) {
+          order.push_back(static_cast<int64_t>(split.size()));
+          split.push_back(AxesSize(gained[At(d)]));
+          sizes[At(d)] = after.tiles[At(d)];
+        }
+        tail.push_back(static_cast<int64_t>(split.size()));
+        split.push_back(sizes[At(d)]);
+      }
+      order.insert(order.end(), tail.begin(), tail.end());
+      local_ = scope_.Transpose(builder_.Reshape(local_, split), order);
+      std::vector<int64_t> merged = {AxesSize(group)};
+      merged.insert(merged.end(), sizes.begin(), sizes.end());
+      local_ = scope_.AllToAll(builder_.Reshape(local_, merged), 0, layout_, group, cause_);
+    }
+
+    // Digits of the sender, in front of the dims that lost them.
+    std::vector<int> in_group;
+    for (const DeviceAxis& axis : group) {
+      for (int digit : DigitsOf(digits, axis)) in_group.push_back(digit);
+    }
+    std::vector<int64_t> split;
+    std::map<int, int64_t> place;  // of a digit in `split`
+    std::vector<int64_t> dim_place;
+    for (int64_t d = 0; d < rank; ++d) {
+      if (d == front) {
+        for (int digit : in_group) {
+          place[digit] = static_cast<int64_t>(split.size());
+          split.push_back(digits[static_cast<size_t>(digit)].size);
+        }
+      }
+      dim_place.push_back(static_cast<int64_t>(split.size()));
+      split.push_back(sizes[At(d)]);
+    }
+    std::vector<int64_t> order, merged;
+    for (int64_t d = 0; d < rank; ++d) {
+      int64_t size = sizes[At(d)];
+      for (const DeviceAxis& axis : lost[At(d)]) {
+        for (int digit : DigitsOf(digits, axis)) order.push_back(place[digit]);
+        size *= axis.size;
+      }
+      order.push_back(dim_place[At(d)]);
+      merged.push_back(size);
+    }
+    Coarsen(split, order);
+    local_ = scope_.Transpose(builder_.Reshape(local_, split), order);
+    local_ = builder_.Reshape(local_, merged);
+  }
+
+  // Joins dims that stay next to each other.
+  static void Coarsen(std::vector<int64_t>& split, std::vector<int64_t>& order) {
+    std::vector<int64_t> head(split.size(), 1);
+    for (size_t i = 1; i < order.size(); ++i) {
+      if (order[i] == order[i - 1] + 1) head[At(order[i])] = 0;
+    }
+    std::vector<int64_t> renamed(split.size(), -1), sizes;
+    for (size_t p = 0; p < split.size(); ++p) {
+      if (head[p] != 0) {
+        renamed[p] = static_cast<int64_t>(sizes.size());
+        sizes.push_back(split[p]);
+      } else {
+        sizes.back() *= split[p];
+      }
+    }
+    std::vector<int64_t> shorter;
+    for (int64_t p : order) {
+      if (renamed[At(p)] >= 0) shorter.push_back(renamed[At(p)]);
+    }
+    split = std::move(sizes);
+    order = std::move(shorter);
+  }
+
+  // Each tile from a device that has it; devices that have their tile already keep it.
+  void Permute(const ReshardState& after, bool is_last) {
+    Layout from = *layout_, to = *layout_;
+    from.dims = state_.dims;
+    if (is_last) {
+      to = *to_;
+    } else {
+      to.dims = after.dims;
+    }
+    int64_t count = scope_.device_count();
+    auto tile_of = [](const Layout& layout, int64_t device) {
+      int64_t position =
+          layout.order == nullptr ? device : layout.order->positions[At(device)];
+      int64_t tile = CoordinateOnAxes(layout.manual, position);
+      for (const AxisList& axes : layout.dims) {
+        tile = tile * AxesSize(axes) + CoordinateOnAxes(axes, position);
+      }
+      return tile;
+    };
+    std::vector<int64_t> source_of(At(count), -1);
+    std::map<int64_t, std::vector<int64_t>> holders;  // without those that keep their tile
+    bool moves = false;
+    for (int64_t device = count; device-- > 0;) {
+      int64_t tile = tile_of(from, device);
+      if (tile == tile_of(to, device)) {
+        source_of[At(device)] = device;
+      } else {
+        holders[tile].push_back(device);
+        moves = true;
+      }
+    }
+    if (!moves) {
+      if (is_last) layout_ = to_;
+      return;
+    }
+    std::vector<DevicePair> pairs;
+    for (int64_t device = 0; device < count; ++device) {
+      int64_t source = source_of[At(device)];
+      if (source < 0) {
+        std::vector<int64_t>& free = holders[tile_of(to, device)];
+        CheckInternal(!free.empty(), "permute without a holder of a tile");
+        source = free.back();
+        free.pop_back();
+      }
+      pairs.push_back({source, device});
+    }
+    std::sort(pairs.begin(), pairs.end(),
+              [](const DevicePair& a, const DevicePair& b) { return a.source < b.source; });
+    local_ = scope_.CollectivePermute(local_, pairs, cause_);
+    if (is_last) layout_ = to_;
+  }
+
+  PartitionScope& scope_;
+  Builder& builder_;
+  const Shape* shape_;
+  const Layout* to_;
+  const Layout* layout_;  // gives order and manual digits to the axes in use
+  Instruction* local_;
+  const ReshardCause& cause_;
+  ReshardState state_;
+  Opcode combiner_ = Opcode::kAdd;
+};
+
+std::string CauseText(LayoutTable& layouts, const ReshardCause& cause, const Layout* from,
+                      const Layout* to) {
+  std::string_view value = cause.value != nullptr ? cause.value->name() : std::string_view("value");
+  const std::string& has = layouts.ToText(from);
+  const std::string& wants = layouts.ToText(to);
+  if (cause.user == nullptr || cause.user == cause.value) {
+    return fmt::format("{} is to be {}, computed as {}", value, wants, has);
+  }
+  return fmt::format("{} needs {} as {}, has {}", cause.user->name(), value, wants, has);
+}
+
+bool IsLocalPlan(const ReshardPlan& plan) { return plan.bytes == 0; }
+
+}  // namespace
+
+double PartitionScope::ReshardCost(const PartitionedValue& value, const Layout* layout) {
+  if (value.rebuild != nullptr) return 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (const PartitionedValue::Variant& variant : value.variants) {
+    if (variant.layout == layout) return 0;
+    if (variant.layout->kind != Layout::Kind::kTiled || layout->kind != Layout::Kind::kTiled) {
+      return variant.layout->IsMaximal() ? 2 * static_cast<double>(value.shape->byte_size()) : 0;
+    }
+    least = std::min(least, run_.planner.Plan(value.shape, variant.layout, layout).cost);
+  }
+  return least;
+}
+
+Instruction* PartitionScope::Reshard(PartitionedValue* value, const Layout* layout,
+                                     const ReshardCause& cause) {
+  if (Instruction* local = value->Find(layout)) return local;
+  if (layout->IsMaximal()) {  // whole everywhere includes whole on one device
+    return Reshard(value, layouts().Replicated(layout->rank()), cause);
+  }
+  if (value->rebuild != nullptr) {
+    Instruction* local = value->rebuild(*this, *value, layout);
+    value->variants.push_back({layout, local});
+    return local;
+  }
+  CheckInternal(!value->variants.empty(), "a value without a local form");
+  const PartitionedValue::Variant first = value->variants[0];
+  if (!value->shape->IsArray() || first.layout->IsManual() || layout->IsManual()) {
+    return first.local;
+  }
+  if (first.layout->IsMaximal() && value->variants.size() == 1) {
+    // Only the owner's value counts: everybody else adds zero.
+    const Layout* whole = layouts().Replicated(layout->rank());
+    std::span<const int64_t> dims = first.local->shape()->dims();
+    Instruction* is_owner =
+        builder_.Compare(ComparisonDirection::kEq, geometry_.PartitionId(),
+                         geometry_.Int(first.layout->device, DType::kU32));
+    Instruction* zero = geometry_.Number(value->shape->dtype(), 0);
+    Instruction* mine =
+        builder_.Add(Opcode::kSelect, {builder_.BroadcastScalar(is_owner, dims), first.local,
+                                       builder_.BroadcastScalar(zero, dims)});
+    const DeviceAxis everybody[] = {{device_count(), 1}};
+    std::string text = CauseText(layouts(), cause, first.layout, whole);
+    ReshardCause with_text{.user = cause.user, .value = cause.value, .note = text};
+    Opcode combiner = value->shape->dtype() == DType::kPred ? Opcode::kOr : Opcode::kAdd;
+    value->variants.push_back({whole, AllReduce(mine, whole, everybody, combiner, with_text)});
+    return Reshard(value, layout, cause);
+  }
+
+  const PartitionedValue::Variant* best = nullptr;
+  const ReshardPlan* best_plan = nullptr;
+  for (const PartitionedValue::Variant& variant : value->variants) {
+    if (variant.layout->kind != Layout::Kind::kTiled) continue;
+    const ReshardPlan& plan = run_.planner.Plan(value->shape, variant.layout, layout);
+    if (best_plan == nullptr || plan.cost < best_plan->cost) {
+      best = &variant;
+      best_plan = &plan;
+    }
+  }
+  std::string text;
+  if (!IsLocalPlan(*best_plan)) text = CauseText(layouts(), cause, best->layout, layout);
+  ReshardCause with_text{.user = cause.user, .value = cause.value, .note = text};
+  run_.stats.full_rematerializations += best_plan->full_rematerialization ? 1 : 0;
+  PlanRunner runner(*this, value->shape, best->layout, layout, best->local, with_text);
+  Instruction* local = runner.Run(*best_plan);
+  value->variants.push_back({layout, local});
+  return local;
+}
+
+}  // namespace gshard

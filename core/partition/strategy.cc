@@ -1,0 +1,363 @@
+#include "core/partition/strategy.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+namespace gshard {
+
+Labels Labels::Pointwise(int64_t operand_count, int64_t rank) {
+  Labels labels;
+  std::vector<int> dims;
+  for (int64_t d = 0; d < rank; ++d) dims.push_back(labels.Add());
+  labels.operands.assign(static_cast<size_t>(operand_count), dims);
+  labels.results = {dims};
+  return labels;
+}
+
+namespace {
+
+constexpr size_t kMaxCombinations = 512;
+constexpr int kNone = -1;
+
+// One operand or result: the labels of its dims and the layouts that suggest roles for digits.
+struct Tensor {
+  const Shape* shape = nullptr;
+  const std::vector<int>* labels = nullptr;
+  PartitionedValue* operand = nullptr;  // null: a result
+  const Layout* wanted = nullptr;       // of a result
+  std::vector<const Layout*> seen;
+};
+
+// A layout that this value has, or that a result is wanted in, as far as it takes part in planning.
+const Layout* Tiled(LayoutTable& layouts, const Layout* layout) {
+  return layout->IsMaximal() ? layouts.Replicated(layout->rank()) : layout;
+}
+
+class Chooser {
+ public:
+  Chooser(PartitionScope& scope, const Labels& labels, std::span<PartitionedValue* const> operands,
+          std::span<const Shape* const> results, std::span<const Layout* const> wanted)
+      : scope_(scope), labels_(labels), layouts_(scope.layouts()) {
+    for (size_t i = 0; i < results.size(); ++i) {
+      Tensor tensor{results[i], &labels.results[i], nullptr, Tiled(layouts_, wanted[i]), {}};
+      tensor.seen.push_back(tensor.wanted);
+      tensors_.push_back(std::move(tensor));
+    }
+    for (size_t i = 0; i < operands.size(); ++i) {
+      Tensor tensor{operands[i]->shape, &labels.operands[i], operands[i], nullptr, {}};
+      if (operands[i]->rebuild == nullptr) {
+        for (const PartitionedValue::Variant& variant : operands[i]->variants) {
+          tensor.seen.push_back(Tiled(layouts_, variant.layout));
+        }
+      }
+      tensors_.push_back(std::move(tensor));
+    }
+    frame_ = tensors_[0].wanted;
+    for (const Tensor& tensor : tensors_) {
+      for (const Layout* layout : tensor.seen) {
+        if (frame_->order == nullptr && layout->order != nullptr && frame_->IsReplicated()) {
+          frame_ = layout;
+        }
+      }
+    }
+    FindDigits();
+    FindLabelSizes();
+  }
+
+  Strategy Run() {
+    // What the results or the operands suggest as they stand; free if everything fits.
+    Consider(FromTensor(tensors_[0]));
+    if (best_.has_value() && best_cost_ == WorkCost(best_roles_)) return Take();
+    for (size_t t = 1; t < tensors_.size(); ++t) Consider(FromTensor(tensors_[t]));
+    Enumerate();
+    return Take();
+  }
+
+ private:
+  using Roles = std::vector<int>;  // per digit: the label it cuts, or kNone
+
+  void FindDigits() {
+    AxisList axes = frame_->manual;
+    auto collect = [&](const Layout* layout) {
+      if (layout->order != frame_->order) return;
+      for (const AxisList& list : layout->dims) axes.insert(axes.end(), list.begin(), list.end());
+    };
+    for (const Tensor& tensor : tensors_) {
+      for (const Layout* layout : tensor.seen) collect(layout);
+    }
+    std::optional<AxisList> common = CommonDigits(axes, layouts_.device_count());
+    if (!common.has_value()) {
+      axes = frame_->manual;
+      collect(tensors_[0].wanted);
+      for (Tensor& tensor : tensors_) tensor.seen.clear();
+      tensors_[0].seen.push_back(tensors_[0].wanted);
+      common = CommonDigits(axes, layouts_.device_count());
+    }
+    digits_ = std::move(*common);
+    choices_.resize(digits_.size());
+    for (const Tensor& tensor : tensors_) {
+      for (const Layout* layout : tensor.seen) {
+        if (layout->order != frame_->order) continue;
+        for (size_t d = 0; d < layout->dims.size(); ++d) {
+          int label = (*tensor.labels)[d];
+          if (label == Labels::kWhole) continue;
+          for (const DeviceAxis& axis : layout->dims[d]) {
+            for (int digit : DigitsOf(digits_, axis)) {
+              Roles& choices = choices_[static_cast<size_t>(digit)];
+              if (std::find(choices.begin(), choices.end(), label) == choices.end()) {
+                choices.push_back(label);
+              }
+            }
+          }
+        }
+      }
+    }
+    for (Roles& choices : choices_) choices.push_back(kNone);
+  }
+
+  void FindLabelSizes() {
+    sizes_.resize(labels_.labels.size());
+    for (const Tensor& tensor : tensors_) {
+      for (size_t d = 0; d < tensor.labels->size(); ++d) {
+        int label = (*tensor.labels)[d];
+        if (label != Labels::kWhole) {
+          sizes_[static_cast<size_t>(label)].push_back(
+              tensor.shape->dim(static_cast<int64_t>(d)));
+        }
+      }
+    }
+    double work = 0;
+    for (const Tensor& tensor : tensors_) {
+      work = std::max(work, static_cast<double>(tensor.shape->element_count()));
+    }
+    flops_ = labels_.flops > 0 ? labels_.flops : work;
+  }
+
+  Roles FromTensor(const Tensor& tensor) const {
+    Roles roles(digits_.size(), kNone);
+    if (tensor.seen.empty()) return roles;
+    const Layout* layout = tensor.seen[0];
+    if (layout->order != frame_->order) return roles;
+    for (size_t d = 0; d < layout->dims.size(); ++d) {
+      for (const DeviceAxis& axis : layout->dims[d]) {
+        for (int digit : DigitsOf(digits_, axis)) {
+          roles[static_cast<size_t>(digit)] = (*tensor.labels)[d];
+        }
+      }
+    }
+    return roles;
+  }
+
+  double WorkCost(const Roles& roles) const {
+    double fraction = 1;
+    double extra = 0;
+    for (size_t label = 0; label < sizes_.size(); ++label) {
+      int64_t count = CountOf(roles, static_cast<int>(label));
+      if (count == 1 || sizes_[label].empty()) continue;
+      auto size = static_cast<double>(sizes_[label][0]);
+      if (size > 0) {
+        fraction *= static_cast<double>(CeilOfRatio(sizes_[label][0], count)) / size;
+      }
+      extra += labels_.labels[label].bytes_if_cut;
+    }
+    return fraction * flops_ * scope_.run().options.bytes_per_flop + extra;
+  }
+
+  int64_t CountOf(const Roles& roles, int label) const {
+    int64_t count = 1;
+    for (size_t digit = 0; digit < roles.size(); ++digit) {
+      if (roles[digit] == label) count *= digits_[digit].size;
+    }
+    return count;
+  }
+
+  bool IsLegal(const Roles& roles) const {
+    for (size_t label = 0; label < sizes_.size(); ++label) {
+      int64_t count = CountOf(roles, static_cast<int>(label));
+      if (count == 1) continue;
+      const Labels::Label& kind = labels_.labels[label];
+      if (kind.max_tiles > 0 && count > kind.max_tiles) return false;
+      if (!kind.divides) continue;
+      for (int64_t size : sizes_[label]) {
+        if (size % count != 0) return false;
+      }
+    }
+    return true;
+  }
+
+  // Digits of each label, ordered as in the results, else as in the operands.
+  std::vector<AxisList> CutOf(const Roles& roles) const {
+    std::vector<AxisList> cut(labels_.labels.size());
+    std::vector<uint8_t> placed(digits_.size(), 0);
+    for (const Tensor& tensor : tensors_) {
+      for (const Layout* layout : tensor.seen) {
+        if (layout->order != frame_->order) continue;
+        for (size_t d = 0; d < layout->dims.size(); ++d) {
+          int label = (*tensor.labels)[d];
+          if (label == Labels::kWhole) continue;
+          for (const DeviceAxis& axis : layout->dims[d]) {
+            for (int digit : DigitsOf(digits_, axis)) {
+              auto index = static_cast<size_t>(digit);
+              if (roles[index] != label || placed[index] != 0) continue;
+              placed[index] = 1;
+              cut[static_cast<size_t>(label)].push_back(digits_[index]);
+            }
+          }
+        }
+      }
+    }
+    for (AxisList& list : cut) list = MergedAxes(list);
+    return cut;
+  }
+
+  const Layout* LayoutOf(const Tensor& tensor, const std::vector<AxisList>& cut) const {
+    Layout layout;
+    layout.manual = frame_->manual;
+    layout.order = frame_->order;
+    for (int label : *tensor.labels) {
+      layout.dims.push_back(label == Labels::kWhole ? AxisList()
+                                                    : cut[static_cast<size_t>(label)]);
+    }
+    if (tensor.operand == nullptr) {
+      for (size_t label = 0; label < cut.size(); ++label) {
+        if (!labels_.labels[label].summed) continue;
+        layout.unreduced.insert(layout.unreduced.end(), cut[label].begin(), cut[label].end());
+      }
+      layout.combiner = labels_.combiner;
+    }
+    return layouts_.Intern(std::move(layout));
+  }
+
+  // Bytes that must arrive whatever the plan.
+  static double LeastBytes(const Shape* shape, const Layout* from, const Layout* to) {
+    if (!from->unreduced.empty() || from->kind != Layout::Kind::kTiled) return 0;
+    double target = static_cast<double>(DTypeBits(shape->dtype())) / 8;
+    double overlap = target;
+    for (int64_t d = 0; d < shape->rank(); ++d) {
+      auto to_tile = static_cast<double>(CeilOfRatio(shape->dim(d), to->Count(d)));
+      auto from_tile = static_cast<double>(CeilOfRatio(shape->dim(d), from->Count(d)));
+      target *= to_tile;
+      overlap *= std::min(to_tile, from_tile);
+    }
+    return target - overlap;
+  }
+
+  void Consider(const Roles& roles) {
+    for (const Roles& done : considered_) {
+      if (done == roles) return;
+    }
+    considered_.push_back(roles);
+    if (!IsLegal(roles)) return;
+    double cost = WorkCost(roles);
+    if (cost >= best_cost_) return;
+    std::vector<AxisList> cut = CutOf(roles);
+    std::vector<const Layout*> chosen;
+    double bound = cost;
+    for (const Tensor& tensor : tensors_) {
+      const Layout* layout = LayoutOf(tensor, cut);
+      chosen.push_back(layout);
+      if (tensor.operand == nullptr) {
+        bound += LeastBytes(tensor.shape, layout, tensor.wanted);
+      } else if (tensor.operand->rebuild == nullptr) {
+        double least = std::numeric_limits<double>::infinity();
+        for (const Layout* seen : tensor.seen) {
+          least = std::min(least, seen == layout ? 0 : LeastBytes(tensor.shape, seen, layout));
+        }
+        if (!tensor.seen.empty()) bound += least;
+      }
+    }
+    if (bound >= best_cost_) return;
+    for (size_t t = 0; t < tensors_.size() && cost < best_cost_; ++t) {
+      const Tensor& tensor = tensors_[t];
+      if (tensor.operand != nullptr) {
+        cost += scope_.ReshardCost(*tensor.operand, chosen[t]);
+      } else if (chosen[t] != tensor.wanted) {
+        cost += scope_.run().planner.Plan(tensor.shape, chosen[t], tensor.wanted).cost;
+      }
+    }
+    if (cost >= best_cost_) return;
+    best_cost_ = cost;
+    best_roles_ = roles;
+    best_ = {std::move(chosen), std::move(cut)};
+  }
+
+  void Enumerate() {
+    size_t combinations = 1;
+    for (const Roles& choices : choices_) {
+      combinations = std::min(combinations * choices.size(), kMaxCombinations + 1);
+    }
+    if (combinations <= kMaxCombinations) {
+      Roles roles(digits_.size(), kNone);
+      EnumerateFrom(0, roles);
+      return;
+    }
+    // Too many: improve the best one digit at a time.
+    for (bool improved = true; improved;) {
+      improved = false;
+      for (size_t digit = 0; digit < digits_.size(); ++digit) {
+        for (int label : choices_[digit]) {
+          Roles roles = best_.has_value() ? best_roles_ : Roles(digits_.size(), kNone);
+          roles[digit] = label;
+          double before = best_cost_;
+          Consider(roles);
+          improved |= best_cost_ < before;
+        }
+      }
+    }
+  }
+
+  void EnumerateFrom(size_t digit, Roles& roles) {
+    if (digit == digits_.size()) {
+      Consider(roles);
+      return;
+    }
+    for (int label : choices_[digit]) {
+      roles[digit] = label;
+      EnumerateFrom(digit + 1, roles);
+    }
+  }
+
+  Strategy Take() {
+    CheckInternal(best_.has_value(), "no strategy");
+    Strategy strategy;
+    size_t results = labels_.results.size();
+    strategy.results.assign(best_->layouts.begin(),
+                            best_->layouts.begin() + static_cast<int64_t>(results));
+    strategy.operands.assign(best_->layouts.begin() + static_cast<int64_t>(results),
+                             best_->layouts.end());
+    strategy.cut = best_->cut;
+    strategy.cost = best_cost_;
+    return strategy;
+  }
+
+  struct Choice {
+    std::vector<const Layout*> layouts;  // per tensor
+    std::vector<AxisList> cut;
+  };
+
+  PartitionScope& scope_;
+  const Labels& labels_;
+  LayoutTable& layouts_;
+  std::vector<Tensor> tensors_;  // results, then operands
+  const Layout* frame_ = nullptr;  // gives manual digits and device order
+  AxisList digits_;
+  std::vector<Roles> choices_;  // per digit
+  std::vector<std::vector<int64_t>> sizes_;
+  double flops_ = 0;
+  std::vector<Roles> considered_;
+  double best_cost_ = std::numeric_limits<double>::infinity();
+  Roles best_roles_;
+  std::optional<Choice> best_;
+};
+
+}  // namespace
+
+Strategy ChooseStrategy(PartitionScope& scope, const Labels& labels,
+                        std::span<PartitionedValue* const> operands,
+                        std::span<const Shape* const> results,
+                        std::span<const Layout* const> wanted) {
+  return Chooser(scope, labels, operands, results, wanted).Run();
+}
+
+}  // namespace gshard
