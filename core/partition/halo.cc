@@ -20,7 +20,7 @@ int64_t WithCoordinate(AxisSpan axes, int64_t position, int64_t coordinate) {
 }  // namespace
 
 Instruction* ExchangeHalo(PartitionScope& scope, Instruction* local, int64_t dim,
-                          const Layout* layout, AxisSpan axes, const HaloRequest& request,
+                          const MeshLayout* layout, AxisSpan axes, const HaloRequest& request,
                           const ReshardCause& cause) {
   Builder& builder = scope.builder();
   HaloPlan plan = PlanHalo(request);

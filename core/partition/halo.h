@@ -11,7 +11,7 @@ namespace gshard {
 // request.width elements along `dim`: those from request.Start(ordinal) on. Elements outside
 // [0, request.size) are unspecified; mask them where it matters (MaskRange with Start as offset).
 Instruction* ExchangeHalo(PartitionScope& scope, Instruction* local, int64_t dim,
-                          const Layout* layout, AxisSpan axes, const HaloRequest& request,
+                          const MeshLayout* layout, AxisSpan axes, const HaloRequest& request,
                           const ReshardCause& cause);
 
 }  // namespace gshard

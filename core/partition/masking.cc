@@ -21,7 +21,8 @@ Instruction* AndOf(Builder& builder, Instruction* a, Instruction* b) {
 }  // namespace
 
 Instruction* MaskPadding(PartitionScope& scope, Instruction* local, const Shape* base,
-                         const Layout* layout, std::span<const int64_t> dims, Instruction* fill) {
+                         const MeshLayout* layout, std::span<const int64_t> dims,
+                         Instruction* fill) {
   Builder& builder = scope.builder();
   Instruction* mask = nullptr;
   std::span<const int64_t> sizes = local->shape()->dims();

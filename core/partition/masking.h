@@ -14,7 +14,8 @@ namespace gshard {
 // `local` (a tile of `base` in `layout`) with the padding along `dims` set to the scalar `fill` of
 // the same element type. `local` itself where those dims divide evenly.
 Instruction* MaskPadding(PartitionScope& scope, Instruction* local, const Shape* base,
-                         const Layout* layout, std::span<const int64_t> dims, Instruction* fill);
+                         const MeshLayout* layout, std::span<const int64_t> dims,
+                         Instruction* fill);
 
 // select(low <= position < high, local, fill) along one dim, where position is iota + offset; a
 // bound that is absent (INT64_MIN, INT64_MAX) is not compared.
@@ -23,7 +24,8 @@ Instruction* MaskRange(PartitionScope& scope, Instruction* local, int64_t dim, I
 
 // Does `scalar` provably hold the identity of `combiner` (0 for add, -inf for maximum, ..)?
 bool IsIdentity(Opcode combiner, const Instruction* scalar);
-// The identity of `combiner` (add, multiply, maximum, minimum, and, or, xor) in a type, as a scalar.
+// The identity of `combiner` (add, multiply, maximum, minimum, and, or, xor) in a type, as a
+// scalar.
 Instruction* Identity(PartitionScope& scope, Opcode combiner, DType dtype);
 // The operation a computation of two scalars performs, if it is one of those; else nothing.
 std::optional<Opcode> CombinerOf(const Computation* computation);

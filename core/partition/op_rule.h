@@ -2,8 +2,8 @@
 //
 // A rule sees the source instruction and its partitioned operands, asks for operands in the layouts
 // it needs, emits the local operation and returns the result in whatever layout it came out; the
-// driver moves it to the one its sharding asks for. Rules are rows of one table, opcode -> rule; the
-// table is complete by construction. The default rule makes operands whole and is always right.
+// driver moves it to the one its sharding asks for. Rules are rows of one table, opcode -> rule;
+// the table is complete by construction. The default rule makes operands whole and is always right.
 #ifndef GSHARD_CORE_PARTITION_OP_RULE_H_
 #define GSHARD_CORE_PARTITION_OP_RULE_H_
 
@@ -24,7 +24,7 @@ using OpRule = RuleResult (*)(RuleContext& rule);
 class RuleContext {
  public:
   RuleContext(PartitionScope& scope, const Instruction& source,
-              std::vector<PartitionedValue*> operands, std::vector<const Layout*> wanted)
+              std::vector<PartitionedValue*> operands, std::vector<const MeshLayout*> wanted)
       : scope_(scope),
         source_(source),
         operands_(std::move(operands)),
@@ -33,7 +33,7 @@ class RuleContext {
   PartitionScope& scope() { return scope_; }
   Builder& builder() { return scope_.builder(); }
   ShardGeometry& geometry() { return scope_.geometry(); }
-  LayoutTable& layouts() { return scope_.layouts(); }
+  MeshLayoutTable& layouts() { return scope_.layouts(); }
   Context& context() { return scope_.context(); }
   const Instruction& source() const { return source_; }
   template <typename T>
@@ -45,15 +45,15 @@ class RuleContext {
   PartitionedValue* operand(int64_t i) const { return operands_[static_cast<size_t>(i)]; }
   const Shape* operand_shape(int64_t i) const { return operand(i)->shape; }
   // The result's layout by its sharding; tuples: one per leaf.
-  std::span<const Layout* const> wanted_leaves() const { return wanted_; }
-  const Layout* wanted() const { return wanted_[0]; }
+  std::span<const MeshLayout* const> wanted_leaves() const { return wanted_; }
+  const MeshLayout* wanted() const { return wanted_[0]; }
   // Whole, within the manual region that the instruction belongs to.
-  const Layout* Whole(int64_t rank) { return layouts().ReplicatedLike(wanted_[0], rank); }
+  const MeshLayout* Whole(int64_t rank) { return layouts().ReplicatedLike(wanted_[0], rank); }
 
   // Operand i in a layout (its local form); the cause is recorded.
-  Instruction* Operand(int64_t i, const Layout* layout);
+  Instruction* Operand(int64_t i, const MeshLayout* layout);
   // A value a rule made itself, moved for the sake of this instruction.
-  Instruction* Move(PartitionedValue* value, const Layout* layout);
+  Instruction* Move(PartitionedValue* value, const MeshLayout* layout);
   ReshardCause Cause() const { return {.user = &source_}; }
 
   // The source operation on local operands, with its name and attributes; shape inferred if null.
@@ -61,7 +61,7 @@ class RuleContext {
   // Gives a main local operation the source's name.
   void TakeName(Instruction* local);
 
-  PartitionedValue* Result(Instruction* local, const Layout* layout) {
+  PartitionedValue* Result(Instruction* local, const MeshLayout* layout) {
     return scope_.NewValue(source_.shape(), layout, local);
   }
   // Chooses layouts by labels (ChooseStrategy with this instruction's operands and results).
@@ -70,8 +70,14 @@ class RuleContext {
   // or, if it is an array, the local shape) and returns the result. For operations that are the
   // same operation on tiles.
   PartitionedValue* ByLabels(const Labels& labels);
+  // The source operation on local operands, its results (one per element of a tuple) in the layouts
+  // given.
+  PartitionedValue* Emit(std::span<Instruction* const> operands,
+                         std::span<const MeshLayout* const> results);
   // Operands whole, operation whole.
   PartitionedValue* Default();
+  // Whole, per leaf of a shape.
+  std::vector<const MeshLayout*> WholeLeaves(const Shape* shape);
 
   tl::unexpected<Diagnostic> Error(std::string code, std::string message) const;
 
@@ -79,7 +85,7 @@ class RuleContext {
   PartitionScope& scope_;
   const Instruction& source_;
   std::vector<PartitionedValue*> operands_;
-  std::vector<const Layout*> wanted_;
+  std::vector<const MeshLayout*> wanted_;
 };
 
 struct OpRuleEntry {

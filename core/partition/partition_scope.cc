@@ -1,13 +1,14 @@
 #include "core/partition/partition_scope.h"
 
-#include <algorithm>
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "ir/metadata.h"
 
 namespace gshard {
 
-PartitionedValue* PartitionScope::NewValue(const Shape* shape, const Layout* layout,
+PartitionedValue* PartitionScope::NewValue(const Shape* shape, const MeshLayout* layout,
                                            Instruction* local) {
   PartitionedValue& value = run_.values.emplace_back();
   value.shape = shape;
@@ -16,13 +17,33 @@ PartitionedValue* PartitionScope::NewValue(const Shape* shape, const Layout* lay
   return &value;
 }
 
-PartitionedValue* PartitionScope::NewRebuilt(const Shape* shape, PartitionedValue::Rebuild rebuild,
-                                             Instruction* payload) {
+PartitionedValue* PartitionScope::NewMade(const Shape* shape, const Instruction* source,
+                                          const PartitionedValue::Maker* maker,
+                                          PartitionedValue* payload) {
   PartitionedValue& value = run_.values.emplace_back();
   value.shape = shape;
-  value.rebuild = rebuild;
+  value.source = source;
+  value.maker = maker;
   value.payload = payload;
   return &value;
+}
+
+std::vector<const MeshLayout*> PartitionScope::LeafLayouts(const PartitionedValue& value) {
+  if (!value.IsTuple()) {
+    return {value.layout != nullptr ? value.layout : value.variants[0].layout};
+  }
+  std::vector<const MeshLayout*> leaves;
+  for (const PartitionedValue* element : value.elements) {
+    std::vector<const MeshLayout*> part = LeafLayouts(*element);
+    leaves.insert(leaves.end(), part.begin(), part.end());
+  }
+  return leaves;
+}
+
+void PartitionScope::TakeName(Instruction* local, const Instruction* source) {
+  uint8_t& taken = run_.name_taken[source->id()];
+  local->set_name(taken != 0 ? run_.module.UniqueName(source->name()) : source->name());
+  taken = 1;
 }
 
 PartitionedValue* PartitionScope::NewTuple(const Shape* shape,
@@ -34,7 +55,7 @@ PartitionedValue* PartitionScope::NewTuple(const Shape* shape,
 }
 
 PartitionedValue* PartitionScope::NewFromLocal(const Shape* shape,
-                                               std::span<const Layout* const> leaves,
+                                               std::span<const MeshLayout* const> leaves,
                                                Instruction* local) {
   if (!shape->IsTuple()) return NewValue(shape, leaves[0], local);
   std::vector<PartitionedValue*> elements;
@@ -52,7 +73,7 @@ PartitionedValue* PartitionScope::NewFromLocal(const Shape* shape,
 }
 
 Instruction* PartitionScope::Materialize(PartitionedValue* value,
-                                         std::span<const Layout* const> leaves,
+                                         std::span<const MeshLayout* const> leaves,
                                          const ReshardCause& cause) {
   if (!value->IsTuple()) return Reshard(value, leaves[0], cause);
   std::vector<Instruction*> locals;
@@ -65,10 +86,10 @@ Instruction* PartitionScope::Materialize(PartitionedValue* value,
   if (value->tuple != nullptr) {
     bool unchanged = true;
     for (size_t i = 0; i < locals.size() && unchanged; ++i) {
-      unchanged = locals[i]->opcode() == Opcode::kGetTupleElement &&
-                  locals[i]->operand(0) == value->tuple &&
-                  locals[i]->attributes<GetTupleElementAttributes>().index ==
-                      static_cast<int64_t>(i);
+      unchanged =
+          locals[i]->opcode() == Opcode::kGetTupleElement &&
+          locals[i]->operand(0) == value->tuple &&
+          locals[i]->attributes<GetTupleElementAttributes>().index == static_cast<int64_t>(i);
     }
     if (unchanged) return value->tuple;
   }
@@ -94,7 +115,7 @@ Instruction* PartitionScope::Caused(Instruction* collective, const ReshardCause&
   return collective;
 }
 
-Instruction* PartitionScope::AllReduce(Instruction* x, const Layout* layout, AxisSpan axes,
+Instruction* PartitionScope::AllReduce(Instruction* x, const MeshLayout* layout, AxisSpan axes,
                                        Computation* to_apply, const ReshardCause& cause) {
   int64_t group = AxesSize(axes);
   if (group == 1) return x;
@@ -103,13 +124,13 @@ Instruction* PartitionScope::AllReduce(Instruction* x, const Layout* layout, Axi
   return Caused(result, cause, 2 * x->shape()->byte_size() / group * (group - 1));
 }
 
-Instruction* PartitionScope::AllReduce(Instruction* x, const Layout* layout, AxisSpan axes,
+Instruction* PartitionScope::AllReduce(Instruction* x, const MeshLayout* layout, AxisSpan axes,
                                        Opcode combiner, const ReshardCause& cause) {
   return AllReduce(x, layout, axes, builder_.BinaryComputation(combiner, x->shape()->dtype()),
                    cause);
 }
 
-Instruction* PartitionScope::AllGather(Instruction* x, int64_t dim, const Layout* layout,
+Instruction* PartitionScope::AllGather(Instruction* x, int64_t dim, const MeshLayout* layout,
                                        AxisSpan axes, const ReshardCause& cause) {
   int64_t group = AxesSize(axes);
   if (group == 1) return x;
@@ -118,7 +139,7 @@ Instruction* PartitionScope::AllGather(Instruction* x, int64_t dim, const Layout
   return Caused(result, cause, x->shape()->byte_size() * (group - 1));
 }
 
-Instruction* PartitionScope::ReduceScatter(Instruction* x, int64_t dim, const Layout* layout,
+Instruction* PartitionScope::ReduceScatter(Instruction* x, int64_t dim, const MeshLayout* layout,
                                            AxisSpan axes, Opcode combiner,
                                            const ReshardCause& cause) {
   int64_t group = AxesSize(axes);
@@ -129,7 +150,7 @@ Instruction* PartitionScope::ReduceScatter(Instruction* x, int64_t dim, const La
   return Caused(result, cause, x->shape()->byte_size() / group * (group - 1));
 }
 
-Instruction* PartitionScope::AllToAll(Instruction* x, int64_t dim, const Layout* layout,
+Instruction* PartitionScope::AllToAll(Instruction* x, int64_t dim, const MeshLayout* layout,
                                       AxisSpan axes, const ReshardCause& cause) {
   int64_t group = AxesSize(axes);
   if (group == 1) return x;

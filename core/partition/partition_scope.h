@@ -4,12 +4,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/partition/layout.h"
+#include "core/partition/mesh_layout.h"
 #include "core/partition/partitioned_value.h"
 #include "core/partition/partitioner.h"
 #include "core/partition/reshard_plan.h"
@@ -18,27 +19,40 @@
 
 namespace gshard {
 
+// What a called computation is given and must return, per leaf.
+struct CalleeSignature {
+  std::vector<std::vector<const MeshLayout*>> parameters;
+  std::vector<const MeshLayout*> root;  // empty: whole, in the root's own manual region
+  auto operator<=>(const CalleeSignature&) const = default;
+};
+
 // One run over a module.
 struct PartitionRun {
   Module& module;
   PartitionOptions options;
-  LayoutTable layouts;
+  MeshLayoutTable layouts;
   ReshardPlanner planner;
   PartitionStats stats;
   std::deque<PartitionedValue> values;
+  // By source instruction id.
+  std::vector<PartitionedValue*> value_of;
+  std::vector<uint8_t> name_taken;
+  std::map<std::pair<const Computation*, CalleeSignature>, Computation*> callees;
 
   PartitionRun(Module& m, const PartitionOptions& o, int64_t device_count)
       : module(m),
         options(o),
         layouts(m.context(), device_count),
-        planner(layouts, {.bytes_per_message = o.bytes_per_message}) {}
+        planner(layouts, {.bytes_per_message = o.bytes_per_message}),
+        value_of(m.instruction_limit()),
+        name_taken(m.instruction_limit()) {}
 };
 
 // Why a collective is being inserted; becomes frontend attribute gshard.cause.
 struct ReshardCause {
   const Instruction* user = nullptr;  // who needs the value; null: its own sharding asks for it
   const Instruction* value = nullptr;
-  std::string_view note;  // instead of the sentence made from the above
+  std::string_view note = {};  // instead of the sentence made from the above
 };
 
 class PartitionScope {
@@ -53,40 +67,49 @@ class PartitionScope {
   PartitionRun& run() { return run_; }
   Builder& builder() { return builder_; }
   ShardGeometry& geometry() { return geometry_; }
-  LayoutTable& layouts() { return run_.layouts; }
+  MeshLayoutTable& layouts() { return run_.layouts; }
   Context& context() { return run_.module.context(); }
   int64_t device_count() const { return run_.layouts.device_count(); }
 
   // --- values
   // A new array value with one variant.
-  PartitionedValue* NewValue(const Shape* shape, const Layout* layout, Instruction* local);
-  // A new value that `rebuild` makes in any layout.
-  PartitionedValue* NewRebuilt(const Shape* shape, PartitionedValue::Rebuild rebuild,
-                               Instruction* payload = nullptr);
+  PartitionedValue* NewValue(const Shape* shape, const MeshLayout* layout, Instruction* local);
+  // A new value that `maker` makes in any layout.
+  PartitionedValue* NewMade(const Shape* shape, const Instruction* source,
+                            const PartitionedValue::Maker* maker,
+                            PartitionedValue* payload = nullptr);
   PartitionedValue* NewTuple(const Shape* shape, std::vector<PartitionedValue*> elements);
   // From a local tuple whose leaves have the layouts given (pre-order).
-  PartitionedValue* NewFromLocal(const Shape* shape, std::span<const Layout* const> leaves,
+  PartitionedValue* NewFromLocal(const Shape* shape, std::span<const MeshLayout* const> leaves,
                                  Instruction* local);
+
+  // Layouts by the sharding of the source, per leaf (pre-order).
+  static std::vector<const MeshLayout*> LeafLayouts(const PartitionedValue& value);
+  // The computation partitioned for these layouts; made once per signature.
+  Expected<Computation*> Callee(const Computation* computation, const CalleeSignature& signature);
+  // Gives `local` the name of `source`; a copy of it where the name is taken already.
+  void TakeName(Instruction* local, const Instruction* source);
 
   // --- resharding. Both layouts of a reshard belong to the same manual region.
   // The value of an array in a layout; cached.
-  Instruction* Reshard(PartitionedValue* value, const Layout* layout, const ReshardCause& cause);
+  Instruction* Reshard(PartitionedValue* value, const MeshLayout* layout,
+                       const ReshardCause& cause);
   // Bytes-equivalent cost of doing so (0 if it is there already).
-  double ReshardCost(const PartitionedValue& value, const Layout* layout);
+  double ReshardCost(const PartitionedValue& value, const MeshLayout* layout);
   // The local form of any value with its leaves in the layouts given (pre-order).
-  Instruction* Materialize(PartitionedValue* value, std::span<const Layout* const> leaves,
+  Instruction* Materialize(PartitionedValue* value, std::span<const MeshLayout* const> leaves,
                            const ReshardCause& cause);
 
   // --- collectives along axes of a layout; the cause is recorded.
-  Instruction* AllReduce(Instruction* x, const Layout* layout, AxisSpan axes,
+  Instruction* AllReduce(Instruction* x, const MeshLayout* layout, AxisSpan axes,
                          Computation* to_apply, const ReshardCause& cause);
-  Instruction* AllReduce(Instruction* x, const Layout* layout, AxisSpan axes, Opcode combiner,
+  Instruction* AllReduce(Instruction* x, const MeshLayout* layout, AxisSpan axes, Opcode combiner,
                          const ReshardCause& cause);
-  Instruction* AllGather(Instruction* x, int64_t dim, const Layout* layout, AxisSpan axes,
+  Instruction* AllGather(Instruction* x, int64_t dim, const MeshLayout* layout, AxisSpan axes,
                          const ReshardCause& cause);
-  Instruction* ReduceScatter(Instruction* x, int64_t dim, const Layout* layout, AxisSpan axes,
+  Instruction* ReduceScatter(Instruction* x, int64_t dim, const MeshLayout* layout, AxisSpan axes,
                              Opcode combiner, const ReshardCause& cause);
-  Instruction* AllToAll(Instruction* x, int64_t dim, const Layout* layout, AxisSpan axes,
+  Instruction* AllToAll(Instruction* x, int64_t dim, const MeshLayout* layout, AxisSpan axes,
                         const ReshardCause& cause);
   Instruction* CollectivePermute(Instruction* x, std::span<const DevicePair> pairs,
                                  const ReshardCause& cause);

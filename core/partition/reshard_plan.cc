@@ -1,18 +1,19 @@
 #include "core/partition/reshard_plan.h"
 
+#include <tsl/robin_map.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
 #include <queue>
 #include <string>
-#include <tsl/robin_map.h>
 
 #include "core/partition/halo_plan.h"
 #include "ir/diagnostic.h"
 
 namespace gshard {
 
-ReshardState StateOf(const Shape* shape, const Layout* layout) {
+ReshardState StateOf(const Shape* shape, const MeshLayout* layout) {
   return {layout->dims, LocalDims(shape, layout), layout->unreduced};
 }
 
@@ -48,7 +49,7 @@ struct Edge {
 
 class Search {
  public:
-  Search(const Shape* shape, const Layout* from, const Layout* to, AxisList digits,
+  Search(const Shape* shape, const MeshLayout* from, const MeshLayout* to, AxisList digits,
          const ReshardWeights& weights)
       : sizes_(shape->dims()),
         element_bytes_(static_cast<double>(DTypeBits(shape->dtype())) / 8),
@@ -78,7 +79,7 @@ class Search {
     bool settled = false;
   };
 
-  Node NodeOf(const Layout* layout) const {
+  Node NodeOf(const MeshLayout* layout) const {
     Node node;
     for (const AxisList& axes : layout->dims) node.dims.push_back(ToDigits(axes));
     for (uint8_t digit : ToDigits(layout->unreduced)) node.unreduced |= uint64_t{1} << digit;
@@ -234,8 +235,8 @@ bool Search::MayCut(const Node& node, size_t dim, uint8_t digit) const {
   auto rank = static_cast<size_t>(rank_[digit]);
   if (static_cast<size_t>(target) == dim) {
     // After a prefix of the goal's list, perhaps followed by digits the goal does not have.
-    if (list.size() < rank || !std::equal(wanted.begin(), wanted.begin() + rank_[digit],
-                                          list.begin())) {
+    if (list.size() < rank ||
+        !std::equal(wanted.begin(), wanted.begin() + rank_[digit], list.begin())) {
       return false;
     }
     return std::all_of(list.begin() + rank_[digit], list.end(),
@@ -530,8 +531,7 @@ ReshardPlan Search::Extract(int index) const {
     plan.steps.push_back(std::move(step));
   }
   std::reverse(plan.steps.begin(), plan.steps.end());
-  plan.full_rematerialization =
-      whole_on_the_way && InDims(start_) != 0 && InDims(goal_) != 0;
+  plan.full_rematerialization = whole_on_the_way && InDims(start_) != 0 && InDims(goal_) != 0;
   return plan;
 }
 
@@ -562,7 +562,8 @@ AxisList PrimeDigits(AxisSpan axes) {
 
 // A layout with the tile counts of `to` in the digits and device order of `from`, keeping what
 // `from` has in each dim where possible.
-const Layout* SameCountsInDigitsOf(LayoutTable& layouts, const Layout* from, const Layout* to) {
+const MeshLayout* SameCountsInDigitsOf(MeshLayoutTable& layouts, const MeshLayout* from,
+                                       const MeshLayout* to) {
   AxisList used;
   for (const AxisList& list : from->dims) used.insert(used.end(), list.begin(), list.end());
   used.insert(used.end(), from->manual.begin(), from->manual.end());
@@ -600,8 +601,8 @@ const Layout* SameCountsInDigitsOf(LayoutTable& layouts, const Layout* from, con
 
 struct PlanKey {
   const Shape* shape;
-  const Layout* from;
-  const Layout* to;
+  const MeshLayout* from;
+  const MeshLayout* to;
   bool operator==(const PlanKey&) const = default;
 };
 struct PlanKeyHash {
@@ -615,41 +616,42 @@ struct PlanKeyHash {
 }  // namespace
 
 struct ReshardPlanner::Impl {
-  LayoutTable& layouts;
+  MeshLayoutTable& layouts;
   ReshardWeights weights;
   tsl::robin_map<PlanKey, std::unique_ptr<ReshardPlan>, PlanKeyHash> plans;
 
-  ReshardPlan Make(const Shape* shape, const Layout* from, const Layout* to);
-  ReshardPlan MakeInOneOrder(const Shape* shape, const Layout* from, const Layout* to);
+  ReshardPlan Make(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
+  ReshardPlan MakeInOneOrder(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
 };
 
 // Digits in common: search. Otherwise as far as tile counts, then the devices are permuted.
-ReshardPlan ReshardPlanner::Impl::Make(const Shape* shape, const Layout* from, const Layout* to) {
+ReshardPlan ReshardPlanner::Impl::Make(const Shape* shape, const MeshLayout* from,
+                                       const MeshLayout* to) {
   if (from->order == to->order) return MakeInOneOrder(shape, from, to);
-  auto has_own_order = [&](const Layout* layout) {
+  auto has_own_order = [&](const MeshLayout* layout) {
     return layout->TileCount() > 1 || !layout->unreduced.empty();
   };
-  auto in_order_of = [&](const Layout* layout, const Layout* other) {
-    Layout copy = *layout;
+  auto in_order_of = [&](const MeshLayout* layout, const MeshLayout* other) {
+    MeshLayout copy = *layout;
     copy.order = other->order;
     return layouts.Intern(std::move(copy));
   };
   if (!has_own_order(from)) {
     ReshardPlan plan;
-    Layout copy = *from;
+    MeshLayout copy = *from;
     copy.order = to->order;
     copy.manual = to->manual;
     return MakeInOneOrder(shape, &copy, to);
   }
   if (!has_own_order(to)) {
-    Layout copy = *to;
+    MeshLayout copy = *to;
     copy.order = from->order;
     copy.manual = from->manual;
     return MakeInOneOrder(shape, from, &copy);
   }
-  const Layout* reduced = layouts.Reduced(from);
-  const Layout* halfway = to->unreduced.empty() ? SameCountsInDigitsOf(layouts, reduced, to)
-                                                : in_order_of(layouts.Reduced(to), from);
+  const MeshLayout* reduced = layouts.Reduced(from);
+  const MeshLayout* halfway = to->unreduced.empty() ? SameCountsInDigitsOf(layouts, reduced, to)
+                                                    : in_order_of(layouts.Reduced(to), from);
   ReshardPlan plan = MakeInOneOrder(shape, from, halfway);
   ReshardStep permute;
   permute.kind = ReshardKind::kPermute;
@@ -661,10 +663,10 @@ ReshardPlan ReshardPlanner::Impl::Make(const Shape* shape, const Layout* from, c
   return plan;
 }
 
-ReshardPlan ReshardPlanner::Impl::MakeInOneOrder(const Shape* shape, const Layout* from,
-                                                 const Layout* to) {
+ReshardPlan ReshardPlanner::Impl::MakeInOneOrder(const Shape* shape, const MeshLayout* from,
+                                                 const MeshLayout* to) {
   AxisList axes;
-  auto collect = [&](const Layout* layout) {
+  auto collect = [&](const MeshLayout* layout) {
     for (const AxisList& list : layout->dims) axes.insert(axes.end(), list.begin(), list.end());
     axes.insert(axes.end(), layout->unreduced.begin(), layout->unreduced.end());
     axes.insert(axes.end(), layout->manual.begin(), layout->manual.end());
@@ -675,7 +677,7 @@ ReshardPlan ReshardPlanner::Impl::MakeInOneOrder(const Shape* shape, const Layou
   if (digits.has_value() && digits->size() <= 64) {
     return Search(shape, from, to, std::move(*digits), weights).Run();
   }
-  const Layout* halfway = SameCountsInDigitsOf(layouts, layouts.Reduced(from), to);
+  const MeshLayout* halfway = SameCountsInDigitsOf(layouts, layouts.Reduced(from), to);
   ReshardPlan plan = MakeInOneOrder(shape, from, halfway);
   ReshardStep permute;
   permute.kind = ReshardKind::kPermute;
@@ -687,11 +689,12 @@ ReshardPlan ReshardPlanner::Impl::MakeInOneOrder(const Shape* shape, const Layou
   return plan;
 }
 
-ReshardPlanner::ReshardPlanner(LayoutTable& layouts, ReshardWeights weights)
+ReshardPlanner::ReshardPlanner(MeshLayoutTable& layouts, ReshardWeights weights)
     : impl_(new Impl{layouts, weights, {}}) {}
 ReshardPlanner::~ReshardPlanner() = default;
 
-const ReshardPlan& ReshardPlanner::Plan(const Shape* shape, const Layout* from, const Layout* to) {
+const ReshardPlan& ReshardPlanner::Plan(const Shape* shape, const MeshLayout* from,
+                                        const MeshLayout* to) {
   PlanKey key{shape->bare(), from, to};
   auto found = impl_->plans.find(key);
   if (found != impl_->plans.end()) return *found->second;

@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/partition/layout.h"
+#include "core/partition/mesh_layout.h"
 
 namespace gshard {
 
@@ -64,13 +64,13 @@ struct ReshardWeights {
 // Plans and remembers. Not thread-safe.
 class ReshardPlanner {
  public:
-  ReshardPlanner(LayoutTable& layouts, ReshardWeights weights);
+  ReshardPlanner(MeshLayoutTable& layouts, ReshardWeights weights);
   ~ReshardPlanner();
 
   // Both layouts are tiled, have the same manual digits and cut a value of `shape`'s dims and
-  // element type. Layouts whose orders or digits have nothing in common are planned up to a permute.
-  // The reference stays valid.
-  const ReshardPlan& Plan(const Shape* shape, const Layout* from, const Layout* to);
+  // element type. Layouts whose orders or digits have nothing in common are planned up to a
+  // permute. The reference stays valid.
+  const ReshardPlan& Plan(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
   int64_t plans_made() const;
 
  private:
@@ -79,7 +79,7 @@ class ReshardPlanner {
 };
 
 // The state a layout stands for, with canonical tile sizes.
-ReshardState StateOf(const Shape* shape, const Layout* layout);
+ReshardState StateOf(const Shape* shape, const MeshLayout* layout);
 
 }  // namespace gshard
 

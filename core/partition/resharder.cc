@@ -1,6 +1,7 @@
 // Carries out reshard plans: the collectives and the local reshapes and transposes between them.
-#include <algorithm>
 #include <fmt/format.h>
+
+#include <algorithm>
 #include <limits>
 #include <map>
 
@@ -31,8 +32,8 @@ AxisList AfterPrefix(const AxisList& list, int64_t count) {
 // Carries one value from layout to layout.
 class PlanRunner {
  public:
-  PlanRunner(PartitionScope& scope, const Shape* shape, const Layout* from, const Layout* to,
-             Instruction* local, const ReshardCause& cause)
+  PlanRunner(PartitionScope& scope, const Shape* shape, const MeshLayout* from,
+             const MeshLayout* to, Instruction* local, const ReshardCause& cause)
       : scope_(scope),
         builder_(scope.builder()),
         shape_(shape),
@@ -97,13 +98,12 @@ class PlanRunner {
       }
       case ReshardKind::kPartial: {
         Instruction* ordinal = scope_.geometry().Ordinal(step.moves[0].axes, layout_->order);
-        Instruction* is_first = builder_.Compare(ComparisonDirection::kEq, ordinal,
-                                                 scope_.geometry().Int(0));
+        Instruction* is_first =
+            builder_.Compare(ComparisonDirection::kEq, ordinal, scope_.geometry().Int(0));
         std::span<const int64_t> dims = local_->shape()->dims();
         Instruction* identity = Identity(scope_, to_->combiner, local_->shape()->dtype());
-        local_ = builder_.Add(Opcode::kSelect,
-                              {builder_.BroadcastScalar(is_first, dims), local_,
-                               builder_.BroadcastScalar(identity, dims)});
+        local_ = builder_.Add(Opcode::kSelect, {builder_.BroadcastScalar(is_first, dims), local_,
+                                                builder_.BroadcastScalar(identity, dims)});
         break;
       }
     }
@@ -247,7 +247,7 @@ class PlanRunner {
 
   // Each tile from a device that has it; devices that have their tile already keep it.
   void Permute(const ReshardState& after, bool is_last) {
-    Layout from = *layout_, to = *layout_;
+    MeshLayout from = *layout_, to = *layout_;
     from.dims = state_.dims;
     if (is_last) {
       to = *to_;
@@ -255,9 +255,8 @@ class PlanRunner {
       to.dims = after.dims;
     }
     int64_t count = scope_.device_count();
-    auto tile_of = [](const Layout& layout, int64_t device) {
-      int64_t position =
-          layout.order == nullptr ? device : layout.order->positions[At(device)];
+    auto tile_of = [](const MeshLayout& layout, int64_t device) {
+      int64_t position = layout.order == nullptr ? device : layout.order->positions[At(device)];
       int64_t tile = CoordinateOnAxes(layout.manual, position);
       for (const AxisList& axes : layout.dims) {
         tile = tile * AxesSize(axes) + CoordinateOnAxes(axes, position);
@@ -300,16 +299,16 @@ class PlanRunner {
   PartitionScope& scope_;
   Builder& builder_;
   const Shape* shape_;
-  const Layout* to_;
-  const Layout* layout_;  // gives order and manual digits to the axes in use
+  const MeshLayout* to_;
+  const MeshLayout* layout_;  // gives order and manual digits to the axes in use
   Instruction* local_;
   const ReshardCause& cause_;
   ReshardState state_;
   Opcode combiner_ = Opcode::kAdd;
 };
 
-std::string CauseText(LayoutTable& layouts, const ReshardCause& cause, const Layout* from,
-                      const Layout* to) {
+std::string CauseText(MeshLayoutTable& layouts, const ReshardCause& cause, const MeshLayout* from,
+                      const MeshLayout* to) {
   std::string_view value = cause.value != nullptr ? cause.value->name() : std::string_view("value");
   const std::string& has = layouts.ToText(from);
   const std::string& wants = layouts.ToText(to);
@@ -323,12 +322,16 @@ bool IsLocalPlan(const ReshardPlan& plan) { return plan.bytes == 0; }
 
 }  // namespace
 
-double PartitionScope::ReshardCost(const PartitionedValue& value, const Layout* layout) {
-  if (value.rebuild != nullptr) return 0;
+double PartitionScope::ReshardCost(const PartitionedValue& value, const MeshLayout* layout) {
+  if (value.maker != nullptr && value.Find(layout) == nullptr) {
+    if (value.payload == nullptr || layout->kind != MeshLayout::Kind::kTiled) return 0;
+    return ReshardCost(*value.payload, value.maker->payload_layout(*this, value, layout));
+  }
   double least = std::numeric_limits<double>::infinity();
   for (const PartitionedValue::Variant& variant : value.variants) {
     if (variant.layout == layout) return 0;
-    if (variant.layout->kind != Layout::Kind::kTiled || layout->kind != Layout::Kind::kTiled) {
+    if (variant.layout->kind != MeshLayout::Kind::kTiled ||
+        layout->kind != MeshLayout::Kind::kTiled) {
       return variant.layout->IsMaximal() ? 2 * static_cast<double>(value.shape->byte_size()) : 0;
     }
     least = std::min(least, run_.planner.Plan(value.shape, variant.layout, layout).cost);
@@ -336,14 +339,14 @@ double PartitionScope::ReshardCost(const PartitionedValue& value, const Layout* 
   return least;
 }
 
-Instruction* PartitionScope::Reshard(PartitionedValue* value, const Layout* layout,
+Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* layout,
                                      const ReshardCause& cause) {
   if (Instruction* local = value->Find(layout)) return local;
   if (layout->IsMaximal()) {  // whole everywhere includes whole on one device
     return Reshard(value, layouts().Replicated(layout->rank()), cause);
   }
-  if (value->rebuild != nullptr) {
-    Instruction* local = value->rebuild(*this, *value, layout);
+  if (value->maker != nullptr) {
+    Instruction* local = value->maker->make(*this, *value, layout);
     value->variants.push_back({layout, local});
     return local;
   }
@@ -354,11 +357,10 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const Layout* layo
   }
   if (first.layout->IsMaximal() && value->variants.size() == 1) {
     // Only the owner's value counts: everybody else adds zero.
-    const Layout* whole = layouts().Replicated(layout->rank());
+    const MeshLayout* whole = layouts().Replicated(layout->rank());
     std::span<const int64_t> dims = first.local->shape()->dims();
-    Instruction* is_owner =
-        builder_.Compare(ComparisonDirection::kEq, geometry_.PartitionId(),
-                         geometry_.Int(first.layout->device, DType::kU32));
+    Instruction* is_owner = builder_.Compare(ComparisonDirection::kEq, geometry_.PartitionId(),
+                                             geometry_.Int(first.layout->device, DType::kU32));
     Instruction* zero = geometry_.Number(value->shape->dtype(), 0);
     Instruction* mine =
         builder_.Add(Opcode::kSelect, {builder_.BroadcastScalar(is_owner, dims), first.local,
@@ -374,7 +376,7 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const Layout* layo
   const PartitionedValue::Variant* best = nullptr;
   const ReshardPlan* best_plan = nullptr;
   for (const PartitionedValue::Variant& variant : value->variants) {
-    if (variant.layout->kind != Layout::Kind::kTiled) continue;
+    if (variant.layout->kind != MeshLayout::Kind::kTiled) continue;
     const ReshardPlan& plan = run_.planner.Plan(value->shape, variant.layout, layout);
     if (best_plan == nullptr || plan.cost < best_plan->cost) {
       best = &variant;

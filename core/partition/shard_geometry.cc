@@ -99,7 +99,7 @@ Instruction* ShardGeometry::AffineFloor(AxisSpan axes, const DeviceOrder* order,
   return builder_.Add(Opcode::kSubtract, {quotient, Int(shift, dtype)});
 }
 
-Instruction* ShardGeometry::Offset(const Shape* base, const Layout* layout, int64_t dim) {
+Instruction* ShardGeometry::Offset(const Shape* base, const MeshLayout* layout, int64_t dim) {
   const AxisList& axes = layout->axes(dim);
   DType dtype = base->dim(dim) > INT32_MAX ? DType::kS64 : DType::kS32;
   return Affine(axes, layout->order, CeilOfRatio(base->dim(dim), AxesSize(axes)), 0, dtype);

@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "core/partition/layout.h"
+#include "core/partition/mesh_layout.h"
 #include "ir/builder.h"
 
 namespace gshard {
@@ -30,7 +30,7 @@ class ShardGeometry {
   Instruction* AffineFloor(AxisSpan axes, const DeviceOrder* order, int64_t scale, int64_t bias,
                            int64_t divisor, DType dtype = DType::kS32);
   // First element of this device's tile along `dim`.
-  Instruction* Offset(const Shape* base, const Layout* layout, int64_t dim);
+  Instruction* Offset(const Shape* base, const MeshLayout* layout, int64_t dim);
   // table[ordinal], as a scalar; emitted as arithmetic where the table is affine.
   Instruction* Lookup(AxisSpan axes, const DeviceOrder* order, std::span<const int64_t> table,
                       DType dtype = DType::kS32);

@@ -25,19 +25,19 @@ struct Tensor {
   const Shape* shape = nullptr;
   const std::vector<int>* labels = nullptr;
   PartitionedValue* operand = nullptr;  // null: a result
-  const Layout* wanted = nullptr;       // of a result
-  std::vector<const Layout*> seen;
+  const MeshLayout* wanted = nullptr;   // of a result
+  std::vector<const MeshLayout*> seen;
 };
 
 // A layout that this value has, or that a result is wanted in, as far as it takes part in planning.
-const Layout* Tiled(LayoutTable& layouts, const Layout* layout) {
+const MeshLayout* Tiled(MeshLayoutTable& layouts, const MeshLayout* layout) {
   return layout->IsMaximal() ? layouts.Replicated(layout->rank()) : layout;
 }
 
 class Chooser {
  public:
   Chooser(PartitionScope& scope, const Labels& labels, std::span<PartitionedValue* const> operands,
-          std::span<const Shape* const> results, std::span<const Layout* const> wanted)
+          std::span<const Shape* const> results, std::span<const MeshLayout* const> wanted)
       : scope_(scope), labels_(labels), layouts_(scope.layouts()) {
     for (size_t i = 0; i < results.size(); ++i) {
       Tensor tensor{results[i], &labels.results[i], nullptr, Tiled(layouts_, wanted[i]), {}};
@@ -46,7 +46,11 @@ class Chooser {
     }
     for (size_t i = 0; i < operands.size(); ++i) {
       Tensor tensor{operands[i]->shape, &labels.operands[i], operands[i], nullptr, {}};
-      if (operands[i]->rebuild == nullptr) {
+      if (operands[i]->maker != nullptr) {
+        if (operands[i]->payload != nullptr && operands[i]->layout != nullptr) {
+          tensor.seen.push_back(Tiled(layouts_, operands[i]->layout));
+        }
+      } else {
         for (const PartitionedValue::Variant& variant : operands[i]->variants) {
           tensor.seen.push_back(Tiled(layouts_, variant.layout));
         }
@@ -55,7 +59,7 @@ class Chooser {
     }
     frame_ = tensors_[0].wanted;
     for (const Tensor& tensor : tensors_) {
-      for (const Layout* layout : tensor.seen) {
+      for (const MeshLayout* layout : tensor.seen) {
         if (frame_->order == nullptr && layout->order != nullptr && frame_->IsReplicated()) {
           frame_ = layout;
         }
@@ -79,12 +83,12 @@ class Chooser {
 
   void FindDigits() {
     AxisList axes = frame_->manual;
-    auto collect = [&](const Layout* layout) {
+    auto collect = [&](const MeshLayout* layout) {
       if (layout->order != frame_->order) return;
       for (const AxisList& list : layout->dims) axes.insert(axes.end(), list.begin(), list.end());
     };
     for (const Tensor& tensor : tensors_) {
-      for (const Layout* layout : tensor.seen) collect(layout);
+      for (const MeshLayout* layout : tensor.seen) collect(layout);
     }
     std::optional<AxisList> common = CommonDigits(axes, layouts_.device_count());
     if (!common.has_value()) {
@@ -97,7 +101,7 @@ class Chooser {
     digits_ = std::move(*common);
     choices_.resize(digits_.size());
     for (const Tensor& tensor : tensors_) {
-      for (const Layout* layout : tensor.seen) {
+      for (const MeshLayout* layout : tensor.seen) {
         if (layout->order != frame_->order) continue;
         for (size_t d = 0; d < layout->dims.size(); ++d) {
           int label = (*tensor.labels)[d];
@@ -122,8 +126,7 @@ class Chooser {
       for (size_t d = 0; d < tensor.labels->size(); ++d) {
         int label = (*tensor.labels)[d];
         if (label != Labels::kWhole) {
-          sizes_[static_cast<size_t>(label)].push_back(
-              tensor.shape->dim(static_cast<int64_t>(d)));
+          sizes_[static_cast<size_t>(label)].push_back(tensor.shape->dim(static_cast<int64_t>(d)));
         }
       }
     }
@@ -137,7 +140,7 @@ class Chooser {
   Roles FromTensor(const Tensor& tensor) const {
     Roles roles(digits_.size(), kNone);
     if (tensor.seen.empty()) return roles;
-    const Layout* layout = tensor.seen[0];
+    const MeshLayout* layout = tensor.seen[0];
     if (layout->order != frame_->order) return roles;
     for (size_t d = 0; d < layout->dims.size(); ++d) {
       for (const DeviceAxis& axis : layout->dims[d]) {
@@ -191,7 +194,7 @@ class Chooser {
     std::vector<AxisList> cut(labels_.labels.size());
     std::vector<uint8_t> placed(digits_.size(), 0);
     for (const Tensor& tensor : tensors_) {
-      for (const Layout* layout : tensor.seen) {
+      for (const MeshLayout* layout : tensor.seen) {
         if (layout->order != frame_->order) continue;
         for (size_t d = 0; d < layout->dims.size(); ++d) {
           int label = (*tensor.labels)[d];
@@ -211,13 +214,12 @@ class Chooser {
     return cut;
   }
 
-  const Layout* LayoutOf(const Tensor& tensor, const std::vector<AxisList>& cut) const {
-    Layout layout;
+  const MeshLayout* LayoutOf(const Tensor& tensor, const std::vector<AxisList>& cut) const {
+    MeshLayout layout;
     layout.manual = frame_->manual;
     layout.order = frame_->order;
     for (int label : *tensor.labels) {
-      layout.dims.push_back(label == Labels::kWhole ? AxisList()
-                                                    : cut[static_cast<size_t>(label)]);
+      layout.dims.push_back(label == Labels::kWhole ? AxisList() : cut[static_cast<size_t>(label)]);
     }
     if (tensor.operand == nullptr) {
       for (size_t label = 0; label < cut.size(); ++label) {
@@ -230,8 +232,8 @@ class Chooser {
   }
 
   // Bytes that must arrive whatever the plan.
-  static double LeastBytes(const Shape* shape, const Layout* from, const Layout* to) {
-    if (!from->unreduced.empty() || from->kind != Layout::Kind::kTiled) return 0;
+  static double LeastBytes(const Shape* shape, const MeshLayout* from, const MeshLayout* to) {
+    if (!from->unreduced.empty() || from->kind != MeshLayout::Kind::kTiled) return 0;
     double target = static_cast<double>(DTypeBits(shape->dtype())) / 8;
     double overlap = target;
     for (int64_t d = 0; d < shape->rank(); ++d) {
@@ -252,16 +254,16 @@ class Chooser {
     double cost = WorkCost(roles);
     if (cost >= best_cost_) return;
     std::vector<AxisList> cut = CutOf(roles);
-    std::vector<const Layout*> chosen;
+    std::vector<const MeshLayout*> chosen;
     double bound = cost;
     for (const Tensor& tensor : tensors_) {
-      const Layout* layout = LayoutOf(tensor, cut);
+      const MeshLayout* layout = LayoutOf(tensor, cut);
       chosen.push_back(layout);
       if (tensor.operand == nullptr) {
         bound += LeastBytes(tensor.shape, layout, tensor.wanted);
-      } else if (tensor.operand->rebuild == nullptr) {
+      } else if (tensor.operand->maker == nullptr) {
         double least = std::numeric_limits<double>::infinity();
-        for (const Layout* seen : tensor.seen) {
+        for (const MeshLayout* seen : tensor.seen) {
           least = std::min(least, seen == layout ? 0 : LeastBytes(tensor.shape, seen, layout));
         }
         if (!tensor.seen.empty()) bound += least;
@@ -332,15 +334,15 @@ class Chooser {
   }
 
   struct Choice {
-    std::vector<const Layout*> layouts;  // per tensor
+    std::vector<const MeshLayout*> layouts;  // per tensor
     std::vector<AxisList> cut;
   };
 
   PartitionScope& scope_;
   const Labels& labels_;
-  LayoutTable& layouts_;
-  std::vector<Tensor> tensors_;  // results, then operands
-  const Layout* frame_ = nullptr;  // gives manual digits and device order
+  MeshLayoutTable& layouts_;
+  std::vector<Tensor> tensors_;        // results, then operands
+  const MeshLayout* frame_ = nullptr;  // gives manual digits and device order
   AxisList digits_;
   std::vector<Roles> choices_;  // per digit
   std::vector<std::vector<int64_t>> sizes_;
@@ -356,7 +358,7 @@ class Chooser {
 Strategy ChooseStrategy(PartitionScope& scope, const Labels& labels,
                         std::span<PartitionedValue* const> operands,
                         std::span<const Shape* const> results,
-                        std::span<const Layout* const> wanted) {
+                        std::span<const MeshLayout* const> wanted) {
   return Chooser(scope, labels, operands, results, wanted).Run();
 }
 

@@ -45,9 +45,9 @@ struct Labels {
 };
 
 struct Strategy {
-  std::vector<const Layout*> operands;
-  std::vector<const Layout*> results;  // partial along summed digits
-  std::vector<AxisList> cut;           // per label
+  std::vector<const MeshLayout*> operands;
+  std::vector<const MeshLayout*> results;  // partial along summed digits
+  std::vector<AxisList> cut;               // per label
   double cost = 0;
 };
 
@@ -56,7 +56,7 @@ struct Strategy {
 Strategy ChooseStrategy(PartitionScope& scope, const Labels& labels,
                         std::span<PartitionedValue* const> operands,
                         std::span<const Shape* const> results,
-                        std::span<const Layout* const> wanted);
+                        std::span<const MeshLayout* const> wanted);
 
 }  // namespace gshard
 

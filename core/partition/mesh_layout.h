@@ -2,10 +2,11 @@
 //
 // What XLA calls partial replication and subgroups needs no cases here: digits in no list are
 // replicated, manual digits are those nobody may touch, unreduced digits hold partial values. All
-// device numbers stay global, also inside manual subgroups. Layouts are interned by a LayoutTable:
-// equal iff the pointers are. Explicit device lists are axes over positions in a DeviceOrder.
-#ifndef GSHARD_CORE_PARTITION_LAYOUT_H_
-#define GSHARD_CORE_PARTITION_LAYOUT_H_
+// device numbers stay global, also inside manual subgroups. Layouts are interned by a
+// MeshLayoutTable: equal iff the pointers are. Explicit device lists are axes over positions in a
+// DeviceOrder.
+#ifndef GSHARD_CORE_PARTITION_MESH_LAYOUT_H_
+#define GSHARD_CORE_PARTITION_MESH_LAYOUT_H_
 
 #include <cstdint>
 #include <deque>
@@ -28,7 +29,7 @@ struct DeviceOrder {
   std::vector<int64_t> positions;
 };
 
-struct Layout {
+struct MeshLayout {
   enum class Kind : uint8_t {
     kTiled,    // includes replicated: no axes anywhere
     kMaximal,  // only `device` has the value; all devices hold a buffer of the full shape
@@ -52,40 +53,40 @@ struct Layout {
   bool IsSharded(int64_t dim) const { return !axes(dim).empty(); }
   // Every device (of a manual group) holds the whole value.
   bool IsReplicated() const;
-  bool operator==(const Layout&) const = default;
+  bool operator==(const MeshLayout&) const = default;
 };
 
 // Makes, interns and converts the layouts of one module. Not thread-safe.
-class LayoutTable {
+class MeshLayoutTable {
  public:
-  LayoutTable(Context& context, int64_t device_count);
-  ~LayoutTable();
+  MeshLayoutTable(Context& context, int64_t device_count);
+  ~MeshLayoutTable();
 
   int64_t device_count() const { return device_count_; }
   Context& context() const { return context_; }
 
-  const Layout* Intern(Layout layout);
+  const MeshLayout* Intern(MeshLayout layout);
   // Leaf sharding of a value of `rank` dims; null and unknown mean replicated.
-  const Layout* FromSharding(const Sharding* sharding, int64_t rank);
+  const MeshLayout* FromSharding(const Sharding* sharding, int64_t rank);
   // Partial values with a combiner other than add, max and min have no sharding: shown as add.
-  const Sharding* ToSharding(const Layout* layout);
+  const Sharding* ToSharding(const MeshLayout* layout);
   // Text of ToSharding, cached.
-  const std::string& ToText(const Layout* layout);
+  const std::string& ToText(const MeshLayout* layout);
 
-  const Layout* Replicated(int64_t rank);
+  const MeshLayout* Replicated(int64_t rank);
   // Data dims whole, manual digits and device order as in `like`.
-  const Layout* ReplicatedLike(const Layout* like, int64_t rank);
+  const MeshLayout* ReplicatedLike(const MeshLayout* like, int64_t rank);
   // `layout` with other lists per dim (same manual digits and order, nothing unreduced).
-  const Layout* WithDims(const Layout* layout, std::vector<AxisList> dims);
+  const MeshLayout* WithDims(const MeshLayout* layout, std::vector<AxisList> dims);
   // Dims permuted / made whole.
-  const Layout* Transposed(const Layout* layout, std::span<const int64_t> permutation);
-  const Layout* WithDimsWhole(const Layout* layout, std::span<const int64_t> dims);
+  const MeshLayout* Transposed(const MeshLayout* layout, std::span<const int64_t> permutation);
+  const MeshLayout* WithDimsWhole(const MeshLayout* layout, std::span<const int64_t> dims);
   // Without partial values: the digits become replicated.
-  const Layout* Reduced(const Layout* layout);
+  const MeshLayout* Reduced(const MeshLayout* layout);
 
   // Groups of the devices that differ only along `axes`; member k has digits k (major first).
   // `replica_count` > 1: for collectives that use global ids, groups repeat per replica.
-  ReplicaGroups Groups(const Layout* layout, AxisSpan axes, int64_t replica_count);
+  ReplicaGroups Groups(const MeshLayout* layout, AxisSpan axes, int64_t replica_count);
 
  private:
   struct Tables;
@@ -98,15 +99,18 @@ class LayoutTable {
 inline int64_t CeilOfRatio(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Shape of one device's buffer; other kinds of layouts keep the shape.
-const Shape* LocalShape(Context& context, const Shape* base, const Layout* layout);
+const Shape* LocalShape(Context& context, const Shape* base, const MeshLayout* layout);
+// The same for a shape of any kind whose leaves (pre-order) have the layouts given.
+const Shape* LocalShapeByLeaf(Context& context, const Shape* base,
+                              std::span<const MeshLayout* const> leaves);
 // Local sizes of the dims.
-std::vector<int64_t> LocalDims(const Shape* base, const Layout* layout);
+std::vector<int64_t> LocalDims(const Shape* base, const MeshLayout* layout);
 // No dim ends in padding.
-bool DividesEvenly(const Shape* base, const Layout* layout);
-bool DividesEvenly(const Shape* base, const Layout* layout, int64_t dim);
+bool DividesEvenly(const Shape* base, const MeshLayout* layout);
+bool DividesEvenly(const Shape* base, const MeshLayout* layout, int64_t dim);
 // Tile index along each dim of the device at `position` (see DeviceOrder).
-std::vector<int64_t> TileAt(const Layout* layout, int64_t position);
+std::vector<int64_t> TileAt(const MeshLayout* layout, int64_t position);
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_PARTITION_LAYOUT_H_
+#endif  // GSHARD_CORE_PARTITION_MESH_LAYOUT_H_

@@ -1,21 +1,22 @@
-#include "core/partition/layout.h"
+#include "core/partition/mesh_layout.h"
+
+#include <tsl/robin_map.h>
 
 #include <algorithm>
 #include <map>
-#include <tsl/robin_map.h>
 
 #include "ir/diagnostic.h"
 #include "ir/sharding_text.h"
 
 namespace gshard {
 
-int64_t Layout::TileCount() const {
+int64_t MeshLayout::TileCount() const {
   int64_t count = 1;
   for (const AxisList& list : dims) count *= AxesSize(list);
   return count;
 }
 
-bool Layout::IsReplicated() const {
+bool MeshLayout::IsReplicated() const {
   if (kind != Kind::kTiled || !unreduced.empty()) return false;
   return std::all_of(dims.begin(), dims.end(), [](const AxisList& l) { return l.empty(); });
 }
@@ -35,8 +36,8 @@ size_t Mix(size_t seed, const AxisList& axes) {
   return seed;
 }
 
-struct LayoutHash {
-  size_t operator()(const Layout* layout) const {
+struct MeshLayoutHash {
+  size_t operator()(const MeshLayout* layout) const {
     size_t seed = static_cast<size_t>(layout->kind);
     seed = Mix(seed, static_cast<size_t>(layout->device));
     for (const AxisList& list : layout->dims) seed = Mix(seed, list);
@@ -47,8 +48,8 @@ struct LayoutHash {
   }
 };
 
-struct LayoutEqual {
-  bool operator()(const Layout* a, const Layout* b) const { return *a == *b; }
+struct MeshLayoutEqual {
+  bool operator()(const MeshLayout* a, const MeshLayout* b) const { return *a == *b; }
 };
 
 struct ShardingKeyHash {
@@ -71,21 +72,21 @@ Opcode CombinerOfReduction(ReductionKind reduction) {
 
 }  // namespace
 
-struct LayoutTable::Tables {
-  std::deque<Layout> storage;
-  tsl::robin_map<const Layout*, const Layout*, LayoutHash, LayoutEqual> interned;
-  tsl::robin_map<std::pair<const Sharding*, int64_t>, const Layout*, ShardingKeyHash> converted;
-  tsl::robin_map<const Layout*, const Sharding*> shardings;
-  std::map<const Layout*, std::string> texts;
+struct MeshLayoutTable::Tables {
+  std::deque<MeshLayout> storage;
+  tsl::robin_map<const MeshLayout*, const MeshLayout*, MeshLayoutHash, MeshLayoutEqual> interned;
+  tsl::robin_map<std::pair<const Sharding*, int64_t>, const MeshLayout*, ShardingKeyHash> converted;
+  tsl::robin_map<const MeshLayout*, const Sharding*> shardings;
+  std::map<const MeshLayout*, std::string> texts;
   std::map<std::vector<int64_t>, std::unique_ptr<DeviceOrder>> orders;
-  std::vector<const Layout*> replicated;  // by rank
+  std::vector<const MeshLayout*> replicated;  // by rank
 };
 
-LayoutTable::LayoutTable(Context& context, int64_t device_count)
+MeshLayoutTable::MeshLayoutTable(Context& context, int64_t device_count)
     : context_(context), device_count_(device_count), tables_(std::make_unique<Tables>()) {}
-LayoutTable::~LayoutTable() = default;
+MeshLayoutTable::~MeshLayoutTable() = default;
 
-const Layout* LayoutTable::Intern(Layout layout) {
+const MeshLayout* MeshLayoutTable::Intern(MeshLayout layout) {
   for (AxisList& list : layout.dims) list = MergedAxes(list);
   layout.unreduced = SortedAxes(layout.unreduced);
   if (layout.unreduced.empty()) layout.combiner = Opcode::kAdd;
@@ -95,30 +96,30 @@ const Layout* LayoutTable::Intern(Layout layout) {
   }
   auto found = tables_->interned.find(&layout);
   if (found != tables_->interned.end()) return found->second;
-  const Layout* kept = &tables_->storage.emplace_back(std::move(layout));
+  const MeshLayout* kept = &tables_->storage.emplace_back(std::move(layout));
   tables_->interned.emplace(kept, kept);
   return kept;
 }
 
-const Layout* LayoutTable::FromSharding(const Sharding* sharding, int64_t rank) {
+const MeshLayout* MeshLayoutTable::FromSharding(const Sharding* sharding, int64_t rank) {
   if (sharding == nullptr) return Replicated(rank);
   sharding = sharding->canonical;
   std::pair<const Sharding*, int64_t> key(sharding, rank);
   auto found = tables_->converted.find(key);
   if (found != tables_->converted.end()) return found->second;
 
-  Layout layout;
+  MeshLayout layout;
   layout.dims.resize(static_cast<size_t>(rank));
   switch (sharding->kind) {
     case ShardingKind::kReplicated:
     case ShardingKind::kUnknown:
       break;
     case ShardingKind::kMaximal:
-      layout.kind = Layout::Kind::kMaximal;
+      layout.kind = MeshLayout::Kind::kMaximal;
       layout.device = sharding->device;
       break;
     case ShardingKind::kManual:
-      layout.kind = Layout::Kind::kManual;
+      layout.kind = MeshLayout::Kind::kManual;
       break;
     case ShardingKind::kUnreduced:
       layout.unreduced = {{device_count_, 1}};
@@ -161,6 +162,7 @@ const Layout* LayoutTable::FromSharding(const Sharding* sharding, int64_t rank) 
             layout.unreduced = std::move(axes);
             layout.combiner = CombinerOfReduction(sharding->reduction);
             break;
+          case SubgroupType::kMaximal:
           case SubgroupType::kReplicated:
             break;
         }
@@ -170,12 +172,12 @@ const Layout* LayoutTable::FromSharding(const Sharding* sharding, int64_t rank) 
     case ShardingKind::kTuple:
       throw InternalError("layout of a tuple sharding");
   }
-  const Layout* interned = Intern(std::move(layout));
+  const MeshLayout* interned = Intern(std::move(layout));
   tables_->converted.emplace(key, interned);
   return interned;
 }
 
-const Sharding* LayoutTable::ToSharding(const Layout* layout) {
+const Sharding* MeshLayoutTable::ToSharding(const MeshLayout* layout) {
   auto found = tables_->shardings.find(layout);
   if (found != tables_->shardings.end()) return found->second;
   const Sharding* sharding = nullptr;
@@ -213,60 +215,63 @@ const Sharding* LayoutTable::ToSharding(const Layout* layout) {
   return sharding;
 }
 
-const std::string& LayoutTable::ToText(const Layout* layout) {
+const std::string& MeshLayoutTable::ToText(const MeshLayout* layout) {
   auto [found, added] = tables_->texts.try_emplace(layout);
   if (added) found->second = ToString(ToSharding(layout));
   return found->second;
 }
 
-const Layout* LayoutTable::Replicated(int64_t rank) {
+const MeshLayout* MeshLayoutTable::Replicated(int64_t rank) {
   auto index = static_cast<size_t>(rank);
   while (tables_->replicated.size() <= index) {
-    Layout layout;
+    MeshLayout layout;
     layout.dims.resize(tables_->replicated.size());
     tables_->replicated.push_back(Intern(std::move(layout)));
   }
   return tables_->replicated[index];
 }
 
-const Layout* LayoutTable::ReplicatedLike(const Layout* like, int64_t rank) {
-  if (like->kind == Layout::Kind::kTiled && like->manual.empty()) return Replicated(rank);
-  Layout layout;
-  layout.kind = like->IsManual() ? Layout::Kind::kManual : Layout::Kind::kTiled;
+const MeshLayout* MeshLayoutTable::ReplicatedLike(const MeshLayout* like, int64_t rank) {
+  if (like->kind == MeshLayout::Kind::kTiled && like->manual.empty()) return Replicated(rank);
+  MeshLayout layout;
+  layout.kind = like->IsManual() ? MeshLayout::Kind::kManual : MeshLayout::Kind::kTiled;
   layout.manual = like->manual;
   layout.order = like->order;
   layout.dims.resize(static_cast<size_t>(rank));
   return Intern(std::move(layout));
 }
 
-const Layout* LayoutTable::WithDims(const Layout* layout, std::vector<AxisList> dims) {
-  Layout result;
+const MeshLayout* MeshLayoutTable::WithDims(const MeshLayout* layout, std::vector<AxisList> dims) {
+  MeshLayout result;
   result.manual = layout->manual;
   result.order = layout->order;
   result.dims = std::move(dims);
   return Intern(std::move(result));
 }
 
-const Layout* LayoutTable::Transposed(const Layout* layout, std::span<const int64_t> permutation) {
-  Layout result = *layout;
+const MeshLayout* MeshLayoutTable::Transposed(const MeshLayout* layout,
+                                              std::span<const int64_t> permutation) {
+  MeshLayout result = *layout;
   for (size_t i = 0; i < permutation.size(); ++i) result.dims[i] = layout->axes(permutation[i]);
   return Intern(std::move(result));
 }
 
-const Layout* LayoutTable::WithDimsWhole(const Layout* layout, std::span<const int64_t> dims) {
-  Layout result = *layout;
+const MeshLayout* MeshLayoutTable::WithDimsWhole(const MeshLayout* layout,
+                                                 std::span<const int64_t> dims) {
+  MeshLayout result = *layout;
   for (int64_t dim : dims) result.dims[static_cast<size_t>(dim)].clear();
   return Intern(std::move(result));
 }
 
-const Layout* LayoutTable::Reduced(const Layout* layout) {
+const MeshLayout* MeshLayoutTable::Reduced(const MeshLayout* layout) {
   if (layout->unreduced.empty()) return layout;
-  Layout result = *layout;
+  MeshLayout result = *layout;
   result.unreduced.clear();
   return Intern(std::move(result));
 }
 
-ReplicaGroups LayoutTable::Groups(const Layout* layout, AxisSpan axes, int64_t replica_count) {
+ReplicaGroups MeshLayoutTable::Groups(const MeshLayout* layout, AxisSpan axes,
+                                      int64_t replica_count) {
   AxisList all = ComplementAxes(axes, device_count_);
   if (replica_count > 1) all.insert(all.begin(), {replica_count, device_count_});
   int64_t size = AxesSize(axes);
@@ -285,34 +290,46 @@ ReplicaGroups LayoutTable::Groups(const Layout* layout, AxisSpan axes, int64_t r
   return ReplicaGroups::FromTiles(std::move(groups));
 }
 
-std::vector<int64_t> LocalDims(const Shape* base, const Layout* layout) {
+std::vector<int64_t> LocalDims(const Shape* base, const MeshLayout* layout) {
   std::vector<int64_t> dims(base->dims().begin(), base->dims().end());
-  if (layout->kind != Layout::Kind::kTiled) return dims;
+  if (layout->kind != MeshLayout::Kind::kTiled) return dims;
   for (size_t i = 0; i < dims.size(); ++i) {
     if (!layout->dims[i].empty()) dims[i] = CeilOfRatio(dims[i], AxesSize(layout->dims[i]));
   }
   return dims;
 }
 
-const Shape* LocalShape(Context& context, const Shape* base, const Layout* layout) {
-  if (!base->IsArray() || layout->kind != Layout::Kind::kTiled) return base;
+const Shape* LocalShape(Context& context, const Shape* base, const MeshLayout* layout) {
+  if (!base->IsArray() || layout->kind != MeshLayout::Kind::kTiled) return base;
   bool whole = true;
   for (const AxisList& list : layout->dims) whole &= list.empty();
   return whole ? base : context.WithDims(base, LocalDims(base, layout));
 }
 
-bool DividesEvenly(const Shape* base, const Layout* layout, int64_t dim) {
+const Shape* LocalShapeByLeaf(Context& context, const Shape* base,
+                              std::span<const MeshLayout* const> leaves) {
+  if (!base->IsTuple()) return LocalShape(context, base, leaves[0]);
+  std::vector<const Shape*> elements;
+  for (const Shape* element : base->elements()) {
+    auto count = static_cast<size_t>(element->leaf_count());
+    elements.push_back(LocalShapeByLeaf(context, element, leaves.first(count)));
+    leaves = leaves.subspan(count);
+  }
+  return context.Tuple(elements);
+}
+
+bool DividesEvenly(const Shape* base, const MeshLayout* layout, int64_t dim) {
   return base->dim(dim) % layout->Count(dim) == 0;
 }
 
-bool DividesEvenly(const Shape* base, const Layout* layout) {
+bool DividesEvenly(const Shape* base, const MeshLayout* layout) {
   for (int64_t i = 0; i < layout->rank(); ++i) {
     if (!DividesEvenly(base, layout, i)) return false;
   }
   return true;
 }
 
-std::vector<int64_t> TileAt(const Layout* layout, int64_t position) {
+std::vector<int64_t> TileAt(const MeshLayout* layout, int64_t position) {
   std::vector<int64_t> tile;
   for (const AxisList& list : layout->dims) tile.push_back(CoordinateOnAxes(list, position));
   return tile;

@@ -1,0 +1,215 @@
+#include "core/partition/op_rule.h"
+
+#include <array>
+
+#include "core/partition/ops/rules.h"
+
+namespace gshard {
+
+Instruction* RuleContext::Operand(int64_t i, const MeshLayout* layout) {
+  return scope_.Reshard(operand(i), layout, {.user = &source_, .value = source_.operand(i)});
+}
+
+Instruction* RuleContext::Move(PartitionedValue* value, const MeshLayout* layout) {
+  return scope_.Reshard(value, layout, {.user = &source_, .value = value->source});
+}
+
+void RuleContext::TakeName(Instruction* local) { scope_.TakeName(local, &source_); }
+
+Instruction* RuleContext::EmitLocal(std::span<Instruction* const> operands, const Shape* shape) {
+  Instruction* local = builder().CloneWith(&source_, operands, shape);
+  local->set_sharding(nullptr);
+  local->set_extras(nullptr);  // control predecessors are instructions of the source
+  TakeName(local);
+  return local;
+}
+
+Strategy RuleContext::Choose(const Labels& labels) {
+  std::vector<const Shape*> results;
+  if (source_.shape()->IsTuple()) {
+    results.assign(source_.shape()->elements().begin(), source_.shape()->elements().end());
+  } else {
+    results.push_back(source_.shape());
+  }
+  return ChooseStrategy(scope_, labels, operands_, results, wanted_);
+}
+
+PartitionedValue* RuleContext::ByLabels(const Labels& labels) {
+  Strategy strategy = Choose(labels);
+  std::vector<Instruction*> locals;
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    locals.push_back(Operand(static_cast<int64_t>(i), strategy.operands[i]));
+  }
+  return Emit(locals, strategy.results);
+}
+
+PartitionedValue* RuleContext::Emit(std::span<Instruction* const> operands,
+                                    std::span<const MeshLayout* const> results) {
+  const Shape* shape = source_.shape();
+  if (!shape->IsTuple()) {
+    return Result(EmitLocal(operands, LocalShape(context(), shape, results[0])), results[0]);
+  }
+  std::vector<const Shape*> elements;
+  for (size_t i = 0; i < results.size(); ++i) {
+    elements.push_back(LocalShape(context(), shape->elements()[i], results[i]));
+  }
+  return scope_.NewFromLocal(shape, results, EmitLocal(operands, context().Tuple(elements)));
+}
+
+namespace {
+
+void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
+  if (!shape->IsTuple()) {
+    leaves.push_back(shape);
+    return;
+  }
+  for (const Shape* element : shape->elements()) AppendLeafShapes(element, leaves);
+}
+
+}  // namespace
+
+std::vector<const MeshLayout*> RuleContext::WholeLeaves(const Shape* shape) {
+  std::vector<const Shape*> leaves;
+  AppendLeafShapes(shape, leaves);
+  std::vector<const MeshLayout*> layouts;
+  for (const Shape* leaf : leaves) layouts.push_back(Whole(leaf->IsArray() ? leaf->rank() : 0));
+  return layouts;
+}
+
+PartitionedValue* RuleContext::Default() {
+  std::vector<Instruction*> locals;
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    ReshardCause cause{.user = &source_, .value = source_.operand(static_cast<int64_t>(i))};
+    locals.push_back(scope_.Materialize(operands_[i], WholeLeaves(operands_[i]->shape), cause));
+  }
+  return scope_.NewFromLocal(source_.shape(), WholeLeaves(source_.shape()),
+                             EmitLocal(locals, source_.shape()));
+}
+
+tl::unexpected<Diagnostic> RuleContext::Error(std::string code, std::string message) const {
+  return Fail(scope_.run().module.ErrorAt(&source_, std::move(code), std::move(message)));
+}
+
+namespace {
+
+using namespace partition_rules;
+
+struct Row {
+  Opcode opcode;
+  OpRule rule;
+  bool is_default = false;
+};
+
+constexpr bool kDefault = true;
+
+// clang-format off
+constexpr Row kRows[] = {
+    {Opcode::kBitcastConvert, BitcastConvert},
+    {Opcode::kMap, Pointwise},
+    {Opcode::kBroadcast, Broadcast},
+    {Opcode::kReshape, Reshape},
+    {Opcode::kDynamicReshape, Whole, kDefault},
+    {Opcode::kBitcast, Whole, kDefault},
+    {Opcode::kTranspose, Transpose},
+    {Opcode::kSlice, Slice},
+    {Opcode::kPad, Pad},
+    {Opcode::kConcatenate, Concatenate},
+    {Opcode::kReverse, Reverse},
+    {Opcode::kDynamicSlice, DynamicSlice},
+    {Opcode::kDynamicUpdateSlice, DynamicUpdateSlice},
+    {Opcode::kGetDimensionSize, GetDimensionSize},
+    {Opcode::kSetDimensionSize, Whole, kDefault},
+    {Opcode::kDot, Dot},
+    {Opcode::kRaggedDot, Whole, kDefault},
+    {Opcode::kScaledDot, Whole, kDefault},
+    {Opcode::kConvolution, Convolution},
+    {Opcode::kReduce, Reduce},
+    {Opcode::kScan, Whole, kDefault},
+    {Opcode::kBatchNormTraining, Whole, kDefault},
+    {Opcode::kBatchNormInference, Whole, kDefault},
+    {Opcode::kBatchNormGrad, Whole, kDefault},
+    {Opcode::kReduceWindow, ReduceWindow},
+    {Opcode::kSelectAndScatter, Whole, kDefault},
+    {Opcode::kGather, Gather},
+    {Opcode::kScatter, Scatter},
+    {Opcode::kSort, Sort},
+    {Opcode::kTopK, TopK},
+    {Opcode::kParameter, Whole, kDefault},  // the driver makes parameters
+    {Opcode::kConstant, Constant},
+    {Opcode::kIota, Iota},
+    {Opcode::kPartitionId, DeviceId},
+    {Opcode::kReplicaId, DeviceId},
+    {Opcode::kRng, Rng},
+    {Opcode::kRngBitGenerator, Whole, kDefault},
+    {Opcode::kRngGetAndUpdateState, Whole, kDefault},
+    {Opcode::kCholesky, MatrixOnBatch},
+    {Opcode::kTriangularSolve, MatrixOnBatch},
+    {Opcode::kFft, Fft},
+    {Opcode::kWhile, While},
+    {Opcode::kConditional, Conditional},
+    {Opcode::kCall, Call},
+    {Opcode::kFusion, Whole, kDefault},
+    {Opcode::kAsyncStart, Whole, kDefault},
+    {Opcode::kAsyncUpdate, Whole, kDefault},
+    {Opcode::kAsyncDone, Whole, kDefault},
+    {Opcode::kTuple, Tuple},
+    {Opcode::kGetTupleElement, GetTupleElement},
+    {Opcode::kOptBarrier, OptBarrier},
+    {Opcode::kAfterAll, AfterAll},
+    {Opcode::kAddDependency, AddDependency},
+    {Opcode::kDomain, Pointwise},
+    {Opcode::kCopyStart, Whole, kDefault},
+    {Opcode::kCopyDone, Whole, kDefault},
+    {Opcode::kAllReduce, Collective},
+    {Opcode::kAllGather, Collective},
+    {Opcode::kReduceScatter, Collective},
+    {Opcode::kAllToAll, Collective},
+    {Opcode::kRaggedAllToAll, Collective},
+    {Opcode::kCollectivePermute, Collective},
+    {Opcode::kCollectiveBroadcast, Collective},
+    {Opcode::kAllReduceStart, Collective},
+    {Opcode::kAllReduceDone, Collective},
+    {Opcode::kAllGatherStart, Collective},
+    {Opcode::kAllGatherDone, Collective},
+    {Opcode::kCollectivePermuteStart, Collective},
+    {Opcode::kCollectivePermuteDone, Collective},
+    {Opcode::kSend, HostTransfer},
+    {Opcode::kSendDone, HostTransfer},
+    {Opcode::kRecv, HostTransfer},
+    {Opcode::kRecvDone, HostTransfer},
+    {Opcode::kInfeed, HostTransfer},
+    {Opcode::kOutfeed, HostTransfer},
+    {Opcode::kCustomCall, CustomCall},
+};
+// clang-format on
+
+constexpr uint32_t kFlags[] = {
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags) (flags),
+#include "ir/opcodes.def"
+#undef GSHARD_OPCODE
+};
+
+constexpr std::array<OpRuleEntry, kOpcodeCount> MakeTable() {
+  std::array<OpRuleEntry, kOpcodeCount> table{};
+  for (size_t i = 0; i < table.size(); ++i) {
+    if ((kFlags[i] & kElementwise) != 0) table[i] = {Pointwise, false};
+  }
+  for (const Row& row : kRows) table[static_cast<size_t>(row.opcode)] = {row.rule, row.is_default};
+  return table;
+}
+
+constexpr std::array<OpRuleEntry, kOpcodeCount> kTable = MakeTable();
+
+constexpr bool IsComplete() {
+  for (const OpRuleEntry& entry : kTable) {
+    if (entry.rule == nullptr) return false;
+  }
+  return true;
+}
+static_assert(IsComplete(), "an opcode has no partition rule");
+
+}  // namespace
+
+const OpRuleEntry& RuleFor(Opcode opcode) { return kTable[static_cast<size_t>(opcode)]; }
+
+}  // namespace gshard

@@ -1,0 +1,41 @@
+// Broadcasts are made anew in every layout they are needed in: what has to move is the operand.
+#include "core/partition/ops/rules.h"
+
+namespace gshard::partition_rules {
+
+namespace {
+
+const MeshLayout* OperandLayout(PartitionScope& scope, const PartitionedValue& value,
+                                const MeshLayout* layout) {
+  Dims dimensions = value.source->attributes<DimensionsAttributes>().dimensions;
+  std::vector<AxisList> dims;
+  for (size_t k = 0; k < dimensions.size(); ++k) {
+    bool expands = value.payload->shape->dims()[k] != value.shape->dim(dimensions[k]);
+    dims.push_back(expands ? AxisList() : layout->axes(dimensions[k]));
+  }
+  return scope.layouts().WithDims(layout, std::move(dims));
+}
+
+Instruction* Make(PartitionScope& scope, const PartitionedValue& value, const MeshLayout* layout) {
+  ReshardCause cause{.user = value.source, .value = value.source->operand(0)};
+  const MeshLayout* operand_layout =
+      layout->kind == MeshLayout::Kind::kTiled
+          ? OperandLayout(scope, value, layout)
+          : scope.layouts().ReplicatedLike(layout, value.payload->shape->rank());
+  Instruction* operands[] = {scope.Reshard(value.payload, operand_layout, cause)};
+  Instruction* local = scope.builder().CloneWith(value.source, operands,
+                                                 LocalShape(scope.context(), value.shape, layout));
+  local->set_sharding(nullptr);
+  scope.TakeName(local, value.source);
+  return local;
+}
+
+constexpr PartitionedValue::Maker kMaker = {Make, OperandLayout};
+
+}  // namespace
+
+RuleResult Broadcast(RuleContext& rule) {
+  return rule.scope().NewMade(rule.source().shape(), &rule.source(), &kMaker, rule.operand(0));
+}
+
+}  // namespace gshard::partition_rules

@@ -1,0 +1,83 @@
+// Collectives that the user wrote: legal across replicas, and across partitions in manual regions.
+// Host transfers: every device sends or receives its own tile.
+#include <algorithm>
+
+#include "core/partition/ops/rules.h"
+
+namespace gshard::partition_rules {
+
+namespace {
+
+// Do the groups join only devices that differ along manual digits?
+bool StaysManual(RuleContext& rule, const CollectiveAttributes& collective) {
+  const MeshLayout* region = rule.wanted();
+  if (region->IsManual()) return true;
+  int64_t count = rule.layouts().device_count();
+  AxisList automatic = ComplementAxes(region->manual, count);
+  auto position = [&](int64_t device) {
+    device %= count;
+    return region->order == nullptr ? device
+                                    : region->order->positions[static_cast<size_t>(device)];
+  };
+  auto same = [&](int64_t a, int64_t b) {
+    return CoordinateOnAxes(automatic, position(a)) == CoordinateOnAxes(automatic, position(b));
+  };
+  for (const DevicePair& pair : collective.source_target_pairs) {
+    if (!same(pair.source, pair.target)) return false;
+  }
+  if (collective.replica_groups == nullptr) return true;
+  for (const std::vector<int64_t>& group : collective.replica_groups->ToLists(count)) {
+    for (int64_t member : group) {
+      if (!same(group[0], member)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+RuleResult Collective(RuleContext& rule) {
+  const Instruction& source = rule.source();
+  if (!HasFlag(source.opcode(), kCollective)) return rule.Default();  // the -done halves
+  const auto& collective = rule.attributes<CollectiveAttributes>();
+  bool across_partitions = collective.channel_id != 0;
+  const MeshLayout* region = rule.wanted();
+  if (across_partitions && !region->IsManual() && region->manual.empty()) {
+    return rule.Error("E-PARTITION-005",
+                      "a cross-partition collective outside a manual region has no meaning before "
+                      "partitioning");
+  }
+  if (across_partitions && !StaysManual(rule, collective)) {
+    return rule.Error("E-PARTITION-006",
+                      "the groups join devices that differ along axes that are not manual here");
+  }
+  const Shape* shape = source.shape();
+  bool arrays = shape->IsArray() && source.operand_count() == 1 &&
+                rule.operand_shape(0)->IsArray() && rule.operand_shape(0)->rank() == shape->rank();
+  if (!arrays) return rule.Default();
+  // Pointwise apart from the dim that is gathered, scattered or exchanged.
+  Labels labels = Labels::Pointwise(1, shape->rank());
+  if (collective.dimension >= 0) {
+    auto d = static_cast<size_t>(collective.dimension);
+    labels.operands[0][d] = labels.results[0][d] = Labels::kWhole;
+  }
+  return rule.ByLabels(labels);
+}
+
+RuleResult HostTransfer(RuleContext& rule) {
+  const Instruction& source = rule.source();
+  std::vector<Instruction*> locals;
+  for (int64_t i = 0; i < source.operand_count(); ++i) {
+    PartitionedValue* operand = rule.operand(i);
+    ReshardCause cause{.user = &source, .value = source.operand(i)};
+    locals.push_back(
+        rule.scope().Materialize(operand, PartitionScope::LeafLayouts(*operand), cause));
+  }
+  std::vector<const MeshLayout*> leaves(rule.wanted_leaves().begin(), rule.wanted_leaves().end());
+  const Shape* shape = LocalShapeByLeaf(rule.context(), source.shape(), leaves);
+  Instruction* local = rule.EmitLocal(locals, shape);
+  local->set_sharding(source.sharding());
+  return rule.scope().NewFromLocal(source.shape(), leaves, local);
+}
+
+}  // namespace gshard::partition_rules

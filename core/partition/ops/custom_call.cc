@@ -1,0 +1,103 @@
+// The markers of shardings and manual regions, and calls of which nothing else is known.
+#include "core/partition/ops/rules.h"
+
+namespace gshard::partition_rules {
+
+namespace {
+
+bool IsIdentityTarget(std::string_view target) {
+  return target == "Sharding" || target == "xla.sdy.FuncResultSharding" ||
+         target == "ShardBarrierFrom" || target == "ShardBarrierTo";
+}
+
+bool IsPointwiseTarget(std::string_view target) {
+  return target == "annotate_device_placement" || target == "MoveToHost" ||
+         target == "MoveToDevice" || target == "LayoutConstraint";
+}
+
+AxisList WithoutDigits(const AxisList& axes, const AxisList& dropped, int64_t device_count) {
+  AxisList all = axes;
+  all.insert(all.end(), dropped.begin(), dropped.end());
+  std::optional<AxisList> digits = CommonDigits(all, device_count);
+  CheckInternal(digits.has_value(), "manual digits that cut no mesh axes");
+  AxisList kept;
+  for (const DeviceAxis& axis : axes) {
+    for (int digit : DigitsOf(*digits, axis)) {
+      const DeviceAxis& part = (*digits)[static_cast<size_t>(digit)];
+      bool is_dropped = false;
+      for (const DeviceAxis& drop : dropped) {
+        is_dropped |= part.stride >= drop.stride && part.stride < drop.stride * drop.size;
+      }
+      if (!is_dropped) kept.push_back(part);
+    }
+  }
+  return MergedAxes(kept);
+}
+
+// The local value gets another layout: nothing moves.
+RuleResult Relabelled(RuleContext& rule, Instruction* local, const MeshLayout* layout) {
+  const Shape* expected = LocalShape(rule.context(), rule.source().shape(), layout);
+  if (!SameDims(local->shape(), expected)) {
+    return rule.Error(
+        "E-PARTITION-004",
+        "the local shape " + ToString(local->shape(), false) +
+            " at the border of the manual region is not the one its sharding gives, " +
+            ToString(expected, false));
+  }
+  return rule.Result(local, layout);
+}
+
+// Automatic -> manual: the tile as it is, its padding zero.
+RuleResult EnterManual(RuleContext& rule) {
+  PartitionedValue* operand = rule.operand(0);
+  if (operand->IsTuple()) return rule.Error("E-PARTITION-004", "a tuple enters a manual region");
+  const MeshLayout* layout = PartitionScope::LeafLayouts(*operand)[0];
+  Instruction* local = rule.Operand(0, layout);
+  if (layout->kind == MeshLayout::Kind::kTiled && !DividesEvenly(operand->shape, layout)) {
+    std::vector<int64_t> dims;
+    for (int64_t d = 0; d < layout->rank(); ++d) dims.push_back(d);
+    Instruction* zero = rule.geometry().Number(operand->shape->dtype(), 0);
+    local = MaskPadding(rule.scope(), local, operand->shape, layout, dims, zero);
+  }
+  return Relabelled(rule, local, rule.wanted());
+}
+
+// Manual -> automatic: within the region the value must lie as outside it, manual digits apart.
+RuleResult LeaveManual(RuleContext& rule) {
+  PartitionedValue* operand = rule.operand(0);
+  if (operand->IsTuple()) return rule.Error("E-PARTITION-004", "a tuple leaves a manual region");
+  const MeshLayout* inside = PartitionScope::LeafLayouts(*operand)[0];
+  const MeshLayout* wanted = rule.wanted();
+  if (inside->kind == MeshLayout::Kind::kTiled && !inside->manual.empty()) {
+    std::vector<AxisList> dims;
+    for (const AxisList& axes : wanted->dims) {
+      dims.push_back(WithoutDigits(axes, inside->manual, rule.layouts().device_count()));
+    }
+    inside = rule.layouts().WithDims(inside, std::move(dims));
+  }
+  return Relabelled(rule, rule.Operand(0, inside), wanted);
+}
+
+}  // namespace
+
+RuleResult CustomCall(RuleContext& rule) {
+  const auto& call = rule.attributes<CustomCallAttributes>();
+  if (IsIdentityTarget(call.target)) {
+    const PartitionedValue& operand = *rule.operand(0);
+    if (operand.IsTuple()) {
+      return rule.scope().NewTuple(rule.source().shape(), operand.elements);
+    }
+    // The same local forms, another layout to aim at.
+    PartitionedValue* value =
+        rule.scope().NewMade(operand.shape, operand.source, operand.maker, operand.payload);
+    value->variants = operand.variants;
+    return value;
+  }
+  if (IsPointwiseTarget(call.target)) return Pointwise(rule);
+  if (call.target == "SPMDFullToShardShape") return EnterManual(rule);
+  if (call.target == "SPMDShardToFullShape") return LeaveManual(rule);
+  if (call.target == "TopK") return TopK(rule);
+  return rule.Default();
+}
+
+}  // namespace gshard::partition_rules

@@ -1,0 +1,39 @@
+// Pointwise operations: every dim may be cut, all operands alike.
+#include <algorithm>
+
+#include "core/partition/ops/rules.h"
+
+namespace gshard::partition_rules {
+
+RuleResult Pointwise(RuleContext& rule) {
+  const Shape* shape = rule.source().shape();
+  Labels labels = Labels::Pointwise(static_cast<int64_t>(rule.operands().size()), shape->rank());
+  // A scalar predicate or bound goes with every element.
+  for (size_t i = 0; i < rule.operands().size(); ++i) {
+    if (rule.operands()[i]->shape->rank() == 0) labels.operands[i].clear();
+  }
+  return rule.ByLabels(labels);
+}
+
+// Between types of different width the minor dim comes, goes or changes its size.
+RuleResult BitcastConvert(RuleContext& rule) {
+  const Shape* from = rule.operand_shape(0);
+  const Shape* to = rule.source().shape();
+  if (SameDims(from, to)) return Pointwise(rule);
+  Labels labels;
+  labels.operands.emplace_back();
+  labels.results.emplace_back();
+  int64_t common = std::min(from->rank(), to->rank());
+  for (int64_t d = 0; d < common; ++d) {
+    int label = from->dim(d) == to->dim(d) ? labels.Add() : Labels::kWhole;
+    labels.operands[0].push_back(label);
+    labels.results[0].push_back(label);
+  }
+  labels.operands[0].resize(static_cast<size_t>(from->rank()), Labels::kWhole);
+  labels.results[0].resize(static_cast<size_t>(to->rank()), Labels::kWhole);
+  return rule.ByLabels(labels);
+}
+
+RuleResult Whole(RuleContext& rule) { return rule.Default(); }
+
+}  // namespace gshard::partition_rules

@@ -1,0 +1,85 @@
+// Values that are made in place: iota, constants, device ids.
+#include "core/partition/ops/rules.h"
+
+namespace gshard::partition_rules {
+
+namespace {
+
+const Shape* ShapeIn(PartitionScope& scope, const PartitionedValue& value,
+                     const MeshLayout* layout) {
+  return LocalShape(scope.context(), value.shape, layout);
+}
+
+Instruction* MakeSplat(PartitionScope& scope, const PartitionedValue& value,
+                       const MeshLayout* layout) {
+  const Shape* shape = ShapeIn(scope, value, layout);
+  const Literal* literal = value.source->attributes<ConstantAttributes>().literal;
+  Builder& builder = scope.builder();
+  Instruction* local = nullptr;
+  if (shape == value.shape) {
+    local = builder.CloneWith(value.source, {}, shape);
+  } else {
+    Arena& arena = scope.run().module.arena();
+    auto element = literal->data.first(static_cast<size_t>(StorageBytes(shape->dtype())));
+    const Shape* scalar = scope.context().Scalar(shape->dtype());
+    Instruction* one = builder.Constant(RawLiteral(arena, scalar, element));
+    local = builder.BroadcastScalar(one, shape->dims());
+    local->set_shape(shape);
+  }
+  local->set_sharding(nullptr);
+  scope.TakeName(local, value.source);
+  return local;
+}
+
+Instruction* MakeIota(PartitionScope& scope, const PartitionedValue& value,
+                      const MeshLayout* layout) {
+  const Shape* shape = ShapeIn(scope, value, layout);
+  int64_t dim = value.source->attributes<IotaAttributes>().dimension;
+  Builder& builder = scope.builder();
+  Instruction* iota = builder.CloneWith(value.source, {}, shape);
+  iota->set_sharding(nullptr);
+  Instruction* local = iota;
+  if (layout->kind == MeshLayout::Kind::kTiled && layout->IsSharded(dim)) {
+    Instruction* offset = scope.geometry().Offset(value.shape, layout, dim);
+    // Floats: add as integers first, as large positions are not exact in narrow types.
+    if (IsInteger(shape->dtype())) {
+      offset = builder.Convert(offset, shape->dtype());
+      local = builder.Add(Opcode::kAdd, {iota, builder.BroadcastScalar(offset, shape->dims())});
+    } else {
+      Instruction* positions = scope.geometry().Positions(shape->dims(), dim, offset);
+      local = builder.Convert(positions, shape->dtype());
+    }
+    local->set_shape(shape);
+  }
+  scope.TakeName(local, value.source);
+  return local;
+}
+
+constexpr PartitionedValue::Maker kSplat = {MakeSplat, nullptr};
+constexpr PartitionedValue::Maker kIota = {MakeIota, nullptr};
+
+}  // namespace
+
+RuleResult Constant(RuleContext& rule) {
+  const Shape* shape = rule.source().shape();
+  const Literal* literal = rule.attributes<ConstantAttributes>().literal;
+  if (shape->IsArray() && !literal->elided && IsSplat(*literal)) {
+    return rule.scope().NewMade(shape, &rule.source(), &kSplat);
+  }
+  return rule.Default();
+}
+
+RuleResult Iota(RuleContext& rule) {
+  return rule.scope().NewMade(rule.source().shape(), &rule.source(), &kIota);
+}
+
+RuleResult DeviceId(RuleContext& rule) {
+  if (rule.source().opcode() == Opcode::kPartitionId && !rule.wanted()->IsManual() &&
+      rule.wanted()->manual.empty()) {
+    return rule.Error("E-PARTITION-003",
+                      "partition-id has no meaning before partitioning except in manual regions");
+  }
+  return rule.Result(rule.EmitLocal({}, rule.source().shape()), rule.wanted());
+}
+
+}  // namespace gshard::partition_rules

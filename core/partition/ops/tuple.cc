@@ -1,0 +1,35 @@
+// Tuples are taken apart: elements keep their own layouts until somebody needs the tuple.
+#include "core/partition/ops/rules.h"
+
+namespace gshard::partition_rules {
+
+RuleResult Tuple(RuleContext& rule) {
+  std::vector<PartitionedValue*> elements(rule.operands().begin(), rule.operands().end());
+  return rule.scope().NewTuple(rule.source().shape(), std::move(elements));
+}
+
+RuleResult GetTupleElement(RuleContext& rule) {
+  auto index = static_cast<size_t>(rule.attributes<GetTupleElementAttributes>().index);
+  return rule.operand(0)->elements[index];
+}
+
+RuleResult OptBarrier(RuleContext& rule) {
+  std::vector<const MeshLayout*> leaves(rule.wanted_leaves().begin(), rule.wanted_leaves().end());
+  ReshardCause cause{.user = &rule.source(), .value = rule.source().operand(0)};
+  Instruction* operands[] = {rule.scope().Materialize(rule.operand(0), leaves, cause)};
+  Instruction* local = rule.EmitLocal(operands, operands[0]->shape());
+  return rule.scope().NewFromLocal(rule.source().shape(), leaves, local);
+}
+
+RuleResult AfterAll(RuleContext& rule) {
+  std::vector<Instruction*> locals;
+  for (PartitionedValue* operand : rule.operands()) locals.push_back(operand->variants[0].local);
+  return rule.Result(rule.EmitLocal(locals, rule.source().shape()), rule.wanted());
+}
+
+RuleResult AddDependency(RuleContext& rule) {
+  Instruction* locals[] = {rule.Operand(0, rule.wanted()), rule.operand(1)->variants[0].local};
+  return rule.Result(rule.EmitLocal(locals, locals[0]->shape()), rule.wanted());
+}
+
+}  // namespace gshard::partition_rules

@@ -1,0 +1,319 @@
+#include "core/partition/partitioner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/partition/op_rule.h"
+#include "ir/metadata.h"
+#include "ir/sharding_algebra.h"
+#include "ir/sharding_text.h"
+#include "ir/traversal.h"
+
+namespace gshard {
+
+namespace {
+
+void AppendLeafRanks(const Shape* shape, std::vector<int64_t>& ranks) {
+  if (shape->IsTuple()) {
+    for (const Shape* element : shape->elements()) AppendLeafRanks(element, ranks);
+  } else {
+    ranks.push_back(shape->IsArray() ? shape->rank() : 0);
+  }
+}
+
+std::vector<const MeshLayout*> LayoutsOf(MeshLayoutTable& layouts, const Shape* shape,
+                                         const Sharding* sharding) {
+  if (!shape->IsTuple()) {
+    if (sharding != nullptr && sharding->IsTuple()) sharding = sharding->elements[0];
+    int64_t rank = shape->IsArray() ? shape->rank() : 0;
+    return {layouts.FromSharding(shape->IsArray() ? sharding : nullptr, rank)};
+  }
+  std::vector<int64_t> ranks;
+  AppendLeafRanks(shape, ranks);
+  std::vector<const Sharding*> leaves(ranks.size(), sharding);
+  if (sharding != nullptr && sharding->IsTuple()) leaves = LeafShardings(shape, sharding);
+  std::vector<const MeshLayout*> result;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    result.push_back(layouts.FromSharding(leaves[i], ranks[i]));
+  }
+  return result;
+}
+
+// Do two layouts belong to the same manual region?
+bool SameRegion(const MeshLayout* a, const MeshLayout* b) {
+  return a->IsManual() == b->IsManual() && a->manual == b->manual;
+}
+
+bool IsRegionMarker(const Instruction& instruction) {
+  if (instruction.opcode() != Opcode::kCustomCall) return false;
+  std::string_view target = instruction.attributes<CustomCallAttributes>().target;
+  return target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape";
+}
+
+bool HasSideEffect(const Instruction& instruction) {
+  if (instruction.opcode() == Opcode::kCustomCall) {
+    return instruction.attributes<CustomCallAttributes>().has_side_effect;
+  }
+  return HasFlag(instruction.opcode(), kSideEffect);
+}
+
+// Operations that are the same on local values whatever those are.
+bool IsCopiedInManualRegion(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kWhile:
+    case Opcode::kConditional:
+    case Opcode::kCall:
+    case Opcode::kTuple:
+    case Opcode::kGetTupleElement:
+    case Opcode::kOptBarrier:
+    case Opcode::kAfterAll:
+    case Opcode::kAddDependency:
+      return false;
+    default:
+      return true;
+  }
+}
+
+class ComputationPartitioner {
+ public:
+  ComputationPartitioner(PartitionRun& run, const Computation& source, std::string_view name)
+      : run_(run), source_(source), scope_(run, run.module.AddComputation(name)) {}
+
+  // parameter layouts per leaf; empty: by the parameters' own shardings (the entry).
+  Expected<Computation*> Run(const CalleeSignature& signature, bool is_entry) {
+    for (const Instruction* instruction : source_.instructions()) {
+      scope_.builder().set_origin(instruction);
+      RuleResult value = instruction->opcode() == Opcode::kParameter
+                             ? Parameter(*instruction, signature, is_entry)
+                             : Visit(*instruction);
+      if (!value) return Fail(value.error());
+      run_.value_of[instruction->id()] = *value;
+    }
+    const Instruction* root = source_.root();
+    scope_.builder().set_origin(root);
+    PartitionedValue* value = run_.value_of[root->id()];
+    std::vector<const MeshLayout*> leaves = signature.root;
+    if (leaves.empty()) {
+      leaves = LayoutsOf(run_.layouts, root->shape(), root->sharding());
+      if (!is_entry) {
+        for (const MeshLayout*& leaf : leaves) {
+          leaf = run_.layouts.ReplicatedLike(leaf, leaf->rank());
+        }
+      }
+    }
+    Instruction* local =
+        scope_.Materialize(value, leaves, {.user = nullptr, .value = root, .note = {}});
+    if (root->opcode() == Opcode::kTuple && local->opcode() == Opcode::kTuple) {
+      scope_.TakeName(local, root);
+    }
+    Computation* computation = scope_.builder().computation();
+    computation->set_root(local);
+    computation->set_source(source_.source());
+    computation->set_execution_thread(source_.execution_thread());
+    return computation;
+  }
+
+ private:
+  RuleResult Parameter(const Instruction& source, const CalleeSignature& signature, bool is_entry) {
+    int64_t number = source.attributes<ParameterAttributes>().number;
+    std::vector<const MeshLayout*> leaves =
+        is_entry ? LayoutsOf(run_.layouts, source.shape(), source.sharding())
+                 : signature.parameters[static_cast<size_t>(number)];
+    const Shape* shape = LocalShapeByLeaf(run_.module.context(), source.shape(), leaves);
+    Instruction* local = scope_.builder().CloneWith(&source, {}, shape);
+    local->set_sharding(is_entry ? source.sharding() : nullptr);
+    scope_.TakeName(local, &source);
+    PartitionedValue* value = scope_.NewFromLocal(source.shape(), leaves, local);
+    value->source = &source;
+    return value;
+  }
+
+  RuleResult Visit(const Instruction& source) {
+    std::vector<PartitionedValue*> operands;
+    for (const Instruction* operand : source.operands()) {
+      operands.push_back(run_.value_of[operand->id()]);
+    }
+    std::vector<const MeshLayout*> wanted =
+        LayoutsOf(run_.layouts, source.shape(), source.sharding());
+    if (HasSideEffect(source) && source.sharding() == nullptr && source.opcode() != Opcode::kRng &&
+        source.opcode() != Opcode::kRngGetAndUpdateState) {
+      return Fail(run_.module.ErrorAt(
+          &source, "E-PARTITION-001",
+          fmt::format("{} has a side effect and needs a sharding that says which devices do it",
+                      OpcodeName(source.opcode()))));
+    }
+    bool is_manual = AdoptRegion(source, operands, wanted);
+    if (!IsRegionMarker(source)) {
+      if (Expected<void> legal = CheckRegions(source, operands, wanted); !legal) {
+        return Fail(legal.error());
+      }
+    }
+    RuleContext rule(scope_, source, std::move(operands), std::move(wanted));
+    RuleResult result = is_manual && !IsRegionMarker(source) ? CopyManual(rule)
+                                                             : RuleFor(source.opcode()).rule(rule);
+    if (!result) return result;
+    return Annotated(*result, source, rule.wanted_leaves());
+  }
+
+  // An instruction without sharding belongs to the region of its operands. True if it is to be
+  // copied as it stands.
+  bool AdoptRegion(const Instruction& source, std::span<PartitionedValue* const> operands,
+                   std::vector<const MeshLayout*>& wanted) {
+    if (source.sharding() == nullptr && source.shape()->IsArray()) {
+      for (const PartitionedValue* operand : operands) {
+        if (operand->IsTuple() || operand->maker != nullptr) continue;
+        const MeshLayout* layout = PartitionScope::LeafLayouts(*operand)[0];
+        if (layout->IsManual() || !layout->manual.empty()) {
+          wanted[0] = run_.layouts.ReplicatedLike(layout, wanted[0]->rank());
+          break;
+        }
+      }
+    }
+    return IsCopiedInManualRegion(source.opcode()) && !wanted.empty() &&
+           std::all_of(wanted.begin(), wanted.end(),
+                       [](const MeshLayout* layout) { return layout->IsManual(); });
+  }
+
+  // Values cross the border of a manual region by markers only; values that are the same
+  // everywhere may be used anywhere.
+  Expected<void> CheckRegions(const Instruction& source,
+                              std::span<PartitionedValue* const> operands,
+                              std::span<const MeshLayout* const> wanted) {
+    if (!source.shape()->IsArray()) return {};
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const PartitionedValue& operand = *operands[i];
+      if (operand.maker != nullptr || !operand.shape->IsArray()) continue;
+      const MeshLayout* layout = PartitionScope::LeafLayouts(operand)[0];
+      if (SameRegion(layout, wanted[0])) continue;
+      bool same_everywhere = layout->IsReplicated() && layout->manual.empty();
+      if (same_everywhere) continue;
+      return Fail(run_.module.ErrorAt(
+          &source, "E-PARTITION-002",
+          fmt::format("operand {} ({}) crosses the border of a manual region, from {} to {}, "
+                      "without SPMDFullToShardShape or SPMDShardToFullShape",
+                      i, source.operand(static_cast<int64_t>(i))->name(),
+                      run_.layouts.ToText(layout), run_.layouts.ToText(wanted[0]))));
+    }
+    return {};
+  }
+
+  PartitionedValue* CopyManual(RuleContext& rule) {
+    const Instruction& source = rule.source();
+    std::vector<Instruction*> locals;
+    for (size_t i = 0; i < rule.operands().size(); ++i) {
+      PartitionedValue* operand = rule.operands()[i];
+      std::vector<int64_t> ranks;
+      AppendLeafRanks(operand->shape, ranks);
+      std::vector<const MeshLayout*> leaves;
+      for (int64_t rank : ranks) leaves.push_back(rule.Whole(rank));
+      ReshardCause cause{.user = &source, .value = source.operand(static_cast<int64_t>(i))};
+      locals.push_back(scope_.Materialize(operand, leaves, cause));
+    }
+    Instruction* local = rule.EmitLocal(locals, source.shape());
+    return scope_.NewFromLocal(source.shape(), rule.wanted_leaves(), local);
+  }
+
+  // Notes where the value's sharding wants it. Values move when somebody needs them there.
+  PartitionedValue* Annotated(PartitionedValue* value, const Instruction& source,
+                              std::span<const MeshLayout* const> wanted) {
+    if (value->IsTuple()) {
+      if (value->source == nullptr) value->source = &source;
+      return value;
+    }
+    const MeshLayout* layout = wanted[0];
+    if (layout->IsMaximal()) layout = run_.layouts.Replicated(layout->rank());
+    if (value->layout != nullptr && value->source != nullptr && value->layout != layout &&
+        value->source != &source) {
+      PartitionedValue* copy =
+          scope_.NewMade(value->shape, value->source, value->maker, value->payload);
+      copy->variants = value->variants;
+      value = copy;
+    }
+    if (value->source == nullptr) value->source = &source;
+    value->layout = layout;
+    return value;
+  }
+
+  PartitionRun& run_;
+  const Computation& source_;
+  PartitionScope scope_;
+};
+
+// The record of how shards form global values (docs: `cli`), and what follows from the new shapes.
+void UpdateHeader(PartitionRun& run, const Computation& before, const Computation& after) {
+  ModuleHeader& header = run.module.header();
+  Context& context = run.module.context();
+  Arena& arena = run.module.arena();
+  const Instruction* root = before.root();
+  const Sharding* sharding = root->sharding() != nullptr ? root->sharding() : context.Replicated();
+  header.num_partitions = run.layouts.device_count();
+  header.frontend_attributes =
+      WithFrontendAttribute(arena, header.frontend_attributes, "gshard.num_partitions",
+                            std::to_string(run.layouts.device_count()));
+  header.frontend_attributes = WithFrontendAttribute(arena, header.frontend_attributes,
+                                                     "gshard.output_shardings", ToString(sharding));
+
+  for (size_t k = 0; k < header.entry_parameter_layouts.size(); ++k) {
+    const Instruction* parameter = before.parameters()[k];
+    header.entry_parameter_layouts[k] =
+        LocalShapeByLeaf(context, header.entry_parameter_layouts[k],
+                         LayoutsOf(run.layouts, parameter->shape(), parameter->sharding()));
+  }
+  if (header.entry_result_layout != nullptr) {
+    header.entry_result_layout =
+        LocalShapeByLeaf(context, header.entry_result_layout,
+                         LayoutsOf(run.layouts, root->shape(), root->sharding()));
+  }
+  // A buffer can be passed on only where the shards agree as well.
+  auto leaf_at = [](const Shape* shape, std::span<const int64_t> index) -> const Shape* {
+    for (int64_t i : index) {
+      if (!shape->IsTuple() || i >= static_cast<int64_t>(shape->elements().size())) return nullptr;
+      shape = shape->element(i);
+    }
+    return shape;
+  };
+  std::erase_if(header.input_output_alias, [&](const ModuleHeader::Alias& alias) {
+    const Shape* output = leaf_at(after.root()->shape(), alias.output_index);
+    const Shape* input = leaf_at(after.parameter(alias.parameter)->shape(), alias.parameter_index);
+    return output == nullptr || input == nullptr || !Compatible(output, input);
+  });
+}
+
+}  // namespace
+
+Expected<Computation*> PartitionScope::Callee(const Computation* computation,
+                                              const CalleeSignature& signature) {
+  auto key = std::make_pair(computation, signature);
+  auto found = run_.callees.find(key);
+  if (found != run_.callees.end()) return found->second;
+  Expected<Computation*> callee =
+      ComputationPartitioner(run_, *computation, computation->name()).Run(signature, false);
+  if (!callee) return callee;
+  // The first copy keeps the name: the source is dropped in the end.
+  bool is_first = true;
+  auto at = run_.callees.lower_bound({computation, {}});
+  if (at != run_.callees.end() && at->first.first == computation) is_first = false;
+  if (is_first) (*callee)->set_name(computation->name());
+  run_.callees.emplace(std::move(key), *callee);
+  return callee;
+}
+
+Expected<PartitionStats> PartitionModule(Module& module, const PartitionOptions& options) {
+  int64_t device_count = options.num_partitions > 0 ? options.num_partitions : module.DeviceCount();
+  RemoveDeadCode(module);
+  PartitionRun run(module, options, device_count);
+  Computation* before = module.entry();
+  Expected<Computation*> after =
+      ComputationPartitioner(run, *before, before->name()).Run({}, /*is_entry=*/true);
+  if (!after) return Fail(after.error());
+  UpdateHeader(run, *before, **after);
+  (*after)->set_name(before->name());
+  module.set_entry(*after);
+  module.SetComputations(CallPostOrder(module));
+  RemoveDeadCode(module);
+  run.stats.reshards = run.planner.plans_made();
+  return run.stats;
+}
+
+}  // namespace gshard
