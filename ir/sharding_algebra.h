@@ -1,8 +1,9 @@
 // Derived operations on shardings (docs/sharding.md, "Derived operations"; GSPMD paper section 3).
 //
 // Inputs and results are interned pointers of one Context. Replicated, maximal, manual, unknown and
-// unreduced inputs pass through unchanged unless said otherwise. Data dims only: subgroup dims ride
-// along. All are independent of the number of devices for axis forms. Results carry no metadata.
+// unreduced inputs pass through unchanged (as their canonical form) unless said otherwise. Data
+// dims only: subgroup dims ride along. All are independent of the number of devices for axis forms.
+// Results carry no metadata.
 #ifndef GSHARD_IR_SHARDING_ALGEBRA_H_
 #define GSHARD_IR_SHARDING_ALGEBRA_H_
 
@@ -76,16 +77,26 @@ const Sharding* ElementSharding(Context& ctx, const Shape* shape, const Sharding
 // --- device groups. Each dim in `dims` of count t splits into t/kept groups (major) by `kept`
 // (minor, stays sharded). Groups are numbered row-major in the order of `dims`.
 struct DeviceGroups {
-  TileAssignment groups;             // dims [group_count, group_size]: device numbers
-  const Sharding* inside = nullptr;  // over group_size devices, renumbered 0..
+  TileAssignment groups;  // dims [group_count, group_size]: device numbers
+  // Over group_size devices, renumbered 0.. in tile-array order; replicated for groups of one.
+  const Sharding* inside = nullptr;
+  int64_t data_rank = 0;            // of the sharding that was grouped
+  std::vector<SubgroupType> types;  // per grouped dim; of use for subgroup dims only
   int64_t group_count() const { return groups.dim(0); }
   int64_t group_size() const { return groups.dim(1); }
 };
 // `dims` may name subgroup dims too (index >= data rank). `kept` empty: all 1.
 DeviceGroups GroupOnDims(Context& ctx, const Sharding* s, std::span<const int64_t> dims,
                          std::span<const int64_t> kept = {});
+// The inverse: `inside` within each of `groups`, counts[i] groups (major) along dims[i]. A dim
+// beyond the data dims of `inside` becomes a subgroup of the type that was grouped.
 const Sharding* Ungroup(Context& ctx, const DeviceGroups& groups, std::span<const int64_t> dims,
                         std::span<const int64_t> counts, const Sharding* inside);
+// `group_count` groups of `devices` devices that hold replicas of one another's data if possible:
+// cut from the replicated dim, then from the data dims `allowed_dims` in order; else consecutive
+// blocks, replicated inside.
+DeviceGroups GroupOnReplicated(Context& ctx, const Sharding* s, int64_t devices,
+                               int64_t group_count, std::span<const int64_t> allowed_dims);
 // Groups of devices that agree on everything except tile coordinates along `dims` (data or subgroup
 // dims), members in row-major order of `dims`: the groups of a collective along them.
 TileAssignment CollectiveGroups(const Sharding* s, std::span<const int64_t> dims);
