@@ -76,7 +76,7 @@ struct WindowDim {
   int64_t window_dilation = 1;  // rhs_dilate
   bool reversal = false;
 };
-// Of reduce-window (one entry per operand dim; empty: all trivial) and select-and-scatter.
+// Of reduce-window and select-and-scatter: one entry per operand dim.
 // called(): reduce-window {to_apply}; select-and-scatter {select, scatter}.
 struct WindowAttributes {
   std::span<const WindowDim> window;
@@ -105,7 +105,9 @@ struct ConvolutionAttributes {
   std::string_view sparsity_config;   // raw
 };
 
-struct ScanAttributes {  // called(): {to_apply}
+// called(): {to_apply}, which maps (elements.., carries..) to (outputs.., carries..). Operands are
+// inputs then initial carries; the scanned dim comes back in the outputs.
+struct ScanAttributes {
   int64_t dimension = 0;
   int64_t num_carries = 0;
   bool is_reverse = false;

@@ -13,10 +13,8 @@ Problem CheckWindow(std::span<const WindowDim> window) {
                                                            {"lhs_dilate", dim.base_dilation},
                                                            {"rhs_dilate", dim.window_dilation}};
     for (const auto& [name, value] : fields) {
-      const int64_t least = name == "size" ? 0 : 1;
-      if (value < least) {
-        return ProblemOf("window {} of dim {} must be at least {}, found {}", name, i, least,
-                         value);
+      if (value < 1) {
+        return ProblemOf("window {} of dim {} must be positive, found {}", name, i, value);
       }
     }
   }

@@ -20,6 +20,11 @@ ShapeResult InferCustomCall(Context&, const OpView& op) {
       }
     }
   }
+  if (call.target == "Sharding") {
+    if (op.operands.size() != 1 || !SameUpToDynamic(op.operands[0], op.declared)) {
+      return Wrong("a Sharding custom-call returns its one operand, found {}", Text(op.declared));
+    }
+  }
   return op.declared->bare();
 }
 

@@ -202,8 +202,8 @@ ShapeResult InferScatter(Context& ctx, const OpView& op) {
           CheckReducer(op.called[0], "computation", op.operands.first(n), types.list)) {
     return Wrong(std::move(problem));
   }
-  if (n == 1) return ctx.WithDType(x->bare(), types.list[0]);
-  return PerType(ctx, ResultDims(x), types.list);
+  if (n == 1) return x->bare();
+  return ctx.Tuple(op.operands.first(n))->bare();
 }
 
 }  // namespace gshard

@@ -129,7 +129,7 @@ Problem CheckBatchNorm(const OpView& op, bool last_is_full) {
 
 const Shape* WithFeatureVectors(Context& ctx, const OpView& op) {
   const Shape* x = op.operands[0]->bare();
-  const Shape* vector = op.operands[1]->bare();
+  const Shape* vector = ctx.WithDType(op.operands[1]->bare(), x->dtype());
   const Shape* elements[] = {x, vector, vector};
   return ctx.Tuple(elements);
 }

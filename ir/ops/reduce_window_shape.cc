@@ -7,7 +7,7 @@ ShapeResult InferReduceWindow(Context& ctx, const OpView& op) {
   if (Problem problem = CheckInputsAndInits(op)) return Wrong(std::move(problem));
   const Shape* x = op.operands[0];
   std::span<const WindowDim> window = op.as<WindowAttributes>().window;
-  if (!window.empty() && window.size() != static_cast<size_t>(x->rank())) {
+  if (window.size() != static_cast<size_t>(x->rank())) {
     return Wrong("reduce-window needs one window dim per dim of {}, found {}", Text(x),
                  window.size());
   }
@@ -19,8 +19,7 @@ ShapeResult InferReduceWindow(Context& ctx, const OpView& op) {
   }
   ResultDims dims;
   for (int64_t i = 0; i < x->rank(); ++i) {
-    int64_t size = x->dim(i);
-    if (!window.empty()) size = WindowOutputSize(size, window[static_cast<size_t>(i)]);
+    const int64_t size = WindowOutputSize(x->dim(i), window[static_cast<size_t>(i)]);
     if (size == -1) return Wrong("the window of reduce-window is too large along dim {}", i);
     dims.Append(size, x->IsDynamic(i));
   }
@@ -33,7 +32,7 @@ ShapeResult InferSelectAndScatter(Context& ctx, const OpView& op) {
   const Shape* init = op.operands[2];
   std::span<const WindowDim> window = op.as<WindowAttributes>().window;
   if (Problem problem = CheckArrays(op)) return Wrong(std::move(problem));
-  if (!window.empty() && window.size() != static_cast<size_t>(x->rank())) {
+  if (window.size() != static_cast<size_t>(x->rank())) {
     return Wrong("select-and-scatter needs one window dim per dim of {}, found {}", Text(x),
                  window.size());
   }
@@ -43,8 +42,7 @@ ShapeResult InferSelectAndScatter(Context& ctx, const OpView& op) {
                  Text(x), Text(source));
   }
   for (int64_t i = 0; i < x->rank(); ++i) {
-    int64_t size = x->dim(i);
-    if (!window.empty()) size = WindowOutputSize(size, window[static_cast<size_t>(i)]);
+    const int64_t size = WindowOutputSize(x->dim(i), window[static_cast<size_t>(i)]);
     if (!SizesAgree(source->dim(i), size)) {
       return Wrong(
           "the windows of select-and-scatter on {} leave size {} in dim {}, the source is "
