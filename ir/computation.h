@@ -37,6 +37,9 @@ class Computation {
 
  private:
   friend class Module;
+  void Append(Instruction* instruction);
+  void RecordParameter(Instruction* instruction);
+
   Module* module_ = nullptr;
   std::string_view name_;
   std::string_view execution_thread_;

@@ -18,6 +18,7 @@
 #include "ir/context.h"
 #include "ir/diagnostic.h"
 #include "ir/instruction.h"
+#include "ir/name_table.h"
 #include "ir/source_text.h"
 
 namespace gshard {
@@ -64,7 +65,7 @@ class Module {
   void set_name(std::string name) { name_ = std::move(name); }
   Context& context() const { return *context_; }
   const std::shared_ptr<Context>& shared_context() const { return context_; }
-  Arena& arena() { return arena_; }
+  Arena& arena() { return storage_->arena; }
 
   ModuleHeader& header() { return header_; }
   const ModuleHeader& header() const { return header_; }
@@ -73,7 +74,8 @@ class Module {
   std::string_view debug_tables() const { return debug_tables_; }
   void set_debug_tables(std::string_view text) { debug_tables_ = text; }
 
-  // Callees before callers. The entry is among them (last after parsing).
+  // Callees before callers. The entry is among them (last after parsing). A new computation is
+  // appended; SetComputations restores the order.
   std::span<Computation* const> computations() const { return computations_; }
   Computation* entry() const { return entry_; }
   void set_entry(Computation* entry) { entry_ = entry; }
@@ -89,7 +91,7 @@ class Module {
                    std::span<Computation* const> called = {}) {
     CheckInternal(AttributeTagOf(opcode) == &AttributeType<T>::kTag,
                   "attributes of another opcode");
-    return AddRaw(parent, opcode, name, shape, operands, arena_.New<T>(attributes), called);
+    return AddRaw(parent, opcode, name, shape, operands, arena().New<T>(attributes), called);
   }
   // `attributes` is already in the arena.
   Instruction* AddRaw(Computation* parent, Opcode opcode, std::string_view name, const Shape* shape,
@@ -100,16 +102,18 @@ class Module {
   Instruction* Clone(Computation* parent, const Instruction* original,
                      std::span<Instruction* const> operands, std::string_view name);
 
-  // `base` if free, else base.1, base.2, ..; the view lives in the arena. Instruction and
-  // computation names are separate spaces.
-  std::string_view UniqueName(std::string_view base);
-  // Marks a name as used (the parser).  False if it was taken.
-  bool ReserveName(std::string_view name);
+  // `base` if free, else its root (without a numeric suffix) with the first free of .1, .2, ..; the
+  // view lives in the arena. Instruction and computation names are separate spaces.
+  std::string_view UniqueName(std::string_view base) {
+    return instruction_names_.TakeUnique(base, arena());
+  }
+  // The names of instructions in use; the parser resolves operands by their ids.
+  NameTable& instruction_names() { return instruction_names_; }
 
-  const ReplicaGroups* Own(ReplicaGroups groups);
+  const ReplicaGroups* Own(ReplicaGroups groups);  // lives as long as the module
   uint32_t instruction_limit() const { return next_id_; }
-  // One more than the largest channel_id in use.
-  int64_t NextChannelId() const;
+  // One more than the largest channel_id that an instruction of the module was made with.
+  int64_t NextChannelId() const { return largest_channel_id_ + 1; }
 
   // N: num_partitions if > 1, else the device count of its shardings, else the largest group of its
   // collectives, else 1 (docs: `cli`).
@@ -122,24 +126,36 @@ class Module {
   Diagnostic ErrorAt(const Instruction* instruction, std::string code, std::string message) const;
   Diagnostic ErrorAt(SourceRange range, std::string code, std::string message) const;
 
-  // Deep copy that shares the context and source text.
+  // A copy with its own instructions, computations and names. Shares the context, the source text
+  // and, kept alive by both, what attribute spans and views point to.
   std::unique_ptr<Module> Clone() const;
 
  private:
-  struct Names;
+  // Everything instructions point into. Clones keep the storage of their original alive.
+  struct Storage {
+    Arena arena;
+    std::deque<Computation> computations;
+    std::deque<ReplicaGroups> replica_groups;
+    std::vector<std::shared_ptr<const Storage>> inherited;
+  };
+
   std::string name_;
   std::shared_ptr<Context> context_;
   std::shared_ptr<const SourceText> source_;
-  Arena arena_;
+  std::shared_ptr<Storage> storage_;
   ModuleHeader header_;
   std::string_view debug_tables_;
   std::vector<Computation*> computations_;
-  std::deque<Computation> computation_storage_;
-  std::deque<ReplicaGroups> replica_groups_;
   Computation* entry_ = nullptr;
   uint32_t next_id_ = 0;
-  std::unique_ptr<Names> names_;
+  int64_t largest_channel_id_ = 0;
+  NameTable instruction_names_;
+  NameTable computation_names_;
 };
+
+// A zeroed attribute struct of the opcode in `arena`, and a copy of one (spans inside are shared).
+void* NewAttributes(Arena& arena, Opcode opcode);
+void* CopyAttributes(Arena& arena, Opcode opcode, const void* attributes);
 
 }  // namespace gshard
 

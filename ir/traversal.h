@@ -17,20 +17,19 @@ std::vector<Instruction*> PostOrder(const Computation& computation);
 // Computations reachable from the entry, callees before callers, each once.
 std::vector<Computation*> CallPostOrder(const Module& module);
 
-// Users of every instruction of a module or one computation, in list order, each user once per
-// operand position unless `distinct`. A snapshot: invalid after the graph changes.
+// Users of every instruction of a module or one computation, in list order, each user once even if
+// it uses the value several times. A snapshot: invalid after the graph changes.
 class Users {
  public:
   explicit Users(const Computation& computation);
   explicit Users(const Module& module);
-  // Each user once, even if it uses the value several times.
   std::span<Instruction* const> of(const Instruction* instruction) const {
     uint32_t i = instruction->id();
     return std::span<Instruction* const>(users_).subspan(begin_[i], begin_[i + 1] - begin_[i]);
   }
 
  private:
-  void Build(std::span<Computation* const> computations, uint32_t limit);
+  void Build(std::span<const Computation* const> computations, uint32_t limit);
   std::vector<uint32_t> begin_;  // by instruction id
   std::vector<Instruction*> users_;
 };

@@ -1,0 +1,210 @@
+// Storage of modules: arenas, names, ids; lookups over the whole program.
+#include "ir/module.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/replica_groups.h"
+#include "ir/sharding.h"
+#include "tsl/robin_map.h"
+
+namespace gshard {
+namespace {
+
+int64_t ChannelIdOf(Opcode opcode, const void* attributes) {
+  const AttributeTag tag = AttributeTagOf(opcode);
+  if (tag == &AttributeType<CollectiveAttributes>::kTag) {
+    return static_cast<const CollectiveAttributes*>(attributes)->channel_id;
+  }
+  if (tag == &AttributeType<ChannelAttributes>::kTag) {
+    return static_cast<const ChannelAttributes*>(attributes)->channel_id;
+  }
+  return 0;
+}
+
+int64_t DeviceCountOf(const Sharding* sharding) {
+  if (!sharding->IsTuple()) return sharding->device_count();
+  for (const Sharding* element : sharding->elements) {
+    if (int64_t count = DeviceCountOf(element); count > 0) return count;
+  }
+  return 0;
+}
+
+// Largest device number named by a collective, plus one.
+int64_t DeviceCountOf(const CollectiveAttributes& attributes) {
+  int64_t count = 0;
+  for (const DevicePair& pair : attributes.source_target_pairs) {
+    count = std::max({count, pair.source + 1, pair.target + 1});
+  }
+  if (attributes.replica_groups == nullptr || attributes.replica_groups->IsAll()) return count;
+  if (const TileAssignment* tiles = attributes.replica_groups->tiles()) {
+    return std::max(count, tiles->device_count());
+  }
+  for (const auto& group : attributes.replica_groups->ToLists(0)) {
+    for (int64_t device : group) count = std::max(count, device + 1);
+  }
+  return count;
+}
+
+}  // namespace
+
+Module::Module(std::string name, std::shared_ptr<Context> context)
+    : name_(std::move(name)), context_(std::move(context)), storage_(std::make_shared<Storage>()) {}
+Module::~Module() = default;
+
+Computation* Module::AddComputation(std::string_view name) {
+  Computation& computation = storage_->computations.emplace_back();
+  computation.module_ = this;
+  computation.name_ = computation_names_.TakeUnique(name, arena());
+  computations_.push_back(&computation);
+  return &computation;
+}
+
+void Module::SetComputations(std::vector<Computation*> computations) {
+  computations_ = std::move(computations);
+}
+
+Instruction* Module::AddRaw(Computation* parent, Opcode opcode, std::string_view name,
+                            const Shape* shape, std::span<Instruction* const> operands,
+                            void* attributes, std::span<Computation* const> called) {
+  Instruction* instruction = arena().New<Instruction>();
+  instruction->opcode_ = opcode;
+  instruction->id_ = next_id_++;
+  instruction->name_ = name;
+  instruction->shape_ = shape;
+  instruction->parent_ = parent;
+  instruction->attributes_ = attributes;
+  const auto own_operands = arena().NewSpan<Instruction*>(operands.size());
+  std::copy(operands.begin(), operands.end(), own_operands.begin());
+  instruction->operands_ = own_operands.data();
+  instruction->operand_count_ = static_cast<uint32_t>(operands.size());
+  const auto own_called = arena().NewSpan<Computation*>(called.size());
+  std::copy(called.begin(), called.end(), own_called.begin());
+  instruction->called_ = own_called.data();
+  instruction->called_count_ = static_cast<uint32_t>(called.size());
+  largest_channel_id_ = std::max(largest_channel_id_, ChannelIdOf(opcode, attributes));
+  parent->Append(instruction);
+  return instruction;
+}
+
+Instruction* Module::Clone(Computation* parent, const Instruction* original,
+                           std::span<Instruction* const> operands, std::string_view name) {
+  Instruction* copy = AddRaw(parent, original->opcode_, name, original->shape_, operands,
+                             original->attributes_, original->called());
+  copy->sharding_ = original->sharding_;
+  copy->metadata_ = original->metadata_;
+  copy->frontend_attributes_ = original->frontend_attributes_;
+  copy->backend_config_ = original->backend_config_;
+  copy->source_ = original->source_;
+  if (original->extras_ != nullptr) {
+    // Control predecessors belong to the original's computation.
+    Instruction::Extras extras = *original->extras_;
+    extras.control_predecessors = {};
+    copy->extras_ = arena().New<Instruction::Extras>(extras);
+  }
+  return copy;
+}
+
+const ReplicaGroups* Module::Own(ReplicaGroups groups) {
+  return &storage_->replica_groups.emplace_back(std::move(groups));
+}
+
+int64_t Module::DeviceCount() const {
+  if (header_.num_partitions > 1) return header_.num_partitions;
+  int64_t in_collectives = 0;
+  for (const Computation* computation : computations_) {
+    for (const Instruction* instruction : computation->instructions()) {
+      if (instruction->sharding() != nullptr) {
+        if (int64_t count = DeviceCountOf(instruction->sharding()); count > 0) return count;
+      }
+      if (IsCollective(instruction->opcode())) {
+        in_collectives = std::max(
+            in_collectives, DeviceCountOf(instruction->attributes<CollectiveAttributes>()));
+      }
+    }
+  }
+  return std::max<int64_t>(in_collectives, 1);
+}
+
+Diagnostic Module::ErrorAt(SourceRange range, std::string code, std::string message) const {
+  if (source_ != nullptr && !range.empty()) {
+    return source_->Locate(range, Severity::kError, std::move(code), std::move(message));
+  }
+  return MakeError(std::move(code), std::move(message));
+}
+
+Diagnostic Module::ErrorAt(const Instruction* instruction, std::string code,
+                           std::string message) const {
+  if (source_ == nullptr || instruction->source().empty()) {
+    message = fmt::format("instruction %{}: {}", instruction->name(), message);
+  }
+  return ErrorAt(instruction->source(), std::move(code), std::move(message));
+}
+
+std::unique_ptr<Module> Module::Clone() const {
+  auto copy = std::make_unique<Module>(name_, context_);
+  copy->source_ = source_;
+  copy->header_ = header_;
+  copy->debug_tables_ = debug_tables_;
+  copy->storage_->inherited.push_back(storage_);
+  copy->instruction_names_ = instruction_names_;
+  copy->computation_names_ = computation_names_;
+  copy->next_id_ = next_id_;
+  copy->largest_channel_id_ = largest_channel_id_;
+
+  tsl::robin_map<const Computation*, Computation*> computation_of;
+  for (const Computation* original : computations_) {
+    Computation& computation = copy->storage_->computations.emplace_back();
+    computation.module_ = copy.get();
+    computation.name_ = original->name_;
+    computation.execution_thread_ = original->execution_thread_;
+    computation.source_ = original->source_;
+    copy->computations_.push_back(&computation);
+    computation_of[original] = &computation;
+  }
+  if (entry_ != nullptr) copy->entry_ = computation_of.at(entry_);
+
+  Arena& arena = copy->arena();
+  std::vector<Instruction*> instruction_of(next_id_, nullptr);
+  for (const Computation* original : computations_) {
+    for (const Instruction* instruction : original->instructions()) {
+      instruction_of[instruction->id()] = arena.New<Instruction>(*instruction);
+    }
+  }
+  for (const Computation* original : computations_) {
+    Computation* computation = computation_of.at(original);
+    computation->instructions_.reserve(original->instructions_.size());
+    for (const Instruction* source : original->instructions()) {
+      Instruction* instruction = instruction_of[source->id()];
+      instruction->parent_ = computation;
+      instruction->attributes_ = CopyAttributes(arena, source->opcode_, source->attributes_);
+      instruction->operands_ = arena.NewSpan<Instruction*>(source->operand_count_).data();
+      for (uint32_t i = 0; i < source->operand_count_; ++i) {
+        instruction->operands_[i] = instruction_of[source->operands_[i]->id()];
+      }
+      instruction->called_ = arena.NewSpan<Computation*>(source->called_count_).data();
+      for (uint32_t i = 0; i < source->called_count_; ++i) {
+        instruction->called_[i] = computation_of.at(source->called_[i]);
+      }
+      if (source->extras_ != nullptr) {
+        Instruction::Extras extras = *source->extras_;
+        const auto predecessors = arena.NewSpan<Instruction*>(extras.control_predecessors.size());
+        for (size_t i = 0; i < predecessors.size(); ++i) {
+          predecessors[i] = instruction_of[extras.control_predecessors[i]->id()];
+        }
+        extras.control_predecessors = predecessors;
+        instruction->extras_ = arena.New<Instruction::Extras>(extras);
+      }
+      computation->instructions_.push_back(instruction);
+    }
+    for (const Instruction* parameter : original->parameters_) {
+      computation->parameters_.push_back(
+          parameter == nullptr ? nullptr : instruction_of[parameter->id()]);
+    }
+    if (original->root_ != nullptr) computation->root_ = instruction_of[original->root_->id()];
+  }
+  return copy;
+}
+
+}  // namespace gshard

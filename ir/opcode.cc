@@ -1,0 +1,61 @@
+// Opcode tables, all generated from ir/opcodes.def.
+#include "ir/opcode.h"
+
+#include <array>
+
+#include "ir/instruction.h"
+
+namespace gshard {
+namespace {
+
+constexpr std::array<OpcodeInfo, kOpcodeCount> kInfos = {{
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags) \
+  {text, arity, #family, static_cast<uint32_t>(flags)},
+#include "ir/opcodes.def"
+#undef GSHARD_OPCODE
+}};
+
+constexpr std::array<AttributeTag, kOpcodeCount> kTags = {{
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags) \
+  &AttributeType<attributes>::kTag,
+#include "ir/opcodes.def"
+#undef GSHARD_OPCODE
+}};
+
+// Names of opcodes in an open-addressing table filled at compile time.
+constexpr size_t kSlots = 1024;
+constexpr uint8_t kEmpty = 255;
+static_assert(kOpcodeCount < kEmpty);
+
+constexpr uint32_t HashName(std::string_view text) {
+  uint32_t hash = static_cast<uint32_t>(text.size());
+  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x01000193u;
+  return (hash ^ (hash >> 15)) % kSlots;
+}
+
+constexpr std::array<uint8_t, kSlots> BuildSlots() {
+  std::array<uint8_t, kSlots> slots{};
+  for (uint8_t& slot : slots) slot = kEmpty;
+  for (size_t i = 0; i < kInfos.size(); ++i) {
+    size_t slot = HashName(kInfos[i].text);
+    while (slots[slot] != kEmpty) slot = (slot + 1) % kSlots;
+    slots[slot] = static_cast<uint8_t>(i);
+  }
+  return slots;
+}
+constexpr std::array<uint8_t, kSlots> kNameSlots = BuildSlots();
+
+}  // namespace
+
+const OpcodeInfo& InfoOf(Opcode opcode) { return kInfos[static_cast<size_t>(opcode)]; }
+
+std::optional<Opcode> OpcodeFromName(std::string_view text) {
+  for (size_t slot = HashName(text); kNameSlots[slot] != kEmpty; slot = (slot + 1) % kSlots) {
+    if (kInfos[kNameSlots[slot]].text == text) return static_cast<Opcode>(kNameSlots[slot]);
+  }
+  return std::nullopt;
+}
+
+AttributeTag AttributeTagOf(Opcode opcode) { return kTags[static_cast<size_t>(opcode)]; }
+
+}  // namespace gshard

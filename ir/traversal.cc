@@ -1,0 +1,192 @@
+#include "ir/traversal.h"
+
+#include <algorithm>
+
+#include "tsl/robin_map.h"
+#include "tsl/robin_set.h"
+
+namespace gshard {
+namespace {
+
+// Operands and control predecessors of one instruction in the order PostOrder visits them.
+size_t PredecessorCount(const Instruction* instruction) {
+  return instruction->control_predecessors().size() + instruction->operands().size();
+}
+Instruction* Predecessor(const Instruction* instruction, size_t i) {
+  const auto controls = instruction->control_predecessors();
+  if (i < controls.size()) return controls[controls.size() - 1 - i];
+  return instruction->operands()[i - controls.size()];
+}
+
+bool MustStay(const Instruction* instruction,
+              const tsl::robin_set<const Computation*>& with_side_effects) {
+  if (HasFlag(instruction->opcode(), kSideEffect)) return true;
+  if (instruction->opcode() == Opcode::kCustomCall &&
+      instruction->attributes<CustomCallAttributes>().has_side_effect) {
+    return true;
+  }
+  return std::any_of(instruction->called().begin(), instruction->called().end(),
+                     [&](const Computation* c) { return with_side_effects.contains(c); });
+}
+
+}  // namespace
+
+std::vector<Instruction*> PostOrder(const Computation& computation) {
+  const auto instructions = computation.instructions();
+  uint32_t limit = 0;
+  for (const Instruction* instruction : instructions) {
+    limit = std::max(limit, instruction->id() + 1);
+  }
+  enum : uint8_t { kUnused, kUsed, kDone };
+  std::vector<uint8_t> state(limit, kUnused);
+  for (const Instruction* instruction : instructions) {
+    for (const Instruction* operand : instruction->operands()) state[operand->id()] = kUsed;
+  }
+  std::vector<Instruction*> order;
+  order.reserve(instructions.size());
+  struct Frame {
+    Instruction* instruction;
+    size_t next;
+  };
+  std::vector<Frame> stack;
+  auto visit = [&](Instruction* start) {
+    stack.push_back({start, 0});
+    while (!stack.empty()) {
+      Frame& frame = stack.back();
+      Instruction* instruction = frame.instruction;
+      if (state[instruction->id()] == kDone) {
+        stack.pop_back();
+      } else if (frame.next < PredecessorCount(instruction)) {
+        Instruction* predecessor = Predecessor(instruction, frame.next++);
+        if (state[predecessor->id()] != kDone) stack.push_back({predecessor, 0});
+      } else {
+        state[instruction->id()] = kDone;
+        order.push_back(instruction);
+        stack.pop_back();
+      }
+    }
+  };
+  for (Instruction* instruction : instructions) {
+    if (state[instruction->id()] == kUnused) visit(instruction);
+  }
+  return order;
+}
+
+std::vector<Computation*> CallPostOrder(const Module& module) {
+  std::vector<Computation*> order;
+  if (module.entry() == nullptr) return order;
+  struct Frame {
+    Computation* computation;
+    size_t instruction;
+    size_t call;
+  };
+  tsl::robin_set<const Computation*> seen;
+  std::vector<Frame> stack{{module.entry(), 0, 0}};
+  seen.insert(module.entry());
+  while (!stack.empty()) {
+    Frame& frame = stack.back();
+    const auto instructions = frame.computation->instructions();
+    Computation* callee = nullptr;
+    while (callee == nullptr && frame.instruction < instructions.size()) {
+      const auto called = instructions[frame.instruction]->called();
+      if (frame.call == called.size()) {
+        ++frame.instruction;
+        frame.call = 0;
+      } else if (Computation* next = called[frame.call++]; seen.insert(next).second) {
+        callee = next;
+      }
+    }
+    if (callee != nullptr) {
+      stack.push_back({callee, 0, 0});
+    } else {
+      order.push_back(frame.computation);
+      stack.pop_back();
+    }
+  }
+  return order;
+}
+
+Users::Users(const Computation& computation) {
+  uint32_t limit = 0;
+  for (const Instruction* instruction : computation.instructions()) {
+    limit = std::max(limit, instruction->id() + 1);
+  }
+  const Computation* one = &computation;
+  Build({&one, 1}, limit);
+}
+
+Users::Users(const Module& module) {
+  const std::vector<const Computation*> all(module.computations().begin(),
+                                            module.computations().end());
+  Build(all, module.instruction_limit());
+}
+
+void Users::Build(std::span<const Computation* const> computations, uint32_t limit) {
+  begin_.assign(limit + 2, 0);
+  // Each user once: the last user seen of every operand tells a repetition.
+  std::vector<const Instruction*> last_user(limit, nullptr);
+  auto for_each_use = [&](auto&& use) {
+    std::fill(last_user.begin(), last_user.end(), nullptr);
+    for (const Computation* computation : computations) {
+      for (Instruction* user : computation->instructions()) {
+        for (const Instruction* operand : user->operands()) {
+          if (last_user[operand->id()] == user) continue;
+          last_user[operand->id()] = user;
+          use(operand->id(), user);
+        }
+      }
+    }
+  };
+  // Counting sort: begin_[i + 2] counts, then begin_[i + 1] is the running fill position of i.
+  for_each_use([&](uint32_t operand, Instruction*) { ++begin_[operand + 2]; });
+  for (size_t i = 2; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
+  users_.resize(begin_.back());
+  for_each_use([&](uint32_t operand, Instruction* user) { users_[begin_[operand + 1]++] = user; });
+  begin_.pop_back();
+}
+
+bool RemoveDeadCode(Module& module) {
+  const std::vector<Computation*> reachable = CallPostOrder(module);
+  bool changed = false;
+  tsl::robin_set<const Computation*> with_side_effects;
+  std::vector<bool> live(module.instruction_limit(), false);
+  std::vector<Instruction*> stack;
+  for (Computation* computation : reachable) {
+    auto keep = [&](Instruction* instruction) {
+      if (live[instruction->id()]) return;
+      live[instruction->id()] = true;
+      stack.push_back(instruction);
+    };
+    for (Instruction* instruction : computation->instructions()) {
+      if (MustStay(instruction, with_side_effects)) {
+        with_side_effects.insert(computation);
+        keep(instruction);
+      } else if (instruction == computation->root() ||
+                 instruction->opcode() == Opcode::kParameter) {
+        keep(instruction);
+      }
+    }
+    while (!stack.empty()) {
+      const Instruction* instruction = stack.back();
+      stack.pop_back();
+      for (size_t i = 0; i < PredecessorCount(instruction); ++i) {
+        keep(Predecessor(instruction, i));
+      }
+    }
+    std::vector<Instruction*> kept;
+    for (Instruction* instruction : computation->instructions()) {
+      if (live[instruction->id()]) kept.push_back(instruction);
+    }
+    if (kept.size() == computation->instructions().size()) continue;
+    changed = true;
+    computation->SetInstructions(std::move(kept));
+  }
+  std::vector<Computation*> called = CallPostOrder(module);
+  if (called.size() != module.computations().size()) {
+    module.SetComputations(std::move(called));
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace gshard
