@@ -140,7 +140,6 @@ struct TopKAttributes {
   int64_t k = 0;
   bool largest = true;
   bool is_stable = false;
-  bool has_is_stable = false;
 };
 
 enum class RngDistribution : uint8_t { kUniform, kNormal };
@@ -234,7 +233,6 @@ struct CustomCallAttributes {  // called(): {called_computations..}
   std::string_view output_to_operand_aliasing;  // raw
   std::string_view schedule;
   std::string_view api_version;
-  bool called_by_to_apply = false;  // written to_apply=, not called_computations=
 };
 
 }  // namespace gshard

@@ -1,0 +1,776 @@
+// Attributes of instructions: the rows of the opcode's table, and those that every opcode has.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "ir/module_parser.h"
+#include "ir/sharding_text.h"
+
+namespace gshard {
+namespace {
+
+template <typename T>
+T& Member(void* attributes, const AttributeRow& row) {
+  return *reinterpret_cast<T*>(static_cast<char*>(attributes) + row.offset);
+}
+
+constexpr std::string_view kCommonAttributes[] = {
+    "sharding", "metadata",   "backend_config", "frontend_attributes", "control-predecessors",
+    "origin",   "statistics",
+};
+
+constexpr std::string_view kPrecisions[] = {"default", "high", "highest", "packed_nibble"};
+
+std::string Listed(std::span<const std::string_view> words) {
+  std::string list;
+  for (std::string_view word : words) {
+    if (word.empty()) continue;
+    if (!list.empty()) list += ", ";
+    list += word;
+  }
+  return list;
+}
+
+}  // namespace
+
+bool ModuleParser::ParseAttributes(Computation* computation, Line& line) {
+  const auto rows = AttributesOf(line.opcode);
+  const auto async_rows = line.async == Line::Async::kStart ? AttributesOf(Opcode::kAsyncStart)
+                                                            : std::span<const AttributeRow>{};
+  while (lexer_.Consume(',')) {
+    const std::string_view name = lexer_.Identifier();
+    if (name.empty()) return FailExpected("an attribute after ','");
+    if (!Expect('=', "after the name of an attribute")) return false;
+    const AttributeRow* row = nullptr;
+    void* attributes = line.attributes;
+    uint32_t* seen = &line.own_seen;
+    uint32_t bit = 0;
+    for (size_t i = 0; i < rows.size() && row == nullptr; ++i) {
+      if (rows[i].name == name) {
+        row = &rows[i];
+        bit = 1u << i;
+      }
+    }
+    if (row == nullptr) {
+      // The thread and aliasing of OP-start; its computation is OP itself.
+      for (size_t i = 0; i < async_rows.size() && row == nullptr; ++i) {
+        if (async_rows[i].name == name && async_rows[i].kind != AttributeKind::kComputation) {
+          row = &async_rows[i];
+          bit = 1u << i;
+          seen = &line.async_seen;
+          attributes = line.async_attributes;
+        }
+      }
+    }
+    if (row == nullptr) {
+      for (size_t i = 0; i < std::size(kCommonAttributes); ++i) {
+        if (kCommonAttributes[i] == name) bit = 1u << i;
+      }
+      if (bit == 0) return UnknownAttribute(line, name);
+      seen = &line.common_seen;
+    }
+    if ((*seen & bit) != 0) {
+      return FailAt(ParseError::kRepeatedAttribute, name,
+                    fmt::format("attribute '{}' is given twice", name));
+    }
+    *seen |= bit;
+    if (row != nullptr ? !ParseRow(*row, line, attributes)
+                       : !ParseCommonAttribute(computation, line, name)) {
+      return false;
+    }
+  }
+  return CheckRequired(line, rows, line.own_seen);
+}
+
+bool ModuleParser::UnknownAttribute(const Line& line, std::string_view name) {
+  NearestWord nearest(name);
+  std::vector<std::string_view> names;
+  for (const AttributeRow& row : AttributesOf(line.opcode)) names.push_back(row.name);
+  const std::string own = Listed(names);
+  for (std::string_view common : kCommonAttributes) names.push_back(common);
+  for (std::string_view known : names) nearest.Offer(known);
+  std::string hint = nearest.Hint();
+  if (hint.empty() && !own.empty()) hint = fmt::format("{} has {}", line.opcode_text, own);
+  if (hint.empty()) hint = fmt::format("{} has no attributes of its own", line.opcode_text);
+  return FailAt(ParseError::kUnknownAttribute, name,
+                fmt::format("{} has no attribute '{}'", line.opcode_text, name), std::move(hint));
+}
+
+bool ModuleParser::CheckRequired(const Line& line, std::span<const AttributeRow> rows,
+                                 uint32_t seen) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].required || (seen & (1u << i)) != 0) continue;
+    std::vector<std::string_view> required;
+    for (const AttributeRow& row : rows) {
+      if (row.required) required.push_back(row.name);
+    }
+    return FailAt(ParseError::kMissingAttribute, line.opcode_text,
+                  fmt::format("{} needs the attribute '{}'", line.opcode_text, rows[i].name),
+                  fmt::format("{} requires: {}", line.opcode_text, Listed(required)));
+  }
+  return true;
+}
+
+bool ModuleParser::ParseCommonAttribute(Computation* computation, Line& line,
+                                        std::string_view name) {
+  switch (name[0]) {
+    case 's':
+      if (name == "sharding") return ParseSharding(line);
+      line.has_extras = true;
+      return ParseRaw(line.extras.statistics);
+    case 'm':
+      line.metadata = lexer_.Balanced();
+      return !line.metadata.empty() || FailUnclosed("'{' of metadata");
+    case 'b':
+      line.backend_config = lexer_.Peek() == '{' ? lexer_.JsonDict() : lexer_.String();
+      return !line.backend_config.empty() || FailUnclosed("a string or '{' of backend_config");
+    case 'f':
+      return ParseFrontendAttributes(line.frontend_attributes);
+    case 'c':
+      return ParsePredecessors(computation, line);
+    default:
+      line.has_extras = true;
+      return ParseRaw(line.extras.origin);
+  }
+}
+
+bool ModuleParser::ParseRow(const AttributeRow& row, Line& line, void* attributes) {
+  switch (row.kind) {
+    case AttributeKind::kInt:
+      return ParseInt(Member<int64_t>(attributes, row), "an integer");
+    case AttributeKind::kBool:
+      return ParseBool(Member<bool>(attributes, row));
+    case AttributeKind::kDouble:
+      return ParseDouble(Member<double>(attributes, row));
+    case AttributeKind::kEnum: {
+      size_t index = 0;
+      std::string_view word;
+      if (!ParseWord(row, index, word)) return false;
+      Member<uint8_t>(attributes, row) = static_cast<uint8_t>(index);
+      return true;
+    }
+    case AttributeKind::kWord: {
+      size_t index = 0;
+      return ParseWord(row, index, Member<std::string_view>(attributes, row));
+    }
+    case AttributeKind::kString: {
+      const std::string_view text = lexer_.String();
+      if (text.empty()) return FailUnclosed("a string");
+      Member<std::string_view>(attributes, row) = text.substr(1, text.size() - 2);
+      return true;
+    }
+    case AttributeKind::kRaw:
+      return ParseRaw(Member<std::string_view>(attributes, row));
+    case AttributeKind::kDims:
+      return ParseDims(Member<Dims>(attributes, row));
+    case AttributeKind::kDim:
+      return ParseOneDim(Member<int64_t>(attributes, row));
+    case AttributeKind::kSlice:
+      return ParseSlice(*static_cast<SliceAttributes*>(attributes));
+    case AttributeKind::kPadding:
+      return ParsePadding(Member<std::span<const PadDim>>(attributes, row));
+    case AttributeKind::kWindow:
+      return ParseWindow(Member<std::span<const WindowDim>>(attributes, row));
+    case AttributeKind::kDimLabels:
+      return ParseDimLabels(Member<std::string_view>(attributes, row));
+    case AttributeKind::kPrecision:
+      return ParsePrecision(Member<std::span<const Precision>>(attributes, row));
+    case AttributeKind::kReplicaGroups:
+      return ParseReplicaGroups(Member<const ReplicaGroups*>(attributes, row));
+    case AttributeKind::kDevicePairs:
+      return ParseDevicePairs(Member<std::span<const DevicePair>>(attributes, row));
+    case AttributeKind::kShape:
+      return ParseShape(Member<const Shape*>(attributes, row));
+    case AttributeKind::kShapeList: {
+      auto& call = *static_cast<CustomCallAttributes*>(attributes);
+      call.has_operand_layout_constraints = true;
+      return ParseShapeList(Member<std::span<const Shape* const>>(attributes, row));
+    }
+    case AttributeKind::kLiteral: {
+      const Shape* shape = nullptr;
+      return ParseShape(shape) && ParseLiteral(shape, Member<const Literal*>(attributes, row));
+    }
+    case AttributeKind::kComputation: {
+      const size_t index = line.first_called + row.offset;
+      Computation* computation = nullptr;
+      if (!ParseComputationReference(&computation)) return false;
+      if (called_.size() <= index) called_.resize(index + 1, nullptr);
+      called_[index] = computation;
+      return true;
+    }
+    case AttributeKind::kComputations: {
+      lexer_.SkipSpace();
+      const Open open(this, "list of computations");
+      if (!Expect('{', "before the computations")) return false;
+      if (lexer_.Consume('}')) return true;
+      do {
+        Computation* computation = nullptr;
+        if (!ParseComputationReference(&computation)) return false;
+        called_.push_back(computation);
+      } while (lexer_.Consume(','));
+      return Expect('}', "after the computations");
+    }
+    case AttributeKind::kIgnored: {
+      std::string_view text;
+      lexer_.Consume('%');
+      return ParseRaw(text);
+    }
+  }
+  throw InternalError("attribute kind out of range");
+}
+
+// What follows from other attributes or from the operands.
+bool ModuleParser::CompleteAttributes(Line& line) {
+  const auto operands = std::span<Instruction* const>(operands_).subspan(line.first_operand);
+  const auto called = std::span<Computation* const>(called_).subspan(line.first_called);
+  switch (line.opcode) {
+    case Opcode::kCompare: {
+      auto& compare = *static_cast<CompareAttributes*>(line.attributes);
+      if (operands.empty() || !operands[0]->shape()->IsArray()) return true;
+      const DType dtype = operands[0]->shape()->dtype();
+      const ComparisonType usual = IsFloat(dtype) || IsComplex(dtype) ? ComparisonType::kFloat
+                                   : ClassOf(dtype) == DTypeClass::kSigned
+                                       ? ComparisonType::kSigned
+                                       : ComparisonType::kUnsigned;
+      if (compare.type == usual) compare.type = ComparisonType::kDefault;
+      return true;
+    }
+    case Opcode::kMap: {
+      // All dims, if not written.
+      auto& map = *static_cast<DimensionsAttributes*>(line.attributes);
+      if (!map.dimensions.empty() || operands.empty()) return true;
+      const auto dims = module_->arena().NewSpan<int64_t>(operands[0]->shape()->dims().size());
+      for (size_t i = 0; i < dims.size(); ++i) dims[i] = static_cast<int64_t>(i);
+      map.dimensions = dims;
+      return true;
+    }
+    case Opcode::kBroadcast: {
+      if (line.own_seen != 0 || operands.empty() || operands[0]->shape()->IsScalar()) return true;
+      return FailAt(ParseError::kMissingAttribute, line.opcode_text,
+                    "broadcast of an array needs the attribute 'dimensions'");
+    }
+    case Opcode::kSlice: {
+      auto& slice = *static_cast<SliceAttributes*>(line.attributes);
+      if (operands.empty() || !operands[0]->shape()->IsArray() ||
+          slice.starts.size() == operands[0]->shape()->dims().size()) {
+        return true;
+      }
+      return FailAt(ParseError::kAttributeValue, line.opcode_text,
+                    fmt::format("slice has {} ranges for an operand of rank {}",
+                                slice.starts.size(), operands[0]->shape()->rank()));
+    }
+    case Opcode::kConditional: {
+      constexpr uint32_t kTrueAndFalse = 3;
+      constexpr uint32_t kBranches = 4;
+      if (line.own_seen == kTrueAndFalse || (line.own_seen == kBranches && !called.empty())) {
+        return true;
+      }
+      return FailAt(ParseError::kMissingAttribute, line.opcode_text,
+                    "conditional needs the computations of its branches",
+                    "either true_computation= and false_computation=, or "
+                    "branch_computations={..}");
+    }
+    case Opcode::kConvolution:
+      return PlaceDimLabels(*static_cast<ConvolutionAttributes*>(line.attributes));
+    case Opcode::kCustomCall: {
+      auto& call = *static_cast<CustomCallAttributes*>(line.attributes);
+      if (call.api_version == "API_VERSION_ORIGINAL") call.api_version = {};
+      return true;
+    }
+    default:
+      return true;
+  }
+}
+
+// --- values
+
+bool ModuleParser::ParseInt(int64_t& value, std::string_view what) {
+  const Lexer::Number result = lexer_.Integer(value);
+  return result == Lexer::Number::kOk || FailNumber(result, what);
+}
+
+bool ModuleParser::ParseBool(bool& value) {
+  const std::string_view word = lexer_.Identifier();
+  if (word == "true" || word == "false") {
+    value = word == "true";
+    return true;
+  }
+  if (!word.empty()) lexer_.set_position(word.data());
+  return FailExpected("true or false");
+}
+
+bool ModuleParser::ParseDouble(double& value) {
+  lexer_.SkipSpace();
+  const auto result = std::from_chars(lexer_.position(), lexer_.end(), value);
+  if (result.ec != std::errc()) return FailExpected("a number");
+  lexer_.set_position(result.ptr);
+  return true;
+}
+
+bool ModuleParser::ParseDims(Dims& dims) {
+  lexer_.SkipSpace();
+  const Open open(this, "list of integers");
+  if (!Expect('{', "before a list of integers")) return false;
+  const size_t first = integers_.size();
+  if (!lexer_.Consume('}')) {
+    do {
+      int64_t value = 0;
+      if (!ParseInt(value, "an integer")) return false;
+      integers_.push_back(value);
+    } while (lexer_.Consume(','));
+    if (!Expect('}', "at the end of a list of integers")) return false;
+  }
+  dims = module_->arena().Copy(std::span<const int64_t>(integers_).subspan(first));
+  integers_.resize(first);
+  return true;
+}
+
+bool ModuleParser::ParseOneDim(int64_t& dim) {
+  return Expect('{', "before a dimension") && ParseInt(dim, "a dimension number") &&
+         Expect('}', "after the dimension: there can be only one");
+}
+
+bool ModuleParser::ParseWord(const AttributeRow& row, size_t& index, std::string_view& word) {
+  word = lexer_.Identifier();
+  if (word.empty()) return FailExpected(fmt::format("one of {}", Listed(row.words)));
+  const auto it = std::find(row.words.begin(), row.words.end(), word);
+  if (it != row.words.end()) {
+    index = static_cast<size_t>(it - row.words.begin());
+    return true;
+  }
+  NearestWord nearest(word);
+  for (std::string_view known : row.words) nearest.Offer(known);
+  return FailAt(ParseError::kAttributeValue, word,
+                fmt::format("'{}' is no value of '{}': expected one of {}", word, row.name,
+                            Listed(row.words)),
+                nearest.Hint());
+}
+
+// Balanced brackets, a string, or a word or number.
+bool ModuleParser::ParseRaw(std::string_view& text) {
+  const char c = lexer_.Peek();
+  if (c == '{' || c == '(' || c == '[') {
+    text = lexer_.Balanced();
+  } else if (c == '"' || c == '\'') {
+    text = lexer_.String();
+  } else {
+    const char* start = lexer_.position();
+    while (HasClass(lexer_.Raw(), kNameContinue)) lexer_.Advance();
+    text = lexer_.Since(start);
+    if (text.empty()) return FailExpected("a value");
+  }
+  return !text.empty() || FailUnclosed("a value");
+}
+
+// {[0:4], [1:9:2]}
+bool ModuleParser::ParseSlice(SliceAttributes& slice) {
+  lexer_.SkipSpace();
+  const Open open(this, "slice");
+  if (!Expect('{', "before the ranges of a slice")) return false;
+  const size_t first = integers_.size();
+  if (!lexer_.Consume('}')) {
+    do {
+      int64_t start = 0;
+      int64_t limit = 0;
+      int64_t stride = 1;
+      if (!Expect('[', "before a range") || !ParseInt(start, "the start of a range") ||
+          !Expect(':', "after the start of a range") || !ParseInt(limit, "the limit of a range")) {
+        return false;
+      }
+      if (lexer_.Consume(':') && !ParseInt(stride, "a stride")) return false;
+      if (!Expect(']', "after a range")) return false;
+      integers_.insert(integers_.end(), {start, limit, stride});
+    } while (lexer_.Consume(','));
+    if (!Expect('}', "after the ranges of a slice")) return false;
+  }
+  const size_t rank = (integers_.size() - first) / 3;
+  const auto starts = module_->arena().NewSpan<int64_t>(rank);
+  const auto limits = module_->arena().NewSpan<int64_t>(rank);
+  const auto strides = module_->arena().NewSpan<int64_t>(rank);
+  for (size_t i = 0; i < rank; ++i) {
+    starts[i] = integers_[first + 3 * i];
+    limits[i] = integers_[first + 3 * i + 1];
+    strides[i] = integers_[first + 3 * i + 2];
+  }
+  slice = {starts, limits, strides};
+  integers_.resize(first);
+  return true;
+}
+
+// 0_1x2_3_1
+bool ModuleParser::ParsePadding(std::span<const PadDim>& padding) {
+  std::vector<PadDim> dims;
+  lexer_.SkipSpace();
+  // A scalar has none.
+  if (lexer_.Raw() != '-' && !HasClass(lexer_.Raw(), kDigit)) {
+    if (lexer_.Raw() != ',' && !lexer_.AtEnd() && !HasClass(lexer_.Raw(), kNameStart) &&
+        lexer_.Raw() != '%' && lexer_.Raw() != '}') {
+      return FailExpected("padding, such as 0_1x2_3_1");
+    }
+    padding = {};
+    return true;
+  }
+  do {
+    PadDim dim;
+    if (!ParseInt(dim.low, "low padding") || !Expect('_', "between low and high padding") ||
+        !ParseInt(dim.high, "high padding")) {
+      return false;
+    }
+    if (lexer_.Raw() == '_') {
+      lexer_.Advance();
+      if (!ParseInt(dim.interior, "interior padding")) return false;
+    }
+    dims.push_back(dim);
+    if (lexer_.Raw() != 'x') break;
+    lexer_.Advance();
+  } while (true);
+  padding = module_->arena().Copy(dims);
+  return true;
+}
+
+// {size=3x3 stride=2x2 pad=0_1x1_0 lhs_dilate=1x2 rhs_dilate=1x1 rhs_reversal=0x1}
+bool ModuleParser::ParseWindow(std::span<const WindowDim>& window) {
+  lexer_.SkipSpace();
+  const Open open(this, "window");
+  if (!Expect('{', "of a window")) return false;
+  std::vector<WindowDim> dims;
+  bool has_rank = false;
+  constexpr std::string_view kFields[] = {"size",       "stride",     "pad",
+                                          "lhs_dilate", "rhs_dilate", "rhs_reversal"};
+  while (!lexer_.Consume('}')) {
+    if (lexer_.Consume(',')) continue;
+    const std::string_view field = lexer_.Identifier();
+    const auto it = std::find(std::begin(kFields), std::end(kFields), field);
+    if (field.empty() || it == std::end(kFields)) {
+      if (!field.empty()) lexer_.set_position(field.data());
+      return FailExpected(fmt::format("'}}' or one of {}", Listed(kFields)));
+    }
+    if (!Expect('=', "after the name of a window field")) return false;
+    lexer_.SkipSpace();
+    const char* start = lexer_.position();
+    size_t i = 0;
+    for (;; ++i) {
+      if (!has_rank) dims.emplace_back();
+      WindowDim ignored;
+      WindowDim& dim = i < dims.size() ? dims[i] : ignored;
+      int64_t value = 0;
+      if (!ParseInt(value, "an integer")) return false;
+      switch (it - std::begin(kFields)) {
+        case 0:
+          dim.size = value;
+          break;
+        case 1:
+          dim.stride = value;
+          break;
+        case 2:
+          dim.pad_low = value;
+          if (!Expect('_', "between low and high padding") ||
+              !ParseInt(dim.pad_high, "high padding")) {
+            return false;
+          }
+          break;
+        case 3:
+          dim.base_dilation = value;
+          break;
+        case 4:
+          dim.window_dilation = value;
+          break;
+        default:
+          dim.reversal = value != 0;
+          break;
+      }
+      if (lexer_.Raw() != 'x') break;
+      lexer_.Advance();
+    }
+    has_rank = true;
+    if (i + 1 != dims.size()) {
+      return FailAt(ParseError::kAttributeValue, lexer_.Since(start),
+                    fmt::format("window field '{}' has {} entries, those before have {}", field,
+                                i + 1, dims.size()));
+    }
+  }
+  window = module_->arena().Copy(dims);
+  return true;
+}
+
+// b01f_01io->b01f
+bool ModuleParser::ParseDimLabels(std::string_view& labels) {
+  lexer_.SkipSpace();
+  const char* start = lexer_.position();
+  const auto is_label = [](char c) {
+    return HasClass(c, kDigit) || c == 'b' || c == 'f' || c == 'i' || c == 'o' || c == '?';
+  };
+  int parts = 0;
+  while (true) {
+    const char* part = lexer_.position();
+    while (is_label(lexer_.Raw())) lexer_.Advance();
+    if (lexer_.position() - part < 2) {
+      return FailExpected("dimension labels, such as b01f_01io->b01f");
+    }
+    if (++parts == 3) break;
+    const std::string_view separator = parts == 1 ? "_" : "->";
+    if (!Expect(separator, "in dimension labels")) return false;
+  }
+  labels = lexer_.Since(start);
+  return true;
+}
+
+// Finds each role's dimension; the spatial ones in the order of their digits.
+bool ModuleParser::PlaceDimLabels(ConvolutionAttributes& convolution) {
+  const std::string_view labels = convolution.dim_labels;
+  const size_t underscore = labels.find('_');
+  const size_t arrow = labels.find("->");
+  const std::string_view parts[3] = {labels.substr(0, underscore),
+                                     labels.substr(underscore + 1, arrow - underscore - 1),
+                                     labels.substr(arrow + 2)};
+  struct Roles {
+    char first, second;
+    int64_t *first_dim, *second_dim;
+    Dims* spatial;
+  };
+  const Roles roles[3] = {
+      {'b', 'f', &convolution.input_batch, &convolution.input_feature, &convolution.input_spatial},
+      {'i', 'o', &convolution.kernel_input_feature, &convolution.kernel_output_feature,
+       &convolution.kernel_spatial},
+      {'b', 'f', &convolution.output_batch, &convolution.output_feature,
+       &convolution.output_spatial},
+  };
+  for (size_t part = 0; part < 3; ++part) {
+    const std::string_view text = parts[part];
+    *roles[part].first_dim = *roles[part].second_dim = -1;
+    int64_t spatial[10];
+    std::fill(std::begin(spatial), std::end(spatial), -1);
+    size_t spatial_count = 0;
+    bool ok = true;
+    for (size_t i = 0; i < text.size(); ++i) {
+      int64_t* slot = nullptr;
+      if (HasClass(text[i], kDigit)) {
+        slot = &spatial[text[i] - '0'];
+        ++spatial_count;
+      } else if (text[i] == roles[part].first) {
+        slot = roles[part].first_dim;
+      } else if (text[i] == roles[part].second) {
+        slot = roles[part].second_dim;
+      } else if (text[i] == '?') {
+        continue;
+      }
+      if (slot == nullptr || *slot >= 0) {
+        ok = false;
+        break;
+      }
+      *slot = static_cast<int64_t>(i);
+    }
+    for (size_t i = 0; i < spatial_count && ok; ++i) ok = spatial[i] >= 0;
+    if (!ok || *roles[part].first_dim < 0 || *roles[part].second_dim < 0) {
+      return FailAt(ParseError::kAttributeValue, text,
+                    fmt::format("'{}' must have '{}', '{}' and the digits from 0, each once", text,
+                                roles[part].first, roles[part].second));
+    }
+    *roles[part].spatial = module_->arena().Copy(std::span<const int64_t>(spatial, spatial_count));
+  }
+  if (convolution.input_spatial.size() != convolution.window.size() ||
+      convolution.kernel_spatial.size() != convolution.window.size() ||
+      convolution.output_spatial.size() != convolution.window.size()) {
+    return FailAt(ParseError::kAttributeValue, labels,
+                  fmt::format("the window has {} dimensions, the labels have {}, {} and {}",
+                              convolution.window.size(), convolution.input_spatial.size(),
+                              convolution.kernel_spatial.size(),
+                              convolution.output_spatial.size()));
+  }
+  return true;
+}
+
+bool ModuleParser::ParsePrecision(std::span<const Precision>& precision) {
+  lexer_.SkipSpace();
+  const Open open(this, "operand_precision");
+  if (!Expect('{', "of operand_precision")) return false;
+  AttributeRow row = Attribute("operand_precision", AttributeKind::kWord);
+  row.words = kPrecisions;
+  std::vector<Precision> values;
+  bool all_default = true;
+  if (!lexer_.Consume('}')) {
+    do {
+      size_t index = 0;
+      std::string_view word;
+      if (!ParseWord(row, index, word)) return false;
+      values.push_back(static_cast<Precision>(index));
+      all_default &= values.back() == Precision::kDefault;
+    } while (lexer_.Consume(','));
+    if (!Expect('}', "after operand_precision")) return false;
+  }
+  precision = all_default ? std::span<const Precision>{} : module_->arena().Copy(values);
+  return true;
+}
+
+// {{0,1},{2,3}}, {}, [2,4]<=[8]T(0), mesh['x'=2,'y'=2], device_ids=(..) {'x'}
+bool ModuleParser::ParseReplicaGroups(const ReplicaGroups*& groups) {
+  const char c = lexer_.Peek();
+  const char* start = lexer_.position();
+  bool closed = true;
+  if (c == '{') {
+    closed = !lexer_.Balanced().empty();
+  } else if (c == '[') {
+    closed = !lexer_.Balanced().empty();
+    if (closed && lexer_.Consume("<=")) {
+      closed = !lexer_.Balanced().empty();
+      const char* behind = lexer_.position();
+      if (closed && lexer_.Consume('T')) {
+        closed = !lexer_.Balanced().empty();
+      } else {
+        lexer_.set_position(behind);
+      }
+    }
+  } else if (lexer_.ConsumeWord("mesh")) {
+    closed = !lexer_.Balanced().empty();
+    if (closed && lexer_.Consume(',')) {
+      if (!lexer_.ConsumeWord("device_ids") || !lexer_.Consume('=')) {
+        return FailExpected("device_ids=");
+      }
+      closed = !lexer_.Balanced().empty();
+    }
+    closed = closed && !lexer_.Balanced().empty();
+  } else {
+    return FailExpected("replica groups, such as {{0,1},{2,3}} or [2,4]<=[8]");
+  }
+  if (!closed) return FailUnclosed("a bracket in replica groups");
+  const std::string_view text = lexer_.Since(start);
+  if (const auto it = groups_of_.find(text); it != groups_of_.end()) {
+    groups = it->second;
+    return true;
+  }
+  auto parsed = gshard::ParseReplicaGroups(text);
+  if (!parsed.has_value()) {
+    const TextError& error = parsed.error();
+    return FailAt(ParseError::kAttributeValue,
+                  text.substr(std::min(error.offset, text.size()), error.length), error.message);
+  }
+  groups = module_->Own(*std::move(parsed));
+  groups_of_.emplace(text, groups);
+  return true;
+}
+
+bool ModuleParser::ParseDevicePairs(std::span<const DevicePair>& pairs) {
+  lexer_.SkipSpace();
+  const Open open(this, "list of device pairs");
+  if (!Expect('{', "before the pairs")) return false;
+  const size_t first = integers_.size();
+  if (!lexer_.Consume('}')) {
+    do {
+      int64_t source = 0;
+      int64_t target = 0;
+      if (!Expect('{', "before a pair") || !ParseInt(source, "a device") ||
+          !Expect(',', "between source and target") || !ParseInt(target, "a device") ||
+          !Expect('}', "after a pair")) {
+        return false;
+      }
+      integers_.insert(integers_.end(), {source, target});
+    } while (lexer_.Consume(','));
+    if (!Expect('}', "after the pairs")) return false;
+  }
+  const auto copy = module_->arena().NewSpan<DevicePair>((integers_.size() - first) / 2);
+  for (size_t i = 0; i < copy.size(); ++i) {
+    copy[i] = {integers_[first + 2 * i], integers_[first + 2 * i + 1]};
+  }
+  integers_.resize(first);
+  pairs = copy;
+  return true;
+}
+
+bool ModuleParser::ParseShapeList(std::span<const Shape* const>& shapes) {
+  lexer_.SkipSpace();
+  const Open open(this, "list of shapes");
+  if (!Expect('{', "before the shapes")) return false;
+  const size_t first = shapes_.size();
+  if (!lexer_.Consume('}')) {
+    do {
+      const Shape* shape = nullptr;
+      if (!ParseShape(shape)) return false;
+      shapes_.push_back(shape);
+    } while (lexer_.Consume(','));
+    if (!Expect('}', "after the shapes")) return false;
+  }
+  shapes = module_->arena().Copy(std::span<const Shape* const>(shapes_).subspan(first));
+  shapes_.resize(first);
+  return true;
+}
+
+bool ModuleParser::ParseComputationReference(Computation** computation) {
+  if (lexer_.Peek() == '{') return ParseComputation(computation, /*is_inline=*/true);
+  const char* start = lexer_.position();
+  std::string_view name;
+  if (!ParseName(name, "the name of a computation or '{'")) return false;
+  if (const auto it = computation_of_.find(name); it != computation_of_.end()) {
+    *computation = it->second;
+    return true;
+  }
+  NearestWord nearest(name);
+  for (const auto& entry : computation_of_) nearest.Offer(entry.first);
+  std::string hint = nearest.Hint();
+  if (hint.empty()) hint = "computations must stand before their uses";
+  return FailAt(ParseError::kUnknownComputation, lexer_.Since(start),
+                fmt::format("no computation '{}' before this one", name), std::move(hint));
+}
+
+bool ModuleParser::ParseSharding(Line& line) {
+  const std::string_view text = lexer_.Balanced();
+  if (text.empty()) return FailUnclosed("'{' of a sharding");
+  if (const auto it = sharding_of_.find(text); it != sharding_of_.end()) {
+    line.sharding = it->second;
+    return true;
+  }
+  const auto sharding = gshard::ParseSharding(*context_, text, module_->header().meshes);
+  if (!sharding.has_value()) {
+    const TextError& error = sharding.error();
+    return FailAt(ParseError::kSharding,
+                  text.substr(std::min(error.offset, text.size()), error.length), error.message);
+  }
+  line.sharding = *sharding;
+  sharding_of_.emplace(text, *sharding);
+  return true;
+}
+
+// {key="value",key2={"json":1}}, kept as it is.
+bool ModuleParser::ParseFrontendAttributes(std::string_view& text) {
+  lexer_.SkipSpace();
+  const char* start = lexer_.position();
+  const Open open(this, "frontend_attributes");
+  if (!Expect('{', "of frontend_attributes")) return false;
+  if (!lexer_.Consume('}')) {
+    do {
+      if (lexer_.Identifier().empty()) return FailExpected("the key of a frontend attribute");
+      if (!Expect('=', "after the key of a frontend attribute")) return false;
+      const std::string_view value = lexer_.Peek() == '{' ? lexer_.JsonDict() : lexer_.String();
+      if (value.empty()) return FailUnclosed("a string or '{' as a frontend attribute");
+    } while (lexer_.Consume(','));
+    if (!Expect('}', "at the end of frontend_attributes")) return false;
+  }
+  text = lexer_.Since(start);
+  return true;
+}
+
+bool ModuleParser::ParsePredecessors(Computation* computation, Line& line) {
+  lexer_.SkipSpace();
+  const Open open(this, "control-predecessors");
+  if (!Expect('{', "of control-predecessors")) return false;
+  const size_t first = operands_.size();
+  if (!lexer_.Consume('}')) {
+    do {
+      lexer_.SkipSpace();
+      const char* start = lexer_.position();
+      std::string_view name;
+      if (!ParseName(name, "the name of an instruction") ||
+          !ResolveOperand(computation, lexer_.Since(start), name, nullptr)) {
+        return false;
+      }
+    } while (lexer_.Consume(','));
+    if (!Expect('}', "at the end of control-predecessors")) return false;
+  }
+  line.extras.control_predecessors =
+      module_->arena().Copy(std::span<Instruction* const>(operands_).subspan(first));
+  line.has_extras = true;
+  operands_.resize(first);
+  return true;
+}
+
+}  // namespace gshard
