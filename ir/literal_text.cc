@@ -45,7 +45,7 @@ void AppendFinite(std::string& out, T value, int few, int enough) {
     return;
   }
   char digits[40];
-  const char* end = std::to_chars(digits, digits + sizeof(digits), value,
+  char* end = std::to_chars(digits, digits + sizeof(digits), value,
                                   std::chars_format::general, few)
                         .ptr;
   T back = 0;

@@ -63,7 +63,7 @@ std::string_view NameTable::TakeUnique(std::string_view base, Arena& arena) {
     char digits[16];
     const uint32_t suffix = symbols_[root_id].next_suffix;
     symbols_[root_id].next_suffix = suffix + 1;
-    const char* end = std::to_chars(digits, digits + sizeof(digits), suffix).ptr;
+    char* end = std::to_chars(digits, digits + sizeof(digits), suffix).ptr;
     candidate.assign(root).append(1, '.').append(digits, end);
     id = Find(candidate);
     if (id == kNone) id = Intern(arena.Copy(std::string_view(candidate)));

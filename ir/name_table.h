@@ -36,8 +36,8 @@ class NameTable {
   struct Symbol {
     const char* data;
     uint32_t size;
-    uint32_t next_suffix : 31;
-    bool taken : 1;
+    uint32_t next_suffix;
+    bool taken;
   };
   struct Slot {
     uint32_t hash = 0;
