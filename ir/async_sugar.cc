@@ -9,8 +9,8 @@ namespace {
 
 bool MayBeWrapped(Opcode opcode) {
   constexpr Opcode kNever[] = {
-      Opcode::kAllGather,  Opcode::kAllReduce, Opcode::kCollectivePermute, Opcode::kCopy,
-      Opcode::kSend,       Opcode::kRecv,      Opcode::kParameter,         Opcode::kConstant,
+      Opcode::kAllGather,  Opcode::kAllReduce,   Opcode::kCollectivePermute, Opcode::kCopy,
+      Opcode::kSend,       Opcode::kRecv,        Opcode::kParameter,         Opcode::kConstant,
       Opcode::kAsyncStart, Opcode::kAsyncUpdate, Opcode::kAsyncDone,
   };
   return std::find(std::begin(kNever), std::end(kNever), opcode) == std::end(kNever);
@@ -42,16 +42,15 @@ const Instruction* WrappedOperation(const Instruction* async_start) {
   const Computation* computation = async_start->called(0);
   const Instruction* root = computation->root();
   const auto operands = root->operands();
-  if (!MayBeWrapped(root->opcode()) ||
-      computation->instructions().size() != operands.size() + 1 ||
+  if (!MayBeWrapped(root->opcode()) || computation->instructions().size() != operands.size() + 1 ||
       computation->parameters().size() != operands.size() ||
       operands.size() != async_start->operands().size() ||
       !std::equal(operands.begin(), operands.end(), computation->parameters().begin())) {
     return nullptr;
   }
-  const bool payload_shown = root->backend_config().empty() ||
-                             (root->opcode() == Opcode::kCustomCall &&
-                              async_start->backend_config().empty());
+  const bool payload_shown =
+      root->backend_config().empty() ||
+      (root->opcode() == Opcode::kCustomCall && async_start->backend_config().empty());
   for (const Instruction* instruction : computation->instructions()) {
     if (instruction->sharding() != nullptr || !instruction->metadata().empty() ||
         !instruction->frontend_attributes().empty() || instruction->extras() != nullptr) {

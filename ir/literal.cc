@@ -144,8 +144,8 @@ bool IsSplat(const Literal& literal) {
   if (literal.elided || !literal.shape->IsArray() || literal.data.empty()) return false;
   // Equal to itself shifted by one element.
   const auto size = static_cast<size_t>(StorageBytes(literal.shape->dtype()));
-  return std::memcmp(literal.data.data(), literal.data.data() + size,
-                     literal.data.size() - size) == 0;
+  return std::memcmp(literal.data.data(), literal.data.data() + size, literal.data.size() - size) ==
+         0;
 }
 
 const Literal* SplatLiteral(Arena& arena, const Shape* shape, double value) {

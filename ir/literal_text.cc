@@ -45,9 +45,8 @@ void AppendFinite(std::string& out, T value, int few, int enough) {
     return;
   }
   char digits[40];
-  char* end = std::to_chars(digits, digits + sizeof(digits), value,
-                                  std::chars_format::general, few)
-                        .ptr;
+  char* end =
+      std::to_chars(digits, digits + sizeof(digits), value, std::chars_format::general, few).ptr;
   T back = 0;
   std::from_chars(digits, end, back);
   if (back == value) {

@@ -119,8 +119,8 @@ int64_t Module::DeviceCount() const {
         if (int64_t count = DeviceCountOf(instruction->sharding()); count > 0) return count;
       }
       if (IsCollective(instruction->opcode())) {
-        in_collectives = std::max(
-            in_collectives, DeviceCountOf(instruction->attributes<CollectiveAttributes>()));
+        in_collectives = std::max(in_collectives,
+                                  DeviceCountOf(instruction->attributes<CollectiveAttributes>()));
       }
     }
   }
@@ -199,8 +199,8 @@ std::unique_ptr<Module> Module::Clone() const {
       computation->instructions_.push_back(instruction);
     }
     for (const Instruction* parameter : original->parameters_) {
-      computation->parameters_.push_back(
-          parameter == nullptr ? nullptr : instruction_of[parameter->id()]);
+      computation->parameters_.push_back(parameter == nullptr ? nullptr
+                                                              : instruction_of[parameter->id()]);
     }
     if (original->root_ != nullptr) computation->root_ = instruction_of[original->root_->id()];
   }

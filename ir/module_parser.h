@@ -82,7 +82,7 @@ class ModuleParser {
   bool ParseName(std::string_view& name, std::string_view what);
 
   // --- instructions (parser_instruction.cc)
-  struct Line {  // what stands in one instruction's text besides its own attributes
+  struct Line {                  // what stands in one instruction's text besides its own attributes
     std::string_view name_text;  // with '%'
     std::string_view name;       // as written; empty: a nested instruction
     const Shape* shape = nullptr;

@@ -108,8 +108,9 @@ bool ModuleParser::FailUnclosed(std::string_view expected) {
   if (lexer_.unclosed() == nullptr) return FailExpected(expected);
   const char open = *lexer_.unclosed();
   return FailAt(ParseError::kTruncated, {lexer_.unclosed(), 1},
-                open == '"' || open == '\'' ? std::string("the string that starts here is not closed")
-                                            : fmt::format("this '{}' is not closed", open));
+                open == '"' || open == '\''
+                    ? std::string("the string that starts here is not closed")
+                    : fmt::format("this '{}' is not closed", open));
 }
 
 bool ModuleParser::FailNumber(Lexer::Number result, std::string_view what) {
@@ -133,8 +134,8 @@ bool ModuleParser::CheckIsHloText() {
   const std::string_view text = lexer_.text();
   const std::string_view head = text.substr(0, 4096);
   auto not_hlo = [&](std::string message) {
-    return Fail(ParseError::kNotHloText, {lexer_.offset(), lexer_.offset() + 1},
-                std::move(message), std::string(kHowToPrint));
+    return Fail(ParseError::kNotHloText, {lexer_.offset(), lexer_.offset() + 1}, std::move(message),
+                std::string(kHowToPrint));
   };
   if (head.starts_with("ML\xefR")) return not_hlo("this is MLIR bytecode, not HLO text");
   if (head.starts_with("\x1f\x8b") || head.starts_with("\x28\xb5\x2f\xfd")) {
@@ -149,8 +150,9 @@ bool ModuleParser::CheckIsHloText() {
   const char next = lexer_.Peek();
   lexer_.set_position(start);
   const bool mlir =
-      (word == "module" && (next == '@' || next == '{' || head.find("stablehlo.") != head.npos ||
-                            head.find("mhlo.") != head.npos || head.find("func.func") != head.npos)) ||
+      (word == "module" &&
+       (next == '@' || next == '{' || head.find("stablehlo.") != head.npos ||
+        head.find("mhlo.") != head.npos || head.find("func.func") != head.npos)) ||
       word == "func.func" || word == "builtin.module" ||
       (*start == '#' && (head.find("#loc") != head.npos || head.find("#sdy") != head.npos)) ||
       (*start == '"' && head.find("builtin.module") != head.npos);
@@ -368,15 +370,15 @@ bool ModuleParser::ParseMeshDeclarations() {
   auto meshes = ParseMeshes(*context_, text);
   if (!meshes.has_value()) {
     const TextError& error = meshes.error();
-    return FailAt(ParseError::kSharding, text.substr(std::min(error.offset, text.size()), error.length),
-                  error.message);
+    return FailAt(ParseError::kSharding,
+                  text.substr(std::min(error.offset, text.size()), error.length), error.message);
   }
   module_->header().meshes = *std::move(meshes);
   return true;
 }
 
-// FileNames, FunctionNames, FileLocations and StackFrames are kept as they are: rows of a number and
-// a string or braces.
+// FileNames, FunctionNames, FileLocations and StackFrames are kept as they are: rows of a number
+// and a string or braces.
 bool ModuleParser::ParseDebugTables() {
   lexer_.SkipSpace();
   const char* start = lexer_.position();

@@ -572,11 +572,11 @@ bool ModuleParser::PlaceDimLabels(ConvolutionAttributes& convolution) {
   if (convolution.input_spatial.size() != convolution.window.size() ||
       convolution.kernel_spatial.size() != convolution.window.size() ||
       convolution.output_spatial.size() != convolution.window.size()) {
-    return FailAt(ParseError::kAttributeValue, labels,
-                  fmt::format("the window has {} dimensions, the labels have {}, {} and {}",
-                              convolution.window.size(), convolution.input_spatial.size(),
-                              convolution.kernel_spatial.size(),
-                              convolution.output_spatial.size()));
+    return FailAt(
+        ParseError::kAttributeValue, labels,
+        fmt::format("the window has {} dimensions, the labels have {}, {} and {}",
+                    convolution.window.size(), convolution.input_spatial.size(),
+                    convolution.kernel_spatial.size(), convolution.output_spatial.size()));
   }
   return true;
 }

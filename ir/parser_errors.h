@@ -11,8 +11,8 @@
 namespace gshard {
 
 enum class ParseError : uint8_t {
-  kTruncated,            // the text ends inside something
-  kSyntax,               // something else was expected
+  kTruncated,  // the text ends inside something
+  kSyntax,     // something else was expected
   kUnknownOpcode,
   kUnknownAttribute,
   kMissingAttribute,
@@ -28,12 +28,12 @@ enum class ParseError : uint8_t {
   kNesting,
   kNumberRange,
   kIllegalName,
-  kShapeMismatch,        // two places disagree on a shape
+  kShapeMismatch,  // two places disagree on a shape
   kShapeNotInferable,
-  kNotHloText,           // MLIR, a binary proto, ..
-  kParameters,           // numbers that repeat or leave gaps
-  kAsync,                // -update or -done without its -start
-  kModule,               // no computation, two entries, two roots
+  kNotHloText,  // MLIR, a binary proto, ..
+  kParameters,  // numbers that repeat or leave gaps
+  kAsync,       // -update or -done without its -start
+  kModule,      // no computation, two entries, two roots
 };
 
 // "E-PARSE-001" for the first, and so on.

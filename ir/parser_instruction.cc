@@ -308,8 +308,8 @@ bool ModuleParser::Finish(Computation* computation, Line& line, Instruction** re
   if (line.shape == nullptr && !InferResultShape(line)) return false;
   if (line.sharding != nullptr && line.shape->IsTuple() && !line.sharding->IsTuple() &&
       line.shape->leaf_count() > 0) {
-    line.sharding = context_->TupleOf(std::vector<const Sharding*>(
-        static_cast<size_t>(line.shape->leaf_count()), line.sharding));
+    line.sharding = context_->TupleOf(
+        std::vector<const Sharding*>(static_cast<size_t>(line.shape->leaf_count()), line.sharding));
   }
   if (line.async == Line::Async::kStart && !WrapAsync(line)) return false;
   if (line.async > Line::Async::kStart && !CheckAsyncChain(line)) return false;
@@ -355,8 +355,7 @@ bool ModuleParser::CheckNewName(const Line& line, uint32_t symbol) {
   }
   FailAt(ParseError::kDuplicateName, line.name_text,
          fmt::format("instruction '{}' exists already in this computation", line.name));
-  error_->notes.push_back(
-      NoteAt(bindings_[symbol].instruction->source(), "it was defined here"));
+  error_->notes.push_back(NoteAt(bindings_[symbol].instruction->source(), "it was defined here"));
   return false;
 }
 
@@ -377,16 +376,15 @@ bool ModuleParser::WrapAsync(Line& line) {
   for (size_t i = 0; i < operands.size(); ++i) {
     ParameterAttributes parameter;
     parameter.number = static_cast<int64_t>(i);
-    parameters.push_back(module_->Add(
-        wrapped, Opcode::kParameter,
-        module_->UniqueName(fmt::format("{}.wrapped.parameter.{}", line.name, i)),
-        operands[i]->shape(), {}, parameter));
+    parameters.push_back(
+        module_->Add(wrapped, Opcode::kParameter,
+                     module_->UniqueName(fmt::format("{}.wrapped.parameter.{}", line.name, i)),
+                     operands[i]->shape(), {}, parameter));
   }
-  Instruction* root =
-      module_->AddRaw(wrapped, line.opcode,
-                      module_->UniqueName(fmt::format("{}.wrapped", line.name)), elements[1],
-                      parameters, line.attributes,
-                      std::span<Computation* const>(called_).subspan(line.first_called));
+  Instruction* root = module_->AddRaw(
+      wrapped, line.opcode, module_->UniqueName(fmt::format("{}.wrapped", line.name)), elements[1],
+      parameters, line.attributes,
+      std::span<Computation* const>(called_).subspan(line.first_called));
   root->set_source(lexer_.RangeOf(line.name_text));
   if (line.opcode == Opcode::kCustomCall) {
     // The payload is the call's own.

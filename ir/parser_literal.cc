@@ -71,8 +71,9 @@ class LiteralReader {
   bool OutOfRange() {
     const char* end = lexer_.position();
     while (end < lexer_.end() && HasClass(*end, kNameContinue)) ++end;
-    message = fmt::format("{} is out of the range of {}", std::string_view(begin, static_cast<size_t>(end - begin)),
-                          DTypeName(dtype_));
+    message =
+        fmt::format("{} is out of the range of {}",
+                    std::string_view(begin, static_cast<size_t>(end - begin)), DTypeName(dtype_));
     return false;
   }
 
@@ -216,8 +217,7 @@ class LiteralReader {
     uint64_t payload = 0;
     bool has_payload = false;
     if (word == "nan" && lexer_.Raw() == '(' && lexer_.RawAt(1) == '0' && lexer_.RawAt(2) == 'x') {
-      const auto parsed =
-          std::from_chars(lexer_.position() + 3, lexer_.end(), payload, 16);
+      const auto parsed = std::from_chars(lexer_.position() + 3, lexer_.end(), payload, 16);
       if (parsed.ec != std::errc() || parsed.ptr == lexer_.end() || *parsed.ptr != ')') {
         message = "a NaN payload is written nan(0x7)";
         return false;
@@ -237,8 +237,9 @@ class LiteralReader {
                               : dtype == DType::kF8E3M4 ? 4
                                                         : 0;
     if (has_payload && (payload == 0 || payload >> mantissa_bits != 0)) {
-      message = mantissa_bits == 0 ? fmt::format("{} has no NaN payloads", DTypeName(dtype))
-                                   : fmt::format("the NaN payload does not fit {}", DTypeName(dtype));
+      message = mantissa_bits == 0
+                    ? fmt::format("{} has no NaN payloads", DTypeName(dtype))
+                    : fmt::format("the NaN payload does not fit {}", DTypeName(dtype));
       return false;
     }
     if (dtype == DType::kF32) {
@@ -302,7 +303,8 @@ bool ModuleParser::ParseArrayLiteral(const Shape* shape, const Literal*& literal
   const char* start = lexer_.position();
   for (int64_t dim : shape->dims()) {
     if (dim == Shape::kUnbounded) {
-      return FailAt(ParseError::kLiteral, {start, 1}, "a literal cannot have an unbounded dimension");
+      return FailAt(ParseError::kLiteral, {start, 1},
+                    "a literal cannot have an unbounded dimension");
     }
   }
   // Every element takes a byte of text and, but for the last, one between it and the next.
@@ -311,8 +313,8 @@ bool ModuleParser::ParseArrayLiteral(const Shape* shape, const Literal*& literal
                   fmt::format("{} needs {} values; the text left is too short for them",
                               ToString(shape, /*layouts=*/false), count));
   }
-  auto* data = static_cast<std::byte*>(
-      module_->arena().Allocate(std::max<size_t>(count * size, 1), 16));
+  auto* data =
+      static_cast<std::byte*>(module_->arena().Allocate(std::max<size_t>(count * size, 1), 16));
   LiteralReader reader(lexer_, shape->dtype());
   auto read = [&](std::byte* to) {
     if (reader.Read(to)) return true;
@@ -339,10 +341,10 @@ bool ModuleParser::ParseArrayLiteral(const Shape* shape, const Literal*& literal
         if (lexer_.Peek() == '}') {
           const int64_t expected = shape->dim(static_cast<int64_t>(depth) - 1);
           if (index[depth - 1] != expected) {
-            return FailAt(ParseError::kLiteral, {lexer_.position(), 1},
-                          fmt::format("dimension {} of {} needs {} elements, but has {}", depth - 1,
-                                      ToString(shape, /*layouts=*/false), expected,
-                                      index[depth - 1]));
+            return FailAt(
+                ParseError::kLiteral, {lexer_.position(), 1},
+                fmt::format("dimension {} of {} needs {} elements, but has {}", depth - 1,
+                            ToString(shape, /*layouts=*/false), expected, index[depth - 1]));
           }
           lexer_.Advance();
           --depth;

@@ -175,8 +175,9 @@ bool ModuleParser::ParseLayout(int64_t rank, const Layout*& layout) {
     } while (lexer_.Consume(','));
   }
   if (integers_.size() - first != static_cast<size_t>(rank)) {
-    return FailAt(ParseError::kShape, text,
-                  fmt::format("the layout names {} dimensions of {}", integers_.size() - first, rank));
+    return FailAt(
+        ParseError::kShape, text,
+        fmt::format("the layout names {} dimensions of {}", integers_.size() - first, rank));
   }
   std::string_view tail;
   if (lexer_.Consume(':')) {

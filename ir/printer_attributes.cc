@@ -222,23 +222,28 @@ void ModulePrinter::PrintWindow(std::span<const WindowDim> window) {
       print(window[i]);
     }
   };
-  print_field("{size=", true, [](const WindowDim&) { return true; },
-              [this](const WindowDim& dim) { PrintInteger(dim.size); });
-  print_field(" stride=", false, [](const WindowDim& dim) { return dim.stride != 1; },
-              [this](const WindowDim& dim) { PrintInteger(dim.stride); });
-  print_field(" pad=", false,
-              [](const WindowDim& dim) { return dim.pad_low != 0 || dim.pad_high != 0; },
-              [this](const WindowDim& dim) {
-                PrintInteger(dim.pad_low);
-                out_ += '_';
-                PrintInteger(dim.pad_high);
-              });
-  print_field(" lhs_dilate=", false, [](const WindowDim& dim) { return dim.base_dilation != 1; },
-              [this](const WindowDim& dim) { PrintInteger(dim.base_dilation); });
-  print_field(" rhs_dilate=", false, [](const WindowDim& dim) { return dim.window_dilation != 1; },
-              [this](const WindowDim& dim) { PrintInteger(dim.window_dilation); });
-  print_field(" rhs_reversal=", false, [](const WindowDim& dim) { return dim.reversal; },
-              [this](const WindowDim& dim) { out_ += dim.reversal ? '1' : '0'; });
+  print_field(
+      "{size=", true, [](const WindowDim&) { return true; },
+      [this](const WindowDim& dim) { PrintInteger(dim.size); });
+  print_field(
+      " stride=", false, [](const WindowDim& dim) { return dim.stride != 1; },
+      [this](const WindowDim& dim) { PrintInteger(dim.stride); });
+  print_field(
+      " pad=", false, [](const WindowDim& dim) { return dim.pad_low != 0 || dim.pad_high != 0; },
+      [this](const WindowDim& dim) {
+        PrintInteger(dim.pad_low);
+        out_ += '_';
+        PrintInteger(dim.pad_high);
+      });
+  print_field(
+      " lhs_dilate=", false, [](const WindowDim& dim) { return dim.base_dilation != 1; },
+      [this](const WindowDim& dim) { PrintInteger(dim.base_dilation); });
+  print_field(
+      " rhs_dilate=", false, [](const WindowDim& dim) { return dim.window_dilation != 1; },
+      [this](const WindowDim& dim) { PrintInteger(dim.window_dilation); });
+  print_field(
+      " rhs_reversal=", false, [](const WindowDim& dim) { return dim.reversal; },
+      [this](const WindowDim& dim) { out_ += dim.reversal ? '1' : '0'; });
   out_ += '}';
 }
 

@@ -65,8 +65,8 @@ uint16_t NanOf(const Format& format, bool negative) {
   const auto sign = static_cast<uint16_t>((negative ? 1 : 0) << format.sign_bit());
   switch (format.overflow) {
     case Overflow::kInfinity:  // quiet: the top mantissa bit above infinity
-      return static_cast<uint16_t>(
-          sign | ((format.largest + 1) | (1 << (format.mantissa_bits - 1))));
+      return static_cast<uint16_t>(sign |
+                                   ((format.largest + 1) | (1 << (format.mantissa_bits - 1))));
     case Overflow::kNan:
       return static_cast<uint16_t>(sign | (format.largest + 1));
     case Overflow::kUnsigned0:

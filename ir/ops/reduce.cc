@@ -28,10 +28,8 @@ constexpr AttributeRow kBatchNorm[] = {
 
 std::span<const OpcodeAttributes> ReduceRows() {
   static constexpr OpcodeAttributes kTable[] = {
-      {Opcode::kReduce, kReduceRows},
-      {Opcode::kScan, kScan},
-      {Opcode::kBatchNormTraining, kBatchNorm},
-      {Opcode::kBatchNormInference, kBatchNorm},
+      {Opcode::kReduce, kReduceRows},           {Opcode::kScan, kScan},
+      {Opcode::kBatchNormTraining, kBatchNorm}, {Opcode::kBatchNormInference, kBatchNorm},
       {Opcode::kBatchNormGrad, kBatchNorm},
   };
   return kTable;
