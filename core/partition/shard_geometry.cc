@@ -13,23 +13,6 @@ ShardGeometry::AxesKey ShardGeometry::KeyOf(AxisSpan axes, const DeviceOrder* or
   return key;
 }
 
-Instruction* ShardGeometry::Int(int64_t value, DType dtype) {
-  Instruction*& scalar = ints_[{dtype, value}];
-  if (scalar == nullptr) scalar = builder_.ScalarInt(dtype, value);
-  return scalar;
-}
-
-Instruction* ShardGeometry::Number(DType dtype, double value) {
-  Instruction*& scalar = numbers_[{dtype, value}];
-  if (scalar == nullptr) scalar = builder_.Scalar(dtype, value);
-  return scalar;
-}
-
-Instruction* ShardGeometry::PartitionId() {
-  if (partition_id_ == nullptr) partition_id_ = builder_.PartitionId();
-  return partition_id_;
-}
-
 Instruction* ShardGeometry::Ordinal(AxisSpan axes, const DeviceOrder* order, DType dtype) {
   if (AxesSize(axes) == 1) return Int(0, dtype);
   Instruction*& cached = ordinals_[KeyOf(axes, order, dtype)];

@@ -37,10 +37,12 @@ class ShardGeometry {
   // Global position of every element along `dim`: iota + offset, of the local dims given.
   Instruction* Positions(std::span<const int64_t> local_dims, int64_t dim, Instruction* offset);
 
-  // Scalars, made once per computation.
-  Instruction* Int(int64_t value, DType dtype = DType::kS32);
-  Instruction* Number(DType dtype, double value);
-  Instruction* PartitionId();
+  // Scalars (the builder makes each once).
+  Instruction* Int(int64_t value, DType dtype = DType::kS32) {
+    return builder_.ScalarInt(dtype, value);
+  }
+  Instruction* Number(DType dtype, double value) { return builder_.Scalar(dtype, value); }
+  Instruction* PartitionId() { return builder_.PartitionId(); }
 
  private:
   using AxesKey = std::vector<int64_t>;
@@ -48,11 +50,8 @@ class ShardGeometry {
 
   Builder& builder_;
   int64_t device_count_;
-  Instruction* partition_id_ = nullptr;
   std::map<AxesKey, Instruction*> ordinals_;
   std::map<AxesKey, Instruction*> derived_;
-  std::map<std::pair<DType, int64_t>, Instruction*> ints_;
-  std::map<std::pair<DType, double>, Instruction*> numbers_;
   std::map<const DeviceOrder*, Instruction*> positions_;
   std::map<std::tuple<std::vector<int64_t>, int64_t, Instruction*>, Instruction*> iotas_;
 };
