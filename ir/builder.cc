@@ -322,7 +322,7 @@ namespace {
 bool IsBinaryOf(const Computation& computation, Opcode opcode, const Shape* scalar) {
   if (computation.parameter_count() != 2 || computation.instructions().size() != 3) return false;
   const Instruction* root = computation.root();
-  return root->opcode() == opcode && root->shape()->bare() == scalar &&
+  return root != nullptr && root->opcode() == opcode && root->shape()->bare() == scalar &&
          root->operand(0) == computation.parameter(0) &&
          root->operand(1) == computation.parameter(1) &&
          root->operand(0)->shape()->bare() == scalar && root->operand(1)->shape()->bare() == scalar;
