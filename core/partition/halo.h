@@ -9,10 +9,18 @@ namespace gshard {
 
 // `local` is cut along `dim` into request.shards tiles by `axes` of `layout`. The result has
 // request.width elements along `dim`: those from request.Start(ordinal) on. Elements outside
-// [0, request.size) are unspecified; mask them where it matters (MaskRange with Start as offset).
+// [request.begin, request.size) are unspecified; mask them where it matters (MaskRange with Start
+// as offset). The number of instructions does not depend on the number of devices.
 Instruction* ExchangeHalo(PartitionScope& scope, Instruction* local, int64_t dim,
                           const MeshLayout* layout, AxisSpan axes, const HaloRequest& request,
                           const ReshardCause& cause);
+
+// The range [at, at + width) of `local` along `dim`, at = start + shift where the scalar `start` is
+// known to lie in [least, greatest]; what lies outside the array is `fill`. One pad at most and a
+// dynamic-slice (static where least == greatest; `start` may be null then).
+Instruction* SliceRange(PartitionScope& scope, Instruction* local, int64_t dim, Instruction* start,
+                        int64_t shift, int64_t least, int64_t greatest, int64_t width,
+                        Instruction* fill);
 
 }  // namespace gshard
 

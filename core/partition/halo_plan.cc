@@ -7,42 +7,134 @@ namespace gshard {
 
 namespace {
 
+constexpr double kBytesPerMessage = 32;
+
+// Elements [begin, end) that shard i reads and the tiles [first, last] they lie in.
+struct Run {
+  int64_t begin = 0, end = 0;
+  int64_t first = 0, last = -1;
+};
+
+Run RunOf(const HaloRequest& request, int64_t i) {
+  Run run;
+  run.begin = request.Start(i);
+  run.end = run.begin + request.width;
+  if (!request.ring) {
+    run.begin = std::max(run.begin, request.begin);
+    run.end = std::min(run.end, request.size);
+  }
+  if (run.begin >= run.end) return {};
+  run.first = FloorOfRatio(run.begin, request.tile);
+  run.last = FloorOfRatio(run.end - 1, request.tile);
+  return run;
+}
+
+HaloPlan PlanGather(const HaloRequest& request) {
+  HaloPlan plan;
+  plan.form = HaloPlan::Form::kGather;
+  plan.elements_received = request.tile * (request.shards - 1);
+  plan.messages = 1;
+  return plan;
+}
+
+// False if the distances in use have gaps.
+bool PlanNeighbours(const HaloRequest& request, const std::vector<Run>& runs, HaloPlan& plan) {
+  std::map<int64_t, HaloPiece> pieces;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    for (int64_t source = runs[i].first; source <= runs[i].last; ++source) {
+      int64_t distance = source - static_cast<int64_t>(i);
+      int64_t low = std::max(runs[i].begin - source * request.tile, int64_t{0});
+      int64_t high = std::min(runs[i].end - source * request.tile, request.tile);
+      auto [found, added] = pieces.try_emplace(distance, HaloPiece{distance, low, high, {}});
+      HaloPiece& piece = found->second;
+      piece.low = std::min(piece.low, low);
+      piece.high = std::max(piece.high, high);
+      piece.receivers.push_back(static_cast<int64_t>(i));
+    }
+  }
+  for (auto& [distance, piece] : pieces) {
+    if (!plan.pieces.empty() && plan.pieces.back().distance + 1 != distance) return false;
+    plan.pieces.push_back(std::move(piece));
+  }
+  for (size_t k = 0; k < plan.pieces.size(); ++k) {
+    HaloPiece& piece = plan.pieces[k];
+    if (k > 0) piece.low = 0;
+    if (k + 1 < plan.pieces.size()) piece.high = request.tile;
+    if (piece.distance == 0) continue;
+    plan.elements_received += piece.high - piece.low;
+    ++plan.messages;
+  }
+  return true;
+}
+
+void PlanRounds(const HaloRequest& request, const std::vector<Run>& runs, HaloPlan& plan) {
+  plan.form = HaloPlan::Form::kRounds;
+  std::vector<int64_t> readers(static_cast<size_t>(request.shards), 0);
+  int64_t rounds = 1;
+  for (const Run& run : runs) {
+    rounds = std::max(rounds, run.last - run.first + 1);
+    for (int64_t source = run.first; source <= run.last; ++source) {
+      rounds = std::max(rounds, ++readers[static_cast<size_t>(source)]);
+    }
+  }
+  plan.rounds.resize(static_cast<size_t>(rounds));
+  for (size_t i = 0; i < runs.size(); ++i) {
+    auto receiver = static_cast<int64_t>(i);
+    for (int64_t source = runs[i].first; source <= runs[i].last; ++source) {
+      if (source == receiver) {
+        plan.reads_own = true;
+        continue;
+      }
+      HaloRound& round = plan.rounds[static_cast<size_t>((receiver + source) % rounds)];
+      int64_t low = std::max(runs[i].begin, source * request.tile);
+      int64_t high = std::min(runs[i].end, (source + 1) * request.tile);
+      round.length = std::max(round.length, high - low);
+      round.pairs.emplace_back(source, receiver);
+    }
+  }
+  for (const HaloRound& round : plan.rounds) {
+    plan.elements_received += round.length;
+    plan.messages += round.pairs.empty() ? 0 : 1;
+  }
+}
+
+}  // namespace
+
 int64_t FloorOfRatio(int64_t a, int64_t b) {
   int64_t quotient = a / b;
   return a % b < 0 ? quotient - 1 : quotient;
 }
 
-}  // namespace
-
 int64_t HaloRequest::Start(int64_t i) const { return FloorOfRatio(scale * i + bias, divisor); }
 
 HaloPlan PlanHalo(const HaloRequest& request) {
-  std::map<int64_t, HaloPiece> pieces;
+  HaloPlan gather = PlanGather(request);
+  std::vector<Run> runs;
+  int64_t tiles_read = 0;
   for (int64_t i = 0; i < request.shards; ++i) {
-    int64_t begin = std::max<int64_t>(request.Start(i), 0);
-    int64_t end = std::min(request.Start(i) + request.width, request.size);
-    if (begin >= end) continue;
-    int64_t last = std::min((end - 1) / request.tile, request.shards - 1);
-    for (int64_t source = begin / request.tile; source <= last; ++source) {
-      int64_t low = std::max(begin - source * request.tile, int64_t{0});
-      int64_t high = std::min(end - source * request.tile, request.tile);
-      auto [found, added] = pieces.try_emplace(source - i);
-      HaloPiece& piece = found->second;
-      if (added) {
-        piece = {source - i, low, high, {}};
-      } else {
-        piece.low = std::min(piece.low, low);
-        piece.high = std::max(piece.high, high);
-      }
-      piece.receivers.push_back(i);
-    }
+    runs.push_back(RunOf(request, i));
+    tiles_read = std::max(tiles_read, runs.back().last - runs.back().first);
   }
-  HaloPlan plan;
-  for (auto& [distance, piece] : pieces) {
-    if (distance != 0) plan.elements_received += piece.high - piece.low;
-    plan.pieces.push_back(std::move(piece));
+  // Reading everything: there are as many distances as shards.
+  if (!request.ring && request.shards > 16 && tiles_read == request.shards - 1) return gather;
+  auto cost = [&](const HaloPlan& plan) {
+    return request.row_bytes * static_cast<double>(plan.elements_received) +
+           kBytesPerMessage * static_cast<double>(plan.messages);
+  };
+  HaloPlan neighbours;
+  bool has_neighbours = PlanNeighbours(request, runs, neighbours);
+  if (request.ring || (has_neighbours && neighbours.messages <= 2 &&
+                       cost(neighbours) <= cost(gather))) {
+    return neighbours;
   }
-  return plan;
+  HaloPlan* best = has_neighbours ? &neighbours : nullptr;
+  HaloPlan rounds;
+  if (request.scale != 0) {
+    PlanRounds(request, runs, rounds);
+    if (best == nullptr || cost(rounds) < cost(*best)) best = &rounds;
+  }
+  if (best == nullptr || cost(gather) < cost(*best)) best = &gather;
+  return std::move(*best);
 }
 
 }  // namespace gshard

@@ -1,25 +1,112 @@
-// Slices, pads, concatenations: dims that are taken whole may be cut.
+// Slice, pad, reverse, concatenate: each shard of the result reads a range of the operand's cut
+// dims, which a halo exchange brings to it (GSPMD paper, section 4.3).
 #include <algorithm>
+#include <optional>
 
+#include "core/partition/dim_range.h"
 #include "core/partition/ops/rules.h"
+#include "core/partition/range_cut.h"
 
 namespace gshard::partition_rules {
 
 namespace {
 
-// One label per dim, shared by operand and result; dims that `touched` names are whole.
-template <typename Touched>
-Labels PointwiseExcept(RuleContext& rule, int64_t array_operands, Touched touched) {
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+// One operand, one result of the same rank. Untouched dims correspond; each shard of the result
+// reads `range` along a touched one.
+struct RangedOp {
+  std::vector<uint8_t> touched;
+  // Range of the shards along a dim if they are so many.
+  std::function<DimRange(int64_t dim, int64_t shards)> range;
+  bool may_be_partial = false;
+};
+
+CutChoice ChooseRanged(RuleContext& rule, const RangedOp& op) {
   int64_t rank = rule.source().shape()->rank();
-  Labels labels = Labels::Pointwise(array_operands, rank);
+  PartitionedValue& operand = *rule.operand(0);
+  std::vector<std::vector<RangeCut>> alternatives(At(rank));
+  std::vector<int64_t> tiles(At(rank), 1);
   for (int64_t d = 0; d < rank; ++d) {
-    if (!touched(d)) continue;
-    auto at = static_cast<size_t>(d);
-    for (std::vector<int>& dims : labels.operands) dims[at] = Labels::kWhole;
-    labels.results[0][at] = Labels::kWhole;
+    std::vector<RangeCut>& list = alternatives[At(d)];
+    if (op.touched[At(d)] == 0) {
+      list = {RangeCut::kHalo};
+      continue;
+    }
+    bool is_wanted_cut = rule.wanted()->IsSharded(d);
+    bool is_cut = IsEverCut(operand, d);
+    tiles[At(d)] = is_wanted_cut ? rule.wanted()->Count(d) : MostTiles(operand, d);
+    if (is_wanted_cut) list.push_back(RangeCut::kResult);
+    if (is_wanted_cut || is_cut) list.push_back(RangeCut::kHalo);
+    if (is_cut && op.may_be_partial) list.push_back(RangeCut::kPartial);
+    list.push_back(RangeCut::kWhole);
   }
-  labels.operands.resize(rule.operands().size());  // scalars
-  return labels;
+  auto labels_of = [&](std::span<const RangeCut> cuts) {
+    Labels labels;
+    std::vector<int> from, to;
+    for (int64_t d = 0; d < rank; ++d) {
+      int in = Labels::kWhole, out = Labels::kWhole;
+      switch (cuts[At(d)]) {
+        case RangeCut::kWhole:
+          break;
+        case RangeCut::kHalo: {
+          Labels::Label label;
+          if (op.touched[At(d)] != 0) {
+            label.bytes_if_cut = HaloCost(operand, d, op.range(d, tiles[At(d)]), tiles[At(d)]);
+          }
+          in = out = labels.Add(label);
+          break;
+        }
+        case RangeCut::kResult:
+          out = labels.Add();
+          break;
+        case RangeCut::kPartial:
+          in = labels.Add({.summed = true});
+          break;
+      }
+      from.push_back(in);
+      to.push_back(out);
+    }
+    labels.operands = {from};
+    labels.operands.resize(rule.operands().size());  // scalars
+    labels.results = {to};
+    labels.combiner = MergeOf(operand.shape->dtype());
+    labels.flops = static_cast<double>(rule.source().shape()->element_count());
+    return labels;
+  };
+  return ChooseCuts(rule, std::move(alternatives), labels_of);
+}
+
+// The result of `local`, an operation made for this rule, under the source's name.
+PartitionedValue* Finish(RuleContext& rule, Instruction* local, const Instruction* operand,
+                         const MeshLayout* layout) {
+  if (local != operand) {
+    const Shape* shape = LocalShape(rule.context(), rule.source().shape(),
+                                    rule.layouts().Reduced(layout));
+    CheckInternal(SameDims(shape, local->shape()), "a local result of another shape");
+    local->set_shape(shape);
+    rule.TakeName(local);
+  }
+  return rule.Result(local, layout);
+}
+
+// The part of [start, start + width) along `dim` that lies in the own tile, at its place in an
+// array of `width` elements; the rest holds Nothing().
+Instruction* OwnPart(RuleContext& rule, Instruction* local, int64_t dim, const MeshLayout* layout,
+                     int64_t start, int64_t width) {
+  PartitionScope& scope = rule.scope();
+  int64_t tile = local->shape()->dim(dim);
+  Instruction* delta = rule.geometry().Affine(layout->axes(dim), layout->order, -tile, start);
+  Instruction* nothing = Nothing(scope, local->shape()->dtype());
+  OwnWindow own = FindOwnWindow(scope, delta, width, tile);
+  local = SliceRange(scope, local, dim, own.from, 0, 0, tile - own.width, own.width, nullptr);
+  if (width == 1) {
+    Builder& builder = rule.builder();
+    std::span<const int64_t> dims = local->shape()->dims();
+    return builder.Select(builder.BroadcastScalar(own.is_in, dims), local,
+                          builder.BroadcastScalar(nothing, dims));
+  }
+  return SliceRange(scope, local, dim, own.shift, 0, -width, own.width, width, nothing);
 }
 
 }  // namespace
@@ -27,82 +114,269 @@ Labels PointwiseExcept(RuleContext& rule, int64_t array_operands, Touched touche
 RuleResult Slice(RuleContext& rule) {
   const auto& slice = rule.attributes<SliceAttributes>();
   const Shape* from = rule.operand_shape(0);
-  Strategy strategy = rule.Choose(PointwiseExcept(
-      rule, 1, [&](int64_t d) { return from->dim(d) != rule.source().shape()->dim(d); }));
-  std::vector<int64_t> limits(slice.limits.begin(), slice.limits.end());
+  const Shape* to = rule.source().shape();
+  RangedOp op;
+  op.may_be_partial = CanMerge(from->dtype());
+  for (int64_t d = 0; d < from->rank(); ++d) op.touched.push_back(from->dim(d) != to->dim(d));
+  op.range = [&](int64_t d, int64_t shards) {
+    int64_t stride = slice.strides[At(d)], start = slice.starts[At(d)];
+    int64_t count = CeilOfRatio(to->dim(d), shards);
+    DimRange range{.size = from->dim(d), .scale = stride * count, .bias = start};
+    range.length = stride * std::max<int64_t>(0, count - 1) + 1;
+    range.first = start;
+    range.end = start + stride * (to->dim(d) - 1) + 1;
+    return range;
+  };
+  if (to->element_count() == 0) return rule.Default();
+  CutChoice choice = ChooseRanged(rule, op);
+  const MeshLayout* layout = choice.strategy.operands[0];
+  const MeshLayout* result = choice.strategy.results[0];
+  Instruction* operand = rule.Operand(0, layout);
+  Instruction* local = operand;
+
+  // First what shrinks the value without communication.
+  std::span<const int64_t> dims = local->shape()->dims();
+  std::vector<int64_t> starts(dims.size(), 0), limits(dims.begin(), dims.end());
+  std::vector<int64_t> strides(dims.size(), 1);
   for (int64_t d = 0; d < from->rank(); ++d) {
-    auto at = static_cast<size_t>(d);
-    if (from->dim(d) == rule.source().shape()->dim(d)) {
-      limits[at] = CeilOfRatio(from->dim(d), strategy.operands[0]->Count(d));
-    }
+    if (op.touched[At(d)] == 0 || layout->IsSharded(d) || result->IsSharded(d)) continue;
+    starts[At(d)] = slice.starts[At(d)];
+    limits[At(d)] = slice.limits[At(d)];
+    strides[At(d)] = slice.strides[At(d)];
   }
-  Instruction* operand = rule.Operand(0, strategy.operands[0]);
-  Instruction* local = rule.builder().Slice(operand, slice.starts, limits, slice.strides);
-  if (local != operand) rule.TakeName(local);
-  return rule.Result(local, strategy.results[0]);
+  local = rule.builder().Slice(local, starts, limits, strides);
+  for (int64_t d = 0; d < from->rank(); ++d) {
+    if (op.touched[At(d)] == 0 || (!layout->IsSharded(d) && !result->IsSharded(d))) continue;
+    DimRange range = op.range(d, result->Count(d));
+    if (result->IsSharded(d)) {
+      local = FetchPositions(rule.scope(), local, d, layout, result->axes(d), range, nullptr,
+                             rule.Cause());
+    } else {
+      local = OwnPart(rule, local, d, layout, slice.starts[At(d)], range.length);
+    }
+    if (slice.strides[At(d)] == 1) continue;
+    std::vector<int64_t> zeros(dims.size(), 0), ones(dims.size(), 1);
+    std::vector<int64_t> ends(local->shape()->dims().begin(), local->shape()->dims().end());
+    ones[At(d)] = slice.strides[At(d)];
+    local = rule.builder().Slice(local, zeros, ends, ones);
+  }
+  return Finish(rule, local, operand, result);
 }
 
 RuleResult Pad(RuleContext& rule) {
   auto padding = rule.attributes<PadAttributes>().padding;
-  return rule.ByLabels(PointwiseExcept(rule, 1, [&](int64_t d) {
-    const PadDim& pad = padding[static_cast<size_t>(d)];
-    return pad.low != 0 || pad.high != 0 || pad.interior != 0;
-  }));
-}
-
-RuleResult Concatenate(RuleContext& rule) {
-  int64_t dim = rule.attributes<DimensionsAttributes>().dimensions[0];
-  return rule.ByLabels(PointwiseExcept(rule, static_cast<int64_t>(rule.operands().size()),
-                                       [&](int64_t d) { return d == dim; }));
+  const Shape* from = rule.operand_shape(0);
+  const Shape* to = rule.source().shape();
+  RangedOp op;
+  for (const PadDim& pad : padding) {
+    op.touched.push_back(pad.low != 0 || pad.high != 0 || pad.interior != 0);
+  }
+  op.range = [&](int64_t d, int64_t shards) {
+    const PadDim& pad = padding[At(d)];
+    int64_t count = CeilOfRatio(to->dim(d), shards);
+    return DimRange{.size = from->dim(d),
+                    .dilation = pad.interior + 1,
+                    .scale = count,
+                    .bias = -pad.low,
+                    .length = count,
+                    .end = to->dim(d) - pad.low};
+  };
+  if (to->element_count() == 0) return rule.Default();
+  CutChoice choice = ChooseRanged(rule, op);
+  const MeshLayout* layout = choice.strategy.operands[0];
+  const MeshLayout* result = choice.strategy.results[0];
+  Instruction* operand = rule.Operand(0, layout);
+  Instruction* value = rule.Operand(1, rule.Whole(0));
+  Instruction* local = operand;
+  std::vector<PadDim> rest(padding.begin(), padding.end());
+  for (int64_t d = 0; d < from->rank(); ++d) {
+    if (op.touched[At(d)] == 0 || !result->IsSharded(d)) continue;
+    rest[At(d)] = {};
+    local = FetchPositions(rule.scope(), local, d, layout, result->axes(d),
+                           op.range(d, result->Count(d)), value, rule.Cause());
+  }
+  return Finish(rule, rule.builder().Pad(local, value, rest), operand, result);
 }
 
 RuleResult Reverse(RuleContext& rule) {
   Dims dims = rule.attributes<DimensionsAttributes>().dimensions;
-  return rule.ByLabels(PointwiseExcept(
-      rule, 1, [&](int64_t d) { return std::find(dims.begin(), dims.end(), d) != dims.end(); }));
+  const Shape* shape = rule.source().shape();
+  RangedOp op;
+  op.touched.resize(At(shape->rank()), 0);
+  for (int64_t d : dims) op.touched[At(d)] = shape->dim(d) > 1;
+  op.range = [&](int64_t d, int64_t shards) {
+    int64_t tile = CeilOfRatio(shape->dim(d), shards);
+    return DimRange{.size = shape->dim(d),
+                    .scale = -tile,
+                    .bias = shape->dim(d) - tile,
+                    .length = tile};
+  };
+  if (shape->element_count() == 0) return rule.Default();
+  CutChoice choice = ChooseRanged(rule, op);
+  const MeshLayout* layout = choice.strategy.operands[0];
+  const MeshLayout* result = choice.strategy.results[0];
+  Instruction* local = rule.Operand(0, layout);
+  for (int64_t d = 0; d < shape->rank(); ++d) {
+    if (op.touched[At(d)] == 0 || !result->IsSharded(d)) continue;
+    local = FetchPositions(rule.scope(), local, d, layout, result->axes(d),
+                           op.range(d, result->Count(d)), nullptr, rule.Cause());
+  }
+  Instruction* locals[] = {local};
+  return rule.Emit(locals, choice.strategy.results);
 }
 
-RuleResult DynamicSlice(RuleContext& rule) {
-  const auto& slice = rule.attributes<DynamicSliceAttributes>();
-  const Shape* from = rule.operand_shape(0);
-  Labels labels = PointwiseExcept(rule, 1, [&](int64_t d) {
-    return from->dim(d) != slice.slice_sizes[static_cast<size_t>(d)];
-  });
-  for (size_t i = 1; i < rule.operands().size(); ++i) {  // one vector of starts, or scalars
-    labels.operands[i].assign(static_cast<size_t>(rule.operands()[i]->shape->rank()),
-                              Labels::kWhole);
+// --- concatenate
+
+namespace {
+
+// Result positions [at, at + size) along the dim are elements [start, start + size) of a value.
+struct Piece {
+  PartitionedValue* value = nullptr;
+  const Instruction* source = nullptr;
+  int64_t at = 0;
+  int64_t start = 0;
+  int64_t size = 0;
+};
+
+constexpr size_t kMostPieces = 16;
+
+// Looks through slices that cut the concatenated dim only: their operands are read directly, so
+// that rotations and wrap-around pads are one exchange.
+Piece PieceOf(RuleContext& rule, int64_t i, int64_t dim) {
+  Piece piece{rule.operand(i), rule.source().operand(i), 0, 0, rule.operand_shape(i)->dim(dim)};
+  const Instruction* slice = piece.source;
+  if (slice->opcode() != Opcode::kSlice) return piece;
+  const auto& attributes = slice->attributes<SliceAttributes>();
+  const Shape* from = slice->operand(0)->shape();
+  for (int64_t d = 0; d < from->rank(); ++d) {
+    if (attributes.strides[At(d)] != 1) return piece;
+    if (d != dim && from->dim(d) != slice->shape()->dim(d)) return piece;
   }
-  Strategy strategy = rule.Choose(labels);
-  std::vector<Instruction*> locals;
-  for (size_t i = 0; i < rule.operands().size(); ++i) {
-    locals.push_back(rule.Operand(static_cast<int64_t>(i), strategy.operands[i]));
-  }
-  const Shape* shape = LocalShape(rule.context(), rule.source().shape(), strategy.results[0]);
-  DynamicSliceAttributes local_slice{rule.builder().Copy(shape->dims())};
-  Instruction* local = rule.builder().Add(Opcode::kDynamicSlice, locals, local_slice, shape);
-  rule.TakeName(local);
-  return rule.Result(local, strategy.results[0]);
+  piece.value = rule.scope().run().value_of[slice->operand(0)->id()];
+  piece.source = slice->operand(0);
+  piece.start = attributes.starts[At(dim)];
+  return piece;
 }
 
-RuleResult DynamicUpdateSlice(RuleContext& rule) {
-  const Shape* to = rule.source().shape();
-  const Shape* update = rule.operand_shape(1);
-  Labels labels = PointwiseExcept(rule, 2, [&](int64_t d) { return to->dim(d) != update->dim(d); });
-  for (size_t i = 2; i < rule.operands().size(); ++i) {
-    labels.operands[i].assign(static_cast<size_t>(rule.operands()[i]->shape->rank()),
-                              Labels::kWhole);
-  }
-  return rule.ByLabels(labels);
+DimRange RangeOf(const Piece& piece, int64_t dim, int64_t count) {
+  return {.size = piece.value->shape->dim(dim),
+          .scale = count,
+          .bias = piece.start - piece.at,
+          .length = count,
+          .first = piece.start,
+          .end = piece.start + piece.size};
 }
 
-// Shapes are static here: the answer is that of the whole value.
-RuleResult GetDimensionSize(RuleContext& rule) {
+// All elements of one value, starting somewhere in the middle?
+bool IsRotation(std::span<const Piece> pieces, int64_t dim) {
+  return pieces.size() == 2 && pieces[0].value == pieces[1].value && pieces[1].start == 0 &&
+         pieces[0].start == pieces[1].size &&
+         pieces[0].start + pieces[0].size == pieces[0].value->shape->dim(dim);
+}
+
+}  // namespace
+
+RuleResult Concatenate(RuleContext& rule) {
   int64_t dim = rule.attributes<DimensionsAttributes>().dimensions[0];
-  const Shape* from = rule.operand_shape(0);
-  if (from->IsDynamic(dim)) return rule.Default();
-  Instruction* size = rule.builder().ScalarInt(DType::kS32, from->dim(dim));
-  rule.TakeName(size);
-  return rule.Result(size, rule.Whole(0));
+  const Shape* shape = rule.source().shape();
+  auto count = static_cast<int64_t>(rule.operands().size());
+  std::vector<Piece> pieces;
+  int64_t at = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    pieces.push_back(PieceOf(rule, i, dim));
+    pieces.back().at = at;
+    at += pieces.back().size;
+  }
+  int64_t tiles = rule.wanted()->Count(dim);
+  for (const Piece& piece : pieces) tiles = std::max(tiles, MostTiles(*piece.value, dim));
+
+  // Along the dim: nothing cut; the result cut and each operand cut as well (a halo) or whole.
+  auto labels_of = [&](const std::vector<uint8_t>& halo, bool is_cut) {
+    Labels labels = Labels::Pointwise(count, shape->rank());
+    int label = labels.results[0][At(dim)];
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      if (!is_cut || halo[i] == 0) labels.operands[i][At(dim)] = Labels::kWhole;
+      if (is_cut && halo[i] != 0) {
+        labels.labels[At(label)].bytes_if_cut +=
+            HaloCost(*pieces[i].value, dim,
+                     RangeOf(pieces[i], dim, CeilOfRatio(shape->dim(dim), tiles)), tiles);
+      }
+    }
+    if (!is_cut) labels.results[0][At(dim)] = Labels::kWhole;
+    return labels;
+  };
+  // Strategies are priced for the pieces' values, which differ in size from the operands.
+  std::vector<PartitionedValue*> values;
+  for (const Piece& piece : pieces) values.push_back(piece.value);
+  const Shape* results[] = {shape};
+  auto choose = [&](const Labels& labels, std::span<PartitionedValue* const> operands) {
+    return ChooseStrategy(rule.scope(), labels, operands, results, rule.wanted_leaves());
+  };
+  std::vector<uint8_t> none(pieces.size(), 0);
+  Strategy best = choose(labels_of(none, false), rule.operands());
+  bool is_cut = false;
+  if (tiles > 1 && pieces.size() <= kMostPieces) {
+    std::vector<uint8_t> seen;
+    for (const Piece& piece : pieces) {
+      seen.push_back(piece.value->maker == nullptr && IsEverCut(*piece.value, dim) ? 1 : 0);
+    }
+    for (const std::vector<uint8_t>& halo : {seen, std::vector<uint8_t>(pieces.size(), 1), none}) {
+      Strategy strategy = choose(labels_of(halo, true), values);
+      if (strategy.cost < best.cost) {
+        best = std::move(strategy);
+        is_cut = true;
+      }
+    }
+  }
+  const MeshLayout* result = best.results[0];
+  if (!is_cut || !result->IsSharded(dim)) {
+    std::vector<Instruction*> locals;
+    for (int64_t i = 0; i < count; ++i) locals.push_back(rule.Operand(i, best.operands[At(i)]));
+    return rule.Emit(locals, best.results);
+  }
+
+  auto local_of = [&](size_t i) {
+    ReshardCause cause{.user = &rule.source(), .value = pieces[i].source, .note = {}};
+    return rule.scope().Reshard(pieces[i].value, best.operands[i], cause);
+  };
+  int64_t tile = CeilOfRatio(shape->dim(dim), result->Count(dim));
+  if (IsRotation(pieces, dim) && best.operands[0]->IsSharded(dim) &&
+      DividesEvenly(shape, result, dim)) {
+    HaloRequest ring{.shards = result->Count(dim),
+                     .tile = tile,
+                     .size = shape->dim(dim),
+                     .scale = tile,
+                     .bias = pieces[0].start,
+                     .width = tile,
+                     .ring = true};
+    Instruction* operand = local_of(0);
+    Instruction* local = ExchangeHalo(rule.scope(), operand, dim, best.operands[0],
+                                      result->axes(dim), ring, rule.Cause());
+    return Finish(rule, local, operand, result);
+  }
+  Instruction* joined = nullptr;
+  Instruction* positions = nullptr;
+  for (size_t i = pieces.size(); i-- > 0;) {
+    if (pieces[i].size == 0) continue;
+    Instruction* part =
+        FetchPositions(rule.scope(), local_of(i), dim, best.operands[i], result->axes(dim),
+                       RangeOf(pieces[i], dim, tile), nullptr, rule.Cause());
+    if (joined == nullptr) {
+      joined = part;
+      continue;
+    }
+    // `part` up to its end, what comes after it behind.
+    std::span<const int64_t> dims = part->shape()->dims();
+    if (positions == nullptr) {
+      positions = rule.geometry().Positions(dims, dim, rule.geometry().Offset(shape, result, dim));
+    }
+    Instruction* end =
+        rule.geometry().Int(pieces[i].at + pieces[i].size, positions->shape()->dtype());
+    Instruction* before = rule.builder().Compare(ComparisonDirection::kLt, positions,
+                                                 rule.builder().BroadcastScalar(end, dims));
+    joined = rule.builder().Select(before, part, joined);
+  }
+  return Finish(rule, joined, nullptr, result);
 }
 
 }  // namespace gshard::partition_rules
