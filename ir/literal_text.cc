@@ -173,7 +173,7 @@ class ArrayPrinter {
     const size_t rank = dims_.size();
     const bool innermost = dim + 1 == rank;
     const int64_t count = dims_[dim];
-    const bool spaced = rank > 1 && (!innermost || count > 0);
+    const bool spaced = rank > 1 && (!innermost || count > 1);
     out_ += spaced ? "{ " : "{";
     if (rank > 3 && dim > 0 && !innermost) {
       out_ += "/*i";
