@@ -128,7 +128,7 @@ tl::expected<ReplicaGroups, TextError> ParseReplicaGroups(std::string_view text)
   } else if (in.lex.ConsumeWord("mesh")) {
     ok = ReadMesh(in, groups);
   } else {
-    in.FailHere("expected {{..}}, [groups,members]<=[..] or mesh[..] {..}");
+    in.FailHere("expected {{0,1},..}, [groups,members]<=[..] or mesh[..] {'axis'}");
   }
   if (!ok || !in.ExpectEnd()) return tl::unexpected<TextError>(in.error());
   return groups;
