@@ -367,7 +367,7 @@ TEST_CASE("shardings are spelled by the axes of a mesh", "[ir][sharding_text]") 
        "{{@pod, manual}, {@pod, maximal device=3}, {unknown}}"},
       {1, "{devices=[8]<=[4,2]T(1,0)}", "{@ring, [{'c'}]}"},
       {1, "{devices=[2,4]<=[2,4]T(1,0) last_tile_dim_replicate}", "{@ring, [{'c':(4)2}]}"},
-      {1, "{devices=[8]<=[8]}", "{@ring, [{'c':(4)2, 'c':(1)4}]}"},
+      {1, "{devices=[8]<=[8]}", "{@ring, [{'c':(2)4, 'c':(1)2}]}"},
       {2, "{devices=[2,2]0,3,1,2}", "{@odd, [{'d':(1)2}, {'d':(2)2}]}"},
       {2, "{devices=[2,2]<=[4]}", "{devices=[2,2]<=[4]}"},
   };
