@@ -1,0 +1,415 @@
+#include "core/propagation/annotations.h"
+
+#include <algorithm>
+
+#include "core/propagation/computation_map.h"
+#include "core/propagation/open_dims.h"
+#include "core/propagation/rules.h"
+#include "fmt/format.h"
+#include "ir/sharding_algebra.h"
+#include "ir/sharding_text.h"
+#include "ir/traversal.h"
+
+namespace gshard {
+namespace {
+
+bool HasUnknown(const Sharding* s) {
+  if (!s->IsTuple()) return s->IsUnknown();
+  return std::any_of(s->elements.begin(), s->elements.end(),
+                     [](const Sharding* e) { return e->IsUnknown(); });
+}
+bool IsUnknown(const Sharding* s) {
+  if (!s->IsTuple()) return s->IsUnknown();
+  return !s->elements.empty() && std::all_of(s->elements.begin(), s->elements.end(),
+                                             [](const Sharding* e) { return e->IsUnknown(); });
+}
+
+Diagnostic NoteAt(const Module& module, const Instruction* x, std::string message) {
+  Diagnostic note = module.ErrorAt(x, "", std::move(message));
+  note.severity = Severity::kNote;
+  return note;
+}
+
+// The first tiled leaf, which fixes a device count; null if none.
+const Sharding* TiledLeaf(const Sharding* s) {
+  if (s->IsTiled()) return s;
+  for (const Sharding* e : s->elements) {
+    if (e->IsTiled()) return e;
+  }
+  return nullptr;
+}
+
+class Preparation {
+ public:
+  Preparation(Module& module, const AnnotationOptions& options, std::vector<Diagnostic>* warnings,
+              ExplainRecorder* recorder)
+      : module_(module),
+        ctx_(module.context()),
+        options_(options),
+        warnings_(warnings),
+        recorder_(recorder) {}
+
+  Expected<Annotations> Run() {
+    if (Expected<void> ok = CheckAnnotations(); !ok) return Fail(ok.error());
+    if (Expected<void> ok = ReadShardingCalls(); !ok) return Fail(ok.error());
+    SaveBoundary();
+    if (Expected<void> ok = UnifyControlFlow(); !ok) return Fail(ok.error());
+    FixProvided();
+    return std::move(result_);
+  }
+
+ private:
+  // Ranks and device counts; the first tiled annotation decides how many devices there are unless
+  // the header does.
+  Expected<void> CheckAnnotations() {
+    int64_t devices = module_.header().num_partitions;
+    const Instruction* witness = nullptr;
+    for (const Computation* computation : module_.computations()) {
+      for (const Instruction* x : computation->instructions()) {
+        const Sharding* s = x->sharding();
+        if (s == nullptr) continue;
+        const Sharding* tiled = TiledLeaf(s);
+        if (devices <= 1 && tiled != nullptr) {
+          devices = tiled->device_count();
+          witness = x;
+        }
+        std::string why = WhyNotApplicable(s, x->shape(), devices > 1 ? devices : 0);
+        if (why.empty()) continue;
+        Diagnostic error = module_.ErrorAt(
+            x, "E-PROP-001", fmt::format("sharding of '{}' is impossible: {}", x->name(), why));
+        if (tiled != nullptr && tiled->device_count() != devices) {
+          if (witness != nullptr) {
+            error.notes.push_back(NoteAt(
+                module_, witness,
+                fmt::format("'{}' is sharded over {} devices", witness->name(), devices)));
+          } else {
+            error.hint = fmt::format("the module's header says num_partitions={}", devices);
+          }
+        }
+        return Fail(std::move(error));
+      }
+    }
+    return {};
+  }
+
+  const Sharding* WithoutMark(const Sharding* s) {
+    if (s->group_kind == ShardGroupKind::kNone && s->metadata.empty()) return s;
+    Sharding plain = *s;
+    plain.group_kind = ShardGroupKind::kNone;
+    plain.group_id = 0;
+    plain.metadata.clear();
+    return ctx_.Intern(std::move(plain));
+  }
+
+  void Join(Instruction* member, const Sharding* marked) {
+    if (marked->group_kind == ShardGroupKind::kNone) return;
+    auto& groups =
+        marked->group_kind == ShardGroupKind::kShardAs ? result_.shard_as : result_.shard_like;
+    std::vector<Instruction*>& members = groups[marked->group_id].members;
+    if (std::find(members.begin(), members.end(), member) == members.end()) {
+      members.push_back(member);
+    }
+  }
+
+  Expected<void> ReadShardingCalls() {
+    for (Computation* computation : module_.computations()) {
+      std::vector<Instruction*> order = PostOrder(*computation);
+      for (auto it = order.rbegin(); it != order.rend(); ++it) {
+        Instruction* x = *it;
+        if (IsCustomCallTo(*x, "Sharding") && x->operand_count() == 1) {
+          if (Expected<void> ok = ReadShardingCall(x); !ok) return ok;
+        }
+      }
+    }
+    for (Computation* computation : module_.computations()) {
+      for (Instruction* x : PostOrder(*computation)) {
+        if (x->sharding() == nullptr || replacement_.count(x) != 0) continue;
+        Join(x, x->sharding());
+        x->set_sharding(WithoutMark(x->sharding()));
+      }
+    }
+    ApplyReplacements();
+    for (auto* groups : {&result_.shard_as, &result_.shard_like}) {
+      for (auto& [id, group] : *groups) {
+        for (Instruction*& member : group.members) member = Resolve(member);
+        for (const Instruction* member : group.members) {
+          const Instruction* first = group.members.front();
+          if (member->shape()->IsArray() && first->shape()->IsArray() &&
+              SameDims(member->shape(), first->shape())) {
+            continue;
+          }
+          Diagnostic error = module_.ErrorAt(
+              member, "E-PROP-003",
+              fmt::format("'{}' and '{}' are in shard group {} but differ in shape",
+                          member->name(), first->name(), id));
+          error.notes.push_back(NoteAt(module_, first, "the group's first member is here"));
+          return Fail(std::move(error));
+        }
+      }
+    }
+    return {};
+  }
+
+  Expected<void> ReadShardingCall(Instruction* x) {
+    const Sharding* s = x->sharding();
+    if (s == nullptr) {
+      return Fail(module_.ErrorAt(
+          x, "E-PROP-002", fmt::format("Sharding call '{}' has no sharding", x->name())));
+    }
+    Instruction* operand = x->operand(0);
+    std::vector<int64_t> open = UnspecifiedDims(*x);
+    if (s->IsUnknown() && operand->opcode() != Opcode::kParameter) {
+      if (s->group_kind == ShardGroupKind::kNone) return {};  // stays a call
+      // The mark moves to the operand.
+      if (operand->sharding() == nullptr) {
+        operand->set_sharding(s);
+      } else if (operand->sharding()->group_kind == ShardGroupKind::kNone &&
+                 !operand->sharding()->IsTuple()) {
+        Sharding marked = *operand->sharding();
+        marked.group_kind = s->group_kind;
+        marked.group_id = s->group_id;
+        operand->set_sharding(ctx_.Intern(std::move(marked)));
+      }
+      replacement_[x] = operand;
+      return {};
+    }
+    Instruction* const operands[] = {operand};
+    Instruction* copy =
+        module_.Add(x->parent(), Opcode::kCopy, x->name(), x->shape(), operands, NoAttributes{});
+    copy->set_metadata(x->metadata());
+    copy->set_frontend_attributes(x->frontend_attributes());
+    copy->set_extras(x->extras());
+    copy->set_source(x->source());
+    copy->set_sharding(s);
+    replacement_[x] = copy;
+    in_place_.push_back(x);
+    if (!open.empty()) {
+      open.erase(std::remove_if(open.begin(), open.end(),
+                                [&](int64_t d) { return d >= x->shape()->rank(); }),
+                 open.end());
+      result_.open_dims[copy] = std::move(open);
+    } else if (operand->sharding() == nullptr) {
+      operand->set_sharding(WithoutMark(s));
+    }
+    return {};
+  }
+
+  Instruction* Resolve(Instruction* x) const {
+    auto it = replacement_.find(x);
+    while (it != replacement_.end()) {
+      x = it->second;
+      it = replacement_.find(x);
+    }
+    return x;
+  }
+
+  // Points every operand, root and control edge at the replacements, and puts copies where the
+  // calls stood.
+  void ApplyReplacements() {
+    if (replacement_.empty()) return;
+    std::unordered_map<const Instruction*, bool> in_place;
+    for (const Instruction* x : in_place_) in_place[x] = true;
+    for (Computation* computation : module_.computations()) {
+      bool touched = false;
+      std::vector<Instruction*> list;
+      std::unordered_map<const Instruction*, bool> placed;
+      for (Instruction* x : computation->instructions()) {
+        auto it = replacement_.find(x);
+        if (it == replacement_.end()) {
+          if (placed.count(x) == 0) list.push_back(x);
+          continue;
+        }
+        touched = true;
+        if (in_place.count(x) != 0) {
+          list.push_back(it->second);
+          placed[it->second] = true;
+        }
+      }
+      if (!touched) continue;
+      for (Instruction* x : list) {
+        for (int64_t i = 0; i < x->operand_count(); ++i) x->set_operand(i, Resolve(x->operand(i)));
+        RedirectControl(x);
+      }
+      Instruction* root = Resolve(computation->root());
+      computation->SetInstructions(std::move(list));
+      computation->set_root(root);
+    }
+  }
+
+  void RedirectControl(Instruction* x) {
+    std::span<Instruction* const> before = x->control_predecessors();
+    if (before.empty()) return;
+    std::vector<Instruction*> list;
+    for (Instruction* p : before) list.push_back(Resolve(p));
+    Instruction::Extras extras = *x->extras();
+    extras.control_predecessors = module_.arena().Copy(list);
+    x->set_extras(module_.arena().New<Instruction::Extras>(extras));
+  }
+
+  void SaveBoundary() {
+    const Computation* entry = module_.entry();
+    if (options_.output_allowed && entry->root()->sharding() != nullptr) {
+      const Sharding* s = entry->root()->sharding();
+      result_.root_shardings =
+          s->IsTuple() ? s->elements : std::vector<const Sharding*>{s};
+    }
+    if (!options_.parameters_allowed) return;
+    if (entry->parameter_count() == 1 && entry->parameter(0)->shape()->IsTuple()) {
+      const Sharding* s = entry->parameter(0)->sharding();
+      if (s != nullptr) {
+        result_.parameter_shardings = s->elements;
+      } else {
+        result_.parameter_shardings.assign(
+            static_cast<size_t>(entry->parameter(0)->shape()->leaf_count()), nullptr);
+      }
+      return;
+    }
+    for (const Instruction* p : entry->parameters()) {
+      result_.parameter_shardings.push_back(p->sharding());
+    }
+  }
+
+  Expected<void> UnifyControlFlow() {
+    for (Computation* computation : module_.computations()) {
+      for (Instruction* x : PostOrder(*computation)) {
+        if (x->opcode() == Opcode::kWhile) {
+          if (Expected<void> ok = FollowChannelDevice(x); !ok) return ok;
+        }
+        UnifySet(ComputationMap::RelatedSetOf(x));
+      }
+    }
+    return {};
+  }
+
+  void UnifySet(const std::vector<Instruction*>& set) {
+    const Instruction* first = nullptr;
+    for (Instruction* member : set) {
+      if (member->sharding() == nullptr) continue;
+      if (first == nullptr) {
+        first = member;
+      } else if (!SameSharding(member->sharding(), first->sharding()) && warnings_ != nullptr) {
+        Diagnostic warning = module_.ErrorAt(
+            member, "W-PROP-001",
+            fmt::format("'{}' and '{}' are one value of a loop or branch but carry different "
+                        "shardings; the latter's is used",
+                        member->name(), first->name()));
+        warning.severity = Severity::kWarning;
+        warning.notes.push_back(
+            NoteAt(module_, first,
+                   fmt::format("'{}' has {}", first->name(), ToString(first->sharding()))));
+        warnings_->push_back(std::move(warning));
+      }
+    }
+    if (first == nullptr) return;
+    const Sharding* s = first->sharding();
+    for (Instruction* member : set) {
+      if (member == first || SameSharding(member->sharding(), s)) continue;
+      if (recorder_ != nullptr) {
+        recorder_->Record({member, first, ShardingEdge::kControlFlow, -1, s->canonical,
+                           member->sharding(), s->canonical});
+      }
+      member->set_sharding(s);
+    }
+  }
+
+  // A loop body that talks to one device over a channel runs there.
+  Expected<void> FollowChannelDevice(Instruction* loop) {
+    Computation* body = loop->called(1);
+    const Instruction* channel = nullptr;
+    const Instruction* placed = nullptr;
+    for (const Instruction* x : body->instructions()) {
+      const Sharding* s = x->sharding();
+      if (s == nullptr || TiledLeaf(s) != nullptr) continue;
+      const Sharding* leaf = s->IsTuple() && !s->elements.empty() ? s->elements.front() : s;
+      if (!leaf->IsMaximal()) continue;
+      bool is_channel = x->opcode() == Opcode::kSend || x->opcode() == Opcode::kRecv ||
+                        (x->opcode() == Opcode::kAllReduce &&
+                         x->attributes<CollectiveAttributes>().channel_id != 0);
+      if (is_channel && channel == nullptr) channel = x;
+      if (!is_channel && placed == nullptr) placed = x;
+    }
+    if (channel == nullptr) return {};
+    const Sharding* s = channel->sharding()->canonical;
+    if (s->IsTuple()) s = s->elements.front();
+    for (const Instruction* x : body->instructions()) {
+      const Sharding* other = x->sharding();
+      if (other == nullptr || !other->IsMaximal() || other->device == s->device) continue;
+      Diagnostic error = module_.ErrorAt(
+          x, "E-PROP-004",
+          fmt::format("'{}' is on device {} but its loop communicates on device {}", x->name(),
+                      other->device, s->device));
+      error.notes.push_back(NoteAt(module_, channel, "the channel is here"));
+      return Fail(std::move(error));
+    }
+    Instruction* root = body->root();
+    if (root->shape()->IsTuple()) {
+      s = ctx_.TupleOf(std::vector<const Sharding*>(
+          static_cast<size_t>(root->shape()->leaf_count()), s));
+    }
+    root->set_sharding(s);
+    return {};
+  }
+
+  void FixProvided() {
+    Computation* entry = module_.entry();
+    Instruction* root = entry->root();
+    bool fix_root = !options_.output_allowed &&
+                    (root->sharding() == nullptr || !IsUnknown(root->sharding()));
+    if (fix_root && root->opcode() == Opcode::kWhile) {
+      Instruction* const operands[] = {root};
+      Instruction* copy = module_.Add(entry, Opcode::kCopy, module_.UniqueName("copy"),
+                                      root->shape(), operands, NoAttributes{});
+      copy->set_sharding(root->sharding());
+      copy->set_source(root->source());
+      entry->set_root(copy);
+      root = copy;
+    }
+    result_.provided.assign(module_.instruction_limit(), 0);
+    for (const Computation* computation : module_.computations()) {
+      for (Instruction* x : computation->instructions()) {
+        const Sharding* s = x->sharding();
+        if (s == nullptr) continue;
+        if (HasUnknown(s)) {
+          x->set_sharding(Replaced(s));
+          if (IsUnknown(s)) continue;
+        }
+        if (x == root || x->opcode() == Opcode::kParameter) continue;
+        result_.provided[x->id()] = 1;
+      }
+    }
+    if (fix_root) result_.provided[root->id()] = 1;
+    if (options_.parameters_allowed) return;
+    for (const Instruction* p : entry->parameters()) {
+      if (p->sharding() != nullptr) result_.provided[p->id()] = 1;
+    }
+  }
+
+  // Placeholders count as replicated.
+  const Sharding* Replaced(const Sharding* s) {
+    if (s->IsUnknown()) return ctx_.Replicated();
+    std::vector<const Sharding*> leaves = s->elements;
+    for (const Sharding*& leaf : leaves) {
+      if (leaf->IsUnknown()) leaf = ctx_.Replicated();
+    }
+    return ctx_.TupleOf(std::move(leaves));
+  }
+
+  Module& module_;
+  Context& ctx_;
+  const AnnotationOptions& options_;
+  std::vector<Diagnostic>* warnings_;
+  ExplainRecorder* recorder_;
+  Annotations result_;
+  std::unordered_map<const Instruction*, Instruction*> replacement_;
+  std::vector<const Instruction*> in_place_;
+};
+
+}  // namespace
+
+Expected<Annotations> PrepareAnnotations(Module& module, const AnnotationOptions& options,
+                                         std::vector<Diagnostic>* warnings,
+                                         ExplainRecorder* recorder) {
+  return Preparation(module, options, warnings, recorder).Run();
+}
+
+}  // namespace gshard

@@ -1,0 +1,53 @@
+// Custom calls: a few known targets pass shardings through; an unknown one is fixed by what the
+// user wrote on it.
+#include "core/propagation/rules.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace gshard {
+namespace {
+
+bool IsOneOf(std::string_view target, std::span<const std::string_view> list) {
+  return std::find(list.begin(), list.end(), target) != list.end();
+}
+
+constexpr std::array<std::string_view, 3> kAlwaysPassThrough = {"Sharding", "X64Combine",
+                                                                "LayoutConstraint"};
+constexpr std::array<std::string_view, 9> kSameRankPassThrough = {
+    "ResizeNearest", "ResizeBilinear", "ResizeNearestGrad", "ResizeBilinearGrad", "Cholesky",
+    "MoveToHost",    "MoveToDevice",   "PinToDevice",       "PinToDeviceSram"};
+
+bool PassesThrough(const Instruction& x) {
+  std::string_view target = x.attributes<CustomCallAttributes>().target;
+  if (x.operand_count() == 0) return false;
+  if (IsOneOf(target, kAlwaysPassThrough)) return true;
+  return x.operand_count() == 1 && x.shape()->IsArray() && x.operand(0)->shape()->IsArray() &&
+         x.shape()->rank() == x.operand(0)->shape()->rank() &&
+         IsOneOf(target, kSameRankPassThrough);
+}
+
+}  // namespace
+
+bool IsCustomCallTo(const Instruction& x, std::string_view target) {
+  return x.opcode() == Opcode::kCustomCall &&
+         x.attributes<CustomCallAttributes>().target == target;
+}
+
+bool CustomCallSupported(const RuleContext&, const Instruction& x) {
+  return PassesThrough(x) || IsCustomCallTo(x, kShardBarrierFrom) ||
+         IsCustomCallTo(x, kShardBarrierTo);
+}
+
+void CustomCallForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+  if (PassesThrough(x) || IsCustomCallTo(x, kShardBarrierTo)) FirstOperandForward(c, x, offers);
+}
+
+const Sharding* CustomCallBackward(const RuleContext& c, const Instruction& user,
+                                   const Sharding* s, const Instruction& x) {
+  if (PassesThrough(user) && user.operand(0) == &x) return s;
+  return SameDimsBackward(c, user, s, x);
+}
+
+}  // namespace gshard

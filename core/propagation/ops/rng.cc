@@ -1,0 +1,15 @@
+// Rng: the scalars that shape the distribution are replicated, so at most manual subgroups pass.
+#include "core/propagation/rules.h"
+#include "ir/sharding_algebra.h"
+
+namespace gshard {
+
+void RngForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+  for (const Instruction* operand : x.operands()) {
+    if (const Sharding* s = c.Partitioned(operand)) {
+      offers.Add(ReplicateAllDataDims(c.context(), s, x.shape()->rank()), operand, false);
+    }
+  }
+}
+
+}  // namespace gshard

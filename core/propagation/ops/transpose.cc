@@ -1,0 +1,25 @@
+// Transpose: tiles move with their dims.
+#include "core/propagation/rules.h"
+#include "ir/sharding_algebra.h"
+
+namespace gshard {
+
+void TransposeForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+  const Sharding* s = c.Partitioned(x.operand(0));
+  if (s == nullptr) return;
+  offers.Add(
+      TransposeSharding(c.context(), s, x.attributes<DimensionsAttributes>().dimensions),
+      x.operand(0), true);
+}
+
+const Sharding* TransposeBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                                  const Instruction&) {
+  Dims dimensions = user.attributes<DimensionsAttributes>().dimensions;
+  std::vector<int64_t> inverse(dimensions.size());
+  for (size_t i = 0; i < dimensions.size(); ++i) {
+    inverse[static_cast<size_t>(dimensions[i])] = static_cast<int64_t>(i);
+  }
+  return TransposeSharding(c.context(), s, inverse);
+}
+
+}  // namespace gshard

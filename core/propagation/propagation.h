@@ -1,0 +1,35 @@
+// Sharding propagation: from a few annotations, the sharding of every tensor (GSPMD paper, section
+// 3.5; exact behaviour in docs/propagation.md).
+//
+// The module must be verified and free of `call`s (core/transforms/inline_calls.h); remaining calls
+// are handled like control flow. Cost is proportional to what changes and does not depend on the
+// number of devices.
+#ifndef GSHARD_CORE_PROPAGATION_PROPAGATION_H_
+#define GSHARD_CORE_PROPAGATION_PROPAGATION_H_
+
+#include <vector>
+
+#include "core/explain/recorder.h"
+#include "ir/diagnostic.h"
+#include "ir/module.h"
+
+namespace gshard {
+
+struct PropagationOptions {
+  // One entry, or one per entry parameter (per element of a single tuple parameter) / per element
+  // of the root tuple. Empty: as the module's header says; if that is silent, not allowed.
+  std::vector<bool> allow_to_parameters;
+  std::vector<bool> allow_to_output;
+  // Warnings (contradicting annotations) go here if not null.
+  std::vector<Diagnostic>* warnings = nullptr;
+};
+
+// Infers shardings in place; true if anything changed. Every instruction whose sharding can be
+// inferred carries one afterwards, those without are replicated. `Sharding` custom-calls become
+// copies of the same name. Annotations of the user are never changed. Errors: E-PROP-*, located.
+Expected<bool> PropagateShardings(Module& module, const PropagationOptions& options = {},
+                                  ExplainRecorder* recorder = nullptr);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_PROPAGATION_PROPAGATION_H_

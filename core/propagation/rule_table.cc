@@ -1,0 +1,131 @@
+// The one table opcode -> rules. A forgotten or doubled opcode does not compile.
+#include <array>
+
+#include "core/propagation/rules.h"
+
+namespace gshard {
+namespace {
+
+struct Row {
+  Opcode opcode;
+  Rule rule;
+};
+
+// Elementwise opcodes need no row: opcodes.def says which they are.
+constexpr Rule kElementwiseRule = {ElementwiseForward, SameDimsBackward, ElementwiseSupported};
+// Takes nothing but replication, manual regions and annotations; passes on what it has.
+constexpr Rule kNoRule = {NothingForward, SameDimsBackward, Never};
+
+constexpr Row kRows[] = {
+    {Opcode::kMap, kElementwiseRule},
+    {Opcode::kBroadcast, {BroadcastForward, BroadcastBackward, Always}},
+    {Opcode::kReshape, {ReshapeForward, ReshapeBackward, Always}},
+    {Opcode::kDynamicReshape, kNoRule},
+    {Opcode::kBitcast, kNoRule},
+    {Opcode::kTranspose, {TransposeForward, TransposeBackward, Always}},
+    {Opcode::kSlice, {FirstOperandForward, SliceBackward, Always}},
+    {Opcode::kPad, {FirstOperandForward, PadBackward, Always}},
+    {Opcode::kConcatenate, {ConcatenateForward, ConcatenateBackward, Always}},
+    {Opcode::kReverse, {ReverseForward, ReverseBackward, Always}},
+    {Opcode::kDynamicSlice, {DynamicSliceForward, DynamicSliceBackward, Always}},
+    {Opcode::kDynamicUpdateSlice, {DynamicUpdateSliceForward, DynamicUpdateSliceBackward, Always}},
+    {Opcode::kGetDimensionSize, kNoRule},
+    {Opcode::kSetDimensionSize, kNoRule},
+    {Opcode::kDot, {DotForward, DotBackward, Always}},
+    {Opcode::kRaggedDot, kNoRule},
+    {Opcode::kScaledDot, kNoRule},
+    {Opcode::kConvolution, {ConvolutionForward, ConvolutionBackward, Always}},
+    {Opcode::kReduce, {ReduceForward, ReduceBackward, Always}},
+    {Opcode::kScan, {ScanForward, ScanBackward, Always}},
+    {Opcode::kBatchNormTraining, kNoRule},
+    {Opcode::kBatchNormInference, kNoRule},
+    {Opcode::kBatchNormGrad, kNoRule},
+    {Opcode::kReduceWindow, {ReduceWindowForward, ReduceWindowBackward, Always}},
+    {Opcode::kSelectAndScatter, {SelectAndScatterForward, SameDimsBackward, Always}},
+    {Opcode::kGather, {GatherForward, GatherBackward, Always}},
+    {Opcode::kScatter, {ScatterForward, ScatterBackward, Always}},
+    {Opcode::kSort, {SortForward, SortBackward, Always}},
+    {Opcode::kTopK, kNoRule},
+    {Opcode::kParameter, {ParameterForward, NothingBackward, ParameterSupported}},
+    {Opcode::kConstant, {NothingForward, NothingBackward, Always}},
+    {Opcode::kIota, {NothingForward, NothingBackward, Always}},
+    {Opcode::kPartitionId, kNoRule},
+    {Opcode::kReplicaId, kNoRule},
+    {Opcode::kRng, {RngForward, SameDimsBackward, Always}},
+    {Opcode::kRngBitGenerator, {NothingForward, NothingBackward, Always}},
+    {Opcode::kRngGetAndUpdateState, kNoRule},
+    {Opcode::kCholesky, kNoRule},
+    {Opcode::kTriangularSolve, kNoRule},
+    {Opcode::kFft, kNoRule},
+    {Opcode::kWhile, {WhileForward, WhileBackward, Always}},
+    {Opcode::kConditional, {NothingForward, NothingBackward, Always}},
+    {Opcode::kCall, {NothingForward, NothingBackward, Always}},
+    {Opcode::kFusion, {ElementwiseForward, SameDimsBackward, FusionSupported}},
+    {Opcode::kAsyncStart, kNoRule},
+    {Opcode::kAsyncUpdate, kNoRule},
+    {Opcode::kAsyncDone, kNoRule},
+    {Opcode::kTuple, {TupleForward, TupleBackward, Always}},
+    {Opcode::kGetTupleElement, {GetTupleElementForward, GetTupleElementBackward, Always}},
+    {Opcode::kOptBarrier, {FirstOperandForward, SameDimsBackward, Always}},
+    {Opcode::kAfterAll, kNoRule},
+    {Opcode::kAddDependency, kNoRule},
+    {Opcode::kDomain, kNoRule},
+    {Opcode::kCopyStart, kNoRule},
+    {Opcode::kCopyDone, kNoRule},
+    {Opcode::kAllReduce, {CollectiveForward, SameDimsBackward, Always}},
+    {Opcode::kAllGather, kNoRule},
+    {Opcode::kReduceScatter, {CollectiveForward, SameDimsBackward, Always}},
+    {Opcode::kAllToAll, kNoRule},
+    {Opcode::kRaggedAllToAll, kNoRule},
+    {Opcode::kCollectivePermute, {CollectiveForward, SameDimsBackward, Always}},
+    {Opcode::kCollectiveBroadcast, kNoRule},
+    {Opcode::kAllReduceStart, kNoRule},
+    {Opcode::kAllReduceDone, kNoRule},
+    {Opcode::kAllGatherStart, kNoRule},
+    {Opcode::kAllGatherDone, kNoRule},
+    {Opcode::kCollectivePermuteStart, kNoRule},
+    {Opcode::kCollectivePermuteDone, kNoRule},
+    {Opcode::kSend, kNoRule},
+    {Opcode::kSendDone, kNoRule},
+    {Opcode::kRecv, kNoRule},
+    {Opcode::kRecvDone, kNoRule},
+    {Opcode::kInfeed, {NothingForward, NothingBackward, Always}},
+    {Opcode::kOutfeed, {NothingForward, OutfeedBackward, Never}},
+    {Opcode::kCustomCall, {CustomCallForward, CustomCallBackward, CustomCallSupported}},
+};
+
+struct OpcodeFlags {
+  Opcode opcode;
+  uint32_t flags;
+};
+constexpr OpcodeFlags kOpcodes[] = {
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags) \
+  {Opcode::enumerator, flags},
+#include "ir/opcodes.def"
+#undef GSHARD_OPCODE
+};
+
+// Rows an opcode has: one of kRows, or being elementwise.
+constexpr bool EveryOpcodeHasOneRule() {
+  for (const OpcodeFlags& o : kOpcodes) {
+    int rows = (o.flags & kElementwise) != 0 ? 1 : 0;
+    for (const Row& row : kRows) rows += row.opcode == o.opcode ? 1 : 0;
+    if (rows != 1) return false;
+  }
+  return true;
+}
+static_assert(EveryOpcodeHasOneRule(), "each opcode needs exactly one propagation rule");
+
+constexpr std::array<Rule, kOpcodeCount> BuildTable() {
+  std::array<Rule, kOpcodeCount> table{};
+  table.fill(kElementwiseRule);
+  for (const Row& row : kRows) table[static_cast<size_t>(row.opcode)] = row.rule;
+  return table;
+}
+constexpr std::array<Rule, kOpcodeCount> kTable = BuildTable();
+
+}  // namespace
+
+const Rule& RuleOf(Opcode opcode) { return kTable[static_cast<size_t>(opcode)]; }
+
+}  // namespace gshard

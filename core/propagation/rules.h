@@ -1,0 +1,223 @@
+// Sharding rules: one pair of pure functions per opcode, in core/propagation/ops/<family>.cc.
+//
+// A forward rule lists, in order, what an instruction is offered because of its operands; a
+// backward rule derives what one user asks of one of its operands. Neither changes anything: the
+// engine decides by the improvement rule. All shardings are canonical and may be null for "none".
+// The behaviour is specified in docs/propagation.md, "Rules per opcode".
+#ifndef GSHARD_CORE_PROPAGATION_RULES_H_
+#define GSHARD_CORE_PROPAGATION_RULES_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/propagation/computation_map.h"
+#include "core/propagation/parallel_dims.h"
+#include "ir/instruction.h"
+#include "ir/sharding.h"
+#include "ir/traversal.h"
+
+namespace gshard {
+
+// The state a rule may read.
+class RuleContext {
+ public:
+  RuleContext(Context& ctx, const std::vector<const Sharding*>& shardings, const Users& users,
+              const ComputationMap& computations)
+      : ctx_(&ctx), shardings_(&shardings), users_(&users), computations_(&computations) {}
+
+  Context& context() const { return *ctx_; }
+  // Canonical sharding of `x` now, or null.
+  const Sharding* of(const Instruction* x) const { return (*shardings_)[x->id()]; }
+  // Has a sharding that is not maximal; a replicated one counts (as a weak fact).
+  const Sharding* Partitioned(const Instruction* x) const {
+    const Sharding* s = of(x);
+    return s != nullptr && !s->IsMaximal() ? s : nullptr;
+  }
+  // Aggressiveness 0..3 (docs/propagation.md, "Driver").
+  int level() const { return level_; }
+  void set_level(int level) { level_ = level; }
+  bool may_combine() const { return level_ >= 1; }
+  // May entry parameters take what their users ask.
+  bool parameters_allowed() const { return parameters_allowed_; }
+  void set_parameters_allowed(bool allowed) { parameters_allowed_ = allowed; }
+  std::span<Instruction* const> users(const Instruction* x) const { return users_->of(x); }
+  const ComputationMap& computations() const { return *computations_; }
+  ParallelDimsCache& parallel_dims() const { return parallel_dims_; }
+
+ private:
+  Context* ctx_;
+  const std::vector<const Sharding*>* shardings_;
+  const Users* users_;
+  const ComputationMap* computations_;
+  int level_ = 0;
+  bool parameters_allowed_ = false;
+  mutable ParallelDimsCache parallel_dims_;
+};
+
+// Leaves [first, first + count) of a tuple-shaped value.
+struct LeafRange {
+  int64_t first = 0, count = 1;
+};
+
+struct Offer {
+  const Sharding* sharding = nullptr;
+  const Instruction* from = nullptr;  // the operand it comes from
+  bool aggressive = false;            // only honoured if the receiver is single-use
+  int64_t leaf = -1;                  // the one leaf of a tuple it is for; -1: the whole value
+};
+
+class Offers {
+ public:
+  // Null shardings are ignored.
+  void Add(const Sharding* sharding, const Instruction* from, bool aggressive,
+           int64_t leaf = -1) {
+    if (sharding != nullptr) list_.push_back({sharding->canonical, from, aggressive, leaf});
+  }
+  void Clear() { list_.clear(); }
+  std::span<const Offer> list() const { return list_; }
+
+ private:
+  std::vector<Offer> list_;
+};
+
+using ForwardRule = void (*)(const RuleContext& c, const Instruction& x, Offers& offers);
+// What `user`, were its sharding `s`, asks of its operand `x`; null: nothing.
+using BackwardRule = const Sharding* (*)(const RuleContext& c, const Instruction& user,
+                                         const Sharding* s, const Instruction& x);
+
+// Whether an instruction can receive a derived sharding at all. The others only take replication
+// from a replicated operand, manual regions, and what the user wrote.
+using SupportRule = bool (*)(const RuleContext& c, const Instruction& x);
+
+struct Rule {
+  ForwardRule forward = nullptr;
+  BackwardRule backward = nullptr;
+  SupportRule supported = nullptr;
+};
+
+// Every opcode has a row (checked at compile time in rule_table.cc).
+const Rule& RuleOf(Opcode opcode);
+
+bool Always(const RuleContext& c, const Instruction& x);
+bool Never(const RuleContext& c, const Instruction& x);
+
+// Rules shared by many opcodes.
+void NothingForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* NothingBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                                const Instruction& x);
+// The user's sharding if the operand has the same dims.
+const Sharding* SameDimsBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                                 const Instruction& x);
+// The most specific sharding among the operands, first wins.
+void MostSpecificForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Instruction* MostSpecificOperand(const RuleContext& c, const Instruction& x);
+// Operand 0's sharding, aggressively.
+void FirstOperandForward(const RuleContext& c, const Instruction& x, Offers& offers);
+
+// Index of `x` among the operands of `user` (its first place).
+int64_t OperandIndex(const Instruction& user, const Instruction& x);
+// The element of a tuple-shaped user's sharding (or the sharding itself for an array result).
+const Sharding* ResultElement(const Instruction& user, const Sharding* s, int64_t index);
+
+// Constant, iota and such: elementwise ops in the sense of the levels.
+bool CountsAsElementwise(const Instruction& x);
+
+// --- one block per file of core/propagation/ops
+void ElementwiseForward(const RuleContext& c, const Instruction& x, Offers& offers);
+bool ElementwiseSupported(const RuleContext& c, const Instruction& x);
+
+void BroadcastForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* BroadcastBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                                  const Instruction& x);
+
+void ReshapeForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* ReshapeBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                                const Instruction& x);
+
+void TransposeForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* TransposeBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                                  const Instruction& x);
+
+void ConcatenateForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* ConcatenateBackward(const RuleContext& c, const Instruction& user,
+                                    const Sharding* s, const Instruction& x);
+const Sharding* SliceBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                              const Instruction& x);
+const Sharding* PadBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                            const Instruction& x);
+void ReverseForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* ReverseBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                                const Instruction& x);
+void DynamicSliceForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* DynamicSliceBackward(const RuleContext& c, const Instruction& user,
+                                     const Sharding* s, const Instruction& x);
+void DynamicUpdateSliceForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* DynamicUpdateSliceBackward(const RuleContext& c, const Instruction& user,
+                                           const Sharding* s, const Instruction& x);
+
+void DotForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* DotBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                            const Instruction& x);
+void ConvolutionForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* ConvolutionBackward(const RuleContext& c, const Instruction& user,
+                                    const Sharding* s, const Instruction& x);
+
+void ReduceForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* ReduceBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                               const Instruction& x);
+void ScanForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* ScanBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                             const Instruction& x);
+
+void ReduceWindowForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* ReduceWindowBackward(const RuleContext& c, const Instruction& user,
+                                     const Sharding* s, const Instruction& x);
+void SelectAndScatterForward(const RuleContext& c, const Instruction& x, Offers& offers);
+
+void GatherForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* GatherBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                               const Instruction& x);
+void ScatterForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* ScatterBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                                const Instruction& x);
+
+void SortForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* SortBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                             const Instruction& x);
+
+void ParameterForward(const RuleContext& c, const Instruction& x, Offers& offers);
+bool ParameterSupported(const RuleContext& c, const Instruction& x);
+
+void RngForward(const RuleContext& c, const Instruction& x, Offers& offers);
+
+void WhileForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* WhileBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                              const Instruction& x);
+bool FusionSupported(const RuleContext& c, const Instruction& x);
+
+void TupleForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* TupleBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                              const Instruction& x);
+void GetTupleElementForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* GetTupleElementBackward(const RuleContext& c, const Instruction& user,
+                                        const Sharding* s, const Instruction& x);
+// The leaves of a tuple that its element `index` covers.
+LeafRange LeavesOfElement(const Shape* tuple_shape, int64_t index);
+
+void CollectiveForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* OutfeedBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                                const Instruction& x);
+
+inline constexpr std::string_view kShardBarrierFrom = "ShardBarrierFrom";
+inline constexpr std::string_view kShardBarrierTo = "ShardBarrierTo";
+bool IsCustomCallTo(const Instruction& x, std::string_view target);
+void CustomCallForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* CustomCallBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                                   const Instruction& x);
+bool CustomCallSupported(const RuleContext& c, const Instruction& x);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_PROPAGATION_RULES_H_
