@@ -1,0 +1,18 @@
+// Shardings that come in Shardy's form: the frontend attribute `xla.sdy.sharding` on instructions,
+// its meshes in the module's header, and xla.sdy.FuncResultSharding custom-calls, as JAX prints
+// them. `sharding=` where present leads.
+#ifndef GSHARD_CORE_PROPAGATION_SHARDY_IMPORT_H_
+#define GSHARD_CORE_PROPAGATION_SHARDY_IMPORT_H_
+
+#include "ir/diagnostic.h"
+#include "ir/module.h"
+
+namespace gshard {
+
+// Gives instructions that have only the attribute its sharding in XLA's mesh form, and turns
+// FuncResultSharding into Sharding calls. True if anything changed. Errors: E-SDY-*.
+Expected<bool> ImportShardyShardings(Module& module);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_PROPAGATION_SHARDY_IMPORT_H_

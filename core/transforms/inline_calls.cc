@@ -1,0 +1,216 @@
+#include "core/transforms/inline_calls.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "fmt/format.h"
+#include "ir/traversal.h"
+
+namespace gshard {
+namespace {
+
+constexpr int64_t kMaxInstructions = 50'000'000;
+
+bool OwnsItsComputations(Opcode opcode) {
+  return opcode == Opcode::kWhile || opcode == Opcode::kConditional;
+}
+
+// A computation's instructions and operands as they were before its first copy was moved away.
+struct Template {
+  struct Item {
+    Instruction* instruction = nullptr;
+    uint32_t first_operand = 0;
+  };
+  std::vector<Item> items;  // without parameters
+  std::vector<Instruction*> operands;
+  std::vector<Instruction*> parameters;
+  Instruction* root = nullptr;
+  bool moved = false;
+};
+
+class Inliner {
+ public:
+  explicit Inliner(Module& module) : module_(module) {}
+
+  Expected<bool> Run() {
+    std::vector<Computation*> order = CallPostOrder(module_);
+    bool needed = false;
+    if (Expected<void> ok = CheckSize(order, needed); !ok) return Fail(ok.error());
+    if (!needed) return false;
+    for (Computation* computation : order) InlineInto(computation);
+    for (Computation* computation : order) {
+      if (callees_.count(computation) == 0) SeparateControlFlow(computation);
+    }
+    std::vector<Computation*> kept;
+    for (Computation* computation : CallPostOrder(module_)) kept.push_back(computation);
+    module_.SetComputations(std::move(kept));
+    return true;
+  }
+
+ private:
+  // Instructions a computation holds with everything inlined and its loops cloned.
+  Expected<void> CheckSize(const std::vector<Computation*>& order, bool& needed) {
+    std::unordered_map<const Computation*, int64_t> size;
+    std::unordered_map<const Computation*, int> owners;
+    for (Computation* computation : order) {
+      int64_t total = static_cast<int64_t>(computation->instructions().size());
+      for (const Instruction* x : computation->instructions()) {
+        bool call = x->opcode() == Opcode::kCall;
+        if (!call && !OwnsItsComputations(x->opcode())) continue;
+        needed = needed || call;
+        for (const Computation* called : x->called()) {
+          needed = needed || ++owners[called] > 1;
+          total = std::min(kMaxInstructions + 1, total + size[called]);
+        }
+        if (total <= kMaxInstructions) continue;
+        return Fail(module_.ErrorAt(
+            x, "E-INLINE-001",
+            fmt::format("inlining the calls of '{}' gives more than {} instructions",
+                        computation->name(), kMaxInstructions)));
+      }
+      size[computation] = total;
+    }
+    return {};
+  }
+
+  Template& TemplateOf(Computation* computation) {
+    auto [it, fresh] = callees_.try_emplace(computation);
+    Template& t = it->second;
+    if (!fresh) return t;
+    for (Instruction* x : computation->instructions()) {
+      if (x->opcode() == Opcode::kParameter) continue;
+      t.items.push_back({x, static_cast<uint32_t>(t.operands.size())});
+      t.operands.insert(t.operands.end(), x->operands().begin(), x->operands().end());
+    }
+    t.parameters.assign(computation->parameters().begin(), computation->parameters().end());
+    t.root = computation->root();
+    return t;
+  }
+
+  // Appends a copy of the callee's body to `list`; returns the value of its root.
+  Instruction* Expand(Instruction* call, Computation* into, std::vector<Instruction*>& list) {
+    Template& t = TemplateOf(call->called(0));
+    std::unordered_map<const Instruction*, Instruction*> value;
+    value.reserve(t.items.size() + t.parameters.size());
+    for (size_t k = 0; k < t.parameters.size(); ++k) {
+      value[t.parameters[k]] = call->operand(static_cast<int64_t>(k));
+    }
+    bool move = !t.moved;
+    t.moved = true;
+    std::vector<Instruction*> operands;
+    for (const Template::Item& item : t.items) {
+      Instruction* x = item.instruction;
+      operands.clear();
+      for (int64_t i = 0; i < x->operand_count(); ++i) {
+        operands.push_back(value.at(t.operands[item.first_operand + static_cast<size_t>(i)]));
+      }
+      Instruction* copy = x;
+      if (move) {
+        for (int64_t i = 0; i < x->operand_count(); ++i) {
+          x->set_operand(i, operands[static_cast<size_t>(i)]);
+        }
+      } else {
+        copy = module_.Clone(into, x, operands, module_.UniqueName(x->name()));
+      }
+      value[x] = copy;
+      list.push_back(copy);
+    }
+    for (size_t i = list.size() - t.items.size(); i < list.size(); ++i) {
+      RedirectControl(list[i], value);
+    }
+    Instruction* result = value.at(t.root);
+    if (call->sharding() != nullptr && result->sharding() == nullptr) {
+      result->set_sharding(call->sharding());
+    }
+    return result;
+  }
+
+  void RedirectControl(Instruction* x,
+                       const std::unordered_map<const Instruction*, Instruction*>& value) {
+    std::span<Instruction* const> before = x->control_predecessors();
+    if (before.empty()) return;
+    std::vector<Instruction*> list;
+    for (Instruction* p : before) {
+      auto it = value.find(p);
+      list.push_back(it == value.end() ? p : it->second);
+    }
+    Instruction::Extras extras = *x->extras();
+    extras.control_predecessors = module_.arena().Copy(list);
+    x->set_extras(module_.arena().New<Instruction::Extras>(extras));
+  }
+
+  void InlineInto(Computation* computation) {
+    std::span<Instruction* const> before = computation->instructions();
+    if (std::none_of(before.begin(), before.end(),
+                     [](const Instruction* x) { return x->opcode() == Opcode::kCall; })) {
+      return;
+    }
+    // Clones are appended to the computation as they are made, so walk a copy of the list.
+    std::vector<Instruction*> old(before.begin(), before.end());
+    std::vector<Instruction*> list;
+    std::unordered_map<const Instruction*, Instruction*> value;
+    auto resolve = [&](Instruction* x) {
+      auto it = value.find(x);
+      return it == value.end() ? x : it->second;
+    };
+    for (Instruction* x : old) {
+      for (int64_t i = 0; i < x->operand_count(); ++i) x->set_operand(i, resolve(x->operand(i)));
+      if (x->opcode() == Opcode::kCall) {
+        value[x] = Expand(x, computation, list);
+      } else {
+        RedirectControl(x, value);
+        list.push_back(x);
+      }
+    }
+    Instruction* root = resolve(computation->root());
+    computation->SetInstructions(std::move(list));
+    computation->set_root(root);
+  }
+
+  // Gives the loops and branches of a computation bodies that nobody else runs.
+  void SeparateControlFlow(Computation* computation) {
+    std::vector<Computation*> work = {computation};
+    while (!work.empty()) {
+      Computation* current = work.back();
+      work.pop_back();
+      for (Instruction* x : current->instructions()) {
+        if (!OwnsItsComputations(x->opcode())) continue;
+        for (int64_t i = 0; i < static_cast<int64_t>(x->called().size()); ++i) {
+          Computation* called = x->called(i);
+          if (!owned_.try_emplace(called, true).second) {
+            called = CloneComputation(called);
+            owned_[called] = true;
+            x->set_called(i, called);
+            work.push_back(called);
+          }
+        }
+      }
+    }
+  }
+
+  Computation* CloneComputation(const Computation* original) {
+    Computation* copy = module_.AddComputation(original->name());
+    copy->set_source(original->source());
+    std::unordered_map<const Instruction*, Instruction*> value;
+    std::vector<Instruction*> operands;
+    for (const Instruction* x : original->instructions()) {
+      operands.clear();
+      for (const Instruction* operand : x->operands()) operands.push_back(value.at(operand));
+      value[x] = module_.Clone(copy, x, operands, module_.UniqueName(x->name()));
+    }
+    for (Instruction* x : copy->instructions()) RedirectControl(x, value);
+    copy->set_root(value.at(original->root()));
+    return copy;
+  }
+
+  Module& module_;
+  std::unordered_map<Computation*, Template> callees_;
+  std::unordered_map<const Computation*, bool> owned_;
+};
+
+}  // namespace
+
+Expected<bool> InlineCalls(Module& module) { return Inliner(module).Run(); }
+
+}  // namespace gshard

@@ -1,0 +1,20 @@
+// Replaces every `call` by the body of its callee, as XLA does before propagation, and gives every
+// while and conditional computations of its own, so that each computation has one caller.
+//
+// Names: the first copy of a body keeps them, later copies get .N. A call's sharding goes to the
+// callee's root if that has none; shardings on callee parameters are dropped, like the parameters.
+#ifndef GSHARD_CORE_TRANSFORMS_INLINE_CALLS_H_
+#define GSHARD_CORE_TRANSFORMS_INLINE_CALLS_H_
+
+#include "ir/diagnostic.h"
+#include "ir/module.h"
+
+namespace gshard {
+
+// True if anything changed. Linear in the size of the result. Fails (E-INLINE-001) when nested
+// calls would grow the module beyond 50 million instructions.
+Expected<bool> InlineCalls(Module& module);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_TRANSFORMS_INLINE_CALLS_H_
