@@ -105,8 +105,7 @@ void Engine::ComputeOrder() {
   for (const Computation* computation : module_.computations()) {
     Range range;
     range.begin = static_cast<uint32_t>(order_.size());
-    for (Instruction* x : PostOrder(*computation)) {
-      if (live_[x->id()] == 0) continue;
+    for (Instruction* x : PostOrder(*computation, live_)) {
       position_[x->id()] = static_cast<uint32_t>(order_.size());
       order_.push_back(x);
     }
