@@ -1,0 +1,125 @@
+"""XLA's sharding-propagation pass over many graphs in one process.
+
+Each text is compiled by the CPU client with the pass dumped. XLA's importer makes every instruction's name its
+op_name, by which results are matched to the input. XLA dies on some inputs, so graphs run in a child process that is
+started again after the one that killed it.
+"""
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import shardings
+
+
+def dumped(folder):
+    """[module before the pass, module after it], or None."""
+    texts = []
+    for when in ("before", "after"):
+        files = sorted(glob.glob(os.path.join(folder, f"*{when}_sharding-propagation*.txt")))
+        if not files:
+            return None
+        texts.append(open(files[0]).read())
+    return texts
+
+
+def _worker(job_path, done_path, first):
+    job = json.load(open(job_path))
+    dump = job["dump"]
+    os.environ["XLA_FLAGS"] = (f"--xla_force_host_platform_device_count={job['devices']} --xla_dump_to={dump} "
+                               "--xla_dump_hlo_as_text --xla_dump_hlo_pass_re=sharding-propagation "
+                               "--xla_dump_large_constants=true --xla_backend_optimization_level=0")
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    import jax
+    import numpy as np
+    from jax._src.lib import xla_client
+    import jaxlib._jax as api
+
+    devices = jax.devices()
+    with open(done_path, "a") as done:
+        for k in range(first, len(job["graphs"])):
+            text = job["graphs"][k]
+            done.write(json.dumps({"start": k}) + "\n")
+            done.flush()
+            shutil.rmtree(dump, ignore_errors=True)
+            os.mkdir(dump)
+            error = ""
+            try:
+                header = text.split("\n", 1)[0]
+                n = int(re.search(r"num_partitions=(\d+)", header).group(1))
+                module = xla_client.hlo.hlo_module_from_text(text)
+                computation = xla_client.XlaComputation(module.as_serialized_hlo_module_proto())
+                mlir = api.mlir.xla_computation_to_mlir_module(computation)
+                options = xla_client.CompileOptions()
+                options.num_replicas, options.num_partitions = 1, n
+                build = options.executable_build_options
+                build.num_replicas, build.num_partitions = 1, n
+                build.use_spmd_partitioning = True
+                for key in ("output", "parameters"):
+                    m = re.search(r"allow_spmd_sharding_propagation_to_%s=\{([^}]*)\}" % key, header)
+                    if m:
+                        setattr(build, "allow_spmd_sharding_propagation_to_" + key,
+                                [x.strip() == "true" for x in m.group(1).split(",")])
+                options.device_assignment = xla_client.DeviceAssignment.create(np.arange(n).reshape(1, n))
+                devices[0].client.compile_and_load(mlir, api.DeviceList(tuple(devices[:n])), options)
+            except Exception as e:
+                error = str(e).strip().split("\n")[0][:400]
+            out = dumped(dump)
+            done.write(json.dumps({"k": k, "text": out, "error": "" if out else error or "no dump"}) + "\n")
+            done.flush()
+
+
+def propagate(graphs, devices=16):
+    """For each text: ([module before the pass, module after it], "") or (None, error)."""
+    results = [None] * len(graphs)
+    with tempfile.TemporaryDirectory() as work:
+        job, done = os.path.join(work, "job.json"), os.path.join(work, "done.jsonl")
+        dump = os.path.join(work, "dump")
+        os.mkdir(dump)
+        json.dump({"graphs": graphs, "devices": devices, "dump": dump}, open(job, "w"))
+        first = 0
+        while first < len(graphs):
+            open(done, "w").close()
+            child = subprocess.run([sys.executable, os.path.abspath(__file__), job, done, str(first)],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            started = first
+            for line in open(done):
+                entry = json.loads(line)
+                if "start" in entry:
+                    started = entry["start"]
+                else:
+                    results[entry["k"]] = (entry["text"], entry["error"])
+            if results[started] is None:
+                tail = [x for x in child.stderr.split("\n") if "Check failed" in x or "F0" in x[:3]]
+                out = dumped(dump)  # later passes may be what killed it
+                why = "XLA died: " + (tail[0][:300] if tail else f"exit {child.returncode}")
+                results[started] = (out, "" if out else why)
+            first = started + 1
+    return results
+
+
+def results_by_name(before, after):
+    """{instruction of `before`: its sharding in `after`}; copies that replaced Sharding calls count as those."""
+    found = {}
+    by_op_name = {}
+    for _, name, opcode, sharding, op_name, _ in shardings.instructions(after):
+        found[name] = (opcode, sharding)
+        by_op_name.setdefault(op_name, []).append((opcode, sharding))
+    result = {}
+    for _, name, opcode, _, op_name, _ in shardings.instructions(before):
+        if name in found and (found[name][0] == opcode):
+            result[name] = found[name][1]
+            continue
+        same = [s for o, s in by_op_name.get(op_name, []) if (opcode, o) == ("custom-call", "copy")]
+        if op_name and len(same) == 1:
+            result[name] = same[0]
+    return result
+
+
+if __name__ == "__main__":
+    _worker(sys.argv[1], sys.argv[2], int(sys.argv[3]))
