@@ -372,6 +372,7 @@ void Engine::OfferFromUsers(Instruction* x) {
         leaves[leaf] = better;
         last = user;
       }
+      if (recorder_ != nullptr) flush();  // each leaf with its own cause
       continue;
     }
     flush();

@@ -1,0 +1,42 @@
+// Why a value has its sharding: the chain of causes from the recorder, back to the annotations.
+#ifndef GSHARD_CORE_EXPLAIN_SHARDING_HISTORY_H_
+#define GSHARD_CORE_EXPLAIN_SHARDING_HISTORY_H_
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "core/explain/recorder.h"
+#include "ir/module.h"
+
+namespace gshard {
+
+// One value (leaf of an instruction's result) at the moment it got a sharding.
+struct ExplainStep {
+  const Instruction* instruction = nullptr;
+  int64_t leaf = 0;                    // 0 for arrays
+  const Sharding* sharding = nullptr;  // of that leaf after the change; null: none
+  const ShardingChange* change = nullptr;
+  // Earlier steps this one follows from: what it came from, and what it was merged with.
+  std::vector<size_t> causes;
+};
+
+// Steps of the present sharding of `leaf` of `x`, the present one first; empty if it never got one.
+// Each step stands once, so the result is a graph of at most `limit` steps.
+std::vector<ExplainStep> ExplainSharding(const ExplainRecorder& recorder, const Instruction* x,
+                                         int64_t leaf = 0, size_t limit = 200);
+
+// All leaves, as indented text with source lines, for a terminal.
+std::string ShardingHistoryText(const ExplainRecorder& recorder, const Module& module,
+                                const Instruction* x);
+// {"schema":"gshard.explain/1", ..} (docs/json.md).
+nlohmann::json ShardingHistoryJson(const ExplainRecorder& recorder, const Module& module,
+                                   const Instruction* x);
+
+// "operand", "user", ..
+const char* EdgeName(ShardingEdge edge);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_EXPLAIN_SHARDING_HISTORY_H_
