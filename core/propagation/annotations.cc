@@ -119,11 +119,11 @@ class Preparation {
         if (IsCustomCallTo(*x, "Sharding") && x->operand_count() == 1) {
           if (Expected<void> ok = ReadShardingCall(x); !ok) return ok;
         }
-      }
-    }
-    for (Computation* computation : module_.computations()) {
-      for (Instruction* x : PostOrder(*computation)) {
-        if (x->sharding() == nullptr || replacement_.count(x) != 0) continue;
+        auto replaced = replacement_.find(x);
+        if (replaced != replacement_.end()) x = replaced->second;
+        // A mark that moved to the operand is read there.
+        bool moved = replaced != replacement_.end() && (*it)->operand(0) == x;
+        if (x->sharding() == nullptr || moved) continue;
         Join(x, x->sharding());
         x->set_sharding(WithoutMark(x->sharding()));
       }

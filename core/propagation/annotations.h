@@ -16,7 +16,7 @@
 namespace gshard {
 
 struct ShardGroup {
-  std::vector<Instruction*> members;  // in post-order of their computations
+  std::vector<Instruction*> members;  // users before operands
 };
 
 struct Annotations {

@@ -11,16 +11,22 @@
 namespace gshard {
 namespace {
 
-// The full-to-shard call that takes the copy's value and nothing else does, open in the same dims.
-Instruction* JoinedFullToShard(const Engine& engine, const Instruction* copy,
-                               const std::vector<int64_t>& open) {
+// A manual region's boundary that takes the copy's value and nothing else does, open in the same
+// dims; null if there is none.
+Instruction* JoinedBoundary(const Engine& engine, const Instruction* copy,
+                            const std::vector<int64_t>& open) {
   std::span<Instruction* const> users = engine.rules().users(copy);
-  if (users.size() != 1 || !IsCustomCallTo(*users[0], "SPMDFullToShardShape")) return nullptr;
-  return UnspecifiedDims(*users[0]) == open ? users[0] : nullptr;
+  if (users.size() != 1) return nullptr;
+  Instruction* user = users[0];
+  if (!IsCustomCallTo(*user, "SPMDFullToShardShape") &&
+      !IsCustomCallTo(*user, "SPMDShardToFullShape")) {
+    return nullptr;
+  }
+  return UnspecifiedDims(*user) == open ? user : nullptr;
 }
 
-// The manual side's sharding with its manual dim as one more data dim in front of the replicas, so
-// that merging treats it as fixed tiles; and back.
+// The sharding with its manual dim as one more data dim in front of the replicas, so that merging
+// treats it as fixed tiles; and back.
 const Sharding* ManualDimAsData(Context& ctx, const Sharding* s) {
   std::vector<SubgroupType> rest;
   for (SubgroupType type : s->subgroups) {
@@ -33,11 +39,22 @@ const Sharding* DataDimAsManual(Context& ctx, const Sharding* s) {
   types.insert(types.end(), s->subgroups.begin(), s->subgroups.end());
   return ctx.Tiled(s->tiles, types);
 }
+const Sharding* ManualDimAsReplicas(Context& ctx, const Sharding* s) {
+  return ctx.Tiled(s->tiles,
+                   std::vector<SubgroupType>(s->subgroups.size(), SubgroupType::kReplicated));
+}
 
-// `s` with one more data dim of count 1.
-const Sharding* WithTrailingDataDim(Context& ctx, const Sharding* s) {
-  const int64_t last[] = {s->data_rank()};
-  return AddDims(ctx, s, last);
+// `candidate` merged into `side`, the sharding on one side of a manual region's boundary; null if
+// they do not merge. `candidate` has no manual dim.
+const Sharding* MergeAcrossBoundary(Context& ctx, const Sharding* candidate,
+                                    const Sharding* side) {
+  if (!side->IsTiled() || !side->HasManualSubgroup()) {
+    return MergeShardings(ctx, candidate, side);
+  }
+  const int64_t last[] = {candidate->data_rank()};
+  const Sharding* merged =
+      MergeShardings(ctx, AddDims(ctx, candidate, last), ManualDimAsData(ctx, side));
+  return merged != nullptr && merged->IsTiled() ? DataDimAsManual(ctx, merged) : nullptr;
 }
 
 }  // namespace
@@ -71,19 +88,21 @@ bool RefineOpenDims(Engine& engine, Instruction* copy, const std::vector<int64_t
   Context& ctx = engine.context();
   const Sharding* candidate = KeepOnlyDims(ctx, s, open);
   if (candidate == nullptr || !candidate->IsTiled()) return false;
-  const Sharding* current = engine.of(copy);
-  const Sharding* merged = MergeShardings(ctx, candidate, current);
-  if (merged == nullptr) return false;
-  Engine::Cause cause{from, ShardingEdge::kOperand, candidate};
-  Instruction* call = JoinedFullToShard(engine, copy, open);
-  if (call != nullptr && engine.of(call) != nullptr && engine.of(call)->IsTiled() &&
-      engine.of(call)->HasManualSubgroup()) {
-    const Sharding* inside = ManualDimAsData(ctx, engine.of(call));
-    const Sharding* refined = MergeShardings(ctx, WithTrailingDataDim(ctx, candidate), inside);
-    if (refined == nullptr || !refined->IsTiled()) return false;
-    engine.Set(call, DataDimAsManual(ctx, refined), {copy, ShardingEdge::kOperand, candidate});
+  const Engine::Cause cause{from, ShardingEdge::kOperand, candidate};
+  Instruction* boundary = JoinedBoundary(engine, copy, open);
+  if (boundary == nullptr || engine.of(boundary) == nullptr) {
+    const Sharding* merged = MergeShardings(ctx, candidate, engine.of(copy));
+    if (merged == nullptr) return false;
+    engine.Set(copy, merged, cause);
+    return true;
   }
-  engine.Set(copy, merged, cause);
+  if (candidate->HasManualSubgroup()) candidate = ManualDimAsReplicas(ctx, candidate);
+  if (!candidate->IsTiled()) return false;
+  const Sharding* here = MergeAcrossBoundary(ctx, candidate, engine.of(copy));
+  const Sharding* beyond = MergeAcrossBoundary(ctx, candidate, engine.of(boundary));
+  if (here == nullptr || beyond == nullptr) return false;
+  engine.Set(boundary, beyond, {copy, ShardingEdge::kOperand, candidate});
+  engine.Set(copy, here, cause);
   return true;
 }
 

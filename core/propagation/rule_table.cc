@@ -91,7 +91,7 @@ constexpr Row kRows[] = {
     {Opcode::kRecvDone, kNoRule},
     {Opcode::kInfeed, {NothingForward, NothingBackward, Always}},
     {Opcode::kOutfeed, {NothingForward, OutfeedBackward, Never}},
-    {Opcode::kCustomCall, {CustomCallForward, CustomCallBackward, CustomCallSupported}},
+    {Opcode::kCustomCall, {CustomCallForward, SameDimsBackward, CustomCallSupported}},
 };
 
 struct OpcodeFlags {

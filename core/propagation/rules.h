@@ -214,8 +214,6 @@ inline constexpr std::string_view kShardBarrierFrom = "ShardBarrierFrom";
 inline constexpr std::string_view kShardBarrierTo = "ShardBarrierTo";
 bool IsCustomCallTo(const Instruction& x, std::string_view target);
 void CustomCallForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* CustomCallBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                                   const Instruction& x);
 bool CustomCallSupported(const RuleContext& c, const Instruction& x);
 
 }  // namespace gshard

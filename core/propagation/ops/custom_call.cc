@@ -44,10 +44,4 @@ void CustomCallForward(const RuleContext& c, const Instruction& x, Offers& offer
   if (PassesThrough(x) || IsCustomCallTo(x, kShardBarrierTo)) FirstOperandForward(c, x, offers);
 }
 
-const Sharding* CustomCallBackward(const RuleContext& c, const Instruction& user,
-                                   const Sharding* s, const Instruction& x) {
-  if (PassesThrough(user) && user.operand(0) == &x) return s;
-  return SameDimsBackward(c, user, s, x);
-}
-
 }  // namespace gshard

@@ -14,8 +14,8 @@ const Sharding* Along(const RuleContext& c, const Sharding* s, const std::vector
   return r == nullptr ? nullptr : r->canonical;
 }
 
-// The operand's sharding without its implicit parallel dims, along the whole window dims; null if
-// no tile is left.
+// A source's sharding without its implicit parallel dims, along the whole window dims; null if no
+// tile is left.
 const Sharding* PassThrough(const RuleContext& c, const Sharding* s,
                             const std::vector<int64_t>& parallel,
                             const std::vector<int64_t>& from, const std::vector<int64_t>& to,
@@ -31,6 +31,7 @@ std::vector<int64_t> Joined(std::vector<int64_t> a, const std::vector<int64_t>& 
   return a;
 }
 
+// Backward: tiles along either part; what is replicated asks for replication.
 const Sharding* CombineParallelAndPass(const RuleContext& c, const Sharding* parallel,
                                        const Sharding* pass) {
   if (parallel == nullptr) return pass;
@@ -63,10 +64,12 @@ const Sharding* GatherBackward(const RuleContext& c, const Instruction& user, co
   const IndexedDims& d = c.parallel_dims().Of(user, c.computations());
   int64_t rank = x.shape()->rank();
   if (OperandIndex(user, x) == 1) return Along(c, s, d.result_batch, d.indices_batch, rank);
+  if (!s->IsTiled()) return s;
   const Sharding* parallel = Along(c, s, Joined(d.Result(false), d.Result(true)),
                                    Joined(d.Operand(false), d.Operand(true)), rank);
   const Sharding* pass = Along(c, s, d.result_pass, d.operand_pass, rank);
-  return CombineParallelAndPass(c, parallel, pass);
+  const Sharding* wanted = CombineParallelAndPass(c, parallel, pass);
+  return wanted != nullptr && wanted->IsTiled() ? wanted : nullptr;
 }
 
 void ScatterForward(const RuleContext& c, const Instruction& x, Offers& offers) {
@@ -95,7 +98,10 @@ void ScatterForward(const RuleContext& c, const Instruction& x, Offers& offers) 
     offers.Add(o, operand, false, leaf);
     if (!updates_partitioned) continue;
     add_parallel(true);
-    offers.Add(PassThrough(c, w, {}, d.result_pass, d.operand_pass, rank), update, false, leaf);
+    const Sharding* pass = w != nullptr && w->IsReplicated()
+                               ? w
+                               : PassThrough(c, w, {}, d.result_pass, d.operand_pass, rank);
+    offers.Add(pass, update, false, leaf);
   }
 }
 

@@ -74,7 +74,9 @@ void DynamicSliceForward(const RuleContext& c, const Instruction& x, Offers& off
 
 const Sharding* DynamicSliceBackward(const RuleContext& c, const Instruction& user,
                                      const Sharding* s, const Instruction& x) {
-  if (c.level() < 1 || user.operand(0) != &x) return nullptr;
+  if (c.level() < 1) return nullptr;
+  if (s->IsReplicated()) return s;
+  if (user.operand(0) != &x) return nullptr;
   return ReplicateOnDims(c.context(), s, DifferingDims(x.shape(), user.shape()));
 }
 
