@@ -33,14 +33,21 @@ bool MustStay(const Instruction* instruction,
 
 std::vector<Instruction*> PostOrder(const Computation& computation) {
   const auto instructions = computation.instructions();
+  // Ids of one computation are neighbours: a window over them keeps the many small computations of
+  // a large module cheap.
+  uint32_t first = UINT32_MAX;
   uint32_t limit = 0;
   for (const Instruction* instruction : instructions) {
+    first = std::min(first, instruction->id());
     limit = std::max(limit, instruction->id() + 1);
   }
   enum : uint8_t { kUnused, kUsed, kDone };
-  std::vector<uint8_t> state(limit, kUnused);
+  std::vector<uint8_t> states(limit > first ? limit - first : 0, kUnused);
+  auto state = [&](const Instruction* instruction) -> uint8_t& {
+    return states[instruction->id() - first];
+  };
   for (const Instruction* instruction : instructions) {
-    for (const Instruction* operand : instruction->operands()) state[operand->id()] = kUsed;
+    for (const Instruction* operand : instruction->operands()) state(operand) = kUsed;
   }
   std::vector<Instruction*> order;
   order.reserve(instructions.size());
@@ -54,20 +61,20 @@ std::vector<Instruction*> PostOrder(const Computation& computation) {
     while (!stack.empty()) {
       Frame& frame = stack.back();
       Instruction* instruction = frame.instruction;
-      if (state[instruction->id()] == kDone) {
+      if (state(instruction) == kDone) {
         stack.pop_back();
       } else if (frame.next < PredecessorCount(instruction)) {
         Instruction* predecessor = Predecessor(instruction, frame.next++);
-        if (state[predecessor->id()] != kDone) stack.push_back({predecessor, 0});
+        if (state(predecessor) != kDone) stack.push_back({predecessor, 0});
       } else {
-        state[instruction->id()] = kDone;
+        state(instruction) = kDone;
         order.push_back(instruction);
         stack.pop_back();
       }
     }
   };
   for (Instruction* instruction : instructions) {
-    if (state[instruction->id()] == kUnused) visit(instruction);
+    if (state(instruction) == kUnused) visit(instruction);
   }
   return order;
 }
