@@ -46,30 +46,6 @@ bool TakesManualFromOperands(const Instruction* x) {
   }
 }
 
-// Instructions that the root, a side effect or a parameter needs.
-std::vector<uint8_t> FindLive(const Module& module) {
-  std::vector<uint8_t> live(module.instruction_limit(), 0);
-  std::vector<const Instruction*> stack;
-  auto mark = [&](const Instruction* x) {
-    if (live[x->id()] != 0) return;
-    live[x->id()] = 1;
-    stack.push_back(x);
-  };
-  for (const Computation* computation : module.computations()) {
-    mark(computation->root());
-    for (const Instruction* x : computation->instructions()) {
-      if (x->opcode() == Opcode::kParameter || HasSideEffect(x)) mark(x);
-    }
-    while (!stack.empty()) {
-      const Instruction* x = stack.back();
-      stack.pop_back();
-      for (const Instruction* operand : x->operands()) mark(operand);
-      for (const Instruction* before : x->control_predecessors()) mark(before);
-    }
-  }
-  return live;
-}
-
 const Sharding* ManualFor(Context& ctx, const Instruction* x) {
   if (!x->shape()->IsTuple()) return ctx.Manual();
   return ctx.TupleOf(
@@ -86,8 +62,7 @@ Engine::Engine(Module& module, const Annotations& annotations, const Options& op
       recorder_(recorder),
       shardings_(module.instruction_limit(), nullptr),
       provided_(annotations.provided),
-      live_(FindLive(module)),
-      users_(module, live_),
+      users_(module),
       computations_(module),
       rules_(module.context(), shardings_, users_, computations_) {
   rules_.set_parameters_allowed(options.parameters_allowed);
@@ -101,11 +76,11 @@ Engine::Engine(Module& module, const Annotations& annotations, const Options& op
 }
 
 void Engine::ComputeOrder() {
-  position_.assign(module_.instruction_limit(), kNone);
+  position_.assign(module_.instruction_limit(), 0);
   for (const Computation* computation : module_.computations()) {
     Range range;
     range.begin = static_cast<uint32_t>(order_.size());
-    for (Instruction* x : PostOrder(*computation, live_)) {
+    for (Instruction* x : PostOrder(*computation)) {
       position_[x->id()] = static_cast<uint32_t>(order_.size());
       order_.push_back(x);
     }
@@ -186,7 +161,7 @@ void Engine::QueueAll() {
 
 void Engine::QueueNeighbours(const Instruction* x) {
   for (const Instruction* operand : x->operands()) {
-    if (position_[operand->id()] != kNone) backward_.Add(position_[operand->id()]);
+    backward_.Add(position_[operand->id()]);
   }
   for (const Instruction* user : users_.of(x)) {
     forward_.Add(position_[user->id()]);
@@ -401,28 +376,6 @@ void Engine::VisitBackward(Instruction* x) {
     }
   }
   OfferFromUsers(x);
-}
-
-void Engine::FillDeadCode() {
-  for (const Computation* computation : module_.computations()) {
-    for (Instruction* x : PostOrder(*computation)) {
-      if (live_[x->id()] != 0 || provided_[x->id()] != 0) continue;
-      if (RuleOf(x->opcode()).supported(rules_, *x)) {
-        offers_.Clear();
-        RuleOf(x->opcode()).forward(rules_, *x, offers_);
-        for (const Offer& offer : offers_.list()) {
-          if (offer.leaf >= 0) {
-            OfferLeaf(x, offer);
-          } else {
-            OfferTo(x, offer.sharding, offer.aggressive,
-                    {offer.from, ShardingEdge::kOperand, offer.sharding});
-          }
-        }
-      } else {
-        TakeReplicationForward(x);
-      }
-    }
-  }
 }
 
 }  // namespace gshard

@@ -3,7 +3,7 @@
 // Shardings are canonical pointers by instruction id, written back to the instructions at the end.
 // Two worklists hold the instructions to re-examine forward (an operand changed) and backward (a
 // user changed) by their position: computations in module order, each in post-order. Dead code
-// takes no part: it neither asks for nor counts as a use of anything.
+// takes part like any other.
 #ifndef GSHARD_CORE_PROPAGATION_ENGINE_H_
 #define GSHARD_CORE_PROPAGATION_ENGINE_H_
 
@@ -35,12 +35,10 @@ class Engine {
   bool Run(ShardGroups& groups);
   // One level to a fixed point.
   bool RunLevel(int level, ShardGroups& groups);
-  // What dead code would get from its operands, without feedback. After the last RunLevel.
-  void FillDeadCode();
 
   const Sharding* of(const Instruction* x) const { return shardings_[x->id()]; }
   bool IsProvided(const Instruction* x) const { return provided_[x->id()] != 0; }
-  // In the order of a sweep; Worklist::kNone for dead code.
+  // In the order of a sweep.
   uint32_t PositionOf(const Instruction* x) const { return position_[x->id()]; }
   const RuleContext& rules() const { return rules_; }
   Context& context() const { return rules_.context(); }
@@ -86,7 +84,7 @@ class Engine {
   Options options_;
   ExplainRecorder* recorder_;
   std::vector<const Sharding*> shardings_;  // by id
-  std::vector<uint8_t> provided_, live_;    // by id
+  std::vector<uint8_t> provided_;           // by id
   std::vector<uint8_t> forward_level_, user_level_;
   Users users_;
   ComputationMap computations_;
@@ -97,7 +95,7 @@ class Engine {
   };
   std::vector<Instruction*> order_;  // by position
   std::vector<Range> ranges_;        // by computation
-  std::vector<uint32_t> position_;   // by id; kNone: dead
+  std::vector<uint32_t> position_;   // by id
   Worklist forward_, backward_;
   Offers offers_;
   bool changed_ = false;

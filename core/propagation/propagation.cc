@@ -78,7 +78,6 @@ Expected<bool> PropagateShardings(Module& module, const PropagationOptions& opti
     engine.RunLevel(3, groups);
     changed = true;
   }
-  engine.FillDeadCode();
   for (const Computation* computation : module.computations()) {
     for (Instruction* x : computation->instructions()) {
       // The user's spelling stays where the meaning did.
