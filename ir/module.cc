@@ -23,10 +23,12 @@ int64_t ChannelIdOf(Opcode opcode, const void* attributes) {
   return 0;
 }
 
-int64_t DeviceCountOf(const Sharding* sharding) {
+// Device count of tiled shardings; 0 if there are none. `at_least` grows to what the others name.
+int64_t DeviceCountOf(const Sharding* sharding, int64_t& at_least) {
+  if (sharding->IsMaximal()) at_least = std::max(at_least, sharding->device + 1);
   if (!sharding->IsTuple()) return sharding->device_count();
   for (const Sharding* element : sharding->elements) {
-    if (int64_t count = DeviceCountOf(element); count > 0) return count;
+    if (int64_t count = DeviceCountOf(element, at_least); count > 0) return count;
   }
   return 0;
 }
@@ -112,19 +114,20 @@ const ReplicaGroups* Module::Own(ReplicaGroups groups) {
 
 int64_t Module::DeviceCount() const {
   if (header_.num_partitions > 1) return header_.num_partitions;
-  int64_t in_collectives = 0;
+  int64_t at_least = 1;
   for (const Computation* computation : computations_) {
     for (const Instruction* instruction : computation->instructions()) {
       if (instruction->sharding() != nullptr) {
-        if (int64_t count = DeviceCountOf(instruction->sharding()); count > 0) return count;
+        const int64_t count = DeviceCountOf(instruction->sharding(), at_least);
+        if (count > 0) return count;
       }
       if (IsCollective(instruction->opcode())) {
-        in_collectives = std::max(in_collectives,
-                                  DeviceCountOf(instruction->attributes<CollectiveAttributes>()));
+        at_least =
+            std::max(at_least, DeviceCountOf(instruction->attributes<CollectiveAttributes>()));
       }
     }
   }
-  return std::max<int64_t>(in_collectives, 1);
+  return at_least;
 }
 
 Diagnostic Module::ErrorAt(SourceRange range, std::string code, std::string message) const {

@@ -115,8 +115,8 @@ class Module {
   // One more than the largest channel_id that an instruction of the module was made with.
   int64_t NextChannelId() const { return largest_channel_id_ + 1; }
 
-  // N: num_partitions if > 1, else the device count of its shardings, else the largest group of its
-  // collectives, else 1 (docs: `cli`).
+  // N: num_partitions if > 1, else the device count of its tiled shardings, else the largest device
+  // that its other shardings and its collectives name, plus one (docs/text-format.md).
   int64_t DeviceCount() const;
 
   const std::shared_ptr<const SourceText>& source() const { return source_; }

@@ -130,6 +130,7 @@ class ModuleParser {
   bool ParseDims(Dims& dims);
   bool ParseOneDim(int64_t& dim);
   bool ParseWord(const AttributeRow& row, size_t& index, std::string_view& word);
+  bool ParseString(std::string_view& text);
   bool ParseRaw(std::string_view& text);
   bool ParseSlice(SliceAttributes& slice);
   bool ParsePadding(std::span<const PadDim>& padding);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "ir/metadata.h"
 #include "ir/module_parser.h"
 #include "ir/sharding_text.h"
 
@@ -482,9 +481,9 @@ bool ModuleParser::ParseComputation(Computation** result, bool is_inline) {
     if (lexer_.Consume(',')) {
       if (!lexer_.ConsumeWord("execution_thread")) return FailExpected("execution_thread=");
       if (!Expect('=', "after execution_thread")) return false;
-      const std::string_view thread = lexer_.String();
-      if (thread.empty()) return FailUnclosed("a string");
-      computation->set_execution_thread(thread.substr(1, thread.size() - 2));
+      std::string_view thread;
+      if (!ParseString(thread)) return false;
+      computation->set_execution_thread(thread);
     }
     computation_of_[name] = computation;
     if (is_entry) module_->set_entry(computation);

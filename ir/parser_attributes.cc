@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "ir/metadata.h"
 #include "ir/module_parser.h"
 #include "ir/sharding_text.h"
 
@@ -155,10 +156,7 @@ bool ModuleParser::ParseRow(const AttributeRow& row, Line& line, void* attribute
       return ParseWord(row, index, Member<std::string_view>(attributes, row));
     }
     case AttributeKind::kString: {
-      const std::string_view text = lexer_.String();
-      if (text.empty()) return FailUnclosed("a string");
-      Member<std::string_view>(attributes, row) = text.substr(1, text.size() - 2);
-      return true;
+      return ParseString(Member<std::string_view>(attributes, row));
     }
     case AttributeKind::kRaw:
       return ParseRaw(Member<std::string_view>(attributes, row));
@@ -345,6 +343,18 @@ bool ModuleParser::ParseWord(const AttributeRow& row, size_t& index, std::string
                 fmt::format("'{}' is no value of '{}': expected one of {}", word, row.name,
                             Listed(row.words)),
                 nearest.Hint());
+}
+
+// The inside of a string, escaped as between double quotes.
+bool ModuleParser::ParseString(std::string_view& text) {
+  const std::string_view quoted = lexer_.String();
+  if (quoted.empty()) return FailUnclosed("a string");
+  text = quoted.substr(1, quoted.size() - 2);
+  if (quoted[0] == '\'' && text.find('"') != text.npos) {
+    const std::string requoted = Quoted(Unquoted(quoted));
+    text = module_->arena().Copy(std::string_view(requoted).substr(1, requoted.size() - 2));
+  }
+  return true;
 }
 
 // Balanced brackets, a string, or a word or number.

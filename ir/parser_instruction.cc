@@ -74,8 +74,11 @@ bool ModuleParser::ParseInstruction(Computation* computation) {
 }
 
 bool ModuleParser::CheckLegalName(std::string_view name, std::string_view text) {
-  // Type names are a few characters long: most names need no look at the table.
-  if (name.size() > 13 || !DTypeFromName(name).has_value()) return true;
+  // Few names can be types: a digit second, or pred, bf16, token, opaque.
+  constexpr std::string_view kFirst = "pbto";
+  const bool possible = name.size() > 1 && (HasClass(name[1], kDigit) ||
+                                            kFirst.find(name[0]) != kFirst.npos);
+  if (!possible || !DTypeFromName(name).has_value()) return true;
   return FailAt(ParseError::kIllegalName, text,
                 fmt::format("'{}' is the name of a type, not of an instruction", name),
                 fmt::format("rename it to '{}_'", name));

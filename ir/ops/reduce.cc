@@ -16,7 +16,7 @@ constexpr AttributeRow kScan[] = {
     Attribute("dimensions", kDim, offsetof(ScanAttributes, dimension)),
     Attribute("num_carries", kInt, offsetof(ScanAttributes, num_carries)),
     Attribute("is_reverse", kBool, offsetof(ScanAttributes, is_reverse)).Optional(),
-    Attribute("is_associative", kBool, offsetof(ScanAttributes, is_associative)).Optional(),
+    Attribute("is_associative", kBool, offsetof(ScanAttributes, is_associative)).AlwaysPrinted(),
     Calls("to_apply"),
 };
 constexpr AttributeRow kBatchNorm[] = {
