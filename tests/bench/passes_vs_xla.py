@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Parse, propagate and partition: gshard against XLA's own parser and passes, same files, same run.
+
+  passes_vs_xla.py FILE.hlo...        prints a Markdown table (median milliseconds)
+
+XLA: jaxlib's text parser, and the passes `sharding-propagation` and `spmd-partitioning` as XLA's own pass timer
+reports them; gshard: --time-passes. Call inlining is counted on neither side. Shardings that a file carries as
+Shardy attributes are first made plain by gshard-opt, and both sides read that text. Run with a python that has jaxlib.
+"""
+import argparse
+import collections
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "differential"))
+
+PASS = re.compile(r"HLO pass: (\S+) time: ([\d.]+) ?(ns|us|ms|s)\b")
+MILLISECONDS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
+
+
+def devices_of(text):
+    """num_partitions of the header, else the largest sharding of the text."""
+    found = re.search(r"^HloModule .*num_partitions=(\d+)", text, re.M)
+    if found:
+        return int(found.group(1))
+    count = 1
+    for dims in set(re.findall(r"sharding=\{+devices=\[([\d,]+)\]", text)):
+        product = 1
+        for dim in dims.split(","):
+            product *= int(dim)
+        count = max(count, product)
+    return count
+
+
+def propagation_flags(text, key):
+    found = re.search(r"allow_spmd_sharding_propagation_to_" + key + r"=\{([^}]*)\}", text)
+    return [word == "true" for word in found.group(1).split(",")] if found else [False]
+
+
+def child(path, devices, repetitions):
+    """Parses `repetitions` times, writes the times, then compiles for `devices` (the parent ends us)."""
+    import jax
+    import numpy as np
+    from jax._src.lib import xla_client
+    import jaxlib._jax as jaxlib_api
+
+    text = open(path).read()
+    times = []
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        module = xla_client.hlo.hlo_module_from_text(text)
+        times.append((time.perf_counter() - start) * 1e3)
+    print("PARSE " + json.dumps(times), flush=True)
+    computation = xla_client.XlaComputation(module.as_serialized_hlo_module_proto())
+    mlir = jaxlib_api.mlir.xla_computation_to_mlir_module(computation)
+    options = xla_client.CompileOptions()
+    options.num_replicas, options.num_partitions = 1, devices
+    build = options.executable_build_options
+    build.num_replicas, build.num_partitions = 1, devices
+    build.use_spmd_partitioning = True
+    build.use_shardy_partitioner = False
+    build.allow_spmd_sharding_propagation_to_parameters = propagation_flags(text, "parameters")
+    build.allow_spmd_sharding_propagation_to_output = propagation_flags(text, "output")
+    options.device_assignment = xla_client.DeviceAssignment.create(np.arange(devices).reshape(1, devices))
+    mesh = jax.devices()[:devices]
+    mesh[0].client.compile_and_load(mlir, jaxlib_api.DeviceList(tuple(mesh)), options)
+
+
+def xla_times(path, devices, repetitions):
+    """{"parse", "propagate", "partition"} in ms; None where XLA gives up."""
+    samples = collections.defaultdict(list)
+    for _ in range(repetitions):
+        environment = dict(os.environ, JAX_PLATFORMS="cpu", TF_CPP_MIN_LOG_LEVEL="0", PYTHONUNBUFFERED="1",
+                           TF_CPP_VMODULE="hlo_pass_pipeline=1",
+                           XLA_FLAGS=f"--xla_force_host_platform_device_count={devices}")
+        process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--child", path, str(devices),
+                                    str(repetitions)], env=environment, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+        totals = collections.defaultdict(float)
+        partitioned = False
+        for line in process.stdout:
+            if line.startswith("PARSE "):
+                samples["parse"] += json.loads(line[6:])
+            found = PASS.search(line)
+            if found:
+                totals[found.group(1)] += float(found.group(2)) * MILLISECONDS[found.group(3)]
+                partitioned = partitioned or found.group(1) == "spmd-partitioning"
+                if partitioned:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    break
+        process.stdout.close()
+        process.wait()
+        if not partitioned:
+            return {key: statistics.median(values) for key, values in samples.items()}
+        samples["propagate"].append(totals["sharding-propagation"])
+        samples["partition"].append(totals["spmd-partitioning"])
+    return {key: statistics.median(values) for key, values in samples.items()}
+
+
+def gshard_times(path, repetitions, work):
+    report = os.path.join(work, "times.json")
+    subprocess.run(["gshard-opt", "partition", path, f"--time-passes={report}", "--repeat", str(repetitions), "-o",
+                    os.path.join(work, "out.hlo")], check=True, stderr=subprocess.DEVNULL)
+    return {entry["name"]: entry["time_ms"] for entry in json.load(open(report))["passes"]}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--repeat", type=int, default=5, help="runs of XLA a file; gshard runs ten times as often")
+    options = parser.parse_args()
+    print("| file | devices | parse: XLA | gshard | | propagate: XLA | gshard | | partition: XLA | gshard | |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    for path in options.files:
+        with tempfile.TemporaryDirectory() as work:
+            plain = os.path.join(work, "plain.hlo")
+            subprocess.run(["gshard-opt", "optimize", path, "--passes", "import-shardy", "-o", plain], check=True)
+            devices = devices_of(open(plain).read())
+            theirs = xla_times(plain, devices, options.repeat)
+            ours = gshard_times(plain, 10 * options.repeat, work)
+        cells = [os.path.splitext(os.path.basename(path))[0], str(devices)]
+        for step in ("parse", "propagate", "partition"):
+            if step in theirs:
+                cells += [f"{theirs[step]:.2f}", f"{ours[step]:.2f}", f"{theirs[step] / ours[step]:.1f}x"]
+            else:
+                cells += ["-", f"{ours[step]:.2f}", ""]
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 5 and sys.argv[1] == "--child":
+        child(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    else:
+        main()
