@@ -1,45 +1,216 @@
-// gshard-opt: reads HLO text and prints, annotates, propagates, partitions, optimizes, explains it.
-#include <CLI/CLI.hpp>
+// gshard-opt: print, annotate, propagate, partition, optimize and explain HLO text.
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
 
 #include "cmd/cli/program.h"
-#include "ir/printer.h"
+#include "cmd/cli/session.h"
+#include "core/analysis/partitioned.h"
+#include "core/transforms/annotate.h"
+#include "ir/opcode.h"
 
+namespace gshard {
 namespace {
 
-struct PrintCommand {
-  std::string input;
-  std::string output = "-";
-  bool no_metadata = false, no_layouts = false, no_ids = false, named = false;
+// What the subcommand chosen on the command line does.
+using Action = std::function<int()>;
 
-  void Declare(CLI::App& app) {
-    CLI::App* command = app.add_subcommand("print", "Parse, verify and print");
-    command->add_option("IN", input, "HLO text, - for standard input")->required();
-    command->add_option("-o,--output", output, "Where to write (default: standard output)");
-    command->add_flag("--no-metadata", no_metadata, "Leave out metadata and debug tables");
-    command->add_flag("--no-layouts", no_layouts, "Leave out layouts");
-    command->add_flag("--no-ids", no_ids, "Leave out numbers in names, and channel ids: for diffs");
-    command->add_flag("--named", named, "Name shardings by the axes of declared meshes");
-  }
-
-  int Run() const {
-    const auto module = gshard::ReadModule(input);
-    if (!module.has_value()) return gshard::ReportError(module.error());
-    gshard::PrintOptions options;
-    options.metadata = !no_metadata;
-    options.layouts = !no_layouts;
-    options.ids = !no_ids;
-    options.named = named;
-    const auto written = gshard::WriteFile(output, gshard::PrintModule(**module, options));
-    return written.has_value() ? gshard::kExitOk : gshard::ReportError(written.error());
-  }
+struct Flags {
+  SessionOptions session;
+  PassContext context;
+  std::string mesh, rules_file;
+  std::vector<std::string> shards;
+  std::optional<std::string> to_parameters, to_output;
+  bool no_propagate = false;
+  std::string passes;
+  bool json = false;
 };
 
+Expected<void> RunNamed(std::initializer_list<std::string_view> names, Module& module,
+                        PassContext& context, const PassManagerOptions& options,
+                        std::vector<PassTiming>& timings) {
+  std::vector<const Pass*> passes;
+  for (std::string_view name : names) passes.push_back(FindPass(name));
+  return RunPasses(module, passes, context, options, &timings);
+}
+
+Expected<void> ReadPropagationFlags(Flags& flags) {
+  auto read = [](const std::optional<std::string>& text,
+                 std::vector<bool>& values) -> Expected<void> {
+    if (!text) return {};
+    Expected<std::vector<bool>> parsed = ParseBools(*text);
+    if (!parsed) return Fail(std::move(parsed.error()));
+    values = std::move(*parsed);
+    return {};
+  };
+  if (auto done = read(flags.to_parameters, flags.context.propagation.allow_to_parameters); !done)
+    return done;
+  return read(flags.to_output, flags.context.propagation.allow_to_output);
+}
+
+int UsageError(const Diagnostic& diagnostic) {
+  ReportError(diagnostic);
+  return kExitBadUsage;
+}
+
+Expected<AnnotateOptions> ReadAnnotateFlags(const Flags& flags) {
+  AnnotateOptions options;
+  if (!flags.mesh.empty()) {
+    auto mesh = ParseMeshFlag(flags.mesh);
+    if (!mesh) return Fail(std::move(mesh.error()));
+    options.mesh = std::move(*mesh);
+  }
+  if (!flags.rules_file.empty()) {
+    Expected<std::string> text = ReadFile(flags.rules_file);
+    if (!text) return Fail(std::move(text.error()));
+    auto rules = ParseRulesFile(*text, flags.rules_file);
+    if (!rules) return Fail(std::move(rules.error()));
+    options.rules = std::move(*rules);
+  }
+  for (const std::string& shard : flags.shards) {
+    Expected<AnnotationRule> rule = ParseAnnotationRule(shard, "--shard");
+    if (!rule) return Fail(std::move(rule.error()));
+    options.rules.push_back(std::move(*rule));
+  }
+  return options;
+}
+
+int RunPrint(Flags& flags) {
+  return RunSession(flags.session, flags.context,
+                    [](Module&, PassContext&, const PassManagerOptions&, std::vector<PassTiming>&) {
+                      return Expected<void>();
+                    });
+}
+
+int RunAnnotate(Flags& flags) {
+  Expected<AnnotateOptions> options = ReadAnnotateFlags(flags);
+  if (!options) return UsageError(options.error());
+  return RunSession(flags.session, flags.context,
+                    [&](Module& module, PassContext&, const PassManagerOptions&,
+                        std::vector<PassTiming>&) { return Annotate(module, *options); });
+}
+
+int RunPropagate(Flags& flags) {
+  if (auto read = ReadPropagationFlags(flags); !read) return UsageError(read.error());
+  return RunSession(
+      flags.session, flags.context,
+      [&](Module& module, PassContext& context, const PassManagerOptions& options,
+          std::vector<PassTiming>& timings) {
+        return RunNamed({"inline-calls", "propagate"}, module, context, options, timings);
+      });
+}
+
+int RunPartition(Flags& flags) {
+  if (auto read = ReadPropagationFlags(flags); !read) return UsageError(read.error());
+  flags.context.partition.num_partitions = flags.session.num_partitions;
+  return RunSession(
+      flags.session, flags.context,
+      [&](Module& module, PassContext& context, const PassManagerOptions& options,
+          std::vector<PassTiming>& timings) -> Expected<void> {
+        if (IsPartitioned(module)) {
+          return Fail(MakeError("E-PARTITION-001", "this is the program of one device already",
+                                "partition the text that `propagate` printed"));
+        }
+        if (auto inlined = RunNamed({"inline-calls"}, module, context, options, timings); !inlined)
+          return inlined;
+        if (!flags.no_propagate) {
+          if (auto done = RunNamed({"propagate"}, module, context, options, timings); !done)
+            return done;
+        }
+        return RunNamed({"partition"}, module, context, options, timings);
+      });
+}
+
+int RunOptimize(Flags& flags) {
+  std::vector<const Pass*> passes;
+  std::string_view rest = flags.passes;
+  while (!rest.empty()) {
+    std::string_view name = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
+    passes.push_back(FindPass(name));
+    if (passes.back() == nullptr) {
+      return UsageError(MakeError("E-USAGE-003", fmt::format("no pass is called '{}'", name),
+                                  "gshard-opt list-passes prints their names"));
+    }
+  }
+  return RunSession(flags.session, flags.context,
+                    [&](Module& module, PassContext& context, const PassManagerOptions& options,
+                        std::vector<PassTiming>& timings) {
+                      return RunPasses(module, passes, context, options, &timings);
+                    });
+}
+
+int ListPasses(const Flags& flags) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Pass& pass : AllPasses()) {
+    if (flags.json) {
+      list.push_back(
+          {{"name", std::string(pass.name)}, {"description", std::string(pass.description)}});
+    } else {
+      fmt::print("{:<16}{}\n", pass.name, pass.description);
+    }
+  }
+  if (flags.json) {
+    nlohmann::ordered_json document = {{"schema", "gshard.list_passes/1"}, {"passes", list}};
+    fmt::print("{}\n", document.dump(2));
+  }
+  return kExitOk;
+}
+
+void AddPropagationFlags(CLI::App* command, Flags& flags) {
+  command
+      ->add_option(
+          "--allow-spmd-sharding-propagation-to-parameters", flags.to_parameters,
+          "May parameters take shardings: true,false,.. (bare: all; default: the module's header)")
+      ->expected(0, 1)
+      ->default_str("");
+  command
+      ->add_option("--allow-spmd-sharding-propagation-to-output", flags.to_output,
+                   "The same for outputs")
+      ->expected(0, 1)
+      ->default_str("");
+}
+
 }  // namespace
+}  // namespace gshard
 
 int main(int argc, char** argv) {
-  CLI::App app("Shards, partitions and explains HLO programs", "gshard-opt");
+  using namespace gshard;
+  Flags flags;
+  Action action;
+  CLI::App app(
+      "Parses, annotates, propagates, partitions and explains HLO text.\n\n"
+      "Example: gshard-opt annotate step.hlo --mesh data=4,model=2 --shard 'wi$=_,model' | "
+      "gshard-opt partition -",
+      "gshard-opt");
   app.require_subcommand(1);
-  PrintCommand print;
-  print.Declare(app);
-  return gshard::RunProgram(app, argc, argv, [&] { return print.Run(); });
+  auto add = [&](const char* name, const char* description, int (*run)(Flags&)) {
+    CLI::App* command = app.add_subcommand(name, description);
+    AddSessionFlags(*command, flags.session);
+    command->callback([&flags, &action, run] { action = [&flags, run] { return run(flags); }; });
+    return command;
+  };
+  add("print", "Parse, verify and print", RunPrint);
+  CLI::App* annotate = add("annotate", "Put shardings on instructions by name", RunAnnotate);
+  annotate->add_option("--mesh", flags.mesh, "Mesh axes, major first: data=32,model=64");
+  annotate
+      ->add_option(
+          "--shard", flags.shards,
+          "REGEX=SPEC: SPEC is data,_,data+model,* a dim, replicated, device:K, or {sharding text}")
+      ->take_all()
+      ->expected(1);
+  annotate->add_option("--rules", flags.rules_file, "File of such rules, one a line");
+  AddPropagationFlags(add("propagate", "Infer the sharding of every tensor", RunPropagate), flags);
+  CLI::App* partition =
+      add("partition", "Propagate, then emit the program of one device", RunPartition);
+  AddPropagationFlags(partition, flags);
+  partition->add_flag("--no-propagate", flags.no_propagate, "Take shardings as they are");
+  CLI::App* optimize = add("optimize", "Run passes by name", RunOptimize);
+  optimize->add_option("--passes", flags.passes, "Comma-separated; see list-passes")->required();
+  CLI::App* list = app.add_subcommand("list-passes", "The passes there are");
+  list->add_flag("--json", flags.json, "JSON (gshard.list_passes/1)");
+  list->callback([&] { action = [&] { return ListPasses(flags); }; });
+  return RunProgram(app, argc, argv, [&] { return action(); });
 }

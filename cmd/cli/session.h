@@ -1,0 +1,42 @@
+// One run of gshard-opt over one input: read, passes, print, with timing.
+#ifndef GSHARD_CMD_CLI_SESSION_H_
+#define GSHARD_CMD_CLI_SESSION_H_
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/pass.h"
+#include "ir/printer.h"
+
+namespace gshard {
+
+struct SessionOptions {
+  std::string input;
+  std::string output = "-";
+  int64_t num_partitions = 0;  // 0: from the module
+  PrintOptions print;
+  std::optional<std::string> time_passes;  // "": table on standard error; else JSON to that file
+  int repeat = 1;
+  std::string print_after;
+  bool verify_each = false;
+};
+
+// Adds IN, -o, --num-partitions and the flags every subcommand has.
+void AddSessionFlags(CLI::App& command, SessionOptions& options);
+void AddPrintFlags(CLI::App& command, PrintOptions& print);
+
+// What a subcommand does to the module between reading and printing. Returns an exit code via
+// Expected.
+using SessionBody = std::function<Expected<void>(Module& module, PassContext& context,
+                                                 const PassManagerOptions& options,
+                                                 std::vector<PassTiming>& timings)>;
+
+// Reads, verifies, runs `body`, prints (times: medians over --repeat, each from a fresh parse).
+int RunSession(const SessionOptions& options, PassContext& context, const SessionBody& body);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CMD_CLI_SESSION_H_

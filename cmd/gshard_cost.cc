@@ -1,0 +1,109 @@
+// gshard-cost: what a program costs on each device of a mesh.
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "cmd/cli/program.h"
+#include "core/analysis/partitioned.h"
+#include "core/cost/chip.h"
+#include "core/cost/cost_report.h"
+#include "core/partition/partitioner.h"
+#include "core/propagation/propagation.h"
+#include "core/report/cost_text.h"
+
+namespace gshard {
+namespace {
+
+struct Flags {
+  std::string input;
+  int64_t num_partitions = 0;
+  std::string chip = "tpu-v3";
+  std::string chip_file;
+  std::string limit;
+  std::string output = "-";
+  bool json = false;
+  std::string partitioned;
+};
+
+Expected<Chip> ReadChip(const Flags& flags) {
+  if (flags.chip_file.empty()) return BuiltInChip(flags.chip);
+  Expected<std::string> text = ReadFile(flags.chip_file);
+  if (!text) return Fail(std::move(text.error()));
+  return ParseChip(*text, flags.chip_file);
+}
+
+// Propagates and partitions in place; returns the FLOPs of the program as a whole.
+Expected<double> PartitionForCost(Module& module) {
+  PropagationOptions propagation;
+  if (auto propagated = PropagateShardings(module, propagation); !propagated) {
+    return Fail(std::move(propagated.error()));
+  }
+  double useful = TotalFlops(module);
+  PartitionOptions partition;
+  if (auto done = PartitionModule(module, partition); !done) return Fail(std::move(done.error()));
+  return useful;
+}
+
+int Run(const Flags& flags) {
+  Expected<Chip> chip = ReadChip(flags);
+  if (!chip) return ReportError(chip.error());
+  std::optional<int64_t> limit;
+  if (!flags.limit.empty()) {
+    Expected<int64_t> bytes = ParseByteSize(flags.limit);
+    if (!bytes) {
+      ReportError(bytes.error());
+      return kExitBadUsage;
+    }
+    limit = *bytes;
+  }
+  auto module = ReadModule(flags.input);
+  if (!module) return ReportError(module.error());
+  if (flags.num_partitions > 0) (*module)->header().num_partitions = flags.num_partitions;
+  std::optional<double> useful;
+  bool partitioned =
+      flags.partitioned.empty() ? IsPartitioned(**module) : flags.partitioned == "yes";
+  if (!partitioned && (*module)->DeviceCount() > 1) {
+    Expected<double> flops = PartitionForCost(**module);
+    if (!flops) return ReportError(flops.error());
+    useful = *flops;
+  }
+  CostReport report = EstimateCost(**module, *chip, useful);
+  std::string text = flags.json ? CostAsJson(**module, report) : CostAsText(**module, report);
+  if (auto written = WriteFile(flags.output, text); !written) return ReportError(written.error());
+  if (limit && report.memory.peak_bytes > *limit) {
+    fmt::print(stderr, "gshard-cost: over the limit: {} a device, allowed are {}\n",
+               HumanBytes(static_cast<double>(report.memory.peak_bytes)),
+               HumanBytes(static_cast<double>(*limit)));
+    return kExitCheckFailed;
+  }
+  return kExitOk;
+}
+
+}  // namespace
+}  // namespace gshard
+
+int main(int argc, char** argv) {
+  using namespace gshard;
+  Flags flags;
+  CLI::App app(
+      "Estimates time, traffic and memory per device.\n\nExample: gshard-cost step.hlo --chip "
+      "tpu-v3 --limit 16GiB",
+      "gshard-cost");
+  app.add_option("IN", flags.input, "HLO text, partitioned or not; - is standard input")
+      ->required();
+  app.add_option("-o,--output", flags.output, "Where the report goes; - is standard output");
+  app.add_option("-n,--num-partitions", flags.num_partitions,
+                 "Number of devices (default: the module's)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  app.add_option("--partitioned", flags.partitioned,
+                 "Is IN the program of one device already? (default: found out)")
+      ->check(CLI::IsMember({"yes", "no"}));
+  app.add_option("--chip", flags.chip,
+                 fmt::format("One of {}", fmt::join(BuiltInChipNames(), ", ")));
+  app.add_option("--chip-file", flags.chip_file, "Chip description in JSON");
+  app.add_option("--limit", flags.limit,
+                 "Memory limit per device, such as 16GiB: exit 3 if the peak is over it");
+  app.add_flag("--json", flags.json, "JSON (gshard.cost/1) instead of text");
+  return RunProgram(app, argc, argv, [&] { return Run(flags); });
+}

@@ -1,0 +1,59 @@
+// What a pass is and what it may use.
+//
+// A pass changes a module in place and says whether it did. Diagnostics that are no errors
+// (warnings, notes) go to the context, never to a stream. Passes are single-threaded per module.
+#ifndef GSHARD_CORE_PASS_H_
+#define GSHARD_CORE_PASS_H_
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/partition/partitioner.h"
+#include "core/propagation/propagation.h"
+#include "ir/module.h"
+
+namespace gshard {
+
+// Options of all passes, and what they leave behind beside the module.
+struct PassContext {
+  PropagationOptions propagation;
+  PartitionOptions partition;
+  ExplainRecorder* recorder = nullptr;  // null: nothing is recorded
+  std::vector<Diagnostic> diagnostics;  // warnings and notes, in order
+  std::map<std::string, int64_t> statistics;
+};
+
+struct Pass {
+  std::string_view name;         // kebab-case, the word used on command lines
+  std::string_view description;  // one line
+  Expected<bool> (*run)(Module& module, PassContext& context);
+};
+
+// All passes, in the order a pipeline would use them. The one list: core/pass_list.cc.
+std::span<const Pass> AllPasses();
+const Pass* FindPass(std::string_view name);
+
+struct PassTiming {
+  std::string name;
+  double milliseconds = 0;
+};
+
+struct PassManagerOptions {
+  bool verify_each = false;
+  std::string print_after;                     // pass name; empty: none
+  std::function<void(std::string_view)> sink;  // receives the text of print_after
+};
+
+// Runs passes in order, timing each and verifying after each if asked. A verifier error after a
+// pass is an InternalError that names the pass.
+Expected<void> RunPasses(Module& module, std::span<const Pass* const> passes, PassContext& context,
+                         const PassManagerOptions& options,
+                         std::vector<PassTiming>* timings = nullptr);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_PASS_H_
