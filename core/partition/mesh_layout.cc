@@ -280,12 +280,14 @@ ReplicaGroups MeshLayoutTable::Groups(const MeshLayout* layout, AxisSpan axes,
   const int64_t dims[] = {count, size};
   TileAssignment groups = TileAssignment::FromAxes(dims, std::move(all));
   if (layout->order != nullptr) {
-    std::vector<int64_t> devices = groups.ToList();
-    for (int64_t& d : devices) {
-      d = d / device_count_ * device_count_ +
-          layout->order->devices[static_cast<size_t>(d % device_count_)];
+    std::vector<std::vector<int64_t>> lists(static_cast<size_t>(count));
+    std::vector<int64_t> positions = groups.ToList();
+    for (size_t i = 0; i < positions.size(); ++i) {
+      int64_t replica = positions[i] / device_count_;
+      int64_t device = layout->order->devices[static_cast<size_t>(positions[i] % device_count_)];
+      lists[i / static_cast<size_t>(size)].push_back(replica * device_count_ + device);
     }
-    groups = TileAssignment::List(dims, std::move(devices));
+    return ReplicaGroups::FromLists(std::move(lists));
   }
   return ReplicaGroups::FromTiles(std::move(groups));
 }

@@ -58,7 +58,11 @@ class PlanRunner {
       Take(*step, is_last);
       state_ = step->after;
       for (int64_t d = 0; d < shape_->rank(); ++d) {
-        if (Tiles(d) == 1) local_ = scope_.Resize(local_, d, state_.tiles[At(d)]);
+        // A whole dim loses its padding, unless it is cut again at once.
+        bool is_cut_next = !is_last && !plan.steps[i + 1].after.dims[At(d)].empty();
+        if (Tiles(d) == 1 && !is_cut_next) {
+          local_ = scope_.Resize(local_, d, state_.tiles[At(d)]);
+        }
       }
     }
     return local_;

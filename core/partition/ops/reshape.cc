@@ -66,7 +66,6 @@ void MapSegment(Dims from, const std::vector<AxisList>& from_axes, Dims to,
       kept[0] = mapped[0] = rest;
       return;
     }
-    // A run of whole dims on both sides may be cut unevenly if it is one dim on each.
     while (!rest.empty()) {
       while (t < to.size() && t_left == 1) {
         if (++t < to.size()) t_left = to[t];
@@ -90,10 +89,7 @@ void MapSegment(Dims from, const std::vector<AxisList>& from_axes, Dims to,
     }
     // What remains of this dim is minor to its digits: it must be matched in full before the next
     // dim may be cut.
-    if (f_left > 1) {
-      if (f + 1 == from.size()) return;
-      return;
-    }
+    if (f_left > 1) return;
   }
 }
 
@@ -102,11 +98,6 @@ std::pair<const MeshLayout*, const MeshLayout*> MapLayout(MeshLayoutTable& layou
                                                           Dims to, const MeshLayout* layout) {
   std::vector<AxisList> kept(from.size()), mapped(to.size());
   for (const Segment& segment : Segments(from, to)) {
-    auto slice = [](Dims dims, size_t begin, size_t end) {
-      return dims.subspan(begin, end - begin);
-    };
-    std::vector<AxisList> axes(layout->dims.begin() + static_cast<int64_t>(segment.from_begin),
-                               layout->dims.begin() + static_cast<int64_t>(segment.from_end));
     // Dims of size 1 hold no elements to cut: they are left out of the run.
     std::vector<size_t> from_dims, to_dims;
     std::vector<int64_t> from_sizes, to_sizes;
@@ -126,7 +117,6 @@ std::pair<const MeshLayout*, const MeshLayout*> MapLayout(MeshLayoutTable& layou
     MapSegment(from_sizes, from_axes, to_sizes, kept_part, mapped_part);
     for (size_t i = 0; i < from_dims.size(); ++i) kept[from_dims[i]] = kept_part[i];
     for (size_t i = 0; i < to_dims.size(); ++i) mapped[to_dims[i]] = mapped_part[i];
-    (void)slice;
   }
   return {layouts.WithDims(layout, std::move(kept)), layouts.WithDims(layout, std::move(mapped))};
 }
@@ -143,13 +133,12 @@ RuleResult Reshape(RuleContext& rule) {
   std::vector<std::pair<const MeshLayout*, const MeshLayout*>> candidates;
   const MeshLayout* wanted = rule.wanted();
   if (wanted->IsMaximal()) wanted = rule.Whole(to->rank());
-  auto [mapped, kept] = MapLayout(layouts, to->dims(), from->dims(), wanted);
-  candidates.emplace_back(kept, mapped);
+  auto [result_side, operand_side] = MapLayout(layouts, to->dims(), from->dims(), wanted);
+  candidates.emplace_back(operand_side, result_side);
   auto consider = [&](const MeshLayout* layout) {
     if (layout->kind != MeshLayout::Kind::kTiled || layout->manual != wanted->manual) return;
     candidates.push_back(MapLayout(layouts, from->dims(), to->dims(), layouts.Reduced(layout)));
   };
-  std::swap(candidates[0].first, candidates[0].second);
   if (operand->maker != nullptr) {
     if (operand->layout != nullptr) consider(operand->layout);
   } else {
