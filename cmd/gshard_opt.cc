@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cmd/cli/explain.h"
 #include "cmd/cli/program.h"
 #include "cmd/cli/session.h"
 #include "core/analysis/partitioned.h"
@@ -19,6 +20,7 @@ using Action = std::function<int()>;
 
 struct Flags {
   SessionOptions session;
+  ExplainOptions explain;
   PassContext context;
   std::string mesh, rules_file;
   std::vector<std::string> shards;
@@ -209,6 +211,13 @@ int main(int argc, char** argv) {
   partition->add_flag("--no-propagate", flags.no_propagate, "Take shardings as they are");
   CLI::App* optimize = add("optimize", "Run passes by name", RunOptimize);
   optimize->add_option("--passes", flags.passes, "Comma-separated; see list-passes")->required();
+  CLI::App* explain =
+      app.add_subcommand("explain", "Why a value is sharded so, and which collectives it needs");
+  explain->add_option("IN", flags.explain.input, "HLO text; - is standard input")->required();
+  explain->add_option("NAME", flags.explain.name, "Name of an instruction")->required();
+  explain->add_option("-n,--num-partitions", flags.explain.num_partitions, "Number of devices");
+  explain->add_flag("--json", flags.explain.json, "JSON (gshard.explain/1)");
+  explain->callback([&] { action = [&] { return RunExplain(flags.explain, flags.context); }; });
   CLI::App* list = app.add_subcommand("list-passes", "The passes there are");
   list->add_flag("--json", flags.json, "JSON (gshard.list_passes/1)");
   list->callback([&] { action = [&] { return ListPasses(flags); }; });
