@@ -1,4 +1,4 @@
-// Named meshes: an array of devices whose dims have names (docs/text-format.md, "Meshes").
+// Named meshes: an array of devices whose dims have names (docs/sharding.md, "Named shardings").
 // Interned by a Context; compared by pointer; immutable.
 #ifndef GSHARD_IR_MESH_H_
 #define GSHARD_IR_MESH_H_
