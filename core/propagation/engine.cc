@@ -12,13 +12,6 @@ namespace {
 
 constexpr uint32_t kNone = Worklist::kNone;
 
-// True of a sharding all of whose leaves are of `kind` (an empty tuple: false).
-bool IsAll(const Sharding* s, ShardingKind kind) {
-  if (!s->IsTuple()) return s->kind == kind;
-  if (s->elements.empty()) return false;
-  return std::all_of(s->elements.begin(), s->elements.end(),
-                     [&](const Sharding* e) { return e->kind == kind; });
-}
 bool IsManual(const Sharding* s) { return s != nullptr && IsAll(s, ShardingKind::kManual); }
 
 // Manual regions take over values that nobody has placed yet.
@@ -332,7 +325,7 @@ void Engine::OfferFromUsers(Instruction* x) {
     last = nullptr;
   };
   for (Instruction* user : users_.of(x)) {
-    const Sharding* s = of(user);
+    const Sharding* s = rules_.Partitioned(user);
     if (s == nullptr || !LevelAllowsThroughUser(user)) continue;
     if (user->opcode() == Opcode::kGetTupleElement && of(x) != nullptr) {
       LeafRange range =

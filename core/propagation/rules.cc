@@ -1,8 +1,17 @@
 #include "core/propagation/rules.h"
 
+#include <algorithm>
+
 #include "ir/sharding_algebra.h"
 
 namespace gshard {
+
+bool IsAll(const Sharding* s, ShardingKind kind) {
+  if (!s->IsTuple()) return s->kind == kind;
+  if (s->elements.empty()) return false;
+  return std::all_of(s->elements.begin(), s->elements.end(),
+                     [&](const Sharding* e) { return e->kind == kind; });
+}
 
 bool Always(const RuleContext&, const Instruction&) { return true; }
 bool Never(const RuleContext&, const Instruction&) { return false; }

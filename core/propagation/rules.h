@@ -20,6 +20,9 @@
 
 namespace gshard {
 
+// True of a sharding all of whose leaves are of `kind` (an empty tuple: false).
+bool IsAll(const Sharding* s, ShardingKind kind);
+
 // The state a rule may read.
 class RuleContext {
  public:
@@ -33,7 +36,7 @@ class RuleContext {
   // Has a sharding that is not maximal; a replicated one counts (as a weak fact).
   const Sharding* Partitioned(const Instruction* x) const {
     const Sharding* s = of(x);
-    return s != nullptr && !s->IsMaximal() ? s : nullptr;
+    return s != nullptr && !IsAll(s, ShardingKind::kMaximal) ? s : nullptr;
   }
   // Aggressiveness 0..3 (docs/propagation.md, "Driver").
   int level() const { return level_; }

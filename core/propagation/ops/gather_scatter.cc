@@ -67,9 +67,8 @@ const Sharding* GatherBackward(const RuleContext& c, const Instruction& user, co
   if (!s->IsTiled()) return s;
   const Sharding* parallel = Along(c, s, Joined(d.Result(false), d.Result(true)),
                                    Joined(d.Operand(false), d.Operand(true)), rank);
-  const Sharding* pass = Along(c, s, d.result_pass, d.operand_pass, rank);
-  const Sharding* wanted = CombineParallelAndPass(c, parallel, pass);
-  return wanted != nullptr && wanted->IsTiled() ? wanted : nullptr;
+  const Sharding* pass = PassThrough(c, s, {}, d.result_pass, d.operand_pass, rank);
+  return CombineParallelAndPass(c, parallel, pass);
 }
 
 void ScatterForward(const RuleContext& c, const Instruction& x, Offers& offers) {
@@ -125,7 +124,7 @@ const Sharding* ScatterBackward(const RuleContext& c, const Instruction& user, c
   s = ResultElement(user, s, k - n - 1);
   const Sharding* parallel = Along(c, s, Joined(d.Operand(false), d.Operand(true)),
                                    Joined(d.Result(false), d.Result(true)), rank);
-  const Sharding* pass = Along(c, s, d.operand_pass, d.result_pass, rank);
+  const Sharding* pass = PassThrough(c, s, {}, d.operand_pass, d.result_pass, rank);
   const Sharding* wanted = CombineParallelAndPass(c, parallel, pass);
   const Sharding* by_indices =
       Along(c, c.Partitioned(user.operand(n)), d.indices_batch, d.result_batch, rank);
