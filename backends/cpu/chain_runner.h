@@ -1,0 +1,62 @@
+// Runs one chain: blocks of classes depth first in parallel, or, where there are fewer classes than
+// threads, unit after unit with each one's elements split between the threads.
+#ifndef GSHARD_BACKENDS_CPU_CHAIN_RUNNER_H_
+#define GSHARD_BACKENDS_CPU_CHAIN_RUNNER_H_
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+#include "backends/cpu/active_set.h"
+#include "backends/cpu/plan.h"
+#include "backends/cpu/trace.h"
+#include "backends/cpu/workers.h"
+
+namespace gshard::cpu {
+
+// A NaN or infinity that an operation produced.
+struct BadValue {
+  const Op* op = nullptr;
+  uint32_t call = 0;      // in its chain: the first one is reported
+  uint32_t device = 0;
+  int64_t element = 0;
+  double value = 0;
+};
+
+class ChainRunner {
+ public:
+  ChainRunner(std::byte* arena, Workers& workers) : arena_(arena), workers_(workers) {}
+
+  void Run(const ChainStep& step, ActiveSet* active);
+
+  void set_check_nan(bool check) { check_nan_ = check; }
+  void set_trace(Trace* trace) { trace_ = trace; }
+  // The first bad value of the last Run, if asked for.
+  const std::optional<BadValue>& bad_value() const { return bad_value_; }
+
+ private:
+  struct Thread;
+  void RunBlock(const ChainStep& step, uint32_t first, uint32_t count, std::byte* slot,
+                BumpScratch& scratch);
+  void RunFused(const ChainStep& step, const PlannedUnit& unit, uint32_t c, uint32_t i,
+                std::byte* slot, int64_t begin, int64_t end, BumpScratch& scratch);
+  void RunCall(const ChainStep& step, const Call& call, uint32_t first, uint32_t count,
+               std::byte* slot, BumpScratch& scratch);
+  void RunSplit(const ChainStep& step, uint32_t first, uint32_t count, std::byte* slot);
+  void RunCallSplit(const ChainStep& step, const Call& call, uint32_t c, uint32_t i,
+                    std::byte* slot);
+  std::byte* At(const Ref& ref, uint32_t c, uint32_t i, std::byte* slot, std::byte* tile) const;
+  void Check(const ChainStep& step, const Call& call, const std::byte* data, int64_t first,
+             int64_t count, uint32_t c);
+
+  std::byte* arena_;
+  Workers& workers_;
+  Trace* trace_ = nullptr;
+  bool check_nan_ = false;
+  std::mutex mutex_;
+  std::optional<BadValue> bad_value_;
+};
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_CHAIN_RUNNER_H_

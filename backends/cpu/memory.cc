@@ -1,0 +1,65 @@
+// mmap-backed regions and bump scratch.
+#include "backends/cpu/memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+namespace gshard::cpu {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kScratchChunk = size_t{1} << 20;
+
+}  // namespace
+
+MappedRegion::MappedRegion(size_t bytes) {
+  if (bytes == 0) return;
+  const size_t rounded = AlignUp(bytes, bytes >= kHugePage ? kHugePage : 4096);
+  void* mapped = mmap(nullptr, rounded, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  if (rounded >= kHugePage) madvise(mapped, rounded, MADV_HUGEPAGE);
+  data_ = static_cast<std::byte*>(mapped);
+  bytes_ = rounded;
+}
+
+MappedRegion::~MappedRegion() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+MappedRegion::MappedRegion(MappedRegion&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+MappedRegion& MappedRegion::operator=(MappedRegion&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+void BumpScratch::FreeDeleter::operator()(std::byte* p) const { std::free(p); }
+
+std::byte* BumpScratch::Allocate(size_t bytes) {
+  const size_t size = AlignUp(std::max<size_t>(bytes, 1));
+  while (block_ < chunks_.size()) {
+    if (used_ + size <= chunks_[block_].bytes) {
+      std::byte* result = chunks_[block_].data.get() + used_;
+      used_ += size;
+      return result;
+    }
+    ++block_;
+    used_ = 0;
+  }
+  const size_t chunk = std::max(size, kScratchChunk);
+  auto* data = static_cast<std::byte*>(std::aligned_alloc(kBufferAlignment, chunk));
+  if (data == nullptr) throw std::bad_alloc();
+  chunks_.push_back({std::unique_ptr<std::byte, FreeDeleter>(data), chunk});
+  reserved_ += chunk;
+  used_ = size;
+  return data;
+}
+
+}  // namespace gshard::cpu

@@ -1,0 +1,69 @@
+// Memory of the executor: one mapped region for all buffers of a plan, and per-thread scratch.
+#ifndef GSHARD_BACKENDS_CPU_MEMORY_H_
+#define GSHARD_BACKENDS_CPU_MEMORY_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "backends/cpu/kernel.h"
+
+namespace gshard::cpu {
+
+inline constexpr size_t kBufferAlignment = 64;
+
+inline size_t AlignUp(size_t bytes, size_t alignment = kBufferAlignment) {
+  return (bytes + alignment - 1) & ~(alignment - 1);
+}
+
+// Zero-initialised anonymous memory, backed by huge pages where the system has them. Pages cost
+// nothing until touched.
+class MappedRegion {
+ public:
+  MappedRegion() = default;
+  explicit MappedRegion(size_t bytes);  // throws std::bad_alloc
+  ~MappedRegion();
+  MappedRegion(MappedRegion&& other) noexcept;
+  MappedRegion& operator=(MappedRegion&& other) noexcept;
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// Bump allocator that keeps its blocks. Not thread-safe: one per thread.
+class BumpScratch final : public Scratch {
+ public:
+  std::byte* Allocate(size_t bytes) override;
+
+  // Everything allocated since the mark may be reused.
+  struct Mark {
+    size_t block = 0, used = 0;
+  };
+  Mark Position() const { return {block_, used_}; }
+  void Rewind(Mark mark) {
+    block_ = mark.block;
+    used_ = mark.used;
+  }
+  size_t bytes_reserved() const { return reserved_; }
+
+ private:
+  struct FreeDeleter {
+    void operator()(std::byte* p) const;
+  };
+  struct Chunk {
+    std::unique_ptr<std::byte, FreeDeleter> data;
+    size_t bytes = 0;
+  };
+  std::vector<Chunk> chunks_;
+  size_t block_ = 0;
+  size_t used_ = 0;
+  size_t reserved_ = 0;
+};
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_MEMORY_H_

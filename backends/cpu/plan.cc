@@ -1,0 +1,593 @@
+// Emission of steps: addresses of operands and results, sizes of blocks and slots.
+#include "backends/cpu/plan.h"
+
+#include <tsl/robin_map.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/cpu/collective_plan.h"
+#include "backends/cpu/interval_packer.h"
+#include "backends/cpu/memory.h"
+#include "backends/cpu/schedule.h"
+#include "backends/cpu/storage.h"
+#include "backends/cpu/views.h"
+
+namespace gshard::cpu {
+namespace {
+
+// What the temporaries and the current operands of a block of classes should fit in.
+constexpr int64_t kBlockBudget = 384 << 10;
+constexpr int64_t kSmallInstance = 4 << 10;
+
+class Planner {
+ public:
+  Planner(Plan& plan, const PlanOptions& options)
+      : plan_(plan), program_(*plan.program), options_(options) {}
+
+  Expected<void> Run() {
+    CloneCheapProducers(program_);
+    schedule_ = MakeSchedule(program_);
+    storage_ = AssignStorage(program_, schedule_);
+    plan_.memory.device_peak_bytes = DevicePeak();
+    PlaceTransient();
+    PlacePersistent();
+    plan_.entry = NewBlock();
+    return EmitBlock(*schedule_.entry, plan_.entry);
+  }
+
+ private:
+  const Value& value(ValueId id) const { return program_.values[id]; }
+
+  uint32_t NewBlock() {
+    plan_.blocks.emplace_back();
+    return static_cast<uint32_t>(plan_.blocks.size() - 1);
+  }
+
+  // --- memory
+
+  void CountUnits(const ScheduledBlock& block, std::vector<uint32_t>& units) const {
+    for (const ScheduledStep& step : block.steps) {
+      units[step.begin] = std::max<uint32_t>(1, static_cast<uint32_t>(step.chain.units.size()));
+      for (const ScheduledBlock* inner : step.blocks) CountUnits(*inner, units);
+    }
+  }
+
+  // One device's live bytes if every value had a buffer of its own, unit by unit.
+  int64_t DevicePeak() const {
+    std::vector<uint32_t> first(storage_.moments + 2, 1);  // unit number of each moment
+    CountUnits(*schedule_.entry, first);
+    uint32_t next = 0;
+    for (uint32_t& moment : first) next += std::exchange(moment, next);
+    IntervalPacker live;
+    for (ValueId v = 0; v < program_.values.size(); ++v) {
+      if (storage_.place[v] == Place::kSlot || storage_.place[v] == Place::kTile) {
+        live.Add(value(v).bytes, first[storage_.defined[v].time] + storage_.defined[v].unit,
+                 first[storage_.last_used[v].time] + storage_.last_used[v].unit);
+      }
+    }
+    for (const Storage& storage : storage_.storages) {
+      live.Add(storage.instance_bytes, first[storage.begin], first[storage.end + 1] - 1);
+    }
+    int64_t parameters = 0;
+    for (ValueId parameter : program_.parameters) parameters += value(parameter).bytes;
+    return live.LowerBound() + parameters;
+  }
+
+  struct ChainLayout {
+    uint32_t block = 1;
+    int64_t slot_bytes = 0;
+    uint32_t slot_buffer = 0;  // in the packer
+    tsl::robin_map<ValueId, int64_t> offsets;  // of slot values, for blocks of `block` classes
+  };
+
+  void PlaceTransient() {
+    std::vector<uint32_t> buffers;
+    for (const Storage& storage : storage_.storages) {
+      buffers.push_back(packer_.Add(storage.bytes, storage.begin, storage.end));
+    }
+    LayOutBlock(*schedule_.entry);
+    PlanCopies(*schedule_.entry);
+    plan_.memory.transient_bytes = packer_.Pack();
+    plan_.memory.lower_bound_bytes = packer_.LowerBound();
+    storage_offsets_.reserve(buffers.size());
+    for (uint32_t buffer : buffers) storage_offsets_.push_back(packer_.offset(buffer));
+  }
+
+  void LayOutBlock(const ScheduledBlock& block) {
+    for (const ScheduledStep& step : block.steps) {
+      if (step.op == nullptr) LayOutChain(step);
+      for (const ScheduledBlock* inner : step.blocks) LayOutBlock(*inner);
+    }
+  }
+
+  void LayOutChain(const ScheduledStep& step) {
+    ChainLayout layout;
+    int64_t external = 0;
+    std::vector<ValueId> local;
+    for (const Unit& unit : step.chain.units) {
+      int64_t unit_bytes = 0;
+      for (const Op* op : unit.ops) {
+        if (unit.ops.size() > 1) unit_of_[op] = &unit;
+        for (ValueId operand : op->operands) unit_bytes += value(operand).bytes;
+        for (ValueId result : op->results) {
+          unit_bytes += value(result).bytes;
+          if (storage_.place[result] == Place::kSlot) local.push_back(result);
+        }
+      }
+      external = std::max(external, unit_bytes);
+    }
+    const int64_t one = PackSlot(step, local, 1, layout);
+    const int64_t footprint = std::max<int64_t>(one + external, 1);
+    const uint32_t count = step.chain.classes->count();
+    const int64_t most = std::max<int64_t>(footprint <= kSmallInstance ? count / 16 : count / 64, 1);
+    layout.block = static_cast<uint32_t>(std::clamp<int64_t>(kBlockBudget / footprint, 1, most));
+    layout.slot_bytes = layout.block == 1 ? one : PackSlot(step, local, layout.block, layout);
+    const auto blocks = static_cast<int64_t>((count + layout.block - 1) / layout.block);
+    const int64_t slots = std::min<int64_t>(options_.threads, blocks);
+    layout.slot_buffer = packer_.Add(layout.slot_bytes * slots, step.begin, step.begin);
+    layouts_[&step] = std::move(layout);
+  }
+
+  // Packs a chain's temporaries; operations that may work in place reuse their operand's.
+  int64_t PackSlot(const ScheduledStep& step, const std::vector<ValueId>& local, uint32_t block,
+                   ChainLayout& layout) {
+    if (local.empty()) return 0;
+    IntervalPacker packer;
+    tsl::robin_map<ValueId, uint32_t> first_of;  // value -> index in `groups` of its buffer
+    struct Buffer {
+      int64_t bytes;
+      uint32_t begin, end;
+    };
+    std::vector<Buffer> buffers;
+    for (const Unit& unit : step.chain.units) {
+      for (const Op* op : unit.ops) {
+        for (size_t r = 0; r < op->results.size(); ++r) {
+          const ValueId result = op->results[r];
+          if (storage_.place[result] != Place::kSlot) continue;
+          const uint32_t end = storage_.last_used[result].unit;
+          bool shared = false;
+          for (size_t k = 0; r == 0 && k < op->operands.size() && !shared; ++k) {
+            const ValueId operand = op->operands[k];
+            auto found = first_of.find(operand);
+            if (found == first_of.end() || !MayReuse(*op, k)) continue;
+            buffers[found->second].end = end;
+            first_of[result] = found->second;
+            shared = true;
+          }
+          if (shared) continue;
+          first_of[result] = static_cast<uint32_t>(buffers.size());
+          buffers.push_back({value(result).bytes * block, storage_.defined[result].unit, end});
+        }
+      }
+    }
+    std::vector<uint32_t> ids;
+    for (const Buffer& buffer : buffers) ids.push_back(packer.Add(buffer.bytes, buffer.begin, buffer.end));
+    const int64_t bytes = packer.Pack();
+    for (ValueId v : local) layout.offsets[v] = packer.offset(ids[first_of[v]]);
+    return bytes;
+  }
+
+  // A slot operand whose last use is this operation, which may work in place.
+  bool MayReuse(const Op& op, size_t k) const {
+    const ValueId operand = op.operands[k];
+    const ValueId result = op.results[0];
+    if (value(operand).view != nullptr || value(operand).bytes != value(result).bytes) return false;
+    for (size_t j = 0; j < op.operands.size(); ++j) {
+      if (op.operands[j] == operand && !op.kernel->InPlace(static_cast<int64_t>(j))) return false;
+      // A view of the operand among the other operands would see the new bytes.
+      if (value(op.operands[j]).view != nullptr) {
+        for (ValueId base : BasesOf(program_, op.operands[j])) {
+          if (base == operand) return false;
+        }
+      }
+    }
+    const auto last = storage_.last_used[operand], here = storage_.defined[result];
+    if (last.time != here.time || last.unit != here.unit) return false;
+    return OnlyUserInUnit(op, operand);
+  }
+  bool OnlyUserInUnit(const Op& op, ValueId operand) const {
+    auto unit = unit_of_.find(&op);
+    if (unit == unit_of_.end()) return true;
+    for (const Op* other : unit->second->ops) {
+      if (other != &op && std::find(other->operands.begin(), other->operands.end(), operand) !=
+                              other->operands.end()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void PlacePersistent() {
+    int64_t next = static_cast<int64_t>(AlignUp(static_cast<size_t>(plan_.memory.transient_bytes)));
+    const int64_t start = next;
+    auto place = [&](int64_t bytes) {
+      const int64_t offset = next;
+      next += static_cast<int64_t>(AlignUp(static_cast<size_t>(bytes)));
+      return offset;
+    };
+    int64_t largest = 64;
+    for (const Value& v : program_.values) largest = std::max(largest, v.view ? v.bytes : 0);
+    plan_.zeros = place(largest);
+    plan_.value_offsets.assign(program_.values.size(), -1);
+    for (ValueId parameter : program_.parameters) {
+      if (plan_.value_offsets[parameter] < 0) {
+        plan_.value_offsets[parameter] =
+            place(value(parameter).bytes * value(parameter).classes->count());
+      }
+      plan_.parameter_offsets.push_back(plan_.value_offsets[parameter]);
+    }
+    for (ValueId v = 0; v < program_.values.size(); ++v) {
+      if (storage_.place[v] == Place::kPersistent && value(v).IsKnown()) {
+        plan_.value_offsets[v] = place(static_cast<int64_t>(value(v).known.size()));
+        plan_.known.push_back({plan_.value_offsets[v], value(v).known});
+      } else if (storage_.place[v] == Place::kStored) {
+        plan_.value_offsets[v] = storage_offsets_[storage_.storage[v]];
+      }
+    }
+    state_offset_ = place(16);
+    plan_.memory.persistent_bytes = next - start;
+    plan_.memory.transient_bytes = start;
+  }
+
+  // --- addresses
+
+  int64_t Absolute(const View::Entry& entry) const {
+    if (entry.base == kNoValue) return plan_.zeros;
+    CheckInternal(plan_.value_offsets[entry.base] >= 0, "a view of a value that is not stored");
+    return plan_.value_offsets[entry.base] + entry.base_class * value(entry.base).bytes +
+           entry.offset;
+  }
+
+  const int64_t* Keep(std::vector<int64_t> table) {
+    plan_.tables.push_back(std::move(table));
+    return plan_.tables.back().data();
+  }
+
+  // Arena address of a value seen from a step over `classes`.
+  Ref ArenaRef(ValueId id, const DeviceClasses* classes) {
+    const Value& v = value(id);
+    Ref ref;
+    ref.element_bytes = StorageBytes(v.shape->dtype());
+    if (v.view == nullptr) {
+      CheckInternal(plan_.value_offsets[id] >= 0, "a value without storage is used");
+      ref.base = plan_.value_offsets[id];
+      ref.stride = v.bytes;
+      const ClassMap* map = program_.classes.MapOf(classes, v.classes);
+      if (map != nullptr && v.classes->IsUniform()) {
+        ref.stride = 0;
+      } else if (map != nullptr) {
+        ref.map = map->data();
+      }
+      return ref;
+    }
+    auto [found, inserted] = view_refs_.insert({{id, classes}, ref});
+    if (!inserted) return found->second;
+    std::vector<int64_t> table(classes->count());
+    for (uint32_t c = 0; c < classes->count(); ++c) {
+      table[c] = Absolute(Locate(program_, id, v.classes->class_of(classes->first_device(c))));
+    }
+    ref.base = table[0];
+    ref.stride = table.size() > 1 ? table[1] - table[0] : 0;
+    for (size_t c = 1; c < table.size(); ++c) {
+      if (table[c] != ref.base + static_cast<int64_t>(c) * ref.stride) {
+        ref.table = Keep(std::move(table));
+        break;
+      }
+    }
+    found.value() = ref;
+    return ref;
+  }
+
+  // Operand or result of a chain over `classes`.
+  Ref ChainRef(ValueId id, const ScheduledStep& step, const ChainLayout& layout) {
+    int64_t offset = 0;
+    ValueId base = id;
+    std::vector<int64_t> offsets;
+    const DeviceClasses* classes = step.chain.classes;
+    while (value(base).view != nullptr && !value(base).view->IsTable()) {
+      const View& view = *value(base).view;
+      offset += view.offset;
+      if (!view.offsets.empty()) {
+        offsets.resize(classes->count(), 0);
+        for (uint32_t c = 0; c < classes->count(); ++c) {
+          offsets[c] += view.offsets[value(base).classes->class_of(classes->first_device(c))];
+        }
+      }
+      base = view.base;
+    }
+    const bool slot = value(base).view == nullptr && storage_.place[base] == Place::kSlot;
+    const bool tile = value(base).view == nullptr && storage_.place[base] == Place::kTile;
+    if (!slot && !tile) return ArenaRef(id, classes);
+    Ref ref;
+    ref.element_bytes = StorageBytes(value(id).shape->dtype());
+    if (tile) {
+      ref.where = Where::kTile;
+      ref.base = tile_offsets_[base];
+      return ref;
+    }
+    ref.where = Where::kSlot;
+    ref.base = layout.offsets.at(base) + offset;
+    ref.stride = value(base).bytes;
+    if (!offsets.empty()) ref.table = Keep(std::move(offsets));
+    return ref;
+  }
+
+  // --- steps
+
+  Expected<void> EmitBlock(const ScheduledBlock& block, uint32_t index) {
+    for (const ScheduledStep& step : block.steps) {
+      if (step.op == nullptr) {
+        EmitChain(step, index);
+        continue;
+      }
+      switch (step.op->kind) {
+        case OpKind::kCollective: {
+          auto resolve = [this](const View::Entry& entry) { return Absolute(entry); };
+          auto made = PlanCollective(program_, *step.op, plan_.value_offsets, resolve);
+          if (!made) return Fail(made.error());
+          plan_.blocks[index].steps.emplace_back(std::move(*made));
+          break;
+        }
+        case OpKind::kWhile: {
+          Expected<void> done = EmitWhile(step, index);
+          if (!done) return done;
+          break;
+        }
+        case OpKind::kConditional: {
+          Expected<void> done = EmitConditional(step, index);
+          if (!done) return done;
+          break;
+        }
+        case OpKind::kRngState: {
+          RngStateStep state;
+          state.op = step.op;
+          state.state = state_offset_;
+          state.result = plan_.value_offsets[step.op->results[0]];
+          state.delta = static_cast<uint64_t>(
+              step.op->instruction->attributes<RngStateAttributes>().delta);
+          plan_.blocks[index].steps.emplace_back(std::move(state));
+          break;
+        }
+        default:
+          throw InternalError("a kernel outside a chain");
+      }
+    }
+    return {};
+  }
+
+  void EmitChain(const ScheduledStep& scheduled, uint32_t index) {
+    const ChainLayout& layout = layouts_.at(&scheduled);
+    ChainStep step;
+    step.classes = scheduled.chain.classes;
+    step.block = layout.block;
+    step.slot_bytes = layout.slot_bytes;
+    step.slot_base = packer_.offset(layout.slot_buffer);
+    for (const Unit& unit : scheduled.chain.units) {
+      PlannedUnit planned;
+      planned.calls = static_cast<uint32_t>(step.calls.size());
+      planned.call_count = static_cast<uint32_t>(unit.ops.size());
+      planned.elements = unit.elements;
+      if (unit.elements > 0) planned.tile_bytes = LayOutTiles(unit);
+      for (const Op* op : unit.ops) {
+        Call call;
+        call.kernel = op->kernel;
+        call.op = op;
+        call.flops = op->kernel->Flops();
+        call.operands = static_cast<uint32_t>(step.refs.size());
+        call.operand_count = static_cast<uint32_t>(op->operands.size());
+        for (size_t k = 0; k < op->operands.size(); ++k) {
+          Ref ref = ChainRef(op->operands[k], scheduled, layout);
+          ref.moves = op->kernel->RangeGranule() > 0 &&
+                      op->kernel->MovesWithResult(static_cast<int64_t>(k));
+          step.refs.push_back(ref);
+          call.bytes += value(op->operands[k]).bytes;
+        }
+        call.results = static_cast<uint32_t>(step.refs.size());
+        call.result_count = static_cast<uint32_t>(op->results.size());
+        for (ValueId result : op->results) {
+          Ref ref = ChainRef(result, scheduled, layout);
+          ref.moves = true;
+          step.refs.push_back(ref);
+          call.bytes += value(result).bytes;
+        }
+        step.flops += call.flops;
+        step.bytes += call.bytes;
+        step.calls.push_back(call);
+      }
+      step.units.push_back(planned);
+    }
+    plan_.call_count += step.calls.size();
+    plan_.blocks[index].steps.emplace_back(std::move(step));
+  }
+
+  // Tile memory of a fused unit: a buffer is reused once its value has been read for the last time.
+  int64_t LayOutTiles(const Unit& unit) {
+    tsl::robin_map<ValueId, uint32_t> last_use;
+    for (uint32_t i = 0; i < unit.ops.size(); ++i) {
+      for (ValueId operand : unit.ops[i]->operands) last_use[operand] = i;
+    }
+    IntervalPacker packer;
+    std::vector<std::pair<ValueId, uint32_t>> placed;
+    for (uint32_t i = 0; i < unit.ops.size(); ++i) {
+      const ValueId result = unit.ops[i]->results[0];
+      if (storage_.place[result] != Place::kTile) continue;
+      const int64_t bytes = kTileElements * StorageBytes(value(result).shape->dtype());
+      placed.push_back({result, packer.Add(bytes, i, last_use[result])});
+    }
+    const int64_t bytes = packer.Pack();
+    for (const auto& [v, buffer] : placed) tile_offsets_[v] = packer.offset(buffer);
+    return bytes;
+  }
+
+  // --- copies of loops and conditionals
+
+  struct PlannedCopy {
+    ValueId from = kNoValue;
+    ValueId to = kNoValue;
+    int64_t staged = -1;  // >= 0: packer buffer; from -> buffer now, buffer -> to at the end
+  };
+
+  bool NeedsCopy(ValueId from, ValueId to) const {
+    return from != to && !(value(from).view == nullptr && storage_.SharesStorage(from, to));
+  }
+
+  void PlanCopies(const ScheduledBlock& block) {
+    for (const ScheduledStep& step : block.steps) {
+      for (const ScheduledBlock* inner : step.blocks) PlanCopies(*inner);
+      if (step.op != nullptr && step.op->kind == OpKind::kWhile) PlanNextCopies(step);
+    }
+  }
+
+  // The next carried values replace the current ones all at once. A copy goes first if nobody still
+  // waits to read what it overwrites; where they wait for each other one goes through a buffer.
+  void PlanNextCopies(const ScheduledStep& step) {
+    const Op& op = *step.op;
+    std::vector<PlannedCopy> pending, ordered;
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      const ValueId from = op.blocks[1]->results[i];
+      if (NeedsCopy(from, op.results[i])) pending.push_back({from, op.results[i], -1});
+    }
+    auto reads = [&](const PlannedCopy& copy, ValueId overwritten) {
+      for (ValueId base : BasesOf(program_, copy.from)) {
+        if (base == overwritten || storage_.SharesStorage(base, overwritten)) return true;
+      }
+      return false;
+    };
+    while (!pending.empty()) {
+      bool progress = false;
+      for (size_t i = 0; i < pending.size(); ++i) {
+        bool free = true;
+        for (size_t j = 0; j < pending.size() && free; ++j) {
+          // A view of the value itself reads other classes' instances: not free either.
+          free = j == i ? !(value(pending[i].from).view != nullptr &&
+                            reads(pending[i], pending[i].to))
+                        : !reads(pending[j], pending[i].to);
+        }
+        if (!free) continue;
+        ordered.push_back(pending[i]);
+        pending.erase(pending.begin() + static_cast<ptrdiff_t>(i));
+        progress = true;
+        break;
+      }
+      if (progress) continue;
+      PlannedCopy staged = pending.back();
+      pending.pop_back();
+      const Value& to = value(staged.to);
+      const uint32_t at = step.blocks[1]->end;
+      staged.staged = packer_.Add(to.bytes * to.classes->count(), at, at);
+      ordered.push_back(staged);
+    }
+    next_copies_[&step] = std::move(ordered);
+  }
+
+  Copy MakeCopy(ValueId from, ValueId to) {
+    Copy copy;
+    copy.classes = value(to).classes;
+    copy.bytes = value(to).bytes;
+    copy.from = ArenaRef(from, copy.classes);
+    copy.to = ArenaRef(to, copy.classes);
+    return copy;
+  }
+
+  Expected<void> EmitWhile(const ScheduledStep& scheduled, uint32_t index) {
+    const Op& op = *scheduled.op;
+    WhileStep step;
+    step.op = &op;
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      if (NeedsCopy(op.operands[i], op.results[i])) {
+        step.initial.push_back(MakeCopy(op.operands[i], op.results[i]));
+      }
+    }
+    std::vector<Copy> from_staged;
+    for (const PlannedCopy& planned : next_copies_.at(&scheduled)) {
+      Copy copy = MakeCopy(planned.from, planned.to);
+      if (planned.staged >= 0) {
+        Ref buffer;
+        buffer.base = packer_.offset(static_cast<uint32_t>(planned.staged));
+        buffer.stride = copy.bytes;
+        from_staged.push_back({buffer, copy.to, copy.bytes, copy.classes});
+        copy.to = buffer;
+      }
+      step.next.push_back(copy);
+    }
+    step.next.insert(step.next.end(), from_staged.begin(), from_staged.end());
+    const ValueId predicate = op.blocks[0]->results[0];
+    step.predicate_classes = value(predicate).classes;
+    step.predicate = ArenaRef(predicate, step.predicate_classes);
+    step.condition = NewBlock();
+    step.body = NewBlock();
+    const uint32_t condition = step.condition, body = step.body;
+    plan_.blocks[index].steps.emplace_back(std::move(step));
+    Expected<void> done = EmitBlock(*scheduled.blocks[0], condition);
+    if (!done) return done;
+    return EmitBlock(*scheduled.blocks[1], body);
+  }
+
+  Expected<void> EmitConditional(const ScheduledStep& scheduled, uint32_t index) {
+    const Op& op = *scheduled.op;
+    ConditionalStep step;
+    step.op = &op;
+    step.is_predicate = value(op.operands[0]).shape->dtype() == DType::kPred;
+    step.selector_classes = value(op.operands[0]).classes;
+    step.selector = ArenaRef(op.operands[0], step.selector_classes);
+    for (const Block* branch : op.blocks) {
+      std::vector<Copy> copies;
+      for (size_t i = 0; i < op.results.size(); ++i) {
+        if (NeedsCopy(branch->results[i], op.results[i])) {
+          copies.push_back(MakeCopy(branch->results[i], op.results[i]));
+        }
+      }
+      step.results.push_back(std::move(copies));
+      step.branches.push_back(NewBlock());
+    }
+    const std::vector<uint32_t> branches = step.branches;
+    plan_.blocks[index].steps.emplace_back(std::move(step));
+    for (size_t b = 0; b < branches.size(); ++b) {
+      Expected<void> done = EmitBlock(*scheduled.blocks[b], branches[b]);
+      if (!done) return done;
+    }
+    return {};
+  }
+
+  struct ViewKeyHash {
+    size_t operator()(const std::pair<ValueId, const DeviceClasses*>& key) const {
+      return std::hash<const void*>()(key.second) * 31 + key.first;
+    }
+  };
+
+  Plan& plan_;
+  Program& program_;
+  const PlanOptions& options_;
+  Schedule schedule_;
+  StorageAssignment storage_;
+  IntervalPacker packer_;
+  std::vector<int64_t> storage_offsets_;
+  tsl::robin_map<const ScheduledStep*, ChainLayout> layouts_;
+  tsl::robin_map<const Op*, const Unit*> unit_of_;  // of operations in fused units
+  tsl::robin_map<const ScheduledStep*, std::vector<PlannedCopy>> next_copies_;
+  tsl::robin_map<ValueId, int64_t> tile_offsets_;
+  tsl::robin_map<std::pair<ValueId, const DeviceClasses*>, Ref, ViewKeyHash> view_refs_;
+  int64_t state_offset_ = 0;
+};
+
+}  // namespace
+
+int64_t Plan::OffsetOn(ValueId value, uint32_t device) const {
+  const Value& v = program->values[value];
+  const View::Entry at = Locate(*program, value, v.classes->class_of(device));
+  if (at.base == kNoValue) return zeros;
+  CheckInternal(value_offsets[at.base] >= 0, "a result that is not stored");
+  return value_offsets[at.base] + at.base_class * program->values[at.base].bytes + at.offset;
+}
+
+Expected<std::unique_ptr<Plan>> BuildPlan(std::unique_ptr<Program> program,
+                                          const PlanOptions& options) {
+  auto plan = std::make_unique<Plan>();
+  plan->program = std::move(program);
+  plan->threads = std::max(options.threads, 1);
+  if (Expected<void> done = Planner(*plan, options).Run(); !done) return Fail(done.error());
+  return plan;
+}
+
+}  // namespace gshard::cpu

@@ -1,0 +1,166 @@
+// The executable form of a program: steps with resolved kernels and addresses. Running one looks
+// nothing up and allocates nothing.
+//
+// All buffers are in one arena whose layout is fixed here: parameters and known values first, then
+// what lives for a part of the run, packed by lifetime. A plan is immutable; one Executor at a time
+// holds the memory to run it.
+#ifndef GSHARD_BACKENDS_CPU_PLAN_H_
+#define GSHARD_BACKENDS_CPU_PLAN_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "backends/cpu/fold.h"
+#include "backends/cpu/program.h"
+
+namespace gshard::cpu {
+
+enum class Where : uint8_t { kArena, kSlot, kTile };
+
+// The instances of a value as one step sees them. Instance of the step's class c, the i-th of the
+// block of classes being run:
+//   kArena  table ? table[c] : base + (map ? map[c] : c) * stride   from the arena's start
+//   kSlot   base + i * stride + (table ? table[c] : 0)              from the thread's slot
+//   kTile   base                                                    from the thread's tile memory
+struct Ref {
+  Where where = Where::kArena;
+  bool moves = false;            // in a fused unit: advances with the tile
+  int32_t element_bytes = 0;     // for that
+  int64_t base = 0;
+  int64_t stride = 0;
+  const uint32_t* map = nullptr;
+  const int64_t* table = nullptr;
+};
+
+struct Call {
+  const Kernel* kernel = nullptr;
+  const Op* op = nullptr;
+  uint32_t operands = 0, operand_count = 0;  // into ChainStep::refs
+  uint32_t results = 0, result_count = 0;
+  int64_t flops = 0;
+  int64_t bytes = 0;  // read and written by one instance
+};
+
+struct PlannedUnit {
+  uint32_t calls = 0, call_count = 0;
+  int64_t elements = 0;    // > 0: fused, tile by tile
+  int64_t tile_bytes = 0;  // tile memory of a fused unit
+};
+
+// Kernels over the same classes, run depth first in blocks of neighbouring classes.
+struct ChainStep {
+  const DeviceClasses* classes = nullptr;
+  uint32_t block = 1;       // classes run together
+  std::vector<PlannedUnit> units;
+  std::vector<Call> calls;
+  std::vector<Ref> refs;
+  int64_t slot_base = 0;    // in the arena; slot s at slot_base + s * slot_bytes
+  int64_t slot_bytes = 0;
+  int64_t flops = 0;        // of one class
+  int64_t bytes = 0;        // read and written for one class
+};
+
+// One operand and result of a collective.
+struct CollectivePart {
+  int64_t result_base = 0;
+  int64_t result_bytes = 0;                // of one instance, dense
+  const DeviceClasses* classes = nullptr;  // of the result
+  std::vector<uint32_t> sequence_of;       // per result class
+  std::vector<uint32_t> position_of;       // per result class: its member number
+  std::vector<int64_t> members;            // per sequence, member after member: arena offsets
+  std::vector<uint32_t> begin;             // of a sequence in `members`
+  int64_t operand_bytes = 0;               // of one instance
+  // Geometry around the split or gathered dim: `outer` rows of `inner` bytes in the operand.
+  int64_t outer = 1, inner = 0;
+  int64_t element_bytes = 1;
+  std::unique_ptr<Fold> fold;  // of reductions
+};
+
+struct CollectiveStep {
+  const Op* op = nullptr;
+  std::vector<CollectivePart> parts;  // ragged-all-to-all: one, with 6 members per group member
+  int64_t bytes_sent = 0;             // by one device, by ring formulas
+  bool runs = true;                   // false: all results are views; only accounted for and checked
+};
+
+struct Copy {
+  Ref from, to;
+  int64_t bytes = 0;
+  const DeviceClasses* classes = nullptr;
+};
+
+struct WhileStep {
+  const Op* op = nullptr;
+  uint32_t condition = 0, body = 0;  // plan blocks
+  std::vector<Copy> initial, next;   // next: in order, one after another
+  Ref predicate;
+  const DeviceClasses* predicate_classes = nullptr;
+};
+
+struct ConditionalStep {
+  const Op* op = nullptr;
+  std::vector<uint32_t> branches;
+  std::vector<std::vector<Copy>> results;  // per branch
+  Ref selector;
+  const DeviceClasses* selector_classes = nullptr;
+  bool is_predicate = false;
+};
+
+struct RngStateStep {
+  const Op* op = nullptr;
+  int64_t state = 0;   // arena offset of the 128-bit state, kept from run to run
+  int64_t result = 0;  // arena offset
+  uint64_t delta = 0;
+};
+
+using Step = std::variant<ChainStep, CollectiveStep, WhileStep, ConditionalStep, RngStateStep>;
+
+struct PlanBlock {
+  std::vector<Step> steps;
+};
+
+struct PlanOptions {
+  int threads = 1;
+};
+
+// What one device of the real mesh would hold and what the emulator holds.
+struct PlanMemory {
+  int64_t persistent_bytes = 0;  // parameters, known values
+  int64_t transient_bytes = 0;   // everything with a lifetime, packed
+  int64_t lower_bound_bytes = 0; // of transient_bytes
+  int64_t arena_bytes() const { return persistent_bytes + transient_bytes; }
+  int64_t device_peak_bytes = 0; // largest sum of live values on one device, no sharing
+};
+
+struct Plan {
+  std::unique_ptr<Program> program;
+  std::deque<PlanBlock> blocks;
+  uint32_t entry = 0;
+  PlanMemory memory;
+  int threads = 1;
+  std::vector<int64_t> parameter_offsets;  // by leaf: instance c at offset + c * bytes
+  struct KnownData {
+    int64_t offset = 0;
+    std::span<const std::byte> data;
+  };
+  std::vector<KnownData> known;
+  std::deque<std::vector<int64_t>> tables;  // behind Ref::table
+  int64_t zeros = 0;                        // arena offset of zero bytes, enough for any instance
+  std::vector<int64_t> value_offsets;       // by value; -1: not in the arena
+  size_t call_count = 0;                    // kernel calls in all steps
+
+  // Arena offset of a result's or kept value's instance on one device.
+  int64_t OffsetOn(ValueId value, uint32_t device) const;
+};
+
+// Consumes the program (lowered, analysed). Errors: reductions that cannot be compiled.
+Expected<std::unique_ptr<Plan>> BuildPlan(std::unique_ptr<Program> program,
+                                          const PlanOptions& options);
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_PLAN_H_

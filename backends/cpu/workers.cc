@@ -1,0 +1,82 @@
+// oneTBB task arena; BLAS is kept from starting threads of its own.
+#include "backends/cpu/workers.h"
+
+#include <cblas.h>
+#include <sched.h>
+#include <tbb/blocked_range.h>
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace gshard::cpu {
+namespace {
+
+constexpr int64_t kSerialWork = 64 << 10;
+
+}  // namespace
+
+struct Workers::State {
+  explicit State(int threads)
+      : control(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads)),
+        arena(threads),
+        scratch(static_cast<size_t>(threads)) {}
+  tbb::global_control control;
+  tbb::task_arena arena;
+  std::vector<BumpScratch> scratch;
+};
+
+Workers::Workers(int threads)
+    : threads_(std::max(threads, 1)), state_(std::make_unique<State>(threads_)) {
+  openblas_set_num_threads(1);
+}
+
+Workers::~Workers() = default;
+
+BumpScratch& Workers::scratch(int worker) { return state_->scratch[static_cast<size_t>(worker)]; }
+
+int64_t Workers::scratch_bytes() const {
+  size_t bytes = 0;
+  for (const BumpScratch& scratch : state_->scratch) bytes += scratch.bytes_reserved();
+  return static_cast<int64_t>(bytes);
+}
+
+void Workers::ForImpl(int64_t count, int64_t work, const void* body,
+                      void (*call)(const void*, int64_t, int)) {
+  if (count <= 0) return;
+  if (threads_ == 1 || count == 1 || work < kSerialWork) {
+    for (int64_t i = 0; i < count; ++i) call(body, i, 0);
+    return;
+  }
+  // Enough pieces for balance, few enough that handing them out costs nothing.
+  const auto grain = static_cast<size_t>(std::max<int64_t>(count / (threads_ * 16), 1));
+  state_->arena.execute([&] {
+    tbb::parallel_for(
+        tbb::blocked_range<int64_t>(0, count, grain),
+        [&](const tbb::blocked_range<int64_t>& range) {
+          const int worker = tbb::this_task_arena::current_thread_index();
+          for (int64_t i = range.begin(); i != range.end(); ++i) call(body, i, worker);
+        },
+        tbb::simple_partitioner());
+  });
+}
+
+int AvailableCores() {
+  cpu_set_t set;
+  int cores = 1;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) cores = std::max(CPU_COUNT(&set), 1);
+  std::ifstream quota("/sys/fs/cgroup/cpu.max");
+  std::string limit;
+  double period = 0;
+  if (quota >> limit >> period && limit != "max" && period > 0) {
+    const int allowed = static_cast<int>(std::stod(limit) / period + 0.5);
+    cores = std::clamp(allowed, 1, cores);
+  }
+  return cores;
+}
+
+}  // namespace gshard::cpu
