@@ -1,0 +1,272 @@
+// Inputs from files or a counter-based generator.
+#include "backends/cpu/inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backends/cpu/program.h"
+#include "ir/literal.h"
+#include "ir/sharding_algebra.h"
+
+namespace gshard::cpu {
+namespace {
+
+// splitmix64 (Steele, Lea, Flood 2014): a bijection that scrambles a counter.
+uint64_t Scramble(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+uint64_t KeyOf(uint64_t seed, uint64_t stream) { return Scramble(Scramble(seed) ^ stream); }
+uint64_t BitsAt(uint64_t key, int64_t index) {
+  return Scramble(key + static_cast<uint64_t>(index));
+}
+
+// The sum of four 16-bit uniforms, centred, with deviation 0.1: near enough to normal.
+float NormalOf(uint64_t bits) {
+  const auto sum = static_cast<int32_t>((bits & 0xffff) + (bits >> 16 & 0xffff) +
+                                        (bits >> 32 & 0xffff) + (bits >> 48));
+  constexpr float kScale = 0.1f * 1.7320508f / 65536.0f;
+  return static_cast<float>(sum - 2 * 65535) * kScale;
+}
+
+template <typename T>
+void Store(std::byte* out, int64_t index, T value) {
+  std::memcpy(out + index * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
+}
+
+float RandomFloat(uint64_t bits, bool positive) {
+  const float x = NormalOf(bits);
+  return positive ? std::fabs(x) + 0.5f : x;
+}
+
+// Bytes that no correct program reads: NaN for floats, far out of range for integers.
+void Poison(DType dtype, std::byte* out, int64_t count) {
+  const int bytes = StorageBytes(dtype);
+  if (dtype == DType::kPred || DTypeBits(dtype) < 8) {
+    std::memset(out, 1, static_cast<size_t>(count * bytes));
+  } else if (dtype == DType::kF32 || dtype == DType::kC64) {
+    const float nan = std::nanf("");
+    for (int64_t i = 0; i < count * bytes / 4; ++i) Store(out, i, nan);
+  } else if (dtype == DType::kF64 || dtype == DType::kC128) {
+    const double nan = std::nan("");
+    for (int64_t i = 0; i < count * bytes / 8; ++i) Store(out, i, nan);
+  } else if (IsFloat(dtype)) {
+    const uint16_t bits = EncodeSmallFloat(dtype, std::nan(""));
+    for (int64_t i = 0; i < count; ++i) {
+      std::memcpy(out + i * bytes, &bits, static_cast<size_t>(bytes));
+    }
+  } else {
+    std::memset(out, 0x7f, static_cast<size_t>(count * bytes));
+  }
+}
+
+void AppendLeaves(const Instruction& parameter, const Shape* shape,
+                  std::span<const Sharding* const> shardings, std::vector<ParameterLeaf>& leaves,
+                  size_t first) {
+  if (shape->IsTuple()) {
+    for (const Shape* element : shape->elements()) {
+      AppendLeaves(parameter, element, shardings, leaves, first);
+    }
+    return;
+  }
+  const size_t index = leaves.size() - first;
+  leaves.push_back({std::string(parameter.name()),
+                    parameter.attributes<ParameterAttributes>().number, shape,
+                    index < shardings.size() ? shardings[index] : nullptr});
+}
+
+}  // namespace
+
+void FillRandom(DType dtype, int64_t rank, uint64_t seed, uint64_t stream, int64_t first,
+                int64_t count, std::byte* out) {
+  const uint64_t key = KeyOf(seed, stream);
+  const bool positive = rank == 1;
+  switch (dtype) {
+    case DType::kF32:
+      for (int64_t i = 0; i < count; ++i) Store(out, i, RandomFloat(BitsAt(key, first + i), positive));
+      return;
+    case DType::kF64:
+      for (int64_t i = 0; i < count; ++i) {
+        Store(out, i, static_cast<double>(RandomFloat(BitsAt(key, first + i), positive)));
+      }
+      return;
+    case DType::kC64:
+      for (int64_t i = 0; i < 2 * count; ++i) {
+        Store(out, i, RandomFloat(BitsAt(key, 2 * first + i), false));
+      }
+      return;
+    case DType::kC128:
+      for (int64_t i = 0; i < 2 * count; ++i) {
+        Store(out, i, static_cast<double>(RandomFloat(BitsAt(key, 2 * first + i), false)));
+      }
+      return;
+    default:
+      break;
+  }
+  const int bytes = StorageBytes(dtype);
+  if (IsFloat(dtype)) {
+    for (int64_t i = 0; i < count; ++i) {
+      const float value = RandomFloat(BitsAt(key, first + i),
+                                      positive || dtype == DType::kF8E8M0FNU);
+      const uint16_t encoded = EncodeSmallFloat(dtype, static_cast<double>(value));
+      std::memcpy(out + i * bytes, &encoded, static_cast<size_t>(bytes));
+    }
+    return;
+  }
+  const int bits = DTypeBits(dtype);
+  const uint64_t most = dtype == DType::kPred || bits <= 2 ? 1 : 3;
+  for (int64_t i = 0; i < count; ++i) {
+    uint64_t value = BitsAt(key, first + i) & most;
+    if (dtype == DType::kS1) value = 0;
+    std::memcpy(out + i * bytes, &value, static_cast<size_t>(bytes));
+  }
+}
+
+void FillElided(const Shape* shape, uint64_t seed, std::span<std::byte> out) {
+  if (!shape->IsArray()) return;
+  uint64_t stream = 0x656c69646564;  // apart from the parameters' streams
+  for (char c : ToString(shape, false)) stream = Scramble(stream ^ static_cast<unsigned char>(c));
+  FillRandom(shape->dtype(), shape->rank(), seed, stream, 0, shape->element_count(), out.data());
+}
+
+std::vector<ParameterLeaf> ParameterLeaves(const Computation& entry) {
+  std::vector<ParameterLeaf> leaves;
+  for (const Instruction* parameter : entry.parameters()) {
+    std::vector<const Sharding*> shardings;
+    if (parameter->sharding() != nullptr) {
+      shardings = LeafShardings(parameter->shape(), parameter->sharding());
+    }
+    AppendLeaves(*parameter, parameter->shape(), shardings, leaves, leaves.size());
+  }
+  return leaves;
+}
+
+void GlobalArray::ReadBox(std::span<const int64_t> start, std::span<const int64_t> sizes,
+                          std::byte* out) const {
+  const int bytes = StorageBytes(dtype);
+  const auto rank = static_cast<int64_t>(dims.size());
+  int64_t count = 1;
+  bool inside = true;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    count *= sizes[i];
+    inside &= start[i] + sizes[i] <= dims[i];
+  }
+  if (count == 0) return;
+  if (!inside) Poison(dtype, out, count);
+  // Runs: the innermost dims that are taken whole, and the dim around them.
+  size_t run_dim = dims.size();
+  int64_t run = 1;
+  while (run_dim > 0) {
+    --run_dim;
+    run *= sizes[run_dim];
+    if (sizes[run_dim] != dims[run_dim]) break;
+  }
+  int64_t inner = 1;  // elements per index of run_dim
+  for (size_t i = run_dim + 1; i < dims.size(); ++i) inner *= dims[i];
+  const int64_t wanted = dims.empty() ? 1 : sizes[run_dim];
+  const int64_t valid =
+      dims.empty() ? 1 : std::clamp<int64_t>(dims[run_dim] - start[run_dim], 0, wanted);
+  std::vector<int64_t> index(dims.size(), 0);
+  for (int64_t at = 0; at < count; at += run) {
+    int64_t flat = 0;
+    bool exists = valid > 0;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const int64_t global = start[i] + index[i];
+      exists &= i >= run_dim || global < dims[i];
+      flat = flat * dims[i] + global;
+    }
+    if (exists) {
+      const int64_t length = dims.empty() ? 1 : valid * inner;
+      if (IsRandom()) {
+        FillRandom(dtype, rank, seed, stream, flat, length, out + at * bytes);
+      } else {
+        std::memcpy(out + at * bytes, data.data() + flat * bytes,
+                    static_cast<size_t>(length * bytes));
+      }
+    }
+    for (size_t i = run_dim; i-- > 0;) {
+      if (++index[i] < sizes[i]) break;
+      index[i] = 0;
+    }
+  }
+}
+
+Expected<std::unique_ptr<Inputs>> Inputs::Open(const std::string& path, uint64_t seed) {
+  auto inputs = std::make_unique<Inputs>();
+  inputs->path_ = path;
+  inputs->seed_ = seed;
+  if (!path.empty()) {
+    auto file = NpzReader::Open(path);
+    if (!file) return Fail(file.error());
+    inputs->file_ = std::move(*file);
+  }
+  return inputs;
+}
+
+std::string Inputs::NameOf(const ParameterLeaf& leaf, size_t k) const {
+  if (file_ == nullptr) return {};
+  std::string by_order = fmt::format("p{}", k);
+  if (file_->Has(by_order)) return by_order;
+  if (file_->Has(leaf.name)) return leaf.name;
+  return {};
+}
+
+std::string Inputs::UnknownName(std::span<const ParameterLeaf> leaves) const {
+  if (file_ == nullptr) return {};
+  for (const std::string& name : file_->names()) {
+    bool known = false;
+    for (size_t k = 0; k < leaves.size() && !known; ++k) {
+      known = name == leaves[k].name || name == fmt::format("p{}", k);
+    }
+    if (!known) return name;
+  }
+  return {};
+}
+
+Expected<GlobalArray> Inputs::Load(const ParameterLeaf& leaf, size_t k,
+                                   std::span<const int64_t> dims,
+                                   std::span<const int64_t> local_dims, int64_t devices,
+                                   bool* stacked) const {
+  *stacked = false;
+  GlobalArray array;
+  array.dtype = leaf.shape->dtype();
+  array.dims.assign(dims.begin(), dims.end());
+  array.seed = seed_;
+  array.stream = k;
+  const std::string name = NameOf(leaf, k);
+  if (name.empty()) return array;
+  auto npy = file_->Read(name);
+  if (!npy) return Fail(npy.error());
+  std::vector<int64_t> per_device{devices};
+  per_device.insert(per_device.end(), local_dims.begin(), local_dims.end());
+  // A sharded dim's true size may be anything that the tiles cover.
+  bool covered = npy->dims.size() == dims.size();
+  for (size_t i = 0; covered && i < dims.size(); ++i) {
+    const int64_t tiles = local_dims[i] == 0 ? 1 : (npy->dims[i] + local_dims[i] - 1) / local_dims[i];
+    covered = npy->dims[i] == dims[i] ||
+              (npy->dims[i] < dims[i] && tiles * local_dims[i] == dims[i]);
+  }
+  if (covered) {
+    array.dims = npy->dims;
+  } else if (npy->dims == per_device) {
+    *stacked = true;
+    array.dims = per_device;
+  } else {
+    return Fail(MakeError(
+        "E-RUN-INPUT", fmt::format("{}: {} is [{}], but parameter {} is [{}]", path_, name,
+                                   fmt::join(npy->dims, ","), leaf.name, fmt::join(dims, ","))));
+  }
+  auto data = ConvertNpy(std::move(*npy), array.dtype, fmt::format("{}: {}", path_, name));
+  if (!data) return Fail(data.error());
+  array.data = std::move(*data);
+  if (array.data.empty()) array.data.resize(1);
+  return array;
+}
+
+}  // namespace gshard::cpu

@@ -1,0 +1,74 @@
+// Values for entry parameters: arrays of a .npz file, or random numbers that depend on the seed, the
+// parameter and the element's place in the global array only, so that neither the sharding nor the
+// number of threads changes them.
+#ifndef GSHARD_BACKENDS_CPU_INPUTS_H_
+#define GSHARD_BACKENDS_CPU_INPUTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/npz.h"
+#include "ir/module.h"
+
+namespace gshard::cpu {
+
+// Elements [first, first + count) of a random array: floats about normal with deviation 0.1,
+// except in arrays of rank 1, which are |x| + 0.5 (scales and variances must not be near zero);
+// integers uniform in 0..3 (0..1 where the type holds no more); pred fair.
+void FillRandom(DType dtype, int64_t rank, uint64_t seed, uint64_t stream, int64_t first,
+                int64_t count, std::byte* out);
+
+// Stands in for a constant whose values were elided ("{...}") in the text: random as above, the same
+// for all constants of one shape.
+void FillElided(const Shape* shape, uint64_t seed, std::span<std::byte> out);
+
+// One leaf of the entry's parameters.
+struct ParameterLeaf {
+  std::string name;  // of the parameter instruction
+  int64_t number = 0;
+  const Shape* shape = nullptr;        // of this leaf in the module that runs
+  const Sharding* sharding = nullptr;  // its record, or null
+};
+std::vector<ParameterLeaf> ParameterLeaves(const Computation& entry);
+
+// A whole input: loaded, or a recipe for random numbers.
+struct GlobalArray {
+  DType dtype = DType::kF32;
+  std::vector<int64_t> dims;
+  std::vector<std::byte> data;  // empty: random
+  uint64_t seed = 0, stream = 0;
+
+  bool IsRandom() const { return data.empty(); }
+  // The box of `sizes` that begins at `start`, row-major, into `out`. What lies beyond the array is
+  // poisoned (NaN, large integers): programs must not depend on padding.
+  void ReadBox(std::span<const int64_t> start, std::span<const int64_t> sizes,
+               std::byte* out) const;
+};
+
+class Inputs {
+ public:
+  // Empty path: all random.
+  static Expected<std::unique_ptr<Inputs>> Open(const std::string& path, uint64_t seed);
+
+  // Leaf `k` as an array of `dims`, or, where a file has it so, of [devices] + `local_dims`: one
+  // array per device (then *stacked is set). Errors: another shape or type, unknown arrays.
+  Expected<GlobalArray> Load(const ParameterLeaf& leaf, size_t k, std::span<const int64_t> dims,
+                             std::span<const int64_t> local_dims, int64_t devices,
+                             bool* stacked) const;
+  // The first array of the file that is no parameter's; empty if there is none.
+  std::string UnknownName(std::span<const ParameterLeaf> leaves) const;
+
+ private:
+  std::string NameOf(const ParameterLeaf& leaf, size_t k) const;
+  std::string path_;
+  std::unique_ptr<NpzReader> file_;
+  uint64_t seed_ = 0;
+};
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_INPUTS_H_

@@ -1,0 +1,285 @@
+// Planning with parameter layouts, loading of shards, assembling of results.
+#include "backends/cpu/mesh_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "backends/cpu/array_rows.h"
+#include "backends/cpu/lowering.h"
+#include "backends/cpu/variation.h"
+#include "backends/cpu/views.h"
+#include "core/analysis/partitioned.h"
+#include "ir/metadata.h"
+#include "ir/sharding_algebra.h"
+#include "ir/sharding_text.h"
+
+namespace gshard::cpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
+  if (shape->IsTuple()) {
+    for (const Shape* element : shape->elements()) AppendLeafShapes(element, leaves);
+  } else {
+    leaves.push_back(shape);
+  }
+}
+
+std::vector<int64_t> WholeDims(const Shape* local, const Sharding* sharding) {
+  std::vector<int64_t> dims(local->dims().begin(), local->dims().end());
+  if (sharding != nullptr && sharding->IsTiled()) {
+    for (size_t i = 0; i < dims.size(); ++i) {
+      dims[i] *= sharding->TileCount(static_cast<int64_t>(i));
+    }
+  }
+  return dims;
+}
+
+// Devices with the same tile are one class.
+const DeviceClasses* ClassesOfTiles(DeviceClassTable& table, const DeviceGrid& grid,
+                                    const Sharding* sharding, int64_t rank) {
+  if (sharding == nullptr || !sharding->IsTiled()) return table.Uniform();
+  std::vector<uint64_t> labels(grid.device_count());
+  for (uint32_t d = 0; d < labels.size(); ++d) {
+    uint64_t tile = 0;
+    const std::vector<int64_t> index = TileIndexOf(sharding, d % grid.partitions, rank);
+    for (size_t i = 0; i < index.size(); ++i) {
+      tile = tile * static_cast<uint64_t>(sharding->TileCount(static_cast<int64_t>(i))) +
+             static_cast<uint64_t>(index[i]);
+    }
+    labels[d] = tile;
+  }
+  return table.Intern(labels);
+}
+
+}  // namespace
+
+DeviceGrid GridOf(const Module& module, int64_t partitions) {
+  DeviceGrid grid;
+  grid.replicas = static_cast<uint32_t>(std::max<int64_t>(module.header().replica_count, 1));
+  if (partitions <= 0) {
+    const std::string recorded =
+        FrontendAttribute(module.header().frontend_attributes, kNumPartitionsAttribute);
+    if (!recorded.empty()) partitions = std::atoll(recorded.c_str());
+  }
+  if (partitions <= 0) partitions = module.DeviceCount();
+  grid.partitions = static_cast<uint32_t>(std::clamp<int64_t>(partitions, 1, 1 << 20));
+  return grid;
+}
+
+Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const Inputs& inputs,
+                                                    const MeshRunOptions& options) {
+  std::unique_ptr<MeshRun> run(new MeshRun());
+  run->grid_ = options.grid;
+  const bool sharded = options.grid.device_count() > 1;
+  const Clock::time_point start = Clock::now();
+  LoweringOptions lowering;
+  lowering.keep = options.keep;
+  lowering.seed = options.seed;
+  auto program = LowerModule(module, options.grid, lowering);
+  if (!program) return Fail(program.error());
+  for (const Instruction* constant : (*program)->elided_constants) {
+    Diagnostic warning = module.ErrorAt(
+        constant, "W-RUN-ELIDED",
+        fmt::format("the values of {} were left out of the text; random ones stand in",
+                    constant->name()));
+    warning.severity = Severity::kWarning;
+    warning.hint = "print the module with large constants in full";
+    run->warnings_.push_back(std::move(warning));
+  }
+  // Parameters: whole shapes, inputs, classes.
+  const std::vector<ParameterLeaf> leaves = ParameterLeaves(*module.entry());
+  std::vector<Layout> parameters(leaves.size());
+  std::vector<GlobalArray> arrays(leaves.size());
+  std::vector<const DeviceClasses*> classes;
+  DeviceClassTable& table = (*program)->classes;
+  const std::string unknown = inputs.UnknownName(leaves);
+  if (!unknown.empty()) {
+    return Fail(MakeError("E-RUN-INPUT", fmt::format("no parameter is named {}", unknown),
+                          "arrays are named after parameters, or p0, p1, .. in order"));
+  }
+  for (size_t k = 0; k < leaves.size(); ++k) {
+    Layout& layout = parameters[k];
+    if (!leaves[k].shape->IsArray()) {
+      classes.push_back(table.Uniform());
+      continue;
+    }
+    layout.sharding = sharded ? leaves[k].sharding : nullptr;
+    layout.local_dims.assign(leaves[k].shape->dims().begin(), leaves[k].shape->dims().end());
+    if (k < options.global_parameters.size()) {
+      const Shape* whole = options.global_parameters[k];
+      layout.global_dims.assign(whole->dims().begin(), whole->dims().end());
+    } else {
+      layout.global_dims = WholeDims(leaves[k].shape, layout.sharding);
+    }
+    auto array = inputs.Load(leaves[k], k, layout.global_dims, layout.local_dims,
+                             options.grid.device_count(), &layout.stacked);
+    if (!array) return Fail(array.error());
+    layout.global_dims = array->dims;
+    arrays[k] = std::move(*array);
+    classes.push_back(layout.stacked ? table.Distinct()
+                                     : ClassesOfTiles(table, options.grid, layout.sharding,
+                                                      leaves[k].shape->rank()));
+  }
+  if (Expected<void> done = AnalyzeVariation(**program, classes); !done) return Fail(done.error());
+  FindViews(**program);
+  RemoveDeadOps(**program);
+  PlanOptions plan_options;
+  plan_options.threads = options.threads;
+  auto plan = BuildPlan(std::move(*program), plan_options);
+  if (!plan) return Fail(plan.error());
+  run->plan_ = std::move(*plan);
+  run->plan_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+  const int64_t needed = run->plan_->memory.arena_bytes();
+  if (options.memory_limit > 0 && needed > options.memory_limit) {
+    return Fail(MakeError("E-RUN-MEMORY",
+                          fmt::format("the run needs {:.1f} MiB, {:.1f} MiB more than the limit",
+                                      static_cast<double>(needed) / 1048576,
+                                      static_cast<double>(needed - options.memory_limit) / 1048576)));
+  }
+  try {
+    run->executor_ = std::make_unique<Executor>(*run->plan_);
+  } catch (const std::bad_alloc&) {
+    return Fail(MakeError("E-RUN-MEMORY", fmt::format("the system does not give {:.1f} MiB",
+                                                      static_cast<double>(needed) / 1048576)));
+  }
+  Workers workers(options.threads);
+  for (size_t k = 0; k < leaves.size(); ++k) {
+    if (!leaves[k].shape->IsArray()) continue;
+    const Layout& layout = parameters[k];
+    std::vector<int64_t> sizes = layout.local_dims;
+    if (layout.stacked) sizes.insert(sizes.begin(), 1);
+    const int64_t instance = BufferBytes(leaves[k].shape);
+    workers.For(classes[k]->count(), instance * classes[k]->count(), [&](int64_t c, int) {
+      const uint32_t device = classes[k]->first_device(static_cast<uint32_t>(c));
+      arrays[k].ReadBox(run->StartOf(layout, device), sizes,
+                        run->executor_->Parameter(k, static_cast<uint32_t>(c)));
+    });
+    arrays[k] = {};
+  }
+  // Results.
+  AppendLeafShapes(module.entry()->root()->shape(), run->result_shapes_);
+  std::vector<const Sharding*> record;
+  const std::string text =
+      FrontendAttribute(module.header().frontend_attributes, kOutputShardingsAttribute);
+  if (sharded && !text.empty()) {
+    auto parsed = ParseSharding(module.context(), text, module.header().meshes);
+    if (!parsed) {
+      return Fail(MakeError("E-RUN-RECORD", fmt::format("the header's {} is not a sharding: {}",
+                                                        kOutputShardingsAttribute,
+                                                        parsed.error().message)));
+    }
+    record = LeafShardings(module.entry()->root()->shape(), *parsed);
+  }
+  for (size_t k = 0; k < run->result_shapes_.size(); ++k) {
+    Layout layout;
+    const Shape* shape = run->result_shapes_[k];
+    layout.sharding = k < record.size() ? record[k] : nullptr;
+    if (shape->IsArray()) {
+      layout.local_dims.assign(shape->dims().begin(), shape->dims().end());
+      layout.stacked = sharded && (layout.sharding == nullptr || layout.sharding->IsManual());
+      if (layout.stacked) {
+        layout.global_dims = layout.local_dims;
+        layout.global_dims.insert(layout.global_dims.begin(), options.grid.device_count());
+      } else if (k < options.global_results.size()) {
+        const Shape* whole = options.global_results[k];
+        layout.global_dims.assign(whole->dims().begin(), whole->dims().end());
+      } else {
+        layout.global_dims = WholeDims(shape, layout.sharding);
+      }
+    }
+    layout.tiles = layout.stacked
+                       ? table.Distinct()
+                       : ClassesOfTiles(table, options.grid, layout.sharding, shape->rank());
+    run->results_.push_back(std::move(layout));
+  }
+  return run;
+}
+
+std::vector<int64_t> MeshRun::StartOf(const Layout& layout, uint32_t device) const {
+  std::vector<int64_t> start(layout.local_dims.size(), 0);
+  if (layout.stacked) {
+    start.insert(start.begin(), device);
+  } else if (layout.sharding != nullptr && layout.sharding->IsTiled()) {
+    start = TileIndexOf(layout.sharding, device % grid_.partitions,
+                        static_cast<int64_t>(start.size()));
+    for (size_t i = 0; i < start.size(); ++i) start[i] *= layout.local_dims[i];
+  }
+  return start;
+}
+
+MeshRun::Instance MeshRun::InstanceOn(ValueId value, const Layout& layout,
+                                      uint32_t device) const {
+  Instance instance{device, StartOf(layout, device), layout.local_dims, nullptr};
+  if (layout.stacked) instance.sizes.insert(instance.sizes.begin(), 1);
+  const bool maximal = layout.sharding != nullptr && layout.sharding->IsMaximal();
+  instance.data = executor_->Result(
+      value, maximal ? static_cast<uint32_t>(layout.sharding->device) : device);
+  return instance;
+}
+
+std::vector<MeshRun::Instance> MeshRun::Instances(size_t k) const {
+  const Layout& layout = results_[k];
+  const ValueId value = plan_->program->results[k];
+  std::vector<Instance> instances;
+  if (!result_shapes_[k]->IsArray()) return instances;
+  const DeviceClasses* classes =
+      plan_->program->classes.Join(plan_->program->values[value].classes, layout.tiles);
+  if (layout.sharding != nullptr && layout.sharding->IsMaximal()) {
+    classes = plan_->program->classes.Uniform();
+  }
+  for (uint32_t c = 0; c < classes->count(); ++c) {
+    instances.push_back(InstanceOn(value, layout, classes->first_device(c)));
+  }
+  return instances;
+}
+
+OutputArray MeshRun::Assemble(ValueId value, const Shape* shape, const Layout& layout) const {
+  OutputArray out;
+  out.dtype = shape->dtype();
+  out.dims = layout.global_dims;
+  int64_t count = 1;
+  for (int64_t dim : out.dims) count *= dim;
+  const int bytes = shape->IsArray() ? StorageBytes(out.dtype) : 0;
+  out.data.resize(static_cast<size_t>(count * bytes));
+  if (out.data.empty()) return out;
+  for (uint32_t c = 0; c < layout.tiles->count(); ++c) {
+    const Instance instance = InstanceOn(value, layout, layout.tiles->first_device(c));
+    ForEachRow(instance.start, instance.sizes, out.dims,
+               [&](int64_t global, int64_t local, int64_t length) {
+                 std::memcpy(out.data.data() + global * bytes, instance.data + local * bytes,
+                             static_cast<size_t>(length * bytes));
+               });
+  }
+  return out;
+}
+
+OutputArray MeshRun::Output(size_t k) const {
+  return Assemble(plan_->program->results[k], result_shapes_[k], results_[k]);
+}
+
+OutputArray MeshRun::Kept(size_t k, std::optional<uint32_t> device) const {
+  const ValueId id = plan_->program->kept[k];
+  const Value& value = plan_->program->values[id];
+  Layout layout;
+  layout.local_dims.assign(value.shape->dims().begin(), value.shape->dims().end());
+  layout.global_dims = layout.local_dims;
+  if (device || value.classes->IsUniform()) {
+    OutputArray out;
+    out.dtype = value.shape->dtype();
+    out.dims = layout.local_dims;
+    const std::byte* data = executor_->Result(id, device.value_or(0));
+    out.data.assign(data, data + value.bytes);
+    return out;
+  }
+  layout.stacked = true;
+  layout.tiles = plan_->program->classes.Distinct();
+  layout.global_dims.insert(layout.global_dims.begin(), grid_.device_count());
+  return Assemble(id, value.shape, layout);
+}
+
+}  // namespace gshard::cpu

@@ -1,0 +1,96 @@
+// One module on one mesh: from global inputs to global outputs.
+//
+// How a leaf's instances form the global array follows from its sharding: parameters carry theirs,
+// results have it in the header's record. Without one, a parameter is the same on all devices
+// (unless the input has one array per device) and a result is stacked along a new first dim.
+#ifndef GSHARD_BACKENDS_CPU_MESH_RUN_H_
+#define GSHARD_BACKENDS_CPU_MESH_RUN_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/executor.h"
+#include "backends/cpu/inputs.h"
+#include "backends/cpu/plan.h"
+
+namespace gshard::cpu {
+
+struct OutputArray {
+  DType dtype = DType::kF32;
+  std::vector<int64_t> dims;
+  std::vector<std::byte> data;
+};
+
+struct MeshRunOptions {
+  DeviceGrid grid;
+  uint64_t seed = 0;
+  int threads = 1;
+  int64_t memory_limit = 0;  // bytes; 0: none
+  std::vector<std::string> keep;
+  // Whole shapes of parameters' and results' leaves where the module only has shards; empty: tile
+  // size times tile count.
+  std::vector<const Shape*> global_parameters, global_results;
+};
+
+class MeshRun {
+ public:
+  // Lowers and plans `module`, which must outlive this, allocates the memory and loads the inputs.
+  // Errors: E-RUN-*; E-RUN-MEMORY if the plan needs more than the limit.
+  static Expected<std::unique_ptr<MeshRun>> Prepare(const Module& module, const Inputs& inputs,
+                                                    const MeshRunOptions& options);
+
+  Expected<void> Run(const RunOptions& options) { return executor_->Run(options); }
+
+  size_t result_count() const { return plan_->program->results.size(); }
+  OutputArray Output(size_t k) const;
+  // One device's part of a result's leaf: the box of `sizes` at `start` of the whole array (what
+  // sticks out is padding).
+  struct Instance {
+    uint32_t device = 0;
+    std::vector<int64_t> start, sizes;
+    const std::byte* data = nullptr;
+  };
+  // Every instance that may differ from the others, lowest devices first.
+  std::vector<Instance> Instances(size_t k) const;
+  // The k-th kept leaf, by its sharding if the instruction has one, else stacked; or of one device.
+  size_t kept_count() const { return plan_->program->kept.size(); }
+  OutputArray Kept(size_t k, std::optional<uint32_t> device) const;
+
+  const Plan& plan() const { return *plan_; }
+  const Executor& executor() const { return *executor_; }
+  double plan_seconds() const { return plan_seconds_; }
+  std::span<const Diagnostic> warnings() const { return warnings_; }
+
+ private:
+  // How a leaf is spread: stacked if `sharding` is null and it differs from device to device.
+  struct Layout {
+    const Sharding* sharding = nullptr;
+    bool stacked = false;
+    std::vector<int64_t> local_dims, global_dims;
+    const DeviceClasses* tiles = nullptr;  // devices with the same tile
+  };
+  MeshRun() = default;
+  std::vector<int64_t> StartOf(const Layout& layout, uint32_t device) const;
+  Instance InstanceOn(ValueId value, const Layout& layout, uint32_t device) const;
+  OutputArray Assemble(ValueId value, const Shape* shape, const Layout& layout) const;
+
+  DeviceGrid grid_;
+  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<Executor> executor_;
+  std::vector<Layout> results_;
+  std::vector<const Shape*> result_shapes_;
+  double plan_seconds_ = 0;
+  std::vector<Diagnostic> warnings_;
+};
+
+// Number of devices and replicas a module runs on (docs/emulator.md): `partitions` 0: as the module
+// says.
+DeviceGrid GridOf(const Module& module, int64_t partitions);
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_MESH_RUN_H_
