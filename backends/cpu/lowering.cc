@@ -459,6 +459,7 @@ class Lowering {
         return Fail(MakeError("E-RUN-NAME", fmt::format("there is no instruction named {}", name),
                               "names are those of the partitioned module: see gshard-opt partition"));
       }
+      program_.kept_begin.push_back(program_.kept.size());
       for (ValueId leaf : leaves_[found->second->id()]) program_.kept.push_back(leaf);
     }
     return {};

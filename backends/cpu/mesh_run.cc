@@ -262,8 +262,18 @@ OutputArray MeshRun::Output(size_t k) const {
   return Assemble(plan_->program->results[k], result_shapes_[k], results_[k]);
 }
 
-OutputArray MeshRun::Kept(size_t k, std::optional<uint32_t> device) const {
-  const ValueId id = plan_->program->kept[k];
+std::vector<size_t> MeshRun::KeptLeaves(size_t i) const {
+  const std::vector<size_t>& begin = plan_->program->kept_begin;
+  const size_t end = i + 1 < begin.size() ? begin[i + 1] : plan_->program->kept.size();
+  std::vector<size_t> leaves;
+  for (size_t leaf = begin[i]; leaf < end; ++leaf) {
+    if (plan_->program->values[plan_->program->kept[leaf]].shape->IsArray()) leaves.push_back(leaf);
+  }
+  return leaves;
+}
+
+OutputArray MeshRun::Kept(size_t leaf, std::optional<uint32_t> device) const {
+  const ValueId id = plan_->program->kept[leaf];
   const Value& value = plan_->program->values[id];
   Layout layout;
   layout.local_dims.assign(value.shape->dims().begin(), value.shape->dims().end());

@@ -56,9 +56,10 @@ class MeshRun {
   };
   // Every instance that may differ from the others, lowest devices first.
   std::vector<Instance> Instances(size_t k) const;
-  // The k-th kept leaf, by its sharding if the instruction has one, else stacked; or of one device.
-  size_t kept_count() const { return plan_->program->kept.size(); }
-  OutputArray Kept(size_t k, std::optional<uint32_t> device) const;
+  // The leaves of the i-th of MeshRunOptions::keep, and one leaf: as one device has it, or of all
+  // devices, stacked along a new first dim where they differ.
+  std::vector<size_t> KeptLeaves(size_t i) const;
+  OutputArray Kept(size_t leaf, std::optional<uint32_t> device) const;
 
   const Plan& plan() const { return *plan_; }
   const Executor& executor() const { return *executor_; }

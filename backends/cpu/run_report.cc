@@ -1,0 +1,154 @@
+// Views of a run's figures.
+#include "backends/cpu/run_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+namespace gshard::cpu {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Bytes(int64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, kUnits[unit]);
+}
+
+std::string Count(double value, const char* unit) {
+  static constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P"};
+  size_t prefix = 0;
+  while (value >= 1000 && prefix + 1 < std::size(kPrefixes)) {
+    value /= 1000;
+    ++prefix;
+  }
+  return fmt::format("{:.3g} {}{}", value, kPrefixes[prefix], unit);
+}
+
+std::string Seconds(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.3f} s", seconds);
+  if (seconds >= 1e-3) return fmt::format("{:.3f} ms", seconds * 1e3);
+  return fmt::format("{:.1f} us", seconds * 1e6);
+}
+
+Json VerifyJson(const VerifyResult& verify) {
+  // JSON has no infinities.
+  auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json("inf"); };
+  Json json = {{"ok", verify.ok},
+               {"max_abs_error", number(verify.max_abs_error)},
+               {"max_rel_error", number(verify.max_rel_error)},
+               {"worst", verify.worst},
+               {"outputs", verify.compared},
+               {"outputs_shape_only", verify.shape_only},
+               {"discrete",
+                {{"outputs", verify.discrete_outputs},
+                 {"differences", verify.discrete_differences},
+                 {"elements", verify.discrete_elements}}}};
+  if (!verify.ok) {
+    json["mismatch"] = {{"output", verify.mismatch.output},
+                        {"index", verify.mismatch.index},
+                        {"device", verify.mismatch.device},
+                        {"value", verify.mismatch.value},
+                        {"expected", verify.mismatch.expected}};
+  }
+  return json;
+}
+
+}  // namespace
+
+double RunReport::MedianStepTime() const {
+  if (step_times_s.empty()) return 0;
+  std::vector<double> sorted = step_times_s;
+  std::sort(sorted.begin(), sorted.end());
+  const size_t middle = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+std::string ToJson(const RunReport& report) {
+  const double step = report.MedianStepTime();
+  Json json = {{"schema", "gshard.run/1"},
+               {"devices", report.devices},
+               {"threads", report.threads},
+               {"partition_time_s", report.partition_time_s},
+               {"plan_time_s", report.plan_time_s},
+               {"step_time_s", step},
+               {"step_times_s", report.step_times_s},
+               {"peak_memory_bytes", report.peak_memory_bytes},
+               {"flops", report.flops},
+               {"flops_per_s", step > 0 ? static_cast<double>(report.flops) / step : 0.0},
+               {"per_device",
+                {{"peak_bytes", report.device_peak_bytes}, {"flops", report.device_flops}}},
+               {"collectives", Json::array()}};
+  for (const RunReport::Collective& collective : report.collectives) {
+    json["collectives"].push_back({{"kind", collective.kind},
+                                   {"count", collective.count},
+                                   {"bytes_per_device", collective.bytes_per_device}});
+  }
+  if (report.verify) json["verify"] = VerifyJson(*report.verify);
+  return json.dump(2) + "\n";
+}
+
+std::string ToText(const RunReport& report) {
+  std::string out;
+  auto to = std::back_inserter(out);
+  const double step = report.MedianStepTime();
+  fmt::format_to(to, "devices       {} on {} thread{}\n", report.devices, report.threads,
+                 report.threads == 1 ? "" : "s");
+  if (report.partition_time_s > 0) {
+    fmt::format_to(to, "partition     {}\n", Seconds(report.partition_time_s));
+  }
+  fmt::format_to(to, "plan          {}\n", Seconds(report.plan_time_s));
+  if (!report.step_times_s.empty()) {
+    fmt::format_to(to, "step          {}", Seconds(step));
+    if (report.step_times_s.size() > 1) {
+      fmt::format_to(to, "  (median of {})", report.step_times_s.size());
+    }
+    fmt::format_to(to, "\n");
+  }
+  fmt::format_to(to, "memory        {} in all, {} on one device of the real mesh\n",
+                 Bytes(report.peak_memory_bytes), Bytes(report.device_peak_bytes));
+  fmt::format_to(to, "arithmetic    {}", Count(static_cast<double>(report.flops), "FLOP"));
+  if (step > 0) {
+    fmt::format_to(to, " ({})", Count(static_cast<double>(report.flops) / step, "FLOP/s"));
+  }
+  fmt::format_to(to, ", {} per device\n", Count(static_cast<double>(report.device_flops), "FLOP"));
+  for (const RunReport::Collective& collective : report.collectives) {
+    fmt::format_to(to, "{:<20} {:>6} x, {} sent per device\n", collective.kind, collective.count,
+                   Bytes(collective.bytes_per_device));
+  }
+  if (report.verify) {
+    const VerifyResult& verify = *report.verify;
+    fmt::format_to(to, "verify        {}: {} output{}, largest error {:.3g} ({:.3g} relative, {})\n",
+                   verify.ok ? "ok" : "MISMATCH", verify.compared, verify.compared == 1 ? "" : "s",
+                   verify.max_abs_error, verify.max_rel_error,
+                   verify.worst.empty() ? "none" : verify.worst);
+    if (!verify.ok) {
+      fmt::format_to(to, "              {}[{}] on device {}: {}, unpartitioned {}\n",
+                     verify.mismatch.output, fmt::join(verify.mismatch.index, ","),
+                     verify.mismatch.device, verify.mismatch.value, verify.mismatch.expected);
+    }
+    if (verify.discrete_differences > 0) {
+      fmt::format_to(to,
+                     "              {} of {} elements differ in {} output{} that follow from sorting or "
+                     "picking floats\n",
+                     verify.discrete_differences, verify.discrete_elements, verify.discrete_outputs,
+                     verify.discrete_outputs == 1 ? "" : "s");
+    }
+    if (verify.shape_only > 0) {
+      fmt::format_to(to, "              {} output{} of random streams: shapes compared only\n",
+                     verify.shape_only, verify.shape_only == 1 ? "" : "s");
+    }
+  }
+  return out;
+}
+
+}  // namespace gshard::cpu
