@@ -2,6 +2,7 @@
 #include "backends/cpu/inputs.h"
 
 #include <fmt/format.h>
+#include <tsl/robin_map.h>
 
 #include <algorithm>
 #include <cmath>
@@ -66,6 +67,15 @@ void Poison(DType dtype, std::byte* out, int64_t count) {
   }
 }
 
+std::string BaseName(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || dot + 1 == name.size() ||
+      name.find_first_not_of("0123456789", dot + 1) != std::string_view::npos) {
+    return std::string(name);
+  }
+  return std::string(name.substr(0, dot));
+}
+
 void AppendLeaves(const Instruction& parameter, const Shape* shape,
                   std::span<const Sharding* const> shardings, std::vector<ParameterLeaf>& leaves,
                   size_t first) {
@@ -76,7 +86,7 @@ void AppendLeaves(const Instruction& parameter, const Shape* shape,
     return;
   }
   const size_t index = leaves.size() - first;
-  leaves.push_back({std::string(parameter.name()),
+  leaves.push_back({std::string(parameter.name()), BaseName(parameter.name()),
                     parameter.attributes<ParameterAttributes>().number, shape,
                     index < shardings.size() ? shardings[index] : nullptr});
 }
@@ -143,6 +153,11 @@ std::vector<ParameterLeaf> ParameterLeaves(const Computation& entry) {
       shardings = LeafShardings(parameter->shape(), parameter->sharding());
     }
     AppendLeaves(*parameter, parameter->shape(), shardings, leaves, leaves.size());
+  }
+  tsl::robin_map<std::string, int> uses;
+  for (const ParameterLeaf& leaf : leaves) ++uses[leaf.base_name];
+  for (ParameterLeaf& leaf : leaves) {
+    if (uses[leaf.base_name] > 1) leaf.base_name = leaf.name;
   }
   return leaves;
 }
@@ -214,6 +229,7 @@ std::string Inputs::NameOf(const ParameterLeaf& leaf, size_t k) const {
   std::string by_order = fmt::format("p{}", k);
   if (file_->Has(by_order)) return by_order;
   if (file_->Has(leaf.name)) return leaf.name;
+  if (file_->Has(leaf.base_name)) return leaf.base_name;
   return {};
 }
 
@@ -222,7 +238,7 @@ std::string Inputs::UnknownName(std::span<const ParameterLeaf> leaves) const {
   for (const std::string& name : file_->names()) {
     bool known = false;
     for (size_t k = 0; k < leaves.size() && !known; ++k) {
-      known = name == leaves[k].name || name == fmt::format("p{}", k);
+      known = name == leaves[k].name || name == leaves[k].base_name || name == fmt::format("p{}", k);
     }
     if (!known) return name;
   }
@@ -231,7 +247,7 @@ std::string Inputs::UnknownName(std::span<const ParameterLeaf> leaves) const {
 
 Expected<GlobalArray> Inputs::Load(const ParameterLeaf& leaf, size_t k,
                                    std::span<const int64_t> dims,
-                                   std::span<const int64_t> local_dims, int64_t devices,
+                                   std::span<const int64_t> local_dims, bool exact, int64_t devices,
                                    bool* stacked) const {
   *stacked = false;
   GlobalArray array;
@@ -245,12 +261,12 @@ Expected<GlobalArray> Inputs::Load(const ParameterLeaf& leaf, size_t k,
   if (!npy) return Fail(npy.error());
   std::vector<int64_t> per_device{devices};
   per_device.insert(per_device.end(), local_dims.begin(), local_dims.end());
-  // A sharded dim's true size may be anything that the tiles cover.
+  // Where only tiles are known, a dim may be of any size that is cut into such tiles.
   bool covered = npy->dims.size() == dims.size();
   for (size_t i = 0; covered && i < dims.size(); ++i) {
-    const int64_t tiles = local_dims[i] == 0 ? 1 : (npy->dims[i] + local_dims[i] - 1) / local_dims[i];
+    const int64_t tiles = exact || local_dims[i] == 0 ? 1 : dims[i] / local_dims[i];
     covered = npy->dims[i] == dims[i] ||
-              (npy->dims[i] < dims[i] && tiles * local_dims[i] == dims[i]);
+              (tiles > 1 && (npy->dims[i] + tiles - 1) / tiles == local_dims[i]);
   }
   if (covered) {
     array.dims = npy->dims;

@@ -28,7 +28,9 @@ void FillElided(const Shape* shape, uint64_t seed, std::span<std::byte> out);
 
 // One leaf of the entry's parameters.
 struct ParameterLeaf {
-  std::string name;  // of the parameter instruction
+  std::string name;       // of the parameter instruction
+  // The name without the ".N" that makes it unique in the module, if no other parameter shares it.
+  std::string base_name;
   int64_t number = 0;
   const Shape* shape = nullptr;        // of this leaf in the module that runs
   const Sharding* sharding = nullptr;  // its record, or null
@@ -55,9 +57,10 @@ class Inputs {
   static Expected<std::unique_ptr<Inputs>> Open(const std::string& path, uint64_t seed);
 
   // Leaf `k` as an array of `dims`, or, where a file has it so, of [devices] + `local_dims`: one
-  // array per device (then *stacked is set). Errors: another shape or type, unknown arrays.
+  // array per device (then *stacked is set). Not `exact`: `dims` are tiles times tile counts, and
+  // the file may have smaller arrays that are cut into the same tiles. Errors: another shape or type.
   Expected<GlobalArray> Load(const ParameterLeaf& leaf, size_t k, std::span<const int64_t> dims,
-                             std::span<const int64_t> local_dims, int64_t devices,
+                             std::span<const int64_t> local_dims, bool exact, int64_t devices,
                              bool* stacked) const;
   // The first array of the file that is no parameter's; empty if there is none.
   std::string UnknownName(std::span<const ParameterLeaf> leaves) const;

@@ -117,7 +117,8 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
       layout.global_dims = WholeDims(leaves[k].shape, layout.sharding);
     }
     auto array = inputs.Load(leaves[k], k, layout.global_dims, layout.local_dims,
-                             options.grid.device_count(), &layout.stacked);
+                             k < options.global_parameters.size(), options.grid.device_count(),
+                             &layout.stacked);
     if (!array) return Fail(array.error());
     layout.global_dims = array->dims;
     arrays[k] = std::move(*array);
