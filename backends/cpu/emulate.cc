@@ -1,0 +1,233 @@
+// The whole way from a module to a report.
+#include "backends/cpu/emulate.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <fstream>
+
+#include "backends/cpu/mesh_run.h"
+#include "backends/cpu/npz.h"
+#include "backends/cpu/workers.h"
+#include "core/analysis/partitioned.h"
+#include "core/partition/partitioner.h"
+#include "core/propagation/propagation.h"
+#include "core/transforms/inline_calls.h"
+
+namespace gshard::cpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Expected<void> WriteBytes(const std::string& path, std::span<const std::byte> data) {
+  std::ofstream out(path, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(data.data()), static_cast<std::streamsize>(data.size()));
+  out.close();
+  if (!out) return Fail(MakeError("E-IO-WRITE", fmt::format("{}: cannot be written", path)));
+  return {};
+}
+
+void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
+  if (shape->IsTuple()) {
+    for (const Shape* element : shape->elements()) AppendLeafShapes(element, leaves);
+  } else {
+    leaves.push_back(shape);
+  }
+}
+
+class Emulator {
+ public:
+  Emulator(std::unique_ptr<Module> module, const EmulateOptions& options)
+      : module_(std::move(module)), options_(options) {}
+
+  Expected<Emulation> Run() {
+    run_options_.threads = options_.threads > 0 ? options_.threads : AvailableCores();
+    run_options_.seed = options_.seed;
+    run_options_.memory_limit = options_.memory_limit;
+    for (const auto& dump : options_.dumps) run_options_.keep.push_back(dump.name);
+    RunReport& report = emulation_.report;
+    report.threads = run_options_.threads;
+    if (Expected<void> done = Partition(); !done) return Fail(done.error());
+    report.devices = run_options_.grid.device_count();
+    Progress("plan", 0);
+    auto inputs = Inputs::Open(options_.input, options_.seed);
+    if (!inputs) return Fail(inputs.error());
+    auto run = MeshRun::Prepare(*module_, **inputs, run_options_);
+    if (!run) return Fail(run.error());
+    for (const Diagnostic& warning : (*run)->warnings()) Warn(warning);
+    report.plan_time_s = (*run)->plan_seconds();
+    report.device_peak_bytes = (*run)->plan().memory.device_peak_bytes;
+    if (Expected<void> done = Repeat(**run); !done) return Fail(done.error());
+    report.peak_memory_bytes = (*run)->executor().memory_bytes();
+    const RunCounts& counts = (*run)->executor().counts();
+    report.flops = counts.flops;
+    report.device_flops = counts.device_flops;
+    for (const auto& [kind, totals] : counts.collectives) {
+      report.collectives.push_back({kind, totals.count, totals.bytes_per_device});
+    }
+    if (emulation_.interrupted) return std::move(emulation_);
+    if (Expected<void> done = WriteResults(**run); !done) return Fail(done.error());
+    if (options_.verify) {
+      if (Expected<void> done = Verify(**run, **inputs); !done) return Fail(done.error());
+    }
+    return std::move(emulation_);
+  }
+
+ private:
+  void Progress(const std::string& phase, double share) {
+    if (options_.progress) options_.progress(phase, share);
+  }
+  void Warn(const Diagnostic& warning) {
+    if (options_.warn) options_.warn(warning);
+  }
+
+  // Makes module_ what every device runs; reference_ keeps the whole graph where it is needed.
+  Expected<void> Partition() {
+    const bool partitioned = options_.partitioned.value_or(IsPartitioned(*module_));
+    if (options_.unpartitioned) {
+      run_options_.grid = {};
+      return {};
+    }
+    run_options_.grid = GridOf(*module_, options_.num_partitions);
+    if (partitioned || run_options_.grid.partitions == 1) {
+      if (options_.verify && run_options_.grid.device_count() > 1) {
+        return Fail(MakeError("E-RUN-VERIFY",
+                              "--verify needs the graph before partitioning, and this one is "
+                              "partitioned already",
+                              "give gshard-run the unpartitioned graph"));
+      }
+      return {};
+    }
+    Progress("partition", 0);
+    const Clock::time_point start = Clock::now();
+    if (options_.verify) reference_ = module_->Clone();
+    AppendLeaves();
+    if (auto inlined = InlineCalls(*module_); !inlined) return Fail(inlined.error());
+    std::vector<Diagnostic> warnings;
+    PropagationOptions propagation;
+    propagation.warnings = &warnings;
+    auto propagated = PropagateShardings(*module_, propagation);
+    for (const Diagnostic& warning : warnings) Warn(warning);
+    if (!propagated) return Fail(propagated.error());
+    PartitionOptions partition;
+    partition.num_partitions = run_options_.grid.partitions;
+    auto stats = PartitionModule(*module_, partition);
+    if (!stats) return Fail(stats.error());
+    emulation_.report.partition_time_s = Since(start);
+    return {};
+  }
+
+  // The whole shapes, which the partitioned module no longer has. Shapes live in the context.
+  void AppendLeaves() {
+    for (const Instruction* parameter : module_->entry()->parameters()) {
+      AppendLeafShapes(parameter->shape(), run_options_.global_parameters);
+    }
+    AppendLeafShapes(module_->entry()->root()->shape(), run_options_.global_results);
+  }
+
+  Expected<void> Repeat(MeshRun& run) {
+    std::unique_ptr<Trace> trace;
+    if (!options_.trace.empty()) trace = std::make_unique<Trace>(run_options_.threads);
+    for (int64_t i = 0; i < options_.repeat; ++i) {
+      RunOptions options;
+      options.check_nan = options_.check_nan;
+      options.stop = options_.stop;
+      // One step is enough to look at: the last.
+      options.trace = i + 1 == options_.repeat ? trace.get() : nullptr;
+      const std::string phase =
+          options_.repeat == 1 ? "run" : fmt::format("run {}/{}", i + 1, options_.repeat);
+      options.progress = [&](double share) { Progress(phase, share); };
+      const Clock::time_point start = Clock::now();
+      Expected<void> done = run.Run(options);
+      if (!done && done.error().code == "E-RUN-STOPPED") {
+        emulation_.interrupted = true;
+        return {};
+      }
+      if (!done) return done;
+      emulation_.report.step_times_s.push_back(Since(start));
+    }
+    if (trace != nullptr) {
+      const std::string json = trace->ToJson();
+      return WriteBytes(options_.trace, std::as_bytes(std::span(json)));
+    }
+    return {};
+  }
+
+  Expected<void> WriteResults(const MeshRun& run) {
+    if (!options_.output.empty()) {
+      NpzWriter writer(options_.output);
+      for (size_t k = 0; k < run.result_count(); ++k) {
+        const OutputArray array = run.Output(k);
+        if (!IsArrayType(array.dtype)) continue;
+        Expected<void> done =
+            writer.Add(fmt::format("o{}", k), FormatNpy(array.dtype, array.dims, array.data));
+        if (!done) return done;
+      }
+      if (Expected<void> done = writer.Finish(); !done) return done;
+    }
+    for (size_t d = 0; d < options_.dumps.size(); ++d) {
+      const EmulateOptions::Dump& dump = options_.dumps[d];
+      if (dump.device && *dump.device >= run_options_.grid.device_count()) {
+        return Fail(MakeError("E-RUN-DUMP", fmt::format("--dump {}@{}: there are {} devices",
+                                                        dump.name, *dump.device,
+                                                        run_options_.grid.device_count())));
+      }
+      // Of a tuple the first leaf is written under the given name, the others with a number.
+      const std::vector<size_t> leaves = run.KeptLeaves(d);
+      for (size_t i = 0; i < leaves.size(); ++i) {
+        const OutputArray array = run.Kept(leaves[i], dump.device);
+        const std::string path = i == 0 ? dump.file : fmt::format("{}.{}", dump.file, i);
+        Expected<void> done = WriteBytes(path, FormatNpy(array.dtype, array.dims, array.data));
+        if (!done) return done;
+      }
+    }
+    return {};
+  }
+
+  Expected<void> Verify(const MeshRun& run, const Inputs& inputs) {
+    Progress("verify", 0);
+    const Module& reference = reference_ != nullptr ? *reference_ : *module_;
+    MeshRunOptions options = run_options_;
+    options.grid = {};
+    options.keep.clear();
+    options.global_parameters.clear();
+    options.global_results.clear();
+    std::vector<OutputArray> expected;
+    {
+      auto whole = MeshRun::Prepare(reference, inputs, options);
+      if (!whole) return Fail(whole.error());
+      RunOptions once;
+      once.stop = options_.stop;
+      once.progress = [&](double share) { Progress("verify", share); };
+      Expected<void> done = (*whole)->Run(once);
+      if (!done && done.error().code == "E-RUN-STOPPED") {
+        emulation_.interrupted = true;
+        return {};
+      }
+      if (!done) return done;
+      for (size_t k = 0; k < (*whole)->result_count(); ++k) {
+        expected.push_back((*whole)->Output(k));
+      }
+    }
+    emulation_.report.verify = VerifyOutputs(run, expected, reference);
+    return {};
+  }
+
+  std::unique_ptr<Module> module_;
+  std::unique_ptr<Module> reference_;
+  const EmulateOptions& options_;
+  MeshRunOptions run_options_;
+  Emulation emulation_;
+};
+
+}  // namespace
+
+Expected<Emulation> Emulate(std::unique_ptr<Module> module, const EmulateOptions& options) {
+  return Emulator(std::move(module), options).Run();
+}
+
+}  // namespace gshard::cpu
