@@ -13,8 +13,7 @@ void DeviceAtoms::Cut(std::span<const DeviceAxis> axes) {
 
 bool DeviceAtoms::Finish() {
   std::ranges::sort(cuts_);
-  const auto repeated = std::ranges::unique(cuts_);
-  cuts_.erase(repeated.begin(), repeated.end());
+  cuts_.erase(std::unique(cuts_.begin(), cuts_.end()), cuts_.end());
   return std::ranges::adjacent_find(cuts_, [](int64_t a, int64_t b) { return b % a != 0; }) ==
          cuts_.end();
 }

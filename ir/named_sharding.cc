@@ -28,8 +28,7 @@ class MeshParts {
   void Finish() {
     for (std::vector<int64_t>& cuts : cuts_) {
       std::ranges::sort(cuts);
-      const auto repeated = std::ranges::unique(cuts);
-      cuts.erase(repeated.begin(), repeated.end());
+      cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
       first_.push_back(static_cast<int64_t>(sizes_.size()));
       for (size_t k = 0; k + 1 < cuts.size(); ++k) sizes_.push_back(cuts[k + 1] / cuts[k]);
     }
