@@ -193,6 +193,92 @@ TEST_CASE("geometry", "[ir][sharding_algebra]") {
   CHECK(ToString(ShardShape(ctx, ctx.Array(DType::kF32, Ints{5, 0}), s)) == "f32[2,0]");
 }
 
+TEST_CASE("groups of replicas", "[ir][sharding_algebra]") {
+  Context ctx;
+  // The replicated dim gives all groups.
+  DeviceGroups groups = GroupOnReplicated(ctx, Parse(ctx, "[2,1,4]<=[8] l"), 8, 2, {});
+  CHECK(groups.groups.ToList() == Ints{0, 1, 4, 5, 2, 3, 6, 7});
+  CHECK(Print(groups.inside) == "[2,1,2]<=[4] l");
+  // It does not suffice: the rest is borrowed from data dim 0.
+  groups = GroupOnReplicated(ctx, Parse(ctx, "[2,2,2]<=[8] l"), 8, 4, Ints{0, 1});
+  CHECK(groups.groups.ToList() == Ints{0, 2, 4, 6, 1, 3, 5, 7});
+  CHECK(Print(groups.inside) == "[1,2]<=[2]");
+  // Nothing to borrow: consecutive blocks.
+  groups = GroupOnReplicated(ctx, Parse(ctx, "[2,4]<=[2,4]T(1,0)"), 8, 2, {});
+  CHECK(groups.groups.ToString() == "[2,4]<=[8]");
+  CHECK(groups.inside->IsReplicated());
+  CHECK(GroupOnReplicated(ctx, ctx.Replicated(), 8, 4, {}).groups.ToString() == "[4,2]<=[8]");
+}
+
+TEST_CASE("uneven sub-tiling", "[ir][sharding_algebra]") {
+  Context ctx;
+  const auto refines = [&](const char* a, const char* b, int64_t n) {
+    return IsSubTiling(Parse(ctx, a), Parse(ctx, b), ctx.Array(DType::kF32, Ints{n}));
+  };
+  // 7 in 4: [0,2) [2,4) [4,6) [6,8); 7 in 2: [0,4) [4,8).
+  CHECK(refines("[4]<=[4]", "[2,2]<=[4] l", 7));
+  // 5 in 4: tiles of 2, [0,2) [2,4) [4,6); 5 in 2: tiles of 3, [0,3) [3,6). Tile 1 crosses.
+  CHECK_FALSE(refines("[4]<=[4]", "[2,2]<=[4] l", 5));
+  // 2 in 4 and in 2: tiles of 1. Device 1 has element 1 under A, element 0 under B.
+  CHECK_FALSE(refines("[4]<=[4]", "[2,2]<=[4] l", 2));
+  // Empty tiles clip: 1 in 4 and in 2 are tiles of 1; device 1 is beyond the end under A.
+  CHECK(refines("[4]<=[4]", "[2,2]<=[4] l", 1));
+}
+
+TEST_CASE("more specific", "[ir][sharding_algebra]") {
+  Context ctx;
+  const auto better = [&](const char* a, const char* b) {
+    return IsMoreSpecific(Parse(ctx, a), Parse(ctx, b));
+  };
+  CHECK(better("{manual}", "{replicated}"));
+  CHECK(better("{manual}", "{maximal device=0}"));
+  CHECK_FALSE(better("{manual}", "[2]<=[2]"));
+  CHECK_FALSE(better("[2]<=[2]", "{manual}"));
+  CHECK(better("[8,1]<=[8]", "[2,1,4]<=[8] l"));
+  CHECK_FALSE(better("[8,1]<=[8]", "[1,8]<=[8]"));
+  CHECK(better("[2]<=[2]", "{replicated}"));
+  CHECK(better("{maximal device=0}", "{replicated}"));
+  CHECK(better("[2]<=[2]", "{maximal device=0}"));
+  CHECK_FALSE(better("{replicated}", "{maximal device=0}"));
+  CHECK(better("{{manual}, {devices=[2]<=[2]}}", "{{replicated}, {devices=[2]<=[2]}}"));
+  CHECK_FALSE(better("{{manual}, {replicated}}", "{{replicated}, {devices=[2]<=[2]}}"));
+  CHECK_FALSE(better("{{replicated}}", "{{replicated}}"));
+}
+
+TEST_CASE("shardings of tuples and what does not fit", "[ir][sharding_algebra]") {
+  Context ctx;
+  const Shape* matrix = ctx.Array(DType::kF32, Ints{8, 16});
+  const Shape* inner = ctx.Tuple(std::vector<const Shape*>{matrix, ctx.Token()});
+  const Shape* tuple = ctx.Tuple(std::vector<const Shape*>{matrix, inner, ctx.Tuple({})});
+  const Sharding* s =
+      Parse(ctx, "{{devices=[8,1]<=[8]}, {devices=[1,8]<=[8]}, {maximal device=2}}");
+  CHECK(ToString(ElementSharding(ctx, tuple, s, 0)) == "{devices=[8,1]<=[8]}");
+  CHECK(ToString(ElementSharding(ctx, tuple, s, 1)) ==
+        "{{devices=[1,8]<=[8]}, {maximal device=2}}");
+  CHECK(ToString(ElementSharding(ctx, tuple, s, 2)) == "{}");
+  CHECK(ToString(ShardShape(ctx, tuple, s)) == "(f32[1,16], (f32[8,2], token[]), ())");
+  CHECK(LeafShardings(tuple, ctx.Replicated()).size() == 3);
+  CHECK(DividesEvenly(s, tuple));
+  CHECK_FALSE(DividesEvenly(Parse(ctx, "[1,3]<=[3]"), matrix));
+
+  const auto why = [&](const char* text, const Shape* shape) {
+    return WhyNotApplicable(Parse(ctx, text), shape, 8);
+  };
+  CHECK(why("{devices=[8,1]<=[8]}", matrix) == "");
+  CHECK(why("{devices=[8,1]<=[8]}", ctx.Token()) == "");
+  CHECK(why("{replicated}", tuple) == "");
+  CHECK(why("{{replicated}}", ctx.Tuple({})) == "");
+  CHECK(why("{}", ctx.Tuple({})) == "");
+  CHECK(why("{devices=[4,1]<=[4]}", matrix) == "the sharding is for 4 devices, there are 8");
+  CHECK(why("{devices=[8]<=[8]}", matrix) ==
+        "the sharding has 1 data dims, the shape f32[8,16] has 2");
+  CHECK(why("{maximal device=8}", matrix) == "device 8 does not exist: there are 8 devices");
+  CHECK(why("{mesh['a'=8], [{}]}", matrix) == "the sharding has 1 dims, the shape f32[8,16] has 2");
+  CHECK(why("{{replicated}}", matrix) ==
+        "a sharding of a tuple on the shape f32[8,16], which is none");
+  CHECK(why("{{replicated}}", tuple) == "the sharding has 1 entries, the tuple has 3 leaves");
+}
+
 // --- the axis-form paths against plain lists of devices
 
 Ints RandomFactors(std::mt19937& rng, int64_t n) {
