@@ -31,6 +31,13 @@ class Scratch {
  public:
   virtual ~Scratch() = default;
   virtual std::byte* Allocate(size_t bytes) = 0;  // 64-byte aligned, uninitialised
+
+  // Everything allocated since the mark may be reused after Rewind.
+  struct Mark {
+    size_t block = 0, used = 0;
+  };
+  virtual Mark Position() const = 0;
+  virtual void Rewind(Mark mark) = 0;
 };
 
 using ConstBuffers = std::span<const std::byte* const>;
@@ -40,7 +47,7 @@ using Buffers = std::span<std::byte* const>;
 struct BatchOperand {
   static constexpr int64_t kUneven = -1;
   const std::byte* const* items = nullptr;  // one pointer an instance
-  int64_t stride = kUneven;  // bytes from item to item: 0 if all are the same buffer
+  int64_t stride = kUneven;                 // bytes from item to item: 0 if all are the same buffer
 };
 struct BatchResult {
   std::byte* data = nullptr;  // instance i is at data + i * stride
@@ -61,8 +68,9 @@ class Kernel {
   }
 
   // --- ranges of the result's elements (row-major; all result leaves have the same count)
-  // 0: only whole instances. Else RunRange takes any [first, first + count) whose ends are multiples
-  // of the granule (or the end): 1 for elementwise work, a row of the result for a dot, ..
+  // 0: only whole instances. Else RunRange takes any [first, first + count) whose ends are
+  // multiples of the granule (or the end): 1 for elementwise work, a row of the result for a dot,
+  // ..
   virtual int64_t RangeGranule() const { return 0; }
   // True if RunRange reads of `operand` just the elements with the same flat indices as the result
   // elements it writes (elementwise); its pointer then points at element `first`. Otherwise the

@@ -39,12 +39,8 @@ class BumpScratch final : public Scratch {
  public:
   std::byte* Allocate(size_t bytes) override;
 
-  // Everything allocated since the mark may be reused.
-  struct Mark {
-    size_t block = 0, used = 0;
-  };
-  Mark Position() const { return {block_, used_}; }
-  void Rewind(Mark mark) {
+  Mark Position() const override { return {block_, used_}; }
+  void Rewind(Mark mark) override {
     block_ = mark.block;
     used_ = mark.used;
   }
