@@ -129,7 +129,7 @@ constexpr Row kRows[] = {
     {Opcode::kBatchNormInference, Whole, kDefault},
     {Opcode::kBatchNormGrad, Whole, kDefault},
     {Opcode::kReduceWindow, ReduceWindow},
-    {Opcode::kSelectAndScatter, Whole, kDefault},
+    {Opcode::kSelectAndScatter, SelectAndScatter},
     {Opcode::kGather, Gather},
     {Opcode::kScatter, Scatter},
     {Opcode::kSort, Sort},

@@ -181,6 +181,7 @@ class Chooser {
       if (count == 1) continue;
       const Labels::Label& kind = labels_.labels[label];
       if (kind.max_tiles > 0 && count > kind.max_tiles) return false;
+      if (kind.groups > 0 && kind.groups % count != 0) return false;
       if (!kind.divides) continue;
       for (int64_t size : sizes_[label]) {
         if (size % count != 0) return false;

@@ -27,6 +27,8 @@ struct Labels {
     bool divides = false;  // may be cut only into equal tiles of every dim that has it
     // Largest number of tiles (for grouped and halo dims); 0: no limit.
     int64_t max_tiles = 0;
+    // The number of tiles must divide this (groups that must not be split); 0: no limit.
+    int64_t groups = 0;
     // Bytes received per device if the label is cut at all (for halos).
     double bytes_if_cut = 0;
   };

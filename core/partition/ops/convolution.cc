@@ -1,7 +1,225 @@
+// Convolutions: batch and feature dims are labels as of a dot; spatial dims are cut with halos, or,
+// where input and kernel are both cut (weight gradients), summed over the kernel's tiles (GSPMD
+// paper, section 4.3).
+#include <algorithm>
+
+#include "core/partition/dim_range.h"
 #include "core/partition/ops/rules.h"
+#include "core/partition/range_cut.h"
 
 namespace gshard::partition_rules {
 
-RuleResult Convolution(RuleContext& rule) { return rule.Default(); }
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+struct SpatialDim {
+  WindowDim window;
+  int64_t input = 0, kernel = 0, output = 0;  // dims of the shapes
+  int64_t input_size = 0, output_size = 0;
+  int64_t DilatedWindow() const { return (window.size - 1) * window.window_dilation + 1; }
+};
+
+std::vector<SpatialDim> SpatialDims(RuleContext& rule) {
+  const auto& conv = rule.attributes<ConvolutionAttributes>();
+  std::vector<SpatialDim> dims;
+  for (size_t k = 0; k < conv.window.size(); ++k) {
+    SpatialDim dim{conv.window[k], conv.input_spatial[k], conv.kernel_spatial[k],
+                   conv.output_spatial[k], 0, 0};
+    dim.input_size = rule.operand_shape(0)->dim(dim.input);
+    dim.output_size = rule.source().shape()->dim(dim.output);
+    dims.push_back(dim);
+  }
+  return dims;
+}
+
+// What a shard reads of the input when the output is cut.
+DimRange OutputRange(const SpatialDim& dim, int64_t shards) {
+  int64_t count = CeilOfRatio(dim.output_size, shards);
+  return {.size = dim.input_size,
+          .dilation = dim.window.base_dilation,
+          .scale = dim.window.stride * count,
+          .bias = -dim.window.pad_low,
+          .length = dim.window.stride * (count - 1) + dim.DilatedWindow(),
+          .end = dim.window.stride * (dim.output_size - 1) + dim.DilatedWindow() -
+                 dim.window.pad_low};
+}
+
+// What a shard reads of the input when the kernel is cut: all windows, seen through its taps.
+DimRange KernelRange(const SpatialDim& dim, int64_t shards) {
+  int64_t taps = CeilOfRatio(dim.window.size, shards);
+  int64_t step = dim.window.window_dilation;
+  int64_t sweep = (dim.output_size - 1) * dim.window.stride + 1;
+  DimRange range{.size = dim.input_size,
+                 .dilation = dim.window.base_dilation,
+                 .scale = taps * step,
+                 .bias = -dim.window.pad_low,
+                 .length = (taps - 1) * step + sweep,
+                 .end = (dim.window.size - 1) * step - dim.window.pad_low + sweep};
+  if (dim.window.reversal) {  // the first taps are applied to the last positions
+    range.scale = -range.scale;
+    range.bias += (dim.window.size - taps) * step;
+  }
+  return range;
+}
+
+bool IsPointwise(const SpatialDim& dim) {
+  const WindowDim& w = dim.window;
+  return w.size == 1 && w.stride == 1 && w.pad_low == 0 && w.pad_high == 0 && w.base_dilation == 1;
+}
+
+struct ConvLabels {
+  Labels labels;
+  int input_feature = -1;  // summed
+};
+
+ConvLabels LabelsOf(RuleContext& rule, std::span<const SpatialDim> spatial,
+                    std::span<const RangeCut> cuts) {
+  const auto& conv = rule.attributes<ConvolutionAttributes>();
+  const Shape* result = rule.source().shape();
+  ConvLabels made;
+  Labels& labels = made.labels;
+  for (int64_t i = 0; i < 2; ++i) {
+    labels.operands.emplace_back(At(rule.operand_shape(i)->rank()), Labels::kWhole);
+  }
+  labels.results.emplace_back(At(result->rank()), Labels::kWhole);
+  auto input = [&](int64_t dim) -> int& { return labels.operands[0][At(dim)]; };
+  auto kernel = [&](int64_t dim) -> int& { return labels.operands[1][At(dim)]; };
+  auto output = [&](int64_t dim) -> int& { return labels.results[0][At(dim)]; };
+
+  int features = labels.Add();
+  output(conv.output_feature) = kernel(conv.kernel_output_feature) = features;
+  if (conv.batch_group_count > 1) {
+    labels.labels[At(features)] = {.divides = true, .groups = conv.batch_group_count};
+    input(conv.input_batch) = features;
+  } else {
+    input(conv.input_batch) = output(conv.output_batch) = labels.Add();
+  }
+  if (conv.feature_group_count > 1) {
+    if (conv.batch_group_count == 1) {
+      labels.labels[At(features)] = {.divides = true, .groups = conv.feature_group_count};
+      input(conv.input_feature) = features;
+    }
+  } else {
+    made.input_feature = labels.Add({.summed = true});
+    input(conv.input_feature) = kernel(conv.kernel_input_feature) = made.input_feature;
+  }
+  double taps = static_cast<double>(rule.operand_shape(1)->dim(conv.kernel_input_feature));
+  for (size_t k = 0; k < spatial.size(); ++k) {
+    const SpatialDim& dim = spatial[k];
+    taps *= static_cast<double>(dim.window.size);
+    PartitionedValue& operand = *rule.operand(0);
+    int64_t shards = std::max({rule.wanted()->Count(dim.output), MostTiles(operand, dim.input),
+                               MostTiles(*rule.operand(1), dim.kernel)});
+    switch (cuts[k]) {
+      case RangeCut::kWhole:
+        break;
+      case RangeCut::kHalo: {
+        Labels::Label label;
+        if (!IsPointwise(dim)) {
+          label.bytes_if_cut = HaloCost(operand, dim.input, OutputRange(dim, shards), shards);
+        }
+        input(dim.input) = output(dim.output) = labels.Add(label);
+        break;
+      }
+      case RangeCut::kResult:
+        output(dim.output) = labels.Add();
+        break;
+      case RangeCut::kPartial:
+        input(dim.input) = kernel(dim.kernel) = labels.Add(
+            {.summed = true,
+             .bytes_if_cut = HaloCost(operand, dim.input, KernelRange(dim, shards), shards)});
+        break;
+    }
+  }
+  labels.flops = 2 * taps * static_cast<double>(result->element_count());
+  return made;
+}
+
+}  // namespace
+
+RuleResult Convolution(RuleContext& rule) {
+  const auto& conv = rule.attributes<ConvolutionAttributes>();
+  const Shape* shape = rule.source().shape();
+  std::vector<SpatialDim> spatial = SpatialDims(rule);
+  if (shape->element_count() == 0 || rule.operand_shape(0)->element_count() == 0 ||
+      rule.operand_shape(1)->element_count() == 0) {
+    return rule.Default();
+  }
+  std::vector<std::vector<RangeCut>> alternatives;
+  for (const SpatialDim& dim : spatial) {
+    bool is_wanted_cut = rule.wanted()->IsSharded(dim.output);
+    bool is_input_cut = IsEverCut(*rule.operand(0), dim.input);
+    std::vector<RangeCut>& list = alternatives.emplace_back();
+    if (is_wanted_cut || is_input_cut) list.push_back(RangeCut::kHalo);
+    if (is_input_cut || IsEverCut(*rule.operand(1), dim.kernel)) {
+      list.push_back(RangeCut::kPartial);
+    }
+    if (is_wanted_cut && !is_input_cut) list.push_back(RangeCut::kResult);
+    list.push_back(RangeCut::kWhole);
+  }
+  CutChoice choice =
+      ChooseCuts(rule, std::move(alternatives), [&](std::span<const RangeCut> cuts) {
+        return LabelsOf(rule, spatial, cuts).labels;
+      });
+  ConvLabels made = LabelsOf(rule, spatial, choice.cuts);
+  const MeshLayout* input_layout = choice.strategy.operands[0];
+  const MeshLayout* kernel_layout = choice.strategy.operands[1];
+  const MeshLayout* result = choice.strategy.results[0];
+  Instruction* input = rule.Operand(0, input_layout);
+  Instruction* kernel = rule.Operand(1, kernel_layout);
+
+  PartitionScope& scope = rule.scope();
+  Instruction* input_zero = rule.geometry().Number(input->shape()->dtype(), 0);
+  Instruction* kernel_zero = rule.geometry().Number(kernel->shape()->dtype(), 0);
+  // Garbage may be NaN: zero on both sides of a product.
+  std::vector<int64_t> summed_in, summed_kernel;
+  if (made.input_feature >= 0) {
+    summed_in.push_back(conv.input_feature);
+    summed_kernel.push_back(conv.kernel_input_feature);
+  }
+  for (size_t k = 0; k < spatial.size(); ++k) {
+    if (choice.cuts[k] == RangeCut::kPartial) summed_kernel.push_back(spatial[k].kernel);
+  }
+  input = MaskPadding(scope, input, rule.operand_shape(0), input_layout, summed_in, input_zero);
+  kernel =
+      MaskPadding(scope, kernel, rule.operand_shape(1), kernel_layout, summed_kernel, kernel_zero);
+
+  std::vector<WindowDim> window(conv.window.begin(), conv.window.end());
+  for (size_t k = 0; k < spatial.size(); ++k) {
+    const SpatialDim& dim = spatial[k];
+    RangeCut cut = choice.cuts[k];
+    AxisSpan axes = cut == RangeCut::kPartial ? kernel_layout->axes(dim.kernel)
+                                              : result->axes(dim.output);
+    if (cut == RangeCut::kWhole || axes.empty()) continue;
+    if (cut == RangeCut::kHalo && IsPointwise(dim)) continue;
+    int64_t shards = AxesSize(axes);
+    DimRange range =
+        cut == RangeCut::kPartial ? KernelRange(dim, shards) : OutputRange(dim, shards);
+    FetchedRange fetched = FetchRange(scope, input, dim.input, input_layout, axes, range,
+                                      input_zero, rule.Cause());
+    input = fetched.local;
+    window[k].size = kernel->shape()->dim(dim.kernel);
+    window[k].pad_low = fetched.pad_low;
+    window[k].pad_high = fetched.pad_high;
+    window[k].base_dilation = fetched.dilation;
+  }
+  ConvolutionAttributes local_conv = conv;
+  local_conv.window = scope.run().module.arena().Copy(window);
+  int64_t feature_tiles = result->Count(conv.output_feature);
+  if (conv.batch_group_count > 1) {
+    local_conv.batch_group_count /= feature_tiles;
+  } else if (conv.feature_group_count > 1) {
+    local_conv.feature_group_count /= feature_tiles;
+  }
+  Instruction* operands[] = {input, kernel};
+  Instruction* local =
+      rule.builder().Add(Opcode::kConvolution, operands, local_conv,
+                         LocalShape(rule.context(), shape, rule.layouts().Reduced(result)));
+  local->set_frontend_attributes(rule.source().frontend_attributes());
+  local->set_backend_config(rule.source().backend_config());
+  rule.TakeName(local);
+  return rule.Result(local, result);
+}
 
 }  // namespace gshard::partition_rules

@@ -28,6 +28,7 @@ RuleResult Convolution(RuleContext& rule);
 // reduce, reduce_window
 RuleResult Reduce(RuleContext& rule);
 RuleResult ReduceWindow(RuleContext& rule);
+RuleResult SelectAndScatter(RuleContext& rule);
 // gather_scatter, sort
 RuleResult Gather(RuleContext& rule);
 RuleResult Scatter(RuleContext& rule);
