@@ -289,7 +289,9 @@ ReplicaGroups MeshLayoutTable::Groups(const MeshLayout* layout, AxisSpan axes,
     }
     return ReplicaGroups::FromLists(std::move(lists));
   }
-  return ReplicaGroups::FromTiles(std::move(groups));
+  ReplicaGroups::Form form =
+      groups.has_axes() ? ReplicaGroups::Form::kIota : ReplicaGroups::Form::kLists;
+  return ReplicaGroups::FromTiles(std::move(groups), form);
 }
 
 std::vector<int64_t> LocalDims(const Shape* base, const MeshLayout* layout) {
