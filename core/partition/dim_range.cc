@@ -71,7 +71,7 @@ HaloPlan PlanRange(const DimRange& range, int64_t shards, double row_bytes) {
   return PlanHalo(request);
 }
 
-FetchedRange FetchRange(PartitionScope& scope, Instruction* local, int64_t dim,
+FetchedRange FetchRange(PartitionScope& scope, Instruction* local, int64_t dim, bool is_cut,
                         const MeshLayout* layout, AxisSpan axes, const DimRange& range,
                         Instruction* fill, const ReshardCause& cause) {
   Builder& builder = scope.builder();
@@ -92,7 +92,7 @@ FetchedRange FetchRange(PartitionScope& scope, Instruction* local, int64_t dim,
   };
   if (tile == 0) {
     local = SliceRange(scope, local, dim, nullptr, 0, 0, 0, request.width, fill);
-  } else if (!layout->IsSharded(dim) || layout->kind != MeshLayout::Kind::kTiled) {
+  } else if (!is_cut) {
     // Starts further out read fill only, as those at the bounds do.
     auto bounded = [&](int64_t i) {
       return std::clamp(request.Start(i), -request.width, range.size);
@@ -131,10 +131,10 @@ FetchedRange FetchRange(PartitionScope& scope, Instruction* local, int64_t dim,
   return fetched;
 }
 
-Instruction* FetchPositions(PartitionScope& scope, Instruction* local, int64_t dim,
+Instruction* FetchPositions(PartitionScope& scope, Instruction* local, int64_t dim, bool is_cut,
                             const MeshLayout* layout, AxisSpan axes, const DimRange& range,
                             Instruction* fill, const ReshardCause& cause) {
-  FetchedRange fetched = FetchRange(scope, local, dim, layout, axes, range, fill, cause);
+  FetchedRange fetched = FetchRange(scope, local, dim, is_cut, layout, axes, range, fill, cause);
   if (fetched.pad_low == 0 && fetched.pad_high == 0 && fetched.dilation == 1) return fetched.local;
   std::vector<PadDim> padding(static_cast<size_t>(local->shape()->rank()));
   padding[static_cast<size_t>(dim)] = {fetched.pad_low, fetched.pad_high, fetched.dilation - 1};

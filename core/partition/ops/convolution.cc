@@ -189,15 +189,15 @@ RuleResult Convolution(RuleContext& rule) {
   for (size_t k = 0; k < spatial.size(); ++k) {
     const SpatialDim& dim = spatial[k];
     RangeCut cut = choice.cuts[k];
-    AxisSpan axes = cut == RangeCut::kPartial ? kernel_layout->axes(dim.kernel)
-                                              : result->axes(dim.output);
+    const MeshLayout* layout = cut == RangeCut::kPartial ? kernel_layout : result;
+    AxisSpan axes = layout->axes(cut == RangeCut::kPartial ? dim.kernel : dim.output);
     if (cut == RangeCut::kWhole || axes.empty()) continue;
     if (cut == RangeCut::kHalo && IsPointwise(dim)) continue;
     int64_t shards = AxesSize(axes);
     DimRange range =
         cut == RangeCut::kPartial ? KernelRange(dim, shards) : OutputRange(dim, shards);
-    FetchedRange fetched = FetchRange(scope, input, dim.input, input_layout, axes, range,
-                                      input_zero, rule.Cause());
+    FetchedRange fetched = FetchRange(scope, input, dim.input, input_layout->IsSharded(dim.input),
+                                      layout, axes, range, input_zero, rule.Cause());
     input = fetched.local;
     window[k].size = kernel->shape()->dim(dim.kernel);
     window[k].pad_low = fetched.pad_low;

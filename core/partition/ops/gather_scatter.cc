@@ -432,7 +432,7 @@ RuleResult Scatter(RuleContext& rule) {
   }
   free_axes = SortedAxes(free_axes);
   if (!free_axes.empty()) {
-    Instruction* ordinal = rule.geometry().Ordinal(free_axes, layout->order);
+    Instruction* ordinal = rule.geometry().Ordinal(free_axes, index_layout->order);
     Instruction* is_first =
         builder.Compare(ComparisonDirection::kEq, ordinal, rule.geometry().Int(0));
     std::span<const int64_t> dims = locals[0]->shape()->dims();

@@ -217,8 +217,8 @@ RuleResult ReduceWindow(RuleContext& rule) {
     DimRange range = RangeOf(w, input->dim(d), output->dim(d), result->Count(d));
     FetchedRange fetched;
     for (int64_t i = 0; i < inputs.count; ++i) {
-      fetched = FetchRange(rule.scope(), inputs.locals[At(i)], d, layout, result->axes(d), range,
-                           inputs.fills[At(i)], rule.Cause());
+      fetched = FetchRange(rule.scope(), inputs.locals[At(i)], d, layout->IsSharded(d), result,
+                           result->axes(d), range, inputs.fills[At(i)], rule.Cause());
       inputs.locals[At(i)] = fetched.local;
     }
     w.pad_low = fetched.pad_low;
@@ -345,12 +345,12 @@ RuleResult SelectAndScatter(RuleContext& rule) {
     Instruction* identity = Identity(scope, *combiner, values->shape()->dtype());
     Instruction* first = geometry.AffineFloor(axes, layout->order, request.scale, request.bias,
                                               request.divisor);
-    values = ExchangeHalo(scope, values, d, strategy.operands[1], axes, request, rule.Cause());
+    values = ExchangeHalo(scope, values, d, layout, axes, request, rule.Cause());
     values = MaskRange(scope, values, d, first, 0, windows->dim(d), identity);
 
     Instruction* loser = Identity(scope, *loses, operand->shape()->dtype());
-    operand = FetchPositions(scope, operand, d, strategy.operands[0], axes, cut.touching.operand,
-                             loser, rule.Cause());
+    operand = FetchPositions(scope, operand, d, /*is_cut=*/true, layout, axes,
+                             cut.touching.operand, loser, rule.Cause());
     // first window's start = stride * first - pad_low; the fetched range starts at tile - size + 1.
     Instruction* start = builder.Binary(Opcode::kMultiply, first, geometry.Int(w.stride));
     cut.first = builder.Binary(

@@ -149,8 +149,8 @@ RuleResult Slice(RuleContext& rule) {
     if (op.touched[At(d)] == 0 || (!layout->IsSharded(d) && !result->IsSharded(d))) continue;
     DimRange range = op.range(d, result->Count(d));
     if (result->IsSharded(d)) {
-      local = FetchPositions(rule.scope(), local, d, layout, result->axes(d), range, nullptr,
-                             rule.Cause());
+      local = FetchPositions(rule.scope(), local, d, layout->IsSharded(d), result,
+                             result->axes(d), range, nullptr, rule.Cause());
     } else {
       local = OwnPart(rule, local, d, layout, slice.starts[At(d)], range.length);
     }
@@ -192,7 +192,7 @@ RuleResult Pad(RuleContext& rule) {
   for (int64_t d = 0; d < from->rank(); ++d) {
     if (op.touched[At(d)] == 0 || !result->IsSharded(d)) continue;
     rest[At(d)] = {};
-    local = FetchPositions(rule.scope(), local, d, layout, result->axes(d),
+    local = FetchPositions(rule.scope(), local, d, layout->IsSharded(d), result, result->axes(d),
                            op.range(d, result->Count(d)), value, rule.Cause());
   }
   return Finish(rule, rule.builder().Pad(local, value, rest), operand, result);
@@ -218,7 +218,7 @@ RuleResult Reverse(RuleContext& rule) {
   Instruction* local = rule.Operand(0, layout);
   for (int64_t d = 0; d < shape->rank(); ++d) {
     if (op.touched[At(d)] == 0 || !result->IsSharded(d)) continue;
-    local = FetchPositions(rule.scope(), local, d, layout, result->axes(d),
+    local = FetchPositions(rule.scope(), local, d, layout->IsSharded(d), result, result->axes(d),
                            op.range(d, result->Count(d)), nullptr, rule.Cause());
   }
   Instruction* locals[] = {local};
@@ -359,8 +359,8 @@ RuleResult Concatenate(RuleContext& rule) {
   for (size_t i = pieces.size(); i-- > 0;) {
     if (pieces[i].size == 0) continue;
     Instruction* part =
-        FetchPositions(rule.scope(), local_of(i), dim, best.operands[i], result->axes(dim),
-                       RangeOf(pieces[i], dim, tile), nullptr, rule.Cause());
+        FetchPositions(rule.scope(), local_of(i), dim, best.operands[i]->IsSharded(dim), result,
+                       result->axes(dim), RangeOf(pieces[i], dim, tile), nullptr, rule.Cause());
     if (joined == nullptr) {
       joined = part;
       continue;
