@@ -29,7 +29,9 @@ void Kernel::RunBatch(int64_t count, std::span<const BatchOperand> operands,
     result_vector.resize(results.size());
     result_items = result_vector.data();
   }
+  const Scratch::Mark mark = scratch.Position();
   for (int64_t i = 0; i < count; ++i) {
+    scratch.Rewind(mark);
     for (size_t k = 0; k < operands.size(); ++k) operand_items[k] = operands[k].items[i];
     for (size_t k = 0; k < results.size(); ++k) {
       result_items[k] = results[k].data + i * results[k].stride;

@@ -1,0 +1,97 @@
+// Calls into OpenBLAS, and integer products.
+#include "backends/cpu/kernels/gemm.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+
+namespace gshard::cpu {
+namespace {
+
+struct BlasOperand {
+  CBLAS_TRANSPOSE transpose;
+  blasint leading;
+};
+
+// A row-major operand with adjacent columns, or with adjacent rows (transposed).
+BlasOperand Describe(int64_t rows, int64_t columns, int64_t row, int64_t column) {
+  const bool plain = columns == 1 || column == 1;
+  if (plain && (rows == 1 || row >= columns)) {
+    // A single column that is not dense is a matrix of which only column 0 is used.
+    return {CblasNoTrans, static_cast<blasint>(rows == 1 ? std::max<int64_t>(columns, 1) : row)};
+  }
+  return {CblasTrans, static_cast<blasint>(columns == 1 ? std::max<int64_t>(rows, 1) : column)};
+}
+
+template <typename T>
+void ReferenceGemm(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
+                   int64_t c_row) {
+  for (int64_t i = 0; i < m; ++i) {
+    T* out = c + i * c_row;
+    std::fill_n(out, n, T{0});
+    if (b.column == 1) {
+      for (int64_t p = 0; p < k; ++p) {
+        const T factor = a.data[i * a.row + p * a.column];
+        const T* row = b.data + p * b.row;
+        for (int64_t j = 0; j < n; ++j) out[j] += factor * row[j];
+      }
+      continue;
+    }
+    for (int64_t j = 0; j < n; ++j) {
+      const T* column = b.data + j * b.column;
+      const T* row = a.data + i * a.row;
+      T sum = 0;
+      for (int64_t p = 0; p < k; ++p) sum += row[p * a.column] * column[p * b.row];
+      out[j] = sum;
+    }
+  }
+}
+
+}  // namespace
+
+void LimitBlasThreads() {
+  static const bool limited = [] {
+    openblas_set_num_threads(1);
+    return true;
+  }();
+  (void)limited;
+}
+
+bool IsBlasOperand(int64_t rows, int64_t columns, int64_t row, int64_t column) {
+  if (rows == 1 && (columns == 1 || column >= 1)) return true;
+  if (columns == 1) return row >= 1;
+  return (column == 1 && row >= columns) || (row == 1 && column >= rows);
+}
+
+bool PrefersRowGemm(int64_t m, int64_t n, int64_t k) { return m < 64 || m * n * k <= 64 * 64 * 64; }
+
+// Fortran integers are 32 bits here; larger dims are cut by the callers' row blocks.
+#define GSHARD_BLAS_GEMM(T, function, one, zero)                                                \
+  void BlasGemm(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,        \
+                int64_t c_row) {                                                                \
+    const BlasOperand da = Describe(m, k, a.row, a.column);                                     \
+    const BlasOperand db = Describe(k, n, b.row, b.column);                                     \
+    function(CblasRowMajor, da.transpose, db.transpose, static_cast<blasint>(m),                \
+             static_cast<blasint>(n), static_cast<blasint>(k), one, a.data, da.leading, b.data, \
+             db.leading, zero, c, static_cast<blasint>(c_row));                                 \
+  }
+namespace {
+constexpr std::complex<float> kOneC64{1, 0}, kZeroC64{0, 0};
+constexpr std::complex<double> kOneC128{1, 0}, kZeroC128{0, 0};
+}  // namespace
+GSHARD_BLAS_GEMM(float, cblas_sgemm, 1.0f, 0.0f)
+GSHARD_BLAS_GEMM(double, cblas_dgemm, 1.0, 0.0)
+GSHARD_BLAS_GEMM(std::complex<float>, cblas_cgemm, &kOneC64, &kZeroC64)
+GSHARD_BLAS_GEMM(std::complex<double>, cblas_zgemm, &kOneC128, &kZeroC128)
+#undef GSHARD_BLAS_GEMM
+
+void IntegerGemm(int64_t m, int64_t n, int64_t k, MatrixView<uint32_t> a, MatrixView<uint32_t> b,
+                 uint32_t* c, int64_t c_row) {
+  ReferenceGemm(m, n, k, a, b, c, c_row);
+}
+void IntegerGemm(int64_t m, int64_t n, int64_t k, MatrixView<uint64_t> a, MatrixView<uint64_t> b,
+                 uint64_t* c, int64_t c_row) {
+  ReferenceGemm(m, n, k, a, b, c, c_row);
+}
+
+}  // namespace gshard::cpu

@@ -1,0 +1,25 @@
+// The kernel factories, one a family (several where operations share nothing); ops/<family>.cc.
+#ifndef GSHARD_BACKENDS_CPU_OPS_FACTORIES_H_
+#define GSHARD_BACKENDS_CPU_OPS_FACTORIES_H_
+
+#include <memory>
+
+#include "backends/cpu/kernel.h"
+#include "ir/module.h"
+
+namespace gshard::cpu {
+
+using KernelOrError = Expected<std::unique_ptr<Kernel>>;
+
+KernelOrError MakeElementwise(const Instruction& instruction);
+KernelOrError MakeBroadcast(const Instruction& instruction);
+KernelOrError MakeReshape(const Instruction& instruction);
+KernelOrError MakeTranspose(const Instruction& instruction);
+KernelOrError MakeSlice(const Instruction& instruction);
+KernelOrError MakeDot(const Instruction& instruction);
+KernelOrError MakeReduce(const Instruction& instruction);
+KernelOrError MakeIota(const Instruction& instruction);
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_OPS_FACTORIES_H_
