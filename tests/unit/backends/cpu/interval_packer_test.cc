@@ -33,8 +33,9 @@ TEST_CASE("random lifetimes never overlap and stay near the bound", "[cpu]") {
     IntervalPacker packer;
     std::vector<Buffer> buffers;
     for (int i = 0; i < 200; ++i) {
-      const uint32_t begin = random() % 100;
-      Buffer buffer{static_cast<int64_t>(random() % 50 + 1) * 64, begin, begin + random() % 10, 0};
+      const uint32_t begin = static_cast<uint32_t>(random() % 100);
+      Buffer buffer{static_cast<int64_t>(random() % 50 + 1) * 64, begin,
+                    begin + static_cast<uint32_t>(random() % 10), 0};
       buffer.id = packer.Add(buffer.bytes, buffer.begin, buffer.end);
       buffers.push_back(buffer);
     }
