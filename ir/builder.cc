@@ -55,13 +55,23 @@ Instruction* Builder::AddOwned(Opcode opcode, std::span<Instruction* const> oper
 Instruction* Builder::CloneWith(const Instruction* original, std::span<Instruction* const> operands,
                                 const Shape* shape) {
   const Shape* declared = original->shape();
-  if (shape == nullptr && original->opcode() == Opcode::kConvert) {
-    shape = context().WithDType(operands[0]->shape(), declared->dtype());
+  switch (original->opcode()) {
+    case Opcode::kConvert:  // declared gives the type only
+      if (shape == nullptr) shape = context().WithDType(operands[0]->shape(), declared->dtype());
+      break;
+    case Opcode::kAllGather:  // sizes follow from the groups
+    case Opcode::kReduceScatter:
+      declared = nullptr;
+      break;
+    default:
+      break;
   }
   Instruction* result =
       AddOwned(original->opcode(), operands, const_cast<void*>(original->raw_attributes()), shape,
                original->called(), original->name(), declared);
-  if (shape == nullptr && Compatible(result->shape(), declared)) result->set_shape(declared);
+  if (shape == nullptr && Compatible(result->shape(), original->shape())) {
+    result->set_shape(original->shape());
+  }
   if (origin_ == nullptr) {
     result->set_source(original->source());
     result->set_metadata(original->metadata());

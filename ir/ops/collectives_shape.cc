@@ -148,7 +148,6 @@ ShapeResult InferReduceScatter(Context& ctx, const OpView& op) {
 ShapeResult InferAllToAll(Context& ctx, const OpView& op) {
   if (Problem problem = CheckOperands(op)) return Wrong(std::move(problem));
   const int64_t dim = op.as<CollectiveAttributes>().dimension;
-  const int64_t group = ListedGroupSize(op);
   if (dim == -1) {
     for (const Shape* operand : op.operands) {
       if (!SameUpToDynamic(op.operands[0], operand)) {
@@ -162,12 +161,7 @@ ShapeResult InferAllToAll(Context& ctx, const OpView& op) {
     return Wrong("all-to-all along a dim takes one operand, found {}", op.operands.size());
   }
   if (Problem problem = CheckDimension(op)) return Wrong(std::move(problem));
-  const Shape* x = op.operands[0];
-  if (group > 0 && x->dim(dim) != Shape::kUnbounded && x->dim(dim) % group != 0) {
-    return Wrong("all-to-all cuts dim {} of {} into {} blocks, which does not divide", dim, Text(x),
-                 group);
-  }
-  return x->bare();
+  return op.operands[0]->bare();
 }
 
 // input, output, input offsets, send sizes, output offsets, receive sizes

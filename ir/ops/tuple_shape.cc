@@ -1,9 +1,19 @@
 // Tuples, tokens and operations that only order others.
+#include <algorithm>
+
 #include "ir/ops/shape_rules.h"
 
 namespace gshard {
 
-ShapeResult InferTuple(Context& ctx, const OpView& op) { return ctx.Tuple(op.operands)->bare(); }
+ShapeResult InferTuple(Context& ctx, const OpView& op) {
+  // Tuples of a program can have thousands of elements: no interning where the text says it all.
+  if (op.declared != nullptr && op.declared->IsTuple() &&
+      std::equal(op.operands.begin(), op.operands.end(), op.declared->elements().begin(),
+                 op.declared->elements().end(), Compatible)) {
+    return op.declared->bare();
+  }
+  return ctx.Tuple(op.operands)->bare();
+}
 
 ShapeResult InferGetTupleElement(Context&, const OpView& op) {
   const Shape* x = op.operands[0];

@@ -185,6 +185,11 @@ TEST_CASE_METHOD(Fixture, "clones take other operands", "[ir][builder]") {
   CHECK(Line(b.CloneWith(broadcast, operands, F32({2, 8, 2}))) ==
         "%broadcast.1 = f32[2,8,2] broadcast(%y), dimensions={0,1}");
   Instruction* reshape = b.Reshape(x, Ints{32});
+  // Sizes of collectives follow from their groups.
+  const ReplicaGroups pairs = ReplicaGroups::FromTiles(TileAssignment::Iota(Ints{2, 2}));
+  CHECK(b.CloneWith(b.AllGather(x, 0, pairs, 2), operands)->shape() == F32({4, 8}));
+  Computation* add = b.BinaryComputation(Opcode::kAdd, DType::kF32);
+  CHECK(b.CloneWith(b.ReduceScatter(x, 0, pairs, 2, add), operands)->shape() == F32({1, 8}));
   CHECK_THROWS_AS(b.CloneWith(reshape, operands), InternalError);
   CHECK(b.CloneWith(reshape, operands, F32({16}))->shape() == F32({16}));
 }
