@@ -84,9 +84,10 @@ void ModulePrinter::PrintAll() {
   tsl::robin_set<const Computation*> shown;
   for (const Computation* computation : module_.computations()) {
     for (const Instruction* instruction : computation->instructions()) {
-      if (instruction->opcode() != Opcode::kAsyncStart) continue;
+      const bool hides = instruction->opcode() == Opcode::kAsyncStart &&
+                         WrappedOperation(instruction) != nullptr;
       for (const Computation* called : instruction->called()) {
-        (WrappedOperation(instruction) != nullptr ? hidden : shown).insert(called);
+        (hides ? hidden : shown).insert(called);
       }
     }
   }
