@@ -1,0 +1,155 @@
+// gshard-run: executes a module on the emulated mesh. Flags in, library calls, text out.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/emulate.h"
+#include "cmd/cli/program.h"
+
+namespace gshard {
+namespace {
+
+std::atomic<bool> stop_requested{false};
+
+void RequestStop(int) {
+  // A second interrupt ends the program at once.
+  if (stop_requested.exchange(true)) _exit(130);
+}
+
+// A line on the terminal for work of more than a second; nothing elsewhere.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool enabled) : enabled_(enabled) {}
+  ~ProgressLine() { Clear(); }
+
+  void Show(const std::string& phase, double share) {
+    const auto now = std::chrono::steady_clock::now();
+    if (phase != phase_) {
+      phase_ = phase;
+      phase_start_ = now;
+    }
+    const double elapsed = std::chrono::duration<double>(now - start_).count();
+    if (!enabled_ || elapsed < 1 || now - shown_ < std::chrono::milliseconds(100)) return;
+    shown_ = now;
+    const double in_phase = std::chrono::duration<double>(now - phase_start_).count();
+    const int filled = static_cast<int>(share * 30);
+    std::string line = fmt::format("\r{:<12} [{:#<{}}{:.<{}}] {:3.0f}%", phase, "", filled, "",
+                                   30 - filled, share * 100);
+    if (share > 0.02) line += fmt::format(" {:.0f} s left", in_phase / share - in_phase);
+    fmt::print(stderr, "{}\x1b[K", line);
+    std::fflush(stderr);
+    visible_ = true;
+  }
+  void Clear() {
+    if (visible_) fmt::print(stderr, "\r\x1b[K");
+    visible_ = false;
+  }
+
+ private:
+  bool enabled_;
+  bool visible_ = false;
+  std::string phase_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point phase_start_ = start_, shown_ = start_;
+};
+
+// NAME=FILE or NAME@DEVICE=FILE.
+cpu::EmulateOptions::Dump ParseDump(const std::string& text) {
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    throw CLI::ValidationError("--dump", "write NAME=FILE.npy or NAME@DEVICE=FILE.npy");
+  }
+  cpu::EmulateOptions::Dump dump;
+  dump.name = text.substr(0, equals);
+  dump.file = text.substr(equals + 1);
+  const size_t at = dump.name.rfind('@');
+  if (at != std::string::npos) {
+    const std::string device = dump.name.substr(at + 1);
+    if (device.empty() || device.size() > 7 ||
+        device.find_first_not_of("0123456789") != std::string::npos) {
+      throw CLI::ValidationError("--dump", fmt::format("'{}' is no device number", device));
+    }
+    dump.device = static_cast<uint32_t>(std::stoul(device));
+    dump.name.resize(at);
+  }
+  return dump;
+}
+
+int ExitCodeOf(const Diagnostic& error) {
+  ReportError(error);
+  return error.code == "E-RUN-MEMORY" || error.code == "E-RUN-NAN" ? kExitCheckFailed
+                                                                   : kExitBadInput;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Runs HLO text on an emulated mesh of up to 2048 devices and, if asked, compares the "
+               "result with the unpartitioned graph.\n"
+               "Example: gshard-run model.hlo --num-partitions 8 --verify",
+               "gshard-run");
+  std::string in, partitioned, memory_limit;
+  std::vector<std::string> dumps;
+  cpu::EmulateOptions options;
+  bool json = false;
+  app.add_option("IN", in, "HLO text, - for standard input")->required();
+  app.add_option("--num-partitions", options.num_partitions, "Devices; default: as the module says")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--partitioned", partitioned, "Is IN the program of one device already? default: look")
+      ->check(CLI::IsMember({"yes", "no"}));
+  app.add_flag("--unpartitioned", options.unpartitioned, "Run the whole graph on one device");
+  app.add_option("--input", options.input, "Inputs: .npz with p0, p1, .. or parameters' names; default: random");
+  app.add_option("--output", options.output, "Write the results to this .npz as o0, o1, ..");
+  app.add_option("--seed", options.seed, "Of random inputs");
+  app.add_option("--repeat", options.repeat, "Run so many times, report the median")
+      ->check(CLI::Range(1, 1000000));
+  app.add_option("--threads", options.threads, "Default: all cores")->check(CLI::Range(1, 4096));
+  app.add_option("--memory-limit", memory_limit, "Refuse to run if more is needed, as 8GiB");
+  app.add_flag("--verify", options.verify, "Compare with the unpartitioned graph; exit 3 on a mismatch");
+  app.add_option("--dump", dumps, "NAME=FILE.npy or NAME@DEVICE=FILE.npy: write an instruction's value");
+  app.add_flag("--check-nan", options.check_nan, "Stop at the first NaN or infinity; exit 3");
+  app.add_option("--trace", options.trace, "Write a Chrome trace (Perfetto) of the last step");
+  app.add_flag("--json", json, "Report as JSON (schema gshard.run/1)");
+  return RunProgram(app, argc, argv, [&]() -> int {
+    if (!partitioned.empty()) options.partitioned = partitioned == "yes";
+    if (options.verify && options.unpartitioned) {
+      throw CLI::ValidationError("--verify", "there is nothing to compare --unpartitioned with");
+    }
+    if (!memory_limit.empty()) {
+      auto limit = ParseByteSize(memory_limit);
+      if (!limit) throw CLI::ValidationError("--memory-limit", limit.error().message);
+      options.memory_limit = *limit;
+    }
+    for (const std::string& dump : dumps) options.dumps.push_back(ParseDump(dump));
+    auto module = ReadModule(in);
+    if (!module) return ReportError(module.error());
+    ProgressLine line(isatty(STDERR_FILENO) != 0);
+    options.progress = [&](const std::string& phase, double share) { line.Show(phase, share); };
+    options.warn = [&](const Diagnostic& warning) {
+      line.Clear();
+      ReportError(warning);
+    };
+    options.stop = &stop_requested;
+    std::signal(SIGINT, RequestStop);
+    auto emulation = cpu::Emulate(std::move(*module), options);
+    line.Clear();
+    if (!emulation) return ExitCodeOf(emulation.error());
+    const cpu::RunReport& report = emulation->report;
+    const std::string text = json ? cpu::ToJson(report) : cpu::ToText(report);
+    if (auto written = WriteFile("-", text); !written) return ReportError(written.error());
+    if (emulation->interrupted) {
+      fmt::print(stderr, "gshard-run: interrupted\n");
+      return 130;
+    }
+    return report.verify && !report.verify->ok ? kExitCheckFailed : kExitOk;
+  });
+}
+
+}  // namespace
+}  // namespace gshard
+
+int main(int argc, char** argv) { return gshard::Main(argc, argv); }
