@@ -22,6 +22,7 @@ namespace gshard {
 struct PassContext {
   PropagationOptions propagation;
   PartitionOptions partition;
+  UseOrder use_order;  // from inline-calls to propagate
   ExplainRecorder* recorder = nullptr;  // null: nothing is recorded
   std::vector<Diagnostic> diagnostics;  // warnings and notes, in order
   std::map<std::string, int64_t> statistics;

@@ -14,11 +14,15 @@ Expected<bool> RunImportShardy(Module& module, PassContext&) {
   return ImportShardyShardings(module);
 }
 
-Expected<bool> RunInlineCalls(Module& module, PassContext&) { return InlineCalls(module); }
+Expected<bool> RunInlineCalls(Module& module, PassContext& context) {
+  context.use_order.clear();
+  return InlineCalls(module, &context.use_order);
+}
 
 Expected<bool> RunPropagate(Module& module, PassContext& context) {
   PropagationOptions options = context.propagation;
   options.warnings = &context.diagnostics;
+  options.use_order = &context.use_order;
   return PropagateShardings(module, options, context.recorder);
 }
 

@@ -122,10 +122,16 @@ Users::Users(const Computation& computation) {
   Build({&one, 1}, limit);
 }
 
-Users::Users(const Module& module) {
+Users::Users(const Module& module, const UseOrder* order) {
   const std::vector<const Computation*> all(module.computations().begin(),
                                             module.computations().end());
   Build(all, module.instruction_limit());
+  if (order == nullptr) return;
+  for (const auto& [value, users] : *order) {
+    uint32_t begin = begin_[value->id()];
+    if (users.size() != begin_[value->id() + 1] - begin) continue;
+    std::copy(users.begin(), users.end(), users_.begin() + begin);
+  }
 }
 
 void Users::Build(std::span<const Computation* const> computations, uint32_t limit) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/module.h"
@@ -17,12 +18,17 @@ std::vector<Instruction*> PostOrder(const Computation& computation);
 // Computations reachable from the entry, callees before callers, each once.
 std::vector<Computation*> CallPostOrder(const Module& module);
 
+// The order in which the uses of a value were made, for values where it is not the text order.
+// Inlining leaves one, and propagation, which asks users in turn, depends on it.
+using UseOrder = std::unordered_map<const Instruction*, std::vector<Instruction*>>;
+
 // Users of every instruction of a module or one computation, in list order, each user once even if
 // it uses the value several times. A snapshot: invalid after the graph changes.
 class Users {
  public:
   explicit Users(const Computation& computation);
-  explicit Users(const Module& module);
+  // `order` may be null; entries that do not list exactly the users are ignored.
+  explicit Users(const Module& module, const UseOrder* order = nullptr);
   std::span<Instruction* const> of(const Instruction* instruction) const {
     uint32_t i = instruction->id();
     return std::span<Instruction* const>(users_).subspan(begin_[i], begin_[i + 1] - begin_[i]);

@@ -129,6 +129,7 @@ class Preparation {
       }
     }
     ApplyReplacements();
+    TranslateUseOrder();
     for (auto* groups : {&result_.shard_as, &result_.shard_like}) {
       for (auto& [id, group] : *groups) {
         for (Instruction*& member : group.members) member = Resolve(member);
@@ -201,6 +202,15 @@ class Preparation {
       it = replacement_.find(x);
     }
     return x;
+  }
+
+  void TranslateUseOrder() {
+    if (options_.use_order == nullptr) return;
+    for (const auto& [value, users] : *options_.use_order) {
+      std::vector<Instruction*> now = users;
+      for (Instruction*& user : now) user = Resolve(user);
+      result_.use_order[Resolve(const_cast<Instruction*>(value))] = std::move(now);
+    }
   }
 
   // Points every operand, root and control edge at the replacements, and puts copies where the

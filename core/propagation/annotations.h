@@ -12,6 +12,7 @@
 #include "core/explain/recorder.h"
 #include "ir/diagnostic.h"
 #include "ir/module.h"
+#include "ir/traversal.h"
 
 namespace gshard {
 
@@ -29,11 +30,14 @@ struct Annotations {
   // single tuple parameter); empty if not allowed or absent. Null elements: none.
   std::vector<const Sharding*> root_shardings;
   std::vector<const Sharding*> parameter_shardings;
+  // The given one with the copies in the places of their calls.
+  UseOrder use_order;
 };
 
 struct AnnotationOptions {
   bool parameters_allowed = false;
   bool output_allowed = false;
+  const UseOrder* use_order = nullptr;
 };
 
 // Rewrites the module. Errors: E-PROP-*. Contradictions that have a defined outcome are reported in

@@ -55,7 +55,7 @@ Engine::Engine(Module& module, const Annotations& annotations, const Options& op
       recorder_(recorder),
       shardings_(module.instruction_limit(), nullptr),
       provided_(annotations.provided),
-      users_(module),
+      users_(module, &annotations.use_order),
       computations_(module),
       rules_(module.context(), shardings_, users_, computations_) {
   rules_.set_parameters_allowed(options.parameters_allowed);

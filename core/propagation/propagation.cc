@@ -68,7 +68,8 @@ Expected<bool> PropagateShardings(Module& module, const PropagationOptions& opti
   if (!imported) return Fail(imported.error());
   RecordAnnotations(module, recorder);
   Expected<Annotations> annotations = PrepareAnnotations(
-      module, {allowed.parameters_allowed, allowed.output_allowed}, options.warnings, recorder);
+      module, {allowed.parameters_allowed, allowed.output_allowed, options.use_order},
+      options.warnings, recorder);
   if (!annotations) return Fail(annotations.error());
 
   Engine engine(module, *annotations, allowed, recorder);

@@ -12,6 +12,7 @@
 #include "core/explain/recorder.h"
 #include "ir/diagnostic.h"
 #include "ir/module.h"
+#include "ir/traversal.h"
 
 namespace gshard {
 
@@ -20,6 +21,8 @@ struct PropagationOptions {
   // of the root tuple. Empty: as the module's header says; if that is silent, not allowed.
   std::vector<bool> allow_to_parameters;
   std::vector<bool> allow_to_output;
+  // As InlineCalls reports it; null: text order. Must not outlive a change of the graph.
+  const UseOrder* use_order = nullptr;
   // Warnings (contradicting annotations) go here if not null.
   std::vector<Diagnostic>* warnings = nullptr;
 };

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "ir/traversal.h"
 
 namespace gshard {
 namespace {
@@ -31,7 +30,7 @@ struct Template {
 
 class Inliner {
  public:
-  explicit Inliner(Module& module) : module_(module) {}
+  Inliner(Module& module, UseOrder* order) : module_(module), order_(order) {}
 
   Expected<bool> Run() {
     std::vector<Computation*> order = CallPostOrder(module_);
@@ -45,6 +44,7 @@ class Inliner {
     std::vector<Computation*> kept;
     for (Computation* computation : CallPostOrder(module_)) kept.push_back(computation);
     module_.SetComputations(std::move(kept));
+    if (order_ != nullptr) ReportUses();
     return true;
   }
 
@@ -78,7 +78,7 @@ class Inliner {
     auto [it, fresh] = callees_.try_emplace(computation);
     Template& t = it->second;
     if (!fresh) return t;
-    for (Instruction* x : computation->instructions()) {
+    for (Instruction* x : PostOrder(*computation)) {
       if (x->opcode() == Opcode::kParameter) continue;
       t.items.push_back({x, static_cast<uint32_t>(t.operands.size())});
       t.operands.insert(t.operands.end(), x->operands().begin(), x->operands().end());
@@ -113,6 +113,8 @@ class Inliner {
       } else {
         copy = module_.Clone(into, x, operands, module_.UniqueName(x->name()));
       }
+      UsesOf(copy).clear();
+      for (Instruction* operand : operands) AddUse(operand, copy);
       value[x] = copy;
       list.push_back(copy);
     }
@@ -120,6 +122,9 @@ class Inliner {
       RedirectControl(list[i], value);
     }
     Instruction* result = value.at(t.root);
+    for (Instruction* user : std::vector<Instruction*>(UsesOf(call))) AddUse(result, user);
+    UsesOf(call).clear();
+    for (Instruction* operand : call->operands()) RemoveUse(operand, call);
     if (call->sharding() != nullptr && result->sharding() == nullptr) {
       result->set_sharding(call->sharding());
     }
@@ -148,6 +153,10 @@ class Inliner {
     }
     // Clones are appended to the computation as they are made, so walk a copy of the list.
     std::vector<Instruction*> old(before.begin(), before.end());
+    for (Instruction* x : old) UsesOf(x).clear();
+    for (Instruction* x : old) {
+      for (Instruction* operand : x->operands()) AddUse(operand, x);
+    }
     std::vector<Instruction*> list;
     std::unordered_map<const Instruction*, Instruction*> value;
     auto resolve = [&](Instruction* x) {
@@ -194,7 +203,7 @@ class Inliner {
     copy->set_source(original->source());
     std::unordered_map<const Instruction*, Instruction*> value;
     std::vector<Instruction*> operands;
-    for (const Instruction* x : original->instructions()) {
+    for (const Instruction* x : PostOrder(*original)) {
       operands.clear();
       for (const Instruction* operand : x->operands()) operands.push_back(value.at(operand));
       value[x] = module_.Clone(copy, x, operands, module_.UniqueName(x->name()));
@@ -204,13 +213,49 @@ class Inliner {
     return copy;
   }
 
+  // --- uses, distinct, in the order they were made
+  std::vector<Instruction*>& UsesOf(const Instruction* x) {
+    if (uses_.size() <= x->id()) uses_.resize(std::max<size_t>(x->id() + 1, 2 * uses_.size()));
+    return uses_[x->id()];
+  }
+  void AddUse(Instruction* operand, Instruction* user) {
+    std::vector<Instruction*>& uses = UsesOf(operand);
+    // Uses by one instruction are made together.
+    if (uses.empty() || uses.back() != user) uses.push_back(user);
+  }
+  void RemoveUse(Instruction* operand, Instruction* user) {
+    std::vector<Instruction*>& uses = UsesOf(operand);
+    auto it = std::find(uses.begin(), uses.end(), user);
+    if (it == uses.end()) return;
+    *it = uses.back();
+    uses.pop_back();
+  }
+  void ReportUses() {
+    Users text_order(module_);
+    for (const Computation* computation : module_.computations()) {
+      for (const Instruction* x : computation->instructions()) {
+        if (x->id() >= uses_.size()) continue;
+        const std::vector<Instruction*>& uses = uses_[x->id()];
+        std::span<Instruction* const> text = text_order.of(x);
+        if (uses.size() != text.size() || std::equal(uses.begin(), uses.end(), text.begin())) {
+          continue;
+        }
+        (*order_)[x] = uses;
+      }
+    }
+  }
+
   Module& module_;
+  UseOrder* order_;
+  std::vector<std::vector<Instruction*>> uses_;  // by id; of computations that had calls
   std::unordered_map<Computation*, Template> callees_;
   std::unordered_map<const Computation*, bool> owned_;
 };
 
 }  // namespace
 
-Expected<bool> InlineCalls(Module& module) { return Inliner(module).Run(); }
+Expected<bool> InlineCalls(Module& module, UseOrder* order) {
+  return Inliner(module, order).Run();
+}
 
 }  // namespace gshard

@@ -8,12 +8,15 @@
 
 #include "ir/diagnostic.h"
 #include "ir/module.h"
+#include "ir/traversal.h"
 
 namespace gshard {
 
 // True if anything changed. Linear in the size of the result. Fails (E-INLINE-001) when nested
-// calls would grow the module beyond 50 million instructions.
-Expected<bool> InlineCalls(Module& module);
+// calls would grow the module beyond 50 million instructions. `order`, if not null, receives the
+// order of uses that XLA's inliner leaves: a body's uses are appended, then the last use takes the
+// place of the call.
+Expected<bool> InlineCalls(Module& module, UseOrder* order = nullptr);
 
 }  // namespace gshard
 

@@ -74,8 +74,11 @@ def _worker(job_path, done_path, first):
             done.flush()
 
 
-def propagate(graphs, devices=16):
-    """For each text: ([module before the pass, module after it], "") or (None, error)."""
+def propagate(graphs, devices=16, timeout=None):
+    """For each text: ([module before the pass, module after it], "") or (None, error).
+
+    A child that takes longer than `timeout` seconds is ended; big modules have dumped what is needed by then.
+    """
     results = [None] * len(graphs)
     with tempfile.TemporaryDirectory() as work:
         job, done = os.path.join(work, "job.json"), os.path.join(work, "done.jsonl")
@@ -85,8 +88,13 @@ def propagate(graphs, devices=16):
         first = 0
         while first < len(graphs):
             open(done, "w").close()
-            child = subprocess.run([sys.executable, os.path.abspath(__file__), job, done, str(first)],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            child = subprocess.Popen([sys.executable, os.path.abspath(__file__), job, done, str(first)],
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            try:
+                complaints = child.communicate(timeout=timeout)[1]
+            except subprocess.TimeoutExpired:
+                child.kill()
+                complaints = child.communicate()[1]
             started = first
             for line in open(done):
                 entry = json.loads(line)
@@ -95,7 +103,7 @@ def propagate(graphs, devices=16):
                 else:
                     results[entry["k"]] = (entry["text"], entry["error"])
             if results[started] is None:
-                tail = [x for x in child.stderr.split("\n") if "Check failed" in x or "F0" in x[:3]]
+                tail = [x for x in complaints.split("\n") if "Check failed" in x or "F0" in x[:3]]
                 out = dumped(dump)  # later passes may be what killed it
                 why = "XLA died: " + (tail[0][:300] if tail else f"exit {child.returncode}")
                 results[started] = (out, "" if out else why)
