@@ -211,7 +211,12 @@ ShapeResult InferShape(Context& ctx, const OpView& op) {
   if (row.called != 0 || !op.called.empty()) {
     if (Problem problem = CheckCalled(op, row.called)) return Wrong(std::move(problem));
   }
-  return row.rule(ctx, op);
+  ShapeResult result = row.rule(ctx, op);
+  if (result && (*result)->byte_size() == INT64_MAX && !HasUnbounded(*result)) {
+    return Wrong("the result of {}, {}, has more bytes than 64 bits can count", info.text,
+                 Text(*result));
+  }
+  return result;
 }
 
 bool ShapeIsInferable(Opcode opcode) { return kRows[static_cast<size_t>(opcode)].inferable; }

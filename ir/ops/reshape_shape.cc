@@ -5,13 +5,6 @@ namespace gshard {
 
 namespace {
 
-bool HasUnbounded(const Shape* shape) {
-  for (int64_t size : shape->dims()) {
-    if (size == Shape::kUnbounded) return true;
-  }
-  return false;
-}
-
 Problem CheckSameElements(const OpView& op) {
   const Shape* x = op.operands[0];
   const Shape* to = op.declared;

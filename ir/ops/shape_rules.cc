@@ -14,6 +14,11 @@ const Shape* ResultDims::Make(Context& ctx, DType dtype) const {
   return ctx.Array(dtype, sizes_, nullptr, dynamic);
 }
 
+bool HasUnbounded(const Shape* shape) {
+  return std::ranges::find(shape->dims(), Shape::kUnbounded) != shape->dims().end() ||
+         std::ranges::any_of(shape->elements(), HasUnbounded);
+}
+
 bool DimsAgree(const Shape* a, const Shape* b) {
   return a->bare() == b->bare() || DimsAgree(a, b->dims());
 }

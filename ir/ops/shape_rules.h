@@ -83,6 +83,8 @@ class ResultDims {
 inline bool SizesAgree(int64_t a, int64_t b) {
   return a == b || a == Shape::kUnbounded || b == Shape::kUnbounded;
 }
+// Has a dim, or for tuples a leaf with a dim, of no known size.
+bool HasUnbounded(const Shape* shape);
 // Same rank and sizes that agree; dynamic marks and element types ignored. Both arrays.
 bool DimsAgree(const Shape* a, const Shape* b);
 bool DimsAgree(const Shape* shape, Dims dims);

@@ -247,6 +247,8 @@ const std::vector<Case>& MovementCases() {
       {"f32[0];f32[]", "pad(a, b), padding=1_1_3", "f32[2]"},
       {"f32[5];f32[]", "pad(a, b), padding=-5_4_2", "f32[12]"},
       {"f32[4];f32[]", "pad(a, b), padding=-5_0", "error: leaves no valid size"},
+      {"f32[4];f32[]", "pad(a, b), padding=0_9223372036854775800",
+       "error: more bytes than 64 bits"},
       {"f32[4];s32[]", "pad(a, b), padding=1_0", "error: must have the type of the operand"},
       {"f32[4,5];f32[4,6]", "concatenate(a, b), dimensions={1}", "f32[4,11]"},
       {"f32[4,<=5];f32[4,6]", "concatenate(a, b), dimensions={1}", "f32[4,<=11]"},
