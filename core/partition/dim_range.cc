@@ -84,8 +84,8 @@ FetchedRange FetchRange(PartitionScope& scope, Instruction* local, int64_t dim, 
     request.row_bytes =
         static_cast<double>(local->shape()->byte_size()) / static_cast<double>(tile);
   }
-  DType index = std::max(range.size, std::abs(range.scale) * shards) > INT32_MAX ? DType::kS64
-                                                                                : DType::kS32;
+  DType index =
+      std::max(range.size, std::abs(range.scale) * shards) > INT32_MAX ? DType::kS64 : DType::kS32;
   auto start = [&] {
     return geometry.AffineFloor(axes, layout->order, request.scale, request.bias, request.divisor,
                                 index);
@@ -99,8 +99,8 @@ FetchedRange FetchRange(PartitionScope& scope, Instruction* local, int64_t dim, 
     };
     int64_t least = std::min(bounded(0), bounded(shards - 1));
     int64_t greatest = std::max(bounded(0), bounded(shards - 1));
-    local = SliceRange(scope, local, dim, least == greatest ? nullptr : start(), 0, least,
-                       greatest, request.width, fill);
+    local = SliceRange(scope, local, dim, least == greatest ? nullptr : start(), 0, least, greatest,
+                       request.width, fill);
   } else {
     local = ExchangeHalo(scope, local, dim, layout, axes, request, cause);
     if (fill != nullptr) {

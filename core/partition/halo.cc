@@ -107,8 +107,8 @@ class Exchange {
     int64_t greatest = std::numeric_limits<int64_t>::min();
     for (int64_t i = 0; i < request_.shards; ++i) {
       int64_t at = request_.Start(i) - i * stride - origin;
-      bool reads = request_.Start(i) < request_.size &&
-                   request_.Start(i) + request_.width > request_.begin;
+      bool reads =
+          request_.Start(i) < request_.size && request_.Start(i) + request_.width > request_.begin;
       if (!reads && !request_.ring) continue;
       least = std::min(least, at);
       greatest = std::max(greatest, at);
@@ -117,10 +117,9 @@ class Exchange {
     Instruction* start = nullptr;
     int64_t shift = std::max<int64_t>(0, -least);
     if (least != greatest) {  // the shift is folded into the affine function
-      start = geometry_.AffineFloor(axes_, layout_->order,
-                                    request_.scale - stride * request_.divisor,
-                                    request_.bias + (shift - origin) * request_.divisor,
-                                    request_.divisor, index_type_);
+      start = geometry_.AffineFloor(
+          axes_, layout_->order, request_.scale - stride * request_.divisor,
+          request_.bias + (shift - origin) * request_.divisor, request_.divisor, index_type_);
     }
     return SliceRange(scope_, buffer, dim_, start, -shift, least, greatest, request_.width,
                       nullptr);
@@ -197,8 +196,8 @@ void Exchange::Place(Instruction*& result, Instruction* part, Instruction* place
                      int64_t greatest, Instruction* low, Instruction* high) {
   // p - place: reads the part from -place on.
   Instruction* start = least == greatest ? nullptr : Op(Opcode::kSubtract, Int(0), place);
-  Instruction* placed = SliceRange(scope_, part, dim_, start, 0, -greatest, -least,
-                                   request_.width, nullptr);
+  Instruction* placed =
+      SliceRange(scope_, part, dim_, start, 0, -greatest, -least, request_.width, nullptr);
   if (result == nullptr) {
     result = placed;
     return;

@@ -123,8 +123,8 @@ HaloPlan PlanHalo(const HaloRequest& request) {
   };
   HaloPlan neighbours;
   bool has_neighbours = PlanNeighbours(request, runs, neighbours);
-  if (request.ring || (has_neighbours && neighbours.messages <= 2 &&
-                       cost(neighbours) <= cost(gather))) {
+  if (request.ring ||
+      (has_neighbours && neighbours.messages <= 2 && cost(neighbours) <= cost(gather))) {
     return neighbours;
   }
   HaloPlan* best = has_neighbours ? &neighbours : nullptr;

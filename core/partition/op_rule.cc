@@ -17,26 +17,20 @@ Instruction* RuleContext::Move(PartitionedValue* value, const MeshLayout* layout
 void RuleContext::TakeName(Instruction* local) { scope_.TakeName(local, &source_); }
 
 Instruction* RuleContext::EmitLocal(std::span<Instruction* const> operands, const Shape* shape) {
-  Instruction* local = builder().CloneWith(&source_, operands, shape);
-  local->set_sharding(nullptr);
-  local->set_extras(nullptr);  // control predecessors are instructions of the source
-  TakeName(local);
-  return local;
+  return scope_.CloneLocal(&source_, operands, shape);
 }
 
-Strategy RuleContext::Choose(const Labels& labels) {
-  std::vector<const Shape*> results;
-  if (source_.shape()->IsTuple()) {
-    results.assign(source_.shape()->elements().begin(), source_.shape()->elements().end());
-  } else {
-    results.push_back(source_.shape());
-  }
-  return ChooseStrategy(scope_, labels, operands_, results, wanted_);
+const Strategy& RuleContext::Choose(const Labels& labels) {
+  const Shape* shape = source_.shape();
+  std::span<const Shape* const> results(&shape, 1);
+  if (shape->IsTuple()) results = shape->elements();
+  return scope_.run().strategies.Choose(scope_, labels, operands_, results, wanted_);
 }
 
 PartitionedValue* RuleContext::ByLabels(const Labels& labels) {
-  Strategy strategy = Choose(labels);
+  const Strategy& strategy = Choose(labels);
   std::vector<Instruction*> locals;
+  locals.reserve(operands_.size());
   for (size_t i = 0; i < operands_.size(); ++i) {
     locals.push_back(Operand(static_cast<int64_t>(i), strategy.operands[i]));
   }

@@ -24,11 +24,9 @@ using OpRule = RuleResult (*)(RuleContext& rule);
 class RuleContext {
  public:
   RuleContext(PartitionScope& scope, const Instruction& source,
-              std::vector<PartitionedValue*> operands, std::vector<const MeshLayout*> wanted)
-      : scope_(scope),
-        source_(source),
-        operands_(std::move(operands)),
-        wanted_(std::move(wanted)) {}
+              std::span<PartitionedValue* const> operands,
+              std::span<const MeshLayout* const> wanted)
+      : scope_(scope), source_(source), operands_(operands), wanted_(wanted) {}
 
   PartitionScope& scope() { return scope_; }
   Builder& builder() { return scope_.builder(); }
@@ -56,16 +54,16 @@ class RuleContext {
   Instruction* Move(PartitionedValue* value, const MeshLayout* layout);
   ReshardCause Cause() const { return {.user = &source_}; }
 
-  // The source operation on local operands, with its name and attributes; shape inferred if null.
-  Instruction* EmitLocal(std::span<Instruction* const> operands, const Shape* shape = nullptr);
+  // The source operation on local operands, with its name and attributes.
+  Instruction* EmitLocal(std::span<Instruction* const> operands, const Shape* shape);
   // Gives a main local operation the source's name.
   void TakeName(Instruction* local);
 
   PartitionedValue* Result(Instruction* local, const MeshLayout* layout) {
     return scope_.NewValue(source_.shape(), layout, local);
   }
-  // Chooses layouts by labels (ChooseStrategy with this instruction's operands and results).
-  Strategy Choose(const Labels& labels);
+  // Chooses layouts by labels (StrategyTable with this instruction's operands and results).
+  const Strategy& Choose(const Labels& labels);
   // Chooses, brings the operands there, emits the source operation on them (with `shape` inferred
   // or, if it is an array, the local shape) and returns the result. For operations that are the
   // same operation on tiles.
@@ -84,8 +82,8 @@ class RuleContext {
  private:
   PartitionScope& scope_;
   const Instruction& source_;
-  std::vector<PartitionedValue*> operands_;
-  std::vector<const MeshLayout*> wanted_;
+  std::span<PartitionedValue* const> operands_;
+  std::span<const MeshLayout* const> wanted_;
 };
 
 struct OpRuleEntry {

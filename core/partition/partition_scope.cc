@@ -8,29 +8,40 @@
 
 namespace gshard {
 
+PartitionedValue* PartitionScope::NewEmpty(const Shape* shape) {
+  void* place = run_.memory.allocate(sizeof(PartitionedValue), alignof(PartitionedValue));
+  auto* value = new (place) PartitionedValue(&run_.memory);
+  value->shape = shape;
+  return value;
+}
+
 PartitionedValue* PartitionScope::NewValue(const Shape* shape, const MeshLayout* layout,
                                            Instruction* local) {
-  PartitionedValue& value = run_.values.emplace_back();
-  value.shape = shape;
-  value.layout = layout;
-  value.variants.push_back({layout, local});
-  return &value;
+  PartitionedValue* value = NewEmpty(shape);
+  value->layout = layout;
+  value->variants.push_back({layout, local});
+  return value;
 }
 
 PartitionedValue* PartitionScope::NewMade(const Shape* shape, const Instruction* source,
                                           const PartitionedValue::Maker* maker,
                                           PartitionedValue* payload) {
-  PartitionedValue& value = run_.values.emplace_back();
-  value.shape = shape;
-  value.source = source;
-  value.maker = maker;
-  value.payload = payload;
-  return &value;
+  PartitionedValue* value = NewEmpty(shape);
+  value->source = source;
+  value->maker = maker;
+  value->payload = payload;
+  return value;
+}
+
+PartitionedValue* PartitionScope::NewCopy(const PartitionedValue& value) {
+  PartitionedValue* copy = NewMade(value.shape, value.source, value.maker, value.payload);
+  copy->variants = value.variants;
+  return copy;
 }
 
 std::vector<const MeshLayout*> PartitionScope::LeafLayouts(const PartitionedValue& value) {
   if (!value.IsTuple()) {
-    return {value.layout != nullptr ? value.layout : value.variants[0].layout};
+    return {LayoutOf(value)};
   }
   std::vector<const MeshLayout*> leaves;
   for (const PartitionedValue* element : value.elements) {
@@ -40,18 +51,35 @@ std::vector<const MeshLayout*> PartitionScope::LeafLayouts(const PartitionedValu
   return leaves;
 }
 
-void PartitionScope::TakeName(Instruction* local, const Instruction* source) {
+std::string_view PartitionScope::NameOf(const Instruction* source) {
   uint8_t& taken = run_.name_taken[source->id()];
-  local->set_name(taken != 0 ? run_.module.UniqueName(source->name()) : source->name());
+  if (taken != 0) return run_.module.UniqueName(source->name());
   taken = 1;
+  return source->name();
+}
+
+void PartitionScope::TakeName(Instruction* local, const Instruction* source) {
+  local->set_name(NameOf(source));
+}
+
+Instruction* PartitionScope::CloneLocal(const Instruction* source,
+                                        std::span<Instruction* const> operands,
+                                        const Shape* shape) {
+  Instruction* local =
+      run_.module.AddRaw(builder_.computation(), source->opcode(), NameOf(source), shape, operands,
+                         const_cast<void*>(source->raw_attributes()), source->called());
+  local->set_source(source->source());
+  local->set_metadata(source->metadata());
+  local->set_frontend_attributes(source->frontend_attributes());
+  local->set_backend_config(source->backend_config());
+  return local;
 }
 
 PartitionedValue* PartitionScope::NewTuple(const Shape* shape,
-                                           std::vector<PartitionedValue*> elements) {
-  PartitionedValue& value = run_.values.emplace_back();
-  value.shape = shape;
-  value.elements = std::move(elements);
-  return &value;
+                                           std::span<PartitionedValue* const> elements) {
+  PartitionedValue* value = NewEmpty(shape);
+  value->elements.assign(elements.begin(), elements.end());
+  return value;
 }
 
 PartitionedValue* PartitionScope::NewFromLocal(const Shape* shape,
@@ -67,7 +95,7 @@ PartitionedValue* PartitionScope::NewFromLocal(const Shape* shape,
                                     builder_.GetTupleElement(local, index++)));
     leaf += count;
   }
-  PartitionedValue* value = NewTuple(shape, std::move(elements));
+  PartitionedValue* value = NewTuple(shape, elements);
   value->tuple = local;
   return value;
 }

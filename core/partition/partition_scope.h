@@ -3,8 +3,8 @@
 #define GSHARD_CORE_PARTITION_PARTITION_SCOPE_H_
 
 #include <cstdint>
-#include <deque>
 #include <map>
+#include <memory_resource>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +15,7 @@
 #include "core/partition/partitioner.h"
 #include "core/partition/reshard_plan.h"
 #include "core/partition/shard_geometry.h"
+#include "core/partition/strategy.h"
 #include "ir/builder.h"
 
 namespace gshard {
@@ -32,8 +33,10 @@ struct PartitionRun {
   PartitionOptions options;
   MeshLayoutTable layouts;
   ReshardPlanner planner;
+  StrategyTable strategies;
   PartitionStats stats;
-  std::deque<PartitionedValue> values;
+  // Owns the values; they are never destroyed one by one.
+  std::pmr::monotonic_buffer_resource memory;
   // By source instruction id.
   std::vector<PartitionedValue*> value_of;
   std::vector<uint8_t> name_taken;
@@ -78,15 +81,25 @@ class PartitionScope {
   PartitionedValue* NewMade(const Shape* shape, const Instruction* source,
                             const PartitionedValue::Maker* maker,
                             PartitionedValue* payload = nullptr);
-  PartitionedValue* NewTuple(const Shape* shape, std::vector<PartitionedValue*> elements);
+  PartitionedValue* NewTuple(const Shape* shape, std::span<PartitionedValue* const> elements);
+  // The same local forms under another source or layout.
+  PartitionedValue* NewCopy(const PartitionedValue& value);
   // From a local tuple whose leaves have the layouts given (pre-order).
   PartitionedValue* NewFromLocal(const Shape* shape, std::span<const MeshLayout* const> leaves,
                                  Instruction* local);
 
-  // Layouts by the sharding of the source, per leaf (pre-order).
+  // Layout by the sharding of the source; of an array.
+  static const MeshLayout* LayoutOf(const PartitionedValue& value) {
+    return value.layout != nullptr ? value.layout : value.variants[0].layout;
+  }
+  // The same per leaf (pre-order).
   static std::vector<const MeshLayout*> LeafLayouts(const PartitionedValue& value);
   // The computation partitioned for these layouts; made once per signature.
   Expected<Computation*> Callee(const Computation* computation, const CalleeSignature& signature);
+  // The operation of `source` on other operands, with its name, attributes and metadata; no
+  // sharding. For shapes that are known: nothing is inferred.
+  Instruction* CloneLocal(const Instruction* source, std::span<Instruction* const> operands,
+                          const Shape* shape);
   // Gives `local` the name of `source`; a copy of it where the name is taken already.
   void TakeName(Instruction* local, const Instruction* source);
 
@@ -120,6 +133,8 @@ class PartitionScope {
   Instruction* Resize(Instruction* x, int64_t dim, int64_t size);
 
  private:
+  PartitionedValue* NewEmpty(const Shape* shape);
+  std::string_view NameOf(const Instruction* source);
   Instruction* Caused(Instruction* collective, const ReshardCause& cause, int64_t bytes);
 
   PartitionRun& run_;

@@ -7,6 +7,7 @@
 #ifndef GSHARD_CORE_PARTITION_PARTITIONED_VALUE_H_
 #define GSHARD_CORE_PARTITION_PARTITIONED_VALUE_H_
 
+#include <memory_resource>
 #include <vector>
 
 #include "core/partition/mesh_layout.h"
@@ -30,18 +31,21 @@ struct PartitionedValue {
                                         const MeshLayout* layout);
   };
 
+  explicit PartitionedValue(std::pmr::memory_resource* memory)
+      : variants(memory), elements(memory) {}
+
   const Instruction* source = nullptr;  // null for values that rules make on the way
   const Shape* shape = nullptr;         // of the whole value
   // By the source's sharding; null: the value has the layout it was made in. Not of tuples.
   const MeshLayout* layout = nullptr;
 
   // Arrays (and tokens: rank 0, replicated).
-  std::vector<Variant> variants;
+  std::pmr::vector<Variant> variants;
   const Maker* maker = nullptr;  // null: only the variants are there to start from
   PartitionedValue* payload = nullptr;
 
   // Tuples.
-  std::vector<PartitionedValue*> elements;
+  std::pmr::vector<PartitionedValue*> elements;
   Instruction* tuple = nullptr;  // the local tuple, where there is one
 
   bool IsTuple() const { return shape->IsTuple(); }

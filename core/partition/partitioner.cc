@@ -22,21 +22,28 @@ void AppendLeafRanks(const Shape* shape, std::vector<int64_t>& ranks) {
   }
 }
 
-std::vector<const MeshLayout*> LayoutsOf(MeshLayoutTable& layouts, const Shape* shape,
-                                         const Sharding* sharding) {
+// Layouts of the leaves of a value with this sharding.
+void AppendLayouts(MeshLayoutTable& layouts, const Shape* shape, const Sharding* sharding,
+                   std::vector<const MeshLayout*>& result) {
   if (!shape->IsTuple()) {
     if (sharding != nullptr && sharding->IsTuple()) sharding = sharding->elements[0];
     int64_t rank = shape->IsArray() ? shape->rank() : 0;
-    return {layouts.FromSharding(shape->IsArray() ? sharding : nullptr, rank)};
+    result.push_back(layouts.FromSharding(shape->IsArray() ? sharding : nullptr, rank));
+    return;
   }
   std::vector<int64_t> ranks;
   AppendLeafRanks(shape, ranks);
   std::vector<const Sharding*> leaves(ranks.size(), sharding);
   if (sharding != nullptr && sharding->IsTuple()) leaves = LeafShardings(shape, sharding);
-  std::vector<const MeshLayout*> result;
   for (size_t i = 0; i < ranks.size(); ++i) {
     result.push_back(layouts.FromSharding(leaves[i], ranks[i]));
   }
+}
+
+std::vector<const MeshLayout*> LayoutsOf(MeshLayoutTable& layouts, const Shape* shape,
+                                         const Sharding* sharding) {
+  std::vector<const MeshLayout*> result;
+  AppendLayouts(layouts, shape, sharding, result);
   return result;
 }
 
@@ -121,21 +128,22 @@ class ComputationPartitioner {
         is_entry ? LayoutsOf(run_.layouts, source.shape(), source.sharding())
                  : signature.parameters[static_cast<size_t>(number)];
     const Shape* shape = LocalShapeByLeaf(run_.module.context(), source.shape(), leaves);
-    Instruction* local = scope_.builder().CloneWith(&source, {}, shape);
+    Instruction* local = scope_.CloneLocal(&source, {}, shape);
     local->set_sharding(is_entry ? source.sharding() : nullptr);
-    scope_.TakeName(local, &source);
     PartitionedValue* value = scope_.NewFromLocal(source.shape(), leaves, local);
     value->source = &source;
     return value;
   }
 
   RuleResult Visit(const Instruction& source) {
-    std::vector<PartitionedValue*> operands;
+    std::vector<PartitionedValue*>& operands = operands_;
+    operands.clear();
     for (const Instruction* operand : source.operands()) {
       operands.push_back(run_.value_of[operand->id()]);
     }
-    std::vector<const MeshLayout*> wanted =
-        LayoutsOf(run_.layouts, source.shape(), source.sharding());
+    std::vector<const MeshLayout*>& wanted = wanted_;
+    wanted.clear();
+    AppendLayouts(run_.layouts, source.shape(), source.sharding(), wanted);
     if (HasSideEffect(source) && source.sharding() == nullptr && source.opcode() != Opcode::kRng &&
         source.opcode() != Opcode::kRngGetAndUpdateState) {
       return Fail(run_.module.ErrorAt(
@@ -149,7 +157,7 @@ class ComputationPartitioner {
         return Fail(legal.error());
       }
     }
-    RuleContext rule(scope_, source, std::move(operands), std::move(wanted));
+    RuleContext rule(scope_, source, operands, wanted);
     RuleResult result = is_manual && !IsRegionMarker(source) ? CopyManual(rule)
                                                              : RuleFor(source.opcode()).rule(rule);
     if (!result) return result;
@@ -163,7 +171,7 @@ class ComputationPartitioner {
     if (source.sharding() == nullptr && source.shape()->IsArray()) {
       for (const PartitionedValue* operand : operands) {
         if (operand->IsTuple() || operand->maker != nullptr) continue;
-        const MeshLayout* layout = PartitionScope::LeafLayouts(*operand)[0];
+        const MeshLayout* layout = PartitionScope::LayoutOf(*operand);
         if (layout->IsManual() || !layout->manual.empty()) {
           wanted[0] = run_.layouts.ReplicatedLike(layout, wanted[0]->rank());
           break;
@@ -184,7 +192,7 @@ class ComputationPartitioner {
     for (size_t i = 0; i < operands.size(); ++i) {
       const PartitionedValue& operand = *operands[i];
       if (operand.maker != nullptr || !operand.shape->IsArray()) continue;
-      const MeshLayout* layout = PartitionScope::LeafLayouts(operand)[0];
+      const MeshLayout* layout = PartitionScope::LayoutOf(operand);
       if (SameRegion(layout, wanted[0])) continue;
       bool same_everywhere = layout->IsReplicated() && layout->manual.empty();
       if (same_everywhere) continue;
@@ -225,10 +233,7 @@ class ComputationPartitioner {
     if (layout->IsMaximal()) layout = run_.layouts.Replicated(layout->rank());
     if (value->layout != nullptr && value->source != nullptr && value->layout != layout &&
         value->source != &source) {
-      PartitionedValue* copy =
-          scope_.NewMade(value->shape, value->source, value->maker, value->payload);
-      copy->variants = value->variants;
-      value = copy;
+      value = scope_.NewCopy(*value);
     }
     if (value->source == nullptr) value->source = &source;
     value->layout = layout;
@@ -238,6 +243,8 @@ class ComputationPartitioner {
   PartitionRun& run_;
   const Computation& source_;
   PartitionScope scope_;
+  std::vector<PartitionedValue*> operands_;  // of the instruction being visited
+  std::vector<const MeshLayout*> wanted_;
 };
 
 // The record of how shards form global values (docs: `cli`), and what follows from the new shapes.

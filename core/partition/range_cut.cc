@@ -106,8 +106,8 @@ OwnWindow FindOwnWindow(PartitionScope& scope, Instruction* delta, int64_t width
   auto number = [&](int64_t value) { return scope.geometry().Int(value, index); };
   OwnWindow own;
   own.width = std::min(width, tile);
-  own.from = own.width == tile ? number(0)
-                               : builder.Clamp(number(0), delta, number(tile - own.width));
+  own.from =
+      own.width == tile ? number(0) : builder.Clamp(number(0), delta, number(tile - own.width));
   own.shift = builder.Binary(Opcode::kSubtract, delta, own.from);
   own.is_in =
       builder.Binary(Opcode::kAnd, builder.Compare(ComparisonDirection::kGe, delta, number(0)),

@@ -481,7 +481,21 @@ ReshardPlan Search::Run() {
     if (++settled > kMaxStates) break;
     Expand(index);
   }
-  if (getenv("DBG")) { fprintf(stderr, "visits %zu settled %d digits %zu\n", visits_.size(), settled, digits_.size()); auto pr=[&](const Node&n){ for(size_t d=0;d<n.dims.size();++d){ fprintf(stderr,"("); for(auto x:n.dims[d]) fprintf(stderr,"%d",x); fprintf(stderr,":%ld/%ld)",n.tiles[d],sizes_[d]);} fprintf(stderr," u%lx\n",n.unreduced);}; for (auto&x:digits_) fprintf(stderr,"[%ld %ld]",x.size,x.stride); pr(start_); pr(goal_); for(size_t i=0;i<40&&i<visits_.size();++i) pr(visits_[i].node);}
+  if (getenv("DBG")) {
+    fprintf(stderr, "visits %zu settled %d digits %zu\n", visits_.size(), settled, digits_.size());
+    auto pr = [&](const Node& n) {
+      for (size_t d = 0; d < n.dims.size(); ++d) {
+        fprintf(stderr, "(");
+        for (auto x : n.dims[d]) fprintf(stderr, "%d", x);
+        fprintf(stderr, ":%ld/%ld)", n.tiles[d], sizes_[d]);
+      }
+      fprintf(stderr, " u%lx\n", n.unreduced);
+    };
+    for (auto& x : digits_) fprintf(stderr, "[%ld %ld]", x.size, x.stride);
+    pr(start_);
+    pr(goal_);
+    for (size_t i = 0; i < 40 && i < visits_.size(); ++i) pr(visits_[i].node);
+  }
   // Too many states: reduce, gather everything, cut again. Always possible.
   Search greedy = *this;
   greedy.visits_.clear();

@@ -1,8 +1,12 @@
 #include "core/partition/strategy.h"
 
+#include <tsl/robin_map.h>
+
 #include <algorithm>
 #include <limits>
 #include <optional>
+
+#include "core/partition/partition_scope.h"
 
 namespace gshard {
 
@@ -356,11 +360,83 @@ class Chooser {
 
 }  // namespace
 
-Strategy ChooseStrategy(PartitionScope& scope, const Labels& labels,
-                        std::span<PartitionedValue* const> operands,
-                        std::span<const Shape* const> results,
-                        std::span<const MeshLayout* const> wanted) {
-  return Chooser(scope, labels, operands, results, wanted).Run();
+namespace {
+
+using Key = std::vector<int64_t>;
+
+struct KeyHash {
+  size_t operator()(const Key& key) const {
+    size_t hash = key.size();
+    for (int64_t word : key) {
+      hash = (hash ^ static_cast<size_t>(word)) * 0x9E3779B97F4A7C15ull;
+      hash ^= hash >> 32;
+    }
+    return hash;
+  }
+};
+
+int64_t Word(const void* pointer) { return reinterpret_cast<int64_t>(pointer); }
+
+void AppendValue(Key& key, const PartitionedValue& value) {
+  key.push_back(Word(value.shape->bare()));
+  key.push_back(static_cast<int64_t>(value.variants.size()));
+  for (const PartitionedValue::Variant& variant : value.variants) {
+    key.push_back(Word(variant.layout));
+  }
+  if (value.maker == nullptr) return;
+  key.push_back(Word(value.maker));
+  if (value.payload == nullptr || value.payload->shape->rank() == 0) return;
+  // What the payload costs depends on how the operation uses it.
+  key.push_back(Word(value.source));
+  key.push_back(Word(value.layout));
+  AppendValue(key, *value.payload);
+}
+
+}  // namespace
+
+struct StrategyTable::Impl {
+  Key key;
+  tsl::robin_map<Key, std::unique_ptr<Strategy>, KeyHash> strategies;
+};
+
+StrategyTable::StrategyTable() : impl_(std::make_unique<Impl>()) {}
+StrategyTable::~StrategyTable() = default;
+
+const Strategy& StrategyTable::Choose(PartitionScope& scope, const Labels& labels,
+                                      std::span<PartitionedValue* const> operands,
+                                      std::span<const Shape* const> results,
+                                      std::span<const MeshLayout* const> wanted) {
+  Key& key = impl_->key;
+  key.clear();
+  for (const Labels::Label& label : labels.labels) {
+    key.push_back((label.summed ? 1 : 0) + (label.divides ? 2 : 0) + 4 * label.max_tiles);
+    key.push_back(static_cast<int64_t>(label.bytes_if_cut));
+  }
+  key.push_back(static_cast<int64_t>(labels.combiner));
+  key.push_back(static_cast<int64_t>(labels.flops));
+  for (size_t i = 0; i < operands.size(); ++i) {
+    key.insert(key.end(), labels.operands[i].begin(), labels.operands[i].end());
+    AppendValue(key, *operands[i]);
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    key.insert(key.end(), labels.results[i].begin(), labels.results[i].end());
+    key.push_back(Word(results[i]->bare()));
+    key.push_back(Word(wanted[i]));
+  }
+  auto found = impl_->strategies.find(key);
+  if (found == impl_->strategies.end()) {
+    Strategy strategy = Chooser(scope, labels, operands, results, wanted).Run();
+    found =
+        impl_->strategies.emplace(Key(key), std::make_unique<Strategy>(std::move(strategy))).first;
+  }
+  return *found->second;
+}
+
+const Strategy& ChooseStrategy(PartitionScope& scope, const Labels& labels,
+                               std::span<PartitionedValue* const> operands,
+                               std::span<const Shape* const> results,
+                               std::span<const MeshLayout* const> wanted) {
+  return scope.run().strategies.Choose(scope, labels, operands, results, wanted);
 }
 
 }  // namespace gshard

@@ -10,11 +10,16 @@
 #define GSHARD_CORE_PARTITION_STRATEGY_H_
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
-#include "core/partition/partition_scope.h"
+#include "core/partition/mesh_layout.h"
 
 namespace gshard {
+
+class PartitionScope;
+struct PartitionedValue;
 
 struct Labels {
   static constexpr int kWhole = -1;  // this dim must not be cut
@@ -53,12 +58,29 @@ struct Strategy {
   double cost = 0;
 };
 
-// `wanted`: the layout each result ends in (a hint of where it should be produced). All layouts
-// have the same manual digits.
-Strategy ChooseStrategy(PartitionScope& scope, const Labels& labels,
-                        std::span<PartitionedValue* const> operands,
-                        std::span<const Shape* const> results,
-                        std::span<const MeshLayout* const> wanted);
+// Chooses strategies and remembers them by labels, shapes and the layouts that are at hand.
+class StrategyTable {
+ public:
+  StrategyTable();
+  ~StrategyTable();
+
+  // `wanted`: the layout each result ends in (a hint of where it should be produced). All layouts
+  // have the same manual digits. The reference stays valid.
+  const Strategy& Choose(PartitionScope& scope, const Labels& labels,
+                         std::span<PartitionedValue* const> operands,
+                         std::span<const Shape* const> results,
+                         std::span<const MeshLayout* const> wanted);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Of the run that `scope` belongs to.
+const Strategy& ChooseStrategy(PartitionScope& scope, const Labels& labels,
+                               std::span<PartitionedValue* const> operands,
+                               std::span<const Shape* const> results,
+                               std::span<const MeshLayout* const> wanted);
 
 }  // namespace gshard
 

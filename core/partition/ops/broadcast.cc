@@ -7,6 +7,7 @@ namespace {
 
 const MeshLayout* OperandLayout(PartitionScope& scope, const PartitionedValue& value,
                                 const MeshLayout* layout) {
+  if (value.payload->shape->rank() == 0) return scope.layouts().ReplicatedLike(layout, 0);
   Dims dimensions = value.source->attributes<DimensionsAttributes>().dimensions;
   std::vector<AxisList> dims;
   for (size_t k = 0; k < dimensions.size(); ++k) {
@@ -23,11 +24,7 @@ Instruction* Make(PartitionScope& scope, const PartitionedValue& value, const Me
           ? OperandLayout(scope, value, layout)
           : scope.layouts().ReplicatedLike(layout, value.payload->shape->rank());
   Instruction* operands[] = {scope.Reshard(value.payload, operand_layout, cause)};
-  Instruction* local = scope.builder().CloneWith(value.source, operands,
-                                                 LocalShape(scope.context(), value.shape, layout));
-  local->set_sharding(nullptr);
-  scope.TakeName(local, value.source);
-  return local;
+  return scope.CloneLocal(value.source, operands, LocalShape(scope.context(), value.shape, layout));
 }
 
 constexpr PartitionedValue::Maker kMaker = {Make, OperandLayout};

@@ -24,8 +24,12 @@ std::vector<SpatialDim> SpatialDims(RuleContext& rule) {
   const auto& conv = rule.attributes<ConvolutionAttributes>();
   std::vector<SpatialDim> dims;
   for (size_t k = 0; k < conv.window.size(); ++k) {
-    SpatialDim dim{conv.window[k], conv.input_spatial[k], conv.kernel_spatial[k],
-                   conv.output_spatial[k], 0, 0};
+    SpatialDim dim{conv.window[k],
+                   conv.input_spatial[k],
+                   conv.kernel_spatial[k],
+                   conv.output_spatial[k],
+                   0,
+                   0};
     dim.input_size = rule.operand_shape(0)->dim(dim.input);
     dim.output_size = rule.source().shape()->dim(dim.output);
     dims.push_back(dim);
@@ -36,13 +40,13 @@ std::vector<SpatialDim> SpatialDims(RuleContext& rule) {
 // What a shard reads of the input when the output is cut.
 DimRange OutputRange(const SpatialDim& dim, int64_t shards) {
   int64_t count = CeilOfRatio(dim.output_size, shards);
-  return {.size = dim.input_size,
-          .dilation = dim.window.base_dilation,
-          .scale = dim.window.stride * count,
-          .bias = -dim.window.pad_low,
-          .length = dim.window.stride * (count - 1) + dim.DilatedWindow(),
-          .end = dim.window.stride * (dim.output_size - 1) + dim.DilatedWindow() -
-                 dim.window.pad_low};
+  return {
+      .size = dim.input_size,
+      .dilation = dim.window.base_dilation,
+      .scale = dim.window.stride * count,
+      .bias = -dim.window.pad_low,
+      .length = dim.window.stride * (count - 1) + dim.DilatedWindow(),
+      .end = dim.window.stride * (dim.output_size - 1) + dim.DilatedWindow() - dim.window.pad_low};
 }
 
 // What a shard reads of the input when the kernel is cut: all windows, seen through its taps.
@@ -158,10 +162,9 @@ RuleResult Convolution(RuleContext& rule) {
     if (is_wanted_cut && !is_input_cut) list.push_back(RangeCut::kResult);
     list.push_back(RangeCut::kWhole);
   }
-  CutChoice choice =
-      ChooseCuts(rule, std::move(alternatives), [&](std::span<const RangeCut> cuts) {
-        return LabelsOf(rule, spatial, cuts).labels;
-      });
+  CutChoice choice = ChooseCuts(rule, std::move(alternatives), [&](std::span<const RangeCut> cuts) {
+    return LabelsOf(rule, spatial, cuts).labels;
+  });
   ConvLabels made = LabelsOf(rule, spatial, choice.cuts);
   const MeshLayout* input_layout = choice.strategy.operands[0];
   const MeshLayout* kernel_layout = choice.strategy.operands[1];

@@ -87,11 +87,7 @@ RuleResult CustomCall(RuleContext& rule) {
     if (operand.IsTuple()) {
       return rule.scope().NewTuple(rule.source().shape(), operand.elements);
     }
-    // The same local forms, another layout to aim at.
-    PartitionedValue* value =
-        rule.scope().NewMade(operand.shape, operand.source, operand.maker, operand.payload);
-    value->variants = operand.variants;
-    return value;
+    return rule.scope().NewCopy(operand);  // another layout to aim at
   }
   if (IsPointwiseTarget(call.target)) return Pointwise(rule);
   if (call.target == "SPMDFullToShardShape") return EnterManual(rule);

@@ -44,7 +44,7 @@ RuleResult Dot(RuleContext& rule) {
   }
   labels.flops *= static_cast<double>(rule.source().shape()->element_count());
 
-  Strategy strategy = rule.Choose(labels);
+  const Strategy& strategy = rule.Choose(labels);
   Instruction* locals[2];
   for (int64_t i = 0; i < 2; ++i) {
     const MeshLayout* layout = strategy.operands[static_cast<size_t>(i)];

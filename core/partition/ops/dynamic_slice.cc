@@ -42,8 +42,8 @@ OwnWindow WindowOf(RuleContext& rule, const Shape* whole, const MeshLayout* layo
   Instruction* clamped = ClampedIndex(rule.scope(), start, whole->dim(dim) - width);
   Instruction* offset = rule.geometry().Offset(whole, layout, dim);
   DType index = whole->dim(dim) > INT32_MAX ? DType::kS64 : DType::kS32;
-  Instruction* delta = rule.builder().Binary(
-      Opcode::kSubtract, rule.builder().Convert(clamped, index), offset);
+  Instruction* delta =
+      rule.builder().Binary(Opcode::kSubtract, rule.builder().Convert(clamped, index), offset);
   return FindOwnWindow(rule.scope(), delta, width,
                        CeilOfRatio(whole->dim(dim), layout->Count(dim)));
 }
@@ -70,7 +70,7 @@ RuleResult DynamicSlice(RuleContext& rule) {
   labels.combiner = MergeOf(from->dtype());
   labels.flops = static_cast<double>(to->element_count());
   AddIndexOperands(rule, 1, labels);
-  Strategy strategy = rule.Choose(labels);
+  const Strategy& strategy = rule.Choose(labels);
   const MeshLayout* layout = strategy.operands[0];
   const MeshLayout* result = strategy.results[0];
   Instruction* operand = rule.Operand(0, layout);
@@ -129,7 +129,7 @@ RuleResult DynamicUpdateSlice(RuleContext& rule) {
   }
   AddIndexOperands(rule, 2, labels);
   labels.flops = static_cast<double>(update_shape->element_count());
-  Strategy strategy = rule.Choose(labels);
+  const Strategy& strategy = rule.Choose(labels);
   const MeshLayout* layout = strategy.results[0];
   Instruction* local = rule.Operand(0, layout);
   Instruction* whole_update = rule.Operand(1, strategy.operands[1]);

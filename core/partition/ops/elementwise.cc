@@ -5,7 +5,41 @@
 
 namespace gshard::partition_rules {
 
+namespace {
+
+// The usual case: every operand is at hand (or made for nothing) where the result is wanted.
+PartitionedValue* InPlace(RuleContext& rule) {
+  const MeshLayout* wanted = rule.wanted();
+  if (wanted->kind != MeshLayout::Kind::kTiled) return nullptr;
+  const MeshLayout* scalar = nullptr;
+  constexpr size_t kMost = 4;
+  if (rule.operands().size() > kMost) return nullptr;
+  Instruction* locals[kMost];
+  for (bool emit : {false, true}) {
+    for (size_t i = 0; i < rule.operands().size(); ++i) {
+      PartitionedValue* operand = rule.operands()[i];
+      const MeshLayout* layout = wanted;
+      if (operand->shape->rank() == 0 && wanted->rank() != 0) {
+        if (scalar == nullptr) scalar = rule.Whole(0);
+        layout = scalar;
+      }
+      if (emit) {
+        locals[i] = rule.Operand(static_cast<int64_t>(i), layout);
+      } else if (operand->Find(layout) == nullptr &&
+                 (operand->maker == nullptr ||
+                  (operand->payload != nullptr && operand->payload->shape->rank() != 0))) {
+        return nullptr;
+      }
+    }
+  }
+  const MeshLayout* results[] = {wanted};
+  return rule.Emit({locals, rule.operands().size()}, results);
+}
+
+}  // namespace
+
 RuleResult Pointwise(RuleContext& rule) {
+  if (PartitionedValue* result = InPlace(rule)) return result;
   const Shape* shape = rule.source().shape();
   Labels labels = Labels::Pointwise(static_cast<int64_t>(rule.operands().size()), shape->rank());
   // A scalar predicate or bound goes with every element.

@@ -20,7 +20,8 @@ bool Contains(Dims dims, int64_t dim) {
 
 bool IsZero(const Instruction* x) {
   while (x->opcode() == Opcode::kBroadcast || x->opcode() == Opcode::kConvert) x = x->operand(0);
-  if (x->opcode() != Opcode::kConstant || !x->shape()->IsArray() || !IsInteger(x->shape()->dtype())) {
+  if (x->opcode() != Opcode::kConstant || !x->shape()->IsArray() ||
+      !IsInteger(x->shape()->dtype())) {
     return false;
   }
   const Literal* literal = x->attributes<ConstantAttributes>().literal;
@@ -107,10 +108,10 @@ struct OperandDim {
     kIndexed,   // indexed, windows of `window` elements
   };
   Kind kind = Kind::kWhole;
-  int64_t component = -1;    // of the index vectors; -1: not indexed
-  int64_t index_dim = -1;    // kBatch, kCounting: the dim of the indices
-  int64_t window_dim = -1;   // of the result (updates): -1 if the window is 1 wide and dropped
-  int64_t window = 1;        // window size
+  int64_t component = -1;   // of the index vectors; -1: not indexed
+  int64_t index_dim = -1;   // kBatch, kCounting: the dim of the indices
+  int64_t window_dim = -1;  // of the result (updates): -1 if the window is 1 wide and dropped
+  int64_t window = 1;       // window size
 };
 
 // What gather and scatter have in common. `windowed` is the gather's result, the scatter's updates.
@@ -241,10 +242,10 @@ RuleResult Gather(RuleContext& rule) {
   const Shape* from = rule.operand_shape(0);
   const Shape* to = rule.source().shape();
   if (to->element_count() == 0 || from->element_count() == 0) return rule.Default();
-  Geometry geometry = MakeGeometry(
-      rule.source().operand(1), from, gather.offset_dims, gather.collapsed_slice_dims,
-      gather.start_index_map, gather.operand_batching_dims, gather.start_indices_batching_dims,
-      gather.index_vector_dim, to);
+  Geometry geometry =
+      MakeGeometry(rule.source().operand(1), from, gather.offset_dims, gather.collapsed_slice_dims,
+                   gather.start_index_map, gather.operand_batching_dims,
+                   gather.start_indices_batching_dims, gather.index_vector_dim, to);
 
   Labels labels;
   labels.operands = {std::vector<int>(At(from->rank()), Labels::kWhole),
@@ -274,7 +275,7 @@ RuleResult Gather(RuleContext& rule) {
         break;
     }
   }
-  Strategy strategy = rule.Choose(labels);
+  const Strategy& strategy = rule.Choose(labels);
   const MeshLayout* layout = strategy.operands[0];
   const MeshLayout* result = strategy.results[0];
   Instruction* operand = rule.Operand(0, layout);
@@ -315,9 +316,9 @@ RuleResult Gather(RuleContext& rule) {
         DType type = part->shape()->dtype();
         is_in = Both(builder, is_in,
                      builder.Compare(ComparisonDirection::kGe, part, components.Filled(0, type)));
-        is_in = Both(builder, is_in,
-                     builder.Compare(ComparisonDirection::kLt, part,
-                                     components.Filled(tile, type)));
+        is_in =
+            Both(builder, is_in,
+                 builder.Compare(ComparisonDirection::kLt, part, components.Filled(tile, type)));
         break;
       }
       default:
@@ -414,7 +415,7 @@ RuleResult Scatter(RuleContext& rule) {
   labels.results.assign(At(inputs), operand);
   if (combiner.has_value()) labels.combiner = *combiner;
   labels.flops = static_cast<double>(updates_shape->element_count());
-  Strategy strategy = rule.Choose(labels);
+  const Strategy& strategy = rule.Choose(labels);
   const MeshLayout* layout = strategy.operands[0];
   const MeshLayout* index_layout = strategy.operands[At(inputs)];
 
@@ -436,9 +437,8 @@ RuleResult Scatter(RuleContext& rule) {
     Instruction* is_first =
         builder.Compare(ComparisonDirection::kEq, ordinal, rule.geometry().Int(0));
     std::span<const int64_t> dims = locals[0]->shape()->dims();
-    Instruction* identity = *combiner == Opcode::kAdd
-                                ? Nothing(scope, to->dtype())
-                                : Identity(scope, *combiner, to->dtype());
+    Instruction* identity = *combiner == Opcode::kAdd ? Nothing(scope, to->dtype())
+                                                      : Identity(scope, *combiner, to->dtype());
     locals[0] = builder.Select(builder.BroadcastScalar(is_first, dims), locals[0],
                                builder.BroadcastScalar(identity, dims));
   }

@@ -14,19 +14,13 @@ Instruction* MakeSplat(PartitionScope& scope, const PartitionedValue& value,
                        const MeshLayout* layout) {
   const Shape* shape = ShapeIn(scope, value, layout);
   const Literal* literal = value.source->attributes<ConstantAttributes>().literal;
-  Builder& builder = scope.builder();
-  Instruction* local = nullptr;
-  if (shape == value.shape) {
-    local = builder.CloneWith(value.source, {}, shape);
-  } else {
-    Arena& arena = scope.run().module.arena();
-    auto element = literal->data.first(static_cast<size_t>(StorageBytes(shape->dtype())));
-    const Shape* scalar = scope.context().Scalar(shape->dtype());
-    Instruction* one = builder.Constant(RawLiteral(arena, scalar, element));
-    local = builder.BroadcastScalar(one, shape->dims());
-    local->set_shape(shape);
-  }
-  local->set_sharding(nullptr);
+  if (shape == value.shape) return scope.CloneLocal(value.source, {}, shape);
+  Arena& arena = scope.run().module.arena();
+  auto element = literal->data.first(static_cast<size_t>(StorageBytes(shape->dtype())));
+  const Shape* scalar = scope.context().Scalar(shape->dtype());
+  Instruction* one = scope.builder().Constant(RawLiteral(arena, scalar, element));
+  Instruction* local = scope.builder().BroadcastScalar(one, shape->dims());
+  local->set_shape(shape);
   scope.TakeName(local, value.source);
   return local;
 }
@@ -36,21 +30,19 @@ Instruction* MakeIota(PartitionScope& scope, const PartitionedValue& value,
   const Shape* shape = ShapeIn(scope, value, layout);
   int64_t dim = value.source->attributes<IotaAttributes>().dimension;
   Builder& builder = scope.builder();
-  Instruction* iota = builder.CloneWith(value.source, {}, shape);
-  iota->set_sharding(nullptr);
-  Instruction* local = iota;
-  if (layout->kind == MeshLayout::Kind::kTiled && layout->IsSharded(dim)) {
-    Instruction* offset = scope.geometry().Offset(value.shape, layout, dim);
-    // Floats: add as integers first, as large positions are not exact in narrow types.
-    if (IsInteger(shape->dtype())) {
-      offset = builder.Convert(offset, shape->dtype());
-      local = builder.Add(Opcode::kAdd, {iota, builder.BroadcastScalar(offset, shape->dims())});
-    } else {
-      Instruction* positions = scope.geometry().Positions(shape->dims(), dim, offset);
-      local = builder.Convert(positions, shape->dtype());
-    }
-    local->set_shape(shape);
+  bool is_cut = layout->kind == MeshLayout::Kind::kTiled && layout->IsSharded(dim);
+  if (!is_cut) return scope.CloneLocal(value.source, {}, shape);
+  Instruction* offset = scope.geometry().Offset(value.shape, layout, dim);
+  Instruction* local = nullptr;
+  if (IsInteger(shape->dtype())) {
+    offset = builder.Convert(offset, shape->dtype());
+    local = builder.Add(Opcode::kAdd,
+                        {builder.Iota(shape, dim), builder.BroadcastScalar(offset, shape->dims())});
+  } else {  // add as integers: large positions are not exact in narrow types
+    Instruction* positions = scope.geometry().Positions(shape->dims(), dim, offset);
+    local = builder.Convert(positions, shape->dtype());
   }
+  local->set_shape(shape);
   scope.TakeName(local, value.source);
   return local;
 }

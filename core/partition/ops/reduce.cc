@@ -38,7 +38,7 @@ RuleResult Reduce(RuleContext& rule) {
   bool mergeable = inputs == 1 && combiner.has_value();
   Labels labels = ReduceLabels(rule, dimensions, inputs, /*cut_reduced=*/true);
   if (mergeable) labels.combiner = *combiner;
-  Strategy strategy = rule.Choose(labels);
+  const Strategy& strategy = rule.Choose(labels);
 
   bool is_cut = false;
   for (size_t label = 0; label < labels.labels.size(); ++label) {

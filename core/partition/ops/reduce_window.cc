@@ -15,8 +15,7 @@ namespace {
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 bool IsTrivial(const WindowDim& w) {
-  return w.size == 1 && w.stride == 1 && w.pad_low == 0 && w.pad_high == 0 &&
-         w.base_dilation == 1;
+  return w.size == 1 && w.stride == 1 && w.pad_low == 0 && w.pad_high == 0 && w.base_dilation == 1;
 }
 
 // Every window holds all elements up to its own (from its own on, if reversed)?
@@ -119,8 +118,8 @@ std::vector<Instruction*> Cumulate(RuleContext& rule, const Inputs& inputs, int6
   window[At(dim)].size = tile + 1;
   (is_reverse ? window[At(dim)].pad_high : window[At(dim)].pad_low) = tile;
   WindowAttributes attributes{scope.run().module.arena().Copy(window)};
-  std::vector<Instruction*> results = elements_of(
-      builder.Add(Opcode::kReduceWindow, extended, attributes, nullptr, called));
+  std::vector<Instruction*> results =
+      elements_of(builder.Add(Opcode::kReduceWindow, extended, attributes, nullptr, called));
   for (Instruction*& result : results) {
     int64_t first = is_reverse ? 0 : 1;
     result = builder.SliceDim(result, dim, first, first + tile);
@@ -211,8 +210,7 @@ RuleResult ReduceWindow(RuleContext& rule) {
                                              dims, inputs.inits[At(i)]);
         }
       }
-      return ResultOf(rule, Cumulate(rule, inputs, d, layout, is_reverse),
-                      choice.strategy.results);
+      return ResultOf(rule, Cumulate(rule, inputs, d, layout, is_reverse), choice.strategy.results);
     }
     DimRange range = RangeOf(w, input->dim(d), output->dim(d), result->Count(d));
     FetchedRange fetched;
@@ -261,9 +259,9 @@ std::optional<Opcode> LosingFor(const Computation* select) {
 // One dim of a select-and-scatter on tiles: the windows that touch the own tile, and what they
 // cover.
 struct TouchingWindows {
-  HaloRequest source;       // the windows
-  DimRange operand;         // covers all of them; up to stride - 1 positions before the first
-  int64_t covered = 0;      // positions from the first window's start to the last one's end
+  HaloRequest source;   // the windows
+  DimRange operand;     // covers all of them; up to stride - 1 positions before the first
+  int64_t covered = 0;  // positions from the first window's start to the last one's end
 };
 
 TouchingWindows TouchingOf(const WindowDim& w, int64_t size, int64_t windows, int64_t shards) {
@@ -282,10 +280,8 @@ TouchingWindows TouchingOf(const WindowDim& w, int64_t size, int64_t windows, in
   }
   source.width = std::max<int64_t>(source.width, 1);
   touching.covered = w.stride * (source.width - 1) + w.size;
-  touching.operand = {.size = size,
-                      .scale = tile,
-                      .bias = 1 - w.size,
-                      .length = touching.covered + w.stride - 1};
+  touching.operand = {
+      .size = size, .scale = tile, .bias = 1 - w.size, .length = touching.covered + w.stride - 1};
   return touching;
 }
 
@@ -310,8 +306,8 @@ RuleResult SelectAndScatter(RuleContext& rule) {
   for (int64_t d = 0; d < shape->rank(); ++d) {
     const WindowDim& w = window[At(d)];
     if (IsTrivial(w)) continue;
-    int64_t shards = std::max({rule.wanted()->Count(d), MostTiles(*rule.operand(0), d),
-                               MostTiles(*rule.operand(1), d)});
+    int64_t shards = std::max(
+        {rule.wanted()->Count(d), MostTiles(*rule.operand(0), d), MostTiles(*rule.operand(1), d)});
     if (!may_cut || shards == 1) {
       labels.operands[0][At(d)] = labels.operands[1][At(d)] = labels.results[0][At(d)] =
           Labels::kWhole;
@@ -321,7 +317,7 @@ RuleResult SelectAndScatter(RuleContext& rule) {
     labels.labels[At(labels.results[0][At(d)])].bytes_if_cut =
         2 * HaloCost(*rule.operand(0), d, touching.operand, shards);
   }
-  Strategy strategy = rule.Choose(labels);
+  const Strategy& strategy = rule.Choose(labels);
   const MeshLayout* layout = strategy.results[0];
   Instruction* operand = rule.Operand(0, strategy.operands[0]);
   Instruction* values = rule.Operand(1, strategy.operands[1]);
@@ -343,19 +339,19 @@ RuleResult SelectAndScatter(RuleContext& rule) {
     Cut cut{d, TouchingOf(w, shape->dim(d), windows->dim(d), AxesSize(axes)), nullptr};
     HaloRequest& request = cut.touching.source;
     Instruction* identity = Identity(scope, *combiner, values->shape()->dtype());
-    Instruction* first = geometry.AffineFloor(axes, layout->order, request.scale, request.bias,
-                                              request.divisor);
+    Instruction* first =
+        geometry.AffineFloor(axes, layout->order, request.scale, request.bias, request.divisor);
     values = ExchangeHalo(scope, values, d, layout, axes, request, rule.Cause());
     values = MaskRange(scope, values, d, first, 0, windows->dim(d), identity);
 
     Instruction* loser = Identity(scope, *loses, operand->shape()->dtype());
-    operand = FetchPositions(scope, operand, d, /*is_cut=*/true, layout, axes,
-                             cut.touching.operand, loser, rule.Cause());
+    operand = FetchPositions(scope, operand, d, /*is_cut=*/true, layout, axes, cut.touching.operand,
+                             loser, rule.Cause());
     // first window's start = stride * first - pad_low; the fetched range starts at tile - size + 1.
     Instruction* start = builder.Binary(Opcode::kMultiply, first, geometry.Int(w.stride));
-    cut.first = builder.Binary(
-        Opcode::kSubtract, start,
-        geometry.Affine(axes, layout->order, cut.touching.operand.scale, w.pad_low));
+    cut.first =
+        builder.Binary(Opcode::kSubtract, start,
+                       geometry.Affine(axes, layout->order, cut.touching.operand.scale, w.pad_low));
     operand = SliceRange(scope, operand, d, cut.first, w.size - 1, 0, w.stride - 1,
                          cut.touching.covered, nullptr);
     w.pad_low = w.pad_high = 0;

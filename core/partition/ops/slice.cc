@@ -81,8 +81,8 @@ CutChoice ChooseRanged(RuleContext& rule, const RangedOp& op) {
 PartitionedValue* Finish(RuleContext& rule, Instruction* local, const Instruction* operand,
                          const MeshLayout* layout) {
   if (local != operand) {
-    const Shape* shape = LocalShape(rule.context(), rule.source().shape(),
-                                    rule.layouts().Reduced(layout));
+    const Shape* shape =
+        LocalShape(rule.context(), rule.source().shape(), rule.layouts().Reduced(layout));
     CheckInternal(SameDims(shape, local->shape()), "a local result of another shape");
     local->set_shape(shape);
     rule.TakeName(local);
@@ -149,8 +149,8 @@ RuleResult Slice(RuleContext& rule) {
     if (op.touched[At(d)] == 0 || (!layout->IsSharded(d) && !result->IsSharded(d))) continue;
     DimRange range = op.range(d, result->Count(d));
     if (result->IsSharded(d)) {
-      local = FetchPositions(rule.scope(), local, d, layout->IsSharded(d), result,
-                             result->axes(d), range, nullptr, rule.Cause());
+      local = FetchPositions(rule.scope(), local, d, layout->IsSharded(d), result, result->axes(d),
+                             range, nullptr, rule.Cause());
     } else {
       local = OwnPart(rule, local, d, layout, slice.starts[At(d)], range.length);
     }
@@ -206,10 +206,8 @@ RuleResult Reverse(RuleContext& rule) {
   for (int64_t d : dims) op.touched[At(d)] = shape->dim(d) > 1;
   op.range = [&](int64_t d, int64_t shards) {
     int64_t tile = CeilOfRatio(shape->dim(d), shards);
-    return DimRange{.size = shape->dim(d),
-                    .scale = -tile,
-                    .bias = shape->dim(d) - tile,
-                    .length = tile};
+    return DimRange{
+        .size = shape->dim(d), .scale = -tile, .bias = shape->dim(d) - tile, .length = tile};
   };
   if (shape->element_count() == 0) return rule.Default();
   CutChoice choice = ChooseRanged(rule, op);

@@ -4,8 +4,7 @@
 namespace gshard::partition_rules {
 
 RuleResult Tuple(RuleContext& rule) {
-  std::vector<PartitionedValue*> elements(rule.operands().begin(), rule.operands().end());
-  return rule.scope().NewTuple(rule.source().shape(), std::move(elements));
+  return rule.scope().NewTuple(rule.source().shape(), rule.operands());
 }
 
 RuleResult GetTupleElement(RuleContext& rule) {
