@@ -40,6 +40,17 @@ class ShortNames {
   tsl::robin_map<std::string_view, int, TextHash> uses_;
 };
 
+// Words that are names only after '%'.
+bool IsReserved(std::string_view name) {
+  constexpr std::string_view kWords[] = {
+      "true",      "false",         "inf",         "nan",        "HloModule",
+      "ENTRY",     "ROOT",          "FileNames",   "StackFrames", "FunctionNames",
+      "FileLocations", "maximal",   "replicated",  "manual",     "last_tile_dim_replicate",
+      "shard_as",  "shard_like",    "unknown",     "unreduced"};
+  return std::find(std::begin(kWords), std::end(kWords), name) != std::end(kWords) ||
+         DTypeFromName(name).has_value();
+}
+
 }  // namespace
 
 void ModulePrinter::ShortenNames() {
@@ -115,7 +126,7 @@ void ModulePrinter::PrintIndex(std::span<const int64_t> index) {
 
 void ModulePrinter::PrintHeader() {
   const ModuleHeader& header = module_.header();
-  out_ += "HloModule ";
+  out_ += IsReserved(module_.name()) ? "HloModule %" : "HloModule ";
   out_ += module_.name();
   if (header.is_scheduled) out_ += ", is_scheduled=true";
   if (!header.input_output_alias.empty()) {
