@@ -6,7 +6,6 @@
 #include <cstring>
 #include <tuple>
 
-#include "backends/cpu/schedule.h"
 #include "ir/literal.h"
 
 namespace gshard::cpu {
@@ -15,8 +14,6 @@ namespace {
 // A piece of a split operation is worth at least this much, in bytes touched.
 constexpr int64_t kPieceWork = 256 << 10;
 constexpr int64_t kMaxPieces = 256;
-// Tiles of a fused unit that one task runs.
-constexpr int64_t kTilesPerTask = 8;
 // How much arithmetic costs as much as touching a byte.
 constexpr int64_t kFlopsPerByte = 4;
 
@@ -59,8 +56,7 @@ T* PointersIn(BumpScratch& scratch, size_t count) {
 
 }  // namespace
 
-std::byte* ChainRunner::At(const Ref& ref, uint32_t c, uint32_t i, std::byte* slot,
-                           std::byte* tile) const {
+std::byte* ChainRunner::At(const Ref& ref, uint32_t c, uint32_t i, std::byte* slot) const {
   switch (ref.where) {
     case Where::kArena:
       if (ref.table != nullptr) return arena_ + ref.table[c];
@@ -68,8 +64,6 @@ std::byte* ChainRunner::At(const Ref& ref, uint32_t c, uint32_t i, std::byte* sl
     case Where::kSlot:
       return slot + ref.base + static_cast<int64_t>(i) * ref.stride +
              (ref.table != nullptr ? ref.table[c] : 0);
-    case Where::kTile:
-      return tile + ref.base;
   }
   throw InternalError("place of a value");
 }
@@ -111,15 +105,7 @@ void ChainRunner::RunBlock(const ChainStep& step, uint32_t first, uint32_t count
                            BumpScratch& scratch) {
   const Trace::Clock::time_point begin =
       trace_ != nullptr ? Trace::Clock::now() : Trace::Clock::time_point();
-  for (const PlannedUnit& unit : step.units) {
-    if (unit.elements > 0) {
-      for (uint32_t i = 0; i < count; ++i) {
-        RunFused(step, unit, first + i, i, slot, 0, unit.elements, scratch);
-      }
-    } else {
-      RunCall(step, step.calls[unit.calls], first, count, slot, scratch);
-    }
-  }
+  for (const Call& call : step.calls) RunCall(step, call, first, count, slot, scratch);
   if (trace_ != nullptr) {
     const auto worker = &scratch - &workers_.scratch(0);
     trace_->Add(static_cast<int>(worker) + 1, step.calls.back().op->instruction->name(), begin,
@@ -135,10 +121,10 @@ void ChainRunner::RunCall(const ChainStep& step, const Call& call, uint32_t firs
     auto** operands = PointersIn<const std::byte*>(scratch, operand_count);
     auto** results = PointersIn<std::byte*>(scratch, result_count);
     for (size_t k = 0; k < operand_count; ++k) {
-      operands[k] = At(step.refs[call.operands + k], first, 0, slot, nullptr);
+      operands[k] = At(step.refs[call.operands + k], first, 0, slot);
     }
     for (size_t k = 0; k < result_count; ++k) {
-      results[k] = At(step.refs[call.results + k], first, 0, slot, nullptr);
+      results[k] = At(step.refs[call.results + k], first, 0, slot);
     }
     call.kernel->Run({operands, operand_count}, {results, result_count}, scratch);
   } else {
@@ -147,7 +133,7 @@ void ChainRunner::RunCall(const ChainStep& step, const Call& call, uint32_t firs
     for (size_t k = 0; k < operand_count; ++k) {
       const Ref& ref = step.refs[call.operands + k];
       auto** items = PointersIn<const std::byte*>(scratch, count);
-      for (uint32_t i = 0; i < count; ++i) items[i] = At(ref, first + i, i, slot, nullptr);
+      for (uint32_t i = 0; i < count; ++i) items[i] = At(ref, first + i, i, slot);
       int64_t stride = items[1] - items[0];
       for (uint32_t i = 2; i < count; ++i) {
         if (items[i] - items[i - 1] != stride) {
@@ -160,76 +146,27 @@ void ChainRunner::RunCall(const ChainStep& step, const Call& call, uint32_t firs
     }
     for (size_t k = 0; k < result_count; ++k) {
       const Ref& ref = step.refs[call.results + k];
-      results[k] = {At(ref, first, 0, slot, nullptr), ref.stride};
+      results[k] = {At(ref, first, 0, slot), ref.stride};
     }
     call.kernel->RunBatch(count, {operands, operand_count}, {results, result_count}, scratch);
   }
   scratch.Rewind(mark);
   if (check_nan_) {
-    for (uint32_t i = 0; i < count; ++i) {
-      for (size_t k = 0; k < result_count; ++k) {
-        Check(step, call, At(step.refs[call.results + k], first + i, i, slot, nullptr), 0, -1,
-              first + i);
-      }
-    }
+    for (uint32_t i = 0; i < count; ++i) Check(step, call, first + i, i, slot);
   }
-}
-
-void ChainRunner::RunFused(const ChainStep& step, const PlannedUnit& unit, uint32_t c, uint32_t i,
-                           std::byte* slot, int64_t begin, int64_t end, BumpScratch& scratch) {
-  const BumpScratch::Mark mark = scratch.Position();
-  std::byte* tile = scratch.Allocate(static_cast<size_t>(unit.tile_bytes));
-  const uint32_t first_ref = step.calls[unit.calls].operands;
-  const Call& last = step.calls[unit.calls + unit.call_count - 1];
-  const uint32_t ref_count = last.results + last.result_count - first_ref;
-  auto** base = PointersIn<std::byte*>(scratch, ref_count);
-  for (uint32_t k = 0; k < ref_count; ++k) base[k] = At(step.refs[first_ref + k], c, i, slot, tile);
-  auto** now = PointersIn<std::byte*>(scratch, ref_count);
-  const int64_t tile_elements = unit.call_count == 1 ? end - begin : kTileElements;
-  const BumpScratch::Mark inner = scratch.Position();
-  for (int64_t first = begin; first < end; first += tile_elements) {
-    const int64_t count = std::min(tile_elements, end - first);
-    for (uint32_t k = 0; k < ref_count; ++k) {
-      const Ref& ref = step.refs[first_ref + k];
-      now[k] = ref.moves && ref.where != Where::kTile ? base[k] + first * ref.element_bytes : base[k];
-    }
-    for (uint32_t k = 0; k < unit.call_count; ++k) {
-      const Call& call = step.calls[unit.calls + k];
-      std::byte** operands = now + (call.operands - first_ref);
-      std::byte** results = now + (call.results - first_ref);
-      call.kernel->RunRange(first, count, {const_cast<const std::byte* const*>(operands), call.operand_count},
-                            {results, call.result_count}, scratch);
-      scratch.Rewind(inner);
-      if (check_nan_) Check(step, call, results[0], first, count, c);
-    }
-  }
-  scratch.Rewind(mark);
 }
 
 void ChainRunner::RunSplit(const ChainStep& step, uint32_t first, uint32_t count, std::byte* slot) {
-  for (const PlannedUnit& unit : step.units) {
+  for (const Call& call : step.calls) {
     const Trace::Clock::time_point begin =
         trace_ != nullptr ? Trace::Clock::now() : Trace::Clock::time_point();
-    if (unit.elements > 0) {
-      const int64_t span = kTilesPerTask * kTileElements;
-      const int64_t tasks = (unit.elements + span - 1) / span;
-      workers_.For(tasks * count, unit.elements * 4 * unit.call_count * count,
-                   [&](int64_t index, int worker) {
-                     const auto i = static_cast<uint32_t>(index / tasks);
-                     const int64_t from = index % tasks * span;
-                     RunFused(step, unit, first + i, i, slot, from,
-                              std::min(from + span, unit.elements), workers_.scratch(worker));
-                   });
+    if (count == 1) {
+      RunCallSplit(step, call, first, 0, slot);
     } else {
-      const Call& call = step.calls[unit.calls];
-      if (count == 1) {
-        RunCallSplit(step, call, first, 0, slot);
-      } else {
-        RunCall(step, call, first, count, slot, workers_.scratch(0));
-      }
+      RunCall(step, call, first, count, slot, workers_.scratch(0));
     }
     if (trace_ != nullptr) {
-      trace_->Add(1, step.calls[unit.calls].op->instruction->name(), begin, Trace::Clock::now());
+      trace_->Add(1, call.op->instruction->name(), begin, Trace::Clock::now());
     }
   }
 }
@@ -237,12 +174,10 @@ void ChainRunner::RunSplit(const ChainStep& step, uint32_t first, uint32_t count
 void ChainRunner::RunCallSplit(const ChainStep& step, const Call& call, uint32_t c, uint32_t i,
                                std::byte* slot) {
   const int64_t granule = call.kernel->RangeGranule();
-  const int64_t elements =
-      call.op->instruction->shape()->IsArray() ? call.op->instruction->shape()->element_count() : 0;
   const int64_t work = WorkOf(call.bytes, call.flops);
   int64_t pieces = 1, granules = 0;
-  if (granule > 0 && elements > 0) {
-    granules = (elements + granule - 1) / granule;
+  if (granule > 0 && call.elements > 0) {
+    granules = (call.elements + granule - 1) / granule;
     pieces = std::clamp<int64_t>(work / kPieceWork, 1, std::min(granules, kMaxPieces));
   }
   if (pieces <= 1) {
@@ -251,52 +186,55 @@ void ChainRunner::RunCallSplit(const ChainStep& step, const Call& call, uint32_t
   }
   workers_.For(pieces, work, [&](int64_t piece, int worker) {
     const int64_t first = granules * piece / pieces * granule;
-    const int64_t end = std::min(granules * (piece + 1) / pieces * granule, elements);
+    const int64_t end = std::min(granules * (piece + 1) / pieces * granule, call.elements);
     BumpScratch& scratch = workers_.scratch(worker);
     const BumpScratch::Mark mark = scratch.Position();
     auto** operands = PointersIn<const std::byte*>(scratch, call.operand_count);
     auto** results = PointersIn<std::byte*>(scratch, call.result_count);
     for (size_t k = 0; k < call.operand_count; ++k) {
       const Ref& ref = step.refs[call.operands + k];
-      operands[k] = At(ref, c, i, slot, nullptr) + (ref.moves ? first * ref.element_bytes : 0);
+      operands[k] = At(ref, c, i, slot) + (ref.moves ? first * ref.element_bytes : 0);
     }
     for (size_t k = 0; k < call.result_count; ++k) {
       const Ref& ref = step.refs[call.results + k];
-      results[k] = At(ref, c, i, slot, nullptr) + first * ref.element_bytes;
+      results[k] = At(ref, c, i, slot) + first * ref.element_bytes;
     }
     call.kernel->RunRange(first, end - first, {operands, call.operand_count},
                           {results, call.result_count}, scratch);
     scratch.Rewind(mark);
-    if (check_nan_) Check(step, call, results[0], first, end - first, c);
   });
+  if (check_nan_) Check(step, call, c, i, slot);
 }
 
-void ChainRunner::Check(const ChainStep& step, const Call& call, const std::byte* data,
-                        int64_t first, int64_t count, uint32_t c) {
+void ChainRunner::Check(const ChainStep& step, const Call& call, uint32_t c, uint32_t i,
+                        std::byte* slot) {
   const Shape* shape = call.op->instruction->shape();
   if (!shape->IsArray() || !IsFloat(shape->dtype())) return;
-  if (count < 0) count = shape->element_count();
-  for (int64_t i = 0; i < count; ++i) {
-    const int badness = BadnessOf(shape, data, i);
-    if (badness == 0) continue;
-    // An infinity that came in (a mask, the initial value of a maximum) is no finding.
-    if (badness == 1) {
-      for (size_t k = 0; k < call.operand_count; ++k) {
-        const Ref& ref = step.refs[call.operands + k];
-        const Shape* operand = call.op->instruction->operand(static_cast<int64_t>(k))->shape();
-        if (ref.where != Where::kArena) return;
-        if (AnyBad(operand, At(ref, c, 0, nullptr, nullptr), operand->element_count())) return;
-      }
+  const std::byte* data = At(step.refs[call.results], c, i, slot);
+  int64_t bad_index = -1;
+  int worst = 0;
+  for (int64_t e = 0; e < shape->element_count() && worst < 2; ++e) {
+    const int badness = BadnessOf(shape, data, e);
+    if (badness > worst) {
+      worst = badness;
+      bad_index = e;
     }
-    const auto index = static_cast<uint32_t>(&call - step.calls.data());
-    const BadValue bad{call.op, index, step.classes->first_device(c), first + i,
-                       badness == 2 ? std::nan("") : HUGE_VAL};
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (!bad_value_ || std::tie(bad.call, bad.device, bad.element) <
-                           std::tie(bad_value_->call, bad_value_->device, bad_value_->element)) {
-      bad_value_ = bad;
+  }
+  if (worst == 0) return;
+  // An infinity that came in (a mask, the initial value of a maximum) is no finding.
+  for (size_t k = 0; worst == 1 && k < call.operand_count; ++k) {
+    const Shape* operand = call.op->instruction->operand(static_cast<int64_t>(k))->shape();
+    if (AnyBad(operand, At(step.refs[call.operands + k], c, i, slot), operand->element_count())) {
+      return;
     }
-    return;
+  }
+  const auto index = static_cast<uint32_t>(&call - step.calls.data());
+  const BadValue bad{call.op, index, step.classes->first_device(c), bad_index,
+                     worst == 2 ? std::nan("") : HUGE_VAL};
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!bad_value_ || std::tie(bad.call, bad.device, bad.element) <
+                         std::tie(bad_value_->call, bad_value_->device, bad_value_->element)) {
+    bad_value_ = bad;
   }
 }
 

@@ -1,5 +1,5 @@
 // Runs one chain: blocks of classes depth first in parallel, or, where there are fewer classes than
-// threads, unit after unit with each one's elements split between the threads.
+// threads, operation after operation with each one's elements split between the threads.
 #ifndef GSHARD_BACKENDS_CPU_CHAIN_RUNNER_H_
 #define GSHARD_BACKENDS_CPU_CHAIN_RUNNER_H_
 
@@ -35,19 +35,15 @@ class ChainRunner {
   const std::optional<BadValue>& bad_value() const { return bad_value_; }
 
  private:
-  struct Thread;
   void RunBlock(const ChainStep& step, uint32_t first, uint32_t count, std::byte* slot,
                 BumpScratch& scratch);
-  void RunFused(const ChainStep& step, const PlannedUnit& unit, uint32_t c, uint32_t i,
-                std::byte* slot, int64_t begin, int64_t end, BumpScratch& scratch);
   void RunCall(const ChainStep& step, const Call& call, uint32_t first, uint32_t count,
                std::byte* slot, BumpScratch& scratch);
   void RunSplit(const ChainStep& step, uint32_t first, uint32_t count, std::byte* slot);
   void RunCallSplit(const ChainStep& step, const Call& call, uint32_t c, uint32_t i,
                     std::byte* slot);
-  std::byte* At(const Ref& ref, uint32_t c, uint32_t i, std::byte* slot, std::byte* tile) const;
-  void Check(const ChainStep& step, const Call& call, const std::byte* data, int64_t first,
-             int64_t count, uint32_t c);
+  std::byte* At(const Ref& ref, uint32_t c, uint32_t i, std::byte* slot) const;
+  void Check(const ChainStep& step, const Call& call, uint32_t c, uint32_t i, std::byte* slot);
 
   std::byte* arena_;
   Workers& workers_;

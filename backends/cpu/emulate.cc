@@ -48,6 +48,7 @@ class Emulator {
     run_options_.threads = options_.threads > 0 ? options_.threads : AvailableCores();
     run_options_.seed = options_.seed;
     run_options_.memory_limit = options_.memory_limit;
+    run_options_.fuse = !options_.check_nan;
     for (const auto& dump : options_.dumps) run_options_.keep.push_back(dump.name);
     RunReport& report = emulation_.report;
     report.threads = run_options_.threads;

@@ -76,7 +76,7 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
   std::unique_ptr<MeshRun> run(new MeshRun());
   run->grid_ = options.grid;
   const bool sharded = options.grid.device_count() > 1;
-  const Clock::time_point start = Clock::now();
+  Clock::time_point start = Clock::now();
   LoweringOptions lowering;
   lowering.keep = options.keep;
   lowering.seed = options.seed;
@@ -116,10 +116,12 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
     } else {
       layout.global_dims = WholeDims(leaves[k].shape, layout.sharding);
     }
+    const Clock::time_point load = Clock::now();
     auto array = inputs.Load(leaves[k], k, layout.global_dims, layout.local_dims,
                              k < options.global_parameters.size(), options.grid.device_count(),
                              &layout.stacked);
     if (!array) return Fail(array.error());
+    start += Clock::now() - load;
     layout.global_dims = array->dims;
     arrays[k] = std::move(*array);
     classes.push_back(layout.stacked ? table.Distinct()
@@ -131,6 +133,7 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
   RemoveDeadOps(**program);
   PlanOptions plan_options;
   plan_options.threads = options.threads;
+  plan_options.fuse = options.fuse;
   auto plan = BuildPlan(std::move(*program), plan_options);
   if (!plan) return Fail(plan.error());
   run->plan_ = std::move(*plan);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/cpu/collective_plan.h"
+#include "backends/cpu/fusion.h"
 #include "backends/cpu/interval_packer.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/schedule.h"
@@ -28,6 +29,9 @@ class Planner {
   Expected<void> Run() {
     CloneCheapProducers(program_);
     schedule_ = MakeSchedule(program_);
+    if (options_.fuse) {
+      if (Expected<void> done = FuseElementwise(program_, schedule_); !done) return done;
+    }
     storage_ = AssignStorage(program_, schedule_);
     plan_.memory.device_peak_bytes = DevicePeak();
     PlaceTransient();
@@ -46,24 +50,24 @@ class Planner {
 
   // --- memory
 
-  void CountUnits(const ScheduledBlock& block, std::vector<uint32_t>& units) const {
+  void CountOps(const ScheduledBlock& block, std::vector<uint32_t>& ops) const {
     for (const ScheduledStep& step : block.steps) {
-      units[step.begin] = std::max<uint32_t>(1, static_cast<uint32_t>(step.chain.units.size()));
-      for (const ScheduledBlock* inner : step.blocks) CountUnits(*inner, units);
+      ops[step.begin] = std::max<uint32_t>(1, static_cast<uint32_t>(step.chain.ops.size()));
+      for (const ScheduledBlock* inner : step.blocks) CountOps(*inner, ops);
     }
   }
 
-  // One device's live bytes if every value had a buffer of its own, unit by unit.
+  // One device's live bytes if every value had a buffer of its own, operation by operation.
   int64_t DevicePeak() const {
-    std::vector<uint32_t> first(storage_.moments + 2, 1);  // unit number of each moment
-    CountUnits(*schedule_.entry, first);
+    std::vector<uint32_t> first(storage_.moments + 2, 1);  // operation number of each moment
+    CountOps(*schedule_.entry, first);
     uint32_t next = 0;
     for (uint32_t& moment : first) next += std::exchange(moment, next);
     IntervalPacker live;
     for (ValueId v = 0; v < program_.values.size(); ++v) {
-      if (storage_.place[v] == Place::kSlot || storage_.place[v] == Place::kTile) {
-        live.Add(value(v).bytes, first[storage_.defined[v].time] + storage_.defined[v].unit,
-                 first[storage_.last_used[v].time] + storage_.last_used[v].unit);
+      if (storage_.place[v] == Place::kSlot) {
+        live.Add(value(v).bytes, first[storage_.defined[v].time] + storage_.defined[v].op,
+                 first[storage_.last_used[v].time] + storage_.last_used[v].op);
       }
     }
     for (const Storage& storage : storage_.storages) {
@@ -105,17 +109,14 @@ class Planner {
     ChainLayout layout;
     int64_t external = 0;
     std::vector<ValueId> local;
-    for (const Unit& unit : step.chain.units) {
-      int64_t unit_bytes = 0;
-      for (const Op* op : unit.ops) {
-        if (unit.ops.size() > 1) unit_of_[op] = &unit;
-        for (ValueId operand : op->operands) unit_bytes += value(operand).bytes;
-        for (ValueId result : op->results) {
-          unit_bytes += value(result).bytes;
-          if (storage_.place[result] == Place::kSlot) local.push_back(result);
-        }
+    for (const Op* op : step.chain.ops) {
+      int64_t op_bytes = 0;
+      for (ValueId operand : op->operands) op_bytes += value(operand).bytes;
+      for (ValueId result : op->results) {
+        op_bytes += value(result).bytes;
+        if (storage_.place[result] == Place::kSlot) local.push_back(result);
       }
-      external = std::max(external, unit_bytes);
+      external = std::max(external, op_bytes);
     }
     const int64_t one = PackSlot(step, local, 1, layout);
     const int64_t footprint = std::max<int64_t>(one + external, 1);
@@ -134,31 +135,29 @@ class Planner {
                    ChainLayout& layout) {
     if (local.empty()) return 0;
     IntervalPacker packer;
-    tsl::robin_map<ValueId, uint32_t> first_of;  // value -> index in `groups` of its buffer
+    tsl::robin_map<ValueId, uint32_t> first_of;  // value -> index of its buffer
     struct Buffer {
       int64_t bytes;
       uint32_t begin, end;
     };
     std::vector<Buffer> buffers;
-    for (const Unit& unit : step.chain.units) {
-      for (const Op* op : unit.ops) {
-        for (size_t r = 0; r < op->results.size(); ++r) {
-          const ValueId result = op->results[r];
-          if (storage_.place[result] != Place::kSlot) continue;
-          const uint32_t end = storage_.last_used[result].unit;
-          bool shared = false;
-          for (size_t k = 0; r == 0 && k < op->operands.size() && !shared; ++k) {
-            const ValueId operand = op->operands[k];
-            auto found = first_of.find(operand);
-            if (found == first_of.end() || !MayReuse(*op, k)) continue;
-            buffers[found->second].end = end;
-            first_of[result] = found->second;
-            shared = true;
-          }
-          if (shared) continue;
-          first_of[result] = static_cast<uint32_t>(buffers.size());
-          buffers.push_back({value(result).bytes * block, storage_.defined[result].unit, end});
+    for (const Op* op : step.chain.ops) {
+      for (size_t r = 0; r < op->results.size(); ++r) {
+        const ValueId result = op->results[r];
+        if (storage_.place[result] != Place::kSlot) continue;
+        const uint32_t end = storage_.last_used[result].op;
+        bool shared = false;
+        for (size_t k = 0; r == 0 && k < op->operands.size() && !shared; ++k) {
+          auto found = first_of.find(op->operands[k]);
+          if (found == first_of.end() || !MayReuse(*op, k)) continue;
+          const uint32_t buffer = found->second;
+          buffers[buffer].end = end;
+          first_of[result] = buffer;
+          shared = true;
         }
+        if (shared) continue;
+        first_of[result] = static_cast<uint32_t>(buffers.size());
+        buffers.push_back({value(result).bytes * block, storage_.defined[result].op, end});
       }
     }
     std::vector<uint32_t> ids;
@@ -183,19 +182,7 @@ class Planner {
       }
     }
     const auto last = storage_.last_used[operand], here = storage_.defined[result];
-    if (last.time != here.time || last.unit != here.unit) return false;
-    return OnlyUserInUnit(op, operand);
-  }
-  bool OnlyUserInUnit(const Op& op, ValueId operand) const {
-    auto unit = unit_of_.find(&op);
-    if (unit == unit_of_.end()) return true;
-    for (const Op* other : unit->second->ops) {
-      if (other != &op && std::find(other->operands.begin(), other->operands.end(), operand) !=
-                              other->operands.end()) {
-        return false;
-      }
-    }
-    return true;
+    return last.time == here.time && last.op == here.op;
   }
 
   void PlacePersistent() {
@@ -297,15 +284,9 @@ class Planner {
       base = view.base;
     }
     const bool slot = value(base).view == nullptr && storage_.place[base] == Place::kSlot;
-    const bool tile = value(base).view == nullptr && storage_.place[base] == Place::kTile;
-    if (!slot && !tile) return ArenaRef(id, classes);
+    if (!slot) return ArenaRef(id, classes);
     Ref ref;
     ref.element_bytes = StorageBytes(value(id).shape->dtype());
-    if (tile) {
-      ref.where = Where::kTile;
-      ref.base = tile_offsets_[base];
-      return ref;
-    }
     ref.where = Where::kSlot;
     ref.base = layout.offsets.at(base) + offset;
     ref.stride = value(base).bytes;
@@ -363,61 +344,36 @@ class Planner {
     step.block = layout.block;
     step.slot_bytes = layout.slot_bytes;
     step.slot_base = packer_.offset(layout.slot_buffer);
-    for (const Unit& unit : scheduled.chain.units) {
-      PlannedUnit planned;
-      planned.calls = static_cast<uint32_t>(step.calls.size());
-      planned.call_count = static_cast<uint32_t>(unit.ops.size());
-      planned.elements = unit.elements;
-      if (unit.elements > 0) planned.tile_bytes = LayOutTiles(unit);
-      for (const Op* op : unit.ops) {
-        Call call;
-        call.kernel = op->kernel;
-        call.op = op;
-        call.flops = op->kernel->Flops();
-        call.operands = static_cast<uint32_t>(step.refs.size());
-        call.operand_count = static_cast<uint32_t>(op->operands.size());
-        for (size_t k = 0; k < op->operands.size(); ++k) {
-          Ref ref = ChainRef(op->operands[k], scheduled, layout);
-          ref.moves = op->kernel->RangeGranule() > 0 &&
-                      op->kernel->MovesWithResult(static_cast<int64_t>(k));
-          step.refs.push_back(ref);
-          call.bytes += value(op->operands[k]).bytes;
-        }
-        call.results = static_cast<uint32_t>(step.refs.size());
-        call.result_count = static_cast<uint32_t>(op->results.size());
-        for (ValueId result : op->results) {
-          Ref ref = ChainRef(result, scheduled, layout);
-          ref.moves = true;
-          step.refs.push_back(ref);
-          call.bytes += value(result).bytes;
-        }
-        step.flops += call.flops;
-        step.bytes += call.bytes;
-        step.calls.push_back(call);
+    for (const Op* op : scheduled.chain.ops) {
+      Call call;
+      call.kernel = op->kernel;
+      call.op = op;
+      call.flops = op->kernel->Flops();
+      if (op->kernel->RangeGranule() > 0) {
+        call.elements = value(op->results[0]).shape->element_count();
       }
-      step.units.push_back(planned);
+      call.operands = static_cast<uint32_t>(step.refs.size());
+      call.operand_count = static_cast<uint32_t>(op->operands.size());
+      for (size_t k = 0; k < op->operands.size(); ++k) {
+        Ref ref = ChainRef(op->operands[k], scheduled, layout);
+        ref.moves = call.elements > 0 && op->kernel->MovesWithResult(static_cast<int64_t>(k));
+        step.refs.push_back(ref);
+        call.bytes += value(op->operands[k]).bytes;
+      }
+      call.results = static_cast<uint32_t>(step.refs.size());
+      call.result_count = static_cast<uint32_t>(op->results.size());
+      for (ValueId result : op->results) {
+        Ref ref = ChainRef(result, scheduled, layout);
+        ref.moves = true;
+        step.refs.push_back(ref);
+        call.bytes += value(result).bytes;
+      }
+      step.flops += call.flops;
+      step.bytes += call.bytes;
+      step.calls.push_back(call);
     }
     plan_.call_count += step.calls.size();
     plan_.blocks[index].steps.emplace_back(std::move(step));
-  }
-
-  // Tile memory of a fused unit: a buffer is reused once its value has been read for the last time.
-  int64_t LayOutTiles(const Unit& unit) {
-    tsl::robin_map<ValueId, uint32_t> last_use;
-    for (uint32_t i = 0; i < unit.ops.size(); ++i) {
-      for (ValueId operand : unit.ops[i]->operands) last_use[operand] = i;
-    }
-    IntervalPacker packer;
-    std::vector<std::pair<ValueId, uint32_t>> placed;
-    for (uint32_t i = 0; i < unit.ops.size(); ++i) {
-      const ValueId result = unit.ops[i]->results[0];
-      if (storage_.place[result] != Place::kTile) continue;
-      const int64_t bytes = kTileElements * StorageBytes(value(result).shape->dtype());
-      placed.push_back({result, packer.Add(bytes, i, last_use[result])});
-    }
-    const int64_t bytes = packer.Pack();
-    for (const auto& [v, buffer] : placed) tile_offsets_[v] = packer.offset(buffer);
-    return bytes;
   }
 
   // --- copies of loops and conditionals
@@ -564,9 +520,7 @@ class Planner {
   IntervalPacker packer_;
   std::vector<int64_t> storage_offsets_;
   tsl::robin_map<const ScheduledStep*, ChainLayout> layouts_;
-  tsl::robin_map<const Op*, const Unit*> unit_of_;  // of operations in fused units
   tsl::robin_map<const ScheduledStep*, std::vector<PlannedCopy>> next_copies_;
-  tsl::robin_map<ValueId, int64_t> tile_offsets_;
   tsl::robin_map<std::pair<ValueId, const DeviceClasses*>, Ref, ViewKeyHash> view_refs_;
   int64_t state_offset_ = 0;
 };

@@ -19,16 +19,15 @@
 
 namespace gshard::cpu {
 
-enum class Where : uint8_t { kArena, kSlot, kTile };
+enum class Where : uint8_t { kArena, kSlot };
 
 // The instances of a value as one step sees them. Instance of the step's class c, the i-th of the
 // block of classes being run:
 //   kArena  table ? table[c] : base + (map ? map[c] : c) * stride   from the arena's start
 //   kSlot   base + i * stride + (table ? table[c] : 0)              from the thread's slot
-//   kTile   base                                                    from the thread's tile memory
 struct Ref {
   Where where = Where::kArena;
-  bool moves = false;            // in a fused unit: advances with the tile
+  bool moves = false;            // where a range of elements is run: points at its first one
   int32_t element_bytes = 0;     // for that
   int64_t base = 0;
   int64_t stride = 0;
@@ -41,21 +40,15 @@ struct Call {
   const Op* op = nullptr;
   uint32_t operands = 0, operand_count = 0;  // into ChainStep::refs
   uint32_t results = 0, result_count = 0;
+  int64_t elements = 0;  // of a result; 0: it cannot be run in ranges
   int64_t flops = 0;
   int64_t bytes = 0;  // read and written by one instance
-};
-
-struct PlannedUnit {
-  uint32_t calls = 0, call_count = 0;
-  int64_t elements = 0;    // > 0: fused, tile by tile
-  int64_t tile_bytes = 0;  // tile memory of a fused unit
 };
 
 // Kernels over the same classes, run depth first in blocks of neighbouring classes.
 struct ChainStep {
   const DeviceClasses* classes = nullptr;
   uint32_t block = 1;       // classes run together
-  std::vector<PlannedUnit> units;
   std::vector<Call> calls;
   std::vector<Ref> refs;
   int64_t slot_base = 0;    // in the arena; slot s at slot_base + s * slot_bytes
@@ -125,6 +118,7 @@ struct PlanBlock {
 
 struct PlanOptions {
   int threads = 1;
+  bool fuse = true;  // off: every operation's value is written out (--check-nan)
 };
 
 // What one device of the real mesh would hold and what the emulator holds.

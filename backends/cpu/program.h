@@ -108,6 +108,8 @@ struct Program {
   std::vector<const Instruction*> elided_constants;
   std::vector<std::unique_ptr<Kernel>> kernels;  // by instruction id; null where not needed
   std::vector<std::unique_ptr<CollectiveDevices>> collectives;  // likewise
+  std::deque<Op> fused_ops;                                     // see fusion.h
+  std::vector<std::unique_ptr<Kernel>> fused_kernels;
   std::deque<std::vector<std::byte>> owned_data;  // behind Value::known
 
   ValueId NewValue(const Shape* shape, const Instruction* source, uint32_t leaf);

@@ -41,15 +41,12 @@ StridedView BroadcastView(const Instruction& broadcast) {
 // Builds the program of a group: how each member's value comes about.
 class GroupBuilder {
  public:
-  GroupBuilder(std::span<const Instruction* const> externals, int64_t element_count)
-      : element_count_(element_count) {
-    for (size_t i = 0; i < externals.size(); ++i) {
-      external_.try_emplace(externals[i], static_cast<int32_t>(i));
-    }
-  }
+  GroupBuilder(std::span<const Shape* const> externals, int64_t element_count)
+      : element_count_(element_count), externals_(externals), external_(externals.size(), -1) {}
 
-  // Null: fine. Else the error of a member that cannot be evaluated.
-  Expected<bool> Add(const Instruction& member) {
+  // The error of a member that cannot be evaluated, if any.
+  Expected<void> Add(const FusedMember& fused) {
+    const Instruction& member = *fused.instruction;
     const Shape* shape = member.shape();
     Value value = -1;
     switch (member.opcode()) {
@@ -64,15 +61,15 @@ class GroupBuilder {
         break;
       }
       case Opcode::kBroadcast:
-        value = AddBroadcast(member);
+        value = AddBroadcast(member, fused.operands[0]);
         break;
       case Opcode::kReshape:
       case Opcode::kBitcast:
-        value = ValueOf(member.operand(0));
+        value = ValueOf(fused.operands[0]);
         break;
       default: {
         std::vector<Value> operands;
-        for (const Instruction* operand : member.operands()) operands.push_back(ValueOf(operand));
+        for (int32_t operand : fused.operands) operands.push_back(ValueOf(operand));
         if (member.opcode() == Opcode::kMap) {
           auto values = program_.AddCall(*member.called(0), operands);
           if (!values) return Fail(values.error());
@@ -84,11 +81,11 @@ class GroupBuilder {
         }
       }
     }
-    values_.insert_or_assign(&member, value);
-    return true;
+    members_.push_back(value);
+    return {};
   }
 
-  void AddOutput(const Instruction* output) { program_.AddOutput(ValueOf(output)); }
+  void AddOutput(int32_t member) { program_.AddOutput(ValueOf(member)); }
 
   ElementwiseProgram TakeProgram() {
     program_.Build();
@@ -97,49 +94,50 @@ class GroupBuilder {
   std::vector<int32_t> TakeSources() { return std::move(sources_); }
 
  private:
-  Value ValueOf(const Instruction* instruction) {
-    if (const auto found = values_.find(instruction); found != values_.end()) return found->second;
-    const int32_t operand = external_.at(instruction);
-    const Shape* shape = instruction->shape();
+  Value ValueOf(int32_t operand) {
+    if (operand >= 0) return members_[static_cast<size_t>(operand)];
+    const int32_t external = -1 - operand;
+    Value& value = external_[static_cast<size_t>(external)];
+    if (value >= 0) return value;
+    const Shape* shape = externals_[static_cast<size_t>(external)];
     const bool uniform = shape->element_count() == 1 && element_count_ != 1;
-    const Value value =
+    value =
         uniform ? program_.AddUniformInput(shape->dtype()) : program_.AddArrayInput(shape->dtype());
-    sources_.push_back(operand);
-    values_.insert_or_assign(instruction, value);
+    sources_.push_back(external);
     return value;
   }
 
-  Value AddBroadcast(const Instruction& broadcast) {
-    const Instruction* operand = broadcast.operand(0);
-    if (operand->shape()->element_count() == 1 || values_.contains(operand)) {
+  Value AddBroadcast(const Instruction& broadcast, int32_t operand) {
+    if (operand >= 0 || broadcast.operand(0)->shape()->element_count() == 1) {
       return ValueOf(operand);
     }
     StridedView view = BroadcastView(broadcast);
     if (view.IsDense()) return ValueOf(operand);
-    sources_.push_back(external_.at(operand));
+    sources_.push_back(-1 - operand);
     return program_.AddViewInput(broadcast.shape()->dtype(), std::move(view));
   }
 
   ElementwiseProgram program_;
   int64_t element_count_;
-  tsl::robin_map<const Instruction*, int32_t> external_;
-  tsl::robin_map<const Instruction*, Value> values_;
+  std::span<const Shape* const> externals_;
+  std::vector<Value> external_;  // by external; -1: not read yet
+  std::vector<Value> members_;
   std::vector<int32_t> sources_;
 };
 
 }  // namespace
 
 ProgramKernel::ProgramKernel(ElementwiseProgram program, std::vector<int32_t> sources,
-                             std::span<const int32_t> same_as, int64_t element_count,
-                             std::vector<int64_t> operand_bytes, std::vector<int64_t> result_bytes)
+                             int64_t element_count, std::vector<int64_t> operand_bytes,
+                             std::vector<int64_t> result_bytes)
     : program_(std::move(program)),
       sources_(std::move(sources)),
       count_(element_count),
-      moves_(same_as.size(), 1),
-      in_place_(same_as.size(), 1),
+      moves_(operand_bytes.size(), 1),
+      in_place_(operand_bytes.size(), 1),
       operand_bytes_(std::move(operand_bytes)),
       result_bytes_(std::move(result_bytes)) {
-  std::vector<uint8_t> read(same_as.size(), 0);
+  std::vector<uint8_t> read(operand_bytes_.size(), 0);
   for (size_t k = 0; k < sources_.size(); ++k) {
     const size_t operand = static_cast<size_t>(sources_[k]);
     read[operand] = 1;
@@ -148,11 +146,6 @@ ProgramKernel::ProgramKernel(ElementwiseProgram program, std::vector<int32_t> so
   }
   for (size_t i = 0; i < read.size(); ++i) {
     if (read[i] == 0) moves_[i] = in_place_[i] = 0;
-  }
-  for (size_t i = 0; i < read.size(); ++i) {
-    const size_t first = static_cast<size_t>(same_as[i]);
-    moves_[i] = moves_[first];
-    in_place_[i] = in_place_[first];
   }
   position_matters_ = program_.DependsOnPosition();
 }
@@ -230,28 +223,36 @@ bool CanFuseElementwise(const Instruction& instruction) {
   }
 }
 
-Expected<std::unique_ptr<Kernel>> MakeFusedElementwise(
-    std::span<const Instruction* const> members, std::span<const Instruction* const> externals,
-    std::span<const Instruction* const> outputs) {
-  const int64_t count = outputs[0]->shape()->element_count();
-  GroupBuilder builder(externals, count);
-  for (const Instruction* member : members) {
-    auto added = builder.Add(*member);
-    if (!added) return Fail(added.error());
+Expected<std::unique_ptr<Kernel>> MakeFusedElementwise(std::span<const FusedMember> members,
+                                                       std::span<const Shape* const> externals,
+                                                       std::span<const int32_t> outputs,
+                                                       int64_t element_count) {
+  GroupBuilder builder(externals, element_count);
+  for (const FusedMember& member : members) {
+    if (Expected<void> added = builder.Add(member); !added) return Fail(added.error());
   }
   std::vector<int64_t> operand_bytes, result_bytes;
-  std::vector<int32_t> same_as;
-  for (const Instruction* external : externals) {
-    const auto first = std::find(externals.begin(), externals.end(), external);
-    same_as.push_back(static_cast<int32_t>(first - externals.begin()));
-    operand_bytes.push_back(StorageBytes(external->shape()->dtype()));
-  }
-  for (const Instruction* output : outputs) {
+  for (const Shape* external : externals) operand_bytes.push_back(StorageBytes(external->dtype()));
+  for (int32_t output : outputs) {
     builder.AddOutput(output);
-    result_bytes.push_back(StorageBytes(output->shape()->dtype()));
+    result_bytes.push_back(
+        StorageBytes(members[static_cast<size_t>(output)].instruction->shape()->dtype()));
   }
-  return std::make_unique<ProgramKernel>(builder.TakeProgram(), builder.TakeSources(), same_as,
-                                         count, std::move(operand_bytes), std::move(result_bytes));
+  return std::make_unique<ProgramKernel>(builder.TakeProgram(), builder.TakeSources(),
+                                         element_count, std::move(operand_bytes),
+                                         std::move(result_bytes));
+}
+
+Expected<std::unique_ptr<Kernel>> MakeSingleElementwise(const Instruction& instruction) {
+  FusedMember member{&instruction, {}};
+  std::vector<const Shape*> externals;
+  for (const Instruction* operand : instruction.operands()) {
+    member.operands.push_back(-1 - static_cast<int32_t>(externals.size()));
+    externals.push_back(operand->shape());
+  }
+  const std::array<int32_t, 1> output{0};
+  return MakeFusedElementwise(std::span(&member, 1), externals, output,
+                              instruction.shape()->element_count());
 }
 
 }  // namespace gshard::cpu

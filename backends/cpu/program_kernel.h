@@ -15,10 +15,8 @@ namespace gshard::cpu {
 
 class ProgramKernel : public Kernel {
  public:
-  // `program` is built. sources[k]: the kernel operand that program input k reads; same_as[i]: the
-  // first operand that is the same buffer as operand i (the one that sources name).
-  ProgramKernel(ElementwiseProgram program, std::vector<int32_t> sources,
-                std::span<const int32_t> same_as, int64_t element_count,
+  // `program` is built. sources[k]: the kernel operand that program input k reads.
+  ProgramKernel(ElementwiseProgram program, std::vector<int32_t> sources, int64_t element_count,
                 std::vector<int64_t> operand_bytes, std::vector<int64_t> result_bytes);
 
   void Run(ConstBuffers operands, Buffers results, Scratch& scratch) const override;
@@ -42,12 +40,24 @@ class ProgramKernel : public Kernel {
   bool position_matters_ = false;       // iotas and views: instances cannot be run as one
 };
 
-// One kernel for a group of instructions. `members` are in definition order and all of the same
-// element count (or scalars, which become uniform); every operand is a member or one of
-// `externals`. Kernel operands: the externals in order; results: the outputs, in order.
-Expected<std::unique_ptr<Kernel>> MakeFusedElementwise(
-    std::span<const Instruction* const> members, std::span<const Instruction* const> externals,
-    std::span<const Instruction* const> outputs);
+// One instruction of a fused group and where its operands come from: operand k is the result of
+// member operands[k], or, if that is negative, external value -1 - operands[k].
+struct FusedMember {
+  const Instruction* instruction = nullptr;
+  std::vector<int32_t> operands;
+};
+
+// One kernel for a group of instructions. `members` are in definition order and all of
+// `element_count` elements (or scalars, which become uniform). Kernel operands: the externals in
+// order, of which only the shapes matter here; results: the members numbered in `outputs`, in
+// order.
+Expected<std::unique_ptr<Kernel>> MakeFusedElementwise(std::span<const FusedMember> members,
+                                                       std::span<const Shape* const> externals,
+                                                       std::span<const int32_t> outputs,
+                                                       int64_t element_count);
+
+// The kernel of one instruction that CanFuseElementwise.
+Expected<std::unique_ptr<Kernel>> MakeSingleElementwise(const Instruction& instruction);
 
 // May `instruction` be a member of such a group? Elementwise operations, maps over one computation,
 // iotas, scalar or splat constants; reshapes and bitcasts that keep the type; broadcasts, whose

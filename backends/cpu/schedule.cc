@@ -1,105 +1,19 @@
-// Forming of segments, chains and fused units.
+// Forming of segments and chains.
 #include "backends/cpu/schedule.h"
 
 #include <tsl/robin_map.h>
 
 #include <algorithm>
 
-#include "backends/cpu/views.h"
+#include "backends/cpu/lowering.h"
 
 namespace gshard::cpu {
 namespace {
 
-// Smaller arrays are not worth tiling: the chain's blocks of devices keep them in cache.
-constexpr int64_t kMinFusedBytes = 32 << 10;
-
-bool IsTileable(const Program& program, const Op& op) {
-  if (op.kind != OpKind::kKernel || op.results.size() != 1) return false;
-  if (op.kernel->RangeGranule() != 1) return false;
-  return program.values[op.results[0]].bytes >= kMinFusedBytes;
-}
-
-// Cuts a chain's operations into units. At most one fused unit is open; operations that do not
-// depend on it go in front of it.
-class UnitBuilder {
- public:
-  explicit UnitBuilder(const Program& program) : program_(program), in_open_(program.values.size()) {}
-
-  std::vector<Unit> Build(std::span<const Op* const> ops) {
-    units_.clear();
-    for (const Op* op : ops) {
-      const bool tileable = IsTileable(program_, *op);
-      const int64_t elements = tileable ? program_.values[op->results[0]].shape->element_count() : 0;
-      const Dependence dependence = DependenceOf(*op);
-      if (tileable && !open_.ops.empty() && elements == open_.elements &&
-          dependence != Dependence::kWhole) {
-        Append(op);
-      } else if (dependence == Dependence::kNone && !open_.ops.empty()) {
-        if (tileable && open_.ops.size() < 3 && elements > open_.elements) {
-          Close();
-          open_.elements = elements;
-          Append(op);
-        } else {
-          units_.push_back({{op}, elements});
-        }
-      } else {
-        Close();
-        if (tileable) {
-          open_.elements = elements;
-          Append(op);
-        } else {
-          units_.push_back({{op}, 0});
-        }
-      }
-    }
-    Close();
-    return std::move(units_);
-  }
-
- private:
-  enum class Dependence : uint8_t { kNone, kElementwise, kWhole };
-
-  Dependence DependenceOf(const Op& op) {
-    Dependence result = Dependence::kNone;
-    for (size_t k = 0; k < op.operands.size(); ++k) {
-      const Value& operand = program_.values[op.operands[k]];
-      bool open = false;
-      if (operand.view == nullptr) {
-        open = in_open_[op.operands[k]];
-      } else {
-        for (ValueId base : BasesOf(program_, op.operands[k])) open |= in_open_[base];
-      }
-      if (!open) continue;
-      if (operand.view != nullptr || !op.kernel->MovesWithResult(static_cast<int64_t>(k))) {
-        return Dependence::kWhole;
-      }
-      result = Dependence::kElementwise;
-    }
-    return result;
-  }
-
-  void Append(const Op* op) {
-    open_.ops.push_back(op);
-    in_open_[op->results[0]] = true;
-  }
-
-  void Close() {
-    if (open_.ops.empty()) return;
-    for (const Op* op : open_.ops) in_open_[op->results[0]] = false;
-    units_.push_back(std::move(open_));
-    open_ = {};
-  }
-
-  const Program& program_;
-  std::vector<bool> in_open_;  // by value: made in the open unit
-  std::vector<Unit> units_;
-  Unit open_;
-};
-
 class Scheduler {
  public:
   explicit Scheduler(const Program& program)
-      : program_(program), units_(program), segment_of_(program.values.size(), 0) {}
+      : program_(program), segment_of_(program.values.size(), 0) {}
 
   Schedule Run() {
     schedule_.entry = VisitBlock(*program_.entry);
@@ -107,25 +21,19 @@ class Scheduler {
   }
 
  private:
-  struct OpenChain {
-    const DeviceClasses* classes;
-    std::vector<const Op*> ops;
-  };
-
   ScheduledBlock* VisitBlock(const Block& block) {
     schedule_.blocks.emplace_back();
     ScheduledBlock* scheduled = &schedule_.blocks.back();
     scheduled->block = &block;
-    std::vector<OpenChain> open;
+    std::vector<Chain> open;
     uint32_t segment = ++last_segment_;
     auto flush = [&] {
-      std::stable_sort(open.begin(), open.end(), [](const OpenChain& a, const OpenChain& b) {
+      std::stable_sort(open.begin(), open.end(), [](const Chain& a, const Chain& b) {
         return a.classes->count() < b.classes->count();
       });
-      for (const OpenChain& chain : open) {
+      for (Chain& chain : open) {
         ScheduledStep step;
-        step.chain.classes = chain.classes;
-        step.chain.units = units_.Build(chain.ops);
+        step.chain = std::move(chain);
         scheduled->steps.push_back(std::move(step));
       }
       open.clear();
@@ -145,7 +53,7 @@ class Scheduler {
       const DeviceClasses* classes = program_.values[op.results[0]].classes;
       if (MustWait(op, classes, segment)) flush();
       auto chain = std::find_if(open.begin(), open.end(),
-                                [&](const OpenChain& c) { return c.classes == classes; });
+                                [&](const Chain& c) { return c.classes == classes; });
       if (chain == open.end()) chain = open.insert(open.end(), {classes, {}});
       chain->ops.push_back(&op);
       for (ValueId result : op.results) segment_of_[result] = segment;
@@ -204,7 +112,6 @@ class Scheduler {
   }
 
   const Program& program_;
-  UnitBuilder units_;
   Schedule schedule_;
   std::vector<uint32_t> segment_of_;  // by value: the segment its kernel is in
   uint32_t last_segment_ = 0;
@@ -266,6 +173,7 @@ void CloneCheapProducers(Program& program) {
     }
     block.ops = std::move(ops);
   }
+  RemoveDeadOps(program);  // those that all users have copies of
 }
 
 Schedule MakeSchedule(const Program& program) { return Scheduler(program).Run(); }

@@ -3,7 +3,6 @@
 //   segment   operations between two points where devices exchange data
 //   chain     the operations of a segment whose results have the same device classes; it runs one
 //             class (or a few) after another, depth first, so that its temporaries stay in cache
-//   unit      one operation of a chain, or a group of elementwise ones run together tile by tile
 //
 // Inside a segment data only flows from coarser to finer classes, so there is one chain per set of
 // classes and they run in the order of their class counts.
@@ -18,15 +17,9 @@
 
 namespace gshard::cpu {
 
-struct Unit {
-  std::vector<const Op*> ops;
-  // > 0: every op is elementwise over this many elements, and runs tile by tile with the others.
-  int64_t elements = 0;
-};
-
 struct Chain {
   const DeviceClasses* classes = nullptr;
-  std::vector<Unit> units;
+  std::vector<const Op*> ops;
 };
 
 struct ScheduledBlock;
@@ -51,11 +44,8 @@ struct Schedule {
   std::deque<ScheduledBlock> blocks;
 };
 
-// Elements that a tile of a fused unit has.
-inline constexpr int64_t kTileElements = 4096;
-
 // Gives every elementwise user of a broadcast or iota its own copy: it costs next to nothing inside a
-// fused unit, but much memory if it has to wait for a far user.
+// fused group, but much memory if it has to wait for a far user.
 void CloneCheapProducers(Program& program);
 
 Schedule MakeSchedule(const Program& program);

@@ -34,13 +34,7 @@ class StorageAssigner {
     for (ValueId v = 0; v < lives_.size(); ++v) {
       Life& life = lives_[v];
       if (life.step == nullptr || result_.place[v] == Place::kPersistent) continue;
-      if (life.stored) {
-        result_.place[v] = Place::kStored;
-      } else {
-        const Unit& unit = life.step->chain.units[life.defined.unit];
-        const bool tile = unit.elements > 0 && !life.outside_unit && life.used;
-        result_.place[v] = tile ? Place::kTile : Place::kSlot;
-      }
+      result_.place[v] = life.stored ? Place::kStored : Place::kSlot;
     }
     Assign(*schedule_.entry, kNoLoop);
     for (ValueId v = 0; v < lives_.size(); ++v) {
@@ -71,8 +65,6 @@ class StorageAssigner {
     uint32_t last_table_use = 0; // last use that may read other classes' instances
     bool used = false;
     bool stored = false;
-    bool outside_unit = false;
-    bool carried = false;
   };
 
   struct Loop {
@@ -84,7 +76,7 @@ class StorageAssigner {
   };
 
   static bool Before(Position a, Position b) {
-    return a.time != b.time ? a.time < b.time : a.unit < b.unit;
+    return a.time != b.time ? a.time < b.time : a.op < b.op;
   }
 
   void Number(ScheduledBlock& block) {
@@ -101,11 +93,10 @@ class StorageAssigner {
   void Collect(const ScheduledBlock& block, uint32_t loop) {
     for (const ScheduledStep& step : block.steps) {
       if (step.op == nullptr) {
-        for (uint32_t u = 0; u < step.chain.units.size(); ++u) {
-          for (const Op* op : step.chain.units[u].ops) {
-            for (ValueId operand : op->operands) Use(operand, {step.begin, u}, loop, op, &step);
-            for (ValueId result : op->results) Define(result, block, step, u, loop, op);
-          }
+        for (uint32_t i = 0; i < step.chain.ops.size(); ++i) {
+          const Op* op = step.chain.ops[i];
+          for (ValueId operand : op->operands) Use(operand, {step.begin, i}, loop, op, &step);
+          for (ValueId result : op->results) Define(result, block, step, i, loop, op);
         }
         continue;
       }
@@ -128,7 +119,6 @@ class StorageAssigner {
         }
         for (ValueId carried : step.op->results) {
           Life& life = lives_[carried];
-          life.carried = true;
           life.needed_until = std::max(life.needed_until, step.end);
           loops_[inner].last_inside.push_back(life.last_used);
           loops_[inner].last_table_inside.push_back(life.last_table_use);
@@ -149,13 +139,13 @@ class StorageAssigner {
     }
   }
 
-  void Define(ValueId value, const ScheduledBlock& block, const ScheduledStep& step, uint32_t unit,
+  void Define(ValueId value, const ScheduledBlock& block, const ScheduledStep& step, uint32_t index,
               uint32_t loop, const Op* op) {
     Life& life = lives_[value];
     life.step = &step;
     life.block = &block;
     life.op = op;
-    life.defined = {step.begin, unit};
+    life.defined = {step.begin, index};
     life.loop = loop;
     life.last_used = life.defined;
     life.needed_until = std::max(life.needed_until, step.begin);
@@ -189,7 +179,7 @@ class StorageAssigner {
     }
     Life& life = lives_[value];
     if (life.used && life.last_used.time == position.time &&
-        life.last_used.unit == position.unit && life.last_user != user) {
+        life.last_used.op == position.op && life.last_user != user) {
       user = nullptr;
     }
     life.last_used = position;
@@ -202,9 +192,6 @@ class StorageAssigner {
     life.needed_until = std::max(life.needed_until, until);
     life.used = true;
     if (table || step == nullptr || step != life.step) life.stored = true;
-    if (position.time != life.defined.time || position.unit != life.defined.unit) {
-      life.outside_unit = true;
-    }
   }
 
   void UseForever(ValueId value) {
@@ -220,14 +207,12 @@ class StorageAssigner {
     for (auto step = block.steps.rbegin(); step != block.steps.rend(); ++step) {
       for (const ScheduledBlock* inner : step->blocks) FavourInPlace(*inner);
       if (step->op != nullptr) continue;
-      for (auto unit = step->chain.units.rbegin(); unit != step->chain.units.rend(); ++unit) {
-        for (auto op = unit->ops.rbegin(); op != unit->ops.rend(); ++op) {
-          if (!WantsInPlace((*op)->instruction->opcode())) continue;
-          const ValueId operand = (*op)->operands[0];
-          if (!lives_[(*op)->results[0]].stored || program_.values[operand].view != nullptr) continue;
-          Life& life = lives_[operand];
-          if (life.step == &*step && life.last_user == *op) life.stored = true;
-        }
+      for (auto op = step->chain.ops.rbegin(); op != step->chain.ops.rend(); ++op) {
+        if (!WantsInPlace((*op)->instruction->opcode())) continue;
+        const ValueId operand = (*op)->operands[0];
+        if (!lives_[(*op)->results[0]].stored || program_.values[operand].view != nullptr) continue;
+        Life& life = lives_[operand];
+        if (life.step == &*step && life.last_user == *op) life.stored = true;
       }
     }
   }
@@ -251,9 +236,7 @@ class StorageAssigner {
   void Assign(const ScheduledBlock& block, uint32_t loop) {
     for (const ScheduledStep& step : block.steps) {
       if (step.op == nullptr) {
-        for (const Unit& unit : step.chain.units) {
-          for (const Op* op : unit.ops) AssignKernel(*op, loop);
-        }
+        for (const Op* op : step.chain.ops) AssignKernel(*op, loop);
       } else if (step.op->kind == OpKind::kWhile) {
         AssignWhile(step, loop);
       } else {
@@ -368,10 +351,10 @@ class StorageAssigner {
           on_carried = false;
         }
       }
-      const bool last_here = last.time == life.defined.time && last.unit == life.defined.unit;
+      const bool last_here = last.time == life.defined.time && last.op == life.defined.op;
       if (Before(last, life.defined) && (op.kind == OpKind::kKernel || last.time < life.defined.time)) {
         sharing.push_back(next);
-      } else if (last_here && on_carried && OnlyUserAt(carried, life.defined, op)) {
+      } else if (last_here && on_carried) {
         sharing.push_back(next);
         break;
       } else {
@@ -389,19 +372,6 @@ class StorageAssigner {
       next = updated;
     }
     for (ValueId value : sharing) result_.storage[value] = result_.storage[carried];
-  }
-
-  // Nobody else in the unit of `op` reads the value.
-  bool OnlyUserAt(ValueId value, Position position, const Op& op) const {
-    const Life& life = lives_[op.results[0]];
-    for (const Op* other : life.step->chain.units[position.unit].ops) {
-      if (other == &op) continue;
-      if (std::find(other->operands.begin(), other->operands.end(), value) !=
-          other->operands.end()) {
-        return false;
-      }
-    }
-    return true;
   }
 
   void ShareBranchResults(const ScheduledStep& step, size_t b) {

@@ -1,5 +1,5 @@
-// Which value lives where and when: in the cache-sized tile of a fused unit, in the slot of a chain
-// (one per running thread), or in the arena with one instance per device class.
+// Which value lives where and when: in the slot of a chain (one per running thread), or in the arena
+// with one instance per device class.
 //
 // Arena storage is shared by values that follow one another: in-place operations, carried values of
 // loops with their initial and next values, results of conditionals with those of the branches.
@@ -15,7 +15,6 @@ namespace gshard::cpu {
 
 enum class Place : uint8_t {
   kNone,        // never needs memory
-  kTile,        // inside one fused unit
   kSlot,        // inside one chain
   kStored,      // in the arena while it lives
   kPersistent,  // in the arena for good: parameters, known values
@@ -32,9 +31,9 @@ struct StorageAssignment {
   std::vector<Place> place;       // by value (of values without view)
   std::vector<uint32_t> storage;  // by value: index into storages, for kStored
   std::vector<Storage> storages;
-  // Moment and unit of the last use of slot and tile values, and of their definition.
+  // Moment of the last use of slot values and of their definition; and which operation of the chain.
   struct Position {
-    uint32_t time = 0, unit = 0;
+    uint32_t time = 0, op = 0;
   };
   std::vector<Position> defined, last_used;
   uint32_t moments = 0;  // all times are below

@@ -1,7 +1,5 @@
 // Elementwise operations and map, as programs of one instruction; bitcast-convert between widths.
-#include <array>
 #include <cstring>
-#include <vector>
 
 #include "backends/cpu/ops/factories.h"
 #include "backends/cpu/program_kernel.h"
@@ -92,10 +90,7 @@ KernelOrError MakeElementwise(const Instruction& instruction) {
         shape->IsTuple() ? shape->element(0)->element_count() : shape->element_count();
     return std::make_unique<MapKernel>(std::move(*function), count);
   }
-  const std::array<const Instruction*, 1> self{&instruction};
-  const std::vector<const Instruction*> operands(instruction.operands().begin(),
-                                                 instruction.operands().end());
-  return MakeFusedElementwise(self, operands, self);
+  return MakeSingleElementwise(instruction);
 }
 
 }  // namespace gshard::cpu

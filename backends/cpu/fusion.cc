@@ -1,0 +1,216 @@
+// Greedy grouping in program order. Open groups never depend on one another: an operation that reads
+// a group without being able to join it closes it.
+#include "backends/cpu/fusion.h"
+
+#include <tsl/robin_map.h>
+
+#include <algorithm>
+
+#include "backends/cpu/program_kernel.h"
+#include "ir/literal.h"
+
+namespace gshard::cpu {
+namespace {
+
+// A group that nothing joined for so many operations is closed: its operands would stay alive too
+// long.
+constexpr size_t kPatience = 24;
+constexpr size_t kMaxMembers = 64;
+
+class Fusion {
+ public:
+  explicit Fusion(Program& program)
+      : program_(program), uses_(program.values.size(), 0), group_of_(program.values.size(), kNone) {
+    CountUses();
+  }
+
+  Expected<void> VisitBlock(ScheduledBlock& block) {
+    for (ScheduledStep& step : block.steps) {
+      if (step.op == nullptr) {
+        if (Expected<void> done = VisitChain(step.chain); !done) return done;
+      }
+      for (ScheduledBlock* inner : step.blocks) {
+        if (Expected<void> done = VisitBlock(*inner); !done) return done;
+      }
+    }
+    return {};
+  }
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  struct Group {
+    int64_t elements = 0;
+    std::vector<const Op*> ops;
+    size_t last_joined = 0;
+    bool open = true;
+  };
+
+  void Use(ValueId value) {
+    ++uses_[value];
+    if (program_.values[value].view == nullptr) return;
+    for (ValueId base : BasesOf(program_, value)) ++uses_[base];
+  }
+  void CountUses() {
+    for (const Block& block : program_.blocks) {
+      for (const Op& op : block.ops) {
+        for (ValueId operand : op.operands) Use(operand);
+      }
+      for (ValueId result : block.results) Use(result);
+    }
+    for (ValueId result : program_.results) Use(result);
+    for (ValueId kept : program_.kept) Use(kept);
+  }
+
+  static bool IsFusable(const Op& op) {
+    return op.results.size() == 1 && op.kernel->RangeGranule() == 1 &&
+           CanFuseElementwise(*op.instruction) && op.instruction->opcode() != Opcode::kConstant;
+  }
+
+  Expected<void> VisitChain(Chain& chain) {
+    groups_.clear();
+    done_.clear();
+    for (size_t i = 0; i < chain.ops.size(); ++i) {
+      for (uint32_t g = first_open_; g < groups_.size(); ++g) {
+        if (groups_[g].open && groups_[g].last_joined + kPatience < i) {
+          if (Expected<void> closed = Close(g); !closed) return closed;
+        }
+      }
+      const Op* op = chain.ops[i];
+      const int64_t elements =
+          IsFusable(*op) ? op->instruction->shape()->element_count() : 0;
+      uint32_t joins = kNone;
+      std::vector<uint32_t> blocking;
+      for (size_t k = 0; k < op->operands.size(); ++k) {
+        const ValueId operand = op->operands[k];
+        if (program_.values[operand].view != nullptr) {
+          for (ValueId base : BasesOf(program_, operand)) {
+            if (group_of_[base] != kNone) blocking.push_back(group_of_[base]);
+          }
+          continue;
+        }
+        const uint32_t group = group_of_[operand];
+        if (group == kNone) continue;
+        const bool elementwise = elements > 0 && groups_[group].elements == elements &&
+                                 op->kernel->MovesWithResult(static_cast<int64_t>(k));
+        if (elementwise) {
+          joins = group;
+        } else {
+          blocking.push_back(group);
+        }
+      }
+      for (uint32_t group : blocking) {
+        if (!groups_[group].open) continue;
+        if (Expected<void> closed = Close(group); !closed) return closed;
+      }
+      if (elements == 0) {
+        done_.push_back(op);
+        continue;
+      }
+      if (joins == kNone || !groups_[joins].open) joins = OpenGroupOf(elements);
+      if (groups_[joins].ops.size() >= kMaxMembers) {
+        if (Expected<void> closed = Close(joins); !closed) return closed;
+        joins = OpenGroupOf(elements);
+      }
+      groups_[joins].ops.push_back(op);
+      groups_[joins].last_joined = i;
+      group_of_[op->results[0]] = joins;
+    }
+    for (uint32_t g = first_open_; g < groups_.size(); ++g) {
+      if (!groups_[g].open) continue;
+      if (Expected<void> closed = Close(g); !closed) return closed;
+    }
+    first_open_ = 0;
+    chain.ops = std::move(done_);
+    return {};
+  }
+
+  uint32_t OpenGroupOf(int64_t elements) {
+    for (uint32_t g = first_open_; g < groups_.size(); ++g) {
+      if (groups_[g].open && groups_[g].elements == elements) return g;
+    }
+    groups_.push_back({elements, {}, 0, true});
+    return static_cast<uint32_t>(groups_.size() - 1);
+  }
+
+  Expected<void> Close(uint32_t index) {
+    Group& group = groups_[index];
+    group.open = false;
+    while (first_open_ < groups_.size() && !groups_[first_open_].open) ++first_open_;
+    for (const Op* op : group.ops) group_of_[op->results[0]] = kNone;
+    if (group.ops.size() == 1) {
+      done_.push_back(group.ops[0]);
+      return {};
+    }
+    return Fuse(group);
+  }
+
+  // A scalar or uniform array written out in the text: better inside the program than an operand.
+  bool IsInlineConstant(ValueId id) const {
+    const Value& value = program_.values[id];
+    return value.IsKnown() && value.source->opcode() == Opcode::kConstant &&
+           value.source->shape()->IsArray() && CanFuseElementwise(*value.source);
+  }
+
+  Expected<void> Fuse(const Group& group) {
+    std::vector<FusedMember> members;
+    std::vector<const Shape*> externals;
+    tsl::robin_map<ValueId, int32_t> numbers;  // of members, or -1 - external
+    tsl::robin_map<ValueId, uint32_t> inside;  // uses within the group
+    Op fused;
+    fused.kind = OpKind::kKernel;
+    fused.instruction = group.ops.back()->instruction;
+    for (const Op* op : group.ops) {
+      FusedMember member{op->instruction, {}};
+      for (ValueId operand : op->operands) {
+        ++inside[operand];
+        auto known = numbers.find(operand);
+        if (known == numbers.end()) {
+          int32_t number = 0;
+          if (IsInlineConstant(operand)) {
+            number = static_cast<int32_t>(members.size());
+            members.push_back({program_.values[operand].source, {}});
+          } else {
+            number = -1 - static_cast<int32_t>(externals.size());
+            externals.push_back(program_.values[operand].shape);
+            fused.operands.push_back(operand);
+          }
+          known = numbers.insert({operand, number}).first;
+        }
+        member.operands.push_back(known->second);
+      }
+      numbers[op->results[0]] = static_cast<int32_t>(members.size());
+      members.push_back(std::move(member));
+    }
+    std::vector<int32_t> outputs;
+    for (const Op* op : group.ops) {
+      const ValueId result = op->results[0];
+      auto used = inside.find(result);
+      if (used != inside.end() && used->second == uses_[result]) continue;
+      outputs.push_back(numbers[result]);
+      fused.results.push_back(result);
+    }
+    auto kernel = MakeFusedElementwise(members, externals, outputs, group.elements);
+    if (!kernel) return Fail(kernel.error());
+    fused.kernel = kernel->get();
+    program_.fused_kernels.push_back(std::move(*kernel));
+    program_.fused_ops.push_back(std::move(fused));
+    done_.push_back(&program_.fused_ops.back());
+    return {};
+  }
+
+  Program& program_;
+  std::vector<uint32_t> uses_;      // by value
+  std::vector<uint32_t> group_of_;  // by value: the open group that makes it
+  std::vector<Group> groups_;       // of the chain being visited
+  uint32_t first_open_ = 0;
+  std::vector<const Op*> done_;
+};
+
+}  // namespace
+
+Expected<void> FuseElementwise(Program& program, Schedule& schedule) {
+  return Fusion(program).VisitBlock(*schedule.entry);
+}
+
+}  // namespace gshard::cpu
