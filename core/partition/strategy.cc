@@ -394,6 +394,70 @@ void AppendValue(Key& key, const PartitionedValue& value) {
 
 }  // namespace
 
+namespace {
+
+// The usual case, without a search: the operands lie already where the wanted results put them.
+std::optional<Strategy> InPlace(PartitionScope& scope, const Labels& labels,
+                                std::span<PartitionedValue* const> operands,
+                                std::span<const MeshLayout* const> wanted) {
+  std::vector<const AxisList*> cut(labels.labels.size(), nullptr);
+  for (size_t r = 0; r < wanted.size(); ++r) {
+    if (wanted[r]->kind != MeshLayout::Kind::kTiled || !wanted[r]->unreduced.empty() ||
+        wanted[r]->manual != wanted[0]->manual || wanted[r]->order != wanted[0]->order) {
+      return std::nullopt;
+    }
+    for (size_t d = 0; d < wanted[r]->dims.size(); ++d) {
+      int label = labels.results[r][d];
+      const AxisList& axes = wanted[r]->dims[d];
+      if (label == Labels::kWhole) {
+        if (!axes.empty()) return std::nullopt;
+        continue;
+      }
+      const Labels::Label& kind = labels.labels[static_cast<size_t>(label)];
+      if (!axes.empty() && (kind.divides || kind.max_tiles > 0 || kind.bytes_if_cut > 0)) {
+        return std::nullopt;
+      }
+      const AxisList*& known = cut[static_cast<size_t>(label)];
+      if (known != nullptr && *known != axes) return std::nullopt;
+      known = &axes;
+    }
+  }
+  static const AxisList kUncut;
+  Strategy strategy;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const std::vector<int>& dims = labels.operands[i];
+    auto axes_of = [&](size_t d) -> const AxisList& {
+      if (dims[d] == Labels::kWhole) return kUncut;
+      const AxisList* axes = cut[static_cast<size_t>(dims[d])];
+      return axes == nullptr ? kUncut : *axes;
+    };
+    const MeshLayout* found = nullptr;
+    for (const PartitionedValue::Variant& variant : operands[i]->variants) {
+      const MeshLayout* layout = variant.layout;
+      bool fits = layout->kind == MeshLayout::Kind::kTiled && layout->unreduced.empty() &&
+                  layout->manual == wanted[0]->manual &&
+                  (layout->order == wanted[0]->order || layout->TileCount() == 1);
+      for (size_t d = 0; fits && d < dims.size(); ++d) fits = layout->dims[d] == axes_of(d);
+      if (fits) {
+        found = layout;
+        break;
+      }
+    }
+    if (found == nullptr) {
+      if (operands[i]->maker == nullptr || operands[i]->payload != nullptr) return std::nullopt;
+      std::vector<AxisList> axes;
+      for (size_t d = 0; d < dims.size(); ++d) axes.push_back(axes_of(d));
+      found = scope.layouts().WithDims(wanted[0], std::move(axes));
+    }
+    strategy.operands.push_back(found);
+  }
+  strategy.results.assign(wanted.begin(), wanted.end());
+  for (const AxisList* axes : cut) strategy.cut.push_back(axes == nullptr ? kUncut : *axes);
+  return strategy;
+}
+
+}  // namespace
+
 struct StrategyTable::Impl {
   Key key;
   tsl::robin_map<Key, std::unique_ptr<Strategy>, KeyHash> strategies;
@@ -425,9 +489,10 @@ const Strategy& StrategyTable::Choose(PartitionScope& scope, const Labels& label
   }
   auto found = impl_->strategies.find(key);
   if (found == impl_->strategies.end()) {
-    Strategy strategy = Chooser(scope, labels, operands, results, wanted).Run();
+    std::optional<Strategy> strategy = InPlace(scope, labels, operands, wanted);
+    if (!strategy) strategy = Chooser(scope, labels, operands, results, wanted).Run();
     found =
-        impl_->strategies.emplace(Key(key), std::make_unique<Strategy>(std::move(strategy))).first;
+        impl_->strategies.emplace(Key(key), std::make_unique<Strategy>(std::move(*strategy))).first;
   }
   return *found->second;
 }

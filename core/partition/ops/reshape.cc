@@ -135,6 +135,10 @@ RuleResult Reshape(RuleContext& rule) {
   if (wanted->IsMaximal()) wanted = rule.Whole(to->rank());
   auto [result_side, operand_side] = MapLayout(layouts, to->dims(), from->dims(), wanted);
   candidates.emplace_back(operand_side, result_side);
+  if (result_side == wanted && operand->Find(operand_side) != nullptr) {
+    Instruction* locals[] = {rule.Operand(0, operand_side)};
+    return rule.Emit(locals, {&wanted, 1});
+  }
   auto consider = [&](const MeshLayout* layout) {
     if (layout->kind != MeshLayout::Kind::kTiled || layout->manual != wanted->manual) return;
     candidates.push_back(MapLayout(layouts, from->dims(), to->dims(), layouts.Reduced(layout)));
