@@ -143,6 +143,10 @@ class Verifier {
       if (called == nullptr) {
         return At(instruction, "E-VERIFY-005", "a called computation is missing");
       }
+      if (called == module_.entry()) {
+        return At(instruction, "E-VERIFY-005",
+                  Named("the entry computation", called->name(), "cannot be called"));
+      }
       if (!known_.count(called)) {
         return At(instruction, "E-VERIFY-005",
                   Named("computation", called->name(),
@@ -193,8 +197,7 @@ class Verifier {
         return CheckAliasingText(
             instruction, instruction->attributes<FusionAttributes>().output_to_operand_aliasing);
       case Opcode::kAsyncStart:
-        return CheckAliasingText(
-            instruction, instruction->attributes<AsyncAttributes>().output_to_operand_aliasing);
+        return CheckAsyncStart(instruction);
       case Opcode::kCustomCall:
         return CheckAliasingText(
             instruction,
@@ -221,6 +224,23 @@ class Verifier {
         }
         return {};
     }
+  }
+
+  // Each start runs a computation of its own, on the thread it names.
+  Expected<void> CheckAsyncStart(const Instruction* instruction) {
+    const auto& async = instruction->attributes<AsyncAttributes>();
+    const Computation* wrapped = instruction->called(0);
+    if (!started_.insert(wrapped).second) {
+      return At(instruction, "E-VERIFY-007",
+                Named("computation", wrapped->name(), "is started by another async-start already"));
+    }
+    if (!async.execution_thread.empty() && async.execution_thread != wrapped->execution_thread()) {
+      return At(instruction, "E-VERIFY-007",
+                Named("async_execution_thread must be that of computation", wrapped->name(),
+                      std::string("(\"") + std::string(wrapped->execution_thread()) +
+                          "\"), found \"" + std::string(async.execution_thread) + "\""));
+    }
+    return CheckAliasingText(instruction, async.output_to_operand_aliasing);
   }
 
   Expected<void> CheckAliasingText(const Instruction* instruction, std::string_view text) {
@@ -266,8 +286,9 @@ class Verifier {
   const Module& module_;
   const VerifyOptions& options_;
   const int64_t device_count_;
-  std::vector<uint8_t> defined_;  // by instruction id: stands above
-  tsl::robin_set<const Computation*> known_;
+  std::vector<uint8_t> defined_;                // by instruction id: stands above
+  tsl::robin_set<const Computation*> known_;    // stand above
+  tsl::robin_set<const Computation*> started_;  // by an async-start
   std::vector<const Shape*> operand_shapes_;
   const char* checked_metadata_ = nullptr;
   const char* checked_frontend_ = nullptr;
