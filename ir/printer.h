@@ -15,6 +15,7 @@ struct PrintOptions {
   // diffs.
   bool ids = true;
   bool named = false;  // keep {@pod, ..} sugar and the header's meshes=
+  bool tiles = false;  // every sharding as devices=[..], for XLA versions without mesh forms
 };
 
 std::string PrintModule(const Module& module, const PrintOptions& options = {});

@@ -274,7 +274,7 @@ void ModulePrinter::PrintSharding(const Sharding* sharding) {
         if (spelled != sharding) break;
       }
     }
-    AppendSharding(out_, spelled, {.keep_sugar = options_.named});
+    AppendSharding(out_, spelled, {.keep_sugar = options_.named, .tiles = options_.tiles});
   });
 }
 

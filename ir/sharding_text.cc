@@ -484,7 +484,7 @@ void AppendPlain(std::string& out, const Sharding* s, const ShardingPrintOptions
 // Sugar for what needs no mesh ({@pod, replicated}) expands to the plain form, and the mesh form
 // cannot carry a shard group.
 bool PrintsNamed(const Sharding* s, const ShardingPrintOptions& options) {
-  if (s->named == nullptr || s->group_kind != ShardGroupKind::kNone) return false;
+  if (options.tiles || s->named == nullptr || s->group_kind != ShardGroupKind::kNone) return false;
   return !s->named->sugar || options.keep_sugar || s->named->form == NamedSharding::Form::kDims;
 }
 

@@ -31,6 +31,7 @@ std::string ToString(std::span<const Mesh* const> meshes);
 // In the spelling it was written in; sugar expands to XLA's mesh form unless `keep_sugar`.
 struct ShardingPrintOptions {
   bool keep_sugar = false;
+  bool tiles = false;  // device-list forms even for what was written by name
   bool metadata = true;
 };
 void AppendSharding(std::string& out, const Sharding* s, const ShardingPrintOptions& options = {});

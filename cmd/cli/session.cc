@@ -80,7 +80,11 @@ void AddPrintFlags(CLI::App& command, PrintOptions& print) {
   command.add_flag("!--no-metadata", print.metadata, "Drop metadata and debug tables");
   command.add_flag("!--no-layouts", print.layouts, "Drop layouts");
   command.add_flag("!--no-ids", print.ids, "Drop numeric suffixes and channel ids, for diffs");
-  command.add_flag("--named", print.named, "Spell shardings by mesh axis: {@pod, [{'data'}, {}]}");
+  CLI::Option* named = command.add_flag("--named", print.named,
+                                        "Spell shardings by mesh axis: {@pod, [{'data'}, {}]}");
+  command
+      .add_flag("--tiles", print.tiles, "Spell all shardings as devices=[..], none by mesh axis")
+      ->excludes(named);
 }
 
 void AddSessionFlags(CLI::App& command, SessionOptions& options) {
