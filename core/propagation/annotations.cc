@@ -113,6 +113,11 @@ class Preparation {
 
   Expected<void> ReadShardingCalls() {
     for (Computation* computation : module_.computations()) {
+      std::span<Instruction* const> list = computation->instructions();
+      if (std::none_of(list.begin(), list.end(),
+                       [](const Instruction* x) { return x->sharding() != nullptr; })) {
+        continue;
+      }
       std::vector<Instruction*> order = PostOrder(*computation);
       for (auto it = order.rbegin(); it != order.rend(); ++it) {
         Instruction* x = *it;
@@ -280,8 +285,15 @@ class Preparation {
   }
 
   Expected<void> UnifyControlFlow() {
+    auto is_caller = [](const Instruction* x) {
+      return x->opcode() == Opcode::kWhile || x->opcode() == Opcode::kConditional ||
+             x->opcode() == Opcode::kCall;
+    };
     for (Computation* computation : module_.computations()) {
+      std::span<Instruction* const> list = computation->instructions();
+      if (std::none_of(list.begin(), list.end(), is_caller)) continue;
       for (Instruction* x : PostOrder(*computation)) {
+        if (!is_caller(x)) continue;
         if (x->opcode() == Opcode::kWhile) {
           if (Expected<void> ok = FollowChannelDevice(x); !ok) return ok;
         }

@@ -4,9 +4,10 @@
 #define GSHARD_CORE_PROPAGATION_DOT_DIMS_H_
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
-#include "core/propagation/rules.h"
+#include "ir/instruction.h"
 
 namespace gshard {
 
@@ -15,16 +16,24 @@ struct DotDims {
     int64_t lhs = -1, rhs = -1, output = -1;  // -1: the side has no such dim
   };
   std::vector<Dim> batch, contracting, lhs_free, rhs_free;
+  std::vector<Dim> spatial;  // of convolutions: dims with a true window
+
+  // MapDims arguments, -1 where a dim is dropped; [k] for operand k.
+  std::vector<int64_t> operand_to_output[2], output_to_operand[2];
+  // From the other operand to operand k.
+  std::vector<int64_t> other_to_operand[2];
 };
 
-DotDims DotDimsOf(const Instruction& dot);
+DotDims DotDimsOf(const Instruction& dot_or_convolution);
 
-// Forward: what each operand would give the result; ordered by the rule for two survivors
-// (lookahead, then the larger operand).
-void DotLikeForward(const RuleContext& c, const Instruction& x, const DotDims& dims,
-                    Offers& offers);
-const Sharding* DotLikeBackward(const RuleContext& c, const Instruction& user, const DotDims& dims,
-                                const Sharding* s, const Instruction& x);
+// Attributes and shapes decide them, so they are computed once per instruction.
+class DotDimsCache {
+ public:
+  const DotDims& Of(const Instruction& x);
+
+ private:
+  std::unordered_map<const Instruction*, DotDims> cache_;
+};
 
 }  // namespace gshard
 

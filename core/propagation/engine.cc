@@ -57,11 +57,14 @@ Engine::Engine(Module& module, const Annotations& annotations, const Options& op
       provided_(annotations.provided),
       users_(module, &annotations.use_order),
       computations_(module),
-      rules_(module.context(), shardings_, users_, computations_) {
+      derive_(module.context()),
+      rules_(derive_, shardings_, users_, computations_) {
   rules_.set_parameters_allowed(options.parameters_allowed);
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
-      if (x->sharding() != nullptr) shardings_[x->id()] = x->sharding()->canonical;
+      if (x->sharding() == nullptr) continue;
+      shardings_[x->id()] = x->sharding()->canonical;
+      NoteManual(shardings_[x->id()]);
     }
   }
   ComputeOrder();
@@ -82,6 +85,8 @@ void Engine::ComputeOrder() {
   }
   forward_.Resize(static_cast<uint32_t>(order_.size()));
   backward_.Resize(static_cast<uint32_t>(order_.size()));
+  stale_forward_.Resize(static_cast<uint32_t>(order_.size()));
+  stale_backward_.Resize(static_cast<uint32_t>(order_.size()));
 }
 
 void Engine::ComputeLevels() {
@@ -121,7 +126,7 @@ bool Engine::Run(ShardGroups& groups) {
 
 bool Engine::RunLevel(int level, ShardGroups& groups) {
   rules_.set_level(level);
-  QueueAll();
+  QueueForLevel(level);
   bool any = false;
   do {
     changed_ = false;
@@ -129,12 +134,14 @@ bool Engine::RunLevel(int level, ShardGroups& groups) {
       groups.Step(*this, range.begin, range.end);
       for (uint32_t p = forward_.Next(range.begin); p < range.end; p = forward_.Next(p + 1)) {
         forward_.Remove(p);
+        stale_forward_.Remove(p);
         VisitForward(order_[p]);
       }
       if (range.begin == range.end) continue;
       for (uint32_t p = backward_.Previous(range.end - 1); p != kNone && p >= range.begin;
            p = p == 0 ? kNone : backward_.Previous(p - 1)) {
         backward_.Remove(p);
+        stale_backward_.Remove(p);
         VisitBackward(order_[p]);
       }
     }
@@ -143,12 +150,59 @@ bool Engine::RunLevel(int level, ShardGroups& groups) {
   return any;
 }
 
-void Engine::QueueAll() {
+// A new level re-examines everything that could come out differently. At levels 0 and 1 that is all
+// (combining begins at 1); later only broadcasts, rules that look beyond their neighbours, and what
+// changed after it was last examined.
+void Engine::QueueForLevel(int level) {
+  auto receives = [&](const Instruction* x) {
+    return provided_[x->id()] == 0 || annotations_.open_dims.count(x) != 0;
+  };
+  if (level <= 1) {
+    for (uint32_t p = 0; p < order_.size(); ++p) {
+      if (!receives(order_[p])) continue;
+      forward_.Add(p);
+      backward_.Add(p);
+    }
+    return;
+  }
   for (uint32_t p = 0; p < order_.size(); ++p) {
     const Instruction* x = order_[p];
-    if (provided_[x->id()] != 0 && annotations_.open_dims.count(x) == 0) continue;
+    switch (x->opcode()) {
+      case Opcode::kBroadcast:
+        if (receives(x)) {
+          forward_.Add(p);
+          backward_.Add(p);
+        }
+        if (receives(x->operand(0))) backward_.Add(position_[x->operand(0)->id()]);
+        break;
+      case Opcode::kDot:
+      case Opcode::kConvolution:
+        if (receives(x)) forward_.Add(p);
+        [[fallthrough]];
+      case Opcode::kReduce:
+      case Opcode::kScatter:
+        for (const Instruction* operand : x->operands()) {
+          if (receives(operand)) backward_.Add(position_[operand->id()]);
+        }
+        break;
+      default:
+        break;
+    }
+  }
+  for (uint32_t p = stale_forward_.Next(0); p != kNone; p = stale_forward_.Next(p + 1)) {
     forward_.Add(p);
+  }
+  for (uint32_t p = stale_backward_.Next(0); p != kNone; p = stale_backward_.Next(p + 1)) {
     backward_.Add(p);
+  }
+}
+
+void Engine::NoteManual(const Sharding* s) {
+  if (s->IsManual() || (s->IsTuple() && std::any_of(s->elements.begin(), s->elements.end(),
+                                                    [](const Sharding* e) {
+                                                      return e->IsManual();
+                                                    }))) {
+    any_manual_ = true;
   }
 }
 
@@ -176,6 +230,8 @@ void Engine::Set(Instruction* x, const Sharding* s, const Cause& cause) {
   }
   mine = s;
   changed_ = true;
+  stale_forward_.Add(position_[x->id()]);
+  stale_backward_.Add(position_[x->id()]);
   QueueNeighbours(x);
   if (computations_.MayHaveRelated(x)) {
     for (Instruction* other : computations_.RelatedTo(x)) {
@@ -188,7 +244,7 @@ void Engine::Set(Instruction* x, const Sharding* s, const Cause& cause) {
 bool Engine::OfferTo(Instruction* x, const Sharding* s, bool aggressive, const Cause& cause) {
   if (s == nullptr) return false;
   s = s->canonical;
-  const Sharding* better = Improve(context(), x->shape(), of(x), s, rules_.may_combine(), aggressive);
+  const Sharding* better = Improve(derive_, x->shape(), of(x), s, rules_.may_combine(), aggressive);
   if (better == nullptr) return false;
   Set(x, better, {cause.from, cause.edge, s});
   return true;
@@ -200,7 +256,7 @@ bool Engine::OfferLeaf(Instruction* x, const Offer& offer) {
   std::vector<const Sharding*> leaves;
   if (current != nullptr) {
     const Sharding* better =
-        ImproveLeaf(context(), current->elements[leaf], offer.sharding, rules_.may_combine());
+        ImproveLeaf(derive_, current->elements[leaf], offer.sharding, rules_.may_combine());
     if (better == nullptr) return false;
     leaves = current->elements;
     leaves[leaf] = better;
@@ -273,7 +329,7 @@ void Engine::VisitForward(Instruction* x) {
   }
   if (provided_[x->id()] != 0 || !LevelAllowsForward(x) || IsManual(of(x))) return;
   bool ends = false;
-  if (TakeManualForward(x, ends) || ends) return;
+  if (any_manual_ && (TakeManualForward(x, ends) || ends)) return;
   if (!SupportedForward(x)) {
     TakeReplicationForward(x);
     return;
@@ -334,7 +390,7 @@ void Engine::OfferFromUsers(Instruction* x) {
         size_t leaf = static_cast<size_t>(range.first + i);
         const Sharding* offered = s->IsTuple() ? s->elements[static_cast<size_t>(i)] : s;
         const Sharding* current = last != nullptr ? leaves[leaf] : of(x)->elements[leaf];
-        const Sharding* better = ImproveLeaf(context(), current, offered, rules_.may_combine());
+        const Sharding* better = ImproveLeaf(derive_, current, offered, rules_.may_combine());
         if (better == nullptr) continue;
         if (last == nullptr) leaves = of(x)->elements;
         leaves[leaf] = better;
@@ -360,7 +416,8 @@ void Engine::VisitBackward(Instruction* x) {
   }
   if (provided_[x->id()] != 0 || IsManual(of(x))) return;
   if (x->opcode() == Opcode::kBroadcast && rules_.level() < 2) return;
-  if (TakeManualBackward(x) || !SupportedBackward(x)) return;
+  if (any_manual_ && TakeManualBackward(x)) return;
+  if (!SupportedBackward(x)) return;
   for (const Instruction* user : users_.of(x)) {
     if (user->opcode() == Opcode::kRngBitGenerator) {
       const Sharding* replicated = context().Replicated();

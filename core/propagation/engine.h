@@ -63,7 +63,8 @@ class Engine {
  private:
   void ComputeOrder();
   void ComputeLevels();
-  void QueueAll();
+  void QueueForLevel(int level);
+  void NoteManual(const Sharding* s);
   void QueueNeighbours(const Instruction* x);
   void Mirror(Instruction* x, const Cause& cause);
 
@@ -88,6 +89,7 @@ class Engine {
   std::vector<uint8_t> forward_level_, user_level_;
   Users users_;
   ComputationMap computations_;
+  DerivedShardings derive_;
   RuleContext rules_;
 
   struct Range {
@@ -97,8 +99,11 @@ class Engine {
   std::vector<Range> ranges_;        // by computation
   std::vector<uint32_t> position_;   // by id
   Worklist forward_, backward_;
+  // Changed since they were last examined in that direction: what only a new level revisits.
+  Worklist stale_forward_, stale_backward_;
   Offers offers_;
   bool changed_ = false;
+  bool any_manual_ = false;  // manual regions exist; else their rules are skipped
 };
 
 }  // namespace gshard

@@ -3,7 +3,7 @@
 #ifndef GSHARD_CORE_PROPAGATION_IMPROVEMENT_H_
 #define GSHARD_CORE_PROPAGATION_IMPROVEMENT_H_
 
-#include "ir/context.h"
+#include "core/propagation/derived_shardings.h"
 #include "ir/sharding.h"
 
 namespace gshard {
@@ -12,18 +12,18 @@ namespace gshard {
 // more tiles than either (only with `combine`, both partially replicated) or if the offered one is
 // more specific. Null if no leaf succeeds; leaves that do not succeed keep what was offered.
 // Neither argument is null; tuples have equally many leaves.
-const Sharding* MergeIntoOffer(Context& ctx, const Sharding* current, const Sharding* offered,
-                               bool combine);
+const Sharding* MergeIntoOffer(DerivedShardings& derive, const Sharding* current,
+                               const Sharding* offered, bool combine);
 
 // What an instruction of `shape` with sharding `current` (null: none) takes from `offered`; null if
 // it keeps what it has. With `aggressive`, a tiling with more tiles wins even if it cuts across the
 // current one. Canonical in, canonical out; never `current` itself.
-const Sharding* Improve(Context& ctx, const Shape* shape, const Sharding* current,
+const Sharding* Improve(DerivedShardings& derive, const Shape* shape, const Sharding* current,
                         const Sharding* offered, bool combine, bool aggressive);
 
 // The same for one leaf of a tuple; both non-null.
-const Sharding* ImproveLeaf(Context& ctx, const Sharding* current, const Sharding* offered,
-                            bool combine);
+const Sharding* ImproveLeaf(DerivedShardings& derive, const Sharding* current,
+                            const Sharding* offered, bool combine);
 
 }  // namespace gshard
 

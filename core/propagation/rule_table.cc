@@ -31,7 +31,7 @@ constexpr Row kRows[] = {
     {Opcode::kDynamicUpdateSlice, {DynamicUpdateSliceForward, DynamicUpdateSliceBackward, Always}},
     {Opcode::kGetDimensionSize, kNoRule},
     {Opcode::kSetDimensionSize, kNoRule},
-    {Opcode::kDot, {DotForward, DotBackward, Always}},
+    {Opcode::kDot, {DotLikeForward, DotLikeBackward, Always}},
     {Opcode::kRaggedDot, kNoRule},
     {Opcode::kScaledDot, kNoRule},
     {Opcode::kConvolution, {ConvolutionForward, ConvolutionBackward, Always}},

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "core/propagation/computation_map.h"
+#include "core/propagation/derived_shardings.h"
+#include "core/propagation/dot_dims.h"
 #include "core/propagation/parallel_dims.h"
 #include "ir/instruction.h"
 #include "ir/sharding.h"
@@ -26,11 +28,12 @@ bool IsAll(const Sharding* s, ShardingKind kind);
 // The state a rule may read.
 class RuleContext {
  public:
-  RuleContext(Context& ctx, const std::vector<const Sharding*>& shardings, const Users& users,
+  RuleContext(DerivedShardings& derive, const std::vector<const Sharding*>& shardings, const Users& users,
               const ComputationMap& computations)
-      : ctx_(&ctx), shardings_(&shardings), users_(&users), computations_(&computations) {}
+      : derive_(&derive), shardings_(&shardings), users_(&users), computations_(&computations) {}
 
-  Context& context() const { return *ctx_; }
+  Context& context() const { return derive_->context(); }
+  DerivedShardings& derive() const { return *derive_; }
   // Canonical sharding of `x` now, or null.
   const Sharding* of(const Instruction* x) const { return (*shardings_)[x->id()]; }
   // Has a sharding that is not maximal; a replicated one counts (as a weak fact).
@@ -48,15 +51,17 @@ class RuleContext {
   std::span<Instruction* const> users(const Instruction* x) const { return users_->of(x); }
   const ComputationMap& computations() const { return *computations_; }
   ParallelDimsCache& parallel_dims() const { return parallel_dims_; }
+  DotDimsCache& dot_dims() const { return dot_dims_; }
 
  private:
-  Context* ctx_;
+  DerivedShardings* derive_;
   const std::vector<const Sharding*>* shardings_;
   const Users* users_;
   const ComputationMap* computations_;
   int level_ = 0;
   bool parameters_allowed_ = false;
   mutable ParallelDimsCache parallel_dims_;
+  mutable DotDimsCache dot_dims_;
 };
 
 // Leaves [first, first + count) of a tuple-shaped value.
@@ -160,9 +165,11 @@ void DynamicUpdateSliceForward(const RuleContext& c, const Instruction& x, Offer
 const Sharding* DynamicUpdateSliceBackward(const RuleContext& c, const Instruction& user,
                                            const Sharding* s, const Instruction& x);
 
-void DotForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* DotBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                            const Instruction& x);
+// Forward: what each operand gives the result, in the order of the rule for two survivors
+// (lookahead, then the larger operand).
+void DotLikeForward(const RuleContext& c, const Instruction& x, Offers& offers);
+const Sharding* DotLikeBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+                                const Instruction& x);
 void ConvolutionForward(const RuleContext& c, const Instruction& x, Offers& offers);
 const Sharding* ConvolutionBackward(const RuleContext& c, const Instruction& user,
                                     const Sharding* s, const Instruction& x);

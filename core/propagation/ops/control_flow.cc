@@ -10,7 +10,7 @@ void WhileForward(const RuleContext& c, const Instruction& x, Offers& offers) {
   const Sharding* s = c.Partitioned(init);
   if (s == nullptr) return;
   if (const Sharding* current = c.of(&x)) {
-    if (const Sharding* merged = MergeIntoOffer(c.context(), current, s, c.may_combine())) {
+    if (const Sharding* merged = MergeIntoOffer(c.derive(), current, s, c.may_combine())) {
       s = merged;
     }
   }

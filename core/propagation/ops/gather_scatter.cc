@@ -10,8 +10,7 @@ namespace {
 const Sharding* Along(const RuleContext& c, const Sharding* s, const std::vector<int64_t>& from,
                       const std::vector<int64_t>& to, int64_t rank) {
   if (s == nullptr || from.empty()) return nullptr;
-  const Sharding* r = AlongDims(c.context(), s, from, to, rank);
-  return r == nullptr ? nullptr : r->canonical;
+  return c.derive().AlongDims(s, from, to, rank);
 }
 
 // A source's sharding without its implicit parallel dims, along the whole window dims; null if no
@@ -21,7 +20,7 @@ const Sharding* PassThrough(const RuleContext& c, const Sharding* s,
                             const std::vector<int64_t>& from, const std::vector<int64_t>& to,
                             int64_t rank) {
   if (s == nullptr || !s->IsTiled()) return nullptr;
-  const Sharding* kept = parallel.empty() ? s : ReplicateOnDims(c.context(), s, parallel);
+  const Sharding* kept = parallel.empty() ? s : c.derive().ReplicateOnDims(s, parallel);
   const Sharding* r = Along(c, kept, from, to, rank);
   return r != nullptr && r->TileCount() > 1 ? r : nullptr;
 }
@@ -36,8 +35,8 @@ const Sharding* CombineParallelAndPass(const RuleContext& c, const Sharding* par
                                        const Sharding* pass) {
   if (parallel == nullptr) return pass;
   if (pass == nullptr) return parallel;
-  if (const Sharding* merged = MergeShardings(c.context(), parallel, pass)) return merged;
-  if (const Sharding* merged = MergeShardings(c.context(), pass, parallel)) return merged;
+  if (const Sharding* merged = c.derive().Merge(parallel, pass)) return merged;
+  if (const Sharding* merged = c.derive().Merge(pass, parallel)) return merged;
   return parallel;
 }
 
@@ -129,7 +128,7 @@ const Sharding* ScatterBackward(const RuleContext& c, const Instruction& user, c
   const Sharding* by_indices =
       Along(c, c.Partitioned(user.operand(n)), d.indices_batch, d.result_batch, rank);
   if (wanted != nullptr && by_indices != nullptr) {
-    if (const Sharding* merged = MergeShardings(c.context(), by_indices, wanted)) wanted = merged;
+    if (const Sharding* merged = c.derive().Merge(by_indices, wanted)) wanted = merged;
   }
   if (wanted != nullptr && wanted->IsTiled()) return wanted;
   return by_indices != nullptr && by_indices->IsTiled() ? by_indices : nullptr;

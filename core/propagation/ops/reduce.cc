@@ -26,8 +26,8 @@ void ReduceForward(const RuleContext& c, const Instruction& x, Offers& offers) {
       offers.Add(s, input, true, x.shape()->IsTuple() ? i : -1);
       continue;
     }
-    const Sharding* kept = ReplicateOnDims(ctx, s, reduced);
-    if (kept->IsTiled()) kept = RemoveDims(ctx, kept, reduced);
+    const Sharding* kept = c.derive().ReplicateOnDims(s, reduced);
+    if (kept->IsTiled()) kept = c.derive().RemoveDims(kept, reduced);
     offers.Add(ForAllResults(ctx, x, kept), input, true);
   }
 }
@@ -35,24 +35,22 @@ void ReduceForward(const RuleContext& c, const Instruction& x, Offers& offers) {
 const Sharding* ReduceBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
                                const Instruction& x) {
   if (x.shape()->rank() == 0) return nullptr;
-  Context& ctx = c.context();
   int64_t k = OperandIndex(user, x);
   int64_t inputs = user.operand_count() / 2;
   if (k >= inputs) return nullptr;
   s = ResultElement(user, s, k);
-  if (s->IsTiled()) s = AddDims(ctx, s, user.attributes<DimensionsAttributes>().dimensions);
+  if (s->IsTiled()) s = c.derive().AddDims(s, user.attributes<DimensionsAttributes>().dimensions);
   for (int64_t i = 0; i < inputs; ++i) {
     if (i == k) continue;
     const Sharding* other = c.Partitioned(user.operand(i));
     if (other == nullptr) continue;
-    if (const Sharding* merged = MergeShardings(ctx, other, s)) s = merged;
+    if (const Sharding* merged = c.derive().Merge(other, s)) s = merged;
   }
   return s;
 }
 
 void ScanForward(const RuleContext& c, const Instruction& x, Offers& offers) {
   const ScanAttributes& a = x.attributes<ScanAttributes>();
-  Context& ctx = c.context();
   int64_t inputs = x.operand_count() - a.num_carries;
   int64_t outputs = x.shape()->leaf_count() - a.num_carries;
   bool tuple = x.shape()->IsTuple();
@@ -68,8 +66,8 @@ void ScanForward(const RuleContext& c, const Instruction& x, Offers& offers) {
       offers.Add(s, input, true, tuple ? i : -1);
     }
     if (i < a.num_carries && result_rank(outputs + i) + 1 == input->shape()->rank()) {
-      const Sharding* carry = ReplicateOnDims(ctx, s, scanned);
-      if (carry->IsTiled()) carry = RemoveDims(ctx, carry, scanned);
+      const Sharding* carry = c.derive().ReplicateOnDims(s, scanned);
+      if (carry->IsTiled()) carry = c.derive().RemoveDims(carry, scanned);
       offers.Add(carry, input, true, tuple ? outputs + i : -1);
     }
   }

@@ -1,7 +1,6 @@
 // Slice, pad, concatenate, reverse, dynamic-slice and dynamic-update-slice: ranks stay, sizes
 // change. Static slices and pads keep the tiling whatever the sizes; dynamic ones keep whole dims.
 #include "core/propagation/rules.h"
-#include "ir/sharding_algebra.h"
 
 namespace gshard {
 namespace {
@@ -55,20 +54,20 @@ const Sharding* PadBackward(const RuleContext&, const Instruction& user, const S
 void ReverseForward(const RuleContext& c, const Instruction& x, Offers& offers) {
   const Sharding* s = c.Partitioned(x.operand(0));
   if (s == nullptr) return;
-  offers.Add(ReverseSharding(c.context(), s, x.attributes<DimensionsAttributes>().dimensions),
+  offers.Add(c.derive().Reverse(s, x.attributes<DimensionsAttributes>().dimensions),
              x.operand(0), true);
 }
 
 const Sharding* ReverseBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
                                 const Instruction&) {
-  return ReverseSharding(c.context(), s, user.attributes<DimensionsAttributes>().dimensions);
+  return c.derive().Reverse(s, user.attributes<DimensionsAttributes>().dimensions);
 }
 
 void DynamicSliceForward(const RuleContext& c, const Instruction& x, Offers& offers) {
   const Instruction* operand = x.operand(0);
   const Sharding* s = c.Partitioned(operand);
   if (s == nullptr) return;
-  offers.Add(ReplicateOnDims(c.context(), s, DifferingDims(operand->shape(), x.shape())), operand,
+  offers.Add(c.derive().ReplicateOnDims(s, DifferingDims(operand->shape(), x.shape())), operand,
              true);
 }
 
@@ -77,14 +76,14 @@ const Sharding* DynamicSliceBackward(const RuleContext& c, const Instruction& us
   if (c.level() < 1) return nullptr;
   if (s->IsReplicated()) return s;
   if (user.operand(0) != &x) return nullptr;
-  return ReplicateOnDims(c.context(), s, DifferingDims(x.shape(), user.shape()));
+  return c.derive().ReplicateOnDims(s, DifferingDims(x.shape(), user.shape()));
 }
 
 void DynamicUpdateSliceForward(const RuleContext& c, const Instruction& x, Offers& offers) {
   const Instruction* operand = x.operand(0);
   const Instruction* update = x.operand(1);
   if (const Sharding* s = c.Partitioned(update)) {
-    offers.Add(ReplicateOnDims(c.context(), s, DifferingDims(update->shape(), x.shape())), update,
+    offers.Add(c.derive().ReplicateOnDims(s, DifferingDims(update->shape(), x.shape())), update,
                true);
   }
   offers.Add(c.Partitioned(operand), operand, false);
@@ -95,7 +94,7 @@ const Sharding* DynamicUpdateSliceBackward(const RuleContext& c, const Instructi
   if (c.level() < 1) return nullptr;
   if (s->IsReplicated() || user.operand(0) == &x) return s;
   if (user.operand(1) != &x) return nullptr;
-  return ReplicateOnDims(c.context(), s, DifferingDims(x.shape(), user.shape()));
+  return c.derive().ReplicateOnDims(s, DifferingDims(x.shape(), user.shape()));
 }
 
 }  // namespace gshard

@@ -1,15 +1,13 @@
 // Transpose: tiles move with their dims.
 #include "core/propagation/rules.h"
-#include "ir/sharding_algebra.h"
 
 namespace gshard {
 
 void TransposeForward(const RuleContext& c, const Instruction& x, Offers& offers) {
   const Sharding* s = c.Partitioned(x.operand(0));
   if (s == nullptr) return;
-  offers.Add(
-      TransposeSharding(c.context(), s, x.attributes<DimensionsAttributes>().dimensions),
-      x.operand(0), true);
+  offers.Add(c.derive().Transpose(s, x.attributes<DimensionsAttributes>().dimensions),
+             x.operand(0), true);
 }
 
 const Sharding* TransposeBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
@@ -19,7 +17,7 @@ const Sharding* TransposeBackward(const RuleContext& c, const Instruction& user,
   for (size_t i = 0; i < dimensions.size(); ++i) {
     inverse[static_cast<size_t>(dimensions[i])] = static_cast<int64_t>(i);
   }
-  return TransposeSharding(c.context(), s, inverse);
+  return c.derive().Transpose(s, inverse);
 }
 
 }  // namespace gshard
