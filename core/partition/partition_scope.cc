@@ -193,19 +193,6 @@ Instruction* PartitionScope::CollectivePermute(Instruction* x, std::span<const D
 
 // --- local data movement
 
-Instruction* PartitionScope::Transpose(Instruction* x, std::span<const int64_t> permutation) {
-  std::vector<int64_t> dims;
-  int64_t last = -1;
-  bool moves = false;
-  for (int64_t from : permutation) {
-    dims.push_back(x->shape()->dim(from));
-    if (x->shape()->dim(from) == 1) continue;
-    moves |= from < last;
-    last = from;
-  }
-  return moves ? builder_.Transpose(x, permutation) : builder_.Reshape(x, dims);
-}
-
 Instruction* PartitionScope::Resize(Instruction* x, int64_t dim, int64_t size) {
   int64_t now = x->shape()->dim(dim);
   if (now == size) return x;

@@ -127,8 +127,6 @@ class PartitionScope {
   Instruction* CollectivePermute(Instruction* x, std::span<const DevicePair> pairs,
                                  const ReshardCause& cause);
 
-  // Transpose, as a reshape where only dims of size 1 move.
-  Instruction* Transpose(Instruction* x, std::span<const int64_t> permutation);
   // Dim padded at its end or cut to `size`. New elements are unspecified (zero).
   Instruction* Resize(Instruction* x, int64_t dim, int64_t size);
 

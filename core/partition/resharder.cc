@@ -187,7 +187,7 @@ class PlanRunner {
         split.push_back(sizes[At(d)]);
       }
       order.insert(order.end(), tail.begin(), tail.end());
-      local_ = scope_.Transpose(builder_.Reshape(local_, split), order);
+      local_ = builder_.Transpose(builder_.Reshape(local_, split), order);
       std::vector<int64_t> merged = {AxesSize(group)};
       merged.insert(merged.end(), sizes.begin(), sizes.end());
       local_ = scope_.AllToAll(builder_.Reshape(local_, merged), 0, layout_, group, cause_);
@@ -222,7 +222,7 @@ class PlanRunner {
       merged.push_back(size);
     }
     Coarsen(split, order);
-    local_ = scope_.Transpose(builder_.Reshape(local_, split), order);
+    local_ = builder_.Transpose(builder_.Reshape(local_, split), order);
     local_ = builder_.Reshape(local_, merged);
   }
 
