@@ -99,6 +99,7 @@ std::string_view Lexer::Balanced() {
   if (open != '{' && open != '(' && open != '[') return {};
   const char close = open == '(' ? ')' : static_cast<char>(open + 2);
   const char* start = p_;
+  const char* inner = start;
   size_t depth = 0;
   for (const char* p = p_; p != nullptr && p < end_;) {
     const char c = *p;
@@ -112,14 +113,16 @@ std::string_view Lexer::Balanced() {
         return Since(start);
       }
     } else if (c == '"' || c == '\'') {
+      inner = p;
       p = BehindString(p);
+      if (p != nullptr) inner = start;
     } else if (c == '/' && end_ - p >= 2 && (p[1] == '*' || p[1] == '/')) {
       p = BehindComment(p);
     } else {
       ++p;
     }
   }
-  unclosed_ = start;
+  unclosed_ = inner;
   return {};
 }
 
@@ -128,6 +131,7 @@ std::string_view Lexer::JsonDict() {
   unclosed_ = nullptr;
   if (p_ == end_ || *p_ != '{') return {};
   const char* start = p_;
+  const char* inner = start;
   size_t depth = 0;
   for (const char* p = p_; p != nullptr && p < end_;) {
     const char c = *p;
@@ -141,12 +145,14 @@ std::string_view Lexer::JsonDict() {
         return Since(start);
       }
     } else if (c == '"') {
+      inner = p;
       p = BehindString(p);
+      if (p != nullptr) inner = start;
     } else {
       ++p;
     }
   }
-  unclosed_ = start;
+  unclosed_ = inner;
   return {};
 }
 

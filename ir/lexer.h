@@ -121,12 +121,13 @@ class Lexer {
   // "..." or '...' with its quotes; empty if there is none or it is not closed (then
   // unclosed() tells where it began).
   std::string_view String();
-  // From `{` to its matching `}`, the same with ( ) and [ ]. Brackets inside strings and comments do
-  // not count. Empty if there is none or it is not closed.
+  // From `{` to its matching `}`, the same with ( ) and [ ]. Brackets inside strings and comments
+  // do not count. Empty if there is none or it is not closed.
   std::string_view Balanced();
   // As Balanced, but only braces and double-quoted strings are looked at (JSON and MLIR payloads).
   std::string_view JsonDict();
-  // Where the string or bracket that the last call failed to close began; null if there was none.
+  // Where the bracket that the last call failed to close began, or a string inside it that is not
+  // closed itself; null if there was none.
   const char* unclosed() const { return unclosed_; }
 
  private:

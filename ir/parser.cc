@@ -31,11 +31,15 @@ constexpr std::string_view kHeaderAttributes[] = {
     "meshes",
 };
 
-bool IsText(std::string_view head) {
-  return std::all_of(head.begin(), head.end(), [](char c) {
+// A few stray bytes do not make a text binary; the parser points at them.
+bool IsBinary(std::string_view head) {
+  const auto is_control = [](char c) {
     const auto byte = static_cast<unsigned char>(c);
-    return byte >= 0x20 || byte == '\n' || byte == '\r' || byte == '\t' || byte == '\f';
-  });
+    return byte < 0x20 && !HasClass(c, kSpace) && c != '\f';
+  };
+  const auto controls = static_cast<size_t>(std::count_if(head.begin(), head.end(), is_control));
+  return head.find('\0') != head.npos || controls > 8 + head.size() / 64 ||
+         (head.size() > 1 && head[0] == '\n' && is_control(head[1]));
 }
 
 }  // namespace
@@ -85,7 +89,8 @@ SourceRange ModuleParser::HereRange() {
   lexer_.SkipSpace();
   const char* start = lexer_.position();
   SourceRange range{lexer_.offset(), lexer_.offset() + 1};
-  if (const auto word = lexer_.Identifier(); !word.empty()) range = lexer_.RangeOf(word);
+  while (HasClass(lexer_.Raw(), kNameContinue)) lexer_.Advance();
+  if (lexer_.position() > start) range = lexer_.RangeOf(lexer_.Since(start));
   lexer_.set_position(start);
   return range;
 }
@@ -140,7 +145,7 @@ bool ModuleParser::CheckIsHloText() {
   if (head.starts_with("\x1f\x8b") || head.starts_with("\x28\xb5\x2f\xfd")) {
     return not_hlo("this is a compressed file, not HLO text");
   }
-  if (!IsText(head)) {
+  if (IsBinary(head)) {
     return not_hlo("this is a binary file (a serialized HloModuleProto?), not HLO text");
   }
   if (lexer_.AtEnd()) return FailExpected("an HLO module");
@@ -445,7 +450,9 @@ bool ModuleParser::ParseComputation(Computation** result, bool is_inline) {
       if (word == "HloModule") {
         return FailAt(ParseError::kModule, word, "a second HloModule in one text");
       }
-      return FailExpected("'(' or '{' after the name of a computation");
+      const bool first = finished_.empty() && module_->name().empty();
+      return FailExpected("'(' or '{' after the name of a computation",
+                          first ? "HLO text starts with 'HloModule name'" : "");
     }
     if (lexer_.Peek() == '(' && !ParseSignature(&declared, &declared_text)) return false;
     if (const auto it = computation_of_.find(name); it != computation_of_.end()) {

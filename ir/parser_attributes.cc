@@ -167,6 +167,12 @@ bool ModuleParser::ParseRow(const AttributeRow& row, Line& line, void* attribute
     case AttributeKind::kSlice:
       return ParseSlice(*static_cast<SliceAttributes*>(attributes));
     case AttributeKind::kPadding:
+      // A scalar has none.
+      if (operands_.size() > line.first_operand &&
+          operands_[line.first_operand]->shape()->IsScalar() && !HasClass(lexer_.Peek(), kDigit) &&
+          lexer_.Raw() != '-') {
+        return true;
+      }
       return ParsePadding(Member<std::span<const PadDim>>(attributes, row));
     case AttributeKind::kWindow:
       return ParseWindow(Member<std::span<const WindowDim>>(attributes, row));
@@ -255,7 +261,7 @@ bool ModuleParser::CompleteAttributes(Line& line) {
         return true;
       }
       return FailAt(ParseError::kAttributeValue, line.opcode_text,
-                    fmt::format("slice has {} ranges for an operand of rank {}",
+                    fmt::format("slice has ranges for {} dimensions, its operand has {}",
                                 slice.starts.size(), operands[0]->shape()->rank()));
     }
     case Opcode::kConditional: {
@@ -412,14 +418,8 @@ bool ModuleParser::ParseSlice(SliceAttributes& slice) {
 bool ModuleParser::ParsePadding(std::span<const PadDim>& padding) {
   std::vector<PadDim> dims;
   lexer_.SkipSpace();
-  // A scalar has none.
   if (lexer_.Raw() != '-' && !HasClass(lexer_.Raw(), kDigit)) {
-    if (lexer_.Raw() != ',' && !lexer_.AtEnd() && !HasClass(lexer_.Raw(), kNameStart) &&
-        lexer_.Raw() != '%' && lexer_.Raw() != '}') {
-      return FailExpected("padding, such as 0_1x2_3_1");
-    }
-    padding = {};
-    return true;
+    return FailExpected("padding, such as 0_1x2_3_1");
   }
   do {
     PadDim dim;
@@ -496,8 +496,8 @@ bool ModuleParser::ParseWindow(std::span<const WindowDim>& window) {
     has_rank = true;
     if (i + 1 != dims.size()) {
       return FailAt(ParseError::kAttributeValue, lexer_.Since(start),
-                    fmt::format("window field '{}' has {} entries, those before have {}", field,
-                                i + 1, dims.size()));
+                    fmt::format("window field '{}' is for {} dimensions, those before are for {}",
+                                field, i + 1, dims.size()));
     }
   }
   window = module_->arena().Copy(dims);

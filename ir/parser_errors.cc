@@ -11,11 +11,11 @@ std::string CodeOf(ParseError error) {
 }
 
 void NearestWord::Offer(std::string_view candidate) {
-  // Edit distance with adjacent swaps; a third of the letters may differ.
+  // Edit distance with adjacent swaps; about a third of the letters may differ.
   const size_t n = word_.size();
   const size_t m = candidate.size();
-  const size_t allowed = std::min(best_distance_ - 1, std::max<size_t>(1, n / 3));
-  if (m == 0 || m > kMaxLength || (n > m ? n - m : m - n) > allowed) return;
+  const size_t allowed = std::min(best_distance_ - 1, std::max<size_t>(1, (n + 1) / 3));
+  if (n < 2 || m == 0 || m > kMaxLength || (n > m ? n - m : m - n) > allowed) return;
   std::array<std::array<size_t, kMaxLength + 1>, 3> rows{};
   for (size_t j = 0; j <= m; ++j) rows[0][j] = j;
   for (size_t i = 1; i <= n; ++i) {

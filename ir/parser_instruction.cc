@@ -76,8 +76,8 @@ bool ModuleParser::ParseInstruction(Computation* computation) {
 bool ModuleParser::CheckLegalName(std::string_view name, std::string_view text) {
   // Few names can be types: a digit second, or pred, bf16, token, opaque.
   constexpr std::string_view kFirst = "pbto";
-  const bool possible = name.size() > 1 && (HasClass(name[1], kDigit) ||
-                                            kFirst.find(name[0]) != kFirst.npos);
+  const bool possible =
+      name.size() > 1 && (HasClass(name[1], kDigit) || kFirst.find(name[0]) != kFirst.npos);
   if (!possible || !DTypeFromName(name).has_value()) return true;
   return FailAt(ParseError::kIllegalName, text,
                 fmt::format("'{}' is the name of a type, not of an instruction", name),
@@ -123,7 +123,7 @@ bool ModuleParser::ParseOperands(Computation* computation, Line& line) {
     const std::string_view number = lexer_.Since(start);
     // Every parameter below it needs a line of its own.
     if (parameter->number < 0 ||
-        parameter->number > static_cast<int64_t>(lexer_.text().size() / 16)) {
+        parameter->number > static_cast<int64_t>(1000 + lexer_.text().size() / 16)) {
       return FailAt(ParseError::kParameters, number,
                     fmt::format("no module of this size can have a parameter {}", number));
     }

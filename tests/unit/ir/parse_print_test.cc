@@ -103,13 +103,13 @@ TEST_CASE("the corpus prints back unchanged, and to a fixpoint", "[ir][parser][p
     CHECK(Reprint(printed) == printed);
     // One file has bare names and no signatures, another no index comments in its shardings.
     if (text.find('%') != text.npos) {
-      const bool same = WithoutIndices(WithoutBlankLines(printed)) ==
-                        WithoutIndices(WithoutBlankLines(text));
+      const bool same =
+          WithoutIndices(WithoutBlankLines(printed)) == WithoutIndices(WithoutBlankLines(text));
       CHECK(same);
     }
     for (const PrintOptions& options :
-         {PrintOptions{.metadata = false}, PrintOptions{.layouts = false}, PrintOptions{.ids = false},
-          PrintOptions{.named = true},
+         {PrintOptions{.metadata = false}, PrintOptions{.layouts = false},
+          PrintOptions{.ids = false}, PrintOptions{.named = true},
           PrintOptions{.metadata = false, .layouts = false, .ids = false}}) {
       const std::string once = Reprint(text, options);
       CHECK(Reprint(once, options) == once);
@@ -122,8 +122,7 @@ TEST_CASE("spellings that XLA accepts come out canonical", "[ir][parser]") {
   const std::string parameters = "x = f32[8,8] parameter(0)\n t = (f32[8], s32[]) parameter(1)\n";
   const auto body = [&](const std::string& lines) {
     const std::string printed = Body(Reprint("ENTRY e {\n" + parameters + lines + "\n}"));
-    const std::string head =
-        "%x = f32[8,8] parameter(0)\n%t = (f32[8], s32[]) parameter(1)\n";
+    const std::string head = "%x = f32[8,8] parameter(0)\n%t = (f32[8], s32[]) parameter(1)\n";
     CHECK(printed.substr(0, head.size()) == head);
     return printed.substr(head.size());
   };
@@ -263,8 +262,8 @@ TEST_CASE("modules without header, entry or computation", "[ir][parser]") {
   CHECK(Reprint("f32[8] add(f32[8] a, f32[8] b), metadata={op_name=\"x\"}") ==
         lone + "  ROOT %_ = f32[8] add(%a, %b), metadata={op_name=\"x\"}\n}\n");
   // A word that is no bare name.
-  CHECK(Reprint("HloModule %f32\nENTRY e { a = f32[] parameter(0) }").starts_with(
-      "HloModule %f32\n"));
+  CHECK(Reprint("HloModule %f32\nENTRY e { a = f32[] parameter(0) }")
+            .starts_with("HloModule %f32\n"));
 }
 
 TEST_CASE("asynchronous operations keep what the short spelling would lose", "[ir][printer]") {
@@ -295,7 +294,8 @@ ENTRY %e (x: f32[8]) -> f32[8] {
 }
 
 TEST_CASE("print options", "[ir][printer]") {
-  const std::string text = R"(HloModule m, entry_computation_layout={(f32[8,8]{0,1})->f32[8,8]{1,0}}, meshes={pod=['data'=2,'model'=4]}
+  const std::string text =
+      R"(HloModule m, entry_computation_layout={(f32[8,8]{0,1})->f32[8,8]{1,0}}, meshes={pod=['data'=2,'model'=4]}
 
 FileNames
 1 "a.py"
@@ -308,9 +308,11 @@ ENTRY %main.7 (x.3: f32[8,8]) -> (f32[8,8]) {
   ROOT %tuple = (f32[8,8]{1,0}) tuple(%add.9), origin={{"a"}}
 }
 )";
-  CHECK(Reprint(text, {.named = true}).find(
-            "%add.4 = f32[8,8]{1,0} add(%x.3, %x.3), sharding={@pod, [{'data'}, {'model'}]}, ") !=
-        std::string::npos);
+  CHECK(
+      Reprint(text, {.named = true})
+          .find(
+              "%add.4 = f32[8,8]{1,0} add(%x.3, %x.3), sharding={@pod, [{'data'}, {'model'}]}, ") !=
+      std::string::npos);
   CHECK(Reprint(text, {.metadata = false, .layouts = false, .ids = false}) ==
         R"(HloModule m, entry_computation_layout={(f32[8,8])->f32[8,8]}
 
