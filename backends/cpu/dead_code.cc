@@ -79,7 +79,10 @@ class DeadCode {
     for (Block& block : program_.blocks) {
       std::erase_if(block.ops, [&](Op& op) {
         bool live = false;
-        for (ValueId result : op.results) live |= NeedsOp(result);
+        for (ValueId result : op.results) {
+          // A collective counts even if its results are views of its operands.
+          live |= NeedsOp(result) || (op.kind == OpKind::kCollective && needed_[result]);
+        }
         if (!live) return true;
         if (op.kind == OpKind::kWhile) FilterCarried(op);
         if (op.kind == OpKind::kConditional) FilterResults(op);

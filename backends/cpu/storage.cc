@@ -33,7 +33,10 @@ class StorageAssigner {
     FavourInPlace(*schedule_.entry);
     for (ValueId v = 0; v < lives_.size(); ++v) {
       Life& life = lives_[v];
-      if (life.step == nullptr || result_.place[v] == Place::kPersistent) continue;
+      if (life.step == nullptr || program_.values[v].view != nullptr ||
+          result_.place[v] == Place::kPersistent) {
+        continue;
+      }
       result_.place[v] = life.stored ? Place::kStored : Place::kSlot;
     }
     Assign(*schedule_.entry, kNoLoop);

@@ -114,20 +114,16 @@ class Variation {
   // A select whose predicate is one known truth per device hands one operand on: devices that take
   // the same operand stay as equal as that operand is.
   void AnalyzeSelect(const Op& op) {
-    const Value& predicate = value(op.operands[0]);
-    const ValueId scalar_id = predicate.shape->IsScalar() && predicate.IsKnown() ? op.operands[0]
-                                                                                 : predicate.splat;
     Value& result = value(op.results[0]);
     result.chosen = false;
-    if (scalar_id == kNoValue) return;
-    const Value& scalar = value(scalar_id);
+    const KnownChoice choice = ChoiceOf(program_, op.operands[0]);
+    if (choice.predicate == nullptr) return;
     const DeviceClasses* on_true = ClassesOf(op.operands[1]);
     const DeviceClasses* on_false = ClassesOf(op.operands[2]);
     std::vector<uint64_t> labels(table_.device_count());
     for (uint32_t d = 0; d < labels.size(); ++d) {
-      const bool truth = scalar.known[scalar.classes->class_of(d)] != std::byte{0};
-      labels[d] = truth ? on_true->class_of(d)
-                        : (uint64_t{1} << 32) | on_false->class_of(d);
+      labels[d] = choice.OnTrue(d) ? on_true->class_of(d)
+                                   : (uint64_t{1} << 32) | on_false->class_of(d);
     }
     const DeviceClasses* classes = table_.Intern(labels);
     if (classes->count() >= result.classes->count()) return;
@@ -333,6 +329,17 @@ class Variation {
 };
 
 }  // namespace
+
+KnownChoice ChoiceOf(const Program& program, ValueId predicate) {
+  const Value& value = program.values[predicate];
+  if (value.splat != kNoValue) return {&program.values[value.splat]};
+  if (!value.IsKnown() || value.bytes == 0) return {};
+  for (size_t i = 0; i < value.known.size(); ++i) {
+    const size_t first = i / static_cast<size_t>(value.bytes) * static_cast<size_t>(value.bytes);
+    if (value.known[i] != value.known[first]) return {};
+  }
+  return {&value};
+}
 
 GroupSequences SequencesOf(const ResolvedGroups& groups, const DeviceClasses& classes) {
   GroupSequences result;

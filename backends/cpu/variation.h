@@ -21,6 +21,16 @@ namespace gshard::cpu {
 Expected<void> AnalyzeVariation(Program& program,
                                 std::span<const DeviceClasses* const> parameter_classes);
 
+// Which operand a select with known predicate picks on a device, where that is one for all elements.
+struct KnownChoice {
+  const Value* predicate = nullptr;  // null: not known, or differs from element to element
+  bool OnTrue(uint32_t device) const {
+    return predicate->known[static_cast<size_t>(predicate->classes->class_of(device) *
+                                                predicate->bytes)] != std::byte{0};
+  }
+};
+KnownChoice ChoiceOf(const Program& program, ValueId predicate);
+
 // Groups whose members hold the same sequence of instances: such groups compute the same.
 struct GroupSequences {
   std::vector<uint32_t> sequence_of;   // per group

@@ -40,17 +40,22 @@ class Views {
     for (ValueId parameter : program.parameters) is_parameter_[parameter] = true;
   }
 
-  void VisitBlock(const Block& block) {
-    for (const Op& op : block.ops) {
+  void VisitBlock(Block& block) {
+    for (Op& op : block.ops) {
       switch (op.kind) {
         case OpKind::kKernel:
           if (!value(op.results[0]).IsKnown()) VisitKernel(op);
           break;
         case OpKind::kCollective:
           Collective(op);
+          // What only passes on reads nothing itself. It stays in the program to be counted.
+          if (std::all_of(op.results.begin(), op.results.end(),
+                          [&](ValueId result) { return value(result).view != nullptr; })) {
+            op.operands.clear();
+          }
           break;
         default:
-          for (const Block* inner : op.blocks) VisitBlock(*inner);
+          for (Block* inner : op.blocks) VisitBlock(*inner);
       }
     }
   }
@@ -154,11 +159,9 @@ class Views {
   void Select(const Op& op) {
     Value& result = value(op.results[0]);
     if (!result.chosen) return;
-    const Value& predicate = value(op.operands[0]);
-    const Value& scalar = predicate.splat != kNoValue ? value(predicate.splat) : predicate;
+    const KnownChoice choice = ChoiceOf(program_, op.operands[0]);
     SetTable(result, [&](uint32_t device) {
-      const bool truth = scalar.known[scalar.classes->class_of(device)] != std::byte{0};
-      return EntryOf(op.operands[truth ? 1 : 2], device);
+      return EntryOf(op.operands[choice.OnTrue(device) ? 1 : 2], device);
     });
   }
 
