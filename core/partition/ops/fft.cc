@@ -1,4 +1,5 @@
 // FFT: local on the dims that are not transformed.
+#include "core/partition/moving_tiles.h"
 #include "core/partition/ops/rules.h"
 
 namespace gshard::partition_rules {
@@ -10,7 +11,7 @@ RuleResult Fft(RuleContext& rule) {
     labels.operands[0][labels.operands[0].size() - i] = Labels::kWhole;
     labels.results[0][labels.results[0].size() - i] = Labels::kWhole;
   }
-  return rule.ByLabels(labels);
+  return ByLabelsMovingTiles(rule, labels);
 }
 
 }  // namespace gshard::partition_rules

@@ -1,4 +1,6 @@
-// Cholesky and triangular-solve: local on batch dims, whole matrices.
+// Cholesky and triangular-solve: local on batch dims and on the columns (rows) that are solved
+// for; whole matrices.
+#include "core/partition/moving_tiles.h"
 #include "core/partition/ops/rules.h"
 
 namespace gshard::partition_rules {
@@ -6,12 +8,18 @@ namespace gshard::partition_rules {
 RuleResult MatrixOnBatch(RuleContext& rule) {
   int64_t rank = rule.source().shape()->rank();
   Labels labels = Labels::Pointwise(static_cast<int64_t>(rule.operands().size()), rank);
-  auto make_whole = [&](std::vector<int>& dims) {
-    dims[static_cast<size_t>(rank) - 1] = dims[static_cast<size_t>(rank) - 2] = Labels::kWhole;
-  };
-  for (std::vector<int>& dims : labels.operands) make_whole(dims);
-  make_whole(labels.results[0]);
-  return rule.ByLabels(labels);
+  auto row = static_cast<size_t>(rank) - 2;
+  auto column = static_cast<size_t>(rank) - 1;
+  for (std::vector<int>& dims : labels.operands) dims[row] = dims[column] = Labels::kWhole;
+  labels.results[0][row] = labels.results[0][column] = Labels::kWhole;
+  if (rule.source().opcode() == Opcode::kTriangularSolve) {
+    size_t free = rule.attributes<TriangularSolveAttributes>().left_side ? column : row;
+    labels.operands[1][free] = labels.results[0][free] = labels.Add();
+  }
+  int64_t size = rule.operand_shape(0)->dim(rank - 1);
+  labels.flops = static_cast<double>(rule.source().shape()->element_count()) *
+                 static_cast<double>(size);
+  return ByLabelsMovingTiles(rule, labels);
 }
 
 }  // namespace gshard::partition_rules

@@ -27,6 +27,8 @@ RuleResult Dot(RuleContext& rule);
 RuleResult Convolution(RuleContext& rule);
 // reduce, reduce_window
 RuleResult Reduce(RuleContext& rule);
+RuleResult Scan(RuleContext& rule);
+RuleResult BatchNorm(RuleContext& rule);
 RuleResult ReduceWindow(RuleContext& rule);
 RuleResult SelectAndScatter(RuleContext& rule);
 // gather_scatter, sort

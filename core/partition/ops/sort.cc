@@ -1,24 +1,146 @@
-// Sorts and top-k: local on every dim but the sorted one.
+// Sorts and top-k. A sort is local on every dim but the sorted one, whose tiles move elsewhere.
+// Top-k along a cut dim takes the candidates of every tile, then the best of those.
+#include <algorithm>
+#include <vector>
+
+#include "core/partition/moving_tiles.h"
 #include "core/partition/ops/rules.h"
+#include "core/partition/range_cut.h"
 
 namespace gshard::partition_rules {
 
+namespace {
+
+size_t At(int64_t i) { return static_cast<size_t>(i); }
+
+}  // namespace
+
 RuleResult Sort(RuleContext& rule) {
-  auto dim = static_cast<size_t>(rule.attributes<SortAttributes>().dimension);
+  auto dim = At(rule.attributes<SortAttributes>().dimension);
   auto count = static_cast<int64_t>(rule.operands().size());
   Labels labels = Labels::Pointwise(count, rule.operand_shape(0)->rank());
   for (std::vector<int>& dims : labels.operands) dims[dim] = Labels::kWhole;
-  labels.results.assign(static_cast<size_t>(count), labels.operands[0]);
-  return rule.ByLabels(labels);
+  labels.results.assign(At(count), labels.operands[0]);
+  return ByLabelsMovingTiles(rule, labels);
 }
 
+namespace {
+
+// The value that comes last: the lowest in total order (the largest one if the smallest are
+// wanted).
+Instruction* LastInOrder(RuleContext& rule, DType dtype, bool largest) {
+  Builder& builder = rule.builder();
+  if (!IsFloat(dtype)) {
+    return Identity(rule.scope(), largest ? Opcode::kMaximum : Opcode::kMinimum, dtype);
+  }
+  // A NaN with all bits set below the sign, which is set if it comes lowest.
+  std::vector<std::byte> bits(At(StorageBytes(dtype)), std::byte{0xff});
+  if (!largest) bits.back() = std::byte{0x7f};  // little endian: the sign is in the last byte
+  const Shape* scalar = rule.context().Scalar(dtype);
+  return builder.Constant(RawLiteral(rule.scope().run().module.arena(), scalar, bits));
+}
+
+bool HasSignedNan(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kF32:
+    case DType::kF64:
+      return true;
+    default:
+      return IsInteger(dtype) && DTypeBits(dtype) >= 8;
+  }
+}
+
+// Elements of `x` at `positions` along the last dim; the dims before correspond.
+Instruction* TakeAlongLast(Builder& builder, Instruction* x, Instruction* positions) {
+  int64_t rank = x->shape()->rank();
+  std::vector<int64_t> batch, ones(At(rank), 1);
+  for (int64_t d = 0; d + 1 < rank; ++d) batch.push_back(d);
+  const int64_t last[] = {rank - 1};
+  std::vector<int64_t> dims(positions->shape()->dims().begin(), positions->shape()->dims().end());
+  dims.push_back(1);
+  GatherAttributes gather;
+  gather.collapsed_slice_dims = builder.Copy(last);
+  gather.start_index_map = builder.Copy(last);
+  gather.operand_batching_dims = builder.Copy(batch);
+  gather.start_indices_batching_dims = builder.Copy(batch);
+  gather.index_vector_dim = rank;
+  gather.slice_sizes = builder.Copy(ones);
+  Instruction* operands[] = {x, builder.Reshape(positions, dims)};
+  return builder.Add(Opcode::kGather, operands, gather);
+}
+
+}  // namespace
+
 RuleResult TopK(RuleContext& rule) {
-  Labels labels = Labels::Pointwise(1, rule.operand_shape(0)->rank());
-  labels.operands[0].back() = Labels::kWhole;
-  labels.operands.resize(rule.operands().size());
-  labels.results.assign(static_cast<size_t>(rule.source().shape()->leaf_count()),
-                        labels.operands[0]);
-  return rule.ByLabels(labels);
+  const Shape* from = rule.operand_shape(0);
+  const Shape* shape = rule.source().shape();
+  bool is_pair = shape->IsTuple() && shape->elements().size() == 2 && shape->element(0)->IsArray();
+  if (rule.operands().size() != 1 || !is_pair || from->rank() == 0 ||
+      from->rank() != shape->element(0)->rank()) {
+    return rule.Default();
+  }
+  int64_t dim = from->rank() - 1;
+  int64_t k = shape->element(0)->dim(dim);
+  Labels labels = Labels::Pointwise(1, from->rank());
+  labels.operands[0][At(dim)] = labels.results[0][At(dim)] = Labels::kWhole;
+  labels.results.push_back(labels.results[0]);
+  Strategy strategy = ChooseMovingTiles(rule, labels);
+
+  // Only the operation proper says whether the largest or the smallest are wanted; custom calls
+  // take the largest.
+  bool largest =
+      rule.source().opcode() != Opcode::kTopK || rule.attributes<TopKAttributes>().largest;
+  int64_t tiles = MostTiles(*rule.operand(0), dim);
+  if (tiles > 1 && k > 0 && k < CeilOfRatio(from->dim(dim), tiles) &&
+      HasSignedNan(from->dtype())) {
+    // The operand's digits along the dim cut nothing of the results: every device has all
+    // candidates in the end.
+    Labels staged = labels;
+    double bytes = static_cast<double>(shape->byte_size()) * static_cast<double>(tiles - 1);
+    staged.operands[0][At(dim)] =
+        staged.Add({.max_tiles = from->dim(dim) / k, .bytes_if_cut = bytes});
+    Strategy other = rule.Choose(staged);
+    if (other.cost < strategy.cost) strategy = std::move(other);
+  }
+  const MeshLayout* layout = strategy.operands[0];
+  Instruction* local = rule.Operand(0, layout);
+  Instruction* locals[] = {local};
+  if (!layout->IsSharded(dim)) return rule.Emit(locals, strategy.results);
+
+  Builder& builder = rule.builder();
+  const int64_t cut_dims[] = {dim};
+  locals[0] = MaskPadding(rule.scope(), local, from, layout, cut_dims,
+                          LastInOrder(rule, from->dtype(), largest));
+  const Shape* parts[2];
+  for (int64_t i = 0; i < 2; ++i) {
+    parts[i] = LocalShape(rule.context(), shape->element(i), strategy.results[At(i)]);
+  }
+  const Shape* local_shape = rule.context().Tuple(parts);
+  Instruction* candidates = builder.CloneWith(&rule.source(), locals, local_shape);
+  candidates->set_sharding(nullptr);
+  candidates->set_extras(nullptr);
+  Instruction* values = builder.GetTupleElement(candidates, 0);
+  Instruction* indices = builder.GetTupleElement(candidates, 1);
+  Instruction* offset =
+      builder.Convert(rule.geometry().Offset(from, layout, dim), indices->shape()->dtype());
+  indices = builder.Binary(Opcode::kAdd, indices,
+                           builder.BroadcastScalar(offset, indices->shape()->dims()));
+  const AxisList& axes = layout->axes(dim);
+  locals[0] = rule.scope().AllGather(values, dim, layout, axes, rule.Cause());
+  indices = rule.scope().AllGather(indices, dim, layout, axes, rule.Cause());
+  // Candidates stand in order of their indices where values are equal, and the operation prefers
+  // the first.
+  Instruction* best = builder.CloneWith(&rule.source(), locals, local_shape);
+  best->set_sharding(nullptr);
+  best->set_extras(nullptr);
+  Instruction* results[] = {
+      builder.GetTupleElement(best, 0),
+      TakeAlongLast(builder, indices, builder.GetTupleElement(best, 1))};
+  Instruction* pair = builder.Tuple(results);
+  rule.TakeName(pair);
+  return rule.scope().NewFromLocal(shape, strategy.results, pair);
 }
 
 }  // namespace gshard::partition_rules

@@ -1,0 +1,19 @@
+// Layouts for operations that need some dims whole: what cut them may cut another dim meanwhile.
+#ifndef GSHARD_CORE_PARTITION_MOVING_TILES_H_
+#define GSHARD_CORE_PARTITION_MOVING_TILES_H_
+
+#include "core/partition/op_rule.h"
+
+namespace gshard {
+
+// As RuleContext::Choose, but digits that cut whole dims (Labels::kWhole) of an operand or result
+// may move to a labelled dim: two all-to-alls instead of an all-gather. The results of `labels`
+// must have their labels in common.
+Strategy ChooseMovingTiles(RuleContext& rule, const Labels& labels);
+
+// ChooseMovingTiles, then the source operation on the operands' tiles.
+PartitionedValue* ByLabelsMovingTiles(RuleContext& rule, const Labels& labels);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_PARTITION_MOVING_TILES_H_
