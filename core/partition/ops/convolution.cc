@@ -49,7 +49,8 @@ DimRange OutputRange(const SpatialDim& dim, int64_t shards) {
       .end = dim.window.stride * (dim.output_size - 1) + dim.DilatedWindow() - dim.window.pad_low};
 }
 
-// What a shard reads of the input when the kernel is cut: all windows, seen through its taps.
+// What a shard reads of the input when the kernel is cut: all windows, seen through its taps. Taps
+// in the padding of the last tile are zero, and must meet no NaN: all positions count.
 DimRange KernelRange(const SpatialDim& dim, int64_t shards) {
   int64_t taps = CeilOfRatio(dim.window.size, shards);
   int64_t step = dim.window.window_dilation;
@@ -58,8 +59,7 @@ DimRange KernelRange(const SpatialDim& dim, int64_t shards) {
                  .dilation = dim.window.base_dilation,
                  .scale = taps * step,
                  .bias = -dim.window.pad_low,
-                 .length = (taps - 1) * step + sweep,
-                 .end = (dim.window.size - 1) * step - dim.window.pad_low + sweep};
+                 .length = (taps - 1) * step + sweep};
   if (dim.window.reversal) {  // the first taps are applied to the last positions
     range.scale = -range.scale;
     range.bias += (dim.window.size - taps) * step;
