@@ -78,7 +78,11 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
     }
     document["collectives"] = list;
   }
-  if (options.json) text = document.dump(2) + "\n";
+  if (options.json) {
+    nlohmann::ordered_json ordered = {{"schema", document["schema"]}};
+    ordered.update(nlohmann::ordered_json(document));
+    text = ordered.dump(2) + "\n";
+  }
   auto written = WriteFile("-", text);
   return written ? kExitOk : ReportError(written.error());
 }
