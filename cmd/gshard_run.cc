@@ -88,10 +88,11 @@ int ExitCodeOf(const Diagnostic& error) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Runs HLO text on an emulated mesh of up to 2048 devices and, if asked, compares the "
-               "result with the unpartitioned graph.\n"
-               "Example: gshard-run model.hlo --num-partitions 8 --verify",
-               "gshard-run");
+  CLI::App app(
+      "Runs HLO text on an emulated mesh of up to 2048 devices and, if asked, compares the "
+      "result with the unpartitioned graph.\n"
+      "Example: gshard-run model.hlo --num-partitions 8 --verify",
+      "gshard-run");
   std::string in, partitioned, memory_limit;
   std::vector<std::string> dumps;
   cpu::EmulateOptions options;
@@ -99,18 +100,22 @@ int Main(int argc, char** argv) {
   app.add_option("IN", in, "HLO text, - for standard input")->required();
   app.add_option("--num-partitions", options.num_partitions, "Devices; default: as the module says")
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--partitioned", partitioned, "Is IN the program of one device already? default: look")
+  app.add_option("--partitioned", partitioned,
+                 "Is IN the program of one device already? default: look")
       ->check(CLI::IsMember({"yes", "no"}));
   app.add_flag("--unpartitioned", options.unpartitioned, "Run the whole graph on one device");
-  app.add_option("--input", options.input, "Inputs: .npz with p0, p1, .. or parameters' names; default: random");
+  app.add_option("--input", options.input,
+                 "Inputs: .npz with p0, p1, .. or parameters' names; default: random");
   app.add_option("--output", options.output, "Write the results to this .npz as o0, o1, ..");
   app.add_option("--seed", options.seed, "Of random inputs");
   app.add_option("--repeat", options.repeat, "Run so many times, report the median")
       ->check(CLI::Range(1, 1000000));
   app.add_option("--threads", options.threads, "Default: all cores")->check(CLI::Range(1, 4096));
   app.add_option("--memory-limit", memory_limit, "Refuse to run if more is needed, as 8GiB");
-  app.add_flag("--verify", options.verify, "Compare with the unpartitioned graph; exit 3 on a mismatch");
-  app.add_option("--dump", dumps, "NAME=FILE.npy or NAME@DEVICE=FILE.npy: write an instruction's value");
+  app.add_flag("--verify", options.verify,
+               "Compare with the unpartitioned graph; exit 3 on a mismatch");
+  app.add_option("--dump", dumps,
+                 "NAME=FILE.npy or NAME@DEVICE=FILE.npy: write an instruction's value");
   app.add_flag("--check-nan", options.check_nan, "Stop at the first NaN or infinity; exit 3");
   app.add_option("--trace", options.trace, "Write a Chrome trace (Perfetto) of the last step");
   app.add_flag("--json", json, "Report as JSON (schema gshard.run/1)");

@@ -10,8 +10,8 @@
 namespace gshard::cpu {
 
 // visit(global, local, length): `length` elements at flat index `global` of the array of `dims` are
-// those at flat index `local` of the box of `sizes` at `start`. What sticks out of the array is left
-// out. For arrays without dims: visit(0, 0, 1).
+// those at flat index `local` of the box of `sizes` at `start`. What sticks out of the array is
+// left out. For arrays without dims: visit(0, 0, 1).
 template <typename Visit>
 void ForEachRow(std::span<const int64_t> start, std::span<const int64_t> sizes,
                 std::span<const int64_t> dims, Visit visit) {

@@ -29,7 +29,9 @@ int BadnessOf(const Shape* shape, const std::byte* data, int64_t index) {
       value = static_cast<double>(f);
       break;
     }
-    case DType::kF64: std::memcpy(&value, data + index * 8, 8); break;
+    case DType::kF64:
+      std::memcpy(&value, data + index * 8, 8);
+      break;
     default: {
       uint16_t bits = 0;
       const int bytes = StorageBytes(shape->dtype());
@@ -60,7 +62,8 @@ std::byte* ChainRunner::At(const Ref& ref, uint32_t c, uint32_t i, std::byte* sl
   switch (ref.where) {
     case Where::kArena:
       if (ref.table != nullptr) return arena_ + ref.table[c];
-      return arena_ + ref.base + static_cast<int64_t>(ref.map != nullptr ? ref.map[c] : c) * ref.stride;
+      return arena_ + ref.base +
+             static_cast<int64_t>(ref.map != nullptr ? ref.map[c] : c) * ref.stride;
     case Where::kSlot:
       return slot + ref.base + static_cast<int64_t>(i) * ref.stride +
              (ref.table != nullptr ? ref.table[c] : 0);
@@ -91,8 +94,8 @@ void ChainRunner::Run(const ChainStep& step, ActiveSet* active) {
   if (static_cast<int>(blocks) >= 2 * workers_.threads()) {
     workers_.For(blocks, WorkOf(step.bytes, step.flops) * count, [&](int64_t b, int worker) {
       const auto first = static_cast<uint32_t>(b) * step.block;
-      RunBlock(step, first, std::min(step.block, count - first),
-               slots + worker * step.slot_bytes, workers_.scratch(worker));
+      RunBlock(step, first, std::min(step.block, count - first), slots + worker * step.slot_bytes,
+               workers_.scratch(worker));
     });
     return;
   }

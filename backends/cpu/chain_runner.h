@@ -17,7 +17,7 @@ namespace gshard::cpu {
 // A NaN or infinity that an operation produced.
 struct BadValue {
   const Op* op = nullptr;
-  uint32_t call = 0;      // in its chain: the first one is reported
+  uint32_t call = 0;  // in its chain: the first one is reported
   uint32_t device = 0;
   int64_t element = 0;
   double value = 0;

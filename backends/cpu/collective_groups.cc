@@ -48,9 +48,15 @@ Expected<ResolvedGroups> ResolveGroups(const Instruction& instruction, const Dev
   int64_t ids = 0;
   switch (meaning) {
     case IdMeaning::kReplica:
-    case IdMeaning::kReplicaOfAllPartitions: ids = grid.replicas; break;
-    case IdMeaning::kPartition: ids = grid.partitions; break;
-    case IdMeaning::kFlat: ids = grid.device_count(); break;
+    case IdMeaning::kReplicaOfAllPartitions:
+      ids = grid.replicas;
+      break;
+    case IdMeaning::kPartition:
+      ids = grid.partitions;
+      break;
+    case IdMeaning::kFlat:
+      ids = grid.device_count();
+      break;
   }
   std::vector<std::vector<int64_t>> lists;
   if (attributes.replica_groups != nullptr) {
@@ -132,8 +138,9 @@ Expected<std::vector<uint32_t>> ResolvePermuteSources(const Instruction& instruc
   for (const DevicePair& pair : attributes.source_target_pairs) {
     for (int64_t id : {pair.source, pair.target}) {
       if (id < 0 || id >= ids) {
-        return GroupError(instruction, fmt::format("source_target_pairs name {} but there are {} {}",
-                                                   id, ids, partitions ? "partitions" : "replicas"));
+        return GroupError(instruction,
+                          fmt::format("source_target_pairs name {} but there are {} {}", id, ids,
+                                      partitions ? "partitions" : "replicas"));
       }
     }
     const auto source = static_cast<uint32_t>(pair.source);
@@ -143,10 +150,10 @@ Expected<std::vector<uint32_t>> ResolvePermuteSources(const Instruction& instruc
     }
     sends[source] = true;
     for (uint32_t copy = 0; copy < copies; ++copy) {
-      const uint32_t from = partitions ? copy * grid.partitions + source
-                                       : source * grid.partitions + copy;
-      const uint32_t to = partitions ? copy * grid.partitions + target
-                                     : target * grid.partitions + copy;
+      const uint32_t from =
+          partitions ? copy * grid.partitions + source : source * grid.partitions + copy;
+      const uint32_t to =
+          partitions ? copy * grid.partitions + target : target * grid.partitions + copy;
       if (sources[to] != kNoDevice) {
         return GroupError(instruction, fmt::format("{} is the target of two pairs", target));
       }

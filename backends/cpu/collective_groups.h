@@ -1,7 +1,7 @@
 // Who exchanges data with whom: the groups and pairs of a collective as flat device numbers.
 //
-// Device number = replica * partition_count + partition. What the ids in replica_groups mean depends
-// on channel_id and use_global_device_ids (docs/text-format.md, "Collectives").
+// Device number = replica * partition_count + partition. What the ids in replica_groups mean
+// depends on channel_id and use_global_device_ids (docs/text-format.md, "Collectives").
 #ifndef GSHARD_BACKENDS_CPU_COLLECTIVE_GROUPS_H_
 #define GSHARD_BACKENDS_CPU_COLLECTIVE_GROUPS_H_
 

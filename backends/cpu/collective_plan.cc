@@ -51,17 +51,23 @@ class CollectivePlanner {
   // Ring formulas of docs/json.md, "gshard.run/1".
   int64_t BytesSent() const {
     int64_t operand_bytes = 0;
-    for (const Instruction* operand : x().operands()) operand_bytes += operand->shape()->byte_size();
+    for (const Instruction* operand : x().operands())
+      operand_bytes += operand->shape()->byte_size();
     const int64_t g = GroupSize();
     switch (x().opcode()) {
       case Opcode::kAllReduce:
-      case Opcode::kAllReduceStart: return 2 * operand_bytes * (g - 1) / g;
+      case Opcode::kAllReduceStart:
+        return 2 * operand_bytes * (g - 1) / g;
       case Opcode::kAllGather:
-      case Opcode::kAllGatherStart: return operand_bytes * (g - 1);
+      case Opcode::kAllGatherStart:
+        return operand_bytes * (g - 1);
       case Opcode::kReduceScatter:
-      case Opcode::kAllToAll: return operand_bytes * (g - 1) / g;
-      case Opcode::kRaggedAllToAll: return x().operand(0)->shape()->byte_size() * (g - 1) / g;
-      default: return operand_bytes;
+      case Opcode::kAllToAll:
+        return operand_bytes * (g - 1) / g;
+      case Opcode::kRaggedAllToAll:
+        return x().operand(0)->shape()->byte_size() * (g - 1) / g;
+      default:
+        return operand_bytes;
     }
   }
 
@@ -80,21 +86,28 @@ class CollectivePlanner {
       bool fits = true;
       switch (x().opcode()) {
         case Opcode::kAllGather:
-        case Opcode::kAllGatherStart: fits = out == in * g; break;
-        case Opcode::kReduceScatter: fits = in == out * g; break;
+        case Opcode::kAllGatherStart:
+          fits = out == in * g;
+          break;
+        case Opcode::kReduceScatter:
+          fits = in == out * g;
+          break;
         case Opcode::kAllToAll:
           fits = in == out;
           if (attributes.dimension >= 0) {
-            fits = fits && x().operand(static_cast<int64_t>(k))->shape()->dim(
-                               attributes.dimension) % g == 0;
+            fits =
+                fits &&
+                x().operand(static_cast<int64_t>(k))->shape()->dim(attributes.dimension) % g == 0;
           }
           break;
-        case Opcode::kRaggedAllToAll: break;
-        default: fits = in == out;
+        case Opcode::kRaggedAllToAll:
+          break;
+        default:
+          fits = in == out;
       }
       if (!fits) {
-        return Mismatch(fmt::format("operand {} of {} and the result {} do not fit groups of {}",
-                                    k, ToString(x().operand(static_cast<int64_t>(k))->shape(), false),
+        return Mismatch(fmt::format("operand {} of {} and the result {} do not fit groups of {}", k,
+                                    ToString(x().operand(static_cast<int64_t>(k))->shape(), false),
                                     ToString(x().shape(), false), g));
       }
     }

@@ -13,9 +13,9 @@ namespace gshard::cpu {
 
 // `value_offsets`: arena offsets by value; `absolute`: of a located instance. Errors (E-RUN-*):
 // shapes that do not fit the groups, reductions that cannot be compiled.
-Expected<CollectiveStep> PlanCollective(
-    const Program& program, const Op& op, std::span<const int64_t> value_offsets,
-    const std::function<int64_t(const View::Entry&)>& absolute);
+Expected<CollectiveStep> PlanCollective(const Program& program, const Op& op,
+                                        std::span<const int64_t> value_offsets,
+                                        const std::function<int64_t(const View::Entry&)>& absolute);
 
 // A device of some group that does not take part although another member of the group does, or
 // kNoDevice. `active`: per device.

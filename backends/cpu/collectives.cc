@@ -57,8 +57,8 @@ class PartRunner {
         Gather(members, first_row, rows, 1, 0, result);
         break;
       case Opcode::kAllToAll:
-        Gather(members, first_row, rows, static_cast<int64_t>(members.size()),
-               part_.position_of[c], result);
+        Gather(members, first_row, rows, static_cast<int64_t>(members.size()), part_.position_of[c],
+               result);
         break;
       case Opcode::kRaggedAllToAll:
         Ragged(members, part_.position_of[c], result);

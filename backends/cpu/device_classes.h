@@ -1,9 +1,9 @@
 // Which devices are known to hold the same value: partitions of the device set into classes.
 //
-// A value of the plan has one buffer per class and every operation runs once per class, which is how
-// 2048 devices cost little more than the values that truly differ. Partitions are interned: equal
-// partitions are the same pointer. Classes are numbered by their first device, so that the classes of
-// a value that is tiled in device order are its tiles in order.
+// A value of the plan has one buffer per class and every operation runs once per class, which is
+// how 2048 devices cost little more than the values that truly differ. Partitions are interned:
+// equal partitions are the same pointer. Classes are numbered by their first device, so that the
+// classes of a value that is tiled in device order are its tiles in order.
 #ifndef GSHARD_BACKENDS_CPU_DEVICE_CLASSES_H_
 #define GSHARD_BACKENDS_CPU_DEVICE_CLASSES_H_
 

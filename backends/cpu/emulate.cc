@@ -173,9 +173,9 @@ class Emulator {
     for (size_t d = 0; d < options_.dumps.size(); ++d) {
       const EmulateOptions::Dump& dump = options_.dumps[d];
       if (dump.device && *dump.device >= run_options_.grid.device_count()) {
-        return Fail(MakeError("E-RUN-DUMP", fmt::format("--dump {}@{}: there are {} devices",
-                                                        dump.name, *dump.device,
-                                                        run_options_.grid.device_count())));
+        return Fail(
+            MakeError("E-RUN-DUMP", fmt::format("--dump {}@{}: there are {} devices", dump.name,
+                                                *dump.device, run_options_.grid.device_count())));
       }
       // Of a tuple the first leaf is written under the given name, the others with a number.
       const std::vector<size_t> leaves = run.KeptLeaves(d);

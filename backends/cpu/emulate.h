@@ -15,14 +15,14 @@
 namespace gshard::cpu {
 
 struct EmulateOptions {
-  int64_t num_partitions = 0;          // 0: as the module says
-  std::optional<bool> partitioned;     // whether the text is per-device already; default: look
-  bool unpartitioned = false;          // run the whole graph on one device
-  std::string input, output;           // .npz files; empty: none
+  int64_t num_partitions = 0;       // 0: as the module says
+  std::optional<bool> partitioned;  // whether the text is per-device already; default: look
+  bool unpartitioned = false;       // run the whole graph on one device
+  std::string input, output;        // .npz files; empty: none
   uint64_t seed = 0;
   int64_t repeat = 1;
-  int threads = 0;                     // 0: all cores
-  int64_t memory_limit = 0;            // bytes; 0: none
+  int threads = 0;           // 0: all cores
+  int64_t memory_limit = 0;  // bytes; 0: none
   bool verify = false;
   bool check_nan = false;
   // --dump NAME=FILE or NAME@DEVICE=FILE.
@@ -32,7 +32,7 @@ struct EmulateOptions {
     std::string file;
   };
   std::vector<Dump> dumps;
-  std::string trace;                   // file; empty: none
+  std::string trace;  // file; empty: none
   const std::atomic<bool>* stop = nullptr;
   // Phase ("plan", "run 2/5", "verify") and share done of it.
   std::function<void(const std::string&, double)> progress;

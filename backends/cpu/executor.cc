@@ -113,8 +113,8 @@ Expected<void> Executor::RunStep(const ChainStep& step, ActiveSet* active) {
     }
     return Fail(plan_.program->module->ErrorAt(
         &x, "E-RUN-NAN",
-        fmt::format("{} is {} at [{}] on device {}", x.name(), bad.value != bad.value ? "NaN" : "infinite",
-                    index, bad.device)));
+        fmt::format("{} is {} at [{}] on device {}", x.name(),
+                    bad.value != bad.value ? "NaN" : "infinite", index, bad.device)));
   }
   return {};
 }
@@ -171,8 +171,8 @@ Expected<void> Executor::RunStep(const WhileStep& step, ActiveSet* active) {
     if (!all) {
       std::vector<uint8_t> devices(classes.class_of().size());
       for (uint32_t d = 0; d < devices.size(); ++d) {
-        devices[d] = (active == nullptr || active->devices()[d] != 0) &&
-                     goes_on[classes.class_of(d)] != 0;
+        devices[d] =
+            (active == nullptr || active->devices()[d] != 0) && goes_on[classes.class_of(d)] != 0;
       }
       auto next = std::make_unique<ActiveSet>(std::move(devices));
       narrowed = std::move(next);
@@ -214,8 +214,8 @@ Expected<void> Executor::RunStep(const ConditionalStep& step, ActiveSet* active)
     std::vector<uint8_t> devices(classes.class_of().size());
     bool any = false;
     for (uint32_t d = 0; d < devices.size(); ++d) {
-      devices[d] = (active == nullptr || active->devices()[d] != 0) &&
-                   chosen[classes.class_of(d)] == b;
+      devices[d] =
+          (active == nullptr || active->devices()[d] != 0) && chosen[classes.class_of(d)] == b;
       any |= devices[d] != 0;
     }
     if (!any) continue;

@@ -35,8 +35,8 @@ struct CollectiveTotals {
 
 // What the last run did.
 struct RunCounts {
-  int64_t flops = 0;         // by the emulator
-  int64_t device_flops = 0;  // by one device, the most
+  int64_t flops = 0;                                    // by the emulator
+  int64_t device_flops = 0;                             // by one device, the most
   std::map<std::string, CollectiveTotals> collectives;  // by opcode text
 };
 

@@ -158,25 +158,38 @@ class GeneralFold final : public Fold {
 template <typename F>
 std::unique_ptr<Fold> FoldOfFloats(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return std::make_unique<TypedFold<float, F>>();
-    case DType::kF64: return std::make_unique<TypedFold<double, F>>();
-    case DType::kBF16: return std::make_unique<BF16Fold<F>>();
-    default: return nullptr;
+    case DType::kF32:
+      return std::make_unique<TypedFold<float, F>>();
+    case DType::kF64:
+      return std::make_unique<TypedFold<double, F>>();
+    case DType::kBF16:
+      return std::make_unique<BF16Fold<F>>();
+    default:
+      return nullptr;
   }
 }
 
 template <typename F>
 std::unique_ptr<Fold> FoldOfIntegers(DType dtype) {
   switch (dtype) {
-    case DType::kS8: return std::make_unique<TypedFold<int8_t, F>>();
-    case DType::kS16: return std::make_unique<TypedFold<int16_t, F>>();
-    case DType::kS32: return std::make_unique<TypedFold<int32_t, F>>();
-    case DType::kS64: return std::make_unique<TypedFold<int64_t, F>>();
-    case DType::kU8: return std::make_unique<TypedFold<uint8_t, F>>();
-    case DType::kU16: return std::make_unique<TypedFold<uint16_t, F>>();
-    case DType::kU32: return std::make_unique<TypedFold<uint32_t, F>>();
-    case DType::kU64: return std::make_unique<TypedFold<uint64_t, F>>();
-    default: return nullptr;
+    case DType::kS8:
+      return std::make_unique<TypedFold<int8_t, F>>();
+    case DType::kS16:
+      return std::make_unique<TypedFold<int16_t, F>>();
+    case DType::kS32:
+      return std::make_unique<TypedFold<int32_t, F>>();
+    case DType::kS64:
+      return std::make_unique<TypedFold<int64_t, F>>();
+    case DType::kU8:
+      return std::make_unique<TypedFold<uint8_t, F>>();
+    case DType::kU16:
+      return std::make_unique<TypedFold<uint16_t, F>>();
+    case DType::kU32:
+      return std::make_unique<TypedFold<uint32_t, F>>();
+    case DType::kU64:
+      return std::make_unique<TypedFold<uint64_t, F>>();
+    default:
+      return nullptr;
   }
 }
 
@@ -191,26 +204,38 @@ std::unique_ptr<Fold> FoldOfPred(Opcode opcode) {
   switch (opcode) {
     case Opcode::kAdd:
     case Opcode::kOr:
-    case Opcode::kMaximum: return std::make_unique<TypedFold<uint8_t, Or>>();
+    case Opcode::kMaximum:
+      return std::make_unique<TypedFold<uint8_t, Or>>();
     case Opcode::kMultiply:
     case Opcode::kAnd:
-    case Opcode::kMinimum: return std::make_unique<TypedFold<uint8_t, And>>();
-    case Opcode::kXor: return std::make_unique<TypedFold<uint8_t, Xor>>();
-    default: return nullptr;
+    case Opcode::kMinimum:
+      return std::make_unique<TypedFold<uint8_t, And>>();
+    case Opcode::kXor:
+      return std::make_unique<TypedFold<uint8_t, Xor>>();
+    default:
+      return nullptr;
   }
 }
 
 std::unique_ptr<Fold> KnownFold(Opcode opcode, DType dtype) {
   if (dtype == DType::kPred) return FoldOfPred(opcode);
   switch (opcode) {
-    case Opcode::kAdd: return FoldOf<Add>(dtype);
-    case Opcode::kMultiply: return FoldOf<Multiply>(dtype);
-    case Opcode::kMaximum: return FoldOf<Maximum>(dtype);
-    case Opcode::kMinimum: return FoldOf<Minimum>(dtype);
-    case Opcode::kAnd: return FoldOfIntegers<And>(dtype);
-    case Opcode::kOr: return FoldOfIntegers<Or>(dtype);
-    case Opcode::kXor: return FoldOfIntegers<Xor>(dtype);
-    default: return nullptr;
+    case Opcode::kAdd:
+      return FoldOf<Add>(dtype);
+    case Opcode::kMultiply:
+      return FoldOf<Multiply>(dtype);
+    case Opcode::kMaximum:
+      return FoldOf<Maximum>(dtype);
+    case Opcode::kMinimum:
+      return FoldOf<Minimum>(dtype);
+    case Opcode::kAnd:
+      return FoldOfIntegers<And>(dtype);
+    case Opcode::kOr:
+      return FoldOfIntegers<Or>(dtype);
+    case Opcode::kXor:
+      return FoldOfIntegers<Xor>(dtype);
+    default:
+      return nullptr;
   }
 }
 

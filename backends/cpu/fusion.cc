@@ -1,5 +1,5 @@
-// Greedy grouping in program order. Open groups never depend on one another: an operation that reads
-// a group without being able to join it closes it.
+// Greedy grouping in program order. Open groups never depend on one another: an operation that
+// reads a group without being able to join it closes it.
 #include "backends/cpu/fusion.h"
 
 #include <tsl/robin_map.h>
@@ -20,7 +20,9 @@ constexpr size_t kMaxMembers = 64;
 class Fusion {
  public:
   explicit Fusion(Program& program)
-      : program_(program), uses_(program.values.size(), 0), group_of_(program.values.size(), kNone) {
+      : program_(program),
+        uses_(program.values.size(), 0),
+        group_of_(program.values.size(), kNone) {
     CountUses();
   }
 
@@ -77,8 +79,7 @@ class Fusion {
         }
       }
       const Op* op = chain.ops[i];
-      const int64_t elements =
-          IsFusable(*op) ? op->instruction->shape()->element_count() : 0;
+      const int64_t elements = IsFusable(*op) ? op->instruction->shape()->element_count() : 0;
       uint32_t joins = kNone;
       std::vector<uint32_t> blocking;
       for (size_t k = 0; k < op->operands.size(); ++k) {

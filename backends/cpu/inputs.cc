@@ -99,7 +99,8 @@ void FillRandom(DType dtype, int64_t rank, uint64_t seed, uint64_t stream, int64
   const bool positive = rank == 1;
   switch (dtype) {
     case DType::kF32:
-      for (int64_t i = 0; i < count; ++i) Store(out, i, RandomFloat(BitsAt(key, first + i), positive));
+      for (int64_t i = 0; i < count; ++i)
+        Store(out, i, RandomFloat(BitsAt(key, first + i), positive));
       return;
     case DType::kF64:
       for (int64_t i = 0; i < count; ++i) {
@@ -122,8 +123,8 @@ void FillRandom(DType dtype, int64_t rank, uint64_t seed, uint64_t stream, int64
   const int bytes = StorageBytes(dtype);
   if (IsFloat(dtype)) {
     for (int64_t i = 0; i < count; ++i) {
-      const float value = RandomFloat(BitsAt(key, first + i),
-                                      positive || dtype == DType::kF8E8M0FNU);
+      const float value =
+          RandomFloat(BitsAt(key, first + i), positive || dtype == DType::kF8E8M0FNU);
       const uint16_t encoded = EncodeSmallFloat(dtype, static_cast<double>(value));
       std::memcpy(out + i * bytes, &encoded, static_cast<size_t>(bytes));
     }
@@ -238,7 +239,8 @@ std::string Inputs::UnknownName(std::span<const ParameterLeaf> leaves) const {
   for (const std::string& name : file_->names()) {
     bool known = false;
     for (size_t k = 0; k < leaves.size() && !known; ++k) {
-      known = name == leaves[k].name || name == leaves[k].base_name || name == fmt::format("p{}", k);
+      known =
+          name == leaves[k].name || name == leaves[k].base_name || name == fmt::format("p{}", k);
     }
     if (!known) return name;
   }
@@ -274,9 +276,9 @@ Expected<GlobalArray> Inputs::Load(const ParameterLeaf& leaf, size_t k,
     *stacked = true;
     array.dims = per_device;
   } else {
-    return Fail(MakeError(
-        "E-RUN-INPUT", fmt::format("{}: {} is [{}], but parameter {} is [{}]", path_, name,
-                                   fmt::join(npy->dims, ","), leaf.name, fmt::join(dims, ","))));
+    return Fail(MakeError("E-RUN-INPUT",
+                          fmt::format("{}: {} is [{}], but parameter {} is [{}]", path_, name,
+                                      fmt::join(npy->dims, ","), leaf.name, fmt::join(dims, ","))));
   }
   auto data = ConvertNpy(std::move(*npy), array.dtype, fmt::format("{}: {}", path_, name));
   if (!data) return Fail(data.error());

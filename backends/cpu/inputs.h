@@ -1,6 +1,6 @@
-// Values for entry parameters: arrays of a .npz file, or random numbers that depend on the seed, the
-// parameter and the element's place in the global array only, so that neither the sharding nor the
-// number of threads changes them.
+// Values for entry parameters: arrays of a .npz file, or random numbers that depend on the seed,
+// the parameter and the element's place in the global array only, so that neither the sharding nor
+// the number of threads changes them.
 #ifndef GSHARD_BACKENDS_CPU_INPUTS_H_
 #define GSHARD_BACKENDS_CPU_INPUTS_H_
 
@@ -22,13 +22,13 @@ namespace gshard::cpu {
 void FillRandom(DType dtype, int64_t rank, uint64_t seed, uint64_t stream, int64_t first,
                 int64_t count, std::byte* out);
 
-// Stands in for a constant whose values were elided ("{...}") in the text: random as above, the same
-// for all constants of one shape.
+// Stands in for a constant whose values were elided ("{...}") in the text: random as above, the
+// same for all constants of one shape.
 void FillElided(const Shape* shape, uint64_t seed, std::span<std::byte> out);
 
 // One leaf of the entry's parameters.
 struct ParameterLeaf {
-  std::string name;       // of the parameter instruction
+  std::string name;  // of the parameter instruction
   // The name without the ".N" that makes it unique in the module, if no other parameter shares it.
   std::string base_name;
   int64_t number = 0;
@@ -58,7 +58,8 @@ class Inputs {
 
   // Leaf `k` as an array of `dims`, or, where a file has it so, of [devices] + `local_dims`: one
   // array per device (then *stacked is set). Not `exact`: `dims` are tiles times tile counts, and
-  // the file may have smaller arrays that are cut into the same tiles. Errors: another shape or type.
+  // the file may have smaller arrays that are cut into the same tiles. Errors: another shape or
+  // type.
   Expected<GlobalArray> Load(const ParameterLeaf& leaf, size_t k, std::span<const int64_t> dims,
                              std::span<const int64_t> local_dims, bool exact, int64_t devices,
                              bool* stacked) const;

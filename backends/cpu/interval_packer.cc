@@ -56,13 +56,12 @@ int64_t IntervalPacker::PackInTimeOrder(std::vector<int64_t>& offsets) const {
   offsets.assign(buffers_.size(), 0);
   std::vector<uint32_t> order(buffers_.size());
   std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return buffers_[a].begin < buffers_[b].begin;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return buffers_[a].begin < buffers_[b].begin; });
   using Ending = std::pair<uint32_t, uint32_t>;  // end, buffer
   std::priority_queue<Ending, std::vector<Ending>, std::greater<>> alive;
-  std::map<int64_t, int64_t> holes;                    // offset -> bytes
-  std::set<std::pair<int64_t, int64_t>> by_size;       // bytes, offset
+  std::map<int64_t, int64_t> holes;               // offset -> bytes
+  std::set<std::pair<int64_t, int64_t>> by_size;  // bytes, offset
   int64_t top = 0;
   auto add_hole = [&](int64_t offset, int64_t bytes) {
     auto next = holes.lower_bound(offset);
@@ -119,9 +118,8 @@ int64_t IntervalPacker::PackLargestFirst(std::vector<int64_t>& offsets) const {
   offsets.assign(buffers_.size(), 0);
   std::vector<uint32_t> order(buffers_.size());
   std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return buffers_[a].bytes > buffers_[b].bytes;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return buffers_[a].bytes > buffers_[b].bytes; });
   std::vector<uint32_t> placed;  // sorted by offset
   int64_t top = 0;
   for (uint32_t i : order) {

@@ -9,7 +9,8 @@ namespace gshard::cpu {
 
 class IntervalPacker {
  public:
-  // A buffer that lives from time `begin` to `end`, both included. Sizes are rounded up to 64 bytes.
+  // A buffer that lives from time `begin` to `end`, both included. Sizes are rounded up to 64
+  // bytes.
   uint32_t Add(int64_t bytes, uint32_t begin, uint32_t end);
   // Offsets such that buffers alive at the same time do not overlap; the bytes needed in all.
   // Deterministic. The better of two heuristics: best fit in order of time, and largest first.

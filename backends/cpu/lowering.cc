@@ -43,9 +43,9 @@ bool KeepsOrder(std::span<const int64_t> permutation, const Shape* operand) {
 
 bool IsIdentityTarget(std::string_view target) {
   static constexpr std::string_view kTargets[] = {
-      "Sharding",       "SPMDFullToShardShape",       "SPMDShardToFullShape",
-      "MoveToHost",     "annotate_device_placement",  "xla.sdy.FuncResultSharding",
-      "MoveToDevice",   "ShardBarrierFrom",           "ShardBarrierTo",
+      "Sharding",        "SPMDFullToShardShape",      "SPMDShardToFullShape",
+      "MoveToHost",      "annotate_device_placement", "xla.sdy.FuncResultSharding",
+      "MoveToDevice",    "ShardBarrierFrom",          "ShardBarrierTo",
       "LayoutConstraint"};
   return std::find(std::begin(kTargets), std::end(kTargets), target) != std::end(kTargets);
 }
@@ -190,8 +190,9 @@ class Lowering {
     for (const Instruction* x : computation.instructions()) {
       if (x->opcode() == Opcode::kParameter) continue;
       if (++op_count_ > kMaxOps) {
-        return ErrorAt(*x, "E-RUN-SIZE", "the program grows beyond 20 million operations when calls "
-                                         "are inlined");
+        return ErrorAt(*x, "E-RUN-SIZE",
+                       "the program grows beyond 20 million operations when calls "
+                       "are inlined");
       }
       Expected<Leaves> leaves = LowerInstruction(*x, block);
       if (!leaves) return Fail(leaves.error());
@@ -213,8 +214,8 @@ class Lowering {
 
   Expected<Leaves> LowerInstruction(const Instruction& x, Block* block) {
     if (IsRenaming(x)) {
-      if (x.opcode() == Opcode::kCustomCall &&
-          x.shape()->leaf_count() == 1 && x.shape()->IsArray() &&
+      if (x.opcode() == Opcode::kCustomCall && x.shape()->leaf_count() == 1 &&
+          x.shape()->IsArray() &&
           (x.shape()->element_count() != x.operand(0)->shape()->element_count())) {
         return ErrorAt(x, "E-RUN-MANUAL",
                        "a manual region can only run on one device if its shapes are whole; "
@@ -422,8 +423,8 @@ class Lowering {
     op.operands = {LeavesOf(x.operand(0))[0]};
     for (size_t b = 0; b < x.called().size(); ++b) {
       Block* branch = NewBlock();
-      auto results = LowerComputation(*x.called()[b], LeavesOf(x.operand(static_cast<int64_t>(b) + 1)),
-                                      branch);
+      auto results = LowerComputation(*x.called()[b],
+                                      LeavesOf(x.operand(static_cast<int64_t>(b) + 1)), branch);
       if (!results) return results;
       branch->results = std::move(*results);
       op.blocks.push_back(branch);
@@ -456,8 +457,9 @@ class Lowering {
     for (const std::string& name : options_.keep) {
       auto found = by_name.find(name);
       if (found == by_name.end() || leaves_[found->second->id()].empty()) {
-        return Fail(MakeError("E-RUN-NAME", fmt::format("there is no instruction named {}", name),
-                              "names are those of the partitioned module: see gshard-opt partition"));
+        return Fail(
+            MakeError("E-RUN-NAME", fmt::format("there is no instruction named {}", name),
+                      "names are those of the partitioned module: see gshard-opt partition"));
       }
       program_.kept_begin.push_back(program_.kept.size());
       for (ValueId leaf : leaves_[found->second->id()]) program_.kept.push_back(leaf);

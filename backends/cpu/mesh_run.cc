@@ -91,7 +91,8 @@ DeviceGrid GridOf(const Module& module, int64_t partitions) {
     }
   }
   grid.replicas = static_cast<uint32_t>(std::min(replicas, kMost));
-  grid.partitions = static_cast<uint32_t>(std::clamp<int64_t>(partitions, 1, kMost / grid.replicas));
+  grid.partitions =
+      static_cast<uint32_t>(std::clamp<int64_t>(partitions, 1, kMost / grid.replicas));
   return grid;
 }
 
@@ -164,10 +165,10 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
   run->plan_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
   const int64_t needed = run->plan_->memory.arena_bytes();
   if (options.memory_limit > 0 && needed > options.memory_limit) {
-    return Fail(MakeError("E-RUN-MEMORY",
-                          fmt::format("the run needs {:.1f} MiB, {:.1f} MiB more than the limit",
-                                      static_cast<double>(needed) / 1048576,
-                                      static_cast<double>(needed - options.memory_limit) / 1048576)));
+    return Fail(MakeError(
+        "E-RUN-MEMORY", fmt::format("the run needs {:.1f} MiB, {:.1f} MiB more than the limit",
+                                    static_cast<double>(needed) / 1048576,
+                                    static_cast<double>(needed - options.memory_limit) / 1048576)));
   }
   try {
     run->executor_ = std::make_unique<Executor>(*run->plan_);
@@ -197,9 +198,9 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
   if (sharded && !text.empty()) {
     auto parsed = ParseSharding(module.context(), text, module.header().meshes);
     if (!parsed) {
-      return Fail(MakeError("E-RUN-RECORD", fmt::format("the header's {} is not a sharding: {}",
-                                                        kOutputShardingsAttribute,
-                                                        parsed.error().message)));
+      return Fail(MakeError("E-RUN-RECORD",
+                            fmt::format("the header's {} is not a sharding: {}",
+                                        kOutputShardingsAttribute, parsed.error().message)));
     }
     record = LeafShardings(module.entry()->root()->shape(), *parsed);
   }
@@ -233,20 +234,19 @@ std::vector<int64_t> MeshRun::StartOf(const Layout& layout, uint32_t device) con
   if (layout.stacked) {
     start.insert(start.begin(), device);
   } else if (layout.sharding != nullptr && layout.sharding->IsTiled()) {
-    start = TileIndexOf(layout.sharding, device % grid_.partitions,
-                        static_cast<int64_t>(start.size()));
+    start =
+        TileIndexOf(layout.sharding, device % grid_.partitions, static_cast<int64_t>(start.size()));
     for (size_t i = 0; i < start.size(); ++i) start[i] *= layout.local_dims[i];
   }
   return start;
 }
 
-MeshRun::Instance MeshRun::InstanceOn(ValueId value, const Layout& layout,
-                                      uint32_t device) const {
+MeshRun::Instance MeshRun::InstanceOn(ValueId value, const Layout& layout, uint32_t device) const {
   Instance instance{device, StartOf(layout, device), layout.local_dims, nullptr};
   if (layout.stacked) instance.sizes.insert(instance.sizes.begin(), 1);
   const bool maximal = layout.sharding != nullptr && layout.sharding->IsMaximal();
-  instance.data = executor_->Result(
-      value, maximal ? static_cast<uint32_t>(layout.sharding->device) : device);
+  instance.data =
+      executor_->Result(value, maximal ? static_cast<uint32_t>(layout.sharding->device) : device);
   return instance;
 }
 

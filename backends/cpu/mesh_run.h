@@ -31,7 +31,7 @@ struct MeshRunOptions {
   int threads = 1;
   int64_t memory_limit = 0;  // bytes; 0: none
   std::vector<std::string> keep;
-  bool fuse = true;          // see PlanOptions
+  bool fuse = true;  // see PlanOptions
   // Whole shapes of parameters' and results' leaves where the module only has shards; empty: tile
   // size times tile count.
   std::vector<const Shape*> global_parameters, global_results;

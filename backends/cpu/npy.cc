@@ -98,15 +98,22 @@ Number ReadNumber(std::string_view descr, const std::byte* at) {
 
 void WriteNumber(DType dtype, const Number& number, std::byte* at) {
   const double real = number.is_float ? number.real : static_cast<double>(number.integer);
-  const int64_t integer =
-      number.is_float ? (std::isfinite(number.real) ? static_cast<int64_t>(number.real) : 0)
-                      : number.integer;
+  const int64_t integer = number.is_float
+                              ? (std::isfinite(number.real) ? static_cast<int64_t>(number.real) : 0)
+                              : number.integer;
   auto write = [at](auto value) { std::memcpy(at, &value, sizeof value); };
   switch (dtype) {
-    case DType::kPred: write(static_cast<uint8_t>(number.is_float ? real != 0 : integer != 0)); return;
-    case DType::kF32: write(static_cast<float>(real)); return;
-    case DType::kF64: write(real); return;
-    default: break;
+    case DType::kPred:
+      write(static_cast<uint8_t>(number.is_float ? real != 0 : integer != 0));
+      return;
+    case DType::kF32:
+      write(static_cast<float>(real));
+      return;
+    case DType::kF64:
+      write(real);
+      return;
+    default:
+      break;
   }
   const int bytes = StorageBytes(dtype);
   if (IsFloat(dtype)) {
@@ -121,21 +128,36 @@ void WriteNumber(DType dtype, const Number& number, std::byte* at) {
 
 std::string NpyDescr(DType dtype) {
   switch (dtype) {
-    case DType::kPred: return "|b1";
-    case DType::kS8: return "|i1";
-    case DType::kU8: return "|u1";
-    case DType::kS16: return "<i2";
-    case DType::kU16: return "<u2";
-    case DType::kS32: return "<i4";
-    case DType::kU32: return "<u4";
-    case DType::kS64: return "<i8";
-    case DType::kU64: return "<u8";
-    case DType::kF16: return "<f2";
-    case DType::kF32: return "<f4";
-    case DType::kF64: return "<f8";
-    case DType::kC64: return "<c8";
-    case DType::kC128: return "<c16";
-    default: return fmt::format("|V{}", StorageBytes(dtype));
+    case DType::kPred:
+      return "|b1";
+    case DType::kS8:
+      return "|i1";
+    case DType::kU8:
+      return "|u1";
+    case DType::kS16:
+      return "<i2";
+    case DType::kU16:
+      return "<u2";
+    case DType::kS32:
+      return "<i4";
+    case DType::kU32:
+      return "<u4";
+    case DType::kS64:
+      return "<i8";
+    case DType::kU64:
+      return "<u8";
+    case DType::kF16:
+      return "<f2";
+    case DType::kF32:
+      return "<f4";
+    case DType::kF64:
+      return "<f8";
+    case DType::kC64:
+      return "<c8";
+    case DType::kC128:
+      return "<c16";
+    default:
+      return fmt::format("|V{}", StorageBytes(dtype));
   }
 }
 
@@ -147,7 +169,8 @@ Expected<NpyArray> ParseNpy(std::span<const std::byte> file, const std::string& 
   const auto major = static_cast<unsigned char>(text[6]);
   size_t begin = 10, length = 0;
   if (major == 1) {
-    length = static_cast<unsigned char>(text[8]) | static_cast<size_t>(static_cast<unsigned char>(text[9])) << 8;
+    length = static_cast<unsigned char>(text[8]) |
+             static_cast<size_t>(static_cast<unsigned char>(text[9])) << 8;
   } else {
     if (text.size() < 12) return NpyError(name, "the header is cut off");
     for (size_t i = 0; i < 4; ++i) {
@@ -175,7 +198,8 @@ Expected<NpyArray> ParseNpy(std::span<const std::byte> file, const std::string& 
     }
     int64_t dim = 0;
     auto [end, error] = std::from_chars(shape.data() + i, shape.data() + shape.size(), dim);
-    if (error != std::errc()) return NpyError(name, "the shape in the header is no tuple of numbers");
+    if (error != std::errc())
+      return NpyError(name, "the shape in the header is no tuple of numbers");
     array.dims.push_back(dim);
     i = static_cast<size_t>(end - shape.data());
   }
@@ -217,7 +241,8 @@ Expected<std::vector<std::byte>> ConvertNpy(NpyArray array, DType dtype, const s
   const int64_t item = ItemSize(array.descr);
   const int bytes = StorageBytes(dtype);
   const char kind = array.descr.size() > 1 ? array.descr[1] : '?';
-  if (array.descr == NpyDescr(dtype) || (kind == 'V' && item == bytes)) return std::move(array.data);
+  if (array.descr == NpyDescr(dtype) || (kind == 'V' && item == bytes))
+    return std::move(array.data);
   static constexpr std::string_view kNumbers[] = {"b1", "i1", "u1", "i2", "u2", "i4",
                                                   "u4", "i8", "u8", "f2", "f4", "f8"};
   const std::string_view type = std::string_view(array.descr).substr(1);

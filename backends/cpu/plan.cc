@@ -81,7 +81,7 @@ class Planner {
   struct ChainLayout {
     uint32_t block = 1;
     int64_t slot_bytes = 0;
-    uint32_t slot_buffer = 0;  // in the packer
+    uint32_t slot_buffer = 0;                  // in the packer
     tsl::robin_map<ValueId, int64_t> offsets;  // of slot values, for blocks of `block` classes
   };
 
@@ -121,7 +121,8 @@ class Planner {
     const int64_t one = PackSlot(step, local, 1, layout);
     const int64_t footprint = std::max<int64_t>(one + external, 1);
     const uint32_t count = step.chain.classes->count();
-    const int64_t most = std::max<int64_t>(footprint <= kSmallInstance ? count / 16 : count / 64, 1);
+    const int64_t most =
+        std::max<int64_t>(footprint <= kSmallInstance ? count / 16 : count / 64, 1);
     layout.block = static_cast<uint32_t>(std::clamp<int64_t>(kBlockBudget / footprint, 1, most));
     layout.slot_bytes = layout.block == 1 ? one : PackSlot(step, local, layout.block, layout);
     const auto blocks = static_cast<int64_t>((count + layout.block - 1) / layout.block);
@@ -161,7 +162,8 @@ class Planner {
       }
     }
     std::vector<uint32_t> ids;
-    for (const Buffer& buffer : buffers) ids.push_back(packer.Add(buffer.bytes, buffer.begin, buffer.end));
+    for (const Buffer& buffer : buffers)
+      ids.push_back(packer.Add(buffer.bytes, buffer.begin, buffer.end));
     const int64_t bytes = packer.Pack();
     for (ValueId v : local) layout.offsets[v] = packer.offset(ids[first_of[v]]);
     return bytes;
@@ -325,8 +327,8 @@ class Planner {
           state.op = step.op;
           state.state = state_offset_;
           state.result = plan_.value_offsets[step.op->results[0]];
-          state.delta = static_cast<uint64_t>(
-              step.op->instruction->attributes<RngStateAttributes>().delta);
+          state.delta =
+              static_cast<uint64_t>(step.op->instruction->attributes<RngStateAttributes>().delta);
           plan_.blocks[index].steps.emplace_back(std::move(state));
           break;
         }
@@ -416,9 +418,9 @@ class Planner {
         bool free = true;
         for (size_t j = 0; j < pending.size() && free; ++j) {
           // A view of the value itself reads other classes' instances: not free either.
-          free = j == i ? !(value(pending[i].from).view != nullptr &&
-                            reads(pending[i], pending[i].to))
-                        : !reads(pending[j], pending[i].to);
+          free = j == i
+                     ? !(value(pending[i].from).view != nullptr && reads(pending[i], pending[i].to))
+                     : !reads(pending[j], pending[i].to);
         }
         if (!free) continue;
         ordered.push_back(pending[i]);

@@ -27,8 +27,8 @@ enum class Where : uint8_t { kArena, kSlot };
 //   kSlot   base + i * stride + (table ? table[c] : 0)              from the thread's slot
 struct Ref {
   Where where = Where::kArena;
-  bool moves = false;            // where a range of elements is run: points at its first one
-  int32_t element_bytes = 0;     // for that
+  bool moves = false;         // where a range of elements is run: points at its first one
+  int32_t element_bytes = 0;  // for that
   int64_t base = 0;
   int64_t stride = 0;
   const uint32_t* map = nullptr;
@@ -48,13 +48,13 @@ struct Call {
 // Kernels over the same classes, run depth first in blocks of neighbouring classes.
 struct ChainStep {
   const DeviceClasses* classes = nullptr;
-  uint32_t block = 1;       // classes run together
+  uint32_t block = 1;  // classes run together
   std::vector<Call> calls;
   std::vector<Ref> refs;
-  int64_t slot_base = 0;    // in the arena; slot s at slot_base + s * slot_bytes
+  int64_t slot_base = 0;  // in the arena; slot s at slot_base + s * slot_bytes
   int64_t slot_bytes = 0;
-  int64_t flops = 0;        // of one class
-  int64_t bytes = 0;        // read and written for one class
+  int64_t flops = 0;  // of one class
+  int64_t bytes = 0;  // read and written for one class
 };
 
 // One operand and result of a collective.
@@ -77,7 +77,7 @@ struct CollectiveStep {
   const Op* op = nullptr;
   std::vector<CollectivePart> parts;  // ragged-all-to-all: one, with 6 members per group member
   int64_t bytes_sent = 0;             // by one device, by ring formulas
-  bool runs = true;                   // false: all results are views; only accounted for and checked
+  bool runs = true;  // false: all results are views; only accounted for and checked
 };
 
 struct Copy {
@@ -123,11 +123,11 @@ struct PlanOptions {
 
 // What one device of the real mesh would hold and what the emulator holds.
 struct PlanMemory {
-  int64_t persistent_bytes = 0;  // parameters, known values
-  int64_t transient_bytes = 0;   // everything with a lifetime, packed
-  int64_t lower_bound_bytes = 0; // of transient_bytes
+  int64_t persistent_bytes = 0;   // parameters, known values
+  int64_t transient_bytes = 0;    // everything with a lifetime, packed
+  int64_t lower_bound_bytes = 0;  // of transient_bytes
   int64_t arena_bytes() const { return persistent_bytes + transient_bytes; }
-  int64_t device_peak_bytes = 0; // largest sum of live values on one device, no sharing
+  int64_t device_peak_bytes = 0;  // largest sum of live values on one device, no sharing
 };
 
 struct Plan {

@@ -52,8 +52,8 @@ struct Value {
   const DeviceClasses* classes = nullptr;
   // Known before running: one instance per class, dense. data() != nullptr iff known.
   std::span<const std::byte> known;
-  ValueId splat = kNoValue;    // every element equals this known scalar
-  bool chosen = false;         // a select whose known predicate picks a whole operand per device
+  ValueId splat = kNoValue;  // every element equals this known scalar
+  bool chosen = false;       // a select whose known predicate picks a whole operand per device
   std::unique_ptr<View> view;
 
   bool IsKnown() const { return known.data() != nullptr; }
@@ -87,8 +87,8 @@ struct Op {
 };
 
 struct Block {
-  std::vector<Op> ops;            // in an order that respects dependences
-  std::vector<ValueId> results;   // while body: next carried values; condition: the predicate
+  std::vector<Op> ops;           // in an order that respects dependences
+  std::vector<ValueId> results;  // while body: next carried values; condition: the predicate
 };
 
 struct Program {

@@ -75,19 +75,19 @@ double RunReport::MedianStepTime() const {
 
 std::string ToJson(const RunReport& report) {
   const double step = report.MedianStepTime();
-  Json json = {{"schema", "gshard.run/1"},
-               {"devices", report.devices},
-               {"threads", report.threads},
-               {"partition_time_s", report.partition_time_s},
-               {"plan_time_s", report.plan_time_s},
-               {"step_time_s", step},
-               {"step_times_s", report.step_times_s},
-               {"peak_memory_bytes", report.peak_memory_bytes},
-               {"flops", report.flops},
-               {"flops_per_s", step > 0 ? static_cast<double>(report.flops) / step : 0.0},
-               {"per_device",
-                {{"peak_bytes", report.device_peak_bytes}, {"flops", report.device_flops}}},
-               {"collectives", Json::array()}};
+  Json json = {
+      {"schema", "gshard.run/1"},
+      {"devices", report.devices},
+      {"threads", report.threads},
+      {"partition_time_s", report.partition_time_s},
+      {"plan_time_s", report.plan_time_s},
+      {"step_time_s", step},
+      {"step_times_s", report.step_times_s},
+      {"peak_memory_bytes", report.peak_memory_bytes},
+      {"flops", report.flops},
+      {"flops_per_s", step > 0 ? static_cast<double>(report.flops) / step : 0.0},
+      {"per_device", {{"peak_bytes", report.device_peak_bytes}, {"flops", report.device_flops}}},
+      {"collectives", Json::array()}};
   for (const RunReport::Collective& collective : report.collectives) {
     json["collectives"].push_back({{"kind", collective.kind},
                                    {"count", collective.count},
@@ -127,21 +127,22 @@ std::string ToText(const RunReport& report) {
   }
   if (report.verify) {
     const VerifyResult& verify = *report.verify;
-    fmt::format_to(to, "verify        {}: {} output{}, largest error {:.3g} ({:.3g} relative, {})\n",
-                   verify.ok ? "ok" : "MISMATCH", verify.compared, verify.compared == 1 ? "" : "s",
-                   verify.max_abs_error, verify.max_rel_error,
-                   verify.worst.empty() ? "none" : verify.worst);
+    fmt::format_to(
+        to, "verify        {}: {} output{}, largest error {:.3g} ({:.3g} relative, {})\n",
+        verify.ok ? "ok" : "MISMATCH", verify.compared, verify.compared == 1 ? "" : "s",
+        verify.max_abs_error, verify.max_rel_error, verify.worst.empty() ? "none" : verify.worst);
     if (!verify.ok) {
       fmt::format_to(to, "              {}[{}] on device {}: {}, unpartitioned {}\n",
                      verify.mismatch.output, fmt::join(verify.mismatch.index, ","),
                      verify.mismatch.device, verify.mismatch.value, verify.mismatch.expected);
     }
     if (verify.discrete_differences > 0) {
-      fmt::format_to(to,
-                     "              {} of {} elements differ in {} output{} that follow from sorting or "
-                     "picking floats\n",
-                     verify.discrete_differences, verify.discrete_elements, verify.discrete_outputs,
-                     verify.discrete_outputs == 1 ? "" : "s");
+      fmt::format_to(
+          to,
+          "              {} of {} elements differ in {} output{} that follow from sorting or "
+          "picking floats\n",
+          verify.discrete_differences, verify.discrete_elements, verify.discrete_outputs,
+          verify.discrete_outputs == 1 ? "" : "s");
     }
     if (verify.shape_only > 0) {
       fmt::format_to(to, "              {} output{} of random streams: shapes compared only\n",

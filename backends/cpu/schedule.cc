@@ -154,12 +154,13 @@ void CloneCheapProducers(Program& program) {
       if (op.kind == OpKind::kKernel && op.kernel->RangeGranule() == 1) {
         for (size_t k = 0; k < op.operands.size(); ++k) {
           auto found = cheap.find(op.operands[k]);
-          if (found == cheap.end() || !op.kernel->MovesWithResult(static_cast<int64_t>(k))) continue;
+          if (found == cheap.end() || !op.kernel->MovesWithResult(static_cast<int64_t>(k)))
+            continue;
           Op copy = block.ops[found->second];
           const ValueId original = op.operands[k];
-          const ValueId result = program.NewValue(program.values[original].shape,
-                                                  program.values[original].source,
-                                                  program.values[original].leaf);
+          const ValueId result =
+              program.NewValue(program.values[original].shape, program.values[original].source,
+                               program.values[original].leaf);
           program.values[result].classes = program.values[original].classes;
           copy.results = {result};
           for (size_t j = k; j < op.operands.size(); ++j) {

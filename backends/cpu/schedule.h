@@ -44,8 +44,8 @@ struct Schedule {
   std::deque<ScheduledBlock> blocks;
 };
 
-// Gives every elementwise user of a broadcast or iota its own copy: it costs next to nothing inside a
-// fused group, but much memory if it has to wait for a far user.
+// Gives every elementwise user of a broadcast or iota its own copy: it costs next to nothing inside
+// a fused group, but much memory if it has to wait for a far user.
 void CloneCheapProducers(Program& program);
 
 Schedule MakeSchedule(const Program& program);

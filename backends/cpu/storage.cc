@@ -61,11 +61,11 @@ class StorageAssigner {
     const ScheduledBlock* block = nullptr;
     const Op* op = nullptr;
     Position defined;
-    uint32_t loop = kNoLoop;     // innermost loop around the definition
-    Position last_used;          // in walking order
+    uint32_t loop = kNoLoop;        // innermost loop around the definition
+    Position last_used;             // in walking order
     const Op* last_user = nullptr;  // null: several at that position, or not an operation
-    uint32_t needed_until = 0;   // loops counted as a whole
-    uint32_t last_table_use = 0; // last use that may read other classes' instances
+    uint32_t needed_until = 0;      // loops counted as a whole
+    uint32_t last_table_use = 0;    // last use that may read other classes' instances
     bool used = false;
     bool stored = false;
   };
@@ -181,8 +181,8 @@ class StorageAssigner {
       return;
     }
     Life& life = lives_[value];
-    if (life.used && life.last_used.time == position.time &&
-        life.last_used.op == position.op && life.last_user != user) {
+    if (life.used && life.last_used.time == position.time && life.last_used.op == position.op &&
+        life.last_user != user) {
       user = nullptr;
     }
     life.last_used = position;
@@ -281,9 +281,9 @@ class StorageAssigner {
         for (size_t k = 0; k < op.operands.size(); ++k) {
           const ValueId operand = op.operands[k];
           if (!DiesInPlace(op, k)) continue;
-          if (lives_[operand].loop != loop || result_.storage[operand] ==
-              StorageAssignment::kNoStorage || lives_[operand].needed_until !=
-              lives_[result].defined.time) {
+          if (lives_[operand].loop != loop ||
+              result_.storage[operand] == StorageAssignment::kNoStorage ||
+              lives_[operand].needed_until != lives_[result].defined.time) {
             continue;
           }
           result_.storage[result] = result_.storage[operand];
@@ -346,8 +346,7 @@ class StorageAssigner {
       // In place on the carried value itself: its last use.
       bool on_carried = false;
       for (size_t k = 0; kernel && k < op.operands.size(); ++k) {
-        on_carried |= op.operands[k] == carried &&
-                      op.kernel->InPlace(static_cast<int64_t>(k));
+        on_carried |= op.operands[k] == carried && op.kernel->InPlace(static_cast<int64_t>(k));
       }
       for (size_t k = 0; kernel && k < op.operands.size(); ++k) {
         if (op.operands[k] == carried && !op.kernel->InPlace(static_cast<int64_t>(k))) {
@@ -355,7 +354,8 @@ class StorageAssigner {
         }
       }
       const bool last_here = last.time == life.defined.time && last.op == life.defined.op;
-      if (Before(last, life.defined) && (op.kind == OpKind::kKernel || last.time < life.defined.time)) {
+      if (Before(last, life.defined) &&
+          (op.kind == OpKind::kKernel || last.time < life.defined.time)) {
         sharing.push_back(next);
       } else if (last_here && on_carried) {
         sharing.push_back(next);

@@ -1,5 +1,5 @@
-// Which value lives where and when: in the slot of a chain (one per running thread), or in the arena
-// with one instance per device class.
+// Which value lives where and when: in the slot of a chain (one per running thread), or in the
+// arena with one instance per device class.
 //
 // Arena storage is shared by values that follow one another: in-place operations, carried values of
 // loops with their initial and next values, results of conditionals with those of the branches.
@@ -31,7 +31,8 @@ struct StorageAssignment {
   std::vector<Place> place;       // by value (of values without view)
   std::vector<uint32_t> storage;  // by value: index into storages, for kStored
   std::vector<Storage> storages;
-  // Moment of the last use of slot values and of their definition; and which operation of the chain.
+  // Moment of the last use of slot values and of their definition; and which operation of the
+  // chain.
   struct Position {
     uint32_t time = 0, op = 0;
   };

@@ -37,11 +37,17 @@ class Variation {
 
   Expected<void> Analyze(Op& op) {
     switch (op.kind) {
-      case OpKind::kKernel: return AnalyzeKernel(op);
-      case OpKind::kCollective: return AnalyzeCollective(op);
-      case OpKind::kWhile: return AnalyzeWhile(op);
-      case OpKind::kConditional: return AnalyzeConditional(op);
-      case OpKind::kRngState: value(op.results[0]).classes = table_.Uniform(); return {};
+      case OpKind::kKernel:
+        return AnalyzeKernel(op);
+      case OpKind::kCollective:
+        return AnalyzeCollective(op);
+      case OpKind::kWhile:
+        return AnalyzeWhile(op);
+      case OpKind::kConditional:
+        return AnalyzeConditional(op);
+      case OpKind::kRngState:
+        value(op.results[0]).classes = table_.Uniform();
+        return {};
     }
     throw InternalError("op kind");
   }
@@ -122,8 +128,8 @@ class Variation {
     const DeviceClasses* on_false = ClassesOf(op.operands[2]);
     std::vector<uint64_t> labels(table_.device_count());
     for (uint32_t d = 0; d < labels.size(); ++d) {
-      labels[d] = choice.OnTrue(d) ? on_true->class_of(d)
-                                   : (uint64_t{1} << 32) | on_false->class_of(d);
+      labels[d] =
+          choice.OnTrue(d) ? on_true->class_of(d) : (uint64_t{1} << 32) | on_false->class_of(d);
     }
     const DeviceClasses* classes = table_.Intern(labels);
     if (classes->count() >= result.classes->count()) return;
@@ -273,14 +279,14 @@ class Variation {
       for (size_t g = 0; g < groups.group_count(); ++g) {
         std::span<const uint32_t> members = groups.group(g);
         if (members.size() != op.operands.size()) {
-          return Fail(program_.module->ErrorAt(
-              op.instruction, "E-RUN-GROUPS",
-              fmt::format("all-to-all of {} operands in groups of {}", op.operands.size(),
-                          members.size())));
+          return Fail(
+              program_.module->ErrorAt(op.instruction, "E-RUN-GROUPS",
+                                       fmt::format("all-to-all of {} operands in groups of {}",
+                                                   op.operands.size(), members.size())));
         }
         for (size_t k = 0; k < members.size(); ++k) {
-          labels[members[k]] = (uint64_t{op.operands[k]} << 32) |
-                               ClassesOf(op.operands[k])->class_of(members[j]);
+          labels[members[k]] =
+              (uint64_t{op.operands[k]} << 32) | ClassesOf(op.operands[k])->class_of(members[j]);
         }
       }
       value(op.results[j]).classes = table_.Intern(labels);

@@ -112,11 +112,15 @@ bool IsDiscrete(const Instruction& x) {
   };
   switch (x.opcode()) {
     case Opcode::kSort:
-    case Opcode::kTopK: return floats();
+    case Opcode::kTopK:
+      return floats();
     case Opcode::kReduce:
-    case Opcode::kReduceWindow: return x.shape()->IsTuple() && floats();
-    case Opcode::kCustomCall: return x.attributes<CustomCallAttributes>().target == "TopK";
-    default: return false;
+    case Opcode::kReduceWindow:
+      return x.shape()->IsTuple() && floats();
+    case Opcode::kCustomCall:
+      return x.attributes<CustomCallAttributes>().target == "TopK";
+    default:
+      return false;
   }
 }
 
@@ -181,12 +185,16 @@ std::vector<int64_t> IndexOf(int64_t flat, std::span<const int64_t> dims) {
 double ToleranceOf(DType dtype) {
   switch (dtype) {
     case DType::kF64:
-    case DType::kC128: return 1e-9;
+    case DType::kC128:
+      return 1e-9;
     case DType::kF32:
-    case DType::kC64: return 1e-4;
+    case DType::kC64:
+      return 1e-4;
     case DType::kF16:
-    case DType::kBF16: return 2e-2;
-    default: return IsFloat(dtype) ? 0.25 : 0;
+    case DType::kBF16:
+      return 2e-2;
+    default:
+      return IsFloat(dtype) ? 0.25 : 0;
   }
 }
 
@@ -208,22 +216,22 @@ VerifyResult VerifyOutputs(const MeshRun& run, const std::vector<OutputArray>& e
     int64_t beyond = 0, elements = 0;
     Mismatch mismatch;
     for (const MeshRun::Instance& instance : run.Instances(k)) {
-      ForEachRow(instance.start, instance.sizes, want.dims,
-                 [&](int64_t global, int64_t local, int64_t length) {
-                   elements += length;
-                   for (int64_t i = 0; i < length; ++i) {
-                     const double error = ElementError(want.dtype, instance.data, local + i,
-                                                       want.data.data(), global + i);
-                     if (error <= worst && error <= allowed) continue;
-                     beyond += error > allowed ? 1 : 0;
-                     if (error <= worst) continue;
-                     worst = error;
-                     mismatch = {fmt::format("o{}", k), IndexOf(global + i, want.dims),
-                                 instance.device,
-                                 FormatElement(want.dtype, instance.data, local + i),
-                                 FormatElement(want.dtype, want.data.data(), global + i)};
-                   }
-                 });
+      ForEachRow(
+          instance.start, instance.sizes, want.dims,
+          [&](int64_t global, int64_t local, int64_t length) {
+            elements += length;
+            for (int64_t i = 0; i < length; ++i) {
+              const double error =
+                  ElementError(want.dtype, instance.data, local + i, want.data.data(), global + i);
+              if (error <= worst && error <= allowed) continue;
+              beyond += error > allowed ? 1 : 0;
+              if (error <= worst) continue;
+              worst = error;
+              mismatch = {fmt::format("o{}", k), IndexOf(global + i, want.dims), instance.device,
+                          FormatElement(want.dtype, instance.data, local + i),
+                          FormatElement(want.dtype, want.data.data(), global + i)};
+            }
+          });
     }
     const double relative = magnitude > 0 ? worst / magnitude : worst;
     const bool decides = discrete.OfOutput(k);

@@ -72,10 +72,17 @@ class Views {
 
   void VisitKernel(const Op& op) {
     switch (op.instruction->opcode()) {
-      case Opcode::kSlice: Slice(op); break;
-      case Opcode::kDynamicSlice: DynamicSlice(op); break;
-      case Opcode::kSelect: Select(op); break;
-      default: break;
+      case Opcode::kSlice:
+        Slice(op);
+        break;
+      case Opcode::kDynamicSlice:
+        DynamicSlice(op);
+        break;
+      case Opcode::kSelect:
+        Select(op);
+        break;
+      default:
+        break;
     }
   }
 
@@ -128,8 +135,8 @@ class Views {
         clamped[c] = std::clamp<int64_t>(index, 0, limit);
       }
       for (uint32_t c = 0; c < offsets.size(); ++c) {
-        offsets[c] += clamped[start.classes->class_of(result.classes->first_device(c))] *
-                      strides[i];
+        offsets[c] +=
+            clamped[start.classes->class_of(result.classes->first_device(c))] * strides[i];
       }
     }
     if (result.classes == base.classes) {
@@ -235,8 +242,8 @@ class Views {
     for (size_t k = 0; k < op.results.size(); ++k) {
       Value& result = value(op.results[k]);
       const Value& operand = value(op.operands[k]);
-      std::span<const int64_t> dims = op.instruction->operand(static_cast<int64_t>(k))
-                                          ->shape()->dims();
+      std::span<const int64_t> dims =
+          op.instruction->operand(static_cast<int64_t>(k))->shape()->dims();
       const bool front = std::all_of(dims.begin(), dims.begin() + static_cast<ptrdiff_t>(dimension),
                                      [](int64_t size) { return size == 1; });
       if (!front && groups.members.size() != groups.group_count()) continue;
@@ -261,8 +268,8 @@ class Views {
       if (entry.base != first.base) return std::nullopt;
       const int64_t base_bytes = value(first.base).bytes;
       const int64_t distance =
-          (static_cast<int64_t>(entry.base_class) - first.base_class) * base_bytes +
-          entry.offset - first.offset;
+          (static_cast<int64_t>(entry.base_class) - first.base_class) * base_bytes + entry.offset -
+          first.offset;
       if (distance != static_cast<int64_t>(i) * operand.bytes) return std::nullopt;
     }
     return first;

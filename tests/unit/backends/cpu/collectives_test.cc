@@ -26,9 +26,10 @@ TEST_CASE("all-reduce folds in the order of the group", "[cpu]") {
   const TestInput input = F32({4, 1}, {1, 1e8f, 1, -1e8f});
   for (const auto& [groups, expected] :
        {std::pair<std::string, float>{"{{0,1,2,3}}", 0.0f}, {"{{3,2,1,0}}", 1.0f}}) {
-    TestMesh mesh(OneCollective("replica_count=4", "f32[1]",
-                                "f32[1] all-reduce(p), replica_groups=" + groups + ", to_apply=sum"),
-                  {input});
+    TestMesh mesh(
+        OneCollective("replica_count=4", "f32[1]",
+                      "f32[1] all-reduce(p), replica_groups=" + groups + ", to_apply=sum"),
+        {input});
     mesh.Run();
     CHECK(mesh.Result<float>() == Floats(4, expected));
   }
@@ -49,8 +50,7 @@ TEST_CASE("all-gather takes blocks in the order of the group", "[cpu]") {
                               "dimensions={0}, use_global_device_ids=true"),
                 {Pairs()});
   mesh.Run();
-  CHECK(mesh.Result<float>() ==
-        Floats{1, 2, 21, 22, 31, 32, 11, 12, 1, 2, 21, 22, 31, 32, 11, 12});
+  CHECK(mesh.Result<float>() == Floats{1, 2, 21, 22, 31, 32, 11, 12, 1, 2, 21, 22, 31, 32, 11, 12});
 }
 
 TEST_CASE("all-gather of an inner dim interleaves rows", "[cpu]") {
@@ -68,10 +68,11 @@ TEST_CASE("all-gather of an inner dim interleaves rows", "[cpu]") {
 }
 
 TEST_CASE("reduce-scatter gives member k block k", "[cpu]") {
-  TestMesh mesh(OneCollective("num_partitions=4", "f32[4]",
-                              "f32[2] reduce-scatter(p), channel_id=1, replica_groups={{3,1},{0,2}}, "
-                              "dimensions={0}, use_global_device_ids=true, to_apply=sum"),
-                {Fours()});
+  TestMesh mesh(
+      OneCollective("num_partitions=4", "f32[4]",
+                    "f32[2] reduce-scatter(p), channel_id=1, replica_groups={{3,1},{0,2}}, "
+                    "dimensions={0}, use_global_device_ids=true, to_apply=sum"),
+      {Fours()});
   mesh.Run();
   CHECK(mesh.Result<float>() == Floats{20, 22, 44, 46, 24, 26, 40, 42});
 }
@@ -93,15 +94,15 @@ TEST_CASE("all-to-all of an array", "[cpu]") {
                               "dimensions={0}"),
                 {Fours()});
   mesh.Run();
-  CHECK(mesh.Result<float>() ==
-        Floats{0, 1, 20, 21, 32, 33, 12, 13, 2, 3, 22, 23, 30, 31, 10, 11});
+  CHECK(mesh.Result<float>() == Floats{0, 1, 20, 21, 32, 33, 12, 13, 2, 3, 22, 23, 30, 31, 10, 11});
 }
 
 TEST_CASE("all-to-all of a tuple", "[cpu]") {
   // Operand j goes to member j; result j came from member j. Groups {3,1},{0,2}.
   TestMesh mesh(
       "HloModule m, num_partitions=4\nENTRY e {\n p = f32[2] parameter(0)\n q = f32[2] negate(p)\n"
-      " ROOT r = (f32[2], f32[2]) all-to-all(p, q), channel_id=1, replica_groups={{3,1},{0,2}}\n}\n",
+      " ROOT r = (f32[2], f32[2]) all-to-all(p, q), channel_id=1, "
+      "replica_groups={{3,1},{0,2}}\n}\n",
       {Pairs()});
   mesh.Run();
   CHECK(mesh.Result<float>(0) == Floats{1, 2, -31, -32, -1, -2, 31, 32});
@@ -130,7 +131,8 @@ TEST_CASE("collective-broadcast: the first member's value, zeros outside", "[cpu
 
 TEST_CASE("ragged-all-to-all writes slices at the receiver's offsets", "[cpu]") {
   TestMesh mesh(
-      "HloModule m, num_partitions=2\nENTRY e {\n x = f32[3] parameter(0)\n o = f32[4] parameter(1)\n"
+      "HloModule m, num_partitions=2\nENTRY e {\n x = f32[3] parameter(0)\n o = f32[4] "
+      "parameter(1)\n"
       " io = s32[2] parameter(2)\n ss = s32[2] parameter(3)\n oo = s32[2] parameter(4)\n"
       " rs = s32[2] parameter(5)\n"
       " ROOT r = f32[4] ragged-all-to-all(x, o, io, ss, oo, rs), channel_id=1, "
@@ -159,16 +161,17 @@ TEST_CASE("several operands are reduced one by one; async pairs give the same", 
   mesh.Run();
   CHECK(mesh.Result<float>(0) == Floats{12, 14, 12, 14, 52, 54, 52, 54});
   CHECK(mesh.Result<float>(1) == Floats{-12, -14, -12, -14, -52, -54, -52, -54});
-  CHECK(mesh.Result<float>(2) == Floats{1, 2, 11, 12, 1, 2, 11, 12, 21, 22, 31, 32, 21, 22, 31, 32});
+  CHECK(mesh.Result<float>(2) ==
+        Floats{1, 2, 11, 12, 1, 2, 11, 12, 21, 22, 31, 32, 21, 22, 31, 32});
   CHECK(mesh.Result<float>(3) == Floats{31, 32, 0, 0, 0, 0, 1, 2});
 }
 
 TEST_CASE("replicas times partitions: what the ids mean", "[cpu]") {
   // Two replicas of two partitions; device = 2 * replica + partition.
   const std::string header = "replica_count=2, num_partitions=2";
-  TestMesh replicas(OneCollective(header, "f32[2]",
-                                  "f32[2] all-reduce(p), replica_groups={{0,1}}, to_apply=sum"),
-                    {Pairs()});
+  TestMesh replicas(
+      OneCollective(header, "f32[2]", "f32[2] all-reduce(p), replica_groups={{0,1}}, to_apply=sum"),
+      {Pairs()});
   replicas.Run();
   CHECK(replicas.Result<float>() == Floats{22, 24, 42, 44, 22, 24, 42, 44});
   TestMesh all(OneCollective(header, "f32[2]",
@@ -239,7 +242,8 @@ TEST_CASE("groups that do not fit the devices are errors", "[cpu]") {
   // The text does not say how many devices there are, so that only the run can find out.
   auto error = [](const std::string& collective) {
     const std::string text = std::string("HloModule m\n") + kSum +
-                             "ENTRY e {\n p = f32[2] parameter(0)\n ROOT r = " + collective + "\n}\n";
+                             "ENTRY e {\n p = f32[2] parameter(0)\n ROOT r = " + collective +
+                             "\n}\n";
     return TestMesh(text).Error(4);
   };
   const std::string tail = ", use_global_device_ids=true, to_apply=sum";

@@ -68,16 +68,17 @@ TEST_CASE("an all-to-all over uneven tiles", "[cpu]") {
 }
 
 TEST_CASE("a slice by halo exchange with an offset table", "[cpu]") {
-  TestMesh mesh(Header(4, "{devices=[4]<=[4]}") +
-                    "ENTRY e {\n x = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n"
-                    " h = f32[2] slice(x), slice={[0:2]}\n n = f32[2] collective-permute(h), "
-                    "channel_id=1, source_target_pairs={{1,0},{2,1},{3,2}}\n"
-                    " c = f32[10] concatenate(x, n), dimensions={0}\n w = s32[4] constant({3,2,1,0})\n"
-                    " p = u32[] partition-id()\n"
-                    " o = s32[1] dynamic-slice(w, p), dynamic_slice_sizes={1}\n"
-                    " s = s32[] reshape(o)\n"
-                    " ROOT y = f32[7] dynamic-slice(c, s), dynamic_slice_sizes={7}\n}\n",
-                {F32({32}, Counting(32))});
+  TestMesh mesh(
+      Header(4, "{devices=[4]<=[4]}") +
+          "ENTRY e {\n x = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n"
+          " h = f32[2] slice(x), slice={[0:2]}\n n = f32[2] collective-permute(h), "
+          "channel_id=1, source_target_pairs={{1,0},{2,1},{3,2}}\n"
+          " c = f32[10] concatenate(x, n), dimensions={0}\n w = s32[4] constant({3,2,1,0})\n"
+          " p = u32[] partition-id()\n"
+          " o = s32[1] dynamic-slice(w, p), dynamic_slice_sizes={1}\n"
+          " s = s32[] reshape(o)\n"
+          " ROOT y = f32[7] dynamic-slice(c, s), dynamic_slice_sizes={7}\n}\n",
+      {F32({32}, Counting(32))});
   mesh.Run();
   Floats expected = Counting(31);
   expected.erase(expected.begin(), expected.begin() + 3);
@@ -90,13 +91,16 @@ std::string ShiftingLoop(int turns) {
          ",3]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n n = s32[] constant(" +
          std::to_string(turns) +
          ")\n ROOT c = pred[] compare(i, n), direction=LT }\n"
-         "body { p = (s32[], f32[3], f32[" + std::to_string(turns) +
+         "body { p = (s32[], f32[3], f32[" +
+         std::to_string(turns) +
          ",3]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n"
-         " x = f32[3] get-tuple-element(p), index=1\n o = f32[" + std::to_string(turns) +
+         " x = f32[3] get-tuple-element(p), index=1\n o = f32[" +
+         std::to_string(turns) +
          ",3] get-tuple-element(p), index=2\n one = s32[] constant(1)\n z = s32[] constant(0)\n"
          " i1 = s32[] add(i, one)\n y = f32[3] collective-permute(x), channel_id=1, "
          "source_target_pairs={{0,1},{1,2},{2,3},{3,0}}\n y1 = f32[1,3] reshape(y)\n"
-         " u = f32[" + std::to_string(turns) +
+         " u = f32[" +
+         std::to_string(turns) +
          ",3] dynamic-update-slice(o, y1, i, z)\n ROOT r = (s32[], f32[3], f32[" +
          std::to_string(turns) + ",3]) tuple(i1, y, u) }\n";
 }
@@ -106,9 +110,14 @@ TEST_CASE("a loop with a ring of permutes updates its stack in place", "[cpu]") 
   const std::string stack = "f32[" + std::to_string(turns) + ",3]";
   TestMesh mesh(Header(4) + ShiftingLoop(turns) +
                     "ENTRY e {\n x = f32[3] parameter(0), sharding={devices=[4]<=[4]}\n"
-                    " z = f32[] constant(-1)\n o = " + stack + " broadcast(z), dimensions={}\n"
-                    " k = s32[] constant(0)\n t = (s32[], f32[3], " + stack + ") tuple(k, x, o)\n"
-                    " ROOT w = (s32[], f32[3], " + stack + ") while(t), condition=cond, body=body\n}\n",
+                    " z = f32[] constant(-1)\n o = " +
+                    stack +
+                    " broadcast(z), dimensions={}\n"
+                    " k = s32[] constant(0)\n t = (s32[], f32[3], " +
+                    stack +
+                    ") tuple(k, x, o)\n"
+                    " ROOT w = (s32[], f32[3], " +
+                    stack + ") while(t), condition=cond, body=body\n}\n",
                 {F32({12}, Counting(12))});
   MeshRun& run = mesh.Run();
   CHECK(mesh.Result<int32_t>(0) == std::vector<int32_t>(4, turns));
@@ -117,7 +126,8 @@ TEST_CASE("a loop with a ring of permutes updates its stack in place", "[cpu]") 
   for (int device = 0; device < 4; ++device) {
     for (int turn : {0, 1, 2, 399}) {
       const int from = (device - turn - 1 + 4 * turns) % 4;
-      CHECK(stacked[static_cast<size_t>((device * turns + turn) * 3)] == static_cast<float>(3 * from));
+      CHECK(stacked[static_cast<size_t>((device * turns + turn) * 3)] ==
+            static_cast<float>(3 * from));
     }
   }
   // One stack a device and a little more: nothing is copied from turn to turn.
@@ -167,7 +177,8 @@ std::string Branches(const std::string& condition) {
          "replica_groups={{0,1},{2,3}}, use_global_device_ids=true, to_apply=sum }\n"
          "f { p = f32[2] parameter(0)\n ROOT r = f32[2] negate(p) }\n"
          "ENTRY e {\n x = f32[2] parameter(0), sharding={devices=[4]<=[4]}\n"
-         " p = u32[] partition-id()\n" + condition +
+         " p = u32[] partition-id()\n" +
+         condition +
          " ROOT w = f32[2] conditional(c, x, x), true_computation=t, false_computation=f\n}\n";
 }
 
@@ -194,7 +205,8 @@ TEST_CASE("a branch index out of range takes the last branch", "[cpu]") {
       "b { p = f32[] parameter(0)\n ROOT r = f32[] add(p, p) }\n"
       "ENTRY e { i = s32[] parameter(0)\n x = f32[] parameter(1)\n"
       " ROOT c = f32[] conditional(i, x, x), branch_computations={a, b} }\n";
-  for (auto [index, expected] : {std::pair<int32_t, float>{0, -3.0f}, {1, 6.0f}, {7, 6.0f}, {-1, 6.0f}}) {
+  for (auto [index, expected] :
+       {std::pair<int32_t, float>{0, -3.0f}, {1, 6.0f}, {7, 6.0f}, {-1, 6.0f}}) {
     TestMesh mesh(text, {S32({}, {index}), F32({}, {3})});
     mesh.Run();
     CHECK(mesh.Result<float>() == Floats{expected});
@@ -247,15 +259,16 @@ TEST_CASE("a select by device hands whole operands on", "[cpu]") {
 }
 
 TEST_CASE("shards of a replicated value and gathered shards are views", "[cpu]") {
-  TestMesh mesh(Header(8, "{replicated}") +
-                    "ENTRY e { x = f32[16,4] parameter(0)\n t = s32[8] constant({0,2,4,6,8,10,12,14})\n"
-                    " p = u32[] partition-id()\n"
-                    " o = s32[1] dynamic-slice(t, p), dynamic_slice_sizes={1}\n s = s32[] reshape(o)\n"
-                    " z = s32[] constant(0)\n"
-                    " y = f32[2,4] dynamic-slice(x, s, z), dynamic_slice_sizes={2,4}\n"
-                    " ROOT g = f32[16,4] all-gather(y), channel_id=1, replica_groups=[1,8]<=[8], "
-                    "dimensions={0}, use_global_device_ids=true }\n",
-                {F32({16, 4}, Counting(64))});
+  TestMesh mesh(
+      Header(8, "{replicated}") +
+          "ENTRY e { x = f32[16,4] parameter(0)\n t = s32[8] constant({0,2,4,6,8,10,12,14})\n"
+          " p = u32[] partition-id()\n"
+          " o = s32[1] dynamic-slice(t, p), dynamic_slice_sizes={1}\n s = s32[] reshape(o)\n"
+          " z = s32[] constant(0)\n"
+          " y = f32[2,4] dynamic-slice(x, s, z), dynamic_slice_sizes={2,4}\n"
+          " ROOT g = f32[16,4] all-gather(y), channel_id=1, replica_groups=[1,8]<=[8], "
+          "dimensions={0}, use_global_device_ids=true }\n",
+      {F32({16, 4}, Counting(64))});
   MeshRun& run = mesh.Run();
   CHECK(run.plan().memory.transient_bytes == 0);
   CHECK(mesh.Result<float>() == Counting(64));
@@ -317,8 +330,9 @@ TEST_CASE("counts are those of one device and of the emulator", "[cpu]") {
 }
 
 TEST_CASE("a run that needs more than the limit is refused before it starts", "[cpu]") {
-  TestMesh mesh("HloModule m\nENTRY e { x = f32[1000,1000] parameter(0)\n"
-                " ROOT y = f32[1000,1000] tanh(x) }\n");
+  TestMesh mesh(
+      "HloModule m\nENTRY e { x = f32[1000,1000] parameter(0)\n"
+      " ROOT y = f32[1000,1000] tanh(x) }\n");
   mesh.options.memory_limit = 4 << 20;
   CHECK(mesh.Error().code == "E-RUN-MEMORY");
   mesh.options.memory_limit = 9 << 20;
@@ -326,7 +340,8 @@ TEST_CASE("a run that needs more than the limit is refused before it starts", "[
 }
 
 TEST_CASE("the first NaN is found, masks of infinity are not", "[cpu]") {
-  const std::string text = Header(2) +
+  const std::string text =
+      Header(2) +
       "ENTRY e { x = f32[3] parameter(0), sharding={devices=[2]<=[2]}\n l = f32[3] log(x)\n"
       " i = f32[] constant(inf)\n b = f32[3] broadcast(i), dimensions={}\n"
       " m = f32[3] minimum(l, b)\n ROOT r = f32[3] add(m, m) }\n";
@@ -356,8 +371,9 @@ TEST_CASE("values can be kept by name, inside loops too", "[cpu]") {
 }
 
 TEST_CASE("elided constants are filled and reported", "[cpu]") {
-  TestMesh mesh("HloModule m\nENTRY e { c = f32[16] constant({...})\n"
-                " ROOT r = f32[16] add(c, c) }\n");
+  TestMesh mesh(
+      "HloModule m\nENTRY e { c = f32[16] constant({...})\n"
+      " ROOT r = f32[16] add(c, c) }\n");
   MeshRun& run = mesh.Run();
   REQUIRE(run.warnings().size() == 1);
   CHECK(run.warnings()[0].code == "W-RUN-ELIDED");

@@ -66,9 +66,12 @@ TEST_CASE("damaged npy files are refused", "[cpu]") {
   const std::vector<std::byte> data(8);
   CHECK_FALSE(ParseNpy({}, "x"));
   CHECK_FALSE(ParseNpy(data, "x"));
-  CHECK_FALSE(ParseNpy(FileOf("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", data), "x"));
-  CHECK_FALSE(ParseNpy(FileOf("{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", data), "x"));
-  CHECK_FALSE(ParseNpy(FileOf("{'descr': '<f4', 'shape': (99999999999,99999999999), }", data), "x"));
+  CHECK_FALSE(
+      ParseNpy(FileOf("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", data), "x"));
+  CHECK_FALSE(
+      ParseNpy(FileOf("{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", data), "x"));
+  CHECK_FALSE(
+      ParseNpy(FileOf("{'descr': '<f4', 'shape': (99999999999,99999999999), }", data), "x"));
   CHECK_FALSE(ParseNpy(FileOf("{'descr': '<f4', 'shape': (x,), }", data), "x"));
   CHECK_FALSE(ParseNpy(FileOf("{}", data), "x"));
 }
