@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "ir/diagnostic.h"
+#include "ir/decimal.h"
 
 namespace gshard {
 namespace {
@@ -25,35 +25,6 @@ void AppendNan(std::string& out, bool negative, uint64_t payload, uint64_t defau
   out += "(0x";
   out.append(digits, std::to_chars(digits, digits + sizeof(digits), payload, 16).ptr);
   out += ')';
-}
-
-// As C's %.<precision>g.
-template <typename T>
-void AppendGeneral(std::string& out, T value, int precision) {
-  char digits[40];
-  out.append(digits, std::to_chars(digits, digits + sizeof(digits), value,
-                                   std::chars_format::general, precision)
-                         .ptr);
-}
-
-// Finite and not zero, T is float or double: `few` digits if they read back, else `enough`.
-template <typename T>
-void AppendFinite(std::string& out, T value, int few, int enough) {
-  // Small whole numbers are the most frequent values.
-  if (std::fabs(value) < 100000 && value == std::trunc(value)) {
-    AppendInteger(out, static_cast<int32_t>(value));
-    return;
-  }
-  char digits[40];
-  char* end =
-      std::to_chars(digits, digits + sizeof(digits), value, std::chars_format::general, few).ptr;
-  T back = 0;
-  std::from_chars(digits, end, back);
-  if (back == value) {
-    out.append(digits, end);
-  } else {
-    AppendGeneral(out, value, enough);
-  }
 }
 
 // Decimal digits that tell apart any two values of a float type with this many mantissa bits.
@@ -213,7 +184,7 @@ void AppendFloat(std::string& out, float value) {
   } else if (value == 0) {
     out += std::signbit(value) ? "-0.0" : "0";
   } else {
-    AppendFinite(out, value, 6, 9);
+    AppendRoundTrip(out, static_cast<double>(value), 24, 6, 9);
   }
 }
 
@@ -226,7 +197,7 @@ void AppendDouble(std::string& out, double value) {
   } else if (value == 0) {
     out += std::signbit(value) ? "-0.0" : "0";
   } else {
-    AppendFinite(out, value, 15, 17);
+    AppendRoundTrip(out, value, 53, 15, 17);
   }
 }
 

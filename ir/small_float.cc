@@ -123,6 +123,9 @@ uint16_t EncodeSmallFloat(DType dtype, double value) {
 }
 
 double DecodeSmallFloat(DType dtype, uint16_t bits) {
+  if (dtype == DType::kBF16) {  // the upper half of a float
+    return static_cast<double>(std::bit_cast<float>(uint32_t{bits} << 16));
+  }
   const Format format = FormatOf(dtype);
   if (format.overflow == Overflow::kPower) {
     return bits == 0xff ? std::numeric_limits<double>::quiet_NaN()
