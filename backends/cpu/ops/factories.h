@@ -19,6 +19,10 @@ KernelOrError MakeSlice(const Instruction& instruction);
 KernelOrError MakeDot(const Instruction& instruction);
 KernelOrError MakeReduce(const Instruction& instruction);
 KernelOrError MakeIota(const Instruction& instruction);
+KernelOrError MakeRng(const Instruction& instruction);
+KernelOrError MakeBatchNorm(const Instruction& instruction);
+KernelOrError MakeLinalg(const Instruction& instruction);
+KernelOrError MakeFft(const Instruction& instruction);
 
 }  // namespace gshard::cpu
 

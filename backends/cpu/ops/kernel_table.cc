@@ -91,10 +91,10 @@ KernelFactory KernelFactoryOf(Opcode opcode) {
     case Opcode::kScaledDot: return &NotYet;
     case Opcode::kConvolution: return &NotYet;
     case Opcode::kReduce: return &MakeReduce;
-    case Opcode::kScan:
+    case Opcode::kScan: return &NotYet;
     case Opcode::kBatchNormTraining:
     case Opcode::kBatchNormInference:
-    case Opcode::kBatchNormGrad: return &NotYet;
+    case Opcode::kBatchNormGrad: return &MakeBatchNorm;
     case Opcode::kReduceWindow:
     case Opcode::kSelectAndScatter: return &NotYet;
     case Opcode::kGather:
@@ -103,13 +103,14 @@ KernelFactory KernelFactoryOf(Opcode opcode) {
     case Opcode::kTopK: return &NotYet;
     case Opcode::kIota: return &MakeIota;
     case Opcode::kRng:
-    case Opcode::kRngBitGenerator:
-    case Opcode::kRngGetAndUpdateState: return &NotYet;
+    case Opcode::kRngBitGenerator: return &MakeRng;
     case Opcode::kCholesky:
-    case Opcode::kTriangularSolve: return &NotYet;
-    case Opcode::kFft: return &NotYet;
+    case Opcode::kTriangularSolve: return &MakeLinalg;
+    case Opcode::kFft: return &MakeFft;
     case Opcode::kCustomCall: return &NotYet;
-    // The executor's own: values that exist before the run, control flow, tuples, communication.
+    // The executor's own: values that exist before the run, the state of random numbers, control
+    // flow, tuples, communication.
+    case Opcode::kRngGetAndUpdateState:
     case Opcode::kParameter:
     case Opcode::kConstant:
     case Opcode::kPartitionId:
