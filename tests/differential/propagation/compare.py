@@ -1,7 +1,8 @@
 """Instruction by instruction: what gshard-opt and XLA infer for the same module."""
+import concurrent.futures
 import os
+import re
 import subprocess
-import tempfile
 
 import shardings
 import xla_propagation
@@ -17,7 +18,7 @@ def ours(text):
 def differences(before, after, mine):
     """[(name, ours, XLA's)] of the instructions of `before`, and how many were compared."""
     want = xla_propagation.results_by_name(before, after)
-    have = {name: s for _, name, _, s, _, _ in shardings.instructions(mine)}
+    have = {x.name: x.sharding for x in shardings.instructions(mine)}
     out = []
     for name, s in want.items():
         if name not in have:
@@ -27,19 +28,60 @@ def differences(before, after, mine):
     return out, len(want)
 
 
-def run(graphs):
-    """For {name: text}: {name: (differences, compared, before, error)}."""
+def arguments_reversed(text):
+    """The text with the arguments of each conditional made in the opposite order, or None if it has none.
+
+    XLA's importer makes them in an order that its print does not show, and propagation asks users in the order in
+    which they were made. A value that two branches take may come out by either order.
+    """
+    lines = text.split("\n")
+    places = {}
+    for k, line in enumerate(lines):
+        m = shardings.INSTRUCTION.match(line)
+        if m:
+            places[m.group(2)] = k
+    swapped = False
+    for line in list(lines):
+        m = re.search(r" conditional\(%[\w.\-]+, (.*?)\)", line)
+        if not m:
+            continue
+        at = sorted(places[n] for n in set(re.findall(r"%([\w.\-]+)", m.group(1))))
+        if len(at) < 2:
+            continue
+        block = [lines[k] for k in reversed(at)]
+        for k in at[:-1]:
+            lines[k] = ""
+        lines[at[-1]] = "\n".join(block)
+        swapped = True
+    return "\n".join(lines) if swapped else None
+
+
+def check(before, after):
+    """(differences, compared, error) of our propagation of `before` against XLA's."""
+    mine, error = ours(before)
+    if mine is None:
+        return [], 0, "gshard: " + error
+    found, compared = differences(before, after, mine)
+    if found:
+        other = arguments_reversed(before)
+        mine = ours(other)[0] if other else None
+        if mine and not differences(before, after, mine)[0]:
+            found = []
+    return found, compared, ""
+
+
+def run(graphs, workers=2):
+    """For {name: text}: yields (name, differences, compared, error)."""
     names = list(graphs)
-    results = {}
-    for name, (texts, error) in zip(names, xla_propagation.propagate([graphs[n] for n in names])):
+    parts = [names[k::workers] for k in range(workers)]
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        results = {}
+        for part, answers in zip(parts, pool.map(
+                lambda p: xla_propagation.propagate([graphs[n] for n in p]), parts)):
+            results.update(zip(part, answers))
+    for name in names:
+        texts, error = results[name]
         if texts is None:
-            results[name] = (None, 0, None, "XLA: " + error)
-            continue
-        before, after = texts
-        mine, error = ours(before)
-        if mine is None:
-            results[name] = (None, 0, before, "gshard: " + error)
-            continue
-        found, compared = differences(before, after, mine)
-        results[name] = (found, compared, before, "")
-    return results
+            yield name, [], 0, "XLA: " + error
+        else:
+            yield (name, *check(*texts))

@@ -1,6 +1,7 @@
 """Shardings of HLO text as values that can be compared, and the instructions of a text that carry them."""
 import math
 import re
+import typing
 
 
 def closing(text, start):
@@ -148,31 +149,68 @@ def _parse_mesh(inner):
     return _tiled(counts + [spare], flat, ["replicated"])
 
 
+def to_text(value):
+    """A parsed sharding in its plainest text form."""
+    if value[0] == "tuple":
+        return "{" + ", ".join(to_text(v) for v in value[1:]) + "}"
+    if value[0] == "maximal":
+        return f"{{maximal device={value[1]}}}"
+    if value[0] != "tiled":
+        return f"{{{value[0]}}}"
+    _, data, kept, order = value
+    dims = ",".join(str(d) for d in data + tuple(d for d, _ in kept))
+    types = [t for _, t in kept]
+    tail = ""
+    if types == ["replicated"]:
+        tail = " last_tile_dim_replicate"
+    elif types:
+        tail = f" last_tile_dims={{{', '.join(types)}}}"
+    return f"{{devices=[{dims}]{','.join(map(str, order))}{tail}}}"
+
+
+def without_meshes(text):
+    """The text with shardings in mesh form written as device lists."""
+    out, at = [], 0
+    while True:
+        start = text.find("sharding={", at)
+        if start < 0:
+            return "".join(out) + text[at:]
+        end = closing(text, start + 9)
+        body = text[start + 9:end]
+        out.append(text[at:start + 9])
+        out.append(to_text(parse(body)) if "mesh[" in body and text[start - 1] == " " else body)
+        at = end
+
+
 INSTRUCTION = re.compile(r"^\s*(ROOT )?%?([^\s=(){},%]+) = ")
 
 
+class Instruction(typing.NamedTuple):
+    name: str
+    shape: str  # without layouts
+    opcode: str
+    sharding: str  # text or None
+    op_name: str  # or None
+
+
 def instructions(text):
-    """(computation, name, opcode, sharding text or None, op_name or None, operand names) of every instruction."""
-    computation = ""
+    """Every Instruction of the text."""
     for line in text.split("\n"):
         m = INSTRUCTION.match(line)
         if not m:
-            q = re.match(r"^(?:ENTRY )?%?([\w.\-]+) .*\{\s*$", line)
-            if q and not line.startswith("HloModule"):
-                computation = q.group(1)
             continue
-        at = m.end()
-        at = closing(line, at) if line[at] == "(" else line.index(" ", at)
+        start = m.end()
+        at = closing(line, start) if line[start] == "(" else line.index(" ", start)
+        shape = re.sub(r"/\*.*?\*/|\{[^}]*\}", "", line[start:at])
         q = re.match(r"\s*([\w\-]+)\(", line[at:])
         if not q:
             continue
         open_at = at + q.end() - 1
         end = closing(line, open_at)
-        operands = re.findall(r"%([\w.\-]+)", line[open_at:end])
         rest = line[end:]
         s = rest.find("sharding={")
         while s > 0 and rest[s - 1] not in " ,":
             s = rest.find("sharding={", s + 1)
         sharding = rest[s + 9:closing(rest, s + 9)] if s >= 0 else None
         o = re.search(r'op_name="((?:[^"\\]|\\.)*)"', rest)
-        yield computation, m.group(2), q.group(1), sharding, o.group(1) if o else None, operands
+        yield Instruction(m.group(2), shape, q.group(1), sharding, o.group(1) if o else None)

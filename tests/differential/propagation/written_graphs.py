@@ -589,7 +589,7 @@ for k, (dims, s, operand, users) in enumerate([
         ("0", "devices=[1,4,2]<=[2,4]T(1,0) l", "devices=[2,1,4]<=[8] l", ["devices=[1,8]<=[8]", "devices=[8,1]<=[8]"]),
         ("1", "devices=[2,1,4]<=[8] l", "devices=[1,2,4]<=[8] l", ["devices=[1,4,2]<=[2,4]T(1,0) l"])]):
     at = lambda s: f" @{s}" if s else ""
-    extra = "".join(f"\n  u{i} = f32[8,16] negate(c)\n  k{i} = f32[8,16] custom-call(u{i}), "
+    extra = "".join(f"\n  w{i} = f32[8,16] negate(c)\n  k{i} = f32[8,16] custom-call(w{i}), "
                     f'custom_call_target="Sharding"{at(u)}' for i, u in enumerate(users))
     case(f"open_dims_{k}", f"""
   a = f32[8,16] parameter(0){at(operand)}

@@ -113,19 +113,18 @@ def propagate(graphs, devices=16, timeout=None):
 
 def results_by_name(before, after):
     """{instruction of `before`: its sharding in `after`}; copies that replaced Sharding calls count as those."""
-    found = {}
-    by_op_name = {}
-    for _, name, opcode, sharding, op_name, _ in shardings.instructions(after):
-        found[name] = (opcode, sharding)
-        by_op_name.setdefault(op_name, []).append((opcode, sharding))
+    by_name, by_op_name = {}, {}
+    for x in shardings.instructions(after):
+        by_name[x.name] = x
+        by_op_name.setdefault(x.op_name, []).append(x)
     result = {}
-    for _, name, opcode, _, op_name, _ in shardings.instructions(before):
-        if name in found and (found[name][0] == opcode):
-            result[name] = found[name][1]
+    for x in shardings.instructions(before):
+        if x.name in by_name and by_name[x.name].opcode == x.opcode:
+            result[x.name] = by_name[x.name].sharding
             continue
-        same = [s for o, s in by_op_name.get(op_name, []) if (opcode, o) == ("custom-call", "copy")]
-        if op_name and len(same) == 1:
-            result[name] = same[0]
+        copies = [y for y in by_op_name.get(x.op_name, []) if (x.opcode, y.opcode) == ("custom-call", "copy")]
+        if x.op_name and len(copies) == 1:
+            result[x.name] = copies[0].sharding
     return result
 
 
