@@ -263,6 +263,37 @@ const MeshLayout* MeshLayoutTable::WithDimsWhole(const MeshLayout* layout,
   return Intern(std::move(result));
 }
 
+const MeshLayout* MeshLayoutTable::WithoutEmptyTiles(const MeshLayout* layout, const Shape* shape) {
+  if (layout->kind != MeshLayout::Kind::kTiled || !shape->IsArray()) return layout;
+  bool is_over_cut = false;
+  for (int64_t d = 0; d < layout->rank(); ++d) {
+    is_over_cut |= layout->IsSharded(d) && layout->Count(d) > shape->dim(d);
+  }
+  if (!is_over_cut) return layout;
+  MeshLayout result = *layout;
+  for (int64_t d = 0; d < layout->rank(); ++d) {
+    int64_t size = std::max<int64_t>(shape->dim(d), 1);
+    AxisList kept;
+    int64_t count = 1;
+    for (const DeviceAxis& axis : layout->axes(d)) {
+      if (count >= size) break;
+      // The fewest of this axis's tiles (a divisor) that leave one element to each.
+      int64_t part = axis.size;
+      for (int64_t p = 1; p < axis.size; ++p) {
+        if (axis.size % p == 0 && count * p >= size) {
+          part = p;
+          break;
+        }
+      }
+      kept.push_back({part, axis.stride * (axis.size / part)});
+      count *= part;
+      if (part != axis.size) break;
+    }
+    result.dims[static_cast<size_t>(d)] = std::move(kept);
+  }
+  return Intern(std::move(result));
+}
+
 const MeshLayout* MeshLayoutTable::Reduced(const MeshLayout* layout) {
   if (layout->unreduced.empty()) return layout;
   MeshLayout result = *layout;

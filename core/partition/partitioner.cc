@@ -14,36 +14,46 @@ namespace gshard {
 
 namespace {
 
-void AppendLeafRanks(const Shape* shape, std::vector<int64_t>& ranks) {
+void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
   if (shape->IsTuple()) {
-    for (const Shape* element : shape->elements()) AppendLeafRanks(element, ranks);
+    for (const Shape* element : shape->elements()) AppendLeafShapes(element, leaves);
   } else {
-    ranks.push_back(shape->IsArray() ? shape->rank() : 0);
+    leaves.push_back(shape);
   }
+}
+
+// Where tiles must lie exactly as the user's sharding has them (the entry, borders of manual
+// regions), or may be copies where that makes them empty.
+enum class Fidelity : uint8_t { kExact, kWithoutEmptyTiles };
+
+const MeshLayout* LayoutOfLeaf(MeshLayoutTable& layouts, const Shape* shape,
+                               const Sharding* sharding, Fidelity fidelity) {
+  if (!shape->IsArray()) return layouts.Replicated(0);
+  const MeshLayout* layout = layouts.FromSharding(sharding, shape->rank());
+  return fidelity == Fidelity::kExact ? layout : layouts.WithoutEmptyTiles(layout, shape);
 }
 
 // Layouts of the leaves of a value with this sharding.
 void AppendLayouts(MeshLayoutTable& layouts, const Shape* shape, const Sharding* sharding,
-                   std::vector<const MeshLayout*>& result) {
+                   Fidelity fidelity, std::vector<const MeshLayout*>& result) {
   if (!shape->IsTuple()) {
     if (sharding != nullptr && sharding->IsTuple()) sharding = sharding->elements[0];
-    int64_t rank = shape->IsArray() ? shape->rank() : 0;
-    result.push_back(layouts.FromSharding(shape->IsArray() ? sharding : nullptr, rank));
+    result.push_back(LayoutOfLeaf(layouts, shape, sharding, fidelity));
     return;
   }
-  std::vector<int64_t> ranks;
-  AppendLeafRanks(shape, ranks);
-  std::vector<const Sharding*> leaves(ranks.size(), sharding);
+  std::vector<const Shape*> shapes;
+  AppendLeafShapes(shape, shapes);
+  std::vector<const Sharding*> leaves(shapes.size(), sharding);
   if (sharding != nullptr && sharding->IsTuple()) leaves = LeafShardings(shape, sharding);
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    result.push_back(layouts.FromSharding(leaves[i], ranks[i]));
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    result.push_back(LayoutOfLeaf(layouts, shapes[i], leaves[i], fidelity));
   }
 }
 
 std::vector<const MeshLayout*> LayoutsOf(MeshLayoutTable& layouts, const Shape* shape,
-                                         const Sharding* sharding) {
+                                         const Sharding* sharding, Fidelity fidelity) {
   std::vector<const MeshLayout*> result;
-  AppendLayouts(layouts, shape, sharding, result);
+  AppendLayouts(layouts, shape, sharding, fidelity, result);
   return result;
 }
 
@@ -102,7 +112,8 @@ class ComputationPartitioner {
     PartitionedValue* value = run_.value_of[root->id()];
     std::vector<const MeshLayout*> leaves = signature.root;
     if (leaves.empty()) {
-      leaves = LayoutsOf(run_.layouts, root->shape(), root->sharding());
+      leaves = LayoutsOf(run_.layouts, root->shape(), root->sharding(),
+                         is_entry ? Fidelity::kExact : Fidelity::kWithoutEmptyTiles);
       if (!is_entry) {
         for (const MeshLayout*& leaf : leaves) {
           leaf = run_.layouts.ReplicatedLike(leaf, leaf->rank());
@@ -125,7 +136,7 @@ class ComputationPartitioner {
   RuleResult Parameter(const Instruction& source, const CalleeSignature& signature, bool is_entry) {
     int64_t number = source.attributes<ParameterAttributes>().number;
     std::vector<const MeshLayout*> leaves =
-        is_entry ? LayoutsOf(run_.layouts, source.shape(), source.sharding())
+        is_entry ? LayoutsOf(run_.layouts, source.shape(), source.sharding(), Fidelity::kExact)
                  : signature.parameters[static_cast<size_t>(number)];
     const Shape* shape = LocalShapeByLeaf(run_.module.context(), source.shape(), leaves);
     Instruction* local = scope_.CloneLocal(&source, {}, shape);
@@ -143,7 +154,9 @@ class ComputationPartitioner {
     }
     std::vector<const MeshLayout*>& wanted = wanted_;
     wanted.clear();
-    AppendLayouts(run_.layouts, source.shape(), source.sharding(), wanted);
+    bool is_border = IsRegionMarker(source) || HasSideEffect(source);
+    AppendLayouts(run_.layouts, source.shape(), source.sharding(),
+                  is_border ? Fidelity::kExact : Fidelity::kWithoutEmptyTiles, wanted);
     if (HasSideEffect(source) && source.sharding() == nullptr && source.opcode() != Opcode::kRng &&
         source.opcode() != Opcode::kRngGetAndUpdateState) {
       return Fail(run_.module.ErrorAt(
@@ -211,10 +224,7 @@ class ComputationPartitioner {
     std::vector<Instruction*> locals;
     for (size_t i = 0; i < rule.operands().size(); ++i) {
       PartitionedValue* operand = rule.operands()[i];
-      std::vector<int64_t> ranks;
-      AppendLeafRanks(operand->shape, ranks);
-      std::vector<const MeshLayout*> leaves;
-      for (int64_t rank : ranks) leaves.push_back(rule.Whole(rank));
+      std::vector<const MeshLayout*> leaves = rule.WholeLeaves(operand->shape);
       ReshardCause cause{.user = &source, .value = source.operand(static_cast<int64_t>(i))};
       locals.push_back(scope_.Materialize(operand, leaves, cause));
     }
@@ -263,14 +273,14 @@ void UpdateHeader(PartitionRun& run, const Computation& before, const Computatio
 
   for (size_t k = 0; k < header.entry_parameter_layouts.size(); ++k) {
     const Instruction* parameter = before.parameters()[k];
-    header.entry_parameter_layouts[k] =
-        LocalShapeByLeaf(context, header.entry_parameter_layouts[k],
-                         LayoutsOf(run.layouts, parameter->shape(), parameter->sharding()));
+    header.entry_parameter_layouts[k] = LocalShapeByLeaf(
+        context, header.entry_parameter_layouts[k],
+        LayoutsOf(run.layouts, parameter->shape(), parameter->sharding(), Fidelity::kExact));
   }
   if (header.entry_result_layout != nullptr) {
     header.entry_result_layout =
         LocalShapeByLeaf(context, header.entry_result_layout,
-                         LayoutsOf(run.layouts, root->shape(), root->sharding()));
+                         LayoutsOf(run.layouts, root->shape(), root->sharding(), Fidelity::kExact));
   }
   // A buffer can be passed on only where the shards agree as well.
   auto leaf_at = [](const Shape* shape, std::span<const int64_t> index) -> const Shape* {

@@ -156,19 +156,24 @@ class Chooser {
     return roles;
   }
 
+  // Repeated work weighs more than padding: cutting an uneven dim is no reason to move data.
   double WorkCost(const Roles& roles) const {
-    double fraction = 1;
+    const PartitionOptions& options = scope_.run().options;
+    double shared = 1;
+    double padded = 1;
     double extra = 0;
     for (size_t label = 0; label < sizes_.size(); ++label) {
       int64_t count = CountOf(roles, static_cast<int>(label));
       if (count == 1 || sizes_[label].empty()) continue;
-      auto size = static_cast<double>(sizes_[label][0]);
+      int64_t size = sizes_[label][0];
       if (size > 0) {
-        fraction *= static_cast<double>(CeilOfRatio(sizes_[label][0], count)) / size;
+        shared /= static_cast<double>(std::min(count, size));
+        padded *= static_cast<double>(CeilOfRatio(size, count)) / static_cast<double>(size);
       }
       extra += labels_.labels[label].bytes_if_cut;
     }
-    return fraction * flops_ * scope_.run().options.bytes_per_flop + extra;
+    return flops_ * (shared * options.bytes_per_repeated_flop + padded * options.bytes_per_flop) +
+           extra;
   }
 
   int64_t CountOf(const Roles& roles, int label) const {

@@ -51,7 +51,12 @@ RuleResult Relabelled(RuleContext& rule, Instruction* local, const MeshLayout* l
 RuleResult EnterManual(RuleContext& rule) {
   PartitionedValue* operand = rule.operand(0);
   if (operand->IsTuple()) return rule.Error("E-PARTITION-004", "a tuple enters a manual region");
-  const MeshLayout* layout = PartitionScope::LeafLayouts(*operand)[0];
+  // Exactly as the user's sharding has it.
+  const MeshLayout* layout = PartitionScope::LayoutOf(*operand);
+  if (const Sharding* sharding = rule.source().operand(0)->sharding();
+      sharding != nullptr && !sharding->IsTuple()) {
+    layout = rule.layouts().FromSharding(sharding, operand->shape->rank());
+  }
   Instruction* local = rule.Operand(0, layout);
   if (layout->kind == MeshLayout::Kind::kTiled && !DividesEvenly(operand->shape, layout)) {
     std::vector<int64_t> dims;
@@ -66,7 +71,7 @@ RuleResult EnterManual(RuleContext& rule) {
 RuleResult LeaveManual(RuleContext& rule) {
   PartitionedValue* operand = rule.operand(0);
   if (operand->IsTuple()) return rule.Error("E-PARTITION-004", "a tuple leaves a manual region");
-  const MeshLayout* inside = PartitionScope::LeafLayouts(*operand)[0];
+  const MeshLayout* inside = PartitionScope::LayoutOf(*operand);
   const MeshLayout* wanted = rule.wanted();
   if (inside->kind == MeshLayout::Kind::kTiled && !inside->manual.empty()) {
     std::vector<AxisList> dims;
