@@ -261,7 +261,17 @@ void ModulePrinter::PrintGroups(const ReplicaGroups* groups) {
     out_ += "{}";
     return;
   }
-  PrintCached(groups, [&] { out_ += ToString(*groups); });
+  PrintCached(groups, [&] {
+    if (options_.named && groups->form() == ReplicaGroups::Form::kIota) {
+      for (const Mesh* mesh : module_.header().meshes) {
+        if (const auto named = SpelledByMesh(*groups, *mesh)) {
+          out_ += ToString(*named);
+          return;
+        }
+      }
+    }
+    out_ += ToString(*groups);
+  });
 }
 
 void ModulePrinter::PrintSharding(const Sharding* sharding) {

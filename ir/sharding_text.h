@@ -2,6 +2,7 @@
 #ifndef GSHARD_IR_SHARDING_TEXT_H_
 #define GSHARD_IR_SHARDING_TEXT_H_
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,10 @@ std::string ToString(const Sharding* s, const ShardingPrintOptions& options = {}
 // `s` spelled by the axes of `mesh` ({mesh[..], [..]}, or {@pod, ..} for a declared mesh), sub-axes
 // where needed; `s` itself if no such spelling exists.
 const Sharding* SpelledByMesh(Context& ctx, const Sharding* s, const Mesh* mesh, bool sugar);
+
+// `groups` as the axes of `mesh` that they vary (mesh[..] {'a'}), members in the same order, groups
+// in the mesh's; nothing if no axes do.
+std::optional<ReplicaGroups> SpelledByMesh(const ReplicaGroups& groups, const Mesh& mesh);
 
 // The four forms of replica_groups, text as after "replica_groups=".
 tl::expected<ReplicaGroups, TextError> ParseReplicaGroups(std::string_view text);

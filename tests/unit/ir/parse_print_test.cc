@@ -326,6 +326,32 @@ ENTRY %main (x: f32[8,8]) -> (f32[8,8]) {
 )");
 }
 
+TEST_CASE("groups are named by the declared mesh", "[ir][printer]") {
+  const auto named = [](const std::string& meshes, const std::string& groups) {
+    const std::string printed = Reprint("HloModule m, meshes=" + meshes +
+                                            "\nENTRY e { x = f32[8] parameter(0) ROOT y = f32[8] "
+                                            "all-to-all(x), replica_groups=" +
+                                            groups + ", dimensions={0} }",
+                                        {.named = true});
+    const size_t begin = printed.find("replica_groups=") + 15;
+    return printed.substr(begin, printed.find(", dimensions") - begin);
+  };
+  const std::string pod = "{pod=['a'=2,'b'=4]}";
+  const std::string mesh = "mesh['a'=2,'b'=4] ";
+  CHECK(named(pod, "[2,4]<=[8]") == mesh + "{'b'}");
+  CHECK(named(pod, "[4,2]<=[2,4]T(1,0)") == mesh + "{'a'}");
+  CHECK(named(pod, "[1,8]<=[8]") == mesh + "{'a','b'}");
+  CHECK(named(pod, "[1,8]<=[2,4]T(1,0)") == mesh + "{'b','a'}");
+  CHECK(named(pod, "[4,2]<=[8]") == mesh + "{'b':(2)2}");
+  // {0,2}, {4,6}, {1,3}, {5,7}: the major half of b.
+  CHECK(named(pod, "[4,2]<=[4,2]T(1,0)") == mesh + "{'b':(1)2}");
+  CHECK(named("{p=['a'=2,'b'=3]}", "[3,2]<=[6]") == "[3,2]<=[6]");  // no axis steps by 1 twice
+  CHECK(named(pod, "{{0,1,2,3},{4,5,6,7}}") == "{{0,1,2,3},{4,5,6,7}}");  // lists stay lists
+  CHECK(named(pod, "[2,8]<=[16]") == "[2,8]<=[16]");  // another number of devices
+  CHECK(named("{other=['x'=3], pod=['a'=4,'b'=2], device_ids=([2,4]T(1,0))}", "[2,4]<=[8]") ==
+        "mesh['a'=4,'b'=2], device_ids=([2,4]T(1,0)) {'a'}");
+}
+
 // Bytes changed, dropped, doubled and cut at pseudo-random places of real files.
 TEST_CASE("damaged files give located errors", "[ir][parser][corpus]") {
   uint64_t random = 1;
