@@ -292,6 +292,20 @@ int64_t ValueCount(const Shape* shape) {
 
 Expected<std::vector<Value>> ElementwiseProgram::AddCall(const Computation& computation,
                                                          std::span<const Value> arguments) {
+  return AddCallUpTo(computation, *computation.root(), arguments);
+}
+
+Expected<Value> ElementwiseProgram::AddPartOfCall(const Computation& computation,
+                                                  const Instruction& part,
+                                                  std::span<const Value> arguments) {
+  auto values = AddCallUpTo(computation, part, arguments);
+  if (!values) return Fail(values.error());
+  return values->front();
+}
+
+Expected<std::vector<Value>> ElementwiseProgram::AddCallUpTo(const Computation& computation,
+                                                             const Instruction& last,
+                                                             std::span<const Value> arguments) {
   tsl::robin_map<const Instruction*, std::vector<Value>> results;
   std::vector<size_t> parameter_begin;
   size_t begin = 0;
@@ -408,8 +422,9 @@ Expected<std::vector<Value>> ElementwiseProgram::AddCall(const Computation& comp
       }
     }
     results.insert_or_assign(instruction, std::move(values));
+    if (instruction == &last) break;
   }
-  return results.at(computation.root());
+  return results.at(&last);
 }
 
 // All branches are evaluated (they are pure) and the taken one selected.

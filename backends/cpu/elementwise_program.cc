@@ -182,19 +182,48 @@ void ElementwiseProgram::RestoreForms(std::span<const ValueInfo> saved) {
 
 void ElementwiseProgram::AddOutput(Value value) { output_values_.push_back(value); }
 
-void ElementwiseProgram::PlaceOutputs() {
-  for (size_t k = 0; k < output_values_.size(); ++k) {
-    Register reg = Stored(output_values_[k]);
+void ElementwiseProgram::PlaceOutputs(bool outputs_may_alias) {
+  std::vector<Register> sources;
+  for (Value value : output_values_) sources.push_back(Stored(value));
+  const auto copy = [&](Register reg) {
+    const int64_t bytes = registers_[static_cast<size_t>(reg)].bytes;
+    return Emit(CopyTileFunction(bytes), {{reg}}, bytes);
+  };
+  const bool all_last = outputs_may_alias && sources.size() > 1;
+  if (all_last) {  // no input is read once the first output has been written
+    for (Register& reg : sources) {
+      if (registers_[static_cast<size_t>(reg)].input != kNone) reg = copy(reg);
+    }
+  }
+  for (size_t k = 0; k < sources.size(); ++k) {
+    Register reg = sources[k];
     const RegisterInfo& info = registers_[static_cast<size_t>(reg)];
     // Registers that other code owns, or that are written once for all tiles, are copied out.
-    if (info.input != kNone || info.output != kNone || info.uniform || has_while_) {
-      const int64_t bytes = info.bytes;
-      reg = Emit(CopyTileFunction(bytes), {{reg}}, bytes);
+    if (all_last || has_while_ || info.input != kNone || info.output != kNone || info.uniform) {
+      reg = copy(reg);
     }
     registers_[static_cast<size_t>(reg)].output = static_cast<int32_t>(k);
     registers_[static_cast<size_t>(reg)].uniform = false;
     outputs_.push_back(reg);
   }
+  if (outputs_may_alias && !all_last && !sources.empty() && !MayOverwriteAll()) {
+    const Register direct = outputs_[0];
+    registers_[static_cast<size_t>(direct)].output = kNone;
+    outputs_[0] = copy(direct);
+    registers_[static_cast<size_t>(outputs_[0])].output = 0;
+    registers_[static_cast<size_t>(outputs_[0])].uniform = false;
+  }
+}
+
+bool ElementwiseProgram::MayOverwriteAll() const {
+  for (int64_t i = 0; i < input_count(); ++i) {
+    if (!MayOverwrite(i) &&
+        registers_[static_cast<size_t>(outputs_[0])].bytes ==
+            registers_[static_cast<size_t>(inputs_[static_cast<size_t>(i)].reg)].bytes) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void ElementwiseProgram::AssignSlots() {
@@ -242,8 +271,8 @@ void ElementwiseProgram::AssignSlots() {
   }
 }
 
-void ElementwiseProgram::Build() {
-  PlaceOutputs();
+void ElementwiseProgram::Build(bool outputs_may_alias) {
+  PlaceOutputs(outputs_may_alias);
   const auto is_uniform = [&](const Step& step) {
     return step.out != kNone && registers_[static_cast<size_t>(step.out)].uniform;
   };
@@ -277,7 +306,7 @@ bool ElementwiseProgram::MayOverwrite(int64_t input) const {
     }
     if (step.out == out) written = true;
   }
-  return !has_while_;
+  return true;
 }
 
 bool ElementwiseProgram::DependsOnPosition() const {

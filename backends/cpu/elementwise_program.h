@@ -50,9 +50,13 @@ class ElementwiseProgram {
   // parameters in order).
   Expected<std::vector<Value>> AddCall(const Computation& computation,
                                        std::span<const Value> arguments);
+  // The value of one array instruction of a computation over scalars.
+  Expected<Value> AddPartOfCall(const Computation& computation, const Instruction& part,
+                                std::span<const Value> arguments);
   void AddOutput(Value value);
-  // Fixes registers and tile size; nothing can be added afterwards.
-  void Build();
+  // Fixes registers and tile size; nothing can be added afterwards. With `outputs_may_alias` any
+  // output buffer may be that of any array input of the same element size.
+  void Build(bool outputs_may_alias = false);
 
   DType TypeOf(Value value) const { return values_[static_cast<size_t>(value)].dtype; }
 
@@ -128,8 +132,11 @@ class ElementwiseProgram {
   Expected<std::vector<Value>> AddConditional(const Instruction& instruction,
                                               std::span<const std::vector<Value>> operands);
   // Forgets the forms that values below `saved.size()` took on since the copy was made.
+  Expected<std::vector<Value>> AddCallUpTo(const Computation& computation, const Instruction& last,
+                                           std::span<const Value> arguments);
   void RestoreForms(std::span<const ValueInfo> saved);
-  void PlaceOutputs();
+  void PlaceOutputs(bool outputs_may_alias);
+  bool MayOverwriteAll() const;
   void AssignSlots();
   struct Frame;
   void RunSteps(size_t begin, size_t end, Frame& frame) const;

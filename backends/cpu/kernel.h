@@ -90,6 +90,15 @@ class Kernel {
   virtual int64_t Flops() const { return 0; }
 };
 
+// True if operand 0 is the only use of its value: a kernel that writes it in place before it has
+// read the others may then take it over.
+inline bool FirstOperandIsUnique(const Instruction& instruction) {
+  for (int64_t i = 1; i < instruction.operand_count(); ++i) {
+    if (instruction.operand(i) == instruction.operand(0)) return false;
+  }
+  return true;
+}
+
 // Builds the kernel of one non-collective, non-control-flow, non-tuple instruction. Operand and
 // result shapes come from the instruction, which must outlive the kernel. Errors: what this
 // instruction asks that no CPU can do (E-RUN-*).

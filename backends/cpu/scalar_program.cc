@@ -46,7 +46,7 @@ Expected<std::unique_ptr<ScalarProgram>> ScalarProgram::Compile(const Computatio
   auto values = program.AddCall(computation, arguments);
   if (!values) return Fail(values.error());
   for (ElementwiseProgram::Value value : *values) program.AddOutput(value);
-  program.Build();
+  program.Build(/*outputs_may_alias=*/true);
   return result;
 }
 

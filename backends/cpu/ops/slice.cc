@@ -210,7 +210,8 @@ class DynamicUpdateSliceKernel : public Kernel {
         count_(instruction.shape()->element_count()),
         starts_(instruction, 2,
                 Room(instruction.shape()->dims(), instruction.operand(1)->shape()->dims()),
-                RowMajorStrides(instruction.shape()->dims())) {
+                RowMajorStrides(instruction.shape()->dims())),
+        in_place_(FirstOperandIsUnique(instruction)) {
     const auto dims = instruction.operand(1)->shape()->dims();
     const std::vector<int64_t> source = RowMajorStrides(dims);
     const std::vector<int64_t> target = RowMajorStrides(instruction.shape()->dims());
@@ -226,11 +227,12 @@ class DynamicUpdateSliceKernel : public Kernel {
     }
     copy_.Run(operands[1], results[0] + offset * bytes_);
   }
-  bool InPlace(int64_t operand) const override { return operand == 0; }
+  bool InPlace(int64_t operand) const override { return operand == 0 && in_place_; }
 
  private:
   int64_t bytes_, count_;
   StartIndices starts_;
+  bool in_place_;
   StridedCopy copy_;
 };
 

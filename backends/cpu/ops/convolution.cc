@@ -1,0 +1,315 @@
+// convolution in all its forms (docs/semantics.md, "Convolution"), as products of matrices.
+//
+// Input and kernel are brought to the orders [batch, spatial.., feature] and [window.., input
+// feature, output feature]. A block of output positions then is a matrix of patches (positions x
+// window elements, holes and padding as zeros) times the kernel's matrix. Convolutions of single
+// channels (depthwise) are sums of products along the features instead.
+#include <algorithm>
+#include <complex>
+#include <cstring>
+
+#include "backends/cpu/array_convert.h"
+#include "backends/cpu/dot_product.h"
+#include "backends/cpu/kernels/gemm.h"
+#include "backends/cpu/ops/factories.h"
+#include "backends/cpu/strided.h"
+#include "backends/cpu/window_geometry.h"
+
+namespace gshard::cpu {
+namespace {
+
+// Patches of one block take about this much memory, but hold at least some rows.
+constexpr int64_t kPatchBytes = 1 << 20;
+constexpr int64_t kMinPatches = 48;
+
+class ConvolutionKernel : public Kernel {
+ public:
+  explicit ConvolutionKernel(const Instruction& instruction)
+      : accumulate_(AccumulationType(instruction.operand(0)->shape()->dtype(),
+                                     instruction.operand(1)->shape()->dtype(),
+                                     instruction.shape()->dtype())),
+        lhs_convert_(instruction.operand(0)->shape()->dtype(), accumulate_),
+        rhs_convert_(instruction.operand(1)->shape()->dtype(), accumulate_),
+        result_convert_(accumulate_, instruction.shape()->dtype()),
+        bytes_(StorageBytes(accumulate_)) {
+    const ConvolutionAttributes& conv = instruction.attributes<ConvolutionAttributes>();
+    const Shape* lhs = instruction.operand(0)->shape();
+    const Shape* rhs = instruction.operand(1)->shape();
+    const Shape* result = instruction.shape();
+    batch_ = result->dim(conv.output_batch);
+    features_ = lhs->dim(conv.input_feature);
+    depth_ = rhs->dim(conv.kernel_input_feature);
+    outputs_ = rhs->dim(conv.kernel_output_feature);
+    feature_groups_ = conv.feature_group_count;
+    batch_groups_ = conv.batch_group_count;
+    std::vector<int64_t> lhs_order{conv.input_batch}, rhs_order, result_order{conv.output_batch};
+    int64_t kernel_offset = 0;
+    std::vector<int64_t> kernel_strides = RowMajorStrides(rhs->dims());
+    for (size_t i = 0; i < conv.window.size(); ++i) {
+      const WindowDim& w = conv.window[i];
+      const size_t k = static_cast<size_t>(conv.kernel_spatial[i]);
+      SlidingDim dim{lhs->dim(conv.input_spatial[i]),
+                     result->dim(conv.output_spatial[i]),
+                     w.size,
+                     w.stride,
+                     w.pad_low,
+                     w.base_dilation,
+                     w.window_dilation};
+      positions_ *= dim.output;
+      window_ *= dim.window;
+      pointwise_ = pointwise_ && dim.IsTrivial();
+      spatial_.push_back(dim);
+      lhs_order.push_back(conv.input_spatial[i]);
+      rhs_order.push_back(conv.kernel_spatial[i]);
+      result_order.push_back(conv.output_spatial[i]);
+      if (w.reversal) {
+        kernel_offset += (w.size - 1) * kernel_strides[k];
+        kernel_strides[k] = -kernel_strides[k];
+      }
+    }
+    lhs_order.push_back(conv.input_feature);
+    rhs_order.push_back(conv.kernel_input_feature);
+    rhs_order.push_back(conv.kernel_output_feature);
+    result_order.push_back(conv.output_feature);
+    lhs_count_ = lhs->element_count();
+    rhs_count_ = rhs->element_count();
+    kernel_offset_ = rhs_count_ == 0 ? 0 : kernel_offset;
+    lhs_pack_ = Reorder(lhs->dims(), RowMajorStrides(lhs->dims()), lhs_order, false);
+    rhs_pack_ = Reorder(rhs->dims(), kernel_strides, rhs_order, false);
+    result_unpack_ = Reorder(result->dims(), RowMajorStrides(result->dims()), result_order, true);
+    packs_lhs_ = lhs_count_ > 0 && !lhs_pack_.IsContiguous();
+    packs_rhs_ = rhs_count_ > 0 && !rhs_pack_.IsContiguous();
+    unpacks_ = result->element_count() > 0 && !result_unpack_.IsContiguous();
+    // Strides of the spatial dims of the packed input.
+    int64_t stride = features_;
+    spatial_strides_.assign(spatial_.size(), 0);
+    for (size_t i = spatial_.size(); i-- > 0;) {
+      spatial_strides_[i] = stride;
+      stride *= spatial_[i].operand;
+    }
+    image_ = stride;
+    depthwise_ = depth_ == 1 && outputs_ == feature_groups_ && feature_groups_ > 1 &&
+                 batch_groups_ == 1 && (accumulate_ == DType::kF32 || accumulate_ == DType::kF64);
+  }
+
+  void Run(ConstBuffers operands, Buffers results, Scratch& scratch) const override {
+    RunImages(0, batch_, operands, results[0], scratch);
+  }
+  // One image of the result, where images need not be brought into another order.
+  int64_t RangeGranule() const override {
+    return packs_lhs_ || unpacks_ || !lhs_convert_.IsIdentity() ? 0 : positions_ * outputs_;
+  }
+  void RunRange(int64_t first, int64_t count, ConstBuffers operands, Buffers results,
+                Scratch& scratch) const override {
+    const int64_t granule = RangeGranule();
+    if (granule == 0) return Run(operands, results, scratch);
+    RunImages(first / granule, (first + count) / granule, operands, results[0], scratch);
+  }
+  int64_t Flops() const override {
+    return 2 * batch_ * positions_ * outputs_ * window_ * depth_ * (IsComplex(accumulate_) ? 4 : 1);
+  }
+
+ private:
+  // Between an array and a dense one with its dims in `order`.
+  StridedCopy Reorder(std::span<const int64_t> dims, const std::vector<int64_t>& strides,
+                      std::span<const int64_t> order, bool from_dense) const {
+    std::vector<StridedDim> box(dims.size());
+    int64_t dense = 1;
+    for (size_t i = order.size(); i-- > 0;) {
+      const size_t dim = static_cast<size_t>(order[i]);
+      box[i] = from_dense ? StridedDim{dims[dim], dense, strides[dim]}
+                          : StridedDim{dims[dim], strides[dim], dense};
+      dense *= dims[dim];
+    }
+    return {std::move(box), bytes_};
+  }
+
+  void RunImages(int64_t begin, int64_t end, ConstBuffers operands, std::byte* result,
+                 Scratch& scratch) const {
+    const int64_t count = (end - begin) * positions_ * outputs_;
+    if (count == 0) return;
+    const std::byte* lhs = lhs_convert_.InScratch(lhs_count_, operands[0], scratch);
+    if (packs_lhs_) {
+      std::byte* packed = scratch.Allocate(static_cast<size_t>(lhs_count_ * bytes_));
+      lhs_pack_.Run(lhs, packed);
+      lhs = packed;
+    }
+    const std::byte* rhs = rhs_convert_.InScratch(rhs_count_, operands[1], scratch);
+    if (packs_rhs_) {
+      std::byte* packed = scratch.Allocate(static_cast<size_t>(rhs_count_ * bytes_));
+      rhs_pack_.Run(rhs + kernel_offset_ * bytes_, packed);
+      rhs = packed;
+    }
+    const bool direct = result_convert_.IsIdentity() && !unpacks_;
+    std::byte* sums = direct ? result : scratch.Allocate(static_cast<size_t>(count * bytes_));
+    Dispatch(begin, end, lhs, rhs, sums, scratch);
+    if (direct) return;
+    if (unpacks_) {
+      std::byte* ordered = result_convert_.IsIdentity()
+                               ? result
+                               : scratch.Allocate(static_cast<size_t>(count * bytes_));
+      result_unpack_.Run(sums, ordered);
+      sums = ordered;
+    }
+    if (!result_convert_.IsIdentity()) result_convert_.Run(count, sums, result, scratch);
+  }
+
+  void Dispatch(int64_t begin, int64_t end, const std::byte* lhs, const std::byte* rhs,
+                std::byte* result, Scratch& scratch) const {
+    switch (accumulate_) {
+      case DType::kF32:
+        return RunTyped<float>(begin, end, lhs, rhs, result, scratch);
+      case DType::kF64:
+        return RunTyped<double>(begin, end, lhs, rhs, result, scratch);
+      case DType::kC64:
+        return RunTyped<std::complex<float>>(begin, end, lhs, rhs, result, scratch);
+      case DType::kC128:
+        return RunTyped<std::complex<double>>(begin, end, lhs, rhs, result, scratch);
+      case DType::kU32:
+        return RunTyped<uint32_t>(begin, end, lhs, rhs, result, scratch);
+      case DType::kU64:
+        return RunTyped<uint64_t>(begin, end, lhs, rhs, result, scratch);
+      default:
+        throw InternalError("accumulation type of a convolution");
+    }
+  }
+
+  template <typename T>
+  static void Multiply(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
+                       int64_t c_row) {
+    if constexpr (std::is_floating_point_v<T>) {
+      RowGemm(m, n, k, a, b, c, c_row);
+    } else if constexpr (std::is_integral_v<T>) {
+      IntegerGemm(m, n, k, a, b, c, c_row);
+    } else {
+      BlasGemm(m, n, k, a, b, c, c_row);
+    }
+  }
+
+  template <typename T>
+  void RunTyped(int64_t begin, int64_t end, const std::byte* lhs_data, const std::byte* rhs_data,
+                std::byte* result_data, Scratch& scratch) const {
+    const T* lhs = reinterpret_cast<const T*>(lhs_data);
+    const T* rhs = reinterpret_cast<const T*>(rhs_data);
+    T* result = reinterpret_cast<T*>(result_data);
+    const int64_t elements = window_ * depth_;  // of a patch
+    if (elements == 0) {
+      std::fill_n(result, (end - begin) * positions_ * outputs_, T{0});
+      return;
+    }
+    if constexpr (std::is_floating_point_v<T>) {
+      if (depthwise_) {
+        for (int64_t b = begin; b < end; ++b) {
+          Depthwise(lhs + b * image_, rhs, result + (b - begin) * positions_ * outputs_);
+        }
+        return;
+      }
+    }
+    const int64_t groups = std::max(feature_groups_, batch_groups_);
+    const int64_t group_outputs = outputs_ / groups;
+    const int64_t row_bytes = elements * static_cast<int64_t>(sizeof(T));
+    const int64_t block = std::min(positions_, std::max(kPatchBytes / row_bytes, kMinPatches));
+    T* patches = nullptr;
+    if (!pointwise_) {
+      patches = reinterpret_cast<T*>(scratch.Allocate(static_cast<size_t>(block * row_bytes)));
+    }
+    for (int64_t b = begin; b < end; ++b) {
+      for (int64_t g = 0; g < groups; ++g) {
+        const int64_t image = batch_groups_ > 1 ? g * batch_ + b : b;
+        const T* in = lhs + image * image_ + (feature_groups_ > 1 ? g * depth_ : 0);
+        const MatrixView<T> kernel{rhs + g * group_outputs, outputs_, 1};
+        T* out = result + (b - begin) * positions_ * outputs_ + g * group_outputs;
+        if (pointwise_) {
+          Multiply<T>(positions_, group_outputs, depth_, {in, features_, 1}, kernel, out, outputs_);
+          continue;
+        }
+        for (int64_t p = 0; p < positions_; p += block) {
+          const int64_t rows = std::min(block, positions_ - p);
+          Patches(in, p, rows, patches);
+          Multiply<T>(rows, group_outputs, elements, {patches, elements, 1}, kernel,
+                      out + p * outputs_, outputs_);
+        }
+      }
+    }
+  }
+
+  // Calls f(window position, offset of the input position or -1) for one output position.
+  template <typename F>
+  void ForWindow(int64_t position, F&& f) const {
+    int64_t output[kMaxRank];
+    for (size_t i = spatial_.size(); i-- > 0;) {
+      output[i] = position % spatial_[i].output;
+      position /= spatial_[i].output;
+    }
+    int64_t window[kMaxRank] = {};
+    for (int64_t w = 0; w < window_; ++w) {
+      int64_t offset = 0;
+      for (size_t i = 0; i < spatial_.size(); ++i) {
+        const int64_t index = spatial_[i].Index(output[i], window[i]);
+        if (index < 0) {
+          offset = -1;
+          break;
+        }
+        offset += index * spatial_strides_[i];
+      }
+      f(w, offset);
+      for (size_t i = spatial_.size(); i-- > 0;) {
+        if (++window[i] < spatial_[i].window) break;
+        window[i] = 0;
+      }
+    }
+  }
+
+  template <typename T>
+  void Patches(const T* in, int64_t first, int64_t rows, T* patches) const {
+    const size_t run = static_cast<size_t>(depth_) * sizeof(T);
+    for (int64_t r = 0; r < rows; ++r) {
+      ForWindow(first + r, [&](int64_t, int64_t offset) {
+        if (offset < 0) {
+          std::memset(static_cast<void*>(patches), 0, run);
+        } else {
+          std::memcpy(static_cast<void*>(patches), in + offset, run);
+        }
+        patches += depth_;
+      });
+    }
+  }
+
+  template <typename T>
+  void Depthwise(const T* in, const T* kernel, T* out) const {
+    for (int64_t p = 0; p < positions_; ++p, out += outputs_) {
+      std::fill_n(out, outputs_, T{0});
+      ForWindow(p, [&](int64_t w, int64_t offset) {
+        if (offset < 0) return;
+        const T* x = in + offset;
+        const T* k = kernel + w * outputs_;
+        for (int64_t o = 0; o < outputs_; ++o) out[o] += x[o] * k[o];
+      });
+    }
+  }
+
+  static constexpr size_t kMaxRank = 64;
+  DType accumulate_;
+  ArrayConvert lhs_convert_, rhs_convert_, result_convert_;
+  int64_t bytes_;
+  int64_t batch_ = 1, features_ = 1, depth_ = 1, outputs_ = 1;
+  int64_t feature_groups_ = 1, batch_groups_ = 1;
+  std::vector<SlidingDim> spatial_;
+  std::vector<int64_t> spatial_strides_;  // in the packed input
+  int64_t positions_ = 1, window_ = 1;    // elements of the output's and the window's box
+  int64_t image_ = 1;                     // elements of one input image
+  int64_t lhs_count_ = 0, rhs_count_ = 0, kernel_offset_ = 0;
+  StridedCopy lhs_pack_, rhs_pack_, result_unpack_;
+  bool packs_lhs_ = false, packs_rhs_ = false, unpacks_ = false;
+  bool pointwise_ = true;  // every window is the one element under it
+  bool depthwise_ = false;
+};
+
+}  // namespace
+
+KernelOrError MakeConvolution(const Instruction& instruction) {
+  LimitBlasThreads();
+  return std::make_unique<ConvolutionKernel>(instruction);
+}
+
+}  // namespace gshard::cpu

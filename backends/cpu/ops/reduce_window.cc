@@ -1,0 +1,402 @@
+// reduce-window and select-and-scatter (docs/semantics.md, "Reductions").
+//
+// Results are computed a row at a time: the lanes of a row are its trailing dims without a window,
+// or else its last dim; every window position folds one element into each lane that has one there.
+// Windows that grow with their position (cumulative sums) are running folds.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "backends/cpu/index_space.h"
+#include "backends/cpu/kernels/reduce_rows.h"
+#include "backends/cpu/ops/factories.h"
+#include "backends/cpu/strided.h"
+#include "backends/cpu/tile_folder.h"
+#include "backends/cpu/window_geometry.h"
+
+namespace gshard::cpu {
+namespace {
+
+constexpr int64_t kTile = 1024;
+
+// The rows of an output and the operand elements their windows meet.
+class WindowRows {
+ public:
+  WindowRows(std::span<const int64_t> operand, std::span<const int64_t> output,
+             std::span<const WindowDim> window)
+      : dims_(SlidingDims(operand, output, window)), strides_(RowMajorStrides(operand)) {
+    while (!dims_.empty() && dims_.back().IsTrivial()) {
+      lanes_ *= dims_.back().output;
+      dims_.pop_back();
+      strides_.pop_back();
+      lanes_have_window_ = false;
+    }
+    if (lanes_have_window_ && !dims_.empty()) {
+      lane_dim_ = dims_.back();
+      lanes_ = lane_dim_.output;
+      dims_.pop_back();
+      strides_.pop_back();
+    }
+    for (const SlidingDim& dim : dims_) {
+      rows_ *= dim.output;
+      positions_ *= dim.window;
+    }
+  }
+
+  int64_t lanes() const { return lanes_; }
+  int64_t rows() const { return rows_; }
+  int64_t WindowSize() const { return positions_ * lane_dim_.window; }
+
+  // Calls f(first lane, lane step, count, operand offset, operand step) for every window position
+  // in row-major order that meets elements in lanes [begin, end) of the row.
+  template <typename F>
+  void ForEach(int64_t row, int64_t begin, int64_t end, F&& f) const {
+    int64_t output[kMaxRank];
+    for (size_t i = dims_.size(); i-- > 0;) {
+      output[i] = row % dims_[i].output;
+      row /= dims_[i].output;
+    }
+    int64_t position[kMaxRank] = {};
+    for (int64_t p = 0; p < positions_; ++p) {
+      int64_t base = 0;
+      bool inside = true;
+      for (size_t i = 0; i < dims_.size() && inside; ++i) {
+        const int64_t index = dims_[i].Index(output[i], position[i]);
+        inside = index >= 0;
+        base += index * strides_[i];
+      }
+      if (inside) Lanes(base, begin, end, f);
+      for (size_t i = dims_.size(); i-- > 0;) {
+        if (++position[i] < dims_[i].window) break;
+        position[i] = 0;
+      }
+    }
+  }
+
+ private:
+  static constexpr size_t kMaxRank = 64;
+
+  template <typename F>
+  void Lanes(int64_t base, int64_t begin, int64_t end, F&& f) const {
+    if (!lanes_have_window_) {
+      f(begin, 1, end - begin, base + begin, 1);
+      return;
+    }
+    for (int64_t k = 0; k < lane_dim_.window; ++k) {
+      const SlidingDim::Hits hits = lane_dim_.HitsOf(k, begin, end);
+      if (hits.count > 0) f(hits.first, hits.step, hits.count, base + hits.index, hits.index_step);
+    }
+  }
+
+  std::vector<SlidingDim> dims_;  // the row dims
+  std::vector<int64_t> strides_;
+  SlidingDim lane_dim_;
+  bool lanes_have_window_ = true;
+  int64_t lanes_ = 1, rows_ = 1, positions_ = 1;
+};
+
+class ReduceWindowKernel : public Kernel {
+ public:
+  ReduceWindowKernel(WindowRows rows, std::unique_ptr<TileFolder> folder)
+      : rows_(std::move(rows)), folder_(std::move(folder)) {}
+
+  void Run(ConstBuffers operands, Buffers results, Scratch& scratch) const override {
+    RunRange(0, rows_.rows() * rows_.lanes(), operands, results, scratch);
+  }
+  int64_t RangeGranule() const override { return rows_.lanes(); }
+  void RunRange(int64_t first, int64_t count, ConstBuffers operands, Buffers results,
+                Scratch& scratch) const override {
+    const int64_t lanes = rows_.lanes();
+    if (count == 0) return;
+    const int64_t tile = std::min(kTile, lanes);
+    TileFolder::Workspace work = folder_->MakeWorkspace(tile, scratch);
+    const size_t inputs = folder_->inputs();
+    std::byte** rooms =
+        reinterpret_cast<std::byte**>(scratch.Allocate(inputs * sizeof(std::byte*)));
+    std::copy_n(work.elements, inputs, rooms);
+    for (int64_t r = 0; r < count / lanes; ++r) {
+      for (int64_t begin = 0; begin < lanes; begin += tile) {
+        const int64_t end = std::min(begin + tile, lanes);
+        folder_->Start(operands.data() + inputs, 0, end - begin, work);
+        rows_.ForEach(
+            first / lanes + r, begin, end,
+            [&](int64_t lane, int64_t lane_step, int64_t n, int64_t offset, int64_t offset_step) {
+              Meet(lane - begin, lane_step, n, offset, offset_step, operands, rooms, work);
+            });
+        for (size_t k = 0; k < inputs; ++k) {
+          folder_->Store(k, 0, end - begin,
+                         results[k] + (r * lanes + begin) * folder_->stored_bytes(k), work);
+        }
+      }
+    }
+  }
+  int64_t Flops() const override {
+    return rows_.rows() * rows_.lanes() * rows_.WindowSize() * folder_->FlopsPerElement();
+  }
+
+ private:
+  // Folds operand elements offset, offset + offset_step, .. into lanes lane, lane + lane_step, ..
+  void Meet(int64_t lane, int64_t lane_step, int64_t n, int64_t offset, int64_t offset_step,
+            ConstBuffers operands, std::byte* const* rooms, TileFolder::Workspace& work) const {
+    const int64_t pieces = lane_step == 1 ? 1 : n;
+    const int64_t each = lane_step == 1 ? n : 1;
+    for (int64_t i = 0; i < pieces; ++i) {
+      for (size_t k = 0; k < folder_->inputs(); ++k) {
+        const int64_t bytes = folder_->stored_bytes(k);
+        const std::byte* source = operands[k] + (offset + i * offset_step) * bytes;
+        if (offset_step == 1 || each == 1) {
+          work.elements[k] = const_cast<std::byte*>(source);
+        } else {
+          work.elements[k] = rooms[k];
+          GatherStrided(rooms[k], source, offset_step, bytes, each);
+        }
+      }
+      folder_->Fold(lane + i * lane_step, each, work);
+    }
+  }
+
+  WindowRows rows_;
+  std::unique_ptr<TileFolder> folder_;
+};
+
+// out[i] = fold of x[0 .. i] (or x[i ..] when reversed) along one dim of [outer, length, inner].
+class RunningFoldKernel : public Kernel {
+ public:
+  RunningFoldKernel(int64_t outer, int64_t length, int64_t inner, bool reverse,
+                    std::unique_ptr<TileFolder> folder)
+      : outer_(outer),
+        length_(length),
+        inner_(inner),
+        reverse_(reverse),
+        folder_(std::move(folder)) {}
+
+  void Run(ConstBuffers operands, Buffers results, Scratch& scratch) const override {
+    // Lanes: the inner dim, or (if there is none) several outer rows side by side.
+    if (inner_ > 1) {
+      for (int64_t o = 0; o < outer_; ++o) {
+        for (int64_t i = 0; i < inner_; i += kTile) {
+          Fold(o * length_ * inner_ + i, 1, std::min(kTile, inner_ - i), operands, results,
+               scratch);
+        }
+      }
+      return;
+    }
+    constexpr int64_t kRows = 128;
+    for (int64_t o = 0; o < outer_; o += kRows) {
+      Fold(o * length_, length_, std::min(kRows, outer_ - o), operands, results, scratch);
+    }
+  }
+  int64_t Flops() const override { return outer_ * length_ * inner_; }
+
+ private:
+  // `n` lanes, `lane_step` elements apart, the first at `start`.
+  void Fold(int64_t start, int64_t lane_step, int64_t n, ConstBuffers operands, Buffers results,
+            Scratch& scratch) const {
+    const Scratch::Mark mark = scratch.Position();
+    TileFolder::Workspace work = folder_->MakeWorkspace(n, scratch);
+    const size_t inputs = folder_->inputs();
+    std::byte** rooms =
+        reinterpret_cast<std::byte**>(scratch.Allocate(2 * inputs * sizeof(std::byte*)));
+    for (size_t k = 0; k < inputs; ++k) {
+      rooms[k] = work.elements[k];
+      rooms[inputs + k] = scratch.Allocate(static_cast<size_t>(n * folder_->stored_bytes(k)));
+    }
+    const bool dense = lane_step == 1 || n == 1;
+    folder_->Start(operands.data() + inputs, 0, n, work);
+    for (int64_t step = 0; step < length_; ++step) {
+      const int64_t at = start + (reverse_ ? length_ - 1 - step : step) * inner_;
+      for (size_t k = 0; k < inputs; ++k) {
+        const int64_t bytes = folder_->stored_bytes(k);
+        const std::byte* source = operands[k] + at * bytes;
+        work.elements[k] = dense ? const_cast<std::byte*>(source) : rooms[k];
+        if (!dense) GatherStrided(rooms[k], source, lane_step, bytes, n);
+      }
+      folder_->Fold(0, n, work);
+      for (size_t k = 0; k < inputs; ++k) {
+        const int64_t bytes = folder_->stored_bytes(k);
+        std::byte* target = results[k] + at * bytes;
+        if (dense) {
+          folder_->Store(k, 0, n, target, work);
+          continue;
+        }
+        std::byte* stored = rooms[inputs + k];
+        folder_->Store(k, 0, n, stored, work);
+        for (int64_t i = 0; i < n; ++i) {
+          std::memcpy(target + i * lane_step * bytes, stored + i * bytes,
+                      static_cast<size_t>(bytes));
+        }
+      }
+    }
+    scratch.Rewind(mark);
+  }
+
+  int64_t outer_, length_, inner_;
+  bool reverse_;
+  std::unique_ptr<TileFolder> folder_;
+};
+
+// A window as long as the dim that ends (or, reversed, begins) at each output.
+struct CumulativeDim {
+  size_t dim;
+  bool reverse;
+};
+std::optional<CumulativeDim> FindCumulativeDim(std::span<const SlidingDim> dims,
+                                               const TileFolder& folder) {
+  std::optional<CumulativeDim> found;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const SlidingDim& dim = dims[i];
+    if (dim.IsTrivial()) continue;
+    const bool grows = dim.window == dim.operand && dim.output == dim.operand && dim.stride == 1 &&
+                       dim.base_dilation == 1 && dim.window_dilation == 1;
+    if (found || !grows || (dim.pad_low != 0 && dim.pad_low != dim.window - 1)) {
+      return std::nullopt;
+    }
+    found = CumulativeDim{i, dim.pad_low == 0};
+  }
+  // From the far end elements come in the opposite order: only where that is the same.
+  if (found && found->reverse &&
+      (!folder.operation() || FindReduceRow(*folder.operation(), DType::kS32) == nullptr)) {
+    return std::nullopt;
+  }
+  return found;
+}
+
+KernelOrError MakeSlidingReduce(const Instruction& instruction) {
+  const int64_t inputs = instruction.operand_count() / 2;
+  std::vector<DType> dtypes;
+  for (int64_t k = 0; k < inputs; ++k) dtypes.push_back(instruction.operand(k)->shape()->dtype());
+  auto folder = TileFolder::Make(*instruction.called(0), std::move(dtypes));
+  if (!folder) return Fail(folder.error());
+  const auto operand = instruction.operand(0)->shape()->dims();
+  const Shape* result = instruction.shape();
+  const auto output = (result->IsTuple() ? result->element(0) : result)->dims();
+  const auto window = instruction.attributes<WindowAttributes>().window;
+  const std::vector<SlidingDim> dims = SlidingDims(operand, output, window);
+  if (const auto cumulative = FindCumulativeDim(dims, **folder)) {
+    return std::make_unique<RunningFoldKernel>(
+        Product(operand.first(cumulative->dim)), operand[cumulative->dim],
+        Product(operand.subspan(cumulative->dim + 1)), cumulative->reverse, std::move(*folder));
+  }
+  return std::make_unique<ReduceWindowKernel>(WindowRows(operand, output, window),
+                                              std::move(*folder));
+}
+
+// --- select-and-scatter
+
+class SelectAndScatterKernel : public Kernel {
+ public:
+  SelectAndScatterKernel(const Instruction& instruction, std::unique_ptr<ScalarProgram> select,
+                         std::unique_ptr<ScalarProgram> scatter, TileFunction combine)
+      : rows_(instruction.operand(0)->shape()->dims(), instruction.operand(1)->shape()->dims(),
+              instruction.attributes<WindowAttributes>().window),
+        select_(std::move(select)),
+        scatter_(std::move(scatter)),
+        combine_(combine),
+        bytes_(StorageBytes(instruction.shape()->dtype())),
+        bits_(DTypeBits(instruction.shape()->dtype())),
+        count_(instruction.shape()->element_count()) {}
+
+  void Run(ConstBuffers operands, Buffers results, Scratch& scratch) const override {
+    FillElements(results[0], operands[2], bytes_, count_);
+    const int64_t tile = std::min(kTile, rows_.lanes());
+    if (tile == 0) return;
+    Workspace work{scratch.Allocate(static_cast<size_t>(tile * bytes_)),
+                   scratch.Allocate(static_cast<size_t>(tile * bytes_)),
+                   reinterpret_cast<int64_t*>(scratch.Allocate(static_cast<size_t>(tile) * 8)),
+                   reinterpret_cast<int64_t*>(scratch.Allocate(static_cast<size_t>(tile) * 8)),
+                   reinterpret_cast<uint8_t*>(scratch.Allocate(static_cast<size_t>(tile))),
+                   reinterpret_cast<uint8_t*>(scratch.Allocate(static_cast<size_t>(tile))),
+                   &scratch};
+    for (int64_t row = 0; row < rows_.rows(); ++row) {
+      for (int64_t begin = 0; begin < rows_.lanes(); begin += tile) {
+        const int64_t end = std::min(begin + tile, rows_.lanes());
+        std::memset(work.have, 0, static_cast<size_t>(end - begin));
+        rows_.ForEach(
+            row, begin, end,
+            [&](int64_t lane, int64_t lane_step, int64_t n, int64_t offset, int64_t offset_step) {
+              Meet(lane - begin, lane_step, n, offset, offset_step, operands[0], work);
+            });
+        for (int64_t i = 0; i < end - begin; ++i) {
+          if (work.have[i] == 0) continue;  // a window that holds padding only
+          Scatter(results[0] + work.index[i] * bytes_,
+                  operands[1] + (row * rows_.lanes() + begin + i) * bytes_, work);
+        }
+      }
+    }
+  }
+  int64_t Flops() const override { return rows_.rows() * rows_.lanes() * rows_.WindowSize(); }
+
+ private:
+  struct Workspace {
+    std::byte* selected;  // per lane
+    std::byte* elements;
+    int64_t* index;  // of the selected element
+    int64_t* candidates;
+    uint8_t* have;
+    uint8_t* keep;
+    Scratch* scratch;
+  };
+
+  void Meet(int64_t lane, int64_t lane_step, int64_t n, int64_t offset, int64_t offset_step,
+            const std::byte* operand, Workspace& work) const {
+    const int64_t pieces = lane_step == 1 ? 1 : n;
+    const int64_t each = lane_step == 1 ? n : 1;
+    for (int64_t i = 0; i < pieces; ++i) {
+      const int64_t at = lane + i * lane_step;
+      const int64_t from = offset + i * offset_step;
+      GatherStrided(work.elements, operand + from * bytes_, offset_step, bytes_, each);
+      for (int64_t l = 0; l < each; ++l) work.candidates[l] = from + l * offset_step;
+      std::byte* selected = work.selected + at * bytes_;
+      int64_t* index = work.index + at;
+      uint8_t* have = work.have + at;
+      const std::byte* arguments[2] = {selected, work.elements};
+      std::byte* verdict = reinterpret_cast<std::byte*>(work.keep);
+      // Lanes without a selected element compare garbage and take the newcomer.
+      select_->Run(each, arguments, {&verdict, 1}, *work.scratch);
+      for (int64_t l = 0; l < each; ++l)
+        work.keep[l] = static_cast<uint8_t>(work.keep[l] & have[l]);
+      SelectFunction(bytes_)(Tile{{work.keep, selected, work.elements}, selected, each, 0});
+      SelectFunction(8)(Tile{{work.keep, index, work.candidates}, index, each, 0});
+      std::memset(have, 1, static_cast<size_t>(each));
+    }
+  }
+
+  void Scatter(std::byte* target, const std::byte* source, Workspace& work) const {
+    if (combine_ != nullptr) {
+      combine_(Tile{{target, source, nullptr}, target, 1, bits_});
+      return;
+    }
+    const std::byte* arguments[2] = {target, source};
+    scatter_->Run(1, arguments, {&target, 1}, *work.scratch);
+  }
+
+  WindowRows rows_;
+  std::unique_ptr<ScalarProgram> select_, scatter_;
+  TileFunction combine_;
+  int64_t bytes_, bits_, count_;
+};
+
+KernelOrError MakeSelectAndScatter(const Instruction& instruction) {
+  auto select = ScalarProgram::Compile(*instruction.called(0));
+  if (!select) return Fail(select.error());
+  const DType dtype = instruction.shape()->dtype();
+  const auto operation = SingleBinaryOperation(*instruction.called(1));
+  if (operation && ComputeType(dtype) == dtype &&
+      ArithmeticFunction(*operation, dtype) != nullptr) {
+    return std::make_unique<SelectAndScatterKernel>(instruction, std::move(*select), nullptr,
+                                                    ArithmeticFunction(*operation, dtype));
+  }
+  auto scatter = ScalarProgram::Compile(*instruction.called(1));
+  if (!scatter) return Fail(scatter.error());
+  return std::make_unique<SelectAndScatterKernel>(instruction, std::move(*select),
+                                                  std::move(*scatter), nullptr);
+}
+
+}  // namespace
+
+KernelOrError MakeReduceWindow(const Instruction& instruction) {
+  return instruction.opcode() == Opcode::kReduceWindow ? MakeSlidingReduce(instruction)
+                                                       : MakeSelectAndScatter(instruction);
+}
+
+}  // namespace gshard::cpu
