@@ -18,6 +18,12 @@ KernelOrError MakeTranspose(const Instruction& instruction);
 KernelOrError MakeSlice(const Instruction& instruction);
 KernelOrError MakeDot(const Instruction& instruction);
 KernelOrError MakeReduce(const Instruction& instruction);
+KernelOrError MakeConvolution(const Instruction& instruction);
+KernelOrError MakeReduceWindow(const Instruction& instruction);
+KernelOrError MakeGatherScatter(const Instruction& instruction);
+KernelOrError MakeSort(const Instruction& instruction);
+// topk over the last dim: results (values, s32 indices).
+std::unique_ptr<Kernel> MakeTopKKernel(const Shape* operand, int64_t k, bool largest);
 KernelOrError MakeIota(const Instruction& instruction);
 KernelOrError MakeRng(const Instruction& instruction);
 KernelOrError MakeBatchNorm(const Instruction& instruction);

@@ -89,18 +89,18 @@ KernelFactory KernelFactoryOf(Opcode opcode) {
     case Opcode::kDot: return &MakeDot;
     case Opcode::kRaggedDot:
     case Opcode::kScaledDot: return &NotYet;
-    case Opcode::kConvolution: return &NotYet;
+    case Opcode::kConvolution: return &MakeConvolution;
     case Opcode::kReduce: return &MakeReduce;
     case Opcode::kScan: return &NotYet;
     case Opcode::kBatchNormTraining:
     case Opcode::kBatchNormInference:
     case Opcode::kBatchNormGrad: return &MakeBatchNorm;
     case Opcode::kReduceWindow:
-    case Opcode::kSelectAndScatter: return &NotYet;
+    case Opcode::kSelectAndScatter: return &MakeReduceWindow;
     case Opcode::kGather:
-    case Opcode::kScatter: return &NotYet;
+    case Opcode::kScatter: return &MakeGatherScatter;
     case Opcode::kSort:
-    case Opcode::kTopK: return &NotYet;
+    case Opcode::kTopK: return &MakeSort;
     case Opcode::kIota: return &MakeIota;
     case Opcode::kRng:
     case Opcode::kRngBitGenerator: return &MakeRng;
