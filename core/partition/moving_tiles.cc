@@ -72,8 +72,7 @@ class MovingTiles {
     }
     if (std::find(tried_.begin(), tried_.end(), hints) != tried_.end()) return;
     tried_.push_back(hints);
-    Strategy strategy =
-        ChooseStrategy(rule_.scope(), labels_, rule_.operands(), results_, hints);
+    Strategy strategy = ChooseStrategy(rule_.scope(), labels_, rule_.operands(), results_, hints);
     for (size_t r = 0; r < results_.size(); ++r) {
       if (hints[r] == wanted_[r]) continue;
       strategy.cost += rule_.scope().run().planner.Plan(results_[r], hints[r], wanted_[r]).cost;

@@ -98,6 +98,7 @@ constexpr bool kDefault = true;
 
 // clang-format off
 constexpr Row kRows[] = {
+    {Opcode::kConvert, Convert},
     {Opcode::kBitcastConvert, BitcastConvert},
     {Opcode::kMap, Pointwise},
     {Opcode::kBroadcast, Broadcast},

@@ -109,6 +109,10 @@ class PartitionScope {
                        const ReshardCause& cause);
   // Bytes-equivalent cost of doing so (0 if it is there already).
   double ReshardCost(const PartitionedValue& value, const MeshLayout* layout);
+  // The layouts in which a value is at hand (if it is made: could be, or is wanted).
+  void CollectLayouts(const PartitionedValue& value, std::vector<const MeshLayout*>& layouts);
+  // Can the value be had in this layout without moving anything?
+  bool IsAtHand(const PartitionedValue& value, const MeshLayout* layout);
   // The local form of any value with its leaves in the layouts given (pre-order).
   Instruction* Materialize(PartitionedValue* value, std::span<const MeshLayout* const> leaves,
                            const ReshardCause& cause);

@@ -2,8 +2,8 @@
 //
 // Array values hold a variant per layout they were needed in (the reshard cache); any variant may
 // be the start of the next reshard, so A -> B -> A costs nothing. Values that are cheap to make
-// (iota, splat constants, broadcasts) are made anew instead of being moved. Tuples hold their
-// elements. Owned by the partitioner; pointers stay valid during partitioning.
+// (iota, splat constants, broadcasts, widening converts) are made anew instead of being moved.
+// Tuples hold their elements. Owned by the partitioner; pointers stay valid during partitioning.
 #ifndef GSHARD_CORE_PARTITION_PARTITIONED_VALUE_H_
 #define GSHARD_CORE_PARTITION_PARTITIONED_VALUE_H_
 
@@ -26,9 +26,12 @@ struct PartitionedValue {
   struct Maker {
     Instruction* (*make)(PartitionScope& scope, const PartitionedValue& value,
                          const MeshLayout* layout);
-    // The layout the payload is needed in; null function: no payload.
+    // The layout the payload is needed in for the value to be in `layout`, and the layout the value
+    // can have if the payload has `layout`. Null functions: no payload.
     const MeshLayout* (*payload_layout)(PartitionScope& scope, const PartitionedValue& value,
                                         const MeshLayout* layout);
+    const MeshLayout* (*value_layout)(PartitionScope& scope, const PartitionedValue& value,
+                                      const MeshLayout* layout);
   };
 
   explicit PartitionedValue(std::pmr::memory_resource* memory)

@@ -62,6 +62,11 @@ bool SameRegion(const MeshLayout* a, const MeshLayout* b) {
   return a->IsManual() == b->IsManual() && a->manual == b->manual;
 }
 
+// Has no region: it can be made anywhere.
+bool IsMadeFromNothing(const PartitionedValue& value) {
+  return value.maker != nullptr && (value.payload == nullptr || IsMadeFromNothing(*value.payload));
+}
+
 bool IsRegionMarker(const Instruction& instruction) {
   if (instruction.opcode() != Opcode::kCustomCall) return false;
   std::string_view target = instruction.attributes<CustomCallAttributes>().target;
@@ -183,7 +188,7 @@ class ComputationPartitioner {
                    std::vector<const MeshLayout*>& wanted) {
     if (source.sharding() == nullptr && source.shape()->IsArray()) {
       for (const PartitionedValue* operand : operands) {
-        if (operand->IsTuple() || operand->maker != nullptr) continue;
+        if (operand->IsTuple() || IsMadeFromNothing(*operand)) continue;
         const MeshLayout* layout = PartitionScope::LayoutOf(*operand);
         if (layout->IsManual() || !layout->manual.empty()) {
           wanted[0] = run_.layouts.ReplicatedLike(layout, wanted[0]->rank());
@@ -204,7 +209,7 @@ class ComputationPartitioner {
     if (!source.shape()->IsArray()) return {};
     for (size_t i = 0; i < operands.size(); ++i) {
       const PartitionedValue& operand = *operands[i];
-      if (operand.maker != nullptr || !operand.shape->IsArray()) continue;
+      if (IsMadeFromNothing(operand) || !operand.shape->IsArray()) continue;
       const MeshLayout* layout = PartitionScope::LayoutOf(operand);
       if (SameRegion(layout, wanted[0])) continue;
       bool same_everywhere = layout->IsReplicated() && layout->manual.empty();

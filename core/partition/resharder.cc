@@ -326,6 +326,35 @@ bool IsLocalPlan(const ReshardPlan& plan) { return plan.bytes == 0; }
 
 }  // namespace
 
+bool PartitionScope::IsAtHand(const PartitionedValue& value, const MeshLayout* layout) {
+  if (value.Find(layout) != nullptr) return true;
+  if (value.maker == nullptr) return false;
+  if (value.payload == nullptr || value.payload->shape->rank() == 0) return true;
+  return IsAtHand(*value.payload, value.maker->payload_layout(*this, value, layout));
+}
+
+void PartitionScope::CollectLayouts(const PartitionedValue& value,
+                                    std::vector<const MeshLayout*>& layouts) {
+  auto add = [&](const MeshLayout* layout) {
+    if (std::find(layouts.begin(), layouts.end(), layout) == layouts.end()) {
+      layouts.push_back(layout);
+    }
+  };
+  if (value.maker == nullptr) {
+    for (const PartitionedValue::Variant& variant : value.variants) add(variant.layout);
+    return;
+  }
+  if (value.payload == nullptr || value.payload->shape->rank() == 0) return;
+  std::vector<const MeshLayout*> of_payload;
+  CollectLayouts(*value.payload, of_payload);
+  for (const MeshLayout* layout : of_payload) {
+    if (layout->kind == MeshLayout::Kind::kTiled && layout->unreduced.empty()) {
+      add(value.maker->value_layout(*this, value, layout));
+    }
+  }
+  if (value.layout != nullptr) add(value.layout);
+}
+
 double PartitionScope::ReshardCost(const PartitionedValue& value, const MeshLayout* layout) {
   if (value.maker != nullptr && value.Find(layout) == nullptr) {
     if (value.payload == nullptr || layout->kind != MeshLayout::Kind::kTiled) return 0;

@@ -50,15 +50,8 @@ class Chooser {
     }
     for (size_t i = 0; i < operands.size(); ++i) {
       Tensor tensor{operands[i]->shape, &labels.operands[i], operands[i], nullptr, {}};
-      if (operands[i]->maker != nullptr) {
-        if (operands[i]->payload != nullptr && operands[i]->layout != nullptr) {
-          tensor.seen.push_back(Tiled(layouts_, operands[i]->layout));
-        }
-      } else {
-        for (const PartitionedValue::Variant& variant : operands[i]->variants) {
-          tensor.seen.push_back(Tiled(layouts_, variant.layout));
-        }
-      }
+      scope.CollectLayouts(*operands[i], tensor.seen);
+      for (const MeshLayout*& layout : tensor.seen) layout = Tiled(layouts_, layout);
       tensors_.push_back(std::move(tensor));
     }
     frame_ = tensors_[0].wanted;
@@ -449,10 +442,11 @@ std::optional<Strategy> InPlace(PartitionScope& scope, const Labels& labels,
       }
     }
     if (found == nullptr) {
-      if (operands[i]->maker == nullptr || operands[i]->payload != nullptr) return std::nullopt;
+      if (operands[i]->maker == nullptr) return std::nullopt;
       std::vector<AxisList> axes;
       for (size_t d = 0; d < dims.size(); ++d) axes.push_back(axes_of(d));
       found = scope.layouts().WithDims(wanted[0], std::move(axes));
+      if (!scope.IsAtHand(*operands[i], found)) return std::nullopt;
     }
     strategy.operands.push_back(found);
   }

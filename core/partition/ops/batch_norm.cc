@@ -90,8 +90,7 @@ class Statistics {
   }
   // 1 / sqrt(variance + epsilon).
   Instruction* Rate(Instruction* variance) {
-    Instruction* epsilon =
-        builder_.Scalar(wide_, rule_.attributes<BatchNormAttributes>().epsilon);
+    Instruction* epsilon = builder_.Scalar(wide_, rule_.attributes<BatchNormAttributes>().epsilon);
     std::span<const int64_t> dims = variance->shape()->dims();
     Instruction* sum = Op(Opcode::kAdd, variance, builder_.BroadcastScalar(epsilon, dims));
     Instruction* operands[] = {sum};
@@ -146,8 +145,7 @@ RuleResult BatchNorm(RuleContext& rule) {
     Instruction* x = at.Full(0);
     Instruction* mean = at.Scaled(at.Sum(x), share);
     Instruction* centred = at.Op(Opcode::kSubtract, x, at.Spread(mean));
-    Instruction* variance =
-        at.Scaled(at.Sum(at.Op(Opcode::kMultiply, centred, centred)), share);
+    Instruction* variance = at.Scaled(at.Sum(at.Op(Opcode::kMultiply, centred, centred)), share);
     Instruction* rate = at.Op(Opcode::kMultiply, at.Rate(variance), at.Vector(1));
     Instruction* y = at.Op(Opcode::kMultiply, centred, at.Spread(rate));
     y = at.Op(Opcode::kAdd, y, at.Spread(at.Vector(2)));

@@ -17,6 +17,18 @@ const MeshLayout* OperandLayout(PartitionScope& scope, const PartitionedValue& v
   return scope.layouts().WithDims(layout, std::move(dims));
 }
 
+const MeshLayout* ResultLayout(PartitionScope& scope, const PartitionedValue& value,
+                               const MeshLayout* layout) {
+  Dims dimensions = value.source->attributes<DimensionsAttributes>().dimensions;
+  std::vector<AxisList> dims(static_cast<size_t>(value.shape->rank()));
+  for (size_t k = 0; k < dimensions.size(); ++k) {
+    if (value.payload->shape->dims()[k] == value.shape->dim(dimensions[k])) {
+      dims[static_cast<size_t>(dimensions[k])] = layout->dims[k];
+    }
+  }
+  return scope.layouts().WithDims(layout, std::move(dims));
+}
+
 Instruction* Make(PartitionScope& scope, const PartitionedValue& value, const MeshLayout* layout) {
   ReshardCause cause{.user = value.source, .value = value.source->operand(0)};
   const MeshLayout* operand_layout =
@@ -27,7 +39,7 @@ Instruction* Make(PartitionScope& scope, const PartitionedValue& value, const Me
   return scope.CloneLocal(value.source, operands, LocalShape(scope.context(), value.shape, layout));
 }
 
-constexpr PartitionedValue::Maker kMaker = {Make, OperandLayout};
+constexpr PartitionedValue::Maker kMaker = {Make, OperandLayout, ResultLayout};
 
 }  // namespace
 

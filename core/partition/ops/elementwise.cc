@@ -25,9 +25,7 @@ PartitionedValue* InPlace(RuleContext& rule) {
       }
       if (emit) {
         locals[i] = rule.Operand(static_cast<int64_t>(i), layout);
-      } else if (operand->Find(layout) == nullptr &&
-                 (operand->maker == nullptr ||
-                  (operand->payload != nullptr && operand->payload->shape->rank() != 0))) {
+      } else if (!rule.scope().IsAtHand(*operand, layout)) {
         return nullptr;
       }
     }
@@ -36,7 +34,28 @@ PartitionedValue* InPlace(RuleContext& rule) {
   return rule.Emit({locals, rule.operands().size()}, results);
 }
 
+// A widening convert is made where it is needed: its operand is cheaper to move.
+const MeshLayout* SameLayout(PartitionScope&, const PartitionedValue&, const MeshLayout* layout) {
+  return layout;
+}
+
+Instruction* MakeConvert(PartitionScope& scope, const PartitionedValue& value,
+                         const MeshLayout* layout) {
+  ReshardCause cause{.user = value.source, .value = value.source->operand(0)};
+  Instruction* operands[] = {scope.Reshard(value.payload, layout, cause)};
+  return scope.CloneLocal(value.source, operands, LocalShape(scope.context(), value.shape, layout));
+}
+
+constexpr PartitionedValue::Maker kConvert = {MakeConvert, SameLayout, SameLayout};
+
 }  // namespace
+
+RuleResult Convert(RuleContext& rule) {
+  const Shape* from = rule.operand_shape(0);
+  const Shape* to = rule.source().shape();
+  if (DTypeBits(to->dtype()) < DTypeBits(from->dtype())) return Pointwise(rule);
+  return rule.scope().NewMade(to, &rule.source(), &kConvert, rule.operand(0));
+}
 
 RuleResult Pointwise(RuleContext& rule) {
   if (PartitionedValue* result = InPlace(rule)) return result;

@@ -47,8 +47,8 @@ Instruction* MakeIota(PartitionScope& scope, const PartitionedValue& value,
   return local;
 }
 
-constexpr PartitionedValue::Maker kSplat = {MakeSplat, nullptr};
-constexpr PartitionedValue::Maker kIota = {MakeIota, nullptr};
+constexpr PartitionedValue::Maker kSplat = {MakeSplat, nullptr, nullptr};
+constexpr PartitionedValue::Maker kIota = {MakeIota, nullptr, nullptr};
 
 }  // namespace
 

@@ -17,8 +17,8 @@ RuleResult MatrixOnBatch(RuleContext& rule) {
     labels.operands[1][free] = labels.results[0][free] = labels.Add();
   }
   int64_t size = rule.operand_shape(0)->dim(rank - 1);
-  labels.flops = static_cast<double>(rule.source().shape()->element_count()) *
-                 static_cast<double>(size);
+  labels.flops =
+      static_cast<double>(rule.source().shape()->element_count()) * static_cast<double>(size);
   return ByLabelsMovingTiles(rule, labels);
 }
 

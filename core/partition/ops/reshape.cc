@@ -135,7 +135,7 @@ RuleResult Reshape(RuleContext& rule) {
   if (wanted->IsMaximal()) wanted = rule.Whole(to->rank());
   auto [result_side, operand_side] = MapLayout(layouts, to->dims(), from->dims(), wanted);
   candidates.emplace_back(operand_side, result_side);
-  if (result_side == wanted && operand->Find(operand_side) != nullptr) {
+  if (result_side == wanted && rule.scope().IsAtHand(*operand, operand_side)) {
     Instruction* locals[] = {rule.Operand(0, operand_side)};
     return rule.Emit(locals, {&wanted, 1});
   }
@@ -143,11 +143,9 @@ RuleResult Reshape(RuleContext& rule) {
     if (layout->kind != MeshLayout::Kind::kTiled || layout->manual != wanted->manual) return;
     candidates.push_back(MapLayout(layouts, from->dims(), to->dims(), layouts.Reduced(layout)));
   };
-  if (operand->maker != nullptr) {
-    if (operand->layout != nullptr) consider(operand->layout);
-  } else {
-    for (const PartitionedValue::Variant& variant : operand->variants) consider(variant.layout);
-  }
+  std::vector<const MeshLayout*> seen;
+  rule.scope().CollectLayouts(*operand, seen);
+  for (const MeshLayout* layout : seen) consider(layout);
   double least = 0;
   const std::pair<const MeshLayout*, const MeshLayout*>* best = nullptr;
   for (const auto& candidate : candidates) {
@@ -155,6 +153,10 @@ RuleResult Reshape(RuleContext& rule) {
     if (candidate.second != wanted) {
       cost += rule.scope().run().planner.Plan(to, candidate.second, wanted).cost;
     }
+    // Of equals the smallest tiles: perhaps nobody needs the value where its sharding has it.
+    cost += static_cast<double>(to->element_count()) /
+            static_cast<double>(candidate.second->TileCount()) *
+            rule.scope().run().options.bytes_per_flop;
     if (best == nullptr || cost < least) {
       least = cost;
       best = &candidate;

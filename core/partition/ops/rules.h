@@ -9,6 +9,7 @@ namespace gshard::partition_rules {
 
 // elementwise
 RuleResult Pointwise(RuleContext& rule);
+RuleResult Convert(RuleContext& rule);
 RuleResult BitcastConvert(RuleContext& rule);
 // broadcast, reshape, transpose
 RuleResult Broadcast(RuleContext& rule);

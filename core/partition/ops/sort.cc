@@ -93,8 +93,7 @@ RuleResult TopK(RuleContext& rule) {
   bool largest =
       rule.source().opcode() != Opcode::kTopK || rule.attributes<TopKAttributes>().largest;
   int64_t tiles = MostTiles(*rule.operand(0), dim);
-  if (tiles > 1 && k > 0 && k < CeilOfRatio(from->dim(dim), tiles) &&
-      HasSignedNan(from->dtype())) {
+  if (tiles > 1 && k > 0 && k < CeilOfRatio(from->dim(dim), tiles) && HasSignedNan(from->dtype())) {
     // The operand's digits along the dim cut nothing of the results: every device has all
     // candidates in the end.
     Labels staged = labels;
@@ -135,9 +134,8 @@ RuleResult TopK(RuleContext& rule) {
   Instruction* best = builder.CloneWith(&rule.source(), locals, local_shape);
   best->set_sharding(nullptr);
   best->set_extras(nullptr);
-  Instruction* results[] = {
-      builder.GetTupleElement(best, 0),
-      TakeAlongLast(builder, indices, builder.GetTupleElement(best, 1))};
+  Instruction* results[] = {builder.GetTupleElement(best, 0),
+                            TakeAlongLast(builder, indices, builder.GetTupleElement(best, 1))};
   Instruction* pair = builder.Tuple(results);
   rule.TakeName(pair);
   return rule.scope().NewFromLocal(shape, strategy.results, pair);
