@@ -9,13 +9,7 @@ namespace {
 class MovingTiles {
  public:
   MovingTiles(RuleContext& rule, const Labels& labels)
-      : rule_(rule), labels_(labels), best_(rule.Choose(labels)) {
-    const Shape* shape = rule.source().shape();
-    if (shape->IsTuple()) {
-      results_.assign(shape->elements().begin(), shape->elements().end());
-    } else {
-      results_.push_back(shape);
-    }
+      : rule_(rule), labels_(labels), results_(rule.ResultShapes()), best_(rule.Choose(labels)) {
     for (const MeshLayout* layout : rule.wanted_leaves()) {
       wanted_.push_back(layout->IsMaximal() ? rule.Whole(layout->rank()) : layout);
     }
@@ -82,7 +76,7 @@ class MovingTiles {
 
   RuleContext& rule_;
   const Labels& labels_;
-  std::vector<const Shape*> results_;
+  std::span<const Shape* const> results_;
   std::vector<const MeshLayout*> wanted_;
   std::vector<std::vector<const MeshLayout*>> tried_;
   Strategy best_;

@@ -21,10 +21,7 @@ Instruction* RuleContext::EmitLocal(std::span<Instruction* const> operands, cons
 }
 
 const Strategy& RuleContext::Choose(const Labels& labels) {
-  const Shape* shape = source_.shape();
-  std::span<const Shape* const> results(&shape, 1);
-  if (shape->IsTuple()) results = shape->elements();
-  return scope_.run().strategies.Choose(scope_, labels, operands_, results, wanted_);
+  return scope_.run().strategies.Choose(scope_, labels, operands_, result_shapes_, wanted_);
 }
 
 PartitionedValue* RuleContext::ByLabels(const Labels& labels) {

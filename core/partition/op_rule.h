@@ -26,7 +26,16 @@ class RuleContext {
   RuleContext(PartitionScope& scope, const Instruction& source,
               std::span<PartitionedValue* const> operands,
               std::span<const MeshLayout* const> wanted)
-      : scope_(scope), source_(source), operands_(operands), wanted_(wanted) {}
+      : scope_(scope),
+        source_(source),
+        operands_(operands),
+        wanted_(wanted),
+        shape_(source.shape()),
+        result_shapes_(&shape_, 1) {
+    if (shape_->IsTuple()) result_shapes_ = shape_->elements();
+  }
+  RuleContext(const RuleContext&) = delete;
+  RuleContext& operator=(const RuleContext&) = delete;
 
   PartitionScope& scope() { return scope_; }
   Builder& builder() { return scope_.builder(); }
@@ -62,6 +71,8 @@ class RuleContext {
   PartitionedValue* Result(Instruction* local, const MeshLayout* layout) {
     return scope_.NewValue(source_.shape(), layout, local);
   }
+  // The result's shape; of a tuple: one per element.
+  std::span<const Shape* const> ResultShapes() const { return result_shapes_; }
   // Chooses layouts by labels (StrategyTable with this instruction's operands and results).
   const Strategy& Choose(const Labels& labels);
   // Chooses, brings the operands there, emits the source operation on them (with `shape` inferred
@@ -84,6 +95,8 @@ class RuleContext {
   const Instruction& source_;
   std::span<PartitionedValue* const> operands_;
   std::span<const MeshLayout* const> wanted_;
+  const Shape* shape_;
+  std::span<const Shape* const> result_shapes_;
 };
 
 struct OpRuleEntry {

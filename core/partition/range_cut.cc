@@ -27,6 +27,7 @@ int64_t LargestOf(DType dtype) {
 }  // namespace
 
 CutChoice ChooseCuts(RuleContext& rule, std::vector<std::vector<RangeCut>> alternatives,
+                     std::span<const MeshLayout* const> wanted,
                      const std::function<Labels(std::span<const RangeCut>)>& labels_of) {
   for (std::vector<RangeCut>& list : alternatives) {
     if (Combinations(alternatives) <= kMaxCombinations) break;
@@ -41,8 +42,10 @@ CutChoice ChooseCuts(RuleContext& rule, std::vector<std::vector<RangeCut>> alter
       cuts[d] = alternatives[d][rest % alternatives[d].size()];
       rest /= alternatives[d].size();
     }
-    Strategy strategy = rule.Choose(labels_of(cuts));
+    Strategy strategy = ChooseStrategy(rule.scope(), labels_of(cuts), rule.operands(),
+                                       rule.ResultShapes(), wanted);
     if (n == 0 || strategy.cost < best.strategy.cost) best = {cuts, std::move(strategy)};
+    if (best.strategy.cost == 0) break;  // all in place
   }
   return best;
 }

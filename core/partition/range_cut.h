@@ -27,8 +27,10 @@ struct CutChoice {
   Strategy strategy;
 };
 
-// One list of alternatives per dim; too many combinations are thinned out.
+// One list of alternatives per dim; too many combinations are thinned out. `wanted`: where the
+// results should end, one per leaf.
 CutChoice ChooseCuts(RuleContext& rule, std::vector<std::vector<RangeCut>> alternatives,
+                     std::span<const MeshLayout* const> wanted,
                      const std::function<Labels(std::span<const RangeCut>)>& labels_of);
 
 // Is there a local form (or an annotation) of the value that is cut along `dim`?

@@ -473,6 +473,7 @@ const Strategy& StrategyTable::Choose(PartitionScope& scope, const Labels& label
   key.clear();
   for (const Labels::Label& label : labels.labels) {
     key.push_back((label.summed ? 1 : 0) + (label.divides ? 2 : 0) + 4 * label.max_tiles);
+    key.push_back(label.groups);
     key.push_back(static_cast<int64_t>(label.bytes_if_cut));
   }
   key.push_back(static_cast<int64_t>(labels.combiner));

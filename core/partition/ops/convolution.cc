@@ -162,7 +162,7 @@ RuleResult Convolution(RuleContext& rule) {
     if (is_wanted_cut && !is_input_cut) list.push_back(RangeCut::kResult);
     list.push_back(RangeCut::kWhole);
   }
-  CutChoice choice = ChooseCuts(rule, std::move(alternatives), [&](std::span<const RangeCut> cuts) {
+  CutChoice choice = ChooseCuts(rule, std::move(alternatives), rule.wanted_leaves(), [&](std::span<const RangeCut> cuts) {
     return LabelsOf(rule, spatial, cuts).labels;
   });
   ConvLabels made = LabelsOf(rule, spatial, choice.cuts);

@@ -35,8 +35,7 @@ RuleResult Scan(RuleContext& rule) {
   const Instruction& source = rule.source();
   const auto& scan = rule.attributes<ScanAttributes>();
   const Shape* shape = source.shape();
-  std::vector<const Shape*> results = {shape};
-  if (shape->IsTuple()) results.assign(shape->elements().begin(), shape->elements().end());
+  std::span<const Shape* const> results = rule.ResultShapes();
   auto inputs = source.operand_count() - scan.num_carries;
   auto outputs = static_cast<int64_t>(results.size()) - scan.num_carries;
 

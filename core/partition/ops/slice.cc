@@ -26,16 +26,28 @@ CutChoice ChooseRanged(RuleContext& rule, const RangedOp& op) {
   int64_t rank = rule.source().shape()->rank();
   PartitionedValue& operand = *rule.operand(0);
   std::vector<std::vector<RangeCut>> alternatives(At(rank));
-  std::vector<int64_t> tiles(At(rank), 1);
+  std::vector<double> halo(At(rank), 0);
+  // More tiles than elements, as in a slice of width 1: whoever uses the value will hardly want it
+  // on one device.
+  std::vector<int64_t> overcut;
+  for (int64_t d = 0; d < rank; ++d) {
+    bool is_overcut = rule.wanted()->Count(d) > rule.source().shape()->dim(d);
+    if (op.touched[At(d)] != 0 && is_overcut) overcut.push_back(d);
+  }
+  const MeshLayout* wanted = rule.wanted();
+  if (!overcut.empty()) wanted = rule.layouts().WithDimsWhole(wanted, overcut);
   for (int64_t d = 0; d < rank; ++d) {
     std::vector<RangeCut>& list = alternatives[At(d)];
     if (op.touched[At(d)] == 0) {
       list = {RangeCut::kHalo};
       continue;
     }
-    bool is_wanted_cut = rule.wanted()->IsSharded(d);
+    bool is_wanted_cut = wanted->IsSharded(d);
     bool is_cut = IsEverCut(operand, d);
-    tiles[At(d)] = is_wanted_cut ? rule.wanted()->Count(d) : MostTiles(operand, d);
+    if (is_wanted_cut || is_cut) {
+      int64_t tiles = is_wanted_cut ? wanted->Count(d) : MostTiles(operand, d);
+      halo[At(d)] = HaloCost(operand, d, op.range(d, tiles), tiles);
+    }
     if (is_wanted_cut) list.push_back(RangeCut::kResult);
     if (is_wanted_cut || is_cut) list.push_back(RangeCut::kHalo);
     if (is_cut && op.may_be_partial) list.push_back(RangeCut::kPartial);
@@ -49,14 +61,9 @@ CutChoice ChooseRanged(RuleContext& rule, const RangedOp& op) {
       switch (cuts[At(d)]) {
         case RangeCut::kWhole:
           break;
-        case RangeCut::kHalo: {
-          Labels::Label label;
-          if (op.touched[At(d)] != 0) {
-            label.bytes_if_cut = HaloCost(operand, d, op.range(d, tiles[At(d)]), tiles[At(d)]);
-          }
-          in = out = labels.Add(label);
+        case RangeCut::kHalo:
+          in = out = labels.Add({.bytes_if_cut = halo[At(d)]});
           break;
-        }
         case RangeCut::kResult:
           out = labels.Add();
           break;
@@ -74,7 +81,7 @@ CutChoice ChooseRanged(RuleContext& rule, const RangedOp& op) {
     labels.flops = static_cast<double>(rule.source().shape()->element_count());
     return labels;
   };
-  return ChooseCuts(rule, std::move(alternatives), labels_of);
+  return ChooseCuts(rule, std::move(alternatives), {&wanted, 1}, labels_of);
 }
 
 // The result of `local`, an operation made for this rule, under the source's name.
