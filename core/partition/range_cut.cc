@@ -42,8 +42,8 @@ CutChoice ChooseCuts(RuleContext& rule, std::vector<std::vector<RangeCut>> alter
       cuts[d] = alternatives[d][rest % alternatives[d].size()];
       rest /= alternatives[d].size();
     }
-    Strategy strategy = ChooseStrategy(rule.scope(), labels_of(cuts), rule.operands(),
-                                       rule.ResultShapes(), wanted);
+    Strategy strategy =
+        ChooseStrategy(rule.scope(), labels_of(cuts), rule.operands(), rule.ResultShapes(), wanted);
     if (n == 0 || strategy.cost < best.strategy.cost) best = {cuts, std::move(strategy)};
     if (best.strategy.cost == 0) break;  // all in place
   }

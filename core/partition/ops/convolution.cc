@@ -17,6 +17,8 @@ struct SpatialDim {
   WindowDim window;
   int64_t input = 0, kernel = 0, output = 0;  // dims of the shapes
   int64_t input_size = 0, output_size = 0;
+  // Of the exchange if input and output are cut, if input and kernel are.
+  double halo_cost = 0, sweep_cost = 0;
   int64_t DilatedWindow() const { return (window.size - 1) * window.window_dilation + 1; }
 };
 
@@ -24,12 +26,11 @@ std::vector<SpatialDim> SpatialDims(RuleContext& rule) {
   const auto& conv = rule.attributes<ConvolutionAttributes>();
   std::vector<SpatialDim> dims;
   for (size_t k = 0; k < conv.window.size(); ++k) {
-    SpatialDim dim{conv.window[k],
-                   conv.input_spatial[k],
-                   conv.kernel_spatial[k],
-                   conv.output_spatial[k],
-                   0,
-                   0};
+    SpatialDim dim;
+    dim.window = conv.window[k];
+    dim.input = conv.input_spatial[k];
+    dim.kernel = conv.kernel_spatial[k];
+    dim.output = conv.output_spatial[k];
     dim.input_size = rule.operand_shape(0)->dim(dim.input);
     dim.output_size = rule.source().shape()->dim(dim.output);
     dims.push_back(dim);
@@ -112,27 +113,18 @@ ConvLabels LabelsOf(RuleContext& rule, std::span<const SpatialDim> spatial,
   for (size_t k = 0; k < spatial.size(); ++k) {
     const SpatialDim& dim = spatial[k];
     taps *= static_cast<double>(dim.window.size);
-    PartitionedValue& operand = *rule.operand(0);
-    int64_t shards = std::max({rule.wanted()->Count(dim.output), MostTiles(operand, dim.input),
-                               MostTiles(*rule.operand(1), dim.kernel)});
     switch (cuts[k]) {
       case RangeCut::kWhole:
         break;
-      case RangeCut::kHalo: {
-        Labels::Label label;
-        if (!IsPointwise(dim)) {
-          label.bytes_if_cut = HaloCost(operand, dim.input, OutputRange(dim, shards), shards);
-        }
-        input(dim.input) = output(dim.output) = labels.Add(label);
+      case RangeCut::kHalo:
+        input(dim.input) = output(dim.output) = labels.Add({.bytes_if_cut = dim.halo_cost});
         break;
-      }
       case RangeCut::kResult:
         output(dim.output) = labels.Add();
         break;
       case RangeCut::kPartial:
-        input(dim.input) = kernel(dim.kernel) = labels.Add(
-            {.summed = true,
-             .bytes_if_cut = HaloCost(operand, dim.input, KernelRange(dim, shards), shards)});
+        input(dim.input) = kernel(dim.kernel) =
+            labels.Add({.summed = true, .bytes_if_cut = dim.sweep_cost});
         break;
     }
   }
@@ -151,20 +143,31 @@ RuleResult Convolution(RuleContext& rule) {
     return rule.Default();
   }
   std::vector<std::vector<RangeCut>> alternatives;
-  for (const SpatialDim& dim : spatial) {
+  for (SpatialDim& dim : spatial) {
     bool is_wanted_cut = rule.wanted()->IsSharded(dim.output);
     bool is_input_cut = IsEverCut(*rule.operand(0), dim.input);
+    bool is_kernel_cut = IsEverCut(*rule.operand(1), dim.kernel);
     std::vector<RangeCut>& list = alternatives.emplace_back();
-    if (is_wanted_cut || is_input_cut) list.push_back(RangeCut::kHalo);
-    if (is_input_cut || IsEverCut(*rule.operand(1), dim.kernel)) {
+    if (is_wanted_cut || is_input_cut) {
+      list.push_back(RangeCut::kHalo);
+      int64_t shards =
+          is_wanted_cut ? rule.wanted()->Count(dim.output) : MostTiles(*rule.operand(0), dim.input);
+      if (!IsPointwise(dim)) {
+        dim.halo_cost = HaloCost(*rule.operand(0), dim.input, OutputRange(dim, shards), shards);
+      }
+    }
+    if (is_input_cut || is_kernel_cut) {
       list.push_back(RangeCut::kPartial);
+      int64_t shards = is_kernel_cut ? MostTiles(*rule.operand(1), dim.kernel)
+                                     : MostTiles(*rule.operand(0), dim.input);
+      dim.sweep_cost = HaloCost(*rule.operand(0), dim.input, KernelRange(dim, shards), shards);
     }
     if (is_wanted_cut && !is_input_cut) list.push_back(RangeCut::kResult);
     list.push_back(RangeCut::kWhole);
   }
-  CutChoice choice = ChooseCuts(rule, std::move(alternatives), rule.wanted_leaves(), [&](std::span<const RangeCut> cuts) {
-    return LabelsOf(rule, spatial, cuts).labels;
-  });
+  CutChoice choice = ChooseCuts(
+      rule, std::move(alternatives), rule.wanted_leaves(),
+      [&](std::span<const RangeCut> cuts) { return LabelsOf(rule, spatial, cuts).labels; });
   ConvLabels made = LabelsOf(rule, spatial, choice.cuts);
   const MeshLayout* input_layout = choice.strategy.operands[0];
   const MeshLayout* kernel_layout = choice.strategy.operands[1];

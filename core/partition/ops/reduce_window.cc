@@ -143,11 +143,18 @@ RuleResult ReduceWindow(RuleContext& rule) {
   for (const WindowDim& w : window) moving += IsTrivial(w) ? 0 : 1;
   auto scans = [&](int64_t d) { return moving == 1 && IsCumulative(window[At(d)], input->dim(d)); };
   std::vector<std::vector<RangeCut>> alternatives(At(rank));
+  std::vector<double> halo(At(rank), 0);
   for (int64_t d = 0; d < rank; ++d) {
     std::vector<RangeCut>& list = alternatives[At(d)];
     bool is_wanted_cut = rule.wanted()->IsSharded(d);
     bool is_cut = IsEverCut(*rule.operand(0), d);
     if (IsTrivial(window[At(d)]) || is_wanted_cut || is_cut) list.push_back(RangeCut::kHalo);
+    if ((is_wanted_cut || is_cut) && !IsTrivial(window[At(d)]) && !scans(d)) {
+      int64_t shards = is_wanted_cut ? rule.wanted()->Count(d) : MostTiles(*rule.operand(0), d);
+      DimRange range = RangeOf(window[At(d)], input->dim(d), output->dim(d), shards);
+      halo[At(d)] =
+          static_cast<double>(inputs.count) * HaloCost(*rule.operand(0), d, range, shards);
+    }
     if (!IsTrivial(window[At(d)])) {
       if (is_wanted_cut && !is_cut) list.push_back(RangeCut::kResult);
       list.push_back(RangeCut::kWhole);
@@ -162,15 +169,7 @@ RuleResult ReduceWindow(RuleContext& rule) {
       in.push_back(Labels::kWhole);
       out.push_back(Labels::kWhole);
       if (cuts[At(d)] == RangeCut::kHalo) {
-        Labels::Label label;
-        int64_t shards = std::max(rule.wanted()->Count(d), MostTiles(*rule.operand(0), d));
-        if (!IsTrivial(window[At(d)]) && !scans(d)) {
-          label.bytes_if_cut =
-              static_cast<double>(inputs.count) *
-              HaloCost(*rule.operand(0), d,
-                       RangeOf(window[At(d)], input->dim(d), output->dim(d), shards), shards);
-        }
-        in.back() = out.back() = labels.Add(label);
+        in.back() = out.back() = labels.Add({.bytes_if_cut = halo[At(d)]});
       } else if (cuts[At(d)] == RangeCut::kResult) {
         out.back() = labels.Add();
       }
