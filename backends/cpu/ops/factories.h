@@ -29,6 +29,7 @@ KernelOrError MakeRng(const Instruction& instruction);
 KernelOrError MakeBatchNorm(const Instruction& instruction);
 KernelOrError MakeLinalg(const Instruction& instruction);
 KernelOrError MakeFft(const Instruction& instruction);
+KernelOrError MakeCustomCall(const Instruction& instruction);
 
 }  // namespace gshard::cpu
 

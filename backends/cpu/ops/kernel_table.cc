@@ -107,7 +107,7 @@ KernelFactory KernelFactoryOf(Opcode opcode) {
     case Opcode::kCholesky:
     case Opcode::kTriangularSolve: return &MakeLinalg;
     case Opcode::kFft: return &MakeFft;
-    case Opcode::kCustomCall: return &NotYet;
+    case Opcode::kCustomCall: return &MakeCustomCall;
     // The executor's own: values that exist before the run, the state of random numbers, control
     // flow, tuples, communication.
     case Opcode::kRngGetAndUpdateState:

@@ -1,0 +1,81 @@
+// custom-call: the targets that have a meaning on the CPU.
+//
+// Most mark a value for the compiler and are identities; the executor renames those away where it
+// can. Anything else is an error that names the target.
+#include <algorithm>
+#include <array>
+
+#include "backends/cpu/ops/factories.h"
+#include "backends/cpu/ops/lapack_call.h"
+#include "backends/cpu/ops/view_kernel.h"
+
+namespace gshard::cpu {
+namespace {
+
+constexpr std::array<std::string_view, 10> kIdentities = {
+    "Sharding",
+    "SPMDFullToShardShape",
+    "SPMDShardToFullShape",
+    "xla.sdy.FuncResultSharding",
+    "annotate_device_placement",
+    "MoveToHost",
+    "MoveToDevice",
+    "LayoutConstraint",
+    "ShardBarrierFrom",
+    "ShardBarrierTo",
+};
+
+KernelOrError Error(const Instruction& instruction, std::string message, std::string hint = "") {
+  Diagnostic diagnostic =
+      instruction.parent()->module().ErrorAt(&instruction, "E-RUN-007", std::move(message));
+  diagnostic.hint = std::move(hint);
+  return Fail(std::move(diagnostic));
+}
+
+KernelOrError MakeIdentity(const Instruction& instruction) {
+  const Shape* shape = instruction.shape();
+  if (instruction.operand_count() != 1 || !shape->IsArray() ||
+      !Compatible(shape, instruction.operand(0)->shape())) {
+    return Error(instruction, "this custom-call returns its one operand, an array of the same shape");
+  }
+  return MakeCopyKernel(shape);
+}
+
+// The k largest of the last dim: (values, s32 indices); k is the size of that dim in the result.
+KernelOrError MakeTopK(const Instruction& instruction) {
+  const Shape* result = instruction.shape();
+  const Shape* operand = instruction.operand_count() > 0 ? instruction.operand(0)->shape() : nullptr;
+  bool fits = operand != nullptr && operand->IsArray() && operand->rank() > 0 &&
+              result->IsTuple() && result->elements().size() == 2;
+  for (int64_t i = 0; fits && i < 2; ++i) {
+    const Shape* part = result->element(i);
+    fits = part->IsArray() && part->rank() == operand->rank() &&
+           part->dims().back() <= operand->dims().back() &&
+           part->dims().back() == result->element(0)->dims().back() &&
+           part->dtype() == (i == 0 ? operand->dtype() : DType::kS32) &&
+           std::equal(part->dims().begin(), part->dims().end() - 1, operand->dims().begin());
+  }
+  if (!fits) {
+    return Error(instruction,
+                 "TopK takes an array and returns (values, s32 indices) that differ in the last dim "
+                 "only");
+  }
+  return MakeTopKKernel(operand, result->element(0)->dims().back(), true);
+}
+
+}  // namespace
+
+KernelOrError MakeCustomCall(const Instruction& instruction) {
+  const std::string_view target = instruction.attributes<CustomCallAttributes>().target;
+  if (std::find(kIdentities.begin(), kIdentities.end(), target) != kIdentities.end()) {
+    return MakeIdentity(instruction);
+  }
+  if (target == "TopK") return MakeTopK(instruction);
+  if (IsLapackTarget(target)) return MakeLapackCall(instruction);
+  return Error(instruction,
+               "custom-call to \"" + std::string(target) + "\", whose code is not in the module",
+               "gshard-run knows sharding and placement markers, TopK and lapack_*_ffi; lower "
+               "others to plain operations (in JAX: for the CPU, without callbacks and kernels)");
+}
+
+}  // namespace gshard::cpu
