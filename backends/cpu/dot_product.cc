@@ -256,22 +256,8 @@ void DotProduct::RunTyped(int64_t begin, int64_t end, const std::byte* lhs_data,
 
 void DotProduct::Dispatch(int64_t begin, int64_t end, const std::byte* lhs, const std::byte* rhs,
                           std::byte* result) const {
-  switch (accumulate_) {
-    case DType::kF32:
-      return RunTyped<float>(begin, end, lhs, rhs, result);
-    case DType::kF64:
-      return RunTyped<double>(begin, end, lhs, rhs, result);
-    case DType::kC64:
-      return RunTyped<std::complex<float>>(begin, end, lhs, rhs, result);
-    case DType::kC128:
-      return RunTyped<std::complex<double>>(begin, end, lhs, rhs, result);
-    case DType::kU32:
-      return RunTyped<uint32_t>(begin, end, lhs, rhs, result);
-    case DType::kU64:
-      return RunTyped<uint64_t>(begin, end, lhs, rhs, result);
-    default:
-      throw InternalError("accumulation type of a dot");
-  }
+  WithAccumulationType(accumulate_,
+                       [&](auto tag) { RunTyped<decltype(tag)>(begin, end, lhs, rhs, result); });
 }
 
 const std::byte* DotProduct::Prepare(const ArrayConvert& convert, const StridedCopy* pack,

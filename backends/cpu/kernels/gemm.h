@@ -9,6 +9,10 @@
 
 #include <complex>
 #include <cstdint>
+#include <type_traits>
+
+#include "ir/diagnostic.h"
+#include "ir/dtype.h"
 
 namespace gshard::cpu {
 
@@ -41,6 +45,41 @@ void IntegerGemm(int64_t m, int64_t n, int64_t k, MatrixView<uint32_t> a, Matrix
                  uint32_t* c, int64_t c_row);
 void IntegerGemm(int64_t m, int64_t n, int64_t k, MatrixView<uint64_t> a, MatrixView<uint64_t> b,
                  uint64_t* c, int64_t c_row);
+
+// Whichever of these takes the type and keeps rows independent of their grouping (complex:
+// OpenBLAS, which takes IsBlasOperand views only).
+template <typename T>
+void RowwiseGemm(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
+                 int64_t c_row) {
+  if constexpr (std::is_integral_v<T>) {
+    IntegerGemm(m, n, k, a, b, c, c_row);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    RowGemm(m, n, k, a, b, c, c_row);
+  } else {
+    BlasGemm(m, n, k, a, b, c, c_row);
+  }
+}
+
+// Calls f with a value of the C++ type of an accumulation type.
+template <typename F>
+void WithAccumulationType(DType type, F&& f) {
+  switch (type) {
+    case DType::kF32:
+      return f(float{});
+    case DType::kF64:
+      return f(double{});
+    case DType::kC64:
+      return f(std::complex<float>{});
+    case DType::kC128:
+      return f(std::complex<double>{});
+    case DType::kU32:
+      return f(uint32_t{});
+    case DType::kU64:
+      return f(uint64_t{});
+    default:
+      throw InternalError("accumulation type of a product");
+  }
+}
 
 // One of the strides is 1 and rows (columns) do not overlap; dims of size 1 may have any stride.
 bool IsBlasOperand(int64_t rows, int64_t columns, int64_t row, int64_t column);

@@ -5,7 +5,6 @@
 // window elements, holes and padding as zeros) times the kernel's matrix. Convolutions of single
 // channels (depthwise) are sums of products along the features instead.
 #include <algorithm>
-#include <complex>
 #include <cstring>
 
 #include "backends/cpu/array_convert.h"
@@ -142,7 +141,9 @@ class ConvolutionKernel : public Kernel {
     }
     const bool direct = result_convert_.IsIdentity() && !unpacks_;
     std::byte* sums = direct ? result : scratch.Allocate(static_cast<size_t>(count * bytes_));
-    Dispatch(begin, end, lhs, rhs, sums, scratch);
+    WithAccumulationType(accumulate_, [&](auto tag) {
+      RunTyped<decltype(tag)>(begin, end, lhs, rhs, sums, scratch);
+    });
     if (direct) return;
     if (unpacks_) {
       std::byte* ordered = result_convert_.IsIdentity()
@@ -152,38 +153,6 @@ class ConvolutionKernel : public Kernel {
       sums = ordered;
     }
     if (!result_convert_.IsIdentity()) result_convert_.Run(count, sums, result, scratch);
-  }
-
-  void Dispatch(int64_t begin, int64_t end, const std::byte* lhs, const std::byte* rhs,
-                std::byte* result, Scratch& scratch) const {
-    switch (accumulate_) {
-      case DType::kF32:
-        return RunTyped<float>(begin, end, lhs, rhs, result, scratch);
-      case DType::kF64:
-        return RunTyped<double>(begin, end, lhs, rhs, result, scratch);
-      case DType::kC64:
-        return RunTyped<std::complex<float>>(begin, end, lhs, rhs, result, scratch);
-      case DType::kC128:
-        return RunTyped<std::complex<double>>(begin, end, lhs, rhs, result, scratch);
-      case DType::kU32:
-        return RunTyped<uint32_t>(begin, end, lhs, rhs, result, scratch);
-      case DType::kU64:
-        return RunTyped<uint64_t>(begin, end, lhs, rhs, result, scratch);
-      default:
-        throw InternalError("accumulation type of a convolution");
-    }
-  }
-
-  template <typename T>
-  static void Multiply(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
-                       int64_t c_row) {
-    if constexpr (std::is_floating_point_v<T>) {
-      RowGemm(m, n, k, a, b, c, c_row);
-    } else if constexpr (std::is_integral_v<T>) {
-      IntegerGemm(m, n, k, a, b, c, c_row);
-    } else {
-      BlasGemm(m, n, k, a, b, c, c_row);
-    }
   }
 
   template <typename T>
@@ -220,14 +189,15 @@ class ConvolutionKernel : public Kernel {
         const MatrixView<T> kernel{rhs + g * group_outputs, outputs_, 1};
         T* out = result + (b - begin) * positions_ * outputs_ + g * group_outputs;
         if (pointwise_) {
-          Multiply<T>(positions_, group_outputs, depth_, {in, features_, 1}, kernel, out, outputs_);
+          RowwiseGemm<T>(positions_, group_outputs, depth_, {in, features_, 1}, kernel, out,
+                         outputs_);
           continue;
         }
         for (int64_t p = 0; p < positions_; p += block) {
           const int64_t rows = std::min(block, positions_ - p);
           Patches(in, p, rows, patches);
-          Multiply<T>(rows, group_outputs, elements, {patches, elements, 1}, kernel,
-                      out + p * outputs_, outputs_);
+          RowwiseGemm<T>(rows, group_outputs, elements, {patches, elements, 1}, kernel,
+                         out + p * outputs_, outputs_);
         }
       }
     }

@@ -18,6 +18,7 @@ KernelOrError MakeTranspose(const Instruction& instruction);
 KernelOrError MakeSlice(const Instruction& instruction);
 KernelOrError MakeDot(const Instruction& instruction);
 KernelOrError MakeReduce(const Instruction& instruction);
+KernelOrError MakeScan(const Instruction& instruction);
 KernelOrError MakeConvolution(const Instruction& instruction);
 KernelOrError MakeReduceWindow(const Instruction& instruction);
 KernelOrError MakeGatherScatter(const Instruction& instruction);

@@ -86,12 +86,12 @@ KernelFactory KernelFactoryOf(Opcode opcode) {
     case Opcode::kDynamicUpdateSlice:
     case Opcode::kGetDimensionSize:
     case Opcode::kSetDimensionSize: return &MakeSlice;
-    case Opcode::kDot: return &MakeDot;
+    case Opcode::kDot:
     case Opcode::kRaggedDot:
-    case Opcode::kScaledDot: return &NotYet;
+    case Opcode::kScaledDot: return &MakeDot;
     case Opcode::kConvolution: return &MakeConvolution;
     case Opcode::kReduce: return &MakeReduce;
-    case Opcode::kScan: return &NotYet;
+    case Opcode::kScan: return &MakeScan;
     case Opcode::kBatchNormTraining:
     case Opcode::kBatchNormInference:
     case Opcode::kBatchNormGrad: return &MakeBatchNorm;
