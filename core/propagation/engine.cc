@@ -209,6 +209,11 @@ void Engine::NoteManual(const Sharding* s) {
 void Engine::QueueNeighbours(const Instruction* x) {
   for (const Instruction* operand : x->operands()) {
     backward_.Add(position_[operand->id()]);
+    // The copy before a manual region's boundary is refined by the boundary's users.
+    if (!annotations_.open_dims.empty() && operand->opcode() == Opcode::kCustomCall &&
+        operand->operand_count() == 1) {
+      backward_.Add(position_[operand->operand(0)->id()]);
+    }
   }
   for (const Instruction* user : users_.of(x)) {
     forward_.Add(position_[user->id()]);
@@ -250,13 +255,14 @@ bool Engine::OfferTo(Instruction* x, const Sharding* s, bool aggressive, const C
   return true;
 }
 
-bool Engine::OfferLeaf(Instruction* x, const Offer& offer) {
+bool Engine::OfferLeaf(Instruction* x, const Offer& offer, bool aggressive) {
   const Sharding* current = of(x);
   size_t leaf = static_cast<size_t>(offer.leaf);
   std::vector<const Sharding*> leaves;
   if (current != nullptr) {
     const Sharding* better =
-        ImproveLeaf(derive_, current->elements[leaf], offer.sharding, rules_.may_combine());
+        Improve(derive_, x->shape()->element(offer.leaf), current->elements[leaf], offer.sharding,
+                rules_.may_combine(), aggressive);
     if (better == nullptr) return false;
     leaves = current->elements;
     leaves[leaf] = better;
@@ -340,7 +346,9 @@ void Engine::VisitForward(Instruction* x) {
   bool single_use = IsSingleUse(x);
   for (const Offer& offer : offers_.list()) {
     if (offer.leaf >= 0) {
-      OfferLeaf(x, offer);
+      OfferLeaf(x, offer, offer.aggressive && single_use);
+    } else if (offer.as_it_is) {
+      Set(x, offer.sharding, {offer.from, ShardingEdge::kOperand, offer.sharding});
     } else {
       OfferTo(x, offer.sharding, offer.aggressive && single_use,
               {offer.from, ShardingEdge::kOperand, offer.sharding});

@@ -73,7 +73,8 @@ class Engine {
   bool TakeManualForward(Instruction* x, bool& ends);
   bool TakeManualBackward(Instruction* x);
   void TakeReplicationForward(Instruction* x);
-  bool OfferLeaf(Instruction* x, const Offer& offer);
+  // To one element of a flat tuple, by the rule for arrays.
+  bool OfferLeaf(Instruction* x, const Offer& offer, bool aggressive);
   // All get-tuple-element users of a tuple-shaped value at once.
   void OfferFromUsers(Instruction* x);
   bool SupportedForward(const Instruction* x) const;

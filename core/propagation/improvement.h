@@ -21,7 +21,7 @@ const Sharding* MergeIntoOffer(DerivedShardings& derive, const Sharding* current
 const Sharding* Improve(DerivedShardings& derive, const Shape* shape, const Sharding* current,
                         const Sharding* offered, bool combine, bool aggressive);
 
-// The same for one leaf of a tuple; both non-null.
+// The same for one leaf of an offer to a whole tuple, which may cut across; both non-null.
 const Sharding* ImproveLeaf(DerivedShardings& derive, const Sharding* current,
                             const Sharding* offered, bool combine);
 

@@ -111,10 +111,13 @@ void RefineOpenDimsForward(Engine& engine, Instruction* copy, const std::vector<
 }
 
 void RefineOpenDimsBackward(Engine& engine, Instruction* copy, const std::vector<int64_t>& open) {
-  for (const Instruction* user : engine.rules().users(copy)) {
+  // What is asked of the far side of a manual region's boundary is asked of both.
+  const Instruction* value = JoinedBoundary(engine, copy, open);
+  if (value == nullptr) value = copy;
+  for (const Instruction* user : engine.rules().users(value)) {
     const Sharding* s = engine.of(user);
     if (s == nullptr || !engine.LevelAllowsThroughUser(user)) continue;
-    const Sharding* asked = RuleOf(user->opcode()).backward(engine.rules(), *user, s, *copy);
+    const Sharding* asked = RuleOf(user->opcode()).backward(engine.rules(), *user, s, *value);
     RefineOpenDims(engine, copy, open, asked, user);
   }
 }

@@ -74,6 +74,7 @@ struct Offer {
   const Instruction* from = nullptr;  // the operand it comes from
   bool aggressive = false;            // only honoured if the receiver is single-use
   int64_t leaf = -1;                  // the one leaf of a tuple it is for; -1: the whole value
+  bool as_it_is = false;              // the rule compared leaf by leaf already: taken unmerged
 };
 
 class Offers {
@@ -82,6 +83,9 @@ class Offers {
   void Add(const Sharding* sharding, const Instruction* from, bool aggressive,
            int64_t leaf = -1) {
     if (sharding != nullptr) list_.push_back({sharding->canonical, from, aggressive, leaf});
+  }
+  void AddAsItIs(const Sharding* sharding, const Instruction* from) {
+    list_.push_back({sharding->canonical, from, false, -1, true});
   }
   void Clear() { list_.clear(); }
   std::span<const Offer> list() const { return list_; }

@@ -29,6 +29,7 @@ LeafRange LeavesOfElement(const Shape* tuple_shape, int64_t index) {
 void TupleForward(const RuleContext& c, const Instruction& x, Offers& offers) {
   const Sharding* current = c.of(&x);
   const Instruction* from = nullptr;
+  bool any_partitioned = false;
   std::vector<const Sharding*> leaves;
   if (current != nullptr) {
     leaves = current->elements;
@@ -41,7 +42,10 @@ void TupleForward(const RuleContext& c, const Instruction& x, Offers& offers) {
     range.count = operand->shape()->leaf_count();
     const Sharding* s = c.of(operand);
     if (s == nullptr) continue;
-    if (from == nullptr && c.Partitioned(operand) != nullptr) from = operand;
+    if (c.Partitioned(operand) != nullptr) {
+      any_partitioned = true;
+      if (from == nullptr) from = operand;
+    }
     if (current == nullptr) {
       CopyLeaves(s, range, leaves);
       continue;
@@ -55,8 +59,8 @@ void TupleForward(const RuleContext& c, const Instruction& x, Offers& offers) {
       }
     }
   }
-  if (from == nullptr || (current != nullptr && leaves == current->elements)) return;
-  offers.Add(c.context().TupleOf(std::move(leaves)), from, false);
+  if (!any_partitioned || (current != nullptr && leaves == current->elements)) return;
+  offers.AddAsItIs(c.context().TupleOf(std::move(leaves)), from);
 }
 
 const Sharding* TupleBackward(const RuleContext& c, const Instruction& user, const Sharding* s,

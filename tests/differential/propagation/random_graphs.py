@@ -552,11 +552,245 @@ class Graph:
         return self.emit(lines, "gte", x.dims, f"get-tuple-element({name}), index=0")
 
 
+    def random_bits(self, lines, values, x, depth):
+        k = self.fresh("bits")
+        lines.append(f"  {k}.key = u64[2] constant({{1, 2}})")
+        lines.append(f"  {k}.state = u64[2] negate({k}.key)")
+        lines.append(f"  {k} = (u64[2], u32[{','.join(map(str, x.dims))}]) rng-bit-generator({k}.state), algorithm=rng_default")
+        lines.append(f"  {k}.u = u32[{','.join(map(str, x.dims))}] get-tuple-element({k}), index=1")
+        return self.emit(lines, "uniform", x.dims, f"convert({k}.u)")
+
+    def square(self, lines, values, x, depth):
+        fits = [v for v in values if len(v.dims) >= 2 and v.dims[-1] == v.dims[-2] and v.dtype == "f32"]
+        if not fits:
+            return None
+        v = self.rng.choice(fits)
+        if self.rng.random() < 0.5:
+            return self.emit(lines, "cholesky", v.dims, f"cholesky({v.name}), lower=true")
+        return self.emit(lines, "solve", v.dims, f"triangular-solve({v.name}, {self.rng.choice([f for f in fits if f.dims == v.dims]).name}), "
+                         "left_side=true, lower=true, transpose_a=NO_TRANSPOSE")
+
+    def fft(self, lines, values, x, depth):
+        if not x.dims or x.dims[-1] < 2:
+            return None
+        c = self.emit(lines, "spectrum", x.dims[:-1] + (x.dims[-1] // 2 + 1,),
+                      f"fft({x.name}), fft_type=RFFT, fft_length={{{x.dims[-1]}}}", "c64", annotate=False)
+        return self.emit(lines, "magnitude", c.dims, f"abs({c.name})")
+
+    def bits(self, lines, values, x, depth):
+        b = self.emit(lines, "cast", x.dims, f"bitcast-convert({x.name})", "s32")
+        n = self.emit(lines, "flip", x.dims, f"not({b.name})", "s32")
+        return self.emit(lines, "cast", x.dims, f"bitcast-convert({n.name})")
+
+    def nested_tuple(self, lines, values, x, depth):
+        y = self.rng.choice([v for v in values if v.dtype == "f32"])
+        z = self.rng.choice([v for v in values if v.dtype == "f32"])
+        t = self.fresh("nest")
+        inner, outer = f"({x.text()}, {y.text()})", f"(({x.text()}, {y.text()}), {z.text()})"
+        lines.append(f"  {t}.a = {inner} tuple({x.name}, {y.name})")
+        lines.append(f"  {t}.b = {outer} tuple({t}.a, {z.name})")
+        lines.append(f"  {t}.c = {outer} opt-barrier({t}.b)")
+        lines.append(f"  {t}.d = {inner} get-tuple-element({t}.c), index=0")
+        values.append(self.emit(lines, "gte", x.dims, f"get-tuple-element({t}.d), index=0"))
+        values.append(self.emit(lines, "gte", y.dims, f"get-tuple-element({t}.d), index=1"))
+        return self.emit(lines, "gte", z.dims, f"get-tuple-element({t}.c), index=1")
+
+    def plane_convolution(self, lines, values, x, depth):
+        rng = self.rng
+        if len(x.dims) != 4:
+            return None
+        b, h, w, f = x.dims
+        o = rng.choice([4, 8, 16])
+        sizes, pads, strides, outs = [], [], [], []
+        for n in (h, w):
+            k = rng.choice([1, 1, 2, 3, n])
+            pad = rng.choice([0, k // 2]) if k < n else 0
+            stride = rng.choice([1, 1, 1, 2])
+            if n + 2 * pad < k:
+                return None
+            sizes.append(k)
+            pads.append(pad)
+            strides.append(stride)
+            outs.append((n + 2 * pad - k) // stride + 1)
+        groups = rng.choice([1, 1, 1, 2])
+        if f % groups:
+            groups = 1
+        kernel = self.emit(lines, "kernel", (sizes[0], sizes[1], f // groups, o), "iota(), iota_dimension=3")
+        kernel = self.emit(lines, "kernel", kernel.dims, f"tanh({kernel.name})")
+        text = f"convolution({x.name}, {kernel.name}), window={{size={sizes[0]}x{sizes[1]}"
+        if max(strides) > 1:
+            text += f" stride={strides[0]}x{strides[1]}"
+        if max(pads):
+            text += f" pad={pads[0]}_{pads[0]}x{pads[1]}_{pads[1]}"
+        text += "}, dim_labels=b01f_01io->b01f" + (f", feature_group_count={groups}" if groups > 1 else "")
+        return self.emit(lines, "convolution", (b, outs[0], outs[1], o), text)
+
+    def window_pool(self, lines, values, x, depth):
+        rng = self.rng
+        if not x.dims:
+            return None
+        sizes, strides, dilations, dims = [], [], [], []
+        for n in x.dims:
+            k = rng.choice([1, 1, 2, 3])
+            e = rng.choice([1, 1, 1, 2])
+            t = rng.choice([1, 1, 2])
+            if (k - 1) * e + 1 > n:
+                k, e, t = 1, 1, 1
+            sizes.append(k)
+            dilations.append(e)
+            strides.append(t)
+            dims.append((n - (k - 1) * e - 1) // t + 1)
+        z = self.zero(lines)
+        f = self.scalar_computation("add")
+        if max(sizes) == 1 and max(strides) == 1:
+            return None
+        join = lambda v: "x".join(map(str, v))
+        return self.emit(lines, "pool", dims, f"reduce-window({x.name}, {z.name}), window={{size={join(sizes)} "
+                         f"stride={join(strides)} rhs_dilate={join(dilations)}}}, to_apply={f}")
+
+    def unpool(self, lines, values, x, depth):
+        if not x.dims or x.dims[0] < 2 or x.dims[0] % 2:
+            return None
+        small = (x.dims[0] // 2,) + x.dims[1:]
+        fits = [v for v in values if v.dims == small and v.dtype == "f32"]
+        source = self.rng.choice(fits) if fits else self.emit(lines, "source", small, "iota(), iota_dimension=0")
+        z = self.zero(lines)
+        f = self.scalar_computation("add")
+        g = self.fresh("ge")
+        self.computations.append(f"{g} {{\n  {g}.a = f32[] parameter(0)\n  {g}.b = f32[] parameter(1)\n"
+                                 f"  ROOT {g}.r = pred[] compare({g}.a, {g}.b), direction=GE\n}}\n")
+        window = "x".join(["2"] + ["1"] * (len(x.dims) - 1))
+        return self.emit(lines, "unpool", x.dims, f"select-and-scatter({x.name}, {source.name}, {z.name}), "
+                         f"window={{size={window} stride={window}}}, select={g}, scatter={f}")
+
+    def general_gather(self, lines, values, x, depth):
+        """Any start map, collapsed or kept dims, index vector anywhere, sometimes an iota component."""
+        rng = self.rng
+        if not 1 <= len(x.dims) <= 3:
+            return None
+        mapped = rng.sample(range(len(x.dims)), rng.randint(1, len(x.dims)))
+        batch = [rng.choice([2, 4, 8]) for _ in range(rng.randint(1, 2))]
+        pieces = []
+        for d in mapped:
+            if rng.random() < 0.4:
+                batch[rng.randrange(len(batch))] = x.dims[d]
+        for d in mapped:
+            p = Value(self.fresh("piece"), batch + [1], "s32")
+            same = [k for k, n in enumerate(batch) if n == x.dims[d]]
+            if same and rng.random() < 0.6:
+                lines.append(f"  {p.name} = {p.text()} iota(), iota_dimension={rng.choice(same)}")
+            else:
+                lines.append(f"  {p.name}.c = s32[] constant(1)")
+                lines.append(f"  {p.name} = {p.text()} broadcast({p.name}.c), dimensions={{}}")
+            pieces.append(p)
+        ids = pieces[0]
+        if len(pieces) > 1:
+            ids = Value(self.fresh("ids"), batch + [len(pieces)], "s32")
+            mark = ""
+            if rng.random() < 0.3:
+                mark = ", sharding={" + random_sharding(rng, ids.dims, self.mesh) + "}"
+            lines.append(f"  {ids.name} = {ids.text()} concatenate({', '.join(p.name for p in pieces)}), "
+                         f"dimensions={{{len(batch)}}}{mark}")
+        collapsed = sorted(d for d in mapped if rng.random() < 0.7)
+        sizes = [1 if d in collapsed else (rng.choice([1, max(1, n // 2), n]) if d in mapped else n)
+                 for d, n in enumerate(x.dims)]
+        window = [n for d, n in enumerate(sizes) if d not in collapsed]
+        places = sorted(rng.sample(range(len(window) + len(batch)), len(window)))
+        dims, w, b = [], iter(window), iter(batch)
+        for k in range(len(window) + len(batch)):
+            dims.append(next(w) if k in places else next(b))
+        join = lambda v: ",".join(map(str, v))
+        return self.emit(lines, "gather", dims,
+                         f"gather({x.name}, {ids.name}), offset_dims={{{join(places)}}}, "
+                         f"collapsed_slice_dims={{{join(collapsed)}}}, start_index_map={{{join(mapped)}}}, "
+                         f"index_vector_dim={len(batch)}, slice_sizes={{{join(sizes)}}}")
+
+    def scatter_pair(self, lines, values, x, depth):
+        rng = self.rng
+        if len(x.dims) != 2:
+            return None
+        n = rng.choice([4, 8, x.dims[0]])
+        y = rng.choice([v for v in values if v.dims == x.dims and v.dtype == "f32"])
+        make = lambda: self.emit(lines, "update", (n, x.dims[1]), f"iota(), iota_dimension={rng.randrange(2)}")
+        u, v = make(), make()
+        ids = Value(self.fresh("ids"), (n, 1), "s32")
+        lines.append(f"  {ids.name} = s32[{n},1] iota(), iota_dimension={rng.randrange(2)}")
+        f = self.fresh("pair")
+        self.computations.append(
+            f"{f} {{\n" + "".join(f"  {f}.{i} = f32[] parameter({i})\n" for i in range(4)) +
+            f"  {f}.m = f32[] maximum({f}.0, {f}.2)\n  {f}.n = f32[] add({f}.1, {f}.3)\n"
+            f"  ROOT {f}.t = (f32[], f32[]) tuple({f}.m, {f}.n)\n}}\n")
+        t = self.fresh("scatter")
+        lines.append(f"  {t} = ({x.text()}, {y.text()}) scatter({x.name}, {y.name}, {ids.name}, {u.name}, {v.name}), "
+                     f"update_window_dims={{1}}, inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}}, "
+                     f"index_vector_dim=1, to_apply={f}")
+        values.append(self.emit(lines, "gte", x.dims, f"get-tuple-element({t}), index=0"))
+        return self.emit(lines, "gte", x.dims, f"get-tuple-element({t}), index=1")
+
+    def manual_region(self, lines, values, x, depth):
+        """A region that is manual over one mesh axis, which splits one dim."""
+        rng = self.rng
+        axis = rng.randrange(len(self.mesh))
+        size = self.mesh[axis]
+        fits = [d for d, n in enumerate(x.dims) if n % size == 0]
+        if not fits or depth == 0:
+            return None
+        d = rng.choice(fits)
+        order = [axis] + [a for a in range(len(self.mesh)) if a != axis]
+        rest = self.devices // size
+        iota = "<=[" + ",".join(map(str, self.mesh)) + "]"
+        if len(self.mesh) > 1:
+            iota += "T(" + ",".join(map(str, order)) + ")"
+        counts = ["1"] * len(x.dims)
+        counts[d] = str(size)
+        outer = f"devices=[{','.join(counts)}" + (f",{rest}]{iota} last_tile_dim_replicate" if rest > 1 else f"]{iota}")
+        ones = ",".join(["1"] * len(x.dims))
+        inner = "manual" if rest == 1 else f"devices=[{ones},{size},{rest}]{iota} last_tile_dims={{manual, replicated}}"
+        local = list(x.dims)
+        local[d] //= size
+        everything = list(range(len(x.dims)))
+        config = ""
+        if rest > 1 and rng.random() < 0.5:
+            everything.remove(d)
+            config = f', backend_config="unspecified_dims=[{",".join(map(str, everything))}]"' if everything else ""
+        name = self.fresh("manual")
+
+        def call(target, dims, operand, sharding, suffix):
+            lines.append(f'  {name}.{suffix} = {shape(dims)} custom-call({operand}), custom_call_target="{target}", '
+                         f"sharding={{{sharding}}}{config}")
+            return f"{name}.{suffix}"
+
+        a = call("Sharding", x.dims, x.name, outer, "outer")
+        a = call("SPMDFullToShardShape", local, a, inner, "enter")
+        v = Value(a, local)
+        inside = [v]
+        mesh, self.mesh = self.mesh, ()
+        only, self.only = self.only, [o for o in OPS if o not in ("loop", "branch", "manual_region", "square")]
+        emit = self.emit
+        self.emit = lambda l, base, dims, expression, dtype="f32", annotate=True: emit(l, base, dims, expression, dtype, False)
+        constraint, self.constraint = self.constraint, lambda l, w: w
+        self.mesh = mesh
+        count = rng.randint(1, 5)
+        made = 0
+        while made < count:
+            op = rng.choice(["unary", "binary", "transpose", "reshape", "broadcast", "reduce", "dot", "slice", "pad",
+                             "concatenate", "select"])
+            w = getattr(self, op)(lines, inside, rng.choice(inside), 0)
+            made += 1 if w else 0.2
+            if w:
+                inside.append(w)
+        self.emit, self.constraint, self.only = emit, constraint, only
+        back = rng.choice([w for w in inside if w.dims == tuple(local)])
+        b = call("Sharding", local, back.name, inner, "inner")
+        return Value(call("SPMDShardToFullShape", x.dims, b, outer, "leave"), x.dims)
+
+
 OPS = ["unary", "unary", "binary", "binary", "binary", "select", "clamp", "broadcast", "reshape", "reshape",
        "transpose", "transpose", "slice", "pad", "concatenate", "reverse", "dynamic_slice",
        "dynamic_update_slice", "dot", "dot", "dot", "reduce", "reduce", "reduce_pair", "reduce_window", "sort",
        "sort_pair", "iota", "barrier", "gather", "batch_gather", "explicit_gather", "scatter", "convolution",
-       "custom", "loop", "branch"]
+       "custom", "loop", "branch", "random_bits", "square", "fft", "bits", "nested_tuple", "plane_convolution",
+       "window_pool", "unpool", "general_gather", "general_gather", "scatter_pair", "manual_region", "manual_region"]
 
 
 def generate(seed, size=14, depth=2, ops=None):
