@@ -6,6 +6,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "backends/cpu/collectives.h"
 #include "ir/literal.h"
 
 namespace gshard::cpu {
@@ -74,41 +75,70 @@ std::byte* ChainRunner::At(const Ref& ref, uint32_t c, uint32_t i, std::byte* sl
 void ChainRunner::Run(const ChainStep& step, ActiveSet* active) {
   bad_value_.reset();
   const uint32_t count = step.classes->count();
+  const uint8_t* mask = active != nullptr ? active->OfClasses(step.classes).data() : nullptr;
+  if (!step.sinks.empty()) {
+    RunTasks(step, mask);
+    for (const CollectiveStep& finish : step.finish) {
+      RunCollective(finish, arena_, active, workers_);
+    }
+    return;
+  }
   std::byte* slots = arena_ + step.slot_base;
-  if (active != nullptr) {
-    const std::vector<uint8_t>& mask = active->OfClasses(step.classes);
+  const int64_t work = WorkOf(step.bytes, step.flops);
+  if (mask != nullptr) {
     std::vector<uint32_t> classes;
     for (uint32_t c = 0; c < count; ++c) {
       if (mask[c] != 0) classes.push_back(c);
     }
-    const int64_t work = WorkOf(step.bytes, step.flops) * static_cast<int64_t>(classes.size());
+    const auto active_count = static_cast<int64_t>(classes.size());
+    // There is a slot for every thread only if there are enough blocks for all.
     const bool spread = static_cast<int>(count / step.block) >= workers_.threads();
-    workers_.For(static_cast<int64_t>(classes.size()), spread ? work : 0,
-                 [&](int64_t index, int worker) {
-                   RunBlock(step, classes[static_cast<size_t>(index)], 1,
-                            slots + worker * step.slot_bytes, workers_.scratch(worker));
-                 });
+    workers_.For(active_count, spread ? work * active_count : 0, [&](int64_t index, int worker) {
+      const ClassBlock block{classes.data(), static_cast<uint32_t>(index), 1, 0, false};
+      RunBlock(step, block, slots + worker * step.slot_bytes, workers_.scratch(worker));
+    });
     return;
   }
   const uint32_t blocks = (count + step.block - 1) / step.block;
+  auto block_at = [&](uint32_t first) {
+    return ClassBlock{nullptr, first, std::min(step.block, count - first), 0, false};
+  };
   if (static_cast<int>(blocks) >= 2 * workers_.threads()) {
-    workers_.For(blocks, WorkOf(step.bytes, step.flops) * count, [&](int64_t b, int worker) {
-      const auto first = static_cast<uint32_t>(b) * step.block;
-      RunBlock(step, first, std::min(step.block, count - first), slots + worker * step.slot_bytes,
-               workers_.scratch(worker));
+    workers_.For(blocks, work * count, [&](int64_t b, int worker) {
+      RunBlock(step, block_at(static_cast<uint32_t>(b) * step.block),
+               slots + worker * step.slot_bytes, workers_.scratch(worker));
     });
     return;
   }
   for (uint32_t first = 0; first < count; first += step.block) {
-    RunSplit(step, first, std::min(step.block, count - first), slots);
+    RunSplit(step, block_at(first), slots);
   }
 }
 
-void ChainRunner::RunBlock(const ChainStep& step, uint32_t first, uint32_t count, std::byte* slot,
+void ChainRunner::RunTasks(const ChainStep& step, const uint8_t* mask) {
+  const auto tasks = static_cast<int64_t>(step.tasks.size()) - 1;
+  const int64_t work = WorkOf(step.bytes, step.flops) * step.classes->count();
+  workers_.For(tasks, work, [&](int64_t task, int worker) {
+    const auto t = static_cast<uint32_t>(task);
+    // Groups take part as a whole or not at all; the collective itself reports others.
+    if (mask != nullptr && mask[step.order[step.tasks[t]]] == 0) return;
+    std::byte* slot = arena_ + step.slot_base + worker * step.slot_bytes;
+    for (uint32_t first = step.tasks[t]; first < step.tasks[t + 1]; first += step.block) {
+      const uint32_t count = std::min(step.block, step.tasks[t + 1] - first);
+      const ClassBlock block{step.order.data(), first, count, t, first == step.tasks[t]};
+      RunBlock(step, block, slot, workers_.scratch(worker));
+    }
+  });
+}
+
+void ChainRunner::RunBlock(const ChainStep& step, const ClassBlock& block, std::byte* slot,
                            BumpScratch& scratch) {
   const Trace::Clock::time_point begin =
       trace_ != nullptr ? Trace::Clock::now() : Trace::Clock::time_point();
-  for (const Call& call : step.calls) RunCall(step, call, first, count, slot, scratch);
+  for (const Call& call : step.calls) {
+    RunCall(step, call, block, slot, scratch);
+    if (call.sink_count > 0) Accumulate(step, call, block, slot, scratch);
+  }
   if (trace_ != nullptr) {
     const auto worker = &scratch - &workers_.scratch(0);
     trace_->Add(static_cast<int>(worker) + 1, step.calls.back().op->instruction->name(), begin,
@@ -116,57 +146,83 @@ void ChainRunner::RunBlock(const ChainStep& step, uint32_t first, uint32_t count
   }
 }
 
-void ChainRunner::RunCall(const ChainStep& step, const Call& call, uint32_t first, uint32_t count,
+void ChainRunner::Accumulate(const ChainStep& step, const Call& call, const ClassBlock& block,
+                             std::byte* slot, BumpScratch& scratch) {
+  const BumpScratch::Mark mark = scratch.Position();
+  for (uint32_t s = call.sinks; s < call.sinks + call.sink_count; ++s) {
+    const PlannedSink& sink = step.sinks[s];
+    std::byte* accumulator = arena_ + sink.accumulators[block.task];
+    auto** members = PointersIn<const std::byte*>(scratch, block.count + 1);
+    size_t count = 0;
+    if (!block.starts_task) members[count++] = accumulator;
+    for (uint32_t i = 0; i < block.count; ++i) members[count++] = At(sink.value, block[i], i, slot);
+    sink.fold->Run(sink.bytes / sink.element_bytes, {members, count}, accumulator, scratch);
+  }
+  scratch.Rewind(mark);
+}
+
+void ChainRunner::RunCall(const ChainStep& step, const Call& call, const ClassBlock& block,
                           std::byte* slot, BumpScratch& scratch) {
   const BumpScratch::Mark mark = scratch.Position();
   const size_t operand_count = call.operand_count, result_count = call.result_count;
-  if (count == 1) {
-    auto** operands = PointersIn<const std::byte*>(scratch, operand_count);
-    auto** results = PointersIn<std::byte*>(scratch, result_count);
+  auto** one_operand = PointersIn<const std::byte*>(scratch, operand_count);
+  auto** one_result = PointersIn<std::byte*>(scratch, result_count);
+  auto run_one = [&](uint32_t i) {
     for (size_t k = 0; k < operand_count; ++k) {
-      operands[k] = At(step.refs[call.operands + k], first, 0, slot);
+      one_operand[k] = At(step.refs[call.operands + k], block[i], i, slot);
     }
     for (size_t k = 0; k < result_count; ++k) {
-      results[k] = At(step.refs[call.results + k], first, 0, slot);
+      one_result[k] = At(step.refs[call.results + k], block[i], i, slot);
     }
-    call.kernel->Run({operands, operand_count}, {results, result_count}, scratch);
+    call.kernel->Run({one_operand, operand_count}, {one_result, result_count}, scratch);
+  };
+  if (block.count == 1) {
+    run_one(0);
   } else {
     auto* operands = PointersIn<BatchOperand>(scratch, operand_count);
     auto* results = PointersIn<BatchResult>(scratch, result_count);
-    for (size_t k = 0; k < operand_count; ++k) {
-      const Ref& ref = step.refs[call.operands + k];
-      auto** items = PointersIn<const std::byte*>(scratch, count);
-      for (uint32_t i = 0; i < count; ++i) items[i] = At(ref, first + i, i, slot);
-      int64_t stride = items[1] - items[0];
-      for (uint32_t i = 2; i < count; ++i) {
-        if (items[i] - items[i - 1] != stride) {
-          stride = BatchOperand::kUneven;
-          break;
-        }
-      }
-      // A backward stride would look like "uneven": hand it over as that.
-      operands[k] = {items, stride < 0 ? BatchOperand::kUneven : stride};
-    }
-    for (size_t k = 0; k < result_count; ++k) {
+    bool even = true;
+    for (size_t k = 0; k < result_count && even; ++k) {
       const Ref& ref = step.refs[call.results + k];
-      results[k] = {At(ref, first, 0, slot), ref.stride};
+      std::byte* first = At(ref, block[0], 0, slot);
+      const int64_t stride = At(ref, block[1], 1, slot) - first;
+      for (uint32_t i = 2; i < block.count && even && ref.where == Where::kArena; ++i) {
+        even = At(ref, block[i], i, slot) == first + i * stride;
+      }
+      results[k] = {first, stride};
     }
-    call.kernel->RunBatch(count, {operands, operand_count}, {results, result_count}, scratch);
+    if (!even) {
+      // Classes that are no neighbours in a result's memory.
+      for (uint32_t i = 0; i < block.count; ++i) run_one(i);
+    } else {
+      for (size_t k = 0; k < operand_count; ++k) {
+        const Ref& ref = step.refs[call.operands + k];
+        auto** items = PointersIn<const std::byte*>(scratch, block.count);
+        for (uint32_t i = 0; i < block.count; ++i) items[i] = At(ref, block[i], i, slot);
+        int64_t stride = items[1] - items[0];
+        for (uint32_t i = 2; i < block.count && stride >= 0; ++i) {
+          if (items[i] - items[i - 1] != stride) stride = BatchOperand::kUneven;
+        }
+        operands[k] = {items, stride < 0 ? BatchOperand::kUneven : stride};
+      }
+      call.kernel->RunBatch(block.count, {operands, operand_count}, {results, result_count},
+                            scratch);
+    }
   }
   scratch.Rewind(mark);
   if (check_nan_) {
-    for (uint32_t i = 0; i < count; ++i) Check(step, call, first + i, i, slot);
+    for (uint32_t i = 0; i < block.count; ++i) Check(step, call, block[i], i, slot);
   }
 }
 
-void ChainRunner::RunSplit(const ChainStep& step, uint32_t first, uint32_t count, std::byte* slot) {
+void ChainRunner::RunSplit(const ChainStep& step, const ClassBlock& block, std::byte* slot) {
   for (const Call& call : step.calls) {
     const Trace::Clock::time_point begin =
         trace_ != nullptr ? Trace::Clock::now() : Trace::Clock::time_point();
-    if (count == 1) {
-      RunCallSplit(step, call, first, 0, slot);
+    if (block.count == 1) {
+      RunCallSplit(step, call, block[0], slot);
     } else {
-      RunCall(step, call, first, count, slot, workers_.scratch(0));
+      RunCall(step, call, block, slot, workers_.scratch(0));
     }
     if (trace_ != nullptr) {
       trace_->Add(1, call.op->instruction->name(), begin, Trace::Clock::now());
@@ -174,7 +230,7 @@ void ChainRunner::RunSplit(const ChainStep& step, uint32_t first, uint32_t count
   }
 }
 
-void ChainRunner::RunCallSplit(const ChainStep& step, const Call& call, uint32_t c, uint32_t i,
+void ChainRunner::RunCallSplit(const ChainStep& step, const Call& call, uint32_t c,
                                std::byte* slot) {
   const int64_t granule = call.kernel->RangeGranule();
   const int64_t work = WorkOf(call.bytes, call.flops);
@@ -184,7 +240,7 @@ void ChainRunner::RunCallSplit(const ChainStep& step, const Call& call, uint32_t
     pieces = std::clamp<int64_t>(work / kPieceWork, 1, std::min(granules, kMaxPieces));
   }
   if (pieces <= 1) {
-    RunCall(step, call, c, 1, slot, workers_.scratch(0));
+    RunCall(step, call, ClassBlock{nullptr, c, 1, 0, false}, slot, workers_.scratch(0));
     return;
   }
   workers_.For(pieces, work, [&](int64_t piece, int worker) {
@@ -196,17 +252,17 @@ void ChainRunner::RunCallSplit(const ChainStep& step, const Call& call, uint32_t
     auto** results = PointersIn<std::byte*>(scratch, call.result_count);
     for (size_t k = 0; k < call.operand_count; ++k) {
       const Ref& ref = step.refs[call.operands + k];
-      operands[k] = At(ref, c, i, slot) + (ref.moves ? first * ref.element_bytes : 0);
+      operands[k] = At(ref, c, 0, slot) + (ref.moves ? first * ref.element_bytes : 0);
     }
     for (size_t k = 0; k < call.result_count; ++k) {
       const Ref& ref = step.refs[call.results + k];
-      results[k] = At(ref, c, i, slot) + first * ref.element_bytes;
+      results[k] = At(ref, c, 0, slot) + first * ref.element_bytes;
     }
     call.kernel->RunRange(first, end - first, {operands, call.operand_count},
                           {results, call.result_count}, scratch);
     scratch.Rewind(mark);
   });
-  if (check_nan_) Check(step, call, c, i, slot);
+  if (check_nan_) Check(step, call, c, 0, slot);
 }
 
 void ChainRunner::Check(const ChainStep& step, const Call& call, uint32_t c, uint32_t i,

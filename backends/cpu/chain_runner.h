@@ -35,13 +35,25 @@ class ChainRunner {
   const std::optional<BadValue>& bad_value() const { return bad_value_; }
 
  private:
-  void RunBlock(const ChainStep& step, uint32_t first, uint32_t count, std::byte* slot,
+  // Some classes that run together: order[first ..], or first, first + 1, .. without an order.
+  struct ClassBlock {
+    const uint32_t* order = nullptr;
+    uint32_t first = 0, count = 1;
+    uint32_t task = 0;         // of a chain with sinks
+    bool starts_task = false;  // accumulators hold nothing yet
+    uint32_t operator[](uint32_t i) const {
+      return order != nullptr ? order[first + i] : first + i;
+    }
+  };
+  void RunBlock(const ChainStep& step, const ClassBlock& block, std::byte* slot,
                 BumpScratch& scratch);
-  void RunCall(const ChainStep& step, const Call& call, uint32_t first, uint32_t count,
-               std::byte* slot, BumpScratch& scratch);
-  void RunSplit(const ChainStep& step, uint32_t first, uint32_t count, std::byte* slot);
-  void RunCallSplit(const ChainStep& step, const Call& call, uint32_t c, uint32_t i,
-                    std::byte* slot);
+  void RunTasks(const ChainStep& step, const uint8_t* mask);
+  void RunCall(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot,
+               BumpScratch& scratch);
+  void Accumulate(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot,
+                  BumpScratch& scratch);
+  void RunSplit(const ChainStep& step, const ClassBlock& block, std::byte* slot);
+  void RunCallSplit(const ChainStep& step, const Call& call, uint32_t c, std::byte* slot);
   std::byte* At(const Ref& ref, uint32_t c, uint32_t i, std::byte* slot) const;
   void Check(const ChainStep& step, const Call& call, uint32_t c, uint32_t i, std::byte* slot);
 

@@ -31,7 +31,7 @@ class CollectivePlanner {
       return step;
     }
     for (size_t k = 0; k < op_.results.size(); ++k) {
-      if (value(op_.results[k]).view != nullptr) continue;
+      if (value(op_.results[k]).view != nullptr || value(op_.results[k]).sunk) continue;
       auto part = MakePart(k);
       if (!part) return Fail(part.error());
       step.parts.push_back(std::move(*part));
@@ -40,7 +40,6 @@ class CollectivePlanner {
     return step;
   }
 
- private:
   const Value& value(ValueId id) const { return program_.values[id]; }
   const Instruction& x() const { return *op_.instruction; }
   int64_t GroupSize() const {
@@ -114,7 +113,8 @@ class CollectivePlanner {
     return {};
   }
 
-  Expected<CollectivePart> MakePart(size_t k) const {
+  // Geometry, classes and fold; members are left out.
+  Expected<CollectivePart> MakeFrame(size_t k, const GroupSequences& sequences) const {
     const Value& result = value(op_.results[k]);
     const Value& operand = value(op_.operands[k]);
     const Shape* shape = x().operand(static_cast<int64_t>(k))->shape();
@@ -125,20 +125,11 @@ class CollectivePlanner {
     part.classes = result.classes;
     part.element_bytes = StorageBytes(shape->dtype());
     const ResolvedGroups& groups = op_.devices->groups;
-    const GroupSequences sequences = SequencesOf(groups, *operand.classes);
     for (uint32_t c = 0; c < result.classes->count(); ++c) {
       const uint32_t device = result.classes->first_device(c);
       part.sequence_of.push_back(sequences.sequence_of[groups.group_of[device]]);
       part.position_of.push_back(groups.position_of[device]);
     }
-    for (uint32_t group : sequences.first_group) {
-      part.begin.push_back(static_cast<uint32_t>(part.members.size()));
-      for (uint32_t device : groups.group(group)) {
-        part.members.push_back(
-            absolute_(Locate(program_, op_.operands[k], operand.classes->class_of(device))));
-      }
-    }
-    part.begin.push_back(static_cast<uint32_t>(part.members.size()));
     const auto& attributes = x().attributes<CollectiveAttributes>();
     const int64_t g = GroupSize();
     part.inner = operand.bytes;
@@ -146,7 +137,8 @@ class CollectivePlanner {
       part.outer = Product(shape->dims().first(static_cast<size_t>(attributes.dimension)));
       part.inner = operand.bytes / part.outer;  // of all-gather: one member's row
       if (x().opcode() == Opcode::kReduceScatter || x().opcode() == Opcode::kAllToAll) {
-        part.inner /= g;  // one block of a row
+        part.blocks = g;
+        part.inner /= g;
       }
     }
     if (!x().called().empty()) {
@@ -154,6 +146,24 @@ class CollectivePlanner {
       if (!fold) return Fail(fold.error());
       part.fold = std::move(*fold);
     }
+    return part;
+  }
+
+ private:
+  Expected<CollectivePart> MakePart(size_t k) const {
+    const ResolvedGroups& groups = op_.devices->groups;
+    const Value& operand = value(op_.operands[k]);
+    const GroupSequences sequences = SequencesOf(groups, *operand.classes);
+    auto part = MakeFrame(k, sequences);
+    if (!part) return part;
+    for (uint32_t group : sequences.first_group) {
+      part->begin.push_back(static_cast<uint32_t>(part->members.size()));
+      for (uint32_t device : groups.group(group)) {
+        part->members.push_back(
+            absolute_(Locate(program_, op_.operands[k], operand.classes->class_of(device))));
+      }
+    }
+    part->begin.push_back(static_cast<uint32_t>(part->members.size()));
     return part;
   }
 
@@ -198,6 +208,19 @@ Expected<CollectiveStep> PlanCollective(
     const Program& program, const Op& op, std::span<const int64_t> value_offsets,
     const std::function<int64_t(const View::Entry&)>& absolute) {
   return CollectivePlanner(program, op, value_offsets, absolute).Run();
+}
+
+Expected<CollectivePart> PlanFinish(const Program& program, const Op& op, size_t index,
+                                    std::span<const int64_t> value_offsets,
+                                    std::span<const int64_t> accumulators, uint32_t per_group) {
+  const std::function<int64_t(const View::Entry&)> none;
+  const Value& operand = program.values[op.operands[index]];
+  const GroupSequences sequences = SequencesOf(op.devices->groups, *operand.classes);
+  auto part = CollectivePlanner(program, op, value_offsets, none).MakeFrame(index, sequences);
+  if (!part) return part;
+  part->members.assign(accumulators.begin(), accumulators.end());
+  for (uint32_t i = 0; i <= sequences.first_group.size(); ++i) part->begin.push_back(i * per_group);
+  return part;
 }
 
 uint32_t FindMissingMember(const Op& op, std::span<const uint8_t> active, uint32_t* present) {

@@ -17,6 +17,12 @@ Expected<CollectiveStep> PlanCollective(const Program& program, const Op& op,
                                         std::span<const int64_t> value_offsets,
                                         const std::function<int64_t(const View::Entry&)>& absolute);
 
+// The part of a reduction whose members were folded into accumulators already: `per_group`
+// neighbouring ones for every sequence of groups, in order.
+Expected<CollectivePart> PlanFinish(const Program& program, const Op& op, size_t index,
+                                    std::span<const int64_t> value_offsets,
+                                    std::span<const int64_t> accumulators, uint32_t per_group);
+
 // A device of some group that does not take part although another member of the group does, or
 // kNoDevice. `active`: per device.
 uint32_t FindMissingMember(const Op& op, std::span<const uint8_t> active, uint32_t* present);

@@ -49,16 +49,15 @@ class PartRunner {
         Reduce(members, first_row, rows, begin, 1, 0, result, scratch);
         break;
       case Opcode::kReduceScatter:
-        Reduce(members, first_row, rows, begin, static_cast<int64_t>(members.size()),
-               part_.position_of[c], result, scratch);
+        Reduce(members, first_row, rows, begin, part_.blocks, part_.position_of[c], result,
+               scratch);
         break;
       case Opcode::kAllGather:
       case Opcode::kAllGatherStart:
         Gather(members, first_row, rows, 1, 0, result);
         break;
       case Opcode::kAllToAll:
-        Gather(members, first_row, rows, static_cast<int64_t>(members.size()), part_.position_of[c],
-               result);
+        Gather(members, first_row, rows, part_.blocks, part_.position_of[c], result);
         break;
       case Opcode::kRaggedAllToAll:
         Ragged(members, part_.position_of[c], result);

@@ -91,8 +91,8 @@ class TypedFold final : public Fold {
     for (int64_t begin = 0; begin < count; begin += kTile) {
       const int64_t n = std::min(kTile, count - begin);
       T* out = reinterpret_cast<T*>(result) + begin;
-      std::memcpy(out, reinterpret_cast<const T*>(members[0]) + begin,
-                  static_cast<size_t>(n) * sizeof(T));
+      const T* first = reinterpret_cast<const T*>(members[0]) + begin;
+      if (first != out) std::memcpy(out, first, static_cast<size_t>(n) * sizeof(T));
       for (const std::byte* member : members.subspan(1)) {
         const T* next = reinterpret_cast<const T*>(member) + begin;
         for (int64_t i = 0; i < n; ++i) out[i] = F::Of(out[i], next[i]);
@@ -140,8 +140,8 @@ class GeneralFold final : public Fold {
     for (int64_t begin = 0; begin < count; begin += kTile) {
       const int64_t n = std::min(kTile, count - begin);
       std::byte* out = result + begin * element_bytes_;
-      std::memcpy(out, members[0] + begin * element_bytes_,
-                  static_cast<size_t>(n * element_bytes_));
+      const std::byte* first = members[0] + begin * element_bytes_;
+      if (first != out) std::memcpy(out, first, static_cast<size_t>(n * element_bytes_));
       for (const std::byte* member : members.subspan(1)) {
         const std::byte* arguments[] = {out, member + begin * element_bytes_};
         std::byte* results[] = {out};
@@ -240,6 +240,8 @@ std::unique_ptr<Fold> KnownFold(Opcode opcode, DType dtype) {
 }
 
 }  // namespace
+
+bool AccumulatesInPlace(DType dtype) { return dtype != DType::kBF16; }
 
 Expected<std::unique_ptr<Fold>> MakeFold(const Computation& to_apply, DType dtype) {
   const Instruction& root = *to_apply.root();

@@ -10,8 +10,10 @@
 #include "backends/cpu/fusion.h"
 #include "backends/cpu/interval_packer.h"
 #include "backends/cpu/memory.h"
+#include "backends/cpu/reduction_sinks.h"
 #include "backends/cpu/schedule.h"
 #include "backends/cpu/storage.h"
+#include "backends/cpu/variation.h"
 #include "backends/cpu/views.h"
 
 namespace gshard::cpu {
@@ -32,6 +34,7 @@ class Planner {
     if (options_.fuse) {
       if (Expected<void> done = FuseElementwise(program_, schedule_); !done) return done;
     }
+    if (options_.fuse) FindReductionSinks(program_, schedule_);
     storage_ = AssignStorage(program_, schedule_);
     plan_.memory.device_peak_bytes = DevicePeak();
     PlaceTransient();
@@ -81,7 +84,10 @@ class Planner {
   struct ChainLayout {
     uint32_t block = 1;
     int64_t slot_bytes = 0;
-    uint32_t slot_buffer = 0;                  // in the packer
+    uint32_t slot_buffer = 0;  // in the packer
+    // Per sink: accumulators of all tasks, or kDirect if they are the results.
+    std::vector<uint32_t> accumulators;
+    static constexpr uint32_t kDirect = UINT32_MAX;
     tsl::robin_map<ValueId, int64_t> offsets;  // of slot values, for blocks of `block` classes
   };
 
@@ -120,14 +126,28 @@ class Planner {
     }
     const int64_t one = PackSlot(step, local, 1, layout);
     const int64_t footprint = std::max<int64_t>(one + external, 1);
-    const uint32_t count = step.chain.classes->count();
-    const int64_t most =
-        std::max<int64_t>(footprint <= kSmallInstance ? count / 16 : count / 64, 1);
+    const Chain& chain = step.chain;
+    const uint32_t count = chain.classes->count();
+    int64_t most = std::max<int64_t>(footprint <= kSmallInstance ? count / 16 : count / 64, 1);
+    int64_t tasks = 0;
+    if (!chain.sinks.empty()) {
+      tasks = static_cast<int64_t>(chain.tasks.size()) - 1;
+      most = std::min<int64_t>(most, count / tasks);
+    }
     layout.block = static_cast<uint32_t>(std::clamp<int64_t>(kBlockBudget / footprint, 1, most));
     layout.slot_bytes = layout.block == 1 ? one : PackSlot(step, local, layout.block, layout);
-    const auto blocks = static_cast<int64_t>((count + layout.block - 1) / layout.block);
-    const int64_t slots = std::min<int64_t>(options_.threads, blocks);
+    if (tasks == 0) tasks = (count + layout.block - 1) / layout.block;
+    const int64_t slots = std::min<int64_t>(options_.threads, tasks);
     layout.slot_buffer = packer_.Add(layout.slot_bytes * slots, step.begin, step.begin);
+    for (const Sink& sink : chain.sinks) {
+      const bool direct = chain.tasks_per_group == 1 &&
+                          sink.collective->instruction->opcode() != Opcode::kReduceScatter;
+      const int64_t bytes = value(sink.collective->operands[sink.index]).bytes;
+      layout.accumulators.push_back(
+          direct ? ChainLayout::kDirect
+                 : packer_.Add(tasks * static_cast<int64_t>(AlignUp(static_cast<size_t>(bytes))),
+                               step.begin, step.begin));
+    }
     layouts_[&step] = std::move(layout);
   }
 
@@ -301,7 +321,7 @@ class Planner {
   Expected<void> EmitBlock(const ScheduledBlock& block, uint32_t index) {
     for (const ScheduledStep& step : block.steps) {
       if (step.op == nullptr) {
-        EmitChain(step, index);
+        if (Expected<void> done = EmitChain(step, index); !done) return done;
         continue;
       }
       switch (step.op->kind) {
@@ -339,14 +359,16 @@ class Planner {
     return {};
   }
 
-  void EmitChain(const ScheduledStep& scheduled, uint32_t index) {
+  Expected<void> EmitChain(const ScheduledStep& scheduled, uint32_t index) {
     const ChainLayout& layout = layouts_.at(&scheduled);
     ChainStep step;
     step.classes = scheduled.chain.classes;
     step.block = layout.block;
     step.slot_bytes = layout.slot_bytes;
     step.slot_base = packer_.offset(layout.slot_buffer);
-    for (const Op* op : scheduled.chain.ops) {
+    const Chain& chain = scheduled.chain;
+    for (uint32_t i = 0; i < chain.ops.size(); ++i) {
+      const Op* op = chain.ops[i];
       Call call;
       call.kernel = op->kernel;
       call.op = op;
@@ -370,12 +392,59 @@ class Planner {
         step.refs.push_back(ref);
         call.bytes += value(result).bytes;
       }
+      call.sinks = static_cast<uint32_t>(step.sinks.size());
+      for (size_t k = 0; k < chain.sinks.size(); ++k) {
+        if (chain.sinks[k].after_op != i) continue;
+        Expected<void> done = EmitSink(scheduled, k, layout, step);
+        if (!done) return done;
+        ++call.sink_count;
+      }
       step.flops += call.flops;
       step.bytes += call.bytes;
       step.calls.push_back(call);
     }
+    step.order = chain.order;
+    step.tasks = chain.tasks;
     plan_.call_count += step.calls.size();
     plan_.blocks[index].steps.emplace_back(std::move(step));
+    return {};
+  }
+
+  Expected<void> EmitSink(const ScheduledStep& scheduled, size_t k, const ChainLayout& layout,
+                          ChainStep& step) {
+    const Chain& chain = scheduled.chain;
+    const Sink& sink = chain.sinks[k];
+    const Op& op = *sink.collective;
+    const ValueId contribution = op.operands[sink.index], result = op.results[sink.index];
+    PlannedSink planned;
+    planned.value = ChainRef(contribution, scheduled, layout);
+    planned.bytes = value(contribution).bytes;
+    planned.element_bytes = StorageBytes(value(contribution).shape->dtype());
+    auto fold = MakeFold(*op.instruction->called(0), value(contribution).shape->dtype());
+    if (!fold) return Fail(fold.error());
+    planned.fold = std::move(*fold);
+    if (layout.accumulators[k] == ChainLayout::kDirect) {
+      const ResolvedGroups& groups = op.devices->groups;
+      for (uint32_t g : SequencesOf(groups, *value(contribution).classes).first_group) {
+        const uint32_t c = value(result).classes->class_of(groups.group(g)[0]);
+        planned.accumulators.push_back(plan_.value_offsets[result] + c * value(result).bytes);
+      }
+    } else {
+      const auto stride = static_cast<int64_t>(AlignUp(static_cast<size_t>(planned.bytes)));
+      for (size_t t = 0; t + 1 < chain.tasks.size(); ++t) {
+        planned.accumulators.push_back(packer_.offset(layout.accumulators[k]) +
+                                       static_cast<int64_t>(t) * stride);
+      }
+      auto part = PlanFinish(program_, op, sink.index, plan_.value_offsets, planned.accumulators,
+                             chain.tasks_per_group);
+      if (!part) return Fail(part.error());
+      CollectiveStep finish;
+      finish.op = &op;
+      finish.parts.push_back(std::move(*part));
+      step.finish.push_back(std::move(finish));
+    }
+    step.sinks.push_back(std::move(planned));
+    return {};
   }
 
   // --- copies of loops and conditionals

@@ -40,21 +40,10 @@ struct Call {
   const Op* op = nullptr;
   uint32_t operands = 0, operand_count = 0;  // into ChainStep::refs
   uint32_t results = 0, result_count = 0;
-  int64_t elements = 0;  // of a result; 0: it cannot be run in ranges
+  uint32_t sinks = 0, sink_count = 0;  // fed by this call
+  int64_t elements = 0;                // of a result; 0: it cannot be run in ranges
   int64_t flops = 0;
   int64_t bytes = 0;  // read and written by one instance
-};
-
-// Kernels over the same classes, run depth first in blocks of neighbouring classes.
-struct ChainStep {
-  const DeviceClasses* classes = nullptr;
-  uint32_t block = 1;  // classes run together
-  std::vector<Call> calls;
-  std::vector<Ref> refs;
-  int64_t slot_base = 0;  // in the arena; slot s at slot_base + s * slot_bytes
-  int64_t slot_bytes = 0;
-  int64_t flops = 0;  // of one class
-  int64_t bytes = 0;  // read and written for one class
 };
 
 // One operand and result of a collective.
@@ -67,8 +56,9 @@ struct CollectivePart {
   std::vector<int64_t> members;            // per sequence, member after member: arena offsets
   std::vector<uint32_t> begin;             // of a sequence in `members`
   int64_t operand_bytes = 0;               // of one instance
-  // Geometry around the split or gathered dim: `outer` rows of `inner` bytes in the operand.
-  int64_t outer = 1, inner = 0;
+  // Geometry around the split or gathered dim: `outer` rows in the operand, each of `blocks` blocks
+  // (one for what is not split) of `inner` bytes.
+  int64_t outer = 1, blocks = 1, inner = 0;
   int64_t element_bytes = 1;
   std::unique_ptr<Fold> fold;  // of reductions
 };
@@ -78,6 +68,32 @@ struct CollectiveStep {
   std::vector<CollectivePart> parts;  // ragged-all-to-all: one, with 6 members per group member
   int64_t bytes_sent = 0;             // by one device, by ring formulas
   bool runs = true;  // false: all results are views; only accounted for and checked
+};
+
+// A value of a chain that is folded into accumulators as it is made: one per task.
+struct PlannedSink {
+  Ref value;
+  int64_t bytes = 0;
+  int64_t element_bytes = 1;
+  std::unique_ptr<Fold> fold;
+  std::vector<int64_t> accumulators;  // arena offsets
+};
+
+// Kernels over the same classes, run depth first in blocks of neighbouring classes.
+struct ChainStep {
+  const DeviceClasses* classes = nullptr;
+  uint32_t block = 1;  // classes run together
+  std::vector<Call> calls;
+  std::vector<Ref> refs;
+  int64_t slot_base = 0;  // in the arena; slot s at slot_base + s * slot_bytes
+  int64_t slot_bytes = 0;
+  int64_t flops = 0;  // of one class
+  int64_t bytes = 0;  // read and written for one class
+  // With sinks: classes in running order, the beginnings of tasks in it (and the end), and what
+  // turns accumulators into results where they are not the results themselves.
+  std::vector<PlannedSink> sinks;
+  std::vector<uint32_t> order, tasks;
+  std::vector<CollectiveStep> finish;
 };
 
 struct Copy {

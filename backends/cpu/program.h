@@ -53,6 +53,7 @@ struct Value {
   // Known before running: one instance per class, dense. data() != nullptr iff known.
   std::span<const std::byte> known;
   ValueId splat = kNoValue;  // every element equals this known scalar
+  bool sunk = false;         // into, or out of, a reduction that a chain performs
   bool chosen = false;       // a select whose known predicate picks a whole operand per device
   std::unique_ptr<View> view;
 

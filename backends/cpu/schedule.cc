@@ -54,7 +54,10 @@ class Scheduler {
       if (MustWait(op, classes, segment)) flush();
       auto chain = std::find_if(open.begin(), open.end(),
                                 [&](const Chain& c) { return c.classes == classes; });
-      if (chain == open.end()) chain = open.insert(open.end(), {classes, {}});
+      if (chain == open.end()) {
+        chain = open.insert(open.end(), Chain());
+        chain->classes = classes;
+      }
       chain->ops.push_back(&op);
       for (ValueId result : op.results) segment_of_[result] = segment;
     }

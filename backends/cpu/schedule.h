@@ -17,9 +17,22 @@
 
 namespace gshard::cpu {
 
+// A value of a chain that goes into a reduction as it is made: see reduction_sinks.h.
+struct Sink {
+  uint32_t after_op = 0;           // index in Chain::ops of what makes the value
+  const Op* collective = nullptr;  // reduces operand `index` to result `index`
+  uint32_t index = 0;
+};
+
 struct Chain {
   const DeviceClasses* classes = nullptr;
   std::vector<const Op*> ops;
+  std::vector<Sink> sinks;
+  // With sinks: classes in the order of their groups, and where each task begins in it (and the
+  // end). Consecutive tasks_per_group tasks are the segments of one group.
+  std::vector<uint32_t> order;
+  std::vector<uint32_t> tasks;
+  uint32_t tasks_per_group = 1;
 };
 
 struct ScheduledBlock;

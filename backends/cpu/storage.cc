@@ -101,12 +101,21 @@ class StorageAssigner {
           for (ValueId operand : op->operands) Use(operand, {step.begin, i}, loop, op, &step);
           for (ValueId result : op->results) Define(result, block, step, i, loop, op);
         }
+        for (const Sink& sink : step.chain.sinks) {
+          Use(sink.collective->operands[sink.index], {step.begin, sink.after_op}, loop, nullptr,
+              &step);
+          const ValueId result = sink.collective->results[sink.index];
+          Define(result, block, step, sink.after_op, loop, sink.collective);
+          lives_[result].stored = true;
+        }
         continue;
       }
       for (ValueId operand : step.op->operands) {
+        if (program_.values[operand].sunk && step.op->kind == OpKind::kCollective) continue;
         Use(operand, {step.begin, 0}, loop, step.op, nullptr);
       }
       for (ValueId result : step.op->results) {
+        if (program_.values[result].sunk) continue;
         Define(result, block, step, 0, loop, step.op);
         lives_[result].stored = true;
       }
@@ -240,6 +249,10 @@ class StorageAssigner {
     for (const ScheduledStep& step : block.steps) {
       if (step.op == nullptr) {
         for (const Op* op : step.chain.ops) AssignKernel(*op, loop);
+        for (const Sink& sink : step.chain.sinks) {
+          const ValueId result = sink.collective->results[sink.index];
+          if (IsUnassigned(result)) result_.storage[result] = NewStorage(result);
+        }
       } else if (step.op->kind == OpKind::kWhile) {
         AssignWhile(step, loop);
       } else {

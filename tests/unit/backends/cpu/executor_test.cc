@@ -310,6 +310,85 @@ TEST_CASE("results do not depend on the number of threads", "[cpu]") {
   }
 }
 
+// 64 devices, each with a row of x and of y: the sum over a group of their outer products.
+std::string PartialSums(const std::string& collective) {
+  return Header(64) + kSum +
+         "ENTRY e {\n x = f32[1,32] parameter(0), sharding={devices=[64,1]<=[64]}\n"
+         " y = f32[1,128] parameter(1), sharding={devices=[64,1]<=[64]}\n"
+         " d = f32[32,128] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+         " ROOT r = " +
+         collective + "\n}\n";
+}
+
+TEST_CASE("partial sums are folded as they are made", "[cpu]") {
+  Floats x(64 * 32), y(64 * 128);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7) - 3;
+  for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<float>(i % 5) - 2;
+  auto sum = [&](size_t from, size_t step, size_t count, size_t i, size_t j) {
+    float total = 0;
+    for (size_t m = 0; m < count; ++m) {
+      const size_t d = from + m * step;
+      total += x[d * 32 + i] * y[d * 128 + j];
+    }
+    return total;
+  };
+  const std::vector<TestInput> inputs{F32({64, 32}, x), F32({64, 128}, y)};
+  const std::string common = ", use_global_device_ids=true, to_apply=sum";
+  const int64_t partial = 32 * 128 * 4;
+  for (int threads : {1, 3}) {
+    TestMesh all(
+        PartialSums("f32[32,128] all-reduce(d), channel_id=1, replica_groups=[1,64]<=[64]" +
+                    common),
+        inputs);
+    all.options.threads = threads;
+    MeshRun& run = all.Run();
+    // Accumulators, not 64 partial sums.
+    CHECK(run.plan().memory.transient_bytes < 40 * partial);
+    Floats result = all.Result<float>();
+    for (size_t d : {0u, 63u}) {
+      for (size_t i : {0u, 31u}) {
+        for (size_t j : {0u, 127u}) {
+          CHECK(result[(d * 32 + i) * 128 + j] == sum(0, 1, 64, i, j));
+        }
+      }
+    }
+    // Groups of 8 that are 8 apart.
+    TestMesh groups(PartialSums("f32[32,128] all-reduce(d), channel_id=1, "
+                                "replica_groups=[8,8]<=[8,8]T(1,0)" +
+                                common),
+                    inputs);
+    groups.options.threads = threads;
+    groups.Run();
+    result = groups.Result<float>();
+    for (size_t d : {0u, 9u, 63u}) {
+      CHECK(result[(d * 32 + 5) * 128 + 77] == sum(d % 8, 8, 8, 5, 77));
+    }
+    // Member k of a group of 16 neighbours gets columns [8k, 8k + 8).
+    TestMesh scatter(PartialSums("f32[32,8] reduce-scatter(d), channel_id=1, "
+                                 "replica_groups=[4,16]<=[64], dimensions={1}" +
+                                 common),
+                     inputs);
+    scatter.options.threads = threads;
+    scatter.Run();
+    result = scatter.Result<float>();
+    // And rows.
+    TestMesh rows(PartialSums("f32[2,128] reduce-scatter(d), channel_id=1, "
+                              "replica_groups=[4,16]<=[64], dimensions={0}" +
+                              common),
+                  inputs);
+    rows.options.threads = threads;
+    MeshRun& rows_run = rows.Run();
+    CHECK(rows_run.plan().memory.transient_bytes < 60 * partial);
+    const Floats row_result = rows.Result<float>();
+    for (size_t d : {0u, 17u, 63u}) {
+      for (size_t e = 0; e < 8; ++e) {
+        CHECK(result[(d * 32 + 11) * 8 + e] == sum(d / 16 * 16, 1, 16, 11, d % 16 * 8 + e));
+        CHECK(row_result[(d * 2 + 1) * 128 + e] == sum(d / 16 * 16, 1, 16, d % 16 * 2 + 1, e));
+      }
+    }
+  }
+}
+
 TEST_CASE("running again gives the same", "[cpu]") {
   TestMesh mesh(Mixed());
   MeshRun& run = mesh.Run();

@@ -1,0 +1,161 @@
+// Finding of values that only a reduction wants, and the order that serves most of them.
+#include "backends/cpu/reduction_sinks.h"
+
+#include <tsl/robin_map.h>
+
+#include <algorithm>
+#include <map>
+
+#include "backends/cpu/fold.h"
+#include "backends/cpu/variation.h"
+
+namespace gshard::cpu {
+namespace {
+
+// Fewer contributions are kept and reduced afterwards: nothing to gain.
+constexpr uint32_t kMinClasses = 32;
+// Tasks that should be there to keep threads busy.
+constexpr uint32_t kMinTasks = 32;
+// Rows of a reduce-scatter shorter than this are not worth folding one by one.
+constexpr int64_t kMinRowBytes = 256;
+
+class SinkFinder {
+ public:
+  explicit SinkFinder(Program& program) : program_(program), uses_(program.values.size()) {
+    for (const Block& block : program_.blocks) {
+      for (const Op& op : block.ops) {
+        for (uint32_t k = 0; k < op.operands.size(); ++k) Use(op.operands[k], &op, k);
+      }
+      for (ValueId result : block.results) Use(result, nullptr, 0);
+    }
+    for (ValueId result : program_.results) Use(result, nullptr, 0);
+    for (ValueId kept : program_.kept) Use(kept, nullptr, 0);
+  }
+
+  void VisitBlock(ScheduledBlock& block) {
+    for (ScheduledStep& step : block.steps) {
+      if (step.op == nullptr) VisitChain(step.chain, block);
+      for (ScheduledBlock* inner : step.blocks) VisitBlock(*inner);
+    }
+  }
+
+ private:
+  struct Uses {
+    uint32_t count = 0;
+    const Op* op = nullptr;  // the only user, if it is an operation
+    uint32_t index = 0;
+  };
+
+  void Use(ValueId value, const Op* op, uint32_t index) {
+    Uses& uses = uses_[value];
+    ++uses.count;
+    uses.op = op;
+    uses.index = index;
+    if (program_.values[value].view == nullptr) return;
+    for (ValueId base : BasesOf(program_, value)) ++uses_[base].count;
+  }
+
+  // The collective must stand in the same block: a reduction inside a loop or branch happens there.
+  static bool Contains(const ScheduledBlock& block, const Op* op) {
+    return std::any_of(block.steps.begin(), block.steps.end(),
+                       [op](const ScheduledStep& step) { return step.op == op; });
+  }
+
+  bool Suits(ValueId id, const Op& op, uint32_t index) const {
+    const Opcode opcode = op.instruction->opcode();
+    const bool scatter = opcode == Opcode::kReduceScatter;
+    if (opcode != Opcode::kAllReduce && opcode != Opcode::kAllReduceStart && !scatter) return false;
+    if (program_.values[op.results[index]].view != nullptr) return false;
+    const Shape* shape = op.instruction->operand(index)->shape();
+    if (!AccumulatesInPlace(shape->dtype())) return false;
+    if (scatter) {
+      const int64_t dimension = op.instruction->attributes<CollectiveAttributes>().dimension;
+      int64_t row = program_.values[op.results[index]].bytes;
+      for (int64_t d = 0; d < dimension; ++d) row /= std::max<int64_t>(shape->dim(d), 1);
+      if (row < kMinRowBytes) return false;
+    }
+    return program_.values[id].bytes > 0;
+  }
+
+  // Classes group after group, or nothing if a class is in several places.
+  std::vector<uint32_t> OrderOf(const Op& op, const DeviceClasses& classes,
+                                std::vector<uint32_t>& groups) const {
+    const ResolvedGroups& resolved = op.devices->groups;
+    const GroupSequences sequences = SequencesOf(resolved, classes);
+    std::vector<uint32_t> order;
+    groups.clear();
+    for (uint32_t g : sequences.first_group) {
+      groups.push_back(static_cast<uint32_t>(order.size()));
+      for (uint32_t device : resolved.group(g)) order.push_back(classes.class_of(device));
+    }
+    groups.push_back(static_cast<uint32_t>(order.size()));
+    if (order.size() != classes.count()) return {};
+    std::vector<bool> seen(classes.count(), false);
+    for (uint32_t c : order) {
+      if (seen[c]) return {};
+      seen[c] = true;
+    }
+    return order;
+  }
+
+  void VisitChain(Chain& chain, const ScheduledBlock& block) {
+    if (chain.classes->count() < kMinClasses) return;
+    struct Candidates {
+      std::vector<Sink> sinks;
+      std::vector<uint32_t> groups;
+      int64_t bytes = 0;
+    };
+    std::map<std::vector<uint32_t>, Candidates> by_order;
+    for (uint32_t i = 0; i < chain.ops.size(); ++i) {
+      for (ValueId result : chain.ops[i]->results) {
+        const Uses& uses = uses_[result];
+        if (uses.count != 1 || uses.op == nullptr || uses.op->kind != OpKind::kCollective ||
+            !Suits(result, *uses.op, uses.index) || !Contains(block, uses.op)) {
+          continue;
+        }
+        std::vector<uint32_t> groups;
+        std::vector<uint32_t> order = OrderOf(*uses.op, *chain.classes, groups);
+        if (order.empty()) continue;
+        Candidates& candidates = by_order[std::move(order)];
+        candidates.sinks.push_back({i, uses.op, uses.index});
+        candidates.groups = std::move(groups);
+        candidates.bytes += program_.values[result].bytes;
+      }
+    }
+    auto best = std::max_element(
+        by_order.begin(), by_order.end(),
+        [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; });
+    if (best == by_order.end()) return;
+    const std::vector<uint32_t>& groups = best->second.groups;
+    const auto group_count = static_cast<uint32_t>(groups.size() - 1);
+    uint32_t smallest = UINT32_MAX;
+    for (uint32_t g = 0; g < group_count; ++g)
+      smallest = std::min(smallest, groups[g + 1] - groups[g]);
+    const uint32_t wanted = (kMinTasks + group_count - 1) / group_count;
+    chain.tasks_per_group = std::clamp<uint32_t>(wanted, 1, std::max<uint32_t>(smallest / 2, 1));
+    for (uint32_t g = 0; g < group_count; ++g) {
+      const uint32_t size = groups[g + 1] - groups[g];
+      for (uint32_t s = 0; s < chain.tasks_per_group; ++s) {
+        chain.tasks.push_back(groups[g] + size * s / chain.tasks_per_group);
+      }
+    }
+    chain.tasks.push_back(groups.back());
+    chain.order = best->first;
+    chain.sinks = best->second.sinks;
+    for (const Sink& sink : chain.sinks) {
+      program_.values[sink.collective->operands[sink.index]].sunk = true;
+      program_.values[sink.collective->results[sink.index]].sunk = true;
+    }
+  }
+
+  Program& program_;
+  std::vector<Uses> uses_;
+};
+
+}  // namespace
+
+void FindReductionSinks(Program& program, Schedule& schedule) {
+  SinkFinder(program).VisitBlock(*schedule.entry);
+}
+
+}  // namespace gshard::cpu
