@@ -3,15 +3,6 @@
 #include "backends/cpu/ops/factories.h"
 
 namespace gshard::cpu {
-namespace {
-
-KernelOrError NotYet(const Instruction& instruction) {
-  return Fail(instruction.parent()->module().ErrorAt(
-      &instruction, "E-RUN-003", std::string(OpcodeName(instruction.opcode())) + " has no kernel"));
-}
-
-}  // namespace
-
 KernelFactory KernelFactoryOf(Opcode opcode) {
   switch (opcode) {
     case Opcode::kAbs:
