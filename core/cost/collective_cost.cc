@@ -3,6 +3,7 @@
 #include "core/cost/collective_cost.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/analysis/meshes.h"
 #include "ir/metadata.h"
@@ -24,6 +25,21 @@ std::string KindOf(const Instruction& instruction) {
   constexpr std::string_view kStart = "-start";
   if (kind.ends_with(kStart)) kind.resize(kind.size() - kStart.size());
   return kind;
+}
+
+// Messages of a ring along each axis in turn: the sum of the sizes less one; one ring over all
+// members where the group follows no axes.
+double RingSteps(const std::vector<std::string>& axes, const Mesh* mesh, int64_t group_size) {
+  if (axes.empty() || mesh == nullptr) return static_cast<double>(group_size - 1);
+  double steps = 0;
+  for (const std::string& axis : axes) {
+    size_t close = axis.rfind(')');  // "model:(2)4" is a sub-axis of size 4
+    int64_t size = close != std::string::npos
+                       ? std::strtoll(axis.c_str() + close + 1, nullptr, 10)
+                       : mesh->axes[static_cast<size_t>(mesh->FindAxis(axis))].size;
+    steps += static_cast<double>(size - 1);
+  }
+  return steps;
 }
 
 }  // namespace
@@ -72,7 +88,7 @@ CollectiveCost CostOfCollective(const Instruction& instruction, int64_t devices,
     } else {  // reduce-scatter, all-to-all
       cost.bytes_per_device = local * share;
     }
-    messages = (cost.kind == "all-reduce" ? 2 : 1) * (g - 1);
+    messages = (cost.kind == "all-reduce" ? 2 : 1) * RingSteps(cost.axes, mesh, cost.group_size);
   }
   cost.time_s = cost.bytes_per_device / chip.link_bytes_per_s + messages * chip.link_latency_s;
   return cost;
