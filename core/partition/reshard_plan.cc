@@ -582,7 +582,10 @@ const MeshLayout* SameCountsInDigitsOf(MeshLayoutTable& layouts, const MeshLayou
   AxisList used;
   for (const AxisList& list : from->dims) used.insert(used.end(), list.begin(), list.end());
   used.insert(used.end(), from->manual.begin(), from->manual.end());
+  used.insert(used.end(), from->unreduced.begin(), from->unreduced.end());
   AxisList free = PrimeDigits(ComplementAxes(used, layouts.device_count()));
+  // Digits of partial values can be had once those are reduced.
+  for (const DeviceAxis& digit : PrimeDigits(from->unreduced)) free.push_back(digit);
   std::vector<AxisList> own;
   for (const AxisList& list : from->dims) own.push_back(PrimeDigits(list));
 
@@ -664,8 +667,7 @@ ReshardPlan ReshardPlanner::Impl::Make(const Shape* shape, const MeshLayout* fro
     copy.manual = from->manual;
     return MakeInOneOrder(shape, from, &copy);
   }
-  const MeshLayout* reduced = layouts.Reduced(from);
-  const MeshLayout* halfway = to->unreduced.empty() ? SameCountsInDigitsOf(layouts, reduced, to)
+  const MeshLayout* halfway = to->unreduced.empty() ? SameCountsInDigitsOf(layouts, from, to)
                                                     : in_order_of(layouts.Reduced(to), from);
   ReshardPlan plan = MakeInOneOrder(shape, from, halfway);
   ReshardStep permute;
@@ -692,7 +694,7 @@ ReshardPlan ReshardPlanner::Impl::MakeInOneOrder(const Shape* shape, const MeshL
   if (digits.has_value() && digits->size() <= 64) {
     return Search(shape, from, to, std::move(*digits), weights).Run();
   }
-  const MeshLayout* halfway = SameCountsInDigitsOf(layouts, layouts.Reduced(from), to);
+  const MeshLayout* halfway = SameCountsInDigitsOf(layouts, from, to);
   ReshardPlan plan = MakeInOneOrder(shape, from, halfway);
   ReshardStep permute;
   permute.kind = ReshardKind::kPermute;
