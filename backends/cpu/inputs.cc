@@ -225,6 +225,12 @@ Expected<std::unique_ptr<Inputs>> Inputs::Open(const std::string& path, uint64_t
   return inputs;
 }
 
+std::unique_ptr<Inputs> Inputs::FromArrays(std::vector<GlobalArray> arrays) {
+  auto inputs = std::make_unique<Inputs>();
+  inputs->arrays_ = std::move(arrays);
+  return inputs;
+}
+
 std::string Inputs::NameOf(const ParameterLeaf& leaf, size_t k) const {
   if (file_ == nullptr) return {};
   std::string by_order = fmt::format("p{}", k);
@@ -252,6 +258,7 @@ Expected<GlobalArray> Inputs::Load(const ParameterLeaf& leaf, size_t k,
                                    std::span<const int64_t> local_dims, bool exact, int64_t devices,
                                    bool* stacked) const {
   *stacked = false;
+  if (k < arrays_.size()) return arrays_[k];
   GlobalArray array;
   array.dtype = leaf.shape->dtype();
   array.dims.assign(dims.begin(), dims.end());

@@ -55,6 +55,8 @@ class Inputs {
  public:
   // Empty path: all random.
   static Expected<std::unique_ptr<Inputs>> Open(const std::string& path, uint64_t seed);
+  // One array per leaf, whole.
+  static std::unique_ptr<Inputs> FromArrays(std::vector<GlobalArray> arrays);
 
   // Leaf `k` as an array of `dims`, or, where a file has it so, of [devices] + `local_dims`: one
   // array per device (then *stacked is set). Not `exact`: `dims` are tiles times tile counts, and
@@ -70,6 +72,7 @@ class Inputs {
   std::string NameOf(const ParameterLeaf& leaf, size_t k) const;
   std::string path_;
   std::unique_ptr<NpzReader> file_;
+  std::vector<GlobalArray> arrays_;
   uint64_t seed_ = 0;
 };
 

@@ -1,0 +1,365 @@
+// The oracles.
+#include "tests/property/check.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstring>
+#include <limits>
+
+#include "backends/cpu/array_rows.h"
+#include "backends/cpu/mesh_run.h"
+#include "backends/cpu/verify.h"
+#include "core/partition/partitioner.h"
+#include "core/propagation/propagation.h"
+#include "core/transforms/inline_calls.h"
+#include "ir/literal.h"
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "ir/verifier.h"
+
+namespace gshard::property {
+namespace {
+
+using cpu::GlobalArray;
+using cpu::MeshRun;
+using cpu::OutputArray;
+
+// Thrown inside this file only: ends a check.
+struct Ended {
+  Verdict verdict;
+};
+
+[[noreturn]] void Failed(std::string failure, std::string detail) {
+  throw Ended{{Verdict::Kind::kFailed, std::move(failure), std::move(detail)}};
+}
+
+[[noreturn]] void Failed(const std::string& stage, const Diagnostic& error) {
+  if (error.code == "E-RUN-003") {
+    throw Ended{{Verdict::Kind::kSkipped, error.message, Render(error)}};
+  }
+  Failed(fmt::format("{}: {}", stage, error.code), Render(error));
+}
+
+template <typename T>
+T Need(const std::string& stage, Expected<T> value) {
+  if (!value) Failed(stage, value.error());
+  if constexpr (!std::is_void_v<T>) return std::move(*value);
+}
+
+std::unique_ptr<Module> Parse(const std::string& stage, const std::string& text,
+                              std::shared_ptr<Context> context = nullptr) {
+  auto module = Need(stage, ParseModule(SourceText::FromString(stage, text), std::move(context)));
+  Need(stage, VerifyModule(*module));
+  return module;
+}
+
+uint64_t Scramble(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+void StoreElement(DType dtype, std::byte* out, int64_t index, int64_t value) {
+  const int bytes = StorageBytes(dtype);
+  std::byte* at = out + index * bytes;
+  if (dtype == DType::kF32 || dtype == DType::kC64) {
+    const float parts[2] = {static_cast<float>(value), static_cast<float>(1 - value)};
+    std::memcpy(at, parts, static_cast<size_t>(bytes));
+  } else if (dtype == DType::kF64 || dtype == DType::kC128) {
+    const double parts[2] = {static_cast<double>(value), static_cast<double>(1 - value)};
+    std::memcpy(at, parts, static_cast<size_t>(bytes));
+  } else if (IsFloat(dtype)) {
+    const uint16_t bits = EncodeSmallFloat(dtype, static_cast<double>(value));
+    std::memcpy(at, &bits, static_cast<size_t>(bytes));
+  } else {
+    std::memcpy(at, &value, static_cast<size_t>(bytes));
+  }
+}
+
+void StoreNaN(DType dtype, std::byte* out, int64_t index) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const int bytes = StorageBytes(dtype);
+  std::byte* at = out + index * bytes;
+  if (dtype == DType::kF64) {
+    std::memcpy(at, &nan, sizeof nan);
+  } else if (dtype == DType::kF32) {
+    const float narrow = std::numeric_limits<float>::quiet_NaN();
+    std::memcpy(at, &narrow, sizeof narrow);
+  } else {
+    const uint16_t bits = EncodeSmallFloat(dtype, nan);
+    std::memcpy(at, &bits, static_cast<size_t>(bytes));
+  }
+}
+
+// Small integers in every type, so that sums are exact (magnitude.h knows their size).
+GlobalArray MakeInput(const cpu::ParameterLeaf& leaf, const CheckOptions& options) {
+  GlobalArray array;
+  array.dtype = leaf.shape->dtype();
+  array.dims.assign(leaf.shape->dims().begin(), leaf.shape->dims().end());
+  const int64_t count = leaf.shape->element_count();
+  array.data.resize(static_cast<size_t>(std::max<int64_t>(1, count * StorageBytes(array.dtype))));
+  uint64_t key = Scramble(options.seed);
+  for (char c : leaf.name) key = Scramble(key ^ static_cast<unsigned char>(c));
+  int64_t low = -2, high = 3;
+  switch (ClassOf(array.dtype)) {
+    case DTypeClass::kPredicate:
+      low = 0, high = 1;
+      break;
+    case DTypeClass::kSigned:
+      low = -3, high = 9;
+      break;
+    case DTypeClass::kUnsigned:
+      low = 0, high = 9;
+      break;
+    default:
+      break;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t bits = Scramble(key + static_cast<uint64_t>(i));
+    StoreElement(array.dtype, array.data.data(), i,
+                 low + static_cast<int64_t>(bits % static_cast<uint64_t>(high - low + 1)));
+    if (options.has_nan && IsFloat(array.dtype) && bits >> 60 == 0) {
+      StoreNaN(array.dtype, array.data.data(), i);
+    }
+  }
+  return array;
+}
+
+std::vector<GlobalArray> MakeInputs(const Module& module, const CheckOptions& options) {
+  std::vector<GlobalArray> arrays;
+  for (const cpu::ParameterLeaf& leaf : cpu::ParameterLeaves(*module.entry())) {
+    arrays.push_back(MakeInput(leaf, options));
+  }
+  return arrays;
+}
+
+std::complex<double> ReadElement(DType dtype, const std::byte* data, int64_t index) {
+  const std::byte* at = data + index * StorageBytes(dtype);
+  auto load = [&]<typename T>(T, size_t i) {
+    T value;
+    std::memcpy(&value, at + i * sizeof(T), sizeof(T));
+    return static_cast<double>(value);
+  };
+  switch (dtype) {
+    case DType::kF32:
+      return load(float{}, 0);
+    case DType::kF64:
+      return load(double{}, 0);
+    case DType::kC64:
+      return {load(float{}, 0), load(float{}, 1)};
+    case DType::kC128:
+      return {load(double{}, 0), load(double{}, 1)};
+    case DType::kPred:
+    case DType::kU8:
+      return load(uint8_t{}, 0);
+    case DType::kS8:
+      return load(int8_t{}, 0);
+    case DType::kS16:
+      return load(int16_t{}, 0);
+    case DType::kU16:
+      return load(uint16_t{}, 0);
+    case DType::kS32:
+      return load(int32_t{}, 0);
+    case DType::kU32:
+      return load(uint32_t{}, 0);
+    case DType::kS64:
+      return load(int64_t{}, 0);
+    case DType::kU64:
+      return load(uint64_t{}, 0);
+    default:
+      break;
+  }
+  uint16_t bits = 0;
+  std::memcpy(&bits, at, static_cast<size_t>(StorageBytes(dtype)));
+  return DecodeSmallFloat(dtype, bits);
+}
+
+double Difference(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  const double difference = std::fabs(a - b);
+  return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
+}
+
+std::string ElementText(std::complex<double> value, DType dtype) {
+  if (IsComplex(dtype)) return fmt::format("({:g}, {:g})", value.real(), value.imag());
+  return fmt::format("{:.9g}", value.real());
+}
+
+// How far elements of output k may differ.
+double Tolerance(const OutputArray& want, const CheckOptions& options, size_t k) {
+  if (k < options.magnitudes.size()) return 4 * options.magnitudes[k].noise;
+  double largest = 0;
+  const auto count = static_cast<int64_t>(want.data.size()) / StorageBytes(want.dtype);
+  for (int64_t i = 0; i < count; ++i) {
+    const double value = std::abs(ReadElement(want.dtype, want.data.data(), i));
+    if (std::isfinite(value)) largest = std::max(largest, value);
+  }
+  return cpu::ToleranceOf(want.dtype) * largest;
+}
+
+void Compare(const std::string& failure, const MeshRun& run,
+             const std::vector<OutputArray>& expected, const CheckOptions& options) {
+  if (run.result_count() != expected.size()) Failed(failure, "another number of outputs");
+  for (size_t k = 0; k < expected.size(); ++k) {
+    const OutputArray& want = expected[k];
+    if (want.data.empty()) continue;
+    const double allowed = Tolerance(want, options, k);
+    int64_t wrong = 0, total = 0;
+    std::string first;
+    for (const MeshRun::Instance& instance : run.Instances(k)) {
+      cpu::ForEachRow(instance.start, instance.sizes, want.dims,
+                      [&](int64_t global, int64_t local, int64_t length) {
+                        for (int64_t i = 0; i < length; ++i) {
+                          ++total;
+                          const auto a = ReadElement(want.dtype, instance.data, local + i);
+                          const auto b = ReadElement(want.dtype, want.data.data(), global + i);
+                          if (std::max(Difference(a.real(), b.real()),
+                                       Difference(a.imag(), b.imag())) <= allowed) {
+                            continue;
+                          }
+                          if (wrong++ > 0) continue;
+                          std::vector<int64_t> index(want.dims.size());
+                          int64_t rest = global + i;
+                          for (size_t d = index.size(); d-- > 0; rest /= want.dims[d]) {
+                            index[d] = rest % want.dims[d];
+                          }
+                          first =
+                              fmt::format("output {} {}[{}] at [{}] on device {}: {}, expected {}",
+                                          k, DTypeName(want.dtype), fmt::join(want.dims, ","),
+                                          fmt::join(index, ","), instance.device,
+                                          ElementText(a, want.dtype), ElementText(b, want.dtype));
+                        }
+                      });
+    }
+    if (wrong > 0)
+      Failed(failure, fmt::format("{} ({} of {} elements wrong)", first, wrong, total));
+  }
+}
+
+void AppendLeaves(const Shape* shape, std::vector<const Shape*>& leaves) {
+  if (!shape->IsTuple()) {
+    leaves.push_back(shape);
+    return;
+  }
+  for (const Shape* element : shape->elements()) AppendLeaves(element, leaves);
+}
+
+struct Run {
+  std::unique_ptr<MeshRun> mesh;
+  std::vector<OutputArray> Outputs() const {
+    std::vector<OutputArray> outputs;
+    for (size_t k = 0; k < mesh->result_count(); ++k) outputs.push_back(mesh->Output(k));
+    return outputs;
+  }
+};
+
+Run Execute(const std::string& stage, const Module& module, const cpu::Inputs& inputs,
+            const cpu::MeshRunOptions& options) {
+  Run run{Need(stage, MeshRun::Prepare(module, inputs, options))};
+  Need(stage, run.mesh->Run({}));
+  return run;
+}
+
+void Propagate(Module& module) {
+  Need("inline", InlineCalls(module));
+  Need("propagate", PropagateShardings(module));
+  Need("propagate", VerifyModule(module));
+}
+
+void CheckFixpoint(const std::string& stage, const Module& module) {
+  const std::string once = PrintModule(module);
+  auto again = Parse(stage, once);
+  const std::string twice = PrintModule(*again);
+  if (once != twice) {
+    size_t at = 0;
+    while (at < once.size() && at < twice.size() && once[at] == twice[at]) ++at;
+    const size_t line = once.rfind('\n', at) + 1;
+    Failed(stage, fmt::format("{}\n{}", once.substr(line, once.find('\n', at) - line),
+                              twice.substr(line, twice.find('\n', at) - line)));
+  }
+}
+
+void Check(const std::string& text, const std::string& plain, const CheckOptions& options) {
+  auto module = Parse("input", text);
+  auto inputs = cpu::Inputs::FromArrays(MakeInputs(*module, options));
+  cpu::MeshRunOptions whole;
+  const std::vector<OutputArray> expected = Execute("whole run", *module, *inputs, whole).Outputs();
+
+  cpu::MeshRunOptions mesh;
+  mesh.grid.partitions = static_cast<uint32_t>(module->DeviceCount());
+  for (const Instruction* parameter : module->entry()->parameters()) {
+    AppendLeaves(parameter->shape(), mesh.global_parameters);
+  }
+  AppendLeaves(module->entry()->root()->shape(), mesh.global_results);
+  auto partitioned = module->Clone();
+  Propagate(*partitioned);
+  if (options.thorough) {
+    auto again = Parse("propagated", PrintModule(*partitioned));
+    // What the user allows to be changed is changed once.
+    again->header().propagation_to_parameters.clear();
+    again->header().propagation_to_output.clear();
+    const std::string once = PrintModule(*again);
+    Need("propagate again", PropagateShardings(*again));
+    const std::string twice = PrintModule(*again);
+    if (once != twice) {
+      size_t at = 0;
+      while (at < once.size() && at < twice.size() && once[at] == twice[at]) ++at;
+      const size_t line = once.rfind('\n', at) + 1;
+      Failed("propagation is not idempotent",
+             fmt::format("{}\n{}", once.substr(line, once.find('\n', at) - line),
+                         twice.substr(line, twice.find('\n', at) - line)));
+    }
+  }
+  Need("partition", PartitionModule(*partitioned));
+  Need("partitioned", VerifyModule(*partitioned));
+  CheckFixpoint("partitioned text", *partitioned);
+  const Run run = Execute("partitioned run", *partitioned, *inputs, mesh);
+  Compare("mismatch", *run.mesh, expected, options);
+
+  if (!options.thorough) return;
+  mesh.fuse = false;
+  Compare("mismatch unfused", *Execute("unfused run", *partitioned, *inputs, mesh).mesh, expected,
+          options);
+  auto single = Parse("plain", plain);
+  mesh = {};
+  Propagate(*single);
+  Need("partition for one", PartitionModule(*single));
+  Need("partitioned for one", VerifyModule(*single));
+  Compare("mismatch on one device", *Execute("run on one", *single, *inputs, mesh).mesh, expected,
+          options);
+}
+
+}  // namespace
+
+Verdict CheckProgram(const std::string& text, const std::string& plain,
+                     const CheckOptions& options) {
+  try {
+    Check(text, plain, options);
+  } catch (const Ended& ended) {
+    return ended.verdict;
+  } catch (const InternalError& error) {
+    return {Verdict::Kind::kFailed, fmt::format("internal error: {}", error.what()), {}};
+  } catch (const std::exception& error) {
+    return {Verdict::Kind::kFailed, fmt::format("exception: {}", error.what()), {}};
+  }
+  return {};
+}
+
+std::string PartitionedText(const std::string& text) {
+  try {
+    auto module = Parse("input", text);
+    Propagate(*module);
+    const std::string propagated = PrintModule(*module);
+    Need("partition", PartitionModule(*module));
+    return propagated + "\n" + PrintModule(*module);
+  } catch (const Ended& ended) {
+    return ended.verdict.detail;
+  }
+}
+
+}  // namespace gshard::property

@@ -1,0 +1,39 @@
+// What must hold for every program: it partitions, the result is well-formed, prints to a fixpoint
+// and computes on every device what the whole program computes.
+#ifndef GSHARD_TESTS_PROPERTY_CHECK_H_
+#define GSHARD_TESTS_PROPERTY_CHECK_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/property/magnitude.h"
+
+namespace gshard::property {
+
+struct Verdict {
+  enum class Kind : uint8_t { kPassed, kFailed, kSkipped };
+  Kind kind = Kind::kPassed;
+  std::string failure;  // what went wrong, the same for the same cause: "mismatch", "E-VERIFY-004"
+  std::string detail;   // for people
+};
+
+struct CheckOptions {
+  uint64_t seed = 0;      // of the inputs, together with the parameters' names
+  bool has_nan = false;   // some float inputs are NaN
+  bool thorough = false;  // one device, unfused kernels
+  // Of the outputs' leaves. Empty: by type, as gshard-run --verify.
+  std::vector<Magnitude> magnitudes;
+};
+
+// `text`: the program; `plain`: the same without shardings, for one device (only if thorough).
+// Skipped: an opcode without a kernel (E-RUN-003).
+Verdict CheckProgram(const std::string& text, const std::string& plain,
+                     const CheckOptions& options);
+
+// The partitioned text, or the error: for people.
+std::string PartitionedText(const std::string& text);
+
+}  // namespace gshard::property
+
+#endif  // GSHARD_TESTS_PROPERTY_CHECK_H_

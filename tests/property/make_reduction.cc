@@ -1,0 +1,289 @@
+// Reductions, windows, sorts.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "tests/property/program_maker.h"
+
+namespace gshard::property {
+namespace {
+
+// The identity of a combiner as text.
+std::string Identity(Opcode opcode, DType dtype) {
+  const bool is_float = IsFloat(dtype);
+  const int bits = DTypeBits(dtype);
+  const bool is_signed = ClassOf(dtype) == DTypeClass::kSigned;
+  switch (opcode) {
+    case Opcode::kMultiply:
+      return "1";
+    case Opcode::kAnd:
+      return "true";
+    case Opcode::kOr:
+      return "false";
+    case Opcode::kMaximum:
+      if (is_float) return "-inf";
+      return is_signed ? fmt::format("{}", -(int64_t{1} << (bits - 1))) : "0";
+    case Opcode::kMinimum:
+      if (is_float) return "inf";
+      return is_signed ? fmt::format("{}", (int64_t{1} << (bits - 1)) - 1)
+                       : fmt::format("{}", (uint64_t{1} << bits) - 1);
+    default:
+      return IsComplex(dtype) ? "(0, 0)" : "0";
+  }
+}
+
+}  // namespace
+
+void ProgramMaker::MakeReduce() {
+  const size_t x = AnyOfRank(1);
+  const ArrayType from = TypeOf(x);
+  Sizes dims, reduced;
+  int64_t fold = 1;
+  for (size_t i = 0; i < from.dims.size(); ++i) {
+    if (Chance(50)) {
+      reduced.push_back(static_cast<int64_t>(i));
+      fold *= from.dims[i];
+    } else {
+      dims.push_back(from.dims[i]);
+    }
+  }
+  std::vector<Opcode> opcodes = {Opcode::kAdd, Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum};
+  if (IsInteger(from.dtype)) opcodes.push_back(Opcode::kMultiply);
+  if (from.dtype == DType::kPred) opcodes = {Opcode::kAnd, Opcode::kOr};
+  if (IsComplex(from.dtype)) opcodes = {Opcode::kAdd};
+  Node node;
+  node.opcode = Opcode::kReduce;
+  node.fold_opcode = Pick(opcodes);
+  node.fold = fold;
+  node.types = {{from.dtype, dims}};
+  size_t init = 0;
+  if (Chance(15)) {
+    init = Like({from.dtype, {}});
+  } else {
+    init = Scalar(from.dtype, 0);
+    nodes()[init].payload = Identity(node.fold_opcode, from.dtype);
+  }
+  node.operands = {x, init};
+  node.attributes = fmt::format(", dimensions={{{}}}", fmt::join(reduced, ","));
+  node.combiner = Combiner(node.fold_opcode, from.dtype);
+  Emit(std::move(node));
+}
+
+// (largest value, its lowest index) along one dim.
+void ProgramMaker::MakeArgReduce() {
+  const size_t x = Any(
+      [&](size_t i) { return TypeOf(i).rank() >= 1 && IsNumeric(TypeOf(i).dtype) && !IsNoisy(i); });
+  const ArrayType from = TypeOf(x);
+  const size_t dim = Index(from.dims.size());
+  Node iota;
+  iota.opcode = Opcode::kIota;
+  iota.types = {{DType::kS32, from.dims}};
+  iota.attributes = fmt::format(", iota_dimension={}", dim);
+  iota.magnitude = static_cast<double>(from.dims[dim]);
+  const size_t index = Emit(std::move(iota));
+  const std::string type(DTypeName(from.dtype));
+  Node node;
+  node.opcode = Opcode::kReduce;
+  node.combiner = "arg_max_" + type;
+  program_.combiners[node.combiner] = fmt::format(
+      "{0} {{\n  {0}.a = {1}[] parameter(0)\n  {0}.i = s32[] parameter(1)\n"
+      "  {0}.b = {1}[] parameter(2)\n  {0}.j = s32[] parameter(3)\n"
+      "  {0}.gt = pred[] compare({0}.a, {0}.b), direction=GT\n"
+      "  {0}.eq = pred[] compare({0}.a, {0}.b), direction=EQ\n"
+      "  {0}.lt = pred[] compare({0}.i, {0}.j), direction=LT\n"
+      "  {0}.tie = pred[] and({0}.eq, {0}.lt)\n  {0}.first = pred[] or({0}.gt, {0}.tie)\n"
+      "  {0}.value = {1}[] select({0}.first, {0}.a, {0}.b)\n"
+      "  {0}.index = s32[] select({0}.first, {0}.i, {0}.j)\n"
+      "  ROOT {0}.r = ({1}[], s32[]) tuple({0}.value, {0}.index)\n}}\n",
+      node.combiner, type);
+  Sizes dims = from.dims;
+  dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(dim));
+  node.types = {{from.dtype, dims}, {DType::kS32, dims}};
+  node.tuple = true;
+  node.fold_opcode = Opcode::kMaximum;
+  const size_t low = Scalar(from.dtype, 0), last = Scalar(DType::kS32, 0);
+  nodes()[low].payload = Identity(Opcode::kMaximum, from.dtype);
+  nodes()[last].payload = "2147483647";
+  node.operands = {x, index, low, last};
+  node.attributes = fmt::format(", dimensions={{{}}}", dim);
+  const size_t pair = Emit(std::move(node));
+  Parts(pair, 0);
+  Parts(pair, 1);
+}
+
+void ProgramMaker::MakeReduceWindow() {
+  const size_t x = AnyNumeric(1);
+  const ArrayType from = TypeOf(x);
+  std::vector<Opcode> opcodes = {Opcode::kAdd, Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum};
+  Node node;
+  node.opcode = Opcode::kReduceWindow;
+  node.fold_opcode = Pick(opcodes);
+  node.fold = 1;
+  Sizes dims, size, stride, base, dilation;
+  std::vector<std::string> padding;
+  const bool dilated_base = Chance(20), dilated_window = Chance(20);
+  for (int64_t n : from.dims) {
+    const bool windowed = Chance(60);
+    size.push_back(windowed ? Between(1, std::min<int64_t>(n, 4)) : 1);
+    stride.push_back(windowed && Chance(50) ? Between(1, 3) : 1);
+    base.push_back(windowed && dilated_base ? Between(1, 3) : 1);
+    dilation.push_back(windowed && dilated_window ? 2 : 1);
+    const int64_t low = windowed && Chance(50) ? Between(-1, 3) : 0;
+    const int64_t high = windowed && Chance(50) ? Between(-1, 3) : 0;
+    padding.push_back(fmt::format("{}_{}", low, high));
+    const int64_t whole = (n - 1) * base.back() + 1 + low + high;
+    const int64_t window = (size.back() - 1) * dilation.back() + 1;
+    if (whole < window) throw Rejected();
+    dims.push_back((whole - window) / stride.back() + 1);
+    node.fold *= size.back();
+  }
+  // A maximum may start anywhere; infinity would be nothing to calculate with.
+  const size_t init = Scalar(from.dtype, node.fold_opcode == Opcode::kAdd ? 0 : Below(3));
+  node.types = {{from.dtype, dims}};
+  node.operands = {x, init};
+  node.attributes =
+      fmt::format(", window={{size={} stride={} pad={} lhs_dilate={} rhs_dilate={}}}",
+                  fmt::join(size, "x"), fmt::join(stride, "x"), fmt::join(padding, "x"),
+                  fmt::join(base, "x"), fmt::join(dilation, "x"));
+  node.combiner = Combiner(node.fold_opcode, from.dtype);
+  Emit(std::move(node));
+}
+
+void ProgramMaker::MakeCumulative() {
+  const size_t x = AnyNumeric(1);
+  const ArrayType from = TypeOf(x);
+  const size_t dim = Index(from.dims.size());
+  const int64_t n = from.dims[dim];
+  const bool backward = Chance(30);
+  Sizes size(from.dims.size(), 1);
+  std::vector<std::string> padding(from.dims.size(), "0_0");
+  size[dim] = n;
+  padding[dim] = backward ? fmt::format("0_{}", n - 1) : fmt::format("{}_0", n - 1);
+  Node node;
+  node.opcode = Opcode::kReduceWindow;
+  node.fold_opcode = Chance(70) ? Opcode::kAdd : Opcode::kMaximum;
+  node.fold = n;
+  const size_t init = Scalar(from.dtype, 0);
+  nodes()[init].payload = Identity(node.fold_opcode, from.dtype);
+  node.types = {from};
+  node.operands = {x, init};
+  node.attributes =
+      fmt::format(", window={{size={} pad={}}}", fmt::join(size, "x"), fmt::join(padding, "x"));
+  node.combiner = Combiner(node.fold_opcode, from.dtype);
+  Emit(std::move(node));
+}
+
+void ProgramMaker::MakeSelectAndScatter() {
+  const size_t x = Any(
+      [&](size_t i) { return TypeOf(i).rank() >= 1 && IsNumeric(TypeOf(i).dtype) && !IsNoisy(i); });
+  const ArrayType from = TypeOf(x);
+  Sizes dims, size, stride;
+  std::vector<std::string> padding;
+  int64_t positions = 1;
+  for (int64_t n : from.dims) {
+    const bool windowed = Chance(60);
+    size.push_back(windowed ? Between(1, std::min<int64_t>(n, 3)) : 1);
+    stride.push_back(windowed && Chance(60) ? Between(1, 3) : 1);
+    // A window that lies in padding selects nothing: low < size, high < size.
+    const int64_t low = windowed && Chance(40) ? Below(size.back()) : 0;
+    const int64_t high = windowed && Chance(40) ? Below(size.back()) : 0;
+    padding.push_back(fmt::format("{}_{}", low, high));
+    dims.push_back((n + low + high - size.back()) / stride.back() + 1);
+    positions *= size.back();
+  }
+  const size_t source = Like({from.dtype, dims});
+  const size_t init = Scalar(from.dtype, Chance(80) ? 0 : 2);
+  const std::string type(DTypeName(from.dtype));
+  const std::string direction = Chance(70) ? "GE" : "GT";
+  const std::string select = fmt::format("select_{}_{}", direction, type);
+  Node node;
+  node.opcode = Opcode::kSelectAndScatter;
+  node.types = {from};
+  node.operands = {x, source, init};
+  node.fold = positions;
+  // One text holds both computations: only `combiner` names what to print.
+  const std::string both = fmt::format("{}_and_add_{}", select, type);
+  program_.combiners[both] = fmt::format(
+      "{0} {{\n  {0}.a = {1}[] parameter(0)\n  {0}.b = {1}[] parameter(1)\n"
+      "  ROOT {0}.r = pred[] compare({0}.a, {0}.b), direction={2}\n}}\n\n"
+      "scatter_{0} {{\n  scatter_{0}.a = {1}[] parameter(0)\n  scatter_{0}.b = {1}[] parameter(1)\n"
+      "  ROOT scatter_{0}.r = {1}[] add(scatter_{0}.a, scatter_{0}.b)\n}}\n",
+      select, type, direction);
+  node.attributes = fmt::format(
+      ", window={{size={} stride={} pad={}}}, select={}, scatter=scatter_{}", fmt::join(size, "x"),
+      fmt::join(stride, "x"), fmt::join(padding, "x"), select, select);
+  node.combiner = both;
+  Emit(std::move(node));
+}
+
+void ProgramMaker::MakeSort() {
+  const size_t key =
+      Any([&](size_t i) { return TypeOf(i).rank() >= 1 && !IsComplex(TypeOf(i).dtype); });
+  const ArrayType from = TypeOf(key);
+  const size_t dim = Index(from.dims.size());
+  Node node;
+  node.opcode = Opcode::kSort;
+  node.operands = {key};
+  node.types = {from};
+  const int64_t more = Chance(50) ? 0 : Between(1, 2);
+  for (int64_t i = 0; i < more; ++i) {
+    const ArrayType type{RandomDType(), from.dims};
+    node.operands.push_back(Chance(40) && type.dtype != DType::kPred ? Iota(type) : Like(type));
+    node.types.push_back(TypeOf(node.operands.back()));
+  }
+  node.tuple = more > 0;
+  const bool greater = Chance(40);
+  std::string name = greater ? "gt" : "lt";
+  for (const ArrayType& type : node.types) name += fmt::format("_{}", DTypeName(type.dtype));
+  std::string text = fmt::format("{} {{\n", name);
+  int64_t number = 0;
+  for (const ArrayType& type : node.types) {
+    for (char side : {'a', 'b'}) {
+      text += fmt::format("  {}.{}{} = {}[] parameter({})\n", name, side, number / 2,
+                          DTypeName(type.dtype), number);
+      ++number;
+    }
+  }
+  text += fmt::format("  ROOT {0}.r = pred[] compare({0}.a0, {0}.b0), direction={1}\n}}\n", name,
+                      greater ? "GT" : "LT");
+  program_.combiners[name] = text;
+  node.combiner = name;
+  node.attributes = fmt::format(", dimensions={{{}}}", dim);
+  if (more > 0 || Chance(30)) node.attributes += ", is_stable=true";
+  const size_t leaves = node.types.size();
+  const size_t sorted = Emit(std::move(node));
+  for (size_t i = 0; leaves > 1 && i < leaves; ++i) Parts(sorted, i);
+}
+
+void ProgramMaker::MakeTopK() {
+  const size_t x = Any([&](size_t i) {
+    return TypeOf(i).rank() >= 1 && !IsNoisy(i) &&
+           (TypeOf(i).dtype == DType::kF32 || TypeOf(i).dtype == DType::kS32 ||
+            TypeOf(i).dtype == DType::kBF16);
+  });
+  const ArrayType from = TypeOf(x);
+  Sizes dims = from.dims;
+  dims.back() = Between(1, dims.back());
+  Node node;
+  node.opcode = Opcode::kTopK;
+  node.types = {{from.dtype, dims}, {DType::kS32, dims}};
+  node.tuple = true;
+  node.operands = {x};
+  node.attributes = fmt::format(", k={}, largest={}", dims.back(), Chance(70) ? "true" : "false");
+  const size_t top = Emit(std::move(node));
+  Parts(top, 0);
+  Parts(top, 1);
+}
+
+size_t ProgramMaker::Parts(size_t tuple, size_t index) {
+  Node node;
+  node.opcode = Opcode::kGetTupleElement;
+  node.types = {nodes()[tuple].types[index]};
+  node.operands = {tuple};
+  node.index = static_cast<int64_t>(index);
+  node.attributes = fmt::format(", index={}", index);
+  return Emit(std::move(node));
+}
+
+}  // namespace gshard::property

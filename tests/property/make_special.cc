@@ -1,0 +1,222 @@
+// Rarer operations: transforms, linear algebra, normalisation, scans, bits.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "tests/property/program_maker.h"
+
+namespace gshard::property {
+
+void ProgramMaker::MakeFft() {
+  const bool real = Chance(40);
+  const DType dtype = real ? DType::kF32 : DType::kC64;
+  ArrayType type{dtype, RandomDims(Between(1, 3))};
+  const size_t x =
+      Chance(60) ? Like(type)
+                 : Any([&](size_t i) { return TypeOf(i).dtype == dtype && TypeOf(i).rank() > 0; });
+  type = TypeOf(x);
+  const int64_t most = std::min<int64_t>(type.rank(), 2);
+  const auto length = static_cast<size_t>(Between(1, most));
+  const Sizes lengths(type.dims.end() - static_cast<std::ptrdiff_t>(length), type.dims.end());
+  Node node;
+  node.opcode = Opcode::kFft;
+  node.types = {type};
+  if (real) {
+    node.types[0].dtype = DType::kC64;
+    node.types[0].dims.back() = lengths.back() / 2 + 1;
+  }
+  node.operands = {x};
+  node.fold = Product(lengths);
+  node.attributes = fmt::format(", fft_type={}, fft_length={{{}}}",
+                                real         ? "RFFT"
+                                : Chance(60) ? "FFT"
+                                             : "IFFT",
+                                fmt::join(lengths, ","));
+  Emit(std::move(node));
+}
+
+// Of x.xT + n.I, which is positive definite.
+void ProgramMaker::MakeCholesky() {
+  const int64_t n = Between(1, 8), inner = Between(1, 4);
+  Sizes batch = RandomDims(Below(3));
+  Sizes dims = batch, square = batch;
+  dims.insert(dims.end(), {n, inner});
+  square.insert(square.end(), {n, n});
+  const size_t x = Like({DType::kF32, dims});
+  const auto rank = static_cast<int64_t>(dims.size());
+  Sizes batch_dims;
+  for (int64_t i = 0; i + 2 < rank; ++i) batch_dims.push_back(i);
+  const std::string batches = fmt::format("{}", fmt::join(batch_dims, ","));
+  Node dot;
+  dot.opcode = Opcode::kDot;
+  dot.types = {{DType::kF32, square}};
+  dot.operands = {x, x};
+  dot.fold = inner;
+  if (!batch_dims.empty()) dot.attributes = fmt::format(", lhs_batch_dims={{{}}}", batches);
+  dot.attributes += fmt::format(", lhs_contracting_dims={{{}}}", rank - 1);
+  if (!batch_dims.empty()) dot.attributes += fmt::format(", rhs_batch_dims={{{}}}", batches);
+  dot.attributes += fmt::format(", rhs_contracting_dims={{{}}}", rank - 1);
+  const size_t product = Emit(std::move(dot));
+  auto iota = [&](int64_t dim) {
+    Node node;
+    node.opcode = Opcode::kIota;
+    node.types = {{DType::kS32, square}};
+    node.attributes = fmt::format(", iota_dimension={}", dim);
+    node.magnitude = static_cast<double>(n);
+    return Emit(std::move(node));
+  };
+  const size_t row = iota(rank - 2), column = iota(rank - 1);
+  const size_t diagonal =
+      Emit(Opcode::kCompare, {DType::kPred, square}, {row, column}, ", direction=EQ");
+  const ArrayType type{DType::kF32, square};
+  const size_t some = BroadcastTo(Scalar(DType::kF32, 9), square);
+  const size_t none = BroadcastTo(Scalar(DType::kF32, 0), square);
+  const size_t shift = Emit(Opcode::kSelect, type, {diagonal, some, none});
+  const size_t sum = Emit(Opcode::kAdd, type, {product, shift});
+  Emit(Opcode::kCholesky, type, {sum}, Chance(60) ? ", lower=true" : "");
+}
+
+// With a unit diagonal and a tame triangle the solution stays small.
+void ProgramMaker::MakeTriangularSolve() {
+  const int64_t n = Between(1, 8), columns = Between(1, 8);
+  Sizes batch = RandomDims(Below(3));
+  Sizes square = batch, dims = batch;
+  square.insert(square.end(), {n, n});
+  const bool left = Chance(50);
+  dims.insert(dims.end(), {left ? n : columns, left ? columns : n});
+  const ArrayType type{DType::kF32, square};
+  const size_t a = Like(type);
+  const size_t tame = Emit(Opcode::kTanh, type, {a});
+  const size_t small = BroadcastTo(Scalar(DType::kF32, 2), square);
+  const size_t half = Emit(Opcode::kDivide, type, {tame, small});
+  const size_t b = Like({DType::kF32, dims});
+  std::string attributes = left ? ", left_side=true" : "";
+  if (Chance(50)) attributes += ", lower=true";
+  attributes += ", unit_diagonal=true";
+  attributes += Chance(50) ? ", transpose_a=NO_TRANSPOSE" : ", transpose_a=TRANSPOSE";
+  Node node;
+  node.opcode = Opcode::kTriangularSolve;
+  node.types = {{DType::kF32, dims}};
+  node.operands = {half, b};
+  node.attributes = attributes;
+  node.fold = n;
+  Emit(std::move(node));
+}
+
+void ProgramMaker::MakeRandomBits() {
+  const size_t state = Like({DType::kU64, {2}});
+  static const std::vector<DType> kTypes = {DType::kU32, DType::kU32, DType::kU64};
+  const ArrayType type{Pick(kTypes), RandomDims(Between(1, 3))};
+  Node node;
+  node.opcode = Opcode::kRngBitGenerator;
+  node.types = {{DType::kU64, {2}}, type};
+  node.tuple = true;
+  node.operands = {state};
+  node.attributes = Chance(60) ? ", algorithm=rng_three_fry" : ", algorithm=rng_philox";
+  const size_t pair = Emit(std::move(node));
+  Parts(pair, 0);
+  Parts(pair, 1);
+}
+
+void ProgramMaker::MakeBatchNorm() {
+  const size_t x =
+      Any([&](size_t i) { return TypeOf(i).rank() >= 2 && TypeOf(i).dtype == DType::kF32; });
+  const ArrayType type = TypeOf(x);
+  const size_t feature = Index(type.dims.size());
+  const ArrayType per_feature{type.dtype, {type.dims[feature]}};
+  const size_t scale = Like(per_feature), offset = Like(per_feature);
+  Node node;
+  node.attributes = fmt::format(", epsilon=0.25, feature_index={}", feature);
+  node.fold = Product(type.dims) / type.dims[feature];
+  node.types = {type};
+  switch (Below(3)) {
+    case 0:
+      node.opcode = Opcode::kBatchNormTraining;
+      node.operands = {x, scale, offset};
+      break;
+    case 1: {
+      const size_t mean = Like(per_feature);
+      const size_t variance = Emit(Opcode::kAbs, per_feature, {Like(per_feature)});
+      node.opcode = Opcode::kBatchNormInference;
+      node.operands = {x, scale, offset, mean, variance};
+      Emit(std::move(node));
+      return;
+    }
+    default: {
+      const size_t variance = Emit(Opcode::kAbs, per_feature, {Like(per_feature)});
+      node.opcode = Opcode::kBatchNormGrad;
+      node.operands = {x, scale, offset, variance, Like(type)};
+      break;
+    }
+  }
+  node.types = {type, per_feature, per_feature};
+  node.tuple = true;
+  const size_t result = Emit(std::move(node));
+  for (size_t i = 0; i < 3; ++i) Parts(result, i);
+}
+
+void ProgramMaker::MakeScan() {
+  const size_t x = AnyNumeric(1);
+  const ArrayType type = TypeOf(x);
+  const size_t dim = Index(type.dims.size());
+  ArrayType carry = type;
+  carry.dims.erase(carry.dims.begin() + static_cast<std::ptrdiff_t>(dim));
+  const size_t init = Like(carry);
+  const std::string shape = ShapeText(carry);
+  Node node;
+  node.combiner = fmt::format("scan_{}_{}", DTypeName(type.dtype), fmt::join(carry.dims, "x"));
+  program_.combiners[node.combiner] = fmt::format(
+      "{0} {{\n  {0}.x = {1} parameter(0)\n  {0}.c = {1} parameter(1)\n"
+      "  {0}.s = {1} add({0}.x, {0}.c)\n  {0}.n = {1} negate({0}.s)\n"
+      "  ROOT {0}.r = ({1}, {1}) tuple({0}.n, {0}.s)\n}}\n",
+      node.combiner, shape);
+  node.opcode = Opcode::kScan;
+  node.types = {type, carry};
+  node.tuple = true;
+  node.operands = {x, init};
+  node.fold = type.dims[dim];
+  node.attributes = fmt::format(", dimensions={{{}}}, num_carries=1{}", dim,
+                                Chance(30) ? ", is_reverse=true" : "");
+  const size_t result = Emit(std::move(node));
+  Parts(result, 0);
+  Parts(result, 1);
+}
+
+void ProgramMaker::MakeBits() {
+  const size_t x = Any([&](size_t i) { return !IsNoisy(i); });
+  const ArrayType type = TypeOf(x);
+  if (type.dtype == DType::kF32 && Chance(40)) {
+    Emit(Opcode::kReducePrecision, type, {x}, ", exponent_bits=5, mantissa_bits=3");
+  } else if (type.dtype == DType::kF32) {
+    Emit(Opcode::kBitcastConvert, {DType::kS32, type.dims}, {x});
+  } else if (type.dtype == DType::kS32 || type.dtype == DType::kU32) {
+    ArrayType bytes{DType::kU8, type.dims};
+    bytes.dims.push_back(4);
+    const size_t narrow = Emit(Opcode::kBitcastConvert, bytes, {x});
+    if (Chance(60)) {
+      const size_t moved = Emit(Opcode::kNot, bytes, {narrow});
+      Emit(Opcode::kBitcastConvert, {DType::kU32, type.dims}, {moved});
+    }
+  } else {
+    throw Rejected();
+  }
+}
+
+void ProgramMaker::MakeMap() {
+  const size_t a = AnyNumeric(1);
+  const ArrayType type = TypeOf(a);
+  const size_t b = Like(type);
+  Sizes dimensions;
+  for (size_t i = 0; i < type.dims.size(); ++i) dimensions.push_back(static_cast<int64_t>(i));
+  Node node;
+  node.opcode = Opcode::kMap;
+  node.types = {type};
+  node.operands = {a, b};
+  node.fold_opcode = Opcode::kAdd;
+  node.combiner = Combiner(Opcode::kAdd, type.dtype);
+  node.attributes = fmt::format(", dimensions={{{}}}", fmt::join(dimensions, ","));
+  Emit(std::move(node));
+}
+
+}  // namespace gshard::property

@@ -1,0 +1,143 @@
+// State and building blocks of the generator; the families of operations are in make_*.cc.
+//
+// A family's function appends nodes to the current body. It throws Rejected where it has drawn
+// something that does not work; what it has appended is then taken back.
+#ifndef GSHARD_TESTS_PROPERTY_PROGRAM_MAKER_H_
+#define GSHARD_TESTS_PROPERTY_PROGRAM_MAKER_H_
+
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/property/magnitude.h"
+#include "tests/property/program.h"
+
+namespace gshard::property {
+
+struct Rejected {};
+
+class ProgramMaker {
+ public:
+  ProgramMaker(uint64_t seed, std::string focus);
+  Program Make();
+
+  struct Family {
+    const char* name;
+    int weight;
+    void (ProgramMaker::*make)();
+  };
+  static const std::vector<Family>& Families();
+
+ private:
+  // --- chance
+  int64_t Below(int64_t n) { return static_cast<int64_t>(engine_() % static_cast<uint64_t>(n)); }
+  int64_t Between(int64_t low, int64_t high) { return low + Below(high - low + 1); }
+  bool Chance(int percent) { return Below(100) < percent; }
+  size_t Index(size_t n) { return static_cast<size_t>(Below(static_cast<int64_t>(n))); }
+  template <typename T>
+  const T& Pick(const std::vector<T>& choices) {
+    if (choices.empty()) throw Rejected();
+    return choices[Index(choices.size())];
+  }
+  template <typename T>
+  void Shuffle(std::vector<T>& values) {
+    for (size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[Index(i)]);
+  }
+
+  // --- types
+  int64_t RandomSize() { return Pick(sizes_); }
+  Sizes RandomDims(int64_t rank);
+  DType RandomDType();
+  bool IsNumeric(DType dtype) const { return IsFloat(dtype) || IsInteger(dtype); }
+  std::string ScalarLiteral(DType dtype, int64_t value) const;
+
+  // --- nodes of the current body
+  std::vector<Node>& nodes() { return program_.bodies[body_].nodes; }
+  const ArrayType& TypeOf(size_t node) { return nodes()[node].type(); }
+  bool IsNoisy(size_t node) { return magnitudes_[node][0].noise > 0; }
+  // Appends; throws Rejected where the values would be useless or too many.
+  size_t Emit(Node node);
+  size_t Emit(Opcode opcode, ArrayType type, std::vector<size_t> operands,
+              std::string attributes = {});
+  size_t Parameter(ArrayType type);
+  size_t Scalar(DType dtype, int64_t value);
+  size_t Constant(ArrayType type);
+  size_t Iota(ArrayType type);
+  size_t BroadcastTo(size_t scalar, const Sizes& dims);
+  // A value of this type: one that exists, or a new one.
+  size_t Like(ArrayType type);
+  size_t New(ArrayType type);
+  // An existing array for which `accepts` holds; recent ones are likelier.
+  size_t Any(const std::function<bool(size_t)>& accepts);
+  size_t AnyOfRank(int64_t least);
+  size_t AnyNumeric(int64_t least_rank = 0);
+  std::string Combiner(Opcode opcode, DType dtype);
+  Placement RandomPlacement(int64_t rank);
+  void MaybePlace(Node& node, int percent);
+
+  // --- families
+  void MakeUnary();
+  void MakeBinary();
+  void MakeTernary();
+  void MakeConvert();
+  void MakeBroadcast();
+  void MakeReshape();
+  void MakeTranspose();
+  void MakeSlice();
+  void MakePad();
+  void MakeConcatenate();
+  void MakeReverse();
+  void MakeDynamicSlice();
+  void MakeDynamicUpdateSlice();
+  void MakeIota();
+  void MakeSource();
+  void MakeMarker();
+  void MakeDot();
+  void MakeConvolution();
+  void MakeReduce();
+  void MakeArgReduce();
+  void MakeReduceWindow();
+  void MakeCumulative();
+  void MakeSelectAndScatter();
+  void MakeGather();
+  void MakeScatter();
+  void MakeSort();
+  void MakeTopK();
+  void MakeFft();
+  void MakeCholesky();
+  void MakeTriangularSolve();
+  void MakeRandomBits();
+  void MakeBatchNorm();
+  void MakeScan();
+  void MakeBits();
+  void MakeMap();
+  void MakeWhile();
+  void MakeConditional();
+  void MakeCall();
+  void MakeTuple();
+
+  struct GatherDims;
+  GatherDims RandomGatherDims(const Sizes& operand);
+  // A body with one tuple or array parameter; `fill` appends its operations and returns the root.
+  size_t MakeBody(const std::vector<ArrayType>& types, bool tuple,
+                  std::vector<Magnitude> magnitudes, const std::function<size_t()>& fill);
+  void RandomOperations(int64_t count);
+  bool TryOne(const Family& family);
+  size_t Parts(size_t tuple, size_t index);
+
+  std::mt19937_64 engine_;
+  std::string focus_;
+  Program program_;
+  size_t body_ = 0;
+  // Of the current body's nodes.
+  std::vector<std::vector<Magnitude>> magnitudes_;
+  Sizes sizes_;
+  DType main_dtype_ = DType::kF32;
+  int depth_ = 0;
+};
+
+}  // namespace gshard::property
+
+#endif  // GSHARD_TESTS_PROPERTY_PROGRAM_MAKER_H_
