@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/cli/explain.h"
+#include "cmd/cli/list_ops.h"
 #include "cmd/cli/program.h"
 #include "cmd/cli/session.h"
 #include "core/analysis/partitioned.h"
@@ -218,6 +219,9 @@ int main(int argc, char** argv) {
   explain->add_option("-n,--num-partitions", flags.explain.num_partitions, "Number of devices");
   explain->add_flag("--json", flags.explain.json, "JSON (gshard.explain/1)");
   explain->callback([&] { action = [&] { return RunExplain(flags.explain, flags.context); }; });
+  CLI::App* list_ops = app.add_subcommand("list-ops", "What each layer knows of each opcode");
+  list_ops->add_flag("--json", flags.json, "JSON (gshard.list_ops/1)");
+  list_ops->callback([&] { action = [&] { return RunListOps(flags.json); }; });
   CLI::App* list = app.add_subcommand("list-passes", "The passes there are");
   list->add_flag("--json", flags.json, "JSON (gshard.list_passes/1)");
   list->callback([&] { action = [&] { return ListPasses(flags); }; });

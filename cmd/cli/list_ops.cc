@@ -1,0 +1,47 @@
+// The matrix opcode x layer. See list_ops.h.
+
+#include "cmd/cli/list_ops.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cmd/cli/program.h"
+#include "core/partition/op_rule.h"
+#include "core/propagation/rule_summary.h"
+#include "ir/opcode.h"
+
+namespace gshard {
+namespace {
+
+// "rule", or "whole": operands are made whole and every device computes all of it.
+const char* PartitionOf(Opcode opcode) { return RuleFor(opcode).is_default ? "whole" : "rule"; }
+
+}  // namespace
+
+int RunListOps(bool json) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  if (!json) {
+    fmt::print("{:<28}{:<16}{:<11}{}\n", "opcode", "family", "propagate", "partition");
+  }
+  for (int i = 0; i < kOpcodeCount; ++i) {
+    Opcode opcode = static_cast<Opcode>(i);
+    const OpcodeInfo& info = InfoOf(opcode);
+    if (json) {
+      rows.push_back({{"opcode", std::string(info.text)},
+                      {"family", std::string(info.family)},
+                      {"propagate", PropagationSummary(opcode)},
+                      {"partition", PartitionOf(opcode)}});
+    } else {
+      fmt::print("{:<28}{:<16}{:<11}{}\n", info.text, info.family, PropagationSummary(opcode),
+                 PartitionOf(opcode));
+    }
+  }
+  if (json) {
+    nlohmann::ordered_json document = {{"schema", "gshard.list_ops/1"}, {"ops", rows}};
+    fmt::print("{}\n", document.dump(2));
+  }
+  return kExitOk;
+}
+
+}  // namespace gshard
