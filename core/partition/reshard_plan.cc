@@ -25,6 +25,7 @@ constexpr double kStepCost = 1.0;
 constexpr double kExcessWeight = 0.25;
 constexpr int kMaxStates = 2000;
 constexpr int kNowhere = -1;
+constexpr size_t kMostRefinedDigits = 6;
 
 // A digit is an index into the search's digits.
 using DigitList = std::vector<uint8_t>;
@@ -53,6 +54,7 @@ class Search {
          const ReshardWeights& weights)
       : sizes_(shape->dims()),
         element_bytes_(static_cast<double>(DTypeBits(shape->dtype())) / 8),
+        can_sum_(!IsComplex(shape->dtype()) && DTypeBits(shape->dtype()) >= 8),
         weights_(weights),
         digits_(std::move(digits)) {
     start_ = NodeOf(from);
@@ -180,6 +182,7 @@ class Search {
   void Push(int parent, Node node, Edge edge, double bytes, int messages);
   void Expand(int index);
   void ExpandSlices(int index);
+  void ExpandFill(int index);
   void ExpandGathers(int index);
   void ExpandExchanges(int index);
   void TryExchange(int index, const std::vector<std::pair<size_t, size_t>>& losers, int gainer);
@@ -195,6 +198,7 @@ class Search {
 
   std::span<const int64_t> sizes_;
   double element_bytes_;
+  bool can_sum_;
   ReshardWeights weights_;
   AxisList digits_;
   Node start_, goal_;
@@ -264,6 +268,36 @@ void Search::ExpandSlices(int index) {
   }
 }
 
+// Cuts every dim into as many tiles as the goal has, with whatever digits are free: the permute
+// that follows then moves the smallest tiles.
+void Search::ExpandFill(int index) {
+  Node next = visits_[static_cast<size_t>(index)].node;
+  if (next.unreduced != 0) return;
+  uint64_t taken = InDims(next);
+  std::vector<DigitMove> moves;
+  double bytes = 0;
+  for (size_t dim = 0; dim < next.dims.size(); ++dim) {
+    int64_t count = Size(next.dims[dim]);
+    int64_t goal_count = Size(goal_.dims[dim]);
+    if (goal_count % count != 0) return;
+    int64_t missing = goal_count / count;
+    DigitList list;
+    for (uint8_t digit = 0; digit < digits_.size() && missing > 1; ++digit) {
+      if ((taken >> digit & 1) != 0 || missing % digits_[digit].size != 0) continue;
+      list.push_back(digit);
+      taken |= uint64_t{1} << digit;
+      missing /= digits_[digit].size;
+    }
+    if (missing != 1) return;
+    if (list.empty()) continue;
+    bytes += PrepareGain(next, dim, Size(list));
+    AppendDigits(next, dim, list);
+    moves.push_back({list, kNowhere, static_cast<int>(dim)});
+  }
+  if (moves.empty()) return;
+  Push(index, std::move(next), {ReshardKind::kSlice, std::move(moves)}, bytes, bytes > 0 ? 1 : 0);
+}
+
 void Search::ExpandGathers(int index) {
   const Node node = visits_[static_cast<size_t>(index)].node;
   for (size_t dim = 0; dim < node.dims.size(); ++dim) {
@@ -278,8 +312,18 @@ void Search::ExpandGathers(int index) {
       DigitList suffix(list.end() - static_cast<int64_t>(length), list.end());
       Node next = node;
       DropSuffix(next, dim, length);
-      double bytes = Bytes(node) * static_cast<double>(Size(suffix) - 1);
+      auto group = static_cast<double>(Size(suffix));
+      double bytes = Bytes(node) * (group - 1);
       Edge edge{ReshardKind::kAllGather, {{suffix, static_cast<int>(dim), kNowhere}}};
+      if (length == list.size() && can_sum_) {
+        // Only the tiles that hold data are summed; a gather would move the empty ones as well.
+        auto filled = static_cast<double>(CeilOfRatio(sizes_[dim], node.tiles[dim]));
+        double by_sum = 2 * Bytes(node) * filled * (group - 1) / group;
+        if (by_sum < bytes) {
+          bytes = by_sum;
+          edge.kind = ReshardKind::kGatherBySum;
+        }
+      }
       Push(index, std::move(next), std::move(edge), bytes, 1);
     }
   }
@@ -460,6 +504,7 @@ void Search::ExpandFinish(int index) {
 void Search::Expand(int index) {
   ExpandFinish(index);
   ExpandSlices(index);
+  ExpandFill(index);
   ExpandReductions(index);
   ExpandExchanges(index);
   ExpandPermute(index);
@@ -480,21 +525,6 @@ ReshardPlan Search::Run() {
     if (IsGoal(visit.node)) return Extract(index);
     if (++settled > kMaxStates) break;
     Expand(index);
-  }
-  if (getenv("DBG")) {
-    fprintf(stderr, "visits %zu settled %d digits %zu\n", visits_.size(), settled, digits_.size());
-    auto pr = [&](const Node& n) {
-      for (size_t d = 0; d < n.dims.size(); ++d) {
-        fprintf(stderr, "(");
-        for (auto x : n.dims[d]) fprintf(stderr, "%d", x);
-        fprintf(stderr, ":%ld/%ld)", n.tiles[d], sizes_[d]);
-      }
-      fprintf(stderr, " u%lx\n", n.unreduced);
-    };
-    for (auto& x : digits_) fprintf(stderr, "[%ld %ld]", x.size, x.stride);
-    pr(start_);
-    pr(goal_);
-    for (size_t i = 0; i < 40 && i < visits_.size(); ++i) pr(visits_[i].node);
   }
   // Too many states: reduce, gather everything, cut again. Always possible.
   Search greedy = *this;
@@ -640,45 +670,108 @@ struct ReshardPlanner::Impl {
 
   ReshardPlan Make(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
   ReshardPlan MakeInOneOrder(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
+  ReshardPlan PermuteLast(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
+  void AppendPermute(ReshardPlan& plan, const Shape* shape, const MeshLayout* layout);
 };
 
-// Digits in common: search. Otherwise as far as tile counts, then the devices are permuted.
+// Digits in common: search. Otherwise the devices are permuted, before or after the rest.
 ReshardPlan ReshardPlanner::Impl::Make(const Shape* shape, const MeshLayout* from,
                                        const MeshLayout* to) {
   if (from->order == to->order) return MakeInOneOrder(shape, from, to);
   auto has_own_order = [&](const MeshLayout* layout) {
-    return layout->TileCount() > 1 || !layout->unreduced.empty();
+    return layout->TileCount() > 1 || !layout->unreduced.empty() || !layout->manual.empty();
   };
   auto in_order_of = [&](const MeshLayout* layout, const MeshLayout* other) {
     MeshLayout copy = *layout;
     copy.order = other->order;
-    return layouts.Intern(std::move(copy));
+    return copy;
   };
-  if (!has_own_order(from)) {
-    ReshardPlan plan;
-    MeshLayout copy = *from;
-    copy.order = to->order;
-    copy.manual = to->manual;
-    return MakeInOneOrder(shape, &copy, to);
-  }
+  MeshLayout from_in_target = in_order_of(from, to);
+  if (!has_own_order(from)) return MakeInOneOrder(shape, &from_in_target, to);
   if (!has_own_order(to)) {
-    MeshLayout copy = *to;
-    copy.order = from->order;
-    copy.manual = from->manual;
-    return MakeInOneOrder(shape, from, &copy);
+    MeshLayout to_in_source = in_order_of(to, from);
+    return MakeInOneOrder(shape, from, &to_in_source);
   }
-  const MeshLayout* halfway = to->unreduced.empty() ? SameCountsInDigitsOf(layouts, from, to)
-                                                    : in_order_of(layouts.Reduced(to), from);
-  ReshardPlan plan = MakeInOneOrder(shape, from, halfway);
+  ReshardPlan permute_last = PermuteLast(shape, from, to);
+  if (!from->unreduced.empty()) return permute_last;
+  const MeshLayout* halfway = SameCountsInDigitsOf(layouts, layouts.Reduced(to), from);
+  ReshardPlan permute_first;
+  AppendPermute(permute_first, shape, halfway);
+  ReshardPlan rest = MakeInOneOrder(shape, halfway, to);
+  permute_first.bytes += rest.bytes;
+  permute_first.cost += rest.cost;
+  permute_first.full_rematerialization = rest.full_rematerialization;
+  for (ReshardStep& step : rest.steps) permute_first.steps.push_back(std::move(step));
+  return permute_first.cost < permute_last.cost ? permute_first : permute_last;
+}
+
+// A permute of all devices that ends in the tiles of `layout`, in the target's order.
+void ReshardPlanner::Impl::AppendPermute(ReshardPlan& plan, const Shape* shape,
+                                         const MeshLayout* layout) {
   ReshardStep permute;
   permute.kind = ReshardKind::kPermute;
-  permute.after = StateOf(shape, to);
-  permute.bytes = LocalShape(layouts.context(), shape, to)->byte_size();
+  permute.after = StateOf(shape, layout);
+  permute.changes_order = true;
+  permute.bytes = LocalShape(layouts.context(), shape, layout)->byte_size();
   plan.bytes += permute.bytes;
   plan.cost += static_cast<double>(permute.bytes) + weights.bytes_per_message + kStepCost;
   plan.steps.push_back(std::move(permute));
+}
+
+ReshardPlan ReshardPlanner::Impl::PermuteLast(const Shape* shape, const MeshLayout* from,
+                                              const MeshLayout* to) {
+  const MeshLayout* tiles = layouts.Reduced(to);
+  ReshardPlan plan = MakeInOneOrder(shape, from, SameCountsInDigitsOf(layouts, from, tiles));
+  AppendPermute(plan, shape, tiles);
+  if (!to->unreduced.empty()) {
+    ReshardStep partial;
+    partial.kind = ReshardKind::kPartial;
+    partial.moves.push_back({to->unreduced, kNowhere, kNowhere});
+    partial.after = StateOf(shape, to);
+    plan.steps.push_back(std::move(partial));
+  }
   return plan;
 }
+
+namespace {
+
+// Bytes that any plan must bring to some device.
+double LeastBytes(const Shape* shape, const MeshLayout* from, const MeshLayout* to) {
+  double target = static_cast<double>(DTypeBits(shape->dtype())) / 8;
+  double overlap = target;
+  for (int64_t d = 0; d < shape->rank(); ++d) {
+    auto to_tile = static_cast<double>(CeilOfRatio(shape->dim(d), to->Count(d)));
+    auto from_tile = static_cast<double>(CeilOfRatio(shape->dim(d), from->Count(d)));
+    target *= to_tile;
+    overlap *= std::min(to_tile, from_tile);
+  }
+  return target - overlap;
+}
+
+// Splits digits so that parts of the smaller ones' sizes can be moved by themselves.
+AxisList Refined(const AxisList& digits) {
+  AxisList refined;
+  for (const DeviceAxis& digit : digits) {
+    int64_t size = digit.size;
+    int64_t stride = digit.stride * digit.size;
+    for (bool found = true; found && size > 1;) {
+      found = false;
+      for (const DeviceAxis& other : digits) {
+        if (other.size < size && size % other.size == 0) {
+          size /= other.size;
+          stride /= other.size;
+          refined.push_back({other.size, stride});
+          found = true;
+          break;
+        }
+      }
+    }
+    if (size > 1) refined.push_back({size, stride / size});
+  }
+  return refined;
+}
+
+}  // namespace
 
 ReshardPlan ReshardPlanner::Impl::MakeInOneOrder(const Shape* shape, const MeshLayout* from,
                                                  const MeshLayout* to) {
@@ -691,19 +784,15 @@ ReshardPlan ReshardPlanner::Impl::MakeInOneOrder(const Shape* shape, const MeshL
   collect(from);
   collect(to);
   std::optional<AxisList> digits = CommonDigits(axes, layouts.device_count());
-  if (digits.has_value() && digits->size() <= 64) {
-    return Search(shape, from, to, std::move(*digits), weights).Run();
-  }
-  const MeshLayout* halfway = SameCountsInDigitsOf(layouts, from, to);
-  ReshardPlan plan = MakeInOneOrder(shape, from, halfway);
-  ReshardStep permute;
-  permute.kind = ReshardKind::kPermute;
-  permute.after = StateOf(shape, to);
-  permute.bytes = LocalShape(layouts.context(), shape, to)->byte_size();
-  plan.bytes += permute.bytes;
-  plan.cost += static_cast<double>(permute.bytes) + weights.bytes_per_message + kStepCost;
-  plan.steps.push_back(std::move(permute));
-  return plan;
+  if (!digits.has_value() || digits->size() > 64) return PermuteLast(shape, from, to);
+  ReshardPlan plan = Search(shape, from, to, *digits, weights).Run();
+  bool is_best = plan.steps.size() <= 1 || plan.bytes == 0 || !from->unreduced.empty() ||
+                 static_cast<double>(plan.bytes) <= LeastBytes(shape, from, to);
+  if (is_best) return plan;
+  AxisList refined = Refined(*digits);
+  if (refined.size() == digits->size() || refined.size() > kMostRefinedDigits) return plan;
+  ReshardPlan other = Search(shape, from, to, std::move(refined), weights).Run();
+  return other.cost < plan.cost ? other : plan;
 }
 
 ReshardPlanner::ReshardPlanner(MeshLayoutTable& layouts, ReshardWeights weights)

@@ -29,6 +29,7 @@ enum class ReshardKind : uint8_t {
   kRetile,         // tile sizes change, digits do not: pad, trim or exchange edges
   kSlice,          // replicated digits become minor digits of dims; local
   kAllGather,      // minor digits of one dim become replicated
+  kGatherBySum,    // all digits of one dim become replicated where most tiles are empty: all-reduce
   kAllToAll,       // minor digits of dims become minor digits of other dims
   kPermute,        // other digits, same tiles: one collective-permute
   kAllReduce,      // partial digits become replicated
@@ -47,6 +48,8 @@ struct ReshardStep {
   std::vector<ReshardMove> moves;
   ReshardState after;
   int64_t bytes = 0;  // received per device
+  // kPermute: from here on, positions are in the target's device order.
+  bool changes_order = false;
 };
 
 struct ReshardPlan {
@@ -58,7 +61,7 @@ struct ReshardPlan {
 };
 
 struct ReshardWeights {
-  double bytes_per_message = 32;
+  double bytes_per_message = 8;
 };
 
 // Plans and remembers. Not thread-safe.

@@ -55,7 +55,7 @@ class PlanRunner {
         step = &plan.steps[i];
       }
       bool is_last = i + 1 == plan.steps.size();
-      Take(*step, is_last);
+      Take(*step);
       state_ = step->after;
       for (int64_t d = 0; d < shape_->rank(); ++d) {
         // A whole dim loses its padding, unless it is cut again at once.
@@ -72,7 +72,7 @@ class PlanRunner {
   static size_t At(int64_t i) { return static_cast<size_t>(i); }
   int64_t Tiles(int64_t dim) const { return AxesSize(state_.dims[At(dim)]); }
 
-  void Take(const ReshardStep& step, bool is_last) {
+  void Take(const ReshardStep& step) {
     switch (step.kind) {
       case ReshardKind::kRetile:
         for (int64_t d = 0; d < shape_->rank(); ++d) Retile(d, step.after.tiles[At(d)]);
@@ -85,11 +85,14 @@ class PlanRunner {
         local_ = scope_.AllGather(local_, move.from, layout_, move.axes, cause_);
         break;
       }
+      case ReshardKind::kGatherBySum:
+        GatherBySum(step.moves[0].from);
+        break;
       case ReshardKind::kAllToAll:
         AllToAll(step.after);
         break;
       case ReshardKind::kPermute:
-        Permute(step.after, is_last);
+        Permute(step);
         break;
       case ReshardKind::kAllReduce:
         local_ = scope_.AllReduce(local_, layout_, step.moves[0].axes, combiner_, cause_);
@@ -110,6 +113,48 @@ class PlanRunner {
                                                 builder_.BroadcastScalar(identity, dims)});
         break;
       }
+    }
+  }
+
+  // Everybody puts its tile where it belongs among zeros; the sum has them all. Floats are summed
+  // as integers, so that no bit changes.
+  void GatherBySum(int64_t dim) {
+    const AxisList& axes = state_.dims[At(dim)];
+    DType dtype = local_->shape()->dtype();
+    DType summed = dtype;
+    if (IsFloat(dtype)) {
+      int bits = DTypeBits(dtype);
+      summed = bits == 8    ? DType::kU8
+               : bits == 16 ? DType::kU16
+               : bits == 32 ? DType::kU32
+                            : DType::kU64;
+    }
+    std::span<const int64_t> sizes = local_->shape()->dims();
+    if (summed != dtype) {
+      local_ =
+          builder_.Add(Opcode::kBitcastConvert, {local_}, scope_.context().Array(summed, sizes));
+    }
+    int64_t tile = local_->shape()->dim(dim);
+    int64_t filled = CeilOfRatio(shape_->dim(dim), tile);
+    Instruction* ordinal = scope_.geometry().Ordinal(axes, layout_->order);
+    Instruction* has_data =
+        builder_.Compare(ComparisonDirection::kLt, ordinal, scope_.geometry().Int(filled));
+    Instruction* zero = scope_.geometry().Number(summed, 0);
+    local_ = builder_.Add(Opcode::kSelect, {builder_.BroadcastScalar(has_data, sizes), local_,
+                                            builder_.BroadcastScalar(zero, sizes)});
+    if (filled > 1) {
+      std::vector<int64_t> whole(sizes.begin(), sizes.end());
+      whole[At(dim)] = filled * tile;
+      std::vector<Instruction*> starts(whole.size(), scope_.geometry().Int(0));
+      // Starts beyond the end are clamped: zeros over zeros.
+      starts[At(dim)] = scope_.geometry().Affine(axes, layout_->order, tile, 0);
+      local_ = builder_.DynamicUpdateSlice(builder_.BroadcastScalar(zero, whole), local_, starts);
+    }
+    Opcode sum = dtype == DType::kPred ? Opcode::kOr : Opcode::kAdd;
+    local_ = scope_.AllReduce(local_, layout_, axes, sum, cause_);
+    if (summed != dtype) {
+      local_ = builder_.Add(Opcode::kBitcastConvert, {local_},
+                            scope_.context().Array(dtype, local_->shape()->dims()));
     }
   }
 
@@ -250,14 +295,11 @@ class PlanRunner {
   }
 
   // Each tile from a device that has it; devices that have their tile already keep it.
-  void Permute(const ReshardState& after, bool is_last) {
-    MeshLayout from = *layout_, to = *layout_;
+  void Permute(const ReshardStep& step) {
+    MeshLayout from = *layout_, to = *(step.changes_order ? to_ : layout_);
+    if (step.changes_order) layout_ = to_;
     from.dims = state_.dims;
-    if (is_last) {
-      to = *to_;
-    } else {
-      to.dims = after.dims;
-    }
+    to.dims = step.after.dims;
     int64_t count = scope_.device_count();
     auto tile_of = [](const MeshLayout& layout, int64_t device) {
       int64_t position = layout.order == nullptr ? device : layout.order->positions[At(device)];
@@ -279,10 +321,7 @@ class PlanRunner {
         moves = true;
       }
     }
-    if (!moves) {
-      if (is_last) layout_ = to_;
-      return;
-    }
+    if (!moves) return;
     std::vector<DevicePair> pairs;
     for (int64_t device = 0; device < count; ++device) {
       int64_t source = source_of[At(device)];
@@ -297,7 +336,6 @@ class PlanRunner {
     std::sort(pairs.begin(), pairs.end(),
               [](const DevicePair& a, const DevicePair& b) { return a.source < b.source; });
     local_ = scope_.CollectivePermute(local_, pairs, cause_);
-    if (is_last) layout_ = to_;
   }
 
   PartitionScope& scope_;

@@ -28,7 +28,7 @@ Planned PlanBetween(std::vector<int64_t> dims, int64_t devices, const std::strin
   };
   const ReshardPlan& plan = planner.Plan(context.Array(dtype, dims), layout(from), layout(to));
   std::string kinds;
-  for (const ReshardStep& step : plan.steps) kinds += "TSGXPAR0"[static_cast<size_t>(step.kind)];
+  for (const ReshardStep& step : plan.steps) kinds += "TSGMXPAR0"[static_cast<size_t>(step.kind)];
   return {plan.bytes, plan.steps.size(), plan.full_rematerialization, kinds};
 }
 
@@ -108,6 +108,10 @@ TEST_CASE("Explicit device lists end in a permute", "[partition]") {
   plan = PlanBetween({8, 8}, 4, "{replicated}", "{devices=[4,1]0,3,1,2}");
   CHECK(plan.kinds == "S");
   CHECK(plan.bytes == 0);
+  plan = PlanBetween({16}, 8, "{devices=[8]<=[8]}",
+                     "{devices=[4,2]<=[2,4]T(1,0) last_tile_dim_replicate}", DType::kBF16);
+  CHECK(plan.kinds == "PG");
+  CHECK(plan.bytes == 8);
   // 2 x 3 and 3 x 2 share no digits.
   plan = PlanBetween({6, 6}, 6, "{devices=[2,3]<=[6]}", "{devices=[3,2]<=[6]}");
   CHECK(!plan.full_rematerialization);
