@@ -8,6 +8,8 @@ namespace gshard {
 namespace {
 
 constexpr double kBytesPerMessage = 32;
+// Rounds need some forty scalar instructions and a dynamic-slice on either side.
+constexpr double kRoundsOverhead = 1024;
 
 // Elements [begin, end) that shard i reads and the tiles [first, last] they lie in.
 struct Run {
@@ -118,8 +120,9 @@ HaloPlan PlanHalo(const HaloRequest& request) {
   // Reading everything: there are as many distances as shards.
   if (!request.ring && request.shards > 16 && tiles_read == request.shards - 1) return gather;
   auto cost = [&](const HaloPlan& plan) {
+    double overhead = plan.form == HaloPlan::Form::kRounds ? kRoundsOverhead : 0;
     return request.row_bytes * static_cast<double>(plan.elements_received) +
-           kBytesPerMessage * static_cast<double>(plan.messages);
+           kBytesPerMessage * static_cast<double>(plan.messages) + overhead;
   };
   HaloPlan neighbours;
   bool has_neighbours = PlanNeighbours(request, runs, neighbours);
