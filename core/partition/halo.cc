@@ -101,6 +101,21 @@ class Exchange {
     return scope_.CollectivePermute(x, pairs, cause_);
   }
 
+  // The edge [low, high) of the tiles that `source_of` names. Operations that read the same value
+  // share it (a convolution and the gradient of its kernel, for one).
+  Instruction* Edge(int64_t low, int64_t high, const std::vector<int64_t>& source_of) {
+    std::vector<int64_t> key = {reinterpret_cast<int64_t>(local_),
+                                reinterpret_cast<int64_t>(layout_->order), dim_, low, high};
+    for (const DeviceAxis& axis : axes_) {
+      key.push_back(axis.size);
+      key.push_back(axis.stride);
+    }
+    key.insert(key.end(), source_of.begin(), source_of.end());
+    Instruction*& known = scope_.Exchanged(key);
+    if (known == nullptr) known = Permute(builder_.SliceDim(local_, dim_, low, high), source_of);
+    return known;
+  }
+
   // The wanted range from a buffer whose first element is at `origin` + ordinal * `stride`.
   Instruction* Wanted(Instruction* buffer, int64_t origin, int64_t stride) {
     int64_t least = std::numeric_limits<int64_t>::max();
@@ -128,8 +143,10 @@ class Exchange {
   Instruction* Neighbours(const HaloPlan& plan) {
     std::vector<Instruction*> parts;
     for (const HaloPiece& piece : plan.pieces) {
-      Instruction* part = builder_.SliceDim(local_, dim_, piece.low, piece.high);
-      if (piece.distance != 0) {
+      Instruction* part = nullptr;
+      if (piece.distance == 0) {
+        part = builder_.SliceDim(local_, dim_, piece.low, piece.high);
+      } else {
         std::vector<int64_t> source_of(static_cast<size_t>(request_.shards), -1);
         for (int64_t i : piece.receivers) {
           int64_t source = i + piece.distance;
@@ -138,7 +155,7 @@ class Exchange {
           }
           source_of[static_cast<size_t>(i)] = source;
         }
-        part = Permute(part, source_of);
+        part = Edge(piece.low, piece.high, source_of);
       }
       parts.push_back(part);
     }

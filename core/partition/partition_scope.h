@@ -131,6 +131,9 @@ class PartitionScope {
   Instruction* CollectivePermute(Instruction* x, std::span<const DevicePair> pairs,
                                  const ReshardCause& cause);
 
+  // Edges of tiles sent around before, by what was sent from where to where (halo.cc makes keys).
+  Instruction*& Exchanged(const std::vector<int64_t>& key) { return exchanged_[key]; }
+
   // Dim padded at its end or cut to `size`. New elements are unspecified (zero).
   Instruction* Resize(Instruction* x, int64_t dim, int64_t size);
 
@@ -142,6 +145,7 @@ class PartitionScope {
   PartitionRun& run_;
   Builder builder_;
   ShardGeometry geometry_;
+  std::map<std::vector<int64_t>, Instruction*> exchanged_;
 };
 
 }  // namespace gshard

@@ -26,7 +26,8 @@ int64_t LargestOf(DType dtype) {
 
 }  // namespace
 
-CutChoice ChooseCuts(RuleContext& rule, std::vector<std::vector<RangeCut>> alternatives,
+CutChoice ChooseCuts(RuleContext& rule, std::span<PartitionedValue* const> operands,
+                     std::vector<std::vector<RangeCut>> alternatives,
                      std::span<const MeshLayout* const> wanted,
                      const std::function<Labels(std::span<const RangeCut>)>& labels_of) {
   for (std::vector<RangeCut>& list : alternatives) {
@@ -43,7 +44,7 @@ CutChoice ChooseCuts(RuleContext& rule, std::vector<std::vector<RangeCut>> alter
       rest /= alternatives[d].size();
     }
     Strategy strategy =
-        ChooseStrategy(rule.scope(), labels_of(cuts), rule.operands(), rule.ResultShapes(), wanted);
+        ChooseStrategy(rule.scope(), labels_of(cuts), operands, rule.ResultShapes(), wanted);
     if (n == 0 || strategy.cost < best.strategy.cost) best = {cuts, std::move(strategy)};
     if (best.strategy.cost == 0) break;  // all in place
   }

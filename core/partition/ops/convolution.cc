@@ -166,7 +166,7 @@ RuleResult Convolution(RuleContext& rule) {
     list.push_back(RangeCut::kWhole);
   }
   CutChoice choice = ChooseCuts(
-      rule, std::move(alternatives), rule.wanted_leaves(),
+      rule, rule.operands(), std::move(alternatives), rule.wanted_leaves(),
       [&](std::span<const RangeCut> cuts) { return LabelsOf(rule, spatial, cuts).labels; });
   ConvLabels made = LabelsOf(rule, spatial, choice.cuts);
   const MeshLayout* input_layout = choice.strategy.operands[0];

@@ -180,7 +180,8 @@ RuleResult ReduceWindow(RuleContext& rule) {
     labels.flops = taps * static_cast<double>(output->element_count());
     return labels;
   };
-  CutChoice choice = ChooseCuts(rule, std::move(alternatives), rule.wanted_leaves(), labels_of);
+  CutChoice choice =
+      ChooseCuts(rule, rule.operands(), std::move(alternatives), rule.wanted_leaves(), labels_of);
   const MeshLayout* layout = choice.strategy.operands[0];
   const MeshLayout* result = choice.strategy.results[0];
 

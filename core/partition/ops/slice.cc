@@ -13,9 +13,10 @@ namespace {
 
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
-// One operand, one result of the same rank. Untouched dims correspond; each shard of the result
-// reads `range` along a touched one.
+// One operand (and perhaps a scalar), one result of the same rank. Untouched dims correspond; each
+// shard of the result reads `range` along a touched one.
 struct RangedOp {
+  std::vector<PartitionedValue*> operands;
   std::vector<uint8_t> touched;
   // Range of the shards along a dim if they are so many.
   std::function<DimRange(int64_t dim, int64_t shards)> range;
@@ -24,7 +25,7 @@ struct RangedOp {
 
 CutChoice ChooseRanged(RuleContext& rule, const RangedOp& op) {
   int64_t rank = rule.source().shape()->rank();
-  PartitionedValue& operand = *rule.operand(0);
+  const PartitionedValue& operand = *op.operands[0];
   std::vector<std::vector<RangeCut>> alternatives(At(rank));
   std::vector<double> halo(At(rank), 0);
   // More tiles than elements, as in a slice of width 1: whoever uses the value will hardly want it
@@ -75,13 +76,13 @@ CutChoice ChooseRanged(RuleContext& rule, const RangedOp& op) {
       to.push_back(out);
     }
     labels.operands = {from};
-    labels.operands.resize(rule.operands().size());  // scalars
+    labels.operands.resize(op.operands.size());  // scalars
     labels.results = {to};
     labels.combiner = MergeOf(operand.shape->dtype());
     labels.flops = static_cast<double>(rule.source().shape()->element_count());
     return labels;
   };
-  return ChooseCuts(rule, std::move(alternatives), {&wanted, 1}, labels_of);
+  return ChooseCuts(rule, op.operands, std::move(alternatives), {&wanted, 1}, labels_of);
 }
 
 // The result of `local`, an operation made for this rule, under the source's name.
@@ -116,6 +117,77 @@ Instruction* OwnPart(RuleContext& rule, Instruction* local, int64_t dim, const M
   return SliceRange(scope, local, dim, own.shift, 0, -width, own.width, width, nothing);
 }
 
+// A pad of some value: of the source itself, or of what is padded and then sliced.
+struct Padding {
+  PartitionedValue* value = nullptr;
+  const Instruction* value_source = nullptr;
+  PartitionedValue* fill = nullptr;
+  const Instruction* fill_source = nullptr;
+  std::vector<PadDim> dims;
+};
+
+RangedOp RangedPad(RuleContext& rule, const Padding& padding) {
+  RangedOp op;
+  op.operands = {padding.value, padding.fill};
+  for (const PadDim& pad : padding.dims) {
+    op.touched.push_back(pad.low != 0 || pad.high != 0 || pad.interior != 0);
+  }
+  op.range = [&rule, &padding](int64_t d, int64_t shards) {
+    const PadDim& pad = padding.dims[At(d)];
+    int64_t size = rule.source().shape()->dim(d);
+    int64_t count = CeilOfRatio(size, shards);
+    return DimRange{.size = padding.value->shape->dim(d),
+                    .dilation = pad.interior + 1,
+                    .scale = count,
+                    .bias = -pad.low,
+                    .length = count,
+                    .end = size - pad.low};
+  };
+  return op;
+}
+
+PartitionedValue* EmitPad(RuleContext& rule, const Padding& padding, const RangedOp& op,
+                          const Strategy& strategy) {
+  PartitionScope& scope = rule.scope();
+  const MeshLayout* layout = strategy.operands[0];
+  const MeshLayout* result = strategy.results[0];
+  const Instruction* user = &rule.source();
+  Instruction* operand =
+      scope.Reshard(padding.value, layout, {.user = user, .value = padding.value_source});
+  Instruction* fill =
+      scope.Reshard(padding.fill, rule.Whole(0), {.user = user, .value = padding.fill_source});
+  Instruction* local = operand;
+  std::vector<PadDim> rest = padding.dims;
+  for (int64_t d = 0; d < result->rank(); ++d) {
+    if (op.touched[At(d)] == 0 || !result->IsSharded(d)) continue;
+    rest[At(d)] = {};
+    local = FetchPositions(scope, local, d, layout->IsSharded(d), result, result->axes(d),
+                           op.range(d, result->Count(d)), fill, rule.Cause());
+  }
+  return Finish(rule, rule.builder().Pad(local, fill, rest), operand, result);
+}
+
+// A slice of a pad is a pad by other, perhaps negative, amounts: one exchange instead of two.
+std::optional<Padding> SlicedPad(RuleContext& rule) {
+  const Instruction* source = rule.source().operand(0);
+  if (source->opcode() != Opcode::kPad) return std::nullopt;
+  const auto& slice = rule.attributes<SliceAttributes>();
+  auto dims = source->attributes<PadAttributes>().padding;
+  Padding padding;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (slice.strides[d] != 1 || dims[d].interior != 0) return std::nullopt;
+    int64_t size = source->shape()->dim(static_cast<int64_t>(d));
+    padding.dims.push_back(
+        {dims[d].low - slice.starts[d], dims[d].high - (size - slice.limits[d]), 0});
+  }
+  const std::vector<PartitionedValue*>& values = rule.scope().run().value_of;
+  padding.value_source = source->operand(0);
+  padding.fill_source = source->operand(1);
+  padding.value = values[padding.value_source->id()];
+  padding.fill = values[padding.fill_source->id()];
+  return padding;
+}
+
 }  // namespace
 
 RuleResult Slice(RuleContext& rule) {
@@ -123,6 +195,7 @@ RuleResult Slice(RuleContext& rule) {
   const Shape* from = rule.operand_shape(0);
   const Shape* to = rule.source().shape();
   RangedOp op;
+  op.operands = {rule.operand(0)};
   op.may_be_partial = CanMerge(from->dtype());
   for (int64_t d = 0; d < from->rank(); ++d) op.touched.push_back(from->dim(d) != to->dim(d));
   op.range = [&](int64_t d, int64_t shards) {
@@ -136,6 +209,13 @@ RuleResult Slice(RuleContext& rule) {
   };
   if (to->element_count() == 0) return rule.Default();
   CutChoice choice = ChooseRanged(rule, op);
+  if (std::optional<Padding> padding = SlicedPad(rule); padding && choice.strategy.cost > 0) {
+    RangedOp pad = RangedPad(rule, *padding);
+    CutChoice direct = ChooseRanged(rule, pad);
+    if (direct.strategy.cost <= choice.strategy.cost) {
+      return EmitPad(rule, *padding, pad, direct.strategy);
+    }
+  }
   const MeshLayout* layout = choice.strategy.operands[0];
   const MeshLayout* result = choice.strategy.results[0];
   Instruction* operand = rule.Operand(0, layout);
@@ -171,44 +251,22 @@ RuleResult Slice(RuleContext& rule) {
 }
 
 RuleResult Pad(RuleContext& rule) {
-  auto padding = rule.attributes<PadAttributes>().padding;
-  const Shape* from = rule.operand_shape(0);
-  const Shape* to = rule.source().shape();
-  RangedOp op;
-  for (const PadDim& pad : padding) {
-    op.touched.push_back(pad.low != 0 || pad.high != 0 || pad.interior != 0);
-  }
-  op.range = [&](int64_t d, int64_t shards) {
-    const PadDim& pad = padding[At(d)];
-    int64_t count = CeilOfRatio(to->dim(d), shards);
-    return DimRange{.size = from->dim(d),
-                    .dilation = pad.interior + 1,
-                    .scale = count,
-                    .bias = -pad.low,
-                    .length = count,
-                    .end = to->dim(d) - pad.low};
-  };
-  if (to->element_count() == 0) return rule.Default();
-  CutChoice choice = ChooseRanged(rule, op);
-  const MeshLayout* layout = choice.strategy.operands[0];
-  const MeshLayout* result = choice.strategy.results[0];
-  Instruction* operand = rule.Operand(0, layout);
-  Instruction* value = rule.Operand(1, rule.Whole(0));
-  Instruction* local = operand;
-  std::vector<PadDim> rest(padding.begin(), padding.end());
-  for (int64_t d = 0; d < from->rank(); ++d) {
-    if (op.touched[At(d)] == 0 || !result->IsSharded(d)) continue;
-    rest[At(d)] = {};
-    local = FetchPositions(rule.scope(), local, d, layout->IsSharded(d), result, result->axes(d),
-                           op.range(d, result->Count(d)), value, rule.Cause());
-  }
-  return Finish(rule, rule.builder().Pad(local, value, rest), operand, result);
+  if (rule.source().shape()->element_count() == 0) return rule.Default();
+  auto dims = rule.attributes<PadAttributes>().padding;
+  Padding padding{rule.operand(0),
+                  rule.source().operand(0),
+                  rule.operand(1),
+                  rule.source().operand(1),
+                  {dims.begin(), dims.end()}};
+  RangedOp op = RangedPad(rule, padding);
+  return EmitPad(rule, padding, op, ChooseRanged(rule, op).strategy);
 }
 
 RuleResult Reverse(RuleContext& rule) {
   Dims dims = rule.attributes<DimensionsAttributes>().dimensions;
   const Shape* shape = rule.source().shape();
   RangedOp op;
+  op.operands = {rule.operand(0)};
   op.touched.resize(At(shape->rank()), 0);
   for (int64_t d : dims) op.touched[At(d)] = shape->dim(d) > 1;
   op.range = [&](int64_t d, int64_t shards) {
