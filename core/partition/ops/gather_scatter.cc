@@ -36,6 +36,9 @@ std::optional<int64_t> CountsAlong(const Instruction* x) {
     case Opcode::kConvert:
     case Opcode::kCopy:
       return CountsAlong(x->operand(0));
+    case Opcode::kCustomCall:
+      if (x->attributes<CustomCallAttributes>().target != "Sharding") return std::nullopt;
+      return CountsAlong(x->operand(0));
     case Opcode::kBroadcast: {
       std::optional<int64_t> dim = CountsAlong(x->operand(0));
       if (!dim.has_value()) return dim;

@@ -260,8 +260,10 @@ std::optional<Opcode> LosingFor(const Computation* select) {
 // cover.
 struct TouchingWindows {
   HaloRequest source;   // the windows
-  DimRange operand;     // covers all of them; up to stride - 1 positions before the first
+  DimRange operand;     // covers all of them
   int64_t covered = 0;  // positions from the first window's start to the last one's end
+  // Where the first window starts, counted from the own tile's first element.
+  int64_t least = 0, greatest = 0;
 };
 
 TouchingWindows TouchingOf(const WindowDim& w, int64_t size, int64_t windows, int64_t shards) {
@@ -274,14 +276,19 @@ TouchingWindows TouchingOf(const WindowDim& w, int64_t size, int64_t windows, in
   source.scale = tile;
   source.bias = w.pad_low - w.size + w.stride;
   source.divisor = w.stride;
-  for (int64_t i = 0; i < shards; ++i) {
+  for (int64_t i = 0; i < shards && tile * i < size; ++i) {
     int64_t end = FloorOfRatio(tile * i + tile - 1 + w.pad_low, w.stride) + 1;
     source.width = std::max(source.width, end - source.Start(i));
+    int64_t start = w.stride * source.Start(i) - w.pad_low - tile * i;
+    touching.least = i == 0 ? start : std::min(touching.least, start);
+    touching.greatest = i == 0 ? start : std::max(touching.greatest, start);
   }
   source.width = std::max<int64_t>(source.width, 1);
   touching.covered = w.stride * (source.width - 1) + w.size;
-  touching.operand = {
-      .size = size, .scale = tile, .bias = 1 - w.size, .length = touching.covered + w.stride - 1};
+  touching.operand = {.size = size,
+                      .scale = tile,
+                      .bias = touching.least,
+                      .length = touching.covered + touching.greatest - touching.least};
   return touching;
 }
 
@@ -347,13 +354,12 @@ RuleResult SelectAndScatter(RuleContext& rule) {
     Instruction* loser = Identity(scope, *loses, operand->shape()->dtype());
     operand = FetchPositions(scope, operand, d, /*is_cut=*/true, layout, axes, cut.touching.operand,
                              loser, rule.Cause());
-    // first window's start = stride * first - pad_low; the fetched range starts at tile - size + 1.
     Instruction* start = builder.Binary(Opcode::kMultiply, first, geometry.Int(w.stride));
     cut.first =
         builder.Binary(Opcode::kSubtract, start,
                        geometry.Affine(axes, layout->order, cut.touching.operand.scale, w.pad_low));
-    operand = SliceRange(scope, operand, d, cut.first, w.size - 1, 0, w.stride - 1,
-                         cut.touching.covered, nullptr);
+    operand = SliceRange(scope, operand, d, cut.first, -cut.touching.least, 0,
+                         cut.touching.greatest - cut.touching.least, cut.touching.covered, nullptr);
     w.pad_low = w.pad_high = 0;
     cuts.push_back(cut);
   }
@@ -366,7 +372,8 @@ RuleResult SelectAndScatter(RuleContext& rule) {
     const WindowDim& w = window[At(cut.dim)];
     int64_t tile = CeilOfRatio(shape->dim(cut.dim), layout->Count(cut.dim));
     Instruction* start = builder.Add(Opcode::kNegate, {cut.first});
-    local = SliceRange(scope, local, cut.dim, start, 0, w.size - w.stride, w.size - 1, tile, init);
+    local = SliceRange(scope, local, cut.dim, start, 0, -cut.touching.greatest, -cut.touching.least,
+                       tile, init);
   }
   local->set_shape(LocalShape(rule.context(), shape, layout));
   rule.TakeName(local);
