@@ -369,7 +369,6 @@ RuleResult SelectAndScatter(RuleContext& rule) {
   Instruction* local =
       builder.Add(Opcode::kSelectAndScatter, operands, attributes, nullptr, called);
   for (const Cut& cut : cuts) {
-    const WindowDim& w = window[At(cut.dim)];
     int64_t tile = CeilOfRatio(shape->dim(cut.dim), layout->Count(cut.dim));
     Instruction* start = builder.Add(Opcode::kNegate, {cut.first});
     local = SliceRange(scope, local, cut.dim, start, 0, -cut.touching.greatest, -cut.touching.least,
