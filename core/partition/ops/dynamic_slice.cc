@@ -1,6 +1,7 @@
 // Dynamic-slice and dynamic-update-slice on cut dims: every device handles what lies in its own
 // tile. Starts are clamped against the whole dim first. Part of the slice family.
 #include <algorithm>
+#include <optional>
 
 #include "core/partition/ops/rules.h"
 #include "core/partition/range_cut.h"
@@ -48,12 +49,39 @@ OwnWindow WindowOf(RuleContext& rule, const Shape* whole, const MeshLayout* layo
                        CeilOfRatio(whole->dim(dim), layout->Count(dim)));
 }
 
+// The slice at constant starts, clamped.
+std::optional<SliceAttributes> KnownSlice(RuleContext& rule) {
+  const Instruction& source = rule.source();
+  const Shape* from = rule.operand_shape(0);
+  const Shape* to = source.shape();
+  std::vector<int64_t> starts, limits;
+  for (int64_t d = 0; d < from->rank(); ++d) {
+    int64_t start = 0;
+    if (from->dim(d) != to->dim(d)) {
+      if (source.operand_count() != 1 + from->rank()) return std::nullopt;
+      const Instruction* index = source.operand(1 + d);
+      if (index->opcode() != Opcode::kConstant || !index->shape()->IsScalar()) return std::nullopt;
+      const Literal* literal = index->attributes<ConstantAttributes>().literal;
+      if (literal->elided) return std::nullopt;
+      start = ElementAsInt64(*literal, 0);
+      if (start < 0 && index->shape()->dtype() == DType::kU64) start = from->dim(d);
+      start = std::clamp<int64_t>(start, 0, from->dim(d) - to->dim(d));
+    }
+    starts.push_back(start);
+    limits.push_back(start + to->dim(d));
+  }
+  std::vector<int64_t> strides(starts.size(), 1);
+  Builder& builder = rule.builder();
+  return SliceAttributes{builder.Copy(starts), builder.Copy(limits), builder.Copy(strides)};
+}
+
 }  // namespace
 
 RuleResult DynamicSlice(RuleContext& rule) {
   const Shape* from = rule.operand_shape(0);
   const Shape* to = rule.source().shape();
   int64_t rank = from->rank();
+  if (std::optional<SliceAttributes> known = KnownSlice(rule)) return SliceAt(rule, *known);
   Labels labels;
   std::vector<int> in, out;
   for (int64_t d = 0; d < rank; ++d) {

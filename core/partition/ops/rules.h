@@ -17,6 +17,8 @@ RuleResult Reshape(RuleContext& rule);
 RuleResult Transpose(RuleContext& rule);
 // slice
 RuleResult Slice(RuleContext& rule);
+// The source, an operation of one array operand, is a slice at known places.
+RuleResult SliceAt(RuleContext& rule, const SliceAttributes& slice);
 RuleResult Pad(RuleContext& rule);
 RuleResult Concatenate(RuleContext& rule);
 RuleResult Reverse(RuleContext& rule);

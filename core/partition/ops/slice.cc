@@ -168,10 +168,9 @@ PartitionedValue* EmitPad(RuleContext& rule, const Padding& padding, const Range
 }
 
 // A slice of a pad is a pad by other, perhaps negative, amounts: one exchange instead of two.
-std::optional<Padding> SlicedPad(RuleContext& rule) {
+std::optional<Padding> SlicedPad(RuleContext& rule, const SliceAttributes& slice) {
   const Instruction* source = rule.source().operand(0);
   if (source->opcode() != Opcode::kPad) return std::nullopt;
-  const auto& slice = rule.attributes<SliceAttributes>();
   auto dims = source->attributes<PadAttributes>().padding;
   Padding padding;
   for (size_t d = 0; d < dims.size(); ++d) {
@@ -190,8 +189,7 @@ std::optional<Padding> SlicedPad(RuleContext& rule) {
 
 }  // namespace
 
-RuleResult Slice(RuleContext& rule) {
-  const auto& slice = rule.attributes<SliceAttributes>();
+RuleResult SliceAt(RuleContext& rule, const SliceAttributes& slice) {
   const Shape* from = rule.operand_shape(0);
   const Shape* to = rule.source().shape();
   RangedOp op;
@@ -209,7 +207,8 @@ RuleResult Slice(RuleContext& rule) {
   };
   if (to->element_count() == 0) return rule.Default();
   CutChoice choice = ChooseRanged(rule, op);
-  if (std::optional<Padding> padding = SlicedPad(rule); padding && choice.strategy.cost > 0) {
+  if (std::optional<Padding> padding = SlicedPad(rule, slice);
+      padding && choice.strategy.cost > 0) {
     RangedOp pad = RangedPad(rule, *padding);
     CutChoice direct = ChooseRanged(rule, pad);
     if (direct.strategy.cost <= choice.strategy.cost) {
@@ -249,6 +248,8 @@ RuleResult Slice(RuleContext& rule) {
   }
   return Finish(rule, local, operand, result);
 }
+
+RuleResult Slice(RuleContext& rule) { return SliceAt(rule, rule.attributes<SliceAttributes>()); }
 
 RuleResult Pad(RuleContext& rule) {
   if (rule.source().shape()->element_count() == 0) return rule.Default();
