@@ -8,7 +8,7 @@ namespace {
 
 class MovingTiles {
  public:
-  MovingTiles(RuleContext& rule, const Labels& labels)
+  MovingTiles(PartitionContext& rule, const Labels& labels)
       : rule_(rule), labels_(labels), results_(rule.ResultShapes()), best_(rule.Choose(labels)) {
     for (const MeshLayout* layout : rule.wanted_leaves()) {
       wanted_.push_back(layout->IsMaximal() ? rule.Whole(layout->rank()) : layout);
@@ -74,7 +74,7 @@ class MovingTiles {
     if (strategy.cost < best_.cost) best_ = std::move(strategy);
   }
 
-  RuleContext& rule_;
+  PartitionContext& rule_;
   const Labels& labels_;
   std::span<const Shape* const> results_;
   std::vector<const MeshLayout*> wanted_;
@@ -84,11 +84,11 @@ class MovingTiles {
 
 }  // namespace
 
-Strategy ChooseMovingTiles(RuleContext& rule, const Labels& labels) {
+Strategy ChooseMovingTiles(PartitionContext& rule, const Labels& labels) {
   return MovingTiles(rule, labels).Run();
 }
 
-PartitionedValue* ByLabelsMovingTiles(RuleContext& rule, const Labels& labels) {
+PartitionedValue* ByLabelsMovingTiles(PartitionContext& rule, const Labels& labels) {
   Strategy strategy = ChooseMovingTiles(rule, labels);
   std::vector<Instruction*> locals;
   for (size_t i = 0; i < rule.operands().size(); ++i) {

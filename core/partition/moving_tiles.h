@@ -6,13 +6,13 @@
 
 namespace gshard {
 
-// As RuleContext::Choose, but digits that cut whole dims (Labels::kWhole) of an operand or result
-// may move to a labelled dim: two all-to-alls instead of an all-gather. The results of `labels`
-// must have their labels in common.
-Strategy ChooseMovingTiles(RuleContext& rule, const Labels& labels);
+// As PartitionContext::Choose, but digits that cut whole dims (Labels::kWhole) of an operand or
+// result may move to a labelled dim: two all-to-alls instead of an all-gather. The results of
+// `labels` must have their labels in common.
+Strategy ChooseMovingTiles(PartitionContext& rule, const Labels& labels);
 
 // ChooseMovingTiles, then the source operation on the operands' tiles.
-PartitionedValue* ByLabelsMovingTiles(RuleContext& rule, const Labels& labels);
+PartitionedValue* ByLabelsMovingTiles(PartitionContext& rule, const Labels& labels);
 
 }  // namespace gshard
 

@@ -6,25 +6,26 @@
 
 namespace gshard {
 
-Instruction* RuleContext::Operand(int64_t i, const MeshLayout* layout) {
+Instruction* PartitionContext::Operand(int64_t i, const MeshLayout* layout) {
   return scope_.Reshard(operand(i), layout, {.user = &source_, .value = source_.operand(i)});
 }
 
-Instruction* RuleContext::Move(PartitionedValue* value, const MeshLayout* layout) {
+Instruction* PartitionContext::Move(PartitionedValue* value, const MeshLayout* layout) {
   return scope_.Reshard(value, layout, {.user = &source_, .value = value->source});
 }
 
-void RuleContext::TakeName(Instruction* local) { scope_.TakeName(local, &source_); }
+void PartitionContext::TakeName(Instruction* local) { scope_.TakeName(local, &source_); }
 
-Instruction* RuleContext::EmitLocal(std::span<Instruction* const> operands, const Shape* shape) {
+Instruction* PartitionContext::EmitLocal(std::span<Instruction* const> operands,
+                                         const Shape* shape) {
   return scope_.CloneLocal(&source_, operands, shape);
 }
 
-const Strategy& RuleContext::Choose(const Labels& labels) {
+const Strategy& PartitionContext::Choose(const Labels& labels) {
   return scope_.run().strategies.Choose(scope_, labels, operands_, result_shapes_, wanted_);
 }
 
-PartitionedValue* RuleContext::ByLabels(const Labels& labels) {
+PartitionedValue* PartitionContext::ByLabels(const Labels& labels) {
   const Strategy& strategy = Choose(labels);
   std::vector<Instruction*> locals;
   locals.reserve(operands_.size());
@@ -34,8 +35,8 @@ PartitionedValue* RuleContext::ByLabels(const Labels& labels) {
   return Emit(locals, strategy.results);
 }
 
-PartitionedValue* RuleContext::Emit(std::span<Instruction* const> operands,
-                                    std::span<const MeshLayout* const> results) {
+PartitionedValue* PartitionContext::Emit(std::span<Instruction* const> operands,
+                                         std::span<const MeshLayout* const> results) {
   const Shape* shape = source_.shape();
   if (!shape->IsTuple()) {
     return Result(EmitLocal(operands, LocalShape(context(), shape, results[0])), results[0]);
@@ -59,7 +60,7 @@ void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
 
 }  // namespace
 
-std::vector<const MeshLayout*> RuleContext::WholeLeaves(const Shape* shape) {
+std::vector<const MeshLayout*> PartitionContext::WholeLeaves(const Shape* shape) {
   std::vector<const Shape*> leaves;
   AppendLeafShapes(shape, leaves);
   std::vector<const MeshLayout*> layouts;
@@ -67,7 +68,7 @@ std::vector<const MeshLayout*> RuleContext::WholeLeaves(const Shape* shape) {
   return layouts;
 }
 
-PartitionedValue* RuleContext::Default() {
+PartitionedValue* PartitionContext::Default() {
   std::vector<Instruction*> locals;
   for (size_t i = 0; i < operands_.size(); ++i) {
     ReshardCause cause{.user = &source_, .value = source_.operand(static_cast<int64_t>(i))};
@@ -77,7 +78,7 @@ PartitionedValue* RuleContext::Default() {
                              EmitLocal(locals, source_.shape()));
 }
 
-tl::unexpected<Diagnostic> RuleContext::Error(std::string code, std::string message) const {
+tl::unexpected<Diagnostic> PartitionContext::Error(std::string code, std::string message) const {
   return Fail(scope_.run().module.ErrorAt(&source_, std::move(code), std::move(message)));
 }
 

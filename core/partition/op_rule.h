@@ -17,15 +17,15 @@
 
 namespace gshard {
 
-class RuleContext;
+class PartitionContext;
 using RuleResult = Expected<PartitionedValue*>;
-using OpRule = RuleResult (*)(RuleContext& rule);
+using OpRule = RuleResult (*)(PartitionContext& rule);
 
-class RuleContext {
+class PartitionContext {
  public:
-  RuleContext(PartitionScope& scope, const Instruction& source,
-              std::span<PartitionedValue* const> operands,
-              std::span<const MeshLayout* const> wanted)
+  PartitionContext(PartitionScope& scope, const Instruction& source,
+                   std::span<PartitionedValue* const> operands,
+                   std::span<const MeshLayout* const> wanted)
       : scope_(scope),
         source_(source),
         operands_(operands),
@@ -34,8 +34,8 @@ class RuleContext {
         result_shapes_(&shape_, 1) {
     if (shape_->IsTuple()) result_shapes_ = shape_->elements();
   }
-  RuleContext(const RuleContext&) = delete;
-  RuleContext& operator=(const RuleContext&) = delete;
+  PartitionContext(const PartitionContext&) = delete;
+  PartitionContext& operator=(const PartitionContext&) = delete;
 
   PartitionScope& scope() { return scope_; }
   Builder& builder() { return scope_.builder(); }

@@ -175,7 +175,7 @@ class ComputationPartitioner {
         return Fail(legal.error());
       }
     }
-    RuleContext rule(scope_, source, operands, wanted);
+    PartitionContext rule(scope_, source, operands, wanted);
     RuleResult result = is_manual && !IsRegionMarker(source) ? CopyManual(rule)
                                                              : RuleFor(source.opcode()).rule(rule);
     if (!result) return result;
@@ -224,7 +224,7 @@ class ComputationPartitioner {
     return {};
   }
 
-  PartitionedValue* CopyManual(RuleContext& rule) {
+  PartitionedValue* CopyManual(PartitionContext& rule) {
     const Instruction& source = rule.source();
     std::vector<Instruction*> locals;
     for (size_t i = 0; i < rule.operands().size(); ++i) {

@@ -26,7 +26,7 @@ int64_t LargestOf(DType dtype) {
 
 }  // namespace
 
-CutChoice ChooseCuts(RuleContext& rule, std::span<PartitionedValue* const> operands,
+CutChoice ChooseCuts(PartitionContext& rule, std::span<PartitionedValue* const> operands,
                      std::vector<std::vector<RangeCut>> alternatives,
                      std::span<const MeshLayout* const> wanted,
                      const std::function<Labels(std::span<const RangeCut>)>& labels_of) {

@@ -29,7 +29,7 @@ struct CutChoice {
 
 // One list of alternatives per dim; too many combinations are thinned out. `wanted`: where the
 // results should end, one per leaf.
-CutChoice ChooseCuts(RuleContext& rule, std::span<PartitionedValue* const> operands,
+CutChoice ChooseCuts(PartitionContext& rule, std::span<PartitionedValue* const> operands,
                      std::vector<std::vector<RangeCut>> alternatives,
                      std::span<const MeshLayout* const> wanted,
                      const std::function<Labels(std::span<const RangeCut>)>& labels_of);

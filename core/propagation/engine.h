@@ -40,7 +40,7 @@ class Engine {
   bool IsProvided(const Instruction* x) const { return provided_[x->id()] != 0; }
   // In the order of a sweep.
   uint32_t PositionOf(const Instruction* x) const { return position_[x->id()]; }
-  const RuleContext& rules() const { return rules_; }
+  const PropagationContext& rules() const { return rules_; }
   Context& context() const { return rules_.context(); }
   bool LevelAllowsForward(const Instruction* x) const {
     return forward_level_[x->id()] <= rules_.level();
@@ -91,7 +91,7 @@ class Engine {
   Users users_;
   ComputationMap computations_;
   DerivedShardings derive_;
-  RuleContext rules_;
+  PropagationContext rules_;
 
   struct Range {
     uint32_t begin = 0, end = 0;

@@ -13,25 +13,25 @@ bool IsAll(const Sharding* s, ShardingKind kind) {
                      [&](const Sharding* e) { return e->kind == kind; });
 }
 
-bool Always(const RuleContext&, const Instruction&) { return true; }
-bool Never(const RuleContext&, const Instruction&) { return false; }
+bool Always(const PropagationContext&, const Instruction&) { return true; }
+bool Never(const PropagationContext&, const Instruction&) { return false; }
 
-void NothingForward(const RuleContext&, const Instruction&, Offers&) {}
+void NothingForward(const PropagationContext&, const Instruction&, Offers&) {}
 
-const Sharding* NothingBackward(const RuleContext&, const Instruction&, const Sharding*,
+const Sharding* NothingBackward(const PropagationContext&, const Instruction&, const Sharding*,
                                 const Instruction&) {
   return nullptr;
 }
 
-const Sharding* SameDimsBackward(const RuleContext&, const Instruction& user, const Sharding* s,
-                                 const Instruction& x) {
+const Sharding* SameDimsBackward(const PropagationContext&, const Instruction& user,
+                                 const Sharding* s, const Instruction& x) {
   const Shape* from = user.shape();
   const Shape* to = x.shape();
   if (from->IsArray() && to->IsArray()) return SameDims(from, to) ? s : nullptr;
   return Compatible(from, to) ? s : nullptr;
 }
 
-const Instruction* MostSpecificOperand(const RuleContext& c, const Instruction& x) {
+const Instruction* MostSpecificOperand(const PropagationContext& c, const Instruction& x) {
   const Instruction* best = nullptr;
   const Sharding* best_sharding = nullptr;
   for (const Instruction* operand : x.operands()) {
@@ -45,11 +45,11 @@ const Instruction* MostSpecificOperand(const RuleContext& c, const Instruction& 
   return best;
 }
 
-void MostSpecificForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void MostSpecificForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   if (const Instruction* best = MostSpecificOperand(c, x)) offers.Add(c.of(best), best, true);
 }
 
-void FirstOperandForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void FirstOperandForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   if (x.operand_count() > 0) offers.Add(c.Partitioned(x.operand(0)), x.operand(0), true);
 }
 

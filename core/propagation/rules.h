@@ -26,10 +26,10 @@ namespace gshard {
 bool IsAll(const Sharding* s, ShardingKind kind);
 
 // The state a rule may read.
-class RuleContext {
+class PropagationContext {
  public:
-  RuleContext(DerivedShardings& derive, const std::vector<const Sharding*>& shardings, const Users& users,
-              const ComputationMap& computations)
+  PropagationContext(DerivedShardings& derive, const std::vector<const Sharding*>& shardings,
+                     const Users& users, const ComputationMap& computations)
       : derive_(&derive), shardings_(&shardings), users_(&users), computations_(&computations) {}
 
   Context& context() const { return derive_->context(); }
@@ -80,8 +80,7 @@ struct Offer {
 class Offers {
  public:
   // Null shardings are ignored.
-  void Add(const Sharding* sharding, const Instruction* from, bool aggressive,
-           int64_t leaf = -1) {
+  void Add(const Sharding* sharding, const Instruction* from, bool aggressive, int64_t leaf = -1) {
     if (sharding != nullptr) list_.push_back({sharding->canonical, from, aggressive, leaf});
   }
   void AddAsItIs(const Sharding* sharding, const Instruction* from) {
@@ -94,14 +93,14 @@ class Offers {
   std::vector<Offer> list_;
 };
 
-using ForwardRule = void (*)(const RuleContext& c, const Instruction& x, Offers& offers);
+using ForwardRule = void (*)(const PropagationContext& c, const Instruction& x, Offers& offers);
 // What `user`, were its sharding `s`, asks of its operand `x`; null: nothing.
-using BackwardRule = const Sharding* (*)(const RuleContext& c, const Instruction& user,
+using BackwardRule = const Sharding* (*)(const PropagationContext& c, const Instruction& user,
                                          const Sharding* s, const Instruction& x);
 
 // Whether an instruction can receive a derived sharding at all. The others only take replication
 // from a replicated operand, manual regions, and what the user wrote.
-using SupportRule = bool (*)(const RuleContext& c, const Instruction& x);
+using SupportRule = bool (*)(const PropagationContext& c, const Instruction& x);
 
 struct Rule {
   ForwardRule forward = nullptr;
@@ -112,21 +111,21 @@ struct Rule {
 // Every opcode has a row (checked at compile time in rule_table.cc).
 const Rule& RuleOf(Opcode opcode);
 
-bool Always(const RuleContext& c, const Instruction& x);
-bool Never(const RuleContext& c, const Instruction& x);
+bool Always(const PropagationContext& c, const Instruction& x);
+bool Never(const PropagationContext& c, const Instruction& x);
 
 // Rules shared by many opcodes.
-void NothingForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* NothingBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                                const Instruction& x);
+void NothingForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* NothingBackward(const PropagationContext& c, const Instruction& user,
+                                const Sharding* s, const Instruction& x);
 // The user's sharding if the operand has the same dims.
-const Sharding* SameDimsBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                                 const Instruction& x);
+const Sharding* SameDimsBackward(const PropagationContext& c, const Instruction& user,
+                                 const Sharding* s, const Instruction& x);
 // The most specific sharding among the operands, first wins.
-void MostSpecificForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Instruction* MostSpecificOperand(const RuleContext& c, const Instruction& x);
+void MostSpecificForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Instruction* MostSpecificOperand(const PropagationContext& c, const Instruction& x);
 // Operand 0's sharding, aggressively.
-void FirstOperandForward(const RuleContext& c, const Instruction& x, Offers& offers);
+void FirstOperandForward(const PropagationContext& c, const Instruction& x, Offers& offers);
 
 // Index of `x` among the operands of `user` (its first place).
 int64_t OperandIndex(const Instruction& user, const Instruction& x);
@@ -137,98 +136,98 @@ const Sharding* ResultElement(const Instruction& user, const Sharding* s, int64_
 bool CountsAsElementwise(const Instruction& x);
 
 // --- one block per file of core/propagation/ops
-void ElementwiseForward(const RuleContext& c, const Instruction& x, Offers& offers);
-bool ElementwiseSupported(const RuleContext& c, const Instruction& x);
+void ElementwiseForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+bool ElementwiseSupported(const PropagationContext& c, const Instruction& x);
 
-void BroadcastForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* BroadcastBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                                  const Instruction& x);
+void BroadcastForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* BroadcastBackward(const PropagationContext& c, const Instruction& user,
+                                  const Sharding* s, const Instruction& x);
 
-void ReshapeForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* ReshapeBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                                const Instruction& x);
+void ReshapeForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* ReshapeBackward(const PropagationContext& c, const Instruction& user,
+                                const Sharding* s, const Instruction& x);
 
-void TransposeForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* TransposeBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                                  const Instruction& x);
+void TransposeForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* TransposeBackward(const PropagationContext& c, const Instruction& user,
+                                  const Sharding* s, const Instruction& x);
 
-void ConcatenateForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* ConcatenateBackward(const RuleContext& c, const Instruction& user,
+void ConcatenateForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* ConcatenateBackward(const PropagationContext& c, const Instruction& user,
                                     const Sharding* s, const Instruction& x);
-const Sharding* SliceBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                              const Instruction& x);
-const Sharding* PadBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
+const Sharding* SliceBackward(const PropagationContext& c, const Instruction& user,
+                              const Sharding* s, const Instruction& x);
+const Sharding* PadBackward(const PropagationContext& c, const Instruction& user, const Sharding* s,
                             const Instruction& x);
-void ReverseForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* ReverseBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                                const Instruction& x);
-void DynamicSliceForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* DynamicSliceBackward(const RuleContext& c, const Instruction& user,
+void ReverseForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* ReverseBackward(const PropagationContext& c, const Instruction& user,
+                                const Sharding* s, const Instruction& x);
+void DynamicSliceForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* DynamicSliceBackward(const PropagationContext& c, const Instruction& user,
                                      const Sharding* s, const Instruction& x);
-void DynamicUpdateSliceForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* DynamicUpdateSliceBackward(const RuleContext& c, const Instruction& user,
+void DynamicUpdateSliceForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* DynamicUpdateSliceBackward(const PropagationContext& c, const Instruction& user,
                                            const Sharding* s, const Instruction& x);
 
 // Forward: what each operand gives the result, in the order of the rule for two survivors
 // (lookahead, then the larger operand).
-void DotLikeForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* DotLikeBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                                const Instruction& x);
-void ConvolutionForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* ConvolutionBackward(const RuleContext& c, const Instruction& user,
+void DotLikeForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* DotLikeBackward(const PropagationContext& c, const Instruction& user,
+                                const Sharding* s, const Instruction& x);
+void ConvolutionForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* ConvolutionBackward(const PropagationContext& c, const Instruction& user,
                                     const Sharding* s, const Instruction& x);
 
-void ReduceForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* ReduceBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                               const Instruction& x);
-void ScanForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* ScanBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                             const Instruction& x);
+void ReduceForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* ReduceBackward(const PropagationContext& c, const Instruction& user,
+                               const Sharding* s, const Instruction& x);
+void ScanForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* ScanBackward(const PropagationContext& c, const Instruction& user,
+                             const Sharding* s, const Instruction& x);
 
-void ReduceWindowForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* ReduceWindowBackward(const RuleContext& c, const Instruction& user,
+void ReduceWindowForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* ReduceWindowBackward(const PropagationContext& c, const Instruction& user,
                                      const Sharding* s, const Instruction& x);
-void SelectAndScatterForward(const RuleContext& c, const Instruction& x, Offers& offers);
+void SelectAndScatterForward(const PropagationContext& c, const Instruction& x, Offers& offers);
 
-void GatherForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* GatherBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                               const Instruction& x);
-void ScatterForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* ScatterBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                                const Instruction& x);
+void GatherForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* GatherBackward(const PropagationContext& c, const Instruction& user,
+                               const Sharding* s, const Instruction& x);
+void ScatterForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* ScatterBackward(const PropagationContext& c, const Instruction& user,
+                                const Sharding* s, const Instruction& x);
 
-void SortForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* SortBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                             const Instruction& x);
+void SortForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* SortBackward(const PropagationContext& c, const Instruction& user,
+                             const Sharding* s, const Instruction& x);
 
-void ParameterForward(const RuleContext& c, const Instruction& x, Offers& offers);
-bool ParameterSupported(const RuleContext& c, const Instruction& x);
+void ParameterForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+bool ParameterSupported(const PropagationContext& c, const Instruction& x);
 
-void RngForward(const RuleContext& c, const Instruction& x, Offers& offers);
+void RngForward(const PropagationContext& c, const Instruction& x, Offers& offers);
 
-void WhileForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* WhileBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                              const Instruction& x);
-bool FusionSupported(const RuleContext& c, const Instruction& x);
+void WhileForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* WhileBackward(const PropagationContext& c, const Instruction& user,
+                              const Sharding* s, const Instruction& x);
+bool FusionSupported(const PropagationContext& c, const Instruction& x);
 
-void TupleForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* TupleBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                              const Instruction& x);
-void GetTupleElementForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* GetTupleElementBackward(const RuleContext& c, const Instruction& user,
+void TupleForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* TupleBackward(const PropagationContext& c, const Instruction& user,
+                              const Sharding* s, const Instruction& x);
+void GetTupleElementForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* GetTupleElementBackward(const PropagationContext& c, const Instruction& user,
                                         const Sharding* s, const Instruction& x);
 // The leaves of a tuple that its element `index` covers.
 LeafRange LeavesOfElement(const Shape* tuple_shape, int64_t index);
 
-void CollectiveForward(const RuleContext& c, const Instruction& x, Offers& offers);
-const Sharding* OutfeedBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                                const Instruction& x);
+void CollectiveForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+const Sharding* OutfeedBackward(const PropagationContext& c, const Instruction& user,
+                                const Sharding* s, const Instruction& x);
 
 inline constexpr std::string_view kShardBarrierFrom = "ShardBarrierFrom";
 inline constexpr std::string_view kShardBarrierTo = "ShardBarrierTo";
 bool IsCustomCallTo(const Instruction& x, std::string_view target);
-void CustomCallForward(const RuleContext& c, const Instruction& x, Offers& offers);
-bool CustomCallSupported(const RuleContext& c, const Instruction& x);
+void CustomCallForward(const PropagationContext& c, const Instruction& x, Offers& offers);
+bool CustomCallSupported(const PropagationContext& c, const Instruction& x);
 
 }  // namespace gshard
 

@@ -13,7 +13,7 @@ namespace {
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Labels of operands and results: full arrays, or vectors over the features.
-Labels BatchNormLabels(RuleContext& rule, bool cut_others) {
+Labels BatchNormLabels(PartitionContext& rule, bool cut_others) {
   int64_t feature = rule.attributes<BatchNormAttributes>().feature_index;
   const Shape* shape = rule.operand_shape(0);
   Labels labels;
@@ -40,7 +40,7 @@ Labels BatchNormLabels(RuleContext& rule, bool cut_others) {
 // The arithmetic of one device's tile, in f32 (f64) throughout.
 class Statistics {
  public:
-  Statistics(RuleContext& rule, const MeshLayout* layout)
+  Statistics(PartitionContext& rule, const MeshLayout* layout)
       : rule_(rule),
         builder_(rule.builder()),
         layout_(layout),
@@ -110,7 +110,7 @@ class Statistics {
   }
 
  private:
-  RuleContext& rule_;
+  PartitionContext& rule_;
   Builder& builder_;
   const MeshLayout* layout_;
   const Shape* shape_;
@@ -125,7 +125,7 @@ class Statistics {
 
 }  // namespace
 
-RuleResult BatchNorm(RuleContext& rule) {
+RuleResult BatchNorm(PartitionContext& rule) {
   const Shape* shape = rule.operand_shape(0);
   Opcode opcode = rule.source().opcode();
   bool is_inference = opcode == Opcode::kBatchNormInference;

@@ -43,7 +43,7 @@ constexpr PartitionedValue::Maker kMaker = {Make, OperandLayout, ResultLayout};
 
 }  // namespace
 
-RuleResult Broadcast(RuleContext& rule) {
+RuleResult Broadcast(PartitionContext& rule) {
   return rule.scope().NewMade(rule.source().shape(), &rule.source(), &kMaker, rule.operand(0));
 }
 

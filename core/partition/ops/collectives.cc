@@ -9,7 +9,7 @@ namespace gshard::partition_rules {
 namespace {
 
 // Do the groups join only devices that differ along manual digits?
-bool StaysManual(RuleContext& rule, const CollectiveAttributes& collective) {
+bool StaysManual(PartitionContext& rule, const CollectiveAttributes& collective) {
   const MeshLayout* region = rule.wanted();
   if (region->IsManual()) return true;
   int64_t count = rule.layouts().device_count();
@@ -36,7 +36,7 @@ bool StaysManual(RuleContext& rule, const CollectiveAttributes& collective) {
 
 }  // namespace
 
-RuleResult Collective(RuleContext& rule) {
+RuleResult Collective(PartitionContext& rule) {
   const Instruction& source = rule.source();
   if (!HasFlag(source.opcode(), kCollective)) return rule.Default();  // the -done halves
   const auto& collective = rule.attributes<CollectiveAttributes>();
@@ -64,7 +64,7 @@ RuleResult Collective(RuleContext& rule) {
   return rule.ByLabels(labels);
 }
 
-RuleResult HostTransfer(RuleContext& rule) {
+RuleResult HostTransfer(PartitionContext& rule) {
   const Instruction& source = rule.source();
   std::vector<Instruction*> locals;
   for (int64_t i = 0; i < source.operand_count(); ++i) {

@@ -3,7 +3,7 @@
 
 namespace gshard::partition_rules {
 
-RuleResult While(RuleContext& rule) {
+RuleResult While(PartitionContext& rule) {
   const Instruction& source = rule.source();
   std::vector<const MeshLayout*> leaves(rule.wanted_leaves().begin(), rule.wanted_leaves().end());
   ReshardCause cause{.user = &source, .value = source.operand(0)};
@@ -20,7 +20,7 @@ RuleResult While(RuleContext& rule) {
   return rule.scope().NewFromLocal(source.shape(), leaves, local);
 }
 
-RuleResult Conditional(RuleContext& rule) {
+RuleResult Conditional(PartitionContext& rule) {
   const Instruction& source = rule.source();
   std::vector<const MeshLayout*> leaves(rule.wanted_leaves().begin(), rule.wanted_leaves().end());
   std::vector<Instruction*> locals = {rule.Operand(0, rule.Whole(0))};
@@ -42,7 +42,7 @@ RuleResult Conditional(RuleContext& rule) {
   return rule.scope().NewFromLocal(source.shape(), leaves, local);
 }
 
-RuleResult Call(RuleContext& rule) {
+RuleResult Call(PartitionContext& rule) {
   const Instruction& source = rule.source();
   std::vector<const MeshLayout*> leaves(rule.wanted_leaves().begin(), rule.wanted_leaves().end());
   CalleeSignature signature;

@@ -22,7 +22,7 @@ struct SpatialDim {
   int64_t DilatedWindow() const { return (window.size - 1) * window.window_dilation + 1; }
 };
 
-std::vector<SpatialDim> SpatialDims(RuleContext& rule) {
+std::vector<SpatialDim> SpatialDims(PartitionContext& rule) {
   const auto& conv = rule.attributes<ConvolutionAttributes>();
   std::vector<SpatialDim> dims;
   for (size_t k = 0; k < conv.window.size(); ++k) {
@@ -78,7 +78,7 @@ struct ConvLabels {
   int input_feature = -1;  // summed
 };
 
-ConvLabels LabelsOf(RuleContext& rule, std::span<const SpatialDim> spatial,
+ConvLabels LabelsOf(PartitionContext& rule, std::span<const SpatialDim> spatial,
                     std::span<const RangeCut> cuts) {
   const auto& conv = rule.attributes<ConvolutionAttributes>();
   const Shape* result = rule.source().shape();
@@ -134,7 +134,7 @@ ConvLabels LabelsOf(RuleContext& rule, std::span<const SpatialDim> spatial,
 
 }  // namespace
 
-RuleResult Convolution(RuleContext& rule) {
+RuleResult Convolution(PartitionContext& rule) {
   const auto& conv = rule.attributes<ConvolutionAttributes>();
   const Shape* shape = rule.source().shape();
   std::vector<SpatialDim> spatial = SpatialDims(rule);

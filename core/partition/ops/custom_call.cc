@@ -35,7 +35,7 @@ AxisList WithoutDigits(const AxisList& axes, const AxisList& dropped, int64_t de
 }
 
 // The local value gets another layout: nothing moves.
-RuleResult Relabelled(RuleContext& rule, Instruction* local, const MeshLayout* layout) {
+RuleResult Relabelled(PartitionContext& rule, Instruction* local, const MeshLayout* layout) {
   const Shape* expected = LocalShape(rule.context(), rule.source().shape(), layout);
   if (!SameDims(local->shape(), expected)) {
     return rule.Error(
@@ -48,7 +48,7 @@ RuleResult Relabelled(RuleContext& rule, Instruction* local, const MeshLayout* l
 }
 
 // Automatic -> manual: the tile as it is, its padding zero.
-RuleResult EnterManual(RuleContext& rule) {
+RuleResult EnterManual(PartitionContext& rule) {
   PartitionedValue* operand = rule.operand(0);
   if (operand->IsTuple()) return rule.Error("E-PARTITION-004", "a tuple enters a manual region");
   // Exactly as the user's sharding has it.
@@ -68,7 +68,7 @@ RuleResult EnterManual(RuleContext& rule) {
 }
 
 // Manual -> automatic: within the region the value must lie as outside it, manual digits apart.
-RuleResult LeaveManual(RuleContext& rule) {
+RuleResult LeaveManual(PartitionContext& rule) {
   PartitionedValue* operand = rule.operand(0);
   if (operand->IsTuple()) return rule.Error("E-PARTITION-004", "a tuple leaves a manual region");
   const MeshLayout* inside = PartitionScope::LayoutOf(*operand);
@@ -85,7 +85,7 @@ RuleResult LeaveManual(RuleContext& rule) {
 
 }  // namespace
 
-RuleResult CustomCall(RuleContext& rule) {
+RuleResult CustomCall(PartitionContext& rule) {
   const auto& call = rule.attributes<CustomCallAttributes>();
   if (IsIdentityTarget(call.target)) {
     const PartitionedValue& operand = *rule.operand(0);

@@ -13,7 +13,7 @@ bool Contains(Dims dims, int64_t dim) {
 
 }  // namespace
 
-RuleResult Dot(RuleContext& rule) {
+RuleResult Dot(PartitionContext& rule) {
   const auto& dot = rule.attributes<DotAttributes>();
   const Shape* lhs = rule.operand_shape(0);
   const Shape* rhs = rule.operand_shape(1);

@@ -13,7 +13,7 @@ namespace {
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // The start indices as scalars; they may be written as one vector.
-std::vector<Instruction*> StartsOf(RuleContext& rule, int64_t first, int64_t rank) {
+std::vector<Instruction*> StartsOf(PartitionContext& rule, int64_t first, int64_t rank) {
   std::vector<Instruction*> starts;
   auto count = static_cast<int64_t>(rule.operands().size()) - first;
   if (count == 1 && rule.operand_shape(first)->rank() == 1) {
@@ -30,7 +30,7 @@ std::vector<Instruction*> StartsOf(RuleContext& rule, int64_t first, int64_t ran
 }
 
 // Scalars and vectors of indices are whole.
-void AddIndexOperands(RuleContext& rule, size_t first, Labels& labels) {
+void AddIndexOperands(PartitionContext& rule, size_t first, Labels& labels) {
   labels.operands.resize(first);
   for (size_t i = first; i < rule.operands().size(); ++i) {
     labels.operands.emplace_back(At(rule.operands()[i]->shape->rank()), Labels::kWhole);
@@ -38,8 +38,8 @@ void AddIndexOperands(RuleContext& rule, size_t first, Labels& labels) {
 }
 
 // One dim of `whole`, cut by `layout`, at which a window of `width` elements starts at `start`.
-OwnWindow WindowOf(RuleContext& rule, const Shape* whole, const MeshLayout* layout, int64_t dim,
-                   Instruction* start, int64_t width) {
+OwnWindow WindowOf(PartitionContext& rule, const Shape* whole, const MeshLayout* layout,
+                   int64_t dim, Instruction* start, int64_t width) {
   Instruction* clamped = ClampedIndex(rule.scope(), start, whole->dim(dim) - width);
   Instruction* offset = rule.geometry().Offset(whole, layout, dim);
   DType index = whole->dim(dim) > INT32_MAX ? DType::kS64 : DType::kS32;
@@ -50,7 +50,7 @@ OwnWindow WindowOf(RuleContext& rule, const Shape* whole, const MeshLayout* layo
 }
 
 // The slice at constant starts, clamped.
-std::optional<SliceAttributes> KnownSlice(RuleContext& rule) {
+std::optional<SliceAttributes> KnownSlice(PartitionContext& rule) {
   const Instruction& source = rule.source();
   const Shape* from = rule.operand_shape(0);
   const Shape* to = source.shape();
@@ -77,7 +77,7 @@ std::optional<SliceAttributes> KnownSlice(RuleContext& rule) {
 
 }  // namespace
 
-RuleResult DynamicSlice(RuleContext& rule) {
+RuleResult DynamicSlice(PartitionContext& rule) {
   const Shape* from = rule.operand_shape(0);
   const Shape* to = rule.source().shape();
   int64_t rank = from->rank();
@@ -147,7 +147,7 @@ RuleResult DynamicSlice(RuleContext& rule) {
   return rule.Result(local, result);
 }
 
-RuleResult DynamicUpdateSlice(RuleContext& rule) {
+RuleResult DynamicUpdateSlice(PartitionContext& rule) {
   const Shape* to = rule.source().shape();
   const Shape* update_shape = rule.operand_shape(1);
   int64_t rank = to->rank();
@@ -218,7 +218,7 @@ RuleResult DynamicUpdateSlice(RuleContext& rule) {
 }
 
 // Shapes are static here: the answer is that of the whole value.
-RuleResult GetDimensionSize(RuleContext& rule) {
+RuleResult GetDimensionSize(PartitionContext& rule) {
   int64_t dim = rule.attributes<DimensionsAttributes>().dimensions[0];
   const Shape* from = rule.operand_shape(0);
   if (from->IsDynamic(dim)) return rule.Default();

@@ -8,7 +8,7 @@ namespace gshard::partition_rules {
 namespace {
 
 // The usual case: every operand is at hand (or made for nothing) where the result is wanted.
-PartitionedValue* InPlace(RuleContext& rule) {
+PartitionedValue* InPlace(PartitionContext& rule) {
   const MeshLayout* wanted = rule.wanted();
   if (wanted->kind != MeshLayout::Kind::kTiled) return nullptr;
   const MeshLayout* scalar = nullptr;
@@ -50,14 +50,14 @@ constexpr PartitionedValue::Maker kConvert = {MakeConvert, SameLayout, SameLayou
 
 }  // namespace
 
-RuleResult Convert(RuleContext& rule) {
+RuleResult Convert(PartitionContext& rule) {
   const Shape* from = rule.operand_shape(0);
   const Shape* to = rule.source().shape();
   if (DTypeBits(to->dtype()) < DTypeBits(from->dtype())) return Pointwise(rule);
   return rule.scope().NewMade(to, &rule.source(), &kConvert, rule.operand(0));
 }
 
-RuleResult Pointwise(RuleContext& rule) {
+RuleResult Pointwise(PartitionContext& rule) {
   if (PartitionedValue* result = InPlace(rule)) return result;
   const Shape* shape = rule.source().shape();
   Labels labels = Labels::Pointwise(static_cast<int64_t>(rule.operands().size()), shape->rank());
@@ -69,7 +69,7 @@ RuleResult Pointwise(RuleContext& rule) {
 }
 
 // Between types of different width the minor dim comes, goes or changes its size.
-RuleResult BitcastConvert(RuleContext& rule) {
+RuleResult BitcastConvert(PartitionContext& rule) {
   const Shape* from = rule.operand_shape(0);
   const Shape* to = rule.source().shape();
   if (SameDims(from, to)) return Pointwise(rule);
@@ -87,6 +87,6 @@ RuleResult BitcastConvert(RuleContext& rule) {
   return rule.ByLabels(labels);
 }
 
-RuleResult Whole(RuleContext& rule) { return rule.Default(); }
+RuleResult Whole(PartitionContext& rule) { return rule.Default(); }
 
 }  // namespace gshard::partition_rules

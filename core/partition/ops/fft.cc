@@ -4,7 +4,7 @@
 
 namespace gshard::partition_rules {
 
-RuleResult Fft(RuleContext& rule) {
+RuleResult Fft(PartitionContext& rule) {
   auto transformed = rule.attributes<FftAttributes>().length.size();
   Labels labels = Labels::Pointwise(1, rule.source().shape()->rank());
   for (size_t i = 1; i <= transformed; ++i) {

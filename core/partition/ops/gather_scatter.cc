@@ -179,7 +179,7 @@ Geometry MakeGeometry(const Instruction* indices, const Shape* operand, Dims win
 // without one).
 class IndexComponents {
  public:
-  IndexComponents(RuleContext& rule, Instruction* indices, int64_t vector_dim)
+  IndexComponents(PartitionContext& rule, Instruction* indices, int64_t vector_dim)
       : rule_(rule), indices_(indices), vector_dim_(vector_dim) {
     bool has_dim = vector_dim < indices->shape()->rank();
     int64_t count = has_dim ? indices->shape()->dim(vector_dim) : 1;
@@ -216,14 +216,14 @@ class IndexComponents {
   }
 
  private:
-  RuleContext& rule_;
+  PartitionContext& rule_;
   Instruction* indices_;
   int64_t vector_dim_;
   std::vector<Instruction*> parts_;
 };
 
 // A condition on index vectors as one on the windowed array.
-Instruction* OnWindows(RuleContext& rule, Instruction* condition, const Geometry& geometry,
+Instruction* OnWindows(PartitionContext& rule, Instruction* condition, const Geometry& geometry,
                        std::span<const int64_t> windowed_dims) {
   std::vector<int64_t> dims, targets;
   for (int64_t d = 0; d < condition->shape()->rank(); ++d) {
@@ -240,7 +240,7 @@ Instruction* Both(Builder& builder, Instruction* a, Instruction* b) {
 
 }  // namespace
 
-RuleResult Gather(RuleContext& rule) {
+RuleResult Gather(PartitionContext& rule) {
   const auto& gather = rule.attributes<GatherAttributes>();
   const Shape* from = rule.operand_shape(0);
   const Shape* to = rule.source().shape();
@@ -355,7 +355,7 @@ RuleResult Gather(RuleContext& rule) {
 namespace {
 
 // A scatter index that may be narrowed: what lies outside stays outside.
-Instruction* BoundedIndex(RuleContext& rule, Instruction* index, int64_t size) {
+Instruction* BoundedIndex(PartitionContext& rule, Instruction* index, int64_t size) {
   Builder& builder = rule.builder();
   DType type = index->shape()->dtype();
   if (DTypeBits(type) < 32 || type == DType::kS32) return builder.Convert(index, DType::kS32);
@@ -374,7 +374,7 @@ Instruction* BoundedIndex(RuleContext& rule, Instruction* index, int64_t size) {
 
 }  // namespace
 
-RuleResult Scatter(RuleContext& rule) {
+RuleResult Scatter(PartitionContext& rule) {
   const Instruction& source = rule.source();
   const auto& scatter = rule.attributes<ScatterAttributes>();
   auto inputs = (static_cast<int64_t>(rule.operands().size()) - 1) / 2;

@@ -52,7 +52,7 @@ constexpr PartitionedValue::Maker kIota = {MakeIota, nullptr, nullptr};
 
 }  // namespace
 
-RuleResult Constant(RuleContext& rule) {
+RuleResult Constant(PartitionContext& rule) {
   const Shape* shape = rule.source().shape();
   const Literal* literal = rule.attributes<ConstantAttributes>().literal;
   if (shape->IsArray() && !literal->elided && IsSplat(*literal)) {
@@ -61,11 +61,11 @@ RuleResult Constant(RuleContext& rule) {
   return rule.Default();
 }
 
-RuleResult Iota(RuleContext& rule) {
+RuleResult Iota(PartitionContext& rule) {
   return rule.scope().NewMade(rule.source().shape(), &rule.source(), &kIota);
 }
 
-RuleResult DeviceId(RuleContext& rule) {
+RuleResult DeviceId(PartitionContext& rule) {
   if (rule.source().opcode() == Opcode::kPartitionId && !rule.wanted()->IsManual() &&
       rule.wanted()->manual.empty()) {
     return rule.Error("E-PARTITION-003",

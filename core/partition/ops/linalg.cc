@@ -5,7 +5,7 @@
 
 namespace gshard::partition_rules {
 
-RuleResult MatrixOnBatch(RuleContext& rule) {
+RuleResult MatrixOnBatch(PartitionContext& rule) {
   int64_t rank = rule.source().shape()->rank();
   Labels labels = Labels::Pointwise(static_cast<int64_t>(rule.operands().size()), rank);
   auto row = static_cast<size_t>(rank) - 2;

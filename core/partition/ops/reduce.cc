@@ -8,7 +8,7 @@ namespace gshard::partition_rules {
 namespace {
 
 // operand 0..n-1 are reduced along `dimensions`; the inits follow.
-Labels ReduceLabels(RuleContext& rule, Dims dimensions, int64_t inputs, bool cut_reduced) {
+Labels ReduceLabels(PartitionContext& rule, Dims dimensions, int64_t inputs, bool cut_reduced) {
   Labels labels;
   std::vector<int> operand, result;
   for (int64_t d = 0; d < rule.operand_shape(0)->rank(); ++d) {
@@ -29,7 +29,7 @@ Labels ReduceLabels(RuleContext& rule, Dims dimensions, int64_t inputs, bool cut
 
 }  // namespace
 
-RuleResult Reduce(RuleContext& rule) {
+RuleResult Reduce(PartitionContext& rule) {
   const Instruction& source = rule.source();
   Dims dimensions = rule.attributes<DimensionsAttributes>().dimensions;
   auto inputs = static_cast<int64_t>(rule.operands().size()) / 2;

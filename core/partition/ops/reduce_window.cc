@@ -36,7 +36,7 @@ DimRange RangeOf(const WindowDim& w, int64_t input_size, int64_t output_size, in
           .end = w.stride * (output_size - 1) + dilated - w.pad_low};
 }
 
-std::vector<WindowDim> WindowOf(RuleContext& rule) {
+std::vector<WindowDim> WindowOf(PartitionContext& rule) {
   auto window = rule.attributes<WindowAttributes>().window;
   std::vector<WindowDim> dims(window.begin(), window.end());
   dims.resize(At(rule.operand_shape(0)->rank()));
@@ -50,7 +50,7 @@ struct Inputs {
 };
 
 // A tuple or a single instruction as the rule's result.
-PartitionedValue* ResultOf(RuleContext& rule, std::span<Instruction* const> locals,
+PartitionedValue* ResultOf(PartitionContext& rule, std::span<Instruction* const> locals,
                            std::span<const MeshLayout* const> layouts) {
   if (!rule.source().shape()->IsTuple()) {
     rule.TakeName(locals[0]);
@@ -62,7 +62,7 @@ PartitionedValue* ResultOf(RuleContext& rule, std::span<Instruction* const> loca
 }
 
 // Cumulative along `dim`, which `layout` cuts.
-std::vector<Instruction*> Cumulate(RuleContext& rule, const Inputs& inputs, int64_t dim,
+std::vector<Instruction*> Cumulate(PartitionContext& rule, const Inputs& inputs, int64_t dim,
                                    const MeshLayout* layout, bool is_reverse) {
   Builder& builder = rule.builder();
   PartitionScope& scope = rule.scope();
@@ -129,7 +129,7 @@ std::vector<Instruction*> Cumulate(RuleContext& rule, const Inputs& inputs, int6
 
 }  // namespace
 
-RuleResult ReduceWindow(RuleContext& rule) {
+RuleResult ReduceWindow(PartitionContext& rule) {
   const Instruction& source = rule.source();
   std::vector<WindowDim> window = WindowOf(rule);
   const Shape* input = rule.operand_shape(0);
@@ -294,7 +294,7 @@ TouchingWindows TouchingOf(const WindowDim& w, int64_t size, int64_t windows, in
 
 }  // namespace
 
-RuleResult SelectAndScatter(RuleContext& rule) {
+RuleResult SelectAndScatter(PartitionContext& rule) {
   const Instruction& source = rule.source();
   std::vector<WindowDim> window = WindowOf(rule);
   const Shape* shape = source.shape();

@@ -123,7 +123,7 @@ std::pair<const MeshLayout*, const MeshLayout*> MapLayout(MeshLayoutTable& layou
 
 }  // namespace
 
-RuleResult Reshape(RuleContext& rule) {
+RuleResult Reshape(PartitionContext& rule) {
   PartitionedValue* operand = rule.operand(0);
   const Shape* from = operand->shape;
   const Shape* to = rule.source().shape();

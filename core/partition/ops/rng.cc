@@ -3,7 +3,7 @@
 
 namespace gshard::partition_rules {
 
-RuleResult Rng(RuleContext& rule) {
+RuleResult Rng(PartitionContext& rule) {
   std::vector<Instruction*> locals;
   for (size_t i = 0; i < rule.operands().size(); ++i) {
     locals.push_back(rule.Operand(static_cast<int64_t>(i), rule.Whole(0)));

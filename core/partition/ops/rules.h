@@ -8,60 +8,60 @@
 namespace gshard::partition_rules {
 
 // elementwise
-RuleResult Pointwise(RuleContext& rule);
-RuleResult Convert(RuleContext& rule);
-RuleResult BitcastConvert(RuleContext& rule);
+RuleResult Pointwise(PartitionContext& rule);
+RuleResult Convert(PartitionContext& rule);
+RuleResult BitcastConvert(PartitionContext& rule);
 // broadcast, reshape, transpose
-RuleResult Broadcast(RuleContext& rule);
-RuleResult Reshape(RuleContext& rule);
-RuleResult Transpose(RuleContext& rule);
+RuleResult Broadcast(PartitionContext& rule);
+RuleResult Reshape(PartitionContext& rule);
+RuleResult Transpose(PartitionContext& rule);
 // slice
-RuleResult Slice(RuleContext& rule);
+RuleResult Slice(PartitionContext& rule);
 // The source, an operation of one array operand, is a slice at known places.
-RuleResult SliceAt(RuleContext& rule, const SliceAttributes& slice);
-RuleResult Pad(RuleContext& rule);
-RuleResult Concatenate(RuleContext& rule);
-RuleResult Reverse(RuleContext& rule);
-RuleResult DynamicSlice(RuleContext& rule);
-RuleResult DynamicUpdateSlice(RuleContext& rule);
-RuleResult GetDimensionSize(RuleContext& rule);
+RuleResult SliceAt(PartitionContext& rule, const SliceAttributes& slice);
+RuleResult Pad(PartitionContext& rule);
+RuleResult Concatenate(PartitionContext& rule);
+RuleResult Reverse(PartitionContext& rule);
+RuleResult DynamicSlice(PartitionContext& rule);
+RuleResult DynamicUpdateSlice(PartitionContext& rule);
+RuleResult GetDimensionSize(PartitionContext& rule);
 // dot, convolution
-RuleResult Dot(RuleContext& rule);
-RuleResult Convolution(RuleContext& rule);
+RuleResult Dot(PartitionContext& rule);
+RuleResult Convolution(PartitionContext& rule);
 // reduce, reduce_window
-RuleResult Reduce(RuleContext& rule);
-RuleResult Scan(RuleContext& rule);
-RuleResult BatchNorm(RuleContext& rule);
-RuleResult ReduceWindow(RuleContext& rule);
-RuleResult SelectAndScatter(RuleContext& rule);
+RuleResult Reduce(PartitionContext& rule);
+RuleResult Scan(PartitionContext& rule);
+RuleResult BatchNorm(PartitionContext& rule);
+RuleResult ReduceWindow(PartitionContext& rule);
+RuleResult SelectAndScatter(PartitionContext& rule);
 // gather_scatter, sort
-RuleResult Gather(RuleContext& rule);
-RuleResult Scatter(RuleContext& rule);
-RuleResult Sort(RuleContext& rule);
-RuleResult TopK(RuleContext& rule);
+RuleResult Gather(PartitionContext& rule);
+RuleResult Scatter(PartitionContext& rule);
+RuleResult Sort(PartitionContext& rule);
+RuleResult TopK(PartitionContext& rule);
 // iota_constant
-RuleResult Constant(RuleContext& rule);
-RuleResult Iota(RuleContext& rule);
-RuleResult DeviceId(RuleContext& rule);
+RuleResult Constant(PartitionContext& rule);
+RuleResult Iota(PartitionContext& rule);
+RuleResult DeviceId(PartitionContext& rule);
 // rng, linalg, fft
-RuleResult Rng(RuleContext& rule);
-RuleResult MatrixOnBatch(RuleContext& rule);
-RuleResult Fft(RuleContext& rule);
+RuleResult Rng(PartitionContext& rule);
+RuleResult MatrixOnBatch(PartitionContext& rule);
+RuleResult Fft(PartitionContext& rule);
 // control_flow, tuple
-RuleResult While(RuleContext& rule);
-RuleResult Conditional(RuleContext& rule);
-RuleResult Call(RuleContext& rule);
-RuleResult Tuple(RuleContext& rule);
-RuleResult GetTupleElement(RuleContext& rule);
-RuleResult OptBarrier(RuleContext& rule);
-RuleResult AfterAll(RuleContext& rule);
-RuleResult AddDependency(RuleContext& rule);
+RuleResult While(PartitionContext& rule);
+RuleResult Conditional(PartitionContext& rule);
+RuleResult Call(PartitionContext& rule);
+RuleResult Tuple(PartitionContext& rule);
+RuleResult GetTupleElement(PartitionContext& rule);
+RuleResult OptBarrier(PartitionContext& rule);
+RuleResult AfterAll(PartitionContext& rule);
+RuleResult AddDependency(PartitionContext& rule);
 // collectives, custom_call
-RuleResult Collective(RuleContext& rule);
-RuleResult HostTransfer(RuleContext& rule);
-RuleResult CustomCall(RuleContext& rule);
+RuleResult Collective(PartitionContext& rule);
+RuleResult HostTransfer(PartitionContext& rule);
+RuleResult CustomCall(PartitionContext& rule);
 // Operands whole, operation whole on every device.
-RuleResult Whole(RuleContext& rule);
+RuleResult Whole(PartitionContext& rule);
 
 }  // namespace gshard::partition_rules
 

@@ -31,7 +31,7 @@ bool TreatsElementsAlike(const Computation* body) {
 
 }  // namespace
 
-RuleResult Scan(RuleContext& rule) {
+RuleResult Scan(PartitionContext& rule) {
   const Instruction& source = rule.source();
   const auto& scan = rule.attributes<ScanAttributes>();
   const Shape* shape = source.shape();

@@ -23,7 +23,7 @@ struct RangedOp {
   bool may_be_partial = false;
 };
 
-CutChoice ChooseRanged(RuleContext& rule, const RangedOp& op) {
+CutChoice ChooseRanged(PartitionContext& rule, const RangedOp& op) {
   int64_t rank = rule.source().shape()->rank();
   const PartitionedValue& operand = *op.operands[0];
   std::vector<std::vector<RangeCut>> alternatives(At(rank));
@@ -86,7 +86,7 @@ CutChoice ChooseRanged(RuleContext& rule, const RangedOp& op) {
 }
 
 // The result of `local`, an operation made for this rule, under the source's name.
-PartitionedValue* Finish(RuleContext& rule, Instruction* local, const Instruction* operand,
+PartitionedValue* Finish(PartitionContext& rule, Instruction* local, const Instruction* operand,
                          const MeshLayout* layout) {
   if (local != operand) {
     const Shape* shape =
@@ -100,8 +100,8 @@ PartitionedValue* Finish(RuleContext& rule, Instruction* local, const Instructio
 
 // The part of [start, start + width) along `dim` that lies in the own tile, at its place in an
 // array of `width` elements; the rest holds Nothing().
-Instruction* OwnPart(RuleContext& rule, Instruction* local, int64_t dim, const MeshLayout* layout,
-                     int64_t start, int64_t width) {
+Instruction* OwnPart(PartitionContext& rule, Instruction* local, int64_t dim,
+                     const MeshLayout* layout, int64_t start, int64_t width) {
   PartitionScope& scope = rule.scope();
   int64_t tile = local->shape()->dim(dim);
   Instruction* delta = rule.geometry().Affine(layout->axes(dim), layout->order, -tile, start);
@@ -126,7 +126,7 @@ struct Padding {
   std::vector<PadDim> dims;
 };
 
-RangedOp RangedPad(RuleContext& rule, const Padding& padding) {
+RangedOp RangedPad(PartitionContext& rule, const Padding& padding) {
   RangedOp op;
   op.operands = {padding.value, padding.fill};
   for (const PadDim& pad : padding.dims) {
@@ -146,7 +146,7 @@ RangedOp RangedPad(RuleContext& rule, const Padding& padding) {
   return op;
 }
 
-PartitionedValue* EmitPad(RuleContext& rule, const Padding& padding, const RangedOp& op,
+PartitionedValue* EmitPad(PartitionContext& rule, const Padding& padding, const RangedOp& op,
                           const Strategy& strategy) {
   PartitionScope& scope = rule.scope();
   const MeshLayout* layout = strategy.operands[0];
@@ -168,7 +168,7 @@ PartitionedValue* EmitPad(RuleContext& rule, const Padding& padding, const Range
 }
 
 // A slice of a pad is a pad by other, perhaps negative, amounts: one exchange instead of two.
-std::optional<Padding> SlicedPad(RuleContext& rule, const SliceAttributes& slice) {
+std::optional<Padding> SlicedPad(PartitionContext& rule, const SliceAttributes& slice) {
   const Instruction* source = rule.source().operand(0);
   if (source->opcode() != Opcode::kPad) return std::nullopt;
   auto dims = source->attributes<PadAttributes>().padding;
@@ -189,7 +189,7 @@ std::optional<Padding> SlicedPad(RuleContext& rule, const SliceAttributes& slice
 
 }  // namespace
 
-RuleResult SliceAt(RuleContext& rule, const SliceAttributes& slice) {
+RuleResult SliceAt(PartitionContext& rule, const SliceAttributes& slice) {
   const Shape* from = rule.operand_shape(0);
   const Shape* to = rule.source().shape();
   RangedOp op;
@@ -249,9 +249,11 @@ RuleResult SliceAt(RuleContext& rule, const SliceAttributes& slice) {
   return Finish(rule, local, operand, result);
 }
 
-RuleResult Slice(RuleContext& rule) { return SliceAt(rule, rule.attributes<SliceAttributes>()); }
+RuleResult Slice(PartitionContext& rule) {
+  return SliceAt(rule, rule.attributes<SliceAttributes>());
+}
 
-RuleResult Pad(RuleContext& rule) {
+RuleResult Pad(PartitionContext& rule) {
   if (rule.source().shape()->element_count() == 0) return rule.Default();
   auto dims = rule.attributes<PadAttributes>().padding;
   Padding padding{rule.operand(0),
@@ -263,7 +265,7 @@ RuleResult Pad(RuleContext& rule) {
   return EmitPad(rule, padding, op, ChooseRanged(rule, op).strategy);
 }
 
-RuleResult Reverse(RuleContext& rule) {
+RuleResult Reverse(PartitionContext& rule) {
   Dims dims = rule.attributes<DimensionsAttributes>().dimensions;
   const Shape* shape = rule.source().shape();
   RangedOp op;
@@ -306,7 +308,7 @@ constexpr size_t kMostPieces = 16;
 
 // Looks through slices that cut the concatenated dim only: their operands are read directly, so
 // that rotations and wrap-around pads are one exchange.
-Piece PieceOf(RuleContext& rule, int64_t i, int64_t dim) {
+Piece PieceOf(PartitionContext& rule, int64_t i, int64_t dim) {
   Piece piece{rule.operand(i), rule.source().operand(i), 0, 0, rule.operand_shape(i)->dim(dim)};
   const Instruction* slice = piece.source;
   if (slice->opcode() != Opcode::kSlice) return piece;
@@ -340,7 +342,7 @@ bool IsRotation(std::span<const Piece> pieces, int64_t dim) {
 
 }  // namespace
 
-RuleResult Concatenate(RuleContext& rule) {
+RuleResult Concatenate(PartitionContext& rule) {
   int64_t dim = rule.attributes<DimensionsAttributes>().dimensions[0];
   const Shape* shape = rule.source().shape();
   auto count = static_cast<int64_t>(rule.operands().size());

@@ -15,7 +15,7 @@ size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 }  // namespace
 
-RuleResult Sort(RuleContext& rule) {
+RuleResult Sort(PartitionContext& rule) {
   auto dim = At(rule.attributes<SortAttributes>().dimension);
   auto count = static_cast<int64_t>(rule.operands().size());
   Labels labels = Labels::Pointwise(count, rule.operand_shape(0)->rank());
@@ -28,7 +28,7 @@ namespace {
 
 // The value that comes last: the lowest in total order (the largest one if the smallest are
 // wanted).
-Instruction* LastInOrder(RuleContext& rule, DType dtype, bool largest) {
+Instruction* LastInOrder(PartitionContext& rule, DType dtype, bool largest) {
   Builder& builder = rule.builder();
   if (!IsFloat(dtype)) {
     return Identity(rule.scope(), largest ? Opcode::kMaximum : Opcode::kMinimum, dtype);
@@ -73,7 +73,7 @@ Instruction* TakeAlongLast(Builder& builder, Instruction* x, Instruction* positi
 
 }  // namespace
 
-RuleResult TopK(RuleContext& rule) {
+RuleResult TopK(PartitionContext& rule) {
   const Shape* from = rule.operand_shape(0);
   const Shape* shape = rule.source().shape();
   bool is_pair = shape->IsTuple() && shape->elements().size() == 2 && shape->element(0)->IsArray();

@@ -2,7 +2,7 @@
 
 namespace gshard::partition_rules {
 
-RuleResult Transpose(RuleContext& rule) {
+RuleResult Transpose(PartitionContext& rule) {
   Dims permutation = rule.attributes<DimensionsAttributes>().dimensions;
   Labels labels = Labels::Pointwise(1, rule.source().shape()->rank());
   for (size_t i = 0; i < permutation.size(); ++i) {

@@ -3,16 +3,16 @@
 
 namespace gshard::partition_rules {
 
-RuleResult Tuple(RuleContext& rule) {
+RuleResult Tuple(PartitionContext& rule) {
   return rule.scope().NewTuple(rule.source().shape(), rule.operands());
 }
 
-RuleResult GetTupleElement(RuleContext& rule) {
+RuleResult GetTupleElement(PartitionContext& rule) {
   auto index = static_cast<size_t>(rule.attributes<GetTupleElementAttributes>().index);
   return rule.operand(0)->elements[index];
 }
 
-RuleResult OptBarrier(RuleContext& rule) {
+RuleResult OptBarrier(PartitionContext& rule) {
   std::vector<const MeshLayout*> leaves(rule.wanted_leaves().begin(), rule.wanted_leaves().end());
   ReshardCause cause{.user = &rule.source(), .value = rule.source().operand(0)};
   Instruction* operands[] = {rule.scope().Materialize(rule.operand(0), leaves, cause)};
@@ -20,13 +20,13 @@ RuleResult OptBarrier(RuleContext& rule) {
   return rule.scope().NewFromLocal(rule.source().shape(), leaves, local);
 }
 
-RuleResult AfterAll(RuleContext& rule) {
+RuleResult AfterAll(PartitionContext& rule) {
   std::vector<Instruction*> locals;
   for (PartitionedValue* operand : rule.operands()) locals.push_back(operand->variants[0].local);
   return rule.Result(rule.EmitLocal(locals, rule.source().shape()), rule.wanted());
 }
 
-RuleResult AddDependency(RuleContext& rule) {
+RuleResult AddDependency(PartitionContext& rule) {
   Instruction* locals[] = {rule.Operand(0, rule.wanted()), rule.operand(1)->variants[0].local};
   return rule.Result(rule.EmitLocal(locals, locals[0]->shape()), rule.wanted());
 }

@@ -4,7 +4,7 @@
 
 namespace gshard {
 
-void CollectiveForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void CollectiveForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const Instruction* best = MostSpecificOperand(c, x);
   if (best == nullptr) return;
   const Sharding* s = c.of(best);
@@ -15,8 +15,8 @@ void CollectiveForward(const RuleContext& c, const Instruction& x, Offers& offer
   offers.Add(s, best, true);
 }
 
-const Sharding* OutfeedBackward(const RuleContext&, const Instruction& user, const Sharding* s,
-                                const Instruction& x) {
+const Sharding* OutfeedBackward(const PropagationContext&, const Instruction& user,
+                                const Sharding* s, const Instruction& x) {
   if (OperandIndex(user, x) != 0 || s->IsTuple()) return nullptr;
   return s;
 }

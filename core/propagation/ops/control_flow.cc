@@ -5,7 +5,7 @@
 
 namespace gshard {
 
-void WhileForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void WhileForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const Instruction* init = x.operand(0);
   const Sharding* s = c.Partitioned(init);
   if (s == nullptr) return;
@@ -17,7 +17,7 @@ void WhileForward(const RuleContext& c, const Instruction& x, Offers& offers) {
   offers.Add(s, init, false);
 }
 
-const Sharding* WhileBackward(const RuleContext&, const Instruction&, const Sharding* s,
+const Sharding* WhileBackward(const PropagationContext&, const Instruction&, const Sharding* s,
                               const Instruction&) {
   return s;
 }

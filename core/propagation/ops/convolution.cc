@@ -21,7 +21,7 @@ bool KernelIsSmall(const Instruction& x) {
   return true;
 }
 
-bool SplitOnSpatial(const RuleContext& c, const Instruction& x, const DotDims& dims) {
+bool SplitOnSpatial(const PropagationContext& c, const Instruction& x, const DotDims& dims) {
   const Sharding* lhs = c.of(x.operand(0));
   const Sharding* rhs = c.of(x.operand(1));
   for (const DotDims::Dim& d : dims.spatial) {
@@ -33,11 +33,11 @@ bool SplitOnSpatial(const RuleContext& c, const Instruction& x, const DotDims& d
 
 }  // namespace
 
-void ConvolutionForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void ConvolutionForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const ConvolutionAttributes& a = x.attributes<ConvolutionAttributes>();
   const DotDims& dims = c.dot_dims().Of(x);
-  if (dims.spatial.empty() || (!SplitOnSpatial(c, x, dims) && a.feature_group_count == 1 &&
-                               a.batch_group_count == 1)) {
+  if (dims.spatial.empty() ||
+      (!SplitOnSpatial(c, x, dims) && a.feature_group_count == 1 && a.batch_group_count == 1)) {
     DotLikeForward(c, x, offers);
     return;
   }
@@ -63,7 +63,7 @@ void ConvolutionForward(const RuleContext& c, const Instruction& x, Offers& offe
   offers.Add(c.derive().MapDims(s, to, x.shape()->rank()), lhs, false);
 }
 
-const Sharding* ConvolutionBackward(const RuleContext& c, const Instruction& user,
+const Sharding* ConvolutionBackward(const PropagationContext& c, const Instruction& user,
                                     const Sharding* s, const Instruction& x) {
   if (!c.dot_dims().Of(user).spatial.empty()) return nullptr;
   return DotLikeBackward(c, user, s, x);

@@ -1,10 +1,10 @@
 // Custom calls: a few known targets pass shardings through; an unknown one is fixed by what the
 // user wrote on it.
-#include "core/propagation/rules.h"
-
 #include <algorithm>
 #include <array>
 #include <string_view>
+
+#include "core/propagation/rules.h"
 
 namespace gshard {
 namespace {
@@ -31,16 +31,15 @@ bool PassesThrough(const Instruction& x) {
 }  // namespace
 
 bool IsCustomCallTo(const Instruction& x, std::string_view target) {
-  return x.opcode() == Opcode::kCustomCall &&
-         x.attributes<CustomCallAttributes>().target == target;
+  return x.opcode() == Opcode::kCustomCall && x.attributes<CustomCallAttributes>().target == target;
 }
 
-bool CustomCallSupported(const RuleContext&, const Instruction& x) {
+bool CustomCallSupported(const PropagationContext&, const Instruction& x) {
   return PassesThrough(x) || IsCustomCallTo(x, kShardBarrierFrom) ||
          IsCustomCallTo(x, kShardBarrierTo);
 }
 
-void CustomCallForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void CustomCallForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   if (PassesThrough(x) || IsCustomCallTo(x, kShardBarrierTo)) FirstOperandForward(c, x, offers);
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 // What the nearest sharded instruction down a chain of single users would ask of `x`; null if the
 // chain forks or ends first.
-const Sharding* LookAhead(const RuleContext& c, const Instruction& x) {
+const Sharding* LookAhead(const PropagationContext& c, const Instruction& x) {
   std::vector<const Instruction*> chain = {&x};
   while (chain.size() == 1 || c.of(chain.back()) == nullptr) {
     std::span<Instruction* const> users = c.users(chain.back());
@@ -25,7 +25,7 @@ const Sharding* LookAhead(const RuleContext& c, const Instruction& x) {
 
 }  // namespace
 
-void DotLikeForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void DotLikeForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const DotDims& dims = c.dot_dims().Of(x);
   const Sharding* current = c.of(&x);
   const Sharding* candidate[2] = {nullptr, nullptr};
@@ -53,8 +53,8 @@ void DotLikeForward(const RuleContext& c, const Instruction& x, Offers& offers) 
   offers.Add(candidate[1 - first], x.operand(1 - first), false);
 }
 
-const Sharding* DotLikeBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                                const Instruction& x) {
+const Sharding* DotLikeBackward(const PropagationContext& c, const Instruction& user,
+                                const Sharding* s, const Instruction& x) {
   const DotDims& dims = c.dot_dims().Of(user);
   int64_t k = OperandIndex(user, x);
   int64_t rank = x.shape()->rank();

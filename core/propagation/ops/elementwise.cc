@@ -1,6 +1,5 @@
 // Elementwise ops, map: every operand and the result are tiled alike.
 #include "core/propagation/rules.h"
-
 #include "ir/shape.h"
 
 namespace gshard {
@@ -57,13 +56,15 @@ bool CountsAsElementwise(const Instruction& x) {
   }
 }
 
-bool ElementwiseSupported(const RuleContext&, const Instruction& x) {
+bool ElementwiseSupported(const PropagationContext&, const Instruction& x) {
   return CountsAsElementwise(x);
 }
 
-bool FusionSupported(const RuleContext&, const Instruction& x) { return CountsAsElementwise(x); }
+bool FusionSupported(const PropagationContext&, const Instruction& x) {
+  return CountsAsElementwise(x);
+}
 
-void ElementwiseForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void ElementwiseForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   if (c.level() == 0) {
     if (OnlyFirstOperandAtLevel0(x.opcode())) {
       offers.Add(Fitting(c.Partitioned(x.operand(0)), x, *x.operand(0)), x.operand(0), true);

@@ -7,18 +7,18 @@ namespace gshard {
 namespace {
 
 // Canonical `along` (docs/sharding.md, "Derived operations"); null source or empty list: null.
-const Sharding* Along(const RuleContext& c, const Sharding* s, const std::vector<int64_t>& from,
-                      const std::vector<int64_t>& to, int64_t rank) {
+const Sharding* Along(const PropagationContext& c, const Sharding* s,
+                      const std::vector<int64_t>& from, const std::vector<int64_t>& to,
+                      int64_t rank) {
   if (s == nullptr || from.empty()) return nullptr;
   return c.derive().AlongDims(s, from, to, rank);
 }
 
 // A source's sharding without its implicit parallel dims, along the whole window dims; null if no
 // tile is left.
-const Sharding* PassThrough(const RuleContext& c, const Sharding* s,
-                            const std::vector<int64_t>& parallel,
-                            const std::vector<int64_t>& from, const std::vector<int64_t>& to,
-                            int64_t rank) {
+const Sharding* PassThrough(const PropagationContext& c, const Sharding* s,
+                            const std::vector<int64_t>& parallel, const std::vector<int64_t>& from,
+                            const std::vector<int64_t>& to, int64_t rank) {
   if (s == nullptr || !s->IsTiled()) return nullptr;
   const Sharding* kept = parallel.empty() ? s : c.derive().ReplicateOnDims(s, parallel);
   const Sharding* r = Along(c, kept, from, to, rank);
@@ -31,7 +31,7 @@ std::vector<int64_t> Joined(std::vector<int64_t> a, const std::vector<int64_t>& 
 }
 
 // Backward: tiles along either part; what is replicated asks for replication.
-const Sharding* CombineParallelAndPass(const RuleContext& c, const Sharding* parallel,
+const Sharding* CombineParallelAndPass(const PropagationContext& c, const Sharding* parallel,
                                        const Sharding* pass) {
   if (parallel == nullptr) return pass;
   if (pass == nullptr) return parallel;
@@ -42,7 +42,7 @@ const Sharding* CombineParallelAndPass(const RuleContext& c, const Sharding* par
 
 }  // namespace
 
-void GatherForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void GatherForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const IndexedDims& d = c.parallel_dims().Of(x, c.computations());
   const Instruction* operand = x.operand(0);
   const Instruction* indices = x.operand(1);
@@ -58,8 +58,8 @@ void GatherForward(const RuleContext& c, const Instruction& x, Offers& offers) {
              false);
 }
 
-const Sharding* GatherBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                               const Instruction& x) {
+const Sharding* GatherBackward(const PropagationContext& c, const Instruction& user,
+                               const Sharding* s, const Instruction& x) {
   const IndexedDims& d = c.parallel_dims().Of(user, c.computations());
   int64_t rank = x.shape()->rank();
   if (OperandIndex(user, x) == 1) return Along(c, s, d.result_batch, d.indices_batch, rank);
@@ -70,7 +70,7 @@ const Sharding* GatherBackward(const RuleContext& c, const Instruction& user, co
   return CombineParallelAndPass(c, parallel, pass);
 }
 
-void ScatterForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void ScatterForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const IndexedDims& d = c.parallel_dims().Of(x, c.computations());
   int64_t n = (x.operand_count() - 1) / 2;
   const Instruction* indices = x.operand(n);
@@ -103,8 +103,8 @@ void ScatterForward(const RuleContext& c, const Instruction& x, Offers& offers) 
   }
 }
 
-const Sharding* ScatterBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                                const Instruction& x) {
+const Sharding* ScatterBackward(const PropagationContext& c, const Instruction& user,
+                                const Sharding* s, const Instruction& x) {
   const IndexedDims& d = c.parallel_dims().Of(user, c.computations());
   int64_t n = (user.operand_count() - 1) / 2;
   int64_t k = OperandIndex(user, x);

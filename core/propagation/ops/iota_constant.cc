@@ -4,13 +4,13 @@
 
 namespace gshard {
 
-void ParameterForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void ParameterForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   if (const Instruction* operand = c.computations().CallerOperandOf(&x)) {
     offers.Add(c.Partitioned(operand), operand, false);
   }
 }
 
-bool ParameterSupported(const RuleContext& c, const Instruction& x) {
+bool ParameterSupported(const PropagationContext& c, const Instruction& x) {
   return c.computations().CallerOf(x.parent()) != nullptr ||
          (c.parameters_allowed() && x.parent() == x.parent()->module().entry());
 }

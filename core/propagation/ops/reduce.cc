@@ -15,7 +15,7 @@ const Sharding* ForAllResults(Context& ctx, const Instruction& x, const Sharding
 
 }  // namespace
 
-void ReduceForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void ReduceForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   Context& ctx = c.context();
   Dims reduced = x.attributes<DimensionsAttributes>().dimensions;
   for (int64_t i = 0; i < x.operand_count() / 2; ++i) {
@@ -32,8 +32,8 @@ void ReduceForward(const RuleContext& c, const Instruction& x, Offers& offers) {
   }
 }
 
-const Sharding* ReduceBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                               const Instruction& x) {
+const Sharding* ReduceBackward(const PropagationContext& c, const Instruction& user,
+                               const Sharding* s, const Instruction& x) {
   if (x.shape()->rank() == 0) return nullptr;
   int64_t k = OperandIndex(user, x);
   int64_t inputs = user.operand_count() / 2;
@@ -49,7 +49,7 @@ const Sharding* ReduceBackward(const RuleContext& c, const Instruction& user, co
   return s;
 }
 
-void ScanForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void ScanForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const ScanAttributes& a = x.attributes<ScanAttributes>();
   int64_t inputs = x.operand_count() - a.num_carries;
   int64_t outputs = x.shape()->leaf_count() - a.num_carries;
@@ -77,7 +77,7 @@ void ScanForward(const RuleContext& c, const Instruction& x, Offers& offers) {
   }
 }
 
-const Sharding* ScanBackward(const RuleContext&, const Instruction& user, const Sharding* s,
+const Sharding* ScanBackward(const PropagationContext&, const Instruction& user, const Sharding* s,
                              const Instruction& x) {
   int64_t k = OperandIndex(user, x);
   if (k >= user.shape()->leaf_count()) return nullptr;

@@ -4,7 +4,7 @@
 
 namespace gshard {
 
-void ReduceWindowForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void ReduceWindowForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   for (const WindowDim& w : x.attributes<WindowAttributes>().window) {
     if (w.base_dilation > 1 || w.window_dilation > 1) return;
   }
@@ -19,13 +19,13 @@ void ReduceWindowForward(const RuleContext& c, const Instruction& x, Offers& off
   }
 }
 
-const Sharding* ReduceWindowBackward(const RuleContext&, const Instruction& user,
+const Sharding* ReduceWindowBackward(const PropagationContext&, const Instruction& user,
                                      const Sharding* s, const Instruction& x) {
   int64_t k = OperandIndex(user, x);
   return k < user.operand_count() / 2 ? ResultElement(user, s, k) : nullptr;
 }
 
-void SelectAndScatterForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void SelectAndScatterForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   for (const WindowDim& w : x.attributes<WindowAttributes>().window) {
     if (w.base_dilation > 1) return;
   }

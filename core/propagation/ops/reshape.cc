@@ -3,15 +3,15 @@
 
 namespace gshard {
 
-void ReshapeForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void ReshapeForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const Instruction* operand = x.operand(0);
   const Sharding* s = c.Partitioned(operand);
   if (s == nullptr) return;
   offers.Add(c.derive().Reshape(s, operand->shape(), x.shape()), operand, true);
 }
 
-const Sharding* ReshapeBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                                const Instruction& x) {
+const Sharding* ReshapeBackward(const PropagationContext& c, const Instruction& user,
+                                const Sharding* s, const Instruction& x) {
   return c.derive().Reshape(s, user.shape(), x.shape());
 }
 

@@ -4,7 +4,7 @@
 
 namespace gshard {
 
-void RngForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void RngForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   for (const Instruction* operand : x.operands()) {
     if (const Sharding* s = c.Partitioned(operand)) {
       offers.Add(ReplicateAllDataDims(c.context(), s, x.shape()->rank()), operand, false);

@@ -21,7 +21,7 @@ bool IsReshapedBlock(const Instruction* x) {
 
 }  // namespace
 
-void ConcatenateForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void ConcatenateForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   if (c.level() == 0) {
     // Only blocks of parameters that all leave the joined dim whole: stacking them moves nothing.
     int64_t dimension = x.attributes<DimensionsAttributes>().dimensions[0];
@@ -36,34 +36,34 @@ void ConcatenateForward(const RuleContext& c, const Instruction& x, Offers& offe
   MostSpecificForward(c, x, offers);
 }
 
-const Sharding* ConcatenateBackward(const RuleContext& c, const Instruction&, const Sharding* s,
-                                    const Instruction&) {
+const Sharding* ConcatenateBackward(const PropagationContext& c, const Instruction&,
+                                    const Sharding* s, const Instruction&) {
   return c.level() >= 1 ? s : nullptr;
 }
 
-const Sharding* SliceBackward(const RuleContext&, const Instruction&, const Sharding* s,
+const Sharding* SliceBackward(const PropagationContext&, const Instruction&, const Sharding* s,
                               const Instruction&) {
   return s;
 }
 
-const Sharding* PadBackward(const RuleContext&, const Instruction& user, const Sharding* s,
+const Sharding* PadBackward(const PropagationContext&, const Instruction& user, const Sharding* s,
                             const Instruction& x) {
   return user.operand(0) == &x ? s : nullptr;
 }
 
-void ReverseForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void ReverseForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const Sharding* s = c.Partitioned(x.operand(0));
   if (s == nullptr) return;
-  offers.Add(c.derive().Reverse(s, x.attributes<DimensionsAttributes>().dimensions),
-             x.operand(0), true);
+  offers.Add(c.derive().Reverse(s, x.attributes<DimensionsAttributes>().dimensions), x.operand(0),
+             true);
 }
 
-const Sharding* ReverseBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                                const Instruction&) {
+const Sharding* ReverseBackward(const PropagationContext& c, const Instruction& user,
+                                const Sharding* s, const Instruction&) {
   return c.derive().Reverse(s, user.attributes<DimensionsAttributes>().dimensions);
 }
 
-void DynamicSliceForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void DynamicSliceForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const Instruction* operand = x.operand(0);
   const Sharding* s = c.Partitioned(operand);
   if (s == nullptr) return;
@@ -71,7 +71,7 @@ void DynamicSliceForward(const RuleContext& c, const Instruction& x, Offers& off
              true);
 }
 
-const Sharding* DynamicSliceBackward(const RuleContext& c, const Instruction& user,
+const Sharding* DynamicSliceBackward(const PropagationContext& c, const Instruction& user,
                                      const Sharding* s, const Instruction& x) {
   if (c.level() < 1) return nullptr;
   if (s->IsReplicated()) return s;
@@ -79,7 +79,7 @@ const Sharding* DynamicSliceBackward(const RuleContext& c, const Instruction& us
   return c.derive().ReplicateOnDims(s, DifferingDims(x.shape(), user.shape()));
 }
 
-void DynamicUpdateSliceForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void DynamicUpdateSliceForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const Instruction* operand = x.operand(0);
   const Instruction* update = x.operand(1);
   if (const Sharding* s = c.Partitioned(update)) {
@@ -89,7 +89,7 @@ void DynamicUpdateSliceForward(const RuleContext& c, const Instruction& x, Offer
   offers.Add(c.Partitioned(operand), operand, false);
 }
 
-const Sharding* DynamicUpdateSliceBackward(const RuleContext& c, const Instruction& user,
+const Sharding* DynamicUpdateSliceBackward(const PropagationContext& c, const Instruction& user,
                                            const Sharding* s, const Instruction& x) {
   if (c.level() < 1) return nullptr;
   if (s->IsReplicated() || user.operand(0) == &x) return s;

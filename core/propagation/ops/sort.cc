@@ -18,7 +18,7 @@ bool TilesCanMove(const Shape* shape, const Sharding* s, int64_t sort_dim) {
 
 }  // namespace
 
-void SortForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void SortForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const Instruction* best = MostSpecificOperand(c, x);
   if (best == nullptr) return;
   const Sharding* s = c.of(best);
@@ -30,7 +30,7 @@ void SortForward(const RuleContext& c, const Instruction& x, Offers& offers) {
   offers.Add(s, best, true);
 }
 
-const Sharding* SortBackward(const RuleContext&, const Instruction& user, const Sharding* s,
+const Sharding* SortBackward(const PropagationContext&, const Instruction& user, const Sharding* s,
                              const Instruction& x) {
   return ResultElement(user, s, OperandIndex(user, x));
 }

@@ -3,15 +3,15 @@
 
 namespace gshard {
 
-void TransposeForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void TransposeForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const Sharding* s = c.Partitioned(x.operand(0));
   if (s == nullptr) return;
-  offers.Add(c.derive().Transpose(s, x.attributes<DimensionsAttributes>().dimensions),
-             x.operand(0), true);
+  offers.Add(c.derive().Transpose(s, x.attributes<DimensionsAttributes>().dimensions), x.operand(0),
+             true);
 }
 
-const Sharding* TransposeBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                                  const Instruction&) {
+const Sharding* TransposeBackward(const PropagationContext& c, const Instruction& user,
+                                  const Sharding* s, const Instruction&) {
   Dims dimensions = user.attributes<DimensionsAttributes>().dimensions;
   std::vector<int64_t> inverse(dimensions.size());
   for (size_t i = 0; i < dimensions.size(); ++i) {

@@ -26,7 +26,7 @@ LeafRange LeavesOfElement(const Shape* tuple_shape, int64_t index) {
   return range;
 }
 
-void TupleForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void TupleForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const Sharding* current = c.of(&x);
   const Instruction* from = nullptr;
   bool any_partitioned = false;
@@ -63,8 +63,8 @@ void TupleForward(const RuleContext& c, const Instruction& x, Offers& offers) {
   offers.AddAsItIs(c.context().TupleOf(std::move(leaves)), from);
 }
 
-const Sharding* TupleBackward(const RuleContext& c, const Instruction& user, const Sharding* s,
-                              const Instruction& x) {
+const Sharding* TupleBackward(const PropagationContext& c, const Instruction& user,
+                              const Sharding* s, const Instruction& x) {
   const Sharding* best = nullptr;
   for (int64_t k = 0; k < user.operand_count(); ++k) {
     if (user.operand(k) != &x) continue;
@@ -74,7 +74,7 @@ const Sharding* TupleBackward(const RuleContext& c, const Instruction& user, con
   return best;
 }
 
-void GetTupleElementForward(const RuleContext& c, const Instruction& x, Offers& offers) {
+void GetTupleElementForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const Instruction* operand = x.operand(0);
   const Sharding* s = c.Partitioned(operand);
   if (s == nullptr) return;
@@ -82,7 +82,7 @@ void GetTupleElementForward(const RuleContext& c, const Instruction& x, Offers& 
   offers.Add(ElementSharding(c.context(), operand->shape(), s, index), operand, true);
 }
 
-const Sharding* GetTupleElementBackward(const RuleContext& c, const Instruction& user,
+const Sharding* GetTupleElementBackward(const PropagationContext& c, const Instruction& user,
                                         const Sharding* s, const Instruction& x) {
   Context& ctx = c.context();
   std::vector<const Sharding*> leaves;
@@ -91,8 +91,7 @@ const Sharding* GetTupleElementBackward(const RuleContext& c, const Instruction&
   } else {
     leaves.assign(static_cast<size_t>(x.shape()->leaf_count()), ctx.Replicated());
   }
-  LeafRange range =
-      LeavesOfElement(x.shape(), user.attributes<GetTupleElementAttributes>().index);
+  LeafRange range = LeavesOfElement(x.shape(), user.attributes<GetTupleElementAttributes>().index);
   CopyLeaves(s, range, leaves);
   return ctx.TupleOf(std::move(leaves));
 }

@@ -52,7 +52,7 @@ TEST_CASE("Table of reshards on 8 devices", "[partition]") {
        "PG"},
       {"{devices=[4,1,2]<=[8] last_tile_dim_replicate}",
        "{devices=[1,2,4]<=[8] last_tile_dim_replicate}", 7168, "XG"},
-      {"{replicated}", "{devices=[2,4]<=[8]}", 0, "SS"},
+      {"{replicated}", "{devices=[2,4]<=[8]}", 0, "S"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.from, row.to);
