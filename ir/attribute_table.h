@@ -92,6 +92,10 @@ constexpr AttributeRow Calls(std::string_view name, size_t index = 0) {
   return Attribute(name, AttributeKind::kComputation, index);
 }
 
+// Of enum Precision, in its order.
+inline constexpr std::string_view kPrecisionWords[] = {"default", "high", "highest",
+                                                       "packed_nibble"};
+
 struct OpcodeAttributes {
   Opcode opcode;
   std::span<const AttributeRow> rows;

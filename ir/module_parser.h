@@ -124,6 +124,12 @@ class ModuleParser {
   bool CheckRequired(const Line& line, std::span<const AttributeRow> rows, uint32_t seen);
   bool CompleteAttributes(Line& line);  // defaults and derived fields
   bool UnknownAttribute(const Line& line, std::string_view name);
+  bool ParseComputationReference(Computation** computation);
+  bool ParseSharding(Line& line);
+  bool ParseFrontendAttributes(std::string_view& text);
+  bool ParsePredecessors(Computation* computation, Line& line);
+
+  // --- values (parser_values.cc)
   bool ParseInt(int64_t& value, std::string_view what);
   bool ParseBool(bool& value);
   bool ParseDouble(double& value);
@@ -141,10 +147,6 @@ class ModuleParser {
   bool ParseReplicaGroups(const ReplicaGroups*& groups);
   bool ParseDevicePairs(std::span<const DevicePair>& pairs);
   bool ParseShapeList(std::span<const Shape* const>& shapes);
-  bool ParseComputationReference(Computation** computation);
-  bool ParseSharding(Line& line);
-  bool ParseFrontendAttributes(std::string_view& text);
-  bool ParsePredecessors(Computation* computation, Line& line);
 
   // --- shapes (parser_shape.cc)
   // At `(`, or at a type name.

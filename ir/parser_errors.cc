@@ -3,11 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace gshard {
 
 std::string CodeOf(ParseError error) {
   return fmt::format("E-PARSE-{:03}", static_cast<int>(error) + 1);
+}
+
+std::string Listed(std::span<const std::string_view> words) {
+  std::string list;
+  for (std::string_view word : words) {
+    if (word.empty()) continue;
+    if (!list.empty()) list += ", ";
+    list += word;
+  }
+  return list;
 }
 
 void NearestWord::Offer(std::string_view candidate) {

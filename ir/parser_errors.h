@@ -2,7 +2,6 @@
 #ifndef GSHARD_IR_PARSER_ERRORS_H_
 #define GSHARD_IR_PARSER_ERRORS_H_
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -38,6 +37,9 @@ enum class ParseError : uint8_t {
 
 // "E-PARSE-001" for the first, and so on.
 std::string CodeOf(ParseError error);
+
+// "a, b, c", without empty words.
+std::string Listed(std::span<const std::string_view> words);
 
 // The candidate nearest to `word` if it is near enough to be a misspelling; empty otherwise. Linear
 // in the total length of the candidates.

@@ -14,8 +14,6 @@ const T& Member(const void* attributes, const AttributeRow& row) {
   return *reinterpret_cast<const T*>(static_cast<const char*>(attributes) + row.offset);
 }
 
-constexpr std::string_view kPrecisions[] = {"default", "high", "highest", "packed_nibble"};
-
 }  // namespace
 
 void ModulePrinter::PrintRows(const Instruction& instruction, Opcode opcode,
@@ -251,7 +249,7 @@ void ModulePrinter::PrintPrecision(std::span<const Precision> precision) {
   out_ += '{';
   for (size_t i = 0; i < precision.size(); ++i) {
     if (i > 0) out_ += ',';
-    out_ += kPrecisions[static_cast<size_t>(precision[i])];
+    out_ += kPrecisionWords[static_cast<size_t>(precision[i])];
   }
   out_ += '}';
 }

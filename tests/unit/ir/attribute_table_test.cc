@@ -1,0 +1,82 @@
+#include "ir/attribute_table.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "ir/instruction.h"
+#include "ir/module.h"
+
+namespace gshard {
+namespace {
+
+TEST_CASE("opcodes by name", "[ir][opcode]") {
+  std::set<std::string_view> names;
+  for (int i = 0; i < kOpcodeCount; ++i) {
+    const auto opcode = static_cast<Opcode>(i);
+    CHECK(OpcodeFromName(OpcodeName(opcode)) == opcode);
+    CHECK(names.insert(OpcodeName(opcode)).second);
+  }
+  CHECK_FALSE(OpcodeFromName("").has_value());
+  CHECK_FALSE(OpcodeFromName("ad").has_value());
+  CHECK_FALSE(OpcodeFromName("add ").has_value());
+  CHECK_FALSE(OpcodeFromName("Add").has_value());
+}
+
+TEST_CASE("rows are well-formed", "[ir][attributes]") {
+  Arena arena;
+  for (int i = 0; i < kOpcodeCount; ++i) {
+    const auto opcode = static_cast<Opcode>(i);
+    INFO(OpcodeName(opcode));
+    std::set<std::string_view> names;
+    bool calls = false;
+    for (const AttributeRow& row : AttributesOf(opcode)) {
+      CHECK(names.insert(row.name).second);
+      calls |= row.kind == AttributeKind::kComputation || row.kind == AttributeKind::kComputations;
+      const bool has_words = row.kind == AttributeKind::kEnum || row.kind == AttributeKind::kWord;
+      CHECK(row.words.empty() != has_words);
+    }
+    // async-update and -done read calls= and drop it.
+    CHECK(calls == HasFlag(opcode, kCallsComputations));
+    const bool has_struct = AttributeTagOf(opcode) != &AttributeType<NoAttributes>::kTag;
+    if (!has_struct) {
+      for (const AttributeRow& row : AttributesOf(opcode)) {
+        CHECK((row.kind == AttributeKind::kComputation ||
+               row.kind == AttributeKind::kComputations || row.kind == AttributeKind::kIgnored));
+      }
+    }
+  }
+}
+
+TEST_CASE("the page on the text format names every opcode and attribute", "[ir][attributes]") {
+  std::ifstream in(std::string(GSHARD_SOURCE_DIR) + "/docs/text-format.md");
+  std::stringstream stream;
+  stream << in.rdbuf();
+  const std::string page = stream.str();
+  REQUIRE_FALSE(page.empty());
+  const auto has_word = [&page](std::string_view word) {
+    const auto is_part = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+    };
+    for (size_t at = page.find(word); at != page.npos; at = page.find(word, at + 1)) {
+      if (!is_part(page[at - 1]) && !is_part(page[at + word.size()])) return true;
+    }
+    return false;
+  };
+  for (int i = 0; i < kOpcodeCount; ++i) {
+    const auto opcode = static_cast<Opcode>(i);
+    INFO(OpcodeName(opcode));
+    CHECK(has_word(OpcodeName(opcode)));
+    for (const AttributeRow& row : AttributesOf(opcode)) {
+      if (row.kind == AttributeKind::kIgnored) continue;
+      INFO(row.name);
+      CHECK(has_word(row.name));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gshard
