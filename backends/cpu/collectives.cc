@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 #include <vector>
 
 namespace gshard::cpu {
@@ -12,99 +13,153 @@ namespace {
 // Bytes of one piece of a result.
 constexpr int64_t kPieceBytes = 64 << 10;
 
-class PartRunner {
+// All-reduce and reduce-scatter: the members of a sequence are folded piece by piece in the layout
+// of the operand, and the pieces then go to the results they belong to.
+class ReductionRunner {
  public:
-  PartRunner(const CollectiveStep& step, const CollectivePart& part, std::byte* arena)
-      : opcode_(step.op->instruction->opcode()), part_(part), arena_(arena) {
-    // A result is rows of row_bytes_; a piece is some whole rows or a part of one.
-    row_bytes_ = std::max<int64_t>(part.result_bytes / std::max<int64_t>(part.outer, 1), 1);
-    if (opcode_ == Opcode::kRaggedAllToAll) {
-      rows_per_piece_ = part.outer;
-      pieces_per_row_ = 1;
-    } else if (opcode_ == Opcode::kAllReduce || opcode_ == Opcode::kAllReduceStart ||
-               opcode_ == Opcode::kReduceScatter) {
-      rows_per_piece_ = std::max<int64_t>(kPieceBytes / row_bytes_, 1);
-      pieces_per_row_ = (row_bytes_ + kPieceBytes - 1) / kPieceBytes;
-    } else {
-      rows_per_piece_ = std::max<int64_t>(kPieceBytes / row_bytes_, 1);
-      pieces_per_row_ = 1;
+  ReductionRunner(const CollectivePart& part, std::byte* arena) : part_(part), arena_(arena) {
+    const size_t sequences = part.begin.size() - 1;
+    class_of_.assign(sequences * static_cast<size_t>(part.blocks), kNoDevice);
+    for (uint32_t c = 0; c < part.classes->count(); ++c) {
+      const int64_t block = part.blocks > 1 ? part.position_of[c] : 0;
+      class_of_[static_cast<size_t>(part.sequence_of[c] * part.blocks + block)] = c;
     }
-    row_groups_ = (part.outer + rows_per_piece_ - 1) / rows_per_piece_;
+    pieces_ = (part.operand_bytes + kPieceBytes - 1) / kPieceBytes;
   }
 
-  int64_t pieces() const { return row_groups_ * pieces_per_row_; }
+  int64_t tasks() const { return static_cast<int64_t>(part_.begin.size() - 1) * pieces_; }
 
-  void Run(uint32_t c, int64_t piece, Scratch& scratch) const {
-    const int64_t first_row = piece / pieces_per_row_ * rows_per_piece_;
+  void Run(int64_t task, const uint8_t* mask, Scratch& scratch) const {
+    const auto sequence = static_cast<uint32_t>(task / pieces_);
+    const int64_t begin = task % pieces_ * kPieceBytes;
+    const int64_t end = std::min(begin + kPieceBytes, part_.operand_bytes);
+    const uint32_t* classes = &class_of_[static_cast<size_t>(sequence * part_.blocks)];
+    // Groups take part as a whole; a sequence may belong to groups of which some do not.
+    if (classes[0] == kNoDevice || (mask != nullptr && mask[classes[0]] == 0)) return;
+    const uint32_t first = part_.begin[sequence];
+    const size_t count = part_.begin[sequence + 1] - first;
+    auto** from =
+        reinterpret_cast<const std::byte**>(scratch.Allocate(count * sizeof(const std::byte*)));
+    for (size_t m = 0; m < count; ++m) from[m] = arena_ + part_.members[first + m] + begin;
+    // A piece inside one block goes straight to its result.
+    const int64_t block = begin / part_.inner;
+    if ((end - 1) / part_.inner == block) {
+      Fold({from, count}, end - begin, ResultAt(classes, begin), scratch);
+      return;
+    }
+    std::byte* folded = scratch.Allocate(static_cast<size_t>(end - begin));
+    Fold({from, count}, end - begin, folded, scratch);
+    for (int64_t at = begin; at < end;) {
+      const int64_t length = std::min(part_.inner - at % part_.inner, end - at);
+      std::memcpy(ResultAt(classes, at), folded + (at - begin), static_cast<size_t>(length));
+      at += length;
+    }
+  }
+
+ private:
+  void Fold(std::span<const std::byte* const> members, int64_t bytes, std::byte* result,
+            Scratch& scratch) const {
+    part_.fold->Run(bytes / part_.element_bytes, members, result, scratch);
+  }
+  std::byte* ResultAt(const uint32_t* classes, int64_t at) const {
+    const int64_t block = at / part_.inner;
+    const int64_t row = block / part_.blocks;
+    return arena_ + part_.result_base + classes[block % part_.blocks] * part_.result_bytes +
+           row * part_.inner + at % part_.inner;
+  }
+
+  const CollectivePart& part_;
+  std::byte* arena_;
+  std::vector<uint32_t> class_of_;  // by sequence and block
+  int64_t pieces_ = 1;
+};
+
+template <size_t kBytes>
+void CopyStrided(std::byte* to, size_t to_stride, const std::byte* from, size_t from_stride,
+                 int64_t rows) {
+  for (int64_t row = 0; row < rows; ++row) {
+    std::memcpy(to, from, kBytes);
+    to += to_stride;
+    from += from_stride;
+  }
+}
+
+// All-gather, all-to-all and ragged-all-to-all: every result class copies from its members.
+class CopyRunner {
+ public:
+  CopyRunner(const CollectiveStep& step, const CollectivePart& part, std::byte* arena)
+      : part_(part), arena_(arena) {
+    const Instruction& x = *step.op->instruction;
+    ragged_ = x.opcode() == Opcode::kRaggedAllToAll;
+    if (ragged_) index_dtype_ = x.operand(2)->shape()->dtype();
+    split_ = x.opcode() == Opcode::kAllToAll;
+    row_bytes_ = std::max<int64_t>(part.result_bytes / std::max<int64_t>(part.outer, 1), 1);
+    rows_per_piece_ = ragged_ ? part.outer : std::max<int64_t>(kPieceBytes / row_bytes_, 1);
+    pieces_ = (part.outer + rows_per_piece_ - 1) / rows_per_piece_;
+  }
+
+  int64_t tasks() const { return part_.classes->count() * pieces_; }
+
+  void Run(int64_t task, const uint8_t* mask) const {
+    const auto c = static_cast<uint32_t>(task / pieces_);
+    if (mask != nullptr && mask[c] == 0) return;
+    const int64_t first_row = task % pieces_ * rows_per_piece_;
     const int64_t rows = std::min(rows_per_piece_, part_.outer - first_row);
-    const int64_t begin = piece % pieces_per_row_ * kPieceBytes;
     std::byte* result = arena_ + part_.result_base + c * part_.result_bytes;
     const uint32_t sequence = part_.sequence_of[c];
     const std::span<const int64_t> members =
         std::span<const int64_t>(part_.members)
             .subspan(part_.begin[sequence], part_.begin[sequence + 1] - part_.begin[sequence]);
-    switch (opcode_) {
-      case Opcode::kAllReduce:
-      case Opcode::kAllReduceStart:
-        Reduce(members, first_row, rows, begin, 1, 0, result, scratch);
-        break;
-      case Opcode::kReduceScatter:
-        Reduce(members, first_row, rows, begin, part_.blocks, part_.position_of[c], result,
-               scratch);
-        break;
-      case Opcode::kAllGather:
-      case Opcode::kAllGatherStart:
-        Gather(members, first_row, rows, 1, 0, result);
-        break;
-      case Opcode::kAllToAll:
-        Gather(members, first_row, rows, part_.blocks, part_.position_of[c], result);
-        break;
-      case Opcode::kRaggedAllToAll:
-        Ragged(members, part_.position_of[c], result);
-        break;
-      default:
-        throw InternalError("a collective that only passes on");
+    if (ragged_) {
+      Ragged(members, part_.position_of[c], result);
+    } else {
+      Gather(members, first_row, rows, split_ ? part_.position_of[c] : 0, result);
     }
   }
 
  private:
-  // Rows of the result: the fold over members of block `block` of `blocks` in their rows.
-  void Reduce(std::span<const int64_t> members, int64_t first_row, int64_t rows, int64_t begin,
-              int64_t blocks, int64_t block, std::byte* result, Scratch& scratch) const {
-    auto** from = reinterpret_cast<const std::byte**>(
-        scratch.Allocate(members.size() * sizeof(const std::byte*)));
-    // Rows that are neighbours in members and result alike are one run.
-    int64_t run_rows = blocks == 1 ? rows : 1;
-    for (int64_t row = first_row; row < first_row + rows; row += run_rows) {
-      const int64_t at = (row * blocks + block) * row_bytes_ + begin;
-      for (size_t m = 0; m < members.size(); ++m) from[m] = arena_ + members[m] + at;
-      const int64_t bytes =
-          pieces_per_row_ > 1 ? std::min(kPieceBytes, row_bytes_ - begin) : run_rows * row_bytes_;
-      part_.fold->Run(bytes / part_.element_bytes, {from, members.size()},
-                      result + row * row_bytes_ + begin, scratch);
-    }
-  }
-
-  // Rows of the result: block `block` of `blocks` of every member's row, one after another.
-  void Gather(std::span<const int64_t> members, int64_t first_row, int64_t rows, int64_t blocks,
-              int64_t block, std::byte* result) const {
+  // Rows of the result: block `block` of every member's row, one member after another.
+  void Gather(std::span<const int64_t> members, int64_t first_row, int64_t rows, int64_t block,
+              std::byte* result) const {
     const auto inner = static_cast<size_t>(part_.inner);
-    for (int64_t row = first_row; row < first_row + rows; ++row) {
-      std::byte* to = result + row * row_bytes_;
-      for (int64_t member : members) {
-        std::memcpy(to, arena_ + member + (row * blocks + block) * part_.inner, inner);
-        to += inner;
+    const auto from_stride = static_cast<size_t>(part_.blocks * part_.inner);
+    const auto to_stride = static_cast<size_t>(row_bytes_);
+    std::byte* to = result + first_row * row_bytes_;
+    for (int64_t member : members) {
+      const std::byte* from = arena_ + member + (first_row * part_.blocks + block) * part_.inner;
+      switch (inner) {
+        case 1:
+          CopyStrided<1>(to, to_stride, from, from_stride, rows);
+          break;
+        case 2:
+          CopyStrided<2>(to, to_stride, from, from_stride, rows);
+          break;
+        case 4:
+          CopyStrided<4>(to, to_stride, from, from_stride, rows);
+          break;
+        case 8:
+          CopyStrided<8>(to, to_stride, from, from_stride, rows);
+          break;
+        case 16:
+          CopyStrided<16>(to, to_stride, from, from_stride, rows);
+          break;
+        default:
+          for (int64_t row = 0; row < rows; ++row) {
+            std::memcpy(to + static_cast<size_t>(row) * to_stride,
+                        from + static_cast<size_t>(row) * from_stride, inner);
+          }
       }
+      to += inner;
     }
   }
 
   int64_t ReadIndex(int64_t array, int64_t index) const {
-    const DType dtype = index_dtype_;
-    const std::byte* at = arena_ + array + index * StorageBytes(dtype);
-    if (StorageBytes(dtype) == 4) {
+    const std::byte* at = arena_ + array + index * StorageBytes(index_dtype_);
+    if (StorageBytes(index_dtype_) == 4) {
       int32_t value = 0;
       std::memcpy(&value, at, sizeof value);
-      return dtype == DType::kU32 ? static_cast<int64_t>(static_cast<uint32_t>(value)) : value;
+      return index_dtype_ == DType::kU32 ? static_cast<int64_t>(static_cast<uint32_t>(value))
+                                         : value;
     }
     int64_t value = 0;
     std::memcpy(&value, at, sizeof value);
@@ -130,18 +185,13 @@ class PartRunner {
     }
   }
 
- public:
-  void set_index_dtype(DType dtype) { index_dtype_ = dtype; }
-
- private:
-  Opcode opcode_;
   const CollectivePart& part_;
   std::byte* arena_;
+  bool ragged_ = false, split_ = false;
   DType index_dtype_ = DType::kS32;
   int64_t row_bytes_ = 1;
   int64_t rows_per_piece_ = 1;
-  int64_t pieces_per_row_ = 1;
-  int64_t row_groups_ = 1;
+  int64_t pieces_ = 1;
 };
 
 }  // namespace
@@ -150,22 +200,21 @@ void RunCollective(const CollectiveStep& step, std::byte* arena, ActiveSet* acti
                    Workers& workers) {
   for (const CollectivePart& part : step.parts) {
     if (part.result_bytes == 0) continue;
-    PartRunner runner(step, part, arena);
-    if (step.op->instruction->opcode() == Opcode::kRaggedAllToAll) {
-      runner.set_index_dtype(step.op->instruction->operand(2)->shape()->dtype());
-    }
-    const int64_t pieces = runner.pieces();
-    const int64_t count = part.classes->count();
     const uint8_t* mask = active == nullptr ? nullptr : active->OfClasses(part.classes).data();
-    const int64_t work = count * std::max(part.operand_bytes, part.result_bytes);
-    workers.For(count * pieces, work, [&](int64_t index, int worker) {
-      const auto c = static_cast<uint32_t>(index / pieces);
-      if (mask != nullptr && mask[c] == 0) return;
-      BumpScratch& scratch = workers.scratch(worker);
-      const BumpScratch::Mark mark = scratch.Position();
-      runner.Run(c, index % pieces, scratch);
-      scratch.Rewind(mark);
-    });
+    const auto members = static_cast<int64_t>(part.members.size());
+    const int64_t work = part.operand_bytes * members + part.result_bytes * part.classes->count();
+    if (part.fold != nullptr) {
+      const ReductionRunner runner(part, arena);
+      workers.For(runner.tasks(), work, [&](int64_t task, int worker) {
+        BumpScratch& scratch = workers.scratch(worker);
+        const BumpScratch::Mark mark = scratch.Position();
+        runner.Run(task, mask, scratch);
+        scratch.Rewind(mark);
+      });
+    } else {
+      const CopyRunner runner(step, part, arena);
+      workers.For(runner.tasks(), work, [&](int64_t task, int) { runner.Run(task, mask); });
+    }
   }
 }
 

@@ -67,6 +67,7 @@ class Emulator {
       if (Expected<void> done = RunReference(**inputs); !done) return Fail(done.error());
       if (emulation_.interrupted) return std::move(emulation_);
     }
+    if (Expected<void> done = (*run)->Start(); !done) return Fail(done.error());
     if (Expected<void> done = Repeat(**run); !done) return Fail(done.error());
     report.peak_memory_bytes = (*run)->executor().memory_bytes();
     const RunCounts& counts = (*run)->executor().counts();
@@ -77,7 +78,10 @@ class Emulator {
     }
     if (emulation_.interrupted) return std::move(emulation_);
     if (Expected<void> done = WriteResults(**run); !done) return Fail(done.error());
-    if (options_.verify) report.verify = VerifyOutputs(**run, expected_, Reference());
+    if (options_.verify) {
+      Progress("compare", 0);
+      report.verify = VerifyOutputs(**run, expected_, Reference());
+    }
     return std::move(emulation_);
   }
 
@@ -205,6 +209,7 @@ class Emulator {
     options.global_results.clear();
     auto whole = MeshRun::Prepare(Reference(), inputs, options);
     if (!whole) return Fail(whole.error());
+    if (Expected<void> started = (*whole)->Start(); !started) return started;
     RunOptions once;
     once.stop = options_.stop;
     once.progress = [&](double share) { Progress("reference", share); };

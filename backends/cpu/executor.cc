@@ -8,6 +8,7 @@
 
 #include "backends/cpu/collective_plan.h"
 #include "backends/cpu/collectives.h"
+#include "core/analysis/trip_count.h"
 
 namespace gshard::cpu {
 namespace {
@@ -28,13 +29,15 @@ Executor::Executor(const Plan& plan)
       arena_(static_cast<size_t>(std::max<int64_t>(plan.memory.arena_bytes(), 1))),
       workers_(plan.threads),
       chains_(arena_.data(), workers_) {
+  std::memset(arena_.data() + plan.zeros, 0, static_cast<size_t>(plan.zero_bytes));
   for (const Plan::KnownData& known : plan.known) {
     std::memcpy(arena_.data() + known.offset, known.data.data(), known.data.size());
   }
   for (const PlanBlock& block : plan.blocks) {
     for (const Step& step : block.steps) {
       if (const auto* state = std::get_if<RngStateStep>(&step)) {
-        std::memcpy(arena_.data() + state->state, &kRngInitialState, sizeof kRngInitialState);
+        const uint64_t words[2] = {kRngInitialState, 0};
+        std::memcpy(arena_.data() + state->state, words, sizeof words);
       }
     }
   }
@@ -56,7 +59,8 @@ int64_t Executor::memory_bytes() const {
 Expected<void> Executor::Run(const RunOptions& options) {
   options_ = options;
   counts_ = {};
-  depth_ = 0;
+  done_work_ = 0;
+  if (options.progress && total_work_ == 0) total_work_ = WorkOfBlock(plan_.entry);
   chains_.set_check_nan(options.check_nan);
   chains_.set_trace(options.trace);
   return RunBlock(plan_.entry, nullptr);
@@ -64,7 +68,6 @@ Expected<void> Executor::Run(const RunOptions& options) {
 
 Expected<void> Executor::RunBlock(uint32_t block, ActiveSet* active) {
   const std::vector<Step>& steps = plan_.blocks[block].steps;
-  ++depth_;
   for (size_t i = 0; i < steps.size(); ++i) {
     if (options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed)) {
       return Fail(MakeError("E-RUN-STOPPED", "interrupted"));
@@ -85,12 +88,47 @@ Expected<void> Executor::RunBlock(uint32_t block, ActiveSet* active) {
           steps[i]);
       options_.trace->Add(0, name, begin, Trace::Clock::now());
     }
-    if (depth_ == 1 && options_.progress) {
-      options_.progress(static_cast<double>(i + 1) / static_cast<double>(steps.size()));
+  }
+  return {};
+}
+
+double Executor::WorkOf(const ChainStep& step) {
+  return (static_cast<double>(step.bytes) + static_cast<double>(step.flops) / 4) *
+         step.classes->count();
+}
+
+double Executor::WorkOf(const CollectiveStep& step) {
+  double work = 0;
+  for (const CollectivePart& part : step.parts) {
+    work += static_cast<double>(part.operand_bytes) * static_cast<double>(part.members.size()) +
+            static_cast<double>(part.result_bytes) * part.classes->count();
+  }
+  return work;
+}
+
+double Executor::WorkOfBlock(uint32_t block) const {
+  double work = 0;
+  for (const Step& step : plan_.blocks[block].steps) {
+    if (const auto* chain = std::get_if<ChainStep>(&step)) {
+      work += WorkOf(*chain);
+    } else if (const auto* collective = std::get_if<CollectiveStep>(&step)) {
+      work += WorkOf(*collective);
+    } else if (const auto* loop = std::get_if<WhileStep>(&step)) {
+      const auto turns = static_cast<double>(TripCount(*loop->op->instruction).value_or(1));
+      work += turns * (WorkOfBlock(loop->condition) + WorkOfBlock(loop->body));
+    } else if (const auto* choice = std::get_if<ConditionalStep>(&step)) {
+      double most = 0;
+      for (uint32_t branch : choice->branches) most = std::max(most, WorkOfBlock(branch));
+      work += most;
     }
   }
-  --depth_;
-  return {};
+  return work;
+}
+
+void Executor::Progress(double work) {
+  if (!options_.progress) return;
+  done_work_ += work;
+  options_.progress(total_work_ > 0 ? std::min(done_work_ / total_work_, 1.0) : 1.0);
 }
 
 Expected<void> Executor::RunStep(const ChainStep& step, ActiveSet* active) {
@@ -102,6 +140,7 @@ Expected<void> Executor::RunStep(const ChainStep& step, ActiveSet* active) {
   }
   counts_.flops += step.flops * classes;
   counts_.device_flops += step.flops;
+  Progress(WorkOf(step));
   if (chains_.bad_value()) {
     const BadValue& bad = *chains_.bad_value();
     const Instruction& x = *bad.op->instruction;
@@ -144,6 +183,7 @@ Expected<void> Executor::RunStep(const CollectiveStep& step, ActiveSet* active) 
   CollectiveTotals& totals = counts_.collectives[kind];
   ++totals.count;
   totals.bytes_per_device += step.bytes_sent;
+  Progress(WorkOf(step));
   return {};
 }
 

@@ -24,7 +24,7 @@ struct RunOptions {
   Trace* trace = nullptr;
   // Set by a signal handler: the run stops at the next step.
   const std::atomic<bool>* stop = nullptr;
-  // Called after steps of the entry with the share done, from the running thread.
+  // Called with the share done (by an estimate of the work) after steps, from the running thread.
   std::function<void(double)> progress;
 };
 
@@ -66,6 +66,11 @@ class Executor {
   Expected<void> RunStep(const ConditionalStep& step, ActiveSet* active);
   Expected<void> RunStep(const RngStateStep& step, ActiveSet* active);
   void RunCopies(std::span<const Copy> copies, ActiveSet* active);
+  // Bytes touched and arithmetic, in a common measure; loops by their turns where those are known.
+  static double WorkOf(const ChainStep& step);
+  static double WorkOf(const CollectiveStep& step);
+  double WorkOfBlock(uint32_t block) const;
+  void Progress(double work);
 
   const Plan& plan_;
   MappedRegion arena_;
@@ -73,7 +78,7 @@ class Executor {
   ChainRunner chains_;
   RunOptions options_;
   RunCounts counts_;
-  uint32_t depth_ = 0;
+  double total_work_ = 0, done_work_ = 0;
 };
 
 }  // namespace gshard::cpu

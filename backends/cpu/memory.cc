@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -13,14 +14,50 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kScratchChunk = size_t{1} << 20;
+constexpr size_t kWorthKeeping = size_t{16} << 20;
+
+// The region given up last.
+struct SpareRegion {
+  std::mutex mutex;
+  void* data = nullptr;
+  size_t bytes = 0;
+};
+SpareRegion& Spare() {
+  static SpareRegion spare;
+  return spare;
+}
+
+// The spare region made `bytes` long, or null.
+void* TakeSpare(size_t bytes) {
+  SpareRegion& spare = Spare();
+  const std::lock_guard<std::mutex> lock(spare.mutex);
+  if (spare.data == nullptr || bytes < kWorthKeeping) return nullptr;
+  void* data = mremap(spare.data, spare.bytes, bytes, MREMAP_MAYMOVE);
+  if (data == MAP_FAILED) return nullptr;
+  spare.data = nullptr;
+  return data;
+}
+
+void GiveUp(void* data, size_t bytes) {
+  if (bytes >= kWorthKeeping) {
+    SpareRegion& spare = Spare();
+    const std::lock_guard<std::mutex> lock(spare.mutex);
+    std::swap(data, spare.data);
+    std::swap(bytes, spare.bytes);
+  }
+  if (data != nullptr) munmap(data, bytes);
+}
 
 }  // namespace
 
 MappedRegion::MappedRegion(size_t bytes) {
   if (bytes == 0) return;
   const size_t rounded = AlignUp(bytes, bytes >= kHugePage ? kHugePage : 4096);
-  void* mapped = mmap(nullptr, rounded, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* mapped = TakeSpare(rounded);
+  if (mapped == nullptr) {
+    mapped = mmap(nullptr, rounded, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  }
   if (mapped == MAP_FAILED) throw std::bad_alloc();
   if (rounded >= kHugePage) madvise(mapped, rounded, MADV_HUGEPAGE);
   data_ = static_cast<std::byte*>(mapped);
@@ -28,7 +65,7 @@ MappedRegion::MappedRegion(size_t bytes) {
 }
 
 MappedRegion::~MappedRegion() {
-  if (data_ != nullptr) munmap(data_, bytes_);
+  if (data_ != nullptr) GiveUp(data_, bytes_);
 }
 
 MappedRegion::MappedRegion(MappedRegion&& other) noexcept

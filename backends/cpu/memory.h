@@ -16,8 +16,9 @@ inline size_t AlignUp(size_t bytes, size_t alignment = kBufferAlignment) {
   return (bytes + alignment - 1) & ~(alignment - 1);
 }
 
-// Zero-initialised anonymous memory, backed by huge pages where the system has them. Pages cost
-// nothing until touched.
+// Anonymous memory, backed by huge pages where the system has them. Pages cost nothing until
+// touched. Contents are unspecified: the last big region that was given up is handed out again,
+// since touching new pages costs more than using them.
 class MappedRegion {
  public:
   MappedRegion() = default;

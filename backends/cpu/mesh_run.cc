@@ -118,9 +118,12 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
   }
   // Parameters: whole shapes, inputs, classes.
   const std::vector<ParameterLeaf> leaves = ParameterLeaves(*module.entry());
-  std::vector<Layout> parameters(leaves.size());
-  std::vector<GlobalArray> arrays(leaves.size());
-  std::vector<const DeviceClasses*> classes;
+  std::vector<Layout>& parameters = run->parameters_;
+  std::vector<GlobalArray>& arrays = run->inputs_;
+  std::vector<const DeviceClasses*>& classes = run->parameter_classes_;
+  parameters.resize(leaves.size());
+  arrays.resize(leaves.size());
+  run->threads_ = options.threads;
   DeviceClassTable& table = (*program)->classes;
   const std::string unknown = inputs.UnknownName(leaves);
   if (!unknown.empty()) {
@@ -170,26 +173,6 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
                                     static_cast<double>(needed) / 1048576,
                                     static_cast<double>(needed - options.memory_limit) / 1048576)));
   }
-  try {
-    run->executor_ = std::make_unique<Executor>(*run->plan_);
-  } catch (const std::bad_alloc&) {
-    return Fail(MakeError("E-RUN-MEMORY", fmt::format("the system does not give {:.1f} MiB",
-                                                      static_cast<double>(needed) / 1048576)));
-  }
-  Workers workers(options.threads);
-  for (size_t k = 0; k < leaves.size(); ++k) {
-    if (!leaves[k].shape->IsArray()) continue;
-    const Layout& layout = parameters[k];
-    std::vector<int64_t> sizes = layout.local_dims;
-    if (layout.stacked) sizes.insert(sizes.begin(), 1);
-    const int64_t instance = BufferBytes(leaves[k].shape);
-    workers.For(classes[k]->count(), instance * classes[k]->count(), [&](int64_t c, int) {
-      const uint32_t device = classes[k]->first_device(static_cast<uint32_t>(c));
-      arrays[k].ReadBox(run->StartOf(layout, device), sizes,
-                        run->executor_->Parameter(k, static_cast<uint32_t>(c)));
-    });
-    arrays[k] = {};
-  }
   // Results.
   AppendLeafShapes(module.entry()->root()->shape(), run->result_shapes_);
   std::vector<const Sharding*> record;
@@ -227,6 +210,32 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
     run->results_.push_back(std::move(layout));
   }
   return run;
+}
+
+Expected<void> MeshRun::Start() {
+  try {
+    executor_ = std::make_unique<Executor>(*plan_);
+  } catch (const std::bad_alloc&) {
+    return Fail(MakeError("E-RUN-MEMORY",
+                          fmt::format("the system does not give {:.1f} MiB",
+                                      static_cast<double>(plan_->memory.arena_bytes()) / 1048576)));
+  }
+  Workers workers(threads_);
+  for (size_t k = 0; k < parameters_.size(); ++k) {
+    const Value& value = plan_->program->values[plan_->program->parameters[k]];
+    if (!value.shape->IsArray()) continue;
+    const Layout& layout = parameters_[k];
+    const DeviceClasses* classes = parameter_classes_[k];
+    std::vector<int64_t> sizes = layout.local_dims;
+    if (layout.stacked) sizes.insert(sizes.begin(), 1);
+    workers.For(classes->count(), value.bytes * classes->count(), [&](int64_t c, int) {
+      const uint32_t device = classes->first_device(static_cast<uint32_t>(c));
+      inputs_[k].ReadBox(StartOf(layout, device), sizes,
+                         executor_->Parameter(k, static_cast<uint32_t>(c)));
+    });
+    inputs_[k] = {};
+  }
+  return {};
 }
 
 std::vector<int64_t> MeshRun::StartOf(const Layout& layout, uint32_t device) const {

@@ -39,10 +39,12 @@ struct MeshRunOptions {
 
 class MeshRun {
  public:
-  // Lowers and plans `module`, which must outlive this, allocates the memory and loads the inputs.
-  // Errors: E-RUN-*; E-RUN-MEMORY if the plan needs more than the limit.
+  // Lowers and plans `module`, which must outlive this, and reads the inputs. Errors: E-RUN-*;
+  // E-RUN-MEMORY if the plan needs more than the limit.
   static Expected<std::unique_ptr<MeshRun>> Prepare(const Module& module, const Inputs& inputs,
                                                     const MeshRunOptions& options);
+  // Allocates the memory and spreads the inputs over it; once, before Run.
+  Expected<void> Start();
 
   Expected<void> Run(const RunOptions& options) { return executor_->Run(options); }
 
@@ -83,6 +85,10 @@ class MeshRun {
   DeviceGrid grid_;
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<Executor> executor_;
+  int threads_ = 1;
+  std::vector<Layout> parameters_;
+  std::vector<GlobalArray> inputs_;  // until Start
+  std::vector<const DeviceClasses*> parameter_classes_;
   std::vector<Layout> results_;
   std::vector<const Shape*> result_shapes_;
   double plan_seconds_ = 0;

@@ -218,6 +218,7 @@ class Planner {
     int64_t largest = 64;
     for (const Value& v : program_.values) largest = std::max(largest, v.view ? v.bytes : 0);
     plan_.zeros = place(largest);
+    plan_.zero_bytes = largest;
     plan_.value_offsets.assign(program_.values.size(), -1);
     for (ValueId parameter : program_.parameters) {
       if (plan_.value_offsets[parameter] < 0) {

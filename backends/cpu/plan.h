@@ -160,8 +160,9 @@ struct Plan {
   std::vector<KnownData> known;
   std::deque<std::vector<int64_t>> tables;  // behind Ref::table
   int64_t zeros = 0;                        // arena offset of zero bytes, enough for any instance
-  std::vector<int64_t> value_offsets;       // by value; -1: not in the arena
-  size_t call_count = 0;                    // kernel calls in all steps
+  int64_t zero_bytes = 0;
+  std::vector<int64_t> value_offsets;  // by value; -1: not in the arena
+  size_t call_count = 0;               // kernel calls in all steps
 
   // Arena offset of a result's or kept value's instance on one device.
   int64_t OffsetOn(ValueId value, uint32_t device) const;

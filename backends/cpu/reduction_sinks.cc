@@ -16,8 +16,6 @@ namespace {
 constexpr uint32_t kMinClasses = 32;
 // Tasks that should be there to keep threads busy.
 constexpr uint32_t kMinTasks = 32;
-// Rows of a reduce-scatter shorter than this are not worth folding one by one.
-constexpr int64_t kMinRowBytes = 256;
 
 class SinkFinder {
  public:
@@ -63,17 +61,13 @@ class SinkFinder {
 
   bool Suits(ValueId id, const Op& op, uint32_t index) const {
     const Opcode opcode = op.instruction->opcode();
-    const bool scatter = opcode == Opcode::kReduceScatter;
-    if (opcode != Opcode::kAllReduce && opcode != Opcode::kAllReduceStart && !scatter) return false;
+    if (opcode != Opcode::kAllReduce && opcode != Opcode::kAllReduceStart &&
+        opcode != Opcode::kReduceScatter) {
+      return false;
+    }
     if (program_.values[op.results[index]].view != nullptr) return false;
     const Shape* shape = op.instruction->operand(index)->shape();
     if (!AccumulatesInPlace(shape->dtype())) return false;
-    if (scatter) {
-      const int64_t dimension = op.instruction->attributes<CollectiveAttributes>().dimension;
-      int64_t row = program_.values[op.results[index]].bytes;
-      for (int64_t d = 0; d < dimension; ++d) row /= std::max<int64_t>(shape->dim(d), 1);
-      if (row < kMinRowBytes) return false;
-    }
     return program_.values[id].bytes > 0;
   }
 

@@ -261,6 +261,7 @@ struct Run {
 Run Execute(const std::string& stage, const Module& module, const cpu::Inputs& inputs,
             const cpu::MeshRunOptions& options) {
   Run run{Need(stage, MeshRun::Prepare(module, inputs, options))};
+  Need(stage, run.mesh->Start());
   Need(stage, run.mesh->Run({}));
   return run;
 }

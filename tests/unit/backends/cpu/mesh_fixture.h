@@ -81,6 +81,7 @@ class TestMesh {
     INFO((prepared ? "" : Render(prepared.error())));
     REQUIRE(prepared);
     run_ = std::move(*prepared);
+    REQUIRE(run_->Start());
     auto done = run_->Run(run_options);
     INFO((done ? "" : Render(done.error())));
     REQUIRE(done);
@@ -91,6 +92,7 @@ class TestMesh {
     auto prepared = Prepare(partitions);
     if (!prepared) return prepared.error();
     run_ = std::move(*prepared);
+    REQUIRE(run_->Start());
     auto done = run_->Run(run_options);
     REQUIRE_FALSE(done);
     return done.error();
