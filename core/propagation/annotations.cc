@@ -114,8 +114,9 @@ class Preparation {
   Expected<void> ReadShardingCalls() {
     for (Computation* computation : module_.computations()) {
       std::span<Instruction* const> list = computation->instructions();
-      if (std::none_of(list.begin(), list.end(),
-                       [](const Instruction* x) { return x->sharding() != nullptr; })) {
+      if (std::none_of(list.begin(), list.end(), [](const Instruction* x) {
+            return x->sharding() != nullptr || IsCustomCallTo(*x, "Sharding");
+          })) {
         continue;
       }
       std::vector<Instruction*> order = PostOrder(*computation);

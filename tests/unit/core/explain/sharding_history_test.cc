@@ -1,0 +1,79 @@
+#include "core/explain/sharding_history.h"
+
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/core/propagation/propagated.h"
+
+namespace gshard {
+namespace {
+
+const char* const kMerge = R"(HloModule m, num_partitions=8
+ENTRY e {
+  a = f32[8,16] parameter(0), sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}
+  b = f32[8,16] parameter(1), sharding={devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}
+  s = f32[8,16] sine(a)
+  t = (f32[8,16], f32[8,16]) tuple(s, b)
+  g = f32[8,16] get-tuple-element(t), index=1
+  m = f32[8,16] add(s, g)
+  ROOT r = f32[8,16] negate(m)
+})";
+
+TEST_CASE("The chain of causes ends at the annotations", "[explain]") {
+  auto module = Parsed(kMerge);
+  ExplainRecorder recorder;
+  Propagate(*module, {}, &recorder);
+  std::vector<ExplainStep> steps = ExplainSharding(recorder, Named(*module, "m"));
+  REQUIRE(steps.size() >= 4);
+  CHECK(ToString(steps[0].sharding) == "{devices=[2,4]<=[8]}");
+  CHECK(steps[0].causes.size() == 2);  // merged
+  std::string annotated;
+  for (const ExplainStep& step : steps) {
+    if (step.causes.empty()) annotated += std::string(step.instruction->name()) + " ";
+    for (size_t cause : step.causes) CHECK(cause < steps.size());
+  }
+  CHECK(annotated.find('a') != std::string::npos);
+  CHECK(annotated.find('b') != std::string::npos);
+}
+
+const char* const kTuple = R"(HloModule m, num_partitions=8
+ENTRY e {
+  a = f32[8,16] parameter(0), sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}
+  b = f32[8,16] parameter(1), sharding={devices=[1,8]<=[8]}
+  t = (f32[8,16], f32[8,16]) tuple(a, b)
+  ROOT g = f32[8,16] get-tuple-element(t), index=1
+})";
+
+TEST_CASE("The element of a tuple is followed, not the tuple", "[explain]") {
+  auto module = Parsed(kTuple);
+  ExplainRecorder recorder;
+  PropagationOptions options;
+  options.allow_to_output = {true};
+  Propagate(*module, options, &recorder);
+  std::vector<ExplainStep> steps = ExplainSharding(recorder, Named(*module, "g"));
+  REQUIRE(steps.size() == 3);
+  CHECK(steps[1].instruction == Named(*module, "t"));
+  CHECK(steps[1].leaf == 1);
+  CHECK(steps[2].instruction == Named(*module, "b"));
+}
+
+TEST_CASE("Text and JSON say the same", "[explain]") {
+  auto module = Parsed(kTuple);
+  ExplainRecorder recorder;
+  PropagationOptions options;
+  options.allow_to_output = {true};
+  Propagate(*module, options, &recorder);
+  const Instruction* g = Named(*module, "g");
+  CHECK(ShardingHistoryText(recorder, *module, g) ==
+        "g = f32[8,16] get-tuple-element, sharding={devices=[1,8]<=[8]}\n"
+        "  g = {devices=[1,8]<=[8]}: from operand 't' through get-tuple-element, level 0\n"
+        "  t{leaf 1} = {devices=[1,8]<=[8]}: from operand 'b' through tuple, level 0\n"
+        "  b = {devices=[1,8]<=[8]}: written by the user\n");
+  nlohmann::json json = ShardingHistoryJson(recorder, *module, g);
+  CHECK(json["schema"] == "gshard.explain/1");
+  CHECK(json["leaves"][0]["steps"][0]["from"] == "t");
+  CHECK(json["leaves"][0]["steps"][0]["edge"] == "operand");
+  CHECK(json["leaves"][0]["steps"][2]["edge"] == "annotation");
+}
+
+}  // namespace
+}  // namespace gshard

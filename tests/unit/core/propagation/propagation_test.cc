@@ -1,0 +1,222 @@
+// The pass as a whole: options, boundary, annotations, errors, control flow, order. Expected
+// shardings are XLA's for the same program (tests/differential/propagation has many more).
+#include "core/propagation/propagation.h"
+
+#include <chrono>
+
+#include "fmt/format.h"
+#include "tests/unit/core/propagation/propagated.h"
+
+namespace gshard {
+namespace {
+
+const char* const kSmall = R"(HloModule m, num_partitions=8
+ENTRY e {
+  a = f32[8,16] parameter(0), sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}
+  b = f32[8,16] parameter(1)
+  s = f32[8,16] sine(a)
+  t = f32[8,16] tanh(b)
+  k = f32[8,16] custom-call(t), custom_call_target="Sharding", sharding={devices=[1,8]<=[8]}
+  ROOT r = (f32[8,16], f32[8,16]) tuple(s, k)
+})";
+
+TEST_CASE("Nothing is allowed by default: parameters and results stay", "[propagation]") {
+  auto m = Parsed(kSmall);
+  Propagate(*m);
+  CHECK(ShardingOf(*m, "b") == "none");
+  CHECK(ShardingOf(*m, "r") == "none");
+  CHECK(ShardingOf(*m, "s") == "{devices=[2,1,4]<=[8] last_tile_dim_replicate}");
+  CHECK(ShardingOf(*m, "t") == "{devices=[1,8]<=[8]}");
+}
+
+TEST_CASE("What is allowed is inferred", "[propagation]") {
+  auto m = Parsed(kSmall);
+  PropagationOptions options;
+  options.allow_to_parameters = {true};
+  options.allow_to_output = {true};
+  Propagate(*m, options);
+  CHECK(ShardingOf(*m, "b") == "{devices=[1,8]<=[8]}");
+  CHECK(ShardingOf(*m, "r") ==
+        "{{devices=[2,1,4]<=[8] last_tile_dim_replicate}, {devices=[1,8]<=[8]}}");
+}
+
+TEST_CASE("A parameter with a false flag loses what it got", "[propagation]") {
+  auto m = Parsed(kSmall);
+  PropagationOptions options;
+  options.allow_to_parameters = {true, false};
+  Propagate(*m, options);
+  CHECK(ShardingOf(*m, "b") == "none");
+  CHECK(ShardingOf(*m, "t") == "{devices=[1,8]<=[8]}");
+}
+
+TEST_CASE("A dim that does not divide is not split at the boundary", "[propagation]") {
+  auto m = Parsed(R"(HloModule m, num_partitions=8
+ENTRY e {
+  a = f32[7] parameter(0)
+  s = f32[7] sine(a)
+  ROOT k = f32[7] custom-call(s), custom_call_target="Sharding", sharding={devices=[8]<=[8]}
+})");
+  PropagationOptions options;
+  options.allow_to_parameters = {true};
+  Propagate(*m, options);
+  CHECK(ShardingOf(*m, "a") == "{replicated}");
+  CHECK(ShardingOf(*m, "s") == "{devices=[8]<=[8]}");
+}
+
+TEST_CASE("The user's annotation is never changed, and keeps its spelling", "[propagation]") {
+  auto m = Parsed(R"(HloModule m, num_partitions=8
+ENTRY e {
+  a = f32[8,16] parameter(0), sharding={devices=[8,1]0,1,2,3,4,5,6,7}
+  s = f32[8,16] sine(a), sharding={mesh['x'=8], [{}, {'x'}]}
+  ROOT r = f32[8,16] negate(s)
+})");
+  PropagationOptions options;
+  options.allow_to_output = {true};
+  Propagate(*m, options);
+  CHECK(ShardingOf(*m, "a") == "{devices=[8,1]0,1,2,3,4,5,6,7}");
+  CHECK(ShardingOf(*m, "s") == "{mesh['x'=8], [{}, {'x'}]}");
+  CHECK(ShardingOf(*m, "r") == "{devices=[1,8]<=[8]}");
+}
+
+TEST_CASE("Propagation is idempotent and deterministic", "[propagation]") {
+  auto first = Parsed(kSmall);
+  auto second = Parsed(kSmall);
+  Propagate(*first);
+  Propagate(*second);
+  std::string once = PrintModule(*first);
+  CHECK(once == PrintModule(*second));
+  CHECK_FALSE(Propagate(*first));
+  CHECK(PrintModule(*first) == once);
+}
+
+TEST_CASE("A Sharding call becomes a copy of its name", "[propagation]") {
+  auto m = Parsed(kSmall);
+  Propagate(*m);
+  CHECK(Named(*m, "k")->opcode() == Opcode::kCopy);
+  CHECK(m->entry()->root()->operand(1) == Named(*m, "k"));
+}
+
+TEST_CASE("A loop has one sharding", "[propagation]") {
+  auto m = Parsed(R"(HloModule m, num_partitions=8
+c {
+  cp = (f32[8,16]) parameter(0)
+  ROOT cr = pred[] constant(true)
+}
+b {
+  bp = (f32[8,16]) parameter(0)
+  bx = f32[8,16] get-tuple-element(bp), index=0
+  by = f32[8,16] sine(bx), sharding={devices=[4,2]<=[8]}
+  ROOT br = (f32[8,16]) tuple(by)
+}
+ENTRY e {
+  a = f32[8,16] parameter(0)
+  i = (f32[8,16]) tuple(a)
+  w = (f32[8,16]) while(i), condition=c, body=b
+  ROOT g = f32[8,16] get-tuple-element(w), index=0
+})");
+  Propagate(*m);
+  for (const char* name : {"w", "br", "bp", "cp", "i"}) {
+    CHECK(ShardingOf(*m, name) == "{{devices=[4,2]<=[8]}}");
+  }
+}
+
+TEST_CASE("Impossible annotations are located, both places named", "[propagation]") {
+  auto error = [](const std::string& text) {
+    auto m = Parsed(text);
+    auto result = PropagateShardings(*m);
+    REQUIRE_FALSE(result.has_value());
+    return Render(result.error());
+  };
+  std::string rank = error(R"(HloModule m, num_partitions=8
+ENTRY e {
+  ROOT a = f32[8,16] parameter(0), sharding={devices=[8]<=[8]}
+})");
+  CHECK_THAT(rank, Catch::Contains("test.hlo:3:") && Catch::Contains("E-PROP-001") &&
+                       Catch::Contains("1 data dims, the shape f32[8,16] has 2"));
+  std::string count = error(R"(HloModule m
+ENTRY e {
+  a = f32[8,16] parameter(0), sharding={devices=[8,1]<=[8]}
+  ROOT b = f32[8,16] sine(a), sharding={devices=[4,1]<=[4]}
+})");
+  CHECK_THAT(count, Catch::Contains("test.hlo:4:") &&
+                        Catch::Contains("for 4 devices, there are 8") &&
+                        Catch::Contains("test.hlo:3:") &&
+                        Catch::Contains("note: 'a' is sharded over 8 devices"));
+  std::string missing = error(R"(HloModule m, num_partitions=8
+ENTRY e {
+  a = f32[8,16] parameter(0)
+  ROOT b = f32[8,16] custom-call(a), custom_call_target="Sharding"
+})");
+  CHECK_THAT(missing, Catch::Contains("E-PROP-002"));
+}
+
+TEST_CASE("Contradicting annotations of a loop give a warning", "[propagation]") {
+  auto m = Parsed(R"(HloModule m, num_partitions=8
+c {
+  cp = (f32[8,16]) parameter(0)
+  ROOT cr = pred[] constant(true)
+}
+b {
+  ROOT bp = (f32[8,16]) parameter(0), sharding={{devices=[1,8]<=[8]}}
+}
+ENTRY e {
+  a = f32[8,16] parameter(0)
+  i = (f32[8,16]) tuple(a)
+  ROOT w = (f32[8,16]) while(i), condition=c, body=b, sharding={{devices=[8,1]<=[8]}}
+})");
+  std::vector<Diagnostic> warnings;
+  PropagationOptions options;
+  options.warnings = &warnings;
+  Propagate(*m, options);
+  REQUIRE_FALSE(warnings.empty());
+  CHECK(warnings[0].code == "W-PROP-001");
+  CHECK(warnings[0].notes.size() == 1);
+  CHECK(ShardingOf(*m, "bp") == "{{devices=[8,1]<=[8]}}");
+}
+
+// A layer is five instructions; its cost must not depend on how many there are.
+std::string Chain(int layers, int64_t devices) {
+  std::string text = fmt::format(
+      "HloModule m, num_partitions={0}\nENTRY e {{\n  x.0 = f32[4096,512] parameter(0), "
+      "sharding={{devices=[{0},1]<=[{0}]}}\n  w = f32[512,512] parameter(1)\n",
+      devices);
+  for (int i = 0; i < layers; ++i) {
+    text += fmt::format(
+        "  d.{0} = f32[4096,512] dot(x.{0}, w), lhs_contracting_dims={{1}}, "
+        "rhs_contracting_dims={{0}}\n  t.{0} = f32[4096,512] tanh(d.{0})\n"
+        "  r.{0} = f32[4096,8,64] reshape(t.{0})\n  b.{0} = f32[4096,512] reshape(r.{0})\n"
+        "  x.{1} = f32[4096,512] add(b.{0}, x.{0})\n",
+        i, i + 1);
+  }
+  return text + fmt::format("  ROOT r = f32[4096,512] negate(x.{})\n}}\n", layers);
+}
+
+double MillisecondsFor(const std::string& text) {
+  double best = 1e9;
+  for (int k = 0; k < 3; ++k) {
+    auto m = Parsed(text);
+    auto start = std::chrono::steady_clock::now();
+    Propagate(*m);
+    best = std::min(best, std::chrono::duration<double, std::milli>(
+                              std::chrono::steady_clock::now() - start)
+                              .count());
+  }
+  return best;
+}
+
+TEST_CASE("A hundred thousand instructions take no more than a second", "[propagation]") {
+  auto m = Parsed(Chain(20000, 64));
+  auto start = std::chrono::steady_clock::now();
+  Propagate(*m);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+  CHECK(ShardingOf(*m, "x.20000") == "{devices=[64,1]<=[64]}");
+}
+
+TEST_CASE("The number of devices does not matter", "[propagation]") {
+  double few = MillisecondsFor(Chain(1000, 8));
+  double many = MillisecondsFor(Chain(1000, 4096));
+  CHECK(many < 3 * few + 5);
+}
+
+}  // namespace
+}  // namespace gshard

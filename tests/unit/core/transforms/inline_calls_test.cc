@@ -1,0 +1,110 @@
+#include "core/transforms/inline_calls.h"
+
+#include "tests/unit/core/propagation/propagated.h"
+
+namespace gshard {
+namespace {
+
+const char* const kTwoCalls = R"(HloModule m
+f {
+  p = f32[8] parameter(0)
+  c = f32[8] cosine(p)
+  ROOT s = f32[8] add(c, p)
+}
+ENTRY e {
+  a = f32[8] parameter(0)
+  x = f32[8] call(a), to_apply=f
+  y = f32[8] call(x), to_apply=f, sharding={devices=[8]<=[8]}
+  ROOT r = f32[8] negate(y)
+})";
+
+TEST_CASE("The first copy keeps its names, later ones get a number", "[inline]") {
+  auto m = Parsed(kTwoCalls);
+  CHECK(*InlineCalls(*m));
+  CHECK(m->computations().size() == 1);
+  CHECK(PrintModule(*m) == R"(HloModule m
+
+ENTRY %e (a: f32[8]) -> f32[8] {
+  %a = f32[8] parameter(0)
+  %c = f32[8] cosine(%a)
+  %s = f32[8] add(%c, %a)
+  %c.1 = f32[8] cosine(%s)
+  %s.1 = f32[8] add(%c.1, %s), sharding={devices=[8]<=[8]}
+  ROOT %r = f32[8] negate(%s.1)
+}
+)");
+  CHECK_FALSE(*InlineCalls(*m));
+}
+
+TEST_CASE("Uses come in the order XLA leaves: the last takes the call's place", "[inline]") {
+  auto m = Parsed(R"(HloModule m
+f {
+  p = f32[8] parameter(0)
+  c = f32[8] cosine(p)
+  d = f32[8] sine(p)
+  ROOT s = f32[8] add(c, d)
+}
+ENTRY e {
+  a = f32[8] parameter(0)
+  x = f32[8] call(a), to_apply=f
+  y = f32[8] tanh(a)
+  ROOT r = f32[8] add(x, y)
+})");
+  UseOrder order;
+  REQUIRE(InlineCalls(*m, &order).has_value());
+  const Instruction* a = Named(*m, "a");
+  REQUIRE(order.count(a) == 1);
+  std::string uses;
+  for (const Instruction* user : order[a]) uses += std::string(user->name()) + " ";
+  CHECK(uses == "d y c ");
+  Users users(*m, &order);
+  CHECK(users.of(a)[0] == Named(*m, "d"));
+}
+
+TEST_CASE("A body that is its own parameter", "[inline]") {
+  auto m = Parsed(R"(HloModule m
+f { ROOT p = f32[8] parameter(0) }
+ENTRY e {
+  a = f32[8] parameter(0)
+  x = f32[8] call(a), to_apply=f
+  ROOT r = f32[8] negate(x)
+})");
+  CHECK(*InlineCalls(*m));
+  CHECK(m->entry()->root()->operand(0) == Named(*m, "a"));
+}
+
+TEST_CASE("A loop inside a callee is cloned with its body", "[inline]") {
+  auto m = Parsed(R"(HloModule m
+c { cp = f32[8] parameter(0) ROOT cr = pred[] constant(false) }
+b { bp = f32[8] parameter(0) ROOT bs = f32[8] sine(bp) }
+f {
+  p = f32[8] parameter(0)
+  ROOT w = f32[8] while(p), condition=c, body=b
+}
+ENTRY e {
+  a = f32[8] parameter(0)
+  x = f32[8] call(a), to_apply=f
+  ROOT y = f32[8] call(x), to_apply=f
+})");
+  CHECK(*InlineCalls(*m));
+  CHECK(m->computations().size() == 5);
+  CHECK(Named(*m, "w")->called(1) != Named(*m, "w.1")->called(1));
+}
+
+TEST_CASE("Calls that would explode are refused", "[inline]") {
+  std::string text = "HloModule m\nf0 { p0 = f32[] parameter(0) ROOT s0 = f32[] sine(p0) }\n";
+  for (int i = 1; i < 40; ++i) {
+    std::string n = std::to_string(i), before = std::to_string(i - 1);
+    text += "f" + n + " { q" + n + " = f32[] parameter(0) a" + n + " = f32[] call(q" + n +
+            "), to_apply=f" + before + " ROOT b" + n + " = f32[] call(a" + n + "), to_apply=f" +
+            before + " }\n";
+  }
+  text += "ENTRY e { x = f32[] parameter(0) ROOT r = f32[] call(x), to_apply=f39 }\n";
+  auto m = Parsed(text);
+  auto result = InlineCalls(*m);
+  REQUIRE_FALSE(result.has_value());
+  CHECK(result.error().code == "E-INLINE-001");
+}
+
+}  // namespace
+}  // namespace gshard
