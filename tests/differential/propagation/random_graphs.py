@@ -63,6 +63,7 @@ class Graph:
         self.mesh = self.rng.choice(MESHES)
         self.size, self.depth, self.only = size, depth, ops
         self.computations, self.counter = [], 0
+        self.annotate = True  # may values get an annotation of their own
         self.devices = 1
         for m in self.mesh:
             self.devices *= m
@@ -150,7 +151,7 @@ class Graph:
     def emit(self, lines, base, dims, expression, dtype="f32", annotate=True):
         v = Value(self.fresh(base), dims, dtype)
         mark = ""
-        if annotate and dims and self.rng.random() < 0.08:
+        if annotate and self.annotate and dims and self.rng.random() < 0.08:
             mark = ", sharding={" + random_sharding(self.rng, dims, self.mesh) + "}"
         lines.append(f"  {v.name} = {v.text()} {expression}{mark}")
         return v
@@ -764,12 +765,7 @@ class Graph:
         a = call("SPMDFullToShardShape", local, a, inner, "enter")
         v = Value(a, local)
         inside = [v]
-        mesh, self.mesh = self.mesh, ()
-        only, self.only = self.only, [o for o in OPS if o not in ("loop", "branch", "manual_region", "square")]
-        emit = self.emit
-        self.emit = lambda l, base, dims, expression, dtype="f32", annotate=True: emit(l, base, dims, expression, dtype, False)
-        constraint, self.constraint = self.constraint, lambda l, w: w
-        self.mesh = mesh
+        annotate, self.annotate = self.annotate, False
         count = rng.randint(1, 5)
         made = 0
         while made < count:
@@ -779,7 +775,7 @@ class Graph:
             made += 1 if w else 0.2
             if w:
                 inside.append(w)
-        self.emit, self.constraint, self.only = emit, constraint, only
+        self.annotate = annotate
         back = rng.choice([w for w in inside if w.dims == tuple(local)])
         b = call("Sharding", local, back.name, inner, "inner")
         return Value(call("SPMDShardToFullShape", x.dims, b, outer, "leave"), x.dims)
