@@ -10,6 +10,7 @@
 #include "cmd/cli/program.h"
 #include "cmd/cli/session.h"
 #include "core/analysis/partitioned.h"
+#include "core/report/sharding_report.h"
 #include "core/transforms/annotate.h"
 #include "ir/opcode.h"
 
@@ -26,6 +27,7 @@ struct Flags {
   std::string mesh, rules_file;
   std::vector<std::string> shards;
   std::optional<std::string> to_parameters, to_output;
+  std::string report;
   bool no_propagate = false;
   std::string passes;
   bool json = false;
@@ -100,8 +102,18 @@ int RunPropagate(Flags& flags) {
   return RunSession(
       flags.session, flags.context,
       [&](Module& module, PassContext& context, const PassManagerOptions& options,
-          std::vector<PassTiming>& timings) {
-        return RunNamed({"inline-calls", "propagate"}, module, context, options, timings);
+          std::vector<PassTiming>& timings) -> Expected<void> {
+        PropagationFindings findings;
+        if (!flags.report.empty()) context.propagation.findings = &findings;
+        auto done = RunNamed({"inline-calls", "propagate"}, module, context, options, timings);
+        context.propagation.findings = nullptr;
+        if (!done || flags.report.empty()) return done;
+        ShardingReport report = MakeShardingReport(module, findings);
+        bool json = flags.report.ends_with(".json");
+        return WriteFile(flags.report,
+                         json ? ShardingReportJson(module, report)
+                              : ShardingReportText(module, report),
+                         /*dash_is_stderr=*/true);
       });
 }
 
@@ -205,7 +217,10 @@ int main(int argc, char** argv) {
       ->take_all()
       ->expected(1);
   annotate->add_option("--rules", flags.rules_file, "File of such rules, one a line");
-  AddPropagationFlags(add("propagate", "Infer the sharding of every tensor", RunPropagate), flags);
+  CLI::App* propagate = add("propagate", "Infer the sharding of every tensor", RunPropagate);
+  AddPropagationFlags(propagate, flags);
+  propagate->add_option("--report", flags.report,
+                        "Replicated tensors, conflicting annotations, padding (.json: JSON)");
   CLI::App* partition =
       add("partition", "Propagate, then emit the program of one device", RunPartition);
   AddPropagationFlags(partition, flags);

@@ -436,4 +436,35 @@ void Engine::VisitBackward(Instruction* x) {
   OfferFromUsers(x);
 }
 
+void Engine::FindConflicts(PropagationFindings& findings) {
+  rules_.set_level(3);
+  for (Instruction* x : order_) {
+    const Sharding* mine = of(x);
+    if (provided_[x->id()] == 0 || mine == nullptr || !mine->IsTiled() || !x->shape()->IsArray()) {
+      continue;
+    }
+    auto check = [&](const Sharding* wanted, const Instruction* neighbour, bool is_user) {
+      if (wanted == nullptr || !wanted->canonical->IsTiled()) return;
+      wanted = wanted->canonical;
+      if (wanted == mine || wanted->data_rank() != mine->data_rank()) return;
+      if (derive_.IsSubTiling(mine, wanted, x->shape()) ||
+          derive_.IsSubTiling(wanted, mine, x->shape())) {
+        return;
+      }
+      findings.conflicts.push_back({x, neighbour, is_user, wanted});
+    };
+    offers_.Clear();
+    if (RuleOf(x->opcode()).supported(rules_, *x)) {
+      RuleOf(x->opcode()).forward(rules_, *x, offers_);
+      for (const Offer& offer : offers_.list()) {
+        if (offer.leaf < 0) check(offer.sharding, offer.from, false);
+      }
+    }
+    for (const Instruction* user : users_.of(x)) {
+      const Sharding* s = rules_.Partitioned(user);
+      if (s != nullptr) check(RuleOf(user->opcode()).backward(rules_, *user, s, *x), user, true);
+    }
+  }
+}
+
 }  // namespace gshard

@@ -13,6 +13,7 @@
 #include "core/explain/recorder.h"
 #include "core/propagation/annotations.h"
 #include "core/propagation/computation_map.h"
+#include "core/propagation/findings.h"
 #include "core/propagation/rules.h"
 #include "core/propagation/worklist.h"
 #include "ir/module.h"
@@ -35,6 +36,9 @@ class Engine {
   bool Run(ShardGroups& groups);
   // One level to a fixed point.
   bool RunLevel(int level, ShardGroups& groups);
+
+  // Annotations that their neighbours would have otherwise. After the last RunLevel.
+  void FindConflicts(PropagationFindings& findings);
 
   const Sharding* of(const Instruction* x) const { return shardings_[x->id()]; }
   bool IsProvided(const Instruction* x) const { return provided_[x->id()] != 0; }

@@ -79,6 +79,7 @@ Expected<bool> PropagateShardings(Module& module, const PropagationOptions& opti
     engine.RunLevel(3, groups);
     changed = true;
   }
+  if (options.findings != nullptr) engine.FindConflicts(*options.findings);
   for (const Computation* computation : module.computations()) {
     for (Instruction* x : computation->instructions()) {
       // The user's spelling stays where the meaning did.

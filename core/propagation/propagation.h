@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/explain/recorder.h"
+#include "core/propagation/findings.h"
 #include "ir/diagnostic.h"
 #include "ir/module.h"
 #include "ir/traversal.h"
@@ -23,6 +24,8 @@ struct PropagationOptions {
   std::vector<bool> allow_to_output;
   // As InlineCalls reports it; null: text order. Must not outlive a change of the graph.
   const UseOrder* use_order = nullptr;
+  // Filled if not null.
+  PropagationFindings* findings = nullptr;
   // Warnings (contradicting annotations) go here if not null.
   std::vector<Diagnostic>* warnings = nullptr;
 };

@@ -1,0 +1,218 @@
+#include "core/report/sharding_report.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/report/cost_text.h"
+#include "fmt/format.h"
+#include "ir/dtype.h"
+#include "ir/metadata.h"
+#include "ir/sharding_algebra.h"
+#include "ir/sharding_text.h"
+
+namespace gshard {
+namespace {
+
+bool MakesItsValue(const Instruction* x, const Module& module) {
+  switch (x->opcode()) {
+    case Opcode::kTuple:
+    case Opcode::kGetTupleElement:
+    case Opcode::kOptBarrier:
+    case Opcode::kWhile:
+    case Opcode::kConditional:
+    case Opcode::kCall:
+      return false;
+    case Opcode::kParameter:
+      return x->parent() == module.entry();
+    default:
+      return true;
+  }
+}
+
+int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+class Survey {
+ public:
+  Survey(const Module& module, ShardingReport& report) : module_(module), report_(report) {}
+
+  void Add(const Instruction* x) {
+    if (!x->shape()->IsTuple()) {
+      AddLeaf(x, 0, x->shape(), x->sharding());
+      return;
+    }
+    // Variadic results are flat.
+    const Shape* shape = x->shape();
+    if (shape->leaf_count() != static_cast<int64_t>(shape->elements().size())) return;
+    for (int64_t i = 0; i < shape->leaf_count(); ++i) {
+      const Sharding* s = x->sharding();
+      AddLeaf(x, i, shape->element(i),
+              s == nullptr ? nullptr : s->elements[static_cast<size_t>(i)]);
+    }
+  }
+
+ private:
+  void AddLeaf(const Instruction* x, int64_t leaf, const Shape* shape, const Sharding* s) {
+    if (!shape->IsArray() || shape->element_count() == 0) return;
+    if (s != nullptr && !s->IsTiled() && !s->IsReplicated()) return;
+    int64_t tiles = s == nullptr ? 1 : s->TileCount();
+    int64_t manual = s != nullptr && s->IsTiled() ? s->SubgroupSize(SubgroupType::kManual) : 1;
+    int64_t copies = report_.devices / std::max<int64_t>(1, tiles * manual);
+    int64_t shard_elements = 1;
+    for (int64_t d = 0; d < shape->rank(); ++d) {
+      int64_t count = s == nullptr ? 1 : s->TileCount(d);
+      shard_elements *= CeilDivide(shape->dim(d), count);
+    }
+    double per_element = static_cast<double>(shape->byte_size()) /
+                         static_cast<double>(shape->element_count());
+    auto bytes = [&](int64_t elements) {
+      return static_cast<int64_t>(per_element * static_cast<double>(elements));
+    };
+    if (copies > 1) {
+      ShardingReport::Replicated entry{x, leaf, copies, -1, 1, bytes(shard_elements)};
+      for (int64_t d = 0; d < shape->rank(); ++d) {
+        int64_t count = s == nullptr ? 1 : s->TileCount(d);
+        int64_t factor = std::gcd(CeilDivide(shape->dim(d), count), copies);
+        if (factor > entry.factor) {
+          entry.factor = factor;
+          entry.dim = d;
+        }
+      }
+      if (entry.dim >= 0) {
+        report_.replicated.push_back(entry);
+        report_.replicated_bytes += entry.bytes_per_device;
+      }
+    }
+    if (s == nullptr || !s->IsTiled()) return;
+    for (int64_t d = 0; d < shape->rank(); ++d) {
+      int64_t count = s->TileCount(d);
+      if (shape->dim(d) % count == 0) continue;
+      int64_t padded = CeilDivide(shape->dim(d), count) * count;
+      report_.uneven.push_back(
+          {x, leaf, d, shape->dim(d), count,
+           bytes(shape->element_count() / shape->dim(d) * (padded - shape->dim(d)))});
+    }
+  }
+
+  const Module& module_;
+  ShardingReport& report_;
+};
+
+std::string NameOf(const Instruction* x, int64_t leaf) {
+  return x->shape()->IsTuple() ? fmt::format("{}#{}", x->name(), leaf) : std::string(x->name());
+}
+
+const Shape* LeafShape(const Instruction* x, int64_t leaf) {
+  return x->shape()->IsTuple() ? x->shape()->element(leaf) : x->shape();
+}
+
+std::string PlaceOf(const Module& module, const Instruction* x) {
+  std::string place = SourceLineOf(module, *x);
+  return place.empty() ? OpNameOf(*x) : place;
+}
+
+std::string InBrackets(const std::string& place) {
+  return place.empty() ? "" : "  [" + place + "]";
+}
+
+}  // namespace
+
+ShardingReport MakeShardingReport(const Module& module, const PropagationFindings& findings,
+                                  size_t limit) {
+  ShardingReport report;
+  report.devices = module.DeviceCount();
+  report.findings = findings;
+  Survey survey(module, report);
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (MakesItsValue(x, module)) survey.Add(x);
+    }
+  }
+  // Stable: ties stay in program order.
+  std::stable_sort(report.replicated.begin(), report.replicated.end(),
+                   [](const auto& a, const auto& b) {
+                     return a.bytes_per_device > b.bytes_per_device;
+                   });
+  std::stable_sort(report.uneven.begin(), report.uneven.end(), [](const auto& a, const auto& b) {
+    return a.padding_bytes > b.padding_bytes;
+  });
+  if (report.replicated.size() > limit) report.replicated.resize(limit);
+  if (report.uneven.size() > limit) report.uneven.resize(limit);
+  if (report.findings.conflicts.size() > limit) report.findings.conflicts.resize(limit);
+  return report;
+}
+
+std::string ShardingReportText(const Module& module, const ShardingReport& report) {
+  std::string out = fmt::format("Shardings over {} devices\n", report.devices);
+  out += fmt::format("\nReplicated although a dim could be cut further: {} per device in all\n",
+                     HumanBytes(static_cast<double>(report.replicated_bytes)));
+  for (const ShardingReport::Replicated& r : report.replicated) {
+    out += fmt::format("  {:>10}  {} {}: {} copies of each tile, dim {} could be cut {} ways{}\n",
+                       HumanBytes(static_cast<double>(r.bytes_per_device)),
+                       NameOf(r.instruction, r.leaf),
+                       ToString(LeafShape(r.instruction, r.leaf), false), r.copies, r.dim, r.factor,
+                       InBrackets(PlaceOf(module, r.instruction)));
+  }
+  out += fmt::format("\nAnnotations that conflict with a neighbour: {}\n",
+                     report.findings.conflicts.size());
+  for (const PropagationFindings::Conflict& c : report.findings.conflicts) {
+    out += fmt::format("  {} has {}, its {} '{}' wants {}{}\n", c.annotated->name(),
+                       ToString(c.annotated->sharding()),
+                       c.neighbour_is_user ? "user" : "operand", c.neighbour->name(),
+                       ToString(c.wanted), InBrackets(PlaceOf(module, c.annotated)));
+  }
+  out += fmt::format("\nDims that do not divide: {}\n", report.uneven.size());
+  for (const ShardingReport::Uneven& u : report.uneven) {
+    out += fmt::format("  {:>10}  {} {}: dim {} of size {} in {} tiles{}\n",
+                       HumanBytes(static_cast<double>(u.padding_bytes)),
+                       NameOf(u.instruction, u.leaf),
+                       ToString(LeafShape(u.instruction, u.leaf), false), u.dim, u.size, u.tiles,
+                       InBrackets(PlaceOf(module, u.instruction)));
+  }
+  return out;
+}
+
+std::string ShardingReportJson(const Module& module, const ShardingReport& report) {
+  using Json = nlohmann::ordered_json;
+  Json replicated = Json::array(), conflicts = Json::array(), uneven = Json::array();
+  auto value = [&](const Instruction* x, int64_t leaf) {
+    Json entry = {{"name", std::string(x->name())},
+                  {"leaf", leaf},
+                  {"shape", ToString(LeafShape(x, leaf), false)}};
+    std::string place = PlaceOf(module, x);
+    if (!place.empty()) entry["source"] = place;
+    return entry;
+  };
+  for (const ShardingReport::Replicated& r : report.replicated) {
+    Json entry = value(r.instruction, r.leaf);
+    entry.update({{"copies", r.copies},
+                  {"dim", r.dim},
+                  {"factor", r.factor},
+                  {"bytes_per_device", r.bytes_per_device}});
+    replicated.push_back(std::move(entry));
+  }
+  for (const PropagationFindings::Conflict& c : report.findings.conflicts) {
+    conflicts.push_back({{"name", std::string(c.annotated->name())},
+                         {"sharding", ToString(c.annotated->sharding())},
+                         {"neighbour", std::string(c.neighbour->name())},
+                         {"neighbour_is", c.neighbour_is_user ? "user" : "operand"},
+                         {"wanted", ToString(c.wanted)}});
+  }
+  for (const ShardingReport::Uneven& u : report.uneven) {
+    Json entry = value(u.instruction, u.leaf);
+    entry.update({{"dim", u.dim},
+                  {"size", u.size},
+                  {"tiles", u.tiles},
+                  {"padding_bytes", u.padding_bytes}});
+    uneven.push_back(std::move(entry));
+  }
+  Json document = {{"schema", "gshard.shardings/1"},
+                   {"devices", report.devices},
+                   {"replicated_bytes_per_device", report.replicated_bytes},
+                   {"replicated", std::move(replicated)},
+                   {"conflicts", std::move(conflicts)},
+                   {"uneven", std::move(uneven)}};
+  return document.dump(2) + "\n";
+}
+
+}  // namespace gshard
