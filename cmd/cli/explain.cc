@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/cli/program.h"
+#include "core/analysis/meshes.h"
 #include "core/explain/collective_causes.h"
 #include "core/explain/sharding_history.h"
 
@@ -55,7 +56,8 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
                                  fmt::format("no instruction is called '{}'", name),
                                  SimilarNames(**module, name)));
   }
-  std::string text = options.json ? "" : ShardingHistoryText(recorder, **module, instruction);
+  std::string text =
+      options.json ? "" : ShardingHistoryText(recorder, **module, instruction, NamedMesh(**module));
   nlohmann::json document =
       options.json ? ShardingHistoryJson(recorder, **module, instruction) : nlohmann::json();
 

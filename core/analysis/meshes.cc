@@ -121,31 +121,40 @@ std::vector<std::string> AxesSpanned(const Mesh& mesh, std::span<const int64_t> 
 
 }  // namespace
 
-const Mesh* MainMesh(Module& module) {
-  int64_t devices = module.DeviceCount();
-  if (devices <= 1) return nullptr;
+const Mesh* NamedMesh(Module& module) {
+  const int64_t devices = module.DeviceCount();
   Context& ctx = module.context();
-  std::vector<const Mesh*> candidates = module.header().meshes;
+  std::vector<const Mesh*> declared = module.header().meshes;
   std::string recorded = FrontendAttribute(module.header().frontend_attributes, kMeshesAttribute);
   if (!recorded.empty()) {
     if (auto meshes = ParseMeshes(ctx, recorded)) {
-      candidates.insert(candidates.end(), meshes->begin(), meshes->end());
+      declared.insert(declared.end(), meshes->begin(), meshes->end());
     }
   }
-  for (const Mesh* mesh : ShardyMeshes(ctx, module.header().frontend_attributes))
-    candidates.push_back(mesh);
+  for (const Mesh* mesh : ShardyMeshes(ctx, module.header().frontend_attributes)) {
+    declared.push_back(mesh);
+  }
+  for (const Mesh* mesh : declared) {
+    if (mesh->device_count() == devices) return mesh;
+  }
+  const Mesh* used = nullptr;
   for (Computation* computation : module.computations()) {
     for (Instruction* instruction : computation->instructions()) {
       ForEachLeaf(instruction->sharding(), [&](const Sharding* leaf) {
-        if (leaf->named != nullptr && leaf->named->mesh != nullptr)
-          candidates.push_back(leaf->named->mesh);
+        const Mesh* mesh = leaf->named == nullptr ? nullptr : leaf->named->mesh;
+        if (used == nullptr && mesh != nullptr && mesh->device_count() == devices) used = mesh;
       });
+      if (used != nullptr) return used;
     }
   }
-  for (const Mesh* mesh : candidates) {
-    if (mesh->device_count() == devices) return mesh;
-  }
-  return InferMesh(module, devices);
+  return nullptr;
+}
+
+const Mesh* MainMesh(Module& module) {
+  const int64_t devices = module.DeviceCount();
+  if (devices <= 1) return nullptr;
+  const Mesh* named = NamedMesh(module);
+  return named != nullptr ? named : InferMesh(module, devices);
 }
 
 std::vector<std::string> AxesOfGroups(const Mesh& mesh, const TileAssignment& groups) {

@@ -12,10 +12,13 @@ namespace gshard {
 
 inline constexpr std::string_view kMeshesAttribute = "gshard.meshes";
 
-// The module's mesh over all its devices: declared in the header (meshes=, frontend attribute
-// gshard.meshes or xla.sdy.meshes), used in a mesh-form sharding, else inferred: the coarsest
-// common refinement of all axis-form shardings, called axis0, axis1, .. major first. Null if N
-// is 1.
+// The mesh over all devices that the module names: declared in the header (meshes=, frontend
+// attribute gshard.meshes or xla.sdy.meshes) or used in a mesh-form sharding. Null if there is
+// none.
+const Mesh* NamedMesh(Module& module);
+
+// The module's mesh over all its devices: NamedMesh, else inferred: the coarsest common refinement
+// of all axis-form shardings, called axis0, axis1, .. major first. Null if N is 1.
 const Mesh* MainMesh(Module& module);
 
 // Names of the mesh axes along which members of a group differ, in mesh order, with sub-axes spelt

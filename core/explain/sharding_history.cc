@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/analysis/axis_text.h"
 #include "core/propagation/rules.h"
 #include "fmt/format.h"
 #include "ir/metadata.h"
@@ -134,8 +135,7 @@ std::string SourceOf(const Module& module, const Instruction* x) {
 
 std::string Reason(const ExplainStep& step) {
   const ShardingChange& c = *step.change;
-  const Instruction* from =
-      c.from == nullptr ? nullptr : SourceOfLeaf(c, step.leaf);
+  const Instruction* from = c.from == nullptr ? nullptr : SourceOfLeaf(c, step.leaf);
   bool merged = c.before != nullptr && LeafOf(c.offered, step.leaf) != step.sharding &&
                 LeafOf(c.offered, step.leaf) != nullptr;
   std::string how = merged ? "merged with " : "from ";
@@ -166,7 +166,8 @@ std::string Reason(const ExplainStep& step) {
   return "";
 }
 
-void AppendSteps(std::string& out, const Module& module, const std::vector<ExplainStep>& steps) {
+void AppendSteps(std::string& out, Module& module, const std::vector<ExplainStep>& steps,
+                 const Mesh* mesh) {
   // Chains are printed flat; only where two causes meet the second is indented.
   std::vector<bool> printed(steps.size(), false);
   struct Frame {
@@ -186,7 +187,9 @@ void AppendSteps(std::string& out, const Module& module, const std::vector<Expla
       continue;
     }
     printed[f.step] = true;
-    out += fmt::format("{} = {}: {}", name, s.sharding ? ToString(s.sharding) : "none", Reason(s));
+    std::string sharding =
+        s.sharding == nullptr ? "none" : AxisText(module.context(), s.sharding, mesh);
+    out += fmt::format("{} = {}: {}", name, sharding, Reason(s));
     std::string source = SourceOf(module, s.instruction);
     if (!source.empty()) out += "  [" + source + "]";
     out += '\n';
@@ -230,17 +233,17 @@ std::vector<ExplainStep> ExplainSharding(const ExplainRecorder& recorder, const 
   return std::move(walk.steps);
 }
 
-std::string ShardingHistoryText(const ExplainRecorder& recorder, const Module& module,
-                                const Instruction* x) {
-  std::string out = fmt::format("{} = {} {}", x->name(), ToString(x->shape(), false),
-                                OpcodeName(x->opcode()));
+std::string ShardingHistoryText(const ExplainRecorder& recorder, Module& module,
+                                const Instruction* x, const Mesh* mesh) {
+  std::string out =
+      fmt::format("{} = {} {}", x->name(), ToString(x->shape(), false), OpcodeName(x->opcode()));
   if (x->sharding() == nullptr) {
     return out + ": no sharding was inferred; it counts as replicated\n";
   }
-  out += fmt::format(", sharding={}\n", ToString(x->sharding()));
+  out += fmt::format(", sharded {}\n", AxisText(module.context(), x->sharding(), mesh));
   for (int64_t leaf = 0; leaf < x->shape()->leaf_count(); ++leaf) {
     std::vector<ExplainStep> steps = ExplainSharding(recorder, x, leaf);
-    if (!steps.empty()) AppendSteps(out, module, steps);
+    if (!steps.empty()) AppendSteps(out, module, steps, mesh);
   }
   return out;
 }

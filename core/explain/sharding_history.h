@@ -27,9 +27,10 @@ struct ExplainStep {
 std::vector<ExplainStep> ExplainSharding(const ExplainRecorder& recorder, const Instruction* x,
                                          int64_t leaf = 0, size_t limit = 200);
 
-// All leaves, as indented text with source lines, for a terminal.
-std::string ShardingHistoryText(const ExplainRecorder& recorder, const Module& module,
-                                const Instruction* x);
+// All leaves, as indented text with source lines, for a terminal; shardings by the axes of `mesh`
+// (core/analysis/axis_text.h) if it is not null.
+std::string ShardingHistoryText(const ExplainRecorder& recorder, Module& module,
+                                const Instruction* x, const Mesh* mesh);
 // {"schema":"gshard.explain/1", ..} (docs/json.md).
 nlohmann::json ShardingHistoryJson(const ExplainRecorder& recorder, const Module& module,
                                    const Instruction* x);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/analysis/axis_text.h"
 #include "ir/diagnostic.h"
 #include "ir/sharding_text.h"
 
@@ -82,8 +83,11 @@ struct MeshLayoutTable::Tables {
   std::vector<const MeshLayout*> replicated;  // by rank
 };
 
-MeshLayoutTable::MeshLayoutTable(Context& context, int64_t device_count)
-    : context_(context), device_count_(device_count), tables_(std::make_unique<Tables>()) {}
+MeshLayoutTable::MeshLayoutTable(Context& context, int64_t device_count, const Mesh* mesh)
+    : context_(context),
+      device_count_(device_count),
+      mesh_(mesh),
+      tables_(std::make_unique<Tables>()) {}
 MeshLayoutTable::~MeshLayoutTable() = default;
 
 const MeshLayout* MeshLayoutTable::Intern(MeshLayout layout) {
@@ -217,7 +221,7 @@ const Sharding* MeshLayoutTable::ToSharding(const MeshLayout* layout) {
 
 const std::string& MeshLayoutTable::ToText(const MeshLayout* layout) {
   auto [found, added] = tables_->texts.try_emplace(layout);
-  if (added) found->second = ToString(ToSharding(layout));
+  if (added) found->second = AxisText(context_, ToSharding(layout), mesh_);
   return found->second;
 }
 

@@ -59,7 +59,8 @@ struct MeshLayout {
 // Makes, interns and converts the layouts of one module. Not thread-safe.
 class MeshLayoutTable {
  public:
-  MeshLayoutTable(Context& context, int64_t device_count);
+  // `mesh`: whose axes ToText speaks of; null: HLO's own spelling.
+  MeshLayoutTable(Context& context, int64_t device_count, const Mesh* mesh = nullptr);
   ~MeshLayoutTable();
 
   int64_t device_count() const { return device_count_; }
@@ -70,7 +71,7 @@ class MeshLayoutTable {
   const MeshLayout* FromSharding(const Sharding* sharding, int64_t rank);
   // Partial values with a combiner other than add, max and min have no sharding: shown as add.
   const Sharding* ToSharding(const MeshLayout* layout);
-  // Text of ToSharding, cached.
+  // Text of ToSharding for causes (core/analysis/axis_text.h), cached.
   const std::string& ToText(const MeshLayout* layout);
 
   const MeshLayout* Replicated(int64_t rank);
@@ -95,6 +96,7 @@ class MeshLayoutTable {
   struct Tables;
   Context& context_;
   int64_t device_count_;
+  const Mesh* mesh_;
   std::unique_ptr<Tables> tables_;
 };
 

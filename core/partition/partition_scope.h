@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/analysis/meshes.h"
 #include "core/partition/mesh_layout.h"
 #include "core/partition/partitioned_value.h"
 #include "core/partition/partitioner.h"
@@ -45,7 +46,7 @@ struct PartitionRun {
   PartitionRun(Module& m, const PartitionOptions& o, int64_t device_count)
       : module(m),
         options(o),
-        layouts(m.context(), device_count),
+        layouts(m.context(), device_count, NamedMesh(m)),
         planner(layouts, {.bytes_per_message = o.bytes_per_message}),
         value_of(m.instruction_limit()),
         name_taken(m.instruction_limit()) {}

@@ -1,0 +1,83 @@
+#include "core/analysis/axis_text.h"
+
+#include <fmt/format.h>
+
+#include <span>
+#include <vector>
+
+#include "ir/sharding_text.h"
+
+namespace gshard {
+namespace {
+
+std::string Joined(const Mesh& mesh, std::span<const AxisRef> refs) {
+  std::string text;
+  for (const AxisRef& ref : refs) {
+    const MeshAxis& axis = mesh.axes[static_cast<size_t>(ref.axis)];
+    if (!text.empty()) text += '+';
+    text += axis.name;
+    bool whole = ref.pre_size == 1 && ref.size == axis.size;
+    if (!whole) text += fmt::format(":({}){}", ref.pre_size, ref.size);
+  }
+  return text;
+}
+
+const char* PartialName(ReductionKind kind) {
+  switch (kind) {
+    case ReductionKind::kSum:
+      return "partial";
+    case ReductionKind::kMax:
+      return "partial maxima";
+    case ReductionKind::kMin:
+      return "partial minima";
+  }
+  return "";
+}
+
+std::string DimsText(const NamedSharding& named) {
+  const Mesh& mesh = *named.mesh;
+  std::string text;
+  bool is_whole = true;
+  for (const NamedSharding::Dim& dim : named.dims) {
+    text += text.empty() ? "[" : ", ";
+    text += dim.axes.empty() ? (dim.open ? "*" : "_") : Joined(mesh, dim.axes);
+    if (dim.open && !dim.axes.empty()) text += "+*";
+    is_whole = is_whole && dim.axes.empty() && !dim.open;
+  }
+  text = is_whole ? "replicated" : text + "]";
+  if (!named.unreduced.empty()) {
+    text = fmt::format("{}{} over {}", is_whole ? "" : text + " ", PartialName(named.reduction),
+                       Joined(mesh, named.unreduced));
+  }
+  if (!named.manual.empty()) text += " manual over " + Joined(mesh, named.manual);
+  return text;
+}
+
+}  // namespace
+
+std::string AxisText(Context& ctx, const Sharding* sharding, const Mesh* mesh) {
+  if (mesh == nullptr) return ToString(sharding);
+  if (sharding->IsTuple()) {
+    std::string text;
+    for (const Sharding* element : sharding->elements) {
+      text += text.empty() ? "(" : ", ";
+      text += AxisText(ctx, element, mesh);
+    }
+    return text.empty() ? "()" : text + ")";
+  }
+  if (sharding->IsReplicated()) return "replicated";
+  if (sharding->IsManual()) return "manual";
+  if (sharding->IsMaximal()) return fmt::format("device {}", sharding->device);
+  const NamedSharding* named = sharding->named;
+  if (named == nullptr) named = SpelledByMesh(ctx, sharding, mesh, /*sugar=*/false)->named;
+  if (named == nullptr || named->mesh == nullptr) return ToString(sharding);
+  if (named->form == NamedSharding::Form::kDims) return DimsText(*named);
+  if (named->form != NamedSharding::Form::kUnreduced) return ToString(sharding);
+  std::vector<AxisRef> all;
+  for (size_t i = 0; i < mesh->axes.size(); ++i) {
+    all.push_back({static_cast<int>(i), 1, mesh->axes[i].size});
+  }
+  return fmt::format("{} over {}", PartialName(named->reduction), Joined(*mesh, all));
+}
+
+}  // namespace gshard

@@ -1,0 +1,23 @@
+// Shardings in the words of the people who wrote the mesh, for reports and causes:
+// "[data, _, stage+model]", "replicated", "[data, _] partial over model".
+#ifndef GSHARD_CORE_ANALYSIS_AXIS_TEXT_H_
+#define GSHARD_CORE_ANALYSIS_AXIS_TEXT_H_
+
+#include <string>
+
+#include "ir/context.h"
+#include "ir/mesh.h"
+#include "ir/sharding.h"
+
+namespace gshard {
+
+// Per dim the axes that split it, major first, joined by "+", a part of an axis as "model:(1)4",
+// and
+// "_" for a whole dim, "*" for one left open: the notation of `gshard-opt annotate --shard`. Axes
+// along which values are partial sums, or manual, follow. HLO's own spelling where `mesh` is null
+// or its axes cannot say it.
+std::string AxisText(Context& ctx, const Sharding* sharding, const Mesh* mesh);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_ANALYSIS_AXIS_TEXT_H_
