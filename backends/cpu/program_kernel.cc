@@ -61,15 +61,15 @@ class GroupBuilder {
         break;
       }
       case Opcode::kBroadcast:
-        value = AddBroadcast(member, fused.operands[0]);
+        value = AddBroadcast(fused);
         break;
       case Opcode::kReshape:
       case Opcode::kBitcast:
-        value = ValueOf(fused.operands[0]);
+        value = OperandOf(fused, 0);
         break;
       default: {
         std::vector<Value> operands;
-        for (int32_t operand : fused.operands) operands.push_back(ValueOf(operand));
+        for (size_t i = 0; i < fused.operands.size(); ++i) operands.push_back(OperandOf(fused, i));
         if (member.opcode() == Opcode::kMap) {
           auto values = program_.AddCall(*member.called(0), operands);
           if (!values) return Fail(values.error());
@@ -107,13 +107,21 @@ class GroupBuilder {
     return value;
   }
 
-  Value AddBroadcast(const Instruction& broadcast, int32_t operand) {
-    if (operand >= 0 || broadcast.operand(0)->shape()->element_count() == 1) {
-      return ValueOf(operand);
+  // In the type in which the member reads it: lowering sees through bitcast-converts.
+  Value OperandOf(const FusedMember& fused, size_t i) {
+    const Value value = ValueOf(fused.operands[i]);
+    const DType type = fused.instruction->operand(static_cast<int64_t>(i))->shape()->dtype();
+    return program_.TypeOf(value) == type ? value : program_.AddBitcast(value, type);
+  }
+
+  Value AddBroadcast(const FusedMember& fused) {
+    const Instruction& broadcast = *fused.instruction;
+    if (fused.operands[0] >= 0 || broadcast.operand(0)->shape()->element_count() == 1) {
+      return OperandOf(fused, 0);
     }
     StridedView view = BroadcastView(broadcast);
-    if (view.IsDense()) return ValueOf(operand);
-    sources_.push_back(-1 - operand);
+    if (view.IsDense()) return OperandOf(fused, 0);
+    sources_.push_back(-1 - fused.operands[0]);
     return program_.AddViewInput(broadcast.shape()->dtype(), std::move(view));
   }
 

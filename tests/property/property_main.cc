@@ -27,6 +27,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr unsigned kSecondsPerCase = 30;
+constexpr unsigned kSecondsPerShrinkingStep = 2;
 constexpr int kShrinkBudget = 600;
 
 struct Options {
@@ -83,9 +84,10 @@ class Session {
   }
 
  private:
-  static Verdict Check(const Program& program, uint64_t seed, bool thorough) {
+  static Verdict Check(const Program& program, uint64_t seed, bool thorough,
+                       unsigned seconds = kSecondsPerCase) {
     return CheckApart(ToText(program), thorough ? ToText(program, false) : std::string(),
-                      OptionsOf(program, seed, thorough), kSecondsPerCase);
+                      OptionsOf(program, seed, thorough), seconds);
   }
 
   void RunSeed(uint64_t seed) {
@@ -107,9 +109,11 @@ class Session {
     Program small = program;
     Verdict last = verdict;
     if (!options_.no_shrink) {
+      const unsigned seconds =
+          verdict.failure == "hang" ? kSecondsPerCase : kSecondsPerShrinkingStep;
       small = Shrink(program, kShrinkBudget, [&](const Program& candidate) {
         if (!MagnitudeOfBody(candidate, 0, {})) return false;
-        const Verdict again = Check(candidate, seed, thorough);
+        const Verdict again = Check(candidate, seed, thorough, seconds);
         if (again.kind != Verdict::Kind::kFailed || again.failure != verdict.failure) return false;
         last = again;
         return true;

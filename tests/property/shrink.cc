@@ -82,9 +82,33 @@ class Shrinker {
     return changed;
   }
 
+  // What decides how often a while-loop runs: its condition, and what the body does to the counter
+  // (the first element of the state). Without it the loop would not end.
+  bool DecidesTrips(size_t b, size_t i) const {
+    for (const Body& body : program_.bodies) {
+      for (const Node& node : body.nodes) {
+        if (node.opcode != Opcode::kWhile) continue;
+        if (node.called[0] == b) return true;
+        if (node.called[1] == b && IsReadBy(program_.bodies[b], Counter(program_.bodies[b]), i)) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  static size_t Counter(const Body& body) { return body.nodes[body.root].operands[0]; }
+
+  static bool IsReadBy(const Body& body, size_t reader, size_t i) {
+    if (reader == i) return true;
+    const std::vector<size_t>& operands = body.nodes[reader].operands;
+    return std::any_of(operands.begin(), operands.end(),
+                       [&](size_t operand) { return IsReadBy(body, operand, i); });
+  }
+
   bool WithoutNode(size_t b, size_t i) {
     const Node node = program_.bodies[b].nodes[i];
-    if (node.opcode == Opcode::kParameter) return false;
+    if (node.opcode == Opcode::kParameter || DecidesTrips(b, i)) return false;
     // An operand of the same type, or the operand as the result.
     for (size_t operand : node.operands) {
       const Node& other = program_.bodies[b].nodes[operand];

@@ -93,8 +93,8 @@ RuleResult Reduce(PartitionContext& rule) {
     Instruction* one = inputs == 1 ? partial : rule.builder().GetTupleElement(partial, i);
     std::vector<int64_t> stacked(one->shape()->dims().begin(), one->shape()->dims().end());
     stacked.insert(stacked.begin(), 1);
-    gathered.push_back(rule.scope().AllGather(rule.builder().Reshape(one, stacked), 0, reduced[0],
-                                              axes, rule.Cause()));
+    gathered.push_back(rule.scope().AllGather(rule.builder().Reshape(one, stacked), 0,
+                                              strategy.operands[0], axes, rule.Cause()));
   }
   gathered.insert(gathered.end(), inits.begin(), inits.end());
   const int64_t first[] = {0};

@@ -1,6 +1,7 @@
 #include "backends/cpu/executor.h"
 
 #include <cmath>
+#include <limits>
 
 #include "tests/unit/backends/cpu/mesh_fixture.h"
 
@@ -65,6 +66,20 @@ TEST_CASE("an all-to-all over uneven tiles", "[cpu]") {
       CHECK(result[i * 12 + j] == (j < 10 ? static_cast<float>(i * 10 + j) : 0.0f));
     }
   }
+}
+
+TEST_CASE("elementwise operations read a bitcast-convert in its own type", "[cpu]") {
+  TestMesh mesh(
+      "HloModule m\nENTRY e {\n x = f32[4] parameter(0)\n b = s32[4] bitcast-convert(x)\n"
+      " r = s32[] constant(23)\n s = s32[4] broadcast(r), dimensions={}\n"
+      " y = s32[4] shift-right-logical(b, s)\n n = f32[4] negate(x)\n"
+      " m = s32[4] bitcast-convert(n)\n w = s32[2,4] broadcast(m), dimensions={1}\n"
+      " z = s32[2,4] broadcast(b), dimensions={1}\n d = s32[2,4] xor(w, z)\n"
+      " ROOT t = (s32[4], s32[2,4]) tuple(y, d)\n}\n",
+      {F32({4}, {1, 2, 4, 0.5})});
+  mesh.Run();
+  CHECK(mesh.Result<int32_t>(0) == std::vector<int32_t>{127, 128, 129, 126});
+  CHECK(mesh.Result<int32_t>(1) == std::vector<int32_t>(8, std::numeric_limits<int32_t>::min()));
 }
 
 TEST_CASE("a slice by halo exchange with an offset table", "[cpu]") {
