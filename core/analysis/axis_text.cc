@@ -10,10 +10,12 @@
 namespace gshard {
 namespace {
 
+// Axes of size 1 say nothing and are left out.
 std::string Joined(const Mesh& mesh, std::span<const AxisRef> refs) {
   std::string text;
   for (const AxisRef& ref : refs) {
     const MeshAxis& axis = mesh.axes[static_cast<size_t>(ref.axis)];
+    if (ref.size == 1) continue;
     if (!text.empty()) text += '+';
     text += axis.name;
     bool whole = ref.pre_size == 1 && ref.size == axis.size;
@@ -40,9 +42,10 @@ std::string DimsText(const NamedSharding& named) {
   bool is_whole = true;
   for (const NamedSharding::Dim& dim : named.dims) {
     text += text.empty() ? "[" : ", ";
-    text += dim.axes.empty() ? (dim.open ? "*" : "_") : Joined(mesh, dim.axes);
-    if (dim.open && !dim.axes.empty()) text += "+*";
-    is_whole = is_whole && dim.axes.empty() && !dim.open;
+    std::string axes = Joined(mesh, dim.axes);
+    is_whole = is_whole && axes.empty() && !dim.open;
+    if (dim.open) axes += axes.empty() ? "*" : "+*";
+    text += axes.empty() ? "_" : axes;
   }
   text = is_whole ? "replicated" : text + "]";
   if (!named.unreduced.empty()) {

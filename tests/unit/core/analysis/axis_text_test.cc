@@ -13,7 +13,7 @@ namespace {
 
 TEST_CASE("Shardings are told by the axes of the module's mesh", "[analysis]") {
   auto module = ParseModule(SourceText::FromString("test.hlo", R"(
-HloModule m, num_partitions=16, meshes={pod=['data'=2,'model'=8]}
+HloModule m, num_partitions=16, meshes={pod=['data'=2,'stage'=1,'model'=8]}
 ENTRY e { ROOT x = f32[8,8] parameter(0) })"));
   REQUIRE(module);
   const Mesh* mesh = NamedMesh(**module);

@@ -63,8 +63,8 @@ TEST_CASE("Text and JSON say the same", "[explain]") {
   options.allow_to_output = {true};
   Propagate(*module, options, &recorder);
   const Instruction* g = Named(*module, "g");
-  CHECK(ShardingHistoryText(recorder, *module, g) ==
-        "g = f32[8,16] get-tuple-element, sharding={devices=[1,8]<=[8]}\n"
+  CHECK(ShardingHistoryText(recorder, *module, g, nullptr) ==
+        "g = f32[8,16] get-tuple-element, sharded {devices=[1,8]<=[8]}\n"
         "  g = {devices=[1,8]<=[8]}: from operand 't' through get-tuple-element, level 0\n"
         "  t{leaf 1} = {devices=[1,8]<=[8]}: from operand 'b' through tuple, level 0\n"
         "  b = {devices=[1,8]<=[8]}: written by the user\n");
