@@ -10,6 +10,8 @@
 #include "cmd/cli/program.h"
 #include "cmd/cli/session.h"
 #include "core/analysis/partitioned.h"
+#include "core/report/annotation_advice.h"
+#include "core/report/collective_report.h"
 #include "core/report/sharding_report.h"
 #include "core/transforms/annotate.h"
 #include "ir/opcode.h"
@@ -117,6 +119,15 @@ int RunPropagate(Flags& flags) {
       });
 }
 
+// Writes what the partitioned module sends, and why.
+Expected<void> WriteCollectiveReport(const std::string& path, Module& module,
+                                     const CollectiveReport& report) {
+  return WriteFile(path,
+                   path.ends_with(".json") ? CollectiveReportJson(module, report)
+                                           : CollectiveReportText(module, report),
+                   /*dash_is_stderr=*/true);
+}
+
 int RunPartition(Flags& flags) {
   if (auto read = ReadPropagationFlags(flags); !read) return UsageError(read.error());
   flags.context.partition.num_partitions = flags.session.num_partitions;
@@ -128,13 +139,21 @@ int RunPartition(Flags& flags) {
           return Fail(MakeError("E-PARTITION-001", "this is the program of one device already",
                                 "partition the text that `propagate` printed"));
         }
+        std::unique_ptr<Module> original = flags.report.empty() ? nullptr : module.Clone();
+        ExplainRecorder recorder;
+        if (original != nullptr) context.recorder = &recorder;
         if (auto inlined = RunNamed({"inline-calls"}, module, context, options, timings); !inlined)
           return inlined;
         if (!flags.no_propagate) {
           if (auto done = RunNamed({"propagate"}, module, context, options, timings); !done)
             return done;
         }
-        return RunNamed({"partition"}, module, context, options, timings);
+        auto done = RunNamed({"partition"}, module, context, options, timings);
+        context.recorder = nullptr;
+        if (!done || original == nullptr) return done;
+        CollectiveReport report = MakeCollectiveReport(module, &recorder);
+        AdviseAnnotations(*original, context, report);
+        return WriteCollectiveReport(flags.report, module, report);
       });
 }
 
@@ -225,6 +244,9 @@ int main(int argc, char** argv) {
       add("partition", "Propagate, then emit the program of one device", RunPartition);
   AddPropagationFlags(partition, flags);
   partition->add_flag("--no-propagate", flags.no_propagate, "Take shardings as they are");
+  partition->add_option("--report", flags.report,
+                        "Collectives by bytes with their causes, full rematerialisations and what "
+                        "avoids them (.json: JSON)");
   CLI::App* optimize = add("optimize", "Run passes by name", RunOptimize);
   optimize->add_option("--passes", flags.passes, "Comma-separated; see list-passes")->required();
   CLI::App* explain =

@@ -27,7 +27,9 @@ Expected<bool> RunPropagate(Module& module, PassContext& context) {
 }
 
 Expected<bool> RunPartition(Module& module, PassContext& context) {
-  Expected<PartitionStats> stats = PartitionModule(module, context.partition);
+  PartitionOptions options = context.partition;
+  options.recorder = context.recorder;
+  Expected<PartitionStats> stats = PartitionModule(module, options);
   if (!stats) return Fail(std::move(stats.error()));
   context.statistics["partition.collectives"] = stats->collectives;
   context.statistics["partition.bytes_received"] = stats->bytes_received;

@@ -36,6 +36,32 @@ std::string SimilarNames(const Module& module, std::string_view name) {
   return similar.empty() ? "" : fmt::format("names like it: {}", fmt::join(similar, ", "));
 }
 
+nlohmann::json ToJson(const CausedCollective& collective) {
+  nlohmann::json json = {{"kind", std::string(OpcodeName(collective.instruction->opcode()))},
+                         {"name", std::string(collective.instruction->name())},
+                         {"shape", ToString(collective.instruction->shape(), false)},
+                         {"cause", collective.cause}};
+  if (collective.value != nullptr) json["value"] = std::string(collective.value->name());
+  if (collective.user != nullptr) json["user"] = std::string(collective.user->name());
+  return json;
+}
+
+std::string ToText(const CausedCollective& collective) {
+  return fmt::format("{} {} {}: {}\n", OpcodeName(collective.instruction->opcode()),
+                     collective.instruction->name(),
+                     ToString(collective.instruction->shape(), false), collective.cause);
+}
+
+// The value a collective moves and the instruction that needs it, each once.
+std::vector<const Instruction*> EndsOf(const CausedCollective& collective) {
+  std::vector<const Instruction*> ends;
+  if (collective.value != nullptr) ends.push_back(collective.value);
+  if (collective.user != nullptr && collective.user != collective.value) {
+    ends.push_back(collective.user);
+  }
+  return ends;
+}
+
 }  // namespace
 
 int RunExplain(const ExplainOptions& options, PassContext& context) {
@@ -51,34 +77,45 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
   std::string_view name = options.name;
   if (name.starts_with('%')) name.remove_prefix(1);
   const Instruction* instruction = FindInstruction(**module, name);
-  if (instruction == nullptr) {
-    return ReportError(MakeError("E-EXPLAIN-001",
-                                 fmt::format("no instruction is called '{}'", name),
-                                 SimilarNames(**module, name)));
+  std::string similar = instruction == nullptr ? SimilarNames(**module, name) : "";
+  std::string text;
+  nlohmann::json document;
+  const Mesh* mesh = NamedMesh(**module);
+  if (instruction != nullptr) {
+    text = ShardingHistoryText(recorder, **module, instruction, mesh);
+    document = ShardingHistoryJson(recorder, **module, instruction);
   }
-  std::string text =
-      options.json ? "" : ShardingHistoryText(recorder, **module, instruction, NamedMesh(**module));
-  nlohmann::json document =
-      options.json ? ShardingHistoryJson(recorder, **module, instruction) : nlohmann::json();
 
+  std::vector<CausedCollective> collectives;
   const Pass* partition[] = {FindPass("partition")};
   if ((*module)->DeviceCount() > 1) {
     if (auto done = RunPasses(**module, partition, context, {}); !done) {
       return ReportError(done.error());
     }
-    std::vector<CausedCollective> collectives = CollectivesBecauseOf(**module, name);
-    nlohmann::json list = nlohmann::json::array();
+    collectives = CollectivesBecauseOf(**module, &recorder, name);
+  }
+  document["collectives"] = nlohmann::json::array();
+  for (const CausedCollective& collective : collectives) {
+    document["collectives"].push_back(ToJson(collective));
+  }
+  if (instruction != nullptr) {
     if (!collectives.empty()) text += "collectives it takes part in:\n";
-    for (const CausedCollective& collective : collectives) {
-      text += fmt::format("  {} {} {}: {}\n", OpcodeName(collective.instruction->opcode()),
-                          collective.instruction->name(),
-                          ToString(collective.instruction->shape(), false), collective.cause);
-      list.push_back({{"kind", std::string(OpcodeName(collective.instruction->opcode()))},
-                      {"name", std::string(collective.instruction->name())},
-                      {"shape", ToString(collective.instruction->shape(), false)},
-                      {"cause", collective.cause}});
+    for (const CausedCollective& collective : collectives) text += "  " + ToText(collective);
+  } else if (collectives.size() == 1 && collectives[0].instruction->name() == name) {
+    // A collective of the partitioned program: why its value and its user are sharded as they are.
+    text = ToText(collectives[0]);
+    document["schema"] = "gshard.explain/1";
+    document["instruction"] = std::string(name);
+    document["because_of"] = nlohmann::json::array();
+    for (const Instruction* end : EndsOf(collectives[0])) {
+      text += ShardingHistoryText(recorder, **module, end, mesh);
+      nlohmann::json history = ShardingHistoryJson(recorder, **module, end);
+      history.erase("schema");
+      document["because_of"].push_back(std::move(history));
     }
-    document["collectives"] = list;
+  } else {
+    return ReportError(MakeError("E-EXPLAIN-001",
+                                 fmt::format("no instruction is called '{}'", name), similar));
   }
   if (options.json) {
     nlohmann::ordered_json ordered = {{"schema", document["schema"]}};

@@ -1,4 +1,5 @@
-// gshard-opt explain: why a value is sharded as it is, and which collectives it needs.
+// gshard-opt explain: why a value is sharded as it is and which collectives it needs; or, for a
+// collective of the partitioned program, why its value and its user are.
 #ifndef GSHARD_CMD_CLI_EXPLAIN_H_
 #define GSHARD_CMD_CLI_EXPLAIN_H_
 
@@ -10,7 +11,7 @@ namespace gshard {
 
 struct ExplainOptions {
   std::string input;
-  std::string name;  // of an instruction, with or without '%'
+  std::string name;  // of an instruction before or a collective after partitioning, with or without '%'
   int64_t num_partitions = 0;
   bool json = false;
 };

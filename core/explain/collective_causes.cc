@@ -28,14 +28,26 @@ bool NamesWord(std::string_view text, std::string_view word) {
 }  // namespace
 
 std::vector<CausedCollective> CollectivesBecauseOf(const Module& partitioned,
+                                                   const ExplainRecorder* recorder,
                                                    std::string_view instruction_name) {
   std::vector<CausedCollective> found;
+  auto is_called_so = [&](const Instruction* x) {
+    return x != nullptr && x->name() == instruction_name;
+  };
   for (const Computation* computation : partitioned.computations()) {
     for (const Instruction* instruction : computation->instructions()) {
       if (!IsCollective(instruction->opcode())) continue;
-      std::string cause = FrontendAttribute(instruction->frontend_attributes(), kCauseAttribute);
-      if (NamesWord(cause, instruction_name) || instruction->name() == instruction_name) {
-        found.push_back({instruction, std::move(cause)});
+      CausedCollective collective{
+          instruction, FrontendAttribute(instruction->frontend_attributes(), kCauseAttribute)};
+      if (recorder != nullptr) {
+        if (const CollectiveCause* recorded = recorder->cause_of(instruction)) {
+          collective.value = recorded->value;
+          collective.user = recorded->user;
+        }
+      }
+      if (is_called_so(collective.value) || is_called_so(collective.user) ||
+          is_called_so(instruction) || NamesWord(collective.cause, instruction_name)) {
+        found.push_back(std::move(collective));
       }
     }
   }

@@ -1,6 +1,6 @@
-// Where shardings come from: one record a change, in order, so that the causes of any sharding can
-// be followed back to the user's annotations. Passes take a recorder that may be null; then nothing
-// is kept and nothing is paid.
+// Where shardings and collectives come from: one record a change of a sharding, in order, so that
+// the causes of any sharding can be followed back to the user's annotations; one record a
+// collective. Passes take a recorder that may be null; then nothing is kept and nothing is paid.
 #ifndef GSHARD_CORE_EXPLAIN_RECORDER_H_
 #define GSHARD_CORE_EXPLAIN_RECORDER_H_
 
@@ -36,6 +36,17 @@ struct ShardingChange {
   const Sharding* after = nullptr;
 };
 
+// Why the partitioner inserted a collective. Instructions are those of the sharded program, which
+// stay readable in the module's arena.
+struct CollectiveCause {
+  const Instruction* user = nullptr;   // who needs the value; null: the value's own sharding
+  const Instruction* value = nullptr;  // null: not one value's move
+  const Sharding* has = nullptr;       // null: not a change of layout
+  const Sharding* wants = nullptr;
+  // Tiled before and after, whole on every device on the way.
+  bool full_rematerialization = false;
+};
+
 class ExplainRecorder {
  public:
   void Record(const ShardingChange& change) {
@@ -49,8 +60,17 @@ class ExplainRecorder {
     auto it = by_instruction_.find(x);
     return it == by_instruction_.end() ? kNone : it->second;
   }
+  void RecordCollective(const Instruction* collective, const CollectiveCause& cause) {
+    collectives_[collective] = cause;
+  }
+  // Null if the partitioner did not insert it.
+  const CollectiveCause* cause_of(const Instruction* collective) const {
+    auto it = collectives_.find(collective);
+    return it == collectives_.end() ? nullptr : &it->second;
+  }
 
  private:
+  std::unordered_map<const Instruction*, CollectiveCause> collectives_;
   std::vector<ShardingChange> changes_;
   std::unordered_map<const Instruction*, std::vector<uint32_t>> by_instruction_;
 };

@@ -138,6 +138,14 @@ Instruction* PartitionScope::Caused(Instruction* collective, const ReshardCause&
     collective->set_frontend_attributes(
         WithFrontendAttribute(run_.module.arena(), {}, "gshard.cause", text));
   }
+  if (ExplainRecorder* recorder = run_.options.recorder) {
+    auto sharding = [&](const MeshLayout* layout) {
+      return layout == nullptr ? nullptr : layouts().ToSharding(layout);
+    };
+    recorder->RecordCollective(collective,
+                               {cause.user, cause.value, sharding(cause.has), sharding(cause.wants),
+                                cause.full_rematerialization});
+  }
   ++run_.stats.collectives;
   run_.stats.bytes_received += bytes;
   return collective;

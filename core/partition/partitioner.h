@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "core/explain/recorder.h"
 #include "ir/module.h"
 
 namespace gshard {
@@ -16,6 +17,7 @@ struct PartitionOptions {
   double bytes_per_message = 8;              // latency of one message of a collective
   double bytes_per_flop = 1.0 / 1024;        // of local arithmetic
   double bytes_per_repeated_flop = 1.0 / 4;  // high: traffic is not bought with repeated work
+  ExplainRecorder* recorder = nullptr;       // learns the cause of every collective; may be null
 };
 
 struct PartitionStats {

@@ -438,7 +438,11 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
                                        builder_.BroadcastScalar(zero, dims)});
     const DeviceAxis everybody[] = {{device_count(), 1}};
     std::string text = CauseText(layouts(), cause, first.layout, whole);
-    ReshardCause with_text{.user = cause.user, .value = cause.value, .note = text};
+    ReshardCause with_text{.user = cause.user,
+                           .value = cause.value,
+                           .note = text,
+                           .has = first.layout,
+                           .wants = whole};
     Opcode combiner = value->shape->dtype() == DType::kPred ? Opcode::kOr : Opcode::kAdd;
     value->variants.push_back({whole, AllReduce(mine, whole, everybody, combiner, with_text)});
     return Reshard(value, layout, cause);
@@ -456,7 +460,12 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
   }
   std::string text;
   if (!IsLocalPlan(*best_plan)) text = CauseText(layouts(), cause, best->layout, layout);
-  ReshardCause with_text{.user = cause.user, .value = cause.value, .note = text};
+  ReshardCause with_text{.user = cause.user,
+                         .value = cause.value,
+                         .note = text,
+                         .has = best->layout,
+                         .wants = layout,
+                         .full_rematerialization = best_plan->full_rematerialization};
   run_.stats.full_rematerializations += best_plan->full_rematerialization ? 1 : 0;
   PlanRunner runner(*this, value->shape, best->layout, layout, best->local, with_text);
   Instruction* local = runner.Run(*best_plan);

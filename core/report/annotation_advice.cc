@@ -1,0 +1,86 @@
+#include "core/report/annotation_advice.h"
+
+#include <fmt/format.h>
+#include <re2/re2.h>
+
+#include <algorithm>
+
+#include "core/transforms/annotate.h"
+#include "ir/sharding_text.h"
+
+namespace gshard {
+namespace {
+
+using Rematerialization = CollectiveReport::Rematerialization;
+
+struct Candidate {
+  const Instruction* instruction;
+  const Sharding* sharding;
+};
+
+// The value where its user wants it, the user where the value is, the user whole.
+std::vector<Candidate> CandidatesFor(const CollectiveCause& cause) {
+  std::vector<Candidate> candidates;
+  auto fits = [](const Instruction* x, const Sharding* sharding) {
+    return sharding != nullptr && x->shape()->IsArray() &&
+           (!sharding->IsTiled() || sharding->data_rank() == x->shape()->rank());
+  };
+  auto add = [&](const Instruction* x, const Sharding* sharding) {
+    if (x != nullptr && fits(x, sharding) && x->sharding() != sharding) {
+      candidates.push_back({x, sharding});
+    }
+  };
+  add(cause.value, cause.wants);
+  if (cause.user != cause.value) {
+    add(cause.user, cause.has);
+    add(cause.user, cause.wants);
+  }
+  return candidates;
+}
+
+struct Outcome {
+  size_t rematerializations = 0;
+  double bytes = 0;
+};
+
+// What the program sends with one more annotation; nothing if that is illegal.
+std::optional<Outcome> Try(const Module& program, const PassContext& context,
+                           const AnnotationRule& rule) {
+  std::unique_ptr<Module> module = program.Clone();
+  if (!Annotate(*module, {.mesh = {}, .rules = {rule}})) return std::nullopt;
+  PassContext trial;
+  ExplainRecorder recorder;
+  trial.propagation = context.propagation;
+  trial.propagation.findings = nullptr;
+  trial.partition = context.partition;
+  trial.recorder = &recorder;
+  const Pass* passes[] = {FindPass("inline-calls"), FindPass("propagate"), FindPass("partition")};
+  if (!RunPasses(*module, passes, trial, {})) return std::nullopt;
+  CollectiveReport report = MakeCollectiveReport(*module, &recorder);
+  return Outcome{report.rematerializations.size(), report.bytes_per_device};
+}
+
+}  // namespace
+
+void AdviseAnnotations(const Module& program, const PassContext& context, CollectiveReport& report,
+                       size_t limit) {
+  std::vector<Rematerialization*> costliest;
+  for (Rematerialization& r : report.rematerializations) costliest.push_back(&r);
+  std::stable_sort(costliest.begin(), costliest.end(), [](const auto* a, const auto* b) {
+    return a->bytes_per_device > b->bytes_per_device;
+  });
+  costliest.resize(std::min(limit, costliest.size()));
+  const size_t before = report.rematerializations.size();
+  for (Rematerialization* r : costliest) {
+    for (const Candidate& candidate : CandidatesFor(r->cause)) {
+      AnnotationRule rule{fmt::format("^{}$", RE2::QuoteMeta(candidate.instruction->name())),
+                          ToString(candidate.sharding), "--report"};
+      std::optional<Outcome> outcome = Try(program, context, rule);
+      if (!outcome || outcome->rematerializations >= before) continue;
+      if (r->advice && r->advice->bytes_per_device <= outcome->bytes) continue;
+      r->advice = {rule.pattern + "=" + rule.spec, outcome->bytes};
+    }
+  }
+}
+
+}  // namespace gshard
