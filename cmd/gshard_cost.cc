@@ -11,6 +11,7 @@
 #include "core/partition/partitioner.h"
 #include "core/propagation/propagation.h"
 #include "core/report/cost_text.h"
+#include "core/report/quantity_text.h"
 
 namespace gshard {
 namespace {

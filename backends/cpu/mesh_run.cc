@@ -12,6 +12,7 @@
 #include "backends/cpu/variation.h"
 #include "backends/cpu/views.h"
 #include "core/analysis/partitioned.h"
+#include "core/report/quantity_text.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
@@ -168,10 +169,10 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
   run->plan_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
   const int64_t needed = run->plan_->memory.arena_bytes();
   if (options.memory_limit > 0 && needed > options.memory_limit) {
-    return Fail(MakeError(
-        "E-RUN-MEMORY", fmt::format("the run needs {:.1f} MiB, {:.1f} MiB more than the limit",
-                                    static_cast<double>(needed) / 1048576,
-                                    static_cast<double>(needed - options.memory_limit) / 1048576)));
+    return Fail(MakeError("E-RUN-MEMORY",
+                          fmt::format("the run needs {}, more than the limit of {}",
+                                      HumanBytes(static_cast<double>(needed)),
+                                      HumanBytes(static_cast<double>(options.memory_limit)))));
   }
   // Results.
   AppendLeafShapes(module.entry()->root()->shape(), run->result_shapes_);
@@ -216,9 +217,9 @@ Expected<void> MeshRun::Start() {
   try {
     executor_ = std::make_unique<Executor>(*plan_);
   } catch (const std::bad_alloc&) {
-    return Fail(MakeError("E-RUN-MEMORY",
-                          fmt::format("the system does not give {:.1f} MiB",
-                                      static_cast<double>(plan_->memory.arena_bytes()) / 1048576)));
+    return Fail(MakeError(
+        "E-RUN-MEMORY", fmt::format("the system does not give {}",
+                                    HumanBytes(static_cast<double>(plan_->memory.arena_bytes())))));
   }
   Workers workers(threads_);
   for (size_t k = 0; k < parameters_.size(); ++k) {

@@ -5,40 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <nlohmann/json.hpp>
+
+#include "core/report/quantity_text.h"
 
 namespace gshard::cpu {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string Bytes(int64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
-    value /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.2f} {}", value, kUnits[unit]);
-}
-
-std::string Count(double value, const char* unit) {
-  static constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P"};
-  size_t prefix = 0;
-  while (value >= 1000 && prefix + 1 < std::size(kPrefixes)) {
-    value /= 1000;
-    ++prefix;
-  }
-  return fmt::format("{:.3g} {}{}", value, kPrefixes[prefix], unit);
-}
-
-std::string Seconds(double seconds) {
-  if (seconds >= 1) return fmt::format("{:.3f} s", seconds);
-  if (seconds >= 1e-3) return fmt::format("{:.3f} ms", seconds * 1e3);
-  return fmt::format("{:.1f} us", seconds * 1e6);
-}
+std::string Bytes(int64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
 Json VerifyJson(const VerifyResult& verify) {
   // JSON has no infinities.
@@ -104,11 +80,11 @@ std::string ToText(const RunReport& report) {
   fmt::format_to(to, "devices       {} on {} thread{}\n", report.devices, report.threads,
                  report.threads == 1 ? "" : "s");
   if (report.partition_time_s > 0) {
-    fmt::format_to(to, "partition     {}\n", Seconds(report.partition_time_s));
+    fmt::format_to(to, "partition     {}\n", HumanSeconds(report.partition_time_s));
   }
-  fmt::format_to(to, "plan          {}\n", Seconds(report.plan_time_s));
+  fmt::format_to(to, "plan          {}\n", HumanSeconds(report.plan_time_s));
   if (!report.step_times_s.empty()) {
-    fmt::format_to(to, "step          {}", Seconds(step));
+    fmt::format_to(to, "step          {}", HumanSeconds(step));
     if (report.step_times_s.size() > 1) {
       fmt::format_to(to, "  (median of {})", report.step_times_s.size());
     }
@@ -116,11 +92,11 @@ std::string ToText(const RunReport& report) {
   }
   fmt::format_to(to, "memory        {} in all, {} on one device of the real mesh\n",
                  Bytes(report.peak_memory_bytes), Bytes(report.device_peak_bytes));
-  fmt::format_to(to, "arithmetic    {}", Count(static_cast<double>(report.flops), "FLOP"));
+  fmt::format_to(to, "arithmetic    {}", HumanFlops(static_cast<double>(report.flops)));
   if (step > 0) {
-    fmt::format_to(to, " ({})", Count(static_cast<double>(report.flops) / step, "FLOP/s"));
+    fmt::format_to(to, " ({}/s)", HumanFlops(static_cast<double>(report.flops) / step));
   }
-  fmt::format_to(to, ", {} per device\n", Count(static_cast<double>(report.device_flops), "FLOP"));
+  fmt::format_to(to, ", {} per device\n", HumanFlops(static_cast<double>(report.device_flops)));
   for (const RunReport::Collective& collective : report.collectives) {
     fmt::format_to(to, "{:<20} {:>6} x, {} sent per device\n", collective.kind, collective.count,
                    Bytes(collective.bytes_per_device));

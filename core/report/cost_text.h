@@ -11,11 +11,6 @@ namespace gshard {
 std::string CostAsText(const Module& module, const CostReport& report);
 std::string CostAsJson(const Module& module, const CostReport& report);
 
-// "1.5 GiB", "312 KiB"; "1.2 ms"; "3.4 TFLOP".
-std::string HumanBytes(double bytes);
-std::string HumanSeconds(double seconds);
-std::string HumanFlops(double flops);
-
 }  // namespace gshard
 
 #endif  // GSHARD_CORE_REPORT_COST_TEXT_H_

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "core/report/cost_text.h"
+#include "core/report/quantity_text.h"
 #include "fmt/format.h"
 #include "ir/dtype.h"
 #include "ir/metadata.h"
@@ -63,8 +63,8 @@ class Survey {
       int64_t count = s == nullptr ? 1 : s->TileCount(d);
       shard_elements *= CeilDivide(shape->dim(d), count);
     }
-    double per_element = static_cast<double>(shape->byte_size()) /
-                         static_cast<double>(shape->element_count());
+    double per_element =
+        static_cast<double>(shape->byte_size()) / static_cast<double>(shape->element_count());
     auto bytes = [&](int64_t elements) {
       return static_cast<int64_t>(per_element * static_cast<double>(elements));
     };
@@ -129,13 +129,11 @@ ShardingReport MakeShardingReport(const Module& module, const PropagationFinding
     }
   }
   // Stable: ties stay in program order.
-  std::stable_sort(report.replicated.begin(), report.replicated.end(),
-                   [](const auto& a, const auto& b) {
-                     return a.bytes_per_device > b.bytes_per_device;
-                   });
-  std::stable_sort(report.uneven.begin(), report.uneven.end(), [](const auto& a, const auto& b) {
-    return a.padding_bytes > b.padding_bytes;
-  });
+  std::stable_sort(
+      report.replicated.begin(), report.replicated.end(),
+      [](const auto& a, const auto& b) { return a.bytes_per_device > b.bytes_per_device; });
+  std::stable_sort(report.uneven.begin(), report.uneven.end(),
+                   [](const auto& a, const auto& b) { return a.padding_bytes > b.padding_bytes; });
   if (report.replicated.size() > limit) report.replicated.resize(limit);
   if (report.uneven.size() > limit) report.uneven.resize(limit);
   if (report.findings.conflicts.size() > limit) report.findings.conflicts.resize(limit);
@@ -157,17 +155,17 @@ std::string ShardingReportText(const Module& module, const ShardingReport& repor
                      report.findings.conflicts.size());
   for (const PropagationFindings::Conflict& c : report.findings.conflicts) {
     out += fmt::format("  {} has {}, its {} '{}' wants {}{}\n", c.annotated->name(),
-                       ToString(c.annotated->sharding()),
-                       c.neighbour_is_user ? "user" : "operand", c.neighbour->name(),
-                       ToString(c.wanted), InBrackets(PlaceOf(module, c.annotated)));
+                       ToString(c.annotated->sharding()), c.neighbour_is_user ? "user" : "operand",
+                       c.neighbour->name(), ToString(c.wanted),
+                       InBrackets(PlaceOf(module, c.annotated)));
   }
   out += fmt::format("\nDims that do not divide: {}\n", report.uneven.size());
   for (const ShardingReport::Uneven& u : report.uneven) {
-    out += fmt::format("  {:>10}  {} {}: dim {} of size {} in {} tiles{}\n",
-                       HumanBytes(static_cast<double>(u.padding_bytes)),
-                       NameOf(u.instruction, u.leaf),
-                       ToString(LeafShape(u.instruction, u.leaf), false), u.dim, u.size, u.tiles,
-                       InBrackets(PlaceOf(module, u.instruction)));
+    out +=
+        fmt::format("  {:>10}  {} {}: dim {} of size {} in {} tiles{}\n",
+                    HumanBytes(static_cast<double>(u.padding_bytes)), NameOf(u.instruction, u.leaf),
+                    ToString(LeafShape(u.instruction, u.leaf), false), u.dim, u.size, u.tiles,
+                    InBrackets(PlaceOf(module, u.instruction)));
   }
   return out;
 }
@@ -200,10 +198,8 @@ std::string ShardingReportJson(const Module& module, const ShardingReport& repor
   }
   for (const ShardingReport::Uneven& u : report.uneven) {
     Json entry = value(u.instruction, u.leaf);
-    entry.update({{"dim", u.dim},
-                  {"size", u.size},
-                  {"tiles", u.tiles},
-                  {"padding_bytes", u.padding_bytes}});
+    entry.update(
+        {{"dim", u.dim}, {"size", u.size}, {"tiles", u.tiles}, {"padding_bytes", u.padding_bytes}});
     uneven.push_back(std::move(entry));
   }
   Json document = {{"schema", "gshard.shardings/1"},
