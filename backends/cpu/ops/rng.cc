@@ -203,7 +203,7 @@ double LoadReal(DType dtype, const std::byte* data) {
     return static_cast<double>(value);
   }
   uint16_t bits = 0;
-  std::memcpy(&bits, data, static_cast<size_t>(StorageBytes(dtype)));
+  std::memcpy(&bits, data, StorageBytes(dtype) == 1 ? 1 : 2);
   return DecodeSmallFloat(dtype, bits);
 }
 
@@ -219,7 +219,7 @@ double StoreReal(DType dtype, double value, std::byte* data) {
     return static_cast<double>(rounded);
   }
   const uint16_t bits = EncodeSmallFloat(dtype, value);
-  std::memcpy(data, &bits, static_cast<size_t>(StorageBytes(dtype)));
+  std::memcpy(data, &bits, StorageBytes(dtype) == 1 ? 1 : 2);
   return DecodeSmallFloat(dtype, bits);
 }
 
