@@ -9,7 +9,7 @@
 #include "core/analysis/axis_text.h"
 #include "core/analysis/meshes.h"
 #include "core/analysis/trip_count.h"
-#include "core/report/cost_text.h"
+#include "core/report/quantity_text.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
