@@ -1,15 +1,21 @@
 #include "core/partition/halo_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace gshard {
 
 namespace {
 
-constexpr double kBytesPerMessage = 32;
-// Rounds need some forty scalar instructions and a dynamic-slice on either side.
-constexpr double kRoundsOverhead = 1024;
+// Plans whose bytes differ by less than this part are compared by their messages.
+constexpr double kNearTie = 1.0 / 16;
+// Rounds need some forty scalar instructions and a dynamic-slice on either side: neighbours that
+// receive only this many bytes more are simpler.
+constexpr double kRoundsOverhead = 128;
+// More messages than this have to save bytes, each so many.
+constexpr int64_t kManyMessages = 16;
+constexpr double kBytesPerExcessMessage = 64;
 
 // Elements [begin, end) that shard i reads and the tiles [first, last] they lie in.
 struct Run {
@@ -100,6 +106,19 @@ void PlanRounds(const HaloRequest& request, const std::vector<Run>& runs, HaloPl
   }
 }
 
+double BytesOf(const HaloRequest& request, const HaloPlan& plan) {
+  int64_t excess = std::max<int64_t>(0, plan.messages - kManyMessages);
+  return request.row_bytes * static_cast<double>(plan.elements_received) +
+         kBytesPerExcessMessage * static_cast<double>(excess);
+}
+
+// Fewer bytes first; messages decide between about equals.
+bool IsBetter(const HaloRequest& request, const HaloPlan& a, const HaloPlan& b) {
+  double difference = BytesOf(request, a) - BytesOf(request, b);
+  double near = kNearTie * BytesOf(request, b);
+  return std::abs(difference) > near ? difference < 0 : a.messages < b.messages;
+}
+
 }  // namespace
 
 int64_t FloorOfRatio(int64_t a, int64_t b) {
@@ -119,24 +138,20 @@ HaloPlan PlanHalo(const HaloRequest& request) {
   }
   // Reading everything: there are as many distances as shards.
   if (!request.ring && request.shards > 16 && tiles_read == request.shards - 1) return gather;
-  auto cost = [&](const HaloPlan& plan) {
-    double overhead = plan.form == HaloPlan::Form::kRounds ? kRoundsOverhead : 0;
-    return request.row_bytes * static_cast<double>(plan.elements_received) +
-           kBytesPerMessage * static_cast<double>(plan.messages) + overhead;
-  };
   HaloPlan neighbours;
   bool has_neighbours = PlanNeighbours(request, runs, neighbours);
-  if (request.ring ||
-      (has_neighbours && neighbours.messages <= 2 && cost(neighbours) <= cost(gather))) {
-    return neighbours;
-  }
+  if (request.ring) return neighbours;
   HaloPlan* best = has_neighbours ? &neighbours : nullptr;
   HaloPlan rounds;
-  if (request.scale != 0) {
+  bool is_one_edge = has_neighbours && neighbours.messages <= 1;
+  if (request.scale != 0 && !is_one_edge) {
     PlanRounds(request, runs, rounds);
-    if (best == nullptr || cost(rounds) < cost(*best)) best = &rounds;
+    if (best == nullptr || (IsBetter(request, rounds, *best) &&
+                            BytesOf(request, rounds) + kRoundsOverhead < BytesOf(request, *best))) {
+      best = &rounds;
+    }
   }
-  if (best == nullptr || cost(gather) < cost(*best)) best = &gather;
+  if (best == nullptr || IsBetter(request, gather, *best)) best = &gather;
   return std::move(*best);
 }
 

@@ -8,7 +8,6 @@ namespace gshard {
 namespace {
 
 constexpr size_t kMaxCombinations = 64;
-constexpr double kBytesPerMessage = 32;
 
 size_t Combinations(const std::vector<std::vector<RangeCut>>& alternatives) {
   size_t count = 1;
@@ -64,8 +63,8 @@ int64_t MostTiles(const PartitionedValue& value, int64_t dim) {
 
 bool IsEverCut(const PartitionedValue& value, int64_t dim) { return MostTiles(value, dim) > 1; }
 
-double HaloCost(const PartitionedValue& operand, int64_t dim, const DimRange& range,
-                int64_t shards) {
+double HaloCost(PartitionScope& scope, const PartitionedValue& operand, int64_t dim,
+                const DimRange& range, int64_t shards) {
   const MeshLayout* layout = operand.layout;
   if (!operand.variants.empty()) layout = operand.variants[0].layout;
   double row = static_cast<double>(DTypeBits(operand.shape->dtype())) / 8;
@@ -80,7 +79,7 @@ double HaloCost(const PartitionedValue& operand, int64_t dim, const DimRange& ra
   if (range.size == 0) return 0;
   HaloPlan plan = PlanRange(range, shards, row);
   return row * static_cast<double>(plan.elements_received) +
-         kBytesPerMessage * static_cast<double>(plan.messages);
+         scope.run().options.bytes_per_message * static_cast<double>(plan.messages);
 }
 
 Instruction* Nothing(PartitionScope& scope, DType dtype) {

@@ -41,8 +41,8 @@ int64_t MostTiles(const PartitionedValue& value, int64_t dim);
 
 // Bytes-equivalents of the halo exchange for `shards` shards of an operand whose other dims are as
 // in its current layout.
-double HaloCost(const PartitionedValue& operand, int64_t dim, const DimRange& range,
-                int64_t shards);
+double HaloCost(PartitionScope& scope, const PartitionedValue& operand, int64_t dim,
+                const DimRange& range, int64_t shards);
 
 // The scalar that leaves every value as it is under all-reduce with MergeOf: -0.0 for floats, so
 // that -0.0 survives.

@@ -153,14 +153,16 @@ RuleResult Convolution(PartitionContext& rule) {
       int64_t shards =
           is_wanted_cut ? rule.wanted()->Count(dim.output) : MostTiles(*rule.operand(0), dim.input);
       if (!IsPointwise(dim)) {
-        dim.halo_cost = HaloCost(*rule.operand(0), dim.input, OutputRange(dim, shards), shards);
+        dim.halo_cost =
+            HaloCost(rule.scope(), *rule.operand(0), dim.input, OutputRange(dim, shards), shards);
       }
     }
     if (is_input_cut || is_kernel_cut) {
       list.push_back(RangeCut::kPartial);
       int64_t shards = is_kernel_cut ? MostTiles(*rule.operand(1), dim.kernel)
                                      : MostTiles(*rule.operand(0), dim.input);
-      dim.sweep_cost = HaloCost(*rule.operand(0), dim.input, KernelRange(dim, shards), shards);
+      dim.sweep_cost =
+          HaloCost(rule.scope(), *rule.operand(0), dim.input, KernelRange(dim, shards), shards);
     }
     if (is_wanted_cut && !is_input_cut) list.push_back(RangeCut::kResult);
     list.push_back(RangeCut::kWhole);

@@ -152,8 +152,8 @@ RuleResult ReduceWindow(PartitionContext& rule) {
     if ((is_wanted_cut || is_cut) && !IsTrivial(window[At(d)]) && !scans(d)) {
       int64_t shards = is_wanted_cut ? rule.wanted()->Count(d) : MostTiles(*rule.operand(0), d);
       DimRange range = RangeOf(window[At(d)], input->dim(d), output->dim(d), shards);
-      halo[At(d)] =
-          static_cast<double>(inputs.count) * HaloCost(*rule.operand(0), d, range, shards);
+      halo[At(d)] = static_cast<double>(inputs.count) *
+                    HaloCost(rule.scope(), *rule.operand(0), d, range, shards);
     }
     if (!IsTrivial(window[At(d)])) {
       if (is_wanted_cut && !is_cut) list.push_back(RangeCut::kResult);
@@ -322,7 +322,7 @@ RuleResult SelectAndScatter(PartitionContext& rule) {
     }
     TouchingWindows touching = TouchingOf(w, shape->dim(d), windows->dim(d), shards);
     labels.labels[At(labels.results[0][At(d)])].bytes_if_cut =
-        2 * HaloCost(*rule.operand(0), d, touching.operand, shards);
+        2 * HaloCost(rule.scope(), *rule.operand(0), d, touching.operand, shards);
   }
   const Strategy& strategy = rule.Choose(labels);
   const MeshLayout* layout = strategy.results[0];

@@ -47,7 +47,7 @@ CutChoice ChooseRanged(PartitionContext& rule, const RangedOp& op) {
     bool is_cut = IsEverCut(operand, d);
     if (is_wanted_cut || is_cut) {
       int64_t tiles = is_wanted_cut ? wanted->Count(d) : MostTiles(operand, d);
-      halo[At(d)] = HaloCost(operand, d, op.range(d, tiles), tiles);
+      halo[At(d)] = HaloCost(rule.scope(), operand, d, op.range(d, tiles), tiles);
     }
     if (is_wanted_cut) list.push_back(RangeCut::kResult);
     if (is_wanted_cut || is_cut) list.push_back(RangeCut::kHalo);
@@ -364,7 +364,7 @@ RuleResult Concatenate(PartitionContext& rule) {
       if (!is_cut || halo[i] == 0) labels.operands[i][At(dim)] = Labels::kWhole;
       if (is_cut && halo[i] != 0) {
         labels.labels[At(label)].bytes_if_cut +=
-            HaloCost(*pieces[i].value, dim,
+            HaloCost(rule.scope(), *pieces[i].value, dim,
                      RangeOf(pieces[i], dim, CeilOfRatio(shape->dim(dim), tiles)), tiles);
       }
     }
