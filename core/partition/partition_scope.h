@@ -100,6 +100,10 @@ class PartitionScope {
   static std::vector<const MeshLayout*> LeafLayouts(const PartitionedValue& value);
   // The computation partitioned for these layouts; made once per signature.
   Expected<Computation*> Callee(const Computation* computation, const CalleeSignature& signature);
+  // The same for a rule that makes such a computation itself; null: not made yet.
+  Computation* FindCallee(const Computation* computation, const CalleeSignature& signature) const;
+  void KeepCallee(const Computation* computation, const CalleeSignature& signature,
+                  Computation* made);
   // The operation of `source` on other operands, with its name, attributes and metadata; no
   // sharding. For shapes that are known: nothing is inferred.
   Instruction* CloneLocal(const Instruction* source, std::span<Instruction* const> operands,

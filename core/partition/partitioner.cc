@@ -306,19 +306,28 @@ void UpdateHeader(PartitionRun& run, const Computation& before, const Computatio
 
 Expected<Computation*> PartitionScope::Callee(const Computation* computation,
                                               const CalleeSignature& signature) {
-  auto key = std::make_pair(computation, signature);
-  auto found = run_.callees.find(key);
-  if (found != run_.callees.end()) return found->second;
+  if (Computation* found = FindCallee(computation, signature)) return found;
   Expected<Computation*> callee =
       ComputationPartitioner(run_, *computation, computation->name()).Run(signature, false);
   if (!callee) return callee;
-  // The first copy keeps the name: the source is dropped in the end.
-  bool is_first = true;
-  auto at = run_.callees.lower_bound({computation, {}});
-  if (at != run_.callees.end() && at->first.first == computation) is_first = false;
-  if (is_first) (*callee)->set_name(computation->name());
-  run_.callees.emplace(std::move(key), *callee);
+  KeepCallee(computation, signature, *callee);
   return callee;
+}
+
+Computation* PartitionScope::FindCallee(const Computation* computation,
+                                        const CalleeSignature& signature) const {
+  auto found = run_.callees.find({computation, signature});
+  return found == run_.callees.end() ? nullptr : found->second;
+}
+
+void PartitionScope::KeepCallee(const Computation* computation, const CalleeSignature& signature,
+                                Computation* made) {
+  // The first copy keeps the name: the source is dropped in the end.
+  auto at = run_.callees.lower_bound({computation, {}});
+  if (at == run_.callees.end() || at->first.first != computation) {
+    made->set_name(computation->name());
+  }
+  run_.callees.emplace(std::make_pair(computation, signature), made);
 }
 
 Expected<PartitionStats> PartitionModule(Module& module, const PartitionOptions& options) {

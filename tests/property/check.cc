@@ -34,12 +34,12 @@ struct Ended {
 };
 
 [[noreturn]] void Failed(std::string failure, std::string detail) {
-  throw Ended{{Verdict::Kind::kFailed, std::move(failure), std::move(detail)}};
+  throw Ended{{Verdict::Kind::kFailed, std::move(failure), std::move(detail), {}}};
 }
 
 [[noreturn]] void Failed(const std::string& stage, const Diagnostic& error) {
   if (error.code == "E-RUN-003") {
-    throw Ended{{Verdict::Kind::kSkipped, error.message, Render(error)}};
+    throw Ended{{Verdict::Kind::kSkipped, error.message, Render(error), {}}};
   }
   Failed(fmt::format("{}: {}", stage, error.code), Render(error));
 }
@@ -285,7 +285,25 @@ void CheckFixpoint(const std::string& stage, const Module& module) {
   }
 }
 
-void Check(const std::string& text, const std::string& plain, const CheckOptions& options) {
+bool IsTiled(const Sharding* sharding) {
+  if (sharding == nullptr) return false;
+  if (!sharding->IsTuple()) return sharding->TileCount() > 1;
+  return std::any_of(sharding->elements.begin(), sharding->elements.end(), IsTiled);
+}
+
+OpcodeSet TiledOpcodes(const Module& module) {
+  OpcodeSet tiled;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      bool is_tiled = IsTiled(x->sharding());
+      for (const Instruction* operand : x->operands()) is_tiled |= IsTiled(operand->sharding());
+      if (is_tiled) tiled.set(static_cast<size_t>(x->opcode()));
+    }
+  }
+  return tiled;
+}
+
+OpcodeSet Check(const std::string& text, const std::string& plain, const CheckOptions& options) {
   auto module = Parse("input", text);
   auto inputs = cpu::Inputs::FromArrays(MakeInputs(*module, options));
   cpu::MeshRunOptions whole;
@@ -316,13 +334,14 @@ void Check(const std::string& text, const std::string& plain, const CheckOptions
                          twice.substr(line, twice.find('\n', at) - line)));
     }
   }
+  const OpcodeSet tiled = TiledOpcodes(*partitioned);
   Need("partition", PartitionModule(*partitioned));
   Need("partitioned", VerifyModule(*partitioned));
   CheckFixpoint("partitioned text", *partitioned);
   const Run run = Execute("partitioned run", *partitioned, *inputs, mesh);
   Compare("mismatch", *run.mesh, expected, options);
 
-  if (!options.thorough) return;
+  if (!options.thorough) return tiled;
   mesh.fuse = false;
   Compare("mismatch unfused", *Execute("unfused run", *partitioned, *inputs, mesh).mesh, expected,
           options);
@@ -333,6 +352,7 @@ void Check(const std::string& text, const std::string& plain, const CheckOptions
   Need("partitioned for one", VerifyModule(*single));
   Compare("mismatch on one device", *Execute("run on one", *single, *inputs, mesh).mesh, expected,
           options);
+  return tiled;
 }
 
 }  // namespace
@@ -340,15 +360,14 @@ void Check(const std::string& text, const std::string& plain, const CheckOptions
 Verdict CheckProgram(const std::string& text, const std::string& plain,
                      const CheckOptions& options) {
   try {
-    Check(text, plain, options);
+    return {.tiled = Check(text, plain, options)};
   } catch (const Ended& ended) {
     return ended.verdict;
   } catch (const InternalError& error) {
-    return {Verdict::Kind::kFailed, fmt::format("internal error: {}", error.what()), {}};
+    return {Verdict::Kind::kFailed, fmt::format("internal error: {}", error.what())};
   } catch (const std::exception& error) {
-    return {Verdict::Kind::kFailed, fmt::format("exception: {}", error.what()), {}};
+    return {Verdict::Kind::kFailed, fmt::format("exception: {}", error.what())};
   }
-  return {};
 }
 
 std::string PartitionedText(const std::string& text) {

@@ -3,6 +3,7 @@
 #ifndef GSHARD_TESTS_PROPERTY_CHECK_H_
 #define GSHARD_TESTS_PROPERTY_CHECK_H_
 
+#include <bitset>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,11 +12,15 @@
 
 namespace gshard::property {
 
+using OpcodeSet = std::bitset<static_cast<size_t>(kOpcodeCount)>;
+
 struct Verdict {
   enum class Kind : uint8_t { kPassed, kFailed, kSkipped };
   Kind kind = Kind::kPassed;
-  std::string failure;  // what went wrong, the same for the same cause: "mismatch", "E-VERIFY-004"
-  std::string detail;   // for people
+  std::string failure = {};  // the same for the same cause: "mismatch", "E-VERIFY-004"
+  std::string detail = {};   // for people
+  // The opcodes of which an operand or a result lay in several tiles.
+  OpcodeSet tiled = {};
 };
 
 struct CheckOptions {

@@ -1,17 +1,30 @@
-// The verdict comes back through a pipe: kind, failure, detail.
+// Verdicts come back through pipes: a Header, then the texts it counts.
 #include "tests/property/check_apart.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
+#include <deque>
+#include <vector>
+
+#include "ir/diagnostic.h"
 
 namespace gshard::property {
 namespace {
 
 constexpr rlim_t kMemoryLimit = rlim_t{4} << 30;
+
+struct Header {
+  uint64_t number = 0;
+  Verdict::Kind kind = Verdict::Kind::kPassed;
+  uint32_t failure_bytes = 0, detail_bytes = 0;
+  OpcodeSet tiled = {};
+};
 
 void WriteAll(int file, const std::string& text) {
   for (size_t at = 0; at < text.size();) {
@@ -21,54 +34,148 @@ void WriteAll(int file, const std::string& text) {
   }
 }
 
-std::string ReadAll(int file) {
-  std::string text;
-  char buffer[4096];
-  for (ssize_t count = 0; (count = read(file, buffer, sizeof buffer)) > 0;) {
-    text.append(buffer, static_cast<size_t>(count));
-  }
-  return text;
+std::string Packed(uint64_t number, const Verdict& verdict) {
+  const Header header{number, verdict.kind, static_cast<uint32_t>(verdict.failure.size()),
+                      static_cast<uint32_t>(verdict.detail.size()), verdict.tiled};
+  std::string bytes(sizeof header, '\0');
+  std::memcpy(bytes.data(), &header, sizeof header);
+  return bytes + verdict.failure + verdict.detail;
 }
 
-}  // namespace
+// One process and the cases it has not reported yet.
+struct Worker {
+  pid_t process = 0;
+  int file = -1;
+  std::deque<uint64_t> numbers;
+  std::string received;
+};
 
-Verdict CheckApart(const std::string& text, const std::string& plain, const CheckOptions& options,
-                   unsigned seconds) {
-  int ends[2];
-  if (pipe(ends) != 0) return {Verdict::Kind::kFailed, "no pipe", {}};
-  const pid_t child = fork();
-  if (child < 0) {
-    close(ends[0]);
-    close(ends[1]);
-    return {Verdict::Kind::kFailed, "no process", {}};
+class Pool {
+ public:
+  Pool(const ApartOptions& options, const std::function<std::optional<uint64_t>()>& next,
+       const std::function<Verdict(uint64_t)>& check,
+       const std::function<bool(uint64_t, const Verdict&)>& report)
+      : options_(options), next_(next), check_(check), report_(report) {}
+
+  void Run() {
+    while (true) {
+      while (!stopped_ && workers_.size() < static_cast<size_t>(options_.jobs) && Start()) {
+      }
+      if (workers_.empty()) return;
+      std::vector<pollfd> files;
+      for (const Worker& worker : workers_) files.push_back({worker.file, POLLIN, 0});
+      poll(files.data(), files.size(), -1);
+      for (size_t i = files.size(); i-- > 0;) {
+        if (files[i].revents != 0) Receive(i);
+      }
+    }
   }
-  if (child == 0) {
-    close(ends[0]);
+
+ private:
+  // A process for the next batch; false: there is nothing left to do.
+  bool Start() {
+    Worker worker;
+    while (worker.numbers.size() < options_.batch) {
+      if (!again_.empty()) {
+        worker.numbers.push_back(again_.front());
+        again_.pop_front();
+      } else if (std::optional<uint64_t> number = next_()) {
+        worker.numbers.push_back(*number);
+      } else {
+        break;
+      }
+    }
+    if (worker.numbers.empty()) return false;
+    int ends[2];
+    if (pipe(ends) != 0) throw InternalError("no pipe");
+    worker.process = fork();
+    if (worker.process < 0) throw InternalError("no process");
+    if (worker.process == 0) {
+      close(ends[0]);
+      Work(worker.numbers, ends[1]);
+    }
+    close(ends[1]);
+    worker.file = ends[0];
+    workers_.push_back(std::move(worker));
+    return true;
+  }
+
+  [[noreturn]] void Work(const std::deque<uint64_t>& numbers, int file) const {
     std::signal(SIGALRM, SIG_DFL);
-    alarm(seconds);
     const rlimit limit{kMemoryLimit, kMemoryLimit}, no_core{0, 0};
     setrlimit(RLIMIT_AS, &limit);
     setrlimit(RLIMIT_CORE, &no_core);
-    const Verdict verdict = CheckProgram(text, plain, options);
-    WriteAll(ends[1], fmt::format("{}{}\n{}", static_cast<int>(verdict.kind), verdict.failure,
-                                  verdict.detail));
+    for (uint64_t number : numbers) {
+      alarm(options_.seconds);
+      WriteAll(file, Packed(number, check_(number)));
+    }
     _exit(0);
   }
-  close(ends[1]);
-  const std::string answer = ReadAll(ends[0]);
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (WIFSIGNALED(status)) {
-    if (WTERMSIG(status) == SIGALRM) return {Verdict::Kind::kFailed, "hang", {}};
-    return {Verdict::Kind::kFailed, fmt::format("crash: signal {}", WTERMSIG(status)), {}};
+
+  void Receive(size_t i) {
+    char buffer[65536];
+    const ssize_t count = read(workers_[i].file, buffer, sizeof buffer);
+    if (count <= 0) {
+      Finish(i);
+      return;
+    }
+    std::string& received = workers_[i].received;
+    received.append(buffer, static_cast<size_t>(count));
+    size_t at = 0;
+    while (received.size() - at >= sizeof(Header)) {
+      Header header;
+      std::memcpy(&header, received.data() + at, sizeof header);
+      const size_t texts = header.failure_bytes + header.detail_bytes;
+      if (received.size() - at < sizeof header + texts) break;
+      at += sizeof header;
+      const Verdict verdict{header.kind, received.substr(at, header.failure_bytes),
+                            received.substr(at + header.failure_bytes, header.detail_bytes),
+                            header.tiled};
+      at += texts;
+      workers_[i].numbers.pop_front();
+      Report(header.number, verdict);
+    }
+    received.erase(0, at);
   }
-  const size_t line = answer.find('\n');
-  if (line == std::string::npos || line == 0) {
-    return {Verdict::Kind::kFailed, fmt::format("exit {}", WEXITSTATUS(status)), {}};
+
+  // The process is gone. What it was at is to blame; what it had not begun is for another.
+  void Finish(size_t i) {
+    const Worker worker = std::move(workers_[i]);
+    workers_.erase(workers_.begin() + static_cast<std::ptrdiff_t>(i));
+    close(worker.file);
+    int status = 0;
+    waitpid(worker.process, &status, 0);
+    if (stopped_ || worker.numbers.empty()) return;
+    again_.insert(again_.end(), worker.numbers.begin() + 1, worker.numbers.end());
+    std::string failure = fmt::format("exit {}", WEXITSTATUS(status));
+    if (WIFSIGNALED(status)) {
+      failure =
+          WTERMSIG(status) == SIGALRM ? "hang" : fmt::format("crash: signal {}", WTERMSIG(status));
+    }
+    Report(worker.numbers.front(), {Verdict::Kind::kFailed, failure});
   }
-  return {static_cast<Verdict::Kind>(answer[0] - '0'), answer.substr(1, line - 1),
-          answer.substr(line + 1)};
+
+  void Report(uint64_t number, const Verdict& verdict) {
+    if (stopped_ || report_(number, verdict)) return;
+    stopped_ = true;
+    for (const Worker& worker : workers_) kill(worker.process, SIGKILL);
+  }
+
+  const ApartOptions& options_;
+  const std::function<std::optional<uint64_t>()>& next_;
+  const std::function<Verdict(uint64_t)>& check_;
+  const std::function<bool(uint64_t, const Verdict&)>& report_;
+  std::vector<Worker> workers_;
+  std::deque<uint64_t> again_;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+void CheckApart(const ApartOptions& options, const std::function<std::optional<uint64_t>()>& next,
+                const std::function<Verdict(uint64_t)>& check,
+                const std::function<bool(uint64_t, const Verdict&)>& report) {
+  Pool(options, next, check, report).Run();
 }
 
 }  // namespace gshard::property

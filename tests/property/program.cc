@@ -89,6 +89,11 @@ void AppendBody(std::string& out, const Program& program, size_t index, bool sha
       for (size_t operand : node.operands) names.push_back(NodeName(body.nodes[operand]));
       operands = fmt::format("{}", fmt::join(names, ", "));
     }
+    if (!shardings && node.opcode == Opcode::kCustomCall) {  // "Sharding" without one is an error
+      out += fmt::format("  {}{} = {} copy({})\n", i == body.root ? "ROOT " : "", NodeName(node),
+                         NodeShape(node), operands);
+      continue;
+    }
     out += fmt::format("  {}{} = {} {}({}){}{}{}{}\n", i == body.root ? "ROOT " : "",
                        NodeName(node), NodeShape(node), OpcodeName(node.opcode), operands,
                        node.attributes, ApplyText(node), CalledText(node, body.nodes),

@@ -13,6 +13,7 @@
 
 #include "tests/property/magnitude.h"
 #include "tests/property/program.h"
+#include "tests/property/random_program.h"
 
 namespace gshard::property {
 
@@ -20,7 +21,7 @@ struct Rejected {};
 
 class ProgramMaker {
  public:
-  ProgramMaker(uint64_t seed, std::string focus);
+  ProgramMaker(uint64_t seed, ProgramOptions options);
   Program Make();
 
   struct Family {
@@ -128,7 +129,7 @@ class ProgramMaker {
   size_t Parts(size_t tuple, size_t index);
 
   std::mt19937_64 engine_;
-  std::string focus_;
+  ProgramOptions options_;
   Program program_;
   size_t body_ = 0;
   // Of the current body's nodes.

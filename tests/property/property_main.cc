@@ -4,11 +4,14 @@
 //   gshard_property --seeds 0:1000 --op dot  these seeds, half of the operations dots
 //   gshard_property --print 17               the program of a seed
 //   gshard_property --file case.hlo          one program from a file
-// A failing program is shrunk and written to --out (default: failures of the current folder). The
+//   gshard_property --write DIR --devices 8  programs as files, for other programs to run
+// Failing programs are shrunk and written to --out (default: failures of the current folder). The
 // last line is "N passed, N failed".
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +19,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <thread>
 
 #include "tests/property/check_apart.h"
 #include "tests/property/random_program.h"
@@ -29,19 +33,26 @@ using Clock = std::chrono::steady_clock;
 constexpr unsigned kSecondsPerCase = 30;
 constexpr unsigned kSecondsPerShrinkingStep = 2;
 constexpr int kShrinkBudget = 600;
+constexpr size_t kMostShrunk = 8;
+// So many programs have each opcode in them many times over.
+constexpr int64_t kCasesForCoverage = 3000;
 
 struct Options {
-  std::string seeds, op, file, out = "failures";
+  std::string seeds, op, file, write, out = "failures";
   double budget_s = 0;
   std::string print;
-  bool partitioned = false, no_shrink = false, has_nan = false;
-  int64_t most_failures = 20;
+  bool partitioned = false, no_shrink = false, has_nan = false, coverage = false;
+  size_t most_failures = 20;
   uint64_t input_seed = 0;
+  int64_t devices = 0;
+  int jobs = 0;
 };
 
 double Since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
+
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 CheckOptions OptionsOf(const Program& program, uint64_t seed, bool thorough) {
   CheckOptions options;
@@ -52,68 +63,157 @@ CheckOptions OptionsOf(const Program& program, uint64_t seed, bool thorough) {
   return options;
 }
 
+Verdict Check(const Program& program, uint64_t seed) {
+  const bool thorough = seed % 4 == 0;
+  return CheckProgram(ToText(program), thorough ? ToText(program, false) : std::string(),
+                      OptionsOf(program, seed, thorough));
+}
+
+// One check in a process of its own.
+Verdict CheckOneApart(unsigned seconds, const std::function<Verdict()>& check) {
+  Verdict result;
+  bool taken = false;
+  CheckApart(
+      {.jobs = 1, .seconds = seconds, .batch = 1},
+      [&]() -> std::optional<uint64_t> {
+        return std::exchange(taken, true) ? std::nullopt : std::optional<uint64_t>(0);
+      },
+      [&](uint64_t) { return check(); },
+      [&](uint64_t, const Verdict& verdict) {
+        result = verdict;
+        return true;
+      });
+  return result;
+}
+
 class Session {
  public:
-  explicit Session(const Options& options) : options_(options) {}
+  explicit Session(const Options& options) : options_(options) {
+    if (!options.seeds.empty()) {
+      const size_t colon = options.seeds.find(':');
+      next_ = std::strtoull(options.seeds.c_str(), nullptr, 10);
+      end_ = colon == std::string::npos
+                 ? next_ + 1
+                 : std::strtoull(options.seeds.c_str() + colon + 1, nullptr, 10);
+    }
+    budget_ = options.budget_s > 0 ? options.budget_s : options.seeds.empty() ? 60 : 1e18;
+  }
 
   int Run() {
-    if (!options_.file.empty()) return RunFile();
-    uint64_t first = 0, last = UINT64_MAX;
-    if (!options_.seeds.empty()) {
-      const size_t colon = options_.seeds.find(':');
-      first = std::strtoull(options_.seeds.c_str(), nullptr, 10);
-      last = colon == std::string::npos
-                 ? first + 1
-                 : std::strtoull(options_.seeds.c_str() + colon + 1, nullptr, 10);
-    }
-    const double budget = options_.budget_s > 0    ? options_.budget_s
-                          : options_.seeds.empty() ? 60
-                                                   : 1e18;
     const Clock::time_point start = Clock::now();
-    for (uint64_t seed = first; seed < last && Since(start) < budget; ++seed) {
-      if (failed_ >= options_.most_failures) {
-        fmt::print("{} failures: stopped at seed {}\n", failed_, seed);
-        break;
-      }
-      RunSeed(seed);
-    }
+    const uint64_t first = next_;
+    const int jobs =
+        options_.jobs > 0 ? options_.jobs : static_cast<int>(std::thread::hardware_concurrency());
+    CheckApart(
+        {.jobs = std::max(1, jobs), .seconds = kSecondsPerCase},
+        [&]() -> std::optional<uint64_t> {
+          if (next_ >= end_ || Since(start) >= budget_) return std::nullopt;
+          return next_++;
+        },
+        [&](uint64_t seed) { return Check(Make(seed), seed); },
+        [&](uint64_t seed, const Verdict& verdict) { return Take(seed, verdict); });
+    const double seconds = Since(start);
+    for (size_t i = 0; i < failures_.size(); ++i) ReportFailure(i);
+    bool covered = true;
+    if (options_.coverage) covered = ReportCoverage();
     for (const auto& [what, count] : skipped_) fmt::print("skipped {}: {}\n", count, what);
-    for (const auto& [what, count] : failures_) fmt::print("failed {}: {}\n", count, what);
-    fmt::print("{:.1f} s\n{} passed, {} failed\n", Since(start), passed_, failed_);
-    return failed_ == 0 ? 0 : 1;
+    for (const auto& [what, count] : failed_) fmt::print("failed {}: {}\n", count, what);
+    fmt::print("seeds {}:{} in {:.1f} s\n", first, next_, seconds);
+    if (failures_.size() >= options_.most_failures) fmt::print("stopped: too many failures\n");
+    const size_t failed = failures_.size() + (covered ? 0 : 1);
+    fmt::print("{} passed, {} failed\n", passed_, failed);
+    return failed == 0 ? 0 : 1;
+  }
+
+  int Write() {
+    std::filesystem::create_directories(options_.write);
+    for (uint64_t seed = next_; seed < end_; ++seed) {
+      const Program program = Make(seed);
+      const CheckOptions check = OptionsOf(program, seed, false);
+      std::vector<double> noise;
+      for (const Magnitude& magnitude : check.magnitudes) noise.push_back(magnitude.noise);
+      std::ofstream(fmt::format("{}/seed_{}.hlo", options_.write, seed))
+          << fmt::format("// noise of the outputs: {}\n{}", fmt::join(noise, " "), ToText(program));
+    }
+    return 0;
+  }
+
+  int RunFile() {
+    std::ifstream in(options_.file);
+    std::stringstream text;
+    text << in.rdbuf();
+    if (!in) {
+      fmt::print(stderr, "{}: cannot be read\n", options_.file);
+      return 1;
+    }
+    if (options_.partitioned) {
+      fmt::print("{}\n", PartitionedText(text.str()));
+      return 0;
+    }
+    CheckOptions check;
+    check.seed = options_.input_seed;
+    check.has_nan = options_.has_nan;
+    const Verdict verdict =
+        CheckOneApart(kSecondsPerCase, [&] { return CheckProgram(text.str(), {}, check); });
+    const bool bad = verdict.kind == Verdict::Kind::kFailed;
+    if (verdict.kind != Verdict::Kind::kPassed) {
+      fmt::print("{}: {}\n{}\n", bad ? "failed" : "skipped", verdict.failure, verdict.detail);
+    }
+    fmt::print("{} passed, {} failed\n", verdict.kind == Verdict::Kind::kPassed ? 1 : 0,
+               bad ? 1 : 0);
+    return bad ? 1 : 0;
+  }
+
+  int Print() {
+    const std::string text = ToText(Make(std::strtoull(options_.print.c_str(), nullptr, 10)));
+    fmt::print("{}\n", text);
+    if (options_.partitioned) fmt::print("{}\n", PartitionedText(text));
+    return 0;
   }
 
  private:
-  static Verdict Check(const Program& program, uint64_t seed, bool thorough,
-                       unsigned seconds = kSecondsPerCase) {
-    return CheckApart(ToText(program), thorough ? ToText(program, false) : std::string(),
-                      OptionsOf(program, seed, thorough), seconds);
+  struct Failure {
+    uint64_t seed = 0;
+    Verdict verdict;
+  };
+
+  Program Make(uint64_t seed) const {
+    return MakeRandomProgram(seed, {.focus = options_.op, .devices = options_.devices});
   }
 
-  void RunSeed(uint64_t seed) {
-    const Program program = MakeRandomProgram(seed, options_.op);
-    const bool thorough = seed % 4 == 0;
-    const Verdict verdict = Check(program, seed, thorough);
-    if (verdict.kind == Verdict::Kind::kPassed) {
-      ++passed_;
-      return;
-    }
+  // What repeats the case, apart from the seed.
+  std::string Flags() const {
+    return (options_.op.empty() ? "" : " --op " + options_.op) +
+           (options_.devices == 0 ? "" : fmt::format(" --devices {}", options_.devices));
+  }
+
+  bool Take(uint64_t seed, const Verdict& verdict) {
     if (verdict.kind == Verdict::Kind::kSkipped) {
       ++skipped_[verdict.failure];
-      return;
+      return true;
     }
-    ++failed_;
-    ++failures_[verdict.failure];
-    fmt::print("seed {}{}: {}\n{}\n", seed, options_.op.empty() ? "" : " --op " + options_.op,
-               verdict.failure, verdict.detail);
-    Program small = program;
+    for (size_t i = 0; i < verdict.tiled.size(); ++i) tiled_[i] += verdict.tiled[i] ? 1 : 0;
+    if (verdict.kind == Verdict::Kind::kPassed) {
+      ++passed_;
+      return true;
+    }
+    ++failed_[verdict.failure];
+    failures_.push_back({seed, verdict});
+    return failures_.size() < options_.most_failures;
+  }
+
+  void ReportFailure(size_t i) {
+    const auto& [seed, verdict] = failures_[i];
+    fmt::print("gshard_property --seeds {}{}: {}\n{}\n", seed, Flags(), verdict.failure,
+               verdict.detail);
+    Program small = Make(seed);
     Verdict last = verdict;
-    if (!options_.no_shrink) {
+    if (!options_.no_shrink && i < kMostShrunk) {
       const unsigned seconds =
           verdict.failure == "hang" ? kSecondsPerCase : kSecondsPerShrinkingStep;
-      small = Shrink(program, kShrinkBudget, [&](const Program& candidate) {
+      small = Shrink(std::move(small), kShrinkBudget, [&](const Program& candidate) {
         if (!MagnitudeOfBody(candidate, 0, {})) return false;
-        const Verdict again = Check(candidate, seed, thorough, seconds);
+        const Verdict again = CheckOneApart(seconds, [&] { return Check(candidate, seed); });
         if (again.kind != Verdict::Kind::kFailed || again.failure != verdict.failure) return false;
         last = again;
         return true;
@@ -131,36 +231,28 @@ class Session {
     std::fflush(stdout);
   }
 
-  static std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-  int RunFile() {
-    std::ifstream in(options_.file);
-    std::stringstream text;
-    text << in.rdbuf();
-    if (!in) {
-      fmt::print(stderr, "{}: cannot be read\n", options_.file);
-      return 1;
+  // How often each opcode was met tiled. False: one of those that are generated never was.
+  bool ReportCoverage() const {
+    fmt::print("programs with tiled operands or results, by opcode:\n");
+    std::vector<std::string> row, missing;
+    for (Opcode opcode : GeneratedOpcodes()) {
+      const int64_t count = tiled_[static_cast<size_t>(opcode)];
+      row.push_back(fmt::format("{} {}", OpcodeName(opcode), count));
+      if (count == 0) missing.emplace_back(OpcodeName(opcode));
     }
-    if (options_.partitioned) {
-      fmt::print("{}\n", PartitionedText(text.str()));
-      return 0;
-    }
-    CheckOptions check;
-    check.seed = options_.input_seed;
-    check.has_nan = options_.has_nan;
-    const Verdict verdict = CheckApart(text.str(), {}, check, kSecondsPerCase);
-    const bool bad = verdict.kind == Verdict::Kind::kFailed;
-    if (verdict.kind != Verdict::Kind::kPassed) {
-      fmt::print("{}: {}\n{}\n", bad ? "failed" : "skipped", verdict.failure, verdict.detail);
-    }
-    fmt::print("{} passed, {} failed\n", verdict.kind == Verdict::Kind::kPassed ? 1 : 0,
-               bad ? 1 : 0);
-    return bad ? 1 : 0;
+    fmt::print("  {}\n", fmt::join(row, ", "));
+    if (missing.empty() || passed_ < kCasesForCoverage) return true;
+    fmt::print("never met: {}\n", fmt::join(missing, ", "));
+    return false;
   }
 
   const Options& options_;
-  int64_t passed_ = 0, failed_ = 0;
-  std::map<std::string, int64_t> skipped_, failures_;
+  uint64_t next_ = 0, end_ = UINT64_MAX;
+  double budget_ = 0;
+  int64_t passed_ = 0;
+  std::vector<Failure> failures_;
+  std::map<std::string, int64_t> skipped_, failed_;
+  std::array<int64_t, static_cast<size_t>(kOpcodeCount)> tiled_{};
 };
 
 int Main(int argc, char** argv) {
@@ -168,9 +260,15 @@ int Main(int argc, char** argv) {
   CLI::App app("Random programs on random meshes: partitioned and whole, they must agree.");
   app.add_option("--seeds", options.seeds, "A:B, or one seed");
   app.add_option("--budget-s", options.budget_s, "Seconds (60 without --seeds)");
+  app.add_option("--jobs", options.jobs, "Processes (default: cores)");
   app.add_option("--op", options.op, "A family that half of the operations are of")
       ->check(CLI::IsMember(FamilyNames()));
+  app.add_option("--devices", options.devices, "Meshes of so many devices only")
+      ->check(CLI::IsMember({2, 3, 4, 5, 6, 7, 8, 12, 16}));
+  app.add_flag("--coverage", options.coverage,
+               "Print how often each opcode was met; fail where one never was");
   app.add_option("--print", options.print, "Print the program of this seed");
+  app.add_option("--write", options.write, "Write the programs of --seeds to this folder");
   app.add_flag("--partitioned", options.partitioned,
                "With --print or --file: propagated and partitioned, too");
   app.add_option("--file", options.file, "Check the program of this file");
@@ -180,15 +278,11 @@ int Main(int argc, char** argv) {
   app.add_option("--max-failures", options.most_failures, "Stop after so many");
   app.add_flag("--no-shrink", options.no_shrink, "Write failing programs as they are");
   CLI11_PARSE(app, argc, argv);
-  if (!options.print.empty()) {
-    const Program program =
-        MakeRandomProgram(std::strtoull(options.print.c_str(), nullptr, 10), options.op);
-    const std::string text = ToText(program);
-    fmt::print("{}\n", text);
-    if (options.partitioned) fmt::print("{}\n", PartitionedText(text));
-    return 0;
-  }
-  return Session(options).Run();
+  Session session(options);
+  if (!options.print.empty()) return session.Print();
+  if (!options.file.empty()) return session.RunFile();
+  if (!options.write.empty()) return session.Write();
+  return session.Run();
 }
 
 }  // namespace

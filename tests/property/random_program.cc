@@ -24,8 +24,8 @@ std::string DenseText(const Sizes& dims, size_t at, const std::function<std::str
 
 }  // namespace
 
-ProgramMaker::ProgramMaker(uint64_t seed, std::string focus)
-    : engine_(seed * 0x9e3779b97f4a7c15u + 1), focus_(std::move(focus)) {
+ProgramMaker::ProgramMaker(uint64_t seed, ProgramOptions options)
+    : engine_(seed * 0x9e3779b97f4a7c15u + 1), options_(std::move(options)) {
   engine_.discard(16);
 }
 
@@ -289,7 +289,7 @@ void ProgramMaker::RandomOperations(int64_t count) {
   const Family* focus = nullptr;
   for (const Family& family : Families()) {
     total += family.weight;
-    if (focus_ == family.name) focus = &family;
+    if (options_.focus == family.name) focus = &family;
   }
   for (int64_t made = 0, tries = 0; made < count && tries < 12 * count; ++tries) {
     const Family* chosen = focus;
@@ -312,7 +312,9 @@ Program ProgramMaker::Make() {
       {2},    {2},    {4},    {4},    {3},       {6},       {8},       {5},       {2, 2},
       {2, 2}, {2, 3}, {3, 2}, {2, 4}, {4, 2},    {4, 2},    {4, 4},    {2, 8},    {7},
       {16},   {12},   {2, 6}, {3, 4}, {2, 2, 2}, {2, 2, 2}, {2, 2, 3}, {2, 3, 2}, {4, 2, 2}};
-  program_.mesh = Pick(kMeshes);
+  do {
+    program_.mesh = Pick(kMeshes);
+  } while (options_.devices > 0 && Product(program_.mesh) != options_.devices);
   program_.devices = Product(program_.mesh);
   program_.has_nan = Chance(10);
   program_.propagate_to_output = Chance(40);
@@ -410,14 +412,36 @@ const std::vector<ProgramMaker::Family>& ProgramMaker::Families() {
   return kFamilies;
 }
 
-Program MakeRandomProgram(uint64_t seed, const std::string& focus) {
-  return ProgramMaker(seed, focus).Make();
+Program MakeRandomProgram(uint64_t seed, const ProgramOptions& options) {
+  return ProgramMaker(seed, options).Make();
 }
 
 std::vector<std::string> FamilyNames() {
   std::vector<std::string> names;
   for (const auto& family : ProgramMaker::Families()) names.emplace_back(family.name);
   return names;
+}
+
+std::vector<Opcode> GeneratedOpcodes() {
+  static const std::vector<Opcode> kLeftOut = {
+      // Each run draws other numbers.
+      Opcode::kRng, Opcode::kRngGetAndUpdateState,
+      // Dynamic shapes.
+      Opcode::kDynamicReshape, Opcode::kSetDimensionSize, Opcode::kGetDimensionSize,
+      // Of the host, or left by compilers after partitioning.
+      Opcode::kSend, Opcode::kSendDone, Opcode::kRecv, Opcode::kRecvDone, Opcode::kInfeed,
+      Opcode::kOutfeed, Opcode::kFusion, Opcode::kAsyncStart, Opcode::kAsyncUpdate,
+      Opcode::kAsyncDone, Opcode::kDomain, Opcode::kCopyStart, Opcode::kCopyDone,
+      Opcode::kAllReduceStart, Opcode::kAllReduceDone, Opcode::kAllGatherStart,
+      Opcode::kAllGatherDone, Opcode::kCollectivePermuteStart, Opcode::kCollectivePermuteDone};
+  std::vector<Opcode> opcodes;
+  for (int i = 0; i < kOpcodeCount; ++i) {
+    const auto opcode = static_cast<Opcode>(i);
+    if (std::find(kLeftOut.begin(), kLeftOut.end(), opcode) == kLeftOut.end()) {
+      opcodes.push_back(opcode);
+    }
+  }
+  return opcodes;
 }
 
 }  // namespace gshard::property

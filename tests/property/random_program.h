@@ -10,11 +10,18 @@
 
 namespace gshard::property {
 
-// Of 3 to 15 operations. `focus`: a family (see FamilyNames) of which half the operations are;
-// empty: any.
-Program MakeRandomProgram(uint64_t seed, const std::string& focus = {});
+struct ProgramOptions {
+  std::string focus = {};  // a family (see FamilyNames) of which half the operations are
+  int64_t devices = 0;     // 0: any number
+};
+
+// Of 3 to 15 operations.
+Program MakeRandomProgram(uint64_t seed, const ProgramOptions& options = {});
 
 std::vector<std::string> FamilyNames();
+
+// The opcodes that programs are made of: all that can be run and compared.
+std::vector<Opcode> GeneratedOpcodes();
 
 }  // namespace gshard::property
 

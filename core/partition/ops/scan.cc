@@ -1,5 +1,7 @@
 // Scan: local on the dims that are not scanned, if the body treats elements alike. Part of the
 // reduce family.
+#include <tsl/robin_map.h>
+
 #include <algorithm>
 
 #include "core/partition/moving_tiles.h"
@@ -12,21 +14,58 @@ namespace {
 size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Does every element of the body's results depend on the same element of its arguments only?
-bool TreatsElementsAlike(const Computation* body) {
-  return std::all_of(body->instructions().begin(), body->instructions().end(),
-                     [](const Instruction* x) {
-                       switch (x->opcode()) {
-                         case Opcode::kParameter:
-                         case Opcode::kConstant:
-                         case Opcode::kTuple:
-                         case Opcode::kGetTupleElement:
-                           return true;
-                         case Opcode::kBroadcast:
-                           return x->operand(0)->shape()->IsScalar();
-                         default:
-                           return IsElementwise(x->opcode());
-                       }
-                     });
+bool TreatsElementsAlike(const Computation* body, std::span<const int64_t> element) {
+  auto is_element = [&](const Shape* shape) {
+    return std::equal(shape->dims().begin(), shape->dims().end(), element.begin(), element.end());
+  };
+  return std::all_of(
+      body->instructions().begin(), body->instructions().end(), [&](const Instruction* x) {
+        switch (x->opcode()) {
+          case Opcode::kTuple:
+          case Opcode::kGetTupleElement:
+            return true;
+          case Opcode::kParameter:
+            return x->shape()->IsArray();
+          case Opcode::kConstant:
+            return x->shape()->IsScalar();
+          case Opcode::kBroadcast:
+            return x->operand(0)->shape()->IsScalar() && is_element(x->shape());
+          default:
+            return IsElementwise(x->opcode()) && (x->shape()->IsScalar() || is_element(x->shape()));
+        }
+      });
+}
+
+// A body that TreatsElementsAlike, on tiles of the layout instead of whole elements. Nothing in it
+// has a layout of its own: collectives would run once a step.
+Computation* BodyOnTiles(PartitionScope& outer, const Instruction& source, const MeshLayout* layout,
+                         std::span<const int64_t> tile) {
+  const Computation* body = source.called(0);
+  CalleeSignature signature;
+  signature.parameters.assign(At(source.operand_count()), {layout});
+  if (Computation* known = outer.FindCallee(body, signature)) return known;
+  PartitionScope scope(outer.run(), outer.run().module.AddComputation(body->name()));
+  Builder& builder = scope.builder();
+  tsl::robin_map<const Instruction*, Instruction*> made;
+  for (const Instruction* x : body->instructions()) {
+    std::vector<Instruction*> operands;
+    for (const Instruction* operand : x->operands()) operands.push_back(made.at(operand));
+    builder.set_origin(x);
+    const Shape* shape = x->shape();
+    if (x->opcode() == Opcode::kTuple) {
+      made[x] = builder.Tuple(operands);
+      scope.TakeName(made[x], x);
+    } else if (x->opcode() == Opcode::kGetTupleElement) {
+      made[x] =
+          builder.GetTupleElement(operands[0], x->attributes<GetTupleElementAttributes>().index);
+    } else {
+      if (!shape->IsScalar()) shape = outer.context().Array(shape->dtype(), tile);
+      made[x] = scope.CloneLocal(x, operands, shape);
+    }
+  }
+  builder.computation()->set_root(made.at(body->root()));
+  outer.KeepCallee(body, signature, builder.computation());
+  return builder.computation();
 }
 
 }  // namespace
@@ -49,7 +88,7 @@ RuleResult Scan(PartitionContext& rule) {
   auto is_stack = [&](const Shape* x) {
     return std::equal(x->dims().begin(), x->dims().end(), whole.begin(), whole.end());
   };
-  bool alike = TreatsElementsAlike(source.called(0));
+  bool alike = TreatsElementsAlike(source.called(0), element);
   for (int64_t i = 0; i < source.operand_count(); ++i) {
     alike &= i < inputs ? is_stack(rule.operand_shape(i)) : is_element(rule.operand_shape(i));
   }
@@ -69,15 +108,6 @@ RuleResult Scan(PartitionContext& rule) {
   labels.results.insert(labels.results.end(), At(scan.num_carries), carry);
   Strategy strategy = ChooseMovingTiles(rule, labels);
 
-  const MeshLayout* first = strategy.operands[0];
-  std::vector<AxisList> axes = first->dims;
-  axes.erase(axes.begin() + scan.dimension);
-  const MeshLayout* element_layout = rule.layouts().WithDims(first, std::move(axes));
-  CalleeSignature signature;
-  signature.parameters.assign(At(source.operand_count()), {element_layout});
-  signature.root.assign(results.size(), element_layout);
-  Expected<Computation*> body = rule.scope().Callee(source.called(0), signature);
-  if (!body) return Fail(body.error());
   std::vector<Instruction*> locals;
   for (int64_t i = 0; i < source.operand_count(); ++i) {
     locals.push_back(rule.Operand(i, strategy.operands[At(i)]));
@@ -88,7 +118,12 @@ RuleResult Scan(PartitionContext& rule) {
   }
   Instruction* local =
       rule.EmitLocal(locals, shape->IsTuple() ? rule.context().Tuple(shapes) : shapes[0]);
-  local->set_called(0, *body);
+  std::vector<int64_t> tile = LocalDims(rule.operand_shape(0), strategy.operands[0]);
+  tile.erase(tile.begin() + scan.dimension);
+  std::vector<AxisList> axes = strategy.operands[0]->dims;
+  axes.erase(axes.begin() + scan.dimension);
+  const MeshLayout* layout = rule.layouts().WithDims(strategy.operands[0], std::move(axes));
+  local->set_called(0, BodyOnTiles(rule.scope(), source, layout, tile));
   return rule.scope().NewFromLocal(shape, strategy.results, local);
 }
 
