@@ -53,24 +53,31 @@ std::vector<Instruction*> PostOrder(const Computation& computation) {
   order.reserve(instructions.size());
   struct Frame {
     Instruction* instruction;
-    size_t next;
+    uint32_t controls;  // still to visit, last first; then the operands
+    uint32_t operand;
   };
   std::vector<Frame> stack;
+  auto push = [&](Instruction* instruction) {
+    stack.push_back(
+        {instruction, static_cast<uint32_t>(instruction->control_predecessors().size()), 0});
+  };
   auto visit = [&](Instruction* start) {
-    stack.push_back({start, 0});
+    push(start);
     while (!stack.empty()) {
       Frame& frame = stack.back();
       Instruction* instruction = frame.instruction;
-      if (state(instruction) == kDone) {
-        stack.pop_back();
-      } else if (frame.next < PredecessorCount(instruction)) {
-        Instruction* predecessor = Predecessor(instruction, frame.next++);
-        if (state(predecessor) != kDone) stack.push_back({predecessor, 0});
+      Instruction* predecessor = nullptr;
+      if (frame.controls > 0) {
+        predecessor = instruction->control_predecessors()[--frame.controls];
+      } else if (frame.operand < instruction->operands().size()) {
+        predecessor = instruction->operands()[frame.operand++];
       } else {
         state(instruction) = kDone;
         order.push_back(instruction);
         stack.pop_back();
+        continue;
       }
+      if (state(predecessor) != kDone) push(predecessor);
     }
   };
   for (Instruction* instruction : instructions) {

@@ -47,7 +47,8 @@ class Preparation {
         ctx_(module.context()),
         options_(options),
         warnings_(warnings),
-        recorder_(recorder) {}
+        recorder_(recorder),
+        first_new_id_(module.instruction_limit()) {}
 
   Expected<Annotations> Run() {
     if (Expected<void> ok = CheckAnnotations(); !ok) return Fail(ok.error());
@@ -112,24 +113,23 @@ class Preparation {
   }
 
   Expected<void> ReadShardingCalls() {
-    for (Computation* computation : module_.computations()) {
-      std::span<Instruction* const> list = computation->instructions();
-      if (std::none_of(list.begin(), list.end(), [](const Instruction* x) {
-            return x->sharding() != nullptr || IsCustomCallTo(*x, "Sharding");
-          })) {
-        continue;
-      }
-      std::vector<Instruction*> order = PostOrder(*computation);
+    result_.orders.reserve(module_.computations().size());
+    for (const Computation* computation : module_.computations()) {
+      result_.orders.push_back(PostOrder(*computation));
+    }
+    for (const std::vector<Instruction*>& order : result_.orders) {
       for (auto it = order.rbegin(); it != order.rend(); ++it) {
         Instruction* x = *it;
-        if (IsCustomCallTo(*x, "Sharding") && x->operand_count() == 1) {
+        if (x->opcode() == Opcode::kCustomCall && IsCustomCallTo(*x, "Sharding") &&
+            x->operand_count() == 1) {
           if (Expected<void> ok = ReadShardingCall(x); !ok) return ok;
         }
-        auto replaced = replacement_.find(x);
-        if (replaced != replacement_.end()) x = replaced->second;
-        // A mark that moved to the operand is read there.
-        bool moved = replaced != replacement_.end() && (*it)->operand(0) == x;
-        if (x->sharding() == nullptr || moved) continue;
+        if (Instruction* replacement = ReplacementOf(x)) {
+          // A mark that moved to the operand is read there.
+          if (replacement == x->operand(0)) continue;
+          x = replacement;
+        }
+        if (x->sharding() == nullptr) continue;
         Join(x, x->sharding());
         x->set_sharding(WithoutMark(x->sharding()));
       }
@@ -177,7 +177,7 @@ class Preparation {
         marked.group_id = s->group_id;
         operand->set_sharding(ctx_.Intern(std::move(marked)));
       }
-      replacement_[x] = operand;
+      Replace(x, operand);
       return {};
     }
     Instruction* const operands[] = {operand};
@@ -188,8 +188,7 @@ class Preparation {
     copy->set_extras(x->extras());
     copy->set_source(x->source());
     copy->set_sharding(s);
-    replacement_[x] = copy;
-    in_place_.push_back(x);
+    Replace(x, copy);
     if (!open.empty()) {
       open.erase(std::remove_if(open.begin(), open.end(),
                                 [&](int64_t d) { return d >= x->shape()->rank(); }),
@@ -201,12 +200,16 @@ class Preparation {
     return {};
   }
 
+  // By the copy that takes its place, or by its operand.
+  void Replace(Instruction* call, Instruction* by) {
+    if (replacement_.empty()) replacement_.resize(first_new_id_, nullptr);
+    replacement_[call->id()] = by;
+  }
+  Instruction* ReplacementOf(const Instruction* x) const {
+    return x->id() < replacement_.size() ? replacement_[x->id()] : nullptr;
+  }
   Instruction* Resolve(Instruction* x) const {
-    auto it = replacement_.find(x);
-    while (it != replacement_.end()) {
-      x = it->second;
-      it = replacement_.find(x);
-    }
+    while (Instruction* replacement = ReplacementOf(x)) x = replacement;
     return x;
   }
 
@@ -223,32 +226,34 @@ class Preparation {
   // calls stood.
   void ApplyReplacements() {
     if (replacement_.empty()) return;
-    std::unordered_map<const Instruction*, bool> in_place;
-    for (const Instruction* x : in_place_) in_place[x] = true;
-    for (Computation* computation : module_.computations()) {
-      bool touched = false;
+    for (size_t i = 0; i < module_.computations().size(); ++i) {
+      Computation* computation = module_.computations()[i];
+      bool touched = false, removed = false;
       std::vector<Instruction*> list;
-      std::unordered_map<const Instruction*, bool> placed;
+      list.reserve(computation->instructions().size());
       for (Instruction* x : computation->instructions()) {
-        auto it = replacement_.find(x);
-        if (it == replacement_.end()) {
-          if (placed.count(x) == 0) list.push_back(x);
-          continue;
-        }
-        touched = true;
-        if (in_place.count(x) != 0) {
-          list.push_back(it->second);
-          placed[it->second] = true;
-        }
+        if (x->id() >= first_new_id_) continue;  // a copy: stands for its call
+        Instruction* replacement = ReplacementOf(x);
+        bool in_place = replacement != nullptr && replacement != x->operand(0);
+        touched = touched || replacement != nullptr;
+        removed = removed || (replacement != nullptr && !in_place);
+        if (replacement == nullptr || in_place) list.push_back(in_place ? replacement : x);
       }
       if (!touched) continue;
       for (Instruction* x : list) {
-        for (int64_t i = 0; i < x->operand_count(); ++i) x->set_operand(i, Resolve(x->operand(i)));
+        for (int64_t k = 0; k < x->operand_count(); ++k) {
+          if (ReplacementOf(x->operand(k)) != nullptr) x->set_operand(k, Resolve(x->operand(k)));
+        }
         RedirectControl(x);
       }
       Instruction* root = Resolve(computation->root());
       computation->SetInstructions(std::move(list));
       computation->set_root(root);
+      if (removed) {
+        result_.orders[i] = PostOrder(*computation);
+      } else {
+        for (Instruction*& x : result_.orders[i]) x = Resolve(x);
+      }
     }
   }
 
@@ -290,10 +295,8 @@ class Preparation {
       return x->opcode() == Opcode::kWhile || x->opcode() == Opcode::kConditional ||
              x->opcode() == Opcode::kCall;
     };
-    for (Computation* computation : module_.computations()) {
-      std::span<Instruction* const> list = computation->instructions();
-      if (std::none_of(list.begin(), list.end(), is_caller)) continue;
-      for (Instruction* x : PostOrder(*computation)) {
+    for (const std::vector<Instruction*>& order : result_.orders) {
+      for (Instruction* x : order) {
         if (!is_caller(x)) continue;
         if (x->opcode() == Opcode::kWhile) {
           if (Expected<void> ok = FollowChannelDevice(x); !ok) return ok;
@@ -385,6 +388,9 @@ class Preparation {
       copy->set_sharding(root->sharding());
       copy->set_source(root->source());
       entry->set_root(copy);
+      for (size_t i = 0; i < result_.orders.size(); ++i) {
+        if (module_.computations()[i] == entry) result_.orders[i].push_back(copy);
+      }
       root = copy;
     }
     result_.provided.assign(module_.instruction_limit(), 0);
@@ -423,8 +429,8 @@ class Preparation {
   std::vector<Diagnostic>* warnings_;
   ExplainRecorder* recorder_;
   Annotations result_;
-  std::unordered_map<const Instruction*, Instruction*> replacement_;
-  std::vector<const Instruction*> in_place_;
+  std::vector<Instruction*> replacement_;  // by id; null: none
+  uint32_t first_new_id_;
 };
 
 }  // namespace

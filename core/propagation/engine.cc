@@ -1,6 +1,7 @@
 #include "core/propagation/engine.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/propagation/improvement.h"
 #include "core/propagation/open_dims.h"
@@ -39,6 +40,37 @@ bool TakesManualFromOperands(const Instruction* x) {
   }
 }
 
+// The first level at which an instruction takes from its operands, and at which its operands take
+// from it (docs/propagation.md, "Driver").
+void SetLevels(Opcode opcode, bool elementwise, uint8_t& forward, uint8_t& user) {
+  switch (opcode) {
+    case Opcode::kBroadcast:
+      forward = 3;
+      user = 2;
+      return;
+    case Opcode::kCall:
+    case Opcode::kConcatenate:
+    case Opcode::kDynamicSlice:
+    case Opcode::kDynamicUpdateSlice:
+    case Opcode::kGetTupleElement:
+    case Opcode::kOptBarrier:
+    case Opcode::kReshape:
+    case Opcode::kTuple:
+    case Opcode::kTranspose:
+    case Opcode::kWhile:
+      forward = user = 0;
+      return;
+    default:
+      forward = user = elementwise ? 0 : 1;
+  }
+}
+
+// Rules that offer operands' shardings and nothing derived from them.
+bool OffersOperandsAsTheyAre(ForwardRule rule) {
+  return rule == ElementwiseForward || rule == FirstOperandForward ||
+         rule == MostSpecificForward || rule == CollectiveForward || rule == NothingForward;
+}
+
 const Sharding* ManualFor(Context& ctx, const Instruction* x) {
   if (!x->shape()->IsTuple()) return ctx.Manual();
   return ctx.TupleOf(
@@ -54,67 +86,89 @@ Engine::Engine(Module& module, const Annotations& annotations, const Options& op
       options_(options),
       recorder_(recorder),
       shardings_(module.instruction_limit(), nullptr),
-      provided_(annotations.provided),
+      traits_(module.instruction_limit()),
       users_(module, &annotations.use_order),
       computations_(module),
       derive_(module.context()),
       rules_(derive_, shardings_, users_, computations_) {
   rules_.set_parameters_allowed(options.parameters_allowed);
-  for (const Computation* computation : module.computations()) {
-    for (const Instruction* x : computation->instructions()) {
-      if (x->sharding() == nullptr) continue;
-      shardings_[x->id()] = x->sharding()->canonical;
-      NoteManual(shardings_[x->id()]);
-    }
-  }
   ComputeOrder();
-  ComputeLevels();
+  ComputeTraits();
+  ComputeRevisits();
 }
 
 void Engine::ComputeOrder() {
-  position_.assign(module_.instruction_limit(), 0);
-  for (const Computation* computation : module_.computations()) {
+  order_.reserve(module_.instruction_limit());
+  for (size_t i = 0; i < module_.computations().size(); ++i) {
+    const std::vector<Instruction*>& order = annotations_.orders[i];
     Range range;
     range.begin = static_cast<uint32_t>(order_.size());
-    for (Instruction* x : PostOrder(*computation)) {
-      position_[x->id()] = static_cast<uint32_t>(order_.size());
-      order_.push_back(x);
-    }
+    order_.insert(order_.end(), order.begin(), order.end());
     range.end = static_cast<uint32_t>(order_.size());
     ranges_.push_back(range);
   }
   forward_.Resize(static_cast<uint32_t>(order_.size()));
   backward_.Resize(static_cast<uint32_t>(order_.size()));
-  stale_forward_.Resize(static_cast<uint32_t>(order_.size()));
-  stale_backward_.Resize(static_cast<uint32_t>(order_.size()));
 }
 
-void Engine::ComputeLevels() {
-  forward_level_.assign(module_.instruction_limit(), 1);
-  user_level_.assign(module_.instruction_limit(), 1);
+Engine::Traits Engine::TraitsOf(Opcode opcode) {
+  Traits traits;
+  SetLevels(opcode, IsElementwise(opcode), traits.forward_level, traits.user_level);
+  const Rule& rule = RuleOf(opcode);
+  if (rule.supported == Always) traits.Add(kSupportedForward | kSupportedBackward);
+  if (OffersOperandsAsTheyAre(rule.forward)) traits.Add(kAlikeForward);
+  if (rule.backward == SameDimsBackward) traits.Add(kAlikeBackward);
+  return traits;
+}
+
+void Engine::ComputeTraits() {
+  std::array<Traits, kOpcodeCount> by_opcode;
+  for (size_t i = 0; i < kOpcodeCount; ++i) by_opcode[i] = TraitsOf(static_cast<Opcode>(i));
+  for (uint32_t p = 0; p < order_.size(); ++p) {
+    const Instruction* x = order_[p];
+    Traits& traits = traits_[x->id()];
+    uint16_t noted = traits.flags;  // by a user, see below
+    traits = by_opcode[static_cast<size_t>(x->opcode())];
+    traits.position = p;
+    traits.Add(noted);
+    if (annotations_.provided[x->id()] != 0) traits.Add(kProvided);
+    if (RuleOf(x->opcode()).supported != Always || x == x->parent()->root()) {
+      bool elementwise = CountsAsElementwise(*x) || IsCustomCallTo(*x, "Sharding");
+      SetLevels(x->opcode(), elementwise, traits.forward_level, traits.user_level);
+      traits.Remove(kSupportedForward | kSupportedBackward);
+      if (SupportedForward(x)) traits.Add(kSupportedForward);
+      if (SupportedBackward(x)) traits.Add(kSupportedBackward);
+    }
+    if (x->opcode() == Opcode::kRngBitGenerator) {
+      traits_[x->operand(0)->id()].Add(kReplicated);
+      generator_states_.push_back(x->operand(0));
+    }
+    if (x->sharding() != nullptr) {
+      shardings_[x->id()] = x->sharding()->canonical;
+      NoteManual(shardings_[x->id()]);
+    }
+  }
+  for (const auto& [copy, dims] : annotations_.open_dims) traits_[copy->id()].Add(kOpenDims);
+  for (const Instruction* x : order_) NoteSettled(x);
+}
+
+void Engine::ComputeRevisits() {
   for (const Instruction* x : order_) {
-    bool first = CountsAsElementwise(*x) || IsCustomCallTo(*x, "Sharding");
     switch (x->opcode()) {
       case Opcode::kBroadcast:
-        forward_level_[x->id()] = 3;
-        user_level_[x->id()] = 2;
-        continue;
-      case Opcode::kCall:
-      case Opcode::kConcatenate:
-      case Opcode::kDynamicSlice:
-      case Opcode::kDynamicUpdateSlice:
-      case Opcode::kGetTupleElement:
-      case Opcode::kOptBarrier:
-      case Opcode::kReshape:
-      case Opcode::kTuple:
-      case Opcode::kTranspose:
-      case Opcode::kWhile:
-        first = true;
+        revisit_backward_.push_back(x);
+        [[fallthrough]];
+      case Opcode::kDot:
+      case Opcode::kConvolution:
+        revisit_forward_.push_back(x);
+        [[fallthrough]];
+      case Opcode::kReduce:
+      case Opcode::kScatter:
+        for (const Instruction* operand : x->operands()) revisit_backward_.push_back(operand);
         break;
       default:
         break;
     }
-    if (first) forward_level_[x->id()] = user_level_[x->id()] = 0;
   }
 }
 
@@ -134,14 +188,12 @@ bool Engine::RunLevel(int level, ShardGroups& groups) {
       groups.Step(*this, range.begin, range.end);
       for (uint32_t p = forward_.Next(range.begin); p < range.end; p = forward_.Next(p + 1)) {
         forward_.Remove(p);
-        stale_forward_.Remove(p);
         VisitForward(order_[p]);
       }
       if (range.begin == range.end) continue;
       for (uint32_t p = backward_.Previous(range.end - 1); p != kNone && p >= range.begin;
            p = p == 0 ? kNone : backward_.Previous(p - 1)) {
         backward_.Remove(p);
-        stale_backward_.Remove(p);
         VisitBackward(order_[p]);
       }
     }
@@ -150,50 +202,66 @@ bool Engine::RunLevel(int level, ShardGroups& groups) {
   return any;
 }
 
-// A new level re-examines everything that could come out differently. At levels 0 and 1 that is all
-// (combining begins at 1); later only broadcasts, rules that look beyond their neighbours, and what
-// changed after it was last examined.
+// A new level re-examines everything that could come out differently. At levels 0 and 1 that is
+// wherever an operand or user says something else than the instruction has (combining begins at 1);
+// later only broadcasts, rules that look beyond their neighbours, and what changed after it was
+// last examined.
 void Engine::QueueForLevel(int level) {
-  auto receives = [&](const Instruction* x) {
-    return provided_[x->id()] == 0 || annotations_.open_dims.count(x) != 0;
-  };
-  if (level <= 1) {
-    for (uint32_t p = 0; p < order_.size(); ++p) {
-      if (!receives(order_[p])) continue;
-      forward_.Add(p);
-      backward_.Add(p);
+  if (level == 0) {
+    QueueAroundShardings();
+  } else if (level == 1) {
+    QueueWhereShardingsDiffer();
+  } else {
+    for (const Instruction* x : revisit_forward_) QueueForward(x);
+    for (const Instruction* x : revisit_backward_) QueueBackward(x);
+    QueueStale();
+  }
+  if (level > 1) return;
+  for (const Instruction* state : generator_states_) QueueBackward(state);
+  for (const auto& [copy, dims] : annotations_.open_dims) {
+    QueueForward(copy);
+    QueueBackward(copy);
+  }
+}
+
+// To begin with, what the user annotated has just changed.
+void Engine::QueueAroundShardings() {
+  for (const Instruction* x : order_) {
+    if (of(x) != nullptr) QueueNeighbours(x);
+  }
+}
+
+void Engine::QueueWhereShardingsDiffer() {
+  for (const Instruction* x : order_) {
+    Traits& traits = traits_[x->id()];
+    traits.Remove(kStaleForward | kStaleBackward);
+    const Sharding* mine = of(x);
+    bool always_forward = (traits.flags & kAlikeForward) == 0;
+    bool always_backward = (traits.flags & kAlikeBackward) == 0;
+    bool offered = false;
+    for (const Instruction* operand : x->operands()) {
+      const Sharding* theirs = of(operand);
+      bool differ = theirs != mine;
+      if (theirs != nullptr && (differ || always_forward)) offered = true;
+      if (mine != nullptr && (differ || always_backward)) QueueBackward(operand);
     }
-    return;
-  }
-  for (uint32_t p = 0; p < order_.size(); ++p) {
-    const Instruction* x = order_[p];
-    switch (x->opcode()) {
-      case Opcode::kBroadcast:
-        if (receives(x)) {
-          forward_.Add(p);
-          backward_.Add(p);
-        }
-        if (receives(x->operand(0))) backward_.Add(position_[x->operand(0)->id()]);
-        break;
-      case Opcode::kDot:
-      case Opcode::kConvolution:
-        if (receives(x)) forward_.Add(p);
-        [[fallthrough]];
-      case Opcode::kReduce:
-      case Opcode::kScatter:
-        for (const Instruction* operand : x->operands()) {
-          if (receives(operand)) backward_.Add(position_[operand->id()]);
-        }
-        break;
-      default:
-        break;
+    if (offered) QueueForward(x);
+    if (x->opcode() == Opcode::kConditional || x->opcode() == Opcode::kCall) {
+      for (const Computation* called : x->called()) {
+        for (const Instruction* parameter : called->parameters()) QueueForward(parameter);
+      }
     }
   }
-  for (uint32_t p = stale_forward_.Next(0); p != kNone; p = stale_forward_.Next(p + 1)) {
-    forward_.Add(p);
-  }
-  for (uint32_t p = stale_backward_.Next(0); p != kNone; p = stale_backward_.Next(p + 1)) {
-    backward_.Add(p);
+}
+
+void Engine::QueueStale() {
+  for (Traits& traits : traits_) {
+    if ((traits.flags & (kStaleForward | kStaleBackward)) == 0) continue;
+    if ((traits.flags & kSettled) == 0) {
+      if ((traits.flags & kStaleForward) != 0) forward_.Add(traits.position);
+      if ((traits.flags & kStaleBackward) != 0) backward_.Add(traits.position);
+    }
+    traits.Remove(kStaleForward | kStaleBackward);
   }
 }
 
@@ -206,21 +274,37 @@ void Engine::NoteManual(const Sharding* s) {
   }
 }
 
+// Nothing has more tiles than one a device, and manual values stay so.
+void Engine::NoteSettled(const Instruction* x) {
+  const Sharding* s = of(x);
+  Traits& traits = traits_[x->id()];
+  bool settled = (traits.flags & kProvided) != 0;
+  if (s != nullptr) {
+    bool full = s->IsTiled() && s->subgroups.empty() && (traits.flags & kReplicated) == 0;
+    settled = settled || full || IsManual(s);
+  }
+  if (settled && (traits.flags & kOpenDims) == 0) {
+    traits.Add(kSettled);
+  } else {
+    traits.Remove(kSettled);
+  }
+}
+
 void Engine::QueueNeighbours(const Instruction* x) {
   for (const Instruction* operand : x->operands()) {
-    backward_.Add(position_[operand->id()]);
+    QueueBackward(operand);
     // The copy before a manual region's boundary is refined by the boundary's users.
     if (!annotations_.open_dims.empty() && operand->opcode() == Opcode::kCustomCall &&
         operand->operand_count() == 1) {
-      backward_.Add(position_[operand->operand(0)->id()]);
+      QueueBackward(operand->operand(0));
     }
   }
   for (const Instruction* user : users_.of(x)) {
-    forward_.Add(position_[user->id()]);
+    QueueForward(user);
     if (user->opcode() == Opcode::kConditional || user->opcode() == Opcode::kCall) {
       std::vector<Instruction*> parameters;
       computations_.AppendParametersOf(user, x, parameters);
-      for (const Instruction* parameter : parameters) forward_.Add(position_[parameter->id()]);
+      for (const Instruction* parameter : parameters) QueueForward(parameter);
     }
   }
 }
@@ -235,12 +319,12 @@ void Engine::Set(Instruction* x, const Sharding* s, const Cause& cause) {
   }
   mine = s;
   changed_ = true;
-  stale_forward_.Add(position_[x->id()]);
-  stale_backward_.Add(position_[x->id()]);
+  traits_[x->id()].Add(kStaleForward | kStaleBackward);
+  NoteSettled(x);
   QueueNeighbours(x);
   if (computations_.MayHaveRelated(x)) {
     for (Instruction* other : computations_.RelatedTo(x)) {
-      if (provided_[other->id()] != 0) continue;
+      if (IsProvided(other)) continue;
       Set(other, s, {x, ShardingEdge::kControlFlow, s});
     }
   }
@@ -327,31 +411,45 @@ void Engine::TakeReplicationForward(Instruction* x) {
   }
 }
 
+bool Engine::OperandsAgree(const Instruction* x) const {
+  const Sharding* mine = of(x);
+  for (const Instruction* operand : x->operands()) {
+    const Sharding* theirs = of(operand);
+    if (theirs != mine && theirs != nullptr) return false;
+  }
+  return true;
+}
+
 void Engine::VisitForward(Instruction* x) {
-  auto open = annotations_.open_dims.find(x);
-  if (open != annotations_.open_dims.end()) {
-    if (rules_.level() >= 1) RefineOpenDimsForward(*this, x, open->second);
+  Traits& traits = traits_[x->id()];
+  traits.Remove(kStaleForward);
+  if ((traits.flags & kSettled) != 0) return;
+  if ((traits.flags & kOpenDims) != 0) {
+    if (rules_.level() >= 1) RefineOpenDimsForward(*this, x, annotations_.open_dims.at(x));
     return;
   }
-  if (provided_[x->id()] != 0 || !LevelAllowsForward(x) || IsManual(of(x))) return;
+  if (traits.forward_level > rules_.level()) return;
+  if ((traits.flags & kAlikeForward) != 0 && OperandsAgree(x)) return;
   bool ends = false;
   if (any_manual_ && (TakeManualForward(x, ends) || ends)) return;
-  if (!SupportedForward(x)) {
+  if ((traits.flags & kSupportedForward) == 0) {
     TakeReplicationForward(x);
     return;
   }
   offers_.Clear();
   RuleOf(x->opcode()).forward(rules_, *x, offers_);
-  if (offers_.list().empty()) return;
-  bool single_use = IsSingleUse(x);
   for (const Offer& offer : offers_.list()) {
+    if (offer.leaf < 0 && offer.sharding == of(x)) continue;
+    const Cause cause{offer.from, ShardingEdge::kOperand, offer.sharding};
+    if (offer.as_it_is) {
+      Set(x, offer.sharding, cause);
+      continue;
+    }
+    bool aggressive = offer.aggressive && IsSingleUse(x);
     if (offer.leaf >= 0) {
-      OfferLeaf(x, offer, offer.aggressive && single_use);
-    } else if (offer.as_it_is) {
-      Set(x, offer.sharding, {offer.from, ShardingEdge::kOperand, offer.sharding});
+      OfferLeaf(x, offer, aggressive);
     } else {
-      OfferTo(x, offer.sharding, offer.aggressive && single_use,
-              {offer.from, ShardingEdge::kOperand, offer.sharding});
+      OfferTo(x, offer.sharding, aggressive, cause);
     }
   }
 }
@@ -389,8 +487,10 @@ void Engine::OfferFromUsers(Instruction* x) {
     last = nullptr;
   };
   for (Instruction* user : users_.of(x)) {
-    const Sharding* s = rules_.Partitioned(user);
+    const Sharding* s = of(user);
     if (s == nullptr || !LevelAllowsThroughUser(user)) continue;
+    if (s == of(x) && Has(user, kAlikeBackward)) continue;
+    if (rules_.Partitioned(user) == nullptr) continue;
     if (user->opcode() == Opcode::kGetTupleElement && of(x) != nullptr) {
       LeafRange range =
           LeavesOfElement(x->shape(), user->attributes<GetTupleElementAttributes>().index);
@@ -417,21 +517,24 @@ void Engine::OfferFromUsers(Instruction* x) {
 }
 
 void Engine::VisitBackward(Instruction* x) {
-  auto open = annotations_.open_dims.find(x);
-  if (open != annotations_.open_dims.end()) {
-    if (rules_.level() >= 1) RefineOpenDimsBackward(*this, x, open->second);
+  Traits& traits = traits_[x->id()];
+  traits.Remove(kStaleBackward);
+  if ((traits.flags & kSettled) != 0) return;
+  if ((traits.flags & kOpenDims) != 0) {
+    if (rules_.level() >= 1) RefineOpenDimsBackward(*this, x, annotations_.open_dims.at(x));
     return;
   }
-  if (provided_[x->id()] != 0 || IsManual(of(x))) return;
   if (x->opcode() == Opcode::kBroadcast && rules_.level() < 2) return;
   if (any_manual_ && TakeManualBackward(x)) return;
-  if (!SupportedBackward(x)) return;
-  for (const Instruction* user : users_.of(x)) {
-    if (user->opcode() == Opcode::kRngBitGenerator) {
-      const Sharding* replicated = context().Replicated();
-      Set(x, replicated, {user, ShardingEdge::kUser, replicated});
-      return;
+  if ((traits.flags & kSupportedBackward) == 0) return;
+  if ((traits.flags & kReplicated) != 0) {
+    const Instruction* generator = nullptr;
+    for (const Instruction* user : users_.of(x)) {
+      if (generator == nullptr && user->opcode() == Opcode::kRngBitGenerator) generator = user;
     }
+    const Sharding* replicated = context().Replicated();
+    Set(x, replicated, {generator, ShardingEdge::kUser, replicated});
+    return;
   }
   OfferFromUsers(x);
 }
@@ -440,7 +543,7 @@ void Engine::FindConflicts(PropagationFindings& findings) {
   rules_.set_level(3);
   for (Instruction* x : order_) {
     const Sharding* mine = of(x);
-    if (provided_[x->id()] == 0 || mine == nullptr || !mine->IsTiled() || !x->shape()->IsArray()) {
+    if (!IsProvided(x) || mine == nullptr || !mine->IsTiled() || !x->shape()->IsArray()) {
       continue;
     }
     auto check = [&](const Sharding* wanted, const Instruction* neighbour, bool is_user) {

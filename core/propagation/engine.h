@@ -41,16 +41,16 @@ class Engine {
   void FindConflicts(PropagationFindings& findings);
 
   const Sharding* of(const Instruction* x) const { return shardings_[x->id()]; }
-  bool IsProvided(const Instruction* x) const { return provided_[x->id()] != 0; }
+  bool IsProvided(const Instruction* x) const { return Has(x, kProvided); }
   // In the order of a sweep.
-  uint32_t PositionOf(const Instruction* x) const { return position_[x->id()]; }
+  uint32_t PositionOf(const Instruction* x) const { return traits_[x->id()].position; }
   const PropagationContext& rules() const { return rules_; }
   Context& context() const { return rules_.context(); }
   bool LevelAllowsForward(const Instruction* x) const {
-    return forward_level_[x->id()] <= rules_.level();
+    return traits_[x->id()].forward_level <= rules_.level();
   }
   bool LevelAllowsThroughUser(const Instruction* user) const {
-    return user_level_[user->id()] <= rules_.level();
+    return traits_[user->id()].user_level <= rules_.level();
   }
 
   // Why a sharding is set.
@@ -65,10 +65,49 @@ class Engine {
   bool OfferTo(Instruction* x, const Sharding* s, bool aggressive, const Cause& cause);
 
  private:
+  // What the engine knows of an instruction besides its sharding.
+  enum Flag : uint16_t {
+    kProvided = 1,           // fixed by the user
+    kOpenDims = 2,           // a copy with open dims: refined though provided
+    kSupportedForward = 4,   // receives what operands offer
+    kSupportedBackward = 8,  // receives what users ask
+    // The rule hands shardings on as they are: nothing happens between equal ones.
+    kAlikeForward = 16,
+    kAlikeBackward = 32,
+    kReplicated = 64,  // state of a random generator, always replicated
+    kSettled = 128,    // nothing a neighbour says can change its sharding
+    // Changed since it was last examined in that direction.
+    kStaleForward = 256,
+    kStaleBackward = 512,
+  };
+  struct Traits {
+    uint32_t position = 0;  // in order_
+    uint16_t flags = 0;
+    uint8_t forward_level = 1, user_level = 1;
+    void Add(unsigned flag) { flags = static_cast<uint16_t>(flags | flag); }
+    void Remove(unsigned flag) { flags = static_cast<uint16_t>(flags & ~flag); }
+  };
+  static Traits TraitsOf(Opcode opcode);
+  bool Has(const Instruction* x, Flag flag) const { return (traits_[x->id()].flags & flag) != 0; }
+
   void ComputeOrder();
-  void ComputeLevels();
+  void ComputeTraits();
+  void ComputeRevisits();
+  void QueueAroundShardings();
+  void QueueWhereShardingsDiffer();
+  void QueueStale();
   void QueueForLevel(int level);
+  void QueueForward(const Instruction* x) {
+    const Traits& traits = traits_[x->id()];
+    if ((traits.flags & kSettled) == 0) forward_.Add(traits.position);
+  }
+  void QueueBackward(const Instruction* x) {
+    const Traits& traits = traits_[x->id()];
+    if ((traits.flags & kSettled) == 0) backward_.Add(traits.position);
+  }
   void NoteManual(const Sharding* s);
+  void NoteSettled(const Instruction* x);
+  bool OperandsAgree(const Instruction* x) const;
   void QueueNeighbours(const Instruction* x);
   void Mirror(Instruction* x, const Cause& cause);
 
@@ -90,8 +129,7 @@ class Engine {
   Options options_;
   ExplainRecorder* recorder_;
   std::vector<const Sharding*> shardings_;  // by id
-  std::vector<uint8_t> provided_;           // by id
-  std::vector<uint8_t> forward_level_, user_level_;
+  std::vector<Traits> traits_;              // by id
   Users users_;
   ComputationMap computations_;
   DerivedShardings derive_;
@@ -102,10 +140,11 @@ class Engine {
   };
   std::vector<Instruction*> order_;  // by position
   std::vector<Range> ranges_;        // by computation
-  std::vector<uint32_t> position_;   // by id
   Worklist forward_, backward_;
-  // Changed since they were last examined in that direction: what only a new level revisits.
-  Worklist stale_forward_, stale_backward_;
+  // What levels 2 and 3 examine again in any case: broadcasts and what rules that look beyond their
+  // neighbours concern.
+  std::vector<const Instruction*> revisit_forward_, revisit_backward_;
+  std::vector<const Instruction*> generator_states_;
   Offers offers_;
   bool changed_ = false;
   bool any_manual_ = false;  // manual regions exist; else their rules are skipped

@@ -122,10 +122,9 @@ constexpr std::array<Rule, kOpcodeCount> BuildTable() {
   for (const Row& row : kRows) table[static_cast<size_t>(row.opcode)] = row.rule;
   return table;
 }
-constexpr std::array<Rule, kOpcodeCount> kTable = BuildTable();
 
 }  // namespace
 
-const Rule& RuleOf(Opcode opcode) { return kTable[static_cast<size_t>(opcode)]; }
+constinit const std::array<Rule, kOpcodeCount> kRuleTable = BuildTable();
 
 }  // namespace gshard

@@ -7,6 +7,7 @@
 #ifndef GSHARD_CORE_PROPAGATION_RULES_H_
 #define GSHARD_CORE_PROPAGATION_RULES_H_
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -39,7 +40,10 @@ class PropagationContext {
   // Has a sharding that is not maximal; a replicated one counts (as a weak fact).
   const Sharding* Partitioned(const Instruction* x) const {
     const Sharding* s = of(x);
-    return s != nullptr && !IsAll(s, ShardingKind::kMaximal) ? s : nullptr;
+    if (s == nullptr || (s->IsTuple() ? IsAll(s, ShardingKind::kMaximal) : s->IsMaximal())) {
+      return nullptr;
+    }
+    return s;
   }
   // Aggressiveness 0..3 (docs/propagation.md, "Driver").
   int level() const { return level_; }
@@ -109,7 +113,8 @@ struct Rule {
 };
 
 // Every opcode has a row (checked at compile time in rule_table.cc).
-const Rule& RuleOf(Opcode opcode);
+extern const std::array<Rule, kOpcodeCount> kRuleTable;
+inline const Rule& RuleOf(Opcode opcode) { return kRuleTable[static_cast<size_t>(opcode)]; }
 
 bool Always(const PropagationContext& c, const Instruction& x);
 bool Never(const PropagationContext& c, const Instruction& x);
