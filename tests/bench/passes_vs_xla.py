@@ -2,6 +2,9 @@
 """Parse, propagate and partition: gshard against XLA's own parser and passes, same files, same run.
 
   passes_vs_xla.py FILE.hlo...        prints a Markdown table (median milliseconds)
+  passes_vs_xla.py --propagate-at-least 10 FILE.hlo...
+      propagation alone, over the files of more than 1,000 instructions; fails if on one of them gshard is not that
+      many times as fast
 
 XLA: jaxlib's text parser, and the passes `sharding-propagation` and `spmd-partitioning` as XLA's own pass timer
 reports them; gshard: --time-passes. Call inlining is counted on neither side. Shardings that a file carries as
@@ -75,8 +78,12 @@ def child(path, devices, repetitions):
     mesh[0].client.compile_and_load(mlir, jaxlib_api.DeviceList(tuple(mesh)), options)
 
 
-def xla_times(path, devices, repetitions):
-    """{"parse", "propagate", "partition"} in ms; None where XLA gives up."""
+def instruction_count(text):
+    return len(re.findall(r"^\s+(?:ROOT )?%?[\w.\-]+ = ", text, re.M))
+
+
+def xla_times(path, devices, repetitions, last="spmd-partitioning"):
+    """{"parse", "propagate", "partition"} in ms up to the pass `last`; absent where XLA gives up."""
     samples = collections.defaultdict(list)
     for _ in range(repetitions):
         environment = dict(os.environ, JAX_PLATFORMS="cpu", TF_CPP_MIN_LOG_LEVEL="0", PYTHONUNBUFFERED="1",
@@ -86,49 +93,51 @@ def xla_times(path, devices, repetitions):
                                     str(repetitions)], env=environment, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
         totals = collections.defaultdict(float)
-        partitioned = False
+        reached = False
         for line in process.stdout:
             if line.startswith("PARSE "):
                 samples["parse"] += json.loads(line[6:])
             found = PASS.search(line)
             if found:
                 totals[found.group(1)] += float(found.group(2)) * MILLISECONDS[found.group(3)]
-                partitioned = partitioned or found.group(1) == "spmd-partitioning"
-                if partitioned:
+                reached = found.group(1) == last
+                if reached:
                     os.killpg(process.pid, signal.SIGKILL)
                     break
         process.stdout.close()
         process.wait()
-        if not partitioned:
-            return {key: statistics.median(values) for key, values in samples.items()}
+        if not reached:
+            break
         samples["propagate"].append(totals["sharding-propagation"])
-        samples["partition"].append(totals["spmd-partitioning"])
+        if "spmd-partitioning" in totals:
+            samples["partition"].append(totals["spmd-partitioning"])
     return {key: statistics.median(values) for key, values in samples.items()}
 
 
-def gshard_times(path, repetitions, work):
+def gshard_times(command, path, repetitions, work):
     report = os.path.join(work, "times.json")
-    subprocess.run(["gshard-opt", "partition", path, f"--time-passes={report}", "--repeat", str(repetitions), "-o",
+    subprocess.run(["gshard-opt", command, path, f"--time-passes={report}", "--repeat", str(repetitions), "-o",
                     os.path.join(work, "out.hlo")], check=True, stderr=subprocess.DEVNULL)
     return {entry["name"]: entry["time_ms"] for entry in json.load(open(report))["passes"]}
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("files", nargs="+")
-    parser.add_argument("--repeat", type=int, default=5, help="runs of XLA a file; gshard runs ten times as often")
-    options = parser.parse_args()
+def prepared(path, work):
+    """(path, text, devices) of the file with plain shardings, as both sides read it."""
+    plain = os.path.join(work, "plain.hlo")
+    subprocess.run(["gshard-opt", "optimize", path, "--passes", "import-shardy", "--tiles", "-o", plain], check=True)
+    text = OPAQUE.sub('custom_call_target="opaque"', open(plain).read())
+    open(plain, "w").write(text)
+    return plain, text, devices_of(text)
+
+
+def compare_all(files, repetitions):
     print("| file | devices | parse: XLA | gshard | | propagate: XLA | gshard | | partition: XLA | gshard | |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
-    for path in options.files:
+    for path in files:
         with tempfile.TemporaryDirectory() as work:
-            plain = os.path.join(work, "plain.hlo")
-            subprocess.run(["gshard-opt", "optimize", path, "--passes", "import-shardy", "--tiles", "-o", plain], check=True)
-            text = OPAQUE.sub('custom_call_target="opaque"', open(plain).read())
-            open(plain, "w").write(text)
-            devices = devices_of(text)
-            theirs = xla_times(plain, devices, options.repeat)
-            ours = gshard_times(plain, 10 * options.repeat, work)
+            plain, _, devices = prepared(path, work)
+            theirs = xla_times(plain, devices, repetitions)
+            ours = gshard_times("partition", plain, 10 * repetitions, work)
         cells = [os.path.splitext(os.path.basename(path))[0], str(devices)]
         for step in ("parse", "propagate", "partition"):
             if step in theirs:
@@ -136,6 +145,41 @@ def main():
             else:
                 cells += ["-", f"{ours[step]:.2f}", ""]
         print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def compare_propagation(files, repetitions, at_least):
+    """True if gshard is `at_least` times as fast on every annotated file of over 1,000 instructions."""
+    good = True
+    print("| file | instructions | devices | XLA ms | gshard ms | | |")
+    print("|---|---|---|---|---|---|---|")
+    for path in files:
+        with tempfile.TemporaryDirectory() as work:
+            plain, text, devices = prepared(path, work)
+            count = instruction_count(text)
+            if count <= 1000 or devices == 1:
+                continue
+            theirs = xla_times(plain, devices, repetitions, "sharding-propagation").get("propagate")
+            if theirs is None:
+                print(f"| {os.path.basename(path)} | {count} | {devices} | XLA fails | | | |", flush=True)
+                continue
+            ours = gshard_times("propagate", plain, 10 * repetitions, work)["propagate"]
+        enough = theirs / ours >= at_least
+        good = good and enough
+        print(f"| {os.path.splitext(os.path.basename(path))[0]} | {count} | {devices} | {theirs:.2f} | {ours:.2f} | "
+              f"{theirs / ours:.1f}x | {'pass' if enough else 'FAIL'} |", flush=True)
+    return good
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--repeat", type=int, default=5, help="runs of XLA a file; gshard runs ten times as often")
+    parser.add_argument("--propagate-at-least", type=float, metavar="RATIO")
+    options = parser.parse_args()
+    if options.propagate_at_least is None:
+        compare_all(options.files, options.repeat)
+    elif not compare_propagation(options.files, options.repeat, options.propagate_at_least):
+        sys.exit(1)
 
 
 if __name__ == "__main__":
