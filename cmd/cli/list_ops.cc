@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "backends/cpu/opcode_support.h"
 #include "cmd/cli/program.h"
 #include "core/partition/op_rule.h"
 #include "core/propagation/rule_summary.h"
@@ -22,7 +23,7 @@ const char* PartitionOf(Opcode opcode) { return RuleFor(opcode).is_default ? "wh
 int RunListOps(bool json) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   if (!json) {
-    fmt::print("{:<28}{:<16}{:<11}{}\n", "opcode", "family", "propagate", "partition");
+    fmt::print("{:<28}{:<16}{:<11}{:<11}{}\n", "opcode", "family", "propagate", "partition", "run");
   }
   for (int i = 0; i < kOpcodeCount; ++i) {
     Opcode opcode = static_cast<Opcode>(i);
@@ -31,10 +32,11 @@ int RunListOps(bool json) {
       rows.push_back({{"opcode", std::string(info.text)},
                       {"family", std::string(info.family)},
                       {"propagate", PropagationSummary(opcode)},
-                      {"partition", PartitionOf(opcode)}});
+                      {"partition", PartitionOf(opcode)},
+                      {"run", cpu::TextOf(cpu::SupportOf(opcode))}});
     } else {
-      fmt::print("{:<28}{:<16}{:<11}{}\n", info.text, info.family, PropagationSummary(opcode),
-                 PartitionOf(opcode));
+      fmt::print("{:<28}{:<16}{:<11}{:<11}{}\n", info.text, info.family, PropagationSummary(opcode),
+                 PartitionOf(opcode), cpu::TextOf(cpu::SupportOf(opcode)));
     }
   }
   if (json) {

@@ -410,6 +410,8 @@ Number ElementReference(const Instruction& x, std::span<const Number> operands) 
       out.i = IntegerBinary(x.opcode(), type, a.i, b.i);
     }
   }
+  // Floats of at most 16 bits are computed in f32.
+  if (IsFloat(result) && DTypeBits(result) <= 16) out = RoundTo(DType::kF32, out);
   return RoundTo(result, out);
 }
 

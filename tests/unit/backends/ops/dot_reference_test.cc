@@ -10,11 +10,19 @@ TEST_CASE("random dot", "[kernels][reference]") {
     std::string lhs, rhs, result;
   };
   const std::vector<Types> types = {
-      {"f32", "f32", "f32"}, {"f64", "f64", "f64"},        {"bf16", "bf16", "bf16"},
-      {"f16", "f16", "f32"}, {"bf16", "bf16", "f32"},      {"s32", "s32", "s32"},
-      {"s8", "s8", "s32"},   {"u8", "s8", "s32"},          {"pred", "pred", "pred"},
-      {"c64", "c64", "c64"}, {"c128", "c128", "c128"},     {"s8", "s8", "s8"},
-      {"u64", "u64", "u64"}, {"f8e4m3fn", "f8e5m2", "f32"}};
+      {"f32", "f32", "f32"},        {"f64", "f64", "f64"},
+      {"bf16", "bf16", "bf16"},     {"f16", "f16", "f32"},
+      {"bf16", "bf16", "f32"},      {"s32", "s32", "s32"},
+      {"s8", "s8", "s32"},          {"u8", "s8", "s32"},
+      {"pred", "pred", "pred"},     {"c64", "c64", "c64"},
+      {"c128", "c128", "c128"},     {"s8", "s8", "s8"},
+      {"u64", "u64", "u64"},        {"f8e4m3fn", "f8e5m2", "f32"},
+      {"f16", "f16", "f16"},        {"bf16", "f32", "f32"},
+      {"f32", "f32", "bf16"},       {"f32", "f32", "f64"},
+      {"s4", "s4", "s32"},          {"u4", "u4", "u4"},
+      {"s64", "s64", "s64"},        {"u32", "u32", "u32"},
+      {"f8e5m2", "f8e5m2", "bf16"}, {"f8e4m3b11fnuz", "f8e4m3fnuz", "f16"},
+      {"f8e4m3", "f8e3m4", "f32"}};
   for (const Types& type : types) {
     RunCases(12, [&](Dice& dice) {
       const int64_t batch = dice.Roll(0, 2), contracted = dice.Roll(0, 2);

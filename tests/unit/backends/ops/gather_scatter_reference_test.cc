@@ -6,8 +6,8 @@
 namespace gshard::cpu::testing {
 
 TEST_CASE("random gather and scatter", "[kernels][reference]") {
-  for (const std::string type : {"f32", "s32", "bf16", "pred", "c128"}) {
-    RunCases(16, [&](Dice& dice) {
+  for (const std::string& type : kAll) {
+    RunCases(8, [&](Dice& dice) {
       const int64_t rank = dice.Roll(1, 3);
       const Index dims = dice.Sizes(rank, 2, 5);
       const Index indexed = dice.Subset(rank);  // dims that indices say
@@ -71,7 +71,7 @@ TEST_CASE("random gather and scatter", "[kernels][reference]") {
 }
 
 TEST_CASE("random sort and topk", "[kernels][reference]") {
-  for (const std::string type : {"f32", "s32", "bf16", "u8", "f64"}) {
+  for (const std::string& type : Joined({kFloats, kTinyFloats, kIntegers})) {
     RunCases(6, [&](Dice& dice) {
       const Index dims = dice.Sizes(2, 1, 30);
       const bool is_float = type[0] == 'f' || type[0] == 'b';

@@ -54,6 +54,10 @@ double UnitOf(DType dtype) {
       return std::ldexp(1.0, -10);
     case DType::kBF16:
       return std::ldexp(1.0, -7);
+    case DType::kF8E3M4:
+      return std::ldexp(1.0, -4);
+    case DType::kF8E8M0FNU:
+      return 1;
     default:
       return 0.25;
   }
@@ -131,12 +135,22 @@ void RunCases(int count, const std::function<Case(Dice&)>& make) {
   }
 }
 
-const std::vector<std::string> kIntegers = {"s32", "u32", "s8", "u8", "s16",
-                                            "u64", "s64", "s4", "u4"};
+const std::vector<std::string> kIntegers = {"s32", "u32", "s8", "u8", "s16", "u16", "u64",
+                                            "s64", "s4",  "u4", "s2", "u2",  "s1",  "u1"};
 const std::vector<std::string> kFloats = {"f32", "f64", "bf16", "f16"};
+const std::vector<std::string> kTinyFloats = {
+    "f8e5m2",     "f8e4m3",    "f8e4m3fn", "f8e4m3b11fnuz", "f8e3m4",  "f8e5m2fnuz",
+    "f8e4m3fnuz", "f8e8m0fnu", "f4e2m1fn", "f6e3m2fn",      "f6e2m3fn"};
 const std::vector<std::string> kComplexes = {"c64", "c128"};
-const std::vector<std::string> kAll = {"f32", "f64", "bf16", "f16", "s32", "u32", "s8",   "u8",
-                                       "s16", "u64", "s64",  "s4",  "u4",  "c64", "c128", "pred"};
+const std::vector<std::string> kAll =
+    Joined({kFloats, kTinyFloats, kIntegers, kComplexes, {"pred"}});
+
+std::vector<std::string> Joined(const std::vector<std::vector<std::string>>& lists) {
+  std::vector<std::string> all;
+  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
 std::string Fold(const std::string& name, const std::string& type, const std::string& opcode) {
   return fmt::format(
       "{0} {{ a = {1}[] parameter(0) b = {1}[] parameter(1) ROOT r = {1}[] {2}(a, b) }}\n", name,

@@ -75,7 +75,9 @@ struct Case {
 // Runs `count` cases, each made from dice of its own seed.
 void RunCases(int count, const std::function<Case(Dice&)>& make);
 
-extern const std::vector<std::string> kIntegers, kFloats, kComplexes, kAll;
+// Names of types; kFloats are those of 16 bits and more.
+extern const std::vector<std::string> kIntegers, kFloats, kTinyFloats, kComplexes, kAll;
+std::vector<std::string> Joined(const std::vector<std::vector<std::string>>& lists);
 
 // The text of a computation `name` that folds scalars of `type` with one operation.
 std::string Fold(const std::string& name, const std::string& type, const std::string& opcode);

@@ -48,12 +48,16 @@ TEST_CASE("random reduce", "[kernels][reference]") {
     });
   };
   for (const std::string type : {"f32", "f64", "s32", "u8", "s64", "c64"}) run(type, "add", 64);
-  for (const std::string& type : kFloats) run(type, "maximum", 0);
-  for (const std::string type : {"s32", "u8", "s4"}) run(type, "minimum", 0);
-  run("s32", "multiply", 0);
+  for (const std::string& type : Joined({kFloats, kTinyFloats, kIntegers})) {
+    run(type, "maximum", 0);
+    run(type, "minimum", 0);
+  }
+  for (const std::string& type : kIntegers) {
+    for (const std::string opcode : {"add", "multiply", "and", "or", "xor"}) run(type, opcode, 0);
+  }
   run("pred", "or", 0);
   run("pred", "and", 0);
-  run("u32", "xor", 0);
+  run("pred", "xor", 0);
   RunCases(6, [](Dice& dice) {  // the place of the largest
     const Index dims = dice.Sizes(2, 1, 40);
     const int64_t dim = dice.Roll(0, 1);
