@@ -9,6 +9,7 @@
 #include "cmd/cli/list_ops.h"
 #include "cmd/cli/program.h"
 #include "cmd/cli/session.h"
+#include "core/analysis/meshes.h"
 #include "core/analysis/partitioned.h"
 #include "core/report/annotation_advice.h"
 #include "core/report/collective_report.h"
@@ -114,7 +115,7 @@ int RunPropagate(Flags& flags) {
         bool json = flags.report.ends_with(".json");
         return WriteFile(flags.report,
                          json ? ShardingReportJson(module, report)
-                              : ShardingReportText(module, report),
+                              : ShardingReportText(module, report, NamedMesh(module)),
                          /*dash_is_stderr=*/true);
       });
 }

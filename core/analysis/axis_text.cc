@@ -56,6 +56,21 @@ std::string DimsText(const NamedSharding& named) {
   return text;
 }
 
+std::vector<AxisRef> AllAxes(const Mesh& mesh) {
+  std::vector<AxisRef> all;
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    all.push_back({static_cast<int>(i), 1, mesh.axes[i].size});
+  }
+  return all;
+}
+
+// The leaf's spelling by a mesh, its own before `mesh`; null if there is none.
+const NamedSharding* NamedOf(Context& ctx, const Sharding* leaf, const Mesh* mesh) {
+  const NamedSharding* named = leaf->named;
+  if (named == nullptr) named = SpelledByMesh(ctx, leaf, mesh, /*sugar=*/false)->named;
+  return named == nullptr || named->mesh == nullptr ? nullptr : named;
+}
+
 }  // namespace
 
 std::string AxisText(Context& ctx, const Sharding* sharding, const Mesh* mesh) {
@@ -71,16 +86,29 @@ std::string AxisText(Context& ctx, const Sharding* sharding, const Mesh* mesh) {
   if (sharding->IsReplicated()) return "replicated";
   if (sharding->IsManual()) return "manual";
   if (sharding->IsMaximal()) return fmt::format("device {}", sharding->device);
-  const NamedSharding* named = sharding->named;
-  if (named == nullptr) named = SpelledByMesh(ctx, sharding, mesh, /*sugar=*/false)->named;
-  if (named == nullptr || named->mesh == nullptr) return ToString(sharding);
+  const NamedSharding* named = NamedOf(ctx, sharding, mesh);
+  if (named == nullptr) return ToString(sharding);
   if (named->form == NamedSharding::Form::kDims) return DimsText(*named);
   if (named->form != NamedSharding::Form::kUnreduced) return ToString(sharding);
-  std::vector<AxisRef> all;
-  for (size_t i = 0; i < mesh->axes.size(); ++i) {
-    all.push_back({static_cast<int>(i), 1, mesh->axes[i].size});
-  }
-  return fmt::format("{} over {}", PartialName(named->reduction), Joined(*mesh, all));
+  return fmt::format("{} over {}", PartialName(named->reduction), Joined(*mesh, AllAxes(*mesh)));
+}
+
+std::string FreeAxesText(Context& ctx, const Sharding* sharding, const Mesh* mesh) {
+  if (mesh == nullptr) return "";
+  std::vector<AxisRef> free = AllAxes(*mesh);
+  if (sharding == nullptr || sharding->IsReplicated()) return Joined(*mesh, free);
+  const NamedSharding* named = NamedOf(ctx, sharding, mesh);
+  if (named == nullptr || named->mesh != mesh || named->form != NamedSharding::Form::kDims)
+    return "";
+  auto take = [&](const std::vector<AxisRef>& used) {
+    for (const AxisRef& ref : used) {
+      std::erase_if(free, [&](const AxisRef& axis) { return axis.axis == ref.axis; });
+    }
+  };
+  for (const NamedSharding::Dim& dim : named->dims) take(dim.axes);
+  take(named->unreduced);
+  take(named->manual);
+  return Joined(*mesh, free);
 }
 
 }  // namespace gshard

@@ -18,6 +18,11 @@ namespace gshard {
 // or its axes cannot say it.
 std::string AxisText(Context& ctx, const Sharding* sharding, const Mesh* mesh);
 
+// The axes of `mesh` along which a leaf with this sharding (null: none yet) only has copies, joined
+// by
+// "+"; empty if there are none or its axes cannot say it.
+std::string FreeAxesText(Context& ctx, const Sharding* sharding, const Mesh* mesh);
+
 }  // namespace gshard
 
 #endif  // GSHARD_CORE_ANALYSIS_AXIS_TEXT_H_

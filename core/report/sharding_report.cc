@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "core/analysis/axis_text.h"
 #include "core/report/quantity_text.h"
 #include "fmt/format.h"
 #include "ir/dtype.h"
@@ -53,7 +54,7 @@ class Survey {
 
  private:
   void AddLeaf(const Instruction* x, int64_t leaf, const Shape* shape, const Sharding* s) {
-    if (!shape->IsArray() || shape->element_count() == 0) return;
+    if (!shape->IsArray() || shape->element_count() <= 1) return;
     if (s != nullptr && !s->IsTiled() && !s->IsReplicated()) return;
     int64_t tiles = s == nullptr ? 1 : s->TileCount();
     int64_t manual = s != nullptr && s->IsTiled() ? s->SubgroupSize(SubgroupType::kManual) : 1;
@@ -111,6 +112,21 @@ std::string PlaceOf(const Module& module, const Instruction* x) {
   return place.empty() ? OpNameOf(*x) : place;
 }
 
+const Sharding* LeafSharding(const Instruction* x, int64_t leaf) {
+  const Sharding* s = x->sharding();
+  return s != nullptr && s->IsTuple() ? s->elements[static_cast<size_t>(leaf)] : s;
+}
+
+std::string Counted(int64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+// "; the 25 largest:" where not all are listed.
+std::string Listed(size_t listed, int64_t count, const char* which) {
+  if (count == 0 || static_cast<int64_t>(listed) == count) return "";
+  return fmt::format("; the {} {}:", listed, which);
+}
+
 std::string InBrackets(const std::string& place) {
   return place.empty() ? "" : "  [" + place + "]";
 }
@@ -134,35 +150,46 @@ ShardingReport MakeShardingReport(const Module& module, const PropagationFinding
       [](const auto& a, const auto& b) { return a.bytes_per_device > b.bytes_per_device; });
   std::stable_sort(report.uneven.begin(), report.uneven.end(),
                    [](const auto& a, const auto& b) { return a.padding_bytes > b.padding_bytes; });
+  report.replicated_count = static_cast<int64_t>(report.replicated.size());
+  report.uneven_count = static_cast<int64_t>(report.uneven.size());
+  report.conflict_count = static_cast<int64_t>(report.findings.conflicts.size());
   if (report.replicated.size() > limit) report.replicated.resize(limit);
   if (report.uneven.size() > limit) report.uneven.resize(limit);
   if (report.findings.conflicts.size() > limit) report.findings.conflicts.resize(limit);
   return report;
 }
 
-std::string ShardingReportText(const Module& module, const ShardingReport& report) {
-  std::string out = fmt::format("Shardings over {} devices\n", report.devices);
-  out += fmt::format("\nReplicated although a dim could be cut further: {} per device in all\n",
-                     HumanBytes(static_cast<double>(report.replicated_bytes)));
+std::string ShardingReportText(const Module& module, const ShardingReport& report,
+                               const Mesh* mesh) {
+  Context& ctx = module.context();
+  std::string out = fmt::format("{}: shardings over {} devices\n", module.name(), report.devices);
+  out +=
+      fmt::format("\nReplicated although a dim could be cut further: {}, {} per device in all{}\n",
+                  Counted(report.replicated_count, "value"),
+                  HumanBytes(static_cast<double>(report.replicated_bytes)),
+                  Listed(report.replicated.size(), report.replicated_count, "largest"));
   for (const ShardingReport::Replicated& r : report.replicated) {
-    out += fmt::format("  {:>10}  {} {}: {} copies of each tile, dim {} could be cut {} ways{}\n",
-                       HumanBytes(static_cast<double>(r.bytes_per_device)),
-                       NameOf(r.instruction, r.leaf),
-                       ToString(LeafShape(r.instruction, r.leaf), false), r.copies, r.dim, r.factor,
-                       InBrackets(PlaceOf(module, r.instruction)));
+    const Sharding* sharding = LeafSharding(r.instruction, r.leaf);
+    std::string axes = FreeAxesText(ctx, sharding, mesh);
+    out += fmt::format(
+        "  {:>10}  {} {}: {} devices have each tile, dim {} could be cut {} ways{}{}\n",
+        HumanBytes(static_cast<double>(r.bytes_per_device)), NameOf(r.instruction, r.leaf),
+        ToString(LeafShape(r.instruction, r.leaf), false), r.copies, r.dim, r.factor,
+        axes.empty() ? "" : ", free: " + axes, InBrackets(PlaceOf(module, r.instruction)));
   }
-  out += fmt::format("\nAnnotations that conflict with a neighbour: {}\n",
-                     report.findings.conflicts.size());
+  out += fmt::format("\nAnnotations that conflict with a neighbour: {}{}\n", report.conflict_count,
+                     Listed(report.findings.conflicts.size(), report.conflict_count, "first"));
   for (const PropagationFindings::Conflict& c : report.findings.conflicts) {
-    out += fmt::format("  {} has {}, its {} '{}' wants {}{}\n", c.annotated->name(),
-                       ToString(c.annotated->sharding()), c.neighbour_is_user ? "user" : "operand",
-                       c.neighbour->name(), ToString(c.wanted),
-                       InBrackets(PlaceOf(module, c.annotated)));
+    out += fmt::format("  {} is {}, its {} '{}' wants {}{}\n", c.annotated->name(),
+                       AxisText(ctx, c.annotated->sharding(), mesh),
+                       c.neighbour_is_user ? "user" : "operand", c.neighbour->name(),
+                       AxisText(ctx, c.wanted, mesh), InBrackets(PlaceOf(module, c.annotated)));
   }
-  out += fmt::format("\nDims that do not divide: {}\n", report.uneven.size());
+  out += fmt::format("\nDims that do not divide: {}{}\n", report.uneven_count,
+                     Listed(report.uneven.size(), report.uneven_count, "costliest"));
   for (const ShardingReport::Uneven& u : report.uneven) {
     out +=
-        fmt::format("  {:>10}  {} {}: dim {} of size {} in {} tiles{}\n",
+        fmt::format("  {:>10} of padding  {} {}: dim {} of size {} in {} tiles{}\n",
                     HumanBytes(static_cast<double>(u.padding_bytes)), NameOf(u.instruction, u.leaf),
                     ToString(LeafShape(u.instruction, u.leaf), false), u.dim, u.size, u.tiles,
                     InBrackets(PlaceOf(module, u.instruction)));
@@ -204,9 +231,12 @@ std::string ShardingReportJson(const Module& module, const ShardingReport& repor
   }
   Json document = {{"schema", "gshard.shardings/1"},
                    {"devices", report.devices},
+                   {"replicated_count", report.replicated_count},
                    {"replicated_bytes_per_device", report.replicated_bytes},
                    {"replicated", std::move(replicated)},
+                   {"conflict_count", report.conflict_count},
                    {"conflicts", std::move(conflicts)},
+                   {"uneven_count", report.uneven_count},
                    {"uneven", std::move(uneven)}};
   return document.dump(2) + "\n";
 }

@@ -24,7 +24,8 @@ struct ShardingReport {
     int64_t bytes_per_device = 0;  // now
   };
   std::vector<Replicated> replicated;  // largest first
-  int64_t replicated_bytes = 0;        // per device, of all of them, also those not listed
+  // Of all of them, also those not listed; bytes per device.
+  int64_t replicated_count = 0, replicated_bytes = 0;
   struct Uneven {
     const Instruction* instruction = nullptr;
     int64_t leaf = 0;
@@ -32,16 +33,20 @@ struct ShardingReport {
     int64_t size = 0, tiles = 1;
     int64_t padding_bytes = 0;  // over all tiles of the value
   };
-  std::vector<Uneven> uneven;  // most padding first
+  std::vector<Uneven> uneven;                    // most padding first
+  int64_t uneven_count = 0, conflict_count = 0;  // also of those not listed
   PropagationFindings findings;
 };
 
 // Of a propagated module. At most `limit` entries a list. Parameters of called computations, tuples
-// and what only takes a tuple apart are left out: the value is listed where it is made.
+// and what only takes a tuple apart are left out: the value is listed where it is made; so are
+// scalars.
 ShardingReport MakeShardingReport(const Module& module, const PropagationFindings& findings,
-                                  size_t limit = 50);
+                                  size_t limit = 25);
 
-std::string ShardingReportText(const Module& module, const ShardingReport& report);
+// Shardings by the axes of `mesh` (core/analysis/axis_text.h) if it is not null.
+std::string ShardingReportText(const Module& module, const ShardingReport& report,
+                               const Mesh* mesh);
 std::string ShardingReportJson(const Module& module, const ShardingReport& report);
 
 }  // namespace gshard
