@@ -3,6 +3,7 @@
 #
 # GSHARD_CORPUS: folder of real HLO files (default ../shared/corpus; its tests are skipped where absent).
 # GSHARD_XLA_VENV: an existing virtual environment with jaxlib, instead of a throwaway one.
+# GSHARD_PROPERTY_S, GSHARD_PROPERTY_SEED: seconds for random programs (default 120), first seed (0).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 export GSHARD_CORPUS="${GSHARD_CORPUS:-$PWD/../shared/corpus}"
@@ -50,6 +51,8 @@ for room in ir core backends; do
   [ -x "$bin/tests/gshard_unit_$room" ] && stage "unit tests: $room" "$bin/tests/gshard_unit_$room"
 done
 stage "golden tests" "$bin/tests/gshard_golden" "$bin/cmd" tests/golden
+stage "random programs" "$bin/tests/gshard_property" --seeds "${GSHARD_PROPERTY_SEED:-0}:" \
+  --budget-s "${GSHARD_PROPERTY_S:-120}" --out "$work/failures"
 for script in tests/checks/*.sh; do
   [ -e "$script" ] && stage "check: $(basename "$script" .sh)" bash "$script"
 done

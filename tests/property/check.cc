@@ -317,7 +317,7 @@ OpcodeSet Check(const std::string& text, const std::string& plain, const CheckOp
   AppendLeaves(module->entry()->root()->shape(), mesh.global_results);
   auto partitioned = module->Clone();
   Propagate(*partitioned);
-  if (options.thorough) {
+  if (options.propagate_twice) {
     auto again = Parse("propagated", PrintModule(*partitioned));
     // What the user allows to be changed is changed once.
     again->header().propagation_to_parameters.clear();

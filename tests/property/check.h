@@ -27,6 +27,7 @@ struct CheckOptions {
   uint64_t seed = 0;      // of the inputs, together with the parameters' names
   bool has_nan = false;   // some float inputs are NaN
   bool thorough = false;  // one device, unfused kernels
+  bool propagate_twice = false;
   // Of the outputs' leaves. Empty: by type, as gshard-run --verify.
   std::vector<Magnitude> magnitudes;
 };

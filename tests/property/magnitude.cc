@@ -382,6 +382,7 @@ std::optional<std::vector<Magnitude>> MagnitudeOf(
     case Opcode::kSelectAndScatter:
     case Opcode::kCholesky:
     case Opcode::kBitcastConvert:
+    case Opcode::kConvolution:  // whether padding meets NaN is up to the implementation
       if (nan) return std::nullopt;
       return result;
     case Opcode::kReduce:

@@ -42,6 +42,7 @@ struct Options {
   double budget_s = 0;
   std::string print;
   bool partitioned = false, no_shrink = false, has_nan = false, coverage = false;
+  bool propagate_twice = false;
   size_t most_failures = 20;
   uint64_t input_seed = 0;
   int64_t devices = 0;
@@ -63,10 +64,11 @@ CheckOptions OptionsOf(const Program& program, uint64_t seed, bool thorough) {
   return options;
 }
 
-Verdict Check(const Program& program, uint64_t seed) {
+Verdict Check(const Program& program, uint64_t seed, bool propagate_twice) {
   const bool thorough = seed % 4 == 0;
-  return CheckProgram(ToText(program), thorough ? ToText(program, false) : std::string(),
-                      OptionsOf(program, seed, thorough));
+  CheckOptions options = OptionsOf(program, seed, thorough);
+  options.propagate_twice = propagate_twice;
+  return CheckProgram(ToText(program), thorough ? ToText(program, false) : std::string(), options);
 }
 
 // One check in a process of its own.
@@ -92,11 +94,13 @@ class Session {
     if (!options.seeds.empty()) {
       const size_t colon = options.seeds.find(':');
       next_ = std::strtoull(options.seeds.c_str(), nullptr, 10);
-      end_ = colon == std::string::npos
-                 ? next_ + 1
-                 : std::strtoull(options.seeds.c_str() + colon + 1, nullptr, 10);
+      if (colon == std::string::npos) {
+        end_ = next_ + 1;
+      } else if (colon + 1 < options.seeds.size()) {
+        end_ = std::strtoull(options.seeds.c_str() + colon + 1, nullptr, 10);
+      }
     }
-    budget_ = options.budget_s > 0 ? options.budget_s : options.seeds.empty() ? 60 : 1e18;
+    budget_ = options.budget_s > 0 ? options.budget_s : end_ == UINT64_MAX ? 60 : 1e18;
   }
 
   int Run() {
@@ -110,7 +114,7 @@ class Session {
           if (next_ >= end_ || Since(start) >= budget_) return std::nullopt;
           return next_++;
         },
-        [&](uint64_t seed) { return Check(Make(seed), seed); },
+        [&](uint64_t seed) { return Check(Make(seed), seed, options_.propagate_twice); },
         [&](uint64_t seed, const Verdict& verdict) { return Take(seed, verdict); });
     const double seconds = Since(start);
     for (size_t i = 0; i < failures_.size(); ++i) ReportFailure(i);
@@ -213,7 +217,8 @@ class Session {
           verdict.failure == "hang" ? kSecondsPerCase : kSecondsPerShrinkingStep;
       small = Shrink(std::move(small), kShrinkBudget, [&](const Program& candidate) {
         if (!MagnitudeOfBody(candidate, 0, {})) return false;
-        const Verdict again = CheckOneApart(seconds, [&] { return Check(candidate, seed); });
+        const Verdict again = CheckOneApart(
+            seconds, [&] { return Check(candidate, seed, options_.propagate_twice); });
         if (again.kind != Verdict::Kind::kFailed || again.failure != verdict.failure) return false;
         last = again;
         return true;
@@ -258,13 +263,15 @@ class Session {
 int Main(int argc, char** argv) {
   Options options;
   CLI::App app("Random programs on random meshes: partitioned and whole, they must agree.");
-  app.add_option("--seeds", options.seeds, "A:B, or one seed");
-  app.add_option("--budget-s", options.budget_s, "Seconds (60 without --seeds)");
+  app.add_option("--seeds", options.seeds, "A:B, A: or one seed");
+  app.add_option("--budget-s", options.budget_s, "Seconds (60 where seeds have no end)");
   app.add_option("--jobs", options.jobs, "Processes (default: cores)");
   app.add_option("--op", options.op, "A family that half of the operations are of")
       ->check(CLI::IsMember(FamilyNames()));
   app.add_option("--devices", options.devices, "Meshes of so many devices only")
       ->check(CLI::IsMember({2, 3, 4, 5, 6, 7, 8, 12, 16}));
+  app.add_flag("--propagate-twice", options.propagate_twice,
+               "Check that propagating again changes nothing");
   app.add_flag("--coverage", options.coverage,
                "Print how often each opcode was met; fail where one never was");
   app.add_option("--print", options.print, "Print the program of this seed");

@@ -307,7 +307,9 @@ RuleResult SelectAndScatter(PartitionContext& rule) {
   if (has_dilation || shape->element_count() == 0 || windows->element_count() == 0) {
     return rule.Default();
   }
-  bool may_cut = loses.has_value() && combiner.has_value();
+  // The value that loses must lose to all data: of integers it may be among them (0 if unsigned).
+  bool may_cut =
+      loses.has_value() && combiner.has_value() && IsFloat(rule.operand_shape(0)->dtype());
   Labels labels = Labels::Pointwise(2, shape->rank());
   labels.operands.emplace_back();
   for (int64_t d = 0; d < shape->rank(); ++d) {
