@@ -160,6 +160,9 @@ int RunPartition(Flags& flags) {
 
 int RunOptimize(Flags& flags) {
   std::vector<const Pass*> passes;
+  if (flags.passes.empty()) {
+    for (std::string_view name : DefaultOptimization()) passes.push_back(FindPass(name));
+  }
   std::string_view rest = flags.passes;
   while (!rest.empty()) {
     std::string_view name = rest.substr(0, rest.find(','));
@@ -248,8 +251,10 @@ int main(int argc, char** argv) {
   partition->add_option("--report", flags.report,
                         "Collectives by bytes with their causes, full rematerialisations and what "
                         "avoids them (.json: JSON)");
-  CLI::App* optimize = add("optimize", "Run passes by name", RunOptimize);
-  optimize->add_option("--passes", flags.passes, "Comma-separated; see list-passes")->required();
+  CLI::App* optimize = add("optimize", "Run clean-up and collective passes", RunOptimize);
+  optimize->add_option("--passes", flags.passes,
+                       "Comma-separated; see list-passes (default: " +
+                           fmt::format("{}", fmt::join(DefaultOptimization(), ",")) + ")");
   CLI::App* explain =
       app.add_subcommand("explain", "Why a value is sharded so, and which collectives it needs");
   explain->add_option("IN", flags.explain.input, "HLO text; - is standard input")->required();

@@ -37,6 +37,8 @@ struct Pass {
 // All passes, in the order a pipeline would use them. The one list: core/pass_list.cc.
 std::span<const Pass> AllPasses();
 const Pass* FindPass(std::string_view name);
+// What `gshard-opt optimize` runs if no passes are named: names, in order.
+std::span<const std::string_view> DefaultOptimization();
 
 struct PassTiming {
   std::string name;

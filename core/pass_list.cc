@@ -1,9 +1,9 @@
 // All passes: name, one line, what runs. Pipelines and `gshard-opt list-passes` read this list.
 
-#include <array>
-
 #include "core/pass.h"
 #include "core/propagation/shardy_import.h"
+#include "core/transforms/algebraic_simplifier.h"
+#include "core/transforms/common_subexpressions.h"
 #include "core/transforms/inline_calls.h"
 #include "ir/traversal.h"
 
@@ -40,16 +40,30 @@ Expected<bool> RunPartition(Module& module, PassContext& context) {
 
 Expected<bool> RunDeadCode(Module& module, PassContext&) { return RemoveDeadCode(module); }
 
-constexpr std::array<Pass, 5> kPasses = {{
+Expected<bool> RunAlgebraicSimplifier(Module& module, PassContext&) {
+  return SimplifyAlgebra(module);
+}
+
+Expected<bool> RunCommonSubexpressions(Module& module, PassContext&) {
+  return MergeCommonSubexpressions(module);
+}
+
+constexpr Pass kPasses[] = {
     {"import-shardy", "Turn shardings in Shardy's attributes into plain ones", RunImportShardy},
     {"inline-calls", "Replace every call by the body of its callee", RunInlineCalls},
     {"propagate", "Infer the sharding of every tensor from the annotated ones", RunPropagate},
     {"partition", "Rewrite a sharded program into the program of one device", RunPartition},
+    {"algsimp", "Clean up arithmetic and movements; tables of partition-id become arithmetic",
+     RunAlgebraicSimplifier},
+    {"cse", "Do equal computations once, collectives among them", RunCommonSubexpressions},
     {"dead-code", "Remove instructions and computations that nothing needs", RunDeadCode},
-}};
+};
+
+constexpr std::string_view kDefaultOptimization[] = {"algsimp", "cse"};
 
 }  // namespace
 
 std::span<const Pass> AllPasses() { return kPasses; }
+std::span<const std::string_view> DefaultOptimization() { return kDefaultOptimization; }
 
 }  // namespace gshard

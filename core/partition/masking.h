@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/analysis/combiner.h"
 #include "core/partition/partition_scope.h"
 
 namespace gshard {
@@ -27,8 +28,6 @@ bool IsIdentity(Opcode combiner, const Instruction* scalar);
 // The identity of `combiner` (add, multiply, maximum, minimum, and, or, xor) in a type, as a
 // scalar.
 Instruction* Identity(PartitionScope& scope, Opcode combiner, DType dtype);
-// The operation a computation of two scalars performs, if it is one of those; else nothing.
-std::optional<Opcode> CombinerOf(const Computation* computation);
 
 }  // namespace gshard
 

@@ -14,6 +14,7 @@
 #include "backends/cpu/mesh_run.h"
 #include "backends/cpu/verify.h"
 #include "core/partition/partitioner.h"
+#include "core/pass.h"
 #include "core/propagation/propagation.h"
 #include "core/transforms/inline_calls.h"
 #include "ir/literal.h"
@@ -272,6 +273,15 @@ void Propagate(Module& module) {
   Need("propagate", VerifyModule(module));
 }
 
+void Optimize(Module& module) {
+  std::vector<const Pass*> passes;
+  for (std::string_view name : DefaultOptimization()) passes.push_back(FindPass(name));
+  PassContext context;
+  PassManagerOptions options;
+  options.verify_each = true;
+  Need("optimize", RunPasses(module, passes, context, options));
+}
+
 void CheckFixpoint(const std::string& stage, const Module& module) {
   const std::string once = PrintModule(module);
   auto again = Parse(stage, once);
@@ -337,6 +347,7 @@ OpcodeSet Check(const std::string& text, const std::string& plain, const CheckOp
   const OpcodeSet tiled = TiledOpcodes(*partitioned);
   Need("partition", PartitionModule(*partitioned));
   Need("partitioned", VerifyModule(*partitioned));
+  if (options.optimize) Optimize(*partitioned);
   CheckFixpoint("partitioned text", *partitioned);
   const Run run = Execute("partitioned run", *partitioned, *inputs, mesh);
   Compare("mismatch", *run.mesh, expected, options);

@@ -28,6 +28,7 @@ struct CheckOptions {
   bool has_nan = false;   // some float inputs are NaN
   bool thorough = false;  // one device, unfused kernels
   bool propagate_twice = false;
+  bool optimize = false;  // what `gshard-opt optimize` does, after partitioning
   // Of the outputs' leaves. Empty: by type, as gshard-run --verify.
   std::vector<Magnitude> magnitudes;
 };

@@ -42,7 +42,7 @@ struct Options {
   double budget_s = 0;
   std::string print;
   bool partitioned = false, no_shrink = false, has_nan = false, coverage = false;
-  bool propagate_twice = false;
+  bool propagate_twice = false, optimize = false;
   size_t most_failures = 20;
   uint64_t input_seed = 0;
   int64_t devices = 0;
@@ -64,10 +64,11 @@ CheckOptions OptionsOf(const Program& program, uint64_t seed, bool thorough) {
   return options;
 }
 
-Verdict Check(const Program& program, uint64_t seed, bool propagate_twice) {
+Verdict Check(const Program& program, uint64_t seed, const Options& session) {
   const bool thorough = seed % 4 == 0;
   CheckOptions options = OptionsOf(program, seed, thorough);
-  options.propagate_twice = propagate_twice;
+  options.propagate_twice = session.propagate_twice;
+  options.optimize = session.optimize;
   return CheckProgram(ToText(program), thorough ? ToText(program, false) : std::string(), options);
 }
 
@@ -114,7 +115,7 @@ class Session {
           if (next_ >= end_ || Since(start) >= budget_) return std::nullopt;
           return next_++;
         },
-        [&](uint64_t seed) { return Check(Make(seed), seed, options_.propagate_twice); },
+        [&](uint64_t seed) { return Check(Make(seed), seed, options_); },
         [&](uint64_t seed, const Verdict& verdict) { return Take(seed, verdict); });
     const double seconds = Since(start);
     for (size_t i = 0; i < failures_.size(); ++i) ReportFailure(i);
@@ -157,6 +158,7 @@ class Session {
     CheckOptions check;
     check.seed = options_.input_seed;
     check.has_nan = options_.has_nan;
+    check.optimize = options_.optimize;
     const Verdict verdict =
         CheckOneApart(kSecondsPerCase, [&] { return CheckProgram(text.str(), {}, check); });
     const bool bad = verdict.kind == Verdict::Kind::kFailed;
@@ -218,15 +220,16 @@ class Session {
       small = Shrink(std::move(small), kShrinkBudget, [&](const Program& candidate) {
         if (!MagnitudeOfBody(candidate, 0, {})) return false;
         const Verdict again = CheckOneApart(
-            seconds, [&] { return Check(candidate, seed, options_.propagate_twice); });
+            seconds, [&] { return Check(candidate, seed, options_); });
         if (again.kind != Verdict::Kind::kFailed || again.failure != verdict.failure) return false;
         last = again;
         return true;
       });
     }
     const std::string text =
-        fmt::format("// {}: {}\n// gshard_property --file THIS --input-seed {}{}\n{}", last.failure,
-                    FirstLine(last.detail), seed, small.has_nan ? " --nan" : "", ToText(small));
+        fmt::format("// {}: {}\n// gshard_property --file THIS --input-seed {}{}{}\n{}", last.failure,
+                    FirstLine(last.detail), seed, small.has_nan ? " --nan" : "",
+                    options_.optimize ? " --optimize" : "", ToText(small));
     std::error_code ignored;
     std::filesystem::create_directories(options_.out, ignored);
     const std::string path = fmt::format("{}/seed_{}{}{}.hlo", options_.out, seed,
@@ -280,6 +283,7 @@ int Main(int argc, char** argv) {
                "With --print or --file: propagated and partitioned, too");
   app.add_option("--file", options.file, "Check the program of this file");
   app.add_option("--input-seed", options.input_seed, "Of the inputs, with --file");
+  app.add_flag("--optimize", options.optimize, "Optimize after partitioning");
   app.add_flag("--nan", options.has_nan, "Some inputs are NaN, with --file");
   app.add_option("--out", options.out, "Folder for failing programs");
   app.add_option("--max-failures", options.most_failures, "Stop after so many");
