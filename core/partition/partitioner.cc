@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/partition/op_rule.h"
+#include "core/transforms/shard_barriers.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
@@ -332,6 +333,7 @@ void PartitionScope::KeepCallee(const Computation* computation, const CalleeSign
 
 Expected<PartitionStats> PartitionModule(Module& module, const PartitionOptions& options) {
   int64_t device_count = options.num_partitions > 0 ? options.num_partitions : module.DeviceCount();
+  RemoveShardBarriers(module);
   RemoveDeadCode(module);
   PartitionRun run(module, options, device_count);
   Computation* before = module.entry();

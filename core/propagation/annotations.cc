@@ -165,8 +165,8 @@ class Preparation {
     }
     Instruction* operand = x->operand(0);
     std::vector<int64_t> open = UnspecifiedDims(*x);
-    if (s->IsUnknown() && operand->opcode() != Opcode::kParameter) {
-      if (s->group_kind == ShardGroupKind::kNone) return {};  // stays a call
+    bool placeholder = s->IsUnknown() && operand->opcode() != Opcode::kParameter;
+    if (placeholder && s->group_kind != ShardGroupKind::kNone) {
       // The mark moves to the operand.
       if (operand->sharding() == nullptr) {
         operand->set_sharding(s);
@@ -189,6 +189,7 @@ class Preparation {
     copy->set_source(x->source());
     copy->set_sharding(s);
     Replace(x, copy);
+    if (placeholder) return {};  // says nothing of the operand
     if (!open.empty()) {
       open.erase(std::remove_if(open.begin(), open.end(),
                                 [&](int64_t d) { return d >= x->shape()->rank(); }),

@@ -11,8 +11,8 @@
 
 namespace gshard {
 
-// Flags as in PropagationOptions, empty: not allowed.
-void RestoreBoundary(Module& module, const Annotations& annotations,
+// Flags as in PropagationOptions, empty: not allowed. True if it changed anything.
+bool RestoreBoundary(Module& module, const Annotations& annotations,
                      const std::vector<bool>& allow_to_parameters,
                      const std::vector<bool>& allow_to_output, ExplainRecorder* recorder);
 

@@ -148,14 +148,14 @@ std::vector<IndexedDims::Parallel> ImplicitDims(const Roles& r, const IndexedDim
   for (size_t k = 0; k < component_dim.size() && k < r.start_index_map.size(); ++k) {
     int64_t d = component_dim[k];
     if (d < 0) continue;
+    for (const IndexedDims::Parallel& p : pairs) {
+      if (p.indices == d) return {};
+    }
     int64_t operand_dim = r.start_index_map[k];
     if (r.slice_sizes[static_cast<size_t>(operand_dim)] != 1 || Contains(r.indices_batching, d)) {
       continue;
     }
     if (r.operand->dim(operand_dim) != r.indices->shape()->dim(d)) return {};
-    for (const IndexedDims::Parallel& p : pairs) {
-      if (p.indices == d) return {};
-    }
     size_t place = static_cast<size_t>(
         std::find(dims.indices_batch.begin(), dims.indices_batch.end(), d) -
         dims.indices_batch.begin());

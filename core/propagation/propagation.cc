@@ -26,43 +26,39 @@ void RecordAnnotations(const Module& module, ExplainRecorder* recorder) {
   }
 }
 
-// Barriers have done their work; their users take the operand instead.
-bool RemoveBarriers(Module& module) {
-  bool removed = false;
-  for (Computation* computation : module.computations()) {
-    auto is_barrier = [](const Instruction* x) {
-      return IsCustomCallTo(*x, kShardBarrierFrom) || IsCustomCallTo(*x, kShardBarrierTo);
-    };
-    auto through = [&](Instruction* x) {
-      while (is_barrier(x)) x = x->operand(0);
-      return x;
-    };
-    std::vector<Instruction*> list;
+void WriteBack(Module& module, const Engine& engine) {
+  for (const Computation* computation : module.computations()) {
     for (Instruction* x : computation->instructions()) {
-      if (!is_barrier(x)) list.push_back(x);
+      // The user's spelling stays where the meaning did.
+      if (engine.of(x) != nullptr && !SameSharding(x->sharding(), engine.of(x))) {
+        x->set_sharding(engine.of(x));
+      }
     }
-    if (list.size() == computation->instructions().size()) continue;
-    removed = true;
-    for (Instruction* x : list) {
-      for (int64_t i = 0; i < x->operand_count(); ++i) x->set_operand(i, through(x->operand(i)));
-    }
-    Instruction* root = through(computation->root());
-    computation->SetInstructions(std::move(list));
-    computation->set_root(root);
   }
-  return removed;
+}
+
+// The program boundary has the last word; what it says reaches instructions that have no sharding
+// yet. Everything else is fixed by now.
+Expected<void> SpreadFromBoundary(Module& module, ExplainRecorder* recorder) {
+  Expected<Annotations> fixed = PrepareAnnotations(module, {}, nullptr, recorder);
+  if (!fixed) return Fail(fixed.error());
+  Engine engine(module, *fixed, {}, recorder);
+  ShardGroups none(*fixed);
+  engine.Run(none);
+  WriteBack(module, engine);
+  return {};
 }
 
 }  // namespace
 
 Expected<bool> PropagateShardings(Module& module, const PropagationOptions& options,
                                   ExplainRecorder* recorder) {
-  const std::vector<bool>& to_parameters = options.allow_to_parameters.empty()
-                                               ? module.header().propagation_to_parameters
-                                               : options.allow_to_parameters;
-  const std::vector<bool>& to_output = options.allow_to_output.empty()
-                                           ? module.header().propagation_to_output
-                                           : options.allow_to_output;
+  const std::vector<bool> to_parameters = options.allow_to_parameters.empty()
+                                              ? module.header().propagation_to_parameters
+                                              : options.allow_to_parameters;
+  const std::vector<bool> to_output = options.allow_to_output.empty()
+                                          ? module.header().propagation_to_output
+                                          : options.allow_to_output;
   Engine::Options allowed{AnyTrue(to_parameters), AnyTrue(to_output)};
   Expected<bool> imported = ImportShardyShardings(module);
   if (!imported) return Fail(imported.error());
@@ -80,16 +76,14 @@ Expected<bool> PropagateShardings(Module& module, const PropagationOptions& opti
     changed = true;
   }
   if (options.findings != nullptr) engine.FindConflicts(*options.findings);
-  for (const Computation* computation : module.computations()) {
-    for (Instruction* x : computation->instructions()) {
-      // The user's spelling stays where the meaning did.
-      if (engine.of(x) != nullptr && !SameSharding(x->sharding(), engine.of(x))) {
-        x->set_sharding(engine.of(x));
-      }
-    }
+  WriteBack(module, engine);
+  if (RestoreBoundary(module, *annotations, to_parameters, to_output, recorder)) {
+    changed = true;
+    if (auto done = SpreadFromBoundary(module, recorder); !done) return Fail(done.error());
   }
-  changed = RemoveBarriers(module) || changed;
-  RestoreBoundary(module, *annotations, to_parameters, to_output, recorder);
+  // Decided: a second run takes the boundary as it is.
+  module.header().propagation_to_parameters.clear();
+  module.header().propagation_to_output.clear();
   return changed || *imported;
 }
 

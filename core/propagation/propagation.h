@@ -32,7 +32,8 @@ struct PropagationOptions {
 
 // Infers shardings in place; true if anything changed. Every instruction whose sharding can be
 // inferred carries one afterwards, those without are replicated. `Sharding` custom-calls become
-// copies of the same name. Annotations of the user are never changed. Errors: E-PROP-*, located.
+// copies of the same name; the header's propagation flags are used up. Annotations of the user are
+// never changed. A second run changes nothing. Errors: E-PROP-*, located.
 Expected<bool> PropagateShardings(Module& module, const PropagationOptions& options = {},
                                   ExplainRecorder* recorder = nullptr);
 

@@ -785,3 +785,21 @@ for k, (o, s, back) in enumerate([("devices=[8,1,1]<=[8]", "", ""), ("devices=[2
   j = s32[8,4,1] negate(j0)
   g = f32[8,16,64] scatter(x, j, v), update_window_dims={{2}}, inserted_window_dims={{1}}, scatter_dims_to_operand_dims={{1}}, input_batching_dims={{0}}, scatter_indices_batching_dims={{0}}, index_vector_dim=2, to_apply=addf
   ROOT r = f32[8,16,64] negate(g)""", ADD, parameters="true")
+
+# --- which index components pair up: in order, duplicates before unequal sizes before whole slices
+for k, (pieces, index_map, sizes, offset, collapsed, batch, result) in enumerate([
+        ([0, 0], "0,1", "1,3,9", "2,3", "0", "6,8", "6,8,3,9"), ([0, 0], "1,0", "1,3,9", "2,3", "0", "6,8", "6,8,3,9"),
+        ([0, 0], "0,1", "1,1,9", "2", "0,1", "6,8", "6,8,9"), ([0, 1], "0,1", "1,3,9", "2,3", "0", "6,8", "6,8,3,9"),
+        ([0, 1], "0,1", "1,1,9", "2", "0,1", "6,8", "6,8,9"), ([0, 1], "0,1", "1,1,9", "2", "0,1", "6,6", "6,6,9"),
+        ([0, None], "0,1", "1,1,9", "2", "0,1", "6,8", "6,8,9"), ([1, 0], "1,0", "1,3,9", "2,3", "0", "6,8", "6,8,3,9")]):
+    lines = ["o = f32[6,6,9] parameter(0) @devices=[2,2,1,2]<=[8] l"]
+    for j, d in enumerate(pieces):
+        if d is None:
+            lines += [f"c{j} = s32[] constant(1)", f"q{j} = s32[{batch},1] broadcast(c{j}), dimensions={{}}"]
+        else:
+            lines += [f"q{j} = s32[{batch},1] iota(), iota_dimension={d}"]
+    lines += [f"i = s32[{batch},{len(pieces)}] concatenate({', '.join(f'q{j}' for j in range(len(pieces)))}), dimensions={{2}}",
+              f"t = f32[{result}] gather(o, i), offset_dims={{{offset}}}, collapsed_slice_dims={{{collapsed}}}, "
+              f"start_index_map={{{index_map}}}, index_vector_dim=2, slice_sizes={{{sizes}}}",
+              f"ROOT r = f32[{result}] negate(t)"]
+    case(f"gather_pairs_{k}", "\n".join("  " + line for line in lines))
