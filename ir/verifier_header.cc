@@ -123,9 +123,11 @@ std::optional<std::string> CheckHeader(const Module& module) {
   if (Problem problem = CheckLayout(header, entry)) return problem;
   if (Problem problem = CheckAliases(header, entry)) return problem;
   const Shape* result = entry.root()->shape();
-  if (Problem problem = CheckFlags("allow_spmd_sharding_propagation_to_parameters",
-                                   header.propagation_to_parameters.size(),
-                                   entry.parameters().size(), "parameter")) {
+  const bool one_tuple = entry.parameter_count() == 1 && entry.parameter(0)->shape()->IsTuple();
+  if (Problem problem = CheckFlags(
+          "allow_spmd_sharding_propagation_to_parameters", header.propagation_to_parameters.size(),
+          one_tuple ? entry.parameter(0)->shape()->elements().size() : entry.parameters().size(),
+          one_tuple ? "element of the parameter" : "parameter")) {
     return problem;
   }
   return CheckFlags("allow_spmd_sharding_propagation_to_output",
