@@ -45,7 +45,7 @@ build() { cmake --preset ci && cmake --build --preset ci; }
 stage build build
 [ "$failed" = 0 ] || finish
 bin=$PWD/build/ci
-export PATH="$bin/cmd:$PATH"
+export PATH="$bin/cmd:$bin/tests:$PATH"
 
 for room in ir core backends; do
   [ -x "$bin/tests/gshard_unit_$room" ] && stage "unit tests: $room" "$bin/tests/gshard_unit_$room"

@@ -273,7 +273,7 @@ void ProgramMaker::MakeIota() {
 }
 
 void ProgramMaker::MakeSource() {
-  if (body_ != 0 || Chance(60)) {
+  if (body_ != 0 || options_.array_parameters || Chance(60)) {
     New({RandomDType(), RandomDims(Between(0, 4))});
     return;
   }

@@ -184,7 +184,9 @@ class Session {
   };
 
   Program Make(uint64_t seed) const {
-    return MakeRandomProgram(seed, {.focus = options_.op, .devices = options_.devices});
+    return MakeRandomProgram(seed, {.focus = options_.op,
+                                    .devices = options_.devices,
+                                    .array_parameters = !options_.write.empty()});
   }
 
   // What repeats the case, apart from the seed.

@@ -11,8 +11,9 @@
 namespace gshard::property {
 
 struct ProgramOptions {
-  std::string focus = {};  // a family (see FamilyNames) of which half the operations are
-  int64_t devices = 0;     // 0: any number
+  std::string focus = {};         // a family (see FamilyNames) of which half the operations are
+  int64_t devices = 0;            // 0: any number
+  bool array_parameters = false;  // no tuples among the entry's
 };
 
 // Of 3 to 15 operations.
