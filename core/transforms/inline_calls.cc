@@ -25,6 +25,7 @@ struct Template {
   std::vector<Instruction*> operands;
   std::vector<Instruction*> parameters;
   Instruction* root = nullptr;
+  const Sharding* root_sharding = nullptr;
   bool moved = false;
 };
 
@@ -85,6 +86,7 @@ class Inliner {
     }
     t.parameters.assign(computation->parameters().begin(), computation->parameters().end());
     t.root = computation->root();
+    t.root_sharding = t.root->sharding();
     return t;
   }
 
@@ -112,6 +114,8 @@ class Inliner {
         }
       } else {
         copy = module_.Clone(into, x, operands, module_.UniqueName(x->name()));
+        // The first copy may have taken the sharding of its call.
+        if (x == t.root) copy->set_sharding(t.root_sharding);
       }
       UsesOf(copy).clear();
       for (Instruction* operand : operands) AddUse(operand, copy);

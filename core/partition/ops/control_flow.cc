@@ -1,5 +1,7 @@
-// While, conditional, call: called computations are partitioned for the layouts of their site.
+// While, conditional, call, async calls: called computations are partitioned for the layouts of
+// their site.
 #include "core/partition/ops/rules.h"
+#include "ir/sharding_algebra.h"
 
 namespace gshard::partition_rules {
 
@@ -58,6 +60,83 @@ RuleResult Call(PartitionContext& rule) {
   Instruction* local = rule.EmitLocal(locals, (*callee)->root()->shape());
   local->set_called(0, *callee);
   return rule.scope().NewFromLocal(source.shape(), leaves, local);
+}
+
+namespace {
+
+// What runs on other threads than the devices' own is not ours to cut.
+bool IsForeign(const Instruction& start) {
+  std::string_view thread = start.attributes<AsyncAttributes>().execution_thread;
+  return !thread.empty() && thread != "main";
+}
+
+// Per leaf.
+std::vector<const MeshLayout*> LayoutsOf(PartitionContext& rule, const Shape* shape,
+                                         const Sharding* sharding) {
+  std::vector<const MeshLayout*> layouts = rule.WholeLeaves(shape);
+  std::vector<const Sharding*> leaves = {sharding};
+  if (shape->IsTuple()) leaves = LeafShardings(shape, sharding);
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    layouts[i] = rule.layouts().FromSharding(leaves[i], layouts[i]->rank());
+  }
+  return layouts;
+}
+
+}  // namespace
+
+// The result is ((operands..), results.., context..): operands as they are, results as the called
+// computation leaves them, the context whole.
+RuleResult AsyncStart(PartitionContext& rule) {
+  const Instruction& source = rule.source();
+  if (IsForeign(source)) return rule.Default();
+  const Shape* shape = source.shape();
+  CalleeSignature signature;
+  std::vector<const MeshLayout*> leaves;
+  std::vector<Instruction*> locals;
+  for (int64_t i = 0; i < source.operand_count(); ++i) {
+    PartitionedValue* operand = rule.operand(i);
+    signature.parameters.push_back(PartitionScope::LeafLayouts(*operand));
+    const std::vector<const MeshLayout*>& layouts = signature.parameters.back();
+    leaves.insert(leaves.end(), layouts.begin(), layouts.end());
+    ReshardCause cause{.user = &source, .value = source.operand(i)};
+    locals.push_back(rule.scope().Materialize(operand, layouts, cause));
+  }
+  const Instruction* root = source.called(0)->root();
+  if (source.sharding() == nullptr && root->sharding() != nullptr) {
+    signature.root = LayoutsOf(rule, root->shape(), root->sharding());
+  } else {
+    auto results = static_cast<size_t>(shape->element(1)->leaf_count());
+    std::span<const MeshLayout* const> wanted =
+        rule.wanted_leaves().subspan(leaves.size(), results);
+    signature.root.assign(wanted.begin(), wanted.end());
+  }
+  leaves.insert(leaves.end(), signature.root.begin(), signature.root.end());
+  std::vector<const MeshLayout*> whole = rule.WholeLeaves(shape);
+  leaves.insert(leaves.end(), whole.begin() + static_cast<int64_t>(leaves.size()), whole.end());
+  Expected<Computation*> callee = rule.scope().Callee(source.called(0), signature);
+  if (!callee) return Fail(callee.error());
+  Instruction* local = rule.EmitLocal(locals, LocalShapeByLeaf(rule.context(), shape, leaves));
+  local->set_called(0, *callee);
+  return rule.scope().NewFromLocal(shape, leaves, local);
+}
+
+RuleResult AsyncUpdate(PartitionContext& rule) {
+  std::vector<const MeshLayout*> leaves = PartitionScope::LeafLayouts(*rule.operand(0));
+  ReshardCause cause{.user = &rule.source(), .value = rule.source().operand(0)};
+  Instruction* locals[] = {rule.scope().Materialize(rule.operand(0), leaves, cause)};
+  Instruction* local = rule.EmitLocal(locals, locals[0]->shape());
+  return rule.scope().NewFromLocal(rule.source().shape(), leaves, local);
+}
+
+RuleResult AsyncDone(PartitionContext& rule) {
+  const Shape* shape = rule.source().shape();
+  const PartitionedValue& operand = *rule.operand(0);
+  std::vector<const MeshLayout*> leaves = PartitionScope::LeafLayouts(operand);
+  ReshardCause cause{.user = &rule.source(), .value = rule.source().operand(0)};
+  Instruction* locals[] = {rule.scope().Materialize(rule.operand(0), leaves, cause)};
+  std::vector<const MeshLayout*> results = PartitionScope::LeafLayouts(*operand.elements[1]);
+  Instruction* local = rule.EmitLocal(locals, LocalShapeByLeaf(rule.context(), shape, results));
+  return rule.scope().NewFromLocal(shape, results, local);
 }
 
 }  // namespace gshard::partition_rules

@@ -11,9 +11,7 @@ bool Contains(Dims dims, int64_t dim) {
   return std::find(dims.begin(), dims.end(), dim) != dims.end();
 }
 
-}  // namespace
-
-RuleResult Dot(PartitionContext& rule) {
+Labels LabelsOf(PartitionContext& rule) {
   const auto& dot = rule.attributes<DotAttributes>();
   const Shape* lhs = rule.operand_shape(0);
   const Shape* rhs = rule.operand_shape(1);
@@ -44,19 +42,54 @@ RuleResult Dot(PartitionContext& rule) {
   }
   labels.flops *= static_cast<double>(rule.source().shape()->element_count());
 
-  const Strategy& strategy = rule.Choose(labels);
-  Instruction* locals[2];
-  for (int64_t i = 0; i < 2; ++i) {
-    const MeshLayout* layout = strategy.operands[static_cast<size_t>(i)];
-    const Shape* shape = rule.operand_shape(i);
-    Dims contracting = i == 0 ? dot.lhs_contracting : dot.rhs_contracting;
-    Instruction* local = rule.Operand(i, layout);
-    if (!DividesEvenly(shape, layout)) {
-      Instruction* zero = rule.geometry().Number(shape->dtype(), 0);
-      local = MaskPadding(rule.scope(), local, shape, layout, contracting, zero);
-    }
-    locals[i] = local;
+  return labels;
+}
+
+// Operand i where the strategy has it, with the padding of its contracted dims zero.
+Instruction* Factor(PartitionContext& rule, int64_t i, const MeshLayout* layout, Dims contracting) {
+  const Shape* shape = rule.operand_shape(i);
+  Instruction* local = rule.Operand(i, layout);
+  if (DividesEvenly(shape, layout)) return local;
+  Instruction* zero = rule.geometry().Number(shape->dtype(), 0);
+  return MaskPadding(rule.scope(), local, shape, layout, contracting, zero);
+}
+
+// The scale of an operand has as many blocks per dim as its shape says: of one element (cut as the
+// operand is), of several (cut between blocks), or one block (whole).
+void AddScale(PartitionContext& rule, int64_t i, Labels& labels) {
+  const Shape* scaled = rule.operand_shape(i);
+  const Shape* scale = rule.operand_shape(i + 2);
+  std::vector<int>& dims = labels.operands.emplace_back();
+  for (int64_t d = 0; d < scale->rank(); ++d) {
+    int label = labels.operands[static_cast<size_t>(i)][static_cast<size_t>(d)];
+    if (scale->dim(d) == 1 && scaled->dim(d) != 1) label = Labels::kWhole;
+    dims.push_back(label);
+    if (label == Labels::kWhole) continue;
+    // Scales in the padding of contracted dims could not be masked: their types may lack a zero.
+    Labels::Label& kind = labels.labels[static_cast<size_t>(label)];
+    kind.divides |= kind.summed || scale->dim(d) != scaled->dim(d);
   }
+}
+
+}  // namespace
+
+RuleResult Dot(PartitionContext& rule) {
+  const auto& dot = rule.attributes<DotAttributes>();
+  const Strategy& strategy = rule.Choose(LabelsOf(rule));
+  Instruction* locals[] = {Factor(rule, 0, strategy.operands[0], dot.lhs_contracting),
+                           Factor(rule, 1, strategy.operands[1], dot.rhs_contracting)};
+  return rule.Emit(locals, strategy.results);
+}
+
+RuleResult ScaledDot(PartitionContext& rule) {
+  const auto& dot = rule.attributes<DotAttributes>();
+  Labels labels = LabelsOf(rule);
+  for (int64_t i = 0; i < 2; ++i) AddScale(rule, i, labels);
+  const Strategy& strategy = rule.Choose(labels);
+  Instruction* locals[] = {Factor(rule, 0, strategy.operands[0], dot.lhs_contracting),
+                           Factor(rule, 1, strategy.operands[1], dot.rhs_contracting),
+                           rule.Operand(2, strategy.operands[2]),
+                           rule.Operand(3, strategy.operands[3])};
   return rule.Emit(locals, strategy.results);
 }
 

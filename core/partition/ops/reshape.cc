@@ -167,4 +167,26 @@ RuleResult Reshape(PartitionContext& rule) {
   return rule.Emit(locals, results);
 }
 
+namespace {
+
+// No layout, or the usual one: elements in row-major order.
+bool IsRowMajor(const Shape* shape) {
+  if (shape->layout() == nullptr) return true;
+  std::span<const int64_t> order = shape->layout()->minor_to_major;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (order[i] != shape->rank() - 1 - static_cast<int64_t>(i)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// A bitcast reads the same bytes in another shape; it is a reshape where both are row-major.
+RuleResult Bitcast(PartitionContext& rule) {
+  const Shape* from = rule.operand_shape(0);
+  const Shape* to = rule.source().shape();
+  bool is_reshape = from->dtype() == to->dtype() && IsRowMajor(from) && IsRowMajor(to);
+  return is_reshape ? Reshape(rule) : rule.Default();
+}
+
 }  // namespace gshard::partition_rules

@@ -14,6 +14,7 @@ RuleResult BitcastConvert(PartitionContext& rule);
 // broadcast, reshape, transpose
 RuleResult Broadcast(PartitionContext& rule);
 RuleResult Reshape(PartitionContext& rule);
+RuleResult Bitcast(PartitionContext& rule);
 RuleResult Transpose(PartitionContext& rule);
 // slice
 RuleResult Slice(PartitionContext& rule);
@@ -27,6 +28,8 @@ RuleResult DynamicUpdateSlice(PartitionContext& rule);
 RuleResult GetDimensionSize(PartitionContext& rule);
 // dot, convolution
 RuleResult Dot(PartitionContext& rule);
+RuleResult ScaledDot(PartitionContext& rule);
+RuleResult RaggedDot(PartitionContext& rule);
 RuleResult Convolution(PartitionContext& rule);
 // reduce, reduce_window
 RuleResult Reduce(PartitionContext& rule);
@@ -51,10 +54,15 @@ RuleResult Fft(PartitionContext& rule);
 RuleResult While(PartitionContext& rule);
 RuleResult Conditional(PartitionContext& rule);
 RuleResult Call(PartitionContext& rule);
+RuleResult AsyncStart(PartitionContext& rule);
+RuleResult AsyncUpdate(PartitionContext& rule);
+RuleResult AsyncDone(PartitionContext& rule);
 RuleResult Tuple(PartitionContext& rule);
 RuleResult GetTupleElement(PartitionContext& rule);
 RuleResult OptBarrier(PartitionContext& rule);
 RuleResult AfterAll(PartitionContext& rule);
+RuleResult CopyStart(PartitionContext& rule);
+RuleResult CopyDone(PartitionContext& rule);
 RuleResult AddDependency(PartitionContext& rule);
 // collectives, custom_call
 RuleResult Collective(PartitionContext& rule);

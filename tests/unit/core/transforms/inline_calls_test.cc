@@ -36,6 +36,24 @@ ENTRY %e (a: f32[8]) -> f32[8] {
   CHECK_FALSE(*InlineCalls(*m));
 }
 
+TEST_CASE("Each copy's root takes the sharding of its own call", "[inline]") {
+  auto m = Parsed(R"(HloModule m
+f {
+  p = f32[8,8] parameter(0)
+  ROOT s = f32[8,8] tanh(p)
+}
+ENTRY e {
+  a = f32[8,8] parameter(0)
+  x = f32[8,8] call(a), to_apply=f, sharding={devices=[8,1]<=[8]}
+  y = f32[8,8] call(x), to_apply=f, sharding={devices=[1,8]<=[8]}
+  ROOT z = f32[8,8] call(y), to_apply=f
+})");
+  REQUIRE(InlineCalls(*m).has_value());
+  CHECK(ShardingOf(*m, "s") == "{devices=[8,1]<=[8]}");
+  CHECK(ShardingOf(*m, "s.1") == "{devices=[1,8]<=[8]}");
+  CHECK(ShardingOf(*m, "s.2") == "none");
+}
+
 TEST_CASE("Uses come in the order XLA leaves: the last takes the call's place", "[inline]") {
   auto m = Parsed(R"(HloModule m
 f {
