@@ -32,7 +32,7 @@ struct Flags {
   std::optional<std::string> to_parameters, to_output;
   std::string report;
   bool no_propagate = false;
-  std::string passes;
+  std::string passes, combine_threshold;
   bool json = false;
 };
 
@@ -173,6 +173,11 @@ int RunOptimize(Flags& flags) {
                                   "gshard-opt list-passes prints their names"));
     }
   }
+  if (!flags.combine_threshold.empty()) {
+    Expected<int64_t> bytes = ParseByteSize(flags.combine_threshold);
+    if (!bytes) return UsageError(bytes.error());
+    flags.context.combine.most_bytes = *bytes;
+  }
   return RunSession(flags.session, flags.context,
                     [&](Module& module, PassContext& context, const PassManagerOptions& options,
                         std::vector<PassTiming>& timings) {
@@ -187,7 +192,7 @@ int ListPasses(const Flags& flags) {
       list.push_back(
           {{"name", std::string(pass.name)}, {"description", std::string(pass.description)}});
     } else {
-      fmt::print("{:<16}{}\n", pass.name, pass.description);
+      fmt::print("{:<27}{}\n", pass.name, pass.description);
     }
   }
   if (flags.json) {
@@ -255,6 +260,8 @@ int main(int argc, char** argv) {
   optimize->add_option("--passes", flags.passes,
                        "Comma-separated; see list-passes (default: " +
                            fmt::format("{}", fmt::join(DefaultOptimization(), ",")) + ")");
+  optimize->add_option("--combine-threshold", flags.combine_threshold,
+                       "Most bytes of a combined collective (default 32MiB)");
   CLI::App* explain =
       app.add_subcommand("explain", "Why a value is sharded so, and which collectives it needs");
   explain->add_option("IN", flags.explain.input, "HLO text; - is standard input")->required();

@@ -14,6 +14,7 @@
 
 #include "core/partition/partitioner.h"
 #include "core/propagation/propagation.h"
+#include "core/transforms/collective_combiner.h"
 #include "ir/module.h"
 
 namespace gshard {
@@ -22,6 +23,7 @@ namespace gshard {
 struct PassContext {
   PropagationOptions propagation;
   PartitionOptions partition;
+  CombineOptions combine;
   UseOrder use_order;  // from inline-calls to propagate
   ExplainRecorder* recorder = nullptr;  // null: nothing is recorded
   std::vector<Diagnostic> diagnostics;  // warnings and notes, in order

@@ -3,8 +3,13 @@
 #include "core/pass.h"
 #include "core/propagation/shardy_import.h"
 #include "core/transforms/algebraic_simplifier.h"
+#include "core/transforms/all_reduce_folder.h"
+#include "core/transforms/all_reduce_reassociate.h"
+#include "core/transforms/collective_mover.h"
+#include "core/transforms/collective_permute_folder.h"
 #include "core/transforms/common_subexpressions.h"
 #include "core/transforms/inline_calls.h"
+#include "core/transforms/reduce_scatter_creator.h"
 #include "ir/traversal.h"
 
 namespace gshard {
@@ -48,6 +53,27 @@ Expected<bool> RunCommonSubexpressions(Module& module, PassContext&) {
   return MergeCommonSubexpressions(module);
 }
 
+Expected<bool> RunAllReduceFolder(Module& module, PassContext&) { return FoldAllReduces(module); }
+
+Expected<bool> RunAllReduceReassociate(Module& module, PassContext&) {
+  return ReassociateAllReduces(module);
+}
+
+Expected<bool> RunReduceScatterCreator(Module& module, PassContext&) {
+  return CreateReduceScatters(module);
+}
+
+Expected<bool> RunCollectiveMover(Module& module, PassContext&) { return MoveCollectives(module); }
+
+Expected<bool> RunCollectivePermuteFolder(Module& module, PassContext&) {
+  return FoldCollectivePermutes(module);
+}
+
+template <Opcode opcode>
+Expected<bool> RunCombiner(Module& module, PassContext& context) {
+  return CombineCollectives(module, opcode, context.combine);
+}
+
 constexpr Pass kPasses[] = {
     {"import-shardy", "Turn shardings in Shardy's attributes into plain ones", RunImportShardy},
     {"inline-calls", "Replace every call by the body of its callee", RunInlineCalls},
@@ -56,10 +82,38 @@ constexpr Pass kPasses[] = {
     {"algsimp", "Clean up arithmetic and movements; tables of partition-id become arithmetic",
      RunAlgebraicSimplifier},
     {"cse", "Do equal computations once, collectives among them", RunCommonSubexpressions},
+    {"all-reduce-folder", "Reductions in a row become one, or the smaller one goes first",
+     RunAllReduceFolder},
+    {"all-reduce-reassociate", "A sum of all-reduces becomes the all-reduce of a sum",
+     RunAllReduceReassociate},
+    {"reduce-scatter-creator", "An all-reduce of which each device keeps its part: reduce-scatter",
+     RunReduceScatterCreator},
+    {"collective-permute-folder", "Chains of collective-permutes become one",
+     RunCollectivePermuteFolder},
+    {"collective-mover", "Cheap operations go before a collective where it then moves less",
+     RunCollectiveMover},
+    {"all-gather-combiner", "Many small all-gathers become few large ones",
+     RunCombiner<Opcode::kAllGather>},
+    {"all-reduce-combiner", "The same for all-reduces", RunCombiner<Opcode::kAllReduce>},
+    {"reduce-scatter-combiner", "The same for reduce-scatters",
+     RunCombiner<Opcode::kReduceScatter>},
     {"dead-code", "Remove instructions and computations that nothing needs", RunDeadCode},
 };
 
-constexpr std::string_view kDefaultOptimization[] = {"algsimp", "cse"};
+constexpr std::string_view kDefaultOptimization[] = {
+    "algsimp",
+    "cse",
+    "all-reduce-folder",
+    "reduce-scatter-creator",
+    "all-reduce-reassociate",
+    "collective-mover",
+    "collective-permute-folder",
+    "algsimp",
+    "cse",
+    "all-gather-combiner",
+    "all-reduce-combiner",
+    "reduce-scatter-combiner",
+};
 
 }  // namespace
 

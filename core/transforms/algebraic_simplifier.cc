@@ -278,8 +278,8 @@ bool SimplifyAlgebra(Module& module) {
   // A replacement may be simpler still; rules make programs smaller, so few rounds suffice.
   constexpr int kMostRounds = 8;
   DeviceFunctions devices(module.DeviceCount());
-  return RewriteModule(module, [&](Instruction* x, Builder& builder) {
-    SimplifyContext context{builder, devices};
+  return RewriteModule(module, [&](Instruction* x, Rewriter& rewriter) {
+    SimplifyContext context{rewriter.builder(), devices};
     for (int round = 0; round < kMostRounds; ++round) {
       Instruction* by = SimplifyOnce(context, x);
       if (by == x) break;

@@ -84,9 +84,9 @@ struct SameExpression {
 bool MergeCommonSubexpressions(Module& module) {
   const Computation* current = nullptr;
   tsl::robin_set<Instruction*, HashExpression, SameExpression> seen;
-  return RewriteModule(module, [&](Instruction* x, Builder& builder) {
-    if (builder.computation() != current) {
-      current = builder.computation();
+  return RewriteModule(module, [&](Instruction* x, Rewriter&) {
+    if (x->parent() != current) {
+      current = x->parent();
       seen.clear();
     }
     return MayMerge(x) ? *seen.insert(x).first : x;

@@ -64,6 +64,7 @@ bool Rewriter::Run(Computation* computation, const Visit& visit) {
   std::vector<Instruction*> list;
   list.reserve(old.size());
   Builder builder(module_, computation);
+  builder_ = &builder;
   size_t known = old.size();
   bool changed = false;
   bool has_control = false;
@@ -88,7 +89,7 @@ bool Rewriter::Run(Computation* computation, const Visit& visit) {
     }
     builder.set_origin(x);
     size_t known_before = known;
-    Instruction* by = visit(x, builder);
+    Instruction* by = visit(x, *this);
     take_new();
     bool is_new = by != x && std::find(computation->instructions().begin() +
                                            static_cast<std::ptrdiff_t>(known_before),
@@ -120,6 +121,7 @@ bool Rewriter::Run(Computation* computation, const Visit& visit) {
   }
   computation->SetInstructions(std::move(list));
   computation->set_root(root);
+  builder_ = nullptr;
   return changed;
 }
 

@@ -22,8 +22,8 @@ class Rewriter {
   Rewriter& operator=(const Rewriter&) = delete;
 
   // Returns what stands in for `x` from now on: x itself, something that stands before it, or
-  // something made by the builder, of a compatible shape. Its operands are redirected already.
-  using Visit = std::function<Instruction*(Instruction* x, Builder& builder)>;
+  // something made by builder(), of a compatible shape. Its operands are redirected already.
+  using Visit = std::function<Instruction*(Instruction* x, Rewriter& rewriter)>;
 
   // True if something was replaced. Instructions with control dependencies are left alone, and a
   // sharding is never lost: an annotated instruction is replaced by a new one, which takes it over,
@@ -32,7 +32,13 @@ class Rewriter {
 
   // Within a sweep: uses by instructions that are still needed (an operand used twice counts twice),
   // the root counting once.
-  int64_t UseCount(const Instruction* x) const { return uses_[x->id()]; }
+  int64_t UseCount(const Instruction* x) const {
+    return x->id() < uses_.size() ? uses_[x->id()] : 0;
+  }
+  // Is the instruction being visited the only user of x?
+  bool IsOnlyUse(const Instruction* x) const { return UseCount(x) == 1; }
+  // Of the computation being swept; derives from the instruction being visited.
+  Builder& builder() { return *builder_; }
 
  private:
   void CountUses(const Computation& computation);
@@ -41,6 +47,7 @@ class Rewriter {
   Instruction*& ValueOf(const Instruction* x) { return value_[x->id()]; }
 
   Module& module_;
+  Builder* builder_ = nullptr;
   std::vector<Instruction*> value_;  // by id: what stands in; null: itself
   std::vector<int32_t> uses_;        // by id
 };

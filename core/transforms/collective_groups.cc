@@ -1,0 +1,118 @@
+#include "core/transforms/collective_groups.h"
+
+#include <algorithm>
+
+#include "core/analysis/combiner.h"
+#include "ir/attribute_equality.h"
+
+namespace gshard {
+
+bool IsPlainCollective(const Instruction* x, Opcode opcode) {
+  if (x->opcode() != opcode || x->operand_count() != 1 || !x->shape()->IsArray()) return false;
+  if (!x->control_predecessors().empty()) return false;
+  const auto& attributes = x->attributes<CollectiveAttributes>();
+  if (attributes.channel_id == 0) return false;
+  switch (opcode) {
+    case Opcode::kAllReduce:
+    case Opcode::kAllGather:
+    case Opcode::kReduceScatter:
+      return attributes.use_global_device_ids && attributes.replica_groups != nullptr;
+    case Opcode::kAllToAll:
+      return attributes.dimension >= 0 && attributes.replica_groups != nullptr;
+    default:
+      return true;
+  }
+}
+
+std::optional<Opcode> ReductionOf(const Instruction* x) {
+  if (x->called().size() != 1) return std::nullopt;
+  return CombinerOf(x->called(0));
+}
+
+bool SameCommunication(const Instruction* a, const Instruction* b) {
+  if (!SameAttributes(*a, *b)) return false;
+  if (a->called().empty()) return true;
+  std::optional<Opcode> reduction = ReductionOf(a);
+  return reduction && reduction == ReductionOf(b) &&
+         a->operand(0)->shape()->dtype() == b->operand(0)->shape()->dtype();
+}
+
+std::optional<AxisList> GroupAxes(const Instruction* x, int64_t device_count) {
+  const ReplicaGroups& groups = *x->attributes<CollectiveAttributes>().replica_groups;
+  std::optional<DeviceFunction> place = PlaceInGroup(groups, device_count);
+  if (!place) return std::nullopt;
+  return AxesOfPlace(*place);
+}
+
+ReplicaGroups GroupsAlong(AxisSpan axes, int64_t device_count) {
+  AxisList all = ComplementAxes(axes, device_count);
+  int64_t members = AxesSize(axes);
+  all.insert(all.end(), axes.begin(), axes.end());
+  const int64_t dims[] = {device_count / members, members};
+  return ReplicaGroups::FromTiles(TileAssignment::FromAxes(dims, std::move(all)));
+}
+
+std::optional<AxisList> AxesOfPlace(const DeviceFunction& place) {
+  if (place.bias != 0) return std::nullopt;
+  std::vector<DeviceDigit> digits = place.digits;
+  std::sort(digits.begin(), digits.end(), [](const DeviceDigit& a, const DeviceDigit& b) {
+    return a.coefficient < b.coefficient;
+  });
+  AxisList axes;
+  int64_t weight = 1;
+  for (const DeviceDigit& digit : digits) {
+    if (digit.coefficient != weight) return std::nullopt;
+    weight *= digit.size;
+    axes.push_back({digit.size, digit.stride});
+  }
+  std::reverse(axes.begin(), axes.end());
+  return axes;
+}
+
+std::optional<AxisList> WithoutAxes(AxisSpan whole, AxisSpan part, int64_t device_count) {
+  AxisList all(whole.begin(), whole.end());
+  all.insert(all.end(), part.begin(), part.end());
+  std::optional<AxisList> digits = CommonDigits(all, device_count);
+  if (!digits) return std::nullopt;
+  std::vector<int8_t> in(digits->size(), 0);
+  for (const DeviceAxis& axis : whole) {
+    for (int digit : DigitsOf(*digits, axis)) ++in[static_cast<size_t>(digit)];
+  }
+  for (const DeviceAxis& axis : part) {
+    for (int digit : DigitsOf(*digits, axis)) --in[static_cast<size_t>(digit)];
+  }
+  AxisList rest;
+  for (size_t i = 0; i < digits->size(); ++i) {
+    if (in[i] < 0) return std::nullopt;
+    if (in[i] > 0) rest.push_back((*digits)[i]);
+  }
+  return MergedAxes(rest);
+}
+
+Instruction* SameCollectiveOn(Builder& builder, const Instruction* original, Instruction* operand) {
+  CollectiveAttributes attributes = original->attributes<CollectiveAttributes>();
+  attributes.channel_id = builder.module().NextChannelId();
+  Instruction* operands[] = {operand};
+  const Shape* shape = nullptr;
+  const int64_t dim = attributes.dimension;
+  if (original->opcode() == Opcode::kAllGather || original->opcode() == Opcode::kReduceScatter) {
+    const int64_t before = original->operand(0)->shape()->dim(dim);
+    const int64_t after = original->shape()->dim(dim);
+    std::vector<int64_t> dims(operand->shape()->dims().begin(), operand->shape()->dims().end());
+    int64_t& size = dims[static_cast<size_t>(dim)];
+    size = after > before ? size * (after / before) : size / (before / std::max<int64_t>(1, after));
+    shape = builder.context().Array(operand->shape()->dtype(), dims);
+  } else {
+    shape = operand->shape()->bare();
+  }
+  std::vector<Computation*> called(original->called().begin(), original->called().end());
+  Instruction* made = builder.Add(original->opcode(), operands, attributes, shape, called);
+  KeepCause(made, original);
+  return made;
+}
+
+void KeepCause(Instruction* made, const Instruction* original) {
+  made->set_frontend_attributes(original->frontend_attributes());
+}
+
+}  // namespace gshard

@@ -1,0 +1,42 @@
+// What collective passes ask about a collective: is it of the plain kind they know, whom does it
+// join, with what does it combine. Groups are lists of mesh digits, so nothing depends on the number
+// of devices.
+#ifndef GSHARD_CORE_TRANSFORMS_COLLECTIVE_GROUPS_H_
+#define GSHARD_CORE_TRANSFORMS_COLLECTIVE_GROUPS_H_
+
+#include <optional>
+
+#include "core/analysis/device_function.h"
+#include "core/partition/device_axes.h"
+#include "ir/builder.h"
+
+namespace gshard {
+
+// One operand, one array result, over partitions, by global device ids where that applies.
+bool IsPlainCollective(const Instruction* x, Opcode opcode);
+
+// Do two collectives of one opcode do the same but for their operands (and channels)?
+bool SameCommunication(const Instruction* a, const Instruction* b);
+
+// The reduction of an all-reduce or reduce-scatter, if it is a known one.
+std::optional<Opcode> ReductionOf(const Instruction* x);
+
+// Axes along which members of a group differ, major first in the order of members; nothing for
+// groups without axis form.
+std::optional<AxisList> GroupAxes(const Instruction* x, int64_t device_count);
+// Groups of the devices that differ along `axes` only, members in the order of the axes.
+ReplicaGroups GroupsAlong(AxisSpan axes, int64_t device_count);
+// The axes whose mixed-radix number `place` is; nothing if it is no such number.
+std::optional<AxisList> AxesOfPlace(const DeviceFunction& place);
+// `whole` without `part`, in decreasing order of strides; nothing if part is not within whole.
+std::optional<AxisList> WithoutAxes(AxisSpan whole, AxisSpan part, int64_t device_count);
+
+// The same collective on another operand: groups, reduction and cause kept, fresh channel. Shape
+// inferred.
+Instruction* SameCollectiveOn(Builder& builder, const Instruction* original, Instruction* operand);
+// `made` exists for what `original` existed for.
+void KeepCause(Instruction* made, const Instruction* original);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_TRANSFORMS_COLLECTIVE_GROUPS_H_
