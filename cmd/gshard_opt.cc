@@ -136,8 +136,8 @@ int RunPartition(Flags& flags) {
       flags.session, flags.context,
       [&](Module& module, PassContext& context, const PassManagerOptions& options,
           std::vector<PassTiming>& timings) -> Expected<void> {
-        if (IsPartitioned(module)) {
-          return Fail(MakeError("E-PARTITION-001", "this is the program of one device already",
+        if (HasPartitionRecord(module)) {
+          return Fail(MakeError("E-PARTITION-007", "this is the program of one device already",
                                 "partition the text that `propagate` printed"));
         }
         std::unique_ptr<Module> original = flags.report.empty() ? nullptr : module.Clone();

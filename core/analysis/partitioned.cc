@@ -17,9 +17,12 @@ bool InManualRegion(const Instruction* instruction) {
 
 }  // namespace
 
+bool HasPartitionRecord(const Module& module) {
+  return !FrontendAttribute(module.header().frontend_attributes, kNumPartitionsAttribute).empty();
+}
+
 bool IsPartitioned(const Module& module) {
-  if (!FrontendAttribute(module.header().frontend_attributes, kNumPartitionsAttribute).empty())
-    return true;
+  if (HasPartitionRecord(module)) return true;
   for (const Computation* computation : module.computations()) {
     for (const Instruction* instruction : computation->instructions()) {
       if (IsCollective(instruction->opcode()) &&

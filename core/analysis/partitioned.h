@@ -12,6 +12,8 @@ namespace gshard {
 inline constexpr std::string_view kNumPartitionsAttribute = "gshard.num_partitions";
 inline constexpr std::string_view kOutputShardingsAttribute = "gshard.output_shardings";
 
+// Has the partitioner left its record?
+bool HasPartitionRecord(const Module& module);
 // True if the module has the partitioner's record, or a cross-partition collective (with channel_id)
 // outside manual regions.
 bool IsPartitioned(const Module& module);

@@ -1,7 +1,10 @@
 #include "core/partition/masking.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "ir/literal.h"
 
 namespace gshard {
 
@@ -59,10 +62,16 @@ Instruction* MaskRange(PartitionScope& scope, Instruction* local, int64_t dim, I
 
 namespace {
 
-// Largest or smallest value of a type: +-inf where there is one.
-double ExtremeFloat(bool largest) {
+// Largest or smallest value of a type: +-inf where there is one. Many 8-bit floats have none.
+double ExtremeFloat(DType dtype, bool largest) {
   double infinity = std::numeric_limits<double>::infinity();
-  return largest ? infinity : -infinity;
+  if (DTypeBits(dtype) > 8) return largest ? infinity : -infinity;
+  double extreme = largest ? -infinity : infinity;
+  for (unsigned code = 0; code < 1u << DTypeBits(dtype); ++code) {
+    double value = DecodeSmallFloat(dtype, static_cast<uint16_t>(code));
+    if (!std::isnan(value)) extreme = largest ? std::max(extreme, value) : std::min(extreme, value);
+  }
+  return extreme;
 }
 
 int64_t ExtremeInteger(DType dtype, bool largest) {
@@ -90,14 +99,14 @@ int64_t IntegerIdentity(Opcode combiner, DType dtype) {
   }
 }
 
-double FloatIdentity(Opcode combiner) {
+double FloatIdentity(Opcode combiner, DType dtype) {
   switch (combiner) {
     case Opcode::kMultiply:
       return 1;
     case Opcode::kMaximum:
-      return ExtremeFloat(/*largest=*/false);
+      return ExtremeFloat(dtype, /*largest=*/false);
     case Opcode::kMinimum:
-      return ExtremeFloat(/*largest=*/true);
+      return ExtremeFloat(dtype, /*largest=*/true);
     default:
       return 0;
   }
@@ -123,15 +132,15 @@ bool IsIdentity(Opcode combiner, const Instruction* scalar) {
   DType dtype = literal->shape->dtype();
   if (IsComplex(dtype)) {
     std::complex<double> value = ElementAsComplex(*literal, 0);
-    return value == std::complex<double>(FloatIdentity(combiner), 0);
+    return value == std::complex<double>(FloatIdentity(combiner, dtype), 0);
   }
-  if (IsFloat(dtype)) return ElementAsDouble(*literal, 0) == FloatIdentity(combiner);
+  if (IsFloat(dtype)) return ElementAsDouble(*literal, 0) == FloatIdentity(combiner, dtype);
   return ElementAsInt64(*literal, 0) == IntegerIdentity(combiner, dtype);
 }
 
 Instruction* Identity(PartitionScope& scope, Opcode combiner, DType dtype) {
   if (IsFloat(dtype) || IsComplex(dtype)) {
-    return scope.geometry().Number(dtype, FloatIdentity(combiner));
+    return scope.geometry().Number(dtype, FloatIdentity(combiner, dtype));
   }
   return scope.geometry().Int(IntegerIdentity(combiner, dtype), dtype);
 }

@@ -112,7 +112,7 @@ GlobalArray MakeInput(const cpu::ParameterLeaf& leaf, const CheckOptions& option
       low = 0, high = 1;
       break;
     case DTypeClass::kSigned:
-      low = -3, high = 9;
+      low = -3, high = array.dtype == DType::kS4 ? 7 : 9;
       break;
     case DTypeClass::kUnsigned:
       low = 0, high = 9;
@@ -156,8 +156,10 @@ std::complex<double> ReadElement(DType dtype, const std::byte* data, int64_t ind
     case DType::kC128:
       return {load(double{}, 0), load(double{}, 1)};
     case DType::kPred:
+    case DType::kU4:
     case DType::kU8:
       return load(uint8_t{}, 0);
+    case DType::kS4:
     case DType::kS8:
       return load(int8_t{}, 0);
     case DType::kS16:

@@ -11,6 +11,10 @@ bool Rounds(DType dtype) { return IsFloat(dtype) || IsComplex(dtype); }
 
 int MantissaBits(DType dtype) {
   switch (dtype) {
+    case DType::kF8E5M2:
+      return 3;
+    case DType::kF8E4M3FN:
+      return 4;
     case DType::kBF16:
       return 8;
     case DType::kF16:
@@ -25,6 +29,9 @@ int MantissaBits(DType dtype) {
 
 double LargestOf(DType dtype) {
   switch (dtype) {
+    case DType::kF8E4M3FN:
+      return 200;
+    case DType::kF8E5M2:
     case DType::kF16:
       return 3e4;
     case DType::kF32:
@@ -162,6 +169,8 @@ std::optional<std::vector<Magnitude>> BoundOf(
     case Opcode::kNegate:
     case Opcode::kReal:
     case Opcode::kImag:
+    case Opcode::kBitcast:
+    case Opcode::kAddDependency:
     case Opcode::kCustomCall:
       if (IsComplex(dtype) && node.opcode == Opcode::kAbs) return std::nullopt;
       return One(Settle(dtype, in(0)));
@@ -217,6 +226,44 @@ std::optional<std::vector<Magnitude>> BoundOf(
       if (in(0).largest > 8) return std::nullopt;
       return One(Settle(
           dtype, Transcendental(dtype, in(0), std::exp(in(0).largest), std::exp(in(0).largest))));
+    case Opcode::kExponentialMinusOne:
+    case Opcode::kSinh:
+    case Opcode::kCosh:
+      if (in(0).largest > 8) return std::nullopt;
+      return One(Settle(dtype, Transcendental(dtype, in(0), std::exp(in(0).largest) + 1,
+                                              std::exp(in(0).largest))));
+    // The rest of the functions has arguments made to fit.
+    case Opcode::kLog:
+    case Opcode::kLogPlusOne:
+    case Opcode::kAcosh:
+    case Opcode::kAsinh:
+    case Opcode::kSqrt:
+    case Opcode::kRsqrt:
+    case Opcode::kCbrt:
+      // The slope of the cube root has no bound at zero.
+      if (node.opcode == Opcode::kCbrt && noisy) return std::nullopt;
+      return One(Settle(dtype, Transcendental(dtype, in(0), in(0).largest + 2, 1)));
+    case Opcode::kErf:
+    case Opcode::kTan:
+    case Opcode::kAsin:
+    case Opcode::kAcos:
+    case Opcode::kAtanh:
+      return One(Settle(dtype, Transcendental(dtype, in(0), 2.2, 2)));
+    case Opcode::kAtan2: {
+      const Magnitude angle{0, in(0).noise + in(1).noise, false};
+      return One(Settle(dtype, Transcendental(dtype, angle, 1.6, 1)));
+    }
+    case Opcode::kPower:  // squares
+      return One(Settle(
+          dtype, Transcendental(dtype, in(0), in(0).largest * in(0).largest, 2 * in(0).largest)));
+    case Opcode::kComplex:
+      return One(Settle(dtype, joined(0, 2)));
+    case Opcode::kStochasticConvert:
+      if (noisy) return std::nullopt;
+      return One(Settle(dtype, {in(0).largest + 1, 0, true}));
+    case Opcode::kAfterAll:
+      return One(Magnitude{});
+    case Opcode::kRaggedDot:
     case Opcode::kDot:
     case Opcode::kConvolution: {
       Magnitude product = Times(dtype, in(0), in(1));

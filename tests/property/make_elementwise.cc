@@ -21,7 +21,8 @@ void ProgramMaker::MakeUnary() {
     opcodes = {Opcode::kNegate, Opcode::kNot, Opcode::kPopcnt, Opcode::kCountLeadingZeros};
   } else if (IsComplex(type.dtype)) {
     if (Chance(50)) {
-      Emit(Chance(50) ? Opcode::kReal : Opcode::kImag, {DType::kF32, type.dims}, {x});
+      Emit(Chance(50) ? Opcode::kReal : Opcode::kImag,
+           {type.dtype == DType::kC64 ? DType::kF32 : DType::kF64, type.dims}, {x});
       return;
     }
     opcodes = {Opcode::kNegate};
@@ -273,7 +274,7 @@ void ProgramMaker::MakeIota() {
 }
 
 void ProgramMaker::MakeSource() {
-  if (body_ != 0 || options_.array_parameters || Chance(60)) {
+  if (body_ != 0 || options_.for_xla || Chance(60)) {
     New({RandomDType(), RandomDims(Between(0, 4))});
     return;
   }

@@ -18,6 +18,7 @@ std::string NodeName(const Node& node) {
 std::string BodyName(size_t body) { return fmt::format("body{}", body); }
 
 std::string NodeShape(const Node& node) {
+  if (node.opcode == Opcode::kAfterAll) return "token[]";
   if (!node.tuple) return ShapeText(node.type());
   std::vector<std::string> leaves;
   for (const ArrayType& type : node.types) leaves.push_back(ShapeText(type));

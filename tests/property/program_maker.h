@@ -66,6 +66,7 @@ class ProgramMaker {
   size_t Scalar(DType dtype, int64_t value);
   size_t Constant(ArrayType type);
   size_t Iota(ArrayType type);
+  size_t AtLeast(size_t x, int64_t least);
   size_t BroadcastTo(size_t scalar, const Sizes& dims);
   // A value of this type: one that exists, or a new one.
   size_t Like(ArrayType type);
@@ -118,6 +119,10 @@ class ProgramMaker {
   void MakeConditional();
   void MakeCall();
   void MakeTuple();
+  void MakeFunction();
+  void MakeRareBinary();
+  void MakeRareOrder();
+  void MakeRaggedDot();
 
   struct GatherDims;
   GatherDims RandomGatherDims(const Sizes& operand);

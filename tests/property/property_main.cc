@@ -184,9 +184,9 @@ class Session {
   };
 
   Program Make(uint64_t seed) const {
-    return MakeRandomProgram(seed, {.focus = options_.op,
-                                    .devices = options_.devices,
-                                    .array_parameters = !options_.write.empty()});
+    return MakeRandomProgram(
+        seed,
+        {.focus = options_.op, .devices = options_.devices, .for_xla = !options_.write.empty()});
   }
 
   // What repeats the case, apart from the seed.
@@ -221,16 +221,16 @@ class Session {
           verdict.failure == "hang" ? kSecondsPerCase : kSecondsPerShrinkingStep;
       small = Shrink(std::move(small), kShrinkBudget, [&](const Program& candidate) {
         if (!MagnitudeOfBody(candidate, 0, {})) return false;
-        const Verdict again = CheckOneApart(
-            seconds, [&] { return Check(candidate, seed, options_); });
+        const Verdict again =
+            CheckOneApart(seconds, [&] { return Check(candidate, seed, options_); });
         if (again.kind != Verdict::Kind::kFailed || again.failure != verdict.failure) return false;
         last = again;
         return true;
       });
     }
     const std::string text =
-        fmt::format("// {}: {}\n// gshard_property --file THIS --input-seed {}{}{}\n{}", last.failure,
-                    FirstLine(last.detail), seed, small.has_nan ? " --nan" : "",
+        fmt::format("// {}: {}\n// gshard_property --file THIS --input-seed {}{}{}\n{}",
+                    last.failure, FirstLine(last.detail), seed, small.has_nan ? " --nan" : "",
                     options_.optimize ? " --optimize" : "", ToText(small));
     std::error_code ignored;
     std::filesystem::create_directories(options_.out, ignored);

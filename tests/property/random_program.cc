@@ -39,9 +39,11 @@ Sizes ProgramMaker::RandomDims(int64_t rank) {
 DType ProgramMaker::RandomDType() {
   if (Chance(50)) return main_dtype_;
   static const std::vector<std::pair<DType, int>> kWeights = {
-      {DType::kF32, 38}, {DType::kS32, 18}, {DType::kBF16, 13}, {DType::kPred, 8},
-      {DType::kF64, 5},  {DType::kS8, 4},   {DType::kU32, 4},   {DType::kU8, 3},
-      {DType::kF16, 4},  {DType::kC64, 3}};
+      {DType::kF32, 34}, {DType::kS32, 16},     {DType::kBF16, 11}, {DType::kPred, 8},
+      {DType::kF64, 5},  {DType::kS8, 3},       {DType::kU32, 3},   {DType::kU8, 2},
+      {DType::kF16, 3},  {DType::kC64, 3},      {DType::kC128, 1},  {DType::kS64, 2},
+      {DType::kU64, 1},  {DType::kS16, 2},      {DType::kU16, 1},   {DType::kS4, 2},
+      {DType::kU4, 1},   {DType::kF8E4M3FN, 1}, {DType::kF8E5M2, 1}};
   int64_t at = Below(100);
   for (const auto& [dtype, weight] : kWeights) {
     at -= weight;
@@ -68,7 +70,10 @@ size_t ProgramMaker::Emit(Node node) {
   auto magnitude = MagnitudeOf(program_, node, operands);
   if (!magnitude) throw Rejected();
   node.id = program_.next_id++;
-  if (node.opcode != Opcode::kParameter && node.opcode != Opcode::kTuple) MaybePlace(node, 14);
+  if (node.opcode != Opcode::kParameter && node.opcode != Opcode::kTuple &&
+      node.opcode != Opcode::kAfterAll) {
+    MaybePlace(node, 14);
+  }
   nodes().push_back(std::move(node));
   magnitudes_.push_back(std::move(*magnitude));
   return nodes().size() - 1;
@@ -408,6 +413,10 @@ const std::vector<ProgramMaker::Family>& ProgramMaker::Families() {
       {"conditional", 5, &ProgramMaker::MakeConditional},
       {"call", 2, &ProgramMaker::MakeCall},
       {"tuple", 3, &ProgramMaker::MakeTuple},
+      {"function", 6, &ProgramMaker::MakeFunction},
+      {"rare-binary", 4, &ProgramMaker::MakeRareBinary},
+      {"rare-order", 2, &ProgramMaker::MakeRareOrder},
+      {"ragged-dot", 2, &ProgramMaker::MakeRaggedDot},
   };
   return kFamilies;
 }
@@ -427,7 +436,9 @@ std::vector<Opcode> GeneratedOpcodes() {
       // Each run draws other numbers.
       Opcode::kRng, Opcode::kRngGetAndUpdateState,
       // Dynamic shapes.
-      Opcode::kDynamicReshape, Opcode::kSetDimensionSize, Opcode::kGetDimensionSize,
+      Opcode::kDynamicReshape, Opcode::kSetDimensionSize,
+      // Inlined before partitioning.
+      Opcode::kCall,
       // Of the host, or left by compilers after partitioning.
       Opcode::kSend, Opcode::kSendDone, Opcode::kRecv, Opcode::kRecvDone, Opcode::kInfeed,
       Opcode::kOutfeed, Opcode::kFusion, Opcode::kAsyncStart, Opcode::kAsyncUpdate,

@@ -11,9 +11,10 @@
 namespace gshard::property {
 
 struct ProgramOptions {
-  std::string focus = {};         // a family (see FamilyNames) of which half the operations are
-  int64_t devices = 0;            // 0: any number
-  bool array_parameters = false;  // no tuples among the entry's
+  std::string focus = {};  // a family (see FamilyNames) of which half the operations are
+  int64_t devices = 0;     // 0: any number
+  // No tuples among the entry's parameters, none of the operations that XLA does not implement.
+  bool for_xla = false;
 };
 
 // Of 3 to 15 operations.
