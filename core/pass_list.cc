@@ -21,7 +21,7 @@ Expected<bool> RunImportShardy(Module& module, PassContext&) {
 
 Expected<bool> RunInlineCalls(Module& module, PassContext& context) {
   context.use_order.clear();
-  return InlineCalls(module, &context.use_order);
+  return InlineCalls(module, &context.use_order, &context.diagnostics);
 }
 
 Expected<bool> RunPropagate(Module& module, PassContext& context) {

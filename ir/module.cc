@@ -130,6 +130,34 @@ int64_t Module::DeviceCount() const {
   return at_least;
 }
 
+Diagnostic Module::WhyDeviceCount() const {
+  const int64_t devices = DeviceCount();
+  auto note = [&](SourceRange range, std::string message) {
+    Diagnostic diagnostic = ErrorAt(range, "", std::move(message));
+    diagnostic.severity = Severity::kNote;
+    return diagnostic;
+  };
+  if (header_.num_partitions > 1) {
+    const std::string text = fmt::format("num_partitions={}", header_.num_partitions);
+    const size_t at = source_ == nullptr ? std::string_view::npos : source_->text().find(text);
+    if (at == std::string_view::npos) return note({}, text + " was asked for");
+    const auto begin = static_cast<uint32_t>(at);
+    return note({begin, begin + static_cast<uint32_t>(text.size())},
+                fmt::format("the module is for {} devices", devices));
+  }
+  for (const Computation* computation : computations_) {
+    for (const Instruction* instruction : computation->instructions()) {
+      int64_t at_least = 1;
+      if (instruction->sharding() == nullptr) continue;
+      const int64_t count = DeviceCountOf(instruction->sharding(), at_least);
+      if (count != devices && at_least != devices) continue;
+      return note(instruction->source(),
+                  fmt::format("'{}' is sharded over {} devices", instruction->name(), devices));
+    }
+  }
+  return note({}, fmt::format("the collectives of the module name {} devices", devices));
+}
+
 Diagnostic Module::ErrorAt(SourceRange range, std::string code, std::string message) const {
   if (source_ != nullptr && !range.empty()) {
     return source_->Locate(range, Severity::kError, std::move(code), std::move(message));

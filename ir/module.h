@@ -118,6 +118,8 @@ class Module {
   // N: num_partitions if > 1, else the device count of its tiled shardings, else the largest device
   // that its other shardings and its collectives name, plus one (docs/text-format.md).
   int64_t DeviceCount() const;
+  // A note that says where DeviceCount() comes from: the header or the first such sharding.
+  Diagnostic WhyDeviceCount() const;
 
   const std::shared_ptr<const SourceText>& source() const { return source_; }
   void set_source(std::shared_ptr<const SourceText> source) { source_ = std::move(source); }

@@ -107,9 +107,19 @@ class Verifier {
     if (instruction->sharding() != nullptr && options_.shardings) {
       std::string problem =
           WhyNotApplicable(instruction->sharding(), instruction->shape(), device_count_);
-      if (!problem.empty()) return At(instruction, "E-VERIFY-008", std::move(problem));
+      if (!problem.empty()) return ImpossibleSharding(instruction, std::move(problem));
     }
     return CheckTexts(instruction);
+  }
+
+  // A wrong device count contradicts another place, which is told too.
+  tl::unexpected<Diagnostic> ImpossibleSharding(const Instruction* instruction,
+                                                std::string problem) const {
+    Diagnostic error = module_.ErrorAt(instruction, "E-VERIFY-008", std::move(problem));
+    if (WhyNotApplicable(instruction->sharding(), instruction->shape(), 0).empty()) {
+      error.notes.push_back(module_.WhyDeviceCount());
+    }
+    return Fail(std::move(error));
   }
 
   Expected<void> CheckOperands(const Computation& computation, const Instruction* instruction) {

@@ -1,7 +1,10 @@
 #include "core/propagation/annotations.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
+#include "core/propagation/annotation_checks.h"
 #include "core/propagation/computation_map.h"
 #include "core/propagation/open_dims.h"
 #include "core/propagation/rules.h"
@@ -24,13 +27,7 @@ bool IsUnknown(const Sharding* s) {
                                              [](const Sharding* e) { return e->IsUnknown(); });
 }
 
-Diagnostic NoteAt(const Module& module, const Instruction* x, std::string message) {
-  Diagnostic note = module.ErrorAt(x, "", std::move(message));
-  note.severity = Severity::kNote;
-  return note;
-}
-
-// The first tiled leaf, which fixes a device count; null if none.
+// The first tiled leaf; null if none.
 const Sharding* TiledLeaf(const Sharding* s) {
   if (s->IsTiled()) return s;
   for (const Sharding* e : s->elements) {
@@ -51,7 +48,8 @@ class Preparation {
         first_new_id_(module.instruction_limit()) {}
 
   Expected<Annotations> Run() {
-    if (Expected<void> ok = CheckAnnotations(); !ok) return Fail(ok.error());
+    if (Expected<void> ok = CheckAnnotations(module_); !ok) return Fail(ok.error());
+    if (warnings_ != nullptr) WarnOfDifferingMeshes(module_, *warnings_);
     if (Expected<void> ok = ReadShardingCalls(); !ok) return Fail(ok.error());
     SaveBoundary();
     if (Expected<void> ok = UnifyControlFlow(); !ok) return Fail(ok.error());
@@ -60,39 +58,6 @@ class Preparation {
   }
 
  private:
-  // Ranks and device counts; the first tiled annotation decides how many devices there are unless
-  // the header does.
-  Expected<void> CheckAnnotations() {
-    int64_t devices = module_.header().num_partitions;
-    const Instruction* witness = nullptr;
-    for (const Computation* computation : module_.computations()) {
-      for (const Instruction* x : computation->instructions()) {
-        const Sharding* s = x->sharding();
-        if (s == nullptr) continue;
-        const Sharding* tiled = TiledLeaf(s);
-        if (devices <= 1 && tiled != nullptr) {
-          devices = tiled->device_count();
-          witness = x;
-        }
-        std::string why = WhyNotApplicable(s, x->shape(), devices > 1 ? devices : 0);
-        if (why.empty()) continue;
-        Diagnostic error = module_.ErrorAt(
-            x, "E-PROP-001", fmt::format("sharding of '{}' is impossible: {}", x->name(), why));
-        if (tiled != nullptr && tiled->device_count() != devices) {
-          if (witness != nullptr) {
-            error.notes.push_back(NoteAt(
-                module_, witness,
-                fmt::format("'{}' is sharded over {} devices", witness->name(), devices)));
-          } else {
-            error.hint = fmt::format("the module's header says num_partitions={}", devices);
-          }
-        }
-        return Fail(std::move(error));
-      }
-    }
-    return {};
-  }
-
   const Sharding* WithoutMark(const Sharding* s) {
     if (s->group_kind == ShardGroupKind::kNone && s->metadata.empty()) return s;
     Sharding plain = *s;
@@ -106,10 +71,8 @@ class Preparation {
     if (marked->group_kind == ShardGroupKind::kNone) return;
     auto& groups =
         marked->group_kind == ShardGroupKind::kShardAs ? result_.shard_as : result_.shard_like;
-    std::vector<Instruction*>& members = groups[marked->group_id].members;
-    if (std::find(members.begin(), members.end(), member) == members.end()) {
-      members.push_back(member);
-    }
+    ShardGroup& group = groups[marked->group_id];
+    if (joined_.insert({&group, member}).second) group.members.push_back(member);
   }
 
   Expected<void> ReadShardingCalls() {
@@ -315,16 +278,12 @@ class Preparation {
       if (first == nullptr) {
         first = member;
       } else if (!SameSharding(member->sharding(), first->sharding()) && warnings_ != nullptr) {
-        Diagnostic warning = module_.ErrorAt(
-            member, "W-PROP-001",
+        warnings_->push_back(WarningAbout(
+            module_, member, "W-PROP-001",
             fmt::format("'{}' and '{}' are one value of a loop or branch but carry different "
                         "shardings; the latter's is used",
-                        member->name(), first->name()));
-        warning.severity = Severity::kWarning;
-        warning.notes.push_back(
-            NoteAt(module_, first,
-                   fmt::format("'{}' has {}", first->name(), ToString(first->sharding()))));
-        warnings_->push_back(std::move(warning));
+                        member->name(), first->name()),
+            first, fmt::format("'{}' has {}", first->name(), ToString(first->sharding()))));
       }
     }
     if (first == nullptr) return;
@@ -432,6 +391,7 @@ class Preparation {
   Annotations result_;
   std::vector<Instruction*> replacement_;  // by id; null: none
   uint32_t first_new_id_;
+  std::set<std::pair<const ShardGroup*, const Instruction*>> joined_;
 };
 
 }  // namespace

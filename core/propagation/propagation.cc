@@ -71,7 +71,7 @@ Expected<bool> PropagateShardings(Module& module, const PropagationOptions& opti
   Engine engine(module, *annotations, allowed, recorder);
   ShardGroups groups(*annotations);
   bool changed = engine.Run(groups);
-  if (groups.Align(engine)) {
+  if (groups.Align(engine, module, options.warnings)) {
     engine.RunLevel(3, groups);
     changed = true;
   }

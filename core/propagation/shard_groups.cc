@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "core/propagation/annotation_checks.h"
 #include "core/propagation/engine.h"
 #include "core/propagation/open_dims.h"
+#include "fmt/format.h"
 #include "ir/sharding_algebra.h"
+#include "ir/sharding_text.h"
 
 namespace gshard {
 
@@ -55,7 +58,7 @@ void ShardGroups::OfferTo(Engine& engine, Instruction* member, const ShardGroup&
   }
 }
 
-bool ShardGroups::Align(Engine& engine) {
+bool ShardGroups::Align(Engine& engine, const Module& module, std::vector<Diagnostic>* warnings) {
   bool any = false;
   Context& ctx = engine.context();
   for (const auto& [id, group] : annotations_.shard_as) {
@@ -93,6 +96,16 @@ bool ShardGroups::Align(Engine& engine) {
     for (Instruction* member : group.members) {
       if (IsCustomCallTo(*member, kShardBarrierTo) || engine.of(member) == common) continue;
       any = true;
+      const Sharding* mine = engine.of(member);
+      if (warnings != nullptr && engine.IsProvided(member) && from != member && mine->IsTiled() &&
+          !IsSubTiling(common, mine, member->shape())) {
+        warnings->push_back(WarningAbout(
+            module, member, "W-PROP-003",
+            fmt::format("'{}' and '{}' must be sharded alike (shard_as {}) but carry different "
+                        "shardings; the latter's is used",
+                        member->name(), from->name(), id),
+            from, fmt::format("'{}' has {}", from->name(), ToString(common))));
+      }
       engine.Set(member, common, {from, ShardingEdge::kShardGroup, common});
       if (!IsCustomCallTo(*member, kShardBarrierFrom)) continue;
       Instruction* operand = member->operand(0);

@@ -18,8 +18,8 @@ class ShardGroups {
   // The group step of one sweep for the instructions at positions [begin, end).
   void Step(Engine& engine, uint32_t begin, uint32_t end);
   // After the driver: shard_as members get one sharding, barriers relay theirs. True if anything
-  // was set.
-  bool Align(Engine& engine);
+  // was set. Annotations that cannot all be kept are told in `warnings` (may be null; W-PROP-003).
+  bool Align(Engine& engine, const Module& module, std::vector<Diagnostic>* warnings);
 
  private:
   void OfferTo(Engine& engine, Instruction* member, const ShardGroup& group);

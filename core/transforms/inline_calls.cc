@@ -4,7 +4,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/propagation/annotation_checks.h"
 #include "fmt/format.h"
+#include "ir/sharding_text.h"
 
 namespace gshard {
 namespace {
@@ -31,7 +33,8 @@ struct Template {
 
 class Inliner {
  public:
-  Inliner(Module& module, UseOrder* order) : module_(module), order_(order) {}
+  Inliner(Module& module, UseOrder* order, std::vector<Diagnostic>* warnings)
+      : module_(module), order_(order), warnings_(warnings) {}
 
   Expected<bool> Run() {
     std::vector<Computation*> order = CallPostOrder(module_);
@@ -96,7 +99,9 @@ class Inliner {
     std::unordered_map<const Instruction*, Instruction*> value;
     value.reserve(t.items.size() + t.parameters.size());
     for (size_t k = 0; k < t.parameters.size(); ++k) {
-      value[t.parameters[k]] = call->operand(static_cast<int64_t>(k));
+      Instruction* operand = call->operand(static_cast<int64_t>(k));
+      value[t.parameters[k]] = operand;
+      WarnIfLost(t.parameters[k], operand);
     }
     bool move = !t.moved;
     t.moved = true;
@@ -132,7 +137,24 @@ class Inliner {
     if (call->sharding() != nullptr && result->sharding() == nullptr) {
       result->set_sharding(call->sharding());
     }
+    WarnIfLost(call, result);
     return result;
+  }
+
+  // `lost` goes away and `kept` is the same value from now on.
+  void WarnIfLost(const Instruction* lost, const Instruction* kept) {
+    const Sharding* a = lost->sharding();
+    const Sharding* b = kept->sharding();
+    if (warnings_ == nullptr || a == nullptr || b == nullptr || a->IsUnknown() || b->IsUnknown() ||
+        SameSharding(a, b)) {
+      return;
+    }
+    warnings_->push_back(WarningAbout(
+        module_, lost, "W-INLINE-001",
+        fmt::format("'{}' and '{}' are one value of a call but carry different shardings; the "
+                    "latter's is used",
+                    lost->name(), kept->name()),
+        kept, fmt::format("'{}' has {}", kept->name(), ToString(b))));
   }
 
   void RedirectControl(Instruction* x,
@@ -251,6 +273,7 @@ class Inliner {
 
   Module& module_;
   UseOrder* order_;
+  std::vector<Diagnostic>* warnings_;
   std::vector<std::vector<Instruction*>> uses_;  // by id; of computations that had calls
   std::unordered_map<Computation*, Template> callees_;
   std::unordered_map<const Computation*, bool> owned_;
@@ -258,8 +281,8 @@ class Inliner {
 
 }  // namespace
 
-Expected<bool> InlineCalls(Module& module, UseOrder* order) {
-  return Inliner(module, order).Run();
+Expected<bool> InlineCalls(Module& module, UseOrder* order, std::vector<Diagnostic>* warnings) {
+  return Inliner(module, order, warnings).Run();
 }
 
 }  // namespace gshard

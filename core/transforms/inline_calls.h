@@ -3,6 +3,7 @@
 //
 // Names: the first copy of a body keeps them, later copies get .N. A call's sharding goes to the
 // callee's root if that has none; shardings on callee parameters are dropped, like the parameters.
+// Annotations that are lost because the other side of the call says something else: W-INLINE-001.
 #ifndef GSHARD_CORE_TRANSFORMS_INLINE_CALLS_H_
 #define GSHARD_CORE_TRANSFORMS_INLINE_CALLS_H_
 
@@ -15,8 +16,9 @@ namespace gshard {
 // True if anything changed. Linear in the size of the result. Fails (E-INLINE-001) when nested
 // calls would grow the module beyond 50 million instructions. `order`, if not null, receives the
 // order of uses that XLA's inliner leaves: a body's uses are appended, then the last use takes the
-// place of the call.
-Expected<bool> InlineCalls(Module& module, UseOrder* order = nullptr);
+// place of the call. `warnings` may be null.
+Expected<bool> InlineCalls(Module& module, UseOrder* order = nullptr,
+                           std::vector<Diagnostic>* warnings = nullptr);
 
 }  // namespace gshard
 

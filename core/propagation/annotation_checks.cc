@@ -1,0 +1,112 @@
+#include "core/propagation/annotation_checks.h"
+
+#include <map>
+#include <set>
+#include <span>
+
+#include "fmt/format.h"
+#include "ir/sharding_algebra.h"
+
+namespace gshard {
+namespace {
+
+// Compares each mesh with the first that has an axis of the same name.
+class MeshSurvey {
+ public:
+  MeshSurvey(const Module& module, std::vector<Diagnostic>& warnings)
+      : module_(module), warnings_(warnings) {}
+
+  void Add(const Instruction* x, const Mesh* mesh) {
+    if (!seen_.insert(mesh).second) return;
+    for (const MeshAxis& axis : mesh->axes) {
+      auto [first, fresh] = first_.try_emplace(axis.name, Use{x, mesh});
+      if (fresh) continue;
+      std::string difference = Difference(axis, *mesh, *first->second.mesh);
+      if (difference.empty()) continue;
+      const Instruction* other = first->second.instruction;
+      warnings_.push_back(WarningAbout(
+          module_, x, "W-PROP-002",
+          fmt::format("the mesh of '{}' does not match that of '{}': {}", x->name(), other->name(),
+                      difference),
+          other, fmt::format("'{}' is here", other->name())));
+      return;
+    }
+  }
+
+ private:
+  struct Use {
+    const Instruction* instruction;
+    const Mesh* mesh;
+  };
+
+  static std::string Difference(const MeshAxis& axis, const Mesh& mesh, const Mesh& first) {
+    int64_t size = first.axes[static_cast<size_t>(first.FindAxis(axis.name))].size;
+    if (size != axis.size) {
+      return fmt::format("axis '{}' has size {}, not {}", axis.name, axis.size, size);
+    }
+    bool same_axes = mesh.axes == first.axes;
+    if (same_axes && !(mesh.devices == first.devices)) {
+      return "the same axes have the devices in another order";
+    }
+    return "";
+  }
+
+  const Module& module_;
+  std::vector<Diagnostic>& warnings_;
+  std::set<const Mesh*> seen_;
+  std::map<std::string, Use> first_;  // by axis name
+};
+
+}  // namespace
+
+Diagnostic NoteAt(const Module& module, const Instruction* x, std::string message) {
+  Diagnostic note = module.ErrorAt(x, "", std::move(message));
+  note.severity = Severity::kNote;
+  return note;
+}
+
+Diagnostic WarningAbout(const Module& module, const Instruction* x, std::string code,
+                        std::string message, const Instruction* other, std::string note) {
+  Diagnostic warning = module.ErrorAt(x, std::move(code), std::move(message));
+  warning.severity = Severity::kWarning;
+  warning.notes.push_back(NoteAt(module, other, std::move(note)));
+  return warning;
+}
+
+Expected<void> CheckAnnotations(const Module& module) {
+  int64_t devices = 0;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (x->sharding() == nullptr) continue;
+      if (devices == 0) devices = module.DeviceCount();
+      std::string why = WhyNotApplicable(x->sharding(), x->shape(), devices);
+      if (why.empty()) continue;
+      Diagnostic error = module.ErrorAt(
+          x, "E-PROP-001", fmt::format("sharding of '{}' is impossible: {}", x->name(), why));
+      if (WhyNotApplicable(x->sharding(), x->shape(), 0).empty()) {
+        error.notes.push_back(module.WhyDeviceCount());
+      }
+      return Fail(std::move(error));
+    }
+  }
+  return {};
+}
+
+void WarnOfDifferingMeshes(const Module& module, std::vector<Diagnostic>& warnings) {
+  MeshSurvey survey(module, warnings);
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      const Sharding* s = x->sharding();
+      if (s == nullptr) continue;
+      std::span<const Sharding* const> leaves = s->elements;
+      if (!s->IsTuple()) leaves = {&s, 1};
+      for (const Sharding* leaf : leaves) {
+        if (leaf->named != nullptr && leaf->named->mesh != nullptr) {
+          survey.Add(x, leaf->named->mesh);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace gshard
