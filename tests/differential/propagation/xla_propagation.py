@@ -1,4 +1,4 @@
-"""XLA's sharding-propagation pass over many graphs in one process.
+"""XLA's sharding-propagation, or another of its passes, over many graphs in one process.
 
 Each text is compiled by the CPU client with the pass dumped. XLA's importer makes every instruction's name its
 op_name, by which results are matched to the input. XLA dies on some inputs, so graphs run in a child process that is
@@ -12,26 +12,27 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import shardings
 
 
-def dumped(folder):
+def dumped(folder, name):
     """[module before the pass, module after it], or None."""
     texts = []
     for when in ("before", "after"):
-        files = sorted(glob.glob(os.path.join(folder, f"*{when}_sharding-propagation*.txt")))
+        files = sorted(glob.glob(os.path.join(folder, f"*{when}_{name}*.txt")))
         if not files:
             return None
         texts.append(open(files[0]).read())
-    return texts
+    return texts if all(text.rstrip().endswith("}") for text in texts) else None
 
 
 def _worker(job_path, done_path, first):
     job = json.load(open(job_path))
     dump = job["dump"]
     os.environ["XLA_FLAGS"] = (f"--xla_force_host_platform_device_count={job['devices']} --xla_dump_to={dump} "
-                               "--xla_dump_hlo_as_text --xla_dump_hlo_pass_re=sharding-propagation "
+                               f"--xla_dump_hlo_as_text --xla_dump_hlo_pass_re={job['pass']} "
                                "--xla_dump_large_constants=true --xla_backend_optimization_level=0")
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -69,32 +70,34 @@ def _worker(job_path, done_path, first):
                 devices[0].client.compile_and_load(mlir, api.DeviceList(tuple(devices[:n])), options)
             except Exception as e:
                 error = str(e).strip().split("\n")[0][:400]
-            out = dumped(dump)
+            out = dumped(dump, job["pass"])
             done.write(json.dumps({"k": k, "text": out, "error": "" if out else error or "no dump"}) + "\n")
             done.flush()
 
 
 def propagate(graphs, devices=16, timeout=None):
+    """For each text: ([module before sharding-propagation, module after it], "") or (None, error)."""
+    return run_pass("sharding-propagation", graphs, devices, timeout)
+
+
+def run_pass(name, graphs, devices=16, timeout=None):
     """For each text: ([module before the pass, module after it], "") or (None, error).
 
-    A child that takes longer than `timeout` seconds is ended; big modules have dumped what is needed by then.
+    A child that takes longer than `timeout` seconds is ended, and on the last graph one that has dumped what is
+    needed: big modules are not compiled to the end.
     """
     results = [None] * len(graphs)
     with tempfile.TemporaryDirectory() as work:
         job, done = os.path.join(work, "job.json"), os.path.join(work, "done.jsonl")
         dump = os.path.join(work, "dump")
         os.mkdir(dump)
-        json.dump({"graphs": graphs, "devices": devices, "dump": dump}, open(job, "w"))
+        json.dump({"graphs": graphs, "devices": devices, "dump": dump, "pass": name}, open(job, "w"))
         first = 0
         while first < len(graphs):
             open(done, "w").close()
             child = subprocess.Popen([sys.executable, os.path.abspath(__file__), job, done, str(first)],
                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-            try:
-                complaints = child.communicate(timeout=timeout)[1]
-            except subprocess.TimeoutExpired:
-                child.kill()
-                complaints = child.communicate()[1]
+            complaints = wait_for(child, done, len(graphs) - 1, timeout, lambda: dumped(dump, name))
             started = first
             for line in open(done):
                 entry = json.loads(line)
@@ -104,11 +107,24 @@ def propagate(graphs, devices=16, timeout=None):
                     results[entry["k"]] = (entry["text"], entry["error"])
             if results[started] is None:
                 tail = [x for x in complaints.split("\n") if "Check failed" in x or "F0" in x[:3]]
-                out = dumped(dump)  # later passes may be what killed it
+                out = dumped(dump, name)  # later passes may be what killed it
                 why = "XLA died: " + (tail[0][:300] if tail else f"exit {child.returncode}")
                 results[started] = (out, "" if out else why)
             first = started + 1
     return results
+
+
+def wait_for(child, done, last, timeout, has_dumped):
+    """What the child says on stderr; ends it after `timeout` seconds or once the last graph's dump is there."""
+    start = time.monotonic()
+    while True:
+        try:
+            return child.communicate(timeout=0.2)[1]
+        except subprocess.TimeoutExpired:
+            late = timeout is not None and time.monotonic() - start > timeout
+            if late or json.dumps({"start": last}) in open(done).read().split("\n") and has_dumped():
+                child.kill()
+                return child.communicate()[1]
 
 
 def results_by_name(before, after):
