@@ -6,6 +6,7 @@
 
 #include "core/partition/op_rule.h"
 #include "core/transforms/shard_barriers.h"
+#include "core/partition/value_numbering.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
@@ -101,17 +102,25 @@ bool IsCopiedInManualRegion(Opcode opcode) {
 class ComputationPartitioner {
  public:
   ComputationPartitioner(PartitionRun& run, const Computation& source, std::string_view name)
-      : run_(run), source_(source), scope_(run, run.module.AddComputation(name)) {}
+      : run_(run),
+        source_(source),
+        scope_(run, run.module.AddComputation(name)),
+        numbering_(run.value_of) {}
 
   // parameter layouts per leaf; empty: by the parameters' own shardings (the entry).
   Expected<Computation*> Run(const CalleeSignature& signature, bool is_entry) {
     for (const Instruction* instruction : source_.instructions()) {
+      if (PartitionedValue* known = numbering_.Find(*instruction)) {
+        run_.value_of[instruction->id()] = known;
+        continue;
+      }
       scope_.builder().set_origin(instruction);
       RuleResult value = instruction->opcode() == Opcode::kParameter
                              ? Parameter(*instruction, signature, is_entry)
                              : Visit(*instruction);
       if (!value) return Fail(value.error());
       run_.value_of[instruction->id()] = *value;
+      numbering_.Add(*instruction);
     }
     const Instruction* root = source_.root();
     scope_.builder().set_origin(root);
@@ -259,6 +268,7 @@ class ComputationPartitioner {
   PartitionRun& run_;
   const Computation& source_;
   PartitionScope scope_;
+  ValueNumbering numbering_;
   std::vector<PartitionedValue*> operands_;  // of the instruction being visited
   std::vector<const MeshLayout*> wanted_;
 };

@@ -1,0 +1,82 @@
+#include "core/partition/value_numbering.h"
+
+#include <algorithm>
+
+#include "ir/equality.h"
+#include "ir/hash.h"
+
+namespace gshard {
+namespace {
+
+// Operations that are what their operands and attributes say, and more than a name for operands.
+bool IsNumbered(const Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::kParameter:
+    case Opcode::kTuple:
+    case Opcode::kWhile:
+    case Opcode::kConditional:
+    case Opcode::kCall:
+    case Opcode::kAfterAll:
+    case Opcode::kAddDependency:
+    case Opcode::kOptBarrier:
+      return false;
+    case Opcode::kCustomCall:
+      return !instruction.attributes<CustomCallAttributes>().has_side_effect;
+    default:
+      return !HasFlag(instruction.opcode(), kSideEffect) &&
+             !HasFlag(instruction.opcode(), kCollective) &&
+             instruction.control_predecessors().empty();
+  }
+}
+
+// Of what tells most operations apart; the rest is compared.
+size_t HashOfAttributes(size_t hash, const Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::kConstant: {
+      const Literal& literal = *instruction.attributes<ConstantAttributes>().literal;
+      std::span<const std::byte> head = literal.data.first(std::min<size_t>(64, literal.data.size()));
+      return HashText(hash, {reinterpret_cast<const char*>(head.data()), head.size()});
+    }
+    case Opcode::kGetTupleElement:
+      return HashCombine(
+          hash, static_cast<uint64_t>(instruction.attributes<GetTupleElementAttributes>().index));
+    case Opcode::kSlice:
+      return HashSpan(hash, instruction.attributes<SliceAttributes>().starts);
+    case Opcode::kBroadcast:
+    case Opcode::kReduce:
+      return HashSpan(hash, instruction.attributes<DimensionsAttributes>().dimensions);
+    default:
+      return hash;
+  }
+}
+
+}  // namespace
+
+bool ValueNumbering::IsEqual(const Instruction& a, const Instruction& b) const {
+  return a.shape() == b.shape() && a.sharding() == b.sharding() &&
+         std::equal(a.operands().begin(), a.operands().end(), b.operands().begin(),
+                    b.operands().end(),
+                    [&](const Instruction* x, const Instruction* y) {
+                      return value_of_[x->id()] == value_of_[y->id()];
+                    }) &&
+         SameOperation(a, b);
+}
+
+PartitionedValue* ValueNumbering::Find(const Instruction& instruction) {
+  if (!IsNumbered(instruction)) return nullptr;
+  hash_ = static_cast<size_t>(instruction.opcode());
+  hash_ = HashPointer(HashPointer(hash_, instruction.shape()), instruction.sharding());
+  for (const Instruction* operand : instruction.operands()) {
+    hash_ = HashPointer(hash_, value_of_[operand->id()]);
+  }
+  hash_ = HashOfAttributes(hash_, instruction);
+  auto found = seen_.find(hash_);
+  if (found == seen_.end() || !IsEqual(instruction, *found->second)) return nullptr;
+  return value_of_[found->second->id()];
+}
+
+void ValueNumbering::Add(const Instruction& instruction) {
+  if (IsNumbered(instruction)) seen_.insert_or_assign(hash_, &instruction);
+}
+
+}  // namespace gshard

@@ -1,0 +1,19 @@
+// Do two instructions or computations say the same? For value numbering and merging of duplicates.
+#ifndef GSHARD_IR_EQUALITY_H_
+#define GSHARD_IR_EQUALITY_H_
+
+#include "ir/computation.h"
+
+namespace gshard {
+
+// Opcode, the opcode's own attributes, frontend attributes and backend config are equal, and the
+// called computations do the same. Names, operands, shape, sharding and metadata do not count.
+// Literals whose values were not printed equal only themselves.
+bool SameOperation(const Instruction& a, const Instruction& b);
+
+// The same operations on the same operands in the same order, shapes and shardings included.
+bool SameComputation(const Computation& a, const Computation& b);
+
+}  // namespace gshard
+
+#endif  // GSHARD_IR_EQUALITY_H_
