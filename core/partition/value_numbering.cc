@@ -29,6 +29,16 @@ bool IsNumbered(const Instruction& instruction) {
   }
 }
 
+// What the sharding adds to the meaning of an instruction. Values made from nothing are made anew in
+// every layout, so only the border of a manual region tells them apart.
+const Sharding* PlaceOf(const Instruction& instruction) {
+  const Sharding* sharding = instruction.sharding();
+  if (sharding == nullptr) return nullptr;
+  bool is_made = instruction.opcode() == Opcode::kConstant || instruction.opcode() == Opcode::kIota;
+  bool is_manual = sharding->IsManual() || (sharding->IsTiled() && sharding->HasManualSubgroup());
+  return is_made && !is_manual ? nullptr : sharding->canonical;
+}
+
 // Of what tells most operations apart; the rest is compared.
 size_t HashOfAttributes(size_t hash, const Instruction& instruction) {
   switch (instruction.opcode()) {
@@ -53,7 +63,7 @@ size_t HashOfAttributes(size_t hash, const Instruction& instruction) {
 }  // namespace
 
 bool ValueNumbering::IsEqual(const Instruction& a, const Instruction& b) const {
-  return a.shape() == b.shape() && a.sharding() == b.sharding() &&
+  return a.shape() == b.shape() && PlaceOf(a) == PlaceOf(b) &&
          std::equal(a.operands().begin(), a.operands().end(), b.operands().begin(),
                     b.operands().end(),
                     [&](const Instruction* x, const Instruction* y) {
@@ -65,7 +75,7 @@ bool ValueNumbering::IsEqual(const Instruction& a, const Instruction& b) const {
 PartitionedValue* ValueNumbering::Find(const Instruction& instruction) {
   if (!IsNumbered(instruction)) return nullptr;
   hash_ = static_cast<size_t>(instruction.opcode());
-  hash_ = HashPointer(HashPointer(hash_, instruction.shape()), instruction.sharding());
+  hash_ = HashPointer(HashPointer(hash_, instruction.shape()), PlaceOf(instruction));
   for (const Instruction* operand : instruction.operands()) {
     hash_ = HashPointer(hash_, value_of_[operand->id()]);
   }
