@@ -51,6 +51,8 @@ class Exchange {
         return Neighbours(plan);
       case HaloPlan::Form::kRounds:
         return Rounds(plan);
+      case HaloPlan::Form::kOneTile:
+        return OneTile(plan);
       case HaloPlan::Form::kGather:
         break;
     }
@@ -166,6 +168,18 @@ class Exchange {
     const HaloPiece& first = plan.pieces.front();
     return Wanted(builder_.Concatenate(parts, dim_), first.distance * request_.tile + first.low,
                   request_.tile);
+  }
+
+  Instruction* OneTile(const HaloPlan& plan) {
+    std::vector<int64_t> source_of(static_cast<size_t>(request_.shards), -1);
+    for (auto [source, receiver] : plan.rounds[0].pairs) {
+      source_of[static_cast<size_t>(receiver)] = source;
+    }
+    const HaloPiece& piece = plan.pieces[0];
+    auto [source, receiver] = plan.rounds[0].pairs[0];
+    int64_t place = request_.Start(receiver) - source * request_.tile - piece.low;
+    return SliceRange(scope_, Edge(piece.low, piece.high, source_of), dim_, nullptr, 0, place,
+                      place, request_.width, nullptr);
   }
 
   Instruction* Rounds(const HaloPlan& plan);

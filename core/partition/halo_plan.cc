@@ -119,6 +119,37 @@ bool IsBetter(const HaloRequest& request, const HaloPlan& a, const HaloPlan& b) 
   return std::abs(difference) > near ? difference < 0 : a.messages < b.messages;
 }
 
+// False if some shard reads from several tiles or elsewhere in its tile than the others.
+bool PlanOneTile(const HaloRequest& request, const std::vector<Run>& runs, HaloPlan& plan) {
+  plan.form = HaloPlan::Form::kOneTile;
+  std::vector<uint8_t> is_read(static_cast<size_t>(request.shards), 0);
+  HaloRound round;
+  int64_t place = 0;  // of the first element wanted, in its tile
+  bool moves = false;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const Run& run = runs[i];
+    if (run.last < run.first) continue;
+    auto receiver = static_cast<int64_t>(i);
+    int64_t place_here = request.Start(receiver) - run.first * request.tile;
+    if (round.pairs.empty()) place = place_here;
+    uint8_t& read = is_read[static_cast<size_t>(run.first)];
+    if (run.last != run.first || place_here != place || read != 0) return false;
+    read = 1;
+    round.pairs.emplace_back(run.first, receiver);
+    moves |= run.first != receiver;
+  }
+  if (!moves) return false;
+  HaloPiece piece;
+  piece.low = std::max<int64_t>(place, 0);
+  piece.high = std::min(place + request.width, request.tile);
+  round.length = piece.high - piece.low;
+  plan.elements_received = round.length;
+  plan.messages = 1;
+  plan.pieces.push_back(std::move(piece));
+  plan.rounds.push_back(std::move(round));
+  return true;
+}
+
 }  // namespace
 
 int64_t FloorOfRatio(int64_t a, int64_t b) {
@@ -141,6 +172,10 @@ HaloPlan PlanHalo(const HaloRequest& request) {
   HaloPlan neighbours;
   bool has_neighbours = PlanNeighbours(request, runs, neighbours);
   if (request.ring) return neighbours;
+  HaloPlan one_tile;
+  if (PlanOneTile(request, runs, one_tile) && !IsBetter(request, gather, one_tile)) {
+    return one_tile;
+  }
   HaloPlan* best = has_neighbours ? &neighbours : nullptr;
   HaloPlan rounds;
   bool is_one_edge = has_neighbours && neighbours.messages <= 1;

@@ -49,6 +49,9 @@ struct HaloPlan {
     // Shard i hears from tile j in round (i + j) mod rounds.size(). The tiles that a shard reads
     // are a run, and so are the readers of a tile: no two of them meet in one round.
     kRounds,
+    // Every shard reads the same range of one tile, of no tile more than one: one permute, of
+    // pieces[0] by the pairs of rounds[0]. Reversals, for one.
+    kOneTile,
     kGather,  // all tiles to everybody
   };
   Form form = Form::kNeighbours;

@@ -20,7 +20,7 @@ ReshardState StateOf(const Shape* shape, const MeshLayout* layout) {
 namespace {
 
 // Steps must not tie with doing nothing.
-constexpr double kStepCost = 1.0;
+constexpr double kStepCost = 0.125;
 // States larger than both ends cost memory; weight of one byte of excess.
 constexpr double kExcessWeight = 0.25;
 constexpr int kMaxStates = 2000;

@@ -61,7 +61,7 @@ struct ReshardPlan {
 };
 
 struct ReshardWeights {
-  double bytes_per_message = 8;
+  double bytes_per_message = 0.0625;
 };
 
 // Plans and remembers. Not thread-safe.

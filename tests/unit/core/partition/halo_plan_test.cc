@@ -82,14 +82,21 @@ TEST_CASE("A ring passes a shift on to the first shard", "[partition]") {
   CHECK(Receivers(plan.pieces[1]) == "01234567");
 }
 
-TEST_CASE("Mirrored tiles and halved tiles take as many rounds as a tile has readers",
-          "[partition]") {
+TEST_CASE("Mirrored tiles are one permute", "[partition]") {
   // Reverse of 64 elements on 32 shards.
-  HaloPlan mirror = PlanHalo(
-      {.shards = 32, .tile = 2, .size = 64, .scale = -2, .bias = 62, .width = 2, .row_bytes = 256});
-  CHECK(mirror.form == HaloPlan::Form::kRounds);
+  HaloPlan mirror =
+      PlanHalo({.shards = 32, .tile = 2, .size = 64, .scale = -2, .bias = 62, .width = 2});
+  CHECK(mirror.form == HaloPlan::Form::kOneTile);
   CHECK(mirror.rounds.size() == 1);
+  CHECK(mirror.rounds[0].pairs[3] == std::pair<int64_t, int64_t>(28, 3));
   CHECK(mirror.elements_received == 2);
+  // 63 elements: tiles straddle.
+  HaloPlan uneven =
+      PlanHalo({.shards = 32, .tile = 2, .size = 63, .scale = -2, .bias = 61, .width = 2});
+  CHECK(uneven.form != HaloPlan::Form::kOneTile);
+}
+
+TEST_CASE("Halved tiles take as many rounds as a tile has readers", "[partition]") {
   // The first half of 64 elements, cut 32 ways again: every tile has two readers.
   HaloPlan half = PlanHalo(
       {.shards = 32, .tile = 2, .size = 32, .scale = 1, .width = 1, .row_bytes = 256});
@@ -108,7 +115,7 @@ TEST_CASE("Every element needed arrives", "[partition]") {
   auto pick = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
   };
-  int seen[3] = {0, 0, 0};
+  int seen[4] = {0, 0, 0, 0};
   for (int trial = 0; trial < 4000; ++trial) {
     HaloRequest request;
     request.shards = pick(2, 24);
@@ -152,13 +159,21 @@ TEST_CASE("Every element needed arrives", "[partition]") {
           int64_t overlap = std::min(end, (source + 1) * request.tile) -
                             std::max(begin, source * request.tile);
           REQUIRE(round.length >= overlap);
+        } else if (plan.form == HaloPlan::Form::kOneTile) {
+          const HaloRound& round = plan.rounds[0];
+          REQUIRE(std::count(round.pairs.begin(), round.pairs.end(), std::pair(source, i)) == 1);
+          REQUIRE(plan.pieces[0].low <= p % request.tile);
+          REQUIRE(p % request.tile < plan.pieces[0].high);
+          REQUIRE(request.Start(i) - source * request.tile ==
+                  request.Start(round.pairs[0].second) - round.pairs[0].first * request.tile);
         }
       }
     }
   }
   CHECK(seen[0] > 100);
   CHECK(seen[1] > 100);
-  CHECK(seen[2] > 100);
+  CHECK(seen[2] > 20);
+  CHECK(seen[3] > 100);
 }
 
 }  // namespace
