@@ -39,6 +39,13 @@ const Sharding* PlaceOf(const Instruction& instruction) {
   return is_made && !is_manual ? nullptr : sharding->canonical;
 }
 
+// Layouts are a matter of taste except to operations that reinterpret memory.
+const Shape* ShapeOf(const Instruction& instruction) {
+  Opcode opcode = instruction.opcode();
+  bool sees_layout = opcode == Opcode::kBitcast || opcode == Opcode::kCustomCall;
+  return sees_layout ? instruction.shape() : instruction.shape()->bare();
+}
+
 // Of what tells most operations apart; the rest is compared.
 size_t HashOfAttributes(size_t hash, const Instruction& instruction) {
   switch (instruction.opcode()) {
@@ -63,7 +70,7 @@ size_t HashOfAttributes(size_t hash, const Instruction& instruction) {
 }  // namespace
 
 bool ValueNumbering::IsEqual(const Instruction& a, const Instruction& b) const {
-  return a.shape() == b.shape() && PlaceOf(a) == PlaceOf(b) &&
+  return ShapeOf(a) == ShapeOf(b) && PlaceOf(a) == PlaceOf(b) &&
          std::equal(a.operands().begin(), a.operands().end(), b.operands().begin(),
                     b.operands().end(),
                     [&](const Instruction* x, const Instruction* y) {
@@ -75,7 +82,7 @@ bool ValueNumbering::IsEqual(const Instruction& a, const Instruction& b) const {
 PartitionedValue* ValueNumbering::Find(const Instruction& instruction) {
   if (!IsNumbered(instruction)) return nullptr;
   hash_ = static_cast<size_t>(instruction.opcode());
-  hash_ = HashPointer(HashPointer(hash_, instruction.shape()), PlaceOf(instruction));
+  hash_ = HashPointer(HashPointer(hash_, ShapeOf(instruction)), PlaceOf(instruction));
   for (const Instruction* operand : instruction.operands()) {
     hash_ = HashPointer(hash_, value_of_[operand->id()]);
   }

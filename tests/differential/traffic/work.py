@@ -261,9 +261,14 @@ def is_only_cut(computation, users, value):
             if user.operands[0] != value.name or not any(
                     depends_on_device(computation, name) for name in user.operands[1:]):
                 return False
-        elif user.opcode not in PASSED_ON or not is_only_cut(computation, users, user):
+        elif user.opcode not in PASSED_ON or is_larger(user, value) or not is_only_cut(computation, users, user):
             return False
     return True
+
+
+def is_larger(user, value):
+    """A pad puts the value into something larger (an update of a slice, a part of a concatenation)."""
+    return user.opcode == "pad" and user.arrays[0].elements > value.arrays[0].elements
 
 
 def depends_on_device(computation, name):
