@@ -62,7 +62,7 @@ TEST_CASE("Operations are the same if their attributes are", "[ir]") {
 TEST_CASE("Constants are the same if their elements are, bit by bit", "[ir]") {
   CHECK(SameLines("f32[2] constant({1, 2})", "f32[2] constant({1, 2})"));
   CHECK_FALSE(SameLines("f32[2] constant({1, 2})", "f32[2] constant({1, 3})"));
-  CHECK_FALSE(SameLines("f32[] constant(0)", "f32[] constant(-0)"));
+  CHECK_FALSE(SameLines("f32[] constant(0)", "f32[] constant(-0.0)"));
   CHECK_FALSE(SameLines("f32[] constant(0)", "s32[] constant(0)"));
   // Values that were not printed may be any.
   CHECK_FALSE(SameLines("f32[2] constant({...})", "f32[2] constant({...})"));
