@@ -6,9 +6,8 @@
 
 namespace gshard {
 
-// Opcode, the opcode's own attributes, frontend attributes and backend config are equal, and the
+// Opcode, attributes (SameAttributes), frontend attributes and backend config are equal, and the
 // called computations do the same. Names, operands, shape, sharding and metadata do not count.
-// Literals whose values were not printed equal only themselves.
 bool SameOperation(const Instruction& a, const Instruction& b);
 
 // The same operations on the same operands in the same order, shapes and shardings included.

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "core/partition/op_rule.h"
-#include "core/transforms/shard_barriers.h"
 #include "core/partition/value_numbering.h"
+#include "core/transforms/shard_barriers.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/attribute_equality.h"
 #include "ir/equality.h"
 #include "ir/hash.h"
 
@@ -46,27 +47,6 @@ const Shape* ShapeOf(const Instruction& instruction) {
   return sees_layout ? instruction.shape() : instruction.shape()->bare();
 }
 
-// Of what tells most operations apart; the rest is compared.
-size_t HashOfAttributes(size_t hash, const Instruction& instruction) {
-  switch (instruction.opcode()) {
-    case Opcode::kConstant: {
-      const Literal& literal = *instruction.attributes<ConstantAttributes>().literal;
-      std::span<const std::byte> head = literal.data.first(std::min<size_t>(64, literal.data.size()));
-      return HashText(hash, {reinterpret_cast<const char*>(head.data()), head.size()});
-    }
-    case Opcode::kGetTupleElement:
-      return HashCombine(
-          hash, static_cast<uint64_t>(instruction.attributes<GetTupleElementAttributes>().index));
-    case Opcode::kSlice:
-      return HashSpan(hash, instruction.attributes<SliceAttributes>().starts);
-    case Opcode::kBroadcast:
-    case Opcode::kReduce:
-      return HashSpan(hash, instruction.attributes<DimensionsAttributes>().dimensions);
-    default:
-      return hash;
-  }
-}
-
 }  // namespace
 
 bool ValueNumbering::IsEqual(const Instruction& a, const Instruction& b) const {
@@ -81,12 +61,11 @@ bool ValueNumbering::IsEqual(const Instruction& a, const Instruction& b) const {
 
 PartitionedValue* ValueNumbering::Find(const Instruction& instruction) {
   if (!IsNumbered(instruction)) return nullptr;
-  hash_ = static_cast<size_t>(instruction.opcode());
+  hash_ = HashOfAttributes(instruction);
   hash_ = HashPointer(HashPointer(hash_, ShapeOf(instruction)), PlaceOf(instruction));
   for (const Instruction* operand : instruction.operands()) {
     hash_ = HashPointer(hash_, value_of_[operand->id()]);
   }
-  hash_ = HashOfAttributes(hash_, instruction);
   auto found = seen_.find(hash_);
   if (found == seen_.end() || !IsEqual(instruction, *found->second)) return nullptr;
   return value_of_[found->second->id()];
