@@ -63,6 +63,21 @@ std::pair<bool, bool> NeedsFill(const DimRange& range, const HaloRequest& reques
   return {low, high};
 }
 
+// Are the positions before element 0 and behind the last one zeros after the exchange? They are
+// where they stand in pieces of tiles that do not exist: devices that no one sends to get zeros.
+bool OutsideIsZero(const HaloRequest& request) {
+  bool is_static = request.scale == request.tile && request.divisor == 1 && !request.ring;
+  if (!is_static || request.begin != 0 || request.size != request.shards * request.tile) {
+    return false;
+  }
+  HaloPlan plan = PlanHalo(request);
+  if (plan.form != HaloPlan::Form::kNeighbours || plan.pieces.empty()) return false;
+  const HaloPiece& first = plan.pieces.front();
+  const HaloPiece& last = plan.pieces.back();
+  return first.distance * request.tile + first.low <= request.bias &&
+         request.bias + request.width <= last.distance * request.tile + last.high;
+}
+
 }  // namespace
 
 HaloPlan PlanRange(const DimRange& range, int64_t shards, double row_bytes) {
@@ -103,7 +118,8 @@ FetchedRange FetchRange(PartitionScope& scope, Instruction* local, int64_t dim, 
                        request.width, fill);
   } else {
     local = ExchangeHalo(scope, local, dim, layout, axes, request, cause);
-    if (fill != nullptr) {
+    bool is_filled = fill == nullptr || (HasZeroBits(fill) && OutsideIsZero(request));
+    if (!is_filled) {
       auto [low, high] = NeedsFill(range, request);
       local = MaskRange(scope, local, dim, start(), low ? 0 : std::numeric_limits<int64_t>::min(),
                         high ? range.size : std::numeric_limits<int64_t>::max(), fill);

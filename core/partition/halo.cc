@@ -1,5 +1,7 @@
 #include "core/partition/halo.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -352,7 +354,15 @@ Instruction* SliceRange(PartitionScope& scope, Instruction* local, int64_t dim, 
 Instruction* ExchangeHalo(PartitionScope& scope, Instruction* local, int64_t dim,
                           const MeshLayout* layout, AxisSpan axes, const HaloRequest& request,
                           const ReshardCause& cause) {
-  return Exchange(scope, local, dim, layout, axes, request, cause).Run(PlanHalo(request));
+  ReshardCause told = cause;
+  std::string note;
+  if (cause.note.empty() && cause.user != nullptr) {
+    const bool has_value = cause.value != nullptr && cause.value != cause.user;
+    note = fmt::format("{} reads beyond its tile{}{}", cause.user->name(), has_value ? " of " : "",
+                       has_value ? cause.value->name() : std::string_view());
+    told.note = note;
+  }
+  return Exchange(scope, local, dim, layout, axes, request, told).Run(PlanHalo(request));
 }
 
 }  // namespace gshard

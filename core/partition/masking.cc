@@ -114,6 +114,13 @@ double FloatIdentity(Opcode combiner, DType dtype) {
 
 }  // namespace
 
+bool HasZeroBits(const Instruction* scalar) {
+  if (scalar->opcode() != Opcode::kConstant) return false;
+  const Literal* literal = scalar->attributes<ConstantAttributes>().literal;
+  if (literal->elided || !literal->shape->IsArray()) return false;
+  return std::ranges::all_of(literal->data, [](auto byte) { return byte == decltype(byte){}; });
+}
+
 bool IsIdentity(Opcode combiner, const Instruction* scalar) {
   while (scalar->opcode() == Opcode::kCopy || scalar->opcode() == Opcode::kBroadcast ||
          scalar->opcode() == Opcode::kReshape) {

@@ -204,8 +204,9 @@ RuleResult Convolution(PartitionContext& rule) {
     int64_t shards = AxesSize(axes);
     DimRange range =
         cut == RangeCut::kPartial ? KernelRange(dim, shards) : OutputRange(dim, shards);
+    const ReshardCause cause{.user = &rule.source(), .value = rule.source().operand(0)};
     FetchedRange fetched = FetchRange(scope, input, dim.input, input_layout->IsSharded(dim.input),
-                                      layout, axes, range, input_zero, rule.Cause());
+                                      layout, axes, range, input_zero, cause);
     input = fetched.local;
     window[k].size = kernel->shape()->dim(dim.kernel);
     window[k].pad_low = fetched.pad_low;

@@ -215,8 +215,9 @@ RuleResult ReduceWindow(PartitionContext& rule) {
     DimRange range = RangeOf(w, input->dim(d), output->dim(d), result->Count(d));
     FetchedRange fetched;
     for (int64_t i = 0; i < inputs.count; ++i) {
+      const ReshardCause cause{.user = &rule.source(), .value = rule.source().operand(i)};
       fetched = FetchRange(rule.scope(), inputs.locals[At(i)], d, layout->IsSharded(d), result,
-                           result->axes(d), range, inputs.fills[At(i)], rule.Cause());
+                           result->axes(d), range, inputs.fills[At(i)], cause);
       inputs.locals[At(i)] = fetched.local;
     }
     w.pad_low = fetched.pad_low;
