@@ -43,6 +43,15 @@ ElementRange ElementsOf(const DimRange& range, int64_t shards, int64_t tile) {
     int64_t count = FloorOfRatio(first + range.length - 1, b) - request.Start(i) + 1;
     request.width = std::max(request.width, count);
   }
+  request.needs = range.needs;
+  if (!result.has_one_phase && request.needs.empty()) {
+    // One width serves all, but at some phases the range holds an element less.
+    for (int64_t i = 0; i < shards; ++i) {
+      int64_t first = range.scale * i + range.bias;
+      request.needs.emplace_back(CeilOfRatio(std::max<int64_t>(0, first), b),
+                                 FloorOfRatio(first + range.length - 1, b) + 1);
+    }
+  }
   if (request.width < 1) {  // nobody reads an element
     request.width = 1;
     result.has_one_phase = false;
@@ -80,8 +89,9 @@ bool OutsideIsZero(const HaloRequest& request) {
 
 }  // namespace
 
-HaloPlan PlanRange(const DimRange& range, int64_t shards, double row_bytes) {
-  HaloRequest request = ElementsOf(range, shards, CeilOfRatio(range.size, shards)).request;
+HaloPlan PlanRange(const DimRange& range, int64_t shards, double row_bytes, int64_t tile) {
+  if (tile == 0) tile = CeilOfRatio(range.size, shards);
+  HaloRequest request = ElementsOf(range, shards, tile).request;
   request.row_bytes = row_bytes;
   return PlanHalo(request);
 }

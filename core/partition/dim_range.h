@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "core/partition/halo.h"
 
@@ -20,6 +22,8 @@ struct DimRange {
   // Elements before `first` and positions from `end` on are of no interest to anybody.
   int64_t first = 0;
   int64_t end = std::numeric_limits<int64_t>::max();
+  // Elements [first, second) that a shard needs of its range, per shard; empty: all.
+  std::vector<std::pair<int64_t, int64_t>> needs = {};
 };
 
 // The elements a shard reads, with what a window over them still has to add so that it slides over
@@ -42,8 +46,8 @@ Instruction* FetchPositions(PartitionScope& scope, Instruction* local, int64_t d
                             Instruction* fill, const ReshardCause& cause);
 
 // The exchange that FetchRange makes when `shards` shards hold tiles of the canonical size; for
-// estimates.
-HaloPlan PlanRange(const DimRange& range, int64_t shards, double row_bytes);
+// estimates. `tile`: of another size.
+HaloPlan PlanRange(const DimRange& range, int64_t shards, double row_bytes, int64_t tile = 0);
 
 }  // namespace gshard
 

@@ -87,22 +87,8 @@ class Exchange {
   }
 
   // --- movement
-  // Tile `source(i)` of every receiver i, in every row of the other digits.
   Instruction* Permute(Instruction* x, const std::vector<int64_t>& source_of) {
-    std::vector<DevicePair> pairs;
-    for (int64_t position = 0; position < scope_.device_count(); ++position) {
-      int64_t source = source_of[static_cast<size_t>(CoordinateOnAxes(axes_, position))];
-      if (source < 0) continue;
-      DevicePair pair{WithCoordinate(axes_, position, source), position};
-      if (layout_->order != nullptr) {
-        pair.source = layout_->order->devices[static_cast<size_t>(pair.source)];
-        pair.target = layout_->order->devices[static_cast<size_t>(pair.target)];
-      }
-      pairs.push_back(pair);
-    }
-    std::sort(pairs.begin(), pairs.end(),
-              [](const DevicePair& a, const DevicePair& b) { return a.source < b.source; });
-    return scope_.CollectivePermute(x, pairs, cause_);
+    return PermuteTiles(scope_, x, layout_, axes_, source_of, cause_);
   }
 
   // The edge [low, high) of the tiles that `source_of` names. Operations that read the same value
@@ -316,6 +302,25 @@ Instruction* Exchange::Rounds(const HaloPlan& plan) {
 }
 
 }  // namespace
+
+Instruction* PermuteTiles(PartitionScope& scope, Instruction* x, const MeshLayout* layout,
+                          AxisSpan axes, std::span<const int64_t> source_of,
+                          const ReshardCause& cause) {
+  std::vector<DevicePair> pairs;
+  for (int64_t position = 0; position < scope.device_count(); ++position) {
+    int64_t source = source_of[static_cast<size_t>(CoordinateOnAxes(axes, position))];
+    if (source < 0) continue;
+    DevicePair pair{WithCoordinate(axes, position, source), position};
+    if (layout->order != nullptr) {
+      pair.source = layout->order->devices[static_cast<size_t>(pair.source)];
+      pair.target = layout->order->devices[static_cast<size_t>(pair.target)];
+    }
+    pairs.push_back(pair);
+  }
+  std::sort(pairs.begin(), pairs.end(),
+            [](const DevicePair& a, const DevicePair& b) { return a.source < b.source; });
+  return scope.CollectivePermute(x, pairs, cause);
+}
 
 Instruction* SliceRange(PartitionScope& scope, Instruction* local, int64_t dim, Instruction* start,
                         int64_t shift, int64_t least, int64_t greatest, int64_t width,

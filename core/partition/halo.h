@@ -15,6 +15,12 @@ Instruction* ExchangeHalo(PartitionScope& scope, Instruction* local, int64_t dim
                           const MeshLayout* layout, AxisSpan axes, const HaloRequest& request,
                           const ReshardCause& cause);
 
+// For every shard i with source_of[i] >= 0 the `x` of shard source_of[i]; zeros for the others.
+// Within every row of the digits that are not in `axes`.
+Instruction* PermuteTiles(PartitionScope& scope, Instruction* x, const MeshLayout* layout,
+                          AxisSpan axes, std::span<const int64_t> source_of,
+                          const ReshardCause& cause);
+
 // The range [at, at + width) of `local` along `dim`, at = start + shift where the scalar `start` is
 // known to lie in [least, greatest]; what lies outside the array is `fill`. One pad at most and a
 // dynamic-slice (static where least == greatest; `start` may be null then).

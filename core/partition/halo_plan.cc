@@ -23,13 +23,18 @@ struct Run {
   int64_t first = 0, last = -1;
 };
 
-Run RunOf(const HaloRequest& request, int64_t i) {
+Run RunOf(const HaloRequest& request, int64_t i, bool needs_only) {
   Run run;
   run.begin = request.Start(i);
   run.end = run.begin + request.width;
   if (!request.ring) {
     run.begin = std::max(run.begin, request.begin);
     run.end = std::min(run.end, request.size);
+  }
+  if (needs_only && !request.needs.empty()) {
+    const auto& [first, end] = request.needs[static_cast<size_t>(i)];
+    run.begin = std::max(run.begin, first);
+    run.end = std::min(run.end, end);
   }
   if (run.begin >= run.end) return {};
   run.first = FloorOfRatio(run.begin, request.tile);
@@ -161,16 +166,18 @@ int64_t HaloRequest::Start(int64_t i) const { return FloorOfRatio(scale * i + bi
 
 HaloPlan PlanHalo(const HaloRequest& request) {
   HaloPlan gather = PlanGather(request);
-  std::vector<Run> runs;
+  // In rounds everybody computes from its range alone what is exchanged.
+  std::vector<Run> runs, needed;
   int64_t tiles_read = 0;
   for (int64_t i = 0; i < request.shards; ++i) {
-    runs.push_back(RunOf(request, i));
+    runs.push_back(RunOf(request, i, /*needs_only=*/false));
+    needed.push_back(RunOf(request, i, /*needs_only=*/true));
     tiles_read = std::max(tiles_read, runs.back().last - runs.back().first);
   }
   // Reading everything: there are as many distances as shards.
   if (!request.ring && request.shards > 16 && tiles_read == request.shards - 1) return gather;
   HaloPlan neighbours;
-  bool has_neighbours = PlanNeighbours(request, runs, neighbours);
+  bool has_neighbours = PlanNeighbours(request, needed, neighbours);
   if (request.ring) return neighbours;
   HaloPlan one_tile;
   if (PlanOneTile(request, runs, one_tile) && !IsBetter(request, gather, one_tile)) {

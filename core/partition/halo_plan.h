@@ -22,6 +22,9 @@ struct HaloRequest {
   // Positions count modulo shards * tile (`begin` and `size` are not looked at): scale must be
   // `tile`, divisor 1.
   bool ring = false;
+  // Where shards need less than their range: the elements [first, second) that have to arrive, per
+  // shard; empty: all.
+  std::vector<std::pair<int64_t, int64_t>> needs = {};
   // Bytes of one element along the dim, to weigh bytes against messages.
   double row_bytes = 64;
 

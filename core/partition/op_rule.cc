@@ -48,6 +48,17 @@ PartitionedValue* PartitionContext::Emit(std::span<Instruction* const> operands,
   return scope_.NewFromLocal(shape, results, EmitLocal(operands, context().Tuple(elements)));
 }
 
+PartitionedValue* PartitionContext::Finish(Instruction* local, const Instruction* operand,
+                                           const MeshLayout* layout) {
+  if (local != operand) {
+    const Shape* shape = LocalShape(context(), source_.shape(), layouts().Reduced(layout));
+    CheckInternal(SameDims(shape, local->shape()), "a local result of another shape");
+    local->set_shape(shape);
+    TakeName(local);
+  }
+  return Result(local, layout);
+}
+
 namespace {
 
 void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {

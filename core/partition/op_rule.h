@@ -83,6 +83,10 @@ class PartitionContext {
   // given.
   PartitionedValue* Emit(std::span<Instruction* const> operands,
                          std::span<const MeshLayout* const> results);
+  // The result of `local`, an operation made for this rule, under the source's name; `operand` is
+  // what it was made from (where nothing was to be done they are the same).
+  PartitionedValue* Finish(Instruction* local, const Instruction* operand,
+                           const MeshLayout* layout);
   // Operands whole, operation whole.
   PartitionedValue* Default();
   // Whole, per leaf of a shape.

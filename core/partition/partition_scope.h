@@ -56,7 +56,7 @@ struct PartitionRun {
 struct ReshardCause {
   const Instruction* user = nullptr;  // who needs the value; null: its own sharding asks for it
   const Instruction* value = nullptr;
-  std::string_view note = {};  // instead of the sentence made from the above
+  std::string_view note = {};       // instead of the sentence made from the above
   const MeshLayout* has = nullptr;  // of a change of layout
   const MeshLayout* wants = nullptr;
   bool full_rematerialization = false;

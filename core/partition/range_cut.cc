@@ -63,20 +63,23 @@ int64_t MostTiles(const PartitionedValue& value, int64_t dim) {
 
 bool IsEverCut(const PartitionedValue& value, int64_t dim) { return MostTiles(value, dim) > 1; }
 
+double RowBytes(const PartitionedValue& value, int64_t dim) {
+  const MeshLayout* layout = value.layout;
+  if (!value.variants.empty()) layout = value.variants[0].layout;
+  bool is_tiled = layout != nullptr && layout->kind == MeshLayout::Kind::kTiled &&
+                  layout->rank() == value.shape->rank();
+  double row = static_cast<double>(DTypeBits(value.shape->dtype())) / 8;
+  for (int64_t d = 0; d < value.shape->rank(); ++d) {
+    if (d == dim) continue;
+    row *= static_cast<double>(CeilOfRatio(value.shape->dim(d), is_tiled ? layout->Count(d) : 1));
+  }
+  return row;
+}
+
 double HaloCost(PartitionScope& scope, const PartitionedValue& operand, int64_t dim,
                 const DimRange& range, int64_t shards) {
-  const MeshLayout* layout = operand.layout;
-  if (!operand.variants.empty()) layout = operand.variants[0].layout;
-  double row = static_cast<double>(DTypeBits(operand.shape->dtype())) / 8;
-  for (int64_t d = 0; d < operand.shape->rank(); ++d) {
-    if (d == dim) continue;
-    int64_t count = layout != nullptr && layout->kind == MeshLayout::Kind::kTiled &&
-                            layout->rank() == operand.shape->rank()
-                        ? layout->Count(d)
-                        : 1;
-    row *= static_cast<double>(CeilOfRatio(operand.shape->dim(d), count));
-  }
   if (range.size == 0) return 0;
+  double row = RowBytes(operand, dim);
   HaloPlan plan = PlanRange(range, shards, row);
   return row * static_cast<double>(plan.elements_received) +
          scope.run().options.bytes_per_message * static_cast<double>(plan.messages);

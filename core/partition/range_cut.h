@@ -39,6 +39,8 @@ bool IsEverCut(const PartitionedValue& value, int64_t dim);
 // Most tiles along `dim` in any form of the value, or in a layout.
 int64_t MostTiles(const PartitionedValue& value, int64_t dim);
 
+// Bytes of one element along `dim`, the other dims as in the value's current layout.
+double RowBytes(const PartitionedValue& value, int64_t dim);
 // Bytes-equivalents of the halo exchange for `shards` shards of an operand whose other dims are as
 // in its current layout.
 double HaloCost(PartitionScope& scope, const PartitionedValue& operand, int64_t dim,

@@ -277,19 +277,27 @@ TouchingWindows TouchingOf(const WindowDim& w, int64_t size, int64_t windows, in
   source.scale = tile;
   source.bias = w.pad_low - w.size + w.stride;
   source.divisor = w.stride;
+  std::vector<std::pair<int64_t, int64_t>> covered;
   for (int64_t i = 0; i < shards && tile * i < size; ++i) {
-    int64_t end = FloorOfRatio(tile * i + tile - 1 + w.pad_low, w.stride) + 1;
+    int64_t last = std::min(tile * i + tile, size) - 1;
+    int64_t end = FloorOfRatio(last + w.pad_low, w.stride) + 1;
     source.width = std::max(source.width, end - source.Start(i));
+    source.needs.emplace_back(source.Start(i), end);
+    covered.emplace_back(w.stride * source.Start(i) - w.pad_low,
+                         w.stride * (end - 1) - w.pad_low + w.size);
     int64_t start = w.stride * source.Start(i) - w.pad_low - tile * i;
     touching.least = i == 0 ? start : std::min(touching.least, start);
     touching.greatest = i == 0 ? start : std::max(touching.greatest, start);
   }
+  source.needs.resize(static_cast<size_t>(shards), {0, 0});
+  covered.resize(static_cast<size_t>(shards), {0, 0});
   source.width = std::max<int64_t>(source.width, 1);
   touching.covered = w.stride * (source.width - 1) + w.size;
   touching.operand = {.size = size,
                       .scale = tile,
                       .bias = touching.least,
-                      .length = touching.covered + touching.greatest - touching.least};
+                      .length = touching.covered + touching.greatest - touching.least,
+                      .needs = std::move(covered)};
   return touching;
 }
 

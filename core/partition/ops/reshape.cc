@@ -1,7 +1,10 @@
-// Reshapes keep the digits of dims whose tiles are whole runs of elements on both sides.
+// Reshapes keep the digits of dims whose tiles are whole runs of elements on both sides; where
+// tiles of leading dims are runs of different lengths, a halo exchange moves the boundaries.
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
+#include "core/partition/dim_range.h"
 #include "core/partition/ops/rules.h"
 
 namespace gshard::partition_rules {
@@ -121,51 +124,197 @@ std::pair<const MeshLayout*, const MeshLayout*> MapLayout(MeshLayoutTable& layou
   return {layouts.WithDims(layout, std::move(kept)), layouts.WithDims(layout, std::move(mapped))};
 }
 
-}  // namespace
+// Tiles of a leading dim of the operand hold other numbers of elements than tiles of the result's
+// leading dim, which the same digits cut: boundaries move by runs of `unit` elements.
+struct Shift {
+  size_t from_begin = 0, from_end = 0;  // operand dims that are one run
+  size_t from_dim = 0, to_dim = 0;
+  int64_t unit = 1;
+  DimRange range;  // in units
+};
 
-RuleResult Reshape(PartitionContext& rule) {
-  PartitionedValue* operand = rule.operand(0);
-  const Shape* from = operand->shape;
-  const Shape* to = rule.source().shape();
-  MeshLayoutTable& layouts = rule.layouts();
+struct Candidate {
+  const MeshLayout* operand = nullptr;
+  const MeshLayout* result = nullptr;
+  std::optional<Shift> shift;
+};
 
-  // Candidates: what the result wants, mapped back, and what the operand has, mapped forward.
-  std::vector<std::pair<const MeshLayout*, const MeshLayout*>> candidates;
-  const MeshLayout* wanted = rule.wanted();
-  if (wanted->IsMaximal()) wanted = rule.Whole(to->rank());
-  auto [result_side, operand_side] = MapLayout(layouts, to->dims(), from->dims(), wanted);
-  candidates.emplace_back(operand_side, result_side);
-  if (result_side == wanted && rule.scope().IsAtHand(*operand, operand_side)) {
-    Instruction* locals[] = {rule.Operand(0, operand_side)};
-    return rule.Emit(locals, {&wanted, 1});
+int64_t ProductOf(Dims dims, size_t begin, size_t end) {
+  return std::accumulate(dims.begin() + static_cast<int64_t>(begin),
+                         dims.begin() + static_cast<int64_t>(end), int64_t{1}, std::multiplies<>());
+}
+
+// The first dim of a run that has more than one element; `end` if none has.
+size_t LeadingDim(Dims dims, size_t begin, size_t end) {
+  while (begin < end && dims[begin] == 1) ++begin;
+  return begin;
+}
+
+class ReshapeRule {
+ public:
+  explicit ReshapeRule(PartitionContext& rule)
+      : rule_(rule), from_(rule.operand_shape(0)), to_(rule.source().shape()) {
+    wanted_ = rule.wanted();
+    if (wanted_->IsMaximal()) wanted_ = rule.Whole(to_->rank());
   }
-  auto consider = [&](const MeshLayout* layout) {
-    if (layout->kind != MeshLayout::Kind::kTiled || layout->manual != wanted->manual) return;
-    candidates.push_back(MapLayout(layouts, from->dims(), to->dims(), layouts.Reduced(layout)));
-  };
-  std::vector<const MeshLayout*> seen;
-  rule.scope().CollectLayouts(*operand, seen);
-  for (const MeshLayout* layout : seen) consider(layout);
-  double least = 0;
-  const std::pair<const MeshLayout*, const MeshLayout*>* best = nullptr;
-  for (const auto& candidate : candidates) {
-    double cost = rule.scope().ReshardCost(*operand, candidate.first);
-    if (candidate.second != wanted) {
-      cost += rule.scope().run().planner.Plan(to, candidate.second, wanted).cost;
+
+  RuleResult Run() {
+    // What the result wants, mapped back, and what the operand has, mapped forward.
+    auto [result_side, operand_side] =
+        MapLayout(rule_.layouts(), to_->dims(), from_->dims(), wanted_);
+    candidates_.push_back({operand_side, result_side, std::nullopt});
+    if (result_side == wanted_ && rule_.scope().IsAtHand(*rule_.operand(0), operand_side)) {
+      return Emit(candidates_[0]);
+    }
+    ConsiderShift(wanted_, /*is_result=*/true);
+    ConsiderMoved(wanted_, /*is_result=*/true);
+    std::vector<const MeshLayout*> seen;
+    rule_.scope().CollectLayouts(*rule_.operand(0), seen);
+    for (const MeshLayout* layout : seen) {
+      if (layout->kind != MeshLayout::Kind::kTiled || layout->manual != wanted_->manual) continue;
+      layout = rule_.layouts().Reduced(layout);
+      auto [operand, result] = MapLayout(rule_.layouts(), from_->dims(), to_->dims(), layout);
+      candidates_.push_back({operand, result, std::nullopt});
+      ConsiderShift(layout, /*is_result=*/false);
+      ConsiderMoved(layout, /*is_result=*/false);
+    }
+    const Candidate* best = nullptr;
+    double least = 0;
+    for (const Candidate& candidate : candidates_) {
+      double cost = CostOf(candidate);
+      if (best == nullptr || cost < least) {
+        least = cost;
+        best = &candidate;
+      }
+    }
+    return Emit(*best);
+  }
+
+ private:
+  // The same digits on the leading dims of one run, whatever the tiles' lengths.
+  void ConsiderShift(const MeshLayout* layout, bool is_result) {
+    for (const Segment& segment : Segments(from_->dims(), to_->dims())) {
+      size_t from = LeadingDim(from_->dims(), segment.from_begin, segment.from_end);
+      size_t to = LeadingDim(to_->dims(), segment.to_begin, segment.to_end);
+      if (from == segment.from_end || to == segment.to_end) continue;
+      if (segment.from_end - from < 2 && segment.to_end - to < 2) continue;
+      const AxisList& axes = layout->dims[is_result ? to : from];
+      int64_t shards = AxesSize(axes);
+      if (shards == 1) continue;
+      int64_t from_row = ProductOf(from_->dims(), from + 1, segment.from_end);
+      int64_t to_row = ProductOf(to_->dims(), to + 1, segment.to_end);
+      int64_t from_size = from_->dims()[from], to_size = to_->dims()[to];
+      if (from_row == 0 || from_size == 0) continue;
+      // The other dims of the run must be whole: digits there stay behind.
+      auto [kept, mapped] = is_result
+                                ? MapLayout(rule_.layouts(), to_->dims(), from_->dims(), layout)
+                                : MapLayout(rule_.layouts(), from_->dims(), to_->dims(), layout);
+      std::vector<AxisList> operand = (is_result ? mapped : kept)->dims;
+      std::vector<AxisList> result = (is_result ? kept : mapped)->dims;
+      for (size_t d = segment.from_begin; d < segment.from_end; ++d) operand[d].clear();
+      for (size_t d = segment.to_begin; d < segment.to_end; ++d) result[d].clear();
+      operand[from] = result[to] = axes;
+      Shift shift{segment.from_begin, segment.from_end, from, to, std::gcd(from_row, to_row), {}};
+      int64_t length = CeilOfRatio(to_size, shards) * to_row / shift.unit;
+      shift.range = {
+          .size = from_size * (from_row / shift.unit), .scale = length, .length = length};
+      candidates_.push_back({rule_.layouts().WithDims(layout, std::move(operand)),
+                             rule_.layouts().WithDims(layout, std::move(result)), shift});
+    }
+  }
+
+  // Digits that the reshape cannot keep cut a dim meanwhile that it does not touch.
+  void ConsiderMoved(const MeshLayout* layout, bool is_result) {
+    Dims own = is_result ? to_->dims() : from_->dims();
+    Dims other = is_result ? from_->dims() : to_->dims();
+    auto [kept, mapped] = MapLayout(rule_.layouts(), own, other, layout);
+    if (kept == layout) return;
+    for (const Segment& segment : Segments(own, other)) {
+      bool untouched =
+          segment.from_end - segment.from_begin == 1 && segment.to_end - segment.to_begin == 1;
+      if (!untouched || !layout->dims[segment.from_begin].empty()) continue;
+      AxisList lost;
+      for (size_t d = 0; d < own.size(); ++d) {
+        if (layout->dims[d] != kept->dims[d]) lost = JoinedAxes(lost, layout->dims[d]);
+      }
+      if (own[segment.from_begin] % AxesSize(lost) != 0) continue;
+      std::vector<AxisList> dims = layout->dims;
+      for (size_t d = 0; d < own.size(); ++d) {
+        if (layout->dims[d] != kept->dims[d]) dims[d].clear();
+      }
+      dims[segment.from_begin] = lost;
+      const MeshLayout* moved = rule_.layouts().WithDims(layout, std::move(dims));
+      auto [near, far] = MapLayout(rule_.layouts(), own, other, moved);
+      candidates_.push_back({is_result ? far : near, is_result ? near : far, std::nullopt});
+    }
+  }
+
+  // Bytes of one unit along the run of a shifted candidate.
+  double UnitBytes(const Candidate& candidate) const {
+    const Shift& shift = *candidate.shift;
+    double bytes = static_cast<double>(DTypeBits(from_->dtype())) / 8;
+    for (int64_t d = 0; d < from_->rank(); ++d) {
+      auto at = static_cast<size_t>(d);
+      if (at >= shift.from_begin && at < shift.from_end) continue;
+      bytes *= static_cast<double>(CeilOfRatio(from_->dim(d), candidate.operand->Count(d)));
+    }
+    return bytes * static_cast<double>(shift.unit);
+  }
+
+  double CostOf(const Candidate& candidate) {
+    PartitionRun& run = rule_.scope().run();
+    double cost = rule_.scope().ReshardCost(*rule_.operand(0), candidate.operand);
+    if (candidate.result != wanted_) {
+      cost += run.planner.Plan(to_, candidate.result, wanted_).cost;
+    }
+    if (candidate.shift) {
+      double bytes = UnitBytes(candidate);
+      const Shift& shift = *candidate.shift;
+      int64_t shards = AxesSize(candidate.result->dims[shift.to_dim]);
+      int64_t size = from_->dim(static_cast<int64_t>(shift.from_dim));
+      int64_t tile = CeilOfRatio(size, shards) * (shift.range.size / size);
+      HaloPlan plan = PlanRange(shift.range, shards, bytes, tile);
+      cost += bytes * static_cast<double>(plan.elements_received) +
+              run.options.bytes_per_message * static_cast<double>(plan.messages);
     }
     // Of equals the smallest tiles: perhaps nobody needs the value where its sharding has it.
-    cost += static_cast<double>(to->element_count()) /
-            static_cast<double>(candidate.second->TileCount()) *
-            rule.scope().run().options.bytes_per_flop;
-    if (best == nullptr || cost < least) {
-      least = cost;
-      best = &candidate;
-    }
+    return cost + static_cast<double>(to_->element_count()) /
+                      static_cast<double>(candidate.result->TileCount()) *
+                      run.options.bytes_per_flop;
   }
-  Instruction* locals[] = {rule.Operand(0, best->first)};
-  const MeshLayout* results[] = {best->second};
-  return rule.Emit(locals, results);
-}
+
+  PartitionedValue* Emit(const Candidate& candidate) {
+    Instruction* local = rule_.Operand(0, candidate.operand);
+    if (candidate.shift) local = Shifted(local, candidate);
+    Instruction* locals[] = {local};
+    const MeshLayout* results[] = {candidate.result};
+    return rule_.Emit(locals, results);
+  }
+
+  Instruction* Shifted(Instruction* local, const Candidate& candidate) {
+    const Shift& shift = *candidate.shift;
+    std::span<const int64_t> dims = local->shape()->dims();
+    std::vector<int64_t> flat(dims.begin(), dims.begin() + static_cast<int64_t>(shift.from_begin));
+    flat.push_back(ProductOf(dims, shift.from_begin, shift.from_end) / shift.unit);
+    flat.push_back(shift.unit);
+    flat.insert(flat.end(), dims.begin() + static_cast<int64_t>(shift.from_end), dims.end());
+    local = rule_.builder().Reshape(local, flat);
+    return FetchPositions(rule_.scope(), local, static_cast<int64_t>(shift.from_begin),
+                          /*is_cut=*/true, candidate.operand,
+                          candidate.operand->dims[shift.from_dim], shift.range, nullptr,
+                          rule_.Cause());
+  }
+
+  PartitionContext& rule_;
+  const Shape* from_;
+  const Shape* to_;
+  const MeshLayout* wanted_;
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace
+
+RuleResult Reshape(PartitionContext& rule) { return ReshapeRule(rule).Run(); }
 
 namespace {
 

@@ -1,4 +1,4 @@
-// Slice, pad, reverse, concatenate: each shard of the result reads a range of the operand's cut
+// Slice, pad, reverse: each shard of the result reads a range of the operand's cut
 // dims, which a halo exchange brings to it (GSPMD paper, section 4.3).
 #include <algorithm>
 #include <optional>
@@ -85,19 +85,6 @@ CutChoice ChooseRanged(PartitionContext& rule, const RangedOp& op) {
   return ChooseCuts(rule, op.operands, std::move(alternatives), {&wanted, 1}, labels_of);
 }
 
-// The result of `local`, an operation made for this rule, under the source's name.
-PartitionedValue* Finish(PartitionContext& rule, Instruction* local, const Instruction* operand,
-                         const MeshLayout* layout) {
-  if (local != operand) {
-    const Shape* shape =
-        LocalShape(rule.context(), rule.source().shape(), rule.layouts().Reduced(layout));
-    CheckInternal(SameDims(shape, local->shape()), "a local result of another shape");
-    local->set_shape(shape);
-    rule.TakeName(local);
-  }
-  return rule.Result(local, layout);
-}
-
 // The part of [start, start + width) along `dim` that lies in the own tile, at its place in an
 // array of `width` elements; the rest holds Nothing().
 Instruction* OwnPart(PartitionContext& rule, Instruction* local, int64_t dim,
@@ -164,7 +151,7 @@ PartitionedValue* EmitPad(PartitionContext& rule, const Padding& padding, const 
     local = FetchPositions(scope, local, d, layout->IsSharded(d), result, result->axes(d),
                            op.range(d, result->Count(d)), fill, rule.Cause());
   }
-  return Finish(rule, rule.builder().Pad(local, fill, rest), operand, result);
+  return rule.Finish(rule.builder().Pad(local, fill, rest), operand, result);
 }
 
 // A slice of a pad is a pad by other, perhaps negative, amounts: one exchange instead of two.
@@ -246,7 +233,7 @@ RuleResult SliceAt(PartitionContext& rule, const SliceAttributes& slice) {
     ones[At(d)] = slice.strides[At(d)];
     local = rule.builder().Slice(local, zeros, ends, ones);
   }
-  return Finish(rule, local, operand, result);
+  return rule.Finish(local, operand, result);
 }
 
 RuleResult Slice(PartitionContext& rule) {
@@ -289,160 +276,6 @@ RuleResult Reverse(PartitionContext& rule) {
   }
   Instruction* locals[] = {local};
   return rule.Emit(locals, choice.strategy.results);
-}
-
-// --- concatenate
-
-namespace {
-
-// Result positions [at, at + size) along the dim are elements [start, start + size) of a value.
-struct Piece {
-  PartitionedValue* value = nullptr;
-  const Instruction* source = nullptr;
-  int64_t at = 0;
-  int64_t start = 0;
-  int64_t size = 0;
-};
-
-constexpr size_t kMostPieces = 16;
-
-// Looks through slices that cut the concatenated dim only: their operands are read directly, so
-// that rotations and wrap-around pads are one exchange.
-Piece PieceOf(PartitionContext& rule, int64_t i, int64_t dim) {
-  Piece piece{rule.operand(i), rule.source().operand(i), 0, 0, rule.operand_shape(i)->dim(dim)};
-  const Instruction* slice = piece.source;
-  if (slice->opcode() != Opcode::kSlice) return piece;
-  const auto& attributes = slice->attributes<SliceAttributes>();
-  const Shape* from = slice->operand(0)->shape();
-  for (int64_t d = 0; d < from->rank(); ++d) {
-    if (attributes.strides[At(d)] != 1) return piece;
-    if (d != dim && from->dim(d) != slice->shape()->dim(d)) return piece;
-  }
-  piece.value = rule.scope().run().value_of[slice->operand(0)->id()];
-  piece.source = slice->operand(0);
-  piece.start = attributes.starts[At(dim)];
-  return piece;
-}
-
-DimRange RangeOf(const Piece& piece, int64_t dim, int64_t count) {
-  return {.size = piece.value->shape->dim(dim),
-          .scale = count,
-          .bias = piece.start - piece.at,
-          .length = count,
-          .first = piece.start,
-          .end = piece.start + piece.size};
-}
-
-// All elements of one value, starting somewhere in the middle?
-bool IsRotation(std::span<const Piece> pieces, int64_t dim) {
-  return pieces.size() == 2 && pieces[0].value == pieces[1].value && pieces[1].start == 0 &&
-         pieces[0].start == pieces[1].size &&
-         pieces[0].start + pieces[0].size == pieces[0].value->shape->dim(dim);
-}
-
-}  // namespace
-
-RuleResult Concatenate(PartitionContext& rule) {
-  int64_t dim = rule.attributes<DimensionsAttributes>().dimensions[0];
-  const Shape* shape = rule.source().shape();
-  auto count = static_cast<int64_t>(rule.operands().size());
-  std::vector<Piece> pieces;
-  int64_t at = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    pieces.push_back(PieceOf(rule, i, dim));
-    pieces.back().at = at;
-    at += pieces.back().size;
-  }
-  int64_t tiles = rule.wanted()->Count(dim);
-  for (const Piece& piece : pieces) tiles = std::max(tiles, MostTiles(*piece.value, dim));
-
-  // Along the dim: nothing cut; the result cut and each operand cut as well (a halo) or whole.
-  auto labels_of = [&](const std::vector<uint8_t>& halo, bool is_cut) {
-    Labels labels = Labels::Pointwise(count, shape->rank());
-    int label = labels.results[0][At(dim)];
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      if (!is_cut || halo[i] == 0) labels.operands[i][At(dim)] = Labels::kWhole;
-      if (is_cut && halo[i] != 0) {
-        labels.labels[At(label)].bytes_if_cut +=
-            HaloCost(rule.scope(), *pieces[i].value, dim,
-                     RangeOf(pieces[i], dim, CeilOfRatio(shape->dim(dim), tiles)), tiles);
-      }
-    }
-    if (!is_cut) labels.results[0][At(dim)] = Labels::kWhole;
-    return labels;
-  };
-  // Strategies are priced for the pieces' values, which differ in size from the operands.
-  std::vector<PartitionedValue*> values;
-  for (const Piece& piece : pieces) values.push_back(piece.value);
-  const Shape* results[] = {shape};
-  auto choose = [&](const Labels& labels, std::span<PartitionedValue* const> operands) {
-    return ChooseStrategy(rule.scope(), labels, operands, results, rule.wanted_leaves());
-  };
-  std::vector<uint8_t> none(pieces.size(), 0);
-  Strategy best = choose(labels_of(none, false), rule.operands());
-  bool is_cut = false;
-  if (tiles > 1 && pieces.size() <= kMostPieces) {
-    std::vector<uint8_t> seen;
-    for (const Piece& piece : pieces) {
-      seen.push_back(piece.value->maker == nullptr && IsEverCut(*piece.value, dim) ? 1 : 0);
-    }
-    for (const std::vector<uint8_t>& halo : {seen, std::vector<uint8_t>(pieces.size(), 1), none}) {
-      Strategy strategy = choose(labels_of(halo, true), values);
-      if (strategy.cost < best.cost) {
-        best = std::move(strategy);
-        is_cut = true;
-      }
-    }
-  }
-  const MeshLayout* result = best.results[0];
-  if (!is_cut || !result->IsSharded(dim)) {
-    std::vector<Instruction*> locals;
-    for (int64_t i = 0; i < count; ++i) locals.push_back(rule.Operand(i, best.operands[At(i)]));
-    return rule.Emit(locals, best.results);
-  }
-
-  auto local_of = [&](size_t i) {
-    ReshardCause cause{.user = &rule.source(), .value = pieces[i].source, .note = {}};
-    return rule.scope().Reshard(pieces[i].value, best.operands[i], cause);
-  };
-  int64_t tile = CeilOfRatio(shape->dim(dim), result->Count(dim));
-  if (IsRotation(pieces, dim) && best.operands[0]->IsSharded(dim) &&
-      DividesEvenly(shape, result, dim)) {
-    HaloRequest ring{.shards = result->Count(dim),
-                     .tile = tile,
-                     .size = shape->dim(dim),
-                     .scale = tile,
-                     .bias = pieces[0].start,
-                     .width = tile,
-                     .ring = true};
-    Instruction* operand = local_of(0);
-    Instruction* local = ExchangeHalo(rule.scope(), operand, dim, best.operands[0],
-                                      result->axes(dim), ring, rule.Cause());
-    return Finish(rule, local, operand, result);
-  }
-  Instruction* joined = nullptr;
-  Instruction* positions = nullptr;
-  for (size_t i = pieces.size(); i-- > 0;) {
-    if (pieces[i].size == 0) continue;
-    Instruction* part =
-        FetchPositions(rule.scope(), local_of(i), dim, best.operands[i]->IsSharded(dim), result,
-                       result->axes(dim), RangeOf(pieces[i], dim, tile), nullptr, rule.Cause());
-    if (joined == nullptr) {
-      joined = part;
-      continue;
-    }
-    // `part` up to its end, what comes after it behind.
-    std::span<const int64_t> dims = part->shape()->dims();
-    if (positions == nullptr) {
-      positions = rule.geometry().Positions(dims, dim, rule.geometry().Offset(shape, result, dim));
-    }
-    Instruction* end =
-        rule.geometry().Int(pieces[i].at + pieces[i].size, positions->shape()->dtype());
-    Instruction* before = rule.builder().Compare(ComparisonDirection::kLt, positions,
-                                                 rule.builder().BroadcastScalar(end, dims));
-    joined = rule.builder().Select(before, part, joined);
-  }
-  return Finish(rule, joined, nullptr, result);
 }
 
 }  // namespace gshard::partition_rules
