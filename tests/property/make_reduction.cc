@@ -22,9 +22,11 @@ std::string Identity(Opcode opcode, DType dtype) {
     case Opcode::kOr:
       return "false";
     case Opcode::kMaximum:
+      if (dtype == DType::kF8E4M3FN) return "-448";  // has no infinity
       if (is_float) return "-inf";
       return is_signed ? fmt::format("{}", -(int64_t{1} << (bits - 1))) : "0";
     case Opcode::kMinimum:
+      if (dtype == DType::kF8E4M3FN) return "448";
       if (is_float) return "inf";
       return is_signed ? fmt::format("{}", (int64_t{1} << (bits - 1)) - 1)
                        : fmt::format("{}", (uint64_t{1} << bits) - 1);

@@ -15,6 +15,9 @@ namespace {
 constexpr int64_t kMostElements = 3000;
 constexpr size_t kMostParameters = 6;
 
+// The start of a reduction; as data it would tie with padding.
+bool IsInfinity(const Node& node) { return node.payload.find("inf") != std::string::npos; }
+
 std::string DenseText(const Sizes& dims, size_t at, const std::function<std::string()>& element) {
   if (at == dims.size()) return element();
   std::vector<std::string> parts;
@@ -167,7 +170,7 @@ size_t ProgramMaker::Like(ArrayType type) {
   std::vector<size_t> same, dims;
   for (size_t i = 0; i < nodes().size(); ++i) {
     const Node& node = nodes()[i];
-    if (node.tuple) continue;
+    if (node.tuple || IsInfinity(node)) continue;
     if (node.type() == type) same.push_back(i);
     if (node.type().dims == type.dims && !IsNoisy(i) && !IsComplex(node.type().dtype)) {
       dims.push_back(i);
@@ -188,7 +191,7 @@ size_t ProgramMaker::Any(const std::function<bool(size_t)>& accepts) {
   }
   std::vector<size_t> found;
   for (size_t i = 0; i < nodes().size(); ++i) {
-    if (nodes()[i].tuple || !accepts(i)) continue;
+    if (nodes()[i].tuple || IsInfinity(nodes()[i]) || !accepts(i)) continue;
     const bool is_source = nodes()[i].operands.empty();
     const bool is_scalar = TypeOf(i).dims.empty();
     const int weight = (used[i] ? 1 : 4) * (is_source ? 1 : 3) * (is_scalar ? 1 : 4);

@@ -317,6 +317,7 @@ RuleResult SelectAndScatter(PartitionContext& rule) {
     return rule.Default();
   }
   // The value that loses must lose to all data: of integers it may be among them (0 if unsigned).
+  // Of floats it is an infinity, which real data is taken to beat somewhere in each window.
   bool may_cut =
       loses.has_value() && combiner.has_value() && IsFloat(rule.operand_shape(0)->dtype());
   Labels labels = Labels::Pointwise(2, shape->rank());
