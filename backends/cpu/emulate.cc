@@ -73,6 +73,7 @@ class Emulator {
     const RunCounts& counts = (*run)->executor().counts();
     report.flops = counts.flops;
     report.device_flops = counts.device_flops;
+    report.partial_sum_bytes = counts.partial_sum_bytes;
     for (const auto& [kind, totals] : counts.collectives) {
       report.collectives.push_back({kind, totals.count, totals.bytes_per_device});
     }

@@ -140,6 +140,7 @@ Expected<void> Executor::RunStep(const ChainStep& step, ActiveSet* active) {
   }
   counts_.flops += step.flops * classes;
   counts_.device_flops += step.flops;
+  for (const PlannedSink& sink : step.sinks) counts_.partial_sum_bytes += sink.bytes * classes;
   Progress(WorkOf(step));
   if (chains_.bad_value()) {
     const BadValue& bad = *chains_.bad_value();
@@ -177,6 +178,10 @@ Expected<void> Executor::RunStep(const CollectiveStep& step, ActiveSet* active) 
     } catch (const std::out_of_range& error) {
       return Fail(plan_.program->module->ErrorAt(&x, "E-RUN-RANGE", error.what()));
     }
+  }
+  for (const CollectivePart& part : step.parts) {
+    if (part.fold == nullptr || !step.runs) continue;
+    counts_.partial_sum_bytes += part.operand_bytes * static_cast<int64_t>(part.members.size());
   }
   std::string kind(OpcodeName(x.opcode()));
   if (kind.ends_with("-start")) kind.resize(kind.size() - 6);

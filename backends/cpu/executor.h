@@ -37,6 +37,7 @@ struct CollectiveTotals {
 struct RunCounts {
   int64_t flops = 0;                                    // by the emulator
   int64_t device_flops = 0;                             // by one device, the most
+  int64_t partial_sum_bytes = 0;                        // folded by reductions, of all devices
   std::map<std::string, CollectiveTotals> collectives;  // by opcode text
 };
 

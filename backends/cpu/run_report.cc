@@ -62,6 +62,7 @@ std::string ToJson(const RunReport& report) {
       {"peak_memory_bytes", report.peak_memory_bytes},
       {"flops", report.flops},
       {"flops_per_s", step > 0 ? static_cast<double>(report.flops) / step : 0.0},
+      {"partial_sum_bytes", report.partial_sum_bytes},
       {"per_device", {{"peak_bytes", report.device_peak_bytes}, {"flops", report.device_flops}}},
       {"collectives", Json::array()}};
   for (const RunReport::Collective& collective : report.collectives) {

@@ -19,6 +19,7 @@ struct RunReport {
   std::vector<double> step_times_s;
   int64_t peak_memory_bytes = 0;
   int64_t flops = 0;
+  int64_t partial_sum_bytes = 0;
   int64_t device_peak_bytes = 0;
   int64_t device_flops = 0;
   struct Collective {
