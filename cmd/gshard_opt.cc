@@ -192,7 +192,7 @@ int ListPasses(const Flags& flags) {
       list.push_back(
           {{"name", std::string(pass.name)}, {"description", std::string(pass.description)}});
     } else {
-      fmt::print("{:<27}{}\n", pass.name, pass.description);
+      fmt::print("{:<35}{}\n", pass.name, pass.description);
     }
   }
   if (flags.json) {

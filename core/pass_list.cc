@@ -10,6 +10,9 @@
 #include "core/transforms/common_subexpressions.h"
 #include "core/transforms/inline_calls.h"
 #include "core/transforms/reduce_scatter_creator.h"
+#include "core/transforms/while_loop_all_reduce_code_motion.h"
+#include "core/transforms/while_loop_invariant_code_motion.h"
+#include "core/transforms/while_loop_simplifier.h"
 #include "ir/traversal.h"
 
 namespace gshard {
@@ -69,6 +72,18 @@ Expected<bool> RunCollectivePermuteFolder(Module& module, PassContext&) {
   return FoldCollectivePermutes(module);
 }
 
+Expected<bool> RunLoopInvariants(Module& module, PassContext&) {
+  return HoistInvariantCollectives(module);
+}
+
+Expected<bool> RunLoopAllReduces(Module& module, PassContext&) {
+  return MoveAllReducesOutOfLoops(module);
+}
+
+Expected<bool> RunLoopSimplifier(Module& module, PassContext&) {
+  return RemoveDeadLoopState(module);
+}
+
 template <Opcode opcode>
 Expected<bool> RunCombiner(Module& module, PassContext& context) {
   return CombineCollectives(module, opcode, context.combine);
@@ -92,6 +107,12 @@ constexpr Pass kPasses[] = {
      RunCollectivePermuteFolder},
     {"collective-mover", "Cheap operations go before a collective where it then moves less",
      RunCollectiveMover},
+    {"while-loop-simplifier", "Loops carry and compute what somebody reads, nothing else",
+     RunLoopSimplifier},
+    {"while-loop-invariant-code-motion", "Collectives that are the same in every turn: before it",
+     RunLoopInvariants},
+    {"while-loop-all-reduce-code-motion", "All-reduces that a loop adds up: one behind it",
+     RunLoopAllReduces},
     {"all-gather-combiner", "Many small all-gathers become few large ones",
      RunCombiner<Opcode::kAllGather>},
     {"all-reduce-combiner", "The same for all-reduces", RunCombiner<Opcode::kAllReduce>},
@@ -108,6 +129,9 @@ constexpr std::string_view kDefaultOptimization[] = {
     "all-reduce-reassociate",
     "collective-mover",
     "collective-permute-folder",
+    "while-loop-simplifier",
+    "while-loop-invariant-code-motion",
+    "while-loop-all-reduce-code-motion",
     "algsimp",
     "cse",
     "all-gather-combiner",

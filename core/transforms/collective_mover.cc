@@ -20,6 +20,13 @@ int64_t Parts(const Instruction* gather) {
   return part == 0 ? 0 : gather->shape()->dim(GatheredDim(gather)) / part;
 }
 
+// The constant that fills x; else null. Other scalars may differ between devices: a part is worked on
+// by its owner, the gathered value by everybody.
+Instruction* FillingConstant(Instruction* x) {
+  Instruction* scalar = FillingScalar(x);
+  return scalar != nullptr && scalar->opcode() == Opcode::kConstant ? scalar : nullptr;
+}
+
 // Copies are there for a reason; a bitcast to a type of another width changes dims.
 bool IsPlainElementwise(const Instruction* x) {
   return IsElementwise(x->opcode()) && x->opcode() != Opcode::kCopy &&
@@ -85,12 +92,12 @@ class Mover {
                             builder_.Convert(move->operand(0), x->shape()->dtype()));
   }
 
-  // All operands gathered alike or filled with one scalar.
+  // All operands gathered alike or filled with a constant.
   Instruction* ElementwiseOnParts(Instruction* x) {
     Instruction* gather = nullptr;
     int64_t gathered_bytes = 0;
     for (Instruction* operand : x->operands()) {
-      if (FillingScalar(operand) != nullptr) continue;
+      if (FillingConstant(operand) != nullptr) continue;
       if (!IsPlainCollective(operand, Opcode::kAllGather)) return x;
       if (gather == nullptr) gather = operand;
       if (!SameCommunication(gather, operand)) return x;
@@ -102,7 +109,7 @@ class Mover {
     const Shape* part = gather->operand(0)->shape();
     std::vector<Instruction*> operands;
     for (Instruction* operand : x->operands()) {
-      if (Instruction* scalar = FillingScalar(operand)) {
+      if (Instruction* scalar = FillingConstant(operand)) {
         // The scalar operands of clamp and select stay scalars.
         operands.push_back(operand == scalar ? scalar
                                              : builder_.BroadcastScalar(scalar, part->dims()));
@@ -163,7 +170,8 @@ class Mover {
   Instruction* ReduceOnParts(Instruction* x, Instruction* gather) {
     Dims dimensions = x->attributes<DimensionsAttributes>().dimensions;
     const int64_t dim = GatheredDim(gather);
-    if (x->operand_count() != 2 || std::ranges::find(dimensions, dim) != dimensions.end()) return x;
+    if (x->operand_count() != 2 || FillingConstant(x->operand(1)) == nullptr) return x;
+    if (std::ranges::find(dimensions, dim) != dimensions.end()) return x;
     const auto gone = std::ranges::count_if(dimensions, [&](int64_t d) { return d < dim; });
     Instruction* part =
         builder_.Reduce(gather->operand(0), x->operand(1), dimensions, x->called(0));

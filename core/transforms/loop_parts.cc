@@ -1,0 +1,57 @@
+#include "core/transforms/loop_parts.h"
+
+#include <algorithm>
+
+namespace gshard {
+namespace {
+
+bool IsReadByElement(const Computation& computation, const Instruction* parameter) {
+  return computation.root() != parameter &&
+         std::ranges::all_of(computation.instructions(), [&](const Instruction* x) {
+           return x->opcode() == Opcode::kGetTupleElement ||
+                  std::ranges::find(x->operands(), parameter) == x->operands().end();
+         });
+}
+
+}  // namespace
+
+CallSites::CallSites(const Module& module) {
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      for (const Computation* called : x->called()) ++count_[called];
+    }
+  }
+}
+
+int64_t CallSites::Count(const Computation* computation) const {
+  auto found = count_.find(computation);
+  return found == count_.end() ? 0 : found->second;
+}
+
+std::optional<LoopParts> PartsOf(Instruction* loop, const CallSites& sites) {
+  if (loop->opcode() != Opcode::kWhile || !loop->shape()->IsTuple()) return std::nullopt;
+  if (loop->sharding() != nullptr || !loop->control_predecessors().empty()) return std::nullopt;
+  LoopParts parts{loop, loop->called(0), loop->called(1), nullptr, nullptr};
+  if (sites.Count(parts.condition) != 1 || sites.Count(parts.body) != 1) return std::nullopt;
+  if (parts.body->root()->opcode() != Opcode::kTuple) return std::nullopt;
+  parts.condition_state = parts.condition->parameter(0);
+  parts.body_state = parts.body->parameter(0);
+  bool is_plain = IsReadByElement(*parts.condition, parts.condition_state) &&
+                  IsReadByElement(*parts.body, parts.body_state);
+  return is_plain ? std::optional(parts) : std::nullopt;
+}
+
+std::optional<int64_t> ElementOf(const Instruction* x, const Instruction* parameter) {
+  if (x->opcode() != Opcode::kGetTupleElement || x->operand(0) != parameter) return std::nullopt;
+  return x->attributes<GetTupleElementAttributes>().index;
+}
+
+void SetState(const LoopParts& parts, Builder& builder, std::span<Instruction* const> inits) {
+  Instruction* init = builder.Tuple(inits);
+  parts.loop->set_operand(0, init);
+  for (Instruction* x : {parts.loop, parts.body_state, parts.condition_state}) {
+    x->set_shape(init->shape());
+  }
+}
+
+}  // namespace gshard
