@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/cli/program.h"
+#include "core/analysis/meshes.h"
 #include "ir/parser.h"
 #include "ir/verifier.h"
 
@@ -132,6 +133,7 @@ int RunSession(const SessionOptions& options, PassContext& context, const Sessio
     if (Expected<void> done = body(**module, context, manager, timings); !done)
       return ReportError(done.error());
     for (const PassTiming& timing : timings) stopwatch.Add(timing);
+    if (options.print.named) DeclareMainMesh(**module);
     text = stopwatch.Time("print", [&] { return PrintModule(**module, options.print); });
   }
   ReportWarnings(context.diagnostics);

@@ -157,6 +157,20 @@ const Mesh* MainMesh(Module& module) {
   return named != nullptr ? named : InferMesh(module, devices);
 }
 
+void DeclareMainMesh(Module& module) {
+  std::vector<const Mesh*>& declared = module.header().meshes;
+  const int64_t devices = module.DeviceCount();
+  auto spans_all = [&](const Mesh* mesh) { return mesh->device_count() == devices; };
+  if (std::any_of(declared.begin(), declared.end(), spans_all)) return;
+  const Mesh* main = MainMesh(module);
+  if (main == nullptr || main->axes.empty()) return;
+  Mesh named = *main;
+  if (named.name.empty()) named.name = "mesh";
+  auto is_taken = [&](const Mesh* mesh) { return mesh->name == named.name; };
+  while (std::any_of(declared.begin(), declared.end(), is_taken)) named.name += '_';
+  declared.push_back(module.context().Intern(std::move(named)));
+}
+
 std::vector<std::string> AxesOfGroups(const Mesh& mesh, const TileAssignment& groups) {
   std::vector<int64_t> members;
   int64_t size = groups.rank() == 2 ? groups.dim(1) : groups.device_count();

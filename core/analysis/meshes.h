@@ -21,6 +21,10 @@ const Mesh* NamedMesh(Module& module);
 // of all axis-form shardings, called axis0, axis1, .. major first. Null if N is 1.
 const Mesh* MainMesh(Module& module);
 
+// Declares MainMesh in the header, as "mesh" if it has no name, unless a mesh over all devices is
+// declared already: then `--named` printing spells every sharding by its axes.
+void DeclareMainMesh(Module& module);
+
 // Names of the mesh axes along which members of a group differ, in mesh order, with sub-axes spelt
 // "model:(1)4". Empty if the groups follow no axes.
 std::vector<std::string> AxesOfGroups(const Mesh& mesh, const TileAssignment& groups);
