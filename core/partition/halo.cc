@@ -5,22 +5,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/partition/device_permutation.h"
 #include "core/partition/masking.h"
 
 namespace gshard {
 
 namespace {
-
-// The position with digits `coordinate` on `axes` and the digits of `position` elsewhere.
-int64_t WithCoordinate(AxisSpan axes, int64_t position, int64_t coordinate) {
-  for (size_t i = axes.size(); i-- > 0;) {
-    const DeviceAxis& axis = axes[i];
-    int64_t digit = (position / axis.stride) % axis.size;
-    position += (coordinate % axis.size - digit) * axis.stride;
-    coordinate /= axis.size;
-  }
-  return position;
-}
 
 // s32 unless positions may leave it.
 DType IndexType(const HaloRequest& request) {
@@ -306,19 +296,8 @@ Instruction* Exchange::Rounds(const HaloPlan& plan) {
 Instruction* PermuteTiles(PartitionScope& scope, Instruction* x, const MeshLayout* layout,
                           AxisSpan axes, std::span<const int64_t> source_of,
                           const ReshardCause& cause) {
-  std::vector<DevicePair> pairs;
-  for (int64_t position = 0; position < scope.device_count(); ++position) {
-    int64_t source = source_of[static_cast<size_t>(CoordinateOnAxes(axes, position))];
-    if (source < 0) continue;
-    DevicePair pair{WithCoordinate(axes, position, source), position};
-    if (layout->order != nullptr) {
-      pair.source = layout->order->devices[static_cast<size_t>(pair.source)];
-      pair.target = layout->order->devices[static_cast<size_t>(pair.target)];
-    }
-    pairs.push_back(pair);
-  }
-  std::sort(pairs.begin(), pairs.end(),
-            [](const DevicePair& a, const DevicePair& b) { return a.source < b.source; });
+  std::vector<DevicePair> pairs =
+      PermutationAlong(axes, source_of, layout->order, scope.device_count());
   return scope.CollectivePermute(x, pairs, cause);
 }
 

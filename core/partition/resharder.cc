@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "core/partition/device_permutation.h"
 #include "core/partition/halo.h"
 #include "core/partition/masking.h"
 #include "core/partition/partition_scope.h"
@@ -300,41 +301,8 @@ class PlanRunner {
     if (step.changes_order) layout_ = to_;
     from.dims = state_.dims;
     to.dims = step.after.dims;
-    int64_t count = scope_.device_count();
-    auto tile_of = [](const MeshLayout& layout, int64_t device) {
-      int64_t position = layout.order == nullptr ? device : layout.order->positions[At(device)];
-      int64_t tile = CoordinateOnAxes(layout.manual, position);
-      for (const AxisList& axes : layout.dims) {
-        tile = tile * AxesSize(axes) + CoordinateOnAxes(axes, position);
-      }
-      return tile;
-    };
-    std::vector<int64_t> source_of(At(count), -1);
-    std::map<int64_t, std::vector<int64_t>> holders;  // without those that keep their tile
-    bool moves = false;
-    for (int64_t device = count; device-- > 0;) {
-      int64_t tile = tile_of(from, device);
-      if (tile == tile_of(to, device)) {
-        source_of[At(device)] = device;
-      } else {
-        holders[tile].push_back(device);
-        moves = true;
-      }
-    }
-    if (!moves) return;
-    std::vector<DevicePair> pairs;
-    for (int64_t device = 0; device < count; ++device) {
-      int64_t source = source_of[At(device)];
-      if (source < 0) {
-        std::vector<int64_t>& free = holders[tile_of(to, device)];
-        CheckInternal(!free.empty(), "permute without a holder of a tile");
-        source = free.back();
-        free.pop_back();
-      }
-      pairs.push_back({source, device});
-    }
-    std::sort(pairs.begin(), pairs.end(),
-              [](const DevicePair& a, const DevicePair& b) { return a.source < b.source; });
+    std::vector<DevicePair> pairs = PermutationBetween(from, to, scope_.device_count());
+    if (pairs.empty()) return;
     local_ = scope_.CollectivePermute(local_, pairs, cause_);
   }
 
