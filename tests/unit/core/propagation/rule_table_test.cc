@@ -1,0 +1,29 @@
+// The page of rules, tests/golden/propagate/every_op.hlo, shows every op that has one.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "core/propagation/rules.h"
+#include "ir/opcode.h"
+
+namespace gshard {
+namespace {
+
+TEST_CASE("Every op with a rule of its own is on the page of rules", "[propagation]") {
+  std::ifstream file(GSHARD_SOURCE_DIR "/tests/golden/propagate/every_op.hlo");
+  std::stringstream page;
+  page << file.rdbuf();
+  for (size_t i = 0; i < kOpcodeCount; ++i) {
+    const auto opcode = static_cast<Opcode>(i);
+    // Elementwise ops share one rule; calls are inlined before.
+    if (IsElementwise(opcode) || RuleOf(opcode).supported == Never || opcode == Opcode::kCall) {
+      continue;
+    }
+    INFO(OpcodeName(opcode));
+    CHECK(page.str().find(" " + std::string(OpcodeName(opcode)) + "(") != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace gshard
