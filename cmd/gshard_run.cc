@@ -93,7 +93,7 @@ int Main(int argc, char** argv) {
       "result with the unpartitioned graph.\n"
       "Example: gshard-run model.hlo --num-partitions 8 --verify",
       "gshard-run");
-  std::string in, partitioned, memory_limit;
+  std::string in, partitioned, memory_limit, verify;
   std::vector<std::string> dumps;
   cpu::EmulateOptions options;
   bool json = false;
@@ -112,8 +112,10 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(1, 1000000));
   app.add_option("--threads", options.threads, "Default: all cores")->check(CLI::Range(1, 4096));
   app.add_option("--memory-limit", memory_limit, "Refuse to run if more is needed, as 8GiB");
-  app.add_flag("--verify", options.verify,
-               "Compare with the unpartitioned graph; exit 3 on a mismatch");
+  app.add_flag("--verify{instructions}", verify,
+               "Compare with the unpartitioned graph, instruction by instruction; exit 3 if the "
+               "outputs differ. --verify=outputs: only those")
+      ->check(CLI::IsMember({"instructions", "outputs"}));
   app.add_option("--dump", dumps,
                  "NAME=FILE.npy or NAME@DEVICE=FILE.npy: write an instruction's value");
   app.add_flag("--check-nan", options.check_nan, "Stop at the first NaN or infinity; exit 3");
@@ -121,6 +123,8 @@ int Main(int argc, char** argv) {
   app.add_flag("--json", json, "Report as JSON (schema gshard.run/1)");
   return RunProgram(app, argc, argv, [&]() -> int {
     if (!partitioned.empty()) options.partitioned = partitioned == "yes";
+    options.verify = !verify.empty();
+    options.verify_instructions = verify == "instructions";
     if (options.verify && options.unpartitioned) {
       throw CLI::ValidationError("--verify", "there is nothing to compare --unpartitioned with");
     }

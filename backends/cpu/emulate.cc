@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 
 #include "backends/cpu/mesh_run.h"
 #include "backends/cpu/npz.h"
+#include "backends/cpu/verify_instructions.h"
 #include "backends/cpu/workers.h"
 #include "core/analysis/partitioned.h"
 #include "core/partition/partitioner.h"
@@ -82,6 +84,10 @@ class Emulator {
     if (options_.verify) {
       Progress("compare", 0);
       report.verify = VerifyOutputs(**run, expected_, Reference());
+      expected_.clear();
+      const int64_t budget = BudgetOf(**run);
+      run->reset();
+      if (Expected<void> done = VerifyNamed(**inputs, budget); !done) return Fail(done.error());
     }
     return std::move(emulation_);
   }
@@ -124,6 +130,7 @@ class Emulator {
     if (!propagated) return Fail(propagated.error());
     PartitionOptions partition;
     partition.num_partitions = run_options_.grid.partitions;
+    if (options_.verify) partition.local_forms = &local_forms_;
     auto stats = PartitionModule(*module_, partition);
     if (!stats) return Fail(stats.error());
     emulation_.report.partition_time_s = Since(start);
@@ -197,6 +204,33 @@ class Emulator {
     return {};
   }
 
+  // For values that are held to be compared: as much again as the run itself, a gibibyte of a small
+  // one, within the limit.
+  int64_t BudgetOf(const MeshRun& run) const {
+    constexpr int64_t kLeast = int64_t{1} << 30;
+    const int64_t arena = run.plan().memory.arena_bytes();
+    if (options_.memory_limit == 0) return std::max(arena, kLeast);
+    return std::clamp<int64_t>(options_.memory_limit - arena, 1, std::max(arena, kLeast));
+  }
+
+  // Every instruction that both graphs have by name.
+  Expected<void> VerifyNamed(const Inputs& inputs, int64_t budget) {
+    if (!options_.verify_instructions || local_forms_.empty()) return {};
+    InstructionsOptions options;
+    options.mesh = run_options_;
+    options.budget_bytes = budget;
+    options.run.stop = options_.stop;
+    options.progress = [&](double share) { Progress("verify", share); };
+    auto result = VerifyInstructions(*reference_, *module_, local_forms_, inputs, options);
+    if (!result && result.error().code == "E-RUN-STOPPED") {
+      emulation_.interrupted = true;
+      return {};
+    }
+    if (!result) return Fail(result.error());
+    emulation_.report.verify->instructions = std::move(*result);
+    return {};
+  }
+
   // The whole graph: the module itself where it is not partitioned.
   const Module& Reference() const { return reference_ != nullptr ? *reference_ : *module_; }
 
@@ -226,7 +260,8 @@ class Emulator {
 
   std::unique_ptr<Module> module_;
   std::unique_ptr<Module> reference_;
-  std::vector<OutputArray> expected_;  // of the reference
+  std::vector<LocalForm> local_forms_;  // of the reference's values in module_
+  std::vector<OutputArray> expected_;   // of the reference
   const EmulateOptions& options_;
   MeshRunOptions run_options_;
   Emulation emulation_;

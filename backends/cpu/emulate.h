@@ -24,6 +24,7 @@ struct EmulateOptions {
   int threads = 0;           // 0: all cores
   int64_t memory_limit = 0;  // bytes; 0: none
   bool verify = false;
+  bool verify_instructions = true;  // with `verify`: not the outputs only
   bool check_nan = false;
   // --dump NAME=FILE or NAME@DEVICE=FILE.
   struct Dump {

@@ -261,19 +261,31 @@ MeshRun::Instance MeshRun::InstanceOn(ValueId value, const Layout& layout, uint3
 }
 
 std::vector<MeshRun::Instance> MeshRun::Instances(size_t k) const {
-  const Layout& layout = results_[k];
-  const ValueId value = plan_->program->results[k];
-  std::vector<Instance> instances;
-  if (!result_shapes_[k]->IsArray()) return instances;
+  if (!result_shapes_[k]->IsArray()) return {};
+  return InstancesOf(plan_->program->results[k], results_[k]);
+}
+
+std::vector<MeshRun::Instance> MeshRun::InstancesOf(ValueId value, const Layout& layout) const {
   const DeviceClasses* classes =
       plan_->program->classes.Join(plan_->program->values[value].classes, layout.tiles);
   if (layout.sharding != nullptr && layout.sharding->IsMaximal()) {
     classes = plan_->program->classes.Uniform();
   }
+  std::vector<Instance> instances;
   for (uint32_t c = 0; c < classes->count(); ++c) {
     instances.push_back(InstanceOn(value, layout, classes->first_device(c)));
   }
   return instances;
+}
+
+std::vector<MeshRun::Instance> MeshRun::KeptInstances(size_t leaf, const Sharding* sharding) const {
+  const ValueId value = plan_->program->kept[leaf];
+  const Shape* shape = plan_->program->kept_shapes[leaf];
+  Layout layout;
+  layout.sharding = sharding;
+  layout.local_dims.assign(shape->dims().begin(), shape->dims().end());
+  layout.tiles = ClassesOfTiles(plan_->program->classes, grid_, sharding, shape->rank());
+  return InstancesOf(value, layout);
 }
 
 OutputArray MeshRun::Assemble(ValueId value, const Shape* shape, const Layout& layout) const {
@@ -313,12 +325,13 @@ std::vector<size_t> MeshRun::KeptLeaves(size_t i) const {
 OutputArray MeshRun::Kept(size_t leaf, std::optional<uint32_t> device) const {
   const ValueId id = plan_->program->kept[leaf];
   const Value& value = plan_->program->values[id];
+  const Shape* shape = plan_->program->kept_shapes[leaf];
   Layout layout;
-  layout.local_dims.assign(value.shape->dims().begin(), value.shape->dims().end());
+  layout.local_dims.assign(shape->dims().begin(), shape->dims().end());
   layout.global_dims = layout.local_dims;
   if (device || value.classes->IsUniform()) {
     OutputArray out;
-    out.dtype = value.shape->dtype();
+    out.dtype = shape->dtype();
     out.dims = layout.local_dims;
     const std::byte* data = executor_->Result(id, device.value_or(0));
     out.data.assign(data, data + value.bytes);
@@ -327,7 +340,7 @@ OutputArray MeshRun::Kept(size_t leaf, std::optional<uint32_t> device) const {
   layout.stacked = true;
   layout.tiles = plan_->program->classes.Distinct();
   layout.global_dims.insert(layout.global_dims.begin(), grid_.device_count());
-  return Assemble(id, value.shape, layout);
+  return Assemble(id, shape, layout);
 }
 
 }  // namespace gshard::cpu

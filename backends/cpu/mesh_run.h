@@ -63,6 +63,8 @@ class MeshRun {
   // devices, stacked along a new first dim where they differ.
   std::vector<size_t> KeptLeaves(size_t i) const;
   OutputArray Kept(size_t leaf, std::optional<uint32_t> device) const;
+  // The instances of a kept leaf whose shards form a whole array by `sharding`.
+  std::vector<Instance> KeptInstances(size_t leaf, const Sharding* sharding) const;
 
   const Plan& plan() const { return *plan_; }
   const Executor& executor() const { return *executor_; }
@@ -80,6 +82,7 @@ class MeshRun {
   MeshRun() = default;
   std::vector<int64_t> StartOf(const Layout& layout, uint32_t device) const;
   Instance InstanceOn(ValueId value, const Layout& layout, uint32_t device) const;
+  std::vector<Instance> InstancesOf(ValueId value, const Layout& layout) const;
   OutputArray Assemble(ValueId value, const Shape* shape, const Layout& layout) const;
 
   DeviceGrid grid_;

@@ -102,10 +102,11 @@ struct Program {
   std::vector<Value> values;
   std::deque<Block> blocks;
   Block* entry = nullptr;
-  std::vector<ValueId> parameters;  // leaves of the entry's parameters, in order
-  std::vector<ValueId> results;     // leaves of the entry's root
-  std::vector<ValueId> kept;        // leaves that must stay readable after a run (--dump)
-  std::vector<size_t> kept_begin;   // per name asked for: its first leaf in `kept`
+  std::vector<ValueId> parameters;        // leaves of the entry's parameters, in order
+  std::vector<ValueId> results;           // leaves of the entry's root
+  std::vector<ValueId> kept;              // leaves that must stay readable after a run (--dump)
+  std::vector<const Shape*> kept_shapes;  // of the leaves asked for, whatever they are names of
+  std::vector<size_t> kept_begin;         // per name asked for: its first leaf in `kept`
   std::vector<const Instruction*> elided_constants;
   std::vector<std::unique_ptr<Kernel>> kernels;  // by instruction id; null where not needed
   std::vector<std::unique_ptr<CollectiveDevices>> collectives;  // likewise

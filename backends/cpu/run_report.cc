@@ -16,9 +16,32 @@ using Json = nlohmann::ordered_json;
 
 std::string Bytes(int64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
+// JSON has no infinities.
+Json NumberJson(double value) { return std::isfinite(value) ? Json(value) : Json("inf"); }
+
+Json MismatchJson(const char* what, const Mismatch& mismatch) {
+  return {{what, mismatch.name},           {"index", mismatch.index},
+          {"device", mismatch.device},     {"value", mismatch.value},
+          {"expected", mismatch.expected}, {"ulps", NumberJson(mismatch.ulps)}};
+}
+
+Json InstructionsJson(const InstructionsResult& result) {
+  Json json = {{"compared", result.compared},
+               {"skipped", result.skipped},
+               {"max_rel_error", NumberJson(result.max_rel_error)},
+               {"worst", result.worst}};
+  if (result.first) json["first"] = MismatchJson("instruction", *result.first);
+  json["growth"] = Json::array();
+  for (const ErrorStep& step : result.growth) {
+    json["growth"].push_back({{"instruction", step.name},
+                              {"rel_error", NumberJson(step.rel_error)},
+                              {"ulps", NumberJson(step.ulps)}});
+  }
+  return json;
+}
+
 Json VerifyJson(const VerifyResult& verify) {
-  // JSON has no infinities.
-  auto number = [](double value) { return std::isfinite(value) ? Json(value) : Json("inf"); };
+  auto number = NumberJson;
   Json json = {{"ok", verify.ok},
                {"max_abs_error", number(verify.max_abs_error)},
                {"max_rel_error", number(verify.max_rel_error)},
@@ -29,14 +52,59 @@ Json VerifyJson(const VerifyResult& verify) {
                 {{"outputs", verify.discrete_outputs},
                  {"differences", verify.discrete_differences},
                  {"elements", verify.discrete_elements}}}};
-  if (!verify.ok) {
-    json["mismatch"] = {{"output", verify.mismatch.output},
-                        {"index", verify.mismatch.index},
-                        {"device", verify.mismatch.device},
-                        {"value", verify.mismatch.value},
-                        {"expected", verify.mismatch.expected}};
-  }
+  if (!verify.ok) json["mismatch"] = MismatchJson("output", verify.mismatch);
+  if (verify.instructions) json["instructions"] = InstructionsJson(*verify.instructions);
   return json;
+}
+
+std::string MismatchText(const Mismatch& mismatch) {
+  return fmt::format("{}[{}] on device {}: {}, unpartitioned {} ({:.3g} ulp)", mismatch.name,
+                     fmt::join(mismatch.index, ","), mismatch.device, mismatch.value,
+                     mismatch.expected, mismatch.ulps);
+}
+
+void AppendInstructions(const InstructionsResult& result, std::string& out) {
+  auto to = std::back_inserter(out);
+  fmt::format_to(to, "              {} instruction{} compared, largest relative error {:.3g}{}\n",
+                 result.compared, result.compared == 1 ? "" : "s", result.max_rel_error,
+                 result.worst.empty() ? "" : " at " + result.worst);
+  if (result.skipped > 0) {
+    fmt::format_to(to, "              {} of random streams left out\n", result.skipped);
+  }
+  if (result.first) {
+    fmt::format_to(to, "first         {}\n", MismatchText(*result.first));
+  }
+  if (result.growth.size() > 1) {
+    out += "growth       ";
+    for (const ErrorStep& step : result.growth) {
+      fmt::format_to(to, " {} {:.2g}{}", step.name, step.rel_error,
+                     &step == &result.growth.back() ? "\n" : " >");
+    }
+  }
+}
+
+void AppendVerify(const VerifyResult& verify, std::string& out) {
+  auto to = std::back_inserter(out);
+  fmt::format_to(to, "verify        {}: {} output{}, largest error {:.3g} ({:.3g} relative, {})\n",
+                 verify.ok ? "ok" : "MISMATCH", verify.compared, verify.compared == 1 ? "" : "s",
+                 verify.max_abs_error, verify.max_rel_error,
+                 verify.worst.empty() ? "none" : verify.worst);
+  if (!verify.ok) {
+    fmt::format_to(to, "              {}\n", MismatchText(verify.mismatch));
+  }
+  if (verify.discrete_differences > 0) {
+    fmt::format_to(
+        to,
+        "              {} of {} elements differ in {} output{} that follow from sorting or "
+        "picking floats\n",
+        verify.discrete_differences, verify.discrete_elements, verify.discrete_outputs,
+        verify.discrete_outputs == 1 ? "" : "s");
+  }
+  if (verify.shape_only > 0) {
+    fmt::format_to(to, "              {} output{} of random streams: shapes compared only\n",
+                   verify.shape_only, verify.shape_only == 1 ? "" : "s");
+  }
+  if (verify.instructions) AppendInstructions(*verify.instructions, out);
 }
 
 }  // namespace
@@ -102,30 +170,7 @@ std::string ToText(const RunReport& report) {
     fmt::format_to(to, "{:<20} {:>6} x, {} sent per device\n", collective.kind, collective.count,
                    Bytes(collective.bytes_per_device));
   }
-  if (report.verify) {
-    const VerifyResult& verify = *report.verify;
-    fmt::format_to(
-        to, "verify        {}: {} output{}, largest error {:.3g} ({:.3g} relative, {})\n",
-        verify.ok ? "ok" : "MISMATCH", verify.compared, verify.compared == 1 ? "" : "s",
-        verify.max_abs_error, verify.max_rel_error, verify.worst.empty() ? "none" : verify.worst);
-    if (!verify.ok) {
-      fmt::format_to(to, "              {}[{}] on device {}: {}, unpartitioned {}\n",
-                     verify.mismatch.output, fmt::join(verify.mismatch.index, ","),
-                     verify.mismatch.device, verify.mismatch.value, verify.mismatch.expected);
-    }
-    if (verify.discrete_differences > 0) {
-      fmt::format_to(
-          to,
-          "              {} of {} elements differ in {} output{} that follow from sorting or "
-          "picking floats\n",
-          verify.discrete_differences, verify.discrete_elements, verify.discrete_outputs,
-          verify.discrete_outputs == 1 ? "" : "s");
-    }
-    if (verify.shape_only > 0) {
-      fmt::format_to(to, "              {} output{} of random streams: shapes compared only\n",
-                     verify.shape_only, verify.shape_only == 1 ? "" : "s");
-    }
-  }
+  if (report.verify) AppendVerify(*report.verify, out);
   return out;
 }
 

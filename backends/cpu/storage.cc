@@ -45,7 +45,7 @@ class StorageAssigner {
       result_.last_used.push_back(lives_[v].last_used);
       if (result_.place[v] != Place::kStored) continue;
       Storage& storage = result_.storages[result_.storage[v]];
-      storage.begin = std::min(storage.begin, lives_[v].defined.time);
+      storage.begin = std::min(storage.begin, BeginOf(lives_[v]));
       storage.end = std::max({storage.end, lives_[v].needed_until, lives_[v].defined.time});
     }
     for (Storage& storage : result_.storages) storage.end = std::min(storage.end, now_);
@@ -77,6 +77,17 @@ class StorageAssigner {
     std::vector<Position> last_inside;
     std::vector<uint32_t> last_table_inside;
   };
+
+  // A value that is kept beyond the loop that makes it must survive the whole loop: the condition
+  // runs once more after the last turn.
+  uint32_t BeginOf(const Life& life) const {
+    uint32_t begin = life.defined.time;
+    for (uint32_t l = life.loop; l != kNoLoop && life.needed_until > loops_[l].end;
+         l = loops_[l].parent) {
+      begin = std::min(begin, loops_[l].begin);
+    }
+    return begin;
+  }
 
   static bool Before(Position a, Position b) {
     return a.time != b.time ? a.time < b.time : a.op < b.op;

@@ -3,6 +3,8 @@
 #define GSHARD_BACKENDS_CPU_VERIFY_H_
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,10 +13,41 @@
 namespace gshard::cpu {
 
 struct Mismatch {
-  std::string output;  // "o0"
+  std::string name;  // of an output ("o0") or an instruction
   std::vector<int64_t> index;
   uint32_t device = 0;
   std::string value, expected;
+  double ulps = 0;  // distance in units of the last place of the expected value
+};
+
+// A flipped decision changes few elements; more than this share is a wrong result.
+inline constexpr double kDiscreteShare = 0.05;
+
+// How far the instances of an array are from the whole one.
+struct ArrayError {
+  double largest = 0;  // |a - b|
+  int64_t beyond = 0;  // elements beyond what is allowed
+  int64_t elements = 0;
+  Mismatch mismatch;  // where the largest is; without a name
+};
+ArrayError CompareInstances(std::span<const MeshRun::Instance> instances, const OutputArray& want,
+                            double allowed);
+
+// An instruction on the way of an error.
+struct ErrorStep {
+  std::string name;
+  double rel_error = 0;
+  double ulps = 0;
+};
+
+// All arrays that both graphs have by name (verify_instructions.h).
+struct InstructionsResult {
+  int64_t compared = 0;
+  int64_t skipped = 0;  // random by nature, or without memory to hold them
+  double max_rel_error = 0;
+  std::string worst;
+  std::optional<Mismatch> first;  // beyond its tolerance, in order of execution
+  std::vector<ErrorStep> growth;  // from the inputs to the first, else to the worst
 };
 
 struct VerifyResult {
@@ -29,6 +62,7 @@ struct VerifyResult {
   int64_t discrete_outputs = 0;
   int64_t discrete_differences = 0;
   int64_t discrete_elements = 0;
+  std::optional<InstructionsResult> instructions;
 };
 
 // Tolerances by the output's type (docs/emulator.md): |a - b| <= tol * max|b| with 1e-4 for f32,

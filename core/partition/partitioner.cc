@@ -313,6 +313,32 @@ void UpdateHeader(PartitionRun& run, const Computation& before, const Computatio
   });
 }
 
+bool HoldsWholeArray(const MeshLayout* layout) {
+  return !layout->IsManual() && layout->manual.empty() && layout->unreduced.empty();
+}
+
+// Each source's form in its own layout, else any other that is alive.
+std::vector<LocalForm> FindLocalForms(PartitionRun& run,
+                                      std::span<const Instruction* const> sources) {
+  std::vector<uint8_t> alive(run.module.instruction_limit(), 0);
+  for (const Computation* computation : run.module.computations()) {
+    for (const Instruction* x : computation->instructions()) alive[x->id()] = 1;
+  }
+  std::vector<LocalForm> forms;
+  for (const Instruction* source : sources) {
+    const PartitionedValue* value = run.value_of[source->id()];
+    if (value == nullptr || value->IsTuple() || !source->shape()->IsArray()) continue;
+    const PartitionedValue::Variant* best = nullptr;
+    for (const PartitionedValue::Variant& variant : value->variants) {
+      if (alive[variant.local->id()] == 0 || !HoldsWholeArray(variant.layout)) continue;
+      if (best == nullptr || variant.layout == value->layout) best = &variant;
+    }
+    if (best == nullptr) continue;
+    forms.push_back({source->name(), best->local, run.layouts.ToSharding(best->layout)});
+  }
+  return forms;
+}
+
 }  // namespace
 
 Expected<Computation*> PartitionScope::Callee(const Computation* computation,
@@ -345,6 +371,13 @@ Expected<PartitionStats> PartitionModule(Module& module, const PartitionOptions&
   int64_t device_count = options.num_partitions > 0 ? options.num_partitions : module.DeviceCount();
   RemoveShardBarriers(module);
   RemoveDeadCode(module);
+  std::vector<const Instruction*> sources;
+  if (options.local_forms != nullptr) {
+    for (const Computation* computation : CallPostOrder(module)) {
+      const auto instructions = computation->instructions();
+      sources.insert(sources.end(), instructions.begin(), instructions.end());
+    }
+  }
   PartitionRun run(module, options, device_count);
   Computation* before = module.entry();
   Expected<Computation*> after =
@@ -355,6 +388,7 @@ Expected<PartitionStats> PartitionModule(Module& module, const PartitionOptions&
   module.set_entry(*after);
   module.SetComputations(CallPostOrder(module));
   RemoveDeadCode(module);
+  if (options.local_forms != nullptr) *options.local_forms = FindLocalForms(run, sources);
   run.stats.reshards = run.planner.plans_made();
   return run.stats;
 }

@@ -4,11 +4,20 @@
 #define GSHARD_CORE_PARTITION_PARTITIONER_H_
 
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 #include "core/explain/recorder.h"
 #include "ir/module.h"
 
 namespace gshard {
+
+// Where the per-device program holds an array of the whole one.
+struct LocalForm {
+  std::string_view name;               // of the whole array's instruction
+  const Instruction* local = nullptr;  // in the partitioned module
+  const Sharding* sharding = nullptr;  // how its instances form the whole array
+};
 
 struct PartitionOptions {
   int64_t num_partitions = 0;  // 0: module.DeviceCount()
@@ -18,6 +27,9 @@ struct PartitionOptions {
   double bytes_per_flop = 1.0 / 1024;        // of local arithmetic
   double bytes_per_repeated_flop = 1.0 / 4;  // high: traffic is not bought with repeated work
   ExplainRecorder* recorder = nullptr;       // learns the cause of every collective; may be null
+  // Learns, callees first, of every array that some instruction of the result holds as a whole: not
+  // of partial values and not of what manual regions compute. May be null.
+  std::vector<LocalForm>* local_forms = nullptr;
 };
 
 struct PartitionStats {

@@ -483,5 +483,18 @@ TEST_CASE("a stop request ends the run", "[cpu]") {
   CHECK(mesh.Error(0, options).code == "E-RUN-STOPPED");
 }
 
+TEST_CASE("a value kept from inside a loop is that of the last turn", "[cpu]") {
+  TestMesh mesh(
+      "HloModule m\ncond { t = (s32[]) parameter(0)\n i = s32[] get-tuple-element(t), index=0\n "
+      "n = s32[] constant(4)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
+      "body { t = (s32[]) parameter(0)\n i = s32[] get-tuple-element(t), index=0\n "
+      "one = s32[] constant(1)\n k = s32[] add(i, one)\n ROOT r = (s32[]) tuple(k) }\n"
+      "ENTRY e { z = s32[] constant(0)\n t = (s32[]) tuple(z)\n w = (s32[]) while(t), "
+      "condition=cond, body=body\n ROOT o = s32[] get-tuple-element(w), index=0 }\n");
+  mesh.options.keep = {"k"};
+  MeshRun& run = mesh.Run();
+  CHECK(ValuesOf<int32_t>(run.Kept(run.KeptLeaves(0).front(), 0).data) == std::vector<int32_t>{4});
+}
+
 }  // namespace
 }  // namespace gshard::cpu
