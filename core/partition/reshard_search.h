@@ -1,0 +1,20 @@
+// The cheapest sequence of collectives from one layout to another, by Dijkstra's algorithm over the
+// states of reshard_plan.h (docs/partitioning.md, "Resharding").
+#ifndef GSHARD_CORE_PARTITION_RESHARD_SEARCH_H_
+#define GSHARD_CORE_PARTITION_RESHARD_SEARCH_H_
+
+#include "core/partition/reshard_plan.h"
+
+namespace gshard {
+
+// In bytes: steps must not tie with doing nothing.
+inline constexpr double kReshardStepCost = 0.125;
+
+// `digits`: at most 64, such that every axis of both layouts (same order and manual digits) is a
+// run of them. Where there are too many states it reduces, gathers all and cuts again.
+ReshardPlan SearchPlan(const Shape* shape, const MeshLayout* from, const MeshLayout* to,
+                       AxisList digits, const ReshardWeights& weights);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_PARTITION_RESHARD_SEARCH_H_
