@@ -32,7 +32,8 @@ struct Flags {
   std::optional<std::string> to_parameters, to_output;
   std::string report;
   bool no_propagate = false;
-  std::string passes, combine_threshold;
+  std::string passes, combine_threshold, windowed_einsum;
+  bool weight_update_sharding = false;
   bool json = false;
 };
 
@@ -56,6 +57,20 @@ Expected<void> ReadPropagationFlags(Flags& flags) {
   if (auto done = read(flags.to_parameters, flags.context.propagation.allow_to_parameters); !done)
     return done;
   return read(flags.to_output, flags.context.propagation.allow_to_output);
+}
+
+// Byte sizes that are options of passes.
+Expected<void> ReadPassFlags(Flags& flags) {
+  auto read = [](const std::string& text, int64_t& bytes) -> Expected<void> {
+    if (text.empty()) return {};
+    Expected<int64_t> parsed = ParseByteSize(text);
+    if (!parsed) return Fail(std::move(parsed.error()));
+    bytes = *parsed;
+    return {};
+  };
+  if (auto done = read(flags.combine_threshold, flags.context.combine.most_bytes); !done)
+    return done;
+  return read(flags.windowed_einsum, flags.context.windowed_einsum.smallest_bytes);
 }
 
 int UsageError(const Diagnostic& diagnostic) {
@@ -132,6 +147,7 @@ Expected<void> WriteCollectiveReport(const std::string& path, Module& module,
 int RunPartition(Flags& flags) {
   if (auto read = ReadPropagationFlags(flags); !read) return UsageError(read.error());
   flags.context.partition.num_partitions = flags.session.num_partitions;
+  if (auto read = ReadPassFlags(flags); !read) return UsageError(read.error());
   return RunSession(
       flags.session, flags.context,
       [&](Module& module, PassContext& context, const PassManagerOptions& options,
@@ -145,12 +161,19 @@ int RunPartition(Flags& flags) {
         if (original != nullptr) context.recorder = &recorder;
         if (auto inlined = RunNamed({"inline-calls"}, module, context, options, timings); !inlined)
           return inlined;
+        if (flags.weight_update_sharding) {
+          auto done = RunNamed({"weight-update-sharding"}, module, context, options, timings);
+          if (!done) return done;
+        }
         if (!flags.no_propagate) {
           if (auto done = RunNamed({"propagate"}, module, context, options, timings); !done)
             return done;
         }
         auto done = RunNamed({"partition"}, module, context, options, timings);
         context.recorder = nullptr;
+        if (done && !flags.windowed_einsum.empty()) {
+          done = RunNamed({"windowed-einsum"}, module, context, options, timings);
+        }
         if (!done || original == nullptr) return done;
         CollectiveReport report = MakeCollectiveReport(module, &recorder);
         AdviseAnnotations(*original, context, report);
@@ -173,11 +196,7 @@ int RunOptimize(Flags& flags) {
                                   "gshard-opt list-passes prints their names"));
     }
   }
-  if (!flags.combine_threshold.empty()) {
-    Expected<int64_t> bytes = ParseByteSize(flags.combine_threshold);
-    if (!bytes) return UsageError(bytes.error());
-    flags.context.combine.most_bytes = *bytes;
-  }
+  if (auto read = ReadPassFlags(flags); !read) return UsageError(read.error());
   return RunSession(flags.session, flags.context,
                     [&](Module& module, PassContext& context, const PassManagerOptions& options,
                         std::vector<PassTiming>& timings) {
@@ -200,6 +219,13 @@ int ListPasses(const Flags& flags) {
     fmt::print("{}\n", document.dump(2));
   }
   return kExitOk;
+}
+
+void AddPassFlags(CLI::App* command, Flags& flags) {
+  command->add_option("--windowed-einsum", flags.windowed_einsum,
+                      "Loop einsums whose all-gather or reduce-scatter has so many bytes");
+  command->add_option("--weight-update-axes", flags.context.weight_update.axes,
+                      "Mesh axes of weight-update-sharding, joined by + (default: the batch's)");
 }
 
 void AddPropagationFlags(CLI::App* command, Flags& flags) {
@@ -253,6 +279,9 @@ int main(int argc, char** argv) {
       add("partition", "Propagate, then emit the program of one device", RunPartition);
   AddPropagationFlags(partition, flags);
   partition->add_flag("--no-propagate", flags.no_propagate, "Take shardings as they are");
+  partition->add_flag("--weight-update-sharding", flags.weight_update_sharding,
+                      "Cut optimizer state and weight updates along the batch's axes first");
+  AddPassFlags(partition, flags);
   partition->add_option("--report", flags.report,
                         "Collectives by bytes with their causes, full rematerialisations and what "
                         "avoids them (.json: JSON)");
@@ -260,6 +289,7 @@ int main(int argc, char** argv) {
   optimize->add_option("--passes", flags.passes,
                        "Comma-separated; see list-passes (default: " +
                            fmt::format("{}", fmt::join(DefaultOptimization(), ",")) + ")");
+  AddPassFlags(optimize, flags);
   optimize->add_option("--combine-threshold", flags.combine_threshold,
                        "Most bytes of a combined collective (default 32MiB)");
   CLI::App* explain =

@@ -15,6 +15,8 @@
 #include "core/partition/partitioner.h"
 #include "core/propagation/propagation.h"
 #include "core/transforms/collective_combiner.h"
+#include "core/transforms/weight_update_sharding.h"
+#include "core/transforms/windowed_einsum.h"
 #include "ir/module.h"
 
 namespace gshard {
@@ -24,6 +26,8 @@ struct PassContext {
   PropagationOptions propagation;
   PartitionOptions partition;
   CombineOptions combine;
+  WeightUpdateOptions weight_update;
+  WindowedEinsumOptions windowed_einsum;
   UseOrder use_order;  // from inline-calls to propagate
   ExplainRecorder* recorder = nullptr;  // null: nothing is recorded
   std::vector<Diagnostic> diagnostics;  // warnings and notes, in order

@@ -84,6 +84,14 @@ Expected<bool> RunLoopSimplifier(Module& module, PassContext&) {
   return RemoveDeadLoopState(module);
 }
 
+Expected<bool> RunWeightUpdateSharding(Module& module, PassContext& context) {
+  return ShardWeightUpdate(module, context.weight_update);
+}
+
+Expected<bool> RunWindowedEinsum(Module& module, PassContext& context) {
+  return MakeWindowedEinsums(module, context.windowed_einsum);
+}
+
 template <Opcode opcode>
 Expected<bool> RunCombiner(Module& module, PassContext& context) {
   return CombineCollectives(module, opcode, context.combine);
@@ -92,6 +100,8 @@ Expected<bool> RunCombiner(Module& module, PassContext& context) {
 constexpr Pass kPasses[] = {
     {"import-shardy", "Turn shardings in Shardy's attributes into plain ones", RunImportShardy},
     {"inline-calls", "Replace every call by the body of its callee", RunInlineCalls},
+    {"weight-update-sharding", "Cut optimizer state and weight updates along the batch's axes",
+     RunWeightUpdateSharding},
     {"propagate", "Infer the sharding of every tensor from the annotated ones", RunPropagate},
     {"partition", "Rewrite a sharded program into the program of one device", RunPartition},
     {"algsimp", "Clean up arithmetic and movements; tables of partition-id become arithmetic",
@@ -113,6 +123,8 @@ constexpr Pass kPasses[] = {
      RunLoopInvariants},
     {"while-loop-all-reduce-code-motion", "All-reduces that a loop adds up: one behind it",
      RunLoopAllReduces},
+    {"windowed-einsum", "Large gathers and scatters of a dot: a loop that overlaps them with it",
+     RunWindowedEinsum},
     {"all-gather-combiner", "Many small all-gathers become few large ones",
      RunCombiner<Opcode::kAllGather>},
     {"all-reduce-combiner", "The same for all-reduces", RunCombiner<Opcode::kAllReduce>},

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/transforms/device_scalar.h"
 #include "core/transforms/rewriter.h"
 #include "ir/literal.h"
 #include "ir/traversal.h"
@@ -148,28 +149,6 @@ Instruction* SimplifySelect(SimplifyContext&, Instruction* x) {
   return IsFilledWith(x->operand(0), 0) ? on_false : x;
 }
 
-// The arithmetic for a function of the device, as a scalar.
-Instruction* Emit(SimplifyContext& context, const DeviceFunction& f, DType dtype) {
-  Builder& builder = context.builder;
-  Instruction* sum = nullptr;
-  for (const DeviceDigit& digit : f.digits) {
-    Instruction* value = builder.PartitionId();
-    if (digit.stride > 1) {
-      value = builder.Binary(Opcode::kDivide, value, builder.ScalarInt(DType::kU32, digit.stride));
-    }
-    if (digit.stride * digit.size < context.devices.device_count()) {
-      value = builder.Binary(Opcode::kRemainder, value, builder.ScalarInt(DType::kU32, digit.size));
-    }
-    value = builder.Convert(value, dtype);
-    if (digit.coefficient != 1) {
-      value = builder.Multiply(value, builder.ScalarInt(dtype, digit.coefficient));
-    }
-    sum = sum == nullptr ? value : builder.Add(sum, value);
-  }
-  if (sum == nullptr) return builder.ScalarInt(dtype, f.bias);
-  return f.bias == 0 ? sum : builder.Add(sum, builder.ScalarInt(dtype, f.bias));
-}
-
 // Integers that only depend on the device: constants, lookups in tables that are arithmetic, and
 // operations that change nothing.
 Instruction* SimplifyDeviceScalar(SimplifyContext& context, Instruction* x) {
@@ -193,7 +172,9 @@ Instruction* SimplifyDeviceScalar(SimplifyContext& context, Instruction* x) {
   if (x->opcode() == Opcode::kDynamicSlice) {
     const bool is_long = x->operand(0)->shape()->dim(0) > kShortTable;
     if (f->digits.size() > kMostDigits && !is_long) return x;
-    return context.builder.Reshape(Emit(context, *f, dtype), x->shape()->dims());
+    Instruction* scalar =
+        DeviceScalar(context.builder, *f, dtype, context.devices.device_count());
+    return context.builder.Reshape(scalar, x->shape()->dims());
   }
   for (Instruction* operand : x->operands()) {
     if (!Compatible(operand->shape(), x->shape())) continue;
