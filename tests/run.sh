@@ -52,7 +52,7 @@ for room in ir core backends; do
 done
 stage "golden tests" "$bin/tests/gshard_golden" "$bin/cmd" tests/golden
 stage "random programs" "$bin/tests/gshard_property" --seeds "${GSHARD_PROPERTY_SEED:-0}:" \
-  --budget-s "${GSHARD_PROPERTY_S:-120}" --out "$work/failures"
+  --budget-s "${GSHARD_PROPERTY_S:-120}" --coverage --out "$work/failures"
 for script in tests/checks/*.sh; do
   [ -e "$script" ] && stage "check: $(basename "$script" .sh)" bash "$script"
 done

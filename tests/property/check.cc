@@ -297,9 +297,10 @@ void CheckFixpoint(const std::string& stage, const Module& module) {
   }
 }
 
+// In tiles, or one device's own.
 bool IsTiled(const Sharding* sharding) {
   if (sharding == nullptr) return false;
-  if (!sharding->IsTuple()) return sharding->TileCount() > 1;
+  if (!sharding->IsTuple()) return sharding->IsManual() || sharding->TileCount() > 1;
   return std::any_of(sharding->elements.begin(), sharding->elements.end(), IsTiled);
 }
 
@@ -319,7 +320,14 @@ OpcodeSet Check(const std::string& text, const std::string& plain, const CheckOp
   auto module = Parse("input", text);
   auto inputs = cpu::Inputs::FromArrays(MakeInputs(*module, options));
   cpu::MeshRunOptions whole;
-  const std::vector<OutputArray> expected = Execute("whole run", *module, *inputs, whole).Outputs();
+  std::vector<OutputArray> expected;
+  if (plain.empty()) {
+    expected = Execute("whole run", *module, *inputs, whole).Outputs();
+  } else {
+    auto single = Parse("plain", plain);
+    auto same = cpu::Inputs::FromArrays(MakeInputs(*single, options));
+    expected = Execute("whole run", *single, *same, whole).Outputs();
+  }
 
   cpu::MeshRunOptions mesh;
   mesh.grid.partitions = static_cast<uint32_t>(module->DeviceCount());
@@ -359,6 +367,7 @@ OpcodeSet Check(const std::string& text, const std::string& plain, const CheckOp
   Compare("mismatch unfused", *Execute("unfused run", *partitioned, *inputs, mesh).mesh, expected,
           options);
   auto single = Parse("plain", plain);
+  inputs = cpu::Inputs::FromArrays(MakeInputs(*single, options));
   mesh = {};
   Propagate(*single);
   Need("partition for one", PartitionModule(*single));

@@ -19,7 +19,7 @@ struct Verdict {
   Kind kind = Kind::kPassed;
   std::string failure = {};  // the same for the same cause: "mismatch", "E-VERIFY-004"
   std::string detail = {};   // for people
-  // The opcodes of which an operand or a result lay in several tiles.
+  // The opcodes of which an operand or a result lay in several tiles or in a manual region.
   OpcodeSet tiled = {};
 };
 
@@ -33,8 +33,8 @@ struct CheckOptions {
   std::vector<Magnitude> magnitudes;
 };
 
-// `text`: the program; `plain`: the same without shardings, for one device (only if thorough).
-// Skipped: an opcode without a kernel (E-RUN-003).
+// `text`: the program; `plain`: the same without shardings, which says what to expect (empty:
+// `text` does, and nothing is thorough). Skipped: an opcode without a kernel (E-RUN-003).
 Verdict CheckProgram(const std::string& text, const std::string& plain,
                      const CheckOptions& options);
 

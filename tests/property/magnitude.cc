@@ -171,6 +171,10 @@ std::optional<std::vector<Magnitude>> BoundOf(
     case Opcode::kImag:
     case Opcode::kBitcast:
     case Opcode::kAddDependency:
+    case Opcode::kAllGather:
+    case Opcode::kAllToAll:
+    case Opcode::kCollectivePermute:
+    case Opcode::kCollectiveBroadcast:
     case Opcode::kCustomCall:
       if (IsComplex(dtype) && node.opcode == Opcode::kAbs) return std::nullopt;
       return One(Settle(dtype, in(0)));
@@ -263,12 +267,21 @@ std::optional<std::vector<Magnitude>> BoundOf(
       return One(Settle(dtype, {in(0).largest + 1, 0, true}));
     case Opcode::kAfterAll:
       return One(Magnitude{});
+    case Opcode::kScaledDot:
+      return One(Sum(dtype, Times(dtype, Times(dtype, in(0), in(2)), Times(dtype, in(1), in(3))),
+                     node.fold));
     case Opcode::kRaggedDot:
     case Opcode::kDot:
     case Opcode::kConvolution: {
       Magnitude product = Times(dtype, in(0), in(1));
       return One(Sum(dtype, product, node.fold));
     }
+    case Opcode::kAllReduce:
+    case Opcode::kReduceScatter:
+      return One(Fold(dtype, node.fold_opcode, in(0), node.fold));
+    case Opcode::kPartitionId:
+    case Opcode::kReplicaId:
+      return One(Magnitude{16, 0, true});
     case Opcode::kReduce:
     case Opcode::kReduceWindow: {
       const size_t count = node.types.size();

@@ -1,5 +1,5 @@
 // Operations that partition like commoner ones, so that none is left out: functions of one and two
-// arguments on arguments that keep them tame, sizes, tokens, ragged dots.
+// arguments on arguments that keep them tame, sizes, tokens, ragged and scaled dots.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -128,6 +128,24 @@ void ProgramMaker::MakeRaggedDot() {
   node.attributes =
       ", lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, "
       "rhs_group_dims={0}";
+  Emit(std::move(node));
+}
+
+// Operands with a factor per block of the contracted dim.
+void ProgramMaker::MakeScaledDot() {
+  if (options_.for_xla) throw Rejected();
+  const int64_t rows = RandomSize(), columns = RandomSize();
+  const int64_t blocks = RandomSize(), inner = blocks * Between(1, 3);
+  const auto matrix = [&](int64_t height, int64_t width) {
+    return Like({DType::kF32, {height, width}});
+  };
+  Node node;
+  node.opcode = Opcode::kScaledDot;
+  node.types = {{DType::kF32, {rows, columns}}};
+  node.operands = {matrix(rows, inner), matrix(inner, columns), matrix(rows, blocks),
+                   matrix(blocks, columns)};
+  node.fold = inner;
+  node.attributes = ", lhs_contracting_dims={1}, rhs_contracting_dims={0}";
   Emit(std::move(node));
 }
 

@@ -63,20 +63,29 @@ std::string ShardingText(const Node& node) {
   return fmt::format(", sharding={{{}}}", fmt::join(leaves, ", "));
 }
 
-std::vector<bool> Needed(const Body& body, bool parameters) {
+// Which text: of a choice, both need both.
+enum class Text : uint8_t { kSharded, kPlain, kBoth };
+
+std::vector<bool> Needed(const Body& body, bool parameters, Text which) {
   std::vector<bool> needed(body.nodes.size(), false);
   needed[body.root] = true;
   for (size_t i = body.nodes.size(); i-- > 0;) {
     if (parameters && body.nodes[i].opcode == Opcode::kParameter) needed[i] = true;
     if (!needed[i]) continue;
-    for (size_t operand : body.nodes[i].operands) needed[operand] = true;
+    const std::vector<size_t>& operands = body.nodes[i].operands;
+    if (body.nodes[i].is_choice && which != Text::kBoth) {
+      needed[operands[which == Text::kSharded ? 1 : 0]] = true;
+      continue;
+    }
+    for (size_t operand : operands) needed[operand] = true;
   }
   return needed;
 }
 
 void AppendBody(std::string& out, const Program& program, size_t index, bool shardings) {
   const Body& body = program.bodies[index];
-  const std::vector<bool> needed = Needed(body, index != 0);
+  const std::vector<bool> needed =
+      Needed(body, index != 0, shardings ? Text::kSharded : Text::kPlain);
   out += index == 0 ? std::string("ENTRY main {\n") : fmt::format("{} {{\n", BodyName(index));
   int64_t parameter = 0;
   for (size_t i = 0; i < body.nodes.size(); ++i) {
@@ -85,6 +94,8 @@ void AppendBody(std::string& out, const Program& program, size_t index, bool sha
     std::string operands = node.payload;
     if (node.opcode == Opcode::kParameter) {
       operands = fmt::format("{}", parameter++);
+    } else if (node.is_choice) {
+      operands = NodeName(body.nodes[node.operands[shardings ? 1 : 0]]);
     } else if (!node.operands.empty()) {
       std::vector<std::string> names;
       for (size_t operand : node.operands) names.push_back(NodeName(body.nodes[operand]));
@@ -104,16 +115,16 @@ void AppendBody(std::string& out, const Program& program, size_t index, bool sha
 }
 
 // Bodies reachable from `body`, callees first.
-void Reach(const Program& program, size_t body, std::vector<bool>& seen, std::vector<size_t>& order,
-           std::map<std::string, bool>& combiners) {
+void Reach(const Program& program, size_t body, Text which, std::vector<bool>& seen,
+           std::vector<size_t>& order, std::map<std::string, bool>& combiners) {
   if (seen[body]) return;
   seen[body] = true;
-  const std::vector<bool> needed = Needed(program.bodies[body], body != 0);
+  const std::vector<bool> needed = Needed(program.bodies[body], body != 0, which);
   for (size_t i = 0; i < program.bodies[body].nodes.size(); ++i) {
     if (!needed[i]) continue;
     const Node& node = program.bodies[body].nodes[i];
     if (!node.combiner.empty()) combiners[node.combiner] = true;
-    for (size_t callee : node.called) Reach(program, callee, seen, order, combiners);
+    for (size_t callee : node.called) Reach(program, callee, which, seen, order, combiners);
   }
   order.push_back(body);
 }
@@ -135,6 +146,8 @@ std::string PlacementText(const Placement& placement) {
       return "{replicated}";
     case Placement::Kind::kMaximal:
       return fmt::format("{{maximal device={}}}", placement.device);
+    case Placement::Kind::kManual:
+      return "{manual}";
     case Placement::Kind::kTiled:
       break;
   }
@@ -190,7 +203,7 @@ std::string ToText(const Program& program, bool shardings) {
   std::vector<bool> seen(program.bodies.size(), false);
   std::vector<size_t> order;
   std::map<std::string, bool> combiners;
-  Reach(program, 0, seen, order, combiners);
+  Reach(program, 0, shardings ? Text::kSharded : Text::kPlain, seen, order, combiners);
   std::string out = "HloModule property";
   if (shardings) {
     if (program.propagate_to_parameters) {
@@ -213,7 +226,7 @@ std::string ToText(const Program& program, bool shardings) {
 void RemoveUnused(Program& program) {
   for (size_t b = 0; b < program.bodies.size(); ++b) {
     Body& body = program.bodies[b];
-    const std::vector<bool> needed = Needed(body, b != 0);
+    const std::vector<bool> needed = Needed(body, b != 0, Text::kBoth);
     std::vector<size_t> place(body.nodes.size(), 0);
     std::vector<Node> kept;
     for (size_t i = 0; i < body.nodes.size(); ++i) {

@@ -29,7 +29,7 @@ struct ArrayType {
 
 // How one array lies on the mesh.
 struct Placement {
-  enum class Kind : uint8_t { kNone, kReplicated, kMaximal, kTiled };
+  enum class Kind : uint8_t { kNone, kReplicated, kMaximal, kTiled, kManual };
   Kind kind = Kind::kNone;
   int64_t device = 0;                     // kMaximal
   Sizes mesh;                             // kTiled: axis sizes, product = devices
@@ -47,7 +47,9 @@ struct Node {
   std::string combiner;               // name of the to_apply computation; empty: none
   std::vector<size_t> called;         // bodies of while (condition, body), conditional, call
   std::vector<Placement> placements;  // per leaf; empty: no sharding
-  uint32_t id = 0;                    // unique in the program; kept when the program is shrunk
+  bool in_region = false;             // of one device: other operations must not take it
+  bool is_choice = false;  // a copy of operand 1; in the text without shardings, of operand 0
+  uint32_t id = 0;         // unique in the program; kept when the program is shrunk
   // For the analysis of magnitudes.
   int64_t index = 0;  // get-tuple-element
   int64_t fold = 1;   // elements that one result element sums up

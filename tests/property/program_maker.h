@@ -123,6 +123,21 @@ class ProgramMaker {
   void MakeRareBinary();
   void MakeRareOrder();
   void MakeRaggedDot();
+  void MakeScaledDot();
+  void MakeManual();
+
+  struct ManualRegion;
+  ManualRegion EnterRegion();
+  void LeaveRegion(const Placement& placement, size_t local, size_t whole);
+  size_t EmitManual(Opcode opcode, ArrayType type, std::vector<size_t> operands,
+                    std::string attributes = {});
+  size_t EmitCollective(Opcode opcode, ArrayType type, const ManualRegion& region,
+                        std::string attributes = {});
+  std::vector<Sizes> GroupsAlong(size_t axis) const;
+  size_t SplitByTiles(const ManualRegion& region);
+  size_t SumOfTiles(const ManualRegion& region);
+  size_t ExchangeTiles(const ManualRegion& region, size_t other);
+  void AddPlaceNumbers(const ManualRegion& region);
 
   struct GatherDims;
   GatherDims RandomGatherDims(const Sizes& operand);

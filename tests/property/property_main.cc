@@ -69,7 +69,7 @@ Verdict Check(const Program& program, uint64_t seed, const Options& session) {
   CheckOptions options = OptionsOf(program, seed, thorough);
   options.propagate_twice = session.propagate_twice;
   options.optimize = session.optimize;
-  return CheckProgram(ToText(program), thorough ? ToText(program, false) : std::string(), options);
+  return CheckProgram(ToText(program), ToText(program, false), options);
 }
 
 // One check in a process of its own.

@@ -15,8 +15,11 @@ namespace {
 constexpr int64_t kMostElements = 3000;
 constexpr size_t kMostParameters = 6;
 
-// The start of a reduction; as data it would tie with padding.
-bool IsInfinity(const Node& node) { return node.payload.find("inf") != std::string::npos; }
+// May any operation take it as an array? Infinities start reductions; as data they would tie with
+// padding.
+bool IsArray(const Node& node) {
+  return !node.tuple && !node.in_region && node.payload.find("inf") == std::string::npos;
+}
 
 std::string DenseText(const Sizes& dims, size_t at, const std::function<std::string()>& element) {
   if (at == dims.size()) return element();
@@ -170,7 +173,7 @@ size_t ProgramMaker::Like(ArrayType type) {
   std::vector<size_t> same, dims;
   for (size_t i = 0; i < nodes().size(); ++i) {
     const Node& node = nodes()[i];
-    if (node.tuple || IsInfinity(node)) continue;
+    if (!IsArray(node)) continue;
     if (node.type() == type) same.push_back(i);
     if (node.type().dims == type.dims && !IsNoisy(i) && !IsComplex(node.type().dtype)) {
       dims.push_back(i);
@@ -191,7 +194,7 @@ size_t ProgramMaker::Any(const std::function<bool(size_t)>& accepts) {
   }
   std::vector<size_t> found;
   for (size_t i = 0; i < nodes().size(); ++i) {
-    if (nodes()[i].tuple || IsInfinity(nodes()[i]) || !accepts(i)) continue;
+    if (!IsArray(nodes()[i]) || !accepts(i)) continue;
     const bool is_source = nodes()[i].operands.empty();
     const bool is_scalar = TypeOf(i).dims.empty();
     const int weight = (used[i] ? 1 : 4) * (is_source ? 1 : 3) * (is_scalar ? 1 : 4);
@@ -203,7 +206,7 @@ size_t ProgramMaker::Any(const std::function<bool(size_t)>& accepts) {
 size_t ProgramMaker::AnyOfRank(int64_t least) {
   auto accepts = [&](size_t i) { return TypeOf(i).rank() >= least; };
   for (size_t i = 0; i < nodes().size(); ++i) {
-    if (!nodes()[i].tuple && accepts(i)) return Any(accepts);
+    if (IsArray(nodes()[i]) && accepts(i)) return Any(accepts);
   }
   return New({RandomDType(), RandomDims(std::max<int64_t>(least, Between(1, 3)))});
 }
@@ -350,12 +353,12 @@ Program ProgramMaker::Make() {
   }
   std::vector<size_t> results;
   for (size_t i = 0; i < nodes().size(); ++i) {
-    if (nodes()[i].tuple) continue;
+    if (nodes()[i].tuple || nodes()[i].in_region) continue;
     if ((!used[i] && !nodes()[i].operands.empty()) || Chance(4)) results.push_back(i);
   }
   if (results.empty()) {
     for (size_t i = 0; i < nodes().size(); ++i) {
-      if (!nodes()[i].tuple) results = {i};
+      if (!nodes()[i].tuple && !nodes()[i].in_region) results = {i};
     }
   }
   if (results.size() == 1 && Chance(70)) {
@@ -420,6 +423,8 @@ const std::vector<ProgramMaker::Family>& ProgramMaker::Families() {
       {"rare-binary", 4, &ProgramMaker::MakeRareBinary},
       {"rare-order", 2, &ProgramMaker::MakeRareOrder},
       {"ragged-dot", 2, &ProgramMaker::MakeRaggedDot},
+      {"scaled-dot", 1, &ProgramMaker::MakeScaledDot},
+      {"manual", 4, &ProgramMaker::MakeManual},
   };
   return kFamilies;
 }
@@ -442,6 +447,10 @@ std::vector<Opcode> GeneratedOpcodes() {
       Opcode::kDynamicReshape, Opcode::kSetDimensionSize,
       // Inlined before partitioning.
       Opcode::kCall,
+      // Offsets that belong to one device say nothing of the whole array.
+      Opcode::kRaggedAllToAll,
+      // Its result is never tiled.
+      Opcode::kAfterAll,
       // Of the host, or left by compilers after partitioning.
       Opcode::kSend, Opcode::kSendDone, Opcode::kRecv, Opcode::kRecvDone, Opcode::kInfeed,
       Opcode::kOutfeed, Opcode::kFusion, Opcode::kAsyncStart, Opcode::kAsyncUpdate,
