@@ -40,7 +40,7 @@ class Samples:
 def execute(command, timeout, environment=None):
     """(exit code or None after the time-out, stdout, stderr, peak resident bytes)."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = subprocess.Popen(command, stdout=out, stderr=err, env=environment, start_new_session=True)
+        process = subprocess.Popen(command, stdout=out, stderr=err, env=environment, process_group=0)
         deadline = time.monotonic() + timeout
         code, usage = None, None
         while time.monotonic() < deadline:

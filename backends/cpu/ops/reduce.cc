@@ -227,12 +227,13 @@ class ProgramReduceKernel : public Kernel {
           StorageBytes(instruction.operand(static_cast<int64_t>(k))->shape()->dtype()));
       kept_.emplace_back(sizes, strides, 0, bytes_.back());
     }
-    // Few results of many elements: chunks of one run of elements side by side.
+    // Elements that lie next to each other, or many for few results: chunks of a result's elements
+    // are folded side by side.
     constexpr int64_t kMinReduced = 4096;
-    constexpr int64_t kMaxResults = 64;
-    if (geometry_.reduced.size() == 1 && geometry_.reduced_count >= kMinReduced &&
-        geometry_.kept_count <= kMaxResults) {
-      chunk_ = (geometry_.reduced_count + kLanes - 1) / kLanes;
+    constexpr int64_t kMinChunk = 16;
+    const bool few = geometry_.kept_count <= kGroup && geometry_.reduced_count >= kMinReduced;
+    if (geometry_.reduced.size() == 1 && (!geometry_.columns || few)) {
+      chunks_ = std::clamp<int64_t>(geometry_.reduced_count / kMinChunk, 1, kMaxChunks);
     }
   }
 
@@ -243,8 +244,13 @@ class ProgramReduceKernel : public Kernel {
   void RunRange(int64_t first, int64_t count, ConstBuffers operands, Buffers results,
                 Scratch& scratch) const override {
     Workspace work = MakeWorkspace(scratch);
-    if (chunk_ > 0) {
-      for (int64_t i = 0; i < count; ++i) OneByChunks(first + i, i, operands, results, work);
+    if (chunks_ > 1) {
+      for (size_t k = 0; k < inputs_; ++k) {
+        work.partial[k] = scratch.Allocate(static_cast<size_t>(kGroup * chunks_ * bytes_[k]));
+      }
+      for (int64_t done = 0; done < count; done += kGroup) {
+        GroupByChunks(first + done, std::min(kGroup, count - done), done, operands, results, work);
+      }
       return;
     }
     for (int64_t done = 0; done < count; done += kLanes) {
@@ -270,10 +276,13 @@ class ProgramReduceKernel : public Kernel {
 
  private:
   static constexpr int64_t kLanes = 256;
+  static constexpr int64_t kGroup = 64;      // results whose chunks are put together at once
+  static constexpr int64_t kMaxChunks = 64;  // of one result
 
   struct Workspace {
     std::byte** elements;         // one tile an input
-    std::byte** sums;             // one tile an input
+    std::byte** sums;             // pointers only
+    std::byte** partial;          // of a group's chunks, chunk after chunk
     std::byte** results;          // pointers only
     const std::byte** arguments;  // of the program: accumulators, elements
     Scratch* scratch;
@@ -283,11 +292,11 @@ class ProgramReduceKernel : public Kernel {
     const auto pointers = [&](size_t n) {
       return reinterpret_cast<std::byte**>(scratch.Allocate(n * sizeof(std::byte*)));
     };
-    Workspace work{pointers(inputs_), pointers(inputs_), pointers(inputs_),
+    Workspace work{pointers(inputs_), pointers(inputs_),
+                   pointers(inputs_), pointers(inputs_),
                    const_cast<const std::byte**>(pointers(2 * inputs_)), &scratch};
     for (size_t k = 0; k < inputs_; ++k) {
       work.elements[k] = scratch.Allocate(static_cast<size_t>(kLanes * bytes_[k]));
-      work.sums[k] = scratch.Allocate(static_cast<size_t>(kLanes * bytes_[k]));
     }
     return work;
   }
@@ -301,32 +310,49 @@ class ProgramReduceKernel : public Kernel {
     program_->Run(n, {work.arguments, 2 * inputs_}, {sums, inputs_}, *work.scratch);
   }
 
-  // Result `index`: lane l folds chunk l from its first element on; then the lanes in order.
-  void OneByChunks(int64_t index, int64_t position, ConstBuffers operands, Buffers results,
-                   Workspace& work) const {
-    const int64_t base = OffsetIterator(geometry_.kept, index).offset();
-    const int64_t stride = geometry_.reduced[0].stride, total = geometry_.reduced_count;
-    const int64_t lanes = (total + chunk_ - 1) / chunk_;
-    for (int64_t step = 0; step < chunk_; ++step) {
-      // The last chunk may be shorter.
-      const int64_t n = (total - step + chunk_ - 1) / chunk_;
-      std::byte* const* target = step == 0 ? work.sums : work.elements;
+  // Results [first, first + count), the first of them at `position`: every chunk is folded from its
+  // first element on, then the chunks of a result in order, then what is left over.
+  void GroupByChunks(int64_t first, int64_t count, int64_t position, ConstBuffers operands,
+                     Buffers results, Workspace& work) const {
+    const int64_t chunk = geometry_.reduced_count / chunks_;
+    const int64_t stride = geometry_.reduced[0].stride;
+    std::array<int64_t, kGroup> bases;
+    OffsetIterator kept(geometry_.kept, first);
+    for (int64_t i = 0; i < count; ++i, kept.Next()) bases[static_cast<size_t>(i)] = kept.offset();
+    // As many results at a time as there are lanes for.
+    const int64_t most = kLanes / chunks_;
+    for (int64_t i = 0; i < count; i += most) {
+      const int64_t n = std::min(most, count - i);
       for (size_t k = 0; k < inputs_; ++k) {
-        GatherStrided(target[k], operands[k] + (base + step * stride) * bytes_[k], chunk_ * stride,
-                      bytes_[k], n);
+        work.sums[k] = work.partial[k] + i * chunks_ * bytes_[k];
       }
-      if (step > 0) Fold(n, work.sums, work);
+      for (int64_t step = 0; step < chunk; ++step) {
+        std::byte* const* target = step == 0 ? work.sums : work.elements;
+        for (size_t k = 0; k < inputs_; ++k) {
+          for (int64_t r = 0; r < n; ++r) {
+            const int64_t from = bases[static_cast<size_t>(i + r)] + step * stride;
+            GatherStrided(target[k] + r * chunks_ * bytes_[k], operands[k] + from * bytes_[k],
+                          chunk * stride, bytes_[k], chunks_);
+          }
+        }
+        if (step > 0) Fold(n * chunks_, work.sums, work);
+      }
     }
     for (size_t k = 0; k < inputs_; ++k) {
       work.results[k] = results[k] + position * bytes_[k];
-      std::memcpy(work.results[k], operands[inputs_ + k], static_cast<size_t>(bytes_[k]));
+      FillElements(work.results[k], operands[inputs_ + k], bytes_[k], count);
     }
-    for (int64_t lane = 0; lane < lanes; ++lane) {
+    for (int64_t c = 0; c < chunks_; ++c) {
       for (size_t k = 0; k < inputs_; ++k) {
-        std::memcpy(work.elements[k], work.sums[k] + lane * bytes_[k],
-                    static_cast<size_t>(bytes_[k]));
+        GatherStrided(work.elements[k], work.partial[k] + c * bytes_[k], chunks_, bytes_[k], count);
       }
-      Fold(1, work.results, work);
+      Fold(count, work.results, work);
+    }
+    for (int64_t r = chunk * chunks_; r < geometry_.reduced_count; ++r) {
+      for (size_t k = 0; k < inputs_; ++k) {
+        kept_[k].Read(operands[k] + r * stride * bytes_[k], first, count, work.elements[k]);
+      }
+      Fold(count, work.results, work);
     }
   }
 
@@ -335,7 +361,7 @@ class ProgramReduceKernel : public Kernel {
   size_t inputs_;
   std::vector<int64_t> bytes_;
   std::vector<StridedView> kept_;
-  int64_t chunk_ = 0;
+  int64_t chunks_ = 0;  // of a result's elements; at most 1: not cut
 };
 
 }  // namespace
