@@ -136,6 +136,10 @@ void ChainRunner::RunBlock(const ChainStep& step, const ClassBlock& block, std::
   const Trace::Clock::time_point begin =
       trace_ != nullptr ? Trace::Clock::now() : Trace::Clock::time_point();
   for (const Call& call : step.calls) {
+    if (call.sums) {
+      RunSum(step, call, block, slot, scratch);
+      continue;
+    }
     RunCall(step, call, block, slot, scratch);
     if (call.sink_count > 0) Accumulate(step, call, block, slot, scratch);
   }
@@ -161,6 +165,32 @@ void ChainRunner::Accumulate(const ChainStep& step, const Call& call, const Clas
   scratch.Rewind(mark);
 }
 
+void ChainRunner::RunSum(const ChainStep& step, const Call& call, const ClassBlock& block,
+                         std::byte* slot, BumpScratch& scratch) {
+  const BumpScratch::Mark mark = scratch.Position();
+  const BatchOperand* operands = OperandsOf(step, call, block, slot, scratch);
+  call.kernel->RunSum(block.count, {operands, call.operand_count}, !block.starts_task,
+                      arena_ + step.sinks[call.sinks].accumulators[block.task], scratch);
+  scratch.Rewind(mark);
+}
+
+const BatchOperand* ChainRunner::OperandsOf(const ChainStep& step, const Call& call,
+                                            const ClassBlock& block, std::byte* slot,
+                                            BumpScratch& scratch) const {
+  auto* operands = PointersIn<BatchOperand>(scratch, call.operand_count);
+  for (size_t k = 0; k < call.operand_count; ++k) {
+    const Ref& ref = step.refs[call.operands + k];
+    auto** items = PointersIn<const std::byte*>(scratch, block.count);
+    for (uint32_t i = 0; i < block.count; ++i) items[i] = At(ref, block[i], i, slot);
+    int64_t stride = block.count > 1 ? items[1] - items[0] : 0;
+    for (uint32_t i = 2; i < block.count && stride >= 0; ++i) {
+      if (items[i] - items[i - 1] != stride) stride = BatchOperand::kUneven;
+    }
+    operands[k] = {items, stride < 0 ? BatchOperand::kUneven : stride};
+  }
+  return operands;
+}
+
 void ChainRunner::RunCall(const ChainStep& step, const Call& call, const ClassBlock& block,
                           std::byte* slot, BumpScratch& scratch) {
   const BumpScratch::Mark mark = scratch.Position();
@@ -179,7 +209,6 @@ void ChainRunner::RunCall(const ChainStep& step, const Call& call, const ClassBl
   if (block.count == 1) {
     run_one(0);
   } else {
-    auto* operands = PointersIn<BatchOperand>(scratch, operand_count);
     auto* results = PointersIn<BatchResult>(scratch, result_count);
     bool even = true;
     for (size_t k = 0; k < result_count && even; ++k) {
@@ -195,16 +224,7 @@ void ChainRunner::RunCall(const ChainStep& step, const Call& call, const ClassBl
       // Classes that are no neighbours in a result's memory.
       for (uint32_t i = 0; i < block.count; ++i) run_one(i);
     } else {
-      for (size_t k = 0; k < operand_count; ++k) {
-        const Ref& ref = step.refs[call.operands + k];
-        auto** items = PointersIn<const std::byte*>(scratch, block.count);
-        for (uint32_t i = 0; i < block.count; ++i) items[i] = At(ref, block[i], i, slot);
-        int64_t stride = items[1] - items[0];
-        for (uint32_t i = 2; i < block.count && stride >= 0; ++i) {
-          if (items[i] - items[i - 1] != stride) stride = BatchOperand::kUneven;
-        }
-        operands[k] = {items, stride < 0 ? BatchOperand::kUneven : stride};
-      }
+      const BatchOperand* operands = OperandsOf(step, call, block, slot, scratch);
       call.kernel->RunBatch(block.count, {operands, operand_count}, {results, result_count},
                             scratch);
     }

@@ -50,6 +50,11 @@ class ChainRunner {
   void RunTasks(const ChainStep& step, const uint8_t* mask);
   void RunCall(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot,
                BumpScratch& scratch);
+  // The operands of a call for all classes of a block; in scratch.
+  const BatchOperand* OperandsOf(const ChainStep& step, const Call& call, const ClassBlock& block,
+                                 std::byte* slot, BumpScratch& scratch) const;
+  void RunSum(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot,
+              BumpScratch& scratch);
   void Accumulate(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot,
                   BumpScratch& scratch);
   void RunSplit(const ChainStep& step, const ClassBlock& block, std::byte* slot);

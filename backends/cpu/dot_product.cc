@@ -209,6 +209,8 @@ DotProduct::DotProduct(const Operand& lhs, const Operand& rhs, DType result)
   row_granule_ = outer_ > 1 ? m_ : block_rows_ > 0 ? block_rows_ : prepares ? kPreparedRows : 1;
   can_stack_ = block_rows_ == 0 && (accumulate_ == DType::kF32 || accumulate_ == DType::kF64) &&
                loops_.empty() && !pack_lhs_ && lhs_row_ * m_ == lhs_count_;
+  can_sum_ = (accumulate_ == DType::kF32 || accumulate_ == DType::kF64) && loops_.empty() &&
+             lhs_convert_.IsIdentity() && rhs_convert_.IsIdentity() && result_convert_.IsIdentity();
 }
 
 int64_t DotProduct::Flops() const { return rows_ * n_ * k_ * (IsComplex(accumulate_) ? 8 : 2); }
@@ -310,6 +312,48 @@ void DotProduct::RunStacked(int64_t count, const std::byte* lhs, const std::byte
              reinterpret_cast<double*>(sums));
   }
   if (sums != result) result_convert_.Run(elements, sums, result, scratch);
+}
+
+template <typename T>
+void DotProduct::SumTyped(int64_t count, const T* const* lhs, const T* const* rhs, bool accumulate,
+                          T* sum) const {
+  if (block_rows_ == 0) {
+    RowGemmSum(count, m_, n_, k_, MatrixList<T>{lhs, lhs_row_, lhs_column_},
+               MatrixList<T>{rhs, rhs_row_, rhs_column_}, sum, n_, accumulate);
+    return;
+  }
+  for (int64_t s = 0; s < count; ++s) {
+    for (int64_t i = 0; i < m_; i += block_rows_) {
+      BlasGemm(std::min(block_rows_, m_ - i), n_, k_,
+               MatrixView<T>{lhs[s] + i * lhs_row_, lhs_row_, lhs_column_},
+               MatrixView<T>{rhs[s], rhs_row_, rhs_column_}, sum + i * n_, n_, accumulate || s > 0);
+    }
+  }
+}
+
+void DotProduct::RunSum(int64_t count, const std::byte* const* lhs, const std::byte* const* rhs,
+                        bool accumulate, std::byte* sum, Scratch& scratch) const {
+  const auto prepare = [&](const ArrayConvert& convert, const StridedCopy& pack, int64_t elements,
+                           const std::byte* const* data) {
+    auto** packed = reinterpret_cast<const std::byte**>(
+        scratch.Allocate(static_cast<size_t>(count) * sizeof(const std::byte*)));
+    for (int64_t s = 0; s < count; ++s) {
+      packed[s] = s > 0 && data[s] == data[s - 1]
+                      ? packed[s - 1]
+                      : Prepare(convert, &pack, elements, data[s], scratch);
+    }
+    return packed;
+  };
+  if (pack_lhs_) lhs = prepare(lhs_convert_, lhs_pack_, lhs_count_, lhs);
+  if (pack_rhs_) rhs = prepare(rhs_convert_, rhs_pack_, rhs_count_, rhs);
+  if (accumulate_ == DType::kF32) {
+    SumTyped(count, reinterpret_cast<const float* const*>(lhs),
+             reinterpret_cast<const float* const*>(rhs), accumulate, reinterpret_cast<float*>(sum));
+  } else {
+    SumTyped(count, reinterpret_cast<const double* const*>(lhs),
+             reinterpret_cast<const double* const*>(rhs), accumulate,
+             reinterpret_cast<double*>(sum));
+  }
 }
 
 }  // namespace gshard::cpu

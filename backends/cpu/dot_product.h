@@ -41,6 +41,11 @@ class DotProduct {
   void RunStacked(int64_t count, const std::byte* lhs, const std::byte* rhs, std::byte* result,
                   Scratch& scratch) const;
 
+  // sum (accumulate: +)= the products of `count` pairs, whose result is f32 or f64.
+  bool CanSum() const { return can_sum_; }
+  void RunSum(int64_t count, const std::byte* const* lhs, const std::byte* const* rhs,
+              bool accumulate, std::byte* sum, Scratch& scratch) const;
+
   int64_t rows() const { return rows_; }
   int64_t columns() const { return n_; }
   int64_t row_granule() const { return row_granule_; }
@@ -62,6 +67,9 @@ class DotProduct {
                 std::byte* result) const;
   void Dispatch(int64_t begin, int64_t end, const std::byte* lhs, const std::byte* rhs,
                 std::byte* result) const;
+  template <typename T>
+  void SumTyped(int64_t count, const T* const* lhs, const T* const* rhs, bool accumulate,
+                T* sum) const;
   const std::byte* Prepare(const ArrayConvert& convert, const StridedCopy* pack, int64_t count,
                            const std::byte* data, Scratch& scratch) const;
 
@@ -77,7 +85,7 @@ class DotProduct {
   int64_t rows_ = 1;
   int64_t row_granule_ = 1;
   int64_t block_rows_ = 0;  // rows of one OpenBLAS call; 0: RowGemm
-  bool can_stack_ = false;
+  bool can_stack_ = false, can_sum_ = false;
 };
 
 }  // namespace gshard::cpu

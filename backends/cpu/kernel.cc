@@ -40,4 +40,8 @@ void Kernel::RunBatch(int64_t count, std::span<const BatchOperand> operands,
   }
 }
 
+void Kernel::RunSum(int64_t, std::span<const BatchOperand>, bool, std::byte*, Scratch&) const {
+  throw InternalError("RunSum of a kernel that does not sum");
+}
+
 }  // namespace gshard::cpu

@@ -86,6 +86,12 @@ class Kernel {
   virtual void RunBatch(int64_t count, std::span<const BatchOperand> operands,
                         std::span<const BatchResult> results, Scratch& scratch) const;
 
+  // --- result 0 of many instances added up without being stored (f32 and f64): partial sums
+  virtual bool SumsBatch() const { return false; }
+  // sum (+)= result 0 of every instance. Only where SumsBatch says so.
+  virtual void RunSum(int64_t count, std::span<const BatchOperand> operands, bool accumulate,
+                      std::byte* sum, Scratch& scratch) const;
+
   // Floating-point operations of one Run, for reports; and to judge what is worth splitting.
   virtual int64_t Flops() const { return 0; }
 };

@@ -113,21 +113,24 @@ class Planner {
 
   void LayOutChain(const ScheduledStep& step) {
     ChainLayout layout;
+    const Chain& chain = step.chain;
+    const uint32_t count = chain.classes->count();
     int64_t external = 0;
     std::vector<ValueId> local;
     for (const Op* op : step.chain.ops) {
       int64_t op_bytes = 0;
-      for (ValueId operand : op->operands) op_bytes += value(operand).bytes;
+      // What several classes share counts once for all of them.
+      for (ValueId operand : op->operands) {
+        op_bytes += value(operand).bytes * std::min(value(operand).classes->count(), count) / count;
+      }
       for (ValueId result : op->results) {
-        op_bytes += value(result).bytes;
-        if (storage_.place[result] == Place::kSlot) local.push_back(result);
+        if (!value(result).summed) op_bytes += value(result).bytes;
+        if (InSlot(result)) local.push_back(result);
       }
       external = std::max(external, op_bytes);
     }
     const int64_t one = PackSlot(step, local, 1, layout);
     const int64_t footprint = std::max<int64_t>(one + external, 1);
-    const Chain& chain = step.chain;
-    const uint32_t count = chain.classes->count();
     int64_t most = std::max<int64_t>(footprint <= kSmallInstance ? count / 16 : count / 64, 1);
     int64_t tasks = 0;
     if (!chain.sinks.empty()) {
@@ -151,6 +154,8 @@ class Planner {
     layouts_[&step] = std::move(layout);
   }
 
+  bool InSlot(ValueId id) const { return storage_.place[id] == Place::kSlot && !value(id).summed; }
+
   // Packs a chain's temporaries; operations that may work in place reuse their operand's.
   int64_t PackSlot(const ScheduledStep& step, const std::vector<ValueId>& local, uint32_t block,
                    ChainLayout& layout) {
@@ -165,7 +170,7 @@ class Planner {
     for (const Op* op : step.chain.ops) {
       for (size_t r = 0; r < op->results.size(); ++r) {
         const ValueId result = op->results[r];
-        if (storage_.place[result] != Place::kSlot) continue;
+        if (!InSlot(result)) continue;
         const uint32_t end = storage_.last_used[result].op;
         bool shared = false;
         for (size_t k = 0; r == 0 && k < op->operands.size() && !shared; ++k) {
@@ -386,8 +391,10 @@ class Planner {
         call.bytes += value(op->operands[k]).bytes;
       }
       call.results = static_cast<uint32_t>(step.refs.size());
-      call.result_count = static_cast<uint32_t>(op->results.size());
+      call.sums = value(op->results[0]).summed;
+      call.result_count = call.sums ? 0 : static_cast<uint32_t>(op->results.size());
       for (ValueId result : op->results) {
+        if (call.sums) break;
         Ref ref = ChainRef(result, scheduled, layout);
         ref.moves = true;
         step.refs.push_back(ref);
@@ -418,7 +425,7 @@ class Planner {
     const Op& op = *sink.collective;
     const ValueId contribution = op.operands[sink.index], result = op.results[sink.index];
     PlannedSink planned;
-    planned.value = ChainRef(contribution, scheduled, layout);
+    if (!value(contribution).summed) planned.value = ChainRef(contribution, scheduled, layout);
     planned.bytes = value(contribution).bytes;
     planned.element_bytes = StorageBytes(value(contribution).shape->dtype());
     auto fold = MakeFold(*op.instruction->called(0), value(contribution).shape->dtype());

@@ -41,6 +41,7 @@ struct Call {
   uint32_t operands = 0, operand_count = 0;  // into ChainStep::refs
   uint32_t results = 0, result_count = 0;
   uint32_t sinks = 0, sink_count = 0;  // fed by this call
+  bool sums = false;                   // the kernel itself adds its result to the one sink
   int64_t elements = 0;                // of a result; 0: it cannot be run in ranges
   int64_t flops = 0;
   int64_t bytes = 0;  // read and written by one instance

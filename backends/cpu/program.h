@@ -54,6 +54,7 @@ struct Value {
   std::span<const std::byte> known;
   ValueId splat = kNoValue;  // every element equals this known scalar
   bool sunk = false;         // into, or out of, a reduction that a chain performs
+  bool summed = false;       // sunk, and added up by the kernel that makes it: never stored
   bool chosen = false;       // a select whose known predicate picks a whole operand per device
   std::unique_ptr<View> view;
 

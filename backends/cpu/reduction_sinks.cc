@@ -7,6 +7,7 @@
 #include <map>
 
 #include "backends/cpu/fold.h"
+#include "backends/cpu/scalar_program.h"
 #include "backends/cpu/variation.h"
 
 namespace gshard::cpu {
@@ -137,9 +138,17 @@ class SinkFinder {
     chain.order = best->first;
     chain.sinks = best->second.sinks;
     for (const Sink& sink : chain.sinks) {
-      program_.values[sink.collective->operands[sink.index]].sunk = true;
+      Value& contribution = program_.values[sink.collective->operands[sink.index]];
+      contribution.sunk = true;
+      contribution.summed = IsSummed(*chain.ops[sink.after_op], *sink.collective);
       program_.values[sink.collective->results[sink.index]].sunk = true;
     }
+  }
+
+  // Products and sums are one kernel's work.
+  static bool IsSummed(const Op& op, const Op& collective) {
+    return op.results.size() == 1 && op.kernel->SumsBatch() &&
+           SingleBinaryOperation(*collective.instruction->called(0)) == Opcode::kAdd;
   }
 
   Program& program_;

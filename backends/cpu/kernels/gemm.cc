@@ -66,9 +66,9 @@ bool IsBlasOperand(int64_t rows, int64_t columns, int64_t row, int64_t column) {
 bool PrefersRowGemm(int64_t m, int64_t n, int64_t k) { return m < 64 || m * n * k <= 64 * 64 * 64; }
 
 // Fortran integers are 32 bits here; larger dims are cut by the callers' row blocks.
-#define GSHARD_BLAS_GEMM(T, function, one, zero)                                                \
+#define GSHARD_BLAS_GEMM(T, function, one, zero, ...)                                           \
   void BlasGemm(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,        \
-                int64_t c_row) {                                                                \
+                int64_t c_row __VA_OPT__(, ) __VA_ARGS__) {                                     \
     const BlasOperand da = Describe(m, k, a.row, a.column);                                     \
     const BlasOperand db = Describe(k, n, b.row, b.column);                                     \
     function(CblasRowMajor, da.transpose, db.transpose, static_cast<blasint>(m),                \
@@ -79,8 +79,8 @@ namespace {
 constexpr std::complex<float> kOneC64{1, 0}, kZeroC64{0, 0};
 constexpr std::complex<double> kOneC128{1, 0}, kZeroC128{0, 0};
 }  // namespace
-GSHARD_BLAS_GEMM(float, cblas_sgemm, 1.0f, 0.0f)
-GSHARD_BLAS_GEMM(double, cblas_dgemm, 1.0, 0.0)
+GSHARD_BLAS_GEMM(float, cblas_sgemm, 1.0f, accumulate ? 1.0f : 0.0f, bool accumulate)
+GSHARD_BLAS_GEMM(double, cblas_dgemm, 1.0, accumulate ? 1.0 : 0.0, bool accumulate)
 GSHARD_BLAS_GEMM(std::complex<float>, cblas_cgemm, &kOneC64, &kZeroC64)
 GSHARD_BLAS_GEMM(std::complex<double>, cblas_zgemm, &kOneC128, &kZeroC128)
 #undef GSHARD_BLAS_GEMM

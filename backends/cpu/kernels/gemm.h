@@ -30,11 +30,24 @@ void RowGemm(int64_t m, int64_t n, int64_t k, MatrixView<float> a, MatrixView<fl
 void RowGemm(int64_t m, int64_t n, int64_t k, MatrixView<double> a, MatrixView<double> b, double* c,
              int64_t c_row);
 
+// Many matrices of the same shape and strides.
+template <typename T>
+struct MatrixList {
+  const T* const* data;
+  int64_t row, column;
+};
+// c = (accumulate: c +) the sum of `count` products a[i] * b[i]: one product with the matrices side
+// by side along k.
+void RowGemmSum(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<float> a,
+                MatrixList<float> b, float* c, int64_t c_row, bool accumulate);
+void RowGemmSum(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<double> a,
+                MatrixList<double> b, double* c, int64_t c_row, bool accumulate);
+
 // The same through OpenBLAS: IsBlasOperand must hold for a and b.
 void BlasGemm(int64_t m, int64_t n, int64_t k, MatrixView<float> a, MatrixView<float> b, float* c,
-              int64_t c_row);
+              int64_t c_row, bool accumulate = false);
 void BlasGemm(int64_t m, int64_t n, int64_t k, MatrixView<double> a, MatrixView<double> b,
-              double* c, int64_t c_row);
+              double* c, int64_t c_row, bool accumulate = false);
 void BlasGemm(int64_t m, int64_t n, int64_t k, MatrixView<std::complex<float>> a,
               MatrixView<std::complex<float>> b, std::complex<float>* c, int64_t c_row);
 void BlasGemm(int64_t m, int64_t n, int64_t k, MatrixView<std::complex<double>> a,

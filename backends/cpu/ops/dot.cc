@@ -36,6 +36,11 @@ class DotKernel : public Kernel {
     }
     Kernel::RunBatch(count, operands, results, scratch);
   }
+  bool SumsBatch() const override { return product_.CanSum(); }
+  void RunSum(int64_t count, std::span<const BatchOperand> operands, bool accumulate,
+              std::byte* sum, Scratch& scratch) const override {
+    product_.RunSum(count, operands[0].items, operands[1].items, accumulate, sum, scratch);
+  }
   int64_t Flops() const override { return product_.Flops(); }
 
  private:
