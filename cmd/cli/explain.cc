@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/cli/program.h"
+#include "core/analysis/axis_text.h"
 #include "core/analysis/meshes.h"
 #include "core/explain/collective_causes.h"
 #include "core/explain/sharding_history.h"
@@ -21,6 +22,43 @@ const Instruction* FindInstruction(const Module& module, std::string_view name) 
     }
   }
   return nullptr;
+}
+
+// The value that stands for `x` once calls are inlined: a call is its callee's root, a callee's
+// parameter what the first call passes.
+const Instruction* ValueAfterInlining(const Module& module, const Instruction* x) {
+  auto call_of = [&](const Computation* callee) -> const Instruction* {
+    for (const Computation* computation : module.computations()) {
+      for (const Instruction* call : computation->instructions()) {
+        if (call->opcode() == Opcode::kCall && call->called(0) == callee) return call;
+      }
+    }
+    return nullptr;
+  };
+  while (x != nullptr) {
+    if (x->opcode() == Opcode::kCall) {
+      x = x->called(0)->root();
+      continue;
+    }
+    const Instruction* call =
+        x->opcode() == Opcode::kParameter ? call_of(x->parent()) : nullptr;
+    if (call == nullptr) return x;
+    x = call->operand(x->attributes<ParameterAttributes>().number);
+  }
+  return x;
+}
+
+std::string ConflictText(const PropagationFindings& findings, const Instruction* x, Module& module,
+                         const Mesh* mesh) {
+  std::string text;
+  for (const PropagationFindings::Conflict& conflict : findings.conflicts) {
+    if (conflict.annotated != x) continue;
+    text += fmt::format("  its {} '{}' wants {}: data moves there\n",
+                        conflict.neighbour_is_user ? "user" : "operand",
+                        conflict.neighbour->name(),
+                        AxisText(module.context(), conflict.wanted, mesh));
+  }
+  return text;
 }
 
 // Names that hold the one asked for, to choose from.
@@ -68,21 +106,31 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
   auto module = ReadModule(options.input);
   if (!module) return ReportError(module.error());
   if (options.num_partitions > 0) (*module)->header().num_partitions = options.num_partitions;
+  std::string_view name = options.name;
+  if (name.starts_with('%')) name.remove_prefix(1);
+  std::string text;
+  if (const Instruction* written = FindInstruction(**module, name)) {
+    const Instruction* value = ValueAfterInlining(**module, written);
+    if (value != written) {
+      text = fmt::format("{} is inlined, its value is {}\n", name, value->name());
+      name = value->name();
+    }
+  }
   ExplainRecorder recorder;
+  PropagationFindings findings;
   context.recorder = &recorder;
+  context.propagation.findings = &findings;
   const Pass* propagation[] = {FindPass("inline-calls"), FindPass("propagate")};
   if (auto done = RunPasses(**module, propagation, context, {}); !done) {
     return ReportError(done.error());
   }
-  std::string_view name = options.name;
-  if (name.starts_with('%')) name.remove_prefix(1);
   const Instruction* instruction = FindInstruction(**module, name);
   std::string similar = instruction == nullptr ? SimilarNames(**module, name) : "";
-  std::string text;
   nlohmann::json document;
   const Mesh* mesh = NamedMesh(**module);
   if (instruction != nullptr) {
-    text = ShardingHistoryText(recorder, **module, instruction, mesh);
+    text += ShardingHistoryText(recorder, **module, instruction, mesh);
+    text += ConflictText(findings, instruction, **module, mesh);
     document = ShardingHistoryJson(recorder, **module, instruction);
   }
 

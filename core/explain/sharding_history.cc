@@ -133,17 +133,43 @@ std::string SourceOf(const Module& module, const Instruction* x) {
   return text;
 }
 
-std::string Reason(const ExplainStep& step) {
+// "FILE:LINE" of the instruction in the user's HLO text; empty if it has no place there.
+std::string PlaceOf(const Module& module, const Instruction* x) {
+  if (x->source().empty()) return "";
+  Diagnostic place = module.ErrorAt(x, "", "");
+  return place.line == 0 ? "" : fmt::format("{}:{}", place.file, place.line);
+}
+
+// Why nothing reached an instruction without sharding.
+std::string WhyNone(const Module& module, const Instruction* x) {
+  const bool entry = x->parent() == module.entry();
+  if (entry && x->opcode() == Opcode::kParameter) {
+    return "parameters take a sharding only if the module's header or "
+           "--allow-spmd-sharding-propagation-to-parameters says so";
+  }
+  if (entry && x == x->parent()->root()) {
+    return "the result takes a sharding only if the module's header or "
+           "--allow-spmd-sharding-propagation-to-output says so";
+  }
+  if (RuleOf(x->opcode()).supported == Never) {
+    return fmt::format("{} takes none from its neighbours; annotate it", OpcodeName(x->opcode()));
+  }
+  return "no neighbour has one that fits";
+}
+
+std::string Reason(const Module& module, const ExplainStep& step) {
   const ShardingChange& c = *step.change;
   const Instruction* from = c.from == nullptr ? nullptr : SourceOfLeaf(c, step.leaf);
   bool merged = c.before != nullptr && LeafOf(c.offered, step.leaf) != step.sharding &&
                 LeafOf(c.offered, step.leaf) != nullptr;
   std::string how = merged ? "merged with " : "from ";
   switch (c.edge) {
-    case ShardingEdge::kAnnotation:
-      return "written by the user";
+    case ShardingEdge::kAnnotation: {
+      std::string place = PlaceOf(module, step.instruction);
+      return place.empty() ? "written by the user" : "written by the user at " + place;
+    }
     case ShardingEdge::kSharding:
-      return fmt::format("annotated through '{}'", from->name());
+      return fmt::format("operand of the Sharding call '{}'", from->name());
     case ShardingEdge::kOperand:
       return fmt::format("{}operand '{}' through {}, level {}", how, from->name(),
                          OpcodeName(step.instruction->opcode()), c.level);
@@ -189,7 +215,7 @@ void AppendSteps(std::string& out, Module& module, const std::vector<ExplainStep
     printed[f.step] = true;
     std::string sharding =
         s.sharding == nullptr ? "none" : AxisText(module.context(), s.sharding, mesh);
-    out += fmt::format("{} = {}: {}", name, sharding, Reason(s));
+    out += fmt::format("{} = {}: {}", name, sharding, Reason(module, s));
     std::string source = SourceOf(module, s.instruction);
     if (!source.empty()) out += "  [" + source + "]";
     out += '\n';
@@ -238,7 +264,8 @@ std::string ShardingHistoryText(const ExplainRecorder& recorder, Module& module,
   std::string out =
       fmt::format("{} = {} {}", x->name(), ToString(x->shape(), false), OpcodeName(x->opcode()));
   if (x->sharding() == nullptr) {
-    return out + ": no sharding was inferred; it counts as replicated\n";
+    return out + fmt::format(": no sharding was inferred; it counts as replicated\n  {}\n",
+                             WhyNone(module, x));
   }
   out += fmt::format(", sharded {}\n", AxisText(module.context(), x->sharding(), mesh));
   for (int64_t leaf = 0; leaf < x->shape()->leaf_count(); ++leaf) {
@@ -258,7 +285,7 @@ nlohmann::json ShardingHistoryJson(const ExplainRecorder& recorder, const Module
                              {"opcode", std::string(OpcodeName(s.instruction->opcode()))},
                              {"leaf", s.leaf},
                              {"edge", EdgeName(s.change->edge)},
-                             {"reason", Reason(s)},
+                             {"reason", Reason(module, s)},
                              {"causes", s.causes}};
       if (s.sharding != nullptr) step["sharding"] = ToString(s.sharding);
       if (s.change->from != nullptr) {
@@ -267,6 +294,8 @@ nlohmann::json ShardingHistoryJson(const ExplainRecorder& recorder, const Module
       if (s.change->level >= 0) step["level"] = s.change->level;
       std::string source = SourceOf(module, s.instruction);
       if (!source.empty()) step["source"] = source;
+      std::string place = PlaceOf(module, s.instruction);
+      if (!place.empty()) step["place"] = place;
       steps.push_back(std::move(step));
     }
     leaves.push_back({{"leaf", leaf}, {"steps", std::move(steps)}});
@@ -275,7 +304,11 @@ nlohmann::json ShardingHistoryJson(const ExplainRecorder& recorder, const Module
                            {"instruction", std::string(x->name())},
                            {"opcode", std::string(OpcodeName(x->opcode()))},
                            {"leaves", std::move(leaves)}};
-  if (x->sharding() != nullptr) result["sharding"] = ToString(x->sharding());
+  if (x->sharding() != nullptr) {
+    result["sharding"] = ToString(x->sharding());
+  } else {
+    result["reason"] = WhyNone(module, x);
+  }
   return result;
 }
 

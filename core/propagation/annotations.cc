@@ -152,6 +152,7 @@ class Preparation {
     copy->set_source(x->source());
     copy->set_sharding(s);
     Replace(x, copy);
+    Record({copy, nullptr, ShardingEdge::kAnnotation, -1, s, nullptr, s});
     if (placeholder) return {};  // says nothing of the operand
     if (!open.empty()) {
       open.erase(std::remove_if(open.begin(), open.end(),
@@ -160,8 +161,13 @@ class Preparation {
       result_.open_dims[copy] = std::move(open);
     } else if (operand->sharding() == nullptr) {
       operand->set_sharding(WithoutMark(s));
+      Record({operand, copy, ShardingEdge::kSharding, -1, s, nullptr, operand->sharding()});
     }
     return {};
+  }
+
+  void Record(const ShardingChange& change) {
+    if (recorder_ != nullptr) recorder_->Record(change);
   }
 
   // By the copy that takes its place, or by its operand.
@@ -290,10 +296,8 @@ class Preparation {
     const Sharding* s = first->sharding();
     for (Instruction* member : set) {
       if (member == first || SameSharding(member->sharding(), s)) continue;
-      if (recorder_ != nullptr) {
-        recorder_->Record({member, first, ShardingEdge::kControlFlow, -1, s->canonical,
-                           member->sharding(), s->canonical});
-      }
+      Record({member, first, ShardingEdge::kControlFlow, -1, s->canonical, member->sharding(),
+              s->canonical});
       member->set_sharding(s);
     }
   }

@@ -56,6 +56,23 @@ TEST_CASE("The element of a tuple is followed, not the tuple", "[explain]") {
   CHECK(steps[2].instruction == Named(*module, "b"));
 }
 
+TEST_CASE("What a Sharding call says is told of its operand too", "[explain]") {
+  auto module = Parsed(R"(HloModule m, num_partitions=8
+ENTRY e {
+  a = f32[8,16] parameter(0)
+  s = f32[8,16] sine(a)
+  k = f32[8,16] custom-call(s), custom_call_target="Sharding", sharding={devices=[8,1]<=[8]}
+  ROOT r = c64[8,9] fft(k), fft_type=RFFT, fft_length={16}
+})");
+  ExplainRecorder recorder;
+  Propagate(*module, {}, &recorder);
+  std::vector<ExplainStep> steps = ExplainSharding(recorder, Named(*module, "s"));
+  REQUIRE(steps.size() == 2);
+  CHECK(steps[0].change->edge == ShardingEdge::kSharding);
+  CHECK(steps[1].instruction == Named(*module, "k"));
+  CHECK(steps[1].change->edge == ShardingEdge::kAnnotation);
+}
+
 TEST_CASE("Text and JSON say the same", "[explain]") {
   auto module = Parsed(kTuple);
   ExplainRecorder recorder;
@@ -67,7 +84,7 @@ TEST_CASE("Text and JSON say the same", "[explain]") {
         "g = f32[8,16] get-tuple-element, sharded {devices=[1,8]<=[8]}\n"
         "  g = {devices=[1,8]<=[8]}: from operand 't' through get-tuple-element, level 0\n"
         "  t{leaf 1} = {devices=[1,8]<=[8]}: from operand 'b' through tuple, level 0\n"
-        "  b = {devices=[1,8]<=[8]}: written by the user\n");
+        "  b = {devices=[1,8]<=[8]}: written by the user at test.hlo:4\n");
   nlohmann::json json = ShardingHistoryJson(recorder, *module, g);
   CHECK(json["schema"] == "gshard.explain/1");
   CHECK(json["leaves"][0]["steps"][0]["from"] == "t");
