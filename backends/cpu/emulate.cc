@@ -9,6 +9,7 @@
 
 #include "backends/cpu/mesh_run.h"
 #include "backends/cpu/npz.h"
+#include "backends/cpu/transfers.h"
 #include "backends/cpu/verify_instructions.h"
 #include "backends/cpu/workers.h"
 #include "core/analysis/partitioned.h"
@@ -54,7 +55,9 @@ class Emulator {
     for (const auto& dump : options_.dumps) run_options_.keep.push_back(dump.name);
     RunReport& report = emulation_.report;
     report.threads = run_options_.threads;
+    if (Expected<void> done = ReplaceHostTransfers(*module_); !done) return Fail(done.error());
     if (Expected<void> done = Partition(); !done) return Fail(done.error());
+    if (Expected<void> done = PairChannels(*module_); !done) return Fail(done.error());
     report.devices = run_options_.grid.device_count();
     Progress("plan", 0);
     auto inputs = Inputs::Open(options_.input, options_.seed);
@@ -93,6 +96,7 @@ class Emulator {
   }
 
  private:
+  void Interrupt() { emulation_.interrupted = emulation_.report.interrupted = true; }
   void Progress(const std::string& phase, double share) {
     if (options_.progress) options_.progress(phase, share);
   }
@@ -160,7 +164,7 @@ class Emulator {
       const Clock::time_point start = Clock::now();
       Expected<void> done = run.Run(options);
       if (!done && done.error().code == "E-RUN-STOPPED") {
-        emulation_.interrupted = true;
+        Interrupt();
         return {};
       }
       if (!done) return done;
@@ -223,7 +227,7 @@ class Emulator {
     options.progress = [&](double share) { Progress("verify", share); };
     auto result = VerifyInstructions(*reference_, *module_, local_forms_, inputs, options);
     if (!result && result.error().code == "E-RUN-STOPPED") {
-      emulation_.interrupted = true;
+      Interrupt();
       return {};
     }
     if (!result) return Fail(result.error());
@@ -250,7 +254,7 @@ class Emulator {
     once.progress = [&](double share) { Progress("reference", share); };
     Expected<void> done = (*whole)->Run(once);
     if (!done && done.error().code == "E-RUN-STOPPED") {
-      emulation_.interrupted = true;
+      Interrupt();
       return {};
     }
     if (!done) return done;

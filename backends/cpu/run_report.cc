@@ -139,6 +139,7 @@ std::string ToJson(const RunReport& report) {
                                    {"bytes_per_device", collective.bytes_per_device}});
   }
   if (report.verify) json["verify"] = VerifyJson(*report.verify);
+  if (report.interrupted) json["interrupted"] = true;
   return json.dump(2) + "\n";
 }
 

@@ -29,6 +29,7 @@ struct RunReport {
   };
   std::vector<Collective> collectives;
   std::optional<VerifyResult> verify;
+  bool interrupted = false;  // by the user: the figures are what was measured until then
 
   double MedianStepTime() const;
 };

@@ -1,31 +1,34 @@
-// Chrome trace event format, "complete" events.
+// Chrome trace event format: metadata that names the rows, "complete" events.
 #include "backends/cpu/trace.h"
 
 #include <fmt/format.h>
 
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 namespace gshard::cpu {
 
 std::string Trace::ToJson() const {
-  std::string out = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+  using Microseconds = std::chrono::duration<double, std::micro>;
+  auto quoted = [](const std::string& text) { return nlohmann::json(text).dump(); };
+  std::string out =
+      "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
+      "{\"ph\":\"M\",\"pid\":0,\"name\":\"process_name\",\"args\":{\"name\":\"gshard-run\"}}";
+  auto to = std::back_inserter(out);
   for (size_t row = 0; row < rows_.size(); ++row) {
     fmt::format_to(
-        std::back_inserter(out),
-        "{{\"ph\":\"M\",\"pid\":0,\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":"
-        "\"{}\"}}}},\n",
-        row, row == 0 ? "steps" : fmt::format("worker {}", row - 1));
+        to,
+        ",\n{{\"ph\":\"M\",\"pid\":0,\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":"
+        "{}}}}}",
+        row, quoted(row == 0 ? "steps" : fmt::format("worker {}", row - 1)));
     for (const Event& event : rows_[row]) {
-      using Microseconds = std::chrono::duration<double, std::micro>;
       fmt::format_to(
-          std::back_inserter(out),
-          "{{\"ph\":\"X\",\"pid\":0,\"tid\":{},\"name\":\"{}\",\"ts\":{:.3f},\"dur\":{:.3f}}},"
-          "\n",
-          row, event.name, Microseconds(event.begin - start_).count(),
+          to, ",\n{{\"ph\":\"X\",\"pid\":0,\"tid\":{},\"name\":{},\"ts\":{:.3f},\"dur\":{:.3f}}}",
+          row, quoted(event.name), Microseconds(event.begin - start_).count(),
           Microseconds(event.end - event.begin).count());
     }
   }
-  out += "{}]}\n";
+  out += "\n]}\n";
   return out;
 }
 

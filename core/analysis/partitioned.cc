@@ -15,6 +15,22 @@ bool InManualRegion(const Instruction* instruction) {
   return sharding->IsManual() || sharding->HasManualSubgroup();
 }
 
+// Says by itself which devices talk to each other.
+bool CrossesPartitions(const Instruction* instruction) {
+  switch (instruction->opcode()) {
+    case Opcode::kSend:
+    case Opcode::kRecv: {
+      const auto& channel = instruction->attributes<ChannelAttributes>();
+      return channel.channel_id > 0 && !channel.is_host_transfer &&
+             instruction->sharding() == nullptr;
+    }
+    default:
+      return IsCollective(instruction->opcode()) &&
+             instruction->attributes<CollectiveAttributes>().channel_id > 0 &&
+             !InManualRegion(instruction);
+  }
+}
+
 }  // namespace
 
 bool HasPartitionRecord(const Module& module) {
@@ -25,11 +41,7 @@ bool IsPartitioned(const Module& module) {
   if (HasPartitionRecord(module)) return true;
   for (const Computation* computation : module.computations()) {
     for (const Instruction* instruction : computation->instructions()) {
-      if (IsCollective(instruction->opcode()) &&
-          instruction->attributes<CollectiveAttributes>().channel_id > 0 &&
-          !InManualRegion(instruction)) {
-        return true;
-      }
+      if (CrossesPartitions(instruction)) return true;
     }
   }
   return false;
