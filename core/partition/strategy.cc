@@ -23,6 +23,9 @@ namespace {
 
 constexpr size_t kMaxCombinations = 512;
 constexpr int kNone = -1;
+// A strategy that puts digits where nobody has them must cost less than this part of the best
+// other.
+constexpr double kFreeLabelShare = 0.75;
 
 // One operand or result: the labels of its dims and the layouts that suggest roles for digits.
 struct Tensor {
@@ -72,6 +75,7 @@ class Chooser {
     if (best_.has_value() && best_cost_ == WorkCost(best_roles_)) return Take();
     for (size_t t = 1; t < tensors_.size(); ++t) Consider(FromTensor(tensors_[t]));
     Enumerate();
+    ConsiderFreeLabels();
     return Take();
   }
 
@@ -213,6 +217,10 @@ class Chooser {
         }
       }
     }
+    for (size_t digit = 0; digit < roles.size(); ++digit) {  // labels that nobody has them on
+      if (roles[digit] == kNone || placed[digit] != 0) continue;
+      cut[static_cast<size_t>(roles[digit])].push_back(digits_[digit]);
+    }
     for (AxisList& list : cut) list = MergedAxes(list);
     return cut;
   }
@@ -321,6 +329,40 @@ class Chooser {
       roles[digit] = label;
       EnumerateFrom(digit + 1, roles);
     }
+  }
+
+  // Digits that would leave partial values may cut any dim of the result instead, though nobody has
+  // them there: attention with cut heads is local if queries and keys are cut by batch for it (two
+  // exchanges of small operands instead of the sum of a large product), and large activations may
+  // stay with their rows while small weights are gathered. Only into equal tiles, and where much is
+  // saved: whoever uses the result expects it elsewhere.
+  void ConsiderFreeLabels() {
+    double best_so_far = best_cost_;
+    best_cost_ -= (1 - kFreeLabelShare) * (best_cost_ - WorkCost(best_roles_));
+    double bound = best_cost_;
+    std::vector<Roles> bases = {best_roles_};
+    for (const Tensor& tensor : tensors_) {
+      Roles roles = FromTensor(tensor);
+      if (std::find(bases.begin(), bases.end(), roles) == bases.end()) bases.push_back(roles);
+    }
+    for (const Roles& base : bases) {
+      for (int label : *tensors_[0].labels) {
+        if (label == Labels::kWhole) continue;
+        Roles roles = base;
+        for (int& role : roles) {
+          bool is_summed = role != kNone && labels_.labels[static_cast<size_t>(role)].summed;
+          if (is_summed) role = label;
+        }
+        if (roles != base && CutsEvenly(roles, label)) Consider(roles);
+      }
+    }
+    if (best_cost_ == bound) best_cost_ = best_so_far;
+  }
+
+  bool CutsEvenly(const Roles& roles, int label) const {
+    int64_t count = CountOf(roles, label);
+    const std::vector<int64_t>& sizes = sizes_[static_cast<size_t>(label)];
+    return std::all_of(sizes.begin(), sizes.end(), [&](int64_t size) { return size % count == 0; });
   }
 
   Strategy Take() {
