@@ -8,6 +8,7 @@
 
 #include "core/analysis/meshes.h"
 #include "core/partition/mesh_layout.h"
+#include "core/propagation/rules.h"
 #include "core/transforms/rewriter.h"
 #include "ir/mesh.h"
 #include "ir/traversal.h"
@@ -204,6 +205,8 @@ class WeightUpdate {
   void Annotate() {
     Users users(*module_.entry());
     std::unordered_map<size_t, const Update*> gathered;  // outputs that come back whole
+    // Read by the update through a barrier: how the update is cut is not to spread into the model.
+    std::unordered_map<const Instruction*, Instruction*> weights;
     for (Update& update : updates_) {
       update.value->set_sharding(update.cut);
       for (Instruction* parameter : update.from) {
@@ -211,6 +214,7 @@ class WeightUpdate {
           parameter->set_sharding(update.cut);
         } else {
           Pin(parameter, update.before);
+          weights.emplace(parameter, nullptr);
         }
       }
       const Instruction* own = OwnParameter(update);
@@ -224,6 +228,16 @@ class WeightUpdate {
       }
     }
     Rewriter(module_).Run(module_.entry(), [&](Instruction* x, Rewriter& rewriter) {
+      if (in_updates_.contains(x)) {
+        for (int64_t i = 0; i < x->operand_count(); ++i) {
+          auto weight = weights.find(x->operand(i));
+          if (weight == weights.end()) continue;
+          if (weight->second == nullptr) {
+            weight->second = Barrier(rewriter.builder(), x->operand(i));
+          }
+          x->set_operand(i, weight->second);
+        }
+      }
       if (x != root_ || gathered.empty()) return x;
       auto whole = [&](const Update& update) {
         Instruction* copy = rewriter.builder().Add(Opcode::kCopy, {update.value});
@@ -239,6 +253,13 @@ class WeightUpdate {
       }
       return rewriter.builder().Tuple(outputs);
     });
+  }
+
+  static Instruction* Barrier(Builder& builder, Instruction* x) {
+    CustomCallAttributes barrier;
+    barrier.target = kShardBarrierTo;
+    Instruction* operands[] = {x};
+    return builder.Add(Opcode::kCustomCall, operands, barrier, x->shape());
   }
 
   // Keeps propagation from cutting the weight, too: it would be gathered at every use.

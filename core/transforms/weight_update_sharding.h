@@ -21,7 +21,8 @@ struct WeightUpdateOptions {
 // on its own dims lead from them to it. Such an output is annotated to be cut along the axes that
 // its parameters are not cut along yet, in the largest dim that they divide. Parameters read by
 // updates only (momenta, variances, master weights) are annotated alike, in and out; weights, which
-// the model reads too, stay as they are and are gathered again behind the update. So partitioning
+// the model reads too, stay as they are, are read by the update through a barrier that propagation
+// does not cross, and are gathered again behind it. So partitioning
 // turns the all-reduce of a gradient into a reduce-scatter, an update of a part, and an all-gather.
 // Annotations of the user on such outputs win. True if something changed; E-ANNOTATE-005 for an axis
 // the mesh does not have. Linear.
