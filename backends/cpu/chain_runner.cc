@@ -2,12 +2,9 @@
 #include "backends/cpu/chain_runner.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <tuple>
 
 #include "backends/cpu/collectives.h"
-#include "ir/literal.h"
 
 namespace gshard::cpu {
 namespace {
@@ -19,37 +16,6 @@ constexpr int64_t kMaxPieces = 256;
 constexpr int64_t kFlopsPerByte = 4;
 
 int64_t WorkOf(int64_t bytes, int64_t flops) { return bytes + flops / kFlopsPerByte; }
-
-// 0: finite, 1: infinite, 2: NaN.
-int BadnessOf(const Shape* shape, const std::byte* data, int64_t index) {
-  double value = 0;
-  switch (shape->dtype()) {
-    case DType::kF32: {
-      float f = 0;
-      std::memcpy(&f, data + index * 4, 4);
-      value = static_cast<double>(f);
-      break;
-    }
-    case DType::kF64:
-      std::memcpy(&value, data + index * 8, 8);
-      break;
-    default: {
-      uint16_t bits = 0;
-      const int bytes = StorageBytes(shape->dtype());
-      std::memcpy(&bits, data + index * bytes, static_cast<size_t>(std::min(bytes, 2)));
-      value = DecodeSmallFloat(shape->dtype(), bits);
-    }
-  }
-  return std::isnan(value) ? 2 : std::isinf(value) ? 1 : 0;
-}
-
-bool AnyBad(const Shape* shape, const std::byte* data, int64_t count) {
-  if (!shape->IsArray() || !IsFloat(shape->dtype())) return false;
-  for (int64_t i = 0; i < count; ++i) {
-    if (BadnessOf(shape, data, i) != 0) return true;
-  }
-  return false;
-}
 
 // The few pointers of one call, without going to the heap.
 template <typename T>
@@ -287,33 +253,22 @@ void ChainRunner::RunCallSplit(const ChainStep& step, const Call& call, uint32_t
 
 void ChainRunner::Check(const ChainStep& step, const Call& call, uint32_t c, uint32_t i,
                         std::byte* slot) {
-  const Shape* shape = call.op->instruction->shape();
-  if (!shape->IsArray() || !IsFloat(shape->dtype())) return;
-  const std::byte* data = At(step.refs[call.results], c, i, slot);
-  int64_t bad_index = -1;
-  int worst = 0;
-  for (int64_t e = 0; e < shape->element_count() && worst < 2; ++e) {
-    const int badness = BadnessOf(shape, data, e);
-    if (badness > worst) {
-      worst = badness;
-      bad_index = e;
+  const Instruction& x = *call.op->instruction;
+  for (uint32_t r = 0; r < call.result_count; ++r) {
+    const Shape* shape = x.shape()->IsTuple() ? x.shape()->element(r) : x.shape();
+    const auto found = FindNotFinite(shape, At(step.refs[call.results + r], c, i, slot));
+    if (!found) continue;
+    // An infinity that came in (a mask, the initial value of a maximum) is no finding.
+    bool came_in = false;
+    for (size_t k = 0; !found->is_nan && k < call.operand_count; ++k) {
+      const Shape* operand = x.operand(static_cast<int64_t>(k))->shape();
+      came_in |= FindNotFinite(operand, At(step.refs[call.operands + k], c, i, slot)).has_value();
     }
-  }
-  if (worst == 0) return;
-  // An infinity that came in (a mask, the initial value of a maximum) is no finding.
-  for (size_t k = 0; worst == 1 && k < call.operand_count; ++k) {
-    const Shape* operand = call.op->instruction->operand(static_cast<int64_t>(k))->shape();
-    if (AnyBad(operand, At(step.refs[call.operands + k], c, i, slot), operand->element_count())) {
-      return;
-    }
-  }
-  const auto index = static_cast<uint32_t>(&call - step.calls.data());
-  const BadValue bad{call.op, index, step.classes->first_device(c), bad_index,
-                     worst == 2 ? std::nan("") : HUGE_VAL};
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (!bad_value_ || std::tie(bad.call, bad.device, bad.element) <
-                         std::tie(bad_value_->call, bad_value_->device, bad_value_->element)) {
-    bad_value_ = bad;
+    if (came_in) continue;
+    const auto index = static_cast<uint32_t>(&call - step.calls.data());
+    const BadValue bad{call.op, index, step.classes->first_device(c), r, *found};
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!bad_value_ || bad.Before(*bad_value_)) bad_value_ = bad;
   }
 }
 

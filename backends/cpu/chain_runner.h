@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <tuple>
 
 #include "backends/cpu/active_set.h"
+#include "backends/cpu/finite_check.h"
 #include "backends/cpu/plan.h"
 #include "backends/cpu/trace.h"
 #include "backends/cpu/workers.h"
@@ -19,8 +21,13 @@ struct BadValue {
   const Op* op = nullptr;
   uint32_t call = 0;  // in its chain: the first one is reported
   uint32_t device = 0;
-  int64_t element = 0;
-  double value = 0;
+  uint32_t leaf = 0;  // of the result
+  NotFinite found;
+
+  bool Before(const BadValue& other) const {
+    return std::tie(call, device, leaf, found.element) <
+           std::tie(other.call, other.device, other.leaf, other.found.element);
+  }
 };
 
 class ChainRunner {

@@ -142,21 +142,48 @@ Expected<void> Executor::RunStep(const ChainStep& step, ActiveSet* active) {
   counts_.device_flops += step.flops;
   for (const PlannedSink& sink : step.sinks) counts_.partial_sum_bytes += sink.bytes * classes;
   Progress(WorkOf(step));
-  if (chains_.bad_value()) {
-    const BadValue& bad = *chains_.bad_value();
-    const Instruction& x = *bad.op->instruction;
-    std::string index;
-    int64_t rest = bad.element;
-    for (int64_t d = x.shape()->rank() - 1; d >= 0; --d) {
-      index = fmt::format("{}{}{}", rest % x.shape()->dim(d), index.empty() ? "" : ",", index);
-      rest /= x.shape()->dim(d);
-    }
-    return Fail(plan_.program->module->ErrorAt(
-        &x, "E-RUN-NAN",
-        fmt::format("{} is {} at [{}] on device {}", x.name(),
-                    bad.value != bad.value ? "NaN" : "infinite", index, bad.device)));
-  }
+  if (chains_.bad_value()) return NotFiniteError(*chains_.bad_value());
   return {};
+}
+
+tl::unexpected<Diagnostic> Executor::NotFiniteError(const BadValue& bad) const {
+  const Instruction& x = *bad.op->instruction;
+  const Shape* shape = x.shape()->IsTuple() ? x.shape()->element(bad.leaf) : x.shape();
+  std::string index;
+  int64_t rest = bad.found.element;
+  for (int64_t d = shape->rank() - 1; d >= 0; --d) {
+    index = fmt::format("{}{}{}", rest % shape->dim(d), index.empty() ? "" : ",", index);
+    rest /= shape->dim(d);
+  }
+  return Fail(plan_.program->module->ErrorAt(
+      &x, "E-RUN-NAN",
+      fmt::format("{}{} is {} at [{}] on device {}", x.name(),
+                  x.shape()->IsTuple() ? fmt::format("{{{}}}", bad.leaf) : "",
+                  bad.found.is_nan ? "NaN" : "infinite", index, bad.device)));
+}
+
+// What a collective makes of finite values: sums that overflow.
+std::optional<BadValue> Executor::FindBadValue(const CollectiveStep& step, ActiveSet* active) {
+  if (step.op->instruction->opcode() == Opcode::kRaggedAllToAll) return std::nullopt;
+  for (uint32_t k = 0; k < step.parts.size(); ++k) {
+    const CollectivePart& part = step.parts[k];
+    const Shape* shape = plan_.program->values[step.op->results[k]].shape;
+    const Shape* operand = plan_.program->values[step.op->operands[k]].shape;
+    const uint8_t* mask = active == nullptr ? nullptr : active->OfClasses(part.classes).data();
+    for (uint32_t c = 0; c < part.classes->count(); ++c) {
+      if (mask != nullptr && mask[c] == 0) continue;
+      const auto found =
+          FindNotFinite(shape, arena_.data() + part.result_base + c * part.result_bytes);
+      if (!found) continue;
+      bool came_in = false;
+      const uint32_t sequence = part.sequence_of[c];
+      for (uint32_t m = part.begin[sequence]; m < part.begin[sequence + 1] && !came_in; ++m) {
+        came_in = FindNotFinite(operand, arena_.data() + part.members[m]).has_value();
+      }
+      if (!came_in) return BadValue{step.op, 0, part.classes->first_device(c), k, *found};
+    }
+  }
+  return std::nullopt;
 }
 
 Expected<void> Executor::RunStep(const CollectiveStep& step, ActiveSet* active) {
@@ -182,6 +209,9 @@ Expected<void> Executor::RunStep(const CollectiveStep& step, ActiveSet* active) 
   for (const CollectivePart& part : step.parts) {
     if (part.fold == nullptr || !step.runs) continue;
     counts_.partial_sum_bytes += part.operand_bytes * static_cast<int64_t>(part.members.size());
+  }
+  if (options_.check_nan && step.runs) {
+    if (const auto bad = FindBadValue(step, active)) return NotFiniteError(*bad);
   }
   std::string kind(OpcodeName(x.opcode()));
   if (kind.ends_with("-start")) kind.resize(kind.size() - 6);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,8 @@ class Executor {
   Expected<void> RunStep(const WhileStep& step, ActiveSet* active);
   Expected<void> RunStep(const ConditionalStep& step, ActiveSet* active);
   Expected<void> RunStep(const RngStateStep& step, ActiveSet* active);
+  std::optional<BadValue> FindBadValue(const CollectiveStep& step, ActiveSet* active);
+  tl::unexpected<Diagnostic> NotFiniteError(const BadValue& bad) const;
   void RunCopies(std::span<const Copy> copies, ActiveSet* active);
   // Bytes touched and arithmetic, in a common measure; loops by their turns where those are known.
   static double WorkOf(const ChainStep& step);

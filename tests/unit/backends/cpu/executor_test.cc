@@ -451,6 +451,25 @@ TEST_CASE("the first NaN is found, masks of infinity are not", "[cpu]") {
   good.Run(0, check);
 }
 
+TEST_CASE("sums that overflow between devices, and parts of tuples, are found too", "[cpu]") {
+  RunOptions check;
+  check.check_nan = true;
+  TestMesh sum(Header(2) +
+                   "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) "
+                   "}\nENTRY e { x = f32[2] parameter(0), sharding={devices=[2]<=[2]}\n ROOT r = "
+                   "f32[2] all-reduce(x), channel_id=1, replica_groups={{0,1}}, "
+                   "use_global_device_ids=true, to_apply=add }\n",
+               {F32({4}, {1, 3e38f, 1, 3e38f})});
+  sum.options.fuse = false;
+  CHECK(sum.Error(0, check).message == "r is infinite at [1] on device 0");
+  TestMesh tuple(
+      "HloModule m\nENTRY e { x = f32[4,1] parameter(0)\n s = f32[1] parameter(1)\n ROOT r = "
+      "(f32[4,1], f32[1], f32[1]) batch-norm-training(x, s, s), epsilon=0, feature_index=1 }\n",
+      {F32({4, 1}, {1, 1, 1, 1}), F32({1}, {1})});
+  tuple.options.fuse = false;
+  CHECK(tuple.Error(0, check).message == "r{0} is NaN at [0,0] on device 0");
+}
+
 TEST_CASE("values can be kept by name, inside loops too", "[cpu]") {
   TestMesh mesh(Mixed());
   mesh.options.keep = {"d", "next"};
