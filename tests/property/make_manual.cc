@@ -11,11 +11,13 @@
 
 namespace gshard::property {
 
-// One array cut evenly over the whole mesh; what happens along one mesh axis that cuts one dim.
+// One array cut over the whole mesh; what happens along one mesh axis that cuts one dim.
 struct ProgramMaker::ManualRegion {
   size_t whole = 0, local = 0;  // the array, one device's tile
   ArrayType type, tile;
   Placement placement;
+  // Inside: manual altogether, or along the axis only, the others being the partitioner's.
+  Placement inside;
   size_t dim = 0, axis = 0;  // `axis` alone cuts `dim`
   int64_t count = 1;         // devices along the axis
 };
@@ -30,14 +32,17 @@ Placement Manual() {
 
 }  // namespace
 
-size_t ProgramMaker::EmitManual(Opcode opcode, ArrayType type, std::vector<size_t> operands,
-                                std::string attributes) {
+size_t ProgramMaker::EmitManual(const ManualRegion& region, Opcode opcode, ArrayType type,
+                                std::vector<size_t> operands, std::string attributes) {
   Node node;
   node.opcode = opcode;
+  node.placements = {region.inside};
+  if (region.inside.kind == Placement::Kind::kTiled) {
+    node.placements[0].dims.resize(type.dims.size());
+  }
   node.types = {std::move(type)};
   node.operands = std::move(operands);
   node.attributes = std::move(attributes);
-  node.placements = {Manual()};
   node.in_region = true;
   return Emit(std::move(node));
 }
@@ -58,8 +63,15 @@ ProgramMaker::ManualRegion ProgramMaker::EnterRegion() {
     const size_t dim = Index(placement.dims.size());
     if (axis != region.axis && dim != region.dim && Chance(50)) placement.dims[dim].push_back(axis);
   }
+  const bool is_subgroup = program_.mesh.size() > 1 && Chance(50);
+  region.inside = is_subgroup ? placement : Manual();
+  if (is_subgroup) {
+    region.inside.dims[region.dim].clear();
+    region.inside.manual = {region.axis};
+  }
   for (size_t d = 0; d < placement.dims.size(); ++d) {
     for (size_t axis : placement.dims[d]) {
+      if (is_subgroup && axis != region.axis) continue;
       if (region.tile.dims[d] % placement.mesh[axis] != 0) throw Rejected();
       region.tile.dims[d] /= placement.mesh[axis];
     }
@@ -71,7 +83,7 @@ ProgramMaker::ManualRegion ProgramMaker::EnterRegion() {
   cut.attributes = ", custom_call_target=\"Sharding\"";
   cut.placements = {placement};
   const size_t tiled = Emit(std::move(cut));
-  region.local = EmitManual(Opcode::kCustomCall, region.tile, {tiled},
+  region.local = EmitManual(region, Opcode::kCustomCall, region.tile, {tiled},
                             ", custom_call_target=\"SPMDFullToShardShape\"");
   return region;
 }
@@ -113,7 +125,7 @@ size_t ProgramMaker::EmitCollective(Opcode opcode, ArrayType type, const ManualR
   Node node;
   node.opcode = opcode;
   node.operands = {region.local};
-  node.placements = {Manual()};
+  node.placements = {region.inside};
   node.in_region = true;
   std::vector<std::string> groups;
   for (const Sizes& group : GroupsAlong(region.axis)) {
@@ -201,7 +213,7 @@ void ProgramMaker::MakeManual() {
   }
   switch (Below(9)) {
     case 0:
-      LeaveRegion(region.placement, EmitManual(Opcode::kNegate, tile, {region.local}),
+      LeaveRegion(region.placement, EmitManual(region, Opcode::kNegate, tile, {region.local}),
                   Emit(Opcode::kNegate, region.type, {region.whole}));
       return;
     case 1:
@@ -255,10 +267,11 @@ void ProgramMaker::MakeManual() {
     }
     case 7: {  // one replica: the number is zero
       const ArrayType scalar{tile.dtype, {}};
-      const size_t id = EmitManual(Opcode::kReplicaId, {DType::kU32, {}}, {});
-      const size_t number = EmitManual(Opcode::kConvert, scalar, {id});
-      const size_t numbers = EmitManual(Opcode::kBroadcast, tile, {number}, ", dimensions={}");
-      LeaveRegion(region.placement, EmitManual(Opcode::kAdd, tile, {region.local, numbers}),
+      const size_t id = EmitManual(region, Opcode::kReplicaId, {DType::kU32, {}}, {});
+      const size_t number = EmitManual(region, Opcode::kConvert, scalar, {id});
+      const size_t numbers =
+          EmitManual(region, Opcode::kBroadcast, tile, {number}, ", dimensions={}");
+      LeaveRegion(region.placement, EmitManual(region, Opcode::kAdd, tile, {region.local, numbers}),
                   Emit(Opcode::kCopy, region.type, {region.whole}));
       return;
     }
@@ -272,23 +285,25 @@ void ProgramMaker::AddPlaceNumbers(const ManualRegion& region) {
   int64_t stride = 1;
   for (size_t i = region.axis + 1; i < program_.mesh.size(); ++i) stride *= program_.mesh[i];
   const ArrayType word{DType::kU32, {}};
-  const size_t id = EmitManual(Opcode::kPartitionId, word, {});
+  const size_t id = EmitManual(region, Opcode::kPartitionId, word, {});
   auto constant = [&](int64_t value) {
     Node node;
     node.opcode = Opcode::kConstant;
     node.types = {word};
     node.payload = fmt::format("{}", value);
     node.magnitude = static_cast<double>(value);
-    node.placements = {Manual()};
+    node.placements = {region.inside};
+    if (region.inside.kind == Placement::Kind::kTiled) node.placements[0].dims.clear();
     node.in_region = true;
     return Emit(std::move(node));
   };
-  const size_t row = EmitManual(Opcode::kDivide, word, {id, constant(stride)});
-  const size_t place = EmitManual(Opcode::kRemainder, word, {row, constant(region.count)});
-  const size_t bounded = EmitManual(Opcode::kMinimum, word, {place, constant(16)});
-  const size_t number = EmitManual(Opcode::kConvert, {region.tile.dtype, {}}, {bounded});
-  const size_t numbers = EmitManual(Opcode::kBroadcast, region.tile, {number}, ", dimensions={}");
-  const size_t local = EmitManual(Opcode::kAdd, region.tile, {region.local, numbers});
+  const size_t row = EmitManual(region, Opcode::kDivide, word, {id, constant(stride)});
+  const size_t place = EmitManual(region, Opcode::kRemainder, word, {row, constant(region.count)});
+  const size_t bounded = EmitManual(region, Opcode::kMinimum, word, {place, constant(16)});
+  const size_t number = EmitManual(region, Opcode::kConvert, {region.tile.dtype, {}}, {bounded});
+  const size_t numbers =
+      EmitManual(region, Opcode::kBroadcast, region.tile, {number}, ", dimensions={}");
+  const size_t local = EmitManual(region, Opcode::kAdd, region.tile, {region.local, numbers});
 
   const size_t split = SplitByTiles(region);
   const ArrayType split_type = TypeOf(split);

@@ -164,14 +164,20 @@ std::string PlacementText(const Placement& placement) {
     }
     tiles.push_back(count);
   }
-  int64_t copies = 1;
+  int64_t groups = 1, copies = 1;
+  for (size_t axis : placement.manual) {
+    permutation.push_back(axis);
+    used[axis] = true;
+    groups *= placement.mesh[axis];
+  }
   for (size_t axis = 0; axis < axes; ++axis) {
     if (used[axis]) continue;
     permutation.push_back(axis);
     copies *= placement.mesh[axis];
   }
-  if (Product(tiles) == 1) return "{replicated}";
+  if (Product(tiles) == 1 && groups == 1) return "{replicated}";
   std::string text;
+  if (groups > 1) tiles.push_back(groups);
   if (copies > 1) tiles.push_back(copies);
   if (placement.order.empty()) {
     bool sorted = true;
@@ -195,6 +201,10 @@ std::string PlacementText(const Placement& placement) {
       list.push_back(placement.order[static_cast<size_t>(position)]);
     }
     text = fmt::format("devices=[{}]{}", fmt::join(tiles, ","), fmt::join(list, ","));
+  }
+  if (groups > 1) {
+    return fmt::format("{{{} last_tile_dims={{manual{}}}}}", text,
+                       copies > 1 ? ", replicated" : "");
   }
   return fmt::format("{{{}{}}}", text, copies > 1 ? " last_tile_dim_replicate" : "");
 }

@@ -34,6 +34,7 @@ struct Placement {
   int64_t device = 0;                     // kMaximal
   Sizes mesh;                             // kTiled: axis sizes, product = devices
   std::vector<std::vector<size_t>> dims;  // kTiled: mesh axes that cut each dim, major first
+  std::vector<size_t> manual;             // kTiled: mesh axes of a manual subgroup
   Sizes order;                            // the devices in the mesh's order; empty: 0, 1, 2, ..
 };
 

@@ -129,8 +129,8 @@ class ProgramMaker {
   struct ManualRegion;
   ManualRegion EnterRegion();
   void LeaveRegion(const Placement& placement, size_t local, size_t whole);
-  size_t EmitManual(Opcode opcode, ArrayType type, std::vector<size_t> operands,
-                    std::string attributes = {});
+  size_t EmitManual(const ManualRegion& region, Opcode opcode, ArrayType type,
+                    std::vector<size_t> operands, std::string attributes = {});
   size_t EmitCollective(Opcode opcode, ArrayType type, const ManualRegion& region,
                         std::string attributes = {});
   std::vector<Sizes> GroupsAlong(size_t axis) const;

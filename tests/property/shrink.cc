@@ -194,7 +194,10 @@ class Shrinker {
       return program_.bodies[b].nodes[i].placements[leaf];
     };
     if (placement().kind == Placement::Kind::kReplicated) return false;
-    if (attempt([](Placement& p) { p = {Placement::Kind::kReplicated, 0, {}, {}, {}}; }))
+    if (attempt([](Placement& p) {
+          p = {};
+          p.kind = Placement::Kind::kReplicated;
+        }))
       return true;
     if (placement().kind != Placement::Kind::kTiled) return changed;
     if (!placement().order.empty()) attempt([](Placement& p) { p.order.clear(); });
