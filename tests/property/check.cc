@@ -275,10 +275,13 @@ void Propagate(Module& module) {
   Need("propagate", VerifyModule(module));
 }
 
-void Optimize(Module& module) {
+// The default pipeline; for every other seed after all einsums that can be have become loops.
+void Optimize(Module& module, uint64_t seed) {
   std::vector<const Pass*> passes;
+  if (seed % 2 == 1) passes.push_back(FindPass("windowed-einsum"));
   for (std::string_view name : DefaultOptimization()) passes.push_back(FindPass(name));
   PassContext context;
+  context.windowed_einsum.smallest_bytes = 0;
   PassManagerOptions options;
   options.verify_each = true;
   Need("optimize", RunPasses(module, passes, context, options));
@@ -357,7 +360,7 @@ OpcodeSet Check(const std::string& text, const std::string& plain, const CheckOp
   const OpcodeSet tiled = TiledOpcodes(*partitioned);
   Need("partition", PartitionModule(*partitioned));
   Need("partitioned", VerifyModule(*partitioned));
-  if (options.optimize) Optimize(*partitioned);
+  if (options.optimize) Optimize(*partitioned, options.seed);
   CheckFixpoint("partitioned text", *partitioned);
   const Run run = Execute("partitioned run", *partitioned, *inputs, mesh);
   Compare("mismatch", *run.mesh, expected, options);
