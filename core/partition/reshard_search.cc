@@ -1,17 +1,19 @@
 #include "core/partition/reshard_search.h"
 
-#include <tsl/robin_map.h>
+#include <tsl/robin_set.h>
 
 #include <algorithm>
 #include <array>
-#include <map>
+#include <limits>
 #include <queue>
-#include <string>
+#include <span>
 
 #include "core/partition/halo_plan.h"
 #include "ir/diagnostic.h"
+#include "ir/hash.h"
 
 namespace gshard {
+
 namespace {
 
 // States larger than both ends cost memory; weight of one byte of excess.
@@ -19,13 +21,43 @@ constexpr double kExcessWeight = 0.25;
 constexpr int kMaxStates = 2000;
 constexpr int kNowhere = -1;
 
-// A digit is an index into the search's digits.
-using DigitList = std::vector<uint8_t>;
+// Digits, as indices into those of the search, in place: searches copy lists all the time.
+class DigitList {
+ public:
+  DigitList() = default;
+  DigitList(std::initializer_list<uint8_t> digits) { append(digits.begin(), digits.end()); }
+  explicit DigitList(std::span<const uint8_t> digits) {
+    append(digits.data(), digits.data() + digits.size());
+  }
+
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  const uint8_t* begin() const { return digits_.data(); }
+  const uint8_t* end() const { return digits_.data() + size_; }
+  uint8_t* begin() { return digits_.data(); }
+  uint8_t* end() { return digits_.data() + size_; }
+  uint8_t operator[](size_t i) const { return digits_[i]; }
+  bool operator==(const DigitList& other) const {
+    return std::equal(begin(), end(), other.begin(), other.end());
+  }
+
+  void push_back(uint8_t digit) { digits_[size_++] = digit; }
+  void append(const uint8_t* first, const uint8_t* last) {
+    for (; first != last; ++first) push_back(*first);
+  }
+  void resize(size_t size) { size_ = static_cast<uint8_t>(size); }
+  void clear() { size_ = 0; }
+
+ private:
+  std::array<uint8_t, kMostSearchedDigits> digits_;
+  uint8_t size_ = 0;
+};
 
 struct Node {
   std::vector<DigitList> dims;
   std::vector<int64_t> tiles;
   uint64_t unreduced = 0;
+  bool operator==(const Node&) const = default;
 };
 
 struct DigitMove {
@@ -59,7 +91,8 @@ class Search {
         rank_[goal_.dims[d][k]] = static_cast<int>(k);
       }
     }
-    largest_end_ = std::max(Bytes(start_), Bytes(goal_));
+    goal_bytes_ = Bytes(goal_);
+    largest_end_ = std::max(Bytes(start_), goal_bytes_);
   }
 
   ReshardPlan Run();
@@ -117,15 +150,15 @@ class Search {
     return mask;
   }
 
-  static std::string KeyOf(const Node& node) {
-    std::string key;
-    for (size_t d = 0; d < node.dims.size(); ++d) {
-      key.append(node.dims[d].begin(), node.dims[d].end());
-      key.push_back('\xff');
-      key.append(reinterpret_cast<const char*>(&node.tiles[d]), sizeof(int64_t));
+  // Bytes that are still to arrive, whatever the moves: the goal's tile without what of it may be
+  // here. Never falls by more than a move brings.
+  double LeastBytes(const Node& node) const {
+    if (node.unreduced != 0) return 0;
+    double overlap = element_bytes_;
+    for (size_t d = 0; d < node.tiles.size(); ++d) {
+      overlap *= static_cast<double>(std::min(node.tiles[d], goal_.tiles[d]));
     }
-    key.append(reinterpret_cast<const char*>(&node.unreduced), sizeof(uint64_t));
-    return key;
+    return goal_bytes_ - overlap;
   }
 
   // Tile size that a dim with `count` tiles should have so that later cuts towards the goal nest.
@@ -160,7 +193,7 @@ class Search {
 
   void AppendDigits(Node& node, size_t dim, const DigitList& list) const {
     node.tiles[dim] /= Size(list);
-    node.dims[dim].insert(node.dims[dim].end(), list.begin(), list.end());
+    node.dims[dim].append(list.begin(), list.end());
   }
 
   void DropSuffix(Node& node, size_t dim, size_t length) const {
@@ -171,13 +204,16 @@ class Search {
     if (list.empty()) node.tiles[dim] = sizes_[dim];
   }
 
+  void Start();
   void Push(int parent, Node node, Edge edge, double bytes, int messages);
   void Expand(int index);
   void ExpandSlices(int index);
   void ExpandFill(int index);
   void ExpandGathers(int index);
   void ExpandExchanges(int index);
-  void TryExchange(int index, const std::vector<std::pair<size_t, size_t>>& losers, int gainer);
+  using Suffix = std::pair<size_t, size_t>;  // dim, length
+  void TryExchange(int index, std::span<const Suffix> losers, int gainer);
+  std::vector<DigitMove> MovesOf(int index, std::span<const Suffix> losers, int gainer) const;
   void ExpandPermute(int index);
   void ExpandReductions(int index);
   void ExpandFinish(int index);
@@ -196,10 +232,32 @@ class Search {
   Node start_, goal_;
   std::vector<int> place_;  // dim of the goal that a digit cuts, or kNowhere
   std::vector<int> rank_;   // its index there
+  std::vector<DigitList> gained_;  // per dim, of the exchange being tried
+  double goal_bytes_ = 0;
   double largest_end_ = 0;
+  double goal_cost_ = std::numeric_limits<double>::infinity();  // of the best way known
 
   std::vector<Visit> visits_;
-  tsl::robin_map<std::string, int> index_;
+  // Visits by their nodes.
+  struct NodeHash {
+    const std::vector<Visit>* visits;
+    size_t operator()(int index) const {
+      const Node& node = (*visits)[static_cast<size_t>(index)].node;
+      size_t hash = node.unreduced;
+      for (size_t d = 0; d < node.dims.size(); ++d) {
+        hash = HashCombine(hash, static_cast<uint64_t>(node.tiles[d]));
+        for (uint8_t digit : node.dims[d]) hash = hash * 32 + digit + 1;
+      }
+      return HashCombine(hash, 0);
+    }
+  };
+  struct SameNode {
+    const std::vector<Visit>* visits;
+    bool operator()(int a, int b) const {
+      return (*visits)[static_cast<size_t>(a)].node == (*visits)[static_cast<size_t>(b)].node;
+    }
+  };
+  tsl::robin_set<int, NodeHash, SameNode> index_{16, NodeHash{&visits_}, SameNode{&visits_}};
   using QueueEntry = std::pair<double, int>;
   std::priority_queue<QueueEntry, std::vector<QueueEntry>, std::greater<>> queue_;
 };
@@ -208,18 +266,26 @@ void Search::Push(int parent, Node node, Edge edge, double bytes, int messages) 
   double cost = visits_[static_cast<size_t>(parent)].cost + bytes + kReshardStepCost +
                 messages * weights_.bytes_per_message;
   cost += kExcessWeight * std::max(0.0, Bytes(node) - largest_end_);
+  double bound = cost + LeastBytes(node);
+  if (bound >= goal_cost_) return;
   edge.bytes = static_cast<int64_t>(bytes);
-  auto [found, added] = index_.try_emplace(KeyOf(node), static_cast<int>(visits_.size()));
-  if (added) {
-    visits_.push_back({std::move(node), parent, std::move(edge), cost, false});
-  } else {
-    Visit& visit = visits_[static_cast<size_t>(found->second)];
-    if (visit.settled || visit.cost <= cost) return;
-    visit.parent = parent;
-    visit.edge = std::move(edge);
-    visit.cost = cost;
+  int index = static_cast<int>(visits_.size());
+  visits_.push_back({std::move(node), parent, std::move(edge), cost, false});
+  auto [found, added] = index_.insert(index);
+  if (!added) {
+    index = *found;
+    Visit& visit = visits_[static_cast<size_t>(index)];
+    bool is_better = !visit.settled && cost < visit.cost;
+    if (is_better) {
+      visit.parent = parent;
+      visit.edge = std::move(visits_.back().edge);
+      visit.cost = cost;
+    }
+    visits_.pop_back();
+    if (!is_better) return;
   }
-  queue_.push({cost, found->second});
+  if (IsGoal(visits_[static_cast<size_t>(index)].node)) goal_cost_ = cost;
+  queue_.push({bound, index});
 }
 
 // May a digit that no dim has become the minor digit of `dim`, on the way to the goal?
@@ -240,8 +306,7 @@ bool Search::MayCut(const Node& node, size_t dim, uint8_t digit) const {
   }
   // Elsewhere only to travel with the digits before it.
   if (list.empty() || rank == 0 || list.size() > rank) return false;
-  return std::equal(list.rbegin(), list.rend(),
-                    std::make_reverse_iterator(wanted.begin() + rank_[digit]));
+  return std::equal(list.begin(), list.end(), wanted.begin() + (rank - list.size()));
 }
 
 void Search::ExpandSlices(int index) {
@@ -301,7 +366,7 @@ void Search::ExpandGathers(int index) {
       ++settled;
     }
     for (size_t length = 1; length <= list.size() - settled; ++length) {
-      DigitList suffix(list.end() - static_cast<int64_t>(length), list.end());
+      DigitList suffix(std::span<const uint8_t>(list).last(length));
       Node next = node;
       DropSuffix(next, dim, length);
       auto group = static_cast<double>(Size(suffix));
@@ -323,14 +388,14 @@ void Search::ExpandGathers(int index) {
 
 // Moves suffixes (dim, length) of `losers` at once. gainer: the dim that gets all; kNowhere: each
 // digit goes to the dim where the goal has it.
-void Search::TryExchange(int index, const std::vector<std::pair<size_t, size_t>>& losers,
-                         int gainer) {
-  Node next = visits_[static_cast<size_t>(index)].node;
-  std::vector<DigitMove> moves;  // by (from, to), digits in the order they leave
-  std::map<size_t, DigitList> gained;
+void Search::TryExchange(int index, std::span<const Suffix> losers, int gainer) {
+  const Node& node = visits_[static_cast<size_t>(index)].node;
+  size_t rank = node.dims.size();
+  gained_.assign(rank, {});
+  size_t gainers = 0;
   bool any_home = false;
   for (auto [dim, length] : losers) {
-    const DigitList& list = next.dims[dim];
+    const DigitList& list = node.dims[dim];
     for (size_t k = list.size() - length; k < list.size(); ++k) {
       int to = gainer == kNowhere ? place_[list[k]] : gainer;
       if (to == kNowhere) return;
@@ -338,29 +403,49 @@ void Search::TryExchange(int index, const std::vector<std::pair<size_t, size_t>>
         if (static_cast<int>(loser) == to) return;
       }
       any_home |= place_[list[k]] == to;
-      gained[static_cast<size_t>(to)].push_back(list[k]);
+      DigitList& gained = gained_[static_cast<size_t>(to)];
+      if (gained.empty()) ++gainers;
+      gained.push_back(list[k]);
+    }
+  }
+  if (!any_home || (gainer == kNowhere && gainers < 2)) return;
+  Node next = node;
+  double bytes = 0;
+  int64_t group = 1;
+  for (size_t dim = 0; dim < rank; ++dim) {
+    if (gained_[dim].empty()) continue;
+    bytes += PrepareGain(next, dim, Size(gained_[dim]));
+    group *= Size(gained_[dim]);
+  }
+  bytes += Bytes(next) * static_cast<double>(group - 1) / static_cast<double>(group);
+  for (auto [dim, length] : losers) DropSuffix(next, dim, length);
+  for (size_t dim = 0; dim < rank; ++dim) {
+    if (gained_[dim].empty()) continue;
+    std::stable_sort(gained_[dim].begin(), gained_[dim].end(), [&](uint8_t a, uint8_t b) {
+      bool a_home = place_[a] == static_cast<int>(dim), b_home = place_[b] == static_cast<int>(dim);
+      if (a_home != b_home) return a_home;
+      return a_home && rank_[a] < rank_[b];
+    });
+    AppendDigits(next, dim, gained_[dim]);
+  }
+  Push(index, std::move(next), {ReshardKind::kAllToAll, MovesOf(index, losers, gainer)}, bytes, 1);
+}
+
+// By (from, to), digits in the order they leave.
+std::vector<DigitMove> Search::MovesOf(int index, std::span<const Suffix> losers,
+                                       int gainer) const {
+  std::vector<DigitMove> moves;
+  for (auto [dim, length] : losers) {
+    const DigitList& list = visits_[static_cast<size_t>(index)].node.dims[dim];
+    for (size_t k = list.size() - length; k < list.size(); ++k) {
+      int to = gainer == kNowhere ? place_[list[k]] : gainer;
       if (moves.empty() || moves.back().from != static_cast<int>(dim) || moves.back().to != to) {
         moves.push_back({{}, static_cast<int>(dim), to});
       }
       moves.back().digits.push_back(list[k]);
     }
   }
-  if (!any_home || (gainer == kNowhere && gained.size() < 2)) return;
-  double bytes = 0;
-  for (auto& [dim, list] : gained) bytes += PrepareGain(next, dim, Size(list));
-  int64_t group = 1;
-  for (const auto& [dim, list] : gained) group *= Size(list);
-  bytes += Bytes(next) * static_cast<double>(group - 1) / static_cast<double>(group);
-  for (auto [dim, length] : losers) DropSuffix(next, dim, length);
-  for (auto& [dim, list] : gained) {
-    std::stable_sort(list.begin(), list.end(), [&, at = dim](uint8_t a, uint8_t b) {
-      bool a_home = place_[a] == static_cast<int>(at), b_home = place_[b] == static_cast<int>(at);
-      if (a_home != b_home) return a_home;
-      return a_home && rank_[a] < rank_[b];
-    });
-    AppendDigits(next, dim, list);
-  }
-  Push(index, std::move(next), {ReshardKind::kAllToAll, std::move(moves)}, bytes, 1);
+  return moves;
 }
 
 void Search::ExpandExchanges(int index) {
@@ -374,11 +459,13 @@ void Search::ExpandExchanges(int index) {
     for (size_t length_a = 1; length_a <= lengths[a]; ++length_a) {
       for (int gainer = kNowhere; gainer < rank; ++gainer) {
         if (gainer == static_cast<int>(a)) continue;
-        TryExchange(index, {{a, length_a}}, gainer);
+        Suffix pair[] = {{a, length_a}, {0, 0}};
+        TryExchange(index, std::span(pair).first(1), gainer);
         for (size_t b = a + 1; b < lengths.size(); ++b) {
           if (gainer == static_cast<int>(b)) continue;
           for (size_t length_b = 1; length_b <= lengths[b]; ++length_b) {
-            TryExchange(index, {{a, length_a}, {b, length_b}}, gainer);
+            pair[1] = {b, length_b};
+            TryExchange(index, pair, gainer);
           }
         }
       }
@@ -503,44 +590,47 @@ void Search::Expand(int index) {
   ExpandGathers(index);
 }
 
-ReshardPlan Search::Run() {
+void Search::Start() {
+  visits_.clear();
+  index_.clear();
+  queue_ = {};
+  goal_cost_ = std::numeric_limits<double>::infinity();
   visits_.push_back({start_, -1, {}, 0, false});
-  index_.emplace(KeyOf(start_), 0);
+  index_.insert(0);
   queue_.push({0, 0});
+}
+
+ReshardPlan Search::Run() {
+  Start();
   int settled = 0;
   while (!queue_.empty()) {
-    auto [cost, index] = queue_.top();
+    int index = queue_.top().second;
     queue_.pop();
     Visit& visit = visits_[static_cast<size_t>(index)];
-    if (visit.settled || cost > visit.cost) continue;
+    if (visit.settled) continue;
     visit.settled = true;
     if (IsGoal(visit.node)) return Extract(index);
     if (++settled > kMaxStates) break;
     Expand(index);
   }
   // Too many states: reduce, gather everything, cut again. Always possible.
-  Search greedy = *this;
-  greedy.visits_.clear();
-  greedy.index_.clear();
-  greedy.queue_ = {};
-  greedy.visits_.push_back({start_, -1, {}, 0, false});
-  greedy.index_.emplace(KeyOf(start_), 0);
+  Start();
   int at = 0;
   auto step = [&](auto expand) {
     for (;;) {
-      size_t before = greedy.visits_.size();
+      size_t before = visits_.size();
       expand(at);
-      if (greedy.visits_.size() == before) return;
-      at = static_cast<int>(greedy.visits_.size()) - 1;
+      if (visits_.size() == before) return;
+      at = static_cast<int>(visits_.size()) - 1;
     }
   };
-  step([&](int i) { greedy.ExpandReductions(i); });
-  step([&](int i) { greedy.ExpandGathers(i); });
-  step([&](int i) { greedy.ExpandSlices(i); });
-  step([&](int i) { greedy.ExpandFinish(i); });
-  CheckInternal(greedy.IsGoal(greedy.visits_[static_cast<size_t>(at)].node),
+  step([&](int i) { ExpandReductions(i); });
+  step([&](int i) { ExpandGathers(i); });
+  step([&](int i) { ExpandSlices(i); });
+  step([&](int i) { ExpandFinish(i); });
+  CheckInternal(IsGoal(visits_[static_cast<size_t>(at)].node),
                 "no plan between two layouts");
-  return greedy.Extract(at);
+  return Extract(at);
 }
 
 ReshardPlan Search::Extract(int index) const {

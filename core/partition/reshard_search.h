@@ -1,5 +1,5 @@
-// The cheapest sequence of collectives from one layout to another, by Dijkstra's algorithm over the
-// states of reshard_plan.h (docs/partitioning.md, "Resharding").
+// The cheapest sequence of collectives from one layout to another, by A* over the states of
+// reshard_plan.h (docs/partitioning.md, "Resharding").
 #ifndef GSHARD_CORE_PARTITION_RESHARD_SEARCH_H_
 #define GSHARD_CORE_PARTITION_RESHARD_SEARCH_H_
 
@@ -10,8 +10,10 @@ namespace gshard {
 // In bytes: steps must not tie with doing nothing.
 inline constexpr double kReshardStepCost = 0.125;
 
-// `digits`: at most 64, such that every axis of both layouts (same order and manual digits) is a
-// run of them. Where there are too many states it reduces, gathers all and cuts again.
+inline constexpr size_t kMostSearchedDigits = 31;
+
+// `digits`: at most kMostSearchedDigits, such that every axis of both layouts (same order and
+// manual digits) is a run of them. Where there are too many states it reduces, gathers all and cuts again.
 ReshardPlan SearchPlan(const Shape* shape, const MeshLayout* from, const MeshLayout* to,
                        AxisList digits, const ReshardWeights& weights);
 
