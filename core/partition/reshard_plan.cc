@@ -224,7 +224,9 @@ ReshardPlan ReshardPlanner::Impl::MakeInOneOrder(const Shape* shape, const MeshL
   collect(from);
   collect(to);
   std::optional<AxisList> digits = CommonDigits(axes, layouts.device_count());
-  if (!digits.has_value() || digits->size() > kMostSearchedDigits) return PermuteLast(shape, from, to);
+  if (!digits.has_value() || digits->size() > kMostSearchedDigits) {
+    return PermuteLast(shape, from, to);
+  }
   ReshardPlan plan = SearchPlan(shape, from, to, *digits, weights);
   bool is_best = plan.steps.size() <= 1 || plan.bytes == 0 || !from->unreduced.empty() ||
                  static_cast<double>(plan.bytes) <= LeastBytes(shape, from, to);

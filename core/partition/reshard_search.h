@@ -13,7 +13,8 @@ inline constexpr double kReshardStepCost = 0.125;
 inline constexpr size_t kMostSearchedDigits = 31;
 
 // `digits`: at most kMostSearchedDigits, such that every axis of both layouts (same order and
-// manual digits) is a run of them. Where there are too many states it reduces, gathers all and cuts again.
+// manual digits) is a run of them. Where there are too many states it reduces, gathers all and cuts
+// again.
 ReshardPlan SearchPlan(const Shape* shape, const MeshLayout* from, const MeshLayout* to,
                        AxisList digits, const ReshardWeights& weights);
 
