@@ -42,6 +42,8 @@ RuleResult Gather(PartitionContext& rule);
 RuleResult Scatter(PartitionContext& rule);
 RuleResult Sort(PartitionContext& rule);
 RuleResult TopK(PartitionContext& rule);
+// The source, a slice, if it takes the first few elements of a sort along a cut dim; else null.
+PartitionedValue* FirstOfSort(PartitionContext& rule);
 // iota_constant
 RuleResult Constant(PartitionContext& rule);
 RuleResult Iota(PartitionContext& rule);

@@ -237,6 +237,7 @@ RuleResult SliceAt(PartitionContext& rule, const SliceAttributes& slice) {
 }
 
 RuleResult Slice(PartitionContext& rule) {
+  if (PartitionedValue* first = FirstOfSort(rule)) return first;
   return SliceAt(rule, rule.attributes<SliceAttributes>());
 }
 

@@ -1,6 +1,8 @@
 // Sorts and top-k. A sort is local on every dim but the sorted one, whose tiles move elsewhere.
-// Top-k along a cut dim takes the candidates of every tile, then the best of those.
+// Top-k along a cut dim takes the candidates of every tile, then the best of those; so does a slice
+// of the first elements of a sort.
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "core/partition/moving_tiles.h"
@@ -139,6 +141,119 @@ RuleResult TopK(PartitionContext& rule) {
   Instruction* pair = builder.Tuple(results);
   rule.TakeName(pair);
   return rule.scope().NewFromLocal(shape, strategy.results, pair);
+}
+
+namespace {
+
+// slice(get-tuple-element(sort(..), index)) of the first `count` elements along the sorted dim.
+struct SortedPrefix {
+  const Instruction* sort = nullptr;
+  int64_t index = 0;
+  int64_t dim = 0;
+  int64_t count = 0;
+};
+
+std::optional<SortedPrefix> PrefixOfSort(const Instruction& slice) {
+  const Instruction* sorted = slice.operand(0);
+  SortedPrefix prefix;
+  if (sorted->opcode() == Opcode::kGetTupleElement) {
+    prefix.index = sorted->attributes<GetTupleElementAttributes>().index;
+    sorted = sorted->operand(0);
+  }
+  if (sorted->opcode() != Opcode::kSort) return std::nullopt;
+  prefix.sort = sorted;
+  prefix.dim = sorted->attributes<SortAttributes>().dimension;
+  const auto& attributes = slice.attributes<SliceAttributes>();
+  const Shape* from = slice.operand(0)->shape();
+  for (int64_t d = 0; d < from->rank(); ++d) {
+    if (attributes.starts[At(d)] != 0 || attributes.strides[At(d)] != 1) return std::nullopt;
+    if (d != prefix.dim && attributes.limits[At(d)] != from->dim(d)) return std::nullopt;
+  }
+  prefix.count = attributes.limits[At(prefix.dim)];
+  return prefix;
+}
+
+// The first `count` of each tile, then the first of those: one sort of few candidates instead of
+// one of everything. Candidates stand in order of their tiles, so that stable sorts stay stable.
+class PrefixOfSortRule {
+ public:
+  PrefixOfSortRule(PartitionContext& rule, const SortedPrefix& prefix)
+      : rule_(rule), prefix_(prefix), sort_(*prefix.sort) {
+    for (const Instruction* operand : sort_.operands()) {
+      operands_.push_back(rule.scope().run().value_of[operand->id()]);
+    }
+  }
+
+  // Null: the slice is better made of the whole sort.
+  PartitionedValue* Run() {
+    const Shape* from = operands_[0]->shape;
+    int64_t tiles = MostTiles(*operands_[0], prefix_.dim);
+    bool saves = tiles > 1 && from->dim(prefix_.dim) % tiles == 0 &&
+                 2 * prefix_.count * tiles <= from->dim(prefix_.dim);
+    if (!saves) return nullptr;
+    const MeshLayout* layout = nullptr;
+    for (const PartitionedValue::Variant& variant : operands_[0]->variants) {
+      if (variant.layout->kind == MeshLayout::Kind::kTiled && variant.layout->unreduced.empty() &&
+          variant.layout->Count(prefix_.dim) == tiles) {
+        layout = variant.layout;
+      }
+    }
+    if (layout == nullptr) return nullptr;
+    const int64_t whole[] = {prefix_.dim};
+    const MeshLayout* result = rule_.layouts().WithDimsWhole(layout, whole);
+    return rule_.Finish(First(layout), nullptr, result);
+  }
+
+ private:
+  // The results for all slices of this sort are made once.
+  Instruction* First(const MeshLayout* layout) {
+    Builder& builder = rule_.builder();
+    std::vector<int64_t> key = {reinterpret_cast<int64_t>(&sort_), prefix_.count,
+                                reinterpret_cast<int64_t>(layout)};
+    Instruction*& best = rule_.scope().Exchanged(key);
+    if (best == nullptr) {
+      std::vector<Instruction*> locals;
+      for (size_t i = 0; i < operands_.size(); ++i) {
+        ReshardCause cause{.user = &rule_.source(),
+                           .value = sort_.operand(static_cast<int64_t>(i))};
+        locals.push_back(rule_.scope().Reshard(operands_[i], layout, cause));
+      }
+      Instruction* tile = Sorted(locals);
+      for (size_t i = 0; i < locals.size(); ++i) {
+        Instruction* first = builder.SliceDim(Element(tile, i), prefix_.dim, 0, prefix_.count);
+        locals[i] = rule_.scope().AllGather(first, prefix_.dim, layout, layout->axes(prefix_.dim),
+                                            rule_.Cause());
+      }
+      best = Sorted(locals);
+    }
+    return builder.SliceDim(Element(best, At(prefix_.index)), prefix_.dim, 0, prefix_.count);
+  }
+
+  Instruction* Sorted(std::span<Instruction* const> locals) {
+    std::vector<const Shape*> shapes;
+    for (Instruction* local : locals) shapes.push_back(local->shape()->bare());
+    const Shape* shape = sort_.shape()->IsTuple() ? rule_.context().Tuple(shapes) : shapes[0];
+    Instruction* sorted = rule_.builder().CloneWith(&sort_, locals, shape);
+    sorted->set_sharding(nullptr);
+    return sorted;
+  }
+
+  Instruction* Element(Instruction* sorted, size_t i) {
+    if (!sort_.shape()->IsTuple()) return sorted;
+    return rule_.builder().GetTupleElement(sorted, static_cast<int64_t>(i));
+  }
+
+  PartitionContext& rule_;
+  const SortedPrefix& prefix_;
+  const Instruction& sort_;
+  std::vector<PartitionedValue*> operands_;
+};
+
+}  // namespace
+
+PartitionedValue* FirstOfSort(PartitionContext& rule) {
+  std::optional<SortedPrefix> prefix = PrefixOfSort(rule.source());
+  return prefix ? PrefixOfSortRule(rule, *prefix).Run() : nullptr;
 }
 
 }  // namespace gshard::partition_rules
