@@ -1,8 +1,10 @@
 #include "core/report/sharding_report.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <utility>
 
 #include "core/analysis/axis_text.h"
 #include "core/report/quantity_text.h"
@@ -122,9 +124,34 @@ std::string Counted(int64_t count, const char* what) {
 }
 
 // "; the 25 largest:" where not all are listed.
-std::string Listed(size_t listed, int64_t count, const char* which) {
-  if (count == 0 || static_cast<int64_t>(listed) == count) return "";
-  return fmt::format("; the {} {}:", listed, which);
+std::string Listed(size_t listed, bool lists_all, const char* which) {
+  return lists_all ? "" : fmt::format("; the {} {}:", listed, which);
+}
+
+// Keeps the first of the entries with equal keys and counts the others; then at most `limit`.
+template <typename Entry, typename KeyOf>
+bool KeepOneOfAKind(std::vector<Entry>& entries, size_t limit, KeyOf key_of) {
+  std::vector<Entry> kept;
+  std::map<decltype(key_of(entries.front())), size_t> first;
+  for (const Entry& entry : entries) {
+    auto [known, fresh] = first.try_emplace(key_of(entry), kept.size());
+    if (fresh) {
+      kept.push_back(entry);
+    } else {
+      ++kept[known->second].alike;
+    }
+  }
+  bool all = kept.size() <= limit;
+  if (!all) kept.resize(limit);
+  entries = std::move(kept);
+  return all;
+}
+
+// "; 3 more like it, 96 KiB in all"
+std::string AlikeText(int64_t alike, int64_t bytes) {
+  if (alike == 0) return "";
+  return fmt::format("; {} more like it, {} in all", alike,
+                     HumanBytes(static_cast<double>((alike + 1) * bytes)));
 }
 
 std::string InBrackets(const std::string& place) {
@@ -153,8 +180,15 @@ ShardingReport MakeShardingReport(const Module& module, const PropagationFinding
   report.replicated_count = static_cast<int64_t>(report.replicated.size());
   report.uneven_count = static_cast<int64_t>(report.uneven.size());
   report.conflict_count = static_cast<int64_t>(report.findings.conflicts.size());
-  if (report.replicated.size() > limit) report.replicated.resize(limit);
-  if (report.uneven.size() > limit) report.uneven.resize(limit);
+  auto kind_of = [&](const auto& entry) {
+    const Sharding* s = LeafSharding(entry.instruction, entry.leaf);
+    return std::pair(LeafShape(entry.instruction, entry.leaf)->bare(),
+                     s == nullptr ? module.context().Replicated() : s->canonical);
+  };
+  report.lists_all = KeepOneOfAKind(report.replicated, limit, kind_of);
+  report.lists_all_uneven = KeepOneOfAKind(report.uneven, limit, [&](const auto& entry) {
+    return std::pair(kind_of(entry), entry.dim);
+  });
   if (report.findings.conflicts.size() > limit) report.findings.conflicts.resize(limit);
   return report;
 }
@@ -167,18 +201,22 @@ std::string ShardingReportText(const Module& module, const ShardingReport& repor
       fmt::format("\nReplicated although a dim could be cut further: {}, {} per device in all{}\n",
                   Counted(report.replicated_count, "value"),
                   HumanBytes(static_cast<double>(report.replicated_bytes)),
-                  Listed(report.replicated.size(), report.replicated_count, "largest"));
+                  Listed(report.replicated.size(), report.lists_all, "largest"));
   for (const ShardingReport::Replicated& r : report.replicated) {
     const Sharding* sharding = LeafSharding(r.instruction, r.leaf);
     std::string axes = FreeAxesText(ctx, sharding, mesh);
     out += fmt::format(
-        "  {:>10}  {} {}: {} devices have each tile, dim {} could be cut {} ways{}{}\n",
+        "  {:>10}  {} {}: {} devices have each tile, dim {} could be cut {} ways{}{}{}\n",
         HumanBytes(static_cast<double>(r.bytes_per_device)), NameOf(r.instruction, r.leaf),
         ToString(LeafShape(r.instruction, r.leaf), false), r.copies, r.dim, r.factor,
-        axes.empty() ? "" : ", free: " + axes, InBrackets(PlaceOf(module, r.instruction)));
+        axes.empty() ? "" : ", free: " + axes, AlikeText(r.alike, r.bytes_per_device),
+        InBrackets(PlaceOf(module, r.instruction)));
   }
   out += fmt::format("\nAnnotations that conflict with a neighbour: {}{}\n", report.conflict_count,
-                     Listed(report.findings.conflicts.size(), report.conflict_count, "first"));
+                     Listed(report.findings.conflicts.size(),
+                            static_cast<int64_t>(report.findings.conflicts.size()) ==
+                                report.conflict_count,
+                            "first"));
   for (const PropagationFindings::Conflict& c : report.findings.conflicts) {
     out += fmt::format("  {} is {}, its {} '{}' wants {}{}\n", c.annotated->name(),
                        AxisText(ctx, c.annotated->sharding(), mesh),
@@ -186,13 +224,13 @@ std::string ShardingReportText(const Module& module, const ShardingReport& repor
                        AxisText(ctx, c.wanted, mesh), InBrackets(PlaceOf(module, c.annotated)));
   }
   out += fmt::format("\nDims that do not divide: {}{}\n", report.uneven_count,
-                     Listed(report.uneven.size(), report.uneven_count, "costliest"));
+                     Listed(report.uneven.size(), report.lists_all_uneven, "costliest"));
   for (const ShardingReport::Uneven& u : report.uneven) {
     out +=
-        fmt::format("  {:>10} of padding  {} {}: dim {} of size {} in {} tiles{}\n",
+        fmt::format("  {:>10} of padding  {} {}: dim {} of size {} in {} tiles{}{}\n",
                     HumanBytes(static_cast<double>(u.padding_bytes)), NameOf(u.instruction, u.leaf),
                     ToString(LeafShape(u.instruction, u.leaf), false), u.dim, u.size, u.tiles,
-                    InBrackets(PlaceOf(module, u.instruction)));
+                    AlikeText(u.alike, u.padding_bytes), InBrackets(PlaceOf(module, u.instruction)));
   }
   return out;
 }
@@ -213,7 +251,8 @@ std::string ShardingReportJson(const Module& module, const ShardingReport& repor
     entry.update({{"copies", r.copies},
                   {"dim", r.dim},
                   {"factor", r.factor},
-                  {"bytes_per_device", r.bytes_per_device}});
+                  {"bytes_per_device", r.bytes_per_device},
+                  {"alike", r.alike}});
     replicated.push_back(std::move(entry));
   }
   for (const PropagationFindings::Conflict& c : report.findings.conflicts) {

@@ -22,16 +22,20 @@ struct ShardingReport {
     int64_t dim = 0;               // one that could be cut
     int64_t factor = 1;            // by how much, at most
     int64_t bytes_per_device = 0;  // now
+    int64_t alike = 0;             // later values of this shape and sharding, not listed again
   };
   std::vector<Replicated> replicated;  // largest first
-  // Of all of them, also those not listed; bytes per device.
+  // Of all values, also those not listed; bytes per device.
   int64_t replicated_count = 0, replicated_bytes = 0;
+  // No more kinds of values than there are entries.
+  bool lists_all = true, lists_all_uneven = true;
   struct Uneven {
     const Instruction* instruction = nullptr;
     int64_t leaf = 0;
     int64_t dim = 0;
     int64_t size = 0, tiles = 1;
     int64_t padding_bytes = 0;  // over all tiles of the value
+    int64_t alike = 0;
   };
   std::vector<Uneven> uneven;                    // most padding first
   int64_t uneven_count = 0, conflict_count = 0;  // also of those not listed
