@@ -211,6 +211,11 @@ DotProduct::DotProduct(const Operand& lhs, const Operand& rhs, DType result)
                loops_.empty() && !pack_lhs_ && lhs_row_ * m_ == lhs_count_;
   can_sum_ = (accumulate_ == DType::kF32 || accumulate_ == DType::kF64) && loops_.empty() &&
              lhs_convert_.IsIdentity() && rhs_convert_.IsIdentity() && result_convert_.IsIdentity();
+  constexpr int64_t kNarrow = 64;  // bytes of a row of the result
+  const bool dense_rhs =
+      (rhs_column_ == 1 && rhs_row_ == n_) || (rhs_row_ == 1 && rhs_column_ == k_);
+  can_widen_ = can_sum_ && block_rows_ == 0 && !pack_lhs_ && !pack_rhs_ && dense_rhs && m_ > 1 &&
+               n_ * result_convert_.to_bytes() < kNarrow;
 }
 
 int64_t DotProduct::Flops() const { return rows_ * n_ * k_ * (IsComplex(accumulate_) ? 8 : 2); }
@@ -312,6 +317,41 @@ void DotProduct::RunStacked(int64_t count, const std::byte* lhs, const std::byte
              reinterpret_cast<double*>(sums));
   }
   if (sums != result) result_convert_.Run(elements, sums, result, scratch);
+}
+
+template <typename T>
+void DotProduct::WidenTyped(int64_t count, const T* lhs, const std::byte* const* rhs,
+                            std::byte* result, int64_t result_stride, Scratch& scratch) const {
+  const int64_t columns = count * n_;
+  T* wide = reinterpret_cast<T*>(scratch.Allocate(static_cast<size_t>(k_ * columns) * sizeof(T)));
+  T* product =
+      reinterpret_cast<T*>(scratch.Allocate(static_cast<size_t>(m_ * columns) * sizeof(T)));
+  const bool by_columns = rhs_column_ != 1;
+  for (int64_t s = 0; s < count; ++s) {
+    const T* from = reinterpret_cast<const T*>(rhs[s]);
+    if (by_columns) {
+      std::copy_n(from, n_ * k_, wide + s * n_ * k_);
+    } else {
+      for (int64_t p = 0; p < k_; ++p) std::copy_n(from + p * n_, n_, wide + p * columns + s * n_);
+    }
+  }
+  const MatrixView<T> b = by_columns ? MatrixView<T>{wide, 1, k_} : MatrixView<T>{wide, columns, 1};
+  RowGemm(m_, columns, k_, MatrixView<T>{lhs, lhs_row_, lhs_column_}, b, product, columns);
+  for (int64_t s = 0; s < count; ++s) {
+    T* to = reinterpret_cast<T*>(result + s * result_stride);
+    for (int64_t i = 0; i < m_; ++i) std::copy_n(product + i * columns + s * n_, n_, to + i * n_);
+  }
+}
+
+void DotProduct::RunWidened(int64_t count, const std::byte* lhs, const std::byte* const* rhs,
+                            std::byte* result, int64_t result_stride, Scratch& scratch) const {
+  const Scratch::Mark mark = scratch.Position();
+  if (accumulate_ == DType::kF32) {
+    WidenTyped(count, reinterpret_cast<const float*>(lhs), rhs, result, result_stride, scratch);
+  } else {
+    WidenTyped(count, reinterpret_cast<const double*>(lhs), rhs, result, result_stride, scratch);
+  }
+  scratch.Rewind(mark);
 }
 
 template <typename T>

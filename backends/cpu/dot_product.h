@@ -41,6 +41,11 @@ class DotProduct {
   void RunStacked(int64_t count, const std::byte* lhs, const std::byte* rhs, std::byte* result,
                   Scratch& scratch) const;
 
+  // `count` rhs instances against one lhs, as one product of so many times the columns: for rhs of
+  // less than a vector's width. Results at distance `result_stride` in bytes.
+  bool CanWiden() const { return can_widen_; }
+  void RunWidened(int64_t count, const std::byte* lhs, const std::byte* const* rhs,
+                  std::byte* result, int64_t result_stride, Scratch& scratch) const;
   // sum (accumulate: +)= the products of `count` pairs, whose result is f32 or f64.
   bool CanSum() const { return can_sum_; }
   void RunSum(int64_t count, const std::byte* const* lhs, const std::byte* const* rhs,
@@ -68,6 +73,9 @@ class DotProduct {
   void Dispatch(int64_t begin, int64_t end, const std::byte* lhs, const std::byte* rhs,
                 std::byte* result) const;
   template <typename T>
+  void WidenTyped(int64_t count, const T* lhs, const std::byte* const* rhs, std::byte* result,
+                  int64_t result_stride, Scratch& scratch) const;
+  template <typename T>
   void SumTyped(int64_t count, const T* const* lhs, const T* const* rhs, bool accumulate,
                 T* sum) const;
   const std::byte* Prepare(const ArrayConvert& convert, const StridedCopy* pack, int64_t count,
@@ -85,7 +93,7 @@ class DotProduct {
   int64_t rows_ = 1;
   int64_t row_granule_ = 1;
   int64_t block_rows_ = 0;  // rows of one OpenBLAS call; 0: RowGemm
-  bool can_stack_ = false, can_sum_ = false;
+  bool can_stack_ = false, can_sum_ = false, can_widen_ = false;
 };
 
 }  // namespace gshard::cpu

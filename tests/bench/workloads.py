@@ -121,7 +121,7 @@ def transformer(constrain, devices):
     import functools
     import jax
     import jax.numpy as jnp
-    batch, sequence, model, vocabulary, layers = 64, 32, 256, 1024, 4
+    batch, sequence, model, vocabulary, layers = 128, 32, 256, 1024, 4
 
     def loss(params, tokens, targets):
         x = constrain(params["embedding"][tokens], "data", None, None)

@@ -34,6 +34,10 @@ class DotKernel : public Kernel {
                           scratch);
       return;
     }
+    if (product_.CanWiden()) {
+      RunShared(count, operands, results[0], scratch);
+      return;
+    }
     Kernel::RunBatch(count, operands, results, scratch);
   }
   bool SumsBatch() const override { return product_.CanSum(); }
@@ -44,6 +48,24 @@ class DotKernel : public Kernel {
   int64_t Flops() const override { return product_.Flops(); }
 
  private:
+  // Neighbours that share their lhs are one product.
+  void RunShared(int64_t count, std::span<const BatchOperand> operands, const BatchResult& result,
+                 Scratch& scratch) const {
+    const std::byte* const* lhs = operands[0].items;
+    for (int64_t first = 0; first < count;) {
+      int64_t last = first + 1;
+      while (last < count && lhs[last] == lhs[first]) ++last;
+      std::byte* to = result.data + first * result.stride;
+      if (last - first > 1) {
+        product_.RunWidened(last - first, lhs[first], operands[1].items + first, to, result.stride,
+                            scratch);
+      } else {
+        product_.Run(lhs[first], operands[1].items[first], to, scratch);
+      }
+      first = last;
+    }
+  }
+
   DotProduct product_;
 };
 
