@@ -3,7 +3,8 @@
 
   passes_vs_xla.py FILE.hlo...        prints a Markdown table (median milliseconds)
   passes_vs_xla.py --propagate-at-least 10 FILE.hlo...
-      propagation alone, over the files of more than 1,000 instructions; fails if on one of them gshard is not that
+  passes_vs_xla.py --partition-at-least 10 FILE.hlo...
+      that pass alone, over the files of more than 1,000 instructions; fails if on one of them gshard is not that
       many times as fast
 
 XLA: jaxlib's text parser, and the passes `sharding-propagation` and `spmd-partitioning` as XLA's own pass timer
@@ -147,7 +148,7 @@ def compare_all(files, repetitions):
         print("| " + " | ".join(cells) + " |", flush=True)
 
 
-def compare_propagation(files, repetitions, at_least):
+def compare_pass(step, xla_pass, files, repetitions, at_least):
     """True if gshard is `at_least` times as fast on every annotated file of over 1,000 instructions."""
     good = True
     print("| file | instructions | devices | XLA ms | gshard ms | | |")
@@ -158,11 +159,11 @@ def compare_propagation(files, repetitions, at_least):
             count = instruction_count(text)
             if count <= 1000 or devices == 1:
                 continue
-            theirs = xla_times(plain, devices, repetitions, "sharding-propagation").get("propagate")
+            theirs = xla_times(plain, devices, repetitions, xla_pass).get(step)
             if theirs is None:
                 print(f"| {os.path.basename(path)} | {count} | {devices} | XLA fails | | | |", flush=True)
                 continue
-            ours = gshard_times("propagate", plain, 10 * repetitions, work)["propagate"]
+            ours = gshard_times(step, plain, 10 * repetitions, work)[step]
         enough = theirs / ours >= at_least
         good = good and enough
         print(f"| {os.path.splitext(os.path.basename(path))[0]} | {count} | {devices} | {theirs:.2f} | {ours:.2f} | "
@@ -175,10 +176,15 @@ def main():
     parser.add_argument("files", nargs="+")
     parser.add_argument("--repeat", type=int, default=5, help="runs of XLA a file; gshard runs ten times as often")
     parser.add_argument("--propagate-at-least", type=float, metavar="RATIO")
+    parser.add_argument("--partition-at-least", type=float, metavar="RATIO")
     options = parser.parse_args()
-    if options.propagate_at_least is None:
+    wanted = [("propagate", "sharding-propagation", options.propagate_at_least),
+              ("partition", "spmd-partitioning", options.partition_at_least)]
+    wanted = [row for row in wanted if row[2] is not None]
+    if not wanted:
         compare_all(options.files, options.repeat)
-    elif not compare_propagation(options.files, options.repeat, options.propagate_at_least):
+    verdicts = [compare_pass(step, name, options.files, options.repeat, least) for step, name, least in wanted]
+    if not all(verdicts):
         sys.exit(1)
 
 
