@@ -58,6 +58,8 @@ RuleResult Convert(PartitionContext& rule) {
 }
 
 RuleResult Pointwise(PartitionContext& rule) {
+  // A copy of a tuple: the elements keep their layouts.
+  if (rule.source().shape()->IsTuple()) return rule.operand(0);
   if (PartitionedValue* result = InPlace(rule)) return result;
   const Shape* shape = rule.source().shape();
   Labels labels = Labels::Pointwise(static_cast<int64_t>(rule.operands().size()), shape->rank());
