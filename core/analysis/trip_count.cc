@@ -2,7 +2,10 @@
 
 #include "core/analysis/trip_count.h"
 
+#include <re2/re2.h>
+
 #include <algorithm>
+#include <string_view>
 
 #include "ir/computation.h"
 #include "ir/literal.h"
@@ -135,13 +138,7 @@ ComparisonDirection Mirrored(ComparisonDirection direction) {
   }
 }
 
-}  // namespace
-
-std::optional<int64_t> ConstantScalar(const Instruction* instruction) {
-  return Evaluate(instruction, 0);
-}
-
-std::optional<int64_t> TripCount(const Instruction& while_loop) {
+std::optional<int64_t> DerivedTripCount(const Instruction& while_loop) {
   const Instruction* condition = SkipCopies(while_loop.called(0)->root());
   if (condition->opcode() != Opcode::kCompare) return std::nullopt;
   Loop loop{while_loop.operand(0), while_loop.called(1)->root()};
@@ -171,6 +168,26 @@ std::optional<int64_t> TripCount(const Instruction& while_loop) {
     return inclusive ? distance / stride + 1 : distance / stride + (distance % stride != 0 ? 1 : 0);
   }
   return std::nullopt;
+}
+
+// What XLA's own analysis left in the loop's backend_config: {"known_trip_count":{"n":"3"}}.
+std::optional<int64_t> RecordedTripCount(const Instruction& while_loop) {
+  static const RE2 kRecord(R"re("known_trip_count":\{"n":"(\d+)"\})re");
+  std::string_view config = while_loop.backend_config();
+  int64_t count = 0;
+  if (RE2::PartialMatch({config.data(), config.size()}, kRecord, &count)) return count;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int64_t> ConstantScalar(const Instruction* instruction) {
+  return Evaluate(instruction, 0);
+}
+
+std::optional<int64_t> TripCount(const Instruction& while_loop) {
+  std::optional<int64_t> derived = DerivedTripCount(while_loop);
+  return derived ? derived : RecordedTripCount(while_loop);
 }
 
 }  // namespace gshard

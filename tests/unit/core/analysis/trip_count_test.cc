@@ -1,0 +1,53 @@
+#include "core/analysis/trip_count.h"
+
+#include <fmt/format.h>
+
+#include "tests/unit/core/propagation/propagated.h"
+
+namespace gshard {
+namespace {
+
+// A loop from 0 in steps of 1 to `bound`, or, where the condition is an opaque fusion, as recorded.
+std::optional<int64_t> TripsOf(std::string_view condition, std::string_view config) {
+  auto module = Parsed(fmt::format(R"(HloModule m
+less {{
+  a = s32[] parameter(0)
+  n = s32[] constant(5)
+  ROOT l = pred[] compare(a, n), direction=LT
+}}
+c {{
+  s = (s32[], f32[8]) parameter(0)
+  t = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)
+  ROOT l = pred[] {}
+}}
+b {{
+  s = (s32[], f32[8]) parameter(0)
+  t = s32[] get-tuple-element(s), index=0
+  x = f32[8] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  u = s32[] add(t, one)
+  ROOT r = (s32[], f32[8]) tuple(u, x)
+}}
+ENTRY e {{
+  x = f32[8] parameter(0)
+  z = s32[] constant(0)
+  s = (s32[], f32[8]) tuple(z, x)
+  ROOT w = (s32[], f32[8]) while(s), condition=c, body=b{}
+}})",
+                                   condition, config));
+  return TripCount(*module->entry()->root());
+}
+
+TEST_CASE("Trips follow from the text, else from what XLA recorded", "[analysis]") {
+  const char* const kCompare = "compare(t, n), direction=LT";
+  const char* const kFused = "fusion(t), kind=kLoop, calls=less";
+  const char* const kRecord = R"(, backend_config={"known_trip_count":{"n":"7"}})";
+  CHECK(TripsOf(kCompare, "") == 5);
+  CHECK(TripsOf(kCompare, kRecord) == 5);
+  CHECK(TripsOf(kFused, kRecord) == 7);
+  CHECK(TripsOf(kFused, "") == std::nullopt);
+}
+
+}  // namespace
+}  // namespace gshard
