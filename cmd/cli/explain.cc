@@ -4,13 +4,16 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "cmd/cli/program.h"
 #include "core/analysis/axis_text.h"
 #include "core/analysis/meshes.h"
+#include "core/analysis/partitioned.h"
 #include "core/explain/collective_causes.h"
 #include "core/explain/sharding_history.h"
+#include "ir/metadata.h"
 
 namespace gshard {
 namespace {
@@ -61,17 +64,32 @@ std::string ConflictText(const PropagationFindings& findings, const Instruction*
   return text;
 }
 
-// Names that hold the one asked for, to choose from.
-std::string SimilarNames(const Module& module, std::string_view name) {
-  std::vector<std::string_view> similar;
+// Instructions whose name, op_name or source line holds what was asked for, to choose from.
+std::string SimilarNames(const Module& module, std::string_view text) {
+  constexpr size_t kMost = 8;
+  std::vector<std::string_view> by_name, by_source;
   for (const Computation* computation : module.computations()) {
     for (const Instruction* instruction : computation->instructions()) {
-      if (similar.size() < 8 && instruction->name().find(name) != std::string_view::npos) {
-        similar.push_back(instruction->name());
+      if (instruction->name().find(text) != std::string_view::npos) {
+        by_name.push_back(instruction->name());
+      } else if (by_source.size() < kMost &&
+                 (OpNameOf(*instruction).find(text) != std::string::npos ||
+                  SourceLineOf(module, *instruction).find(text) != std::string::npos)) {
+        by_source.push_back(instruction->name());
       }
+      if (by_name.size() == kMost) return fmt::format("names like it: {}", fmt::join(by_name, ", "));
     }
   }
-  return similar.empty() ? "" : fmt::format("names like it: {}", fmt::join(similar, ", "));
+  if (!by_name.empty()) return fmt::format("names like it: {}", fmt::join(by_name, ", "));
+  if (!by_source.empty()) {
+    return fmt::format("op_name or source line has it: {}", fmt::join(by_source, ", "));
+  }
+  return "gshard-opt print and gshard-opt partition show the names";
+}
+
+Diagnostic NoSuchName(std::string_view name, std::string similar) {
+  return MakeError("E-EXPLAIN-001", fmt::format("no instruction is called '{}'", name),
+                   std::move(similar));
 }
 
 nlohmann::json ToJson(const CausedCollective& collective) {
@@ -84,10 +102,56 @@ nlohmann::json ToJson(const CausedCollective& collective) {
   return json;
 }
 
+nlohmann::json ToJson(const std::vector<CausedCollective>& collectives) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const CausedCollective& collective : collectives) list.push_back(ToJson(collective));
+  return list;
+}
+
 std::string ToText(const CausedCollective& collective) {
   return fmt::format("{} {} {}: {}\n", OpcodeName(collective.instruction->opcode()),
                      collective.instruction->name(),
-                     ToString(collective.instruction->shape(), false), collective.cause);
+                     ToString(collective.instruction->shape(), false),
+                     collective.cause.empty() ? "no cause is recorded" : collective.cause);
+}
+
+// Of the instruction called `name`, if there is one, and the collectives about it.
+std::string ToText(const std::vector<CausedCollective>& collectives, std::string_view name) {
+  if (collectives.size() == 1 && collectives[0].instruction->name() == name)
+    return ToText(collectives[0]);
+  std::string text = collectives.empty() ? "" : "collectives it takes part in:\n";
+  for (const CausedCollective& collective : collectives) text += "  " + ToText(collective);
+  return text;
+}
+
+int Print(const nlohmann::json& document, std::string text, bool json) {
+  if (json) {
+    nlohmann::ordered_json ordered = {{"schema", "gshard.explain/1"}};
+    ordered.update(nlohmann::ordered_json(document));
+    text = ordered.dump(2) + "\n";
+  }
+  auto written = WriteFile("-", text);
+  return written ? kExitOk : ReportError(written.error());
+}
+
+// The program of one device has causes of collectives, in words, but no shardings any more.
+int ExplainDeviceProgram(const Module& module, std::string_view name, bool json) {
+  const Instruction* instruction = FindInstruction(module, name);
+  std::vector<CausedCollective> collectives = CollectivesBecauseOf(module, nullptr, name);
+  if (instruction == nullptr && collectives.empty()) {
+    return ReportError(NoSuchName(name, SimilarNames(module, name)));
+  }
+  nlohmann::json document = {{"instruction", std::string(name)},
+                             {"leaves", nlohmann::json::array()},
+                             {"collectives", ToJson(collectives)}};
+  std::string text;
+  if (instruction != nullptr && !IsCollective(instruction->opcode())) {
+    text = fmt::format("{} = {} {}, of the program of one device\n", name,
+                       ToString(instruction->shape(), false), OpcodeName(instruction->opcode()));
+  }
+  text += ToText(collectives, name);
+  text += "where shardings come from: explain the text that was partitioned\n";
+  return Print(document, std::move(text), json);
 }
 
 // The value a collective moves and the instruction that needs it, each once.
@@ -105,9 +169,10 @@ std::vector<const Instruction*> EndsOf(const CausedCollective& collective) {
 int RunExplain(const ExplainOptions& options, PassContext& context) {
   auto module = ReadModule(options.input);
   if (!module) return ReportError(module.error());
-  if (options.num_partitions > 0) (*module)->header().num_partitions = options.num_partitions;
   std::string_view name = options.name;
   if (name.starts_with('%')) name.remove_prefix(1);
+  if (IsPartitioned(**module)) return ExplainDeviceProgram(**module, name, options.json);
+  if (options.num_partitions > 0) (*module)->header().num_partitions = options.num_partitions;
   std::string text;
   if (const Instruction* written = FindInstruction(**module, name)) {
     const Instruction* value = ValueAfterInlining(**module, written);
@@ -129,7 +194,7 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
   nlohmann::json document;
   const Mesh* mesh = NamedMesh(**module);
   if (instruction != nullptr) {
-    text += ShardingHistoryText(recorder, **module, instruction, mesh);
+    text += ShardingHistoryText(recorder, **module, std::array{instruction}, mesh);
     text += ConflictText(findings, instruction, **module, mesh);
     document = ShardingHistoryJson(recorder, **module, instruction);
   }
@@ -142,36 +207,24 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
     }
     collectives = CollectivesBecauseOf(**module, &recorder, name);
   }
-  document["collectives"] = nlohmann::json::array();
-  for (const CausedCollective& collective : collectives) {
-    document["collectives"].push_back(ToJson(collective));
-  }
-  if (instruction != nullptr) {
-    if (!collectives.empty()) text += "collectives it takes part in:\n";
-    for (const CausedCollective& collective : collectives) text += "  " + ToText(collective);
-  } else if (collectives.size() == 1 && collectives[0].instruction->name() == name) {
+  document["collectives"] = ToJson(collectives);
+  text += ToText(collectives, name);
+  if (instruction == nullptr) {
+    if (collectives.size() != 1 || collectives[0].instruction->name() != name) {
+      return ReportError(NoSuchName(name, std::move(similar)));
+    }
     // A collective of the partitioned program: why its value and its user are sharded as they are.
-    text = ToText(collectives[0]);
-    document["schema"] = "gshard.explain/1";
+    std::vector<const Instruction*> ends = EndsOf(collectives[0]);
+    text += ShardingHistoryText(recorder, **module, ends, mesh);
     document["instruction"] = std::string(name);
     document["because_of"] = nlohmann::json::array();
-    for (const Instruction* end : EndsOf(collectives[0])) {
-      text += ShardingHistoryText(recorder, **module, end, mesh);
+    for (const Instruction* end : ends) {
       nlohmann::json history = ShardingHistoryJson(recorder, **module, end);
       history.erase("schema");
       document["because_of"].push_back(std::move(history));
     }
-  } else {
-    return ReportError(MakeError("E-EXPLAIN-001",
-                                 fmt::format("no instruction is called '{}'", name), similar));
   }
-  if (options.json) {
-    nlohmann::ordered_json ordered = {{"schema", document["schema"]}};
-    ordered.update(nlohmann::ordered_json(document));
-    text = ordered.dump(2) + "\n";
-  }
-  auto written = WriteFile("-", text);
-  return written ? kExitOk : ReportError(written.error());
+  return Print(document, std::move(text), options.json);
 }
 
 }  // namespace gshard

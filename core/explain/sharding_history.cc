@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "core/analysis/axis_text.h"
@@ -192,10 +193,12 @@ std::string Reason(const Module& module, const ExplainStep& step) {
   return "";
 }
 
+// Steps that were printed: a change, and the leaf it is about.
+using PrintedSteps = std::set<std::pair<const ShardingChange*, int64_t>>;
+
 void AppendSteps(std::string& out, Module& module, const std::vector<ExplainStep>& steps,
-                 const Mesh* mesh) {
+                 const Mesh* mesh, PrintedSteps& printed) {
   // Chains are printed flat; only where two causes meet the second is indented.
-  std::vector<bool> printed(steps.size(), false);
   struct Frame {
     size_t step;
     int depth;
@@ -208,11 +211,10 @@ void AppendSteps(std::string& out, Module& module, const std::vector<ExplainStep
     std::string name(s.instruction->name());
     if (s.instruction->shape()->IsTuple()) name += fmt::format("{{leaf {}}}", s.leaf);
     out.append(static_cast<size_t>(2 * f.depth), ' ');
-    if (printed[f.step]) {
+    if (!printed.insert({s.change, s.leaf}).second) {
       out += fmt::format("{} (see above)\n", name);
       continue;
     }
-    printed[f.step] = true;
     std::string sharding =
         s.sharding == nullptr ? "none" : AxisText(module.context(), s.sharding, mesh);
     out += fmt::format("{} = {}: {}", name, sharding, Reason(module, s));
@@ -222,6 +224,23 @@ void AppendSteps(std::string& out, Module& module, const std::vector<ExplainStep
     for (size_t i = s.causes.size(); i > 0; --i) {
       stack.push_back({s.causes[i - 1], f.depth + (i > 1 ? 1 : 0)});
     }
+  }
+}
+
+// The history of all leaves of one value.
+void AppendHistory(std::string& out, const ExplainRecorder& recorder, Module& module,
+                   const Instruction* x, const Mesh* mesh, PrintedSteps& printed) {
+  out +=
+      fmt::format("{} = {} {}", x->name(), ToString(x->shape(), false), OpcodeName(x->opcode()));
+  if (x->sharding() == nullptr) {
+    out += fmt::format(": no sharding was inferred; it counts as replicated\n  {}\n",
+                       WhyNone(module, x));
+    return;
+  }
+  out += fmt::format(", sharded {}\n", AxisText(module.context(), x->sharding(), mesh));
+  for (int64_t leaf = 0; leaf < x->shape()->leaf_count(); ++leaf) {
+    std::vector<ExplainStep> steps = ExplainSharding(recorder, x, leaf);
+    if (!steps.empty()) AppendSteps(out, module, steps, mesh, printed);
   }
 }
 
@@ -260,18 +279,10 @@ std::vector<ExplainStep> ExplainSharding(const ExplainRecorder& recorder, const 
 }
 
 std::string ShardingHistoryText(const ExplainRecorder& recorder, Module& module,
-                                const Instruction* x, const Mesh* mesh) {
-  std::string out =
-      fmt::format("{} = {} {}", x->name(), ToString(x->shape(), false), OpcodeName(x->opcode()));
-  if (x->sharding() == nullptr) {
-    return out + fmt::format(": no sharding was inferred; it counts as replicated\n  {}\n",
-                             WhyNone(module, x));
-  }
-  out += fmt::format(", sharded {}\n", AxisText(module.context(), x->sharding(), mesh));
-  for (int64_t leaf = 0; leaf < x->shape()->leaf_count(); ++leaf) {
-    std::vector<ExplainStep> steps = ExplainSharding(recorder, x, leaf);
-    if (!steps.empty()) AppendSteps(out, module, steps, mesh);
-  }
+                                std::span<const Instruction* const> values, const Mesh* mesh) {
+  std::string out;
+  PrintedSteps printed;
+  for (const Instruction* x : values) AppendHistory(out, recorder, module, x, mesh, printed);
   return out;
 }
 

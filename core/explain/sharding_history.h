@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,10 @@ std::vector<ExplainStep> ExplainSharding(const ExplainRecorder& recorder, const 
                                          int64_t leaf = 0, size_t limit = 200);
 
 // All leaves, as indented text with source lines, for a terminal; shardings by the axes of `mesh`
-// (core/analysis/axis_text.h) if it is not null.
+// (core/analysis/axis_text.h) if it is not null. Of several values one after the other; a step that
+// an earlier history told is not told again.
 std::string ShardingHistoryText(const ExplainRecorder& recorder, Module& module,
-                                const Instruction* x, const Mesh* mesh);
+                                std::span<const Instruction* const> values, const Mesh* mesh);
 // {"schema":"gshard.explain/1", ..} (docs/json.md).
 nlohmann::json ShardingHistoryJson(const ExplainRecorder& recorder, const Module& module,
                                    const Instruction* x);

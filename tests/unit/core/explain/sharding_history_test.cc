@@ -1,5 +1,6 @@
 #include "core/explain/sharding_history.h"
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/core/propagation/propagated.h"
@@ -80,11 +81,19 @@ TEST_CASE("Text and JSON say the same", "[explain]") {
   options.allow_to_output = {true};
   Propagate(*module, options, &recorder);
   const Instruction* g = Named(*module, "g");
-  CHECK(ShardingHistoryText(recorder, *module, g, nullptr) ==
+  CHECK(ShardingHistoryText(recorder, *module, std::array{g}, nullptr) ==
         "g = f32[8,16] get-tuple-element, sharded {devices=[1,8]<=[8]}\n"
         "  g = {devices=[1,8]<=[8]}: from operand 't' through get-tuple-element, level 0\n"
         "  t{leaf 1} = {devices=[1,8]<=[8]}: from operand 'b' through tuple, level 0\n"
         "  b = {devices=[1,8]<=[8]}: written by the user at test.hlo:4\n");
+  const Instruction* both[] = {Named(*module, "b"), g};
+  CHECK(ShardingHistoryText(recorder, *module, both, nullptr) ==
+        "b = f32[8,16] parameter, sharded {devices=[1,8]<=[8]}\n"
+        "  b = {devices=[1,8]<=[8]}: written by the user at test.hlo:4\n"
+        "g = f32[8,16] get-tuple-element, sharded {devices=[1,8]<=[8]}\n"
+        "  g = {devices=[1,8]<=[8]}: from operand 't' through get-tuple-element, level 0\n"
+        "  t{leaf 1} = {devices=[1,8]<=[8]}: from operand 'b' through tuple, level 0\n"
+        "  b (see above)\n");
   nlohmann::json json = ShardingHistoryJson(recorder, *module, g);
   CHECK(json["schema"] == "gshard.explain/1");
   CHECK(json["leaves"][0]["steps"][0]["from"] == "t");
