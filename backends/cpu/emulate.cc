@@ -129,6 +129,9 @@ class Emulator {
     std::vector<Diagnostic> warnings;
     PropagationOptions propagation;
     propagation.warnings = &warnings;
+    // Shardings over another number of devices are the user's error, found by propagation.
+    if (options_.num_partitions > 0)
+      module_->header().num_partitions = options_.num_partitions;
     auto propagated = PropagateShardings(*module_, propagation);
     for (const Diagnostic& warning : warnings) Warn(warning);
     if (!propagated) return Fail(propagated.error());
