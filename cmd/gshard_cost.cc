@@ -48,14 +48,11 @@ Expected<double> PartitionForCost(Module& module) {
 
 int Run(const Flags& flags) {
   Expected<Chip> chip = ReadChip(flags);
-  if (!chip) return ReportError(chip.error());
+  if (!chip) return flags.chip_file.empty() ? UsageError(chip.error()) : ReportError(chip.error());
   std::optional<int64_t> limit;
   if (!flags.limit.empty()) {
     Expected<int64_t> bytes = ParseByteSize(flags.limit);
-    if (!bytes) {
-      ReportError(bytes.error());
-      return kExitBadUsage;
-    }
+    if (!bytes) return UsageError(bytes.error());
     limit = *bytes;
   }
   auto module = ReadModule(flags.input);
@@ -92,19 +89,26 @@ int main(int argc, char** argv) {
       "tpu-v3 --limit 16GiB",
       "gshard-cost");
   app.add_option("IN", flags.input, "HLO text, partitioned or not; - is standard input")
-      ->required();
-  app.add_option("-o,--output", flags.output, "Where the report goes; - is standard output");
+      ->required()
+      ->type_name("FILE");
+  app.add_option("-o,--output", flags.output, "Where the report goes; - is standard output")
+      ->type_name("FILE");
   app.add_option("-n,--num-partitions", flags.num_partitions,
                  "Number of devices (default: the module's)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+      ->check(Between(1, 1 << 20))
+      ->type_name("N");
   app.add_option("--partitioned", flags.partitioned,
                  "Is IN the program of one device already? (default: found out)")
-      ->check(CLI::IsMember({"yes", "no"}));
+      ->check(CLI::IsMember({"yes", "no"}).description(""))
+      ->type_name("yes|no");
   app.add_option("--chip", flags.chip,
-                 fmt::format("One of {}", fmt::join(BuiltInChipNames(), ", ")));
-  app.add_option("--chip-file", flags.chip_file, "Chip description in JSON");
+                 fmt::format("One of {} (default: tpu-v3)", fmt::join(BuiltInChipNames(), ", ")))
+      ->type_name("NAME");
+  app.add_option("--chip-file", flags.chip_file, "Chip description in JSON (docs/cost.md)")
+      ->type_name("FILE");
   app.add_option("--limit", flags.limit,
-                 "Memory limit per device, such as 16GiB: exit 3 if the peak is over it");
+                 "Memory limit per device, such as 16GiB: exit 3 if the peak is over it")
+      ->type_name("SIZE");
   app.add_flag("--json", flags.json, "JSON (gshard.cost/1) instead of text");
   return RunProgram(app, argc, argv, [&] { return Run(flags); });
 }

@@ -73,11 +73,6 @@ Expected<void> ReadPassFlags(Flags& flags) {
   return read(flags.windowed_einsum, flags.context.windowed_einsum.smallest_bytes);
 }
 
-int UsageError(const Diagnostic& diagnostic) {
-  ReportError(diagnostic);
-  return kExitBadUsage;
-}
-
 Expected<AnnotateOptions> ReadAnnotateFlags(const Flags& flags) {
   AnnotateOptions options;
   if (!flags.mesh.empty()) {
@@ -263,18 +258,22 @@ int main(int argc, char** argv) {
   };
   add("print", "Parse, verify and print", RunPrint);
   CLI::App* annotate = add("annotate", "Put shardings on instructions by name", RunAnnotate);
-  annotate->add_option("--mesh", flags.mesh, "Mesh axes, major first: data=32,model=64");
+  annotate->add_option("--mesh", flags.mesh, "Mesh axes, major first: data=32,model=64")
+      ->type_name("AXES");
   annotate
       ->add_option(
           "--shard", flags.shards,
           "REGEX=SPEC: SPEC is data,_,data+model,* a dim, replicated, device:K, or {sharding text}")
       ->take_all()
       ->expected(1);
-  annotate->add_option("--rules", flags.rules_file, "File of such rules, one a line");
+  annotate->add_option("--rules", flags.rules_file, "File of such rules, one a line")
+      ->type_name("FILE");
   CLI::App* propagate = add("propagate", "Infer the sharding of every tensor", RunPropagate);
   AddPropagationFlags(propagate, flags);
   propagate->add_option("--report", flags.report,
-                        "Replicated tensors, conflicting annotations, padding (.json: JSON)");
+                        "Replicated tensors, conflicting annotations, padding; - is standard "
+                        "error (.json: JSON)")
+      ->type_name("FILE");
   CLI::App* partition =
       add("partition", "Propagate, then emit the program of one device", RunPartition);
   AddPropagationFlags(partition, flags);
@@ -284,19 +283,31 @@ int main(int argc, char** argv) {
   AddPassFlags(partition, flags);
   partition->add_option("--report", flags.report,
                         "Collectives by bytes with their causes, full rematerialisations and what "
-                        "avoids them (.json: JSON)");
+                        "avoids them; - is standard error (.json: JSON)")
+      ->type_name("FILE");
   CLI::App* optimize = add("optimize", "Run clean-up and collective passes", RunOptimize);
   optimize->add_option("--passes", flags.passes,
                        "Comma-separated; see list-passes (default: " +
                            fmt::format("{}", fmt::join(DefaultOptimization(), ",")) + ")");
   AddPassFlags(optimize, flags);
   optimize->add_option("--combine-threshold", flags.combine_threshold,
-                       "Most bytes of a combined collective (default 32MiB)");
+                       "Most bytes of a combined collective (default 32MiB)")
+      ->type_name("SIZE");
   CLI::App* explain =
       app.add_subcommand("explain", "Why a value is sharded so, and which collectives it needs");
-  explain->add_option("IN", flags.explain.input, "HLO text; - is standard input")->required();
-  explain->add_option("NAME", flags.explain.name, "Name of an instruction")->required();
-  explain->add_option("-n,--num-partitions", flags.explain.num_partitions, "Number of devices");
+  explain
+      ->add_option("IN", flags.explain.input, "HLO text; - is standard input")
+      ->required()
+      ->type_name("FILE");
+  explain
+      ->add_option("NAME", flags.explain.name,
+                   "An instruction of IN, or a collective of its partitioned program")
+      ->required();
+  explain
+      ->add_option("-n,--num-partitions", flags.explain.num_partitions,
+                   "Number of devices (default: the module's)")
+      ->check(Between(1, 1 << 20))
+      ->type_name("N");
   explain->add_flag("--json", flags.explain.json, "JSON (gshard.explain/1)");
   explain->callback([&] { action = [&] { return RunExplain(flags.explain, flags.context); }; });
   CLI::App* list_ops = app.add_subcommand("list-ops", "What each layer knows of each opcode");

@@ -90,37 +90,49 @@ int ExitCodeOf(const Diagnostic& error) {
 int Main(int argc, char** argv) {
   CLI::App app(
       "Runs HLO text on an emulated mesh of up to 2048 devices and, if asked, compares the "
-      "result with the unpartitioned graph.\n"
+      "result with the unpartitioned graph.\n\n"
       "Example: gshard-run model.hlo --num-partitions 8 --verify",
       "gshard-run");
   std::string in, partitioned, memory_limit, verify;
   std::vector<std::string> dumps;
   cpu::EmulateOptions options;
   bool json = false;
-  app.add_option("IN", in, "HLO text, - for standard input")->required();
-  app.add_option("--num-partitions", options.num_partitions, "Devices; default: as the module says")
-      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("IN", in, "HLO text; - is standard input")->required()->type_name("FILE");
+  app.add_option("-n,--num-partitions", options.num_partitions,
+                 "Number of devices (default: the module's)")
+      ->check(Between(1, 1 << 20))
+      ->type_name("N");
   app.add_option("--partitioned", partitioned,
-                 "Is IN the program of one device already? default: look")
-      ->check(CLI::IsMember({"yes", "no"}));
+                 "Is IN the program of one device already? (default: found out)")
+      ->check(CLI::IsMember({"yes", "no"}).description(""))
+      ->type_name("yes|no");
   app.add_flag("--unpartitioned", options.unpartitioned, "Run the whole graph on one device");
   app.add_option("--input", options.input,
-                 "Inputs: .npz with p0, p1, .. or parameters' names; default: random");
-  app.add_option("--output", options.output, "Write the results to this .npz as o0, o1, ..");
-  app.add_option("--seed", options.seed, "Of random inputs");
-  app.add_option("--repeat", options.repeat, "Run so many times, report the median")
-      ->check(CLI::Range(1, 1000000));
-  app.add_option("--threads", options.threads, "Default: all cores")->check(CLI::Range(1, 4096));
-  app.add_option("--memory-limit", memory_limit, "Refuse to run if more is needed, as 8GiB");
+                 "Inputs: .npz with p0, p1, .. or parameters' names (default: random)")
+      ->type_name("FILE");
+  app.add_option("--output", options.output, "Write the results to this .npz as o0, o1, ..")
+      ->type_name("FILE");
+  app.add_option("--seed", options.seed, "Seed of random inputs")->type_name("N");
+  app.add_option("--repeat", options.repeat, "Repeat the step N times, report the median")
+      ->check(Between(1, 1000000))
+      ->type_name("N");
+  app.add_option("--threads", options.threads, "Threads (default: all cores)")
+      ->check(Between(1, 4096))
+      ->type_name("N");
+  app.add_option("--memory-limit", memory_limit,
+                 "Memory of the run, such as 8GiB: exit 3 if more is needed")
+      ->type_name("SIZE");
   app.add_flag("--verify{instructions}", verify,
                "Compare with the unpartitioned graph, instruction by instruction; exit 3 if the "
                "outputs differ. --verify=outputs: only those")
       ->check(CLI::IsMember({"instructions", "outputs"}));
   app.add_option("--dump", dumps,
-                 "NAME=FILE.npy or NAME@DEVICE=FILE.npy: write an instruction's value");
+                 "NAME=FILE.npy or NAME@DEVICE=FILE.npy: write an instruction's value")
+      ->type_name("NAME=FILE");
   app.add_flag("--check-nan", options.check_nan, "Stop at the first NaN or infinity; exit 3");
-  app.add_option("--trace", options.trace, "Write a Chrome trace (Perfetto) of the last step");
-  app.add_flag("--json", json, "Report as JSON (schema gshard.run/1)");
+  app.add_option("--trace", options.trace, "Write a Chrome trace (Perfetto) of the last step")
+      ->type_name("FILE");
+  app.add_flag("--json", json, "JSON (gshard.run/1) instead of text");
   return RunProgram(app, argc, argv, [&]() -> int {
     if (!partitioned.empty()) options.partitioned = partitioned == "yes";
     options.verify = !verify.empty();

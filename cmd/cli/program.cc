@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <new>
 
@@ -26,7 +28,13 @@ int RunProgram(CLI::App& app, int argc, char** argv, const std::function<int()>&
     return body();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    fmt::print(stderr, "{}: {}\nTry '{} --help'.\n", app.get_name(), error.what(), app.get_name());
+    std::string program = app.get_name(), problem = error.what();
+    for (const CLI::App* chosen : app.get_subcommands()) program += " " + chosen->get_name();
+    const bool unknown_subcommand =
+        dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && argc > 1 &&
+        app.get_require_subcommand_min() > 0 && app.get_subcommands().empty();
+    if (unknown_subcommand) problem = fmt::format("'{}' is no subcommand", argv[1]);
+    fmt::print(stderr, "{}: error: {}\nTry '{} --help'.\n", app.get_name(), problem, program);
     return kExitBadUsage;
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "{}: error: out of memory\n", app.get_name());
@@ -39,6 +47,11 @@ int RunProgram(CLI::App& app, int argc, char** argv, const std::function<int()>&
                app.get_name(), error.what(), app.get_name());
     return kExitInternalError;
   }
+}
+
+int UsageError(const Diagnostic& diagnostic) {
+  ReportError(diagnostic);
+  return kExitBadUsage;
 }
 
 int ReportError(const Diagnostic& diagnostic) {
@@ -70,11 +83,21 @@ Expected<std::string> ReadFile(const std::string& path) {
 Expected<void> WriteFile(const std::string& path, std::string_view text, bool dash_is_stderr) {
   std::FILE* file =
       path == "-" ? (dash_is_stderr ? stderr : stdout) : std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return Fail(MakeError("E-IO-003", fmt::format("cannot write '{}'", path)));
+  if (file == nullptr) {
+    return Fail(
+        MakeError("E-IO-003", fmt::format("cannot write '{}': {}", path, std::strerror(errno))));
+  }
   bool ok = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   ok = (path == "-" ? std::fflush(file) : std::fclose(file)) == 0 && ok;
-  if (!ok) return Fail(MakeError("E-IO-003", fmt::format("writing '{}' failed", path)));
+  if (!ok) {
+    return Fail(
+        MakeError("E-IO-003", fmt::format("writing '{}' failed: {}", path, std::strerror(errno))));
+  }
   return {};
+}
+
+CLI::Validator Between(int64_t least, int64_t most) {
+  return CLI::Range(least, most).description("");
 }
 
 Expected<int64_t> ParseByteSize(std::string_view text) {

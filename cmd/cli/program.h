@@ -3,6 +3,7 @@
 #define GSHARD_CMD_CLI_PROGRAM_H_
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,8 @@ int RunProgram(CLI::App& app, int argc, char** argv, const std::function<int()>&
 
 // Prints the diagnostic to standard error; returns kExitBadInput.
 int ReportError(const Diagnostic& diagnostic);
+// The same for what is wrong with a flag; returns kExitBadUsage.
+int UsageError(const Diagnostic& diagnostic);
 void ReportWarnings(std::span<const Diagnostic> diagnostics);
 
 // Reads and parses IN ("-": standard input) and verifies it.
@@ -36,6 +39,9 @@ Expected<std::string> ReadFile(const std::string& path);
 // "-": standard output; "--report -" style callers pass `dash_is_stderr`.
 Expected<void> WriteFile(const std::string& path, std::string_view text,
                          bool dash_is_stderr = false);
+
+// A count between the two, without a word about them in --help.
+CLI::Validator Between(int64_t least, int64_t most);
 
 // "8GiB", "512MB", "1000" -> bytes.
 Expected<int64_t> ParseByteSize(std::string_view text);

@@ -89,22 +89,28 @@ void AddPrintFlags(CLI::App& command, PrintOptions& print) {
 }
 
 void AddSessionFlags(CLI::App& command, SessionOptions& options) {
-  command.add_option("IN", options.input, "HLO text; - is standard input")->required();
-  command.add_option("-o,--output", options.output, "Where the result goes; - is standard output");
+  command.add_option("IN", options.input, "HLO text; - is standard input")
+      ->required()
+      ->type_name("FILE");
+  command.add_option("-o,--output", options.output, "Where the result goes; - is standard output")
+      ->type_name("FILE");
   command
       .add_option("-n,--num-partitions", options.num_partitions,
                   "Number of devices (default: the module's)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+      ->check(Between(1, 1 << 20))
+      ->type_name("N");
   AddPrintFlags(command, options.print);
   command
       .add_option("--time-passes", options.time_passes,
                   "Time of each step: to standard error, or =FILE.json")
       ->expected(0, 1)
       ->default_str("");
-  command.add_option("--repeat", options.repeat, "Repeat everything K times, report medians")
-      ->check(CLI::Range(1, 1000000));
+  command.add_option("--repeat", options.repeat, "Repeat everything N times, report medians")
+      ->check(Between(1, 1000000))
+      ->type_name("N");
   command.add_option("--print-after", options.print_after,
-                     "Print the module after this pass (standard error)");
+                     "Print the module after this pass (standard error)")
+      ->type_name("PASS");
   command.add_flag("--verify-each", options.verify_each, "Verify after every pass");
 }
 
@@ -112,9 +118,9 @@ int RunSession(const SessionOptions& options, PassContext& context, const Sessio
   auto source = SourceText::Open(options.input);
   if (!source) return ReportError(source.error());
   if (!options.print_after.empty() && FindPass(options.print_after) == nullptr) {
-    return ReportError(MakeError("E-USAGE-003",
-                                 fmt::format("no pass is called '{}'", options.print_after),
-                                 "gshard-opt list-passes prints their names"));
+    return UsageError(MakeError("E-USAGE-003",
+                                fmt::format("no pass is called '{}'", options.print_after),
+                                "gshard-opt list-passes prints their names"));
   }
   PassManagerOptions manager{options.verify_each, options.print_after, [](std::string_view text) {
                                if (auto written = WriteFile("-", text, true); !written)
