@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxNesting = 250;
 constexpr std::string_view kHowToPrint =
-    "print HLO text from JAX with jax.jit(f).lower(*args).compiler_ir('hlo').as_hlo_text()";
+    "print HLO text from JAX with jax.jit(f).lower(*args).as_text('hlo', debug_info=True)";
 
 constexpr std::string_view kHeaderAttributes[] = {
     "is_scheduled",

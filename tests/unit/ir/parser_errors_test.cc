@@ -86,7 +86,7 @@ TEST_CASE("input that is no HLO text is recognised", "[ir][parser][errors]") {
     CHECK(module.error().code == "E-PARSE-020");
     CHECK(module.error().hint ==
           "print HLO text from JAX with "
-          "jax.jit(f).lower(*args).compiler_ir('hlo').as_hlo_text()");
+          "jax.jit(f).lower(*args).as_text('hlo', debug_info=True)");
     return module.error().message;
   };
   const std::string mlir = "this is MLIR (StableHLO), not HLO text";
