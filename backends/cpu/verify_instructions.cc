@@ -51,6 +51,12 @@ ScaleRule ScaleRuleOf(Opcode opcode) {
   }
 }
 
+// The same on every device whatever the sharding.
+bool IsPlain(const Instruction& x) {
+  return x.opcode() == Opcode::kConstant ||
+         (x.opcode() == Opcode::kBroadcast && x.operand(0)->shape()->IsScalar());
+}
+
 class InstructionVerifier {
  public:
   InstructionVerifier(const Module& whole, const Module& partitioned,
@@ -126,7 +132,7 @@ class InstructionVerifier {
           break;
       }
       if (!x->shape()->IsArray() || x->shape()->element_count() == 0) continue;
-      if (x->opcode() == Opcode::kConstant) continue;
+      if (IsPlain(*x)) continue;
       const auto form = forms_.find(x->name());
       if (form == forms_.end() || x->shape()->dtype() != form->second->local->shape()->dtype() ||
           x->shape()->rank() != form->second->local->shape()->rank()) {
