@@ -49,6 +49,11 @@ class DeadCode {
       for (const View::Entry& entry : value.view->entries) {
         if (entry.base != kNoValue) Need(entry.base);
       }
+      // A collective stays even if this result is a view; it then reads all of its operands.
+      const Op* op = definitions_[id].op;
+      if (op != nullptr && op->kind == OpKind::kCollective) {
+        for (ValueId operand : op->operands) Need(operand);
+      }
       return;
     }
     const Definition& definition = definitions_[id];
