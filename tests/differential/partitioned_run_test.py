@@ -120,6 +120,8 @@ class Suite:
 
     @staticmethod
     def stored(value):
+        if value.dtype.name in ("int4", "uint4"):
+            return value.astype(value.dtype.name.replace("4", "8"))
         is_small_float = value.dtype.name.startswith(("bfloat", "float8"))
         return value.view(f"V{value.dtype.itemsize}") if is_small_float else value
 
