@@ -1,7 +1,9 @@
 """What holds of every propagation, whatever XLA says: a second run changes nothing, a second process says the same,
 and what the user fixed stays as it was."""
 import concurrent.futures
+import os
 import re
+import subprocess
 
 import compare
 import shardings
@@ -20,6 +22,12 @@ def fixed_by_user(text):
             and "unknown" not in x.sharding}
 
 
+def plainly(text):
+    """The text as gshard-opt prints it: no meshes by name."""
+    tool = os.environ.get("GSHARD_OPT", "gshard-opt")
+    return subprocess.run([tool, "print", "-"], input=text, capture_output=True, text=True, timeout=60).stdout
+
+
 def broken(text):
     """Which law is broken for this module, or ""."""
     once, error = compare.ours(text)
@@ -34,7 +42,7 @@ def broken(text):
         first, second = next((a, b) for a, b in zip(once.split("\n"), twice.split("\n")) if a != b)
         return f"not idempotent: {first.strip()[:200]} | {second.strip()[:200]}"
     have = {x.name: x.sharding for x in shardings.instructions(once)}
-    for name, sharding in fixed_by_user(text).items():
+    for name, sharding in fixed_by_user(plainly(text)).items():
         if name in have and shardings.parse(have[name]) != shardings.parse(sharding):
             return f"{name} was fixed as {sharding}, now {have[name]}"
     return ""
