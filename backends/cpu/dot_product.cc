@@ -163,6 +163,11 @@ std::pair<bool, bool> DotProduct::Arrange(const Side& lhs, const Side& rhs) {
   const bool blas = IsComplex(accumulate_) || (is_float && !PrefersRowGemm(m_, n_, k_));
   constexpr int64_t kBlasRows = 512;
   block_rows_ = blas ? std::clamp<int64_t>(m_, 1, kBlasRows) : 0;
+  // Much work in few rows: four pieces, so that several threads have some.
+  constexpr int64_t kWorthSplitting = int64_t{1} << 28;
+  if (blas && m_ >= 256 && m_ * n_ * k_ >= kWorthSplitting) {
+    block_rows_ = std::min(block_rows_, (m_ + 255) / 256 * 64);
+  }
   if (blas) {
     pack_lhs = pack_lhs || !IsBlasOperand(m_, k_, lhs_row_, lhs_column_);
     pack_rhs = pack_rhs || !IsBlasOperand(k_, n_, rhs_row_, rhs_column_);
@@ -357,7 +362,9 @@ void DotProduct::RunWidened(int64_t count, const std::byte* lhs, const std::byte
 template <typename T>
 void DotProduct::SumTyped(int64_t count, const T* const* lhs, const T* const* rhs, bool accumulate,
                           T* sum) const {
-  if (block_rows_ == 0) {
+  // Short products gain more from being one than from OpenBLAS.
+  constexpr int64_t kShort = 64;
+  if (block_rows_ == 0 || k_ < kShort) {
     RowGemmSum(count, m_, n_, k_, MatrixList<T>{lhs, lhs_row_, lhs_column_},
                MatrixList<T>{rhs, rhs_row_, rhs_column_}, sum, n_, accumulate);
     return;

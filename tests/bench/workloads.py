@@ -179,7 +179,7 @@ def moe(constrain, devices):
 
 # ---------------------------------------------------------------- spatial convolution
 def spatial(constrain, devices):
-    """A convolution and a max-pooling over images cut into bands: halo exchange."""
+    """Two convolutions and two max-poolings over images cut into bands: halo exchange."""
     import jax
     import jax.numpy as jnp
 
@@ -191,8 +191,8 @@ def spatial(constrain, devices):
         x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
         return constrain(x, "data", "model", None, None)
 
-    return Workload(lambda x, w: pool(convolve(x, w)),
-                    (f32((256, 64, 64, 8), "data", "model", None, None), f32((3, 3, 8, 16))))
+    return Workload(lambda x, w1, w2: pool(convolve(pool(convolve(x, w1)), w2)),
+                    (f32((256, 64, 64, 8), "data", "model", None, None), f32((3, 3, 8, 16)), f32((3, 3, 16, 32))))
 
 
 # ---------------------------------------------------------------- pipelined loop
@@ -228,7 +228,7 @@ def deep(constrain, devices):
         return jnp.mean(jnp.square(x - target))
 
     activations = f32((64, 8, 64), "data", None, None)
-    params = [layer_arguments(64, 64, 2, 256) for _ in range(20)]
+    params = [layer_arguments(64, 64, 2, 256) for _ in range(24)]
     return Workload(sgd(loss), (params, activations, activations), donate=(0,))
 
 
