@@ -53,6 +53,8 @@ done
 stage "golden tests" "$bin/tests/gshard_golden" "$bin/cmd" tests/golden
 stage "random programs" "$bin/tests/gshard_property" --seeds "${GSHARD_PROPERTY_SEED:-0}:" \
   --budget-s "${GSHARD_PROPERTY_S:-120}" --coverage --out "$work/failures"
+stage "random programs, optimized" "$bin/tests/gshard_property" --seeds "${GSHARD_PROPERTY_SEED:-0}:" --optimize \
+  --budget-s "$((${GSHARD_PROPERTY_S:-120} / 4))" --out "$work/failures"
 for script in tests/checks/*.sh; do
   [ -e "$script" ] && stage "check: $(basename "$script" .sh)" bash "$script"
 done

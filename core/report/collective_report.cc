@@ -60,14 +60,15 @@ class Survey {
     for (const Computation* computation : module_.computations()) {
       for (const Instruction* x : computation->instructions()) {
         if (!IsCollective(x->opcode())) continue;
-        report_.collectives.push_back(
-            {x, CostOfCollective(*x, report_.devices, mesh, no_time), executions[computation],
-             recorder_ == nullptr ? nullptr : recorder_->cause_of(x)});
+        report_.collectives.push_back({x, CostOfCollective(*x, report_.devices, mesh, no_time),
+                                       executions[computation],
+                                       recorder_ == nullptr ? nullptr : recorder_->cause_of(x)});
         report_.bytes_per_device += report_.collectives.back().Bytes();
       }
     }
-    std::stable_sort(report_.collectives.begin(), report_.collectives.end(),
-                     [](const Collective& a, const Collective& b) { return a.Bytes() > b.Bytes(); });
+    std::stable_sort(
+        report_.collectives.begin(), report_.collectives.end(),
+        [](const Collective& a, const Collective& b) { return a.Bytes() > b.Bytes(); });
     for (const Collective& collective : report_.collectives) FindRematerialization(collective);
     return std::move(report_);
   }
@@ -118,7 +119,6 @@ std::string PlaceOf(const Module& module, const Instruction& x) {
   return fmt::format("{}:{}", at.file, at.line);
 }
 
-
 std::string Counted(size_t count, std::string_view one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
@@ -156,11 +156,11 @@ CollectiveReport MakeCollectiveReport(Module& partitioned, const ExplainRecorder
 }
 
 std::string CollectiveReportText(Module& partitioned, const CollectiveReport& report) {
-  std::string out = fmt::format("{}: {} devices, {}, {} sent a device and step, {}\n",
-                                partitioned.name(), report.devices,
-                                Counted(report.collectives.size(), "collective"),
-                                HumanBytes(report.bytes_per_device),
-                                Counted(report.rematerializations.size(), "full rematerialisation"));
+  std::string out = fmt::format(
+      "{}: {}, {}, {} sent a device and step, {}\n", partitioned.name(),
+      Counted(static_cast<size_t>(report.devices), "device"),
+      Counted(report.collectives.size(), "collective"), HumanBytes(report.bytes_per_device),
+      Counted(report.rematerializations.size(), "full rematerialisation"));
   if (!report.collectives.empty()) {
     out += fmt::format("\n  {:>14}  {:>5}  {:<20}{:<16}{}\n", "bytes a device", "times",
                        "collective", "axes", "why, where");
@@ -194,22 +194,18 @@ std::string CollectiveReportJson(const Module& partitioned, const CollectiveRepo
   Json collectives = Json::array(), rematerializations = Json::array();
   for (const Collective& collective : report.collectives) {
     const Instruction& x = *collective.instruction;
-    Json entry = {{"kind", collective.cost.kind},
-                  {"name", std::string(x.name())},
-                  {"shape", ToString(x.shape(), false)},
-                  {"axes", collective.cost.axes},
-                  {"count", collective.executions},
-                  {"bytes_per_device", collective.Bytes()},
-                  {"cause", collective.cost.cause},
-                  {"source", PlaceOf(partitioned, x)}};
+    Json entry = {{"kind", collective.cost.kind},        {"name", std::string(x.name())},
+                  {"shape", ToString(x.shape(), false)}, {"axes", collective.cost.axes},
+                  {"count", collective.executions},      {"bytes_per_device", collective.Bytes()},
+                  {"cause", collective.cost.cause},      {"source", PlaceOf(partitioned, x)}};
     if (collective.cause != nullptr) entry = with_cause(std::move(entry), *collective.cause);
     collectives.push_back(std::move(entry));
   }
   for (const Rematerialization& r : report.rematerializations) {
     Json entry = {{"bytes_per_device", r.bytes_per_device},
                   {"computed_whole", r.user_runs_whole},
-                  {"source", PlaceOf(partitioned, *(r.cause.user == nullptr ? r.cause.value
-                                                                            : r.cause.user))}};
+                  {"source", PlaceOf(partitioned,
+                                     *(r.cause.user == nullptr ? r.cause.value : r.cause.user))}};
     entry = with_cause(std::move(entry), r.cause);
     if (r.advice) {
       entry["avoided_by"] = {{"shard", r.advice->shard},

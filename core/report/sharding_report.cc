@@ -196,7 +196,8 @@ ShardingReport MakeShardingReport(const Module& module, const PropagationFinding
 std::string ShardingReportText(const Module& module, const ShardingReport& report,
                                const Mesh* mesh) {
   Context& ctx = module.context();
-  std::string out = fmt::format("{}: shardings over {} devices\n", module.name(), report.devices);
+  std::string out =
+      fmt::format("{}: shardings over {}\n", module.name(), Counted(report.devices, "device"));
   out +=
       fmt::format("\nReplicated although a dim could be cut further: {}, {} per device in all{}\n",
                   Counted(report.replicated_count, "value"),
@@ -212,11 +213,11 @@ std::string ShardingReportText(const Module& module, const ShardingReport& repor
         axes.empty() ? "" : ", free: " + axes, AlikeText(r.alike, r.bytes_per_device),
         InBrackets(PlaceOf(module, r.instruction)));
   }
-  out += fmt::format("\nAnnotations that conflict with a neighbour: {}{}\n", report.conflict_count,
-                     Listed(report.findings.conflicts.size(),
-                            static_cast<int64_t>(report.findings.conflicts.size()) ==
-                                report.conflict_count,
-                            "first"));
+  out += fmt::format(
+      "\nAnnotations that conflict with a neighbour: {}{}\n", report.conflict_count,
+      Listed(report.findings.conflicts.size(),
+             static_cast<int64_t>(report.findings.conflicts.size()) == report.conflict_count,
+             "first"));
   for (const PropagationFindings::Conflict& c : report.findings.conflicts) {
     out += fmt::format("  {} is {}, its {} '{}' wants {}{}\n", c.annotated->name(),
                        AxisText(ctx, c.annotated->sharding(), mesh),
@@ -226,11 +227,11 @@ std::string ShardingReportText(const Module& module, const ShardingReport& repor
   out += fmt::format("\nDims that do not divide: {}{}\n", report.uneven_count,
                      Listed(report.uneven.size(), report.lists_all_uneven, "costliest"));
   for (const ShardingReport::Uneven& u : report.uneven) {
-    out +=
-        fmt::format("  {:>10} of padding  {} {}: dim {} of size {} in {} tiles{}{}\n",
-                    HumanBytes(static_cast<double>(u.padding_bytes)), NameOf(u.instruction, u.leaf),
-                    ToString(LeafShape(u.instruction, u.leaf), false), u.dim, u.size, u.tiles,
-                    AlikeText(u.alike, u.padding_bytes), InBrackets(PlaceOf(module, u.instruction)));
+    out += fmt::format(
+        "  {:>10} of padding  {} {}: dim {} of size {} in {} tiles{}{}\n",
+        HumanBytes(static_cast<double>(u.padding_bytes)), NameOf(u.instruction, u.leaf),
+        ToString(LeafShape(u.instruction, u.leaf), false), u.dim, u.size, u.tiles,
+        AlikeText(u.alike, u.padding_bytes), InBrackets(PlaceOf(module, u.instruction)));
   }
   return out;
 }

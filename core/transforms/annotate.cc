@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 #include <optional>
 
 #include "core/analysis/meshes.h"
@@ -60,22 +59,25 @@ class Annotator {
  public:
   Annotator(Module& module, const AnnotateOptions& options)
       : module_(module), ctx_(module.context()), options_(options) {
-    std::vector<int64_t> sizes;
-    for (const MeshAxis& axis : options.mesh) sizes.push_back(axis.size);
-    devices_ = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
-    if (!options.mesh.empty()) {
+    if (options.mesh.empty()) {
+      mesh_ = NamedMesh(module);
+    } else {
+      std::vector<int64_t> sizes;
+      for (const MeshAxis& axis : options.mesh) sizes.push_back(axis.size);
       mesh_ = ctx_.Intern(Mesh{"mesh", options.mesh, TileAssignment::Iota(sizes), ""});
     }
+    if (mesh_ != nullptr) devices_ = mesh_->device_count();
   }
 
   Expected<void> Run() {
-    if (mesh_ != nullptr) {
+    const bool changes_mesh = !options_.mesh.empty();
+    if (changes_mesh) {
       if (Expected<void> resized = ResizeDeclaredMesh(); !resized) return resized;
     }
     for (const AnnotationRule& rule : options_.rules) {
       if (Expected<void> applied = Apply(rule); !applied) return applied;
     }
-    if (mesh_ != nullptr) RecordMesh();
+    if (changes_mesh) RecordMesh();
     return {};
   }
 
@@ -118,7 +120,7 @@ class Annotator {
       target.whole = *sharding;
       return target;
     }
-    std::vector<bool> used(options_.mesh.size());
+    std::vector<bool> used(mesh_ == nullptr ? 0 : mesh_->axes.size());
     for (std::string_view dim : Split(spec, ',')) {
       target.dims.emplace_back();
       if (dim == "_") continue;
@@ -131,7 +133,7 @@ class Annotator {
         if (axis < 0) {
           return RuleError(rule, "E-ANNOTATE-005", fmt::format("the mesh has no axis '{}'", name),
                            mesh_ == nullptr ? "name a mesh: --mesh data=4,model=2"
-                                            : "the mesh is " + MeshText(options_.mesh));
+                                            : "the mesh is " + MeshText(mesh_->axes));
         }
         if (used[static_cast<size_t>(axis)]) {
           return RuleError(rule, "E-ANNOTATE-006", fmt::format("axis '{}' is used twice", name));
@@ -145,26 +147,26 @@ class Annotator {
 
   const Sharding* ShardingOf(const Target& target) {
     if (target.whole != nullptr) return target.whole;
-    std::vector<int64_t> counts, sizes, order;
+    std::vector<int64_t> counts, order;
     int64_t used = 1;
     for (const std::vector<int>& axes : target.dims) {
       int64_t count = 1;
       for (int axis : axes) {
-        count *= options_.mesh[static_cast<size_t>(axis)].size;
+        count *= mesh_->axes[static_cast<size_t>(axis)].size;
         order.push_back(axis);
       }
       counts.push_back(count);
       used *= count;
     }
-    for (size_t axis = 0; axis < options_.mesh.size(); ++axis) {
-      sizes.push_back(options_.mesh[axis].size);
+    for (size_t axis = 0; axis < mesh_->axes.size(); ++axis) {
       if (std::find(order.begin(), order.end(), static_cast<int64_t>(axis)) == order.end()) {
         order.push_back(static_cast<int64_t>(axis));
       }
     }
     if (used == 1) return ctx_.Replicated();
     counts.push_back(devices_ / used);
-    return ctx_.Tiled(TileAssignment::Iota(counts, sizes, order), {SubgroupType::kReplicated});
+    return ctx_.Tiled(mesh_->devices.Transpose(order).Reshape(counts),
+                      {SubgroupType::kReplicated});
   }
 
   Expected<void> Apply(const AnnotationRule& rule) {
@@ -183,7 +185,11 @@ class Annotator {
     if (matches.empty()) {
       return RuleError(
           rule, "E-ANNOTATE-001", "the pattern matches no instruction",
-          "patterns match names, op_name paths and param:K; `gshard-opt print` shows the names");
+          HasOpNames()
+              ? "patterns match names, op_name paths and param:K; `gshard-opt print` shows "
+                "the names"
+              : "the text has no op_name paths, only names and param:K: print it from JAX "
+                "with as_text('hlo', debug_info=True)");
     }
     for (Instruction* instruction : matches) {
       const Shape* shape = instruction->shape();
@@ -323,6 +329,13 @@ class Annotator {
                                               MeshText(options_.mesh), parsed.error().message)));
     }
     return *parsed;
+  }
+
+  bool HasOpNames() const {
+    return std::ranges::any_of(module_.computations(), [](const Computation* computation) {
+      return std::ranges::any_of(computation->instructions(),
+                                 [](const Instruction* x) { return !OpNameOf(*x).empty(); });
+    });
   }
 
   void RecordMesh() {

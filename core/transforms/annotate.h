@@ -22,8 +22,8 @@ struct AnnotationRule {
 };
 
 struct AnnotateOptions {
-  std::vector<MeshAxis>
-      mesh;  // row-major over devices 0..N-1; may be empty if no rule names an axis
+  // Row-major over devices 0..N-1; empty: the mesh that the module names, if any.
+  std::vector<MeshAxis> mesh;
   std::vector<AnnotationRule> rules;
 };
 
