@@ -220,8 +220,9 @@ void ChainRunner::RunCallSplit(const ChainStep& step, const Call& call, uint32_t
                                std::byte* slot) {
   const int64_t granule = call.kernel->RangeGranule();
   const int64_t work = WorkOf(call.bytes, call.flops);
-  int64_t pieces = 1, granules = 0;
-  if (granule > 0 && call.elements > 0) {
+  const bool shares = call.kernel->ShareCount() > 1;
+  int64_t pieces = call.kernel->ShareCount(), granules = 0;
+  if (!shares && granule > 0 && call.elements > 0) {
     granules = (call.elements + granule - 1) / granule;
     pieces = std::clamp<int64_t>(work / kPieceWork, 1, std::min(granules, kMaxPieces));
   }
@@ -230,7 +231,7 @@ void ChainRunner::RunCallSplit(const ChainStep& step, const Call& call, uint32_t
     return;
   }
   workers_.For(pieces, work, [&](int64_t piece, int worker) {
-    const int64_t first = granules * piece / pieces * granule;
+    const int64_t first = shares ? 0 : granules * piece / pieces * granule;
     const int64_t end = std::min(granules * (piece + 1) / pieces * granule, call.elements);
     BumpScratch& scratch = workers_.scratch(worker);
     const BumpScratch::Mark mark = scratch.Position();
@@ -244,8 +245,13 @@ void ChainRunner::RunCallSplit(const ChainStep& step, const Call& call, uint32_t
       const Ref& ref = step.refs[call.results + k];
       results[k] = At(ref, c, 0, slot) + first * ref.element_bytes;
     }
-    call.kernel->RunRange(first, end - first, {operands, call.operand_count},
-                          {results, call.result_count}, scratch);
+    if (shares) {
+      call.kernel->RunShare(piece, {operands, call.operand_count}, {results, call.result_count},
+                            scratch);
+    } else {
+      call.kernel->RunRange(first, end - first, {operands, call.operand_count},
+                            {results, call.result_count}, scratch);
+    }
     scratch.Rewind(mark);
   });
   if (check_nan_) Check(step, call, c, 0, slot);

@@ -160,19 +160,33 @@ std::pair<bool, bool> DotProduct::Arrange(const Side& lhs, const Side& rhs) {
   rows_ = outer_ * m_;
 
   const bool is_float = accumulate_ == DType::kF32 || accumulate_ == DType::kF64;
-  const bool blas = IsComplex(accumulate_) || (is_float && !PrefersRowGemm(m_, n_, k_));
-  constexpr int64_t kBlasRows = 512;
-  block_rows_ = blas ? std::clamp<int64_t>(m_, 1, kBlasRows) : 0;
-  // Much work in few rows: four pieces, so that several threads have some.
-  constexpr int64_t kWorthSplitting = int64_t{1} << 28;
-  if (blas && m_ >= 256 && m_ * n_ * k_ >= kWorthSplitting) {
-    block_rows_ = std::min(block_rows_, (m_ + 255) / 256 * 64);
-  }
-  if (blas) {
+  blas_ = IsComplex(accumulate_) || (is_float && !PrefersRowGemm(m_, n_, k_));
+  if (blas_) {
     pack_lhs = pack_lhs || !IsBlasOperand(m_, k_, lhs_row_, lhs_column_);
     pack_rhs = pack_rhs || !IsBlasOperand(k_, n_, rhs_row_, rhs_column_);
   }
   return {pack_lhs && !lhs.packed, pack_rhs && !rhs.packed};
+}
+
+// Every call of OpenBLAS packs both its operands: a block of rows packs all of the rhs once more, a
+// block of columns all of the lhs. The blocks depend on nothing but the shape.
+void DotProduct::ChooseBlocks() {
+  constexpr int64_t kBlasRows = 512, kBlasColumns = 1024;
+  block_columns_ = n_;
+  block_rows_ = blas_ ? std::clamp<int64_t>(m_, 1, kBlasRows) : 0;
+  // Much work in few rows: at least four pieces, so that several threads have some.
+  constexpr int64_t kWorthSplitting = int64_t{1} << 28;
+  if (!blas_ || m_ * n_ * k_ < kWorthSplitting) return;
+  const auto quarter = [](int64_t size) { return (size + 255) / 256 * 64; };
+  // A share neither prepares the rhs (each would do all of it) nor converts sums.
+  const bool can_share =
+      outer_ == 1 && !pack_rhs_ && rhs_convert_.IsIdentity() && result_convert_.IsIdentity();
+  if (n_ > m_ && n_ >= 256 && can_share) {
+    block_columns_ = std::min(quarter(n_), kBlasColumns);
+    block_rows_ = m_;
+  } else if (m_ >= 256) {
+    block_rows_ = std::min(block_rows_, quarter(m_));
+  }
 }
 
 DotProduct::DotProduct(const Operand& lhs, const Operand& rhs, DType result)
@@ -207,6 +221,7 @@ DotProduct::DotProduct(const Operand& lhs, const Operand& rhs, DType result)
   pack_rhs_ = right.packed;
   lhs_pack_ = std::move(left.copy);
   rhs_pack_ = std::move(right.copy);
+  ChooseBlocks();
   const bool prepares =
       pack_lhs_ || pack_rhs_ || !lhs_convert_.IsIdentity() || !rhs_convert_.IsIdentity();
   // What is prepared anew for every range should serve many rows.
@@ -227,6 +242,12 @@ int64_t DotProduct::Flops() const { return rows_ * n_ * k_ * (IsComplex(accumula
 
 template <typename T>
 void DotProduct::Multiply(int64_t m, const T* lhs, const T* rhs, T* result) const {
+  if (block_columns_ < n_) {
+    for (int64_t share = 0; share < ShareCount(); ++share) {
+      MultiplyShare(share, m, lhs, rhs, result);
+    }
+    return;
+  }
   const MatrixView<T> a{lhs, lhs_row_, lhs_column_}, b{rhs, rhs_row_, rhs_column_};
   if (k_ == 0) {
     std::fill_n(result, m * n_, T{0});
@@ -240,6 +261,17 @@ void DotProduct::Multiply(int64_t m, const T* lhs, const T* rhs, T* result) cons
       }
     }
     BlasGemm(m, n_, k_, a, b, result, n_);
+  }
+}
+
+template <typename T>
+void DotProduct::MultiplyShare(int64_t share, int64_t m, const T* lhs, const T* rhs,
+                               T* result) const {
+  if constexpr (!std::is_integral_v<T>) {  // integers have one share
+    const int64_t column = share * block_columns_;
+    BlasGemm(m, std::min(block_columns_, n_ - column), k_,
+             MatrixView<T>{lhs, lhs_row_, lhs_column_},
+             MatrixView<T>{rhs + column * rhs_column_, rhs_row_, rhs_column_}, result + column, n_);
   }
 }
 
@@ -302,6 +334,20 @@ void DotProduct::RunRows(int64_t begin, int64_t end, const std::byte* lhs, const
   std::byte* sums = scratch.Allocate(static_cast<size_t>(count * result_convert_.from_bytes()));
   Dispatch(first, first + end - begin, lhs, rhs, sums);
   result_convert_.Run(count, sums, result, scratch);
+}
+
+void DotProduct::RunShare(int64_t share, const std::byte* lhs, const std::byte* rhs,
+                          std::byte* result, Scratch& scratch) const {
+  if (ShareCount() == 1) {
+    Run(lhs, rhs, result, scratch);
+    return;
+  }
+  lhs = Prepare(lhs_convert_, pack_lhs_ ? &lhs_pack_ : nullptr, lhs_count_, lhs, scratch);
+  WithAccumulationType(accumulate_, [&](auto tag) {
+    using T = decltype(tag);
+    MultiplyShare(share, m_, reinterpret_cast<const T*>(lhs), reinterpret_cast<const T*>(rhs),
+                  reinterpret_cast<T*>(result));
+  });
 }
 
 void DotProduct::RunStacked(int64_t count, const std::byte* lhs, const std::byte* rhs,

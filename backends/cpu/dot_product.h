@@ -36,6 +36,13 @@ class DotProduct {
   // or rows(). `result` points at row `begin`.
   void RunRows(int64_t begin, int64_t end, const std::byte* lhs, const std::byte* rhs,
                std::byte* result, Scratch& scratch) const;
+  // Blocks of columns that may be computed at once: RunShare of each is Run, bit for bit. `result` is
+  // that of the whole product.
+  int64_t ShareCount() const {
+    return block_columns_ == 0 ? 1 : (n_ + block_columns_ - 1) / block_columns_;
+  }
+  void RunShare(int64_t share, const std::byte* lhs, const std::byte* rhs, std::byte* result,
+                Scratch& scratch) const;
   // `count` lhs instances at distance lhs_bytes() against one rhs, results dense: as one product.
   bool CanStack() const { return can_stack_; }
   void RunStacked(int64_t count, const std::byte* lhs, const std::byte* rhs, std::byte* result,
@@ -65,6 +72,9 @@ class DotProduct {
   };
   struct Side;
   std::pair<bool, bool> Arrange(const Side& lhs, const Side& rhs);
+  void ChooseBlocks();
+  template <typename T>
+  void MultiplyShare(int64_t share, int64_t m, const T* lhs, const T* rhs, T* result) const;
   template <typename T>
   void Multiply(int64_t m, const T* lhs, const T* rhs, T* result) const;
   template <typename T>
@@ -92,7 +102,9 @@ class DotProduct {
   int64_t lhs_row_ = 0, lhs_column_ = 0, rhs_row_ = 0, rhs_column_ = 0;
   int64_t rows_ = 1;
   int64_t row_granule_ = 1;
-  int64_t block_rows_ = 0;  // rows of one OpenBLAS call; 0: RowGemm
+  bool blas_ = false;
+  int64_t block_rows_ = 0;     // rows of one OpenBLAS call; 0: RowGemm
+  int64_t block_columns_ = 0;  // columns of one call
   bool can_stack_ = false, can_sum_ = false, can_widen_ = false;
 };
 

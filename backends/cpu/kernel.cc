@@ -12,6 +12,12 @@ void Kernel::RunRange(int64_t first, int64_t count, ConstBuffers operands, Buffe
   Run(operands, results, scratch);
 }
 
+void Kernel::RunShare(int64_t share, ConstBuffers operands, Buffers results,
+                      Scratch& scratch) const {
+  CheckInternal(share == 0, "RunShare of a kernel that has one share only");
+  Run(operands, results, scratch);
+}
+
 void Kernel::RunBatch(int64_t count, std::span<const BatchOperand> operands,
                       std::span<const BatchResult> results, Scratch& scratch) const {
   constexpr size_t kInline = 16;

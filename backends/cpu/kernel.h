@@ -9,6 +9,7 @@
 // The only method a kernel must have is Run. The others let the executor
 //   RunRange  split one big instance between threads, and run chains of elementwise work tile by
 //             tile while the temporaries are in cache (fusion without code generation);
+//   RunShare  the same where ranges would do work twice;
 //   RunBatch  hand over many devices' instances in one call (flat elementwise loops over all of
 //             them, stacked small dots).
 // All ways of running must give the same bits.
@@ -80,6 +81,12 @@ class Kernel {
     return false;
   }
   virtual void RunRange(int64_t first, int64_t count, ConstBuffers operands, Buffers results,
+                        Scratch& scratch) const;
+
+  // --- parts of one instance that are no ranges (columns): more than one is preferred to ranges.
+  // RunShare of every share, in any order and at once, is Run. Pointers are those of whole buffers.
+  virtual int64_t ShareCount() const { return 1; }
+  virtual void RunShare(int64_t share, ConstBuffers operands, Buffers results,
                         Scratch& scratch) const;
 
   // --- many instances at once. The default loops over Run.

@@ -45,6 +45,11 @@ class DotKernel : public Kernel {
               std::byte* sum, Scratch& scratch) const override {
     product_.RunSum(count, operands[0].items, operands[1].items, accumulate, sum, scratch);
   }
+  int64_t ShareCount() const override { return product_.ShareCount(); }
+  void RunShare(int64_t share, ConstBuffers operands, Buffers results,
+                Scratch& scratch) const override {
+    product_.RunShare(share, operands[0], operands[1], results[0], scratch);
+  }
   int64_t Flops() const override { return product_.Flops(); }
 
  private:
