@@ -2,8 +2,8 @@
 //
 // The order in which an element's products are added must not depend on how work is cut. RowGemm
 // guarantees that for any grouping of rows. BlasGemm does not (its code for edges differs), so its
-// callers always cut an instance at the same rows. OpenBLAS is held to one thread; parallelism is
-// the executor's.
+// callers always cut an instance at the same rows and columns. OpenBLAS is held to one thread;
+// parallelism is the executor's.
 #ifndef GSHARD_BACKENDS_CPU_KERNELS_GEMM_H_
 #define GSHARD_BACKENDS_CPU_KERNELS_GEMM_H_
 
