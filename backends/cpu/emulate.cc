@@ -15,6 +15,7 @@
 #include "core/analysis/partitioned.h"
 #include "core/partition/partitioner.h"
 #include "core/propagation/propagation.h"
+#include "core/propagation/shardy_import.h"
 #include "core/transforms/inline_calls.h"
 
 namespace gshard::cpu {
@@ -111,6 +112,8 @@ class Emulator {
       run_options_.grid = {};
       return {};
     }
+    // The devices may stand in Shardy's attributes only.
+    if (auto imported = ImportShardyShardings(*module_); !imported) return Fail(imported.error());
     run_options_.grid = GridOf(*module_, options_.num_partitions);
     if (partitioned || run_options_.grid.partitions == 1) {
       if (options_.verify && run_options_.grid.device_count() > 1) {

@@ -15,6 +15,14 @@ bool InManualRegion(const Instruction* instruction) {
   return sharding->IsManual() || sharding->HasManualSubgroup();
 }
 
+// The border of a manual region, of which partitioning leaves none.
+bool IsRegionMarker(const Instruction* instruction) {
+  if (instruction->opcode() != Opcode::kCustomCall) return false;
+  std::string_view target = instruction->attributes<CustomCallAttributes>().target;
+  return target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape" ||
+         target == "xla.sdy.GlobalToLocalShape" || target == "xla.sdy.LocalToGlobalShape";
+}
+
 // Says by itself which devices talk to each other.
 bool CrossesPartitions(const Instruction* instruction) {
   switch (instruction->opcode()) {
@@ -39,12 +47,14 @@ bool HasPartitionRecord(const Module& module) {
 
 bool IsPartitioned(const Module& module) {
   if (HasPartitionRecord(module)) return true;
+  bool crosses = false;
   for (const Computation* computation : module.computations()) {
     for (const Instruction* instruction : computation->instructions()) {
-      if (CrossesPartitions(instruction)) return true;
+      if (IsRegionMarker(instruction)) return false;
+      crosses = crosses || CrossesPartitions(instruction);
     }
   }
-  return false;
+  return crosses;
 }
 
 }  // namespace gshard

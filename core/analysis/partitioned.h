@@ -15,7 +15,7 @@ inline constexpr std::string_view kOutputShardingsAttribute = "gshard.output_sha
 // Has the partitioner left its record?
 bool HasPartitionRecord(const Module& module);
 // True if the module has the partitioner's record, or a cross-partition collective (with channel_id)
-// outside manual regions.
+// while nothing marks manual regions.
 bool IsPartitioned(const Module& module);
 
 }  // namespace gshard

@@ -1,6 +1,6 @@
 // Shardings that come in Shardy's form: the frontend attribute `xla.sdy.sharding` on instructions,
-// its meshes in the module's header, and xla.sdy.FuncResultSharding custom-calls, as JAX prints
-// them. `sharding=` where present leads.
+// its meshes in the module's header, xla.sdy.FuncResultSharding custom-calls and manual regions
+// (core/propagation/shardy_regions.h), as JAX prints them. `sharding=` where present leads.
 #ifndef GSHARD_CORE_PROPAGATION_SHARDY_IMPORT_H_
 #define GSHARD_CORE_PROPAGATION_SHARDY_IMPORT_H_
 

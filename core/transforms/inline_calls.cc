@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/propagation/annotation_checks.h"
+#include "core/propagation/shardy_import.h"
 #include "fmt/format.h"
 #include "ir/sharding_text.h"
 
@@ -282,7 +283,12 @@ class Inliner {
 }  // namespace
 
 Expected<bool> InlineCalls(Module& module, UseOrder* order, std::vector<Diagnostic>* warnings) {
-  return Inliner(module, order, warnings).Run();
+  // Shardy's manual regions are bodies of calls: they must be read while the calls stand.
+  Expected<bool> imported = ImportShardyShardings(module);
+  if (!imported) return Fail(imported.error());
+  Expected<bool> inlined = Inliner(module, order, warnings).Run();
+  if (!inlined) return inlined;
+  return *imported || *inlined;
 }
 
 }  // namespace gshard

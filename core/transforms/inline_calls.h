@@ -1,6 +1,8 @@
 // Replaces every `call` by the body of its callee, as XLA does before propagation, and gives every
 // while and conditional computations of its own, so that each computation has one caller.
 //
+// Shardings in Shardy's form are imported first (core/propagation/shardy_import.h).
+//
 // Names: the first copy of a body keeps them, later copies get .N. A call's sharding goes to the
 // callee's root if that has none; shardings on callee parameters are dropped, like the parameters.
 // Annotations that are lost because the other side of the call says something else: W-INLINE-001.

@@ -1,5 +1,8 @@
 #include "core/propagation/shardy_import.h"
 
+#include "core/analysis/partitioned.h"
+#include "core/propagation/rules.h"
+#include "ir/sharding_text.h"
 #include "tests/unit/core/propagation/propagated.h"
 
 namespace gshard {
@@ -55,6 +58,53 @@ ENTRY e {
   Propagate(*m);
   CHECK(ShardingOf(*m, "s") == "{mesh['x'=8], [{'x'}]}");
   CHECK(Named(*m, "f")->opcode() == Opcode::kCopy);
+}
+
+std::string NestedRegions(const std::string& inner_axes) {
+  return R"(HloModule m, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "y"=4]>}}
+inner {
+  q = f32[4,4] parameter(0)
+  ROOT permuted = f32[4,4] collective-permute(q), channel_id=1, source_target_pairs={{0,1},{1,0}}
+}
+outer {
+  p = f32[4,16] parameter(0)
+  id = u32[] partition-id()
+  enter = f32[4,4] custom-call(p), custom_call_target="xla.sdy.GlobalToLocalShape", frontend_attributes={xla.sdy.in_shardings="#sdy.sharding_per_value<[<@mesh, [{?}, {\"y\", ?}]>]>",xla.sdy.manual_axes="#sdy<manual_axes{)" +
+         inner_axes + R"(}>"}
+  c = f32[4,4] call(enter), to_apply=inner
+  ROOT leave = f32[4,16] custom-call(c), custom_call_target="xla.sdy.LocalToGlobalShape", frontend_attributes={xla.sdy.out_shardings="#sdy.sharding_per_value<[<@mesh, [{?}, {\"y\", ?}]>]>",xla.sdy.manual_axes="#sdy<manual_axes{\"y\"}>"}
+}
+ENTRY e {
+  a = f32[8,16] parameter(0)
+  enter.1 = f32[4,16] custom-call(a), custom_call_target="xla.sdy.GlobalToLocalShape", frontend_attributes={xla.sdy.in_shardings="#sdy.sharding_per_value<[<@mesh, [{\"x\", ?}, {?}]>]>",xla.sdy.manual_axes="#sdy<manual_axes{\"x\"}>"}
+  c.1 = f32[4,16] call(enter.1), to_apply=outer
+  ROOT leave.1 = f32[8,16] custom-call(c.1), custom_call_target="xla.sdy.LocalToGlobalShape", frontend_attributes={xla.sdy.out_shardings="#sdy.sharding_per_value<[<@mesh, [{\"x\", ?}, {?}]>]>",xla.sdy.manual_axes="#sdy<manual_axes{\"x\"}>"}
+})";
+}
+
+TEST_CASE("Manual regions of Shardy are marked on both sides", "[propagation]") {
+  auto m = Parsed(NestedRegions(R"(\"y\")"));
+  CHECK_FALSE(IsPartitioned(*m));
+  REQUIRE(ImportShardyShardings(*m).has_value());
+  CHECK_FALSE(IsPartitioned(*m));
+  CHECK(ShardingOf(*m, "permuted") == "{manual}");
+  CHECK(ShardingOf(*m, "id") == "{mesh['x'=2,'y'=4], [], manual={'x'}}");
+  const Instruction* border = Named(*m, "c.1")->operand(0);
+  CHECK(IsCustomCallTo(*border, "SPMDFullToShardShape"));
+  CHECK(ToString(border->sharding()) == "{mesh['x'=2,'y'=4], [{}, {}], manual={'x'}}");
+  CHECK(border->backend_config() == "\"unspecified_dims=[0,1]\"");
+  CHECK(ToString(border->operand(0)->sharding()) == "{mesh['x'=2,'y'=4], [{'x'}, {}]}");
+  const Instruction* root = m->entry()->root();
+  CHECK(IsCustomCallTo(*root, "SPMDShardToFullShape"));
+  CHECK(ToString(root->sharding()) == "{mesh['x'=2,'y'=4], [{'x'}, {}]}");
+  CHECK_FALSE(*ImportShardyShardings(*m));
+}
+
+TEST_CASE("A manual region that cannot be read is an error at its marker", "[propagation]") {
+  auto m = Parsed(NestedRegions("y"));
+  auto imported = ImportShardyShardings(*m);
+  REQUIRE_FALSE(imported.has_value());
+  CHECK_THAT(Render(imported.error()), Catch::Contains("E-SDY-003") && Catch::Contains("'enter'"));
 }
 
 }  // namespace
