@@ -184,8 +184,10 @@ Instruction* Exchange::LowestReader(Instruction* own) {
   Instruction* numerator = nullptr;
   int64_t least = 0;
   if (r.scale > 0) {
-    // start(i) + width > own * tile.
-    numerator = Op(Opcode::kMultiply, own, r.divisor * r.tile);
+    // start(i) + width > what is first to arrive from the own tile.
+    Instruction* first = Op(Opcode::kMultiply, own, r.tile);
+    if (r.begin > 0) first = Op(Opcode::kMaximum, first, r.begin);
+    numerator = r.divisor == 1 ? first : Op(Opcode::kMultiply, first, r.divisor);
     int64_t rest = r.divisor * (1 - r.width) - r.bias + r.scale - 1;
     numerator = Op(Opcode::kAdd, numerator, rest);
     least = rest;
