@@ -7,7 +7,7 @@
 #include "core/transforms/all_reduce_reassociate.h"
 #include "core/transforms/collective_mover.h"
 #include "core/transforms/collective_permute_folder.h"
-#include "core/transforms/common_subexpressions.h"
+#include "core/transforms/cse.h"
 #include "core/transforms/inline_calls.h"
 #include "core/transforms/reduce_scatter_creator.h"
 #include "core/transforms/while_loop_all_reduce_code_motion.h"

@@ -173,10 +173,8 @@ ReshardPlan ReshardPlanner::Impl::PermuteLast(const Shape* shape, const MeshLayo
   return plan;
 }
 
-namespace {
-
-// Bytes that any plan must bring to some device.
-double LeastBytes(const Shape* shape, const MeshLayout* from, const MeshLayout* to) {
+double LeastReshardBytes(const Shape* shape, const MeshLayout* from, const MeshLayout* to) {
+  if (!from->unreduced.empty() || from->kind != MeshLayout::Kind::kTiled) return 0;
   double target = static_cast<double>(DTypeBits(shape->dtype())) / 8;
   double overlap = target;
   for (int64_t d = 0; d < shape->rank(); ++d) {
@@ -187,6 +185,8 @@ double LeastBytes(const Shape* shape, const MeshLayout* from, const MeshLayout* 
   }
   return target - overlap;
 }
+
+namespace {
 
 // Splits digits so that parts of the smaller ones' sizes can be moved by themselves.
 AxisList Refined(const AxisList& digits) {
@@ -229,7 +229,7 @@ ReshardPlan ReshardPlanner::Impl::MakeInOneOrder(const Shape* shape, const MeshL
   }
   ReshardPlan plan = SearchPlan(shape, from, to, *digits, weights);
   bool is_best = plan.steps.size() <= 1 || plan.bytes == 0 || !from->unreduced.empty() ||
-                 static_cast<double>(plan.bytes) <= LeastBytes(shape, from, to);
+                 static_cast<double>(plan.bytes) <= LeastReshardBytes(shape, from, to);
   if (is_best) return plan;
   AxisList refined = Refined(*digits);
   if (refined.size() == digits->size() || refined.size() > kMostRefinedDigits) return plan;

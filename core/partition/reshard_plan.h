@@ -81,6 +81,9 @@ class ReshardPlanner {
   std::unique_ptr<Impl> impl_;
 };
 
+// Bytes that any plan must bring to some device; 0 where `from` has partial values or is not tiled.
+double LeastReshardBytes(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
+
 // The state a layout stands for, with canonical tile sizes.
 ReshardState StateOf(const Shape* shape, const MeshLayout* layout);
 

@@ -242,20 +242,6 @@ class Chooser {
     return layouts_.Intern(std::move(layout));
   }
 
-  // Bytes that must arrive whatever the plan.
-  static double LeastBytes(const Shape* shape, const MeshLayout* from, const MeshLayout* to) {
-    if (!from->unreduced.empty() || from->kind != MeshLayout::Kind::kTiled) return 0;
-    double target = static_cast<double>(DTypeBits(shape->dtype())) / 8;
-    double overlap = target;
-    for (int64_t d = 0; d < shape->rank(); ++d) {
-      auto to_tile = static_cast<double>(CeilOfRatio(shape->dim(d), to->Count(d)));
-      auto from_tile = static_cast<double>(CeilOfRatio(shape->dim(d), from->Count(d)));
-      target *= to_tile;
-      overlap *= std::min(to_tile, from_tile);
-    }
-    return target - overlap;
-  }
-
   void Consider(const Roles& roles) {
     for (const Roles& done : considered_) {
       if (done == roles) return;
@@ -271,11 +257,11 @@ class Chooser {
       const MeshLayout* layout = LayoutOf(tensor, cut);
       chosen.push_back(layout);
       if (tensor.operand == nullptr) {
-        bound += LeastBytes(tensor.shape, layout, tensor.wanted);
+        bound += LeastReshardBytes(tensor.shape, layout, tensor.wanted);
       } else if (tensor.operand->maker == nullptr) {
         double least = std::numeric_limits<double>::infinity();
         for (const MeshLayout* seen : tensor.seen) {
-          least = std::min(least, seen == layout ? 0 : LeastBytes(tensor.shape, seen, layout));
+          least = std::min(least, seen == layout ? 0 : LeastReshardBytes(tensor.shape, seen, layout));
         }
         if (!tensor.seen.empty()) bound += least;
       }

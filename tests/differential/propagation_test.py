@@ -7,13 +7,11 @@
 GSHARD_RANDOM=N changes the number of random programs.
 """
 import collections
-import glob
 import math
 import os
 import re
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "propagation"))
 
@@ -103,22 +101,7 @@ def main():
     graphs.update({f"random_{k}": random_graphs.generate(k) for k in range(count)})
     print(f"{check_graphs(tally, graphs)} instructions of {len(graphs)} programs compared", flush=True)
     check_laws(tally, graphs)
-    files = sorted(glob.glob(os.path.join(CORPUS, "*.hlo"))) if CORPUS else []
-    if not files:
-        print("SKIPPED: the corpus (GSHARD_CORPUS) is absent")
-    for path in files:
-        if "sharding={" in open(path).read() and "replica_groups=" not in open(path).read():
-            check_file(tally, os.path.basename(path), path)
-    for name in samples.BY_HAND:
-        check_file(tally, name, samples.path(name))
-    with tempfile.TemporaryDirectory() as work:
-        for name, rules, meshes in samples.GENERATED:
-            out = os.path.join(work, rules + ".hlo")
-            problem = samples.annotate(name, rules, meshes[0], out)
-            if problem:
-                tally.check(f"annotate {rules}", problem)
-            else:
-                check_file(tally, rules, out)
+    samples.check_each(tally, check_file, CORPUS)
     tally.finish()
 
 

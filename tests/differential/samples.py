@@ -1,6 +1,8 @@
 """The samples with the rules and the meshes they are run over."""
+import glob
 import os
 import subprocess
+import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SAMPLES = os.path.join(ROOT, "samples")
@@ -36,3 +38,25 @@ def annotate(name, rules, mesh, out):
     done = subprocess.run(["gshard-opt", "annotate", path(name), "--mesh", mesh, "--rules",
                            os.path.join(SAMPLES, rules + ".rules"), "-o", out], capture_output=True, text=True)
     return done.stderr.strip()[:500] if done.returncode else ""
+
+
+def check_each(tally, check_file, corpus):
+    """check_file(tally, name, path) on each file of the folder `corpus` that has shardings and is not partitioned yet,
+    and on each sample over its smallest mesh."""
+    files = sorted(glob.glob(os.path.join(corpus, "*.hlo"))) if corpus else []
+    if not files:
+        print("SKIPPED: the corpus (GSHARD_CORPUS) is absent")
+    for file in files:
+        text = open(file).read()
+        if "sharding={" in text and "replica_groups=" not in text:
+            check_file(tally, os.path.basename(file), file)
+    for name in BY_HAND:
+        check_file(tally, name, path(name))
+    with tempfile.TemporaryDirectory() as folder:
+        for name, rules, meshes in GENERATED:
+            out = os.path.join(folder, rules + ".hlo")
+            problem = annotate(name, rules, meshes[0], out)
+            if problem:
+                tally.check(f"annotate {rules}", problem)
+            else:
+                check_file(tally, rules, out)

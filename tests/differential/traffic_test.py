@@ -6,14 +6,12 @@
 traffic/work.py says how things are counted. GSHARD_RANDOM=N changes the number of random programs; GSHARD_PROPERTY
 names a gshard_property whose programs are taken as well.
 """
-import glob
 import json
 import math
 import os
 import re
 import subprocess
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [os.path.join(HERE, "propagation"), os.path.join(HERE, "traffic")]
@@ -128,22 +126,7 @@ def check_graphs(tally, label, graphs):
 
 def main():
     tally = Tally()
-    files = sorted(glob.glob(os.path.join(CORPUS, "*.hlo"))) if CORPUS else []
-    if not files:
-        print("SKIPPED: the corpus (GSHARD_CORPUS) is absent")
-    for path in files:
-        if "sharding={" in open(path).read() and "replica_groups=" not in open(path).read():
-            check_file(tally, os.path.basename(path), path)
-    for name in samples.BY_HAND:
-        check_file(tally, name, samples.path(name))
-    with tempfile.TemporaryDirectory() as folder:
-        for name, rules, meshes in samples.GENERATED:
-            out = os.path.join(folder, rules + ".hlo")
-            problem = samples.annotate(name, rules, meshes[0], out)
-            if problem:
-                tally.check(f"annotate {rules}", problem)
-            else:
-                check_file(tally, rules, out)
+    samples.check_each(tally, check_file, CORPUS)
     count = int(os.environ.get("GSHARD_RANDOM", "400"))
     check_graphs(tally, "random programs", {f"random_{k}": random_graphs.generate(k) for k in range(count)})
     made = programs_of_property_tests(count)

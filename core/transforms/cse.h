@@ -1,7 +1,7 @@
 // Equal computations are done once: tables and offsets that partitioning repeats, identical
 // collectives, and what the program itself has twice.
-#ifndef GSHARD_CORE_TRANSFORMS_COMMON_SUBEXPRESSIONS_H_
-#define GSHARD_CORE_TRANSFORMS_COMMON_SUBEXPRESSIONS_H_
+#ifndef GSHARD_CORE_TRANSFORMS_CSE_H_
+#define GSHARD_CORE_TRANSFORMS_CSE_H_
 
 #include "ir/module.h"
 
@@ -16,4 +16,4 @@ bool MergeCommonSubexpressions(Module& module);
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_TRANSFORMS_COMMON_SUBEXPRESSIONS_H_
+#endif  // GSHARD_CORE_TRANSFORMS_CSE_H_

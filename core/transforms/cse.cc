@@ -1,4 +1,4 @@
-#include "core/transforms/common_subexpressions.h"
+#include "core/transforms/cse.h"
 
 #include <algorithm>
 
