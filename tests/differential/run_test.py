@@ -90,7 +90,7 @@ def check_sample(tally, name, work, runs):
     problem, _, outputs = emulate(samples.path(name), npz, out, "--unpartitioned")
     tally.check(f"{name} unpartitioned agrees with XLA", problem or worst_difference(expected, outputs, name))
     for label, path, devices in runs:
-        problem, report, outputs = emulate(path, npz, out, "--verify")
+        problem, report, outputs = emulate(path, npz, out, "--verify=outputs")
         if not problem and report["devices"] != devices:
             problem = f"ran on {report['devices']} devices"
         tally.check(f"{label} verifies", problem)
