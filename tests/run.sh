@@ -52,7 +52,7 @@ for room in ir core backends; do
 done
 stage "golden tests" "$bin/tests/gshard_golden" "$bin/cmd" tests/golden
 stage "random programs" "$bin/tests/gshard_property" --seeds "${GSHARD_PROPERTY_SEEDS:-0:100000}" \
-  --budget-s "${GSHARD_PROPERTY_S:-120}" --coverage --out "$work/failures"
+  --budget-s "${GSHARD_PROPERTY_S:-120}" --coverage --propagate-twice --out "$work/failures"
 stage "random programs, optimized" "$bin/tests/gshard_property" --seeds "${GSHARD_PROPERTY_SEEDS:-0:20000}" --optimize \
   --budget-s "$((${GSHARD_PROPERTY_S:-120} / 4))" --out "$work/failures"
 for script in tests/checks/*.sh; do

@@ -52,8 +52,9 @@ class Preparation {
     if (warnings_ != nullptr) WarnOfDifferingMeshes(module_, *warnings_);
     if (Expected<void> ok = ReadShardingCalls(); !ok) return Fail(ok.error());
     SaveBoundary();
+    const Sharding* output = module_.entry()->root()->sharding();
     if (Expected<void> ok = UnifyControlFlow(); !ok) return Fail(ok.error());
-    FixProvided();
+    FixProvided(output);
     return std::move(result_);
   }
 
@@ -340,22 +341,44 @@ class Preparation {
     return {};
   }
 
-  void FixProvided() {
+  // Whether propagation may refine a root that the user left open although the output is fixed:
+  // then the output is a copy of it. XLA appends one to loops and sees branches as tuples with a
+  // get-tuple-element at the root, whatever their own roots say.
+  static bool IsRefinedBehindOutput(const Instruction* root, const Sharding* output) {
+    switch (root->opcode()) {
+      case Opcode::kWhile:
+        return root->sharding() == nullptr;
+      case Opcode::kConditional:
+      case Opcode::kCall:
+        return output == nullptr;
+      default:
+        return false;
+    }
+  }
+
+  Instruction* AppendCopyAsRoot() {
     Computation* entry = module_.entry();
     Instruction* root = entry->root();
-    bool fix_root = !options_.output_allowed &&
-                    (root->sharding() == nullptr || !IsUnknown(root->sharding()));
-    if (fix_root && root->opcode() == Opcode::kWhile) {
-      Instruction* const operands[] = {root};
-      Instruction* copy = module_.Add(entry, Opcode::kCopy, module_.UniqueName("copy"),
-                                      root->shape(), operands, NoAttributes{});
-      copy->set_sharding(root->sharding());
-      copy->set_source(root->source());
-      entry->set_root(copy);
-      for (size_t i = 0; i < result_.orders.size(); ++i) {
-        if (module_.computations()[i] == entry) result_.orders[i].push_back(copy);
-      }
-      root = copy;
+    Instruction* const operands[] = {root};
+    Instruction* copy = module_.Add(entry, Opcode::kCopy, module_.UniqueName("copy"),
+                                    root->shape(), operands, NoAttributes{});
+    copy->set_source(root->source());
+    entry->set_root(copy);
+    for (size_t i = 0; i < result_.orders.size(); ++i) {
+      if (module_.computations()[i] == entry) result_.orders[i].push_back(copy);
+    }
+    return copy;
+  }
+
+  // `output`: what the user says of the entry's root.
+  void FixProvided(const Sharding* output) {
+    Computation* entry = module_.entry();
+    Instruction* root = entry->root();
+    const bool fix_root = !options_.output_allowed &&
+                          (root->sharding() == nullptr || !IsUnknown(root->sharding()));
+    if (fix_root && IsRefinedBehindOutput(root, output)) {
+      root = AppendCopyAsRoot();
+      result_.output_copy = root;
     }
     result_.provided.assign(module_.instruction_limit(), 0);
     for (const Computation* computation : module_.computations()) {

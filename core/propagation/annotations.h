@@ -30,6 +30,8 @@ struct Annotations {
   // single tuple parameter); empty if not allowed or absent. Null elements: none.
   std::vector<const Sharding*> root_shardings;
   std::vector<const Sharding*> parameter_shardings;
+  // Appended as the entry's root, so that what it copies may be refined; null if it was not needed.
+  Instruction* output_copy = nullptr;
   // Post-order of each computation of the module, now.
   std::vector<std::vector<Instruction*>> orders;
   // The given one with the copies in the places of their calls.

@@ -324,10 +324,15 @@ void Engine::Set(Instruction* x, const Sharding* s, const Cause& cause) {
   QueueNeighbours(x);
   if (computations_.MayHaveRelated(x)) {
     for (Instruction* other : computations_.RelatedTo(x)) {
-      if (IsProvided(other)) continue;
+      if (IsProvided(other) || IsClosedParameter(other)) continue;
       Set(other, s, {x, ShardingEdge::kControlFlow, s});
     }
   }
+}
+
+bool Engine::IsClosedParameter(const Instruction* x) const {
+  return x->opcode() == Opcode::kParameter && !options_.parameters_allowed &&
+         x->parent() == module_.entry();
 }
 
 bool Engine::OfferTo(Instruction* x, const Sharding* s, bool aggressive, const Cause& cause) {

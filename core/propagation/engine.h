@@ -109,7 +109,6 @@ class Engine {
   void NoteSettled(const Instruction* x);
   bool OperandsAgree(const Instruction* x) const;
   void QueueNeighbours(const Instruction* x);
-  void Mirror(Instruction* x, const Cause& cause);
 
   void VisitForward(Instruction* x);
   void VisitBackward(Instruction* x);
@@ -123,6 +122,8 @@ class Engine {
   bool SupportedForward(const Instruction* x) const;
   bool SupportedBackward(const Instruction* x) const;
   bool IsSingleUse(const Instruction* x) const;
+  // A parameter of the program that nothing but the user and manual regions may place.
+  bool IsClosedParameter(const Instruction* x) const;
 
   Module& module_;
   const Annotations& annotations_;

@@ -26,7 +26,19 @@ void RecordAnnotations(const Module& module, ExplainRecorder* recorder) {
   }
 }
 
-void WriteBack(Module& module, const Engine& engine) {
+// The copy at the root goes again where what it copies has no sharding either.
+void RemoveIdleOutputCopy(Module& module, const Annotations& annotations) {
+  const Instruction* copy = annotations.output_copy;
+  if (copy == nullptr || copy->operand(0)->sharding() != nullptr) return;
+  Computation* entry = module.entry();
+  std::vector<Instruction*> list(entry->instructions().begin(), entry->instructions().end());
+  list.erase(std::find(list.begin(), list.end(), copy));
+  Instruction* root = copy->operand(0);
+  entry->SetInstructions(std::move(list));
+  entry->set_root(root);
+}
+
+void WriteBack(Module& module, const Annotations& annotations, const Engine& engine) {
   for (const Computation* computation : module.computations()) {
     for (Instruction* x : computation->instructions()) {
       // The user's spelling stays where the meaning did.
@@ -35,6 +47,7 @@ void WriteBack(Module& module, const Engine& engine) {
       }
     }
   }
+  RemoveIdleOutputCopy(module, annotations);
 }
 
 // The program boundary has the last word; what it says reaches instructions that have no sharding
@@ -45,7 +58,7 @@ Expected<void> SpreadFromBoundary(Module& module, ExplainRecorder* recorder) {
   Engine engine(module, *fixed, {}, recorder);
   ShardGroups none(*fixed);
   engine.Run(none);
-  WriteBack(module, engine);
+  WriteBack(module, *fixed, engine);
   return {};
 }
 
@@ -76,7 +89,7 @@ Expected<bool> PropagateShardings(Module& module, const PropagationOptions& opti
     changed = true;
   }
   if (options.findings != nullptr) engine.FindConflicts(*options.findings);
-  WriteBack(module, engine);
+  WriteBack(module, *annotations, engine);
   if (RestoreBoundary(module, *annotations, to_parameters, to_output, recorder)) {
     changed = true;
     if (auto done = SpreadFromBoundary(module, recorder); !done) return Fail(done.error());

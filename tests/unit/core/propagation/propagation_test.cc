@@ -120,6 +120,78 @@ ENTRY e {
   }
 }
 
+// Branches at the root: XLA prints the conditional as a tuple with a get-tuple-element behind it.
+std::string Branches(const std::string& header, const std::string& annotation) {
+  return fmt::format(R"(HloModule m, {}num_partitions=2
+yes {{
+  yp = f32[12,8] parameter(0)
+  ROOT ys = f32[12,8] sine(yp){}
+}}
+no {{
+  np = f32[12,8] parameter(0)
+  ROOT ns = f32[12,8] cosine(np)
+}}
+ENTRY e {{
+  a = f32[12,8] parameter(0), sharding={{devices=[2,1]<=[2]}}
+  b = f32[12,8] parameter(1)
+  i = s32[] parameter(2)
+  ROOT c = f32[12,8] conditional(i, a, b), branch_computations={{yes, no}}
+}})",
+                     header, annotation);
+}
+
+TEST_CASE("A branch at the root is refined behind a fixed output", "[propagation]") {
+  auto m = Parsed(Branches("", ""));
+  Propagate(*m);
+  for (const char* name : {"c", "yp", "ys", "np", "ns"}) {
+    CHECK(ShardingOf(*m, name) == "{devices=[2,1]<=[2]}");
+  }
+  CHECK(ShardingOf(*m, "b") == "none");
+  const Instruction* root = m->entry()->root();
+  CHECK(root->opcode() == Opcode::kCopy);
+  CHECK(root->sharding() == nullptr);
+  CHECK_FALSE(Propagate(*m));
+
+  auto annotated = Parsed(Branches("", ", sharding={devices=[1,2]<=[2]}"));
+  Propagate(*annotated);
+  CHECK(ShardingOf(*annotated, "c") == "{devices=[1,2]<=[2]}");
+  CHECK(annotated->entry()->root()->sharding() == nullptr);
+}
+
+TEST_CASE("What nothing refines at the root stays the root", "[propagation]") {
+  std::string text = Branches("", "");
+  text.erase(text.find(", sharding"), std::string(", sharding={devices=[2,1]<=[2]}").size());
+  auto m = Parsed(text);
+  Propagate(*m);
+  CHECK(m->entry()->root() == Named(*m, "c"));
+
+  auto open = Parsed(Branches("allow_spmd_sharding_propagation_to_output={true}, ", ""));
+  Propagate(*open);
+  CHECK(open->entry()->root() == Named(*open, "c"));
+  CHECK(ShardingOf(*open, "c") == "{devices=[2,1]<=[2]}");
+  CHECK_FALSE(Propagate(*open));
+}
+
+TEST_CASE("A loop at the root that was refined is not copied by a second run", "[propagation]") {
+  auto m = Parsed(R"(HloModule m, allow_spmd_sharding_propagation_to_output={true}, num_partitions=8
+c {
+  cp = (f32[8,16]) parameter(0)
+  ROOT cr = pred[] constant(true)
+}
+b {
+  ROOT bp = (f32[8,16]) parameter(0)
+}
+ENTRY e {
+  a = f32[8,16] parameter(0), sharding={devices=[4,2]<=[8]}
+  i = (f32[8,16]) tuple(a)
+  ROOT w = (f32[8,16]) while(i), condition=c, body=b
+})");
+  Propagate(*m);
+  CHECK(ShardingOf(*m, "w") == "{{devices=[4,2]<=[8]}}");
+  Propagate(*m);
+  CHECK(m->entry()->root() == Named(*m, "w"));
+}
+
 TEST_CASE("Impossible annotations are located, both places named", "[propagation]") {
   auto error = [](const std::string& text) {
     auto m = Parsed(text);
