@@ -261,24 +261,38 @@ class Preparation {
     }
   }
 
+  static bool HasRelatedSet(const Instruction* x) {
+    return x->opcode() == Opcode::kWhile || x->opcode() == Opcode::kConditional ||
+           x->opcode() == Opcode::kCall;
+  }
+
   Expected<void> UnifyControlFlow() {
-    auto is_caller = [](const Instruction* x) {
-      return x->opcode() == Opcode::kWhile || x->opcode() == Opcode::kConditional ||
-             x->opcode() == Opcode::kCall;
-    };
     for (const std::vector<Instruction*>& order : result_.orders) {
       for (Instruction* x : order) {
-        if (!is_caller(x)) continue;
+        if (!HasRelatedSet(x)) continue;
         if (x->opcode() == Opcode::kWhile) {
           if (Expected<void> ok = FollowChannelDevice(x); !ok) return ok;
         }
-        UnifySet(ComputationMap::RelatedSetOf(x));
+        UnifyFrom(x);
       }
     }
     return {};
   }
 
-  void UnifySet(const std::vector<Instruction*>& set) {
+  // Also the sets of loops and branches that end a computation called by `caller`.
+  void UnifyFrom(Instruction* caller) {
+    std::vector<Instruction*> callers = {caller};
+    while (!callers.empty()) {
+      const std::vector<Instruction*> set = ComputationMap::RelatedSetOf(callers.back());
+      callers.pop_back();
+      for (Instruction* changed : UnifySet(set)) {
+        if (changed != set[0] && HasRelatedSet(changed)) callers.push_back(changed);
+      }
+    }
+  }
+
+  // Those that got another sharding.
+  std::vector<Instruction*> UnifySet(const std::vector<Instruction*>& set) {
     const Instruction* first = nullptr;
     for (Instruction* member : set) {
       if (member->sharding() == nullptr) continue;
@@ -293,14 +307,17 @@ class Preparation {
             first, fmt::format("'{}' has {}", first->name(), ToString(first->sharding()))));
       }
     }
-    if (first == nullptr) return;
+    std::vector<Instruction*> changed;
+    if (first == nullptr) return changed;
     const Sharding* s = first->sharding();
     for (Instruction* member : set) {
       if (member == first || SameSharding(member->sharding(), s)) continue;
       Record({member, first, ShardingEdge::kControlFlow, -1, s->canonical, member->sharding(),
               s->canonical});
       member->set_sharding(s);
+      changed.push_back(member);
     }
+    return changed;
   }
 
   // A loop body that talks to one device over a channel runs there.

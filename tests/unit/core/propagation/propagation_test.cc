@@ -158,6 +158,42 @@ TEST_CASE("A branch at the root is refined behind a fixed output", "[propagation
   CHECK(annotated->entry()->root()->sharding() == nullptr);
 }
 
+TEST_CASE("An annotated branch annotates the branches that end its computations",
+          "[propagation]") {
+  auto m = Parsed(R"(HloModule m, num_partitions=2
+yes {
+  yp = f32[16,4] parameter(0)
+  ROOT ys = f32[16,4] sine(yp)
+}
+no {
+  np = f32[16,4] parameter(0)
+  nc = f32[] constant(1)
+  ROOT nb = f32[16,4] broadcast(nc), dimensions={}
+}
+inner {
+  ip = (f32[16,4], pred[]) parameter(0)
+  ix = f32[16,4] get-tuple-element(ip), index=0
+  ic = pred[] get-tuple-element(ip), index=1
+  ROOT ib = f32[16,4] conditional(ic, ix, ix), true_computation=yes, false_computation=no
+}
+other {
+  op = (f32[16,4], pred[]) parameter(0)
+  ROOT ox = f32[16,4] get-tuple-element(op), index=0
+}
+ENTRY e {
+  a = f32[16,4] parameter(0)
+  p = pred[] parameter(1)
+  t = (f32[16,4], pred[]) tuple(a, p)
+  c = f32[16,4] conditional(p, t, t), true_computation=inner, false_computation=other,
+    sharding={devices=[2,1]<=[2]}
+  ROOT r = f32[16,4] sine(c)
+})");
+  Propagate(*m);
+  for (const char* name : {"ib", "ys", "yp", "np", "nb", "ox"}) {
+    CHECK(ShardingOf(*m, name) == "{devices=[2,1]<=[2]}");
+  }
+}
+
 TEST_CASE("What nothing refines at the root stays the root", "[propagation]") {
   std::string text = Branches("", "");
   text.erase(text.find(", sharding"), std::string(", sharding={devices=[2,1]<=[2]}").size());
