@@ -54,9 +54,9 @@ void Block(const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width,
   using V = hn::Vec<decltype(d)>;
   const size_t lanes = hn::Lanes(d);
   V sum[kR][kV];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (size_t i = 0; i < kR; ++i) {
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (size_t v = 0; v < kV; ++v) sum[i][v] = hn::Zero(d);
   }
   const T* b = panel.data;
@@ -65,12 +65,12 @@ void Block(const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width,
     const T* x = a.data[s] + a.offset;
     for (int64_t p = 0; p < chunk; ++p) {
       V row[kV];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
       for (size_t v = 0; v < kV; ++v) row[v] = hn::LoadU(d, b + v * lanes);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
       for (size_t i = 0; i < kR; ++i) {
         const V factor = hn::Set(d, x[static_cast<int64_t>(i) * a_row]);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
         for (size_t v = 0; v < kV; ++v) sum[i][v] = hn::MulAdd(factor, row[v], sum[i][v]);
       }
       b += b_row;
@@ -78,9 +78,9 @@ void Block(const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width,
     }
   }
   if (width == static_cast<int64_t>(kV * lanes)) {
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (size_t i = 0; i < kR; ++i) {
-#pragma GCC unroll 8
+#pragma GCC unroll 12
       for (size_t v = 0; v < kV; ++v) {
         T* out = c + static_cast<int64_t>(i) * c_row + v * lanes;
         hn::StoreU(accumulate ? hn::Add(hn::LoadU(d, out), sum[i][v]) : sum[i][v], d, out);
@@ -89,9 +89,9 @@ void Block(const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width,
     return;
   }
   HWY_ALIGN T buffer[kV * HWY_MAX_BYTES / sizeof(T)];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (size_t i = 0; i < kR; ++i) {
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (size_t v = 0; v < kV; ++v) hn::Store(sum[i][v], d, buffer + v * lanes);
     T* out = c + static_cast<int64_t>(i) * c_row;
     for (int64_t j = 0; j < width; ++j) out[j] = accumulate ? out[j] + buffer[j] : buffer[j];
@@ -102,6 +102,12 @@ template <typename T, size_t kV>
 void BlockRows(int64_t m, const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width,
                bool accumulate) {
   int64_t i = 0;
+  if constexpr (kV == 1) {
+    // More sums at once, against the latency of additions.
+    for (; i + 2 * kRows <= m; i += 2 * kRows) {
+      Block<T, 2 * kRows, kV>(a.From(i), panel, c + i * c_row, c_row, width, accumulate);
+    }
+  }
   for (; i + kRows <= m; i += kRows) {
     Block<T, kRows, kV>(a.From(i), panel, c + i * c_row, c_row, width, accumulate);
   }
@@ -157,7 +163,11 @@ int64_t Panels(int64_t m, int64_t n, const Rows<T>& a, MatrixList<T> b, int64_t 
                int64_t c_row, int64_t begin, bool accumulate, T* packed) {
   const hn::ScalableTag<T> d;
   const int64_t full = static_cast<int64_t>(kV * hn::Lanes(d));
-  const bool in_place = a.count == 1 && b.column == 1 && m <= 2 * kRows;
+  // In place where packing would be for few rows, or would change nothing.
+  bool in_place = b.column == 1 && (a.count == 1 ? m <= 2 * kRows || b.row == full : b.row == full);
+  for (int64_t s = 1; s < a.count && in_place; ++s) {
+    in_place = b.data[s] == b.data[s - 1] + a.chunk * full;
+  }
   int64_t j = begin;
   for (; kTail ? j < n : j + full <= n; j += full) {
     const int64_t width = std::min(full, n - j);

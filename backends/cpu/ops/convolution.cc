@@ -1,16 +1,19 @@
 // convolution in all its forms (docs/semantics.md, "Convolution"), as products of matrices.
 //
 // Input and kernel are brought to the orders [batch, spatial.., feature] and [window.., input
-// feature, output feature]. A block of output positions then is a matrix of patches (positions x
-// window elements, holes and padding as zeros) times the kernel's matrix. Convolutions of single
-// channels (depthwise) are sums of products along the features instead.
+// feature, output feature]. Rows of outputs then are products of the input as it lies
+// (SlidingProduct) or, where that does not pay, blocks of output positions are a matrix of patches
+// (positions x window elements, holes and padding as zeros) times the kernel's matrix. Convolutions
+// of single channels (depthwise) are sums of products along the features instead.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "backends/cpu/array_convert.h"
 #include "backends/cpu/dot_product.h"
 #include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/ops/factories.h"
+#include "backends/cpu/sliding_product.h"
 #include "backends/cpu/strided.h"
 #include "backends/cpu/window_geometry.h"
 
@@ -70,15 +73,25 @@ class ConvolutionKernel : public Kernel {
     rhs_order.push_back(conv.kernel_input_feature);
     rhs_order.push_back(conv.kernel_output_feature);
     result_order.push_back(conv.output_feature);
-    lhs_count_ = lhs->element_count();
     rhs_count_ = rhs->element_count();
     kernel_offset_ = rhs_count_ == 0 ? 0 : kernel_offset;
-    lhs_pack_ = Reorder(lhs->dims(), RowMajorStrides(lhs->dims()), lhs_order, false);
+    // Where images are outermost on both sides, they are brought into order one by one.
+    const bool by_image = batch_groups_ == 1 && IsOutermost(lhs, conv.input_batch) &&
+                          IsOutermost(result, conv.output_batch);
+    images_ = by_image ? 1 : batch_;
+    std::vector<int64_t> lhs_dims(lhs->dims().begin(), lhs->dims().end());
+    std::vector<int64_t> result_dims(result->dims().begin(), result->dims().end());
+    if (by_image) {
+      lhs_dims[static_cast<size_t>(conv.input_batch)] = 1;
+      result_dims[static_cast<size_t>(conv.output_batch)] = 1;
+    }
+    lhs_count_ = Product(lhs_dims);
+    lhs_pack_ = Reorder(lhs_dims, RowMajorStrides(lhs->dims()), lhs_order, false);
     rhs_pack_ = Reorder(rhs->dims(), kernel_strides, rhs_order, false);
-    result_unpack_ = Reorder(result->dims(), RowMajorStrides(result->dims()), result_order, true);
+    result_unpack_ = Reorder(result_dims, RowMajorStrides(result->dims()), result_order, true);
     packs_lhs_ = lhs_count_ > 0 && !lhs_pack_.IsContiguous();
     packs_rhs_ = rhs_count_ > 0 && !rhs_pack_.IsContiguous();
-    unpacks_ = result->element_count() > 0 && !result_unpack_.IsContiguous();
+    unpacks_ = Product(result_dims) > 0 && !result_unpack_.IsContiguous();
     // Strides of the spatial dims of the packed input.
     int64_t stride = features_;
     spatial_strides_.assign(spatial_.size(), 0);
@@ -89,20 +102,28 @@ class ConvolutionKernel : public Kernel {
     image_ = stride;
     depthwise_ = depth_ == 1 && outputs_ == feature_groups_ && feature_groups_ > 1 &&
                  batch_groups_ == 1 && (accumulate_ == DType::kF32 || accumulate_ == DType::kF64);
+    const bool plain = feature_groups_ == 1 && batch_groups_ == 1 &&
+                       (accumulate_ == DType::kF32 || accumulate_ == DType::kF64);
+    if (plain && !pointwise_ && SlidingProduct::Pays(spatial_, features_)) {
+      sliding_.emplace(spatial_, features_, outputs_);
+      const bool as_they_lie = by_image && !packs_lhs_ && lhs_convert_.IsIdentity() && !unpacks_;
+      if (as_they_lie) rows_ = sliding_->rows();
+    }
   }
 
   void Run(ConstBuffers operands, Buffers results, Scratch& scratch) const override {
-    RunImages(0, batch_, operands, results[0], scratch);
+    RunRows(0, batch_ * rows_, operands, results[0], scratch);
   }
-  // One image of the result, where images need not be brought into another order.
+  // A row of positions, or an image of the result, where images need not be brought into another
+  // order together.
   int64_t RangeGranule() const override {
-    return packs_lhs_ || unpacks_ || !lhs_convert_.IsIdentity() ? 0 : positions_ * outputs_;
+    return images_ == 1 ? positions_ / std::max<int64_t>(rows_, 1) * outputs_ : 0;
   }
   void RunRange(int64_t first, int64_t count, ConstBuffers operands, Buffers results,
                 Scratch& scratch) const override {
     const int64_t granule = RangeGranule();
     if (granule == 0) return Run(operands, results, scratch);
-    RunImages(first / granule, (first + count) / granule, operands, results[0], scratch);
+    RunRows(first / granule, (first + count) / granule, operands, results[0], scratch);
   }
   int64_t Flops() const override {
     return 2 * batch_ * positions_ * outputs_ * window_ * depth_ * (IsComplex(accumulate_) ? 4 : 1);
@@ -123,21 +144,47 @@ class ConvolutionKernel : public Kernel {
     return {std::move(box), bytes_};
   }
 
-  void RunImages(int64_t begin, int64_t end, ConstBuffers operands, std::byte* result,
-                 Scratch& scratch) const {
-    const int64_t count = (end - begin) * positions_ * outputs_;
-    if (count == 0) return;
-    const std::byte* lhs = lhs_convert_.InScratch(lhs_count_, operands[0], scratch);
-    if (packs_lhs_) {
-      std::byte* packed = scratch.Allocate(static_cast<size_t>(lhs_count_ * bytes_));
-      lhs_pack_.Run(lhs, packed);
-      lhs = packed;
-    }
+  static bool IsOutermost(const Shape* shape, int64_t dim) {
+    return Product(shape->dims().first(static_cast<size_t>(dim))) == 1;
+  }
+
+  // Rows [begin, end) of all images' (`images_` together count as one).
+  void RunRows(int64_t begin, int64_t end, ConstBuffers operands, std::byte* result,
+               Scratch& scratch) const {
+    const int64_t image_count = images_ * positions_ * outputs_;
+    if (image_count == 0 || end == begin) return;
     const std::byte* rhs = rhs_convert_.InScratch(rhs_count_, operands[1], scratch);
     if (packs_rhs_) {
       std::byte* packed = scratch.Allocate(static_cast<size_t>(rhs_count_ * bytes_));
       rhs_pack_.Run(rhs + kernel_offset_ * bytes_, packed);
       rhs = packed;
+    }
+    if (images_ > 1) {
+      RunImage(0, 0, 1, operands[0], rhs, result, scratch);
+      return;
+    }
+    const int64_t row_bytes = image_count / rows_ * result_convert_.to_bytes();
+    for (int64_t row = begin; row < end;) {
+      const int64_t image = row / rows_, first = row % rows_;
+      const int64_t count = std::min(rows_ - first, end - row);
+      const Scratch::Mark mark = scratch.Position();
+      RunImage(image, first, first + count, operands[0], rhs, result, scratch);
+      scratch.Rewind(mark);
+      result += count * row_bytes;
+      row += count;
+    }
+  }
+
+  // Rows of one image, or all of the images that are taken together.
+  void RunImage(int64_t image, int64_t begin, int64_t end, const std::byte* lhs,
+                const std::byte* rhs, std::byte* result, Scratch& scratch) const {
+    const int64_t count = images_ * positions_ * outputs_ / rows_ * (end - begin);
+    lhs = lhs_convert_.InScratch(lhs_count_, lhs + image * lhs_count_ * lhs_convert_.from_bytes(),
+                                 scratch);
+    if (packs_lhs_) {
+      std::byte* packed = scratch.Allocate(static_cast<size_t>(lhs_count_ * bytes_));
+      lhs_pack_.Run(lhs, packed);
+      lhs = packed;
     }
     const bool direct = result_convert_.IsIdentity() && !unpacks_;
     std::byte* sums = direct ? result : scratch.Allocate(static_cast<size_t>(count * bytes_));
@@ -162,17 +209,22 @@ class ConvolutionKernel : public Kernel {
     const T* rhs = reinterpret_cast<const T*>(rhs_data);
     T* result = reinterpret_cast<T*>(result_data);
     const int64_t elements = window_ * depth_;  // of a patch
+    const int64_t image_results = positions_ * outputs_;
     if (elements == 0) {
-      std::fill_n(result, (end - begin) * positions_ * outputs_, T{0});
+      std::fill_n(result, images_ * image_results / rows_ * (end - begin), T{0});
       return;
     }
     if constexpr (std::is_floating_point_v<T>) {
-      if (depthwise_) {
-        for (int64_t b = begin; b < end; ++b) {
-          Depthwise(lhs + b * image_, rhs, result + (b - begin) * positions_ * outputs_);
+      for (int64_t b = 0; b < images_ && (sliding_ || depthwise_); ++b) {
+        if (sliding_) {
+          const bool whole = rows_ == 1;
+          sliding_->Run(whole ? 0 : begin, whole ? sliding_->rows() : end, lhs + b * image_, rhs,
+                        result + b * image_results, scratch);
+        } else {
+          Depthwise(lhs + b * image_, rhs, result + b * image_results);
         }
-        return;
       }
+      if (sliding_ || depthwise_) return;
     }
     const int64_t groups = std::max(feature_groups_, batch_groups_);
     const int64_t group_outputs = outputs_ / groups;
@@ -182,12 +234,12 @@ class ConvolutionKernel : public Kernel {
     if (!pointwise_) {
       patches = reinterpret_cast<T*>(scratch.Allocate(static_cast<size_t>(block * row_bytes)));
     }
-    for (int64_t b = begin; b < end; ++b) {
+    for (int64_t b = 0; b < images_; ++b) {
       for (int64_t g = 0; g < groups; ++g) {
         const int64_t image = batch_groups_ > 1 ? g * batch_ + b : b;
         const T* in = lhs + image * image_ + (feature_groups_ > 1 ? g * depth_ : 0);
         const MatrixView<T> kernel{rhs + g * group_outputs, outputs_, 1};
-        T* out = result + (b - begin) * positions_ * outputs_ + g * group_outputs;
+        T* out = result + b * image_results + g * group_outputs;
         if (pointwise_) {
           RowwiseGemm<T>(positions_, group_outputs, depth_, {in, features_, 1}, kernel, out,
                          outputs_);
@@ -268,11 +320,15 @@ class ConvolutionKernel : public Kernel {
   std::vector<int64_t> spatial_strides_;  // in the packed input
   int64_t positions_ = 1, window_ = 1;    // elements of the output's and the window's box
   int64_t image_ = 1;                     // elements of one input image
-  int64_t lhs_count_ = 0, rhs_count_ = 0, kernel_offset_ = 0;
+  int64_t images_ = 1;                    // taken together: one, or all
+  int64_t rows_ = 1;                      // of an image, that may be run by themselves
+  int64_t lhs_count_ = 0;                 // of the images taken together
+  int64_t rhs_count_ = 0, kernel_offset_ = 0;
   StridedCopy lhs_pack_, rhs_pack_, result_unpack_;
   bool packs_lhs_ = false, packs_rhs_ = false, unpacks_ = false;
   bool pointwise_ = true;  // every window is the one element under it
   bool depthwise_ = false;
+  std::optional<SlidingProduct> sliding_;
 };
 
 }  // namespace

@@ -2,7 +2,8 @@
 //
 // Results are computed a row at a time: the lanes of a row are its trailing dims without a window,
 // or else its last dim; every window position folds one element into each lane that has one there.
-// Windows that grow with their position (cumulative sums) are running folds.
+// One associative operation folds the last windowed dim after all others, on whole rows of the
+// operand. Windows that grow with their position (cumulative sums) are running folds.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -159,6 +160,188 @@ class ReduceWindowKernel : public Kernel {
   std::unique_ptr<TileFolder> folder_;
 };
 
+// One commutative and associative operation on [outer.., width, inner] whose last window is along
+// `width`: the operand's rows under an output row are folded element by element into one line, then
+// the line along its width.
+class LineWindowKernel : public Kernel {
+ public:
+  LineWindowKernel(std::vector<SlidingDim> dims, Opcode operation, DType dtype)
+      : dtype_(dtype),
+        stored_bytes_(StorageBytes(dtype)),
+        bytes_(StorageBytes(ComputeType(dtype))),
+        combine_(ArithmeticFunction(operation, ComputeType(dtype))),
+        load_(IsSmallFloat(dtype) ? LoadFunction(dtype) : nullptr),
+        finish_(IsSmallFloat(dtype)       ? StoreFunction(dtype)
+                : IsSubByteInteger(dtype) ? WrapFunction(dtype)
+                                          : nullptr) {
+    while (dims.back().IsTrivial()) {
+      inner_ *= dims.back().output;
+      dims.pop_back();
+    }
+    line_ = dims.back();
+    dims.pop_back();
+    outer_ = std::move(dims);
+    for (const SlidingDim& dim : outer_) {
+      rows_ *= dim.output;
+      window_rows_ *= dim.window;
+    }
+    tile_ = std::clamp<int64_t>(kTile / std::max<int64_t>(inner_, 1), 1,
+                                std::max<int64_t>(line_.output, 1));
+    meets_ = std::min((tile_ - 1) * line_.stride + (line_.window - 1) * line_.window_dilation + 1,
+                      line_.operand);
+  }
+
+  static bool Supports(std::span<const SlidingDim> dims, const TileFolder& folder) {
+    return folder.inputs() == 1 && folder.operation().has_value() &&
+           std::any_of(dims.begin(), dims.end(),
+                       [](const SlidingDim& dim) { return !dim.IsTrivial(); });
+  }
+
+  void Run(ConstBuffers operands, Buffers results, Scratch& scratch) const override {
+    RunRange(0, rows_ * line_.output * inner_, operands, results, scratch);
+  }
+  int64_t RangeGranule() const override { return line_.output * inner_; }
+  void RunRange(int64_t first, int64_t count, ConstBuffers operands, Buffers results,
+                Scratch& scratch) const override {
+    const int64_t lanes = line_.output * inner_;
+    if (count == 0) return;
+    const auto room = [&](int64_t elements) {
+      return scratch.Allocate(static_cast<size_t>(elements * bytes_));
+    };
+    Workspace work{
+        {}, room(meets_ * inner_), room(std::max(meets_, tile_) * inner_), room(tile_ * inner_)};
+    if (load_ != nullptr) {
+      load_(Tile{{operands[1], nullptr, nullptr}, work.init, 1, 0});
+    } else {
+      std::memcpy(work.init, operands[1], static_cast<size_t>(bytes_));
+    }
+    for (int64_t r = 0; r < count / lanes; ++r) {
+      for (int64_t begin = 0; begin < line_.output; begin += tile_) {
+        const int64_t end = std::min(begin + tile_, line_.output);
+        RunTile(first / lanes + r, begin, end, operands[0],
+                results[0] + (r * lanes + begin * inner_) * stored_bytes_, work);
+      }
+    }
+  }
+  int64_t Flops() const override {
+    return rows_ * line_.output * inner_ * window_rows_ * line_.window;
+  }
+
+ private:
+  static constexpr size_t kMaxRank = 64;
+  struct Workspace {
+    alignas(16) std::byte init[16];
+    std::byte* line;    // of the operand's width
+    std::byte* loaded;  // elements in their compute type, or gathered
+    std::byte* sums;
+  };
+
+  void Combine(std::byte* sums, const std::byte* elements, int64_t n) const {
+    combine_(Tile{{sums, elements, nullptr}, sums, n, DTypeBits(dtype_)});
+  }
+
+  // Outputs [begin, end) of a row.
+  void RunTile(int64_t row, int64_t begin, int64_t end, const std::byte* operand, std::byte* result,
+               Workspace& work) const {
+    const int64_t n = (end - begin) * inner_;
+    std::byte* sums = finish_ != nullptr ? work.sums : result;
+    FillElements(sums, work.init, bytes_, n);
+    const int64_t last = (end - 1) * line_.stride + (line_.window - 1) * line_.window_dilation;
+    const int64_t low =
+        std::max<int64_t>((begin * line_.stride - line_.pad_low) / line_.base_dilation, 0);
+    const int64_t high = std::min(
+        last < line_.pad_low ? 0 : (last - line_.pad_low) / line_.base_dilation + 1, line_.operand);
+    if (low < high) {
+      const std::byte* line = FoldRows(row, low, high, operand, work);
+      if (line != nullptr) FoldLine(begin, end, line - low * inner_ * bytes_, sums, work);
+    }
+    if (finish_ != nullptr) finish_(Tile{{sums, nullptr, nullptr}, result, n, 0});
+  }
+
+  // Positions [low, high) of all operand rows under an output row, folded into one; null: there are
+  // none.
+  const std::byte* FoldRows(int64_t row, int64_t low, int64_t high, const std::byte* operand,
+                            Workspace& work) const {
+    int64_t output[kMaxRank], window[kMaxRank] = {};
+    for (size_t i = outer_.size(); i-- > 0;) {
+      output[i] = row % outer_[i].output;
+      row /= outer_[i].output;
+    }
+    const int64_t n = (high - low) * inner_;
+    const std::byte* folded = nullptr;
+    for (int64_t w = 0; w < window_rows_; ++w) {
+      int64_t at = 0;
+      for (size_t i = 0; i < outer_.size() && at >= 0; ++i) {
+        const int64_t index = outer_[i].Index(output[i], window[i]);
+        at = index < 0 ? -1 : at * outer_[i].operand + index;
+      }
+      for (size_t i = outer_.size(); i-- > 0;) {
+        if (++window[i] < outer_[i].window) break;
+        window[i] = 0;
+      }
+      if (at < 0) continue;
+      const std::byte* elements = operand + (at * line_.operand + low) * inner_ * stored_bytes_;
+      if (load_ != nullptr) {
+        std::byte* loaded = folded == nullptr ? work.line : work.loaded;
+        load_(Tile{{elements, nullptr, nullptr}, loaded, n, 0});
+        elements = loaded;
+      }
+      if (folded == nullptr) {
+        folded = elements;  // in place until there is a second one
+        continue;
+      }
+      combine_(Tile{{folded, elements, nullptr}, work.line, n, DTypeBits(dtype_)});
+      folded = work.line;
+    }
+    return folded;
+  }
+
+  // `line` points at the operand's position 0.
+  void FoldLine(int64_t begin, int64_t end, const std::byte* line, std::byte* sums,
+                Workspace& work) const {
+    const int64_t item = inner_ * bytes_;
+    for (int64_t k = 0; k < line_.window; ++k) {
+      const SlidingDim::Hits hits = line_.HitsOf(k, begin, end);
+      if (hits.count <= 0) continue;
+      const std::byte* from = line + hits.index * item;
+      std::byte* to = sums + (hits.first - begin) * item;
+      if (hits.step > 1) {
+        for (int64_t i = 0; i < hits.count; ++i) {
+          Combine(to + i * hits.step * item, from + i * hits.index_step * item, inner_);
+        }
+        continue;
+      }
+      if (hits.index_step > 1) {
+        Gather(work.loaded, from, hits.index_step, hits.count);
+        from = work.loaded;
+      }
+      Combine(to, from, hits.count * inner_);
+    }
+  }
+
+  // Every stride-th position of a line.
+  void Gather(std::byte* to, const std::byte* from, int64_t stride, int64_t count) const {
+    const int64_t item = inner_ * bytes_;
+    if (inner_ == 1) {
+      GatherStrided(to, from, stride, bytes_, count);
+      return;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      std::memcpy(to + i * item, from + i * stride * item, static_cast<size_t>(item));
+    }
+  }
+
+  DType dtype_;
+  int64_t stored_bytes_, bytes_;
+  TileFunction combine_, load_, finish_;
+  std::vector<SlidingDim> outer_;
+  SlidingDim line_;
+  int64_t inner_ = 1;                   // elements of a position of the line
+  int64_t rows_ = 1, window_rows_ = 1;  // of outputs; of the operand under one of them
+  int64_t tile_ = 1;                    // outputs at a time
+  int64_t meets_ = 1;                   // positions of the operand under a tile, at most
+};
+
 // out[i] = fold of x[0 .. i] (or x[i ..] when reversed) along one dim of [outer, length, inner].
 class RunningFoldKernel : public Kernel {
  public:
@@ -276,6 +459,10 @@ KernelOrError MakeSlidingReduce(const Instruction& instruction) {
     return std::make_unique<RunningFoldKernel>(
         Product(operand.first(cumulative->dim)), operand[cumulative->dim],
         Product(operand.subspan(cumulative->dim + 1)), cumulative->reverse, std::move(*folder));
+  }
+  if (LineWindowKernel::Supports(dims, **folder)) {
+    return std::make_unique<LineWindowKernel>(dims, *(*folder)->operation(),
+                                              instruction.operand(0)->shape()->dtype());
   }
   return std::make_unique<ReduceWindowKernel>(WindowRows(operand, output, window),
                                               std::move(*folder));

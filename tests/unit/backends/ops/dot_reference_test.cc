@@ -162,4 +162,46 @@ TEST_CASE("random convolution", "[kernels][reference]") {
   }
 }
 
+TEST_CASE("random convolution over long rows", "[kernels][reference]") {
+  for (const std::string type : {"f32", "f64", "bf16"}) {
+    RunCases(12, [&](Dice& dice) {
+      const int64_t features = dice.Roll(1, 5), outputs = dice.Pick<int64_t>({1, 3, 8, 16, 32, 33});
+      const bool by_channel = dice.Flip();
+      Index in = {dice.Roll(1, 3)}, out = in, kernel;
+      if (by_channel) in.push_back(features), out.push_back(outputs);
+      std::string size, stride, pad, dilation, reversal;
+      const int64_t spatial = dice.Roll(1, 3);
+      for (int64_t s = 0; s < spatial; ++s) {
+        const bool last = s + 1 == spatial;
+        const int64_t k = dice.Roll(1, 4), step = dice.Roll(1, 2), wide = dice.Roll(1, 2);
+        const int64_t low = dice.Roll(-2, 3), high = dice.Roll(-2, 3);
+        const int64_t n = last ? dice.Roll(36, 50) : dice.Roll(3, 5);
+        const int64_t whole = n + low + high - ((k - 1) * wide + 1);
+        kernel.push_back(k);
+        in.push_back(n);
+        out.push_back(whole < 0 ? 0 : whole / step + 1);
+        const std::string x = s > 0 ? "x" : "";
+        size += x + std::to_string(k);
+        stride += x + std::to_string(step);
+        pad += fmt::format("{}{}_{}", x, low, high);
+        dilation += x + std::to_string(wide);
+        reversal += x + std::to_string(dice.Roll(0, 1));
+      }
+      if (!by_channel) in.push_back(features), out.push_back(outputs);
+      kernel.insert(kernel.end(), {features, outputs});
+      const std::string positions = std::string("012").substr(0, static_cast<size_t>(spatial));
+      const std::string image = by_channel ? "bf" + positions : "b" + positions + "f";
+      Case test;
+      test.parameters = {ShapeText(type, in), ShapeText(type, kernel)};
+      test.body = fmt::format(
+          "  ROOT r = {} convolution(p0, p1), window={{size={} stride={} pad={} rhs_dilate={} "
+          "rhs_reversal={}}}, dim_labels={}_{}io->{}",
+          ShapeText(type, out), size, stride, pad, dilation, reversal, image, positions, image);
+      test.ulps = 16;
+      test.relative_to_largest = true;
+      return test;
+    });
+  }
+}
+
 }  // namespace gshard::cpu::testing

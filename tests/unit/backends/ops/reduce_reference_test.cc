@@ -82,12 +82,16 @@ TEST_CASE("random windows", "[kernels][reference]") {
       if (type == "bf16" && opcode == "add") continue;  // rounds after every step or once
       RunCases(8, [&](Dice& dice) {
         const int64_t rank = dice.Roll(1, 3);
-        const Index dims = dice.Sizes(rank, 1, 7);
+        Index dims = dice.Sizes(rank, 1, 7);
+        if (dice.Roll(0, 3) == 0) dims.back() = dice.Roll(1100, 2300);  // more than a tile
         Index out;
         std::string size, stride, pad, base, dilation;
         for (int64_t d = 0; d < rank; ++d) {
-          const int64_t k = dice.Roll(1, 3), step = dice.Roll(1, 3), b = dice.Roll(1, 2),
-                        w = dice.Roll(1, 2), low = dice.Roll(-1, 2), high = dice.Roll(-1, 2);
+          const bool channels = d > 0 && d + 1 == rank && dice.Flip();  // without a window
+          const int64_t k = channels ? 1 : dice.Roll(1, 3), step = channels ? 1 : dice.Roll(1, 3),
+                        b = channels ? 1 : dice.Roll(1, 2), w = dice.Roll(1, 2),
+                        low = channels ? 0 : dice.Roll(-1, 2),
+                        high = channels ? 0 : dice.Roll(-1, 2);
           const int64_t whole =
               (dims[static_cast<size_t>(d)] - 1) * b + 1 + low + high - ((k - 1) * w + 1);
           out.push_back(whole < 0 ? 0 : whole / step + 1);
