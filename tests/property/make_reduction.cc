@@ -160,14 +160,18 @@ void ProgramMaker::MakeCumulative() {
   const bool backward = Chance(30);
   Sizes size(from.dims.size(), 1);
   std::vector<std::string> padding(from.dims.size(), "0_0");
-  size[dim] = n;
-  padding[dim] = backward ? fmt::format("0_{}", n - 1) : fmt::format("{}_0", n - 1);
+  // Sometimes each element's own value is left out, sometimes windows reach back too far.
+  const int64_t end = Chance(35) ? -1 : 0;
+  const int64_t reach = n - 1 + (n == 1 && end < 0 ? 1 : Chance(20) ? Below(3) : 0);
+  size[dim] = reach + end + 1;
+  padding[dim] = backward ? fmt::format("{}_{}", end, reach) : fmt::format("{}_{}", reach, end);
   Node node;
   node.opcode = Opcode::kReduceWindow;
   node.fold_opcode = Chance(70) ? Opcode::kAdd : Opcode::kMaximum;
   node.fold = n;
-  const size_t init = Scalar(from.dtype, 0);
-  nodes()[init].payload = Identity(node.fold_opcode, from.dtype);
+  const bool starts_from_nothing = end == 0 && Chance(70);
+  const size_t init = Scalar(from.dtype, starts_from_nothing ? 0 : Below(3));
+  if (starts_from_nothing) nodes()[init].payload = Identity(node.fold_opcode, from.dtype);
   node.types = {from};
   node.operands = {x, init};
   node.attributes =

@@ -156,6 +156,31 @@ void ProgramMaker::MakeBatchNorm() {
   for (size_t i = 0; i < 3; ++i) Parts(result, i);
 }
 
+namespace {
+
+// Text of a scan's computation: element and carry are {0}.x and {0}.c of type {1}.
+struct ScanBody {
+  const char* name;
+  const char* steps;
+  const char* results;
+};
+
+// In which the carries fold elements, or runs of them.
+constexpr ScanBody kFolding[] = {
+    {"running", "  {0}.s = {1} add({0}.x, {0}.c)\n", "{0}.s, {0}.s"},
+    {"turned", "  {0}.s = {1} add({0}.x, {0}.c)\n  {0}.n = {1} negate({0}.s)\n", "{0}.n, {0}.s"},
+    {"most", "  {0}.s = {1} maximum({0}.c, {0}.x)\n", "{0}.c, {0}.s"},
+    // The last element that is not 0: the order matters.
+    {"last",
+     "  {0}.z = {1} subtract({0}.x, {0}.x)\n  {0}.p = {2} compare({0}.x, {0}.z), direction=NE\n"
+     "  {0}.s = {1} select({0}.p, {0}.x, {0}.c)\n",
+     "{0}.s, {0}.s"},
+};
+constexpr ScanBody kOther = {"alternating", "  {0}.s = {1} subtract({0}.x, {0}.c)\n",
+                             "{0}.s, {0}.s"};
+
+}  // namespace
+
 void ProgramMaker::MakeScan() {
   const size_t x = AnyNumeric(1);
   const ArrayType type = TypeOf(x);
@@ -163,21 +188,28 @@ void ProgramMaker::MakeScan() {
   ArrayType carry = type;
   carry.dims.erase(carry.dims.begin() + static_cast<std::ptrdiff_t>(dim));
   const size_t init = Like(carry);
+  const bool folds = Chance(80);
+  const ScanBody& body = folds ? kFolding[Index(std::size(kFolding))] : kOther;
+  // What is as good as 0 is not 0 everywhere.
+  if (body.name == std::string("last") && (IsNoisy(x) || IsNoisy(init))) throw Rejected();
   const std::string shape = ShapeText(carry);
   Node node;
-  node.combiner = fmt::format("scan_{}_{}", DTypeName(type.dtype), fmt::join(carry.dims, "x"));
-  program_.combiners[node.combiner] = fmt::format(
-      "{0} {{\n  {0}.x = {1} parameter(0)\n  {0}.c = {1} parameter(1)\n"
-      "  {0}.s = {1} add({0}.x, {0}.c)\n  {0}.n = {1} negate({0}.s)\n"
-      "  ROOT {0}.r = ({1}, {1}) tuple({0}.n, {0}.s)\n}}\n",
-      node.combiner, shape);
+  node.combiner =
+      fmt::format("{}_{}_{}", body.name, DTypeName(type.dtype), fmt::join(carry.dims, "x"));
+  const std::string text = fmt::format(
+      "{{0}} {{{{\n  {{0}}.x = {{1}} parameter(0)\n  {{0}}.c = {{1}} parameter(1)\n{}"
+      "  ROOT {{0}}.r = ({{1}}, {{1}}) tuple({})\n}}}}\n",
+      body.steps, body.results);
+  program_.combiners[node.combiner] =
+      fmt::format(fmt::runtime(text), node.combiner, shape, ShapeText({DType::kPred, carry.dims}));
   node.opcode = Opcode::kScan;
   node.types = {type, carry};
   node.tuple = true;
   node.operands = {x, init};
   node.fold = type.dims[dim];
-  node.attributes = fmt::format(", dimensions={{{}}}, num_carries=1{}", dim,
-                                Chance(30) ? ", is_reverse=true" : "");
+  node.attributes = fmt::format(", dimensions={{{}}}, num_carries=1{}{}", dim,
+                                Chance(40) ? ", is_reverse=true" : "",
+                                folds && Chance(80) ? ", is_associative=true" : "");
   const size_t result = Emit(std::move(node));
   Parts(result, 0);
   Parts(result, 1);

@@ -1,12 +1,13 @@
 // Windowed reductions and their gradients: halos of the input, filled with what leaves the
-// reduction as it is. Cumulative reductions scan their tile and start from the totals of the tiles
-// before.
+// reduction as it is. Cumulative reductions run over their tile and start from the totals of the
+// tiles before.
 #include <algorithm>
 #include <optional>
 
 #include "core/partition/dim_range.h"
 #include "core/partition/ops/rules.h"
 #include "core/partition/range_cut.h"
+#include "core/partition/tile_prefix.h"
 
 namespace gshard::partition_rules {
 
@@ -18,11 +19,23 @@ bool IsTrivial(const WindowDim& w) {
   return w.size == 1 && w.stride == 1 && w.pad_low == 0 && w.pad_high == 0 && w.base_dilation == 1;
 }
 
-// Every window holds all elements up to its own (from its own on, if reversed)?
-bool IsCumulative(const WindowDim& w, int64_t size) {
-  bool is_plain = w.stride == 1 && w.base_dilation == 1 && w.window_dilation == 1 && w.size >= size;
-  return is_plain && ((w.pad_low == w.size - 1 && w.pad_high == 0) ||
-                      (w.pad_high == w.size - 1 && w.pad_low == 0));
+// Windows that hold all elements up to their own (from their own on, if reversed).
+struct Running {
+  bool is_reverse = false;
+  bool is_exclusive = false;  // their own left out
+};
+
+std::optional<Running> RunningOf(const WindowDim& w, int64_t input_size, int64_t output_size) {
+  bool is_plain =
+      w.stride == 1 && w.base_dilation == 1 && w.window_dilation == 1 && input_size == output_size;
+  auto ends = [](int64_t padding) { return padding == 0 || padding == -1; };
+  if (is_plain && w.pad_low >= input_size - 1 && ends(w.pad_high)) {
+    return Running{.is_reverse = false, .is_exclusive = w.pad_high != 0};
+  }
+  if (is_plain && w.pad_high >= input_size - 1 && ends(w.pad_low)) {
+    return Running{.is_reverse = true, .is_exclusive = w.pad_low != 0};
+  }
+  return std::nullopt;
 }
 
 DimRange RangeOf(const WindowDim& w, int64_t input_size, int64_t output_size, int64_t shards) {
@@ -43,10 +56,11 @@ std::vector<WindowDim> WindowOf(PartitionContext& rule) {
   return dims;
 }
 
-// inputs, then their inits (whole).
 struct Inputs {
   int64_t count = 0;
-  std::vector<Instruction*> locals, inits, fills;
+  std::vector<Instruction*> locals;
+  std::vector<Instruction*> inits;  // whole
+  std::vector<Instruction*> fills;  // what leaves every value as it is
 };
 
 // A tuple or a single instruction as the rule's result.
@@ -61,71 +75,110 @@ PartitionedValue* ResultOf(PartitionContext& rule, std::span<Instruction* const>
   return rule.scope().NewFromLocal(rule.source().shape(), layouts, tuple);
 }
 
-// Cumulative along `dim`, which `layout` cuts.
-std::vector<Instruction*> Cumulate(PartitionContext& rule, const Inputs& inputs, int64_t dim,
-                                   const MeshLayout* layout, bool is_reverse) {
-  Builder& builder = rule.builder();
-  PartitionScope& scope = rule.scope();
-  const Instruction& source = rule.source();
-  Computation* const called[] = {source.called(0)};
-  const AxisList& axes = layout->axes(dim);
-  int64_t shards = AxesSize(axes);
-  auto elements_of = [&](Instruction* op) {
+// Running folds along a cut dim.
+class Cumulation {
+ public:
+  Cumulation(PartitionContext& rule, const Inputs& inputs, const TilePrefix& prefix)
+      : rule_(rule), builder_(rule.builder()), inputs_(inputs), prefix_(prefix) {}
+
+  std::vector<Instruction*> Run(bool is_exclusive) {
+    FoldValues totals = Folded(inputs_.locals, inputs_.fills);
+    FoldValues inits;
+    double bytes = 0;
+    for (size_t i = 0; i < totals.size(); ++i) {
+      inits.push_back(builder_.BroadcastScalar(inputs_.inits[i], totals[i]->shape()->dims()));
+      bytes += static_cast<double>(totals[i]->shape()->byte_size());
+    }
+    TileFold fold;
+    fold.combine = [&](const FoldValues& earlier, const FoldValues& later) {
+      return Folded(Joined(earlier, later), inputs_.fills);
+    };
+    fold.carry = [&](const FoldValues& all) { return Folded(Before(all), inputs_.inits); };
+    PrefixPlan plan = PlanPrefix(rule_.scope().run().options, bytes, prefix_.tiles);
+    FoldValues carry = CarryIntoTile(rule_, prefix_, plan, fold, totals, inits);
+    return RunOn(prefix_.is_reverse ? Joined(inputs_.locals, carry) : Joined(carry, inputs_.locals),
+                 is_exclusive);
+  }
+
+ private:
+  std::vector<int64_t> DimsOf(Instruction* x, int64_t count) const {
+    std::vector<int64_t> dims(x->shape()->dims().begin(), x->shape()->dims().end());
+    dims[At(prefix_.dim)] = count;
+    return dims;
+  }
+
+  std::vector<Instruction*> Apply(Opcode opcode, const auto& attributes, FoldValues operands,
+                                  const FoldValues& inits) {
+    Computation* const called[] = {rule_.source().called(0)};
+    size_t count = operands.size();
+    operands.insert(operands.end(), inits.begin(), inits.end());
+    Instruction* made = builder_.Add(opcode, operands, attributes, nullptr, called);
     std::vector<Instruction*> elements;
-    for (int64_t i = 0; i < inputs.count; ++i) {
-      elements.push_back(op->shape()->IsTuple() ? builder.GetTupleElement(op, i) : op);
+    for (size_t i = 0; i < count; ++i) {
+      elements.push_back(made->shape()->IsTuple()
+                             ? builder_.GetTupleElement(made, static_cast<int64_t>(i))
+                             : made);
     }
     return elements;
-  };
-  auto reduce = [&](std::vector<Instruction*> operands) {
-    operands.insert(operands.end(), inputs.inits.begin(), inputs.inits.end());
-    const int64_t dims[] = {dim};
-    return elements_of(builder.Add(Opcode::kReduce, operands,
-                                   DimensionsAttributes{builder.Copy(dims)}, nullptr, called));
-  };
-  // The total of every tile, to everybody; those before the own one (after it) count.
-  std::vector<Instruction*> all;
-  std::vector<Instruction*> totals = reduce(inputs.locals);
-  Instruction* ordinal = rule.geometry().Ordinal(axes, layout->order);
-  for (int64_t i = 0; i < inputs.count; ++i) {
-    std::vector<int64_t> dims(inputs.locals[At(i)]->shape()->dims().begin(),
-                              inputs.locals[At(i)]->shape()->dims().end());
-    dims[At(dim)] = 1;
-    Instruction* total = builder.Reshape(totals[At(i)], dims);
-    Instruction* gathered = scope.AllGather(total, dim, layout, axes, rule.Cause());
-    dims[At(dim)] = shards;
-    Instruction* tile = rule.geometry().Positions(dims, dim, rule.geometry().Int(0));
-    Instruction* counts =
-        builder.Compare(is_reverse ? ComparisonDirection::kGt : ComparisonDirection::kLt, tile,
-                        builder.BroadcastScalar(ordinal, dims));
-    all.push_back(
-        builder.Select(counts, gathered, builder.BroadcastScalar(inputs.inits[At(i)], dims)));
   }
-  std::vector<Instruction*> carried = reduce(std::move(all));
-  // The carried value goes in front (behind) as one more element, and is cut off again.
-  int64_t tile = inputs.locals[0]->shape()->dim(dim);
-  std::vector<Instruction*> extended;
-  for (int64_t i = 0; i < inputs.count; ++i) {
-    Instruction* local = inputs.locals[At(i)];
-    std::vector<int64_t> dims(local->shape()->dims().begin(), local->shape()->dims().end());
-    dims[At(dim)] = 1;
-    Instruction* parts[] = {builder.Reshape(carried[At(i)], dims), local};
-    if (is_reverse) std::swap(parts[0], parts[1]);
-    extended.push_back(builder.Concatenate(parts, dim));
+
+  // Along the whole dim, which keeps one element.
+  FoldValues Folded(const FoldValues& stacks, const FoldValues& inits) {
+    const int64_t dims[] = {prefix_.dim};
+    FoldValues folded =
+        Apply(Opcode::kReduce, DimensionsAttributes{builder_.Copy(dims)}, stacks, inits);
+    for (size_t i = 0; i < folded.size(); ++i) {
+      folded[i] = builder_.Reshape(folded[i], DimsOf(stacks[i], 1));
+    }
+    return folded;
   }
-  extended.insert(extended.end(), inputs.inits.begin(), inputs.inits.end());
-  std::vector<WindowDim> window(At(inputs.locals[0]->shape()->rank()));
-  window[At(dim)].size = tile + 1;
-  (is_reverse ? window[At(dim)].pad_high : window[At(dim)].pad_low) = tile;
-  WindowAttributes attributes{scope.run().module.arena().Copy(window)};
-  std::vector<Instruction*> results =
-      elements_of(builder.Add(Opcode::kReduceWindow, extended, attributes, nullptr, called));
-  for (Instruction*& result : results) {
-    int64_t first = is_reverse ? 0 : 1;
-    result = builder.SliceDim(result, dim, first, first + tile);
+
+  FoldValues Joined(const FoldValues& first, const FoldValues& second) {
+    FoldValues joined;
+    for (size_t i = 0; i < first.size(); ++i) {
+      Instruction* const parts[] = {first[i], second[i]};
+      joined.push_back(builder_.Concatenate(parts, prefix_.dim));
+    }
+    return joined;
   }
-  return results;
-}
+
+  // The totals of the tiles before the own one (after it, if reversed); nothing in the others.
+  FoldValues Before(FoldValues totals) {
+    Instruction* own =
+        rule_.geometry().Ordinal(prefix_.layout->axes(prefix_.dim), prefix_.layout->order);
+    auto direction = prefix_.is_reverse ? ComparisonDirection::kGt : ComparisonDirection::kLt;
+    for (size_t i = 0; i < totals.size(); ++i) {
+      std::vector<int64_t> dims = DimsOf(totals[i], prefix_.tiles);
+      Instruction* tile = rule_.geometry().Positions(dims, prefix_.dim, rule_.geometry().Int(0));
+      Instruction* counts = builder_.Compare(direction, tile, builder_.BroadcastScalar(own, dims));
+      totals[i] =
+          builder_.Select(counts, totals[i], builder_.BroadcastScalar(inputs_.fills[i], dims));
+    }
+    return totals;
+  }
+
+  // The tile with what comes into it as one more element, which is cut off again.
+  std::vector<Instruction*> RunOn(const FoldValues& extended, bool is_exclusive) {
+    int64_t tile = extended[0]->shape()->dim(prefix_.dim) - 1;
+    std::vector<WindowDim> window(At(extended[0]->shape()->rank()));
+    WindowDim& w = window[At(prefix_.dim)];
+    w.size = tile + 1;
+    (prefix_.is_reverse ? w.pad_high : w.pad_low) = tile;
+    WindowAttributes attributes{rule_.scope().run().module.arena().Copy(window)};
+    std::vector<Instruction*> results =
+        Apply(Opcode::kReduceWindow, attributes, extended, inputs_.fills);
+    int64_t first = prefix_.is_reverse == is_exclusive ? 1 : 0;
+    for (Instruction*& result : results) {
+      result = builder_.SliceDim(result, prefix_.dim, first, first + tile);
+    }
+    return results;
+  }
+
+  PartitionContext& rule_;
+  Builder& builder_;
+  const Inputs& inputs_;
+  const TilePrefix& prefix_;
+};
 
 }  // namespace
 
@@ -141,7 +194,9 @@ RuleResult ReduceWindow(PartitionContext& rule) {
 
   int64_t moving = 0;
   for (const WindowDim& w : window) moving += IsTrivial(w) ? 0 : 1;
-  auto scans = [&](int64_t d) { return moving == 1 && IsCumulative(window[At(d)], input->dim(d)); };
+  auto running = [&](int64_t d) {
+    return moving == 1 ? RunningOf(window[At(d)], input->dim(d), output->dim(d)) : std::nullopt;
+  };
   std::vector<std::vector<RangeCut>> alternatives(At(rank));
   std::vector<double> halo(At(rank), 0);
   for (int64_t d = 0; d < rank; ++d) {
@@ -149,11 +204,16 @@ RuleResult ReduceWindow(PartitionContext& rule) {
     bool is_wanted_cut = rule.wanted()->IsSharded(d);
     bool is_cut = IsEverCut(*rule.operand(0), d);
     if (IsTrivial(window[At(d)]) || is_wanted_cut || is_cut) list.push_back(RangeCut::kHalo);
-    if ((is_wanted_cut || is_cut) && !IsTrivial(window[At(d)]) && !scans(d)) {
+    if ((is_wanted_cut || is_cut) && !IsTrivial(window[At(d)])) {
       int64_t shards = is_wanted_cut ? rule.wanted()->Count(d) : MostTiles(*rule.operand(0), d);
-      DimRange range = RangeOf(window[At(d)], input->dim(d), output->dim(d), shards);
-      halo[At(d)] = static_cast<double>(inputs.count) *
-                    HaloCost(rule.scope(), *rule.operand(0), d, range, shards);
+      auto count = static_cast<double>(inputs.count);
+      if (running(d)) {
+        double bytes = count * RowBytes(*rule.operand(0), d);
+        halo[At(d)] = PlanPrefix(rule.scope().run().options, bytes, shards).bytes;
+      } else {
+        DimRange range = RangeOf(window[At(d)], input->dim(d), output->dim(d), shards);
+        halo[At(d)] = count * HaloCost(rule.scope(), *rule.operand(0), d, range, shards);
+      }
     }
     if (!IsTrivial(window[At(d)])) {
       if (is_wanted_cut && !is_cut) list.push_back(RangeCut::kResult);
@@ -200,17 +260,19 @@ RuleResult ReduceWindow(PartitionContext& rule) {
   for (int64_t d = 0; d < rank; ++d) {
     WindowDim& w = window[At(d)];
     if (IsTrivial(w) || !result->IsSharded(d)) continue;
-    bool keeps_init = inputs.fills == inputs.inits;
-    if (scans(d) && layout->IsSharded(d) && keeps_init) {
-      bool is_reverse = w.pad_low == 0 && w.pad_high > 0;
-      if (is_reverse) {
+    if (auto run = running(d); run && layout->IsSharded(d)) {
+      const TilePrefix prefix = {
+          .layout = layout,
+          .dim = d,
+          .tiles = CeilOfRatio(input->dim(d), inputs.locals[0]->shape()->dim(d)),
+          .is_reverse = run->is_reverse};
+      for (int64_t i = 0; prefix.is_reverse && i < inputs.count; ++i) {
         const int64_t dims[] = {d};
-        for (int64_t i = 0; i < inputs.count; ++i) {
-          inputs.locals[At(i)] = MaskPadding(rule.scope(), inputs.locals[At(i)], input, layout,
-                                             dims, inputs.inits[At(i)]);
-        }
+        inputs.locals[At(i)] = MaskPadding(rule.scope(), inputs.locals[At(i)], input, layout, dims,
+                                           inputs.fills[At(i)]);
       }
-      return ResultOf(rule, Cumulate(rule, inputs, d, layout, is_reverse), choice.strategy.results);
+      return ResultOf(rule, Cumulation(rule, inputs, prefix).Run(run->is_exclusive),
+                      choice.strategy.results);
     }
     DimRange range = RangeOf(w, input->dim(d), output->dim(d), result->Count(d));
     FetchedRange fetched;
