@@ -128,8 +128,9 @@ std::string FrontendAttribute(std::string_view text, std::string_view key) {
 
 std::string_view WithFrontendAttribute(Arena& arena, std::string_view text, std::string_view key,
                                        std::string_view value) {
-  auto attributes = ParseFrontendAttributes(text);
   const std::string quoted = Quoted(value);
+  if (text.empty()) return arena.Copy(fmt::format("{{{}={}}}", key, quoted));
+  auto attributes = ParseFrontendAttributes(text);
   std::erase_if(attributes, [&](const auto& attribute) { return attribute.first == key; });
   attributes.emplace_back(key, quoted);
   std::stable_sort(attributes.begin(), attributes.end(),
@@ -145,7 +146,16 @@ std::string_view WithFrontendAttribute(Arena& arena, std::string_view text, std:
 
 std::string Quoted(std::string_view text) {
   std::string result = "\"";
-  for (char c : text) {
+  result.reserve(text.size() + 2);
+  auto is_plain = [](char c) {
+    return static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\';
+  };
+  size_t done = 0;  // most text has nothing to escape: it is taken in runs
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_plain(c)) continue;
+    result.append(text, done, i - done);
+    done = i + 1;
     switch (c) {
       case '"':
         result += "\\\"";
@@ -163,13 +173,10 @@ std::string Quoted(std::string_view text) {
         result += "\\r";
         break;
       default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          result += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
-        } else {
-          result += c;
-        }
+        result += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
     }
   }
+  result.append(text, done, text.size() - done);
   return result += '"';
 }
 
@@ -196,8 +203,8 @@ std::string Unquoted(std::string_view text) {
     } else if (c == 'x' || c == 'X') {
       int value = 0;
       const char* begin = text.data() + i + 1;
-      const auto parsed = std::from_chars(
-          begin, begin + std::min<size_t>(2, text.size() - i - 1), value, 16);
+      const auto parsed =
+          std::from_chars(begin, begin + std::min<size_t>(2, text.size() - i - 1), value, 16);
       i += static_cast<size_t>(parsed.ptr - begin);
       result += static_cast<char>(value);
     } else {

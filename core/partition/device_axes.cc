@@ -6,6 +6,11 @@
 
 namespace gshard {
 
+const AxisList& NoAxes() {
+  static const AxisList kNone;
+  return kNone;
+}
+
 int64_t AxesSize(AxisSpan axes) {
   int64_t size = 1;
   for (const DeviceAxis& axis : axes) size *= axis.size;
@@ -24,6 +29,14 @@ void AppendMerged(AxisList& list, const DeviceAxis& axis) {
 }
 
 }  // namespace
+
+bool IsMerged(AxisSpan axes) {
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i].size == 1) return false;
+    if (i > 0 && axes[i - 1].stride == axes[i].size * axes[i].stride) return false;
+  }
+  return true;
+}
 
 AxisList MergedAxes(AxisSpan axes) {
   AxisList merged;
@@ -85,14 +98,12 @@ std::optional<AxisList> CommonDigits(AxisSpan axes, int64_t device_count) {
   return digits;
 }
 
-std::vector<int> DigitsOf(AxisSpan digits, const DeviceAxis& axis) {
-  std::vector<int> run;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    if (digits[i].stride >= axis.stride && digits[i].stride < axis.stride * axis.size) {
-      run.push_back(static_cast<int>(i));
-    }
-  }
-  return run;
+DigitRun DigitsOf(AxisSpan digits, const DeviceAxis& axis) {
+  size_t first = 0;
+  while (first < digits.size() && digits[first].stride >= axis.stride * axis.size) ++first;
+  size_t last = first;
+  while (last < digits.size() && digits[last].stride >= axis.stride) ++last;
+  return {static_cast<int>(first), static_cast<int>(last)};
 }
 
 }  // namespace gshard

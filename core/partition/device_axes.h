@@ -18,8 +18,12 @@ namespace gshard {
 using AxisList = std::vector<DeviceAxis>;
 using AxisSpan = std::span<const DeviceAxis>;
 
+// The list of a dim that is not cut.
+const AxisList& NoAxes();
 // Number of combinations of digits.
 int64_t AxesSize(AxisSpan axes);
+// No axis of size 1, and no neighbours that are one axis.
+bool IsMerged(AxisSpan axes);
 // Drops size 1, joins neighbours.
 AxisList MergedAxes(AxisSpan axes);
 // a followed by b, merged.
@@ -35,8 +39,21 @@ AxisList SortedAxes(AxisSpan axes);
 // The coarsest digits (major first) that every axis of `axes` is a run of; nothing if there are
 // none: {2,3},{3,1} and {3,2},{2,1} cut 6 devices in ways that share no digits.
 std::optional<AxisList> CommonDigits(AxisSpan axes, int64_t device_count);
-// `axis` as the run of `digits` it consists of (indices, major first). The digits must refine it.
-std::vector<int> DigitsOf(AxisSpan digits, const DeviceAxis& axis);
+// Neighbours in a list of digits, as indices.
+struct DigitRun {
+  struct Iterator {
+    int index;
+    int operator*() const { return index; }
+    void operator++() { ++index; }
+    bool operator!=(const Iterator& other) const { return index != other.index; }
+  };
+  int first = 0;
+  int last = 0;  // exclusive
+  Iterator begin() const { return {first}; }
+  Iterator end() const { return {last}; }
+};
+// `axis` as the run of `digits` (by decreasing stride) it consists of. They must refine it.
+DigitRun DigitsOf(AxisSpan digits, const DeviceAxis& axis);
 
 }  // namespace gshard
 

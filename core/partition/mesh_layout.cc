@@ -37,20 +37,44 @@ size_t Mix(size_t seed, const AxisList& axes) {
   return seed;
 }
 
+// A tiled layout without partial values whose parts lie elsewhere.
+struct LayoutParts {
+  std::span<const AxisList* const> dims;
+  const AxisList& manual;
+  const DeviceOrder* order;
+};
+
 struct MeshLayoutHash {
+  using is_transparent = void;
   size_t operator()(const MeshLayout* layout) const {
-    size_t seed = static_cast<size_t>(layout->kind);
-    seed = Mix(seed, static_cast<size_t>(layout->device));
+    size_t seed = Start(layout->kind, layout->device, layout->combiner, layout->order);
     for (const AxisList& list : layout->dims) seed = Mix(seed, list);
-    seed = Mix(seed, layout->unreduced);
-    seed = Mix(seed, static_cast<size_t>(layout->combiner));
-    seed = Mix(seed, layout->manual);
-    return Mix(seed, reinterpret_cast<size_t>(layout->order));
+    return Mix(Mix(seed, layout->unreduced), layout->manual);
+  }
+  size_t operator()(const LayoutParts& parts) const {
+    size_t seed = Start(MeshLayout::Kind::kTiled, 0, Opcode::kAdd, parts.order);
+    for (const AxisList* list : parts.dims) seed = Mix(seed, *list);
+    return Mix(Mix(seed, AxisList()), parts.manual);
+  }
+
+ private:
+  static size_t Start(MeshLayout::Kind kind, int64_t device, Opcode combiner,
+                      const DeviceOrder* order) {
+    size_t seed = Mix(static_cast<size_t>(kind), static_cast<size_t>(device));
+    return Mix(Mix(seed, static_cast<size_t>(combiner)), reinterpret_cast<size_t>(order));
   }
 };
 
 struct MeshLayoutEqual {
+  using is_transparent = void;
   bool operator()(const MeshLayout* a, const MeshLayout* b) const { return *a == *b; }
+  bool operator()(const LayoutParts& a, const MeshLayout* b) const { return (*this)(b, a); }
+  bool operator()(const MeshLayout* a, const LayoutParts& b) const {
+    return a->kind == MeshLayout::Kind::kTiled && a->unreduced.empty() && a->order == b.order &&
+           a->manual == b.manual &&
+           std::equal(a->dims.begin(), a->dims.end(), b.dims.begin(), b.dims.end(),
+                      [](const AxisList& x, const AxisList* y) { return x == *y; });
+  }
 };
 
 struct ShardingKeyHash {
@@ -91,8 +115,10 @@ MeshLayoutTable::MeshLayoutTable(Context& context, int64_t device_count, const M
 MeshLayoutTable::~MeshLayoutTable() = default;
 
 const MeshLayout* MeshLayoutTable::Intern(MeshLayout layout) {
-  for (AxisList& list : layout.dims) list = MergedAxes(list);
-  layout.unreduced = SortedAxes(layout.unreduced);
+  for (AxisList& list : layout.dims) {
+    if (!IsMerged(list)) list = MergedAxes(list);
+  }
+  if (!layout.unreduced.empty()) layout.unreduced = SortedAxes(layout.unreduced);
   if (layout.unreduced.empty()) layout.combiner = Opcode::kAdd;
   if (layout.order != nullptr && layout.unreduced.empty() && layout.manual.empty() &&
       layout.TileCount() == 1) {
@@ -251,6 +277,19 @@ const MeshLayout* MeshLayoutTable::WithDims(const MeshLayout* layout, std::vecto
   result.order = layout->order;
   result.dims = std::move(dims);
   return Intern(std::move(result));
+}
+
+const MeshLayout* MeshLayoutTable::WithDims(const MeshLayout* layout,
+                                            std::span<const AxisList* const> dims) {
+  bool is_cut =
+      std::any_of(dims.begin(), dims.end(), [](const AxisList* list) { return !list->empty(); });
+  LayoutParts parts{dims, layout->manual,
+                    is_cut || !layout->manual.empty() ? layout->order : nullptr};
+  auto found = tables_->interned.find(parts);
+  if (found != tables_->interned.end()) return found->second;
+  std::vector<AxisList> copies;
+  for (const AxisList* list : dims) copies.push_back(*list);
+  return WithDims(layout, std::move(copies));
 }
 
 const MeshLayout* MeshLayoutTable::Transposed(const MeshLayout* layout,

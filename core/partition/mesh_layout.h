@@ -79,6 +79,8 @@ class MeshLayoutTable {
   const MeshLayout* ReplicatedLike(const MeshLayout* like, int64_t rank);
   // `layout` with other lists per dim (same manual digits and order, nothing unreduced).
   const MeshLayout* WithDims(const MeshLayout* layout, std::vector<AxisList> dims);
+  // The same of merged lists that somebody else keeps: copies nothing if the layout is known.
+  const MeshLayout* WithDims(const MeshLayout* layout, std::span<const AxisList* const> dims);
   // Dims permuted / made whole.
   const MeshLayout* Transposed(const MeshLayout* layout, std::span<const int64_t> permutation);
   const MeshLayout* WithDimsWhole(const MeshLayout* layout, std::span<const int64_t> dims);

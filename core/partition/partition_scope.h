@@ -14,6 +14,7 @@
 #include "core/partition/mesh_layout.h"
 #include "core/partition/partitioned_value.h"
 #include "core/partition/partitioner.h"
+#include "core/partition/reshape_map.h"
 #include "core/partition/reshard_plan.h"
 #include "core/partition/shard_geometry.h"
 #include "core/partition/strategy.h"
@@ -34,6 +35,7 @@ struct PartitionRun {
   PartitionOptions options;
   MeshLayoutTable layouts;
   ReshardPlanner planner;
+  ReshapeMap reshapes;
   StrategyTable strategies;
   PartitionStats stats;
   // Owns the values; they are never destroyed one by one.
@@ -48,6 +50,7 @@ struct PartitionRun {
         options(o),
         layouts(m.context(), device_count, NamedMesh(m)),
         planner(layouts, {.bytes_per_message = o.bytes_per_message}),
+        reshapes(layouts),
         value_of(m.instruction_limit()),
         name_taken(m.instruction_limit()) {}
 };

@@ -173,17 +173,47 @@ ReshardPlan ReshardPlanner::Impl::PermuteLast(const Shape* shape, const MeshLayo
   return plan;
 }
 
-double LeastReshardBytes(const Shape* shape, const MeshLayout* from, const MeshLayout* to) {
-  if (!from->unreduced.empty() || from->kind != MeshLayout::Kind::kTiled) return 0;
+namespace {
+
+// The target's tile without what of it may lie there already.
+template <typename FromCount, typename ToCount>
+double LeastBytes(const Shape* shape, FromCount from, ToCount to) {
   double target = static_cast<double>(DTypeBits(shape->dtype())) / 8;
   double overlap = target;
   for (int64_t d = 0; d < shape->rank(); ++d) {
-    auto to_tile = static_cast<double>(CeilOfRatio(shape->dim(d), to->Count(d)));
-    auto from_tile = static_cast<double>(CeilOfRatio(shape->dim(d), from->Count(d)));
+    auto to_tile = static_cast<double>(CeilOfRatio(shape->dim(d), to(d)));
+    auto from_tile = static_cast<double>(CeilOfRatio(shape->dim(d), from(d)));
     target *= to_tile;
     overlap *= std::min(to_tile, from_tile);
   }
   return target - overlap;
+}
+
+auto CountsOf(const MeshLayout* layout) {
+  return [layout](int64_t d) { return layout->Count(d); };
+}
+auto CountsOf(std::span<const int64_t> counts) {
+  return [counts](int64_t d) { return counts[static_cast<size_t>(d)]; };
+}
+
+bool IsKnown(const MeshLayout* from) {
+  return from->unreduced.empty() && from->kind == MeshLayout::Kind::kTiled;
+}
+
+}  // namespace
+
+double LeastReshardBytes(const Shape* shape, const MeshLayout* from, const MeshLayout* to) {
+  return IsKnown(from) ? LeastBytes(shape, CountsOf(from), CountsOf(to)) : 0;
+}
+
+double LeastReshardBytes(const Shape* shape, const MeshLayout* from,
+                         std::span<const int64_t> to_counts) {
+  return IsKnown(from) ? LeastBytes(shape, CountsOf(from), CountsOf(to_counts)) : 0;
+}
+
+double LeastReshardBytes(const Shape* shape, std::span<const int64_t> from_counts,
+                         const MeshLayout* to) {
+  return LeastBytes(shape, CountsOf(from_counts), CountsOf(to));
 }
 
 namespace {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/partition/mesh_layout.h"
@@ -83,6 +84,11 @@ class ReshardPlanner {
 
 // Bytes that any plan must bring to some device; 0 where `from` has partial values or is not tiled.
 double LeastReshardBytes(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
+// The same where one side is known by its numbers of tiles per dim only.
+double LeastReshardBytes(const Shape* shape, const MeshLayout* from,
+                         std::span<const int64_t> to_counts);
+double LeastReshardBytes(const Shape* shape, std::span<const int64_t> from_counts,
+                         const MeshLayout* to);
 
 // The state a layout stands for, with canonical tile sizes.
 ReshardState StateOf(const Shape* shape, const MeshLayout* layout);

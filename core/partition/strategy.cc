@@ -3,6 +3,7 @@
 #include <tsl/robin_map.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 
@@ -34,6 +35,26 @@ struct Tensor {
   PartitionedValue* operand = nullptr;  // null: a result
   const MeshLayout* wanted = nullptr;   // of a result
   std::vector<const MeshLayout*> seen;
+};
+
+// Per digit: the label it cuts, or kNone. In place: a search makes hundreds.
+class Roles {
+ public:
+  explicit Roles(size_t size) : size_(size) {
+    CheckInternal(size <= labels_.size(), "more digits than device numbers have bits");
+    std::fill_n(labels_.begin(), size, static_cast<int16_t>(kNone));
+  }
+  size_t size() const { return size_; }
+  int operator[](size_t digit) const { return labels_[digit]; }
+  void Set(size_t digit, int label) { labels_[digit] = static_cast<int16_t>(label); }
+  bool operator==(const Roles& other) const {
+    return std::equal(labels_.begin(), labels_.begin() + static_cast<int64_t>(size_),
+                      other.labels_.begin());
+  }
+
+ private:
+  size_t size_;
+  std::array<int16_t, 64> labels_;
 };
 
 // A layout that this value has, or that a result is wanted in, as far as it takes part in planning.
@@ -80,8 +101,6 @@ class Chooser {
   }
 
  private:
-  using Roles = std::vector<int>;  // per digit: the label it cuts, or kNone
-
   void FindDigits() {
     AxisList axes = frame_->manual;
     auto collect = [&](const MeshLayout* layout) {
@@ -109,7 +128,7 @@ class Chooser {
           if (label == Labels::kWhole) continue;
           for (const DeviceAxis& axis : layout->dims[d]) {
             for (int digit : DigitsOf(digits_, axis)) {
-              Roles& choices = choices_[static_cast<size_t>(digit)];
+              std::vector<int>& choices = choices_[static_cast<size_t>(digit)];
               if (std::find(choices.begin(), choices.end(), label) == choices.end()) {
                 choices.push_back(label);
               }
@@ -118,7 +137,7 @@ class Chooser {
         }
       }
     }
-    for (Roles& choices : choices_) choices.push_back(kNone);
+    for (std::vector<int>& choices : choices_) choices.push_back(kNone);
   }
 
   void FindLabelSizes() {
@@ -139,14 +158,14 @@ class Chooser {
   }
 
   Roles FromTensor(const Tensor& tensor) const {
-    Roles roles(digits_.size(), kNone);
+    Roles roles(digits_.size());
     if (tensor.seen.empty()) return roles;
     const MeshLayout* layout = tensor.seen[0];
     if (layout->order != frame_->order) return roles;
     for (size_t d = 0; d < layout->dims.size(); ++d) {
       for (const DeviceAxis& axis : layout->dims[d]) {
         for (int digit : DigitsOf(digits_, axis)) {
-          roles[static_cast<size_t>(digit)] = (*tensor.labels)[d];
+          roles.Set(static_cast<size_t>(digit), (*tensor.labels)[d]);
         }
       }
     }
@@ -226,20 +245,49 @@ class Chooser {
   }
 
   const MeshLayout* LayoutOf(const Tensor& tensor, const std::vector<AxisList>& cut) const {
-    MeshLayout layout;
-    layout.manual = frame_->manual;
-    layout.order = frame_->order;
+    std::vector<const AxisList*> dims;
     for (int label : *tensor.labels) {
-      layout.dims.push_back(label == Labels::kWhole ? AxisList() : cut[static_cast<size_t>(label)]);
+      dims.push_back(label == Labels::kWhole ? &NoAxes() : &cut[static_cast<size_t>(label)]);
     }
-    if (tensor.operand == nullptr) {
-      for (size_t label = 0; label < cut.size(); ++label) {
-        if (!labels_.labels[label].summed) continue;
-        layout.unreduced.insert(layout.unreduced.end(), cut[label].begin(), cut[label].end());
-      }
-      layout.combiner = labels_.combiner;
+    const MeshLayout* reduced = layouts_.WithDims(frame_, dims);
+    if (tensor.operand != nullptr) return reduced;
+    AxisList partial;
+    for (size_t label = 0; label < cut.size(); ++label) {
+      if (!labels_.labels[label].summed) continue;
+      partial.insert(partial.end(), cut[label].begin(), cut[label].end());
     }
+    if (partial.empty()) return reduced;
+    MeshLayout layout = *reduced;
+    layout.order = frame_->order;
+    layout.unreduced = std::move(partial);
+    layout.combiner = labels_.combiner;
     return layouts_.Intern(std::move(layout));
+  }
+
+  // A bound of what moving operands and results costs, from numbers of tiles alone.
+  double LeastMoveCost(const Roles& roles) {
+    double cost = 0;
+    for (const Tensor& tensor : tensors_) {
+      tile_counts_.clear();
+      bool is_partial = false;
+      for (int label : *tensor.labels) {
+        tile_counts_.push_back(label == Labels::kWhole ? 1 : CountOf(roles, label));
+      }
+      if (tensor.operand == nullptr) {
+        for (size_t digit = 0; digit < roles.size(); ++digit) {
+          int role = roles[digit];
+          is_partial |= role != kNone && labels_.labels[static_cast<size_t>(role)].summed;
+        }
+        if (!is_partial) cost += LeastReshardBytes(tensor.shape, tile_counts_, tensor.wanted);
+      } else if (tensor.operand->maker == nullptr && !tensor.seen.empty()) {
+        double least = std::numeric_limits<double>::infinity();
+        for (const MeshLayout* seen : tensor.seen) {
+          least = std::min(least, LeastReshardBytes(tensor.shape, seen, tile_counts_));
+        }
+        cost += least;
+      }
+    }
+    return cost;
   }
 
   void Consider(const Roles& roles) {
@@ -249,24 +297,10 @@ class Chooser {
     considered_.push_back(roles);
     if (!IsLegal(roles)) return;
     double cost = WorkCost(roles);
-    if (cost >= best_cost_) return;
+    if (cost >= best_cost_ || cost + LeastMoveCost(roles) >= best_cost_) return;
     std::vector<AxisList> cut = CutOf(roles);
     std::vector<const MeshLayout*> chosen;
-    double bound = cost;
-    for (const Tensor& tensor : tensors_) {
-      const MeshLayout* layout = LayoutOf(tensor, cut);
-      chosen.push_back(layout);
-      if (tensor.operand == nullptr) {
-        bound += LeastReshardBytes(tensor.shape, layout, tensor.wanted);
-      } else if (tensor.operand->maker == nullptr) {
-        double least = std::numeric_limits<double>::infinity();
-        for (const MeshLayout* seen : tensor.seen) {
-          least = std::min(least, seen == layout ? 0 : LeastReshardBytes(tensor.shape, seen, layout));
-        }
-        if (!tensor.seen.empty()) bound += least;
-      }
-    }
-    if (bound >= best_cost_) return;
+    for (const Tensor& tensor : tensors_) chosen.push_back(LayoutOf(tensor, cut));
     for (size_t t = 0; t < tensors_.size() && cost < best_cost_; ++t) {
       const Tensor& tensor = tensors_[t];
       if (tensor.operand != nullptr) {
@@ -283,11 +317,11 @@ class Chooser {
 
   void Enumerate() {
     size_t combinations = 1;
-    for (const Roles& choices : choices_) {
+    for (const std::vector<int>& choices : choices_) {
       combinations = std::min(combinations * choices.size(), kMaxCombinations + 1);
     }
     if (combinations <= kMaxCombinations) {
-      Roles roles(digits_.size(), kNone);
+      Roles roles(digits_.size());
       EnumerateFrom(0, roles);
       return;
     }
@@ -296,8 +330,8 @@ class Chooser {
       improved = false;
       for (size_t digit = 0; digit < digits_.size(); ++digit) {
         for (int label : choices_[digit]) {
-          Roles roles = best_.has_value() ? best_roles_ : Roles(digits_.size(), kNone);
-          roles[digit] = label;
+          Roles roles = best_.has_value() ? best_roles_ : Roles(digits_.size());
+          roles.Set(digit, label);
           double before = best_cost_;
           Consider(roles);
           improved |= best_cost_ < before;
@@ -312,7 +346,7 @@ class Chooser {
       return;
     }
     for (int label : choices_[digit]) {
-      roles[digit] = label;
+      roles.Set(digit, label);
       EnumerateFrom(digit + 1, roles);
     }
   }
@@ -335,9 +369,10 @@ class Chooser {
       for (int label : *tensors_[0].labels) {
         if (label == Labels::kWhole) continue;
         Roles roles = base;
-        for (int& role : roles) {
+        for (size_t digit = 0; digit < roles.size(); ++digit) {
+          int role = roles[digit];
           bool is_summed = role != kNone && labels_.labels[static_cast<size_t>(role)].summed;
-          if (is_summed) role = label;
+          if (is_summed) roles.Set(digit, label);
         }
         if (roles != base && CutsEvenly(roles, label)) Consider(roles);
       }
@@ -375,12 +410,13 @@ class Chooser {
   std::vector<Tensor> tensors_;        // results, then operands
   const MeshLayout* frame_ = nullptr;  // gives manual digits and device order
   AxisList digits_;
-  std::vector<Roles> choices_;  // per digit
+  std::vector<std::vector<int>> choices_;  // per digit: labels and kNone
   std::vector<std::vector<int64_t>> sizes_;
   double flops_ = 0;
+  std::vector<int64_t> tile_counts_;  // of the tensor being priced
   std::vector<Roles> considered_;
   double best_cost_ = std::numeric_limits<double>::infinity();
-  Roles best_roles_;
+  Roles best_roles_{0};
   std::optional<Choice> best_;
 };
 
@@ -448,14 +484,13 @@ std::optional<Strategy> InPlace(PartitionScope& scope, const Labels& labels,
       known = &axes;
     }
   }
-  static const AxisList kUncut;
   Strategy strategy;
   for (size_t i = 0; i < operands.size(); ++i) {
     const std::vector<int>& dims = labels.operands[i];
     auto axes_of = [&](size_t d) -> const AxisList& {
-      if (dims[d] == Labels::kWhole) return kUncut;
+      if (dims[d] == Labels::kWhole) return NoAxes();
       const AxisList* axes = cut[static_cast<size_t>(dims[d])];
-      return axes == nullptr ? kUncut : *axes;
+      return axes == nullptr ? NoAxes() : *axes;
     };
     const MeshLayout* found = nullptr;
     for (const PartitionedValue::Variant& variant : operands[i]->variants) {
@@ -479,7 +514,7 @@ std::optional<Strategy> InPlace(PartitionScope& scope, const Labels& labels,
     strategy.operands.push_back(found);
   }
   strategy.results.assign(wanted.begin(), wanted.end());
-  for (const AxisList* axes : cut) strategy.cut.push_back(axes == nullptr ? kUncut : *axes);
+  for (const AxisList* axes : cut) strategy.cut.push_back(axes == nullptr ? NoAxes() : *axes);
   return strategy;
 }
 

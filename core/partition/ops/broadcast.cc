@@ -9,24 +9,24 @@ const MeshLayout* OperandLayout(PartitionScope& scope, const PartitionedValue& v
                                 const MeshLayout* layout) {
   if (value.payload->shape->rank() == 0) return scope.layouts().ReplicatedLike(layout, 0);
   Dims dimensions = value.source->attributes<DimensionsAttributes>().dimensions;
-  std::vector<AxisList> dims;
+  std::vector<const AxisList*> dims;
   for (size_t k = 0; k < dimensions.size(); ++k) {
     bool expands = value.payload->shape->dims()[k] != value.shape->dim(dimensions[k]);
-    dims.push_back(expands ? AxisList() : layout->axes(dimensions[k]));
+    dims.push_back(expands ? &NoAxes() : &layout->axes(dimensions[k]));
   }
-  return scope.layouts().WithDims(layout, std::move(dims));
+  return scope.layouts().WithDims(layout, dims);
 }
 
 const MeshLayout* ResultLayout(PartitionScope& scope, const PartitionedValue& value,
                                const MeshLayout* layout) {
   Dims dimensions = value.source->attributes<DimensionsAttributes>().dimensions;
-  std::vector<AxisList> dims(static_cast<size_t>(value.shape->rank()));
+  std::vector<const AxisList*> dims(static_cast<size_t>(value.shape->rank()), &NoAxes());
   for (size_t k = 0; k < dimensions.size(); ++k) {
     if (value.payload->shape->dims()[k] == value.shape->dim(dimensions[k])) {
-      dims[static_cast<size_t>(dimensions[k])] = layout->dims[k];
+      dims[static_cast<size_t>(dimensions[k])] = &layout->dims[k];
     }
   }
-  return scope.layouts().WithDims(layout, std::move(dims));
+  return scope.layouts().WithDims(layout, dims);
 }
 
 Instruction* Make(PartitionScope& scope, const PartitionedValue& value, const MeshLayout* layout) {

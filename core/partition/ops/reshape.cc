@@ -11,119 +11,6 @@ namespace gshard::partition_rules {
 
 namespace {
 
-// Dims [from_begin, from_end) of the operand hold the same elements as [to_begin, to_end) of the
-// result, and no smaller ranges do.
-struct Segment {
-  size_t from_begin = 0, from_end = 0, to_begin = 0, to_end = 0;
-};
-
-std::vector<Segment> Segments(Dims from, Dims to) {
-  std::vector<Segment> segments;
-  size_t f = 0, t = 0;
-  while (f < from.size() || t < to.size()) {
-    Segment segment{f, f, t, t};
-    int64_t from_size = 1, to_size = 1;
-    if (f < from.size()) from_size = from[f++];
-    if (t < to.size()) to_size = to[t++];
-    while (from_size != to_size) {
-      if (from_size < to_size && f < from.size()) {
-        from_size *= from[f++];
-      } else if (to_size < from_size && t < to.size()) {
-        to_size *= to[t++];
-      } else {
-        break;  // an empty array
-      }
-    }
-    segment.from_end = f;
-    segment.to_end = t;
-    segments.push_back(segment);
-  }
-  return segments;
-}
-
-// Digits of `axes` (major first) such that their product divides `size`, and the rest.
-AxisList LargestPrefixDividing(const AxisList& axes, int64_t size) {
-  AxisList prefix;
-  for (const DeviceAxis& axis : axes) {
-    int64_t part = std::gcd(axis.size, size);
-    if (part == 1) break;
-    prefix.push_back({part, axis.stride * (axis.size / part)});
-    size /= part;
-    if (part != axis.size) break;
-  }
-  return prefix;
-}
-
-// The digits that cut a run of dims, laid over another run of dims of the same total size: possible
-// for the leading digits, while every dim but the last one cut is cut completely.
-void MapSegment(Dims from, const std::vector<AxisList>& from_axes, Dims to,
-                std::vector<AxisList>& kept, std::vector<AxisList>& mapped) {
-  kept.assign(from.size(), {});
-  mapped.assign(to.size(), {});
-  size_t t = 0;
-  int64_t t_left = to.empty() ? 1 : to[0];  // uncut part of to[t]
-  for (size_t f = 0; f < from.size(); ++f) {
-    int64_t f_left = from[f];
-    AxisList rest = from_axes[f];
-    if (from.size() == 1 && to.size() == 1) {  // also uneven
-      kept[0] = mapped[0] = rest;
-      return;
-    }
-    while (!rest.empty()) {
-      while (t < to.size() && t_left == 1) {
-        if (++t < to.size()) t_left = to[t];
-      }
-      if (t == to.size()) return;
-      AxisList part = LargestPrefixDividing(rest, std::gcd(f_left, t_left));
-      int64_t size = AxesSize(part);
-      if (size == 1) return;
-      kept[f] = JoinedAxes(kept[f], part);
-      mapped[t] = JoinedAxes(mapped[t], part);
-      f_left /= size;
-      t_left /= size;
-      AxisList left;
-      int64_t skip = size;
-      for (const DeviceAxis& axis : rest) {
-        int64_t taken = std::min(skip, axis.size);
-        if (axis.size > taken) left.push_back({axis.size / taken, axis.stride});
-        skip /= taken;
-      }
-      rest = std::move(left);
-    }
-    // What remains of this dim is minor to its digits: it must be matched in full before the next
-    // dim may be cut.
-    if (f_left > 1) return;
-  }
-}
-
-// Layouts (operand side, result side) that agree, as close to `layout` of `from` as possible.
-std::pair<const MeshLayout*, const MeshLayout*> MapLayout(MeshLayoutTable& layouts, Dims from,
-                                                          Dims to, const MeshLayout* layout) {
-  std::vector<AxisList> kept(from.size()), mapped(to.size());
-  for (const Segment& segment : Segments(from, to)) {
-    // Dims of size 1 hold no elements to cut: they are left out of the run.
-    std::vector<size_t> from_dims, to_dims;
-    std::vector<int64_t> from_sizes, to_sizes;
-    std::vector<AxisList> from_axes;
-    for (size_t d = segment.from_begin; d < segment.from_end; ++d) {
-      if (from[d] == 1) continue;
-      from_dims.push_back(d);
-      from_sizes.push_back(from[d]);
-      from_axes.push_back(layout->dims[d]);
-    }
-    for (size_t d = segment.to_begin; d < segment.to_end; ++d) {
-      if (to[d] == 1) continue;
-      to_dims.push_back(d);
-      to_sizes.push_back(to[d]);
-    }
-    std::vector<AxisList> kept_part, mapped_part;
-    MapSegment(from_sizes, from_axes, to_sizes, kept_part, mapped_part);
-    for (size_t i = 0; i < from_dims.size(); ++i) kept[from_dims[i]] = kept_part[i];
-    for (size_t i = 0; i < to_dims.size(); ++i) mapped[to_dims[i]] = mapped_part[i];
-  }
-  return {layouts.WithDims(layout, std::move(kept)), layouts.WithDims(layout, std::move(mapped))};
-}
-
 // Tiles of a leading dim of the operand hold other numbers of elements than tiles of the result's
 // leading dim, which the same digits cut: boundaries move by runs of `unit` elements.
 struct Shift {
@@ -160,8 +47,7 @@ class ReshapeRule {
 
   RuleResult Run() {
     // What the result wants, mapped back, and what the operand has, mapped forward.
-    auto [result_side, operand_side] =
-        MapLayout(rule_.layouts(), to_->dims(), from_->dims(), wanted_);
+    const auto [result_side, operand_side] = Map(to_, from_, wanted_);
     candidates_.push_back({operand_side, result_side, std::nullopt});
     if (result_side == wanted_ && rule_.scope().IsAtHand(*rule_.operand(0), operand_side)) {
       return Emit(candidates_[0]);
@@ -173,7 +59,7 @@ class ReshapeRule {
     for (const MeshLayout* layout : seen) {
       if (layout->kind != MeshLayout::Kind::kTiled || layout->manual != wanted_->manual) continue;
       layout = rule_.layouts().Reduced(layout);
-      auto [operand, result] = MapLayout(rule_.layouts(), from_->dims(), to_->dims(), layout);
+      const auto [operand, result] = Map(from_, to_, layout);
       candidates_.push_back({operand, result, std::nullopt});
       ConsiderShift(layout, /*is_result=*/false);
       ConsiderMoved(layout, /*is_result=*/false);
@@ -191,9 +77,13 @@ class ReshapeRule {
   }
 
  private:
+  const ReshapedLayouts& Map(const Shape* from, const Shape* to, const MeshLayout* layout) {
+    return rule_.scope().run().reshapes.Map(from, to, layout);
+  }
+
   // The same digits on the leading dims of one run, whatever the tiles' lengths.
   void ConsiderShift(const MeshLayout* layout, bool is_result) {
-    for (const Segment& segment : Segments(from_->dims(), to_->dims())) {
+    for (const ReshapeSegment& segment : Segments(from_->dims(), to_->dims())) {
       size_t from = LeadingDim(from_->dims(), segment.from_begin, segment.from_end);
       size_t to = LeadingDim(to_->dims(), segment.to_begin, segment.to_end);
       if (from == segment.from_end || to == segment.to_end) continue;
@@ -206,9 +96,7 @@ class ReshapeRule {
       int64_t from_size = from_->dims()[from], to_size = to_->dims()[to];
       if (from_row == 0 || from_size == 0) continue;
       // The other dims of the run must be whole: digits there stay behind.
-      auto [kept, mapped] = is_result
-                                ? MapLayout(rule_.layouts(), to_->dims(), from_->dims(), layout)
-                                : MapLayout(rule_.layouts(), from_->dims(), to_->dims(), layout);
+      const auto [kept, mapped] = is_result ? Map(to_, from_, layout) : Map(from_, to_, layout);
       std::vector<AxisList> operand = (is_result ? mapped : kept)->dims;
       std::vector<AxisList> result = (is_result ? kept : mapped)->dims;
       for (size_t d = segment.from_begin; d < segment.from_end; ++d) operand[d].clear();
@@ -225,11 +113,12 @@ class ReshapeRule {
 
   // Digits that the reshape cannot keep cut a dim meanwhile that it does not touch.
   void ConsiderMoved(const MeshLayout* layout, bool is_result) {
-    Dims own = is_result ? to_->dims() : from_->dims();
-    Dims other = is_result ? from_->dims() : to_->dims();
-    auto [kept, mapped] = MapLayout(rule_.layouts(), own, other, layout);
+    const Shape* own_shape = is_result ? to_ : from_;
+    const Shape* other_shape = is_result ? from_ : to_;
+    Dims own = own_shape->dims();
+    const auto [kept, mapped] = Map(own_shape, other_shape, layout);
     if (kept == layout) return;
-    for (const Segment& segment : Segments(own, other)) {
+    for (const ReshapeSegment& segment : Segments(own, other_shape->dims())) {
       bool untouched =
           segment.from_end - segment.from_begin == 1 && segment.to_end - segment.to_begin == 1;
       if (!untouched || !layout->dims[segment.from_begin].empty()) continue;
@@ -244,7 +133,7 @@ class ReshapeRule {
       }
       dims[segment.from_begin] = lost;
       const MeshLayout* moved = rule_.layouts().WithDims(layout, std::move(dims));
-      auto [near, far] = MapLayout(rule_.layouts(), own, other, moved);
+      const auto [near, far] = Map(own_shape, other_shape, moved);
       candidates_.push_back({is_result ? far : near, is_result ? near : far, std::nullopt});
     }
   }
