@@ -437,7 +437,9 @@ std::optional<std::vector<Magnitude>> MagnitudeOf(
     case Opcode::kConditional:
     case Opcode::kCall:
       return result;
-    case Opcode::kSort:
+    case Opcode::kSort:  // NaN has a place in total order only
+      if (nan && node.combiner.find("total_") != 0) return std::nullopt;
+      break;
     case Opcode::kTopK:
     case Opcode::kSelectAndScatter:
     case Opcode::kCholesky:

@@ -224,9 +224,12 @@ void ProgramMaker::MakeSelectAndScatter() {
 }
 
 void ProgramMaker::MakeSort() {
-  const size_t key =
-      Any([&](size_t i) { return TypeOf(i).rank() >= 1 && !IsComplex(TypeOf(i).dtype); });
+  // Long ones are worth sorting in pieces.
+  const bool is_long = body_ == 0 && Chance(30);
+  const size_t key = is_long ? Parameter({RandomDType(), {Between(300, 2900)}})
+                             : Any([&](size_t i) { return TypeOf(i).rank() >= 1; });
   const ArrayType from = TypeOf(key);
+  if (IsComplex(from.dtype)) throw Rejected();
   const size_t dim = Index(from.dims.size());
   Node node;
   node.opcode = Opcode::kSort;
@@ -240,7 +243,8 @@ void ProgramMaker::MakeSort() {
   }
   node.tuple = more > 0;
   const bool greater = Chance(40);
-  std::string name = greater ? "gt" : "lt";
+  const bool is_total = IsFloat(from.dtype) && Chance(40);
+  std::string name = std::string(is_total ? "total_" : "") + (greater ? "gt" : "lt");
   for (const ArrayType& type : node.types) name += fmt::format("_{}", DTypeName(type.dtype));
   std::string text = fmt::format("{} {{\n", name);
   int64_t number = 0;
@@ -251,8 +255,8 @@ void ProgramMaker::MakeSort() {
       ++number;
     }
   }
-  text += fmt::format("  ROOT {0}.r = pred[] compare({0}.a0, {0}.b0), direction={1}\n}}\n", name,
-                      greater ? "GT" : "LT");
+  text += fmt::format("  ROOT {0}.r = pred[] compare({0}.a0, {0}.b0), direction={1}{2}\n}}\n", name,
+                      greater ? "GT" : "LT", is_total ? ", type=TOTALORDER" : "");
   program_.combiners[name] = text;
   node.combiner = name;
   node.attributes = fmt::format(", dimensions={{{}}}", dim);

@@ -1,12 +1,14 @@
-// Sorts and top-k. A sort is local on every dim but the sorted one, whose tiles move elsewhere.
-// Top-k along a cut dim takes the candidates of every tile, then the best of those; so does a slice
-// of the first elements of a sort.
+// Sorts and top-k. A sort is local on every dim but the sorted one, whose tiles move elsewhere, or
+// are sorted where they are. Top-k along a cut dim takes the candidates of every tile, then the
+// best of those; so does a slice of the first elements of a sort.
 #include <algorithm>
 #include <optional>
 #include <vector>
 
 #include "core/partition/moving_tiles.h"
+#include "core/partition/ops/distributed_sort.h"
 #include "core/partition/ops/rules.h"
+#include "core/partition/ops/sort_order.h"
 #include "core/partition/range_cut.h"
 
 namespace gshard::partition_rules {
@@ -17,42 +19,76 @@ size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 }  // namespace
 
+namespace {
+
+// Bytes-equivalents of a collective of a distributed sort. More than elsewhere: each waits for the
+// one before, and small sorts are not worth the many instructions.
+constexpr double kBytesPerRound = 256;
+
+// Bytes-equivalents of sorting in place along the dim.
+double CostOf(const PartitionContext& rule, const DistributedSortPlan& plan) {
+  const Instruction& sort = rule.source();
+  const PartitionedValue& key = *rule.operand(0);
+  SortOrder order(sort, TieOrder::kTotal, plan.has_padding());
+  double element = static_cast<double>(order.extra_bytes());
+  double values = order.extra_bytes() > 0 ? 1 : 0;
+  for (const PartitionedValue* operand : rule.operands()) {
+    element += StorageBytes(operand->shape->dtype());
+    values += 1;
+  }
+  double rows =
+      RowBytes(key, rule.attributes<SortAttributes>().dimension) / StorageBytes(key.shape->dtype());
+  return static_cast<double>(plan.elements) * rows * element +
+         static_cast<double>(plan.messages) * values * kBytesPerRound;
+}
+
+struct SortInPlace {
+  DistributedSortPlan plan;
+  Strategy strategy;
+};
+
+// Where tiles may stay along the sorted dim; nothing if no operand is cut there.
+std::optional<SortInPlace> ChooseSortInPlace(PartitionContext& rule, Labels labels, int64_t dim) {
+  int64_t size = rule.operand_shape(0)->dim(dim);
+  int64_t tiles = 1;
+  for (const PartitionedValue* operand : rule.operands()) {
+    tiles = std::max(tiles, MostTiles(*operand, dim));
+  }
+  if (tiles == 1 || size < 2) return std::nullopt;
+  SortInPlace choice{.plan = PlanDistributedSort(size, tiles), .strategy = {}};
+  double estimate = CostOf(rule, choice.plan);
+  int label = labels.Add({.max_tiles = tiles, .bytes_if_cut = estimate});
+  for (std::vector<int>& dims : labels.operands) dims[At(dim)] = label;
+  for (std::vector<int>& dims : labels.results) dims[At(dim)] = label;
+  choice.strategy = rule.Choose(labels);
+  int64_t chosen = AxesSize(choice.strategy.cut[At(label)]);
+  if (chosen == 1) return std::nullopt;
+  if (chosen != tiles) {
+    choice.plan = PlanDistributedSort(size, chosen);
+    choice.strategy.cost += CostOf(rule, choice.plan) - estimate;
+  }
+  return choice;
+}
+
+}  // namespace
+
 RuleResult Sort(PartitionContext& rule) {
-  auto dim = At(rule.attributes<SortAttributes>().dimension);
+  int64_t dim = rule.attributes<SortAttributes>().dimension;
   auto count = static_cast<int64_t>(rule.operands().size());
   Labels labels = Labels::Pointwise(count, rule.operand_shape(0)->rank());
-  for (std::vector<int>& dims : labels.operands) dims[dim] = Labels::kWhole;
+  for (std::vector<int>& dims : labels.operands) dims[At(dim)] = Labels::kWhole;
   labels.results.assign(At(count), labels.operands[0]);
-  return ByLabelsMovingTiles(rule, labels);
+  Strategy whole = ChooseMovingTiles(rule, labels);
+  std::optional<SortInPlace> in_place = ChooseSortInPlace(rule, labels, dim);
+  if (in_place.has_value() && in_place->strategy.cost < whole.cost) {
+    return DistributedSort(rule, in_place->plan, in_place->strategy.operands[0]);
+  }
+  std::vector<Instruction*> locals;
+  for (int64_t i = 0; i < count; ++i) locals.push_back(rule.Operand(i, whole.operands[At(i)]));
+  return rule.Emit(locals, whole.results);
 }
 
 namespace {
-
-// The value that comes last: the lowest in total order (the largest one if the smallest are
-// wanted).
-Instruction* LastInOrder(PartitionContext& rule, DType dtype, bool largest) {
-  Builder& builder = rule.builder();
-  if (!IsFloat(dtype)) {
-    return Identity(rule.scope(), largest ? Opcode::kMaximum : Opcode::kMinimum, dtype);
-  }
-  // A NaN with all bits set below the sign, which is set if it comes lowest.
-  std::vector<std::byte> bits(At(StorageBytes(dtype)), std::byte{0xff});
-  if (!largest) bits.back() = std::byte{0x7f};  // little endian: the sign is in the last byte
-  const Shape* scalar = rule.context().Scalar(dtype);
-  return builder.Constant(RawLiteral(rule.scope().run().module.arena(), scalar, bits));
-}
-
-bool HasSignedNan(DType dtype) {
-  switch (dtype) {
-    case DType::kF16:
-    case DType::kBF16:
-    case DType::kF32:
-    case DType::kF64:
-      return true;
-    default:
-      return IsInteger(dtype) && DTypeBits(dtype) >= 8;
-  }
-}
 
 // Elements of `x` at `positions` along the last dim; the dims before correspond.
 Instruction* TakeAlongLast(Builder& builder, Instruction* x, Instruction* positions) {
@@ -95,7 +131,8 @@ RuleResult TopK(PartitionContext& rule) {
   bool largest =
       rule.source().opcode() != Opcode::kTopK || rule.attributes<TopKAttributes>().largest;
   int64_t tiles = MostTiles(*rule.operand(0), dim);
-  if (tiles > 1 && k > 0 && k < CeilOfRatio(from->dim(dim), tiles) && HasSignedNan(from->dtype())) {
+  if (tiles > 1 && k > 0 && k < CeilOfRatio(from->dim(dim), tiles) &&
+      HasLastInOrder(from->dtype())) {
     // The operand's digits along the dim cut nothing of the results: every device has all
     // candidates in the end.
     Labels staged = labels;
@@ -113,7 +150,7 @@ RuleResult TopK(PartitionContext& rule) {
   Builder& builder = rule.builder();
   const int64_t cut_dims[] = {dim};
   locals[0] = MaskPadding(rule.scope(), local, from, layout, cut_dims,
-                          LastInOrder(rule, from->dtype(), largest));
+                          LastInOrder(rule.scope(), from->dtype(), largest));
   const Shape* parts[2];
   for (int64_t i = 0; i < 2; ++i) {
     parts[i] = LocalShape(rule.context(), shape->element(i), strategy.results[At(i)]);
