@@ -8,8 +8,7 @@
 #include "core/analysis/partitioned.h"
 #include "core/cost/chip.h"
 #include "core/cost/cost_report.h"
-#include "core/partition/partitioner.h"
-#include "core/propagation/propagation.h"
+#include "core/pass.h"
 #include "core/report/cost_text.h"
 #include "core/report/quantity_text.h"
 
@@ -36,13 +35,12 @@ Expected<Chip> ReadChip(const Flags& flags) {
 
 // Propagates and partitions in place; returns the FLOPs of the program as a whole.
 Expected<double> PartitionForCost(Module& module) {
-  PropagationOptions propagation;
-  if (auto propagated = PropagateShardings(module, propagation); !propagated) {
-    return Fail(std::move(propagated.error()));
-  }
+  PassContext context;
+  const Pass* propagate[] = {FindPass("inline-calls"), FindPass("propagate")};
+  if (auto done = RunPasses(module, propagate, context, {}); !done) return Fail(done.error());
   double useful = TotalFlops(module);
-  PartitionOptions partition;
-  if (auto done = PartitionModule(module, partition); !done) return Fail(std::move(done.error()));
+  const Pass* partition[] = {FindPass("partition")};
+  if (auto done = RunPasses(module, partition, context, {}); !done) return Fail(done.error());
   return useful;
 }
 

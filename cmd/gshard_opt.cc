@@ -73,19 +73,20 @@ Expected<void> ReadPassFlags(Flags& flags) {
   return read(flags.windowed_einsum, flags.context.windowed_einsum.smallest_bytes);
 }
 
-Expected<AnnotateOptions> ReadAnnotateFlags(const Flags& flags) {
+Expected<std::vector<AnnotationRule>> ReadRulesFile(const Flags& flags) {
+  if (flags.rules_file.empty()) return std::vector<AnnotationRule>();
+  Expected<std::string> text = ReadFile(flags.rules_file);
+  if (!text) return Fail(std::move(text.error()));
+  return ParseRulesFile(*text, flags.rules_file);
+}
+
+Expected<AnnotateOptions> ReadAnnotateFlags(const Flags& flags, std::vector<AnnotationRule> rules) {
   AnnotateOptions options;
+  options.rules = std::move(rules);
   if (!flags.mesh.empty()) {
     auto mesh = ParseMeshFlag(flags.mesh);
     if (!mesh) return Fail(std::move(mesh.error()));
     options.mesh = std::move(*mesh);
-  }
-  if (!flags.rules_file.empty()) {
-    Expected<std::string> text = ReadFile(flags.rules_file);
-    if (!text) return Fail(std::move(text.error()));
-    auto rules = ParseRulesFile(*text, flags.rules_file);
-    if (!rules) return Fail(std::move(rules.error()));
-    options.rules = std::move(*rules);
   }
   for (const std::string& shard : flags.shards) {
     Expected<AnnotationRule> rule = ParseAnnotationRule(shard, "--shard");
@@ -103,7 +104,9 @@ int RunPrint(Flags& flags) {
 }
 
 int RunAnnotate(Flags& flags) {
-  Expected<AnnotateOptions> options = ReadAnnotateFlags(flags);
+  Expected<std::vector<AnnotationRule>> rules = ReadRulesFile(flags);
+  if (!rules) return ReportError(rules.error());
+  Expected<AnnotateOptions> options = ReadAnnotateFlags(flags, std::move(*rules));
   if (!options) return UsageError(options.error());
   return RunSession(flags.session, flags.context,
                     [&](Module& module, PassContext&, const PassManagerOptions&,
@@ -270,9 +273,10 @@ int main(int argc, char** argv) {
       ->type_name("FILE");
   CLI::App* propagate = add("propagate", "Infer the sharding of every tensor", RunPropagate);
   AddPropagationFlags(propagate, flags);
-  propagate->add_option("--report", flags.report,
-                        "Replicated tensors, conflicting annotations, padding; - is standard "
-                        "error (.json: JSON)")
+  propagate
+      ->add_option("--report", flags.report,
+                   "Replicated tensors, conflicting annotations, padding; - is standard "
+                   "error (.json: JSON)")
       ->type_name("FILE");
   CLI::App* partition =
       add("partition", "Propagate, then emit the program of one device", RunPartition);
@@ -281,22 +285,23 @@ int main(int argc, char** argv) {
   partition->add_flag("--weight-update-sharding", flags.weight_update_sharding,
                       "Cut optimizer state and weight updates along the batch's axes first");
   AddPassFlags(partition, flags);
-  partition->add_option("--report", flags.report,
-                        "Collectives by bytes with their causes, full rematerialisations and what "
-                        "avoids them; - is standard error (.json: JSON)")
+  partition
+      ->add_option("--report", flags.report,
+                   "Collectives by bytes with their causes, full rematerialisations and what "
+                   "avoids them; - is standard error (.json: JSON)")
       ->type_name("FILE");
   CLI::App* optimize = add("optimize", "Run clean-up and collective passes", RunOptimize);
   optimize->add_option("--passes", flags.passes,
                        "Comma-separated; see list-passes (default: " +
                            fmt::format("{}", fmt::join(DefaultOptimization(), ",")) + ")");
   AddPassFlags(optimize, flags);
-  optimize->add_option("--combine-threshold", flags.combine_threshold,
-                       "Most bytes of a combined collective (default 32MiB)")
+  optimize
+      ->add_option("--combine-threshold", flags.combine_threshold,
+                   "Most bytes of a combined collective (default 32MiB)")
       ->type_name("SIZE");
   CLI::App* explain =
       app.add_subcommand("explain", "Why a value is sharded so, and which collectives it needs");
-  explain
-      ->add_option("IN", flags.explain.input, "HLO text; - is standard input")
+  explain->add_option("IN", flags.explain.input, "HLO text; - is standard input")
       ->required()
       ->type_name("FILE");
   explain

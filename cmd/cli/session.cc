@@ -78,9 +78,12 @@ Expected<void> WriteTimings(const std::string& path, const std::vector<PassTimin
 }  // namespace
 
 void AddPrintFlags(CLI::App& command, PrintOptions& print) {
-  command.add_flag("!--no-metadata", print.metadata, "Drop metadata and debug tables");
-  command.add_flag("!--no-layouts", print.layouts, "Drop layouts");
-  command.add_flag("!--no-ids", print.ids, "Drop numeric suffixes and channel ids, for diffs");
+  auto add_drop = [&](const char* name, bool& printed, const char* help) {
+    command.add_flag_callback(name, [&printed] { printed = false; }, help);
+  };
+  add_drop("--no-metadata", print.metadata, "Drop metadata and debug tables");
+  add_drop("--no-layouts", print.layouts, "Drop layouts");
+  add_drop("--no-ids", print.ids, "Drop numeric suffixes and channel ids, for diffs");
   CLI::Option* named = command.add_flag("--named", print.named,
                                         "Spell shardings by mesh axis: {@pod, [{'data'}, {}]}");
   command

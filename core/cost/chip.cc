@@ -66,6 +66,12 @@ Expected<Chip> BuiltInChip(std::string_view name) {
       fmt::format("there are {}; --chip-file reads another", fmt::join(BuiltInChipNames(), ", "))));
 }
 
+// The library's words without its "[json.exception.parse_error.101] ".
+std::string_view WithoutTag(std::string_view message) {
+  size_t end = message.find("] ");
+  return message.starts_with("[json.") && end != message.npos ? message.substr(end + 2) : message;
+}
+
 Expected<Chip> ParseChip(std::string_view json, const std::string& file_name) {
   Chip chip;
   try {
@@ -78,8 +84,8 @@ Expected<Chip> ParseChip(std::string_view json, const std::string& file_name) {
     chip.link_latency_s = document.value("link_latency_s", 1e-6);
   } catch (const nlohmann::json::exception& error) {
     return Fail(MakeError("E-COST-002",
-                          fmt::format("{}: bad chip description: {}", file_name, error.what()),
-                          "see docs/cost.md for the fields"));
+                          fmt::format("{}: {}", file_name, WithoutTag(error.what())),
+                          "docs/cost.md has the fields of a chip description"));
   }
   bool positive = chip.hbm_bytes > 0 && chip.hbm_bytes_per_s > 0 && chip.link_bytes_per_s > 0 &&
                   chip.link_latency_s >= 0 && chip.PeakFlops(DType::kF32) > 0;

@@ -89,8 +89,11 @@ PartitionedValue* PartitionContext::Default() {
                              EmitLocal(locals, source_.shape()));
 }
 
-tl::unexpected<Diagnostic> PartitionContext::Error(std::string code, std::string message) const {
-  return Fail(scope_.run().module.ErrorAt(&source_, std::move(code), std::move(message)));
+tl::unexpected<Diagnostic> PartitionContext::Error(std::string code, std::string message,
+                                                std::string hint) const {
+  Diagnostic error = scope_.run().module.ErrorAt(&source_, std::move(code), std::move(message));
+  error.hint = std::move(hint);
+  return Fail(std::move(error));
 }
 
 namespace {

@@ -92,7 +92,8 @@ class PartitionContext {
   // Whole, per leaf of a shape.
   std::vector<const MeshLayout*> WholeLeaves(const Shape* shape);
 
-  tl::unexpected<Diagnostic> Error(std::string code, std::string message) const;
+  tl::unexpected<Diagnostic> Error(std::string code, std::string message,
+                                  std::string hint = "") const;
 
  private:
   PartitionScope& scope_;

@@ -45,7 +45,8 @@ RuleResult Collective(PartitionContext& rule) {
   if (across_partitions && !region->IsManual() && region->manual.empty()) {
     return rule.Error("E-PARTITION-005",
                       "a cross-partition collective outside a manual region has no meaning before "
-                      "partitioning");
+                      "partitioning",
+                      kPartitionedAlready);
   }
   if (across_partitions && !StaysManual(rule, collective)) {
     return rule.Error("E-PARTITION-006",

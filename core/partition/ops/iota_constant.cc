@@ -69,7 +69,8 @@ RuleResult DeviceId(PartitionContext& rule) {
   if (rule.source().opcode() == Opcode::kPartitionId && !rule.wanted()->IsManual() &&
       rule.wanted()->manual.empty()) {
     return rule.Error("E-PARTITION-003",
-                      "partition-id has no meaning before partitioning except in manual regions");
+                      "partition-id has no meaning before partitioning except in manual regions",
+                      kPartitionedAlready);
   }
   return rule.Result(rule.EmitLocal({}, rule.source().shape()), rule.wanted());
 }

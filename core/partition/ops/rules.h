@@ -7,6 +7,11 @@
 
 namespace gshard::partition_rules {
 
+// Of operations that only programs of one device and manual regions have.
+inline constexpr char kPartitionedAlready[] =
+    "text that is one device's program already (XLA's, after its partitioner) goes to gshard-run "
+    "and gshard-cost as it is";
+
 // elementwise
 RuleResult Pointwise(PartitionContext& rule);
 RuleResult Convert(PartitionContext& rule);
