@@ -1,8 +1,10 @@
 // Register-blocked matrix product for small and stacked matrices.
 //
-// b is read in panels of a few vectors' width and 256 rows: in place when few rows of a use it,
-// else packed on the stack. Every element is one chain of fused multiply-adds a chunk, whatever
-// block it falls in, so its bits depend on its row and column only.
+// b is read in panels of a few vectors' width and some rows: in place when few rows of a use it,
+// else packed on the stack. Operands of small products come from the last-level cache or from
+// memory, one product after another: what follows is asked for while the processor multiplies.
+// Every element is one chain of fused multiply-adds a chunk, whatever block it falls in, so its
+// bits depend on its row and column only.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +27,9 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int64_t kChunk = 256;     // rows of b in a panel
+constexpr int64_t kChunk = 64;      // rows of b in a panel, of one matrix
+constexpr int64_t kTogether = 256;  // of several matrices
+constexpr int64_t kPacked = 512;    // rows of all panels that are packed at once
 constexpr int64_t kRows = 6;        // rows of a block of c
 constexpr int64_t kRowBlock = 480;  // rows of a whose chunk stays in L2 while panels pass
 
@@ -46,6 +50,15 @@ struct Rows {
 
   Rows From(int64_t i) const { return {data, count, offset + i * row, row, column, chunk}; }
 };
+
+// Asks for `rows` rows of `width` elements.
+template <typename T>
+void Prefetch(const T* data, int64_t rows, int64_t row, int64_t width) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t p = 0; p < rows; ++p) {
+    for (int64_t j = 0; j < width; j += kLine) __builtin_prefetch(data + p * row + j, 0, 2);
+  }
+}
 
 // c[i][0 .. width) (+)= sum over p of a(i, p) * panel(p, ..), for kR rows and kV vectors.
 template <typename T, size_t kR, size_t kV>
@@ -100,15 +113,21 @@ void Block(const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width,
 
 template <typename T, size_t kV>
 void BlockRows(int64_t m, const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width,
-               bool accumulate) {
+               bool accumulate, bool first) {
   int64_t i = 0;
+  const auto prefetch = [&](int64_t row, int64_t rows) {
+    if (!first || a.column != 1 || a.count > 1) return;
+    Prefetch(a.data[0] + a.offset + row * a.row, std::min(rows, m - row), a.row, a.chunk);
+  };
   if constexpr (kV == 1) {
     // More sums at once, against the latency of additions.
     for (; i + 2 * kRows <= m; i += 2 * kRows) {
+      prefetch(i + 2 * kRows, 2 * kRows);
       Block<T, 2 * kRows, kV>(a.From(i), panel, c + i * c_row, c_row, width, accumulate);
     }
   }
   for (; i + kRows <= m; i += kRows) {
+    prefetch(i + kRows, kRows);
     Block<T, kRows, kV>(a.From(i), panel, c + i * c_row, c_row, width, accumulate);
   }
   const Rows<T> rest = a.From(i);
@@ -134,56 +153,84 @@ void BlockRows(int64_t m, const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row,
   }
 }
 
-// Columns [0, width) of b's rows to a dense panel, padded with zeros to `full` columns.
+// Columns [0, width) of b's rows to dense panels of `full` columns at distance `panel_size`, the
+// last one padded with zeros.
 template <typename T>
-void Pack(int64_t chunk, MatrixView<T> b, int64_t width, int64_t full, T* panel) {
+void Pack(int64_t chunk, MatrixView<T> b, int64_t width, int64_t full, int64_t panel_size,
+          T* panels) {
   if (b.column == 1) {
     for (int64_t p = 0; p < chunk; ++p) {
-      std::memcpy(panel + p * full, b.data + p * b.row, static_cast<size_t>(width) * sizeof(T));
-      for (int64_t j = width; j < full; ++j) panel[p * full + j] = T{0};
+      const T* row = b.data + p * b.row;
+      T* to = panels + p * full;
+      for (int64_t j = 0; j < width; j += full, to += panel_size) {
+        const int64_t n = std::min(full, width - j);
+        std::memcpy(to, row + j, static_cast<size_t>(n) * sizeof(T));
+        for (int64_t i = n; i < full; ++i) to[i] = T{0};
+      }
     }
     return;
   }
-  for (int64_t p0 = 0; p0 < chunk; p0 += 16) {
-    const int64_t p1 = std::min(p0 + 16, chunk);
-    for (int64_t j = 0; j < width; ++j) {
-      for (int64_t p = p0; p < p1; ++p) panel[p * full + j] = b.data[p * b.row + j * b.column];
-    }
-    for (int64_t p = p0; p < p1; ++p) {
-      for (int64_t j = width; j < full; ++j) panel[p * full + j] = T{0};
+  for (int64_t j0 = 0; j0 < width; j0 += full, panels += panel_size) {
+    const int64_t n = std::min(full, width - j0);
+    const T* from = b.data + j0 * b.column;
+    for (int64_t p0 = 0; p0 < chunk; p0 += 16) {
+      const int64_t p1 = std::min(p0 + 16, chunk);
+      for (int64_t j = 0; j < n; ++j) {
+        for (int64_t p = p0; p < p1; ++p) panels[p * full + j] = from[p * b.row + j * b.column];
+      }
+      for (int64_t p = p0; p < p1; ++p) {
+        for (int64_t j = n; j < full; ++j) panels[p * full + j] = T{0};
+      }
     }
   }
 }
 
-// One chunk of k for the columns from `begin` on, in panels of kV vectors as long as `n` columns
-// fill them (or, with kTail, for whatever is left). `b` has as many matrices as `a`; its first row
-// is at `b_offset`. Returns the first column not done.
+// One chunk of k.
+template <typename T>
+struct Chunk {
+  int64_t m, n;
+  Rows<T> a;
+  MatrixList<T> b;          // as many matrices as in a
+  int64_t b_offset;         // of the chunk's first row
+  const T* next = nullptr;  // rows of b that the following chunk begins with, if they are known
+  int64_t next_rows = 0;
+  T* c;
+  int64_t c_row;
+  bool accumulate;
+};
+
+// The columns from `begin` on, in panels of kV vectors as long as `n` columns fill them (or, with
+// kTail, for whatever is left). Returns the first column not done.
 template <typename T, size_t kV, bool kTail>
-int64_t Panels(int64_t m, int64_t n, const Rows<T>& a, MatrixList<T> b, int64_t b_offset, T* c,
-               int64_t c_row, int64_t begin, bool accumulate, T* packed) {
+int64_t Panels(const Chunk<T>& x, int64_t begin, T* packed) {
   const hn::ScalableTag<T> d;
   const int64_t full = static_cast<int64_t>(kV * hn::Lanes(d));
+  const Rows<T>& a = x.a;
+  const MatrixList<T>& b = x.b;
   // In place where packing would be for few rows, or would change nothing.
-  bool in_place = b.column == 1 && (a.count == 1 ? m <= 2 * kRows || b.row == full : b.row == full);
+  bool in_place = b.column == 1 && (b.row == full || (a.count == 1 && x.m <= 2 * kRows));
   for (int64_t s = 1; s < a.count && in_place; ++s) {
     in_place = b.data[s] == b.data[s - 1] + a.chunk * full;
   }
-  int64_t j = begin;
-  for (; kTail ? j < n : j + full <= n; j += full) {
-    const int64_t width = std::min(full, n - j);
-    const int64_t offset = b_offset + j * b.column;
-    Panel<T> panel{packed, full};
-    if (in_place && width == full) {
-      panel = {b.data[0] + offset, b.row};
-    } else {
-      for (int64_t s = 0; s < a.count; ++s) {
-        const MatrixView<T> part{b.data[s] + offset, b.row, b.column};
-        Pack(a.chunk, part, width, full, packed + s * a.chunk * full);
-      }
+  const int64_t end = kTail ? x.n : begin + (x.n - begin) / full * full;
+  const int64_t panel_size = a.count * a.chunk * full;
+  const int64_t strip_width = kPacked / (a.count * a.chunk) * full;
+  for (int64_t strip = begin; strip < end; strip += strip_width) {
+    const int64_t strip_end = std::min(strip + strip_width, end);
+    const bool packs = !in_place || strip_end - strip < full;
+    for (int64_t s = 0; s < a.count && packs; ++s) {
+      const MatrixView<T> part{b.data[s] + x.b_offset + strip * b.column, b.row, b.column};
+      Pack(a.chunk, part, strip_end - strip, full, panel_size, packed + s * a.chunk * full);
     }
-    BlockRows<T, kV>(m, a, panel, c + j, c_row, width, accumulate);
+    for (int64_t j = strip; j < strip_end; j += full) {
+      const Panel<T> panel = packs ? Panel<T>{packed + (j - strip) / full * panel_size, full}
+                                   : Panel<T>{b.data[0] + x.b_offset + j, b.row};
+      const int64_t width = std::min(full, end - j);
+      if (x.next_rows > 0) Prefetch(x.next + j, x.next_rows, b.row, width);
+      BlockRows<T, kV>(x.m, a, panel, x.c + j, x.c_row, width, x.accumulate, j == 0);
+    }
   }
-  return std::min(j, n);
+  return end;
 }
 
 template <typename T>
@@ -193,27 +240,40 @@ void Run(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<T> a, Matrix
     for (int64_t i = 0; !accumulate && i < m; ++i) std::fill_n(c + i * c_row, n, T{0});
     return;
   }
-  HWY_ALIGN T packed[static_cast<size_t>(kChunk) * 2 * HWY_MAX_BYTES / sizeof(T)];
-  const int64_t together = std::max<int64_t>(kChunk / k, 1);  // matrices in a chunk
+  HWY_ALIGN T packed[static_cast<size_t>(kPacked) * 2 * HWY_MAX_BYTES / sizeof(T)];
+  // One panel takes all the longer pieces of a's rows.
+  const bool narrow = n <= 2 * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  const int64_t chunk = narrow ? kTogether : kChunk;
+  const int64_t together = k <= chunk ? kTogether / k : 1;  // matrices in a chunk
   for (int64_t i = 0; i < m; i += kRowBlock) {
-    const int64_t rows = std::min(kRowBlock, m - i);
-    T* out = c + i * c_row;
-    bool add = accumulate;
+    Chunk<T> x{.m = std::min(kRowBlock, m - i),
+               .n = n,
+               .a = {},
+               .b = {},
+               .b_offset = 0,
+               .c = c + i * c_row,
+               .c_row = c_row,
+               .accumulate = accumulate};
     for (int64_t s = 0; s < count; s += together) {
-      for (int64_t p = 0; p < k; p += kChunk) {
-        const Rows<T> a_part{
-            a.data + s, std::min(together, count - s), i * a.row + p * a.column, a.row,
-            a.column,   std::min(kChunk, k - p)};
-        const MatrixList<T> b_part{b.data + s, b.row, b.column};
-        const int64_t b_offset = p * b.row;
+      x.b = {b.data + s, b.row, b.column};
+      for (int64_t p = 0; p < k; p += chunk) {
+        x.a = {a.data + s, std::min(together, count - s), i * a.row + p * a.column, a.row,
+               a.column,   std::min(chunk, k - p)};
+        x.b_offset = p * b.row;
+        x.next_rows = 0;
+        if (b.column == 1 && p + chunk < k) {
+          x.next = b.data[s] + (p + chunk) * b.row;
+          x.next_rows = std::min(chunk, k - p - chunk);
+        } else if (b.column == 1 && s + together < count) {
+          x.next = b.data[s + together];
+          x.next_rows = std::min(chunk, k);
+        }
         int64_t j = 0;
         // Few rows wait on the latency of their sums: more columns at once, read in place.
-        if (rows <= 3 && b.column == 1 && a_part.count == 1) {
-          j = Panels<T, 4, false>(rows, n, a_part, b_part, b_offset, out, c_row, j, add, packed);
-        }
-        j = Panels<T, 2, false>(rows, n, a_part, b_part, b_offset, out, c_row, j, add, packed);
-        j = Panels<T, 1, true>(rows, n, a_part, b_part, b_offset, out, c_row, j, add, packed);
-        add = true;
+        if (x.m <= 3 && b.column == 1 && x.a.count == 1) j = Panels<T, 4, false>(x, j, packed);
+        j = Panels<T, 2, false>(x, j, packed);
+        Panels<T, 1, true>(x, j, packed);
+        x.accumulate = true;
       }
     }
   }
