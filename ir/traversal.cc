@@ -166,7 +166,7 @@ void Users::Build(std::span<const Computation* const> computations, uint32_t lim
 }
 
 bool RemoveDeadCode(Module& module) {
-  const std::vector<Computation*> reachable = CallPostOrder(module);
+  std::vector<Computation*> reachable = CallPostOrder(module);
   bool changed = false;
   tsl::robin_set<const Computation*> with_side_effects;
   std::vector<bool> live(module.instruction_limit(), false);
@@ -193,17 +193,21 @@ bool RemoveDeadCode(Module& module) {
         keep(Predecessor(instruction, i));
       }
     }
+    const auto instructions = computation->instructions();
+    if (std::all_of(instructions.begin(), instructions.end(),
+                    [&](const Instruction* instruction) { return live[instruction->id()]; })) {
+      continue;
+    }
     std::vector<Instruction*> kept;
-    for (Instruction* instruction : computation->instructions()) {
+    for (Instruction* instruction : instructions) {
       if (live[instruction->id()]) kept.push_back(instruction);
     }
-    if (kept.size() == computation->instructions().size()) continue;
     changed = true;
     computation->SetInstructions(std::move(kept));
   }
-  std::vector<Computation*> called = CallPostOrder(module);
-  if (called.size() != module.computations().size()) {
-    module.SetComputations(std::move(called));
+  if (changed) reachable = CallPostOrder(module);
+  if (reachable.size() != module.computations().size()) {
+    module.SetComputations(std::move(reachable));
     changed = true;
   }
   return changed;
