@@ -182,6 +182,7 @@ int RunPartition(Flags& flags) {
 int RunOptimize(Flags& flags) {
   std::vector<const Pass*> passes;
   if (flags.passes.empty()) {
+    if (!flags.windowed_einsum.empty()) passes.push_back(FindPass("windowed-einsum"));
     for (std::string_view name : DefaultOptimization()) passes.push_back(FindPass(name));
   }
   std::string_view rest = flags.passes;

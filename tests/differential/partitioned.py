@@ -16,7 +16,21 @@ Job = collections.namedtuple("Job", "text inputs parameters results devices with
 def as_replicas(text):
     text = re.sub(r", (channel_id=\d+|use_global_device_ids=true)", "", text)
     text = re.sub(r"(HloModule .*?), num_partitions=\d+", r"\1", text)
-    return text.replace(" partition-id(", " replica-id(")
+    # XLA's importer takes reduce-scatters of one operand only.
+    return uncombined(text, "reduce-scatter").replace(" partition-id(", " replica-id(")
+
+
+def uncombined(text, opcode):
+    """The text with collectives of several operands as one for each operand."""
+    def one_by_one(combined):
+        indent, root, name, shapes, operands, attributes = combined.groups()
+        parts = [f"{indent}%{name}.part{k} = {shape} {opcode}({operand}){attributes}"
+                 for k, (shape, operand) in enumerate(zip(shapes.split(", "), operands.split(", ")))]
+        results = ", ".join(f"%{name}.part{k}" for k in range(len(parts)))
+        return "\n".join(parts + [f"{indent}{root or ''}%{name} = ({shapes}) tuple({results})"])
+
+    combined = rf"^( *)(ROOT )?%(\S+) = \((.*?\])\) {opcode}\((.*?)\)(, .*)$"
+    return re.sub(combined, one_by_one, re.sub(r"/\*.*?\*/", "", text), flags=re.M)
 
 
 def run(job):

@@ -3,6 +3,8 @@
 The samples for 8 devices and random programs of gshard_property are partitioned by gshard-opt, run by XLA as they are
 (partitioned.py), and compared, device by device and without padding, with gshard-run of the whole program on the same
 inputs. Where the two differ, XLA's own run of the whole program decides. Padding of inputs is NaN or nonsense.
+The samples run in every form that `optimize` gives them; of the random programs those in which it changes
+collectives, and some others.
 GSHARD_PARTITIONED_PROGRAMS=N random programs (default 340), from seed GSHARD_PARTITIONED_SEED (0).
 """
 import collections
@@ -11,6 +13,7 @@ import os
 import re
 import subprocess
 import tempfile
+import zlib
 
 import numpy as np
 
@@ -26,7 +29,19 @@ PROGRAMS = int(os.environ.get("GSHARD_PARTITIONED_PROGRAMS", "340"))
 FIRST = int(os.environ.get("GSHARD_PARTITIONED_SEED", "0"))
 WANTED = 300  # of 340: some use what XLA's CPU backend does not implement
 
-Case = collections.namedtuple("Case", "name path noise inputs")
+# forms: of the per-device program.
+Case = collections.namedtuple("Case", "name path noise inputs forms")
+# annotate: passes before propagation; optimize: flags, None for the program as it was partitioned.
+Form = collections.namedtuple("Form", "name annotate optimize")
+PARTITIONED = Form("in parts", "", None)
+OPTIMIZED = Form("optimized", "", ())
+LOOPED = Form("with looped einsums", "", ("--windowed-einsum", "0"))
+SAMPLE_FORMS = [
+    PARTITIONED, OPTIMIZED, LOOPED,
+    Form("with small collectives combined", "", ("--combine-threshold", "16KiB")),
+    Form("with sharded weight updates", "weight-update-sharding", ()),
+]
+COLLECTIVE = re.compile(r" (all-\w+|reduce-scatter|collective-\w+)\(")
 
 
 def tool(*command):
@@ -104,13 +119,17 @@ class Suite:
     def __init__(self, work):
         self.work = work
         self.ours_differ = []
-        self.simplified_wrong = []
+        self.faults_of_xla = collections.defaultdict(list)
+
+    def base(self, case):
+        return os.path.join(self.work, case.name.replace(" ", "_"))
 
     def whole_run(self, case, dtypes):
         """Outputs of gshard-run on one device."""
-        base = os.path.join(self.work, case.name.replace(" ", "_"))
-        np.savez(base + ".npz", **{f"p{k}": self.stored(value) for k, value in enumerate(case.inputs)})
-        tool("gshard-run", case.path, "--unpartitioned", "--input", base + ".npz", "--output", base + ".out.npz")
+        base = self.base(case)
+        if not os.path.exists(base + ".out.npz"):
+            np.savez(base + ".npz", **{f"p{k}": self.stored(value) for k, value in enumerate(case.inputs)})
+            tool("gshard-run", case.path, "--unpartitioned", "--input", base + ".npz", "--output", base + ".out.npz")
         loaded = np.load(base + ".out.npz")
         outputs = []
         for k, dtype in enumerate(dtypes):
@@ -125,15 +144,49 @@ class Suite:
         is_small_float = value.dtype.name.startswith(("bfloat", "float8"))
         return value.view(f"V{value.dtype.itemsize}") if is_small_float else value
 
-    def check(self, case, worker):
-        """(kind, problem): kind is "agrees", "fails" or "impossible"."""
-        try:
+    def per_device(self, case, form, propagated):
+        """The text of one device; `propagated`: of the forms before, by what was done before propagation."""
+        path = propagated.get(form.annotate)
+        if path is None:
+            path = propagated[form.annotate] = self.base(case) + f".{len(propagated)}.hlo"
+            source = case.path
+            if form.annotate:
+                source = path + ".annotated"
+                tool("gshard-opt", "optimize", "--passes", form.annotate, case.path, "-o", source)
             # In two steps, so that the output shardings in the header are tiles as well.
-            propagated = os.path.join(self.work, case.name.replace(" ", "_") + ".propagated.hlo")
-            tool("gshard-opt", "propagate", "--tiles", "--no-metadata", case.path, "-o", propagated)
-            text = tool("gshard-opt", "partition", "--no-propagate", "--tiles", propagated)
-        except RuntimeError as error:
-            return "fails", str(error)
+            tool("gshard-opt", "propagate", "--tiles", "--no-metadata", source, "-o", path)
+        text = tool("gshard-opt", "partition", "--no-propagate", "--tiles", path)
+        if form.optimize is None:
+            return text
+        partitioned_path = path + ".partitioned"
+        with open(partitioned_path, "w") as out:
+            out.write(text)
+        return tool("gshard-opt", "optimize", "--tiles", "--verify-each", *form.optimize, partitioned_path)
+
+    def check(self, case, worker):
+        """[(form, kind, problem)]: kind is "agrees", "fails" or "impossible"."""
+        found, texts, propagated = [], [], {}
+        for form in case.forms:
+            try:
+                text = self.per_device(case, form, propagated)
+            except RuntimeError as error:
+                found.append((form, "fails", str(error)))
+                continue
+            if text in texts or texts and len(case.forms) == 2 and not self.is_worth_it(case, texts[0], text):
+                continue
+            texts.append(text)
+            found.append((form, *self.check_text(case, text, worker)))
+            if found[-1][1] == "impossible":
+                break
+        return found
+
+    @staticmethod
+    def is_worth_it(case, partitioned_text, optimized_text):
+        """Of random programs: where collectives changed, and every fifth."""
+        before, after = (collections.Counter(COLLECTIVE.findall(t)) for t in (partitioned_text, optimized_text))
+        return before != after or zlib.crc32(case.name.encode()) % 5 == 0
+
+    def check_text(self, case, text, worker):
         job = partitioned.Job(text, case.inputs, entry_parameter_shardings(text), output_shardings(text), DEVICES)
         status, outputs = worker.run(job)
         if status != "ok":
@@ -149,13 +202,22 @@ class Suite:
             if status == "ok" and not worst_device(outputs, whole, job.results, noise):
                 self.ours_differ.append(case.name)
                 return "agrees", ""
-            # XLA's algebraic simplifier makes dynamic-slice(dynamic-slice(x, i), j) one at i + j, also where j was
-            # clamped.
-            status, outputs = worker.run(job._replace(without="algsimp"))
-            if status == "ok" and not worst_device(outputs, ours, job.results, noise):
-                self.simplified_wrong.append(case.name)
-                return "agrees", ""
+            for reason, other in self.without_known_faults(job):
+                status, outputs = worker.run(other)
+                if status == "ok" and not worst_device(outputs, ours, job.results, noise):
+                    self.faults_of_xla[reason].append(case.name)
+                    return "agrees", ""
         return ("fails", problem) if problem else ("agrees", "")
+
+    @staticmethod
+    def without_known_faults(job):
+        """(fault of XLA, job that avoids it)."""
+        # dynamic-slice(dynamic-slice(x, i), j) becomes one at i + j, also where j was clamped.
+        yield "right without XLA's algebraic simplifier only", job._replace(without="algsimp")
+        # Combined ones mix up the devices' parts where the gathered dim is not outermost in memory.
+        separate = partitioned.uncombined(job.text, "all-gather")
+        if separate != job.text:
+            yield "right with one operand an all-gather only", job._replace(text=separate)
 
     def whole_by_xla(self, case, worker):
         text = xla.without_shardings(tool("gshard-opt", "print", "--no-metadata", case.path))
@@ -180,7 +242,8 @@ def random_cases(work):
         text = open(path).read()
         noise = [8 * float(x) for x in text.splitlines()[0].split(":")[1].split()]
         types = xla.parameter_types(text)
-        yield Case(f"seed {seed}", path, noise, small_integers(types, seed))
+        forms = [PARTITIONED, LOOPED if seed % 2 else OPTIMIZED]
+        yield Case(f"seed {seed}", path, noise, small_integers(types, seed), forms)
 
 
 def sample_cases(work):
@@ -196,12 +259,12 @@ def sample_cases(work):
         factor = 1e-2 if name in run_test.DECIDES else 1e-4
         scale = lambda outputs, factor=factor: [
             factor * float(np.max(np.abs(plain(parts[0])).astype(np.float64), initial=0)) for parts in outputs]
-        yield Case(name, path, scale, run_test.random_inputs(types, seed=1))
+        yield Case(name, path, scale, run_test.random_inputs(types, seed=1), SAMPLE_FORMS)
 
 
 def main():
     tally = Tally()
-    impossible = collections.Counter()
+    impossible, forms = collections.Counter(), collections.Counter()
     agreed = 0
     with tempfile.TemporaryDirectory() as work:
         suite = Suite(work)
@@ -217,20 +280,24 @@ def main():
                 finally:
                     free.append(worker)
 
-            for case, (kind, problem) in zip(cases, pool.map(check, cases)):
-                if kind == "impossible":
-                    impossible[problem] += 1
-                    continue
-                agreed += kind == "agrees"
-                tally.check(f"{case.name} in parts on XLA (gshard_property --devices {DEVICES})", problem)
+            for case, found in zip(cases, pool.map(check, cases)):
+                for form, kind, problem in found:
+                    if kind == "impossible":
+                        impossible[problem] += 1
+                        continue
+                    forms[form.name] += 1
+                    agreed += kind == "agrees" and form is PARTITIONED
+                    tally.check(f"{case.name} {form.name} on XLA (gshard_property --devices {DEVICES})", problem)
         for worker in workers:
             worker.close()
         for reason, count in impossible.most_common():
             print(f"not run by XLA, {count}: {reason}")
         if suite.ours_differ:
             print("whole runs of gshard-run and XLA differ, parts agree with XLA:", ", ".join(suite.ours_differ))
-        if suite.simplified_wrong:
-            print("right without XLA's algebraic simplifier only:", ", ".join(suite.simplified_wrong))
+        for reason, names in suite.faults_of_xla.items():
+            print(f"{reason}:", ", ".join(names))
+        for form, count in forms.items():
+            print(f"{count} {form}")
         if PROGRAMS >= WANTED:
             tally.check(f"{agreed} programs agree", "" if agreed >= WANTED else f"{WANTED} are wanted")
     tally.finish()
