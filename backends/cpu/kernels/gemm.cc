@@ -63,7 +63,7 @@ bool IsBlasOperand(int64_t rows, int64_t columns, int64_t row, int64_t column) {
   return (column == 1 && row >= columns) || (row == 1 && column >= rows);
 }
 
-bool PrefersRowGemm(int64_t m, int64_t n, int64_t k) { return m < 64 || m * n * k <= 64 * 64 * 64; }
+bool PrefersRowGemm(int64_t m, int64_t n, int64_t k) { return m < 64 || m * n * k <= 1 << 23; }
 
 // Fortran integers are 32 bits here; larger dims are cut by the callers' row blocks.
 #define GSHARD_BLAS_GEMM(T, function, one, zero, ...)                                           \
