@@ -405,9 +405,32 @@ void DotProduct::RunWidened(int64_t count, const std::byte* lhs, const std::byte
   scratch.Rewind(mark);
 }
 
+// Sums that do not fill half a vector's width, from columns of the lhs: the other way round, rows
+// of the transposed sum are long.
+template <typename T>
+void DotProduct::SumNarrow(int64_t count, const T* const* lhs, const T* const* rhs, bool accumulate,
+                           T* sum, Scratch& scratch) const {
+  const Scratch::Mark mark = scratch.Position();
+  T* transposed = reinterpret_cast<T*>(scratch.Allocate(static_cast<size_t>(m_ * n_) * sizeof(T)));
+  RowGemmSum(count, n_, m_, k_, MatrixList<T>{rhs, rhs_column_, rhs_row_},
+             MatrixList<T>{lhs, lhs_column_, lhs_row_}, transposed, m_, false);
+  for (int64_t i = 0; i < m_; ++i) {
+    for (int64_t j = 0; j < n_; ++j, ++sum) {
+      const T part = transposed[j * m_ + i];
+      *sum = accumulate ? *sum + part : part;
+    }
+  }
+  scratch.Rewind(mark);
+}
+
 template <typename T>
 void DotProduct::SumTyped(int64_t count, const T* const* lhs, const T* const* rhs, bool accumulate,
-                          T* sum) const {
+                          T* sum, Scratch& scratch) const {
+  constexpr int64_t kNarrow = 32;  // bytes of a row of the result
+  if (n_ * static_cast<int64_t>(sizeof(T)) <= kNarrow && n_ * 4 <= m_ && lhs_row_ == 1) {
+    SumNarrow(count, lhs, rhs, accumulate, sum, scratch);
+    return;
+  }
   // Short products gain more from being one than from OpenBLAS.
   constexpr int64_t kShort = 64;
   if (block_rows_ == 0 || k_ < kShort) {
@@ -441,11 +464,12 @@ void DotProduct::RunSum(int64_t count, const std::byte* const* lhs, const std::b
   if (pack_rhs_) rhs = prepare(rhs_convert_, rhs_pack_, rhs_count_, rhs);
   if (accumulate_ == DType::kF32) {
     SumTyped(count, reinterpret_cast<const float* const*>(lhs),
-             reinterpret_cast<const float* const*>(rhs), accumulate, reinterpret_cast<float*>(sum));
+             reinterpret_cast<const float* const*>(rhs), accumulate, reinterpret_cast<float*>(sum),
+             scratch);
   } else {
     SumTyped(count, reinterpret_cast<const double* const*>(lhs),
              reinterpret_cast<const double* const*>(rhs), accumulate,
-             reinterpret_cast<double*>(sum));
+             reinterpret_cast<double*>(sum), scratch);
   }
 }
 

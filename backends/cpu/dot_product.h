@@ -36,8 +36,8 @@ class DotProduct {
   // or rows(). `result` points at row `begin`.
   void RunRows(int64_t begin, int64_t end, const std::byte* lhs, const std::byte* rhs,
                std::byte* result, Scratch& scratch) const;
-  // Blocks of columns that may be computed at once: RunShare of each is Run, bit for bit. `result` is
-  // that of the whole product.
+  // Blocks of columns that may be computed at once: RunShare of each is Run, bit for bit. `result`
+  // is that of the whole product.
   int64_t ShareCount() const {
     return block_columns_ == 0 ? 1 : (n_ + block_columns_ - 1) / block_columns_;
   }
@@ -86,8 +86,11 @@ class DotProduct {
   void WidenTyped(int64_t count, const T* lhs, const std::byte* const* rhs, std::byte* result,
                   int64_t result_stride, Scratch& scratch) const;
   template <typename T>
-  void SumTyped(int64_t count, const T* const* lhs, const T* const* rhs, bool accumulate,
-                T* sum) const;
+  void SumTyped(int64_t count, const T* const* lhs, const T* const* rhs, bool accumulate, T* sum,
+                Scratch& scratch) const;
+  template <typename T>
+  void SumNarrow(int64_t count, const T* const* lhs, const T* const* rhs, bool accumulate, T* sum,
+                 Scratch& scratch) const;
   const std::byte* Prepare(const ArrayConvert& convert, const StridedCopy* pack, int64_t count,
                            const std::byte* data, Scratch& scratch) const;
 

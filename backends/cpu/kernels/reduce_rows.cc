@@ -106,15 +106,37 @@ struct XorOp {
   }
 };
 
+// All lanes folded into one, halves onto halves.
+template <typename Op, class D>
+hn::TFromD<D> Folded(D d, hn::Vec<D> v) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (hn::MaxLanes(D()) > 4) {
+    const hn::Half<D> half;
+    return Folded<Op>(half, Op::Do(half, hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  }
+#endif
+  HWY_ALIGN hn::TFromD<D> partial[HWY_MAX_BYTES / sizeof(hn::TFromD<D>)];
+  hn::Store(v, d, partial);
+  for (size_t have = hn::Lanes(d); have > 1; have /= 2) {
+    for (size_t k = 0; k < have / 2; ++k) partial[k] = Op::Do(partial[k], partial[k + have / 2]);
+  }
+  return partial[0];
+}
+
 template <typename Op, typename T>
 T BlockOfFloats(const T* in, size_t n) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const size_t lanes = hn::Lanes(d);
-  HWY_ALIGN T partial[HWY_MAX_BYTES / sizeof(T)];
-  size_t i = 0, have = 0;
+  if (n < lanes) {
+    T result = in[0];
+    for (size_t i = 1; i < n; ++i) result = Op::Do(result, in[i]);
+    return result;
+  }
+  V s0 = hn::LoadU(d, in);
+  size_t i = lanes;
   if (n >= 4 * lanes) {
-    V s0 = hn::LoadU(d, in), s1 = hn::LoadU(d, in + lanes);
+    V s1 = hn::LoadU(d, in + lanes);
     V s2 = hn::LoadU(d, in + 2 * lanes), s3 = hn::LoadU(d, in + 3 * lanes);
     for (i = 4 * lanes; i + 4 * lanes <= n; i += 4 * lanes) {
       s0 = Op::Do(d, s0, hn::LoadU(d, in + i));
@@ -123,79 +145,76 @@ T BlockOfFloats(const T* in, size_t n) {
       s3 = Op::Do(d, s3, hn::LoadU(d, in + i + 3 * lanes));
     }
     s0 = Op::Do(d, Op::Do(d, s0, s1), Op::Do(d, s2, s3));
-    for (; i + lanes <= n; i += lanes) s0 = Op::Do(d, s0, hn::LoadU(d, in + i));
-    hn::Store(s0, d, partial);
-    for (have = lanes; have > 1; have /= 2) {
-      for (size_t k = 0; k < have / 2; ++k) partial[k] = Op::Do(partial[k], partial[k + have / 2]);
-    }
-  } else {
-    partial[0] = in[0];
-    i = 1;
   }
-  T result = partial[0];
+  for (; i + lanes <= n; i += lanes) s0 = Op::Do(d, s0, hn::LoadU(d, in + i));
+  T result = Folded<Op>(d, s0);
   for (; i < n; ++i) result = Op::Do(result, in[i]);
   return result;
 }
 
 template <typename Op, typename T>
-void FloatRow(const void* data, int64_t count, void* accumulator) {
+void FloatRows(const void* data, int64_t count, int64_t rows, int64_t stride, void* accumulators) {
   const T* in = static_cast<const T*>(data);
-  T* result = static_cast<T*>(accumulator);
+  T* result = static_cast<T*>(accumulators);
   const size_t n = static_cast<size_t>(count);
-  for (size_t i = 0; i < n; i += kBlock) {
-    *result = Op::Do(*result, BlockOfFloats<Op, T>(in + i, std::min(kBlock, n - i)));
+  for (int64_t r = 0; r < rows; ++r, in += stride, ++result) {
+    for (size_t i = 0; i < n; i += kBlock) {
+      *result = Op::Do(*result, BlockOfFloats<Op, T>(in + i, std::min(kBlock, n - i)));
+    }
   }
 }
 
 template <typename Op, typename T>
-void PlainRow(const void* data, int64_t count, void* accumulator) {
+void PlainRows(const void* data, int64_t count, int64_t rows, int64_t stride, void* accumulators) {
   const T* in = static_cast<const T*>(data);
-  T sum = *static_cast<T*>(accumulator);
-  for (int64_t i = 0; i < count; ++i) sum = Op::Do(sum, in[i]);
-  *static_cast<T*>(accumulator) = sum;
+  for (int64_t r = 0; r < rows; ++r, in += stride) {
+    T sum = static_cast<T*>(accumulators)[r];
+    for (int64_t i = 0; i < count; ++i) sum = Op::Do(sum, in[i]);
+    static_cast<T*>(accumulators)[r] = sum;
+  }
 }
 
 template <typename T>
-ReduceRowFunction FindFloat(Opcode opcode) {
+ReduceRowsFunction FindFloat(Opcode opcode) {
   switch (opcode) {
-    case Opcode::kAdd: return &FloatRow<AddOp, T>;
-    case Opcode::kMultiply: return &FloatRow<MultiplyOp, T>;
-    case Opcode::kMaximum: return &FloatRow<MaximumOp, T>;
-    case Opcode::kMinimum: return &FloatRow<MinimumOp, T>;
+    case Opcode::kAdd: return &FloatRows<AddOp, T>;
+    case Opcode::kMultiply: return &FloatRows<MultiplyOp, T>;
+    case Opcode::kMaximum: return &FloatRows<MaximumOp, T>;
+    case Opcode::kMinimum: return &FloatRows<MinimumOp, T>;
     default: return nullptr;
   }
 }
 
 // Operations for which the sign of the type does not matter run on the unsigned type.
 template <typename T>
-ReduceRowFunction FindInteger(Opcode opcode) {
+ReduceRowsFunction FindInteger(Opcode opcode) {
   using U = std::make_unsigned_t<T>;
   switch (opcode) {
-    case Opcode::kAdd: return &PlainRow<AddOp, U>;
-    case Opcode::kMultiply: return &PlainRow<MultiplyOp, U>;
-    case Opcode::kMaximum: return &PlainRow<MaximumOp, T>;
-    case Opcode::kMinimum: return &PlainRow<MinimumOp, T>;
-    case Opcode::kAnd: return &PlainRow<AndOp, U>;
-    case Opcode::kOr: return &PlainRow<OrOp, U>;
-    case Opcode::kXor: return &PlainRow<XorOp, U>;
+    case Opcode::kAdd: return &PlainRows<AddOp, U>;
+    case Opcode::kMultiply: return &PlainRows<MultiplyOp, U>;
+    case Opcode::kMaximum: return &PlainRows<MaximumOp, T>;
+    case Opcode::kMinimum: return &PlainRows<MinimumOp, T>;
+    case Opcode::kAnd: return &PlainRows<AndOp, U>;
+    case Opcode::kOr: return &PlainRows<OrOp, U>;
+    case Opcode::kXor: return &PlainRows<XorOp, U>;
     default: return nullptr;
   }
 }
 
-ReduceRowFunction FindPred(Opcode opcode) {
+ReduceRowsFunction FindPred(Opcode opcode) {
   switch (opcode) {
     case Opcode::kAdd:
     case Opcode::kMaximum:
-    case Opcode::kOr: return &PlainRow<OrOp, uint8_t>;
+    case Opcode::kOr: return &PlainRows<OrOp, uint8_t>;
     case Opcode::kMultiply:
     case Opcode::kMinimum:
-    case Opcode::kAnd: return &PlainRow<AndOp, uint8_t>;
-    case Opcode::kXor: return &PlainRow<XorOp, uint8_t>;
+    case Opcode::kAnd: return &PlainRows<AndOp, uint8_t>;
+    case Opcode::kXor: return &PlainRows<XorOp, uint8_t>;
     default: return nullptr;
   }
 }
 
-ReduceRowFunction Find(Opcode opcode, DType type) {
+ReduceRowsFunction Find(Opcode opcode, DType type) {
   switch (type) {
     case DType::kPred: return FindPred(opcode);
     case DType::kF32: return FindFloat<float>(opcode);
@@ -208,10 +227,8 @@ ReduceRowFunction Find(Opcode opcode, DType type) {
     case DType::kU16: return FindInteger<uint16_t>(opcode);
     case DType::kU32: return FindInteger<uint32_t>(opcode);
     case DType::kU64: return FindInteger<uint64_t>(opcode);
-    case DType::kC64:
-      return opcode == Opcode::kAdd ? &PlainRow<AddOp, std::complex<float>> : nullptr;
-    case DType::kC128:
-      return opcode == Opcode::kAdd ? &PlainRow<AddOp, std::complex<double>> : nullptr;
+    case DType::kC64: return opcode == Opcode::kAdd ? &PlainRows<AddOp, std::complex<float>> : nullptr;
+    case DType::kC128: return opcode == Opcode::kAdd ? &PlainRows<AddOp, std::complex<double>> : nullptr;
     default: return nullptr;
   }
 }
@@ -225,7 +242,7 @@ HWY_AFTER_NAMESPACE();
 namespace gshard::cpu {
 HWY_EXPORT(Find);
 
-ReduceRowFunction FindReduceRow(Opcode opcode, DType type) {
+ReduceRowsFunction FindReduceRows(Opcode opcode, DType type) {
   return HWY_DYNAMIC_DISPATCH(Find)(opcode, type);
 }
 }  // namespace gshard::cpu

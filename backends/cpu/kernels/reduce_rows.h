@@ -1,4 +1,4 @@
-// Reduction of contiguous elements by a known operation.
+// Reduction of contiguous rows by a known operation.
 #ifndef GSHARD_BACKENDS_CPU_KERNELS_REDUCE_ROWS_H_
 #define GSHARD_BACKENDS_CPU_KERNELS_REDUCE_ROWS_H_
 
@@ -9,12 +9,14 @@
 
 namespace gshard::cpu {
 
-// *accumulator = op(*accumulator, op over in[0 .. count)). The order within is fixed (a number of
-// lanes, combined pairwise; long rows in blocks), so the bits depend on the elements only.
-using ReduceRowFunction = void (*)(const void* in, int64_t count, void* accumulator);
+// accumulators[r] = op(accumulators[r], op over in[r * stride .. + count)) for every row. The order
+// within is fixed (a number of lanes, combined pairwise; long rows in blocks), so the bits depend
+// on the elements only.
+using ReduceRowsFunction = void (*)(const void* in, int64_t count, int64_t rows, int64_t stride,
+                                    void* accumulators);
 
 // add, multiply, maximum, minimum, and, or, xor on compute types; null for anything else.
-ReduceRowFunction FindReduceRow(Opcode opcode, DType type);
+ReduceRowsFunction FindReduceRows(Opcode opcode, DType type);
 
 }  // namespace gshard::cpu
 

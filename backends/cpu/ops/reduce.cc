@@ -29,7 +29,7 @@ class FastReduceKernel : public Kernel {
         stored_bytes_(StorageBytes(dtype_)),
         bytes_(StorageBytes(type_)),
         combine_(ArithmeticFunction(opcode, type_)),
-        row_(FindReduceRow(opcode, type_)),
+        rows_(FindReduceRows(opcode, type_)),
         load_(IsSmallFloat(dtype_) ? LoadFunction(dtype_) : nullptr),
         finish_(IsSmallFloat(dtype_)       ? StoreFunction(dtype_)
                 : IsSubByteInteger(dtype_) ? WrapFunction(dtype_)
@@ -58,7 +58,7 @@ class FastReduceKernel : public Kernel {
 
   static bool Supports(Opcode opcode, DType dtype) {
     const DType type = ComputeType(dtype);
-    return FindReduceRow(opcode, type) != nullptr && ArithmeticFunction(opcode, type) != nullptr;
+    return FindReduceRows(opcode, type) != nullptr && ArithmeticFunction(opcode, type) != nullptr;
   }
 
   void Run(ConstBuffers operands, Buffers results, Scratch& scratch) const override {
@@ -178,6 +178,11 @@ class FastReduceKernel : public Kernel {
 
   // Contiguous rows, one result after the other.
   void Rows(int64_t first, int64_t n, std::byte* sums, Workspace& work) const {
+    if (load_ == nullptr && rows_per_result_ == 1 && geometry_.kept.size() == 1) {
+      const int64_t stride = geometry_.kept[0].stride;
+      rows_(work.operand + first * stride * stored_bytes_, row_length_, n, stride, sums);
+      return;
+    }
     OffsetIterator kept(geometry_.kept, first);
     for (int64_t i = 0; i < n; ++i, kept.Next()) {
       OffsetIterator outer(outer_reduced_);
@@ -185,12 +190,12 @@ class FastReduceKernel : public Kernel {
       for (int64_t r = 0; r < rows_per_result_; ++r, outer.Next()) {
         const std::byte* row = work.operand + (kept.offset() + outer.offset()) * stored_bytes_;
         if (load_ == nullptr) {
-          row_(row, row_length_, sum);
+          rows_(row, row_length_, 1, 0, sum);
           continue;
         }
         for (int64_t done = 0; done < row_length_; done += kTile) {
           const int64_t length = std::min(kTile, row_length_ - done);
-          row_(Loaded(row + done * stored_bytes_, length, work.loaded), length, sum);
+          rows_(Loaded(row + done * stored_bytes_, length, work.loaded), length, 1, 0, sum);
         }
       }
     }
@@ -200,7 +205,7 @@ class FastReduceKernel : public Kernel {
   DType dtype_, type_;
   int64_t stored_bytes_, bytes_;
   TileFunction combine_;
-  ReduceRowFunction row_;
+  ReduceRowsFunction rows_;
   TileFunction load_, finish_;
   StridedView kept_;
   int64_t row_length_ = 1;
@@ -292,9 +297,12 @@ class ProgramReduceKernel : public Kernel {
     const auto pointers = [&](size_t n) {
       return reinterpret_cast<std::byte**>(scratch.Allocate(n * sizeof(std::byte*)));
     };
-    Workspace work{pointers(inputs_), pointers(inputs_),
-                   pointers(inputs_), pointers(inputs_),
-                   const_cast<const std::byte**>(pointers(2 * inputs_)), &scratch};
+    Workspace work{pointers(inputs_),
+                   pointers(inputs_),
+                   pointers(inputs_),
+                   pointers(inputs_),
+                   const_cast<const std::byte**>(pointers(2 * inputs_)),
+                   &scratch};
     for (size_t k = 0; k < inputs_; ++k) {
       work.elements[k] = scratch.Allocate(static_cast<size_t>(kLanes * bytes_[k]));
     }

@@ -438,7 +438,7 @@ std::optional<CumulativeDim> FindCumulativeDim(std::span<const SlidingDim> dims,
   }
   // From the far end elements come in the opposite order: only where that is the same.
   if (found && found->reverse &&
-      (!folder.operation() || FindReduceRow(*folder.operation(), DType::kS32) == nullptr)) {
+      (!folder.operation() || FindReduceRows(*folder.operation(), DType::kS32) == nullptr)) {
     return std::nullopt;
   }
   return found;
