@@ -19,6 +19,7 @@
 #include "core/partition/shard_geometry.h"
 #include "core/partition/strategy.h"
 #include "ir/builder.h"
+#include "ir/traversal.h"
 
 namespace gshard {
 
@@ -44,6 +45,8 @@ struct PartitionRun {
   std::vector<PartitionedValue*> value_of;
   std::vector<uint8_t> name_taken;
   std::map<std::pair<const Computation*, CalleeSignature>, Computation*> callees;
+  // Of source computations, made when asked for.
+  std::map<const Computation*, Users> users;
 
   PartitionRun(Module& m, const PartitionOptions& o, int64_t device_count)
       : module(m),
@@ -53,6 +56,10 @@ struct PartitionRun {
         reshapes(layouts),
         value_of(m.instruction_limit()),
         name_taken(m.instruction_limit()) {}
+
+  const Users& UsersIn(const Computation& source) {
+    return users.try_emplace(&source, source).first->second;
+  }
 };
 
 // Why a collective is being inserted; becomes frontend attribute gshard.cause.

@@ -73,20 +73,7 @@ class DistributedSorter {
 
  private:
   std::vector<Instruction*> Sorted(std::span<Instruction* const> values) {
-    std::vector<const Shape*> shapes;
-    for (Instruction* value : values) shapes.push_back(value->shape()->bare());
-    Computation* called[] = {comparator_};
-    Instruction* sorted =
-        builder_.Add(Opcode::kSort, values, SortAttributes{.dimension = dim_},
-                     shapes.size() == 1 ? shapes[0] : rule_.context().Tuple(shapes), called);
-    std::vector<Instruction*> elements = {sorted};
-    if (shapes.size() > 1) {
-      elements.clear();
-      for (size_t i = 0; i < shapes.size(); ++i) {
-        elements.push_back(builder_.GetTupleElement(sorted, static_cast<int64_t>(i)));
-      }
-    }
-    return elements;
+    return SortTogether(builder_, values, {.dimension = dim_}, comparator_);
   }
 
   std::span<const int64_t> Dims() const { return values_[0]->shape()->dims(); }

@@ -215,74 +215,109 @@ std::optional<SortedPrefix> PrefixOfSort(const Instruction& slice) {
 class PrefixOfSortRule {
  public:
   PrefixOfSortRule(PartitionContext& rule, const SortedPrefix& prefix)
-      : rule_(rule), prefix_(prefix), sort_(*prefix.sort) {
+      : rule_(rule), prefix_(prefix), sort_(*prefix.sort), dim_(prefix.dim) {
     for (const Instruction* operand : sort_.operands()) {
       operands_.push_back(rule.scope().run().value_of[operand->id()]);
     }
+    size_ = operands_[0]->shape->dim(dim_);
   }
 
   // Null: the slice is better made of the whole sort.
   PartitionedValue* Run() {
-    const Shape* from = operands_[0]->shape;
-    int64_t tiles = MostTiles(*operands_[0], prefix_.dim);
-    bool saves = tiles > 1 && from->dim(prefix_.dim) % tiles == 0 &&
-                 2 * prefix_.count * tiles <= from->dim(prefix_.dim);
-    if (!saves) return nullptr;
+    int64_t tiles = MostTiles(*operands_[0], dim_);
+    if (tiles == 1 || size_ == 0) return nullptr;
     const MeshLayout* layout = nullptr;
     for (const PartitionedValue::Variant& variant : operands_[0]->variants) {
       if (variant.layout->kind == MeshLayout::Kind::kTiled && variant.layout->unreduced.empty() &&
-          variant.layout->Count(prefix_.dim) == tiles) {
+          variant.layout->Count(dim_) == tiles) {
         layout = variant.layout;
       }
     }
-    if (layout == nullptr) return nullptr;
-    const int64_t whole[] = {prefix_.dim};
+    if (layout == nullptr || !SavesAll(layout)) return nullptr;
+    const int64_t whole[] = {dim_};
     const MeshLayout* result = rule_.layouts().WithDimsWhole(layout, whole);
     return rule_.Finish(First(layout), nullptr, result);
   }
 
  private:
-  // The results for all slices of this sort are made once.
-  Instruction* First(const MeshLayout* layout) {
-    Builder& builder = rule_.builder();
-    std::vector<int64_t> key = {reinterpret_cast<int64_t>(&sort_), prefix_.count,
-                                reinterpret_cast<int64_t>(layout)};
-    Instruction*& best = rule_.scope().Exchanged(key);
-    if (best == nullptr) {
-      std::vector<Instruction*> locals;
-      for (size_t i = 0; i < operands_.size(); ++i) {
-        ReshardCause cause{.user = &rule_.source(),
-                           .value = sort_.operand(static_cast<int64_t>(i))};
-        locals.push_back(rule_.scope().Reshard(operands_[i], layout, cause));
-      }
-      Instruction* tile = Sorted(locals);
-      for (size_t i = 0; i < locals.size(); ++i) {
-        Instruction* first = builder.SliceDim(Element(tile, i), prefix_.dim, 0, prefix_.count);
-        locals[i] = rule_.scope().AllGather(first, prefix_.dim, layout, layout->axes(prefix_.dim),
-                                            rule_.Cause());
-      }
-      best = Sorted(locals);
+  // Nobody needs the sort for anything else?
+  bool SavesAll(const MeshLayout* layout) {
+    const Computation& source = *sort_.parent();
+    const Users& users = rule_.scope().run().UsersIn(source);
+    auto are_prefixes = [&](const Instruction* sorted) {
+      return sorted != source.root() &&
+             std::ranges::all_of(users.of(sorted), [&](const Instruction* user) {
+               if (user->opcode() != Opcode::kSlice) return false;
+               std::optional<SortedPrefix> prefix = PrefixOfSort(*user);
+               return prefix.has_value() && Saves(prefix->count, layout);
+             });
+    };
+    if (!sort_.shape()->IsTuple()) return are_prefixes(&sort_);
+    return &sort_ != source.root() && std::ranges::all_of(users.of(&sort_), [&](auto* element) {
+      return element->opcode() == Opcode::kGetTupleElement && are_prefixes(element);
+    });
+  }
+
+  // Does gathering `count` candidates of each tile receive less than sorting everything would:
+  // gathered, in place, or with the tiles moved to another dim?
+  bool Saves(int64_t count, const MeshLayout* layout) const {
+    int64_t tiles = layout->Count(dim_), tile = CeilOfRatio(size_, tiles);
+    if (count >= tile) return false;
+    int64_t whole = std::min(PlanDistributedSort(size_, tiles).elements, tile * (tiles - 1));
+    std::vector<int64_t> local = LocalDims(operands_[0]->shape, layout);
+    for (int64_t d = 0; d < static_cast<int64_t>(local.size()); ++d) {
+      if (d == dim_ || local[At(d)] < tiles) continue;
+      whole = std::min(whole, CeilOfRatio((tile + count) * (tiles - 1), tiles));
     }
-    return builder.SliceDim(Element(best, At(prefix_.index)), prefix_.dim, 0, prefix_.count);
+    return count * (tiles - 1) < whole;
   }
 
-  Instruction* Sorted(std::span<Instruction* const> locals) {
-    std::vector<const Shape*> shapes;
-    for (Instruction* local : locals) shapes.push_back(local->shape()->bare());
-    const Shape* shape = sort_.shape()->IsTuple() ? rule_.context().Tuple(shapes) : shapes[0];
-    Instruction* sorted = rule_.builder().CloneWith(&sort_, locals, shape);
-    sorted->set_sharding(nullptr);
-    return sorted;
+  // The candidates of all slices of this sort are sorted once.
+  Instruction* First(const MeshLayout* layout) {
+    std::vector<int64_t> key = {reinterpret_cast<int64_t>(&sort_), prefix_.count, prefix_.index,
+                                reinterpret_cast<int64_t>(layout)};
+    Instruction*& sorted = rule_.scope().Exchanged(key);
+    if (sorted == nullptr) {
+      std::vector<Instruction*> best = SortTogether(
+          rule_.builder(), Candidates(layout), sort_.attributes<SortAttributes>(), sort_.called(0));
+      for (size_t i = 0; i < best.size(); ++i) {
+        key[2] = static_cast<int64_t>(i);
+        rule_.scope().Exchanged(key) = best[i];
+      }
+    }
+    return rule_.builder().SliceDim(sorted, dim_, 0, prefix_.count);
   }
 
-  Instruction* Element(Instruction* sorted, size_t i) {
-    if (!sort_.shape()->IsTuple()) return sorted;
-    return rule_.builder().GetTupleElement(sorted, static_cast<int64_t>(i));
+  // The first of every tile, tile after tile; what short tiles lack is left out.
+  std::vector<Instruction*> Candidates(const MeshLayout* layout) {
+    PartitionScope& scope = rule_.scope();
+    std::vector<Instruction*> locals;
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      const Instruction* operand = sort_.operand(static_cast<int64_t>(i));
+      locals.push_back(
+          scope.Reshard(operands_[i], layout, {.user = &rule_.source(), .value = operand}));
+    }
+    int64_t tiles = layout->Count(dim_), tile = CeilOfRatio(size_, tiles);
+    SortOrder order(sort_, TieOrder::kByPlace, size_ % tiles != 0);
+    locals = order.Prepare(scope, locals, operands_[0]->shape, layout, tile);
+    locals = SortTogether(rule_.builder(), locals, sort_.attributes<SortAttributes>(),
+                          order.Comparator(scope));
+    locals.resize(operands_.size());
+    int64_t last = CeilOfRatio(size_, tile) - 1;  // tile with elements
+    int64_t count = last * prefix_.count + std::min(prefix_.count, size_ - last * tile);
+    for (Instruction*& local : locals) {
+      local = rule_.builder().SliceDim(local, dim_, 0, prefix_.count);
+      local = scope.AllGather(local, dim_, layout, layout->axes(dim_), rule_.Cause());
+      local = rule_.builder().SliceDim(local, dim_, 0, count);
+    }
+    return locals;
   }
 
   PartitionContext& rule_;
   const SortedPrefix& prefix_;
   const Instruction& sort_;
+  int64_t dim_;
+  int64_t size_ = 0;
   std::vector<PartitionedValue*> operands_;
 };
 

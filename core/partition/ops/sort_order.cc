@@ -183,6 +183,22 @@ Computation* SortOrder::Comparator(PartitionScope& scope) const {
   return builder.computation();
 }
 
+std::vector<Instruction*> SortTogether(Builder& builder, std::span<Instruction* const> values,
+                                       const SortAttributes& attributes, Computation* comparator) {
+  std::vector<const Shape*> shapes;
+  for (Instruction* value : values) shapes.push_back(value->shape()->bare());
+  Computation* called[] = {comparator};
+  bool is_one = shapes.size() == 1;
+  const Shape* shape = is_one ? shapes[0] : builder.context().Tuple(shapes);
+  Instruction* sorted = builder.Add(Opcode::kSort, values, attributes, shape, called);
+  if (is_one) return {sorted};
+  std::vector<Instruction*> elements;
+  for (int64_t i = 0; i < static_cast<int64_t>(shapes.size()); ++i) {
+    elements.push_back(builder.GetTupleElement(sorted, i));
+  }
+  return elements;
+}
+
 Instruction* LastInOrder(PartitionScope& scope, DType dtype, bool largest_first) {
   if (!IsFloat(dtype)) {
     return Identity(scope, largest_first ? Opcode::kMaximum : Opcode::kMinimum, dtype);

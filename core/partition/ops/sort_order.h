@@ -58,6 +58,10 @@ class SortOrder {
   Padding padding_ = Padding::kNone;
 };
 
+// The values sorted together along `dim` by a comparator of theirs.
+std::vector<Instruction*> SortTogether(Builder& builder, std::span<Instruction* const> values,
+                                       const SortAttributes& attributes, Computation* comparator);
+
 // The value of a type that comes last: the lowest in total order (the largest one if the smallest
 // come first).
 Instruction* LastInOrder(PartitionScope& scope, DType dtype, bool largest_first);
