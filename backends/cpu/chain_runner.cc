@@ -38,8 +38,19 @@ std::byte* ChainRunner::At(const Ref& ref, uint32_t c, uint32_t i, std::byte* sl
   throw InternalError("place of a value");
 }
 
-void ChainRunner::Run(const ChainStep& step, ActiveSet* active) {
+bool ChainRunner::Run(const ChainStep& step, ActiveSet* active) {
   bad_value_.reset();
+  const bool taps = observer_ != nullptr && !step.taps.empty();
+  if (taps && active == nullptr && step.sinks.empty() && step.classes->IsUniform()) {
+    return RunSplit(step, ClassBlock(), arena_ + step.slot_base);
+  }
+  if (taps && !observer_->Prepare(step.taps)) return false;
+  RunClasses(step, active);
+  if (taps) observer_->Finish(step.taps);
+  return true;
+}
+
+void ChainRunner::RunClasses(const ChainStep& step, ActiveSet* active) {
   const uint32_t count = step.classes->count();
   const uint8_t* mask = active != nullptr ? active->OfClasses(step.classes).data() : nullptr;
   if (!step.sinks.empty()) {
@@ -159,6 +170,7 @@ const BatchOperand* ChainRunner::OperandsOf(const ChainStep& step, const Call& c
 
 void ChainRunner::RunCall(const ChainStep& step, const Call& call, const ClassBlock& block,
                           std::byte* slot, BumpScratch& scratch) {
+  if (call.tap != kNoTap) return ShowTap(step, call, block, slot);
   const BumpScratch::Mark mark = scratch.Position();
   const size_t operand_count = call.operand_count, result_count = call.result_count;
   auto** one_operand = PointersIn<const std::byte*>(scratch, operand_count);
@@ -201,8 +213,34 @@ void ChainRunner::RunCall(const ChainStep& step, const Call& call, const ClassBl
   }
 }
 
-void ChainRunner::RunSplit(const ChainStep& step, const ClassBlock& block, std::byte* slot) {
+void ChainRunner::ShowTap(const ChainStep& step, const Call& call, const ClassBlock& block,
+                          std::byte* slot) {
+  if (observer_ == nullptr) return;
+  for (uint32_t i = 0; i < block.count; ++i) {
+    observer_->Show(call.tap, block[i], At(step.refs[call.operands], block[i], i, slot), 0, 1);
+  }
+}
+
+void ChainRunner::ShowTapSplit(const ChainStep& step, const Call& call, uint32_t c,
+                               std::byte* slot) {
+  if (observer_ == nullptr) return;
+  const int64_t pieces = std::clamp<int64_t>(call.bytes / kPieceWork, 1, kMaxPieces);
+  const std::byte* data = At(step.refs[call.operands], c, 0, slot);
+  workers_.For(pieces, call.bytes,
+               [&](int64_t piece, int) { observer_->Show(call.tap, c, data, piece, pieces); });
+}
+
+// With a tap alone in front of its observer where all classes run in one piece.
+bool ChainRunner::RunSplit(const ChainStep& step, const ClassBlock& block, std::byte* slot) {
+  const bool one_by_one = observer_ != nullptr && step.classes->IsUniform();
   for (const Call& call : step.calls) {
+    if (call.tap != kNoTap && block.count == 1) {
+      const std::span<const uint32_t> tap(&call.tap, 1);
+      if (one_by_one && !observer_->Prepare(tap)) return false;
+      ShowTapSplit(step, call, block[0], slot);
+      if (one_by_one) observer_->Finish(tap);
+      continue;
+    }
     const Trace::Clock::time_point begin =
         trace_ != nullptr ? Trace::Clock::now() : Trace::Clock::time_point();
     if (block.count == 1) {
@@ -214,6 +252,7 @@ void ChainRunner::RunSplit(const ChainStep& step, const ClassBlock& block, std::
       trace_->Add(1, call.op->instruction->name(), begin, Trace::Clock::now());
     }
   }
+  return true;
 }
 
 void ChainRunner::RunCallSplit(const ChainStep& step, const Call& call, uint32_t c,

@@ -34,9 +34,11 @@ class ChainRunner {
  public:
   ChainRunner(std::byte* arena, Workers& workers) : arena_(arena), workers_(workers) {}
 
-  void Run(const ChainStep& step, ActiveSet* active);
+  // False: the observer of the step's taps ends the run.
+  bool Run(const ChainStep& step, ActiveSet* active);
 
   void set_check_nan(bool check) { check_nan_ = check; }
+  void set_observer(TapObserver* observer) { observer_ = observer; }
   void set_trace(Trace* trace) { trace_ = trace; }
   // The first bad value of the last Run, if asked for.
   const std::optional<BadValue>& bad_value() const { return bad_value_; }
@@ -52,6 +54,7 @@ class ChainRunner {
       return order != nullptr ? order[first + i] : first + i;
     }
   };
+  void RunClasses(const ChainStep& step, ActiveSet* active);
   void RunBlock(const ChainStep& step, const ClassBlock& block, std::byte* slot,
                 BumpScratch& scratch);
   void RunTasks(const ChainStep& step, const uint8_t* mask);
@@ -64,7 +67,9 @@ class ChainRunner {
               BumpScratch& scratch);
   void Accumulate(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot,
                   BumpScratch& scratch);
-  void RunSplit(const ChainStep& step, const ClassBlock& block, std::byte* slot);
+  bool RunSplit(const ChainStep& step, const ClassBlock& block, std::byte* slot);
+  void ShowTap(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot);
+  void ShowTapSplit(const ChainStep& step, const Call& call, uint32_t c, std::byte* slot);
   void RunCallSplit(const ChainStep& step, const Call& call, uint32_t c, std::byte* slot);
   std::byte* At(const Ref& ref, uint32_t c, uint32_t i, std::byte* slot) const;
   void Check(const ChainStep& step, const Call& call, uint32_t c, uint32_t i, std::byte* slot);
@@ -72,6 +77,7 @@ class ChainRunner {
   std::byte* arena_;
   Workers& workers_;
   Trace* trace_ = nullptr;
+  TapObserver* observer_ = nullptr;
   bool check_nan_ = false;
   std::mutex mutex_;
   std::optional<BadValue> bad_value_;

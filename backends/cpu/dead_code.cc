@@ -21,6 +21,9 @@ class DeadCode {
     needed_.assign(program_.values.size(), false);
     for (ValueId value : program_.results) Need(value);
     for (ValueId value : program_.kept) Need(value);
+    for (ValueId value : program_.tap_results) {
+      if (value != kNoValue) Need(value);
+    }
     while (!worklist_.empty()) {
       const ValueId value = worklist_.back();
       worklist_.pop_back();

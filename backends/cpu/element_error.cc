@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "ir/literal.h"
 
@@ -56,6 +58,79 @@ double ErrorOf(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
   const double error = std::fabs(a - b);
   return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
+}
+
+// Floats whose distances can be bounded many at a time. Magnitudes order as their bits do, with NaN
+// above infinity above all numbers.
+template <typename Bits>
+struct FastFloat;
+template <>
+struct FastFloat<uint16_t> {  // bf16
+  static float Decode(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+};
+template <>
+struct FastFloat<uint32_t> {
+  static float Decode(uint32_t bits) { return std::bit_cast<float>(bits); }
+};
+template <>
+struct FastFloat<uint64_t> {
+  static double Decode(uint64_t bits) { return std::bit_cast<double>(bits); }
+};
+
+constexpr int64_t kBlock = 512;
+
+// The bits of the largest |a - b| of a block.
+template <typename Bits>
+auto LargestDistance(const std::byte* a, const std::byte* b, int64_t count) {
+  using Float = decltype(FastFloat<Bits>::Decode(0));
+  using Distance = std::conditional_t<sizeof(Float) == 4, uint32_t, uint64_t>;
+  constexpr Distance kMagnitude = std::numeric_limits<Distance>::max() >> 1;
+  Distance largest = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    Bits x = 0, y = 0;
+    std::memcpy(&x, a + i * static_cast<int64_t>(sizeof(Bits)), sizeof x);
+    std::memcpy(&y, b + i * static_cast<int64_t>(sizeof(Bits)), sizeof y);
+    const Distance distance =
+        std::bit_cast<Distance>(FastFloat<Bits>::Decode(x) - FastFloat<Bits>::Decode(y)) &
+        kMagnitude;
+    largest = std::max(largest, distance);
+  }
+  return std::bit_cast<Float>(largest);
+}
+
+// At least the largest distance of a block, roundings considered; NaN if anything is not finite.
+double DistanceBound(DType dtype, const std::byte* a, const std::byte* b, int64_t count) {
+  constexpr double kSlack = 1 + 0x1p-20;
+  switch (dtype) {
+    case DType::kBF16:
+      return static_cast<double>(LargestDistance<uint16_t>(a, b, count)) * kSlack;
+    case DType::kF32:
+      return static_cast<double>(LargestDistance<uint32_t>(a, b, count)) * kSlack;
+    case DType::kF64:
+      return LargestDistance<uint64_t>(a, b, count) * kSlack;
+    case DType::kC64:
+      return static_cast<double>(LargestDistance<uint32_t>(a, b, 2 * count)) * kSlack;
+    case DType::kC128:
+      return LargestDistance<uint64_t>(a, b, 2 * count) * kSlack;
+    default:
+      return std::numeric_limits<double>::quiet_NaN();
+  }
+}
+
+template <typename Bits>
+double LargestFinite(std::span<const std::byte> data, Bits infinity) {
+  constexpr Bits kMagnitude = std::numeric_limits<Bits>::max() >> 1;
+  const size_t count = data.size() / sizeof(Bits);
+  const std::byte* at = data.data();
+  Bits largest = 0;
+  for (size_t i = 0; i < count; ++i) {
+    Bits bits = 0;
+    std::memcpy(&bits, at + i * sizeof(Bits), sizeof bits);
+    bits = static_cast<Bits>(bits & kMagnitude);
+    bits = bits < infinity ? bits : Bits{0};
+    largest = bits > largest ? bits : largest;
+  }
+  return static_cast<double>(FastFloat<Bits>::Decode(largest));
 }
 
 // Bits of the significand behind the point.
@@ -109,20 +184,36 @@ std::string FormatElement(DType dtype, const std::byte* data, int64_t index) {
 }
 
 double LargestMagnitude(DType dtype, std::span<const std::byte> data) {
+  if (!IsFloat(dtype) && !IsComplex(dtype)) return 1;
+  if (dtype == DType::kBF16) return LargestFinite<uint16_t>(data, 0x7f80);
+  if (dtype == DType::kF32) return LargestFinite<uint32_t>(data, 0x7f800000);
+  if (dtype == DType::kF64) return LargestFinite<uint64_t>(data, 0x7ff0000000000000);
   const auto count = static_cast<int64_t>(data.size()) / StorageBytes(dtype);
   double largest = 0;
   for (int64_t i = 0; i < count; ++i) {
-    double value = 0;
-    if (IsFloat(dtype)) {
-      value = std::fabs(ReadDouble(dtype, data.data(), i));
-    } else if (IsComplex(dtype)) {
-      value = std::abs(ReadComplex(dtype, data.data(), i));
-    } else {
-      return 1;
-    }
+    const double value = IsFloat(dtype) ? std::fabs(ReadDouble(dtype, data.data(), i))
+                                        : std::abs(ReadComplex(dtype, data.data(), i));
     if (std::isfinite(value)) largest = std::max(largest, value);
   }
   return largest;
+}
+
+void CompareRow(DType dtype, const std::byte* a, const std::byte* b, int64_t count, double allowed,
+                int64_t first, RowError& error) {
+  const int64_t bytes = StorageBytes(dtype);
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t end = std::min(begin + kBlock, count);
+    const std::byte *x = a + begin * bytes, *y = b + begin * bytes;
+    if (std::memcmp(x, y, static_cast<size_t>((end - begin) * bytes)) == 0) continue;
+    if (DistanceBound(dtype, x, y, end - begin) <= std::min(allowed, error.largest)) continue;
+    for (int64_t i = begin; i < end; ++i) {
+      const double distance = ElementError(dtype, a, i, b, i);
+      if (distance > allowed) ++error.beyond;
+      if (distance <= error.largest) continue;
+      error.largest = distance;
+      error.at = first + i;
+    }
+  }
 }
 
 double UnitInLastPlace(DType dtype, double magnitude) {

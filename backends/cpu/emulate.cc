@@ -23,6 +23,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// For values that wait to be compared.
+constexpr int64_t kWaitingBytes = int64_t{1} << 30;
+
 double Since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -89,9 +92,8 @@ class Emulator {
       Progress("compare", 0);
       report.verify = VerifyOutputs(**run, expected_, Reference());
       expected_.clear();
-      const int64_t budget = BudgetOf(**run);
       run->reset();
-      if (Expected<void> done = VerifyNamed(**inputs, budget); !done) return Fail(done.error());
+      if (Expected<void> done = VerifyNamed(**inputs); !done) return Fail(done.error());
     }
     return std::move(emulation_);
   }
@@ -126,15 +128,14 @@ class Emulator {
     }
     Progress("partition", 0);
     const Clock::time_point start = Clock::now();
-    if (options_.verify) reference_ = module_->Clone();
     AppendLeaves();
     if (auto inlined = InlineCalls(*module_); !inlined) return Fail(inlined.error());
+    if (options_.verify) reference_ = module_->Clone();
     std::vector<Diagnostic> warnings;
     PropagationOptions propagation;
     propagation.warnings = &warnings;
     // Shardings over another number of devices are the user's error, found by propagation.
-    if (options_.num_partitions > 0)
-      module_->header().num_partitions = options_.num_partitions;
+    if (options_.num_partitions > 0) module_->header().num_partitions = options_.num_partitions;
     auto propagated = PropagateShardings(*module_, propagation);
     for (const Diagnostic& warning : warnings) Warn(warning);
     if (!propagated) return Fail(propagated.error());
@@ -214,21 +215,13 @@ class Emulator {
     return {};
   }
 
-  // For values that are held to be compared: as much again as the run itself, a gibibyte of a small
-  // one, within the limit.
-  int64_t BudgetOf(const MeshRun& run) const {
-    constexpr int64_t kLeast = int64_t{1} << 30;
-    const int64_t arena = run.plan().memory.arena_bytes();
-    if (options_.memory_limit == 0) return std::max(arena, kLeast);
-    return std::clamp<int64_t>(options_.memory_limit - arena, 1, std::max(arena, kLeast));
-  }
-
   // Every instruction that both graphs have by name.
-  Expected<void> VerifyNamed(const Inputs& inputs, int64_t budget) {
+  Expected<void> VerifyNamed(const Inputs& inputs) {
     if (!options_.verify_instructions || local_forms_.empty()) return {};
     InstructionsOptions options;
     options.mesh = run_options_;
-    options.budget_bytes = budget;
+    options.mesh.keep.clear();
+    options.budget_bytes = kWaitingBytes;
     options.run.stop = options_.stop;
     options.progress = [&](double share) { Progress("verify", share); };
     auto result = VerifyInstructions(*reference_, *module_, local_forms_, inputs, options);

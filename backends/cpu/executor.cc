@@ -63,6 +63,7 @@ Expected<void> Executor::Run(const RunOptions& options) {
   if (options.progress && total_work_ == 0) total_work_ = WorkOfBlock(plan_.entry);
   chains_.set_check_nan(options.check_nan);
   chains_.set_trace(options.trace);
+  chains_.set_observer(options.observer);
   return RunBlock(plan_.entry, nullptr);
 }
 
@@ -132,7 +133,7 @@ void Executor::Progress(double work) {
 }
 
 Expected<void> Executor::RunStep(const ChainStep& step, ActiveSet* active) {
-  chains_.Run(step, active);
+  if (!chains_.Run(step, active)) return Fail(MakeError("E-RUN-STOPPED", "interrupted"));
   int64_t classes = step.classes->count();
   if (active != nullptr) {
     const std::vector<uint8_t>& mask = active->OfClasses(step.classes);

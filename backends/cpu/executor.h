@@ -23,6 +23,7 @@ namespace gshard::cpu {
 struct RunOptions {
   bool check_nan = false;
   Trace* trace = nullptr;
+  TapObserver* observer = nullptr;  // of the program's taps
   // Set by a signal handler: the run stops at the next step.
   const std::atomic<bool>* stop = nullptr;
   // Called with the share done (by an estimate of the work) after steps, from the running thread.

@@ -120,6 +120,11 @@ class Lowering {
     for (const Instruction* parameter : entry.parameters()) {
       for (ValueId leaf : NewLeaves(*parameter)) program_.parameters.push_back(leaf);
     }
+    for (uint32_t t = 0; t < options_.taps.size(); ++t) {
+      taps_[options_.taps[t].behind].push_back(t);
+    }
+    program_.tapped.assign(options_.taps.size(), kNoValue);
+    program_.tap_results.assign(options_.taps.size(), kNoValue);
     program_.entry = NewBlock();
     auto results = LowerComputation(entry, program_.parameters, program_.entry);
     if (!results) return Fail(results.error());
@@ -197,6 +202,7 @@ class Lowering {
       leaves_[parameter->id()].assign(arguments.begin() + static_cast<ptrdiff_t>(next),
                                       arguments.begin() + static_cast<ptrdiff_t>(next + count));
       next += count;
+      AppendTaps(*parameter, block);
     }
     for (const Instruction* x : computation.instructions()) {
       if (x->opcode() == Opcode::kParameter) continue;
@@ -208,8 +214,32 @@ class Lowering {
       Expected<Leaves> leaves = LowerInstruction(*x, block);
       if (!leaves) return Fail(leaves.error());
       leaves_[x->id()] = std::move(*leaves);
+      AppendTaps(*x, block);
     }
     return leaves_[computation.root()->id()];
+  }
+
+  void AppendTaps(const Instruction& x, Block* block) {
+    if (taps_.empty()) return;
+    const auto taps = taps_.find(&x);
+    if (taps == taps_.end()) return;
+    for (uint32_t tap : taps->second) {
+      if (program_.tap_results[tap] != kNoValue) {  // a second place
+        program_.tapped[tap] = kNoValue;
+        continue;
+      }
+      Op op;
+      op.kind = OpKind::kTap;
+      const Instruction& shown = *options_.taps[tap].shown;
+      op.instruction = &shown;
+      op.tap = tap;
+      op.operands = {LeavesOf(&shown).front()};
+      op.results = {program_.NewValue(shown.shape(), &shown, 0)};
+      program_.values[op.results[0]].bytes = 0;
+      program_.tapped[tap] = op.operands[0];
+      program_.tap_results[tap] = op.results[0];
+      block->ops.push_back(std::move(op));
+    }
   }
 
   Leaves Emit(OpKind kind, const Instruction& x, Block* block, Leaves operands) {
@@ -493,12 +523,20 @@ class Lowering {
     }
     resolve(program_.results);
     resolve(program_.kept);
+    for (size_t t = 0; t < program_.tapped.size(); ++t) {
+      if (program_.tapped[t] == kNoValue) {
+        program_.tap_results[t] = kNoValue;
+      } else {
+        program_.tapped[t] = Resolve(program_.tapped[t]);
+      }
+    }
   }
 
   Program& program_;
   const LoweringOptions& options_;
   std::vector<Leaves> leaves_;  // by instruction id
   tsl::robin_map<uint32_t, Leaves> constants_;
+  tsl::robin_map<const Instruction*, std::vector<uint32_t>> taps_;
   std::vector<ValueId> forward_;
   size_t op_count_ = 0;
   ValueId token_ = kNoValue;

@@ -15,6 +15,8 @@ namespace gshard::cpu {
 struct LoweringOptions {
   // Names of instructions whose value must stay readable after a run.
   std::span<const std::string> keep;
+  // Arrays that are shown to an observer (tap.h).
+  std::span<const TapPoint> taps;
   // Seeds the filler of elided constants ("{...}"): inputs.h, FillRandom.
   uint64_t seed = 0;
 };

@@ -105,6 +105,7 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
   Clock::time_point start = Clock::now();
   LoweringOptions lowering;
   lowering.keep = options.keep;
+  lowering.taps = options.taps;
   lowering.seed = options.seed;
   auto program = LowerModule(module, options.grid, lowering);
   if (!program) return Fail(program.error());
@@ -162,7 +163,9 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
   RemoveDeadOps(**program);
   PlanOptions plan_options;
   plan_options.threads = options.threads;
-  plan_options.fuse = options.fuse;
+  plan_options.fuse = options.fuse && options.taps.empty();
+  plan_options.sinks = options.fuse;
+  plan_options.tapped_bytes = options.tapped_bytes;
   auto plan = BuildPlan(std::move(*program), plan_options);
   if (!plan) return Fail(plan.error());
   run->plan_ = std::move(*plan);
@@ -278,14 +281,35 @@ std::vector<MeshRun::Instance> MeshRun::InstancesOf(ValueId value, const Layout&
   return instances;
 }
 
-std::vector<MeshRun::Instance> MeshRun::KeptInstances(size_t leaf, const Sharding* sharding) const {
-  const ValueId value = plan_->program->kept[leaf];
-  const Shape* shape = plan_->program->kept_shapes[leaf];
-  Layout layout;
-  layout.sharding = sharding;
-  layout.local_dims.assign(shape->dims().begin(), shape->dims().end());
-  layout.tiles = ClassesOfTiles(plan_->program->classes, grid_, sharding, shape->rank());
-  return InstancesOf(value, layout);
+std::optional<MeshRun::TapSpread> MeshRun::SpreadOfTap(size_t tap, const Sharding* sharding) const {
+  const Program& program = *plan_->program;
+  const ValueId shown = program.tapped[tap];
+  if (shown == kNoValue) return std::nullopt;
+  // A reshape without effect has its operand's value: the shape is the tapped instruction's.
+  const Shape* shape = program.values[program.tap_results[tap]].shape;
+  const DeviceClasses& classes = *program.values[shown].classes;
+  TapSpread spread;
+  spread.layout_.sharding = sharding;
+  spread.layout_.local_dims.assign(shape->dims().begin(), shape->dims().end());
+  std::vector<std::vector<uint32_t>> devices(classes.count());
+  if (sharding != nullptr && sharding->IsMaximal()) {
+    const auto device = static_cast<uint32_t>(sharding->device);
+    devices[classes.class_of(device)].push_back(device);
+  } else {
+    const DeviceClasses* tiles =
+        ClassesOfTiles(plan_->program->classes, grid_, sharding, shape->rank());
+    const DeviceClasses* joined = plan_->program->classes.Join(&classes, tiles);
+    for (uint32_t j = 0; j < joined->count(); ++j) {
+      const uint32_t device = joined->first_device(j);
+      devices[classes.class_of(device)].push_back(device);
+    }
+  }
+  spread.begin_.push_back(0);
+  for (const std::vector<uint32_t>& of_class : devices) {
+    spread.devices_.insert(spread.devices_.end(), of_class.begin(), of_class.end());
+    spread.begin_.push_back(static_cast<uint32_t>(spread.devices_.size()));
+  }
+  return spread;
 }
 
 OutputArray MeshRun::Assemble(ValueId value, const Shape* shape, const Layout& layout) const {

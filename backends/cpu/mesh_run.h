@@ -31,7 +31,9 @@ struct MeshRunOptions {
   int threads = 1;
   int64_t memory_limit = 0;  // bytes; 0: none
   std::vector<std::string> keep;
-  bool fuse = true;  // see PlanOptions
+  bool fuse = true;                  // see PlanOptions
+  std::span<const TapPoint> taps;    // shown to RunOptions::observer (tap.h)
+  int64_t tapped_bytes = INT64_MAX;  // see MakeSchedule
   // Whole shapes of parameters' and results' leaves where the module only has shards; empty: tile
   // size times tile count.
   std::vector<const Shape*> global_parameters, global_results;
@@ -63,15 +65,7 @@ class MeshRun {
   // devices, stacked along a new first dim where they differ.
   std::vector<size_t> KeptLeaves(size_t i) const;
   OutputArray Kept(size_t leaf, std::optional<uint32_t> device) const;
-  // The instances of a kept leaf whose shards form a whole array by `sharding`.
-  std::vector<Instance> KeptInstances(size_t leaf, const Sharding* sharding) const;
 
-  const Plan& plan() const { return *plan_; }
-  const Executor& executor() const { return *executor_; }
-  double plan_seconds() const { return plan_seconds_; }
-  std::span<const Diagnostic> warnings() const { return warnings_; }
-
- private:
   // How a leaf is spread: stacked if `sharding` is null and it differs from device to device.
   struct Layout {
     const Sharding* sharding = nullptr;
@@ -79,6 +73,32 @@ class MeshRun {
     std::vector<int64_t> local_dims, global_dims;
     const DeviceClasses* tiles = nullptr;  // devices with the same tile
   };
+  // Where in a whole array spread by `sharding` the instances of a tapped value belong.
+  class TapSpread {
+   public:
+    // The devices, one a tile, that have instance `c`.
+    std::span<const uint32_t> devices(uint32_t c) const {
+      return std::span(devices_).subspan(begin_[c], begin_[c + 1] - begin_[c]);
+    }
+
+   private:
+    friend class MeshRun;
+    Layout layout_;
+    std::vector<uint32_t> begin_, devices_;
+  };
+  // Of a tap whose instruction does not run once (see Program::tapped): nothing.
+  std::optional<TapSpread> SpreadOfTap(size_t tap, const Sharding* sharding) const;
+  // data is null.
+  Instance BoxOf(const TapSpread& spread, uint32_t device) const {
+    return {device, StartOf(spread.layout_, device), spread.layout_.local_dims, nullptr};
+  }
+
+  const Plan& plan() const { return *plan_; }
+  const Executor& executor() const { return *executor_; }
+  double plan_seconds() const { return plan_seconds_; }
+  std::span<const Diagnostic> warnings() const { return warnings_; }
+
+ private:
   MeshRun() = default;
   std::vector<int64_t> StartOf(const Layout& layout, uint32_t device) const;
   Instance InstanceOn(ValueId value, const Layout& layout, uint32_t device) const;

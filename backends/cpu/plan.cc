@@ -30,11 +30,11 @@ class Planner {
 
   Expected<void> Run() {
     CloneCheapProducers(program_);
-    schedule_ = MakeSchedule(program_);
+    schedule_ = MakeSchedule(program_, options_.tapped_bytes);
     if (options_.fuse) {
       if (Expected<void> done = FuseElementwise(program_, schedule_); !done) return done;
     }
-    if (options_.fuse) FindReductionSinks(program_, schedule_);
+    if (options_.sinks) FindReductionSinks(program_, schedule_);
     storage_ = AssignStorage(program_, schedule_);
     plan_.memory.device_peak_bytes = DevicePeak();
     PlaceTransient();
@@ -378,6 +378,8 @@ class Planner {
       Call call;
       call.kernel = op->kernel;
       call.op = op;
+      call.tap = op->tap;
+      if (op->tap != kNoTap) step.taps.push_back(op->tap);
       call.flops = op->kernel->Flops();
       if (op->kernel->RangeGranule() > 0) {
         call.elements = value(op->results[0]).shape->element_count();
@@ -392,9 +394,10 @@ class Planner {
       }
       call.results = static_cast<uint32_t>(step.refs.size());
       call.sums = value(op->results[0]).summed;
-      call.result_count = call.sums ? 0 : static_cast<uint32_t>(op->results.size());
+      const bool writes = !call.sums && op->tap == kNoTap;
+      call.result_count = writes ? static_cast<uint32_t>(op->results.size()) : 0;
       for (ValueId result : op->results) {
-        if (call.sums) break;
+        if (!writes) break;
         Ref ref = ChainRef(result, scheduled, layout);
         ref.moves = true;
         step.refs.push_back(ref);

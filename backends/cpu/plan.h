@@ -42,6 +42,7 @@ struct Call {
   uint32_t results = 0, result_count = 0;
   uint32_t sinks = 0, sink_count = 0;  // fed by this call
   bool sums = false;                   // the kernel itself adds its result to the one sink
+  uint32_t tap = kNoTap;               // shows operand 0 instead of running the kernel
   int64_t elements = 0;                // of a result; 0: it cannot be run in ranges
   int64_t flops = 0;
   int64_t bytes = 0;  // read and written by one instance
@@ -95,6 +96,7 @@ struct ChainStep {
   std::vector<PlannedSink> sinks;
   std::vector<uint32_t> order, tasks;
   std::vector<CollectiveStep> finish;
+  std::vector<uint32_t> taps;  // of the calls
 };
 
 struct Copy {
@@ -135,7 +137,9 @@ struct PlanBlock {
 
 struct PlanOptions {
   int threads = 1;
-  bool fuse = true;  // off: every operation's value is written out (--check-nan)
+  bool fuse = true;                  // off: every operation's value is written out (--check-nan)
+  bool sinks = true;                 // reductions fold partial sums as they are made
+  int64_t tapped_bytes = INT64_MAX;  // see MakeSchedule
 };
 
 // What one device of the real mesh would hold and what the emulator holds.

@@ -18,6 +18,7 @@
 #include "backends/cpu/collective_groups.h"
 #include "backends/cpu/device_classes.h"
 #include "backends/cpu/kernel.h"
+#include "backends/cpu/tap.h"
 #include "ir/module.h"
 
 namespace gshard::cpu {
@@ -67,6 +68,7 @@ enum class OpKind : uint8_t {
   kWhile,        // blocks: condition, body; operands: initial values of the carried ones
   kConditional,  // blocks: the branches; operands: {predicate or index}
   kRngState,     // rng-get-and-update-state
+  kTap,          // shows its operand to an observer; in chains, as kernels
 };
 
 struct Block;
@@ -86,6 +88,7 @@ struct Op {
   // while: the carried values, which are parameters of both blocks and afterwards the results.
   std::vector<ValueId> results;
   std::vector<Block*> blocks;
+  uint32_t tap = kNoTap;  // kTap
 };
 
 struct Block {
@@ -108,6 +111,9 @@ struct Program {
   std::vector<ValueId> kept;              // leaves that must stay readable after a run (--dump)
   std::vector<const Shape*> kept_shapes;  // of the leaves asked for, whatever they are names of
   std::vector<size_t> kept_begin;         // per name asked for: its first leaf in `kept`
+  // Per tap: the value shown, or kNoValue if its instruction runs nowhere or in several places.
+  // An operation must have results: those of taps have no bytes.
+  std::vector<ValueId> tapped, tap_results;
   std::vector<const Instruction*> elided_constants;
   std::vector<std::unique_ptr<Kernel>> kernels;  // by instruction id; null where not needed
   std::vector<std::unique_ptr<CollectiveDevices>> collectives;  // likewise

@@ -69,7 +69,8 @@ void AppendInstructions(const InstructionsResult& result, std::string& out) {
                  result.compared, result.compared == 1 ? "" : "s", result.max_rel_error,
                  result.worst.empty() ? "" : " at " + result.worst);
   if (result.skipped > 0) {
-    fmt::format_to(to, "              {} of random streams left out\n", result.skipped);
+    fmt::format_to(to, "              {} left out: of random streams, or without room\n",
+                   result.skipped);
   }
   if (result.first) {
     fmt::format_to(to, "first         {}\n", MismatchText(*result.first));

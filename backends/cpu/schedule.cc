@@ -12,8 +12,8 @@ namespace {
 
 class Scheduler {
  public:
-  explicit Scheduler(const Program& program)
-      : program_(program), segment_of_(program.values.size(), 0) {}
+  Scheduler(const Program& program, int64_t tapped_bytes)
+      : program_(program), tapped_bytes_(tapped_bytes), segment_of_(program.values.size(), 0) {}
 
   Schedule Run() {
     schedule_.entry = VisitBlock(*program_.entry);
@@ -40,7 +40,7 @@ class Scheduler {
       segment = ++last_segment_;
     };
     for (const Op& op : block.ops) {
-      if (op.kind != OpKind::kKernel) {
+      if (op.kind != OpKind::kKernel && op.kind != OpKind::kTap) {
         if (DependsOn(op, segment)) flush();
         ScheduledStep step;
         step.op = &op;
@@ -52,13 +52,18 @@ class Scheduler {
       }
       const DeviceClasses* classes = program_.values[op.results[0]].classes;
       if (MustWait(op, classes, segment)) flush();
-      auto chain = std::find_if(open.begin(), open.end(),
-                                [&](const Chain& c) { return c.classes == classes; });
+      auto chain = std::find_if(open.begin(), open.end(), [&](const Chain& c) {
+        return c.classes == classes && c.tapped_bytes < tapped_bytes_;
+      });
       if (chain == open.end()) {
         chain = open.insert(open.end(), Chain());
         chain->classes = classes;
       }
       chain->ops.push_back(&op);
+      if (op.kind == OpKind::kTap) {
+        const Value& shown = program_.values[op.operands[0]];
+        chain->tapped_bytes += shown.bytes * shown.classes->count();
+      }
       for (ValueId result : op.results) segment_of_[result] = segment;
     }
     flush();
@@ -115,6 +120,7 @@ class Scheduler {
   }
 
   const Program& program_;
+  const int64_t tapped_bytes_;
   Schedule schedule_;
   std::vector<uint32_t> segment_of_;  // by value: the segment its kernel is in
   uint32_t last_segment_ = 0;
@@ -180,6 +186,8 @@ void CloneCheapProducers(Program& program) {
   RemoveDeadOps(program);  // those that all users have copies of
 }
 
-Schedule MakeSchedule(const Program& program) { return Scheduler(program).Run(); }
+Schedule MakeSchedule(const Program& program, int64_t tapped_bytes) {
+  return Scheduler(program, tapped_bytes).Run();
+}
 
 }  // namespace gshard::cpu

@@ -27,6 +27,7 @@ struct Sink {
 struct Chain {
   const DeviceClasses* classes = nullptr;
   std::vector<const Op*> ops;
+  int64_t tapped_bytes = 0;  // that its taps show
   std::vector<Sink> sinks;
   // With sinks: classes in the order of their groups, and where each task begins in it (and the
   // end). Consecutive tasks_per_group tasks are the segments of one group.
@@ -61,7 +62,9 @@ struct Schedule {
 // a fused group, but much memory if it has to wait for a far user.
 void CloneCheapProducers(Program& program);
 
-Schedule MakeSchedule(const Program& program);
+// Chains end where their taps show more than `tapped_bytes` (over all devices), so that an observer
+// need not hold more at a time.
+Schedule MakeSchedule(const Program& program, int64_t tapped_bytes);
 
 // The values without view behind a value: itself, or what it is a view of.
 std::vector<ValueId> BasesOf(const Program& program, ValueId value);

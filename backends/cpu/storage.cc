@@ -231,7 +231,7 @@ class StorageAssigner {
       for (const ScheduledBlock* inner : step->blocks) FavourInPlace(*inner);
       if (step->op != nullptr) continue;
       for (auto op = step->chain.ops.rbegin(); op != step->chain.ops.rend(); ++op) {
-        if (!WantsInPlace((*op)->instruction->opcode())) continue;
+        if ((*op)->kind != OpKind::kKernel || !WantsInPlace((*op)->instruction->opcode())) continue;
         const ValueId operand = (*op)->operands[0];
         if (!lives_[(*op)->results[0]].stored || program_.values[operand].view != nullptr) continue;
         Life& life = lives_[operand];

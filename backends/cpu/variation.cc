@@ -19,6 +19,16 @@ constexpr int64_t kKnownTotalBytes = int64_t{1} << 20;
 // Work limit of one such computation, in operand bytes over all classes.
 constexpr int64_t kKnownOperandBytes = int64_t{64} << 20;
 
+// Chains hold operations with kernels; what a tap does is up to whoever runs the chain.
+const Kernel& TapKernel() {
+  class NoKernel final : public Kernel {
+   public:
+    void Run(ConstBuffers, Buffers, Scratch&) const override {}
+  };
+  static const NoKernel kernel;
+  return kernel;
+}
+
 class Variation {
  public:
   explicit Variation(Program& program) : program_(program), table_(program.classes) {}
@@ -47,6 +57,10 @@ class Variation {
         return AnalyzeConditional(op);
       case OpKind::kRngState:
         value(op.results[0]).classes = table_.Uniform();
+        return {};
+      case OpKind::kTap:
+        op.kernel = &TapKernel();
+        value(op.results[0]).classes = ClassesOf(op.operands[0]);
         return {};
     }
     throw InternalError("op kind");

@@ -33,38 +33,42 @@ double ToleranceOf(DType dtype) {
   }
 }
 
+Mismatch MismatchAt(DType dtype, std::span<const int64_t> dims, const std::byte* want, int64_t at,
+                    uint32_t device, const std::byte* have, int64_t local) {
+  const double magnitude = ElementMagnitude(dtype, want, at);
+  const double error = ElementError(dtype, have, local, want, at);
+  return {{},
+          IndexOf(at, dims),
+          device,
+          FormatElement(dtype, have, local),
+          FormatElement(dtype, want, at),
+          error / UnitInLastPlace(dtype, magnitude)};
+}
+
 ArrayError CompareInstances(std::span<const MeshRun::Instance> instances, const OutputArray& want,
                             double allowed) {
   ArrayError result;
   const int64_t bytes = StorageBytes(want.dtype);
   const MeshRun::Instance* where = nullptr;
-  int64_t worst_local = 0, worst_global = 0;
+  int64_t worst_local = 0;
+  RowError error;
   for (const MeshRun::Instance& instance : instances) {
     ForEachRow(instance.start, instance.sizes, want.dims,
                [&](int64_t global, int64_t local, int64_t length) {
                  result.elements += length;
-                 const std::byte* a = instance.data + local * bytes;
-                 const std::byte* b = want.data.data() + global * bytes;
-                 if (std::memcmp(a, b, static_cast<size_t>(length * bytes)) == 0) return;
-                 for (int64_t i = 0; i < length; ++i) {
-                   const double error = ElementError(want.dtype, a, i, b, i);
-                   if (error > allowed) ++result.beyond;
-                   if (error <= result.largest) continue;
-                   result.largest = error;
-                   where = &instance;
-                   worst_local = local + i;
-                   worst_global = global + i;
-                 }
+                 const double before = error.largest;
+                 CompareRow(want.dtype, instance.data + local * bytes,
+                            want.data.data() + global * bytes, length, allowed, global, error);
+                 if (error.largest == before) return;
+                 where = &instance;
+                 worst_local = local + error.at - global;
                });
   }
+  result.largest = error.largest;
+  result.beyond = error.beyond;
   if (where != nullptr) {
-    const double magnitude = ElementMagnitude(want.dtype, want.data.data(), worst_global);
-    result.mismatch = {{},
-                       IndexOf(worst_global, want.dims),
-                       where->device,
-                       FormatElement(want.dtype, where->data, worst_local),
-                       FormatElement(want.dtype, want.data.data(), worst_global),
-                       result.largest / UnitInLastPlace(want.dtype, magnitude)};
+    result.mismatch = MismatchAt(want.dtype, want.dims, want.data.data(), error.at, where->device,
+                                 where->data, worst_local);
   }
   return result;
 }

@@ -20,6 +20,10 @@ struct Mismatch {
   double ulps = 0;  // distance in units of the last place of the expected value
 };
 
+// Element `at` of the whole array, of which `device` has element `local` of its shard; unnamed.
+Mismatch MismatchAt(DType dtype, std::span<const int64_t> dims, const std::byte* want, int64_t at,
+                    uint32_t device, const std::byte* have, int64_t local);
+
 // A flipped decision changes few elements; more than this share is a wrong result.
 inline constexpr double kDiscreteShare = 0.05;
 

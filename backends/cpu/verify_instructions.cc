@@ -1,14 +1,23 @@
-// Batches of kept values, scales of errors, the way of an error through the graph.
+// Both graphs run in turns; what one computes is compared with the other's shards as they are made.
 #include "backends/cpu/verify_instructions.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <mutex>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "backends/cpu/array_rows.h"
 #include "backends/cpu/element_error.h"
+#include "backends/cpu/error_scale.h"
 #include "backends/cpu/taint.h"
+#include "backends/cpu/value_exchange.h"
 #include "core/analysis/trip_count.h"
 #include "ir/computation.h"
 
@@ -17,45 +26,254 @@ namespace {
 
 constexpr double kSmallest = 1e-30;  // allowed where all values are zero
 constexpr size_t kMaxGrowth = 16;    // steps reported
-
-// How the scale of a result follows from those of its operands.
-enum class ScaleRule : uint8_t { kSum, kReduction, kProduct, kContraction };
-
-ScaleRule ScaleRuleOf(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kDot:
-    case Opcode::kRaggedDot:
-    case Opcode::kScaledDot:
-    case Opcode::kConvolution:
-      return ScaleRule::kContraction;
-    case Opcode::kReduce:
-    case Opcode::kReduceWindow:
-    case Opcode::kScatter:
-    case Opcode::kScan:
-      return ScaleRule::kReduction;
-    case Opcode::kMultiply:
-    case Opcode::kDivide:
-    case Opcode::kPower:
-    case Opcode::kExponential:
-    case Opcode::kLog:
-    case Opcode::kSqrt:
-    case Opcode::kRsqrt:
-    case Opcode::kCbrt:
-    case Opcode::kBatchNormTraining:
-    case Opcode::kBatchNormInference:
-    case Opcode::kBatchNormGrad:
-    case Opcode::kCustomCall:
-      return ScaleRule::kProduct;
-    default:
-      return ScaleRule::kSum;
-  }
-}
+// What is held at a time where memory is short, and what blocks of classes may want at once.
+constexpr int64_t kLeastBudget = int64_t{16} << 20;
+constexpr int64_t kMostTapped = int64_t{64} << 20;
 
 // The same on every device whatever the sharding.
 bool IsPlain(const Instruction& x) {
   return x.opcode() == Opcode::kConstant ||
          (x.opcode() == Opcode::kBroadcast && x.operand(0)->shape()->IsScalar());
 }
+
+bool IsRenaming(Opcode opcode) {
+  return opcode == Opcode::kReshape || opcode == Opcode::kBitcast || opcode == Opcode::kCopy ||
+         opcode == Opcode::kGetTupleElement || opcode == Opcode::kOptBarrier;
+}
+
+struct Candidate {
+  const Instruction* x = nullptr;
+  const LocalForm* form = nullptr;
+  // Inside a loop: only every so many turns. In-place updates and what a loop carries cost nothing
+  // in a turn, but as much as the whole array to compare.
+  int64_t every = 1;
+  // Turns without room for the value, with their place in the order; in the next pass these only.
+  struct Missed {
+    int64_t turn = 0;
+    uint64_t order = 0;
+  };
+  std::vector<Missed> missed, retry;
+
+  const Missed* FindRetry(int64_t turn) const {
+    const auto found = std::lower_bound(retry.begin(), retry.end(), turn,
+                                        [](const Missed& m, int64_t t) { return m.turn < t; });
+    return found != retry.end() && found->turn == turn ? &*found : nullptr;
+  }
+  bool Wants(int64_t turn, bool first_pass) const {
+    return first_pass ? (turn + 1) % every == 0 : FindRetry(turn) != nullptr;
+  }
+};
+
+// The members of a longest non-decreasing subsequence (patience sorting).
+std::vector<uint8_t> LongestRise(std::span<const uint32_t> numbers) {
+  std::vector<size_t> ends,
+      previous(numbers.size());  // ends[n]: where one of length n + 1 ends best
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const auto at = std::upper_bound(ends.begin(), ends.end(), numbers[i],
+                                     [&](uint32_t n, size_t end) { return n < numbers[end]; });
+    previous[i] = at == ends.begin() ? SIZE_MAX : *(at - 1);
+    if (at == ends.end()) {
+      ends.push_back(i);
+    } else {
+      *at = i;
+    }
+  }
+  std::vector<uint8_t> members(numbers.size(), 0);
+  for (size_t i = ends.empty() ? SIZE_MAX : ends.back(); i != SIZE_MAX; i = previous[i]) {
+    members[i] = 1;
+  }
+  return members;
+}
+
+// The unpartitioned run: copies values and hands them over.
+class Giver final : public TapObserver {
+ public:
+  Giver(std::span<Candidate> candidates, ValueExchange& exchange, ErrorScale& scale,
+        bool first_pass)
+      : candidates_(candidates),
+        exchange_(exchange),
+        scale_(scale),
+        first_pass_(first_pass),
+        turns_(candidates.size(), 0),
+        open_(candidates.size()) {}
+
+  bool Prepare(std::span<const uint32_t> taps) override {
+    if (!exchange_.GoOn()) return false;
+    for (uint32_t tap : taps) {
+      Open& open = open_[tap];
+      open.wanted = candidates_[tap].Wants(turns_[tap]++, first_pass_);
+      if (!open.wanted) continue;
+      open.magnitude = 0;
+      open.data = exchange_.Room(tap, BufferBytes(candidates_[tap].x->shape()));
+    }
+    return true;
+  }
+
+  void Show(uint32_t tap, uint32_t, const std::byte* data, int64_t part, int64_t parts) override {
+    Open& open = open_[tap];
+    if (!open.wanted) return;
+    const Shape* shape = candidates_[tap].x->shape();
+    const int64_t bytes = StorageBytes(shape->dtype());
+    const int64_t begin = shape->element_count() * part / parts * bytes;
+    const int64_t end = shape->element_count() * (part + 1) / parts * bytes;
+    const std::span<const std::byte> piece(data + begin, static_cast<size_t>(end - begin));
+    const double magnitude = LargestMagnitude(shape->dtype(), piece);
+    double largest = open.magnitude.load();
+    while (magnitude > largest && !open.magnitude.compare_exchange_weak(largest, magnitude)) {
+    }
+    if (open.data.data() != nullptr)
+      std::memcpy(open.data.data() + begin, piece.data(), piece.size());
+  }
+
+  void Finish(std::span<const uint32_t> taps) override {
+    for (uint32_t tap : taps) {
+      Open& open = open_[tap];
+      Candidate& candidate = candidates_[tap];
+      if (!open.wanted) continue;
+      const int64_t turn = turns_[tap] - 1;
+      WholeValue value;
+      value.bytes = BufferBytes(candidate.x->shape());
+      value.order = first_pass_ ? next_order_++ : candidate.FindRetry(turn)->order;
+      value.magnitude = open.magnitude;
+      value.allowed =
+          ToleranceOf(candidate.x->shape()->dtype()) * scale_.Of(*candidate.x, value.magnitude) +
+          kSmallest;
+      value.data = std::move(open.data);
+      if (value.data.data() == nullptr) candidate.missed.push_back({turn, value.order});
+      exchange_.Give(tap, std::move(value));
+    }
+  }
+
+ private:
+  struct Open {
+    bool wanted = false;
+    std::atomic<double> magnitude = 0;
+    MappedRegion data;
+  };
+  std::span<Candidate> candidates_;
+  ValueExchange& exchange_;
+  ErrorScale& scale_;
+  const bool first_pass_;
+  uint64_t next_order_ = 0;
+  std::vector<int64_t> turns_;
+  std::vector<Open> open_;
+};
+
+// What all instances of a value are compared to at the moment, and what came out.
+struct Comparison {
+  std::optional<WholeValue> want;
+  std::mutex mutex;
+  int64_t elements = 0, beyond = 0;
+  double largest = 0;
+  uint32_t device = 0;  // that has it
+  int64_t at = -1;
+  std::array<std::byte, 16> have;
+};
+
+// The mesh: compares every instance as it is made. The results are handed to `done`, in the order
+// of the mesh.
+class Taker final : public TapObserver {
+ public:
+  using Done = std::function<void(Candidate&, const Comparison&)>;
+
+  Taker(std::span<Candidate> candidates, ValueExchange& exchange, const MeshRun& run,
+        bool first_pass, Done done)
+      : candidates_(candidates),
+        exchange_(exchange),
+        run_(run),
+        first_pass_(first_pass),
+        done_(std::move(done)),
+        turns_(candidates.size(), 0),
+        comparisons_(candidates.size()) {
+    for (size_t t = 0; t < candidates.size(); ++t) {
+      spreads_.push_back(run.SpreadOfTap(t, candidates[t].form->sharding));
+    }
+  }
+
+  bool Prepare(std::span<const uint32_t> taps) override {
+    std::vector<uint32_t> wanted;
+    for (uint32_t tap : taps) {
+      if (candidates_[tap].Wants(turns_[tap]++, first_pass_)) wanted.push_back(tap);
+    }
+    exchange_.Await(wanted);
+    for (uint32_t tap : wanted) {
+      Comparison& comparison = comparisons_[tap];
+      comparison.want = exchange_.Take(tap);
+      if (comparison.want && comparison.want->data.data() == nullptr) comparison.want.reset();
+      comparison.elements = comparison.beyond = 0;
+      comparison.largest = 0;
+      comparison.at = -1;
+    }
+    return true;
+  }
+
+  void Show(uint32_t tap, uint32_t c, const std::byte* data, int64_t part, int64_t parts) override {
+    Comparison& comparison = comparisons_[tap];
+    if (!comparison.want) return;
+    for (uint32_t device : spreads_[tap]->devices(c)) {
+      Compare(tap, comparison, device, data, part, parts);
+    }
+  }
+
+  void Finish(std::span<const uint32_t> taps) override {
+    for (uint32_t tap : taps) {
+      Comparison& comparison = comparisons_[tap];
+      if (!comparison.want) continue;
+      done_(candidates_[tap], comparison);
+      exchange_.Return(std::move(comparison.want->data));
+      comparison.want.reset();
+    }
+  }
+
+ private:
+  void Compare(uint32_t tap, Comparison& comparison, uint32_t device, const std::byte* data,
+               int64_t part, int64_t parts) {
+    const Shape* shape = candidates_[tap].x->shape();
+    const int64_t bytes = StorageBytes(shape->dtype());
+    const MeshRun::Instance box = run_.BoxOf(*spreads_[tap], device);
+    const BoxRows rows(box.start, box.sizes, shape->dims());
+    const int64_t all = rows.count() * rows.row();
+    if (all == 0) return;
+    const int64_t begin = all * part / parts, end = all * (part + 1) / parts;
+    RowError error;
+    int64_t elements = 0, local_at = 0;
+    rows.ForEach(begin / rows.row(), (end + rows.row() - 1) / rows.row(),
+                 [&](int64_t global, int64_t local, int64_t length) {
+                   const int64_t first = std::max(local, begin);
+                   const int64_t count = std::min(local + length, end) - first;
+                   if (count <= 0) return;
+                   elements += count;
+                   const int64_t place = global + first - local;
+                   const double before = error.largest;
+                   CompareRow(shape->dtype(), data + first * bytes,
+                              comparison.want->data.data() + place * bytes, count,
+                              comparison.want->allowed, place, error);
+                   if (error.largest > before) local_at = first + error.at - place;
+                 });
+    const std::lock_guard lock(comparison.mutex);
+    comparison.elements += elements;
+    comparison.beyond += error.beyond;
+    // The same worst element whatever the order of the threads.
+    if (error.largest < comparison.largest || error.at < 0) return;
+    if (error.largest == comparison.largest &&
+        std::pair(device, error.at) > std::pair(comparison.device, comparison.at)) {
+      return;
+    }
+    comparison.largest = error.largest;
+    comparison.device = device;
+    comparison.at = error.at;
+    std::memcpy(comparison.have.data(), data + local_at * bytes, static_cast<size_t>(bytes));
+  }
+
+  std::span<Candidate> candidates_;
+  ValueExchange& exchange_;
+  const MeshRun& run_;
+  const bool first_pass_;
+  const Done done_;
+  std::vector<int64_t> turns_;
+  std::vector<Comparison> comparisons_;
+  std::vector<std::optional<MeshRun::TapSpread>> spreads_;
+};
 
 class InstructionVerifier {
  public:
@@ -68,71 +286,49 @@ class InstructionVerifier {
         options_(options),
         random_(whole, IsRandomSource),
         discrete_(whole, IsDiscreteChoice),
-        states_(whole.instruction_limit()) {
+        scale_(whole),
+        errors_(whole.instruction_limit()) {
     for (const LocalForm& form : forms) forms_.emplace(form.name, &form);
     for (const Computation* computation : whole.computations()) {
       for (const Instruction* x : computation->instructions()) {
         for (const Computation* called : x->called()) ++calls_[called];
       }
     }
-    Collect(*whole.entry());
+    Collect(*whole.entry(), 0);
   }
 
   Expected<InstructionsResult> Run() {
-    size_t at = 0;
-    while (at < candidates_.size() && !result_.first) {
-      if (options_.progress) {
-        options_.progress(static_cast<double>(at) / static_cast<double>(candidates_.size()));
-      }
-      size_t end = at;
-      int64_t bytes = 0;
-      // Whole and in shards.
-      while (end < candidates_.size()) {
-        bytes += 2 * BufferBytes(candidates_[end].x->shape());
-        if (end > at && bytes > options_.budget_bytes) break;
-        ++end;
-      }
-      if (Expected<void> done = RunBatch(at, end); !done) return Fail(done.error());
-      at = end;
+    for (bool first = true; !candidates_.empty(); first = false) {
+      const int64_t compared = comparisons_;
+      Expected<void> done = RunPass(first);
+      if (!done && done.error().code == "E-RUN-MEMORY") break;
+      if (!done) return Fail(done.error());
+      for (Candidate& candidate : candidates_) candidate.retry = std::move(candidate.missed);
+      if (comparisons_ == compared) break;
+      std::erase_if(candidates_, [](const Candidate& c) { return c.retry.empty(); });
     }
+    result_.skipped += static_cast<int64_t>(candidates_.size());
     const Instruction* from = first_ != nullptr ? first_ : worst_;
     if (from != nullptr) FollowBack(from);
     return std::move(result_);
   }
 
  private:
-  struct Candidate {
-    const Instruction* x = nullptr;
-    const LocalForm* form = nullptr;
-  };
-  // By instruction id of the whole graph.
-  struct State {
+  struct Errors {
     bool compared = false;
-    double magnitude = 0;
-    double scale = 0;  // >= magnitude
-    double rel_error = 0;
+    double relative = 0;
     double ulps = 0;
   };
 
-  State& StateOf(const Instruction& x) { return states_[x.id()]; }
-
-  // In the order of execution.
-  void Collect(const Computation& computation) {
+  // `turns`: of the loop around, 0: none or not known.
+  void Collect(const Computation& computation, int64_t turns) {
     for (const Instruction* x : computation.instructions()) {
-      switch (x->opcode()) {
-        case Opcode::kWhile:
-          if (TripCount(*x).value_or(0) > 0 && calls_[x->called(1)] == 1) Collect(*x->called(1));
-          break;
-        case Opcode::kCall:
-        case Opcode::kFusion:
-        case Opcode::kAsyncStart:
-          if (calls_[x->called(0)] == 1) Collect(*x->called(0));
-          break;
-        default:
-          break;
+      for (const Computation* called : x->called()) {
+        if (calls_[called] != 1 || !RunsAsProgram(*x)) continue;
+        Collect(*called, x->opcode() == Opcode::kWhile ? TripCount(*x).value_or(0) : turns);
       }
       if (!x->shape()->IsArray() || x->shape()->element_count() == 0) continue;
-      if (IsPlain(*x)) continue;
+      if (IsPlain(*x) || IsPassedIn(*x)) continue;
       const auto form = forms_.find(x->name());
       if (form == forms_.end() || x->shape()->dtype() != form->second->local->shape()->dtype() ||
           x->shape()->rank() != form->second->local->shape()->rank()) {
@@ -142,142 +338,206 @@ class InstructionVerifier {
         ++result_.skipped;
         continue;
       }
-      candidates_.push_back({x, form->second});
+      Candidate candidate;
+      candidate.x = x;
+      candidate.form = form->second;
+      if (turns > 1 && (IsUpdate(x->opcode()) || RenamesPassedIn(*x))) candidate.every = turns;
+      candidates_.push_back(std::move(candidate));
     }
   }
 
-  // Runs both graphs and compares the candidates. Halves that fit are run where memory is refused.
-  Expected<void> RunBatch(size_t begin, size_t end) {
-    std::vector<OutputArray> expected;
-    Expected<void> done = RunWhole(begin, end, expected);
-    if (done) done = RunMesh(begin, end, expected);
-    if (done || done.error().code != "E-RUN-MEMORY") return done;
-    if (end - begin == 1) {
-      ++result_.skipped;
-      return {};
+  static bool RunsAsProgram(const Instruction& x) {
+    switch (x.opcode()) {
+      case Opcode::kWhile:
+      case Opcode::kConditional:
+      case Opcode::kCall:
+      case Opcode::kFusion:
+      case Opcode::kAsyncStart:
+        return true;
+      default:
+        return false;
     }
-    const size_t middle = begin + (end - begin) / 2;
-    done = RunBatch(begin, middle);
-    return done && !result_.first ? RunBatch(middle, end) : done;
+  }
+  static bool IsUpdate(Opcode opcode) {
+    return opcode == Opcode::kDynamicUpdateSlice || opcode == Opcode::kScatter;
+  }
+  // Compared where it was made: a parameter of a called computation or a part of it.
+  bool IsPassedIn(const Instruction& x) const {
+    const Instruction* from = &x;
+    while (from->opcode() == Opcode::kGetTupleElement) from = from->operand(0);
+    return from->opcode() == Opcode::kParameter && from->parent() != whole_.entry();
+  }
+  bool RenamesPassedIn(const Instruction& x) const {
+    const Instruction* from = &x;
+    while (IsRenaming(from->opcode())) from = from->operand(0);
+    return from->opcode() == Opcode::kParameter && from->parent() != whole_.entry();
   }
 
-  Expected<void> RunWhole(size_t begin, size_t end, std::vector<OutputArray>& expected) {
-    MeshRunOptions options = options_.mesh;
-    options.grid = {};
-    options.global_parameters.clear();
-    options.global_results.clear();
-    options.keep.clear();
-    for (size_t i = begin; i < end; ++i) options.keep.emplace_back(candidates_[i].x->name());
-    auto run = RunOnce(whole_, options);
-    if (!run) return Fail(run.error());
-    for (size_t i = begin; i < end; ++i) {
-      expected.push_back((*run)->Kept((*run)->KeptLeaves(i - begin).front(), 0));
+  // Runs both graphs and compares the candidates.
+  Expected<void> RunPass(bool first) {
+    std::vector<TapPoint> whole_taps;
+    for (const Candidate& candidate : candidates_) whole_taps.push_back({candidate.x, candidate.x});
+    const std::vector<TapPoint> local_taps = LocalTaps();
+    MeshRunOptions whole_options = options_.mesh;
+    whole_options.grid = {};
+    whole_options.global_parameters.clear();
+    whole_options.global_results.clear();
+    whole_options.taps = whole_taps;
+    MeshRunOptions mesh_options = options_.mesh;
+    mesh_options.taps = local_taps;
+    mesh_options.tapped_bytes = kMostTapped;
+    auto whole = MeshRun::Prepare(whole_, inputs_, whole_options);
+    if (!whole) return Fail(whole.error());
+    auto mesh = MeshRun::Prepare(partitioned_, inputs_, mesh_options);
+    if (!mesh) return Fail(mesh.error());
+    const int64_t whole_bytes = (*whole)->plan().memory.arena_bytes();
+    const int64_t mesh_bytes = (*mesh)->plan().memory.arena_bytes();
+    const int64_t limit = options_.mesh.memory_limit;
+    const bool in_turns = limit == 0 || whole_bytes + mesh_bytes + kLeastBudget <= limit;
+    int64_t budget = std::max(options_.budget_bytes, whole_bytes);
+    if (limit > 0) {
+      const int64_t arenas =
+          in_turns ? whole_bytes + mesh_bytes : std::max(whole_bytes, mesh_bytes);
+      budget = std::min(budget, std::max<int64_t>(limit - arenas, 1));
     }
-    return {};
+    ValueExchange exchange(candidates_.size(), budget, in_turns);
+    Giver giver(candidates_, exchange, scale_, first);
+    Taker taker(candidates_, exchange, **mesh, first,
+                [this](Candidate& candidate, const Comparison& c) { Note(candidate, c); });
+    return in_turns ? RunInTurns(**whole, **mesh, exchange, giver, taker)
+                    : RunAfterEachOther(*whole, **mesh, exchange, giver, taker);
   }
 
-  Expected<void> RunMesh(size_t begin, size_t end, const std::vector<OutputArray>& expected) {
-    MeshRunOptions options = options_.mesh;
-    options.keep.clear();
-    for (size_t i = begin; i < end; ++i) {
-      options.keep.emplace_back(candidates_[i].form->local->name());
+  // The mesh shows values in about the order in which the whole graph computes them, which then
+  // need not wait. Most are in that order; what is made long before (a value that serves several
+  // instructions) is shown behind the one before it.
+  std::vector<TapPoint> LocalTaps() const {
+    std::unordered_map<const Computation*, std::vector<size_t>> by_computation;
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      by_computation[candidates_[i].x->parent()].push_back(i);
     }
-    auto run = RunOnce(partitioned_, options);
-    if (!run) return Fail(run.error());
-    for (size_t i = begin; i < end; ++i) {
-      const size_t leaf = (*run)->KeptLeaves(i - begin).front();
-      CompareOne(*candidates_[i].x, (*run)->KeptInstances(leaf, candidates_[i].form->sharding),
-                 expected[i - begin]);
+    std::vector<uint32_t> position(partitioned_.instruction_limit(), 0);
+    for (const Computation* computation : partitioned_.computations()) {
+      uint32_t next = 0;
+      for (const Instruction* x : computation->instructions()) position[x->id()] = next++;
     }
-    return {};
+    std::vector<TapPoint> taps;
+    for (const Candidate& candidate : candidates_) {
+      taps.push_back({candidate.form->local, candidate.form->local});
+    }
+    for (const auto& [computation, members] : by_computation) {
+      std::vector<uint32_t> positions;
+      for (size_t i : members) positions.push_back(position[taps[i].shown->id()]);
+      const std::vector<uint8_t> in_order = LongestRise(positions);
+      const TapPoint* before = nullptr;
+      for (size_t k = 0; k < members.size(); ++k) {
+        TapPoint& tap = taps[members[k]];
+        if (in_order[k] != 0) {
+          before = &tap;
+        } else if (before != nullptr && before->shown->parent() == tap.shown->parent() &&
+                   positions[k] < position[before->shown->id()]) {
+          tap.behind = before->shown;
+        }
+      }
+    }
+    return taps;
   }
 
-  Expected<std::unique_ptr<MeshRun>> RunOnce(const Module& module, const MeshRunOptions& options) {
-    auto run = MeshRun::Prepare(module, inputs_, options);
-    if (!run) return run;
-    if (Expected<void> done = (*run)->Start(); !done) return Fail(done.error());
-    if (Expected<void> done = (*run)->Run(options_.run); !done) return Fail(done.error());
-    return run;
+  Expected<void> RunInTurns(MeshRun& whole, MeshRun& mesh, ValueExchange& exchange, Giver& giver,
+                            Taker& taker) {
+    if (Expected<void> done = whole.Start(); !done) return done;
+    if (Expected<void> done = mesh.Start(); !done) return done;
+    Expected<void> given;
+    std::exception_ptr thrown;
+    std::thread thread([&] {
+      try {
+        if (exchange.Begin()) given = RunWhole(whole, giver);
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      exchange.End();
+    });
+    Expected<void> taken;
+    try {
+      taken = RunMesh(mesh, taker);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    exchange.Close();
+    thread.join();
+    if (thrown) std::rethrow_exception(thrown);
+    // The giver is stopped when the mesh has all it wants.
+    if (!given && given.error().code != "E-RUN-STOPPED") return given;
+    return taken;
   }
 
-  void CompareOne(const Instruction& x, std::span<const MeshRun::Instance> instances,
-                  const OutputArray& want) {
-    State& state = StateOf(x);
-    state.compared = true;
-    state.magnitude = LargestMagnitude(want.dtype, want.data);
-    state.scale = ScaleOf(x);
-    const double allowed = ToleranceOf(want.dtype) * state.scale + kSmallest;
-    ArrayError error = CompareInstances(instances, want, allowed);
-    ++result_.compared;
+  Expected<void> RunAfterEachOther(std::unique_ptr<MeshRun>& whole, MeshRun& mesh,
+                                   ValueExchange& exchange, Giver& giver, Taker& taker) {
+    if (Expected<void> done = whole->Start(); !done) return done;
+    if (Expected<void> done = RunWhole(*whole, giver); !done) return done;
+    exchange.End();
+    whole.reset();
+    if (Expected<void> done = mesh.Start(); !done) return done;
+    return RunMesh(mesh, taker);
+  }
+
+  Expected<void> RunWhole(MeshRun& whole, Giver& giver) {
+    RunOptions options = options_.run;
+    options.observer = &giver;
+    return whole.Run(options);
+  }
+  Expected<void> RunMesh(MeshRun& mesh, Taker& taker) {
+    RunOptions options = options_.run;
+    options.observer = &taker;
+    options.progress = options_.progress;
+    return mesh.Run(options);
+  }
+
+  void Note(Candidate& candidate, const Comparison& comparison) {
+    const Instruction& x = *candidate.x;
+    Errors& errors = errors_[x.id()];
+    if (!errors.compared) ++result_.compared;
+    errors.compared = true;
+    ++comparisons_;
     // Near ties that flip change few elements, and how much says nothing.
-    if (discrete_.Of(x) &&
-        static_cast<double>(error.beyond) <= kDiscreteShare * static_cast<double>(error.elements)) {
+    if (discrete_.Of(x) && static_cast<double>(comparison.beyond) <=
+                               kDiscreteShare * static_cast<double>(comparison.elements)) {
       return;
     }
-    state.rel_error = state.magnitude > 0 ? error.largest / state.magnitude : error.largest;
-    state.ulps = error.mismatch.ulps;
-    if (state.rel_error > result_.max_rel_error) {
-      result_.max_rel_error = state.rel_error;
+    if (comparison.at < 0) return;
+    const WholeValue& want = *comparison.want;
+    const double relative =
+        want.magnitude > 0 ? comparison.largest / want.magnitude : comparison.largest;
+    Mismatch mismatch = MismatchAt(x.shape()->dtype(), x.shape()->dims(), want.data.data(),
+                                   comparison.at, comparison.device, comparison.have.data(), 0);
+    if (relative > errors.relative) {
+      errors.relative = relative;
+      errors.ulps = mismatch.ulps;
+    }
+    if (relative > result_.max_rel_error) {
+      result_.max_rel_error = relative;
       result_.worst = x.name();
       worst_ = &x;
     }
-    if (error.beyond == 0 || first_ != nullptr) return;
+    if (comparison.beyond == 0 || (first_ != nullptr && want.order >= first_order_)) return;
     first_ = &x;
-    result_.first = std::move(error.mismatch);
+    first_order_ = want.order;
+    result_.first = std::move(mismatch);
     result_.first->name = x.name();
-  }
-
-  // The magnitude that errors of x are relative to: what terms had before they cancelled.
-  double ScaleOf(const Instruction& x) {
-    const double magnitude = StateOf(x).magnitude;
-    double largest = 0, product = 1, ratio = 1;
-    for (const Instruction* operand : x.operands()) {
-      const double scale = OperandScale(*operand);
-      largest = std::max(largest, scale);
-      product *= scale;
-      const State& state = StateOf(*operand);
-      if (state.magnitude > 0) ratio = std::max(ratio, scale / state.magnitude);
-    }
-    double scale = largest;
-    const ScaleRule rule = ScaleRuleOf(x.opcode());
-    if (rule == ScaleRule::kProduct) scale = magnitude * ratio;
-    if (rule == ScaleRule::kContraction) scale = product * GrowthOfSum(x);
-    if (rule == ScaleRule::kReduction) scale = largest * GrowthOfSum(x);
-    return std::isfinite(scale) ? std::max(scale, magnitude) : magnitude;
-  }
-  // Sums of n random signs grow as the root of n.
-  static double GrowthOfSum(const Instruction& x) {
-    double operands = 1;
-    for (const Instruction* operand : x.operands()) {
-      operands *= static_cast<double>(std::max<int64_t>(operand->shape()->element_count(), 1));
-    }
-    const double terms = operands / static_cast<double>(x.shape()->element_count());
-    // Of a contraction the terms count in both operands.
-    const bool both = ScaleRuleOf(x.opcode()) == ScaleRule::kContraction;
-    return std::max(1.0, both ? std::sqrt(std::sqrt(terms)) : std::sqrt(terms));
-  }
-  // Values that were not compared pass on what they are made of.
-  double OperandScale(const Instruction& x) {
-    State& state = StateOf(x);
-    if (state.compared || state.scale > 0 || !x.shape()->IsArray()) return state.scale;
-    for (const Instruction* operand : x.operands()) {
-      state.scale = std::max(state.scale, StateOf(*operand).scale);
-    }
-    return state.scale;
   }
 
   // From `end` to the operand with the largest error, and on.
   void FollowBack(const Instruction* end) {
     std::vector<ErrorStep> steps;
-    std::vector<uint8_t> seen(states_.size(), 0);
+    std::vector<uint8_t> seen(errors_.size(), 0);
     for (const Instruction* x = end; x != nullptr; x = LargestBehind(*x, seen)) {
-      const State& state = StateOf(*x);
+      const Errors& errors = errors_[x->id()];
       // Only where the error grows.
-      if (!steps.empty() && state.rel_error > steps.back().rel_error / 1.5) {
-        if (steps.size() > 1) steps.back() = {std::string(x->name()), state.rel_error, state.ulps};
+      if (!steps.empty() && errors.relative > steps.back().rel_error / 1.5) {
+        if (steps.size() > 1) steps.back() = {std::string(x->name()), errors.relative, errors.ulps};
         continue;
       }
-      steps.push_back({std::string(x->name()), state.rel_error, state.ulps});
+      steps.push_back({std::string(x->name()), errors.relative, errors.ulps});
       if (steps.size() == kMaxGrowth) break;
     }
     result_.growth.assign(steps.rbegin(), steps.rend());
@@ -293,11 +553,11 @@ class InstructionVerifier {
       auto visit = [&](const Instruction* behind) {
         if (seen[behind->id()] != 0) return;
         seen[behind->id()] = 1;
-        const State& state = StateOf(*behind);
-        if (!state.compared) {
+        const Errors& errors = errors_[behind->id()];
+        if (!errors.compared) {
           stack.push_back(behind);
-        } else if (state.rel_error > 0 &&
-                   (best == nullptr || state.rel_error > StateOf(*best).rel_error)) {
+        } else if (errors.relative > 0 &&
+                   (best == nullptr || errors.relative > errors_[best->id()].relative)) {
           best = behind;
         }
       };
@@ -313,12 +573,15 @@ class InstructionVerifier {
   const Inputs& inputs_;
   const InstructionsOptions& options_;
   const Taint random_, discrete_;
+  ErrorScale scale_;
   std::unordered_map<std::string_view, const LocalForm*> forms_;
   std::unordered_map<const Computation*, int64_t> calls_;
   std::vector<Candidate> candidates_;
-  std::vector<State> states_;
+  std::vector<Errors> errors_;  // by instruction id of the whole graph
+  int64_t comparisons_ = 0;
   const Instruction* first_ = nullptr;
   const Instruction* worst_ = nullptr;
+  uint64_t first_order_ = 0;
   InstructionsResult result_;
 };
 

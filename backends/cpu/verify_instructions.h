@@ -16,18 +16,22 @@ namespace gshard::cpu {
 
 struct InstructionsOptions {
   MeshRunOptions mesh;       // of the partitioned module
-  int64_t budget_bytes = 0;  // for values that are held to be compared
+  int64_t budget_bytes = 0;  // for values that wait to be compared
   RunOptions run;            // stop
   std::function<void(double)> progress;
 };
 
-// Every array that `whole` has by the name of one of `forms` (of `partitioned`). Both graphs run as
-// often as the budget asks for: values are compared in the order of execution, so many at a time
-// as it holds. Inside loops the last turn counts; branches, loops that may not run and computations
-// that are called several times are left out.
+// Every array that `whole` has by the name of one of `forms` (of `partitioned`), each time it is
+// computed: in loops turn by turn (in-place updates of arrays and what a loop passes on: in the
+// last turn), in branches where both graphs take them. Computations that are called from several
+// places are left out.
 //
-// An element may be off by ToleranceOf times the array's scale: its own largest magnitude, or what
-// its operands' was before they cancelled each other. Errors: of planning and running.
+// Both graphs run once, in turns: the whole one goes on until it has computed what the mesh is
+// about to. Values that find no room within the budget are compared in another such pass. Where a
+// memory limit does not allow both arenas, the whole graph runs first and fills the budget.
+//
+// An element may be off by ToleranceOf times the array's ErrorScale. Errors: of planning and
+// running.
 Expected<InstructionsResult> VerifyInstructions(const Module& whole, const Module& partitioned,
                                                 std::span<const LocalForm> forms,
                                                 const Inputs& inputs,

@@ -24,26 +24,35 @@ std::unique_ptr<Module> OnFourDevices(const std::string& wrong) {
       "multiply(a, bt)\n ROOT y = f32[2] add(m, x) }\n");
 }
 
-InstructionsResult Verify(const std::string& wrong, int64_t budget) {
+// All arrays of the partitioned module that are a quarter of the whole one's.
+InstructionsResult Compare(const Module& whole, const Module& partitioned,
+                           InstructionsOptions options) {
+  std::vector<LocalForm> forms;
+  for (const Computation* computation : partitioned.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (x->shape()->IsArray() && x->shape()->rank() == 1 && x->shape()->dim(0) == 2) {
+        forms.push_back({x->name(), x, partitioned.entry()->parameter(0)->sharding()});
+      }
+    }
+  }
+  const auto inputs = std::move(*Inputs::Open("", 0));
+  options.mesh.grid = GridOf(partitioned, 4);
+  options.mesh.threads = 2;
+  auto result = VerifyInstructions(whole, partitioned, forms, *inputs, options);
+  REQUIRE(result);
+  return *result;
+}
+
+InstructionsResult Verify(const std::string& wrong, int64_t budget, int64_t memory_limit = 0) {
   const auto whole = ParseText(
       "HloModule m\nENTRY e { x = f32[8] parameter(0)\n one = f32[] constant(1)\n b = f32[8] "
       "broadcast(one), dimensions={}\n a = f32[8] add(x, b)\n two = f32[] constant(2)\n bt = "
       "f32[8] broadcast(two), dimensions={}\n m = f32[8] multiply(a, bt)\n ROOT y = f32[8] "
       "add(m, x) }\n");
-  const auto partitioned = OnFourDevices(wrong);
-  std::vector<LocalForm> forms;
-  for (const Instruction* x : partitioned->entry()->instructions()) {
-    if (x->shape()->rank() == 1 && x->shape()->dim(0) == 2) {
-      forms.push_back({x->name(), x, partitioned->entry()->parameter(0)->sharding()});
-    }
-  }
-  const auto inputs = std::move(*Inputs::Open("", 0));
   InstructionsOptions options;
-  options.mesh.grid = GridOf(*partitioned, 4);
   options.budget_bytes = budget;
-  auto result = VerifyInstructions(*whole, *partitioned, forms, *inputs, options);
-  REQUIRE(result);
-  return *result;
+  options.mesh.memory_limit = memory_limit;
+  return Compare(*whole, *OnFourDevices(wrong), options);
 }
 
 TEST_CASE("equal graphs agree in every instruction", "[cpu]") {
@@ -65,6 +74,60 @@ TEST_CASE("the first instruction that diverges is named, whatever is held at a t
     CHECK(result.first->ulps == Approx(0.5 / std::ldexp(1.0, std::ilogb(value - 0.5) - 23)));
     REQUIRE_FALSE(result.growth.empty());
     CHECK(result.growth.back().name == "a");
+  }
+}
+
+TEST_CASE("where both graphs do not fit at once they run after each other", "[cpu]") {
+  const InstructionsResult result = Verify("1.5", 100, 1 << 20);
+  REQUIRE(result.first);
+  CHECK(result.first->name == "a");
+  CHECK(result.compared == 4);
+  CHECK(result.skipped == 0);
+}
+
+TEST_CASE("without memory for either graph nothing is compared", "[cpu]") {
+  const InstructionsResult result = Verify("1.5", 1 << 20, 1);
+  CHECK_FALSE(result.first);
+  CHECK(result.compared == 0);
+  CHECK(result.skipped == 4);
+}
+
+// Three turns of y = x + i; `size` elements a device. What is added to i is wrong in turn 1 if
+// asked for, which the last turn does not show.
+std::string Loop(const std::string& header, const std::string& size, const std::string& sharding,
+                 const std::string& in_turn_1) {
+  const std::string array = "f32[" + size + "]", carried = "(s32[], " + array + ", " + array + ")";
+  return "HloModule m" + header + "\nbody { p = " + carried +
+         " parameter(0)\n i = s32[] get-tuple-element(p), index=0\n x = " + array +
+         " get-tuple-element(p), index=1\n one = s32[] constant(1)\n n = s32[] add(i, one)\n f = "
+         "f32[] convert(i)\n at = pred[] compare(i, one), direction=EQ\n w = f32[] constant(" +
+         in_turn_1 + ")\n s = f32[] select(at, w, f)\n b = " + array +
+         " broadcast(s), dimensions={}\n y = " + array + " add(x, b)\n ROOT t = " + carried +
+         " tuple(n, x, y) }\ncond { p = " + carried +
+         " parameter(0)\n i = s32[] get-tuple-element(p), index=0\n three = s32[] constant(3)\n "
+         "ROOT l = pred[] compare(i, three), direction=LT }\nENTRY e { x0 = " +
+         array + " parameter(0)" + sharding + "\n zero = s32[] constant(0)\n t0 = " + carried +
+         " tuple(zero, x0, x0)\n l = " + carried +
+         " while(t0), condition=cond, body=body\n ROOT r = " + array +
+         " get-tuple-element(l), index=2 }\n";
+}
+
+TEST_CASE("loops are compared turn by turn", "[cpu]") {
+  const auto whole = ParseText(Loop("", "8", "", "1"));
+  const std::string sharding = ", sharding={devices=[4]<=[4]}";
+  InstructionsOptions options;
+  options.budget_bytes = 1 << 20;
+  const auto right = ParseText(Loop(", num_partitions=4", "2", sharding, "1"));
+  InstructionsResult result = Compare(*whole, *right, options);
+  CHECK_FALSE(result.first);
+  CHECK(result.compared == 3);  // x0, y, r
+  const auto wrong = ParseText(Loop(", num_partitions=4", "2", sharding, "1.25"));
+  for (const int64_t budget : {int64_t{1}, int64_t{1} << 20}) {
+    options.budget_bytes = budget;
+    result = Compare(*whole, *wrong, options);
+    REQUIRE(result.first);
+    CHECK(result.first->name == "y");
+    CHECK(std::stod(result.first->value) - std::stod(result.first->expected) == Approx(0.25));
   }
 }
 

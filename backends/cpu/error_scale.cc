@@ -1,0 +1,169 @@
+// Rules by opcode: sums, reductions, products, contractions.
+#include "backends/cpu/error_scale.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/computation.h"
+
+namespace gshard::cpu {
+namespace {
+
+constexpr int kMaxDepth = 8;         // of operands that were not given
+constexpr int64_t kWholeValue = -1;  // instead of an element of a tuple
+
+// How the scale of a result follows from those of its operands.
+enum class ScaleRule : uint8_t { kSum, kReduction, kProduct, kContraction };
+
+ScaleRule ScaleRuleOf(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kDot:
+    case Opcode::kRaggedDot:
+    case Opcode::kScaledDot:
+    case Opcode::kConvolution:
+      return ScaleRule::kContraction;
+    case Opcode::kReduce:
+    case Opcode::kReduceWindow:
+    case Opcode::kScatter:
+    case Opcode::kScan:
+      return ScaleRule::kReduction;
+    case Opcode::kMultiply:
+    case Opcode::kDivide:
+    case Opcode::kPower:
+    case Opcode::kExponential:
+    case Opcode::kLog:
+    case Opcode::kSqrt:
+    case Opcode::kRsqrt:
+    case Opcode::kCbrt:
+    case Opcode::kBatchNormTraining:
+    case Opcode::kBatchNormInference:
+    case Opcode::kBatchNormGrad:
+    case Opcode::kCustomCall:
+      return ScaleRule::kProduct;
+    default:
+      return ScaleRule::kSum;
+  }
+}
+
+// Sums of n random signs grow as the root of n.
+double GrowthOfSum(const Instruction& x) {
+  double operands = 1;
+  for (const Instruction* operand : x.operands()) {
+    if (!operand->shape()->IsArray()) continue;
+    operands *= static_cast<double>(std::max<int64_t>(operand->shape()->element_count(), 1));
+  }
+  const double terms = operands / static_cast<double>(x.shape()->element_count());
+  // Of a contraction the terms count in both operands.
+  const bool both = ScaleRuleOf(x.opcode()) == ScaleRule::kContraction;
+  return std::max(1.0, both ? std::sqrt(std::sqrt(terms)) : std::sqrt(terms));
+}
+
+}  // namespace
+
+ErrorScale::ErrorScale(const Module& module) : states_(module.instruction_limit()) {
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      for (const Computation* called : x->called()) {
+        // Of what is called from several places nothing is known.
+        auto [caller, first] = callers_.emplace(called, x);
+        if (!first && caller->second != x) caller->second = nullptr;
+      }
+    }
+  }
+}
+
+double ErrorScale::Of(const Instruction& x, double magnitude) {
+  double largest = 0, product = 1, ratio = 1;
+  for (const Instruction* operand : x.operands()) {
+    const double scale =
+        x.opcode() == Opcode::kGetTupleElement
+            ? ScaleOfElement(*operand, x.attributes<GetTupleElementAttributes>().index, 0)
+            : ScaleOfOperand(*operand, 0);
+    largest = std::max(largest, scale);
+    product *= scale;
+    const State& state = states_[operand->id()];
+    if (state.magnitude > 0) ratio = std::max(ratio, scale / state.magnitude);
+  }
+  double scale = largest;
+  const ScaleRule rule = ScaleRuleOf(x.opcode());
+  if (rule == ScaleRule::kProduct) scale = magnitude * ratio;
+  if (rule == ScaleRule::kContraction) scale = product * GrowthOfSum(x);
+  if (rule == ScaleRule::kReduction) scale = largest * GrowthOfSum(x);
+  scale = std::isfinite(scale) ? std::max(scale, magnitude) : magnitude;
+  states_[x.id()] = {magnitude, scale};
+  return scale;
+}
+
+double ErrorScale::ScaleOfOperand(const Instruction& x, int depth) const {
+  const State& state = states_[x.id()];
+  if (state.scale > 0 || !x.shape()->IsArray() || depth == kMaxDepth) return state.scale;
+  if (x.opcode() == Opcode::kParameter) return ScaleOfParameter(x, kWholeValue, depth);
+  if (x.opcode() == Opcode::kGetTupleElement) {
+    return ScaleOfElement(*x.operand(0), x.attributes<GetTupleElementAttributes>().index, depth);
+  }
+  double scale = 0;
+  for (const Instruction* operand : x.operands()) {
+    scale = std::max(scale, states_[operand->id()].scale);
+  }
+  return scale;
+}
+
+double ErrorScale::ScaleOfElement(const Instruction& tuple, int64_t index, int depth) const {
+  if (depth == kMaxDepth) return 0;
+  double scale = 0;
+  switch (tuple.opcode()) {
+    case Opcode::kTuple:
+      return ScaleOfOperand(*tuple.operand(index), depth + 1);
+    case Opcode::kParameter:
+      return ScaleOfParameter(tuple, index, depth);
+    case Opcode::kOptBarrier:
+    case Opcode::kCopy:
+      return ScaleOfElement(*tuple.operand(0), index, depth + 1);
+    case Opcode::kCall:
+    case Opcode::kConditional:
+      for (const Computation* called : tuple.called()) {
+        scale = std::max(scale, ScaleOfElement(*called->root(), index, depth + 1));
+      }
+      return scale;
+    case Opcode::kWhile:
+      return std::max(ScaleOfElement(*tuple.called(1)->root(), index, depth + 1),
+                      ScaleOfElement(*tuple.operand(0), index, depth + 1));
+    default:
+      for (const Instruction* operand : tuple.operands()) {
+        scale = std::max(scale, ScaleOfOperand(*operand, depth + 1));
+      }
+      return scale;
+  }
+}
+
+// What the caller passes; in a loop also what the body hands on.
+double ErrorScale::ScaleOfParameter(const Instruction& parameter, int64_t index, int depth) const {
+  const auto found = callers_.find(parameter.parent());
+  if (found == callers_.end() || found->second == nullptr || depth == kMaxDepth) return 0;
+  const Instruction& caller = *found->second;
+  auto scale_of = [&](const Instruction& x) {
+    return index == kWholeValue ? ScaleOfOperand(x, depth + 1)
+                                : ScaleOfElement(x, index, depth + 1);
+  };
+  const int64_t number = parameter.attributes<ParameterAttributes>().number;
+  switch (caller.opcode()) {
+    case Opcode::kWhile:
+      return std::max(scale_of(*caller.operand(0)), scale_of(*caller.called(1)->root()));
+    case Opcode::kConditional: {
+      double scale = 0;
+      for (size_t b = 0; b < caller.called().size(); ++b) {
+        if (caller.called()[b] != parameter.parent()) continue;
+        scale = std::max(scale, scale_of(*caller.operand(static_cast<int64_t>(b) + 1)));
+      }
+      return scale;
+    }
+    case Opcode::kCall:
+    case Opcode::kFusion:
+    case Opcode::kAsyncStart:
+      return number < caller.operand_count() ? scale_of(*caller.operand(number)) : 0;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace gshard::cpu
