@@ -8,17 +8,25 @@ namespace {
 
 class MovingTiles {
  public:
-  MovingTiles(PartitionContext& rule, const Labels& labels)
-      : rule_(rule), labels_(labels), results_(rule.ResultShapes()), best_(rule.Choose(labels)) {
-    for (const MeshLayout* layout : rule.wanted_leaves()) {
-      wanted_.push_back(layout->IsMaximal() ? rule.Whole(layout->rank()) : layout);
+  MovingTiles(PartitionScope& scope, const Labels& labels,
+              std::span<PartitionedValue* const> operands, std::span<const Shape* const> results,
+              std::span<const MeshLayout* const> wanted)
+      : scope_(scope),
+        labels_(labels),
+        operands_(operands),
+        results_(results),
+        best_(ChooseStrategy(scope, labels, operands, results, wanted)) {
+    for (const MeshLayout* layout : wanted) {
+      wanted_.push_back(layout->IsMaximal()
+                            ? scope.layouts().ReplicatedLike(wanted[0], layout->rank())
+                            : layout);
     }
   }
 
   Strategy Run() {
     for (size_t r = 0; r < results_.size(); ++r) Suggest(labels_.results[r], wanted_[r]);
-    for (size_t i = 0; i < rule_.operands().size(); ++i) {
-      const PartitionedValue& operand = *rule_.operands()[i];
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      const PartitionedValue& operand = *operands_[i];
       if (operand.IsTuple()) continue;
       for (const PartitionedValue::Variant& variant : operand.variants) {
         Suggest(labels_.operands[i], variant.layout);
@@ -62,20 +70,21 @@ class MovingTiles {
           return;  // more tiles than elements
         }
       }
-      hints.push_back(rule_.layouts().WithDims(frame, std::move(axes)));
+      hints.push_back(scope_.layouts().WithDims(frame, std::move(axes)));
     }
     if (std::find(tried_.begin(), tried_.end(), hints) != tried_.end()) return;
     tried_.push_back(hints);
-    Strategy strategy = ChooseStrategy(rule_.scope(), labels_, rule_.operands(), results_, hints);
+    Strategy strategy = ChooseStrategy(scope_, labels_, operands_, results_, hints);
     for (size_t r = 0; r < results_.size(); ++r) {
       if (hints[r] == wanted_[r]) continue;
-      strategy.cost += rule_.scope().run().planner.Plan(results_[r], hints[r], wanted_[r]).cost;
+      strategy.cost += scope_.run().planner.Plan(results_[r], hints[r], wanted_[r]).cost;
     }
     if (strategy.cost < best_.cost) best_ = std::move(strategy);
   }
 
-  PartitionContext& rule_;
+  PartitionScope& scope_;
   const Labels& labels_;
+  std::span<PartitionedValue* const> operands_;
   std::span<const Shape* const> results_;
   std::vector<const MeshLayout*> wanted_;
   std::vector<std::vector<const MeshLayout*>> tried_;
@@ -84,8 +93,16 @@ class MovingTiles {
 
 }  // namespace
 
+Strategy ChooseMovingTiles(PartitionScope& scope, const Labels& labels,
+                           std::span<PartitionedValue* const> operands,
+                           std::span<const Shape* const> results,
+                           std::span<const MeshLayout* const> wanted) {
+  return MovingTiles(scope, labels, operands, results, wanted).Run();
+}
+
 Strategy ChooseMovingTiles(PartitionContext& rule, const Labels& labels) {
-  return MovingTiles(rule, labels).Run();
+  return ChooseMovingTiles(rule.scope(), labels, rule.operands(), rule.ResultShapes(),
+                           rule.wanted_leaves());
 }
 
 PartitionedValue* ByLabelsMovingTiles(PartitionContext& rule, const Labels& labels) {

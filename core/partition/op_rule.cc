@@ -147,7 +147,7 @@ constexpr Row kRows[] = {
     {Opcode::kPartitionId, DeviceId},
     {Opcode::kReplicaId, DeviceId},
     {Opcode::kRng, Rng},
-    {Opcode::kRngBitGenerator, Whole, kDefault},
+    {Opcode::kRngBitGenerator, RngBitGenerator},
     {Opcode::kRngGetAndUpdateState, Whole, kDefault},
     {Opcode::kCholesky, MatrixOnBatch},
     {Opcode::kTriangularSolve, MatrixOnBatch},

@@ -9,30 +9,34 @@
 namespace gshard::property {
 
 void ProgramMaker::MakeFft() {
-  const bool real = Chance(40);
-  const DType dtype = real ? DType::kF32 : DType::kC64;
-  ArrayType type{dtype, RandomDims(Between(1, 3))};
+  static constexpr const char* kNames[] = {"FFT", "IFFT", "RFFT", "IRFFT"};
+  const size_t kind = Index(std::size(kNames));
+  const bool to_half = kind == 2, from_half = kind == 3;
+  const DType dtype = to_half ? DType::kF32 : DType::kC64;
+  ArrayType type{dtype, RandomDims(Chance(40) ? 1 : Between(1, 3))};
+  // Tiles of a cut dim are exchanged where their number divides the signal.
+  if (Chance(50)) {
+    const int64_t n = program_.devices * (Chance(60) ? program_.devices : Between(1, 8));
+    type.dims.back() = from_half ? n / 2 + 1 : n;
+  }
   const size_t x =
-      Chance(60) ? Like(type)
+      Chance(70) ? Like(type)
                  : Any([&](size_t i) { return TypeOf(i).dtype == dtype && TypeOf(i).rank() > 0; });
   type = TypeOf(x);
-  const int64_t most = std::min<int64_t>(type.rank(), 2);
-  const auto length = static_cast<size_t>(Between(1, most));
-  const Sizes lengths(type.dims.end() - static_cast<std::ptrdiff_t>(length), type.dims.end());
+  const auto length = static_cast<size_t>(Between(1, std::min<int64_t>(type.rank(), 3)));
+  Sizes lengths(type.dims.end() - static_cast<std::ptrdiff_t>(length), type.dims.end());
+  if (from_half) lengths.back() = std::max<int64_t>(1, 2 * (lengths.back() - 1) + Below(2));
   Node node;
   node.opcode = Opcode::kFft;
   node.types = {type};
-  if (real) {
-    node.types[0].dtype = DType::kC64;
-    node.types[0].dims.back() = lengths.back() / 2 + 1;
-  }
+  if (to_half) node.types[0] = {DType::kC64, type.dims};
+  if (to_half) node.types[0].dims.back() = lengths.back() / 2 + 1;
+  if (from_half) node.types[0] = {DType::kF32, type.dims};
+  if (from_half) node.types[0].dims.back() = lengths.back();
   node.operands = {x};
   node.fold = Product(lengths);
-  node.attributes = fmt::format(", fft_type={}, fft_length={{{}}}",
-                                real         ? "RFFT"
-                                : Chance(60) ? "FFT"
-                                             : "IFFT",
-                                fmt::join(lengths, ","));
+  node.attributes =
+      fmt::format(", fft_type={}, fft_length={{{}}}", kNames[kind], fmt::join(lengths, ","));
   Emit(std::move(node));
 }
 
@@ -105,15 +109,19 @@ void ProgramMaker::MakeTriangularSolve() {
 }
 
 void ProgramMaker::MakeRandomBits() {
-  const size_t state = Like({DType::kU64, {2}});
-  static const std::vector<DType> kTypes = {DType::kU32, DType::kU32, DType::kU64};
-  const ArrayType type{Pick(kTypes), RandomDims(Between(1, 3))};
+  const bool philox = Chance(50);
+  const size_t state = Like({DType::kU64, {philox && Chance(50) ? 3 : 2}});
+  static const std::vector<DType> kTypes = {DType::kU32, DType::kU32, DType::kU64, DType::kU16};
+  ArrayType type{Pick(kTypes), RandomDims(Between(1, 3))};
+  // Tiles that are runs of the generator's blocks.
+  if (Chance(60)) type.dims[0] = program_.devices * Between(1, 4);
   Node node;
   node.opcode = Opcode::kRngBitGenerator;
-  node.types = {{DType::kU64, {2}}, type};
+  node.types = {TypeOf(state), type};
   node.tuple = true;
   node.operands = {state};
-  node.attributes = Chance(60) ? ", algorithm=rng_three_fry" : ", algorithm=rng_philox";
+  node.attributes = philox ? ", algorithm=rng_philox" : ", algorithm=rng_three_fry";
+  MaybePlace(node, 60);
   const size_t pair = Emit(std::move(node));
   Parts(pair, 0);
   Parts(pair, 1);

@@ -55,6 +55,7 @@ RuleResult Iota(PartitionContext& rule);
 RuleResult DeviceId(PartitionContext& rule);
 // rng, linalg, fft
 RuleResult Rng(PartitionContext& rule);
+RuleResult RngBitGenerator(PartitionContext& rule);
 RuleResult MatrixOnBatch(PartitionContext& rule);
 RuleResult Fft(PartitionContext& rule);
 // control_flow, tuple
