@@ -181,7 +181,7 @@ void GlobalArray::ReadBox(std::span<const int64_t> start, std::span<const int64_
   while (run_dim > 0) {
     --run_dim;
     run *= sizes[run_dim];
-    if (sizes[run_dim] != dims[run_dim]) break;
+    if (sizes[run_dim] != dims[run_dim] || start[run_dim] != 0) break;
   }
   int64_t inner = 1;  // elements per index of run_dim
   for (size_t i = run_dim + 1; i < dims.size(); ++i) inner *= dims[i];

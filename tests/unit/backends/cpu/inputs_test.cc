@@ -80,6 +80,9 @@ TEST_CASE("boxes are cut out of arrays, padding is poisoned", "[cpu]") {
   const int32_t p = 0x7f7f7f7f;
   CHECK(Box(array, {3, 4}, {2, 3}) == std::vector<int32_t>{22, 23, p, p, p, p});
   CHECK(Box(array, {4, 0}, {1, 2}) == std::vector<int32_t>{p, p});
+  // A dim that one tile holds: the next tile is all padding.
+  CHECK(Box(Counting({2, 1}), {0, 1}, {2, 1}) == std::vector<int32_t>{p, p});
+  CHECK(Box(Counting({2, 1}), {0, 0}, {2, 1}) == std::vector<int32_t>{0, 1});
   CHECK(Box(Counting({}), {}, {}) == std::vector<int32_t>{0});
   CHECK(Box(Counting({2, 3, 4}), {1, 1, 0}, {1, 2, 4}) ==
         std::vector<int32_t>{16, 17, 18, 19, 20, 21, 22, 23});
