@@ -83,8 +83,9 @@ constexpr int64_t kBlock = 512;
 template <typename Bits>
 auto LargestDistance(const std::byte* a, const std::byte* b, int64_t count) {
   using Float = decltype(FastFloat<Bits>::Decode(0));
-  using Distance = std::conditional_t<sizeof(Float) == 4, uint32_t, uint64_t>;
-  constexpr Distance kMagnitude = std::numeric_limits<Distance>::max() >> 1;
+  // Signed: with the sign bit gone all are positive, and such maxima are cheaper.
+  using Distance = std::conditional_t<sizeof(Float) == 4, int32_t, int64_t>;
+  constexpr Distance kMagnitude = std::numeric_limits<Distance>::max();
   Distance largest = 0;
   for (int64_t i = 0; i < count; ++i) {
     Bits x = 0, y = 0;
@@ -93,7 +94,7 @@ auto LargestDistance(const std::byte* a, const std::byte* b, int64_t count) {
     const Distance distance =
         std::bit_cast<Distance>(FastFloat<Bits>::Decode(x) - FastFloat<Bits>::Decode(y)) &
         kMagnitude;
-    largest = std::max(largest, distance);
+    largest = distance > largest ? distance : largest;
   }
   return std::bit_cast<Float>(largest);
 }
@@ -119,18 +120,20 @@ double DistanceBound(DType dtype, const std::byte* a, const std::byte* b, int64_
 
 template <typename Bits>
 double LargestFinite(std::span<const std::byte> data, Bits infinity) {
+  using Signed = std::make_signed_t<Bits>;
   constexpr Bits kMagnitude = std::numeric_limits<Bits>::max() >> 1;
+  const auto limit = static_cast<Signed>(infinity);
   const size_t count = data.size() / sizeof(Bits);
   const std::byte* at = data.data();
-  Bits largest = 0;
+  Signed largest = 0;
   for (size_t i = 0; i < count; ++i) {
     Bits bits = 0;
     std::memcpy(&bits, at + i * sizeof(Bits), sizeof bits);
-    bits = static_cast<Bits>(bits & kMagnitude);
-    bits = bits < infinity ? bits : Bits{0};
-    largest = bits > largest ? bits : largest;
+    auto magnitude = static_cast<Signed>(bits & kMagnitude);
+    magnitude = magnitude < limit ? magnitude : Signed{0};
+    largest = magnitude > largest ? magnitude : largest;
   }
-  return static_cast<double>(FastFloat<Bits>::Decode(largest));
+  return static_cast<double>(FastFloat<Bits>::Decode(static_cast<Bits>(largest)));
 }
 
 // Bits of the significand behind the point.

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <set>
 
 #include "backends/cpu/array_rows.h"
 #include "backends/cpu/lowering.h"
+#include "backends/cpu/partial_values.h"
 #include "backends/cpu/variation.h"
 #include "backends/cpu/views.h"
 #include "core/analysis/partitioned.h"
@@ -40,13 +42,18 @@ std::vector<int64_t> WholeDims(const Shape* local, const Sharding* sharding) {
   return dims;
 }
 
-// Devices with the same tile are one class.
+// Devices with the same tile are one class; of partial values (`by_part`) with the same part.
 const DeviceClasses* ClassesOfTiles(DeviceClassTable& table, const DeviceGrid& grid,
-                                    const Sharding* sharding, int64_t rank) {
-  if (sharding == nullptr || !sharding->IsTiled()) return table.Uniform();
+                                    const Sharding* sharding, int64_t rank, bool by_part = false) {
+  by_part = by_part && IsPartial(sharding);
+  if (sharding == nullptr || (!sharding->IsTiled() && !by_part)) return table.Uniform();
   std::vector<uint64_t> labels(grid.device_count());
   for (uint32_t d = 0; d < labels.size(); ++d) {
     uint64_t tile = 0;
+    if (by_part) {
+      tile = static_cast<uint64_t>(
+          std::min(PartialPlace(sharding, d % grid.partitions), kDistinctPlaces));
+    }
     const std::vector<int64_t> index = TileIndexOf(sharding, d % grid.partitions, rank);
     for (size_t i = 0; i < index.size(); ++i) {
       tile = tile * static_cast<uint64_t>(sharding->TileCount(static_cast<int64_t>(i))) +
@@ -156,7 +163,7 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
     arrays[k] = std::move(*array);
     classes.push_back(layout.stacked ? table.Distinct()
                                      : ClassesOfTiles(table, options.grid, layout.sharding,
-                                                      leaves[k].shape->rank()));
+                                                      leaves[k].shape->rank(), true));
   }
   if (Expected<void> done = AnalyzeVariation(**program, classes); !done) return Fail(done.error());
   FindViews(**program);
@@ -234,8 +241,12 @@ Expected<void> MeshRun::Start() {
     if (layout.stacked) sizes.insert(sizes.begin(), 1);
     workers.For(classes->count(), value.bytes * classes->count(), [&](int64_t c, int) {
       const uint32_t device = classes->first_device(static_cast<uint32_t>(c));
-      inputs_[k].ReadBox(StartOf(layout, device), sizes,
-                         executor_->Parameter(k, static_cast<uint32_t>(c)));
+      std::byte* data = executor_->Parameter(k, static_cast<uint32_t>(c));
+      inputs_[k].ReadBox(StartOf(layout, device), sizes, data);
+      if (layout.stacked || !IsPartial(layout.sharding)) return;
+      TakePart(value.shape->dtype(), layout.sharding->reduction,
+               PartialPlace(layout.sharding, device % grid_.partitions),
+               value.shape->element_count(), data);
     });
     inputs_[k] = {};
   }
@@ -268,6 +279,23 @@ std::vector<MeshRun::Instance> MeshRun::Instances(size_t k) const {
   return InstancesOf(plan_->program->results[k], results_[k]);
 }
 
+MeshRun::Instance MeshRun::CombinedOn(ValueId value, const Layout& layout, uint32_t device,
+                                      std::vector<std::byte>& storage) const {
+  Instance instance = InstanceOn(value, layout, device);
+  if (layout.stacked || !IsPartial(layout.sharding)) return instance;
+  const uint32_t first = device - device % grid_.partitions;  // of the replica
+  std::vector<const std::byte*> parts;
+  for (uint32_t p : PartialGroup(layout.sharding, device - first, grid_.partitions)) {
+    parts.push_back(executor_->Result(value, first + p));
+  }
+  const Shape* shape = plan_->program->values[value].shape;
+  storage.resize(static_cast<size_t>(BufferBytes(shape)));
+  CombineParts(shape->dtype(), layout.sharding->reduction, parts, shape->element_count(),
+               storage.data());
+  instance.data = storage.data();
+  return instance;
+}
+
 std::vector<MeshRun::Instance> MeshRun::InstancesOf(ValueId value, const Layout& layout) const {
   const DeviceClasses* classes =
       plan_->program->classes.Join(plan_->program->values[value].classes, layout.tiles);
@@ -275,6 +303,21 @@ std::vector<MeshRun::Instance> MeshRun::InstancesOf(ValueId value, const Layout&
     classes = plan_->program->classes.Uniform();
   }
   std::vector<Instance> instances;
+  if (IsPartial(layout.sharding) && !layout.stacked) {
+    // Of every group one, where its first member is.
+    std::set<std::vector<uint32_t>> seen;
+    for (uint32_t d = 0; d < grid_.device_count(); ++d) {
+      const uint32_t first = d - d % grid_.partitions;
+      if (PartialPlace(layout.sharding, d - first) != 0) continue;
+      std::vector<uint32_t> parts;
+      for (uint32_t p : PartialGroup(layout.sharding, d - first, grid_.partitions)) {
+        parts.push_back(classes->class_of(first + p));
+      }
+      if (!seen.insert(std::move(parts)).second) continue;
+      instances.push_back(CombinedOn(value, layout, d, combined_.emplace_back()));
+    }
+    return instances;
+  }
   for (uint32_t c = 0; c < classes->count(); ++c) {
     instances.push_back(InstanceOn(value, layout, classes->first_device(c)));
   }
@@ -321,8 +364,9 @@ OutputArray MeshRun::Assemble(ValueId value, const Shape* shape, const Layout& l
   const int bytes = shape->IsArray() ? StorageBytes(out.dtype) : 0;
   out.data.resize(static_cast<size_t>(count * bytes));
   if (out.data.empty()) return out;
+  std::vector<std::byte> combined;
   for (uint32_t c = 0; c < layout.tiles->count(); ++c) {
-    const Instance instance = InstanceOn(value, layout, layout.tiles->first_device(c));
+    const Instance instance = CombinedOn(value, layout, layout.tiles->first_device(c), combined);
     ForEachRow(instance.start, instance.sizes, out.dims,
                [&](int64_t global, int64_t local, int64_t length) {
                  std::memcpy(out.data.data() + global * bytes, instance.data + local * bytes,

@@ -1,12 +1,14 @@
 // One module on one mesh: from global inputs to global outputs.
 //
 // How a leaf's instances form the global array follows from its sharding: parameters carry theirs,
-// results have it in the header's record. Without one, a parameter is the same on all devices
+// results have it in the header's record; of partial (unreduced) ones devices hold parts
+// (partial_values.h). Without one, a parameter is the same on all devices
 // (unless the input has one array per device) and a result is stacked along a new first dim.
 #ifndef GSHARD_BACKENDS_CPU_MESH_RUN_H_
 #define GSHARD_BACKENDS_CPU_MESH_RUN_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -102,6 +104,9 @@ class MeshRun {
   MeshRun() = default;
   std::vector<int64_t> StartOf(const Layout& layout, uint32_t device) const;
   Instance InstanceOn(ValueId value, const Layout& layout, uint32_t device) const;
+  // The same of a partial value: all parts together, in `storage`.
+  Instance CombinedOn(ValueId value, const Layout& layout, uint32_t device,
+                      std::vector<std::byte>& storage) const;
   std::vector<Instance> InstancesOf(ValueId value, const Layout& layout) const;
   OutputArray Assemble(ValueId value, const Shape* shape, const Layout& layout) const;
 
@@ -114,6 +119,7 @@ class MeshRun {
   std::vector<const DeviceClasses*> parameter_classes_;
   std::vector<Layout> results_;
   std::vector<const Shape*> result_shapes_;
+  mutable std::deque<std::vector<std::byte>> combined_;  // behind instances of partial results
   double plan_seconds_ = 0;
   std::vector<Diagnostic> warnings_;
 };
