@@ -255,6 +255,12 @@ void DotProduct::Multiply(int64_t m, const T* lhs, const T* rhs, T* result) cons
     IntegerGemm(m, n_, k_, a, b, result, n_);
   } else {
     if constexpr (std::is_floating_point_v<T>) {
+      if (block_rows_ == 0 && n_ == 1 && lhs_row_ == 1) {
+        // One column from columns: the other way round it is one long row.
+        RowGemm(1, m, k_, MatrixView<T>{rhs, 0, rhs_row_}, MatrixView<T>{lhs, lhs_column_, 1},
+                result, m);
+        return;
+      }
       if (block_rows_ == 0) {
         RowGemm(m, n_, k_, a, b, result, n_);
         return;

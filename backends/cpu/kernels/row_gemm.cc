@@ -241,10 +241,7 @@ void Run(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<T> a, Matrix
     return;
   }
   HWY_ALIGN T packed[static_cast<size_t>(kPacked) * 2 * HWY_MAX_BYTES / sizeof(T)];
-  // One panel takes all the longer pieces of a's rows.
-  const bool narrow = n <= 2 * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
-  const int64_t chunk = narrow ? kTogether : kChunk;
-  const int64_t together = k <= chunk ? kTogether / k : 1;  // matrices in a chunk
+  const int64_t together = k <= kChunk ? kTogether / k : 1;  // matrices in a chunk
   for (int64_t i = 0; i < m; i += kRowBlock) {
     Chunk<T> x{.m = std::min(kRowBlock, m - i),
                .n = n,
@@ -256,17 +253,17 @@ void Run(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<T> a, Matrix
                .accumulate = accumulate};
     for (int64_t s = 0; s < count; s += together) {
       x.b = {b.data + s, b.row, b.column};
-      for (int64_t p = 0; p < k; p += chunk) {
+      for (int64_t p = 0; p < k; p += kChunk) {
         x.a = {a.data + s, std::min(together, count - s), i * a.row + p * a.column, a.row,
-               a.column,   std::min(chunk, k - p)};
+               a.column,   std::min(kChunk, k - p)};
         x.b_offset = p * b.row;
         x.next_rows = 0;
-        if (b.column == 1 && p + chunk < k) {
-          x.next = b.data[s] + (p + chunk) * b.row;
-          x.next_rows = std::min(chunk, k - p - chunk);
+        if (b.column == 1 && p + kChunk < k) {
+          x.next = b.data[s] + (p + kChunk) * b.row;
+          x.next_rows = std::min(kChunk, k - p - kChunk);
         } else if (b.column == 1 && s + together < count) {
           x.next = b.data[s + together];
-          x.next_rows = std::min(chunk, k);
+          x.next_rows = std::min(kChunk, k);
         }
         int64_t j = 0;
         // Few rows wait on the latency of their sums: more columns at once, read in place.

@@ -280,7 +280,7 @@ class ProgramReduceKernel : public Kernel {
   }
 
  private:
-  static constexpr int64_t kLanes = 256;
+  static constexpr int64_t kLanes = 1024;
   static constexpr int64_t kGroup = 64;      // results whose chunks are put together at once
   static constexpr int64_t kMaxChunks = 64;  // of one result
 

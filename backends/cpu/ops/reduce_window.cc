@@ -354,24 +354,45 @@ class RunningFoldKernel : public Kernel {
         folder_(std::move(folder)) {}
 
   void Run(ConstBuffers operands, Buffers results, Scratch& scratch) const override {
-    // Lanes: the inner dim, or (if there is none) several outer rows side by side.
-    if (inner_ > 1) {
-      for (int64_t o = 0; o < outer_; ++o) {
-        for (int64_t i = 0; i < inner_; i += kTile) {
-          Fold(o * length_ * inner_ + i, 1, std::min(kTile, inner_ - i), operands, results,
-               scratch);
-        }
-      }
-      return;
-    }
-    constexpr int64_t kRows = 128;
-    for (int64_t o = 0; o < outer_; o += kRows) {
-      Fold(o * length_, length_, std::min(kRows, outer_ - o), operands, results, scratch);
-    }
+    RunOuter(0, outer_, operands, results, scratch);
+  }
+  int64_t RangeGranule() const override { return length_ * inner_; }
+  void RunRange(int64_t first, int64_t count, ConstBuffers operands, Buffers results,
+                Scratch& scratch) const override {
+    const int64_t row = length_ * inner_;
+    if (row > 0) RunOuter(first / row, count / row, operands, results, scratch);
   }
   int64_t Flops() const override { return outer_ * length_ * inner_; }
 
  private:
+  // Outer rows from `first` on; results point at the first of them.
+  void RunOuter(int64_t first, int64_t count, ConstBuffers operands, Buffers results,
+                Scratch& scratch) const {
+    const Scratch::Mark mark = scratch.Position();
+    const size_t inputs = folder_->inputs();
+    auto** from = reinterpret_cast<const std::byte**>(
+        scratch.Allocate(2 * inputs * sizeof(const std::byte*)));
+    std::copy(operands.begin(), operands.end(), from);
+    for (size_t k = 0; k < inputs; ++k) {
+      from[k] += first * length_ * inner_ * folder_->stored_bytes(k);
+    }
+    const ConstBuffers moved{from, operands.size()};
+    // Lanes: the inner dim, or (if there is none) several outer rows side by side.
+    if (inner_ > 1) {
+      for (int64_t o = 0; o < count; ++o) {
+        for (int64_t i = 0; i < inner_; i += kTile) {
+          Fold(o * length_ * inner_ + i, 1, std::min(kTile, inner_ - i), moved, results, scratch);
+        }
+      }
+    } else {
+      constexpr int64_t kRows = 128;
+      for (int64_t o = 0; o < count; o += kRows) {
+        Fold(o * length_, length_, std::min(kRows, count - o), moved, results, scratch);
+      }
+    }
+    scratch.Rewind(mark);
+  }
+
   // `n` lanes, `lane_step` elements apart, the first at `start`.
   void Fold(int64_t start, int64_t lane_step, int64_t n, ConstBuffers operands, Buffers results,
             Scratch& scratch) const {
