@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/epilogue_kernel.h"
 #include "backends/cpu/program_kernel.h"
 #include "ir/literal.h"
 
@@ -72,6 +73,7 @@ class Fusion {
   Expected<void> VisitChain(Chain& chain) {
     groups_.clear();
     done_.clear();
+    products_.clear();
     for (size_t i = 0; i < chain.ops.size(); ++i) {
       for (uint32_t g = first_open_; g < groups_.size(); ++g) {
         if (groups_[g].open && groups_[g].last_joined + kPatience < i) {
@@ -105,6 +107,7 @@ class Fusion {
         if (Expected<void> closed = Close(group); !closed) return closed;
       }
       if (elements == 0) {
+        if (IsProduct(*op)) products_[op->results[0]] = done_.size();
         done_.push_back(op);
         continue;
       }
@@ -122,6 +125,7 @@ class Fusion {
       if (Expected<void> closed = Close(g); !closed) return closed;
     }
     first_open_ = 0;
+    std::erase(done_, nullptr);  // products that went into their users
     chain.ops = std::move(done_);
     return {};
   }
@@ -139,12 +143,44 @@ class Fusion {
     group.open = false;
     while (first_open_ < groups_.size() && !groups_[first_open_].open) ++first_open_;
     for (const Op* op : group.ops) group_of_[op->results[0]] = kNone;
-    if (group.ops.size() == 1) {
+    const ValueId product = ProductOf(group);
+    if (group.ops.size() == 1 && product == kNoValue) {
       done_.push_back(group.ops[0]);
       return {};
     }
-    return Fuse(group);
+    return Fuse(group, product);
   }
+
+  // A dot or convolution that is worth being finished panel by panel.
+  bool IsProduct(const Op& op) const {
+    const Opcode opcode = op.instruction->opcode();
+    if ((opcode != Opcode::kDot && opcode != Opcode::kConvolution) || op.results.size() != 1) {
+      return false;
+    }
+    const Shape* shape = program_.values[op.results[0]].shape;
+    return program_.values[op.results[0]].view == nullptr &&
+           EpilogueKernel::Pays(*op.kernel, shape->element_count(), StorageBytes(shape->dtype()));
+  }
+
+  // The largest product that only this group reads, element by element; kNoValue: none.
+  ValueId ProductOf(const Group& group) const {
+    tsl::robin_map<ValueId, uint32_t> inside;
+    ValueId largest = kNoValue;
+    for (const Op* op : group.ops) {
+      for (size_t k = 0; k < op->operands.size(); ++k) {
+        const ValueId operand = op->operands[k];
+        if (products_.find(operand) == products_.end() ||
+            !op->kernel->MovesWithResult(static_cast<int64_t>(k)) ||
+            program_.values[operand].shape->element_count() != group.elements ||
+            ++inside[operand] != uses_[operand]) {
+          continue;
+        }
+        if (largest == kNoValue || FlopsOf(operand) > FlopsOf(largest)) largest = operand;
+      }
+    }
+    return largest;
+  }
+  int64_t FlopsOf(ValueId product) const { return done_[products_.at(product)]->kernel->Flops(); }
 
   // A scalar or uniform array written out in the text: better inside the program than an operand.
   bool IsInlineConstant(ValueId id) const {
@@ -153,7 +189,7 @@ class Fusion {
            value.source->shape()->IsArray() && CanFuseElementwise(*value.source);
   }
 
-  Expected<void> Fuse(const Group& group) {
+  Expected<void> Fuse(const Group& group, ValueId product) {
     std::vector<FusedMember> members;
     std::vector<const Shape*> externals;
     tsl::robin_map<ValueId, int32_t> numbers;  // of members, or -1 - external
@@ -193,11 +229,39 @@ class Fusion {
     }
     auto kernel = MakeFusedElementwise(members, externals, outputs, group.elements);
     if (!kernel) return Fail(kernel.error());
+    if (product != kNoValue) *kernel = Finish(product, std::move(*kernel), externals, fused);
     fused.kernel = kernel->get();
     program_.fused_kernels.push_back(std::move(*kernel));
     program_.fused_ops.push_back(std::move(fused));
     done_.push_back(&program_.fused_ops.back());
     return {};
+  }
+
+  // The product and the group in one kernel, where the group reads the product element by element.
+  std::unique_ptr<Kernel> Finish(ValueId product, std::unique_ptr<Kernel> program,
+                                 std::span<const Shape* const> externals, Op& fused) {
+    const auto through = static_cast<size_t>(
+        std::find(fused.operands.begin(), fused.operands.end(), product) - fused.operands.begin());
+    if (!program->MovesWithResult(static_cast<int64_t>(through))) return program;
+    const Op*& made_by = done_[products_.at(product)];
+    EpilogueKernel::Arrays arrays;
+    const Shape* shape = program_.values[product].shape;
+    arrays.count = shape->element_count();
+    arrays.product_bytes = StorageBytes(shape->dtype());
+    for (const Shape* external : externals) {
+      arrays.operands.push_back(StorageBytes(external->dtype()));
+    }
+    for (ValueId result : fused.results) {
+      arrays.results.push_back(StorageBytes(program_.values[result].shape->dtype()));
+    }
+    fused.operands.erase(fused.operands.begin() + static_cast<ptrdiff_t>(through));
+    fused.operands.insert(fused.operands.begin(), made_by->operands.begin(),
+                          made_by->operands.end());
+    auto kernel = std::make_unique<EpilogueKernel>(*made_by->kernel, made_by->operands.size(),
+                                                   std::move(program), through, std::move(arrays));
+    made_by = nullptr;
+    products_.erase(product);
+    return kernel;
   }
 
   Program& program_;
@@ -206,6 +270,7 @@ class Fusion {
   std::vector<Group> groups_;       // of the chain being visited
   uint32_t first_open_ = 0;
   std::vector<const Op*> done_;
+  tsl::robin_map<ValueId, size_t> products_;  // results of IsProduct: where in done_
 };
 
 }  // namespace
