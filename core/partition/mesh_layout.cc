@@ -105,6 +105,7 @@ struct MeshLayoutTable::Tables {
   std::map<const MeshLayout*, std::string> texts;
   std::map<std::vector<int64_t>, std::unique_ptr<DeviceOrder>> orders;
   std::vector<const MeshLayout*> replicated;  // by rank
+  std::map<std::pair<const MeshLayout*, std::vector<int64_t>>, const MeshLayout*> mirrored;
 };
 
 MeshLayoutTable::MeshLayoutTable(Context& context, int64_t device_count, const Mesh* mesh)
@@ -304,6 +305,22 @@ const MeshLayout* MeshLayoutTable::WithDimsWhole(const MeshLayout* layout,
   MeshLayout result = *layout;
   for (int64_t dim : dims) result.dims[static_cast<size_t>(dim)].clear();
   return Intern(std::move(result));
+}
+
+const MeshLayout* MeshLayoutTable::Mirrored(const MeshLayout* layout,
+                                            std::span<const int64_t> dims) {
+  std::vector<int64_t> cut;
+  for (int64_t dim : dims) {
+    if (layout->IsSharded(dim)) cut.push_back(dim);
+  }
+  if (cut.empty()) return layout;
+  const MeshLayout*& mirrored = tables_->mirrored[{layout, cut}];
+  if (mirrored == nullptr) {
+    const Sharding* sharding = ToSharding(layout);
+    mirrored = FromSharding(context_.Tiled(sharding->tiles.Reverse(cut), sharding->subgroups),
+                            layout->rank());
+  }
+  return mirrored;
 }
 
 const MeshLayout* MeshLayoutTable::WithoutEmptyTiles(const MeshLayout* layout, const Shape* shape) {

@@ -84,6 +84,9 @@ class MeshLayoutTable {
   // Dims permuted / made whole.
   const MeshLayout* Transposed(const MeshLayout* layout, std::span<const int64_t> permutation);
   const MeshLayout* WithDimsWhole(const MeshLayout* layout, std::span<const int64_t> dims);
+  // Tiles of `dims` in the opposite order: where the tiles of a reversed value lie if every device
+  // reverses its own. No manual digits, nothing unreduced. Linear in the devices, remembered.
+  const MeshLayout* Mirrored(const MeshLayout* layout, std::span<const int64_t> dims);
   // Without the minor digits of dims that only make tiles empty: 8 elements cut 32 ways have the
   // tiles of a cut in 8, and then copies instead of empty tiles.
   const MeshLayout* WithoutEmptyTiles(const MeshLayout* layout, const Shape* shape);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/analysis/meshes.h"
+#include "core/partition/demand.h"
 #include "core/partition/mesh_layout.h"
 #include "core/partition/partitioned_value.h"
 #include "core/partition/partitioner.h"
@@ -41,6 +42,7 @@ struct PartitionRun {
   PartitionStats stats;
   // Owns the values; they are never destroyed one by one.
   std::pmr::monotonic_buffer_resource memory;
+  Demand demand;
   // By source instruction id.
   std::vector<PartitionedValue*> value_of;
   std::vector<uint8_t> name_taken;
@@ -54,6 +56,7 @@ struct PartitionRun {
         layouts(m.context(), device_count, NamedMesh(m)),
         planner(layouts, {.bytes_per_message = o.bytes_per_message}),
         reshapes(layouts),
+        demand(m.instruction_limit()),
         value_of(m.instruction_limit()),
         name_taken(m.instruction_limit()) {}
 

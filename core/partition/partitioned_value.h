@@ -42,6 +42,10 @@ struct PartitionedValue {
   // By the source's sharding; null: the value has the layout it was made in. Not of tuples.
   const MeshLayout* layout = nullptr;
 
+  // Where it will be needed whatever else happens (an output of its computation): going through
+  // this layout costs only what lies behind it. May be null.
+  const MeshLayout* promised = nullptr;
+
   // Arrays (and tokens: rank 0, replicated).
   std::pmr::vector<Variant> variants;
   const Maker* maker = nullptr;  // null: only the variants are there to start from

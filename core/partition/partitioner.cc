@@ -109,9 +109,13 @@ class ComputationPartitioner {
 
   // parameter layouts per leaf; empty: by the parameters' own shardings (the entry).
   Expected<Computation*> Run(const CalleeSignature& signature, bool is_entry) {
+    run_.demand.Collect(source_);
+    const Instruction* root = source_.root();
+    std::vector<const MeshLayout*> leaves = RootLayouts(signature, is_entry);
     for (const Instruction* instruction : source_.instructions()) {
       if (PartitionedValue* known = numbering_.Find(*instruction)) {
         run_.value_of[instruction->id()] = known;
+        Promise(*instruction, leaves);
         continue;
       }
       scope_.builder().set_origin(instruction);
@@ -120,21 +124,11 @@ class ComputationPartitioner {
                              : Visit(*instruction);
       if (!value) return Fail(value.error());
       run_.value_of[instruction->id()] = *value;
+      Promise(*instruction, leaves);
       numbering_.Add(*instruction);
     }
-    const Instruction* root = source_.root();
     scope_.builder().set_origin(root);
     PartitionedValue* value = run_.value_of[root->id()];
-    std::vector<const MeshLayout*> leaves = signature.root;
-    if (leaves.empty()) {
-      leaves = LayoutsOf(run_.layouts, root->shape(), root->sharding(),
-                         is_entry ? Fidelity::kExact : Fidelity::kWithoutEmptyTiles);
-      if (!is_entry) {
-        for (const MeshLayout*& leaf : leaves) {
-          leaf = run_.layouts.ReplicatedLike(leaf, leaf->rank());
-        }
-      }
-    }
     Instruction* local =
         scope_.Materialize(value, leaves, {.user = nullptr, .value = root, .note = {}});
     if (root->opcode() == Opcode::kTuple && local->opcode() == Opcode::kTuple) {
@@ -148,6 +142,27 @@ class ComputationPartitioner {
   }
 
  private:
+  std::vector<const MeshLayout*> RootLayouts(const CalleeSignature& signature, bool is_entry) {
+    if (!signature.root.empty()) return signature.root;
+    const Instruction* root = source_.root();
+    std::vector<const MeshLayout*> leaves =
+        LayoutsOf(run_.layouts, root->shape(), root->sharding(),
+                  is_entry ? Fidelity::kExact : Fidelity::kWithoutEmptyTiles);
+    if (is_entry) return leaves;
+    for (const MeshLayout*& leaf : leaves) leaf = run_.layouts.ReplicatedLike(leaf, leaf->rank());
+    return leaves;
+  }
+
+  // Elements of the root will be needed where the computation has its outputs.
+  void Promise(const Instruction& instruction, std::span<const MeshLayout* const> root_layouts) {
+    int64_t leaf = run_.demand.OutputLeaf(instruction);
+    PartitionedValue* value = run_.value_of[instruction.id()];
+    if (leaf < 0 || value->promised != nullptr) return;
+    const MeshLayout* layout = root_layouts[static_cast<size_t>(leaf)];
+    bool is_plain = layout->kind == MeshLayout::Kind::kTiled && layout->unreduced.empty();
+    if (is_plain && SameRegion(layout, PartitionScope::LayoutOf(*value))) value->promised = layout;
+  }
+
   RuleResult Parameter(const Instruction& source, const CalleeSignature& signature, bool is_entry) {
     int64_t number = source.attributes<ParameterAttributes>().number;
     std::vector<const MeshLayout*> leaves =
@@ -170,7 +185,7 @@ class ComputationPartitioner {
     std::vector<const MeshLayout*>& wanted = wanted_;
     wanted.clear();
     bool is_border = IsRegionMarker(source) || HasSideEffect(source);
-    AppendLayouts(run_.layouts, source.shape(), source.sharding(),
+    AppendLayouts(run_.layouts, source.shape(), run_.demand.ShardingOf(source),
                   is_border ? Fidelity::kExact : Fidelity::kWithoutEmptyTiles, wanted);
     if (HasSideEffect(source) && source.sharding() == nullptr && source.opcode() != Opcode::kRng &&
         source.opcode() != Opcode::kRngGetAndUpdateState) {
@@ -186,6 +201,9 @@ class ComputationPartitioner {
       }
     }
     PartitionContext rule(scope_, source, operands, wanted);
+    if (const MeshLayout* owner = OwnerOf(source, operands)) {
+      return Annotated(DoneByOwner(rule, owner), source, wanted);
+    }
     RuleResult result = is_manual && !IsRegionMarker(source) ? CopyManual(rule)
                                                              : RuleFor(source.opcode()).rule(rule);
     if (!result) return result;
@@ -232,6 +250,46 @@ class ComputationPartitioner {
                       run_.layouts.ToText(layout), run_.layouts.ToText(wanted[0]))));
     }
     return {};
+  }
+
+  // The layout of the one device that has the operands, if it is to do the operation as well: what
+  // is broadcast afterwards is no larger. Null: none.
+  const MeshLayout* OwnerOf(const Instruction& source,
+                            std::span<PartitionedValue* const> operands) {
+    if (!source.shape()->IsArray()) return nullptr;
+    if (!IsElementwise(source.opcode()) && source.opcode() != Opcode::kReduce) return nullptr;
+    auto has_owner = [](const PartitionedValue* operand) {
+      return operand->variants.size() == 1 && operand->variants[0].layout->IsMaximal();
+    };
+    if (std::none_of(operands.begin(), operands.end(), has_owner)) return nullptr;
+    const MeshLayout* owner = nullptr;
+    int64_t bytes = 0;
+    for (const PartitionedValue* operand : operands) {
+      if (!operand->shape->IsArray()) return nullptr;
+      if (scope_.IsAtHand(*operand, run_.layouts.Replicated(operand->shape->rank()))) continue;
+      if (!has_owner(operand)) return nullptr;
+      const MeshLayout* layout = operand->variants[0].layout;
+      if (owner != nullptr && owner->device != layout->device) return nullptr;
+      owner = layout;
+      bytes += operand->shape->byte_size();
+    }
+    return source.shape()->byte_size() <= bytes ? owner : nullptr;
+  }
+
+  // All devices do it; what comes out counts on the owner.
+  PartitionedValue* DoneByOwner(PartitionContext& rule, const MeshLayout* owner) {
+    std::vector<Instruction*> locals;
+    for (size_t i = 0; i < rule.operands().size(); ++i) {
+      const PartitionedValue& operand = *rule.operands()[i];
+      bool is_owned = !operand.variants.empty() && operand.variants[0].layout->IsMaximal();
+      locals.push_back(is_owned ? operand.variants[0].local
+                                : rule.Operand(static_cast<int64_t>(i),
+                                               run_.layouts.Replicated(operand.shape->rank())));
+    }
+    MeshLayout layout = *owner;
+    layout.dims.resize(static_cast<size_t>(rule.source().shape()->rank()));
+    return rule.Result(rule.EmitLocal(locals, rule.source().shape()),
+                       run_.layouts.Intern(std::move(layout)));
   }
 
   PartitionedValue* CopyManual(PartitionContext& rule) {

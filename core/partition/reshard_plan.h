@@ -30,7 +30,8 @@ enum class ReshardKind : uint8_t {
   kRetile,         // tile sizes change, digits do not: pad, trim or exchange edges
   kSlice,          // replicated digits become minor digits of dims; local
   kAllGather,      // minor digits of one dim become replicated
-  kGatherBySum,    // all digits of one dim become replicated where most tiles are empty: all-reduce
+  kGatherBySum,    // all or major digits of one dim become replicated where most tiles are empty:
+                   // all-reduce
   kAllToAll,       // minor digits of dims become minor digits of other dims
   kPermute,        // other digits, same tiles: one collective-permute
   kAllReduce,      // partial digits become replicated

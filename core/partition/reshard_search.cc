@@ -93,6 +93,7 @@ class Search {
     }
     goal_bytes_ = Bytes(goal_);
     largest_end_ = std::max(Bytes(start_), goal_bytes_);
+    has_empty_tiles_ = HasEmptyTiles(start_) || HasEmptyTiles(goal_);
   }
 
   ReshardPlan Run();
@@ -142,11 +143,22 @@ class Search {
     return bytes;
   }
 
+  static uint64_t Mask(std::span<const uint8_t> digits) {
+    uint64_t mask = 0;
+    for (uint8_t digit : digits) mask |= uint64_t{1} << digit;
+    return mask;
+  }
+
+  bool HasEmptyTiles(const Node& node) const {
+    for (size_t d = 0; d < node.dims.size(); ++d) {
+      if ((Size(node.dims[d]) - 1) * node.tiles[d] >= sizes_[d]) return true;
+    }
+    return false;
+  }
+
   uint64_t InDims(const Node& node) const {
     uint64_t mask = 0;
-    for (const DigitList& list : node.dims) {
-      for (uint8_t digit : list) mask |= uint64_t{1} << digit;
-    }
+    for (const DigitList& list : node.dims) mask |= Mask(list);
     return mask;
   }
 
@@ -209,6 +221,7 @@ class Search {
   void Expand(int index);
   void ExpandSlices(int index);
   void ExpandFill(int index);
+  void ExpandEmptyTiles(int index);
   void ExpandGathers(int index);
   void ExpandExchanges(int index);
   using Suffix = std::pair<size_t, size_t>;  // dim, length
@@ -235,6 +248,7 @@ class Search {
   std::vector<DigitList> gained_;  // per dim, of the exchange being tried
   double goal_bytes_ = 0;
   double largest_end_ = 0;
+  bool has_empty_tiles_ = false;  // at one of the ends
   double goal_cost_ = std::numeric_limits<double>::infinity();  // of the best way known
 
   std::vector<Visit> visits_;
@@ -382,6 +396,38 @@ void Search::ExpandGathers(int index) {
         }
       }
       Push(index, std::move(next), std::move(edge), bytes, 1);
+    }
+  }
+}
+
+// Where more than the first tiles along the major digits are empty: those digits enter for nothing
+// (what their tiles hold is padding) and leave by a sum of what the first tiles have.
+void Search::ExpandEmptyTiles(int index) {
+  const Node node = visits_[static_cast<size_t>(index)].node;
+  uint64_t taken = InDims(node) | node.unreduced;
+  for (size_t dim = 0; dim < node.dims.size(); ++dim) {
+    const DigitList& list = node.dims[dim];
+    const DigitList& wanted = goal_.dims[dim];
+    for (size_t lead = 1; lead <= wanted.size(); ++lead) {
+      std::span<const uint8_t> digits = std::span<const uint8_t>(wanted).first(lead);
+      if (wanted.size() - lead != list.size() || (Mask(digits) & taken) != 0) continue;
+      if (!std::equal(list.begin(), list.end(), wanted.begin() + lead)) continue;
+      if (Size(list) * node.tiles[dim] < sizes_[dim] || list.empty()) continue;
+      Node next = node;
+      next.dims[dim] = wanted;
+      Push(index, std::move(next), {ReshardKind::kRetile, {}}, 0, 0);
+    }
+    if (!can_sum_ || (Size(list) - 1) * node.tiles[dim] < sizes_[dim]) continue;
+    for (size_t lead = 1; lead < list.size(); ++lead) {
+      DigitList rest(std::span<const uint8_t>(list).subspan(lead));
+      if (Size(rest) * node.tiles[dim] < sizes_[dim]) break;
+      DigitList major(std::span<const uint8_t>(list).first(lead));
+      auto group = static_cast<double>(Size(major));
+      Node next = node;
+      next.dims[dim] = rest;
+      Push(index, std::move(next),
+           {ReshardKind::kGatherBySum, {{major, static_cast<int>(dim), kNowhere}}},
+           2 * Bytes(node) * (group - 1) / group, 1);
     }
   }
 }
@@ -584,6 +630,7 @@ void Search::Expand(int index) {
   ExpandFinish(index);
   ExpandSlices(index);
   ExpandFill(index);
+  if (has_empty_tiles_) ExpandEmptyTiles(index);
   ExpandReductions(index);
   ExpandExchanges(index);
   ExpandPermute(index);

@@ -87,7 +87,7 @@ class PlanRunner {
         break;
       }
       case ReshardKind::kGatherBySum:
-        GatherBySum(step.moves[0].from);
+        GatherBySum(step.moves[0]);
         break;
       case ReshardKind::kAllToAll:
         AllToAll(step.after);
@@ -119,8 +119,9 @@ class PlanRunner {
 
   // Everybody puts its tile where it belongs among zeros; the sum has them all. Floats are summed
   // as integers, so that no bit changes.
-  void GatherBySum(int64_t dim) {
-    const AxisList& axes = state_.dims[At(dim)];
+  void GatherBySum(const ReshardMove& move) {
+    int64_t dim = move.from;
+    const AxisList& axes = move.axes;
     DType dtype = local_->shape()->dtype();
     DType summed = dtype;
     if (IsFloat(dtype)) {
@@ -136,7 +137,9 @@ class PlanRunner {
           builder_.Add(Opcode::kBitcastConvert, {local_}, scope_.context().Array(summed, sizes));
     }
     int64_t tile = local_->shape()->dim(dim);
-    int64_t filled = CeilOfRatio(shape_->dim(dim), tile);
+    // Of the minor digits that stay, all elements lie with the first of those that leave.
+    bool all_leave = AxesSize(axes) == Tiles(dim);
+    int64_t filled = all_leave ? CeilOfRatio(shape_->dim(dim), tile) : 1;
     Instruction* ordinal = scope_.geometry().Ordinal(axes, layout_->order);
     Instruction* has_data =
         builder_.Compare(ComparisonDirection::kLt, ordinal, scope_.geometry().Int(filled));
@@ -348,6 +351,7 @@ void PartitionScope::CollectLayouts(const PartitionedValue& value,
   };
   if (value.maker == nullptr) {
     for (const PartitionedValue::Variant& variant : value.variants) add(variant.layout);
+    if (value.promised != nullptr) add(value.promised);
     return;
   }
   if (value.payload == nullptr || value.payload->shape->rank() == 0) return;
@@ -374,6 +378,9 @@ double PartitionScope::ReshardCost(const PartitionedValue& value, const MeshLayo
       return variant.layout->IsMaximal() ? 2 * static_cast<double>(value.shape->byte_size()) : 0;
     }
     least = std::min(least, run_.planner.Plan(value.shape, variant.layout, layout).cost);
+  }
+  if (value.promised != nullptr) {
+    least = std::min(least, run_.planner.Plan(value.shape, value.promised, layout).cost);
   }
   return least;
 }
@@ -425,6 +432,12 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
       best = &variant;
       best_plan = &plan;
     }
+  }
+  if (value->promised != nullptr && value->promised != layout && best_plan->bytes > 0 &&
+      value->Find(value->promised) == nullptr &&
+      run_.planner.Plan(value->shape, value->promised, layout).cost < best_plan->cost) {
+    Reshard(value, value->promised, {.user = nullptr, .value = cause.value});
+    return Reshard(value, layout, cause);
   }
   std::string text;
   if (!IsLocalPlan(*best_plan)) text = CauseText(layouts(), cause, best->layout, layout);

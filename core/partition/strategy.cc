@@ -24,6 +24,8 @@ namespace {
 
 constexpr size_t kMaxCombinations = 512;
 constexpr int kNone = -1;
+// Operands looked back at for one that is the same value.
+constexpr size_t kMostCompared = 16;
 // A strategy that puts digits where nobody has them must cost less than this part of the best
 // other.
 constexpr double kFreeLabelShare = 0.75;
@@ -35,6 +37,7 @@ struct Tensor {
   PartitionedValue* operand = nullptr;  // null: a result
   const MeshLayout* wanted = nullptr;   // of a result
   std::vector<const MeshLayout*> seen;
+  size_t same_as = 0;  // the first tensor that is the same operand
 };
 
 // Per digit: the label it cuts, or kNone. In place: a search makes hundreds.
@@ -62,18 +65,28 @@ const MeshLayout* Tiled(MeshLayoutTable& layouts, const MeshLayout* layout) {
   return layout->IsMaximal() ? layouts.Replicated(layout->rank()) : layout;
 }
 
+// Index of the first of the last operands up to i that is the same value as operand i.
+size_t FirstOfSame(std::span<PartitionedValue* const> operands, size_t i) {
+  size_t first = i - std::min(i, kMostCompared);
+  while (operands[first] != operands[i]) ++first;
+  return first;
+}
+
 class Chooser {
  public:
   Chooser(PartitionScope& scope, const Labels& labels, std::span<PartitionedValue* const> operands,
           std::span<const Shape* const> results, std::span<const MeshLayout* const> wanted)
       : scope_(scope), labels_(labels), layouts_(scope.layouts()) {
     for (size_t i = 0; i < results.size(); ++i) {
-      Tensor tensor{results[i], &labels.results[i], nullptr, Tiled(layouts_, wanted[i]), {}};
+      Tensor tensor{
+          results[i], &labels.results[i], nullptr, Tiled(layouts_, wanted[i]), {}, tensors_.size()};
       tensor.seen.push_back(tensor.wanted);
       tensors_.push_back(std::move(tensor));
     }
     for (size_t i = 0; i < operands.size(); ++i) {
-      Tensor tensor{operands[i]->shape, &labels.operands[i], operands[i], nullptr, {}};
+      Tensor tensor{operands[i]->shape, &labels.operands[i], operands[i], nullptr, {},
+                    tensors_.size()};
+      tensor.same_as -= i - FirstOfSame(operands, i);
       scope.CollectLayouts(*operands[i], tensor.seen);
       for (const MeshLayout*& layout : tensor.seen) layout = Tiled(layouts_, layout);
       tensors_.push_back(std::move(tensor));
@@ -138,6 +151,56 @@ class Chooser {
       }
     }
     for (std::vector<int>& choices : choices_) choices.push_back(kNone);
+    FindOrderConflicts();
+  }
+
+  // Of two lists with the same digits in different orders one has an axis after one it is major to.
+  bool HasAscendingAxes() const {
+    for (const Tensor& tensor : tensors_) {
+      for (const MeshLayout* layout : tensor.seen) {
+        for (const AxisList& axes : layout->dims) {
+          for (size_t k = 1; k < axes.size(); ++k) {
+            if (axes[k].stride > axes[k - 1].stride) return true;
+          }
+        }
+      }
+    }
+    return false;
+  }
+
+  // Do two layouts have the same two digits in one label, but in different orders? Each order is a
+  // candidate then.
+  void FindOrderConflicts() {
+    if (!HasAscendingAxes()) return;
+    std::vector<std::pair<int, std::vector<int>>> runs;  // label, digits major first
+    for (const Tensor& tensor : tensors_) {
+      for (const MeshLayout* layout : tensor.seen) {
+        if (layout->order != frame_->order) continue;
+        for (size_t d = 0; d < layout->dims.size(); ++d) {
+          if ((*tensor.labels)[d] == Labels::kWhole) continue;
+          std::vector<int> run;
+          for (const DeviceAxis& axis : layout->dims[d]) {
+            for (int digit : DigitsOf(digits_, axis)) run.push_back(digit);
+          }
+          if (run.size() > 1) runs.emplace_back((*tensor.labels)[d], std::move(run));
+        }
+      }
+    }
+    auto place = [](const std::vector<int>& run, int digit) {
+      return std::find(run.begin(), run.end(), digit) - run.begin();
+    };
+    for (size_t a = 0; a < runs.size(); ++a) {
+      for (size_t b = a + 1; b < runs.size(); ++b) {
+        if (runs[a].first != runs[b].first) continue;
+        std::ptrdiff_t last = -1;
+        for (int digit : runs[a].second) {
+          std::ptrdiff_t at = place(runs[b].second, digit);
+          if (at == std::ssize(runs[b].second)) continue;
+          has_order_conflicts_ |= at < last;
+          last = at;
+        }
+      }
+    }
   }
 
   void FindLabelSizes() {
@@ -215,11 +278,14 @@ class Chooser {
     return true;
   }
 
-  // Digits of each label, ordered as in the results, else as in the operands.
-  std::vector<AxisList> CutOf(const Roles& roles) const {
+  // Digits of each label, ordered as in tensor `first`, else as in the results, else as in the
+  // operands.
+  std::vector<AxisList> CutOf(const Roles& roles, size_t first) const {
     std::vector<AxisList> cut(labels_.labels.size());
     std::vector<uint8_t> placed(digits_.size(), 0);
-    for (const Tensor& tensor : tensors_) {
+    for (size_t k = 0; k <= tensors_.size(); ++k) {
+      if (k == first + 1) continue;
+      const Tensor& tensor = tensors_[k == 0 ? first : k - 1];
       for (const MeshLayout* layout : tensor.seen) {
         if (layout->order != frame_->order) continue;
         for (size_t d = 0; d < layout->dims.size(); ++d) {
@@ -267,7 +333,9 @@ class Chooser {
   // A bound of what moving operands and results costs, from numbers of tiles alone.
   double LeastMoveCost(const Roles& roles) {
     double cost = 0;
-    for (const Tensor& tensor : tensors_) {
+    for (size_t t = 0; t < tensors_.size(); ++t) {
+      const Tensor& tensor = tensors_[t];
+      if (tensor.same_as != t) continue;
       tile_counts_.clear();
       bool is_partial = false;
       for (int label : *tensor.labels) {
@@ -290,19 +358,36 @@ class Chooser {
     return cost;
   }
 
+  // Is tensor t an operand that was counted before, in the same layout?
+  bool IsCounted(size_t t, std::span<const MeshLayout* const> chosen) const {
+    size_t first = tensors_[t].same_as;
+    return first != t && chosen[first] == chosen[t];
+  }
+
   void Consider(const Roles& roles) {
     for (const Roles& done : considered_) {
       if (done == roles) return;
     }
     considered_.push_back(roles);
     if (!IsLegal(roles)) return;
-    double cost = WorkCost(roles);
-    if (cost >= best_cost_ || cost + LeastMoveCost(roles) >= best_cost_) return;
-    std::vector<AxisList> cut = CutOf(roles);
+    double work = WorkCost(roles);
+    if (work >= best_cost_ || work + LeastMoveCost(roles) >= best_cost_) return;
+    std::vector<AxisList> as_in_result = CutOf(roles, 0);
+    ConsiderCut(roles, work, as_in_result);
+    for (size_t t = 1; has_order_conflicts_ && t < tensors_.size(); ++t) {
+      std::vector<AxisList> cut = CutOf(roles, t);
+      if (cut != as_in_result) ConsiderCut(roles, work, cut);
+    }
+  }
+
+  // `work`: of the roles, however their digits are ordered.
+  void ConsiderCut(const Roles& roles, double work, const std::vector<AxisList>& cut) {
+    double cost = work;
     std::vector<const MeshLayout*> chosen;
     for (const Tensor& tensor : tensors_) chosen.push_back(LayoutOf(tensor, cut));
     for (size_t t = 0; t < tensors_.size() && cost < best_cost_; ++t) {
       const Tensor& tensor = tensors_[t];
+      if (IsCounted(t, chosen)) continue;
       if (tensor.operand != nullptr) {
         cost += scope_.ReshardCost(*tensor.operand, chosen[t]);
       } else if (chosen[t] != tensor.wanted) {
@@ -312,7 +397,7 @@ class Chooser {
     if (cost >= best_cost_) return;
     best_cost_ = cost;
     best_roles_ = roles;
-    best_ = {std::move(chosen), std::move(cut)};
+    best_ = {std::move(chosen), cut};
   }
 
   void Enumerate() {
@@ -410,6 +495,7 @@ class Chooser {
   std::vector<Tensor> tensors_;        // results, then operands
   const MeshLayout* frame_ = nullptr;  // gives manual digits and device order
   AxisList digits_;
+  bool has_order_conflicts_ = false;
   std::vector<std::vector<int>> choices_;  // per digit: labels and kNone
   std::vector<std::vector<int64_t>> sizes_;
   double flops_ = 0;
@@ -445,6 +531,7 @@ void AppendValue(Key& key, const PartitionedValue& value) {
   for (const PartitionedValue::Variant& variant : value.variants) {
     key.push_back(Word(variant.layout));
   }
+  key.push_back(Word(value.promised));
   if (value.maker == nullptr) return;
   key.push_back(Word(value.maker));
   if (value.payload == nullptr || value.payload->shape->rank() == 0) return;
@@ -543,6 +630,7 @@ const Strategy& StrategyTable::Choose(PartitionScope& scope, const Labels& label
   key.push_back(static_cast<int64_t>(labels.flops));
   for (size_t i = 0; i < operands.size(); ++i) {
     key.insert(key.end(), labels.operands[i].begin(), labels.operands[i].end());
+    key.push_back(static_cast<int64_t>(FirstOfSame(operands, i)));
     AppendValue(key, *operands[i]);
   }
   for (size_t i = 0; i < results.size(); ++i) {

@@ -1,9 +1,11 @@
 // Slice, pad, reverse: each shard of the result reads a range of the operand's cut
-// dims, which a halo exchange brings to it (GSPMD paper, section 4.3).
+// dims, which a halo exchange brings to it (GSPMD paper, section 4.3), or a reversed value is left in
+// tiles of the opposite order.
 #include <algorithm>
 #include <optional>
 
 #include "core/partition/dim_range.h"
+#include "core/partition/halo.h"
 #include "core/partition/ops/rules.h"
 #include "core/partition/range_cut.h"
 
@@ -253,6 +255,82 @@ RuleResult Pad(PartitionContext& rule) {
   return EmitPad(rule, padding, op, ChooseRanged(rule, op).strategy);
 }
 
+namespace {
+
+// How far the elements of a reversed tile lie behind their places, if every device reverses its
+// own: uneven tiles end in padding, which then comes first.
+int64_t PaddingOf(const Shape* shape, const MeshLayout* layout, int64_t dim) {
+  int64_t count = layout->Count(dim);
+  return CeilOfRatio(shape->dim(dim), count) * count - shape->dim(dim);
+}
+
+HaloRequest PastPadding(const Shape* shape, const MeshLayout* layout, int64_t dim) {
+  int64_t count = layout->Count(dim);
+  int64_t tile = CeilOfRatio(shape->dim(dim), count);
+  int64_t padding = PaddingOf(shape, layout, dim);
+  return {.shards = count,
+          .tile = tile,
+          .size = count * tile,
+          .begin = padding,
+          .scale = tile,
+          .bias = padding,
+          .width = tile};
+}
+
+// Every device reverses its own tile: the tiles of the result lie in the opposite order. Where the
+// operand is to be for that; null: nothing costs less than `bound`.
+const MeshLayout* WhereToReverse(PartitionContext& rule, std::span<const int64_t> dims,
+                                 double bound) {
+  PartitionScope& scope = rule.scope();
+  const PartitionOptions& options = scope.run().options;
+  const Shape* shape = rule.source().shape();
+  auto can_be_mirrored = [](const MeshLayout* layout) {
+    return layout->kind == MeshLayout::Kind::kTiled && layout->manual.empty() &&
+           layout->unreduced.empty();
+  };
+  if (!can_be_mirrored(rule.wanted())) return nullptr;
+  std::vector<const MeshLayout*> candidates;
+  scope.CollectLayouts(*rule.operand(0), candidates);
+  candidates.push_back(rule.layouts().Mirrored(rule.wanted(), dims));
+  const MeshLayout* best = nullptr;
+  for (const MeshLayout* layout : candidates) {
+    if (!can_be_mirrored(layout)) continue;
+    const MeshLayout* result = rule.layouts().Mirrored(layout, dims);
+    if (result == layout) continue;  // nothing is reversed across tiles
+    const Shape* tile = LocalShape(rule.context(), shape, layout);
+    double cost = static_cast<double>(tile->element_count()) *
+                      (options.bytes_per_repeated_flop + options.bytes_per_flop) +
+                  scope.ReshardCost(*rule.operand(0), layout) +
+                  scope.run().planner.Plan(shape, result, rule.wanted()).cost;
+    for (int64_t d : dims) {
+      if (cost >= bound) break;
+      if (!layout->IsSharded(d) || PaddingOf(shape, layout, d) == 0) continue;
+      HaloPlan plan = PlanHalo(PastPadding(shape, layout, d));
+      cost += static_cast<double>(tile->byte_size() / tile->dim(d) * plan.elements_received);
+    }
+    if (cost >= bound) continue;
+    bound = cost;
+    best = layout;
+  }
+  return best;
+}
+
+PartitionedValue* ReverseOwnTiles(PartitionContext& rule, const MeshLayout* layout,
+                                  std::span<const int64_t> dims) {
+  const Shape* shape = rule.source().shape();
+  const MeshLayout* result = rule.layouts().Mirrored(layout, dims);
+  Instruction* locals[] = {rule.Operand(0, layout)};
+  Instruction* local = rule.EmitLocal(locals, LocalShape(rule.context(), shape, layout));
+  for (int64_t d : dims) {
+    if (!layout->IsSharded(d) || PaddingOf(shape, layout, d) == 0) continue;
+    local = ExchangeHalo(rule.scope(), local, d, result, result->axes(d),
+                         PastPadding(shape, layout, d), rule.Cause());
+  }
+  return rule.Result(local, result);
+}
+
+}  // namespace
+
 RuleResult Reverse(PartitionContext& rule) {
   Dims dims = rule.attributes<DimensionsAttributes>().dimensions;
   const Shape* shape = rule.source().shape();
@@ -267,11 +345,18 @@ RuleResult Reverse(PartitionContext& rule) {
   };
   if (shape->element_count() == 0) return rule.Default();
   CutChoice choice = ChooseRanged(rule, op);
+  std::vector<int64_t> reversed;
+  for (int64_t d = 0; d < shape->rank(); ++d) {
+    if (op.touched[At(d)] != 0) reversed.push_back(d);
+  }
+  if (const MeshLayout* place = WhereToReverse(rule, reversed, choice.strategy.cost)) {
+    return ReverseOwnTiles(rule, place, reversed);
+  }
   const MeshLayout* layout = choice.strategy.operands[0];
   const MeshLayout* result = choice.strategy.results[0];
   Instruction* local = rule.Operand(0, layout);
-  for (int64_t d = 0; d < shape->rank(); ++d) {
-    if (op.touched[At(d)] == 0 || !result->IsSharded(d)) continue;
+  for (int64_t d : reversed) {
+    if (!result->IsSharded(d)) continue;
     local = FetchPositions(rule.scope(), local, d, layout->IsSharded(d), result, result->axes(d),
                            op.range(d, result->Count(d)), nullptr, rule.Cause());
   }

@@ -12,8 +12,40 @@ RuleResult GetTupleElement(PartitionContext& rule) {
   return rule.operand(0)->elements[index];
 }
 
+namespace {
+
+// A barrier is no reason to move a value: it passes in a form that is there, if that takes no more
+// memory than the one its sharding asks for.
+const MeshLayout* PassesAs(const PartitionedValue& value, const MeshLayout* wanted) {
+  if (!value.shape->IsArray() || wanted->kind != MeshLayout::Kind::kTiled) return wanted;
+  if (value.Find(wanted) != nullptr) return wanted;
+  for (const PartitionedValue::Variant& variant : value.variants) {
+    const MeshLayout* layout = variant.layout;
+    if (layout->kind == MeshLayout::Kind::kTiled && layout->unreduced.empty() &&
+        layout->manual == wanted->manual && layout->TileCount() >= wanted->TileCount()) {
+      return layout;
+    }
+  }
+  return wanted;
+}
+
+void FindPassing(const PartitionedValue& value, std::span<const MeshLayout*> leaves) {
+  if (!value.IsTuple()) {
+    leaves[0] = PassesAs(value, leaves[0]);
+    return;
+  }
+  for (const PartitionedValue* element : value.elements) {
+    auto count = static_cast<size_t>(element->shape->leaf_count());
+    FindPassing(*element, leaves.first(count));
+    leaves = leaves.subspan(count);
+  }
+}
+
+}  // namespace
+
 RuleResult OptBarrier(PartitionContext& rule) {
   std::vector<const MeshLayout*> leaves(rule.wanted_leaves().begin(), rule.wanted_leaves().end());
+  FindPassing(*rule.operand(0), leaves);
   ReshardCause cause{.user = &rule.source(), .value = rule.source().operand(0)};
   Instruction* operands[] = {rule.scope().Materialize(rule.operand(0), leaves, cause)};
   Instruction* local = rule.EmitLocal(operands, operands[0]->shape());

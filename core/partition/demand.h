@@ -1,0 +1,41 @@
+// What users ask of the values of a computation, found before it is partitioned.
+//
+// A sharding says where a value was annotated or inferred to be; what counts is where it is used.
+// A value that only elementwise operations use, all in another sharding, is produced for that one;
+// outputs of a computation will be needed in their final layouts whatever else happens.
+#ifndef GSHARD_CORE_PARTITION_DEMAND_H_
+#define GSHARD_CORE_PARTITION_DEMAND_H_
+
+#include <vector>
+
+#include "ir/computation.h"
+
+namespace gshard {
+
+// Of all computations of a run, by instruction id.
+class Demand {
+ public:
+  explicit Demand(uint32_t instruction_limit) : asked_(instruction_limit) {}
+
+  // Reads the users of all values of `computation`. Linear.
+  void Collect(const Computation& computation);
+  // The sharding that a value should be produced in: its own, or the one that all users ask for if
+  // that has no fewer tiles (work is not to be repeated for it).
+  const Sharding* ShardingOf(const Instruction& instruction) const;
+  // Which leaf of a root tuple an array is; negative: none.
+  int64_t OutputLeaf(const Instruction& instruction) const {
+    return asked_[instruction.id()].output_leaf;
+  }
+
+ private:
+  struct Asked {
+    const Sharding* sharding = nullptr;
+    int32_t output_leaf = -1;
+    bool conflict = false;
+  };
+  std::vector<Asked> asked_;
+};
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_PARTITION_DEMAND_H_
