@@ -25,31 +25,40 @@ int64_t TileCount(const Sharding* sharding) {
 
 }  // namespace
 
-void Demand::Collect(const Computation& computation) {
+void Demand::Ask(const Instruction& value, const Sharding* sharding) {
+  Asked& asked = asked_[value.id()];
+  bool is_other = asked.sharding != nullptr && asked.sharding != sharding;
+  if (sharding == nullptr || is_other) asked.conflict = true;
+  asked.sharding = sharding;
+}
+
+void Demand::Collect(const Computation& computation, std::span<const Sharding* const> outputs) {
   const Instruction& root = *computation.root();
   asked_[root.id()].conflict = true;
-  if (root.opcode() == Opcode::kTuple) {
-    int64_t leaf = 0;
-    for (const Instruction* operand : root.operands()) {
-      if (operand->shape()->IsArray()) {
-        asked_[operand->id()].output_leaf = static_cast<int32_t>(leaf);
-      }
-      leaf += operand->shape()->leaf_count();
-    }
-  }
   std::span<Instruction* const> instructions = computation.instructions();
   for (auto at = instructions.rbegin(); at != instructions.rend(); ++at) {
     const Instruction& user = **at;
+    if (&user == &root && root.opcode() == Opcode::kTuple) {
+      AskForOutputs(root, outputs);
+      continue;
+    }
     bool is_elementwise = IsElementwise(user.opcode()) && user.shape()->IsArray();
     const Sharding* sharding = is_elementwise ? ShardingOf(user) : nullptr;
     for (const Instruction* operand : user.operands()) {
-      Asked& asked = asked_[operand->id()];
-      if (!is_elementwise || sharding == nullptr || !SameDims(operand->shape(), user.shape()) ||
-          (asked.sharding != nullptr && asked.sharding != sharding)) {
-        asked.conflict = true;
-      }
-      asked.sharding = sharding;
+      Ask(*operand, SameDims(operand->shape(), user.shape()) ? sharding : nullptr);
     }
+  }
+}
+
+void Demand::AskForOutputs(const Instruction& root, std::span<const Sharding* const> outputs) {
+  int64_t leaf = 0;
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const Instruction& operand = *root.operand(static_cast<int64_t>(k));
+    Ask(operand, outputs[k]);
+    if (operand.shape()->IsArray()) {
+      asked_[operand.id()].output_leaf = static_cast<int32_t>(leaf);
+    }
+    leaf += operand.shape()->leaf_count();
   }
 }
 

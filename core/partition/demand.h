@@ -1,11 +1,13 @@
 // What users ask of the values of a computation, found before it is partitioned.
 //
 // A sharding says where a value was annotated or inferred to be; what counts is where it is used.
-// A value that only elementwise operations use, all in another sharding, is produced for that one;
-// outputs of a computation will be needed in their final layouts whatever else happens.
+// A value that only elementwise operations and the root use, all in another sharding, is produced
+// for that one; outputs of a computation will be needed in their final layouts whatever else happens.
 #ifndef GSHARD_CORE_PARTITION_DEMAND_H_
 #define GSHARD_CORE_PARTITION_DEMAND_H_
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ir/computation.h"
@@ -17,8 +19,9 @@ class Demand {
  public:
   explicit Demand(uint32_t instruction_limit) : asked_(instruction_limit) {}
 
-  // Reads the users of all values of `computation`. Linear.
-  void Collect(const Computation& computation);
+  // Reads the users of all values of `computation`. Linear. `outputs`: where the elements of a root
+  // tuple will be needed, one per operand of the root; null: nothing is known.
+  void Collect(const Computation& computation, std::span<const Sharding* const> outputs);
   // The sharding that a value should be produced in: its own, or the one that all users ask for if
   // that has no fewer tiles (work is not to be repeated for it).
   const Sharding* ShardingOf(const Instruction& instruction) const;
@@ -28,6 +31,10 @@ class Demand {
   }
 
  private:
+  // Null: in some way that is not known.
+  void Ask(const Instruction& value, const Sharding* sharding);
+  void AskForOutputs(const Instruction& root, std::span<const Sharding* const> outputs);
+
   struct Asked {
     const Sharding* sharding = nullptr;
     int32_t output_leaf = -1;

@@ -109,9 +109,9 @@ class ComputationPartitioner {
 
   // parameter layouts per leaf; empty: by the parameters' own shardings (the entry).
   Expected<Computation*> Run(const CalleeSignature& signature, bool is_entry) {
-    run_.demand.Collect(source_);
     const Instruction* root = source_.root();
     std::vector<const MeshLayout*> leaves = RootLayouts(signature, is_entry);
+    run_.demand.Collect(source_, OutputShardings(leaves));
     for (const Instruction* instruction : source_.instructions()) {
       if (PartitionedValue* known = numbering_.Find(*instruction)) {
         run_.value_of[instruction->id()] = known;
@@ -151,6 +151,24 @@ class ComputationPartitioner {
     if (is_entry) return leaves;
     for (const MeshLayout*& leaf : leaves) leaf = run_.layouts.ReplicatedLike(leaf, leaf->rank());
     return leaves;
+  }
+
+  // Per operand of a root tuple: the sharding it ends in; its own object if that says the same.
+  std::vector<const Sharding*> OutputShardings(std::span<const MeshLayout* const> leaves) {
+    std::vector<const Sharding*> shardings;
+    const Instruction* root = source_.root();
+    if (root->opcode() != Opcode::kTuple) return shardings;
+    for (const Instruction* operand : root->operands()) {
+      const Sharding* sharding = nullptr;
+      if (operand->shape()->IsArray() && IsElementwise(operand->opcode())) {
+        const MeshLayout* own = LayoutOfLeaf(run_.layouts, operand->shape(), operand->sharding(),
+                                             Fidelity::kExact);
+        sharding = own == leaves[0] ? operand->sharding() : run_.layouts.ToSharding(leaves[0]);
+      }
+      shardings.push_back(sharding);
+      leaves = leaves.subspan(static_cast<size_t>(operand->shape()->leaf_count()));
+    }
+    return shardings;
   }
 
   // Elements of the root will be needed where the computation has its outputs.
