@@ -17,6 +17,34 @@ bool IsPlain(const Sharding* sharding) {
                      [](SubgroupType type) { return type == SubgroupType::kReplicated; });
 }
 
+// Operations that are done on tiles wherever those are wanted.
+bool IsDoneAnywhere(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kBroadcast:
+    case Opcode::kCholesky:
+    case Opcode::kConcatenate:
+    case Opcode::kConvolution:
+    case Opcode::kDot:
+    case Opcode::kDynamicSlice:
+    case Opcode::kDynamicUpdateSlice:
+    case Opcode::kFft:
+    case Opcode::kGather:
+    case Opcode::kPad:
+    case Opcode::kReduce:
+    case Opcode::kReduceWindow:
+    case Opcode::kReshape:
+    case Opcode::kReverse:
+    case Opcode::kScatter:
+    case Opcode::kSlice:
+    case Opcode::kSort:
+    case Opcode::kTranspose:
+    case Opcode::kTriangularSolve:
+      return true;
+    default:
+      return IsElementwise(opcode);
+  }
+}
+
 int64_t TileCount(const Sharding* sharding) {
   int64_t count = 1;
   for (int64_t d = 0; d < sharding->data_rank(); ++d) count *= sharding->tiles.dim(d);
@@ -33,9 +61,10 @@ void Demand::Ask(const Instruction& value, const Sharding* sharding) {
 }
 
 void Demand::Collect(const Computation& computation, std::span<const Sharding* const> outputs) {
+  std::span<Instruction* const> instructions = computation.instructions();
+  for (const Instruction* x : instructions) asked_[x->id()] = {};
   const Instruction& root = *computation.root();
   asked_[root.id()].conflict = true;
-  std::span<Instruction* const> instructions = computation.instructions();
   for (auto at = instructions.rbegin(); at != instructions.rend(); ++at) {
     const Instruction& user = **at;
     if (&user == &root && root.opcode() == Opcode::kTuple) {
@@ -45,6 +74,7 @@ void Demand::Collect(const Computation& computation, std::span<const Sharding* c
     bool is_elementwise = IsElementwise(user.opcode()) && user.shape()->IsArray();
     const Sharding* sharding = is_elementwise ? ShardingOf(user) : nullptr;
     for (const Instruction* operand : user.operands()) {
+      asked_[operand->id()].has_other_users = true;
       Ask(*operand, SameDims(operand->shape(), user.shape()) ? sharding : nullptr);
     }
   }
@@ -56,7 +86,9 @@ void Demand::AskForOutputs(const Instruction& root, std::span<const Sharding* co
     const Instruction& operand = *root.operand(static_cast<int64_t>(k));
     Ask(operand, outputs[k]);
     if (operand.shape()->IsArray()) {
-      asked_[operand.id()].output_leaf = static_cast<int32_t>(leaf);
+      Asked& asked = asked_[operand.id()];
+      asked.has_other_users |= asked.output_leaf >= 0;
+      asked.output_leaf = static_cast<int32_t>(leaf);
     }
     leaf += operand.shape()->leaf_count();
   }
@@ -65,11 +97,12 @@ void Demand::AskForOutputs(const Instruction& root, std::span<const Sharding* co
 const Sharding* Demand::ShardingOf(const Instruction& instruction) const {
   const Asked& asked = asked_[instruction.id()];
   const Sharding* own = instruction.sharding();
-  if (asked.conflict || asked.sharding == own || asked.sharding == nullptr ||
-      !IsElementwise(instruction.opcode()) || !IsPlain(asked.sharding) || !IsPlain(own)) {
+  if (asked.conflict || asked.sharding == own || !IsPlain(asked.sharding) ||
+      !IsDoneAnywhere(instruction.opcode())) {
     return own;
   }
-  return TileCount(asked.sharding) >= TileCount(own) ? asked.sharding : own;
+  if (own == nullptr) return asked.sharding;
+  return IsPlain(own) && TileCount(asked.sharding) > TileCount(own) ? asked.sharding : own;
 }
 
 }  // namespace gshard

@@ -110,12 +110,12 @@ class ComputationPartitioner {
   // parameter layouts per leaf; empty: by the parameters' own shardings (the entry).
   Expected<Computation*> Run(const CalleeSignature& signature, bool is_entry) {
     const Instruction* root = source_.root();
-    std::vector<const MeshLayout*> leaves = RootLayouts(signature, is_entry);
+    const std::vector<const MeshLayout*>& leaves = root_layouts_ = RootLayouts(signature, is_entry);
     run_.demand.Collect(source_, OutputShardings(leaves));
     for (const Instruction* instruction : source_.instructions()) {
       if (PartitionedValue* known = numbering_.Find(*instruction)) {
         run_.value_of[instruction->id()] = known;
-        Promise(*instruction, leaves);
+        Promise(*instruction);
         continue;
       }
       scope_.builder().set_origin(instruction);
@@ -124,7 +124,7 @@ class ComputationPartitioner {
                              : Visit(*instruction);
       if (!value) return Fail(value.error());
       run_.value_of[instruction->id()] = *value;
-      Promise(*instruction, leaves);
+      Promise(*instruction);
       numbering_.Add(*instruction);
     }
     scope_.builder().set_origin(root);
@@ -160,7 +160,7 @@ class ComputationPartitioner {
     if (root->opcode() != Opcode::kTuple) return shardings;
     for (const Instruction* operand : root->operands()) {
       const Sharding* sharding = nullptr;
-      if (operand->shape()->IsArray() && IsElementwise(operand->opcode())) {
+      if (operand->shape()->IsArray()) {
         const MeshLayout* own = LayoutOfLeaf(run_.layouts, operand->shape(), operand->sharding(),
                                              Fidelity::kExact);
         sharding = own == leaves[0] ? operand->sharding() : run_.layouts.ToSharding(leaves[0]);
@@ -172,13 +172,28 @@ class ComputationPartitioner {
   }
 
   // Elements of the root will be needed where the computation has its outputs.
-  void Promise(const Instruction& instruction, std::span<const MeshLayout* const> root_layouts) {
+  void Promise(const Instruction& instruction) {
     int64_t leaf = run_.demand.OutputLeaf(instruction);
     PartitionedValue* value = run_.value_of[instruction.id()];
     if (leaf < 0 || value->promised != nullptr) return;
-    const MeshLayout* layout = root_layouts[static_cast<size_t>(leaf)];
-    bool is_plain = layout->kind == MeshLayout::Kind::kTiled && layout->unreduced.empty();
-    if (is_plain && SameRegion(layout, PartitionScope::LayoutOf(*value))) value->promised = layout;
+    const MeshLayout* layout = root_layouts_[static_cast<size_t>(leaf)];
+    if (IsTiled(layout) && SameRegion(layout, PartitionScope::LayoutOf(*value))) {
+      value->promised = layout;
+    }
+  }
+
+  // What is an output and nothing else is made where it is to be, tile by tile, if that repeats no
+  // work.
+  void AimAtOutput(const Instruction& source, const MeshLayout*& wanted) {
+    if (!run_.demand.IsOnlyOutput(source)) return;
+    const MeshLayout* layout =
+        root_layouts_[static_cast<size_t>(run_.demand.OutputLeaf(source))];
+    bool fits = IsTiled(layout) && IsTiled(wanted) && SameRegion(layout, wanted);
+    if (fits && layout->TileCount() >= wanted->TileCount()) wanted = layout;
+  }
+
+  static bool IsTiled(const MeshLayout* layout) {
+    return layout->kind == MeshLayout::Kind::kTiled && layout->unreduced.empty();
   }
 
   RuleResult Parameter(const Instruction& source, const CalleeSignature& signature, bool is_entry) {
@@ -213,6 +228,7 @@ class ComputationPartitioner {
                       OpcodeName(source.opcode()))));
     }
     bool is_manual = AdoptRegion(source, operands, wanted);
+    if (source.shape()->IsArray() && !is_border) AimAtOutput(source, wanted[0]);
     if (!IsRegionMarker(source)) {
       if (Expected<void> legal = CheckRegions(source, operands, wanted); !legal) {
         return Fail(legal.error());
@@ -347,6 +363,7 @@ class ComputationPartitioner {
   ValueNumbering numbering_;
   std::vector<PartitionedValue*> operands_;  // of the instruction being visited
   std::vector<const MeshLayout*> wanted_;
+  std::vector<const MeshLayout*> root_layouts_;  // per leaf of the root
 };
 
 // The record of how shards form global values (docs: `cli`), and what follows from the new shapes.

@@ -33,7 +33,8 @@ CutChoice ChooseRanged(PartitionContext& rule, const RangedOp& op) {
   // More tiles than elements, as in a slice of width 1: whoever uses the value will hardly want it
   // on one device.
   std::vector<int64_t> overcut;
-  for (int64_t d = 0; d < rank; ++d) {
+  bool has_users = !rule.scope().run().demand.IsOnlyOutput(rule.source());
+  for (int64_t d = 0; has_users && d < rank; ++d) {
     bool is_overcut = rule.wanted()->Count(d) > rule.source().shape()->dim(d);
     if (op.touched[At(d)] != 0 && is_overcut) overcut.push_back(d);
   }
