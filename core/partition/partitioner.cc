@@ -218,8 +218,9 @@ class ComputationPartitioner {
     std::vector<const MeshLayout*>& wanted = wanted_;
     wanted.clear();
     bool is_border = IsRegionMarker(source) || HasSideEffect(source);
+    bool is_exact = is_border || KeepsEmptyTiles(source, operands);
     AppendLayouts(run_.layouts, source.shape(), run_.demand.ShardingOf(source),
-                  is_border ? Fidelity::kExact : Fidelity::kWithoutEmptyTiles, wanted);
+                  is_exact ? Fidelity::kExact : Fidelity::kWithoutEmptyTiles, wanted);
     if (HasSideEffect(source) && source.sharding() == nullptr && source.opcode() != Opcode::kRng &&
         source.opcode() != Opcode::kRngGetAndUpdateState) {
       return Fail(run_.module.ErrorAt(
@@ -242,6 +243,17 @@ class ComputationPartitioner {
                                                              : RuleFor(source.opcode()).rule(rule);
     if (!result) return result;
     return Annotated(*result, source, rule.wanted_leaves());
+  }
+
+  // Does an operand lie in tiles of which some are empty, as the result of the operation may, then?
+  // Products are where such values move: their other operand had better be cut without empty tiles.
+  bool KeepsEmptyTiles(const Instruction& source, std::span<PartitionedValue* const> operands) {
+    if (source.opcode() == Opcode::kDot || source.opcode() == Opcode::kConvolution) return false;
+    return std::any_of(operands.begin(), operands.end(), [&](const PartitionedValue* operand) {
+      if (operand->variants.empty()) return false;
+      const MeshLayout* layout = operand->variants[0].layout;
+      return run_.layouts.WithoutEmptyTiles(layout, operand->shape) != layout;
+    });
   }
 
   // An instruction without sharding belongs to the region of its operands. True if it is to be
