@@ -62,8 +62,11 @@ void Demand::Ask(const Instruction& value, const Sharding* sharding) {
 
 void Demand::Collect(const Computation& computation, std::span<const Sharding* const> outputs) {
   std::span<Instruction* const> instructions = computation.instructions();
-  for (const Instruction* x : instructions) asked_[x->id()] = {};
   const Instruction& root = *computation.root();
+  bool is_first_time = !asked_[root.id()].conflict;
+  if (!is_first_time) {
+    for (const Instruction* x : instructions) asked_[x->id()] = {};
+  }
   asked_[root.id()].conflict = true;
   for (auto at = instructions.rbegin(); at != instructions.rend(); ++at) {
     const Instruction& user = **at;
@@ -75,7 +78,8 @@ void Demand::Collect(const Computation& computation, std::span<const Sharding* c
     const Sharding* sharding = is_elementwise ? ShardingOf(user) : nullptr;
     for (const Instruction* operand : user.operands()) {
       asked_[operand->id()].has_other_users = true;
-      Ask(*operand, SameDims(operand->shape(), user.shape()) ? sharding : nullptr);
+      bool is_asked = sharding != nullptr && SameDims(operand->shape(), user.shape());
+      Ask(*operand, is_asked ? sharding : nullptr);
     }
   }
 }
@@ -94,15 +98,11 @@ void Demand::AskForOutputs(const Instruction& root, std::span<const Sharding* co
   }
 }
 
-const Sharding* Demand::ShardingOf(const Instruction& instruction) const {
-  const Asked& asked = asked_[instruction.id()];
+const Sharding* Demand::Better(const Instruction& instruction, const Sharding* asked) {
   const Sharding* own = instruction.sharding();
-  if (asked.conflict || asked.sharding == own || !IsPlain(asked.sharding) ||
-      !IsDoneAnywhere(instruction.opcode())) {
-    return own;
-  }
-  if (own == nullptr) return asked.sharding;
-  return IsPlain(own) && TileCount(asked.sharding) > TileCount(own) ? asked.sharding : own;
+  if (!IsPlain(asked) || !IsDoneAnywhere(instruction.opcode())) return own;
+  if (own == nullptr) return asked;
+  return IsPlain(own) && TileCount(asked) > TileCount(own) ? asked : own;
 }
 
 }  // namespace gshard

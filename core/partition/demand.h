@@ -26,7 +26,11 @@ class Demand {
   void Collect(const Computation& computation, std::span<const Sharding* const> outputs);
   // The sharding that a value should be produced in: its own, or the one that all users ask for if
   // that has more tiles: what is done once need not be done by several devices.
-  const Sharding* ShardingOf(const Instruction& instruction) const;
+  const Sharding* ShardingOf(const Instruction& instruction) const {
+    const Asked& asked = asked_[instruction.id()];
+    const Sharding* own = instruction.sharding();
+    return asked.conflict || asked.sharding == own ? own : Better(instruction, asked.sharding);
+  }
   // Which leaf of a root tuple an array is; negative: none.
   int64_t OutputLeaf(const Instruction& instruction) const {
     return asked_[instruction.id()].output_leaf;
@@ -38,6 +42,8 @@ class Demand {
   }
 
  private:
+  // The instruction's own sharding, or `asked`.
+  static const Sharding* Better(const Instruction& instruction, const Sharding* asked);
   // Null: in some way that is not known.
   void Ask(const Instruction& value, const Sharding* sharding);
   void AskForOutputs(const Instruction& root, std::span<const Sharding* const> outputs);

@@ -218,9 +218,9 @@ class ComputationPartitioner {
     std::vector<const MeshLayout*>& wanted = wanted_;
     wanted.clear();
     bool is_border = IsRegionMarker(source) || HasSideEffect(source);
-    bool is_exact = is_border || KeepsEmptyTiles(source, operands);
-    AppendLayouts(run_.layouts, source.shape(), run_.demand.ShardingOf(source),
-                  is_exact ? Fidelity::kExact : Fidelity::kWithoutEmptyTiles, wanted);
+    AppendLayouts(run_.layouts, source.shape(), run_.demand.ShardingOf(source), Fidelity::kExact,
+                  wanted);
+    if (!is_border) DropEmptyTiles(source, operands, wanted);
     if (HasSideEffect(source) && source.sharding() == nullptr && source.opcode() != Opcode::kRng &&
         source.opcode() != Opcode::kRngGetAndUpdateState) {
       return Fail(run_.module.ErrorAt(
@@ -245,15 +245,27 @@ class ComputationPartitioner {
     return Annotated(*result, source, rule.wanted_leaves());
   }
 
-  // Does an operand lie in tiles of which some are empty, as the result of the operation may, then?
-  // Products are where such values move: their other operand had better be cut without empty tiles.
-  bool KeepsEmptyTiles(const Instruction& source, std::span<PartitionedValue* const> operands) {
-    if (source.opcode() == Opcode::kDot || source.opcode() == Opcode::kConvolution) return false;
-    return std::any_of(operands.begin(), operands.end(), [&](const PartitionedValue* operand) {
+  // Copies instead of empty tiles, unless an operand has those already. Products are where such
+  // values move: their other operand had better be cut without empty tiles.
+  void DropEmptyTiles(const Instruction& source, std::span<PartitionedValue* const> operands,
+                      std::vector<const MeshLayout*>& wanted) {
+    const Shape* array = source.shape();
+    std::vector<const Shape*> leaves;
+    if (array->IsTuple()) AppendLeafShapes(array, leaves);
+    auto has_empty_tiles = [&](const PartitionedValue* operand) {
       if (operand->variants.empty()) return false;
       const MeshLayout* layout = operand->variants[0].layout;
       return run_.layouts.WithoutEmptyTiles(layout, operand->shape) != layout;
-    });
+    };
+    bool is_product = source.opcode() == Opcode::kDot || source.opcode() == Opcode::kConvolution;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const Shape* shape = array->IsTuple() ? leaves[i] : array;
+      const MeshLayout* dropped = run_.layouts.WithoutEmptyTiles(wanted[i], shape);
+      if (dropped == wanted[i]) continue;
+      if (is_product || std::none_of(operands.begin(), operands.end(), has_empty_tiles)) {
+        wanted[i] = dropped;
+      }
+    }
   }
 
   // An instruction without sharding belongs to the region of its operands. True if it is to be

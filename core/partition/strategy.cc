@@ -527,11 +527,11 @@ int64_t Word(const void* pointer) { return reinterpret_cast<int64_t>(pointer); }
 
 void AppendValue(Key& key, const PartitionedValue& value) {
   key.push_back(Word(value.shape->bare()));
-  key.push_back(static_cast<int64_t>(value.variants.size()));
+  key.push_back(2 * static_cast<int64_t>(value.variants.size()) + (value.promised ? 1 : 0));
   for (const PartitionedValue::Variant& variant : value.variants) {
     key.push_back(Word(variant.layout));
   }
-  key.push_back(Word(value.promised));
+  if (value.promised != nullptr) key.push_back(Word(value.promised));
   if (value.maker == nullptr) return;
   key.push_back(Word(value.maker));
   if (value.payload == nullptr || value.payload->shape->rank() == 0) return;
@@ -630,8 +630,9 @@ const Strategy& StrategyTable::Choose(PartitionScope& scope, const Labels& label
   key.push_back(static_cast<int64_t>(labels.flops));
   for (size_t i = 0; i < operands.size(); ++i) {
     key.insert(key.end(), labels.operands[i].begin(), labels.operands[i].end());
-    key.push_back(static_cast<int64_t>(FirstOfSame(operands, i)));
     AppendValue(key, *operands[i]);
+    size_t first = FirstOfSame(operands, i);
+    if (first != i) key.push_back(static_cast<int64_t>(first));
   }
   for (size_t i = 0; i < results.size(); ++i) {
     key.insert(key.end(), labels.results[i].begin(), labels.results[i].end());
