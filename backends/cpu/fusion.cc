@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "backends/cpu/epilogue_kernel.h"
+#include "backends/cpu/produced_reduce.h"
 #include "backends/cpu/program_kernel.h"
 #include "ir/literal.h"
 
@@ -84,6 +85,12 @@ class Fusion {
       const int64_t elements = IsFusable(*op) ? op->instruction->shape()->element_count() : 0;
       uint32_t joins = kNone;
       std::vector<uint32_t> blocking;
+      const std::vector<const Op*> producers = TakeProducers(*op);
+      for (const Op* producer : producers) {
+        for (ValueId operand : producer->operands) {
+          if (group_of_[operand] != kNone) blocking.push_back(group_of_[operand]);
+        }
+      }
       for (size_t k = 0; k < op->operands.size(); ++k) {
         const ValueId operand = op->operands[k];
         if (program_.values[operand].view != nullptr) {
@@ -105,6 +112,10 @@ class Fusion {
       for (uint32_t group : blocking) {
         if (!groups_[group].open) continue;
         if (Expected<void> closed = Close(group); !closed) return closed;
+      }
+      if (!producers.empty()) {
+        if (Expected<void> made = FuseReduce(*op, producers); !made) return made;
+        continue;
       }
       if (elements == 0) {
         if (IsProduct(*op)) products_[op->results[0]] = done_.size();
@@ -143,6 +154,7 @@ class Fusion {
     group.open = false;
     while (first_open_ < groups_.size() && !groups_[first_open_].open) ++first_open_;
     for (const Op* op : group.ops) group_of_[op->results[0]] = kNone;
+    if (group.ops.empty()) return {};
     const ValueId product = ProductOf(group);
     if (group.ops.size() == 1 && product == kNoValue) {
       done_.push_back(group.ops[0]);
@@ -189,51 +201,148 @@ class Fusion {
            value.source->shape()->IsArray() && CanFuseElementwise(*value.source);
   }
 
-  Expected<void> Fuse(const Group& group, ValueId product) {
-    std::vector<FusedMember> members;
-    std::vector<const Shape*> externals;
+  // Operations as members of one program, and what they read from outside.
+  struct Members {
+    std::vector<FusedMember> list;
+    std::vector<const Shape*> shapes;  // of the externals
+    std::vector<ValueId> externals;
     tsl::robin_map<ValueId, int32_t> numbers;  // of members, or -1 - external
-    tsl::robin_map<ValueId, uint32_t> inside;  // uses within the group
-    Op fused;
-    fused.kind = OpKind::kKernel;
-    fused.instruction = group.ops.back()->instruction;
-    for (const Op* op : group.ops) {
+    tsl::robin_map<ValueId, uint32_t> inside;  // uses by the members
+  };
+  Members Collect(std::span<const Op* const> ops) const {
+    Members members;
+    for (const Op* op : ops) {
       FusedMember member{op->instruction, {}};
       for (ValueId operand : op->operands) {
-        ++inside[operand];
-        auto known = numbers.find(operand);
-        if (known == numbers.end()) {
+        ++members.inside[operand];
+        auto known = members.numbers.find(operand);
+        if (known == members.numbers.end()) {
           int32_t number = 0;
           if (IsInlineConstant(operand)) {
-            number = static_cast<int32_t>(members.size());
-            members.push_back({program_.values[operand].source, {}});
+            number = static_cast<int32_t>(members.list.size());
+            members.list.push_back({program_.values[operand].source, {}});
           } else {
-            number = -1 - static_cast<int32_t>(externals.size());
-            externals.push_back(program_.values[operand].shape);
-            fused.operands.push_back(operand);
+            number = -1 - static_cast<int32_t>(members.externals.size());
+            members.shapes.push_back(program_.values[operand].shape);
+            members.externals.push_back(operand);
           }
-          known = numbers.insert({operand, number}).first;
+          known = members.numbers.insert({operand, number}).first;
         }
         member.operands.push_back(known->second);
       }
-      numbers[op->results[0]] = static_cast<int32_t>(members.size());
-      members.push_back(std::move(member));
+      members.numbers[op->results[0]] = static_cast<int32_t>(members.list.size());
+      members.list.push_back(std::move(member));
     }
+    return members;
+  }
+
+  void Emit(Op fused, std::unique_ptr<Kernel> kernel) {
+    fused.kernel = kernel.get();
+    program_.fused_kernels.push_back(std::move(kernel));
+    program_.fused_ops.push_back(std::move(fused));
+    done_.push_back(&program_.fused_ops.back());
+  }
+
+  // Takes out of the open groups what only the inputs of this reduction are made of, in order.
+  // Empty: not worth it.
+  std::vector<const Op*> TakeProducers(const Op& reduce) {
+    if (reduce.kind != OpKind::kKernel ||
+        !ProducedReduceKernel::Pays(*reduce.instruction, *reduce.kernel)) {
+      return {};
+    }
+    tsl::robin_map<ValueId, uint32_t> wanted;  // uses by the reduction and its producers
+    uint32_t from = kNone;
+    for (size_t k = 0; k < reduce.operands.size() / 2; ++k) {
+      const ValueId input = reduce.operands[k];
+      if (++wanted[input] > 1) return {};
+      if (group_of_[input] != kNone) from = group_of_[input];
+    }
+    if (from == kNone) return {};
+    Group& group = groups_[from];
+    std::vector<const Op*> producers, rest;
+    tsl::robin_map<ValueId, bool> arrays;  // that are read instead
+    for (size_t i = group.ops.size(); i-- > 0;) {
+      const Op* op = group.ops[i];
+      auto found = wanted.find(op->results[0]);
+      if (found == wanted.end() || found->second != uses_[op->results[0]]) {
+        rest.push_back(op);
+        continue;
+      }
+      producers.push_back(op);
+      arrays.erase(op->results[0]);
+      for (size_t k = 0; k < op->operands.size(); ++k) {
+        ++wanted[op->operands[k]];
+        if (op->kernel->MovesWithResult(static_cast<int64_t>(k))) arrays[op->operands[k]] = true;
+      }
+    }
+    // Storing one array and reading it again costs as much as reading three.
+    constexpr size_t kMostArrays = 2;
+    if (arrays.size() > kMostArrays) return {};
+    std::reverse(producers.begin(), producers.end());
+    std::reverse(rest.begin(), rest.end());
+    group.ops = std::move(rest);
+    for (const Op* op : producers) group_of_[op->results[0]] = kNone;
+    return producers;
+  }
+
+  Expected<void> FuseReduce(const Op& reduce, std::span<const Op* const> producers) {
+    Members members = Collect(producers);
+    ProducedReduceKernel::Arrays arrays;
+    Op fused;
+    fused.kind = OpKind::kKernel;
+    fused.instruction = reduce.instruction;
+    fused.operands = members.externals;
+    fused.results = reduce.results;
+    const size_t inputs = reduce.operands.size() / 2;
+    const Shape* input = reduce.instruction->operand(0)->shape();
+    arrays.rows = program_.values[reduce.results[0]].shape->element_count();
+    arrays.length = input->element_count() / arrays.rows;
+    for (const Shape* shape : members.shapes) {
+      arrays.operands.push_back(StorageBytes(shape->dtype()));
+    }
+    std::vector<int32_t> outputs;
+    for (size_t k = 0; k < inputs; ++k) {
+      const ValueId value = reduce.operands[k];
+      arrays.inputs.push_back(StorageBytes(program_.values[value].shape->dtype()));
+      auto number = members.numbers.find(value);
+      const bool produced =
+          number != members.numbers.end() && number->second >= 0 && !IsInlineConstant(value);
+      arrays.produced.push_back(produced ? static_cast<int32_t>(outputs.size()) : -1);
+      if (produced) {
+        outputs.push_back(number->second);
+      } else {
+        fused.operands.push_back(value);
+      }
+    }
+    fused.operands.insert(fused.operands.end(),
+                          reduce.operands.begin() + static_cast<ptrdiff_t>(inputs),
+                          reduce.operands.end());
+    auto program =
+        MakeFusedElementwise(members.list, members.shapes, outputs, input->element_count());
+    if (!program) return Fail(program.error());
+    Emit(std::move(fused), std::make_unique<ProducedReduceKernel>(
+                               *reduce.kernel, std::move(*program), std::move(arrays)));
+    return {};
+  }
+
+  Expected<void> Fuse(const Group& group, ValueId product) {
+    Members members = Collect(group.ops);
+    Op fused;
+    fused.kind = OpKind::kKernel;
+    fused.instruction = group.ops.back()->instruction;
+    fused.operands = std::move(members.externals);
     std::vector<int32_t> outputs;
     for (const Op* op : group.ops) {
       const ValueId result = op->results[0];
-      auto used = inside.find(result);
-      if (used != inside.end() && used->second == uses_[result]) continue;
-      outputs.push_back(numbers[result]);
+      auto used = members.inside.find(result);
+      if (used != members.inside.end() && used->second == uses_[result]) continue;
+      outputs.push_back(members.numbers[result]);
       fused.results.push_back(result);
     }
-    auto kernel = MakeFusedElementwise(members, externals, outputs, group.elements);
+    auto kernel = MakeFusedElementwise(members.list, members.shapes, outputs, group.elements);
     if (!kernel) return Fail(kernel.error());
-    if (product != kNoValue) *kernel = Finish(product, std::move(*kernel), externals, fused);
-    fused.kernel = kernel->get();
-    program_.fused_kernels.push_back(std::move(*kernel));
-    program_.fused_ops.push_back(std::move(fused));
-    done_.push_back(&program_.fused_ops.back());
+    if (product != kNoValue) *kernel = Finish(product, std::move(*kernel), members.shapes, fused);
+    Emit(std::move(fused), std::move(*kernel));
     return {};
   }
 

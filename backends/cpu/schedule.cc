@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "backends/cpu/lowering.h"
+#include "backends/cpu/produced_reduce.h"
 
 namespace gshard::cpu {
 namespace {
@@ -161,10 +162,13 @@ void CloneCheapProducers(Program& program) {
     for (size_t i = 0; i < block.ops.size(); ++i) {
       Op op = block.ops[i];
       if (op.kind == OpKind::kKernel && op.kernel->RangeGranule() == 1) {
+        const bool makes_its_elements = ProducedReduceKernel::Pays(*op.instruction, *op.kernel);
         for (size_t k = 0; k < op.operands.size(); ++k) {
           auto found = cheap.find(op.operands[k]);
-          if (found == cheap.end() || !op.kernel->MovesWithResult(static_cast<int64_t>(k)))
+          if (found == cheap.end() ||
+              (!makes_its_elements && !op.kernel->MovesWithResult(static_cast<int64_t>(k)))) {
             continue;
+          }
           Op copy = block.ops[found->second];
           const ValueId original = op.operands[k];
           const ValueId result =
