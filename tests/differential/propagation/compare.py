@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 
+import hlo_lines
 import shardings
 import xla_propagation
 
@@ -46,7 +47,7 @@ def arguments_reversed(text):
     lines = text.split("\n")
     places = {}
     for k, line in enumerate(lines):
-        m = shardings.INSTRUCTION.match(line)
+        m = hlo_lines.INSTRUCTION.match(line)
         if m:
             places[m.group(2)] = k
     swapped = False

@@ -3,46 +3,8 @@ import math
 import re
 import typing
 
-
-def closing(text, start):
-    """Index just past the brace, bracket or parenthesis that closes the one at `start`."""
-    depth, i = 0, start
-    while i < len(text):
-        c = text[i]
-        if c == '"':
-            i += 1
-            while text[i] != '"':
-                i += 2 if text[i] == "\\" else 1
-        elif text.startswith("/*", i):
-            i = text.index("*/", i) + 1
-        elif c in "({[":
-            depth += 1
-        elif c in ")}]":
-            depth -= 1
-            if depth == 0:
-                return i + 1
-        i += 1
-    raise ValueError("unbalanced: " + text[start:start + 60])
-
-
-def split_top(text):
-    """The comma-separated parts of `text` outside all brackets."""
-    parts, depth, start, i = [], 0, 0, 0
-    while i < len(text):
-        c = text[i]
-        if text.startswith("/*", i):
-            i = text.index("*/", i) + 1
-        elif c in "({[":
-            depth += 1
-        elif c in ")}]":
-            depth -= 1
-        elif c == "," and depth == 0:
-            parts.append(text[start:i])
-            start = i + 1
-        i += 1
-    if text[start:].strip():
-        parts.append(text[start:])
-    return [re.sub(r"/\*.*?\*/", "", p).strip() for p in parts]
+import hlo_lines
+from hlo_lines import closing, split_top
 
 
 def _ints(text):
@@ -182,9 +144,6 @@ def without_meshes(text):
         at = end
 
 
-INSTRUCTION = re.compile(r"^\s*(ROOT )?%?([^\s=(){},%]+) = ")
-
-
 class Instruction(typing.NamedTuple):
     name: str
     shape: str  # without layouts
@@ -196,21 +155,14 @@ class Instruction(typing.NamedTuple):
 def instructions(text):
     """Every Instruction of the text."""
     for line in text.split("\n"):
-        m = INSTRUCTION.match(line)
-        if not m:
+        x = hlo_lines.instruction(line)
+        if x is None:
             continue
-        start = m.end()
-        at = closing(line, start) if line[start] == "(" else line.index(" ", start)
-        shape = re.sub(r"/\*.*?\*/|\{[^}]*\}", "", line[start:at])
-        q = re.match(r"\s*([\w\-]+)\(", line[at:])
-        if not q:
-            continue
-        open_at = at + q.end() - 1
-        end = closing(line, open_at)
-        rest = line[end:]
+        shape = re.sub(r"/\*.*?\*/|\{[^}]*\}", "", x.shape)
+        rest = x.attributes
         s = rest.find("sharding={")
         while s > 0 and rest[s - 1] not in " ,":
             s = rest.find("sharding={", s + 1)
         sharding = rest[s + 9:closing(rest, s + 9)] if s >= 0 else None
         o = re.search(r'op_name="((?:[^"\\]|\\.)*)"', rest)
-        yield Instruction(m.group(2), shape, q.group(1), sharding, o.group(1) if o else None)
+        yield Instruction(x.name, shape, x.opcode, sharding, o.group(1) if o else None)

@@ -96,7 +96,8 @@ def run_pass(name, graphs, devices=16, timeout=None):
         while first < len(graphs):
             open(done, "w").close()
             child = subprocess.Popen([sys.executable, os.path.abspath(__file__), job, done, str(first)],
-                                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                     env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
             complaints = wait_for(child, done, len(graphs) - 1, timeout, lambda: dumped(dump, name))
             started = first
             for line in open(done):

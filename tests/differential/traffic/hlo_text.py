@@ -2,7 +2,8 @@
 import math
 import re
 
-INSTRUCTION = re.compile(r"^\s*(ROOT )?%?([\w.\-]+) = ")
+import hlo_lines
+
 COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) (?:\(.*)?\{\s*$")
 ARRAY = re.compile(r"([a-z]\w*)\[([\d,<= ]*)\]")
 BITS = {"pred": 8, "token": 0, "opaque": 0}
@@ -102,37 +103,11 @@ class Module:
                     current.add(instruction)
 
 
-def closing(text, start):
-    """Index just past the bracket that closes the one at `start`; strings are skipped."""
-    depth, i = 0, start
-    while i < len(text):
-        c = text[i]
-        if c == '"':
-            i += 1
-            while text[i] != '"':
-                i += 2 if text[i] == "\\" else 1
-        elif c in "({[":
-            depth += 1
-        elif c in ")}]":
-            depth -= 1
-            if depth == 0:
-                return i + 1
-        i += 1
-    raise ValueError("unbalanced: " + text[start:start + 60])
-
-
 def read_instruction(line):
-    found = INSTRUCTION.match(line)
-    if not found:
+    x = hlo_lines.instruction(line)
+    if x is None:
         return None
-    start = found.end()
-    end = closing(line, start) if line[start] == "(" else line.index(" ", start)
-    shape = line[start:end]
-    opening = line.index("(", end)
-    opcode = line[end:opening].strip()
-    behind = closing(line, opening)
-    inside = line[opening + 1:behind - 1]
-    operands = [] if opcode in ("constant", "parameter") else re.findall(r"%([\w.\-]+)", inside)
-    instruction = Instruction(found.group(2), shape, opcode, operands, line[behind:], bool(found.group(1)))
-    instruction.inside = inside
+    operands = [] if x.opcode in ("constant", "parameter") else re.findall(r"%([\w.\-]+)", x.operands)
+    instruction = Instruction(x.name, x.shape, x.opcode, operands, x.attributes, x.is_root)
+    instruction.inside = x.operands
     return instruction
