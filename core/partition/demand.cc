@@ -53,8 +53,7 @@ int64_t TileCount(const Sharding* sharding) {
 
 }  // namespace
 
-void Demand::Ask(const Instruction& value, const Sharding* sharding) {
-  Asked& asked = asked_[value.id()];
+void Demand::Ask(Asked& asked, const Sharding* sharding) {
   bool is_other = asked.sharding != nullptr && asked.sharding != sharding;
   if (sharding == nullptr || is_other) asked.conflict = true;
   asked.sharding = sharding;
@@ -77,9 +76,12 @@ void Demand::Collect(const Computation& computation, std::span<const Sharding* c
     bool is_elementwise = IsElementwise(user.opcode()) && user.shape()->IsArray();
     const Sharding* sharding = is_elementwise ? ShardingOf(user) : nullptr;
     for (const Instruction* operand : user.operands()) {
-      asked_[operand->id()].has_other_users = true;
-      bool is_asked = sharding != nullptr && SameDims(operand->shape(), user.shape());
-      Ask(*operand, is_asked ? sharding : nullptr);
+      Asked& asked = asked_[operand->id()];
+      asked.has_other_users = true;
+      if (asked.conflict) continue;
+      bool is_asked = sharding != nullptr && (operand->shape() == user.shape() ||
+                                              SameDims(operand->shape(), user.shape()));
+      Ask(asked, is_asked ? sharding : nullptr);
     }
   }
 }
@@ -88,9 +90,9 @@ void Demand::AskForOutputs(const Instruction& root, std::span<const Sharding* co
   int64_t leaf = 0;
   for (size_t k = 0; k < outputs.size(); ++k) {
     const Instruction& operand = *root.operand(static_cast<int64_t>(k));
-    Ask(operand, outputs[k]);
+    Asked& asked = asked_[operand.id()];
+    Ask(asked, outputs[k]);
     if (operand.shape()->IsArray()) {
-      Asked& asked = asked_[operand.id()];
       asked.has_other_users |= asked.output_leaf >= 0;
       asked.output_leaf = static_cast<int32_t>(leaf);
     }

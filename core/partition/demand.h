@@ -42,18 +42,19 @@ class Demand {
   }
 
  private:
-  // The instruction's own sharding, or `asked`.
-  static const Sharding* Better(const Instruction& instruction, const Sharding* asked);
-  // Null: in some way that is not known.
-  void Ask(const Instruction& value, const Sharding* sharding);
-  void AskForOutputs(const Instruction& root, std::span<const Sharding* const> outputs);
-
   struct Asked {
     const Sharding* sharding = nullptr;
     int32_t output_leaf = -1;
     bool conflict = false;
     bool has_other_users = false;  // than the root, once
   };
+
+  // The instruction's own sharding, or `asked`.
+  static const Sharding* Better(const Instruction& instruction, const Sharding* asked);
+  // Null: in some way that is not known.
+  static void Ask(Asked& asked, const Sharding* sharding);
+  void AskForOutputs(const Instruction& root, std::span<const Sharding* const> outputs);
+
   std::vector<Asked> asked_;
 };
 

@@ -314,12 +314,12 @@ class ComputationPartitioner {
   // is broadcast afterwards is no larger. Null: none.
   const MeshLayout* OwnerOf(const Instruction& source,
                             std::span<PartitionedValue* const> operands) {
-    if (!source.shape()->IsArray()) return nullptr;
-    if (!IsElementwise(source.opcode()) && source.opcode() != Opcode::kReduce) return nullptr;
     auto has_owner = [](const PartitionedValue* operand) {
       return operand->variants.size() == 1 && operand->variants[0].layout->IsMaximal();
     };
     if (std::none_of(operands.begin(), operands.end(), has_owner)) return nullptr;
+    if (!source.shape()->IsArray()) return nullptr;
+    if (!IsElementwise(source.opcode()) && source.opcode() != Opcode::kReduce) return nullptr;
     const MeshLayout* owner = nullptr;
     int64_t bytes = 0;
     for (const PartitionedValue* operand : operands) {
