@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 
+#include "backends/cpu/manual_reference.h"
 #include "backends/cpu/mesh_run.h"
 #include "backends/cpu/npz.h"
 #include "backends/cpu/transfers.h"
@@ -63,6 +65,7 @@ class Emulator {
     if (Expected<void> done = Partition(); !done) return Fail(done.error());
     if (Expected<void> done = PairChannels(*module_); !done) return Fail(done.error());
     report.devices = run_options_.grid.device_count();
+    if (Expected<void> done = CheckFiles(); !done) return Fail(done.error());
     Progress("plan", 0);
     auto inputs = Inputs::Open(options_.input, options_.seed);
     if (!inputs) return Fail(inputs.error());
@@ -110,12 +113,13 @@ class Emulator {
   // Makes module_ what every device runs; reference_ keeps the whole graph where it is needed.
   Expected<void> Partition() {
     const bool partitioned = options_.partitioned.value_or(IsPartitioned(*module_));
-    if (options_.unpartitioned) {
+    // The devices may stand in Shardy's attributes only.
+    if (auto imported = ImportShardyShardings(*module_); !imported) return Fail(imported.error());
+    const bool manual = !partitioned && HasManualRegions(*module_);
+    if (options_.unpartitioned && !manual) {
       run_options_.grid = {};
       return {};
     }
-    // The devices may stand in Shardy's attributes only.
-    if (auto imported = ImportShardyShardings(*module_); !imported) return Fail(imported.error());
     run_options_.grid = GridOf(*module_, options_.num_partitions);
     if (partitioned || run_options_.grid.partitions == 1) {
       if (options_.verify && run_options_.grid.device_count() > 1) {
@@ -130,7 +134,7 @@ class Emulator {
     const Clock::time_point start = Clock::now();
     AppendLeaves();
     if (auto inlined = InlineCalls(*module_); !inlined) return Fail(inlined.error());
-    if (options_.verify) reference_ = module_->Clone();
+    if (options_.verify && !manual) reference_ = module_->Clone();
     std::vector<Diagnostic> warnings;
     PropagationOptions propagation;
     propagation.warnings = &warnings;
@@ -139,12 +143,29 @@ class Emulator {
     auto propagated = PropagateShardings(*module_, propagation);
     for (const Diagnostic& warning : warnings) Warn(warning);
     if (!propagated) return Fail(propagated.error());
+    if (options_.verify && manual) {
+      if (Expected<void> done = MakeManualReference(); !done) return done;
+    }
+    if (options_.unpartitioned) ReplicateOutsideManual(*module_);
     PartitionOptions partition;
     partition.num_partitions = run_options_.grid.partitions;
     if (options_.verify) partition.local_forms = &local_forms_;
     auto stats = PartitionModule(*module_, partition);
     if (!stats) return Fail(stats.error());
     emulation_.report.partition_time_s = Since(start);
+    return {};
+  }
+
+  // What is manual runs on all devices in the reference as well.
+  Expected<void> MakeManualReference() {
+    reference_ = module_->Clone();
+    ReplicateOutsideManual(*reference_);
+    reference_grid_ = run_options_.grid;
+    PartitionOptions partition;
+    partition.num_partitions = reference_grid_.partitions;
+    partition.local_forms = &reference_forms_;
+    auto stats = PartitionModule(*reference_, partition);
+    if (!stats) return Fail(stats.error());
     return {};
   }
 
@@ -156,18 +177,44 @@ class Emulator {
     AppendLeafShapes(module_->entry()->root()->shape(), run_options_.global_results);
   }
 
+  // What would fail after a long run should fail before it.
+  Expected<void> CheckFiles() {
+    std::vector<std::string> files;
+    for (const EmulateOptions::Dump& dump : options_.dumps) {
+      if (dump.device && *dump.device >= run_options_.grid.device_count()) {
+        return Fail(
+            MakeError("E-RUN-DUMP", fmt::format("--dump {}@{}: there are {} devices", dump.name,
+                                                *dump.device, run_options_.grid.device_count())));
+      }
+      files.push_back(dump.file);
+    }
+    files.push_back(options_.output);
+    files.push_back(options_.trace);
+    for (const std::string& file : files) {
+      if (file.empty()) continue;
+      const bool existed = std::filesystem::exists(file);
+      if (!std::ofstream(file, std::ios::app)) {
+        return Fail(MakeError("E-IO-WRITE", fmt::format("{}: cannot be written", file)));
+      }
+      if (!existed) std::filesystem::remove(file);
+    }
+    return {};
+  }
+
   Expected<void> Repeat(MeshRun& run) {
     std::unique_ptr<Trace> trace;
-    if (!options_.trace.empty()) trace = std::make_unique<Trace>(run_options_.threads);
     for (int64_t i = 0; i < options_.repeat; ++i) {
+      // One step is enough to look at: the last.
+      if (!options_.trace.empty() && i + 1 == options_.repeat) {
+        trace = std::make_unique<Trace>(run_options_.threads);
+      }
       RunOptions options;
       options.check_nan = options_.check_nan;
       options.stop = options_.stop;
-      // One step is enough to look at: the last.
-      options.trace = i + 1 == options_.repeat ? trace.get() : nullptr;
-      const std::string phase =
-          options_.repeat == 1 ? "run" : fmt::format("run {}/{}", i + 1, options_.repeat);
-      options.progress = [&](double share) { Progress(phase, share); };
+      options.trace = trace.get();
+      options.progress = [&](double share) {
+        Progress("run", (static_cast<double>(i) + share) / static_cast<double>(options_.repeat));
+      };
       const Clock::time_point start = Clock::now();
       Expected<void> done = run.Run(options);
       if (!done && done.error().code == "E-RUN-STOPPED") {
@@ -198,11 +245,6 @@ class Emulator {
     }
     for (size_t d = 0; d < options_.dumps.size(); ++d) {
       const EmulateOptions::Dump& dump = options_.dumps[d];
-      if (dump.device && *dump.device >= run_options_.grid.device_count()) {
-        return Fail(
-            MakeError("E-RUN-DUMP", fmt::format("--dump {}@{}: there are {} devices", dump.name,
-                                                *dump.device, run_options_.grid.device_count())));
-      }
       // Of a tuple the first leaf is written under the given name, the others with a number.
       const std::vector<size_t> leaves = run.KeptLeaves(d);
       for (size_t i = 0; i < leaves.size(); ++i) {
@@ -221,6 +263,8 @@ class Emulator {
     InstructionsOptions options;
     options.mesh = run_options_;
     options.mesh.keep.clear();
+    options.whole_grid = reference_grid_;
+    options.whole_forms = reference_forms_;
     options.budget_bytes = kWaitingBytes;
     options.run.stop = options_.stop;
     options.progress = [&](double share) { Progress("verify", share); };
@@ -237,14 +281,17 @@ class Emulator {
   // The whole graph: the module itself where it is not partitioned.
   const Module& Reference() const { return reference_ != nullptr ? *reference_ : *module_; }
 
-  // Runs the whole graph on one device and keeps its outputs for the comparison.
+  // Runs the whole graph on one device (its manual regions on all) and keeps its outputs for the
+  // comparison.
   Expected<void> RunReference(const Inputs& inputs) {
     Progress("reference", 0);
     MeshRunOptions options = run_options_;
-    options.grid = {};
+    options.grid = reference_grid_;
     options.keep.clear();
-    options.global_parameters.clear();
-    options.global_results.clear();
+    if (reference_grid_.device_count() == 1) {
+      options.global_parameters.clear();
+      options.global_results.clear();
+    }
     auto whole = MeshRun::Prepare(Reference(), inputs, options);
     if (!whole) return Fail(whole.error());
     if (Expected<void> started = (*whole)->Start(); !started) return started;
@@ -263,8 +310,10 @@ class Emulator {
 
   std::unique_ptr<Module> module_;
   std::unique_ptr<Module> reference_;
-  std::vector<LocalForm> local_forms_;  // of the reference's values in module_
-  std::vector<OutputArray> expected_;   // of the reference
+  DeviceGrid reference_grid_;
+  std::vector<LocalForm> local_forms_;      // of the unpartitioned graph's values in module_
+  std::vector<LocalForm> reference_forms_;  // in reference_, if that runs on several devices
+  std::vector<OutputArray> expected_;       // of the reference
   const EmulateOptions& options_;
   MeshRunOptions run_options_;
   Emulation emulation_;

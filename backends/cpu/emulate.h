@@ -35,7 +35,7 @@ struct EmulateOptions {
   std::vector<Dump> dumps;
   std::string trace;  // file; empty: none
   const std::atomic<bool>* stop = nullptr;
-  // Phase ("plan", "run 2/5", "verify") and share done of it.
+  // Phase ("plan", "run", "verify") and share done of it.
   std::function<void(const std::string&, double)> progress;
   std::function<void(const Diagnostic&)> warn;
 };

@@ -109,9 +109,10 @@ class Giver final : public TapObserver {
     return true;
   }
 
-  void Show(uint32_t tap, uint32_t, const std::byte* data, int64_t part, int64_t parts) override {
+  void Show(uint32_t tap, uint32_t c, const std::byte* data, int64_t part, int64_t parts) override {
     Open& open = open_[tap];
-    if (!open.wanted) return;
+    // Where several devices run the whole graph, the first one's value stands for all.
+    if (!open.wanted || c != 0) return;
     const Shape* shape = candidates_[tap].x->shape();
     const int64_t bytes = StorageBytes(shape->dtype());
     const int64_t begin = shape->element_count() * part / parts * bytes;
@@ -294,6 +295,9 @@ class InstructionVerifier {
         for (const Computation* called : x->called()) ++calls_[called];
       }
     }
+    for (const LocalForm& form : options.whole_forms) {
+      if (form.sharding->IsReplicated()) whole_names_.emplace(form.local, form.name);
+    }
     Collect(*whole.entry(), 0);
   }
 
@@ -329,7 +333,9 @@ class InstructionVerifier {
       }
       if (!x->shape()->IsArray() || x->shape()->element_count() == 0) continue;
       if (IsPlain(*x) || IsPassedIn(*x)) continue;
-      const auto form = forms_.find(x->name());
+      const std::string_view name = NameOf(*x);
+      if (name.empty()) continue;
+      const auto form = forms_.find(name);
       if (form == forms_.end() || x->shape()->dtype() != form->second->local->shape()->dtype() ||
           x->shape()->rank() != form->second->local->shape()->rank()) {
         continue;
@@ -344,6 +350,13 @@ class InstructionVerifier {
       if (turns > 1 && (IsUpdate(x->opcode()) || RenamesPassedIn(*x))) candidate.every = turns;
       candidates_.push_back(std::move(candidate));
     }
+  }
+
+  // By which the partitioned module's form is found; empty: x is not the whole array.
+  std::string_view NameOf(const Instruction& x) const {
+    if (options_.whole_grid.device_count() == 1) return x.name();
+    const auto name = whole_names_.find(&x);
+    return name == whole_names_.end() ? std::string_view() : name->second;
   }
 
   static bool RunsAsProgram(const Instruction& x) {
@@ -379,9 +392,11 @@ class InstructionVerifier {
     for (const Candidate& candidate : candidates_) whole_taps.push_back({candidate.x, candidate.x});
     const std::vector<TapPoint> local_taps = LocalTaps();
     MeshRunOptions whole_options = options_.mesh;
-    whole_options.grid = {};
-    whole_options.global_parameters.clear();
-    whole_options.global_results.clear();
+    whole_options.grid = options_.whole_grid;
+    if (whole_options.grid.device_count() == 1) {
+      whole_options.global_parameters.clear();
+      whole_options.global_results.clear();
+    }
     whole_options.taps = whole_taps;
     MeshRunOptions mesh_options = options_.mesh;
     mesh_options.taps = local_taps;
@@ -575,6 +590,7 @@ class InstructionVerifier {
   const Taint random_, discrete_;
   ErrorScale scale_;
   std::unordered_map<std::string_view, const LocalForm*> forms_;
+  std::unordered_map<const Instruction*, std::string_view> whole_names_;
   std::unordered_map<const Computation*, int64_t> calls_;
   std::vector<Candidate> candidates_;
   std::vector<Errors> errors_;  // by instruction id of the whole graph

@@ -15,7 +15,11 @@
 namespace gshard::cpu {
 
 struct InstructionsOptions {
-  MeshRunOptions mesh;       // of the partitioned module
+  MeshRunOptions mesh;  // of the partitioned module
+  // Where the whole graph runs on several devices (manual regions): they, and the arrays that each
+  // of them holds whole, by the names that `forms` has.
+  DeviceGrid whole_grid;
+  std::span<const LocalForm> whole_forms;
   int64_t budget_bytes = 0;  // for values that wait to be compared
   RunOptions run;            // stop
   std::function<void(double)> progress;

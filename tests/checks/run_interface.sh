@@ -1,0 +1,5 @@
+#!/bin/bash
+# What gshard-run shows a user: progress on a terminal, Ctrl-C, traces, dumps, refusals.
+set -eu
+cd "$(dirname "$0")/../.."
+exec python3 tests/checks/run_interface.py build/ci/cmd/gshard-run
