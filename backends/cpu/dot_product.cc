@@ -240,6 +240,24 @@ DotProduct::DotProduct(const Operand& lhs, const Operand& rhs, DType result)
 
 int64_t DotProduct::Flops() const { return rows_ * n_ * k_ * (IsComplex(accumulate_) ? 8 : 2); }
 
+constexpr int64_t kNarrowColumns = 8;
+
+// A few columns leave most of a vector empty: rows of the transposed result are long. An element's
+// products are added in the same order.
+template <typename T>
+void DotProduct::MultiplyNarrow(int64_t m, const T* lhs, const T* rhs, T* result) const {
+  constexpr int64_t kBlock = 128;
+  T block[kNarrowColumns * kBlock];
+  for (int64_t i = 0; i < m; i += kBlock) {
+    const int64_t rows = std::min(kBlock, m - i);
+    RowGemm(n_, rows, k_, MatrixView<T>{rhs, rhs_column_, rhs_row_},
+            MatrixView<T>{lhs + i * lhs_row_, lhs_column_, lhs_row_}, block, rows);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t j = 0; j < n_; ++j) *result++ = block[j * rows + r];
+    }
+  }
+}
+
 template <typename T>
 void DotProduct::Multiply(int64_t m, const T* lhs, const T* rhs, T* result) const {
   if (block_columns_ < n_) {
@@ -259,6 +277,11 @@ void DotProduct::Multiply(int64_t m, const T* lhs, const T* rhs, T* result) cons
         // One column from columns: the other way round it is one long row.
         RowGemm(1, m, k_, MatrixView<T>{rhs, 0, rhs_row_}, MatrixView<T>{lhs, lhs_column_, 1},
                 result, m);
+        return;
+      }
+      const bool narrow = std::is_same_v<T, float> && n_ > 1 && n_ <= kNarrowColumns && 4 * n_ <= m;
+      if (block_rows_ == 0 && narrow) {
+        MultiplyNarrow(m, lhs, rhs, result);
         return;
       }
       if (block_rows_ == 0) {

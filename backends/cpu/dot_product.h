@@ -78,6 +78,8 @@ class DotProduct {
   template <typename T>
   void Multiply(int64_t m, const T* lhs, const T* rhs, T* result) const;
   template <typename T>
+  void MultiplyNarrow(int64_t m, const T* lhs, const T* rhs, T* result) const;
+  template <typename T>
   void RunTyped(int64_t begin, int64_t end, const std::byte* lhs, const std::byte* rhs,
                 std::byte* result) const;
   void Dispatch(int64_t begin, int64_t end, const std::byte* lhs, const std::byte* rhs,

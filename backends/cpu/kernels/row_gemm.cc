@@ -153,6 +153,38 @@ void BlockRows(int64_t m, const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row,
   }
 }
 
+// Columns of adjacent elements to rows: panel[p * full + j] = from[p + j * column].
+template <typename T>
+void PackColumns(const T* from, int64_t column, int64_t chunk, int64_t n, int64_t full, T* panel) {
+  int64_t whole = 0;  // columns done four by four
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (sizeof(T) == 4) {
+    const hn::FixedTag<T, 4> d;
+    for (; whole + 4 <= n; whole += 4) {
+      const T* a = from + whole * column;
+      T* out = panel + whole;
+      int64_t p = 0;
+      for (; p + 4 <= chunk; p += 4) {
+        const auto r0 = hn::LoadU(d, a + p), r1 = hn::LoadU(d, a + column + p);
+        const auto r2 = hn::LoadU(d, a + 2 * column + p), r3 = hn::LoadU(d, a + 3 * column + p);
+        const auto low01 = hn::InterleaveLower(d, r0, r1), high01 = hn::InterleaveUpper(d, r0, r1);
+        const auto low23 = hn::InterleaveLower(d, r2, r3), high23 = hn::InterleaveUpper(d, r2, r3);
+        hn::StoreU(hn::ConcatLowerLower(d, low23, low01), d, out + p * full);
+        hn::StoreU(hn::ConcatUpperUpper(d, low23, low01), d, out + (p + 1) * full);
+        hn::StoreU(hn::ConcatLowerLower(d, high23, high01), d, out + (p + 2) * full);
+        hn::StoreU(hn::ConcatUpperUpper(d, high23, high01), d, out + (p + 3) * full);
+      }
+      for (; p < chunk; ++p) {
+        for (int64_t j = 0; j < 4; ++j) out[p * full + j] = a[p + j * column];
+      }
+    }
+  }
+#endif
+  for (int64_t p = 0; p < chunk; ++p) {
+    for (int64_t j = whole; j < n; ++j) panel[p * full + j] = from[p + j * column];
+  }
+}
+
 // Columns [0, width) of b's rows to dense panels of `full` columns at distance `panel_size`, the
 // last one padded with zeros.
 template <typename T>
@@ -173,6 +205,13 @@ void Pack(int64_t chunk, MatrixView<T> b, int64_t width, int64_t full, int64_t p
   for (int64_t j0 = 0; j0 < width; j0 += full, panels += panel_size) {
     const int64_t n = std::min(full, width - j0);
     const T* from = b.data + j0 * b.column;
+    if (b.row == 1) {
+      PackColumns(from, b.column, chunk, n, full, panels);
+      for (int64_t p = 0; n < full && p < chunk; ++p) {
+        std::fill_n(panels + p * full + n, full - n, T{0});
+      }
+      continue;
+    }
     for (int64_t p0 = 0; p0 < chunk; p0 += 16) {
       const int64_t p1 = std::min(p0 + 16, chunk);
       for (int64_t j = 0; j < n; ++j) {
