@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/partition/op_rule.h"
+#include "core/partition/partial_values.h"
 #include "core/partition/value_numbering.h"
 #include "core/transforms/shard_barriers.h"
 #include "ir/metadata.h"
@@ -239,8 +240,7 @@ class ComputationPartitioner {
     if (const MeshLayout* owner = OwnerOf(source, operands)) {
       return Annotated(DoneByOwner(rule, owner), source, wanted);
     }
-    RuleResult result = is_manual && !IsRegionMarker(source) ? CopyManual(rule)
-                                                             : RuleFor(source.opcode()).rule(rule);
+    RuleResult result = is_manual && !IsRegionMarker(source) ? CopyManual(rule) : Partitioned(rule);
     if (!result) return result;
     return Annotated(*result, source, rule.wanted_leaves());
   }
@@ -348,6 +348,11 @@ class ComputationPartitioner {
     layout.dims.resize(static_cast<size_t>(rule.source().shape()->rank()));
     return rule.Result(rule.EmitLocal(locals, rule.source().shape()),
                        run_.layouts.Intern(std::move(layout)));
+  }
+
+  static RuleResult Partitioned(PartitionContext& rule) {
+    OpRule op = RuleFor(rule.source().opcode()).rule;
+    return IsPartial(rule.wanted_leaves()) ? RunWantedPartial(rule, op) : op(rule);
   }
 
   PartitionedValue* CopyManual(PartitionContext& rule) {

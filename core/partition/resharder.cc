@@ -9,6 +9,7 @@
 #include "core/partition/halo.h"
 #include "core/partition/masking.h"
 #include "core/partition/partition_scope.h"
+#include "core/partition/range_cut.h"
 
 namespace gshard {
 
@@ -109,7 +110,10 @@ class PlanRunner {
         Instruction* is_first =
             builder_.Compare(ComparisonDirection::kEq, ordinal, scope_.geometry().Int(0));
         std::span<const int64_t> dims = local_->shape()->dims();
-        Instruction* identity = Identity(scope_, to_->combiner, local_->shape()->dtype());
+        DType dtype = local_->shape()->dtype();
+        Instruction* identity = to_->combiner == Opcode::kAdd
+                                    ? Nothing(scope_, dtype)
+                                    : Identity(scope_, to_->combiner, dtype);
         local_ = builder_.Add(Opcode::kSelect, {builder_.BroadcastScalar(is_first, dims), local_,
                                                 builder_.BroadcastScalar(identity, dims)});
         break;
@@ -331,13 +335,19 @@ std::string CauseText(MeshLayoutTable& layouts, const ReshardCause& cause, const
   return fmt::format("{} needs {} as {}, has {}", cause.user->name(), value, wants, has);
 }
 
+// Is there a plan that does not combine partial values one way and leaves them for another?
+bool CanBecome(const MeshLayout* from, const MeshLayout* to) {
+  return from->kind == MeshLayout::Kind::kTiled &&
+         (from->unreduced.empty() || to->unreduced.empty() || from->combiner == to->combiner);
+}
+
 bool IsLocalPlan(const ReshardPlan& plan) { return plan.bytes == 0; }
 
 }  // namespace
 
 bool PartitionScope::IsAtHand(const PartitionedValue& value, const MeshLayout* layout) {
   if (value.Find(layout) != nullptr) return true;
-  if (value.maker == nullptr) return false;
+  if (value.maker == nullptr || !layout->unreduced.empty()) return false;
   if (value.payload == nullptr || value.payload->shape->rank() == 0) return true;
   return IsAtHand(*value.payload, value.maker->payload_layout(*this, value, layout));
 }
@@ -368,6 +378,7 @@ void PartitionScope::CollectLayouts(const PartitionedValue& value,
 double PartitionScope::ReshardCost(const PartitionedValue& value, const MeshLayout* layout) {
   if (value.maker != nullptr && value.Find(layout) == nullptr) {
     if (value.payload == nullptr || layout->kind != MeshLayout::Kind::kTiled) return 0;
+    layout = layouts().Reduced(layout);
     return ReshardCost(*value.payload, value.maker->payload_layout(*this, value, layout));
   }
   double least = std::numeric_limits<double>::infinity();
@@ -377,12 +388,14 @@ double PartitionScope::ReshardCost(const PartitionedValue& value, const MeshLayo
         layout->kind != MeshLayout::Kind::kTiled) {
       return variant.layout->IsMaximal() ? 2 * static_cast<double>(value.shape->byte_size()) : 0;
     }
+    if (!CanBecome(variant.layout, layout)) continue;
     least = std::min(least, run_.planner.Plan(value.shape, variant.layout, layout).cost);
   }
   if (value.promised != nullptr) {
     least = std::min(least, run_.planner.Plan(value.shape, value.promised, layout).cost);
   }
-  return least;
+  bool is_stuck = least == std::numeric_limits<double>::infinity() && !layout->unreduced.empty();
+  return is_stuck ? ReshardCost(value, layouts().Reduced(layout)) : least;
 }
 
 Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* layout,
@@ -391,10 +404,17 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
   if (layout->IsMaximal()) {  // whole everywhere includes whole on one device
     return Reshard(value, layouts().Replicated(layout->rank()), cause);
   }
-  if (value->maker != nullptr) {
+  if (value->maker != nullptr && layout->unreduced.empty()) {
     Instruction* local = value->maker->make(*this, *value, layout);
     value->variants.push_back({layout, local});
     return local;
+  }
+  auto can_become = [&](const PartitionedValue::Variant& variant) {
+    return CanBecome(variant.layout, layout);
+  };
+  // Made whole, or combined, before it is taken apart.
+  if (!layout->unreduced.empty() && std::ranges::none_of(value->variants, can_become)) {
+    Reshard(value, layouts().Reduced(layout), cause);
   }
   CheckInternal(!value->variants.empty(), "a value without a local form");
   const PartitionedValue::Variant first = value->variants[0];
@@ -426,7 +446,7 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
   const PartitionedValue::Variant* best = nullptr;
   const ReshardPlan* best_plan = nullptr;
   for (const PartitionedValue::Variant& variant : value->variants) {
-    if (variant.layout->kind != MeshLayout::Kind::kTiled) continue;
+    if (!can_become(variant)) continue;
     const ReshardPlan& plan = run_.planner.Plan(value->shape, variant.layout, layout);
     if (best_plan == nullptr || plan.cost < best_plan->cost) {
       best = &variant;

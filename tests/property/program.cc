@@ -50,12 +50,14 @@ std::string ApplyText(const Node& node) {
   return ", to_apply=" + node.combiner;
 }
 
-std::string ShardingText(const Node& node) {
+// Outputs hold values, not summands.
+std::string ShardingText(const Node& node, bool is_output) {
   if (node.placements.empty()) return {};
   std::vector<std::string> leaves;
   bool any = false;
-  for (const Placement& placement : node.placements) {
+  for (Placement placement : node.placements) {
     any |= placement.kind != Placement::Kind::kNone;
+    if (is_output) placement.unreduced = false;
     leaves.push_back(PlacementText(placement));
   }
   if (!any) return {};
@@ -109,7 +111,7 @@ void AppendBody(std::string& out, const Program& program, size_t index, bool sha
     out += fmt::format("  {}{} = {} {}({}){}{}{}{}\n", i == body.root ? "ROOT " : "",
                        NodeName(node), NodeShape(node), OpcodeName(node.opcode), operands,
                        node.attributes, ApplyText(node), CalledText(node, body.nodes),
-                       shardings ? ShardingText(node) : "");
+                       shardings ? ShardingText(node, index == 0 && i == body.root) : "");
   }
   out += "}\n";
 }
@@ -175,7 +177,9 @@ std::string PlacementText(const Placement& placement) {
     permutation.push_back(axis);
     copies *= placement.mesh[axis];
   }
-  if (Product(tiles) == 1 && groups == 1) return "{replicated}";
+  if (Product(tiles) == 1 && groups == 1) {
+    return placement.unreduced ? "{unreduced}" : "{replicated}";
+  }
   std::string text;
   if (groups > 1) tiles.push_back(groups);
   if (copies > 1) tiles.push_back(copies);
@@ -206,8 +210,25 @@ std::string PlacementText(const Placement& placement) {
     return fmt::format("{{{} last_tile_dims={{manual{}}}}}", text,
                        copies > 1 ? ", replicated" : "");
   }
+  if (placement.unreduced && copies > 1)
+    return fmt::format("{{{} last_tile_dims={{unreduced}}}}", text);
   return fmt::format("{{{}{}}}", text, copies > 1 ? " last_tile_dim_replicate" : "");
 }
+
+namespace {
+
+bool HasSummands(const Program& program) {
+  for (const Body& body : program.bodies) {
+    for (const Node& node : body.nodes) {
+      for (const Placement& placement : node.placements) {
+        if (placement.unreduced) return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 std::string ToText(const Program& program, bool shardings) {
   std::vector<bool> seen(program.bodies.size(), false);
@@ -216,10 +237,13 @@ std::string ToText(const Program& program, bool shardings) {
   Reach(program, 0, shardings ? Text::kSharded : Text::kPlain, seen, order, combiners);
   std::string out = "HloModule property";
   if (shardings) {
-    if (program.propagate_to_parameters) {
+    // Inputs and outputs hold values, not summands.
+    const bool may_change = !HasSummands(program);
+    if (may_change && program.propagate_to_parameters) {
       out += ", allow_spmd_sharding_propagation_to_parameters={true}";
     }
-    if (program.propagate_to_output) out += ", allow_spmd_sharding_propagation_to_output={true}";
+    if (may_change && program.propagate_to_output)
+      out += ", allow_spmd_sharding_propagation_to_output={true}";
     out += fmt::format(", num_partitions={}", program.devices);
   }
   out += "\n";

@@ -35,7 +35,8 @@ struct Placement {
   Sizes mesh;                             // kTiled: axis sizes, product = devices
   std::vector<std::vector<size_t>> dims;  // kTiled: mesh axes that cut each dim, major first
   std::vector<size_t> manual;             // kTiled: mesh axes of a manual subgroup
-  Sizes order;                            // the devices in the mesh's order; empty: 0, 1, 2, ..
+  bool unreduced = false;  // kTiled: devices along the other axes hold summands instead of copies
+  Sizes order;             // the devices in the mesh's order; empty: 0, 1, 2, ..
 };
 
 struct Node {

@@ -274,6 +274,17 @@ Placement ProgramMaker::RandomPlacement(int64_t rank) {
 void ProgramMaker::MaybePlace(Node& node, int percent) {
   if (!node.placements.empty() || !Chance(percent)) return;
   for (const ArrayType& type : node.types) node.placements.push_back(RandomPlacement(type.rank()));
+  // The value as a sum over the devices that have a tile of it.
+  if (node.opcode == Opcode::kParameter || node.tuple || !Chance(12)) return;
+  Placement& placement = node.placements[0];
+  const DType dtype = node.type().dtype;
+  if (placement.kind == Placement::Kind::kReplicated) {
+    placement.kind = Placement::Kind::kTiled;
+    placement.mesh = program_.mesh;
+    placement.dims.resize(node.type().dims.size());
+  }
+  placement.unreduced =
+      placement.kind == Placement::Kind::kTiled && dtype != DType::kPred && DTypeBits(dtype) >= 16;
 }
 
 bool ProgramMaker::TryOne(const Family& family) {

@@ -200,6 +200,7 @@ class Shrinker {
         }))
       return true;
     if (placement().kind != Placement::Kind::kTiled) return changed;
+    if (placement().unreduced) attempt([](Placement& p) { p.unreduced = false; });
     if (!placement().order.empty()) attempt([](Placement& p) { p.order.clear(); });
     for (size_t d = 0; d < placement().dims.size(); ++d) {
       for (size_t a = placement().dims[d].size(); a-- > 0;) {
