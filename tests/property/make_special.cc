@@ -37,6 +37,15 @@ void ProgramMaker::MakeFft() {
   node.fold = Product(lengths);
   node.attributes =
       fmt::format(", fft_type={}, fft_length={{{}}}", kNames[kind], fmt::join(lengths, ","));
+  if (Chance(35)) {
+    Placement along;
+    along.kind = Placement::Kind::kTiled;
+    along.mesh = program_.mesh;
+    along.dims.resize(type.dims.size());
+    for (size_t axis = 0; axis < along.mesh.size(); ++axis) along.dims.back().push_back(axis);
+    nodes()[x].placements = {along};
+  }
+  if (Chance(60)) node.placements = nodes()[x].placements;
   Emit(std::move(node));
 }
 

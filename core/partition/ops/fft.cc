@@ -56,13 +56,8 @@ class FourStepFft {
     int64_t chunks = CeilOfRatio(CeilOfRatio(length, shards), shards);
     double exchanged = (is_real ? 1.5 : 2) * static_cast<double>(chunks);
     exchanged += static_cast<double>(CeilOfRatio(tile, shards));
-    int64_t aligned = shards * CeilOfRatio(tile, shards);
-    bool is_inverse = type == FftType::kIrfft;
-    HaloPlan edges = PlanHalo(
-        Retiling(shards, is_inverse ? tile : aligned, is_inverse ? aligned : tile, spectrum, 8));
-    double mirrored = is_inverse ? static_cast<double>(tile) : 0;
-    return exchanged * static_cast<double>(shards - 1) +
-           static_cast<double>(edges.elements_received) + mirrored;
+    double mirrored = type == FftType::kIrfft ? static_cast<double>(tile) : 0;
+    return exchanged * static_cast<double>(shards - 1) + mirrored;
   }
 
   // Of a tile of the signal (of the spectrum), its transformed dim the last one, to one of the
@@ -155,36 +150,89 @@ class FourStepFft {
     return builder_.Multiply(x, builder_.Broadcast(factor, x->shape()->dims(), last));
   }
 
-  // From the residue class to a tile: shard p gets what begins at p * shards * chunk, and if that
-  // is no tile, edges move.
+  // From the residue class to a tile, and back. A tile has `chunk` elements of a class (or one
+  // less); it begins with class p * tile mod n where the tile is no multiple of n.
   Instruction* FromResidues(Instruction* x) {
-    int64_t chunk = CeilOfRatio(SpectrumTile(), shards_);
-    x = rule_.scope().Resize(builder_.SliceDim(x, last_, 0, SpectrumTile()), last_,
-                             shards_ * chunk);
-    x = Merged(LastTwoSwapped(Exchanged(Split(x, shards_, chunk))));
-    return Retiled(x, shards_ * chunk, SpectrumTile());
+    x = Taken(x, PlacesInClass());
+    x = LastTwoSwapped(Exchanged(Split(x, shards_, Chunk())));
+    x = Merged(Rotated(x, builder_.Add(Opcode::kRemainder, {TileStart(), Number(shards_)})));
+    return rule_.scope().Resize(x, last_, SpectrumTile());
   }
   Instruction* ToResidues(Instruction* x) {
-    int64_t chunk = CeilOfRatio(SpectrumTile(), shards_);
-    x = Retiled(x, SpectrumTile(), shards_ * chunk);
-    x = Merged(Exchanged(LastTwoSwapped(Split(x, chunk, shards_))));
-    return builder_.SliceDim(x, last_, 0, SpectrumTile());
+    x = Split(rule_.scope().Resize(x, last_, shards_ * Chunk()), Chunk(), shards_);
+    Instruction* first = builder_.Add(Opcode::kRemainder, {TileStart(), Number(shards_)});
+    x = Rotated(x, builder_.Subtract(Number(shards_), first));
+    return Taken(Merged(Exchanged(LastTwoSwapped(x))), PlacesInChunks());
   }
 
-  static HaloRequest Retiling(int64_t shards, int64_t from, int64_t to, int64_t size,
-                              double row_bytes) {
-    return {.shards = shards,
-            .tile = from,
-            .size = size,
-            .scale = to,
-            .width = to,
-            .row_bytes = row_bytes};
+  int64_t Chunk() const { return CeilOfRatio(SpectrumTile(), shards_); }
+  bool IsAligned() const { return SpectrumTile() % shards_ == 0; }
+  Instruction* Number(int64_t value) { return rule_.geometry().Int(value, index_); }
+  Instruction* TileStart() {
+    return rule_.geometry().Affine(layout_->axes(dim_), layout_->order, SpectrumTile(), 0, index_);
   }
-  Instruction* Retiled(Instruction* x, int64_t from, int64_t to) {
-    if (from == to) return x;
-    double row_bytes = static_cast<double>(x->shape()->byte_size()) / static_cast<double>(from);
-    return ExchangeHalo(rule_.scope(), x, last_, layout_, layout_->axes(dim_),
-                        Retiling(shards_, from, to, SpectrumSize(), row_bytes), rule_.Cause());
+
+  // Elementwise with a number; 0, 1, ..
+  Instruction* With(Opcode opcode, Instruction* x, int64_t number) {
+    return builder_.Binary(opcode, x, builder_.BroadcastScalar(Number(number), x->shape()->dims()));
+  }
+  Instruction* Counted(int64_t count) {
+    const int64_t dims[] = {count};
+    return builder_.Iota(rule_.context().Array(index_, dims), 0);
+  }
+
+  // The number in the own class of the first element that lies in each of `tiles`.
+  Instruction* FirstIn(Instruction* tiles) {
+    Instruction* to_class =
+        rule_.geometry().Affine(layout_->axes(dim_), layout_->order, -1, shards_ - 1, index_);
+    Instruction* start = builder_.Add(With(Opcode::kMultiply, tiles, SpectrumTile()),
+                                      builder_.BroadcastScalar(to_class, tiles->shape()->dims()));
+    return With(Opcode::kDivide, start, shards_);
+  }
+  // Which element of the class is at each place of the chunks for all tiles; null: in order.
+  Instruction* PlacesInClass() {
+    if (IsAligned()) return nullptr;
+    Instruction* place = Counted(shards_ * Chunk());
+    Instruction* first = FirstIn(With(Opcode::kDivide, place, Chunk()));
+    return builder_.Add(first, With(Opcode::kRemainder, place, Chunk()));
+  }
+  // The inverse.
+  Instruction* PlacesInChunks() {
+    if (IsAligned()) return nullptr;
+    Instruction* number = Counted(SpectrumTile());
+    Instruction* own = rule_.geometry().Ordinal(layout_->axes(dim_), layout_->order, index_);
+    Instruction* element = builder_.Add(With(Opcode::kMultiply, number, shards_),
+                                        builder_.BroadcastScalar(own, number->shape()->dims()));
+    Instruction* tile = With(Opcode::kDivide, element, SpectrumTile());
+    return builder_.Add(With(Opcode::kMultiply, tile, Chunk()),
+                        builder_.Subtract(number, FirstIn(tile)));
+  }
+
+  // Elements of the last dim at these places, or as they are.
+  Instruction* Taken(Instruction* x, Instruction* places) {
+    if (places == nullptr) return builder_.SliceDim(x, last_, 0, shards_ * Chunk());
+    std::vector<int64_t> offsets, sizes = DimsOf(x);
+    for (int64_t d = 0; d < last_; ++d) offsets.push_back(d);
+    sizes.back() = 1;
+    const int64_t last[] = {last_};
+    GatherAttributes gather;
+    gather.offset_dims = builder_.Copy(offsets);
+    gather.collapsed_slice_dims = builder_.Copy(last);
+    gather.start_index_map = builder_.Copy(last);
+    gather.index_vector_dim = 1;
+    gather.slice_sizes = builder_.Copy(sizes);
+    Instruction* const operands[] = {x, places};
+    return builder_.Add(Opcode::kGather, operands, gather);
+  }
+
+  // The classes, [chunk, class], from the one at `start` on.
+  Instruction* Rotated(Instruction* x, Instruction* start) {
+    if (IsAligned()) return x;
+    Instruction* const twice[] = {x, x};
+    std::vector<Instruction*> starts(At(last_ + 1), Number(0));
+    starts.push_back(start);
+    return builder_.DynamicSlice(builder_.Concatenate(twice, last_ + 1), starts,
+                                 x->shape()->dims());
   }
 
   // The residue class k1 of a whole spectrum from that of its first half: element L - k is the
@@ -226,6 +274,7 @@ class FourStepFft {
   const MeshLayout* layout_;
   int64_t dim_;
   int64_t shards_, length_, tile_;
+  DType index_ = length_ > INT32_MAX ? DType::kS64 : DType::kS32;
   int64_t last_ = 0;
 };
 
