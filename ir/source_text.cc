@@ -155,7 +155,7 @@ Diagnostic SourceText::Locate(SourceRange range, Severity severity, std::string 
   while (to > at && continues(to)) --to;
   if (to > from && text_[to - 1] == '\r') --to;
   diagnostic.source_line = Printable(text_.substr(from, to - std::min(from, to)));
-  if (diagnostic.source_line.empty()) diagnostic.source_line = " ";
+  if (diagnostic.source_line.empty()) diagnostic.source_line.assign(1, ' ');
   diagnostic.caret_offset = static_cast<uint32_t>(at - from);
   const size_t marked_end =
       std::min<size_t>(std::max<size_t>(range.end, at + 1), std::max(to, at + 1));

@@ -2,14 +2,22 @@
 #ifndef GSHARD_CMD_CLI_PROGRAM_H_
 #define GSHARD_CMD_CLI_PROGRAM_H_
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/diagnostic.h"
 #include "ir/module.h"
+
+// CLI11 is large: only the files that define flags include it.
+namespace CLI {
+class App;
+class Validator;
+}  // namespace CLI
 
 namespace gshard {
 

@@ -2,7 +2,6 @@
 #ifndef GSHARD_CMD_CLI_SESSION_H_
 #define GSHARD_CMD_CLI_SESSION_H_
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <optional>
 #include <string>
@@ -10,6 +9,10 @@
 
 #include "core/pass.h"
 #include "ir/printer.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace gshard {
 
