@@ -9,6 +9,7 @@
 
 #include "ir/instruction.h"
 #include "ir/module.h"
+#include "tests/unit/source_file.h"
 
 namespace gshard {
 namespace {
@@ -52,7 +53,7 @@ TEST_CASE("rows are well-formed", "[ir][attributes]") {
 }
 
 TEST_CASE("the page on the text format names every opcode and attribute", "[ir][attributes]") {
-  std::ifstream in(std::string(GSHARD_SOURCE_DIR) + "/docs/text-format.md");
+  std::ifstream in(SourceFile("docs/text-format.md"));
   std::stringstream stream;
   stream << in.rdbuf();
   const std::string page = stream.str();

@@ -14,6 +14,7 @@
 #include "ir/literal_text.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
+#include "tests/unit/source_file.h"
 
 namespace gshard {
 namespace {
@@ -186,7 +187,7 @@ std::string Reprint(const std::string& shape, const std::string& value) {
 }
 
 TEST_CASE("all values of the 8-bit and smaller floats print as XLA prints them", "[ir][literal]") {
-  std::ifstream in(std::string(GSHARD_SOURCE_DIR) + "/tests/data/small_floats.txt");
+  std::ifstream in(SourceFile("tests/data/small_floats.txt"));
   int types = 0;
   for (std::string line; std::getline(in, line);) {
     if (line.empty() || line[0] == '#') continue;

@@ -9,6 +9,7 @@
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
+#include "tests/unit/source_file.h"
 
 namespace gshard {
 namespace {
@@ -77,13 +78,13 @@ std::vector<fs::path> Files(const fs::path& folder) {
 std::vector<fs::path> Corpus() {
   const char* folder = std::getenv("GSHARD_CORPUS");
   if (folder != nullptr) return Files(folder);
-  return Files(fs::path(GSHARD_SOURCE_DIR) / ".." / "shared" / "corpus");
+  return Files(SourceFile("../shared/corpus"));
 }
 
 // Files written by XLA (jaxlib 0.10.2) with large constants printed: every opcode and attribute,
 // every header attribute, asynchronous operations, literals of all types.
 TEST_CASE("XLA's prints print back unchanged", "[ir][parser][printer]") {
-  const auto files = Files(fs::path(GSHARD_SOURCE_DIR) / "tests" / "data" / "xla_prints");
+  const auto files = Files(SourceFile("tests/data/xla_prints"));
   REQUIRE(files.size() >= 17);
   for (const fs::path& file : files) {
     INFO(file);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ir/parser.h"
+#include "tests/unit/source_file.h"
 
 namespace gshard {
 namespace {
@@ -17,7 +18,7 @@ std::string ErrorOf(std::string text) {
 
 // A backslash at the end of an input stands for the missing newline.
 TEST_CASE("messages of the parser", "[ir][parser][errors]") {
-  std::ifstream in(std::string(GSHARD_SOURCE_DIR) + "/tests/data/parse_errors.txt");
+  std::ifstream in(SourceFile("tests/data/parse_errors.txt"));
   std::string text;
   std::string rendered;
   std::string* part = nullptr;

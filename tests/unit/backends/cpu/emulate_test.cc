@@ -1,6 +1,8 @@
 // The samples, partitioned and run as gshard-run does.
 #include "backends/cpu/emulate.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/parser.h"
+#include "tests/unit/source_file.h"
 
 namespace gshard::cpu {
 namespace {
@@ -15,7 +18,7 @@ namespace {
 const std::vector<std::string> kSamples = {"mlp", "moe_layer", "pipeline", "spatial_conv"};
 
 std::unique_ptr<Module> Sample(const std::string& name) {
-  auto text = SourceText::Open(std::string(GSHARD_SOURCE_DIR) + "/samples/" + name + ".hlo");
+  auto text = SourceText::Open(SourceFile(fmt::format("samples/{}.hlo", name)));
   REQUIRE(text);
   auto module = ParseModule(*text);
   REQUIRE(module);

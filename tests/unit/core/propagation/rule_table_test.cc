@@ -6,12 +6,13 @@
 
 #include "core/propagation/rules.h"
 #include "ir/opcode.h"
+#include "tests/unit/source_file.h"
 
 namespace gshard {
 namespace {
 
 TEST_CASE("Every op with a rule of its own is on the page of rules", "[propagation]") {
-  std::ifstream file(GSHARD_SOURCE_DIR "/tests/golden/propagate/every_op.hlo");
+  std::ifstream file(SourceFile("tests/golden/propagate/every_op.hlo"));
   std::stringstream page;
   page << file.rdbuf();
   for (size_t i = 0; i < kOpcodeCount; ++i) {
