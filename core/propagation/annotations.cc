@@ -406,7 +406,8 @@ class Preparation {
           x->set_sharding(Replaced(s));
           if (IsUnknown(s)) continue;
         }
-        if (x == root || x->opcode() == Opcode::kParameter) continue;
+        // Of a loop or branch at the root the rest of its set is fixed as well.
+        if ((x == root && !HasRelatedSet(x)) || x->opcode() == Opcode::kParameter) continue;
         result_.provided[x->id()] = 1;
       }
     }

@@ -194,6 +194,20 @@ ENTRY e {
   }
 }
 
+TEST_CASE("An annotated branch at the root stays, though the output may change", "[propagation]") {
+  std::string text = Branches("allow_spmd_sharding_propagation_to_output={true}, ", "");
+  text.replace(text.find("ROOT ys = f32[12,8] sine(yp)"), 28, "");
+  text.replace(text.find("yp = "), 2, "ROOT yp");
+  text.insert(text.rfind("\n}"), ", sharding={replicated}");
+  auto m = Parsed(text);
+  Propagate(*m);
+  CHECK(ShardingOf(*m, "c") == "{replicated}");
+  CHECK(ShardingOf(*m, "ns") == "{replicated}");
+  const std::string once = PrintModule(*m);
+  Propagate(*m);
+  CHECK(PrintModule(*m) == once);
+}
+
 TEST_CASE("What nothing refines at the root stays the root", "[propagation]") {
   std::string text = Branches("", "");
   text.erase(text.find(", sharding"), std::string(", sharding={devices=[2,1]<=[2]}").size());
