@@ -20,4 +20,4 @@ gshard-opt annotate samples/moe_train.hlo --mesh data=32,model=64 --rules sample
   gshard-opt propagate - -o "$out/sharded.hlo"
 gshard-opt partition "$out/sharded.hlo" -o "$out/device.hlo"
 gshard-cost "$out/device.hlo" --chip tpu-v3
-gshard-run "$out/sharded.hlo" --verify=outputs
+gshard-run "$out/sharded.hlo" --seed 2 --verify=outputs

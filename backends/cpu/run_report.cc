@@ -100,6 +100,10 @@ void AppendVerify(const VerifyResult& verify, std::string& out) {
         "picking floats\n",
         verify.discrete_differences, verify.discrete_elements, verify.discrete_outputs,
         verify.discrete_outputs == 1 ? "" : "s");
+    if (!verify.ok) {
+      out += "              where two picks are within rounding, either is right: see what another "
+             "--seed says\n";
+    }
   }
   if (verify.shape_only > 0) {
     fmt::format_to(to, "              {} output{} of random streams: shapes compared only\n",
