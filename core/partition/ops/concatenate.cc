@@ -52,7 +52,9 @@ Piece PieceOf(PartitionContext& rule, int64_t i, int64_t dim) {
   Piece piece{rule.operand(i), rule.source().operand(i), 0, 0, rule.operand_shape(i)->dim(dim)};
   const Instruction* slice = piece.source;
   std::vector<const Instruction*> operations;
+  // A bitcast-convert to another width changes the dims.
   while (IsElementwise(slice->opcode()) && slice->operand_count() == 1 &&
+         SameDims(slice->shape(), slice->operand(0)->shape()) &&
          operations.size() < kMostOperations) {
     operations.push_back(slice);
     slice = slice->operand(0);
