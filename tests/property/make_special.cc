@@ -43,7 +43,8 @@ void ProgramMaker::MakeFft() {
     along.mesh = program_.mesh;
     along.dims.resize(type.dims.size());
     for (size_t axis = 0; axis < along.mesh.size(); ++axis) along.dims.back().push_back(axis);
-    nodes()[x].placements = {along};
+    // A marker's placement is that of the manual region behind it.
+    if (nodes()[x].opcode != Opcode::kCustomCall) nodes()[x].placements = {along};
   }
   if (Chance(60)) node.placements = nodes()[x].placements;
   Emit(std::move(node));
