@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "backends/cpu/inputs.h"
+#include "ir/custom_call.h"
 #include "ir/metadata.h"
 
 namespace gshard::cpu {
@@ -39,15 +40,6 @@ bool KeepsOrder(std::span<const int64_t> permutation, const Shape* operand) {
     previous = dim;
   }
   return true;
-}
-
-bool IsIdentityTarget(std::string_view target) {
-  static constexpr std::string_view kTargets[] = {
-      "Sharding",        "SPMDFullToShardShape",      "SPMDShardToFullShape",
-      "MoveToHost",      "annotate_device_placement", "xla.sdy.FuncResultSharding",
-      "MoveToDevice",    "ShardBarrierFrom",          "ShardBarrierTo",
-      "LayoutConstraint"};
-  return std::find(std::begin(kTargets), std::end(kTargets), target) != std::end(kTargets);
 }
 
 // The result has the same bytes as operand 0: no kernel is needed.
@@ -93,7 +85,7 @@ bool IsRenaming(const Instruction& x) {
              (x.opcode() == Opcode::kSlice || x.operand_count() == 1) &&
              x.shape()->element_count() > 0;
     case Opcode::kCustomCall:
-      return IsIdentityTarget(x.attributes<CustomCallAttributes>().target);
+      return IsIdentityCall(x);
     default:
       return false;
   }

@@ -3,20 +3,13 @@
 #include "backends/cpu/manual_reference.h"
 
 #include <algorithm>
-#include <string_view>
 #include <vector>
 
+#include "ir/custom_call.h"
 #include "ir/sharding_algebra.h"
 
 namespace gshard::cpu {
 namespace {
-
-constexpr std::string_view kEnter = "SPMDFullToShardShape";
-constexpr std::string_view kLeave = "SPMDShardToFullShape";
-
-bool Calls(const Instruction& x, std::string_view target) {
-  return x.opcode() == Opcode::kCustomCall && x.attributes<CustomCallAttributes>().target == target;
-}
 
 const Sharding* WithoutTiles(Context& context, const Sharding* s) {
   if (s->IsTuple()) {
@@ -47,7 +40,7 @@ const Sharding* CutAtBorder(Context& context, const Instruction& outside,
 void Rewrite(Module& module, Computation& computation) {
   std::vector<Instruction*> list, copies;
   for (Instruction* x : computation.instructions()) {
-    if (Calls(*x, kEnter) && x->operand(0)->sharding() != nullptr) {
+    if (IsCustomCallTo(*x, kEnterManualTarget) && x->operand(0)->sharding() != nullptr) {
       Instruction* const operands[] = {x->operand(0)};
       Instruction* copy =
           module.Add(&computation, Opcode::kCopy, module.UniqueName(operands[0]->name()),
@@ -63,7 +56,7 @@ void Rewrite(Module& module, Computation& computation) {
   std::sort(copies.begin(), copies.end());
   // How values are cut and put together at the borders stays; copies have it from their operands.
   for (Instruction* x : list) {
-    if (x->sharding() == nullptr || Calls(*x, kLeave)) continue;
+    if (x->sharding() == nullptr || IsCustomCallTo(*x, kLeaveManualTarget)) continue;
     if (!std::binary_search(copies.begin(), copies.end(), x)) {
       x->set_sharding(WithoutTiles(module.context(), x->sharding()));
     }
@@ -76,7 +69,7 @@ void Rewrite(Module& module, Computation& computation) {
 bool HasManualRegions(const Module& module) {
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
-      if (Calls(*x, kEnter) || Calls(*x, kLeave)) return true;
+      if (IsRegionMarker(*x)) return true;
     }
   }
   return false;

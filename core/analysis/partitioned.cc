@@ -2,6 +2,7 @@
 
 #include "core/analysis/partitioned.h"
 
+#include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/sharding.h"
 
@@ -16,11 +17,9 @@ bool InManualRegion(const Instruction* instruction) {
 }
 
 // The border of a manual region, of which partitioning leaves none.
-bool IsRegionMarker(const Instruction* instruction) {
-  if (instruction->opcode() != Opcode::kCustomCall) return false;
-  std::string_view target = instruction->attributes<CustomCallAttributes>().target;
-  return target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape" ||
-         target == "xla.sdy.GlobalToLocalShape" || target == "xla.sdy.LocalToGlobalShape";
+bool IsBorder(const Instruction& instruction) {
+  return IsRegionMarker(instruction) || IsCustomCallTo(instruction, "xla.sdy.GlobalToLocalShape") ||
+         IsCustomCallTo(instruction, "xla.sdy.LocalToGlobalShape");
 }
 
 // Says by itself which devices talk to each other.
@@ -50,7 +49,7 @@ bool IsPartitioned(const Module& module) {
   bool crosses = false;
   for (const Computation* computation : module.computations()) {
     for (const Instruction* instruction : computation->instructions()) {
-      if (IsRegionMarker(instruction)) return false;
+      if (IsBorder(*instruction)) return false;
       crosses = crosses || CrossesPartitions(instruction);
     }
   }

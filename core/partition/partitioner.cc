@@ -8,6 +8,7 @@
 #include "core/partition/partial_values.h"
 #include "core/partition/value_numbering.h"
 #include "core/transforms/shard_barriers.h"
+#include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
@@ -68,12 +69,6 @@ bool SameRegion(const MeshLayout* a, const MeshLayout* b) {
 // Has no region: it can be made anywhere.
 bool IsMadeFromNothing(const PartitionedValue& value) {
   return value.maker != nullptr && (value.payload == nullptr || IsMadeFromNothing(*value.payload));
-}
-
-bool IsRegionMarker(const Instruction& instruction) {
-  if (instruction.opcode() != Opcode::kCustomCall) return false;
-  std::string_view target = instruction.attributes<CustomCallAttributes>().target;
-  return target == "SPMDFullToShardShape" || target == "SPMDShardToFullShape";
 }
 
 bool HasSideEffect(const Instruction& instruction) {
@@ -162,8 +157,8 @@ class ComputationPartitioner {
     for (const Instruction* operand : root->operands()) {
       const Sharding* sharding = nullptr;
       if (operand->shape()->IsArray()) {
-        const MeshLayout* own = LayoutOfLeaf(run_.layouts, operand->shape(), operand->sharding(),
-                                             Fidelity::kExact);
+        const MeshLayout* own =
+            LayoutOfLeaf(run_.layouts, operand->shape(), operand->sharding(), Fidelity::kExact);
         sharding = own == leaves[0] ? operand->sharding() : run_.layouts.ToSharding(leaves[0]);
       }
       shardings.push_back(sharding);
@@ -187,8 +182,7 @@ class ComputationPartitioner {
   // work.
   void AimAtOutput(const Instruction& source, const MeshLayout*& wanted) {
     if (!run_.demand.IsOnlyOutput(source)) return;
-    const MeshLayout* layout =
-        root_layouts_[static_cast<size_t>(run_.demand.OutputLeaf(source))];
+    const MeshLayout* layout = root_layouts_[static_cast<size_t>(run_.demand.OutputLeaf(source))];
     bool fits = IsTiled(layout) && IsTiled(wanted) && SameRegion(layout, wanted);
     if (fits && layout->TileCount() >= wanted->TileCount()) wanted = layout;
   }

@@ -24,11 +24,11 @@ class MeshSurvey {
       std::string difference = Difference(axis, *mesh, *first->second.mesh);
       if (difference.empty()) continue;
       const Instruction* other = first->second.instruction;
-      warnings_.push_back(WarningAbout(
-          module_, x, "W-PROP-002",
-          fmt::format("the mesh of '{}' does not match that of '{}': {}", x->name(), other->name(),
-                      difference),
-          other, fmt::format("'{}' is here", other->name())));
+      warnings_.push_back(
+          WarningAbout(module_, x, "W-PROP-002",
+                       fmt::format("the mesh of '{}' does not match that of '{}': {}", x->name(),
+                                   other->name(), difference),
+                       other, fmt::format("'{}' is here", other->name())));
       return;
     }
   }

@@ -9,6 +9,7 @@
 #include "core/propagation/open_dims.h"
 #include "core/propagation/rules.h"
 #include "fmt/format.h"
+#include "ir/custom_call.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
 #include "ir/traversal.h"
@@ -84,8 +85,7 @@ class Preparation {
     for (const std::vector<Instruction*>& order : result_.orders) {
       for (auto it = order.rbegin(); it != order.rend(); ++it) {
         Instruction* x = *it;
-        if (x->opcode() == Opcode::kCustomCall && IsCustomCallTo(*x, "Sharding") &&
-            x->operand_count() == 1) {
+        if (IsCustomCallTo(*x, kShardingTarget) && x->operand_count() == 1) {
           if (Expected<void> ok = ReadShardingCall(x); !ok) return ok;
         }
         if (Instruction* replacement = ReplacementOf(x)) {
@@ -109,10 +109,10 @@ class Preparation {
               SameDims(member->shape(), first->shape())) {
             continue;
           }
-          Diagnostic error = module_.ErrorAt(
-              member, "E-PROP-003",
-              fmt::format("'{}' and '{}' are in shard group {} but differ in shape",
-                          member->name(), first->name(), id));
+          Diagnostic error =
+              module_.ErrorAt(member, "E-PROP-003",
+                              fmt::format("'{}' and '{}' are in shard group {} but differ in shape",
+                                          member->name(), first->name(), id));
           error.notes.push_back(NoteAt(module_, first, "the group's first member is here"));
           return Fail(std::move(error));
         }
@@ -124,8 +124,8 @@ class Preparation {
   Expected<void> ReadShardingCall(Instruction* x) {
     const Sharding* s = x->sharding();
     if (s == nullptr) {
-      return Fail(module_.ErrorAt(
-          x, "E-PROP-002", fmt::format("Sharding call '{}' has no sharding", x->name())));
+      return Fail(module_.ErrorAt(x, "E-PROP-002",
+                                  fmt::format("Sharding call '{}' has no sharding", x->name())));
     }
     Instruction* operand = x->operand(0);
     std::vector<int64_t> open = UnspecifiedDims(*x);
@@ -242,8 +242,7 @@ class Preparation {
     const Computation* entry = module_.entry();
     if (options_.output_allowed && entry->root()->sharding() != nullptr) {
       const Sharding* s = entry->root()->sharding();
-      result_.root_shardings =
-          s->IsTuple() ? s->elements : std::vector<const Sharding*>{s};
+      result_.root_shardings = s->IsTuple() ? s->elements : std::vector<const Sharding*>{s};
     }
     if (!options_.parameters_allowed) return;
     if (entry->parameter_count() == 1 && entry->parameter(0)->shape()->IsTuple()) {
@@ -342,17 +341,17 @@ class Preparation {
     for (const Instruction* x : body->instructions()) {
       const Sharding* other = x->sharding();
       if (other == nullptr || !other->IsMaximal() || other->device == s->device) continue;
-      Diagnostic error = module_.ErrorAt(
-          x, "E-PROP-004",
-          fmt::format("'{}' is on device {} but its loop communicates on device {}", x->name(),
-                      other->device, s->device));
+      Diagnostic error =
+          module_.ErrorAt(x, "E-PROP-004",
+                          fmt::format("'{}' is on device {} but its loop communicates on device {}",
+                                      x->name(), other->device, s->device));
       error.notes.push_back(NoteAt(module_, channel, "the channel is here"));
       return Fail(std::move(error));
     }
     Instruction* root = body->root();
     if (root->shape()->IsTuple()) {
-      s = ctx_.TupleOf(std::vector<const Sharding*>(
-          static_cast<size_t>(root->shape()->leaf_count()), s));
+      s = ctx_.TupleOf(
+          std::vector<const Sharding*>(static_cast<size_t>(root->shape()->leaf_count()), s));
     }
     root->set_sharding(s);
     return {};
@@ -377,8 +376,8 @@ class Preparation {
     Computation* entry = module_.entry();
     Instruction* root = entry->root();
     Instruction* const operands[] = {root};
-    Instruction* copy = module_.Add(entry, Opcode::kCopy, module_.UniqueName("copy"),
-                                    root->shape(), operands, NoAttributes{});
+    Instruction* copy = module_.Add(entry, Opcode::kCopy, module_.UniqueName("copy"), root->shape(),
+                                    operands, NoAttributes{});
     copy->set_source(root->source());
     entry->set_root(copy);
     for (size_t i = 0; i < result_.orders.size(); ++i) {
@@ -391,8 +390,8 @@ class Preparation {
   void FixProvided(const Sharding* output) {
     Computation* entry = module_.entry();
     Instruction* root = entry->root();
-    const bool fix_root = !options_.output_allowed &&
-                          (root->sharding() == nullptr || !IsUnknown(root->sharding()));
+    const bool fix_root =
+        !options_.output_allowed && (root->sharding() == nullptr || !IsUnknown(root->sharding()));
     if (fix_root && IsRefinedBehindOutput(root, output)) {
       root = AppendCopyAsRoot();
       result_.output_copy = root;

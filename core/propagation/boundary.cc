@@ -81,9 +81,9 @@ bool RestoreBoundary(Module& module, const Annotations& annotations,
                      const std::vector<bool>& allow_to_parameters,
                      const std::vector<bool>& allow_to_output, ExplainRecorder* recorder) {
   bool changed = RestoreRoot(module, annotations.root_shardings, allow_to_output, recorder);
-  changed = RestoreParameters(module, annotations.parameter_shardings, allow_to_parameters,
-                              recorder) ||
-            changed;
+  changed =
+      RestoreParameters(module, annotations.parameter_shardings, allow_to_parameters, recorder) ||
+      changed;
   Computation* entry = module.entry();
   Context& ctx = module.context();
   auto leaves_of = [](const Instruction* x) {
@@ -95,7 +95,8 @@ bool RestoreBoundary(Module& module, const Annotations& annotations,
   bool one_tuple = entry->parameter_count() == 1 && entry->parameter(0)->shape()->IsTuple();
   if (one_tuple) {
     if (allow_to_parameters.size() == leaves_of(entry->parameter(0))) {
-      changed = ReplicateIndivisible(entry->parameter(0), allow_to_parameters, 0, ctx, recorder) || changed;
+      changed = ReplicateIndivisible(entry->parameter(0), allow_to_parameters, 0, ctx, recorder) ||
+                changed;
     }
   } else if (allow_to_parameters.size() == entry->parameters().size()) {
     for (size_t i = 0; i < entry->parameters().size(); ++i) {

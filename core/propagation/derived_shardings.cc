@@ -58,8 +58,7 @@ namespace {
 uint64_t Word(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 }  // namespace
 
-DerivedShardings::DerivedShardings(Context& ctx)
-    : ctx_(&ctx), table_(std::make_unique<Table>()) {}
+DerivedShardings::DerivedShardings(Context& ctx) : ctx_(&ctx), table_(std::make_unique<Table>()) {}
 DerivedShardings::~DerivedShardings() = default;
 
 template <typename Compute>
@@ -126,8 +125,8 @@ const Sharding* DerivedShardings::MapDims(const Sharding* s,
     const Sharding* kept = dropped.empty() ? s : gshard::ReplicateOnDims(*ctx_, s, dropped);
     return kept->IsTiled() ? gshard::MapDims(*ctx_, kept, source_to_target, target_rank) : kept;
   };
-  return Remember(
-      {kMap, Word(s), Packed(source_to_target), static_cast<uint64_t>(target_rank)}, compute);
+  return Remember({kMap, Word(s), Packed(source_to_target), static_cast<uint64_t>(target_rank)},
+                  compute);
 }
 
 const Sharding* DerivedShardings::AlongDims(const Sharding* s, std::span<const int64_t> from,
@@ -142,9 +141,8 @@ const Sharding* DerivedShardings::AlongDims(const Sharding* s, std::span<const i
 
 const Sharding* DerivedShardings::Reshape(const Sharding* s, const Shape* from, const Shape* to) {
   if (!s->IsTiled()) return s->canonical;
-  return Remember({kReshape, Word(s), Word(from->bare()), Word(to->bare())}, [&] {
-    return PropagateThroughReshape(*ctx_, s, from->dims(), to->dims());
-  });
+  return Remember({kReshape, Word(s), Word(from->bare()), Word(to->bare())},
+                  [&] { return PropagateThroughReshape(*ctx_, s, from->dims(), to->dims()); });
 }
 
 const Sharding* DerivedShardings::Merge(const Sharding* a, const Sharding* b,

@@ -91,8 +91,8 @@ DotDims DotDimsOf(const Instruction& x) {
     dims.operand_to_output[k] =
         Map(x.operand(k)->shape()->rank(), side[k], &Dim::output, dims.batch, free);
     dims.output_to_operand[k] = Map(x.shape()->rank(), &Dim::output, side[k], dims.batch, free);
-    dims.other_to_operand[k] = Map(x.operand(1 - k)->shape()->rank(), side[1 - k], side[k],
-                                   dims.batch, dims.contracting);
+    dims.other_to_operand[k] =
+        Map(x.operand(1 - k)->shape()->rank(), side[1 - k], side[k], dims.batch, dims.contracting);
   }
   return dims;
 }

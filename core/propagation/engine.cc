@@ -6,6 +6,7 @@
 #include "core/propagation/improvement.h"
 #include "core/propagation/open_dims.h"
 #include "core/propagation/shard_groups.h"
+#include "ir/custom_call.h"
 #include "ir/sharding_algebra.h"
 
 namespace gshard {
@@ -67,8 +68,8 @@ void SetLevels(Opcode opcode, bool elementwise, uint8_t& forward, uint8_t& user)
 
 // Rules that offer operands' shardings and nothing derived from them.
 bool OffersOperandsAsTheyAre(ForwardRule rule) {
-  return rule == ElementwiseForward || rule == FirstOperandForward ||
-         rule == MostSpecificForward || rule == CollectiveForward || rule == NothingForward;
+  return rule == ElementwiseForward || rule == FirstOperandForward || rule == MostSpecificForward ||
+         rule == CollectiveForward || rule == NothingForward;
 }
 
 const Sharding* ManualFor(Context& ctx, const Instruction* x) {
@@ -133,7 +134,7 @@ void Engine::ComputeTraits() {
     traits.Add(noted);
     if (annotations_.provided[x->id()] != 0) traits.Add(kProvided);
     if (RuleOf(x->opcode()).supported != Always || x == x->parent()->root()) {
-      bool elementwise = CountsAsElementwise(*x) || IsCustomCallTo(*x, "Sharding");
+      bool elementwise = CountsAsElementwise(*x) || IsCustomCallTo(*x, kShardingTarget);
       SetLevels(x->opcode(), elementwise, traits.forward_level, traits.user_level);
       traits.Remove(kSupportedForward | kSupportedBackward);
       if (SupportedForward(x)) traits.Add(kSupportedForward);
@@ -266,10 +267,9 @@ void Engine::QueueStale() {
 }
 
 void Engine::NoteManual(const Sharding* s) {
-  if (s->IsManual() || (s->IsTuple() && std::any_of(s->elements.begin(), s->elements.end(),
-                                                    [](const Sharding* e) {
-                                                      return e->IsManual();
-                                                    }))) {
+  if (s->IsManual() ||
+      (s->IsTuple() && std::any_of(s->elements.begin(), s->elements.end(),
+                                   [](const Sharding* e) { return e->IsManual(); }))) {
     any_manual_ = true;
   }
 }
@@ -314,8 +314,8 @@ void Engine::Set(Instruction* x, const Sharding* s, const Cause& cause) {
   const Sharding*& mine = shardings_[x->id()];
   if (mine == s) return;
   if (recorder_ != nullptr) {
-    recorder_->Record({x, cause.from, cause.edge, static_cast<int8_t>(rules_.level()),
-                       cause.offered, mine, s});
+    recorder_->Record(
+        {x, cause.from, cause.edge, static_cast<int8_t>(rules_.level()), cause.offered, mine, s});
   }
   mine = s;
   changed_ = true;
@@ -388,11 +388,11 @@ bool Engine::SupportedBackward(const Instruction* x) const {
 
 bool Engine::TakeManualForward(Instruction* x, bool& ends) {
   if (!YieldsToManual(of(x)) || !TakesManualFromOperands(x)) return false;
-  if (IsCustomCallTo(*x, "SPMDShardToFullShape")) return false;
+  if (IsCustomCallTo(*x, kLeaveManualTarget)) return false;
   for (const Instruction* operand : x->operands()) {
     if (!IsManual(of(operand))) continue;
-    if (rules_.level() == 0 && (x->opcode() == Opcode::kConcatenate ||
-                                x->opcode() == Opcode::kDynamicSlice)) {
+    if (rules_.level() == 0 &&
+        (x->opcode() == Opcode::kConcatenate || x->opcode() == Opcode::kDynamicSlice)) {
       ends = true;
       return false;
     }
@@ -463,7 +463,7 @@ bool Engine::TakeManualBackward(Instruction* x) {
   if (!YieldsToManual(of(x))) return false;
   for (Instruction* user : users_.of(x)) {
     const Sharding* s = of(user);
-    if (s == nullptr || IsCustomCallTo(*user, "SPMDFullToShardShape")) continue;
+    if (s == nullptr || IsCustomCallTo(*user, kEnterManualTarget)) continue;
     const Sharding* asked = nullptr;
     if (x->shape()->IsArray() && IsManual(s)) {
       asked = context().Manual();

@@ -53,7 +53,8 @@ const Sharding* MergeIntoOffer(DerivedShardings& derive, const Sharding* current
     }
   }
   if (!success) return nullptr;
-  return leaves == offered->elements ? offered : derive.context().TupleOf(std::move(leaves))->canonical;
+  return leaves == offered->elements ? offered
+                                     : derive.context().TupleOf(std::move(leaves))->canonical;
 }
 
 const Sharding* ImproveLeaf(DerivedShardings& derive, const Sharding* current,

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/propagation/engine.h"
+#include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 
@@ -18,10 +19,7 @@ Instruction* JoinedBoundary(const Engine& engine, const Instruction* copy,
   std::span<Instruction* const> users = engine.rules().users(copy);
   if (users.size() != 1) return nullptr;
   Instruction* user = users[0];
-  if (!IsCustomCallTo(*user, "SPMDFullToShardShape") &&
-      !IsCustomCallTo(*user, "SPMDShardToFullShape")) {
-    return nullptr;
-  }
+  if (!IsRegionMarker(*user)) return nullptr;
   return UnspecifiedDims(*user) == open ? user : nullptr;
 }
 
@@ -46,8 +44,7 @@ const Sharding* ManualDimAsReplicas(Context& ctx, const Sharding* s) {
 
 // `candidate` merged into `side`, the sharding on one side of a manual region's boundary; null if
 // they do not merge. `candidate` has no manual dim.
-const Sharding* MergeAcrossBoundary(Context& ctx, const Sharding* candidate,
-                                    const Sharding* side) {
+const Sharding* MergeAcrossBoundary(Context& ctx, const Sharding* candidate, const Sharding* side) {
   if (!side->IsTiled() || !side->HasManualSubgroup()) {
     return MergeShardings(ctx, candidate, side);
   }

@@ -107,16 +107,11 @@ Roles RolesOf(const Instruction& x) {
   }
   const ScatterAttributes& a = x.attributes<ScatterAttributes>();
   int64_t n = (x.operand_count() - 1) / 2;
-  r = {x.operand(0)->shape(),
-       x.operand(n),
-       x.operand(n + 1)->shape(),
-       a.update_window_dims,
-       a.inserted_window_dims,
-       a.scatter_dims_to_operand_dims,
-       a.input_batching_dims,
-       a.scatter_indices_batching_dims,
-       a.index_vector_dim,
-       {}};
+  r = {x.operand(0)->shape(),     x.operand(n),
+       x.operand(n + 1)->shape(), a.update_window_dims,
+       a.inserted_window_dims,    a.scatter_dims_to_operand_dims,
+       a.input_batching_dims,     a.scatter_indices_batching_dims,
+       a.index_vector_dim,        {}};
   size_t window = 0;
   for (int64_t d = 0; d < r.operand->rank(); ++d) {
     bool is_window = !Contains(r.collapsed, d) && !Contains(r.operand_batching, d);
@@ -156,9 +151,9 @@ std::vector<IndexedDims::Parallel> ImplicitDims(const Roles& r, const IndexedDim
       continue;
     }
     if (r.operand->dim(operand_dim) != r.indices->shape()->dim(d)) return {};
-    size_t place = static_cast<size_t>(
-        std::find(dims.indices_batch.begin(), dims.indices_batch.end(), d) -
-        dims.indices_batch.begin());
+    size_t place =
+        static_cast<size_t>(std::find(dims.indices_batch.begin(), dims.indices_batch.end(), d) -
+                            dims.indices_batch.begin());
     pairs.push_back({operand_dim, d, dims.result_batch[place]});
   }
   return pairs;
@@ -183,8 +178,7 @@ std::vector<int64_t> IndexedDims::Result(bool implicit) const {
   return Collect(implicit ? implicit_dims : explicit_dims, &Parallel::result);
 }
 
-const IndexedDims& ParallelDimsCache::Of(const Instruction& x,
-                                         const ComputationMap& computations) {
+const IndexedDims& ParallelDimsCache::Of(const Instruction& x, const ComputationMap& computations) {
   auto [it, fresh] = cache_.try_emplace(&x);
   if (!fresh) return it->second;
   IndexedDims& dims = it->second;

@@ -228,9 +228,6 @@ void CollectiveForward(const PropagationContext& c, const Instruction& x, Offers
 const Sharding* OutfeedBackward(const PropagationContext& c, const Instruction& user,
                                 const Sharding* s, const Instruction& x);
 
-inline constexpr std::string_view kShardBarrierFrom = "ShardBarrierFrom";
-inline constexpr std::string_view kShardBarrierTo = "ShardBarrierTo";
-bool IsCustomCallTo(const Instruction& x, std::string_view target);
 void CustomCallForward(const PropagationContext& c, const Instruction& x, Offers& offers);
 bool CustomCallSupported(const PropagationContext& c, const Instruction& x);
 

@@ -6,6 +6,7 @@
 #include "core/propagation/engine.h"
 #include "core/propagation/open_dims.h"
 #include "fmt/format.h"
+#include "ir/custom_call.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
 
@@ -71,7 +72,8 @@ bool ShardGroups::Align(Engine& engine, const Module& module, std::vector<Diagno
         common = s;
         continue;
       }
-      const Sharding* merged = MergeShardings(ctx, s, common, std::max<int64_t>(1, common->TileCount()));
+      const Sharding* merged =
+          MergeShardings(ctx, s, common, std::max<int64_t>(1, common->TileCount()));
       if (merged == nullptr) {
         merges = false;
         break;
@@ -110,8 +112,7 @@ bool ShardGroups::Align(Engine& engine, const Module& module, std::vector<Diagno
       if (!IsCustomCallTo(*member, kShardBarrierFrom)) continue;
       Instruction* operand = member->operand(0);
       const Sharding* current = engine.of(operand);
-      const Sharding* merged =
-          current == nullptr ? common : MergeShardings(ctx, common, current);
+      const Sharding* merged = current == nullptr ? common : MergeShardings(ctx, common, current);
       if (merged != nullptr) {
         engine.Set(operand, merged, {member, ShardingEdge::kBarrier, common});
       }

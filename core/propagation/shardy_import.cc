@@ -8,6 +8,7 @@
 #include "core/propagation/shardy_regions.h"
 #include "core/propagation/shardy_text.h"
 #include "fmt/format.h"
+#include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
@@ -20,9 +21,9 @@ Expected<void> ImportInto(Module& module, Instruction* x, const ShardyMeshes& me
   if (attribute.empty()) return {};
   std::vector<ShardySharding> shardings;
   auto fail = [&](const std::string& why) {
-    return Fail(module.ErrorAt(x, "E-SDY-001",
-                               fmt::format("cannot read the xla.sdy.sharding of '{}': {}",
-                                           x->name(), why)));
+    return Fail(module.ErrorAt(
+        x, "E-SDY-001",
+        fmt::format("cannot read the xla.sdy.sharding of '{}': {}", x->name(), why)));
   };
   if (!ReadShardyShardings(attribute, meshes, shardings)) return fail(attribute);
   std::vector<const Sharding*> leaves;
@@ -75,7 +76,7 @@ Expected<bool> ImportShardyShardings(Module& module) {
       }
       if (!result) continue;
       CustomCallAttributes& attributes = x->mutable_attributes<CustomCallAttributes>();
-      attributes.target = "Sharding";
+      attributes.target = kShardingTarget;
       attributes.has_side_effect = false;
       if (x->sharding() == nullptr) x->set_sharding(module.context().Unknown());
       changed = true;

@@ -7,6 +7,7 @@
 #include "core/propagation/rules.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
@@ -52,9 +53,8 @@ class RegionImport {
 
  private:
   Diagnostic Error(const Instruction* x, std::string_view why) {
-    return module_.ErrorAt(x, "E-SDY-003",
-                           fmt::format("cannot read the manual region of '{}': {}", x->name(),
-                                       why));
+    return module_.ErrorAt(
+        x, "E-SDY-003", fmt::format("cannot read the manual region of '{}': {}", x->name(), why));
   }
 
   Expected<void> ImportInto(Computation* computation, const Region& region) {
@@ -106,8 +106,7 @@ class RegionImport {
     return {};
   }
 
-  Expected<void> OpenBody(const Instruction* call, const Instruction* marker,
-                          const Region& outer) {
+  Expected<void> OpenBody(const Instruction* call, const Instruction* marker, const Region& outer) {
     std::vector<ShardySharding> shardings;
     Region inside;
     if (Expected<void> ok = ReadMarker(marker, outer, shardings, inside); !ok) return ok;
@@ -156,10 +155,10 @@ class RegionImport {
       auto beyond = Parse(x, sharding, to);
       if (!beyond) return Fail(beyond.error());
       const Shape* shape = x->shape()->IsTuple() ? x->shape()->element(k) : x->shape();
-      Instruction* copy = AddCall(x, operand, operand->shape(), "Sharding");
+      Instruction* copy = AddCall(x, operand, operand->shape(), kShardingTarget);
       copy->set_sharding(*here);
       Instruction* border =
-          AddCall(x, copy, shape, enters ? "SPMDFullToShardShape" : "SPMDShardToFullShape");
+          AddCall(x, copy, shape, enters ? kEnterManualTarget : kLeaveManualTarget);
       border->set_sharding(*beyond);
       for (Instruction* made : {copy, border}) {
         SetOpenDims(made, sharding);
@@ -180,9 +179,9 @@ class RegionImport {
     CustomCallAttributes attributes;
     attributes.target = target;
     Instruction* const operands[] = {operand};
-    Instruction* made = module_.Add(origin->parent(), Opcode::kCustomCall,
-                                    module_.UniqueName(origin->name()), shape, operands,
-                                    attributes);
+    Instruction* made =
+        module_.Add(origin->parent(), Opcode::kCustomCall, module_.UniqueName(origin->name()),
+                    shape, operands, attributes);
     made->set_metadata(origin->metadata());
     made->set_source(origin->source());
     return made;
@@ -220,9 +219,9 @@ class RegionImport {
       }
       auto [it, fresh] = regions_.try_emplace(called, region);
       if (!fresh && it->second.manual != region.manual) {
-        return Fail(Error(x, fmt::format("'{}' is called both with the manual axes [{}] and [{}]",
-                                         called->name(), fmt::join(it->second.manual, ", "),
-                                         fmt::join(region.manual, ", "))));
+        return Fail(Error(
+            x, fmt::format("'{}' is called both with the manual axes [{}] and [{}]", called->name(),
+                           fmt::join(it->second.manual, ", "), fmt::join(region.manual, ", "))));
       }
     }
     if (region.manual.empty()) return {};
@@ -236,9 +235,8 @@ class RegionImport {
     auto base = ManualOnly(x, region, shape->IsArray() ? shape->rank() : 0);
     if (!base) return Fail(base.error());
     if ((*base)->IsManual()) {
-      x->set_sharding(shape->IsTuple()
-                          ? module_.context().TupleOf(LeafShardings(shape, *base))
-                          : *base);
+      x->set_sharding(shape->IsTuple() ? module_.context().TupleOf(LeafShardings(shape, *base))
+                                       : *base);
       return {};
     }
     std::string attribute = FrontendAttribute(x->frontend_attributes(), "xla.sdy.sharding");
@@ -254,7 +252,7 @@ class RegionImport {
     auto s = Parse(x, shardings[0], region);
     if (!s) return Fail(s.error());
     x->set_sharding(*s);
-    if (IsCustomCallTo(*x, "Sharding")) SetOpenDims(x, shardings[0]);
+    if (IsCustomCallTo(*x, kShardingTarget)) SetOpenDims(x, shardings[0]);
     return {};
   }
 
@@ -263,7 +261,7 @@ class RegionImport {
     std::vector<Instruction*> list;
     for (Instruction* x : computation->instructions()) {
       for (int64_t i = 0; i < x->operand_count(); ++i) x->set_operand(i, Resolve(x->operand(i)));
-      if (IsCustomCallTo(*x, "Sharding") && x->operand_count() == 1) {
+      if (IsCustomCallTo(*x, kShardingTarget) && x->operand_count() == 1) {
         value_[x] = x->operand(0);
       } else {
         list.push_back(x);

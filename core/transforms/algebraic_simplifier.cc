@@ -114,7 +114,7 @@ std::optional<bool> Compared(ComparisonDirection direction, const DeviceFunction
   std::optional<DeviceFunction> difference = Sum(a, Scaled(b, -1));
   if (!difference) return std::nullopt;
   const int64_t least = difference->Least(), largest = difference->Largest();
-  const bool less = largest < 0, greater = least > 0;
+  const bool less = largest<0, greater = least> 0;
   const bool equal = least == 0 && largest == 0;
   switch (direction) {
     case ComparisonDirection::kEq:
@@ -172,8 +172,7 @@ Instruction* SimplifyDeviceScalar(SimplifyContext& context, Instruction* x) {
   if (x->opcode() == Opcode::kDynamicSlice) {
     const bool is_long = x->operand(0)->shape()->dim(0) > kShortTable;
     if (f->digits.size() > kMostDigits && !is_long) return x;
-    Instruction* scalar =
-        DeviceScalar(context.builder, *f, dtype, context.devices.device_count());
+    Instruction* scalar = DeviceScalar(context.builder, *f, dtype, context.devices.device_count());
     return context.builder.Reshape(scalar, x->shape()->dims());
   }
   for (Instruction* operand : x->operands()) {

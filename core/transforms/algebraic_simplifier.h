@@ -1,8 +1,8 @@
 // Algebraic clean-up: what an expert would not have written.
 //
-// Every rule is exact (bit for bit, NaN payloads aside), makes the program smaller or brings it into
-// the form other passes look for, and looks at an instruction and its operands only. Rules of one op
-// family are together: arithmetic here, data movement in movement_simplifier.cc.
+// Every rule is exact (bit for bit, NaN payloads aside), makes the program smaller or brings it
+// into the form other passes look for, and looks at an instruction and its operands only. Rules of
+// one op family are together: arithmetic here, data movement in movement_simplifier.cc.
 #ifndef GSHARD_CORE_TRANSFORMS_ALGEBRAIC_SIMPLIFIER_H_
 #define GSHARD_CORE_TRANSFORMS_ALGEBRAIC_SIMPLIFIER_H_
 

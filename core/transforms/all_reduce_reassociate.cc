@@ -48,8 +48,7 @@ bool SameMovements(const ReducedTerm& a, const ReducedTerm& b) {
 
 // The term of both, reduced once.
 Instruction* Joined(Builder& builder, Opcode combiner, const ReducedTerm& a, const ReducedTerm& b) {
-  Instruction* local =
-      builder.Binary(combiner, a.reduction->operand(0), b.reduction->operand(0));
+  Instruction* local = builder.Binary(combiner, a.reduction->operand(0), b.reduction->operand(0));
   Instruction* value = SameCollectiveOn(builder, a.reduction, local);
   for (auto movement = a.movements.rbegin(); movement != a.movements.rend(); ++movement) {
     value = builder.CloneWith(*movement, {&value, 1}, (*movement)->shape());

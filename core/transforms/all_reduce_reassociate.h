@@ -7,9 +7,9 @@
 namespace gshard {
 
 // op(R(a), R(b)) becomes R(op(a, b)) where R are equal all-reduces or reduce-scatters that combine
-// with op and have no other user; also where equal reshapes, transposes or slices stand behind them,
-// and where another term was added in between: op(op(c, R(a)), R(b)). One collective instead of two;
-// floating-point sums are added in another order. True if something changed. Linear.
+// with op and have no other user; also where equal reshapes, transposes or slices stand behind
+// them, and where another term was added in between: op(op(c, R(a)), R(b)). One collective instead
+// of two; floating-point sums are added in another order. True if something changed. Linear.
 bool ReassociateAllReduces(Module& module);
 
 }  // namespace gshard

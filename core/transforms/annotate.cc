@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "core/analysis/meshes.h"
+#include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
@@ -165,8 +166,7 @@ class Annotator {
     }
     if (used == 1) return ctx_.Replicated();
     counts.push_back(devices_ / used);
-    return ctx_.Tiled(mesh_->devices.Transpose(order).Reshape(counts),
-                      {SubgroupType::kReplicated});
+    return ctx_.Tiled(mesh_->devices.Transpose(order).Reshape(counts), {SubgroupType::kReplicated});
   }
 
   Expected<void> Apply(const AnnotationRule& rule) {
@@ -246,7 +246,7 @@ class Annotator {
                       const std::vector<int64_t>& open_dims) {
     Computation* computation = x->parent();
     CustomCallAttributes attributes;
-    attributes.target = "Sharding";
+    attributes.target = kShardingTarget;
     Instruction* call = module_.Add(computation, Opcode::kCustomCall,
                                     module_.UniqueName(fmt::format("{}.open", x->name())),
                                     x->shape(), std::span<Instruction* const>(&x, 1), attributes);

@@ -129,8 +129,7 @@ class Combiner {
     std::string cause = FrontendAttribute(largest->frontend_attributes(), kCause);
     if (!cause.empty()) {
       cause += "; and " + std::to_string(batch.size() - 1) + " more";
-      combined->set_frontend_attributes(
-          WithFrontendAttribute(module_.arena(), {}, kCause, cause));
+      combined->set_frontend_attributes(WithFrontendAttribute(module_.arena(), {}, kCause, cause));
     }
     Grow();
     for (size_t i = 0; i < batch.size(); ++i) {
@@ -206,9 +205,8 @@ class Combiner {
 };
 
 bool HasSeveral(const Computation& computation, Opcode opcode) {
-  return std::ranges::count_if(computation.instructions(), [&](const Instruction* x) {
-           return x->opcode() == opcode;
-         }) > 1;
+  return std::ranges::count_if(computation.instructions(),
+                               [&](const Instruction* x) { return x->opcode() == opcode; }) > 1;
 }
 
 }  // namespace

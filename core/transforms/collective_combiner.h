@@ -14,9 +14,9 @@ struct CombineOptions {
 };
 
 // Combines collectives of `opcode` (all-reduce, all-gather, reduce-scatter) with the same groups,
-// element type, dim and reduction, of which none depends on another, into one with several operands.
-// True if something changed. Linear for each of the kinds of such collectives that a computation
-// has.
+// element type, dim and reduction, of which none depends on another, into one with several
+// operands. True if something changed. Linear for each of the kinds of such collectives that a
+// computation has.
 bool CombineCollectives(Module& module, Opcode opcode, const CombineOptions& options);
 
 }  // namespace gshard

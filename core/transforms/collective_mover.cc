@@ -20,8 +20,8 @@ int64_t Parts(const Instruction* gather) {
   return part == 0 ? 0 : gather->shape()->dim(GatheredDim(gather)) / part;
 }
 
-// The constant that fills x; else null. Other scalars may differ between devices: a part is worked on
-// by its owner, the gathered value by everybody.
+// The constant that fills x; else null. Other scalars may differ between devices: a part is worked
+// on by its owner, the gathered value by everybody.
 Instruction* FillingConstant(Instruction* x) {
   Instruction* scalar = FillingScalar(x);
   return scalar != nullptr && scalar->opcode() == Opcode::kConstant ? scalar : nullptr;
@@ -85,8 +85,7 @@ class Mover {
     }
     if (x->opcode() != Opcode::kConvert) return nullptr;
     if (x->shape()->byte_size() >= x->operand(0)->shape()->byte_size()) return nullptr;
-    Instruction* move =
-        permute != nullptr ? permute : Movable(x->operand(0), Opcode::kAllToAll);
+    Instruction* move = permute != nullptr ? permute : Movable(x->operand(0), Opcode::kAllToAll);
     if (move == nullptr) return nullptr;
     return SameCollectiveOn(builder_, move,
                             builder_.Convert(move->operand(0), x->shape()->dtype()));
@@ -123,9 +122,8 @@ class Mover {
 
   // The gather of `part` along `dim`.
   Instruction* Gathered(const Instruction* gather, Instruction* part, int64_t dim) {
-    Instruction* made =
-        builder_.AllGather(part, dim, *gather->attributes<CollectiveAttributes>().replica_groups,
-                           Parts(gather));
+    Instruction* made = builder_.AllGather(
+        part, dim, *gather->attributes<CollectiveAttributes>().replica_groups, Parts(gather));
     KeepCause(made, gather);
     return made;
   }

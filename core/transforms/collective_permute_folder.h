@@ -6,9 +6,9 @@
 
 namespace gshard {
 
-// collective-permute(collective-permute(x)) becomes the composition of both, where the inner one has
-// no other user; devices that hear from nobody get zeros either way. A permute of zeros is zeros.
-// True if something changed. Linear in instructions and pairs.
+// collective-permute(collective-permute(x)) becomes the composition of both, where the inner one
+// has no other user; devices that hear from nobody get zeros either way. A permute of zeros is
+// zeros. True if something changed. Linear in instructions and pairs.
 bool FoldCollectivePermutes(Module& module);
 
 }  // namespace gshard

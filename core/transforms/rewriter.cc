@@ -91,10 +91,10 @@ bool Rewriter::Run(Computation* computation, const Visit& visit) {
     size_t known_before = known;
     Instruction* by = visit(x, *this);
     take_new();
-    bool is_new = by != x && std::find(computation->instructions().begin() +
-                                           static_cast<std::ptrdiff_t>(known_before),
-                                       computation->instructions().end(),
-                                       by) != computation->instructions().end();
+    bool is_new =
+        by != x &&
+        std::find(computation->instructions().begin() + static_cast<std::ptrdiff_t>(known_before),
+                  computation->instructions().end(), by) != computation->instructions().end();
     bool keeps_sharding = is_new || x->sharding() == nullptr || x->sharding() == by->sharding();
     if (by == x || !keeps_sharding) {
       list.push_back(x);

@@ -1,9 +1,10 @@
 // Replaces instructions in one forward sweep over a computation.
 //
-// A pass says for every instruction, operands before users, what is to stand in for it; the rewriter
-// redirects later uses, puts new instructions where they are needed in the list and counts uses as
-// they change. What nobody needs any more stays in the list: passes end with RemoveDeadCode.
-// Linear in the size of the computation; one rewriter serves all computations of a module.
+// A pass says for every instruction, operands before users, what is to stand in for it; the
+// rewriter redirects later uses, puts new instructions where they are needed in the list and counts
+// uses as they change. What nobody needs any more stays in the list: passes end with
+// RemoveDeadCode. Linear in the size of the computation; one rewriter serves all computations of a
+// module.
 #ifndef GSHARD_CORE_TRANSFORMS_REWRITER_H_
 #define GSHARD_CORE_TRANSFORMS_REWRITER_H_
 
@@ -30,8 +31,8 @@ class Rewriter {
   // or by one with the same.
   bool Run(Computation* computation, const Visit& visit);
 
-  // Within a sweep: uses by instructions that are still needed (an operand used twice counts twice),
-  // the root counting once.
+  // Within a sweep: uses by instructions that are still needed (an operand used twice counts
+  // twice), the root counting once.
   int64_t UseCount(const Instruction* x) const {
     return x->id() < uses_.size() ? uses_[x->id()] : 0;
   }

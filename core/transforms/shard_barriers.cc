@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/propagation/rules.h"
+#include "ir/custom_call.h"
 
 namespace gshard {
 namespace {

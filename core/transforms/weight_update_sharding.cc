@@ -8,8 +8,8 @@
 
 #include "core/analysis/meshes.h"
 #include "core/partition/mesh_layout.h"
-#include "core/propagation/rules.h"
 #include "core/transforms/rewriter.h"
+#include "ir/custom_call.h"
 #include "ir/mesh.h"
 #include "ir/traversal.h"
 
@@ -282,11 +282,10 @@ class WeightUpdate {
   // from; null if that is not known.
   const Instruction* OwnParameter(const Update& update) const {
     for (const ModuleHeader::Alias& alias : module_.header().input_output_alias) {
-      const bool is_output =
-          root_->opcode() == Opcode::kTuple
-              ? alias.output_index.size() == 1 &&
-                    alias.output_index[0] == static_cast<int64_t>(update.output)
-              : alias.output_index.empty();
+      const bool is_output = root_->opcode() == Opcode::kTuple
+                                 ? alias.output_index.size() == 1 &&
+                                       alias.output_index[0] == static_cast<int64_t>(update.output)
+                                 : alias.output_index.empty();
       if (is_output && alias.parameter_index.empty()) {
         return module_.entry()->parameter(alias.parameter);
       }

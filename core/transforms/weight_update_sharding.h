@@ -24,8 +24,8 @@ struct WeightUpdateOptions {
 // the model reads too, stay as they are, are read by the update through a barrier that propagation
 // does not cross, and are gathered again behind it. So partitioning
 // turns the all-reduce of a gradient into a reduce-scatter, an update of a part, and an all-gather.
-// Annotations of the user on such outputs win. True if something changed; E-ANNOTATE-005 for an axis
-// the mesh does not have. Linear.
+// Annotations of the user on such outputs win. True if something changed; E-ANNOTATE-005 for an
+// axis the mesh does not have. Linear.
 Expected<bool> ShardWeightUpdate(Module& module, const WeightUpdateOptions& options = {});
 
 }  // namespace gshard

@@ -66,8 +66,7 @@ class LoopHoist {
     std::vector<Instruction*> next(parts_.body->root()->operands().begin(),
                                    parts_.body->root()->operands().end());
     for (size_t i = 0; i < hoisted_.size(); ++i) {
-      next.push_back(
-          body.GetTupleElement(parts_.body_state, old_size + static_cast<int64_t>(i)));
+      next.push_back(body.GetTupleElement(parts_.body_state, old_size + static_cast<int64_t>(i)));
     }
     parts_.body->set_root(body.Tuple(next));
     return true;

@@ -8,8 +8,8 @@ namespace gshard {
 
 // Hoists the collectives of a loop's body that depend on constants and on state the loop passes on
 // unchanged, with what they need; their results become state. Gathered weights then live as long
-// as the loop. Inner loops first, so that what leaves an inner loop may leave the outer one. True if
-// something changed. Linear.
+// as the loop. Inner loops first, so that what leaves an inner loop may leave the outer one. True
+// if something changed. Linear.
 bool HoistInvariantCollectives(Module& module);
 
 }  // namespace gshard

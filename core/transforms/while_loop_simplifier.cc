@@ -107,9 +107,9 @@ void Renumber(Module& module, Computation* computation, Instruction* state,
     if (!element || place[static_cast<size_t>(*element)] < 0) return x;
     // Not through Builder::GetTupleElement: the root may be a tuple of the old size still.
     Instruction* operands[] = {state};
-    return rewriter.builder().Add(
-        Opcode::kGetTupleElement, operands,
-        GetTupleElementAttributes{place[static_cast<size_t>(*element)]}, x->shape());
+    return rewriter.builder().Add(Opcode::kGetTupleElement, operands,
+                                  GetTupleElementAttributes{place[static_cast<size_t>(*element)]},
+                                  x->shape());
   });
 }
 

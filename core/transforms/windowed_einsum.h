@@ -18,14 +18,15 @@ struct WindowedEinsumOptions {
 // In a group of n devices, device p of which keeps block p:
 //
 //   dot(all-gather(x), w)          n steps; at step i device p multiplies block (p + i) mod n of x,
-//                                  which moves on to p - 1 meanwhile. The pieces are put side by side
-//                                  (gathered rows or batches) or added up (gathered contracted dim).
+//                                  which moves on to p - 1 meanwhile. The pieces are put side by
+//                                  side (gathered rows or batches) or added up (gathered contracted
+//                                  dim).
 //   reduce-scatter(dot(x, w))      n steps; at step i device p adds its part of block (p + i + 1)
 //                                  mod n of the result to what it got from p + 1, and sends it on.
 //
-// n - 1 steps are turns of a while loop; one is outside, so that nothing is sent in vain. Bytes sent
-// are those of the collective. Applies to collectives without another user. Scattered sums are added
-// in ring order. True if something changed. Linear.
+// n - 1 steps are turns of a while loop; one is outside, so that nothing is sent in vain. Bytes
+// sent are those of the collective. Applies to collectives without another user. Scattered sums are
+// added in ring order. True if something changed. Linear.
 bool MakeWindowedEinsums(Module& module, const WindowedEinsumOptions& options);
 
 }  // namespace gshard

@@ -1,3 +1,4 @@
+#include "ir/custom_call.h"
 #include "ir/ops/shape_rules.h"
 
 namespace gshard {
@@ -20,7 +21,7 @@ ShapeResult InferCustomCall(Context&, const OpView& op) {
       }
     }
   }
-  if (call.target == "Sharding") {
+  if (call.target == kShardingTarget) {
     if (op.operands.size() != 1 || !SameUpToDynamic(op.operands[0], op.declared)) {
       return Wrong("a Sharding custom-call returns its one operand, found {}", Text(op.declared));
     }

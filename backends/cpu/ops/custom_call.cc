@@ -2,8 +2,7 @@
 //
 // Most mark a value for the compiler and are identities; the executor renames those away where it
 // can. Anything else is an error that names the target.
-#include <algorithm>
-#include <array>
+#include "ir/custom_call.h"
 
 #include "backends/cpu/ops/factories.h"
 #include "backends/cpu/ops/lapack_call.h"
@@ -11,19 +10,6 @@
 
 namespace gshard::cpu {
 namespace {
-
-constexpr std::array<std::string_view, 10> kIdentities = {
-    "Sharding",
-    "SPMDFullToShardShape",
-    "SPMDShardToFullShape",
-    "xla.sdy.FuncResultSharding",
-    "annotate_device_placement",
-    "MoveToHost",
-    "MoveToDevice",
-    "LayoutConstraint",
-    "ShardBarrierFrom",
-    "ShardBarrierTo",
-};
 
 KernelOrError Error(const Instruction& instruction, std::string message, std::string hint = "") {
   Diagnostic diagnostic =
@@ -36,7 +22,8 @@ KernelOrError MakeIdentity(const Instruction& instruction) {
   const Shape* shape = instruction.shape();
   if (instruction.operand_count() != 1 || !shape->IsArray() ||
       !Compatible(shape, instruction.operand(0)->shape())) {
-    return Error(instruction, "this custom-call returns its one operand, an array of the same shape");
+    return Error(instruction,
+                 "this custom-call returns its one operand, an array of the same shape");
   }
   return MakeCopyKernel(shape);
 }
@@ -44,7 +31,8 @@ KernelOrError MakeIdentity(const Instruction& instruction) {
 // The k largest of the last dim: (values, s32 indices); k is the size of that dim in the result.
 KernelOrError MakeTopK(const Instruction& instruction) {
   const Shape* result = instruction.shape();
-  const Shape* operand = instruction.operand_count() > 0 ? instruction.operand(0)->shape() : nullptr;
+  const Shape* operand =
+      instruction.operand_count() > 0 ? instruction.operand(0)->shape() : nullptr;
   bool fits = operand != nullptr && operand->IsArray() && operand->rank() > 0 &&
               result->IsTuple() && result->elements().size() == 2;
   for (int64_t i = 0; fits && i < 2; ++i) {
@@ -56,9 +44,10 @@ KernelOrError MakeTopK(const Instruction& instruction) {
            std::equal(part->dims().begin(), part->dims().end() - 1, operand->dims().begin());
   }
   if (!fits) {
-    return Error(instruction,
-                 "TopK takes an array and returns (values, s32 indices) that differ in the last dim "
-                 "only");
+    return Error(
+        instruction,
+        "TopK takes an array and returns (values, s32 indices) that differ in the last dim "
+        "only");
   }
   return MakeTopKKernel(operand, result->element(0)->dims().back(), true);
 }
@@ -67,9 +56,7 @@ KernelOrError MakeTopK(const Instruction& instruction) {
 
 KernelOrError MakeCustomCall(const Instruction& instruction) {
   const std::string_view target = instruction.attributes<CustomCallAttributes>().target;
-  if (std::find(kIdentities.begin(), kIdentities.end(), target) != kIdentities.end()) {
-    return MakeIdentity(instruction);
-  }
+  if (IsIdentityCall(instruction)) return MakeIdentity(instruction);
   if (target == "TopK") return MakeTopK(instruction);
   if (IsLapackTarget(target)) return MakeLapackCall(instruction);
   return Error(instruction,

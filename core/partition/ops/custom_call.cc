@@ -1,19 +1,11 @@
 // The markers of shardings and manual regions, and calls of which nothing else is known.
+#include "ir/custom_call.h"
+
 #include "core/partition/ops/rules.h"
 
 namespace gshard::partition_rules {
 
 namespace {
-
-bool IsIdentityTarget(std::string_view target) {
-  return target == "Sharding" || target == "xla.sdy.FuncResultSharding" ||
-         target == "ShardBarrierFrom" || target == "ShardBarrierTo";
-}
-
-bool IsPointwiseTarget(std::string_view target) {
-  return target == "annotate_device_placement" || target == "MoveToHost" ||
-         target == "MoveToDevice" || target == "LayoutConstraint";
-}
 
 AxisList WithoutDigits(const AxisList& axes, const AxisList& dropped, int64_t device_count) {
   AxisList all = axes;
@@ -87,16 +79,16 @@ RuleResult LeaveManual(PartitionContext& rule) {
 
 RuleResult CustomCall(PartitionContext& rule) {
   const auto& call = rule.attributes<CustomCallAttributes>();
-  if (IsIdentityTarget(call.target)) {
+  if (IsShardingMarker(call.target)) {
     const PartitionedValue& operand = *rule.operand(0);
     if (operand.IsTuple()) {
       return rule.scope().NewTuple(rule.source().shape(), operand.elements);
     }
     return rule.scope().NewCopy(operand);  // another layout to aim at
   }
-  if (IsPointwiseTarget(call.target)) return Pointwise(rule);
-  if (call.target == "SPMDFullToShardShape") return EnterManual(rule);
-  if (call.target == "SPMDShardToFullShape") return LeaveManual(rule);
+  if (IsPlacementHint(call.target)) return Pointwise(rule);
+  if (call.target == kEnterManualTarget) return EnterManual(rule);
+  if (call.target == kLeaveManualTarget) return LeaveManual(rule);
   if (call.target == "TopK") return TopK(rule);
   return rule.Default();
 }

@@ -7,6 +7,7 @@
 
 #include "core/partition/ops/rules.h"
 #include "core/partition/range_cut.h"
+#include "ir/custom_call.h"
 
 namespace gshard::partition_rules {
 
@@ -37,7 +38,7 @@ std::optional<int64_t> CountsAlong(const Instruction* x) {
     case Opcode::kCopy:
       return CountsAlong(x->operand(0));
     case Opcode::kCustomCall:
-      if (x->attributes<CustomCallAttributes>().target != "Sharding") return std::nullopt;
+      if (!IsCustomCallTo(*x, kShardingTarget)) return std::nullopt;
       return CountsAlong(x->operand(0));
     case Opcode::kBroadcast: {
       std::optional<int64_t> dim = CountsAlong(x->operand(0));

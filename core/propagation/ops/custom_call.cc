@@ -1,5 +1,7 @@
 // Custom calls: a few known targets pass shardings through; an unknown one is fixed by what the
 // user wrote on it.
+#include "ir/custom_call.h"
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -29,10 +31,6 @@ bool PassesThrough(const Instruction& x) {
 }
 
 }  // namespace
-
-bool IsCustomCallTo(const Instruction& x, std::string_view target) {
-  return x.opcode() == Opcode::kCustomCall && x.attributes<CustomCallAttributes>().target == target;
-}
 
 bool CustomCallSupported(const PropagationContext&, const Instruction& x) {
   return PassesThrough(x) || IsCustomCallTo(x, kShardBarrierFrom) ||

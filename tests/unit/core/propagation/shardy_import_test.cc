@@ -1,7 +1,7 @@
 #include "core/propagation/shardy_import.h"
 
 #include "core/analysis/partitioned.h"
-#include "core/propagation/rules.h"
+#include "ir/custom_call.h"
 #include "ir/sharding_text.h"
 #include "tests/unit/core/propagation/propagated.h"
 
@@ -11,7 +11,8 @@ namespace {
 std::string WithSharding(const std::string& attribute, const std::string& type = "f32[8,16]") {
   return R"(HloModule m, num_partitions=8, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "y"=4]>, empty_mesh = #sdy.mesh<[]>, one = #sdy.mesh<[], device_ids=[3]>, back = #sdy.mesh<["z"=4], device_ids=[3,2,1,0]>}}
 ENTRY e {
-  ROOT a = )" + type + R"( parameter(0), frontend_attributes={xla.sdy.sharding=")" + attribute + R"("}
+  ROOT a = )" +
+         type + R"( parameter(0), frontend_attributes={xla.sdy.sharding=")" + attribute + R"("}
 })";
 }
 
@@ -48,7 +49,8 @@ TEST_CASE("An attribute that cannot be read is an error at its place", "[propaga
 }
 
 TEST_CASE("FuncResultSharding is a Sharding call", "[propagation]") {
-  auto m = Parsed(R"(HloModule m, num_partitions=8, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=8]>}}
+  auto m = Parsed(
+      R"(HloModule m, num_partitions=8, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=8]>}}
 ENTRY e {
   a = f32[8] parameter(0)
   s = f32[8] sine(a)

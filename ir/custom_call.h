@@ -1,0 +1,34 @@
+// Custom calls that the tools know by their target: markers of shardings, barriers, the borders of
+// manual regions and hints about placement. All give back their operand's elements.
+#ifndef GSHARD_IR_CUSTOM_CALL_H_
+#define GSHARD_IR_CUSTOM_CALL_H_
+
+#include <string_view>
+
+#include "ir/computation.h"
+
+namespace gshard {
+
+inline constexpr std::string_view kShardingTarget = "Sharding";
+inline constexpr std::string_view kShardBarrierFrom = "ShardBarrierFrom";
+inline constexpr std::string_view kShardBarrierTo = "ShardBarrierTo";
+
+bool IsCustomCallTo(const Instruction& x, std::string_view target);
+
+// The border of a manual region, as GSPMD writes it.
+inline constexpr std::string_view kEnterManualTarget = "SPMDFullToShardShape";
+inline constexpr std::string_view kLeaveManualTarget = "SPMDShardToFullShape";
+bool IsRegionMarker(const Instruction& x);
+
+// Speaks of its value's sharding and of nothing else.
+bool IsShardingMarker(std::string_view target);
+
+// Speaks of where or in which layout the value lies.
+bool IsPlacementHint(std::string_view target);
+
+// One of all these: on a device the result has its operand's bytes.
+bool IsIdentityCall(const Instruction& x);
+
+}  // namespace gshard
+
+#endif  // GSHARD_IR_CUSTOM_CALL_H_
