@@ -127,8 +127,7 @@ struct Key {
 
 struct KeyHash {
   size_t operator()(const Key& key) const {
-    size_t hash = HashCombine(reinterpret_cast<size_t>(key.from), reinterpret_cast<size_t>(key.to));
-    return HashCombine(hash, reinterpret_cast<size_t>(key.layout));
+    return HashPointer(HashPointer(HashPointer(0, key.from), key.to), key.layout);
   }
 };
 

@@ -78,8 +78,8 @@ class Chooser {
           std::span<const Shape* const> results, std::span<const MeshLayout* const> wanted)
       : scope_(scope), labels_(labels), layouts_(scope.layouts()) {
     for (size_t i = 0; i < results.size(); ++i) {
-      Tensor tensor{
-          results[i], &labels.results[i], nullptr, Tiled(layouts_, wanted[i]), {}, tensors_.size()};
+      Tensor tensor{results[i], &labels.results[i], nullptr, Tiled(layouts_, wanted[i]),
+                    {},         tensors_.size()};
       tensor.seen.push_back(tensor.wanted);
       tensors_.push_back(std::move(tensor));
     }
@@ -332,20 +332,20 @@ class Chooser {
 
   // A bound of what moving operands and results costs, from numbers of tiles alone.
   double LeastMoveCost(const Roles& roles) {
+    bool is_partial = false;
+    for (size_t digit = 0; digit < roles.size(); ++digit) {
+      int role = roles[digit];
+      is_partial |= role != kNone && labels_.labels[static_cast<size_t>(role)].summed;
+    }
     double cost = 0;
     for (size_t t = 0; t < tensors_.size(); ++t) {
       const Tensor& tensor = tensors_[t];
       if (tensor.same_as != t) continue;
       tile_counts_.clear();
-      bool is_partial = false;
       for (int label : *tensor.labels) {
         tile_counts_.push_back(label == Labels::kWhole ? 1 : CountOf(roles, label));
       }
       if (tensor.operand == nullptr) {
-        for (size_t digit = 0; digit < roles.size(); ++digit) {
-          int role = roles[digit];
-          is_partial |= role != kNone && labels_.labels[static_cast<size_t>(role)].summed;
-        }
         if (!is_partial) cost += LeastReshardBytes(tensor.shape, tile_counts_, tensor.wanted);
       } else if (tensor.operand->maker == nullptr && !tensor.seen.empty()) {
         double least = std::numeric_limits<double>::infinity();
