@@ -109,9 +109,8 @@ bool SameAttributes(const Instruction& a, const Instruction& b) {
   if (a.opcode() == Opcode::kParameter) {
     return a.attributes<ParameterAttributes>().number == b.attributes<ParameterAttributes>().number;
   }
-  return std::ranges::all_of(AttributesOf(a.opcode()), [&](const AttributeRow& row) {
-    return SameValue(a, b, row);
-  });
+  return std::ranges::all_of(AttributesOf(a.opcode()),
+                             [&](const AttributeRow& row) { return SameValue(a, b, row); });
 }
 
 size_t HashOfAttributes(const Instruction& instruction) {

@@ -25,13 +25,14 @@ enum class Severity : uint8_t { kError, kWarning, kNote };
 
 struct Diagnostic {
   Severity severity = Severity::kError;
-  std::string code;           // "E-PARSE-012"; empty for notes
-  std::string message;        // one sentence, no trailing period, no newline
-  std::string file;           // empty: not tied to a file
-  uint32_t line = 0;          // 1-based; 0: unknown
-  uint32_t column = 0;        // 1-based, in bytes
-  std::string source_line;    // the text of that line, without newline, cut to a sane length
-  uint32_t caret_offset = 0;  // bytes of source_line (which may be cut on the left) before the caret
+  std::string code;         // "E-PARSE-012"; empty for notes
+  std::string message;      // one sentence, no trailing period, no newline
+  std::string file;         // empty: not tied to a file
+  uint32_t line = 0;        // 1-based; 0: unknown
+  uint32_t column = 0;      // 1-based, in bytes
+  std::string source_line;  // the text of that line, without newline, cut to a sane length
+  uint32_t caret_offset =
+      0;  // bytes of source_line (which may be cut on the left) before the caret
   uint32_t caret_length = 0;  // bytes to underline, at least 1 where source_line is set
   std::string hint;           // what to try; may be empty
   std::vector<Diagnostic> notes;

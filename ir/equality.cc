@@ -9,13 +9,12 @@
 namespace gshard {
 
 bool SameOperation(const Instruction& a, const Instruction& b) {
-  return &a == &b ||
-         (a.frontend_attributes() == b.frontend_attributes() &&
-          a.backend_config() == b.backend_config() && SameAttributes(a, b) &&
-          std::equal(a.called().begin(), a.called().end(), b.called().begin(), b.called().end(),
-                     [](const Computation* x, const Computation* y) {
-                       return SameComputation(*x, *y);
-                     }));
+  return &a == &b || (a.frontend_attributes() == b.frontend_attributes() &&
+                      a.backend_config() == b.backend_config() && SameAttributes(a, b) &&
+                      std::equal(a.called().begin(), a.called().end(), b.called().begin(),
+                                 b.called().end(), [](const Computation* x, const Computation* y) {
+                                   return SameComputation(*x, *y);
+                                 }));
 }
 
 bool SameComputation(const Computation& a, const Computation& b) {

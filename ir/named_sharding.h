@@ -15,8 +15,8 @@ namespace gshard {
 // it can.
 std::string WhyAxisConflicts(const Mesh& mesh, std::span<const AxisRef> used, const AxisRef& ref);
 
-// As XLA wants it: neighbouring parts of an axis merged, parts of size 1 dropped; of a sharding also
-// the axis sets in mesh order.
+// As XLA wants it: neighbouring parts of an axis merged, parts of size 1 dropped; of a sharding
+// also the axis sets in mesh order.
 void Canonicalise(const Mesh& mesh, std::vector<AxisRef>& refs);
 void Canonicalise(NamedSharding& named);
 

@@ -43,10 +43,10 @@ class ShortNames {
 // Words that are names only after '%'.
 bool IsReserved(std::string_view name) {
   constexpr std::string_view kWords[] = {
-      "true",      "false",         "inf",         "nan",        "HloModule",
-      "ENTRY",     "ROOT",          "FileNames",   "StackFrames", "FunctionNames",
-      "FileLocations", "maximal",   "replicated",  "manual",     "last_tile_dim_replicate",
-      "shard_as",  "shard_like",    "unknown",     "unreduced"};
+      "true",          "false",      "inf",        "nan",         "HloModule",
+      "ENTRY",         "ROOT",       "FileNames",  "StackFrames", "FunctionNames",
+      "FileLocations", "maximal",    "replicated", "manual",      "last_tile_dim_replicate",
+      "shard_as",      "shard_like", "unknown",    "unreduced"};
   return std::find(std::begin(kWords), std::end(kWords), name) != std::end(kWords) ||
          DTypeFromName(name).has_value();
 }
@@ -95,8 +95,8 @@ void ModulePrinter::PrintAll() {
   tsl::robin_set<const Computation*> shown;
   for (const Computation* computation : module_.computations()) {
     for (const Instruction* instruction : computation->instructions()) {
-      const bool hides = instruction->opcode() == Opcode::kAsyncStart &&
-                         WrappedOperation(instruction) != nullptr;
+      const bool hides =
+          instruction->opcode() == Opcode::kAsyncStart && WrappedOperation(instruction) != nullptr;
       for (const Computation* called : instruction->called()) {
         (hides ? hidden : shown).insert(called);
       }

@@ -20,8 +20,8 @@ class Fold {
                    Scratch& scratch) const = 0;
 };
 
-// True if folding in several calls, each continuing with the result of the one before, gives what one
-// call gives.
+// True if folding in several calls, each continuing with the result of the one before, gives what
+// one call gives.
 bool AccumulatesInPlace(DType dtype);
 
 // `to_apply` takes (accumulated, next) and gives the new accumulated value, all scalars of `dtype`.

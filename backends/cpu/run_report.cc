@@ -101,8 +101,9 @@ void AppendVerify(const VerifyResult& verify, std::string& out) {
         verify.discrete_differences, verify.discrete_elements, verify.discrete_outputs,
         verify.discrete_outputs == 1 ? "" : "s");
     if (!verify.ok) {
-      out += "              where two picks are within rounding, either is right: see what another "
-             "--seed says\n";
+      out +=
+          "              where two picks are within rounding, either is right: see what another "
+          "--seed says\n";
     }
   }
   if (verify.shape_only > 0) {

@@ -43,8 +43,7 @@ const Instruction* ValueAfterInlining(const Module& module, const Instruction* x
       x = x->called(0)->root();
       continue;
     }
-    const Instruction* call =
-        x->opcode() == Opcode::kParameter ? call_of(x->parent()) : nullptr;
+    const Instruction* call = x->opcode() == Opcode::kParameter ? call_of(x->parent()) : nullptr;
     if (call == nullptr) return x;
     x = call->operand(x->attributes<ParameterAttributes>().number);
   }
@@ -57,8 +56,7 @@ std::string ConflictText(const PropagationFindings& findings, const Instruction*
   for (const PropagationFindings::Conflict& conflict : findings.conflicts) {
     if (conflict.annotated != x) continue;
     text += fmt::format("  its {} '{}' wants {}: data moves there\n",
-                        conflict.neighbour_is_user ? "user" : "operand",
-                        conflict.neighbour->name(),
+                        conflict.neighbour_is_user ? "user" : "operand", conflict.neighbour->name(),
                         AxisText(module.context(), conflict.wanted, mesh));
   }
   return text;
@@ -77,7 +75,8 @@ std::string SimilarNames(const Module& module, std::string_view text) {
                   SourceLineOf(module, *instruction).find(text) != std::string::npos)) {
         by_source.push_back(instruction->name());
       }
-      if (by_name.size() == kMost) return fmt::format("names like it: {}", fmt::join(by_name, ", "));
+      if (by_name.size() == kMost)
+        return fmt::format("names like it: {}", fmt::join(by_name, ", "));
     }
   }
   if (!by_name.empty()) return fmt::format("names like it: {}", fmt::join(by_name, ", "));

@@ -11,7 +11,8 @@ namespace gshard {
 
 struct ExplainOptions {
   std::string input;
-  std::string name;  // of an instruction before or a collective after partitioning, with or without '%'
+  std::string
+      name;  // of an instruction before or a collective after partitioning, with or without '%'
   int64_t num_partitions = 0;
   bool json = false;
 };

@@ -31,9 +31,9 @@ int RunProgram(CLI::App& app, int argc, char** argv, const std::function<int()>&
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     std::string program = app.get_name(), problem = error.what();
     for (const CLI::App* chosen : app.get_subcommands()) program += " " + chosen->get_name();
-    const bool unknown_subcommand =
-        dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && argc > 1 &&
-        app.get_require_subcommand_min() > 0 && app.get_subcommands().empty();
+    const bool unknown_subcommand = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
+                                    argc > 1 && app.get_require_subcommand_min() > 0 &&
+                                    app.get_subcommands().empty();
     if (unknown_subcommand) problem = fmt::format("'{}' is no subcommand", argv[1]);
     fmt::print(stderr, "{}: error: {}\nTry '{} --help'.\n", app.get_name(), problem, program);
     return kExitBadUsage;

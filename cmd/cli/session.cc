@@ -80,7 +80,8 @@ Expected<void> WriteTimings(const std::string& path, const std::vector<PassTimin
 
 void AddPrintFlags(CLI::App& command, PrintOptions& print) {
   auto add_drop = [&](const char* name, bool& printed, const char* help) {
-    command.add_flag_callback(name, [&printed] { printed = false; }, help);
+    command.add_flag_callback(
+        name, [&printed] { printed = false; }, help);
   };
   add_drop("--no-metadata", print.metadata, "Drop metadata and debug tables");
   add_drop("--no-layouts", print.layouts, "Drop layouts");
@@ -112,8 +113,9 @@ void AddSessionFlags(CLI::App& command, SessionOptions& options) {
   command.add_option("--repeat", options.repeat, "Repeat everything N times, report medians")
       ->check(Between(1, 1000000))
       ->type_name("N");
-  command.add_option("--print-after", options.print_after,
-                     "Print the module after this pass (standard error)")
+  command
+      .add_option("--print-after", options.print_after,
+                  "Print the module after this pass (standard error)")
       ->type_name("PASS");
   command.add_flag("--verify-each", options.verify_each, "Verify after every pass");
 }

@@ -82,8 +82,8 @@ bool FitsType(const DeviceFunction& f, DType dtype) {
     case DTypeClass::kUnsigned:
       return f.Least() >= 0 && (bits >= 49 || f.Largest() < int64_t{1} << bits);
     case DTypeClass::kSigned:
-      return bits >= 50 || (f.Least() >= -(int64_t{1} << (bits - 1)) &&
-                            f.Largest() < int64_t{1} << (bits - 1));
+      return bits >= 50 ||
+             (f.Least() >= -(int64_t{1} << (bits - 1)) && f.Largest() < int64_t{1} << (bits - 1));
     default:
       return false;
   }
@@ -277,9 +277,10 @@ std::optional<DeviceFunction> DeviceFunctions::ReadBinary(const Instruction* x) 
     case Opcode::kMultiply:
       if (a->IsConstant()) std::swap(a, b);
       if (!b->IsConstant()) return std::nullopt;
-      if (int64_t product = 0; __builtin_mul_overflow(
-              std::max(std::abs(a->Least()), std::abs(a->Largest())), b->bias, &product) ||
-                               std::abs(product) > kLargestValue) {
+      if (int64_t product = 0;
+          __builtin_mul_overflow(std::max(std::abs(a->Least()), std::abs(a->Largest())), b->bias,
+                                 &product) ||
+          std::abs(product) > kLargestValue) {
         return std::nullopt;
       }
       return Scaled(*a, b->bias);

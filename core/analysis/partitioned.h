@@ -14,8 +14,8 @@ inline constexpr std::string_view kOutputShardingsAttribute = "gshard.output_sha
 
 // Has the partitioner left its record?
 bool HasPartitionRecord(const Module& module);
-// True if the module has the partitioner's record, or a cross-partition collective (with channel_id)
-// while nothing marks manual regions.
+// True if the module has the partitioner's record, or a cross-partition collective (with
+// channel_id) while nothing marks manual regions.
 bool IsPartitioned(const Module& module);
 
 }  // namespace gshard

@@ -14,9 +14,9 @@ namespace gshard {
 std::optional<int64_t> ConstantScalar(const Instruction* instruction);
 
 // Trips of a counted loop: the condition compares a carried scalar with a bound, the body adds a
-// constant to it, init and bound are constants (the bound may be carried unchanged). For others what
-// XLA recorded as known_trip_count in the loop's backend_config, as compiled programs have it, else
-// nothing.
+// constant to it, init and bound are constants (the bound may be carried unchanged). For others
+// what XLA recorded as known_trip_count in the loop's backend_config, as compiled programs have it,
+// else nothing.
 std::optional<int64_t> TripCount(const Instruction& while_loop);
 
 }  // namespace gshard

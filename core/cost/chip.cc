@@ -83,8 +83,7 @@ Expected<Chip> ParseChip(std::string_view json, const std::string& file_name) {
     chip.link_bytes_per_s = document.at("link_bytes_per_s").get<double>();
     chip.link_latency_s = document.value("link_latency_s", 1e-6);
   } catch (const nlohmann::json::exception& error) {
-    return Fail(MakeError("E-COST-002",
-                          fmt::format("{}: {}", file_name, WithoutTag(error.what())),
+    return Fail(MakeError("E-COST-002", fmt::format("{}: {}", file_name, WithoutTag(error.what())),
                           "docs/cost.md has the fields of a chip description"));
   }
   bool positive = chip.hbm_bytes > 0 && chip.hbm_bytes_per_s > 0 && chip.link_bytes_per_s > 0 &&

@@ -15,22 +15,22 @@ namespace gshard {
 
 // How a sharding reached an instruction.
 enum class ShardingEdge : uint8_t {
-  kAnnotation,     // written by the user on the instruction
-  kSharding,       // by a Sharding custom-call on its result
-  kOperand,        // forward, from an operand
-  kUser,           // backward, from a user
-  kControlFlow,    // shared with a loop, branch or callee
-  kShardGroup,     // shared with a member of its shard group
-  kBarrier,        // relayed through a shard barrier
-  kBoundary,       // program boundary: restored, or replicated because a dim does not divide
-  kNotInferred,    // placeholder {unknown}, counts as replicated
+  kAnnotation,   // written by the user on the instruction
+  kSharding,     // by a Sharding custom-call on its result
+  kOperand,      // forward, from an operand
+  kUser,         // backward, from a user
+  kControlFlow,  // shared with a loop, branch or callee
+  kShardGroup,   // shared with a member of its shard group
+  kBarrier,      // relayed through a shard barrier
+  kBoundary,     // program boundary: restored, or replicated because a dim does not divide
+  kNotInferred,  // placeholder {unknown}, counts as replicated
 };
 
 struct ShardingChange {
   const Instruction* instruction = nullptr;
   const Instruction* from = nullptr;  // null: the user's annotation or the program boundary
   ShardingEdge edge = ShardingEdge::kAnnotation;
-  int8_t level = -1;                 // aggressiveness 0..3; -1: outside the driver
+  int8_t level = -1;                  // aggressiveness 0..3; -1: outside the driver
   const Sharding* offered = nullptr;  // what the rule derived; merged may differ from it
   const Sharding* before = nullptr;
   const Sharding* after = nullptr;

@@ -230,8 +230,7 @@ void AppendSteps(std::string& out, Module& module, const std::vector<ExplainStep
 // The history of all leaves of one value.
 void AppendHistory(std::string& out, const ExplainRecorder& recorder, Module& module,
                    const Instruction* x, const Mesh* mesh, PrintedSteps& printed) {
-  out +=
-      fmt::format("{} = {} {}", x->name(), ToString(x->shape(), false), OpcodeName(x->opcode()));
+  out += fmt::format("{} = {} {}", x->name(), ToString(x->shape(), false), OpcodeName(x->opcode()));
   if (x->sharding() == nullptr) {
     out += fmt::format(": no sharding was inferred; it counts as replicated\n  {}\n",
                        WhyNone(module, x));

@@ -17,9 +17,8 @@ class MovingTiles {
         results_(results),
         best_(ChooseStrategy(scope, labels, operands, results, wanted)) {
     for (const MeshLayout* layout : wanted) {
-      wanted_.push_back(layout->IsMaximal()
-                            ? scope.layouts().ReplicatedLike(wanted[0], layout->rank())
-                            : layout);
+      wanted_.push_back(
+          layout->IsMaximal() ? scope.layouts().ReplicatedLike(wanted[0], layout->rank()) : layout);
     }
   }
 

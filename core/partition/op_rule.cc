@@ -91,7 +91,7 @@ PartitionedValue* PartitionContext::Default() {
 }
 
 tl::unexpected<Diagnostic> PartitionContext::Error(std::string code, std::string message,
-                                                std::string hint) const {
+                                                   std::string hint) const {
   Diagnostic error = scope_.run().module.ErrorAt(&source_, std::move(code), std::move(message));
   error.hint = std::move(hint);
   return Fail(std::move(error));

@@ -93,7 +93,7 @@ class PartitionContext {
   std::vector<const MeshLayout*> WholeLeaves(const Shape* shape);
 
   tl::unexpected<Diagnostic> Error(std::string code, std::string message,
-                                  std::string hint = "") const;
+                                   std::string hint = "") const;
 
  private:
   PartitionScope& scope_;

@@ -142,9 +142,8 @@ Instruction* PartitionScope::Caused(Instruction* collective, const ReshardCause&
     auto sharding = [&](const MeshLayout* layout) {
       return layout == nullptr ? nullptr : layouts().ToSharding(layout);
     };
-    recorder->RecordCollective(collective,
-                               {cause.user, cause.value, sharding(cause.has), sharding(cause.wants),
-                                cause.full_rematerialization});
+    recorder->RecordCollective(collective, {cause.user, cause.value, sharding(cause.has),
+                                            sharding(cause.wants), cause.full_rematerialization});
   }
   ++run_.stats.collectives;
   run_.stats.bytes_received += bytes;

@@ -23,11 +23,11 @@ struct PartitionOptions {
   int64_t num_partitions = 0;  // 0: module.DeviceCount()
   // Cost weights of the reshard planner and of the choice of einsum strategies, in units of one
   // byte received by a device.
-  double bytes_per_message = 0.0625;         // latency of one message of a collective
-  double bytes_per_round = 32768;            // the same where rounds save bytes (tile_prefix.h)
-  double bytes_per_flop = 1.0 / 1024;        // of local arithmetic
+  double bytes_per_message = 0.0625;          // latency of one message of a collective
+  double bytes_per_round = 32768;             // the same where rounds save bytes (tile_prefix.h)
+  double bytes_per_flop = 1.0 / 1024;         // of local arithmetic
   double bytes_per_repeated_flop = 1.0 / 16;  // high: traffic is not bought with repeated work
-  ExplainRecorder* recorder = nullptr;       // learns the cause of every collective; may be null
+  ExplainRecorder* recorder = nullptr;        // learns the cause of every collective; may be null
   // Learns, callees first, of every array that some instruction of the result holds as a whole: not
   // of partial values and not of what manual regions compute. May be null.
   std::vector<LocalForm>* local_forms = nullptr;

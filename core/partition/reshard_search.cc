@@ -243,12 +243,12 @@ class Search {
   ReshardWeights weights_;
   AxisList digits_;
   Node start_, goal_;
-  std::vector<int> place_;  // dim of the goal that a digit cuts, or kNowhere
-  std::vector<int> rank_;   // its index there
+  std::vector<int> place_;         // dim of the goal that a digit cuts, or kNowhere
+  std::vector<int> rank_;          // its index there
   std::vector<DigitList> gained_;  // per dim, of the exchange being tried
   double goal_bytes_ = 0;
   double largest_end_ = 0;
-  bool has_empty_tiles_ = false;  // at one of the ends
+  bool has_empty_tiles_ = false;                                // at one of the ends
   double goal_cost_ = std::numeric_limits<double>::infinity();  // of the best way known
 
   std::vector<Visit> visits_;
@@ -675,8 +675,7 @@ ReshardPlan Search::Run() {
   step([&](int i) { ExpandGathers(i); });
   step([&](int i) { ExpandSlices(i); });
   step([&](int i) { ExpandFinish(i); });
-  CheckInternal(IsGoal(visits_[static_cast<size_t>(at)].node),
-                "no plan between two layouts");
+  CheckInternal(IsGoal(visits_[static_cast<size_t>(at)].node), "no plan between two layouts");
   return Extract(at);
 }
 

@@ -30,8 +30,8 @@ bool IsNumbered(const Instruction& instruction) {
   }
 }
 
-// What the sharding adds to the meaning of an instruction. Values made from nothing are made anew in
-// every layout, so only the border of a manual region tells them apart.
+// What the sharding adds to the meaning of an instruction. Values made from nothing are made anew
+// in every layout, so only the border of a manual region tells them apart.
 const Sharding* PlaceOf(const Instruction& instruction) {
   const Sharding* sharding = instruction.sharding();
   if (sharding == nullptr) return nullptr;

@@ -17,8 +17,8 @@ namespace gshard {
 struct CollectiveReport {
   struct Collective {
     const Instruction* instruction = nullptr;
-    CollectiveCost cost;    // of one execution
-    double executions = 1;  // in one step; both branches of a conditional count
+    CollectiveCost cost;                     // of one execution
+    double executions = 1;                   // in one step; both branches of a conditional count
     const CollectiveCause* cause = nullptr;  // null: not recorded
     double Bytes() const { return executions * cost.bytes_per_device; }
   };

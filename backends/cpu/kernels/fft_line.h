@@ -29,7 +29,7 @@ class FftLine {
   void Bluestein(Complex* line, Complex* room) const;
 
   int64_t length_;
-  double sign_;                 // of the exponent
+  double sign_;  // of the exponent
   std::vector<int64_t> radices_;
   std::vector<Complex> roots_;  // e^(sign 2 pi i k/n)
   // Bluestein: chirp e^(sign pi i k^2/n), and the transform of its conjugate, padded and wrapped.

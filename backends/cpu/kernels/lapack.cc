@@ -25,19 +25,18 @@ using C128 = std::complex<double>;
 #define GSHARD_LAPACK_TYPES(X) GSHARD_REAL_TYPES(X) GSHARD_COMPLEX_TYPES(X)
 
 extern "C" {
-#define GSHARD_X(p, T, R, q, h)                                                                   \
-  void p##potrf_(const char*, const Int*, T*, const Int*, Int*, Length);                          \
-  void p##trsm_(const char*, const char*, const char*, const char*, const Int*, const Int*,       \
-                const T*, const T*, const Int*, T*, const Int*, Length, Length, Length, Length);  \
-  void p##geqrf_(const Int*, const Int*, T*, const Int*, T*, T*, const Int*, Int*);               \
-  void q##gqr_(const Int*, const Int*, const Int*, T*, const Int*, const T*, T*, const Int*,      \
-               Int*);                                                                             \
-  void q##mqr_(const char*, const char*, const Int*, const Int*, const Int*, const T*,            \
-               const Int*, const T*, T*, const Int*, T*, const Int*, Int*, Length, Length);       \
-  void p##getrf_(const Int*, const Int*, T*, const Int*, Int*, Int*);                             \
-  void p##gehrd_(const Int*, const Int*, const Int*, T*, const Int*, T*, T*, const Int*, Int*);   \
-  void h##trd_(const char*, const Int*, T*, const Int*, R*, R*, T*, T*, const Int*, Int*,         \
-               Length);                                                                           \
+#define GSHARD_X(p, T, R, q, h)                                                                    \
+  void p##potrf_(const char*, const Int*, T*, const Int*, Int*, Length);                           \
+  void p##trsm_(const char*, const char*, const char*, const char*, const Int*, const Int*,        \
+                const T*, const T*, const Int*, T*, const Int*, Length, Length, Length, Length);   \
+  void p##geqrf_(const Int*, const Int*, T*, const Int*, T*, T*, const Int*, Int*);                \
+  void q##gqr_(const Int*, const Int*, const Int*, T*, const Int*, const T*, T*, const Int*,       \
+               Int*);                                                                              \
+  void q##mqr_(const char*, const char*, const Int*, const Int*, const Int*, const T*, const Int*, \
+               const T*, T*, const Int*, T*, const Int*, Int*, Length, Length);                    \
+  void p##getrf_(const Int*, const Int*, T*, const Int*, Int*, Int*);                              \
+  void p##gehrd_(const Int*, const Int*, const Int*, T*, const Int*, T*, T*, const Int*, Int*);    \
+  void h##trd_(const char*, const Int*, T*, const Int*, R*, R*, T*, T*, const Int*, Int*, Length); \
   void p##gtsv_(const Int*, const Int*, T*, T*, T*, T*, const Int*, Int*);
 GSHARD_LAPACK_TYPES(GSHARD_X)
 #undef GSHARD_X
@@ -53,35 +52,35 @@ GSHARD_LAPACK_TYPES(GSHARD_X)
                 T*, const Int*, T*, const Int*, Int*, Int*, Length, Length);
 GSHARD_REAL_TYPES(GSHARD_X)
 #undef GSHARD_X
-#define GSHARD_X(p, T, R, q, h)                                                                   \
-  void p##geqp3_(const Int*, const Int*, T*, const Int*, Int*, T*, T*, const Int*, R*, Int*);     \
-  void h##evd_(const char*, const char*, const Int*, T*, const Int*, R*, T*, const Int*, R*,      \
-               const Int*, Int*, const Int*, Int*, Length, Length);                               \
-  void p##gesdd_(const char*, const Int*, const Int*, T*, const Int*, R*, T*, const Int*, T*,     \
-                 const Int*, T*, const Int*, R*, Int*, Int*, Length);                             \
-  void p##geev_(const char*, const char*, const Int*, T*, const Int*, T*, T*, const Int*, T*,     \
-                const Int*, T*, const Int*, R*, Int*, Length, Length);                            \
-  void p##gees_(const char*, const char*, const void*, const Int*, T*, const Int*, Int*, T*, T*,  \
+#define GSHARD_X(p, T, R, q, h)                                                                  \
+  void p##geqp3_(const Int*, const Int*, T*, const Int*, Int*, T*, T*, const Int*, R*, Int*);    \
+  void h##evd_(const char*, const char*, const Int*, T*, const Int*, R*, T*, const Int*, R*,     \
+               const Int*, Int*, const Int*, Int*, Length, Length);                              \
+  void p##gesdd_(const char*, const Int*, const Int*, T*, const Int*, R*, T*, const Int*, T*,    \
+                 const Int*, T*, const Int*, R*, Int*, Int*, Length);                            \
+  void p##geev_(const char*, const char*, const Int*, T*, const Int*, T*, T*, const Int*, T*,    \
+                const Int*, T*, const Int*, R*, Int*, Length, Length);                           \
+  void p##gees_(const char*, const char*, const void*, const Int*, T*, const Int*, Int*, T*, T*, \
                 const Int*, T*, const Int*, R*, Int*, Int*, Length, Length);
 GSHARD_COMPLEX_TYPES(GSHARD_X)
 #undef GSHARD_X
 }
 
 // The same routines as overloads.
-#define GSHARD_X(p, T, R, q, h)                                              \
-  constexpr auto potrf(T) { return &p##potrf_; }                             \
-  constexpr auto trsm(T) { return &p##trsm_; }                               \
-  constexpr auto geqrf(T) { return &p##geqrf_; }                             \
-  constexpr auto geqp3(T) { return &p##geqp3_; }                             \
-  constexpr auto orgqr(T) { return &q##gqr_; }                               \
-  constexpr auto ormqr(T) { return &q##mqr_; }                               \
-  constexpr auto getrf(T) { return &p##getrf_; }                             \
-  constexpr auto gehrd(T) { return &p##gehrd_; }                             \
-  constexpr auto sytrd(T) { return &h##trd_; }                               \
-  constexpr auto gtsv(T) { return &p##gtsv_; }                               \
-  constexpr auto syevd(T) { return &h##evd_; }                               \
-  constexpr auto gesdd(T) { return &p##gesdd_; }                             \
-  constexpr auto geev(T) { return &p##geev_; }                               \
+#define GSHARD_X(p, T, R, q, h)                  \
+  constexpr auto potrf(T) { return &p##potrf_; } \
+  constexpr auto trsm(T) { return &p##trsm_; }   \
+  constexpr auto geqrf(T) { return &p##geqrf_; } \
+  constexpr auto geqp3(T) { return &p##geqp3_; } \
+  constexpr auto orgqr(T) { return &q##gqr_; }   \
+  constexpr auto ormqr(T) { return &q##mqr_; }   \
+  constexpr auto getrf(T) { return &p##getrf_; } \
+  constexpr auto gehrd(T) { return &p##gehrd_; } \
+  constexpr auto sytrd(T) { return &h##trd_; }   \
+  constexpr auto gtsv(T) { return &p##gtsv_; }   \
+  constexpr auto syevd(T) { return &h##evd_; }   \
+  constexpr auto gesdd(T) { return &p##gesdd_; } \
+  constexpr auto geev(T) { return &p##geev_; }   \
   constexpr auto gees(T) { return &p##gees_; }
 GSHARD_LAPACK_TYPES(GSHARD_X)
 #undef GSHARD_X
@@ -224,9 +223,8 @@ int Lapack<T>::Gesdd(char job, int64_t m, int64_t n, int64_t u_columns, int64_t 
   Int* integer_work = Allocate<Int>(8 * small, scratch);
   [[maybe_unused]] Real* real_work = nullptr;
   if constexpr (kIsComplex<T>) {
-    const int64_t reals =
-        std::max({7 * small, 5 * small * small + 5 * small, 2 * large * small + 2 * small * small +
-                                                                small});
+    const int64_t reals = std::max(
+        {7 * small, 5 * small * small + 5 * small, 2 * large * small + 2 * small * small + small});
     real_work = Allocate<Real>(reals, scratch);
   }
   WithWorkspace<T>(scratch, [&](T* work, const Int* size) {

@@ -177,11 +177,16 @@ void PlainRows(const void* data, int64_t count, int64_t rows, int64_t stride, vo
 template <typename T>
 ReduceRowsFunction FindFloat(Opcode opcode) {
   switch (opcode) {
-    case Opcode::kAdd: return &FloatRows<AddOp, T>;
-    case Opcode::kMultiply: return &FloatRows<MultiplyOp, T>;
-    case Opcode::kMaximum: return &FloatRows<MaximumOp, T>;
-    case Opcode::kMinimum: return &FloatRows<MinimumOp, T>;
-    default: return nullptr;
+    case Opcode::kAdd:
+      return &FloatRows<AddOp, T>;
+    case Opcode::kMultiply:
+      return &FloatRows<MultiplyOp, T>;
+    case Opcode::kMaximum:
+      return &FloatRows<MaximumOp, T>;
+    case Opcode::kMinimum:
+      return &FloatRows<MinimumOp, T>;
+    default:
+      return nullptr;
   }
 }
 
@@ -190,14 +195,22 @@ template <typename T>
 ReduceRowsFunction FindInteger(Opcode opcode) {
   using U = std::make_unsigned_t<T>;
   switch (opcode) {
-    case Opcode::kAdd: return &PlainRows<AddOp, U>;
-    case Opcode::kMultiply: return &PlainRows<MultiplyOp, U>;
-    case Opcode::kMaximum: return &PlainRows<MaximumOp, T>;
-    case Opcode::kMinimum: return &PlainRows<MinimumOp, T>;
-    case Opcode::kAnd: return &PlainRows<AndOp, U>;
-    case Opcode::kOr: return &PlainRows<OrOp, U>;
-    case Opcode::kXor: return &PlainRows<XorOp, U>;
-    default: return nullptr;
+    case Opcode::kAdd:
+      return &PlainRows<AddOp, U>;
+    case Opcode::kMultiply:
+      return &PlainRows<MultiplyOp, U>;
+    case Opcode::kMaximum:
+      return &PlainRows<MaximumOp, T>;
+    case Opcode::kMinimum:
+      return &PlainRows<MinimumOp, T>;
+    case Opcode::kAnd:
+      return &PlainRows<AndOp, U>;
+    case Opcode::kOr:
+      return &PlainRows<OrOp, U>;
+    case Opcode::kXor:
+      return &PlainRows<XorOp, U>;
+    default:
+      return nullptr;
   }
 }
 
@@ -205,31 +218,49 @@ ReduceRowsFunction FindPred(Opcode opcode) {
   switch (opcode) {
     case Opcode::kAdd:
     case Opcode::kMaximum:
-    case Opcode::kOr: return &PlainRows<OrOp, uint8_t>;
+    case Opcode::kOr:
+      return &PlainRows<OrOp, uint8_t>;
     case Opcode::kMultiply:
     case Opcode::kMinimum:
-    case Opcode::kAnd: return &PlainRows<AndOp, uint8_t>;
-    case Opcode::kXor: return &PlainRows<XorOp, uint8_t>;
-    default: return nullptr;
+    case Opcode::kAnd:
+      return &PlainRows<AndOp, uint8_t>;
+    case Opcode::kXor:
+      return &PlainRows<XorOp, uint8_t>;
+    default:
+      return nullptr;
   }
 }
 
 ReduceRowsFunction Find(Opcode opcode, DType type) {
   switch (type) {
-    case DType::kPred: return FindPred(opcode);
-    case DType::kF32: return FindFloat<float>(opcode);
-    case DType::kF64: return FindFloat<double>(opcode);
-    case DType::kS8: return FindInteger<int8_t>(opcode);
-    case DType::kS16: return FindInteger<int16_t>(opcode);
-    case DType::kS32: return FindInteger<int32_t>(opcode);
-    case DType::kS64: return FindInteger<int64_t>(opcode);
-    case DType::kU8: return FindInteger<uint8_t>(opcode);
-    case DType::kU16: return FindInteger<uint16_t>(opcode);
-    case DType::kU32: return FindInteger<uint32_t>(opcode);
-    case DType::kU64: return FindInteger<uint64_t>(opcode);
-    case DType::kC64: return opcode == Opcode::kAdd ? &PlainRows<AddOp, std::complex<float>> : nullptr;
-    case DType::kC128: return opcode == Opcode::kAdd ? &PlainRows<AddOp, std::complex<double>> : nullptr;
-    default: return nullptr;
+    case DType::kPred:
+      return FindPred(opcode);
+    case DType::kF32:
+      return FindFloat<float>(opcode);
+    case DType::kF64:
+      return FindFloat<double>(opcode);
+    case DType::kS8:
+      return FindInteger<int8_t>(opcode);
+    case DType::kS16:
+      return FindInteger<int16_t>(opcode);
+    case DType::kS32:
+      return FindInteger<int32_t>(opcode);
+    case DType::kS64:
+      return FindInteger<int64_t>(opcode);
+    case DType::kU8:
+      return FindInteger<uint8_t>(opcode);
+    case DType::kU16:
+      return FindInteger<uint16_t>(opcode);
+    case DType::kU32:
+      return FindInteger<uint32_t>(opcode);
+    case DType::kU64:
+      return FindInteger<uint64_t>(opcode);
+    case DType::kC64:
+      return opcode == Opcode::kAdd ? &PlainRows<AddOp, std::complex<float>> : nullptr;
+    case DType::kC128:
+      return opcode == Opcode::kAdd ? &PlainRows<AddOp, std::complex<double>> : nullptr;
+    default:
+      return nullptr;
   }
 }
 

@@ -59,7 +59,8 @@ class BatchNormKernel : public Kernel {
       case Opcode::kBatchNormGrad:
         Gradient(in[0], in[1], in[2], in[3], in[4], full, vectors[0], vectors[1], scratch);
         break;
-      default: throw InternalError("not a batch norm");
+      default:
+        throw InternalError("not a batch norm");
     }
     Store(0, counts_[0], full, results[0], scratch);
     for (size_t k = 1; k < stores_.size(); ++k) {
@@ -132,7 +133,8 @@ class BatchNormKernel : public Kernel {
     for (int64_t f = 0; f < features_; ++f) inverse[f] = InverseDeviation(variance[f]);
     ForEach([&](int64_t i, int64_t f) {
       sums[f] += static_cast<double>(dy[i]);
-      products[f] += static_cast<double>(dy[i]) * static_cast<double>((x[i] - mean[f]) * inverse[f]);
+      products[f] +=
+          static_cast<double>(dy[i]) * static_cast<double>((x[i] - mean[f]) * inverse[f]);
     });
     T* sum_share = Allocate<T>(features_, scratch);
     T* product_share = Allocate<T>(features_, scratch);

@@ -53,7 +53,7 @@ struct Leaf {
 struct Frame {
   const DimTable& dims;
   const std::map<std::string, int64_t, std::less<>>& config;
-  std::span<std::byte* const> operands, results;
+  std::span<std::byte*const> operands, results;
   Scratch& scratch;
 
   int64_t n(char letter) const { return dims.Get(letter); }
@@ -111,11 +111,11 @@ struct Routines {
   static void Geev(const Frame& f) {
     const int64_t n = f.n('n');
     const size_t vectors = kComplex ? 1 : 2;
-    Complex* w = reinterpret_cast<Complex*>(
-        f.scratch.Allocate(static_cast<size_t>(n) * sizeof(Complex)));
-    f.Info(vectors + 2, L::Geev(f.Letter("compute_left"), f.Letter("compute_right"), n, f.in<T>(0),
-                                w, f.out<Complex>(vectors), f.out<Complex>(vectors + 1),
-                                f.scratch));
+    Complex* w =
+        reinterpret_cast<Complex*>(f.scratch.Allocate(static_cast<size_t>(n) * sizeof(Complex)));
+    f.Info(vectors + 2,
+           L::Geev(f.Letter("compute_left"), f.Letter("compute_right"), n, f.in<T>(0), w,
+                   f.out<Complex>(vectors), f.out<Complex>(vectors + 1), f.scratch));
     StoreValues(f, 0, w, n);
   }
   static void Gehrd(const Frame& f) {
@@ -129,8 +129,8 @@ struct Routines {
   static void Gees(const Frame& f) {
     const int64_t n = f.n('n');
     const size_t after = kComplex ? 3 : 4;
-    Complex* w = reinterpret_cast<Complex*>(
-        f.scratch.Allocate(static_cast<size_t>(n) * sizeof(Complex)));
+    Complex* w =
+        reinterpret_cast<Complex*>(f.scratch.Allocate(static_cast<size_t>(n) * sizeof(Complex)));
     f.Info(after, 0);  // eigenvalues selected: there is no sorting
     f.Info(after + 1, L::Gees(f.Letter("mode"), n, f.out<T>(0), w, f.out<T>(1), f.scratch));
     StoreValues(f, 2, w, n);
@@ -168,10 +168,10 @@ struct Row {
   std::array<Function, 4> functions;  // s, d, c, z
 };
 
-#define GSHARD_ROUTINE(name)                                                   \
-  {                                                                            \
-    &Routines<float>::name, &Routines<double>::name,                           \
-        &Routines<std::complex<float>>::name, &Routines<std::complex<double>>::name \
+#define GSHARD_ROUTINE(name)                                                               \
+  {                                                                                        \
+    &Routines<float>::name, &Routines<double>::name, &Routines<std::complex<float>>::name, \
+        &Routines<std::complex<double>>::name                                              \
   }
 
 constexpr Row kRows[] = {
@@ -188,8 +188,7 @@ constexpr Row kRows[] = {
      GSHARD_ROUTINE(Geev)},
     {"gehrd", "", "nn -> nn h :i", "", "low high", "0", GSHARD_ROUTINE(Gehrd)},
     {"sytrd", "hetrd", "nn -> nn n:r h:r h :i", "", "uplo", "0", GSHARD_ROUTINE(Sytrd)},
-    {"gees", "", "nn -> nn nn n n :i :i", "nn -> nn nn n :i :i", "mode", "0",
-     GSHARD_ROUTINE(Gees)},
+    {"gees", "", "nn -> nn nn n n :i :i", "nn -> nn nn n :i :i", "mode", "0", GSHARD_ROUTINE(Gees)},
     {"gtsv", "", "n n n nz -> n n n nz :i", "", "", "0123", GSHARD_ROUTINE(Gtsv)},
 };
 #undef GSHARD_ROUTINE
@@ -408,8 +407,8 @@ KernelOrError MakeLapackCall(const Instruction& instruction) {
   const Target target = FindTarget(name);
   const Row& row = *target.row;
   const auto error = [&](std::string message) {
-    return Fail(instruction.parent()->module().ErrorAt(&instruction, "E-RUN-006",
-                                                       std::move(message)));
+    return Fail(
+        instruction.parent()->module().ErrorAt(&instruction, "E-RUN-006", std::move(message)));
   };
   auto config = ParseConfig(instruction.backend_config());
   for (std::string_view keys = row.config; !keys.empty();) {
@@ -424,8 +423,8 @@ KernelOrError MakeLapackCall(const Instruction& instruction) {
     const bool fits_char = entry->second > 0 && entry->second < 128;
     if (!choices.empty() &&
         (!fits_char || choices.find(static_cast<char>(entry->second)) == std::string_view::npos)) {
-      return error(fmt::format("{} cannot be {} in the backend_config of {}", key, entry->second,
-                               name));
+      return error(
+          fmt::format("{} cannot be {} in the backend_config of {}", key, entry->second, name));
     }
   }
   const std::string_view pattern =

@@ -53,7 +53,8 @@ class CholeskyKernel : public Kernel {
       failed |= a[i * n_ + i] != a[i * n_ + i];
       for (int64_t k = 0; k < i; ++k) (lower_ ? a[k * n_ + i] : a[i * n_ + k]) = T{0};
     }
-    if (failed) std::fill_n(a, n_ * n_, T{std::numeric_limits<typename Lapack<T>::Real>::quiet_NaN()});
+    if (failed)
+      std::fill_n(a, n_ * n_, T{std::numeric_limits<typename Lapack<T>::Real>::quiet_NaN()});
   }
 
   bool lower_;
@@ -84,9 +85,8 @@ class TriangularSolveKernel : public Kernel {
                 Scratch& scratch) const override {
     if (count == 0) return;
     const int64_t matrix = rows_ * columns_, matrices = count / matrix;
-    const std::byte* a_bytes =
-        load_.InScratch(matrices * n_ * n_,
-                        operands[0] + first / matrix * n_ * n_ * load_.from_bytes(), scratch);
+    const std::byte* a_bytes = load_.InScratch(
+        matrices * n_ * n_, operands[0] + first / matrix * n_ * n_ * load_.from_bytes(), scratch);
     std::byte* x = results[0];
     if (!store_.IsIdentity()) {
       x = scratch.Allocate(static_cast<size_t>(count * store_.from_bytes()));
@@ -94,15 +94,15 @@ class TriangularSolveKernel : public Kernel {
     load_.Run(count, operands[1] + first * load_.from_bytes(), x, scratch);
     const T* a = reinterpret_cast<const T*>(a_bytes);
     // Transposed as a whole: sides and triangles change places, the operation stays.
-    const TriangularProblem problem{
-        attributes_.left_side ? 'R' : 'L', attributes_.lower ? 'U' : 'L',
-        attributes_.transpose_a == TransposeKind::kNoTranspose ? 'N'
-        : attributes_.transpose_a == TransposeKind::kTranspose ? 'T'
-                                                               : 'C',
-        attributes_.unit_diagonal ? 'U' : 'N'};
+    const TriangularProblem problem{attributes_.left_side ? 'R' : 'L',
+                                    attributes_.lower ? 'U' : 'L',
+                                    attributes_.transpose_a == TransposeKind::kNoTranspose ? 'N'
+                                    : attributes_.transpose_a == TransposeKind::kTranspose ? 'T'
+                                                                                           : 'C',
+                                    attributes_.unit_diagonal ? 'U' : 'N'};
     for (int64_t i = 0; i < matrices; ++i) {
       Lapack<T>::Trsm(problem, columns_, rows_, a + i * n_ * n_,
-                   reinterpret_cast<T*>(x) + i * matrix);
+                      reinterpret_cast<T*>(x) + i * matrix);
     }
     if (!store_.IsIdentity()) store_.Run(count, x, results[0], scratch);
   }
@@ -117,12 +117,14 @@ class TriangularSolveKernel : public Kernel {
 template <template <typename> class KernelOf>
 KernelOrError MakeForType(const Instruction& instruction) {
   switch (instruction.shape()->dtype()) {
-    case DType::kF64: return std::make_unique<KernelOf<double>>(instruction, DType::kF64);
+    case DType::kF64:
+      return std::make_unique<KernelOf<double>>(instruction, DType::kF64);
     case DType::kC64:
       return std::make_unique<KernelOf<std::complex<float>>>(instruction, DType::kC64);
     case DType::kC128:
       return std::make_unique<KernelOf<std::complex<double>>>(instruction, DType::kC128);
-    default: return std::make_unique<KernelOf<float>>(instruction, DType::kF32);
+    default:
+      return std::make_unique<KernelOf<float>>(instruction, DType::kF32);
   }
 }
 

@@ -48,9 +48,7 @@ void ThreeFryBlocks(uint64_t key, uint64_t first, int64_t count, uint32_t* x0, u
 
 struct Counter128 {
   uint64_t low = 0, high = 0;
-  Counter128 Plus(uint64_t n) const {
-    return {low + n, high + (low + n < low ? 1u : 0u)};
-  }
+  Counter128 Plus(uint64_t n) const { return {low + n, high + (low + n < low ? 1u : 0u)}; }
 };
 
 // One block of Philox-4x32 with 10 rounds.
@@ -270,7 +268,8 @@ class RngKernel : public Kernel {
 
   void Whole(uint64_t random, ConstBuffers operands, std::byte* target) const {
     const bool is_signed = ClassOf(dtype_) == DTypeClass::kSigned;
-    const uint64_t low = LoadWhole(operands[0], is_signed), high = LoadWhole(operands[1], is_signed);
+    const uint64_t low = LoadWhole(operands[0], is_signed),
+                   high = LoadWhole(operands[1], is_signed);
     __extension__ typedef unsigned __int128 Wide;
     const uint64_t offset = static_cast<uint64_t>(Wide{random} * (high - low) >> 64);
     const uint64_t value = low + offset;
@@ -297,8 +296,8 @@ KernelOrError MakeRng(const Instruction& instruction) {
   CheckInternal(instruction.opcode() == Opcode::kRngBitGenerator, "not of the rng family");
   const Shape* state = instruction.operand(0)->shape();
   const Shape* bits = instruction.shape()->element(1);
-  const bool three_fry = instruction.attributes<RngBitGeneratorAttributes>().algorithm ==
-                         RngAlgorithm::kThreeFry;
+  const bool three_fry =
+      instruction.attributes<RngBitGeneratorAttributes>().algorithm == RngAlgorithm::kThreeFry;
   const int64_t words = state->element_count();
   if (state->dtype() != DType::kU64 || state->rank() != 1 ||
       !(words == 2 || (words == 3 && !three_fry))) {

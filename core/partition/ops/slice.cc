@@ -1,6 +1,6 @@
 // Slice, pad, reverse: each shard of the result reads a range of the operand's cut
-// dims, which a halo exchange brings to it (GSPMD paper, section 4.3), or a reversed value is left in
-// tiles of the opposite order.
+// dims, which a halo exchange brings to it (GSPMD paper, section 4.3), or a reversed value is left
+// in tiles of the opposite order.
 #include <algorithm>
 #include <optional>
 

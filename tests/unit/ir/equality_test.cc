@@ -36,8 +36,8 @@ swapped (g: f32[], h: f32[]) -> f32[] {
 ENTRY main (x: f32[4,6], y: f32[]) -> f32[] {
   x = f32[4,6] parameter(0)
   y = f32[] parameter(1)
-  one = )" + first + "\n  two = " +
-                     second + R"(
+  one = )" + first +
+                     "\n  two = " + second + R"(
   ROOT root = f32[] negate(y)
 })";
   auto module = ParseModule(SourceText::FromString("test.hlo", text));
@@ -49,12 +49,14 @@ ENTRY main (x: f32[4,6], y: f32[]) -> f32[] {
 TEST_CASE("Operations are the same if their attributes are", "[ir]") {
   CHECK(SameLines("f32[4,6] tanh(x)", "f32[4,6] tanh(x), metadata={op_name=\"b\"}"));
   CHECK_FALSE(SameLines("f32[4,6] tanh(x)", "f32[4,6] sine(x)"));
-  CHECK_FALSE(SameLines("pred[] compare(y, y), direction=LT", "pred[] compare(y, y), direction=LE"));
+  CHECK_FALSE(
+      SameLines("pred[] compare(y, y), direction=LT", "pred[] compare(y, y), direction=LE"));
   CHECK(SameLines("f32[2,3] slice(x), slice={[0:2], [0:3]}",
                   "f32[2,3] slice(x), slice={[0:2:1], [0:3:1]}"));
   CHECK_FALSE(SameLines("f32[2,3] slice(x), slice={[0:2], [0:3]}",
                         "f32[2,3] slice(x), slice={[1:3], [0:3]}"));
-  CHECK_FALSE(SameLines("f32[5,6] pad(x, y), padding=0_1x0_0", "f32[5,6] pad(x, y), padding=1_0x0_0"));
+  CHECK_FALSE(
+      SameLines("f32[5,6] pad(x, y), padding=0_1x0_0", "f32[5,6] pad(x, y), padding=1_0x0_0"));
   CHECK_FALSE(SameLines("f32[4,4] iota(), iota_dimension=0", "f32[4,4] iota(), iota_dimension=1"));
   CHECK_FALSE(SameLines("f32[4,6] tanh(x), frontend_attributes={a=\"1\"}", "f32[4,6] tanh(x)"));
 }

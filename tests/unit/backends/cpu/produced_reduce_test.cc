@@ -1,8 +1,9 @@
 // Reductions that make their own elements, against sums of small whole numbers, which floats hold
 // exactly.
+#include "backends/cpu/produced_reduce.h"
+
 #include <algorithm>
 
-#include "backends/cpu/produced_reduce.h"
 #include "tests/unit/backends/cpu/mesh_fixture.h"
 
 namespace gshard::cpu {

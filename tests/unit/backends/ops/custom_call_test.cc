@@ -13,8 +13,8 @@ std::string Call(const std::string& result, const std::string& shape, const std:
 }
 
 Diagnostic ErrorOf(const std::string& call) {
-  const auto module = Parse("HloModule m\nENTRY e {\n x = f32[2,2] parameter(0)\n ROOT r = " + call +
-                            "\n}\n");
+  const auto module =
+      Parse("HloModule m\nENTRY e {\n x = f32[2,2] parameter(0)\n ROOT r = " + call + "\n}\n");
   const auto made = KernelFactoryOf(Opcode::kCustomCall)(*module->entry()->root());
   REQUIRE(!made.has_value());
   return made.error();
@@ -59,8 +59,9 @@ TEST_CASE("custom calls that nobody can run", "[kernels][custom_call]") {
             .message.find("75") != std::string::npos);
   CHECK(ErrorOf("f32[2,3] custom-call(x, x), custom_call_target=\"lapack_sorgqr_ffi\"").code ==
         "E-RUN-006");
-  CHECK(ErrorOf("(f32[2,2], s32[]) custom-call(x), custom_call_target=\"lapack_xpotrf_ffi\"")
-            .code == "E-RUN-007");
+  CHECK(
+      ErrorOf("(f32[2,2], s32[]) custom-call(x), custom_call_target=\"lapack_xpotrf_ffi\"").code ==
+      "E-RUN-007");
 }
 
 TEST_CASE("lapack vectors", "[kernels][custom_call]") {
@@ -112,7 +113,8 @@ TEST_CASE("lapack factorisations put back together", "[kernels][custom_call]") {
           "    tau = f64[2,2] get-tuple-element(qr), index=1\n" +
           Call("q", "f64[2,3,2]", "vectors, tau", "dorgqr") +
           Call("qa", "f64[2,3,2]", "vectors, tau, a", "dormqr", "left = true, transpose = true") +
-          Call("e", "(c128[2,2], f64[2], s32[])", "h", "zheevd", "mode = 86 : ui8, uplo = 76 : ui8") +
+          Call("e", "(c128[2,2], f64[2], s32[])", "h", "zheevd",
+               "mode = 86 : ui8, uplo = 76 : ui8") +
           Call("s", "(f64[2,3,2], f64[2,2], f64[2,3,2], f64[2,2,2], s32[2])", "a", "dgesdd",
                "mode = 83 : ui8") +
           Call("eig", "(f64[2], f64[2], c128[2,2], c128[2,2], s32[])", "g", "dgeev",

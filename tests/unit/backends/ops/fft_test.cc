@@ -1,7 +1,7 @@
 // Vectors of docs/semantics.md; the definition summed directly for many lengths.
-#include "tests/unit/backends/ops/kernel_runner.h"
-
 #include <numbers>
+
+#include "tests/unit/backends/ops/kernel_runner.h"
 
 namespace gshard::cpu::testing {
 

@@ -79,7 +79,8 @@ TEST_CASE("scatter applies duplicates in the order of the updates", "[kernels][g
                kBodies);
 }
 
-TEST_CASE("overlapping windows whose window dim is outermost interleave", "[kernels][gather_scatter]") {
+TEST_CASE("overlapping windows whose window dim is outermost interleave",
+          "[kernels][gather_scatter]") {
   // Update [window, batch]: row-major order is (w0,b0), (w0,b1), (w1,b0), (w1,b1); element 1 is met
   // by (w0,b1) and then by (w1,b0).
   CheckVectors(R"(

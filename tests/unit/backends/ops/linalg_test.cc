@@ -23,7 +23,8 @@ TEST_CASE("cholesky", "[kernels][linalg]") {
                "", 2);
 }
 
-TEST_CASE("cholesky of singular, indefinite and not-a-number matrices is NaN", "[kernels][linalg]") {
+TEST_CASE("cholesky of singular, indefinite and not-a-number matrices is NaN",
+          "[kernels][linalg]") {
   CheckVectors(R"(
     a = f32[3,2,2] constant({{{0,0},{0,0}},{{nan,0},{0,1}},{{1,0},{nan,1}}})
     l = f32[3,2,2] cholesky(a), lower=true

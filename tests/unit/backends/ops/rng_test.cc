@@ -35,7 +35,7 @@ Outcome EvaluateText(const std::string& text) {
 }
 
 Outcome Generate(const std::string& algorithm, const std::vector<uint64_t>& state,
-                const std::string& type) {
+                 const std::string& type) {
   std::string list;
   for (const uint64_t word : state) list += fmt::format("{}{}", list.empty() ? "" : ", ", word);
   return EvaluateText(fmt::format(

@@ -1,5 +1,5 @@
-// Einsums whose cheapest plan is known: collectives and bytes received per device, worked out by hand
-// (docs/partitioning.md, "Choosing a strategy"). bf16 on 8 devices, MB = 2^20 bytes.
+// Einsums whose cheapest plan is known: collectives and bytes received per device, worked out by
+// hand (docs/partitioning.md, "Choosing a strategy"). bf16 on 8 devices, MB = 2^20 bytes.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -76,7 +76,8 @@ constexpr const char* kRows = "devices=[8,1]<=[8]";
 constexpr const char* kColumns = "devices=[1,8]<=[8]";
 
 TEST_CASE("Small activations move, not large weights", "[partition]") {
-  // Activations are gathered (7/8 of 512 KiB), columns of the result go back to rows (7/8 of 256 KiB).
+  // Activations are gathered (7/8 of 512 KiB), columns of the result go back to rows (7/8 of 256
+  // KiB).
   Moved moved = MatrixProduct({"bf16[64,4096]", kRows}, {"bf16[4096,16384]", kColumns},
                               {"bf16[64,16384]", kRows});
   CHECK(moved.collectives == "AG A2A");
@@ -120,8 +121,8 @@ TEST_CASE("Weights cut in two dims: many tokens gather them, few go to them", "[
   CHECK(many.collectives == "AG AG");
   CHECK(many.bytes == 24 * kMiB + 16 * kMiB);
   // The weights stay (their gather takes 16 MiB): a tile of activations (64 KiB) changes place, so
-  // that gathers (64 and 128 KiB) end in all rows of the half of the contracted dim that x has; half
-  // of 512 KiB of products is summed.
+  // that gathers (64 and 128 KiB) end in all rows of the half of the contracted dim that x has;
+  // half of 512 KiB of products is summed.
   Moved few = TwoDims(64);
   CHECK(few.collectives == "CP AG AG RS");
   CHECK(few.bytes == (64 + 64 + 128 + 256) * 1024);
@@ -142,12 +143,12 @@ TEST_CASE("Expert dispatch is computed by group and exchanged", "[partition]") {
 
 TEST_CASE("Einsums on a 2 x 2 x 2 mesh", "[partition]") {
   auto product = [](const char* b, const char* out) {
-    return MovedBy(fmt::format(
-        "  a = f32[4,6,8] parameter(0), sharding={{devices=[2,2,2]<=[8]}}\n"
-        "  b = f32[4,8,10] parameter(1), sharding={{{}}}\n"
-        "  ROOT c = f32[4,6,10] dot(a, b), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, "
-        "lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}, sharding={{{}}}\n",
-        b, out));
+    return MovedBy(
+        fmt::format("  a = f32[4,6,8] parameter(0), sharding={{devices=[2,2,2]<=[8]}}\n"
+                    "  b = f32[4,8,10] parameter(1), sharding={{{}}}\n"
+                    "  ROOT c = f32[4,6,10] dot(a, b), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, "
+                    "lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}, sharding={{{}}}\n",
+                    b, out));
   };
   // Rows and columns on other axes than the contracted dim: the columns are gathered (160 bytes),
   // partial sums scattered (120).

@@ -98,8 +98,8 @@ TEST_CASE("Mirrored tiles are one permute", "[partition]") {
 
 TEST_CASE("Halved tiles take as many rounds as a tile has readers", "[partition]") {
   // The first half of 64 elements, cut 32 ways again: every tile has two readers.
-  HaloPlan half = PlanHalo(
-      {.shards = 32, .tile = 2, .size = 32, .scale = 1, .width = 1, .row_bytes = 256});
+  HaloPlan half =
+      PlanHalo({.shards = 32, .tile = 2, .size = 32, .scale = 1, .width = 1, .row_bytes = 256});
   CHECK(half.form == HaloPlan::Form::kRounds);
   CHECK(half.rounds.size() == 2);
   CHECK(half.elements_received == 2);
@@ -145,9 +145,8 @@ TEST_CASE("Every element needed arrives", "[partition]") {
       for (int64_t p = begin; p < end; ++p) {
         int64_t source = p / request.tile;
         if (plan.form == HaloPlan::Form::kNeighbours) {
-          auto piece = std::find_if(plan.pieces.begin(), plan.pieces.end(), [&](const auto& x) {
-            return x.distance == source - i;
-          });
+          auto piece = std::find_if(plan.pieces.begin(), plan.pieces.end(),
+                                    [&](const auto& x) { return x.distance == source - i; });
           REQUIRE(piece != plan.pieces.end());
           REQUIRE(piece->low <= p % request.tile);
           REQUIRE(p % request.tile < piece->high);
@@ -156,8 +155,8 @@ TEST_CASE("Every element needed arrives", "[partition]") {
           auto t = static_cast<size_t>(i + source) % plan.rounds.size();
           const HaloRound& round = plan.rounds[t];
           REQUIRE(std::count(round.pairs.begin(), round.pairs.end(), std::pair(source, i)) == 1);
-          int64_t overlap = std::min(end, (source + 1) * request.tile) -
-                            std::max(begin, source * request.tile);
+          int64_t overlap =
+              std::min(end, (source + 1) * request.tile) - std::max(begin, source * request.tile);
           REQUIRE(round.length >= overlap);
         } else if (plan.form == HaloPlan::Form::kOneTile) {
           const HaloRound& round = plan.rounds[0];

@@ -158,8 +158,7 @@ TEST_CASE("A branch at the root is refined behind a fixed output", "[propagation
   CHECK(annotated->entry()->root()->sharding() == nullptr);
 }
 
-TEST_CASE("An annotated branch annotates the branches that end its computations",
-          "[propagation]") {
+TEST_CASE("An annotated branch annotates the branches that end its computations", "[propagation]") {
   auto m = Parsed(R"(HloModule m, num_partitions=2
 yes {
   yp = f32[16,4] parameter(0)
@@ -319,9 +318,9 @@ double MillisecondsFor(const std::string& text) {
     auto m = Parsed(text);
     auto start = std::chrono::steady_clock::now();
     Propagate(*m);
-    best = std::min(best, std::chrono::duration<double, std::milli>(
-                              std::chrono::steady_clock::now() - start)
-                              .count());
+    best = std::min(
+        best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+                  .count());
   }
   return best;
 }
