@@ -72,6 +72,12 @@ bool OffersOperandsAsTheyAre(ForwardRule rule) {
          rule == CollectiveForward || rule == NothingForward;
 }
 
+// Rules by which what one operand is asked for depends on another operand.
+bool ComparesOperands(Opcode opcode) {
+  return opcode == Opcode::kDot || opcode == Opcode::kConvolution || opcode == Opcode::kReduce ||
+         opcode == Opcode::kScatter;
+}
+
 const Sharding* ManualFor(Context& ctx, const Instruction* x) {
   if (!x->shape()->IsTuple()) return ctx.Manual();
   return ctx.TupleOf(
@@ -119,6 +125,7 @@ Engine::Traits Engine::TraitsOf(Opcode opcode) {
   if (rule.supported == Always) traits.Add(kSupportedForward | kSupportedBackward);
   if (OffersOperandsAsTheyAre(rule.forward)) traits.Add(kAlikeForward);
   if (rule.backward == SameDimsBackward) traits.Add(kAlikeBackward);
+  if (ComparesOperands(opcode)) traits.Add(kComparesOperands);
   return traits;
 }
 
@@ -155,20 +162,12 @@ void Engine::ComputeTraits() {
 
 void Engine::ComputeRevisits() {
   for (const Instruction* x : order_) {
-    switch (x->opcode()) {
-      case Opcode::kBroadcast:
-        revisit_backward_.push_back(x);
-        [[fallthrough]];
-      case Opcode::kDot:
-      case Opcode::kConvolution:
-        revisit_forward_.push_back(x);
-        [[fallthrough]];
-      case Opcode::kReduce:
-      case Opcode::kScatter:
-        for (const Instruction* operand : x->operands()) revisit_backward_.push_back(operand);
-        break;
-      default:
-        break;
+    const bool is_broadcast = x->opcode() == Opcode::kBroadcast;
+    const bool looks_ahead = x->opcode() == Opcode::kDot || x->opcode() == Opcode::kConvolution;
+    if (is_broadcast) revisit_backward_.push_back(x);
+    if (is_broadcast || looks_ahead) revisit_forward_.push_back(x);
+    if (is_broadcast || Has(x, kComparesOperands)) {
+      for (const Instruction* operand : x->operands()) revisit_backward_.push_back(operand);
     }
   }
 }
@@ -301,6 +300,11 @@ void Engine::QueueNeighbours(const Instruction* x) {
   }
   for (const Instruction* user : users_.of(x)) {
     QueueForward(user);
+    if (Has(user, kComparesOperands)) {
+      for (const Instruction* sibling : user->operands()) {
+        if (sibling != x) QueueBackward(sibling);
+      }
+    }
     if (user->opcode() == Opcode::kConditional || user->opcode() == Opcode::kCall) {
       std::vector<Instruction*> parameters;
       computations_.AppendParametersOf(user, x, parameters);

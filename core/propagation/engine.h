@@ -79,6 +79,8 @@ class Engine {
     // Changed since it was last examined in that direction.
     kStaleForward = 256,
     kStaleBackward = 512,
+    // What it asks of an operand depends on the others.
+    kComparesOperands = 1024,
   };
   struct Traits {
     uint32_t position = 0;  // in order_

@@ -1,5 +1,5 @@
 """The improvement rule, single use, options and boundary, levels."""
-from written_cases import X, Y, Z, case
+from written_cases import ADD, X, Y, Z, case
 
 # --- the improvement rule
 for k, (a, b) in enumerate([
@@ -134,3 +134,34 @@ case("level_0_before_1", """
   t = f32[8,8] tanh(d)
   k = f32[8,8] custom-call(t), custom_call_target="Sharding" @devices=[1,8]<=[8]
   ROOT r = f32[8,8] negate(k)""")
+
+# --- what an operand is asked for depends on another one, which changes in the last level's second sweep
+for k, (shape, other) in enumerate([
+        ("f32[2,5,7]", """
+  q = f32[13,7] parameter(0)
+  r = f32[13,7] tanh(q)
+  u = f32[2,5,7] dot(late, r), lhs_contracting_dims={1}, rhs_contracting_dims={0} @replicated"""),
+        ("f32[13,2,5,7]", """
+  q = f32[13,2,7] parameter(0)
+  r = f32[13,2,7] tanh(q)
+  u = f32[13,2,5,7] dot(late, r), lhs_batch_dims={1,0}, rhs_batch_dims={0,1} @replicated"""),
+        ("f32[5,7,1]", """
+  q = f32[2,13,7] parameter(0)
+  r = f32[2,13,7] tanh(q)
+  u = f32[5,7,1] convolution(late, r), window={size=2}, dim_labels=0fb_0io->bf0 @replicated"""),
+        ("f32[10,13]", """
+  q = f32[10,13] parameter(0)
+  zero = s32[] constant(0)
+  r = s32[13] broadcast(zero), dimensions={}
+  t = f32[10,13] scatter(q, r, late), update_window_dims={0,2}, inserted_window_dims={}, """
+         """scatter_dims_to_operand_dims={1}, index_vector_dim=1, to_apply=addf
+  w = f32[10,13] parameter(1) @replicated
+  u = f32[10,13] add(t, w)""")]):
+    case(f"late_sibling_{k}", f"""
+  i = f32[13,5] iota(), iota_dimension=1
+  x = f32[13,5] cosine(i)
+  late = f32[2,13,5] broadcast(x), dimensions={{1,2}}{other}
+  c = f32[13] iota(), iota_dimension=0 @devices=[2]<=[2]
+  d = f32[13,10] broadcast(c), dimensions={{0}}
+  e = f32[13,20] concatenate(x, d, x), dimensions={{1}}
+  ROOT all = ({shape}, f32[13,20]) tuple(u, e)""", ADD if "addf" in other else "", devices=2, output="")

@@ -89,6 +89,35 @@ TEST_CASE("Propagation is idempotent and deterministic", "[propagation]") {
   CHECK(PrintModule(*first) == once);
 }
 
+TEST_CASE("An operand is asked again when another operand of its user changes", "[propagation]") {
+  // `late` is tiled in the last level's second sweep, after `r` and `indices` were asked.
+  auto m = Parsed(R"(HloModule m, num_partitions=2
+add { a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      ROOT s = f32[] add(a, b) }
+ENTRY main {
+  q = f32[13,7] parameter(0)
+  w = f32[10,13] parameter(1)
+  i = f32[13,5] iota(), iota_dimension=1
+  x = f32[13,5] cosine(i)
+  late = f32[2,13,5] broadcast(x), dimensions={1,2}
+  r = f32[13,7] tanh(q)
+  d = f32[2,5,7] dot(late, r), lhs_contracting_dims={1}, rhs_contracting_dims={0}, sharding={replicated}
+  zero = s32[] constant(0)
+  indices = s32[13] broadcast(zero), dimensions={}
+  u = f32[10,13] scatter(w, indices, late), update_window_dims={0,2}, inserted_window_dims={}, scatter_dims_to_operand_dims={1}, index_vector_dim=1, to_apply=add, sharding={replicated}
+  c = f32[13] iota(), iota_dimension=0, sharding={devices=[2]<=[2]}
+  wide = f32[13,10] broadcast(c), dimensions={0}
+  both = f32[13,20] concatenate(x, wide, x), dimensions={1}
+  ROOT all = (f32[2,5,7], f32[10,13], f32[13,20]) tuple(d, u, both)
+})");
+  Propagate(*m);
+  CHECK(ShardingOf(*m, "late") == "{devices=[1,2,1]<=[2]}");
+  CHECK(ShardingOf(*m, "r") == "{devices=[2,1]<=[2]}");
+  CHECK(ShardingOf(*m, "indices") == "{devices=[2]<=[2]}");
+  CHECK_FALSE(Propagate(*m));
+}
+
 TEST_CASE("A Sharding call becomes a copy of its name", "[propagation]") {
   auto m = Parsed(kSmall);
   Propagate(*m);
