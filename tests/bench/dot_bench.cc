@@ -1,14 +1,19 @@
 // Large dots against plain OpenBLAS, in turn in one process, and the bandwidth of memory.
 //
-//   dot_bench --json     {"copy_bytes_per_s", "dots": [{"name", "seconds", "blas_seconds", "ratio"}]}
+//   dot_bench [PAIRS]    {"copy_bytes_per_s", "dots": [{"name", "seconds", "blas_seconds", "ratio",
+//                         "ratio_quartiles"}]}
 //
-// Medians; both sides use all cores. The bandwidth counts bytes read and bytes written.
+// Times are medians; the ratio is the median of those of pairs that ran one right after the other,
+// since what else runs on the machine slows both down. Both sides use all cores, read the same
+// memory, write memory of the same kind, and have run once just before they are timed. The
+// bandwidth counts bytes read and bytes written.
 #include <cblas.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -16,6 +21,7 @@
 #include <vector>
 
 #include "backends/cpu/inputs.h"
+#include "backends/cpu/memory.h"
 #include "backends/cpu/mesh_run.h"
 #include "backends/cpu/workers.h"
 #include "ir/parser.h"
@@ -24,6 +30,10 @@ namespace gshard {
 namespace {
 
 constexpr int kRepetitions = 9;
+constexpr int kPairs = 15;
+// Threads of either side wait for more work for a while before they sleep, and take the other's
+// cores: OpenBLAS's for 2^28 cycles.
+constexpr std::chrono::milliseconds kUntilAsleep(150);
 
 template <typename F>
 double Seconds(F&& f) {
@@ -32,10 +42,12 @@ double Seconds(F&& f) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-double Median(std::vector<double> values) {
+// The value that `share` of all are below.
+double Quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
 }
+double Median(const std::vector<double>& values) { return Quantile(values, 0.5); }
 
 template <typename T>
 T Must(Expected<T> value) {
@@ -51,13 +63,23 @@ struct Case {
 
 std::string TextOf(const Case& c) {
   return fmt::format(
-      "HloModule dot\n\nENTRY main {{\n  a = f32[{0},{2}] parameter(0)\n  b = f32[{3}] parameter(1)\n"
-      "  ROOT c = f32[{0},{1}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{{4}}}\n}}\n",
+      "HloModule dot\n\nENTRY main {{\n  a = f32[{0},{2}] parameter(0)\n  b = f32[{3}] "
+      "parameter(1)\n"
+      "  ROOT c = f32[{0},{1}] dot(a, b), lhs_contracting_dims={{1}}, "
+      "rhs_contracting_dims={{{4}}}\n}}\n",
       c.m, c.n, c.k, c.transposed ? fmt::format("{},{}", c.n, c.k) : fmt::format("{},{}", c.k, c.n),
       c.transposed ? 1 : 0);
 }
 
-std::string Compare(const Case& c) {
+// The second of two runs, when nobody else's threads wait for work any more.
+template <typename F>
+double WarmSeconds(const F& f) {
+  std::this_thread::sleep_for(kUntilAsleep);
+  f();
+  return Seconds(f);
+}
+
+std::string Compare(const Case& c, int pairs) {
   const int cores = cpu::AvailableCores();
   const auto module = Must(ParseModule(SourceText::FromString("dot", TextOf(c))));
   const auto inputs = Must(cpu::Inputs::Open("", 1));
@@ -66,30 +88,48 @@ std::string Compare(const Case& c) {
   const auto run = Must(cpu::MeshRun::Prepare(*module, *inputs, options));
   if (!run->Start()) std::exit(1);
 
-  const auto size = [](int rows, int columns) {
-    return static_cast<size_t>(rows) * static_cast<size_t>(columns);
+  const auto parameter = [&](size_t k) {
+    const cpu::ValueId value = run->plan().program->parameters[k];
+    return reinterpret_cast<const float*>(run->executor().Result(value, 0));
   };
-  std::vector<float> a(size(c.m, c.k), 0.1f), b(size(c.k, c.n), 0.2f), out(size(c.m, c.n));
-  std::vector<double> ours, plain;
-  for (int i = 0; i <= kRepetitions; ++i) {
+  const float *a = parameter(0), *b = parameter(1);
+  const cpu::MappedRegion result(static_cast<size_t>(c.m) * static_cast<size_t>(c.n) *
+                                 sizeof(float));
+  auto* out = reinterpret_cast<float*>(result.data());
+  const auto time_plain = [&] {
     openblas_set_num_threads(cores);
-    const double theirs = Seconds([&] {
+    const double seconds = WarmSeconds([&] {
       cblas_sgemm(CblasRowMajor, CblasNoTrans, c.transposed ? CblasTrans : CblasNoTrans, c.m, c.n,
-                  c.k, 1.0f, a.data(), c.k, b.data(), c.transposed ? c.k : c.n, 0.0f, out.data(),
-                  c.n);
+                  c.k, 1.0f, a, c.k, b, c.transposed ? c.k : c.n, 0.0f, out, c.n);
     });
     openblas_set_num_threads(1);
-    const double mine = Seconds([&] {
+    return seconds;
+  };
+  const auto time_ours = [&] {
+    return WarmSeconds([&] {
       if (!run->Run({})) std::exit(1);
     });
-    if (i == 0) continue;
+  };
+
+  std::vector<double> ours, plain, ratios;
+  for (int i = 0; i < pairs; ++i) {
+    double mine = 0, theirs = 0;
+    if (i % 2 == 0) {
+      mine = time_ours();
+      theirs = time_plain();
+    } else {
+      theirs = time_plain();
+      mine = time_ours();
+    }
     ours.push_back(mine);
     plain.push_back(theirs);
+    ratios.push_back(mine / theirs);
   }
   return fmt::format(
-      R"({{"name": "{}x{}x{}{}", "seconds": {:.6f}, "blas_seconds": {:.6f}, "ratio": {:.4f}}})",
-      c.m, c.k, c.n, c.transposed ? " transposed" : "", Median(ours), Median(plain),
-      Median(ours) / Median(plain));
+      R"({{"name": "{}x{}x{}{}", "seconds": {:.6f}, "blas_seconds": {:.6f}, "ratio": {:.4f}, )"
+      R"("ratio_quartiles": [{:.4f}, {:.4f}]}})",
+      c.m, c.k, c.n, c.transposed ? " transposed" : "", Median(ours), Median(plain), Median(ratios),
+      Quantile(ratios, 0.25), Quantile(ratios, 0.75));
 }
 
 // Every core copies its part of a buffer that no cache holds.
@@ -113,12 +153,13 @@ double CopyBandwidth() {
 }  // namespace
 }  // namespace gshard
 
-int main() {
+int main(int argc, char** argv) {
   using gshard::Case;
+  const int pairs = argc > 1 ? std::max(std::atoi(argv[1]), 1) : gshard::kPairs;
   std::string dots;
   for (const Case& c : {Case{2048, 2048, 2048, false}, Case{2048, 2048, 2048, true},
                         Case{4096, 1024, 4096, false}, Case{512, 8192, 2048, false}}) {
-    dots += (dots.empty() ? "\n  " : ",\n  ") + gshard::Compare(c);
+    dots += (dots.empty() ? "\n  " : ",\n  ") + gshard::Compare(c, pairs);
   }
   fmt::print("{{\"copy_bytes_per_s\": {:.0f}, \"dots\": [{}]}}\n", gshard::CopyBandwidth(), dots);
   return 0;

@@ -199,7 +199,7 @@ class Bench:
 
     def dots(self):
         """Large dots against plain OpenBLAS, and the memory bandwidth of both cores together."""
-        code, out, err, _ = execute([os.path.join(self.options.bin, "..", "tests", "dot_bench"), "--json"],
+        code, out, err, _ = execute([os.path.join(self.options.bin, "..", "tests", "dot_bench")],
                                     self.options.timeout)
         if code != 0:
             sys.exit(f"vs_xla: dot_bench failed: {err}")
