@@ -1,7 +1,6 @@
 // oneTBB task arena; BLAS is kept from starting threads of its own.
 #include "backends/cpu/workers.h"
 
-#include <cblas.h>
 #include <sched.h>
 #include <tbb/blocked_range.h>
 #include <tbb/global_control.h>
@@ -12,6 +11,8 @@
 #include <fstream>
 #include <string>
 #include <vector>
+
+#include "backends/cpu/kernels/gemm.h"
 
 namespace gshard::cpu {
 namespace {
@@ -32,7 +33,7 @@ struct Workers::State {
 
 Workers::Workers(int threads)
     : threads_(std::max(threads, 1)), state_(std::make_unique<State>(threads_)) {
-  openblas_set_num_threads(1);
+  LimitBlasThreads();
 }
 
 Workers::~Workers() = default;

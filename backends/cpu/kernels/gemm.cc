@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+// Of the variants of OpenBLAS that have threads.
+extern "C" int blas_thread_shutdown_() __attribute__((weak));
+
 namespace gshard::cpu {
 namespace {
 
@@ -52,6 +55,9 @@ void ReferenceGemm(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<
 void LimitBlasThreads() {
   static const bool limited = [] {
     openblas_set_num_threads(1);
+    // It started a thread per core when it was loaded: they poll for a tenth of a second before
+    // they sleep, on the cores that run the plan.
+    if (blas_thread_shutdown_ != nullptr) blas_thread_shutdown_();
     return true;
   }();
   (void)limited;

@@ -100,7 +100,7 @@ bool IsBlasOperand(int64_t rows, int64_t columns, int64_t row, int64_t column);
 // Below this many multiplications (or rows) RowGemm is the better choice.
 bool PrefersRowGemm(int64_t m, int64_t n, int64_t k);
 
-// Holds OpenBLAS to one thread; called before its first use, idempotent.
+// Holds OpenBLAS to the calling thread and ends its own; called before its first use, idempotent.
 void LimitBlasThreads();
 
 }  // namespace gshard::cpu
