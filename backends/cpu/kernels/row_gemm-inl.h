@@ -1,0 +1,323 @@
+// Register-blocked matrix product for small and stacked matrices, compiled once per Highway target
+// and type (row_gemm.cc, row_gemm_f64.cc): include inside the target's namespace.
+//
+// b is read in panels of a few vectors' width and some rows: in place when few rows of a use it,
+// else packed on the stack. Operands of small products come from the last-level cache or from
+// memory, one product after another: what follows is asked for while the processor multiplies.
+// Every element is one chain of fused multiply-adds a chunk, whatever block it falls in, so its
+// bits depend on its row and column only.
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int64_t kChunk = 64;      // rows of b in a panel, of one matrix
+constexpr int64_t kTogether = 256;  // of several matrices
+constexpr int64_t kPacked = 512;    // rows of all panels that are packed at once
+constexpr int64_t kRows = 6;        // rows of a block of c
+constexpr int64_t kRowBlock = 480;  // rows of a whose chunk stays in L2 while panels pass
+constexpr int64_t kFewRows = 3;     // are multiplied with four vectors of b at once
+
+// A panel of b: element (p, j) at data[p * row + j].
+template <typename T>
+struct Panel {
+  const T* data;
+  int64_t row;
+};
+
+// Rows of left-hand sides whose columns, `chunk` of each, follow one another.
+template <typename T>
+struct Rows {
+  const T* const* data;
+  int64_t count, offset;
+  int64_t row, column;
+  int64_t chunk;
+
+  Rows From(int64_t i) const { return {data, count, offset + i * row, row, column, chunk}; }
+};
+
+// Asks for `rows` rows of `width` elements.
+template <typename T>
+void Prefetch(const T* data, int64_t rows, int64_t row, int64_t width) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t p = 0; p < rows; ++p) {
+    for (int64_t j = 0; j < width; j += kLine) __builtin_prefetch(data + p * row + j, 0, 2);
+  }
+}
+
+// The first `width` of `full` columns of sums.
+template <typename T>
+HWY_NOINLINE void StoreNarrow(const T* sums, int64_t rows, int64_t full, int64_t width,
+                              bool accumulate, T* c, int64_t c_row) {
+  for (int64_t i = 0; i < rows; ++i, sums += full, c += c_row) {
+    for (int64_t j = 0; j < width; ++j) c[j] = accumulate ? c[j] + sums[j] : sums[j];
+  }
+}
+
+// c[i][0 .. width) (+)= sum over p of a(i, p) * panel(p, ..), for kR rows and kV vectors.
+template <typename T, size_t kR, size_t kV>
+void Block(const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width, bool accumulate) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const size_t lanes = hn::Lanes(d);
+  V sum[kR][kV];
+#pragma GCC unroll 12
+  for (size_t i = 0; i < kR; ++i) {
+#pragma GCC unroll 12
+    for (size_t v = 0; v < kV; ++v) sum[i][v] = hn::Zero(d);
+  }
+  const T* b = panel.data;
+  const int64_t chunk = a.chunk, a_row = a.row, a_column = a.column, b_row = panel.row;
+  for (int64_t s = 0; s < a.count; ++s) {
+    const T* x = a.data[s] + a.offset;
+    for (int64_t p = 0; p < chunk; ++p) {
+      V row[kV];
+#pragma GCC unroll 12
+      for (size_t v = 0; v < kV; ++v) row[v] = hn::LoadU(d, b + v * lanes);
+#pragma GCC unroll 12
+      for (size_t i = 0; i < kR; ++i) {
+        const V factor = hn::Set(d, x[static_cast<int64_t>(i) * a_row]);
+#pragma GCC unroll 12
+        for (size_t v = 0; v < kV; ++v) sum[i][v] = hn::MulAdd(factor, row[v], sum[i][v]);
+      }
+      b += b_row;
+      x += a_column;
+    }
+  }
+  if (width < static_cast<int64_t>(kV * lanes)) {
+    HWY_ALIGN T buffer[kR * kV * HWY_MAX_BYTES / sizeof(T)];
+#pragma GCC unroll 12
+    for (size_t i = 0; i < kR; ++i) {
+#pragma GCC unroll 12
+      for (size_t v = 0; v < kV; ++v) hn::Store(sum[i][v], d, buffer + (i * kV + v) * lanes);
+    }
+    StoreNarrow(buffer, kR, static_cast<int64_t>(kV * lanes), width, accumulate, c, c_row);
+    return;
+  }
+#pragma GCC unroll 12
+  for (size_t i = 0; i < kR; ++i) {
+#pragma GCC unroll 12
+    for (size_t v = 0; v < kV; ++v) {
+      T* out = c + static_cast<int64_t>(i) * c_row + v * lanes;
+      hn::StoreU(accumulate ? hn::Add(hn::LoadU(d, out), sum[i][v]) : sum[i][v], d, out);
+    }
+  }
+}
+
+// Fewer than kRows rows; at most kFewRows with more than two vectors.
+template <typename T, size_t kV>
+void LastRows(int64_t m, const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width,
+              bool accumulate) {
+  if constexpr (kV <= 2) {
+    if (m == 5) return Block<T, 5, kV>(a, panel, c, c_row, width, accumulate);
+    if (m == 4) return Block<T, 4, kV>(a, panel, c, c_row, width, accumulate);
+  }
+  if (m == 3) return Block<T, 3, kV>(a, panel, c, c_row, width, accumulate);
+  if (m == 2) return Block<T, 2, kV>(a, panel, c, c_row, width, accumulate);
+  if (m == 1) return Block<T, 1, kV>(a, panel, c, c_row, width, accumulate);
+}
+
+template <typename T, size_t kV>
+void BlockRows(int64_t m, const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width,
+               bool accumulate, bool first) {
+  int64_t i = 0;
+  if constexpr (kV <= 2) {
+    const auto prefetch = [&](int64_t row, int64_t rows) {
+      if (!first || a.column != 1 || a.count > 1) return;
+      Prefetch(a.data[0] + a.offset + row * a.row, std::min(rows, m - row), a.row, a.chunk);
+    };
+    if constexpr (kV == 1) {
+      // More sums at once, against the latency of additions.
+      for (; i + 2 * kRows <= m; i += 2 * kRows) {
+        prefetch(i + 2 * kRows, 2 * kRows);
+        Block<T, 2 * kRows, kV>(a.From(i), panel, c + i * c_row, c_row, width, accumulate);
+      }
+    }
+    for (; i + kRows <= m; i += kRows) {
+      prefetch(i + kRows, kRows);
+      Block<T, kRows, kV>(a.From(i), panel, c + i * c_row, c_row, width, accumulate);
+    }
+  }
+  LastRows<T, kV>(m - i, a.From(i), panel, c + i * c_row, c_row, width, accumulate);
+}
+
+// Columns of adjacent elements to rows: panel[p * full + j] = from[p + j * column].
+template <typename T>
+void PackPanel(const T* from, int64_t column, int64_t chunk, int64_t n, int64_t full, T* panel) {
+  int64_t whole = 0;  // columns done four by four
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (sizeof(T) == 4) {
+    const hn::FixedTag<T, 4> d;
+    for (; whole + 4 <= n; whole += 4) {
+      const T* a = from + whole * column;
+      T* out = panel + whole;
+      int64_t p = 0;
+      for (; p + 4 <= chunk; p += 4) {
+        const auto r0 = hn::LoadU(d, a + p), r1 = hn::LoadU(d, a + column + p);
+        const auto r2 = hn::LoadU(d, a + 2 * column + p), r3 = hn::LoadU(d, a + 3 * column + p);
+        const auto low01 = hn::InterleaveLower(d, r0, r1), high01 = hn::InterleaveUpper(d, r0, r1);
+        const auto low23 = hn::InterleaveLower(d, r2, r3), high23 = hn::InterleaveUpper(d, r2, r3);
+        hn::StoreU(hn::ConcatLowerLower(d, low23, low01), d, out + p * full);
+        hn::StoreU(hn::ConcatUpperUpper(d, low23, low01), d, out + (p + 1) * full);
+        hn::StoreU(hn::ConcatLowerLower(d, high23, high01), d, out + (p + 2) * full);
+        hn::StoreU(hn::ConcatUpperUpper(d, high23, high01), d, out + (p + 3) * full);
+      }
+      for (; p < chunk; ++p) {
+        for (int64_t j = 0; j < 4; ++j) out[p * full + j] = a[p + j * column];
+      }
+    }
+  }
+#endif
+  for (int64_t p = 0; p < chunk; ++p) {
+    for (int64_t j = whole; j < n; ++j) panel[p * full + j] = from[p + j * column];
+  }
+}
+
+// Rows of adjacent elements to panels, as Pack. A call of memcpy would take longer than the copy.
+template <typename T, size_t kV>
+void PackRows(int64_t chunk, MatrixView<T> b, int64_t width, int64_t panel_size, T* panels) {
+  const hn::ScalableTag<T> d;
+  const size_t lanes = hn::Lanes(d);
+  const int64_t full = static_cast<int64_t>(kV * lanes);
+  const int64_t whole = width / full * full;
+  for (int64_t p = 0; p < chunk; ++p) {
+    const T* row = b.data + p * b.row;
+    T* to = panels + p * full;
+    for (int64_t j = 0; j < whole; j += full, to += panel_size) {
+#pragma GCC unroll 12
+      for (size_t v = 0; v < kV; ++v) {
+        hn::StoreU(hn::LoadU(d, row + j + v * lanes), d, to + v * lanes);
+      }
+    }
+    for (int64_t j = whole; j < width; ++j) to[j - whole] = row[j];
+    for (int64_t j = width; whole < width && j < whole + full; ++j) to[j - whole] = T{0};
+  }
+}
+
+// Columns to panels, as Pack.
+template <typename T>
+HWY_NOINLINE void PackColumns(int64_t chunk, MatrixView<T> b, int64_t width, int64_t full,
+                              int64_t panel_size, T* panels) {
+  for (int64_t j0 = 0; j0 < width; j0 += full, panels += panel_size) {
+    const int64_t n = std::min(full, width - j0);
+    const T* from = b.data + j0 * b.column;
+    if (b.row == 1) {
+      PackPanel(from, b.column, chunk, n, full, panels);
+      for (int64_t p = 0; n < full && p < chunk; ++p) {
+        std::fill_n(panels + p * full + n, full - n, T{0});
+      }
+      continue;
+    }
+    for (int64_t p0 = 0; p0 < chunk; p0 += 16) {
+      const int64_t p1 = std::min(p0 + 16, chunk);
+      for (int64_t j = 0; j < n; ++j) {
+        for (int64_t p = p0; p < p1; ++p) panels[p * full + j] = from[p * b.row + j * b.column];
+      }
+      for (int64_t p = p0; p < p1; ++p) {
+        for (int64_t j = n; j < full; ++j) panels[p * full + j] = T{0};
+      }
+    }
+  }
+}
+
+// Columns [0, width) of b's rows to dense panels of kV vectors at distance `panel_size`, the last
+// one padded with zeros.
+template <typename T, size_t kV>
+void Pack(int64_t chunk, MatrixView<T> b, int64_t width, int64_t panel_size, T* panels) {
+  if (b.column == 1) {
+    PackRows<T, kV>(chunk, b, width, panel_size, panels);
+  } else {
+    const int64_t full = static_cast<int64_t>(kV * hn::Lanes(hn::ScalableTag<T>()));
+    PackColumns(chunk, b, width, full, panel_size, panels);
+  }
+}
+
+// One chunk of k.
+template <typename T>
+struct Chunk {
+  int64_t m, n;
+  Rows<T> a;
+  MatrixList<T> b;          // as many matrices as in a
+  int64_t b_offset;         // of the chunk's first row
+  const T* next = nullptr;  // rows of b that the following chunk begins with, if they are known
+  int64_t next_rows = 0;
+  T* c;
+  int64_t c_row;
+  bool accumulate;
+};
+
+// The columns from `begin` on, in panels of kV vectors as long as `n` columns fill them (or, with
+// kTail, for whatever is left). Returns the first column not done.
+template <typename T, size_t kV, bool kTail>
+int64_t Panels(const Chunk<T>& x, int64_t begin, T* packed) {
+  const hn::ScalableTag<T> d;
+  const int64_t full = static_cast<int64_t>(kV * hn::Lanes(d));
+  const Rows<T>& a = x.a;
+  const MatrixList<T>& b = x.b;
+  // In place where packing would be for few rows, or would change nothing.
+  bool in_place = b.column == 1 && (b.row == full || (a.count == 1 && x.m <= 2 * kRows));
+  for (int64_t s = 1; s < a.count && in_place; ++s) {
+    in_place = b.data[s] == b.data[s - 1] + a.chunk * full;
+  }
+  const int64_t end = kTail ? x.n : begin + (x.n - begin) / full * full;
+  const int64_t panel_size = a.count * a.chunk * full;
+  const int64_t strip_width = kPacked / (a.count * a.chunk) * full;
+  for (int64_t strip = begin; strip < end; strip += strip_width) {
+    const int64_t strip_end = std::min(strip + strip_width, end);
+    const bool packs = !in_place || strip_end - strip < full;
+    for (int64_t s = 0; s < a.count && packs; ++s) {
+      const MatrixView<T> part{b.data[s] + x.b_offset + strip * b.column, b.row, b.column};
+      Pack<T, kV>(a.chunk, part, strip_end - strip, panel_size, packed + s * a.chunk * full);
+    }
+    for (int64_t j = strip; j < strip_end; j += full) {
+      const Panel<T> panel = packs ? Panel<T>{packed + (j - strip) / full * panel_size, full}
+                                   : Panel<T>{b.data[0] + x.b_offset + j, b.row};
+      const int64_t width = std::min(full, end - j);
+      if (x.next_rows > 0) Prefetch(x.next + j, x.next_rows, b.row, width);
+      BlockRows<T, kV>(x.m, a, panel, x.c + j, x.c_row, width, x.accumulate, j == 0);
+    }
+  }
+  return end;
+}
+
+template <typename T>
+void Run(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<T> a, MatrixList<T> b, T* c,
+         int64_t c_row, bool accumulate) {
+  if (k == 0 || count == 0) {
+    for (int64_t i = 0; !accumulate && i < m; ++i) std::fill_n(c + i * c_row, n, T{0});
+    return;
+  }
+  HWY_ALIGN T packed[static_cast<size_t>(kPacked) * 2 * HWY_MAX_BYTES / sizeof(T)];
+  const int64_t together = k <= kChunk ? kTogether / k : 1;  // matrices in a chunk
+  for (int64_t i = 0; i < m; i += kRowBlock) {
+    Chunk<T> x{.m = std::min(kRowBlock, m - i),
+               .n = n,
+               .a = {},
+               .b = {},
+               .b_offset = 0,
+               .c = c + i * c_row,
+               .c_row = c_row,
+               .accumulate = accumulate};
+    for (int64_t s = 0; s < count; s += together) {
+      x.b = {b.data + s, b.row, b.column};
+      for (int64_t p = 0; p < k; p += kChunk) {
+        x.a = {a.data + s, std::min(together, count - s), i * a.row + p * a.column, a.row,
+               a.column,   std::min(kChunk, k - p)};
+        x.b_offset = p * b.row;
+        x.next_rows = 0;
+        if (b.column == 1 && p + kChunk < k) {
+          x.next = b.data[s] + (p + kChunk) * b.row;
+          x.next_rows = std::min(kChunk, k - p - kChunk);
+        } else if (b.column == 1 && s + together < count) {
+          x.next = b.data[s + together];
+          x.next_rows = std::min(kChunk, k);
+        }
+        int64_t j = 0;
+        // Few rows wait on the latency of their sums: more columns at once, read in place.
+        if (x.m <= kFewRows && b.column == 1 && x.a.count == 1)
+          j = Panels<T, 4, false>(x, j, packed);
+        j = Panels<T, 2, false>(x, j, packed);
+        Panels<T, 1, true>(x, j, packed);
+        x.accumulate = true;
+      }
+    }
+  }
+}
