@@ -24,7 +24,7 @@ struct MatrixView {
 };
 
 // c (m x n, rows at distance c_row, columns adjacent) = a (m x k) * b (k x n).
-// float, double: any strides. Products are added in order of k in chunks of 64.
+// float, double: any strides. Products are added in order of k in chunks of 128.
 void RowGemm(int64_t m, int64_t n, int64_t k, MatrixView<float> a, MatrixView<float> b, float* c,
              int64_t c_row);
 void RowGemm(int64_t m, int64_t n, int64_t k, MatrixView<double> a, MatrixView<double> b, double* c,

@@ -9,18 +9,21 @@
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int64_t kChunk = 64;      // rows of b in a panel, of one matrix
+constexpr int64_t kChunk = 128;     // rows of b in a panel, of one matrix
 constexpr int64_t kTogether = 256;  // of several matrices
 constexpr int64_t kPacked = 512;    // rows of all panels that are packed at once
 constexpr int64_t kRows = 6;        // rows of a block of c
 constexpr int64_t kRowBlock = 480;  // rows of a whose chunk stays in L2 while panels pass
 constexpr int64_t kFewRows = 3;     // are multiplied with four vectors of b at once
 
-// A panel of b: element (p, j) at data[p * row + j].
+// A panel of each of several matrices: element (p, j) of matrix s at Of(s)[p * row + j].
 template <typename T>
 struct Panel {
-  const T* data;
-  int64_t row;
+  const T* const* in_place;  // null: packed, one after another
+  const T* packed;
+  int64_t offset, size, row;
+
+  const T* Of(int64_t s) const { return in_place ? in_place[s] + offset : packed + s * size; }
 };
 
 // Rows of left-hand sides whose columns, `chunk` of each, follow one another.
@@ -64,10 +67,10 @@ void Block(const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width,
 #pragma GCC unroll 12
     for (size_t v = 0; v < kV; ++v) sum[i][v] = hn::Zero(d);
   }
-  const T* b = panel.data;
   const int64_t chunk = a.chunk, a_row = a.row, a_column = a.column, b_row = panel.row;
   for (int64_t s = 0; s < a.count; ++s) {
     const T* x = a.data[s] + a.offset;
+    const T* b = panel.Of(s);
     for (int64_t p = 0; p < chunk; ++p) {
       V row[kV];
 #pragma GCC unroll 12
@@ -253,10 +256,7 @@ int64_t Panels(const Chunk<T>& x, int64_t begin, T* packed) {
   const Rows<T>& a = x.a;
   const MatrixList<T>& b = x.b;
   // In place where packing would be for few rows, or would change nothing.
-  bool in_place = b.column == 1 && (b.row == full || (a.count == 1 && x.m <= 2 * kRows));
-  for (int64_t s = 1; s < a.count && in_place; ++s) {
-    in_place = b.data[s] == b.data[s - 1] + a.chunk * full;
-  }
+  const bool in_place = b.column == 1 && (b.row == full || x.m <= 2 * kRows);
   const int64_t end = kTail ? x.n : begin + (x.n - begin) / full * full;
   const int64_t panel_size = a.count * a.chunk * full;
   const int64_t strip_width = kPacked / (a.count * a.chunk) * full;
@@ -268,8 +268,8 @@ int64_t Panels(const Chunk<T>& x, int64_t begin, T* packed) {
       Pack<T, kV>(a.chunk, part, strip_end - strip, panel_size, packed + s * a.chunk * full);
     }
     for (int64_t j = strip; j < strip_end; j += full) {
-      const Panel<T> panel = packs ? Panel<T>{packed + (j - strip) / full * panel_size, full}
-                                   : Panel<T>{b.data[0] + x.b_offset + j, b.row};
+      const Panel<T> panel{packs ? nullptr : b.data, packed + (j - strip) / full * panel_size,
+                           x.b_offset + j, a.chunk * full, packs ? full : b.row};
       const int64_t width = std::min(full, end - j);
       if (x.next_rows > 0) Prefetch(x.next + j, x.next_rows, b.row, width);
       BlockRows<T, kV>(x.m, a, panel, x.c + j, x.c_row, width, x.accumulate, j == 0);
