@@ -10,6 +10,7 @@
 
 #include "backends/cpu/kernels/reduce_rows.h"
 #include "backends/cpu/ops/factories.h"
+#include "backends/cpu/ops/reduce_kernels.h"
 #include "backends/cpu/reduction.h"
 #include "backends/cpu/scalar_program.h"
 
@@ -383,6 +384,7 @@ KernelOrError MakeReduce(const Instruction& instruction) {
       return std::make_unique<FastReduceKernel>(operand, dimensions, *opcode);
     }
   }
+  if (std::unique_ptr<Kernel> kernel = MakeArgReduceKernel(instruction)) return kernel;
   auto program = ScalarProgram::Compile(*instruction.called(0));
   if (!program) return Fail(program.error());
   return std::make_unique<ProgramReduceKernel>(instruction, std::move(*program));

@@ -76,6 +76,45 @@ TEST_CASE("random reduce", "[kernels][reference]") {
   });
 }
 
+TEST_CASE("random arg-max", "[kernels][reference]") {
+  for (const std::string type : {"f32", "f64", "bf16"}) {
+    for (const std::string direction : {"GT", "LT"}) {
+      for (const bool has_nans : {false, true}) {
+        RunCases(6, [&](Dice& dice) {
+          // Whole numbers up to 63 or 1023: there are ties, and there are rows with one NaN.
+          const Index dims = {dice.Roll(1, 5), dice.Flip() ? dice.Roll(1, 40) : dice.Roll(60, 400)};
+          const int64_t dim = dice.Roll(0, 3) == 0 ? 0 : 1;
+          const int64_t kept = dims[static_cast<size_t>(1 - dim)];
+          const std::string index = type == "f64" ? "s64" : "s32";
+          Case test;
+          test.parameters = {ShapeText("u32", dims)};
+          test.computations = fmt::format(
+              "f {{ a = {0}[] parameter(0) i = {1}[] parameter(1) b = {0}[] parameter(2) j = {1}[] "
+              "parameter(3) g = pred[] compare(a, b), direction={2} n = pred[] compare(a, a), "
+              "direction=NE o = pred[] or(g, n) v = {0}[] select(o, a, b) e = pred[] compare(a, "
+              "b), direction=EQ l = pred[] compare(i, j), direction=LT t = pred[] and(e, l) q = "
+              "pred[] or(o, t) k = {1}[] select(q, i, j) ROOT r = ({0}[], {1}[]) tuple(v, k) }}\n",
+              type, index, direction);
+          const std::string whole = ShapeText("u32", dims), values = ShapeText(type, dims),
+                            pred = ShapeText("pred", dims);
+          test.body = fmt::format(
+              "  c = u32[] constant({7})\n  m = {0} broadcast(c), dimensions={{}}\n  w = {0} "
+              "and(p0, m)\n  x = {1} convert(w)\n  z = u32[] "
+              "constant({8})\n  y = {0} broadcast(z), dimensions={{}}\n  h = {2} compare(w, y), "
+              "direction=EQ\n  u = {1} subtract(x, x)\n  q = {1} divide(u, u)\n  s = {1} "
+              "select(h, q, x)\n  n = {3} iota(), iota_dimension={4}\n  v = {5}[] "
+              "constant({9})\n  i = {6}[] constant(0)\n  ROOT r = ({5}[{10}], {6}[{10}]) "
+              "reduce(s, n, v, i), dimensions={{{4}}}, to_apply=f",
+              whole, values, pred, ShapeText(index, dims), dim, type, index,
+              dice.Flip() ? 63 : 1023, has_nans ? 5 : 2000, direction == "GT" ? "-inf" : "inf",
+              kept);
+          return test;
+        });
+      }
+    }
+  }
+}
+
 TEST_CASE("random windows", "[kernels][reference]") {
   for (const std::string type : {"f32", "s32", "bf16"}) {
     for (const std::string opcode : {"add", "maximum", "minimum", "multiply"}) {
