@@ -77,9 +77,6 @@ class CollectivePlanner {
   Expected<void> CheckShapes() const {
     const int64_t g = GroupSize();
     const auto& attributes = x().attributes<CollectiveAttributes>();
-    if (!attributes.slice_sizes.empty() && x().operand_count() == 4) {
-      return Mismatch("a collective-permute that updates slices in place cannot be executed");
-    }
     for (size_t k = 0; k < op_.results.size() && k < op_.operands.size(); ++k) {
       const int64_t in = value(op_.operands[k]).bytes, out = value(op_.results[k]).bytes;
       bool fits = true;

@@ -5,13 +5,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
+#include "backends/cpu/channels.h"
+#include "backends/cpu/host_transfers.h"
 #include "backends/cpu/manual_reference.h"
 #include "backends/cpu/mesh_run.h"
 #include "backends/cpu/npz.h"
-#include "backends/cpu/transfers.h"
+#include "backends/cpu/sliced_permute.h"
 #include "backends/cpu/verify_instructions.h"
 #include "backends/cpu/workers.h"
 #include "core/analysis/partitioned.h"
@@ -50,8 +53,10 @@ void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
 
 class Emulator {
  public:
-  Emulator(std::unique_ptr<Module> module, const EmulateOptions& options)
-      : module_(std::move(module)), options_(options) {}
+  // `capacities`: of feeds to the host that had more items than room in a run before.
+  Emulator(std::unique_ptr<Module> module, const EmulateOptions& options,
+           const std::vector<FeedCapacity>& capacities)
+      : module_(std::move(module)), options_(options), capacities_(capacities) {}
 
   Expected<Emulation> Run() {
     run_options_.threads = options_.threads > 0 ? options_.threads : AvailableCores();
@@ -61,14 +66,16 @@ class Emulator {
     for (const auto& dump : options_.dumps) run_options_.keep.push_back(dump.name);
     RunReport& report = emulation_.report;
     report.threads = run_options_.threads;
-    if (Expected<void> done = ReplaceHostTransfers(*module_); !done) return Fail(done.error());
+    auto inputs = Inputs::Open(options_.input, options_.seed);
+    if (!inputs) return Fail(inputs.error());
+    auto host = ReplaceHostTransfers(*module_, **inputs, capacities_);
+    if (!host) return Fail(host.error());
+    host_ = std::move(*host);
     if (Expected<void> done = Partition(); !done) return Fail(done.error());
-    if (Expected<void> done = PairChannels(*module_); !done) return Fail(done.error());
+    if (Expected<void> done = ExpandTransfers(*module_); !done) return Fail(done.error());
     report.devices = run_options_.grid.device_count();
     if (Expected<void> done = CheckFiles(); !done) return Fail(done.error());
     Progress("plan", 0);
-    auto inputs = Inputs::Open(options_.input, options_.seed);
-    if (!inputs) return Fail(inputs.error());
     auto run = MeshRun::Prepare(*module_, **inputs, run_options_);
     if (!run) return Fail(run.error());
     for (const Diagnostic& warning : (*run)->warnings()) Warn(warning);
@@ -90,6 +97,8 @@ class Emulator {
       report.collectives.push_back({kind, totals.count, totals.bytes_per_device});
     }
     if (emulation_.interrupted) return std::move(emulation_);
+    if (Expected<void> done = CountItems(**run); !done) return Fail(done.error());
+    if (!overflown_.empty()) return std::move(emulation_);
     if (Expected<void> done = WriteResults(**run); !done) return Fail(done.error());
     if (options_.verify) {
       Progress("compare", 0);
@@ -101,6 +110,9 @@ class Emulator {
     return std::move(emulation_);
   }
 
+  // After Run: feeds to the host that had no room for all items. The results are lost.
+  const std::vector<FeedCapacity>& overflown() const { return overflown_; }
+
  private:
   void Interrupt() { emulation_.interrupted = emulation_.report.interrupted = true; }
   void Progress(const std::string& phase, double share) {
@@ -108,6 +120,12 @@ class Emulator {
   }
   void Warn(const Diagnostic& warning) {
     if (options_.warn) options_.warn(warning);
+  }
+
+  // What becomes collectives that the mesh has.
+  static Expected<void> ExpandTransfers(Module& module) {
+    if (Expected<void> done = PairChannels(module); !done) return done;
+    return ExpandSlicedPermutes(module);
   }
 
   // Makes module_ what every device runs; reference_ keeps the whole graph where it is needed.
@@ -166,7 +184,7 @@ class Emulator {
     partition.local_forms = &reference_forms_;
     auto stats = PartitionModule(*reference_, partition);
     if (!stats) return Fail(stats.error());
-    return {};
+    return ExpandTransfers(*reference_);
   }
 
   // The whole shapes, which the partitioned module no longer has. Shapes live in the context.
@@ -231,12 +249,58 @@ class Emulator {
     return {};
   }
 
+  // How many items the feeds took or had: enough, and room for all?
+  Expected<void> CountItems(const MeshRun& run) {
+    for (const HostFeed& feed : host_.feeds) {
+      const OutputArray counts = run.Output(feed.count_result);
+      int64_t items = 0;
+      for (size_t at = 0; at + sizeof(int32_t) <= counts.data.size(); at += sizeof(int32_t)) {
+        int32_t count = 0;
+        std::memcpy(&count, counts.data.data() + at, sizeof count);
+        items = std::max<int64_t>(items, count);
+      }
+      item_counts_.push_back(items);
+      if (items <= feed.capacity || feed.starts_over) continue;
+      if (!feed.to_device) {
+        overflown_.push_back({feed.name, items});
+        continue;
+      }
+      return Fail(module_->ErrorAt(
+          feed.source, "E-RUN-HOST",
+          fmt::format("deadlock: {} {} waits for more items than the {} of the file", feed.kind,
+                      feed.name, feed.capacity)));
+    }
+    return {};
+  }
+
+  // Of a feed to the host only the items that there were.
+  void CutToItems(size_t k, OutputArray& array, bool stacked) const {
+    for (size_t f = 0; f < host_.feeds.size(); ++f) {
+      const HostFeed& feed = host_.feeds[f];
+      if (feed.to_device || k < feed.first_result || k >= feed.first_result + feed.leaf_count) {
+        continue;
+      }
+      const size_t dim = stacked ? 1 : 0;
+      const auto outer = static_cast<size_t>(stacked ? array.dims[0] : 1);
+      const auto had = static_cast<size_t>(array.dims[dim]);
+      const auto kept = static_cast<size_t>(item_counts_[f]);
+      const size_t item = array.data.size() / (outer * had);
+      for (size_t i = 1; i < outer; ++i) {
+        std::memmove(array.data.data() + i * kept * item, array.data.data() + i * had * item,
+                     kept * item);
+      }
+      array.data.resize(outer * kept * item);
+      array.dims[dim] = item_counts_[f];
+    }
+  }
+
   Expected<void> WriteResults(const MeshRun& run) {
     if (!options_.output.empty()) {
       NpzWriter writer(options_.output);
-      for (size_t k = 0; k < run.result_count(); ++k) {
-        const OutputArray array = run.Output(k);
+      for (size_t k = 0; k < std::min(run.result_count(), host_.shown_results); ++k) {
+        OutputArray array = run.Output(k);
         if (!IsArrayType(array.dtype)) continue;
+        CutToItems(k, array, run.IsStacked(k));
         Expected<void> done =
             writer.Add(fmt::format("o{}", k), FormatNpy(array.dtype, array.dims, array.data));
         if (!done) return done;
@@ -309,12 +373,16 @@ class Emulator {
   }
 
   std::unique_ptr<Module> module_;
+  HostFeeds host_;
+  std::vector<int64_t> item_counts_;  // by feed
   std::unique_ptr<Module> reference_;
   DeviceGrid reference_grid_;
   std::vector<LocalForm> local_forms_;      // of the unpartitioned graph's values in module_
   std::vector<LocalForm> reference_forms_;  // in reference_, if that runs on several devices
   std::vector<OutputArray> expected_;       // of the reference
   const EmulateOptions& options_;
+  const std::vector<FeedCapacity>& capacities_;
+  std::vector<FeedCapacity> overflown_;
   MeshRunOptions run_options_;
   Emulation emulation_;
 };
@@ -322,7 +390,15 @@ class Emulator {
 }  // namespace
 
 Expected<Emulation> Emulate(std::unique_ptr<Module> module, const EmulateOptions& options) {
-  return Emulator(std::move(module), options).Run();
+  std::vector<FeedCapacity> capacities;
+  if (!HasHostTransfers(*module)) return Emulator(std::move(module), options, capacities).Run();
+  for (;;) {
+    Emulator emulator(module->Clone(), options, capacities);
+    auto emulation = emulator.Run();
+    if (!emulation || emulator.overflown().empty()) return emulation;
+    // Now the number of items is known.
+    capacities = emulator.overflown();
+  }
 }
 
 }  // namespace gshard::cpu

@@ -253,6 +253,15 @@ std::string Inputs::UnknownName(std::span<const ParameterLeaf> leaves) const {
   return {};
 }
 
+Expected<std::optional<std::vector<int64_t>>> Inputs::FileDims(const ParameterLeaf& leaf,
+                                                               size_t k) const {
+  const std::string name = NameOf(leaf, k);
+  if (name.empty()) return std::nullopt;
+  auto npy = file_->Read(name);
+  if (!npy) return Fail(npy.error());
+  return std::move(npy->dims);
+}
+
 Expected<GlobalArray> Inputs::Load(const ParameterLeaf& leaf, size_t k,
                                    std::span<const int64_t> dims,
                                    std::span<const int64_t> local_dims, bool exact, int64_t devices,

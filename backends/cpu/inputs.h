@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,6 +66,8 @@ class Inputs {
   Expected<GlobalArray> Load(const ParameterLeaf& leaf, size_t k, std::span<const int64_t> dims,
                              std::span<const int64_t> local_dims, bool exact, int64_t devices,
                              bool* stacked) const;
+  // Dims of the file's array for leaf `k`; nothing if it has none.
+  Expected<std::optional<std::vector<int64_t>>> FileDims(const ParameterLeaf& leaf, size_t k) const;
   // The first array of the file that is no parameter's; empty if there is none.
   std::string UnknownName(std::span<const ParameterLeaf> leaves) const;
 

@@ -54,6 +54,8 @@ class MeshRun {
 
   size_t result_count() const { return plan_->program->results.size(); }
   OutputArray Output(size_t k) const;
+  // Whether Output(k) has the arrays of all devices along a new first dim.
+  bool IsStacked(size_t k) const { return results_[k].stacked; }
   // One device's part of a result's leaf: the box of `sizes` at `start` of the whole array (what
   // sticks out is padding).
   struct Instance {

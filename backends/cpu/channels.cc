@@ -1,4 +1,4 @@
-#include "backends/cpu/transfers.h"
+#include "backends/cpu/channels.h"
 
 #include <fmt/format.h>
 
@@ -10,103 +10,19 @@
 #include <unordered_map>
 #include <vector>
 
-#include "ir/builder.h"
+#include "backends/cpu/computation_rewriter.h"
 #include "ir/metadata.h"
 #include "ir/sharding.h"
-#include "ir/sharding_algebra.h"
 
 namespace gshard::cpu {
 namespace {
 
 constexpr std::string_view kPairsAttribute = "_xla_send_recv_source_target_pairs";
-constexpr std::string_view kOutputShardings = "gshard.output_shardings";
 
 bool IsChannel(Opcode opcode) {
   return opcode == Opcode::kSend || opcode == Opcode::kSendDone || opcode == Opcode::kRecv ||
          opcode == Opcode::kRecvDone;
 }
-bool IsHostTransfer(const Instruction& x) {
-  if (x.opcode() == Opcode::kInfeed || x.opcode() == Opcode::kOutfeed) return true;
-  return IsChannel(x.opcode()) && x.attributes<ChannelAttributes>().is_host_transfer;
-}
-
-template <typename Predicate>
-bool Any(const Module& module, Predicate predicate) {
-  for (const Computation* computation : module.computations()) {
-    for (const Instruction* x : computation->instructions()) {
-      if (predicate(*x)) return true;
-    }
-  }
-  return false;
-}
-
-// Rebuilds the instruction list of a computation: old instructions are kept, or replaced by others.
-class Rewriter {
- public:
-  Rewriter(Module& module, Computation* computation)
-      : builder_(module, computation), made_(computation->instructions().size()) {}
-
-  Builder& builder() { return builder_; }
-  // From now on `x` reads the replacements.
-  void UseReplacements(Instruction* x) {
-    for (int64_t k = 0; k < x->operand_count(); ++k) {
-      auto found = replaced_.find(x->operand(k));
-      if (found != replaced_.end()) x->set_operand(k, found->second);
-    }
-  }
-  Instruction* Replacement(Instruction* x) const {
-    auto found = replaced_.find(x);
-    return found == replaced_.end() ? x : found->second;
-  }
-  void Keep(Instruction* x) { TakeNew(), list_.push_back(x); }
-  // Null: nobody reads it any more.
-  void Replace(Instruction* x, Instruction* by) {
-    TakeNew();
-    if (by != nullptr) replaced_[x] = by;
-  }
-  Instruction* Token() { return builder_.Add(Opcode::kAfterAll, {}); }
-  Instruction* WithToken(Instruction* data) {
-    Instruction* elements[] = {data, Token()};
-    return builder_.Tuple(elements);
-  }
-  void Finish() {
-    TakeNew();
-    Computation* computation = builder_.computation();
-    Instruction* root = Replacement(computation->root());
-    computation->SetInstructions(std::move(list_));
-    computation->set_root(root);
-  }
-
- private:
-  // Whatever the builder has made since.
-  void TakeNew() {
-    const auto all = builder_.computation()->instructions();
-    for (; made_ < all.size(); ++made_) list_.push_back(all[made_]);
-  }
-
-  Builder builder_;
-  size_t made_;
-  std::vector<Instruction*> list_;
-  std::unordered_map<const Instruction*, Instruction*> replaced_;
-};
-
-// Header entries that tell of the entry's results.
-void ForgetResults(Module& module, const Instruction& old_root, size_t added) {
-  ModuleHeader& header = module.header();
-  header.entry_result_layout = nullptr;
-  header.input_output_alias.clear();
-  const std::string record = FrontendAttribute(header.frontend_attributes, kOutputShardings);
-  if (record.empty()) return;
-  std::string text =
-      old_root.shape()->IsTuple() ? record.substr(0, record.rfind('}')) : "{" + record;
-  for (size_t i = 0; i < added; ++i) {
-    text += text.back() == '{' ? "{manual}" : ", {manual}";
-  }
-  header.frontend_attributes = WithFrontendAttribute(module.arena(), header.frontend_attributes,
-                                                     std::string(kOutputShardings), text + "}");
-}
-
-// --- channels
 
 std::optional<std::vector<DevicePair>> ParsePairs(std::string_view text) {
   std::vector<int64_t> numbers;
@@ -132,7 +48,6 @@ std::optional<std::vector<DevicePair>> ParsePairs(std::string_view text) {
 struct Channel {
   Instruction* send = nullptr;
   Instruction* recv = nullptr;
-  Instruction* recv_done = nullptr;
 };
 
 class ChannelPairing {
@@ -144,10 +59,9 @@ class ChannelPairing {
     for (Instruction* x : computation_->instructions()) {
       if (!IsChannel(x->opcode())) continue;
       Channel& channel = channels_[x->attributes<ChannelAttributes>().channel_id];
-      Instruction** place = x->opcode() == Opcode::kSend       ? &channel.send
-                            : x->opcode() == Opcode::kRecv     ? &channel.recv
-                            : x->opcode() == Opcode::kRecvDone ? &channel.recv_done
-                                                               : nullptr;
+      Instruction** place = x->opcode() == Opcode::kSend   ? &channel.send
+                            : x->opcode() == Opcode::kRecv ? &channel.recv
+                                                           : nullptr;
       if (place == nullptr) continue;
       if (*place != nullptr) {
         return Error(
@@ -158,10 +72,8 @@ class ChannelPairing {
     }
     if (channels_.empty()) return {};
     for (const auto& [id, channel] : channels_) {
-      if (channel.send == nullptr || channel.recv_done == nullptr) {
+      if ((channel.send == nullptr) != (channel.recv == nullptr)) {
         const Instruction* alone = channel.send != nullptr ? channel.send : channel.recv;
-        if (alone == nullptr) alone = channel.recv_done;
-        if (alone == nullptr) continue;  // a send-done: the verifier knows its send
         return Error(*alone, "E-RUN-DEADLOCK",
                      fmt::format("deadlock: {} {} waits on channel {}, where nobody {} in this "
                                  "computation",
@@ -204,7 +116,7 @@ class ChannelPairing {
           return found == state.end() || found->second == 2;
         };
         bool acyclic = true;
-        if (x->opcode() == Opcode::kRecvDone) {
+        if (x->opcode() == Opcode::kRecv) {
           acyclic = need(channels_.at(ChannelOf(*x)).send->operand(0));
         }
         for (Instruction* operand : x->operands()) acyclic &= need(operand);
@@ -228,19 +140,22 @@ class ChannelPairing {
   }
 
   Expected<void> Rewrite(const std::vector<Instruction*>& order) {
-    Rewriter rewriter(module_, computation_);
+    ComputationRewriter rewriter(module_, computation_);
     for (Instruction* x : order) {
       rewriter.UseReplacements(x);
       rewriter.builder().set_origin(x);
       switch (x->opcode()) {
         case Opcode::kSend:
-        case Opcode::kRecv:
-          rewriter.Replace(x, nullptr);
+          rewriter.Replace(x, rewriter.Started(x->operand(0)));
           break;
         case Opcode::kSendDone:
           rewriter.Replace(x, rewriter.Token());
           break;
-        case Opcode::kRecvDone: {
+        case Opcode::kRecvDone:
+          rewriter.Replace(
+              x, rewriter.WithToken(rewriter.builder().GetTupleElement(x->operand(0), 0)));
+          break;
+        case Opcode::kRecv: {
           const Channel& channel = channels_.at(ChannelOf(*x));
           auto pairs = PairsOf(channel);
           if (!pairs) return Fail(pairs.error());
@@ -252,7 +167,7 @@ class ChannelPairing {
                                      channel.send->name(), ToString(sent->shape(), false)));
           }
           Instruction* moved = rewriter.builder().CollectivePermute(sent, *pairs);
-          rewriter.Replace(x, rewriter.WithToken(moved));
+          rewriter.Replace(x, rewriter.Started(moved));
           break;
         }
         default:
@@ -264,8 +179,7 @@ class ChannelPairing {
   }
 
   Expected<std::vector<DevicePair>> PairsOf(const Channel& channel) {
-    for (const Instruction* x : {channel.send, channel.recv, channel.recv_done}) {
-      if (x == nullptr) continue;
+    for (const Instruction* x : {channel.send, channel.recv}) {
       const std::string text =
           FrontendAttribute(x->frontend_attributes(), std::string(kPairsAttribute));
       if (text.empty()) continue;
@@ -297,80 +211,6 @@ class ChannelPairing {
 };
 
 }  // namespace
-
-Expected<void> ReplaceHostTransfers(Module& module) {
-  if (!Any(module, IsHostTransfer)) return {};
-  Computation* entry = module.entry();
-  for (const Computation* computation : module.computations()) {
-    for (const Instruction* x : computation->instructions()) {
-      if (computation == entry || !IsHostTransfer(*x)) continue;
-      Diagnostic error = module.ErrorAt(x, "E-RUN-HOST",
-                                        fmt::format("{} {} is in a computation that others call",
-                                                    OpcodeName(x->opcode()), x->name()));
-      error.hint = "the emulated host feeds and is fed once a step, in the entry computation";
-      return Fail(std::move(error));
-    }
-  }
-  Rewriter rewriter(module, entry);
-  Builder& builder = rewriter.builder();
-  std::vector<Instruction*> fed;  // to the host
-  const std::vector<Instruction*> old(entry->instructions().begin(), entry->instructions().end());
-  auto parameter = [&](const Instruction& x) {
-    const Shape* shape = x.shape()->element(0);
-    Instruction* made = builder.Parameter(entry->parameter_count(), shape, x.name());
-    made->set_name(x.name());
-    if (!module.header().entry_parameter_layouts.empty()) {
-      module.header().entry_parameter_layouts.push_back(shape);
-    }
-    if (x.sharding() != nullptr && shape->IsArray()) {
-      made->set_sharding(x.sharding()->IsTuple() ? LeafShardings(x.shape(), x.sharding())[0]
-                                                 : x.sharding());
-    }
-    return made;
-  };
-  for (Instruction* x : old) {
-    rewriter.UseReplacements(x);
-    builder.set_origin(x);
-    if (!IsHostTransfer(*x)) {
-      rewriter.Keep(x);
-      continue;
-    }
-    switch (x->opcode()) {
-      case Opcode::kInfeed:
-      case Opcode::kRecvDone:
-        rewriter.Replace(x, rewriter.WithToken(parameter(*x)));
-        break;
-      case Opcode::kRecv:
-        rewriter.Replace(x, nullptr);
-        break;
-      case Opcode::kSend:
-        fed.push_back(x->operand(0));
-        rewriter.Replace(x, nullptr);
-        break;
-      case Opcode::kOutfeed:
-        fed.push_back(x->operand(0));
-        rewriter.Replace(x, rewriter.Token());
-        break;
-      default:  // send-done
-        rewriter.Replace(x, rewriter.Token());
-    }
-  }
-  Instruction* root = rewriter.Replacement(entry->root());
-  size_t leaves = 0;
-  for (const Instruction* x : fed) leaves += static_cast<size_t>(x->shape()->leaf_count());
-  if (!fed.empty()) {
-    ForgetResults(module, *root, leaves);
-    std::vector<Instruction*> results = {root};
-    results.insert(results.end(), fed.begin(), fed.end());
-    builder.set_origin(root);
-    Instruction* both = builder.Tuple(results);
-    rewriter.Finish();
-    entry->set_root(both);
-    return {};
-  }
-  rewriter.Finish();
-  return {};
-}
 
 Expected<void> PairChannels(Module& module) {
   for (Computation* computation : module.computations()) {

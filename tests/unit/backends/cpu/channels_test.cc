@@ -1,5 +1,5 @@
-// Sends and receives as collective-permutes; infeeds and outfeeds as parameters and results.
-#include "backends/cpu/transfers.h"
+// Sends and receives as collective-permutes.
+#include "backends/cpu/channels.h"
 
 #include "ir/printer.h"
 #include "tests/unit/backends/cpu/mesh_fixture.h"
@@ -54,17 +54,38 @@ TEST_CASE("devices of a channel may be told by shardings", "[cpu]") {
   CHECK(mesh.Result<float>() == Floats{1, 0});
 }
 
-TEST_CASE("what the host feeds is a parameter, what it is fed a result", "[cpu]") {
+TEST_CASE("what a recv waits for may come around a loop", "[cpu]") {
+  // Each turn adds what was sent a turn before, and sends on to the next of three in a ring.
+  const std::string pairs =
+      "channel_id=1, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2},{2,0}}}";
+  const std::string carried = "(s32[], f32[], (f32[], u32[], token[]))";
   const std::string text = ParsedText(
-      "HloModule m\nENTRY e { x = f32[2] parameter(0)\n k = token[] after-all()\n f = (f32[2], "
-      "token[]) infeed(k)\n a = f32[2] get-tuple-element(f), index=0\n t = token[] "
-      "get-tuple-element(f), index=1\n s = f32[2] add(a, x)\n q = token[] outfeed(a, t), "
-      "outfeed_shape=f32[2]\n ROOT r = f32[2] negate(s) }\n",
-      ReplaceHostTransfers);
-  TestMesh mesh(text, {F32({2}, {1, 2}), F32({2}, {10, 20})});
+      "HloModule m, num_partitions=3\ncond { p = " + carried +
+          " parameter(0)\n i = s32[] get-tuple-element(p), index=0\n n = s32[] constant(2)\n ROOT "
+          "go = pred[] compare(i, n), direction=LT }\nbody { p = " +
+          carried +
+          " parameter(0)\n i = s32[] get-tuple-element(p), index=0\n sum = f32[] "
+          "get-tuple-element(p), index=1\n before = (f32[], u32[], token[]) get-tuple-element(p), "
+          "index=2\n done = (f32[], token[]) recv-done(before), channel_id=1\n x = f32[] "
+          "get-tuple-element(done), index=0\n y = f32[] add(sum, x)\n k = token[] after-all()\n r "
+          "= (f32[], u32[], token[]) recv(k), " +
+          pairs + "\n s = (f32[], u32[], token[]) send(y, k), " + pairs +
+          "\n sd = token[] send-done(s), channel_id=1\n one = s32[] constant(1)\n i1 = s32[] "
+          "add(i, one)\n ROOT o = " +
+          carried +
+          " tuple(i1, y, r) }\nENTRY e { id = u32[] partition-id()\n x = f32[] convert(id)\n k = "
+          "token[] after-all()\n r = (f32[], u32[], token[]) recv(k), " +
+          pairs + "\n s = (f32[], u32[], token[]) send(x, k), " + pairs +
+          "\n sd = token[] send-done(s), channel_id=1\n z = s32[] constant(0)\n init = " + carried +
+          " tuple(z, x, r)\n w = " + carried +
+          " while(init), condition=cond, body=body\n ROOT sum = f32[] get-tuple-element(w), "
+          "index=1 "
+          "}\n",
+      PairChannels);
+  TestMesh mesh(text);
   mesh.Run();
-  CHECK(mesh.Result<float>(0) == Floats{-11, -22});
-  CHECK(mesh.Result<float>(1) == Floats{10, 20});
+  // {0,1,2}, then + {2,0,1}, then + {3,2,1}.
+  CHECK(mesh.Result<float>() == Floats{5, 3, 4});
 }
 
 }  // namespace
