@@ -167,6 +167,7 @@ class ChannelPairing {
                                      channel.send->name(), ToString(sent->shape(), false)));
           }
           Instruction* moved = rewriter.builder().CollectivePermute(sent, *pairs);
+          moved->set_name(x->name());  // reports name what the user wrote
           rewriter.Replace(x, rewriter.Started(moved));
           break;
         }
