@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <tuple>
 
 #include "backends/cpu/fold.h"
 #include "backends/cpu/scalar_program.h"
@@ -72,35 +74,43 @@ class SinkFinder {
     return program_.values[id].bytes > 0;
   }
 
-  // Classes group after group, or nothing if a class is in several places.
-  std::vector<uint32_t> OrderOf(const Op& op, const DeviceClasses& classes,
-                                std::vector<uint32_t>& groups) const {
+  // How a collective goes through the classes. Two of them may have one order and other groups.
+  struct Grouping {
+    std::vector<uint32_t> order;   // classes, group after group
+    std::vector<uint32_t> groups;  // where each begins in `order`, and its end
+
+    bool operator<(const Grouping& other) const {
+      return std::tie(order, groups) < std::tie(other.order, other.groups);
+    }
+  };
+
+  // Nothing if a class is in several places.
+  static std::optional<Grouping> GroupingOf(const Op& op, const DeviceClasses& classes) {
     const ResolvedGroups& resolved = op.devices->groups;
     const GroupSequences sequences = SequencesOf(resolved, classes);
-    std::vector<uint32_t> order;
-    groups.clear();
+    Grouping grouping;
+    auto& [order, groups] = grouping;
     for (uint32_t g : sequences.first_group) {
       groups.push_back(static_cast<uint32_t>(order.size()));
       for (uint32_t device : resolved.group(g)) order.push_back(classes.class_of(device));
     }
     groups.push_back(static_cast<uint32_t>(order.size()));
-    if (order.size() != classes.count()) return {};
+    if (order.size() != classes.count()) return std::nullopt;
     std::vector<bool> seen(classes.count(), false);
     for (uint32_t c : order) {
-      if (seen[c]) return {};
+      if (seen[c]) return std::nullopt;
       seen[c] = true;
     }
-    return order;
+    return grouping;
   }
 
   void VisitChain(Chain& chain, const ScheduledBlock& block) {
     if (chain.classes->count() < kMinClasses) return;
     struct Candidates {
       std::vector<Sink> sinks;
-      std::vector<uint32_t> groups;
       int64_t bytes = 0;
     };
-    std::map<std::vector<uint32_t>, Candidates> by_order;
+    std::map<Grouping, Candidates> by_grouping;
     for (uint32_t i = 0; i < chain.ops.size(); ++i) {
       for (ValueId result : chain.ops[i]->results) {
         const Uses& uses = uses_[result];
@@ -108,20 +118,18 @@ class SinkFinder {
             !Suits(result, *uses.op, uses.index) || !Contains(block, uses.op)) {
           continue;
         }
-        std::vector<uint32_t> groups;
-        std::vector<uint32_t> order = OrderOf(*uses.op, *chain.classes, groups);
-        if (order.empty()) continue;
-        Candidates& candidates = by_order[std::move(order)];
+        std::optional<Grouping> grouping = GroupingOf(*uses.op, *chain.classes);
+        if (!grouping) continue;
+        Candidates& candidates = by_grouping[std::move(*grouping)];
         candidates.sinks.push_back({i, uses.op, uses.index});
-        candidates.groups = std::move(groups);
         candidates.bytes += program_.values[result].bytes;
       }
     }
     auto best = std::max_element(
-        by_order.begin(), by_order.end(),
+        by_grouping.begin(), by_grouping.end(),
         [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; });
-    if (best == by_order.end()) return;
-    const std::vector<uint32_t>& groups = best->second.groups;
+    if (best == by_grouping.end()) return;
+    const auto& [order, groups] = best->first;
     const auto group_count = static_cast<uint32_t>(groups.size() - 1);
     uint32_t smallest = UINT32_MAX;
     for (uint32_t g = 0; g < group_count; ++g)
@@ -135,7 +143,7 @@ class SinkFinder {
       }
     }
     chain.tasks.push_back(groups.back());
-    chain.order = best->first;
+    chain.order = order;
     chain.sinks = best->second.sinks;
     for (const Sink& sink : chain.sinks) {
       Value& contribution = program_.values[sink.collective->operands[sink.index]];

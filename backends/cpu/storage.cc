@@ -93,6 +93,13 @@ class StorageAssigner {
     return a.time != b.time ? a.time < b.time : a.op < b.op;
   }
 
+  // Whether the chain in front has done this operand's reduction already. (An operand may itself be
+  // what another such reduction gave: then it is used here like any other.)
+  bool IsSunk(const Op& op, size_t k) const {
+    return op.kind == OpKind::kCollective && k < op.results.size() &&
+           program_.values[op.results[k]].sunk;
+  }
+
   void Number(ScheduledBlock& block) {
     for (ScheduledStep& step : block.steps) {
       step.begin = ++now_;
@@ -121,9 +128,9 @@ class StorageAssigner {
         }
         continue;
       }
-      for (ValueId operand : step.op->operands) {
-        if (program_.values[operand].sunk && step.op->kind == OpKind::kCollective) continue;
-        Use(operand, {step.begin, 0}, loop, step.op, nullptr);
+      for (size_t k = 0; k < step.op->operands.size(); ++k) {
+        if (IsSunk(*step.op, k)) continue;
+        Use(step.op->operands[k], {step.begin, 0}, loop, step.op, nullptr);
       }
       for (ValueId result : step.op->results) {
         if (program_.values[result].sunk) continue;

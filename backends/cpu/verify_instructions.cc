@@ -431,10 +431,14 @@ class InstructionVerifier {
     for (size_t i = 0; i < candidates_.size(); ++i) {
       by_computation[candidates_[i].x->parent()].push_back(i);
     }
+    // Parameters have their values before anything else runs, wherever they stand in the text.
     std::vector<uint32_t> position(partitioned_.instruction_limit(), 0);
     for (const Computation* computation : partitioned_.computations()) {
       uint32_t next = 0;
-      for (const Instruction* x : computation->instructions()) position[x->id()] = next++;
+      for (const Instruction* x : computation->parameters()) position[x->id()] = next++;
+      for (const Instruction* x : computation->instructions()) {
+        if (x->opcode() != Opcode::kParameter) position[x->id()] = next++;
+      }
     }
     std::vector<TapPoint> taps;
     for (const Candidate& candidate : candidates_) {

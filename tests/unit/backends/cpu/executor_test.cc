@@ -50,6 +50,49 @@ TEST_CASE("a contracted dot reduced into rows", "[cpu]") {
   CHECK(mesh.Result<float>() == expected);
 }
 
+TEST_CASE("two reductions of one chain go through the devices in one order, in other groups",
+          "[cpu]") {
+  const std::string groups = ", use_global_device_ids=true, to_apply=sum\n";
+  TestMesh mesh(Header(64, "{{replicated}, {devices=[64]<=[64]}}") + kSum +
+                    "ENTRY e {\n x = f32[1] parameter(0), sharding={devices=[64]<=[64]}\n"
+                    " a = f32[1] add(x, x)\n b = f32[1] multiply(x, x)\n"
+                    " all = f32[1] all-reduce(a), channel_id=1, replica_groups=[1,64]<=[64]" +
+                    groups +
+                    " pairs = f32[1] all-reduce(b), channel_id=2, replica_groups=[32,2]<=[64]" +
+                    groups + " ROOT t = (f32[1], f32[1]) tuple(all, pairs)\n}\n",
+                {F32({64}, Counting(64))});
+  mesh.Run();
+  CHECK(mesh.Result<float>() == Floats{64 * 63});
+  Floats pairs;
+  for (int i = 0; i < 64; ++i) pairs.push_back(static_cast<float>(i * i + (i ^ 1) * (i ^ 1)));
+  CHECK(mesh.Result<float>(1) == pairs);
+}
+
+TEST_CASE("what a chain has reduced lives until the collective behind it has read it", "[cpu]") {
+  TestMesh mesh(Header(64, "{devices=[64,1]<=[64]}") + kSum +
+                    "ENTRY e {\n x = f32[2,2] parameter(0), sharding={devices=[64,1]<=[64]}\n"
+                    " a = f32[2,2] add(x, x)\n"
+                    " r = f32[2,2] all-reduce(a), channel_id=1, "
+                    "replica_groups=[32,2]<=[16,2,2]T(0,2,1), use_global_device_ids=true, "
+                    "to_apply=sum\n"
+                    " g = f32[2,4] all-gather(r), channel_id=2, replica_groups=[32,2]<=[64], "
+                    "dimensions={1}, use_global_device_ids=true\n"
+                    " ROOT n = f32[2,4] negate(g)\n}\n",
+                {F32({128, 2}, Counting(256))});
+  mesh.Run();
+  Floats expected;
+  for (int device = 0; device < 64; ++device) {
+    for (int row = 0; row < 2; ++row) {
+      for (int column = 0; column < 4; ++column) {
+        const int from = (device & ~1) + column / 2;  // of the pair; its sum is with from ^ 2
+        const auto x = [&](int d) { return static_cast<float>(4 * d + 2 * row + column % 2); };
+        expected.push_back(-2 * (x(from) + x(from ^ 2)));
+      }
+    }
+  }
+  CHECK(mesh.Result<float>() == expected);
+}
+
 TEST_CASE("an all-to-all over uneven tiles", "[cpu]") {
   TestMesh mesh(Header(4, "{devices=[1,4]<=[4]}") +
                     "ENTRY e {\n x = f32[2,10] parameter(0), sharding={devices=[4,1]<=[4]}\n"

@@ -77,6 +77,23 @@ TEST_CASE("the first instruction that diverges is named, whatever is held at a t
   }
 }
 
+TEST_CASE("a parameter has its value before what stands above it in the text", "[cpu]") {
+  const auto whole = ParseText(
+      "HloModule m\nENTRY e { x = f32[8] parameter(0)\n y = f32[8] parameter(1)\n"
+      " a = f32[8] add(x, x)\n b = f32[8] add(y, y)\n c = f32[8] multiply(y, b)\n"
+      " ROOT d = f32[8] add(a, c) }\n");
+  const auto partitioned = ParseText(
+      "HloModule m, num_partitions=4\nENTRY e { x = f32[2] parameter(0), "
+      "sharding={devices=[4]<=[4]}\n a = f32[2] add(x, x)\n y = f32[2] parameter(1), "
+      "sharding={devices=[4]<=[4]}\n b = f32[2] add(y, y)\n c = f32[2] multiply(y, b)\n"
+      " ROOT d = f32[2] add(a, c) }\n");
+  InstructionsOptions options;
+  options.budget_bytes = 1 << 20;
+  const InstructionsResult result = Compare(*whole, *partitioned, options);
+  CHECK(result.compared == 6);
+  CHECK_FALSE(result.first);
+}
+
 TEST_CASE("where both graphs do not fit at once they run after each other", "[cpu]") {
   const InstructionsResult result = Verify("1.5", 100, 1 << 20);
   REQUIRE(result.first);
