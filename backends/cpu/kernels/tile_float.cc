@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "backends/cpu/kernels/tile_functions.h"
 
@@ -51,23 +52,27 @@ struct RemainderOp {
     return std::fmod(a, b);
   }
 };
-// NaN if either is NaN; +0 > -0.
+template <typename T>
+using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+
+// NaN if either is NaN (a comparison with a NaN b chooses it); +0 > -0: equal values differ in the
+// sign of zero only.
 struct MaximumOp {
   template <typename T>
   static T Do(T a, T b) {
     const T larger = a > b ? a : b;
-    const T tie = std::signbit(a) ? b : a;
-    const T ordered = a == b ? tie : larger;
-    return a != a ? a : b != b ? b : ordered;
+    const T equal = std::bit_cast<T>(std::bit_cast<Bits<T>>(a) & std::bit_cast<Bits<T>>(b));
+    const T ordered = a == b ? equal : larger;
+    return a != a ? a : ordered;
   }
 };
 struct MinimumOp {
   template <typename T>
   static T Do(T a, T b) {
     const T smaller = a < b ? a : b;
-    const T tie = std::signbit(a) ? a : b;
-    const T ordered = a == b ? tie : smaller;
-    return a != a ? a : b != b ? b : ordered;
+    const T equal = std::bit_cast<T>(std::bit_cast<Bits<T>>(a) | std::bit_cast<Bits<T>>(b));
+    const T ordered = a == b ? equal : smaller;
+    return a != a ? a : ordered;
   }
 };
 // NaN in any of the three gives NaN; crossed bounds give the upper one.
