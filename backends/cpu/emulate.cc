@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "backends/cpu/channels.h"
+#include "backends/cpu/dynamic_root.h"
 #include "backends/cpu/host_transfers.h"
 #include "backends/cpu/manual_reference.h"
 #include "backends/cpu/mesh_run.h"
@@ -72,7 +73,8 @@ class Emulator {
     if (!host) return Fail(host.error());
     host_ = std::move(*host);
     if (Expected<void> done = Partition(); !done) return Fail(done.error());
-    if (Expected<void> done = ExpandTransfers(*module_); !done) return Fail(done.error());
+    if (Expected<void> done = ExpandTransfers(*module_, run_options_.grid); !done)
+      return Fail(done.error());
     report.devices = run_options_.grid.device_count();
     if (Expected<void> done = CheckFiles(); !done) return Fail(done.error());
     Progress("plan", 0);
@@ -123,8 +125,9 @@ class Emulator {
   }
 
   // What becomes collectives that the mesh has.
-  static Expected<void> ExpandTransfers(Module& module) {
+  static Expected<void> ExpandTransfers(Module& module, const DeviceGrid& grid) {
     if (Expected<void> done = PairChannels(module); !done) return done;
+    if (Expected<void> done = ExpandDynamicRoots(module, grid); !done) return done;
     return ExpandSlicedPermutes(module);
   }
 
@@ -184,7 +187,7 @@ class Emulator {
     partition.local_forms = &reference_forms_;
     auto stats = PartitionModule(*reference_, partition);
     if (!stats) return Fail(stats.error());
-    return ExpandTransfers(*reference_);
+    return ExpandTransfers(*reference_, reference_grid_);
   }
 
   // The whole shapes, which the partitioned module no longer has. Shapes live in the context.
