@@ -11,6 +11,7 @@
 
 #include "backends/cpu/channels.h"
 #include "backends/cpu/dynamic_root.h"
+#include "backends/cpu/dynamic_sizes.h"
 #include "backends/cpu/host_transfers.h"
 #include "backends/cpu/manual_reference.h"
 #include "backends/cpu/mesh_run.h"
@@ -72,6 +73,7 @@ class Emulator {
     auto host = ReplaceHostTransfers(*module_, **inputs, capacities_);
     if (!host) return Fail(host.error());
     host_ = std::move(*host);
+    if (Expected<void> done = ExpandDynamicSizes(*module_); !done) return Fail(done.error());
     if (Expected<void> done = Partition(); !done) return Fail(done.error());
     if (Expected<void> done = ExpandTransfers(*module_, run_options_.grid); !done)
       return Fail(done.error());
