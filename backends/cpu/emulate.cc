@@ -373,7 +373,8 @@ class Emulator {
       return {};
     }
     if (!done) return done;
-    for (size_t k = 0; k < (*whole)->result_count(); ++k) expected_.push_back((*whole)->Output(k));
+    const size_t results = std::min((*whole)->result_count(), host_.shown_results);
+    for (size_t k = 0; k < results; ++k) expected_.push_back((*whole)->Output(k));
     return {};
   }
 

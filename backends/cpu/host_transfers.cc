@@ -16,6 +16,7 @@
 #include "ir/metadata.h"
 #include "ir/sharding.h"
 #include "ir/sharding_algebra.h"
+#include "ir/sharding_text.h"
 
 namespace gshard::cpu {
 namespace {
@@ -330,7 +331,7 @@ class HostTransfers {
     if (Expected<void> done = AddFeedParameters(builder); !done) return done;
     States states;
     for (size_t i = 0; i < feeds_.size(); ++i) states[i] = InitialState(builder, feeds_[i]);
-    std::vector<Instruction*> fed;  // to the host
+    std::vector<const Instruction*> fed;  // transfers to the host
     entry_parameters_ = &parameters;
     fed_ = &fed;
     Walk(rewriter, old, states);
@@ -340,9 +341,11 @@ class HostTransfers {
     std::vector<Instruction*> results = Elements(builder, root);
     const size_t first_added = results.size();
     auto leaves = static_cast<size_t>(root->shape()->leaf_count());
-    for (Instruction* x : fed) {
-      results.push_back(x);
-      leaves += static_cast<size_t>(x->shape()->leaf_count());
+    std::vector<std::string> records;  // of the leaves that come after
+    for (const Instruction* x : fed) {
+      results.push_back(x->operand(0));
+      leaves += static_cast<size_t>(x->operand(0)->shape()->leaf_count());
+      AppendRecords(x->operand(0)->shape(), x->sharding(), false, records);
     }
     for (size_t i = 0; i < feeds_.size(); ++i) {
       HostFeed& record = *feeds_[i].record;
@@ -350,18 +353,20 @@ class HostTransfers {
       record.first_result = leaves;
       leaves += record.leaf_count;
       results.insert(results.end(), states[i].arrays.begin(), states[i].arrays.end());
+      const Instruction& x = *feeds_[i].transfer;
+      AppendRecords(ItemShape(x), x.sharding(), true, records);
     }
     result_.shown_results = leaves;
     for (size_t i = 0; i < feeds_.size(); ++i) {
       feeds_[i].record->count_result = leaves++;
+      records.push_back("{manual}");
       results.push_back(states[i].count);
     }
     if (results.size() == first_added) {
       rewriter.Finish();
       return {};
     }
-    ForgetResults(*root, results.size() - first_added,
-                  leaves - static_cast<size_t>(root->shape()->leaf_count()));
+    AddResults(*root, results.size() - first_added, records);
     Instruction* all = builder.Tuple(results);
     if (root->sharding() != nullptr) {
       all->set_sharding(
@@ -455,8 +460,30 @@ class HostTransfers {
                 state.arrays);
     return state;
   }
+  // How per-device parts of what goes to the host form whole arrays: as the transfer's sharding
+  // says, with items along a dim before the others if `stacked`; without one each device's.
+  void AppendRecords(const Shape* shape, const Sharding* sharding, bool stacked,
+                     std::vector<std::string>& records) {
+    if (shape->IsTuple()) {
+      for (const Shape* element : shape->elements()) {
+        AppendRecords(element, sharding, stacked, records);
+      }
+      return;
+    }
+    const bool whole = sharding != nullptr && sharding->IsReplicated();
+    const bool tiled = sharding != nullptr && sharding->IsTiled() && shape->IsArray() &&
+                       sharding->data_rank() == shape->rank();
+    if (!whole && !tiled) {
+      records.push_back("{manual}");
+      return;
+    }
+    constexpr int64_t kFirst[] = {0};
+    if (stacked) sharding = AddDims(module_.context(), sharding, kFirst);
+    records.push_back(ToString(sharding));
+  }
+
   // Header entries that tell of the entry's results.
-  void ForgetResults(const Instruction& old_root, size_t added, size_t added_leaves) {
+  void AddResults(const Instruction& old_root, size_t added, std::span<const std::string> records) {
     ModuleHeader& header = module_.header();
     header.entry_result_layout = nullptr;
     header.input_output_alias.clear();
@@ -467,9 +494,7 @@ class HostTransfers {
     if (record.empty()) return;
     std::string text =
         old_root.shape()->IsTuple() ? record.substr(0, record.rfind('}')) : "{" + record;
-    for (size_t i = 0; i < added_leaves; ++i) {
-      text += text.back() == '{' ? "{manual}" : ", {manual}";
-    }
+    for (const std::string& leaf : records) text += (text.back() == '{' ? "" : ", ") + leaf;
     header.frontend_attributes = WithFrontendAttribute(module_.arena(), header.frontend_attributes,
                                                        std::string(kOutputShardings), text + "}");
   }
@@ -526,7 +551,7 @@ class HostTransfers {
       case Opcode::kOutfeed:
       case Opcode::kSend:
         if (feed == feed_of_.end()) {
-          fed_->push_back(x->operand(0));
+          fed_->push_back(x);
         } else {
           Append(builder, feeds_[feed->second], x->operand(0), states[feed->second]);
         }
@@ -729,7 +754,7 @@ class HostTransfers {
   std::unordered_map<const Instruction*, std::vector<size_t>> used_by_;  // loops and conditionals
   std::unordered_set<const Instruction*> widened_;  // tuples with more elements than before
   std::unordered_map<const Instruction*, Instruction*>* entry_parameters_ = nullptr;
-  std::vector<Instruction*>* fed_ = nullptr;
+  std::vector<const Instruction*>* fed_ = nullptr;
 };
 
 }  // namespace

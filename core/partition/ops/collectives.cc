@@ -65,8 +65,50 @@ RuleResult Collective(PartitionContext& rule) {
   return rule.ByLabels(labels);
 }
 
+namespace {
+
+void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
+  if (!shape->IsTuple()) {
+    leaves.push_back(shape);
+    return;
+  }
+  for (const Shape* element : shape->elements()) AppendLeafShapes(element, leaves);
+}
+
+// The sharding of an outfeed is that of its data. Data on one device, or in a manual region, go as
+// they are.
+RuleResult Outfeed(PartitionContext& rule) {
+  const Instruction& source = rule.source();
+  const Sharding* sharding = source.sharding();
+  std::vector<const MeshLayout*> layouts = PartitionScope::LeafLayouts(*rule.operand(0));
+  std::vector<const Shape*> shapes;
+  AppendLeafShapes(rule.operand_shape(0), shapes);
+  const bool tells = sharding != nullptr && (sharding->IsReplicated() || sharding->IsTiled()) &&
+                     !sharding->HasManualSubgroup();
+  for (size_t k = 0; tells && k < shapes.size(); ++k) {
+    if (!shapes[k]->IsArray()) continue;
+    const int64_t rank = shapes[k]->rank();
+    if (sharding->IsTiled() && sharding->data_rank() != rank) continue;
+    layouts[k] = rule.layouts().FromSharding(sharding, rank);
+  }
+  ReshardCause cause{.user = &source, .value = source.operand(0)};
+  Instruction* locals[] = {rule.scope().Materialize(rule.operand(0), layouts, cause),
+                           rule.operand(1)->variants[0].local};
+  auto attributes = rule.attributes<OutfeedAttributes>();
+  if (attributes.shape != nullptr) attributes.shape = locals[0]->shape();
+  Instruction* local =
+      rule.builder().Add(Opcode::kOutfeed, locals, attributes, rule.source().shape());
+  local->set_sharding(sharding);
+  local->set_frontend_attributes(source.frontend_attributes());
+  rule.TakeName(local);
+  return rule.Result(local, rule.wanted());
+}
+
+}  // namespace
+
 RuleResult HostTransfer(PartitionContext& rule) {
   const Instruction& source = rule.source();
+  if (source.opcode() == Opcode::kOutfeed) return Outfeed(rule);
   std::vector<Instruction*> locals;
   for (int64_t i = 0; i < source.operand_count(); ++i) {
     PartitionedValue* operand = rule.operand(i);

@@ -76,8 +76,11 @@ RuleResult CopyDone(PartitionContext& rule) {
 }
 
 RuleResult AddDependency(PartitionContext& rule) {
-  Instruction* locals[] = {rule.Operand(0, rule.wanted()), rule.operand(1)->variants[0].local};
-  return rule.Result(rule.EmitLocal(locals, locals[0]->shape()), rule.wanted());
+  ReshardCause cause{.user = &rule.source(), .value = rule.source().operand(0)};
+  Instruction* locals[] = {rule.scope().Materialize(rule.operand(0), rule.wanted_leaves(), cause),
+                           rule.operand(1)->variants[0].local};
+  Instruction* local = rule.EmitLocal(locals, locals[0]->shape());
+  return rule.scope().NewFromLocal(rule.source().shape(), rule.wanted_leaves(), local);
 }
 
 }  // namespace gshard::partition_rules
