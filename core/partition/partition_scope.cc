@@ -33,6 +33,26 @@ PartitionedValue* PartitionScope::NewMade(const Shape* shape, const Instruction*
   return value;
 }
 
+PartitionedValue* PartitionScope::NewWithoutElements(const Instruction* source) {
+  static constexpr PartitionedValue::Maker kMaker = {
+      [](PartitionScope& scope, const PartitionedValue& value, const MeshLayout* layout) {
+        Instruction* local = scope.WithoutElements(value, layout);
+        scope.TakeName(local, value.source);
+        return local;
+      },
+      nullptr, nullptr};
+  return NewMade(source->shape(), source, &kMaker);
+}
+
+Instruction* PartitionScope::WithoutElements(const PartitionedValue& value,
+                                             const MeshLayout* layout) {
+  const Shape* shape = LocalShape(context(), value.shape, layout);
+  Instruction* zero = geometry_.Number(shape->dtype(), 0);
+  Instruction* local = builder_.BroadcastScalar(zero, shape->dims());
+  local->set_shape(shape);
+  return local;
+}
+
 PartitionedValue* PartitionScope::NewCopy(const PartitionedValue& value) {
   PartitionedValue* copy = NewMade(value.shape, value.source, value.maker, value.payload);
   copy->variants = value.variants;

@@ -65,6 +65,12 @@ struct PartitionRun {
   }
 };
 
+// Arrays of no elements are the same in every layout but for their shape: nothing is to be computed
+// or moved.
+inline bool HasNoElements(const Shape* shape) {
+  return shape->IsArray() && shape->element_count() == 0;
+}
+
 // Why a collective is being inserted; becomes frontend attribute gshard.cause.
 struct ReshardCause {
   const Instruction* user = nullptr;  // who needs the value; null: its own sharding asks for it
@@ -94,6 +100,10 @@ class PartitionScope {
   // --- values
   // A new array value with one variant.
   PartitionedValue* NewValue(const Shape* shape, const MeshLayout* layout, Instruction* local);
+  // The value of an instruction whose result has no elements: made from nothing in any layout.
+  PartitionedValue* NewWithoutElements(const Instruction* source);
+  // The local form of a value without elements.
+  Instruction* WithoutElements(const PartitionedValue& value, const MeshLayout* layout);
   // A new value that `maker` makes in any layout.
   PartitionedValue* NewMade(const Shape* shape, const Instruction* source,
                             const PartitionedValue::Maker* maker,

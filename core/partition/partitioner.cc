@@ -344,8 +344,32 @@ class ComputationPartitioner {
                        run_.layouts.Intern(std::move(layout)));
   }
 
-  static RuleResult Partitioned(PartitionContext& rule) {
-    OpRule op = RuleFor(rule.source().opcode()).rule;
+  // Arrays in, arrays out: no control flow, no communication, no markers.
+  static bool IsOperationOnArrays(const Instruction& source) {
+    switch (source.opcode()) {
+      case Opcode::kCustomCall:
+      case Opcode::kAsyncStart:
+      case Opcode::kAsyncUpdate:
+      case Opcode::kAsyncDone:
+        return false;
+      default:
+        return IsCopiedInManualRegion(source.opcode()) && !IsCollective(source.opcode()) &&
+               !HasSideEffect(source);
+    }
+  }
+
+  // Rules divide by sizes: they see arrays that have elements.
+  RuleResult Partitioned(PartitionContext& rule) {
+    const Instruction& source = rule.source();
+    if (IsOperationOnArrays(source)) {
+      if (HasNoElements(source.shape())) return scope_.NewWithoutElements(&source);
+      const auto is_empty = [](const PartitionedValue* x) { return HasNoElements(x->shape); };
+      if (std::ranges::any_of(rule.operands(), is_empty) ||
+          std::ranges::any_of(rule.ResultShapes(), HasNoElements)) {
+        return rule.Default();
+      }
+    }
+    OpRule op = RuleFor(source.opcode()).rule;
     return IsPartial(rule.wanted_leaves()) ? RunWantedPartial(rule, op) : op(rule);
   }
 

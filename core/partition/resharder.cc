@@ -376,6 +376,7 @@ void PartitionScope::CollectLayouts(const PartitionedValue& value,
 }
 
 double PartitionScope::ReshardCost(const PartitionedValue& value, const MeshLayout* layout) {
+  if (HasNoElements(value.shape)) return 0;
   if (value.maker != nullptr && value.Find(layout) == nullptr) {
     if (value.payload == nullptr || layout->kind != MeshLayout::Kind::kTiled) return 0;
     layout = layouts().Reduced(layout);
@@ -404,6 +405,13 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
   if (layout->IsMaximal()) {  // whole everywhere includes whole on one device
     return Reshard(value, layouts().Replicated(layout->rank()), cause);
   }
+  const bool is_local =
+      layout->IsManual() || (!value->variants.empty() && value->variants[0].layout->IsManual());
+  if (HasNoElements(value->shape) && !is_local) {
+    Instruction* local = WithoutElements(*value, layout);
+    value->variants.push_back({layout, local});
+    return local;
+  }
   if (value->maker != nullptr && layout->unreduced.empty()) {
     Instruction* local = value->maker->make(*this, *value, layout);
     value->variants.push_back({layout, local});
@@ -418,19 +426,19 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
   }
   CheckInternal(!value->variants.empty(), "a value without a local form");
   const PartitionedValue::Variant first = value->variants[0];
-  if (!value->shape->IsArray() || first.layout->IsManual() || layout->IsManual()) {
+  if (!value->shape->IsArray() || is_local) {
     return first.local;
   }
   if (first.layout->IsMaximal() && value->variants.size() == 1) {
-    // Only the owner's value counts: everybody else adds zero.
+    // Only the owner's value counts: everybody else adds nothing.
     const MeshLayout* whole = layouts().Replicated(layout->rank());
     std::span<const int64_t> dims = first.local->shape()->dims();
     Instruction* is_owner = builder_.Compare(ComparisonDirection::kEq, geometry_.PartitionId(),
                                              geometry_.Int(first.layout->device, DType::kU32));
-    Instruction* zero = geometry_.Number(value->shape->dtype(), 0);
+    Instruction* nothing = Nothing(*this, value->shape->dtype());
     Instruction* mine =
         builder_.Add(Opcode::kSelect, {builder_.BroadcastScalar(is_owner, dims), first.local,
-                                       builder_.BroadcastScalar(zero, dims)});
+                                       builder_.BroadcastScalar(nothing, dims)});
     const DeviceAxis everybody[] = {{device_count(), 1}};
     std::string text = CauseText(layouts(), cause, first.layout, whole);
     ReshardCause with_text{.user = cause.user,
@@ -438,8 +446,8 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
                            .note = text,
                            .has = first.layout,
                            .wants = whole};
-    Opcode combiner = value->shape->dtype() == DType::kPred ? Opcode::kOr : Opcode::kAdd;
-    value->variants.push_back({whole, AllReduce(mine, whole, everybody, combiner, with_text)});
+    const Opcode merge = MergeOf(value->shape->dtype());
+    value->variants.push_back({whole, AllReduce(mine, whole, everybody, merge, with_text)});
     return Reshard(value, layout, cause);
   }
 
