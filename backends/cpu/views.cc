@@ -126,12 +126,14 @@ class Views {
     std::vector<int64_t> offsets(result.classes->count(), 0);
     for (size_t i = 0; i < sizes.size(); ++i) {
       const Value& start = value(op.operands[i + 1]);
-      const Literal literal{start.shape, false, start.known, {}};
+      // Of the instruction's type: the value may be another type's bits.
+      const Shape* index_shape = x.operand(static_cast<int64_t>(i) + 1)->shape();
+      const Literal literal{index_shape, false, start.known, {}};
       const int64_t limit = operand->dims()[i] - sizes[i];
       std::vector<int64_t> clamped(start.classes->count());
       for (uint32_t c = 0; c < clamped.size(); ++c) {
         int64_t index = ElementAsInt64(literal, c);
-        if (start.shape->dtype() == DType::kU64 && index < 0) index = limit;
+        if (index_shape->dtype() == DType::kU64 && index < 0) index = limit;
         clamped[c] = std::clamp<int64_t>(index, 0, limit);
       }
       for (uint32_t c = 0; c < offsets.size(); ++c) {

@@ -125,6 +125,17 @@ TEST_CASE("elementwise operations read a bitcast-convert in its own type", "[cpu
   CHECK(mesh.Result<int32_t>(1) == std::vector<int32_t>(8, std::numeric_limits<int32_t>::min()));
 }
 
+TEST_CASE("a known index may be another type's bits", "[cpu]") {
+  // 2.8e-45 is the f32 with the bits of 2.
+  TestMesh mesh(Header(1) +
+                    "ENTRY e {\n x = f32[6] parameter(0)\n c = f32[] constant(2.8e-45)\n"
+                    " i = s32[] bitcast-convert(c)\n"
+                    " ROOT y = f32[4] dynamic-slice(x, i), dynamic_slice_sizes={4}\n}\n",
+                {F32({6}, Counting(6))});
+  mesh.Run();
+  CHECK(mesh.Result<float>() == Floats{2, 3, 4, 5});
+}
+
 TEST_CASE("a slice by halo exchange with an offset table", "[cpu]") {
   TestMesh mesh(
       Header(4, "{devices=[4]<=[4]}") +
