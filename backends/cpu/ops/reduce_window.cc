@@ -354,7 +354,7 @@ class RunningFoldKernel : public Kernel {
         folder_(std::move(folder)) {}
 
   void Run(ConstBuffers operands, Buffers results, Scratch& scratch) const override {
-    RunOuter(0, outer_, operands, results, scratch);
+    RunRange(0, outer_ * length_ * inner_, operands, results, scratch);
   }
   int64_t RangeGranule() const override { return length_ * inner_; }
   void RunRange(int64_t first, int64_t count, ConstBuffers operands, Buffers results,

@@ -49,6 +49,16 @@ TEST_CASE("padding and holes are skipped, not filled with init", "[kernels][redu
                kBodies);
 }
 
+TEST_CASE("a cumulative window over no elements writes none", "[kernels][reduce_window]") {
+  CheckVectors(R"(
+    z = f32[] constant(0)
+    x = f32[64,300,0] broadcast(z), dimensions={}
+    a = f32[64,300,0] reduce-window(x, z), window={size=1x300x1 pad=0_0x299_0x0_0}, to_apply=add
+    ea = f32[64,300,0] broadcast(z), dimensions={}
+    ROOT t = tuple(a, ea))",
+               kBodies);
+}
+
 TEST_CASE("cumulative windows", "[kernels][reduce_window]") {
   CheckVectors(R"(
     x = f32[4] constant({1,2,3,4})
