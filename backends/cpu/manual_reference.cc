@@ -38,8 +38,10 @@ const Sharding* CutAtBorder(Context& context, const Instruction& outside,
 }
 
 void Rewrite(Module& module, Computation& computation) {
+  const std::vector<Instruction*> given(computation.instructions().begin(),
+                                        computation.instructions().end());
   std::vector<Instruction*> list, copies;
-  for (Instruction* x : computation.instructions()) {
+  for (Instruction* x : given) {  // new ones are appended to the computation meanwhile
     if (IsCustomCallTo(*x, kEnterManualTarget) && x->operand(0)->sharding() != nullptr) {
       Instruction* const operands[] = {x->operand(0)};
       Instruction* copy =
