@@ -73,12 +73,7 @@ class ChannelPairing {
     if (channels_.empty()) return {};
     for (const auto& [id, channel] : channels_) {
       if ((channel.send == nullptr) != (channel.recv == nullptr)) {
-        const Instruction* alone = channel.send != nullptr ? channel.send : channel.recv;
-        return Error(*alone, "E-RUN-DEADLOCK",
-                     fmt::format("deadlock: {} {} waits on channel {}, where nobody {} in this "
-                                 "computation",
-                                 OpcodeName(alone->opcode()), alone->name(), id,
-                                 channel.send != nullptr ? "receives" : "sends"));
+        return Alone(id, channel.send != nullptr ? *channel.send : *channel.recv);
       }
     }
     auto order = Order();
@@ -92,6 +87,29 @@ class ChannelPairing {
   }
   tl::unexpected<Diagnostic> Error(const Instruction& x, std::string code, std::string message) {
     return Fail(module_.ErrorAt(&x, std::move(code), std::move(message)));
+  }
+
+  // Half of a channel. The other half may be in another branch: there it is not run at the same
+  // time.
+  tl::unexpected<Diagnostic> Alone(int64_t id, const Instruction& x) {
+    const bool sends = x.opcode() == Opcode::kSend;
+    const Opcode wanted = sends ? Opcode::kRecv : Opcode::kSend;
+    for (const Computation* computation : module_.computations()) {
+      for (const Instruction* other : computation->instructions()) {
+        if (other->opcode() != wanted || ChannelOf(*other) != id) continue;
+        Diagnostic error = module_.ErrorAt(
+            &x, "E-RUN-CHANNEL",
+            fmt::format("{} {} and {} {} of channel {} are in different computations",
+                        OpcodeName(x.opcode()), x.name(), OpcodeName(wanted), other->name(), id));
+        error.hint =
+            "put both where all devices run them; the pairs tell which of them send and receive";
+        return Fail(std::move(error));
+      }
+    }
+    return Error(x, "E-RUN-DEADLOCK",
+                 fmt::format("deadlock: {} {} waits on channel {}, where nobody {} in this "
+                             "computation",
+                             OpcodeName(x.opcode()), x.name(), id, sends ? "receives" : "sends"));
   }
 
   // What is sent stands before what receives it. Depth first, as text order asks otherwise.

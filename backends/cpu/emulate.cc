@@ -16,6 +16,7 @@
 #include "backends/cpu/manual_reference.h"
 #include "backends/cpu/mesh_run.h"
 #include "backends/cpu/npz.h"
+#include "backends/cpu/scan_loop.h"
 #include "backends/cpu/sliced_permute.h"
 #include "backends/cpu/verify_instructions.h"
 #include "backends/cpu/workers.h"
@@ -70,6 +71,7 @@ class Emulator {
     report.threads = run_options_.threads;
     auto inputs = Inputs::Open(options_.input, options_.seed);
     if (!inputs) return Fail(inputs.error());
+    ExpandScans(*module_);
     auto host = ReplaceHostTransfers(*module_, **inputs, capacities_);
     if (!host) return Fail(host.error());
     host_ = std::move(*host);
