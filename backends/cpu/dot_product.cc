@@ -185,7 +185,9 @@ void DotProduct::ChooseBlocks() {
     block_columns_ = std::min(quarter(n_), kBlasColumns);
     block_rows_ = m_;
   } else if (m_ >= 256) {
-    block_rows_ = std::min(block_rows_, quarter(m_));
+    // Blocks of few columns are finished while they are in cache (EpilogueKernel).
+    constexpr int64_t kFinishedColumns = 256, kManyRows = 1024;
+    block_rows_ = std::min(n_ <= kFinishedColumns ? kBlasRows : kManyRows, quarter(m_));
   }
 }
 

@@ -156,11 +156,14 @@ double CopyBandwidth() {
 int main(int argc, char** argv) {
   using gshard::Case;
   const int pairs = argc > 1 ? std::max(std::atoi(argv[1]), 1) : gshard::kPairs;
-  std::string dots;
+  fmt::print("{{\"copy_bytes_per_s\": {:.0f}, \"dots\": [", gshard::CopyBandwidth());
+  const char* separator = "\n  ";
   for (const Case& c : {Case{2048, 2048, 2048, false}, Case{2048, 2048, 2048, true},
                         Case{4096, 1024, 4096, false}, Case{512, 8192, 2048, false}}) {
-    dots += (dots.empty() ? "\n  " : ",\n  ") + gshard::Compare(c, pairs);
+    fmt::print("{}{}", separator, gshard::Compare(c, pairs));
+    std::fflush(stdout);
+    separator = ",\n  ";
   }
-  fmt::print("{{\"copy_bytes_per_s\": {:.0f}, \"dots\": [{}]}}\n", gshard::CopyBandwidth(), dots);
+  fmt::print("]}}\n");
   return 0;
 }
