@@ -368,10 +368,7 @@ class HostTransfers {
     }
     AddResults(*root, results.size() - first_added, records);
     Instruction* all = builder.Tuple(results);
-    if (root->sharding() != nullptr) {
-      all->set_sharding(
-          WiderSharding(root->shape(), root->sharding(), static_cast<int64_t>(leaves)));
-    }
+    all->set_sharding(ResultSharding(*root, fed));
     rewriter.Finish();
     entry->set_root(all);
     return {};
@@ -460,6 +457,35 @@ class HostTransfers {
                 state.arrays);
     return state;
   }
+  static bool IsManualTransfer(const Instruction& x) {
+    const Sharding* sharding = x.sharding();
+    if (sharding != nullptr && sharding->IsTuple()) sharding = sharding->elements[0];
+    return sharding != nullptr && sharding->IsManual();
+  }
+
+  // Of the widened root: what is fed from manual regions is each device's own, the rest is open.
+  // Null where nothing is said.
+  const Sharding* ResultSharding(const Instruction& root, std::span<const Instruction* const> fed) {
+    std::vector<const Sharding*> leaves(static_cast<size_t>(root.shape()->leaf_count()),
+                                        module_.context().Unknown());
+    bool says = root.sharding() != nullptr;
+    if (says) leaves = LeafShardings(root.shape(), root.sharding());
+    auto append = [&](const Instruction& x, size_t count) {
+      const bool manual = IsManualTransfer(x);
+      says |= manual;
+      leaves.resize(leaves.size() + count,
+                    manual ? module_.context().Manual() : module_.context().Unknown());
+    };
+    for (const Instruction* x : fed) {
+      append(*x, static_cast<size_t>(x->operand(0)->shape()->leaf_count()));
+    }
+    for (const Feed& feed : feeds_) {
+      if (!feed.record->to_device) append(*feed.transfer, feed.record->leaf_count);
+    }
+    for (const Feed& feed : feeds_) append(*feed.transfer, 1);  // its count
+    return says ? module_.context().TupleOf(std::move(leaves)) : nullptr;
+  }
+
   // How per-device parts of what goes to the host form whole arrays: as the transfer's sharding
   // says, with items along a dim before the others if `stacked`; without one each device's.
   void AppendRecords(const Shape* shape, const Sharding* sharding, bool stacked,

@@ -331,5 +331,44 @@ ENTRY e {
   CHECK(run.Values("o0") == Floats{211, 366});
 }
 
+TEST_CASE("devices of a manual region feed the host each its own", "[cpu]") {
+  HostRun run(R"(HloModule m, num_partitions=2
+cond { p = (s32[], f32[1,2], token[]) parameter(0), sharding={{manual},{manual},{manual}}
+  i = s32[] get-tuple-element(p), index=0, sharding={manual}
+  n = s32[] constant(2), sharding={manual}
+  ROOT lt = pred[] compare(i, n), direction=LT, sharding={manual} }
+body { p = (s32[], f32[1,2], token[]) parameter(0), sharding={{manual},{manual},{manual}}
+  i = s32[] get-tuple-element(p), index=0, sharding={manual}
+  acc = f32[1,2] get-tuple-element(p), index=1, sharding={manual}
+  t = token[] get-tuple-element(p), index=2, sharding={manual}
+  in = (f32[1,2], token[]) infeed(t), sharding={{manual},{manual}}
+  x = f32[1,2] get-tuple-element(in), index=0, sharding={manual}
+  t1 = token[] get-tuple-element(in), index=1, sharding={manual}
+  acc2 = f32[1,2] add(acc, x), sharding={manual}
+  t2 = token[] outfeed(acc2, t1), outfeed_shape=f32[1,2], sharding={manual}
+  one = s32[] constant(1), sharding={manual}
+  i1 = s32[] add(i, one), sharding={manual}
+  ROOT r = (s32[], f32[1,2], token[]) tuple(i1, acc2, t2), sharding={{manual},{manual},{manual}} }
+ENTRY e {
+  x = f32[2,2] parameter(0), sharding={devices=[2,1]0,1}
+  c = f32[2,2] custom-call(x), custom_call_target="Sharding", sharding={devices=[2,1]0,1}
+  m = f32[1,2] custom-call(c), custom_call_target="SPMDFullToShardShape", sharding={manual}
+  k = token[] after-all(), sharding={manual}
+  z = s32[] constant(0), sharding={manual}
+  init = (s32[], f32[1,2], token[]) tuple(z, m, k), sharding={{manual},{manual},{manual}}
+  w = (s32[], f32[1,2], token[]) while(init), condition=cond, body=body, sharding={{manual},{manual},{manual}}
+  o = f32[1,2] get-tuple-element(w), index=1, sharding={manual}
+  oc = f32[1,2] custom-call(o), custom_call_target="Sharding", sharding={manual}
+  ROOT q = f32[2,2] custom-call(oc), custom_call_target="SPMDShardToFullShape", sharding={devices=[2,1]0,1}
+}
+)",
+              {{"x", F32({2, 2}, {1, 2, 3, 4})}, {"in", F32({2, 1, 2}, {10, 20, 100, 200})}});
+  run.options.verify = true;
+  CHECK(run.Values("o0") == Floats{111, 222, 113, 224});
+  const NpyArray fed = run.Output("o1");
+  CHECK(fed.dims == std::vector<int64_t>{2, 2, 1, 2});
+  CHECK(ValuesOf<float>(fed.data) == Floats{11, 22, 111, 222, 13, 24, 113, 224});
+}
+
 }  // namespace
 }  // namespace gshard::cpu
