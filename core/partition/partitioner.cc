@@ -10,6 +10,7 @@
 #include "core/transforms/shard_barriers.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
+#include "ir/ops/shape_rules.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
 #include "ir/traversal.h"
@@ -76,6 +77,16 @@ bool HasSideEffect(const Instruction& instruction) {
     return instruction.attributes<CustomCallAttributes>().has_side_effect;
   }
   return HasFlag(instruction.opcode(), kSideEffect);
+}
+
+// Tiles have sizes.
+Expected<void> CheckBounded(const Module& module, std::span<Instruction* const> instructions) {
+  for (const Instruction* x : instructions) {
+    if (!HasUnbounded(x->shape())) continue;
+    return Fail(
+        module.ErrorAt(x, "E-PARTITION-008", "a dimension without a bound cannot be partitioned"));
+  }
+  return {};
 }
 
 // Operations that are the same on local values whatever those are.
@@ -512,9 +523,12 @@ Expected<PartitionStats> PartitionModule(Module& module, const PartitionOptions&
   RemoveShardBarriers(module);
   RemoveDeadCode(module);
   std::vector<const Instruction*> sources;
-  if (options.local_forms != nullptr) {
-    for (const Computation* computation : CallPostOrder(module)) {
-      const auto instructions = computation->instructions();
+  for (const Computation* computation : CallPostOrder(module)) {
+    const auto instructions = computation->instructions();
+    if (Expected<void> sized = CheckBounded(module, instructions); !sized) {
+      return Fail(sized.error());
+    }
+    if (options.local_forms != nullptr) {
       sources.insert(sources.end(), instructions.begin(), instructions.end());
     }
   }

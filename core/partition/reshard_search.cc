@@ -386,7 +386,7 @@ void Search::ExpandGathers(int index) {
       auto group = static_cast<double>(Size(suffix));
       double bytes = Bytes(node) * (group - 1);
       Edge edge{ReshardKind::kAllGather, {{suffix, static_cast<int>(dim), kNowhere}}};
-      if (length == list.size() && can_sum_) {
+      if (length == list.size() && can_sum_ && node.tiles[dim] > 0) {
         // Only the tiles that hold data are summed; a gather would move the empty ones as well.
         auto filled = static_cast<double>(CeilOfRatio(sizes_[dim], node.tiles[dim]));
         double by_sum = 2 * Bytes(node) * filled * (group - 1) / group;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/propagation/annotation_checks.h"
@@ -44,7 +45,9 @@ class Inliner {
     if (!needed) return false;
     for (Computation* computation : order) InlineInto(computation);
     for (Computation* computation : order) {
-      if (callees_.count(computation) == 0) SeparateControlFlow(computation);
+      if (callees_.count(computation) == 0 || kept_.count(computation) != 0) {
+        SeparateControlFlow(computation);
+      }
     }
     std::vector<Computation*> kept;
     for (Computation* computation : CallPostOrder(module_)) kept.push_back(computation);
@@ -62,6 +65,7 @@ class Inliner {
       int64_t total = static_cast<int64_t>(computation->instructions().size());
       for (const Instruction* x : computation->instructions()) {
         bool call = x->opcode() == Opcode::kCall;
+        if (!call) kept_.insert(x->called().begin(), x->called().end());
         if (!call && !OwnsItsComputations(x->opcode())) continue;
         needed = needed || call;
         for (const Computation* called : x->called()) {
@@ -104,8 +108,8 @@ class Inliner {
       value[t.parameters[k]] = operand;
       WarnIfLost(t.parameters[k], operand);
     }
-    bool move = !t.moved;
-    t.moved = true;
+    bool move = !t.moved && kept_.count(call->called(0)) == 0;
+    t.moved |= move;
     std::vector<Instruction*> operands;
     for (const Template::Item& item : t.items) {
       Instruction* x = item.instruction;
@@ -277,6 +281,7 @@ class Inliner {
   std::vector<Diagnostic>* warnings_;
   std::vector<std::vector<Instruction*>> uses_;  // by id; of computations that had calls
   std::unordered_map<Computation*, Template> callees_;
+  std::unordered_set<const Computation*> kept_;  // for others than calls: never moved
   std::unordered_map<const Computation*, bool> owned_;
 };
 
