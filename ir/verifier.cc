@@ -1,5 +1,6 @@
 #include "ir/verifier.h"
 
+#include <tsl/robin_map.h>
 #include <tsl/robin_set.h>
 
 #include <algorithm>
@@ -13,6 +14,9 @@
 namespace gshard {
 
 namespace {
+
+// Passes follow calls by recursion. Programs are nested tens deep.
+constexpr int kMaxCallDepth = 500;
 
 class Verifier {
  public:
@@ -28,7 +32,7 @@ class Verifier {
     }
     for (const Computation* computation : module_.computations()) {
       if (Expected<void> ok = CheckComputation(*computation); !ok) return ok;
-      known_.insert(computation);
+      known_.emplace(computation, depth_);
     }
     if (!known_.count(module_.entry())) {
       return At(module_.entry()->source(), "E-VERIFY-001",
@@ -69,6 +73,7 @@ class Verifier {
       return At(computation.source(), "E-VERIFY-001",
                 Named("computation", computation.name(), "has no root"));
     }
+    depth_ = 0;
     for (const Instruction* instruction : computation.instructions()) {
       if (Expected<void> ok = CheckInstruction(computation, instruction); !ok) return ok;
       defined_[instruction->id()] = 1;
@@ -164,6 +169,11 @@ class Verifier {
                             ? "calls itself; recursion is not allowed"
                             : "must stand before the instruction that calls it; recursion is not "
                               "allowed"));
+      }
+      depth_ = std::max(depth_, known_.at(called) + 1);
+      if (depth_ > kMaxCallDepth) {
+        return At(instruction, "E-VERIFY-005",
+                  "calls nest more than " + std::to_string(kMaxCallDepth) + " deep here");
       }
     }
     return {};
@@ -296,9 +306,10 @@ class Verifier {
   const Module& module_;
   const VerifyOptions& options_;
   const int64_t device_count_;
-  std::vector<uint8_t> defined_;                // by instruction id: stands above
-  tsl::robin_set<const Computation*> known_;    // stand above
-  tsl::robin_set<const Computation*> started_;  // by an async-start
+  std::vector<uint8_t> defined_;                   // by instruction id: stands above
+  tsl::robin_map<const Computation*, int> known_;  // stand above; how deep their calls nest
+  int depth_ = 0;                                  // of the computation being checked
+  tsl::robin_set<const Computation*> started_;     // by an async-start
   std::vector<const Shape*> operand_shapes_;
   const char* checked_metadata_ = nullptr;
   const char* checked_frontend_ = nullptr;

@@ -3,9 +3,9 @@
 //
 // Codes: E-VERIFY-001 structure (entry, roots, parameter numbers, order), -002 operands and control
 // predecessors, -003 what an operation requires of operands, attributes and called computations,
-// -004 a shape that is not the inferred one, -005 calls (order, recursion), -006 collectives, -007
-// async pairs and channels, -008 shardings, -009 the module's header, -010 metadata and frontend
-// attributes.
+// -004 a shape that is not the inferred one, -005 calls (order, recursion, depth), -006
+// collectives, -007 async pairs and channels, -008 shardings, -009 the module's header, -010
+// metadata and frontend attributes.
 #ifndef GSHARD_IR_VERIFIER_H_
 #define GSHARD_IR_VERIFIER_H_
 

@@ -139,6 +139,21 @@ TEST_CASE("roots and entries", "[ir][verifier]") {
   }
 }
 
+TEST_CASE("calls do not nest without end", "[ir][verifier]") {
+  auto nested = [](int depth) {
+    std::string text = "HloModule m\nf0 { ROOT x = f32[] parameter(0) }\n";
+    for (int i = 1; i < depth; ++i) {
+      text += "f" + std::to_string(i) +
+              " { x = f32[] parameter(0)\n ROOT r = f32[] call(x), to_apply=f" +
+              std::to_string(i - 1) + " }\n";
+    }
+    return text + "ENTRY e { x = f32[] parameter(0)\n ROOT r = f32[] call(x), to_apply=f" +
+           std::to_string(depth - 1) + " }\n";
+  };
+  CHECK(Problem(*Parse(nested(500))).empty());
+  CHECK(Problem(*Parse(nested(501))) == "E-VERIFY-005 calls nest more than 500 deep here");
+}
+
 TEST_CASE("calls go to computations above", "[ir][verifier]") {
   auto module = Parse(kText);
   std::span<Computation* const> all = module->computations();
