@@ -71,17 +71,27 @@ int64_t ItemSize(std::string_view descr) {
 
 struct Number {
   bool is_float = false;
-  int64_t integer = 0;
+  int64_t integer = 0;  // of floats: cut off, within its range
   double real = 0;
 };
+
+// What lies beyond the range, and NaN, is not defined by the language.
+int64_t CutOff(double real) {
+  constexpr double kEnd = 0x1p63;
+  if (std::isnan(real)) return 0;
+  if (real >= kEnd) return std::numeric_limits<int64_t>::max();
+  return real < -kEnd ? std::numeric_limits<int64_t>::min() : static_cast<int64_t>(real);
+}
 
 Number ReadNumber(std::string_view descr, const std::byte* at) {
   auto read = [at](auto value) {
     std::memcpy(&value, at, sizeof value);
     return value;
   };
-  auto integer = [](auto value) { return Number{false, static_cast<int64_t>(value), 0}; };
-  auto real = [](double value) { return Number{true, 0, value}; };
+  auto integer = [](auto value) {
+    return Number{false, static_cast<int64_t>(value), static_cast<double>(value)};
+  };
+  auto real = [](double value) { return Number{true, CutOff(value), value}; };
   const std::string_view type = descr.substr(1);
   if (type == "b1" || type == "u1") return integer(read(uint8_t{}));
   if (type == "i1") return integer(read(int8_t{}));
@@ -97,14 +107,12 @@ Number ReadNumber(std::string_view descr, const std::byte* at) {
 }
 
 void WriteNumber(DType dtype, const Number& number, std::byte* at) {
-  const double real = number.is_float ? number.real : static_cast<double>(number.integer);
-  const int64_t integer = number.is_float
-                              ? (std::isfinite(number.real) ? static_cast<int64_t>(number.real) : 0)
-                              : number.integer;
+  const double real = number.real;
+  const int64_t integer = number.integer;
   auto write = [at](auto value) { std::memcpy(at, &value, sizeof value); };
   switch (dtype) {
     case DType::kPred:
-      write(static_cast<uint8_t>(number.is_float ? real != 0 : integer != 0));
+      write(static_cast<uint8_t>(real != 0));
       return;
     case DType::kF32:
       write(static_cast<float>(real));
@@ -121,6 +129,23 @@ void WriteNumber(DType dtype, const Number& number, std::byte* at) {
     std::memcpy(at, &bits, static_cast<size_t>(bytes));
   } else {
     std::memcpy(at, &integer, static_cast<size_t>(bytes));
+  }
+}
+
+// Kernels count on truth values of 0 and 1 and on narrow integers within their range, one a byte.
+void MakeCanonical(DType dtype, std::span<std::byte> data) {
+  const int bits = DTypeBits(dtype);
+  if (dtype != DType::kPred && (bits >= 8 || IsFloat(dtype))) return;
+  for (std::byte& byte : data) {
+    const auto value = static_cast<uint8_t>(byte);
+    if (dtype == DType::kPred) {
+      byte = std::byte{value != 0};
+    } else if (ClassOf(dtype) == DTypeClass::kSigned) {
+      const auto shifted = static_cast<int8_t>(value << (8 - bits));
+      byte = static_cast<std::byte>(shifted >> (8 - bits));
+    } else {
+      byte = static_cast<std::byte>(value & ((1 << bits) - 1));
+    }
   }
 }
 
@@ -241,8 +266,10 @@ Expected<std::vector<std::byte>> ConvertNpy(NpyArray array, DType dtype, const s
   const int64_t item = ItemSize(array.descr);
   const int bytes = StorageBytes(dtype);
   const char kind = array.descr.size() > 1 ? array.descr[1] : '?';
-  if (array.descr == NpyDescr(dtype) || (kind == 'V' && item == bytes))
+  if (array.descr == NpyDescr(dtype) || (kind == 'V' && item == bytes)) {
+    MakeCanonical(dtype, array.data);
     return std::move(array.data);
+  }
   static constexpr std::string_view kNumbers[] = {"b1", "i1", "u1", "i2", "u2", "i4",
                                                   "u4", "i8", "u8", "f2", "f4", "f8"};
   const std::string_view type = std::string_view(array.descr).substr(1);
@@ -257,6 +284,7 @@ Expected<std::vector<std::byte>> ConvertNpy(NpyArray array, DType dtype, const s
     WriteNumber(dtype, ReadNumber(array.descr, array.data.data() + i * item),
                 data.data() + i * bytes);
   }
+  MakeCanonical(dtype, data);
   return data;
 }
 

@@ -1,6 +1,7 @@
 #include "backends/cpu/npy.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -60,6 +61,18 @@ TEST_CASE("column-major arrays are turned, other numbers converted", "[cpu]") {
   NpyArray doubles{"<f8", {2}, BytesOf<double>({1, 2})};
   CHECK(*ConvertNpy(doubles, DType::kBF16, "x") == BytesOf<uint16_t>({0x3f80, 0x4000}));
   CHECK_FALSE(ConvertNpy(doubles, DType::kC64, "x"));
+}
+
+TEST_CASE("values that a type does not have become ones that it has", "[cpu]") {
+  const NpyArray large{"<u8", {1}, BytesOf<uint64_t>({uint64_t{1} << 63})};
+  CHECK(*ConvertNpy(large, DType::kF32, "x") == BytesOf<float>({0x1p63f}));
+  const NpyArray reals{"<f8", {3}, BytesOf<double>({1e300, -1e300, std::nan("")})};
+  CHECK(*ConvertNpy(reals, DType::kS64, "x") == BytesOf<int64_t>({INT64_MAX, INT64_MIN, 0}));
+  const NpyArray truths{"|b1", {2}, BytesOf<uint8_t>({2, 0})};
+  CHECK(*ConvertNpy(truths, DType::kPred, "x") == BytesOf<uint8_t>({1, 0}));
+  const NpyArray narrow{"|V1", {3}, BytesOf<uint8_t>({0x0f, 0x17, 0x88})};
+  CHECK(*ConvertNpy(narrow, DType::kS4, "x") == BytesOf<int8_t>({-1, 7, -8}));
+  CHECK(*ConvertNpy(narrow, DType::kU4, "x") == BytesOf<uint8_t>({15, 7, 8}));
 }
 
 TEST_CASE("damaged npy files are refused", "[cpu]") {
