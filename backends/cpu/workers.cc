@@ -8,6 +8,7 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -18,6 +19,51 @@ namespace gshard::cpu {
 namespace {
 
 constexpr int64_t kSerialWork = 64 << 10;
+
+// oneTBB comes compiled without ThreadSanitizer, which therefore does not see that pieces begin
+// after For was called and end before it returns, nor that a worker's number passes from thread to
+// thread. Nothing is said about pieces of different workers.
+#if defined(__SANITIZE_THREAD__)
+extern "C" void __tsan_acquire(void* address);
+extern "C" void __tsan_release(void* address);
+void HappensBefore(const void* point) { __tsan_release(const_cast<void*>(point)); }
+void HappensAfter(const void* point) { __tsan_acquire(const_cast<void*>(point)); }
+#define GSHARD_UNSEEN_BY_TSAN __attribute__((no_sanitize_thread))
+#else
+void HappensBefore(const void*) {}
+void HappensAfter(const void*) {}
+#define GSHARD_UNSEEN_BY_TSAN
+#endif
+
+// One call of For.
+struct Loop {
+  Workers& workers;
+  const void* body;
+  void (*call)(const void*, int64_t, int);
+  char begin, end;  // points in time, by their addresses
+};
+
+void RunPiece(const Loop& loop, int64_t begin, int64_t end) {
+  HappensAfter(&loop.begin);
+  const int worker = tbb::this_task_arena::current_thread_index();
+  BumpScratch& scratch = loop.workers.scratch(worker);
+  HappensAfter(&scratch);
+  for (int64_t i = begin; i != end; ++i) loop.call(loop.body, i, worker);
+  HappensBefore(&scratch);
+  HappensBefore(&loop.end);
+}
+
+// What TBB copies from task to task.
+class Piece {
+ public:
+  explicit Piece(const Loop& loop) : loop_(&loop) {}
+  GSHARD_UNSEEN_BY_TSAN void operator()(const tbb::blocked_range<int64_t>& range) const {
+    RunPiece(*loop_, range.begin(), range.end());
+  }
+
+ private:
+  const Loop* loop_;
+};
 
 }  // namespace
 
@@ -40,6 +86,10 @@ Workers::~Workers() = default;
 
 BumpScratch& Workers::scratch(int worker) { return state_->scratch[static_cast<size_t>(worker)]; }
 
+void Workers::set_stop(const std::atomic<bool>* stop) {
+  for (BumpScratch& scratch : state_->scratch) scratch.set_stop(stop);
+}
+
 int64_t Workers::scratch_bytes() const {
   size_t bytes = 0;
   for (const BumpScratch& scratch : state_->scratch) bytes += scratch.bytes_reserved();
@@ -55,15 +105,13 @@ void Workers::ForImpl(int64_t count, int64_t work, const void* body,
   }
   // Enough pieces for balance, few enough that handing them out costs nothing.
   const auto grain = static_cast<size_t>(std::max<int64_t>(count / (threads_ * 16), 1));
+  const Loop loop{*this, body, call, {}, {}};
+  HappensBefore(&loop.begin);
   state_->arena.execute([&] {
-    tbb::parallel_for(
-        tbb::blocked_range<int64_t>(0, count, grain),
-        [&](const tbb::blocked_range<int64_t>& range) {
-          const int worker = tbb::this_task_arena::current_thread_index();
-          for (int64_t i = range.begin(); i != range.end(); ++i) call(body, i, worker);
-        },
-        tbb::simple_partitioner());
+    tbb::parallel_for(tbb::blocked_range<int64_t>(0, count, grain), Piece(loop),
+                      tbb::simple_partitioner());
   });
+  HappensAfter(&loop.end);
 }
 
 int AvailableCores() {
