@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#include "backends/cpu/inputs.h"
+#include "ir/literal.h"
 #include "ir/module.h"
 
 namespace gshard::cpu {
@@ -26,6 +28,21 @@ std::vector<const Shape*> LeavesOf(const Shape* shape) {
 size_t CallKernel::AddSlot(const Shape* shape) {
   slots_.push_back({shape->element_count() * StorageBytes(shape->dtype()), nullptr, -1});
   return slots_.size() - 1;
+}
+
+void CallKernel::AddConstant(const Literal& literal, std::vector<size_t>& result) {
+  if (literal.shape->IsTuple() && !literal.elided) {
+    for (const Literal* element : literal.elements) AddConstant(*element, result);
+    return;
+  }
+  for (const Shape* leaf : LeavesOf(literal.shape)) {
+    result.push_back(AddSlot(leaf));
+    slots_.back().constant = literal.data.data();
+    if (!literal.elided) continue;
+    std::vector<std::byte>& data = elided_.emplace_back(static_cast<size_t>(slots_.back().bytes));
+    FillElided(leaf, 0, data);
+    slots_.back().constant = data.data();
+  }
 }
 
 Expected<std::vector<size_t>> CallKernel::Add(const Computation& computation,
@@ -53,12 +70,7 @@ Expected<std::vector<size_t>> CallKernel::Add(const Computation& computation,
         break;
       }
       case Opcode::kConstant: {
-        const Literal* literal = instruction->attributes<ConstantAttributes>().literal;
-        for (size_t i = 0; i < leaves.size(); ++i) {
-          result.push_back(AddSlot(leaves[i]));
-          const Literal* leaf = literal->shape->IsTuple() ? literal->elements[i] : literal;
-          slots_.back().constant = leaf->data.data();
-        }
+        AddConstant(*instruction->attributes<ConstantAttributes>().literal, result);
         break;
       }
       case Opcode::kTuple:

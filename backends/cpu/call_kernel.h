@@ -33,10 +33,12 @@ class CallKernel {
   Expected<std::vector<size_t>> Add(const Computation& computation,
                                     const std::vector<size_t>& arguments);
   size_t AddSlot(const Shape* shape);
+  void AddConstant(const Literal& literal, std::vector<size_t>& result);
 
   std::vector<Slot> slots_;
   std::vector<Step> steps_;
   std::vector<size_t> roots_;
+  std::vector<std::vector<std::byte>> elided_;  // stand in for constants left out of the text
 };
 
 }  // namespace gshard::cpu

@@ -46,6 +46,7 @@ struct ElementwiseProgram::Frame {
   int64_t count;
   std::byte** registers;
   ConstBuffers inputs;
+  const Scratch* scratch = nullptr;
 };
 
 // --- building: registers, inputs, outputs
@@ -378,7 +379,7 @@ void ElementwiseProgram::RunSteps(size_t begin, size_t end, Frame& frame) const 
         active[k] = static_cast<uint8_t>(active[k] & condition[k]);
         any = static_cast<uint8_t>(any | active[k]);
       }
-      if (any == 0) break;
+      if (any == 0 || frame.scratch->Stopped()) break;
       RunSteps(condition_end, body_end, frame);
       for (size_t k = 0; k < step.carried.size(); ++k) {
         std::byte* old = frame.registers[step.carried[k]];
@@ -410,7 +411,7 @@ void ElementwiseProgram::Run(int64_t first, int64_t count, ConstBuffers inputs, 
           slot == kNone ? nullptr : slots + slot_offsets_[static_cast<size_t>(slot)] * tile;
     }
   }
-  Frame frame{first, std::min(tile, count), registers, inputs};
+  Frame frame{first, std::min(tile, count), registers, inputs, &scratch};
   if (prologue_ > 0) RunSteps(0, prologue_, frame);
   for (int64_t done = 0; done < count; done += tile) {
     frame.first = first + done;

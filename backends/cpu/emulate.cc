@@ -92,7 +92,10 @@ class Emulator {
       if (Expected<void> done = RunReference(**inputs); !done) return Fail(done.error());
       if (emulation_.interrupted) return std::move(emulation_);
     }
-    if (Expected<void> done = (*run)->Start(); !done) return Fail(done.error());
+    if (Expected<void> done = UnlessStopped((*run)->Start(options_.stop)); !done) {
+      return Fail(done.error());
+    }
+    if (emulation_.interrupted) return std::move(emulation_);
     if (Expected<void> done = Repeat(**run); !done) return Fail(done.error());
     report.peak_memory_bytes = (*run)->executor().memory_bytes();
     const RunCounts& counts = (*run)->executor().counts();
@@ -120,7 +123,12 @@ class Emulator {
   const std::vector<FeedCapacity>& overflown() const { return overflown_; }
 
  private:
-  void Interrupt() { emulation_.interrupted = emulation_.report.interrupted = true; }
+  // To be stopped is no error, but an end with what there is.
+  Expected<void> UnlessStopped(Expected<void> done) {
+    if (done || done.error().code != "E-RUN-STOPPED") return done;
+    emulation_.interrupted = emulation_.report.interrupted = true;
+    return {};
+  }
   void Progress(const std::string& phase, double share) {
     if (options_.progress) options_.progress(phase, share);
   }
@@ -241,12 +249,8 @@ class Emulator {
         Progress("run", (static_cast<double>(i) + share) / static_cast<double>(options_.repeat));
       };
       const Clock::time_point start = Clock::now();
-      Expected<void> done = run.Run(options);
-      if (!done && done.error().code == "E-RUN-STOPPED") {
-        Interrupt();
-        return {};
-      }
-      if (!done) return done;
+      Expected<void> done = UnlessStopped(run.Run(options));
+      if (!done || emulation_.interrupted) return done;
       emulation_.report.step_times_s.push_back(Since(start));
     }
     if (trace != nullptr) {
@@ -340,11 +344,7 @@ class Emulator {
     options.run.stop = options_.stop;
     options.progress = [&](double share) { Progress("verify", share); };
     auto result = VerifyInstructions(*reference_, *module_, local_forms_, inputs, options);
-    if (!result && result.error().code == "E-RUN-STOPPED") {
-      Interrupt();
-      return {};
-    }
-    if (!result) return Fail(result.error());
+    if (!result) return UnlessStopped(Fail(result.error()));
     emulation_.report.verify->instructions = std::move(*result);
     return {};
   }
@@ -365,16 +365,13 @@ class Emulator {
     }
     auto whole = MeshRun::Prepare(Reference(), inputs, options);
     if (!whole) return Fail(whole.error());
-    if (Expected<void> started = (*whole)->Start(); !started) return started;
+    Expected<void> done = UnlessStopped((*whole)->Start(options_.stop));
+    if (!done || emulation_.interrupted) return done;
     RunOptions once;
     once.stop = options_.stop;
     once.progress = [&](double share) { Progress("reference", share); };
-    Expected<void> done = (*whole)->Run(once);
-    if (!done && done.error().code == "E-RUN-STOPPED") {
-      Interrupt();
-      return {};
-    }
-    if (!done) return done;
+    done = UnlessStopped((*whole)->Run(once));
+    if (!done || emulation_.interrupted) return done;
     const size_t results = std::min((*whole)->result_count(), host_.shown_results);
     for (size_t k = 0; k < results; ++k) expected_.push_back((*whole)->Output(k));
     return {};

@@ -22,6 +22,8 @@ int64_t ReadSelector(const std::byte* at, bool is_predicate) {
   return index;
 }
 
+tl::unexpected<Diagnostic> Stopped() { return Fail(MakeError("E-RUN-STOPPED", "interrupted")); }
+
 }  // namespace
 
 Executor::Executor(const Plan& plan)
@@ -58,6 +60,7 @@ int64_t Executor::memory_bytes() const {
 
 Expected<void> Executor::Run(const RunOptions& options) {
   options_ = options;
+  workers_.set_stop(options.stop);
   counts_ = {};
   done_work_ = 0;
   if (options.progress && total_work_ == 0) total_work_ = WorkOfBlock(plan_.entry);
@@ -70,9 +73,7 @@ Expected<void> Executor::Run(const RunOptions& options) {
 Expected<void> Executor::RunBlock(uint32_t block, ActiveSet* active) {
   const std::vector<Step>& steps = plan_.blocks[block].steps;
   for (size_t i = 0; i < steps.size(); ++i) {
-    if (options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed)) {
-      return Fail(MakeError("E-RUN-STOPPED", "interrupted"));
-    }
+    if (IsStopped()) return Stopped();
     const auto begin = options_.trace != nullptr ? Trace::Clock::now() : Trace::Clock::time_point();
     Expected<void> done =
         std::visit([&](const auto& step) { return RunStep(step, active); }, steps[i]);
@@ -133,7 +134,8 @@ void Executor::Progress(double work) {
 }
 
 Expected<void> Executor::RunStep(const ChainStep& step, ActiveSet* active) {
-  if (!chains_.Run(step, active)) return Fail(MakeError("E-RUN-STOPPED", "interrupted"));
+  // A kernel that was stopped leaves no results.
+  if (!chains_.Run(step, active) || IsStopped()) return Stopped();
   int64_t classes = step.classes->count();
   if (active != nullptr) {
     const std::vector<uint8_t>& mask = active->OfClasses(step.classes);
@@ -227,6 +229,8 @@ Expected<void> Executor::RunStep(const WhileStep& step, ActiveSet* active) {
   RunCopies(step.initial, active);
   std::unique_ptr<ActiveSet> narrowed;
   for (;;) {
+    // A loop without steps ends by this only.
+    if (IsStopped()) return Stopped();
     Expected<void> done = RunBlock(step.condition, active);
     if (!done) return done;
     // Who goes on?

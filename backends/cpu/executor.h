@@ -76,6 +76,9 @@ class Executor {
   static double WorkOf(const CollectiveStep& step);
   double WorkOfBlock(uint32_t block) const;
   void Progress(double work);
+  bool IsStopped() const {
+    return options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed);
+  }
 
   const Plan& plan_;
   MappedRegion arena_;

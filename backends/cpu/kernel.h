@@ -37,6 +37,9 @@ class Scratch {
   struct Mark {
     size_t block = 0, used = 0;
   };
+  // The run is to end: a loop of unknown length gives up, its results are dropped.
+  virtual bool Stopped() const { return false; }
+
   virtual Mark Position() const = 0;
   virtual void Rewind(Mark mark) = 0;
 };

@@ -10,14 +10,18 @@
 #include <string_view>
 
 #include "backends/cpu/inputs.h"
+#include "backends/cpu/memory.h"
+#include "core/report/quantity_text.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
+#include "ir/ops/shape_rules.h"
 
 namespace gshard::cpu {
 namespace {
 
 // Inlining may blow up a graph of calls; beyond this many operations it is refused.
-constexpr size_t kMaxOps = 20'000'000;
+constexpr int64_t kMaxOps = 20'000'000;
+constexpr double kMostBytes = 0x1p58;
 
 bool IsRowMajor(const Shape* shape) {
   if (shape->layout() == nullptr) return true;
@@ -108,6 +112,7 @@ class Lowering {
       : program_(program), options_(options), leaves_(program.module->instruction_limit()) {}
 
   Expected<void> Run() {
+    if (Expected<void> sized = CheckGrowth(); !sized) return sized;
     const Computation& entry = *program_.module->entry();
     for (const Instruction* parameter : entry.parameters()) {
       for (ValueId leaf : NewLeaves(*parameter)) program_.parameters.push_back(leaf);
@@ -136,6 +141,62 @@ class Lowering {
 
   tl::unexpected<Diagnostic> ErrorAt(const Instruction& x, std::string code, std::string message) {
     return Fail(program_.module->ErrorAt(&x, std::move(code), std::move(message)));
+  }
+
+  // Callees stand before callers.
+  Expected<void> CheckGrowth() {
+    tsl::robin_map<const Computation*, int64_t> sizes;
+    for (const Computation* computation : program_.module->computations()) {
+      auto size = static_cast<int64_t>(computation->instructions().size());
+      for (const Instruction* x : computation->instructions()) {
+        for (const Computation* called : x->called()) {
+          if (!RunsInPlace(x->opcode())) continue;
+          const auto found = sizes.find(called);
+          if (found != sizes.end()) size += found->second;
+        }
+        if (size > kMaxOps) {
+          return ErrorAt(*x, "E-RUN-SIZE",
+                         "the program grows beyond 20 million operations when calls are inlined");
+        }
+      }
+      sizes.emplace(computation, size);
+    }
+    return {};
+  }
+  static bool RunsInPlace(Opcode opcode) {
+    switch (opcode) {
+      case Opcode::kCall:
+      case Opcode::kFusion:
+      case Opcode::kWhile:
+      case Opcode::kConditional:
+      case Opcode::kAsyncStart:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  // Afterwards sums of sizes over all values and devices do not overflow.
+  Expected<void> CheckSize(const Instruction& x) {
+    if (HasUnbounded(x.shape())) {
+      return ErrorAt(x, "E-RUN-DYNAMIC", "a dimension without a bound cannot be executed");
+    }
+    total_bytes_ += static_cast<double>(x.shape()->byte_size()) * program_.grid.device_count();
+    if (total_bytes_ > kMostBytes) {
+      return ErrorAt(x, "E-RUN-MEMORY", "the arrays of the program exceed any memory");
+    }
+    const bool elided =
+        x.opcode() == Opcode::kConstant && IsElided(*x.attributes<ConstantAttributes>().literal);
+    if (elided && x.shape()->byte_size() > AvailableMemory()) {
+      return ErrorAt(x, "E-RUN-MEMORY",
+                     fmt::format("the constant takes {}, more than the machine's free memory",
+                                 HumanBytes(static_cast<double>(x.shape()->byte_size()))));
+    }
+    return {};
+  }
+  static bool IsElided(const Literal& literal) {
+    return literal.elided || std::any_of(literal.elements.begin(), literal.elements.end(),
+                                         [](const Literal* element) { return IsElided(*element); });
   }
 
   // One new value per leaf of the instruction's shape; tokens share one value.
@@ -172,6 +233,17 @@ class Lowering {
     forward_[from] = to;
   }
 
+  // Of each element of a tuple: its first leaf.
+  const std::vector<int64_t>& LeafBegins(const Shape* tuple) {
+    std::vector<int64_t>& begins = leaf_begins_[tuple];
+    int64_t begin = 0;
+    while (begins.size() < tuple->elements().size()) {
+      begins.push_back(begin);
+      begin += tuple->elements()[begins.size() - 1]->leaf_count();
+    }
+    return begins;
+  }
+
   const Leaves& LeavesOf(const Instruction* x) { return leaves_[x->id()]; }
   Leaves OperandLeaves(const Instruction& x) {
     Leaves all;
@@ -194,15 +266,12 @@ class Lowering {
       leaves_[parameter->id()].assign(arguments.begin() + static_cast<ptrdiff_t>(next),
                                       arguments.begin() + static_cast<ptrdiff_t>(next + count));
       next += count;
+      if (Expected<void> sized = CheckSize(*parameter); !sized) return Fail(sized.error());
       AppendTaps(*parameter, block);
     }
     for (const Instruction* x : computation.instructions()) {
       if (x->opcode() == Opcode::kParameter) continue;
-      if (++op_count_ > kMaxOps) {
-        return ErrorAt(*x, "E-RUN-SIZE",
-                       "the program grows beyond 20 million operations when calls "
-                       "are inlined");
-      }
+      if (Expected<void> sized = CheckSize(*x); !sized) return Fail(sized.error());
       Expected<Leaves> leaves = LowerInstruction(*x, block);
       if (!leaves) return Fail(leaves.error());
       leaves_[x->id()] = std::move(*leaves);
@@ -267,9 +336,8 @@ class Lowering {
       case Opcode::kGetTupleElement: {
         const Shape* shape = x.operand(0)->shape();
         const int64_t index = x.attributes<GetTupleElementAttributes>().index;
-        int64_t begin = 0;
-        for (int64_t i = 0; i < index; ++i) begin += shape->element(i)->leaf_count();
-        return Part(LeavesOf(x.operand(0)), begin, shape->element(index)->leaf_count());
+        return Part(LeavesOf(x.operand(0)), LeafBegins(shape)[static_cast<size_t>(index)],
+                    shape->element(index)->leaf_count());
       }
       case Opcode::kAfterAll:
         return Leaves{Token(x, x.shape())};
@@ -530,7 +598,8 @@ class Lowering {
   tsl::robin_map<uint32_t, Leaves> constants_;
   tsl::robin_map<const Instruction*, std::vector<uint32_t>> taps_;
   std::vector<ValueId> forward_;
-  size_t op_count_ = 0;
+  tsl::robin_map<const Shape*, std::vector<int64_t>> leaf_begins_;
+  double total_bytes_ = 0;  // of all values on all devices
   ValueId token_ = kNoValue;
   ValueId partition_id_ = kNoValue;
   ValueId replica_id_ = kNoValue;

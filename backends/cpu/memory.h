@@ -2,7 +2,9 @@
 #ifndef GSHARD_BACKENDS_CPU_MEMORY_H_
 #define GSHARD_BACKENDS_CPU_MEMORY_H_
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -15,6 +17,10 @@ inline constexpr size_t kBufferAlignment = 64;
 inline size_t AlignUp(size_t bytes, size_t alignment = kBufferAlignment) {
   return (bytes + alignment - 1) & ~(alignment - 1);
 }
+
+// What this process may still take: of the machine's memory, within its control group's. What
+// MappedRegion holds ready counts as free.
+int64_t AvailableMemory();
 
 // Anonymous memory, backed by huge pages where the system has them. Pages cost nothing until
 // touched. Contents are unspecified: the last big region that was given up is handed out again,
@@ -45,6 +51,10 @@ class BumpScratch final : public Scratch {
     block_ = mark.block;
     used_ = mark.used;
   }
+  bool Stopped() const override {
+    return stop_ != nullptr && stop_->load(std::memory_order_relaxed);
+  }
+  void set_stop(const std::atomic<bool>* stop) { stop_ = stop; }
   size_t bytes_reserved() const { return reserved_; }
 
  private:
@@ -55,6 +65,7 @@ class BumpScratch final : public Scratch {
     std::unique_ptr<std::byte, FreeDeleter> data;
     size_t bytes = 0;
   };
+  const std::atomic<bool>* stop_ = nullptr;
   std::vector<Chunk> chunks_;
   size_t block_ = 0;
   size_t used_ = 0;

@@ -78,6 +78,12 @@ bool SpeaksOfPartitions(const Module& module) {
   return !collectives;
 }
 
+tl::unexpected<Diagnostic> TooLarge(int64_t needed, std::string_view what, int64_t limit) {
+  return Fail(MakeError("E-RUN-MEMORY", fmt::format("the run needs {}, more than the {}{}",
+                                                    HumanBytes(static_cast<double>(needed)), what,
+                                                    HumanBytes(static_cast<double>(limit)))));
+}
+
 }  // namespace
 
 DeviceGrid GridOf(const Module& module, int64_t partitions) {
@@ -179,10 +185,10 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
   run->plan_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
   const int64_t needed = run->plan_->memory.arena_bytes();
   if (options.memory_limit > 0 && needed > options.memory_limit) {
-    return Fail(MakeError("E-RUN-MEMORY",
-                          fmt::format("the run needs {}, more than the limit of {}",
-                                      HumanBytes(static_cast<double>(needed)),
-                                      HumanBytes(static_cast<double>(options.memory_limit)))));
+    return TooLarge(needed, "limit of ", options.memory_limit);
+  }
+  if (const int64_t free = AvailableMemory(); options.memory_limit == 0 && needed > free) {
+    return TooLarge(needed, "machine's free ", free);
   }
   // Results.
   AppendLeafShapes(module.entry()->root()->shape(), run->result_shapes_);
@@ -223,7 +229,8 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
   return run;
 }
 
-Expected<void> MeshRun::Start() {
+Expected<void> MeshRun::Start(const std::atomic<bool>* stop) {
+  auto stopped = [stop] { return stop != nullptr && stop->load(std::memory_order_relaxed); };
   try {
     executor_ = std::make_unique<Executor>(*plan_);
   } catch (const std::bad_alloc&) {
@@ -240,6 +247,7 @@ Expected<void> MeshRun::Start() {
     std::vector<int64_t> sizes = layout.local_dims;
     if (layout.stacked) sizes.insert(sizes.begin(), 1);
     workers.For(classes->count(), value.bytes * classes->count(), [&](int64_t c, int) {
+      if (stopped()) return;
       const uint32_t device = classes->first_device(static_cast<uint32_t>(c));
       std::byte* data = executor_->Parameter(k, static_cast<uint32_t>(c));
       inputs_[k].ReadBox(StartOf(layout, device), sizes, data);
@@ -249,6 +257,7 @@ Expected<void> MeshRun::Start() {
                value.shape->element_count(), data);
     });
     inputs_[k] = {};
+    if (stopped()) return Fail(MakeError("E-RUN-STOPPED", "interrupted"));
   }
   return {};
 }

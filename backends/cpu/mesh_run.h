@@ -7,6 +7,7 @@
 #ifndef GSHARD_BACKENDS_CPU_MESH_RUN_H_
 #define GSHARD_BACKENDS_CPU_MESH_RUN_H_
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -44,11 +45,12 @@ struct MeshRunOptions {
 class MeshRun {
  public:
   // Lowers and plans `module`, which must outlive this, and reads the inputs. Errors: E-RUN-*;
-  // E-RUN-MEMORY if the plan needs more than the limit.
+  // E-RUN-MEMORY if the plan needs more than the limit, or, without one, than the machine has.
   static Expected<std::unique_ptr<MeshRun>> Prepare(const Module& module, const Inputs& inputs,
                                                     const MeshRunOptions& options);
-  // Allocates the memory and spreads the inputs over it; once, before Run.
-  Expected<void> Start();
+  // Allocates the memory and spreads the inputs over it; once, before Run. Ends with E-RUN-STOPPED
+  // when `stop` is set.
+  Expected<void> Start(const std::atomic<bool>* stop = nullptr);
 
   Expected<void> Run(const RunOptions& options) { return executor_->Run(options); }
 

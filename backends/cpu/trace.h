@@ -14,9 +14,12 @@ class Trace {
   explicit Trace(int threads) : rows_(static_cast<size_t>(threads) + 1) {}
 
   using Clock = std::chrono::steady_clock;
-  // Row 0 holds the steps, row 1 + worker what a worker ran. Each row belongs to one thread.
+  // Row 0 holds the steps, row 1 + worker what a worker ran. Each row belongs to one thread. A row
+  // ends after so many events: a loop would fill the memory, and no viewer shows them.
+  static constexpr size_t kMostEvents = 1'000'000;
   void Add(int row, std::string_view name, Clock::time_point begin, Clock::time_point end) {
-    rows_[static_cast<size_t>(row)].push_back({std::string(name), begin, end});
+    std::vector<Event>& events = rows_[static_cast<size_t>(row)];
+    if (events.size() < kMostEvents) events.push_back({std::string(name), begin, end});
   }
   std::string ToJson() const;
 

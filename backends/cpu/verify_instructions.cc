@@ -407,14 +407,12 @@ class InstructionVerifier {
     if (!mesh) return Fail(mesh.error());
     const int64_t whole_bytes = (*whole)->plan().memory.arena_bytes();
     const int64_t mesh_bytes = (*mesh)->plan().memory.arena_bytes();
-    const int64_t limit = options_.mesh.memory_limit;
-    const bool in_turns = limit == 0 || whole_bytes + mesh_bytes + kLeastBudget <= limit;
+    const int64_t limit =
+        options_.mesh.memory_limit > 0 ? options_.mesh.memory_limit : AvailableMemory();
+    const bool in_turns = whole_bytes + mesh_bytes + kLeastBudget <= limit;
     int64_t budget = std::max(options_.budget_bytes, whole_bytes);
-    if (limit > 0) {
-      const int64_t arenas =
-          in_turns ? whole_bytes + mesh_bytes : std::max(whole_bytes, mesh_bytes);
-      budget = std::min(budget, std::max<int64_t>(limit - arenas, 1));
-    }
+    const int64_t arenas = in_turns ? whole_bytes + mesh_bytes : std::max(whole_bytes, mesh_bytes);
+    budget = std::min(budget, std::max<int64_t>(limit - arenas, 1));
     ValueExchange exchange(candidates_.size(), budget, in_turns);
     Giver giver(candidates_, exchange, scale_, first);
     Taker taker(candidates_, exchange, **mesh, first,
@@ -434,6 +432,7 @@ class InstructionVerifier {
     // Parameters have their values before anything else runs, wherever they stand in the text.
     std::vector<uint32_t> position(partitioned_.instruction_limit(), 0);
     for (const Computation* computation : partitioned_.computations()) {
+      // Parameters are there before anything else, wherever they stand.
       uint32_t next = 0;
       for (const Instruction* x : computation->parameters()) position[x->id()] = next++;
       for (const Instruction* x : computation->instructions()) {
@@ -464,15 +463,15 @@ class InstructionVerifier {
 
   Expected<void> RunInTurns(MeshRun& whole, MeshRun& mesh, ValueExchange& exchange, Giver& giver,
                             Taker& taker) {
-    if (Expected<void> done = whole.Start(); !done) return done;
-    if (Expected<void> done = mesh.Start(); !done) return done;
+    if (Expected<void> done = whole.Start(options_.run.stop); !done) return done;
+    if (Expected<void> done = mesh.Start(options_.run.stop); !done) return done;
     Expected<void> given;
-    std::exception_ptr thrown;
+    std::exception_ptr thrown, thrown_by_giver;
     std::thread thread([&] {
       try {
         if (exchange.Begin()) given = RunWhole(whole, giver);
       } catch (...) {
-        thrown = std::current_exception();
+        thrown_by_giver = std::current_exception();
       }
       exchange.End();
     });
@@ -485,6 +484,7 @@ class InstructionVerifier {
     exchange.Close();
     thread.join();
     if (thrown) std::rethrow_exception(thrown);
+    if (thrown_by_giver) std::rethrow_exception(thrown_by_giver);
     // The giver is stopped when the mesh has all it wants.
     if (!given && given.error().code != "E-RUN-STOPPED") return given;
     return taken;
@@ -492,11 +492,11 @@ class InstructionVerifier {
 
   Expected<void> RunAfterEachOther(std::unique_ptr<MeshRun>& whole, MeshRun& mesh,
                                    ValueExchange& exchange, Giver& giver, Taker& taker) {
-    if (Expected<void> done = whole->Start(); !done) return done;
+    if (Expected<void> done = whole->Start(options_.run.stop); !done) return done;
     if (Expected<void> done = RunWhole(*whole, giver); !done) return done;
     exchange.End();
     whole.reset();
-    if (Expected<void> done = mesh.Start(); !done) return done;
+    if (Expected<void> done = mesh.Start(options_.run.stop); !done) return done;
     return RunMesh(mesh, taker);
   }
 

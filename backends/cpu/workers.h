@@ -18,6 +18,8 @@ class Workers {
   int threads() const { return threads_; }
   // Scratch of a worker; of the calling thread outside For: worker 0.
   BumpScratch& scratch(int worker);
+  // See Scratch::Stopped.
+  void set_stop(const std::atomic<bool>* stop);
 
   // body(index, worker) for 0 <= index < count, in parallel; worker < threads(). Returns when all
   // are done. `work` in about bytes touched in all: what takes only microseconds stays on the

@@ -1,7 +1,9 @@
 #include "backends/cpu/executor.h"
 
+#include <chrono>
 #include <cmath>
 #include <limits>
+#include <thread>
 
 #include "tests/unit/backends/cpu/mesh_fixture.h"
 
@@ -554,6 +556,34 @@ TEST_CASE("a stop request ends the run", "[cpu]") {
   RunOptions options;
   options.stop = &stop;
   CHECK(mesh.Error(0, options).code == "E-RUN-STOPPED");
+}
+
+TEST_CASE("loops without an end stop on request", "[cpu]") {
+  // One in the plan, one inside a kernel.
+  const std::string in_plan =
+      "HloModule m\ncond { t = s32[] parameter(0)\n z = s32[] constant(0)\n"
+      " ROOT c = pred[] compare(t, z), direction=GE }\n"
+      "body { t = s32[] parameter(0)\n z = s32[] constant(0)\n ROOT s = s32[] multiply(t, z) }\n"
+      "ENTRY e { x = s32[] parameter(0)\n ROOT w = s32[] while(x), condition=cond, body=body }\n";
+  const std::string in_fold =
+      "HloModule m\ncond { t = f32[] parameter(0)\n ROOT c = pred[] constant(true) }\n"
+      "body { t = f32[] parameter(0)\n ROOT s = f32[] negate(t) }\n"
+      "fold { a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+      " w = f32[] while(a), condition=cond, body=body\n ROOT s = f32[] add(w, b) }\n"
+      "ENTRY e { x = f32[8] parameter(0)\n z = f32[] constant(0)\n"
+      " ROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=fold }\n";
+  for (const std::string& text : {in_plan, in_fold}) {
+    TestMesh mesh(text);
+    std::atomic<bool> stop{false};
+    std::thread user([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      stop = true;
+    });
+    RunOptions options;
+    options.stop = &stop;
+    CHECK(mesh.Error(0, options).code == "E-RUN-STOPPED");
+    user.join();
+  }
 }
 
 TEST_CASE("a value kept from inside a loop is that of the last turn", "[cpu]") {
