@@ -78,10 +78,13 @@ bool SpeaksOfPartitions(const Module& module) {
   return !collectives;
 }
 
-tl::unexpected<Diagnostic> TooLarge(int64_t needed, std::string_view what, int64_t limit) {
-  return Fail(MakeError("E-RUN-MEMORY", fmt::format("the run needs {}, more than the {}{}",
-                                                    HumanBytes(static_cast<double>(needed)), what,
-                                                    HumanBytes(static_cast<double>(limit)))));
+tl::unexpected<Diagnostic> TooLarge(int64_t needed, std::string_view what, int64_t limit,
+                                    std::string hint) {
+  return Fail(MakeError(
+      "E-RUN-MEMORY",
+      fmt::format("the run needs {}, more than the {}{}", HumanBytes(static_cast<double>(needed)),
+                  what, HumanBytes(static_cast<double>(limit))),
+      std::move(hint)));
 }
 
 }  // namespace
@@ -185,10 +188,10 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
   run->plan_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
   const int64_t needed = run->plan_->memory.arena_bytes();
   if (options.memory_limit > 0 && needed > options.memory_limit) {
-    return TooLarge(needed, "limit of ", options.memory_limit);
+    return TooLarge(needed, "limit of ", options.memory_limit, "");
   }
   if (const int64_t free = AvailableMemory(); options.memory_limit == 0 && needed > free) {
-    return TooLarge(needed, "machine's free ", free);
+    return TooLarge(needed, "machine's free ", free, "--memory-limit SIZE runs it all the same");
   }
   // Results.
   AppendLeafShapes(module.entry()->root()->shape(), run->result_shapes_);
