@@ -432,7 +432,6 @@ class InstructionVerifier {
     // Parameters have their values before anything else runs, wherever they stand in the text.
     std::vector<uint32_t> position(partitioned_.instruction_limit(), 0);
     for (const Computation* computation : partitioned_.computations()) {
-      // Parameters are there before anything else, wherever they stand.
       uint32_t next = 0;
       for (const Instruction* x : computation->parameters()) position[x->id()] = next++;
       for (const Instruction* x : computation->instructions()) {
