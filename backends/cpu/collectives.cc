@@ -2,6 +2,8 @@
 // the number of threads.
 #include "backends/cpu/collectives.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
@@ -111,7 +113,7 @@ class CopyRunner {
         std::span<const int64_t>(part_.members)
             .subspan(part_.begin[sequence], part_.begin[sequence + 1] - part_.begin[sequence]);
     if (ragged_) {
-      Ragged(members, part_.position_of[c], result);
+      Ragged(members, c, result);
     } else {
       Gather(members, first_row, rows, split_ ? part_.position_of[c] : 0, result);
     }
@@ -167,18 +169,28 @@ class CopyRunner {
   }
 
   // docs/semantics.md, "Collectives": every peer writes the slice meant for this device into it.
-  void Ragged(std::span<const int64_t> members, int64_t position, std::byte* result) const {
+  void Ragged(std::span<const int64_t> members, uint32_t c, std::byte* result) const {
     const int64_t row = part_.inner;
+    const int64_t position = part_.position_of[c];
     const size_t group = members.size() / 6;
-    std::memcpy(result, arena_ + members[static_cast<size_t>(position) * 6 + 1],
-                static_cast<size_t>(part_.result_bytes));
+    const std::span<const int64_t> own = members.subspan(static_cast<size_t>(position) * 6, 6);
+    std::memcpy(result, arena_ + own[1], static_cast<size_t>(part_.result_bytes));
+    if (row == 0) return;
+    const int64_t rows_there = part_.operand_bytes / row, rows_here = part_.result_bytes / row;
     for (size_t peer = 0; peer < group; ++peer) {
       const std::span<const int64_t> of = members.subspan(peer * 6, 6);
       const int64_t from = ReadIndex(of[2], position), size = ReadIndex(of[3], position);
       const int64_t to = ReadIndex(of[4], position);
+      const int64_t wanted = ReadIndex(own[5], static_cast<int64_t>(peer));
+      if (wanted != size) {
+        throw std::out_of_range(
+            fmt::format("a ragged-all-to-all sends {} rows from member {} of the group to device "
+                        "{}, which expects {}",
+                        size, peer, part_.classes->first_device(c), wanted));
+      }
       if (size == 0) continue;
-      if (from < 0 || size < 0 || to < 0 || (from + size) * row > part_.operand_bytes ||
-          (to + size) * row > part_.result_bytes) {
+      if (from < 0 || size < 0 || to < 0 || size > rows_there || size > rows_here ||
+          from > rows_there - size || to > rows_here - size) {
         throw std::out_of_range("a ragged-all-to-all sends beyond its buffers");
       }
       std::memcpy(result + to * row, arena_ + of[0] + from * row, static_cast<size_t>(size * row));
