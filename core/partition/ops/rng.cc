@@ -188,6 +188,12 @@ Instruction* MakeBits(PartitionScope& scope, const PartitionedValue& value,
 
 constexpr PartitionedValue::Maker kBits = {MakeBits, StateLayout, BitsLayout};
 
+// Of other states nobody knows what counts the blocks.
+bool IsStateOf(RngAlgorithm algorithm, const Shape* state) {
+  if (state->dtype() != DType::kU64 || state->rank() != 1) return false;
+  return state->dim(0) == 2 || (state->dim(0) == 3 && algorithm == RngAlgorithm::kPhilox);
+}
+
 }  // namespace
 
 RuleResult RngBitGenerator(PartitionContext& rule) {
@@ -195,6 +201,7 @@ RuleResult RngBitGenerator(PartitionContext& rule) {
   const Shape* shape = rule.source().shape();
   // What the default algorithm is, the platform decides.
   if (algorithm == RngAlgorithm::kDefault || !shape->IsTuple()) return rule.Default();
+  if (!IsStateOf(algorithm, shape->element(0))) return rule.Default();
   const Shape* bits = shape->element(1);
   BlockOrder order(algorithm, bits->dtype());
   if (LayoutOfRuns(rule.layouts(), order, bits, rule.wanted_leaves()[1]) == nullptr) {
