@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <optional>
 
 #include "cmd/cli/program.h"
@@ -83,31 +82,23 @@ int Run(const Flags& flags) {
 int main(int argc, char** argv) {
   using namespace gshard;
   Flags flags;
-  CLI::App app(
-      "Estimates time, traffic and memory per device.\n\nExample: gshard-cost step.hlo --chip "
-      "tpu-v3 --limit 16GiB",
-      "gshard-cost");
-  app.add_option("IN", flags.input, "HLO text, partitioned or not; - is standard input")
-      ->required()
-      ->type_name("FILE");
-  app.add_option("-o,--output", flags.output, "Where the report goes; - is standard output")
-      ->type_name("FILE");
-  app.add_option("-n,--num-partitions", flags.num_partitions,
-                 "Number of devices (default: the module's)")
-      ->check(Between(1, 1 << 20))
-      ->type_name("N");
-  app.add_option("--partitioned", flags.partitioned,
-                 "Is IN the program of one device already? (default: found out)")
-      ->check(CLI::IsMember({"yes", "no"}).description(""))
-      ->type_name("yes|no");
-  app.add_option("--chip", flags.chip,
-                 fmt::format("One of {} (default: tpu-v3)", fmt::join(BuiltInChipNames(), ", ")))
-      ->type_name("NAME");
-  app.add_option("--chip-file", flags.chip_file, "Chip description in JSON (docs/cost.md)")
-      ->type_name("FILE");
-  app.add_option("--limit", flags.limit,
-                 "Memory limit per device, such as 16GiB: exit 3 if the peak is over it")
-      ->type_name("SIZE");
-  app.add_flag("--json", flags.json, "JSON (gshard.cost/1) instead of text");
-  return RunProgram(app, argc, argv, [&] { return Run(flags); });
+  CommandLine line("gshard-cost",
+                   "Estimates time, traffic and memory per device.\n\nExample: gshard-cost "
+                   "step.hlo --chip tpu-v3 --limit 16GiB");
+  AddInputFlags(line, flags.input, flags.num_partitions);
+  line.Add("-o,--output", flags.output, "Where the report goes; - is standard output",
+           {.type = "FILE"});
+  line.Add("--partitioned", flags.partitioned,
+           "Is IN the program of one device already? (default: found out)",
+           {.type = "yes|no", .one_of = {"yes", "no"}});
+  line.Add("--chip", flags.chip,
+           fmt::format("One of {} (default: tpu-v3)", fmt::join(BuiltInChipNames(), ", ")),
+           {.type = "NAME"});
+  line.Add("--chip-file", flags.chip_file, "Chip description in JSON (docs/cost.md)",
+           {.type = "FILE"});
+  line.Add("--limit", flags.limit,
+           "Memory limit per device, such as 16GiB: exit 3 if the peak is over it",
+           {.type = "SIZE"});
+  line.AddSwitch("--json", flags.json, "JSON (gshard.cost/1) instead of text");
+  return line.Run(argc, argv, [&] { return Run(flags); });
 }

@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "cmd/cli/explain.h"
 #include "cmd/cli/list_ops.h"
@@ -12,6 +10,7 @@
 #include "cmd/cli/session.h"
 #include "core/analysis/meshes.h"
 #include "core/analysis/partitioned.h"
+#include "core/json.h"
 #include "core/report/annotation_advice.h"
 #include "core/report/collective_report.h"
 #include "core/report/sharding_report.h"
@@ -20,9 +19,6 @@
 
 namespace gshard {
 namespace {
-
-// What the subcommand chosen on the command line does.
-using Action = std::function<int()>;
 
 struct Flags {
   SessionOptions session;
@@ -205,41 +201,107 @@ int RunOptimize(Flags& flags) {
 }
 
 int ListPasses(const Flags& flags) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  Json list = Json::Array();
   for (const Pass& pass : AllPasses()) {
     if (flags.json) {
-      list.push_back(
-          {{"name", std::string(pass.name)}, {"description", std::string(pass.description)}});
+      list.Append({{"name", pass.name}, {"description", pass.description}});
     } else {
       fmt::print("{:<35}{}\n", pass.name, pass.description);
     }
   }
   if (flags.json) {
-    nlohmann::ordered_json document = {{"schema", "gshard.list_passes/1"}, {"passes", list}};
-    fmt::print("{}\n", document.dump(2));
+    const Json document = {{"schema", "gshard.list_passes/1"}, {"passes", std::move(list)}};
+    fmt::print("{}", document.Text());
   }
   return kExitOk;
 }
 
-void AddPassFlags(CLI::App* command, Flags& flags) {
-  command->add_option("--windowed-einsum", flags.windowed_einsum,
-                      "Loop einsums whose all-gather or reduce-scatter has so many bytes");
-  command->add_option("--weight-update-axes", flags.context.weight_update.axes,
-                      "Mesh axes of weight-update-sharding, joined by + (default: the batch's)");
+void AddPassFlags(const Command& command, Flags& flags) {
+  command.Add("--windowed-einsum", flags.windowed_einsum,
+              "Loop einsums whose all-gather or reduce-scatter has so many bytes");
+  command.Add("--weight-update-axes", flags.context.weight_update.axes,
+              "Mesh axes of weight-update-sharding, joined by + (default: the batch's)");
 }
 
-void AddPropagationFlags(CLI::App* command, Flags& flags) {
-  command
-      ->add_option(
-          "--allow-spmd-sharding-propagation-to-parameters", flags.to_parameters,
-          "May parameters take shardings: true,false,.. (bare: all; default: the module's header)")
-      ->expected(0, 1)
-      ->default_str("");
-  command
-      ->add_option("--allow-spmd-sharding-propagation-to-output", flags.to_output,
-                   "The same for outputs")
-      ->expected(0, 1)
-      ->default_str("");
+void AddPropagationFlags(const Command& command, Flags& flags) {
+  command.Add(
+      "--allow-spmd-sharding-propagation-to-parameters", flags.to_parameters,
+      "May parameters take shardings: true,false,.. (bare: all; default: the module's header)",
+      {.may_be_bare = true});
+  command.Add("--allow-spmd-sharding-propagation-to-output", flags.to_output,
+              "The same for outputs", {.may_be_bare = true});
+}
+
+// A subcommand that reads a module and prints what `run` makes of it.
+Command AddTransformation(CommandLine& line, Flags& flags, const char* name,
+                          const char* description, int (*run)(Flags&)) {
+  Command command = line.AddSubcommand(name, description, [&flags, run] { return run(flags); });
+  AddSessionFlags(command, flags.session);
+  return command;
+}
+
+void AddAnnotate(CommandLine& line, Flags& flags) {
+  Command annotate = AddTransformation(line, flags, "annotate",
+                                       "Put shardings on instructions by name", RunAnnotate);
+  annotate.Add("--mesh", flags.mesh, "Mesh axes, major first: data=32,model=64", {.type = "AXES"});
+  annotate.Add(
+      "--shard", flags.shards,
+      "REGEX=SPEC: SPEC is data,_,data+model,* a dim, replicated, device:K, or {sharding text}");
+  annotate.Add("--rules", flags.rules_file, "File of such rules, one a line", {.type = "FILE"});
+}
+
+void AddPropagate(CommandLine& line, Flags& flags) {
+  Command propagate = AddTransformation(line, flags, "propagate",
+                                        "Infer the sharding of every tensor", RunPropagate);
+  AddPropagationFlags(propagate, flags);
+  propagate.Add("--report", flags.report,
+                "Replicated tensors, conflicting annotations, padding; - is standard error "
+                "(.json: JSON)",
+                {.type = "FILE"});
+}
+
+void AddPartition(CommandLine& line, Flags& flags) {
+  Command partition = AddTransformation(
+      line, flags, "partition", "Propagate, then emit the program of one device", RunPartition);
+  AddPropagationFlags(partition, flags);
+  partition.AddSwitch("--no-propagate", flags.no_propagate, "Take shardings as they are");
+  partition.AddSwitch("--weight-update-sharding", flags.weight_update_sharding,
+                      "Cut optimizer state and weight updates along the batch's axes first");
+  AddPassFlags(partition, flags);
+  partition.Add("--report", flags.report,
+                "Collectives by bytes with their causes, full rematerialisations and what avoids "
+                "them; - is standard error (.json: JSON)",
+                {.type = "FILE"});
+}
+
+void AddOptimize(CommandLine& line, Flags& flags) {
+  Command optimize =
+      AddTransformation(line, flags, "optimize", "Run clean-up and collective passes", RunOptimize);
+  optimize.Add("--passes", flags.passes,
+               fmt::format("Comma-separated; see list-passes (default: {})",
+                           fmt::join(DefaultOptimization(), ",")));
+  AddPassFlags(optimize, flags);
+  optimize.Add("--combine-threshold", flags.combine_threshold,
+               "Most bytes of a combined collective (default 32MiB)", {.type = "SIZE"});
+}
+
+void AddExplain(CommandLine& line, Flags& flags) {
+  Command explain =
+      line.AddSubcommand("explain", "Why a value is sharded so, and which collectives it needs",
+                         [&flags] { return RunExplain(flags.explain, flags.context); });
+  AddInputFlags(explain, flags.explain.input, flags.explain.num_partitions);
+  explain.Add("NAME", flags.explain.name,
+              "An instruction of IN, or a collective of its partitioned program",
+              {.required = true});
+  explain.AddSwitch("--json", flags.explain.json, "JSON (gshard.explain/1)");
+}
+
+void AddLists(CommandLine& line, Flags& flags) {
+  line.AddSubcommand("list-ops", "What each layer knows of each opcode",
+                     [&flags] { return RunListOps(flags.json); })
+      .AddSwitch("--json", flags.json, "JSON (gshard.list_ops/1)");
+  line.AddSubcommand("list-passes", "The passes there are", [&flags] { return ListPasses(flags); })
+      .AddSwitch("--json", flags.json, "JSON (gshard.list_passes/1)");
 }
 
 }  // namespace
@@ -248,80 +310,17 @@ void AddPropagationFlags(CLI::App* command, Flags& flags) {
 int main(int argc, char** argv) {
   using namespace gshard;
   Flags flags;
-  Action action;
-  CLI::App app(
+  CommandLine line(
+      "gshard-opt",
       "Parses, annotates, propagates, partitions and explains HLO text.\n\n"
       "Example: gshard-opt annotate step.hlo --mesh data=4,model=2 --shard 'wi$=_,model' | "
-      "gshard-opt partition -",
-      "gshard-opt");
-  app.require_subcommand(1);
-  auto add = [&](const char* name, const char* description, int (*run)(Flags&)) {
-    CLI::App* command = app.add_subcommand(name, description);
-    AddSessionFlags(*command, flags.session);
-    command->callback([&flags, &action, run] { action = [&flags, run] { return run(flags); }; });
-    return command;
-  };
-  add("print", "Parse, verify and print", RunPrint);
-  CLI::App* annotate = add("annotate", "Put shardings on instructions by name", RunAnnotate);
-  annotate->add_option("--mesh", flags.mesh, "Mesh axes, major first: data=32,model=64")
-      ->type_name("AXES");
-  annotate
-      ->add_option(
-          "--shard", flags.shards,
-          "REGEX=SPEC: SPEC is data,_,data+model,* a dim, replicated, device:K, or {sharding text}")
-      ->take_all()
-      ->expected(1);
-  annotate->add_option("--rules", flags.rules_file, "File of such rules, one a line")
-      ->type_name("FILE");
-  CLI::App* propagate = add("propagate", "Infer the sharding of every tensor", RunPropagate);
-  AddPropagationFlags(propagate, flags);
-  propagate
-      ->add_option("--report", flags.report,
-                   "Replicated tensors, conflicting annotations, padding; - is standard "
-                   "error (.json: JSON)")
-      ->type_name("FILE");
-  CLI::App* partition =
-      add("partition", "Propagate, then emit the program of one device", RunPartition);
-  AddPropagationFlags(partition, flags);
-  partition->add_flag("--no-propagate", flags.no_propagate, "Take shardings as they are");
-  partition->add_flag("--weight-update-sharding", flags.weight_update_sharding,
-                      "Cut optimizer state and weight updates along the batch's axes first");
-  AddPassFlags(partition, flags);
-  partition
-      ->add_option("--report", flags.report,
-                   "Collectives by bytes with their causes, full rematerialisations and what "
-                   "avoids them; - is standard error (.json: JSON)")
-      ->type_name("FILE");
-  CLI::App* optimize = add("optimize", "Run clean-up and collective passes", RunOptimize);
-  optimize->add_option("--passes", flags.passes,
-                       "Comma-separated; see list-passes (default: " +
-                           fmt::format("{}", fmt::join(DefaultOptimization(), ",")) + ")");
-  AddPassFlags(optimize, flags);
-  optimize
-      ->add_option("--combine-threshold", flags.combine_threshold,
-                   "Most bytes of a combined collective (default 32MiB)")
-      ->type_name("SIZE");
-  CLI::App* explain =
-      app.add_subcommand("explain", "Why a value is sharded so, and which collectives it needs");
-  explain->add_option("IN", flags.explain.input, "HLO text; - is standard input")
-      ->required()
-      ->type_name("FILE");
-  explain
-      ->add_option("NAME", flags.explain.name,
-                   "An instruction of IN, or a collective of its partitioned program")
-      ->required();
-  explain
-      ->add_option("-n,--num-partitions", flags.explain.num_partitions,
-                   "Number of devices (default: the module's)")
-      ->check(Between(1, 1 << 20))
-      ->type_name("N");
-  explain->add_flag("--json", flags.explain.json, "JSON (gshard.explain/1)");
-  explain->callback([&] { action = [&] { return RunExplain(flags.explain, flags.context); }; });
-  CLI::App* list_ops = app.add_subcommand("list-ops", "What each layer knows of each opcode");
-  list_ops->add_flag("--json", flags.json, "JSON (gshard.list_ops/1)");
-  list_ops->callback([&] { action = [&] { return RunListOps(flags.json); }; });
-  CLI::App* list = app.add_subcommand("list-passes", "The passes there are");
-  list->add_flag("--json", flags.json, "JSON (gshard.list_passes/1)");
-  list->callback([&] { action = [&] { return ListPasses(flags); }; });
-  return RunProgram(app, argc, argv, [&] { return action(); });
+      "gshard-opt partition -");
+  AddTransformation(line, flags, "print", "Parse, verify and print", RunPrint);
+  AddAnnotate(line, flags);
+  AddPropagate(line, flags);
+  AddPartition(line, flags);
+  AddOptimize(line, flags);
+  AddExplain(line, flags);
+  AddLists(line, flags);
+  return line.Run(argc, argv);
 }

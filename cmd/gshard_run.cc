@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -64,7 +63,7 @@ class ProgressLine {
 cpu::EmulateOptions::Dump ParseDump(const std::string& text) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    throw CLI::ValidationError("--dump", "write NAME=FILE.npy or NAME@DEVICE=FILE.npy");
+    throw FlagError("--dump", "write NAME=FILE.npy or NAME@DEVICE=FILE.npy");
   }
   cpu::EmulateOptions::Dump dump;
   dump.name = text.substr(0, equals);
@@ -74,7 +73,7 @@ cpu::EmulateOptions::Dump ParseDump(const std::string& text) {
     const std::string device = dump.name.substr(at + 1);
     if (device.empty() || device.size() > 7 ||
         device.find_first_not_of("0123456789") != std::string::npos) {
-      throw CLI::ValidationError("--dump", fmt::format("'{}' is no device number", device));
+      throw FlagError("--dump", fmt::format("'{}' is no device number", device));
     }
     dump.device = static_cast<uint32_t>(std::stoul(device));
     dump.name.resize(at);
@@ -88,90 +87,99 @@ int ExitCodeOf(const Diagnostic& error) {
                                                                    : kExitBadInput;
 }
 
-int Main(int argc, char** argv) {
-  CLI::App app(
-      "Runs HLO text on an emulated mesh of up to 2048 devices and, if asked, compares the "
-      "result with the unpartitioned graph.\n\n"
-      "Example: gshard-run model.hlo --num-partitions 8 --verify",
-      "gshard-run");
-  std::string in, partitioned, memory_limit, verify;
+struct Flags {
+  std::string input, partitioned, memory_limit, verify;
   std::vector<std::string> dumps;
-  cpu::EmulateOptions options;
   bool json = false;
-  app.add_option("IN", in, "HLO text; - is standard input")->required()->type_name("FILE");
-  app.add_option("-n,--num-partitions", options.num_partitions,
-                 "Number of devices (default: the module's)")
-      ->check(Between(1, 1 << 20))
-      ->type_name("N");
-  app.add_option("--partitioned", partitioned,
-                 "Is IN the program of one device already? (default: found out)")
-      ->check(CLI::IsMember({"yes", "no"}).description(""))
-      ->type_name("yes|no");
-  app.add_flag("--unpartitioned", options.unpartitioned, "Run the whole graph on one device");
-  app.add_option("--input", options.input,
-                 "Inputs: .npz with p0, p1, .. or parameters' names (default: random)")
-      ->type_name("FILE");
-  app.add_option("--output", options.output, "Write the results to this .npz as o0, o1, ..")
-      ->type_name("FILE");
-  app.add_option("--seed", options.seed, "Seed of random inputs")->type_name("N");
-  app.add_option("--repeat", options.repeat, "Repeat the step N times, report the median")
-      ->check(Between(1, 1000000))
-      ->type_name("N");
-  app.add_option("--threads", options.threads, "Threads (default: all cores)")
-      ->check(Between(1, 4096))
-      ->type_name("N");
-  app.add_option("--memory-limit", memory_limit,
-                 "Memory of the run, such as 8GiB: exit 3 if more is needed")
-      ->type_name("SIZE");
-  app.add_flag("--verify{instructions}", verify,
-               "Compare with the unpartitioned graph, instruction by instruction; exit 3 if the "
-               "outputs differ. --verify=outputs: only those")
-      ->check(CLI::IsMember({"instructions", "outputs"}));
-  app.add_option("--dump", dumps,
-                 "NAME=FILE.npy or NAME@DEVICE=FILE.npy: write an instruction's value")
-      ->type_name("NAME=FILE");
-  app.add_flag("--check-nan", options.check_nan, "Stop at the first NaN or infinity; exit 3");
-  app.add_option("--trace", options.trace, "Write a Chrome trace (Perfetto) of the last step")
-      ->type_name("FILE");
-  app.add_flag("--json", json, "JSON (gshard.run/1) instead of text");
-  return RunProgram(app, argc, argv, [&]() -> int {
-    if (!partitioned.empty()) options.partitioned = partitioned == "yes";
-    options.verify = !verify.empty();
-    options.verify_instructions = verify == "instructions";
-    if (options.verify && options.unpartitioned) {
-      throw CLI::ValidationError("--verify", "there is nothing to compare --unpartitioned with");
-    }
-    if (!memory_limit.empty()) {
-      auto limit = ParseByteSize(memory_limit);
-      if (!limit) throw CLI::ValidationError("--memory-limit", limit.error().message);
-      options.memory_limit = *limit;
-    }
-    for (const std::string& dump : dumps) options.dumps.push_back(ParseDump(dump));
-    auto module = ReadModule(in);
-    if (!module) return ReportError(module.error());
-    ProgressLine line(isatty(STDERR_FILENO) != 0);
-    options.progress = [&](const std::string& phase, double share) { line.Show(phase, share); };
-    options.warn = [&](const Diagnostic& warning) {
-      line.Clear();
-      ReportError(warning);
-    };
-    options.stop = &stop_requested;
-    std::signal(SIGINT, RequestStop);
-    auto emulation = cpu::Emulate(std::move(*module), options);
+  cpu::EmulateOptions options;
+};
+
+void AddFlags(const Command& command, Flags& flags) {
+  cpu::EmulateOptions& options = flags.options;
+  AddInputFlags(command, flags.input, options.num_partitions);
+  command.Add("--partitioned", flags.partitioned,
+              "Is IN the program of one device already? (default: found out)",
+              {.type = "yes|no", .one_of = {"yes", "no"}});
+  command.AddSwitch("--unpartitioned", options.unpartitioned, "Run the whole graph on one device");
+  command.Add("--input", options.input,
+              "Inputs: .npz with p0, p1, .. or parameters' names (default: random)",
+              {.type = "FILE"});
+  command.Add("--output", options.output, "Write the results to this .npz as o0, o1, ..",
+              {.type = "FILE"});
+  command.Add("--seed", options.seed, "Seed of random inputs", {.type = "N"});
+  command.Add("--repeat", options.repeat, "Repeat the step N times, report the median",
+              {.type = "N", .between = {{1, 1000000}}});
+  command.Add("--threads", options.threads, "Threads (default: all cores)",
+              {.type = "N", .between = {{1, 4096}}});
+  command.Add("--memory-limit", flags.memory_limit,
+              "Memory of the run, such as 8GiB: exit 3 if more is needed", {.type = "SIZE"});
+  command.AddChoice("--verify", "instructions", flags.verify,
+                    "Compare with the unpartitioned graph, instruction by instruction; exit 3 if "
+                    "the outputs differ. --verify=outputs: only those",
+                    {"instructions", "outputs"});
+  command.Add("--dump", flags.dumps,
+              "NAME=FILE.npy or NAME@DEVICE=FILE.npy: write an instruction's value",
+              {.type = "NAME=FILE"});
+  command.AddSwitch("--check-nan", options.check_nan, "Stop at the first NaN or infinity; exit 3");
+  command.Add("--trace", options.trace, "Write a Chrome trace (Perfetto) of the last step",
+              {.type = "FILE"});
+  command.AddSwitch("--json", flags.json, "JSON (gshard.run/1) instead of text");
+}
+
+// What flags say together or in a syntax of their own.
+void ReadFlags(Flags& flags) {
+  cpu::EmulateOptions& options = flags.options;
+  if (!flags.partitioned.empty()) options.partitioned = flags.partitioned == "yes";
+  options.verify = !flags.verify.empty();
+  options.verify_instructions = flags.verify == "instructions";
+  if (options.verify && options.unpartitioned) {
+    throw FlagError("--verify", "there is nothing to compare --unpartitioned with");
+  }
+  if (!flags.memory_limit.empty()) {
+    auto limit = ParseByteSize(flags.memory_limit);
+    if (!limit) throw FlagError("--memory-limit", limit.error().message);
+    options.memory_limit = *limit;
+  }
+  for (const std::string& dump : flags.dumps) options.dumps.push_back(ParseDump(dump));
+}
+
+int Run(Flags& flags) {
+  ReadFlags(flags);
+  auto module = ReadModule(flags.input);
+  if (!module) return ReportError(module.error());
+  ProgressLine line(isatty(STDERR_FILENO) != 0);
+  cpu::EmulateOptions& options = flags.options;
+  options.progress = [&](const std::string& phase, double share) { line.Show(phase, share); };
+  options.warn = [&](const Diagnostic& warning) {
     line.Clear();
-    if (!emulation) return ExitCodeOf(emulation.error());
-    const cpu::RunReport& report = emulation->report;
-    const std::string text = json ? cpu::ToJson(report) : cpu::ToText(report);
-    if (auto written = WriteFile("-", text); !written) return ReportError(written.error());
-    if (emulation->interrupted) {
-      fmt::print(stderr, "gshard-run: interrupted\n");
-      return 130;
-    }
-    return report.verify && !report.verify->ok ? kExitCheckFailed : kExitOk;
-  });
+    ReportError(warning);
+  };
+  options.stop = &stop_requested;
+  std::signal(SIGINT, RequestStop);
+  auto emulation = cpu::Emulate(std::move(*module), options);
+  line.Clear();
+  if (!emulation) return ExitCodeOf(emulation.error());
+  const cpu::RunReport& report = emulation->report;
+  const std::string text = flags.json ? cpu::ToJson(report) : cpu::ToText(report);
+  if (auto written = WriteFile("-", text); !written) return ReportError(written.error());
+  if (emulation->interrupted) {
+    fmt::print(stderr, "gshard-run: interrupted\n");
+    return 130;
+  }
+  return report.verify && !report.verify->ok ? kExitCheckFailed : kExitOk;
 }
 
 }  // namespace
 }  // namespace gshard
 
-int main(int argc, char** argv) { return gshard::Main(argc, argv); }
+int main(int argc, char** argv) {
+  using namespace gshard;
+  Flags flags;
+  CommandLine line(
+      "gshard-run",
+      "Runs HLO text on an emulated mesh of up to 2048 devices and, if asked, compares "
+      "the result with the unpartitioned graph.\n\n"
+      "Example: gshard-run model.hlo --num-partitions 8 --verify");
+  AddFlags(line, flags);
+  return line.Run(argc, argv, [&] { return Run(flags); });
+}

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 namespace gshard {
 namespace {
@@ -27,24 +26,23 @@ size_t Columns(std::string_view text) {
 }
 
 void AppendTo(std::string& out, const Diagnostic& d) {
-  auto sink = std::back_inserter(out);
   if (!d.file.empty()) {
     out += d.file;
-    if (d.line > 0) fmt::format_to(sink, ":{}", d.line);
-    if (d.line > 0 && d.column > 0) fmt::format_to(sink, ":{}", d.column);
+    if (d.line > 0) out += fmt::format(":{}", d.line);
+    if (d.line > 0 && d.column > 0) out += fmt::format(":{}", d.column);
     out += ": ";
   }
-  fmt::format_to(sink, "{}: {}", SeverityName(d.severity), d.message);
-  if (!d.code.empty()) fmt::format_to(sink, " [{}]", d.code);
+  out += fmt::format("{}: {}", SeverityName(d.severity), d.message);
+  if (!d.code.empty()) out += fmt::format(" [{}]", d.code);
   out += '\n';
   if (!d.source_line.empty()) {
     std::string_view line = d.source_line;
     const size_t at = std::min<size_t>(d.caret_offset, line.size());
     const size_t marked = std::max<size_t>(Columns(line.substr(at, d.caret_length)), 1);
-    fmt::format_to(sink, "  {}\n  {:>{}}{:~>{}}\n", line, '^', Columns(line.substr(0, at)) + 1, "",
-                   marked - 1);
+    out += fmt::format("  {}\n  {:>{}}{:~>{}}\n", line, '^', Columns(line.substr(0, at)) + 1, "",
+                       marked - 1);
   }
-  if (!d.hint.empty()) fmt::format_to(sink, "  hint: {}\n", d.hint);
+  if (!d.hint.empty()) out += fmt::format("  hint: {}\n", d.hint);
   for (const Diagnostic& note : d.notes) AppendTo(out, note);
 }
 

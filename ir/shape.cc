@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 namespace gshard {
 
@@ -15,7 +14,7 @@ void AppendShape(std::string& out, const Shape* shape, bool layouts) {
       out += '(';
       for (size_t i = 0; i < shape->elements().size(); ++i) {
         if (i > 0) out += ", ";
-        if (i > 0 && i % 5 == 0) fmt::format_to(std::back_inserter(out), "/*index={}*/", i);
+        if (i > 0 && i % 5 == 0) out += fmt::format("/*index={}*/", i);
         AppendShape(out, shape->elements()[i], layouts);
       }
       out += ')';

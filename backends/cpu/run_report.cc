@@ -5,14 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "core/report/quantity_text.h"
 
 namespace gshard::cpu {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string Bytes(int64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
@@ -30,13 +28,14 @@ Json InstructionsJson(const InstructionsResult& result) {
                {"skipped", result.skipped},
                {"max_rel_error", NumberJson(result.max_rel_error)},
                {"worst", result.worst}};
-  if (result.first) json["first"] = MismatchJson("instruction", *result.first);
-  json["growth"] = Json::array();
+  if (result.first) json.Set("first", MismatchJson("instruction", *result.first));
+  Json growth = Json::Array();
   for (const ErrorStep& step : result.growth) {
-    json["growth"].push_back({{"instruction", step.name},
-                              {"rel_error", NumberJson(step.rel_error)},
-                              {"ulps", NumberJson(step.ulps)}});
+    growth.Append({{"instruction", step.name},
+                   {"rel_error", NumberJson(step.rel_error)},
+                   {"ulps", NumberJson(step.ulps)}});
   }
+  json.Set("growth", std::move(growth));
   return json;
 }
 
@@ -52,8 +51,8 @@ Json VerifyJson(const VerifyResult& verify) {
                 {{"outputs", verify.discrete_outputs},
                  {"differences", verify.discrete_differences},
                  {"elements", verify.discrete_elements}}}};
-  if (!verify.ok) json["mismatch"] = MismatchJson("output", verify.mismatch);
-  if (verify.instructions) json["instructions"] = InstructionsJson(*verify.instructions);
+  if (!verify.ok) json.Set("mismatch", MismatchJson("output", verify.mismatch));
+  if (verify.instructions) json.Set("instructions", InstructionsJson(*verify.instructions));
   return json;
 }
 
@@ -64,38 +63,35 @@ std::string MismatchText(const Mismatch& mismatch) {
 }
 
 void AppendInstructions(const InstructionsResult& result, std::string& out) {
-  auto to = std::back_inserter(out);
-  fmt::format_to(to, "              {} instruction{} compared, largest relative error {:.3g}{}\n",
-                 result.compared, result.compared == 1 ? "" : "s", result.max_rel_error,
-                 result.worst.empty() ? "" : " at " + result.worst);
+  out += fmt::format("              {} instruction{} compared, largest relative error {:.3g}{}\n",
+                     result.compared, result.compared == 1 ? "" : "s", result.max_rel_error,
+                     result.worst.empty() ? "" : " at " + result.worst);
   if (result.skipped > 0) {
-    fmt::format_to(to, "              {} left out: of random streams, or without room\n",
-                   result.skipped);
+    out += fmt::format("              {} left out: of random streams, or without room\n",
+                       result.skipped);
   }
   if (result.first) {
-    fmt::format_to(to, "first         {}\n", MismatchText(*result.first));
+    out += fmt::format("first         {}\n", MismatchText(*result.first));
   }
   if (result.growth.size() > 1) {
     out += "growth       ";
     for (const ErrorStep& step : result.growth) {
-      fmt::format_to(to, " {} {:.2g}{}", step.name, step.rel_error,
-                     &step == &result.growth.back() ? "\n" : " >");
+      out += fmt::format(" {} {:.2g}{}", step.name, step.rel_error,
+                         &step == &result.growth.back() ? "\n" : " >");
     }
   }
 }
 
 void AppendVerify(const VerifyResult& verify, std::string& out) {
-  auto to = std::back_inserter(out);
-  fmt::format_to(to, "verify        {}: {} output{}, largest error {:.3g} ({:.3g} relative, {})\n",
-                 verify.ok ? "ok" : "MISMATCH", verify.compared, verify.compared == 1 ? "" : "s",
-                 verify.max_abs_error, verify.max_rel_error,
-                 verify.worst.empty() ? "none" : verify.worst);
+  out += fmt::format("verify        {}: {} output{}, largest error {:.3g} ({:.3g} relative, {})\n",
+                     verify.ok ? "ok" : "MISMATCH", verify.compared,
+                     verify.compared == 1 ? "" : "s", verify.max_abs_error, verify.max_rel_error,
+                     verify.worst.empty() ? "none" : verify.worst);
   if (!verify.ok) {
-    fmt::format_to(to, "              {}\n", MismatchText(verify.mismatch));
+    out += fmt::format("              {}\n", MismatchText(verify.mismatch));
   }
   if (verify.discrete_differences > 0) {
-    fmt::format_to(
-        to,
+    out += fmt::format(
         "              {} of {} elements differ in {} output{} that follow from sorting or "
         "picking floats\n",
         verify.discrete_differences, verify.discrete_elements, verify.discrete_outputs,
@@ -107,8 +103,8 @@ void AppendVerify(const VerifyResult& verify, std::string& out) {
     }
   }
   if (verify.shape_only > 0) {
-    fmt::format_to(to, "              {} output{} of random streams: shapes compared only\n",
-                   verify.shape_only, verify.shape_only == 1 ? "" : "s");
+    out += fmt::format("              {} output{} of random streams: shapes compared only\n",
+                       verify.shape_only, verify.shape_only == 1 ? "" : "s");
   }
   if (verify.instructions) AppendInstructions(*verify.instructions, out);
 }
@@ -125,6 +121,12 @@ double RunReport::MedianStepTime() const {
 
 std::string ToJson(const RunReport& report) {
   const double step = report.MedianStepTime();
+  Json collectives = Json::Array();
+  for (const RunReport::Collective& collective : report.collectives) {
+    collectives.Append({{"kind", collective.kind},
+                        {"count", collective.count},
+                        {"bytes_per_device", collective.bytes_per_device}});
+  }
   Json json = {
       {"schema", "gshard.run/1"},
       {"devices", report.devices},
@@ -138,44 +140,38 @@ std::string ToJson(const RunReport& report) {
       {"flops_per_s", step > 0 ? static_cast<double>(report.flops) / step : 0.0},
       {"partial_sum_bytes", report.partial_sum_bytes},
       {"per_device", {{"peak_bytes", report.device_peak_bytes}, {"flops", report.device_flops}}},
-      {"collectives", Json::array()}};
-  for (const RunReport::Collective& collective : report.collectives) {
-    json["collectives"].push_back({{"kind", collective.kind},
-                                   {"count", collective.count},
-                                   {"bytes_per_device", collective.bytes_per_device}});
-  }
-  if (report.verify) json["verify"] = VerifyJson(*report.verify);
-  if (report.interrupted) json["interrupted"] = true;
-  return json.dump(2) + "\n";
+      {"collectives", std::move(collectives)}};
+  if (report.verify) json.Set("verify", VerifyJson(*report.verify));
+  if (report.interrupted) json.Set("interrupted", true);
+  return json.Text();
 }
 
 std::string ToText(const RunReport& report) {
   std::string out;
-  auto to = std::back_inserter(out);
   const double step = report.MedianStepTime();
-  fmt::format_to(to, "devices       {} on {} thread{}\n", report.devices, report.threads,
-                 report.threads == 1 ? "" : "s");
+  out += fmt::format("devices       {} on {} thread{}\n", report.devices, report.threads,
+                     report.threads == 1 ? "" : "s");
   if (report.partition_time_s > 0) {
-    fmt::format_to(to, "partition     {}\n", HumanSeconds(report.partition_time_s));
+    out += fmt::format("partition     {}\n", HumanSeconds(report.partition_time_s));
   }
-  fmt::format_to(to, "plan          {}\n", HumanSeconds(report.plan_time_s));
+  out += fmt::format("plan          {}\n", HumanSeconds(report.plan_time_s));
   if (!report.step_times_s.empty()) {
-    fmt::format_to(to, "step          {}", HumanSeconds(step));
+    out += fmt::format("step          {}", HumanSeconds(step));
     if (report.step_times_s.size() > 1) {
-      fmt::format_to(to, "  (median of {})", report.step_times_s.size());
+      out += fmt::format("  (median of {})", report.step_times_s.size());
     }
-    fmt::format_to(to, "\n");
+    out += fmt::format("\n");
   }
-  fmt::format_to(to, "memory        {} in all, {} on one device of the real mesh\n",
-                 Bytes(report.peak_memory_bytes), Bytes(report.device_peak_bytes));
-  fmt::format_to(to, "arithmetic    {}", HumanFlops(static_cast<double>(report.flops)));
+  out += fmt::format("memory        {} in all, {} on one device of the real mesh\n",
+                     Bytes(report.peak_memory_bytes), Bytes(report.device_peak_bytes));
+  out += fmt::format("arithmetic    {}", HumanFlops(static_cast<double>(report.flops)));
   if (step > 0) {
-    fmt::format_to(to, " ({}/s)", HumanFlops(static_cast<double>(report.flops) / step));
+    out += fmt::format(" ({}/s)", HumanFlops(static_cast<double>(report.flops) / step));
   }
-  fmt::format_to(to, ", {} per device\n", HumanFlops(static_cast<double>(report.device_flops)));
+  out += fmt::format(", {} per device\n", HumanFlops(static_cast<double>(report.device_flops)));
   for (const RunReport::Collective& collective : report.collectives) {
-    fmt::format_to(to, "{:<20} {:>6} x, {} sent per device\n", collective.kind, collective.count,
-                   Bytes(collective.bytes_per_device));
+    out += fmt::format("{:<20} {:>6} x, {} sent per device\n", collective.kind, collective.count,
+                       Bytes(collective.bytes_per_device));
   }
   if (report.verify) AppendVerify(*report.verify, out);
   return out;

@@ -3,28 +3,24 @@
 
 #include <fmt/format.h>
 
-#include <iterator>
-#include <nlohmann/json.hpp>
+#include "core/json.h"
 
 namespace gshard::cpu {
 
 std::string Trace::ToJson() const {
   using Microseconds = std::chrono::duration<double, std::micro>;
-  auto quoted = [](const std::string& text) { return nlohmann::json(text).dump(); };
   std::string out =
       "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
       "{\"ph\":\"M\",\"pid\":0,\"name\":\"process_name\",\"args\":{\"name\":\"gshard-run\"}}";
-  auto to = std::back_inserter(out);
   for (size_t row = 0; row < rows_.size(); ++row) {
-    fmt::format_to(
-        to,
+    out += fmt::format(
         ",\n{{\"ph\":\"M\",\"pid\":0,\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":"
         "{}}}}}",
-        row, quoted(row == 0 ? "steps" : fmt::format("worker {}", row - 1)));
+        row, JsonString(row == 0 ? "steps" : fmt::format("worker {}", row - 1)));
     for (const Event& event : rows_[row]) {
-      fmt::format_to(
-          to, ",\n{{\"ph\":\"X\",\"pid\":0,\"tid\":{},\"name\":{},\"ts\":{:.3f},\"dur\":{:.3f}}}",
-          row, quoted(event.name), Microseconds(event.begin - start_).count(),
+      out += fmt::format(
+          ",\n{{\"ph\":\"X\",\"pid\":0,\"tid\":{},\"name\":{},\"ts\":{:.3f},\"dur\":{:.3f}}}", row,
+          JsonString(event.name), Microseconds(event.begin - start_).count(),
           Microseconds(event.end - event.begin).count());
     }
   }

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "cmd/cli/program.h"
 #include "core/analysis/axis_text.h"
@@ -13,10 +12,13 @@
 #include "core/analysis/partitioned.h"
 #include "core/explain/collective_causes.h"
 #include "core/explain/sharding_history.h"
+#include "core/json.h"
 #include "ir/metadata.h"
 
 namespace gshard {
 namespace {
+
+constexpr const char* kSchema = "gshard.explain/1";
 
 const Instruction* FindInstruction(const Module& module, std::string_view name) {
   for (const Computation* computation : module.computations()) {
@@ -91,19 +93,19 @@ Diagnostic NoSuchName(std::string_view name, std::string similar) {
                    std::move(similar));
 }
 
-nlohmann::json ToJson(const CausedCollective& collective) {
-  nlohmann::json json = {{"kind", std::string(OpcodeName(collective.instruction->opcode()))},
-                         {"name", std::string(collective.instruction->name())},
-                         {"shape", ToString(collective.instruction->shape(), false)},
-                         {"cause", collective.cause}};
-  if (collective.value != nullptr) json["value"] = std::string(collective.value->name());
-  if (collective.user != nullptr) json["user"] = std::string(collective.user->name());
+Json ToJson(const CausedCollective& collective) {
+  Json json = {{"kind", OpcodeName(collective.instruction->opcode())},
+               {"name", collective.instruction->name()},
+               {"shape", ToString(collective.instruction->shape(), false)},
+               {"cause", collective.cause}};
+  if (collective.value != nullptr) json.Set("value", collective.value->name());
+  if (collective.user != nullptr) json.Set("user", collective.user->name());
   return json;
 }
 
-nlohmann::json ToJson(const std::vector<CausedCollective>& collectives) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const CausedCollective& collective : collectives) list.push_back(ToJson(collective));
+Json ToJson(const std::vector<CausedCollective>& collectives) {
+  Json list = Json::Array();
+  for (const CausedCollective& collective : collectives) list.Append(ToJson(collective));
   return list;
 }
 
@@ -123,12 +125,7 @@ std::string ToText(const std::vector<CausedCollective>& collectives, std::string
   return text;
 }
 
-int Print(const nlohmann::json& document, std::string text, bool json) {
-  if (json) {
-    nlohmann::ordered_json ordered = {{"schema", "gshard.explain/1"}};
-    ordered.update(nlohmann::ordered_json(document));
-    text = ordered.dump(2) + "\n";
-  }
+int Print(const std::string& text) {
   auto written = WriteFile("-", text);
   return written ? kExitOk : ReportError(written.error());
 }
@@ -140,9 +137,13 @@ int ExplainDeviceProgram(const Module& module, std::string_view name, bool json)
   if (instruction == nullptr && collectives.empty()) {
     return ReportError(NoSuchName(name, SimilarNames(module, name)));
   }
-  nlohmann::json document = {{"instruction", std::string(name)},
-                             {"leaves", nlohmann::json::array()},
-                             {"collectives", ToJson(collectives)}};
+  if (json) {
+    const Json document = {{"schema", kSchema},
+                           {"instruction", name},
+                           {"leaves", Json::Array()},
+                           {"collectives", ToJson(collectives)}};
+    return Print(document.Text());
+  }
   std::string text;
   if (instruction != nullptr && !IsCollective(instruction->opcode())) {
     text = fmt::format("{} = {} {}, of the program of one device\n", name,
@@ -150,7 +151,7 @@ int ExplainDeviceProgram(const Module& module, std::string_view name, bool json)
   }
   text += ToText(collectives, name);
   text += "where shardings come from: explain the text that was partitioned\n";
-  return Print(document, std::move(text), json);
+  return Print(text);
 }
 
 // The value a collective moves and the instruction that needs it, each once.
@@ -190,12 +191,12 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
   }
   const Instruction* instruction = FindInstruction(**module, name);
   std::string similar = instruction == nullptr ? SimilarNames(**module, name) : "";
-  nlohmann::json document;
+  Json document = {{"schema", kSchema}};
   const Mesh* mesh = NamedMesh(**module);
   if (instruction != nullptr) {
     text += ShardingHistoryText(recorder, **module, std::array{instruction}, mesh);
     text += ConflictText(findings, instruction, **module, mesh);
-    document = ShardingHistoryJson(recorder, **module, instruction);
+    AddShardingHistory(document, recorder, **module, instruction);
   }
 
   std::vector<CausedCollective> collectives;
@@ -206,7 +207,7 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
     }
     collectives = CollectivesBecauseOf(**module, &recorder, name);
   }
-  document["collectives"] = ToJson(collectives);
+  document.Set("collectives", ToJson(collectives));
   text += ToText(collectives, name);
   if (instruction == nullptr) {
     if (collectives.size() != 1 || collectives[0].instruction->name() != name) {
@@ -215,15 +216,16 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
     // A collective of the partitioned program: why its value and its user are sharded as they are.
     std::vector<const Instruction*> ends = EndsOf(collectives[0]);
     text += ShardingHistoryText(recorder, **module, ends, mesh);
-    document["instruction"] = std::string(name);
-    document["because_of"] = nlohmann::json::array();
+    document.Set("instruction", name);
+    Json because_of = Json::Array();
     for (const Instruction* end : ends) {
-      nlohmann::json history = ShardingHistoryJson(recorder, **module, end);
-      history.erase("schema");
-      document["because_of"].push_back(std::move(history));
+      Json history;
+      AddShardingHistory(history, recorder, **module, end);
+      because_of.Append(std::move(history));
     }
+    document.Set("because_of", std::move(because_of));
   }
-  return Print(document, std::move(text), options.json);
+  return Print(options.json ? document.Text() : text);
 }
 
 }  // namespace gshard

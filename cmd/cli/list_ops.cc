@@ -4,10 +4,9 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "backends/cpu/opcode_support.h"
 #include "cmd/cli/program.h"
+#include "core/json.h"
 #include "core/partition/op_rule.h"
 #include "core/propagation/rule_summary.h"
 #include "ir/opcode.h"
@@ -21,7 +20,7 @@ const char* PartitionOf(Opcode opcode) { return RuleFor(opcode).is_default ? "wh
 }  // namespace
 
 int RunListOps(bool json) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  Json rows = Json::Array();
   if (!json) {
     fmt::print("{:<28}{:<16}{:<11}{:<11}{}\n", "opcode", "family", "propagate", "partition", "run");
   }
@@ -29,19 +28,19 @@ int RunListOps(bool json) {
     Opcode opcode = static_cast<Opcode>(i);
     const OpcodeInfo& info = InfoOf(opcode);
     if (json) {
-      rows.push_back({{"opcode", std::string(info.text)},
-                      {"family", std::string(info.family)},
-                      {"propagate", PropagationSummary(opcode)},
-                      {"partition", PartitionOf(opcode)},
-                      {"run", cpu::TextOf(cpu::SupportOf(opcode))}});
+      rows.Append({{"opcode", info.text},
+                   {"family", info.family},
+                   {"propagate", PropagationSummary(opcode)},
+                   {"partition", PartitionOf(opcode)},
+                   {"run", cpu::TextOf(cpu::SupportOf(opcode))}});
     } else {
       fmt::print("{:<28}{:<16}{:<11}{:<11}{}\n", info.text, info.family, PropagationSummary(opcode),
                  PartitionOf(opcode), cpu::TextOf(cpu::SupportOf(opcode)));
     }
   }
   if (json) {
-    nlohmann::ordered_json document = {{"schema", "gshard.list_ops/1"}, {"ops", rows}};
-    fmt::print("{}\n", document.dump(2));
+    const Json document = {{"schema", "gshard.list_ops/1"}, {"ops", std::move(rows)}};
+    fmt::print("{}", document.Text());
   }
   return kExitOk;
 }

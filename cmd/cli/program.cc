@@ -5,50 +5,18 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <new>
 
 #include "ir/parser.h"
 #include "ir/source_text.h"
 #include "ir/verifier.h"
 
 namespace gshard {
-
-int RunProgram(CLI::App& app, int argc, char** argv, const std::function<int()>& body) {
-  app.set_version_flag("--version", std::string("gshard ") + GSHARD_VERSION);
-  app.footer(
-      "Exit codes: 0 ok, 1 bad input, 2 bad usage, 3 a check or limit failed, 4 internal error.");
-  try {
-    app.parse(argc, argv);
-    return body();
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    std::string program = app.get_name(), problem = error.what();
-    for (const CLI::App* chosen : app.get_subcommands()) program += " " + chosen->get_name();
-    const bool unknown_subcommand = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
-                                    argc > 1 && app.get_require_subcommand_min() > 0 &&
-                                    app.get_subcommands().empty();
-    if (unknown_subcommand) problem = fmt::format("'{}' is no subcommand", argv[1]);
-    fmt::print(stderr, "{}: error: {}\nTry '{} --help'.\n", app.get_name(), problem, program);
-    return kExitBadUsage;
-  } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "{}: error: out of memory\n", app.get_name());
-    return kExitCheckFailed;
-  } catch (const std::exception& error) {
-    fmt::print(stderr,
-               "{}: internal error: {}\nThis is a bug in gshard, not in your program. Please "
-               "report it with the "
-               "command line, `{} --version` and the input.\n",
-               app.get_name(), error.what(), app.get_name());
-    return kExitInternalError;
-  }
-}
 
 int UsageError(const Diagnostic& diagnostic) {
   ReportError(diagnostic);
@@ -63,6 +31,12 @@ int ReportError(const Diagnostic& diagnostic) {
 
 void ReportWarnings(std::span<const Diagnostic> diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) ReportError(diagnostic);
+}
+
+void AddInputFlags(const Command& command, std::string& input, int64_t& num_partitions) {
+  command.Add("IN", input, "HLO text; - is standard input", {.type = "FILE", .required = true});
+  command.Add("-n,--num-partitions", num_partitions, "Number of devices (default: the module's)",
+              {.type = "N", .between = {{1, 1 << 20}}});
 }
 
 Expected<std::unique_ptr<Module>> ReadModule(const std::string& path, bool verify) {
@@ -95,10 +69,6 @@ Expected<void> WriteFile(const std::string& path, std::string_view text, bool da
         MakeError("E-IO-003", fmt::format("writing '{}' failed: {}", path, std::strerror(errno))));
   }
   return {};
-}
-
-CLI::Validator Between(int64_t least, int64_t most) {
-  return CLI::Range(least, most).description("");
 }
 
 Expected<int64_t> ParseByteSize(std::string_view text) {

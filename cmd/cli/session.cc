@@ -5,14 +5,13 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "cmd/cli/program.h"
 #include "core/analysis/meshes.h"
+#include "core/json.h"
 #include "ir/parser.h"
 #include "ir/verifier.h"
 
@@ -65,59 +64,40 @@ Expected<void> WriteTimings(const std::string& path, const std::vector<PassTimin
   }
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  nlohmann::ordered_json passes = nlohmann::ordered_json::array();
+  Json passes = Json::Array();
   for (const PassTiming& timing : timings) {
-    passes.push_back({{"name", timing.name}, {"time_ms", timing.milliseconds}});
+    passes.Append({{"name", timing.name}, {"time_ms", timing.milliseconds}});
   }
-  nlohmann::ordered_json document = {{"schema", "gshard.passes/1"},
-                                     {"input_bytes", input_bytes},
-                                     {"passes", passes},
-                                     {"peak_rss_bytes", usage.ru_maxrss * 1024}};
-  return WriteFile(path, document.dump(2) + "\n", /*dash_is_stderr=*/true);
+  const Json document = {{"schema", "gshard.passes/1"},
+                         {"input_bytes", input_bytes},
+                         {"passes", std::move(passes)},
+                         {"peak_rss_bytes", usage.ru_maxrss * 1024}};
+  return WriteFile(path, document.Text(), /*dash_is_stderr=*/true);
+}
+
+void AddPrintFlags(const Command& command, PrintOptions& print) {
+  command.AddOffSwitch("--no-metadata", print.metadata, "Drop metadata and debug tables");
+  command.AddOffSwitch("--no-layouts", print.layouts, "Drop layouts");
+  command.AddOffSwitch("--no-ids", print.ids, "Drop numeric suffixes and channel ids, for diffs");
+  command.AddSwitch("--named", print.named, "Spell shardings by mesh axis: {@pod, [{'data'}, {}]}");
+  command.AddSwitch("--tiles", print.tiles,
+                    "Spell all shardings as devices=[..], none by mesh axis", "--named");
 }
 
 }  // namespace
 
-void AddPrintFlags(CLI::App& command, PrintOptions& print) {
-  auto add_drop = [&](const char* name, bool& printed, const char* help) {
-    command.add_flag_callback(
-        name, [&printed] { printed = false; }, help);
-  };
-  add_drop("--no-metadata", print.metadata, "Drop metadata and debug tables");
-  add_drop("--no-layouts", print.layouts, "Drop layouts");
-  add_drop("--no-ids", print.ids, "Drop numeric suffixes and channel ids, for diffs");
-  CLI::Option* named = command.add_flag("--named", print.named,
-                                        "Spell shardings by mesh axis: {@pod, [{'data'}, {}]}");
-  command
-      .add_flag("--tiles", print.tiles, "Spell all shardings as devices=[..], none by mesh axis")
-      ->excludes(named);
-}
-
-void AddSessionFlags(CLI::App& command, SessionOptions& options) {
-  command.add_option("IN", options.input, "HLO text; - is standard input")
-      ->required()
-      ->type_name("FILE");
-  command.add_option("-o,--output", options.output, "Where the result goes; - is standard output")
-      ->type_name("FILE");
-  command
-      .add_option("-n,--num-partitions", options.num_partitions,
-                  "Number of devices (default: the module's)")
-      ->check(Between(1, 1 << 20))
-      ->type_name("N");
+void AddSessionFlags(const Command& command, SessionOptions& options) {
+  AddInputFlags(command, options.input, options.num_partitions);
+  command.Add("-o,--output", options.output, "Where the result goes; - is standard output",
+              {.type = "FILE"});
   AddPrintFlags(command, options.print);
-  command
-      .add_option("--time-passes", options.time_passes,
-                  "Time of each step: to standard error, or =FILE.json")
-      ->expected(0, 1)
-      ->default_str("");
-  command.add_option("--repeat", options.repeat, "Repeat everything N times, report medians")
-      ->check(Between(1, 1000000))
-      ->type_name("N");
-  command
-      .add_option("--print-after", options.print_after,
-                  "Print the module after this pass (standard error)")
-      ->type_name("PASS");
-  command.add_flag("--verify-each", options.verify_each, "Verify after every pass");
+  command.Add("--time-passes", options.time_passes,
+              "Time of each step: to standard error, or =FILE.json", {.may_be_bare = true});
+  command.Add("--repeat", options.repeat, "Repeat everything N times, report medians",
+              {.type = "N", .between = {{1, 1000000}}});
+  command.Add("--print-after", options.print_after,
+              "Print the module after this pass (standard error)", {.type = "PASS"});
+  command.AddSwitch("--verify-each", options.verify_each, "Verify after every pass");
 }
 
 int RunSession(const SessionOptions& options, PassContext& context, const SessionBody& body) {

@@ -7,12 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "cmd/cli/flags.h"
 #include "core/pass.h"
 #include "ir/printer.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
 
 namespace gshard {
 
@@ -28,8 +25,7 @@ struct SessionOptions {
 };
 
 // Adds IN, -o, --num-partitions and the flags every subcommand has.
-void AddSessionFlags(CLI::App& command, SessionOptions& options);
-void AddPrintFlags(CLI::App& command, PrintOptions& print);
+void AddSessionFlags(const Command& command, SessionOptions& options);
 
 // What a subcommand does to the module between reading and printing. Returns an exit code via
 // Expected.

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include "core/json.h"
 
 namespace gshard {
 namespace {
@@ -66,24 +66,19 @@ Expected<Chip> BuiltInChip(std::string_view name) {
       fmt::format("there are {}; --chip-file reads another", fmt::join(BuiltInChipNames(), ", "))));
 }
 
-// The library's words without its "[json.exception.parse_error.101] ".
-std::string_view WithoutTag(std::string_view message) {
-  size_t end = message.find("] ");
-  return message.starts_with("[json.") && end != message.npos ? message.substr(end + 2) : message;
-}
-
 Expected<Chip> ParseChip(std::string_view json, const std::string& file_name) {
   Chip chip;
   try {
-    nlohmann::json document = nlohmann::json::parse(json);
-    chip.name = document.at("name").get<std::string>();
-    chip.peak_flops = document.at("peak_flops").get<std::map<std::string, double>>();
-    chip.hbm_bytes = document.at("hbm_bytes").get<double>();
-    chip.hbm_bytes_per_s = document.at("hbm_bytes_per_s").get<double>();
-    chip.link_bytes_per_s = document.at("link_bytes_per_s").get<double>();
-    chip.link_latency_s = document.value("link_latency_s", 1e-6);
-  } catch (const nlohmann::json::exception& error) {
-    return Fail(MakeError("E-COST-002", fmt::format("{}: {}", file_name, WithoutTag(error.what())),
+    const Json document = Json::Parse(json);
+    chip.name = document.StringAt("name");
+    chip.peak_flops = document.NumbersAt("peak_flops");
+    chip.hbm_bytes = document.NumberAt("hbm_bytes");
+    chip.hbm_bytes_per_s = document.NumberAt("hbm_bytes_per_s");
+    chip.link_bytes_per_s = document.NumberAt("link_bytes_per_s");
+    chip.link_latency_s =
+        document.Has("link_latency_s") ? document.NumberAt("link_latency_s") : 1e-6;
+  } catch (const JsonError& error) {
+    return Fail(MakeError("E-COST-002", fmt::format("{}: {}", file_name, error.what()),
                           "docs/cost.md has the fields of a chip description"));
   }
   bool positive = chip.hbm_bytes > 0 && chip.hbm_bytes_per_s > 0 && chip.link_bytes_per_s > 0 &&

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -285,41 +284,39 @@ std::string ShardingHistoryText(const ExplainRecorder& recorder, Module& module,
   return out;
 }
 
-nlohmann::json ShardingHistoryJson(const ExplainRecorder& recorder, const Module& module,
-                                   const Instruction* x) {
-  nlohmann::json leaves = nlohmann::json::array();
+void AddShardingHistory(Json& object, const ExplainRecorder& recorder, const Module& module,
+                        const Instruction* x) {
+  Json leaves = Json::Array();
   for (int64_t leaf = 0; leaf < x->shape()->leaf_count(); ++leaf) {
-    nlohmann::json steps = nlohmann::json::array();
+    Json steps = Json::Array();
     for (const ExplainStep& s : ExplainSharding(recorder, x, leaf)) {
-      nlohmann::json step = {{"instruction", std::string(s.instruction->name())},
-                             {"opcode", std::string(OpcodeName(s.instruction->opcode()))},
-                             {"leaf", s.leaf},
-                             {"edge", EdgeName(s.change->edge)},
-                             {"reason", Reason(module, s)},
-                             {"causes", s.causes}};
-      if (s.sharding != nullptr) step["sharding"] = ToString(s.sharding);
+      Json step = {{"instruction", s.instruction->name()},
+                   {"opcode", OpcodeName(s.instruction->opcode())},
+                   {"leaf", s.leaf},
+                   {"edge", EdgeName(s.change->edge)},
+                   {"reason", Reason(module, s)},
+                   {"causes", s.causes}};
+      if (s.sharding != nullptr) step.Set("sharding", ToString(s.sharding));
       if (s.change->from != nullptr) {
-        step["from"] = std::string(SourceOfLeaf(*s.change, s.leaf)->name());
+        step.Set("from", SourceOfLeaf(*s.change, s.leaf)->name());
       }
-      if (s.change->level >= 0) step["level"] = s.change->level;
+      if (s.change->level >= 0) step.Set("level", s.change->level);
       std::string source = SourceOf(module, s.instruction);
-      if (!source.empty()) step["source"] = source;
+      if (!source.empty()) step.Set("source", std::move(source));
       std::string place = PlaceOf(module, s.instruction);
-      if (!place.empty()) step["place"] = place;
-      steps.push_back(std::move(step));
+      if (!place.empty()) step.Set("place", std::move(place));
+      steps.Append(std::move(step));
     }
-    leaves.push_back({{"leaf", leaf}, {"steps", std::move(steps)}});
+    leaves.Append({{"leaf", leaf}, {"steps", std::move(steps)}});
   }
-  nlohmann::json result = {{"schema", "gshard.explain/1"},
-                           {"instruction", std::string(x->name())},
-                           {"opcode", std::string(OpcodeName(x->opcode()))},
-                           {"leaves", std::move(leaves)}};
+  object.Set("instruction", x->name());
+  object.Set("opcode", OpcodeName(x->opcode()));
+  object.Set("leaves", std::move(leaves));
   if (x->sharding() != nullptr) {
-    result["sharding"] = ToString(x->sharding());
+    object.Set("sharding", ToString(x->sharding()));
   } else {
-    result["reason"] = WhyNone(module, x);
+    object.Set("reason", WhyNone(module, x));
   }
-  return result;
 }
 
 }  // namespace gshard

@@ -3,12 +3,12 @@
 #define GSHARD_CORE_EXPLAIN_SHARDING_HISTORY_H_
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/explain/recorder.h"
+#include "core/json.h"
 #include "ir/module.h"
 
 namespace gshard {
@@ -33,9 +33,9 @@ std::vector<ExplainStep> ExplainSharding(const ExplainRecorder& recorder, const 
 // an earlier history told is not told again.
 std::string ShardingHistoryText(const ExplainRecorder& recorder, Module& module,
                                 std::span<const Instruction* const> values, const Mesh* mesh);
-// {"schema":"gshard.explain/1", ..} (docs/json.md).
-nlohmann::json ShardingHistoryJson(const ExplainRecorder& recorder, const Module& module,
-                                   const Instruction* x);
+// Adds the members of gshard.explain/1 that tell of `x` (docs/json.md).
+void AddShardingHistory(Json& object, const ExplainRecorder& recorder, const Module& module,
+                        const Instruction* x);
 
 // "operand", "user", ..
 const char* EdgeName(ShardingEdge edge);

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "core/analysis/axis_text.h"
 #include "core/analysis/meshes.h"
 #include "core/analysis/trip_count.h"
+#include "core/json.h"
 #include "core/report/quantity_text.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
@@ -47,9 +47,10 @@ bool IsCut(const Sharding* sharding) {
   return sharding != nullptr && sharding->IsTiled() && sharding->TileCount() > 1;
 }
 
-class Survey {
+class CollectiveSurvey {
  public:
-  Survey(Module& module, const ExplainRecorder* recorder) : module_(module), recorder_(recorder) {
+  CollectiveSurvey(Module& module, const ExplainRecorder* recorder)
+      : module_(module), recorder_(recorder) {
     report_.devices = module.DeviceCount();
   }
 
@@ -152,7 +153,7 @@ std::string RematerializationText(Module& module, const Rematerialization& r) {
 }  // namespace
 
 CollectiveReport MakeCollectiveReport(Module& partitioned, const ExplainRecorder* recorder) {
-  return Survey(partitioned, recorder).Run();
+  return CollectiveSurvey(partitioned, recorder).Run();
 }
 
 std::string CollectiveReportText(Module& partitioned, const CollectiveReport& report) {
@@ -183,42 +184,40 @@ std::string CollectiveReportText(Module& partitioned, const CollectiveReport& re
 }
 
 std::string CollectiveReportJson(const Module& partitioned, const CollectiveReport& report) {
-  using Json = nlohmann::ordered_json;
-  auto with_cause = [](Json entry, const CollectiveCause& cause) {
-    if (cause.user != nullptr) entry["user"] = std::string(cause.user->name());
-    if (cause.value != nullptr) entry["value"] = std::string(cause.value->name());
-    if (cause.has != nullptr) entry["has"] = ToString(cause.has);
-    if (cause.wants != nullptr) entry["wants"] = ToString(cause.wants);
-    return entry;
+  auto add_cause = [](Json& entry, const CollectiveCause& cause) {
+    if (cause.user != nullptr) entry.Set("user", cause.user->name());
+    if (cause.value != nullptr) entry.Set("value", cause.value->name());
+    if (cause.has != nullptr) entry.Set("has", ToString(cause.has));
+    if (cause.wants != nullptr) entry.Set("wants", ToString(cause.wants));
   };
-  Json collectives = Json::array(), rematerializations = Json::array();
+  Json collectives = Json::Array(), rematerializations = Json::Array();
   for (const Collective& collective : report.collectives) {
     const Instruction& x = *collective.instruction;
-    Json entry = {{"kind", collective.cost.kind},        {"name", std::string(x.name())},
+    Json entry = {{"kind", collective.cost.kind},        {"name", x.name()},
                   {"shape", ToString(x.shape(), false)}, {"axes", collective.cost.axes},
                   {"count", collective.executions},      {"bytes_per_device", collective.Bytes()},
                   {"cause", collective.cost.cause},      {"source", PlaceOf(partitioned, x)}};
-    if (collective.cause != nullptr) entry = with_cause(std::move(entry), *collective.cause);
-    collectives.push_back(std::move(entry));
+    if (collective.cause != nullptr) add_cause(entry, *collective.cause);
+    collectives.Append(std::move(entry));
   }
   for (const Rematerialization& r : report.rematerializations) {
     Json entry = {{"bytes_per_device", r.bytes_per_device},
                   {"computed_whole", r.user_runs_whole},
                   {"source", PlaceOf(partitioned,
                                      *(r.cause.user == nullptr ? r.cause.value : r.cause.user))}};
-    entry = with_cause(std::move(entry), r.cause);
+    add_cause(entry, r.cause);
     if (r.advice) {
-      entry["avoided_by"] = {{"shard", r.advice->shard},
-                             {"bytes_per_device", r.advice->bytes_per_device}};
+      entry.Set("avoided_by",
+                {{"shard", r.advice->shard}, {"bytes_per_device", r.advice->bytes_per_device}});
     }
-    rematerializations.push_back(std::move(entry));
+    rematerializations.Append(std::move(entry));
   }
   Json document = {{"schema", "gshard.collectives/1"},
                    {"devices", report.devices},
                    {"bytes_per_device", report.bytes_per_device},
                    {"collectives", std::move(collectives)},
                    {"full_rematerializations", std::move(rematerializations)}};
-  return document.dump(2) + "\n";
+  return document.Text();
 }
 
 }  // namespace gshard

@@ -4,8 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "core/report/quantity_text.h"
 #include "ir/metadata.h"
 
@@ -68,22 +67,21 @@ std::string CostAsText(const Module& module, const CostReport& report) {
 }
 
 std::string CostAsJson(const Module& module, const CostReport& report) {
-  using Json = nlohmann::ordered_json;
-  Json at_peak = Json::array();
+  Json at_peak = Json::Array();
   for (const LiveBuffer& buffer : report.memory.at_peak) {
-    at_peak.push_back({{"name", std::string(buffer.instruction->name())},
-                       {"bytes", buffer.bytes},
-                       {"op_name", OpNameOf(*buffer.instruction)},
-                       {"source", SourceLineOf(module, *buffer.instruction)}});
+    at_peak.Append({{"name", buffer.instruction->name()},
+                    {"bytes", buffer.bytes},
+                    {"op_name", OpNameOf(*buffer.instruction)},
+                    {"source", SourceLineOf(module, *buffer.instruction)}});
   }
-  Json collectives = Json::array();
+  Json collectives = Json::Array();
   for (const CollectiveRow& row : report.collectives) {
-    collectives.push_back({{"kind", row.kind},
-                           {"axes", row.axes},
-                           {"count", row.count},
-                           {"bytes_per_device", row.bytes_per_device},
-                           {"time_s", row.time_s},
-                           {"cause", row.cause}});
+    collectives.Append({{"kind", row.kind},
+                        {"axes", row.axes},
+                        {"count", row.count},
+                        {"bytes_per_device", row.bytes_per_device},
+                        {"time_s", row.time_s},
+                        {"cause", row.cause}});
   }
   Json document = {{"schema", "gshard.cost/1"},
                    {"module", module.name()},
@@ -104,9 +102,9 @@ std::string CostAsJson(const Module& module, const CostReport& report) {
                      {"argument_bytes", report.memory.argument_bytes},
                      {"output_bytes", report.memory.output_bytes},
                      {"temp_bytes", report.memory.temp_bytes},
-                     {"at_peak", at_peak}}},
-                   {"collectives", collectives}};
-  return document.dump(2) + "\n";
+                     {"at_peak", std::move(at_peak)}}},
+                   {"collectives", std::move(collectives)}};
+  return document.Text();
 }
 
 }  // namespace gshard

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
 #include "core/analysis/axis_text.h"
+#include "core/json.h"
 #include "core/report/quantity_text.h"
 #include "fmt/format.h"
 #include "ir/dtype.h"
@@ -35,9 +35,9 @@ bool MakesItsValue(const Instruction* x, const Module& module) {
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-class Survey {
+class ShardingSurvey {
  public:
-  Survey(const Module& module, ShardingReport& report) : module_(module), report_(report) {}
+  ShardingSurvey(const Module& module, ShardingReport& report) : module_(module), report_(report) {}
 
   void Add(const Instruction* x) {
     if (!x->shape()->IsTuple()) {
@@ -165,7 +165,7 @@ ShardingReport MakeShardingReport(const Module& module, const PropagationFinding
   ShardingReport report;
   report.devices = module.DeviceCount();
   report.findings = findings;
-  Survey survey(module, report);
+  ShardingSurvey survey(module, report);
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
       if (MakesItsValue(x, module)) survey.Add(x);
@@ -237,37 +237,37 @@ std::string ShardingReportText(const Module& module, const ShardingReport& repor
 }
 
 std::string ShardingReportJson(const Module& module, const ShardingReport& report) {
-  using Json = nlohmann::ordered_json;
-  Json replicated = Json::array(), conflicts = Json::array(), uneven = Json::array();
+  Json replicated = Json::Array(), conflicts = Json::Array(), uneven = Json::Array();
   auto value = [&](const Instruction* x, int64_t leaf) {
-    Json entry = {{"name", std::string(x->name())},
-                  {"leaf", leaf},
-                  {"shape", ToString(LeafShape(x, leaf), false)}};
+    Json entry = {
+        {"name", x->name()}, {"leaf", leaf}, {"shape", ToString(LeafShape(x, leaf), false)}};
     std::string place = PlaceOf(module, x);
-    if (!place.empty()) entry["source"] = place;
+    if (!place.empty()) entry.Set("source", std::move(place));
     return entry;
   };
   for (const ShardingReport::Replicated& r : report.replicated) {
     Json entry = value(r.instruction, r.leaf);
-    entry.update({{"copies", r.copies},
-                  {"dim", r.dim},
-                  {"factor", r.factor},
-                  {"bytes_per_device", r.bytes_per_device},
-                  {"alike", r.alike}});
-    replicated.push_back(std::move(entry));
+    entry.Set("copies", r.copies);
+    entry.Set("dim", r.dim);
+    entry.Set("factor", r.factor);
+    entry.Set("bytes_per_device", r.bytes_per_device);
+    entry.Set("alike", r.alike);
+    replicated.Append(std::move(entry));
   }
   for (const PropagationFindings::Conflict& c : report.findings.conflicts) {
-    conflicts.push_back({{"name", std::string(c.annotated->name())},
-                         {"sharding", ToString(c.annotated->sharding())},
-                         {"neighbour", std::string(c.neighbour->name())},
-                         {"neighbour_is", c.neighbour_is_user ? "user" : "operand"},
-                         {"wanted", ToString(c.wanted)}});
+    conflicts.Append({{"name", c.annotated->name()},
+                      {"sharding", ToString(c.annotated->sharding())},
+                      {"neighbour", c.neighbour->name()},
+                      {"neighbour_is", c.neighbour_is_user ? "user" : "operand"},
+                      {"wanted", ToString(c.wanted)}});
   }
   for (const ShardingReport::Uneven& u : report.uneven) {
     Json entry = value(u.instruction, u.leaf);
-    entry.update(
-        {{"dim", u.dim}, {"size", u.size}, {"tiles", u.tiles}, {"padding_bytes", u.padding_bytes}});
-    uneven.push_back(std::move(entry));
+    entry.Set("dim", u.dim);
+    entry.Set("size", u.size);
+    entry.Set("tiles", u.tiles);
+    entry.Set("padding_bytes", u.padding_bytes);
+    uneven.Append(std::move(entry));
   }
   Json document = {{"schema", "gshard.shardings/1"},
                    {"devices", report.devices},
@@ -278,7 +278,7 @@ std::string ShardingReportJson(const Module& module, const ShardingReport& repor
                    {"conflicts", std::move(conflicts)},
                    {"uneven_count", report.uneven_count},
                    {"uneven", std::move(uneven)}};
-  return document.dump(2) + "\n";
+  return document.Text();
 }
 
 }  // namespace gshard

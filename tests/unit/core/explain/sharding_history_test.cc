@@ -94,8 +94,10 @@ TEST_CASE("Text and JSON say the same", "[explain]") {
         "  g = {devices=[1,8]<=[8]}: from operand 't' through get-tuple-element, level 0\n"
         "  t{leaf 1} = {devices=[1,8]<=[8]}: from operand 'b' through tuple, level 0\n"
         "  b (see above)\n");
-  nlohmann::json json = ShardingHistoryJson(recorder, *module, g);
-  CHECK(json["schema"] == "gshard.explain/1");
+  Json object;
+  AddShardingHistory(object, recorder, *module, g);
+  const auto json = nlohmann::json::parse(object.Text());
+  CHECK(json["instruction"] == "g");
   CHECK(json["leaves"][0]["steps"][0]["from"] == "t");
   CHECK(json["leaves"][0]["steps"][0]["edge"] == "operand");
   CHECK(json["leaves"][0]["steps"][2]["edge"] == "annotation");

@@ -1,0 +1,86 @@
+// Command lines: flags and subcommands of a program, bound to the variables they fill. It hides the
+// library (CLI11, in flags.cc only), whose templates take seconds in each file that sees them.
+#ifndef GSHARD_CMD_CLI_FLAGS_H_
+#define GSHARD_CMD_CLI_FLAGS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace gshard {
+
+// What is wrong with the value of a flag, found after parsing: one line and exit code 2.
+class FlagError : public std::runtime_error {
+ public:
+  FlagError(const std::string& flag, const std::string& problem)
+      : std::runtime_error(flag + ": " + problem) {}
+};
+
+// What a flag takes besides the type of its variable.
+struct FlagTraits {
+  std::string type = {};  // of the value, in --help: FILE
+  bool required = false;
+  bool may_be_bare = false;  // "--flag" alone is "--flag="
+  std::vector<std::string> one_of = {};
+  std::optional<std::pair<int64_t, int64_t>> between = {};  // both included
+};
+
+// A program's command line or a subcommand's. The variables must outlive it.
+class Command {
+ public:
+  explicit Command(CLI::App* app) : app_(app) {}
+
+  // A flag with a value, or, without leading dashes, a positional argument. `T` is std::string,
+  // int, int64_t or uint64_t, an optional string (set if the flag is there), or a vector of strings
+  // (the flag may be given many times).
+  template <typename T>
+  void Add(const std::string& names, T& value, const std::string& help,
+           const FlagTraits& traits = {}) const;
+
+  // Sets `value`; cannot be given together with the flag `excluded`.
+  void AddSwitch(const std::string& names, bool& value, const std::string& help,
+                 const std::string& excluded = "") const;
+  // Clears `value`.
+  void AddOffSwitch(const std::string& names, bool& value, const std::string& help) const;
+  // "--flag" alone gives `value` the text `bare`, "--flag=TEXT" one of `texts`.
+  void AddChoice(const std::string& name, const std::string& bare, std::string& value,
+                 const std::string& help, const std::vector<std::string>& texts) const;
+
+ protected:
+  CLI::App* app_;
+};
+
+// Owns what the Commands of a program refer to.
+class CommandLine : public Command {
+ public:
+  CommandLine(const std::string& program, const std::string& description);
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  // One of the subcommands must be given then; `run` is what Run calls if it is this one.
+  Command AddSubcommand(const std::string& name, const std::string& description,
+                        std::function<int()> run);
+
+  // Parses the arguments and calls `run`, or without one the chosen subcommand's. Maps everything
+  // that can go wrong to an exit code (ExitCode in program.h): usage errors print one line and a
+  // pointer to --help; internal errors say that they are ours and how to report them.
+  int Run(int argc, char** argv, std::function<int()> run = nullptr);
+
+ private:
+  std::unique_ptr<CLI::App> owned_;
+  std::function<int()> chosen_;
+};
+
+}  // namespace gshard
+
+#endif  // GSHARD_CMD_CLI_FLAGS_H_

@@ -1,0 +1,88 @@
+// See json.h.
+#include "core/json.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace gshard {
+using Library = nlohmann::ordered_json;
+
+struct Json::Value {
+  Library json;
+};
+
+namespace {
+
+// Runs `read`; the library's words without their "[json.exception.parse_error.101] ".
+template <typename F>
+auto Reading(F read) {
+  try {
+    return read();
+  } catch (const Library::exception& error) {
+    const std::string_view words = error.what();
+    const size_t tag_end = words.find("] ");
+    const bool tagged = words.starts_with("[json.") && tag_end != words.npos;
+    throw JsonError(std::string(tagged ? words.substr(tag_end + 2) : words));
+  }
+}
+
+// Names of a program may hold any bytes: what is no UTF-8 is replaced.
+std::string TextOf(const Library& json, int indent) {
+  return json.dump(indent, ' ', false, Library::error_handler_t::replace);
+}
+
+}  // namespace
+
+Json::Json(Value value) : value_(std::make_unique<Value>(std::move(value))) {}
+Json::Json() : Json(Value{}) {}
+Json::Json(bool value) : Json(Value{value}) {}
+Json::Json(int value) : Json(Value{value}) {}
+Json::Json(int64_t value) : Json(Value{value}) {}
+Json::Json(uint32_t value) : Json(Value{value}) {}
+Json::Json(uint64_t value) : Json(Value{value}) {}
+Json::Json(double value) : Json(Value{value}) {}
+Json::Json(const char* text) : Json(Value{text}) {}
+Json::Json(std::string_view text) : Json(Value{text}) {}
+Json::Json(const std::string& text) : Json(Value{text}) {}
+Json::Json(const std::vector<int64_t>& values) : Json(Value{values}) {}
+Json::Json(const std::vector<uint64_t>& values) : Json(Value{values}) {}
+Json::Json(const std::vector<double>& values) : Json(Value{values}) {}
+Json::Json(const std::vector<std::string>& values) : Json(Value{values}) {}
+Json::Json(std::initializer_list<Member> members) : Json(Value{Library::object()}) {
+  for (const Member& member : members) Set(member.key, std::move(member.value));
+}
+Json Json::Array() { return Json(Value{Library::array()}); }
+Json::Json(Json&& other) noexcept = default;
+Json& Json::operator=(Json&& other) noexcept = default;
+Json::~Json() = default;
+
+void Json::Set(std::string_view key, Json value) {
+  value_->json[std::string(key)] = std::move(value.value_->json);
+}
+
+void Json::Append(Json element) { value_->json.push_back(std::move(element.value_->json)); }
+
+std::string Json::Text() const { return TextOf(value_->json, 2) + "\n"; }
+
+Json Json::Parse(std::string_view text) {
+  return Reading([&] { return Json(Value{Library::parse(text)}); });
+}
+
+bool Json::Has(std::string_view key) const { return value_->json.contains(std::string(key)); }
+
+std::string Json::StringAt(std::string_view key) const {
+  return Reading([&] { return value_->json.at(std::string(key)).get<std::string>(); });
+}
+
+double Json::NumberAt(std::string_view key) const {
+  return Reading([&] { return value_->json.at(std::string(key)).get<double>(); });
+}
+
+std::map<std::string, double> Json::NumbersAt(std::string_view key) const {
+  return Reading(
+      [&] { return value_->json.at(std::string(key)).get<std::map<std::string, double>>(); });
+}
+
+std::string JsonString(std::string_view text) { return TextOf(text, -1); }
+
+}  // namespace gshard
