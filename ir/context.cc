@@ -9,6 +9,7 @@
 
 #include "ir/diagnostic.h"
 #include "ir/hash.h"
+#include "ir/text_hash.h"
 
 namespace gshard {
 namespace {
@@ -136,10 +137,6 @@ class ValueTable {
  private:
   std::deque<T> values_;
   tsl::robin_set<const T*, ValueHash, ValueEqual, std::allocator<const T*>, true> table_;
-};
-
-struct TextHash {
-  size_t operator()(std::string_view text) const { return HashText(0, text); }
 };
 
 }  // namespace

@@ -5,14 +5,14 @@
 namespace gshard {
 namespace {
 
-struct Row {
+struct DTypeRow {
   std::string_view text;
   int bits;
   DTypeClass klass;
 };
 
-constexpr std::array<Row, kDTypeCount> kRows = {{
-#define GSHARD_X(enumerator, text, bits, klass) Row{text, bits, DTypeClass::klass},
+constexpr std::array<DTypeRow, kDTypeCount> kDTypeRows = {{
+#define GSHARD_X(enumerator, text, bits, klass) DTypeRow{text, bits, DTypeClass::klass},
     GSHARD_DTYPES(GSHARD_X)
 #undef GSHARD_X
 }};
@@ -30,8 +30,8 @@ constexpr size_t Slot(std::string_view name) {
 constexpr std::array<uint8_t, kSlots> MakeSlots() {
   std::array<uint8_t, kSlots> slots{};
   for (uint8_t& slot : slots) slot = kFree;
-  for (size_t i = 0; i < kRows.size(); ++i) {
-    size_t at = Slot(kRows[i].text);
+  for (size_t i = 0; i < kDTypeRows.size(); ++i) {
+    size_t at = Slot(kDTypeRows[i].text);
     while (slots[at] != kFree) at = (at + 1) % kSlots;
     slots[at] = static_cast<uint8_t>(i);
   }
@@ -39,7 +39,7 @@ constexpr std::array<uint8_t, kSlots> MakeSlots() {
 }
 constexpr std::array<uint8_t, kSlots> kSlotOf = MakeSlots();
 
-const Row& RowOf(DType dtype) { return kRows[static_cast<size_t>(dtype)]; }
+const DTypeRow& RowOf(DType dtype) { return kDTypeRows[static_cast<size_t>(dtype)]; }
 
 }  // namespace
 
@@ -48,7 +48,7 @@ std::string_view DTypeName(DType dtype) { return RowOf(dtype).text; }
 std::optional<DType> DTypeFromName(std::string_view name) {
   if (name.size() < 2 || name.size() > 14) return std::nullopt;
   for (size_t at = Slot(name); kSlotOf[at] != kFree; at = (at + 1) % kSlots) {
-    if (kRows[kSlotOf[at]].text == name) return static_cast<DType>(kSlotOf[at]);
+    if (kDTypeRows[kSlotOf[at]].text == name) return static_cast<DType>(kSlotOf[at]);
   }
   return std::nullopt;
 }

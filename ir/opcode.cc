@@ -23,34 +23,34 @@ constexpr std::array<AttributeTag, kOpcodeCount> kTags = {{
 }};
 
 // Names of opcodes in an open-addressing table filled at compile time.
-constexpr size_t kSlots = 1024;
+constexpr size_t kOpcodeSlots = 1024;
 constexpr uint8_t kEmpty = 255;
 static_assert(kOpcodeCount < kEmpty);
 
 constexpr uint32_t HashName(std::string_view text) {
   uint32_t hash = static_cast<uint32_t>(text.size());
   for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x01000193u;
-  return (hash ^ (hash >> 15)) % kSlots;
+  return (hash ^ (hash >> 15)) % kOpcodeSlots;
 }
 
-constexpr std::array<uint8_t, kSlots> BuildSlots() {
-  std::array<uint8_t, kSlots> slots{};
+constexpr std::array<uint8_t, kOpcodeSlots> BuildSlots() {
+  std::array<uint8_t, kOpcodeSlots> slots{};
   for (uint8_t& slot : slots) slot = kEmpty;
   for (size_t i = 0; i < kInfos.size(); ++i) {
     size_t slot = HashName(kInfos[i].text);
-    while (slots[slot] != kEmpty) slot = (slot + 1) % kSlots;
+    while (slots[slot] != kEmpty) slot = (slot + 1) % kOpcodeSlots;
     slots[slot] = static_cast<uint8_t>(i);
   }
   return slots;
 }
-constexpr std::array<uint8_t, kSlots> kNameSlots = BuildSlots();
+constexpr std::array<uint8_t, kOpcodeSlots> kNameSlots = BuildSlots();
 
 }  // namespace
 
 const OpcodeInfo& InfoOf(Opcode opcode) { return kInfos[static_cast<size_t>(opcode)]; }
 
 std::optional<Opcode> OpcodeFromName(std::string_view text) {
-  for (size_t slot = HashName(text); kNameSlots[slot] != kEmpty; slot = (slot + 1) % kSlots) {
+  for (size_t slot = HashName(text); kNameSlots[slot] != kEmpty; slot = (slot + 1) % kOpcodeSlots) {
     if (kInfos[kNameSlots[slot]].text == text) return static_cast<Opcode>(kNameSlots[slot]);
   }
   return std::nullopt;

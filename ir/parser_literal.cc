@@ -14,7 +14,7 @@ namespace gshard {
 namespace {
 
 template <typename T>
-void Store(std::byte* to, T value) {
+void StoreValue(std::byte* to, T value) {
   std::memcpy(to, &value, sizeof(T));
 }
 
@@ -90,7 +90,7 @@ class LiteralReader {
     } else if (lexer_.Integer(value) == Lexer::Number::kNone) {
       return false;
     }
-    Store<uint8_t>(to, value != 0 ? 1 : 0);
+    StoreValue<uint8_t>(to, value != 0 ? 1 : 0);
     return true;
   }
 
@@ -112,7 +112,7 @@ class LiteralReader {
       } else if (value < 0) {
         return OutOfRange();
       }
-      Store(to, unsigned_value);
+      StoreValue(to, unsigned_value);
       return true;
     }
     if (result == Lexer::Number::kTooLarge) return OutOfRange();
@@ -124,16 +124,16 @@ class LiteralReader {
     }
     switch (StorageBytes(dtype_)) {
       case 1:
-        Store(to, static_cast<uint8_t>(value));
+        StoreValue(to, static_cast<uint8_t>(value));
         break;
       case 2:
-        Store(to, static_cast<uint16_t>(value));
+        StoreValue(to, static_cast<uint16_t>(value));
         break;
       case 4:
-        Store(to, static_cast<uint32_t>(value));
+        StoreValue(to, static_cast<uint32_t>(value));
         break;
       default:
-        Store(to, value);
+        StoreValue(to, value);
     }
     return true;
   }
@@ -181,11 +181,11 @@ class LiteralReader {
       case DType::kF32: {
         const auto narrowed = static_cast<float>(value);
         if (std::isinf(narrowed)) return OutOfRange();
-        Store(to, narrowed);
+        StoreValue(to, narrowed);
         return true;
       }
       case DType::kF64:
-        Store(to, value);
+        StoreValue(to, value);
         return true;
       default: {
         const uint16_t bits = EncodeSmallFloat(dtype, value);
@@ -198,9 +198,9 @@ class LiteralReader {
 
   static void StoreSmall(DType dtype, uint16_t bits, std::byte* to) {
     if (StorageBytes(dtype) == 1) {
-      Store(to, static_cast<uint8_t>(bits));
+      StoreValue(to, static_cast<uint8_t>(bits));
     } else {
-      Store(to, bits);
+      StoreValue(to, bits);
     }
   }
 
@@ -245,11 +245,11 @@ class LiteralReader {
     if (dtype == DType::kF32) {
       uint32_t bits = std::bit_cast<uint32_t>(static_cast<float>(signed_value));
       if (has_payload) bits = (bits & 0xff800000) | static_cast<uint32_t>(payload);
-      Store(to, bits);
+      StoreValue(to, bits);
     } else if (dtype == DType::kF64) {
       uint64_t bits = std::bit_cast<uint64_t>(signed_value);
       if (has_payload) bits = (bits & 0xfff0000000000000) | payload;
-      Store(to, bits);
+      StoreValue(to, bits);
     } else {
       uint16_t bits = EncodeSmallFloat(dtype, signed_value);
       if (has_payload) {

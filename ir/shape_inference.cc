@@ -8,7 +8,7 @@ namespace gshard {
 
 namespace {
 
-struct Row {
+struct ShapeRuleRow {
   ShapeRule rule = nullptr;
   int8_t called = 0;  // number of called computations; kVariadic: the rule looks
   bool inferable = false;
@@ -19,8 +19,8 @@ constexpr bool kDeclared = false;  // the text must give the shape
 constexpr bool kInferable = true;
 
 // One row per opcode; Rows() fails to compile if one is missing.
-constexpr std::array<Row, kOpcodeCount> Rows() {
-  std::array<Row, kOpcodeCount> rows{};
+constexpr std::array<ShapeRuleRow, kOpcodeCount> Rows() {
+  std::array<ShapeRuleRow, kOpcodeCount> rows{};
   auto set = [&rows](Opcode opcode, ShapeRule rule, bool inferable, int called = 0) {
     rows[static_cast<size_t>(opcode)] = {rule, static_cast<int8_t>(called), inferable, true};
   };
@@ -164,15 +164,15 @@ constexpr std::array<Row, kOpcodeCount> Rows() {
   return rows;
 }
 
-constexpr bool Complete(const std::array<Row, kOpcodeCount>& rows) {
-  for (const Row& row : rows) {
+constexpr bool Complete(const std::array<ShapeRuleRow, kOpcodeCount>& rows) {
+  for (const ShapeRuleRow& row : rows) {
     if (!row.present) return false;
   }
   return true;
 }
 
-constexpr std::array<Row, kOpcodeCount> kRows = Rows();
-static_assert(Complete(kRows), "an opcode of ir/opcodes.def has no shape rule");
+constexpr std::array<ShapeRuleRow, kOpcodeCount> kShapeRules = Rows();
+static_assert(Complete(kShapeRules), "an opcode of ir/opcodes.def has no shape rule");
 
 // Rules may look at parameters and roots of called computations without further ado.
 Problem CheckCalled(const OpView& op, int expected) {
@@ -203,7 +203,7 @@ Problem CheckCalled(const OpView& op, int expected) {
 
 ShapeResult InferShape(Context& ctx, const OpView& op) {
   const OpcodeInfo& info = InfoOf(op.opcode);
-  const Row& row = kRows[static_cast<size_t>(op.opcode)];
+  const ShapeRuleRow& row = kShapeRules[static_cast<size_t>(op.opcode)];
   if (info.arity != kVariadic && op.operands.size() != static_cast<size_t>(info.arity)) {
     return Wrong("{} takes {} operand{}, found {}", info.text, info.arity,
                  info.arity == 1 ? "" : "s", op.operands.size());
@@ -219,6 +219,6 @@ ShapeResult InferShape(Context& ctx, const OpView& op) {
   return result;
 }
 
-bool ShapeIsInferable(Opcode opcode) { return kRows[static_cast<size_t>(opcode)].inferable; }
+bool ShapeIsInferable(Opcode opcode) { return kShapeRules[static_cast<size_t>(opcode)].inferable; }
 
 }  // namespace gshard

@@ -13,6 +13,7 @@
 #include "core/analysis/trip_count.h"
 #include "core/propagation/shardy_import.h"
 #include "core/transforms/inline_calls.h"
+#include "ir/dims.h"
 
 namespace gshard::cpu {
 namespace {
@@ -33,10 +34,6 @@ int64_t ProductBefore(const Shape* shape, int64_t dim) {
   int64_t product = 1;
   for (int64_t d = 0; d < dim; ++d) product *= shape->dim(d);
   return product;
-}
-
-bool Contains(Dims dims, int64_t dim) {
-  return std::find(dims.begin(), dims.end(), dim) != dims.end();
 }
 
 // The run-time sizes of an array: s32[] by dim. Dims that are not named are as large as they look.

@@ -25,6 +25,7 @@
 #include "core/propagation/propagation.h"
 #include "core/propagation/shardy_import.h"
 #include "core/transforms/inline_calls.h"
+#include "ir/dims.h"
 
 namespace gshard::cpu {
 namespace {
@@ -44,14 +45,6 @@ Expected<void> WriteBytes(const std::string& path, std::span<const std::byte> da
   out.close();
   if (!out) return Fail(MakeError("E-IO-WRITE", fmt::format("{}: cannot be written", path)));
   return {};
-}
-
-void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
-  if (shape->IsTuple()) {
-    for (const Shape* element : shape->elements()) AppendLeafShapes(element, leaves);
-  } else {
-    leaves.push_back(shape);
-  }
 }
 
 class Emulator {
@@ -356,13 +349,8 @@ class Emulator {
   // comparison.
   Expected<void> RunReference(const Inputs& inputs) {
     Progress("reference", 0);
-    MeshRunOptions options = run_options_;
-    options.grid = reference_grid_;
+    MeshRunOptions options = run_options_.ForWholeGraph(reference_grid_);
     options.keep.clear();
-    if (reference_grid_.device_count() == 1) {
-      options.global_parameters.clear();
-      options.global_results.clear();
-    }
     auto whole = MeshRun::Prepare(Reference(), inputs, options);
     if (!whole) return Fail(whole.error());
     Expected<void> done = UnlessStopped((*whole)->Start(options_.stop));

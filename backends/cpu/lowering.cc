@@ -96,11 +96,11 @@ bool IsRenaming(const Instruction& x) {
 }
 
 // In the order of values.
-void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
+void AppendValueShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
   if (shape->IsTuple()) {
-    for (const Shape* element : shape->elements()) AppendLeafShapes(element, leaves);
+    for (const Shape* element : shape->elements()) AppendValueShapes(element, leaves);
   } else if (shape->kind() == ShapeKind::kBuffer) {
-    AppendLeafShapes(shape->element(0), leaves);
+    AppendValueShapes(shape->element(0), leaves);
   } else {
     leaves.push_back(shape);
   }
@@ -564,7 +564,7 @@ class Lowering {
       }
       program_.kept_begin.push_back(program_.kept.size());
       for (ValueId leaf : leaves_[found->second->id()]) program_.kept.push_back(leaf);
-      AppendLeafShapes(found->second->shape(), program_.kept_shapes);
+      AppendValueShapes(found->second->shape(), program_.kept_shapes);
     }
     return {};
   }

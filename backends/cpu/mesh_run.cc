@@ -15,6 +15,7 @@
 #include "backends/cpu/views.h"
 #include "core/analysis/partitioned.h"
 #include "core/report/quantity_text.h"
+#include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
@@ -23,14 +24,6 @@ namespace gshard::cpu {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
-  if (shape->IsTuple()) {
-    for (const Shape* element : shape->elements()) AppendLeafShapes(element, leaves);
-  } else {
-    leaves.push_back(shape);
-  }
-}
 
 std::vector<int64_t> WholeDims(const Shape* local, const Sharding* sharding) {
   std::vector<int64_t> dims(local->dims().begin(), local->dims().end());
@@ -88,6 +81,16 @@ tl::unexpected<Diagnostic> TooLarge(int64_t needed, std::string_view what, int64
 }
 
 }  // namespace
+
+MeshRunOptions MeshRunOptions::ForWholeGraph(const DeviceGrid& whole_grid) const {
+  MeshRunOptions options = *this;
+  options.grid = whole_grid;
+  if (whole_grid.device_count() == 1) {
+    options.global_parameters.clear();
+    options.global_results.clear();
+  }
+  return options;
+}
 
 DeviceGrid GridOf(const Module& module, int64_t partitions) {
   constexpr int64_t kMost = 1 << 20;

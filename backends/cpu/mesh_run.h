@@ -40,6 +40,9 @@ struct MeshRunOptions {
   // Whole shapes of parameters' and results' leaves where the module only has shards; empty: tile
   // size times tile count.
   std::vector<const Shape*> global_parameters, global_results;
+
+  // The same for the unpartitioned graph on `whole_grid`, where one device has whole shapes.
+  MeshRunOptions ForWholeGraph(const DeviceGrid& whole_grid) const;
 };
 
 class MeshRun {

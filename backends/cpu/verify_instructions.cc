@@ -36,7 +36,7 @@ bool IsPlain(const Instruction& x) {
          (x.opcode() == Opcode::kBroadcast && x.operand(0)->shape()->IsScalar());
 }
 
-bool IsRenaming(Opcode opcode) {
+bool KeepsElements(Opcode opcode) {
   return opcode == Opcode::kReshape || opcode == Opcode::kBitcast || opcode == Opcode::kCopy ||
          opcode == Opcode::kGetTupleElement || opcode == Opcode::kOptBarrier;
 }
@@ -382,7 +382,7 @@ class InstructionVerifier {
   }
   bool RenamesPassedIn(const Instruction& x) const {
     const Instruction* from = &x;
-    while (IsRenaming(from->opcode())) from = from->operand(0);
+    while (KeepsElements(from->opcode())) from = from->operand(0);
     return from->opcode() == Opcode::kParameter && from->parent() != whole_.entry();
   }
 
@@ -391,12 +391,7 @@ class InstructionVerifier {
     std::vector<TapPoint> whole_taps;
     for (const Candidate& candidate : candidates_) whole_taps.push_back({candidate.x, candidate.x});
     const std::vector<TapPoint> local_taps = LocalTaps();
-    MeshRunOptions whole_options = options_.mesh;
-    whole_options.grid = options_.whole_grid;
-    if (whole_options.grid.device_count() == 1) {
-      whole_options.global_parameters.clear();
-      whole_options.global_results.clear();
-    }
+    MeshRunOptions whole_options = options_.mesh.ForWholeGraph(options_.whole_grid);
     whole_options.taps = whole_taps;
     MeshRunOptions mesh_options = options_.mesh;
     mesh_options.taps = local_taps;

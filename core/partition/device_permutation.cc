@@ -1,13 +1,12 @@
 #include "core/partition/device_permutation.h"
 
 #include "ir/diagnostic.h"
+#include "ir/dims.h"
 
 namespace gshard {
 namespace {
 
 constexpr int32_t kNobody = -1;
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // coordinate = coordinate * size + digit, at every position.
 void AppendDigit(std::vector<int32_t>& coordinates, const DeviceAxis& axis) {

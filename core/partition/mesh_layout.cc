@@ -7,6 +7,7 @@
 
 #include "core/analysis/axis_text.h"
 #include "ir/diagnostic.h"
+#include "ir/hash.h"
 #include "ir/sharding_text.h"
 
 namespace gshard {
@@ -24,15 +25,11 @@ bool MeshLayout::IsReplicated() const {
 
 namespace {
 
-size_t Mix(size_t seed, size_t value) {
-  return (seed ^ value) * 0x9E3779B97F4A7C15ull + (seed >> 29);
-}
-
-size_t Mix(size_t seed, const AxisList& axes) {
-  seed = Mix(seed, axes.size());
+size_t HashAxes(size_t seed, const AxisList& axes) {
+  seed = HashCombine(seed, axes.size());
   for (const DeviceAxis& axis : axes) {
-    seed = Mix(seed, static_cast<size_t>(axis.size));
-    seed = Mix(seed, static_cast<size_t>(axis.stride));
+    seed = HashCombine(seed, static_cast<uint64_t>(axis.size));
+    seed = HashCombine(seed, static_cast<uint64_t>(axis.stride));
   }
   return seed;
 }
@@ -48,20 +45,20 @@ struct MeshLayoutHash {
   using is_transparent = void;
   size_t operator()(const MeshLayout* layout) const {
     size_t seed = Start(layout->kind, layout->device, layout->combiner, layout->order);
-    for (const AxisList& list : layout->dims) seed = Mix(seed, list);
-    return Mix(Mix(seed, layout->unreduced), layout->manual);
+    for (const AxisList& list : layout->dims) seed = HashAxes(seed, list);
+    return HashAxes(HashAxes(seed, layout->unreduced), layout->manual);
   }
   size_t operator()(const LayoutParts& parts) const {
     size_t seed = Start(MeshLayout::Kind::kTiled, 0, Opcode::kAdd, parts.order);
-    for (const AxisList* list : parts.dims) seed = Mix(seed, *list);
-    return Mix(Mix(seed, AxisList()), parts.manual);
+    for (const AxisList* list : parts.dims) seed = HashAxes(seed, *list);
+    return HashAxes(HashAxes(seed, AxisList()), parts.manual);
   }
 
  private:
   static size_t Start(MeshLayout::Kind kind, int64_t device, Opcode combiner,
                       const DeviceOrder* order) {
-    size_t seed = Mix(static_cast<size_t>(kind), static_cast<size_t>(device));
-    return Mix(Mix(seed, static_cast<size_t>(combiner)), reinterpret_cast<size_t>(order));
+    size_t seed = HashCombine(static_cast<size_t>(kind), static_cast<uint64_t>(device));
+    return HashPointer(HashCombine(seed, static_cast<uint64_t>(combiner)), order);
   }
 };
 
@@ -79,7 +76,7 @@ struct MeshLayoutEqual {
 
 struct ShardingKeyHash {
   size_t operator()(const std::pair<const Sharding*, int64_t>& key) const {
-    return Mix(reinterpret_cast<size_t>(key.first), static_cast<size_t>(key.second));
+    return HashPointer(static_cast<size_t>(key.second), key.first);
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include "core/partition/ops/rules.h"
 #include "ir/diagnostic.h"
+#include "ir/dims.h"
 
 namespace gshard {
 
@@ -59,18 +60,6 @@ PartitionedValue* PartitionContext::Finish(Instruction* local, const Instruction
   }
   return Result(local, layout);
 }
-
-namespace {
-
-void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
-  if (!shape->IsTuple()) {
-    leaves.push_back(shape);
-    return;
-  }
-  for (const Shape* element : shape->elements()) AppendLeafShapes(element, leaves);
-}
-
-}  // namespace
 
 std::vector<const MeshLayout*> PartitionContext::WholeLeaves(const Shape* shape) {
   std::vector<const Shape*> leaves;

@@ -4,11 +4,11 @@
 #include <optional>
 #include <vector>
 
+#include "ir/dims.h"
+
 namespace gshard {
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 bool IsPartial(const MeshLayout* layout) { return !layout->unreduced.empty(); }
 

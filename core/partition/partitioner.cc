@@ -9,6 +9,7 @@
 #include "core/partition/value_numbering.h"
 #include "core/transforms/shard_barriers.h"
 #include "ir/custom_call.h"
+#include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/sharding_algebra.h"
@@ -18,14 +19,6 @@
 namespace gshard {
 
 namespace {
-
-void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
-  if (shape->IsTuple()) {
-    for (const Shape* element : shape->elements()) AppendLeafShapes(element, leaves);
-  } else {
-    leaves.push_back(shape);
-  }
-}
 
 // Where tiles must lie exactly as the user's sharding has them (the entry, borders of manual
 // regions), or may be copies where that makes them empty.

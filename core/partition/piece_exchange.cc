@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "ir/dims.h"
+
 namespace gshard {
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 class PieceExchange {
  public:

@@ -7,12 +7,12 @@ namespace gshard {
 
 namespace {
 
-constexpr size_t kMaxCombinations = 64;
+constexpr size_t kMaxAxisChoices = 64;
 
 size_t Combinations(const std::vector<std::vector<RangeCut>>& alternatives) {
   size_t count = 1;
   for (const std::vector<RangeCut>& list : alternatives) {
-    count = std::min(count * list.size(), 2 * kMaxCombinations);
+    count = std::min(count * list.size(), 2 * kMaxAxisChoices);
   }
   return count;
 }
@@ -30,7 +30,7 @@ CutChoice ChooseCuts(PartitionContext& rule, std::span<PartitionedValue* const> 
                      std::span<const MeshLayout* const> wanted,
                      const std::function<Labels(std::span<const RangeCut>)>& labels_of) {
   for (std::vector<RangeCut>& list : alternatives) {
-    if (Combinations(alternatives) <= kMaxCombinations) break;
+    if (Combinations(alternatives) <= kMaxAxisChoices) break;
     if (list.size() > 1) list.resize(1);
   }
   CutChoice best;

@@ -9,8 +9,6 @@
 
 namespace gshard {
 
-using Dims = std::span<const int64_t>;
-
 std::vector<ReshapeSegment> Segments(Dims from, Dims to) {
   std::vector<ReshapeSegment> segments;
   size_t f = 0, t = 0;
@@ -118,15 +116,15 @@ ReshapedLayouts MapLayout(MeshLayoutTable& layouts, Dims from, Dims to, const Me
   return {layouts.WithDims(layout, std::move(kept)), layouts.WithDims(layout, std::move(mapped))};
 }
 
-struct Key {
+struct ReshapeKey {
   const Shape* from;
   const Shape* to;
   const MeshLayout* layout;
-  bool operator==(const Key&) const = default;
+  bool operator==(const ReshapeKey&) const = default;
 };
 
-struct KeyHash {
-  size_t operator()(const Key& key) const {
+struct ReshapeKeyHash {
+  size_t operator()(const ReshapeKey& key) const {
     return HashPointer(HashPointer(HashPointer(0, key.from), key.to), key.layout);
   }
 };
@@ -135,7 +133,7 @@ struct KeyHash {
 
 struct ReshapeMap::Impl {
   MeshLayoutTable& layouts;
-  tsl::robin_map<Key, std::unique_ptr<ReshapedLayouts>, KeyHash> known;
+  tsl::robin_map<ReshapeKey, std::unique_ptr<ReshapedLayouts>, ReshapeKeyHash> known;
 };
 
 ReshapeMap::ReshapeMap(MeshLayoutTable& layouts) : impl_(new Impl{layouts, {}}) {}
@@ -143,7 +141,7 @@ ReshapeMap::~ReshapeMap() = default;
 
 const ReshapedLayouts& ReshapeMap::Map(const Shape* from, const Shape* to,
                                        const MeshLayout* layout) {
-  Key key{from->bare(), to->bare(), layout};
+  ReshapeKey key{from->bare(), to->bare(), layout};
   auto found = impl_->known.find(key);
   if (found == impl_->known.end()) {
     ReshapedLayouts made = MapLayout(impl_->layouts, from->dims(), to->dims(), layout);

@@ -10,6 +10,7 @@
 #include "core/partition/masking.h"
 #include "core/partition/partition_scope.h"
 #include "core/partition/range_cut.h"
+#include "ir/dims.h"
 
 namespace gshard {
 
@@ -71,7 +72,6 @@ class PlanRunner {
   }
 
  private:
-  static size_t At(int64_t i) { return static_cast<size_t>(i); }
   int64_t Tiles(int64_t dim) const { return AxesSize(state_.dims[At(dim)]); }
 
   void Take(const ReshardStep& step) {

@@ -510,10 +510,10 @@ class Chooser {
 
 namespace {
 
-using Key = std::vector<int64_t>;
+using StrategyKey = std::vector<int64_t>;
 
-struct KeyHash {
-  size_t operator()(const Key& key) const {
+struct StrategyKeyHash {
+  size_t operator()(const StrategyKey& key) const {
     size_t hash = key.size();
     for (int64_t word : key) {
       hash = (hash ^ static_cast<size_t>(word)) * 0x9E3779B97F4A7C15ull;
@@ -525,7 +525,7 @@ struct KeyHash {
 
 int64_t Word(const void* pointer) { return reinterpret_cast<int64_t>(pointer); }
 
-void AppendValue(Key& key, const PartitionedValue& value) {
+void AppendValue(StrategyKey& key, const PartitionedValue& value) {
   key.push_back(Word(value.shape->bare()));
   key.push_back(2 * static_cast<int64_t>(value.variants.size()) + (value.promised ? 1 : 0));
   for (const PartitionedValue::Variant& variant : value.variants) {
@@ -608,8 +608,8 @@ std::optional<Strategy> InPlace(PartitionScope& scope, const Labels& labels,
 }  // namespace
 
 struct StrategyTable::Impl {
-  Key key;
-  tsl::robin_map<Key, std::unique_ptr<Strategy>, KeyHash> strategies;
+  StrategyKey key;
+  tsl::robin_map<StrategyKey, std::unique_ptr<Strategy>, StrategyKeyHash> strategies;
 };
 
 StrategyTable::StrategyTable() : impl_(std::make_unique<Impl>()) {}
@@ -619,7 +619,7 @@ const Strategy& StrategyTable::Choose(PartitionScope& scope, const Labels& label
                                       std::span<PartitionedValue* const> operands,
                                       std::span<const Shape* const> results,
                                       std::span<const MeshLayout* const> wanted) {
-  Key& key = impl_->key;
+  StrategyKey& key = impl_->key;
   key.clear();
   for (const Labels::Label& label : labels.labels) {
     key.push_back((label.summed ? 1 : 0) + (label.divides ? 2 : 0) + 4 * label.max_tiles);
@@ -643,8 +643,9 @@ const Strategy& StrategyTable::Choose(PartitionScope& scope, const Labels& label
   if (found == impl_->strategies.end()) {
     std::optional<Strategy> strategy = InPlace(scope, labels, operands, wanted);
     if (!strategy) strategy = Chooser(scope, labels, operands, results, wanted).Run();
-    found =
-        impl_->strategies.emplace(Key(key), std::make_unique<Strategy>(std::move(*strategy))).first;
+    found = impl_->strategies
+                .emplace(StrategyKey(key), std::make_unique<Strategy>(std::move(*strategy)))
+                .first;
   }
   return *found->second;
 }

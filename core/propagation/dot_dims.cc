@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "ir/dims.h"
+
 namespace gshard {
 namespace {
-
-bool Contains(Dims dims, int64_t d) { return std::find(dims.begin(), dims.end(), d) != dims.end(); }
 
 DotDims OfDot(const Instruction& dot) {
   const DotAttributes& a = dot.attributes<DotAttributes>();

@@ -5,14 +5,11 @@
 #include <span>
 
 #include "ir/attributes.h"
+#include "ir/dims.h"
 #include "ir/literal.h"
 
 namespace gshard {
 namespace {
-
-bool Contains(std::span<const int64_t> dims, int64_t d) {
-  return std::find(dims.begin(), dims.end(), d) != dims.end();
-}
 
 // Dim along which the constant counts 0, 1, 2, ..; nothing if it does not.
 std::optional<int64_t> CountingDim(const Literal& literal) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kMostMovements = 4;
 
-bool IsMovement(Opcode opcode) {
+bool MovesElements(Opcode opcode) {
   return opcode == Opcode::kReshape || opcode == Opcode::kTranspose || opcode == Opcode::kSlice;
 }
 
@@ -22,7 +22,7 @@ struct ReducedTerm {
 std::optional<ReducedTerm> FindReduction(Instruction* term, Opcode combiner,
                                          const Rewriter& rewriter) {
   ReducedTerm found;
-  while (IsMovement(term->opcode()) && rewriter.IsOnlyUse(term) &&
+  while (MovesElements(term->opcode()) && rewriter.IsOnlyUse(term) &&
          found.movements.size() < kMostMovements) {
     found.movements.push_back(term);
     term = term->operand(0);

@@ -5,11 +5,10 @@
 #include "core/transforms/algebraic_simplifier.h"
 #include "core/transforms/collective_groups.h"
 #include "core/transforms/rewriter.h"
+#include "ir/dims.h"
 
 namespace gshard {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 int64_t GatheredDim(const Instruction* gather) {
   return gather->attributes<CollectiveAttributes>().dimension;

@@ -2,12 +2,11 @@
 #include <algorithm>
 
 #include "core/transforms/algebraic_simplifier.h"
+#include "ir/dims.h"
 #include "ir/literal.h"
 
 namespace gshard {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 Instruction* Refilled(SimplifyContext& context, Instruction* scalar, const Instruction* x) {
   return context.builder.BroadcastScalar(scalar, x->shape()->dims());

@@ -73,9 +73,9 @@ std::vector<Accumulation> FindAccumulations(const LoopParts& parts) {
   return found;
 }
 
-class LoopSweep {
+class LoopShortener {
  public:
-  explicit LoopSweep(Module& module) : module_(module), sites_(module) {}
+  explicit LoopShortener(Module& module) : module_(module), sites_(module) {}
 
   Instruction* Visit(Instruction* x, Rewriter& rewriter) {
     if (x->opcode() == Opcode::kWhile) Shorten(x, rewriter.builder());
@@ -144,7 +144,7 @@ class LoopSweep {
 }  // namespace
 
 bool MoveAllReducesOutOfLoops(Module& module) {
-  LoopSweep sweep(module);
+  LoopShortener sweep(module);
   return RewriteModule(
       module, [&](Instruction* x, Rewriter& rewriter) { return sweep.Visit(x, rewriter); });
 }

@@ -113,9 +113,9 @@ void Renumber(Module& module, Computation* computation, Instruction* state,
   });
 }
 
-class LoopSweep {
+class LoopShrinker {
  public:
-  explicit LoopSweep(Module& module) : module_(module), sites_(module) {}
+  explicit LoopShrinker(Module& module) : module_(module), sites_(module) {}
 
   bool changed() const { return changed_; }
 
@@ -169,7 +169,7 @@ class LoopSweep {
 bool RemoveDeadLoopState(Module& module) {
   // Reads that nobody needs are no reads.
   const bool had_dead_code = RemoveDeadCode(module);
-  LoopSweep sweep(module);
+  LoopShrinker sweep(module);
   const bool rewritten = RewriteModule(
       module, [&](Instruction* x, Rewriter& rewriter) { return sweep.Visit(x, rewriter); });
   return had_dead_code || rewritten || sweep.changed();

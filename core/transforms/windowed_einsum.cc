@@ -6,12 +6,11 @@
 #include "core/transforms/collective_groups.h"
 #include "core/transforms/device_scalar.h"
 #include "core/transforms/rewriter.h"
+#include "ir/dims.h"
 #include "ir/traversal.h"
 
 namespace gshard {
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 int64_t IndexOf(Dims dims, int64_t dim) {
   auto found = std::ranges::find(dims, dim);

@@ -8,7 +8,7 @@ namespace {
 
 using enum AttributeKind;
 
-constexpr std::string_view kAlgorithms[] = {
+constexpr std::string_view kDotAlgorithms[] = {
     "dot_f32_f32_f32",
     "dot_f64_f64_f64",
     "dot_f16_f16_f16",
@@ -43,7 +43,9 @@ constexpr AttributeRow kDot[] = {
     kRhsBatch,
     kRhsContracting,
     kOperandPrecision,
-    Attribute("algorithm", kWord, offsetof(DotAttributes, algorithm)).Words(kAlgorithms).Optional(),
+    Attribute("algorithm", kWord, offsetof(DotAttributes, algorithm))
+        .Words(kDotAlgorithms)
+        .Optional(),
 };
 constexpr AttributeRow kRaggedDot[] = {
     kLhsBatch,

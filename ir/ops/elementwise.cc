@@ -9,7 +9,7 @@ namespace {
 using enum AttributeKind;
 
 constexpr std::string_view kDirections[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
-constexpr std::string_view kTypes[] = {"", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"};
+constexpr std::string_view kCompareTypes[] = {"", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"};
 
 constexpr AttributeRow kMath[] = {
     Attribute("result_accuracy", kRaw, offsetof(MathAttributes, result_accuracy)).Optional(),
@@ -20,7 +20,7 @@ constexpr AttributeRow kReducePrecision[] = {
 };
 constexpr AttributeRow kCompare[] = {
     Attribute("direction", kEnum, offsetof(CompareAttributes, direction)).Words(kDirections),
-    Attribute("type", kEnum, offsetof(CompareAttributes, type)).Words(kTypes).Optional(),
+    Attribute("type", kEnum, offsetof(CompareAttributes, type)).Words(kCompareTypes).Optional(),
 };
 constexpr AttributeRow kMap[] = {
     Attribute("dimensions", kDims, offsetof(DimensionsAttributes, dimensions)).AlwaysPrinted(),

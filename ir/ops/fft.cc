@@ -8,10 +8,10 @@ namespace {
 
 using enum AttributeKind;
 
-constexpr std::string_view kTypes[] = {"FFT", "IFFT", "RFFT", "IRFFT"};
+constexpr std::string_view kFftTypes[] = {"FFT", "IFFT", "RFFT", "IRFFT"};
 
 constexpr AttributeRow kFft[] = {
-    Attribute("fft_type", kEnum, offsetof(FftAttributes, type)).Words(kTypes),
+    Attribute("fft_type", kEnum, offsetof(FftAttributes, type)).Words(kFftTypes),
     Attribute("fft_length", kDims, offsetof(FftAttributes, length)),
 };
 

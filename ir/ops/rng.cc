@@ -9,14 +9,14 @@ namespace {
 using enum AttributeKind;
 
 constexpr std::string_view kDistributions[] = {"rng_uniform", "rng_normal"};
-constexpr std::string_view kAlgorithms[] = {"rng_default", "rng_three_fry", "rng_philox"};
+constexpr std::string_view kRngAlgorithms[] = {"rng_default", "rng_three_fry", "rng_philox"};
 
 constexpr AttributeRow kRng[] = {
     Attribute("distribution", kEnum, offsetof(RngAttributes, distribution)).Words(kDistributions),
 };
 constexpr AttributeRow kRngBitGenerator[] = {
     Attribute("algorithm", kEnum, offsetof(RngBitGeneratorAttributes, algorithm))
-        .Words(kAlgorithms),
+        .Words(kRngAlgorithms),
 };
 constexpr AttributeRow kRngState[] = {
     Attribute("delta", kInt, offsetof(RngStateAttributes, delta)),

@@ -21,6 +21,7 @@
 
 #include "ir/attributes.h"
 #include "ir/context.h"
+#include "ir/dims.h"
 #include "ir/module.h"
 #include "ir/shape_inference.h"
 
@@ -103,12 +104,6 @@ Problem CheckDimList(std::string_view what, Dims dims, int64_t rank);  // in ran
 Problem CheckSorted(std::string_view what, Dims dims);
 Problem CheckArrays(const OpView& op);  // all operands are arrays
 Problem CheckDeclaredArray(const OpView& op);
-inline bool Contains(Dims dims, int64_t dim) {
-  for (int64_t d : dims) {
-    if (d == dim) return true;
-  }
-  return false;
-}
 
 // --- called computations
 Problem CheckParameterCount(const Computation* body, std::string_view role, size_t count);

@@ -11,13 +11,10 @@
 #include "backends/cpu/ops/factories.h"
 #include "backends/cpu/scalar_program.h"
 #include "backends/cpu/strided.h"
+#include "ir/dims.h"
 
 namespace gshard::cpu {
 namespace {
-
-bool Contains(Dims dims, int64_t dim) {
-  return std::find(dims.begin(), dims.end(), dim) != dims.end();
-}
 
 // The index tensor as a list of vectors, row-major over its batch dims, with where each one's
 // batch coordinates lead in the operand (batching dims) and in the result or update.

@@ -11,13 +11,10 @@
 #include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/ops/dot_kernels.h"
 #include "backends/cpu/strided.h"
+#include "ir/dims.h"
 
 namespace gshard::cpu {
 namespace {
-
-bool Contains(Dims dims, int64_t dim) {
-  return std::find(dims.begin(), dims.end(), dim) != dims.end();
-}
 
 std::vector<int64_t> FreeDims(const Shape* shape, Dims batch, Dims contracting, int64_t except) {
   std::vector<int64_t> free;

@@ -18,7 +18,7 @@
 namespace gshard::cpu {
 namespace {
 
-constexpr int64_t kTile = 1024;
+constexpr int64_t kResultsAtOnce = 1024;
 
 // The rows of an output and the operand elements their windows meet.
 class WindowRows {
@@ -109,7 +109,7 @@ class ReduceWindowKernel : public Kernel {
                 Scratch& scratch) const override {
     const int64_t lanes = rows_.lanes();
     if (count == 0) return;
-    const int64_t tile = std::min(kTile, lanes);
+    const int64_t tile = std::min(kResultsAtOnce, lanes);
     TileFolder::Workspace work = folder_->MakeWorkspace(tile, scratch);
     const size_t inputs = folder_->inputs();
     std::byte** rooms =
@@ -185,7 +185,7 @@ class LineWindowKernel : public Kernel {
       rows_ *= dim.output;
       window_rows_ *= dim.window;
     }
-    tile_ = std::clamp<int64_t>(kTile / std::max<int64_t>(inner_, 1), 1,
+    tile_ = std::clamp<int64_t>(kResultsAtOnce / std::max<int64_t>(inner_, 1), 1,
                                 std::max<int64_t>(line_.output, 1));
     meets_ = std::min((tile_ - 1) * line_.stride + (line_.window - 1) * line_.window_dilation + 1,
                       line_.operand);
@@ -380,8 +380,9 @@ class RunningFoldKernel : public Kernel {
     // Lanes: the inner dim, or (if there is none) several outer rows side by side.
     if (inner_ > 1) {
       for (int64_t o = 0; o < count; ++o) {
-        for (int64_t i = 0; i < inner_; i += kTile) {
-          Fold(o * length_ * inner_ + i, 1, std::min(kTile, inner_ - i), moved, results, scratch);
+        for (int64_t i = 0; i < inner_; i += kResultsAtOnce) {
+          Fold(o * length_ * inner_ + i, 1, std::min(kResultsAtOnce, inner_ - i), moved, results,
+               scratch);
         }
       }
     } else {
@@ -506,7 +507,7 @@ class SelectAndScatterKernel : public Kernel {
 
   void Run(ConstBuffers operands, Buffers results, Scratch& scratch) const override {
     FillElements(results[0], operands[2], bytes_, count_);
-    const int64_t tile = std::min(kTile, rows_.lanes());
+    const int64_t tile = std::min(kResultsAtOnce, rows_.lanes());
     if (tile == 0) return;
     Workspace work{scratch.Allocate(static_cast<size_t>(tile * bytes_)),
                    scratch.Allocate(static_cast<size_t>(tile * bytes_)),

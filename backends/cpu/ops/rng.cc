@@ -20,9 +20,10 @@ constexpr uint32_t Low(uint64_t x) { return static_cast<uint32_t>(x); }
 constexpr uint32_t High(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
 constexpr uint64_t Join(uint32_t low, uint32_t high) { return low | uint64_t{high} << 32; }
 
-constexpr int64_t kTile = 256;  // blocks computed side by side
+constexpr int64_t kBlocksAtOnce = 256;  // blocks computed side by side
 
-// Blocks first, first + 1, .., first + count - 1 (at most kTile) of ThreeFry-2x32 with 20 rounds.
+// Blocks first, first + 1, .., first + count - 1 (at most kBlocksAtOnce) of ThreeFry-2x32 with 20
+// rounds.
 void ThreeFryBlocks(uint64_t key, uint64_t first, int64_t count, uint32_t* x0, uint32_t* x1) {
   constexpr int kRotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
   const uint32_t k[3] = {Low(key), High(key), Low(key) ^ High(key) ^ 0x1BD11BDAu};
@@ -111,12 +112,12 @@ class ThreeFryKernel : public Kernel {
   void Run(ConstBuffers operands, Buffers results, Scratch&) const override {
     uint64_t state[2];
     std::memcpy(state, operands[0], sizeof state);
-    uint32_t x0[kTile], x1[kTile];
+    uint32_t x0[kBlocksAtOnce], x1[kBlocksAtOnce];
     const int64_t half = (size_ + 1) / 2;
     const int64_t blocks = writer_.IsWide() ? count_ : outer_ * half * inner_;
     int64_t o = 0, i = 0, k = 0;  // place of the next block: outer, half of the split dim, inner
-    for (int64_t done = 0; done < blocks; done += kTile) {
-      const int64_t n = std::min(kTile, blocks - done);
+    for (int64_t done = 0; done < blocks; done += kBlocksAtOnce) {
+      const int64_t n = std::min(kBlocksAtOnce, blocks - done);
       ThreeFryBlocks(state[0], state[1] + static_cast<uint64_t>(done), n, x0, x1);
       if (writer_.IsWide()) {
         for (int64_t b = 0; b < n; ++b) {

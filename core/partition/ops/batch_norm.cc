@@ -5,12 +5,11 @@
 
 #include "core/partition/ops/rules.h"
 #include "core/partition/range_cut.h"
+#include "ir/dims.h"
 
 namespace gshard::partition_rules {
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Labels of operands and results: full arrays, or vectors over the features.
 Labels BatchNormLabels(PartitionContext& rule, bool cut_others) {

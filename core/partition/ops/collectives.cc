@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/partition/ops/rules.h"
+#include "ir/dims.h"
 
 namespace gshard::partition_rules {
 
@@ -66,14 +67,6 @@ RuleResult Collective(PartitionContext& rule) {
 }
 
 namespace {
-
-void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
-  if (!shape->IsTuple()) {
-    leaves.push_back(shape);
-    return;
-  }
-  for (const Shape* element : shape->elements()) AppendLeafShapes(element, leaves);
-}
 
 // The sharding of an outfeed is that of its data. Data on one device, or in a manual region, go as
 // they are.

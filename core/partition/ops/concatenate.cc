@@ -7,12 +7,11 @@
 #include "core/partition/ops/rules.h"
 #include "core/partition/piece_exchange.h"
 #include "core/partition/range_cut.h"
+#include "ir/dims.h"
 
 namespace gshard::partition_rules {
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Result positions [at, at + size) along the dim are elements [start, start + size) of a value.
 struct Piece {

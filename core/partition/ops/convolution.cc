@@ -6,12 +6,11 @@
 #include "core/partition/dim_range.h"
 #include "core/partition/ops/rules.h"
 #include "core/partition/range_cut.h"
+#include "ir/dims.h"
 
 namespace gshard::partition_rules {
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 struct SpatialDim {
   WindowDim window;

@@ -8,12 +8,11 @@
 
 #include "core/partition/halo.h"
 #include "core/partition/ops/sort_order.h"
+#include "ir/dims.h"
 
 namespace gshard {
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Comparisons (i, i + distance) of all i with (i & mask) == bits.
 struct NetworkRound {

@@ -2,14 +2,11 @@
 #include <algorithm>
 
 #include "core/partition/ops/rules.h"
+#include "ir/dims.h"
 
 namespace gshard::partition_rules {
 
 namespace {
-
-bool Contains(Dims dims, int64_t dim) {
-  return std::find(dims.begin(), dims.end(), dim) != dims.end();
-}
 
 Labels LabelsOf(PartitionContext& rule) {
   const auto& dot = rule.attributes<DotAttributes>();

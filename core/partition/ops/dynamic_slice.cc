@@ -5,12 +5,11 @@
 
 #include "core/partition/ops/rules.h"
 #include "core/partition/range_cut.h"
+#include "ir/dims.h"
 
 namespace gshard::partition_rules {
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // The start indices as scalars; they may be written as one vector.
 std::vector<Instruction*> StartsOf(PartitionContext& rule, int64_t first, int64_t rank) {

@@ -9,12 +9,11 @@
 #include "core/partition/moving_tiles.h"
 #include "core/partition/ops/rules.h"
 #include "core/partition/range_cut.h"
+#include "ir/dims.h"
 
 namespace gshard::partition_rules {
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 bool IsInverse(FftType type) { return type == FftType::kIfft || type == FftType::kIrfft; }
 

@@ -8,16 +8,11 @@
 #include "core/partition/ops/rules.h"
 #include "core/partition/range_cut.h"
 #include "ir/custom_call.h"
+#include "ir/dims.h"
 
 namespace gshard::partition_rules {
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
-
-bool Contains(Dims dims, int64_t dim) {
-  return std::find(dims.begin(), dims.end(), dim) != dims.end();
-}
 
 bool IsZero(const Instruction* x) {
   while (x->opcode() == Opcode::kBroadcast || x->opcode() == Opcode::kConvert) x = x->operand(0);

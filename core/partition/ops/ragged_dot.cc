@@ -4,16 +4,11 @@
 #include <algorithm>
 
 #include "core/partition/ops/rules.h"
+#include "ir/dims.h"
 
 namespace gshard::partition_rules {
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
-
-bool Contains(Dims dims, int64_t dim) {
-  return std::find(dims.begin(), dims.end(), dim) != dims.end();
-}
 
 enum class Ragged : uint8_t { kRows, kContracting, kBatch };
 

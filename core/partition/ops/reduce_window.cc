@@ -8,12 +8,11 @@
 #include "core/partition/ops/rules.h"
 #include "core/partition/range_cut.h"
 #include "core/partition/tile_prefix.h"
+#include "ir/dims.h"
 
 namespace gshard::partition_rules {
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 bool IsTrivial(const WindowDim& w) {
   return w.size == 1 && w.stride == 1 && w.pad_low == 0 && w.pad_high == 0 && w.base_dilation == 1;

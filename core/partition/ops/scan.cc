@@ -11,12 +11,11 @@
 #include "core/partition/ops/rules.h"
 #include "core/partition/range_cut.h"
 #include "core/partition/tile_prefix.h"
+#include "ir/dims.h"
 
 namespace gshard::partition_rules {
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // Does every element of the body's results depend on the same element of its arguments only?
 bool TreatsElementsAlike(const Computation* body, std::span<const int64_t> element) {

@@ -8,12 +8,11 @@
 #include "core/partition/halo.h"
 #include "core/partition/ops/rules.h"
 #include "core/partition/range_cut.h"
+#include "ir/dims.h"
 
 namespace gshard::partition_rules {
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 // One operand (and perhaps a scalar), one result of the same rank. Untouched dims correspond; each
 // shard of the result reads `range` along a touched one.

@@ -7,13 +7,12 @@
 #include <optional>
 
 #include "core/partition/masking.h"
+#include "ir/dims.h"
 #include "ir/literal.h"
 
 namespace gshard {
 
 namespace {
-
-size_t At(int64_t i) { return static_cast<size_t>(i); }
 
 DType IndexType(int64_t size) {
   // Tiles may reach beyond the end, by less than the size.
