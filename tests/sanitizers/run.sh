@@ -50,24 +50,31 @@ case $mode in
     "$bin/tests/gshard_property" --write "$work/programs" --devices 8 --seeds 0:300 >/dev/null
     check "damaged programs" python3 tests/fuzz/mutated_programs.py "$run" --seconds 120 --memory-mib 4096 --out "$work/damaged" \
       $(find tests/golden -name '*.hlo') "$work"/programs/*.hlo
-    for file in $small; do check "$file" "$run" "$file" -n 8 --verify; done
+    for file in $small; do check "$file" "$run" "$file" --verify; done
     ;;
   tsan)
     check "unit tests: backends" "$bin/tests/gshard_unit_backends"
-    for file in $small; do
-      for threads in 2 4 8; do
-        for devices in 8 64 256; do
-          check "$file on $devices, $threads threads" "$run" "$file" -n $devices --threads $threads --verify
-        done
-        check "$file, trace, $threads threads" "$run" "$file" -n 8 --threads $threads --trace "$work/trace.json"
-        check "$file, NaN, $threads threads" "$run" "$file" -n 8 --threads $threads --check-nan
-        check "$file, Ctrl-C, $threads threads" interrupted 1 "$run" "$file" -n 64 --threads $threads --verify --repeat 1000
+    for mesh in data=8,model=8 data=16,model=16 data=32,model=64; do
+      "$bin/cmd/gshard-opt" annotate samples/mlp.hlo --rules samples/mlp.rules --mesh $mesh >"$work/mlp_$mesh.hlo"
+    done
+    "$bin/cmd/gshard-opt" annotate samples/transformer_train.hlo --rules samples/transformer_train.rules \
+      --mesh data=16,model=16 >"$work/transformer.hlo"
+    for threads in 2 4 8; do
+      for file in $small; do
+        check "$file, $threads threads" "$run" "$file" --threads $threads --verify
+        check "$file, trace, $threads threads" "$run" "$file" --threads $threads --trace "$work/trace.json"
+        check "$file, NaN, $threads threads" "$run" "$file" --threads $threads --check-nan
+        check "$file, Ctrl-C, $threads threads" interrupted 2 "$run" "$file" --threads $threads --verify --repeat 1000
       done
+      for file in "$work"/mlp_*.hlo; do
+        check "$(basename "$file" .hlo), $threads threads" "$run" "$file" --threads $threads --verify
+      done
+      check "transformer on 256, Ctrl-C, $threads threads" interrupted 60 "$run" "$work/transformer.hlo" --threads $threads --verify
     done
     ;;
   valgrind)
     memcheck="valgrind -q --error-exitcode=99 --track-origins=yes"
-    for file in $small; do check "$file" $memcheck "$run" "$file" -n 8 --verify; done
+    for file in $small; do check "$file" $memcheck "$run" "$file" --verify; done
     mkdir "$work/programs"
     "$bin/tests/gshard_property" --write "$work/programs" --devices 8 --seeds 0:100 >/dev/null
     for file in "$work"/programs/*.hlo; do check "$(basename "$file")" $memcheck "$run" "$file" --verify; done
