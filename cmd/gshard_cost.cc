@@ -44,6 +44,12 @@ Expected<double> PartitionForCost(Module& module) {
   return useful;
 }
 
+// What is wrong with the input; returns the exit code.
+int Refuse(const Flags& flags, const Diagnostic& error) {
+  if (flags.json) PrintErrorJson(error, "gshard.cost/1");
+  return ReportError(error);
+}
+
 int Run(const Flags& flags) {
   Expected<Chip> chip = ReadChip(flags);
   if (!chip) return flags.chip_file.empty() ? UsageError(chip.error()) : ReportError(chip.error());
@@ -54,14 +60,14 @@ int Run(const Flags& flags) {
     limit = *bytes;
   }
   auto module = ReadModule(flags.input);
-  if (!module) return ReportError(module.error());
+  if (!module) return Refuse(flags, module.error());
   if (flags.num_partitions > 0) (*module)->header().num_partitions = flags.num_partitions;
   std::optional<double> useful;
   bool partitioned =
       flags.partitioned.empty() ? IsPartitioned(**module) : flags.partitioned == "yes";
   if (!partitioned && (*module)->DeviceCount() > 1) {
     Expected<double> flops = PartitionForCost(**module);
-    if (!flops) return ReportError(flops.error());
+    if (!flops) return Refuse(flags, flops.error());
     useful = *flops;
   }
   CostReport report = EstimateCost(**module, *chip, useful);

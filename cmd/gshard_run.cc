@@ -81,8 +81,10 @@ cpu::EmulateOptions::Dump ParseDump(const std::string& text) {
   return dump;
 }
 
-int ExitCodeOf(const Diagnostic& error) {
+// Reports why there is no result; returns the exit code.
+int Refuse(const Diagnostic& error, bool json) {
   ReportError(error);
+  if (json) PrintErrorJson(error, "gshard.run/1");
   return error.code == "E-RUN-MEMORY" || error.code == "E-RUN-NAN" ? kExitCheckFailed
                                                                    : kExitBadInput;
 }
@@ -106,13 +108,14 @@ void AddFlags(const Command& command, Flags& flags) {
               {.type = "FILE"});
   command.Add("--output", options.output, "Write the results to this .npz as o0, o1, ..",
               {.type = "FILE"});
-  command.Add("--seed", options.seed, "Seed of random inputs", {.type = "N"});
+  command.Add("--seed", options.seed, "Seed of random inputs (default: 0)", {.type = "N"});
   command.Add("--repeat", options.repeat, "Repeat the step N times, report the median",
               {.type = "N", .between = {{1, 1000000}}});
   command.Add("--threads", options.threads, "Threads (default: all cores)",
               {.type = "N", .between = {{1, 4096}}});
   command.Add("--memory-limit", flags.memory_limit,
-              "Memory of the run, such as 8GiB: exit 3 if more is needed", {.type = "SIZE"});
+              "Memory of the run, such as 8GiB: exit 3 if more is needed (default: what is free)",
+              {.type = "SIZE"});
   command.AddChoice("--verify", "instructions", flags.verify,
                     "Compare with the unpartitioned graph, instruction by instruction; exit 3 if "
                     "the outputs differ. --verify=outputs: only those",
@@ -146,7 +149,7 @@ void ReadFlags(Flags& flags) {
 int Run(Flags& flags) {
   ReadFlags(flags);
   auto module = ReadModule(flags.input);
-  if (!module) return ReportError(module.error());
+  if (!module) return Refuse(module.error(), flags.json);
   ProgressLine line(isatty(STDERR_FILENO) != 0);
   cpu::EmulateOptions& options = flags.options;
   options.progress = [&](const std::string& phase, double share) { line.Show(phase, share); };
@@ -158,7 +161,7 @@ int Run(Flags& flags) {
   std::signal(SIGINT, RequestStop);
   auto emulation = cpu::Emulate(std::move(*module), options);
   line.Clear();
-  if (!emulation) return ExitCodeOf(emulation.error());
+  if (!emulation) return Refuse(emulation.error(), flags.json);
   const cpu::RunReport& report = emulation->report;
   const std::string text = flags.json ? cpu::ToJson(report) : cpu::ToText(report);
   if (auto written = WriteFile("-", text); !written) return ReportError(written.error());

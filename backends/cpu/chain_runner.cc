@@ -45,12 +45,12 @@ bool ChainRunner::Run(const ChainStep& step, ActiveSet* active) {
     return RunSplit(step, ClassBlock(), arena_ + step.slot_base);
   }
   if (taps && !observer_->Prepare(step.taps)) return false;
-  RunClasses(step, active);
+  if (!RunClasses(step, active)) return false;
   if (taps) observer_->Finish(step.taps);
   return true;
 }
 
-void ChainRunner::RunClasses(const ChainStep& step, ActiveSet* active) {
+bool ChainRunner::RunClasses(const ChainStep& step, ActiveSet* active) {
   const uint32_t count = step.classes->count();
   const uint8_t* mask = active != nullptr ? active->OfClasses(step.classes).data() : nullptr;
   if (!step.sinks.empty()) {
@@ -58,7 +58,7 @@ void ChainRunner::RunClasses(const ChainStep& step, ActiveSet* active) {
     for (const CollectiveStep& finish : step.finish) {
       RunCollective(finish, arena_, active, workers_);
     }
-    return;
+    return true;
   }
   std::byte* slots = arena_ + step.slot_base;
   const int64_t work = WorkOf(step.bytes, step.flops);
@@ -74,7 +74,7 @@ void ChainRunner::RunClasses(const ChainStep& step, ActiveSet* active) {
       const ClassBlock block{classes.data(), static_cast<uint32_t>(index), 1, 0, false};
       RunBlock(step, block, slots + worker * step.slot_bytes, workers_.scratch(worker));
     });
-    return;
+    return true;
   }
   const uint32_t blocks = (count + step.block - 1) / step.block;
   auto block_at = [&](uint32_t first) {
@@ -85,11 +85,12 @@ void ChainRunner::RunClasses(const ChainStep& step, ActiveSet* active) {
       RunBlock(step, block_at(static_cast<uint32_t>(b) * step.block),
                slots + worker * step.slot_bytes, workers_.scratch(worker));
     });
-    return;
+    return true;
   }
   for (uint32_t first = 0; first < count; first += step.block) {
-    RunSplit(step, block_at(first), slots);
+    if (!RunSplit(step, block_at(first), slots)) return false;
   }
+  return true;
 }
 
 void ChainRunner::RunTasks(const ChainStep& step, const uint8_t* mask) {
@@ -251,6 +252,8 @@ bool ChainRunner::RunSplit(const ChainStep& step, const ClassBlock& block, std::
     if (trace_ != nullptr) {
       trace_->Add(1, call.op->instruction->name(), begin, Trace::Clock::now());
     }
+    const int64_t work = WorkOf(call.bytes, call.flops) * block.count;
+    if (after_call_ && work >= kPieceWork && !after_call_(static_cast<double>(work))) return false;
   }
   return true;
 }

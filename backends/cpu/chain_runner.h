@@ -4,9 +4,11 @@
 #define GSHARD_BACKENDS_CPU_CHAIN_RUNNER_H_
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "backends/cpu/active_set.h"
 #include "backends/cpu/finite_check.h"
@@ -34,8 +36,14 @@ class ChainRunner {
  public:
   ChainRunner(std::byte* arena, Workers& workers) : arena_(arena), workers_(workers) {}
 
-  // False: the observer of the step's taps ends the run.
+  // False: the observer of the step's taps, or what is called after operations, ends the run.
   bool Run(const ChainStep& step, ActiveSet* active);
+
+  // Where operations run one after another, the work (Executor::WorkOf) of each that is worth it is
+  // told when it is done. False ends the run.
+  void set_after_call(std::function<bool(double)> after_call) {
+    after_call_ = std::move(after_call);
+  }
 
   void set_check_nan(bool check) { check_nan_ = check; }
   void set_observer(TapObserver* observer) { observer_ = observer; }
@@ -54,7 +62,7 @@ class ChainRunner {
       return order != nullptr ? order[first + i] : first + i;
     }
   };
-  void RunClasses(const ChainStep& step, ActiveSet* active);
+  bool RunClasses(const ChainStep& step, ActiveSet* active);
   void RunBlock(const ChainStep& step, const ClassBlock& block, std::byte* slot,
                 BumpScratch& scratch);
   void RunTasks(const ChainStep& step, const uint8_t* mask);
@@ -78,6 +86,7 @@ class ChainRunner {
   Workers& workers_;
   Trace* trace_ = nullptr;
   TapObserver* observer_ = nullptr;
+  std::function<bool(double)> after_call_;
   bool check_nan_ = false;
   std::mutex mutex_;
   std::optional<BadValue> bad_value_;

@@ -59,6 +59,7 @@ class Emulator {
     run_options_.seed = options_.seed;
     run_options_.memory_limit = options_.memory_limit;
     run_options_.fuse = !options_.check_nan;
+    run_options_.padding = options_.check_nan ? Padding::kHarmless : Padding::kPoisoned;
     for (const auto& dump : options_.dumps) run_options_.keep.push_back(dump.name);
     RunReport& report = emulation_.report;
     report.threads = run_options_.threads;
@@ -76,7 +77,7 @@ class Emulator {
     if (Expected<void> done = CheckFiles(); !done) return Fail(done.error());
     Progress("plan", 0);
     auto run = MeshRun::Prepare(*module_, **inputs, run_options_);
-    if (!run) return Fail(run.error());
+    if (!run) return Fail(Explained(run.error()));
     for (const Diagnostic& warning : (*run)->warnings()) Warn(warning);
     report.plan_time_s = (*run)->plan_seconds();
     report.device_peak_bytes = (*run)->plan().memory.device_peak_bytes;
@@ -91,13 +92,6 @@ class Emulator {
     if (emulation_.interrupted) return std::move(emulation_);
     if (Expected<void> done = Repeat(**run); !done) return Fail(done.error());
     report.peak_memory_bytes = (*run)->executor().memory_bytes();
-    const RunCounts& counts = (*run)->executor().counts();
-    report.flops = counts.flops;
-    report.device_flops = counts.device_flops;
-    report.partial_sum_bytes = counts.partial_sum_bytes;
-    for (const auto& [kind, totals] : counts.collectives) {
-      report.collectives.push_back({kind, totals.count, totals.bytes_per_device});
-    }
     if (emulation_.interrupted) return std::move(emulation_);
     if (Expected<void> done = CountItems(**run); !done) return Fail(done.error());
     if (!overflown_.empty()) return std::move(emulation_);
@@ -121,6 +115,15 @@ class Emulator {
     if (done || done.error().code != "E-RUN-STOPPED") return done;
     emulation_.interrupted = emulation_.report.interrupted = true;
     return {};
+  }
+
+  // The groups of a partitioned program do not fit a single device.
+  Diagnostic Explained(Diagnostic error) const {
+    if (options_.unpartitioned && error.hint.empty() && IsPartitioned(*module_)) {
+      error.hint =
+          "this program is partitioned already: without --unpartitioned all devices run it";
+    }
+    return error;
   }
   void Progress(const std::string& phase, double share) {
     if (options_.progress) options_.progress(phase, share);
@@ -227,8 +230,21 @@ class Emulator {
     return {};
   }
 
+  // Of the last step.
+  void NoteCounts(const RunCounts& counts) {
+    RunReport& report = emulation_.report;
+    report.flops = counts.flops;
+    report.device_flops = counts.device_flops;
+    report.partial_sum_bytes = counts.partial_sum_bytes;
+    report.collectives.clear();
+    for (const auto& [kind, totals] : counts.collectives) {
+      report.collectives.push_back({kind, totals.count, totals.bytes_per_device});
+    }
+  }
+
   Expected<void> Repeat(MeshRun& run) {
     std::unique_ptr<Trace> trace;
+    Progress("run", 0);
     for (int64_t i = 0; i < options_.repeat; ++i) {
       // One step is enough to look at: the last.
       if (!options_.trace.empty() && i + 1 == options_.repeat) {
@@ -243,8 +259,11 @@ class Emulator {
       };
       const Clock::time_point start = Clock::now();
       Expected<void> done = UnlessStopped(run.Run(options));
+      // Part of a step counts only where there is no whole one.
+      if (emulation_.interrupted && i == 0) NoteCounts(run.executor().counts());
       if (!done || emulation_.interrupted) return done;
       emulation_.report.step_times_s.push_back(Since(start));
+      NoteCounts(run.executor().counts());
     }
     if (trace != nullptr) {
       const std::string json = trace->ToJson();

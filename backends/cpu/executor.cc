@@ -67,6 +67,10 @@ Expected<void> Executor::Run(const RunOptions& options) {
   chains_.set_check_nan(options.check_nan);
   chains_.set_trace(options.trace);
   chains_.set_observer(options.observer);
+  chains_.set_after_call([this](double work) {
+    Progress(work);
+    return !IsStopped();
+  });
   return RunBlock(plan_.entry, nullptr);
 }
 
@@ -134,6 +138,7 @@ void Executor::Progress(double work) {
 }
 
 Expected<void> Executor::RunStep(const ChainStep& step, ActiveSet* active) {
+  const double after = done_work_ + WorkOf(step);
   // A kernel that was stopped leaves no results.
   if (!chains_.Run(step, active) || IsStopped()) return Stopped();
   int64_t classes = step.classes->count();
@@ -144,7 +149,7 @@ Expected<void> Executor::RunStep(const ChainStep& step, ActiveSet* active) {
   counts_.flops += step.flops * classes;
   counts_.device_flops += step.flops;
   for (const PlannedSink& sink : step.sinks) counts_.partial_sum_bytes += sink.bytes * classes;
-  Progress(WorkOf(step));
+  Progress(after - done_work_);  // what its operations have not told
   if (chains_.bad_value()) return NotFiniteError(*chains_.bad_value());
   return {};
 }

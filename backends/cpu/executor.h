@@ -24,7 +24,7 @@ struct RunOptions {
   bool check_nan = false;
   Trace* trace = nullptr;
   TapObserver* observer = nullptr;  // of the program's taps
-  // Set by a signal handler: the run stops at the next step.
+  // Set by a signal handler: the run stops before the next operation or step.
   const std::atomic<bool>* stop = nullptr;
   // Called with the share done (by an estimate of the work) after steps, from the running thread.
   std::function<void(double)> progress;

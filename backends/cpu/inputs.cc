@@ -46,25 +46,32 @@ float RandomFloat(uint64_t bits, bool positive) {
   return positive ? std::fabs(x) + 0.5f : x;
 }
 
-// Bytes that no correct program reads: NaN for floats, far out of range for integers.
-void Poison(DType dtype, std::byte* out, int64_t count) {
+template <typename T>
+void StoreAll(std::byte* out, int64_t count, T value) {
+  for (int64_t i = 0; i < count; ++i) Store(out, i, value);
+}
+
+// Floats of one value; integers and truth values of one byte.
+void FillPadding(DType dtype, double number, int byte, std::byte* out, int64_t count) {
   const int bytes = StorageBytes(dtype);
-  if (dtype == DType::kPred || DTypeBits(dtype) < 8) {
-    std::memset(out, 1, static_cast<size_t>(count * bytes));
-  } else if (dtype == DType::kF32 || dtype == DType::kC64) {
-    const float nan = std::nanf("");
-    for (int64_t i = 0; i < count * bytes / 4; ++i) Store(out, i, nan);
+  if (dtype == DType::kF32 || dtype == DType::kC64) {
+    StoreAll(out, count * bytes / 4, static_cast<float>(number));
   } else if (dtype == DType::kF64 || dtype == DType::kC128) {
-    const double nan = std::nan("");
-    for (int64_t i = 0; i < count * bytes / 8; ++i) Store(out, i, nan);
-  } else if (IsFloat(dtype)) {
-    const uint16_t bits = EncodeSmallFloat(dtype, std::nan(""));
+    StoreAll(out, count * bytes / 8, number);
+  } else if (IsFloat(dtype) && DTypeBits(dtype) >= 8) {
+    const uint16_t bits = EncodeSmallFloat(dtype, number);
     for (int64_t i = 0; i < count; ++i) {
       std::memcpy(out + i * bytes, &bits, static_cast<size_t>(bytes));
     }
   } else {
-    std::memset(out, 0x7f, static_cast<size_t>(count * bytes));
+    std::memset(out, byte, static_cast<size_t>(count * bytes));
   }
+}
+
+void FillPadding(DType dtype, Padding padding, std::byte* out, int64_t count) {
+  if (padding == Padding::kHarmless) return FillPadding(dtype, 1.0, 0, out, count);
+  const bool small = dtype == DType::kPred || DTypeBits(dtype) < 8;
+  FillPadding(dtype, std::nan(""), small ? 1 : 0x7f, out, count);
 }
 
 std::string BaseName(std::string_view name) {
@@ -164,7 +171,7 @@ std::vector<ParameterLeaf> ParameterLeaves(const Computation& entry) {
 }
 
 void GlobalArray::ReadBox(std::span<const int64_t> start, std::span<const int64_t> sizes,
-                          std::byte* out) const {
+                          Padding padding, std::byte* out) const {
   const int bytes = StorageBytes(dtype);
   const auto rank = static_cast<int64_t>(dims.size());
   int64_t count = 1;
@@ -174,7 +181,7 @@ void GlobalArray::ReadBox(std::span<const int64_t> start, std::span<const int64_
     inside &= start[i] + sizes[i] <= dims[i];
   }
   if (count == 0) return;
-  if (!inside) Poison(dtype, out, count);
+  if (!inside) FillPadding(dtype, padding, out, count);
   // Runs: the innermost dims that are taken whole, and the dim around them.
   size_t run_dim = dims.size();
   int64_t run = 1;

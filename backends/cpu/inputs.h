@@ -38,6 +38,10 @@ struct ParameterLeaf {
 };
 std::vector<ParameterLeaf> ParameterLeaves(const Computation& entry);
 
+// What stands in tiles beyond the whole array. Programs must not depend on it, so it is poison
+// (NaN, large integers); where NaN are looked for it is ones and zeros.
+enum class Padding : uint8_t { kPoisoned, kHarmless };
+
 // A whole input: loaded, or a recipe for random numbers.
 struct GlobalArray {
   DType dtype = DType::kF32;
@@ -46,9 +50,8 @@ struct GlobalArray {
   uint64_t seed = 0, stream = 0;
 
   bool IsRandom() const { return data.empty(); }
-  // The box of `sizes` that begins at `start`, row-major, into `out`. What lies beyond the array is
-  // poisoned (NaN, large integers): programs must not depend on padding.
-  void ReadBox(std::span<const int64_t> start, std::span<const int64_t> sizes,
+  // The box of `sizes` that begins at `start`, row-major, into `out`.
+  void ReadBox(std::span<const int64_t> start, std::span<const int64_t> sizes, Padding padding,
                std::byte* out) const;
 };
 

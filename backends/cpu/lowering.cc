@@ -15,6 +15,7 @@
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/ops/shape_rules.h"
+#include "ir/parser_errors.h"
 
 namespace gshard::cpu {
 namespace {
@@ -558,9 +559,12 @@ class Lowering {
     for (const std::string& name : options_.keep) {
       auto found = by_name.find(name);
       if (found == by_name.end() || leaves_[found->second->id()].empty()) {
-        return Fail(
-            MakeError("E-RUN-NAME", fmt::format("there is no instruction named {}", name),
-                      "names are those of the partitioned module: see gshard-opt partition"));
+        NearestWord nearest(name);
+        for (const auto& [candidate, x] : by_name) nearest.Offer(candidate);
+        return Fail(MakeError("E-RUN-NAME", fmt::format("there is no instruction named {}", name),
+                              nearest.best().empty()
+                                  ? "gshard-opt print and gshard-opt partition show the names"
+                                  : nearest.Hint()));
       }
       program_.kept_begin.push_back(program_.kept.size());
       for (ValueId leaf : leaves_[found->second->id()]) program_.kept.push_back(leaf);

@@ -10,6 +10,8 @@
 
 #include "backends/cpu/array_rows.h"
 #include "backends/cpu/lowering.h"
+#include "backends/cpu/memory.h"
+#include "backends/cpu/memory_error.h"
 #include "backends/cpu/partial_values.h"
 #include "backends/cpu/variation.h"
 #include "backends/cpu/views.h"
@@ -17,6 +19,7 @@
 #include "core/report/quantity_text.h"
 #include "ir/dims.h"
 #include "ir/metadata.h"
+#include "ir/parser_errors.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
 
@@ -71,15 +74,6 @@ bool SpeaksOfPartitions(const Module& module) {
   return !collectives;
 }
 
-tl::unexpected<Diagnostic> TooLarge(int64_t needed, std::string_view what, int64_t limit,
-                                    std::string hint) {
-  return Fail(MakeError(
-      "E-RUN-MEMORY",
-      fmt::format("the run needs {}, more than the {}{}", HumanBytes(static_cast<double>(needed)),
-                  what, HumanBytes(static_cast<double>(limit))),
-      std::move(hint)));
-}
-
 }  // namespace
 
 MeshRunOptions MeshRunOptions::ForWholeGraph(const DeviceGrid& whole_grid) const {
@@ -120,6 +114,7 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
                                                     const MeshRunOptions& options) {
   std::unique_ptr<MeshRun> run(new MeshRun());
   run->grid_ = options.grid;
+  run->padding_ = options.padding;
   const bool sharded = options.grid.device_count() > 1;
   Clock::time_point start = Clock::now();
   LoweringOptions lowering;
@@ -148,8 +143,13 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
   DeviceClassTable& table = (*program)->classes;
   const std::string unknown = inputs.UnknownName(leaves);
   if (!unknown.empty()) {
+    NearestWord nearest(unknown);
+    for (const ParameterLeaf& leaf : leaves) nearest.Offer(leaf.base_name);
+    const std::string naming =
+        fmt::format("arrays are named after parameters, or p0 to p{} in order",
+                    std::max<size_t>(leaves.size(), 1) - 1);
     return Fail(MakeError("E-RUN-INPUT", fmt::format("no parameter is named {}", unknown),
-                          "arrays are named after parameters, or p0, p1, .. in order"));
+                          nearest.best().empty() ? naming : nearest.Hint()));
   }
   for (size_t k = 0; k < leaves.size(); ++k) {
     Layout& layout = parameters[k];
@@ -185,16 +185,16 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
   plan_options.fuse = options.fuse && options.taps.empty();
   plan_options.sinks = options.fuse;
   plan_options.tapped_bytes = options.tapped_bytes;
+  plan_options.memory_limit = options.memory_limit > 0 ? options.memory_limit : AvailableMemory();
   auto plan = BuildPlan(std::move(*program), plan_options);
   if (!plan) return Fail(plan.error());
   run->plan_ = std::move(*plan);
   run->plan_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
-  const int64_t needed = run->plan_->memory.arena_bytes();
-  if (options.memory_limit > 0 && needed > options.memory_limit) {
-    return TooLarge(needed, "limit of ", options.memory_limit, "");
-  }
-  if (const int64_t free = AvailableMemory(); options.memory_limit == 0 && needed > free) {
-    return TooLarge(needed, "machine's free ", free, "--memory-limit SIZE runs it all the same");
+  if (run->plan_->memory.arena_bytes() > plan_options.memory_limit) {
+    return Fail(options.memory_limit > 0
+                    ? MemoryError(*run->plan_, "limit of ", plan_options.memory_limit)
+                    : MemoryError(*run->plan_, "machine's free ", plan_options.memory_limit,
+                                  "--memory-limit SIZE runs it all the same; "));
   }
   // Results.
   AppendLeafShapes(module.entry()->root()->shape(), run->result_shapes_);
@@ -256,7 +256,7 @@ Expected<void> MeshRun::Start(const std::atomic<bool>* stop) {
       if (stopped()) return;
       const uint32_t device = classes->first_device(static_cast<uint32_t>(c));
       std::byte* data = executor_->Parameter(k, static_cast<uint32_t>(c));
-      inputs_[k].ReadBox(StartOf(layout, device), sizes, data);
+      inputs_[k].ReadBox(StartOf(layout, device), sizes, padding_, data);
       if (layout.stacked || !IsPartial(layout.sharding)) return;
       TakePart(value.shape->dtype(), layout.sharding->reduction,
                PartialPlace(layout.sharding, device % grid_.partitions),

@@ -34,7 +34,8 @@ struct MeshRunOptions {
   int threads = 1;
   int64_t memory_limit = 0;  // bytes; 0: none
   std::vector<std::string> keep;
-  bool fuse = true;                  // see PlanOptions
+  bool fuse = true;  // see PlanOptions
+  Padding padding = Padding::kPoisoned;
   std::span<const TapPoint> taps;    // shown to RunOptions::observer (tap.h)
   int64_t tapped_bytes = INT64_MAX;  // see MakeSchedule
   // Whole shapes of parameters' and results' leaves where the module only has shards; empty: tile
@@ -118,6 +119,7 @@ class MeshRun {
   OutputArray Assemble(ValueId value, const Shape* shape, const Layout& layout) const;
 
   DeviceGrid grid_;
+  Padding padding_ = Padding::kPoisoned;
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<Executor> executor_;
   int threads_ = 1;

@@ -69,6 +69,15 @@ int64_t ItemSize(std::string_view descr) {
   return size;
 }
 
+void SwapBytes(NpyArray& array) {
+  const bool complex = array.descr[1] == 'c';
+  const auto bytes = static_cast<ptrdiff_t>(ItemSize(array.descr) / (complex ? 2 : 1));
+  for (auto at = array.data.begin(); at != array.data.end(); at += bytes) {
+    std::reverse(at, at + bytes);
+  }
+  array.descr[0] = '<';
+}
+
 struct Number {
   bool is_float = false;
   int64_t integer = 0;  // of floats: cut off, within its range
@@ -211,9 +220,6 @@ Expected<NpyArray> ParseNpy(std::span<const std::byte> file, const std::string& 
     return NpyError(name, "only plain arrays are read, no records");
   }
   array.descr = descr.substr(1, descr.find('\'', 1) - 1);
-  if (array.descr.empty() || array.descr[0] == '>') {
-    return NpyError(name, "big-endian data is not read");
-  }
   std::string_view shape = DictValue(dict, "shape");
   if (shape.empty() || shape[0] != '(') return NpyError(name, "the header has no shape");
   for (size_t i = 1; i < shape.size() && shape[i] != ')';) {
@@ -234,6 +240,7 @@ Expected<NpyArray> ParseNpy(std::span<const std::byte> file, const std::string& 
   if (file.size() - begin - length < bytes) return NpyError(name, "the data is cut off");
   const auto data = file.subspan(begin + length, bytes);
   array.data.assign(data.begin(), data.end());
+  if (array.descr[0] == '>') SwapBytes(array);
   if (DictValue(dict, "fortran_order").starts_with("True")) {
     ReorderFortran(array, static_cast<size_t>(item));
   }
@@ -281,8 +288,8 @@ Expected<std::vector<std::byte>> ConvertNpy(NpyArray array, DType dtype, const s
   const int64_t count = ElementCount(array.dims);
   std::vector<std::byte> data(static_cast<size_t>(count * bytes));
   for (int64_t i = 0; i < count; ++i) {
-    WriteNumber(dtype, ReadNumber(array.descr, array.data.data() + i * item),
-                data.data() + i * bytes);
+    const Number number = ReadNumber(array.descr, array.data.data() + i * item);
+    WriteNumber(dtype, number, data.data() + i * bytes);
   }
   MakeCanonical(dtype, data);
   return data;

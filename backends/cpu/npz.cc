@@ -40,6 +40,10 @@ NpzReader::~NpzReader() = default;
 Expected<std::unique_ptr<NpzReader>> NpzReader::Open(const std::string& path) {
   int code = 0;
   zip_t* zip = zip_open(path.c_str(), ZIP_RDONLY, &code);
+  if (zip == nullptr && code == ZIP_ER_NOZIP) {
+    return Fail(MakeError("E-NPZ-FILE", fmt::format("{}: not a .npz file, or cut off", path),
+                          "numpy.savez(file, p0=.., p1=..) writes one"));
+  }
   if (zip == nullptr) return ZipError(path, Describe(code));
   std::unique_ptr<NpzReader> reader(new NpzReader());
   reader->path_ = path;

@@ -4,6 +4,7 @@
 #include <tsl/robin_map.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "backends/cpu/collective_plan.h"
@@ -39,6 +40,10 @@ class Planner {
     plan_.memory.device_peak_bytes = DevicePeak();
     PlaceTransient();
     PlacePersistent();
+    if (options_.memory_limit > 0 && plan_.memory.arena_bytes() > options_.memory_limit) {
+      plan_.memory.largest = Largest();
+      return {};
+    }
     plan_.entry = NewBlock();
     return EmitBlock(*schedule_.entry, plan_.entry);
   }
@@ -79,6 +84,37 @@ class Planner {
     int64_t parameters = 0;
     for (ValueId parameter : program_.parameters) parameters += value(parameter).bytes;
     return live.LowerBound() + parameters;
+  }
+
+  // What a refusal names.
+  std::vector<PlanMemory::Holding> Largest() const {
+    constexpr size_t kMost = 5;
+    std::vector<int64_t> change(storage_.moments + 2, 0);
+    for (const Storage& storage : storage_.storages) {
+      change[storage.begin] += storage.bytes;
+      change[storage.end + 1] -= storage.bytes;
+    }
+    std::partial_sum(change.begin(), change.end(), change.begin());
+    const auto peak =
+        static_cast<uint32_t>(std::max_element(change.begin(), change.end()) - change.begin());
+    std::vector<PlanMemory::Holding> holdings;
+    auto hold = [&](ValueId v) {
+      holdings.push_back({v, value(v).bytes * value(v).classes->count()});
+    };
+    for (ValueId parameter : program_.parameters) hold(parameter);
+    std::vector<bool> seen(storage_.storages.size(), false);
+    for (ValueId v = 0; v < program_.values.size(); ++v) {
+      if (storage_.place[v] != Place::kStored) continue;
+      const uint32_t s = storage_.storage[v];
+      const Storage& storage = storage_.storages[s];
+      if (seen[s] || storage.begin > peak || storage.end < peak) continue;
+      seen[s] = true;
+      hold(v);
+    }
+    std::stable_sort(holdings.begin(), holdings.end(),
+                     [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+    holdings.resize(std::min(holdings.size(), kMost));
+    return holdings;
   }
 
   struct ChainLayout {

@@ -140,6 +140,7 @@ struct PlanOptions {
   bool fuse = true;                  // off: every operation's value is written out (--check-nan)
   bool sinks = true;                 // reductions fold partial sums as they are made
   int64_t tapped_bytes = INT64_MAX;  // see MakeSchedule
+  int64_t memory_limit = 0;          // bytes; 0: none. A plan above it is not for running.
 };
 
 // What one device of the real mesh would hold and what the emulator holds.
@@ -149,6 +150,12 @@ struct PlanMemory {
   int64_t lower_bound_bytes = 0;  // of transient_bytes
   int64_t arena_bytes() const { return persistent_bytes + transient_bytes; }
   int64_t device_peak_bytes = 0;  // largest sum of live values on one device, no sharing
+  struct Holding {
+    ValueId value = kNoValue;
+    int64_t bytes = 0;  // of all its instances
+  };
+  // If more than PlanOptions::memory_limit is needed: the largest at the time when most is.
+  std::vector<Holding> largest;
 };
 
 struct Plan {

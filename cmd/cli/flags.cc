@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "cmd/cli/program.h"
+#include "ir/parser_errors.h"
 
 namespace gshard {
 
@@ -72,6 +73,32 @@ Command CommandLine::AddSubcommand(const std::string& name, const std::string& d
 
 namespace {
 
+// The first word that looks like a flag among those that nobody took.
+std::string FirstUnknownFlag(const CLI::App& app) {
+  for (const std::string& word : app.remaining(/*recurse=*/true)) {
+    if (word.starts_with("--")) return word.substr(0, word.find('='));
+  }
+  return {};
+}
+
+// What `word` may be a misspelling of: a subcommand, or a flag of the chosen one.
+std::string Meant(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  auto add_flags = [&](const CLI::App& of) {
+    for (const CLI::Option* option : of.get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  };
+  add_flags(app);
+  for (const CLI::App* chosen : app.get_subcommands()) add_flags(*chosen);
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(sub->get_name());
+  }
+  NearestWord nearest(word);
+  for (const std::string& name : names) nearest.Offer(name);
+  return nearest.Hint();
+}
+
 int ReportUsage(const CLI::App& app, std::string_view problem) {
   std::string program = app.get_name();
   for (const CLI::App* chosen : app.get_subcommands()) program += " " + chosen->get_name();
@@ -84,7 +111,8 @@ int ReportUsage(const CLI::App& app, std::string_view problem) {
 int CommandLine::Run(int argc, char** argv, std::function<int()> run) {
   app_->set_version_flag("--version", std::string("gshard ") + GSHARD_VERSION);
   app_->footer(
-      "Exit codes: 0 ok, 1 bad input, 2 bad usage, 3 a check or limit failed, 4 internal error.");
+      "Exit codes: 0 ok, 1 bad input, 2 bad usage, 3 a check or limit failed, 4 internal error, "
+      "130 ended by Ctrl-C.");
   const CLI::App& app = *app_;
   try {
     app_->parse(argc, argv);
@@ -94,8 +122,15 @@ int CommandLine::Run(int argc, char** argv, std::function<int()> run) {
     const bool unknown_subcommand = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
                                     argc > 1 && app.get_require_subcommand_min() > 0 &&
                                     app.get_subcommands().empty();
-    return ReportUsage(app, unknown_subcommand ? fmt::format("'{}' is no subcommand", argv[1])
-                                               : std::string(error.what()));
+    std::string problem = error.what(), unknown;
+    if (unknown_subcommand) {
+      unknown = argv[1];
+      problem = fmt::format("'{}' is no subcommand", unknown);
+    } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+      unknown = FirstUnknownFlag(app);
+    }
+    const std::string meant = unknown.empty() ? std::string() : Meant(app, unknown);
+    return ReportUsage(app, meant.empty() ? problem : problem + "; " + meant);
   } catch (const FlagError& error) {
     return ReportUsage(app, error.what());
   } catch (const std::bad_alloc&) {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "core/json.h"
 #include "ir/parser.h"
 #include "ir/source_text.h"
 #include "ir/verifier.h"
@@ -27,6 +28,19 @@ int ReportError(const Diagnostic& diagnostic) {
   std::string text = Render(diagnostic);
   std::fwrite(text.data(), 1, text.size(), stderr);
   return kExitBadInput;
+}
+
+void PrintErrorJson(const Diagnostic& diagnostic, std::string_view schema) {
+  Json error = {{"code", diagnostic.code}, {"message", diagnostic.message}};
+  if (!diagnostic.file.empty()) error.Set("file", diagnostic.file);
+  if (diagnostic.line > 0) {
+    error.Set("line", diagnostic.line);
+    error.Set("column", diagnostic.column);
+  }
+  if (!diagnostic.hint.empty()) error.Set("hint", diagnostic.hint);
+  Json document = {{"schema", schema}};
+  document.Set("error", std::move(error));
+  fmt::print("{}", document.Text());
 }
 
 void ReportWarnings(std::span<const Diagnostic> diagnostics) {

@@ -25,6 +25,8 @@ enum ExitCode : int {
 
 // Prints the diagnostic to standard error; returns kExitBadInput.
 int ReportError(const Diagnostic& diagnostic);
+// With --json, of a program that failed: "schema" and "error" of docs/json.md on standard output.
+void PrintErrorJson(const Diagnostic& diagnostic, std::string_view schema);
 // The same for what is wrong with a flag; returns kExitBadUsage.
 int UsageError(const Diagnostic& diagnostic);
 void ReportWarnings(std::span<const Diagnostic> diagnostics);

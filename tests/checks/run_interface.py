@@ -101,6 +101,7 @@ def interrupted(*flags):
 def ctrl_c():
     out = interrupted()
     check(re.search(r"^step +\d", out, re.M) and "median of" in out, f"with what was measured: {out[:80]!r}")
+    check("2.15 GFLOP" in out, f"of the last whole step: {out!r}")
     report = json.loads(interrupted("--json"))
     check(report["interrupted"] is True and len(report["step_times_s"]) > 0, "in JSON too")
 
@@ -174,6 +175,8 @@ def refusals(directory):
     for flags in ((), ("--verify",), ("--repeat", "3")):
         result = run(MLP, "--memory-limit", "1MiB", *flags)
         check(result.returncode == 3 and "more than the limit of 1 MiB" in result.stderr, f"limit: {result.stderr}")
+        check(re.search(r"note: +2 MiB  x f32\[1024,256\], 2 that differ", result.stderr)
+              and "gshard-cost" in result.stderr, f"what needs it, and what to do: {result.stderr}")
     check(run(MLP, "--memory-limit", "1GiB", "--verify").returncode == 0, "a limit that is kept")
     check(run(MLP, "--memory-limit", "much").returncode == 2, "a limit that is no size")
     path = os.path.join(directory, "nan.hlo")
@@ -185,6 +188,38 @@ def refusals(directory):
     check(result.returncode == 3 and "bad is NaN at [0] on device 0" in result.stderr, f"NaN: {result.stderr}")
     check(f"{path}:6:" in result.stderr, "where the NaN is made")
     check(run(path).returncode == 0, "without the check it is no error")
+    with open(path, "w") as file:
+        file.write("HloModule m, num_partitions=4\nENTRY e {\n  x = f32[5] parameter(0), sharding={devices=[4]<=[4]}\n"
+                   "  a = f32[5] abs(x)\n  ROOT r = f32[5] sqrt(a), sharding={devices=[4]<=[4]}\n}\n")
+    result = run(path, "--check-nan")
+    check(result.returncode == 0, f"padding of uneven tiles is no finding: {result.stderr}")
+
+
+def failures_as_json(directory):
+    """docs/json.md: `error` beside `schema`."""
+    path = os.path.join(directory, "bad.hlo")
+    with open(path, "w") as file:
+        file.write("HloModule m\nENTRY e { ROOT x = f32[4] parameter(0), foo=1 }\n")
+    for args, code, status in ((("nosuch.hlo",), "E-IO-001", 1), ((path,), "E-PARSE", 1),
+                               ((MLP, "--memory-limit", "1MiB"), "E-RUN-MEMORY", 3),
+                               ((MLP, "--dump", "rel=x.npy"), "E-RUN-NAME", 1)):
+        result = run(*args, "--json")
+        report = json.loads(result.stdout)
+        check(result.returncode == status and report["schema"] == "gshard.run/1", f"{args}: {result.returncode}")
+        check(set(report) == {"schema", "error"} and report["error"]["code"].startswith(code), f"{args}: {report}")
+    report = json.loads(run(path, "--json").stdout)["error"]
+    check(report["file"] == path and report["line"] == 2 and report["column"] > 0, f"the place: {report}")
+
+
+def misspelt(directory):
+    for args, hint in (((MLP, "--dump", "rel=x.npy"), "did you mean 'relu'?"), ((MLP, "--verfy"), "did you mean '--verify'?"),
+                       ((MLP, "--check-nans"), "did you mean '--check-nan'?")):
+        result = run(*args)
+        check(result.returncode in (1, 2) and hint in result.stderr, f"{args}: {result.stderr}")
+    path = os.path.join(directory, "x.npy")
+    run(MLP, "--dump", f"x@0={path}")
+    result = run(MLP, "--input", path)
+    check(result.returncode == 1 and "numpy.savez" in result.stderr, f"a .npy is no .npz: {result.stderr}")
 
 
 def main():
@@ -196,6 +231,8 @@ def main():
         trace(directory)
         dumps(directory)
         refusals(directory)
+        failures_as_json(directory)
+        misspelt(directory)
     print(f"{checks - len(failures)} passed, {len(failures)} failed")
     sys.exit(1 if failures else 0)
 

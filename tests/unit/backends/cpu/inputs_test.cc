@@ -68,7 +68,7 @@ std::vector<int32_t> Box(const GlobalArray& array, std::vector<int64_t> start,
   int64_t count = 1;
   for (int64_t size : sizes) count *= size;
   std::vector<std::byte> out(static_cast<size_t>(count) * 4);
-  array.ReadBox(start, sizes, out.data());
+  array.ReadBox(start, sizes, Padding::kPoisoned, out.data());
   return ValuesOf<int32_t>(out);
 }
 
