@@ -73,7 +73,7 @@ case $mode in
     done
     ;;
   valgrind)
-    memcheck="valgrind -q --error-exitcode=99 --track-origins=yes"
+    memcheck="valgrind -q --error-exitcode=99 --track-origins=yes --suppressions=tests/sanitizers/memcheck.supp"
     for file in $small; do check "$file" $memcheck "$run" "$file" --verify; done
     mkdir "$work/programs"
     "$bin/tests/gshard_property" --write "$work/programs" --devices 8 --seeds 0:100 >/dev/null
