@@ -48,8 +48,7 @@ constexpr int DigitsFor(DType dtype) {
 void AppendSmallFloat(std::string& out, DType dtype, uint16_t bits) {
   const double value = DecodeSmallFloat(dtype, bits);
   if (std::isnan(value)) {
-    const bool has_sign = EncodeSmallFloat(dtype, -value) != EncodeSmallFloat(dtype, value);
-    const bool negative = has_sign && std::signbit(value);
+    const bool negative = std::signbit(value);
     if (EncodeSmallFloat(dtype, value) == bits) {
       out += negative ? "-nan" : "nan";
       return;

@@ -135,7 +135,7 @@ double DecodeSmallFloat(DType dtype, uint16_t bits) {
   const int magnitude = bits & ((1 << format.sign_bit()) - 1);
   const auto signed_value = [negative](double value) { return negative ? -value : value; };
   if (format.overflow == Overflow::kUnsigned0 && negative && magnitude == 0) {
-    return std::numeric_limits<double>::quiet_NaN();
+    return -std::numeric_limits<double>::quiet_NaN();  // its sign bit is set
   }
   if (magnitude > format.largest) {
     if (format.overflow == Overflow::kInfinity && magnitude == format.largest + 1) {

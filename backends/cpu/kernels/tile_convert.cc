@@ -261,6 +261,15 @@ HWY_EXPORT(FindRound);
 
 namespace {
 
+// As a float of the same value; unlike a cast, it keeps all bits of NaNs, which have a total order.
+float ToFloatKeepingNan(double value) {
+  if (!std::isnan(value)) return static_cast<float>(value);
+  const auto bits = std::bit_cast<uint64_t>(value);
+  const auto sign = static_cast<uint32_t>(bits >> 32) & 0x80000000u;
+  const auto payload = static_cast<uint32_t>(bits >> 29) & 0x007fffffu;
+  return std::bit_cast<float>(sign | 0x7f800000u | payload);
+}
+
 // The types of at most 8 bits: decoding by table, encoding bit by bit.
 template <DType kType>
 struct TinyFloat {
@@ -268,7 +277,7 @@ struct TinyFloat {
     float values[256];
     Table() {
       for (unsigned bits = 0; bits < 256; ++bits) {
-        values[bits] = static_cast<float>(DecodeSmallFloat(kType, static_cast<uint16_t>(bits)));
+        values[bits] = ToFloatKeepingNan(DecodeSmallFloat(kType, static_cast<uint16_t>(bits)));
       }
     }
   };

@@ -237,6 +237,25 @@ TEST_CASE("overflow of the eight-bit floats", "[kernels][elementwise]") {
     ROOT t = tuple(x, y, z, w, v, q, gg, hh, ex, ey, ez, ew, ev, eq, egg, ehh))");
 }
 
+TEST_CASE("total order is that of the bits", "[kernels][elementwise]") {
+  // The one NaN of the fnuz types has the sign bit: it comes first. NaNs differ by their payload.
+  CheckVectors(R"(
+    a = f8e4m3fnuz[4] constant({-240, -0.5, 0, 240})
+    n = f8e4m3fnuz[] constant(nan)
+    b = f8e4m3fnuz[4] broadcast(n), dimensions={}
+    x = pred[4] compare(b, a), direction=LT, type=TOTALORDER
+    i = u8[4] constant({125, 126, 127, 253})
+    j = u8[4] constant({127, 126, 125, 255})
+    c = f8e5m2[4] bitcast-convert(i)
+    d = f8e5m2[4] bitcast-convert(j)
+    y = pred[4] compare(c, d), direction=LT, type=TOTALORDER
+    z = pred[4] compare(c, d), direction=EQ, type=TOTALORDER
+    ex = pred[4] constant({1, 1, 1, 1})
+    ey = pred[4] constant({1, 0, 0, 0})
+    ez = pred[4] constant({0, 1, 0, 0})
+    ROOT t = tuple(x, y, z, ex, ey, ez))");
+}
+
 TEST_CASE("reduce-precision", "[kernels][elementwise]") {
   CheckVectors(R"(
     a = f32[7] constant({65519, 65520, 6.2e-5, 3e-5, 6e-8, nan, -inf})

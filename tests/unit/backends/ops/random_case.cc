@@ -1,6 +1,7 @@
 #include "tests/unit/backends/ops/random_case.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "tests/reference/reference.h"
 #include "tests/unit/backends/ops/kernel_runner.h"
@@ -39,6 +40,20 @@ Array RandomArray(Dice& dice, const Shape* shape, const Case& test) {
     number = RoundTo(dtype, number);
   }
   return {shape, ToBytes(value)};
+}
+
+// All bit patterns of the type, counted by the digit `k` of the element's number.
+Array EveryValue(const Shape* shape, size_t k) {
+  const DType dtype = shape->dtype();
+  const int bits = dtype == DType::kPred ? 1 : DTypeBits(dtype);
+  const size_t bytes = static_cast<size_t>(StorageBytes(dtype));
+  Array array{shape, std::vector<std::byte>(static_cast<size_t>(shape->element_count()) * bytes)};
+  for (int64_t i = 0; i < shape->element_count(); ++i) {
+    int64_t pattern = (i >> (static_cast<size_t>(bits) * k)) & ((int64_t{1} << bits) - 1);
+    if (!IsFloat(dtype)) pattern = RoundTo(dtype, {pattern, 0}).i;
+    std::memcpy(&array.bytes[static_cast<size_t>(i) * bytes], &pattern, bytes);
+  }
+  return array;
 }
 
 // One unit in the last place of 1.
@@ -112,7 +127,8 @@ void RunCase(const Case& test, uint32_t seed) {
   std::vector<Leaves> arrays;
   std::vector<ReferenceValue> values;
   for (const Instruction* parameter : module->entry()->parameters()) {
-    arrays.push_back({RandomArray(dice, parameter->shape(), test)});
+    arrays.push_back({test.every_value ? EveryValue(parameter->shape(), arrays.size())
+                                       : RandomArray(dice, parameter->shape(), test)});
     values.push_back(FromBytes(parameter->shape(), arrays.back()[0].bytes));
   }
   const Leaves actual = Evaluate(*module, arrays);

@@ -69,9 +69,14 @@ struct Case {
   double ulps = 0;
   bool relative_to_largest = false;  // sums: errors grow with the largest result
   bool special_values = false;       // infinities, NaN, zeros of both signs, limits
+  bool every_value = false;          // see RunCases
   int64_t largest_index = -1;        // integer parameters are in [-1, largest_index]
 };
 
+// With `every_value` the parameters, of at most 16 bits an element, count through all bit patterns:
+// element i of parameter k has pattern i / 2^(k bits). So 2^bits elements are all values of one
+// parameter, 2^(2 bits) all pairs of two.
+//
 // Runs `count` cases, each made from dice of its own seed.
 void RunCases(int count, const std::function<Case(Dice&)>& make);
 
