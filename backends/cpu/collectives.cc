@@ -5,9 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <stdexcept>
 #include <vector>
+
+#include "backends/cpu/index_value.h"
 
 namespace gshard::cpu {
 namespace {
@@ -93,7 +96,11 @@ class CopyRunner {
       : part_(part), arena_(arena) {
     const Instruction& x = *step.op->instruction;
     ragged_ = x.opcode() == Opcode::kRaggedAllToAll;
-    if (ragged_) index_dtype_ = x.operand(2)->shape()->dtype();
+    if (ragged_) {
+      for (const size_t k : {kFrom, kSize, kTo, kWanted}) {
+        index_dtype_[k] = x.operand(static_cast<int64_t>(k))->shape()->dtype();
+      }
+    }
     split_ = x.opcode() == Opcode::kAllToAll;
     row_bytes_ = std::max<int64_t>(part.result_bytes / std::max<int64_t>(part.outer, 1), 1);
     rows_per_piece_ = ragged_ ? part.outer : std::max<int64_t>(kPieceBytes / row_bytes_, 1);
@@ -155,17 +162,9 @@ class CopyRunner {
     }
   }
 
-  int64_t ReadIndex(int64_t array, int64_t index) const {
-    const std::byte* at = arena_ + array + index * StorageBytes(index_dtype_);
-    if (StorageBytes(index_dtype_) == 4) {
-      int32_t value = 0;
-      std::memcpy(&value, at, sizeof value);
-      return index_dtype_ == DType::kU32 ? static_cast<int64_t>(static_cast<uint32_t>(value))
-                                         : value;
-    }
-    int64_t value = 0;
-    std::memcpy(&value, at, sizeof value);
-    return value;
+  // Element `index` of one of the operands that tell rows, of the member with these addresses.
+  int64_t ReadIndex(std::span<const int64_t> of, size_t operand, int64_t index) const {
+    return IndexValue(index_dtype_[operand], arena_ + of[operand], index);
   }
 
   // docs/semantics.md, "Collectives": every peer writes the slice meant for this device into it.
@@ -179,9 +178,9 @@ class CopyRunner {
     const int64_t rows_there = part_.operand_bytes / row, rows_here = part_.result_bytes / row;
     for (size_t peer = 0; peer < group; ++peer) {
       const std::span<const int64_t> of = members.subspan(peer * 6, 6);
-      const int64_t from = ReadIndex(of[2], position), size = ReadIndex(of[3], position);
-      const int64_t to = ReadIndex(of[4], position);
-      const int64_t wanted = ReadIndex(own[5], static_cast<int64_t>(peer));
+      const int64_t from = ReadIndex(of, kFrom, position), size = ReadIndex(of, kSize, position);
+      const int64_t to = ReadIndex(of, kTo, position);
+      const int64_t wanted = ReadIndex(own, kWanted, static_cast<int64_t>(peer));
       if (wanted != size) {
         throw std::out_of_range(
             fmt::format("a ragged-all-to-all sends {} rows from member {} of the group to device "
@@ -197,10 +196,14 @@ class CopyRunner {
     }
   }
 
+  // Operands of ragged-all-to-all that tell rows: where they are, how many, where they go, and how
+  // many are expected.
+  static constexpr size_t kFrom = 2, kSize = 3, kTo = 4, kWanted = 5;
+
   const CollectivePart& part_;
   std::byte* arena_;
   bool ragged_ = false, split_ = false;
-  DType index_dtype_ = DType::kS32;
+  std::array<DType, 6> index_dtype_{};
   int64_t row_bytes_ = 1;
   int64_t rows_per_piece_ = 1;
   int64_t pieces_ = 1;

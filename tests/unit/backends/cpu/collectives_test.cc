@@ -1,11 +1,14 @@
 // Vectors of docs/semantics.md, "Collectives": four devices, device d holds {10d+1, 10d+2} or
 // 10d + {0..3}; results are stacked, one row a device.
+#include <functional>
+
 #include "tests/unit/backends/cpu/mesh_fixture.h"
 
 namespace gshard::cpu {
 namespace {
 
 using Floats = std::vector<float>;
+using Numbers = const std::vector<int32_t>&;
 
 constexpr const char* kSum =
     "sum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\n";
@@ -130,17 +133,27 @@ TEST_CASE("collective-broadcast: the first member's value, zeros outside", "[cpu
 }
 
 TEST_CASE("ragged-all-to-all writes slices at the receiver's offsets", "[cpu]") {
-  TestMesh mesh(
-      "HloModule m, num_partitions=2\nENTRY e {\n x = f32[3] parameter(0)\n o = f32[4] "
-      "parameter(1)\n"
-      " io = s32[2] parameter(2)\n ss = s32[2] parameter(3)\n oo = s32[2] parameter(4)\n"
-      " rs = s32[2] parameter(5)\n"
-      " ROOT r = f32[4] ragged-all-to-all(x, o, io, ss, oo, rs), channel_id=1, "
-      "replica_groups={{0,1}}\n}\n",
-      {F32({2, 3}, {10, 11, 12, 20, 21, 22}), F32({2, 4}, Floats(8, 0)), S32({2, 2}, {0, 1, 0, 2}),
-       S32({2, 2}, {1, 2, 2, 1}), S32({2, 2}, {0, 0, 1, 2}), S32({2, 2}, {1, 2, 2, 1})});
-  mesh.Run();
-  CHECK(mesh.Result<float>() == Floats{10, 20, 21, 0, 11, 12, 22, 0});
+  const auto run = [](const std::string& type, const std::function<TestInput(Numbers)>& indices) {
+    const std::string index = type + "[2] parameter";
+    TestMesh mesh(
+        "HloModule m, num_partitions=2\nENTRY e {\n x = f32[3] parameter(0)\n"
+        " o = f32[4] parameter(1)\n io = " +
+            index + "(2)\n ss = " + index + "(3)\n oo = " + index + "(4)\n rs = " + index +
+            "(5)\n ROOT r = f32[4] ragged-all-to-all(x, o, io, ss, oo, rs), "
+            "channel_id=1, replica_groups={{0,1}}\n}\n",
+        {F32({2, 3}, {10, 11, 12, 20, 21, 22}), F32({2, 4}, Floats(8, 0)), indices({0, 1, 0, 2}),
+         indices({1, 2, 2, 1}), indices({0, 0, 1, 2}), indices({1, 2, 2, 1})});
+    mesh.Run();
+    return mesh.Result<float>();
+  };
+  const Floats expected{10, 20, 21, 0, 11, 12, 22, 0};
+  CHECK(run("s32", [](Numbers v) { return S32({2, 2}, v); }) == expected);
+  CHECK(run("u8", [](Numbers v) {
+          return TestInput{DType::kU8, {2, 2}, BytesOf(std::vector<uint8_t>(v.begin(), v.end()))};
+        }) == expected);
+  CHECK(run("s64", [](Numbers v) {
+          return TestInput{DType::kS64, {2, 2}, BytesOf(std::vector<int64_t>(v.begin(), v.end()))};
+        }) == expected);
 }
 
 TEST_CASE("several operands are reduced one by one; async pairs give the same", "[cpu]") {
