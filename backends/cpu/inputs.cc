@@ -271,9 +271,9 @@ Expected<std::optional<std::vector<int64_t>>> Inputs::FileDims(const ParameterLe
 
 Expected<GlobalArray> Inputs::Load(const ParameterLeaf& leaf, size_t k,
                                    std::span<const int64_t> dims,
-                                   std::span<const int64_t> local_dims, bool exact, int64_t devices,
-                                   bool* stacked) const {
-  *stacked = false;
+                                   std::span<const int64_t> local_dims, bool exact,
+                                   const DeviceGrid& grid, InputForm* form) const {
+  *form = InputForm::kWhole;
   if (k < arrays_.size()) return arrays_[k];
   GlobalArray array;
   array.dtype = leaf.shape->dtype();
@@ -284,8 +284,9 @@ Expected<GlobalArray> Inputs::Load(const ParameterLeaf& leaf, size_t k,
   if (name.empty()) return array;
   auto npy = file_->Read(name);
   if (!npy) return Fail(npy.error());
-  std::vector<int64_t> per_device{devices};
+  std::vector<int64_t> per_device{grid.device_count()}, per_replica{grid.replicas};
   per_device.insert(per_device.end(), local_dims.begin(), local_dims.end());
+  per_replica.insert(per_replica.end(), dims.begin(), dims.end());
   // Where only tiles are known, a dim may be of any size that is cut into such tiles.
   bool covered = npy->dims.size() == dims.size();
   for (size_t i = 0; covered && i < dims.size(); ++i) {
@@ -293,16 +294,16 @@ Expected<GlobalArray> Inputs::Load(const ParameterLeaf& leaf, size_t k,
     covered = npy->dims[i] == dims[i] ||
               (tiles > 1 && (npy->dims[i] + tiles - 1) / tiles == local_dims[i]);
   }
-  if (covered) {
-    array.dims = npy->dims;
-  } else if (npy->dims == per_device) {
-    *stacked = true;
-    array.dims = per_device;
-  } else {
+  if (!covered && npy->dims == per_device) {
+    *form = InputForm::kPerDevice;
+  } else if (!covered && grid.replicas > 1 && npy->dims == per_replica) {
+    *form = InputForm::kPerReplica;
+  } else if (!covered) {
     return Fail(MakeError("E-RUN-INPUT",
                           fmt::format("{}: {} is [{}], but parameter {} is [{}]", path_, name,
                                       fmt::join(npy->dims, ","), leaf.name, fmt::join(dims, ","))));
   }
+  array.dims = npy->dims;
   auto data = ConvertNpy(std::move(*npy), array.dtype, fmt::format("{}: {}", path_, name));
   if (!data) return Fail(data.error());
   array.data = std::move(*data);

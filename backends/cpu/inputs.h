@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/collective_groups.h"
 #include "backends/cpu/npz.h"
 #include "ir/module.h"
 
@@ -55,6 +56,9 @@ struct GlobalArray {
                std::byte* out) const;
 };
 
+// How a parameter is given: whole, or one array for every replica or device, along a new first dim.
+enum class InputForm : uint8_t { kWhole, kPerReplica, kPerDevice };
+
 class Inputs {
  public:
   // Empty path: all random.
@@ -62,13 +66,13 @@ class Inputs {
   // One array per leaf, whole.
   static std::unique_ptr<Inputs> FromArrays(std::vector<GlobalArray> arrays);
 
-  // Leaf `k` as an array of `dims`, or, where a file has it so, of [devices] + `local_dims`: one
-  // array per device (then *stacked is set). Not `exact`: `dims` are tiles times tile counts, and
-  // the file may have smaller arrays that are cut into the same tiles. Errors: another shape or
-  // type.
+  // Leaf `k` as an array of `dims`, or, where a file has it so, of [replicas] + `dims` or
+  // [devices] + `local_dims`; *form tells which. Not `exact`: `dims` are tiles times tile counts,
+  // and the file may have smaller arrays that are cut into the same tiles. Errors: another shape
+  // or type.
   Expected<GlobalArray> Load(const ParameterLeaf& leaf, size_t k, std::span<const int64_t> dims,
-                             std::span<const int64_t> local_dims, bool exact, int64_t devices,
-                             bool* stacked) const;
+                             std::span<const int64_t> local_dims, bool exact,
+                             const DeviceGrid& grid, InputForm* form) const;
   // Dims of the file's array for leaf `k`; nothing if it has none.
   Expected<std::optional<std::vector<int64_t>>> FileDims(const ParameterLeaf& leaf, size_t k) const;
   // The first array of the file that is no parameter's; empty if there is none.

@@ -60,6 +60,12 @@ const DeviceClasses* ClassesOfTiles(DeviceClassTable& table, const DeviceGrid& g
   return table.Intern(labels);
 }
 
+const DeviceClasses* ClassesOfReplicas(DeviceClassTable& table, const DeviceGrid& grid) {
+  std::vector<uint64_t> labels(grid.device_count());
+  for (uint32_t d = 0; d < labels.size(); ++d) labels[d] = d / grid.partitions;
+  return table.Intern(labels);
+}
+
 // Does anything speak of partitions: a collective with a channel, partition-id, a sharding?
 bool SpeaksOfPartitions(const Module& module) {
   bool collectives = false;
@@ -79,7 +85,7 @@ bool SpeaksOfPartitions(const Module& module) {
 MeshRunOptions MeshRunOptions::ForWholeGraph(const DeviceGrid& whole_grid) const {
   MeshRunOptions options = *this;
   options.grid = whole_grid;
-  if (whole_grid.device_count() == 1) {
+  if (whole_grid.partitions == 1) {
     options.global_parameters.clear();
     options.global_results.clear();
   }
@@ -113,15 +119,15 @@ DeviceGrid GridOf(const Module& module, int64_t partitions) {
 Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const Inputs& inputs,
                                                     const MeshRunOptions& options) {
   std::unique_ptr<MeshRun> run(new MeshRun());
-  run->grid_ = options.grid;
+  const DeviceGrid& grid = run->grid_ = options.grid;
   run->padding_ = options.padding;
-  const bool sharded = options.grid.device_count() > 1;
+  const bool several = grid.device_count() > 1, sharded = grid.partitions > 1;
   Clock::time_point start = Clock::now();
   LoweringOptions lowering;
   lowering.keep = options.keep;
   lowering.taps = options.taps;
   lowering.seed = options.seed;
-  auto program = LowerModule(module, options.grid, lowering);
+  auto program = LowerModule(module, grid, lowering);
   if (!program) return Fail(program.error());
   for (const Instruction* constant : (*program)->elided_constants) {
     Diagnostic warning = module.ErrorAt(
@@ -166,16 +172,20 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
       layout.global_dims = WholeDims(leaves[k].shape, layout.sharding);
     }
     const Clock::time_point load = Clock::now();
+    InputForm form = InputForm::kWhole;
     auto array = inputs.Load(leaves[k], k, layout.global_dims, layout.local_dims,
-                             k < options.global_parameters.size(), options.grid.device_count(),
-                             &layout.stacked);
+                             k < options.global_parameters.size(), grid, &form);
     if (!array) return Fail(array.error());
+    layout.stacked = form == InputForm::kPerDevice;
+    layout.by_replica = form == InputForm::kPerReplica;
     start += Clock::now() - load;
     layout.global_dims = array->dims;
     arrays[k] = std::move(*array);
-    classes.push_back(layout.stacked ? table.Distinct()
-                                     : ClassesOfTiles(table, options.grid, layout.sharding,
-                                                      leaves[k].shape->rank(), true));
+    const DeviceClasses* tiles = layout.stacked ? table.Distinct()
+                                                : ClassesOfTiles(table, grid, layout.sharding,
+                                                                 leaves[k].shape->rank(), true);
+    classes.push_back(layout.by_replica ? table.Join(tiles, ClassesOfReplicas(table, grid))
+                                        : tiles);
   }
   if (Expected<void> done = AnalyzeVariation(**program, classes); !done) return Fail(done.error());
   FindViews(**program);
@@ -216,10 +226,11 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
     layout.sharding = k < record.size() ? record[k] : nullptr;
     if (shape->IsArray()) {
       layout.local_dims.assign(shape->dims().begin(), shape->dims().end());
-      layout.stacked = sharded && (layout.sharding == nullptr || layout.sharding->IsManual());
+      layout.stacked = several && (layout.sharding == nullptr || layout.sharding->IsManual());
+      layout.by_replica = !layout.stacked && grid.replicas > 1;
       if (layout.stacked) {
         layout.global_dims = layout.local_dims;
-        layout.global_dims.insert(layout.global_dims.begin(), options.grid.device_count());
+        layout.global_dims.insert(layout.global_dims.begin(), grid.device_count());
       } else if (k < options.global_results.size()) {
         const Shape* whole = options.global_results[k];
         layout.global_dims.assign(whole->dims().begin(), whole->dims().end());
@@ -227,9 +238,12 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
         layout.global_dims = WholeDims(shape, layout.sharding);
       }
     }
-    layout.tiles = layout.stacked
-                       ? table.Distinct()
-                       : ClassesOfTiles(table, options.grid, layout.sharding, shape->rank());
+    layout.tiles = layout.stacked ? table.Distinct()
+                                  : ClassesOfTiles(table, grid, layout.sharding, shape->rank());
+    if (layout.by_replica) {
+      layout.global_dims.insert(layout.global_dims.begin(), grid.replicas);
+      layout.tiles = table.Join(layout.tiles, ClassesOfReplicas(table, grid));
+    }
     run->results_.push_back(std::move(layout));
   }
   return run;
@@ -250,8 +264,7 @@ Expected<void> MeshRun::Start(const std::atomic<bool>* stop) {
     if (!value.shape->IsArray()) continue;
     const Layout& layout = parameters_[k];
     const DeviceClasses* classes = parameter_classes_[k];
-    std::vector<int64_t> sizes = layout.local_dims;
-    if (layout.stacked) sizes.insert(sizes.begin(), 1);
+    const std::vector<int64_t> sizes = SizesOf(layout);
     workers.For(classes->count(), value.bytes * classes->count(), [&](int64_t c, int) {
       if (stopped()) return;
       const uint32_t device = classes->first_device(static_cast<uint32_t>(c));
@@ -277,15 +290,22 @@ std::vector<int64_t> MeshRun::StartOf(const Layout& layout, uint32_t device) con
         TileIndexOf(layout.sharding, device % grid_.partitions, static_cast<int64_t>(start.size()));
     for (size_t i = 0; i < start.size(); ++i) start[i] *= layout.local_dims[i];
   }
+  if (layout.by_replica) start.insert(start.begin(), device / grid_.partitions);
   return start;
 }
 
+std::vector<int64_t> MeshRun::SizesOf(const Layout& layout) {
+  std::vector<int64_t> sizes = layout.local_dims;
+  if (layout.stacked || layout.by_replica) sizes.insert(sizes.begin(), 1);
+  return sizes;
+}
+
 MeshRun::Instance MeshRun::InstanceOn(ValueId value, const Layout& layout, uint32_t device) const {
-  Instance instance{device, StartOf(layout, device), layout.local_dims, nullptr};
-  if (layout.stacked) instance.sizes.insert(instance.sizes.begin(), 1);
+  Instance instance{device, StartOf(layout, device), SizesOf(layout), nullptr};
+  const uint32_t first = device - device % grid_.partitions;  // of the replica
   const bool maximal = layout.sharding != nullptr && layout.sharding->IsMaximal();
-  instance.data =
-      executor_->Result(value, maximal ? static_cast<uint32_t>(layout.sharding->device) : device);
+  instance.data = executor_->Result(
+      value, maximal ? first + static_cast<uint32_t>(layout.sharding->device) : device);
   return instance;
 }
 
@@ -314,9 +334,7 @@ MeshRun::Instance MeshRun::CombinedOn(ValueId value, const Layout& layout, uint3
 std::vector<MeshRun::Instance> MeshRun::InstancesOf(ValueId value, const Layout& layout) const {
   const DeviceClasses* classes =
       plan_->program->classes.Join(plan_->program->values[value].classes, layout.tiles);
-  if (layout.sharding != nullptr && layout.sharding->IsMaximal()) {
-    classes = plan_->program->classes.Uniform();
-  }
+  if (layout.sharding != nullptr && layout.sharding->IsMaximal()) classes = layout.tiles;
   std::vector<Instance> instances;
   if (IsPartial(layout.sharding) && !layout.stacked) {
     // Of every group one, where its first member is.
@@ -325,6 +343,7 @@ std::vector<MeshRun::Instance> MeshRun::InstancesOf(ValueId value, const Layout&
       const uint32_t first = d - d % grid_.partitions;
       if (PartialPlace(layout.sharding, d - first) != 0) continue;
       std::vector<uint32_t> parts;
+      if (layout.by_replica) parts.push_back(first);
       for (uint32_t p : PartialGroup(layout.sharding, d - first, grid_.partitions)) {
         parts.push_back(classes->class_of(first + p));
       }

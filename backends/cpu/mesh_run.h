@@ -4,6 +4,7 @@
 // results have it in the header's record; of partial (unreduced) ones devices hold parts
 // (partial_values.h). Without one, a parameter is the same on all devices
 // (unless the input has one array per device) and a result is stacked along a new first dim.
+// Several replicas have an array each.
 #ifndef GSHARD_BACKENDS_CPU_MESH_RUN_H_
 #define GSHARD_BACKENDS_CPU_MESH_RUN_H_
 
@@ -76,10 +77,12 @@ class MeshRun {
   std::vector<size_t> KeptLeaves(size_t i) const;
   OutputArray Kept(size_t leaf, std::optional<uint32_t> device) const;
 
-  // How a leaf is spread: stacked if `sharding` is null and it differs from device to device.
+  // How a leaf is spread: stacked if `sharding` is null and it differs from device to device. Where
+  // each of several replicas has a whole array, these are along a new first dim, too.
   struct Layout {
     const Sharding* sharding = nullptr;
     bool stacked = false;
+    bool by_replica = false;
     std::vector<int64_t> local_dims, global_dims;
     const DeviceClasses* tiles = nullptr;  // devices with the same tile
   };
@@ -111,6 +114,7 @@ class MeshRun {
  private:
   MeshRun() = default;
   std::vector<int64_t> StartOf(const Layout& layout, uint32_t device) const;
+  static std::vector<int64_t> SizesOf(const Layout& layout);
   Instance InstanceOn(ValueId value, const Layout& layout, uint32_t device) const;
   // The same of a partial value: all parts together, in `storage`.
   Instance CombinedOn(ValueId value, const Layout& layout, uint32_t device,

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "backends/cpu/npz.h"
 #include "ir/parser.h"
 #include "tests/unit/source_file.h"
 
@@ -67,6 +69,62 @@ TEST_CASE("samples agree with the unpartitioned graph, instruction by instructio
     const auto json = nlohmann::json::parse(ToJson(emulation->report));
     CHECK(json["verify"]["instructions"]["compared"] ==
           emulation->report.verify->instructions->compared);
+  }
+}
+
+TEST_CASE("replicas of a partitioned graph keep what differs between them", "[cpu]") {
+  // Replica r adds r to its values; then the replicas' values are summed.
+  const char* text = R"(HloModule m, replica_count=2, num_partitions=2
+sum { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }
+ENTRY e {
+  p = f32[4] parameter(0), sharding={devices=[2]<=[2]}
+  id = u32[] replica-id()
+  r = f32[] convert(id)
+  rs = f32[4] broadcast(r), dimensions={}
+  q = f32[4] add(p, rs)
+  a = f32[4] all-reduce(q), replica_groups={{0,1}}, to_apply=sum
+  ROOT t = (f32[4], f32[4]) tuple(q, a)
+})";
+  using Floats = std::vector<float>;
+  const Floats whole{0, 10, 20, 30}, two{0, 10, 20, 30, 100, 110, 120, 130};
+  const auto run = [&](const Floats& input, const std::vector<int64_t>& dims, bool unpartitioned) {
+    auto module = ParseModule(SourceText::FromString("test.hlo", text));
+    REQUIRE(module);
+    EmulateOptions options;
+    options.input = TemporaryFile("replicas.npz");
+    NpzWriter writer(options.input);
+    REQUIRE(writer.Add("p0", FormatNpy(DType::kF32, dims, std::as_bytes(std::span(input)))));
+    REQUIRE(writer.Finish());
+    options.output = TemporaryFile("replicas_out.npz");
+    options.unpartitioned = unpartitioned;
+    options.verify = !unpartitioned;
+    const auto emulation = Emulate(std::move(*module), options);
+    INFO((emulation ? "" : Render(emulation.error())));
+    REQUIRE(emulation);
+    CHECK(emulation->report.devices == (unpartitioned ? 2 : 4));
+    if (!unpartitioned) CHECK(emulation->report.verify->ok);
+    std::vector<Floats> outputs;
+    const auto reader = NpzReader::Open(options.output);
+    REQUIRE(reader);
+    for (const std::string name : {"o0", "o1"}) {
+      const auto array = (*reader)->Read(name);
+      REQUIRE(array);
+      CHECK(array->dims == std::vector<int64_t>{2, 4});
+      Floats values(8);
+      std::memcpy(values.data(), array->data.data(), array->data.size());
+      outputs.push_back(values);
+    }
+    std::filesystem::remove(options.input);
+    std::filesystem::remove(options.output);
+    return outputs;
+  };
+  for (const bool unpartitioned : {false, true}) {
+    const auto same = run(whole, {4}, unpartitioned);
+    CHECK(same[0] == Floats{0, 10, 20, 30, 1, 11, 21, 31});
+    CHECK(same[1] == Floats{1, 21, 41, 61, 1, 21, 41, 61});
+    const auto own = run(two, {2, 4}, unpartitioned);
+    CHECK(own[0] == Floats{0, 10, 20, 30, 101, 111, 121, 131});
+    CHECK(own[1] == Floats{101, 121, 141, 161, 101, 121, 141, 161});
   }
 }
 
