@@ -192,6 +192,21 @@ Value ElementwiseProgram::AddStochasticConvert(DType to, Value value, Value rand
   return AddConvert(FromComputed(DType::kF64, rounded), to);
 }
 
+// What is rounded are bits of f32, f64 or f16; as in XLA, the smaller types are widened to f16.
+Value ElementwiseProgram::AddReducePrecision(const ReducePrecisionAttributes& to, Value value) {
+  const DType type = TypeOf(value);
+  const int64_t parameter = to.exponent_bits | to.mantissa_bits << 8;
+  if (!IsSmallFloat(type) || type == DType::kBF16 || type == DType::kF8E8M0FNU) {
+    const DType compute = ComputeType(type);
+    return FromComputed(type, Emit(ReducePrecisionFunction(compute), {{Computed(value)}},
+                                   StorageBytes(compute), parameter));
+  }
+  const Register half = Stored(AddConvert(value, DType::kF16));
+  const Register rounded = Emit(ReducePrecisionFunction(DType::kF16), {{half}}, 2, parameter);
+  const bool uniform = registers_[static_cast<size_t>(rounded)].uniform;
+  return AddConvert(NewValue(DType::kF16, rounded, uniform), type);
+}
+
 // Same bits, another type of the same width.
 Value ElementwiseProgram::AddBitcast(Value value, DType to) {
   const DType from = TypeOf(value);
@@ -234,15 +249,9 @@ Expected<Value> ElementwiseProgram::AddInstruction(const Instruction& instructio
       }
       return AddCompare(attributes.direction, total_order, operands[0], operands[1]);
     }
-    case Opcode::kReducePrecision: {
+    case Opcode::kReducePrecision:
       if (!IsFloat(type)) return Fail(NoMeaning(instruction, type));
-      const ReducePrecisionAttributes& bits = instruction.attributes<ReducePrecisionAttributes>();
-      const DType compute = ComputeType(type);
-      const Register out =
-          Emit(ReducePrecisionFunction(compute), {{Computed(operands[0])}}, StorageBytes(compute),
-               bits.exponent_bits | bits.mantissa_bits << 8);
-      return FromComputed(type, out);
-    }
+      return AddReducePrecision(instruction.attributes<ReducePrecisionAttributes>(), operands[0]);
     case Opcode::kStochasticConvert:
       if (!IsFloat(type) || IsComplex(result)) return Fail(NoMeaning(instruction, type));
       return AddStochasticConvert(result, operands[0], operands[1]);

@@ -127,6 +127,7 @@ class ElementwiseProgram {
   Value FromComputed(DType dtype, Register reg);  // a fresh result, rounded or wrapped as needed
   Value AddComplexParts(Opcode opcode, Value value);
   Value AddStochasticConvert(DType to, Value value, Value random);
+  Value AddReducePrecision(const ReducePrecisionAttributes& to, Value value);
   Expected<std::vector<Value>> AddWhile(const Instruction& instruction,
                                         std::span<const Value> initial);
   Expected<std::vector<Value>> AddConditional(const Instruction& instruction,

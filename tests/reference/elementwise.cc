@@ -316,14 +316,40 @@ bool Compare(const CompareAttributes& compare, DType dtype, const Number& a, con
   return Holds(compare.direction, a.z.real(), b.z.real());
 }
 
-double ReducePrecision(const ReducePrecisionAttributes& to, double x) {
+// The format whose bits are rounded: the type's own; small floats are widened to f16 first, if that
+// has their values.
+struct WorkingFormat {
+  int exponent_bits, mantissa_bits;
+};
+WorkingFormat WorkingFormatOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return {11, 52};
+    case DType::kF32:
+    case DType::kBF16:
+    case DType::kF8E8M0FNU:
+      return {8, 23};
+    default:
+      return {5, 10};
+  }
+}
+
+double ReducePrecision(const ReducePrecisionAttributes& to, DType dtype, double x) {
   if (!std::isfinite(x) || x == 0) return x;
-  const int mantissa = static_cast<int>(to.mantissa_bits);
-  const int largest = to.exponent_bits >= 11 ? 1023 : (1 << (to.exponent_bits - 1)) - 1;
-  const double unit = std::ldexp(1.0, std::ilogb(x) - mantissa);
-  const double rounded = mantissa >= 52 ? x : std::nearbyint(x / unit) * unit;
+  const WorkingFormat own = WorkingFormatOf(dtype);
+  const int bias = (1 << (own.exponent_bits - 1)) - 1;
+  const int mantissa = static_cast<int>(std::min<int64_t>(to.mantissa_bits, own.mantissa_bits));
+  const int exponent = std::max(std::ilogb(x), 1 - bias);
+  const double unit = std::ldexp(1.0, exponent - mantissa), steps = x / unit;
+  double rounded = std::nearbyint(steps) * unit;
+  // Without a mantissa the last bit, which decides ties, is that of the exponent.
+  if (mantissa == 0 && std::fabs(steps) == 1.5 && (exponent + bias) % 2 == 0) {
+    rounded = std::copysign(unit, x);
+  }
+  const bool limited = to.exponent_bits < own.exponent_bits;
+  const int largest = limited ? (1 << (to.exponent_bits - 1)) - 1 : bias;
   if (std::ilogb(rounded) > largest) return std::copysign(HUGE_VAL, x);
-  if (std::ilogb(rounded) < 1 - largest) return std::copysign(0.0, x);
+  if (limited && std::ilogb(rounded) < 1 - largest) return std::copysign(0.0, x);
   return rounded;
 }
 
@@ -377,8 +403,8 @@ Number ElementReference(const Instruction& x, std::span<const Number> operands) 
     case Opcode::kSelect:
       return a.i != 0 ? operands[1] : operands[2];
     case Opcode::kReducePrecision:
-      return RoundTo(result,
-                     {0, ReducePrecision(x.attributes<ReducePrecisionAttributes>(), a.z.real())});
+      return RoundTo(result, {0, ReducePrecision(x.attributes<ReducePrecisionAttributes>(), type,
+                                                 a.z.real())});
     case Opcode::kClamp: {
       const Number &value = operands[1], &high = operands[2];
       if (IsFloat(result)) {

@@ -307,40 +307,43 @@ TileFunction FindSelect(int64_t bytes) {
 
 // Rounds the mantissa to nearest even, then applies the range of an IEEE type with e exponent bits:
 // overflow to infinity, below its smallest normal to signed zero.
-template <typename T, typename Bits, int kMantissa, int kExponent>
+template <typename Bits, int kMantissa, int kExponent>
 void ReducePrecisionLoop(const Tile& tile) {
   const Bits* in = static_cast<const Bits*>(tile.in[0]);
   Bits* out = static_cast<Bits*>(tile.out);
   const int64_t n = tile.count;
   const int exponent_bits = static_cast<int>(tile.parameter & 0xff);
   const int mantissa_bits = static_cast<int>(tile.parameter >> 8);
-  constexpr Bits kSign = Bits{1} << (kMantissa + kExponent);
-  constexpr Bits kInfinity = ((Bits{1} << kExponent) - 1) << kMantissa;
+  constexpr Bits kSign = static_cast<Bits>(Bits{1} << (kMantissa + kExponent));
+  constexpr Bits kRest = static_cast<Bits>(~kSign);
+  constexpr Bits kInfinity = static_cast<Bits>(((Bits{1} << kExponent) - 1) << kMantissa);
   const int drop = mantissa_bits < kMantissa ? kMantissa - mantissa_bits : 0;
-  const Bits half = drop > 0 ? Bits{1} << (drop - 1) : Bits{0};
-  const Bits low_mask = (Bits{1} << drop) - 1;
+  const Bits half = drop > 0 ? static_cast<Bits>(Bits{1} << (drop - 1)) : Bits{0};
+  const Bits kept_mask = static_cast<Bits>(~((Bits{1} << drop) - 1));
   Bits largest = kInfinity, smallest = 0;  // finite values are in [smallest, largest)
   if (exponent_bits < kExponent) {
     const int bias = (1 << (kExponent - 1)) - 1;
     const int reduced_bias = (1 << (exponent_bits - 1)) - 1;
-    largest = static_cast<Bits>(bias + reduced_bias + 1) << kMantissa;
-    smallest = static_cast<Bits>(bias - reduced_bias + 1) << kMantissa;
+    largest = static_cast<Bits>(static_cast<Bits>(bias + reduced_bias + 1) << kMantissa);
+    smallest = static_cast<Bits>(static_cast<Bits>(bias - reduced_bias + 1) << kMantissa);
   }
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const Bits sign = in[i] & kSign;
-    const Bits magnitude = in[i] & ~kSign;
+    const Bits magnitude = in[i] & kRest;
     const Bits odd = drop > 0 ? (magnitude >> drop) & 1 : 0;
-    Bits rounded = drop > 0 ? (magnitude + (half - 1) + odd) & ~low_mask : magnitude;
+    Bits rounded =
+        drop > 0 ? static_cast<Bits>((magnitude + (half - 1) + odd) & kept_mask) : magnitude;
     rounded = rounded >= largest ? kInfinity : rounded;
     rounded = rounded < smallest ? 0 : rounded;
-    out[i] = sign | (magnitude >= kInfinity ? magnitude : rounded);
+    out[i] = static_cast<Bits>(sign | (magnitude >= kInfinity ? magnitude : rounded));
   }
 }
 
 TileFunction FindReducePrecision(DType type) {
-  if (type == DType::kF32) return &ReducePrecisionLoop<float, uint32_t, 23, 8>;
-  if (type == DType::kF64) return &ReducePrecisionLoop<double, uint64_t, 52, 11>;
+  if (type == DType::kF16) return &ReducePrecisionLoop<uint16_t, 10, 5>;
+  if (type == DType::kF32) return &ReducePrecisionLoop<uint32_t, 23, 8>;
+  if (type == DType::kF64) return &ReducePrecisionLoop<uint64_t, 52, 11>;
   return nullptr;
 }
 

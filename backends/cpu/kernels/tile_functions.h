@@ -65,7 +65,7 @@ TileFunction WrapFunction(DType sub_byte);
 TileFunction SaturateFunction(DType sub_byte);
 // f64 x, u64 random -> f64 that the target type holds; parameter: DType | random bits << 8.
 TileFunction StochasticRoundFunction();
-// f32, f64; parameter: exponent_bits | mantissa_bits << 8.
+// f32, f64, f16 as stored; parameter: exponent_bits | mantissa_bits << 8.
 TileFunction ReducePrecisionFunction(DType type);
 
 }  // namespace gshard::cpu

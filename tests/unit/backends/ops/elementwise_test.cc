@@ -268,6 +268,20 @@ TEST_CASE("reduce-precision", "[kernels][elementwise]") {
     ey = f32[1] constant({4})
     ez = f32[2] constant({inf, 3})
     ROOT t = tuple(x, y, z, ex, ey, ez))");
+  // What XLA computes: without a mantissa ties go by the last bit of the exponent; types with at
+  // most the wanted exponent bits keep their denormals.
+  CheckVectors(R"(
+    a = f32[5] constant({3, 0.75, 1.5, 6, -48})
+    x = f32[5] reduce-precision(a), exponent_bits=8, mantissa_bits=0
+    b = f16[4] constant({6e-8, 5e-6, 3e-5, 3.9e-6})
+    y = f16[4] reduce-precision(b), exponent_bits=5, mantissa_bits=3
+    z = f16[4] reduce-precision(b), exponent_bits=5, mantissa_bits=10
+    c = f8e5m2[2] constant({1.52588e-05, 4.57764e-05})
+    w = f8e5m2[2] reduce-precision(c), exponent_bits=5, mantissa_bits=1
+    ex = f32[5] constant({2, 0.5, 2, 8, -32})
+    ey = f16[4] constant({0, 7.6294e-6, 3.0518e-5, 7.6294e-6})
+    ew = f8e5m2[2] constant({0, 6.1035e-05})
+    ROOT t = tuple(x, y, z, w, ex, ey, b, ew))");
 }
 
 TEST_CASE("complex numbers", "[kernels][elementwise]") {

@@ -70,6 +70,19 @@ TEST_CASE("unary operations on every value", "[kernels][reference]") {
   }
 }
 
+TEST_CASE("reduce-precision of every value", "[kernels][reference]") {
+  for (const std::string& type : Joined({kHalves, kTinyFloats})) {
+    const std::string shape = ShapeText(type, {CountOf(type)});
+    std::vector<std::string> lines;
+    for (const auto& [exponent, mantissa] : std::vector<std::pair<int, int>>{
+             {5, 10}, {5, 3}, {5, 0}, {4, 3}, {3, 2}, {2, 1}, {2, 0}, {8, 7}, {11, 1}}) {
+      lines.push_back(fmt::format("{} reduce-precision(p0), exponent_bits={}, mantissa_bits={}",
+                                  shape, exponent, mantissa));
+    }
+    Check({shape}, lines);
+  }
+}
+
 TEST_CASE("integer operations on every pair of values", "[kernels][reference]") {
   for (const std::string& type : kByteIntegers) {
     const std::string shape = ShapeText(type, {CountOf(type) * CountOf(type)});
