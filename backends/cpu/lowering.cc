@@ -331,7 +331,7 @@ class Lowering {
         return LowerConstant(x);
       case Opcode::kPartitionId:
       case Opcode::kReplicaId:
-        return Leaves{DeviceNumber(x)};
+        return Leaves{DeviceNumber(x.opcode(), x)};
       case Opcode::kTuple:
         return OperandLeaves(x);
       case Opcode::kGetTupleElement: {
@@ -398,6 +398,13 @@ class Lowering {
         return LowerWhile(x, block);
       case Opcode::kConditional:
         return LowerConditional(x, block);
+      case Opcode::kRng: {
+        // Devices draw numbers of their own.
+        Leaves operands = OperandLeaves(x);
+        operands.push_back(DeviceNumber(Opcode::kPartitionId, x));
+        operands.push_back(DeviceNumber(Opcode::kReplicaId, x));
+        return Emit(OpKind::kKernel, x, block, std::move(operands));
+      }
       case Opcode::kRngGetAndUpdateState:
         return Emit(OpKind::kRngState, x, block, {});
       case Opcode::kSend:
@@ -467,15 +474,16 @@ class Lowering {
     ++next;
   }
 
-  ValueId DeviceNumber(const Instruction& x) {
-    ValueId& value = x.opcode() == Opcode::kPartitionId ? partition_id_ : replica_id_;
+  // What partition-id or replica-id (`opcode`) is, wanted by x.
+  ValueId DeviceNumber(Opcode opcode, const Instruction& x) {
+    ValueId& value = opcode == Opcode::kPartitionId ? partition_id_ : replica_id_;
     if (value != kNoValue) return value;
-    value = program_.NewValue(x.shape(), &x, 0);
+    value = program_.NewValue(program_.module->context().Scalar(DType::kU32), &x, 0);
     const uint32_t devices = program_.grid.device_count();
     std::vector<uint64_t> labels(devices);
     for (uint32_t d = 0; d < devices; ++d) {
-      labels[d] = x.opcode() == Opcode::kPartitionId ? d % program_.grid.partitions
-                                                     : d / program_.grid.partitions;
+      labels[d] = opcode == Opcode::kPartitionId ? d % program_.grid.partitions
+                                                 : d / program_.grid.partitions;
     }
     const DeviceClasses* classes = program_.classes.Intern(labels);
     std::vector<std::byte> data(sizeof(uint32_t) * classes->count());

@@ -225,6 +225,8 @@ double StoreReal(DType dtype, double value, std::byte* data) {
 // In [0, 1), of 53 random bits.
 double Unit(uint64_t bits) { return std::ldexp(static_cast<double>(bits >> 11), -53); }
 
+// Operands: those of the instruction, then partition-id and replica-id: every device has its own
+// stream of random numbers. Without them it is that of the first device.
 class RngKernel : public Kernel {
  public:
   RngKernel(const Instruction& instruction)
@@ -240,8 +242,10 @@ class RngKernel : public Kernel {
   int64_t RangeGranule() const override { return 1; }
   void RunRange(int64_t first, int64_t count, ConstBuffers operands, Buffers results,
                 Scratch&) const override {
+    const uint64_t device =
+        operands.size() < 4 ? 0 : Join(LoadU32(operands[2]), LoadU32(operands[3]));
     for (int64_t i = 0; i < count; ++i) {
-      const auto words = PhiloxBlock(key_, {static_cast<uint64_t>(first + i), 0});
+      const auto words = PhiloxBlock(key_, {static_cast<uint64_t>(first + i), device});
       const uint64_t a = Join(words[0], words[1]), b = Join(words[2], words[3]);
       std::byte* target = results[0] + i * bytes_;
       if (IsFloat(dtype_)) {
@@ -275,6 +279,11 @@ class RngKernel : public Kernel {
     const uint64_t offset = static_cast<uint64_t>(Wide{random} * (high - low) >> 64);
     const uint64_t value = low + offset;
     std::memcpy(target, &value, static_cast<size_t>(bytes_));
+  }
+  static uint32_t LoadU32(const std::byte* data) {
+    uint32_t value = 0;
+    std::memcpy(&value, data, sizeof value);
+    return value;
   }
   uint64_t LoadWhole(const std::byte* data, bool is_signed) const {
     uint64_t value = 0;

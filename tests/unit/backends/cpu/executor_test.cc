@@ -1,8 +1,10 @@
 #include "backends/cpu/executor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <thread>
 
 #include "tests/unit/backends/cpu/mesh_fixture.h"
@@ -597,6 +599,20 @@ TEST_CASE("a value kept from inside a loop is that of the last turn", "[cpu]") {
   mesh.options.keep = {"k"};
   MeshRun& run = mesh.Run();
   CHECK(ValuesOf<int32_t>(run.Kept(run.KeptLeaves(0).front(), 0).data) == std::vector<int32_t>{4});
+}
+
+TEST_CASE("every device draws random numbers of its own", "[cpu]") {
+  TestMesh mesh(
+      "HloModule m, replica_count=2, num_partitions=2\nENTRY e {\n a = f32[] constant(0)\n"
+      " b = f32[] constant(1)\n i = u32[] partition-id()\n"
+      " r = f32[100] rng(a, b), distribution=rng_uniform\n"
+      " ROOT t = (f32[100], u32[]) tuple(r, i)\n}\n");
+  mesh.Run();
+  const std::vector<float> drawn = mesh.Result<float>(0);
+  REQUIRE(drawn.size() == 400);
+  CHECK(std::set<float>(drawn.begin(), drawn.end()).size() > 390);
+  CHECK(*std::min_element(drawn.begin(), drawn.end()) >= 0);
+  CHECK(*std::max_element(drawn.begin(), drawn.end()) < 1);
 }
 
 }  // namespace
