@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -90,9 +91,9 @@ int Refuse(const Diagnostic& error, bool json) {
 }
 
 struct Flags {
-  std::string input, partitioned, memory_limit, verify;
+  std::string input, partitioned, memory_limit, verify, reference;
   std::vector<std::string> dumps;
-  bool json = false;
+  bool json = false, fail_on_near_ties = false;
   cpu::EmulateOptions options;
 };
 
@@ -120,8 +121,15 @@ void AddFlags(const Command& command, Flags& flags) {
                     "Compare with the unpartitioned graph, instruction by instruction; exit 3 if "
                     "the outputs differ. --verify=outputs: only those",
                     {"instructions", "outputs"});
+  command.Add("--reference", flags.reference,
+              "Verify IN, a partitioned program, against this graph that it was made of",
+              {.type = "FILE"});
+  command.AddSwitch("--fail-on-near-ties", flags.fail_on_near_ties,
+                    "With --verify: exit 3 also where picks among floats (arg-max, top-k, sort, "
+                    "comparisons) within rounding of each other are all that differs");
   command.Add("--dump", flags.dumps,
-              "NAME=FILE.npy or NAME@DEVICE=FILE.npy: write an instruction's value",
+              "NAME=FILE.npy or NAME@DEVICE=FILE.npy: write an instruction's value, put together "
+              "or of one device",
               {.type = "NAME=FILE"});
   command.AddSwitch("--check-nan", options.check_nan, "Stop at the first NaN or infinity; exit 3");
   command.Add("--trace", options.trace, "Write a Chrome trace (Perfetto) of the last step",
@@ -133,8 +141,11 @@ void AddFlags(const Command& command, Flags& flags) {
 void ReadFlags(Flags& flags) {
   cpu::EmulateOptions& options = flags.options;
   if (!flags.partitioned.empty()) options.partitioned = flags.partitioned == "yes";
-  options.verify = !flags.verify.empty();
-  options.verify_instructions = flags.verify == "instructions";
+  options.verify = !flags.verify.empty() || !flags.reference.empty();
+  options.verify_instructions = flags.verify != "outputs";
+  if (flags.fail_on_near_ties && !options.verify) {
+    throw FlagError("--fail-on-near-ties", "it goes with --verify");
+  }
   if (options.verify && options.unpartitioned) {
     throw FlagError("--verify", "there is nothing to compare --unpartitioned with");
   }
@@ -150,6 +161,12 @@ int Run(Flags& flags) {
   ReadFlags(flags);
   auto module = ReadModule(flags.input);
   if (!module) return Refuse(module.error(), flags.json);
+  std::unique_ptr<Module> reference;
+  if (!flags.reference.empty()) {
+    auto read = ReadModule(flags.reference);
+    if (!read) return Refuse(read.error(), flags.json);
+    reference = std::move(*read);
+  }
   ProgressLine line(isatty(STDERR_FILENO) != 0);
   cpu::EmulateOptions& options = flags.options;
   options.progress = [&](const std::string& phase, double share) { line.Show(phase, share); };
@@ -159,7 +176,7 @@ int Run(Flags& flags) {
   };
   options.stop = &stop_requested;
   std::signal(SIGINT, RequestStop);
-  auto emulation = cpu::Emulate(std::move(*module), options);
+  auto emulation = cpu::Emulate(std::move(*module), options, std::move(reference));
   line.Clear();
   if (!emulation) return Refuse(emulation.error(), flags.json);
   const cpu::RunReport& report = emulation->report;
@@ -169,7 +186,11 @@ int Run(Flags& flags) {
     fmt::print(stderr, "gshard-run: interrupted\n");
     return 130;
   }
-  return report.verify && !report.verify->ok ? kExitCheckFailed : kExitOk;
+  if (!report.verify) return kExitOk;
+  const cpu::VerifyStatus status = report.verify->Status();
+  const bool fails = status == cpu::VerifyStatus::kMismatch ||
+                     (status == cpu::VerifyStatus::kNearTie && flags.fail_on_near_ties);
+  return fails ? kExitCheckFailed : kExitOk;
 }
 
 }  // namespace

@@ -226,7 +226,7 @@ void ChainRunner::ShowTapSplit(const ChainStep& step, const Call& call, uint32_t
                                std::byte* slot) {
   if (observer_ == nullptr) return;
   const int64_t pieces = std::clamp<int64_t>(call.bytes / kPieceWork, 1, kMaxPieces);
-  const std::byte* data = At(step.refs[call.operands], c, 0, slot);
+  std::byte* data = At(step.refs[call.operands], c, 0, slot);
   workers_.For(pieces, call.bytes,
                [&](int64_t piece, int) { observer_->Show(call.tap, c, data, piece, pieces); });
 }

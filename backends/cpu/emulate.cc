@@ -8,6 +8,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
+#include <unordered_map>
 
 #include "backends/cpu/channels.h"
 #include "backends/cpu/dynamic_root.h"
@@ -49,10 +51,14 @@ Expected<void> WriteBytes(const std::string& path, std::span<const std::byte> da
 
 class Emulator {
  public:
-  // `capacities`: of feeds to the host that had more items than room in a run before.
-  Emulator(std::unique_ptr<Module> module, const EmulateOptions& options,
-           const std::vector<FeedCapacity>& capacities)
-      : module_(std::move(module)), options_(options), capacities_(capacities) {}
+  // `given`: Emulate's reference; `capacities`: of feeds to the host that had more items than room
+  // in a run before.
+  Emulator(std::unique_ptr<Module> module, std::unique_ptr<Module> given,
+           const EmulateOptions& options, const std::vector<FeedCapacity>& capacities)
+      : module_(std::move(module)),
+        given_(std::move(given)),
+        options_(options),
+        capacities_(capacities) {}
 
   Expected<Emulation> Run() {
     run_options_.threads = options_.threads > 0 ? options_.threads : AvailableCores();
@@ -60,7 +66,6 @@ class Emulator {
     run_options_.memory_limit = options_.memory_limit;
     run_options_.fuse = !options_.check_nan;
     run_options_.padding = options_.check_nan ? Padding::kHarmless : Padding::kPoisoned;
-    for (const auto& dump : options_.dumps) run_options_.keep.push_back(dump.name);
     RunReport& report = emulation_.report;
     report.threads = run_options_.threads;
     auto inputs = Inputs::Open(options_.input, options_.seed);
@@ -70,11 +75,12 @@ class Emulator {
     if (!host) return Fail(host.error());
     host_ = std::move(*host);
     if (Expected<void> done = ExpandDynamicSizes(*module_); !done) return Fail(done.error());
-    if (Expected<void> done = Partition(); !done) return Fail(done.error());
+    if (Expected<void> done = Partition(**inputs); !done) return Fail(done.error());
     if (Expected<void> done = ExpandTransfers(*module_, run_options_.grid); !done)
       return Fail(done.error());
     report.devices = run_options_.grid.device_count();
     if (Expected<void> done = CheckFiles(); !done) return Fail(done.error());
+    KeepDumps();
     Progress("plan", 0);
     auto run = MeshRun::Prepare(*module_, **inputs, run_options_);
     if (!run) return Fail(Explained(run.error()));
@@ -85,6 +91,7 @@ class Emulator {
     if (options_.verify) {
       if (Expected<void> done = RunReference(**inputs); !done) return Fail(done.error());
       if (emulation_.interrupted) return std::move(emulation_);
+      if (Expected<void> done = CheckResults(**run); !done) return Fail(done.error());
     }
     if (Expected<void> done = UnlessStopped((*run)->Start(options_.stop)); !done) {
       return Fail(done.error());
@@ -140,55 +147,136 @@ class Emulator {
   }
 
   // Makes module_ what every device runs; reference_ keeps the whole graph where it is needed.
-  Expected<void> Partition() {
+  Expected<void> Partition(const Inputs& inputs) {
     const bool partitioned = options_.partitioned.value_or(IsPartitioned(*module_));
     // The devices may stand in Shardy's attributes only.
     if (auto imported = ImportShardyShardings(*module_); !imported) return Fail(imported.error());
     const bool manual = !partitioned && HasManualRegions(*module_);
     run_options_.grid = GridOf(*module_, options_.num_partitions);
-    if (!partitioned) reference_grid_.replicas = run_options_.grid.replicas;
+    if (!partitioned || given_ != nullptr) reference_grid_.replicas = run_options_.grid.replicas;
     if (options_.unpartitioned && !manual) {
       run_options_.grid = reference_grid_;
       return {};
+    }
+    if (partitioned && given_ != nullptr) return TakeReference(inputs);
+    if (given_ != nullptr) {
+      return Fail(MakeError("E-RUN-VERIFY",
+                            "--reference goes with a program that is partitioned, and this one is "
+                            "not: --verify alone compares it with itself"));
     }
     if (partitioned || run_options_.grid.partitions == 1) {
       if (options_.verify && run_options_.grid.device_count() > 1) {
         return Fail(MakeError("E-RUN-VERIFY",
                               "--verify needs the graph before partitioning, and this one is "
                               "partitioned already",
-                              "give gshard-run the unpartitioned graph"));
+                              "name that graph: --reference FILE"));
       }
       return {};
     }
+    return PartitionGraph(*module_);
+  }
+
+  // Keeps what is needed of the whole graph and partitions it.
+  Expected<void> PartitionGraph(Module& graph) {
+    const bool manual = HasManualRegions(graph);
     Progress("partition", 0);
     const Clock::time_point start = Clock::now();
-    AppendLeaves();
-    if (auto inlined = InlineCalls(*module_); !inlined) return Fail(inlined.error());
-    if (options_.verify && !manual) reference_ = module_->Clone();
+    AppendLeaves(graph);
+    if (auto inlined = InlineCalls(graph); !inlined) return Fail(inlined.error());
+    if (options_.verify && !manual) reference_ = graph.Clone();
     std::vector<Diagnostic> warnings;
     PropagationOptions propagation;
     propagation.warnings = &warnings;
     // Shardings over another number of devices are the user's error, found by propagation.
-    if (options_.num_partitions > 0) module_->header().num_partitions = options_.num_partitions;
-    auto propagated = PropagateShardings(*module_, propagation);
+    if (options_.num_partitions > 0) graph.header().num_partitions = options_.num_partitions;
+    auto propagated = PropagateShardings(graph, propagation);
     for (const Diagnostic& warning : warnings) Warn(warning);
     if (!propagated) return Fail(propagated.error());
     if (options_.verify && manual) {
-      if (Expected<void> done = MakeManualReference(); !done) return done;
+      if (Expected<void> done = MakeManualReference(graph); !done) return done;
     }
-    if (options_.unpartitioned) ReplicateOutsideManual(*module_);
+    if (options_.unpartitioned) ReplicateOutsideManual(graph);
     PartitionOptions partition;
     partition.num_partitions = run_options_.grid.partitions;
-    if (options_.verify) partition.local_forms = &local_forms_;
-    auto stats = PartitionModule(*module_, partition);
+    if (options_.verify || !options_.dumps.empty()) partition.local_forms = &local_forms_;
+    auto stats = PartitionModule(graph, partition);
     if (!stats) return Fail(stats.error());
     emulation_.report.partition_time_s = Since(start);
     return {};
   }
 
+  // The graph of which module_ was made. Where our partitioner gives an array of it the name and
+  // the shape that module_ has, it is taken for the same array, spread in the same way.
+  Expected<void> TakeReference(const Inputs& inputs) {
+    if (auto imported = ImportShardyShardings(*given_); !imported) return Fail(imported.error());
+    auto host = ReplaceHostTransfers(*given_, inputs, capacities_);
+    if (!host) return Fail(host.error());
+    if (Expected<void> done = ExpandDynamicSizes(*given_); !done) return done;
+    given_->header().num_partitions = run_options_.grid.partitions;
+    if (Expected<void> done = PartitionGraph(*given_); !done) return done;
+    emulation_.report.partition_time_s = 0;
+    std::unordered_map<std::string_view, const Instruction*> by_name;
+    for (const Computation* computation : module_->computations()) {
+      for (const Instruction* x : computation->instructions()) by_name.emplace(x->name(), x);
+    }
+    std::erase_if(local_forms_, [&](LocalForm& form) {
+      const auto found = by_name.find(form.local->name());
+      if (found == by_name.end() || !SameArray(found->second->shape(), form.local->shape())) {
+        return true;
+      }
+      form.local = found->second;
+      return false;
+    });
+    return CheckParameters();
+  }
+
+  // Shapes of two contexts.
+  static bool SameArray(const Shape* a, const Shape* b) {
+    return a->IsArray() && b->IsArray() && a->dtype() == b->dtype() &&
+           std::ranges::equal(a->dims(), b->dims());
+  }
+
+  // Shards of the given reference's parameters?
+  Expected<void> CheckParameters() {
+    const std::vector<ParameterLeaf> leaves = ParameterLeaves(*module_->entry());
+    const std::vector<const Shape*>& whole = run_options_.global_parameters;
+    bool equal = leaves.size() == whole.size();
+    size_t k = 0;
+    for (; equal && k < leaves.size(); ++k) {
+      const Shape* local = leaves[k].shape;
+      if (!local->IsArray() || !whole[k]->IsArray()) continue;
+      equal = local->dtype() == whole[k]->dtype() && local->rank() == whole[k]->rank();
+      for (int64_t d = 0; equal && d < local->rank(); ++d) {
+        const Sharding* sharding = leaves[k].sharding;
+        const int64_t tiles =
+            sharding != nullptr && sharding->IsTiled() ? sharding->TileCount(d) : 1;
+        equal = local->dim(d) == (whole[k]->dim(d) + tiles - 1) / tiles;
+      }
+    }
+    if (equal) return {};
+    return Fail(MakeError("E-RUN-VERIFY",
+                          leaves.size() != whole.size()
+                              ? fmt::format("the reference has {} parameters, this program {}",
+                                            whole.size(), leaves.size())
+                              : fmt::format("parameter {} is no shard of the reference's", k - 1)));
+  }
+
+  // Do the results form those of the reference?
+  Expected<void> CheckResults(const MeshRun& run) const {
+    if (given_ == nullptr) return {};
+    bool equal = std::min(run.result_count(), host_.shown_results) == expected_.size();
+    for (size_t k = 0; equal && k < expected_.size(); ++k) {
+      equal = run.Forms(k, expected_[k].dims);
+    }
+    if (equal) return {};
+    return Fail(MakeError("E-RUN-VERIFY",
+                          "the results do not have the reference's shapes when put together",
+                          "the header's gshard.output_shardings says how they are spread"));
+  }
+
   // What is manual runs on all devices in the reference as well.
-  Expected<void> MakeManualReference() {
-    reference_ = module_->Clone();
+  Expected<void> MakeManualReference(const Module& graph) {
+    reference_ = graph.Clone();
     ReplicateOutsideManual(*reference_);
     reference_grid_ = run_options_.grid;
     PartitionOptions partition;
@@ -200,11 +288,24 @@ class Emulator {
   }
 
   // The whole shapes, which the partitioned module no longer has. Shapes live in the context.
-  void AppendLeaves() {
-    for (const Instruction* parameter : module_->entry()->parameters()) {
+  void AppendLeaves(const Module& graph) {
+    for (const Instruction* parameter : graph.entry()->parameters()) {
       AppendLeafShapes(parameter->shape(), run_options_.global_parameters);
     }
-    AppendLeafShapes(module_->entry()->root()->shape(), run_options_.global_results);
+    AppendLeafShapes(graph.entry()->root()->shape(), run_options_.global_results);
+  }
+
+  // A name of the graph that was partitioned means that whole array, whatever holds it.
+  void KeepDumps() {
+    for (const EmulateOptions::Dump& dump : options_.dumps) {
+      const auto form = std::find_if(local_forms_.begin(), local_forms_.end(),
+                                     [&](const LocalForm& f) { return f.name == dump.name; });
+      const bool known = form != local_forms_.end();
+      run_options_.keep.push_back(known ? std::string(form->local->name()) : dump.name);
+      run_options_.keep_forms.push_back(known
+                                            ? MeshRunOptions::WholeForm{form->sharding, form->whole}
+                                            : MeshRunOptions::WholeForm());
+    }
   }
 
   // What would fail after a long run should fail before it.
@@ -347,19 +448,27 @@ class Emulator {
 
   // Every instruction that both graphs have by name.
   Expected<void> VerifyNamed(const Inputs& inputs) {
-    if (!options_.verify_instructions || local_forms_.empty()) return {};
     if (run_options_.grid.replicas > 1) return {};  // what an instruction is may differ by replica
+    VerifyResult& verify = *emulation_.report.verify;
+    const bool differs = !verify.ok || verify.discrete_differences > 0;
+    if (local_forms_.empty() || (!options_.verify_instructions && !differs)) return {};
     InstructionsOptions options;
+    options.only_choices = !options_.verify_instructions;
     options.mesh = run_options_;
     options.mesh.keep.clear();
+    options.mesh.keep_forms.clear();
     options.whole_grid = reference_grid_;
     options.whole_forms = reference_forms_;
     options.budget_bytes = kWaitingBytes;
+    options.output_count = host_.shown_results;
     options.run.stop = options_.stop;
     options.progress = [&](double share) { Progress("verify", share); };
     auto result = VerifyInstructions(*reference_, *module_, local_forms_, inputs, options);
     if (!result) return UnlessStopped(Fail(result.error()));
-    emulation_.report.verify->instructions = std::move(*result);
+    verify.near_ties = std::move(result->near_ties);
+    // Near ties explain what differs exactly if nothing does once both graphs pick the same.
+    if (result->outputs_agree) verify.ok = *result->outputs_agree;
+    if (options_.verify_instructions) verify.instructions = std::move(*result);
     return {};
   }
 
@@ -372,6 +481,7 @@ class Emulator {
     Progress("reference", 0);
     MeshRunOptions options = run_options_.ForWholeGraph(reference_grid_);
     options.keep.clear();
+    options.keep_forms.clear();
     auto whole = MeshRun::Prepare(Reference(), inputs, options);
     if (!whole) return Fail(whole.error());
     Expected<void> done = UnlessStopped((*whole)->Start(options_.stop));
@@ -387,6 +497,7 @@ class Emulator {
   }
 
   std::unique_ptr<Module> module_;
+  std::unique_ptr<Module> given_;  // --reference; partitioned for its forms
   HostFeeds host_;
   std::vector<int64_t> item_counts_;  // by feed
   std::unique_ptr<Module> reference_;
@@ -403,11 +514,15 @@ class Emulator {
 
 }  // namespace
 
-Expected<Emulation> Emulate(std::unique_ptr<Module> module, const EmulateOptions& options) {
+Expected<Emulation> Emulate(std::unique_ptr<Module> module, const EmulateOptions& options,
+                            std::unique_ptr<Module> reference) {
   std::vector<FeedCapacity> capacities;
-  if (!HasHostTransfers(*module)) return Emulator(std::move(module), options, capacities).Run();
+  if (!HasHostTransfers(*module)) {
+    return Emulator(std::move(module), std::move(reference), options, capacities).Run();
+  }
   for (;;) {
-    Emulator emulator(module->Clone(), options, capacities);
+    Emulator emulator(module->Clone(), reference != nullptr ? reference->Clone() : nullptr, options,
+                      capacities);
     auto emulation = emulator.Run();
     if (!emulation || emulator.overflown().empty()) return emulation;
     // Now the number of items is known.

@@ -45,8 +45,11 @@ struct Emulation {
   bool interrupted = false;  // the report holds what was measured until then
 };
 
-// The module is consumed. Errors: of partitioning, planning (E-RUN-MEMORY among them) and running.
-Expected<Emulation> Emulate(std::unique_ptr<Module> module, const EmulateOptions& options);
+// The module is consumed. `reference`: the graph before partitioning, to verify a module with that
+// is partitioned already; instructions are compared where both shard alike. Errors: of
+// partitioning, planning (E-RUN-MEMORY among them) and running.
+Expected<Emulation> Emulate(std::unique_ptr<Module> module, const EmulateOptions& options,
+                            std::unique_ptr<Module> reference = nullptr);
 
 }  // namespace gshard::cpu
 

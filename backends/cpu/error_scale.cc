@@ -45,6 +45,12 @@ ScaleRule ScaleRuleOf(Opcode opcode) {
   }
 }
 
+// Errors of floats do not go through integers and pred: what follows from a pick has the scale of
+// its own values, however large the floats were that decided.
+bool CarriesErrors(const Instruction& x) {
+  return !x.shape()->IsArray() || IsFloat(x.shape()->dtype()) || IsComplex(x.shape()->dtype());
+}
+
 // Sums of n random signs grow as the root of n.
 double GrowthOfSum(const Instruction& x) {
   double operands = 1;
@@ -75,6 +81,7 @@ ErrorScale::ErrorScale(const Module& module) : states_(module.instruction_limit(
 double ErrorScale::Of(const Instruction& x, double magnitude) {
   double largest = 0, product = 1, ratio = 1;
   for (const Instruction* operand : x.operands()) {
+    if (!CarriesErrors(*operand) || !CarriesErrors(x)) continue;
     const double scale =
         x.opcode() == Opcode::kGetTupleElement
             ? ScaleOfElement(*operand, x.attributes<GetTupleElementAttributes>().index, 0)
@@ -96,6 +103,7 @@ double ErrorScale::Of(const Instruction& x, double magnitude) {
 
 double ErrorScale::ScaleOfOperand(const Instruction& x, int depth) const {
   const State& state = states_[x.id()];
+  if (!CarriesErrors(x)) return 0;
   if (state.scale > 0 || !x.shape()->IsArray() || depth == kMaxDepth) return state.scale;
   if (x.opcode() == Opcode::kParameter) return ScaleOfParameter(x, kWholeValue, depth);
   if (x.opcode() == Opcode::kGetTupleElement) {
@@ -103,7 +111,7 @@ double ErrorScale::ScaleOfOperand(const Instruction& x, int depth) const {
   }
   double scale = 0;
   for (const Instruction* operand : x.operands()) {
-    scale = std::max(scale, states_[operand->id()].scale);
+    if (CarriesErrors(*operand)) scale = std::max(scale, states_[operand->id()].scale);
   }
   return scale;
 }

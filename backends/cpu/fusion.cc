@@ -67,7 +67,7 @@ class Fusion {
   }
 
   static bool IsFusable(const Op& op) {
-    return op.results.size() == 1 && op.kernel->RangeGranule() == 1 &&
+    return op.kind == OpKind::kKernel && op.results.size() == 1 && op.kernel->RangeGranule() == 1 &&
            CanFuseElementwise(*op.instruction) && op.instruction->opcode() != Opcode::kConstant;
   }
 

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstring>
 #include <set>
+#include <string_view>
+#include <unordered_map>
 
 #include "backends/cpu/array_rows.h"
 #include "backends/cpu/lowering.h"
@@ -192,7 +194,7 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
   RemoveDeadOps(**program);
   PlanOptions plan_options;
   plan_options.threads = options.threads;
-  plan_options.fuse = options.fuse && options.taps.empty();
+  plan_options.fuse = options.fuse;
   plan_options.sinks = options.fuse;
   plan_options.tapped_bytes = options.tapped_bytes;
   plan_options.memory_limit = options.memory_limit > 0 ? options.memory_limit : AvailableMemory();
@@ -224,29 +226,68 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
     Layout layout;
     const Shape* shape = run->result_shapes_[k];
     layout.sharding = k < record.size() ? record[k] : nullptr;
-    if (shape->IsArray()) {
-      layout.local_dims.assign(shape->dims().begin(), shape->dims().end());
-      layout.stacked = several && (layout.sharding == nullptr || layout.sharding->IsManual());
-      layout.by_replica = !layout.stacked && grid.replicas > 1;
-      if (layout.stacked) {
-        layout.global_dims = layout.local_dims;
-        layout.global_dims.insert(layout.global_dims.begin(), grid.device_count());
-      } else if (k < options.global_results.size()) {
-        const Shape* whole = options.global_results[k];
-        layout.global_dims.assign(whole->dims().begin(), whole->dims().end());
-      } else {
-        layout.global_dims = WholeDims(shape, layout.sharding);
-      }
-    }
-    layout.tiles = layout.stacked ? table.Distinct()
-                                  : ClassesOfTiles(table, grid, layout.sharding, shape->rank());
-    if (layout.by_replica) {
-      layout.global_dims.insert(layout.global_dims.begin(), grid.replicas);
-      layout.tiles = table.Join(layout.tiles, ClassesOfReplicas(table, grid));
-    }
+    const bool stacked = several && (layout.sharding == nullptr || layout.sharding->IsManual());
+    const bool by_replica = !stacked && grid.replicas > 1;
+    const Shape* whole = k < options.global_results.size() ? options.global_results[k] : nullptr;
+    run->Spread(shape, whole, shape->IsArray() && stacked, shape->IsArray() && by_replica, layout);
     run->results_.push_back(std::move(layout));
   }
+  run->FindKeptLayouts(module, options);
   return run;
+}
+
+void MeshRun::Spread(const Shape* shape, const Shape* whole, bool stacked, bool by_replica,
+                     Layout& layout) const {
+  DeviceClassTable& table = plan_->program->classes;
+  if (shape->IsArray()) {
+    layout.local_dims.assign(shape->dims().begin(), shape->dims().end());
+    if (stacked) {
+      layout.global_dims = layout.local_dims;
+      layout.global_dims.insert(layout.global_dims.begin(), grid_.device_count());
+    } else if (whole != nullptr) {
+      layout.global_dims.assign(whole->dims().begin(), whole->dims().end());
+    } else {
+      layout.global_dims = WholeDims(shape, layout.sharding);
+    }
+  }
+  layout.stacked = stacked;
+  layout.by_replica = by_replica;
+  layout.tiles =
+      stacked ? table.Distinct() : ClassesOfTiles(table, grid_, layout.sharding, shape->rank());
+  if (!by_replica) return;
+  layout.global_dims.insert(layout.global_dims.begin(), grid_.replicas);
+  layout.tiles = table.Join(layout.tiles, ClassesOfReplicas(table, grid_));
+}
+
+void MeshRun::FindKeptLayouts(const Module& module, const MeshRunOptions& options) {
+  const Program& program = *plan_->program;
+  std::unordered_map<std::string_view, const Instruction*> by_name;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) by_name.emplace(x->name(), x);
+  }
+  for (size_t i = 0; i < options.keep.size(); ++i) {
+    const Instruction& x = *by_name.at(options.keep[i]);
+    MeshRunOptions::WholeForm form;
+    if (i < options.keep_forms.size()) form = options.keep_forms[i];
+    const bool sharded = grid_.device_count() > 1;
+    const bool known = form.sharding != nullptr || (sharded && x.sharding() != nullptr);
+    const std::vector<const Sharding*> shardings =
+        known ? LeafShardings(x.shape(), form.sharding != nullptr ? form.sharding : x.sharding())
+              : std::vector<const Sharding*>();
+    const size_t begin = program.kept_begin[i];
+    const size_t end =
+        i + 1 < program.kept_begin.size() ? program.kept_begin[i + 1] : program.kept.size();
+    for (size_t leaf = begin; leaf < end; ++leaf) {
+      const Shape* shape = program.kept_shapes[leaf];
+      Layout& layout = kept_.emplace_back();
+      if (!shape->IsArray()) continue;
+      if (leaf - begin < shardings.size()) layout.sharding = shardings[leaf - begin];
+      if (layout.sharding != nullptr && layout.sharding->IsManual()) layout.sharding = nullptr;
+      const bool differs = !program.values[program.kept[leaf]].classes->IsUniform();
+      const bool stacked = layout.sharding == nullptr && differs;
+      Spread(shape, form.whole, stacked, !stacked && differs && grid_.replicas > 1, layout);
+    }
+  }
 }
 
 Expected<void> MeshRun::Start(const std::atomic<bool>* stop) {
@@ -373,9 +414,8 @@ std::optional<MeshRun::TapSpread> MeshRun::SpreadOfTap(size_t tap, const Shardin
     const auto device = static_cast<uint32_t>(sharding->device);
     devices[classes.class_of(device)].push_back(device);
   } else {
-    const DeviceClasses* tiles =
-        ClassesOfTiles(plan_->program->classes, grid_, sharding, shape->rank());
-    const DeviceClasses* joined = plan_->program->classes.Join(&classes, tiles);
+    spread.layout_.tiles = ClassesOfTiles(plan_->program->classes, grid_, sharding, shape->rank());
+    const DeviceClasses* joined = plan_->program->classes.Join(&classes, spread.layout_.tiles);
     for (uint32_t j = 0; j < joined->count(); ++j) {
       const uint32_t device = joined->first_device(j);
       devices[classes.class_of(device)].push_back(device);
@@ -414,6 +454,22 @@ OutputArray MeshRun::Output(size_t k) const {
   return Assemble(plan_->program->results[k], result_shapes_[k], results_[k]);
 }
 
+bool MeshRun::Forms(size_t k, std::span<const int64_t> dims) const {
+  const Layout& layout = results_[k];
+  if (layout.by_replica) {
+    if (dims.empty() || dims[0] != grid_.replicas) return false;
+    dims = dims.subspan(1);
+  }
+  if (layout.stacked) return std::ranges::equal(layout.global_dims, dims);
+  if (layout.local_dims.size() != dims.size()) return false;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const bool tiled = layout.sharding != nullptr && layout.sharding->IsTiled();
+    const int64_t tiles = tiled ? layout.sharding->TileCount(static_cast<int64_t>(i)) : 1;
+    if (layout.local_dims[i] != (dims[i] + tiles - 1) / tiles) return false;
+  }
+  return true;
+}
+
 std::vector<size_t> MeshRun::KeptLeaves(size_t i) const {
   const std::vector<size_t>& begin = plan_->program->kept_begin;
   const size_t end = i + 1 < begin.size() ? begin[i + 1] : plan_->program->kept.size();
@@ -426,23 +482,14 @@ std::vector<size_t> MeshRun::KeptLeaves(size_t i) const {
 
 OutputArray MeshRun::Kept(size_t leaf, std::optional<uint32_t> device) const {
   const ValueId id = plan_->program->kept[leaf];
-  const Value& value = plan_->program->values[id];
   const Shape* shape = plan_->program->kept_shapes[leaf];
-  Layout layout;
-  layout.local_dims.assign(shape->dims().begin(), shape->dims().end());
-  layout.global_dims = layout.local_dims;
-  if (device || value.classes->IsUniform()) {
-    OutputArray out;
-    out.dtype = shape->dtype();
-    out.dims = layout.local_dims;
-    const std::byte* data = executor_->Result(id, device.value_or(0));
-    out.data.assign(data, data + value.bytes);
-    return out;
-  }
-  layout.stacked = true;
-  layout.tiles = plan_->program->classes.Distinct();
-  layout.global_dims.insert(layout.global_dims.begin(), grid_.device_count());
-  return Assemble(id, shape, layout);
+  if (!device) return Assemble(id, shape, kept_[leaf]);
+  OutputArray out;
+  out.dtype = shape->dtype();
+  out.dims = kept_[leaf].local_dims;
+  const std::byte* data = executor_->Result(id, *device);
+  out.data.assign(data, data + plan_->program->values[id].bytes);
+  return out;
 }
 
 }  // namespace gshard::cpu

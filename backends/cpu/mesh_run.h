@@ -35,6 +35,13 @@ struct MeshRunOptions {
   int threads = 1;
   int64_t memory_limit = 0;  // bytes; 0: none
   std::vector<std::string> keep;
+  // How the instances of the i-th of `keep` form a whole array of this shape. Where that is not
+  // known (null, or fewer than `keep`), an instruction's own sharding tells.
+  struct WholeForm {
+    const Sharding* sharding = nullptr;
+    const Shape* whole = nullptr;
+  };
+  std::vector<WholeForm> keep_forms;
   bool fuse = true;  // see PlanOptions
   Padding padding = Padding::kPoisoned;
   std::span<const TapPoint> taps;    // shown to RunOptions::observer (tap.h)
@@ -63,6 +70,8 @@ class MeshRun {
   OutputArray Output(size_t k) const;
   // Whether Output(k) has the arrays of all devices along a new first dim.
   bool IsStacked(size_t k) const { return results_[k].stacked; }
+  // Do the devices' parts of a result form an array of these dims?
+  bool Forms(size_t k, std::span<const int64_t> dims) const;
   // One device's part of a result's leaf: the box of `sizes` at `start` of the whole array (what
   // sticks out is padding).
   struct Instance {
@@ -73,7 +82,8 @@ class MeshRun {
   // Every instance that may differ from the others, lowest devices first.
   std::vector<Instance> Instances(size_t k) const;
   // The leaves of the i-th of MeshRunOptions::keep, and one leaf: as one device has it, or of all
-  // devices, stacked along a new first dim where they differ.
+  // devices: the whole array, or, where nothing tells how it is spread, stacked along a new first
+  // dim if they differ.
   std::vector<size_t> KeptLeaves(size_t i) const;
   OutputArray Kept(size_t leaf, std::optional<uint32_t> device) const;
 
@@ -92,6 +102,11 @@ class MeshRun {
     // The devices, one a tile, that have instance `c`.
     std::span<const uint32_t> devices(uint32_t c) const {
       return std::span(devices_).subspan(begin_[c], begin_[c + 1] - begin_[c]);
+    }
+    // Several instances may have devices of one tile.
+    bool IsFirstOfTile(uint32_t device) const {
+      return layout_.tiles == nullptr ||
+             layout_.tiles->first_device(layout_.tiles->class_of(device)) == device;
     }
 
    private:
@@ -121,6 +136,11 @@ class MeshRun {
                       std::vector<std::byte>& storage) const;
   std::vector<Instance> InstancesOf(ValueId value, const Layout& layout) const;
   OutputArray Assemble(ValueId value, const Shape* shape, const Layout& layout) const;
+  // Completes a leaf's layout, whose sharding is set (null: not known). `whole`: the shape of the
+  // whole array, if it does not follow from the sharding.
+  void Spread(const Shape* shape, const Shape* whole, bool stacked, bool by_replica,
+              Layout& layout) const;
+  void FindKeptLayouts(const Module& module, const MeshRunOptions& options);
 
   DeviceGrid grid_;
   Padding padding_ = Padding::kPoisoned;
@@ -132,6 +152,7 @@ class MeshRun {
   std::vector<const DeviceClasses*> parameter_classes_;
   std::vector<Layout> results_;
   std::vector<const Shape*> result_shapes_;
+  std::vector<Layout> kept_;                             // by leaf
   mutable std::deque<std::vector<std::byte>> combined_;  // behind instances of partial results
   double plan_seconds_ = 0;
   std::vector<Diagnostic> warnings_;

@@ -18,16 +18,54 @@ std::string Bytes(int64_t bytes) { return HumanBytes(static_cast<double>(bytes))
 Json NumberJson(double value) { return std::isfinite(value) ? Json(value) : Json("inf"); }
 
 Json MismatchJson(const char* what, const Mismatch& mismatch) {
-  return {{what, mismatch.name},           {"index", mismatch.index},
-          {"device", mismatch.device},     {"value", mismatch.value},
-          {"expected", mismatch.expected}, {"ulps", NumberJson(mismatch.ulps)}};
+  return {{what, mismatch.name},
+          {"index", mismatch.index},
+          {"device", mismatch.device},
+          {"value", mismatch.value},
+          {"expected", mismatch.expected},
+          {"ulps", NumberJson(mismatch.ulps)},
+          {"differences", mismatch.differences},
+          {"elements", mismatch.elements}};
+}
+
+Json NearTieJson(const NearTie& tie) {
+  Json json = MismatchJson("instruction", tie.pick);
+  json.Set("opcode", tie.opcode);
+  Json candidates = Json::Array();
+  for (const NearTie::Candidate& candidate : tie.candidates) {
+    candidates.Append({{"instruction", candidate.name},
+                       {"index", candidate.index},
+                       {"value", candidate.value},
+                       {"expected", candidate.expected}});
+  }
+  json.Set("candidates", std::move(candidates));
+  // Of the floats that decide: of the picks they say nothing.
+  json.Set("ulps", tie.candidates.empty() ? Json() : NumberJson(tie.ulps));
+  if (!tie.candidates.empty()) {
+    json.Set("apart", NumberJson(tie.apart));
+    json.Set("allowed", tie.allowed);
+  }
+  return json;
+}
+
+const char* StatusName(VerifyStatus status) {
+  switch (status) {
+    case VerifyStatus::kOk:
+      return "ok";
+    case VerifyStatus::kNearTie:
+      return "near-tie";
+    case VerifyStatus::kMismatch:
+      return "mismatch";
+  }
+  return "";
 }
 
 Json InstructionsJson(const InstructionsResult& result) {
   Json json = {{"compared", result.compared},
                {"skipped", result.skipped},
                {"max_rel_error", NumberJson(result.max_rel_error)},
-               {"worst", result.worst}};
+               {"worst", result.worst},
+               {"peak_memory_bytes", result.peak_memory_bytes}};
   if (result.first) json.Set("first", MismatchJson("instruction", *result.first));
   Json growth = Json::Array();
   for (const ErrorStep& step : result.growth) {
@@ -42,6 +80,7 @@ Json InstructionsJson(const InstructionsResult& result) {
 Json VerifyJson(const VerifyResult& verify) {
   auto number = NumberJson;
   Json json = {{"ok", verify.ok},
+               {"status", StatusName(verify.Status())},
                {"max_abs_error", number(verify.max_abs_error)},
                {"max_rel_error", number(verify.max_rel_error)},
                {"worst", verify.worst},
@@ -51,21 +90,70 @@ Json VerifyJson(const VerifyResult& verify) {
                 {{"outputs", verify.discrete_outputs},
                  {"differences", verify.discrete_differences},
                  {"elements", verify.discrete_elements}}}};
-  if (!verify.ok) json.Set("mismatch", MismatchJson("output", verify.mismatch));
+  if (!verify.mismatch.name.empty()) {
+    json.Set("mismatch", MismatchJson("output", verify.mismatch));
+  }
+  Json ties = Json::Array();
+  for (const NearTie& tie : verify.near_ties) ties.Append(NearTieJson(tie));
+  json.Set("near_ties", std::move(ties));
   if (verify.instructions) json.Set("instructions", InstructionsJson(*verify.instructions));
   return json;
 }
 
 std::string MismatchText(const Mismatch& mismatch) {
-  return fmt::format("{}[{}] on device {}: {}, unpartitioned {} ({:.3g} ulp)", mismatch.name,
-                     fmt::join(mismatch.index, ","), mismatch.device, mismatch.value,
-                     mismatch.expected, mismatch.ulps);
+  std::string text = fmt::format("{}[{}] on device {}: {}, unpartitioned {} ({:.3g} ulp)",
+                                 mismatch.name, fmt::join(mismatch.index, ","), mismatch.device,
+                                 mismatch.value, mismatch.expected, mismatch.ulps);
+  if (mismatch.differences > 1) {
+    text += fmt::format("; {} of {} elements differ", mismatch.differences, mismatch.elements);
+  }
+  return text;
+}
+
+// What it was picked from: the mesh's and the other graph's floats.
+std::string CandidatesText(const NearTie& tie) {
+  std::string out;
+  for (const NearTie::Candidate& candidate : tie.candidates) {
+    out +=
+        fmt::format("{}{}[{}] = {} (unpartitioned {})", out.empty() ? "" : " and ", candidate.name,
+                    fmt::join(candidate.index, ","), candidate.value, candidate.expected);
+  }
+  if (!tie.candidates.empty()) {
+    out += fmt::format(", {:.3g} ulp apart: {:.2g}, where {:.2g} is rounding", tie.ulps, tie.apart,
+                       tie.allowed);
+  }
+  return out;
+}
+
+void AppendNearTies(const VerifyResult& verify, std::string& out) {
+  constexpr size_t kMostShown = 8;
+  for (size_t i = 0; i < std::min(verify.near_ties.size(), kMostShown); ++i) {
+    const NearTie& tie = verify.near_ties[i];
+    out += fmt::format("near tie      {}[{}] on device {}: {} picks {}, unpartitioned {}",
+                       tie.pick.name, fmt::join(tie.pick.index, ","), tie.pick.device, tie.opcode,
+                       tie.pick.value, tie.pick.expected);
+    if (tie.pick.differences > 1) {
+      out += fmt::format("; {} of {} elements flip", tie.pick.differences, tie.pick.elements);
+    }
+    out += "\n";
+    const std::string candidates = CandidatesText(tie);
+    if (!candidates.empty()) out += fmt::format("              from {}\n", candidates);
+  }
+  if (verify.near_ties.size() > kMostShown) {
+    out += fmt::format("              and {} more: see --json\n",
+                       verify.near_ties.size() - kMostShown);
+  }
+  if (!verify.near_ties.empty()) {
+    out += fmt::format("              with these picks in the unpartitioned graph {}\n",
+                       verify.ok ? "all outputs agree" : "outputs still differ");
+  }
 }
 
 void AppendInstructions(const InstructionsResult& result, std::string& out) {
-  out += fmt::format("              {} instruction{} compared, largest relative error {:.3g}{}\n",
-                     result.compared, result.compared == 1 ? "" : "s", result.max_rel_error,
-                     result.worst.empty() ? "" : " at " + result.worst);
+  out += fmt::format(
+      "              {} instruction{} compared in {}, largest relative error {:.3g}{}\n",
+      result.compared, result.compared == 1 ? "" : "s", Bytes(result.peak_memory_bytes),
+      result.max_rel_error, result.worst.empty() ? "" : " at " + result.worst);
   if (result.skipped > 0) {
     out += fmt::format("              {} left out: of random streams, or without room\n",
                        result.skipped);
@@ -82,12 +170,24 @@ void AppendInstructions(const InstructionsResult& result, std::string& out) {
   }
 }
 
+const char* StatusText(const VerifyResult& verify) {
+  switch (verify.Status()) {
+    case VerifyStatus::kOk:
+      return "ok";
+    case VerifyStatus::kNearTie:
+      return verify.near_ties.empty() ? "ok but for picks" : "ok but for near ties";
+    case VerifyStatus::kMismatch:
+      return "MISMATCH";
+  }
+  return "";
+}
+
 void AppendVerify(const VerifyResult& verify, std::string& out) {
   out += fmt::format("verify        {}: {} output{}, largest error {:.3g} ({:.3g} relative, {})\n",
-                     verify.ok ? "ok" : "MISMATCH", verify.compared,
-                     verify.compared == 1 ? "" : "s", verify.max_abs_error, verify.max_rel_error,
+                     StatusText(verify), verify.compared, verify.compared == 1 ? "" : "s",
+                     verify.max_abs_error, verify.max_rel_error,
                      verify.worst.empty() ? "none" : verify.worst);
-  if (!verify.ok) {
+  if (!verify.ok && !verify.mismatch.name.empty()) {
     out += fmt::format("              {}\n", MismatchText(verify.mismatch));
   }
   if (verify.discrete_differences > 0) {
@@ -96,12 +196,8 @@ void AppendVerify(const VerifyResult& verify, std::string& out) {
         "picking floats\n",
         verify.discrete_differences, verify.discrete_elements, verify.discrete_outputs,
         verify.discrete_outputs == 1 ? "" : "s");
-    if (!verify.ok) {
-      out +=
-          "              where two picks are within rounding, either is right: see what another "
-          "--seed says\n";
-    }
   }
+  AppendNearTies(verify, out);
   if (verify.shape_only > 0) {
     out += fmt::format("              {} output{} of random streams: shapes compared only\n",
                        verify.shape_only, verify.shape_only == 1 ? "" : "s");

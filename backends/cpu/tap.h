@@ -31,9 +31,10 @@ class TapObserver {
   virtual bool Prepare(std::span<const uint32_t> taps) = 0;
   // Instance `c` of the tapped value (a class of Program::tapped's value): part `part` of `parts`,
   // which the observer may cut as it likes. From any thread, several at once.
-  virtual void Show(uint32_t tap, uint32_t c, const std::byte* data, int64_t part,
-                    int64_t parts) = 0;
-  // All active instances have been shown. From the running thread.
+  virtual void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) = 0;
+  // All active instances have been shown. From the running thread. Where taps are shown one after
+  // another the observer may write other values into the instance: what follows is computed from
+  // them.
   virtual void Finish(std::span<const uint32_t> taps) = 0;
 };
 

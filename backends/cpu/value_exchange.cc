@@ -1,39 +1,28 @@
 // One lock and one condition for everything: turns change a few times per step of a run.
 #include "backends/cpu/value_exchange.h"
 
-#include <algorithm>
-#include <bit>
 #include <utility>
 
 namespace gshard::cpu {
 
 ValueExchange::ValueExchange(size_t taps, int64_t budget_bytes, bool in_turns)
-    : in_turns_(in_turns), budget_bytes_(budget_bytes), awaited_(taps, 0), values_(taps) {}
+    : in_turns_(in_turns), pool_(budget_bytes), awaited_(taps, 0), values_(taps) {}
 
 bool ValueExchange::Begin() { return GoOn(); }
 
-MappedRegion ValueExchange::Room(uint32_t tap, int64_t bytes) {
-  // Sizes in steps of a quarter, so that spare memory fits many values.
-  const auto wanted = static_cast<size_t>(bytes);
-  const size_t size = AlignUp(wanted, std::max(std::bit_floor(wanted) / 4, size_t{4096}));
+std::span<std::byte> ValueExchange::Room(uint32_t tap, int64_t bytes) {
   const std::lock_guard lock(mutex_);
-  if (auto spare = spare_.find(size); spare != spare_.end()) {
-    MappedRegion data = std::move(spare->second);
-    spare_.erase(spare);
-    return data;
-  }
-  while (held_bytes_ + static_cast<int64_t>(size) > budget_bytes_ && !spare_.empty()) {
-    held_bytes_ -= static_cast<int64_t>(spare_.begin()->first);
-    spare_.erase(spare_.begin());
-  }
-  const bool fits = held_bytes_ == 0 || held_bytes_ + static_cast<int64_t>(size) <= budget_bytes_;
-  if (awaited_[tap] == 0 && !fits) return {};
-  held_bytes_ += static_cast<int64_t>(size);
-  return MappedRegion(size);
+  if (drains_) return {};
+  const bool must = awaited_[tap] != 0 || pool_.IsUnused();
+  return must ? pool_.TakeAnyway(bytes) : pool_.Take(bytes);
 }
 
 void ValueExchange::Give(uint32_t tap, WholeValue value) {
   const std::lock_guard lock(mutex_);
+  if (drains_) {
+    if (!value.data.empty()) pool_.Return(value.data);
+    return;
+  }
   values_[tap].push_back(std::move(value));
   if (awaited_[tap] == 0) return;
   awaited_[tap] = 0;
@@ -43,7 +32,7 @@ void ValueExchange::Give(uint32_t tap, WholeValue value) {
 
 bool ValueExchange::GoOn() {
   std::unique_lock lock(mutex_);
-  if (in_turns_) changed_.wait(lock, [&] { return turn_ == Turn::kGiver || closed_; });
+  if (in_turns_) changed_.wait(lock, [&] { return turn_ == Turn::kGiver || closed_ || drains_; });
   return !closed_;
 }
 
@@ -77,15 +66,20 @@ std::optional<WholeValue> ValueExchange::Take(uint32_t tap) {
   return value;
 }
 
-void ValueExchange::Return(MappedRegion data) {
+void ValueExchange::Return(std::span<std::byte> data) {
   const std::lock_guard lock(mutex_);
-  const size_t size = data.size();
-  spare_.emplace(size, std::move(data));
+  pool_.Return(data);
 }
 
 void ValueExchange::Close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
+  changed_.notify_all();
+}
+
+void ValueExchange::Drain() {
+  const std::lock_guard lock(mutex_);
+  drains_ = true;
   changed_.notify_all();
 }
 

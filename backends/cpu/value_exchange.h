@@ -6,26 +6,25 @@
 #ifndef GSHARD_BACKENDS_CPU_VALUE_EXCHANGE_H_
 #define GSHARD_BACKENDS_CPU_VALUE_EXCHANGE_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "backends/cpu/memory.h"
+#include "backends/cpu/value_pool.h"
 
 namespace gshard::cpu {
 
 struct WholeValue {
-  MappedRegion data;  // null: there was no room
-  int64_t bytes = 0;
-  uint64_t order = 0;    // among all values of the giver's run
-  double magnitude = 0;  // the largest of an element
-  double allowed = 0;    // error of an element
+  std::span<std::byte> data;  // empty: there was no room
+  uint64_t order = 0;         // among all values of the giver's run
+  double magnitude = 0;       // the largest of an element
+  double allowed = 0;         // error of an element
 };
 
 class ValueExchange {
@@ -38,20 +37,25 @@ class ValueExchange {
   // Waits for the first turn. False: closed.
   bool Begin();
   // Room for the next value of the tap, or none.
-  MappedRegion Room(uint32_t tap, int64_t bytes);
+  std::span<std::byte> Room(uint32_t tap, int64_t bytes);
   void Give(uint32_t tap, WholeValue value);
   // Waits while the taker has what it wants. False: closed.
   bool GoOn();
   void End();
+  bool drains() const { return drains_; }
+  // The most that was held at a time.
+  int64_t peak_bytes() const { return pool_.peak_bytes(); }
 
   // --- the taker
   // Until one value of each tap is there or the giver has ended.
   void Await(std::span<const uint32_t> taps);
   // The next value of the tap, if there is one.
   std::optional<WholeValue> Take(uint32_t tap);
-  // Gives the memory of a value back: touching new pages costs more than using them.
-  void Return(MappedRegion data);
+  // Gives the memory of a value back.
+  void Return(std::span<std::byte> data);
+  // Wants nothing more: the giver is stopped, or goes on to its end.
   void Close();
+  void Drain();
 
  private:
   enum class Turn { kGiver, kTaker };
@@ -60,12 +64,11 @@ class ValueExchange {
   std::condition_variable changed_;
   Turn turn_ = Turn::kTaker;
   bool closed_ = false, ended_ = false;
+  std::atomic<bool> drains_ = false;
   const bool in_turns_;
-  const int64_t budget_bytes_;
-  int64_t held_bytes_ = 0;                     // by values and by `spare_`
-  std::multimap<size_t, MappedRegion> spare_;  // by size
-  size_t outstanding_ = 0;                     // taps that the taker waits for
-  std::vector<uint8_t> awaited_;               // by tap
+  ValuePool pool_;
+  size_t outstanding_ = 0;        // taps that the taker waits for
+  std::vector<uint8_t> awaited_;  // by tap
   std::vector<std::deque<WholeValue>> values_;
 };
 

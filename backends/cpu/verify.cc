@@ -11,12 +11,6 @@
 #include "backends/cpu/taint.h"
 
 namespace gshard::cpu {
-namespace {
-
-constexpr double kSmallest = 1e-30;  // allowed where the expected values are all zero
-
-}  // namespace
-
 double ToleranceOf(DType dtype) {
   switch (dtype) {
     case DType::kF64:
@@ -42,7 +36,9 @@ Mismatch MismatchAt(DType dtype, std::span<const int64_t> dims, const std::byte*
           device,
           FormatElement(dtype, have, local),
           FormatElement(dtype, want, at),
-          error / UnitInLastPlace(dtype, magnitude)};
+          error / UnitInLastPlace(dtype, magnitude),
+          0,
+          0};
 }
 
 ArrayError CompareInstances(std::span<const MeshRun::Instance> instances, const OutputArray& want,
@@ -86,7 +82,7 @@ VerifyResult VerifyOutputs(const MeshRun& run, const std::vector<OutputArray>& e
     }
     ++result.compared;
     const double magnitude = LargestMagnitude(want.dtype, want.data);
-    const double allowed = ToleranceOf(want.dtype) * magnitude + kSmallest;
+    const double allowed = ToleranceOf(want.dtype) * magnitude + kSmallestAllowed;
     ArrayError error = CompareInstances(run.Instances(k), want, allowed);
     const double worst = error.largest;
     const double relative = magnitude > 0 ? worst / magnitude : worst;
@@ -109,6 +105,8 @@ VerifyResult VerifyOutputs(const MeshRun& run, const std::vector<OutputArray>& e
       result.ok = false;
       result.mismatch = std::move(error.mismatch);
       result.mismatch.name = fmt::format("o{}", k);
+      result.mismatch.differences = error.beyond;
+      result.mismatch.elements = error.elements;
     }
   }
   return result;

@@ -18,11 +18,16 @@ struct Mismatch {
   uint32_t device = 0;
   std::string value, expected;
   double ulps = 0;  // distance in units of the last place of the expected value
+  // Of the whole array, on all devices that may differ: those beyond what is allowed.
+  int64_t differences = 0, elements = 0;
 };
 
 // Element `at` of the whole array, of which `device` has element `local` of its shard; unnamed.
 Mismatch MismatchAt(DType dtype, std::span<const int64_t> dims, const std::byte* want, int64_t at,
                     uint32_t device, const std::byte* have, int64_t local);
+
+// Allowed where the expected values are all zero.
+inline constexpr double kSmallestAllowed = 1e-30;
 
 // A flipped decision changes few elements; more than this share is a wrong result.
 inline constexpr double kDiscreteShare = 0.05;
@@ -44,6 +49,24 @@ struct ErrorStep {
   double ulps = 0;
 };
 
+// A pick among floats that flips though what it is made from agrees (near_ties.h).
+struct NearTie {
+  std::string opcode;  // of what picks: compare, reduce (arg-max), sort, ..
+  Mismatch pick;       // the first element that differs; its ulps mean nothing
+  // What the element was picked from: the mesh's pick, then the other; or the sides of a
+  // comparison; or what was rounded. Empty: the picks do not tell.
+  struct Candidate {
+    std::string name;
+    std::vector<int64_t> index;
+    std::string value, expected;  // the mesh's, the unpartitioned graph's
+  };
+  std::vector<Candidate> candidates;
+  // Between two candidates as the unpartitioned graph has them; of one, between the graphs. Ulps of
+  // the larger one: many near zero.
+  double apart = 0, ulps = 0;
+  double allowed = 0;  // error of a float that decides
+};
+
 // All arrays that both graphs have by name (verify_instructions.h).
 struct InstructionsResult {
   int64_t compared = 0;
@@ -52,6 +75,20 @@ struct InstructionsResult {
   std::string worst;
   std::optional<Mismatch> first;  // beyond its tolerance, in order of execution
   std::vector<ErrorStep> growth;  // from the inputs to the first, else to the worst
+  // In order of execution. All else in this struct was compared with the unpartitioned graph making
+  // the mesh's picks there: what follows from a near tie is no divergence, and `first` is another.
+  std::vector<NearTie> near_ties;
+  // Of both graphs, of values that wait to be compared and of the mesh's that the other goes on
+  // with.
+  int64_t peak_memory_bytes = 0;
+  // With near ties: do the outputs agree then, every element of them?
+  std::optional<bool> outputs_agree;
+};
+
+enum class VerifyStatus : uint8_t {
+  kOk,
+  kNearTie,  // equal but for near ties and what follows from them
+  kMismatch,
 };
 
 struct VerifyResult {
@@ -66,7 +103,14 @@ struct VerifyResult {
   int64_t discrete_outputs = 0;
   int64_t discrete_differences = 0;
   int64_t discrete_elements = 0;
+  std::vector<NearTie> near_ties;
   std::optional<InstructionsResult> instructions;
+
+  VerifyStatus Status() const {
+    if (!ok) return VerifyStatus::kMismatch;
+    const bool ties = !near_ties.empty() || discrete_differences > 0;
+    return ties ? VerifyStatus::kNearTie : VerifyStatus::kOk;
+  }
 };
 
 // Tolerances by the output's type (docs/emulator.md): |a - b| <= tol * max|b| with 1e-4 for f32,

@@ -2,30 +2,32 @@
 #include "backends/cpu/verify_instructions.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cstring>
 #include <exception>
-#include <mutex>
+#include <memory>
 #include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/array_rows.h"
-#include "backends/cpu/element_error.h"
 #include "backends/cpu/error_scale.h"
+#include "backends/cpu/memory.h"
+#include "backends/cpu/near_ties.h"
 #include "backends/cpu/taint.h"
 #include "backends/cpu/value_exchange.h"
+#include "backends/cpu/verify_observers.h"
 #include "core/analysis/trip_count.h"
 #include "ir/computation.h"
 
 namespace gshard::cpu {
 namespace {
 
-constexpr double kSmallest = 1e-30;  // allowed where all values are zero
-constexpr size_t kMaxGrowth = 16;    // steps reported
+constexpr size_t kMaxGrowth = 16;  // steps reported
+// Near ties that another one hides show when the unpartitioned graph has made its pick: so many
+// times, and with so much of the mesh's values at most.
+constexpr int kMaxRounds = 8;
+constexpr int64_t kMostAdopted = int64_t{1} << 30;
 // What is held at a time where memory is short, and what blocks of classes may want at once.
 constexpr int64_t kLeastBudget = int64_t{16} << 20;
 constexpr int64_t kMostTapped = int64_t{64} << 20;
@@ -40,29 +42,6 @@ bool KeepsElements(Opcode opcode) {
   return opcode == Opcode::kReshape || opcode == Opcode::kBitcast || opcode == Opcode::kCopy ||
          opcode == Opcode::kGetTupleElement || opcode == Opcode::kOptBarrier;
 }
-
-struct Candidate {
-  const Instruction* x = nullptr;
-  const LocalForm* form = nullptr;
-  // Inside a loop: only every so many turns. In-place updates and what a loop carries cost nothing
-  // in a turn, but as much as the whole array to compare.
-  int64_t every = 1;
-  // Turns without room for the value, with their place in the order; in the next pass these only.
-  struct Missed {
-    int64_t turn = 0;
-    uint64_t order = 0;
-  };
-  std::vector<Missed> missed, retry;
-
-  const Missed* FindRetry(int64_t turn) const {
-    const auto found = std::lower_bound(retry.begin(), retry.end(), turn,
-                                        [](const Missed& m, int64_t t) { return m.turn < t; });
-    return found != retry.end() && found->turn == turn ? &*found : nullptr;
-  }
-  bool Wants(int64_t turn, bool first_pass) const {
-    return first_pass ? (turn + 1) % every == 0 : FindRetry(turn) != nullptr;
-  }
-};
 
 // The members of a longest non-decreasing subsequence (patience sorting).
 std::vector<uint8_t> LongestRise(std::span<const uint32_t> numbers) {
@@ -85,197 +64,6 @@ std::vector<uint8_t> LongestRise(std::span<const uint32_t> numbers) {
   return members;
 }
 
-// The unpartitioned run: copies values and hands them over.
-class Giver final : public TapObserver {
- public:
-  Giver(std::span<Candidate> candidates, ValueExchange& exchange, ErrorScale& scale,
-        bool first_pass)
-      : candidates_(candidates),
-        exchange_(exchange),
-        scale_(scale),
-        first_pass_(first_pass),
-        turns_(candidates.size(), 0),
-        open_(candidates.size()) {}
-
-  bool Prepare(std::span<const uint32_t> taps) override {
-    if (!exchange_.GoOn()) return false;
-    for (uint32_t tap : taps) {
-      Open& open = open_[tap];
-      open.wanted = candidates_[tap].Wants(turns_[tap]++, first_pass_);
-      if (!open.wanted) continue;
-      open.magnitude = 0;
-      open.data = exchange_.Room(tap, BufferBytes(candidates_[tap].x->shape()));
-    }
-    return true;
-  }
-
-  void Show(uint32_t tap, uint32_t c, const std::byte* data, int64_t part, int64_t parts) override {
-    Open& open = open_[tap];
-    // Where several devices run the whole graph, the first one's value stands for all.
-    if (!open.wanted || c != 0) return;
-    const Shape* shape = candidates_[tap].x->shape();
-    const int64_t bytes = StorageBytes(shape->dtype());
-    const int64_t begin = shape->element_count() * part / parts * bytes;
-    const int64_t end = shape->element_count() * (part + 1) / parts * bytes;
-    const std::span<const std::byte> piece(data + begin, static_cast<size_t>(end - begin));
-    const double magnitude = LargestMagnitude(shape->dtype(), piece);
-    double largest = open.magnitude.load();
-    while (magnitude > largest && !open.magnitude.compare_exchange_weak(largest, magnitude)) {
-    }
-    if (open.data.data() != nullptr)
-      std::memcpy(open.data.data() + begin, piece.data(), piece.size());
-  }
-
-  void Finish(std::span<const uint32_t> taps) override {
-    for (uint32_t tap : taps) {
-      Open& open = open_[tap];
-      Candidate& candidate = candidates_[tap];
-      if (!open.wanted) continue;
-      const int64_t turn = turns_[tap] - 1;
-      WholeValue value;
-      value.bytes = BufferBytes(candidate.x->shape());
-      value.order = first_pass_ ? next_order_++ : candidate.FindRetry(turn)->order;
-      value.magnitude = open.magnitude;
-      value.allowed =
-          ToleranceOf(candidate.x->shape()->dtype()) * scale_.Of(*candidate.x, value.magnitude) +
-          kSmallest;
-      value.data = std::move(open.data);
-      if (value.data.data() == nullptr) candidate.missed.push_back({turn, value.order});
-      exchange_.Give(tap, std::move(value));
-    }
-  }
-
- private:
-  struct Open {
-    bool wanted = false;
-    std::atomic<double> magnitude = 0;
-    MappedRegion data;
-  };
-  std::span<Candidate> candidates_;
-  ValueExchange& exchange_;
-  ErrorScale& scale_;
-  const bool first_pass_;
-  uint64_t next_order_ = 0;
-  std::vector<int64_t> turns_;
-  std::vector<Open> open_;
-};
-
-// What all instances of a value are compared to at the moment, and what came out.
-struct Comparison {
-  std::optional<WholeValue> want;
-  std::mutex mutex;
-  int64_t elements = 0, beyond = 0;
-  double largest = 0;
-  uint32_t device = 0;  // that has it
-  int64_t at = -1;
-  std::array<std::byte, 16> have;
-};
-
-// The mesh: compares every instance as it is made. The results are handed to `done`, in the order
-// of the mesh.
-class Taker final : public TapObserver {
- public:
-  using Done = std::function<void(Candidate&, const Comparison&)>;
-
-  Taker(std::span<Candidate> candidates, ValueExchange& exchange, const MeshRun& run,
-        bool first_pass, Done done)
-      : candidates_(candidates),
-        exchange_(exchange),
-        run_(run),
-        first_pass_(first_pass),
-        done_(std::move(done)),
-        turns_(candidates.size(), 0),
-        comparisons_(candidates.size()) {
-    for (size_t t = 0; t < candidates.size(); ++t) {
-      spreads_.push_back(run.SpreadOfTap(t, candidates[t].form->sharding));
-    }
-  }
-
-  bool Prepare(std::span<const uint32_t> taps) override {
-    std::vector<uint32_t> wanted;
-    for (uint32_t tap : taps) {
-      if (candidates_[tap].Wants(turns_[tap]++, first_pass_)) wanted.push_back(tap);
-    }
-    exchange_.Await(wanted);
-    for (uint32_t tap : wanted) {
-      Comparison& comparison = comparisons_[tap];
-      comparison.want = exchange_.Take(tap);
-      if (comparison.want && comparison.want->data.data() == nullptr) comparison.want.reset();
-      comparison.elements = comparison.beyond = 0;
-      comparison.largest = 0;
-      comparison.at = -1;
-    }
-    return true;
-  }
-
-  void Show(uint32_t tap, uint32_t c, const std::byte* data, int64_t part, int64_t parts) override {
-    Comparison& comparison = comparisons_[tap];
-    if (!comparison.want) return;
-    for (uint32_t device : spreads_[tap]->devices(c)) {
-      Compare(tap, comparison, device, data, part, parts);
-    }
-  }
-
-  void Finish(std::span<const uint32_t> taps) override {
-    for (uint32_t tap : taps) {
-      Comparison& comparison = comparisons_[tap];
-      if (!comparison.want) continue;
-      done_(candidates_[tap], comparison);
-      exchange_.Return(std::move(comparison.want->data));
-      comparison.want.reset();
-    }
-  }
-
- private:
-  void Compare(uint32_t tap, Comparison& comparison, uint32_t device, const std::byte* data,
-               int64_t part, int64_t parts) {
-    const Shape* shape = candidates_[tap].x->shape();
-    const int64_t bytes = StorageBytes(shape->dtype());
-    const MeshRun::Instance box = run_.BoxOf(*spreads_[tap], device);
-    const BoxRows rows(box.start, box.sizes, shape->dims());
-    const int64_t all = rows.count() * rows.row();
-    if (all == 0) return;
-    const int64_t begin = all * part / parts, end = all * (part + 1) / parts;
-    RowError error;
-    int64_t elements = 0, local_at = 0;
-    rows.ForEach(begin / rows.row(), (end + rows.row() - 1) / rows.row(),
-                 [&](int64_t global, int64_t local, int64_t length) {
-                   const int64_t first = std::max(local, begin);
-                   const int64_t count = std::min(local + length, end) - first;
-                   if (count <= 0) return;
-                   elements += count;
-                   const int64_t place = global + first - local;
-                   const double before = error.largest;
-                   CompareRow(shape->dtype(), data + first * bytes,
-                              comparison.want->data.data() + place * bytes, count,
-                              comparison.want->allowed, place, error);
-                   if (error.largest > before) local_at = first + error.at - place;
-                 });
-    const std::lock_guard lock(comparison.mutex);
-    comparison.elements += elements;
-    comparison.beyond += error.beyond;
-    // The same worst element whatever the order of the threads.
-    if (error.largest < comparison.largest || error.at < 0) return;
-    if (error.largest == comparison.largest &&
-        std::pair(device, error.at) > std::pair(comparison.device, comparison.at)) {
-      return;
-    }
-    comparison.largest = error.largest;
-    comparison.device = device;
-    comparison.at = error.at;
-    std::memcpy(comparison.have.data(), data + local_at * bytes, static_cast<size_t>(bytes));
-  }
-
-  std::span<Candidate> candidates_;
-  ValueExchange& exchange_;
-  const MeshRun& run_;
-  const bool first_pass_;
-  const Done done_;
-  std::vector<int64_t> turns_;
-  std::vector<Comparison> comparisons_;
-  std::vector<std::optional<MeshRun::TapSpread>> spreads_;
-};
-
 class InstructionVerifier {
  public:
   InstructionVerifier(const Module& whole, const Module& partitioned,
@@ -286,9 +74,9 @@ class InstructionVerifier {
         inputs_(inputs),
         options_(options),
         random_(whole, IsRandomSource),
-        discrete_(whole, IsDiscreteChoice),
-        scale_(whole),
-        errors_(whole.instruction_limit()) {
+        scale_(std::make_unique<ErrorScale>(whole)),
+        errors_(whole.instruction_limit()),
+        listed_(whole.instruction_limit(), 0) {
     for (const LocalForm& form : forms) forms_.emplace(form.name, &form);
     for (const Computation* computation : whole.computations()) {
       for (const Instruction* x : computation->instructions()) {
@@ -299,30 +87,191 @@ class InstructionVerifier {
       if (form.sharding->IsReplicated()) whole_names_.emplace(form.local, form.name);
     }
     Collect(*whole.entry(), 0);
+    for (const Candidate& candidate : candidates_) listed_[candidate.x->id()] = 1;
+    if (options.only_choices) KeepChoices();
   }
 
   Expected<InstructionsResult> Run() {
-    for (bool first = true; !candidates_.empty(); first = false) {
-      const int64_t compared = comparisons_;
-      Expected<void> done = RunPass(first);
+    const std::vector<Candidate> all = candidates_;
+    if (Expected<void> done = CompareAll(); !done) return Fail(done.error());
+    for (int round = 0; round < kMaxRounds && AdoptPicks(); ++round) {
+      candidates_ = all;
+      Expected<void> done = Capture();
       if (!done && done.error().code == "E-RUN-MEMORY") break;
       if (!done) return Fail(done.error());
-      for (Candidate& candidate : candidates_) candidate.retry = std::move(candidate.missed);
-      if (comparisons_ == compared) break;
-      std::erase_if(candidates_, [](const Candidate& c) { return c.retry.empty(); });
+      Forget();
+      if (done = CompareAll(); !done) return Fail(done.error());
+      ReportTies();
     }
-    result_.skipped += static_cast<int64_t>(candidates_.size());
     const Instruction* from = first_ != nullptr ? first_ : worst_;
     if (from != nullptr) FollowBack(from);
     return std::move(result_);
   }
 
  private:
+  static constexpr uint64_t kNever = UINT64_MAX;
+
   struct Errors {
     bool compared = false;
     double relative = 0;
     double ulps = 0;
+    uint64_t beyond = kNever;  // first place in the order of execution
   };
+
+  // A choice with other picks on the mesh.
+  struct Flip {
+    const Instruction* x = nullptr;
+    uint64_t order = kNever;     // of the first turn in which it flips
+    std::vector<int64_t> turns;  // the first one in front
+    Mismatch pick;               // in that turn; elements of all turns
+    int64_t at = 0;
+    std::array<std::byte, 16> have{}, want{};
+    // What it was picked from, once adopted.
+    std::vector<Contender> contenders;
+    std::vector<ContenderValue> values;
+    std::vector<const Instruction*> adopted;
+  };
+
+  // Passes until every candidate was compared, or none has room any more.
+  Expected<void> CompareAll() {
+    for (bool first = true; !candidates_.empty(); first = false) {
+      const int64_t compared = comparisons_;
+      Expected<void> done = RunPass(first);
+      if (!done && done.error().code == "E-RUN-MEMORY") break;
+      if (!done) return done;
+      for (Candidate& candidate : candidates_) candidate.retry = std::move(candidate.missed);
+      if (comparisons_ == compared) break;
+      // Taps are numbered anew.
+      std::erase_if(candidates_, [](const Candidate& c) { return c.retry.empty(); });
+    }
+    result_.skipped = left_out_ + static_cast<int64_t>(candidates_.size());
+    return {};
+  }
+
+  // Choices and what decides them.
+  void KeepChoices() {
+    std::vector<uint8_t> wanted(errors_.size(), 0);
+    for (const Candidate& candidate : candidates_) {
+      const Instruction* choice = ChoiceBehind(*candidate.x);
+      if (choice == nullptr) continue;
+      wanted[candidate.x->id()] = 1;
+      for (const Instruction* operand : DecidingOperands(*choice)) {
+        if (const Instruction* held = HeldForm(operand)) wanted[held->id()] = 1;
+      }
+    }
+    std::erase_if(candidates_, [&](const Candidate& c) { return wanted[c.x->id()] == 0; });
+    listed_ = std::move(wanted);
+  }
+
+  // The compared array that an operand is a copy of.
+  const Instruction* HeldForm(const Instruction* x) const {
+    while (listed_[x->id()] == 0) {
+      if (!KeepsElements(x->opcode()) && x->opcode() != Opcode::kBroadcast) return nullptr;
+      x = x->operand(0);
+      if (!x->shape()->IsArray()) return nullptr;
+    }
+    return x;
+  }
+
+  // Lets the unpartitioned graph go on with the mesh's values where a choice flips though what
+  // decides it agrees. False: there is no such choice, or no more.
+  bool AdoptPicks() {
+    if (options_.whole_grid.device_count() != 1) return false;
+    std::vector<Flip*> flips;
+    for (auto& [x, flip] : flips_) flips.push_back(&flip);
+    std::sort(flips.begin(), flips.end(),
+              [](const Flip* a, const Flip* b) { return a->order < b->order; });
+    bool found = false;
+    for (Flip* flip : flips) {
+      if (!IsRoot(*flip) || adopted_.bytes() > kMostAdopted) continue;
+      found |= Adopt(std::move(*flip));
+    }
+    flips_.clear();
+    return found;
+  }
+
+  bool IsRoot(const Flip& flip) const {
+    const auto deciding = DecidingOperands(*ChoiceBehind(*flip.x));
+    return !deciding.empty() &&
+           std::all_of(deciding.begin(), deciding.end(), [&](const Instruction* operand) {
+             const Instruction* held = HeldForm(operand);
+             return held != nullptr && errors_[held->id()].beyond > flip.order;
+           });
+  }
+
+  bool Adopt(Flip&& found) {
+    bool fresh = false;
+    Flip& flip = *ties_.emplace_back(std::make_unique<Flip>(std::move(found)));
+    flip.contenders = ContendersOf(*flip.x, flip.at, flip.have.data(), flip.want.data());
+    flip.values.resize(flip.contenders.size());
+    for (size_t i = 0; i < flip.values.size(); ++i) {
+      ReadGiven(*flip.contenders[i].operand, flip.values[i]);
+    }
+    for (const Instruction* operand : DecidingOperands(*ChoiceBehind(*flip.x))) {
+      const Instruction* held = HeldForm(operand);
+      flip.adopted.push_back(held);
+      for (int64_t turn : flip.turns) {
+        fresh |= adopted_.Find(*held, turn) == nullptr;
+        AdoptedArray& array = adopted_.Add(*held, turn);
+        if (turn != flip.turns.front()) continue;
+        for (size_t i = 0; i < flip.contenders.size(); ++i) {
+          if (flip.contenders[i].operand != held) continue;
+          array.elements.push_back({flip.contenders[i].at, &flip.values[i]});
+        }
+      }
+    }
+    return fresh;
+  }
+
+  // Constants, spread out or not.
+  static void ReadGiven(const Instruction& x, ContenderValue& value) {
+    const Instruction* from = &x;
+    while (from->opcode() == Opcode::kBroadcast) from = from->operand(0);
+    if (from->opcode() != Opcode::kConstant || from->shape()->element_count() != 1) return;
+    const Literal& literal = *from->attributes<ConstantAttributes>().literal;
+    if (literal.elided || literal.data.size() > value.want.size()) return;
+    std::memcpy(value.want.data(), literal.data.data(), literal.data.size());
+    value.have = value.want;
+    value.known = true;
+  }
+
+  // Runs the mesh alone for the values that are to be adopted.
+  Expected<void> Capture() {
+    const std::vector<TapPoint> taps = LocalTaps();
+    auto mesh = MeshRun::Prepare(partitioned_, inputs_, MeshOptions(taps));
+    if (!mesh) return Fail(mesh.error());
+    if (Expected<void> done = (*mesh)->Start(options_.run.stop); !done) return done;
+    Capturer capturer(candidates_, **mesh, adopted_);
+    return RunMesh(**mesh, capturer);
+  }
+
+  void Forget() {
+    result_ = {};
+    flips_.clear();
+    errors_.assign(errors_.size(), {});
+    scale_ = std::make_unique<ErrorScale>(whole_);
+    comparisons_ = 0;
+    first_ = worst_ = nullptr;
+    first_order_ = 0;
+  }
+
+  // Those whose picks agree now.
+  void ReportTies() {
+    std::sort(ties_.begin(), ties_.end(),
+              [](const auto& a, const auto& b) { return a->order < b->order; });
+    for (const auto& flip : ties_) {
+      const bool accepted = std::all_of(
+          flip->adopted.begin(), flip->adopted.end(),
+          [&](const Instruction* x) { return adopted_.Find(*x, flip->turns.front())->accepted; });
+      const bool told =
+          std::any_of(result_.near_ties.begin(), result_.near_ties.end(),
+                      [&](const NearTie& tie) { return tie.pick.name == flip->x->name(); });
+      if (!accepted || told || errors_[flip->x->id()].beyond != kNever) continue;
+      NearTie tie = DescribeNearTie(*flip->x, flip->pick, flip->contenders, flip->values);
+      result_.near_ties.push_back(std::move(tie));
+    }
+    if (result_.near_ties.empty()) result_.outputs_agree.reset();
+  }
 
   // `turns`: of the loop around, 0: none or not known.
   void Collect(const Computation& computation, int64_t turns) {
@@ -341,7 +290,7 @@ class InstructionVerifier {
         continue;
       }
       if (random_.Of(*x)) {
-        ++result_.skipped;
+        ++left_out_;
         continue;
       }
       Candidate candidate;
@@ -391,29 +340,58 @@ class InstructionVerifier {
     std::vector<TapPoint> whole_taps;
     for (const Candidate& candidate : candidates_) whole_taps.push_back({candidate.x, candidate.x});
     const std::vector<TapPoint> local_taps = LocalTaps();
-    MeshRunOptions whole_options = options_.mesh.ForWholeGraph(options_.whole_grid);
-    whole_options.taps = whole_taps;
-    MeshRunOptions mesh_options = options_.mesh;
-    mesh_options.taps = local_taps;
-    mesh_options.tapped_bytes = kMostTapped;
-    auto whole = MeshRun::Prepare(whole_, inputs_, whole_options);
+    auto whole = MeshRun::Prepare(whole_, inputs_, WholeOptions(whole_taps));
     if (!whole) return Fail(whole.error());
-    auto mesh = MeshRun::Prepare(partitioned_, inputs_, mesh_options);
+    auto mesh = MeshRun::Prepare(partitioned_, inputs_, MeshOptions(local_taps));
     if (!mesh) return Fail(mesh.error());
     const int64_t whole_bytes = (*whole)->plan().memory.arena_bytes();
     const int64_t mesh_bytes = (*mesh)->plan().memory.arena_bytes();
-    const int64_t limit =
-        options_.mesh.memory_limit > 0 ? options_.mesh.memory_limit : AvailableMemory();
+    const int64_t limit = MemoryToUse();
     const bool in_turns = whole_bytes + mesh_bytes + kLeastBudget <= limit;
     int64_t budget = std::max(options_.budget_bytes, whole_bytes);
     const int64_t arenas = in_turns ? whole_bytes + mesh_bytes : std::max(whole_bytes, mesh_bytes);
     budget = std::min(budget, std::max<int64_t>(limit - arenas, 1));
     ValueExchange exchange(candidates_.size(), budget, in_turns);
-    Giver giver(candidates_, exchange, scale_, first);
+    Giver giver(candidates_, exchange, *scale_, adopted_, first);
     Taker taker(candidates_, exchange, **mesh, first,
                 [this](Candidate& candidate, const Comparison& c) { Note(candidate, c); });
-    return in_turns ? RunInTurns(**whole, **mesh, exchange, giver, taker)
-                    : RunAfterEachOther(*whole, **mesh, exchange, giver, taker);
+    // The outputs of the unpartitioned graph with the mesh's picks.
+    std::vector<OutputArray> outputs;
+    std::vector<OutputArray>* wanted = first && !adopted_.empty() ? &outputs : nullptr;
+    Expected<void> done = in_turns
+                              ? RunInTurns(**whole, **mesh, exchange, giver, taker, wanted)
+                              : RunAfterEachOther(*whole, **mesh, exchange, giver, taker, wanted);
+    result_.peak_memory_bytes =
+        std::max(result_.peak_memory_bytes, arenas + exchange.peak_bytes() + adopted_.bytes());
+    if (done && wanted != nullptr) {
+      const VerifyResult compared = VerifyOutputs(**mesh, outputs, whole_);
+      result_.outputs_agree = compared.ok && compared.discrete_differences == 0;
+    }
+    return done;
+  }
+
+  // What is adopted counts.
+  int64_t MemoryLimit() const {
+    const int64_t limit = options_.mesh.memory_limit;
+    return limit == 0 ? 0 : std::max<int64_t>(limit - adopted_.bytes(), 1);
+  }
+  // Without a limit, what the machine has: running after each other is slower than in turns, but
+  // better than being killed.
+  int64_t MemoryToUse() const {
+    return options_.mesh.memory_limit > 0 ? MemoryLimit() : AvailableMemory();
+  }
+  MeshRunOptions WholeOptions(std::span<const TapPoint> taps) const {
+    MeshRunOptions options = options_.mesh.ForWholeGraph(options_.whole_grid);
+    options.memory_limit = MemoryLimit();
+    options.taps = taps;
+    return options;
+  }
+  MeshRunOptions MeshOptions(std::span<const TapPoint> taps) const {
+    MeshRunOptions options = options_.mesh;
+    options.memory_limit = MemoryLimit();
+    options.taps = taps;
+    options.tapped_bytes = kMostTapped;
+    return options;
   }
 
   // The mesh shows values in about the order in which the whole graph computes them, which then
@@ -455,8 +433,9 @@ class InstructionVerifier {
     return taps;
   }
 
+  // `outputs`: of the whole graph, where they are wanted.
   Expected<void> RunInTurns(MeshRun& whole, MeshRun& mesh, ValueExchange& exchange, Giver& giver,
-                            Taker& taker) {
+                            Taker& taker, std::vector<OutputArray>* outputs) {
     if (Expected<void> done = whole.Start(options_.run.stop); !done) return done;
     if (Expected<void> done = mesh.Start(options_.run.stop); !done) return done;
     Expected<void> given;
@@ -475,23 +454,37 @@ class InstructionVerifier {
     } catch (...) {
       thrown = std::current_exception();
     }
-    exchange.Close();
+    if (outputs != nullptr && taken && !thrown) {
+      exchange.Drain();
+    } else {
+      exchange.Close();
+    }
     thread.join();
     if (thrown) std::rethrow_exception(thrown);
     if (thrown_by_giver) std::rethrow_exception(thrown_by_giver);
+    if (outputs != nullptr && given) *outputs = Outputs(whole);
     // The giver is stopped when the mesh has all it wants.
     if (!given && given.error().code != "E-RUN-STOPPED") return given;
     return taken;
   }
 
   Expected<void> RunAfterEachOther(std::unique_ptr<MeshRun>& whole, MeshRun& mesh,
-                                   ValueExchange& exchange, Giver& giver, Taker& taker) {
+                                   ValueExchange& exchange, Giver& giver, Taker& taker,
+                                   std::vector<OutputArray>* outputs) {
     if (Expected<void> done = whole->Start(options_.run.stop); !done) return done;
     if (Expected<void> done = RunWhole(*whole, giver); !done) return done;
     exchange.End();
+    if (outputs != nullptr) *outputs = Outputs(*whole);
     whole.reset();
     if (Expected<void> done = mesh.Start(options_.run.stop); !done) return done;
     return RunMesh(mesh, taker);
+  }
+
+  std::vector<OutputArray> Outputs(const MeshRun& run) const {
+    std::vector<OutputArray> outputs;
+    for (size_t k = 0; k < std::min(run.result_count(), options_.output_count); ++k)
+      outputs.push_back(run.Output(k));
+    return outputs;
   }
 
   Expected<void> RunWhole(MeshRun& whole, Giver& giver) {
@@ -499,9 +492,9 @@ class InstructionVerifier {
     options.observer = &giver;
     return whole.Run(options);
   }
-  Expected<void> RunMesh(MeshRun& mesh, Taker& taker) {
+  Expected<void> RunMesh(MeshRun& mesh, TapObserver& observer) {
     RunOptions options = options_.run;
-    options.observer = &taker;
+    options.observer = &observer;
     options.progress = options_.progress;
     return mesh.Run(options);
   }
@@ -512,20 +505,21 @@ class InstructionVerifier {
     if (!errors.compared) ++result_.compared;
     errors.compared = true;
     ++comparisons_;
-    // Near ties that flip change few elements, and how much says nothing.
-    if (discrete_.Of(x) && static_cast<double>(comparison.beyond) <=
-                               kDiscreteShare * static_cast<double>(comparison.elements)) {
-      return;
-    }
     if (comparison.at < 0) return;
     const WholeValue& want = *comparison.want;
     const double relative =
         want.magnitude > 0 ? comparison.largest / want.magnitude : comparison.largest;
     Mismatch mismatch = MismatchAt(x.shape()->dtype(), x.shape()->dims(), want.data.data(),
                                    comparison.at, comparison.device, comparison.have.data(), 0);
+    mismatch.differences = comparison.beyond;
+    mismatch.elements = comparison.elements;
     if (relative > errors.relative) {
       errors.relative = relative;
       errors.ulps = mismatch.ulps;
+    }
+    if (comparison.beyond > 0) {
+      errors.beyond = std::min(errors.beyond, want.order);
+      if (ChoiceBehind(x) != nullptr) NoteFlip(x, comparison, mismatch);
     }
     if (relative > result_.max_rel_error) {
       result_.max_rel_error = relative;
@@ -537,6 +531,26 @@ class InstructionVerifier {
     first_order_ = want.order;
     result_.first = std::move(mismatch);
     result_.first->name = x.name();
+  }
+
+  void NoteFlip(const Instruction& x, const Comparison& comparison, const Mismatch& pick) {
+    Flip& flip = flips_[&x];
+    flip.x = &x;
+    flip.turns.push_back(comparison.turn);
+    const int64_t differences = flip.pick.differences + comparison.beyond;
+    const int64_t elements = flip.pick.elements + comparison.elements;
+    const bool is_first = comparison.want->order <= flip.order;
+    if (is_first) flip.pick = pick;
+    flip.pick.differences = differences;
+    flip.pick.elements = elements;
+    if (!is_first) return;
+    std::swap(flip.turns.front(), flip.turns.back());
+    flip.order = comparison.want->order;
+    flip.at = comparison.at;
+    flip.have = comparison.have;
+    const auto bytes = static_cast<size_t>(StorageBytes(x.shape()->dtype()));
+    std::memcpy(flip.want.data(),
+                comparison.want->data.data() + static_cast<size_t>(comparison.at) * bytes, bytes);
   }
 
   // From `end` to the operand with the largest error, and on.
@@ -585,13 +599,18 @@ class InstructionVerifier {
   const Module& partitioned_;
   const Inputs& inputs_;
   const InstructionsOptions& options_;
-  const Taint random_, discrete_;
-  ErrorScale scale_;
+  const Taint random_;
+  std::unique_ptr<ErrorScale> scale_;
   std::unordered_map<std::string_view, const LocalForm*> forms_;
   std::unordered_map<const Instruction*, std::string_view> whole_names_;
   std::unordered_map<const Computation*, int64_t> calls_;
   std::vector<Candidate> candidates_;
-  std::vector<Errors> errors_;  // by instruction id of the whole graph
+  std::vector<Errors> errors_;   // by instruction id of the whole graph
+  std::vector<uint8_t> listed_;  // by instruction id: is it compared?
+  int64_t left_out_ = 0;         // of random streams
+  AdoptedValues adopted_;
+  std::unordered_map<const Instruction*, Flip> flips_;  // of the comparison that was last
+  std::vector<std::unique_ptr<Flip>> ties_;             // that were adopted
   int64_t comparisons_ = 0;
   const Instruction* first_ = nullptr;
   const Instruction* worst_ = nullptr;

@@ -21,7 +21,10 @@ struct InstructionsOptions {
   DeviceGrid whole_grid;
   std::span<const LocalForm> whole_forms;
   int64_t budget_bytes = 0;  // for values that wait to be compared
-  RunOptions run;            // stop
+  // Compares only discrete choices and what they are made from, to find near ties.
+  bool only_choices = false;
+  size_t output_count = SIZE_MAX;  // results beyond are no outputs
+  RunOptions run;                  // stop
   std::function<void(double)> progress;
 };
 
@@ -33,6 +36,10 @@ struct InstructionsOptions {
 // Both graphs run once, in turns: the whole one goes on until it has computed what the mesh is
 // about to. Values that find no room within the budget are compared in another such pass. Where a
 // memory limit does not allow both arenas, the whole graph runs first and fills the budget.
+//
+// Where a discrete choice flips though the floats that decide agree (near_ties.h), the
+// unpartitioned graph goes on with the mesh's floats there, and all is compared again: if the picks
+// are equal then, it was a near tie, and what still diverges has another cause.
 //
 // An element may be off by ToleranceOf times the array's ErrorScale. Errors: of planning and
 // running.

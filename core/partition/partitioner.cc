@@ -478,7 +478,8 @@ std::vector<LocalForm> FindLocalForms(PartitionRun& run,
       if (best == nullptr || variant.layout == value->layout) best = &variant;
     }
     if (best == nullptr) continue;
-    forms.push_back({source->name(), best->local, run.layouts.ToSharding(best->layout)});
+    forms.push_back(
+        {source->name(), best->local, run.layouts.ToSharding(best->layout), source->shape()});
   }
   return forms;
 }

@@ -17,6 +17,7 @@ struct LocalForm {
   std::string_view name;               // of the whole array's instruction
   const Instruction* local = nullptr;  // in the partitioned module
   const Sharding* sharding = nullptr;  // how its instances form the whole array
+  const Shape* whole = nullptr;        // the array's shape
 };
 
 struct PartitionOptions {

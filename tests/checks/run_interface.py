@@ -1,4 +1,4 @@
-"""gshard-run as its user meets it: progress on a terminal only, Ctrl-C, traces, dumps, refusals.
+"""gshard-run as its user meets it: progress on a terminal only, Ctrl-C, traces, dumps, verification, refusals.
 
 usage: run_interface.py GSHARD_RUN, from the top of the checkout
 """
@@ -13,8 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 
 RUN = os.path.abspath(sys.argv[1])
+OPT = os.path.join(os.path.dirname(RUN), "gshard-opt")
 MLP = "samples/mlp.hlo"
 LOOP = "samples/pipeline.hlo"
 failures = []
@@ -156,12 +158,22 @@ def read_npy(path):
 
 def dumps(directory):
     one, every = os.path.join(directory, "one.npy"), os.path.join(directory, "every.npy")
-    result = run(MLP, "--dump", f"y@7={one}", "--dump", f"y={every}")
+    output = os.path.join(directory, "out.npz")
+    result = run(MLP, "--dump", f"y@7={one}", "--dump", f"y={every}", "--output", output)
     check(result.returncode == 0, f"dumps: {result.stderr}")
     kind, shape, data = read_npy(one)
-    check(kind == "<f4" and len(data) == 4 * shape[0] * shape[1], f"one device's value: {kind} {shape}")
+    check((kind, shape) == ("<f4", (1024, 256)), f"one device's rows: {kind} {shape}")
     _, all_shape, all_data = read_npy(every)
-    check(all_shape == (8, *shape) and all_data[7 * len(data):] == data, f"all devices' values: {all_shape}")
+    with zipfile.ZipFile(output) as file, file.open("o0.npy") as member:
+        whole = member.read()
+    check(all_shape == (2048, 256) and whole.endswith(all_data) and all_data[len(data):] == data,
+          f"all rows, put together: {all_shape}")
+    device = os.path.join(directory, "device.hlo")
+    partitioned = subprocess.run([OPT, "partition", MLP, "-o", device], capture_output=True, text=True)
+    check(partitioned.returncode == 0, partitioned.stderr)
+    result = run(device, "--dump", f"x={one}", "--dump", f"y={every}")
+    check(result.returncode == 0 and read_npy(one)[1] == (2048, 256), "a parameter follows its record")
+    check(read_npy(every)[1] == (8, 1024, 256), "a value whose layout nothing tells is stacked")
     before = time.time()
     for dump, message in (("y@8=" + one, "--dump y@8: there are 8 devices"), ("nosuch=" + one, "there is no instruction named nosuch"),
                           ("y=/nonexistent/y.npy", "/nonexistent/y.npy: cannot be written")):
@@ -169,6 +181,105 @@ def dumps(directory):
         check(result.returncode == 1 and message in result.stderr, f"{dump}: {result.stderr}")
     check(time.time() - before < 30, "refused before the run, not after it")
     check(run(MLP, "--dump", "y@seven=x").returncode == 2, "a device that is no number")
+
+
+def broken_program(directory, name, old, new):
+    """The partitioned MLP with one mistake in it."""
+    path = os.path.join(directory, name)
+    text = subprocess.run([OPT, "partition", MLP, "--named"], capture_output=True, text=True).stdout
+    check(text.count(old) == 1, f"{old} is there once: {text}")
+    with open(path, "w") as file:
+        file.write(text.replace(old, new))
+    return path
+
+
+def verify_partitioned(directory):
+    good = broken_program(directory, "good.hlo", "%relu = ", "%relu = ")
+    result = run(good, "--reference", MLP, "--json")
+    check(result.returncode == 0, f"a right program: {result.stdout} {result.stderr}")
+    verify = json.loads(result.stdout)["verify"]
+    check(verify["status"] == "ok" and verify["instructions"]["compared"] >= 6, f"{verify}")
+    for mistake, old, new, first in (
+            ("group", "{'model'}, use_global", "{'data'}, use_global", "y"),
+            ("reduction", "maximum(%hidden, %zeros)", "minimum(%hidden, %zeros)", "relu")):
+        path = broken_program(directory, mistake + ".hlo", old, new)
+        result = run(path, "--reference", MLP, "--json")
+        check(result.returncode == 3, f"{mistake}: {result.stdout} {result.stderr}")
+        verify = json.loads(result.stdout)["verify"]
+        check(verify["status"] == "mismatch" and verify["instructions"]["first"]["instruction"] == first, f"{mistake}: {verify}")
+        check(run(path, "--reference", MLP, "--verify=outputs").returncode == 3, f"{mistake}: outputs")
+    check(run(good, "--verify").returncode == 1, "without the graph")
+    check(run(MLP, "--reference", MLP).returncode == 1, "a reference for a program that is not partitioned")
+    other = os.path.join(os.path.dirname(MLP), "moe_layer.hlo")
+    result = run(good, "--reference", other)
+    check(result.returncode == 1 and "error: " in result.stderr, f"another graph: {result.stderr}")
+
+
+# Two of eight logits are equal but for the order in which they are summed up.
+NEAR_TIE = """HloModule tie, num_partitions=8
+pick {
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  gt = pred[] compare(a, b), direction=GT
+  v = f32[] select(gt, a, b)
+  k = s32[] select(gt, i, j)
+  ROOT t = (f32[], s32[]) tuple(v, k)
+}
+sum {
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT s = f32[] add(x, y)
+}
+ENTRY main {
+  x = f32[65536,8] parameter(0), sharding={devices=[8,1]<=[8]}
+  z = f32[] constant(0)
+  mirrored = f32[65536,8] reverse(x), dimensions={0,1}
+  both = f32[65536,8] add(x, mirrored)
+  logits = f32[8] reduce(both, z), dimensions={0}, to_apply=sum
+  iota = s32[8] iota(), iota_dimension=0
+  low = f32[] constant(-inf)
+  no = s32[] constant(-1)
+  best = (f32[], s32[]) reduce(logits, iota, low, no), dimensions={0}, to_apply=pick
+  arg = s32[] get-tuple-element(best), index=1
+  f = f32[] convert(arg)
+  ROOT out = f32[] multiply(f, f)
+}
+"""
+
+
+def near_ties(directory):
+    path = os.path.join(directory, "tie.hlo")
+    with open(path, "w") as file:
+        file.write(NEAR_TIE)
+    found = False
+    for seed in range(20):
+        result = run(path, "--verify", "--json", "--seed", str(seed))
+        verify = json.loads(result.stdout)["verify"]
+        check(result.returncode == 0 and verify["status"] in ("ok", "near-tie"), f"seed {seed}: {verify}")
+        if verify["status"] == "ok":
+            continue
+        found = True
+        tie, = verify["near_ties"]
+        check(tie["instruction"] == "arg" and tie["opcode"] == "reduce", f"{tie}")
+        mesh, other = tie["candidates"]
+        check([mesh["index"][-1], other["index"][-1]] == [int(tie["value"]), int(tie["expected"])], f"{tie}")
+        check(float(mesh["value"]) >= float(other["value"]) and float(mesh["expected"]) <= float(other["expected"]), f"{tie}")
+        strict = run(path, "--verify=outputs", "--fail-on-near-ties", "--seed", str(seed))
+        check(strict.returncode == 3 and "near tie      arg" in strict.stdout, f"{strict.stdout}")
+        # A mistake behind the near tie is still one.
+        wrong = os.path.join(directory, "wrong.hlo")
+        text = subprocess.run([OPT, "partition", path], capture_output=True, text=True).stdout
+        check(text.count(" multiply(") == 1, f"{text}")
+        with open(wrong, "w") as file:
+            file.write(text.replace(" multiply(", " subtract("))
+        result = run(wrong, "--reference", path, "--json", "--seed", str(seed))
+        verify = json.loads(result.stdout)["verify"]
+        check(result.returncode == 3 and verify["status"] == "mismatch", f"{verify}")
+        check(verify["near_ties"][0]["instruction"] == "arg" and verify["instructions"]["first"]["instruction"] == "out", f"{verify}")
+        break
+    check(found, "one of twenty seeds has a near tie")
 
 
 def refusals(directory):
@@ -230,6 +341,8 @@ def main():
         ctrl_c()
         trace(directory)
         dumps(directory)
+        verify_partitioned(directory)
+        near_ties(directory)
         refusals(directory)
         failures_as_json(directory)
         misspelt(directory)

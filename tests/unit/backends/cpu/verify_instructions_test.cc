@@ -155,5 +155,95 @@ TEST_CASE("what is within the tolerance is no divergence", "[cpu]") {
   CHECK(result.max_rel_error < 2e-5);
 }
 
+// Which of a row's six floats is largest, and what follows from it. `keys` makes the floats k of x.
+std::string ArgMax(const std::string& header, const std::string& rows, const std::string& sharding,
+                   const std::string& keys) {
+  const std::string floats = "f32[" + rows + "]", picks = "s32[" + rows + "]";
+  return "HloModule m" + header +
+         "\npick { a = f32[] parameter(0)\n i = s32[] parameter(1)\n b = f32[] parameter(2)\n j = "
+         "s32[] parameter(3)\n gt = pred[] compare(a, b), direction=GT\n v = f32[] select(gt, a, "
+         "b)\n n = s32[] select(gt, i, j)\n ROOT t = (f32[], s32[]) tuple(v, n) }\nENTRY e { x = "
+         "f32[" +
+         rows + ",6] parameter(0)" + sharding + "\n" + keys + " it = s32[" + rows +
+         ",6] iota(), iota_dimension=1\n low = f32[] constant(-1)\n no = s32[] constant(-1)\n r = "
+         "(" +
+         floats + ", " + picks +
+         ") reduce(k, it, low, no), dimensions={1}, to_apply=pick\n best = " + picks +
+         " get-tuple-element(r), index=1\n f = " + floats + " convert(best)\n ROOT y = " + floats +
+         " multiply(f, f) }\n";
+}
+
+// The last row is {0, 9 + skew, 0, 0, 9, 0}, the others are x. `marks`: 1 where the last row is.
+std::string Keys(const std::string& rows, const std::string& marks, const std::string& skew) {
+  const std::string keys = "f32[" + rows + ",6]";
+  return marks + " row = f32[6] constant({0,9,0,0,9,0})\n column = f32[6] constant({0," + skew +
+         ",0,0,0,0})\n both = f32[6] add(row, column)\n ms = " + keys +
+         " broadcast(m), dimensions={0}\n bs = " + keys +
+         " broadcast(both), dimensions={1}\n peaks = " + keys + " multiply(ms, bs)\n xm = " + keys +
+         " multiply(x, ms)\n rest = " + keys + " subtract(x, xm)\n k = " + keys +
+         " add(rest, peaks)\n";
+}
+
+// The whole graph's last row has the 9 a little larger, the mesh's the 9 + skew.
+InstructionsResult VerifyPicks(const std::string& skew) {
+  const std::string marks = "f32[12] constant({0,0,0,0,0,0,0,0,0,0,0,1})\n";
+  const auto whole = ParseText(ArgMax("", "12", "", Keys("12", " m = " + marks, "-0.0001")));
+  const auto mesh = ParseText(ArgMax(
+      ", num_partitions=4", "3", ", sharding={devices=[4,1]<=[4]}",
+      Keys("3",
+           " table = " + marks +
+               " p = u32[] partition-id()\n three = u32[] constant(3)\n at = u32[] multiply(p, "
+               "three)\n m = f32[3] dynamic-slice(table, at), dynamic_slice_sizes={3}\n",
+           skew)));
+  const auto vectors = ParseText(
+      "HloModule s, num_partitions=4\nENTRY e { ROOT x = f32[12] parameter(0), "
+      "sharding={devices=[4]<=[4]} }\n");
+  std::vector<LocalForm> forms;
+  for (const Instruction* x : mesh->entry()->instructions()) {
+    if (!x->shape()->IsArray() || x->shape()->rank() == 0 || x->shape()->dim(0) != 3) continue;
+    const Module& like = x->shape()->rank() == 2 ? *mesh : *vectors;
+    forms.push_back({x->name(), x, like.entry()->parameter(0)->sharding()});
+  }
+  const auto inputs = std::move(*Inputs::Open("", 0));
+  InstructionsOptions options;
+  options.budget_bytes = 1 << 20;
+  options.mesh.grid = GridOf(*mesh, 4);
+  options.mesh.threads = 2;
+  auto result = VerifyInstructions(*whole, *mesh, forms, *inputs, options);
+  REQUIRE(result);
+  return *result;
+}
+
+TEST_CASE("a pick that flips within rounding is a near tie, and what follows is none", "[cpu]") {
+  const InstructionsResult result = VerifyPicks("0.0001");
+  REQUIRE(result.near_ties.size() == 1);
+  const NearTie& tie = result.near_ties[0];
+  CHECK(tie.opcode == "reduce");
+  CHECK(tie.pick.name == "best");
+  CHECK(tie.pick.device == 3);
+  CHECK(tie.pick.index == std::vector<int64_t>{11});
+  CHECK(tie.pick.differences == 1);
+  CHECK(tie.pick.elements == 12);
+  REQUIRE(tie.candidates.size() == 2);
+  CHECK(tie.candidates[0].name == "k");
+  CHECK(tie.pick.value == "1");
+  CHECK(tie.candidates[0].index == std::vector<int64_t>{11, 1});
+  CHECK(std::stod(tie.candidates[0].value) == Approx(9.0001).epsilon(1e-7));
+  CHECK(std::stod(tie.candidates[0].expected) == Approx(8.9999).epsilon(1e-7));
+  CHECK(tie.pick.expected == "4");
+  CHECK(tie.candidates[1].index == std::vector<int64_t>{11, 4});
+  CHECK(tie.candidates[1].expected == "9");
+  // 8.9999 to 9 in steps of 2^-20.
+  CHECK(tie.ulps == Approx(105).margin(1));
+  CHECK_FALSE(result.first);
+}
+
+TEST_CASE("floats that differ by more than the tolerance are no near tie", "[cpu]") {
+  const InstructionsResult result = VerifyPicks("1");
+  CHECK(result.near_ties.empty());
+  REQUIRE(result.first);
+  CHECK(result.first->name == "bs");
+}
+
 }  // namespace
 }  // namespace gshard::cpu

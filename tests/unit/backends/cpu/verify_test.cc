@@ -43,6 +43,8 @@ TEST_CASE("a wrong element on one device is found, with its place", "[cpu]") {
   CHECK(result.mismatch.device == 2);
   CHECK(result.mismatch.value == "5.25");
   CHECK(result.mismatch.expected == "5");
+  CHECK(result.mismatch.differences == 2);
+  CHECK(result.mismatch.elements == 8);
   CHECK(result.mismatch.ulps == 0.25 / std::ldexp(1.0, 2 - 23));
   // Within 1e-4 of the largest magnitude.
   TestMesh near(Skewed(0.0005f), {F32({8}, x)});
