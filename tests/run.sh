@@ -3,7 +3,7 @@
 #
 # GSHARD_CORPUS: folder of real HLO files (default ../shared/corpus; its tests are skipped where absent).
 # GSHARD_XLA_VENV: an existing virtual environment with jaxlib, instead of a throwaway one.
-# GSHARD_PROPERTY_S, GSHARD_PROPERTY_SEEDS: seconds for random programs (default 120), and which (0:60000).
+# GSHARD_PROPERTY_S, GSHARD_PROPERTY_SEEDS: seconds for random programs (default 120), and which (0:100000).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 export GSHARD_CORPUS="${GSHARD_CORPUS:-$PWD/../shared/corpus}"
@@ -51,7 +51,7 @@ for room in ir core backends; do
   [ -x "$bin/tests/gshard_unit_$room" ] && stage "unit tests: $room" "$bin/tests/gshard_unit_$room"
 done
 stage "golden tests" "$bin/tests/gshard_golden" "$bin/cmd" tests/golden
-stage "random programs" "$bin/tests/gshard_property" --seeds "${GSHARD_PROPERTY_SEEDS:-0:60000}" \
+stage "random programs" "$bin/tests/gshard_property" --seeds "${GSHARD_PROPERTY_SEEDS:-0:100000}" \
   --budget-s "${GSHARD_PROPERTY_S:-120}" --coverage --propagate-twice --out "$work/failures"
 stage "random programs, optimized" "$bin/tests/gshard_property" --seeds "${GSHARD_PROPERTY_SEEDS:-0:20000}" --optimize \
   --budget-s "$((${GSHARD_PROPERTY_S:-120} / 4))" --out "$work/failures"

@@ -26,7 +26,7 @@ struct Verdict {
 struct CheckOptions {
   uint64_t seed = 0;      // of the inputs, together with the parameters' names
   bool has_nan = false;   // some float inputs are NaN
-  bool thorough = false;  // one device, unfused kernels
+  bool thorough = false;  // one device, unfused kernels, the reference evaluator
   bool propagate_twice = false;
   bool optimize = false;  // what `gshard-opt optimize` does, after partitioning
   // Of the outputs' leaves. Empty: by type, as gshard-run --verify.

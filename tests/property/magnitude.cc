@@ -11,10 +11,20 @@ bool Rounds(DType dtype) { return IsFloat(dtype) || IsComplex(dtype); }
 
 int MantissaBits(DType dtype) {
   switch (dtype) {
+    case DType::kF4E2M1FN:
+      return 2;
     case DType::kF8E5M2:
+    case DType::kF8E5M2FNUZ:
+    case DType::kF6E3M2FN:
       return 3;
+    case DType::kF8E4M3:
     case DType::kF8E4M3FN:
+    case DType::kF8E4M3FNUZ:
+    case DType::kF8E4M3B11FNUZ:
+    case DType::kF6E2M3FN:
       return 4;
+    case DType::kF8E3M4:
+      return 5;
     case DType::kBF16:
       return 8;
     case DType::kF16:
@@ -29,9 +39,21 @@ int MantissaBits(DType dtype) {
 
 double LargestOf(DType dtype) {
   switch (dtype) {
+    case DType::kF4E2M1FN:
+      return 6;
+    case DType::kF6E2M3FN:
+      return 7;
+    case DType::kF8E3M4:
+      return 15;
+    case DType::kF6E3M2FN:
+    case DType::kF8E4M3B11FNUZ:
+      return 28;
+    case DType::kF8E4M3:
     case DType::kF8E4M3FN:
+    case DType::kF8E4M3FNUZ:
       return 200;
     case DType::kF8E5M2:
+    case DType::kF8E5M2FNUZ:
     case DType::kF16:
       return 3e4;
     case DType::kF32:
@@ -70,14 +92,25 @@ std::optional<Magnitude> Settle(DType dtype, Magnitude m) {
   return m;
 }
 
-// The sum of n such values in any order.
-std::optional<Magnitude> Sum(DType dtype, Magnitude m, int64_t n) {
+// What may come below zero is large in an unsigned type.
+std::optional<Magnitude> SettleWrapped(DType dtype, Magnitude m) {
+  if (ClassOf(dtype) == DTypeClass::kUnsigned) m.largest = LargestOf(dtype);
+  return Settle(dtype, m);
+}
+
+// Narrow types are added up in a wider one; what is rounded are the parts of 16 devices at most.
+constexpr double kMostRoundings = 16;
+
+// The sum of n such values in any order, rounded so many times. Each rounding moves it by no more
+// than half a unit in the last place of the sum of absolute values.
+std::optional<Magnitude> Sum(DType dtype, Magnitude m, int64_t n,
+                             double roundings = kMostRoundings) {
   if (n == 0) return Magnitude{};
   const double count = static_cast<double>(n), total = count * m.largest;
   Magnitude sum{total, count * m.noise, m.integral};
   const bool exact = m.noise == 0 && m.integral && total <= std::ldexp(1.0, MantissaBits(dtype));
   if (Rounds(dtype) && !exact && n > 1) {
-    sum.noise += std::min(count, 16.0) * std::ldexp(1.0, -MantissaBits(dtype)) * total;
+    sum.noise += std::min(count, roundings) * std::ldexp(1.0, -MantissaBits(dtype)) * total;
   }
   return Settle(dtype, sum);
 }
@@ -166,13 +199,14 @@ std::optional<std::vector<Magnitude>> BoundOf(
     case Opcode::kDynamicSlice:
     case Opcode::kGather:
     case Opcode::kAbs:
-    case Opcode::kNegate:
     case Opcode::kReal:
     case Opcode::kImag:
     case Opcode::kBitcast:
     case Opcode::kAddDependency:
     case Opcode::kAllGather:
     case Opcode::kAllToAll:
+    case Opcode::kRaggedAllToAll:
+    case Opcode::kAllReduceDone:
     case Opcode::kCollectivePermute:
     case Opcode::kCollectiveBroadcast:
     case Opcode::kCustomCall:
@@ -197,10 +231,14 @@ std::optional<std::vector<Magnitude>> BoundOf(
       return *operands[0];
     case Opcode::kGetTupleElement:
       return One((*operands[0])[static_cast<size_t>(node.index)]);
+    case Opcode::kNegate:
+      return One(SettleWrapped(dtype, in(0)));
     case Opcode::kAdd:
-    case Opcode::kSubtract:
-      return One(Settle(dtype, {in(0).largest + in(1).largest, in(0).noise + in(1).noise,
-                                in(0).integral && in(1).integral}));
+    case Opcode::kSubtract: {
+      const Magnitude sum{in(0).largest + in(1).largest, in(0).noise + in(1).noise,
+                          in(0).integral && in(1).integral};
+      return One(node.opcode == Opcode::kAdd ? Settle(dtype, sum) : SettleWrapped(dtype, sum));
+    }
     case Opcode::kMultiply:
       return One(Settle(dtype, Times(dtype, in(0), in(1))));
     case Opcode::kDivide:
@@ -220,7 +258,7 @@ std::optional<std::vector<Magnitude>> BoundOf(
       return One(Magnitude{1, 0, true});
     case Opcode::kConvert:
       if (!Rounds(dtype) && noisy) return std::nullopt;
-      return One(Settle(dtype, in(0)));
+      return One(SettleWrapped(dtype, in(0)));
     case Opcode::kTanh:
     case Opcode::kSine:
     case Opcode::kCosine:
@@ -276,7 +314,14 @@ std::optional<std::vector<Magnitude>> BoundOf(
       Magnitude product = Times(dtype, in(0), in(1));
       return One(Sum(dtype, product, node.fold));
     }
+    case Opcode::kAllGatherStart:
+    case Opcode::kCollectivePermuteStart:
+      return std::vector<Magnitude>(node.types.size(), in(0));
+    case Opcode::kAllGatherDone:
+    case Opcode::kCollectivePermuteDone:
+      return One((*operands[0])[1]);
     case Opcode::kAllReduce:
+    case Opcode::kAllReduceStart:
     case Opcode::kReduceScatter:
       return One(Fold(dtype, node.fold_opcode, in(0), node.fold));
     case Opcode::kPartitionId:
@@ -307,6 +352,7 @@ std::optional<std::vector<Magnitude>> BoundOf(
     }
     case Opcode::kSort: {
       if (operands.size() > 1 && in(0).noise > 0) return std::nullopt;
+      if (node.combiner.find("pair_") == 0 && noisy) return std::nullopt;
       std::vector<Magnitude> leaves;
       for (const auto* operand : operands) leaves.push_back((*operand)[0]);
       return leaves;
@@ -317,7 +363,10 @@ std::optional<std::vector<Magnitude>> BoundOf(
     case Opcode::kMap:
       return One(Fold(dtype, node.fold_opcode, joined(0, operands.size()), 2));
     case Opcode::kScan: {
-      auto fold = Sum(dtype, Join(in(0), in(1)), node.fold + 1);
+      // Each element is rounded before the next is added.
+      const int64_t count = node.fold + 1;
+      auto fold = Sum(dtype, Join(in(0), in(1)), count, static_cast<double>(count));
+      if (fold) fold = SettleWrapped(dtype, *fold);
       if (!fold) return std::nullopt;
       return std::vector<Magnitude>{*fold, *fold};
     }
@@ -360,12 +409,14 @@ std::optional<std::vector<Magnitude>> BoundOf(
       return One(Settle(dtype, {2 * in(0).largest, 0, in(0).integral}));
     case Opcode::kWhile: {
       std::vector<Magnitude> state = *operands[0];
+      std::vector<Magnitude> any = state;  // after so many trips or fewer
       for (int64_t trip = 0; trip < node.trips; ++trip) {
         auto next = MagnitudeOfBody(program, node.called[1], {state});
         if (!next) return std::nullopt;
         state = std::move(*next);
+        for (size_t i = 0; i < any.size(); ++i) any[i] = Join(any[i], state[i]);
       }
-      return state;
+      return node.trips_vary ? any : state;
     }
     case Opcode::kCall: {
       std::vector<std::vector<Magnitude>> arguments;

@@ -146,7 +146,8 @@ void ProgramMaker::MakeConvolution() {
       high = size.back() / 2;
     }
     padding.push_back(fmt::format("{}_{}", low, high));
-    const int64_t dilated = (n - 1) * lhs_dilate.back() + 1 + low + high;
+    if (size.back() == 0) throw Rejected();
+    const int64_t dilated = (n == 0 ? 0 : (n - 1) * lhs_dilate.back() + 1) + low + high;
     const int64_t window = (size.back() - 1) * rhs_dilate.back() + 1;
     if (dilated < window) throw Rejected();
     rhs_dims[rhs_place[s + 2]] = size.back();
@@ -169,6 +170,28 @@ void ProgramMaker::MakeConvolution() {
   if (feature_groups > 1)
     node.attributes += fmt::format(", feature_group_count={}", feature_groups);
   if (batch_groups > 1) node.attributes += fmt::format(", batch_group_count={}", batch_groups);
+  Emit(std::move(node));
+}
+
+// Products of narrow numbers, added up in a wider type.
+void ProgramMaker::MakeDotWidened() {
+  static const std::vector<std::pair<DType, DType>> kTypes = {
+      {DType::kF16, DType::kF32},      {DType::kBF16, DType::kF32},
+      {DType::kS8, DType::kS32},       {DType::kS4, DType::kS32},
+      {DType::kU8, DType::kU32},       {DType::kF32, DType::kF64},
+      {DType::kF8E4M3FN, DType::kF32}, {DType::kF8E5M2, DType::kBF16},
+      {DType::kF8E4M3, DType::kF32},   {DType::kF8E4M3FNUZ, DType::kF32}};
+  const auto [narrow, wide] = Pick(kTypes);
+  const int64_t batch = RandomSize(), rows = RandomSize(), columns = RandomSize();
+  const int64_t inner = RandomSize();
+  Node node;
+  node.opcode = Opcode::kDot;
+  node.types = {{wide, {batch, rows, columns}}};
+  node.operands = {Like({narrow, {batch, rows, inner}}), Like({narrow, {batch, inner, columns}})};
+  node.fold = inner;
+  node.attributes =
+      ", lhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_batch_dims={0}, "
+      "rhs_contracting_dims={1}";
   Emit(std::move(node));
 }
 

@@ -57,6 +57,15 @@ void ProgramMaker::MakeWhile() {
   std::vector<size_t> values = {Scalar(DType::kS32, 0)};
   std::vector<ArrayType> types = {{DType::kS32, {}}};
   std::vector<Magnitude> magnitudes = {{10, 0, true}};
+  // As often as a value says, carried along.
+  const bool varies = Rarely(200);
+  if (varies) {
+    const size_t most = Scalar(DType::kS32, trips);
+    values.push_back(Emit(Opcode::kMinimum, types[0], {Like(types[0]), most}));
+    types.push_back(types[0]);
+    magnitudes.push_back(magnitudes_[values.back()][0]);
+  }
+  const size_t carried = values.size();
   for (int64_t i = Between(1, 3); i > 0; --i) {
     values.push_back(AnyOfRank(0));
     types.push_back(TypeOf(values.back()));
@@ -65,7 +74,7 @@ void ProgramMaker::MakeWhile() {
   const size_t init = Emit(TupleOf(values, types));
   const size_t condition = MakeBody(types, true, magnitudes, [&] {
     const size_t i = Parts(0, 0);
-    const size_t limit = Scalar(DType::kS32, trips);
+    const size_t limit = varies ? Parts(0, 1) : Scalar(DType::kS32, trips);
     return Emit(Opcode::kCompare, {DType::kPred, {}}, {i, limit}, ", direction=LT");
   });
   const size_t body = MakeBody(types, true, magnitudes, [&] {
@@ -73,7 +82,8 @@ void ProgramMaker::MakeWhile() {
     for (size_t i = 0; i < types.size(); ++i) parts.push_back(Parts(0, i));
     RandomOperations(Between(1, 4));
     std::vector<size_t> next = {Emit(Opcode::kAdd, types[0], {parts[0], Scalar(DType::kS32, 1)})};
-    for (size_t i = 1; i < types.size(); ++i) {
+    if (varies) next.push_back(parts[1]);
+    for (size_t i = carried; i < types.size(); ++i) {
       // The latest of the type; else the carried one and something new.
       size_t value = parts[i];
       for (size_t k = nodes().size(); k-- > 0;) {
@@ -96,9 +106,10 @@ void ProgramMaker::MakeWhile() {
   node.operands = {init};
   node.called = {condition, body};
   node.trips = trips;
+  node.trips_vary = varies;
   const size_t loop = Emit(std::move(node));
-  for (size_t i = 1; i < types.size(); ++i) {
-    if (i == 1 || Chance(70)) Parts(loop, i);
+  for (size_t i = carried; i < types.size(); ++i) {
+    if (i == carried || Chance(70)) Parts(loop, i);
   }
 }
 

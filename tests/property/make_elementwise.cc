@@ -181,7 +181,7 @@ void ProgramMaker::MakePad() {
       high = Between(negative ? -3 : 0, 4);
       if (interior) between = Below(3);
     }
-    dims.push_back(size + (size - 1) * between + low + high);
+    dims.push_back(size + std::max<int64_t>(size - 1, 0) * between + low + high);
     parts.push_back(interior ? fmt::format("{}_{}_{}", low, high, between)
                              : fmt::format("{}_{}", low, high));
   }
@@ -246,7 +246,7 @@ void ProgramMaker::MakeDynamicSlice() {
   std::vector<size_t> operands = {x};
   const DType index = Chance(80) ? DType::kS32 : DType::kU32;
   for (int64_t size : from.dims) {
-    dims.push_back(Chance(40) ? size : Chance(40) ? 1 : Between(1, size));
+    dims.push_back(Chance(40) ? size : Chance(40) ? std::min<int64_t>(size, 1) : Between(1, size));
     operands.push_back(Chance(25) ? Scalar(index, Below(size)) : Like({index, {}}));
   }
   Emit(Opcode::kDynamicSlice, {from.dtype, dims}, operands,
@@ -258,7 +258,7 @@ void ProgramMaker::MakeDynamicUpdateSlice() {
   const ArrayType type = TypeOf(x);
   Sizes dims;
   for (int64_t size : type.dims)
-    dims.push_back(Chance(40) ? size : Chance(40) ? 1 : Between(1, size));
+    dims.push_back(Chance(40) ? size : Chance(40) ? std::min<int64_t>(size, 1) : Between(1, size));
   const size_t update = Like({type.dtype, dims});
   std::vector<size_t> operands = {x, update};
   for (int64_t size : type.dims) {

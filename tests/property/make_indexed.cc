@@ -28,6 +28,7 @@ ProgramMaker::GatherDims ProgramMaker::RandomGatherDims(const Sizes& operand) {
   for (size_t i = 0; i < operand.size(); ++i) {
     const auto dim = static_cast<int64_t>(i);
     const int64_t role = Below(10);
+    if (operand[i] == 0 && role < 7) throw Rejected();
     if (batching && role < 3) {
       dims.operand_batching.push_back(dim);
       batch.emplace_back(operand[i], dim);
@@ -131,6 +132,39 @@ void ProgramMaker::MakeScatter() {
   }
   node.attributes += fmt::format(", index_vector_dim={}", dims.vector_dim);
   node.combiner = Combiner(node.fold_opcode, type.dtype);
+  Emit(std::move(node));
+}
+
+// Rows take the place of others, each of another one; some beyond the end are dropped.
+void ProgramMaker::MakeScatterReplace() {
+  const size_t x = AnyNumeric(1);
+  const ArrayType type = TypeOf(x);
+  const size_t dim = Index(type.dims.size());
+  const int64_t size = type.dims[dim], count = Between(1, std::max<int64_t>(size, 1));
+  ArrayType rows{type.dtype, {count}};
+  Sizes window;
+  for (size_t i = 0; i < type.dims.size(); ++i) {
+    if (i == dim) continue;
+    window.push_back(static_cast<int64_t>(rows.dims.size()));
+    rows.dims.push_back(type.dims[i]);
+  }
+  const ArrayType list{DType::kS32, {count}};
+  const size_t first = BroadcastTo(Scalar(DType::kS32, Below(size - count + 2)), list.dims);
+  const size_t places = Emit(Opcode::kAdd, list, {Iota(list), first});
+  Node node;
+  node.opcode = Opcode::kScatter;
+  node.types = {type};
+  node.operands = {x, places, Like(rows)};
+  node.attributes = fmt::format(
+      ", update_window_dims={{{}}}, inserted_window_dims={{{}}}, "
+      "scatter_dims_to_operand_dims={{{}}}, index_vector_dim=1{}{}",
+      fmt::join(window, ","), dim, dim, Chance(50) ? ", indices_are_sorted=true" : "",
+      Chance(50) ? ", unique_indices=true" : "");
+  node.fold_opcode = Opcode::kMaximum;
+  node.combiner = fmt::format("replace_{}", DTypeName(type.dtype));
+  program_.combiners[node.combiner] =
+      fmt::format("{0} {{\n  {0}.a = {1}[] parameter(0)\n  ROOT {0}.b = {1}[] parameter(1)\n}}\n",
+                  node.combiner, DTypeName(type.dtype));
   Emit(std::move(node));
 }
 

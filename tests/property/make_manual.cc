@@ -122,6 +122,11 @@ std::vector<Sizes> ProgramMaker::GroupsAlong(size_t axis) const {
 
 size_t ProgramMaker::EmitCollective(Opcode opcode, ArrayType type, const ManualRegion& region,
                                     std::string attributes) {
+  const bool permutes =
+      opcode == Opcode::kCollectivePermute || opcode == Opcode::kCollectivePermuteStart;
+  const bool gathers = opcode == Opcode::kAllGather || opcode == Opcode::kAllGatherStart;
+  const bool folds = opcode == Opcode::kAllReduce || opcode == Opcode::kAllReduceStart ||
+                     opcode == Opcode::kReduceScatter;
   Node node;
   node.opcode = opcode;
   node.operands = {region.local};
@@ -129,7 +134,7 @@ size_t ProgramMaker::EmitCollective(Opcode opcode, ArrayType type, const ManualR
   node.in_region = true;
   std::vector<std::string> groups;
   for (const Sizes& group : GroupsAlong(region.axis)) {
-    if (opcode == Opcode::kCollectivePermute) {
+    if (permutes) {
       for (size_t i = 1; i < group.size(); ++i) {
         groups.push_back(fmt::format("{{{},{}}}", group[i - 1], group[i]));
       }
@@ -139,19 +144,21 @@ size_t ProgramMaker::EmitCollective(Opcode opcode, ArrayType type, const ManualR
   }
   node.attributes =
       fmt::format(", channel_id={}, {}={{{}}}", program_.next_id + 1,
-                  opcode == Opcode::kCollectivePermute ? "source_target_pairs" : "replica_groups",
-                  fmt::join(groups, ","));
-  if (opcode == Opcode::kAllReduce || opcode == Opcode::kReduceScatter) {
+                  permutes ? "source_target_pairs" : "replica_groups", fmt::join(groups, ","));
+  if (folds) {
     node.combiner = Combiner(Opcode::kAdd, type.dtype);
     node.fold_opcode = Opcode::kAdd;
     node.fold = region.count;
   }
-  if (opcode == Opcode::kAllReduce || opcode == Opcode::kReduceScatter ||
-      opcode == Opcode::kAllGather) {
-    node.attributes += ", use_global_device_ids=true";
-  }
+  if (folds || gathers) node.attributes += ", use_global_device_ids=true";
   node.attributes += attributes;
   node.types = {std::move(type)};
+  // What these start has the operand, too.
+  if (opcode == Opcode::kAllGatherStart || opcode == Opcode::kCollectivePermuteStart) {
+    node.tuple = true;
+    node.types.insert(node.types.begin(), region.tile);
+    node.placements.push_back(region.inside);
+  }
   return Emit(std::move(node));
 }
 
@@ -174,6 +181,15 @@ size_t ProgramMaker::SumOfTiles(const ManualRegion& region) {
   sum.combiner = Combiner(Opcode::kAdd, region.type.dtype);
   sum.fold = region.count;
   return Emit(std::move(sum));
+}
+
+// Zeros in front.
+size_t ProgramMaker::ShiftedByOneTile(const ManualRegion& region) {
+  const int64_t size = region.type.dims[region.dim] / region.count;
+  std::vector<std::string> padding(region.type.dims.size(), "0_0");
+  padding[region.dim] = fmt::format("{}_{}", size, -size);
+  return Emit(Opcode::kPad, region.type, {region.whole, Scalar(region.type.dtype, 0)},
+              fmt::format(", padding={}", fmt::join(padding, "x")));
 }
 
 // Piece i of the exchanged dim of device j comes from piece j of device i.
@@ -205,7 +221,6 @@ void ProgramMaker::MakeManual() {
   joined.dims[region.dim].clear();
   ArrayType one_tile = region.type;
   one_tile.dims[region.dim] /= region.count;
-  const int64_t size = one_tile.dims[region.dim];
   // A dim that is not cut and can be.
   std::vector<size_t> others;
   for (size_t d = 0; d < tile.dims.size(); ++d) {
@@ -245,12 +260,8 @@ void ProgramMaker::MakeManual() {
       LeaveRegion(moved, local, SumOfTiles(region));
       return;
     }
-    case 5: {  // shifted by one tile, zeros in front
-      std::vector<std::string> padding(tile.dims.size(), "0_0");
-      padding[region.dim] = fmt::format("{}_{}", size, -size);
-      const size_t shifted =
-          Emit(Opcode::kPad, region.type, {region.whole, Scalar(region.type.dtype, 0)},
-               fmt::format(", padding={}", fmt::join(padding, "x")));
+    case 5: {
+      const size_t shifted = ShiftedByOneTile(region);
       LeaveRegion(region.placement, EmitCollective(Opcode::kCollectivePermute, tile, region),
                   shifted);
       return;
@@ -280,26 +291,38 @@ void ProgramMaker::MakeManual() {
   }
 }
 
-// Adds to each tile its number along the axis.
-void ProgramMaker::AddPlaceNumbers(const ManualRegion& region) {
+size_t ProgramMaker::ManualConstant(const ManualRegion& region, ArrayType type, std::string payload,
+                                    int64_t magnitude) {
+  Node node;
+  node.opcode = Opcode::kConstant;
+  node.placements = {region.inside};
+  if (region.inside.kind == Placement::Kind::kTiled) {
+    node.placements[0].dims.resize(type.dims.size());
+  }
+  node.types = {std::move(type)};
+  node.payload = std::move(payload);
+  node.magnitude = static_cast<double>(magnitude);
+  node.in_region = true;
+  return Emit(std::move(node));
+}
+
+// A device's number along the axis.
+size_t ProgramMaker::PlaceNumber(const ManualRegion& region) {
   int64_t stride = 1;
   for (size_t i = region.axis + 1; i < program_.mesh.size(); ++i) stride *= program_.mesh[i];
   const ArrayType word{DType::kU32, {}};
-  const size_t id = EmitManual(region, Opcode::kPartitionId, word, {});
-  auto constant = [&](int64_t value) {
-    Node node;
-    node.opcode = Opcode::kConstant;
-    node.types = {word};
-    node.payload = fmt::format("{}", value);
-    node.magnitude = static_cast<double>(value);
-    node.placements = {region.inside};
-    if (region.inside.kind == Placement::Kind::kTiled) node.placements[0].dims.clear();
-    node.in_region = true;
-    return Emit(std::move(node));
+  const auto constant = [&](int64_t value) {
+    return ManualConstant(region, word, fmt::format("{}", value), value);
   };
+  const size_t id = EmitManual(region, Opcode::kPartitionId, word, {});
   const size_t row = EmitManual(region, Opcode::kDivide, word, {id, constant(stride)});
   const size_t place = EmitManual(region, Opcode::kRemainder, word, {row, constant(region.count)});
-  const size_t bounded = EmitManual(region, Opcode::kMinimum, word, {place, constant(16)});
+  return EmitManual(region, Opcode::kMinimum, word, {place, constant(16)});
+}
+
+// Adds to each tile its number along the axis.
+void ProgramMaker::AddPlaceNumbers(const ManualRegion& region) {
+  const size_t bounded = PlaceNumber(region);
   const size_t number = EmitManual(region, Opcode::kConvert, {region.tile.dtype, {}}, {bounded});
   const size_t numbers =
       EmitManual(region, Opcode::kBroadcast, region.tile, {number}, ", dimensions={}");
@@ -315,6 +338,91 @@ void ProgramMaker::AddPlaceNumbers(const ManualRegion& region) {
   const size_t places = Emit(Opcode::kConvert, split_type, {Emit(std::move(iota))});
   const size_t sum = Emit(Opcode::kAdd, split_type, {split, places});
   LeaveRegion(region.placement, local, Emit(Opcode::kReshape, region.type, {sum}));
+}
+
+// Piece i of a device's tile goes to the i-th of its group, where it becomes the piece of the
+// sender's number.
+void ProgramMaker::MakeManualExchange() {
+  if (options_.for_xla || body_ != 0) throw Rejected();
+  const ManualRegion region = EnterRegion();
+  const int64_t count = region.count;
+  const int64_t tile = region.type.dims[region.dim] / count;
+  if (tile % count != 0) throw Rejected();
+  size_t local = 0;
+  if (region.dim == 0 && region.inside.kind == Placement::Kind::kManual && Chance(60)) {
+    const int64_t piece = tile / count;
+    const ArrayType list{DType::kS32, {count}};
+    Sizes starts, sizes(static_cast<size_t>(count), piece);
+    for (int64_t i = 0; i < count; ++i) starts.push_back(i * piece);
+    const auto constant = [&](const Sizes& values) {
+      return ManualConstant(region, list, fmt::format("{{{}}}", fmt::join(values, ", ")), tile);
+    };
+    const size_t place =
+        EmitManual(region, Opcode::kConvert, {DType::kS32, {}}, {PlaceNumber(region)});
+    const size_t places = EmitManual(region, Opcode::kBroadcast, list, {place}, ", dimensions={}");
+    const size_t own = EmitManual(region, Opcode::kMultiply, list, {places, constant(sizes)});
+    const size_t zero = ManualConstant(region, {region.tile.dtype, {}}, "0", 0);
+    const size_t empty =
+        EmitManual(region, Opcode::kBroadcast, region.tile, {zero}, ", dimensions={}");
+    std::vector<std::string> groups;
+    for (const Sizes& group : GroupsAlong(region.axis)) {
+      groups.push_back(fmt::format("{{{}}}", fmt::join(group, ",")));
+    }
+    local =
+        EmitManual(region, Opcode::kRaggedAllToAll, region.tile,
+                   {region.local, empty, constant(starts), constant(sizes), own, constant(sizes)},
+                   fmt::format(", channel_id={}, replica_groups={{{}}}", program_.next_id + 1,
+                               fmt::join(groups, ",")));
+  } else {
+    local = EmitCollective(Opcode::kAllToAll, region.tile, region,
+                           fmt::format(", dimensions={{{}}}", region.dim));
+  }
+  const auto at = static_cast<std::ptrdiff_t>(region.dim);
+  Sizes split = region.type.dims, permutation;
+  split[region.dim] = tile / count;
+  split.insert(split.begin() + at, {count, count});
+  for (size_t d = 0; d < split.size(); ++d) permutation.push_back(static_cast<int64_t>(d));
+  std::swap(permutation[region.dim], permutation[region.dim + 1]);
+  const ArrayType pieces{region.type.dtype, split};
+  const size_t cut = Emit(Opcode::kReshape, pieces, {region.whole});
+  const size_t swapped = Emit(Opcode::kTranspose, pieces, {cut},
+                              fmt::format(", dimensions={{{}}}", fmt::join(permutation, ",")));
+  LeaveRegion(region.placement, local, Emit(Opcode::kReshape, region.type, {swapped}));
+}
+
+size_t ProgramMaker::EmitAsync(Opcode start, Opcode done, ArrayType type,
+                               const ManualRegion& region, std::string attributes) {
+  const size_t started = EmitCollective(start, type, region, std::move(attributes));
+  return EmitManual(region, done, std::move(type), {started});
+}
+
+// Collectives that begin at one place of the program and end at another.
+void ProgramMaker::MakeManualAsync() {
+  if (options_.for_xla || body_ != 0) throw Rejected();
+  const ManualRegion region = EnterRegion();
+  if (region.inside.kind != Placement::Kind::kManual) throw Rejected();
+  const ArrayType& tile = region.tile;
+  Placement joined = region.placement;
+  joined.dims[region.dim].clear();
+  switch (Below(3)) {
+    case 0:
+      LeaveRegion(joined, EmitAsync(Opcode::kAllReduceStart, Opcode::kAllReduceDone, tile, region),
+                  SumOfTiles(region));
+      return;
+    case 1: {
+      ArrayType gathered = tile;
+      gathered.dims[region.dim] *= region.count;
+      const size_t local = EmitAsync(Opcode::kAllGatherStart, Opcode::kAllGatherDone, gathered,
+                                     region, fmt::format(", dimensions={{{}}}", region.dim));
+      LeaveRegion(joined, local, Emit(Opcode::kCopy, region.type, {region.whole}));
+      return;
+    }
+    default:
+      LeaveRegion(
+          region.placement,
+          EmitAsync(Opcode::kCollectivePermuteStart, Opcode::kCollectivePermuteDone, tile, region),
+          ShiftedByOneTile(region));
+  }
 }
 
 }  // namespace gshard::property

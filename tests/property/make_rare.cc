@@ -135,7 +135,7 @@ void ProgramMaker::MakeRaggedDot() {
 void ProgramMaker::MakeScaledDot() {
   if (options_.for_xla) throw Rejected();
   const int64_t rows = RandomSize(), columns = RandomSize();
-  const int64_t blocks = RandomSize(), inner = blocks * Between(1, 3);
+  const int64_t blocks = std::max<int64_t>(1, RandomSize()), inner = blocks * Between(1, 3);
   const auto matrix = [&](int64_t height, int64_t width) {
     return Like({DType::kF32, {height, width}});
   };

@@ -3,39 +3,67 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "tests/property/program_maker.h"
 
 namespace gshard::property {
 namespace {
 
-// The identity of a combiner as text.
-std::string Identity(Opcode opcode, DType dtype) {
-  const bool is_float = IsFloat(dtype);
-  const int bits = DTypeBits(dtype);
-  const bool is_signed = ClassOf(dtype) == DTypeClass::kSigned;
-  switch (opcode) {
-    case Opcode::kMultiply:
-      return "1";
-    case Opcode::kAnd:
-      return "true";
-    case Opcode::kOr:
-      return "false";
-    case Opcode::kMaximum:
-      if (dtype == DType::kF8E4M3FN) return "-448";  // has no infinity
-      if (is_float) return "-inf";
-      return is_signed ? fmt::format("{}", -(int64_t{1} << (bits - 1))) : "0";
-    case Opcode::kMinimum:
-      if (dtype == DType::kF8E4M3FN) return "448";
-      if (is_float) return "inf";
-      return is_signed ? fmt::format("{}", (int64_t{1} << (bits - 1)) - 1)
-                       : fmt::format("{}", (uint64_t{1} << bits) - 1);
+// The least number of a type, or the negated largest one: what a maximum starts from.
+std::string LeastText(DType dtype) {
+  switch (dtype) {
+    case DType::kF8E4M3FN:
+      return "-448";
+    case DType::kF8E4M3FNUZ:
+      return "-240";
+    case DType::kF8E4M3B11FNUZ:
+      return "-30";
+    case DType::kF8E5M2FNUZ:
+      return "-57344";
+    case DType::kF6E3M2FN:
+      return "-28";
+    case DType::kF6E2M3FN:
+      return "-7.5";
+    case DType::kF4E2M1FN:
+      return "-6";
     default:
-      return IsComplex(dtype) ? "(0, 0)" : "0";
+      break;
   }
+  if (IsFloat(dtype)) return "-inf";
+  if (ClassOf(dtype) != DTypeClass::kSigned) return "0";
+  return fmt::format("{}", std::numeric_limits<int64_t>::min() >> (64 - DTypeBits(dtype)));
+}
+
+std::string MostText(DType dtype) {
+  if (IsFloat(dtype)) return LeastText(dtype).substr(1);
+  const int unused = 64 - DTypeBits(dtype);
+  if (ClassOf(dtype) != DTypeClass::kSigned) {
+    return fmt::format("{}", std::numeric_limits<uint64_t>::max() >> unused);
+  }
+  return fmt::format("{}", std::numeric_limits<int64_t>::max() >> unused);
 }
 
 }  // namespace
+
+size_t ProgramMaker::Identity(Opcode opcode, DType dtype) {
+  switch (opcode) {
+    case Opcode::kMultiply:
+    case Opcode::kAnd:
+      return Scalar(dtype, 1);
+    case Opcode::kMaximum:
+    case Opcode::kMinimum:
+      break;
+    default:
+      return Scalar(dtype, 0);
+  }
+  Node node;
+  node.opcode = Opcode::kConstant;
+  node.types = {{dtype, {}}};
+  node.payload = opcode == Opcode::kMaximum ? LeastText(dtype) : MostText(dtype);
+  node.is_identity = true;
+  return Emit(std::move(node));
+}
 
 void ProgramMaker::MakeReduce() {
   const size_t x = AnyOfRank(1);
@@ -59,13 +87,8 @@ void ProgramMaker::MakeReduce() {
   node.fold_opcode = Pick(opcodes);
   node.fold = fold;
   node.types = {{from.dtype, dims}};
-  size_t init = 0;
-  if (Chance(15)) {
-    init = Like({from.dtype, {}});
-  } else {
-    init = Scalar(from.dtype, 0);
-    nodes()[init].payload = Identity(node.fold_opcode, from.dtype);
-  }
+  const size_t init = Chance(15) ? Like({from.dtype, {}}) : Identity(node.fold_opcode, from.dtype);
+  if (fold == 0 && nodes()[init].is_identity) throw Rejected();
   node.operands = {x, init};
   node.attributes = fmt::format(", dimensions={{{}}}", fmt::join(reduced, ","));
   node.combiner = Combiner(node.fold_opcode, from.dtype);
@@ -104,9 +127,9 @@ void ProgramMaker::MakeArgReduce() {
   node.types = {{from.dtype, dims}, {DType::kS32, dims}};
   node.tuple = true;
   node.fold_opcode = Opcode::kMaximum;
-  const size_t low = Scalar(from.dtype, 0), last = Scalar(DType::kS32, 0);
-  nodes()[low].payload = Identity(Opcode::kMaximum, from.dtype);
-  nodes()[last].payload = "2147483647";
+  if (from.dims[dim] == 0) throw Rejected();
+  const size_t low = Identity(Opcode::kMaximum, from.dtype);
+  const size_t last = Identity(Opcode::kMinimum, DType::kS32);
   node.operands = {x, index, low, last};
   node.attributes = fmt::format(", dimensions={{{}}}", dim);
   const size_t pair = Emit(std::move(node));
@@ -134,7 +157,7 @@ void ProgramMaker::MakeReduceWindow() {
     const int64_t low = windowed && Chance(50) ? Between(-1, 3) : 0;
     const int64_t high = windowed && Chance(50) ? Between(-1, 3) : 0;
     padding.push_back(fmt::format("{}_{}", low, high));
-    const int64_t whole = (n - 1) * base.back() + 1 + low + high;
+    const int64_t whole = (n == 0 ? 0 : (n - 1) * base.back() + 1) + low + high;
     const int64_t window = (size.back() - 1) * dilation.back() + 1;
     if (whole < window) throw Rejected();
     dims.push_back((whole - window) / stride.back() + 1);
@@ -157,6 +180,7 @@ void ProgramMaker::MakeCumulative() {
   const ArrayType from = TypeOf(x);
   const size_t dim = Index(from.dims.size());
   const int64_t n = from.dims[dim];
+  if (n == 0) throw Rejected();
   const bool backward = Chance(30);
   Sizes size(from.dims.size(), 1);
   std::vector<std::string> padding(from.dims.size(), "0_0");
@@ -170,8 +194,8 @@ void ProgramMaker::MakeCumulative() {
   node.fold_opcode = Chance(70) ? Opcode::kAdd : Opcode::kMaximum;
   node.fold = n;
   const bool starts_from_nothing = end == 0 && Chance(70);
-  const size_t init = Scalar(from.dtype, starts_from_nothing ? 0 : Below(3));
-  if (starts_from_nothing) nodes()[init].payload = Identity(node.fold_opcode, from.dtype);
+  const size_t init =
+      starts_from_nothing ? Identity(node.fold_opcode, from.dtype) : Scalar(from.dtype, Below(3));
   node.types = {from};
   node.operands = {x, init};
   node.attributes =
@@ -201,7 +225,8 @@ void ProgramMaker::MakeSelectAndScatter() {
   const size_t source = Like({from.dtype, dims});
   const size_t init = Scalar(from.dtype, Chance(80) ? 0 : 2);
   const std::string type(DTypeName(from.dtype));
-  const std::string direction = Chance(70) ? "GE" : "GT";
+  std::string direction = Chance(70) ? "GE" : "GT";
+  if (Rarely(200)) direction = direction == "GE" ? "LE" : "LT";
   const std::string select = fmt::format("select_{}_{}", direction, type);
   Node node;
   node.opcode = Opcode::kSelectAndScatter;
@@ -267,10 +292,11 @@ void ProgramMaker::MakeSort() {
 }
 
 void ProgramMaker::MakeTopK() {
+  const bool any_type = !options_.for_xla && Rarely(300);
   const size_t x = Any([&](size_t i) {
     return TypeOf(i).rank() >= 1 && !IsNoisy(i) &&
            (TypeOf(i).dtype == DType::kF32 || TypeOf(i).dtype == DType::kS32 ||
-            TypeOf(i).dtype == DType::kBF16);
+            TypeOf(i).dtype == DType::kBF16 || (any_type && IsNumeric(TypeOf(i).dtype)));
   });
   const ArrayType from = TypeOf(x);
   Sizes dims = from.dims;
@@ -284,6 +310,74 @@ void ProgramMaker::MakeTopK() {
   const size_t top = Emit(std::move(node));
   Parts(top, 0);
   Parts(top, 1);
+}
+
+// A sum and a maximum of two arrays in one pass.
+void ProgramMaker::MakeReduceSeveral() {
+  const size_t x = AnyNumeric(1);
+  const ArrayType first = TypeOf(x);
+  const size_t y =
+      Any([&](size_t i) { return TypeOf(i).dims == first.dims && IsNumeric(TypeOf(i).dtype); });
+  const ArrayType second = TypeOf(y);
+  Node node;
+  node.opcode = Opcode::kReduce;
+  Sizes dims, reduced;
+  node.fold = 1;
+  for (size_t i = 0; i < first.dims.size(); ++i) {
+    if (Chance(50)) {
+      reduced.push_back(static_cast<int64_t>(i));
+      node.fold *= first.dims[i];
+    } else {
+      dims.push_back(first.dims[i]);
+    }
+  }
+  const std::string a(DTypeName(first.dtype)), b(DTypeName(second.dtype));
+  node.combiner = fmt::format("sum_and_most_{}_{}", a, b);
+  program_.combiners[node.combiner] = fmt::format(
+      "{0} {{\n  {0}.a = {1}[] parameter(0)\n  {0}.i = {2}[] parameter(1)\n"
+      "  {0}.b = {1}[] parameter(2)\n  {0}.j = {2}[] parameter(3)\n"
+      "  {0}.sum = {1}[] add({0}.a, {0}.b)\n  {0}.most = {2}[] maximum({0}.i, {0}.j)\n"
+      "  ROOT {0}.r = ({1}[], {2}[]) tuple({0}.sum, {0}.most)\n}}\n",
+      node.combiner, a, b);
+  node.types = {{first.dtype, dims}, {second.dtype, dims}};
+  node.tuple = true;
+  const size_t least = Identity(Opcode::kMaximum, second.dtype);
+  if (node.fold == 0 && nodes()[least].is_identity) throw Rejected();
+  node.operands = {x, y, Scalar(first.dtype, 0), least};
+  node.attributes = fmt::format(", dimensions={{{}}}", fmt::join(reduced, ","));
+  const size_t pair = Emit(std::move(node));
+  Parts(pair, 0);
+  Parts(pair, 1);
+}
+
+// By the first key, then by the second.
+void ProgramMaker::MakeSortPairs() {
+  const size_t key = Any([&](size_t i) { return TypeOf(i).rank() >= 1 && !IsNoisy(i); });
+  const ArrayType first = TypeOf(key);
+  const size_t other = Any([&](size_t i) { return TypeOf(i).dims == first.dims && !IsNoisy(i); });
+  const ArrayType second = TypeOf(other);
+  if (IsComplex(first.dtype) || IsComplex(second.dtype)) throw Rejected();
+  const std::string a(DTypeName(first.dtype)), b(DTypeName(second.dtype));
+  const char* const direction = Chance(50) ? "LT" : "GT";
+  Node node;
+  node.opcode = Opcode::kSort;
+  node.combiner = fmt::format("pair_{}_{}_{}", direction, a, b);
+  program_.combiners[node.combiner] = fmt::format(
+      "{0} {{\n  {0}.a = {1}[] parameter(0)\n  {0}.b = {1}[] parameter(1)\n"
+      "  {0}.c = {2}[] parameter(2)\n  {0}.d = {2}[] parameter(3)\n"
+      "  {0}.before = pred[] compare({0}.a, {0}.b), direction={3}\n"
+      "  {0}.same = pred[] compare({0}.a, {0}.b), direction=EQ\n"
+      "  {0}.less = pred[] compare({0}.c, {0}.d), direction=LT\n"
+      "  {0}.tie = pred[] and({0}.same, {0}.less)\n"
+      "  ROOT {0}.r = pred[] or({0}.before, {0}.tie)\n}}\n",
+      node.combiner, a, b, direction);
+  node.types = {first, second};
+  node.tuple = true;
+  node.operands = {key, other};
+  node.attributes = fmt::format(", dimensions={{{}}}, is_stable=true", Index(first.dims.size()));
+  const size_t sorted = Emit(std::move(node));
+  Parts(sorted, 0);
+  Parts(sorted, 1);
 }
 
 size_t ProgramMaker::Parts(size_t tuple, size_t index) {

@@ -35,6 +35,7 @@ void ProgramMaker::MakeFft() {
   if (from_half) node.types[0].dims.back() = lengths.back();
   node.operands = {x};
   node.fold = Product(lengths);
+  if (node.fold == 0) throw Rejected();
   node.attributes =
       fmt::format(", fft_type={}, fft_length={{{}}}", kNames[kind], fmt::join(lengths, ","));
   if (Chance(35)) {
@@ -108,7 +109,9 @@ void ProgramMaker::MakeTriangularSolve() {
   std::string attributes = left ? ", left_side=true" : "";
   if (Chance(50)) attributes += ", lower=true";
   attributes += ", unit_diagonal=true";
-  attributes += Chance(50) ? ", transpose_a=NO_TRANSPOSE" : ", transpose_a=TRANSPOSE";
+  attributes += Chance(50)    ? ", transpose_a=NO_TRANSPOSE"
+                : Rarely(300) ? ", transpose_a=ADJOINT"
+                              : ", transpose_a=TRANSPOSE";
   Node node;
   node.opcode = Opcode::kTriangularSolve;
   node.types = {{DType::kF32, dims}};
@@ -141,6 +144,7 @@ void ProgramMaker::MakeBatchNorm() {
   const size_t x =
       Any([&](size_t i) { return TypeOf(i).rank() >= 2 && TypeOf(i).dtype == DType::kF32; });
   const ArrayType type = TypeOf(x);
+  if (Product(type.dims) == 0) throw Rejected();
   const size_t feature = Index(type.dims.size());
   const ArrayType per_feature{type.dtype, {type.dims[feature]}};
   const size_t scale = Like(per_feature), offset = Like(per_feature);

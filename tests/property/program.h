@@ -56,9 +56,11 @@ struct Node {
   int64_t index = 0;  // get-tuple-element
   int64_t fold = 1;   // elements that one result element sums up
   Opcode fold_opcode = Opcode::kAdd;
-  double magnitude = 0;  // constants, iota: largest absolute value
-  bool integral = true;  // constants
-  int64_t trips = 0;     // while
+  double magnitude = 0;      // constants, iota: largest absolute value
+  bool is_identity = false;  // a constant that a fold starts from and nothing else takes
+  bool integral = true;      // constants
+  int64_t trips = 0;         // while
+  bool trips_vary = false;   // while: there may be fewer
 
   const ArrayType& type() const { return types[0]; }
 };

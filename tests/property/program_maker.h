@@ -30,12 +30,19 @@ class ProgramMaker {
     void (ProgramMaker::*make)();
   };
   static const std::vector<Family>& Families();
+  // Few programs have one of these: they are drawn apart, so that the others do not depend on them.
+  static const std::vector<Family>& RareFamilies();
 
  private:
   // --- chance
-  int64_t Below(int64_t n) { return static_cast<int64_t>(engine_() % static_cast<uint64_t>(n)); }
+  int64_t Below(int64_t n) {
+    if (n < 1) throw Rejected();
+    return static_cast<int64_t>(engine_() % static_cast<uint64_t>(n));
+  }
   int64_t Between(int64_t low, int64_t high) { return low + Below(high - low + 1); }
   bool Chance(int percent) { return Below(100) < percent; }
+  // From the numbers for rarities.
+  bool Rarely(int per_mille) { return rare_engine_() % 1000 < static_cast<uint64_t>(per_mille); }
   size_t Index(size_t n) { return static_cast<size_t>(Below(static_cast<int64_t>(n))); }
   template <typename T>
   const T& Pick(const std::vector<T>& choices) {
@@ -48,7 +55,7 @@ class ProgramMaker {
   }
 
   // --- types
-  int64_t RandomSize() { return Pick(sizes_); }
+  int64_t RandomSize();
   Sizes RandomDims(int64_t rank);
   DType RandomDType();
   bool IsNumeric(DType dtype) const { return IsFloat(dtype) || IsInteger(dtype); }
@@ -63,7 +70,11 @@ class ProgramMaker {
   size_t Emit(Opcode opcode, ArrayType type, std::vector<size_t> operands,
               std::string attributes = {});
   size_t Parameter(ArrayType type);
+  // Types of few bits have no more.
+  static int64_t LargestLiteral(DType dtype, int64_t wanted);
   size_t Scalar(DType dtype, int64_t value);
+  // What `opcode` starts from.
+  size_t Identity(Opcode opcode, DType dtype);
   size_t Constant(ArrayType type);
   size_t Iota(ArrayType type);
   size_t AtLeast(size_t x, int64_t least);
@@ -125,6 +136,12 @@ class ProgramMaker {
   void MakeRaggedDot();
   void MakeScaledDot();
   void MakeManual();
+  void MakeReduceSeveral();
+  void MakeSortPairs();
+  void MakeScatterReplace();
+  void MakeDotWidened();
+  void MakeManualExchange();
+  void MakeManualAsync();
 
   struct ManualRegion;
   ManualRegion EnterRegion();
@@ -136,8 +153,15 @@ class ProgramMaker {
   std::vector<Sizes> GroupsAlong(size_t axis) const;
   size_t SplitByTiles(const ManualRegion& region);
   size_t SumOfTiles(const ManualRegion& region);
+  size_t ShiftedByOneTile(const ManualRegion& region);
   size_t ExchangeTiles(const ManualRegion& region, size_t other);
+  size_t PlaceNumber(const ManualRegion& region);
   void AddPlaceNumbers(const ManualRegion& region);
+  size_t ManualConstant(const ManualRegion& region, ArrayType type, std::string payload,
+                        int64_t magnitude);
+  // The start of one and its end.
+  size_t EmitAsync(Opcode start, Opcode done, ArrayType type, const ManualRegion& region,
+                   std::string attributes = {});
 
   struct GatherDims;
   GatherDims RandomGatherDims(const Sizes& operand);
@@ -149,12 +173,15 @@ class ProgramMaker {
   size_t Parts(size_t tuple, size_t index);
 
   std::mt19937_64 engine_;
+  // Decides about what few programs have: the others do not depend on it.
+  std::mt19937_64 rare_engine_;
   ProgramOptions options_;
   Program program_;
   size_t body_ = 0;
   // Of the current body's nodes.
   std::vector<std::vector<Magnitude>> magnitudes_;
   Sizes sizes_;
+  bool has_empty_dims_ = false;
   DType main_dtype_ = DType::kF32;
   int depth_ = 0;
 };

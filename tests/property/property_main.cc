@@ -35,7 +35,7 @@ constexpr unsigned kSecondsPerShrinkingStep = 2;
 constexpr int kShrinkBudget = 600;
 constexpr size_t kMostShrunk = 8;
 // So many programs have each opcode in them many times over.
-constexpr int64_t kCasesForCoverage = 3000;
+constexpr int64_t kCasesForCoverage = 20000;
 
 struct Options {
   std::string seeds, op, file, write, out = "failures";
@@ -124,6 +124,10 @@ class Session {
     for (const auto& [what, count] : skipped_) fmt::print("skipped {}: {}\n", count, what);
     for (const auto& [what, count] : failed_) fmt::print("failed {}: {}\n", count, what);
     fmt::print("seeds {}:{} in {:.1f} s\n", first, next_, seconds);
+    if (next_ < end_ && end_ != UINT64_MAX) {
+      fmt::print("stopped before the end: {} of {} programs were run\n", next_ - first,
+                 end_ - first);
+    }
     if (failures_.size() >= options_.most_failures) fmt::print("stopped: too many failures\n");
     const size_t failed = failures_.size() + (covered ? 0 : 1);
     fmt::print("{} passed, {} failed\n", passed_, failed);

@@ -15,11 +15,9 @@ namespace {
 constexpr int64_t kMostElements = 3000;
 constexpr size_t kMostParameters = 6;
 
-// May any operation take it as an array? Infinities start reductions; as data they would tie with
-// padding.
-bool IsArray(const Node& node) {
-  return !node.tuple && !node.in_region && node.payload.find("inf") == std::string::npos;
-}
+// May any operation take it as an array? Identities are of a size that nobody calculates with, and
+// as data they would tie with padding.
+bool IsArray(const Node& node) { return !node.tuple && !node.in_region && !node.is_identity; }
 
 std::string DenseText(const Sizes& dims, size_t at, const std::function<std::string()>& element) {
   if (at == dims.size()) return element();
@@ -31,8 +29,16 @@ std::string DenseText(const Sizes& dims, size_t at, const std::function<std::str
 }  // namespace
 
 ProgramMaker::ProgramMaker(uint64_t seed, ProgramOptions options)
-    : engine_(seed * 0x9e3779b97f4a7c15u + 1), options_(std::move(options)) {
+    : engine_(seed * 0x9e3779b97f4a7c15u + 1),
+      rare_engine_(seed * 0xbf58476d1ce4e5b9u + 1),
+      options_(std::move(options)) {
   engine_.discard(16);
+  rare_engine_.discard(16);
+}
+
+int64_t ProgramMaker::RandomSize() {
+  const int64_t size = Pick(sizes_);
+  return has_empty_dims_ && Rarely(150) ? 0 : size;
 }
 
 Sizes ProgramMaker::RandomDims(int64_t rank) {
@@ -43,6 +49,12 @@ Sizes ProgramMaker::RandomDims(int64_t rank) {
 }
 
 DType ProgramMaker::RandomDType() {
+  static const std::vector<DType> kRare = {
+      DType::kF8E4M3,     DType::kF8E3M4,     DType::kF8E4M3B11FNUZ,
+      DType::kF8E5M2FNUZ, DType::kF8E4M3FNUZ, DType::kF4E2M1FN,
+      DType::kF6E3M2FN,   DType::kF6E2M3FN,   DType::kS2,
+      DType::kU2,         DType::kU1};
+  if (!options_.for_xla && Rarely(25)) return kRare[rare_engine_() % kRare.size()];
   if (Chance(50)) return main_dtype_;
   static const std::vector<std::pair<DType, int>> kWeights = {
       {DType::kF32, 34}, {DType::kS32, 16},     {DType::kBF16, 11}, {DType::kPred, 8},
@@ -68,7 +80,7 @@ size_t ProgramMaker::Emit(Node node) {
   for (const ArrayType& type : node.types) {
     if (Product(type.dims) > kMostElements) throw Rejected();
     for (int64_t dim : type.dims) {
-      if (dim < 1) throw Rejected();
+      if (dim < (has_empty_dims_ ? 0 : 1)) throw Rejected();
     }
   }
   std::vector<const std::vector<Magnitude>*> operands;
@@ -103,7 +115,14 @@ size_t ProgramMaker::Parameter(ArrayType type) {
   return Emit(std::move(node));
 }
 
+int64_t ProgramMaker::LargestLiteral(DType dtype, int64_t wanted) {
+  if (!IsInteger(dtype) || DTypeBits(dtype) > 4) return wanted;
+  const bool is_signed = ClassOf(dtype) == DTypeClass::kSigned;
+  return std::min(wanted, (int64_t{1} << (DTypeBits(dtype) - (is_signed ? 1 : 0))) - 1);
+}
+
 size_t ProgramMaker::Scalar(DType dtype, int64_t value) {
+  value = LargestLiteral(dtype, value);
   Node node;
   node.opcode = Opcode::kConstant;
   node.types = {{dtype, {}}};
@@ -116,10 +135,10 @@ size_t ProgramMaker::Constant(ArrayType type) {
   Node node;
   node.opcode = Opcode::kConstant;
   node.magnitude = 5;
+  const bool is_signed = ClassOf(type.dtype) != DTypeClass::kUnsigned;
+  const int64_t least = is_signed ? -2 : 0, most = LargestLiteral(type.dtype, 5);
   node.payload = DenseText(type.dims, 0, [&] {
-    const bool is_signed = ClassOf(type.dtype) != DTypeClass::kUnsigned;
-    return ScalarLiteral(type.dtype,
-                         type.dtype == DType::kPred ? Below(2) : Between(is_signed ? -2 : 0, 5));
+    return ScalarLiteral(type.dtype, type.dtype == DType::kPred ? Below(2) : Between(least, most));
   });
   node.types = {std::move(type)};
   return Emit(std::move(node));
@@ -313,9 +332,23 @@ void ProgramMaker::RandomOperations(int64_t count) {
     total += family.weight;
     if (options_.focus == family.name) focus = &family;
   }
+  int rare_total = 0;
+  for (const Family& family : RareFamilies()) {
+    rare_total += family.weight;
+    if (options_.focus == family.name) focus = &family;
+  }
   for (int64_t made = 0, tries = 0; made < count && tries < 12 * count; ++tries) {
     const Family* chosen = focus;
-    if (focus == nullptr || Chance(50)) {
+    if (focus == nullptr && Rarely(20)) {
+      auto at = static_cast<int64_t>(rare_engine_() % static_cast<uint64_t>(rare_total));
+      for (const Family& family : RareFamilies()) {
+        at -= family.weight;
+        if (at < 0) {
+          chosen = &family;
+          break;
+        }
+      }
+    } else if (focus == nullptr || Chance(50)) {
       int64_t at = Below(total);
       for (const Family& family : Families()) {
         at -= family.weight;
@@ -343,6 +376,7 @@ Program ProgramMaker::Make() {
   program_.propagate_to_parameters = Chance(25);
   static const std::vector<int64_t> kSizes = {1, 2, 3, 4, 4,  5,  6,  6,  7,
                                               8, 8, 8, 9, 10, 11, 12, 13, 16};
+  has_empty_dims_ = Rarely(30);
   for (int64_t i = Between(1, 3); i > 0; --i) sizes_.push_back(Pick(kSizes));
   if (Chance(40)) sizes_.push_back(program_.devices);
   if (Chance(30)) sizes_.push_back(2 * Pick(program_.mesh));
@@ -440,6 +474,18 @@ const std::vector<ProgramMaker::Family>& ProgramMaker::Families() {
   return kFamilies;
 }
 
+const std::vector<ProgramMaker::Family>& ProgramMaker::RareFamilies() {
+  static const std::vector<Family> kFamilies = {
+      {"reduce-several", 2, &ProgramMaker::MakeReduceSeveral},
+      {"sort-pairs", 2, &ProgramMaker::MakeSortPairs},
+      {"scatter-replace", 2, &ProgramMaker::MakeScatterReplace},
+      {"dot-widened", 2, &ProgramMaker::MakeDotWidened},
+      {"manual-exchange", 2, &ProgramMaker::MakeManualExchange},
+      {"manual-async", 3, &ProgramMaker::MakeManualAsync},
+  };
+  return kFamilies;
+}
+
 Program MakeRandomProgram(uint64_t seed, const ProgramOptions& options) {
   return ProgramMaker(seed, options).Make();
 }
@@ -447,6 +493,7 @@ Program MakeRandomProgram(uint64_t seed, const ProgramOptions& options) {
 std::vector<std::string> FamilyNames() {
   std::vector<std::string> names;
   for (const auto& family : ProgramMaker::Families()) names.emplace_back(family.name);
+  for (const auto& family : ProgramMaker::RareFamilies()) names.emplace_back(family.name);
   return names;
 }
 
@@ -458,16 +505,12 @@ std::vector<Opcode> GeneratedOpcodes() {
       Opcode::kDynamicReshape, Opcode::kSetDimensionSize,
       // Inlined before partitioning.
       Opcode::kCall,
-      // Offsets that belong to one device say nothing of the whole array.
-      Opcode::kRaggedAllToAll,
       // Its result is never tiled.
       Opcode::kAfterAll,
       // Of the host, or left by compilers after partitioning.
       Opcode::kSend, Opcode::kSendDone, Opcode::kRecv, Opcode::kRecvDone, Opcode::kInfeed,
       Opcode::kOutfeed, Opcode::kFusion, Opcode::kAsyncStart, Opcode::kAsyncUpdate,
-      Opcode::kAsyncDone, Opcode::kDomain, Opcode::kCopyStart, Opcode::kCopyDone,
-      Opcode::kAllReduceStart, Opcode::kAllReduceDone, Opcode::kAllGatherStart,
-      Opcode::kAllGatherDone, Opcode::kCollectivePermuteStart, Opcode::kCollectivePermuteDone};
+      Opcode::kAsyncDone, Opcode::kDomain, Opcode::kCopyStart, Opcode::kCopyDone};
   std::vector<Opcode> opcodes;
   for (int i = 0; i < kOpcodeCount; ++i) {
     const auto opcode = static_cast<Opcode>(i);

@@ -108,6 +108,11 @@ double Maximum(double a, double b) {
   return a > b ? a : b;
 }
 
+double Minimum(double a, double b) {
+  const double negated = Maximum(-a, -b);
+  return std::isnan(negated) ? negated : -negated;
+}
+
 double RoundHalfEven(double x) {
   const double floor = std::floor(x), rest = x - floor;
   double result = rest < 0.5                 ? floor
@@ -201,7 +206,7 @@ double RealBinary(Opcode opcode, double a, double b) {
     case Opcode::kMaximum:
       return Maximum(a, b);
     case Opcode::kMinimum:
-      return -Maximum(-a, -b);
+      return Minimum(a, b);
     default:
       Unknown();
   }

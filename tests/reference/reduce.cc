@@ -7,8 +7,21 @@
 namespace gshard::cpu {
 namespace {
 
+// Sums of narrow floats are rounded once, at the end.
+bool AddsNarrowFloats(const Computation& f) {
+  const Instruction* root = f.root();
+  const DType dtype = root->shape()->IsArray() ? root->shape()->dtype() : DType::kPred;
+  return root->opcode() == Opcode::kAdd && (dtype == DType::kBF16 || dtype == DType::kF16) &&
+         root->operand(0) != root->operand(1) && root->operand(0)->opcode() == Opcode::kParameter &&
+         root->operand(1)->opcode() == Opcode::kParameter;
+}
+
 // accumulated = f(accumulated, next).
 void Fold(const Computation& f, std::vector<Number>& accumulated, std::vector<Number> next) {
+  if (AddsNarrowFloats(f)) {
+    accumulated[0].z += next[0].z;
+    return;
+  }
   std::vector<Number> arguments = accumulated;
   arguments.insert(arguments.end(), next.begin(), next.end());
   accumulated = CallScalars(f, arguments);
@@ -52,6 +65,11 @@ void ForEachInWindow(std::span<const WindowDim> window, std::span<const int64_t>
   });
 }
 
+void RoundLeaves(ReferenceValue& value) {
+  for (Number& number : value.data) number = RoundTo(value.shape->dtype(), number);
+  for (ReferenceValue& element : value.elements) RoundLeaves(element);
+}
+
 ReferenceValue Reduce(const Instruction& x, ReferenceOperands operands) {
   const Dims reduced = x.attributes<DimensionsAttributes>().dimensions;
   const ReferenceOperands inputs = operands.first(operands.size() / 2);
@@ -72,6 +90,7 @@ ReferenceValue Reduce(const Instruction& x, ReferenceOperands operands) {
     Fold(*x.called(0), accumulated, ElementsAt(inputs, index));
     StoreLeaves(result, kept, accumulated);
   });
+  RoundLeaves(result);
   return result;
 }
 
@@ -134,6 +153,7 @@ ReferenceValue ReduceWindow(const Instruction& x, ReferenceOperands operands) {
     });
     StoreLeaves(result, place, accumulated);
   });
+  RoundLeaves(result);
   return result;
 }
 
