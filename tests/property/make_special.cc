@@ -25,6 +25,7 @@ void ProgramMaker::MakeFft() {
   type = TypeOf(x);
   const auto length = static_cast<size_t>(Between(1, std::min<int64_t>(type.rank(), 3)));
   Sizes lengths(type.dims.end() - static_cast<std::ptrdiff_t>(length), type.dims.end());
+  if (Product(lengths) == 0) throw Rejected();
   if (from_half) lengths.back() = std::max<int64_t>(1, 2 * (lengths.back() - 1) + Below(2));
   Node node;
   node.opcode = Opcode::kFft;
@@ -35,7 +36,6 @@ void ProgramMaker::MakeFft() {
   if (from_half) node.types[0].dims.back() = lengths.back();
   node.operands = {x};
   node.fold = Product(lengths);
-  if (node.fold == 0) throw Rejected();
   node.attributes =
       fmt::format(", fft_type={}, fft_length={{{}}}", kNames[kind], fmt::join(lengths, ","));
   if (Chance(35)) {
