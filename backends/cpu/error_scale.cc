@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kMaxDepth = 8;         // of operands that were not given
 constexpr int64_t kWholeValue = -1;  // instead of an element of a tuple
+constexpr double kMostGrowth = 16;   // of an error that was observed, in what uses it
 
 // How the scale of a result follows from those of its operands.
 enum class ScaleRule : uint8_t { kSum, kReduction, kProduct, kContraction };
@@ -51,17 +52,32 @@ bool CarriesErrors(const Instruction& x) {
   return !x.shape()->IsArray() || IsFloat(x.shape()->dtype()) || IsComplex(x.shape()->dtype());
 }
 
+double CountOf(const Instruction& x) {
+  return x.shape()->IsArray() ? static_cast<double>(x.shape()->element_count()) : 1;
+}
+
+// A reducer that only picks among its operands, such as a maximum, adds no errors up.
+bool Adds(const Computation& reducer) {
+  return std::any_of(reducer.instructions().begin(), reducer.instructions().end(),
+                     [](const Instruction* x) {
+                       return x->opcode() == Opcode::kAdd || x->opcode() == Opcode::kSubtract ||
+                              x->opcode() == Opcode::kMultiply || !x->called().empty();
+                     });
+}
+
 // Sums of n random signs grow as the root of n.
 double GrowthOfSum(const Instruction& x) {
-  double operands = 1;
-  for (const Instruction* operand : x.operands()) {
-    if (!operand->shape()->IsArray()) continue;
-    operands *= static_cast<double>(std::max<int64_t>(operand->shape()->element_count(), 1));
+  double terms = 1;
+  if (ScaleRuleOf(x.opcode()) == ScaleRule::kContraction) {
+    // The terms count in both operands.
+    terms = std::sqrt(CountOf(*x.operand(0)) * CountOf(*x.operand(1)) / CountOf(x));
+  } else if (!x.called().empty() && Adds(*x.called(0))) {
+    // Of updates all may meet in one element.
+    const bool scatters = x.opcode() == Opcode::kScatter;
+    terms =
+        scatters ? CountOf(*x.operand(x.operand_count() / 2)) : CountOf(*x.operand(0)) / CountOf(x);
   }
-  const double terms = operands / static_cast<double>(x.shape()->element_count());
-  // Of a contraction the terms count in both operands.
-  const bool both = ScaleRuleOf(x.opcode()) == ScaleRule::kContraction;
-  return std::max(1.0, both ? std::sqrt(std::sqrt(terms)) : std::sqrt(terms));
+  return std::max(1.0, std::sqrt(terms));
 }
 
 }  // namespace
@@ -87,18 +103,25 @@ double ErrorScale::Of(const Instruction& x, double magnitude) {
             ? ScaleOfElement(*operand, x.attributes<GetTupleElementAttributes>().index, 0)
             : ScaleOfOperand(*operand, 0);
     largest = std::max(largest, scale);
-    product *= scale;
-    const State& state = states_[operand->id()];
-    if (state.magnitude > 0) ratio = std::max(ratio, scale / state.magnitude);
+    const double operand_magnitude = states_[operand->id()].magnitude;
+    product *= operand_magnitude > 0 ? operand_magnitude : scale;
+    if (operand_magnitude > 0) ratio = std::max(ratio, scale / operand_magnitude);
   }
   double scale = largest;
   const ScaleRule rule = ScaleRuleOf(x.opcode());
   if (rule == ScaleRule::kProduct) scale = magnitude * ratio;
-  if (rule == ScaleRule::kContraction) scale = product * GrowthOfSum(x);
+  // Errors of one operand meet the other's values.
+  if (rule == ScaleRule::kContraction) scale = product * ratio * GrowthOfSum(x);
   if (rule == ScaleRule::kReduction) scale = largest * GrowthOfSum(x);
   scale = std::isfinite(scale) ? std::max(scale, magnitude) : magnitude;
   states_[x.id()] = {magnitude, scale};
   return scale;
+}
+
+void ErrorScale::Observe(const Instruction& x, double error, double tolerance) {
+  State& state = states_[x.id()];
+  const double observed = kMostGrowth * error / tolerance;
+  if (observed < state.scale) state.scale = std::max(state.magnitude, observed);
 }
 
 double ErrorScale::ScaleOfOperand(const Instruction& x, int depth) const {

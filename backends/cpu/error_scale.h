@@ -1,6 +1,6 @@
 // What errors of an instruction's value are relative to: its largest magnitude, or what its terms
 // had before they cancelled each other, so that sums of numbers around zero are not taken for
-// errors.
+// errors. Not thread-safe.
 #ifndef GSHARD_BACKENDS_CPU_ERROR_SCALE_H_
 #define GSHARD_BACKENDS_CPU_ERROR_SCALE_H_
 
@@ -19,6 +19,11 @@ class ErrorScale {
   // The scale of x, whose value was just computed and has this magnitude: never below it. Operands
   // that were not given count by what they are made of.
   double Of(const Instruction& x, double magnitude);
+
+  // x is off by `error` at most, where `tolerance` times its scale was allowed. What follows from x
+  // inherits errors of that size and no larger ones: without it a long graph's scales, of what its
+  // errors might be, grow with every layer until nothing is an error.
+  void Observe(const Instruction& x, double error, double tolerance);
 
  private:
   struct State {

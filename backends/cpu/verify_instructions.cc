@@ -115,6 +115,7 @@ class InstructionVerifier {
     bool compared = false;
     double relative = 0;
     double ulps = 0;
+    double allowed = 0;        // in any turn
     uint64_t beyond = kNever;  // first place in the order of execution
   };
 
@@ -213,6 +214,8 @@ class InstructionVerifier {
       for (int64_t turn : flip.turns) {
         fresh |= adopted_.Find(*held, turn) == nullptr;
         AdoptedArray& array = adopted_.Add(*held, turn);
+        const Errors& errors = errors_[held->id()];
+        if (errors.compared) array.allowed = std::min(array.allowed, errors.allowed);
         if (turn != flip.turns.front()) continue;
         for (size_t i = 0; i < flip.contenders.size(); ++i) {
           if (flip.contenders[i].operand != held) continue;
@@ -353,7 +356,7 @@ class InstructionVerifier {
     budget = std::min(budget, std::max<int64_t>(limit - arenas, 1));
     ValueExchange exchange(candidates_.size(), budget, in_turns);
     Giver giver(candidates_, exchange, *scale_, adopted_, first);
-    Taker taker(candidates_, exchange, **mesh, first,
+    Taker taker(candidates_, exchange, *scale_, **mesh, first,
                 [this](Candidate& candidate, const Comparison& c) { Note(candidate, c); });
     // The outputs of the unpartitioned graph with the mesh's picks.
     std::vector<OutputArray> outputs;
@@ -504,6 +507,7 @@ class InstructionVerifier {
     Errors& errors = errors_[x.id()];
     if (!errors.compared) ++result_.compared;
     errors.compared = true;
+    errors.allowed = std::max(errors.allowed, comparison.want->allowed);
     ++comparisons_;
     if (comparison.at < 0) return;
     const WholeValue& want = *comparison.want;

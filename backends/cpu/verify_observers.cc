@@ -28,6 +28,10 @@ void ForEachRunOfPart(const BoxRows& rows, int64_t part, int64_t parts, Visit vi
                });
 }
 
+double AllowedError(const Instruction& x, double scale) {
+  return ToleranceOf(x.shape()->dtype()) * scale + kSmallestAllowed;
+}
+
 }  // namespace
 
 int64_t AdoptedValues::bytes() const {
@@ -77,31 +81,36 @@ void Giver::Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_
 }
 
 void Giver::Finish(std::span<const uint32_t> taps) {
+  // All scales before the first value is given: then the taker may observe errors.
+  std::vector<std::pair<uint32_t, WholeValue>> values;
   for (uint32_t tap : taps) {
-    Open& open = open_[tap];
-    Candidate& candidate = candidates_[tap];
-    if (!open.wanted) continue;
-    const int64_t turn = turns_[tap] - 1;
-    const Candidate::Missed* retry = first_pass_ ? nullptr : candidate.FindRetry(turn);
-    WholeValue value;
-    value.magnitude = open.magnitude;
-    value.allowed =
-        ToleranceOf(candidate.x->shape()->dtype()) * scale_.Of(*candidate.x, value.magnitude) +
-        kSmallestAllowed;
-    value.data = std::exchange(open.data, {});
-    if (AdoptedArray* mesh = adopted_.Find(*candidate.x, turn); mesh != nullptr) {
-      Adopt(*candidate.x, value.allowed, open.shown, *mesh);
-    }
-    if (!candidate.Wants(turn, first_pass_)) {
-      if (!value.data.empty()) exchange_.Return(value.data);
-      continue;
-    }
-    value.order = retry == nullptr ? next_order_++ : retry->order;
-    if (value.data.empty() && !exchange_.drains()) {
-      candidate.missed.push_back({turn, value.order});
-    }
-    exchange_.Give(tap, std::move(value));
+    if (open_[tap].wanted) values.emplace_back(tap, Close(tap));
   }
+  for (auto& [tap, value] : values) {
+    if (candidates_[tap].Wants(turns_[tap] - 1, first_pass_)) {
+      exchange_.Give(tap, std::move(value));
+    } else if (!value.data.empty()) {
+      exchange_.Return(value.data);
+    }
+  }
+}
+
+WholeValue Giver::Close(uint32_t tap) {
+  Open& open = open_[tap];
+  Candidate& candidate = candidates_[tap];
+  const int64_t turn = turns_[tap] - 1;
+  WholeValue value;
+  value.magnitude = open.magnitude;
+  value.allowed = AllowedError(*candidate.x, scale_.Of(*candidate.x, value.magnitude));
+  value.data = std::exchange(open.data, {});
+  if (AdoptedArray* mesh = adopted_.Find(*candidate.x, turn); mesh != nullptr) {
+    Adopt(*candidate.x, std::min(value.allowed, mesh->allowed), open.shown, *mesh);
+  }
+  if (!candidate.Wants(turn, first_pass_)) return value;
+  const Candidate::Missed* retry = first_pass_ ? nullptr : candidate.FindRetry(turn);
+  value.order = retry == nullptr ? next_order_++ : retry->order;
+  if (value.data.empty() && !exchange_.drains()) candidate.missed.push_back({turn, value.order});
+  return value;
 }
 
 void Giver::Adopt(const Instruction& x, double allowed, std::byte* data, AdoptedArray& mesh) {
@@ -123,10 +132,11 @@ void Giver::Adopt(const Instruction& x, double allowed, std::byte* data, Adopted
 
 // --- Taker
 
-Taker::Taker(std::span<Candidate> candidates, ValueExchange& exchange, const MeshRun& run,
-             bool first_pass, Done done)
+Taker::Taker(std::span<Candidate> candidates, ValueExchange& exchange, ErrorScale& scale,
+             const MeshRun& run, bool first_pass, Done done)
     : candidates_(candidates),
       exchange_(exchange),
+      scale_(scale),
       run_(run),
       first_pass_(first_pass),
       done_(std::move(done)),
@@ -146,13 +156,30 @@ bool Taker::Prepare(std::span<const uint32_t> taps) {
   for (uint32_t tap : wanted) {
     Comparison& comparison = comparisons_[tap];
     comparison.want = exchange_.Take(tap);
-    if (comparison.want && comparison.want->data.empty()) comparison.want.reset();
     comparison.turn = turns_[tap] - 1;
     comparison.elements = comparison.beyond = 0;
     comparison.largest = 0;
     comparison.at = -1;
   }
+  std::erase_if(wanted, [&](uint32_t tap) { return !comparisons_[tap].want.has_value(); });
+  Narrow(wanted);
+  for (uint32_t tap : wanted) {
+    Comparison& comparison = comparisons_[tap];
+    if (comparison.want->data.empty()) comparison.want.reset();
+  }
   return true;
+}
+
+// The giver is ahead and did not know yet what errors the operands have.
+void Taker::Narrow(std::vector<uint32_t>& taps) {
+  std::sort(taps.begin(), taps.end(), [&](uint32_t a, uint32_t b) {
+    return comparisons_[a].want->order < comparisons_[b].want->order;
+  });
+  for (uint32_t tap : taps) {
+    const Instruction& x = *candidates_[tap].x;
+    WholeValue& want = *comparisons_[tap].want;
+    want.allowed = std::min(want.allowed, AllowedError(x, scale_.Of(x, want.magnitude)));
+  }
 }
 
 void Taker::Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) {
@@ -167,6 +194,8 @@ void Taker::Finish(std::span<const uint32_t> taps) {
   for (uint32_t tap : taps) {
     Comparison& comparison = comparisons_[tap];
     if (!comparison.want) continue;
+    const Instruction& x = *candidates_[tap].x;
+    scale_.Observe(x, comparison.largest, ToleranceOf(x.shape()->dtype()));
     done_(candidates_[tap], comparison);
     exchange_.Return(comparison.want->data);
     comparison.want.reset();

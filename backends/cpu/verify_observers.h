@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -61,6 +62,7 @@ struct AdoptedElement {
 struct AdoptedArray {
   std::vector<std::byte> data;  // whole; empty until captured
   std::vector<AdoptedElement> elements;
+  double allowed = std::numeric_limits<double>::infinity();  // error, as far as known before
   bool accepted = false;
 };
 
@@ -106,6 +108,8 @@ class Giver final : public TapObserver {
     std::byte* shown = nullptr;
     std::span<std::byte> data;
   };
+  // The value that was shown, and what it may be off by.
+  WholeValue Close(uint32_t tap);
   // The run goes on with the mesh's value where that is not further off than it may be.
   static void Adopt(const Instruction& x, double allowed, std::byte* data, AdoptedArray& mesh);
 
@@ -137,19 +141,22 @@ class Taker final : public TapObserver {
  public:
   using Done = std::function<void(Candidate&, const Comparison&)>;
 
-  Taker(std::span<Candidate> candidates, ValueExchange& exchange, const MeshRun& run,
-        bool first_pass, Done done);
+  // `scale` is the giver's: the two use it in their turns. What is observed here narrows it.
+  Taker(std::span<Candidate> candidates, ValueExchange& exchange, ErrorScale& scale,
+        const MeshRun& run, bool first_pass, Done done);
 
   bool Prepare(std::span<const uint32_t> taps) override;
   void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) override;
   void Finish(std::span<const uint32_t> taps) override;
 
  private:
+  void Narrow(std::vector<uint32_t>& taps);
   void Compare(uint32_t tap, Comparison& comparison, uint32_t device, const std::byte* data,
                int64_t part, int64_t parts);
 
   std::span<Candidate> candidates_;
   ValueExchange& exchange_;
+  ErrorScale& scale_;
   const MeshRun& run_;
   const bool first_pass_;
   const Done done_;
