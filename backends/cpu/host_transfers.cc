@@ -9,10 +9,8 @@
 #include <unordered_set>
 
 #include "backends/cpu/computation_rewriter.h"
-#include "backends/cpu/turned_loop.h"
+#include "backends/cpu/host_transfer_calls.h"
 #include "core/analysis/trip_count.h"
-#include "core/propagation/shardy_import.h"
-#include "core/transforms/inline_calls.h"
 #include "ir/metadata.h"
 #include "ir/sharding.h"
 #include "ir/sharding_algebra.h"
@@ -26,20 +24,6 @@ constexpr std::string_view kOutputShardings = "gshard.output_shardings";
 constexpr int64_t kUnknownItems = 256;
 constexpr int64_t kMostBytes = int64_t{64} << 20;
 
-bool IsHostTransfer(const Instruction& x) {
-  switch (x.opcode()) {
-    case Opcode::kInfeed:
-    case Opcode::kOutfeed:
-      return true;
-    case Opcode::kSend:
-    case Opcode::kSendDone:
-    case Opcode::kRecv:
-    case Opcode::kRecvDone:
-      return x.attributes<ChannelAttributes>().is_host_transfer;
-    default:
-      return false;
-  }
-}
 bool BringsItem(const Instruction& x) {
   return x.opcode() == Opcode::kInfeed || x.opcode() == Opcode::kRecvDone;
 }
@@ -134,15 +118,7 @@ class HostTransfers {
 
   Expected<HostFeeds> Run() {
     if (!HasHostTransfers(module_)) return HostFeeds{};
-    bool nested = false;
-    for (const Computation* computation : module_.computations()) {
-      for (const Instruction* x : computation->instructions()) {
-        nested |= IsHostTransfer(*x) && computation != module_.entry();
-      }
-    }
-    if (nested) {
-      if (Expected<void> done = MakeTree(); !done) return Fail(done.error());
-    }
+    if (Expected<void> done = UnshareHostTransfers(module_); !done) return Fail(done.error());
     if (Expected<void> done = Collect(module_.entry(), 1); !done) return Fail(done.error());
     result_.feeds.resize(feeds_.size());
     for (size_t i = 0; i < feeds_.size(); ++i) Describe(feeds_[i], result_.feeds[i]);
@@ -153,87 +129,6 @@ class HostTransfers {
  private:
   tl::unexpected<Diagnostic> Error(const Instruction& x, std::string message) {
     return Fail(module_.ErrorAt(&x, "E-RUN-HOST", std::move(message)));
-  }
-
-  // --- one caller for every computation that loops and branches run
-
-  Expected<void> MakeTree() {
-    UnwrapAsync();
-    if (auto done = ImportShardyShardings(module_); !done) return Fail(done.error());
-    if (auto done = InlineCalls(module_); !done) return Fail(done.error());
-    if (!TurnLoopsThatAsk()) return {};
-    if (auto done = InlineCalls(module_); !done) return Fail(done.error());
-    return {};
-  }
-
-  // Those whose condition has transfers.
-  bool TurnLoopsThatAsk() {
-    const std::vector<Computation*> all(module_.computations().begin(),
-                                        module_.computations().end());
-    bool any = false;
-    for (Computation* computation : all) {
-      std::vector<Instruction*> loops;
-      for (Instruction* x : computation->instructions()) {
-        if (x->opcode() == Opcode::kWhile && Holds(*x->called(0))) loops.push_back(x);
-      }
-      TurnLoops(module_, loops);
-      any |= !loops.empty();
-    }
-    return any;
-  }
-
-  bool Holds(const Computation& computation) {
-    for (const Instruction* x : computation.instructions()) {
-      if (IsHostTransfer(*x)) return true;
-      for (const Computation* called : x->called()) {
-        if (Holds(*called)) return true;
-      }
-    }
-    return false;
-  }
-
-  // An asynchronous computation with transfers is a call: its start has the result.
-  void UnwrapAsync() {
-    const std::vector<Computation*> all(module_.computations().begin(),
-                                        module_.computations().end());
-    for (Computation* computation : all) {
-      std::unordered_set<const Instruction*> unwrapped;
-      for (const Instruction* x : computation->instructions()) {
-        if (x->opcode() == Opcode::kAsyncStart && Holds(*x->called(0))) unwrapped.insert(x);
-      }
-      if (!unwrapped.empty()) UnwrapAsyncIn(computation, unwrapped);
-    }
-  }
-
-  void UnwrapAsyncIn(Computation* computation, std::unordered_set<const Instruction*>& unwrapped) {
-    ComputationRewriter rewriter(module_, computation);
-    Builder& builder = rewriter.builder();
-    const std::vector<Instruction*> old(computation->instructions().begin(),
-                                        computation->instructions().end());
-    std::unordered_map<const Instruction*, Instruction*> result;
-    for (Instruction* x : old) {
-      const bool follows =
-          (x->opcode() == Opcode::kAsyncUpdate || x->opcode() == Opcode::kAsyncDone) &&
-          result.count(x->operand(0)) != 0;
-      Instruction* value = follows ? result.at(x->operand(0)) : nullptr;
-      rewriter.UseReplacements(x);
-      builder.set_origin(x);
-      if (unwrapped.count(x) != 0) {
-        Computation* called[] = {x->called(0)};
-        value = builder.Add(Opcode::kCall, x->operands(), CallAttributes{},
-                            called[0]->root()->shape(), called);
-        result[x] = value;
-        rewriter.Replace(x, builder.Tuple({&value, 1}));
-      } else if (!follows) {
-        rewriter.Keep(x);
-      } else if (x->opcode() == Opcode::kAsyncUpdate) {
-        result[x] = value;
-        rewriter.Replace(x, rewriter.Replacement(x->operand(0)));
-      } else {
-        rewriter.Replace(x, value);
-      }
-    }
-    rewriter.Finish();
   }
 
   // --- the feeds
@@ -268,7 +163,7 @@ class HostTransfers {
           break;
         default:
           for (const Computation* called : x->called()) {
-            if (!Holds(*called)) continue;
+            if (!HoldsHostTransfer(*called)) continue;
             return Error(*x, fmt::format("{} {} calls a computation that talks to the host",
                                          OpcodeName(x->opcode()), x->name()));
           }
