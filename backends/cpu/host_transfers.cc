@@ -10,6 +10,7 @@
 
 #include "backends/cpu/computation_rewriter.h"
 #include "backends/cpu/host_transfer_calls.h"
+#include "backends/cpu/program.h"
 #include "core/analysis/trip_count.h"
 #include "ir/metadata.h"
 #include "ir/sharding.h"
@@ -51,9 +52,7 @@ const Shape* Stacked(Context& context, const Shape* shape, int64_t items) {
 }
 
 int64_t BytesOf(const Shape* shape) {
-  if (!shape->IsTuple()) {
-    return shape->IsArray() ? shape->element_count() * StorageBytes(shape->dtype()) : 0;
-  }
+  if (!shape->IsTuple()) return BufferBytes(shape);
   int64_t bytes = 0;
   for (const Shape* element : shape->elements()) bytes += BytesOf(element);
   return bytes;

@@ -151,7 +151,7 @@ class Lowering {
       auto size = static_cast<int64_t>(computation->instructions().size());
       for (const Instruction* x : computation->instructions()) {
         for (const Computation* called : x->called()) {
-          if (!RunsInPlace(x->opcode())) continue;
+          if (!RunsAsProgram(x->opcode())) continue;
           const auto found = sizes.find(called);
           if (found != sizes.end()) size += found->second;
         }
@@ -163,18 +163,6 @@ class Lowering {
       sizes.emplace(computation, size);
     }
     return {};
-  }
-  static bool RunsInPlace(Opcode opcode) {
-    switch (opcode) {
-      case Opcode::kCall:
-      case Opcode::kFusion:
-      case Opcode::kWhile:
-      case Opcode::kConditional:
-      case Opcode::kAsyncStart:
-        return true;
-      default:
-        return false;
-    }
   }
 
   // Afterwards sums of sizes over all values and devices do not overflow.
@@ -618,6 +606,19 @@ class Lowering {
 };
 
 }  // namespace
+
+bool RunsAsProgram(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kCall:
+    case Opcode::kFusion:
+    case Opcode::kWhile:
+    case Opcode::kConditional:
+    case Opcode::kAsyncStart:
+      return true;
+    default:
+      return false;
+  }
+}
 
 int64_t BufferBytes(const Shape* shape) {
   if (!shape->IsArray()) return 0;

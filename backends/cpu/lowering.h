@@ -29,6 +29,10 @@ Expected<std::unique_ptr<Program>> LowerModule(const Module& module, const Devic
 // nobody reads. Values that are known or views of others do not need the operation that made them.
 void RemoveDeadOps(Program& program);
 
+// Whether the computations that such an instruction calls become operations of the program, in
+// contrast to functions on elements.
+bool RunsAsProgram(Opcode opcode);
+
 }  // namespace gshard::cpu
 
 #endif  // GSHARD_BACKENDS_CPU_LOWERING_H_

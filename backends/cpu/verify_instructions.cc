@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/cpu/error_scale.h"
+#include "backends/cpu/lowering.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/near_ties.h"
 #include "backends/cpu/taint.h"
@@ -280,7 +281,7 @@ class InstructionVerifier {
   void Collect(const Computation& computation, int64_t turns) {
     for (const Instruction* x : computation.instructions()) {
       for (const Computation* called : x->called()) {
-        if (calls_[called] != 1 || !RunsAsProgram(*x)) continue;
+        if (calls_[called] != 1 || !RunsAsProgram(x->opcode())) continue;
         Collect(*called, x->opcode() == Opcode::kWhile ? TripCount(*x).value_or(0) : turns);
       }
       if (!x->shape()->IsArray() || x->shape()->element_count() == 0) continue;
@@ -311,18 +312,6 @@ class InstructionVerifier {
     return name == whole_names_.end() ? std::string_view() : name->second;
   }
 
-  static bool RunsAsProgram(const Instruction& x) {
-    switch (x.opcode()) {
-      case Opcode::kWhile:
-      case Opcode::kConditional:
-      case Opcode::kCall:
-      case Opcode::kFusion:
-      case Opcode::kAsyncStart:
-        return true;
-      default:
-        return false;
-    }
-  }
   static bool IsUpdate(Opcode opcode) {
     return opcode == Opcode::kDynamicUpdateSlice || opcode == Opcode::kScatter;
   }
