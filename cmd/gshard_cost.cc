@@ -9,6 +9,7 @@
 #include "core/cost/chip.h"
 #include "core/cost/cost_report.h"
 #include "core/pass.h"
+#include "core/report/cost_json.h"
 #include "core/report/cost_text.h"
 #include "core/report/quantity_text.h"
 
@@ -70,12 +71,13 @@ int Run(const Flags& flags) {
     if (!flops) return Refuse(flags, flops.error());
     useful = *flops;
   }
-  CostReport report = EstimateCost(**module, *chip, useful);
-  std::string text = flags.json ? CostAsJson(**module, report) : CostAsText(**module, report);
+  Expected<CostReport> report = EstimateCost(**module, *chip, {.useful_flops = useful});
+  if (!report) return UsageError(report.error());
+  std::string text = flags.json ? CostAsJson(**module, *report) : CostAsText(**module, *report);
   if (auto written = WriteFile(flags.output, text); !written) return ReportError(written.error());
-  if (limit && report.memory.peak_bytes > *limit) {
+  if (limit && report->memory.peak_bytes > *limit) {
     fmt::print(stderr, "gshard-cost: over the limit: {} a device, allowed are {}\n",
-               HumanBytes(static_cast<double>(report.memory.peak_bytes)),
+               HumanBytes(static_cast<double>(report->memory.peak_bytes)),
                HumanBytes(static_cast<double>(*limit)));
     return kExitCheckFailed;
   }

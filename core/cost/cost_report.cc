@@ -17,6 +17,7 @@ namespace {
 
 struct Totals {
   double flops = 0, transcendentals = 0, bytes = 0, compute_time = 0, communication_time = 0;
+  CostBreakdown breakdown;
   std::map<std::pair<std::string, std::vector<std::string>>, CollectiveRow> collectives;
 
   void Add(const Totals& other, double times) {
@@ -25,11 +26,15 @@ struct Totals {
     bytes += times * other.bytes;
     compute_time += times * other.compute_time;
     communication_time += times * other.communication_time;
+    breakdown.dot_s += times * other.breakdown.dot_s;
+    breakdown.movement_s += times * other.breakdown.movement_s;
+    breakdown.other_s += times * other.breakdown.other_s;
     for (const auto& [key, row] : other.collectives) {
       CollectiveRow scaled = row;
       scaled.count *= times;
       scaled.bytes_per_device *= times;
       scaled.time_s *= times;
+      scaled.exposed_s *= times;
       scaled.cause_bytes *= times;
       AddRow(scaled);
     }
@@ -46,6 +51,7 @@ struct Totals {
     sum.count += row.count;
     sum.bytes_per_device += row.bytes_per_device;
     sum.time_s += row.time_s;
+    sum.exposed_s += row.exposed_s;
   }
 };
 
@@ -108,8 +114,8 @@ class CostWalk {
     if (IsCollective(instruction.opcode())) {
       CollectiveCost moved = CostOfCollective(instruction, devices_, mesh_, chip_);
       totals.communication_time += moved.time_s;
-      totals.AddRow({moved.kind, moved.axes, 1, moved.bytes_per_device, moved.time_s, moved.cause,
-                     moved.bytes_per_device});
+      totals.AddRow({moved.kind, moved.axes, 1, moved.bytes_per_device, moved.time_s, moved.time_s,
+                     moved.cause, moved.bytes_per_device});
     }
   }
 
@@ -139,7 +145,13 @@ class CostWalk {
     totals.flops += flops;
     totals.transcendentals += transcendentals;
     totals.bytes += bytes;
-    totals.compute_time += std::max(flops / chip_.PeakFlops(dtype), bytes / chip_.hbm_bytes_per_s);
+    double time = std::max(flops / chip_.PeakFlops(dtype), bytes / chip_.hbm_bytes_per_s);
+    totals.compute_time += time;
+    if (flops / chip_.PeakFlops(dtype) > bytes / chip_.hbm_bytes_per_s) {
+      totals.breakdown.dot_s += time;
+    } else {
+      (flops == 0 ? totals.breakdown.movement_s : totals.breakdown.other_s) += time;
+    }
   }
 
   static double Time(const Totals& totals) {
@@ -161,20 +173,25 @@ double TotalFlops(const Module& module) {
   return CostWalk(module, nullptr, 1, any).Of(*module.entry()).flops;
 }
 
-CostReport EstimateCost(Module& module, const Chip& chip, std::optional<double> useful_flops) {
+Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOptions& options) {
   CostReport report;
   report.devices = module.DeviceCount();
   report.chip = chip.name;
+  report.overlap = Overlap::kNone;
   CostWalk walk(module, MainMesh(module), report.devices, chip);
   const Totals& totals = walk.Of(*module.entry());
   report.flops_per_device = totals.flops;
   report.transcendentals_per_device = totals.transcendentals;
-  report.useful_flops_per_device =
-      useful_flops ? *useful_flops / static_cast<double>(report.devices) : totals.flops;
+  report.useful_flops_per_device = options.useful_flops
+                                       ? *options.useful_flops / static_cast<double>(report.devices)
+                                       : totals.flops;
   report.hbm_bytes_per_device = totals.bytes;
   report.compute_time_s = totals.compute_time;
   report.exposed_communication_s = totals.communication_time;
   report.step_time_s = totals.compute_time + totals.communication_time;
+  report.breakdown = totals.breakdown;
+  report.breakdown.exposed_communication_s = totals.communication_time;
+  report.mean_branch_step_time_s = report.step_time_s;
   double capacity = report.step_time_s * chip.PeakFlops(DType::kBF16);
   if (capacity > 0) {
     report.mfu = report.useful_flops_per_device / capacity;

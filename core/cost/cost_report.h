@@ -1,54 +1,134 @@
 // What a per-device program costs: time, traffic, memory. Loops count their trips.
 //
-// First model: every instruction takes the larger of its compute and its memory time, one after the
-// other; collectives are not overlapped. Ring formulas per collective. See docs/cost.md.
+// The program is cut into kernels by one fusion model (core/analysis/fusion.h); each takes the time
+// of its work on the chip (core/cost/kernel_time.h); collectives take the time of the best
+// algorithm on the chip's network (core/cost/network.h); a list-scheduled simulation
+// (core/cost/schedule.h) lays both on streams. See docs/cost.md.
 #ifndef GSHARD_CORE_COST_COST_REPORT_H_
 #define GSHARD_CORE_COST_COST_REPORT_H_
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/cost/chip.h"
+#include "core/cost/collective_cost.h"
 #include "core/cost/memory.h"
+#include "core/cost/timeline.h"
 #include "ir/module.h"
 
 namespace gshard {
 
+// Parts of the step time; they add up to it.
+struct CostBreakdown {
+  double dot_s = 0;
+  double attention_s = 0;
+  double movement_s = 0;
+  double other_s = 0;
+  double exposed_communication_s = 0;
+  double bubble_s = 0;  // work on padding while a pipeline fills and drains
+  double Total() const {
+    return dot_s + attention_s + movement_s + other_s + exposed_communication_s + bubble_s;
+  }
+};
+
+// One kernel: a fusion, a dot, an attention kernel, .. Figures are of one step, loops multiplied.
+struct KernelRow {
+  const Instruction* root = nullptr;  // names it
+  WorkClass work_class = WorkClass::kOther;
+  double count = 0;  // executions
+  double flops = 0;
+  double transcendentals = 0;
+  double bytes = 0;   // to and from memory
+  double time_s = 0;  // on the compute stream
+};
+
+// One collective instruction (its start half). Figures are of one step, loops multiplied.
+struct CollectiveCall {
+  const Instruction* instruction = nullptr;
+  CollectiveCost cost;   // of one execution
+  double count = 0;      // executions
+  double time_s = 0;     // on its links
+  double exposed_s = 0;  // of it, while the compute units wait
+};
+
+// Sums over kernels and collectives that have something in common.
+struct WorkRow {
+  std::string key;  // opcode, "file.py:12", or what --group-by captured; empty: has none
+  double count = 0;
+  double flops = 0;
+  double bytes = 0;                // to and from memory
+  double communication_bytes = 0;  // sent
+  double time_s = 0;               // compute time + exposed communication: adds up to the step time
+};
+
+// Collectives of one kind along the same axes.
 struct CollectiveRow {
   std::string kind;
   std::vector<std::string> axes;
   double count = 0;             // executions in one step
   double bytes_per_device = 0;  // sent in one step
   double time_s = 0;
-  std::string cause;  // of its most expensive instruction
+  double exposed_s = 0;  // of it, while the compute units wait
+  std::string cause;     // of its most expensive instruction
   double cause_bytes = 0;
 };
 
 struct CostReport {
   int64_t devices = 1;
   std::string chip;
+  Overlap overlap = Overlap::kXla;  // never kChipDefault
   double step_time_s = 0;
-  double compute_time_s = 0;
+  double compute_time_s = 0;  // the compute stream is busy
   double exposed_communication_s = 0;
+  CostBreakdown breakdown;
   double flops_per_device = 0;
   double transcendentals_per_device = 0;
-  double useful_flops_per_device = 0;  // of the unpartitioned program, divided by the devices
-  double mfu = 0;                      // useful FLOPs / (step time * peak)
-  double hfu = 0;                      // FLOPs done / (step time * peak)
+  double useful_flops_per_device = 0;  // of the unpartitioned program without recomputation, divided
+                                       // by the devices
+  // Parts of flops_per_device that a perfect program would not do.
+  double recompute_flops_per_device = 0;  // rematerialised
+  double padding_flops_per_device = 0;    // on the padding of tiles that do not divide evenly, and
+                                          // repeated on devices that compute the same
+  double masked_flops_per_device = 0;     // attention scores that a causal mask throws away
+  double mfu = 0;                         // useful FLOPs / (step time * peak)
+  double hfu = 0;                         // FLOPs done / (step time * peak)
   double hbm_bytes_per_device = 0;
   MemoryReport memory;
-  std::vector<CollectiveRow> collectives;  // by bytes, largest first
-  int64_t unknown_trip_counts = 0;         // while loops counted once for want of a trip count
+  std::vector<CollectiveRow> collectives;            // by bytes, largest first
+  std::vector<CollectiveCall> collective_calls;      // by exposed time, then time, largest first
+  std::vector<KernelRow> kernels;                    // by time, largest first
+  std::vector<WorkRow> by_opcode, by_source;         // by time, largest first
+  std::vector<WorkRow> by_group;                     // of CostOptions::group_by; empty without it
+  Timeline timeline;
+  // Of conditionals: the step time if every one took the mean of its branches; the report as a
+  // whole takes the most expensive branch.
+  double mean_branch_step_time_s = 0;
+  int64_t unknown_trip_counts = 0;  // while loops counted once for want of a trip count
 };
 
-// Floating-point operations of one execution (loops multiplied), for `useful_flops`.
+struct CostOptions {
+  // TotalFlops of the unpartitioned program, where known.
+  std::optional<double> useful_flops;
+  Overlap overlap = Overlap::kChipDefault;
+  // Attention is one kernel (false: dots and softmax apart, scores go through memory).
+  bool fuse_attention = true;
+  // RE2 pattern on op_name: by_group's key is its first capture, or the whole match. Must compile.
+  std::string group_by;
+  // Mesh axis -> physical dims of the chip's network, "x+y"; axes not named take the default.
+  std::map<std::string, std::string> mesh_map;
+};
+
+// Floating-point operations of one execution (loops multiplied), without those of rematerialised
+// instructions, for CostOptions::useful_flops.
 double TotalFlops(const Module& module);
 
 // `module` is partitioned (or runs on one device). Not const: meshes are interned in its context.
-// `useful_flops`: TotalFlops of the unpartitioned program where known.
-CostReport EstimateCost(Module& module, const Chip& chip,
-                        std::optional<double> useful_flops = std::nullopt);
+// Errors (E-COST-003): a mesh map that the chip's network does not have; (E-COST-004): a pattern
+// that is none.
+Expected<CostReport> EstimateCost(Module& module, const Chip& chip,
+                                  const CostOptions& options = {});
 
 }  // namespace gshard
 

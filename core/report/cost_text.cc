@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "core/json.h"
 #include "core/report/quantity_text.h"
 #include "ir/metadata.h"
 
@@ -64,47 +63,6 @@ std::string CostAsText(const Module& module, const CostReport& report) {
     }
   }
   return out;
-}
-
-std::string CostAsJson(const Module& module, const CostReport& report) {
-  Json at_peak = Json::Array();
-  for (const LiveBuffer& buffer : report.memory.at_peak) {
-    at_peak.Append({{"name", buffer.instruction->name()},
-                    {"bytes", buffer.bytes},
-                    {"op_name", OpNameOf(*buffer.instruction)},
-                    {"source", SourceLineOf(module, *buffer.instruction)}});
-  }
-  Json collectives = Json::Array();
-  for (const CollectiveRow& row : report.collectives) {
-    collectives.Append({{"kind", row.kind},
-                        {"axes", row.axes},
-                        {"count", row.count},
-                        {"bytes_per_device", row.bytes_per_device},
-                        {"time_s", row.time_s},
-                        {"cause", row.cause}});
-  }
-  Json document = {{"schema", "gshard.cost/1"},
-                   {"module", module.name()},
-                   {"devices", report.devices},
-                   {"chip", report.chip},
-                   {"step_time_s", report.step_time_s},
-                   {"compute_time_s", report.compute_time_s},
-                   {"exposed_communication_s", report.exposed_communication_s},
-                   {"flops_per_device", report.flops_per_device},
-                   {"transcendentals_per_device", report.transcendentals_per_device},
-                   {"useful_flops_per_device", report.useful_flops_per_device},
-                   {"mfu", report.mfu},
-                   {"hfu", report.hfu},
-                   {"hbm_bytes_per_device", report.hbm_bytes_per_device},
-                   {"unknown_trip_counts", report.unknown_trip_counts},
-                   {"memory",
-                    {{"peak_bytes", report.memory.peak_bytes},
-                     {"argument_bytes", report.memory.argument_bytes},
-                     {"output_bytes", report.memory.output_bytes},
-                     {"temp_bytes", report.memory.temp_bytes},
-                     {"at_peak", std::move(at_peak)}}},
-                   {"collectives", std::move(collectives)}};
-  return document.Text();
 }
 
 }  // namespace gshard

@@ -1,4 +1,4 @@
-// A cost report as text for people and as JSON ("gshard.cost/1", docs/json.md).
+// A cost report as text for people. As JSON: core/report/cost_json.h.
 #ifndef GSHARD_CORE_REPORT_COST_TEXT_H_
 #define GSHARD_CORE_REPORT_COST_TEXT_H_
 
@@ -9,7 +9,6 @@
 namespace gshard {
 
 std::string CostAsText(const Module& module, const CostReport& report);
-std::string CostAsJson(const Module& module, const CostReport& report);
 
 }  // namespace gshard
 

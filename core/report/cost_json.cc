@@ -1,0 +1,137 @@
+// The JSON view of a cost report. See cost_json.h.
+
+#include "core/report/cost_json.h"
+
+#include <algorithm>
+
+#include "core/json.h"
+#include "ir/metadata.h"
+
+namespace gshard {
+namespace {
+
+// Beyond these many, rows of the long lists add little: their sums are in the totals.
+constexpr size_t kMaxRows = 200;
+
+Json AtPeak(const Module& module, const CostReport& report) {
+  Json rows = Json::Array();
+  for (const LiveBuffer& buffer : report.memory.at_peak) {
+    rows.Append({{"name", buffer.instruction->name()},
+                 {"bytes", buffer.bytes},
+                 {"op_name", OpNameOf(*buffer.instruction)},
+                 {"source", SourceLineOf(module, *buffer.instruction)}});
+  }
+  return rows;
+}
+
+Json CollectiveRows(const CostReport& report) {
+  Json rows = Json::Array();
+  for (const CollectiveRow& row : report.collectives) {
+    rows.Append({{"kind", row.kind},
+                 {"axes", row.axes},
+                 {"count", row.count},
+                 {"bytes_per_device", row.bytes_per_device},
+                 {"time_s", row.time_s},
+                 {"exposed_s", row.exposed_s},
+                 {"cause", row.cause}});
+  }
+  return rows;
+}
+
+Json CollectiveCalls(const Module& module, const CostReport& report) {
+  Json rows = Json::Array();
+  for (size_t i = 0; i < std::min(kMaxRows, report.collective_calls.size()); ++i) {
+    const CollectiveCall& call = report.collective_calls[i];
+    rows.Append({{"name", call.instruction->name()},
+                 {"kind", call.cost.kind},
+                 {"axes", call.cost.axes},
+                 {"group_size", call.cost.group_size},
+                 {"count", call.count},
+                 {"bytes_per_device", call.count * call.cost.bytes_per_device},
+                 {"time_s", call.time_s},
+                 {"exposed_s", call.exposed_s},
+                 {"cause", call.cost.cause},
+                 {"op_name", OpNameOf(*call.instruction)},
+                 {"source", SourceLineOf(module, *call.instruction)}});
+  }
+  return rows;
+}
+
+Json Kernels(const Module& module, const CostReport& report) {
+  Json rows = Json::Array();
+  for (size_t i = 0; i < std::min(kMaxRows, report.kernels.size()); ++i) {
+    const KernelRow& kernel = report.kernels[i];
+    rows.Append({{"name", kernel.root->name()},
+                 {"opcode", OpcodeName(kernel.root->opcode())},
+                 {"class", WorkClassName(kernel.work_class)},
+                 {"count", kernel.count},
+                 {"flops", kernel.flops},
+                 {"bytes", kernel.bytes},
+                 {"time_s", kernel.time_s},
+                 {"op_name", OpNameOf(*kernel.root)},
+                 {"source", SourceLineOf(module, *kernel.root)}});
+  }
+  return rows;
+}
+
+Json WorkRows(const std::vector<WorkRow>& work) {
+  Json rows = Json::Array();
+  for (const WorkRow& row : work) {
+    rows.Append({{"key", row.key},
+                 {"count", row.count},
+                 {"flops", row.flops},
+                 {"bytes", row.bytes},
+                 {"communication_bytes", row.communication_bytes},
+                 {"time_s", row.time_s}});
+  }
+  return rows;
+}
+
+Json Breakdown(const CostBreakdown& parts) {
+  return {{"dot_s", parts.dot_s},
+          {"attention_s", parts.attention_s},
+          {"movement_s", parts.movement_s},
+          {"other_s", parts.other_s},
+          {"exposed_communication_s", parts.exposed_communication_s},
+          {"bubble_s", parts.bubble_s}};
+}
+
+}  // namespace
+
+std::string CostAsJson(const Module& module, const CostReport& report) {
+  Json document = {{"schema", "gshard.cost/1"},
+                   {"module", module.name()},
+                   {"devices", report.devices},
+                   {"chip", report.chip},
+                   {"overlap", OverlapName(report.overlap)},
+                   {"step_time_s", report.step_time_s},
+                   {"compute_time_s", report.compute_time_s},
+                   {"exposed_communication_s", report.exposed_communication_s},
+                   {"mean_branch_step_time_s", report.mean_branch_step_time_s},
+                   {"breakdown", Breakdown(report.breakdown)},
+                   {"flops_per_device", report.flops_per_device},
+                   {"transcendentals_per_device", report.transcendentals_per_device},
+                   {"useful_flops_per_device", report.useful_flops_per_device},
+                   {"recompute_flops_per_device", report.recompute_flops_per_device},
+                   {"padding_flops_per_device", report.padding_flops_per_device},
+                   {"masked_flops_per_device", report.masked_flops_per_device},
+                   {"mfu", report.mfu},
+                   {"hfu", report.hfu},
+                   {"hbm_bytes_per_device", report.hbm_bytes_per_device},
+                   {"unknown_trip_counts", report.unknown_trip_counts},
+                   {"memory",
+                    {{"peak_bytes", report.memory.peak_bytes},
+                     {"argument_bytes", report.memory.argument_bytes},
+                     {"output_bytes", report.memory.output_bytes},
+                     {"temp_bytes", report.memory.temp_bytes},
+                     {"at_peak", AtPeak(module, report)}}},
+                   {"collectives", CollectiveRows(report)},
+                   {"collective_calls", CollectiveCalls(module, report)},
+                   {"kernels", Kernels(module, report)},
+                   {"by_opcode", WorkRows(report.by_opcode)},
+                   {"by_source", WorkRows(report.by_source)},
+                   {"by_group", WorkRows(report.by_group)}};
+  return document.Text();
+}
+
+}  // namespace gshard

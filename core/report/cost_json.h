@@ -1,0 +1,15 @@
+// A cost report as JSON: schema "gshard.cost/1", docs/json.md.
+#ifndef GSHARD_CORE_REPORT_COST_JSON_H_
+#define GSHARD_CORE_REPORT_COST_JSON_H_
+
+#include <string>
+
+#include "core/cost/cost_report.h"
+
+namespace gshard {
+
+std::string CostAsJson(const Module& module, const CostReport& report);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_REPORT_COST_JSON_H_
