@@ -71,7 +71,9 @@ int Run(const Flags& flags) {
     if (!flops) return Refuse(flags, flops.error());
     useful = *flops;
   }
-  Expected<CostReport> report = EstimateCost(**module, *chip, {.useful_flops = useful});
+  CostOptions options;
+  options.useful_flops = useful;
+  Expected<CostReport> report = EstimateCost(**module, *chip, options);
   if (!report) return UsageError(report.error());
   std::string text = flags.json ? CostAsJson(**module, *report) : CostAsText(**module, *report);
   if (auto written = WriteFile(flags.output, text); !written) return ReportError(written.error());

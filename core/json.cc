@@ -83,6 +83,39 @@ std::map<std::string, double> Json::NumbersAt(std::string_view key) const {
       [&] { return value_->json.at(std::string(key)).get<std::map<std::string, double>>(); });
 }
 
+bool Json::BoolAt(std::string_view key) const {
+  return Reading([&] { return value_->json.at(std::string(key)).get<bool>(); });
+}
+
+std::vector<double> Json::NumberListAt(std::string_view key) const {
+  return Reading([&] { return value_->json.at(std::string(key)).get<std::vector<double>>(); });
+}
+
+Json Json::At(std::string_view key) const {
+  return Reading([&] { return Json(Value{value_->json.at(std::string(key))}); });
+}
+
+Json Json::At(size_t i) const {
+  return Reading([&] { return Json(Value{value_->json.at(i)}); });
+}
+
+size_t Json::size() const { return value_->json.is_structured() ? value_->json.size() : 0; }
+
+std::vector<std::string> Json::Keys() const {
+  std::vector<std::string> keys;
+  if (!value_->json.is_object()) return keys;
+  for (auto it = value_->json.begin(); it != value_->json.end(); ++it) keys.push_back(it.key());
+  return keys;
+}
+
+double Json::AsNumber() const {
+  return Reading([&] { return value_->json.get<double>(); });
+}
+
+std::string Json::AsString() const {
+  return Reading([&] { return value_->json.get<std::string>(); });
+}
+
 std::string JsonString(std::string_view text) { return TextOf(text, -1); }
 
 }  // namespace gshard

@@ -60,6 +60,15 @@ class Json {
   std::string StringAt(std::string_view key) const;
   double NumberAt(std::string_view key) const;
   std::map<std::string, double> NumbersAt(std::string_view key) const;
+  bool BoolAt(std::string_view key) const;
+  std::vector<double> NumberListAt(std::string_view key) const;
+  // A copy of the member, of element i of an array; all keys of an object in their order.
+  Json At(std::string_view key) const;
+  Json At(size_t i) const;
+  size_t size() const;  // of an array or object; else 0
+  std::vector<std::string> Keys() const;
+  double AsNumber() const;
+  std::string AsString() const;
 
  private:
   struct Value;

@@ -1,33 +1,190 @@
-// Chip table and its JSON form. Sources of the figures: docs/cost.md, "Chips".
+// The chip table and its JSON form. Sources of the figures: docs/cost.md, "Chips".
 
 #include "core/cost/chip.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+
+#include "core/cost/embedded_chips.h"
 #include "core/json.h"
 
 namespace gshard {
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024 * 1024;
+void ReadNumber(const Json& json, std::string_view key, double& value) {
+  if (json.Has(key)) value = json.NumberAt(key);
+}
 
-// Per TensorCore. The MXUs multiply bf16; f32 products take three bf16 passes there, hence a third.
+void ReadInteger(const Json& json, std::string_view key, int64_t& value) {
+  if (json.Has(key)) value = static_cast<int64_t>(json.NumberAt(key));
+}
+
+void ReadCurve(const Json& json, std::string_view key, EfficiencyCurve& curve) {
+  if (!json.Has(key)) return;
+  const Json fields = json.At(key);
+  curve = {1, 0};
+  ReadNumber(fields, "limit", curve.limit);
+  ReadNumber(fields, "half", curve.half);
+}
+
+void ReadTriple(const Json& json, std::string_view key, std::array<int64_t, 3>& values) {
+  if (!json.Has(key)) return;
+  const std::vector<double> list = json.NumberListAt(key);
+  if (list.size() != 3) throw JsonError(fmt::format("'{}' must have three numbers", key));
+  for (size_t i = 0; i < 3; ++i) values[i] = static_cast<int64_t>(list[i]);
+}
+
+NetworkLevel ReadLevel(const Json& json) {
+  NetworkLevel level;
+  const std::string kind = json.StringAt("kind");
+  if (kind != "torus" && kind != "switch") {
+    throw JsonError(fmt::format("a network's kind is torus or switch, not '{}'", kind));
+  }
+  level.kind = kind == "torus" ? NetworkLevel::Kind::kTorus : NetworkLevel::Kind::kSwitch;
+  level.name = json.StringAt("name");
+  level.bytes_per_s = json.NumberAt("bytes_per_s");
+  ReadNumber(json, "latency_s", level.latency_s);
+  ReadNumber(json, "efficiency", level.efficiency);
+  ReadInteger(json, "wrap_multiple", level.wrap_multiple);
+  ReadInteger(json, "devices", level.devices);
+  if (json.Has("extents")) {
+    for (double extent : json.NumberListAt("extents")) {
+      level.extents.push_back(static_cast<int64_t>(extent));
+    }
+  }
+  return level;
+}
+
+void ReadNetwork(const Json& json, Chip& chip) {
+  if (json.Has("network")) {
+    chip.network.clear();
+    const Json levels = json.At("network");
+    for (size_t i = 0; i < levels.size(); ++i) chip.network.push_back(ReadLevel(levels.At(i)));
+  }
+  if (json.Has("link_bytes_per_s")) {
+    NetworkLevel level;
+    level.name = "link";
+    level.bytes_per_s = json.NumberAt("link_bytes_per_s");
+    level.latency_s = 1e-6;
+    level.wrap_multiple = 1;
+    ReadNumber(json, "link_latency_s", level.latency_s);
+    chip.network = {level};
+  }
+}
+
+const std::vector<std::string_view>& KnownKeys() {
+  static const std::vector<std::string_view> keys = {"base",
+                                                     "name",
+                                                     "comment",
+                                                     "sources",
+                                                     "compiler",
+                                                     "peak_flops",
+                                                     "vector_flops",
+                                                     "hbm_bytes",
+                                                     "hbm_bytes_per_s",
+                                                     "launch_s",
+                                                     "collective_launch_s",
+                                                     "devices_per_chip",
+                                                     "matrix_tile",
+                                                     "matrix_units",
+                                                     "f32_passes",
+                                                     "dot_efficiency",
+                                                     "attention_efficiency",
+                                                     "memory_efficiency",
+                                                     "overlaps_collectives",
+                                                     "network",
+                                                     "link_bytes_per_s",
+                                                     "link_latency_s"};
+  return keys;
+}
+
+// Throws JsonError. `base` is found by `find_base`, which may throw too.
+Chip ReadChip(const Json& json, const std::function<Chip(const std::string&)>& find_base) {
+  for (const std::string& key : json.Keys()) {
+    if (std::find(KnownKeys().begin(), KnownKeys().end(), key) == KnownKeys().end()) {
+      throw JsonError(fmt::format("a chip has no field '{}'", key));
+    }
+  }
+  const bool has_base = json.Has("base");
+  Chip chip = has_base ? find_base(json.StringAt("base")) : Chip{};
+  chip.name = json.StringAt("name");
+  if (json.Has("compiler")) {
+    const std::string compiler = json.StringAt("compiler");
+    if (compiler != "tpu" && compiler != "gpu") {
+      throw JsonError(fmt::format("compiler is tpu or gpu, not '{}'", compiler));
+    }
+    chip.compiler = compiler == "tpu" ? Chip::Compiler::kTpu : Chip::Compiler::kGpu;
+  }
+  if (json.Has("peak_flops") || !has_base) {
+    for (const auto& [type, rate] : json.NumbersAt("peak_flops")) chip.peak_flops[type] = rate;
+  }
+  if (!has_base) {
+    chip.hbm_bytes = json.NumberAt("hbm_bytes");
+    chip.hbm_bytes_per_s = json.NumberAt("hbm_bytes_per_s");
+  }
+  ReadNumber(json, "hbm_bytes", chip.hbm_bytes);
+  ReadNumber(json, "hbm_bytes_per_s", chip.hbm_bytes_per_s);
+  ReadNumber(json, "vector_flops", chip.vector_flops);
+  ReadNumber(json, "launch_s", chip.launch_s);
+  ReadNumber(json, "collective_launch_s", chip.collective_launch_s);
+  ReadInteger(json, "devices_per_chip", chip.devices_per_chip);
+  ReadInteger(json, "matrix_units", chip.matrix_units);
+  ReadTriple(json, "matrix_tile", chip.matrix_tile);
+  ReadTriple(json, "f32_passes", chip.f32_passes);
+  ReadCurve(json, "dot_efficiency", chip.dot_efficiency);
+  ReadCurve(json, "attention_efficiency", chip.attention_efficiency);
+  ReadCurve(json, "memory_efficiency", chip.memory_efficiency);
+  if (json.Has("overlaps_collectives")) {
+    chip.overlaps_collectives = json.BoolAt("overlaps_collectives");
+  }
+  ReadNetwork(json, chip);
+  return chip;
+}
+
+bool IsSound(const EfficiencyCurve& curve) {
+  return curve.limit > 0 && curve.limit <= 1 && curve.half >= 0;
+}
+
+// What is wrong with the numbers; empty if nothing.
+std::string ProblemOf(const Chip& chip) {
+  bool positive = chip.hbm_bytes > 0 && chip.hbm_bytes_per_s > 0 && chip.launch_s >= 0 &&
+                  chip.collective_launch_s >= 0 && chip.vector_flops >= 0 &&
+                  chip.PeakFlops(DType::kF32) > 0;
+  for (const auto& [type, rate] : chip.peak_flops) positive = positive && rate > 0;
+  if (!positive) return "rates and sizes must be positive, and f32 or bf16 must have a peak";
+  if (!IsSound(chip.dot_efficiency) || !IsSound(chip.attention_efficiency) ||
+      !IsSound(chip.memory_efficiency)) {
+    return "the limit of an efficiency is over 0 and at most 1, its half not negative";
+  }
+  bool counts = chip.devices_per_chip >= 1 && chip.matrix_units >= 1;
+  for (int64_t tile : chip.matrix_tile) counts = counts && tile >= 1;
+  for (int64_t passes : chip.f32_passes) counts = counts && passes >= 0;
+  if (!counts) return "tiles, passes and numbers of units must be positive";
+  for (const NetworkLevel& level : chip.network) {
+    bool extents = std::all_of(level.extents.begin(), level.extents.end(),
+                               [](int64_t extent) { return extent >= 1; });
+    if (level.bytes_per_s <= 0 || level.latency_s < 0 || level.efficiency <= 0 || !extents ||
+        level.extents.size() > 3 || level.wrap_multiple < 0 || level.devices < 0) {
+      return "links must have positive rates, and a torus at most three positive extents";
+    }
+  }
+  return "";
+}
+
 std::vector<Chip> BuildChips() {
-  auto tpu = [](std::string name, double bf16, double s8, double hbm_bytes, double hbm_rate,
-                double link) {
-    Chip chip{
-        std::move(name), {{"bf16", bf16}, {"f32", bf16 / 3}}, hbm_bytes, hbm_rate, link, 1e-6};
-    if (s8 > 0) chip.peak_flops["s8"] = s8;
-    return chip;
-  };
-  return {
-      tpu("tpu-v2", 23e12, 0, 8 * kGiB, 350e9, 62e9),
-      tpu("tpu-v3", 61.5e12, 0, 16 * kGiB, 450e9, 82e9),
-      tpu("tpu-v4", 137.5e12, 137.5e12, 16 * kGiB, 600e9, 45e9),
-      tpu("tpu-v5e", 197e12, 393e12, 16e9, 819e9, 45e9),
-      tpu("tpu-v5p", 229.5e12, 459e12, 47.5e9, 1382.5e9, 90e9),
-      tpu("tpu-v6e", 918e12, 1836e12, 32e9, 1638e9, 90e9),
-  };
+  std::vector<Chip> chips;
+  for (std::string_view text : EmbeddedChips()) {
+    chips.push_back(ReadChip(Json::Parse(text), [&](const std::string& base) {
+      auto it = std::find_if(chips.begin(), chips.end(),
+                             [&](const Chip& chip) { return chip.name == base; });
+      CheckInternal(it != chips.end(), "a built-in chip stands before its base");
+      return *it;
+    }));
+    CheckInternal(ProblemOf(chips.back()).empty(), "a built-in chip is wrong");
+  }
+  return chips;
 }
 
 const std::vector<Chip>& Chips() {
@@ -44,10 +201,13 @@ double Chip::PeakFlops(DType dtype) const {
   };
   double exact = find(DTypeName(dtype));
   if (exact > 0) return exact;
+  if (DTypeBits(dtype) == 8 && IsFloat(dtype) && find("f8") > 0) return find("f8");
+  if (DTypeBits(dtype) <= 4 && IsFloat(dtype) && find("f4") > 0) return find("f4");
   // Narrow integers and 8-bit floats run at least at bf16 speed; f16 like bf16; all else like f32.
   bool narrow = DTypeBits(dtype) <= 16 && dtype != DType::kPred;
   double fallback = narrow ? find("bf16") : find("f32");
-  if (fallback <= 0) fallback = std::max(find("f32"), find("bf16"));
+  if (narrow && fallback <= 0) fallback = find("f16");
+  if (fallback <= 0) fallback = std::max({find("f32"), find("bf16"), find("f16")});
   return dtype == DType::kF64 || dtype == DType::kC128 ? fallback / 8 : fallback;
 }
 
@@ -67,29 +227,19 @@ Expected<Chip> BuiltInChip(std::string_view name) {
 }
 
 Expected<Chip> ParseChip(std::string_view json, const std::string& file_name) {
-  Chip chip;
   try {
-    const Json document = Json::Parse(json);
-    chip.name = document.StringAt("name");
-    chip.peak_flops = document.NumbersAt("peak_flops");
-    chip.hbm_bytes = document.NumberAt("hbm_bytes");
-    chip.hbm_bytes_per_s = document.NumberAt("hbm_bytes_per_s");
-    chip.link_bytes_per_s = document.NumberAt("link_bytes_per_s");
-    chip.link_latency_s =
-        document.Has("link_latency_s") ? document.NumberAt("link_latency_s") : 1e-6;
+    Chip chip = ReadChip(Json::Parse(json), [](const std::string& base) {
+      Expected<Chip> found = BuiltInChip(base);
+      if (!found) throw JsonError(found.error().message);
+      return *std::move(found);
+    });
+    std::string problem = ProblemOf(chip);
+    if (!problem.empty()) throw JsonError(problem);
+    return chip;
   } catch (const JsonError& error) {
     return Fail(MakeError("E-COST-002", fmt::format("{}: {}", file_name, error.what()),
                           "docs/cost.md has the fields of a chip description"));
   }
-  bool positive = chip.hbm_bytes > 0 && chip.hbm_bytes_per_s > 0 && chip.link_bytes_per_s > 0 &&
-                  chip.link_latency_s >= 0 && chip.PeakFlops(DType::kF32) > 0;
-  if (!positive) {
-    return Fail(
-        MakeError("E-COST-002", fmt::format("{}: rates and sizes must be positive, and f32 or bf16 "
-                                            "must have a peak",
-                                            file_name)));
-  }
-  return chip;
 }
 
 }  // namespace gshard

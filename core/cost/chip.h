@@ -1,7 +1,10 @@
-// What a device can do: the numbers behind every estimate. Built in for common chips, or from JSON.
+// What a device can do: the numbers behind every estimate. Built in for common chips
+// (core/cost/chips/*.json), or from JSON of the user's. Fields, units and sources: docs/cost.md.
 #ifndef GSHARD_CORE_COST_CHIP_H_
 #define GSHARD_CORE_COST_CHIP_H_
 
+#include <array>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -12,24 +15,67 @@
 
 namespace gshard {
 
-// All rates are per device as the program counts devices (a TPU v3 device is one core).
+// The share of the peak rate that work of a size reaches: limit * size / (size + half).
+struct EfficiencyCurve {
+  double limit = 1;
+  double half = 0;  // size at which half the limit is reached
+  double At(double size) const { return size <= 0 ? limit : limit * size / (size + half); }
+};
+
+// One level of the network, innermost first: devices joined by a torus, or by a switch.
+struct NetworkLevel {
+  enum class Kind : uint8_t { kTorus, kSwitch };
+  Kind kind = Kind::kTorus;
+  std::string name;        // "ici", "nvlink", "nic"
+  double bytes_per_s = 0;  // one way: of one link of a torus, of one device into a switch
+  double latency_s = 0;    // of one hop
+  double efficiency = 1;   // share of bytes_per_s that collectives reach
+  // Torus: the largest slice ("x", "y", "z" in this order), and the extent whose multiples close
+  // to rings (0: never).
+  std::vector<int64_t> extents;
+  int64_t wrap_multiple = 0;
+  // Switch: devices it joins; 0: as many as there are.
+  int64_t devices = 0;
+};
+
+// All rates are per device as the program counts devices (a TPU v3 device is one core, a v4 device
+// a whole chip).
 struct Chip {
+  // Whose rules for fusion and overlap hold.
+  enum class Compiler : uint8_t { kTpu, kGpu };
+
   std::string name;
-  std::map<std::string, double> peak_flops;  // by dtype name, FLOP/s; "f32", "bf16", "s8", ..
+  Compiler compiler = Compiler::kTpu;
+  std::map<std::string, double> peak_flops;  // of matrix units by dtype name, FLOP/s; "f32", "bf16"
+  double vector_flops = 0;                   // elementwise work, FLOP/s
   double hbm_bytes = 0;
   double hbm_bytes_per_s = 0;
-  double link_bytes_per_s = 0;  // one way, along one mesh axis
-  double link_latency_s = 0;    // per message
+  double launch_s = 0;                             // least time of a kernel
+  double collective_launch_s = 0;                  // least time of a collective
+  int64_t devices_per_chip = 1;                    // that share the chip's links
+  std::array<int64_t, 3> matrix_tile = {1, 1, 1};  // m, n, k that dots are padded to
+  int64_t matrix_units = 1;                        // that take tiles of m x n at a time
+  // f32 dots at DEFAULT, HIGH and HIGHEST precision: passes over bf16; 0: at the rate of f32.
+  std::array<int64_t, 3> f32_passes = {0, 0, 0};
+  EfficiencyCurve dot_efficiency;        // by FLOPs of the dot
+  EfficiencyCurve attention_efficiency;  // by FLOPs of the kernel
+  EfficiencyCurve memory_efficiency;     // by bytes of the kernel
+  bool overlaps_collectives = false;     // its compiler's scheduler makes collectives async
+  std::vector<NetworkLevel> network;     // innermost first; empty: one device alone
 
   // Of the type, else of the nearest wider or narrower type the chip lists.
   double PeakFlops(DType dtype) const;
+  // What mfu and hfu are shares of: bf16's.
+  double NominalFlops() const { return PeakFlops(DType::kBF16); }
 };
 
 // "tpu-v3", .. Errors (E-COST-001) list the names there are.
 Expected<Chip> BuiltInChip(std::string_view name);
 std::vector<std::string> BuiltInChipNames();
+// Fields as in core/cost/chips/*.json, or the short form
 // {"name":..,"peak_flops":{"bf16":6.15e13},"hbm_bytes":..,"hbm_bytes_per_s":..,"link_bytes_per_s":..,
-// "link_latency_s":..}
+// "link_latency_s":..}: one ring of links along each mesh axis. {"base":"tpu-v3",..} starts from a
+// built-in chip. Errors: E-COST-002.
 Expected<Chip> ParseChip(std::string_view json, const std::string& file_name);
 
 }  // namespace gshard

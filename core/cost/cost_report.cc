@@ -57,8 +57,9 @@ struct Totals {
 
 class CostWalk {
  public:
-  CostWalk(const Module& module, const Mesh* mesh, int64_t devices, const Chip& chip)
-      : users_(module), mesh_(mesh), devices_(devices), chip_(chip) {}
+  CostWalk(const Module& module, const Mesh* mesh, int64_t devices, const Chip& chip,
+           const Network* network)
+      : users_(module), mesh_(mesh), devices_(devices), chip_(chip), network_(network) {}
 
   const Totals& Of(const Computation& computation) {
     auto it = totals_.find(&computation);
@@ -112,7 +113,7 @@ class CostWalk {
     AddWork(instruction, cost.flops, cost.transcendentals, fusion.IsFused(&instruction) ? 0 : bytes,
             totals);
     if (IsCollective(instruction.opcode())) {
-      CollectiveCost moved = CostOfCollective(instruction, devices_, mesh_, chip_);
+      CollectiveCost moved = CostOfCollective(instruction, devices_, mesh_, network_);
       totals.communication_time += moved.time_s;
       totals.AddRow({moved.kind, moved.axes, 1, moved.bytes_per_device, moved.time_s, moved.time_s,
                      moved.cause, moved.bytes_per_device});
@@ -162,6 +163,7 @@ class CostWalk {
   const Mesh* mesh_;
   int64_t devices_;
   const Chip& chip_;
+  const Network* network_;
   std::map<const Computation*, Totals> totals_;
   int64_t unknown_trip_counts_ = 0;
 };
@@ -169,8 +171,10 @@ class CostWalk {
 }  // namespace
 
 double TotalFlops(const Module& module) {
-  Chip any{"any", {{"f32", 1}}, 1, 1, 1, 0};
-  return CostWalk(module, nullptr, 1, any).Of(*module.entry()).flops;
+  Chip any;
+  any.peak_flops = {{"f32", 1}};
+  any.hbm_bytes_per_s = 1;
+  return CostWalk(module, nullptr, 1, any, nullptr).Of(*module.entry()).flops;
 }
 
 Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOptions& options) {
@@ -178,7 +182,10 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   report.devices = module.DeviceCount();
   report.chip = chip.name;
   report.overlap = Overlap::kNone;
-  CostWalk walk(module, MainMesh(module), report.devices, chip);
+  const Mesh* mesh = MainMesh(module);
+  Expected<Network> network = Network::Make(chip, report.devices, mesh, options.mesh_map);
+  if (!network) return Fail(std::move(network.error()));
+  CostWalk walk(module, mesh, report.devices, chip, &*network);
   const Totals& totals = walk.Of(*module.entry());
   report.flops_per_device = totals.flops;
   report.transcendentals_per_device = totals.transcendentals;

@@ -85,8 +85,8 @@ struct CostReport {
   CostBreakdown breakdown;
   double flops_per_device = 0;
   double transcendentals_per_device = 0;
-  double useful_flops_per_device = 0;  // of the unpartitioned program without recomputation, divided
-                                       // by the devices
+  double useful_flops_per_device = 0;  // of the unpartitioned program without recomputation,
+                                       // divided by the devices
   // Parts of flops_per_device that a perfect program would not do.
   double recompute_flops_per_device = 0;  // rematerialised
   double padding_flops_per_device = 0;    // on the padding of tiles that do not divide evenly, and
@@ -96,11 +96,11 @@ struct CostReport {
   double hfu = 0;                         // FLOPs done / (step time * peak)
   double hbm_bytes_per_device = 0;
   MemoryReport memory;
-  std::vector<CollectiveRow> collectives;            // by bytes, largest first
-  std::vector<CollectiveCall> collective_calls;      // by exposed time, then time, largest first
-  std::vector<KernelRow> kernels;                    // by time, largest first
-  std::vector<WorkRow> by_opcode, by_source;         // by time, largest first
-  std::vector<WorkRow> by_group;                     // of CostOptions::group_by; empty without it
+  std::vector<CollectiveRow> collectives;        // by bytes, largest first
+  std::vector<CollectiveCall> collective_calls;  // by exposed time, then time, largest first
+  std::vector<KernelRow> kernels;                // by time, largest first
+  std::vector<WorkRow> by_opcode, by_source;     // by time, largest first
+  std::vector<WorkRow> by_group;                 // of CostOptions::group_by; empty without it
   Timeline timeline;
   // Of conditionals: the step time if every one took the mean of its branches; the report as a
   // whole takes the most expensive branch.

@@ -41,11 +41,11 @@ struct TimelineEvent {
   // The kernel's root, the collective (its start half), or the while loop.
   const Instruction* instruction = nullptr;
   WorkClass work_class = WorkClass::kOther;
-  int stream = 0;          // index into Timeline::streams
-  double start_s = 0;      // since the step began
-  double end_s = 0;        // of a loop: of its last trip
-  double trip_count = 1;   // executions in a step: product of the trips of the enclosing loops
-  int parent = -1;         // index of the enclosing loop's event; -1: the entry computation
+  int stream = 0;            // index into Timeline::streams
+  double start_s = 0;        // since the step began
+  double end_s = 0;          // of a loop: of its last trip
+  double trip_count = 1;     // executions in a step: product of the trips of the enclosing loops
+  int parent = -1;           // index of the enclosing loop's event; -1: the entry computation
   bool is_critical = false;  // on the critical path
 };
 
