@@ -7,7 +7,7 @@
 
 #include "core/pass.h"
 #include "ir/printer.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 namespace gshard {
 

@@ -1,5 +1,5 @@
 // HLO text -> Module (docs/text-format.md). Reads all that XLA and JAX print, plus our mesh sugar.
-// Does not verify: see ir/verifier.h. Linear time; memory a few times the text.
+// Does not verify: see ir/verify/verifier.h. Linear time; memory a few times the text.
 #ifndef GSHARD_IR_PARSER_H_
 #define GSHARD_IR_PARSER_H_
 

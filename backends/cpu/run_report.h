@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/verify.h"
+#include "backends/cpu/verify/verify.h"
 
 namespace gshard::cpu {
 

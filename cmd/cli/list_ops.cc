@@ -7,7 +7,7 @@
 #include "backends/cpu/opcode_support.h"
 #include "cmd/cli/program.h"
 #include "core/json.h"
-#include "core/partition/op_rule.h"
+#include "core/partition/rule_table.h"
 #include "core/propagation/rule_summary.h"
 #include "ir/opcode.h"
 

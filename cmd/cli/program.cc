@@ -15,7 +15,7 @@
 #include "core/json.h"
 #include "ir/parser.h"
 #include "ir/source_text.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 namespace gshard {
 

@@ -13,7 +13,7 @@
 #include "core/analysis/meshes.h"
 #include "core/json.h"
 #include "ir/parser.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 namespace gshard {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "core/partition/op_rule.h"
-#include "core/partition/partial_values.h"
-#include "core/partition/value_numbering.h"
+#include "core/partition/rule_table.h"
+#include "core/partition/scope/partial_values.h"
+#include "core/partition/scope/value_numbering.h"
 #include "core/transforms/shard_barriers.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "core/analysis/device_function.h"
-#include "core/partition/device_axes.h"
+#include "core/partition/layout/device_axes.h"
 #include "ir/builder.h"
 
 namespace gshard {

@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "core/analysis/meshes.h"
-#include "core/partition/mesh_layout.h"
+#include "core/partition/layout/mesh_layout.h"
 #include "core/transforms/rewriter.h"
 #include "ir/custom_call.h"
 #include "ir/mesh.h"

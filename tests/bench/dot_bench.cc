@@ -20,10 +20,10 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cpu/inputs.h"
-#include "backends/cpu/memory.h"
-#include "backends/cpu/mesh_run.h"
-#include "backends/cpu/workers.h"
+#include "backends/cpu/io/inputs.h"
+#include "backends/cpu/memory/memory.h"
+#include "backends/cpu/run/mesh_run.h"
+#include "backends/cpu/run/workers.h"
 #include "ir/parser.h"
 
 namespace gshard {

@@ -11,7 +11,7 @@
 
 #include "ir/parser.h"
 #include "ir/printer.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 namespace gshard {
 namespace {

@@ -1,7 +1,8 @@
 // Any bytes either parse or give a located error. What parses and verifies prints to text that
 // parses again and prints the same.
 //
-//   parse_fuzz -dict=tests/fuzz/hlo.dict -rss_limit_mb=1024 -timeout=5 CORPUS tests/fuzz/parse_corpus
+//   parse_fuzz -dict=tests/fuzz/hlo.dict -rss_limit_mb=1024 -timeout=5 CORPUS
+//   tests/fuzz/parse_corpus
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -9,7 +10,7 @@
 
 #include "ir/parser.h"
 #include "ir/printer.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 namespace {
 

@@ -10,9 +10,9 @@
 #include <cstring>
 #include <limits>
 
-#include "backends/cpu/array_rows.h"
-#include "backends/cpu/mesh_run.h"
-#include "backends/cpu/verify.h"
+#include "backends/cpu/arrays/array_rows.h"
+#include "backends/cpu/run/mesh_run.h"
+#include "backends/cpu/verify/verify.h"
 #include "core/partition/partitioner.h"
 #include "core/pass.h"
 #include "core/propagation/propagation.h"
@@ -20,7 +20,7 @@
 #include "ir/literal.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 #include "tests/reference/reference.h"
 
 namespace gshard::property {

@@ -9,7 +9,7 @@
 #include <complex>
 #include <cstdint>
 
-#include "backends/cpu/kernel.h"
+#include "backends/cpu/memory/scratch.h"
 
 namespace gshard::cpu {
 

@@ -3,10 +3,10 @@
 #include <cstring>
 #include <optional>
 
+#include "backends/cpu/arrays/reduction.h"
+#include "backends/cpu/arrays/strided.h"
 #include "backends/cpu/kernels/arg_rows.h"
 #include "backends/cpu/ops/reduce_kernels.h"
-#include "backends/cpu/reduction.h"
-#include "backends/cpu/strided.h"
 #include "ir/attributes.h"
 #include "ir/module.h"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "backends/cpu/array_convert.h"
+#include "backends/cpu/elementwise/array_convert.h"
 #include "backends/cpu/ops/factories.h"
 
 namespace gshard::cpu {

@@ -1,6 +1,6 @@
 // broadcast, read through a strided view straight into the result.
+#include "backends/cpu/elementwise/program_kernel.h"
 #include "backends/cpu/ops/factories.h"
-#include "backends/cpu/program_kernel.h"
 
 namespace gshard::cpu {
 

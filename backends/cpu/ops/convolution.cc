@@ -9,13 +9,13 @@
 #include <cstring>
 #include <optional>
 
-#include "backends/cpu/array_convert.h"
-#include "backends/cpu/dot_product.h"
+#include "backends/cpu/arrays/strided.h"
+#include "backends/cpu/arrays/window_geometry.h"
+#include "backends/cpu/elementwise/array_convert.h"
 #include "backends/cpu/kernels/gemm.h"
+#include "backends/cpu/ops/dot_product.h"
 #include "backends/cpu/ops/factories.h"
-#include "backends/cpu/sliding_product.h"
-#include "backends/cpu/strided.h"
-#include "backends/cpu/window_geometry.h"
+#include "backends/cpu/ops/sliding_product.h"
 
 namespace gshard::cpu {
 namespace {

@@ -3,9 +3,9 @@
 #include <array>
 #include <vector>
 
-#include "backends/cpu/dot_product.h"
-#include "backends/cpu/elementwise_program.h"
+#include "backends/cpu/elementwise/elementwise_program.h"
 #include "backends/cpu/ops/dot_kernels.h"
+#include "backends/cpu/ops/dot_product.h"
 #include "backends/cpu/ops/factories.h"
 
 namespace gshard::cpu {

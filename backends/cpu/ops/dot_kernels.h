@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "backends/cpu/kernel.h"
+#include "backends/cpu/elementwise/kernel.h"
 
 namespace gshard::cpu {
 

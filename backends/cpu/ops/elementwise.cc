@@ -1,8 +1,9 @@
 // Elementwise operations and map, as programs of one instruction; bitcast-convert between widths.
 #include <cstring>
 
+#include "backends/cpu/elementwise/element_function.h"
+#include "backends/cpu/elementwise/program_kernel.h"
 #include "backends/cpu/ops/factories.h"
-#include "backends/cpu/program_kernel.h"
 
 namespace gshard::cpu {
 namespace {

@@ -6,11 +6,11 @@
 #include <cstring>
 #include <optional>
 
-#include "backends/cpu/index_space.h"
-#include "backends/cpu/index_value.h"
+#include "backends/cpu/arrays/index_space.h"
+#include "backends/cpu/arrays/index_value.h"
+#include "backends/cpu/arrays/strided.h"
+#include "backends/cpu/elementwise/scalar_program.h"
 #include "backends/cpu/ops/factories.h"
-#include "backends/cpu/scalar_program.h"
-#include "backends/cpu/strided.h"
 #include "ir/dims.h"
 
 namespace gshard::cpu {

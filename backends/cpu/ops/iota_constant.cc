@@ -1,6 +1,6 @@
 // iota, as a program of one step.
+#include "backends/cpu/elementwise/program_kernel.h"
 #include "backends/cpu/ops/factories.h"
-#include "backends/cpu/program_kernel.h"
 
 namespace gshard::cpu {
 

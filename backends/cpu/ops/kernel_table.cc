@@ -1,4 +1,6 @@
 // The table opcode -> kernel factory, from kernels.def.
+#include "backends/cpu/ops/kernel_table.h"
+
 #include "backends/cpu/ops/factories.h"
 
 namespace gshard::cpu {

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/arrays/strided.h"
 #include "backends/cpu/kernels/lapack.h"
-#include "backends/cpu/strided.h"
 
 namespace gshard::cpu {
 namespace {

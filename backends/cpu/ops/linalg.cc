@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-#include "backends/cpu/array_convert.h"
+#include "backends/cpu/elementwise/array_convert.h"
 #include "backends/cpu/kernels/lapack.h"
 #include "backends/cpu/ops/factories.h"
 

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "backends/cpu/array_convert.h"
-#include "backends/cpu/dot_product.h"
-#include "backends/cpu/index_value.h"
+#include "backends/cpu/arrays/index_value.h"
+#include "backends/cpu/arrays/strided.h"
+#include "backends/cpu/elementwise/array_convert.h"
 #include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/ops/dot_kernels.h"
-#include "backends/cpu/strided.h"
+#include "backends/cpu/ops/dot_product.h"
 #include "ir/dims.h"
 
 namespace gshard::cpu {

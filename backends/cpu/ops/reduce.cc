@@ -8,11 +8,11 @@
 #include <array>
 #include <cstring>
 
+#include "backends/cpu/arrays/reduction.h"
+#include "backends/cpu/elementwise/scalar_program.h"
 #include "backends/cpu/kernels/reduce_rows.h"
 #include "backends/cpu/ops/factories.h"
 #include "backends/cpu/ops/reduce_kernels.h"
-#include "backends/cpu/reduction.h"
-#include "backends/cpu/scalar_program.h"
 
 namespace gshard::cpu {
 namespace {

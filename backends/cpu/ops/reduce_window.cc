@@ -8,12 +8,12 @@
 #include <cstring>
 #include <optional>
 
-#include "backends/cpu/index_space.h"
+#include "backends/cpu/arrays/index_space.h"
+#include "backends/cpu/arrays/strided.h"
+#include "backends/cpu/arrays/window_geometry.h"
 #include "backends/cpu/kernels/reduce_rows.h"
 #include "backends/cpu/ops/factories.h"
-#include "backends/cpu/strided.h"
-#include "backends/cpu/tile_folder.h"
-#include "backends/cpu/window_geometry.h"
+#include "backends/cpu/ops/tile_folder.h"
 
 namespace gshard::cpu {
 namespace {

@@ -1,8 +1,8 @@
 // reshape, dynamic-reshape and bitcast. Buffers are row-major, so a reshape keeps the bytes; a
 // bitcast reinterprets memory as laid out in the text, which may reorder our elements.
+#include "backends/cpu/arrays/strided.h"
 #include "backends/cpu/ops/factories.h"
 #include "backends/cpu/ops/view_kernel.h"
-#include "backends/cpu/strided.h"
 
 namespace gshard::cpu {
 namespace {

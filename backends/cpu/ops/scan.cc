@@ -3,9 +3,9 @@
 #include <cstring>
 #include <vector>
 
-#include "backends/cpu/call_kernel.h"
+#include "backends/cpu/arrays/strided.h"
+#include "backends/cpu/ops/call_kernel.h"
 #include "backends/cpu/ops/factories.h"
-#include "backends/cpu/strided.h"
 
 namespace gshard::cpu {
 namespace {

@@ -3,10 +3,10 @@
 #include <array>
 #include <cstring>
 
-#include "backends/cpu/index_value.h"
+#include "backends/cpu/arrays/index_value.h"
+#include "backends/cpu/arrays/strided.h"
 #include "backends/cpu/ops/factories.h"
 #include "backends/cpu/ops/view_kernel.h"
-#include "backends/cpu/strided.h"
 
 namespace gshard::cpu {
 namespace {

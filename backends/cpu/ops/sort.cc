@@ -5,11 +5,11 @@
 #include <optional>
 #include <vector>
 
-#include "backends/cpu/elementwise_program.h"
+#include "backends/cpu/arrays/strided.h"
+#include "backends/cpu/elementwise/elementwise_program.h"
+#include "backends/cpu/elementwise/scalar_program.h"
 #include "backends/cpu/ops/factories.h"
-#include "backends/cpu/scalar_program.h"
-#include "backends/cpu/sort_keys.h"
-#include "backends/cpu/strided.h"
+#include "backends/cpu/ops/sort_keys.h"
 
 namespace gshard::cpu {
 namespace {

@@ -1,7 +1,7 @@
 // transpose: output dim k is operand dim p_k.
+#include "backends/cpu/arrays/strided.h"
 #include "backends/cpu/ops/factories.h"
 #include "backends/cpu/ops/view_kernel.h"
-#include "backends/cpu/strided.h"
 
 namespace gshard::cpu {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "backends/cpu/strided.h"
+#include "backends/cpu/arrays/strided.h"
 
 namespace gshard::cpu {
 namespace {

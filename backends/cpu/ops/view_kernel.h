@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "backends/cpu/kernel.h"
+#include "backends/cpu/elementwise/kernel.h"
 #include "ir/shape.h"
 
 namespace gshard::cpu {

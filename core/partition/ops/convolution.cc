@@ -3,9 +3,9 @@
 // paper, section 4.3).
 #include <algorithm>
 
-#include "core/partition/dim_range.h"
 #include "core/partition/ops/rules.h"
-#include "core/partition/range_cut.h"
+#include "core/partition/scope/dim_range.h"
+#include "core/partition/scope/range_cut.h"
 #include "ir/dims.h"
 
 namespace gshard::partition_rules {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/partition/halo.h"
 #include "core/partition/ops/sort_order.h"
+#include "core/partition/scope/halo.h"
 #include "ir/dims.h"
 
 namespace gshard {

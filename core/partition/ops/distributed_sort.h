@@ -16,7 +16,7 @@
 
 #include <cstdint>
 
-#include "core/partition/op_rule.h"
+#include "core/partition/scope/op_rule.h"
 
 namespace gshard {
 

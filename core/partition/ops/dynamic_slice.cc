@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "core/partition/ops/rules.h"
-#include "core/partition/range_cut.h"
+#include "core/partition/scope/range_cut.h"
 #include "ir/dims.h"
 
 namespace gshard::partition_rules {

@@ -5,10 +5,10 @@
 #include <numbers>
 #include <optional>
 
-#include "core/partition/halo.h"
-#include "core/partition/moving_tiles.h"
 #include "core/partition/ops/rules.h"
-#include "core/partition/range_cut.h"
+#include "core/partition/scope/halo.h"
+#include "core/partition/scope/moving_tiles.h"
+#include "core/partition/scope/range_cut.h"
 #include "ir/dims.h"
 
 namespace gshard::partition_rules {

@@ -1,7 +1,7 @@
 // Cholesky and triangular-solve: local on batch dims and on the columns (rows) that are solved
 // for; whole matrices.
-#include "core/partition/moving_tiles.h"
 #include "core/partition/ops/rules.h"
+#include "core/partition/scope/moving_tiles.h"
 
 namespace gshard::partition_rules {
 

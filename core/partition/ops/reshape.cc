@@ -4,8 +4,8 @@
 #include <numeric>
 #include <optional>
 
-#include "core/partition/dim_range.h"
 #include "core/partition/ops/rules.h"
+#include "core/partition/scope/dim_range.h"
 
 namespace gshard::partition_rules {
 

@@ -1,9 +1,9 @@
 // The partition rules by family, one function per group of opcodes that share one; the table in
-// op_rule.cc says which opcode has which.
+// rule_table.cc says which opcode has which.
 #ifndef GSHARD_CORE_PARTITION_OPS_RULES_H_
 #define GSHARD_CORE_PARTITION_OPS_RULES_H_
 
-#include "core/partition/op_rule.h"
+#include "core/partition/scope/op_rule.h"
 
 namespace gshard::partition_rules {
 

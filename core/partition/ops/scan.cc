@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/partition/moving_tiles.h"
 #include "core/partition/ops/rules.h"
-#include "core/partition/range_cut.h"
-#include "core/partition/tile_prefix.h"
+#include "core/partition/scope/moving_tiles.h"
+#include "core/partition/scope/range_cut.h"
+#include "core/partition/scope/tile_prefix.h"
 #include "ir/dims.h"
 
 namespace gshard::partition_rules {

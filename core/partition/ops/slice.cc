@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/partition/dim_range.h"
-#include "core/partition/halo.h"
 #include "core/partition/ops/rules.h"
-#include "core/partition/range_cut.h"
+#include "core/partition/scope/dim_range.h"
+#include "core/partition/scope/halo.h"
+#include "core/partition/scope/range_cut.h"
 #include "ir/dims.h"
 
 namespace gshard::partition_rules {

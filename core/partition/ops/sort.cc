@@ -5,11 +5,11 @@
 #include <optional>
 #include <vector>
 
-#include "core/partition/moving_tiles.h"
 #include "core/partition/ops/distributed_sort.h"
 #include "core/partition/ops/rules.h"
 #include "core/partition/ops/sort_order.h"
-#include "core/partition/range_cut.h"
+#include "core/partition/scope/moving_tiles.h"
+#include "core/partition/scope/range_cut.h"
 #include "ir/dims.h"
 
 namespace gshard::partition_rules {

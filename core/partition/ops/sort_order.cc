@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "core/partition/masking.h"
+#include "core/partition/scope/masking.h"
 #include "ir/dims.h"
 #include "ir/literal.h"
 

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "core/partition/partition_scope.h"
+#include "core/partition/scope/partition_scope.h"
 
 namespace gshard {
 

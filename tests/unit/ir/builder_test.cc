@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ir/printer.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 namespace gshard {
 namespace {

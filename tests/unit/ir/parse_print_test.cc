@@ -8,7 +8,7 @@
 
 #include "ir/parser.h"
 #include "ir/printer.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 #include "tests/unit/source_file.h"
 
 namespace gshard {

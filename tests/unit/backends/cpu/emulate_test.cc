@@ -10,7 +10,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "backends/cpu/npz.h"
+#include "backends/cpu/io/npz.h"
 #include "ir/parser.h"
 #include "tests/unit/source_file.h"
 

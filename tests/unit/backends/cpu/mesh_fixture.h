@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/mesh_run.h"
-#include "backends/cpu/npz.h"
+#include "backends/cpu/io/npz.h"
+#include "backends/cpu/run/mesh_run.h"
 #include "ir/parser.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 namespace gshard::cpu {
 

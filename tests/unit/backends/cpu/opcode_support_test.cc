@@ -4,7 +4,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "backends/cpu/kernel.h"
+#include "backends/cpu/elementwise/kernel.h"
+#include "backends/cpu/ops/kernel_table.h"
 #include "core/propagation/rule_summary.h"
 
 namespace gshard::cpu {

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/backends/ops/kernel_runner.h"
+#include "tests/unit/backends/cpu/ops/kernel_runner.h"
 
 namespace gshard::cpu::testing {
 

@@ -6,7 +6,7 @@
 
 #include "ir/metadata.h"
 #include "ir/parser.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 namespace gshard {
 namespace {

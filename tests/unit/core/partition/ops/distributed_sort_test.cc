@@ -9,7 +9,7 @@
 
 #include "core/partition/partitioner.h"
 #include "ir/parser.h"
-#include "ir/verifier.h"
+#include "ir/verify/verifier.h"
 
 namespace gshard {
 namespace {

@@ -1,0 +1,281 @@
+// Strided copies: rows by memcpy or strided loops, transpositions in cache-sized blocks.
+#include "backends/cpu/arrays/strided.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "ir/diagnostic.h"
+
+namespace gshard::cpu {
+namespace {
+
+struct Element16 {
+  uint64_t low, high;
+};
+
+// Calls f with a value of the unsigned type of that size.
+template <typename F>
+void WithElementType(int64_t bytes, F&& f) {
+  switch (bytes) {
+    case 1:
+      f(uint8_t{});
+      return;
+    case 2:
+      f(uint16_t{});
+      return;
+    case 4:
+      f(uint32_t{});
+      return;
+    case 8:
+      f(uint64_t{});
+      return;
+    case 16:
+      f(Element16{});
+      return;
+    default:
+      throw InternalError("element size of a strided copy");
+  }
+}
+
+template <typename T>
+void CopyRow(const T* source, int64_t source_stride, T* target, int64_t target_stride, int64_t n) {
+  if (target_stride == 1) {
+    if (source_stride == 1) {
+      std::memcpy(target, source, static_cast<size_t>(n) * sizeof(T));
+    } else if (source_stride == 0) {
+      std::fill_n(target, n, *source);
+    } else {
+      for (int64_t i = 0; i < n; ++i) target[i] = source[i * source_stride];
+    }
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) target[i * target_stride] = source[i * source_stride];
+}
+
+// target[i * target_i + j] = source[i + j * source_j]: i contiguous in the source, j in the target.
+template <typename T>
+void TransposeBlocks(const T* source, int64_t source_j, T* target, int64_t target_i, int64_t n_i,
+                     int64_t n_j) {
+  // A block of lines of both sides stays in L1 whatever the strides are.
+  constexpr int64_t kSide = 64 / static_cast<int64_t>(sizeof(T));
+  constexpr int64_t kBlock = kSide < 8 ? 8 : kSide;
+  int64_t j0 = 0;
+  for (; j0 + kBlock <= n_j; j0 += kBlock) {
+    int64_t i0 = 0;
+    for (; i0 + kBlock <= n_i; i0 += kBlock) {
+      const T* s = source + i0 + j0 * source_j;
+      T* t = target + i0 * target_i + j0;
+      std::array<T, static_cast<size_t>(kBlock * kBlock)> block;
+      for (int64_t j = 0; j < kBlock; ++j) {
+        std::memcpy(block.data() + j * kBlock, s + j * source_j, kBlock * sizeof(T));
+      }
+      for (int64_t i = 0; i < kBlock; ++i) {
+        for (int64_t j = 0; j < kBlock; ++j) {
+          t[i * target_i + j] = block[static_cast<size_t>(j * kBlock + i)];
+        }
+      }
+    }
+    for (; i0 < n_i; ++i0) {
+      for (int64_t j = j0; j < j0 + kBlock; ++j)
+        target[i0 * target_i + j] = source[i0 + j * source_j];
+    }
+  }
+  for (int64_t i = 0; i < n_i; ++i) {
+    for (int64_t j = j0; j < n_j; ++j) target[i * target_i + j] = source[i + j * source_j];
+  }
+}
+
+}  // namespace
+
+std::vector<int64_t> RowMajorStrides(std::span<const int64_t> dims) {
+  std::vector<int64_t> strides(dims.size());
+  int64_t stride = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= dims[i];
+  }
+  return strides;
+}
+
+int64_t Product(std::span<const int64_t> values) {
+  int64_t product = 1;
+  for (int64_t value : values) product *= value;
+  return product;
+}
+
+StridedCopy::StridedCopy(std::vector<StridedDim> dims, int64_t element_bytes)
+    : element_bytes_(element_bytes), count_(1) {
+  for (const StridedDim& dim : dims) {
+    count_ *= dim.size;
+    if (dim.size != 1) dims_.push_back(dim);
+  }
+  if (count_ == 0) {
+    dims_.clear();
+    return;
+  }
+  // Target order, outermost first; then merge neighbours that are contiguous on both sides.
+  std::stable_sort(dims_.begin(), dims_.end(), [](const StridedDim& a, const StridedDim& b) {
+    return std::abs(a.target) > std::abs(b.target);
+  });
+  std::vector<StridedDim> merged;
+  for (const StridedDim& dim : dims_) {
+    if (!merged.empty()) {
+      StridedDim& outer = merged.back();
+      if (outer.source == dim.source * dim.size && outer.target == dim.target * dim.size) {
+        outer = {outer.size * dim.size, dim.source, dim.target};
+        continue;
+      }
+    }
+    merged.push_back(dim);
+  }
+  dims_ = std::move(merged);
+  if (dims_.empty()) dims_.push_back({1, 1, 1});
+  // The dim that is contiguous in the source goes next to the innermost one: a blocked transpose.
+  inner_ = 1;
+  const size_t last = dims_.size() - 1;
+  if (dims_.size() >= 2) {
+    inner_ = 2;
+    if (std::abs(dims_[last].source) != 1 && dims_[last].source != 0) {
+      for (size_t i = 0; i < last; ++i) {
+        if (dims_[i].source == 1) {
+          std::rotate(dims_.begin() + static_cast<std::ptrdiff_t>(i),
+                      dims_.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                      dims_.begin() + static_cast<std::ptrdiff_t>(last));
+          if (i == 0) outermost_ = last - 1;
+          break;
+        }
+      }
+    }
+  }
+}
+
+void StridedCopy::RunInner(int64_t rows, const std::byte* source, std::byte* target) const {
+  const size_t last = dims_.size() - 1;
+  const StridedDim& row = dims_[last];
+  const int64_t row_size = SizeOf(last, rows);
+  WithElementType(element_bytes_, [&](auto tag) {
+    using T = decltype(tag);
+    const T* s = reinterpret_cast<const T*>(source);
+    T* t = reinterpret_cast<T*>(target);
+    if (inner_ == 1) {
+      CopyRow(s, row.source, t, row.target, row_size);
+      return;
+    }
+    const StridedDim& column = dims_[last - 1];
+    const int64_t column_size = SizeOf(last - 1, rows);
+    if (column.source == 1 && row.target == 1 && row.source != 0) {
+      TransposeBlocks(s, row.source, t, column.target, column_size, row_size);
+      return;
+    }
+    for (int64_t i = 0; i < column_size; ++i) {
+      CopyRow(s + i * column.source, row.source, t + i * column.target, row.target, row_size);
+    }
+  });
+}
+
+void StridedCopy::RunOuter(size_t depth, int64_t rows, const std::byte* source,
+                           std::byte* target) const {
+  if (depth + inner_ == dims_.size()) {
+    RunInner(rows, source, target);
+    return;
+  }
+  const StridedDim& dim = dims_[depth];
+  const int64_t size = SizeOf(depth, rows);
+  for (int64_t i = 0; i < size; ++i) {
+    RunOuter(depth + 1, rows, source + i * dim.source * element_bytes_,
+             target + i * dim.target * element_bytes_);
+  }
+}
+
+void StridedCopy::Run(const std::byte* source, std::byte* target) const {
+  if (count_ > 0) RunOuter(0, dims_[outermost_].size, source, target);
+}
+
+void StridedCopy::RunRows(int64_t begin, int64_t rows, const std::byte* source,
+                          std::byte* target) const {
+  if (count_ == 0 || rows == 0) return;
+  RunOuter(0, rows, source + begin * dims_[outermost_].source * element_bytes_, target);
+}
+
+StridedView::StridedView(std::span<const int64_t> dims, std::span<const int64_t> strides,
+                         int64_t offset, int64_t element_bytes)
+    : offset_(offset), element_bytes_(element_bytes), count_(Product(dims)) {
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == 1) continue;
+    if (!sizes_.empty() && strides_.back() == strides[i] * dims[i]) {
+      sizes_.back() *= dims[i];
+      strides_.back() = strides[i];
+      continue;
+    }
+    sizes_.push_back(dims[i]);
+    strides_.push_back(strides[i]);
+  }
+  if (sizes_.empty()) {
+    sizes_.push_back(1);
+    strides_.push_back(1);
+  }
+  dense_ = offset == 0 && sizes_.size() == 1 && strides_[0] == 1;
+}
+
+void StridedView::Read(const std::byte* source, int64_t first, int64_t count,
+                       std::byte* target) const {
+  if (count <= 0) return;
+  constexpr size_t kMaxRank = 64;
+  std::array<int64_t, kMaxRank> index;
+  const size_t rank = sizes_.size();
+  CheckInternal(rank <= kMaxRank, "rank of a strided view");
+  int64_t position = offset_;
+  int64_t rest = first;
+  for (size_t i = rank; i-- > 0;) {
+    index[i] = rest % sizes_[i];
+    rest /= sizes_[i];
+    position += index[i] * strides_[i];
+  }
+  const size_t last = rank - 1;
+  const int64_t row = sizes_[last], step = strides_[last];
+  const auto advance = [&] {
+    for (size_t i = last; i-- > 0;) {
+      position += strides_[i];
+      if (++index[i] < sizes_[i]) return;
+      position -= sizes_[i] * strides_[i];
+      index[i] = 0;
+    }
+  };
+  WithElementType(element_bytes_, [&](auto tag) {
+    using T = decltype(tag);
+    const T* s = reinterpret_cast<const T*>(source);
+    T* t = reinterpret_cast<T*>(target);
+    int64_t left = count;
+    int64_t at = index[last];
+    position -= at * step;
+    while (left > 0) {
+      const int64_t n = std::min(left, row - at);
+      CopyRow(s + position + at * step, step, t, 1, n);
+      t += n;
+      left -= n;
+      at = 0;
+      advance();
+    }
+  });
+}
+
+void FillElements(std::byte* target, const std::byte* element, int64_t element_bytes, int64_t n) {
+  WithElementType(element_bytes, [&](auto tag) {
+    using T = decltype(tag);
+    T value;
+    std::memcpy(&value, element, sizeof(T));
+    std::fill_n(reinterpret_cast<T*>(target), n, value);
+  });
+}
+
+void GatherStrided(std::byte* target, const std::byte* source, int64_t stride,
+                   int64_t element_bytes, int64_t n) {
+  WithElementType(element_bytes, [&](auto tag) {
+    using T = decltype(tag);
+    CopyRow(reinterpret_cast<const T*>(source), stride, reinterpret_cast<T*>(target), int64_t{1},
+            n);
+  });
+}
+
+}  // namespace gshard::cpu

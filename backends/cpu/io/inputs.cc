@@ -1,0 +1,202 @@
+// Inputs from files or a counter-based generator.
+#include "backends/cpu/io/inputs.h"
+
+#include <fmt/format.h>
+#include <tsl/robin_map.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backends/cpu/arrays/fill.h"
+#include "ir/literal.h"
+#include "ir/sharding_algebra.h"
+
+namespace gshard::cpu {
+namespace {
+
+std::string BaseName(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || dot + 1 == name.size() ||
+      name.find_first_not_of("0123456789", dot + 1) != std::string_view::npos) {
+    return std::string(name);
+  }
+  return std::string(name.substr(0, dot));
+}
+
+void AppendLeaves(const Instruction& parameter, const Shape* shape,
+                  std::span<const Sharding* const> shardings, std::vector<ParameterLeaf>& leaves,
+                  size_t first) {
+  if (shape->IsTuple()) {
+    for (const Shape* element : shape->elements()) {
+      AppendLeaves(parameter, element, shardings, leaves, first);
+    }
+    return;
+  }
+  const size_t index = leaves.size() - first;
+  leaves.push_back({std::string(parameter.name()), BaseName(parameter.name()),
+                    parameter.attributes<ParameterAttributes>().number, shape,
+                    index < shardings.size() ? shardings[index] : nullptr});
+}
+
+}  // namespace
+
+std::vector<ParameterLeaf> ParameterLeaves(const Computation& entry) {
+  std::vector<ParameterLeaf> leaves;
+  for (const Instruction* parameter : entry.parameters()) {
+    std::vector<const Sharding*> shardings;
+    if (parameter->sharding() != nullptr) {
+      shardings = LeafShardings(parameter->shape(), parameter->sharding());
+    }
+    AppendLeaves(*parameter, parameter->shape(), shardings, leaves, leaves.size());
+  }
+  tsl::robin_map<std::string, int> uses;
+  for (const ParameterLeaf& leaf : leaves) ++uses[leaf.base_name];
+  for (ParameterLeaf& leaf : leaves) {
+    if (uses[leaf.base_name] > 1) leaf.base_name = leaf.name;
+  }
+  return leaves;
+}
+
+void GlobalArray::ReadBox(std::span<const int64_t> start, std::span<const int64_t> sizes,
+                          Padding padding, std::byte* out) const {
+  const int bytes = StorageBytes(dtype);
+  const auto rank = static_cast<int64_t>(dims.size());
+  int64_t count = 1;
+  bool inside = true;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    count *= sizes[i];
+    inside &= start[i] + sizes[i] <= dims[i];
+  }
+  if (count == 0) return;
+  if (!inside) FillPadding(dtype, padding, out, count);
+  // Runs: the innermost dims that are taken whole, and the dim around them.
+  size_t run_dim = dims.size();
+  int64_t run = 1;
+  while (run_dim > 0) {
+    --run_dim;
+    run *= sizes[run_dim];
+    if (sizes[run_dim] != dims[run_dim] || start[run_dim] != 0) break;
+  }
+  int64_t inner = 1;  // elements per index of run_dim
+  for (size_t i = run_dim + 1; i < dims.size(); ++i) inner *= dims[i];
+  const int64_t wanted = dims.empty() ? 1 : sizes[run_dim];
+  const int64_t valid =
+      dims.empty() ? 1 : std::clamp<int64_t>(dims[run_dim] - start[run_dim], 0, wanted);
+  std::vector<int64_t> index(dims.size(), 0);
+  for (int64_t at = 0; at < count; at += run) {
+    int64_t flat = 0;
+    bool exists = valid > 0;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const int64_t global = start[i] + index[i];
+      exists &= i >= run_dim || global < dims[i];
+      flat = flat * dims[i] + global;
+    }
+    if (exists) {
+      const int64_t length = dims.empty() ? 1 : valid * inner;
+      if (IsRandom()) {
+        FillRandom(dtype, rank, seed, stream, flat, length, out + at * bytes);
+      } else {
+        std::memcpy(out + at * bytes, data.data() + flat * bytes,
+                    static_cast<size_t>(length * bytes));
+      }
+    }
+    for (size_t i = run_dim; i-- > 0;) {
+      if (++index[i] < sizes[i]) break;
+      index[i] = 0;
+    }
+  }
+}
+
+Expected<std::unique_ptr<Inputs>> Inputs::Open(const std::string& path, uint64_t seed) {
+  auto inputs = std::make_unique<Inputs>();
+  inputs->path_ = path;
+  inputs->seed_ = seed;
+  if (!path.empty()) {
+    auto file = NpzReader::Open(path);
+    if (!file) return Fail(file.error());
+    inputs->file_ = std::move(*file);
+  }
+  return inputs;
+}
+
+std::unique_ptr<Inputs> Inputs::FromArrays(std::vector<GlobalArray> arrays) {
+  auto inputs = std::make_unique<Inputs>();
+  inputs->arrays_ = std::move(arrays);
+  return inputs;
+}
+
+std::string Inputs::NameOf(const ParameterLeaf& leaf, size_t k) const {
+  if (file_ == nullptr) return {};
+  std::string by_order = fmt::format("p{}", k);
+  if (file_->Has(by_order)) return by_order;
+  if (file_->Has(leaf.name)) return leaf.name;
+  if (file_->Has(leaf.base_name)) return leaf.base_name;
+  return {};
+}
+
+std::string Inputs::UnknownName(std::span<const ParameterLeaf> leaves) const {
+  if (file_ == nullptr) return {};
+  for (const std::string& name : file_->names()) {
+    bool known = false;
+    for (size_t k = 0; k < leaves.size() && !known; ++k) {
+      known =
+          name == leaves[k].name || name == leaves[k].base_name || name == fmt::format("p{}", k);
+    }
+    if (!known) return name;
+  }
+  return {};
+}
+
+Expected<std::optional<std::vector<int64_t>>> Inputs::FileDims(const ParameterLeaf& leaf,
+                                                               size_t k) const {
+  const std::string name = NameOf(leaf, k);
+  if (name.empty()) return std::nullopt;
+  auto npy = file_->Read(name);
+  if (!npy) return Fail(npy.error());
+  return std::move(npy->dims);
+}
+
+Expected<GlobalArray> Inputs::Load(const ParameterLeaf& leaf, size_t k,
+                                   std::span<const int64_t> dims,
+                                   std::span<const int64_t> local_dims, bool exact,
+                                   const DeviceGrid& grid, InputForm* form) const {
+  *form = InputForm::kWhole;
+  if (k < arrays_.size()) return arrays_[k];
+  GlobalArray array;
+  array.dtype = leaf.shape->dtype();
+  array.dims.assign(dims.begin(), dims.end());
+  array.seed = seed_;
+  array.stream = k;
+  const std::string name = NameOf(leaf, k);
+  if (name.empty()) return array;
+  auto npy = file_->Read(name);
+  if (!npy) return Fail(npy.error());
+  std::vector<int64_t> per_device{grid.device_count()}, per_replica{grid.replicas};
+  per_device.insert(per_device.end(), local_dims.begin(), local_dims.end());
+  per_replica.insert(per_replica.end(), dims.begin(), dims.end());
+  // Where only tiles are known, a dim may be of any size that is cut into such tiles.
+  bool covered = npy->dims.size() == dims.size();
+  for (size_t i = 0; covered && i < dims.size(); ++i) {
+    const int64_t tiles = exact || local_dims[i] == 0 ? 1 : dims[i] / local_dims[i];
+    covered = npy->dims[i] == dims[i] ||
+              (tiles > 1 && (npy->dims[i] + tiles - 1) / tiles == local_dims[i]);
+  }
+  if (!covered && npy->dims == per_device) {
+    *form = InputForm::kPerDevice;
+  } else if (!covered && grid.replicas > 1 && npy->dims == per_replica) {
+    *form = InputForm::kPerReplica;
+  } else if (!covered) {
+    return Fail(MakeError("E-RUN-INPUT",
+                          fmt::format("{}: {} is [{}], but parameter {} is [{}]", path_, name,
+                                      fmt::join(npy->dims, ","), leaf.name, fmt::join(dims, ","))));
+  }
+  array.dims = npy->dims;
+  auto data = ConvertNpy(std::move(*npy), array.dtype, fmt::format("{}: {}", path_, name));
+  if (!data) return Fail(data.error());
+  array.data = std::move(*data);
+  if (array.data.empty()) array.data.resize(1);
+  return array;
+}
+
+}  // namespace gshard::cpu

@@ -1,0 +1,39 @@
+// NumPy's array file format, version 1 to 3 headers read, version 1 (2 for long headers) written.
+//
+// Element types NumPy does not know (bfloat16, 8-bit and smaller floats, 4-bit integers) are raw
+// bytes "|V2" and "|V1", as NumPy with ml_dtypes stores them.
+#ifndef GSHARD_BACKENDS_CPU_IO_NPY_H_
+#define GSHARD_BACKENDS_CPU_IO_NPY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/diagnostic.h"
+#include "ir/dtype.h"
+
+namespace gshard::cpu {
+
+struct NpyArray {
+  std::string descr;          // "<f4", "|V2", ..
+  std::vector<int64_t> dims;  // row-major
+  std::vector<std::byte> data;
+};
+
+// `name` stands in errors (E-NPY-*). Fortran order is turned into row-major; big-endian types are
+// refused.
+Expected<NpyArray> ParseNpy(std::span<const std::byte> file, const std::string& name);
+// `data` must have the elements of `dims` at StorageBytes(dtype) each.
+std::vector<std::byte> FormatNpy(DType dtype, std::span<const int64_t> dims,
+                                 std::span<const std::byte> data);
+std::string NpyDescr(DType dtype);
+
+// The array's elements as `dtype`: the same bytes if the types agree (raw bytes of the right size
+// agree with any type), else converted number by number. Errors: types that do not convert.
+Expected<std::vector<std::byte>> ConvertNpy(NpyArray array, DType dtype, const std::string& name);
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_IO_NPY_H_

@@ -1,0 +1,137 @@
+// .npz through libzip.
+#include "backends/cpu/io/npz.h"
+
+#include <fmt/format.h>
+#include <zip.h>
+
+#include <algorithm>
+#include <deque>
+
+namespace gshard::cpu {
+namespace {
+
+tl::unexpected<Diagnostic> ZipError(const std::string& path, const std::string& message) {
+  return Fail(MakeError("E-NPZ-FILE", fmt::format("{}: {}", path, message)));
+}
+
+std::string Describe(int code) {
+  zip_error_t error;
+  zip_error_init_with_code(&error, code);
+  std::string text = zip_error_strerror(&error);
+  zip_error_fini(&error);
+  return text;
+}
+
+struct CloseArchive {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+};
+struct CloseFile {
+  void operator()(zip_file_t* file) const { zip_fclose(file); }
+};
+
+}  // namespace
+
+struct NpzReader::Archive {
+  std::unique_ptr<zip_t, CloseArchive> zip;
+};
+
+NpzReader::~NpzReader() = default;
+
+Expected<std::unique_ptr<NpzReader>> NpzReader::Open(const std::string& path) {
+  int code = 0;
+  zip_t* zip = zip_open(path.c_str(), ZIP_RDONLY, &code);
+  if (zip == nullptr && code == ZIP_ER_NOZIP) {
+    return Fail(MakeError("E-NPZ-FILE", fmt::format("{}: not a .npz file, or cut off", path),
+                          "numpy.savez(file, p0=.., p1=..) writes one"));
+  }
+  if (zip == nullptr) return ZipError(path, Describe(code));
+  std::unique_ptr<NpzReader> reader(new NpzReader());
+  reader->path_ = path;
+  reader->archive_ = std::make_unique<Archive>();
+  reader->archive_->zip.reset(zip);
+  for (zip_int64_t i = 0; i < zip_get_num_entries(zip, 0); ++i) {
+    const char* name = zip_get_name(zip, static_cast<zip_uint64_t>(i), 0);
+    std::string text = name == nullptr ? "" : name;
+    if (text.ends_with(".npy")) text.resize(text.size() - 4);
+    reader->names_.push_back(std::move(text));
+  }
+  return reader;
+}
+
+bool NpzReader::Has(const std::string& name) const {
+  return std::find(names_.begin(), names_.end(), name) != names_.end();
+}
+
+Expected<NpyArray> NpzReader::Read(const std::string& name) const {
+  const auto at = std::find(names_.begin(), names_.end(), name);
+  if (at == names_.end()) return ZipError(path_, fmt::format("no array {}", name));
+  const auto index = static_cast<zip_uint64_t>(at - names_.begin());
+  zip_stat_t stat;
+  zip_t* zip = archive_->zip.get();
+  if (zip_stat_index(zip, index, 0, &stat) != 0 || (stat.valid & ZIP_STAT_SIZE) == 0) {
+    return ZipError(path_, fmt::format("{} cannot be read", name));
+  }
+  std::unique_ptr<zip_file_t, CloseFile> file(zip_fopen_index(zip, index, 0));
+  if (file == nullptr) return ZipError(path_, fmt::format("{} cannot be opened", name));
+  std::vector<std::byte> bytes;
+  // A member's claimed size is not trusted for one big allocation.
+  constexpr zip_uint64_t kStep = zip_uint64_t{64} << 20;
+  while (bytes.size() < stat.size) {
+    const zip_uint64_t step = std::min<zip_uint64_t>(kStep, stat.size - bytes.size());
+    const size_t begin = bytes.size();
+    bytes.resize(begin + step);
+    const zip_int64_t got = zip_fread(file.get(), bytes.data() + begin, step);
+    if (got <= 0) return ZipError(path_, fmt::format("{} is cut off", name));
+    bytes.resize(begin + static_cast<size_t>(got));
+  }
+  return ParseNpy(bytes, fmt::format("{}: {}", path_, name));
+}
+
+struct NpzWriter::Archive {
+  std::unique_ptr<zip_t, CloseArchive> zip;
+  std::deque<std::vector<std::byte>> members;  // libzip reads them when the archive is closed
+};
+
+NpzWriter::NpzWriter(std::string path)
+    : path_(std::move(path)), archive_(std::make_unique<Archive>()) {}
+NpzWriter::~NpzWriter() = default;
+
+Expected<void> NpzWriter::Add(const std::string& name, std::vector<std::byte> file) {
+  if (archive_->zip == nullptr) {
+    int code = 0;
+    archive_->zip.reset(zip_open(path_.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
+    if (archive_->zip == nullptr) return ZipError(path_, Describe(code));
+  }
+  zip_t* zip = archive_->zip.get();
+  archive_->members.push_back(std::move(file));
+  const std::vector<std::byte>& data = archive_->members.back();
+  zip_source_t* source = zip_source_buffer(zip, data.data(), data.size(), 0);
+  const std::string member = name + ".npy";
+  const zip_int64_t index =
+      source == nullptr ? -1 : zip_file_add(zip, member.c_str(), source, ZIP_FL_OVERWRITE);
+  if (index < 0) {
+    zip_source_free(source);
+    return ZipError(path_, zip_strerror(zip));
+  }
+  zip_set_file_compression(zip, static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0);
+  // A fixed time: the same run writes the same bytes.
+  zip_file_set_dostime(zip, static_cast<zip_uint64_t>(index), 0, (1 << 5) | 1, 0);
+  return {};
+}
+
+Expected<void> NpzWriter::Finish() {
+  if (archive_->zip == nullptr) {
+    int code = 0;
+    archive_->zip.reset(zip_open(path_.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
+    if (archive_->zip == nullptr) return ZipError(path_, Describe(code));
+  }
+  zip_t* zip = archive_->zip.release();
+  if (zip_close(zip) != 0) {
+    const std::string message = zip_strerror(zip);
+    zip_discard(zip);
+    return ZipError(path_, message);
+  }
+  return {};
+}
+
+}  // namespace gshard::cpu

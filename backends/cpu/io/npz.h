@@ -1,0 +1,50 @@
+// NumPy's .npz: a zip file of .npy members.
+#ifndef GSHARD_BACKENDS_CPU_IO_NPZ_H_
+#define GSHARD_BACKENDS_CPU_IO_NPZ_H_
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/io/npy.h"
+
+namespace gshard::cpu {
+
+class NpzReader {
+ public:
+  static Expected<std::unique_ptr<NpzReader>> Open(const std::string& path);
+  ~NpzReader();
+
+  // Without ".npy", in the order of the file.
+  const std::vector<std::string>& names() const { return names_; }
+  bool Has(const std::string& name) const;
+  // Reads and unpacks one array; nothing is kept.
+  Expected<NpyArray> Read(const std::string& name) const;
+
+ private:
+  NpzReader() = default;
+  struct Archive;
+  std::unique_ptr<Archive> archive_;
+  std::string path_;
+  std::vector<std::string> names_;
+};
+
+// Writes members one by one; the file appears when Finish succeeds.
+class NpzWriter {
+ public:
+  explicit NpzWriter(std::string path);
+  ~NpzWriter();
+  // `file` is a whole .npy (FormatNpy).
+  Expected<void> Add(const std::string& name, std::vector<std::byte> file);
+  Expected<void> Finish();
+
+ private:
+  struct Archive;
+  std::string path_;
+  std::unique_ptr<Archive> archive_;
+};
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_IO_NPZ_H_

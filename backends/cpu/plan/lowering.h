@@ -1,0 +1,38 @@
+// Module -> Program: tuples split into leaves, calls and fusions inlined, async pairs run at their
+// start, operations that only rename bytes (reshape, copy, ..) resolved, dead code dropped.
+#ifndef GSHARD_BACKENDS_CPU_PLAN_LOWERING_H_
+#define GSHARD_BACKENDS_CPU_PLAN_LOWERING_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "backends/cpu/plan/program.h"
+
+namespace gshard::cpu {
+
+struct LoweringOptions {
+  // Names of instructions whose value must stay readable after a run.
+  std::span<const std::string> keep;
+  // Arrays that are shown to an observer (tap.h).
+  std::span<const TapPoint> taps;
+  // Seeds the filler of elided constants ("{...}"): arrays/fill.h.
+  uint64_t seed = 0;
+};
+
+// Errors: E-RUN-* located at the instruction that cannot run. The module must outlive the program.
+Expected<std::unique_ptr<Program>> LowerModule(const Module& module, const DeviceGrid& grid,
+                                               const LoweringOptions& options);
+
+// Drops operations that neither results nor kept values need, and carried values of loops that
+// nobody reads. Values that are known or views of others do not need the operation that made them.
+void RemoveDeadOps(Program& program);
+
+// Whether the computations that such an instruction calls become operations of the program, in
+// contrast to functions on elements.
+bool RunsAsProgram(Opcode opcode);
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_PLAN_LOWERING_H_

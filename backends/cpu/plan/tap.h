@@ -1,0 +1,43 @@
+// Taps: points of a program where a run shows a value to an observer.
+//
+// A tap is an operation without result that reads the value: it is shown once each time its
+// computation runs, and nothing overwrites it before. A chain without sinks over
+// one class shows its taps one after another; other chains prepare all of theirs first, since
+// blocks of classes run depth first.
+#ifndef GSHARD_BACKENDS_CPU_PLAN_TAP_H_
+#define GSHARD_BACKENDS_CPU_PLAN_TAP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "ir/instruction.h"
+
+namespace gshard::cpu {
+
+inline constexpr uint32_t kNoTap = UINT32_MAX;
+
+// Shows the array `shown` once `behind`, the same instruction or a later one of its computation,
+// has run.
+struct TapPoint {
+  const Instruction* shown = nullptr;
+  const Instruction* behind = nullptr;
+};
+
+class TapObserver {
+ public:
+  virtual ~TapObserver() = default;
+  // Before values of these taps are shown, from the running thread. False ends the run.
+  virtual bool Prepare(std::span<const uint32_t> taps) = 0;
+  // Instance `c` of the tapped value (a class of Program::tapped's value): part `part` of `parts`,
+  // which the observer may cut as it likes. From any thread, several at once.
+  virtual void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) = 0;
+  // All active instances have been shown. From the running thread. Where taps are shown one after
+  // another the observer may write other values into the instance: what follows is computed from
+  // them.
+  virtual void Finish(std::span<const uint32_t> taps) = 0;
+};
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_PLAN_TAP_H_

@@ -1,0 +1,323 @@
+// Running of chains.
+#include "backends/cpu/run/chain_runner.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/run/collectives.h"
+
+namespace gshard::cpu {
+namespace {
+
+// A piece of a split operation is worth at least this much, in bytes touched.
+constexpr int64_t kPieceWork = 256 << 10;
+constexpr int64_t kMaxPieces = 256;
+// How much arithmetic costs as much as touching a byte.
+constexpr int64_t kFlopsPerByte = 4;
+
+int64_t WorkOf(int64_t bytes, int64_t flops) { return bytes + flops / kFlopsPerByte; }
+
+// The few pointers of one call, without going to the heap.
+template <typename T>
+T* PointersIn(BumpScratch& scratch, size_t count) {
+  return reinterpret_cast<T*>(scratch.Allocate(count * sizeof(T)));
+}
+
+}  // namespace
+
+std::byte* ChainRunner::At(const Ref& ref, uint32_t c, uint32_t i, std::byte* slot) const {
+  switch (ref.where) {
+    case Where::kArena:
+      if (ref.table != nullptr) return arena_ + ref.table[c];
+      return arena_ + ref.base +
+             static_cast<int64_t>(ref.map != nullptr ? ref.map[c] : c) * ref.stride;
+    case Where::kSlot:
+      return slot + ref.base + static_cast<int64_t>(i) * ref.stride +
+             (ref.table != nullptr ? ref.table[c] : 0);
+  }
+  throw InternalError("place of a value");
+}
+
+bool ChainRunner::Run(const ChainStep& step, ActiveSet* active) {
+  bad_value_.reset();
+  const bool taps = observer_ != nullptr && !step.taps.empty();
+  if (taps && active == nullptr && step.sinks.empty() && step.classes->IsUniform()) {
+    return RunSplit(step, ClassBlock(), arena_ + step.slot_base);
+  }
+  if (taps && !observer_->Prepare(step.taps)) return false;
+  if (!RunClasses(step, active)) return false;
+  if (taps) observer_->Finish(step.taps);
+  return true;
+}
+
+bool ChainRunner::RunClasses(const ChainStep& step, ActiveSet* active) {
+  const uint32_t count = step.classes->count();
+  const uint8_t* mask = active != nullptr ? active->OfClasses(step.classes).data() : nullptr;
+  if (!step.sinks.empty()) {
+    RunTasks(step, mask);
+    for (const CollectiveStep& finish : step.finish) {
+      RunCollective(finish, arena_, active, workers_);
+    }
+    return true;
+  }
+  std::byte* slots = arena_ + step.slot_base;
+  const int64_t work = WorkOf(step.bytes, step.flops);
+  if (mask != nullptr) {
+    std::vector<uint32_t> classes;
+    for (uint32_t c = 0; c < count; ++c) {
+      if (mask[c] != 0) classes.push_back(c);
+    }
+    const auto active_count = static_cast<int64_t>(classes.size());
+    // There is a slot for every thread only if there are enough blocks for all.
+    const bool spread = static_cast<int>(count / step.block) >= workers_.threads();
+    workers_.For(active_count, spread ? work * active_count : 0, [&](int64_t index, int worker) {
+      const ClassBlock block{classes.data(), static_cast<uint32_t>(index), 1, 0, false};
+      RunBlock(step, block, slots + worker * step.slot_bytes, workers_.scratch(worker));
+    });
+    return true;
+  }
+  const uint32_t blocks = (count + step.block - 1) / step.block;
+  auto block_at = [&](uint32_t first) {
+    return ClassBlock{nullptr, first, std::min(step.block, count - first), 0, false};
+  };
+  if (static_cast<int>(blocks) >= 2 * workers_.threads()) {
+    workers_.For(blocks, work * count, [&](int64_t b, int worker) {
+      RunBlock(step, block_at(static_cast<uint32_t>(b) * step.block),
+               slots + worker * step.slot_bytes, workers_.scratch(worker));
+    });
+    return true;
+  }
+  for (uint32_t first = 0; first < count; first += step.block) {
+    if (!RunSplit(step, block_at(first), slots)) return false;
+  }
+  return true;
+}
+
+void ChainRunner::RunTasks(const ChainStep& step, const uint8_t* mask) {
+  const auto tasks = static_cast<int64_t>(step.tasks.size()) - 1;
+  const int64_t work = WorkOf(step.bytes, step.flops) * step.classes->count();
+  workers_.For(tasks, work, [&](int64_t task, int worker) {
+    const auto t = static_cast<uint32_t>(task);
+    // Groups take part as a whole or not at all; the collective itself reports others.
+    if (mask != nullptr && mask[step.order[step.tasks[t]]] == 0) return;
+    std::byte* slot = arena_ + step.slot_base + worker * step.slot_bytes;
+    for (uint32_t first = step.tasks[t]; first < step.tasks[t + 1]; first += step.block) {
+      const uint32_t count = std::min(step.block, step.tasks[t + 1] - first);
+      const ClassBlock block{step.order.data(), first, count, t, first == step.tasks[t]};
+      RunBlock(step, block, slot, workers_.scratch(worker));
+    }
+  });
+}
+
+void ChainRunner::RunBlock(const ChainStep& step, const ClassBlock& block, std::byte* slot,
+                           BumpScratch& scratch) {
+  const Trace::Clock::time_point begin =
+      trace_ != nullptr ? Trace::Clock::now() : Trace::Clock::time_point();
+  for (const Call& call : step.calls) {
+    if (call.sums) {
+      RunSum(step, call, block, slot, scratch);
+      continue;
+    }
+    RunCall(step, call, block, slot, scratch);
+    if (call.sink_count > 0) Accumulate(step, call, block, slot, scratch);
+  }
+  if (trace_ != nullptr) {
+    const auto worker = &scratch - &workers_.scratch(0);
+    trace_->Add(static_cast<int>(worker) + 1, step.calls.back().op->instruction->name(), begin,
+                Trace::Clock::now());
+  }
+}
+
+void ChainRunner::Accumulate(const ChainStep& step, const Call& call, const ClassBlock& block,
+                             std::byte* slot, BumpScratch& scratch) {
+  const BumpScratch::Mark mark = scratch.Position();
+  for (uint32_t s = call.sinks; s < call.sinks + call.sink_count; ++s) {
+    const PlannedSink& sink = step.sinks[s];
+    std::byte* accumulator = arena_ + sink.accumulators[block.task];
+    auto** members = PointersIn<const std::byte*>(scratch, block.count + 1);
+    size_t count = 0;
+    if (!block.starts_task) members[count++] = accumulator;
+    for (uint32_t i = 0; i < block.count; ++i) members[count++] = At(sink.value, block[i], i, slot);
+    sink.fold->Run(sink.bytes / sink.element_bytes, {members, count}, accumulator, scratch);
+  }
+  scratch.Rewind(mark);
+}
+
+void ChainRunner::RunSum(const ChainStep& step, const Call& call, const ClassBlock& block,
+                         std::byte* slot, BumpScratch& scratch) {
+  const BumpScratch::Mark mark = scratch.Position();
+  const BatchOperand* operands = OperandsOf(step, call, block, slot, scratch);
+  call.kernel->RunSum(block.count, {operands, call.operand_count}, !block.starts_task,
+                      arena_ + step.sinks[call.sinks].accumulators[block.task], scratch);
+  scratch.Rewind(mark);
+}
+
+const BatchOperand* ChainRunner::OperandsOf(const ChainStep& step, const Call& call,
+                                            const ClassBlock& block, std::byte* slot,
+                                            BumpScratch& scratch) const {
+  auto* operands = PointersIn<BatchOperand>(scratch, call.operand_count);
+  for (size_t k = 0; k < call.operand_count; ++k) {
+    const Ref& ref = step.refs[call.operands + k];
+    auto** items = PointersIn<const std::byte*>(scratch, block.count);
+    for (uint32_t i = 0; i < block.count; ++i) items[i] = At(ref, block[i], i, slot);
+    int64_t stride = block.count > 1 ? items[1] - items[0] : 0;
+    for (uint32_t i = 2; i < block.count && stride >= 0; ++i) {
+      if (items[i] - items[i - 1] != stride) stride = BatchOperand::kUneven;
+    }
+    operands[k] = {items, stride < 0 ? BatchOperand::kUneven : stride};
+  }
+  return operands;
+}
+
+void ChainRunner::RunCall(const ChainStep& step, const Call& call, const ClassBlock& block,
+                          std::byte* slot, BumpScratch& scratch) {
+  if (call.tap != kNoTap) return ShowTap(step, call, block, slot);
+  const BumpScratch::Mark mark = scratch.Position();
+  const size_t operand_count = call.operand_count, result_count = call.result_count;
+  auto** one_operand = PointersIn<const std::byte*>(scratch, operand_count);
+  auto** one_result = PointersIn<std::byte*>(scratch, result_count);
+  auto run_one = [&](uint32_t i) {
+    for (size_t k = 0; k < operand_count; ++k) {
+      one_operand[k] = At(step.refs[call.operands + k], block[i], i, slot);
+    }
+    for (size_t k = 0; k < result_count; ++k) {
+      one_result[k] = At(step.refs[call.results + k], block[i], i, slot);
+    }
+    call.kernel->Run({one_operand, operand_count}, {one_result, result_count}, scratch);
+  };
+  if (block.count == 1) {
+    run_one(0);
+  } else {
+    auto* results = PointersIn<BatchResult>(scratch, result_count);
+    bool even = true;
+    for (size_t k = 0; k < result_count && even; ++k) {
+      const Ref& ref = step.refs[call.results + k];
+      std::byte* first = At(ref, block[0], 0, slot);
+      const int64_t stride = At(ref, block[1], 1, slot) - first;
+      for (uint32_t i = 2; i < block.count && even && ref.where == Where::kArena; ++i) {
+        even = At(ref, block[i], i, slot) == first + i * stride;
+      }
+      results[k] = {first, stride};
+    }
+    if (!even) {
+      // Classes that are no neighbours in a result's memory.
+      for (uint32_t i = 0; i < block.count; ++i) run_one(i);
+    } else {
+      const BatchOperand* operands = OperandsOf(step, call, block, slot, scratch);
+      call.kernel->RunBatch(block.count, {operands, operand_count}, {results, result_count},
+                            scratch);
+    }
+  }
+  scratch.Rewind(mark);
+  if (check_nan_) {
+    for (uint32_t i = 0; i < block.count; ++i) Check(step, call, block[i], i, slot);
+  }
+}
+
+void ChainRunner::ShowTap(const ChainStep& step, const Call& call, const ClassBlock& block,
+                          std::byte* slot) {
+  if (observer_ == nullptr) return;
+  for (uint32_t i = 0; i < block.count; ++i) {
+    observer_->Show(call.tap, block[i], At(step.refs[call.operands], block[i], i, slot), 0, 1);
+  }
+}
+
+void ChainRunner::ShowTapSplit(const ChainStep& step, const Call& call, uint32_t c,
+                               std::byte* slot) {
+  if (observer_ == nullptr) return;
+  const int64_t pieces = std::clamp<int64_t>(call.bytes / kPieceWork, 1, kMaxPieces);
+  std::byte* data = At(step.refs[call.operands], c, 0, slot);
+  workers_.For(pieces, call.bytes,
+               [&](int64_t piece, int) { observer_->Show(call.tap, c, data, piece, pieces); });
+}
+
+// With a tap alone in front of its observer where all classes run in one piece.
+bool ChainRunner::RunSplit(const ChainStep& step, const ClassBlock& block, std::byte* slot) {
+  const bool one_by_one = observer_ != nullptr && step.classes->IsUniform();
+  for (const Call& call : step.calls) {
+    if (call.tap != kNoTap && block.count == 1) {
+      const std::span<const uint32_t> tap(&call.tap, 1);
+      if (one_by_one && !observer_->Prepare(tap)) return false;
+      ShowTapSplit(step, call, block[0], slot);
+      if (one_by_one) observer_->Finish(tap);
+      continue;
+    }
+    const Trace::Clock::time_point begin =
+        trace_ != nullptr ? Trace::Clock::now() : Trace::Clock::time_point();
+    if (block.count == 1) {
+      RunCallSplit(step, call, block[0], slot);
+    } else {
+      RunCall(step, call, block, slot, workers_.scratch(0));
+    }
+    if (trace_ != nullptr) {
+      trace_->Add(1, call.op->instruction->name(), begin, Trace::Clock::now());
+    }
+    const int64_t work = WorkOf(call.bytes, call.flops) * block.count;
+    if (after_call_ && work >= kPieceWork && !after_call_(static_cast<double>(work))) return false;
+  }
+  return true;
+}
+
+void ChainRunner::RunCallSplit(const ChainStep& step, const Call& call, uint32_t c,
+                               std::byte* slot) {
+  const int64_t granule = call.kernel->RangeGranule();
+  const int64_t work = WorkOf(call.bytes, call.flops);
+  const bool shares = call.kernel->ShareCount() > 1;
+  int64_t pieces = call.kernel->ShareCount(), granules = 0;
+  if (!shares && granule > 0 && call.elements > 0) {
+    granules = (call.elements + granule - 1) / granule;
+    pieces = std::clamp<int64_t>(work / kPieceWork, 1, std::min(granules, kMaxPieces));
+  }
+  if (pieces <= 1) {
+    RunCall(step, call, ClassBlock{nullptr, c, 1, 0, false}, slot, workers_.scratch(0));
+    return;
+  }
+  workers_.For(pieces, work, [&](int64_t piece, int worker) {
+    const int64_t first = shares ? 0 : granules * piece / pieces * granule;
+    const int64_t end = std::min(granules * (piece + 1) / pieces * granule, call.elements);
+    BumpScratch& scratch = workers_.scratch(worker);
+    const BumpScratch::Mark mark = scratch.Position();
+    auto** operands = PointersIn<const std::byte*>(scratch, call.operand_count);
+    auto** results = PointersIn<std::byte*>(scratch, call.result_count);
+    for (size_t k = 0; k < call.operand_count; ++k) {
+      const Ref& ref = step.refs[call.operands + k];
+      operands[k] = At(ref, c, 0, slot) + (ref.moves ? first * ref.element_bytes : 0);
+    }
+    for (size_t k = 0; k < call.result_count; ++k) {
+      const Ref& ref = step.refs[call.results + k];
+      results[k] = At(ref, c, 0, slot) + first * ref.element_bytes;
+    }
+    if (shares) {
+      call.kernel->RunShare(piece, {operands, call.operand_count}, {results, call.result_count},
+                            scratch);
+    } else {
+      call.kernel->RunRange(first, end - first, {operands, call.operand_count},
+                            {results, call.result_count}, scratch);
+    }
+    scratch.Rewind(mark);
+  });
+  if (check_nan_) Check(step, call, c, 0, slot);
+}
+
+void ChainRunner::Check(const ChainStep& step, const Call& call, uint32_t c, uint32_t i,
+                        std::byte* slot) {
+  const Instruction& x = *call.op->instruction;
+  for (uint32_t r = 0; r < call.result_count; ++r) {
+    const Shape* shape = x.shape()->IsTuple() ? x.shape()->element(r) : x.shape();
+    const auto found = FindNotFinite(shape, At(step.refs[call.results + r], c, i, slot));
+    if (!found) continue;
+    // An infinity that came in (a mask, the initial value of a maximum) is no finding.
+    bool came_in = false;
+    for (size_t k = 0; !found->is_nan && k < call.operand_count; ++k) {
+      const Shape* operand = x.operand(static_cast<int64_t>(k))->shape();
+      came_in |= FindNotFinite(operand, At(step.refs[call.operands + k], c, i, slot)).has_value();
+    }
+    if (came_in) continue;
+    const auto index = static_cast<uint32_t>(&call - step.calls.data());
+    const BadValue bad{call.op, index, step.classes->first_device(c), r, *found};
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!bad_value_ || bad.Before(*bad_value_)) bad_value_ = bad;
+  }
+}
+
+}  // namespace gshard::cpu

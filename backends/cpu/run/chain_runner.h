@@ -1,0 +1,97 @@
+// Runs one chain: blocks of classes depth first in parallel, or, where there are fewer classes than
+// threads, operation after operation with each one's elements split between the threads.
+#ifndef GSHARD_BACKENDS_CPU_RUN_CHAIN_RUNNER_H_
+#define GSHARD_BACKENDS_CPU_RUN_CHAIN_RUNNER_H_
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "backends/cpu/plan/plan.h"
+#include "backends/cpu/run/active_set.h"
+#include "backends/cpu/run/finite_check.h"
+#include "backends/cpu/run/trace.h"
+#include "backends/cpu/run/workers.h"
+
+namespace gshard::cpu {
+
+// A NaN or infinity that an operation produced.
+struct BadValue {
+  const Op* op = nullptr;
+  uint32_t call = 0;  // in its chain: the first one is reported
+  uint32_t device = 0;
+  uint32_t leaf = 0;  // of the result
+  NotFinite found;
+
+  bool Before(const BadValue& other) const {
+    return std::tie(call, device, leaf, found.element) <
+           std::tie(other.call, other.device, other.leaf, other.found.element);
+  }
+};
+
+class ChainRunner {
+ public:
+  ChainRunner(std::byte* arena, Workers& workers) : arena_(arena), workers_(workers) {}
+
+  // False: the observer of the step's taps, or what is called after operations, ends the run.
+  bool Run(const ChainStep& step, ActiveSet* active);
+
+  // Where operations run one after another, the work (Executor::WorkOf) of each that is worth it is
+  // told when it is done. False ends the run.
+  void set_after_call(std::function<bool(double)> after_call) {
+    after_call_ = std::move(after_call);
+  }
+
+  void set_check_nan(bool check) { check_nan_ = check; }
+  void set_observer(TapObserver* observer) { observer_ = observer; }
+  void set_trace(Trace* trace) { trace_ = trace; }
+  // The first bad value of the last Run, if asked for.
+  const std::optional<BadValue>& bad_value() const { return bad_value_; }
+
+ private:
+  // Some classes that run together: order[first ..], or first, first + 1, .. without an order.
+  struct ClassBlock {
+    const uint32_t* order = nullptr;
+    uint32_t first = 0, count = 1;
+    uint32_t task = 0;         // of a chain with sinks
+    bool starts_task = false;  // accumulators hold nothing yet
+    uint32_t operator[](uint32_t i) const {
+      return order != nullptr ? order[first + i] : first + i;
+    }
+  };
+  bool RunClasses(const ChainStep& step, ActiveSet* active);
+  void RunBlock(const ChainStep& step, const ClassBlock& block, std::byte* slot,
+                BumpScratch& scratch);
+  void RunTasks(const ChainStep& step, const uint8_t* mask);
+  void RunCall(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot,
+               BumpScratch& scratch);
+  // The operands of a call for all classes of a block; in scratch.
+  const BatchOperand* OperandsOf(const ChainStep& step, const Call& call, const ClassBlock& block,
+                                 std::byte* slot, BumpScratch& scratch) const;
+  void RunSum(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot,
+              BumpScratch& scratch);
+  void Accumulate(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot,
+                  BumpScratch& scratch);
+  bool RunSplit(const ChainStep& step, const ClassBlock& block, std::byte* slot);
+  void ShowTap(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot);
+  void ShowTapSplit(const ChainStep& step, const Call& call, uint32_t c, std::byte* slot);
+  void RunCallSplit(const ChainStep& step, const Call& call, uint32_t c, std::byte* slot);
+  std::byte* At(const Ref& ref, uint32_t c, uint32_t i, std::byte* slot) const;
+  void Check(const ChainStep& step, const Call& call, uint32_t c, uint32_t i, std::byte* slot);
+
+  std::byte* arena_;
+  Workers& workers_;
+  Trace* trace_ = nullptr;
+  TapObserver* observer_ = nullptr;
+  std::function<bool(double)> after_call_;
+  bool check_nan_ = false;
+  std::mutex mutex_;
+  std::optional<BadValue> bad_value_;
+};
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_RUN_CHAIN_RUNNER_H_

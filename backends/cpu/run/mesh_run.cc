@@ -1,0 +1,496 @@
+// Planning with parameter layouts, loading of shards, assembling of results.
+#include "backends/cpu/run/mesh_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+
+#include "backends/cpu/arrays/array_rows.h"
+#include "backends/cpu/arrays/buffer_bytes.h"
+#include "backends/cpu/memory/memory.h"
+#include "backends/cpu/mesh/partial_values.h"
+#include "backends/cpu/plan/lowering.h"
+#include "backends/cpu/plan/memory_error.h"
+#include "backends/cpu/plan/variation.h"
+#include "backends/cpu/plan/views.h"
+#include "core/analysis/partitioned.h"
+#include "core/report/quantity_text.h"
+#include "ir/dims.h"
+#include "ir/metadata.h"
+#include "ir/parser_errors.h"
+#include "ir/sharding_algebra.h"
+#include "ir/sharding_text.h"
+
+namespace gshard::cpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::vector<int64_t> WholeDims(const Shape* local, const Sharding* sharding) {
+  std::vector<int64_t> dims(local->dims().begin(), local->dims().end());
+  if (sharding != nullptr && sharding->IsTiled()) {
+    for (size_t i = 0; i < dims.size(); ++i) {
+      dims[i] *= sharding->TileCount(static_cast<int64_t>(i));
+    }
+  }
+  return dims;
+}
+
+// Devices with the same tile are one class; of partial values (`by_part`) with the same part.
+const DeviceClasses* ClassesOfTiles(DeviceClassTable& table, const DeviceGrid& grid,
+                                    const Sharding* sharding, int64_t rank, bool by_part = false) {
+  by_part = by_part && IsPartial(sharding);
+  if (sharding == nullptr || (!sharding->IsTiled() && !by_part)) return table.Uniform();
+  std::vector<uint64_t> labels(grid.device_count());
+  for (uint32_t d = 0; d < labels.size(); ++d) {
+    uint64_t tile = 0;
+    if (by_part) {
+      tile = static_cast<uint64_t>(
+          std::min(PartialPlace(sharding, d % grid.partitions), kDistinctPlaces));
+    }
+    const std::vector<int64_t> index = TileIndexOf(sharding, d % grid.partitions, rank);
+    for (size_t i = 0; i < index.size(); ++i) {
+      tile = tile * static_cast<uint64_t>(sharding->TileCount(static_cast<int64_t>(i))) +
+             static_cast<uint64_t>(index[i]);
+    }
+    labels[d] = tile;
+  }
+  return table.Intern(labels);
+}
+
+const DeviceClasses* ClassesOfReplicas(DeviceClassTable& table, const DeviceGrid& grid) {
+  std::vector<uint64_t> labels(grid.device_count());
+  for (uint32_t d = 0; d < labels.size(); ++d) labels[d] = d / grid.partitions;
+  return table.Intern(labels);
+}
+
+// Does anything speak of partitions: a collective with a channel, partition-id, a sharding?
+bool SpeaksOfPartitions(const Module& module) {
+  bool collectives = false;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (x->sharding() != nullptr || x->opcode() == Opcode::kPartitionId) return true;
+      if (!IsCollective(x->opcode())) continue;
+      collectives = true;
+      if (x->attributes<CollectiveAttributes>().channel_id != 0) return true;
+    }
+  }
+  return !collectives;
+}
+
+}  // namespace
+
+MeshRunOptions MeshRunOptions::ForWholeGraph(const DeviceGrid& whole_grid) const {
+  MeshRunOptions options = *this;
+  options.grid = whole_grid;
+  if (whole_grid.partitions == 1) {
+    options.global_parameters.clear();
+    options.global_results.clear();
+  }
+  return options;
+}
+
+DeviceGrid GridOf(const Module& module, int64_t partitions) {
+  constexpr int64_t kMost = 1 << 20;
+  DeviceGrid grid;
+  const int64_t replicas = std::max<int64_t>(module.header().replica_count, 1);
+  if (partitions <= 0) {
+    const std::string recorded =
+        FrontendAttribute(module.header().frontend_attributes, kNumPartitionsAttribute);
+    if (!recorded.empty()) partitions = std::atoll(recorded.c_str());
+  }
+  if (partitions <= 0) {
+    const int64_t named = module.header().num_partitions;
+    partitions = named > 1 || replicas > 1 ? named : module.DeviceCount();
+    // Groups without channel_id count replicas, whatever the header forgot to say.
+    if (replicas == 1 && named <= 1 && !SpeaksOfPartitions(module)) {
+      grid.replicas = static_cast<uint32_t>(std::clamp<int64_t>(partitions, 1, kMost));
+      return grid;
+    }
+  }
+  grid.replicas = static_cast<uint32_t>(std::min(replicas, kMost));
+  grid.partitions =
+      static_cast<uint32_t>(std::clamp<int64_t>(partitions, 1, kMost / grid.replicas));
+  return grid;
+}
+
+Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const Inputs& inputs,
+                                                    const MeshRunOptions& options) {
+  std::unique_ptr<MeshRun> run(new MeshRun());
+  const DeviceGrid& grid = run->grid_ = options.grid;
+  run->padding_ = options.padding;
+  const bool several = grid.device_count() > 1, sharded = grid.partitions > 1;
+  Clock::time_point start = Clock::now();
+  LoweringOptions lowering;
+  lowering.keep = options.keep;
+  lowering.taps = options.taps;
+  lowering.seed = options.seed;
+  auto program = LowerModule(module, grid, lowering);
+  if (!program) return Fail(program.error());
+  for (const Instruction* constant : (*program)->elided_constants) {
+    Diagnostic warning = module.ErrorAt(
+        constant, "W-RUN-ELIDED",
+        fmt::format("the values of {} were left out of the text; random ones stand in",
+                    constant->name()));
+    warning.severity = Severity::kWarning;
+    warning.hint = "print the module with large constants in full";
+    run->warnings_.push_back(std::move(warning));
+  }
+  // Parameters: whole shapes, inputs, classes.
+  const std::vector<ParameterLeaf> leaves = ParameterLeaves(*module.entry());
+  std::vector<Layout>& parameters = run->parameters_;
+  std::vector<GlobalArray>& arrays = run->inputs_;
+  std::vector<const DeviceClasses*>& classes = run->parameter_classes_;
+  parameters.resize(leaves.size());
+  arrays.resize(leaves.size());
+  run->threads_ = options.threads;
+  DeviceClassTable& table = (*program)->classes;
+  const std::string unknown = inputs.UnknownName(leaves);
+  if (!unknown.empty()) {
+    NearestWord nearest(unknown);
+    for (const ParameterLeaf& leaf : leaves) nearest.Offer(leaf.base_name);
+    const std::string naming =
+        fmt::format("arrays are named after parameters, or p0 to p{} in order",
+                    std::max<size_t>(leaves.size(), 1) - 1);
+    return Fail(MakeError("E-RUN-INPUT", fmt::format("no parameter is named {}", unknown),
+                          nearest.best().empty() ? naming : nearest.Hint()));
+  }
+  for (size_t k = 0; k < leaves.size(); ++k) {
+    Layout& layout = parameters[k];
+    if (!leaves[k].shape->IsArray()) {
+      classes.push_back(table.Uniform());
+      continue;
+    }
+    layout.sharding = sharded ? leaves[k].sharding : nullptr;
+    layout.local_dims.assign(leaves[k].shape->dims().begin(), leaves[k].shape->dims().end());
+    if (k < options.global_parameters.size()) {
+      const Shape* whole = options.global_parameters[k];
+      layout.global_dims.assign(whole->dims().begin(), whole->dims().end());
+    } else {
+      layout.global_dims = WholeDims(leaves[k].shape, layout.sharding);
+    }
+    const Clock::time_point load = Clock::now();
+    InputForm form = InputForm::kWhole;
+    auto array = inputs.Load(leaves[k], k, layout.global_dims, layout.local_dims,
+                             k < options.global_parameters.size(), grid, &form);
+    if (!array) return Fail(array.error());
+    layout.stacked = form == InputForm::kPerDevice;
+    layout.by_replica = form == InputForm::kPerReplica;
+    start += Clock::now() - load;
+    layout.global_dims = array->dims;
+    arrays[k] = std::move(*array);
+    const DeviceClasses* tiles = layout.stacked ? table.Distinct()
+                                                : ClassesOfTiles(table, grid, layout.sharding,
+                                                                 leaves[k].shape->rank(), true);
+    classes.push_back(layout.by_replica ? table.Join(tiles, ClassesOfReplicas(table, grid))
+                                        : tiles);
+  }
+  if (Expected<void> done = AnalyzeVariation(**program, classes); !done) return Fail(done.error());
+  FindViews(**program);
+  RemoveDeadOps(**program);
+  PlanOptions plan_options;
+  plan_options.threads = options.threads;
+  plan_options.fuse = options.fuse;
+  plan_options.sinks = options.fuse;
+  plan_options.tapped_bytes = options.tapped_bytes;
+  plan_options.memory_limit = options.memory_limit > 0 ? options.memory_limit : AvailableMemory();
+  auto plan = BuildPlan(std::move(*program), plan_options);
+  if (!plan) return Fail(plan.error());
+  run->plan_ = std::move(*plan);
+  run->plan_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+  if (run->plan_->memory.arena_bytes() > plan_options.memory_limit) {
+    return Fail(options.memory_limit > 0
+                    ? MemoryError(*run->plan_, "limit of ", plan_options.memory_limit)
+                    : MemoryError(*run->plan_, "machine's free ", plan_options.memory_limit,
+                                  "--memory-limit SIZE runs it all the same; "));
+  }
+  // Results.
+  AppendLeafShapes(module.entry()->root()->shape(), run->result_shapes_);
+  std::vector<const Sharding*> record;
+  const std::string text =
+      FrontendAttribute(module.header().frontend_attributes, kOutputShardingsAttribute);
+  if (sharded && !text.empty()) {
+    auto parsed = ParseSharding(module.context(), text, module.header().meshes);
+    if (!parsed) {
+      return Fail(MakeError("E-RUN-RECORD",
+                            fmt::format("the header's {} is not a sharding: {}",
+                                        kOutputShardingsAttribute, parsed.error().message)));
+    }
+    record = LeafShardings(module.entry()->root()->shape(), *parsed);
+  }
+  for (size_t k = 0; k < run->result_shapes_.size(); ++k) {
+    Layout layout;
+    const Shape* shape = run->result_shapes_[k];
+    layout.sharding = k < record.size() ? record[k] : nullptr;
+    const bool stacked = several && (layout.sharding == nullptr || layout.sharding->IsManual());
+    const bool by_replica = !stacked && grid.replicas > 1;
+    const Shape* whole = k < options.global_results.size() ? options.global_results[k] : nullptr;
+    run->Spread(shape, whole, shape->IsArray() && stacked, shape->IsArray() && by_replica, layout);
+    run->results_.push_back(std::move(layout));
+  }
+  run->FindKeptLayouts(module, options);
+  return run;
+}
+
+void MeshRun::Spread(const Shape* shape, const Shape* whole, bool stacked, bool by_replica,
+                     Layout& layout) const {
+  DeviceClassTable& table = plan_->program->classes;
+  if (shape->IsArray()) {
+    layout.local_dims.assign(shape->dims().begin(), shape->dims().end());
+    if (stacked) {
+      layout.global_dims = layout.local_dims;
+      layout.global_dims.insert(layout.global_dims.begin(), grid_.device_count());
+    } else if (whole != nullptr) {
+      layout.global_dims.assign(whole->dims().begin(), whole->dims().end());
+    } else {
+      layout.global_dims = WholeDims(shape, layout.sharding);
+    }
+  }
+  layout.stacked = stacked;
+  layout.by_replica = by_replica;
+  layout.tiles =
+      stacked ? table.Distinct() : ClassesOfTiles(table, grid_, layout.sharding, shape->rank());
+  if (!by_replica) return;
+  layout.global_dims.insert(layout.global_dims.begin(), grid_.replicas);
+  layout.tiles = table.Join(layout.tiles, ClassesOfReplicas(table, grid_));
+}
+
+void MeshRun::FindKeptLayouts(const Module& module, const MeshRunOptions& options) {
+  const Program& program = *plan_->program;
+  std::unordered_map<std::string_view, const Instruction*> by_name;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) by_name.emplace(x->name(), x);
+  }
+  for (size_t i = 0; i < options.keep.size(); ++i) {
+    const Instruction& x = *by_name.at(options.keep[i]);
+    MeshRunOptions::WholeForm form;
+    if (i < options.keep_forms.size()) form = options.keep_forms[i];
+    const bool sharded = grid_.device_count() > 1;
+    const bool known = form.sharding != nullptr || (sharded && x.sharding() != nullptr);
+    const std::vector<const Sharding*> shardings =
+        known ? LeafShardings(x.shape(), form.sharding != nullptr ? form.sharding : x.sharding())
+              : std::vector<const Sharding*>();
+    const size_t begin = program.kept_begin[i];
+    const size_t end =
+        i + 1 < program.kept_begin.size() ? program.kept_begin[i + 1] : program.kept.size();
+    for (size_t leaf = begin; leaf < end; ++leaf) {
+      const Shape* shape = program.kept_shapes[leaf];
+      Layout& layout = kept_.emplace_back();
+      if (!shape->IsArray()) continue;
+      if (leaf - begin < shardings.size()) layout.sharding = shardings[leaf - begin];
+      if (layout.sharding != nullptr && layout.sharding->IsManual()) layout.sharding = nullptr;
+      const bool differs = !program.values[program.kept[leaf]].classes->IsUniform();
+      const bool stacked = layout.sharding == nullptr && differs;
+      Spread(shape, form.whole, stacked, !stacked && differs && grid_.replicas > 1, layout);
+    }
+  }
+}
+
+Expected<void> MeshRun::Start(const std::atomic<bool>* stop) {
+  auto stopped = [stop] { return stop != nullptr && stop->load(std::memory_order_relaxed); };
+  try {
+    executor_ = std::make_unique<Executor>(*plan_);
+  } catch (const std::bad_alloc&) {
+    return Fail(MakeError(
+        "E-RUN-MEMORY", fmt::format("the system does not give {}",
+                                    HumanBytes(static_cast<double>(plan_->memory.arena_bytes())))));
+  }
+  Workers workers(threads_);
+  for (size_t k = 0; k < parameters_.size(); ++k) {
+    const Value& value = plan_->program->values[plan_->program->parameters[k]];
+    if (!value.shape->IsArray()) continue;
+    const Layout& layout = parameters_[k];
+    const DeviceClasses* classes = parameter_classes_[k];
+    const std::vector<int64_t> sizes = SizesOf(layout);
+    workers.For(classes->count(), value.bytes * classes->count(), [&](int64_t c, int) {
+      if (stopped()) return;
+      const uint32_t device = classes->first_device(static_cast<uint32_t>(c));
+      std::byte* data = executor_->Parameter(k, static_cast<uint32_t>(c));
+      inputs_[k].ReadBox(StartOf(layout, device), sizes, padding_, data);
+      if (layout.stacked || !IsPartial(layout.sharding)) return;
+      TakePart(value.shape->dtype(), layout.sharding->reduction,
+               PartialPlace(layout.sharding, device % grid_.partitions),
+               value.shape->element_count(), data);
+    });
+    inputs_[k] = {};
+    if (stopped()) return Fail(MakeError("E-RUN-STOPPED", "interrupted"));
+  }
+  return {};
+}
+
+std::vector<int64_t> MeshRun::StartOf(const Layout& layout, uint32_t device) const {
+  std::vector<int64_t> start(layout.local_dims.size(), 0);
+  if (layout.stacked) {
+    start.insert(start.begin(), device);
+  } else if (layout.sharding != nullptr && layout.sharding->IsTiled()) {
+    start =
+        TileIndexOf(layout.sharding, device % grid_.partitions, static_cast<int64_t>(start.size()));
+    for (size_t i = 0; i < start.size(); ++i) start[i] *= layout.local_dims[i];
+  }
+  if (layout.by_replica) start.insert(start.begin(), device / grid_.partitions);
+  return start;
+}
+
+std::vector<int64_t> MeshRun::SizesOf(const Layout& layout) {
+  std::vector<int64_t> sizes = layout.local_dims;
+  if (layout.stacked || layout.by_replica) sizes.insert(sizes.begin(), 1);
+  return sizes;
+}
+
+MeshRun::Instance MeshRun::InstanceOn(ValueId value, const Layout& layout, uint32_t device) const {
+  Instance instance{device, StartOf(layout, device), SizesOf(layout), nullptr};
+  const uint32_t first = device - device % grid_.partitions;  // of the replica
+  const bool maximal = layout.sharding != nullptr && layout.sharding->IsMaximal();
+  instance.data = executor_->Result(
+      value, maximal ? first + static_cast<uint32_t>(layout.sharding->device) : device);
+  return instance;
+}
+
+std::vector<MeshRun::Instance> MeshRun::Instances(size_t k) const {
+  if (!result_shapes_[k]->IsArray()) return {};
+  return InstancesOf(plan_->program->results[k], results_[k]);
+}
+
+MeshRun::Instance MeshRun::CombinedOn(ValueId value, const Layout& layout, uint32_t device,
+                                      std::vector<std::byte>& storage) const {
+  Instance instance = InstanceOn(value, layout, device);
+  if (layout.stacked || !IsPartial(layout.sharding)) return instance;
+  const uint32_t first = device - device % grid_.partitions;  // of the replica
+  std::vector<const std::byte*> parts;
+  for (uint32_t p : PartialGroup(layout.sharding, device - first, grid_.partitions)) {
+    parts.push_back(executor_->Result(value, first + p));
+  }
+  const Shape* shape = plan_->program->values[value].shape;
+  storage.resize(static_cast<size_t>(BufferBytes(shape)));
+  CombineParts(shape->dtype(), layout.sharding->reduction, parts, shape->element_count(),
+               storage.data());
+  instance.data = storage.data();
+  return instance;
+}
+
+std::vector<MeshRun::Instance> MeshRun::InstancesOf(ValueId value, const Layout& layout) const {
+  const DeviceClasses* classes =
+      plan_->program->classes.Join(plan_->program->values[value].classes, layout.tiles);
+  if (layout.sharding != nullptr && layout.sharding->IsMaximal()) classes = layout.tiles;
+  std::vector<Instance> instances;
+  if (IsPartial(layout.sharding) && !layout.stacked) {
+    // Of every group one, where its first member is.
+    std::set<std::vector<uint32_t>> seen;
+    for (uint32_t d = 0; d < grid_.device_count(); ++d) {
+      const uint32_t first = d - d % grid_.partitions;
+      if (PartialPlace(layout.sharding, d - first) != 0) continue;
+      std::vector<uint32_t> parts;
+      if (layout.by_replica) parts.push_back(first);
+      for (uint32_t p : PartialGroup(layout.sharding, d - first, grid_.partitions)) {
+        parts.push_back(classes->class_of(first + p));
+      }
+      if (!seen.insert(std::move(parts)).second) continue;
+      instances.push_back(CombinedOn(value, layout, d, combined_.emplace_back()));
+    }
+    return instances;
+  }
+  for (uint32_t c = 0; c < classes->count(); ++c) {
+    instances.push_back(InstanceOn(value, layout, classes->first_device(c)));
+  }
+  return instances;
+}
+
+std::optional<MeshRun::TapSpread> MeshRun::SpreadOfTap(size_t tap, const Sharding* sharding) const {
+  const Program& program = *plan_->program;
+  const ValueId shown = program.tapped[tap];
+  if (shown == kNoValue) return std::nullopt;
+  // A reshape without effect has its operand's value: the shape is the tapped instruction's.
+  const Shape* shape = program.values[program.tap_results[tap]].shape;
+  const DeviceClasses& classes = *program.values[shown].classes;
+  TapSpread spread;
+  spread.layout_.sharding = sharding;
+  spread.layout_.local_dims.assign(shape->dims().begin(), shape->dims().end());
+  std::vector<std::vector<uint32_t>> devices(classes.count());
+  if (sharding != nullptr && sharding->IsMaximal()) {
+    const auto device = static_cast<uint32_t>(sharding->device);
+    devices[classes.class_of(device)].push_back(device);
+  } else {
+    spread.layout_.tiles = ClassesOfTiles(plan_->program->classes, grid_, sharding, shape->rank());
+    const DeviceClasses* joined = plan_->program->classes.Join(&classes, spread.layout_.tiles);
+    for (uint32_t j = 0; j < joined->count(); ++j) {
+      const uint32_t device = joined->first_device(j);
+      devices[classes.class_of(device)].push_back(device);
+    }
+  }
+  spread.begin_.push_back(0);
+  for (const std::vector<uint32_t>& of_class : devices) {
+    spread.devices_.insert(spread.devices_.end(), of_class.begin(), of_class.end());
+    spread.begin_.push_back(static_cast<uint32_t>(spread.devices_.size()));
+  }
+  return spread;
+}
+
+OutputArray MeshRun::Assemble(ValueId value, const Shape* shape, const Layout& layout) const {
+  OutputArray out;
+  out.dtype = shape->dtype();
+  out.dims = layout.global_dims;
+  int64_t count = 1;
+  for (int64_t dim : out.dims) count *= dim;
+  const int bytes = shape->IsArray() ? StorageBytes(out.dtype) : 0;
+  out.data.resize(static_cast<size_t>(count * bytes));
+  if (out.data.empty()) return out;
+  std::vector<std::byte> combined;
+  for (uint32_t c = 0; c < layout.tiles->count(); ++c) {
+    const Instance instance = CombinedOn(value, layout, layout.tiles->first_device(c), combined);
+    ForEachRow(instance.start, instance.sizes, out.dims,
+               [&](int64_t global, int64_t local, int64_t length) {
+                 std::memcpy(out.data.data() + global * bytes, instance.data + local * bytes,
+                             static_cast<size_t>(length * bytes));
+               });
+  }
+  return out;
+}
+
+OutputArray MeshRun::Output(size_t k) const {
+  return Assemble(plan_->program->results[k], result_shapes_[k], results_[k]);
+}
+
+bool MeshRun::Forms(size_t k, std::span<const int64_t> dims) const {
+  const Layout& layout = results_[k];
+  if (layout.by_replica) {
+    if (dims.empty() || dims[0] != grid_.replicas) return false;
+    dims = dims.subspan(1);
+  }
+  if (layout.stacked) return std::ranges::equal(layout.global_dims, dims);
+  if (layout.local_dims.size() != dims.size()) return false;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const bool tiled = layout.sharding != nullptr && layout.sharding->IsTiled();
+    const int64_t tiles = tiled ? layout.sharding->TileCount(static_cast<int64_t>(i)) : 1;
+    if (layout.local_dims[i] != (dims[i] + tiles - 1) / tiles) return false;
+  }
+  return true;
+}
+
+std::vector<size_t> MeshRun::KeptLeaves(size_t i) const {
+  const std::vector<size_t>& begin = plan_->program->kept_begin;
+  const size_t end = i + 1 < begin.size() ? begin[i + 1] : plan_->program->kept.size();
+  std::vector<size_t> leaves;
+  for (size_t leaf = begin[i]; leaf < end; ++leaf) {
+    if (plan_->program->values[plan_->program->kept[leaf]].shape->IsArray()) leaves.push_back(leaf);
+  }
+  return leaves;
+}
+
+OutputArray MeshRun::Kept(size_t leaf, std::optional<uint32_t> device) const {
+  const ValueId id = plan_->program->kept[leaf];
+  const Shape* shape = plan_->program->kept_shapes[leaf];
+  if (!device) return Assemble(id, shape, kept_[leaf]);
+  OutputArray out;
+  out.dtype = shape->dtype();
+  out.dims = kept_[leaf].local_dims;
+  const std::byte* data = executor_->Result(id, *device);
+  out.data.assign(data, data + plan_->program->values[id].bytes);
+  return out;
+}
+
+}  // namespace gshard::cpu

@@ -1,0 +1,168 @@
+// One module on one mesh: from global inputs to global outputs.
+//
+// How a leaf's instances form the global array follows from its sharding: parameters carry theirs,
+// results have it in the header's record; of partial (unreduced) ones devices hold parts
+// (partial_values.h). Without one, a parameter is the same on all devices
+// (unless the input has one array per device) and a result is stacked along a new first dim.
+// Several replicas have an array each.
+#ifndef GSHARD_BACKENDS_CPU_RUN_MESH_RUN_H_
+#define GSHARD_BACKENDS_CPU_RUN_MESH_RUN_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/arrays/fill.h"
+#include "backends/cpu/io/inputs.h"
+#include "backends/cpu/plan/plan.h"
+#include "backends/cpu/run/executor.h"
+
+namespace gshard::cpu {
+
+struct OutputArray {
+  DType dtype = DType::kF32;
+  std::vector<int64_t> dims;
+  std::vector<std::byte> data;
+};
+
+struct MeshRunOptions {
+  DeviceGrid grid;
+  uint64_t seed = 0;
+  int threads = 1;
+  int64_t memory_limit = 0;  // bytes; 0: none
+  std::vector<std::string> keep;
+  // How the instances of the i-th of `keep` form a whole array of this shape. Where that is not
+  // known (null, or fewer than `keep`), an instruction's own sharding tells.
+  struct WholeForm {
+    const Sharding* sharding = nullptr;
+    const Shape* whole = nullptr;
+  };
+  std::vector<WholeForm> keep_forms;
+  bool fuse = true;  // see PlanOptions
+  Padding padding = Padding::kPoisoned;
+  std::span<const TapPoint> taps;    // shown to RunOptions::observer (tap.h)
+  int64_t tapped_bytes = INT64_MAX;  // see MakeSchedule
+  // Whole shapes of parameters' and results' leaves where the module only has shards; empty: tile
+  // size times tile count.
+  std::vector<const Shape*> global_parameters, global_results;
+
+  // The same for the unpartitioned graph on `whole_grid`, where one device has whole shapes.
+  MeshRunOptions ForWholeGraph(const DeviceGrid& whole_grid) const;
+};
+
+class MeshRun {
+ public:
+  // Lowers and plans `module`, which must outlive this, and reads the inputs. Errors: E-RUN-*;
+  // E-RUN-MEMORY if the plan needs more than the limit, or, without one, than the machine has.
+  static Expected<std::unique_ptr<MeshRun>> Prepare(const Module& module, const Inputs& inputs,
+                                                    const MeshRunOptions& options);
+  // Allocates the memory and spreads the inputs over it; once, before Run. Ends with E-RUN-STOPPED
+  // when `stop` is set.
+  Expected<void> Start(const std::atomic<bool>* stop = nullptr);
+
+  Expected<void> Run(const RunOptions& options) { return executor_->Run(options); }
+
+  size_t result_count() const { return plan_->program->results.size(); }
+  OutputArray Output(size_t k) const;
+  // Whether Output(k) has the arrays of all devices along a new first dim.
+  bool IsStacked(size_t k) const { return results_[k].stacked; }
+  // Do the devices' parts of a result form an array of these dims?
+  bool Forms(size_t k, std::span<const int64_t> dims) const;
+  // One device's part of a result's leaf: the box of `sizes` at `start` of the whole array (what
+  // sticks out is padding).
+  struct Instance {
+    uint32_t device = 0;
+    std::vector<int64_t> start, sizes;
+    const std::byte* data = nullptr;
+  };
+  // Every instance that may differ from the others, lowest devices first.
+  std::vector<Instance> Instances(size_t k) const;
+  // The leaves of the i-th of MeshRunOptions::keep, and one leaf: as one device has it, or of all
+  // devices: the whole array, or, where nothing tells how it is spread, stacked along a new first
+  // dim if they differ.
+  std::vector<size_t> KeptLeaves(size_t i) const;
+  OutputArray Kept(size_t leaf, std::optional<uint32_t> device) const;
+
+  // How a leaf is spread: stacked if `sharding` is null and it differs from device to device. Where
+  // each of several replicas has a whole array, these are along a new first dim, too.
+  struct Layout {
+    const Sharding* sharding = nullptr;
+    bool stacked = false;
+    bool by_replica = false;
+    std::vector<int64_t> local_dims, global_dims;
+    const DeviceClasses* tiles = nullptr;  // devices with the same tile
+  };
+  // Where in a whole array spread by `sharding` the instances of a tapped value belong.
+  class TapSpread {
+   public:
+    // The devices, one a tile, that have instance `c`.
+    std::span<const uint32_t> devices(uint32_t c) const {
+      return std::span(devices_).subspan(begin_[c], begin_[c + 1] - begin_[c]);
+    }
+    // Several instances may have devices of one tile.
+    bool IsFirstOfTile(uint32_t device) const {
+      return layout_.tiles == nullptr ||
+             layout_.tiles->first_device(layout_.tiles->class_of(device)) == device;
+    }
+
+   private:
+    friend class MeshRun;
+    Layout layout_;
+    std::vector<uint32_t> begin_, devices_;
+  };
+  // Of a tap whose instruction does not run once (see Program::tapped): nothing.
+  std::optional<TapSpread> SpreadOfTap(size_t tap, const Sharding* sharding) const;
+  // data is null.
+  Instance BoxOf(const TapSpread& spread, uint32_t device) const {
+    return {device, StartOf(spread.layout_, device), spread.layout_.local_dims, nullptr};
+  }
+
+  const Plan& plan() const { return *plan_; }
+  const Executor& executor() const { return *executor_; }
+  double plan_seconds() const { return plan_seconds_; }
+  std::span<const Diagnostic> warnings() const { return warnings_; }
+
+ private:
+  MeshRun() = default;
+  std::vector<int64_t> StartOf(const Layout& layout, uint32_t device) const;
+  static std::vector<int64_t> SizesOf(const Layout& layout);
+  Instance InstanceOn(ValueId value, const Layout& layout, uint32_t device) const;
+  // The same of a partial value: all parts together, in `storage`.
+  Instance CombinedOn(ValueId value, const Layout& layout, uint32_t device,
+                      std::vector<std::byte>& storage) const;
+  std::vector<Instance> InstancesOf(ValueId value, const Layout& layout) const;
+  OutputArray Assemble(ValueId value, const Shape* shape, const Layout& layout) const;
+  // Completes a leaf's layout, whose sharding is set (null: not known). `whole`: the shape of the
+  // whole array, if it does not follow from the sharding.
+  void Spread(const Shape* shape, const Shape* whole, bool stacked, bool by_replica,
+              Layout& layout) const;
+  void FindKeptLayouts(const Module& module, const MeshRunOptions& options);
+
+  DeviceGrid grid_;
+  Padding padding_ = Padding::kPoisoned;
+  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<Executor> executor_;
+  int threads_ = 1;
+  std::vector<Layout> parameters_;
+  std::vector<GlobalArray> inputs_;  // until Start
+  std::vector<const DeviceClasses*> parameter_classes_;
+  std::vector<Layout> results_;
+  std::vector<const Shape*> result_shapes_;
+  std::vector<Layout> kept_;                             // by leaf
+  mutable std::deque<std::vector<std::byte>> combined_;  // behind instances of partial results
+  double plan_seconds_ = 0;
+  std::vector<Diagnostic> warnings_;
+};
+
+// Number of devices and replicas a module runs on (docs/emulator.md): `partitions` 0: as the module
+// says.
+DeviceGrid GridOf(const Module& module, int64_t partitions);
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_RUN_MESH_RUN_H_

@@ -1,0 +1,42 @@
+// What errors of an instruction's value are relative to: its largest magnitude, or what its terms
+// had before they cancelled each other, so that sums of numbers around zero are not taken for
+// errors. Not thread-safe.
+#ifndef GSHARD_BACKENDS_CPU_VERIFY_ERROR_SCALE_H_
+#define GSHARD_BACKENDS_CPU_VERIFY_ERROR_SCALE_H_
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/module.h"
+
+namespace gshard::cpu {
+
+class ErrorScale {
+ public:
+  explicit ErrorScale(const Module& module);
+
+  // The scale of x, whose value was just computed and has this magnitude: never below it. Operands
+  // that were not given count by what they are made of.
+  double Of(const Instruction& x, double magnitude);
+
+  // x is off by `error` at most, where `tolerance` times its scale was allowed. What follows from x
+  // inherits errors of that size and no larger ones: without it a long graph's scales, of what its
+  // errors might be, grow with every layer until nothing is an error.
+  void Observe(const Instruction& x, double error, double tolerance);
+
+ private:
+  struct State {
+    double magnitude = 0, scale = 0;
+  };
+  double ScaleOfOperand(const Instruction& x, int depth) const;
+  double ScaleOfElement(const Instruction& tuple, int64_t index, int depth) const;
+  double ScaleOfParameter(const Instruction& parameter, int64_t index, int depth) const;
+
+  std::vector<State> states_;  // by instruction id
+  std::unordered_map<const Computation*, const Instruction*> callers_;
+};
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_VERIFY_ERROR_SCALE_H_

@@ -1,0 +1,77 @@
+// Hands whole values of one run to another that runs in a second thread and compares them.
+//
+// The two take turns: the giver goes on only while the taker waits for something it has not given
+// yet, so that few values are held and neither slows the other. Thread-safe for one giver and one
+// taker.
+#ifndef GSHARD_BACKENDS_CPU_VERIFY_VALUE_EXCHANGE_H_
+#define GSHARD_BACKENDS_CPU_VERIFY_VALUE_EXCHANGE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backends/cpu/memory/value_pool.h"
+
+namespace gshard::cpu {
+
+struct WholeValue {
+  std::span<std::byte> data;  // empty: there was no room
+  uint64_t order = 0;         // among all values of the giver's run
+  double magnitude = 0;       // the largest of an element
+  double allowed = 0;         // error of an element
+};
+
+class ValueExchange {
+ public:
+  // Values beyond `budget_bytes` are held only if the taker waits for them or there is no other.
+  // Not `in_turns`: the giver runs to its end before the taker begins.
+  ValueExchange(size_t taps, int64_t budget_bytes, bool in_turns);
+
+  // --- the giver
+  // Waits for the first turn. False: closed.
+  bool Begin();
+  // Room for the next value of the tap, or none.
+  std::span<std::byte> Room(uint32_t tap, int64_t bytes);
+  void Give(uint32_t tap, WholeValue value);
+  // Waits while the taker has what it wants. False: closed.
+  bool GoOn();
+  void End();
+  bool drains() const { return drains_; }
+  // The most that was held at a time.
+  int64_t peak_bytes() const { return pool_.peak_bytes(); }
+
+  // --- the taker
+  // Until one value of each tap is there or the giver has ended.
+  void Await(std::span<const uint32_t> taps);
+  // The next value of the tap, if there is one.
+  std::optional<WholeValue> Take(uint32_t tap);
+  // Gives the memory of a value back.
+  void Return(std::span<std::byte> data);
+  // Wants nothing more: the giver is stopped, or goes on to its end.
+  void Close();
+  void Drain();
+
+ private:
+  enum class Turn { kGiver, kTaker };
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Turn turn_ = Turn::kTaker;
+  bool closed_ = false, ended_ = false;
+  std::atomic<bool> drains_ = false;
+  const bool in_turns_;
+  ValuePool pool_;
+  size_t outstanding_ = 0;        // taps that the taker waits for
+  std::vector<uint8_t> awaited_;  // by tap
+  std::vector<std::deque<WholeValue>> values_;
+};
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_VERIFY_VALUE_EXCHANGE_H_

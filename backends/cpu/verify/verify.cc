@@ -1,0 +1,115 @@
+// Elementwise comparison with tolerances.
+#include "backends/cpu/verify/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/arrays/array_rows.h"
+#include "backends/cpu/verify/element_error.h"
+#include "backends/cpu/verify/taint.h"
+
+namespace gshard::cpu {
+double ToleranceOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+    case DType::kC128:
+      return 1e-9;
+    case DType::kF32:
+    case DType::kC64:
+      return 1e-4;
+    case DType::kF16:
+    case DType::kBF16:
+      return 2e-2;
+    default:
+      return IsFloat(dtype) ? 0.25 : 0;
+  }
+}
+
+Mismatch MismatchAt(DType dtype, std::span<const int64_t> dims, const std::byte* want, int64_t at,
+                    uint32_t device, const std::byte* have, int64_t local) {
+  const double magnitude = ElementMagnitude(dtype, want, at);
+  const double error = ElementError(dtype, have, local, want, at);
+  return {{},
+          IndexOf(at, dims),
+          device,
+          FormatElement(dtype, have, local),
+          FormatElement(dtype, want, at),
+          error / UnitInLastPlace(dtype, magnitude),
+          0,
+          0};
+}
+
+ArrayError CompareInstances(std::span<const MeshRun::Instance> instances, const OutputArray& want,
+                            double allowed) {
+  ArrayError result;
+  const int64_t bytes = StorageBytes(want.dtype);
+  const MeshRun::Instance* where = nullptr;
+  int64_t worst_local = 0;
+  RowError error;
+  for (const MeshRun::Instance& instance : instances) {
+    ForEachRow(instance.start, instance.sizes, want.dims,
+               [&](int64_t global, int64_t local, int64_t length) {
+                 result.elements += length;
+                 const double before = error.largest;
+                 CompareRow(want.dtype, instance.data + local * bytes,
+                            want.data.data() + global * bytes, length, allowed, global, error);
+                 if (error.largest == before) return;
+                 where = &instance;
+                 worst_local = local + error.at - global;
+               });
+  }
+  result.largest = error.largest;
+  result.beyond = error.beyond;
+  if (where != nullptr) {
+    result.mismatch = MismatchAt(want.dtype, want.dims, want.data.data(), error.at, where->device,
+                                 where->data, worst_local);
+  }
+  return result;
+}
+
+VerifyResult VerifyOutputs(const MeshRun& run, const std::vector<OutputArray>& expected,
+                           const Module& reference) {
+  VerifyResult result;
+  const Taint random(reference, IsRandomSource), discrete(reference, IsDiscreteChoice);
+  for (size_t k = 0; k < expected.size(); ++k) {
+    const OutputArray& want = expected[k];
+    if (want.data.empty()) continue;
+    if (random.OfOutput(k)) {
+      ++result.shape_only;
+      continue;
+    }
+    ++result.compared;
+    const double magnitude = LargestMagnitude(want.dtype, want.data);
+    const double allowed = ToleranceOf(want.dtype) * magnitude + kSmallestAllowed;
+    ArrayError error = CompareInstances(run.Instances(k), want, allowed);
+    const double worst = error.largest;
+    const double relative = magnitude > 0 ? worst / magnitude : worst;
+    const bool decides = discrete.OfOutput(k);
+    if (decides && error.beyond > 0) {
+      ++result.discrete_outputs;
+      result.discrete_differences += error.beyond;
+      result.discrete_elements += error.elements;
+      if (static_cast<double>(error.beyond) <=
+          kDiscreteShare * static_cast<double>(error.elements)) {
+        continue;
+      }
+    }
+    result.max_abs_error = std::max(result.max_abs_error, worst);
+    if (relative > result.max_rel_error || result.worst.empty()) {
+      result.max_rel_error = relative;
+      result.worst = fmt::format("o{}", k);
+    }
+    if (worst > allowed && result.ok) {
+      result.ok = false;
+      result.mismatch = std::move(error.mismatch);
+      result.mismatch.name = fmt::format("o{}", k);
+      result.mismatch.differences = error.beyond;
+      result.mismatch.elements = error.elements;
+    }
+  }
+  return result;
+}
+
+}  // namespace gshard::cpu

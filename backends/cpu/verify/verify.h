@@ -1,0 +1,128 @@
+// Compares what the devices hold with the unpartitioned result.
+#ifndef GSHARD_BACKENDS_CPU_VERIFY_VERIFY_H_
+#define GSHARD_BACKENDS_CPU_VERIFY_VERIFY_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/run/mesh_run.h"
+
+namespace gshard::cpu {
+
+struct Mismatch {
+  std::string name;  // of an output ("o0") or an instruction
+  std::vector<int64_t> index;
+  uint32_t device = 0;
+  std::string value, expected;
+  double ulps = 0;  // distance in units of the last place of the expected value
+  // Of the whole array, on all devices that may differ: those beyond what is allowed.
+  int64_t differences = 0, elements = 0;
+};
+
+// Element `at` of the whole array, of which `device` has element `local` of its shard; unnamed.
+Mismatch MismatchAt(DType dtype, std::span<const int64_t> dims, const std::byte* want, int64_t at,
+                    uint32_t device, const std::byte* have, int64_t local);
+
+// Allowed where the expected values are all zero.
+inline constexpr double kSmallestAllowed = 1e-30;
+
+// A flipped decision changes few elements; more than this share is a wrong result.
+inline constexpr double kDiscreteShare = 0.05;
+
+// How far the instances of an array are from the whole one.
+struct ArrayError {
+  double largest = 0;  // |a - b|
+  int64_t beyond = 0;  // elements beyond what is allowed
+  int64_t elements = 0;
+  Mismatch mismatch;  // where the largest is; without a name
+};
+ArrayError CompareInstances(std::span<const MeshRun::Instance> instances, const OutputArray& want,
+                            double allowed);
+
+// An instruction on the way of an error.
+struct ErrorStep {
+  std::string name;
+  double rel_error = 0;
+  double ulps = 0;
+};
+
+// A pick among floats that flips though what it is made from agrees (near_ties.h).
+struct NearTie {
+  std::string opcode;  // of what picks: compare, reduce (arg-max), sort, ..
+  Mismatch pick;       // the first element that differs; its ulps mean nothing
+  // What the element was picked from: the mesh's pick, then the other; or the sides of a
+  // comparison; or what was rounded. Empty: the picks do not tell.
+  struct Candidate {
+    std::string name;
+    std::vector<int64_t> index;
+    std::string value, expected;  // the mesh's, the unpartitioned graph's
+  };
+  std::vector<Candidate> candidates;
+  // Between two candidates as the unpartitioned graph has them; of one, between the graphs. Ulps of
+  // the larger one: many near zero.
+  double apart = 0, ulps = 0;
+  double allowed = 0;  // error of a float that decides
+};
+
+// All arrays that both graphs have by name (verify_instructions.h).
+struct InstructionsResult {
+  int64_t compared = 0;
+  int64_t skipped = 0;  // random by nature, or without memory to hold them
+  double max_rel_error = 0;
+  std::string worst;
+  std::optional<Mismatch> first;  // beyond its tolerance, in order of execution
+  std::vector<ErrorStep> growth;  // from the inputs to the first, else to the worst
+  // In order of execution. All else in this struct was compared with the unpartitioned graph making
+  // the mesh's picks there: what follows from a near tie is no divergence, and `first` is another.
+  std::vector<NearTie> near_ties;
+  // Of both graphs, of values that wait to be compared and of the mesh's that the other goes on
+  // with.
+  int64_t peak_memory_bytes = 0;
+  // With near ties: do the outputs agree then, every element of them?
+  std::optional<bool> outputs_agree;
+};
+
+enum class VerifyStatus : uint8_t {
+  kOk,
+  kNearTie,  // equal but for near ties and what follows from them
+  kMismatch,
+};
+
+struct VerifyResult {
+  bool ok = true;
+  double max_abs_error = 0;
+  double max_rel_error = 0;  // largest |a - b| / max|b| of an output
+  std::string worst;         // the output that has it
+  Mismatch mismatch;         // the worst element of the first output that fails, if !ok
+  int64_t compared = 0;      // outputs
+  int64_t shape_only = 0;    // outputs that depend on `rng`
+  // Outputs downstream of top-k, arg-max or sort of floats: elements beyond the tolerance there.
+  int64_t discrete_outputs = 0;
+  int64_t discrete_differences = 0;
+  int64_t discrete_elements = 0;
+  std::vector<NearTie> near_ties;
+  std::optional<InstructionsResult> instructions;
+
+  VerifyStatus Status() const {
+    if (!ok) return VerifyStatus::kMismatch;
+    const bool ties = !near_ties.empty() || discrete_differences > 0;
+    return ties ? VerifyStatus::kNearTie : VerifyStatus::kOk;
+  }
+};
+
+// Tolerances by the output's type (docs/emulator.md): |a - b| <= tol * max|b| with 1e-4 for f32,
+// 2e-2 for bf16 and f16, 1e-9 for f64, 0.25 for 8-bit floats; integers and pred exactly.
+double ToleranceOf(DType dtype);
+
+// Every device's instance of every output of `run` against `expected` (whole arrays of the
+// unpartitioned module). `reference` is that module: its graph tells which outputs depend on random
+// streams or on discrete decisions over floats.
+VerifyResult VerifyOutputs(const MeshRun& run, const std::vector<OutputArray>& expected,
+                           const Module& reference);
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_VERIFY_VERIFY_H_

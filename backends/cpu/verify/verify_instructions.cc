@@ -1,0 +1,623 @@
+// Both graphs run in turns; what one computes is compared with the other's shards as they are made.
+#include "backends/cpu/verify/verify_instructions.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "backends/cpu/memory/memory.h"
+#include "backends/cpu/plan/lowering.h"
+#include "backends/cpu/verify/error_scale.h"
+#include "backends/cpu/verify/near_ties.h"
+#include "backends/cpu/verify/taint.h"
+#include "backends/cpu/verify/value_exchange.h"
+#include "backends/cpu/verify/verify_observers.h"
+#include "core/analysis/trip_count.h"
+#include "ir/computation.h"
+
+namespace gshard::cpu {
+namespace {
+
+constexpr size_t kMaxGrowth = 16;  // steps reported
+// Near ties that another one hides show when the unpartitioned graph has made its pick: so many
+// times, and with so much of the mesh's values at most.
+constexpr int kMaxRounds = 8;
+constexpr int64_t kMostAdopted = int64_t{1} << 30;
+// What is held at a time where memory is short, and what blocks of classes may want at once.
+constexpr int64_t kLeastBudget = int64_t{16} << 20;
+constexpr int64_t kMostTapped = int64_t{64} << 20;
+
+// The same on every device whatever the sharding.
+bool IsPlain(const Instruction& x) {
+  return x.opcode() == Opcode::kConstant ||
+         (x.opcode() == Opcode::kBroadcast && x.operand(0)->shape()->IsScalar());
+}
+
+bool KeepsElements(Opcode opcode) {
+  return opcode == Opcode::kReshape || opcode == Opcode::kBitcast || opcode == Opcode::kCopy ||
+         opcode == Opcode::kGetTupleElement || opcode == Opcode::kOptBarrier;
+}
+
+// The members of a longest non-decreasing subsequence (patience sorting).
+std::vector<uint8_t> LongestRise(std::span<const uint32_t> numbers) {
+  std::vector<size_t> ends,
+      previous(numbers.size());  // ends[n]: where one of length n + 1 ends best
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const auto at = std::upper_bound(ends.begin(), ends.end(), numbers[i],
+                                     [&](uint32_t n, size_t end) { return n < numbers[end]; });
+    previous[i] = at == ends.begin() ? SIZE_MAX : *(at - 1);
+    if (at == ends.end()) {
+      ends.push_back(i);
+    } else {
+      *at = i;
+    }
+  }
+  std::vector<uint8_t> members(numbers.size(), 0);
+  for (size_t i = ends.empty() ? SIZE_MAX : ends.back(); i != SIZE_MAX; i = previous[i]) {
+    members[i] = 1;
+  }
+  return members;
+}
+
+class InstructionVerifier {
+ public:
+  InstructionVerifier(const Module& whole, const Module& partitioned,
+                      std::span<const LocalForm> forms, const Inputs& inputs,
+                      const InstructionsOptions& options)
+      : whole_(whole),
+        partitioned_(partitioned),
+        inputs_(inputs),
+        options_(options),
+        random_(whole, IsRandomSource),
+        scale_(std::make_unique<ErrorScale>(whole)),
+        errors_(whole.instruction_limit()),
+        listed_(whole.instruction_limit(), 0) {
+    for (const LocalForm& form : forms) forms_.emplace(form.name, &form);
+    for (const Computation* computation : whole.computations()) {
+      for (const Instruction* x : computation->instructions()) {
+        for (const Computation* called : x->called()) ++calls_[called];
+      }
+    }
+    for (const LocalForm& form : options.whole_forms) {
+      if (form.sharding->IsReplicated()) whole_names_.emplace(form.local, form.name);
+    }
+    Collect(*whole.entry(), 0);
+    for (const Candidate& candidate : candidates_) listed_[candidate.x->id()] = 1;
+    if (options.only_choices) KeepChoices();
+  }
+
+  Expected<InstructionsResult> Run() {
+    const std::vector<Candidate> all = candidates_;
+    if (Expected<void> done = CompareAll(); !done) return Fail(done.error());
+    for (int round = 0; round < kMaxRounds && AdoptPicks(); ++round) {
+      candidates_ = all;
+      Expected<void> done = Capture();
+      if (!done && done.error().code == "E-RUN-MEMORY") break;
+      if (!done) return Fail(done.error());
+      Forget();
+      if (done = CompareAll(); !done) return Fail(done.error());
+      ReportTies();
+    }
+    const Instruction* from = first_ != nullptr ? first_ : worst_;
+    if (from != nullptr) FollowBack(from);
+    return std::move(result_);
+  }
+
+ private:
+  static constexpr uint64_t kNever = UINT64_MAX;
+
+  struct Errors {
+    bool compared = false;
+    double relative = 0;
+    double ulps = 0;
+    double allowed = 0;        // in any turn
+    uint64_t beyond = kNever;  // first place in the order of execution
+  };
+
+  // A choice with other picks on the mesh.
+  struct Flip {
+    const Instruction* x = nullptr;
+    uint64_t order = kNever;     // of the first turn in which it flips
+    std::vector<int64_t> turns;  // the first one in front
+    Mismatch pick;               // in that turn; elements of all turns
+    int64_t at = 0;
+    std::array<std::byte, 16> have{}, want{};
+    // What it was picked from, once adopted.
+    std::vector<Contender> contenders;
+    std::vector<ContenderValue> values;
+    std::vector<const Instruction*> adopted;
+  };
+
+  // Passes until every candidate was compared, or none has room any more.
+  Expected<void> CompareAll() {
+    for (bool first = true; !candidates_.empty(); first = false) {
+      const int64_t compared = comparisons_;
+      Expected<void> done = RunPass(first);
+      if (!done && done.error().code == "E-RUN-MEMORY") break;
+      if (!done) return done;
+      for (Candidate& candidate : candidates_) candidate.retry = std::move(candidate.missed);
+      if (comparisons_ == compared) break;
+      // Taps are numbered anew.
+      std::erase_if(candidates_, [](const Candidate& c) { return c.retry.empty(); });
+    }
+    result_.skipped = left_out_ + static_cast<int64_t>(candidates_.size());
+    return {};
+  }
+
+  // Choices and what decides them.
+  void KeepChoices() {
+    std::vector<uint8_t> wanted(errors_.size(), 0);
+    for (const Candidate& candidate : candidates_) {
+      const Instruction* choice = ChoiceBehind(*candidate.x);
+      if (choice == nullptr) continue;
+      wanted[candidate.x->id()] = 1;
+      for (const Instruction* operand : DecidingOperands(*choice)) {
+        if (const Instruction* held = HeldForm(operand)) wanted[held->id()] = 1;
+      }
+    }
+    std::erase_if(candidates_, [&](const Candidate& c) { return wanted[c.x->id()] == 0; });
+    listed_ = std::move(wanted);
+  }
+
+  // The compared array that an operand is a copy of.
+  const Instruction* HeldForm(const Instruction* x) const {
+    while (listed_[x->id()] == 0) {
+      if (!KeepsElements(x->opcode()) && x->opcode() != Opcode::kBroadcast) return nullptr;
+      x = x->operand(0);
+      if (!x->shape()->IsArray()) return nullptr;
+    }
+    return x;
+  }
+
+  // Lets the unpartitioned graph go on with the mesh's values where a choice flips though what
+  // decides it agrees. False: there is no such choice, or no more.
+  bool AdoptPicks() {
+    if (options_.whole_grid.device_count() != 1) return false;
+    std::vector<Flip*> flips;
+    for (auto& [x, flip] : flips_) flips.push_back(&flip);
+    std::sort(flips.begin(), flips.end(),
+              [](const Flip* a, const Flip* b) { return a->order < b->order; });
+    bool found = false;
+    for (Flip* flip : flips) {
+      if (!IsRoot(*flip) || adopted_.bytes() > kMostAdopted) continue;
+      found |= Adopt(std::move(*flip));
+    }
+    flips_.clear();
+    return found;
+  }
+
+  bool IsRoot(const Flip& flip) const {
+    const auto deciding = DecidingOperands(*ChoiceBehind(*flip.x));
+    return !deciding.empty() &&
+           std::all_of(deciding.begin(), deciding.end(), [&](const Instruction* operand) {
+             const Instruction* held = HeldForm(operand);
+             return held != nullptr && errors_[held->id()].beyond > flip.order;
+           });
+  }
+
+  bool Adopt(Flip&& found) {
+    bool fresh = false;
+    Flip& flip = *ties_.emplace_back(std::make_unique<Flip>(std::move(found)));
+    flip.contenders = ContendersOf(*flip.x, flip.at, flip.have.data(), flip.want.data());
+    flip.values.resize(flip.contenders.size());
+    for (size_t i = 0; i < flip.values.size(); ++i) {
+      ReadGiven(*flip.contenders[i].operand, flip.values[i]);
+    }
+    for (const Instruction* operand : DecidingOperands(*ChoiceBehind(*flip.x))) {
+      const Instruction* held = HeldForm(operand);
+      flip.adopted.push_back(held);
+      for (int64_t turn : flip.turns) {
+        fresh |= adopted_.Find(*held, turn) == nullptr;
+        AdoptedArray& array = adopted_.Add(*held, turn);
+        const Errors& errors = errors_[held->id()];
+        if (errors.compared) array.allowed = std::min(array.allowed, errors.allowed);
+        if (turn != flip.turns.front()) continue;
+        for (size_t i = 0; i < flip.contenders.size(); ++i) {
+          if (flip.contenders[i].operand != held) continue;
+          array.elements.push_back({flip.contenders[i].at, &flip.values[i]});
+        }
+      }
+    }
+    return fresh;
+  }
+
+  // Constants, spread out or not.
+  static void ReadGiven(const Instruction& x, ContenderValue& value) {
+    const Instruction* from = &x;
+    while (from->opcode() == Opcode::kBroadcast) from = from->operand(0);
+    if (from->opcode() != Opcode::kConstant || from->shape()->element_count() != 1) return;
+    const Literal& literal = *from->attributes<ConstantAttributes>().literal;
+    if (literal.elided || literal.data.size() > value.want.size()) return;
+    std::memcpy(value.want.data(), literal.data.data(), literal.data.size());
+    value.have = value.want;
+    value.known = true;
+  }
+
+  // Runs the mesh alone for the values that are to be adopted.
+  Expected<void> Capture() {
+    const std::vector<TapPoint> taps = LocalTaps();
+    auto mesh = MeshRun::Prepare(partitioned_, inputs_, MeshOptions(taps));
+    if (!mesh) return Fail(mesh.error());
+    if (Expected<void> done = (*mesh)->Start(options_.run.stop); !done) return done;
+    Capturer capturer(candidates_, **mesh, adopted_);
+    return RunMesh(**mesh, capturer);
+  }
+
+  void Forget() {
+    result_ = {};
+    flips_.clear();
+    errors_.assign(errors_.size(), {});
+    scale_ = std::make_unique<ErrorScale>(whole_);
+    comparisons_ = 0;
+    first_ = worst_ = nullptr;
+    first_order_ = 0;
+  }
+
+  // Those whose picks agree now.
+  void ReportTies() {
+    std::sort(ties_.begin(), ties_.end(),
+              [](const auto& a, const auto& b) { return a->order < b->order; });
+    for (const auto& flip : ties_) {
+      const bool accepted = std::all_of(
+          flip->adopted.begin(), flip->adopted.end(),
+          [&](const Instruction* x) { return adopted_.Find(*x, flip->turns.front())->accepted; });
+      const bool told =
+          std::any_of(result_.near_ties.begin(), result_.near_ties.end(),
+                      [&](const NearTie& tie) { return tie.pick.name == flip->x->name(); });
+      if (!accepted || told || errors_[flip->x->id()].beyond != kNever) continue;
+      NearTie tie = DescribeNearTie(*flip->x, flip->pick, flip->contenders, flip->values);
+      result_.near_ties.push_back(std::move(tie));
+    }
+    if (result_.near_ties.empty()) result_.outputs_agree.reset();
+  }
+
+  // `turns`: of the loop around, 0: none or not known.
+  void Collect(const Computation& computation, int64_t turns) {
+    for (const Instruction* x : computation.instructions()) {
+      for (const Computation* called : x->called()) {
+        if (calls_[called] != 1 || !RunsAsProgram(x->opcode())) continue;
+        Collect(*called, x->opcode() == Opcode::kWhile ? TripCount(*x).value_or(0) : turns);
+      }
+      if (!x->shape()->IsArray() || x->shape()->element_count() == 0) continue;
+      if (IsPlain(*x) || IsPassedIn(*x)) continue;
+      const std::string_view name = NameOf(*x);
+      if (name.empty()) continue;
+      const auto form = forms_.find(name);
+      if (form == forms_.end() || x->shape()->dtype() != form->second->local->shape()->dtype() ||
+          x->shape()->rank() != form->second->local->shape()->rank()) {
+        continue;
+      }
+      if (random_.Of(*x)) {
+        ++left_out_;
+        continue;
+      }
+      Candidate candidate;
+      candidate.x = x;
+      candidate.form = form->second;
+      if (turns > 1 && (IsUpdate(x->opcode()) || RenamesPassedIn(*x))) candidate.every = turns;
+      candidates_.push_back(std::move(candidate));
+    }
+  }
+
+  // By which the partitioned module's form is found; empty: x is not the whole array.
+  std::string_view NameOf(const Instruction& x) const {
+    if (options_.whole_grid.device_count() == 1) return x.name();
+    const auto name = whole_names_.find(&x);
+    return name == whole_names_.end() ? std::string_view() : name->second;
+  }
+
+  static bool IsUpdate(Opcode opcode) {
+    return opcode == Opcode::kDynamicUpdateSlice || opcode == Opcode::kScatter;
+  }
+  // Compared where it was made: a parameter of a called computation or a part of it.
+  bool IsPassedIn(const Instruction& x) const {
+    const Instruction* from = &x;
+    while (from->opcode() == Opcode::kGetTupleElement) from = from->operand(0);
+    return from->opcode() == Opcode::kParameter && from->parent() != whole_.entry();
+  }
+  bool RenamesPassedIn(const Instruction& x) const {
+    const Instruction* from = &x;
+    while (KeepsElements(from->opcode())) from = from->operand(0);
+    return from->opcode() == Opcode::kParameter && from->parent() != whole_.entry();
+  }
+
+  // Runs both graphs and compares the candidates.
+  Expected<void> RunPass(bool first) {
+    std::vector<TapPoint> whole_taps;
+    for (const Candidate& candidate : candidates_) whole_taps.push_back({candidate.x, candidate.x});
+    const std::vector<TapPoint> local_taps = LocalTaps();
+    auto whole = MeshRun::Prepare(whole_, inputs_, WholeOptions(whole_taps));
+    if (!whole) return Fail(whole.error());
+    auto mesh = MeshRun::Prepare(partitioned_, inputs_, MeshOptions(local_taps));
+    if (!mesh) return Fail(mesh.error());
+    const int64_t whole_bytes = (*whole)->plan().memory.arena_bytes();
+    const int64_t mesh_bytes = (*mesh)->plan().memory.arena_bytes();
+    const int64_t limit = MemoryToUse();
+    const bool in_turns = whole_bytes + mesh_bytes + kLeastBudget <= limit;
+    int64_t budget = std::max(options_.budget_bytes, whole_bytes);
+    const int64_t arenas = in_turns ? whole_bytes + mesh_bytes : std::max(whole_bytes, mesh_bytes);
+    budget = std::min(budget, std::max<int64_t>(limit - arenas, 1));
+    ValueExchange exchange(candidates_.size(), budget, in_turns);
+    Giver giver(candidates_, exchange, *scale_, adopted_, first);
+    Taker taker(candidates_, exchange, *scale_, **mesh, first,
+                [this](Candidate& candidate, const Comparison& c) { Note(candidate, c); });
+    // The outputs of the unpartitioned graph with the mesh's picks.
+    std::vector<OutputArray> outputs;
+    std::vector<OutputArray>* wanted = first && !adopted_.empty() ? &outputs : nullptr;
+    Expected<void> done = in_turns
+                              ? RunInTurns(**whole, **mesh, exchange, giver, taker, wanted)
+                              : RunAfterEachOther(*whole, **mesh, exchange, giver, taker, wanted);
+    result_.peak_memory_bytes =
+        std::max(result_.peak_memory_bytes, arenas + exchange.peak_bytes() + adopted_.bytes());
+    if (done && wanted != nullptr) {
+      const VerifyResult compared = VerifyOutputs(**mesh, outputs, whole_);
+      result_.outputs_agree = compared.ok && compared.discrete_differences == 0;
+    }
+    return done;
+  }
+
+  // What is adopted counts.
+  int64_t MemoryLimit() const {
+    const int64_t limit = options_.mesh.memory_limit;
+    return limit == 0 ? 0 : std::max<int64_t>(limit - adopted_.bytes(), 1);
+  }
+  // Without a limit, what the machine has: running after each other is slower than in turns, but
+  // better than being killed.
+  int64_t MemoryToUse() const {
+    return options_.mesh.memory_limit > 0 ? MemoryLimit() : AvailableMemory();
+  }
+  MeshRunOptions WholeOptions(std::span<const TapPoint> taps) const {
+    MeshRunOptions options = options_.mesh.ForWholeGraph(options_.whole_grid);
+    options.memory_limit = MemoryLimit();
+    options.taps = taps;
+    return options;
+  }
+  MeshRunOptions MeshOptions(std::span<const TapPoint> taps) const {
+    MeshRunOptions options = options_.mesh;
+    options.memory_limit = MemoryLimit();
+    options.taps = taps;
+    options.tapped_bytes = kMostTapped;
+    return options;
+  }
+
+  // The mesh shows values in about the order in which the whole graph computes them, which then
+  // need not wait. Most are in that order; what is made long before (a value that serves several
+  // instructions) is shown behind the one before it.
+  std::vector<TapPoint> LocalTaps() const {
+    std::unordered_map<const Computation*, std::vector<size_t>> by_computation;
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      by_computation[candidates_[i].x->parent()].push_back(i);
+    }
+    // Parameters have their values before anything else runs, wherever they stand in the text.
+    std::vector<uint32_t> position(partitioned_.instruction_limit(), 0);
+    for (const Computation* computation : partitioned_.computations()) {
+      uint32_t next = 0;
+      for (const Instruction* x : computation->parameters()) position[x->id()] = next++;
+      for (const Instruction* x : computation->instructions()) {
+        if (x->opcode() != Opcode::kParameter) position[x->id()] = next++;
+      }
+    }
+    std::vector<TapPoint> taps;
+    for (const Candidate& candidate : candidates_) {
+      taps.push_back({candidate.form->local, candidate.form->local});
+    }
+    for (const auto& [computation, members] : by_computation) {
+      std::vector<uint32_t> positions;
+      for (size_t i : members) positions.push_back(position[taps[i].shown->id()]);
+      const std::vector<uint8_t> in_order = LongestRise(positions);
+      const TapPoint* before = nullptr;
+      for (size_t k = 0; k < members.size(); ++k) {
+        TapPoint& tap = taps[members[k]];
+        if (in_order[k] != 0) {
+          before = &tap;
+        } else if (before != nullptr && before->shown->parent() == tap.shown->parent() &&
+                   positions[k] < position[before->shown->id()]) {
+          tap.behind = before->shown;
+        }
+      }
+    }
+    return taps;
+  }
+
+  // `outputs`: of the whole graph, where they are wanted.
+  Expected<void> RunInTurns(MeshRun& whole, MeshRun& mesh, ValueExchange& exchange, Giver& giver,
+                            Taker& taker, std::vector<OutputArray>* outputs) {
+    if (Expected<void> done = whole.Start(options_.run.stop); !done) return done;
+    if (Expected<void> done = mesh.Start(options_.run.stop); !done) return done;
+    Expected<void> given;
+    std::exception_ptr thrown, thrown_by_giver;
+    std::thread thread([&] {
+      try {
+        if (exchange.Begin()) given = RunWhole(whole, giver);
+      } catch (...) {
+        thrown_by_giver = std::current_exception();
+      }
+      exchange.End();
+    });
+    Expected<void> taken;
+    try {
+      taken = RunMesh(mesh, taker);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    if (outputs != nullptr && taken && !thrown) {
+      exchange.Drain();
+    } else {
+      exchange.Close();
+    }
+    thread.join();
+    if (thrown) std::rethrow_exception(thrown);
+    if (thrown_by_giver) std::rethrow_exception(thrown_by_giver);
+    if (outputs != nullptr && given) *outputs = Outputs(whole);
+    // The giver is stopped when the mesh has all it wants.
+    if (!given && given.error().code != "E-RUN-STOPPED") return given;
+    return taken;
+  }
+
+  Expected<void> RunAfterEachOther(std::unique_ptr<MeshRun>& whole, MeshRun& mesh,
+                                   ValueExchange& exchange, Giver& giver, Taker& taker,
+                                   std::vector<OutputArray>* outputs) {
+    if (Expected<void> done = whole->Start(options_.run.stop); !done) return done;
+    if (Expected<void> done = RunWhole(*whole, giver); !done) return done;
+    exchange.End();
+    if (outputs != nullptr) *outputs = Outputs(*whole);
+    whole.reset();
+    if (Expected<void> done = mesh.Start(options_.run.stop); !done) return done;
+    return RunMesh(mesh, taker);
+  }
+
+  std::vector<OutputArray> Outputs(const MeshRun& run) const {
+    std::vector<OutputArray> outputs;
+    for (size_t k = 0; k < std::min(run.result_count(), options_.output_count); ++k)
+      outputs.push_back(run.Output(k));
+    return outputs;
+  }
+
+  Expected<void> RunWhole(MeshRun& whole, Giver& giver) {
+    RunOptions options = options_.run;
+    options.observer = &giver;
+    return whole.Run(options);
+  }
+  Expected<void> RunMesh(MeshRun& mesh, TapObserver& observer) {
+    RunOptions options = options_.run;
+    options.observer = &observer;
+    options.progress = options_.progress;
+    return mesh.Run(options);
+  }
+
+  void Note(Candidate& candidate, const Comparison& comparison) {
+    const Instruction& x = *candidate.x;
+    Errors& errors = errors_[x.id()];
+    if (!errors.compared) ++result_.compared;
+    errors.compared = true;
+    errors.allowed = std::max(errors.allowed, comparison.want->allowed);
+    ++comparisons_;
+    if (comparison.at < 0) return;
+    const WholeValue& want = *comparison.want;
+    const double relative =
+        want.magnitude > 0 ? comparison.largest / want.magnitude : comparison.largest;
+    Mismatch mismatch = MismatchAt(x.shape()->dtype(), x.shape()->dims(), want.data.data(),
+                                   comparison.at, comparison.device, comparison.have.data(), 0);
+    mismatch.differences = comparison.beyond;
+    mismatch.elements = comparison.elements;
+    if (relative > errors.relative) {
+      errors.relative = relative;
+      errors.ulps = mismatch.ulps;
+    }
+    if (comparison.beyond > 0) {
+      errors.beyond = std::min(errors.beyond, want.order);
+      if (ChoiceBehind(x) != nullptr) NoteFlip(x, comparison, mismatch);
+    }
+    if (relative > result_.max_rel_error) {
+      result_.max_rel_error = relative;
+      result_.worst = x.name();
+      worst_ = &x;
+    }
+    if (comparison.beyond == 0 || (first_ != nullptr && want.order >= first_order_)) return;
+    first_ = &x;
+    first_order_ = want.order;
+    result_.first = std::move(mismatch);
+    result_.first->name = x.name();
+  }
+
+  void NoteFlip(const Instruction& x, const Comparison& comparison, const Mismatch& pick) {
+    Flip& flip = flips_[&x];
+    flip.x = &x;
+    flip.turns.push_back(comparison.turn);
+    const int64_t differences = flip.pick.differences + comparison.beyond;
+    const int64_t elements = flip.pick.elements + comparison.elements;
+    const bool is_first = comparison.want->order <= flip.order;
+    if (is_first) flip.pick = pick;
+    flip.pick.differences = differences;
+    flip.pick.elements = elements;
+    if (!is_first) return;
+    std::swap(flip.turns.front(), flip.turns.back());
+    flip.order = comparison.want->order;
+    flip.at = comparison.at;
+    flip.have = comparison.have;
+    const auto bytes = static_cast<size_t>(StorageBytes(x.shape()->dtype()));
+    std::memcpy(flip.want.data(),
+                comparison.want->data.data() + static_cast<size_t>(comparison.at) * bytes, bytes);
+  }
+
+  // From `end` to the operand with the largest error, and on.
+  void FollowBack(const Instruction* end) {
+    std::vector<ErrorStep> steps;
+    std::vector<uint8_t> seen(errors_.size(), 0);
+    for (const Instruction* x = end; x != nullptr; x = LargestBehind(*x, seen)) {
+      const Errors& errors = errors_[x->id()];
+      // Only where the error grows.
+      if (!steps.empty() && errors.relative > steps.back().rel_error / 1.5) {
+        if (steps.size() > 1) steps.back() = {std::string(x->name()), errors.relative, errors.ulps};
+        continue;
+      }
+      steps.push_back({std::string(x->name()), errors.relative, errors.ulps});
+      if (steps.size() == kMaxGrowth) break;
+    }
+    result_.growth.assign(steps.rbegin(), steps.rend());
+  }
+
+  // The compared instruction with the largest error among the nearest that x follows from.
+  const Instruction* LargestBehind(const Instruction& x, std::vector<uint8_t>& seen) {
+    const Instruction* best = nullptr;
+    std::vector<const Instruction*> stack = {&x};
+    while (!stack.empty()) {
+      const Instruction* at = stack.back();
+      stack.pop_back();
+      auto visit = [&](const Instruction* behind) {
+        if (seen[behind->id()] != 0) return;
+        seen[behind->id()] = 1;
+        const Errors& errors = errors_[behind->id()];
+        if (!errors.compared) {
+          stack.push_back(behind);
+        } else if (errors.relative > 0 &&
+                   (best == nullptr || errors.relative > errors_[best->id()].relative)) {
+          best = behind;
+        }
+      };
+      for (const Instruction* operand : at->operands()) visit(operand);
+      if (at->opcode() == Opcode::kWhile) visit(at->called(1)->root());
+      if (at->opcode() == Opcode::kCall) visit(at->called(0)->root());
+    }
+    return best;
+  }
+
+  const Module& whole_;
+  const Module& partitioned_;
+  const Inputs& inputs_;
+  const InstructionsOptions& options_;
+  const Taint random_;
+  std::unique_ptr<ErrorScale> scale_;
+  std::unordered_map<std::string_view, const LocalForm*> forms_;
+  std::unordered_map<const Instruction*, std::string_view> whole_names_;
+  std::unordered_map<const Computation*, int64_t> calls_;
+  std::vector<Candidate> candidates_;
+  std::vector<Errors> errors_;   // by instruction id of the whole graph
+  std::vector<uint8_t> listed_;  // by instruction id: is it compared?
+  int64_t left_out_ = 0;         // of random streams
+  AdoptedValues adopted_;
+  std::unordered_map<const Instruction*, Flip> flips_;  // of the comparison that was last
+  std::vector<std::unique_ptr<Flip>> ties_;             // that were adopted
+  int64_t comparisons_ = 0;
+  const Instruction* first_ = nullptr;
+  const Instruction* worst_ = nullptr;
+  uint64_t first_order_ = 0;
+  InstructionsResult result_;
+};
+
+}  // namespace
+
+Expected<InstructionsResult> VerifyInstructions(const Module& whole, const Module& partitioned,
+                                                std::span<const LocalForm> forms,
+                                                const Inputs& inputs,
+                                                const InstructionsOptions& options) {
+  return InstructionVerifier(whole, partitioned, forms, inputs, options).Run();
+}
+
+}  // namespace gshard::cpu

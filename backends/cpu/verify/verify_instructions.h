@@ -1,0 +1,53 @@
+// Compares what the devices hold of every instruction with the unpartitioned graph's value, to find
+// where an error comes from.
+#ifndef GSHARD_BACKENDS_CPU_VERIFY_VERIFY_INSTRUCTIONS_H_
+#define GSHARD_BACKENDS_CPU_VERIFY_VERIFY_INSTRUCTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "backends/cpu/io/inputs.h"
+#include "backends/cpu/run/mesh_run.h"
+#include "backends/cpu/verify/verify.h"
+#include "core/partition/partitioner.h"
+
+namespace gshard::cpu {
+
+struct InstructionsOptions {
+  MeshRunOptions mesh;  // of the partitioned module
+  // Where the whole graph runs on several devices (manual regions): they, and the arrays that each
+  // of them holds whole, by the names that `forms` has.
+  DeviceGrid whole_grid;
+  std::span<const LocalForm> whole_forms;
+  int64_t budget_bytes = 0;  // for values that wait to be compared
+  // Compares only discrete choices and what they are made from, to find near ties.
+  bool only_choices = false;
+  size_t output_count = SIZE_MAX;  // results beyond are no outputs
+  RunOptions run;                  // stop
+  std::function<void(double)> progress;
+};
+
+// Every array that `whole` has by the name of one of `forms` (of `partitioned`), each time it is
+// computed: in loops turn by turn (in-place updates of arrays and what a loop passes on: in the
+// last turn), in branches where both graphs take them. Computations that are called from several
+// places are left out.
+//
+// Both graphs run once, in turns: the whole one goes on until it has computed what the mesh is
+// about to. Values that find no room within the budget are compared in another such pass. Where a
+// memory limit does not allow both arenas, the whole graph runs first and fills the budget.
+//
+// Where a discrete choice flips though the floats that decide agree (near_ties.h), the
+// unpartitioned graph goes on with the mesh's floats there, and all is compared again: if the picks
+// are equal then, it was a near tie, and what still diverges has another cause.
+//
+// An element may be off by ToleranceOf times the array's ErrorScale. Errors: of planning and
+// running.
+Expected<InstructionsResult> VerifyInstructions(const Module& whole, const Module& partitioned,
+                                                std::span<const LocalForm> forms,
+                                                const Inputs& inputs,
+                                                const InstructionsOptions& options);
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_VERIFY_VERIFY_INSTRUCTIONS_H_

@@ -1,0 +1,281 @@
+// Values are handed over, compared and put together piece by piece, from any thread.
+#include "backends/cpu/verify/verify_observers.h"
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "backends/cpu/arrays/array_rows.h"
+#include "backends/cpu/arrays/buffer_bytes.h"
+#include "backends/cpu/verify/element_error.h"
+
+namespace gshard::cpu {
+namespace {
+
+// Small enough to stay in cache from the first look to the second.
+constexpr int64_t kCachedBytes = 32768;
+
+// visit(global, local, count) for the runs of elements of a box that belong to a part of it.
+template <typename Visit>
+void ForEachRunOfPart(const BoxRows& rows, int64_t part, int64_t parts, Visit visit) {
+  const int64_t all = rows.count() * rows.row();
+  if (all == 0) return;
+  const int64_t begin = all * part / parts, end = all * (part + 1) / parts;
+  rows.ForEach(begin / rows.row(), (end + rows.row() - 1) / rows.row(),
+               [&](int64_t global, int64_t local, int64_t length) {
+                 const int64_t first = std::max(local, begin);
+                 const int64_t count = std::min(local + length, end) - first;
+                 if (count > 0) visit(global + first - local, first, count);
+               });
+}
+
+double AllowedError(const Instruction& x, double scale) {
+  return ToleranceOf(x.shape()->dtype()) * scale + kSmallestAllowed;
+}
+
+}  // namespace
+
+int64_t AdoptedValues::bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [x, turns] : arrays_) {
+    bytes += BufferBytes(x->shape()) * static_cast<int64_t>(turns.size());
+  }
+  return bytes;
+}
+
+// --- Giver
+
+bool Giver::Prepare(std::span<const uint32_t> taps) {
+  if (!exchange_.GoOn()) return false;
+  for (uint32_t tap : taps) {
+    Open& open = open_[tap];
+    open.wanted = candidates_[tap].Wants(turns_[tap]++, first_pass_) ||
+                  adopted_.Find(*candidates_[tap].x, turns_[tap] - 1) != nullptr;
+    if (!open.wanted) continue;
+    open.magnitude = 0;
+    open.data = exchange_.Room(tap, BufferBytes(candidates_[tap].x->shape()));
+  }
+  return true;
+}
+
+void Giver::Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) {
+  Open& open = open_[tap];
+  // Where several devices run the whole graph, the first one's value stands for all.
+  if (!open.wanted || c != 0) return;
+  if (part == 0) open.shown = data;
+  const Shape* shape = candidates_[tap].x->shape();
+  const int64_t bytes = StorageBytes(shape->dtype());
+  const int64_t begin = shape->element_count() * part / parts * bytes;
+  const int64_t end = shape->element_count() * (part + 1) / parts * bytes;
+  double magnitude = 0;
+  for (int64_t at = begin; at < end; at += kCachedBytes) {
+    const std::span<const std::byte> piece(data + at,
+                                           static_cast<size_t>(std::min(kCachedBytes, end - at)));
+    magnitude = std::max(magnitude, LargestMagnitude(shape->dtype(), piece));
+    if (!open.data.empty()) {
+      std::memcpy(open.data.data() + at, piece.data(), piece.size());
+    }
+  }
+  double largest = open.magnitude.load();
+  while (magnitude > largest && !open.magnitude.compare_exchange_weak(largest, magnitude)) {
+  }
+}
+
+void Giver::Finish(std::span<const uint32_t> taps) {
+  // All scales before the first value is given: then the taker may observe errors.
+  std::vector<std::pair<uint32_t, WholeValue>> values;
+  for (uint32_t tap : taps) {
+    if (open_[tap].wanted) values.emplace_back(tap, Close(tap));
+  }
+  for (auto& [tap, value] : values) {
+    if (candidates_[tap].Wants(turns_[tap] - 1, first_pass_)) {
+      exchange_.Give(tap, std::move(value));
+    } else if (!value.data.empty()) {
+      exchange_.Return(value.data);
+    }
+  }
+}
+
+WholeValue Giver::Close(uint32_t tap) {
+  Open& open = open_[tap];
+  Candidate& candidate = candidates_[tap];
+  const int64_t turn = turns_[tap] - 1;
+  WholeValue value;
+  value.magnitude = open.magnitude;
+  value.allowed = AllowedError(*candidate.x, scale_.Of(*candidate.x, value.magnitude));
+  value.data = std::exchange(open.data, {});
+  if (AdoptedArray* mesh = adopted_.Find(*candidate.x, turn); mesh != nullptr) {
+    Adopt(*candidate.x, std::min(value.allowed, mesh->allowed), open.shown, *mesh);
+  }
+  if (!candidate.Wants(turn, first_pass_)) return value;
+  const Candidate::Missed* retry = first_pass_ ? nullptr : candidate.FindRetry(turn);
+  value.order = retry == nullptr ? next_order_++ : retry->order;
+  if (value.data.empty() && !exchange_.drains()) candidate.missed.push_back({turn, value.order});
+  return value;
+}
+
+void Giver::Adopt(const Instruction& x, double allowed, std::byte* data, AdoptedArray& mesh) {
+  if (data == nullptr || mesh.data.empty()) return;
+  const DType dtype = x.shape()->dtype();
+  const auto bytes = static_cast<size_t>(StorageBytes(dtype));
+  for (const AdoptedElement& element : mesh.elements) {
+    const size_t at = static_cast<size_t>(element.at) * bytes;
+    std::memcpy(element.value->want.data(), data + at, bytes);
+    std::memcpy(element.value->have.data(), mesh.data.data() + at, bytes);
+    element.value->allowed = allowed;
+    element.value->known = true;
+  }
+  RowError error;
+  CompareRow(dtype, mesh.data.data(), data, x.shape()->element_count(), allowed, 0, error);
+  mesh.accepted = error.beyond == 0;
+  if (mesh.accepted) std::memcpy(data, mesh.data.data(), mesh.data.size());
+}
+
+// --- Taker
+
+Taker::Taker(std::span<Candidate> candidates, ValueExchange& exchange, ErrorScale& scale,
+             const MeshRun& run, bool first_pass, Done done)
+    : candidates_(candidates),
+      exchange_(exchange),
+      scale_(scale),
+      run_(run),
+      first_pass_(first_pass),
+      done_(std::move(done)),
+      turns_(candidates.size(), 0),
+      comparisons_(candidates.size()) {
+  for (size_t t = 0; t < candidates.size(); ++t) {
+    spreads_.push_back(run.SpreadOfTap(t, candidates[t].form->sharding));
+  }
+}
+
+bool Taker::Prepare(std::span<const uint32_t> taps) {
+  std::vector<uint32_t> wanted;
+  for (uint32_t tap : taps) {
+    if (candidates_[tap].Wants(turns_[tap]++, first_pass_)) wanted.push_back(tap);
+  }
+  exchange_.Await(wanted);
+  for (uint32_t tap : wanted) {
+    Comparison& comparison = comparisons_[tap];
+    comparison.want = exchange_.Take(tap);
+    comparison.turn = turns_[tap] - 1;
+    comparison.elements = comparison.beyond = 0;
+    comparison.largest = 0;
+    comparison.at = -1;
+  }
+  std::erase_if(wanted, [&](uint32_t tap) { return !comparisons_[tap].want.has_value(); });
+  Narrow(wanted);
+  for (uint32_t tap : wanted) {
+    Comparison& comparison = comparisons_[tap];
+    if (comparison.want->data.empty()) comparison.want.reset();
+  }
+  return true;
+}
+
+// The giver is ahead and did not know yet what errors the operands have.
+void Taker::Narrow(std::vector<uint32_t>& taps) {
+  std::sort(taps.begin(), taps.end(), [&](uint32_t a, uint32_t b) {
+    return comparisons_[a].want->order < comparisons_[b].want->order;
+  });
+  for (uint32_t tap : taps) {
+    const Instruction& x = *candidates_[tap].x;
+    WholeValue& want = *comparisons_[tap].want;
+    want.allowed = std::min(want.allowed, AllowedError(x, scale_.Of(x, want.magnitude)));
+  }
+}
+
+void Taker::Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) {
+  Comparison& comparison = comparisons_[tap];
+  if (!comparison.want) return;
+  for (uint32_t device : spreads_[tap]->devices(c)) {
+    Compare(tap, comparison, device, data, part, parts);
+  }
+}
+
+void Taker::Finish(std::span<const uint32_t> taps) {
+  for (uint32_t tap : taps) {
+    Comparison& comparison = comparisons_[tap];
+    if (!comparison.want) continue;
+    const Instruction& x = *candidates_[tap].x;
+    scale_.Observe(x, comparison.largest, ToleranceOf(x.shape()->dtype()));
+    done_(candidates_[tap], comparison);
+    exchange_.Return(comparison.want->data);
+    comparison.want.reset();
+  }
+}
+
+void Taker::Compare(uint32_t tap, Comparison& comparison, uint32_t device, const std::byte* data,
+                    int64_t part, int64_t parts) {
+  const Shape* shape = candidates_[tap].x->shape();
+  const int64_t bytes = StorageBytes(shape->dtype());
+  const MeshRun::Instance box = run_.BoxOf(*spreads_[tap], device);
+  const BoxRows rows(box.start, box.sizes, shape->dims());
+  RowError error;
+  {
+    // Smaller errors than one that was found need no exact look.
+    const std::lock_guard lock(comparison.mutex);
+    error.largest = std::nextafter(comparison.largest, 0.0);
+  }
+  int64_t elements = 0, local_at = 0;
+  ForEachRunOfPart(rows, part, parts, [&](int64_t global, int64_t local, int64_t count) {
+    elements += count;
+    const double before = error.largest;
+    CompareRow(shape->dtype(), data + local * bytes, comparison.want->data.data() + global * bytes,
+               count, comparison.want->allowed, global, error);
+    if (error.largest > before) local_at = local + error.at - global;
+  });
+  const std::lock_guard lock(comparison.mutex);
+  comparison.elements += elements;
+  comparison.beyond += error.beyond;
+  // The same worst element whatever the order of the threads.
+  if (error.largest < comparison.largest || error.at < 0) return;
+  if (error.largest == comparison.largest &&
+      std::pair(device, error.at) > std::pair(comparison.device, comparison.at)) {
+    return;
+  }
+  comparison.largest = error.largest;
+  comparison.device = device;
+  comparison.at = error.at;
+  std::memcpy(comparison.have.data(), data + local_at * bytes, static_cast<size_t>(bytes));
+}
+
+// --- Capturer
+
+Capturer::Capturer(std::span<const Candidate> candidates, const MeshRun& run,
+                   AdoptedValues& adopted)
+    : candidates_(candidates),
+      run_(run),
+      adopted_(adopted),
+      turns_(candidates.size(), 0),
+      open_(candidates.size(), nullptr) {
+  for (size_t t = 0; t < candidates.size(); ++t) {
+    spreads_.push_back(run.SpreadOfTap(t, candidates[t].form->sharding));
+  }
+}
+
+bool Capturer::Prepare(std::span<const uint32_t> taps) {
+  for (uint32_t tap : taps) {
+    const Instruction& x = *candidates_[tap].x;
+    open_[tap] = adopted_.Find(x, turns_[tap]++);
+    if (open_[tap] == nullptr) continue;
+    open_[tap]->data.assign(static_cast<size_t>(BufferBytes(x.shape())), std::byte{0});
+  }
+  return true;
+}
+
+void Capturer::Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) {
+  if (open_[tap] == nullptr) return;
+  const Shape* shape = candidates_[tap].x->shape();
+  const int64_t bytes = StorageBytes(shape->dtype());
+  for (uint32_t device : spreads_[tap]->devices(c)) {
+    // Of copies that should be equal the first device's counts.
+    if (!spreads_[tap]->IsFirstOfTile(device)) continue;
+    const MeshRun::Instance box = run_.BoxOf(*spreads_[tap], device);
+    const BoxRows rows(box.start, box.sizes, shape->dims());
+    ForEachRunOfPart(rows, part, parts, [&](int64_t global, int64_t local, int64_t count) {
+      std::memcpy(open_[tap]->data.data() + global * bytes, data + local * bytes,
+                  static_cast<size_t>(count * bytes));
+    });
+  }
+}
+
+}  // namespace gshard::cpu

@@ -1,0 +1,45 @@
+// What a caller may ask of the partitioner, and what it learns from it.
+#ifndef GSHARD_CORE_PARTITION_LAYOUT_PARTITION_OPTIONS_H_
+#define GSHARD_CORE_PARTITION_LAYOUT_PARTITION_OPTIONS_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "core/explain/recorder.h"
+#include "ir/module.h"
+
+namespace gshard {
+
+// Where the per-device program holds an array of the whole one.
+struct LocalForm {
+  std::string_view name;               // of the whole array's instruction
+  const Instruction* local = nullptr;  // in the partitioned module
+  const Sharding* sharding = nullptr;  // how its instances form the whole array
+  const Shape* whole = nullptr;        // the array's shape
+};
+
+struct PartitionOptions {
+  int64_t num_partitions = 0;  // 0: module.DeviceCount()
+  // Cost weights of the reshard planner and of the choice of einsum strategies, in units of one
+  // byte received by a device.
+  double bytes_per_message = 0.0625;          // latency of one message of a collective
+  double bytes_per_round = 32768;             // the same where rounds save bytes (tile_prefix.h)
+  double bytes_per_flop = 1.0 / 1024;         // of local arithmetic
+  double bytes_per_repeated_flop = 1.0 / 16;  // high: traffic is not bought with repeated work
+  ExplainRecorder* recorder = nullptr;        // learns the cause of every collective; may be null
+  // Learns, callees first, of every array that some instruction of the result holds as a whole: not
+  // of partial values and not of what manual regions compute. May be null.
+  std::vector<LocalForm>* local_forms = nullptr;
+};
+
+struct PartitionStats {
+  int64_t collectives = 0;
+  int64_t bytes_received = 0;  // per device, ring formulas, loops counted once
+  int64_t reshards = 0;        // distinct plans made
+  int64_t full_rematerializations = 0;
+};
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_PARTITION_LAYOUT_PARTITION_OPTIONS_H_

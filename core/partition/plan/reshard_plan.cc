@@ -1,0 +1,286 @@
+// The planner: brings the two layouts into one device order and one set of digits, and lets the
+// search find the rest.
+#include "core/partition/plan/reshard_plan.h"
+
+#include <tsl/robin_map.h>
+
+#include <algorithm>
+
+#include "core/partition/plan/reshard_search.h"
+#include "ir/diagnostic.h"
+
+namespace gshard {
+
+ReshardState StateOf(const Shape* shape, const MeshLayout* layout) {
+  return {layout->dims, LocalDims(shape, layout), layout->unreduced};
+}
+
+namespace {
+
+// More digits are not worth a second search.
+constexpr size_t kMostRefinedDigits = 6;
+
+std::vector<int64_t> PrimeFactors(int64_t n) {
+  std::vector<int64_t> primes;
+  for (int64_t p = 2; p * p <= n; ++p) {
+    while (n % p == 0) {
+      primes.push_back(p);
+      n /= p;
+    }
+  }
+  if (n > 1) primes.push_back(n);
+  return primes;
+}
+
+// Digits of prime size that `axes` consist of, major first.
+AxisList PrimeDigits(AxisSpan axes) {
+  AxisList digits;
+  for (const DeviceAxis& axis : axes) {
+    int64_t stride = axis.stride * axis.size;
+    for (int64_t prime : PrimeFactors(axis.size)) {
+      stride /= prime;
+      digits.push_back({prime, stride});
+    }
+  }
+  return digits;
+}
+
+// A layout with the tile counts of `to` in the digits and device order of `from`, keeping what
+// `from` has in each dim where possible.
+const MeshLayout* SameCountsInDigitsOf(MeshLayoutTable& layouts, const MeshLayout* from,
+                                       const MeshLayout* to) {
+  AxisList used;
+  for (const AxisList& list : from->dims) used.insert(used.end(), list.begin(), list.end());
+  used.insert(used.end(), from->manual.begin(), from->manual.end());
+  used.insert(used.end(), from->unreduced.begin(), from->unreduced.end());
+  AxisList free = PrimeDigits(ComplementAxes(used, layouts.device_count()));
+  // Digits of partial values can be had once those are reduced.
+  for (const DeviceAxis& digit : PrimeDigits(from->unreduced)) free.push_back(digit);
+  std::vector<AxisList> own;
+  for (const AxisList& list : from->dims) own.push_back(PrimeDigits(list));
+
+  std::vector<AxisList> dims(to->dims.size());
+  std::vector<std::vector<int64_t>> missing(to->dims.size());
+  for (size_t d = 0; d < dims.size(); ++d) {
+    missing[d] = PrimeFactors(AxesSize(to->dims[d]));
+    AxisList kept;
+    for (const DeviceAxis& digit : own[d]) {
+      auto found = std::find(missing[d].begin(), missing[d].end(), digit.size);
+      if (found == missing[d].end()) {
+        free.push_back(digit);
+      } else {
+        missing[d].erase(found);
+        kept.push_back(digit);
+      }
+    }
+    dims[d] = std::move(kept);
+  }
+  for (size_t d = 0; d < dims.size(); ++d) {
+    for (int64_t prime : missing[d]) {
+      auto found = std::find_if(free.begin(), free.end(),
+                                [&](const DeviceAxis& digit) { return digit.size == prime; });
+      CheckInternal(found != free.end(), "tile counts that do not divide the device count");
+      dims[d].push_back(*found);
+      free.erase(found);
+    }
+  }
+  return layouts.WithDims(from, std::move(dims));
+}
+
+struct PlanKey {
+  const Shape* shape;
+  const MeshLayout* from;
+  const MeshLayout* to;
+  bool operator==(const PlanKey&) const = default;
+};
+struct PlanKeyHash {
+  size_t operator()(const PlanKey& key) const {
+    size_t hash = reinterpret_cast<size_t>(key.shape) * 0x9E3779B97F4A7C15ull;
+    hash = (hash ^ reinterpret_cast<size_t>(key.from)) * 0xC2B2AE3D27D4EB4Full;
+    return (hash ^ reinterpret_cast<size_t>(key.to)) * 0x165667B19E3779F9ull;
+  }
+};
+
+}  // namespace
+
+struct ReshardPlanner::Impl {
+  MeshLayoutTable& layouts;
+  ReshardWeights weights;
+  tsl::robin_map<PlanKey, std::unique_ptr<ReshardPlan>, PlanKeyHash> plans;
+
+  ReshardPlan Make(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
+  ReshardPlan MakeInOneOrder(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
+  ReshardPlan PermuteLast(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
+  void AppendPermute(ReshardPlan& plan, const Shape* shape, const MeshLayout* layout);
+};
+
+// Digits in common: search. Otherwise the devices are permuted, before or after the rest.
+ReshardPlan ReshardPlanner::Impl::Make(const Shape* shape, const MeshLayout* from,
+                                       const MeshLayout* to) {
+  if (from->order == to->order) return MakeInOneOrder(shape, from, to);
+  auto has_own_order = [&](const MeshLayout* layout) {
+    return layout->TileCount() > 1 || !layout->unreduced.empty() || !layout->manual.empty();
+  };
+  auto in_order_of = [&](const MeshLayout* layout, const MeshLayout* other) {
+    MeshLayout copy = *layout;
+    copy.order = other->order;
+    return copy;
+  };
+  MeshLayout from_in_target = in_order_of(from, to);
+  if (!has_own_order(from)) return MakeInOneOrder(shape, &from_in_target, to);
+  if (!has_own_order(to)) {
+    MeshLayout to_in_source = in_order_of(to, from);
+    return MakeInOneOrder(shape, from, &to_in_source);
+  }
+  ReshardPlan permute_last = PermuteLast(shape, from, to);
+  if (!from->unreduced.empty()) return permute_last;
+  const MeshLayout* halfway = SameCountsInDigitsOf(layouts, layouts.Reduced(to), from);
+  ReshardPlan permute_first;
+  AppendPermute(permute_first, shape, halfway);
+  ReshardPlan rest = MakeInOneOrder(shape, halfway, to);
+  permute_first.bytes += rest.bytes;
+  permute_first.cost += rest.cost;
+  permute_first.full_rematerialization = rest.full_rematerialization;
+  for (ReshardStep& step : rest.steps) permute_first.steps.push_back(std::move(step));
+  return permute_first.cost < permute_last.cost ? permute_first : permute_last;
+}
+
+// A permute of all devices that ends in the tiles of `layout`, in the target's order.
+void ReshardPlanner::Impl::AppendPermute(ReshardPlan& plan, const Shape* shape,
+                                         const MeshLayout* layout) {
+  ReshardStep permute;
+  permute.kind = ReshardKind::kPermute;
+  permute.after = StateOf(shape, layout);
+  permute.changes_order = true;
+  permute.bytes = LocalShape(layouts.context(), shape, layout)->byte_size();
+  plan.bytes += permute.bytes;
+  plan.cost += static_cast<double>(permute.bytes) + weights.bytes_per_message + kReshardStepCost;
+  plan.steps.push_back(std::move(permute));
+}
+
+ReshardPlan ReshardPlanner::Impl::PermuteLast(const Shape* shape, const MeshLayout* from,
+                                              const MeshLayout* to) {
+  const MeshLayout* tiles = layouts.Reduced(to);
+  ReshardPlan plan = MakeInOneOrder(shape, from, SameCountsInDigitsOf(layouts, from, tiles));
+  AppendPermute(plan, shape, tiles);
+  if (!to->unreduced.empty()) {
+    ReshardStep partial;
+    partial.kind = ReshardKind::kPartial;
+    partial.moves.push_back({.axes = to->unreduced});
+    partial.after = StateOf(shape, to);
+    plan.steps.push_back(std::move(partial));
+  }
+  return plan;
+}
+
+namespace {
+
+// The target's tile without what of it may lie there already.
+template <typename FromCount, typename ToCount>
+double LeastBytes(const Shape* shape, FromCount from, ToCount to) {
+  double target = static_cast<double>(DTypeBits(shape->dtype())) / 8;
+  double overlap = target;
+  for (int64_t d = 0; d < shape->rank(); ++d) {
+    auto to_tile = static_cast<double>(CeilOfRatio(shape->dim(d), to(d)));
+    auto from_tile = static_cast<double>(CeilOfRatio(shape->dim(d), from(d)));
+    target *= to_tile;
+    overlap *= std::min(to_tile, from_tile);
+  }
+  return target - overlap;
+}
+
+auto CountsOf(const MeshLayout* layout) {
+  return [layout](int64_t d) { return layout->Count(d); };
+}
+auto CountsOf(std::span<const int64_t> counts) {
+  return [counts](int64_t d) { return counts[static_cast<size_t>(d)]; };
+}
+
+bool IsKnown(const MeshLayout* from) {
+  return from->unreduced.empty() && from->kind == MeshLayout::Kind::kTiled;
+}
+
+}  // namespace
+
+double LeastReshardBytes(const Shape* shape, const MeshLayout* from, const MeshLayout* to) {
+  return IsKnown(from) ? LeastBytes(shape, CountsOf(from), CountsOf(to)) : 0;
+}
+
+double LeastReshardBytes(const Shape* shape, const MeshLayout* from,
+                         std::span<const int64_t> to_counts) {
+  return IsKnown(from) ? LeastBytes(shape, CountsOf(from), CountsOf(to_counts)) : 0;
+}
+
+double LeastReshardBytes(const Shape* shape, std::span<const int64_t> from_counts,
+                         const MeshLayout* to) {
+  return LeastBytes(shape, CountsOf(from_counts), CountsOf(to));
+}
+
+namespace {
+
+// Splits digits so that parts of the smaller ones' sizes can be moved by themselves.
+AxisList Refined(const AxisList& digits) {
+  AxisList refined;
+  for (const DeviceAxis& digit : digits) {
+    int64_t size = digit.size;
+    int64_t stride = digit.stride * digit.size;
+    for (bool found = true; found && size > 1;) {
+      found = false;
+      for (const DeviceAxis& other : digits) {
+        if (other.size < size && size % other.size == 0) {
+          size /= other.size;
+          stride /= other.size;
+          refined.push_back({other.size, stride});
+          found = true;
+          break;
+        }
+      }
+    }
+    if (size > 1) refined.push_back({size, stride / size});
+  }
+  return refined;
+}
+
+}  // namespace
+
+ReshardPlan ReshardPlanner::Impl::MakeInOneOrder(const Shape* shape, const MeshLayout* from,
+                                                 const MeshLayout* to) {
+  AxisList axes;
+  auto collect = [&](const MeshLayout* layout) {
+    for (const AxisList& list : layout->dims) axes.insert(axes.end(), list.begin(), list.end());
+    axes.insert(axes.end(), layout->unreduced.begin(), layout->unreduced.end());
+    axes.insert(axes.end(), layout->manual.begin(), layout->manual.end());
+  };
+  collect(from);
+  collect(to);
+  std::optional<AxisList> digits = CommonDigits(axes, layouts.device_count());
+  if (!digits.has_value() || digits->size() > kMostSearchedDigits) {
+    return PermuteLast(shape, from, to);
+  }
+  ReshardPlan plan = SearchPlan(shape, from, to, *digits, weights);
+  bool is_best = plan.steps.size() <= 1 || plan.bytes == 0 || !from->unreduced.empty() ||
+                 static_cast<double>(plan.bytes) <= LeastReshardBytes(shape, from, to);
+  if (is_best) return plan;
+  AxisList refined = Refined(*digits);
+  if (refined.size() == digits->size() || refined.size() > kMostRefinedDigits) return plan;
+  ReshardPlan other = SearchPlan(shape, from, to, std::move(refined), weights);
+  return other.cost < plan.cost ? other : plan;
+}
+
+ReshardPlanner::ReshardPlanner(MeshLayoutTable& layouts, ReshardWeights weights)
+    : impl_(new Impl{layouts, weights, {}}) {}
+ReshardPlanner::~ReshardPlanner() = default;
+
+const ReshardPlan& ReshardPlanner::Plan(const Shape* shape, const MeshLayout* from,
+                                        const MeshLayout* to) {
+  PlanKey key{shape->bare(), from, to};
+  auto found = impl_->plans.find(key);
+  if (found != impl_->plans.end()) return *found->second;
+  auto plan = std::make_unique<ReshardPlan>();
+  if (from != to) *plan = impl_->Make(shape, from, to);
+  return *impl_->plans.emplace(key, std::move(plan)).first->second;
+}
+
+int64_t ReshardPlanner::plans_made() const { return static_cast<int64_t>(impl_->plans.size()); }
+
+}  // namespace gshard

@@ -1,0 +1,99 @@
+// From one layout of a value to another by the cheapest sequence of collectives (GSPMD paper,
+// section 4.5, as one shortest-path search; docs/partitioning.md, "Resharding").
+//
+// A state is, per dim, the ordered list of mesh digits that cut it plus the tile size, and the set
+// of digits that still hold partial values. Moves: slice, all-gather, all-to-all, permute,
+// all-reduce, reduce-scatter, and re-tiling where uneven sizes do not nest. Every move is correct,
+// so every plan is. Nothing here lists devices.
+#ifndef GSHARD_CORE_PARTITION_PLAN_RESHARD_PLAN_H_
+#define GSHARD_CORE_PARTITION_PLAN_RESHARD_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/partition/layout/mesh_layout.h"
+
+namespace gshard {
+
+// A value on its way: digits per dim, tile size per dim (>= ceil(size / tiles); tile i starts at
+// i * tile), digits with partial values.
+struct ReshardState {
+  std::vector<AxisList> dims;
+  std::vector<int64_t> tiles;
+  AxisList unreduced;
+  bool operator==(const ReshardState&) const = default;
+};
+
+enum class ReshardKind : uint8_t {
+  kRetile,         // tile sizes change, digits do not: pad, trim or exchange edges
+  kSlice,          // replicated digits become minor digits of dims; local
+  kAllGather,      // minor digits of one dim become replicated
+  kGatherBySum,    // all or major digits of one dim become replicated where most tiles are empty:
+                   // all-reduce
+  kAllToAll,       // minor digits of dims become minor digits of other dims
+  kPermute,        // other digits, same tiles: one collective-permute
+  kAllReduce,      // partial digits become replicated
+  kReduceScatter,  // partial digits become minor digits of one dim
+  kPartial,        // replicated digits become partial: zeros on all but the first device; local
+};
+
+struct ReshardMove {
+  AxisList axes;      // major first, as they stand in the dim they leave or enter
+  int64_t from = -1;  // dim left; -1: was replicated or partial
+  int64_t to = -1;    // dim entered; -1: becomes replicated
+};
+
+struct ReshardStep {
+  ReshardKind kind = ReshardKind::kRetile;
+  std::vector<ReshardMove> moves;
+  ReshardState after;
+  int64_t bytes = 0;  // received per device
+  // kPermute: from here on, positions are in the target's device order.
+  bool changes_order = false;
+};
+
+struct ReshardPlan {
+  std::vector<ReshardStep> steps;
+  double cost = 0;
+  int64_t bytes = 0;
+  // A value tiled on both ends is made whole on the way.
+  bool full_rematerialization = false;
+};
+
+struct ReshardWeights {
+  double bytes_per_message = 0.0625;
+};
+
+// Plans and remembers. Not thread-safe.
+class ReshardPlanner {
+ public:
+  ReshardPlanner(MeshLayoutTable& layouts, ReshardWeights weights);
+  ~ReshardPlanner();
+
+  // Both layouts are tiled, have the same manual digits and cut a value of `shape`'s dims and
+  // element type. Layouts whose orders or digits have nothing in common are planned up to a
+  // permute. The reference stays valid.
+  const ReshardPlan& Plan(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
+  int64_t plans_made() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Bytes that any plan must bring to some device; 0 where `from` has partial values or is not tiled.
+double LeastReshardBytes(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
+// The same where one side is known by its numbers of tiles per dim only.
+double LeastReshardBytes(const Shape* shape, const MeshLayout* from,
+                         std::span<const int64_t> to_counts);
+double LeastReshardBytes(const Shape* shape, std::span<const int64_t> from_counts,
+                         const MeshLayout* to);
+
+// The state a layout stands for, with canonical tile sizes.
+ReshardState StateOf(const Shape* shape, const MeshLayout* layout);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_PARTITION_PLAN_RESHARD_PLAN_H_

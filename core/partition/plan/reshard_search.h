@@ -1,0 +1,23 @@
+// The cheapest sequence of collectives from one layout to another, by A* over the states of
+// reshard_plan.h (docs/partitioning.md, "Resharding").
+#ifndef GSHARD_CORE_PARTITION_PLAN_RESHARD_SEARCH_H_
+#define GSHARD_CORE_PARTITION_PLAN_RESHARD_SEARCH_H_
+
+#include "core/partition/plan/reshard_plan.h"
+
+namespace gshard {
+
+// In bytes: steps must not tie with doing nothing.
+inline constexpr double kReshardStepCost = 0.125;
+
+inline constexpr size_t kMostSearchedDigits = 31;
+
+// `digits`: at most kMostSearchedDigits, such that every axis of both layouts (same order and
+// manual digits) is a run of them. Where there are too many states it reduces, gathers all and cuts
+// again.
+ReshardPlan SearchPlan(const Shape* shape, const MeshLayout* from, const MeshLayout* to,
+                       AxisList digits, const ReshardWeights& weights);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_PARTITION_PLAN_RESHARD_SEARCH_H_

@@ -1,0 +1,86 @@
+#include "core/partition/scope/op_rule.h"
+
+#include "ir/diagnostic.h"
+#include "ir/dims.h"
+
+namespace gshard {
+
+Instruction* PartitionContext::Operand(int64_t i, const MeshLayout* layout) {
+  return scope_.Reshard(operand(i), layout, {.user = &source_, .value = source_.operand(i)});
+}
+
+Instruction* PartitionContext::Move(PartitionedValue* value, const MeshLayout* layout) {
+  return scope_.Reshard(value, layout, {.user = &source_, .value = value->source});
+}
+
+void PartitionContext::TakeName(Instruction* local) { scope_.TakeName(local, &source_); }
+
+Instruction* PartitionContext::EmitLocal(std::span<Instruction* const> operands,
+                                         const Shape* shape) {
+  return scope_.CloneLocal(&source_, operands, shape);
+}
+
+const Strategy& PartitionContext::Choose(const Labels& labels) {
+  return scope_.run().strategies.Choose(scope_, labels, operands_, result_shapes_, wanted_);
+}
+
+PartitionedValue* PartitionContext::ByLabels(const Labels& labels) {
+  const Strategy& strategy = Choose(labels);
+  std::vector<Instruction*> locals;
+  locals.reserve(operands_.size());
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    locals.push_back(Operand(static_cast<int64_t>(i), strategy.operands[i]));
+  }
+  return Emit(locals, strategy.results);
+}
+
+PartitionedValue* PartitionContext::Emit(std::span<Instruction* const> operands,
+                                         std::span<const MeshLayout* const> results) {
+  const Shape* shape = source_.shape();
+  if (!shape->IsTuple()) {
+    return Result(EmitLocal(operands, LocalShape(context(), shape, results[0])), results[0]);
+  }
+  std::vector<const Shape*> elements;
+  for (size_t i = 0; i < results.size(); ++i) {
+    elements.push_back(LocalShape(context(), shape->elements()[i], results[i]));
+  }
+  return scope_.NewFromLocal(shape, results, EmitLocal(operands, context().Tuple(elements)));
+}
+
+PartitionedValue* PartitionContext::Finish(Instruction* local, const Instruction* operand,
+                                           const MeshLayout* layout) {
+  if (local != operand) {
+    const Shape* shape = LocalShape(context(), source_.shape(), layouts().Reduced(layout));
+    CheckInternal(SameDims(shape, local->shape()), "a local result of another shape");
+    local->set_shape(shape);
+    TakeName(local);
+  }
+  return Result(local, layout);
+}
+
+std::vector<const MeshLayout*> PartitionContext::WholeLeaves(const Shape* shape) {
+  std::vector<const Shape*> leaves;
+  AppendLeafShapes(shape, leaves);
+  std::vector<const MeshLayout*> layouts;
+  for (const Shape* leaf : leaves) layouts.push_back(Whole(leaf->IsArray() ? leaf->rank() : 0));
+  return layouts;
+}
+
+PartitionedValue* PartitionContext::Default() {
+  std::vector<Instruction*> locals;
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    ReshardCause cause{.user = &source_, .value = source_.operand(static_cast<int64_t>(i))};
+    locals.push_back(scope_.Materialize(operands_[i], WholeLeaves(operands_[i]->shape), cause));
+  }
+  return scope_.NewFromLocal(source_.shape(), WholeLeaves(source_.shape()),
+                             EmitLocal(locals, source_.shape()));
+}
+
+tl::unexpected<Diagnostic> PartitionContext::Error(std::string code, std::string message,
+                                                   std::string hint) const {
+  Diagnostic error = scope_.run().module.ErrorAt(&source_, std::move(code), std::move(message));
+  error.hint = std::move(hint);
+  return Fail(std::move(error));
+}
+
+}  // namespace gshard

@@ -1,0 +1,271 @@
+#include "core/partition/scope/partial_values.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "ir/dims.h"
+
+namespace gshard {
+
+namespace {
+
+bool IsPartial(const MeshLayout* layout) { return !layout->unreduced.empty(); }
+
+// Rules that carry values or leave partial results take partial layouts as they are.
+bool KnowsPartialLayouts(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kDot:
+    case Opcode::kWhile:
+    case Opcode::kConditional:
+    case Opcode::kCall:
+    case Opcode::kAsyncStart:
+    case Opcode::kAsyncUpdate:
+    case Opcode::kAsyncDone:
+    case Opcode::kTuple:
+    case Opcode::kGetTupleElement:
+    case Opcode::kOptBarrier:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// One operation on operands that are partial along the digits its result is wanted partial along.
+class OnPartials {
+ public:
+  OnPartials(PartitionContext& rule, OpRule op)
+      : rule_(rule), op_(op), source_(rule.source()), wanted_(rule.wanted()) {}
+
+  // Nothing: not an operation for partial values, or not on these.
+  std::optional<RuleResult> Run() {
+    if (!source_.shape()->IsArray() || wanted_->kind != MeshLayout::Kind::kTiled) {
+      return std::nullopt;
+    }
+    std::optional<std::vector<bool>> partial = PartialOperands();
+    if (!partial.has_value()) return std::nullopt;
+    std::vector<PartitionedValue*> operands;
+    for (size_t i = 0; i < partial->size(); ++i) {
+      PartitionedValue* operand =
+          (*partial)[i] ? PartialOperand(rule_.operands()[i]) : CombinedOperand(i);
+      if (operand == nullptr) return std::nullopt;
+      operands.push_back(operand);
+    }
+    const MeshLayout* hidden[] = {Hidden(wanted_)};
+    PartitionContext inner(rule_.scope(), source_, operands, hidden);
+    RuleResult result = op_(inner);
+    if (!result) return result;
+    return Uncovered(*result, hidden[0]);
+  }
+
+ private:
+  // Which operands an operation takes partial so that it is linear in them.
+  std::optional<std::vector<bool>> PartialOperands() const {
+    auto count = At(source_.operand_count());
+    std::vector<bool> first(count, false), all(count, true);
+    if (count == 0) return std::nullopt;
+    first[0] = true;
+    switch (source_.opcode()) {
+      case Opcode::kCopy:
+      case Opcode::kTranspose:
+      case Opcode::kReshape:
+      case Opcode::kReverse:
+      case Opcode::kBroadcast:
+        return IfPartial(all);
+      case Opcode::kSlice:
+        // Slices of these look at the operands of the operand.
+        if (source_.operand(0)->opcode() == Opcode::kPad ||
+            source_.operand(0)->opcode() == Opcode::kSort ||
+            source_.operand(0)->opcode() == Opcode::kGetTupleElement) {
+          return std::nullopt;
+        }
+        return IfPartial(all);
+      case Opcode::kDynamicSlice:
+      case Opcode::kGather:
+        return IfPartial(first);
+      case Opcode::kSelect:
+        all[0] = false;
+        return IfPartial(all);
+      case Opcode::kReduce:
+        if (count != 2 || CombinerOf(source_.called(0)) != wanted_->combiner ||
+            !IsIdentity(wanted_->combiner, source_.operand(1))) {
+          return std::nullopt;
+        }
+        return IfPartial(first);
+      default:
+        return wanted_->combiner == Opcode::kAdd ? PartialSummands() : std::nullopt;
+    }
+  }
+
+  std::optional<std::vector<bool>> PartialSummands() const {
+    DType dtype = source_.shape()->dtype();
+    if (dtype == DType::kPred) return std::nullopt;
+    auto count = At(source_.operand_count());
+    std::vector<bool> all(count, true);
+    switch (source_.opcode()) {
+      case Opcode::kNegate:
+      case Opcode::kAdd:
+      case Opcode::kSubtract:
+        return IfPartial(all);
+      case Opcode::kConvert: {
+        DType from = source_.operand(0)->shape()->dtype();
+        bool is_exact = IsFloat(from) && IsFloat(dtype) && DTypeBits(from) < DTypeBits(dtype);
+        return is_exact ? IfPartial(all) : std::nullopt;
+      }
+      case Opcode::kDot:
+      case Opcode::kMultiply: {
+        if (source_.operand(0)->shape()->dtype() != dtype && !IsFloat(dtype)) return std::nullopt;
+        std::vector<bool> one = {IsPartialAlike(*rule_.operand(0)),
+                                 IsPartialAlike(*rule_.operand(1))};
+        if (one[0] == one[1]) return std::nullopt;
+        return one;
+      }
+      default:
+        return std::nullopt;
+    }
+  }
+
+  // `operands` if one of those named is partial already: others are taken apart then, which moves
+  // nothing.
+  std::optional<std::vector<bool>> IfPartial(std::vector<bool> operands) const {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i] && IsPartialAlike(*rule_.operands()[i])) return operands;
+    }
+    return std::nullopt;
+  }
+
+  bool IsAlike(const MeshLayout* layout) const {
+    return layout->kind == MeshLayout::Kind::kTiled && layout->unreduced == wanted_->unreduced &&
+           layout->combiner == wanted_->combiner && layout->manual == wanted_->manual &&
+           layout->order == wanted_->order;
+  }
+  bool IsPartialAlike(const PartitionedValue& value) const {
+    return !value.IsTuple() && value.maker == nullptr &&
+           std::ranges::any_of(value.variants, [&](const PartitionedValue::Variant& variant) {
+             return IsAlike(variant.layout);
+           });
+  }
+
+  // --- layouts in which the partial digits are manual, and back
+
+  const MeshLayout* Hidden(const MeshLayout* layout) const {
+    MeshLayout hidden = *layout;
+    hidden.manual = wanted_->manual;
+    hidden.manual.insert(hidden.manual.end(), wanted_->unreduced.begin(), wanted_->unreduced.end());
+    hidden.unreduced.clear();
+    hidden.order = wanted_->order;
+    return rule_.layouts().Intern(std::move(hidden));
+  }
+  const MeshLayout* Partial(const MeshLayout* hidden) const {
+    MeshLayout layout = *hidden;
+    layout.manual = wanted_->manual;
+    layout.unreduced.insert(layout.unreduced.end(), wanted_->unreduced.begin(),
+                            wanted_->unreduced.end());
+    layout.combiner = wanted_->combiner;
+    return rule_.layouts().Intern(std::move(layout));
+  }
+
+  PartitionedValue* PartialOperand(PartitionedValue* operand) {
+    if (operand->IsTuple()) return nullptr;
+    PartitionedValue* proxy = nullptr;
+    auto add = [&](const MeshLayout* layout, Instruction* local) {
+      if (proxy == nullptr) {
+        proxy = rule_.scope().NewValue(operand->shape, Hidden(layout), local);
+      } else {
+        proxy->variants.push_back({Hidden(layout), local});
+      }
+    };
+    for (const PartitionedValue::Variant& variant : operand->variants) {
+      if (IsAlike(variant.layout)) add(variant.layout, variant.local);
+    }
+    if (proxy == nullptr) {
+      const MeshLayout* whole = rule_.Whole(operand->shape->rank());
+      if (!StaysClear(*operand, whole)) return nullptr;
+      const MeshLayout* layout = Partial(Hidden(whole));
+      add(layout, rule_.Move(operand, layout));
+    }
+    proxy->source = operand->source;
+    return proxy;
+  }
+
+  // An operand that every device of a group has alike.
+  PartitionedValue* CombinedOperand(size_t i) {
+    PartitionedValue* operand = rule_.operands()[i];
+    if (operand->IsTuple()) return nullptr;
+    PartitionedValue* proxy = nullptr;
+    if (operand->maker != nullptr && operand->payload == nullptr) {
+      proxy = rule_.scope().NewMade(operand->shape, operand->source, operand->maker);
+    } else {
+      const MeshLayout* whole = rule_.Whole(operand->shape->rank());
+      const MeshLayout* layout = PartitionScope::LayoutOf(*operand);
+      if (!StaysClear(*operand, layout)) {
+        if (operand->maker == nullptr) return nullptr;
+        layout = whole;
+      }
+      Instruction* local = rule_.Operand(static_cast<int64_t>(i), layout);
+      proxy = rule_.scope().NewValue(operand->shape, Hidden(layout), local);
+    }
+    proxy->source = operand->source;
+    return proxy;
+  }
+
+  // Can the value be had in this layout, and does the layout leave the partial digits alone?
+  bool StaysClear(const PartitionedValue& value, const MeshLayout* layout) const {
+    if (value.maker == nullptr && value.Find(layout) == nullptr) return false;
+    if (layout->kind != MeshLayout::Kind::kTiled || IsPartial(layout) ||
+        layout->manual != wanted_->manual) {
+      return false;
+    }
+    if (layout->TileCount() == 1) return true;
+    if (layout->order != wanted_->order) return false;
+    AxisList axes = wanted_->unreduced;
+    for (const AxisList& list : layout->dims) axes.insert(axes.end(), list.begin(), list.end());
+    std::optional<AxisList> digits = CommonDigits(axes, rule_.layouts().device_count());
+    if (!digits.has_value()) return false;
+    std::vector<bool> taken(digits->size(), false);
+    for (const DeviceAxis& axis : axes) {
+      for (int digit : DigitsOf(*digits, axis)) {
+        if (taken[static_cast<size_t>(digit)]) return false;
+        taken[static_cast<size_t>(digit)] = true;
+      }
+    }
+    return true;
+  }
+
+  // The rule's result as a partial value of the source's.
+  PartitionedValue* Uncovered(PartitionedValue* result, const MeshLayout* hidden) {
+    const MeshLayout* layout = hidden;
+    if (result->maker == nullptr) {
+      layout = result->variants[0].layout;
+      if (IsPartial(layout) && layout->combiner != wanted_->combiner) {
+        layout = rule_.layouts().Reduced(layout);
+      }
+    }
+    Instruction* local = rule_.Move(result, layout);
+    return rule_.Result(local, Partial(layout));
+  }
+
+  PartitionContext& rule_;
+  OpRule op_;
+  const Instruction& source_;
+  const MeshLayout* wanted_;
+};
+
+}  // namespace
+
+bool IsPartial(std::span<const MeshLayout* const> leaves) {
+  return std::ranges::any_of(leaves, [](const MeshLayout* leaf) { return IsPartial(leaf); });
+}
+
+RuleResult RunWantedPartial(PartitionContext& rule, OpRule op) {
+  if (std::optional<RuleResult> result = OnPartials(rule, op).Run()) return *result;
+  if (KnowsPartialLayouts(rule.source().opcode())) return op(rule);
+  std::vector<const MeshLayout*> combined;
+  for (const MeshLayout* leaf : rule.wanted_leaves()) {
+    combined.push_back(rule.layouts().Reduced(leaf));
+  }
+  PartitionContext inner(rule.scope(), rule.source(), rule.operands(), combined);
+  return op(inner);
+}
+
+}  // namespace gshard

@@ -1,0 +1,22 @@
+// Operations whose result is wanted partial (its sharding says unreduced) and that may as well be
+// done on partial operands: copies and moves, sums, products with values that are not partial. The
+// digits along which values are partial are hidden from the operation's rule as if they were
+// manual, so that any rule works and none touches them.
+#ifndef GSHARD_CORE_PARTITION_SCOPE_PARTIAL_VALUES_H_
+#define GSHARD_CORE_PARTITION_SCOPE_PARTIAL_VALUES_H_
+
+#include <span>
+
+#include "core/partition/scope/op_rule.h"
+
+namespace gshard {
+
+bool IsPartial(std::span<const MeshLayout* const> leaves);
+
+// The source's rule where some layouts wanted are partial. What is not linear, or has no partial
+// operand, is computed on combined values; a result is taken apart when it is needed so.
+RuleResult RunWantedPartial(PartitionContext& rule, OpRule op);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_PARTITION_SCOPE_PARTIAL_VALUES_H_

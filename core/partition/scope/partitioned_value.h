@@ -1,0 +1,69 @@
+// The partitioned counterpart of one source value: its local forms, by layout.
+//
+// Array values hold a variant per layout they were needed in (the reshard cache); any variant may
+// be the start of the next reshard, so A -> B -> A costs nothing. Values that are cheap to make
+// (iota, splat constants, broadcasts, widening converts) are made anew instead of being moved.
+// Tuples hold their elements. Owned by the partitioner; pointers stay valid during partitioning.
+#ifndef GSHARD_CORE_PARTITION_SCOPE_PARTITIONED_VALUE_H_
+#define GSHARD_CORE_PARTITION_SCOPE_PARTITIONED_VALUE_H_
+
+#include <memory_resource>
+#include <vector>
+
+#include "core/partition/layout/mesh_layout.h"
+#include "ir/instruction.h"
+
+namespace gshard {
+
+class PartitionScope;
+
+struct PartitionedValue {
+  struct Variant {
+    const MeshLayout* layout = nullptr;
+    Instruction* local = nullptr;
+  };
+  // How to make the value in any layout from its payload (or from nothing).
+  struct Maker {
+    Instruction* (*make)(PartitionScope& scope, const PartitionedValue& value,
+                         const MeshLayout* layout);
+    // The layout the payload is needed in for the value to be in `layout`, and the layout the value
+    // can have if the payload has `layout`. Null functions: no payload.
+    const MeshLayout* (*payload_layout)(PartitionScope& scope, const PartitionedValue& value,
+                                        const MeshLayout* layout);
+    const MeshLayout* (*value_layout)(PartitionScope& scope, const PartitionedValue& value,
+                                      const MeshLayout* layout);
+  };
+
+  explicit PartitionedValue(std::pmr::memory_resource* memory)
+      : variants(memory), elements(memory) {}
+
+  const Instruction* source = nullptr;  // null for values that rules make on the way
+  const Shape* shape = nullptr;         // of the whole value
+  // By the source's sharding; null: the value has the layout it was made in. Not of tuples.
+  const MeshLayout* layout = nullptr;
+
+  // Where it will be needed whatever else happens (an output of its computation): going through
+  // this layout costs only what lies behind it. May be null.
+  const MeshLayout* promised = nullptr;
+
+  // Arrays (and tokens: rank 0, replicated).
+  std::pmr::vector<Variant> variants;
+  const Maker* maker = nullptr;  // null: only the variants are there to start from
+  PartitionedValue* payload = nullptr;
+
+  // Tuples.
+  std::pmr::vector<PartitionedValue*> elements;
+  Instruction* tuple = nullptr;  // the local tuple, where there is one
+
+  bool IsTuple() const { return shape->IsTuple(); }
+  Instruction* Find(const MeshLayout* wanted) const {
+    for (const Variant& variant : variants) {
+      if (variant.layout == wanted) return variant.local;
+    }
+    return nullptr;
+  }
+};
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_PARTITION_SCOPE_PARTITIONED_VALUE_H_

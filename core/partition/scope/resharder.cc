@@ -1,0 +1,485 @@
+// Carries out reshard plans: the collectives and the local reshapes and transposes between them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "core/partition/layout/device_permutation.h"
+#include "core/partition/scope/halo.h"
+#include "core/partition/scope/masking.h"
+#include "core/partition/scope/partition_scope.h"
+#include "core/partition/scope/range_cut.h"
+#include "ir/dims.h"
+
+namespace gshard {
+
+namespace {
+
+// What follows the first `count` combinations of digits: {4,2} after 2 is {2,2}.
+AxisList AfterPrefix(const AxisList& list, int64_t count) {
+  AxisList rest;
+  for (const DeviceAxis& axis : list) {
+    if (count == 1) {
+      rest.push_back(axis);
+    } else if (count >= axis.size) {
+      count /= axis.size;
+    } else {
+      rest.push_back({axis.size / count, axis.stride});
+      count = 1;
+    }
+  }
+  return rest;
+}
+
+// Carries one value from layout to layout.
+class PlanRunner {
+ public:
+  PlanRunner(PartitionScope& scope, const Shape* shape, const MeshLayout* from,
+             const MeshLayout* to, Instruction* local, const ReshardCause& cause)
+      : scope_(scope),
+        builder_(scope.builder()),
+        shape_(shape),
+        to_(to),
+        local_(local),
+        cause_(cause),
+        state_(StateOf(shape, from)) {
+    // Axes of an unordered value are those of any order.
+    layout_ = from->TileCount() > 1 || !from->unreduced.empty() ? from : to;
+    combiner_ = from->unreduced.empty() ? to->combiner : from->combiner;
+  }
+
+  Instruction* Run(const ReshardPlan& plan) {
+    for (size_t i = 0; i < plan.steps.size(); ++i) {
+      const ReshardStep* step = &plan.steps[i];
+      // Slices in a row are one.
+      if (step->kind == ReshardKind::kSlice) {
+        while (i + 1 < plan.steps.size() && plan.steps[i + 1].kind == ReshardKind::kSlice) ++i;
+        step = &plan.steps[i];
+      }
+      bool is_last = i + 1 == plan.steps.size();
+      Take(*step);
+      state_ = step->after;
+      for (int64_t d = 0; d < shape_->rank(); ++d) {
+        // A whole dim loses its padding, unless it is cut again at once.
+        bool is_cut_next = !is_last && !plan.steps[i + 1].after.dims[At(d)].empty();
+        if (Tiles(d) == 1 && !is_cut_next) {
+          local_ = scope_.Resize(local_, d, state_.tiles[At(d)]);
+        }
+      }
+    }
+    return local_;
+  }
+
+ private:
+  int64_t Tiles(int64_t dim) const { return AxesSize(state_.dims[At(dim)]); }
+
+  void Take(const ReshardStep& step) {
+    switch (step.kind) {
+      case ReshardKind::kRetile:
+        for (int64_t d = 0; d < shape_->rank(); ++d) Retile(d, step.after.tiles[At(d)]);
+        break;
+      case ReshardKind::kSlice:
+        Slice(step.after);
+        break;
+      case ReshardKind::kAllGather: {
+        const ReshardMove& move = step.moves[0];
+        local_ = scope_.AllGather(local_, move.from, layout_, move.axes, cause_);
+        break;
+      }
+      case ReshardKind::kGatherBySum:
+        GatherBySum(step.moves[0]);
+        break;
+      case ReshardKind::kAllToAll:
+        AllToAll(step.after);
+        break;
+      case ReshardKind::kPermute:
+        Permute(step);
+        break;
+      case ReshardKind::kAllReduce:
+        local_ = scope_.AllReduce(local_, layout_, step.moves[0].axes, combiner_, cause_);
+        break;
+      case ReshardKind::kReduceScatter: {
+        const ReshardMove& move = step.moves[0];
+        Retile(move.to, step.after.tiles[At(move.to)] * AxesSize(move.axes));
+        local_ = scope_.ReduceScatter(local_, move.to, layout_, move.axes, combiner_, cause_);
+        break;
+      }
+      case ReshardKind::kPartial: {
+        Instruction* ordinal = scope_.geometry().Ordinal(step.moves[0].axes, layout_->order);
+        Instruction* is_first =
+            builder_.Compare(ComparisonDirection::kEq, ordinal, scope_.geometry().Int(0));
+        std::span<const int64_t> dims = local_->shape()->dims();
+        DType dtype = local_->shape()->dtype();
+        Instruction* identity = to_->combiner == Opcode::kAdd
+                                    ? Nothing(scope_, dtype)
+                                    : Identity(scope_, to_->combiner, dtype);
+        local_ = builder_.Add(Opcode::kSelect, {builder_.BroadcastScalar(is_first, dims), local_,
+                                                builder_.BroadcastScalar(identity, dims)});
+        break;
+      }
+    }
+  }
+
+  // Everybody puts its tile where it belongs among zeros; the sum has them all. Floats are summed
+  // as integers, so that no bit changes.
+  void GatherBySum(const ReshardMove& move) {
+    int64_t dim = move.from;
+    const AxisList& axes = move.axes;
+    DType dtype = local_->shape()->dtype();
+    DType summed = dtype;
+    if (IsFloat(dtype)) {
+      int bits = DTypeBits(dtype);
+      summed = bits == 8    ? DType::kU8
+               : bits == 16 ? DType::kU16
+               : bits == 32 ? DType::kU32
+                            : DType::kU64;
+    }
+    std::span<const int64_t> sizes = local_->shape()->dims();
+    if (summed != dtype) {
+      local_ =
+          builder_.Add(Opcode::kBitcastConvert, {local_}, scope_.context().Array(summed, sizes));
+    }
+    int64_t tile = local_->shape()->dim(dim);
+    // Of the minor digits that stay, all elements lie with the first of those that leave.
+    bool all_leave = AxesSize(axes) == Tiles(dim);
+    int64_t filled = all_leave ? CeilOfRatio(shape_->dim(dim), tile) : 1;
+    Instruction* ordinal = scope_.geometry().Ordinal(axes, layout_->order);
+    Instruction* has_data =
+        builder_.Compare(ComparisonDirection::kLt, ordinal, scope_.geometry().Int(filled));
+    Instruction* zero = scope_.geometry().Number(summed, 0);
+    local_ = builder_.Add(Opcode::kSelect, {builder_.BroadcastScalar(has_data, sizes), local_,
+                                            builder_.BroadcastScalar(zero, sizes)});
+    if (filled > 1) {
+      std::vector<int64_t> whole(sizes.begin(), sizes.end());
+      whole[At(dim)] = filled * tile;
+      std::vector<Instruction*> starts(whole.size(), scope_.geometry().Int(0));
+      // Starts beyond the end are clamped: zeros over zeros.
+      starts[At(dim)] = scope_.geometry().Affine(axes, layout_->order, tile, 0);
+      local_ = builder_.DynamicUpdateSlice(builder_.BroadcastScalar(zero, whole), local_, starts);
+    }
+    Opcode sum = dtype == DType::kPred ? Opcode::kOr : Opcode::kAdd;
+    local_ = scope_.AllReduce(local_, layout_, axes, sum, cause_);
+    if (summed != dtype) {
+      local_ = builder_.Add(Opcode::kBitcastConvert, {local_},
+                            scope_.context().Array(dtype, local_->shape()->dims()));
+    }
+  }
+
+  // Makes the tiles of a dim `tile` long without changing its digits.
+  void Retile(int64_t dim, int64_t tile) {
+    int64_t now = local_->shape()->dim(dim);
+    if (now == tile) return;
+    const AxisList& axes = state_.dims[At(dim)];
+    if (axes.empty()) {
+      local_ = scope_.Resize(local_, dim, tile);
+    } else {
+      local_ = ExchangeHalo(scope_, local_, dim, layout_, axes,
+                            {.shards = AxesSize(axes),
+                             .tile = now,
+                             .size = shape_->dim(dim),
+                             .scale = tile,
+                             .width = tile},
+                            cause_);
+    }
+    state_.tiles[At(dim)] = tile;
+  }
+
+  void Slice(const ReshardState& after) {
+    std::vector<Instruction*> starts;
+    for (int64_t d = 0; d < shape_->rank(); ++d) {
+      AxisList gained = AfterPrefix(after.dims[At(d)], Tiles(d));
+      int64_t tile = after.tiles[At(d)];
+      if (!gained.empty()) Retile(d, AxesSize(gained) * tile);
+      starts.push_back(scope_.geometry().Affine(gained, layout_->order, tile, 0));
+    }
+    local_ = builder_.DynamicSlice(local_, starts, after.tiles);
+  }
+
+  void AllToAll(const ReshardState& after) {
+    // Digits each dim gains and loses; the members of a group are numbered by the gained digits.
+    int64_t rank = shape_->rank();
+    std::vector<AxisList> gained(At(rank)), lost(At(rank));
+    AxisList group;
+    AxisList all;
+    for (int64_t d = 0; d < rank; ++d) {
+      const AxisList& before = state_.dims[At(d)];
+      const AxisList& behind = after.dims[At(d)];
+      if (AxesSize(behind) > AxesSize(before)) {
+        gained[At(d)] = AfterPrefix(behind, AxesSize(before));
+        Retile(d, after.tiles[At(d)] * AxesSize(gained[At(d)]));
+        group.insert(group.end(), gained[At(d)].begin(), gained[At(d)].end());
+      } else if (AxesSize(behind) < AxesSize(before)) {
+        lost[At(d)] = AfterPrefix(before, AxesSize(behind));
+        all.insert(all.end(), lost[At(d)].begin(), lost[At(d)].end());
+      }
+    }
+    all.insert(all.end(), group.begin(), group.end());
+    AxisList digits = *CommonDigits(all, scope_.device_count());
+
+    // Block k goes to member k: gained digits in front, one dim if several dims gain.
+    std::vector<int64_t> gainers;
+    for (int64_t d = 0; d < rank; ++d) {
+      if (!gained[At(d)].empty()) gainers.push_back(d);
+    }
+    std::vector<int64_t> sizes(local_->shape()->dims().begin(), local_->shape()->dims().end());
+    int64_t front = gainers[0];  // where the group's dim stands after the exchange
+    if (gainers.size() == 1) {
+      local_ = scope_.AllToAll(local_, front, layout_, group, cause_);
+      sizes[At(front)] = after.tiles[At(front)];
+    } else {
+      front = 0;
+      std::vector<int64_t> split, order, tail;
+      for (int64_t d = 0; d < rank; ++d) {
+        if (!gained[At(d)].empty()) {
+          order.push_back(static_cast<int64_t>(split.size()));
+          split.push_back(AxesSize(gained[At(d)]));
+          sizes[At(d)] = after.tiles[At(d)];
+        }
+        tail.push_back(static_cast<int64_t>(split.size()));
+        split.push_back(sizes[At(d)]);
+      }
+      order.insert(order.end(), tail.begin(), tail.end());
+      local_ = builder_.Transpose(builder_.Reshape(local_, split), order);
+      std::vector<int64_t> merged = {AxesSize(group)};
+      merged.insert(merged.end(), sizes.begin(), sizes.end());
+      local_ = scope_.AllToAll(builder_.Reshape(local_, merged), 0, layout_, group, cause_);
+    }
+
+    // Digits of the sender, in front of the dims that lost them.
+    std::vector<int> in_group;
+    for (const DeviceAxis& axis : group) {
+      for (int digit : DigitsOf(digits, axis)) in_group.push_back(digit);
+    }
+    std::vector<int64_t> split;
+    std::map<int, int64_t> place;  // of a digit in `split`
+    std::vector<int64_t> dim_place;
+    for (int64_t d = 0; d < rank; ++d) {
+      if (d == front) {
+        for (int digit : in_group) {
+          place[digit] = static_cast<int64_t>(split.size());
+          split.push_back(digits[static_cast<size_t>(digit)].size);
+        }
+      }
+      dim_place.push_back(static_cast<int64_t>(split.size()));
+      split.push_back(sizes[At(d)]);
+    }
+    std::vector<int64_t> order, merged;
+    for (int64_t d = 0; d < rank; ++d) {
+      int64_t size = sizes[At(d)];
+      for (const DeviceAxis& axis : lost[At(d)]) {
+        for (int digit : DigitsOf(digits, axis)) order.push_back(place[digit]);
+        size *= axis.size;
+      }
+      order.push_back(dim_place[At(d)]);
+      merged.push_back(size);
+    }
+    Coarsen(split, order);
+    local_ = builder_.Transpose(builder_.Reshape(local_, split), order);
+    local_ = builder_.Reshape(local_, merged);
+  }
+
+  // Joins dims that stay next to each other.
+  static void Coarsen(std::vector<int64_t>& split, std::vector<int64_t>& order) {
+    std::vector<int64_t> head(split.size(), 1);
+    for (size_t i = 1; i < order.size(); ++i) {
+      if (order[i] == order[i - 1] + 1) head[At(order[i])] = 0;
+    }
+    std::vector<int64_t> renamed(split.size(), -1), sizes;
+    for (size_t p = 0; p < split.size(); ++p) {
+      if (head[p] != 0) {
+        renamed[p] = static_cast<int64_t>(sizes.size());
+        sizes.push_back(split[p]);
+      } else {
+        sizes.back() *= split[p];
+      }
+    }
+    std::vector<int64_t> shorter;
+    for (int64_t p : order) {
+      if (renamed[At(p)] >= 0) shorter.push_back(renamed[At(p)]);
+    }
+    split = std::move(sizes);
+    order = std::move(shorter);
+  }
+
+  // Each tile from a device that has it; devices that have their tile already keep it.
+  void Permute(const ReshardStep& step) {
+    MeshLayout from = *layout_, to = *(step.changes_order ? to_ : layout_);
+    if (step.changes_order) layout_ = to_;
+    from.dims = state_.dims;
+    to.dims = step.after.dims;
+    std::vector<DevicePair> pairs = PermutationBetween(from, to, scope_.device_count());
+    if (pairs.empty()) return;
+    local_ = scope_.CollectivePermute(local_, pairs, cause_);
+  }
+
+  PartitionScope& scope_;
+  Builder& builder_;
+  const Shape* shape_;
+  const MeshLayout* to_;
+  const MeshLayout* layout_;  // gives order and manual digits to the axes in use
+  Instruction* local_;
+  const ReshardCause& cause_;
+  ReshardState state_;
+  Opcode combiner_ = Opcode::kAdd;
+};
+
+std::string CauseText(MeshLayoutTable& layouts, const ReshardCause& cause, const MeshLayout* from,
+                      const MeshLayout* to) {
+  std::string_view value = cause.value != nullptr ? cause.value->name() : std::string_view("value");
+  const std::string& has = layouts.ToText(from);
+  const std::string& wants = layouts.ToText(to);
+  if (cause.user == nullptr || cause.user == cause.value) {
+    return fmt::format("{} is to be {}, computed as {}", value, wants, has);
+  }
+  return fmt::format("{} needs {} as {}, has {}", cause.user->name(), value, wants, has);
+}
+
+// Is there a plan that does not combine partial values one way and leaves them for another?
+bool CanBecome(const MeshLayout* from, const MeshLayout* to) {
+  return from->kind == MeshLayout::Kind::kTiled &&
+         (from->unreduced.empty() || to->unreduced.empty() || from->combiner == to->combiner);
+}
+
+bool IsLocalPlan(const ReshardPlan& plan) { return plan.bytes == 0; }
+
+}  // namespace
+
+bool PartitionScope::IsAtHand(const PartitionedValue& value, const MeshLayout* layout) {
+  if (value.Find(layout) != nullptr) return true;
+  if (value.maker == nullptr || !layout->unreduced.empty()) return false;
+  if (value.payload == nullptr || value.payload->shape->rank() == 0) return true;
+  return IsAtHand(*value.payload, value.maker->payload_layout(*this, value, layout));
+}
+
+void PartitionScope::CollectLayouts(const PartitionedValue& value,
+                                    std::vector<const MeshLayout*>& layouts) {
+  auto add = [&](const MeshLayout* layout) {
+    if (std::find(layouts.begin(), layouts.end(), layout) == layouts.end()) {
+      layouts.push_back(layout);
+    }
+  };
+  if (value.maker == nullptr) {
+    for (const PartitionedValue::Variant& variant : value.variants) add(variant.layout);
+    if (value.promised != nullptr) add(value.promised);
+    return;
+  }
+  if (value.payload == nullptr || value.payload->shape->rank() == 0) return;
+  std::vector<const MeshLayout*> of_payload;
+  CollectLayouts(*value.payload, of_payload);
+  for (const MeshLayout* layout : of_payload) {
+    if (layout->kind == MeshLayout::Kind::kTiled && layout->unreduced.empty()) {
+      add(value.maker->value_layout(*this, value, layout));
+    }
+  }
+  if (value.layout != nullptr) add(value.layout);
+}
+
+double PartitionScope::ReshardCost(const PartitionedValue& value, const MeshLayout* layout) {
+  if (HasNoElements(value.shape)) return 0;
+  if (value.maker != nullptr && value.Find(layout) == nullptr) {
+    if (value.payload == nullptr || layout->kind != MeshLayout::Kind::kTiled) return 0;
+    layout = layouts().Reduced(layout);
+    return ReshardCost(*value.payload, value.maker->payload_layout(*this, value, layout));
+  }
+  double least = std::numeric_limits<double>::infinity();
+  for (const PartitionedValue::Variant& variant : value.variants) {
+    if (variant.layout == layout) return 0;
+    if (variant.layout->kind != MeshLayout::Kind::kTiled ||
+        layout->kind != MeshLayout::Kind::kTiled) {
+      return variant.layout->IsMaximal() ? 2 * static_cast<double>(value.shape->byte_size()) : 0;
+    }
+    if (!CanBecome(variant.layout, layout)) continue;
+    least = std::min(least, run_.planner.Plan(value.shape, variant.layout, layout).cost);
+  }
+  if (value.promised != nullptr) {
+    least = std::min(least, run_.planner.Plan(value.shape, value.promised, layout).cost);
+  }
+  bool is_stuck = least == std::numeric_limits<double>::infinity() && !layout->unreduced.empty();
+  return is_stuck ? ReshardCost(value, layouts().Reduced(layout)) : least;
+}
+
+Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* layout,
+                                     const ReshardCause& cause) {
+  if (Instruction* local = value->Find(layout)) return local;
+  if (layout->IsMaximal()) {  // whole everywhere includes whole on one device
+    return Reshard(value, layouts().Replicated(layout->rank()), cause);
+  }
+  const bool is_local =
+      layout->IsManual() || (!value->variants.empty() && value->variants[0].layout->IsManual());
+  if (HasNoElements(value->shape) && !is_local) {
+    Instruction* local = WithoutElements(*value, layout);
+    value->variants.push_back({layout, local});
+    return local;
+  }
+  if (value->maker != nullptr && layout->unreduced.empty()) {
+    Instruction* local = value->maker->make(*this, *value, layout);
+    value->variants.push_back({layout, local});
+    return local;
+  }
+  auto can_become = [&](const PartitionedValue::Variant& variant) {
+    return CanBecome(variant.layout, layout);
+  };
+  // Made whole, or combined, before it is taken apart.
+  if (!layout->unreduced.empty() && std::ranges::none_of(value->variants, can_become)) {
+    Reshard(value, layouts().Reduced(layout), cause);
+  }
+  CheckInternal(!value->variants.empty(), "a value without a local form");
+  const PartitionedValue::Variant first = value->variants[0];
+  if (!value->shape->IsArray() || is_local) {
+    return first.local;
+  }
+  if (first.layout->IsMaximal() && value->variants.size() == 1) {
+    // Only the owner's value counts: everybody else adds nothing.
+    const MeshLayout* whole = layouts().Replicated(layout->rank());
+    std::span<const int64_t> dims = first.local->shape()->dims();
+    Instruction* is_owner = builder_.Compare(ComparisonDirection::kEq, geometry_.PartitionId(),
+                                             geometry_.Int(first.layout->device, DType::kU32));
+    Instruction* nothing = Nothing(*this, value->shape->dtype());
+    Instruction* mine =
+        builder_.Add(Opcode::kSelect, {builder_.BroadcastScalar(is_owner, dims), first.local,
+                                       builder_.BroadcastScalar(nothing, dims)});
+    const DeviceAxis everybody[] = {{device_count(), 1}};
+    std::string text = CauseText(layouts(), cause, first.layout, whole);
+    ReshardCause with_text{.user = cause.user,
+                           .value = cause.value,
+                           .note = text,
+                           .has = first.layout,
+                           .wants = whole};
+    const Opcode merge = MergeOf(value->shape->dtype());
+    value->variants.push_back({whole, AllReduce(mine, whole, everybody, merge, with_text)});
+    return Reshard(value, layout, cause);
+  }
+
+  const PartitionedValue::Variant* best = nullptr;
+  const ReshardPlan* best_plan = nullptr;
+  for (const PartitionedValue::Variant& variant : value->variants) {
+    if (!can_become(variant)) continue;
+    const ReshardPlan& plan = run_.planner.Plan(value->shape, variant.layout, layout);
+    if (best_plan == nullptr || plan.cost < best_plan->cost) {
+      best = &variant;
+      best_plan = &plan;
+    }
+  }
+  if (value->promised != nullptr && value->promised != layout && best_plan->bytes > 0 &&
+      value->Find(value->promised) == nullptr &&
+      run_.planner.Plan(value->shape, value->promised, layout).cost < best_plan->cost) {
+    Reshard(value, value->promised, {.user = nullptr, .value = cause.value});
+    return Reshard(value, layout, cause);
+  }
+  std::string text;
+  if (!IsLocalPlan(*best_plan)) text = CauseText(layouts(), cause, best->layout, layout);
+  ReshardCause with_text{.user = cause.user,
+                         .value = cause.value,
+                         .note = text,
+                         .has = best->layout,
+                         .wants = layout,
+                         .full_rematerialization = best_plan->full_rematerialization};
+  run_.stats.full_rematerializations += best_plan->full_rematerialization ? 1 : 0;
+  PlanRunner runner(*this, value->shape, best->layout, layout, best->local, with_text);
+  Instruction* local = runner.Run(*best_plan);
+  value->variants.push_back({layout, local});
+  return local;
+}
+
+}  // namespace gshard

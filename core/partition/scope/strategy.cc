@@ -1,0 +1,660 @@
+#include "core/partition/scope/strategy.h"
+
+#include <tsl/robin_map.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+
+#include "core/partition/scope/partition_scope.h"
+
+namespace gshard {
+
+Labels Labels::Pointwise(int64_t operand_count, int64_t rank) {
+  Labels labels;
+  std::vector<int> dims;
+  for (int64_t d = 0; d < rank; ++d) dims.push_back(labels.Add());
+  labels.operands.assign(static_cast<size_t>(operand_count), dims);
+  labels.results = {dims};
+  return labels;
+}
+
+namespace {
+
+constexpr size_t kMaxCombinations = 512;
+constexpr int kNone = -1;
+// Operands looked back at for one that is the same value.
+constexpr size_t kMostCompared = 16;
+// A strategy that puts digits where nobody has them must cost less than this part of the best
+// other.
+constexpr double kFreeLabelShare = 0.75;
+
+// One operand or result: the labels of its dims and the layouts that suggest roles for digits.
+struct Tensor {
+  const Shape* shape = nullptr;
+  const std::vector<int>* labels = nullptr;
+  PartitionedValue* operand = nullptr;  // null: a result
+  const MeshLayout* wanted = nullptr;   // of a result
+  std::vector<const MeshLayout*> seen;
+  size_t same_as = 0;  // the first tensor that is the same operand
+};
+
+// Per digit: the label it cuts, or kNone. In place: a search makes hundreds.
+class Roles {
+ public:
+  explicit Roles(size_t size) : size_(size) {
+    CheckInternal(size <= labels_.size(), "more digits than device numbers have bits");
+    std::fill_n(labels_.begin(), size, static_cast<int16_t>(kNone));
+  }
+  size_t size() const { return size_; }
+  int operator[](size_t digit) const { return labels_[digit]; }
+  void Set(size_t digit, int label) { labels_[digit] = static_cast<int16_t>(label); }
+  bool operator==(const Roles& other) const {
+    return std::equal(labels_.begin(), labels_.begin() + static_cast<int64_t>(size_),
+                      other.labels_.begin());
+  }
+
+ private:
+  size_t size_;
+  std::array<int16_t, 64> labels_;
+};
+
+// A layout that this value has, or that a result is wanted in, as far as it takes part in planning.
+const MeshLayout* Tiled(MeshLayoutTable& layouts, const MeshLayout* layout) {
+  return layout->IsMaximal() ? layouts.Replicated(layout->rank()) : layout;
+}
+
+// Index of the first of the last operands up to i that is the same value as operand i.
+size_t FirstOfSame(std::span<PartitionedValue* const> operands, size_t i) {
+  size_t first = i - std::min(i, kMostCompared);
+  while (operands[first] != operands[i]) ++first;
+  return first;
+}
+
+class Chooser {
+ public:
+  Chooser(PartitionScope& scope, const Labels& labels, std::span<PartitionedValue* const> operands,
+          std::span<const Shape* const> results, std::span<const MeshLayout* const> wanted)
+      : scope_(scope), labels_(labels), layouts_(scope.layouts()) {
+    for (size_t i = 0; i < results.size(); ++i) {
+      Tensor tensor{results[i], &labels.results[i], nullptr, Tiled(layouts_, wanted[i]),
+                    {},         tensors_.size()};
+      tensor.seen.push_back(tensor.wanted);
+      tensors_.push_back(std::move(tensor));
+    }
+    for (size_t i = 0; i < operands.size(); ++i) {
+      Tensor tensor{operands[i]->shape, &labels.operands[i], operands[i], nullptr, {},
+                    tensors_.size()};
+      tensor.same_as -= i - FirstOfSame(operands, i);
+      scope.CollectLayouts(*operands[i], tensor.seen);
+      for (const MeshLayout*& layout : tensor.seen) layout = Tiled(layouts_, layout);
+      tensors_.push_back(std::move(tensor));
+    }
+    frame_ = tensors_[0].wanted;
+    for (const Tensor& tensor : tensors_) {
+      for (const MeshLayout* layout : tensor.seen) {
+        if (frame_->order == nullptr && layout->order != nullptr && frame_->IsReplicated()) {
+          frame_ = layout;
+        }
+      }
+    }
+    FindDigits();
+    FindLabelSizes();
+  }
+
+  Strategy Run() {
+    // What the results or the operands suggest as they stand; free if everything fits.
+    Consider(FromTensor(tensors_[0]));
+    if (best_.has_value() && best_cost_ == WorkCost(best_roles_)) return Take();
+    for (size_t t = 1; t < tensors_.size(); ++t) Consider(FromTensor(tensors_[t]));
+    Enumerate();
+    ConsiderFreeLabels();
+    return Take();
+  }
+
+ private:
+  void FindDigits() {
+    AxisList axes = frame_->manual;
+    auto collect = [&](const MeshLayout* layout) {
+      if (layout->order != frame_->order) return;
+      for (const AxisList& list : layout->dims) axes.insert(axes.end(), list.begin(), list.end());
+    };
+    for (const Tensor& tensor : tensors_) {
+      for (const MeshLayout* layout : tensor.seen) collect(layout);
+    }
+    std::optional<AxisList> common = CommonDigits(axes, layouts_.device_count());
+    if (!common.has_value()) {
+      axes = frame_->manual;
+      collect(tensors_[0].wanted);
+      for (Tensor& tensor : tensors_) tensor.seen.clear();
+      tensors_[0].seen.push_back(tensors_[0].wanted);
+      common = CommonDigits(axes, layouts_.device_count());
+    }
+    digits_ = std::move(*common);
+    choices_.resize(digits_.size());
+    for (const Tensor& tensor : tensors_) {
+      for (const MeshLayout* layout : tensor.seen) {
+        if (layout->order != frame_->order) continue;
+        for (size_t d = 0; d < layout->dims.size(); ++d) {
+          int label = (*tensor.labels)[d];
+          if (label == Labels::kWhole) continue;
+          for (const DeviceAxis& axis : layout->dims[d]) {
+            for (int digit : DigitsOf(digits_, axis)) {
+              std::vector<int>& choices = choices_[static_cast<size_t>(digit)];
+              if (std::find(choices.begin(), choices.end(), label) == choices.end()) {
+                choices.push_back(label);
+              }
+            }
+          }
+        }
+      }
+    }
+    for (std::vector<int>& choices : choices_) choices.push_back(kNone);
+    FindOrderConflicts();
+  }
+
+  // Of two lists with the same digits in different orders one has an axis after one it is major to.
+  bool HasAscendingAxes() const {
+    for (const Tensor& tensor : tensors_) {
+      for (const MeshLayout* layout : tensor.seen) {
+        for (const AxisList& axes : layout->dims) {
+          for (size_t k = 1; k < axes.size(); ++k) {
+            if (axes[k].stride > axes[k - 1].stride) return true;
+          }
+        }
+      }
+    }
+    return false;
+  }
+
+  // Do two layouts have the same two digits in one label, but in different orders? Each order is a
+  // candidate then.
+  void FindOrderConflicts() {
+    if (!HasAscendingAxes()) return;
+    std::vector<std::pair<int, std::vector<int>>> runs;  // label, digits major first
+    for (const Tensor& tensor : tensors_) {
+      for (const MeshLayout* layout : tensor.seen) {
+        if (layout->order != frame_->order) continue;
+        for (size_t d = 0; d < layout->dims.size(); ++d) {
+          if ((*tensor.labels)[d] == Labels::kWhole) continue;
+          std::vector<int> run;
+          for (const DeviceAxis& axis : layout->dims[d]) {
+            for (int digit : DigitsOf(digits_, axis)) run.push_back(digit);
+          }
+          if (run.size() > 1) runs.emplace_back((*tensor.labels)[d], std::move(run));
+        }
+      }
+    }
+    auto place = [](const std::vector<int>& run, int digit) {
+      return std::find(run.begin(), run.end(), digit) - run.begin();
+    };
+    for (size_t a = 0; a < runs.size(); ++a) {
+      for (size_t b = a + 1; b < runs.size(); ++b) {
+        if (runs[a].first != runs[b].first) continue;
+        std::ptrdiff_t last = -1;
+        for (int digit : runs[a].second) {
+          std::ptrdiff_t at = place(runs[b].second, digit);
+          if (at == std::ssize(runs[b].second)) continue;
+          has_order_conflicts_ |= at < last;
+          last = at;
+        }
+      }
+    }
+  }
+
+  void FindLabelSizes() {
+    sizes_.resize(labels_.labels.size());
+    for (const Tensor& tensor : tensors_) {
+      for (size_t d = 0; d < tensor.labels->size(); ++d) {
+        int label = (*tensor.labels)[d];
+        if (label != Labels::kWhole) {
+          sizes_[static_cast<size_t>(label)].push_back(tensor.shape->dim(static_cast<int64_t>(d)));
+        }
+      }
+    }
+    double work = 0;
+    for (const Tensor& tensor : tensors_) {
+      work = std::max(work, static_cast<double>(tensor.shape->element_count()));
+    }
+    flops_ = labels_.flops > 0 ? labels_.flops : work;
+  }
+
+  Roles FromTensor(const Tensor& tensor) const {
+    Roles roles(digits_.size());
+    if (tensor.seen.empty()) return roles;
+    const MeshLayout* layout = tensor.seen[0];
+    if (layout->order != frame_->order) return roles;
+    for (size_t d = 0; d < layout->dims.size(); ++d) {
+      for (const DeviceAxis& axis : layout->dims[d]) {
+        for (int digit : DigitsOf(digits_, axis)) {
+          roles.Set(static_cast<size_t>(digit), (*tensor.labels)[d]);
+        }
+      }
+    }
+    return roles;
+  }
+
+  // Repeated work weighs more than padding: cutting an uneven dim is no reason to move data.
+  double WorkCost(const Roles& roles) const {
+    const PartitionOptions& options = scope_.run().options;
+    double shared = 1;
+    double padded = 1;
+    double extra = 0;
+    for (size_t label = 0; label < sizes_.size(); ++label) {
+      int64_t count = CountOf(roles, static_cast<int>(label));
+      if (count == 1 || sizes_[label].empty()) continue;
+      int64_t size = sizes_[label][0];
+      if (size > 0) {
+        shared /= static_cast<double>(std::min(count, size));
+        padded *= static_cast<double>(CeilOfRatio(size, count)) / static_cast<double>(size);
+      }
+      extra += labels_.labels[label].bytes_if_cut;
+    }
+    return flops_ * (shared * options.bytes_per_repeated_flop + padded * options.bytes_per_flop) +
+           extra;
+  }
+
+  int64_t CountOf(const Roles& roles, int label) const {
+    int64_t count = 1;
+    for (size_t digit = 0; digit < roles.size(); ++digit) {
+      if (roles[digit] == label) count *= digits_[digit].size;
+    }
+    return count;
+  }
+
+  bool IsLegal(const Roles& roles) const {
+    for (size_t label = 0; label < sizes_.size(); ++label) {
+      int64_t count = CountOf(roles, static_cast<int>(label));
+      if (count == 1) continue;
+      const Labels::Label& kind = labels_.labels[label];
+      if (kind.max_tiles > 0 && count > kind.max_tiles) return false;
+      if (kind.groups > 0 && kind.groups % count != 0) return false;
+      if (!kind.divides) continue;
+      for (int64_t size : sizes_[label]) {
+        if (size % count != 0) return false;
+      }
+    }
+    return true;
+  }
+
+  // Digits of each label, ordered as in tensor `first`, else as in the results, else as in the
+  // operands.
+  std::vector<AxisList> CutOf(const Roles& roles, size_t first) const {
+    std::vector<AxisList> cut(labels_.labels.size());
+    std::vector<uint8_t> placed(digits_.size(), 0);
+    for (size_t k = 0; k <= tensors_.size(); ++k) {
+      if (k == first + 1) continue;
+      const Tensor& tensor = tensors_[k == 0 ? first : k - 1];
+      for (const MeshLayout* layout : tensor.seen) {
+        if (layout->order != frame_->order) continue;
+        for (size_t d = 0; d < layout->dims.size(); ++d) {
+          int label = (*tensor.labels)[d];
+          if (label == Labels::kWhole) continue;
+          for (const DeviceAxis& axis : layout->dims[d]) {
+            for (int digit : DigitsOf(digits_, axis)) {
+              auto index = static_cast<size_t>(digit);
+              if (roles[index] != label || placed[index] != 0) continue;
+              placed[index] = 1;
+              cut[static_cast<size_t>(label)].push_back(digits_[index]);
+            }
+          }
+        }
+      }
+    }
+    for (size_t digit = 0; digit < roles.size(); ++digit) {  // labels that nobody has them on
+      if (roles[digit] == kNone || placed[digit] != 0) continue;
+      cut[static_cast<size_t>(roles[digit])].push_back(digits_[digit]);
+    }
+    for (AxisList& list : cut) list = MergedAxes(list);
+    return cut;
+  }
+
+  const MeshLayout* LayoutOf(const Tensor& tensor, const std::vector<AxisList>& cut) const {
+    std::vector<const AxisList*> dims;
+    for (int label : *tensor.labels) {
+      dims.push_back(label == Labels::kWhole ? &NoAxes() : &cut[static_cast<size_t>(label)]);
+    }
+    const MeshLayout* reduced = layouts_.WithDims(frame_, dims);
+    if (tensor.operand != nullptr) return reduced;
+    AxisList partial;
+    for (size_t label = 0; label < cut.size(); ++label) {
+      if (!labels_.labels[label].summed) continue;
+      partial.insert(partial.end(), cut[label].begin(), cut[label].end());
+    }
+    if (partial.empty()) return reduced;
+    MeshLayout layout = *reduced;
+    layout.order = frame_->order;
+    layout.unreduced = std::move(partial);
+    layout.combiner = labels_.combiner;
+    return layouts_.Intern(std::move(layout));
+  }
+
+  // A bound of what moving operands and results costs, from numbers of tiles alone.
+  double LeastMoveCost(const Roles& roles) {
+    bool is_partial = false;
+    for (size_t digit = 0; digit < roles.size(); ++digit) {
+      int role = roles[digit];
+      is_partial |= role != kNone && labels_.labels[static_cast<size_t>(role)].summed;
+    }
+    double cost = 0;
+    for (size_t t = 0; t < tensors_.size(); ++t) {
+      const Tensor& tensor = tensors_[t];
+      if (tensor.same_as != t) continue;
+      tile_counts_.clear();
+      for (int label : *tensor.labels) {
+        tile_counts_.push_back(label == Labels::kWhole ? 1 : CountOf(roles, label));
+      }
+      if (tensor.operand == nullptr) {
+        if (!is_partial) cost += LeastReshardBytes(tensor.shape, tile_counts_, tensor.wanted);
+      } else if (tensor.operand->maker == nullptr && !tensor.seen.empty()) {
+        double least = std::numeric_limits<double>::infinity();
+        for (const MeshLayout* seen : tensor.seen) {
+          least = std::min(least, LeastReshardBytes(tensor.shape, seen, tile_counts_));
+        }
+        cost += least;
+      }
+    }
+    return cost;
+  }
+
+  // Is tensor t an operand that was counted before, in the same layout?
+  bool IsCounted(size_t t, std::span<const MeshLayout* const> chosen) const {
+    size_t first = tensors_[t].same_as;
+    return first != t && chosen[first] == chosen[t];
+  }
+
+  void Consider(const Roles& roles) {
+    for (const Roles& done : considered_) {
+      if (done == roles) return;
+    }
+    considered_.push_back(roles);
+    if (!IsLegal(roles)) return;
+    double work = WorkCost(roles);
+    if (work >= best_cost_ || work + LeastMoveCost(roles) >= best_cost_) return;
+    std::vector<AxisList> as_in_result = CutOf(roles, 0);
+    ConsiderCut(roles, work, as_in_result);
+    for (size_t t = 1; has_order_conflicts_ && t < tensors_.size(); ++t) {
+      std::vector<AxisList> cut = CutOf(roles, t);
+      if (cut != as_in_result) ConsiderCut(roles, work, cut);
+    }
+  }
+
+  // `work`: of the roles, however their digits are ordered.
+  void ConsiderCut(const Roles& roles, double work, const std::vector<AxisList>& cut) {
+    double cost = work;
+    std::vector<const MeshLayout*> chosen;
+    for (const Tensor& tensor : tensors_) chosen.push_back(LayoutOf(tensor, cut));
+    for (size_t t = 0; t < tensors_.size() && cost < best_cost_; ++t) {
+      const Tensor& tensor = tensors_[t];
+      if (IsCounted(t, chosen)) continue;
+      if (tensor.operand != nullptr) {
+        cost += scope_.ReshardCost(*tensor.operand, chosen[t]);
+      } else if (chosen[t] != tensor.wanted) {
+        cost += scope_.run().planner.Plan(tensor.shape, chosen[t], tensor.wanted).cost;
+      }
+    }
+    if (cost >= best_cost_) return;
+    best_cost_ = cost;
+    best_roles_ = roles;
+    best_ = {std::move(chosen), cut};
+  }
+
+  void Enumerate() {
+    size_t combinations = 1;
+    for (const std::vector<int>& choices : choices_) {
+      combinations = std::min(combinations * choices.size(), kMaxCombinations + 1);
+    }
+    if (combinations <= kMaxCombinations) {
+      Roles roles(digits_.size());
+      EnumerateFrom(0, roles);
+      return;
+    }
+    // Too many: improve the best one digit at a time.
+    for (bool improved = true; improved;) {
+      improved = false;
+      for (size_t digit = 0; digit < digits_.size(); ++digit) {
+        for (int label : choices_[digit]) {
+          Roles roles = best_.has_value() ? best_roles_ : Roles(digits_.size());
+          roles.Set(digit, label);
+          double before = best_cost_;
+          Consider(roles);
+          improved |= best_cost_ < before;
+        }
+      }
+    }
+  }
+
+  void EnumerateFrom(size_t digit, Roles& roles) {
+    if (digit == digits_.size()) {
+      Consider(roles);
+      return;
+    }
+    for (int label : choices_[digit]) {
+      roles.Set(digit, label);
+      EnumerateFrom(digit + 1, roles);
+    }
+  }
+
+  // Digits that would leave partial values may cut any dim of the result instead, though nobody has
+  // them there: attention with cut heads is local if queries and keys are cut by batch for it (two
+  // exchanges of small operands instead of the sum of a large product), and large activations may
+  // stay with their rows while small weights are gathered. Only into equal tiles, and where much is
+  // saved: whoever uses the result expects it elsewhere.
+  void ConsiderFreeLabels() {
+    double best_so_far = best_cost_;
+    best_cost_ -= (1 - kFreeLabelShare) * (best_cost_ - WorkCost(best_roles_));
+    double bound = best_cost_;
+    std::vector<Roles> bases = {best_roles_};
+    for (const Tensor& tensor : tensors_) {
+      Roles roles = FromTensor(tensor);
+      if (std::find(bases.begin(), bases.end(), roles) == bases.end()) bases.push_back(roles);
+    }
+    for (const Roles& base : bases) {
+      for (int label : *tensors_[0].labels) {
+        if (label == Labels::kWhole) continue;
+        Roles roles = base;
+        for (size_t digit = 0; digit < roles.size(); ++digit) {
+          int role = roles[digit];
+          bool is_summed = role != kNone && labels_.labels[static_cast<size_t>(role)].summed;
+          if (is_summed) roles.Set(digit, label);
+        }
+        if (roles != base && CutsEvenly(roles, label)) Consider(roles);
+      }
+    }
+    if (best_cost_ == bound) best_cost_ = best_so_far;
+  }
+
+  bool CutsEvenly(const Roles& roles, int label) const {
+    int64_t count = CountOf(roles, label);
+    const std::vector<int64_t>& sizes = sizes_[static_cast<size_t>(label)];
+    return std::all_of(sizes.begin(), sizes.end(), [&](int64_t size) { return size % count == 0; });
+  }
+
+  Strategy Take() {
+    CheckInternal(best_.has_value(), "no strategy");
+    Strategy strategy;
+    size_t results = labels_.results.size();
+    strategy.results.assign(best_->layouts.begin(),
+                            best_->layouts.begin() + static_cast<int64_t>(results));
+    strategy.operands.assign(best_->layouts.begin() + static_cast<int64_t>(results),
+                             best_->layouts.end());
+    strategy.cut = best_->cut;
+    strategy.cost = best_cost_;
+    return strategy;
+  }
+
+  struct Choice {
+    std::vector<const MeshLayout*> layouts;  // per tensor
+    std::vector<AxisList> cut;
+  };
+
+  PartitionScope& scope_;
+  const Labels& labels_;
+  MeshLayoutTable& layouts_;
+  std::vector<Tensor> tensors_;        // results, then operands
+  const MeshLayout* frame_ = nullptr;  // gives manual digits and device order
+  AxisList digits_;
+  bool has_order_conflicts_ = false;
+  std::vector<std::vector<int>> choices_;  // per digit: labels and kNone
+  std::vector<std::vector<int64_t>> sizes_;
+  double flops_ = 0;
+  std::vector<int64_t> tile_counts_;  // of the tensor being priced
+  std::vector<Roles> considered_;
+  double best_cost_ = std::numeric_limits<double>::infinity();
+  Roles best_roles_{0};
+  std::optional<Choice> best_;
+};
+
+}  // namespace
+
+namespace {
+
+using StrategyKey = std::vector<int64_t>;
+
+struct StrategyKeyHash {
+  size_t operator()(const StrategyKey& key) const {
+    size_t hash = key.size();
+    for (int64_t word : key) {
+      hash = (hash ^ static_cast<size_t>(word)) * 0x9E3779B97F4A7C15ull;
+      hash ^= hash >> 32;
+    }
+    return hash;
+  }
+};
+
+int64_t Word(const void* pointer) { return reinterpret_cast<int64_t>(pointer); }
+
+void AppendValue(StrategyKey& key, const PartitionedValue& value) {
+  key.push_back(Word(value.shape->bare()));
+  key.push_back(2 * static_cast<int64_t>(value.variants.size()) + (value.promised ? 1 : 0));
+  for (const PartitionedValue::Variant& variant : value.variants) {
+    key.push_back(Word(variant.layout));
+  }
+  if (value.promised != nullptr) key.push_back(Word(value.promised));
+  if (value.maker == nullptr) return;
+  key.push_back(Word(value.maker));
+  if (value.payload == nullptr || value.payload->shape->rank() == 0) return;
+  // What the payload costs depends on how the operation uses it.
+  key.push_back(Word(value.source));
+  key.push_back(Word(value.layout));
+  AppendValue(key, *value.payload);
+}
+
+}  // namespace
+
+namespace {
+
+// The usual case, without a search: the operands lie already where the wanted results put them.
+std::optional<Strategy> InPlace(PartitionScope& scope, const Labels& labels,
+                                std::span<PartitionedValue* const> operands,
+                                std::span<const MeshLayout* const> wanted) {
+  std::vector<const AxisList*> cut(labels.labels.size(), nullptr);
+  for (size_t r = 0; r < wanted.size(); ++r) {
+    if (wanted[r]->kind != MeshLayout::Kind::kTiled || !wanted[r]->unreduced.empty() ||
+        wanted[r]->manual != wanted[0]->manual || wanted[r]->order != wanted[0]->order) {
+      return std::nullopt;
+    }
+    for (size_t d = 0; d < wanted[r]->dims.size(); ++d) {
+      int label = labels.results[r][d];
+      const AxisList& axes = wanted[r]->dims[d];
+      if (label == Labels::kWhole) {
+        if (!axes.empty()) return std::nullopt;
+        continue;
+      }
+      const Labels::Label& kind = labels.labels[static_cast<size_t>(label)];
+      if (!axes.empty() && (kind.divides || kind.max_tiles > 0 || kind.bytes_if_cut > 0)) {
+        return std::nullopt;
+      }
+      const AxisList*& known = cut[static_cast<size_t>(label)];
+      if (known != nullptr && *known != axes) return std::nullopt;
+      known = &axes;
+    }
+  }
+  Strategy strategy;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const std::vector<int>& dims = labels.operands[i];
+    auto axes_of = [&](size_t d) -> const AxisList& {
+      if (dims[d] == Labels::kWhole) return NoAxes();
+      const AxisList* axes = cut[static_cast<size_t>(dims[d])];
+      return axes == nullptr ? NoAxes() : *axes;
+    };
+    const MeshLayout* found = nullptr;
+    for (const PartitionedValue::Variant& variant : operands[i]->variants) {
+      const MeshLayout* layout = variant.layout;
+      bool fits = layout->kind == MeshLayout::Kind::kTiled && layout->unreduced.empty() &&
+                  layout->manual == wanted[0]->manual &&
+                  (layout->order == wanted[0]->order || layout->TileCount() == 1);
+      for (size_t d = 0; fits && d < dims.size(); ++d) fits = layout->dims[d] == axes_of(d);
+      if (fits) {
+        found = layout;
+        break;
+      }
+    }
+    if (found == nullptr) {
+      if (operands[i]->maker == nullptr) return std::nullopt;
+      std::vector<AxisList> axes;
+      for (size_t d = 0; d < dims.size(); ++d) axes.push_back(axes_of(d));
+      found = scope.layouts().WithDims(wanted[0], std::move(axes));
+      if (!scope.IsAtHand(*operands[i], found)) return std::nullopt;
+    }
+    strategy.operands.push_back(found);
+  }
+  strategy.results.assign(wanted.begin(), wanted.end());
+  for (const AxisList* axes : cut) strategy.cut.push_back(axes == nullptr ? NoAxes() : *axes);
+  return strategy;
+}
+
+}  // namespace
+
+struct StrategyTable::Impl {
+  StrategyKey key;
+  tsl::robin_map<StrategyKey, std::unique_ptr<Strategy>, StrategyKeyHash> strategies;
+};
+
+StrategyTable::StrategyTable() : impl_(std::make_unique<Impl>()) {}
+StrategyTable::~StrategyTable() = default;
+
+const Strategy& StrategyTable::Choose(PartitionScope& scope, const Labels& labels,
+                                      std::span<PartitionedValue* const> operands,
+                                      std::span<const Shape* const> results,
+                                      std::span<const MeshLayout* const> wanted) {
+  StrategyKey& key = impl_->key;
+  key.clear();
+  for (const Labels::Label& label : labels.labels) {
+    key.push_back((label.summed ? 1 : 0) + (label.divides ? 2 : 0) + 4 * label.max_tiles);
+    key.push_back(label.groups);
+    key.push_back(static_cast<int64_t>(label.bytes_if_cut));
+  }
+  key.push_back(static_cast<int64_t>(labels.combiner));
+  key.push_back(static_cast<int64_t>(labels.flops));
+  for (size_t i = 0; i < operands.size(); ++i) {
+    key.insert(key.end(), labels.operands[i].begin(), labels.operands[i].end());
+    AppendValue(key, *operands[i]);
+    size_t first = FirstOfSame(operands, i);
+    if (first != i) key.push_back(static_cast<int64_t>(first));
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    key.insert(key.end(), labels.results[i].begin(), labels.results[i].end());
+    key.push_back(Word(results[i]->bare()));
+    key.push_back(Word(wanted[i]));
+  }
+  auto found = impl_->strategies.find(key);
+  if (found == impl_->strategies.end()) {
+    std::optional<Strategy> strategy = InPlace(scope, labels, operands, wanted);
+    if (!strategy) strategy = Chooser(scope, labels, operands, results, wanted).Run();
+    found = impl_->strategies
+                .emplace(StrategyKey(key), std::make_unique<Strategy>(std::move(*strategy)))
+                .first;
+  }
+  return *found->second;
+}
+
+const Strategy& ChooseStrategy(PartitionScope& scope, const Labels& labels,
+                               std::span<PartitionedValue* const> operands,
+                               std::span<const Shape* const> results,
+                               std::span<const MeshLayout* const> wanted) {
+  return scope.run().strategies.Choose(scope, labels, operands, results, wanted);
+}
+
+}  // namespace gshard

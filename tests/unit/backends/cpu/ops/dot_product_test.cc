@@ -1,0 +1,153 @@
+// Products in parts: blocks of columns between threads, and sums over many instances. Elements are
+// small whole numbers, so that every order of addition gives the same bits.
+#include "backends/cpu/ops/dot_product.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "backends/cpu/memory/memory.h"
+
+namespace gshard::cpu {
+namespace {
+
+struct Sizes {
+  int64_t m, n, k;
+  bool transposed;  // the rhs is stored n x k
+};
+
+template <typename T>
+std::vector<T> WholeNumbers(int64_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<T> values(static_cast<size_t>(count));
+  for (T& value : values) value = static_cast<T>(static_cast<int>(random() % 15) - 7);
+  return values;
+}
+
+DotProduct Make(const Sizes& s, DType type) {
+  static const std::vector<int64_t> none, first = {0}, second = {1};
+  const std::vector<int64_t> lhs = {s.m, s.k};
+  const std::vector<int64_t> rhs =
+      s.transposed ? std::vector<int64_t>{s.n, s.k} : std::vector<int64_t>{s.k, s.n};
+  return DotProduct({type, lhs, none, second}, {type, rhs, none, s.transposed ? second : first},
+                    type);
+}
+
+template <typename T>
+const std::byte* Bytes(const std::vector<T>& values) {
+  return reinterpret_cast<const std::byte*>(values.data());
+}
+template <typename T>
+std::byte* Bytes(std::vector<T>& values) {
+  return reinterpret_cast<std::byte*>(values.data());
+}
+
+template <typename T>
+void AddProduct(const Sizes& s, const std::vector<T>& lhs, const std::vector<T>& rhs,
+                std::vector<T>& sum) {
+  const int64_t row = s.transposed ? 1 : s.n, column = s.transposed ? s.k : 1;
+  for (int64_t i = 0; i < s.m; ++i) {
+    for (int64_t p = 0; p < s.k; ++p) {
+      const T factor = lhs[static_cast<size_t>(i * s.k + p)];
+      for (int64_t j = 0; j < s.n; ++j) {
+        sum[static_cast<size_t>(i * s.n + j)] +=
+            factor * rhs[static_cast<size_t>(p * row + j * column)];
+      }
+    }
+  }
+}
+
+template <typename T>
+void CheckSum(DType type, const Sizes& s, int64_t count, bool accumulate) {
+  CAPTURE(s.m, s.n, s.k, s.transposed, count, accumulate);
+  const DotProduct product = Make(s, type);
+  REQUIRE(product.CanSum());
+  std::vector<std::vector<T>> lhs, rhs;
+  std::vector<const std::byte*> lhs_items, rhs_items;
+  std::vector<T> sum = WholeNumbers<T>(s.m * s.n, 99), expected(sum.size());
+  if (accumulate) expected = sum;
+  for (int64_t i = 0; i < count; ++i) {
+    lhs.push_back(WholeNumbers<T>(s.m * s.k, static_cast<uint32_t>(2 * i)));
+    rhs.push_back(WholeNumbers<T>(s.k * s.n, static_cast<uint32_t>(2 * i + 1)));
+    AddProduct(s, lhs.back(), rhs.back(), expected);
+    lhs_items.push_back(Bytes(std::as_const(lhs.back())));
+    rhs_items.push_back(Bytes(std::as_const(rhs.back())));
+  }
+  BumpScratch scratch;
+  product.RunSum(count, lhs_items.data(), rhs_items.data(), accumulate, Bytes(sum), scratch);
+  CHECK(sum == expected);
+}
+
+}  // namespace
+
+TEST_CASE("shares of a product make up the product", "[cpu][dot]") {
+  for (const Sizes& s : {Sizes{64, 1030, 4096, false}, Sizes{128, 1100, 2048, true}}) {
+    CAPTURE(s.m, s.n, s.k, s.transposed);
+    const DotProduct product = Make(s, DType::kF32);
+    REQUIRE(product.ShareCount() > 1);
+    const auto lhs = WholeNumbers<float>(s.m * s.k, 1), rhs = WholeNumbers<float>(s.k * s.n, 2);
+    const auto size = static_cast<size_t>(s.m * s.n);
+    std::vector<float> expected(size), whole(size, -1), shared(size, -1);
+    AddProduct(s, lhs, rhs, expected);
+    BumpScratch scratch;
+    product.Run(Bytes(lhs), Bytes(rhs), Bytes(whole), scratch);
+    for (int64_t share = product.ShareCount(); share-- > 0;) {
+      product.RunShare(share, Bytes(lhs), Bytes(rhs), Bytes(shared), scratch);
+    }
+    CHECK(whole == expected);
+    CHECK(shared == expected);
+  }
+}
+
+TEST_CASE("shares of a product have the bits of the product", "[cpu][dot]") {
+  const Sizes s{96, 1000, 3001, false};
+  const DotProduct product = Make(s, DType::kF32);
+  REQUIRE(product.ShareCount() > 1);
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  std::vector<float> lhs(static_cast<size_t>(s.m * s.k)), rhs(static_cast<size_t>(s.k * s.n));
+  for (float& x : lhs) x = normal(random);
+  for (float& x : rhs) x = normal(random);
+  std::vector<float> whole(static_cast<size_t>(s.m * s.n)), shared = whole;
+  BumpScratch scratch;
+  product.Run(Bytes(std::as_const(lhs)), Bytes(std::as_const(rhs)), Bytes(whole), scratch);
+  for (int64_t share = 0; share < product.ShareCount(); ++share) {
+    product.RunShare(share, Bytes(std::as_const(lhs)), Bytes(std::as_const(rhs)), Bytes(shared),
+                     scratch);
+  }
+  CHECK(std::memcmp(whole.data(), shared.data(), whole.size() * sizeof(float)) == 0);
+}
+
+TEST_CASE("products of little work and products that end converted have one share", "[cpu][dot]") {
+  CHECK(Make({64, 1024, 64, false}, DType::kF32).ShareCount() == 1);
+  CHECK(Make({64, 1024, 4096, false}, DType::kBF16).ShareCount() == 1);
+  CHECK(Make({64, 1024, 4096, false}, DType::kS32).ShareCount() == 1);
+}
+
+TEST_CASE("sums of products", "[cpu][dot]") {
+  for (const bool transposed : {false, true}) {
+    for (const int64_t m : {1, 3, 7, 13}) {
+      for (const int64_t n : {1, 5, 16, 63, 64, 65, 130, 200}) {
+        for (const int64_t k : {1, 2, 17, 257, 300}) {
+          const Sizes s{m, n, k, transposed};
+          CheckSum<float>(DType::kF32, s, 3, (m + n + k) % 2 == 0);
+          CheckSum<double>(DType::kF64, s, 2, (m + n + k) % 2 == 1);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("sums of products: many instances, and products for OpenBLAS", "[cpu][dot]") {
+  for (const bool accumulate : {false, true}) {
+    CheckSum<float>(DType::kF32, {5, 70, 3, false}, 40, accumulate);
+    CheckSum<float>(DType::kF32, {70, 90, 20, true}, 33, accumulate);
+    CheckSum<float>(DType::kF32, {130, 67, 65, false}, 5, accumulate);
+    CheckSum<double>(DType::kF64, {129, 100, 80, true}, 3, accumulate);
+    CheckSum<float>(DType::kF32, {65, 1025, 4100, false}, 2, accumulate);
+  }
+}
+
+}  // namespace gshard::cpu

@@ -1,0 +1,121 @@
+// The cases of docs/partitioning.md, "Resharding": bytes received per device, worked out by hand.
+#include "core/partition/plan/reshard_plan.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "ir/sharding_text.h"
+
+namespace gshard {
+namespace {
+
+struct Planned {
+  int64_t bytes;
+  size_t steps;
+  bool full_rematerialization;
+  std::string kinds;
+};
+
+Planned PlanBetween(std::vector<int64_t> dims, int64_t devices, const std::string& from,
+                    const std::string& to, DType dtype = DType::kF32) {
+  Context context;
+  MeshLayoutTable layouts(context, devices);
+  ReshardPlanner planner(layouts, {});
+  auto layout = [&](const std::string& text) {
+    auto sharding = ParseSharding(context, text);
+    REQUIRE(sharding.has_value());
+    return layouts.FromSharding(*sharding, static_cast<int64_t>(dims.size()));
+  };
+  const ReshardPlan& plan = planner.Plan(context.Array(dtype, dims), layout(from), layout(to));
+  std::string kinds;
+  for (const ReshardStep& step : plan.steps) kinds += "TSGMXPAR0"[static_cast<size_t>(step.kind)];
+  return {plan.bytes, plan.steps.size(), plan.full_rematerialization, kinds};
+}
+
+TEST_CASE("Table of reshards on 8 devices", "[partition]") {
+  struct Row {
+    const char* from;
+    const char* to;
+    int64_t bytes;
+    const char* kinds;
+  };
+  const Row rows[] = {
+      {"{devices=[8,1]<=[8]}", "{devices=[1,8]<=[8]}", 1792, "X"},
+      {"{devices=[8,1]<=[8]}", "{devices=[2,4]<=[8]}", 1536, "X"},
+      {"{devices=[8,1]<=[8]}", "{devices=[1,4,2]<=[8] last_tile_dim_replicate}", 3840, "XG"},
+      {"{devices=[1,4,2]<=[8] last_tile_dim_replicate}", "{devices=[8,1]<=[8]}", 1792, "SX"},
+      {"{devices=[8,1]<=[8]}", "{devices=[8,1]<=[2,4]T(1,0)}", 2048, "P"},
+      {"{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}", "{devices=[1,8]<=[8]}", 1024,
+       "SX"},
+      {"{devices=[4,2]<=[8]}", "{devices=[2,1,4]<=[8] last_tile_dim_replicate}", 6144, "GG"},
+      {"{devices=[8,1]<=[8]}", "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}", 4096,
+       "PG"},
+      {"{devices=[4,1,2]<=[8] last_tile_dim_replicate}",
+       "{devices=[1,2,4]<=[8] last_tile_dim_replicate}", 7168, "XG"},
+      {"{replicated}", "{devices=[2,4]<=[8]}", 0, "S"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.from, row.to);
+    Planned plan = PlanBetween({64, 64}, 8, row.from, row.to);
+    CHECK(plan.bytes == row.bytes);
+    CHECK(plan.kinds == row.kinds);
+    CHECK(!plan.full_rematerialization);
+  }
+}
+
+TEST_CASE("Exchanges over several dims", "[partition]") {
+  Planned plan = PlanBetween({16, 16, 16}, 8, "{devices=[2,4,1]<=[8]}", "{devices=[1,1,8]<=[8]}");
+  CHECK(plan.bytes == 1792);
+  CHECK(plan.kinds == "X");
+}
+
+TEST_CASE("Uneven sizes are re-tiled, not gathered", "[partition]") {
+  // 8 rows of 15 exchanged, then 2 rows of 15 move.
+  Planned plan = PlanBetween({60, 60}, 8, "{devices=[8,1]<=[8]}", "{devices=[2,4]<=[8]}");
+  CHECK(plan.bytes == 8 * 60 * 4 * 3 / 4 + 2 * 15 * 4);
+  CHECK(plan.kinds == "XT");
+  // Sizes nest: 4 * 2 = 8.
+  plan = PlanBetween({30}, 8, "{devices=[8]<=[8]}", "{devices=[4,2]<=[8] last_tile_dim_replicate}");
+  CHECK(plan.bytes == 16);
+  CHECK(plan.kinds == "G");
+}
+
+TEST_CASE("Partial values", "[partition]") {
+  const char* partial = "{devices=[1,1,4]<=[4] last_tile_dims={unreduced}}";
+  Planned plan = PlanBetween({8, 8}, 4, partial, "{replicated}");
+  CHECK(plan.kinds == "A");
+  CHECK(plan.bytes == 2 * 256 * 3 / 4);
+  plan = PlanBetween({8, 8}, 4, partial, "{devices=[4,1]<=[4]}");
+  CHECK(plan.kinds == "R");
+  CHECK(plan.bytes == 256 * 3 / 4);
+  // Cut first, then sum what is left.
+  plan = PlanBetween({8, 8}, 8, "{devices=[1,1,2,4]<=[8] last_tile_dims={unreduced,replicated}}",
+                     "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}");
+  CHECK(plan.kinds == "SA");
+  CHECK(plan.bytes == 2 * 64 / 2);
+}
+
+TEST_CASE("Many devices cost what few cost", "[partition]") {
+  Planned few = PlanBetween({4096, 4096}, 8, "{devices=[8,1]<=[8]}", "{devices=[2,4]<=[8]}");
+  Planned many =
+      PlanBetween({4096, 4096}, 2048, "{devices=[2048,1]<=[2048]}", "{devices=[32,64]<=[2048]}");
+  CHECK(few.kinds == many.kinds);
+}
+
+TEST_CASE("Explicit device lists end in a permute", "[partition]") {
+  Planned plan = PlanBetween({8, 8}, 4, "{devices=[4,1]<=[4]}", "{devices=[4,1]0,3,1,2}");
+  CHECK(plan.kinds == "P");
+  plan = PlanBetween({8, 8}, 4, "{replicated}", "{devices=[4,1]0,3,1,2}");
+  CHECK(plan.kinds == "S");
+  CHECK(plan.bytes == 0);
+  plan = PlanBetween({16}, 8, "{devices=[8]<=[8]}",
+                     "{devices=[4,2]<=[2,4]T(1,0) last_tile_dim_replicate}", DType::kBF16);
+  CHECK(plan.kinds == "PG");
+  CHECK(plan.bytes == 8);
+  // 2 x 3 and 3 x 2 share no digits.
+  plan = PlanBetween({6, 6}, 6, "{devices=[2,3]<=[6]}", "{devices=[3,2]<=[6]}");
+  CHECK(!plan.full_rematerialization);
+}
+
+}  // namespace
+}  // namespace gshard
