@@ -53,13 +53,12 @@ int Refuse(const Flags& flags, const Diagnostic& error) {
 
 int Run(const Flags& flags) {
   Expected<Chip> chip = ReadChip(flags);
-  if (!chip) return flags.chip_file.empty() ? UsageError(chip.error()) : ReportError(chip.error());
-  std::optional<int64_t> limit;
-  if (!flags.limit.empty()) {
-    Expected<int64_t> bytes = ParseByteSize(flags.limit);
-    if (!bytes) return UsageError(bytes.error());
-    limit = *bytes;
+  if (!chip && flags.chip_file.empty()) {
+    throw FlagError("--chip", chip.error().message + "; " + chip.error().hint);
   }
+  if (!chip) return Refuse(flags, chip.error());
+  std::optional<int64_t> limit;
+  if (!flags.limit.empty()) limit = ByteSizeOf("--limit", flags.limit);
   auto module = ReadModule(flags.input);
   if (!module) return Refuse(flags, module.error());
   if (flags.num_partitions > 0) (*module)->header().num_partitions = flags.num_partitions;
@@ -96,7 +95,7 @@ int main(int argc, char** argv) {
                    "Estimates time, traffic and memory per device.\n\nExample: gshard-cost "
                    "step.hlo --chip tpu-v3 --limit 16GiB");
   AddInputFlags(line, flags.input, flags.num_partitions);
-  line.Add("-o,--output", flags.output, "Where the report goes; - is standard output",
+  line.Add("-o,--output", flags.output, "Where the report goes (default: -, standard output)",
            {.type = "FILE"});
   line.Add("--partitioned", flags.partitioned,
            "Is IN the program of one device already? (default: found out)",
@@ -104,10 +103,11 @@ int main(int argc, char** argv) {
   line.Add("--chip", flags.chip,
            fmt::format("One of {} (default: tpu-v3)", fmt::join(BuiltInChipNames(), ", ")),
            {.type = "NAME"});
-  line.Add("--chip-file", flags.chip_file, "Chip description in JSON (docs/cost.md)",
+  line.Add("--chip-file", flags.chip_file,
+           "Chip description in JSON, as docs/cost.md tells it (default: --chip)",
            {.type = "FILE"});
   line.Add("--limit", flags.limit,
-           "Memory limit per device, such as 16GiB: exit 3 if the peak is over it",
+           "Memory limit per device, such as 16GiB: exit 3 if the peak is over it (default: none)",
            {.type = "SIZE"});
   line.AddSwitch("--json", flags.json, "JSON (gshard.cost/1) instead of text");
   return line.Run(argc, argv, [&] { return Run(flags); });

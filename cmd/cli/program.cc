@@ -19,11 +19,6 @@
 
 namespace gshard {
 
-int UsageError(const Diagnostic& diagnostic) {
-  ReportError(diagnostic);
-  return kExitBadUsage;
-}
-
 int ReportError(const Diagnostic& diagnostic) {
   std::string text = Render(diagnostic);
   std::fwrite(text.data(), 1, text.size(), stderr);
@@ -48,7 +43,8 @@ void ReportWarnings(std::span<const Diagnostic> diagnostics) {
 }
 
 void AddInputFlags(const Command& command, std::string& input, int64_t& num_partitions) {
-  command.Add("IN", input, "HLO text; - is standard input", {.type = "FILE", .required = true});
+  command.Add("IN", input, "HLO text; - is standard input (required)",
+              {.type = "FILE", .required = true});
   command.Add("-n,--num-partitions", num_partitions, "Number of devices (default: the module's)",
               {.type = "N", .between = {{1, 1 << 20}}});
 }
@@ -110,6 +106,12 @@ Expected<int64_t> ParseByteSize(std::string_view text) {
   }
   return Fail(MakeError("E-USAGE-001", fmt::format("'{}' is no size", text),
                         "write 8GiB, 512MB or a number of bytes"));
+}
+
+int64_t ByteSizeOf(const std::string& flag, std::string_view text) {
+  Expected<int64_t> bytes = ParseByteSize(text);
+  if (!bytes) throw FlagError(flag, bytes.error().message + "; " + bytes.error().hint);
+  return *bytes;
 }
 
 Expected<std::vector<bool>> ParseBools(std::string_view text) {

@@ -27,8 +27,6 @@ enum ExitCode : int {
 int ReportError(const Diagnostic& diagnostic);
 // With --json, of a program that failed: "schema" and "error" of docs/json.md on standard output.
 void PrintErrorJson(const Diagnostic& diagnostic, std::string_view schema);
-// The same for what is wrong with a flag; returns kExitBadUsage.
-int UsageError(const Diagnostic& diagnostic);
 void ReportWarnings(std::span<const Diagnostic> diagnostics);
 
 // Adds IN and --num-partitions.
@@ -44,6 +42,8 @@ Expected<void> WriteFile(const std::string& path, std::string_view text,
 
 // "8GiB", "512MB", "1000" -> bytes.
 Expected<int64_t> ParseByteSize(std::string_view text);
+// The same of a flag's value: throws FlagError, which names the flag.
+int64_t ByteSizeOf(const std::string& flag, std::string_view text);
 
 // "true,false" or "" (bare flag: all true).
 Expected<std::vector<bool>> ParseBools(std::string_view text);
