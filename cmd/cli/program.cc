@@ -19,6 +19,11 @@
 
 namespace gshard {
 
+int UsageError(const Diagnostic& diagnostic) {
+  ReportError(diagnostic);
+  return kExitBadUsage;
+}
+
 int ReportError(const Diagnostic& diagnostic) {
   std::string text = Render(diagnostic);
   std::fwrite(text.data(), 1, text.size(), stderr);

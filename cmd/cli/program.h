@@ -27,6 +27,9 @@ enum ExitCode : int {
 int ReportError(const Diagnostic& diagnostic);
 // With --json, of a program that failed: "schema" and "error" of docs/json.md on standard output.
 void PrintErrorJson(const Diagnostic& diagnostic, std::string_view schema);
+// The same for what is wrong with flags together; of one flag's value, throw FlagError, which names
+// it. Returns kExitBadUsage.
+int UsageError(const Diagnostic& diagnostic);
 void ReportWarnings(std::span<const Diagnostic> diagnostics);
 
 // Adds IN and --num-partitions.
