@@ -61,6 +61,7 @@ int Run(const Flags& flags) {
   if (!flags.limit.empty()) limit = ByteSizeOf("--limit", flags.limit);
   auto module = ReadModule(flags.input);
   if (!module) return Refuse(flags, module.error());
+  if (auto bounded = CheckBoundedSizes(**module); !bounded) return Refuse(flags, bounded.error());
   if (flags.num_partitions > 0) (*module)->header().num_partitions = flags.num_partitions;
   std::optional<double> useful;
   bool partitioned =

@@ -9,6 +9,13 @@ namespace {
 
 bool ComputesOnTheFly(Opcode opcode) { return IsElementwise(opcode) || opcode == Opcode::kReduce; }
 
+// May `user` compute `producer` on the fly? An update writes its small operand's elements where they
+// go; the array it updates is memory.
+bool CanAbsorb(const Instruction* user, const Instruction* producer) {
+  if (user->opcode() == Opcode::kDynamicUpdateSlice) return user->operand(0) != producer;
+  return ComputesOnTheFly(user->opcode());
+}
+
 bool IsCheap(Opcode opcode) { return opcode == Opcode::kBroadcast || opcode == Opcode::kIota; }
 
 bool CanFuse(const Instruction* producer, std::span<Instruction* const> users,
@@ -18,7 +25,7 @@ bool CanFuse(const Instruction* producer, std::span<Instruction* const> users,
   bool cheap = IsCheap(producer->opcode());
   if (!cheap && (!IsElementwise(producer->opcode()) || users.size() > 1)) return false;
   return std::all_of(users.begin(), users.end(),
-                     [](const Instruction* user) { return ComputesOnTheFly(user->opcode()); });
+                     [&](const Instruction* user) { return CanAbsorb(user, producer); });
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // Which values a compiler would not write to memory, because their users compute them on the fly.
 //
 // A model, not a pass: broadcasts and iotas, and elementwise values with one user, are taken as
-// fused into elementwise and reduce users. Costs and memory reports rest on it.
+// fused into elementwise and reduce users and into the updates of dynamic-update-slices. Costs and
+// memory reports rest on it.
 #ifndef GSHARD_CORE_ANALYSIS_FUSION_H_
 #define GSHARD_CORE_ANALYSIS_FUSION_H_
 

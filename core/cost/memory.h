@@ -1,33 +1,68 @@
-// Peak memory of one device from the liveness of buffers.
+// Peak memory of one device, and what is alive then.
 //
-// Instructions run in text order. Arguments stay alive throughout unless donated; tuples, reshapes
-// and barriers alias; while loops carry in place; dynamic-update-slice and elementwise results take
-// over an operand that dies there; fused values (core/analysis/fusion.h) take nothing.
+// Liveness of buffers (core/cost/memory/live_ranges.h) over the order of a compiled text, or over
+// one that keeps the peak low (memory_schedule.h). While loops, conditionals and calls hold what
+// their computations need beyond their operands. docs/cost.md has the rules.
 #ifndef GSHARD_CORE_COST_MEMORY_H_
 #define GSHARD_CORE_COST_MEMORY_H_
 
+#include <array>
 #include <cstdint>
+#include <memory>
+#include <string_view>
 #include <vector>
 
+#include "core/cost/memory/buffer_size.h"
+#include "ir/diagnostic.h"
 #include "ir/module.h"
 
 namespace gshard {
 
+enum class BufferClass : uint8_t {
+  kArgument,    // of the program
+  kOutput,      // results that do not share an argument's memory
+  kLoopCarry,   // what while loops carry and change
+  kCollective,  // results of collectives
+  kTemporary,   // everything else
+};
+inline constexpr size_t kBufferClasses = 5;
+std::string_view BufferClassName(BufferClass kind);  // "argument", "loop carry", ..
+
 struct LiveBuffer {
   const Instruction* instruction = nullptr;  // that allocated it
+  int64_t leaf = 0;                          // of its shape, tuples flattened
+  const Shape* shape = nullptr;              // of that leaf
   int64_t bytes = 0;
+  BufferClass kind = BufferClass::kTemporary;
+};
+
+// What is alive while one instruction runs, by class. A loop's body appears once, at its loop.
+struct MemoryPoint {
+  const Instruction* instruction = nullptr;
+  std::array<int64_t, kBufferClasses> bytes = {};
 };
 
 struct MemoryReport {
   int64_t peak_bytes = 0;
   int64_t argument_bytes = 0;
-  int64_t output_bytes = 0;         // those that do not alias an argument
-  int64_t temp_bytes = 0;           // peak without arguments and outputs
-  std::vector<LiveBuffer> at_peak;  // largest first
+  int64_t output_bytes = 0;           // those that do not share an argument's memory
+  int64_t temp_bytes = 0;             // peak without arguments and outputs
+  std::vector<LiveBuffer> at_peak;    // largest first; adds up to peak_bytes
+  const Instruction* peak = nullptr;  // runs then; null: the end of the program
+  std::vector<MemoryPoint> curve;     // in order of execution
+  // What instructions and shapes above belong to, with calls inlined, or null: the module given.
+  std::shared_ptr<const Module> inlined;
+};
+
+struct MemoryOptions {
+  Tiling tiling = Tiling::kLayout;
 };
 
 // `module` is the program of one device.
-MemoryReport PeakMemory(const Module& module);
+MemoryReport PeakMemory(const Module& module, const MemoryOptions& options = {});
+
+// An error at the first array whose size is not known: unbounded dimensions (E-COST-010).
+Expected<void> CheckBoundedSizes(const Module& module);
 
 }  // namespace gshard
 
