@@ -10,9 +10,9 @@
 #include "core/analysis/axis_text.h"
 #include "core/analysis/meshes.h"
 #include "core/analysis/partitioned.h"
-#include "core/explain/collective_causes.h"
-#include "core/explain/sharding_history.h"
 #include "core/json.h"
+#include "core/report/collective_causes.h"
+#include "core/report/sharding_history.h"
 #include "ir/metadata.h"
 
 namespace gshard {

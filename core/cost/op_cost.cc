@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "core/cost/ops/families.h"
+#include "core/cost/rules.h"
 #include "ir/diagnostic.h"
 
 namespace gshard {

@@ -1,4 +1,4 @@
-#include "core/explain/sharding_history.h"
+#include "core/report/sharding_history.h"
 
 #include <array>
 #include <nlohmann/json.hpp>

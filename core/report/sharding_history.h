@@ -1,6 +1,6 @@
 // Why a value has its sharding: the chain of causes from the recorder, back to the annotations.
-#ifndef GSHARD_CORE_EXPLAIN_SHARDING_HISTORY_H_
-#define GSHARD_CORE_EXPLAIN_SHARDING_HISTORY_H_
+#ifndef GSHARD_CORE_REPORT_SHARDING_HISTORY_H_
+#define GSHARD_CORE_REPORT_SHARDING_HISTORY_H_
 
 #include <cstdint>
 #include <span>
@@ -42,4 +42,4 @@ const char* EdgeName(ShardingEdge edge);
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_EXPLAIN_SHARDING_HISTORY_H_
+#endif  // GSHARD_CORE_REPORT_SHARDING_HISTORY_H_

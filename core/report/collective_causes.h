@@ -1,7 +1,7 @@
 // Which collectives of a per-device program exist for the sake of a given instruction, and which
 // instructions a given collective serves.
-#ifndef GSHARD_CORE_EXPLAIN_COLLECTIVE_CAUSES_H_
-#define GSHARD_CORE_EXPLAIN_COLLECTIVE_CAUSES_H_
+#ifndef GSHARD_CORE_REPORT_COLLECTIVE_CAUSES_H_
+#define GSHARD_CORE_REPORT_COLLECTIVE_CAUSES_H_
 
 #include <string>
 #include <string_view>
@@ -29,4 +29,4 @@ std::vector<CausedCollective> CollectivesBecauseOf(const Module& partitioned,
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_EXPLAIN_COLLECTIVE_CAUSES_H_
+#endif  // GSHARD_CORE_REPORT_COLLECTIVE_CAUSES_H_

@@ -1,6 +1,6 @@
 // Joins collectives with the instructions they serve. See collective_causes.h.
 
-#include "core/explain/collective_causes.h"
+#include "core/report/collective_causes.h"
 
 #include <cctype>
 

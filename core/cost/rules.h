@@ -1,6 +1,6 @@
 // The cost rule of each family, for the table in core/cost/op_cost.cc.
-#ifndef GSHARD_CORE_COST_OPS_FAMILIES_H_
-#define GSHARD_CORE_COST_OPS_FAMILIES_H_
+#ifndef GSHARD_CORE_COST_RULES_H_
+#define GSHARD_CORE_COST_RULES_H_
 
 #include "core/cost/op_cost.h"
 
@@ -27,4 +27,4 @@ double ScalarComputationFlops(const Computation& computation);
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_COST_OPS_FAMILIES_H_
+#endif  // GSHARD_CORE_COST_RULES_H_
