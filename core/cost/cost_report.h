@@ -14,7 +14,7 @@
 
 #include "core/cost/chip.h"
 #include "core/cost/collective_cost.h"
-#include "core/cost/memory.h"
+#include "core/cost/memory/peak_memory.h"
 #include "core/cost/timeline.h"
 #include "ir/module.h"
 

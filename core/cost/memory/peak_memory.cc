@@ -1,11 +1,12 @@
 // The memory report of a module: every computation's order and live ranges, callees first, then
-// what is alive at the peak, callers first. See core/cost/memory.h.
+// what is alive at the peak, callers first. See peak_memory.h.
+
+#include "core/cost/memory/peak_memory.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "core/cost/memory.h"
 #include "core/cost/memory/memory_schedule.h"
 #include "core/transforms/inline_calls.h"
 #include "ir/traversal.h"

@@ -1,9 +1,10 @@
 // Peaks by hand, in arrays of 4 KiB.
+#include "core/cost/memory/peak_memory.h"
+
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <string>
 
-#include "core/cost/memory.h"
 #include "tests/unit/core/propagation/propagated.h"
 
 namespace gshard {
