@@ -61,8 +61,8 @@ void ReadPassFlags(Flags& flags) {
   auto read = [](const char* flag, const std::string& text, int64_t& bytes) {
     if (!text.empty()) bytes = ByteSizeOf(flag, text);
   };
-  read("--combine-threshold", flags.combine_threshold, flags.context.combine.most_bytes);
-  read("--windowed-einsum", flags.windowed_einsum, flags.context.windowed_einsum.smallest_bytes);
+  read("--combine-threshold", flags.combine_threshold, flags.context.combine.max_bytes);
+  read("--windowed-einsum", flags.windowed_einsum, flags.context.windowed_einsum.min_bytes);
 }
 
 Expected<std::vector<AnnotationRule>> ReadRulesFile(const Flags& flags) {

@@ -267,7 +267,7 @@ class Emulator {
     if (given_ == nullptr) return {};
     bool equal = std::min(run.result_count(), host_.shown_results) == expected_.size();
     for (size_t k = 0; equal && k < expected_.size(); ++k) {
-      equal = run.Forms(k, expected_[k].dims);
+      equal = run.AssemblesTo(k, expected_[k].dims);
     }
     if (equal) return {};
     return Fail(MakeError("E-RUN-VERIFY",

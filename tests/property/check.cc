@@ -354,7 +354,7 @@ void Optimize(Module& module, uint64_t seed) {
   if (seed % 2 == 1) passes.push_back(FindPass("windowed-einsum"));
   for (std::string_view name : DefaultOptimization()) passes.push_back(FindPass(name));
   PassContext context;
-  context.windowed_einsum.smallest_bytes = 0;
+  context.windowed_einsum.min_bytes = 0;
   PassManagerOptions options;
   options.verify_each = true;
   Need("optimize", RunPasses(module, passes, context, options));

@@ -43,7 +43,7 @@ struct Options {
   std::string print;
   bool partitioned = false, no_shrink = false, has_nan = false, coverage = false;
   bool propagate_twice = false, optimize = false;
-  size_t most_failures = 20;
+  size_t max_failures = 20;
   uint64_t input_seed = 0;
   int64_t devices = 0;
   int jobs = 0;
@@ -128,7 +128,7 @@ class Session {
       fmt::print("stopped before the end: {} of {} programs were run\n", next_ - first,
                  end_ - first);
     }
-    if (failures_.size() >= options_.most_failures) fmt::print("stopped: too many failures\n");
+    if (failures_.size() >= options_.max_failures) fmt::print("stopped: too many failures\n");
     const size_t failed = failures_.size() + (covered ? 0 : 1);
     fmt::print("{} passed, {} failed\n", passed_, failed);
     return failed == 0 ? 0 : 1;
@@ -211,7 +211,7 @@ class Session {
     }
     ++failed_[verdict.failure];
     failures_.push_back({seed, verdict});
-    return failures_.size() < options_.most_failures;
+    return failures_.size() < options_.max_failures;
   }
 
   void ReportFailure(size_t i) {
@@ -292,7 +292,7 @@ int Main(int argc, char** argv) {
   app.add_flag("--optimize", options.optimize, "Optimize after partitioning");
   app.add_flag("--nan", options.has_nan, "Some inputs are NaN, with --file");
   app.add_option("--out", options.out, "Folder for failing programs");
-  app.add_option("--max-failures", options.most_failures, "Stop after so many");
+  app.add_option("--max-failures", options.max_failures, "Stop after so many");
   app.add_flag("--no-shrink", options.no_shrink, "Write failing programs as they are");
   CLI11_PARSE(app, argc, argv);
   Session session(options);

@@ -14,7 +14,7 @@
 #include "backends/cpu/plan/reduction_sinks.h"
 #include "backends/cpu/plan/schedule.h"
 #include "backends/cpu/plan/storage.h"
-#include "backends/cpu/plan/variation.h"
+#include "backends/cpu/plan/uniformity.h"
 #include "backends/cpu/plan/views.h"
 
 namespace gshard::cpu {
@@ -67,13 +67,14 @@ class Planner {
 
   // One device's live bytes if every value had a buffer of its own, operation by operation.
   int64_t DevicePeak() const {
-    std::vector<uint32_t> first(storage_.moments + 2, 1);  // operation number of each moment
+    std::vector<uint32_t> first(storage_.program_points + 2,
+                                1);  // operation number of each program point
     CountOps(*schedule_.entry, first);
     uint32_t next = 0;
-    for (uint32_t& moment : first) next += std::exchange(moment, next);
+    for (uint32_t& point : first) next += std::exchange(point, next);
     IntervalPacker live;
     for (ValueId v = 0; v < program_.values.size(); ++v) {
-      if (storage_.place[v] == Place::kSlot) {
+      if (storage_.storage_class[v] == StorageClass::kSlot) {
         live.Add(value(v).bytes, first[storage_.defined[v].time] + storage_.defined[v].op,
                  first[storage_.last_used[v].time] + storage_.last_used[v].op);
       }
@@ -87,9 +88,9 @@ class Planner {
   }
 
   // What a refusal names.
-  std::vector<PlanMemory::Holding> Largest() const {
+  std::vector<PlanMemory::LiveBuffer> Largest() const {
     constexpr size_t kMost = 5;
-    std::vector<int64_t> change(storage_.moments + 2, 0);
+    std::vector<int64_t> change(storage_.program_points + 2, 0);
     for (const Storage& storage : storage_.storages) {
       change[storage.begin] += storage.bytes;
       change[storage.end + 1] -= storage.bytes;
@@ -97,14 +98,14 @@ class Planner {
     std::partial_sum(change.begin(), change.end(), change.begin());
     const auto peak =
         static_cast<uint32_t>(std::max_element(change.begin(), change.end()) - change.begin());
-    std::vector<PlanMemory::Holding> holdings;
+    std::vector<PlanMemory::LiveBuffer> holdings;
     auto hold = [&](ValueId v) {
       holdings.push_back({v, value(v).bytes * value(v).classes->count()});
     };
     for (ValueId parameter : program_.parameters) hold(parameter);
     std::vector<bool> seen(storage_.storages.size(), false);
     for (ValueId v = 0; v < program_.values.size(); ++v) {
-      if (storage_.place[v] != Place::kStored) continue;
+      if (storage_.storage_class[v] != StorageClass::kStored) continue;
       const uint32_t s = storage_.storage[v];
       const Storage& storage = storage_.storages[s];
       if (seen[s] || storage.begin > peak || storage.end < peak) continue;
@@ -160,7 +161,7 @@ class Planner {
         op_bytes += value(operand).bytes * std::min(value(operand).classes->count(), count) / count;
       }
       for (ValueId result : op->results) {
-        if (!value(result).summed) op_bytes += value(result).bytes;
+        if (!value(result).accumulated_by_kernel) op_bytes += value(result).bytes;
         if (InSlot(result)) local.push_back(result);
       }
       external = std::max(external, op_bytes);
@@ -190,7 +191,9 @@ class Planner {
     layouts_[&step] = std::move(layout);
   }
 
-  bool InSlot(ValueId id) const { return storage_.place[id] == Place::kSlot && !value(id).summed; }
+  bool InSlot(ValueId id) const {
+    return storage_.storage_class[id] == StorageClass::kSlot && !value(id).accumulated_by_kernel;
+  }
 
   // Packs a chain's temporaries; operations that may work in place reuse their operand's.
   int64_t PackSlot(const ScheduledStep& step, const std::vector<ValueId>& local, uint32_t block,
@@ -269,10 +272,10 @@ class Planner {
       plan_.parameter_offsets.push_back(plan_.value_offsets[parameter]);
     }
     for (ValueId v = 0; v < program_.values.size(); ++v) {
-      if (storage_.place[v] == Place::kPersistent && value(v).IsKnown()) {
+      if (storage_.storage_class[v] == StorageClass::kPersistent && value(v).IsKnown()) {
         plan_.value_offsets[v] = place(static_cast<int64_t>(value(v).known.size()));
         plan_.known.push_back({plan_.value_offsets[v], value(v).known});
-      } else if (storage_.place[v] == Place::kStored) {
+      } else if (storage_.storage_class[v] == StorageClass::kStored) {
         plan_.value_offsets[v] = storage_offsets_[storage_.storage[v]];
       }
     }
@@ -296,9 +299,9 @@ class Planner {
   }
 
   // Arena address of a value seen from a step over `classes`.
-  Ref ArenaRef(ValueId id, const DeviceClasses* classes) {
+  BufferRef ArenaRef(ValueId id, const DeviceClasses* classes) {
     const Value& v = value(id);
-    Ref ref;
+    BufferRef ref;
     ref.element_bytes = StorageBytes(v.shape->dtype());
     if (v.view == nullptr) {
       CheckInternal(plan_.value_offsets[id] >= 0, "a value without storage is used");
@@ -331,7 +334,7 @@ class Planner {
   }
 
   // Operand or result of a chain over `classes`.
-  Ref ChainRef(ValueId id, const ScheduledStep& step, const ChainLayout& layout) {
+  BufferRef ChainRef(ValueId id, const ScheduledStep& step, const ChainLayout& layout) {
     int64_t offset = 0;
     ValueId base = id;
     std::vector<int64_t> offsets;
@@ -347,11 +350,12 @@ class Planner {
       }
       base = view.base;
     }
-    const bool slot = value(base).view == nullptr && storage_.place[base] == Place::kSlot;
+    const bool slot =
+        value(base).view == nullptr && storage_.storage_class[base] == StorageClass::kSlot;
     if (!slot) return ArenaRef(id, classes);
-    Ref ref;
+    BufferRef ref;
     ref.element_bytes = StorageBytes(value(id).shape->dtype());
-    ref.where = Where::kSlot;
+    ref.space = BufferSpace::kSlot;
     ref.base = layout.offsets.at(base) + offset;
     ref.stride = value(base).bytes;
     if (!offsets.empty()) ref.table = Keep(std::move(offsets));
@@ -423,19 +427,20 @@ class Planner {
       call.operands = static_cast<uint32_t>(step.refs.size());
       call.operand_count = static_cast<uint32_t>(op->operands.size());
       for (size_t k = 0; k < op->operands.size(); ++k) {
-        Ref ref = ChainRef(op->operands[k], scheduled, layout);
-        ref.moves = call.elements > 0 && op->kernel->MovesWithResult(static_cast<int64_t>(k));
+        BufferRef ref = ChainRef(op->operands[k], scheduled, layout);
+        ref.advances_with_range =
+            call.elements > 0 && op->kernel->IsElementwiseIn(static_cast<int64_t>(k));
         step.refs.push_back(ref);
         call.bytes += value(op->operands[k]).bytes;
       }
       call.results = static_cast<uint32_t>(step.refs.size());
-      call.sums = value(op->results[0]).summed;
+      call.sums = value(op->results[0]).accumulated_by_kernel;
       const bool writes = !call.sums && op->tap == kNoTap;
       call.result_count = writes ? static_cast<uint32_t>(op->results.size()) : 0;
       for (ValueId result : op->results) {
         if (!writes) break;
-        Ref ref = ChainRef(result, scheduled, layout);
-        ref.moves = true;
+        BufferRef ref = ChainRef(result, scheduled, layout);
+        ref.advances_with_range = true;
         step.refs.push_back(ref);
         call.bytes += value(result).bytes;
       }
@@ -464,7 +469,8 @@ class Planner {
     const Op& op = *sink.collective;
     const ValueId contribution = op.operands[sink.index], result = op.results[sink.index];
     PlannedSink planned;
-    if (!value(contribution).summed) planned.value = ChainRef(contribution, scheduled, layout);
+    if (!value(contribution).accumulated_by_kernel)
+      planned.value = ChainRef(contribution, scheduled, layout);
     planned.bytes = value(contribution).bytes;
     planned.element_bytes = StorageBytes(value(contribution).shape->dtype());
     auto fold = MakeFold(*op.instruction->called(0), value(contribution).shape->dtype());
@@ -485,10 +491,10 @@ class Planner {
       auto part = PlanFinish(program_, op, sink.index, plan_.value_offsets, planned.accumulators,
                              chain.tasks_per_group);
       if (!part) return Fail(part.error());
-      CollectiveStep finish;
-      finish.op = &op;
-      finish.parts.push_back(std::move(*part));
-      step.finish.push_back(std::move(finish));
+      CollectiveStep reduction;
+      reduction.op = &op;
+      reduction.parts.push_back(std::move(*part));
+      step.final_reductions.push_back(std::move(reduction));
     }
     step.sinks.push_back(std::move(planned));
     return {};
@@ -577,7 +583,7 @@ class Planner {
     for (const PlannedCopy& planned : next_copies_.at(&scheduled)) {
       Copy copy = MakeCopy(planned.from, planned.to);
       if (planned.staged >= 0) {
-        Ref buffer;
+        BufferRef buffer;
         buffer.base = packer_.offset(static_cast<uint32_t>(planned.staged));
         buffer.stride = copy.bytes;
         from_staged.push_back({buffer, copy.to, copy.bytes, copy.classes});
@@ -639,7 +645,7 @@ class Planner {
   std::vector<int64_t> storage_offsets_;
   tsl::robin_map<const ScheduledStep*, ChainLayout> layouts_;
   tsl::robin_map<const ScheduledStep*, std::vector<PlannedCopy>> next_copies_;
-  tsl::robin_map<std::pair<ValueId, const DeviceClasses*>, Ref, ViewKeyHash> view_refs_;
+  tsl::robin_map<std::pair<ValueId, const DeviceClasses*>, BufferRef, ViewKeyHash> view_refs_;
   int64_t state_offset_ = 0;
 };
 

@@ -16,7 +16,7 @@
 #include "backends/cpu/mesh/partial_values.h"
 #include "backends/cpu/plan/lowering.h"
 #include "backends/cpu/plan/memory_error.h"
-#include "backends/cpu/plan/variation.h"
+#include "backends/cpu/plan/uniformity.h"
 #include "backends/cpu/plan/views.h"
 #include "core/analysis/partitioned.h"
 #include "core/report/quantity_text.h"
@@ -190,7 +190,7 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
     classes.push_back(layout.by_replica ? table.Join(tiles, ClassesOfReplicas(table, grid))
                                         : tiles);
   }
-  if (Expected<void> done = AnalyzeVariation(**program, classes); !done) return Fail(done.error());
+  if (Expected<void> done = AnalyzeUniformity(**program, classes); !done) return Fail(done.error());
   FindViews(**program);
   RemoveDeadOps(**program);
   PlanOptions plan_options;
@@ -230,15 +230,16 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
     const bool stacked = several && (layout.sharding == nullptr || layout.sharding->IsManual());
     const bool by_replica = !stacked && grid.replicas > 1;
     const Shape* whole = k < options.global_results.size() ? options.global_results[k] : nullptr;
-    run->Spread(shape, whole, shape->IsArray() && stacked, shape->IsArray() && by_replica, layout);
+    run->SetLayout(shape, whole, shape->IsArray() && stacked, shape->IsArray() && by_replica,
+                   layout);
     run->results_.push_back(std::move(layout));
   }
   run->FindKeptLayouts(module, options);
   return run;
 }
 
-void MeshRun::Spread(const Shape* shape, const Shape* whole, bool stacked, bool by_replica,
-                     Layout& layout) const {
+void MeshRun::SetLayout(const Shape* shape, const Shape* whole, bool stacked, bool by_replica,
+                        Layout& layout) const {
   DeviceClassTable& table = plan_->program->classes;
   if (shape->IsArray()) {
     layout.local_dims.assign(shape->dims().begin(), shape->dims().end());
@@ -286,7 +287,7 @@ void MeshRun::FindKeptLayouts(const Module& module, const MeshRunOptions& option
       if (layout.sharding != nullptr && layout.sharding->IsManual()) layout.sharding = nullptr;
       const bool differs = !program.values[program.kept[leaf]].classes->IsUniform();
       const bool stacked = layout.sharding == nullptr && differs;
-      Spread(shape, form.whole, stacked, !stacked && differs && grid_.replicas > 1, layout);
+      SetLayout(shape, form.whole, stacked, !stacked && differs && grid_.replicas > 1, layout);
     }
   }
 }
@@ -313,9 +314,9 @@ Expected<void> MeshRun::Start(const std::atomic<bool>* stop) {
       std::byte* data = executor_->Parameter(k, static_cast<uint32_t>(c));
       inputs_[k].ReadBox(StartOf(layout, device), sizes, padding_, data);
       if (layout.stacked || !IsPartial(layout.sharding)) return;
-      TakePart(value.shape->dtype(), layout.sharding->reduction,
-               PartialPlace(layout.sharding, device % grid_.partitions),
-               value.shape->element_count(), data);
+      MakePartial(value.shape->dtype(), layout.sharding->reduction,
+                  PartialPlace(layout.sharding, device % grid_.partitions),
+                  value.shape->element_count(), data);
     });
     inputs_[k] = {};
     if (stopped()) return Fail(MakeError("E-RUN-STOPPED", "interrupted"));
@@ -455,7 +456,7 @@ OutputArray MeshRun::Output(size_t k) const {
   return Assemble(plan_->program->results[k], result_shapes_[k], results_[k]);
 }
 
-bool MeshRun::Forms(size_t k, std::span<const int64_t> dims) const {
+bool MeshRun::AssemblesTo(size_t k, std::span<const int64_t> dims) const {
   const Layout& layout = results_[k];
   if (layout.by_replica) {
     if (dims.empty() || dims[0] != grid_.replicas) return false;

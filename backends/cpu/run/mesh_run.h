@@ -72,7 +72,7 @@ class MeshRun {
   // Whether Output(k) has the arrays of all devices along a new first dim.
   bool IsStacked(size_t k) const { return results_[k].stacked; }
   // Do the devices' parts of a result form an array of these dims?
-  bool Forms(size_t k, std::span<const int64_t> dims) const;
+  bool AssemblesTo(size_t k, std::span<const int64_t> dims) const;
   // One device's part of a result's leaf: the box of `sizes` at `start` of the whole array (what
   // sticks out is padding).
   struct Instance {
@@ -139,8 +139,8 @@ class MeshRun {
   OutputArray Assemble(ValueId value, const Shape* shape, const Layout& layout) const;
   // Completes a leaf's layout, whose sharding is set (null: not known). `whole`: the shape of the
   // whole array, if it does not follow from the sharding.
-  void Spread(const Shape* shape, const Shape* whole, bool stacked, bool by_replica,
-              Layout& layout) const;
+  void SetLayout(const Shape* shape, const Shape* whole, bool stacked, bool by_replica,
+                 Layout& layout) const;
   void FindKeptLayouts(const Module& module, const MeshRunOptions& options);
 
   DeviceGrid grid_;

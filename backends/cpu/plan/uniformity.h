@@ -5,8 +5,8 @@
 // that its groups bring together; values carried by loops by fixpoint. Small values that follow
 // from constants and partition-id alone (offset tables, masks of the partitioner) are computed
 // here, device by device, so that equality is by value, and are constants of the plan afterwards.
-#ifndef GSHARD_BACKENDS_CPU_PLAN_VARIATION_H_
-#define GSHARD_BACKENDS_CPU_PLAN_VARIATION_H_
+#ifndef GSHARD_BACKENDS_CPU_PLAN_UNIFORMITY_H_
+#define GSHARD_BACKENDS_CPU_PLAN_UNIFORMITY_H_
 
 #include <cstdint>
 #include <span>
@@ -18,19 +18,19 @@ namespace gshard::cpu {
 
 // Sets Value::classes of every value, Value::known where it can, Op::kernel and Op::groups.
 // `parameter_classes`: one per Program::parameters.
-Expected<void> AnalyzeVariation(Program& program,
-                                std::span<const DeviceClasses* const> parameter_classes);
+Expected<void> AnalyzeUniformity(Program& program,
+                                 std::span<const DeviceClasses* const> parameter_classes);
 
 // Which operand a select with known predicate picks on a device, where that is one for all
 // elements.
-struct KnownChoice {
+struct ConstantSelect {
   const Value* predicate = nullptr;  // null: not known, or differs from element to element
   bool OnTrue(uint32_t device) const {
     return predicate->known[static_cast<size_t>(predicate->classes->class_of(device) *
                                                 predicate->bytes)] != std::byte{0};
   }
 };
-KnownChoice ChoiceOf(const Program& program, ValueId predicate);
+ConstantSelect ChoiceOf(const Program& program, ValueId predicate);
 
 // Groups whose members hold the same sequence of instances: such groups compute the same.
 struct GroupSequences {
@@ -46,4 +46,4 @@ const DeviceClasses* ClassesOfGroups(DeviceClassTable& table, const ResolvedGrou
 
 }  // namespace gshard::cpu
 
-#endif  // GSHARD_BACKENDS_CPU_PLAN_VARIATION_H_
+#endif  // GSHARD_BACKENDS_CPU_PLAN_UNIFORMITY_H_

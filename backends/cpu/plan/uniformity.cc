@@ -1,5 +1,5 @@
 // The analysis: one walk in order, loops until stable.
-#include "backends/cpu/plan/variation.h"
+#include "backends/cpu/plan/uniformity.h"
 
 #include <fmt/format.h>
 #include <tsl/robin_map.h>
@@ -30,9 +30,9 @@ const Kernel& TapKernel() {
   return kernel;
 }
 
-class Variation {
+class Uniformity {
  public:
-  explicit Variation(Program& program) : program_(program), table_(program.classes) {}
+  explicit Uniformity(Program& program) : program_(program), table_(program.classes) {}
 
   Expected<void> AnalyzeBlock(Block& block) {
     for (Op& op : block.ops) {
@@ -136,8 +136,8 @@ class Variation {
   // the same operand stay as equal as that operand is.
   void AnalyzeSelect(const Op& op) {
     Value& result = value(op.results[0]);
-    result.chosen = false;
-    const KnownChoice choice = ChoiceOf(program_, op.operands[0]);
+    result.is_per_device_select = false;
+    const ConstantSelect choice = ChoiceOf(program_, op.operands[0]);
     if (choice.predicate == nullptr) return;
     const DeviceClasses* on_true = ClassesOf(op.operands[1]);
     const DeviceClasses* on_false = ClassesOf(op.operands[2]);
@@ -149,7 +149,7 @@ class Variation {
     const DeviceClasses* classes = table_.Intern(labels);
     if (classes->count() >= result.classes->count()) return;
     result.classes = classes;
-    result.chosen = true;
+    result.is_per_device_select = true;
   }
 
   // Runs the kernel once per class and gives each result the classes of equal bytes.
@@ -351,7 +351,7 @@ class Variation {
 
 }  // namespace
 
-KnownChoice ChoiceOf(const Program& program, ValueId predicate) {
+ConstantSelect ChoiceOf(const Program& program, ValueId predicate) {
   const Value& value = program.values[predicate];
   if (value.splat != kNoValue) return {&program.values[value.splat]};
   if (!value.IsKnown() || value.bytes == 0) return {};
@@ -392,13 +392,13 @@ const DeviceClasses* ClassesOfGroups(DeviceClassTable& table, const ResolvedGrou
   return table.Intern(labels);
 }
 
-Expected<void> AnalyzeVariation(Program& program,
-                                std::span<const DeviceClasses* const> parameter_classes) {
+Expected<void> AnalyzeUniformity(Program& program,
+                                 std::span<const DeviceClasses* const> parameter_classes) {
   CheckInternal(parameter_classes.size() == program.parameters.size(), "classes of parameters");
   for (size_t i = 0; i < program.parameters.size(); ++i) {
     program.values[program.parameters[i]].classes = parameter_classes[i];
   }
-  return Variation(program).AnalyzeBlock(*program.entry);
+  return Uniformity(program).AnalyzeBlock(*program.entry);
 }
 
 }  // namespace gshard::cpu
