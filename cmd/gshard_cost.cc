@@ -8,10 +8,10 @@
 #include "core/analysis/partitioned.h"
 #include "core/cost/chip.h"
 #include "core/cost/cost_report.h"
-#include "core/pass.h"
 #include "core/report/cost_json.h"
 #include "core/report/cost_text.h"
 #include "core/report/quantity_text.h"
+#include "core/spmd/per_device_module.h"
 
 namespace gshard {
 namespace {
@@ -34,14 +34,21 @@ Expected<Chip> ReadChip(const Flags& flags) {
   return ParseChip(*text, flags.chip_file);
 }
 
-// Propagates and partitions in place; returns the FLOPs of the program as a whole.
-Expected<double> PartitionForCost(Module& module) {
+// Makes the program of one device of `module`, in place, unless it is for one device anyway;
+// returns the FLOPs of the program as a whole.
+Expected<std::optional<double>> PartitionForCost(Module& module, int64_t num_partitions) {
+  auto devices = ReadDevices(module, num_partitions);
+  if (!devices) return Fail(devices.error());
+  if (devices->partitions == 1) return std::nullopt;
+  std::optional<double> useful;
   PassContext context;
-  const Pass* propagate[] = {FindPass("inline-calls"), FindPass("propagate")};
-  if (auto done = RunPasses(module, propagate, context, {}); !done) return Fail(done.error());
-  double useful = TotalFlops(module);
-  const Pass* partition[] = {FindPass("partition")};
-  if (auto done = RunPasses(module, partition, context, {}); !done) return Fail(done.error());
+  PerDeviceOptions way;
+  way.num_partitions = num_partitions;
+  way.after_propagation = [&](Module& whole) {
+    useful = TotalFlops(whole);
+    return Expected<void>();
+  };
+  if (auto done = MakePerDeviceModule(module, context, way); !done) return Fail(done.error());
   return useful;
 }
 
@@ -62,12 +69,13 @@ int Run(const Flags& flags) {
   auto module = ReadModule(flags.input);
   if (!module) return Refuse(flags, module.error());
   if (auto bounded = CheckBoundedSizes(**module); !bounded) return Refuse(flags, bounded.error());
-  if (flags.num_partitions > 0) (*module)->header().num_partitions = flags.num_partitions;
   std::optional<double> useful;
   bool partitioned =
       flags.partitioned.empty() ? IsPartitioned(**module) : flags.partitioned == "yes";
-  if (!partitioned && (*module)->DeviceCount() > 1) {
-    Expected<double> flops = PartitionForCost(**module);
+  if (partitioned) {
+    if (flags.num_partitions > 0) (*module)->header().num_partitions = flags.num_partitions;
+  } else {
+    auto flops = PartitionForCost(**module, flags.num_partitions);
     if (!flops) return Refuse(flags, flops.error());
     useful = *flops;
   }

@@ -14,6 +14,7 @@
 #include "core/report/annotation_advice.h"
 #include "core/report/collective_report.h"
 #include "core/report/sharding_report.h"
+#include "core/spmd/per_device_module.h"
 #include "core/transforms/annotate.h"
 #include "ir/opcode.h"
 
@@ -33,14 +34,6 @@ struct Flags {
   bool weight_update_sharding = false;
   bool json = false;
 };
-
-Expected<void> RunNamed(std::initializer_list<std::string_view> names, Module& module,
-                        PassContext& context, const PassManagerOptions& options,
-                        std::vector<PassTiming>& timings) {
-  std::vector<const Pass*> passes;
-  for (std::string_view name : names) passes.push_back(FindPass(name));
-  return RunPasses(module, passes, context, options, &timings);
-}
 
 void ReadPropagationFlags(Flags& flags) {
   auto read = [](const char* flag, const std::optional<std::string>& text,
@@ -106,24 +99,37 @@ int RunAnnotate(Flags& flags) {
                         std::vector<PassTiming>&) { return Annotate(module, options); });
 }
 
+PerDeviceOptions WayOf(const Flags& flags, const PassManagerOptions& passes,
+                       std::vector<PassTiming>& timings) {
+  PerDeviceOptions way;
+  way.num_partitions = flags.session.num_partitions;
+  way.propagate = !flags.no_propagate;
+  way.weight_update_sharding = flags.weight_update_sharding;
+  way.windowed_einsum = !flags.windowed_einsum.empty();
+  way.passes = passes;
+  way.timings = &timings;
+  return way;
+}
+
 int RunPropagate(Flags& flags) {
   ReadPropagationFlags(flags);
-  return RunSession(
-      flags.session, flags.context,
-      [&](Module& module, PassContext& context, const PassManagerOptions& options,
-          std::vector<PassTiming>& timings) -> Expected<void> {
-        PropagationFindings findings;
-        if (!flags.report.empty()) context.propagation.findings = &findings;
-        auto done = RunNamed({"inline-calls", "propagate"}, module, context, options, timings);
-        context.propagation.findings = nullptr;
-        if (!done || flags.report.empty()) return done;
-        ShardingReport report = MakeShardingReport(module, findings);
-        bool json = flags.report.ends_with(".json");
-        return WriteFile(flags.report,
-                         json ? ShardingReportJson(module, report)
-                              : ShardingReportText(module, report, NamedMesh(module)),
-                         /*dash_is_stderr=*/true);
-      });
+  return RunSession(flags.session, flags.context,
+                    [&](Module& module, PassContext& context, const PassManagerOptions& options,
+                        std::vector<PassTiming>& timings) -> Expected<void> {
+                      PropagationFindings findings;
+                      if (!flags.report.empty()) context.propagation.findings = &findings;
+                      auto done =
+                          CompleteShardings(module, context, WayOf(flags, options, timings));
+                      context.propagation.findings = nullptr;
+                      if (!done) return Fail(done.error());
+                      if (flags.report.empty()) return {};
+                      ShardingReport report = MakeShardingReport(module, findings);
+                      bool json = flags.report.ends_with(".json");
+                      return WriteFile(flags.report,
+                                       json ? ShardingReportJson(module, report)
+                                            : ShardingReportText(module, report, NamedMesh(module)),
+                                       /*dash_is_stderr=*/true);
+                    });
 }
 
 // Writes what the partitioned module sends, and why.
@@ -137,7 +143,6 @@ Expected<void> WriteCollectiveReport(const std::string& path, Module& module,
 
 int RunPartition(Flags& flags) {
   ReadPropagationFlags(flags);
-  flags.context.partition.num_partitions = flags.session.num_partitions;
   ReadPassFlags(flags);
   return RunSession(
       flags.session, flags.context,
@@ -150,24 +155,13 @@ int RunPartition(Flags& flags) {
         std::unique_ptr<Module> original = flags.report.empty() ? nullptr : module.Clone();
         ExplainRecorder recorder;
         if (original != nullptr) context.recorder = &recorder;
-        if (auto inlined = RunNamed({"inline-calls"}, module, context, options, timings); !inlined)
-          return inlined;
-        if (flags.weight_update_sharding) {
-          auto done = RunNamed({"weight-update-sharding"}, module, context, options, timings);
-          if (!done) return done;
-        }
-        if (!flags.no_propagate) {
-          if (auto done = RunNamed({"propagate"}, module, context, options, timings); !done)
-            return done;
-        }
-        auto done = RunNamed({"partition"}, module, context, options, timings);
+        const PerDeviceOptions way = WayOf(flags, options, timings);
+        auto done = MakePerDeviceModule(module, context, way);
         context.recorder = nullptr;
-        if (done && !flags.windowed_einsum.empty()) {
-          done = RunNamed({"windowed-einsum"}, module, context, options, timings);
-        }
-        if (!done || original == nullptr) return done;
+        if (!done) return Fail(done.error());
+        if (original == nullptr) return {};
         CollectiveReport report = MakeCollectiveReport(module, &recorder);
-        AdviseAnnotations(*original, context, report);
+        AdviseAnnotations(*original, context, way, report);
         return WriteCollectiveReport(flags.report, module, report);
       });
 }

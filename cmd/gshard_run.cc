@@ -135,6 +135,10 @@ void AddFlags(const Command& command, Flags& flags) {
   command.AddSwitch("--check-nan", options.check_nan, "Stop at the first NaN or infinity; exit 3");
   command.Add("--trace", options.trace,
               "Write a Chrome trace (Perfetto) of the last step (default: none)", {.type = "FILE"});
+  command.Add("--print-after", options.passes.print_after,
+              "Print the module after this pass, to standard error: partition, for one, shows the "
+              "program that runs (default: none)",
+              {.type = "PASS"});
   command.AddSwitch("--json", flags.json, "JSON (gshard.run/1) instead of text");
 }
 
@@ -152,6 +156,12 @@ void ReadFlags(Flags& flags) {
   }
   if (!flags.memory_limit.empty()) {
     options.memory_limit = ByteSizeOf("--memory-limit", flags.memory_limit);
+  }
+  if (const std::string& pass = options.passes.print_after;
+      !pass.empty() && FindPass(pass) == nullptr) {
+    throw FlagError(
+        "--print-after",
+        fmt::format("no pass is called '{}'; gshard-opt list-passes prints their names", pass));
   }
   for (const std::string& dump : flags.dumps) options.dumps.push_back(ParseDump(dump));
 }
@@ -172,6 +182,10 @@ int Run(Flags& flags) {
   options.warn = [&](const Diagnostic& warning) {
     line.Clear();
     ReportError(warning);
+  };
+  options.passes.sink = [&](std::string_view text) {
+    line.Clear();
+    if (auto written = WriteFile("-", text, true); !written) ReportError(written.error());
   };
   options.stop = &stop_requested;
   std::signal(SIGINT, RequestStop);

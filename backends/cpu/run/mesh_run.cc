@@ -20,6 +20,7 @@
 #include "backends/cpu/plan/views.h"
 #include "core/analysis/partitioned.h"
 #include "core/report/quantity_text.h"
+#include "core/spmd/per_device_module.h"
 #include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/parser_errors.h"
@@ -69,20 +70,6 @@ const DeviceClasses* ClassesOfReplicas(DeviceClassTable& table, const DeviceGrid
   return table.Intern(labels);
 }
 
-// Does anything speak of partitions: a collective with a channel, partition-id, a sharding?
-bool SpeaksOfPartitions(const Module& module) {
-  bool collectives = false;
-  for (const Computation* computation : module.computations()) {
-    for (const Instruction* x : computation->instructions()) {
-      if (x->sharding() != nullptr || x->opcode() == Opcode::kPartitionId) return true;
-      if (!IsCollective(x->opcode())) continue;
-      collectives = true;
-      if (x->attributes<CollectiveAttributes>().channel_id != 0) return true;
-    }
-  }
-  return !collectives;
-}
-
 }  // namespace
 
 MeshRunOptions MeshRunOptions::ForWholeGraph(const DeviceGrid& whole_grid) const {
@@ -96,27 +83,8 @@ MeshRunOptions MeshRunOptions::ForWholeGraph(const DeviceGrid& whole_grid) const
 }
 
 DeviceGrid GridOf(const Module& module, int64_t partitions) {
-  constexpr int64_t kMost = 1 << 20;
-  DeviceGrid grid;
-  const int64_t replicas = std::max<int64_t>(module.header().replica_count, 1);
-  if (partitions <= 0) {
-    const std::string recorded =
-        FrontendAttribute(module.header().frontend_attributes, kNumPartitionsAttribute);
-    if (!recorded.empty()) partitions = std::atoll(recorded.c_str());
-  }
-  if (partitions <= 0) {
-    const int64_t named = module.header().num_partitions;
-    partitions = named > 1 || replicas > 1 ? named : module.DeviceCount();
-    // Groups without channel_id count replicas, whatever the header forgot to say.
-    if (replicas == 1 && named <= 1 && !SpeaksOfPartitions(module)) {
-      grid.replicas = static_cast<uint32_t>(std::clamp<int64_t>(partitions, 1, kMost));
-      return grid;
-    }
-  }
-  grid.replicas = static_cast<uint32_t>(std::min(replicas, kMost));
-  grid.partitions =
-      static_cast<uint32_t>(std::clamp<int64_t>(partitions, 1, kMost / grid.replicas));
-  return grid;
+  const DeviceCounts counts = CountDevices(module, partitions);
+  return {static_cast<uint32_t>(counts.replicas), static_cast<uint32_t>(counts.partitions)};
 }
 
 Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const Inputs& inputs,
