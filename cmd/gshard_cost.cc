@@ -8,6 +8,7 @@
 #include "core/analysis/partitioned.h"
 #include "core/cost/chip.h"
 #include "core/cost/cost_report.h"
+#include "core/cost/useful_flops.h"
 #include "core/report/cost_json.h"
 #include "core/report/cost_text.h"
 #include "core/report/quantity_text.h"
