@@ -233,6 +233,7 @@ class FusionBuilder {
 
   // May the kernel compute x, an operand of one of its members?
   bool Accepts(const Draft& draft, const Instruction* x, Role role) const {
+    if (role == Role::kMovement && !options_.fuses_movement) return false;
     switch (draft.root_role) {
       case Role::kElementwise:
       case Role::kMovement:

@@ -27,6 +27,8 @@ struct FusionOptions {
   // A TPU's matrix unit takes elementwise producers and consumers; libraries, as GPUs and CPUs call
   // them, take layouts only.
   bool fuses_into_dots = false;
+  // Slices, gathers, transposes, pads, .. run in the kernel that uses them.
+  bool fuses_movement = false;
   // Attention is one kernel that never writes its scores.
   bool fuse_attention = false;
   // The text is a compiler's output: nothing but its fusions is fused.

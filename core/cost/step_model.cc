@@ -52,6 +52,7 @@ class StepBuilder {
   void Run() {
     FusionOptions fusion_options;
     fusion_options.fuses_into_dots = model_.chip_.compiler == Chip::Compiler::kTpu;
+    fusion_options.fuses_movement = true;
     fusion_options.fuse_attention = model_.options_.fuse_attention;
     fusion_options.is_compiled = model_.is_compiled_;
     FusionModel fusion(computation_, model_.users_, fusion_options);
