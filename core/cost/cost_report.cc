@@ -2,13 +2,12 @@
 
 #include "core/cost/cost_report.h"
 
-#include <re2/re2.h>
-
 #include <algorithm>
 #include <map>
 #include <unordered_map>
 
 #include "core/analysis/meshes.h"
+#include "core/cost/op_name_group.h"
 #include "core/cost/step_model.h"
 #include "core/cost/useful_flops.h"
 #include "ir/metadata.h"
@@ -19,14 +18,13 @@ namespace {
 // Walks schedules from the entry's down, multiplied by how often each runs.
 class ReportBuilder {
  public:
-  ReportBuilder(const Module& module, CostReport& report, const RE2* group)
+  ReportBuilder(const Module& module, CostReport& report, const OpNameGroup* group)
       : module_(module), report_(report), group_(group) {}
 
   void Run(const ComputationCost& entry) {
     report_.step_time_s = entry.schedule.seconds;
     Add(entry, 1);
     FinishRows();
-    // Waits that no collective explains (a loop's first trip) are communication's all the same.
     double busy = 0;
     for (const KernelRow& kernel : report_.kernels) busy += kernel.time_s;
     report_.compute_time_s = busy;
@@ -52,7 +50,8 @@ class ReportBuilder {
         case StepNode::Kind::kCallee:
           for (const auto& [callee, runs] : step.callees) Add(*callee, count * runs);
           break;
-        case StepNode::Kind::kCopy:
+        case StepNode::Kind::kCopy:  // only what compute waits for
+          AddKernel(step, count > 0 ? times * cost.schedule.exposed_s[i] / count : 0, count);
           break;
       }
     }
@@ -108,14 +107,6 @@ class ReportBuilder {
     row.exposed_s += call.exposed_s;
   }
 
-  std::string GroupOf(const Instruction& x) const {
-    std::string name = OpNameOf(x);
-    re2::StringPiece match[2];
-    const int captures = std::min(1, group_->NumberOfCapturingGroups());
-    if (!group_->Match(name, 0, name.size(), RE2::UNANCHORED, match, captures + 1)) return "";
-    return std::string(match[captures]);
-  }
-
   using Rows = std::map<std::string, WorkRow>;
   void AddWork(const Instruction& main, const WorkRow& work) {
     auto add = [&](Rows& rows, std::string key) {
@@ -129,7 +120,7 @@ class ReportBuilder {
     };
     add(by_opcode_, std::string(OpcodeName(main.opcode())));
     add(by_source_, SourceLineOf(module_, main));
-    if (group_ != nullptr) add(by_group_, GroupOf(main));
+    if (group_ != nullptr) add(by_group_, group_->Of(main));
   }
 
   static std::vector<WorkRow> Sorted(Rows& rows) {
@@ -168,7 +159,7 @@ class ReportBuilder {
 
   const Module& module_;
   CostReport& report_;
-  const RE2* group_;
+  const OpNameGroup* group_;
   std::unordered_map<const Instruction*, size_t> kernel_of_, call_of_;
   std::map<std::pair<std::string, std::vector<std::string>>, CollectiveRow> rows_;
   Rows by_opcode_, by_source_, by_group_;
@@ -244,12 +235,11 @@ class TimelineBuilder {
 }  // namespace
 
 Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOptions& options) {
-  std::optional<RE2> group;
+  std::optional<OpNameGroup> group;
   if (!options.group_by.empty()) {
-    group.emplace(options.group_by, RE2::Quiet);
-    if (!group->ok()) {
-      return Fail(MakeError("E-COST-004", "--group-by: " + group->error()));
-    }
+    Expected<OpNameGroup> parsed = OpNameGroup::Parse(options.group_by);
+    if (!parsed) return Fail(std::move(parsed.error()));
+    group.emplace(*std::move(parsed));
   }
   CostReport report;
   report.devices = module.DeviceCount();

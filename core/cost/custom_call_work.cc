@@ -2,10 +2,10 @@
 
 #include "core/cost/custom_call_work.h"
 
-#include <re2/re2.h>
-
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -28,25 +28,41 @@ double Dim(const Shape* shape, int64_t from_end) {
   return shape->rank() < from_end ? 1 : static_cast<double>(shape->dim(shape->rank() - from_end));
 }
 
-std::optional<double> ConfigNumber(const Instruction& call, const char* key) {
-  std::string pattern = std::string("\\\\?\"") + key + "\\\\?\"\\s*:\\s*\\\\?\"?([0-9.eE+]+)";
-  double value = 0;
+// What follows `"key":` in the call's configuration, quotes and their escapes skipped; empty if
+// there is no such key.
+std::string_view ConfigValue(const Instruction& call, std::string_view key) {
   std::string_view config = call.backend_config();
-  if (RE2::PartialMatch({config.data(), config.size()}, pattern, &value)) return value;
-  return std::nullopt;
+  for (size_t at = config.find(key); at != config.npos; at = config.find(key, at + 1)) {
+    std::string_view rest = config.substr(at + key.size());
+    rest.remove_prefix(std::min(rest.find_first_not_of("\\\""), rest.size()));
+    if (!rest.starts_with(':') || at == 0 || config[at - 1] != '"') continue;
+    rest.remove_prefix(std::min(rest.find_first_not_of(": \\\""), rest.size()));
+    return rest;
+  }
+  return {};
 }
 
-// The first list of numbers after `key`: ["1","0"].
-std::vector<int64_t> ConfigDims(const Instruction& call, const char* key) {
-  std::string pattern = std::string("\"") + key + "\":\\[([^\\]]*)\\]";
-  std::string list;
+std::optional<double> ConfigNumber(const Instruction& call, std::string_view key) {
+  const std::string text(ConfigValue(call, key).substr(0, 32));
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || !std::isfinite(value) || value < 0) return std::nullopt;
+  return value;
+}
+
+// The list of numbers after `key`: ["1","0"].
+std::vector<int64_t> ConfigDims(const Instruction& call, std::string_view key) {
+  std::string_view list = ConfigValue(call, key);
   std::vector<int64_t> dims;
-  std::string_view config = call.backend_config();
-  if (!RE2::PartialMatch({config.data(), config.size()}, pattern, &list)) return dims;
-  static const RE2 kNumber("(\\d+)");
-  re2::StringPiece rest(list);
-  int64_t dim = 0;
-  while (RE2::FindAndConsume(&rest, kNumber, &dim)) dims.push_back(dim);
+  if (!list.starts_with('[')) return dims;
+  list = list.substr(0, list.find(']'));
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i] < '0' || list[i] > '9') continue;
+    int64_t dim = 0;
+    auto [stop, error] = std::from_chars(list.data() + i, list.data() + list.size(), dim);
+    if (error == std::errc()) dims.push_back(dim);
+    i = static_cast<size_t>(stop - list.data());
+  }
   return dims;
 }
 

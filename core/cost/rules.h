@@ -20,7 +20,7 @@ OpCost RngCost(const Instruction& instruction);
 OpCost LinalgCost(const Instruction& instruction);
 OpCost FftCost(const Instruction& instruction);
 OpCost CollectiveLocalCost(const Instruction& instruction);  // the combiner's operations
-OpCost CustomCallCost(const Instruction& instruction);  // known library calls
+OpCost CustomCallCost(const Instruction& instruction);       // known library calls
 OpCost NoCost(const Instruction& instruction);  // control flow: the callees are counted
 
 // Floating-point operations of one evaluation of a scalar computation (a reduction body).

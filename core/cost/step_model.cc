@@ -241,6 +241,9 @@ class StepBuilder {
     copy.seconds =
         bytes / (model_.chip_.hbm_bytes_per_s * model_.chip_.memory_efficiency.At(bytes));
     copy.on_compute = false;  // by the copy engines
+    cost_.steps.back().work.work_class = WorkClass::kMovement;
+    cost_.steps.back().work.main = x;
+    cost_.steps.back().work.bytes = 2 * bytes;
     WaitFor(node, NeedsOfOperands(x));
     NeedsOf(x) = {node};
   }

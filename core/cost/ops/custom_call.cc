@@ -1,7 +1,7 @@
 // Custom calls: what the library does, by core/cost/custom_call_work.h.
 
 #include "core/cost/custom_call_work.h"
-#include "core/cost/ops/families.h"
+#include "core/cost/rules.h"
 
 namespace gshard {
 
