@@ -98,6 +98,21 @@ class Region {
     }
   }
 
+  // Products of saved scores with what a product of this region consumes: dv = dot(p, do).
+  void AddProductsOfLoads() {
+    for (const Instruction* product : std::vector<const Instruction*>(producing_)) {
+      for (const Instruction* operand : product->operands()) {
+        for (const Instruction* user : users_.of(operand)) {
+          if (!IsBatchedDot(user) || Has(scores_, user) || IsConsuming(user)) continue;
+          const Instruction* other = user->operand(user->operand(0) == operand ? 1 : 0);
+          if (other->shape()->element_count() == elements_ && AddLoad(other, user)) {
+            consuming_.push_back(user);
+          }
+        }
+      }
+    }
+  }
+
   bool IsAttention() const {
     return !producing_.empty() && !consuming_.empty() && has_row_reduction_ && has_row_broadcast_;
   }
@@ -151,9 +166,7 @@ class Region {
       } else if (is_row) {
         ExpandRow(user);
       } else if (IsBatchedDot(user)) {
-        if (std::find(consuming_.begin(), consuming_.end(), user) == consuming_.end()) {
-          consuming_.push_back(user);
-        }
+        if (!IsConsuming(user)) consuming_.push_back(user);
       } else if (KeepsElements(user) && user->shape()->element_count() == elements_) {
         AddScores(user);
       } else if (user->opcode() == Opcode::kDynamicUpdateSlice && user->operand(1) == x) {
@@ -163,6 +176,11 @@ class Region {
   }
 
   void ExpandRow(const Instruction* user) {
+    if (user->opcode() == Opcode::kReduce && user->shape()->IsArray() &&
+        user->shape()->element_count() == user->operand(0)->shape()->element_count()) {
+      AddRow(user);  // over dims of size 1: a reshape
+      return;
+    }
     if (user->opcode() == Opcode::kBroadcast) {
       if (user->shape()->element_count() == elements_) {
         has_row_broadcast_ = true;
@@ -179,6 +197,37 @@ class Region {
     }
   }
 
+  bool IsConsuming(const Instruction* x) const {
+    return std::find(consuming_.begin(), consuming_.end(), x) != consuming_.end();
+  }
+
+  // Scores of the forward pass, a slice of what a loop carries, that only `user` needs.
+  bool AddLoad(const Instruction* x, const Instruction* user) {
+    std::vector<const Instruction*> chain;
+    for (; users_.of(x).size() == 1 && users_.of(x)[0] == user; user = x, x = x->operand(0)) {
+      chain.push_back(x);
+      if (x->opcode() == Opcode::kDynamicSlice) {
+        loads_.insert(loads_.end(), chain.begin(), chain.end());
+        return true;
+      }
+      if (!KeepsElements(x) || x->operand_count() != 1) return false;
+    }
+    return false;
+  }
+
+  // A mask that is spread over the scores may be saved for the backward pass too.
+  void AddStoresOf(const Instruction* x) {
+    for (const Instruction* user : users_.of(x)) {
+      if (user->opcode() == Opcode::kDynamicUpdateSlice && user->operand(1) == x) {
+        stores_.push_back(user);
+      } else if ((user->opcode() == Opcode::kReshape || user->opcode() == Opcode::kBitcast ||
+                  user->opcode() == Opcode::kBroadcast) &&
+                 user->shape()->element_count() == elements_) {
+        AddStoresOf(user);
+      }
+    }
+  }
+
   // What a score is made of: dots of this kind, and values that nobody else needs.
   void ExpandToOperands(const Instruction* x) {
     if (IsBatchedDot(x)) return;
@@ -189,6 +238,10 @@ class Region {
       }
       if (IsBatchedDot(operand)) {
         AddScores(operand);
+        continue;
+      }
+      if (operand->opcode() == Opcode::kBroadcast && !Has(rows_, operand->operand(0))) {
+        AddStoresOf(operand);
         continue;
       }
       auto uses = users_.of(operand);
@@ -269,7 +322,9 @@ class Finder {
       // Scores outnumber what they are made of; others are no attention worth a kernel.
       if (x->shape()->element_count() <= 1) continue;
       Region region(users_, x);
-      if (region.IsAttention()) Split(region);
+      if (!region.IsAttention()) continue;
+      region.AddProductsOfLoads();
+      Split(region);
     }
     return std::move(kernels_);
   }

@@ -90,6 +90,7 @@ class StepBuilder {
       int32_t number = AddNode(kernel.root, StepNode::Kind::kKernel);
       StepNode& step = cost_.steps.back();
       step.work = WorkOf(fusion, kernel);
+      if (kernel.attention >= 0) MarkCausal(fusion, kernel, step.work);
       for (const Instruction* member : kernel.members) {
         if (IsRecomputed(*member)) step.recompute_flops += FlopsOf(*member);
       }
@@ -183,7 +184,74 @@ class StepBuilder {
     return NeedsOf(tuple);
   }
 
+  static int64_t CarriedElement(const Instruction* x) {
+    if (x->opcode() != Opcode::kGetTupleElement) return -1;
+    if (x->operand(0)->opcode() != Opcode::kParameter) return -1;
+    return x->attributes<GetTupleElementAttributes>().index;
+  }
+
+  // A backward kernel whose scores a loop carries from the forward pass is as causal as that was.
+  void MarkCausal(const FusionModel& fusion, const FusionKernel& kernel, KernelWork& work) {
+    const AttentionKernel& attention =
+        fusion.attention()[static_cast<size_t>(kernel.attention)];
+    std::vector<bool>& carried = model_.causal_carries_[&computation_];
+    for (const Instruction* x : attention.residuals) {
+      if (x->opcode() != Opcode::kDynamicSlice && x->opcode() != Opcode::kDynamicUpdateSlice) continue;
+      const int64_t element = CarriedElement(x->operand(0));
+      if (element < 0) continue;
+      const size_t i = static_cast<size_t>(element);
+      if (carried.size() <= i) carried.resize(i + 1);
+      if (x->opcode() == Opcode::kDynamicUpdateSlice) {
+        carried[i] = carried[i] || attention.is_causal;
+      } else if (carried[i] && work.masked_flops == 0) {
+        for (const MatrixWork& product : work.matrix) work.masked_flops += product.flops / 2;
+      }
+    }
+  }
+
+  // Which of a loop's initial values hold scores that an earlier loop saved.
+  void PassCausalCarries(const Instruction* loop) {
+    const Instruction* init = loop->operand(0);
+    if (init->opcode() != Opcode::kTuple) return;
+    std::vector<bool>& carried = model_.causal_carries_[loop->called(1)];
+    for (int64_t i = 0; i < init->operand_count(); ++i) {
+      const Instruction* x = init->operand(i);
+      if (x->opcode() != Opcode::kGetTupleElement) continue;
+      const Instruction* from = x->operand(0);
+      if (from->opcode() != Opcode::kWhile) continue;
+      auto saved = model_.causal_carries_.find(from->called(1));
+      if (saved == model_.causal_carries_.end()) continue;
+      const size_t element = static_cast<size_t>(x->attributes<GetTupleElementAttributes>().index);
+      if (element >= saved->second.size() || !saved->second[element]) continue;
+      if (carried.size() <= static_cast<size_t>(i)) carried.resize(static_cast<size_t>(i) + 1);
+      carried[static_cast<size_t>(i)] = true;
+    }
+  }
+
+  // An array that a loop fills slice by slice and does not read needs no initial value: compilers
+  // allocate it only.
+  void DropInitialValues(const Instruction* loop) {
+    const Instruction* init = loop->operand(0);
+    const Instruction* root = loop->called(1)->root();
+    if (init->opcode() != Opcode::kTuple || root->opcode() != Opcode::kTuple) return;
+    for (int64_t i = 0; i < std::min(init->operand_count(), root->operand_count()); ++i) {
+      const Instruction* value = init->operand(i);
+      const Instruction* update = root->operand(i);
+      if (value->opcode() != Opcode::kBroadcast || model_.users_.of(value).size() != 1 ||
+          update->opcode() != Opcode::kDynamicUpdateSlice || CarriedElement(update->operand(0)) != i ||
+          model_.users_.of(update->operand(0)).size() != 1) {
+        continue;
+      }
+      auto node = node_of_.find(value);
+      if (node == node_of_.end()) continue;
+      cost_.nodes[static_cast<size_t>(node->second)].seconds = 0;
+      cost_.steps[static_cast<size_t>(node->second)].work.bytes = 0;
+    }
+  }
+
   void AddLoop(const Instruction* x) {
+    PassCausalCarries(x);
+    DropInitialValues(x);
     std::optional<int64_t> known = TripCount(*x);
     if (!known) ++model_.unknown_trip_counts_;
     const double trips = static_cast<double>(known.value_or(1));

@@ -71,6 +71,8 @@ class StepModel {
   Users users_;
   bool is_compiled_;
   std::map<std::pair<const Computation*, double>, std::unique_ptr<ComputationCost>> costs_;
+  // Of loop bodies: elements of the carried tuple that hold scores which a causal mask cut.
+  std::map<const Computation*, std::vector<bool>> causal_carries_;
   int64_t unknown_trip_counts_ = 0;
   bool has_conditionals_ = false;
 };
