@@ -3,6 +3,7 @@
 #include "core/cost/schedule.h"
 
 #include <algorithm>
+#include <limits>
 #include <queue>
 
 namespace gshard {
@@ -14,8 +15,13 @@ constexpr int kTripsInFlight = 2;
 
 class Simulation {
  public:
-  Simulation(const std::vector<ScheduleNode>& nodes, int copies, bool in_order)
-      : nodes_(nodes), count_(nodes.size()), copies_(copies), in_order_(in_order) {
+  Simulation(const std::vector<ScheduleNode>& nodes, int copies, bool in_order,
+             double compute_share)
+      : nodes_(nodes),
+        count_(nodes.size()),
+        copies_(copies),
+        in_order_(in_order),
+        slow_rate_(1 - compute_share) {
     FindTails();
     Connect();
   }
@@ -28,11 +34,17 @@ class Simulation {
     while (finished_ < start_.size()) {
       while (StartAll(now)) {
       }
-      if (running_.empty()) break;  // cannot happen: the graph is acyclic
-      now = running_.top().first;
+      const double compute_end = compute_ == kNothing ? kNever : now + compute_left_ / Rate();
+      const double aside_end = running_.empty() ? kNever : running_.top().first;
+      const double next = std::min(compute_end, aside_end);
+      if (next == kNever) break;  // cannot happen: the graph is acyclic
+      if (compute_ != kNothing) compute_left_ -= (next - now) * Rate();
+      now = next;
+      if (compute_end <= now) FinishCompute(now);
       while (!running_.empty() && running_.top().first <= now) {
         size_t done = running_.top().second;
         running_.pop();
+        if (nodes_[done % count_].links != 0) --collectives_aside_;
         Finish(done, now);
       }
     }
@@ -44,48 +56,48 @@ class Simulation {
     return copy == 0 ? end : std::max(end, EndOfCopy(copy - 1));
   }
 
-  // Adds to `exposed` (per node) the waits of compute in [from, to), `times` over; returns their
-  // sum.
-  double AddExposed(double from, double to, double times, std::vector<double>& exposed) const {
-    double idle = 0;
-    for (const auto& [instance, start, end] : stalls_) {  // a collective that compute waits for
-      double part = std::max(0.0, std::min(end, to) - std::max(start, from));
-      exposed[instance % count_] += times * part;
-      idle += times * part;
+  // Adds to `exposed` (per node), `times` over, the part of [from, to) in which compute waits for
+  // collectives or is slowed by them.
+  void AddExposed(double from, double to, double times, std::vector<double>& exposed) const {
+    for (const Stall& stall : stalls_) {  // a collective that nothing overlaps
+      const double part = std::min(stall.end, to) - std::max(stall.start, from);
+      exposed[stall.instance % count_] += times * std::max(0.0, part);
     }
-    // Gaps of the compute stream: shared by the collectives that run in them.
-    std::vector<size_t> beside;
+    std::vector<size_t> aside;
     for (size_t i = 0; i < start_.size(); ++i) {
-      if (!nodes_[i % count_].on_compute && end_[i] > start_[i]) beside.push_back(i);
+      if (!nodes_[i % count_].on_compute && end_[i] > start_[i]) aside.push_back(i);
     }
-    std::sort(beside.begin(), beside.end(),
+    std::sort(aside.begin(), aside.end(),
               [&](size_t a, size_t b) { return start_[a] < start_[b]; });
-    double busy_until = 0;
-    auto gap = [&](double begin, double end) {
-      begin = std::max(begin, from);
-      end = std::min(end, to);
-      if (end <= begin) return;
-      idle += times * (end - begin);
-      double sum = 0;
+    size_t first = 0;
+    // Shares `seconds` lost between begin and end by how long each ran there.
+    auto share = [&](double begin, double end, double seconds) {
+      while (first < aside.size() && end_[aside[first]] <= begin) ++first;
       auto overlap = [&](size_t i) {
         return std::max(0.0, std::min(end, end_[i]) - std::max(begin, start_[i]));
       };
-      for (size_t i : beside) {
-        if (start_[i] >= end) break;
-        sum += overlap(i);
-      }
+      double sum = 0;
+      for (size_t k = first; k < aside.size() && start_[aside[k]] < end; ++k)
+        sum += overlap(aside[k]);
       if (sum <= 0) return;
-      for (size_t i : beside) {
-        if (start_[i] >= end) break;
-        exposed[i % count_] += times * (end - begin) * overlap(i) / sum;
+      for (size_t k = first; k < aside.size() && start_[aside[k]] < end; ++k) {
+        exposed[aside[k] % count_] += times * seconds * overlap(aside[k]) / sum;
       }
     };
-    for (const auto& [start, end] : busy_) {
-      gap(busy_until, start);
-      busy_until = std::max(busy_until, end);
+    auto within = [&](double begin, double end, double seconds) {
+      const double from_here = std::max(begin, from), to_here = std::min(end, to);
+      if (to_here > from_here) {
+        share(from_here, to_here, seconds * (to_here - from_here) / (end - begin));
+      }
+    };
+    double busy_until = 0;
+    for (size_t instance : computed_) {
+      within(busy_until, start_[instance], start_[instance] - busy_until);
+      const double slowed = end_[instance] - start_[instance] - nodes_[instance % count_].seconds;
+      if (slowed > 0) within(start_[instance], end_[instance], slowed);
+      busy_until = std::max(busy_until, end_[instance]);
     }
-    gap(busy_until, to);
-    return idle;
+    within(busy_until, to, to - busy_until);
   }
 
   std::vector<ScheduledEvent> EventsOf(int copy) const {
@@ -119,6 +131,7 @@ class Simulation {
 
  private:
   static constexpr size_t kNothing = SIZE_MAX;
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
   struct Stall {
     size_t instance;
     double start, end;
@@ -199,7 +212,6 @@ class Simulation {
   void Start(size_t instance, double now) {
     const ScheduleNode& node = nodes_[instance % count_];
     start_[instance] = now;
-    end_[instance] = now + node.seconds;
     // It waited for the stream, if it was ready before.
     if (ready_at_[instance] < now) {
       size_t before = node.on_compute ? last_compute_ : last_link_;
@@ -207,14 +219,27 @@ class Simulation {
     }
     links_busy_ |= node.links;
     if (node.on_compute) {
-      compute_busy_ = true;
-      if (node.is_stall) stalls_.push_back({instance, now, end_[instance]});
-      busy_.push_back({now, end_[instance]});
+      compute_ = instance;
+      compute_left_ = node.seconds;
       last_compute_ = instance;
+      computed_.push_back(instance);
     } else {
       last_link_ = instance;
+      end_[instance] = now + node.seconds;
+      running_.push({end_[instance], instance});
+      if (node.links != 0) ++collectives_aside_;
     }
-    running_.push({end_[instance], instance});
+  }
+
+  // Of compute, while collectives take some of its units.
+  double Rate() const { return collectives_aside_ > 0 ? slow_rate_ : 1; }
+
+  void FinishCompute(double now) {
+    const size_t done = compute_;
+    compute_ = kNothing;
+    end_[done] = now;
+    if (nodes_[done % count_].is_stall) stalls_.push_back({done, start_[done], now});
+    Finish(done, now);
   }
 
   bool StartAll(double now) {
@@ -238,7 +263,7 @@ class Simulation {
       }
     }
     for (size_t instance : blocked) ready_links_.push(instance);
-    while (!compute_busy_ && !ready_compute_.empty()) {
+    while (compute_ == kNothing && !ready_compute_.empty()) {
       size_t next = ready_compute_.top();
       if (in_order_ && !IsNextInOrder(next)) break;
       if (!LinksFree(nodes_[next % count_].links)) break;
@@ -265,9 +290,6 @@ class Simulation {
     const size_t node = instance % count_;
     const int copy = CopyOf(instance);
     links_busy_ &= ~nodes_[node].links;
-    if (nodes_[node].on_compute && (nodes_[node].seconds > 0 || nodes_[node].links != 0)) {
-      compute_busy_ = false;
-    }
     ++finished_;
     if (++finished_of_copy_[static_cast<size_t>(copy)] == count_ &&
         copy + kTripsInFlight < copies_) {
@@ -298,7 +320,7 @@ class Simulation {
   std::vector<double> start_, end_, ready_at_;
   std::vector<bool> is_ready_;
   std::vector<size_t> finished_of_copy_;
-  std::vector<std::pair<double, double>> busy_;  // of the compute stream, in order
+  std::vector<size_t> computed_;  // instances on the compute stream, in order
   std::vector<Stall> stalls_;
   std::priority_queue<size_t, std::vector<size_t>, ReadyOrder> ready_compute_{ReadyOrder{this}};
   std::priority_queue<size_t, std::vector<size_t>, ReadyOrder> ready_links_{ReadyOrder{this}};
@@ -308,28 +330,32 @@ class Simulation {
   std::vector<size_t> instant_;
   size_t finished_ = 0, next_in_order_ = 0;
   size_t last_compute_ = kNothing, last_link_ = kNothing;
-  bool compute_busy_ = false;
+  size_t compute_ = kNothing;  // that runs
+  double compute_left_ = 0;    // seconds of it, at full rate
+  int collectives_aside_ = 0;
+  const double slow_rate_;
   uint32_t links_busy_ = 0;
 };
 
 }  // namespace
 
-Schedule Simulate(const std::vector<ScheduleNode>& nodes, double trips, bool in_order) {
+Schedule Simulate(const std::vector<ScheduleNode>& nodes, double trips, bool in_order,
+                  double compute_share) {
   Schedule schedule;
   schedule.exposed_s.assign(nodes.size(), 0);
   if (nodes.empty() || trips < 1) return schedule;
   const int copies = static_cast<int>(std::min<double>(trips, kSteadyTrips));
-  Simulation simulation(nodes, copies, in_order);
+  Simulation simulation(nodes, copies, in_order, compute_share);
   simulation.Run();
   const double end = simulation.EndOfCopy(copies - 1);
   schedule.seconds = end;
-  schedule.idle_s = simulation.AddExposed(0, end, 1, schedule.exposed_s);
+  simulation.AddExposed(0, end, 1, schedule.exposed_s);
   if (trips > copies) {
     // Two trips in the middle of the pipeline stand for all others.
     const double from = simulation.EndOfCopy(1);
     const double times = (trips - copies) / 2;
     schedule.seconds += times * (end - from);
-    schedule.idle_s += simulation.AddExposed(from, end, times, schedule.exposed_s);
+    simulation.AddExposed(from, end, times, schedule.exposed_s);
   }
   schedule.events = simulation.EventsOf(copies > 1 ? 1 : 0);
   return schedule;

@@ -29,14 +29,15 @@ struct ScheduledEvent {
 
 struct Schedule {
   double seconds = 0;  // all trips
-  // Per node, over all trips: seconds in which compute waits while it runs.
+  // Per node, over all trips: seconds in which compute waits for it or is slowed by it.
   std::vector<double> exposed_s;
-  double idle_s = 0;                   // sum of exposed_s and of waits for nothing
   std::vector<ScheduledEvent> events;  // of one trip, the earliest at 0
 };
 
 // `nodes` in an order that respects `after`. With `in_order`, compute runs in that order.
-Schedule Simulate(const std::vector<ScheduleNode>& nodes, double trips, bool in_order);
+// Collectives beside compute take `compute_share` of its units: what runs meanwhile takes longer.
+Schedule Simulate(const std::vector<ScheduleNode>& nodes, double trips, bool in_order,
+                  double compute_share = 0);
 
 }  // namespace gshard
 

@@ -192,11 +192,11 @@ class StepBuilder {
 
   // A backward kernel whose scores a loop carries from the forward pass is as causal as that was.
   void MarkCausal(const FusionModel& fusion, const FusionKernel& kernel, KernelWork& work) {
-    const AttentionKernel& attention =
-        fusion.attention()[static_cast<size_t>(kernel.attention)];
+    const AttentionKernel& attention = fusion.attention()[static_cast<size_t>(kernel.attention)];
     std::vector<bool>& carried = model_.causal_carries_[&computation_];
     for (const Instruction* x : attention.residuals) {
-      if (x->opcode() != Opcode::kDynamicSlice && x->opcode() != Opcode::kDynamicUpdateSlice) continue;
+      if (x->opcode() != Opcode::kDynamicSlice && x->opcode() != Opcode::kDynamicUpdateSlice)
+        continue;
       const int64_t element = CarriedElement(x->operand(0));
       if (element < 0) continue;
       const size_t i = static_cast<size_t>(element);
@@ -238,7 +238,8 @@ class StepBuilder {
       const Instruction* value = init->operand(i);
       const Instruction* update = root->operand(i);
       if (value->opcode() != Opcode::kBroadcast || model_.users_.of(value).size() != 1 ||
-          update->opcode() != Opcode::kDynamicUpdateSlice || CarriedElement(update->operand(0)) != i ||
+          update->opcode() != Opcode::kDynamicUpdateSlice ||
+          CarriedElement(update->operand(0)) != i ||
           model_.users_.of(update->operand(0)).size() != 1) {
         continue;
       }
@@ -437,7 +438,7 @@ const ComputationCost& StepModel::Of(const Computation& computation, double trip
     cost->computation = &computation;
     cost->trips = trips;
     StepBuilder(*this, computation, *cost).Run();
-    cost->schedule = Simulate(cost->nodes, trips, is_compiled_);
+    cost->schedule = Simulate(cost->nodes, trips, is_compiled_, chip_.collective_compute_share);
     costs_[{&computation, trips}] = std::move(cost);
   }
   return *costs_[{&computation, trips}];
