@@ -126,9 +126,7 @@ CollectiveTime Network::GatherTime(double full_bytes, const CollectiveDemand& de
     const NetworkDim& dim = dims_[segment.dim];
     if (dim.kind != NetworkDim::Kind::kSwitch) continue;
     const double extent = static_cast<double>(segment.extent);
-    // The innermost switch carries all of it, as it also passes on what came from outside.
-    double bytes =
-        inside == 1 ? full_bytes * (n - 1) / n : full_bytes * (extent - 1) / extent / inside;
+    const double bytes = full_bytes * (n - 1) / n / inside;
     slowest = std::max(slowest, bytes / dim.bytes_per_s);
     latency += dim.latency_s * RoundsOf(segment.extent);
     inside *= extent;
