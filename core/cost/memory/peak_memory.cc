@@ -6,8 +6,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "core/cost/memory/memory_schedule.h"
+#include "core/transforms/collective_combiner.h"
 #include "core/transforms/inline_calls.h"
 #include "ir/traversal.h"
 
@@ -382,19 +384,25 @@ int64_t InlinedSize(const Module& module) {
   return sizes[module.entry()];
 }
 
-// A copy of an uncompiled module with its calls inlined, as compilers have it; null where there is
-// nothing to inline or too much.
-std::shared_ptr<const Module> WithCallsInlined(const Module& module) {
+// What of it a compiler would change before it schedules; null: the module as it is.
+std::shared_ptr<const Module> AsCompiled(const Module& module, const MemoryOptions& options) {
   if (module.header().is_scheduled) return nullptr;
-  int64_t calls = 0;
+  int64_t calls = 0, all_reduces = 0;
   for (const Computation* computation : module.computations()) {
-    for (const Instruction* x : computation->instructions()) calls += x->opcode() == Opcode::kCall;
+    for (const Instruction* x : computation->instructions()) {
+      calls += x->opcode() == Opcode::kCall;
+      all_reduces += x->opcode() == Opcode::kAllReduce;
+    }
   }
-  if (calls == 0) return nullptr;
+  if (calls == 0 && all_reduces < 2) return nullptr;
   std::shared_ptr<Module> copy = module.Clone();
   constexpr int64_t kMaxInstructions = 1000000;
-  if (InlinedSize(module) > kMaxInstructions || !InlineCalls(*copy)) return nullptr;
-  RemoveDeadCode(*copy);
+  if (calls > 0 && InlinedSize(module) <= kMaxInstructions && InlineCalls(*copy))
+    RemoveDeadCode(*copy);
+  if (all_reduces > 1) {
+    CombineOptions combine{options.combine_bytes, std::numeric_limits<int64_t>::max()};
+    CombineCollectives(*copy, Opcode::kAllReduce, combine);
+  }
   return copy;
 }
 
@@ -407,9 +415,9 @@ std::string_view BufferClassName(BufferClass kind) {
 }
 
 MemoryReport PeakMemory(const Module& module, const MemoryOptions& options) {
-  std::shared_ptr<const Module> inlined = WithCallsInlined(module);
-  MemoryReport report = ModuleMemory(inlined ? *inlined : module, options).Run();
-  report.inlined = std::move(inlined);
+  std::shared_ptr<const Module> compiled = AsCompiled(module, options);
+  MemoryReport report = ModuleMemory(compiled ? *compiled : module, options).Run();
+  report.compiled = std::move(compiled);
   return report;
 }
 

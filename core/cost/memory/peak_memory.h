@@ -50,12 +50,16 @@ struct MemoryReport {
   std::vector<LiveBuffer> at_peak;    // largest first; adds up to peak_bytes
   const Instruction* peak = nullptr;  // runs then; null: the end of the program
   std::vector<MemoryPoint> curve;     // in order of execution
-  // What instructions and shapes above belong to, with calls inlined, or null: the module given.
-  std::shared_ptr<const Module> inlined;
+  // What the instructions above belong to where it is not the module given: calls are inlined,
+  // all-reduces combined. Null: the module given.
+  std::shared_ptr<const Module> compiled;
 };
 
 struct MemoryOptions {
   Tiling tiling = Tiling::kLayout;
+  // Independent all-reduces become one up to so many bytes, as compilers have it: their operands
+  // and results are alive together.
+  int64_t combine_bytes = INT64_MAX;
 };
 
 // `module` is the program of one device.
