@@ -8,6 +8,7 @@
 #include "core/analysis/partitioned.h"
 #include "core/cost/chip.h"
 #include "core/cost/cost_report.h"
+#include "core/cost/memory/global_tensors.h"
 #include "core/cost/useful_flops.h"
 #include "core/report/cost_json.h"
 #include "core/report/cost_text.h"
@@ -23,6 +24,9 @@ struct Flags {
   std::string chip = "tpu-v3";
   std::string chip_file;
   std::string limit;
+  std::string tiling = "layout";
+  std::string combine_threshold;
+  int64_t top = 0;
   std::string output = "-";
   bool json = false;
   std::string partitioned;
@@ -37,7 +41,8 @@ Expected<Chip> ReadChip(const Flags& flags) {
 
 // Makes the program of one device of `module`, in place, unless it is for one device anyway;
 // returns the FLOPs of the program as a whole.
-Expected<std::optional<double>> PartitionForCost(Module& module, int64_t num_partitions) {
+Expected<std::optional<double>> PartitionForCost(Module& module, int64_t num_partitions,
+                                                 GlobalTensors& tensors) {
   auto devices = ReadDevices(module, num_partitions);
   if (!devices) return Fail(devices.error());
   if (devices->partitions == 1) return std::nullopt;
@@ -47,10 +52,21 @@ Expected<std::optional<double>> PartitionForCost(Module& module, int64_t num_par
   way.num_partitions = num_partitions;
   way.after_propagation = [&](Module& whole) {
     useful = TotalFlops(whole);
+    tensors.Record(whole);
     return Expected<void>();
   };
   if (auto done = MakePerDeviceModule(module, context, way); !done) return Fail(done.error());
   return useful;
+}
+
+MemoryOptions MemoryOptionsOf(const Flags& flags) {
+  MemoryOptions options;
+  options.tiling = flags.tiling == "none"  ? Tiling::kDense
+                   : flags.tiling == "tpu" ? Tiling::kTpu
+                                           : Tiling::kLayout;
+  if (!flags.combine_threshold.empty())
+    options.combine_bytes = ByteSizeOf("--combine-threshold", flags.combine_threshold);
+  return options;
 }
 
 // What is wrong with the input; returns the exit code.
@@ -71,20 +87,29 @@ int Run(const Flags& flags) {
   if (!module) return Refuse(flags, module.error());
   if (auto bounded = CheckBoundedSizes(**module); !bounded) return Refuse(flags, bounded.error());
   std::optional<double> useful;
+  GlobalTensors tensors;
   bool partitioned =
       flags.partitioned.empty() ? IsPartitioned(**module) : flags.partitioned == "yes";
   if (partitioned) {
     if (flags.num_partitions > 0) (*module)->header().num_partitions = flags.num_partitions;
   } else {
-    auto flops = PartitionForCost(**module, flags.num_partitions);
+    auto flops = PartitionForCost(**module, flags.num_partitions, tensors);
     if (!flops) return Refuse(flags, flops.error());
     useful = *flops;
   }
   CostOptions options;
   options.useful_flops = useful;
+  options.memory = MemoryOptionsOf(flags);
   Expected<CostReport> report = EstimateCost(**module, *chip, options);
   if (!report) return UsageError(report.error());
-  std::string text = flags.json ? CostAsJson(**module, *report) : CostAsText(**module, *report);
+  if (limit) {
+    report->memory.limit_bytes = *limit;
+    report->memory.limit_name.clear();
+  }
+  DescribeTensors(**module, tensors, report->memory);
+  auto top = static_cast<size_t>(flags.top);
+  std::string text = flags.json ? CostAsJson(**module, *report, top)
+                                : CostAsText(**module, *report, top > 0 ? top : 12);
   if (auto written = WriteFile(flags.output, text); !written) return ReportError(written.error());
   if (limit && report->memory.peak_bytes > *limit) {
     fmt::print(stderr, "gshard-cost: over the limit: {} a device, allowed are {}\n",
@@ -119,6 +144,17 @@ int main(int argc, char** argv) {
   line.Add("--limit", flags.limit,
            "Memory limit per device, such as 16GiB: exit 3 if the peak is over it (default: none)",
            {.type = "SIZE"});
+  line.Add("--top", flags.top,
+           "Rows of what is alive at the memory peak (default: 12, in JSON all), such as 30",
+           {.type = "N", .between = {{1, INT32_MAX}}});
+  line.Add("--tiling", flags.tiling,
+           "Padding of arrays in memory: none, that of the text's tiled layouts, or tpu: T(8,128) "
+           "where there is none (default: layout)",
+           {.type = "none|layout|tpu", .one_of = {"none", "layout", "tpu"}});
+  line.Add(
+      "--combine-threshold", flags.combine_threshold,
+      "Most bytes of all-reduces that the compiler makes one, such as 30MiB (default: no limit)",
+      {.type = "SIZE"});
   line.AddSwitch("--json", flags.json, "JSON (gshard.cost/1) instead of text");
   return line.Run(argc, argv, [&] { return Run(flags); });
 }

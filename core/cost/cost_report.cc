@@ -276,7 +276,9 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
     report.mfu = report.useful_flops_per_device / capacity;
     report.hfu = report.flops_per_device / capacity;
   }
-  report.memory = PeakMemory(module);
+  report.memory = PeakMemory(module, options.memory);
+  report.memory.limit_bytes = static_cast<int64_t>(chip.hbm_bytes);
+  report.memory.limit_name = chip.name;
   return report;
 }
 

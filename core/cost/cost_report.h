@@ -120,6 +120,7 @@ struct CostOptions {
   std::string group_by;
   // Mesh axis -> physical dims of the chip's network, "x+y"; axes not named take the default.
   std::map<std::string, std::string> mesh_map;
+  MemoryOptions memory;
 };
 
 // `module` is partitioned (or runs on one device). Not const: meshes are interned in its context.

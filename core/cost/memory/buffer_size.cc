@@ -29,19 +29,6 @@ std::vector<int64_t> FirstTile(std::string_view tail) {
   return tile;
 }
 
-// What a TPU tiles an array of these dims (minor last) with: T(8,128), fewer rows for narrow
-// arrays; vectors in tiles of 128 up to 1024 elements.
-std::vector<int64_t> TpuTile(const std::vector<int64_t>& dims) {
-  if (dims.empty()) return {};
-  auto power_up_to = [](int64_t size, int64_t least, int64_t most) {
-    int64_t tile = least;
-    while (tile < size && tile < most) tile *= 2;
-    return tile;
-  };
-  if (dims.size() == 1) return {power_up_to(dims[0], 128, 1024)};
-  return {power_up_to(dims[dims.size() - 2], 1, 8), 128};
-}
-
 int64_t CappedProduct(int64_t a, int64_t b) {
   int64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
@@ -61,6 +48,50 @@ std::vector<int64_t> PhysicalDims(const Shape* shape) {
   return dims;
 }
 
+// Pads the minor dims to whole tiles; dims and tile end with the most minor.
+void PadToTiles(std::vector<int64_t>& dims, const std::vector<int64_t>& tile) {
+  for (size_t i = 0; i < std::min(tile.size(), dims.size()); ++i) {
+    int64_t size = tile[tile.size() - 1 - i];
+    int64_t& dim = dims[dims.size() - 1 - i];
+    dim = CappedProduct(dim / size + (dim % size != 0), size);
+  }
+}
+
+int64_t ElementsOf(const std::vector<int64_t>& dims) {
+  int64_t elements = 1;
+  for (int64_t dim : dims) elements = CappedProduct(elements, dim);
+  return elements;
+}
+
+int64_t PowerOfTwoUpTo(int64_t size, int64_t least, int64_t most) {
+  int64_t tile = least;
+  while (tile < size && tile < most) tile *= 2;
+  return tile;
+}
+
+// Elements with the padding of a TPU's T(8,128), fewer rows for narrow arrays, in the order of dims
+// that pads least; vectors have tiles of 128 to 1024 elements.
+int64_t ElementsInTpuTiles(const std::vector<int64_t>& dims) {
+  if (dims.empty()) return 1;
+  if (dims.size() == 1) {
+    std::vector<int64_t> padded = dims;
+    PadToTiles(padded, {PowerOfTwoUpTo(dims[0], 128, 1024)});
+    return padded[0];
+  }
+  int64_t least = INT64_MAX;
+  for (size_t minor = 0; minor < dims.size(); ++minor) {
+    for (size_t second = 0; second < dims.size(); ++second) {
+      if (second == minor) continue;
+      std::vector<int64_t> order = {dims[second], dims[minor]};
+      PadToTiles(order, {PowerOfTwoUpTo(dims[second], 1, 8), 128});
+      for (size_t d = 0; d < dims.size(); ++d)
+        if (d != minor && d != second) order.push_back(dims[d]);
+      least = std::min(least, ElementsOf(order));
+    }
+  }
+  return least;
+}
+
 }  // namespace
 
 int64_t BufferBytes(const Shape* leaf, Tiling tiling) {
@@ -74,16 +105,9 @@ int64_t BufferBytes(const Shape* leaf, Tiling tiling) {
     return std::clamp<int64_t>(leaf->byte_size(), 0, kMaxBytes);
   std::vector<int64_t> dims = PhysicalDims(leaf);
   std::vector<int64_t> tile = tiling == Tiling::kDense ? std::vector<int64_t>() : FirstTile(tail);
-  if (tile.empty() && tiling == Tiling::kTpu) tile = TpuTile(dims);
-  size_t tiled = std::min(tile.size(), dims.size());
-  for (size_t i = 0; i < tiled; ++i) {
-    int64_t size = tile[tile.size() - 1 - i];
-    int64_t& dim = dims[dims.size() - 1 - i];
-    int64_t tiles = dim / size + (dim % size != 0);
-    dim = CappedProduct(tiles, size);
-  }
-  int64_t elements = 1;
-  for (int64_t dim : dims) elements = CappedProduct(elements, dim);
+  PadToTiles(dims, tile);
+  int64_t elements =
+      tiling == Tiling::kTpu && tile.empty() ? ElementsInTpuTiles(dims) : ElementsOf(dims);
   int64_t bits = CappedProduct(elements, DTypeBits(leaf->dtype()));
   return std::clamp<int64_t>(bits / 8 + (bits % 8 != 0), 0, kMaxBytes);
 }

@@ -15,7 +15,7 @@ namespace gshard {
 enum class Tiling : uint8_t {
   kDense,   // no padding at all
   kLayout,  // tiles that the text's layouts give
-  kTpu,     // those, and T(8,128) as a TPU would choose it for arrays without tiles
+  kTpu,     // those, and T(8,128), in the order of dims that pads least, where there are none
 };
 
 // Of anything but a tuple. Arrays in host memory (memory space 5) take nothing, sizes are capped at

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,12 +29,18 @@ enum class BufferClass : uint8_t {
 inline constexpr size_t kBufferClasses = 5;
 std::string_view BufferClassName(BufferClass kind);  // "argument", "loop carry", ..
 
+// A row of the report: memory that one leaf of an instruction's result was given.
 struct LiveBuffer {
   const Instruction* instruction = nullptr;  // that allocated it
   int64_t leaf = 0;                          // of its shape, tuples flattened
   const Shape* shape = nullptr;              // of that leaf
   int64_t bytes = 0;
   BufferClass kind = BufferClass::kTemporary;
+  // By DescribeTensors (global_tensors.h), where known: the tensor that `shape` is a tile of.
+  const Shape* global_shape = nullptr;
+  const Sharding* sharding = nullptr;
+  std::string sharding_text = {};  // "[data, _]"
+  std::string free_axes = {};      // mesh axes along which it only has copies: "model"
 };
 
 // What is alive while one instruction runs, by class. A loop's body appears once, at its loop.
@@ -53,6 +60,10 @@ struct MemoryReport {
   // What the instructions above belong to where it is not the module given: calls are inlined,
   // all-reduces combined. Null: the module given.
   std::shared_ptr<const Module> compiled;
+
+  int64_t limit_bytes = 0;  // 0: none
+  std::string limit_name;   // "tpu-v3"; empty: what --limit says
+  bool Fits() const { return limit_bytes == 0 || peak_bytes <= limit_bytes; }
 };
 
 struct MemoryOptions {

@@ -174,7 +174,8 @@ TEST_CASE("Tiled layouts are padded, host memory is not the device's", "[cost][m
   CHECK(bytes("f32[3,100]{1,0:T(8,128)}", Tiling::kDense) == 1200);
   CHECK(bytes("f32[3,100]", Tiling::kLayout) == 1200);
   CHECK(bytes("f32[3,100]", Tiling::kTpu) == 4 * 128 * 4);
-  CHECK(bytes("f32[64,16]", Tiling::kTpu) == 64 * 128 * 4);
+  CHECK(bytes("f32[128,2]", Tiling::kTpu) == 2 * 128 * 4);
+  CHECK(bytes("f32[64,16]", Tiling::kTpu) == 16 * 128 * 4);
   CHECK(bytes("f32[100]", Tiling::kTpu) == 128 * 4);
   CHECK(bytes("f32[]", Tiling::kTpu) == 4);
   CHECK(bytes("f32[64,16]{1,0:S(5)}", Tiling::kLayout) == 0);
