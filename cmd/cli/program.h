@@ -11,6 +11,7 @@
 
 #include "cmd/cli/flags.h"
 #include "ir/diagnostic.h"
+#include "ir/input/module_input.h"
 #include "ir/module.h"
 
 namespace gshard {
@@ -32,8 +33,10 @@ void PrintErrorJson(const Diagnostic& diagnostic, std::string_view schema);
 int UsageError(const Diagnostic& diagnostic);
 void ReportWarnings(std::span<const Diagnostic> diagnostics);
 
-// Adds IN and --num-partitions.
+// Adds IN, --num-partitions and --dim.
 void AddInputFlags(const Command& command, std::string& input, int64_t& num_partitions);
+// What the command line says about reading programs. Throws FlagError.
+InputOptions CommandInputOptions();
 
 // Reads and parses IN ("-": standard input) and verifies it.
 Expected<std::unique_ptr<Module>> ReadModule(const std::string& path, bool verify = true);

@@ -12,7 +12,7 @@
 #include "cmd/cli/program.h"
 #include "core/analysis/meshes.h"
 #include "core/json.h"
-#include "ir/parser.h"
+#include "ir/input/module_input.h"
 #include "ir/verify/verifier.h"
 
 namespace gshard {
@@ -118,10 +118,11 @@ int RunSession(const SessionOptions& options, PassContext& context, const Sessio
                                if (auto written = WriteFile("-", text, true); !written)
                                  ReportError(written.error());
                              }};
+  const InputOptions input = CommandInputOptions();
   Stopwatch stopwatch;
   std::string text;
   for (int round = 0; round < options.repeat; ++round) {
-    auto module = stopwatch.Time("parse", [&] { return ParseModule(*source); });
+    auto module = stopwatch.Time("parse", [&] { return ReadModuleInput(*source, input); });
     if (!module) return ReportError(module.error());
     auto verified = stopwatch.Time("verify", [&] { return VerifyModule(**module); });
     if (!verified) return ReportError(verified.error());

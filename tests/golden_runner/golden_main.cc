@@ -181,8 +181,9 @@ bool FindTests(const fs::path& path, std::vector<fs::path>* files) {
   const size_t before = files->size();
   for (const auto& entry : fs::recursive_directory_iterator(path)) {
     if (entry.is_directory()) continue;
-    if (entry.path().extension() != ".hlo" && entry.path().extension() != ".test") {
-      fmt::print("{}: refused: tests end with .hlo or .test\n", entry.path().string());
+    const fs::path extension = entry.path().extension();
+    if (extension != ".hlo" && extension != ".mlir" && extension != ".test") {
+      fmt::print("{}: refused: tests end with .hlo, .mlir or .test\n", entry.path().string());
       return false;
     }
     files->push_back(entry.path());

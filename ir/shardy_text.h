@@ -1,8 +1,8 @@
 // The text of Shardy's attributes, as JAX prints them into frontend attributes: meshes, shardings
 // and manual axes. Readers return false for text that is not of that form; what they have put out
 // by then is of no use. Axes are kept as our mesh form spells them: 'a', 'b':(2)4.
-#ifndef GSHARD_CORE_PROPAGATION_SHARDY_TEXT_H_
-#define GSHARD_CORE_PROPAGATION_SHARDY_TEXT_H_
+#ifndef GSHARD_IR_SHARDY_TEXT_H_
+#define GSHARD_IR_SHARDY_TEXT_H_
 
 #include <cstdint>
 #include <map>
@@ -42,4 +42,4 @@ std::string MeshFormOf(const ShardySharding& sharding, std::span<const std::stri
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_PROPAGATION_SHARDY_TEXT_H_
+#endif  // GSHARD_IR_SHARDY_TEXT_H_

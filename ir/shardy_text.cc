@@ -1,4 +1,4 @@
-#include "core/propagation/shardy_text.h"
+#include "ir/shardy_text.h"
 
 #include <algorithm>
 #include <cctype>
