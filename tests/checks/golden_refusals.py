@@ -59,7 +59,7 @@ for file in sorted(FOLDER.glob("*.hlo")):
 
 # Folders: tests that are passed over, and none at all.
 with tempfile.TemporaryDirectory() as empty:
-    for name, path, why in [("a file that is no test", FOLDER / "stray_file", "tests end with .hlo or .test"),
+    for name, path, why in [("a file that is no test", FOLDER / "stray_file", "tests end with .hlo, .mlir or .test"),
                             ("a folder without tests", empty, "no tests"),
                             ("a folder that is not there", empty + "/none", "no such file")]:
         code, output = answer(path)
