@@ -49,6 +49,17 @@ class HelpFormatter : public CLI::Formatter {
     const std::string name = CLI::Formatter::make_option_name(option, positional);
     return name.substr(0, name.find('{'));  // "--verify{instructions}": the value of the bare flag
   }
+  // Of a program that does something without a subcommand too.
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    const bool both = app->get_require_subcommand_min() == 0 && app->get_parent() == nullptr &&
+                      !app->get_subcommands([](const CLI::App*) { return true; }).empty();
+    if (!both) return CLI::Formatter::make_usage(app, name);
+    std::string usage = fmt::format("Usage: {} [OPTIONS]", name);
+    for (const CLI::Option* option : app->get_options()) {
+      if (option->get_positional()) usage += " " + option->get_name(/*positional=*/true);
+    }
+    return fmt::format("{}\n       {} SUBCOMMAND [OPTIONS] ..\n", usage, name);
+  }
   std::string make_option_opts(const CLI::Option* option) const override {
     const std::string& text = option->get_option_text();
     return text.empty() ? text : " " + text;
@@ -174,6 +185,18 @@ std::string Meant(const CLI::App& app, const std::string& word) {
   return nearest.Hint();
 }
 
+// CLI11 gives the first word to a required positional, be it a subcommand's name. So where a
+// program runs with or without one, what is required without is looked at after parsing.
+std::vector<const CLI::Option*> TakeRequired(CLI::App& app) {
+  std::vector<const CLI::Option*> required;
+  for (CLI::Option* option : app.get_options()) {
+    if (!option->get_required()) continue;
+    required.push_back(option);
+    option->required(false);
+  }
+  return required;
+}
+
 int ReportUsage(const CLI::App& app, std::string_view problem) {
   std::string program = app.get_name();
   for (const CLI::App* chosen : app.get_subcommands()) program += " " + chosen->get_name();
@@ -188,9 +211,18 @@ int CommandLine::Run(int argc, char** argv, std::function<int()> run) {
       "Exit codes: 0 ok, 1 bad input, 2 bad usage, 3 a check or limit failed, 4 internal error, "
       "130 ended by Ctrl-C.");
   const CLI::App& app = *app_;
+  std::vector<const CLI::Option*> required;
+  if (run) {
+    app_->require_subcommand(0, 1);
+    required = TakeRequired(*app_);
+  }
   try {
     app_->parse(ArgumentsReversed(app, argc, argv));
-    return run ? run() : chosen_();
+    if (chosen_) return chosen_();
+    for (const CLI::Option* option : required) {
+      if (option->count() == 0) throw CLI::RequiredError(option->get_name());
+    }
+    return run();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     const bool unknown_subcommand = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&

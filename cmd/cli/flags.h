@@ -67,12 +67,12 @@ class CommandLine : public Command {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  // One of the subcommands must be given then; `run` is what Run calls if it is this one. The
-  // example is a whole command line.
+  // `run` is what Run calls if it is this one; one of the subcommands must be given unless Run has
+  // something to call without one. The example is a whole command line.
   Command AddSubcommand(const std::string& name, const std::string& description,
                         const std::string& example, std::function<int()> run);
 
-  // Parses the arguments and calls `run`, or without one the chosen subcommand's. "help", "help
+  // Parses the arguments and calls the chosen subcommand's function, else `run`. "help", "help
   // SUBCOMMAND" and "SUBCOMMAND help" are --help in words. Maps everything
   // that can go wrong to an exit code (ExitCode in program.h): usage errors print one line and a
   // pointer to --help; internal errors say that they are ours and how to report them.
