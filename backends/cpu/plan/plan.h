@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "backends/cpu/elementwise/fold.h"
+#include "backends/cpu/plan/arena_layout.h"
+#include "backends/cpu/plan/plan_memory.h"
 #include "backends/cpu/plan/program.h"
 
 namespace gshard::cpu {
@@ -143,21 +145,6 @@ struct PlanOptions {
   int64_t memory_limit = 0;          // bytes; 0: none. A plan above it is not for running.
 };
 
-// What one device of the real mesh would hold and what the emulator holds.
-struct PlanMemory {
-  int64_t persistent_bytes = 0;   // parameters, known values
-  int64_t transient_bytes = 0;    // everything with a lifetime, packed
-  int64_t lower_bound_bytes = 0;  // of transient_bytes
-  int64_t arena_bytes() const { return persistent_bytes + transient_bytes; }
-  int64_t device_peak_bytes = 0;  // largest sum of live values on one device, no sharing
-  struct LiveBuffer {
-    ValueId value = kNoValue;
-    int64_t bytes = 0;  // of all its instances
-  };
-  // If more than PlanOptions::memory_limit is needed: the largest at the time when most is.
-  std::vector<LiveBuffer> largest;
-};
-
 struct Plan {
   std::unique_ptr<Program> program;
   std::deque<PlanBlock> blocks;
@@ -165,10 +152,6 @@ struct Plan {
   PlanMemory memory;
   int threads = 1;
   std::vector<int64_t> parameter_offsets;  // by leaf: instance c at offset + c * bytes
-  struct KnownData {
-    int64_t offset = 0;
-    std::span<const std::byte> data;
-  };
   std::vector<KnownData> known;
   std::deque<std::vector<int64_t>> tables;  // behind BufferRef::table
   int64_t zeros = 0;                        // arena offset of zero bytes, enough for any instance

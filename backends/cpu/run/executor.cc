@@ -32,7 +32,7 @@ Executor::Executor(const Plan& plan)
       workers_(plan.threads),
       chains_(arena_.data(), workers_) {
   std::memset(arena_.data() + plan.zeros, 0, static_cast<size_t>(plan.zero_bytes));
-  for (const Plan::KnownData& known : plan.known) {
+  for (const KnownData& known : plan.known) {
     std::memcpy(arena_.data() + known.offset, known.data.data(), known.data.size());
   }
   for (const PlanBlock& block : plan.blocks) {
