@@ -129,6 +129,13 @@ class MeshRun {
 
  private:
   MeshRun() = default;
+  // The steps of Prepare, in order. Warnings go to warnings_.
+  Expected<std::unique_ptr<Program>> Lower(const Module& module, const MeshRunOptions& options);
+  Expected<void> LoadParameters(const Module& module, const Inputs& inputs,
+                                const MeshRunOptions& options, DeviceClassTable& table);
+  Expected<void> MakePlan(std::unique_ptr<Program> program, const MeshRunOptions& options);
+  Expected<void> FindResultLayouts(const Module& module, const MeshRunOptions& options);
+
   std::vector<int64_t> StartOf(const Layout& layout, uint32_t device) const;
   static std::vector<int64_t> SizesOf(const Layout& layout);
   Instance InstanceOn(ValueId value, const Layout& layout, uint32_t device) const;
