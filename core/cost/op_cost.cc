@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "core/cost/rules.h"
+#include "core/cost/ops/families.h"
 #include "ir/diagnostic.h"
 
 namespace gshard {
@@ -16,10 +16,9 @@ using CostRule = OpCost (*)(const Instruction&);
 constexpr CostRule RuleOfFamily(std::string_view family) {
   if (family == "elementwise") return ElementwiseCost;
   if (family == "broadcast" || family == "reshape" || family == "transpose" ||
-      family == "iota_constant" || family == "tuple") {
+      family == "iota_constant" || family == "tuple" || family == "custom_call") {
     return MovementCost;
   }
-  if (family == "custom_call") return CustomCallCost;
   if (family == "slice") return SliceCost;
   if (family == "dot") return DotCost;
   if (family == "convolution") return ConvolutionCost;

@@ -37,10 +37,10 @@ const Sharding* TiledLeaf(const Sharding* s) {
   return nullptr;
 }
 
-class AnnotationNormalizer {
+class Preparation {
  public:
-  AnnotationNormalizer(Module& module, const AnnotationOptions& options,
-                       std::vector<Diagnostic>* warnings, ExplainRecorder* recorder)
+  Preparation(Module& module, const AnnotationOptions& options, std::vector<Diagnostic>* warnings,
+              ExplainRecorder* recorder)
       : module_(module),
         ctx_(module.context()),
         options_(options),
@@ -443,7 +443,7 @@ class AnnotationNormalizer {
 Expected<Annotations> PrepareAnnotations(Module& module, const AnnotationOptions& options,
                                          std::vector<Diagnostic>* warnings,
                                          ExplainRecorder* recorder) {
-  return AnnotationNormalizer(module, options, warnings, recorder).Run();
+  return Preparation(module, options, warnings, recorder).Run();
 }
 
 }  // namespace gshard

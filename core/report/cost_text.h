@@ -8,8 +8,7 @@
 
 namespace gshard {
 
-// `top`: rows of what is alive at the memory peak.
-std::string CostAsText(const Module& module, const CostReport& report, size_t top = 12);
+std::string CostAsText(const Module& module, const CostReport& report);
 
 }  // namespace gshard
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "backends/cpu/expand/computation_rewriter.h"
-#include "backends/cpu/expand/scan_loop.h"
 #include "backends/cpu/expand/turned_loop.h"
 #include "core/propagation/shardy_import.h"
 #include "core/transforms/inline_calls.h"
@@ -107,7 +106,6 @@ Expected<void> UnshareHostTransfers(Module& module) {
     for (const Instruction* x : computation->instructions()) nested |= IsHostTransfer(*x);
   }
   if (!nested) return {};
-  ExpandScans(module);
   UnwrapAsync(module);
   if (auto done = ImportShardyShardings(module); !done) return Fail(done.error());
   if (auto done = InlineCalls(module); !done) return Fail(done.error());

@@ -31,7 +31,7 @@ void RemoveDeadOps(Program& program);
 
 // Whether the computations that such an instruction calls become operations of the program, in
 // contrast to functions on elements.
-bool IsInlinedControlFlow(Opcode opcode);
+bool RunsAsProgram(Opcode opcode);
 
 }  // namespace gshard::cpu
 

@@ -15,8 +15,7 @@
 
 namespace gshard::cpu {
 
-// Fills Chain::sinks and Chain::order, and marks the values concerned
-// (Value::fused_into_reduction).
+// Fills Chain::sinks and Chain::order, and marks the values concerned (Value::sunk).
 void FindReductionSinks(Program& program, Schedule& schedule);
 
 }  // namespace gshard::cpu

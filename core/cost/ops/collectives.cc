@@ -1,6 +1,6 @@
 // Local work of collectives: reductions apply their combiner; the rest only moves.
 
-#include "core/cost/rules.h"
+#include "core/cost/ops/families.h"
 
 namespace gshard {
 

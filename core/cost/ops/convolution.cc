@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/cost/rules.h"
+#include "core/cost/ops/families.h"
 
 namespace gshard {
 namespace {

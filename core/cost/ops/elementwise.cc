@@ -1,6 +1,6 @@
 // Elementwise operations: one operation an element; transcendental functions counted apart.
 
-#include "core/cost/rules.h"
+#include "core/cost/ops/families.h"
 #include "ir/computation.h"
 
 namespace gshard {

@@ -1,6 +1,6 @@
 // reduce, scan and batch normalisation: the combiner once an input element.
 
-#include "core/cost/rules.h"
+#include "core/cost/ops/families.h"
 
 namespace gshard {
 

@@ -1,7 +1,7 @@
 // Random bits: integer work, counted as transcendental units so that it is not taken for useful
 // flops.
 
-#include "core/cost/rules.h"
+#include "core/cost/ops/families.h"
 
 namespace gshard {
 

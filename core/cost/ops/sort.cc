@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/cost/rules.h"
+#include "core/cost/ops/families.h"
 
 namespace gshard {
 

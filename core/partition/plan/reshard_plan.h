@@ -64,6 +64,7 @@ struct ReshardPlan {
 
 struct ReshardWeights {
   double bytes_per_message = 0.0625;
+  double bytes_per_moved_byte = 1;  // moves that add nothing up
 };
 
 // Plans and remembers. Not thread-safe.

@@ -277,7 +277,9 @@ class Search {
 };
 
 void Search::Push(int parent, Node node, Edge edge, double bytes, int messages) {
-  double cost = visits_[static_cast<size_t>(parent)].cost + bytes + kReshardStepCost +
+  bool adds = edge.kind == ReshardKind::kAllReduce || edge.kind == ReshardKind::kReduceScatter;
+  double price = adds ? bytes : bytes * weights_.bytes_per_moved_byte;
+  double cost = visits_[static_cast<size_t>(parent)].cost + price + kReshardStepCost +
                 messages * weights_.bytes_per_message;
   cost += kExcessWeight * std::max(0.0, Bytes(node) - largest_end_);
   double bound = cost + LeastBytes(node);

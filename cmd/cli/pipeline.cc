@@ -1,0 +1,86 @@
+#include "cmd/cli/pipeline.h"
+
+#include "cmd/cli/program.h"
+#include "core/pipeline/pipeline.h"
+#include "core/pipeline/report.h"
+
+namespace gshard {
+namespace {
+
+Expected<pipeline::PipelineOptions> ReadFlags(const PipelineFlags& flags) {
+  pipeline::PipelineOptions options;
+  options.stages = flags.stages;
+  options.microbatches = flags.microbatches;
+  options.repeats = flags.repeats;
+  options.axis = flags.axis;
+  options.cut = flags.cut;
+  options.balance = flags.balance;
+  auto schedule = pipeline::ParseSchedule(flags.schedule);
+  if (!schedule) return Fail(std::move(schedule.error()));
+  options.schedule = *schedule;
+  auto remat = pipeline::ParseRemat(flags.remat);
+  if (!remat) return Fail(std::move(remat.error()));
+  options.remat = *remat;
+  auto weights = pipeline::ParseWeights(flags.weights);
+  if (!weights) return Fail(std::move(weights.error()));
+  options.weights = *weights;
+  for (const std::string& text : flags.batch) {
+    auto rule = pipeline::ParseBatchRule(text);
+    if (!rule) return Fail(std::move(rule.error()));
+    options.batch.push_back(std::move(*rule));
+  }
+  return options;
+}
+
+}  // namespace
+
+void AddPipelineFlags(const Command& command, PipelineFlags& flags) {
+  command.Add("--stages", flags.stages, "Number of stages, one device of the axis each",
+              {.type = "K", .required = true, .between = {{1, 65536}}});
+  command.Add("--microbatches", flags.microbatches, "Micro-batches a step; they divide the batch",
+              {.type = "M", .required = true, .between = {{1, 1048576}}});
+  command.Add("--schedule", flags.schedule,
+              "gpipe, 1f1b, interleaved, zero-bubble or shift (default 1f1b)", {.type = "NAME"});
+  command.Add("--repeats", flags.repeats, "Chunks of layers a device, if interleaved (default 2)",
+              {.type = "R", .between = {{1, 1024}}});
+  command.Add("--axis", flags.axis, "Name of the mesh axis (default stage)", {.type = "NAME"});
+  command.Add("--batch", flags.batch,
+              "REGEX=DIM: the dim of a parameter that counts examples (default: dim 0 of those "
+              "neither updated nor scalar); --batch 'tokens=0'");
+  command.Add("--cut", flags.cut,
+              "A layer starts where op_name or name begins to match, or matches otherwise: "
+              "--cut 'layer_[0-9]+' (default: found)",
+              {.type = "REGEX"});
+  command.Add("--balance", flags.balance,
+              "cost, layers, gpipe, or the first layer of each stage: 0,5,11 (default cost)",
+              {.type = "HOW"});
+  command.Add("--remat", flags.remat,
+              "What the backward pass computes again: stage, none or all (default stage)",
+              {.type = "NAME"});
+  command.Add("--weights", flags.weights, "sharded over the stages or replicated (default sharded)",
+              {.type = "NAME"});
+  command.Add("--report", flags.report,
+              "Layers, stages, schedule; - is standard error (.json: JSON)", {.type = "FILE"});
+}
+
+int RunPipeline(SessionOptions& session, PassContext& context, const PipelineFlags& flags) {
+  Expected<pipeline::PipelineOptions> options = ReadFlags(flags);
+  if (!options) return UsageError(options.error());
+  return RunSession(
+      session, context,
+      [&](Module& module, PassContext& passes, const PassManagerOptions& manager,
+          std::vector<PassTiming>& timings) -> Expected<void> {
+        const Pass* inline_calls[] = {FindPass("inline-calls")};
+        if (auto done = RunPasses(module, inline_calls, passes, manager, &timings); !done) {
+          return done;
+        }
+        Expected<pipeline::PipelinePlan> plan = pipeline::PipelineModule(module, *options);
+        if (!plan) return Fail(std::move(plan.error()));
+        if (flags.report.empty()) return {};
+        bool json = flags.report.ends_with(".json");
+        return WriteFile(flags.report, json ? pipeline::PlanJson(*plan) : pipeline::PlanText(*plan),
+                         /*dash_is_stderr=*/true);
+      });
+}
+
+}  // namespace gshard

@@ -1,0 +1,27 @@
+// `gshard-opt pipeline`: flags and run.
+#ifndef GSHARD_CMD_CLI_PIPELINE_H_
+#define GSHARD_CMD_CLI_PIPELINE_H_
+
+#include <string>
+#include <vector>
+
+#include "cmd/cli/session.h"
+
+namespace gshard {
+
+struct PipelineFlags {
+  int64_t stages = 0, microbatches = 0, repeats = 2;
+  std::string schedule = "1f1b", axis = "stage", cut, balance = "cost", remat = "stage",
+              weights = "sharded", report;
+  std::vector<std::string> batch;
+};
+
+inline constexpr const char* kPipelineDescription =
+    "Cut a training step into stages that work on micro-batches";
+
+void AddPipelineFlags(const Command& command, PipelineFlags& flags);
+int RunPipeline(SessionOptions& session, PassContext& context, const PipelineFlags& flags);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CMD_CLI_PIPELINE_H_

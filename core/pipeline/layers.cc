@@ -1,0 +1,460 @@
+#include "core/pipeline/layers.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+
+#include "core/cost/chip.h"
+#include "core/cost/op_cost.h"
+#include "fmt/format.h"
+#include "ir/hash.h"
+#include "ir/metadata.h"
+
+namespace gshard::pipeline {
+namespace {
+
+std::vector<Instruction*> OutputsOf(const Computation& entry) {
+  if (entry.root()->opcode() != Opcode::kTuple) return {entry.root()};
+  return {entry.root()->operands().begin(), entry.root()->operands().end()};
+}
+
+// Seconds on a core of TPU v3: of matrix products their arithmetic or their traffic, whichever
+// takes longer; of the rest, which compilers fuse, the traffic of the result.
+double TimeOf(const Instruction& x, const OpCost& cost) {
+  static const Chip chip = *BuiltInChip("tpu-v3");
+  bool product = x.opcode() == Opcode::kDot || x.opcode() == Opcode::kConvolution ||
+                 x.opcode() == Opcode::kRaggedDot;
+  double bytes = static_cast<double>(x.shape()->byte_size());
+  if (!product) {
+    bool moves = x.opcode() == Opcode::kBroadcast || x.opcode() == Opcode::kReshape ||
+                 x.opcode() == Opcode::kConstant || x.opcode() == Opcode::kIota ||
+                 x.opcode() == Opcode::kGetTupleElement || x.opcode() == Opcode::kTuple;
+    return moves ? 0 : bytes / chip.hbm_bytes_per_s;
+  }
+  for (const Instruction* operand : x.operands()) {
+    bytes += static_cast<double>(operand->shape()->byte_size());
+  }
+  return std::max(cost.flops / chip.PeakFlops(x.operand(0)->shape()->dtype()),
+                  bytes / chip.hbm_bytes_per_s);
+}
+
+std::string NameOf(const Instruction* x) {
+  std::string name = OpNameOf(*x);
+  return name.empty() ? std::string(x->name()) : name;
+}
+
+}  // namespace
+
+LayerGraph::LayerGraph(const Module& module, const Phases& phases)
+    : module_(module),
+      phases_(phases),
+      users_(*module.entry()),
+      info_(module.instruction_limit()) {}
+
+Expected<LayerGraph> LayerGraph::Make(const Module& module, const Phases& phases,
+                                      const Updates& updates, const PipelineOptions& options) {
+  LayerGraph graph(module, phases);
+  graph.FindTerms();
+  graph.MarkPlaced();
+  graph.MarkForward(updates);
+  if (auto found = graph.FindLayers(options); !found) return Fail(std::move(found.error()));
+  graph.PlaceBackward();
+  graph.Summarise();
+  return graph;
+}
+
+Instruction* LayerGraph::WeightOf(Instruction* x) const {
+  if (!phases_.UsesWeights(x) || phases_.UsesExamples(x)) return nullptr;
+  while (x->opcode() == Opcode::kBroadcast || x->opcode() == Opcode::kReshape ||
+         x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kBitcast ||
+         x->opcode() == Opcode::kCopy) {
+    x = x->operand(0);
+  }
+  return x;
+}
+
+void LayerGraph::FindTerms() {
+  const std::vector<Accumulated>& accumulated = phases_.accumulated();
+  for (size_t i = 0; i < accumulated.size(); ++i) {
+    std::vector<Instruction*> open = {accumulated[i].term};
+    while (!open.empty()) {
+      Instruction* x = open.back();
+      open.pop_back();
+      bool sum = accumulated[i].combiner == Opcode::kAdd && x->opcode() == Opcode::kAdd &&
+                 users_.of(x).size() == 1 && accumulated[i].how == Accumulated::How::kSum;
+      if (sum) {
+        open.push_back(x->operand(1));
+        open.push_back(x->operand(0));
+      } else {
+        terms_.push_back({i, x});
+      }
+    }
+  }
+  for (const Term& term : terms_) targets_.push_back(term.value);
+  for (Instruction* x : OutputsOf(*module_.entry())) {
+    if (phases_.Varies(x)) targets_.push_back(x);
+  }
+}
+
+void LayerGraph::MarkPlaced() {
+  std::vector<Instruction*> open = targets_;
+  while (!open.empty()) {
+    Instruction* x = open.back();
+    open.pop_back();
+    if (Of(x).is_placed || !phases_.UsesWeights(x) || !phases_.UsesExamples(x)) continue;
+    Of(x).is_placed = true;
+    for (Instruction* operand : x->operands()) open.push_back(operand);
+  }
+}
+
+// The loss is what is accumulated and updates nothing. Where a step does not return it, the
+// gradient with the least behind it has the forward pass and little else.
+void LayerGraph::MarkForward(const Updates& updates) {
+  std::unordered_set<const Instruction*> updating;
+  std::vector<Instruction*> outputs = OutputsOf(*module_.entry());
+  std::vector<const Instruction*> open;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (updates.outputs.count(static_cast<int64_t>(i)) != 0) open.push_back(outputs[i]);
+  }
+  while (!open.empty()) {
+    const Instruction* x = open.back();
+    open.pop_back();
+    if (!updating.insert(x).second) continue;
+    // Beyond a sum over the batch lies the micro-batch.
+    if (x->opcode() == Opcode::kAllReduce || phases_.PhaseOf(x) == Phase::kMicrobatch) continue;
+    for (const Instruction* operand : x->operands()) {
+      if (phases_.PhaseOf(operand) != Phase::kBefore) open.push_back(operand);
+    }
+  }
+  std::vector<Instruction*> roots;
+  for (const Term& term : terms_) {
+    const Accumulated& accumulated = phases_.accumulated()[term.accumulated];
+    if (updating.count(accumulated.result) == 0 && Of(term.value).is_placed) {
+      roots.push_back(term.value);
+    }
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    bool update = updates.outputs.count(static_cast<int64_t>(i)) != 0;
+    if (!update && phases_.Varies(outputs[i]) && Of(outputs[i]).is_placed) {
+      roots.push_back(outputs[i]);
+    }
+  }
+  auto ancestors = [&](Instruction* from) {
+    std::unordered_set<Instruction*> seen;
+    std::vector<Instruction*> list = {from};
+    while (!list.empty()) {
+      Instruction* x = list.back();
+      list.pop_back();
+      if (!Of(x).is_placed || !seen.insert(x).second) continue;
+      for (Instruction* operand : x->operands()) list.push_back(operand);
+    }
+    return seen.size();
+  };
+  if (roots.empty()) {
+    size_t least = SIZE_MAX;
+    Instruction* best = nullptr;
+    for (const Term& term : terms_) {
+      size_t count = ancestors(term.value);
+      if (count > 0 && count < least) least = count, best = term.value;
+    }
+    if (best != nullptr) roots.push_back(best);
+  } else {
+    // The root with the most behind it orders the layers.
+    std::vector<std::pair<size_t, Instruction*>> sized;
+    for (Instruction* root : roots) sized.emplace_back(ancestors(root), root);
+    std::stable_sort(sized.begin(), sized.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    roots.clear();
+    for (auto& [size, root] : sized) roots.push_back(root);
+  }
+  OrderForward(roots);
+}
+
+void LayerGraph::OrderForward(const std::vector<Instruction*>& roots) {
+  for (size_t r = 0; r < roots.size(); ++r) {
+    std::vector<std::pair<Instruction*, int64_t>> stack = {{roots[r], 0}};
+    while (!stack.empty()) {
+      auto& [x, next] = stack.back();
+      if (next == 0 && (Of(x).is_forward || !Of(x).is_placed)) {
+        stack.pop_back();
+        continue;
+      }
+      if (next < x->operand_count()) {
+        Instruction* operand = x->operand(next++);
+        if (Of(operand).is_placed && !Of(operand).is_forward) stack.emplace_back(operand, 0);
+        continue;
+      }
+      if (!Of(x).is_forward) {
+        Of(x).is_forward = true;
+        // What only lesser roots need has no place in the order: it goes with its operands.
+        if (r == 0) {
+          Of(x).position = static_cast<int32_t>(forward_.size());
+          forward_.push_back(x);
+        }
+      }
+      stack.pop_back();
+    }
+  }
+  for (const Instruction* x : module_.entry()->instructions()) {
+    if (Of(x).is_placed && !Of(x).is_forward) Of(x).is_backward = true;
+  }
+}
+
+Expected<void> LayerGraph::FindLayers(const PipelineOptions& options) {
+  if (forward_.empty()) {
+    return Fail(MakeError("E-PIPELINE-004", "no instruction depends on both weights and examples",
+                          "--batch names the parameters that hold examples"));
+  }
+  std::vector<int64_t> starts;
+  if (!options.cut.empty()) {
+    Expected<std::vector<int64_t>> cuts = CutByPattern(options.cut);
+    if (!cuts) return Fail(std::move(cuts.error()));
+    starts = std::move(*cuts);
+    repeated_.assign(starts.size(), false);
+  } else {
+    starts = MergeRepeats(CutByCrossings());
+  }
+  PlaceForward(starts);
+  return {};
+}
+
+// A layer starts at each forward instruction that matches while the one before it does not, or
+// whose match differs.
+Expected<std::vector<int64_t>> LayerGraph::CutByPattern(const std::string& pattern) const {
+  RE2::Options quiet;
+  quiet.set_log_errors(false);
+  RE2 regex(pattern, quiet);
+  if (!regex.ok()) {
+    return Fail(MakeError("E-PIPELINE-004", fmt::format("--cut '{}': {}", pattern, regex.error())));
+  }
+  std::vector<int64_t> starts = {0};
+  std::string last;
+  bool any = false;
+  for (size_t i = 0; i < forward_.size(); ++i) {
+    std::string text = NameOf(forward_[i]);
+    re2::StringPiece found;
+    if (!regex.Match(text, 0, text.size(), RE2::UNANCHORED, &found, 1)) {
+      text = std::string(forward_[i]->name());
+      if (!regex.Match(text, 0, text.size(), RE2::UNANCHORED, &found, 1)) continue;
+    }
+    any = true;
+    std::string match(found.data(), found.size());
+    if (match != last && i != 0) starts.push_back(static_cast<int64_t>(i));
+    last = std::move(match);
+  }
+  if (!any) {
+    return Fail(MakeError("E-PIPELINE-004",
+                          fmt::format("--cut '{}' matches no forward instruction", pattern),
+                          "patterns match op_name paths and names"));
+  }
+  return starts;
+}
+
+// Starts of stretches: before each, as few values cross as anywhere near.
+std::vector<int64_t> LayerGraph::CutByCrossings() const {
+  const size_t n = forward_.size();
+  std::vector<int64_t> count(n + 1, 0), bytes(n + 1, 0);
+  for (size_t i = 0; i < n; ++i) {
+    int64_t last = static_cast<int64_t>(i);
+    for (const Instruction* user : users_.of(forward_[i])) {
+      last = std::max<int64_t>(last, info_[user->id()].position);
+    }
+    if (last == static_cast<int64_t>(i)) continue;
+    int64_t size = forward_[i]->shape()->byte_size();
+    ++count[i + 1], --count[static_cast<size_t>(last) + 1];
+    bytes[i + 1] += size, bytes[static_cast<size_t>(last) + 1] -= size;
+  }
+  for (size_t i = 1; i <= n; ++i) count[i] += count[i - 1], bytes[i] += bytes[i - 1];
+  std::vector<int64_t> single = {0}, lowest = {0};
+  for (size_t i = 1; i < n; ++i) {
+    if (count[i] == 1) single.push_back(static_cast<int64_t>(i));
+    // The end of a plateau that is lower than what follows and no higher than what precedes.
+    size_t before = i;
+    while (before > 1 && bytes[before - 1] == bytes[i]) --before;
+    if (bytes[i] < bytes[i + 1] && (before == 1 || bytes[before - 1] > bytes[i])) {
+      lowest.push_back(static_cast<int64_t>(i));
+    }
+  }
+  // Single crossings are the residual stream of a chain; where few are to be had (skip
+  // connections), the places where least crosses.
+  int64_t longest = 0;
+  for (size_t i = 0; i < single.size(); ++i) {
+    int64_t end = i + 1 < single.size() ? single[i + 1] : static_cast<int64_t>(n);
+    longest = std::max(longest, end - single[i]);
+  }
+  return longest * 3 > static_cast<int64_t>(n) ? lowest : single;
+}
+
+uint64_t LayerGraph::Signature(int64_t begin, int64_t end) const {
+  size_t hash = HashCombine(0, static_cast<uint64_t>(end - begin));
+  for (int64_t i = begin; i < end; ++i) {
+    const Instruction* x = forward_[static_cast<size_t>(i)];
+    hash = HashPointer(HashCombine(hash, static_cast<uint64_t>(x->opcode())), x->shape()->bare());
+    for (const Instruction* operand : x->operands()) {
+      int64_t position = info_[operand->id()].position;
+      hash = HashCombine(hash, position >= begin ? static_cast<uint64_t>(i - position) : 0);
+      hash = HashPointer(hash, operand->shape()->bare());
+    }
+  }
+  return hash;
+}
+
+// The run of equal blocks of stretches that covers most; its blocks become layers, as does what
+// precedes and what follows. Without one every stretch is a layer.
+std::vector<int64_t> LayerGraph::MergeRepeats(const std::vector<int64_t>& cuts) {
+  const size_t n = cuts.size();
+  auto at = [&](size_t i) { return i < n ? cuts[i] : static_cast<int64_t>(forward_.size()); };
+  std::vector<uint64_t> signature;
+  for (size_t i = 0; i < n; ++i) signature.push_back(Signature(at(i), at(i + 1)));
+  size_t best_begin = 0, best_period = 0, best_repeats = 0;
+  int64_t best_covered = 0;
+  for (size_t period = 1; period <= std::min<size_t>(n / 2, 64); ++period) {
+    size_t run = 0;
+    for (size_t i = 0; i + period <= n; ++i) {
+      bool equal = i + period < n && signature[i] == signature[i + period];
+      if (equal) {
+        ++run;
+        continue;
+      }
+      size_t repeats = run / period + 1, begin = i - run;
+      run = 0;
+      if (repeats < 2) continue;
+      int64_t covered = at(begin + repeats * period) - at(begin);
+      if (covered > best_covered) {
+        best_covered = covered, best_begin = begin, best_period = period, best_repeats = repeats;
+      }
+    }
+  }
+  if (best_covered * 2 < static_cast<int64_t>(forward_.size())) {
+    repeated_.assign(n, false);
+    return cuts;
+  }
+  std::vector<int64_t> starts;
+  repeated_.clear();
+  if (at(best_begin) > 0) starts.push_back(0), repeated_.push_back(false);
+  for (size_t r = 0; r < best_repeats; ++r) {
+    starts.push_back(at(best_begin + r * best_period));
+    repeated_.push_back(true);
+  }
+  if (best_begin + best_repeats * best_period < n) {
+    starts.push_back(at(best_begin + best_repeats * best_period));
+    repeated_.push_back(false);
+  }
+  return starts;
+}
+
+void LayerGraph::PlaceForward(const std::vector<int64_t>& starts) {
+  layers_.resize(starts.size());
+  for (size_t k = 0; k < starts.size(); ++k) {
+    int64_t end = k + 1 < starts.size() ? starts[k + 1] : static_cast<int64_t>(forward_.size());
+    for (int64_t i = starts[k]; i < end; ++i) {
+      Of(forward_[static_cast<size_t>(i)]).layer = static_cast<int32_t>(k);
+    }
+    layers_[k].name = NameOf(forward_[static_cast<size_t>(starts[k])]);
+    layers_[k].is_repeated = repeated_[k];
+  }
+  for (Instruction* x : module_.entry()->instructions()) {
+    Info& info = Of(x);
+    if (!info.is_forward) continue;
+    if (info.layer < 0) info.layer = 0;
+    // Where the order of the text allows no less, operands come first.
+    for (const Instruction* operand : x->operands()) {
+      if (Of(operand).is_forward) info.layer = std::max(info.layer, Of(operand).layer);
+    }
+    info.last_forward = info.layer;
+    for (const Instruction* operand : x->operands()) {
+      Info& from = Of(operand);
+      if (from.is_forward) from.last_forward = std::max(from.last_forward, info.layer);
+    }
+  }
+}
+
+// Floating: no cotangent is behind it yet; `bound` is the last layer that still has what it needs.
+void LayerGraph::PlaceBackward() {
+  const int32_t last = static_cast<int32_t>(layers_.size()) - 1;
+  // Layers whose forward pass uses a weight.
+  std::unordered_map<const Instruction*, std::vector<int32_t>> homes;
+  for (Instruction* x : module_.entry()->instructions()) {
+    if (!Of(x).is_forward) continue;
+    for (Instruction* operand : x->operands()) {
+      if (const Instruction* weight = WeightOf(operand)) homes[weight].push_back(Of(x).layer);
+    }
+  }
+  std::unordered_set<const Instruction*> targets(targets_.begin(), targets_.end());
+  std::unordered_map<const Instruction*, int32_t> bound;
+  for (Instruction* x : module_.entry()->instructions()) {
+    if (!Of(x).is_backward) continue;
+    bool cotangent = false;
+    int32_t layer = last, uses_last = -1;
+    for (Instruction* operand : x->operands()) {
+      const Info& from = Of(operand);
+      if (from.is_forward) {
+        layer = std::min(layer, from.last_forward);
+        uses_last = std::max(uses_last, from.layer);
+      } else if (from.is_placed && from.layer >= 0) {
+        cotangent = true;
+        layer = std::min(layer, from.layer);
+      } else if (from.is_placed) {
+        layer = std::min(layer, bound.at(operand));
+      }
+    }
+    for (Instruction* operand : x->operands()) {
+      auto it = homes.find(WeightOf(operand));
+      if (it == homes.end()) continue;
+      int32_t home = -1;
+      for (int32_t candidate : it->second) {
+        if (candidate <= layer) home = std::max(home, candidate);
+      }
+      if (home >= 0) layer = home;
+    }
+    // Values of the last layer end the forward pass: what follows from them is a cotangent.
+    cotangent = cotangent || uses_last == last || targets.count(x) != 0;
+    for (const Instruction* operand : x->operands()) {
+      if (Of(operand).is_placed && !Of(operand).is_forward && Of(operand).layer < 0) {
+        cotangent = cotangent || bound.at(operand) == last;
+      }
+    }
+    if (cotangent) {
+      Of(x).layer = layer;
+    } else {
+      bound[x] = layer;
+    }
+  }
+}
+
+void LayerGraph::Summarise() {
+  std::unordered_set<const Instruction*> seen;
+  for (Instruction* x : module_.entry()->instructions()) {
+    const Info& info = Of(x);
+    if (!info.is_placed) continue;
+    OpCost cost = CostOf(*x);
+    int64_t at = info.layer;
+    // Floating work is its first user's.
+    for (const Instruction* y = x; at < 0;) {
+      auto users = users_.of(y);
+      if (users.empty()) break;
+      y = users[0];
+      at = Of(y).layer;
+    }
+    if (at < 0) continue;
+    Layer& layer = layers_[static_cast<size_t>(at)];
+    double flops = cost.flops + cost.transcendentals;
+    (info.is_forward ? layer.forward_flops : layer.backward_flops) += flops;
+    (info.is_forward ? layer.forward_s : layer.backward_s) += TimeOf(*x, cost);
+    for (Instruction* operand : x->operands()) {
+      Instruction* weight = WeightOf(operand);
+      if (weight != nullptr && seen.insert(weight).second) {
+        layer.weight_bytes += weight->shape()->byte_size();
+      }
+    }
+    if (!info.is_forward || !x->shape()->IsArray()) continue;
+    if (info.last_forward > info.layer) layer.output_bytes += x->shape()->byte_size();
+    for (const Instruction* user : users_.of(x)) {
+      if (!Of(user).is_backward) continue;
+      layer.saved_bytes += x->shape()->byte_size();
+      break;
+    }
+  }
+}
+
+}  // namespace gshard::pipeline

@@ -1,0 +1,128 @@
+#include "core/pipeline/pipeline.h"
+
+#include <unordered_map>
+
+#include "core/pipeline/balance.h"
+#include "core/pipeline/batch.h"
+#include "core/pipeline/emission.h"
+#include "core/pipeline/layer_loops.h"
+#include "core/pipeline/phases.h"
+#include "core/pipeline/stages.h"
+#include "core/transforms/rewriter.h"
+#include "fmt/format.h"
+#include "ir/custom_call.h"
+#include "ir/traversal.h"
+
+namespace gshard::pipeline {
+namespace {
+
+// The user's shardings by name; the module keeps none. Splitting the batch has shardings of its
+// own, the rest comes back with the stage axis.
+std::unordered_map<std::string, const Sharding*> TakeAnnotations(Module& module) {
+  std::unordered_map<std::string, const Sharding*> taken;
+  for (Computation* computation : module.computations()) {
+    for (Instruction* x : computation->instructions()) {
+      const Sharding* s = x->sharding();
+      x->set_sharding(nullptr);
+      if (s == nullptr || !x->shape()->IsArray() || !s->IsTiled()) continue;
+      taken.emplace(x->name(), s);
+    }
+  }
+  return taken;
+}
+
+int64_t DevicesOf(const Module& module) {
+  int64_t devices = module.DeviceCount();
+  return devices > 1 ? devices : 1;
+}
+
+// Times of the passes of each virtual stage, by the cost model.
+PassTimes TimesOf(const PipelinePlan& plan, bool splits_backward) {
+  const size_t stages = plan.first_layers.size();
+  PassTimes times{std::vector<double>(stages, 0), std::vector<double>(stages, 0),
+                  std::vector<double>(stages, 0)};
+  const bool remat = plan.options.remat != Remat::kNone;
+  for (size_t v = 0; v < stages; ++v) {
+    size_t end =
+        v + 1 < stages ? static_cast<size_t>(plan.first_layers[v + 1]) : plan.layers.size();
+    for (size_t i = static_cast<size_t>(plan.first_layers[v]); i < end; ++i) {
+      const Layer& layer = plan.layers[i];
+      times.forward[v] += layer.forward_s;
+      times.backward[v] += layer.backward_s * (splits_backward ? 0.5 : 1);
+      times.weights[v] += splits_backward ? layer.backward_s * 0.5 : 0;
+      if (remat) times.backward[v] += layer.forward_s;
+    }
+  }
+  return times;
+}
+
+}  // namespace
+
+Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& options) {
+  PipelinePlan plan;
+  plan.options = options;
+  Expected<BatchDims> batch = FindBatch(module, options);
+  if (!batch) return Fail(std::move(batch.error()));
+  plan.batch = batch->size;
+  const int64_t devices = DevicesOf(module);
+  const Updates updates = FindUpdates(module);
+  if (auto written = WriteOutLayerLoops(module, batch->parameters()); !written) {
+    return Fail(std::move(written.error()));
+  }
+  auto annotations = TakeAnnotations(module);
+  const ModuleHeader header = module.header();
+  Expected<SplitProgram> split = SplitBatch(module, *batch, options.microbatches);
+  if (!split) return Fail(std::move(split.error()));
+  module.header().entry_parameter_layouts = header.entry_parameter_layouts;
+  module.header().entry_result_layout = header.entry_result_layout;
+  module.header().propagation_to_parameters = {false};
+  module.header().propagation_to_output = {true};
+
+  Phases phases(module, *batch);
+  Expected<LayerGraph> layers = LayerGraph::Make(module, phases, updates, options);
+  if (!layers) return Fail(std::move(layers.error()));
+  plan.layers = layers->layers();
+  const bool has_repeats = options.schedule == ScheduleKind::kInterleaved;
+  const int64_t repeats = has_repeats ? options.repeats : 1;
+  Expected<std::vector<int64_t>> first =
+      BalanceStages(plan.layers, options.stages * repeats, options);
+  if (!first) return Fail(std::move(first.error()));
+  plan.first_layers = std::move(*first);
+
+  const bool has_forward_of_last = options.remat == Remat::kNone;
+  StageGraph stages(module, phases, *layers, plan.first_layers, has_forward_of_last, options);
+  ScheduleOptions schedule;
+  schedule.kind = options.schedule;
+  schedule.stages = options.stages;
+  schedule.repeats = repeats;
+  schedule.microbatches = options.microbatches;
+  schedule.has_forward_of_last = has_forward_of_last;
+  schedule.has_backward = stages.has_backward();
+  plan.schedule = MakeSchedule(schedule);
+  plan.simulation = Simulate(plan.schedule, TimesOf(plan, stages.splits_backward()));
+
+  std::unordered_map<const Instruction*, const Sharding*> annotation;
+  for (const Instruction* x : module.entry()->instructions()) {
+    auto it = annotations.find(std::string(x->name()));
+    if (it != annotations.end()) annotation[x] = it->second;
+  }
+  RegionShardings shardings(module.context(), options.stages, devices);
+  EmissionInputs emission;
+  emission.module = &module;
+  emission.options = &options;
+  emission.batch = &*batch;
+  emission.split = &*split;
+  emission.phases = &phases;
+  emission.layers = &*layers;
+  emission.stages = &stages;
+  emission.schedule = &plan.schedule;
+  emission.shardings = &shardings;
+  emission.annotation = [&](const Instruction* x) -> const Sharding* {
+    auto it = annotation.find(x);
+    return it == annotation.end() ? nullptr : it->second;
+  };
+  EmitPipeline(emission);
+  return plan;
+}
+
+}  // namespace gshard::pipeline
