@@ -4,11 +4,11 @@
 
 #include <optional>
 
+#include "cmd/cli/cost_diff.h"
+#include "cmd/cli/estimate.h"
 #include "cmd/cli/program.h"
-#include "core/analysis/partitioned.h"
-#include "core/cost/chip.h"
-#include "core/cost/cost_report.h"
-#include "core/pass.h"
+#include "core/analysis/meshes.h"
+#include "core/report/budget.h"
 #include "core/report/cost_json.h"
 #include "core/report/cost_text.h"
 #include "core/report/quantity_text.h"
@@ -16,74 +16,123 @@
 namespace gshard {
 namespace {
 
+constexpr const char* kSchema = "gshard.cost/1";
+
 struct Flags {
   std::string input;
-  int64_t num_partitions = 0;
-  std::string chip = "tpu-v3";
-  std::string chip_file;
+  EstimateFlags estimate;
   std::string limit;
+  int64_t top = 0;
+  std::string check, write_budget;
+  std::string head_room = "10%";
   std::string output = "-";
   bool json = false;
-  std::string partitioned;
 };
-
-Expected<Chip> ReadChip(const Flags& flags) {
-  if (flags.chip_file.empty()) return BuiltInChip(flags.chip);
-  Expected<std::string> text = ReadFile(flags.chip_file);
-  if (!text) return Fail(std::move(text.error()));
-  return ParseChip(*text, flags.chip_file);
-}
-
-// Propagates and partitions in place; returns the FLOPs of the program as a whole.
-Expected<double> PartitionForCost(Module& module) {
-  PassContext context;
-  const Pass* propagate[] = {FindPass("inline-calls"), FindPass("propagate")};
-  if (auto done = RunPasses(module, propagate, context, {}); !done) return Fail(done.error());
-  double useful = TotalFlops(module);
-  const Pass* partition[] = {FindPass("partition")};
-  if (auto done = RunPasses(module, partition, context, {}); !done) return Fail(done.error());
-  return useful;
-}
 
 // What is wrong with the input; returns the exit code.
 int Refuse(const Flags& flags, const Diagnostic& error) {
-  if (flags.json) PrintErrorJson(error, "gshard.cost/1");
-  return ReportError(error);
+  return ReportEstimateError(error, flags.json, kSchema);
+}
+
+// "10%" or "10" -> 0.1.
+double ReadHeadRoom(const std::string& text) {
+  size_t end = 0;
+  double percent = -1;
+  try {
+    percent = std::stod(text, &end);
+  } catch (const std::logic_error&) {
+  }
+  if (end < text.size() && text[end] == '%') ++end;
+  if (end != text.size() || !(percent >= 0) || percent > 1e6) {
+    throw FlagError("--head-room", fmt::format("'{}' is no share such as 10%", text));
+  }
+  return percent / 100;
+}
+
+// Nothing if no budget is asked for.
+Expected<std::optional<Budget>> ReadBudget(const Flags& flags) {
+  if (flags.check.empty()) return std::nullopt;
+  Expected<std::string> text = ReadFile(flags.check);
+  if (!text) return Fail(std::move(text.error()));
+  Expected<Budget> budget = ParseBudget(*text, flags.check);
+  if (!budget) return Fail(std::move(budget.error()));
+  return std::move(*budget);
+}
+
+Budget FiguresFor(const Estimate& estimate) {
+  std::optional<int64_t> remats;
+  if (estimate.collectives) {
+    remats = static_cast<int64_t>(estimate.collectives->rematerializations.size());
+  } else if (estimate.report.devices == 1) {
+    remats = 0;
+  }
+  return FiguresFor(estimate.report, MainMesh(*estimate.module), remats);
+}
+
+// Standard error tells what is over the limit and the budget; returns the exit code.
+int CheckLimits(const Flags& flags, const Estimate& estimate, std::optional<int64_t> limit,
+                const std::vector<Breach>& breaches) {
+  int exit_code = kExitOk;
+  const int64_t peak = estimate.report.memory.peak_bytes;
+  if (limit && peak > *limit) {
+    fmt::print(stderr, "gshard-cost: over the limit: {} a device, allowed are {}\n",
+               HumanBytes(static_cast<double>(peak)), HumanBytes(static_cast<double>(*limit)));
+    exit_code = kExitCheckFailed;
+  }
+  if (!breaches.empty()) {
+    fmt::print(stderr, "gshard-cost: over the budget of {}:\n{}", flags.check,
+               BreachesAsText(breaches));
+    exit_code = kExitCheckFailed;
+  }
+  return exit_code;
 }
 
 int Run(const Flags& flags) {
-  Expected<Chip> chip = ReadChip(flags);
-  if (!chip) return flags.chip_file.empty() ? UsageError(chip.error()) : ReportError(chip.error());
+  Expected<Chip> chip = ReadChip(flags.estimate);
+  if (!chip) return Refuse(flags, chip.error());
   std::optional<int64_t> limit;
-  if (!flags.limit.empty()) {
-    Expected<int64_t> bytes = ParseByteSize(flags.limit);
-    if (!bytes) return UsageError(bytes.error());
-    limit = *bytes;
-  }
+  if (!flags.limit.empty()) limit = ByteSizeOf("--limit", flags.limit);
+  const double head_room = ReadHeadRoom(flags.head_room);
+  Expected<std::optional<Budget>> budget = ReadBudget(flags);
+  if (!budget) return Refuse(flags, budget.error());
   auto module = ReadModule(flags.input);
   if (!module) return Refuse(flags, module.error());
-  if (flags.num_partitions > 0) (*module)->header().num_partitions = flags.num_partitions;
-  std::optional<double> useful;
-  bool partitioned =
-      flags.partitioned.empty() ? IsPartitioned(**module) : flags.partitioned == "yes";
-  if (!partitioned && (*module)->DeviceCount() > 1) {
-    Expected<double> flops = PartitionForCost(**module);
-    if (!flops) return Refuse(flags, flops.error());
-    useful = *flops;
+  const bool with_causes = !flags.check.empty() || !flags.write_budget.empty();
+  Expected<Estimate> estimate =
+      EstimateModule(std::move(*module), *chip, flags.estimate, with_causes);
+  if (!estimate) return Refuse(flags, estimate.error());
+  std::vector<Breach> breaches;
+  if (*budget) {
+    auto found = Breaches(FiguresFor(*estimate), **budget, flags.check);
+    if (!found) return Refuse(flags, found.error());
+    breaches = std::move(*found);
   }
-  CostOptions options;
-  options.useful_flops = useful;
-  Expected<CostReport> report = EstimateCost(**module, *chip, options);
-  if (!report) return UsageError(report.error());
-  std::string text = flags.json ? CostAsJson(**module, *report) : CostAsText(**module, *report);
+  CostReport& report = estimate->report;
+  if (limit) {
+    report.memory.limit_bytes = *limit;
+    report.memory.limit_name.clear();
+  }
+  const auto top = static_cast<size_t>(flags.top);
+  std::string text = flags.json ? CostAsJson(*estimate->module, report, top)
+                                : CostAsText(*estimate->module, report, top > 0 ? top : 12);
   if (auto written = WriteFile(flags.output, text); !written) return ReportError(written.error());
-  if (limit && report->memory.peak_bytes > *limit) {
-    fmt::print(stderr, "gshard-cost: over the limit: {} a device, allowed are {}\n",
-               HumanBytes(static_cast<double>(report->memory.peak_bytes)),
-               HumanBytes(static_cast<double>(*limit)));
-    return kExitCheckFailed;
+  if (!flags.write_budget.empty()) {
+    auto written = WriteFile(flags.write_budget, BudgetAsJson(FiguresFor(*estimate), head_room));
+    if (!written) return ReportError(written.error());
   }
-  return kExitOk;
+  return CheckLimits(flags, *estimate, limit, breaches);
+}
+
+void AddBudgetFlags(const Command& command, Flags& flags) {
+  command.Add("--check", flags.check,
+              "Budget (gshard.budget/1): exit 3 with a list of what is over it, such as "
+              "budget.json (default: none)",
+              {.type = "FILE"});
+  command.Add("--write-budget", flags.write_budget,
+              "Write a budget that this program keeps within (default: none)", {.type = "FILE"});
+  command.Add("--head-room", flags.head_room,
+              "What --write-budget adds to times and bytes; counts are exact (default: 10%)",
+              {.type = "SHARE"});
 }
 
 }  // namespace
@@ -92,23 +141,22 @@ int Run(const Flags& flags) {
 int main(int argc, char** argv) {
   using namespace gshard;
   Flags flags;
+  CostDiffFlags diff;
   CommandLine line("gshard-cost",
                    "Estimates time, traffic and memory per device.\n\nExample: gshard-cost "
                    "step.hlo --chip tpu-v3 --limit 16GiB");
-  AddInputFlags(line, flags.input, flags.num_partitions);
-  line.Add("-o,--output", flags.output, "Where the report goes; - is standard output",
+  AddInputFlags(line, flags.input, flags.estimate.num_partitions);
+  line.Add("-o,--output", flags.output, "Where the report goes (default: -, standard output)",
            {.type = "FILE"});
-  line.Add("--partitioned", flags.partitioned,
-           "Is IN the program of one device already? (default: found out)",
-           {.type = "yes|no", .one_of = {"yes", "no"}});
-  line.Add("--chip", flags.chip,
-           fmt::format("One of {} (default: tpu-v3)", fmt::join(BuiltInChipNames(), ", ")),
-           {.type = "NAME"});
-  line.Add("--chip-file", flags.chip_file, "Chip description in JSON (docs/cost.md)",
-           {.type = "FILE"});
+  AddEstimateFlags(line, flags.estimate);
   line.Add("--limit", flags.limit,
-           "Memory limit per device, such as 16GiB: exit 3 if the peak is over it",
+           "Memory limit per device, such as 16GiB: exit 3 if the peak is over it (default: none)",
            {.type = "SIZE"});
+  line.Add("--top", flags.top,
+           "Rows of what is alive at the memory peak (default: 12, in JSON all), such as 30",
+           {.type = "N", .between = {{1, INT32_MAX}}});
+  AddBudgetFlags(line, flags);
   line.AddSwitch("--json", flags.json, "JSON (gshard.cost/1) instead of text");
+  AddCostDiff(line, diff);
   return line.Run(argc, argv, [&] { return Run(flags); });
 }

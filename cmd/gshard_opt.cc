@@ -15,6 +15,7 @@
 #include "core/report/annotation_advice.h"
 #include "core/report/collective_report.h"
 #include "core/report/sharding_report.h"
+#include "core/spmd/per_device_module.h"
 #include "core/transforms/annotate.h"
 #include "ir/opcode.h"
 
@@ -36,40 +37,27 @@ struct Flags {
   PipelineFlags pipeline;
 };
 
-Expected<void> RunNamed(std::initializer_list<std::string_view> names, Module& module,
-                        PassContext& context, const PassManagerOptions& options,
-                        std::vector<PassTiming>& timings) {
-  std::vector<const Pass*> passes;
-  for (std::string_view name : names) passes.push_back(FindPass(name));
-  return RunPasses(module, passes, context, options, &timings);
-}
-
-Expected<void> ReadPropagationFlags(Flags& flags) {
-  auto read = [](const std::optional<std::string>& text,
-                 std::vector<bool>& values) -> Expected<void> {
-    if (!text) return {};
+void ReadPropagationFlags(Flags& flags) {
+  auto read = [](const char* flag, const std::optional<std::string>& text,
+                 std::vector<bool>& values) {
+    if (!text) return;
     Expected<std::vector<bool>> parsed = ParseBools(*text);
-    if (!parsed) return Fail(std::move(parsed.error()));
+    if (!parsed) throw FlagError(flag, parsed.error().message);
     values = std::move(*parsed);
-    return {};
   };
-  if (auto done = read(flags.to_parameters, flags.context.propagation.allow_to_parameters); !done)
-    return done;
-  return read(flags.to_output, flags.context.propagation.allow_to_output);
+  read("--allow-spmd-sharding-propagation-to-parameters", flags.to_parameters,
+       flags.context.propagation.allow_to_parameters);
+  read("--allow-spmd-sharding-propagation-to-output", flags.to_output,
+       flags.context.propagation.allow_to_output);
 }
 
 // Byte sizes that are options of passes.
-Expected<void> ReadPassFlags(Flags& flags) {
-  auto read = [](const std::string& text, int64_t& bytes) -> Expected<void> {
-    if (text.empty()) return {};
-    Expected<int64_t> parsed = ParseByteSize(text);
-    if (!parsed) return Fail(std::move(parsed.error()));
-    bytes = *parsed;
-    return {};
+void ReadPassFlags(Flags& flags) {
+  auto read = [](const char* flag, const std::string& text, int64_t& bytes) {
+    if (!text.empty()) bytes = ByteSizeOf(flag, text);
   };
-  if (auto done = read(flags.combine_threshold, flags.context.combine.most_bytes); !done)
-    return done;
-  return read(flags.windowed_einsum, flags.context.windowed_einsum.smallest_bytes);
+  read("--combine-threshold", flags.combine_threshold, flags.context.combine.max_bytes);
+  read("--windowed-einsum", flags.windowed_einsum, flags.context.windowed_einsum.min_bytes);
 }
 
 Expected<std::vector<AnnotationRule>> ReadRulesFile(const Flags& flags) {
@@ -79,17 +67,19 @@ Expected<std::vector<AnnotationRule>> ReadRulesFile(const Flags& flags) {
   return ParseRulesFile(*text, flags.rules_file);
 }
 
-Expected<AnnotateOptions> ReadAnnotateFlags(const Flags& flags, std::vector<AnnotationRule> rules) {
+AnnotateOptions ReadAnnotateFlags(const Flags& flags, std::vector<AnnotationRule> rules) {
   AnnotateOptions options;
   options.rules = std::move(rules);
   if (!flags.mesh.empty()) {
     auto mesh = ParseMeshFlag(flags.mesh);
-    if (!mesh) return Fail(std::move(mesh.error()));
+    if (!mesh) throw FlagError("--mesh", mesh.error().message + "; " + mesh.error().hint);
     options.mesh = std::move(*mesh);
   }
   for (const std::string& shard : flags.shards) {
     Expected<AnnotationRule> rule = ParseAnnotationRule(shard, "--shard");
-    if (!rule) return Fail(std::move(rule.error()));
+    if (!rule)
+      throw FlagError("--shard",
+                      fmt::format("'{}' is no annotation; {}", shard, rule.error().hint));
     options.rules.push_back(std::move(*rule));
   }
   return options;
@@ -105,31 +95,43 @@ int RunPrint(Flags& flags) {
 int RunAnnotate(Flags& flags) {
   Expected<std::vector<AnnotationRule>> rules = ReadRulesFile(flags);
   if (!rules) return ReportError(rules.error());
-  Expected<AnnotateOptions> options = ReadAnnotateFlags(flags, std::move(*rules));
-  if (!options) return UsageError(options.error());
+  const AnnotateOptions options = ReadAnnotateFlags(flags, std::move(*rules));
   return RunSession(flags.session, flags.context,
                     [&](Module& module, PassContext&, const PassManagerOptions&,
-                        std::vector<PassTiming>&) { return Annotate(module, *options); });
+                        std::vector<PassTiming>&) { return Annotate(module, options); });
+}
+
+PerDeviceOptions WayOf(const Flags& flags, const PassManagerOptions& passes,
+                       std::vector<PassTiming>& timings) {
+  PerDeviceOptions way;
+  way.num_partitions = flags.session.num_partitions;
+  way.propagate = !flags.no_propagate;
+  way.weight_update_sharding = flags.weight_update_sharding;
+  way.windowed_einsum = !flags.windowed_einsum.empty();
+  way.passes = passes;
+  way.timings = &timings;
+  return way;
 }
 
 int RunPropagate(Flags& flags) {
-  if (auto read = ReadPropagationFlags(flags); !read) return UsageError(read.error());
-  return RunSession(
-      flags.session, flags.context,
-      [&](Module& module, PassContext& context, const PassManagerOptions& options,
-          std::vector<PassTiming>& timings) -> Expected<void> {
-        PropagationFindings findings;
-        if (!flags.report.empty()) context.propagation.findings = &findings;
-        auto done = RunNamed({"inline-calls", "propagate"}, module, context, options, timings);
-        context.propagation.findings = nullptr;
-        if (!done || flags.report.empty()) return done;
-        ShardingReport report = MakeShardingReport(module, findings);
-        bool json = flags.report.ends_with(".json");
-        return WriteFile(flags.report,
-                         json ? ShardingReportJson(module, report)
-                              : ShardingReportText(module, report, NamedMesh(module)),
-                         /*dash_is_stderr=*/true);
-      });
+  ReadPropagationFlags(flags);
+  return RunSession(flags.session, flags.context,
+                    [&](Module& module, PassContext& context, const PassManagerOptions& options,
+                        std::vector<PassTiming>& timings) -> Expected<void> {
+                      PropagationFindings findings;
+                      if (!flags.report.empty()) context.propagation.findings = &findings;
+                      auto done =
+                          CompleteShardings(module, context, WayOf(flags, options, timings));
+                      context.propagation.findings = nullptr;
+                      if (!done) return Fail(done.error());
+                      if (flags.report.empty()) return {};
+                      ShardingReport report = MakeShardingReport(module, findings);
+                      bool json = flags.report.ends_with(".json");
+                      return WriteFile(flags.report,
+                                       json ? ShardingReportJson(module, report)
+                                            : ShardingReportText(module, report, NamedMesh(module)),
+                                       /*dash_is_stderr=*/true);
+                    });
 }
 
 // Writes what the partitioned module sends, and why.
@@ -142,9 +144,8 @@ Expected<void> WriteCollectiveReport(const std::string& path, Module& module,
 }
 
 int RunPartition(Flags& flags) {
-  if (auto read = ReadPropagationFlags(flags); !read) return UsageError(read.error());
-  flags.context.partition.num_partitions = flags.session.num_partitions;
-  if (auto read = ReadPassFlags(flags); !read) return UsageError(read.error());
+  ReadPropagationFlags(flags);
+  ReadPassFlags(flags);
   return RunSession(
       flags.session, flags.context,
       [&](Module& module, PassContext& context, const PassManagerOptions& options,
@@ -156,24 +157,13 @@ int RunPartition(Flags& flags) {
         std::unique_ptr<Module> original = flags.report.empty() ? nullptr : module.Clone();
         ExplainRecorder recorder;
         if (original != nullptr) context.recorder = &recorder;
-        if (auto inlined = RunNamed({"inline-calls"}, module, context, options, timings); !inlined)
-          return inlined;
-        if (flags.weight_update_sharding) {
-          auto done = RunNamed({"weight-update-sharding"}, module, context, options, timings);
-          if (!done) return done;
-        }
-        if (!flags.no_propagate) {
-          if (auto done = RunNamed({"propagate"}, module, context, options, timings); !done)
-            return done;
-        }
-        auto done = RunNamed({"partition"}, module, context, options, timings);
+        const PerDeviceOptions way = WayOf(flags, options, timings);
+        auto done = MakePerDeviceModule(module, context, way);
         context.recorder = nullptr;
-        if (done && !flags.windowed_einsum.empty()) {
-          done = RunNamed({"windowed-einsum"}, module, context, options, timings);
-        }
-        if (!done || original == nullptr) return done;
+        if (!done) return Fail(done.error());
+        if (original == nullptr) return {};
         CollectiveReport report = MakeCollectiveReport(module, &recorder);
-        AdviseAnnotations(*original, context, report);
+        AdviseAnnotations(*original, context, way, report);
         return WriteCollectiveReport(flags.report, module, report);
       });
 }
@@ -190,11 +180,12 @@ int RunOptimize(Flags& flags) {
     rest.remove_prefix(std::min(rest.size(), name.size() + 1));
     passes.push_back(FindPass(name));
     if (passes.back() == nullptr) {
-      return UsageError(MakeError("E-USAGE-003", fmt::format("no pass is called '{}'", name),
-                                  "gshard-opt list-passes prints their names"));
+      throw FlagError(
+          "--passes",
+          fmt::format("no pass is called '{}'; gshard-opt list-passes prints their names", name));
     }
   }
-  if (auto read = ReadPassFlags(flags); !read) return UsageError(read.error());
+  ReadPassFlags(flags);
   return RunSession(flags.session, flags.context,
                     [&](Module& module, PassContext& context, const PassManagerOptions& options,
                         std::vector<PassTiming>& timings) {
@@ -220,71 +211,90 @@ int ListPasses(const Flags& flags) {
 
 void AddPassFlags(const Command& command, Flags& flags) {
   command.Add("--windowed-einsum", flags.windowed_einsum,
-              "Loop einsums whose all-gather or reduce-scatter has so many bytes");
+              "Loop einsums whose all-gather or reduce-scatter has so many bytes (default: none)",
+              {.type = "SIZE"});
   command.Add("--weight-update-axes", flags.context.weight_update.axes,
-              "Mesh axes of weight-update-sharding, joined by + (default: the batch's)");
+              "Mesh axes of weight-update-sharding, joined by + (default: the batch's)",
+              {.type = "AXES"});
 }
 
 void AddPropagationFlags(const Command& command, Flags& flags) {
   command.Add(
       "--allow-spmd-sharding-propagation-to-parameters", flags.to_parameters,
-      "May parameters take shardings: true,false,.. (bare: all; default: the module's header)",
-      {.may_be_bare = true});
+      "May parameters take shardings: one for all, or one each, as true,false,.. (bare: true; "
+      "default: the module's header)",
+      {.type = "BOOLS", .may_be_bare = true});
   command.Add("--allow-spmd-sharding-propagation-to-output", flags.to_output,
-              "The same for outputs", {.may_be_bare = true});
+              "The same for outputs", {.type = "BOOLS", .may_be_bare = true});
 }
 
 // A subcommand that reads a module and prints what `run` makes of it.
 Command AddTransformation(CommandLine& line, Flags& flags, const char* name,
-                          const char* description, int (*run)(Flags&)) {
-  Command command = line.AddSubcommand(name, description, [&flags, run] { return run(flags); });
+                          const char* description, const char* example, int (*run)(Flags&)) {
+  Command command =
+      line.AddSubcommand(name, description, example, [&flags, run] { return run(flags); });
   AddSessionFlags(command, flags.session);
   return command;
 }
 
 void AddAnnotate(CommandLine& line, Flags& flags) {
-  Command annotate = AddTransformation(line, flags, "annotate",
-                                       "Put shardings on instructions by name", RunAnnotate);
-  annotate.Add("--mesh", flags.mesh, "Mesh axes, major first: data=32,model=64", {.type = "AXES"});
-  annotate.Add(
-      "--shard", flags.shards,
-      "REGEX=SPEC: SPEC is data,_,data+model,* a dim, replicated, device:K, or {sharding text}");
-  annotate.Add("--rules", flags.rules_file, "File of such rules, one a line", {.type = "FILE"});
+  Command annotate = AddTransformation(
+      line, flags, "annotate", "Put shardings on instructions by name",
+      "gshard-opt annotate step.hlo --mesh data=4,model=2 --shard 'wi$=_,model' -o sharded.hlo",
+      RunAnnotate);
+  annotate.Add("--mesh", flags.mesh,
+               "Mesh axes, major first: data=32,model=64 (default: the module's mesh)",
+               {.type = "AXES"});
+  annotate.Add("--shard", flags.shards,
+               "Shard what REGEX finds in an instruction's name, its op_name or param:K. SPEC: for "
+               "each dim an "
+               "axis, data+model, _ (whole) or * (open); or replicated, device:K, {sharding text} "
+               "(may be repeated; default: none)",
+               {.type = "REGEX=SPEC"});
+  annotate.Add("--rules", flags.rules_file,
+               "File of REGEX=SPEC, one a line, tried before --shard (default: none)",
+               {.type = "FILE"});
 }
 
 void AddPropagate(CommandLine& line, Flags& flags) {
-  Command propagate = AddTransformation(line, flags, "propagate",
-                                        "Infer the sharding of every tensor", RunPropagate);
+  Command propagate =
+      AddTransformation(line, flags, "propagate", "Infer the sharding of every tensor",
+                        "gshard-opt propagate sharded.hlo --named --report -", RunPropagate);
   AddPropagationFlags(propagate, flags);
-  propagate.Add("--report", flags.report,
-                "Replicated tensors, conflicting annotations, padding; - is standard error "
-                "(.json: JSON)",
-                {.type = "FILE"});
+  propagate.Add(
+      "--report", flags.report,
+      "Replicated tensors, conflicting annotations, padding, as text or, for FILE.json, as "
+      "JSON; - is standard error (default: no report)",
+      {.type = "FILE"});
 }
 
 void AddPartition(CommandLine& line, Flags& flags) {
-  Command partition = AddTransformation(
-      line, flags, "partition", "Propagate, then emit the program of one device", RunPartition);
+  Command partition =
+      AddTransformation(line, flags, "partition", "Propagate, then emit the program of one device",
+                        "gshard-opt partition sharded.hlo --report - -o device.hlo", RunPartition);
   AddPropagationFlags(partition, flags);
   partition.AddSwitch("--no-propagate", flags.no_propagate, "Take shardings as they are");
   partition.AddSwitch("--weight-update-sharding", flags.weight_update_sharding,
                       "Cut optimizer state and weight updates along the batch's axes first");
   AddPassFlags(partition, flags);
-  partition.Add("--report", flags.report,
-                "Collectives by bytes with their causes, full rematerialisations and what avoids "
-                "them; - is standard error (.json: JSON)",
-                {.type = "FILE"});
+  partition.Add(
+      "--report", flags.report,
+      "Collectives by bytes with their causes, full rematerialisations and what avoids "
+      "them, as text or, for FILE.json, as JSON; - is standard error (default: no report)",
+      {.type = "FILE"});
 }
 
 void AddOptimize(CommandLine& line, Flags& flags) {
   Command optimize =
-      AddTransformation(line, flags, "optimize", "Run clean-up and collective passes", RunOptimize);
+      AddTransformation(line, flags, "optimize", "Run clean-up and collective passes",
+                        "gshard-opt optimize device.hlo --passes algsimp,cse", RunOptimize);
   optimize.Add("--passes", flags.passes,
-               fmt::format("Comma-separated; see list-passes (default: {})",
-                           fmt::join(DefaultOptimization(), ",")));
+               fmt::format("Joined by commas; list-passes tells what they do (default: {})",
+                           fmt::join(DefaultOptimization(), ", ")),
+               {.type = "PASSES"});
   AddPassFlags(optimize, flags);
   optimize.Add("--combine-threshold", flags.combine_threshold,
-               "Most bytes of a combined collective (default 32MiB)", {.type = "SIZE"});
+               "Most bytes of a combined collective (default: 32MiB)", {.type = "SIZE"});
 }
 
 void AddPipeline(CommandLine& line, Flags& flags) {
@@ -298,19 +308,21 @@ void AddPipeline(CommandLine& line, Flags& flags) {
 void AddExplain(CommandLine& line, Flags& flags) {
   Command explain =
       line.AddSubcommand("explain", "Why a value is sharded so, and which collectives it needs",
+                         "gshard-opt explain sharded.hlo relu",
                          [&flags] { return RunExplain(flags.explain, flags.context); });
   AddInputFlags(explain, flags.explain.input, flags.explain.num_partitions);
   explain.Add("NAME", flags.explain.name,
-              "An instruction of IN, or a collective of its partitioned program",
-              {.required = true});
+              "An instruction of IN, or a collective of its partitioned program (required)",
+              {.type = "INSTRUCTION", .required = true});
   explain.AddSwitch("--json", flags.explain.json, "JSON (gshard.explain/1)");
 }
 
 void AddLists(CommandLine& line, Flags& flags) {
-  line.AddSubcommand("list-ops", "What each layer knows of each opcode",
+  line.AddSubcommand("list-ops", "What each layer knows of each opcode", "gshard-opt list-ops",
                      [&flags] { return RunListOps(flags.json); })
       .AddSwitch("--json", flags.json, "JSON (gshard.list_ops/1)");
-  line.AddSubcommand("list-passes", "The passes there are", [&flags] { return ListPasses(flags); })
+  line.AddSubcommand("list-passes", "The passes there are", "gshard-opt list-passes",
+                     [&flags] { return ListPasses(flags); })
       .AddSwitch("--json", flags.json, "JSON (gshard.list_passes/1)");
 }
 
@@ -325,7 +337,8 @@ int main(int argc, char** argv) {
       "Parses, annotates, propagates, partitions and explains HLO text.\n\n"
       "Example: gshard-opt annotate step.hlo --mesh data=4,model=2 --shard 'wi$=_,model' | "
       "gshard-opt partition -");
-  AddTransformation(line, flags, "print", "Parse, verify and print", RunPrint);
+  AddTransformation(line, flags, "print", "Parse, verify and print",
+                    "gshard-opt print step.hlo --no-metadata --no-ids", RunPrint);
   AddAnnotate(line, flags);
   AddPropagate(line, flags);
   AddPartition(line, flags);

@@ -107,10 +107,10 @@ void AddFlags(const Command& command, Flags& flags) {
   command.Add("--input", options.input,
               "Inputs: .npz with p0, p1, .. or parameters' names (default: random)",
               {.type = "FILE"});
-  command.Add("--output", options.output, "Write the results to this .npz as o0, o1, ..",
-              {.type = "FILE"});
+  command.Add("--output", options.output,
+              "Write the results to this .npz as o0, o1, .. (default: nowhere)", {.type = "FILE"});
   command.Add("--seed", options.seed, "Seed of random inputs (default: 0)", {.type = "N"});
-  command.Add("--repeat", options.repeat, "Repeat the step N times, report the median",
+  command.Add("--repeat", options.repeat, "Repeat the step N times, report the median (default: 1)",
               {.type = "N", .between = {{1, 1000000}}});
   command.Add("--threads", options.threads, "Threads (default: all cores)",
               {.type = "N", .between = {{1, 4096}}});
@@ -119,21 +119,26 @@ void AddFlags(const Command& command, Flags& flags) {
               {.type = "SIZE"});
   command.AddChoice("--verify", "instructions", flags.verify,
                     "Compare with the unpartitioned graph, instruction by instruction; exit 3 if "
-                    "the outputs differ. --verify=outputs: only those",
+                    "the outputs differ. --verify=outputs: only those (default: no comparison)",
                     {"instructions", "outputs"});
-  command.Add("--reference", flags.reference,
-              "Verify IN, a partitioned program, against this graph that it was made of",
-              {.type = "FILE"});
+  command.Add(
+      "--reference", flags.reference,
+      "Verify IN, a partitioned program, against this graph that it was made of (default: none)",
+      {.type = "FILE"});
   command.AddSwitch("--fail-on-near-ties", flags.fail_on_near_ties,
                     "With --verify: exit 3 also where picks among floats (arg-max, top-k, sort, "
                     "comparisons) within rounding of each other are all that differs");
   command.Add("--dump", flags.dumps,
               "NAME=FILE.npy or NAME@DEVICE=FILE.npy: write an instruction's value, put together "
-              "or of one device",
+              "or of one device (may be repeated; default: none)",
               {.type = "NAME=FILE"});
   command.AddSwitch("--check-nan", options.check_nan, "Stop at the first NaN or infinity; exit 3");
-  command.Add("--trace", options.trace, "Write a Chrome trace (Perfetto) of the last step",
-              {.type = "FILE"});
+  command.Add("--trace", options.trace,
+              "Write a Chrome trace (Perfetto) of the last step (default: none)", {.type = "FILE"});
+  command.Add("--print-after", options.passes.print_after,
+              "Print the module after this pass, to standard error: partition, for one, shows the "
+              "program that runs (default: none)",
+              {.type = "PASS"});
   command.AddSwitch("--json", flags.json, "JSON (gshard.run/1) instead of text");
 }
 
@@ -150,9 +155,13 @@ void ReadFlags(Flags& flags) {
     throw FlagError("--verify", "there is nothing to compare --unpartitioned with");
   }
   if (!flags.memory_limit.empty()) {
-    auto limit = ParseByteSize(flags.memory_limit);
-    if (!limit) throw FlagError("--memory-limit", limit.error().message);
-    options.memory_limit = *limit;
+    options.memory_limit = ByteSizeOf("--memory-limit", flags.memory_limit);
+  }
+  if (const std::string& pass = options.passes.print_after;
+      !pass.empty() && FindPass(pass) == nullptr) {
+    throw FlagError(
+        "--print-after",
+        fmt::format("no pass is called '{}'; gshard-opt list-passes prints their names", pass));
   }
   for (const std::string& dump : flags.dumps) options.dumps.push_back(ParseDump(dump));
 }
@@ -173,6 +182,10 @@ int Run(Flags& flags) {
   options.warn = [&](const Diagnostic& warning) {
     line.Clear();
     ReportError(warning);
+  };
+  options.passes.sink = [&](std::string_view text) {
+    line.Clear();
+    if (auto written = WriteFile("-", text, true); !written) ReportError(written.error());
   };
   options.stop = &stop_requested;
   std::signal(SIGINT, RequestStop);

@@ -28,7 +28,7 @@ struct PassContext {
   CombineOptions combine;
   WeightUpdateOptions weight_update;
   WindowedEinsumOptions windowed_einsum;
-  UseOrder use_order;                   // from inline-calls to propagate
+  UserOrderOverride use_order;          // from inline-calls to propagate
   ExplainRecorder* recorder = nullptr;  // null: nothing is recorded
   std::vector<Diagnostic> diagnostics;  // warnings and notes, in order
   std::map<std::string, int64_t> statistics;

@@ -95,8 +95,8 @@ uint16_t EncodeSmallFloat(DType dtype, double value) {
     bits = static_cast<uint32_t>(format.largest) + 1;
   } else if (magnitude != 0) {
     // The unit of the last place: of the smallest normal number for denormals.
-    const int smallest_exponent = (power ? 0 : 1) - format.bias;
-    const int exponent = std::max(std::ilogb(magnitude), smallest_exponent);
+    const int min_exponent = (power ? 0 : 1) - format.bias;
+    const int exponent = std::max(std::ilogb(magnitude), min_exponent);
     const int unit = exponent - format.mantissa_bits;
     const auto rounded = static_cast<int64_t>(std::nearbyint(std::ldexp(magnitude, -unit)));
     if (power) {

@@ -129,7 +129,7 @@ Users::Users(const Computation& computation) {
   Build({&one, 1}, limit);
 }
 
-Users::Users(const Module& module, const UseOrder* order) {
+Users::Users(const Module& module, const UserOrderOverride* order) {
   const std::vector<const Computation*> all(module.computations().begin(),
                                             module.computations().end());
   Build(all, module.instruction_limit());

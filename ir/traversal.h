@@ -20,7 +20,7 @@ std::vector<Computation*> CallPostOrder(const Module& module);
 
 // The order in which the uses of a value were made, for values where it is not the text order.
 // Inlining leaves one, and propagation, which asks users in turn, depends on it.
-using UseOrder = std::unordered_map<const Instruction*, std::vector<Instruction*>>;
+using UserOrderOverride = std::unordered_map<const Instruction*, std::vector<Instruction*>>;
 
 // Users of every instruction of a module or one computation, in list order, each user once even if
 // it uses the value several times. A snapshot: invalid after the graph changes.
@@ -28,7 +28,7 @@ class Users {
  public:
   explicit Users(const Computation& computation);
   // `order` may be null; entries that do not list exactly the users are ignored.
-  explicit Users(const Module& module, const UseOrder* order = nullptr);
+  explicit Users(const Module& module, const UserOrderOverride* order = nullptr);
   std::span<Instruction* const> of(const Instruction* instruction) const {
     uint32_t i = instruction->id();
     return std::span<Instruction* const>(users_).subspan(begin_[i], begin_[i + 1] - begin_[i]);

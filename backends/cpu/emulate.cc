@@ -10,6 +10,7 @@
 #include <fstream>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "backends/cpu/arrays/fill.h"
 #include "backends/cpu/expand/channels.h"
@@ -24,10 +25,7 @@
 #include "backends/cpu/verify/manual_reference.h"
 #include "backends/cpu/verify/verify_instructions.h"
 #include "core/analysis/partitioned.h"
-#include "core/partition/partitioner.h"
-#include "core/propagation/propagation.h"
-#include "core/propagation/shardy_import.h"
-#include "core/transforms/inline_calls.h"
+#include "core/spmd/per_device_module.h"
 #include "ir/dims.h"
 
 namespace gshard::cpu {
@@ -71,7 +69,6 @@ class Emulator {
     report.threads = run_options_.threads;
     auto inputs = Inputs::Open(options_.input, options_.seed);
     if (!inputs) return Fail(inputs.error());
-    ExpandScans(*module_);
     auto host = ReplaceHostTransfers(*module_, **inputs, capacities_);
     if (!host) return Fail(host.error());
     host_ = std::move(*host);
@@ -79,6 +76,8 @@ class Emulator {
     if (Expected<void> done = Partition(**inputs); !done) return Fail(done.error());
     if (Expected<void> done = ExpandTransfers(*module_, run_options_.grid); !done)
       return Fail(done.error());
+    if (reference_ != nullptr) ExpandScans(*reference_);
+    DropFormsOfExpanded();
     report.devices = run_options_.grid.device_count();
     if (Expected<void> done = CheckFiles(); !done) return Fail(done.error());
     KeepDumps();
@@ -142,6 +141,7 @@ class Emulator {
 
   // What becomes collectives that the mesh has.
   static Expected<void> ExpandTransfers(Module& module, const DeviceGrid& grid) {
+    ExpandScans(module);
     if (Expected<void> done = PairChannels(module); !done) return done;
     if (Expected<void> done = ExpandDynamicRoots(module, grid); !done) return done;
     return ExpandSlicedPermutes(module);
@@ -150,8 +150,8 @@ class Emulator {
   // Makes module_ what every device runs; reference_ keeps the whole graph where it is needed.
   Expected<void> Partition(const Inputs& inputs) {
     const bool partitioned = options_.partitioned.value_or(IsPartitioned(*module_));
-    // The devices may stand in Shardy's attributes only.
-    if (auto imported = ImportShardyShardings(*module_); !imported) return Fail(imported.error());
+    auto devices = ReadDevices(*module_, partitioned ? 0 : options_.num_partitions);
+    if (!devices) return Fail(devices.error());
     const bool manual = !partitioned && HasManualRegions(*module_);
     run_options_.grid = GridOf(*module_, options_.num_partitions);
     if (!partitioned || given_ != nullptr) reference_grid_.replicas = run_options_.grid.replicas;
@@ -174,47 +174,61 @@ class Emulator {
       }
       return {};
     }
-    return PartitionGraph(*module_);
+    return PartitionGraph(*module_, options_.num_partitions);
   }
 
   // Keeps what is needed of the whole graph and partitions it.
-  Expected<void> PartitionGraph(Module& graph) {
+  Expected<void> PartitionGraph(Module& graph, int64_t num_partitions) {
     const bool manual = HasManualRegions(graph);
     Progress("partition", 0);
     const Clock::time_point start = Clock::now();
     AppendLeaves(graph);
-    if (auto inlined = InlineCalls(graph); !inlined) return Fail(inlined.error());
-    if (options_.verify && !manual) reference_ = graph.Clone();
-    std::vector<Diagnostic> warnings;
-    PropagationOptions propagation;
-    propagation.warnings = &warnings;
-    // Shardings over another number of devices are the user's error, found by propagation.
-    if (options_.num_partitions > 0) graph.header().num_partitions = options_.num_partitions;
-    auto propagated = PropagateShardings(graph, propagation);
-    for (const Diagnostic& warning : warnings) Warn(warning);
-    if (!propagated) return Fail(propagated.error());
-    if (options_.verify && manual) {
-      if (Expected<void> done = MakeManualReference(graph); !done) return done;
-    }
-    if (options_.unpartitioned) ReplicateOutsideManual(graph);
-    PartitionOptions partition;
-    partition.num_partitions = run_options_.grid.partitions;
-    if (options_.verify || !options_.dumps.empty()) partition.local_forms = &local_forms_;
-    auto stats = PartitionModule(graph, partition);
-    if (!stats) return Fail(stats.error());
+    PassContext context;
+    if (options_.verify || !options_.dumps.empty()) context.partition.local_forms = &local_forms_;
+    PerDeviceOptions way;
+    way.num_partitions = num_partitions;
+    way.passes = options_.passes;
+    way.after_inlining = [&](Module& inlined) {
+      if (options_.verify && !manual) reference_ = inlined.Clone();
+      return Expected<void>();
+    };
+    way.after_propagation = [&](Module& propagated) -> Expected<void> {
+      if (options_.verify && manual) {
+        if (Expected<void> done = MakeManualReference(propagated); !done) return done;
+      }
+      if (options_.unpartitioned) ReplicateOutsideManual(propagated);
+      return {};
+    };
+    auto made = MakePerDeviceModule(graph, context, way);
+    for (const Diagnostic& warning : context.diagnostics) Warn(warning);
+    if (!made) return Fail(made.error());
     emulation_.report.partition_time_s = Since(start);
     return {};
+  }
+
+  // Values that expansion has replaced are no longer there to be compared.
+  void DropFormsOfExpanded() {
+    if (local_forms_.empty()) return;
+    std::unordered_set<const Instruction*> there;
+    for (const Computation* computation : module_->computations()) {
+      for (const Instruction* x : computation->instructions()) there.insert(x);
+    }
+    std::erase_if(local_forms_,
+                  [&](const LocalForm& form) { return there.count(form.local) == 0; });
   }
 
   // The graph of which module_ was made. Where our partitioner gives an array of it the name and
   // the shape that module_ has, it is taken for the same array, spread in the same way.
   Expected<void> TakeReference(const Inputs& inputs) {
-    if (auto imported = ImportShardyShardings(*given_); !imported) return Fail(imported.error());
+    if (auto devices = ReadDevices(*given_, run_options_.grid.partitions); !devices) {
+      return Fail(devices.error());
+    }
     auto host = ReplaceHostTransfers(*given_, inputs, capacities_);
     if (!host) return Fail(host.error());
     if (Expected<void> done = ExpandDynamicSizes(*given_); !done) return done;
-    given_->header().num_partitions = run_options_.grid.partitions;
-    if (Expected<void> done = PartitionGraph(*given_); !done) return done;
+    if (Expected<void> done = PartitionGraph(*given_, run_options_.grid.partitions); !done) {
+      return done;
+    }
     emulation_.report.partition_time_s = 0;
     std::unordered_map<std::string_view, const Instruction*> by_name;
     for (const Computation* computation : module_->computations()) {
@@ -267,7 +281,7 @@ class Emulator {
     if (given_ == nullptr) return {};
     bool equal = std::min(run.result_count(), host_.shown_results) == expected_.size();
     for (size_t k = 0; equal && k < expected_.size(); ++k) {
-      equal = run.Forms(k, expected_[k].dims);
+      equal = run.AssemblesTo(k, expected_[k].dims);
     }
     if (equal) return {};
     return Fail(MakeError("E-RUN-VERIFY",

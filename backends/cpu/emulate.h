@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/cpu/run_report.h"
+#include "core/pass.h"
 #include "ir/module.h"
 
 namespace gshard::cpu {
@@ -34,6 +35,8 @@ struct EmulateOptions {
   };
   std::vector<Dump> dumps;
   std::string trace;  // file; empty: none
+  // Around each pass on the way to the program of one device (core/spmd/per_device_module.h).
+  PassManagerOptions passes;
   const std::atomic<bool>* stop = nullptr;
   // Phase ("plan", "run", "verify") and share done of it.
   std::function<void(const std::string&, double)> progress;

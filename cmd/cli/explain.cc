@@ -10,9 +10,10 @@
 #include "core/analysis/axis_text.h"
 #include "core/analysis/meshes.h"
 #include "core/analysis/partitioned.h"
-#include "core/explain/collective_causes.h"
-#include "core/explain/sharding_history.h"
 #include "core/json.h"
+#include "core/report/collective_causes.h"
+#include "core/report/sharding_history.h"
+#include "core/spmd/per_device_module.h"
 #include "ir/metadata.h"
 
 namespace gshard {
@@ -172,7 +173,6 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
   std::string_view name = options.name;
   if (name.starts_with('%')) name.remove_prefix(1);
   if (IsPartitioned(**module)) return ExplainDeviceProgram(**module, name, options.json);
-  if (options.num_partitions > 0) (*module)->header().num_partitions = options.num_partitions;
   std::string text;
   if (const Instruction* written = FindInstruction(**module, name)) {
     const Instruction* value = ValueAfterInlining(**module, written);
@@ -185,28 +185,31 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
   PropagationFindings findings;
   context.recorder = &recorder;
   context.propagation.findings = &findings;
-  const Pass* propagation[] = {FindPass("inline-calls"), FindPass("propagate")};
-  if (auto done = RunPasses(**module, propagation, context, {}); !done) {
-    return ReportError(done.error());
-  }
-  const Instruction* instruction = FindInstruction(**module, name);
-  std::string similar = instruction == nullptr ? SimilarNames(**module, name) : "";
+  auto devices = ReadDevices(**module, options.num_partitions);
+  if (!devices) return ReportError(devices.error());
+  const Instruction* instruction = nullptr;
+  const Mesh* mesh = nullptr;
+  std::string similar;
   Json document = {{"schema", kSchema}};
-  const Mesh* mesh = NamedMesh(**module);
-  if (instruction != nullptr) {
-    text += ShardingHistoryText(recorder, **module, std::array{instruction}, mesh);
-    text += ConflictText(findings, instruction, **module, mesh);
-    AddShardingHistory(document, recorder, **module, instruction);
-  }
-
-  std::vector<CausedCollective> collectives;
-  const Pass* partition[] = {FindPass("partition")};
-  if ((*module)->DeviceCount() > 1) {
-    if (auto done = RunPasses(**module, partition, context, {}); !done) {
-      return ReportError(done.error());
+  PerDeviceOptions way;
+  way.num_partitions = options.num_partitions;
+  way.after_propagation = [&](Module& propagated) {
+    instruction = FindInstruction(propagated, name);
+    if (instruction == nullptr) similar = SimilarNames(propagated, name);
+    mesh = NamedMesh(propagated);
+    if (instruction != nullptr) {
+      text += ShardingHistoryText(recorder, propagated, std::array{instruction}, mesh);
+      text += ConflictText(findings, instruction, propagated, mesh);
+      AddShardingHistory(document, recorder, propagated, instruction);
     }
-    collectives = CollectivesBecauseOf(**module, &recorder, name);
-  }
+    return Expected<void>();
+  };
+  const bool partitions = devices->partitions > 1;
+  auto made = partitions ? MakePerDeviceModule(**module, context, way)
+                         : CompleteShardings(**module, context, way);
+  if (!made) return ReportError(made.error());
+  std::vector<CausedCollective> collectives;
+  if (partitions) collectives = CollectivesBecauseOf(**module, &recorder, name);
   document.Set("collectives", ToJson(collectives));
   text += ToText(collectives, name);
   if (instruction == nullptr) {

@@ -3,8 +3,10 @@
 #include "cmd/cli/flags.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <new>
 #include <type_traits>
 
@@ -13,11 +15,71 @@
 
 namespace gshard {
 
+namespace {
+
+constexpr size_t kHelpColumn = 30, kHelpWidth = 100;
+
+// Lines of at most the width that is left beside the names of the flags.
+std::string Wrapped(const std::string& text) {
+  std::string wrapped;
+  size_t column = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = std::min(text.find(' ', begin), text.size());
+    if (column > 0 && column + 1 + end - begin > kHelpWidth - kHelpColumn) {
+      wrapped += '\n';
+      column = 0;
+    }
+    if (column > 0) {
+      wrapped += ' ';
+      ++column;
+    }
+    wrapped.append(text, begin, end - begin);
+    column += end - begin;
+    begin = end + 1;
+  }
+  return wrapped;
+}
+
+// A flag, what its value is, and no more: what goes with what is said by the text.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  HelpFormatter() { column_width(kHelpColumn); }
+
+  std::string make_option_name(const CLI::Option* option, bool positional) const override {
+    const std::string name = CLI::Formatter::make_option_name(option, positional);
+    return name.substr(0, name.find('{'));  // "--verify{instructions}": the value of the bare flag
+  }
+  // Of a program that does something without a subcommand too.
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    const bool both = app->get_require_subcommand_min() == 0 && app->get_parent() == nullptr &&
+                      !app->get_subcommands([](const CLI::App*) { return true; }).empty();
+    if (!both) return CLI::Formatter::make_usage(app, name);
+    std::string usage = fmt::format("Usage: {} [OPTIONS]", name);
+    for (const CLI::Option* option : app->get_options()) {
+      if (option->get_positional()) usage += " " + option->get_name(/*positional=*/true);
+    }
+    return fmt::format("{}\n       {} SUBCOMMAND [OPTIONS] ..\n", usage, name);
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const std::string& text = option->get_option_text();
+    return text.empty() ? text : " " + text;
+  }
+};
+
+void AddVersionFlag(CLI::App& app) {
+  app.set_version_flag("--version", std::string("gshard ") + GSHARD_VERSION, "Print the version");
+  app.set_help_flag("-h,--help", "Print this text");
+}
+
+}  // namespace
+
 template <typename T>
 void Command::Add(const std::string& names, T& value, const std::string& help,
                   const FlagTraits& traits) const {
-  CLI::Option* option = app_->add_option(names, value, help);
-  if (!traits.type.empty()) option->type_name(traits.type);
+  CLI::Option* option = app_->add_option(names, value, Wrapped(help));
+  const std::string type = traits.type.empty() ? "TEXT" : traits.type;
+  option->type_name(type);
+  option->option_text(traits.may_be_bare ? "[=" + type + "]" : type);
   if (traits.required) option->required();
   if (traits.may_be_bare) option->expected(0, 1)->default_str("");
   if (!traits.one_of.empty()) option->check(CLI::IsMember(traits.one_of).description(""));
@@ -42,31 +104,37 @@ template void Command::Add(const std::string&, uint64_t&, const std::string&,
 
 void Command::AddSwitch(const std::string& names, bool& value, const std::string& help,
                         const std::string& excluded) const {
-  CLI::Option* option = app_->add_flag(names, value, help);
+  CLI::Option* option = app_->add_flag(names, value, Wrapped(help));
   if (!excluded.empty()) option->excludes(app_->get_option(excluded));
 }
 
 void Command::AddOffSwitch(const std::string& names, bool& value, const std::string& help) const {
   app_->add_flag_callback(
-      names, [&value] { value = false; }, help);
+      names, [&value] { value = false; }, Wrapped(help));
 }
 
 void Command::AddChoice(const std::string& name, const std::string& bare, std::string& value,
                         const std::string& help, const std::vector<std::string>& texts) const {
-  app_->add_flag(fmt::format("{}{{{}}}", name, bare), value, help)->check(CLI::IsMember(texts));
+  app_->add_flag(fmt::format("{}{{{}}}", name, bare), value, Wrapped(help))
+      ->check(CLI::IsMember(texts).description(""))
+      ->option_text(fmt::format("[={}]", fmt::join(texts, "|")));
 }
 
 CommandLine::CommandLine(const std::string& program, const std::string& description)
     : Command(nullptr), owned_(std::make_unique<CLI::App>(description, program)) {
   app_ = owned_.get();
+  app_->formatter(std::make_shared<HelpFormatter>());
+  AddVersionFlag(*app_);
 }
 
 CommandLine::~CommandLine() = default;
 
 Command CommandLine::AddSubcommand(const std::string& name, const std::string& description,
-                                   std::function<int()> run) {
+                                   const std::string& example, std::function<int()> run) {
   app_->require_subcommand(1);
   CLI::App* command = app_->add_subcommand(name, description);
+  command->footer("Example: " + example);
+  AddVersionFlag(*command);
   command->callback([this, run = std::move(run)] { chosen_ = run; });
   return Command(command);
 }
@@ -79,6 +147,24 @@ std::string FirstUnknownFlag(const CLI::App& app) {
     if (word.starts_with("--")) return word.substr(0, word.find('='));
   }
   return {};
+}
+
+// The arguments, last first, with "help" in the place of a subcommand, or behind one, as --help.
+std::vector<std::string> ArgumentsReversed(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  auto is_subcommand = [&](const std::string& word) {
+    return !app.get_subcommands([&](const CLI::App* sub) { return sub->get_name() == word; })
+                .empty();
+  };
+  if (!words.empty() && words[0] == "help" &&
+      (words.size() == 1 || (words.size() == 2 && is_subcommand(words[1])))) {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  } else if (words.size() == 2 && words[1] == "help" && is_subcommand(words[0])) {
+    words[1] = "--help";
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
 }
 
 // What `word` may be a misspelling of: a subcommand, or a flag of the chosen one.
@@ -99,6 +185,18 @@ std::string Meant(const CLI::App& app, const std::string& word) {
   return nearest.Hint();
 }
 
+// CLI11 gives the first word to a required positional, be it a subcommand's name. So where a
+// program runs with or without one, what is required without is looked at after parsing.
+std::vector<const CLI::Option*> TakeRequired(CLI::App& app) {
+  std::vector<const CLI::Option*> required;
+  for (CLI::Option* option : app.get_options()) {
+    if (!option->get_required()) continue;
+    required.push_back(option);
+    option->required(false);
+  }
+  return required;
+}
+
 int ReportUsage(const CLI::App& app, std::string_view problem) {
   std::string program = app.get_name();
   for (const CLI::App* chosen : app.get_subcommands()) program += " " + chosen->get_name();
@@ -109,14 +207,22 @@ int ReportUsage(const CLI::App& app, std::string_view problem) {
 }  // namespace
 
 int CommandLine::Run(int argc, char** argv, std::function<int()> run) {
-  app_->set_version_flag("--version", std::string("gshard ") + GSHARD_VERSION);
   app_->footer(
       "Exit codes: 0 ok, 1 bad input, 2 bad usage, 3 a check or limit failed, 4 internal error, "
       "130 ended by Ctrl-C.");
   const CLI::App& app = *app_;
+  std::vector<const CLI::Option*> required;
+  if (run) {
+    app_->require_subcommand(0, 1);
+    required = TakeRequired(*app_);
+  }
   try {
-    app_->parse(argc, argv);
-    return run ? run() : chosen_();
+    app_->parse(ArgumentsReversed(app, argc, argv));
+    if (chosen_) return chosen_();
+    for (const CLI::Option* option : required) {
+      if (option->count() == 0) throw CLI::RequiredError(option->get_name());
+    }
+    return run();
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     const bool unknown_subcommand = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
@@ -128,6 +234,7 @@ int CommandLine::Run(int argc, char** argv, std::function<int()> run) {
       problem = fmt::format("'{}' is no subcommand", unknown);
     } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
       unknown = FirstUnknownFlag(app);
+      if (!unknown.empty()) problem = fmt::format("there is no flag {}", unknown);
     }
     const std::string meant = unknown.empty() ? std::string() : Meant(app, unknown);
     return ReportUsage(app, meant.empty() ? problem : problem + "; " + meant);

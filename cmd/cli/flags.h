@@ -27,7 +27,7 @@ class FlagError : public std::runtime_error {
 
 // What a flag takes besides the type of its variable.
 struct FlagTraits {
-  std::string type = {};  // of the value, in --help: FILE
+  std::string type = {};  // of the value, in --help: FILE, SIZE, REGEX
   bool required = false;
   bool may_be_bare = false;  // "--flag" alone is "--flag="
   std::vector<std::string> one_of = {};
@@ -67,11 +67,13 @@ class CommandLine : public Command {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  // One of the subcommands must be given then; `run` is what Run calls if it is this one.
+  // `run` is what Run calls if it is this one; one of the subcommands must be given unless Run has
+  // something to call without one. The example is a whole command line.
   Command AddSubcommand(const std::string& name, const std::string& description,
-                        std::function<int()> run);
+                        const std::string& example, std::function<int()> run);
 
-  // Parses the arguments and calls `run`, or without one the chosen subcommand's. Maps everything
+  // Parses the arguments and calls the chosen subcommand's function, else `run`. "help", "help
+  // SUBCOMMAND" and "SUBCOMMAND help" are --help in words. Maps everything
   // that can go wrong to an exit code (ExitCode in program.h): usage errors print one line and a
   // pointer to --help; internal errors say that they are ours and how to report them.
   int Run(int argc, char** argv, std::function<int()> run = nullptr);

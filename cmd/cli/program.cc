@@ -13,7 +13,7 @@
 #include <fstream>
 
 #include "core/json.h"
-#include "ir/parser.h"
+#include "ir/input/module_input.h"
 #include "ir/source_text.h"
 #include "ir/verify/verifier.h"
 
@@ -47,16 +47,48 @@ void ReportWarnings(std::span<const Diagnostic> diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) ReportError(diagnostic);
 }
 
+namespace {
+
+// What --dim gave: a process reads one command line.
+std::vector<std::string>& DimFlags() {
+  static std::vector<std::string> flags;
+  return flags;
+}
+
+}  // namespace
+
 void AddInputFlags(const Command& command, std::string& input, int64_t& num_partitions) {
-  command.Add("IN", input, "HLO text; - is standard input", {.type = "FILE", .required = true});
+  command.Add("IN", input, "HLO or StableHLO text; - is standard input (required)",
+              {.type = "FILE", .required = true});
   command.Add("-n,--num-partitions", num_partitions, "Number of devices (default: the module's)",
               {.type = "N", .between = {{1, 1 << 20}}});
+  command.Add(
+      "--dim", DimFlags(),
+      "Size of a dim that a shape-polymorphic StableHLO program leaves open, by its variable "
+      "or its place, --dim arg0:0=16 (may be repeated; default: none)",
+      {.type = "NAME=SIZE"});
+}
+
+InputOptions CommandInputOptions() {
+  InputOptions options;
+  for (const std::string& flag : DimFlags()) {
+    const size_t equals = flag.rfind('=');
+    int64_t size = 0;
+    const char* end = flag.data() + flag.size();
+    const char* digits = equals == flag.npos ? end : flag.data() + equals + 1;
+    const auto [stop, error] = std::from_chars(digits, end, size);
+    if (equals == 0 || error != std::errc() || stop != end || size < 0) {
+      throw FlagError("--dim", fmt::format("'{}' is no NAME=SIZE, such as batch=16", flag));
+    }
+    options.dims[flag.substr(0, equals)] = size;
+  }
+  return options;
 }
 
 Expected<std::unique_ptr<Module>> ReadModule(const std::string& path, bool verify) {
   auto source = SourceText::Open(path);
   if (!source) return Fail(std::move(source.error()));
-  auto module = ParseModule(std::move(*source));
+  auto module = ReadModuleInput(std::move(*source), CommandInputOptions());
   if (!module || !verify) return module;
   if (Expected<void> verified = VerifyModule(**module); !verified)
     return Fail(std::move(verified.error()));
@@ -110,6 +142,12 @@ Expected<int64_t> ParseByteSize(std::string_view text) {
   }
   return Fail(MakeError("E-USAGE-001", fmt::format("'{}' is no size", text),
                         "write 8GiB, 512MB or a number of bytes"));
+}
+
+int64_t ByteSizeOf(const std::string& flag, std::string_view text) {
+  Expected<int64_t> bytes = ParseByteSize(text);
+  if (!bytes) throw FlagError(flag, bytes.error().message + "; " + bytes.error().hint);
+  return *bytes;
 }
 
 Expected<std::vector<bool>> ParseBools(std::string_view text) {

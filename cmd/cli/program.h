@@ -11,6 +11,7 @@
 
 #include "cmd/cli/flags.h"
 #include "ir/diagnostic.h"
+#include "ir/input/module_input.h"
 #include "ir/module.h"
 
 namespace gshard {
@@ -27,12 +28,15 @@ enum ExitCode : int {
 int ReportError(const Diagnostic& diagnostic);
 // With --json, of a program that failed: "schema" and "error" of docs/json.md on standard output.
 void PrintErrorJson(const Diagnostic& diagnostic, std::string_view schema);
-// The same for what is wrong with a flag; returns kExitBadUsage.
+// The same for what is wrong with flags together; of one flag's value, throw FlagError, which names
+// it. Returns kExitBadUsage.
 int UsageError(const Diagnostic& diagnostic);
 void ReportWarnings(std::span<const Diagnostic> diagnostics);
 
-// Adds IN and --num-partitions.
+// Adds IN, --num-partitions and --dim.
 void AddInputFlags(const Command& command, std::string& input, int64_t& num_partitions);
+// What the command line says about reading programs. Throws FlagError.
+InputOptions CommandInputOptions();
 
 // Reads and parses IN ("-": standard input) and verifies it.
 Expected<std::unique_ptr<Module>> ReadModule(const std::string& path, bool verify = true);
@@ -44,6 +48,8 @@ Expected<void> WriteFile(const std::string& path, std::string_view text,
 
 // "8GiB", "512MB", "1000" -> bytes.
 Expected<int64_t> ParseByteSize(std::string_view text);
+// The same of a flag's value: throws FlagError, which names the flag.
+int64_t ByteSizeOf(const std::string& flag, std::string_view text);
 
 // "true,false" or "" (bare flag: all true).
 Expected<std::vector<bool>> ParseBools(std::string_view text);

@@ -12,7 +12,7 @@
 #include "cmd/cli/program.h"
 #include "core/analysis/meshes.h"
 #include "core/json.h"
-#include "ir/parser.h"
+#include "ir/input/module_input.h"
 #include "ir/verify/verifier.h"
 
 namespace gshard {
@@ -79,24 +79,30 @@ void AddPrintFlags(const Command& command, PrintOptions& print) {
   command.AddOffSwitch("--no-metadata", print.metadata, "Drop metadata and debug tables");
   command.AddOffSwitch("--no-layouts", print.layouts, "Drop layouts");
   command.AddOffSwitch("--no-ids", print.ids, "Drop numeric suffixes and channel ids, for diffs");
-  command.AddSwitch("--named", print.named, "Spell shardings by mesh axis: {@pod, [{'data'}, {}]}");
+  command.AddSwitch("--named", print.named,
+                    "Spell shardings by mesh axis: {@pod, [{'data'}, {}]}; not with --tiles");
   command.AddSwitch("--tiles", print.tiles,
-                    "Spell all shardings as devices=[..], none by mesh axis", "--named");
+                    "Spell all shardings as devices=[..], none by mesh axis; not with --named",
+                    "--named");
 }
 
 }  // namespace
 
 void AddSessionFlags(const Command& command, SessionOptions& options) {
   AddInputFlags(command, options.input, options.num_partitions);
-  command.Add("-o,--output", options.output, "Where the result goes; - is standard output",
+  command.Add("-o,--output", options.output, "Where the result goes (default: -, standard output)",
               {.type = "FILE"});
   AddPrintFlags(command, options.print);
   command.Add("--time-passes", options.time_passes,
-              "Time of each step: to standard error, or =FILE.json", {.may_be_bare = true});
-  command.Add("--repeat", options.repeat, "Repeat everything N times, report medians",
+              "Time of each step, as text on standard error or as JSON in FILE (default: no times)",
+              {.type = "FILE.json", .may_be_bare = true});
+  command.Add("--repeat", options.repeat,
+              "Do everything N times, for --time-passes, which tells medians (default: 1)",
               {.type = "N", .between = {{1, 1000000}}});
-  command.Add("--print-after", options.print_after,
-              "Print the module after this pass (standard error)", {.type = "PASS"});
+  command.Add(
+      "--print-after", options.print_after,
+      "Print the module after this pass, one of list-passes, on standard error (default: none)",
+      {.type = "PASS"});
   command.AddSwitch("--verify-each", options.verify_each, "Verify after every pass");
 }
 
@@ -104,18 +110,19 @@ int RunSession(const SessionOptions& options, PassContext& context, const Sessio
   auto source = SourceText::Open(options.input);
   if (!source) return ReportError(source.error());
   if (!options.print_after.empty() && FindPass(options.print_after) == nullptr) {
-    return UsageError(MakeError("E-USAGE-003",
-                                fmt::format("no pass is called '{}'", options.print_after),
-                                "gshard-opt list-passes prints their names"));
+    throw FlagError("--print-after",
+                    fmt::format("no pass is called '{}'; gshard-opt list-passes prints their names",
+                                options.print_after));
   }
   PassManagerOptions manager{options.verify_each, options.print_after, [](std::string_view text) {
                                if (auto written = WriteFile("-", text, true); !written)
                                  ReportError(written.error());
                              }};
+  const InputOptions input = CommandInputOptions();
   Stopwatch stopwatch;
   std::string text;
   for (int round = 0; round < options.repeat; ++round) {
-    auto module = stopwatch.Time("parse", [&] { return ParseModule(*source); });
+    auto module = stopwatch.Time("parse", [&] { return ReadModuleInput(*source, input); });
     if (!module) return ReportError(module.error());
     auto verified = stopwatch.Time("verify", [&] { return VerifyModule(**module); });
     if (!verified) return ReportError(verified.error());

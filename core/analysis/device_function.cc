@@ -176,7 +176,7 @@ std::optional<DeviceFunction> Remainder(const DeviceFunction& f, int64_t divisor
   return division->low;
 }
 
-std::optional<DeviceFunction> FunctionOfTable(std::span<const int64_t> table, int64_t most_digits) {
+std::optional<DeviceFunction> FunctionOfTable(std::span<const int64_t> table, int64_t max_digits) {
   if (table.empty()) return std::nullopt;
   DeviceFunction result;
   result.bias = table[0];
@@ -199,7 +199,7 @@ std::optional<DeviceFunction> FunctionOfTable(std::span<const int64_t> table, in
     while (run >= 2 && (left % run != 0 || !repeats(run))) --run;
     if (run < 2) return std::nullopt;
     if (slope != 0) result.digits.push_back({run, stride, slope});
-    if (static_cast<int64_t>(result.digits.size()) > most_digits) return std::nullopt;
+    if (static_cast<int64_t>(result.digits.size()) > max_digits) return std::nullopt;
     stride *= run;
   }
   Normalize(result.digits);

@@ -45,8 +45,8 @@ std::optional<DeviceFunction> Sum(const DeviceFunction& f, const DeviceFunction&
 // such form.
 std::optional<DeviceFunction> Quotient(const DeviceFunction& f, int64_t divisor);
 std::optional<DeviceFunction> Remainder(const DeviceFunction& f, int64_t divisor);
-// table[device] for devices 0..table.size()-1, if it has at most `most_digits` digits. O(table).
-std::optional<DeviceFunction> FunctionOfTable(std::span<const int64_t> table, int64_t most_digits);
+// table[device] for devices 0..table.size()-1, if it has at most `max_digits` digits. O(table).
+std::optional<DeviceFunction> FunctionOfTable(std::span<const int64_t> table, int64_t max_digits);
 // The place of a device in its group; nothing for lists without such a form.
 std::optional<DeviceFunction> PlaceInGroup(const ReplicaGroups& groups, int64_t device_count);
 

@@ -1,29 +1,331 @@
-// The fusion model. See fusion.h.
+// Cuts a computation into kernels, consumers first. See fusion.h.
 
 #include "core/analysis/fusion.h"
 
 #include <algorithm>
 
+#include "ir/module.h"
+
 namespace gshard {
 namespace {
 
-bool ComputesOnTheFly(Opcode opcode) { return IsElementwise(opcode) || opcode == Opcode::kReduce; }
+enum class Role : uint8_t {
+  kFree,         // parameters, tuples, reshapes: no kernel of their own
+  kBoundary,     // collectives, control flow: what they use and make is in memory
+  kCheap,        // broadcast, iota: computed wherever they are used
+  kElementwise,  // one result element from one element of each operand
+  kMovement,     // slices, gathers, transposes, ..: computed in their consumer
+  kReduce,       // takes producers in, is written
+  kUpdate,       // in-place update: takes producers in, is written
+  kDot,          // dot, convolution
+  kOpaque,       // a kernel of its own
+};
 
-bool IsCheap(Opcode opcode) { return opcode == Opcode::kBroadcast || opcode == Opcode::kIota; }
+Role RoleOf(const Instruction* x) {
+  switch (x->opcode()) {
+    case Opcode::kParameter:
+    case Opcode::kConstant:
+    case Opcode::kTuple:
+    case Opcode::kGetTupleElement:
+    case Opcode::kReshape:
+    case Opcode::kBitcast:
+    case Opcode::kOptBarrier:
+    case Opcode::kAfterAll:
+    case Opcode::kAddDependency:
+    case Opcode::kDomain:
+    case Opcode::kPartitionId:
+    case Opcode::kReplicaId:
+    case Opcode::kGetDimensionSize:
+    case Opcode::kSetDimensionSize:
+      return Role::kFree;
+    case Opcode::kWhile:
+    case Opcode::kConditional:
+    case Opcode::kCall:
+    case Opcode::kAsyncStart:
+    case Opcode::kAsyncUpdate:
+    case Opcode::kAsyncDone:
+      return Role::kBoundary;
+    case Opcode::kBroadcast:
+    case Opcode::kIota:
+      return Role::kCheap;
+    case Opcode::kSlice:
+    case Opcode::kPad:
+    case Opcode::kConcatenate:
+    case Opcode::kReverse:
+    case Opcode::kDynamicSlice:
+    case Opcode::kTranspose:
+    case Opcode::kGather:
+      return Role::kMovement;
+    case Opcode::kReduce:
+    case Opcode::kReduceWindow:
+      return Role::kReduce;
+    case Opcode::kDynamicUpdateSlice:
+    case Opcode::kScatter:
+      return Role::kUpdate;
+    case Opcode::kDot:
+    case Opcode::kConvolution:
+      return Role::kDot;
+    default:
+      if (InfoOf(x->opcode()).family == "collectives") return Role::kBoundary;
+      return IsElementwise(x->opcode()) ? Role::kElementwise : Role::kOpaque;
+  }
+}
 
-bool CanFuse(const Instruction* producer, std::span<Instruction* const> users,
-             const Computation& computation) {
-  if (producer == computation.root() || users.empty() || !producer->shape()->IsArray())
-    return false;
-  bool cheap = IsCheap(producer->opcode());
-  if (!cheap && (!IsElementwise(producer->opcode()) || users.size() > 1)) return false;
-  return std::all_of(users.begin(), users.end(),
-                     [](const Instruction* user) { return ComputesOnTheFly(user->opcode()); });
+// Too dear to compute once for each of several consumers.
+bool IsExpensive(const Instruction* x) {
+  switch (x->opcode()) {
+    case Opcode::kDivide:
+    case Opcode::kRemainder:
+    case Opcode::kPower:
+    case Opcode::kAtan2:
+    case Opcode::kSqrt:
+    case Opcode::kRsqrt:
+      return true;
+    default:
+      return AttributeTagOf(x->opcode()) == &AttributeType<MathAttributes>::kTag;
+  }
+}
+
+// Is x the array that `user` updates in place?
+bool IsUpdatedBy(const Instruction* user, const Instruction* x) {
+  if (RoleOf(user) != Role::kUpdate) return false;
+  int64_t arrays = user->opcode() == Opcode::kScatter ? (user->operand_count() - 1) / 2 : 1;
+  for (int64_t i = 0; i < arrays; ++i) {
+    if (user->operand(i) == x) return true;
+  }
+  return false;
+}
+
+// Values that pass through a reshape or bitcast without moving.
+bool IsAlias(const Instruction* x) {
+  return x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kBitcast;
 }
 
 }  // namespace
 
-FusionModel::FusionModel(const Computation& computation, const Users& users) {
+bool IsCompiled(const Module& module) {
+  if (module.header().is_scheduled) return true;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (x->opcode() == Opcode::kFusion) return true;
+    }
+  }
+  return false;
+}
+
+class FusionBuilder {
+ public:
+  FusionBuilder(const Computation& computation, const Users& users, const FusionOptions& options,
+                FusionModel& model)
+      : computation_(computation), users_(users), options_(options), model_(model) {}
+
+  void Run() {
+    kernels_of_.resize(model_.state_.size());
+    if (options_.fuse_attention && !options_.is_compiled) TakeAttention();
+    std::span<Instruction* const> list = computation_.instructions();
+    for (size_t i = list.size(); i-- > 0;) Place(list[i]);
+    Finish();
+  }
+
+ private:
+  static constexpr int32_t kOutside = -1;
+  using KernelList = std::vector<int32_t>;  // ascending, each once; kOutside: in memory
+
+  struct Draft {
+    FusionKernel kernel;
+    Role root_role = Role::kOpaque;
+    bool has_dot = false, has_reduce = false, has_movement = false;
+    int64_t elements = 0;  // of the root
+  };
+
+  void TakeAttention() {
+    model_.attention_ = FindAttention(computation_, users_);
+    for (size_t i = 0; i < model_.attention_.size(); ++i) {
+      Draft draft;
+      draft.kernel.attention = static_cast<int>(i);
+      draft.has_dot = true;
+      draft.root_role = Role::kDot;
+      const auto& members = model_.attention_[i].members;
+      draft.kernel.root = members.back();
+      draft.elements = members.back()->shape()->element_count();
+      for (const Instruction* x : members) {
+        kernels_of_[model_.Index(x)] = {static_cast<int32_t>(drafts_.size())};
+        model_.state_[model_.Index(x)].kernel = static_cast<int32_t>(drafts_.size());
+      }
+      draft.kernel.members.assign(members.rbegin(), members.rend());
+      drafts_.push_back(std::move(draft));
+    }
+  }
+
+  // The kernels that need x: of each user the kernels it is in.
+  KernelList KernelsOfUsers(const Instruction* x) const {
+    KernelList kernels;
+    auto add = [&](int32_t kernel) {
+      auto at = std::lower_bound(kernels.begin(), kernels.end(), kernel);
+      if (at == kernels.end() || *at != kernel) kernels.insert(at, kernel);
+    };
+    if (x == computation_.root()) add(kOutside);
+    for (const Instruction* user : users_.of(x)) {
+      const KernelList& theirs = kernels_of_[model_.Index(user)];
+      if (theirs.empty() || IsUpdatedBy(user, x)) add(kOutside);
+      for (int32_t kernel : theirs) add(kernel);
+    }
+    return kernels;
+  }
+
+  void Place(const Instruction* x) {
+    FusionModel::State& state = model_.state_[model_.Index(x)];
+    if (state.kernel >= 0) {  // attention's; is its value needed outside?
+      KernelList kernels = KernelsOfUsers(x);
+      state.is_fused = kernels.size() == 1 && kernels[0] == state.kernel;
+      return;
+    }
+    const Role role = RoleOf(x);
+    if (role == Role::kBoundary) return;
+    if (role == Role::kFree) {
+      if (!IsAlias(x)) return;
+      KernelList kernels = KernelsOfUsers(x);
+      if (kernels.empty() || kernels[0] == kOutside) return;
+      // In memory if its operand is; else part of what computes the operand.
+      kernels_of_[model_.Index(x)] = std::move(kernels);
+      return;
+    }
+    if (!options_.is_compiled && CanFuse(x, role)) return;
+    NewKernel(x, role);
+  }
+
+  // Fuses x into the kernels of its users if they take it.
+  bool CanFuse(const Instruction* x, Role role) {
+    if (!x->shape()->IsArray()) return false;
+    KernelList kernels = KernelsOfUsers(x);
+    if (kernels.empty() || kernels[0] == kOutside) return false;
+    for (int32_t kernel : kernels) {
+      if (!Accepts(drafts_[static_cast<size_t>(kernel)], x, role)) return false;
+    }
+    if (kernels.size() > 1 && !IsWorthCopying(x, role, kernels.size())) return false;
+    FusionModel::State& state = model_.state_[model_.Index(x)];
+    state.kernel = kernels[0];
+    state.is_fused = true;
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      Draft& draft = drafts_[static_cast<size_t>(kernels[i])];
+      draft.has_dot = draft.has_dot || role == Role::kDot;
+      draft.has_movement = draft.has_movement || role == Role::kMovement;
+      (i == 0 ? draft.kernel.members : draft.kernel.copies).push_back(x);
+    }
+    kernels_of_[model_.Index(x)] = std::move(kernels);
+    return true;
+  }
+
+  // Would reading x's operands in every kernel move less than writing x once and reading it there?
+  bool IsWorthCopying(const Instruction* x, Role role, size_t kernels) const {
+    if (role == Role::kCheap) return true;
+    if (role == Role::kDot || role == Role::kReduce || IsExpensive(x)) return false;
+    const int64_t made = x->shape()->byte_size();
+    int64_t read = 0;
+    for (const Instruction* operand : x->operands()) {
+      bool sliced = role == Role::kMovement && operand == x->operand(0) &&
+                    x->opcode() != Opcode::kConcatenate;
+      read += sliced ? made : operand->shape()->byte_size();
+    }
+    const int64_t times = static_cast<int64_t>(kernels);
+    return read * times <= made * (times + 1) + read;
+  }
+
+  // May the kernel compute x, an operand of one of its members?
+  bool Accepts(const Draft& draft, const Instruction* x, Role role) const {
+    if (role == Role::kMovement && !options_.fuses_movement) return false;
+    switch (draft.root_role) {
+      case Role::kElementwise:
+      case Role::kMovement:
+      case Role::kReduce:
+      case Role::kUpdate:
+        if (draft.has_dot) return AcceptsIntoDot(x, role);
+        if (role == Role::kDot) return AcceptsDot(draft, x);
+        return role == Role::kCheap || role == Role::kElementwise || role == Role::kMovement;
+      case Role::kDot:
+        return AcceptsIntoDot(x, role);
+      default:
+        return false;
+    }
+  }
+
+  // What follows a dot runs in its kernel if it is one elementwise chain over the dot's elements.
+  bool AcceptsDot(const Draft& draft, const Instruction* x) const {
+    return options_.fuses_into_dots && draft.root_role != Role::kReduce &&
+           draft.root_role != Role::kMovement && !draft.has_movement &&
+           (draft.root_role == Role::kUpdate || draft.elements == x->shape()->element_count());
+  }
+
+  bool AcceptsIntoDot(const Instruction* x, Role role) const {
+    if (role == Role::kCheap) return true;
+    if (role == Role::kMovement) {
+      return x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kSlice ||
+             x->opcode() == Opcode::kDynamicSlice || options_.fuses_into_dots;
+    }
+    if (role != Role::kElementwise) return false;
+    // Narrowing for the matrix unit comes with every library.
+    return options_.fuses_into_dots ||
+           (x->opcode() == Opcode::kConvert && DTypeBits(x->operand(0)->shape()->dtype()) <= 8);
+  }
+
+  void NewKernel(const Instruction* x, Role role) {
+    Draft draft;
+    draft.kernel.root = x;
+    draft.kernel.members.push_back(x);
+    draft.root_role = role == Role::kCheap ? Role::kElementwise : role;
+    draft.has_dot = role == Role::kDot;
+    draft.has_reduce = role == Role::kReduce;
+    draft.elements = x->shape()->element_count();
+    int32_t number = static_cast<int32_t>(drafts_.size());
+    model_.state_[model_.Index(x)].kernel = number;
+    kernels_of_[model_.Index(x)] = {number};
+    drafts_.push_back(std::move(draft));
+  }
+
+  // Kernels in the order of their roots, members in text order.
+  void Finish() {
+    std::vector<int32_t> number(drafts_.size(), -1);
+    std::span<Instruction* const> list = computation_.instructions();
+    std::vector<size_t> position(model_.state_.size());
+    for (size_t i = 0; i < list.size(); ++i) position[model_.Index(list[i])] = i;
+    for (const Instruction* x : list) {
+      int32_t kernel = model_.state_[model_.Index(x)].kernel;
+      if (kernel < 0) continue;
+      Draft& draft = drafts_[static_cast<size_t>(kernel)];
+      if (draft.kernel.root != x) continue;
+      number[static_cast<size_t>(kernel)] = static_cast<int32_t>(model_.kernels_.size());
+      std::reverse(draft.kernel.members.begin(), draft.kernel.members.end());
+      std::reverse(draft.kernel.copies.begin(), draft.kernel.copies.end());
+      model_.kernels_.push_back(std::move(draft.kernel));
+    }
+    for (const Instruction* x : list) {
+      FusionModel::State& state = model_.state_[model_.Index(x)];
+      if (state.kernel >= 0) state.kernel = number[static_cast<size_t>(state.kernel)];
+      if (!IsAlias(x)) continue;
+      // A reshape of a fused value has no memory of its own either.
+      const FusionModel::State& of = model_.state_[model_.Index(x->operand(0))];
+      state.is_fused = of.is_fused && !kernels_of_[model_.Index(x)].empty();
+    }
+    for (FusionKernel& kernel : model_.kernels_) {
+      if (kernel.attention < 0) continue;
+      // Producers taken in after the recogniser stand between its members in the text.
+      std::sort(kernel.members.begin(), kernel.members.end(),
+                [&](const Instruction* a, const Instruction* b) {
+                  return position[model_.Index(a)] < position[model_.Index(b)];
+                });
+    }
+  }
+
+  const Computation& computation_;
+  const Users& users_;
+  const FusionOptions& options_;
+  FusionModel& model_;
+  std::vector<Draft> drafts_;
+  std::vector<KernelList> kernels_of_;  // by index: of each instruction, that compute it
+};
+
+FusionModel::FusionModel(const Computation& computation, const Users& users,
+                         const FusionOptions& options) {
   uint32_t last = 0;
   first_id_ = UINT32_MAX;
   for (const Instruction* instruction : computation.instructions()) {
@@ -31,10 +333,8 @@ FusionModel::FusionModel(const Computation& computation, const Users& users) {
     last = std::max(last, instruction->id());
   }
   if (first_id_ > last) return;
-  fused_.resize(last - first_id_ + 1);
-  for (const Instruction* instruction : computation.instructions()) {
-    fused_[Index(instruction)] = CanFuse(instruction, users.of(instruction), computation);
-  }
+  state_.resize(last - first_id_ + 1);
+  FusionBuilder(computation, users, options, *this).Run();
 }
 
 std::vector<const Instruction*> FusionModel::Inputs(const Instruction* instruction) const {

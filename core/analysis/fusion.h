@@ -1,31 +1,83 @@
-// Which values a compiler would not write to memory, because their users compute them on the fly.
+// Which values a compiler would not write to memory, because the kernel that uses them computes
+// them on the fly. The one fusion model: costs, memory and timeline rest on it.
 //
-// A model, not a pass: broadcasts and iotas, and elementwise values with one user, are taken as
-// fused into elementwise and reduce users. Costs and memory reports rest on it.
+// A model, not a pass: it cuts a computation into kernels the way XLA's fusion passes do. A kernel
+// is its root and the values that only it uses:
+//   - elementwise chains, and slices, gathers, transposes, pads and concatenations of values, run
+//     in their consumer; broadcasts, iotas and cheap values of few bytes in each consumer;
+//   - reductions, in-place updates, scatters take in what produces their operands;
+//   - dots and convolutions take in layout changes of their operands, on TPUs also elementwise
+//     producers and the elementwise chain that follows them;
+//   - attention is one kernel (core/analysis/attention.h).
+// Programs that a compiler has scheduled are fused already: each fusion instruction is a kernel.
 #ifndef GSHARD_CORE_ANALYSIS_FUSION_H_
 #define GSHARD_CORE_ANALYSIS_FUSION_H_
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "core/analysis/attention.h"
 #include "ir/computation.h"
 #include "ir/traversal.h"
 
 namespace gshard {
 
+struct FusionOptions {
+  // A TPU's matrix unit takes elementwise producers and consumers; libraries, as GPUs and CPUs call
+  // them, take layouts only.
+  bool fuses_into_dots = false;
+  // Slices, gathers, transposes, pads, .. run in the kernel that uses them.
+  bool fuses_movement = false;
+  // Attention is one kernel that never writes its scores.
+  bool fuse_attention = false;
+  // The text is a compiler's output: nothing but its fusions is fused.
+  bool is_compiled = false;
+};
+
+// True if the module went through a compiler: it is scheduled, or has fusions.
+bool IsCompiled(const Module& module);
+
+struct FusionKernel {
+  const Instruction* root = nullptr;        // last in the text
+  std::vector<const Instruction*> members;  // in text order, root last; each member of one kernel
+  std::vector<const Instruction*> copies;   // values that other kernels compute for themselves too
+  int attention = -1;                       // index into FusionModel::attention(); -1: none
+};
+
 class FusionModel {
  public:
-  FusionModel(const Computation& computation, const Users& users);
+  FusionModel(const Computation& computation, const Users& users,
+              const FusionOptions& options = {});
 
   // True: the value is never materialised.
-  bool IsFused(const Instruction* instruction) const { return fused_[Index(instruction)]; }
+  bool IsFused(const Instruction* instruction) const { return state_[Index(instruction)].is_fused; }
   // The materialised values that computing `instruction` reads, each once, fused operands looked
   // through.
   std::vector<const Instruction*> Inputs(const Instruction* instruction) const;
 
+  // Kernels, by the place of their roots. Parameters, constants, tuples, reshapes, collectives and
+  // control flow are in none.
+  const std::vector<FusionKernel>& kernels() const { return kernels_; }
+  // The kernel that has `instruction` as a member, or null.
+  const FusionKernel* KernelOf(const Instruction* instruction) const {
+    int32_t kernel = state_[Index(instruction)].kernel;
+    return kernel < 0 ? nullptr : &kernels_[static_cast<size_t>(kernel)];
+  }
+  const std::vector<AttentionKernel>& attention() const { return attention_; }
+
  private:
+  friend class FusionBuilder;
+  struct State {
+    int32_t kernel = -1;
+    bool is_fused = false;
+  };
   size_t Index(const Instruction* instruction) const { return instruction->id() - first_id_; }
+
   uint32_t first_id_ = 0;
-  std::vector<bool> fused_;
+  std::vector<State> state_;
+  std::vector<FusionKernel> kernels_;
+  std::vector<AttentionKernel> attention_;
 };
 
 }  // namespace gshard

@@ -94,6 +94,7 @@ const std::vector<std::string_view>& KnownKeys() {
                                                      "attention_efficiency",
                                                      "memory_efficiency",
                                                      "overlaps_collectives",
+                                                     "collective_compute_share",
                                                      "network",
                                                      "link_bytes_per_s",
                                                      "link_latency_s"};
@@ -139,6 +140,7 @@ Chip ReadChip(const Json& json, const std::function<Chip(const std::string&)>& f
   if (json.Has("overlaps_collectives")) {
     chip.overlaps_collectives = json.BoolAt("overlaps_collectives");
   }
+  ReadNumber(json, "collective_compute_share", chip.collective_compute_share);
   ReadNetwork(json, chip);
   return chip;
 }
@@ -151,6 +153,7 @@ bool IsSound(const EfficiencyCurve& curve) {
 std::string ProblemOf(const Chip& chip) {
   bool positive = chip.hbm_bytes > 0 && chip.hbm_bytes_per_s > 0 && chip.launch_s >= 0 &&
                   chip.collective_launch_s >= 0 && chip.vector_flops >= 0 &&
+                  chip.collective_compute_share >= 0 && chip.collective_compute_share < 1 &&
                   chip.PeakFlops(DType::kF32) > 0;
   for (const auto& [type, rate] : chip.peak_flops) positive = positive && rate > 0;
   if (!positive) return "rates and sizes must be positive, and f32 or bf16 must have a peak";

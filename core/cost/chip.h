@@ -61,7 +61,9 @@ struct Chip {
   EfficiencyCurve attention_efficiency;  // by FLOPs of the kernel
   EfficiencyCurve memory_efficiency;     // by bytes of the kernel
   bool overlaps_collectives = false;     // its compiler's scheduler makes collectives async
-  std::vector<NetworkLevel> network;     // innermost first; empty: one device alone
+  // Of the compute units, what a collective beside compute takes (GPUs copy with them).
+  double collective_compute_share = 0;
+  std::vector<NetworkLevel> network;  // innermost first; empty: one device alone
 
   // Of the type, else of the nearest wider or narrower type the chip lists.
   double PeakFlops(DType dtype) const;

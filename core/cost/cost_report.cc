@@ -1,215 +1,284 @@
-// Sums op and collective costs over the call graph, callees once each. See cost_report.h.
+// Sums a step's schedules into a report. See cost_report.h.
 
 #include "core/cost/cost_report.h"
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
-#include "core/analysis/fusion.h"
 #include "core/analysis/meshes.h"
-#include "core/analysis/trip_count.h"
-#include "core/cost/collective_cost.h"
-#include "core/cost/op_cost.h"
-#include "ir/traversal.h"
+#include "core/cost/op_name_group.h"
+#include "core/cost/step_model.h"
+#include "core/cost/useful_flops.h"
+#include "ir/metadata.h"
 
 namespace gshard {
 namespace {
 
-struct Totals {
-  double flops = 0, transcendentals = 0, bytes = 0, compute_time = 0, communication_time = 0;
-  CostBreakdown breakdown;
-  std::map<std::pair<std::string, std::vector<std::string>>, CollectiveRow> collectives;
-
-  void Add(const Totals& other, double times) {
-    flops += times * other.flops;
-    transcendentals += times * other.transcendentals;
-    bytes += times * other.bytes;
-    compute_time += times * other.compute_time;
-    communication_time += times * other.communication_time;
-    breakdown.dot_s += times * other.breakdown.dot_s;
-    breakdown.movement_s += times * other.breakdown.movement_s;
-    breakdown.other_s += times * other.breakdown.other_s;
-    for (const auto& [key, row] : other.collectives) {
-      CollectiveRow scaled = row;
-      scaled.count *= times;
-      scaled.bytes_per_device *= times;
-      scaled.time_s *= times;
-      scaled.exposed_s *= times;
-      scaled.cause_bytes *= times;
-      AddRow(scaled);
-    }
-  }
-
-  void AddRow(const CollectiveRow& row) {
-    CollectiveRow& sum = collectives[{row.kind, row.axes}];
-    if (sum.count == 0 || row.cause_bytes > sum.cause_bytes) {
-      sum.cause = row.cause;
-      sum.cause_bytes = row.cause_bytes;
-    }
-    sum.kind = row.kind;
-    sum.axes = row.axes;
-    sum.count += row.count;
-    sum.bytes_per_device += row.bytes_per_device;
-    sum.time_s += row.time_s;
-    sum.exposed_s += row.exposed_s;
-  }
-};
-
-class CostWalk {
+// Walks schedules from the entry's down, multiplied by how often each runs.
+class ReportBuilder {
  public:
-  CostWalk(const Module& module, const Mesh* mesh, int64_t devices, const Chip& chip,
-           const Network* network)
-      : users_(module), mesh_(mesh), devices_(devices), chip_(chip), network_(network) {}
+  ReportBuilder(const Module& module, CostReport& report, const OpNameGroup* group)
+      : module_(module), report_(report), group_(group) {}
 
-  const Totals& Of(const Computation& computation) {
-    auto it = totals_.find(&computation);
-    if (it == totals_.end()) it = totals_.emplace(&computation, Walk(computation)).first;
-    return it->second;
+  void Run(const ComputationCost& entry) {
+    report_.step_time_s = entry.schedule.seconds;
+    Add(entry, 1);
+    FinishRows();
+    double busy = 0;
+    for (const KernelRow& kernel : report_.kernels) busy += kernel.time_s;
+    report_.compute_time_s = busy;
+    report_.exposed_communication_s = std::max(0.0, report_.step_time_s - busy);
+    CostBreakdown& parts = report_.breakdown;
+    parts.exposed_communication_s = report_.exposed_communication_s;
   }
-
-  int64_t unknown_trip_counts() const { return unknown_trip_counts_; }
 
  private:
-  Totals Walk(const Computation& computation) {
-    Totals totals;
-    FusionModel fusion(computation, users_);
-    for (const Instruction* instruction : computation.instructions()) {
-      AddInstruction(*instruction, fusion, totals);
+  // `times`: executions of the whole schedule, which covers cost.trips trips.
+  void Add(const ComputationCost& cost, double times) {
+    for (size_t i = 0; i < cost.steps.size(); ++i) {
+      const StepNode& step = cost.steps[i];
+      const double count = times * cost.trips;
+      switch (step.kind) {
+        case StepNode::Kind::kKernel:
+          AddKernel(step, cost.nodes[i].seconds, count);
+          break;
+        case StepNode::Kind::kCollective:
+          AddCollective(step, count, times * cost.schedule.exposed_s[i]);
+          break;
+        case StepNode::Kind::kLoop:
+        case StepNode::Kind::kCallee:
+          for (const auto& [callee, runs] : step.callees) Add(*callee, count * runs);
+          break;
+        case StepNode::Kind::kCopy:  // only what compute waits for
+          AddKernel(step, count > 0 ? times * cost.schedule.exposed_s[i] / count : 0, count);
+          break;
+      }
     }
-    return totals;
   }
 
-  void AddInstruction(const Instruction& instruction, const FusionModel& fusion, Totals& totals) {
-    switch (instruction.opcode()) {
-      case Opcode::kWhile: {
-        std::optional<int64_t> trips = TripCount(instruction);
-        if (!trips) ++unknown_trip_counts_;
-        double times = static_cast<double>(trips.value_or(1));
-        totals.Add(Of(*instruction.called(0)), times + 1);
-        totals.Add(Of(*instruction.called(1)), times);
-        return;
-      }
-      case Opcode::kConditional: {
-        const Totals* worst = nullptr;
-        for (const Computation* branch : instruction.called()) {
-          const Totals& candidate = Of(*branch);
-          if (worst == nullptr || Time(candidate) > Time(*worst)) worst = &candidate;
+  void AddKernel(const StepNode& step, double seconds, double count) {
+    const KernelWork& work = step.work;
+    report_.flops_per_device += count * work.flops;
+    report_.transcendentals_per_device += count * work.transcendentals;
+    report_.recompute_flops_per_device += count * step.recompute_flops;
+    report_.masked_flops_per_device += count * work.masked_flops;
+    if (work.is_scalar) return;
+    report_.hbm_bytes_per_device += count * work.bytes;
+    auto [it, is_new] = kernel_of_.try_emplace(step.instruction, report_.kernels.size());
+    if (is_new) report_.kernels.push_back({step.instruction, work.main, work.work_class});
+    KernelRow& row = report_.kernels[it->second];
+    row.count += count;
+    row.flops += count * work.flops;
+    row.transcendentals += count * work.transcendentals;
+    row.bytes += count * work.bytes;
+    row.time_s += count * seconds;
+    CostBreakdown& parts = report_.breakdown;
+    double& part = work.work_class == WorkClass::kDot         ? parts.dot_s
+                   : work.work_class == WorkClass::kAttention ? parts.attention_s
+                   : work.work_class == WorkClass::kMovement  ? parts.movement_s
+                                                              : parts.other_s;
+    part += count * seconds;
+  }
+
+  void AddCollective(const StepNode& step, double count, double exposed) {
+    report_.flops_per_device += count * step.work.flops;
+    report_.hbm_bytes_per_device += count * step.work.bytes;
+    auto [it, is_new] = call_of_.try_emplace(step.instruction, report_.collective_calls.size());
+    if (is_new) report_.collective_calls.push_back({step.instruction, step.collective, 0, 0, 0});
+    CollectiveCall& call = report_.collective_calls[it->second];
+    call.count += count;
+    call.time_s += count * step.collective.time_s;
+    call.exposed_s += exposed;
+  }
+
+  void AddCollectiveRow(const CollectiveCall& call) {
+    CollectiveRow& row = rows_[{call.cost.kind, call.cost.axes}];
+    const double bytes = call.count * call.cost.bytes_per_device;
+    if (row.count == 0 || bytes > row.cause_bytes) {
+      row.cause = call.cost.cause;
+      row.cause_bytes = bytes;
+    }
+    row.kind = call.cost.kind;
+    row.axes = call.cost.axes;
+    row.count += call.count;
+    row.bytes_per_device += bytes;
+    row.time_s += call.time_s;
+    row.exposed_s += call.exposed_s;
+  }
+
+  using Rows = std::map<std::string, WorkRow>;
+  void AddWork(const Instruction& main, const WorkRow& work) {
+    auto add = [&](Rows& rows, std::string key) {
+      WorkRow& row = rows[key];
+      row.key = std::move(key);
+      row.count += work.count;
+      row.flops += work.flops;
+      row.bytes += work.bytes;
+      row.communication_bytes += work.communication_bytes;
+      row.time_s += work.time_s;
+    };
+    add(by_opcode_, std::string(OpcodeName(main.opcode())));
+    add(by_source_, SourceLineOf(module_, main));
+    if (group_ != nullptr) add(by_group_, group_->Of(main));
+  }
+
+  static std::vector<WorkRow> Sorted(Rows& rows) {
+    std::vector<WorkRow> list;
+    for (auto& [key, row] : rows) list.push_back(std::move(row));
+    std::stable_sort(list.begin(), list.end(),
+                     [](const WorkRow& a, const WorkRow& b) { return a.time_s > b.time_s; });
+    return list;
+  }
+
+  void FinishRows() {
+    for (const KernelRow& kernel : report_.kernels) {
+      AddWork(*kernel.main, {"", kernel.count, kernel.flops, kernel.bytes, 0, kernel.time_s});
+    }
+    for (const CollectiveCall& call : report_.collective_calls) {
+      AddCollectiveRow(call);
+      AddWork(*call.instruction,
+              {"", call.count, 0, 0, call.count * call.cost.bytes_per_device, call.exposed_s});
+    }
+    report_.by_opcode = Sorted(by_opcode_);
+    report_.by_source = Sorted(by_source_);
+    report_.by_group = Sorted(by_group_);
+    for (auto& [key, row] : rows_) report_.collectives.push_back(std::move(row));
+    std::stable_sort(report_.collectives.begin(), report_.collectives.end(),
+                     [](const CollectiveRow& a, const CollectiveRow& b) {
+                       return a.bytes_per_device > b.bytes_per_device;
+                     });
+    std::stable_sort(report_.collective_calls.begin(), report_.collective_calls.end(),
+                     [](const CollectiveCall& a, const CollectiveCall& b) {
+                       return a.exposed_s != b.exposed_s ? a.exposed_s > b.exposed_s
+                                                         : a.time_s > b.time_s;
+                     });
+    std::stable_sort(report_.kernels.begin(), report_.kernels.end(),
+                     [](const KernelRow& a, const KernelRow& b) { return a.time_s > b.time_s; });
+  }
+
+  const Module& module_;
+  CostReport& report_;
+  const OpNameGroup* group_;
+  std::unordered_map<const Instruction*, size_t> kernel_of_, call_of_;
+  std::map<std::pair<std::string, std::vector<std::string>>, CollectiveRow> rows_;
+  Rows by_opcode_, by_source_, by_group_;
+};
+
+// Lays the schedules' events on one time axis, loops with one trip inside.
+class TimelineBuilder {
+ public:
+  TimelineBuilder(const Network& network, Timeline& timeline) : timeline_(timeline) {
+    timeline_.streams.emplace_back("compute");
+    for (const NetworkDim& dim : network.dims()) {
+      timeline_.streams.push_back(dim.name + " links");
+    }
+  }
+
+  void Run(const ComputationCost& entry) {
+    Add(entry, 0, 1, -1, true);
+    for (size_t i = 0; i < timeline_.events.size(); ++i) {
+      if (timeline_.events[i].is_critical) timeline_.critical_path.push_back(i);
+    }
+  }
+
+ private:
+  void Add(const ComputationCost& cost, double start, double trips, int parent, bool is_critical) {
+    for (const ScheduledEvent& scheduled : cost.schedule.events) {
+      const size_t node = static_cast<size_t>(scheduled.node);
+      const StepNode& step = cost.steps[node];
+      TimelineEvent event;
+      event.instruction = step.instruction;
+      event.start_s = start + scheduled.start_s;
+      event.end_s = start + scheduled.end_s;
+      event.trip_count = trips;
+      event.parent = parent;
+      event.is_critical = is_critical && scheduled.is_critical;
+      switch (step.kind) {
+        case StepNode::Kind::kKernel:
+          event.work_class = step.work.work_class;
+          break;
+        case StepNode::Kind::kCollective: {
+          event.work_class = WorkClass::kCollective;
+          uint32_t links = cost.nodes[node].links;
+          while (links != 0 && (links & 1) == 0) {
+            links >>= 1;
+            ++event.stream;
+          }
+          ++event.stream;
+          event.stream = std::min(event.stream, static_cast<int>(timeline_.streams.size()) - 1);
+          break;
         }
-        if (worst != nullptr) totals.Add(*worst, 1);
-        return;
+        case StepNode::Kind::kCopy:
+          event.work_class = WorkClass::kMovement;
+          break;
+        case StepNode::Kind::kLoop:
+        case StepNode::Kind::kCallee:
+          event.work_class = WorkClass::kLoop;
+          break;
       }
-      case Opcode::kCall:
-      case Opcode::kAsyncStart:
-        totals.Add(Of(*instruction.called(0)), 1);
-        return;
-      case Opcode::kFusion:
-        AddFusion(instruction, totals);
-        return;
-      default:
-        break;
-    }
-    OpCost cost = CostOf(instruction);
-    double bytes = cost.has_bytes ? cost.bytes : TrafficOf(instruction, fusion);
-    AddWork(instruction, cost.flops, cost.transcendentals, fusion.IsFused(&instruction) ? 0 : bytes,
-            totals);
-    if (IsCollective(instruction.opcode())) {
-      CollectiveCost moved = CostOfCollective(instruction, devices_, mesh_, network_);
-      totals.communication_time += moved.time_s;
-      totals.AddRow({moved.kind, moved.axes, 1, moved.bytes_per_device, moved.time_s, moved.time_s,
-                     moved.cause, moved.bytes_per_device});
+      timeline_.events.push_back(event);
+      if (event.work_class != WorkClass::kLoop) continue;
+      const int loop = static_cast<int>(timeline_.events.size()) - 1;
+      for (const auto& [callee, runs] : step.callees) {
+        const bool is_condition =
+            step.kind == StepNode::Kind::kLoop && callee == step.callees[0].first;
+        if (!is_condition)
+          Add(*callee, event.start_s, trips * callee->trips, loop, event.is_critical);
+      }
     }
   }
 
-  // A fusion computes its body and touches memory for its operands and results only.
-  void AddFusion(const Instruction& fusion, Totals& totals) {
-    const Totals& body = Of(*fusion.called(0));
-    double bytes = static_cast<double>(fusion.shape()->byte_size());
-    for (const Instruction* operand : fusion.operands())
-      bytes += static_cast<double>(operand->shape()->byte_size());
-    AddWork(fusion, body.flops, body.transcendentals, bytes, totals);
-  }
-
-  static double TrafficOf(const Instruction& instruction, const FusionModel& fusion) {
-    double bytes = static_cast<double>(instruction.shape()->byte_size());
-    for (const Instruction* input : fusion.Inputs(&instruction)) {
-      bytes += static_cast<double>(input->shape()->byte_size());
-    }
-    return bytes;
-  }
-
-  void AddWork(const Instruction& instruction, double flops, double transcendentals, double bytes,
-               Totals& totals) {
-    DType dtype = DType::kF32;
-    if (instruction.operand_count() > 0 && instruction.operand(0)->shape()->IsArray()) {
-      dtype = instruction.operand(0)->shape()->dtype();
-    }
-    totals.flops += flops;
-    totals.transcendentals += transcendentals;
-    totals.bytes += bytes;
-    double time = std::max(flops / chip_.PeakFlops(dtype), bytes / chip_.hbm_bytes_per_s);
-    totals.compute_time += time;
-    if (flops / chip_.PeakFlops(dtype) > bytes / chip_.hbm_bytes_per_s) {
-      totals.breakdown.dot_s += time;
-    } else {
-      (flops == 0 ? totals.breakdown.movement_s : totals.breakdown.other_s) += time;
-    }
-  }
-
-  static double Time(const Totals& totals) {
-    return totals.compute_time + totals.communication_time;
-  }
-
-  Users users_;
-  const Mesh* mesh_;
-  int64_t devices_;
-  const Chip& chip_;
-  const Network* network_;
-  std::map<const Computation*, Totals> totals_;
-  int64_t unknown_trip_counts_ = 0;
+  Timeline& timeline_;
 };
 
 }  // namespace
 
-double TotalFlops(const Module& module) {
-  Chip any;
-  any.peak_flops = {{"f32", 1}};
-  any.hbm_bytes_per_s = 1;
-  return CostWalk(module, nullptr, 1, any, nullptr).Of(*module.entry()).flops;
-}
-
 Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOptions& options) {
+  std::optional<OpNameGroup> group;
+  if (!options.group_by.empty()) {
+    Expected<OpNameGroup> parsed = OpNameGroup::Parse(options.group_by);
+    if (!parsed) return Fail(std::move(parsed.error()));
+    group.emplace(*std::move(parsed));
+  }
   CostReport report;
   report.devices = module.DeviceCount();
   report.chip = chip.name;
-  report.overlap = Overlap::kNone;
+  report.overlap = options.overlap;
+  if (report.overlap == Overlap::kChipDefault) {
+    report.overlap =
+        chip.overlaps_collectives || IsCompiled(module) ? Overlap::kXla : Overlap::kNone;
+  }
   const Mesh* mesh = MainMesh(module);
   Expected<Network> network = Network::Make(chip, report.devices, mesh, options.mesh_map);
   if (!network) return Fail(std::move(network.error()));
-  CostWalk walk(module, mesh, report.devices, chip, &*network);
-  const Totals& totals = walk.Of(*module.entry());
-  report.flops_per_device = totals.flops;
-  report.transcendentals_per_device = totals.transcendentals;
-  report.useful_flops_per_device = options.useful_flops
-                                       ? *options.useful_flops / static_cast<double>(report.devices)
-                                       : totals.flops;
-  report.hbm_bytes_per_device = totals.bytes;
-  report.compute_time_s = totals.compute_time;
-  report.exposed_communication_s = totals.communication_time;
-  report.step_time_s = totals.compute_time + totals.communication_time;
-  report.breakdown = totals.breakdown;
-  report.breakdown.exposed_communication_s = totals.communication_time;
+  report.network = network->Description();
+  StepModelOptions model_options{report.overlap, options.fuse_attention, false};
+  StepModel model(module, chip, mesh, &*network, model_options);
+  const ComputationCost& entry = model.Of(*module.entry());
+  ReportBuilder(module, report, group ? &*group : nullptr).Run(entry);
+  TimelineBuilder(*network, report.timeline).Run(entry);
+  report.unknown_trip_counts = model.unknown_trip_counts();
   report.mean_branch_step_time_s = report.step_time_s;
-  double capacity = report.step_time_s * chip.PeakFlops(DType::kBF16);
+  if (model.has_conditionals()) {
+    model_options.mean_branches = true;
+    StepModel means(module, chip, mesh, &*network, model_options);
+    report.mean_branch_step_time_s = means.Of(*module.entry()).schedule.seconds;
+  }
+  report.useful_flops_per_device =
+      options.useful_flops ? *options.useful_flops / static_cast<double>(report.devices)
+                           : report.flops_per_device - report.recompute_flops_per_device;
+  report.padding_flops_per_device =
+      std::max(0.0, report.flops_per_device - report.recompute_flops_per_device -
+                        report.useful_flops_per_device);
+  const double capacity = report.step_time_s * chip.NominalFlops();
   if (capacity > 0) {
     report.mfu = report.useful_flops_per_device / capacity;
     report.hfu = report.flops_per_device / capacity;
   }
-  for (const auto& [key, row] : totals.collectives) report.collectives.push_back(row);
-  std::stable_sort(
-      report.collectives.begin(), report.collectives.end(),
-      [](const auto& a, const auto& b) { return a.bytes_per_device > b.bytes_per_device; });
-  report.memory = PeakMemory(module);
-  report.unknown_trip_counts = walk.unknown_trip_counts();
+  report.memory = PeakMemory(module, options.memory);
+  report.memory.limit_bytes = static_cast<int64_t>(chip.hbm_bytes);
+  report.memory.limit_name = chip.name;
   return report;
 }
 

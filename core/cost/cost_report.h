@@ -3,7 +3,7 @@
 // The program is cut into kernels by one fusion model (core/analysis/fusion.h); each takes the time
 // of its work on the chip (core/cost/kernel_time.h); collectives take the time of the best
 // algorithm on the chip's network (core/cost/network.h); a list-scheduled simulation
-// (core/cost/schedule.h) lays both on streams. See docs/cost.md.
+// (core/cost/step_model.h, schedule.h) lays both on streams. See docs/cost.md.
 #ifndef GSHARD_CORE_COST_COST_REPORT_H_
 #define GSHARD_CORE_COST_COST_REPORT_H_
 
@@ -14,7 +14,7 @@
 
 #include "core/cost/chip.h"
 #include "core/cost/collective_cost.h"
-#include "core/cost/memory.h"
+#include "core/cost/memory/peak_memory.h"
 #include "core/cost/timeline.h"
 #include "ir/module.h"
 
@@ -36,6 +36,7 @@ struct CostBreakdown {
 // One kernel: a fusion, a dot, an attention kernel, .. Figures are of one step, loops multiplied.
 struct KernelRow {
   const Instruction* root = nullptr;  // names it
+  const Instruction* main = nullptr;  // whose opcode and source line stand for it: its dot, ..
   WorkClass work_class = WorkClass::kOther;
   double count = 0;  // executions
   double flops = 0;
@@ -78,6 +79,7 @@ struct CollectiveRow {
 struct CostReport {
   int64_t devices = 1;
   std::string chip;
+  std::string network;              // "data -> x, model -> y+core; 8 x x 8 y x 2 core"
   Overlap overlap = Overlap::kXla;  // never kChipDefault
   double step_time_s = 0;
   double compute_time_s = 0;  // the compute stream is busy
@@ -109,7 +111,7 @@ struct CostReport {
 };
 
 struct CostOptions {
-  // TotalFlops of the unpartitioned program, where known.
+  // TotalFlops (core/cost/useful_flops.h) of the unpartitioned program, where known.
   std::optional<double> useful_flops;
   Overlap overlap = Overlap::kChipDefault;
   // Attention is one kernel (false: dots and softmax apart, scores go through memory).
@@ -118,11 +120,8 @@ struct CostOptions {
   std::string group_by;
   // Mesh axis -> physical dims of the chip's network, "x+y"; axes not named take the default.
   std::map<std::string, std::string> mesh_map;
+  MemoryOptions memory;
 };
-
-// Floating-point operations of one execution (loops multiplied), without those of rematerialised
-// instructions, for CostOptions::useful_flops.
-double TotalFlops(const Module& module);
 
 // `module` is partitioned (or runs on one device). Not const: meshes are interned in its context.
 // Errors (E-COST-003): a mesh map that the chip's network does not have; (E-COST-004): a pattern

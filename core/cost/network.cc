@@ -75,31 +75,35 @@ std::vector<NetworkSegment> Network::AllSegments() const {
   return segments;
 }
 
-// Groups that send over the same links at the same time: those between the members of a strided
-// one, and those of the other devices of a chip.
-double Network::SharersOf(const NetworkSegment& segment,
-                          std::span<const NetworkSegment> all) const {
-  double sharers = static_cast<double>(segment.stride);
-  for (size_t i = 0; i < dims_.size(); ++i) {
-    if (dims_[i].kind != NetworkDim::Kind::kCore) continue;
-    int64_t inside = 1;
-    for (const NetworkSegment& other : all) {
-      if (other.dim == i) inside *= other.extent;
-    }
-    sharers *= static_cast<double>(dims_[i].extent) / static_cast<double>(inside);
+double Network::DevicesPerChip() const {
+  double devices = 1;
+  for (const NetworkDim& dim : dims_) {
+    if (dim.kind == NetworkDim::Kind::kCore) devices *= static_cast<double>(dim.extent);
   }
-  return sharers;
+  return devices;
 }
 
-// Bytes a second that a device takes in along a torus segment while all its group does.
+// Bytes a second that a device takes in along a torus segment while all of its group do. On a ring
+// both directions carry data, for each of a chip's devices its own. A line is a ring too, there and
+// back: over one of a chip's devices out and over the other home if the group has both, else
+// over every other chip, once for each device of the chip. The links between the members of a
+// strided segment carry other groups as well.
 double Network::RingRate(const NetworkSegment& segment, std::span<const NetworkSegment> all) const {
   const NetworkDim& dim = dims_[segment.dim];
-  bool is_ring = dim.wraps && segment.extent * segment.stride == dim.extent;
-  return (is_ring ? 2 : 1) * dim.bytes_per_s / SharersOf(segment, all);
+  double devices = DevicesPerChip();
+  const double rate = dim.bytes_per_s / static_cast<double>(segment.stride);
+  if (dim.wraps && segment.extent * segment.stride == dim.extent) return 2 * rate / devices;
+  for (const NetworkSegment& other : all) {
+    if (dims_[other.dim].kind == NetworkDim::Kind::kCore) {
+      devices /= static_cast<double>(other.extent);
+    }
+  }
+  return rate / devices;
 }
 
 // All-gather or reduce-scatter of `full_bytes`: every device takes in (n-1)/n of them, over all
-// torus dims at once; of a switch further out only its share, which its neighbours pass on.
+// torus dims at once. Over switches NCCL's rings visit a node's devices one after the other and
+// leave it once: all bytes cross each switch, shared by the node's links to it.
 CollectiveTime Network::GatherTime(double full_bytes, const CollectiveDemand& demand) const {
   const double n = static_cast<double>(demand.group_size);
   double torus_rate = 0, latency = 0, slowest = 0, inside = 1;
@@ -122,9 +126,7 @@ CollectiveTime Network::GatherTime(double full_bytes, const CollectiveDemand& de
     const NetworkDim& dim = dims_[segment.dim];
     if (dim.kind != NetworkDim::Kind::kSwitch) continue;
     const double extent = static_cast<double>(segment.extent);
-    // The innermost switch carries all of it, as it also passes on what came from outside.
-    double bytes =
-        inside == 1 ? full_bytes * (n - 1) / n : full_bytes * (extent - 1) / extent / inside;
+    const double bytes = full_bytes * (n - 1) / n / inside;
     slowest = std::max(slowest, bytes / dim.bytes_per_s);
     latency += dim.latency_s * RoundsOf(segment.extent);
     inside *= extent;
@@ -161,10 +163,6 @@ CollectiveTime Network::AllReduceTime(const CollectiveDemand& demand) const {
 CollectiveTime Network::AllToAllTime(const CollectiveDemand& demand) const {
   double slowest = 0, latency = 0, inside = 1;
   const double n = static_cast<double>(demand.group_size);
-  double devices_per_chip = 1;
-  for (const NetworkDim& dim : dims_) {
-    if (dim.kind == NetworkDim::Kind::kCore) devices_per_chip *= static_cast<double>(dim.extent);
-  }
   for (const NetworkSegment& segment : demand.segments) {
     const NetworkDim& dim = dims_[segment.dim];
     const double extent = static_cast<double>(segment.extent);
@@ -172,7 +170,7 @@ CollectiveTime Network::AllToAllTime(const CollectiveDemand& demand) const {
     switch (dim.kind) {
       case NetworkDim::Kind::kTorus: {
         bool is_ring = dim.wraps && segment.extent * segment.stride == dim.extent;
-        double crossing = demand.local_bytes * devices_per_chip * extent *
+        double crossing = demand.local_bytes * DevicesPerChip() * extent *
                           static_cast<double>(segment.stride) / (is_ring ? 8 : 4);
         seconds = crossing / dim.bytes_per_s;
         latency += dim.latency_s * (is_ring ? std::floor(extent / 2) : extent - 1);
@@ -199,7 +197,9 @@ CollectiveTime Network::PermuteTime(const CollectiveDemand& demand) const {
   for (const NetworkSegment& segment : demand.segments) {
     const NetworkDim& dim = dims_[segment.dim];
     double rate = dim.kind == NetworkDim::Kind::kCore ? on_chip_bytes_per_s_ : dim.bytes_per_s;
-    if (dim.kind == NetworkDim::Kind::kTorus) rate /= SharersOf(segment, demand.segments);
+    if (dim.kind == NetworkDim::Kind::kTorus) {
+      rate /= DevicesPerChip() * static_cast<double>(segment.stride);
+    }
     slowest = std::max(slowest, demand.local_bytes / rate + dim.latency_s);
   }
   return {slowest, "neighbour"};

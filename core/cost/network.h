@@ -83,7 +83,7 @@ class Network {
   };
 
   double RingRate(const NetworkSegment& segment, std::span<const NetworkSegment> all) const;
-  double SharersOf(const NetworkSegment& segment, std::span<const NetworkSegment> all) const;
+  double DevicesPerChip() const;
   CollectiveTime GatherTime(double full_bytes, const CollectiveDemand& demand) const;
   CollectiveTime AllReduceTime(const CollectiveDemand& demand) const;
   CollectiveTime AllToAllTime(const CollectiveDemand& demand) const;

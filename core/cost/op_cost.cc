@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "core/cost/ops/families.h"
+#include "core/cost/rules.h"
 #include "ir/diagnostic.h"
 
 namespace gshard {
@@ -16,9 +16,10 @@ using CostRule = OpCost (*)(const Instruction&);
 constexpr CostRule RuleOfFamily(std::string_view family) {
   if (family == "elementwise") return ElementwiseCost;
   if (family == "broadcast" || family == "reshape" || family == "transpose" ||
-      family == "iota_constant" || family == "tuple" || family == "custom_call") {
+      family == "iota_constant" || family == "tuple") {
     return MovementCost;
   }
+  if (family == "custom_call") return CustomCallCost;
   if (family == "slice") return SliceCost;
   if (family == "dot") return DotCost;
   if (family == "convolution") return ConvolutionCost;

@@ -175,10 +175,10 @@ class ComputationPartitioner {
   void Promise(const Instruction& instruction) {
     int64_t leaf = run_.demand.OutputLeaf(instruction);
     PartitionedValue* value = run_.value_of[instruction.id()];
-    if (leaf < 0 || value->promised != nullptr) return;
+    if (leaf < 0 || value->required_layout != nullptr) return;
     const MeshLayout* layout = root_layouts_[static_cast<size_t>(leaf)];
     if (IsTiled(layout) && SameRegion(layout, PartitionScope::LayoutOf(*value))) {
-      value->promised = layout;
+      value->required_layout = layout;
     }
   }
 
@@ -322,7 +322,9 @@ class ComputationPartitioner {
     int64_t bytes = 0;
     for (const PartitionedValue* operand : operands) {
       if (!operand->shape->IsArray()) return nullptr;
-      if (scope_.IsAtHand(*operand, run_.layouts.Replicated(operand->shape->rank()))) continue;
+      if (scope_.IsAvailableWithoutCommunication(*operand,
+                                                 run_.layouts.Replicated(operand->shape->rank())))
+        continue;
       if (!has_owner(operand)) return nullptr;
       const MeshLayout* layout = operand->variants[0].layout;
       if (owner != nullptr && owner->device != layout->device) return nullptr;
@@ -492,7 +494,7 @@ Expected<Computation*> PartitionScope::Callee(const Computation* computation,
   Expected<Computation*> callee =
       ComputationPartitioner(run_, *computation, computation->name()).Run(signature, false);
   if (!callee) return callee;
-  KeepCallee(computation, signature, *callee);
+  CacheCallee(computation, signature, *callee);
   return callee;
 }
 
@@ -502,8 +504,8 @@ Computation* PartitionScope::FindCallee(const Computation* computation,
   return found == run_.callees.end() ? nullptr : found->second;
 }
 
-void PartitionScope::KeepCallee(const Computation* computation, const CalleeSignature& signature,
-                                Computation* made) {
+void PartitionScope::CacheCallee(const Computation* computation, const CalleeSignature& signature,
+                                 Computation* made) {
   // The first copy keeps the name: the source is dropped in the end.
   auto at = run_.callees.lower_bound({computation, {}});
   if (at == run_.callees.end() || at->first.first != computation) {

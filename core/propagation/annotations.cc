@@ -37,10 +37,10 @@ const Sharding* TiledLeaf(const Sharding* s) {
   return nullptr;
 }
 
-class Preparation {
+class AnnotationNormalizer {
  public:
-  Preparation(Module& module, const AnnotationOptions& options, std::vector<Diagnostic>* warnings,
-              ExplainRecorder* recorder)
+  AnnotationNormalizer(Module& module, const AnnotationOptions& options,
+                       std::vector<Diagnostic>* warnings, ExplainRecorder* recorder)
       : module_(module),
         ctx_(module.context()),
         options_(options),
@@ -443,7 +443,7 @@ class Preparation {
 Expected<Annotations> PrepareAnnotations(Module& module, const AnnotationOptions& options,
                                          std::vector<Diagnostic>* warnings,
                                          ExplainRecorder* recorder) {
-  return Preparation(module, options, warnings, recorder).Run();
+  return AnnotationNormalizer(module, options, warnings, recorder).Run();
 }
 
 }  // namespace gshard

@@ -35,13 +35,13 @@ struct Annotations {
   // Post-order of each computation of the module, now.
   std::vector<std::vector<Instruction*>> orders;
   // The given one with the copies in the places of their calls.
-  UseOrder use_order;
+  UserOrderOverride use_order;
 };
 
 struct AnnotationOptions {
   bool parameters_allowed = false;
   bool output_allowed = false;
-  const UseOrder* use_order = nullptr;
+  const UserOrderOverride* use_order = nullptr;
 };
 
 // Rewrites the module. Errors: E-PROP-*. Contradictions that have a defined outcome are reported in

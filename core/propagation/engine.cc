@@ -257,7 +257,7 @@ void Engine::QueueWhereShardingsDiffer() {
 void Engine::QueueStale() {
   for (Traits& traits : traits_) {
     if ((traits.flags & (kStaleForward | kStaleBackward)) == 0) continue;
-    if ((traits.flags & kSettled) == 0) {
+    if ((traits.flags & kFinal) == 0) {
       if ((traits.flags & kStaleForward) != 0) forward_.Add(traits.position);
       if ((traits.flags & kStaleBackward) != 0) backward_.Add(traits.position);
     }
@@ -283,9 +283,9 @@ void Engine::NoteSettled(const Instruction* x) {
     settled = settled || full || IsManual(s);
   }
   if (settled && (traits.flags & kOpenDims) == 0) {
-    traits.Add(kSettled);
+    traits.Add(kFinal);
   } else {
-    traits.Remove(kSettled);
+    traits.Remove(kFinal);
   }
 }
 
@@ -432,7 +432,7 @@ bool Engine::OperandsAgree(const Instruction* x) const {
 void Engine::VisitForward(Instruction* x) {
   Traits& traits = traits_[x->id()];
   traits.Remove(kStaleForward);
-  if ((traits.flags & kSettled) != 0) return;
+  if ((traits.flags & kFinal) != 0) return;
   if ((traits.flags & kOpenDims) != 0) {
     if (rules_.level() >= 1) RefineOpenDimsForward(*this, x, annotations_.open_dims.at(x));
     return;
@@ -450,7 +450,7 @@ void Engine::VisitForward(Instruction* x) {
   for (const Offer& offer : offers_.list()) {
     if (offer.leaf < 0 && offer.sharding == of(x)) continue;
     const Cause cause{offer.from, ShardingEdge::kOperand, offer.sharding};
-    if (offer.as_it_is) {
+    if (offer.skip_merge) {
       Set(x, offer.sharding, cause);
       continue;
     }
@@ -497,7 +497,7 @@ void Engine::OfferFromUsers(Instruction* x) {
   };
   for (Instruction* user : users_.of(x)) {
     const Sharding* s = of(user);
-    if (s == nullptr || !LevelAllowsThroughUser(user)) continue;
+    if (s == nullptr || !LevelAllowsBackward(user)) continue;
     if (s == of(x) && Has(user, kAlikeBackward)) continue;
     if (rules_.Partitioned(user) == nullptr) continue;
     if (user->opcode() == Opcode::kGetTupleElement && of(x) != nullptr) {
@@ -528,7 +528,7 @@ void Engine::OfferFromUsers(Instruction* x) {
 void Engine::VisitBackward(Instruction* x) {
   Traits& traits = traits_[x->id()];
   traits.Remove(kStaleBackward);
-  if ((traits.flags & kSettled) != 0) return;
+  if ((traits.flags & kFinal) != 0) return;
   if ((traits.flags & kOpenDims) != 0) {
     if (rules_.level() >= 1) RefineOpenDimsBackward(*this, x, annotations_.open_dims.at(x));
     return;

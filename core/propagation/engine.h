@@ -49,7 +49,7 @@ class Engine {
   bool LevelAllowsForward(const Instruction* x) const {
     return traits_[x->id()].forward_level <= rules_.level();
   }
-  bool LevelAllowsThroughUser(const Instruction* user) const {
+  bool LevelAllowsBackward(const Instruction* user) const {
     return traits_[user->id()].user_level <= rules_.level();
   }
 
@@ -75,7 +75,7 @@ class Engine {
     kAlikeForward = 16,
     kAlikeBackward = 32,
     kReplicated = 64,  // state of a random generator, always replicated
-    kSettled = 128,    // nothing a neighbour says can change its sharding
+    kFinal = 128,      // nothing a neighbour says can change its sharding
     // Changed since it was last examined in that direction.
     kStaleForward = 256,
     kStaleBackward = 512,
@@ -101,11 +101,11 @@ class Engine {
   void QueueForLevel(int level);
   void QueueForward(const Instruction* x) {
     const Traits& traits = traits_[x->id()];
-    if ((traits.flags & kSettled) == 0) forward_.Add(traits.position);
+    if ((traits.flags & kFinal) == 0) forward_.Add(traits.position);
   }
   void QueueBackward(const Instruction* x) {
     const Traits& traits = traits_[x->id()];
-    if ((traits.flags & kSettled) == 0) backward_.Add(traits.position);
+    if ((traits.flags & kFinal) == 0) backward_.Add(traits.position);
   }
   void NoteManual(const Sharding* s);
   void NoteSettled(const Instruction* x);

@@ -113,7 +113,7 @@ void RefineOpenDimsBackward(Engine& engine, Instruction* copy, const std::vector
   if (value == nullptr) value = copy;
   for (const Instruction* user : engine.rules().users(value)) {
     const Sharding* s = engine.of(user);
-    if (s == nullptr || !engine.LevelAllowsThroughUser(user)) continue;
+    if (s == nullptr || !engine.LevelAllowsBackward(user)) continue;
     const Sharding* asked = RuleOf(user->opcode()).backward(engine.rules(), *user, s, *value);
     RefineOpenDims(engine, copy, open, asked, user);
   }

@@ -23,7 +23,7 @@ struct PropagationOptions {
   std::vector<bool> allow_to_parameters;
   std::vector<bool> allow_to_output;
   // As InlineCalls reports it; null: text order. Must not outlive a change of the graph.
-  const UseOrder* use_order = nullptr;
+  const UserOrderOverride* use_order = nullptr;
   // Filled if not null.
   PropagationFindings* findings = nullptr;
   // Warnings (contradicting annotations) go here if not null.

@@ -78,7 +78,7 @@ struct Offer {
   const Instruction* from = nullptr;  // the operand it comes from
   bool aggressive = false;            // only honoured if the receiver is single-use
   int64_t leaf = -1;                  // the one leaf of a tuple it is for; -1: the whole value
-  bool as_it_is = false;              // the rule compared leaf by leaf already: taken unmerged
+  bool skip_merge = false;            // the rule compared leaf by leaf already: taken unmerged
 };
 
 class Offers {

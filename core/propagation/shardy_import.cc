@@ -6,12 +6,12 @@
 
 #include "core/propagation/rules.h"
 #include "core/propagation/shardy_regions.h"
-#include "core/propagation/shardy_text.h"
 #include "fmt/format.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
+#include "ir/shardy_text.h"
 
 namespace gshard {
 namespace {

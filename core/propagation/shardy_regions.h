@@ -5,9 +5,9 @@
 #ifndef GSHARD_CORE_PROPAGATION_SHARDY_REGIONS_H_
 #define GSHARD_CORE_PROPAGATION_SHARDY_REGIONS_H_
 
-#include "core/propagation/shardy_text.h"
 #include "ir/diagnostic.h"
 #include "ir/module.h"
+#include "ir/shardy_text.h"
 
 namespace gshard {
 

@@ -45,25 +45,26 @@ struct Outcome {
 
 // What the program sends with one more annotation; nothing if that is illegal.
 std::optional<Outcome> Try(const Module& program, const PassContext& context,
-                           const AnnotationRule& rule) {
+                           const PerDeviceOptions& way, const AnnotationRule& rule) {
   std::unique_ptr<Module> module = program.Clone();
   if (!Annotate(*module, {.mesh = {}, .rules = {rule}})) return std::nullopt;
-  PassContext trial;
   ExplainRecorder recorder;
-  trial.propagation = context.propagation;
+  PassContext trial = context;
+  trial.diagnostics.clear();
   trial.propagation.findings = nullptr;
-  trial.partition = context.partition;
   trial.recorder = &recorder;
-  const Pass* passes[] = {FindPass("inline-calls"), FindPass("propagate"), FindPass("partition")};
-  if (!RunPasses(*module, passes, trial, {})) return std::nullopt;
+  PerDeviceOptions quietly = way;
+  quietly.passes = {};
+  quietly.timings = nullptr;
+  if (!MakePerDeviceModule(*module, trial, quietly)) return std::nullopt;
   CollectiveReport report = MakeCollectiveReport(*module, &recorder);
   return Outcome{report.rematerializations.size(), report.bytes_per_device};
 }
 
 }  // namespace
 
-void AdviseAnnotations(const Module& program, const PassContext& context, CollectiveReport& report,
-                       size_t limit) {
+void AdviseAnnotations(const Module& program, const PassContext& context,
+                       const PerDeviceOptions& way, CollectiveReport& report, size_t limit) {
   std::vector<Rematerialization*> costliest;
   for (Rematerialization& r : report.rematerializations) costliest.push_back(&r);
   std::stable_sort(costliest.begin(), costliest.end(), [](const auto* a, const auto* b) {
@@ -75,7 +76,7 @@ void AdviseAnnotations(const Module& program, const PassContext& context, Collec
     for (const Candidate& candidate : CandidatesFor(r->cause)) {
       AnnotationRule rule{fmt::format("^{}$", RE2::QuoteMeta(candidate.instruction->name())),
                           ToString(candidate.sharding), "--report"};
-      std::optional<Outcome> outcome = Try(program, context, rule);
+      std::optional<Outcome> outcome = Try(program, context, way, rule);
       if (!outcome || outcome->rematerializations >= before) continue;
       if (r->advice && r->advice->bytes_per_device <= outcome->bytes) continue;
       r->advice = {rule.pattern + "=" + rule.spec, outcome->bytes};

@@ -3,16 +3,17 @@
 #ifndef GSHARD_CORE_REPORT_ANNOTATION_ADVICE_H_
 #define GSHARD_CORE_REPORT_ANNOTATION_ADVICE_H_
 
-#include "core/pass.h"
 #include "core/report/collective_report.h"
+#include "core/spmd/per_device_module.h"
 
 namespace gshard {
 
 // Fills in the advice of the report's rematerialisations, the costliest first, at most `limit` of
-// them. `program` is the unpartitioned program as the user wrote it, `context` the options of its
-// passes. Each costs up to three times propagating and partitioning the program.
-void AdviseAnnotations(const Module& program, const PassContext& context, CollectiveReport& report,
-                       size_t limit = 8);
+// them. `program` is the unpartitioned program as the user wrote it; `context` and `way` are what
+// made the reported one of it. Each costs up to three times propagating and partitioning the
+// program.
+void AdviseAnnotations(const Module& program, const PassContext& context,
+                       const PerDeviceOptions& way, CollectiveReport& report, size_t limit = 8);
 
 }  // namespace gshard
 

@@ -13,11 +13,20 @@ namespace {
 // Beyond these many, rows of the long lists add little: their sums are in the totals.
 constexpr size_t kMaxRows = 200;
 
-Json AtPeak(const Module& module, const CostReport& report) {
+// `top` rows, all of them if it is 0.
+Json AtPeak(const Module& module, const MemoryReport& memory, size_t top) {
   Json rows = Json::Array();
-  for (const LiveBuffer& buffer : report.memory.at_peak) {
+  size_t count = top == 0 ? memory.at_peak.size() : std::min(top, memory.at_peak.size());
+  for (size_t i = 0; i < count; ++i) {
+    const LiveBuffer& buffer = memory.at_peak[i];
+    const Shape* global = buffer.global_shape;
     rows.Append({{"name", buffer.instruction->name()},
                  {"bytes", buffer.bytes},
+                 {"class", BufferClassName(buffer.kind)},
+                 {"shape", ToString(buffer.shape, false)},
+                 {"global_shape", global != nullptr ? ToString(global, false) : ""},
+                 {"sharding", buffer.sharding_text},
+                 {"free_axes", buffer.free_axes},
                  {"op_name", OpNameOf(*buffer.instruction)},
                  {"source", SourceLineOf(module, *buffer.instruction)}});
   }
@@ -98,12 +107,14 @@ Json Breakdown(const CostBreakdown& parts) {
 
 }  // namespace
 
-std::string CostAsJson(const Module& module, const CostReport& report) {
+std::string CostAsJson(const Module& module, const CostReport& report, size_t top) {
   Json document = {{"schema", "gshard.cost/1"},
                    {"module", module.name()},
                    {"devices", report.devices},
                    {"chip", report.chip},
                    {"overlap", OverlapName(report.overlap)},
+                   {"fits", report.memory.Fits()},
+                   {"memory_limit_bytes", report.memory.limit_bytes},
                    {"step_time_s", report.step_time_s},
                    {"compute_time_s", report.compute_time_s},
                    {"exposed_communication_s", report.exposed_communication_s},
@@ -124,7 +135,7 @@ std::string CostAsJson(const Module& module, const CostReport& report) {
                      {"argument_bytes", report.memory.argument_bytes},
                      {"output_bytes", report.memory.output_bytes},
                      {"temp_bytes", report.memory.temp_bytes},
-                     {"at_peak", AtPeak(module, report)}}},
+                     {"at_peak", AtPeak(module, report.memory, top)}}},
                    {"collectives", CollectiveRows(report)},
                    {"collective_calls", CollectiveCalls(module, report)},
                    {"kernels", Kernels(module, report)},

@@ -8,7 +8,8 @@
 
 namespace gshard {
 
-std::string CostAsJson(const Module& module, const CostReport& report);
+// `top`: rows of what is alive at the memory peak; 0: all, which then add up to it.
+std::string CostAsJson(const Module& module, const CostReport& report, size_t top = 0);
 
 }  // namespace gshard
 

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "core/report/memory_text.h"
 #include "core/report/quantity_text.h"
-#include "ir/metadata.h"
 
 namespace gshard {
 namespace {
@@ -16,9 +16,10 @@ std::string AxesText(const std::vector<std::string>& axes) {
 
 }  // namespace
 
-std::string CostAsText(const Module& module, const CostReport& report) {
-  std::string out = fmt::format("{}: {} device{}, {}\n", module.name(), report.devices,
-                                report.devices == 1 ? "" : "s", report.chip);
+std::string CostAsText(const Module& module, const CostReport& report, size_t top) {
+  std::string out = VerdictText(report.memory);
+  out += fmt::format("{}: {} device{}, {}\n", module.name(), report.devices,
+                     report.devices == 1 ? "" : "s", report.chip);
   out += fmt::format("  step time      {:>12}   compute {}, communication {}\n",
                      HumanSeconds(report.step_time_s), HumanSeconds(report.compute_time_s),
                      HumanSeconds(report.exposed_communication_s));
@@ -45,23 +46,7 @@ std::string CostAsText(const Module& module, const CostReport& report) {
                          row.cause);
     }
   }
-  if (!memory.at_peak.empty()) {
-    out += fmt::format("\n  {:>12}  alive at the memory peak\n", "bytes");
-    constexpr size_t kRows = 12;
-    for (size_t i = 0; i < std::min(kRows, memory.at_peak.size()); ++i) {
-      const LiveBuffer& buffer = memory.at_peak[i];
-      std::string place = SourceLineOf(module, *buffer.instruction);
-      out += fmt::format("  {:>12}  {} {}{}\n", HumanBytes(static_cast<double>(buffer.bytes)),
-                         buffer.instruction->name(), ToString(buffer.instruction->shape(), false),
-                         place.empty() ? "" : "  " + place);
-    }
-    if (memory.at_peak.size() > kRows) {
-      double rest = 0;
-      for (size_t i = kRows; i < memory.at_peak.size(); ++i)
-        rest += static_cast<double>(memory.at_peak[i].bytes);
-      out += fmt::format("  {:>12}  in {} more\n", HumanBytes(rest), memory.at_peak.size() - kRows);
-    }
-  }
+  out += AtPeakText(module, memory, top);
   return out;
 }
 

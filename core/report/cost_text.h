@@ -8,7 +8,8 @@
 
 namespace gshard {
 
-std::string CostAsText(const Module& module, const CostReport& report);
+// `top`: rows of what is alive at the memory peak.
+std::string CostAsText(const Module& module, const CostReport& report, size_t top = 12);
 
 }  // namespace gshard
 

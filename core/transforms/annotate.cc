@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <optional>
 
 #include "core/analysis/meshes.h"
+#include "core/transforms/resize_mesh.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
@@ -276,7 +278,7 @@ class Annotator {
 
   // A declared mesh with our axis names takes our sizes, and what was sharded over it follows.
   Expected<void> ResizeDeclaredMesh() {
-    for (const Mesh*& declared : module_.header().meshes) {
+    for (const Mesh* declared : std::vector(module_.header().meshes)) {
       if (declared->axes.size() != options_.mesh.size()) continue;
       bool same_names =
           std::equal(declared->axes.begin(), declared->axes.end(), options_.mesh.begin(),
@@ -290,45 +292,12 @@ class Annotator {
       }
       const Mesh* resized = ctx_.Intern(
           Mesh{declared->name, options_.mesh, mesh_->devices, declared->device_ids_text});
-      for (Computation* computation : module_.computations()) {
-        for (Instruction* instruction : computation->instructions()) {
-          if (instruction->sharding() == nullptr) continue;
-          Expected<const Sharding*> moved =
-              OverMesh(instruction, instruction->sharding(), declared, resized);
-          if (!moved) return Fail(std::move(moved.error()));
-          instruction->set_sharding(*moved);
-        }
-      }
-      declared = resized;
+      std::vector<int> axis_of(resized->axes.size());
+      std::iota(axis_of.begin(), axis_of.end(), 0);
+      auto done = ResizeMesh(module_, declared, resized, axis_of, {.only_named = true});
+      if (!done) return done;
     }
     return {};
-  }
-
-  Expected<const Sharding*> OverMesh(const Instruction* instruction, const Sharding* sharding,
-                                     const Mesh* from, const Mesh* to) {
-    if (sharding->IsTuple()) {
-      std::vector<const Sharding*> leaves;
-      for (const Sharding* leaf : sharding->elements) {
-        Expected<const Sharding*> moved = OverMesh(instruction, leaf, from, to);
-        if (!moved) return moved;
-        leaves.push_back(*moved);
-      }
-      return ctx_.TupleOf(std::move(leaves));
-    }
-    if (sharding->named == nullptr || sharding->named->mesh != from) return sharding;
-    NamedSharding named = *sharding->named;
-    named.mesh = to;
-    named.sugar = true;
-    Sharding respelt = *sharding;
-    respelt.named = ctx_.Intern(named);
-    std::string text = ToString(&respelt, {.keep_sugar = true});
-    auto parsed = ParseSharding(ctx_, text, std::span<const Mesh* const>(&to, 1));
-    if (!parsed) {
-      return Fail(module_.ErrorAt(instruction, "E-ANNOTATE-009",
-                                  fmt::format("{} does not fit the mesh {}: {}", text,
-                                              MeshText(options_.mesh), parsed.error().message)));
-    }
-    return *parsed;
   }
 
   bool HasOpNames() const {

@@ -96,8 +96,8 @@ class Combiner {
         bytes = 0;
       };
       for (Instruction* member : members) {
-        const bool is_full = bytes + BytesOf(member) > options_.most_bytes ||
-                             static_cast<int64_t>(batch.size()) >= options_.most_operands;
+        const bool is_full = bytes + BytesOf(member) > options_.max_bytes ||
+                             static_cast<int64_t>(batch.size()) >= options_.max_operands;
         if (is_full) close();
         batch.push_back(member);
         bytes += BytesOf(member);

@@ -9,8 +9,8 @@ namespace gshard {
 struct CombineOptions {
   // A combined collective moves at most so many bytes per device (result of an all-gather, operand
   // of the others) and has at most so many operands.
-  int64_t most_bytes = int64_t{32} << 20;
-  int64_t most_operands = 256;
+  int64_t max_bytes = int64_t{32} << 20;
+  int64_t max_operands = 256;
 };
 
 // Combines collectives of `opcode` (all-reduce, all-gather, reduce-scatter) with the same groups,

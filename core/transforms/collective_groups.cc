@@ -41,7 +41,7 @@ std::optional<AxisList> GroupAxes(const Instruction* x, int64_t device_count) {
   const ReplicaGroups& groups = *x->attributes<CollectiveAttributes>().replica_groups;
   std::optional<DeviceFunction> place = PlaceInGroup(groups, device_count);
   if (!place) return std::nullopt;
-  return AxesOfPlace(*place);
+  return AxesOfGroupPosition(*place);
 }
 
 ReplicaGroups GroupsAlong(AxisSpan axes, int64_t device_count) {
@@ -52,7 +52,7 @@ ReplicaGroups GroupsAlong(AxisSpan axes, int64_t device_count) {
   return ReplicaGroups::FromTiles(TileAssignment::FromAxes(dims, std::move(all)));
 }
 
-std::optional<AxisList> AxesOfPlace(const DeviceFunction& place) {
+std::optional<AxisList> AxesOfGroupPosition(const DeviceFunction& place) {
   if (place.bias != 0) return std::nullopt;
   std::vector<DeviceDigit> digits = place.digits;
   std::sort(digits.begin(), digits.end(), [](const DeviceDigit& a, const DeviceDigit& b) {

@@ -27,7 +27,7 @@ std::optional<AxisList> GroupAxes(const Instruction* x, int64_t device_count);
 // Groups of the devices that differ along `axes` only, members in the order of the axes.
 ReplicaGroups GroupsAlong(AxisSpan axes, int64_t device_count);
 // The axes whose mixed-radix number `place` is; nothing if it is no such number.
-std::optional<AxisList> AxesOfPlace(const DeviceFunction& place);
+std::optional<AxisList> AxesOfGroupPosition(const DeviceFunction& place);
 // `whole` without `part`, in decreasing order of strides; nothing if part is not within whole.
 std::optional<AxisList> WithoutAxes(AxisSpan whole, AxisSpan part, int64_t device_count);
 

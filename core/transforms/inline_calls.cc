@@ -35,7 +35,7 @@ struct Template {
 
 class Inliner {
  public:
-  Inliner(Module& module, UseOrder* order, std::vector<Diagnostic>* warnings)
+  Inliner(Module& module, UserOrderOverride* order, std::vector<Diagnostic>* warnings)
       : module_(module), order_(order), warnings_(warnings) {}
 
   Expected<bool> Run() {
@@ -277,7 +277,7 @@ class Inliner {
   }
 
   Module& module_;
-  UseOrder* order_;
+  UserOrderOverride* order_;
   std::vector<Diagnostic>* warnings_;
   std::vector<std::vector<Instruction*>> uses_;  // by id; of computations that had calls
   std::unordered_map<Computation*, Template> callees_;
@@ -287,7 +287,8 @@ class Inliner {
 
 }  // namespace
 
-Expected<bool> InlineCalls(Module& module, UseOrder* order, std::vector<Diagnostic>* warnings) {
+Expected<bool> InlineCalls(Module& module, UserOrderOverride* order,
+                           std::vector<Diagnostic>* warnings) {
   // Shardy's manual regions are bodies of calls: they must be read while the calls stand.
   Expected<bool> imported = ImportShardyShardings(module);
   if (!imported) return Fail(imported.error());

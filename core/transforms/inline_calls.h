@@ -19,7 +19,7 @@ namespace gshard {
 // calls would grow the module beyond 50 million instructions. `order`, if not null, receives the
 // order of uses that XLA's inliner leaves: a body's uses are appended, then the last use takes the
 // place of the call. `warnings` may be null.
-Expected<bool> InlineCalls(Module& module, UseOrder* order = nullptr,
+Expected<bool> InlineCalls(Module& module, UserOrderOverride* order = nullptr,
                            std::vector<Diagnostic>* warnings = nullptr);
 
 }  // namespace gshard

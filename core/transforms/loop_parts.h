@@ -30,7 +30,7 @@ struct LoopParts {
   Instruction* condition_state = nullptr;  // the parameters
   Instruction* body_state = nullptr;
 
-  // The value of element i at the end of a turn.
+  // The value of element i at the end of an iteration.
   Instruction* Next(int64_t i) const { return body->root()->operand(i); }
   int64_t size() const { return body->root()->operand_count(); }
   // The value of element i on entry, made by `builder` if need be.

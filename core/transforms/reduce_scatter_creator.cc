@@ -26,7 +26,7 @@ std::optional<std::vector<OwnTile>> OwnTiles(const Instruction* slice, DeviceFun
     if (!start || tile == 0 || from->dim(d) % tile != 0) return std::nullopt;
     std::optional<DeviceFunction> place = Quotient(*start, tile);
     if (!place || Scaled(*place, tile) != *start) return std::nullopt;
-    std::optional<AxisList> axes = AxesOfPlace(*place);
+    std::optional<AxisList> axes = AxesOfGroupPosition(*place);
     if (!axes || AxesSize(*axes) * tile != from->dim(d)) return std::nullopt;
     tiles.push_back({d, std::move(*axes)});
   }

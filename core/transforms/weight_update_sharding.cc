@@ -62,7 +62,7 @@ class WeightUpdate {
     for (size_t i = 0; i < outputs.size(); ++i) {
       Instruction* value = BehindTuples(outputs[i]);
       if (!value->shape()->IsArray() || !IsElementwise(value->opcode())) continue;
-      if (value->shape()->byte_size() < options_.smallest_bytes || !IsFree(value, i)) continue;
+      if (value->shape()->byte_size() < options_.min_bytes || !IsFree(value, i)) continue;
       Update update{i, value, ParametersOf(value), nullptr, nullptr};
       if (update.from.empty()) continue;
       for (Instruction* parameter : update.from) updated_.insert(parameter);

@@ -14,7 +14,7 @@ struct WeightUpdateOptions {
   // Mesh axes joined by "+", of the module's named mesh; empty: those that cut parameters which are
   // not updated (the batch).
   std::string axes;
-  int64_t smallest_bytes = 1024;  // smaller tensors are left alone
+  int64_t min_bytes = 1024;  // smaller tensors are left alone
 };
 
 // To run before propagation. An output is the update of entry parameters if elementwise operations

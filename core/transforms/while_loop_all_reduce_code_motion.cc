@@ -14,7 +14,7 @@ namespace {
 struct Accumulation {
   int64_t element = 0;
   Instruction* sum = nullptr;
-  Instruction* before = nullptr;        // the element at the start of a turn
+  Instruction* before = nullptr;        // the element at the start of an iteration
   std::vector<Instruction*> movements;  // last first
   Instruction* reduce = nullptr;
 };
@@ -82,7 +82,7 @@ class LoopShortener {
     if (x->opcode() != Opcode::kGetTupleElement) return x;
     auto moved = moved_.find({x->operand(0), x->attributes<GetTupleElementAttributes>().index});
     if (moved == moved_.end()) return x;
-    // The reduction that each turn used to do, once.
+    // The reduction that each iteration used to do, once.
     Builder& builder = rewriter.builder();
     Instruction* mine = builder.Add(Opcode::kGetTupleElement, x->operands(),
                                     GetTupleElementAttributes{moved->first.second}, x->shape());

@@ -1,4 +1,4 @@
-// A sum of all-reduces over the turns of a loop is reduced once, after the loop.
+// A sum of all-reduces over the iterations of a loop is reduced once, after the loop.
 #ifndef GSHARD_CORE_TRANSFORMS_WHILE_LOOP_ALL_REDUCE_CODE_MOTION_H_
 #define GSHARD_CORE_TRANSFORMS_WHILE_LOOP_ALL_REDUCE_CODE_MOTION_H_
 

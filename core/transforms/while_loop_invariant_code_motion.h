@@ -1,4 +1,4 @@
-// Collectives that give the same in every turn of a loop are done once, before it.
+// Collectives that give the same in every iteration of a loop are done once, before it.
 #ifndef GSHARD_CORE_TRANSFORMS_WHILE_LOOP_INVARIANT_CODE_MOTION_H_
 #define GSHARD_CORE_TRANSFORMS_WHILE_LOOP_INVARIANT_CODE_MOTION_H_
 

@@ -198,7 +198,7 @@ class WindowedEinsum {
     return b.CloneWith(dot_, operands, shape);
   }
 
-  // n - 1 turns; the state of the loop is (i, state..).
+  // n - 1 iterations; the state of the loop is (i, state..).
   Instruction* Loop(std::span<Instruction* const> state, const Turn& turn) {
     std::vector<Instruction*> inits = {builder_.ScalarInt(DType::kU32, 0)};
     inits.insert(inits.end(), state.begin(), state.end());
@@ -264,10 +264,10 @@ class Sweep {
  private:
   // The place of a device in its group, where the collective is worth a loop.
   std::optional<DeviceFunction> PlaceIfLarge(const Instruction* collective, const Shape* whole) {
-    if (whole->byte_size() < options_.smallest_bytes) return std::nullopt;
+    if (whole->byte_size() < options_.min_bytes) return std::nullopt;
     const ReplicaGroups& groups = *collective->attributes<CollectiveAttributes>().replica_groups;
     members_ = groups.GroupSize(device_count_);
-    if (members_ < 2 || members_ > options_.most_steps) return std::nullopt;
+    if (members_ < 2 || members_ > options_.max_steps) return std::nullopt;
     return PlaceInGroup(groups, device_count_);
   }
 

@@ -11,8 +11,8 @@
 namespace gshard {
 
 struct WindowedEinsumOptions {
-  int64_t smallest_bytes = int64_t{256} << 20;  // of the gathered operand, or of what is scattered
-  int64_t most_steps = 64;                      // members of a group
+  int64_t min_bytes = int64_t{256} << 20;  // of the gathered operand, or of what is scattered
+  int64_t max_steps = 64;                  // members of a group
 };
 
 // In a group of n devices, device p of which keeps block p:
@@ -24,9 +24,9 @@ struct WindowedEinsumOptions {
 //   reduce-scatter(dot(x, w))      n steps; at step i device p adds its part of block (p + i + 1)
 //                                  mod n of the result to what it got from p + 1, and sends it on.
 //
-// n - 1 steps are turns of a while loop; one is outside, so that nothing is sent in vain. Bytes
-// sent are those of the collective. Applies to collectives without another user. Scattered sums are
-// added in ring order. True if something changed. Linear.
+// n - 1 steps are iterations of a while loop; one is outside, so that nothing is sent in vain.
+// Bytes sent are those of the collective. Applies to collectives without another user. Scattered
+// sums are added in ring order. True if something changed. Linear.
 bool MakeWindowedEinsums(Module& module, const WindowedEinsumOptions& options);
 
 }  // namespace gshard

@@ -48,24 +48,29 @@ def top2_gating(x, gate_weights, capacity):
     return combine, dispatch, aux_loss
 
 
-def moe_layer(x, layer, capacity):
+def moe_layer(x, layer, capacity, split=lambda x, *axes: x):
     """Mixture of two-layer ReLU experts over normalised x [G,S,M]; output and auxiliary loss.
 
     The paper's five einsums. The two changes of the leading dim, from groups to experts and back,
     stand by themselves: with G sharded on one side and E on the other they are the all-to-alls.
+    `split(x, *axes)` annotates: "group" are the axes of G, "expert" those
+    of E, "rest" those of "group" that "expert" leaves, "expert_width" those of M on the
+    experts' side.
     """
     x = normalise(x, layer["norm"])
     with jax.named_scope("gating"):
         combine, dispatch, aux_loss = top2_gating(x, layer["gate"], capacity)
+        combine = split(combine, "group", None, None, None)
     with jax.named_scope("dispatch"):
-        expert_in = jnp.einsum("GSM,GSEC->GECM", x, dispatch)
+        expert_in = split(jnp.einsum("GSM,GSEC->GECM", x, dispatch), "group", None, None, None)
     with jax.named_scope("to_experts"):
-        expert_in = jnp.swapaxes(expert_in, 0, 1)
+        expert_in = split(jnp.swapaxes(expert_in, 0, 1), "expert", "rest", None, "expert_width")
     with jax.named_scope("expert_in"):
         hidden = jax.nn.relu(jnp.einsum("EGCM,EMH->EGCH", expert_in, layer["wi"]))
     with jax.named_scope("expert_out"):
         expert_out = jnp.einsum("EHM,EGCH->EGCM", layer["wo"], hidden)
+        expert_out = split(expert_out, "expert", "rest", None, "expert_width")
     with jax.named_scope("to_groups"):
-        expert_out = jnp.swapaxes(expert_out, 0, 1)
+        expert_out = split(jnp.swapaxes(expert_out, 0, 1), "group", None, None, None)
     with jax.named_scope("combine"):
         return jnp.einsum("GSEC,GECM->GSM", combine, expert_out), aux_loss

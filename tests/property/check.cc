@@ -5,18 +5,20 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <complex>
 #include <cstring>
+#include <functional>
 #include <limits>
 
 #include "backends/cpu/arrays/array_rows.h"
+#include "backends/cpu/emulate.h"
 #include "backends/cpu/run/mesh_run.h"
 #include "backends/cpu/verify/verify.h"
-#include "core/partition/partitioner.h"
-#include "core/pass.h"
+#include "core/analysis/partitioned.h"
 #include "core/propagation/propagation.h"
-#include "core/transforms/inline_calls.h"
+#include "core/spmd/per_device_module.h"
 #include "ir/literal.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
@@ -342,35 +344,44 @@ Run Execute(const std::string& stage, const Module& module, const cpu::Inputs& i
   return run;
 }
 
-void Propagate(Module& module) {
-  Need("inline", InlineCalls(module));
-  Need("propagate", PropagateShardings(module));
-  Need("propagate", VerifyModule(module));
-}
-
 // The default pipeline; for every other seed after all einsums that can be have become loops.
 void Optimize(Module& module, uint64_t seed) {
   std::vector<const Pass*> passes;
   if (seed % 2 == 1) passes.push_back(FindPass("windowed-einsum"));
   for (std::string_view name : DefaultOptimization()) passes.push_back(FindPass(name));
   PassContext context;
-  context.windowed_einsum.smallest_bytes = 0;
+  context.windowed_einsum.min_bytes = 0;
   PassManagerOptions options;
   options.verify_each = true;
   Need("optimize", RunPasses(module, passes, context, options));
+}
+
+// The line around the first place where two texts differ, of both.
+std::string FirstDifference(const std::string& a, const std::string& b) {
+  size_t at = 0;
+  while (at < a.size() && at < b.size() && a[at] == b[at]) ++at;
+  const size_t line = at == 0 ? 0 : a.rfind('\n', at - 1) + 1;
+  return fmt::format("{}\n{}", a.substr(line, a.find('\n', at) - line),
+                     b.substr(line, b.find('\n', at) - line));
 }
 
 void CheckFixpoint(const std::string& stage, const Module& module) {
   const std::string once = PrintModule(module);
   auto again = Parse(stage, once);
   const std::string twice = PrintModule(*again);
-  if (once != twice) {
-    size_t at = 0;
-    while (at < once.size() && at < twice.size() && once[at] == twice[at]) ++at;
-    const size_t line = once.rfind('\n', at) + 1;
-    Failed(stage, fmt::format("{}\n{}", once.substr(line, once.find('\n', at) - line),
-                              twice.substr(line, twice.find('\n', at) - line)));
-  }
+  if (once != twice) Failed(stage, FirstDifference(once, twice));
+}
+
+// Propagating again changes nothing.
+void CheckIdempotence(const Module& propagated) {
+  auto again = Parse("propagated", PrintModule(propagated));
+  // What the user allows to be changed is changed once.
+  again->header().propagation_to_parameters.clear();
+  again->header().propagation_to_output.clear();
+  const std::string once = PrintModule(*again);
+  Need("propagate again", PropagateShardings(*again));
+  const std::string twice = PrintModule(*again);
+  if (once != twice) Failed("propagation is not idempotent", FirstDifference(once, twice));
 }
 
 // In tiles, or one device's own.
@@ -413,29 +424,17 @@ OpcodeSet Check(const std::string& text, const std::string& plain, const CheckOp
   }
   AppendLeaves(module->entry()->root()->shape(), mesh.global_results);
   auto partitioned = module->Clone();
-  Propagate(*partitioned);
-  if (options.propagate_twice) {
-    auto again = Parse("propagated", PrintModule(*partitioned));
-    // What the user allows to be changed is changed once.
-    again->header().propagation_to_parameters.clear();
-    again->header().propagation_to_output.clear();
-    const std::string once = PrintModule(*again);
-    Need("propagate again", PropagateShardings(*again));
-    const std::string twice = PrintModule(*again);
-    if (once != twice) {
-      size_t at = 0;
-      while (at < once.size() && at < twice.size() && once[at] == twice[at]) ++at;
-      const size_t line = once.rfind('\n', at) + 1;
-      Failed("propagation is not idempotent",
-             fmt::format("{}\n{}", once.substr(line, once.find('\n', at) - line),
-                         twice.substr(line, twice.find('\n', at) - line)));
-    }
-  }
-  const OpcodeSet tiled = TiledOpcodes(*partitioned);
-  PartitionOptions partition;
+  OpcodeSet tiled;
+  PassContext context;
   // Programs are small: every other seed, rounds cost nothing.
-  if (options.seed % 2 == 1) partition.bytes_per_round = 0;
-  Need("partition", PartitionModule(*partitioned, partition));
+  if (options.seed % 2 == 1) context.partition.bytes_per_round = 0;
+  PerDeviceOptions way;
+  way.after_propagation = [&](Module& propagated) {
+    if (options.propagate_twice) CheckIdempotence(propagated);
+    tiled = TiledOpcodes(propagated);
+    return VerifyModule(propagated);
+  };
+  Need("per-device module", MakePerDeviceModule(*partitioned, context, way));
   Need("partitioned", VerifyModule(*partitioned));
   if (options.optimize) Optimize(*partitioned, options.seed);
   CheckFixpoint("partitioned text", *partitioned);
@@ -449,20 +448,42 @@ OpcodeSet Check(const std::string& text, const std::string& plain, const CheckOp
   auto single = Parse("plain", plain);
   inputs = cpu::Inputs::FromArrays(MakeInputs(*single, options));
   mesh = {};
-  Propagate(*single);
-  Need("partition for one", PartitionModule(*single));
+  PassContext alone;
+  Need("per-device module of one", MakePerDeviceModule(*single, alone));
   Need("partitioned for one", VerifyModule(*single));
   Compare("mismatch on one device", *Execute("run on one", *single, *inputs, mesh).mesh, expected,
           options);
   return tiled;
 }
 
-}  // namespace
+// As `gshard-opt partition` prints it.
+std::string TextOfPartition(const std::string& text) {
+  auto module = Parse("input", text);
+  PassContext context;
+  Need("per-device module", MakePerDeviceModule(*module, context));
+  return PrintModule(*module);
+}
 
-Verdict CheckProgram(const std::string& text, const std::string& plain,
-                     const CheckOptions& options) {
+// What gshard-run makes of it, with all that verification looks at; it stops before it runs.
+std::string TextOfRun(const std::string& text) {
+  std::string printed;
+  std::atomic<bool> stop{false};
+  cpu::EmulateOptions options;
+  options.verify = true;
+  options.stop = &stop;
+  options.threads = 1;
+  options.passes.print_after = "partition";
+  options.passes.sink = [&](std::string_view after) {
+    printed = after;
+    stop = true;
+  };
+  Need("run", cpu::Emulate(Parse("input", text), options));
+  return printed;
+}
+
+Verdict Ends(const std::function<Verdict()>& check) {
   try {
-    return {.tiled = Check(text, plain, options)};
+    return check();
   } catch (const Ended& ended) {
     return ended.verdict;
   } catch (const InternalError& error) {
@@ -472,12 +493,36 @@ Verdict CheckProgram(const std::string& text, const std::string& plain,
   }
 }
 
+}  // namespace
+
+Verdict CheckProgram(const std::string& text, const std::string& plain,
+                     const CheckOptions& options) {
+  return Ends([&] { return Verdict{.tiled = Check(text, plain, options)}; });
+}
+
+Verdict CheckOneWay(const std::string& text) {
+  return Ends([&]() -> Verdict {
+    auto module = Parse("input", text);
+    if (IsPartitioned(*module)) return {Verdict::Kind::kSkipped, "partitioned already"};
+    const DeviceCounts devices = Need("devices", ReadDevices(*module));
+    if (devices.partitions == 1) return {Verdict::Kind::kSkipped, "one partition"};
+    const std::string partitioned = TextOfPartition(text), run = TextOfRun(text);
+    if (partitioned != run) Failed("not one way", FirstDifference(partitioned, run));
+    return {};
+  });
+}
+
 std::string PartitionedText(const std::string& text) {
   try {
     auto module = Parse("input", text);
-    Propagate(*module);
-    const std::string propagated = PrintModule(*module);
-    Need("partition", PartitionModule(*module));
+    std::string propagated;
+    PassContext context;
+    PerDeviceOptions way;
+    way.after_propagation = [&](Module& whole) {
+      propagated = PrintModule(whole);
+      return Expected<void>();
+    };
+    Need("per-device module", MakePerDeviceModule(*module, context, way));
     return propagated + "\n" + PrintModule(*module);
   } catch (const Ended& ended) {
     return ended.verdict.detail;

@@ -38,6 +38,10 @@ struct CheckOptions {
 Verdict CheckProgram(const std::string& text, const std::string& plain,
                      const CheckOptions& options);
 
+// What gshard-run runs is, to the letter, what `gshard-opt partition` prints: the texts are
+// compared. Skipped: the module is for one device, or is partitioned.
+Verdict CheckOneWay(const std::string& text);
+
 // The partitioned text, or the error: for people.
 std::string PartitionedText(const std::string& text);
 

@@ -4,6 +4,7 @@
 //   gshard_property --seeds 0:1000 --op dot  these seeds, half of the operations dots
 //   gshard_property --print 17               the program of a seed
 //   gshard_property --file case.hlo          one program from a file
+//   gshard_property --seeds 0:10000 --one-way  gshard-run's program against gshard-opt partition's
 //   gshard_property --write DIR --devices 8  programs as files, for other programs to run
 // Failing programs are shrunk and written to --out (default: failures of the current folder). The
 // last line is "N passed, N failed".
@@ -42,8 +43,8 @@ struct Options {
   double budget_s = 0;
   std::string print;
   bool partitioned = false, no_shrink = false, has_nan = false, coverage = false;
-  bool propagate_twice = false, optimize = false;
-  size_t most_failures = 20;
+  bool propagate_twice = false, optimize = false, one_way = false;
+  size_t max_failures = 20;
   uint64_t input_seed = 0;
   int64_t devices = 0;
   int jobs = 0;
@@ -65,6 +66,7 @@ CheckOptions OptionsOf(const Program& program, uint64_t seed, bool thorough) {
 }
 
 Verdict Check(const Program& program, uint64_t seed, const Options& session) {
+  if (session.one_way) return CheckOneWay(ToText(program));
   const bool thorough = seed % 4 == 0;
   CheckOptions options = OptionsOf(program, seed, thorough);
   options.propagate_twice = session.propagate_twice;
@@ -128,7 +130,7 @@ class Session {
       fmt::print("stopped before the end: {} of {} programs were run\n", next_ - first,
                  end_ - first);
     }
-    if (failures_.size() >= options_.most_failures) fmt::print("stopped: too many failures\n");
+    if (failures_.size() >= options_.max_failures) fmt::print("stopped: too many failures\n");
     const size_t failed = failures_.size() + (covered ? 0 : 1);
     fmt::print("{} passed, {} failed\n", passed_, failed);
     return failed == 0 ? 0 : 1;
@@ -163,8 +165,9 @@ class Session {
     check.seed = options_.input_seed;
     check.has_nan = options_.has_nan;
     check.optimize = options_.optimize;
-    const Verdict verdict =
-        CheckOneApart(kSecondsPerCase, [&] { return CheckProgram(text.str(), {}, check); });
+    const Verdict verdict = CheckOneApart(kSecondsPerCase, [&] {
+      return options_.one_way ? CheckOneWay(text.str()) : CheckProgram(text.str(), {}, check);
+    });
     const bool bad = verdict.kind == Verdict::Kind::kFailed;
     if (verdict.kind != Verdict::Kind::kPassed) {
       fmt::print("{}: {}\n{}\n", bad ? "failed" : "skipped", verdict.failure, verdict.detail);
@@ -211,7 +214,7 @@ class Session {
     }
     ++failed_[verdict.failure];
     failures_.push_back({seed, verdict});
-    return failures_.size() < options_.most_failures;
+    return failures_.size() < options_.max_failures;
   }
 
   void ReportFailure(size_t i) {
@@ -232,10 +235,10 @@ class Session {
         return true;
       });
     }
-    const std::string text =
-        fmt::format("// {}: {}\n// gshard_property --file THIS --input-seed {}{}{}\n{}",
-                    last.failure, FirstLine(last.detail), seed, small.has_nan ? " --nan" : "",
-                    options_.optimize ? " --optimize" : "", ToText(small));
+    const std::string text = fmt::format(
+        "// {}: {}\n// gshard_property --file THIS --input-seed {}{}{}\n{}", last.failure,
+        FirstLine(last.detail), seed, small.has_nan ? " --nan" : "",
+        options_.optimize ? " --optimize" : (options_.one_way ? " --one-way" : ""), ToText(small));
     std::error_code ignored;
     std::filesystem::create_directories(options_.out, ignored);
     const std::string path = fmt::format("{}/seed_{}{}{}.hlo", options_.out, seed,
@@ -290,9 +293,11 @@ int Main(int argc, char** argv) {
   app.add_option("--file", options.file, "Check the program of this file");
   app.add_option("--input-seed", options.input_seed, "Of the inputs, with --file");
   app.add_flag("--optimize", options.optimize, "Optimize after partitioning");
+  app.add_flag("--one-way", options.one_way,
+               "Check that gshard-run runs what gshard-opt partition prints, instead");
   app.add_flag("--nan", options.has_nan, "Some inputs are NaN, with --file");
   app.add_option("--out", options.out, "Folder for failing programs");
-  app.add_option("--max-failures", options.most_failures, "Stop after so many");
+  app.add_option("--max-failures", options.max_failures, "Stop after so many");
   app.add_flag("--no-shrink", options.no_shrink, "Write failing programs as they are");
   CLI11_PARSE(app, argc, argv);
   Session session(options);

@@ -44,9 +44,9 @@ bool EpilogueKernel::InPlace(int64_t operand) const {
   return operand >= product_operands_ && program_->InPlace(OfProgram(operand));
 }
 
-bool EpilogueKernel::MovesWithResult(int64_t operand) const {
-  return operand < product_operands_ ? product_.MovesWithResult(operand)
-                                     : program_->MovesWithResult(OfProgram(operand));
+bool EpilogueKernel::IsElementwiseIn(int64_t operand) const {
+  return operand < product_operands_ ? product_.IsElementwiseIn(operand)
+                                     : program_->IsElementwiseIn(OfProgram(operand));
 }
 
 void EpilogueKernel::Run(ConstBuffers operands, Buffers results, Scratch& scratch) const {
@@ -72,7 +72,7 @@ void EpilogueKernel::RunRange(int64_t first, int64_t count, ConstBuffers operand
         from[k] = product;
         continue;
       }
-      const bool moves = program_->MovesWithResult(static_cast<int64_t>(k));
+      const bool moves = program_->IsElementwiseIn(static_cast<int64_t>(k));
       from[k] = operands[next++] + (moves ? done * arrays_.operands[k] : 0);
     }
     for (size_t r = 0; r < outputs; ++r) to[r] = results[r] + done * arrays_.results[r];

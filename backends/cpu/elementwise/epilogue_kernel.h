@@ -32,7 +32,7 @@ class EpilogueKernel : public Kernel {
   void Run(ConstBuffers operands, Buffers results, Scratch& scratch) const override;
   bool InPlace(int64_t operand) const override;
   int64_t RangeGranule() const override { return product_.RangeGranule(); }
-  bool MovesWithResult(int64_t operand) const override;
+  bool IsElementwiseIn(int64_t operand) const override;
   void RunRange(int64_t first, int64_t count, ConstBuffers operands, Buffers results,
                 Scratch& scratch) const override;
   int64_t Flops() const override { return product_.Flops() + program_->Flops(); }

@@ -63,7 +63,7 @@ class Kernel {
   // True if RunRange reads of `operand` just the elements with the same flat indices as the result
   // elements it writes (elementwise); its pointer then points at element `first`. Otherwise the
   // pointer is that of the whole operand. (Result pointers always point at element `first`.)
-  virtual bool MovesWithResult(int64_t operand) const {
+  virtual bool IsElementwiseIn(int64_t operand) const {
     (void)operand;
     return false;
   }

@@ -63,7 +63,7 @@ void ProducedReduceKernel::RunRange(int64_t first, int64_t count, ConstBuffers o
     const int64_t n = std::min(rows_, count - done);
     const int64_t element = (first + done) * length;
     for (size_t k = 0; k < externals; ++k) {
-      const bool moves = program_->MovesWithResult(static_cast<int64_t>(k));
+      const bool moves = program_->IsElementwiseIn(static_cast<int64_t>(k));
       from[k] = operands[k] + (moves ? element * arrays_.operands[k] : 0);
     }
     program_->RunRange(element, n * length, {from, externals}, {tiles, outputs}, scratch);

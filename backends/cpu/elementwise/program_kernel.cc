@@ -161,7 +161,7 @@ ProgramKernel::ProgramKernel(ElementwiseProgram program, std::vector<int32_t> so
 bool ProgramKernel::InPlace(int64_t operand) const {
   return in_place_[static_cast<size_t>(operand)] != 0;
 }
-bool ProgramKernel::MovesWithResult(int64_t operand) const {
+bool ProgramKernel::IsElementwiseIn(int64_t operand) const {
   return moves_[static_cast<size_t>(operand)] != 0;
 }
 

@@ -22,7 +22,7 @@ class ProgramKernel : public Kernel {
   void Run(ConstBuffers operands, Buffers results, Scratch& scratch) const override;
   bool InPlace(int64_t operand) const override;
   int64_t RangeGranule() const override { return 1; }
-  bool MovesWithResult(int64_t operand) const override;
+  bool IsElementwiseIn(int64_t operand) const override;
   void RunRange(int64_t first, int64_t count, ConstBuffers operands, Buffers results,
                 Scratch& scratch) const override;
   void RunBatch(int64_t count, std::span<const BatchOperand> operands,

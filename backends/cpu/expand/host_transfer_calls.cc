@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/cpu/expand/computation_rewriter.h"
+#include "backends/cpu/expand/scan_loop.h"
 #include "backends/cpu/expand/turned_loop.h"
 #include "core/propagation/shardy_import.h"
 #include "core/transforms/inline_calls.h"
@@ -106,6 +107,7 @@ Expected<void> UnshareHostTransfers(Module& module) {
     for (const Instruction* x : computation->instructions()) nested |= IsHostTransfer(*x);
   }
   if (!nested) return {};
+  ExpandScans(module);
   UnwrapAsync(module);
   if (auto done = ImportShardyShardings(module); !done) return Fail(done.error());
   if (auto done = InlineCalls(module); !done) return Fail(done.error());

@@ -12,9 +12,10 @@ bool IsHostTransfer(const Instruction& x);
 // Also in what it calls.
 bool HoldsHostTransfer(const Computation& computation);
 
-// Inlines calls and asynchronous computations with transfers, and turns loops whose condition has
-// some, so that only loops and branches are left to hold them. Does nothing where all transfers are
-// in the entry. Errors: of shardings that cannot be read and of calls that cannot be inlined.
+// Inlines calls and asynchronous computations with transfers, expands scans (scan_loop.h) and turns
+// loops whose condition has some, so that only loops and branches are left to hold them. Does
+// nothing where all transfers are in the entry. Errors: of shardings that cannot be read and of
+// calls that cannot be inlined.
 Expected<void> UnshareHostTransfers(Module& module);
 
 }  // namespace gshard::cpu

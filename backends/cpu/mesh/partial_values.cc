@@ -140,7 +140,8 @@ int64_t PartialPlace(const Sharding* sharding, uint32_t partition) {
   return sharding->tiles.CoordinateOf(partition)[dim];
 }
 
-void TakePart(DType dtype, ReductionKind reduction, int64_t place, int64_t count, std::byte* data) {
+void MakePartial(DType dtype, ReductionKind reduction, int64_t place, int64_t count,
+                 std::byte* data) {
   reduction = EffectiveReduction(dtype, reduction);
   const bool sum = reduction == ReductionKind::kSum;
   const bool small = IsFloat(dtype) && StorageBytes(dtype) == 1;

@@ -25,7 +25,8 @@ int64_t PartialPlace(const Sharding* sharding, uint32_t partition);
 // Of sums the first two members hold one half each (exactly: integers an upper and a lower half),
 // so that reducing too late or not at all shows; 8-bit and smaller floats the first all. Others
 // hold the identity of the reduction; of maxima and minima of types without infinity, the value.
-void TakePart(DType dtype, ReductionKind reduction, int64_t place, int64_t count, std::byte* data);
+void MakePartial(DType dtype, ReductionKind reduction, int64_t place, int64_t count,
+                 std::byte* data);
 // The members past this place hold the same.
 inline constexpr int64_t kDistinctPlaces = 2;
 

@@ -56,7 +56,7 @@ class CopyKernel : public Kernel {
   }
   bool InPlace(int64_t operand) const override { return operand == 0; }
   int64_t RangeGranule() const override { return 1; }
-  bool MovesWithResult(int64_t operand) const override { return operand == 0; }
+  bool IsElementwiseIn(int64_t operand) const override { return operand == 0; }
   void RunRange(int64_t first, int64_t count, ConstBuffers operands, Buffers results,
                 Scratch& scratch) const override {
     (void)first;

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/cpu/plan/variation.h"
+#include "backends/cpu/plan/uniformity.h"
 #include "backends/cpu/plan/views.h"
 
 namespace gshard::cpu {
@@ -31,12 +31,13 @@ class CollectivePlanner {
       return step;
     }
     for (size_t k = 0; k < op_.results.size(); ++k) {
-      if (value(op_.results[k]).view != nullptr || value(op_.results[k]).sunk) continue;
+      if (value(op_.results[k]).view != nullptr || value(op_.results[k]).fused_into_reduction)
+        continue;
       auto part = MakePart(k);
       if (!part) return Fail(part.error());
       step.parts.push_back(std::move(*part));
     }
-    step.runs = !step.parts.empty();
+    step.moves_data = !step.parts.empty();
     return step;
   }
 

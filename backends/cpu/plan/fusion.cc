@@ -16,7 +16,7 @@ namespace {
 
 // A group that nothing joined for so many operations is closed: its operands would stay alive too
 // long.
-constexpr size_t kPatience = 24;
+constexpr size_t kMaxIdleOps = 24;
 constexpr size_t kMaxMembers = 64;
 
 class Fusion {
@@ -77,7 +77,7 @@ class Fusion {
     products_.clear();
     for (size_t i = 0; i < chain.ops.size(); ++i) {
       for (uint32_t g = first_open_; g < groups_.size(); ++g) {
-        if (groups_[g].open && groups_[g].last_joined + kPatience < i) {
+        if (groups_[g].open && groups_[g].last_joined + kMaxIdleOps < i) {
           if (Expected<void> closed = Close(g); !closed) return closed;
         }
       }
@@ -102,7 +102,7 @@ class Fusion {
         const uint32_t group = group_of_[operand];
         if (group == kNone) continue;
         const bool elementwise = elements > 0 && groups_[group].elements == elements &&
-                                 op->kernel->MovesWithResult(static_cast<int64_t>(k));
+                                 op->kernel->IsElementwiseIn(static_cast<int64_t>(k));
         if (elementwise) {
           joins = group;
         } else {
@@ -182,7 +182,7 @@ class Fusion {
       for (size_t k = 0; k < op->operands.size(); ++k) {
         const ValueId operand = op->operands[k];
         if (products_.find(operand) == products_.end() ||
-            !op->kernel->MovesWithResult(static_cast<int64_t>(k)) ||
+            !op->kernel->IsElementwiseIn(static_cast<int64_t>(k)) ||
             program_.values[operand].shape->element_count() != group.elements ||
             ++inside[operand] != uses_[operand]) {
           continue;
@@ -272,7 +272,7 @@ class Fusion {
       arrays.erase(op->results[0]);
       for (size_t k = 0; k < op->operands.size(); ++k) {
         ++wanted[op->operands[k]];
-        if (op->kernel->MovesWithResult(static_cast<int64_t>(k))) arrays[op->operands[k]] = true;
+        if (op->kernel->IsElementwiseIn(static_cast<int64_t>(k))) arrays[op->operands[k]] = true;
       }
     }
     // Storing one array and reading it again costs as much as reading three.
@@ -351,7 +351,7 @@ class Fusion {
                                  std::span<const Shape* const> externals, Op& fused) {
     const auto through = static_cast<size_t>(
         std::find(fused.operands.begin(), fused.operands.end(), product) - fused.operands.begin());
-    if (!program->MovesWithResult(static_cast<int64_t>(through))) return program;
+    if (!program->IsElementwiseIn(static_cast<int64_t>(through))) return program;
     const Op*& made_by = done_[products_.at(product)];
     EpilogueKernel::Arrays arrays;
     const Shape* shape = program_.values[product].shape;

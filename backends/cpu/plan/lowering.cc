@@ -120,7 +120,7 @@ class Lowering {
       for (ValueId leaf : NewLeaves(*parameter)) program_.parameters.push_back(leaf);
     }
     for (uint32_t t = 0; t < options_.taps.size(); ++t) {
-      taps_[options_.taps[t].behind].push_back(t);
+      taps_[options_.taps[t].after].push_back(t);
     }
     program_.tapped.assign(options_.taps.size(), kNoValue);
     program_.tap_results.assign(options_.taps.size(), kNoValue);
@@ -152,7 +152,7 @@ class Lowering {
       auto size = static_cast<int64_t>(computation->instructions().size());
       for (const Instruction* x : computation->instructions()) {
         for (const Computation* called : x->called()) {
-          if (!RunsAsProgram(x->opcode())) continue;
+          if (!IsInlinedControlFlow(x->opcode())) continue;
           const auto found = sizes.find(called);
           if (found != sizes.end()) size += found->second;
         }
@@ -608,7 +608,7 @@ class Lowering {
 
 }  // namespace
 
-bool RunsAsProgram(Opcode opcode) {
+bool IsInlinedControlFlow(Opcode opcode) {
   switch (opcode) {
     case Opcode::kCall:
     case Opcode::kFusion:

@@ -31,7 +31,7 @@ void RemoveDeadOps(Program& program);
 
 // Whether the computations that such an instruction calls become operations of the program, in
 // contrast to functions on elements.
-bool RunsAsProgram(Opcode opcode);
+bool IsInlinedControlFlow(Opcode opcode);
 
 }  // namespace gshard::cpu
 

@@ -32,7 +32,7 @@ Diagnostic MemoryError(const Plan& plan, std::string_view name, int64_t limit,
       fmt::format("{}run fewer layers or smaller sizes; gshard-cost tells time and memory without "
                   "running",
                   first));
-  for (const PlanMemory::Holding& holding : plan.memory.largest) {
+  for (const PlanMemory::LiveBuffer& holding : plan.memory.largest) {
     const Value& value = plan.program->values[holding.value];
     const uint32_t count = value.classes->count();
     error.notes.push_back(Note(fmt::format(

@@ -15,20 +15,22 @@
 #include <vector>
 
 #include "backends/cpu/elementwise/fold.h"
+#include "backends/cpu/plan/arena_layout.h"
+#include "backends/cpu/plan/plan_memory.h"
 #include "backends/cpu/plan/program.h"
 
 namespace gshard::cpu {
 
-enum class Where : uint8_t { kArena, kSlot };
+enum class BufferSpace : uint8_t { kArena, kSlot };
 
 // The instances of a value as one step sees them. Instance of the step's class c, the i-th of the
 // block of classes being run:
 //   kArena  table ? table[c] : base + (map ? map[c] : c) * stride   from the arena's start
 //   kSlot   base + i * stride + (table ? table[c] : 0)              from the thread's slot
-struct Ref {
-  Where where = Where::kArena;
-  bool moves = false;         // where a range of elements is run: points at its first one
-  int32_t element_bytes = 0;  // for that
+struct BufferRef {
+  BufferSpace space = BufferSpace::kArena;
+  bool advances_with_range = false;  // where a range of elements is run: points at its first one
+  int32_t element_bytes = 0;         // for that
   int64_t base = 0;
   int64_t stride = 0;
   const uint32_t* map = nullptr;
@@ -69,12 +71,12 @@ struct CollectiveStep {
   const Op* op = nullptr;
   std::vector<CollectivePart> parts;  // ragged-all-to-all: one, with 6 members per group member
   int64_t bytes_sent = 0;             // by one device, by ring formulas
-  bool runs = true;  // false: all results are views; only accounted for and checked
+  bool moves_data = true;  // false: all results are views; only accounted for and checked
 };
 
 // A value of a chain that is folded into accumulators as it is made: one per task.
 struct PlannedSink {
-  Ref value;
+  BufferRef value;
   int64_t bytes = 0;
   int64_t element_bytes = 1;
   std::unique_ptr<Fold> fold;
@@ -86,7 +88,7 @@ struct ChainStep {
   const DeviceClasses* classes = nullptr;
   uint32_t block = 1;  // classes run together
   std::vector<Call> calls;
-  std::vector<Ref> refs;
+  std::vector<BufferRef> refs;
   int64_t slot_base = 0;  // in the arena; slot s at slot_base + s * slot_bytes
   int64_t slot_bytes = 0;
   int64_t flops = 0;  // of one class
@@ -95,12 +97,12 @@ struct ChainStep {
   // turns accumulators into results where they are not the results themselves.
   std::vector<PlannedSink> sinks;
   std::vector<uint32_t> order, tasks;
-  std::vector<CollectiveStep> finish;
+  std::vector<CollectiveStep> final_reductions;
   std::vector<uint32_t> taps;  // of the calls
 };
 
 struct Copy {
-  Ref from, to;
+  BufferRef from, to;
   int64_t bytes = 0;
   const DeviceClasses* classes = nullptr;
 };
@@ -109,7 +111,7 @@ struct WhileStep {
   const Op* op = nullptr;
   uint32_t condition = 0, body = 0;  // plan blocks
   std::vector<Copy> initial, next;   // next: in order, one after another
-  Ref predicate;
+  BufferRef predicate;
   const DeviceClasses* predicate_classes = nullptr;
 };
 
@@ -117,7 +119,7 @@ struct ConditionalStep {
   const Op* op = nullptr;
   std::vector<uint32_t> branches;
   std::vector<std::vector<Copy>> results;  // per branch
-  Ref selector;
+  BufferRef selector;
   const DeviceClasses* selector_classes = nullptr;
   bool is_predicate = false;
 };
@@ -143,21 +145,6 @@ struct PlanOptions {
   int64_t memory_limit = 0;          // bytes; 0: none. A plan above it is not for running.
 };
 
-// What one device of the real mesh would hold and what the emulator holds.
-struct PlanMemory {
-  int64_t persistent_bytes = 0;   // parameters, known values
-  int64_t transient_bytes = 0;    // everything with a lifetime, packed
-  int64_t lower_bound_bytes = 0;  // of transient_bytes
-  int64_t arena_bytes() const { return persistent_bytes + transient_bytes; }
-  int64_t device_peak_bytes = 0;  // largest sum of live values on one device, no sharing
-  struct Holding {
-    ValueId value = kNoValue;
-    int64_t bytes = 0;  // of all its instances
-  };
-  // If more than PlanOptions::memory_limit is needed: the largest at the time when most is.
-  std::vector<Holding> largest;
-};
-
 struct Plan {
   std::unique_ptr<Program> program;
   std::deque<PlanBlock> blocks;
@@ -165,12 +152,8 @@ struct Plan {
   PlanMemory memory;
   int threads = 1;
   std::vector<int64_t> parameter_offsets;  // by leaf: instance c at offset + c * bytes
-  struct KnownData {
-    int64_t offset = 0;
-    std::span<const std::byte> data;
-  };
   std::vector<KnownData> known;
-  std::deque<std::vector<int64_t>> tables;  // behind Ref::table
+  std::deque<std::vector<int64_t>> tables;  // behind BufferRef::table
   int64_t zeros = 0;                        // arena offset of zero bytes, enough for any instance
   int64_t zero_bytes = 0;
   std::vector<int64_t> value_offsets;  // by value; -1: not in the arena

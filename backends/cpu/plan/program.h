@@ -2,7 +2,7 @@
 //
 // Stages, each filling in more of the same structure:
 //   LowerModule      (lowering.h)   operations and values
-//   AnalyzeVariation (variation.h)  which devices hold equal values; what is known before running
+//   AnalyzeUniformity (uniformity.h)  which devices hold equal values; what is known before running
 //   FindViews        (views.h)      values that are parts of other values' buffers
 //   BuildPlan        (plan.h)       segments, chains, buffers, addresses
 #ifndef GSHARD_BACKENDS_CPU_PLAN_PROGRAM_H_
@@ -53,10 +53,11 @@ struct Value {
   const DeviceClasses* classes = nullptr;
   // Known before running: one instance per class, dense. data() != nullptr iff known.
   std::span<const std::byte> known;
-  ValueId splat = kNoValue;  // every element equals this known scalar
-  bool sunk = false;         // into, or out of, a reduction that a chain performs
-  bool summed = false;       // sunk, and added up by the kernel that makes it: never stored
-  bool chosen = false;       // a select whose known predicate picks a whole operand per device
+  ValueId splat = kNoValue;            // every element equals this known scalar
+  bool fused_into_reduction = false;   // into, or out of, a reduction that a chain performs
+  bool accumulated_by_kernel = false;  // so, and added up by the kernel that makes it: never stored
+  bool is_per_device_select =
+      false;  // a select whose known predicate picks a whole operand per device
   std::unique_ptr<View> view;
 
   bool IsKnown() const { return known.data() != nullptr; }

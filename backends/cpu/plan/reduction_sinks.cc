@@ -10,7 +10,7 @@
 
 #include "backends/cpu/elementwise/fold.h"
 #include "backends/cpu/elementwise/scalar_program.h"
-#include "backends/cpu/plan/variation.h"
+#include "backends/cpu/plan/uniformity.h"
 
 namespace gshard::cpu {
 namespace {
@@ -147,9 +147,9 @@ class SinkFinder {
     chain.sinks = best->second.sinks;
     for (const Sink& sink : chain.sinks) {
       Value& contribution = program_.values[sink.collective->operands[sink.index]];
-      contribution.sunk = true;
-      contribution.summed = IsSummed(*chain.ops[sink.after_op], *sink.collective);
-      program_.values[sink.collective->results[sink.index]].sunk = true;
+      contribution.fused_into_reduction = true;
+      contribution.accumulated_by_kernel = IsSummed(*chain.ops[sink.after_op], *sink.collective);
+      program_.values[sink.collective->results[sink.index]].fused_into_reduction = true;
     }
   }
 

@@ -15,7 +15,8 @@
 
 namespace gshard::cpu {
 
-// Fills Chain::sinks and Chain::order, and marks the values concerned (Value::sunk).
+// Fills Chain::sinks and Chain::order, and marks the values concerned
+// (Value::fused_into_reduction).
 void FindReductionSinks(Program& program, Schedule& schedule);
 
 }  // namespace gshard::cpu

@@ -166,7 +166,7 @@ void CloneCheapProducers(Program& program) {
         for (size_t k = 0; k < op.operands.size(); ++k) {
           auto found = cheap.find(op.operands[k]);
           if (found == cheap.end() ||
-              (!makes_its_elements && !op.kernel->MovesWithResult(static_cast<int64_t>(k)))) {
+              (!makes_its_elements && !op.kernel->IsElementwiseIn(static_cast<int64_t>(k)))) {
             continue;
           }
           Op copy = block.ops[found->second];

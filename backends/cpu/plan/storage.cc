@@ -18,13 +18,13 @@ class StorageAssigner {
  public:
   StorageAssigner(const Program& program, Schedule& schedule)
       : program_(program), schedule_(schedule), lives_(program.values.size()) {
-    result_.place.assign(program.values.size(), Place::kNone);
+    result_.storage_class.assign(program.values.size(), StorageClass::kNone);
     result_.storage.assign(program.values.size(), StorageAssignment::kNoStorage);
   }
 
   StorageAssignment Run() {
     for (ValueId parameter : program_.parameters) {
-      result_.place[parameter] = Place::kPersistent;
+      result_.storage_class[parameter] = StorageClass::kPersistent;
     }
     Number(*schedule_.entry);
     Collect(*schedule_.entry, kNoLoop);
@@ -34,22 +34,22 @@ class StorageAssigner {
     for (ValueId v = 0; v < lives_.size(); ++v) {
       Life& life = lives_[v];
       if (life.step == nullptr || program_.values[v].view != nullptr ||
-          result_.place[v] == Place::kPersistent) {
+          result_.storage_class[v] == StorageClass::kPersistent) {
         continue;
       }
-      result_.place[v] = life.stored ? Place::kStored : Place::kSlot;
+      result_.storage_class[v] = life.stored ? StorageClass::kStored : StorageClass::kSlot;
     }
     Assign(*schedule_.entry, kNoLoop);
     for (ValueId v = 0; v < lives_.size(); ++v) {
       result_.defined.push_back(lives_[v].defined);
       result_.last_used.push_back(lives_[v].last_used);
-      if (result_.place[v] != Place::kStored) continue;
+      if (result_.storage_class[v] != StorageClass::kStored) continue;
       Storage& storage = result_.storages[result_.storage[v]];
       storage.begin = std::min(storage.begin, BeginOf(lives_[v]));
       storage.end = std::max({storage.end, lives_[v].needed_until, lives_[v].defined.time});
     }
     for (Storage& storage : result_.storages) storage.end = std::min(storage.end, now_);
-    result_.moments = now_ + 1;
+    result_.program_points = now_ + 1;
     return std::move(result_);
   }
 
@@ -79,7 +79,7 @@ class StorageAssigner {
   };
 
   // A value that is kept beyond the loop that makes it must survive the whole loop: the condition
-  // runs once more after the last turn.
+  // runs once more after the last iteration.
   uint32_t BeginOf(const Life& life) const {
     uint32_t begin = life.defined.time;
     for (uint32_t l = life.loop; l != kNoLoop && life.needed_until > loops_[l].end;
@@ -97,7 +97,7 @@ class StorageAssigner {
   // what another such reduction gave: then it is used here like any other.)
   bool IsSunk(const Op& op, size_t k) const {
     return op.kind == OpKind::kCollective && k < op.results.size() &&
-           program_.values[op.results[k]].sunk;
+           program_.values[op.results[k]].fused_into_reduction;
   }
 
   void Number(ScheduledBlock& block) {
@@ -133,7 +133,7 @@ class StorageAssigner {
         Use(step.op->operands[k], {step.begin, 0}, loop, step.op, nullptr);
       }
       for (ValueId result : step.op->results) {
-        if (program_.values[result].sunk) continue;
+        if (program_.values[result].fused_into_reduction) continue;
         Define(result, block, step, 0, loop, step.op);
         lives_[result].stored = true;
       }
@@ -204,7 +204,7 @@ class StorageAssigner {
   void UseBase(ValueId value, Position position, uint32_t loop, const Op* user,
                const ScheduledStep* step, bool table) {
     if (program_.values[value].IsKnown()) {
-      result_.place[value] = Place::kPersistent;
+      result_.storage_class[value] = StorageClass::kPersistent;
       return;
     }
     Life& life = lives_[value];
@@ -254,7 +254,8 @@ class StorageAssigner {
   }
 
   bool IsUnassigned(ValueId value) const {
-    return program_.values[value].view == nullptr && result_.place[value] == Place::kStored &&
+    return program_.values[value].view == nullptr &&
+           result_.storage_class[value] == StorageClass::kStored &&
            result_.storage[value] == StorageAssignment::kNoStorage;
   }
 
@@ -289,7 +290,8 @@ class StorageAssigner {
   bool DiesInPlace(const Op& op, size_t k) const {
     const ValueId operand = op.operands[k];
     const ValueId result = op.results[0];
-    if (program_.values[operand].view != nullptr || result_.place[operand] != Place::kStored ||
+    if (program_.values[operand].view != nullptr ||
+        result_.storage_class[operand] != StorageClass::kStored ||
         !op.kernel->InPlace(static_cast<int64_t>(k)) || !SameForm(operand, result)) {
       return false;
     }
@@ -349,7 +351,8 @@ class StorageAssigner {
   // The initial value's buffer becomes the carried value's if nobody else needs it.
   bool MayAdopt(const Op& op, size_t i, const ScheduledStep& step, uint32_t loop) const {
     const ValueId initial = op.operands[i];
-    if (program_.values[initial].view != nullptr || result_.place[initial] != Place::kStored ||
+    if (program_.values[initial].view != nullptr ||
+        result_.storage_class[initial] != StorageClass::kStored ||
         result_.storage[initial] == StorageAssignment::kNoStorage ||
         !SameForm(initial, op.results[i])) {
       return false;
@@ -413,7 +416,7 @@ class StorageAssigner {
     for (size_t i = 0; i < op.results.size(); ++i) {
       const ValueId result = op.results[i];
       const ValueId from = op.blocks[b]->results[i];
-      if (result_.place[result] != Place::kStored || !IsUnassigned(from) ||
+      if (result_.storage_class[result] != StorageClass::kStored || !IsUnassigned(from) ||
           !SameForm(from, result) || lives_[from].block != step.blocks[b]) {
         continue;
       }

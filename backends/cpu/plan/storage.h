@@ -13,7 +13,7 @@
 
 namespace gshard::cpu {
 
-enum class Place : uint8_t {
+enum class StorageClass : uint8_t {
   kNone,        // never needs memory
   kSlot,        // inside one chain
   kStored,      // in the arena while it lives
@@ -28,8 +28,8 @@ struct Storage {
 
 struct StorageAssignment {
   static constexpr uint32_t kNoStorage = UINT32_MAX;
-  std::vector<Place> place;       // by value (of values without view)
-  std::vector<uint32_t> storage;  // by value: index into storages, for kStored
+  std::vector<StorageClass> storage_class;  // by value (of values without view)
+  std::vector<uint32_t> storage;            // by value: index into storages, for kStored
   std::vector<Storage> storages;
   // Moment of the last use of slot values and of their definition; and which operation of the
   // chain.
@@ -37,16 +37,17 @@ struct StorageAssignment {
     uint32_t time = 0, op = 0;
   };
   std::vector<Position> defined, last_used;
-  uint32_t moments = 0;  // all times are below
+  uint32_t program_points = 0;  // all times are below
 
   // The buffer that carried value `i` of a loop's results starts in and the body's result for it
   // need no copy if they have the carried value's storage.
   bool SharesStorage(ValueId a, ValueId b) const {
-    return place[a] == Place::kStored && place[b] == Place::kStored && storage[a] == storage[b];
+    return storage_class[a] == StorageClass::kStored && storage_class[b] == StorageClass::kStored &&
+           storage[a] == storage[b];
   }
 };
 
-// Also sets the moments in the schedule.
+// Also sets the program points in the schedule.
 StorageAssignment AssignStorage(const Program& program, Schedule& schedule);
 
 }  // namespace gshard::cpu

@@ -17,11 +17,11 @@ namespace gshard::cpu {
 
 inline constexpr uint32_t kNoTap = UINT32_MAX;
 
-// Shows the array `shown` once `behind`, the same instruction or a later one of its computation,
+// Shows the array `shown` once `after`, the same instruction or a later one of its computation,
 // has run.
 struct TapPoint {
   const Instruction* shown = nullptr;
-  const Instruction* behind = nullptr;
+  const Instruction* after = nullptr;
 };
 
 class TapObserver {

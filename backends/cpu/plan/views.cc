@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "backends/cpu/plan/variation.h"
+#include "backends/cpu/plan/uniformity.h"
 #include "ir/literal.h"
 
 namespace gshard::cpu {
@@ -167,8 +167,8 @@ class Views {
 
   void Select(const Op& op) {
     Value& result = value(op.results[0]);
-    if (!result.chosen) return;
-    const KnownChoice choice = ChoiceOf(program_, op.operands[0]);
+    if (!result.is_per_device_select) return;
+    const ConstantSelect choice = ChoiceOf(program_, op.operands[0]);
     SetTable(result, [&](uint32_t device) {
       return EntryOf(op.operands[choice.OnTrue(device) ? 1 : 2], device);
     });

@@ -25,13 +25,13 @@ T* PointersIn(BumpScratch& scratch, size_t count) {
 
 }  // namespace
 
-std::byte* ChainRunner::At(const Ref& ref, uint32_t c, uint32_t i, std::byte* slot) const {
-  switch (ref.where) {
-    case Where::kArena:
+std::byte* ChainRunner::At(const BufferRef& ref, uint32_t c, uint32_t i, std::byte* slot) const {
+  switch (ref.space) {
+    case BufferSpace::kArena:
       if (ref.table != nullptr) return arena_ + ref.table[c];
       return arena_ + ref.base +
              static_cast<int64_t>(ref.map != nullptr ? ref.map[c] : c) * ref.stride;
-    case Where::kSlot:
+    case BufferSpace::kSlot:
       return slot + ref.base + static_cast<int64_t>(i) * ref.stride +
              (ref.table != nullptr ? ref.table[c] : 0);
   }
@@ -55,8 +55,8 @@ bool ChainRunner::RunClasses(const ChainStep& step, ActiveSet* active) {
   const uint8_t* mask = active != nullptr ? active->OfClasses(step.classes).data() : nullptr;
   if (!step.sinks.empty()) {
     RunTasks(step, mask);
-    for (const CollectiveStep& finish : step.finish) {
-      RunCollective(finish, arena_, active, workers_);
+    for (const CollectiveStep& reduction : step.final_reductions) {
+      RunCollective(reduction, arena_, active, workers_);
     }
     return true;
   }
@@ -157,7 +157,7 @@ const BatchOperand* ChainRunner::OperandsOf(const ChainStep& step, const Call& c
                                             BumpScratch& scratch) const {
   auto* operands = PointersIn<BatchOperand>(scratch, call.operand_count);
   for (size_t k = 0; k < call.operand_count; ++k) {
-    const Ref& ref = step.refs[call.operands + k];
+    const BufferRef& ref = step.refs[call.operands + k];
     auto** items = PointersIn<const std::byte*>(scratch, block.count);
     for (uint32_t i = 0; i < block.count; ++i) items[i] = At(ref, block[i], i, slot);
     int64_t stride = block.count > 1 ? items[1] - items[0] : 0;
@@ -191,10 +191,10 @@ void ChainRunner::RunCall(const ChainStep& step, const Call& call, const ClassBl
     auto* results = PointersIn<BatchResult>(scratch, result_count);
     bool even = true;
     for (size_t k = 0; k < result_count && even; ++k) {
-      const Ref& ref = step.refs[call.results + k];
+      const BufferRef& ref = step.refs[call.results + k];
       std::byte* first = At(ref, block[0], 0, slot);
       const int64_t stride = At(ref, block[1], 1, slot) - first;
-      for (uint32_t i = 2; i < block.count && even && ref.where == Where::kArena; ++i) {
+      for (uint32_t i = 2; i < block.count && even && ref.space == BufferSpace::kArena; ++i) {
         even = At(ref, block[i], i, slot) == first + i * stride;
       }
       results[k] = {first, stride};
@@ -280,11 +280,11 @@ void ChainRunner::RunCallSplit(const ChainStep& step, const Call& call, uint32_t
     auto** operands = PointersIn<const std::byte*>(scratch, call.operand_count);
     auto** results = PointersIn<std::byte*>(scratch, call.result_count);
     for (size_t k = 0; k < call.operand_count; ++k) {
-      const Ref& ref = step.refs[call.operands + k];
-      operands[k] = At(ref, c, 0, slot) + (ref.moves ? first * ref.element_bytes : 0);
+      const BufferRef& ref = step.refs[call.operands + k];
+      operands[k] = At(ref, c, 0, slot) + (ref.advances_with_range ? first * ref.element_bytes : 0);
     }
     for (size_t k = 0; k < call.result_count; ++k) {
-      const Ref& ref = step.refs[call.results + k];
+      const BufferRef& ref = step.refs[call.results + k];
       results[k] = At(ref, c, 0, slot) + first * ref.element_bytes;
     }
     if (shares) {

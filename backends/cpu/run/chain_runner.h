@@ -79,7 +79,7 @@ class ChainRunner {
   void ShowTap(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot);
   void ShowTapSplit(const ChainStep& step, const Call& call, uint32_t c, std::byte* slot);
   void RunCallSplit(const ChainStep& step, const Call& call, uint32_t c, std::byte* slot);
-  std::byte* At(const Ref& ref, uint32_t c, uint32_t i, std::byte* slot) const;
+  std::byte* At(const BufferRef& ref, uint32_t c, uint32_t i, std::byte* slot) const;
   void Check(const ChainStep& step, const Call& call, uint32_t c, uint32_t i, std::byte* slot);
 
   std::byte* arena_;

@@ -32,7 +32,7 @@ Executor::Executor(const Plan& plan)
       workers_(plan.threads),
       chains_(arena_.data(), workers_) {
   std::memset(arena_.data() + plan.zeros, 0, static_cast<size_t>(plan.zero_bytes));
-  for (const Plan::KnownData& known : plan.known) {
+  for (const KnownData& known : plan.known) {
     std::memcpy(arena_.data() + known.offset, known.data.data(), known.data.size());
   }
   for (const PlanBlock& block : plan.blocks) {
@@ -120,8 +120,8 @@ double Executor::WorkOfBlock(uint32_t block) const {
     } else if (const auto* collective = std::get_if<CollectiveStep>(&step)) {
       work += WorkOf(*collective);
     } else if (const auto* loop = std::get_if<WhileStep>(&step)) {
-      const auto turns = static_cast<double>(TripCount(*loop->op->instruction).value_or(1));
-      work += turns * (WorkOfBlock(loop->condition) + WorkOfBlock(loop->body));
+      const auto trips = static_cast<double>(TripCount(*loop->op->instruction).value_or(1));
+      work += trips * (WorkOfBlock(loop->condition) + WorkOfBlock(loop->body));
     } else if (const auto* choice = std::get_if<ConditionalStep>(&step)) {
       double most = 0;
       for (uint32_t branch : choice->branches) most = std::max(most, WorkOfBlock(branch));
@@ -207,7 +207,7 @@ Expected<void> Executor::RunStep(const CollectiveStep& step, ActiveSet* active) 
                       present, OpcodeName(x.opcode()), x.name(), missing)));
     }
   }
-  if (step.runs) {
+  if (step.moves_data) {
     try {
       RunCollective(step, arena_.data(), active, workers_);
     } catch (const std::out_of_range& error) {
@@ -215,10 +215,10 @@ Expected<void> Executor::RunStep(const CollectiveStep& step, ActiveSet* active) 
     }
   }
   for (const CollectivePart& part : step.parts) {
-    if (part.fold == nullptr || !step.runs) continue;
+    if (part.fold == nullptr || !step.moves_data) continue;
     counts_.partial_sum_bytes += part.operand_bytes * static_cast<int64_t>(part.members.size());
   }
-  if (options_.check_nan && step.runs) {
+  if (options_.check_nan && step.moves_data) {
     if (const auto bad = FindBadValue(step, active)) return NotFiniteError(*bad);
   }
   std::string kind(OpcodeName(x.opcode()));
@@ -246,7 +246,7 @@ Expected<void> Executor::RunStep(const WhileStep& step, ActiveSet* active) {
     std::vector<uint8_t> goes_on(classes.count(), 0);
     for (uint32_t c = 0; c < classes.count(); ++c) {
       if (mask != nullptr && (*mask)[c] == 0) continue;
-      const Ref& ref = step.predicate;
+      const BufferRef& ref = step.predicate;
       const int64_t at = ref.table != nullptr ? ref.table[c] : ref.base + c * ref.stride;
       goes_on[c] = arena_.data()[at] != std::byte{0};
       any |= goes_on[c] != 0;
@@ -279,7 +279,7 @@ Expected<void> Executor::RunStep(const ConditionalStep& step, ActiveSet* active)
   bool uniform = true;
   for (uint32_t c = 0; c < classes.count(); ++c) {
     if (mask != nullptr && (*mask)[c] == 0) continue;
-    const Ref& ref = step.selector;
+    const BufferRef& ref = step.selector;
     const int64_t at = ref.table != nullptr ? ref.table[c] : ref.base + c * ref.stride;
     const int64_t branch = ReadSelector(arena_.data() + at, step.is_predicate);
     chosen[c] = branch < 0 || branch >= branches ? branches - 1 : branch;
@@ -332,7 +332,7 @@ void Executor::RunCopies(std::span<const Copy> copies, ActiveSet* active) {
     const uint8_t* mask = active == nullptr ? nullptr : active->OfClasses(copy.classes).data();
     const int64_t count = copy.classes->count();
     const int64_t pieces = (copy.bytes + kPiece - 1) / kPiece;
-    auto at = [&](const Ref& ref, uint32_t c) {
+    auto at = [&](const BufferRef& ref, uint32_t c) {
       if (ref.table != nullptr) return arena_.data() + ref.table[c];
       return arena_.data() + ref.base + (ref.map != nullptr ? ref.map[c] : c) * ref.stride;
     };

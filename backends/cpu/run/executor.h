@@ -71,7 +71,8 @@ class Executor {
   std::optional<BadValue> FindBadValue(const CollectiveStep& step, ActiveSet* active);
   tl::unexpected<Diagnostic> NotFiniteError(const BadValue& bad) const;
   void RunCopies(std::span<const Copy> copies, ActiveSet* active);
-  // Bytes touched and arithmetic, in a common measure; loops by their turns where those are known.
+  // Bytes touched and arithmetic, in a common measure; loops by their trip counts where those are
+  // known.
   static double WorkOf(const ChainStep& step);
   static double WorkOf(const CollectiveStep& step);
   double WorkOfBlock(uint32_t block) const;

@@ -16,10 +16,11 @@
 #include "backends/cpu/mesh/partial_values.h"
 #include "backends/cpu/plan/lowering.h"
 #include "backends/cpu/plan/memory_error.h"
-#include "backends/cpu/plan/variation.h"
+#include "backends/cpu/plan/uniformity.h"
 #include "backends/cpu/plan/views.h"
 #include "core/analysis/partitioned.h"
 #include "core/report/quantity_text.h"
+#include "core/spmd/per_device_module.h"
 #include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/parser_errors.h"
@@ -69,20 +70,6 @@ const DeviceClasses* ClassesOfReplicas(DeviceClassTable& table, const DeviceGrid
   return table.Intern(labels);
 }
 
-// Does anything speak of partitions: a collective with a channel, partition-id, a sharding?
-bool SpeaksOfPartitions(const Module& module) {
-  bool collectives = false;
-  for (const Computation* computation : module.computations()) {
-    for (const Instruction* x : computation->instructions()) {
-      if (x->sharding() != nullptr || x->opcode() == Opcode::kPartitionId) return true;
-      if (!IsCollective(x->opcode())) continue;
-      collectives = true;
-      if (x->attributes<CollectiveAttributes>().channel_id != 0) return true;
-    }
-  }
-  return !collectives;
-}
-
 }  // namespace
 
 MeshRunOptions MeshRunOptions::ForWholeGraph(const DeviceGrid& whole_grid) const {
@@ -96,42 +83,40 @@ MeshRunOptions MeshRunOptions::ForWholeGraph(const DeviceGrid& whole_grid) const
 }
 
 DeviceGrid GridOf(const Module& module, int64_t partitions) {
-  constexpr int64_t kMost = 1 << 20;
-  DeviceGrid grid;
-  const int64_t replicas = std::max<int64_t>(module.header().replica_count, 1);
-  if (partitions <= 0) {
-    const std::string recorded =
-        FrontendAttribute(module.header().frontend_attributes, kNumPartitionsAttribute);
-    if (!recorded.empty()) partitions = std::atoll(recorded.c_str());
-  }
-  if (partitions <= 0) {
-    const int64_t named = module.header().num_partitions;
-    partitions = named > 1 || replicas > 1 ? named : module.DeviceCount();
-    // Groups without channel_id count replicas, whatever the header forgot to say.
-    if (replicas == 1 && named <= 1 && !SpeaksOfPartitions(module)) {
-      grid.replicas = static_cast<uint32_t>(std::clamp<int64_t>(partitions, 1, kMost));
-      return grid;
-    }
-  }
-  grid.replicas = static_cast<uint32_t>(std::min(replicas, kMost));
-  grid.partitions =
-      static_cast<uint32_t>(std::clamp<int64_t>(partitions, 1, kMost / grid.replicas));
-  return grid;
+  const DeviceCounts counts = CountDevices(module, partitions);
+  return {static_cast<uint32_t>(counts.replicas), static_cast<uint32_t>(counts.partitions)};
 }
 
 Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const Inputs& inputs,
                                                     const MeshRunOptions& options) {
   std::unique_ptr<MeshRun> run(new MeshRun());
-  const DeviceGrid& grid = run->grid_ = options.grid;
+  run->grid_ = options.grid;
   run->padding_ = options.padding;
-  const bool several = grid.device_count() > 1, sharded = grid.partitions > 1;
-  Clock::time_point start = Clock::now();
+  run->threads_ = options.threads;
+  const Clock::time_point start = Clock::now();
+  auto program = run->Lower(module, options);
+  if (!program) return Fail(program.error());
+  const Clock::time_point load = Clock::now();
+  Expected<void> done = run->LoadParameters(module, inputs, options, (*program)->classes);
+  if (!done) return Fail(done.error());
+  const Clock::duration loading = Clock::now() - load;
+  done = run->MakePlan(std::move(*program), options);
+  // Refusals of plans that are too large come from MakePlan, too; reading files is no planning.
+  run->plan_seconds_ = std::chrono::duration<double>(Clock::now() - start - loading).count();
+  if (done) done = run->FindResultLayouts(module, options);
+  if (!done) return Fail(done.error());
+  run->FindKeptLayouts(module, options);
+  return run;
+}
+
+Expected<std::unique_ptr<Program>> MeshRun::Lower(const Module& module,
+                                                  const MeshRunOptions& options) {
   LoweringOptions lowering;
   lowering.keep = options.keep;
   lowering.taps = options.taps;
   lowering.seed = options.seed;
-  auto program = LowerModule(module, grid, lowering);
-  if (!program) return Fail(program.error());
+  auto program = LowerModule(module, grid_, lowering);
+  if (!program) return program;
   for (const Instruction* constant : (*program)->elided_constants) {
     Diagnostic warning = module.ErrorAt(
         constant, "W-RUN-ELIDED",
@@ -139,19 +124,15 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
                     constant->name()));
     warning.severity = Severity::kWarning;
     warning.hint = "print the module with large constants in full";
-    run->warnings_.push_back(std::move(warning));
+    warnings_.push_back(std::move(warning));
   }
-  // Parameters: whole shapes, inputs, classes.
+  return program;
+}
+
+Expected<void> MeshRun::LoadParameters(const Module& module, const Inputs& inputs,
+                                       const MeshRunOptions& options, DeviceClassTable& table) {
   const std::vector<ParameterLeaf> leaves = ParameterLeaves(*module.entry());
-  std::vector<Layout>& parameters = run->parameters_;
-  std::vector<GlobalArray>& arrays = run->inputs_;
-  std::vector<const DeviceClasses*>& classes = run->parameter_classes_;
-  parameters.resize(leaves.size());
-  arrays.resize(leaves.size());
-  run->threads_ = options.threads;
-  DeviceClassTable& table = (*program)->classes;
-  const std::string unknown = inputs.UnknownName(leaves);
-  if (!unknown.empty()) {
+  if (const std::string unknown = inputs.UnknownName(leaves); !unknown.empty()) {
     NearestWord nearest(unknown);
     for (const ParameterLeaf& leaf : leaves) nearest.Offer(leaf.base_name);
     const std::string naming =
@@ -160,61 +141,67 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
     return Fail(MakeError("E-RUN-INPUT", fmt::format("no parameter is named {}", unknown),
                           nearest.best().empty() ? naming : nearest.Hint()));
   }
+  parameters_.resize(leaves.size());
+  inputs_.resize(leaves.size());
   for (size_t k = 0; k < leaves.size(); ++k) {
-    Layout& layout = parameters[k];
+    Layout& layout = parameters_[k];
     if (!leaves[k].shape->IsArray()) {
-      classes.push_back(table.Uniform());
+      parameter_classes_.push_back(table.Uniform());
       continue;
     }
-    layout.sharding = sharded ? leaves[k].sharding : nullptr;
+    layout.sharding = grid_.partitions > 1 ? leaves[k].sharding : nullptr;
     layout.local_dims.assign(leaves[k].shape->dims().begin(), leaves[k].shape->dims().end());
-    if (k < options.global_parameters.size()) {
+    const bool whole_is_known = k < options.global_parameters.size();
+    if (whole_is_known) {
       const Shape* whole = options.global_parameters[k];
       layout.global_dims.assign(whole->dims().begin(), whole->dims().end());
     } else {
       layout.global_dims = WholeDims(leaves[k].shape, layout.sharding);
     }
-    const Clock::time_point load = Clock::now();
     InputForm form = InputForm::kWhole;
-    auto array = inputs.Load(leaves[k], k, layout.global_dims, layout.local_dims,
-                             k < options.global_parameters.size(), grid, &form);
+    auto array = inputs.Load(leaves[k], k, layout.global_dims, layout.local_dims, whole_is_known,
+                             grid_, &form);
     if (!array) return Fail(array.error());
     layout.stacked = form == InputForm::kPerDevice;
     layout.by_replica = form == InputForm::kPerReplica;
-    start += Clock::now() - load;
     layout.global_dims = array->dims;
-    arrays[k] = std::move(*array);
+    inputs_[k] = std::move(*array);
     const DeviceClasses* tiles = layout.stacked ? table.Distinct()
-                                                : ClassesOfTiles(table, grid, layout.sharding,
+                                                : ClassesOfTiles(table, grid_, layout.sharding,
                                                                  leaves[k].shape->rank(), true);
-    classes.push_back(layout.by_replica ? table.Join(tiles, ClassesOfReplicas(table, grid))
-                                        : tiles);
+    parameter_classes_.push_back(
+        layout.by_replica ? table.Join(tiles, ClassesOfReplicas(table, grid_)) : tiles);
   }
-  if (Expected<void> done = AnalyzeVariation(**program, classes); !done) return Fail(done.error());
-  FindViews(**program);
-  RemoveDeadOps(**program);
+  return {};
+}
+
+Expected<void> MeshRun::MakePlan(std::unique_ptr<Program> program, const MeshRunOptions& options) {
+  Expected<void> done = AnalyzeUniformity(*program, parameter_classes_);
+  if (!done) return done;
+  FindViews(*program);
+  RemoveDeadOps(*program);
   PlanOptions plan_options;
   plan_options.threads = options.threads;
   plan_options.fuse = options.fuse;
   plan_options.sinks = options.fuse;
   plan_options.tapped_bytes = options.tapped_bytes;
   plan_options.memory_limit = options.memory_limit > 0 ? options.memory_limit : AvailableMemory();
-  auto plan = BuildPlan(std::move(*program), plan_options);
+  auto plan = BuildPlan(std::move(program), plan_options);
   if (!plan) return Fail(plan.error());
-  run->plan_ = std::move(*plan);
-  run->plan_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
-  if (run->plan_->memory.arena_bytes() > plan_options.memory_limit) {
-    return Fail(options.memory_limit > 0
-                    ? MemoryError(*run->plan_, "limit of ", plan_options.memory_limit)
-                    : MemoryError(*run->plan_, "machine's free ", plan_options.memory_limit,
-                                  "--memory-limit SIZE runs it all the same; "));
-  }
-  // Results.
-  AppendLeafShapes(module.entry()->root()->shape(), run->result_shapes_);
+  plan_ = std::move(*plan);
+  if (plan_->memory.arena_bytes() <= plan_options.memory_limit) return {};
+  return Fail(options.memory_limit > 0
+                  ? MemoryError(*plan_, "limit of ", plan_options.memory_limit)
+                  : MemoryError(*plan_, "machine's free ", plan_options.memory_limit,
+                                "--memory-limit SIZE runs it all the same; "));
+}
+
+Expected<void> MeshRun::FindResultLayouts(const Module& module, const MeshRunOptions& options) {
+  AppendLeafShapes(module.entry()->root()->shape(), result_shapes_);
   std::vector<const Sharding*> record;
   const std::string text =
       FrontendAttribute(module.header().frontend_attributes, kOutputShardingsAttribute);
-  if (sharded && !text.empty()) {
+  if (grid_.partitions > 1 && !text.empty()) {
     auto parsed = ParseSharding(module.context(), text, module.header().meshes);
     if (!parsed) {
       return Fail(MakeError("E-RUN-RECORD",
@@ -223,22 +210,22 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
     }
     record = LeafShardings(module.entry()->root()->shape(), *parsed);
   }
-  for (size_t k = 0; k < run->result_shapes_.size(); ++k) {
+  const bool several = grid_.device_count() > 1;
+  for (size_t k = 0; k < result_shapes_.size(); ++k) {
     Layout layout;
-    const Shape* shape = run->result_shapes_[k];
+    const Shape* shape = result_shapes_[k];
     layout.sharding = k < record.size() ? record[k] : nullptr;
     const bool stacked = several && (layout.sharding == nullptr || layout.sharding->IsManual());
-    const bool by_replica = !stacked && grid.replicas > 1;
+    const bool by_replica = !stacked && grid_.replicas > 1;
     const Shape* whole = k < options.global_results.size() ? options.global_results[k] : nullptr;
-    run->Spread(shape, whole, shape->IsArray() && stacked, shape->IsArray() && by_replica, layout);
-    run->results_.push_back(std::move(layout));
+    SetLayout(shape, whole, shape->IsArray() && stacked, shape->IsArray() && by_replica, layout);
+    results_.push_back(std::move(layout));
   }
-  run->FindKeptLayouts(module, options);
-  return run;
+  return {};
 }
 
-void MeshRun::Spread(const Shape* shape, const Shape* whole, bool stacked, bool by_replica,
-                     Layout& layout) const {
+void MeshRun::SetLayout(const Shape* shape, const Shape* whole, bool stacked, bool by_replica,
+                        Layout& layout) const {
   DeviceClassTable& table = plan_->program->classes;
   if (shape->IsArray()) {
     layout.local_dims.assign(shape->dims().begin(), shape->dims().end());
@@ -286,7 +273,7 @@ void MeshRun::FindKeptLayouts(const Module& module, const MeshRunOptions& option
       if (layout.sharding != nullptr && layout.sharding->IsManual()) layout.sharding = nullptr;
       const bool differs = !program.values[program.kept[leaf]].classes->IsUniform();
       const bool stacked = layout.sharding == nullptr && differs;
-      Spread(shape, form.whole, stacked, !stacked && differs && grid_.replicas > 1, layout);
+      SetLayout(shape, form.whole, stacked, !stacked && differs && grid_.replicas > 1, layout);
     }
   }
 }
@@ -313,9 +300,9 @@ Expected<void> MeshRun::Start(const std::atomic<bool>* stop) {
       std::byte* data = executor_->Parameter(k, static_cast<uint32_t>(c));
       inputs_[k].ReadBox(StartOf(layout, device), sizes, padding_, data);
       if (layout.stacked || !IsPartial(layout.sharding)) return;
-      TakePart(value.shape->dtype(), layout.sharding->reduction,
-               PartialPlace(layout.sharding, device % grid_.partitions),
-               value.shape->element_count(), data);
+      MakePartial(value.shape->dtype(), layout.sharding->reduction,
+                  PartialPlace(layout.sharding, device % grid_.partitions),
+                  value.shape->element_count(), data);
     });
     inputs_[k] = {};
     if (stopped()) return Fail(MakeError("E-RUN-STOPPED", "interrupted"));
@@ -455,7 +442,7 @@ OutputArray MeshRun::Output(size_t k) const {
   return Assemble(plan_->program->results[k], result_shapes_[k], results_[k]);
 }
 
-bool MeshRun::Forms(size_t k, std::span<const int64_t> dims) const {
+bool MeshRun::AssemblesTo(size_t k, std::span<const int64_t> dims) const {
   const Layout& layout = results_[k];
   if (layout.by_replica) {
     if (dims.empty() || dims[0] != grid_.replicas) return false;

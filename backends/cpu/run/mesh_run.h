@@ -72,7 +72,7 @@ class MeshRun {
   // Whether Output(k) has the arrays of all devices along a new first dim.
   bool IsStacked(size_t k) const { return results_[k].stacked; }
   // Do the devices' parts of a result form an array of these dims?
-  bool Forms(size_t k, std::span<const int64_t> dims) const;
+  bool AssemblesTo(size_t k, std::span<const int64_t> dims) const;
   // One device's part of a result's leaf: the box of `sizes` at `start` of the whole array (what
   // sticks out is padding).
   struct Instance {
@@ -129,6 +129,13 @@ class MeshRun {
 
  private:
   MeshRun() = default;
+  // The steps of Prepare, in order. Warnings go to warnings_.
+  Expected<std::unique_ptr<Program>> Lower(const Module& module, const MeshRunOptions& options);
+  Expected<void> LoadParameters(const Module& module, const Inputs& inputs,
+                                const MeshRunOptions& options, DeviceClassTable& table);
+  Expected<void> MakePlan(std::unique_ptr<Program> program, const MeshRunOptions& options);
+  Expected<void> FindResultLayouts(const Module& module, const MeshRunOptions& options);
+
   std::vector<int64_t> StartOf(const Layout& layout, uint32_t device) const;
   static std::vector<int64_t> SizesOf(const Layout& layout);
   Instance InstanceOn(ValueId value, const Layout& layout, uint32_t device) const;
@@ -139,8 +146,8 @@ class MeshRun {
   OutputArray Assemble(ValueId value, const Shape* shape, const Layout& layout) const;
   // Completes a leaf's layout, whose sharding is set (null: not known). `whole`: the shape of the
   // whole array, if it does not follow from the sharding.
-  void Spread(const Shape* shape, const Shape* whole, bool stacked, bool by_replica,
-              Layout& layout) const;
+  void SetLayout(const Shape* shape, const Shape* whole, bool stacked, bool by_replica,
+                 Layout& layout) const;
   void FindKeptLayouts(const Module& module, const MeshRunOptions& options);
 
   DeviceGrid grid_;

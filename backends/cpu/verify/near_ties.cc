@@ -113,7 +113,7 @@ int64_t PlaceOf(const Instruction& x, int64_t at, const Shape* keys, int64_t dim
 
 }  // namespace
 
-const Instruction* ChoiceBehind(const Instruction& x) {
+const Instruction* DecidingInstruction(const Instruction& x) {
   if (RoundsFloats(x)) return &x;
   if (x.opcode() != Opcode::kGetTupleElement) return nullptr;
   return IsDiscreteChoice(*x.operand(0)) ? x.operand(0) : nullptr;
@@ -133,7 +133,7 @@ std::vector<const Instruction*> DecidingOperands(const Instruction& choice) {
 
 std::vector<Contender> ContendersOf(const Instruction& x, int64_t at, const std::byte* have,
                                     const std::byte* want) {
-  const Instruction& choice = *ChoiceBehind(x);
+  const Instruction& choice = *DecidingInstruction(x);
   const Instruction& first = *choice.operand(0);
   if (&choice == &x) {
     if (x.opcode() == Opcode::kSelectAndScatter) return {};
@@ -155,7 +155,7 @@ NearTie DescribeNearTie(const Instruction& x, Mismatch pick,
                         const std::vector<Contender>& contenders,
                         const std::vector<ContenderValue>& values) {
   NearTie tie;
-  tie.opcode = OpcodeName(ChoiceBehind(x)->opcode());
+  tie.opcode = OpcodeName(DecidingInstruction(x)->opcode());
   tie.pick = std::move(pick);
   tie.pick.name = x.name();
   bool all_known = true;

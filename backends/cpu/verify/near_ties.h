@@ -21,7 +21,7 @@ namespace gshard::cpu {
 // The instruction that picks x's value among floats, or rounds floats to fewer values: x itself
 // (compare, floor, convert to integers, ..) or, of an element of a tuple, what makes the tuple
 // (arg-max, sort, top-k). Null: none.
-const Instruction* ChoiceBehind(const Instruction& x);
+const Instruction* DecidingInstruction(const Instruction& x);
 
 // The float arrays that decide: operands that are not the same everywhere by nature.
 std::vector<const Instruction*> DecidingOperands(const Instruction& choice);

@@ -8,7 +8,7 @@ namespace gshard::cpu {
 ValueExchange::ValueExchange(size_t taps, int64_t budget_bytes, bool in_turns)
     : in_turns_(in_turns), pool_(budget_bytes), awaited_(taps, 0), values_(taps) {}
 
-bool ValueExchange::Begin() { return GoOn(); }
+bool ValueExchange::Begin() { return WaitUntilNeeded(); }
 
 std::span<std::byte> ValueExchange::Room(uint32_t tap, int64_t bytes) {
   const std::lock_guard lock(mutex_);
@@ -26,13 +26,14 @@ void ValueExchange::Give(uint32_t tap, WholeValue value) {
   values_[tap].push_back(std::move(value));
   if (awaited_[tap] == 0) return;
   awaited_[tap] = 0;
-  if (--outstanding_ == 0) turn_ = Turn::kTaker;
+  if (--outstanding_ == 0) turn_ = Turn::kMeshComparer;
   changed_.notify_all();
 }
 
-bool ValueExchange::GoOn() {
+bool ValueExchange::WaitUntilNeeded() {
   std::unique_lock lock(mutex_);
-  if (in_turns_) changed_.wait(lock, [&] { return turn_ == Turn::kGiver || closed_ || drains_; });
+  if (in_turns_)
+    changed_.wait(lock, [&] { return turn_ == Turn::kReferenceProducer || closed_ || drains_; });
   return !closed_;
 }
 
@@ -50,9 +51,9 @@ void ValueExchange::Await(std::span<const uint32_t> taps) {
     ++outstanding_;
   }
   if (outstanding_ > 0 && !ended_) {
-    turn_ = Turn::kGiver;
+    turn_ = Turn::kReferenceProducer;
     changed_.notify_all();
-    changed_.wait(lock, [&] { return turn_ == Turn::kTaker || ended_; });
+    changed_.wait(lock, [&] { return turn_ == Turn::kMeshComparer || ended_; });
   }
   for (uint32_t tap : taps) awaited_[tap] = 0;
   outstanding_ = 0;

@@ -1,8 +1,8 @@
 // Hands whole values of one run to another that runs in a second thread and compares them.
 //
-// The two take turns: the giver goes on only while the taker waits for something it has not given
-// yet, so that few values are held and neither slows the other. Thread-safe for one giver and one
-// taker.
+// The two take turns: the producer goes on only while the comparer waits for something it has not
+// given yet, so that few values are held and neither slows the other. Thread-safe for one giver and
+// one taker.
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_VALUE_EXCHANGE_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_VALUE_EXCHANGE_H_
 
@@ -22,7 +22,7 @@ namespace gshard::cpu {
 
 struct WholeValue {
   std::span<std::byte> data;  // empty: there was no room
-  uint64_t order = 0;         // among all values of the giver's run
+  uint64_t order = 0;         // among all values of the producer's run
   double magnitude = 0;       // the largest of an element
   double allowed = 0;         // error of an element
 };
@@ -30,7 +30,7 @@ struct WholeValue {
 class ValueExchange {
  public:
   // Values beyond `budget_bytes` are held only if the taker waits for them or there is no other.
-  // Not `in_turns`: the giver runs to its end before the taker begins.
+  // Not `in_turns`: the producer runs to its end before the comparer begins.
   ValueExchange(size_t taps, int64_t budget_bytes, bool in_turns);
 
   // --- the giver
@@ -40,7 +40,7 @@ class ValueExchange {
   std::span<std::byte> Room(uint32_t tap, int64_t bytes);
   void Give(uint32_t tap, WholeValue value);
   // Waits while the taker has what it wants. False: closed.
-  bool GoOn();
+  bool WaitUntilNeeded();
   void End();
   bool drains() const { return drains_; }
   // The most that was held at a time.
@@ -58,11 +58,11 @@ class ValueExchange {
   void Drain();
 
  private:
-  enum class Turn { kGiver, kTaker };
+  enum class Turn { kReferenceProducer, kMeshComparer };
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  Turn turn_ = Turn::kTaker;
+  Turn turn_ = Turn::kMeshComparer;
   bool closed_ = false, ended_ = false;
   std::atomic<bool> drains_ = false;
   const bool in_turns_;

@@ -116,16 +116,16 @@ class InstructionVerifier {
     bool compared = false;
     double relative = 0;
     double ulps = 0;
-    double allowed = 0;        // in any turn
+    double allowed = 0;        // in any iteration
     uint64_t beyond = kNever;  // first place in the order of execution
   };
 
   // A choice with other picks on the mesh.
   struct Flip {
     const Instruction* x = nullptr;
-    uint64_t order = kNever;     // of the first turn in which it flips
-    std::vector<int64_t> turns;  // the first one in front
-    Mismatch pick;               // in that turn; elements of all turns
+    uint64_t order = kNever;          // of the first iteration in which it flips
+    std::vector<int64_t> iterations;  // the first one in front
+    Mismatch pick;                    // in that iteration; elements of all of them
     int64_t at = 0;
     std::array<std::byte, 16> have{}, want{};
     // What it was picked from, once adopted.
@@ -154,7 +154,7 @@ class InstructionVerifier {
   void KeepChoices() {
     std::vector<uint8_t> wanted(errors_.size(), 0);
     for (const Candidate& candidate : candidates_) {
-      const Instruction* choice = ChoiceBehind(*candidate.x);
+      const Instruction* choice = DecidingInstruction(*candidate.x);
       if (choice == nullptr) continue;
       wanted[candidate.x->id()] = 1;
       for (const Instruction* operand : DecidingOperands(*choice)) {
@@ -193,7 +193,7 @@ class InstructionVerifier {
   }
 
   bool IsRoot(const Flip& flip) const {
-    const auto deciding = DecidingOperands(*ChoiceBehind(*flip.x));
+    const auto deciding = DecidingOperands(*DecidingInstruction(*flip.x));
     return !deciding.empty() &&
            std::all_of(deciding.begin(), deciding.end(), [&](const Instruction* operand) {
              const Instruction* held = HeldForm(operand);
@@ -209,15 +209,15 @@ class InstructionVerifier {
     for (size_t i = 0; i < flip.values.size(); ++i) {
       ReadGiven(*flip.contenders[i].operand, flip.values[i]);
     }
-    for (const Instruction* operand : DecidingOperands(*ChoiceBehind(*flip.x))) {
+    for (const Instruction* operand : DecidingOperands(*DecidingInstruction(*flip.x))) {
       const Instruction* held = HeldForm(operand);
       flip.adopted.push_back(held);
-      for (int64_t turn : flip.turns) {
-        fresh |= adopted_.Find(*held, turn) == nullptr;
-        AdoptedArray& array = adopted_.Add(*held, turn);
+      for (int64_t iteration : flip.iterations) {
+        fresh |= adopted_.Find(*held, iteration) == nullptr;
+        AdoptedArray& array = adopted_.Add(*held, iteration);
         const Errors& errors = errors_[held->id()];
         if (errors.compared) array.allowed = std::min(array.allowed, errors.allowed);
-        if (turn != flip.turns.front()) continue;
+        if (iteration != flip.iterations.front()) continue;
         for (size_t i = 0; i < flip.contenders.size(); ++i) {
           if (flip.contenders[i].operand != held) continue;
           array.elements.push_back({flip.contenders[i].at, &flip.values[i]});
@@ -266,7 +266,7 @@ class InstructionVerifier {
     for (const auto& flip : ties_) {
       const bool accepted = std::all_of(
           flip->adopted.begin(), flip->adopted.end(),
-          [&](const Instruction* x) { return adopted_.Find(*x, flip->turns.front())->accepted; });
+          [&](const Instruction* x) { return adopted_.Find(*x, flip->iterations.front())->accepted; });
       const bool told =
           std::any_of(result_.near_ties.begin(), result_.near_ties.end(),
                       [&](const NearTie& tie) { return tie.pick.name == flip->x->name(); });
@@ -277,12 +277,12 @@ class InstructionVerifier {
     if (result_.near_ties.empty()) result_.outputs_agree.reset();
   }
 
-  // `turns`: of the loop around, 0: none or not known.
-  void Collect(const Computation& computation, int64_t turns) {
+  // `trips`: iterations of the loop around, 0: none or not known.
+  void Collect(const Computation& computation, int64_t trips) {
     for (const Instruction* x : computation.instructions()) {
       for (const Computation* called : x->called()) {
-        if (calls_[called] != 1 || !RunsAsProgram(x->opcode())) continue;
-        Collect(*called, x->opcode() == Opcode::kWhile ? TripCount(*x).value_or(0) : turns);
+        if (calls_[called] != 1 || !IsInlinedControlFlow(x->opcode())) continue;
+        Collect(*called, x->opcode() == Opcode::kWhile ? TripCount(*x).value_or(0) : trips);
       }
       if (!x->shape()->IsArray() || x->shape()->element_count() == 0) continue;
       if (IsPlain(*x) || IsPassedIn(*x)) continue;
@@ -300,7 +300,8 @@ class InstructionVerifier {
       Candidate candidate;
       candidate.x = x;
       candidate.form = form->second;
-      if (turns > 1 && (IsUpdate(x->opcode()) || RenamesPassedIn(*x))) candidate.every = turns;
+      if (trips > 1 && (IsUpdate(x->opcode()) || RenamesPassedIn(*x)))
+        candidate.stride_in_iterations = trips;
       candidates_.push_back(std::move(candidate));
     }
   }
@@ -344,9 +345,9 @@ class InstructionVerifier {
     const int64_t arenas = in_turns ? whole_bytes + mesh_bytes : std::max(whole_bytes, mesh_bytes);
     budget = std::min(budget, std::max<int64_t>(limit - arenas, 1));
     ValueExchange exchange(candidates_.size(), budget, in_turns);
-    Giver giver(candidates_, exchange, *scale_, adopted_, first);
-    Taker taker(candidates_, exchange, *scale_, **mesh, first,
-                [this](Candidate& candidate, const Comparison& c) { Note(candidate, c); });
+    ReferenceProducer giver(candidates_, exchange, *scale_, adopted_, first);
+    MeshComparer taker(candidates_, exchange, *scale_, **mesh, first,
+                       [this](Candidate& candidate, const Comparison& c) { Note(candidate, c); });
     // The outputs of the unpartitioned graph with the mesh's picks.
     std::vector<OutputArray> outputs;
     std::vector<OutputArray>* wanted = first && !adopted_.empty() ? &outputs : nullptr;
@@ -418,7 +419,7 @@ class InstructionVerifier {
           before = &tap;
         } else if (before != nullptr && before->shown->parent() == tap.shown->parent() &&
                    positions[k] < position[before->shown->id()]) {
-          tap.behind = before->shown;
+          tap.after = before->shown;
         }
       }
     }
@@ -426,8 +427,9 @@ class InstructionVerifier {
   }
 
   // `outputs`: of the whole graph, where they are wanted.
-  Expected<void> RunInTurns(MeshRun& whole, MeshRun& mesh, ValueExchange& exchange, Giver& giver,
-                            Taker& taker, std::vector<OutputArray>* outputs) {
+  Expected<void> RunInTurns(MeshRun& whole, MeshRun& mesh, ValueExchange& exchange,
+                            ReferenceProducer& giver, MeshComparer& taker,
+                            std::vector<OutputArray>* outputs) {
     if (Expected<void> done = whole.Start(options_.run.stop); !done) return done;
     if (Expected<void> done = mesh.Start(options_.run.stop); !done) return done;
     Expected<void> given;
@@ -461,8 +463,8 @@ class InstructionVerifier {
   }
 
   Expected<void> RunAfterEachOther(std::unique_ptr<MeshRun>& whole, MeshRun& mesh,
-                                   ValueExchange& exchange, Giver& giver, Taker& taker,
-                                   std::vector<OutputArray>* outputs) {
+                                   ValueExchange& exchange, ReferenceProducer& giver,
+                                   MeshComparer& taker, std::vector<OutputArray>* outputs) {
     if (Expected<void> done = whole->Start(options_.run.stop); !done) return done;
     if (Expected<void> done = RunWhole(*whole, giver); !done) return done;
     exchange.End();
@@ -479,7 +481,7 @@ class InstructionVerifier {
     return outputs;
   }
 
-  Expected<void> RunWhole(MeshRun& whole, Giver& giver) {
+  Expected<void> RunWhole(MeshRun& whole, ReferenceProducer& giver) {
     RunOptions options = options_.run;
     options.observer = &giver;
     return whole.Run(options);
@@ -512,7 +514,7 @@ class InstructionVerifier {
     }
     if (comparison.beyond > 0) {
       errors.beyond = std::min(errors.beyond, want.order);
-      if (ChoiceBehind(x) != nullptr) NoteFlip(x, comparison, mismatch);
+      if (DecidingInstruction(x) != nullptr) NoteFlip(x, comparison, mismatch);
     }
     if (relative > result_.max_rel_error) {
       result_.max_rel_error = relative;
@@ -529,7 +531,7 @@ class InstructionVerifier {
   void NoteFlip(const Instruction& x, const Comparison& comparison, const Mismatch& pick) {
     Flip& flip = flips_[&x];
     flip.x = &x;
-    flip.turns.push_back(comparison.turn);
+    flip.iterations.push_back(comparison.iteration);
     const int64_t differences = flip.pick.differences + comparison.beyond;
     const int64_t elements = flip.pick.elements + comparison.elements;
     const bool is_first = comparison.want->order <= flip.order;
@@ -537,7 +539,7 @@ class InstructionVerifier {
     flip.pick.differences = differences;
     flip.pick.elements = elements;
     if (!is_first) return;
-    std::swap(flip.turns.front(), flip.turns.back());
+    std::swap(flip.iterations.front(), flip.iterations.back());
     flip.order = comparison.want->order;
     flip.at = comparison.at;
     flip.have = comparison.have;

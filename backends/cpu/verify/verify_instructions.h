@@ -29,9 +29,9 @@ struct InstructionsOptions {
 };
 
 // Every array that `whole` has by the name of one of `forms` (of `partitioned`), each time it is
-// computed: in loops turn by turn (in-place updates of arrays and what a loop passes on: in the
-// last turn), in branches where both graphs take them. Computations that are called from several
-// places are left out.
+// computed: in loops iteration by iteration (in-place updates of arrays and what a loop passes on:
+// in the last iteration), in branches where both graphs take them. Computations that are called
+// from several places are left out.
 //
 // Both graphs run once, in turns: the whole one goes on until it has computed what the mesh is
 // about to. Values that find no room within the budget are compared in another such pass. Where a

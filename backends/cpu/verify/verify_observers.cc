@@ -37,20 +37,20 @@ double AllowedError(const Instruction& x, double scale) {
 
 int64_t AdoptedValues::bytes() const {
   int64_t bytes = 0;
-  for (const auto& [x, turns] : arrays_) {
-    bytes += BufferBytes(x->shape()) * static_cast<int64_t>(turns.size());
+  for (const auto& [x, iterations] : arrays_) {
+    bytes += BufferBytes(x->shape()) * static_cast<int64_t>(iterations.size());
   }
   return bytes;
 }
 
-// --- Giver
+// --- ReferenceProducer
 
-bool Giver::Prepare(std::span<const uint32_t> taps) {
-  if (!exchange_.GoOn()) return false;
+bool ReferenceProducer::Prepare(std::span<const uint32_t> taps) {
+  if (!exchange_.WaitUntilNeeded()) return false;
   for (uint32_t tap : taps) {
     Open& open = open_[tap];
-    open.wanted = candidates_[tap].Wants(turns_[tap]++, first_pass_) ||
-                  adopted_.Find(*candidates_[tap].x, turns_[tap] - 1) != nullptr;
+    open.wanted = candidates_[tap].Wants(iterations_[tap]++, first_pass_) ||
+                  adopted_.Find(*candidates_[tap].x, iterations_[tap] - 1) != nullptr;
     if (!open.wanted) continue;
     open.magnitude = 0;
     open.data = exchange_.Room(tap, BufferBytes(candidates_[tap].x->shape()));
@@ -58,7 +58,8 @@ bool Giver::Prepare(std::span<const uint32_t> taps) {
   return true;
 }
 
-void Giver::Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) {
+void ReferenceProducer::Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part,
+                             int64_t parts) {
   Open& open = open_[tap];
   // Where several devices run the whole graph, the first one's value stands for all.
   if (!open.wanted || c != 0) return;
@@ -81,14 +82,14 @@ void Giver::Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_
   }
 }
 
-void Giver::Finish(std::span<const uint32_t> taps) {
+void ReferenceProducer::Finish(std::span<const uint32_t> taps) {
   // All scales before the first value is given: then the taker may observe errors.
   std::vector<std::pair<uint32_t, WholeValue>> values;
   for (uint32_t tap : taps) {
     if (open_[tap].wanted) values.emplace_back(tap, Close(tap));
   }
   for (auto& [tap, value] : values) {
-    if (candidates_[tap].Wants(turns_[tap] - 1, first_pass_)) {
+    if (candidates_[tap].Wants(iterations_[tap] - 1, first_pass_)) {
       exchange_.Give(tap, std::move(value));
     } else if (!value.data.empty()) {
       exchange_.Return(value.data);
@@ -96,25 +97,27 @@ void Giver::Finish(std::span<const uint32_t> taps) {
   }
 }
 
-WholeValue Giver::Close(uint32_t tap) {
+WholeValue ReferenceProducer::Close(uint32_t tap) {
   Open& open = open_[tap];
   Candidate& candidate = candidates_[tap];
-  const int64_t turn = turns_[tap] - 1;
+  const int64_t iteration = iterations_[tap] - 1;
   WholeValue value;
   value.magnitude = open.magnitude;
   value.allowed = AllowedError(*candidate.x, scale_.Of(*candidate.x, value.magnitude));
   value.data = std::exchange(open.data, {});
-  if (AdoptedArray* mesh = adopted_.Find(*candidate.x, turn); mesh != nullptr) {
+  if (AdoptedArray* mesh = adopted_.Find(*candidate.x, iteration); mesh != nullptr) {
     Adopt(*candidate.x, std::min(value.allowed, mesh->allowed), open.shown, *mesh);
   }
-  if (!candidate.Wants(turn, first_pass_)) return value;
-  const Candidate::Missed* retry = first_pass_ ? nullptr : candidate.FindRetry(turn);
+  if (!candidate.Wants(iteration, first_pass_)) return value;
+  const Candidate::Missed* retry = first_pass_ ? nullptr : candidate.FindRetry(iteration);
   value.order = retry == nullptr ? next_order_++ : retry->order;
-  if (value.data.empty() && !exchange_.drains()) candidate.missed.push_back({turn, value.order});
+  if (value.data.empty() && !exchange_.drains())
+    candidate.missed.push_back({iteration, value.order});
   return value;
 }
 
-void Giver::Adopt(const Instruction& x, double allowed, std::byte* data, AdoptedArray& mesh) {
+void ReferenceProducer::Adopt(const Instruction& x, double allowed, std::byte* data,
+                              AdoptedArray& mesh) {
   if (data == nullptr || mesh.data.empty()) return;
   const DType dtype = x.shape()->dtype();
   const auto bytes = static_cast<size_t>(StorageBytes(dtype));
@@ -131,39 +134,39 @@ void Giver::Adopt(const Instruction& x, double allowed, std::byte* data, Adopted
   if (mesh.accepted) std::memcpy(data, mesh.data.data(), mesh.data.size());
 }
 
-// --- Taker
+// --- MeshComparer
 
-Taker::Taker(std::span<Candidate> candidates, ValueExchange& exchange, ErrorScale& scale,
-             const MeshRun& run, bool first_pass, Done done)
+MeshComparer::MeshComparer(std::span<Candidate> candidates, ValueExchange& exchange,
+                           ErrorScale& scale, const MeshRun& run, bool first_pass, Done done)
     : candidates_(candidates),
       exchange_(exchange),
       scale_(scale),
       run_(run),
       first_pass_(first_pass),
       done_(std::move(done)),
-      turns_(candidates.size(), 0),
+      iterations_(candidates.size(), 0),
       comparisons_(candidates.size()) {
   for (size_t t = 0; t < candidates.size(); ++t) {
     spreads_.push_back(run.SpreadOfTap(t, candidates[t].form->sharding));
   }
 }
 
-bool Taker::Prepare(std::span<const uint32_t> taps) {
+bool MeshComparer::Prepare(std::span<const uint32_t> taps) {
   std::vector<uint32_t> wanted;
   for (uint32_t tap : taps) {
-    if (candidates_[tap].Wants(turns_[tap]++, first_pass_)) wanted.push_back(tap);
+    if (candidates_[tap].Wants(iterations_[tap]++, first_pass_)) wanted.push_back(tap);
   }
   exchange_.Await(wanted);
   for (uint32_t tap : wanted) {
     Comparison& comparison = comparisons_[tap];
     comparison.want = exchange_.Take(tap);
-    comparison.turn = turns_[tap] - 1;
+    comparison.iteration = iterations_[tap] - 1;
     comparison.elements = comparison.beyond = 0;
     comparison.largest = 0;
     comparison.at = -1;
   }
   std::erase_if(wanted, [&](uint32_t tap) { return !comparisons_[tap].want.has_value(); });
-  Narrow(wanted);
+  DropUnwanted(wanted);
   for (uint32_t tap : wanted) {
     Comparison& comparison = comparisons_[tap];
     if (comparison.want->data.empty()) comparison.want.reset();
@@ -172,7 +175,7 @@ bool Taker::Prepare(std::span<const uint32_t> taps) {
 }
 
 // The giver is ahead and did not know yet what errors the operands have.
-void Taker::Narrow(std::vector<uint32_t>& taps) {
+void MeshComparer::DropUnwanted(std::vector<uint32_t>& taps) {
   std::sort(taps.begin(), taps.end(), [&](uint32_t a, uint32_t b) {
     return comparisons_[a].want->order < comparisons_[b].want->order;
   });
@@ -183,7 +186,7 @@ void Taker::Narrow(std::vector<uint32_t>& taps) {
   }
 }
 
-void Taker::Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) {
+void MeshComparer::Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) {
   Comparison& comparison = comparisons_[tap];
   if (!comparison.want) return;
   for (uint32_t device : spreads_[tap]->devices(c)) {
@@ -191,7 +194,7 @@ void Taker::Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_
   }
 }
 
-void Taker::Finish(std::span<const uint32_t> taps) {
+void MeshComparer::Finish(std::span<const uint32_t> taps) {
   for (uint32_t tap : taps) {
     Comparison& comparison = comparisons_[tap];
     if (!comparison.want) continue;
@@ -203,8 +206,8 @@ void Taker::Finish(std::span<const uint32_t> taps) {
   }
 }
 
-void Taker::Compare(uint32_t tap, Comparison& comparison, uint32_t device, const std::byte* data,
-                    int64_t part, int64_t parts) {
+void MeshComparer::Compare(uint32_t tap, Comparison& comparison, uint32_t device,
+                           const std::byte* data, int64_t part, int64_t parts) {
   const Shape* shape = candidates_[tap].x->shape();
   const int64_t bytes = StorageBytes(shape->dtype());
   const MeshRun::Instance box = run_.BoxOf(*spreads_[tap], device);
@@ -245,7 +248,7 @@ Capturer::Capturer(std::span<const Candidate> candidates, const MeshRun& run,
     : candidates_(candidates),
       run_(run),
       adopted_(adopted),
-      turns_(candidates.size(), 0),
+      iterations_(candidates.size(), 0),
       open_(candidates.size(), nullptr) {
   for (size_t t = 0; t < candidates.size(); ++t) {
     spreads_.push_back(run.SpreadOfTap(t, candidates[t].form->sharding));
@@ -255,7 +258,7 @@ Capturer::Capturer(std::span<const Candidate> candidates, const MeshRun& run,
 bool Capturer::Prepare(std::span<const uint32_t> taps) {
   for (uint32_t tap : taps) {
     const Instruction& x = *candidates_[tap].x;
-    open_[tap] = adopted_.Find(x, turns_[tap]++);
+    open_[tap] = adopted_.Find(x, iterations_[tap]++);
     if (open_[tap] == nullptr) continue;
     open_[tap]->data.assign(static_cast<size_t>(BufferBytes(x.shape())), std::byte{0});
   }

@@ -32,23 +32,24 @@ namespace gshard::cpu {
 struct Candidate {
   const Instruction* x = nullptr;
   const LocalForm* form = nullptr;
-  // Inside a loop: only every so many turns. In-place updates and what a loop carries cost nothing
-  // in a turn, but as much as the whole array to compare.
-  int64_t every = 1;
+  // Inside a loop: only every so many iterations. In-place updates and what a loop carries cost
+  // nothing in an iteration, but as much as the whole array to compare.
+  int64_t stride_in_iterations = 1;
   // Turns without room for the value, with their place in the order; in the next pass these only.
   struct Missed {
-    int64_t turn = 0;
+    int64_t iteration = 0;
     uint64_t order = 0;
   };
   std::vector<Missed> missed, retry;
 
-  const Missed* FindRetry(int64_t turn) const {
-    const auto found = std::lower_bound(retry.begin(), retry.end(), turn,
-                                        [](const Missed& m, int64_t t) { return m.turn < t; });
-    return found != retry.end() && found->turn == turn ? &*found : nullptr;
+  const Missed* FindRetry(int64_t iteration) const {
+    const auto found = std::lower_bound(retry.begin(), retry.end(), iteration,
+                                        [](const Missed& m, int64_t t) { return m.iteration < t; });
+    return found != retry.end() && found->iteration == iteration ? &*found : nullptr;
   }
-  bool Wants(int64_t turn, bool first_pass) const {
-    return first_pass ? (turn + 1) % every == 0 : FindRetry(turn) != nullptr;
+  bool Wants(int64_t iteration, bool first_pass) const {
+    return first_pass ? (iteration + 1) % stride_in_iterations == 0
+                      : FindRetry(iteration) != nullptr;
   }
 };
 
@@ -66,14 +67,14 @@ struct AdoptedArray {
   bool accepted = false;
 };
 
-// By instruction of the unpartitioned graph and turn.
+// By instruction of the unpartitioned graph and iteration.
 class AdoptedValues {
  public:
-  AdoptedArray& Add(const Instruction& x, int64_t turn) { return arrays_[&x][turn]; }
-  AdoptedArray* Find(const Instruction& x, int64_t turn) {
+  AdoptedArray& Add(const Instruction& x, int64_t iteration) { return arrays_[&x][iteration]; }
+  AdoptedArray* Find(const Instruction& x, int64_t iteration) {
     const auto of_x = arrays_.find(&x);
     if (of_x == arrays_.end()) return nullptr;
-    const auto array = of_x->second.find(turn);
+    const auto array = of_x->second.find(iteration);
     return array == of_x->second.end() ? nullptr : &array->second;
   }
   bool empty() const { return arrays_.empty(); }
@@ -85,16 +86,16 @@ class AdoptedValues {
 };
 
 // The unpartitioned run: copies values and hands them over.
-class Giver final : public TapObserver {
+class ReferenceProducer final : public TapObserver {
  public:
-  Giver(std::span<Candidate> candidates, ValueExchange& exchange, ErrorScale& scale,
-        AdoptedValues& adopted, bool first_pass)
+  ReferenceProducer(std::span<Candidate> candidates, ValueExchange& exchange, ErrorScale& scale,
+                    AdoptedValues& adopted, bool first_pass)
       : candidates_(candidates),
         exchange_(exchange),
         scale_(scale),
         adopted_(adopted),
         first_pass_(first_pass),
-        turns_(candidates.size(), 0),
+        iterations_(candidates.size(), 0),
         open_(candidates.size()) {}
 
   bool Prepare(std::span<const uint32_t> taps) override;
@@ -119,14 +120,14 @@ class Giver final : public TapObserver {
   AdoptedValues& adopted_;
   const bool first_pass_;
   uint64_t next_order_ = 0;
-  std::vector<int64_t> turns_;
+  std::vector<int64_t> iterations_;
   std::vector<Open> open_;
 };
 
 // What all instances of a value are compared to at the moment, and what came out.
 struct Comparison {
   std::optional<WholeValue> want;
-  int64_t turn = 0;
+  int64_t iteration = 0;
   std::mutex mutex;
   int64_t elements = 0, beyond = 0;
   double largest = 0;
@@ -137,20 +138,20 @@ struct Comparison {
 
 // The mesh: compares every instance as it is made. The results are handed to `done`, in the order
 // of the mesh.
-class Taker final : public TapObserver {
+class MeshComparer final : public TapObserver {
  public:
   using Done = std::function<void(Candidate&, const Comparison&)>;
 
-  // `scale` is the giver's: the two use it in their turns. What is observed here narrows it.
-  Taker(std::span<Candidate> candidates, ValueExchange& exchange, ErrorScale& scale,
-        const MeshRun& run, bool first_pass, Done done);
+  // `scale` is the producer's: the two use it in turn. What is observed here narrows it.
+  MeshComparer(std::span<Candidate> candidates, ValueExchange& exchange, ErrorScale& scale,
+               const MeshRun& run, bool first_pass, Done done);
 
   bool Prepare(std::span<const uint32_t> taps) override;
   void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) override;
   void Finish(std::span<const uint32_t> taps) override;
 
  private:
-  void Narrow(std::vector<uint32_t>& taps);
+  void DropUnwanted(std::vector<uint32_t>& taps);
   void Compare(uint32_t tap, Comparison& comparison, uint32_t device, const std::byte* data,
                int64_t part, int64_t parts);
 
@@ -160,7 +161,7 @@ class Taker final : public TapObserver {
   const MeshRun& run_;
   const bool first_pass_;
   const Done done_;
-  std::vector<int64_t> turns_;
+  std::vector<int64_t> iterations_;
   std::vector<Comparison> comparisons_;
   std::vector<std::optional<MeshRun::TapSpread>> spreads_;
 };
@@ -178,7 +179,7 @@ class Capturer final : public TapObserver {
   std::span<const Candidate> candidates_;
   const MeshRun& run_;
   AdoptedValues& adopted_;
-  std::vector<int64_t> turns_;
+  std::vector<int64_t> iterations_;
   std::vector<AdoptedArray*> open_;  // by tap
   std::vector<std::optional<MeshRun::TapSpread>> spreads_;
 };

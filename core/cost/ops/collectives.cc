@@ -1,6 +1,6 @@
 // Local work of collectives: reductions apply their combiner; the rest only moves.
 
-#include "core/cost/ops/families.h"
+#include "core/cost/rules.h"
 
 namespace gshard {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/cost/ops/families.h"
+#include "core/cost/rules.h"
 
 namespace gshard {
 namespace {

@@ -1,6 +1,6 @@
 // dot, ragged-dot, scaled-dot: two operations a multiply-add.
 
-#include "core/cost/ops/families.h"
+#include "core/cost/rules.h"
 
 namespace gshard {
 

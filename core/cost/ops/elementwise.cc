@@ -1,6 +1,6 @@
 // Elementwise operations: one operation an element; transcendental functions counted apart.
 
-#include "core/cost/ops/families.h"
+#include "core/cost/rules.h"
 #include "ir/computation.h"
 
 namespace gshard {

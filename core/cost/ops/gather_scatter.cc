@@ -1,6 +1,6 @@
 // Gathers read the rows they take; scatters read and write the rows they touch.
 
-#include "core/cost/ops/families.h"
+#include "core/cost/rules.h"
 
 namespace gshard {
 

@@ -1,6 +1,6 @@
 // cholesky: n^3/3 a matrix; triangular-solve: n^2 a right-hand side.
 
-#include "core/cost/ops/families.h"
+#include "core/cost/rules.h"
 
 namespace gshard {
 

@@ -1,6 +1,6 @@
 // reduce, scan and batch normalisation: the combiner once an input element.
 
-#include "core/cost/ops/families.h"
+#include "core/cost/rules.h"
 
 namespace gshard {
 

@@ -1,6 +1,6 @@
 // reduce-window and select-and-scatter: the body once a window position.
 
-#include "core/cost/ops/families.h"
+#include "core/cost/rules.h"
 
 namespace gshard {
 

@@ -1,7 +1,7 @@
 // Random bits: integer work, counted as transcendental units so that it is not taken for useful
 // flops.
 
-#include "core/cost/ops/families.h"
+#include "core/cost/rules.h"
 
 namespace gshard {
 

@@ -1,6 +1,6 @@
 // Slices read what they keep; in-place updates touch the update only.
 
-#include "core/cost/ops/families.h"
+#include "core/cost/rules.h"
 
 namespace gshard {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/cost/ops/families.h"
+#include "core/cost/rules.h"
 
 namespace gshard {
 

@@ -39,12 +39,13 @@ Instruction* Make(PartitionScope& scope, const PartitionedValue& value, const Me
   return scope.CloneLocal(value.source, operands, LocalShape(scope.context(), value.shape, layout));
 }
 
-constexpr PartitionedValue::Maker kMaker = {Make, OperandLayout, ResultLayout};
+constexpr PartitionedValue::Rematerializer kMaker = {Make, OperandLayout, ResultLayout};
 
 }  // namespace
 
 RuleResult Broadcast(PartitionContext& rule) {
-  return rule.scope().NewMade(rule.source().shape(), &rule.source(), &kMaker, rule.operand(0));
+  return rule.scope().NewRematerializable(rule.source().shape(), &rule.source(), &kMaker,
+                                          rule.operand(0));
 }
 
 }  // namespace gshard::partition_rules

@@ -94,7 +94,7 @@ RuleResult DynamicSlice(PartitionContext& rule) {
   }
   labels.operands = {in};
   labels.results = {out};
-  labels.combiner = MergeOf(from->dtype());
+  labels.combiner = DisjointCombiner(from->dtype());
   labels.flops = static_cast<double>(to->element_count());
   AddIndexOperands(rule, 1, labels);
   const Strategy& strategy = rule.Choose(labels);
@@ -124,7 +124,7 @@ RuleResult DynamicSlice(PartitionContext& rule) {
   }
   Instruction* local = builder.DynamicSlice(operand, starts, sizes);
   // To its place in the window; what other tiles hold is left out.
-  Instruction* nothing = Nothing(rule.scope(), from->dtype());
+  Instruction* nothing = ReductionIdentity(rule.scope(), from->dtype());
   Instruction* is_in = nullptr;
   for (auto& [d, own] : windows) {
     if (to->dim(d) == 1) {

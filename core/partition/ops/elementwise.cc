@@ -25,7 +25,7 @@ PartitionedValue* InPlace(PartitionContext& rule) {
       }
       if (emit) {
         locals[i] = rule.Operand(static_cast<int64_t>(i), layout);
-      } else if (!rule.scope().IsAtHand(*operand, layout)) {
+      } else if (!rule.scope().IsAvailableWithoutCommunication(*operand, layout)) {
         return nullptr;
       }
     }
@@ -46,7 +46,7 @@ Instruction* MakeConvert(PartitionScope& scope, const PartitionedValue& value,
   return scope.CloneLocal(value.source, operands, LocalShape(scope.context(), value.shape, layout));
 }
 
-constexpr PartitionedValue::Maker kConvert = {MakeConvert, SameLayout, SameLayout};
+constexpr PartitionedValue::Rematerializer kConvert = {MakeConvert, SameLayout, SameLayout};
 
 }  // namespace
 
@@ -54,7 +54,7 @@ RuleResult Convert(PartitionContext& rule) {
   const Shape* from = rule.operand_shape(0);
   const Shape* to = rule.source().shape();
   if (DTypeBits(to->dtype()) < DTypeBits(from->dtype())) return Pointwise(rule);
-  return rule.scope().NewMade(to, &rule.source(), &kConvert, rule.operand(0));
+  return rule.scope().NewRematerializable(to, &rule.source(), &kConvert, rule.operand(0));
 }
 
 RuleResult Pointwise(PartitionContext& rule) {

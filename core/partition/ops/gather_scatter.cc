@@ -25,29 +25,29 @@ bool IsZero(const Instruction* x) {
 }
 
 // The dim along which the elements are their own position, if there is one.
-std::optional<int64_t> CountsAlong(const Instruction* x) {
+std::optional<int64_t> IotaDim(const Instruction* x) {
   switch (x->opcode()) {
     case Opcode::kIota:
       return x->attributes<IotaAttributes>().dimension;
     case Opcode::kConvert:
     case Opcode::kCopy:
-      return CountsAlong(x->operand(0));
+      return IotaDim(x->operand(0));
     case Opcode::kCustomCall:
       if (!IsCustomCallTo(*x, kShardingTarget)) return std::nullopt;
-      return CountsAlong(x->operand(0));
+      return IotaDim(x->operand(0));
     case Opcode::kBroadcast: {
-      std::optional<int64_t> dim = CountsAlong(x->operand(0));
+      std::optional<int64_t> dim = IotaDim(x->operand(0));
       if (!dim.has_value()) return dim;
       return x->attributes<DimensionsAttributes>().dimensions[At(*dim)];
     }
     case Opcode::kTranspose: {
-      std::optional<int64_t> dim = CountsAlong(x->operand(0));
+      std::optional<int64_t> dim = IotaDim(x->operand(0));
       if (!dim.has_value()) return dim;
       Dims permutation = x->attributes<DimensionsAttributes>().dimensions;
       return std::find(permutation.begin(), permutation.end(), *dim) - permutation.begin();
     }
     case Opcode::kReshape: {  // that adds and drops dims of size 1
-      std::optional<int64_t> dim = CountsAlong(x->operand(0));
+      std::optional<int64_t> dim = IotaDim(x->operand(0));
       if (!dim.has_value()) return dim;
       Dims from = x->operand(0)->shape()->dims();
       Dims to = x->shape()->dims();
@@ -65,7 +65,7 @@ std::optional<int64_t> CountsAlong(const Instruction* x) {
     }
     case Opcode::kSelect: {  // x < 0 ? x + size : x, of an x that counts
       const Instruction* test = x->operand(0);
-      std::optional<int64_t> dim = CountsAlong(x->operand(2));
+      std::optional<int64_t> dim = IotaDim(x->operand(2));
       if (!dim.has_value() || test->opcode() != Opcode::kCompare ||
           test->attributes<CompareAttributes>().direction != ComparisonDirection::kLt ||
           test->operand(0) != x->operand(2) || !IsZero(test->operand(1))) {
@@ -81,7 +81,7 @@ std::optional<int64_t> CountsAlong(const Instruction* x) {
 // The dim of `indices` along which component `c` of the index vectors counts.
 std::optional<int64_t> ComponentCountsAlong(const Instruction* indices, int64_t vector_dim,
                                             int64_t c) {
-  if (vector_dim == indices->shape()->rank()) return CountsAlong(indices);
+  if (vector_dim == indices->shape()->rank()) return IotaDim(indices);
   const Instruction* part = indices;
   if (indices->opcode() == Opcode::kConcatenate &&
       indices->attributes<DimensionsAttributes>().dimensions[0] == vector_dim) {
@@ -93,22 +93,22 @@ std::optional<int64_t> ComponentCountsAlong(const Instruction* indices, int64_t 
     }
   }
   if (part->shape()->dim(vector_dim) != 1) return std::nullopt;
-  std::optional<int64_t> dim = CountsAlong(part);
+  std::optional<int64_t> dim = IotaDim(part);
   return dim == vector_dim ? std::nullopt : dim;
 }
 
 // How one dim of the operand takes part.
 struct OperandDim {
   enum class Kind : uint8_t {
-    kWhole,     // not to be cut
-    kBatch,     // a batching dim
-    kCounting,  // indexed by a component that counts along a dim of the indices
-    kSpanned,   // the window spans it
-    kIndexed,   // indexed, windows of `window` elements
+    kWhole,        // not to be cut
+    kBatch,        // a batching dim
+    kParallel,     // indexed by a component that counts along a dim of the indices
+    kPassThrough,  // the window spans it
+    kIndexed,      // indexed, windows of `window` elements
   };
   Kind kind = Kind::kWhole;
   int64_t component = -1;   // of the index vectors; -1: not indexed
-  int64_t index_dim = -1;   // kBatch, kCounting: the dim of the indices
+  int64_t index_dim = -1;   // kBatch, kParallel: the dim of the indices
   int64_t window_dim = -1;  // of the result (updates): -1 if the window is 1 wide and dropped
   int64_t window = 1;       // window size
 };
@@ -152,7 +152,7 @@ Geometry MakeGeometry(const Instruction* indices, const Shape* operand, Dims win
     auto indexed = std::find(index_map.begin(), index_map.end(), d);
     if (indexed != index_map.end()) dim.component = indexed - index_map.begin();
     if (dim.window == operand->dim(d) && dim.window_dim >= 0) {
-      dim.kind = OperandDim::Kind::kSpanned;
+      dim.kind = OperandDim::Kind::kPassThrough;
     } else if (dim.component >= 0) {
       dim.kind = OperandDim::Kind::kIndexed;
       std::optional<int64_t> counting;
@@ -161,7 +161,7 @@ Geometry MakeGeometry(const Instruction* indices, const Shape* operand, Dims win
       }
       if (counting.has_value() && taken[At(*counting)] == 0 &&
           indices->shape()->dim(*counting) == operand->dim(d)) {
-        dim.kind = OperandDim::Kind::kCounting;
+        dim.kind = OperandDim::Kind::kParallel;
         dim.index_dim = *counting;
         taken[At(*counting)] = 1;
       }
@@ -250,7 +250,7 @@ RuleResult Gather(PartitionContext& rule) {
   labels.operands = {std::vector<int>(At(from->rank()), Labels::kWhole),
                      std::vector<int>(At(rule.operand_shape(1)->rank()), Labels::kWhole)};
   labels.results = {std::vector<int>(At(to->rank()), Labels::kWhole)};
-  labels.combiner = MergeOf(from->dtype());
+  labels.combiner = DisjointCombiner(from->dtype());
   labels.flops = static_cast<double>(to->element_count());
   for (size_t d = 0; d < geometry.windowed_of.size(); ++d) {
     if (geometry.windowed_of[d] < 0) continue;
@@ -263,10 +263,10 @@ RuleResult Gather(PartitionContext& rule) {
       case OperandDim::Kind::kWhole:
         break;
       case OperandDim::Kind::kBatch:
-      case OperandDim::Kind::kCounting:
+      case OperandDim::Kind::kParallel:
         label = labels.operands[1][At(dim.index_dim)];
         break;
-      case OperandDim::Kind::kSpanned:
+      case OperandDim::Kind::kPassThrough:
         label = labels.results[0][At(dim.window_dim)] = labels.Add();
         break;
       case OperandDim::Kind::kIndexed:
@@ -283,7 +283,7 @@ RuleResult Gather(PartitionContext& rule) {
 
   Builder& builder = rule.builder();
   IndexComponents components(rule, indices, gather.index_vector_dim);
-  Instruction* nothing = Nothing(rule.scope(), from->dtype());
+  Instruction* nothing = ReductionIdentity(rule.scope(), from->dtype());
   Instruction* is_in = nullptr;
   bool changed = false;
   std::vector<int64_t> sizes(gather.slice_sizes.begin(), gather.slice_sizes.end());
@@ -294,11 +294,11 @@ RuleResult Gather(PartitionContext& rule) {
     Instruction* offset = rule.geometry().Offset(from, layout, d);
     int64_t tile = operand->shape()->dim(d);
     switch (dim.kind) {
-      case OperandDim::Kind::kSpanned:
+      case OperandDim::Kind::kPassThrough:
         sizes[At(d)] = tile;
         if (dim.component >= 0) components[dim.component] = components.Filled(int64_t{0});
         break;
-      case OperandDim::Kind::kCounting:
+      case OperandDim::Kind::kParallel:
         components.Localise(dim.component, offset, 0);
         break;
       case OperandDim::Kind::kIndexed: {
@@ -398,7 +398,7 @@ RuleResult Scatter(PartitionContext& rule) {
       index[At(dim.index_dim)] = operand[d];
       updates[At(geometry.windowed_of[At(dim.index_dim)])] = operand[d];
       has_place[At(dim.index_dim)] = 1;
-    } else if (dim.kind == OperandDim::Kind::kSpanned) {
+    } else if (dim.kind == OperandDim::Kind::kPassThrough) {
       updates[At(dim.window_dim)] = operand[d];
     }
   }
@@ -436,7 +436,7 @@ RuleResult Scatter(PartitionContext& rule) {
     Instruction* is_first =
         builder.Compare(ComparisonDirection::kEq, ordinal, rule.geometry().Int(0));
     std::span<const int64_t> dims = locals[0]->shape()->dims();
-    Instruction* identity = *combiner == Opcode::kAdd ? Nothing(scope, to->dtype())
+    Instruction* identity = *combiner == Opcode::kAdd ? ReductionIdentity(scope, to->dtype())
                                                       : Identity(scope, *combiner, to->dtype());
     locals[0] = builder.Select(builder.BroadcastScalar(is_first, dims), locals[0],
                                builder.BroadcastScalar(identity, dims));
@@ -465,7 +465,7 @@ RuleResult Scatter(PartitionContext& rule) {
       part = BoundedIndex(rule, part, to->dim(d));
       if (!layout->IsSharded(d)) continue;
       Instruction* offset = rule.geometry().Offset(to, layout, d);
-      if (dim.kind == OperandDim::Kind::kCounting) {
+      if (dim.kind == OperandDim::Kind::kParallel) {
         components.Localise(dim.component, offset, 0);
       } else if (dim.kind == OperandDim::Kind::kIndexed && dim.window == 1) {
         components.Localise(dim.component, offset, 0);

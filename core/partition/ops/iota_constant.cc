@@ -47,8 +47,8 @@ Instruction* MakeIota(PartitionScope& scope, const PartitionedValue& value,
   return local;
 }
 
-constexpr PartitionedValue::Maker kSplat = {MakeSplat, nullptr, nullptr};
-constexpr PartitionedValue::Maker kIota = {MakeIota, nullptr, nullptr};
+constexpr PartitionedValue::Rematerializer kSplat = {MakeSplat, nullptr, nullptr};
+constexpr PartitionedValue::Rematerializer kIota = {MakeIota, nullptr, nullptr};
 
 }  // namespace
 
@@ -56,13 +56,13 @@ RuleResult Constant(PartitionContext& rule) {
   const Shape* shape = rule.source().shape();
   const Literal* literal = rule.attributes<ConstantAttributes>().literal;
   if (shape->IsArray() && !literal->elided && IsSplat(*literal)) {
-    return rule.scope().NewMade(shape, &rule.source(), &kSplat);
+    return rule.scope().NewRematerializable(shape, &rule.source(), &kSplat);
   }
   return rule.Default();
 }
 
 RuleResult Iota(PartitionContext& rule) {
-  return rule.scope().NewMade(rule.source().shape(), &rule.source(), &kIota);
+  return rule.scope().NewRematerializable(rule.source().shape(), &rule.source(), &kIota);
 }
 
 RuleResult DeviceId(PartitionContext& rule) {

@@ -49,7 +49,8 @@ class ReshapeRule {
     // What the result wants, mapped back, and what the operand has, mapped forward.
     const auto [result_side, operand_side] = Map(to_, from_, wanted_);
     candidates_.push_back({operand_side, result_side, std::nullopt});
-    if (result_side == wanted_ && rule_.scope().IsAtHand(*rule_.operand(0), operand_side)) {
+    if (result_side == wanted_ &&
+        rule_.scope().IsAvailableWithoutCommunication(*rule_.operand(0), operand_side)) {
       return Emit(candidates_[0]);
     }
     ConsiderShift(wanted_, /*is_result=*/true);

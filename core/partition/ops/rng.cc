@@ -186,7 +186,7 @@ Instruction* MakeBits(PartitionScope& scope, const PartitionedValue& value,
   return scope.Reshard(scope.NewValue(value.shape, runs, bits), layout, {.user = value.source});
 }
 
-constexpr PartitionedValue::Maker kBits = {MakeBits, StateLayout, BitsLayout};
+constexpr PartitionedValue::Rematerializer kBits = {MakeBits, StateLayout, BitsLayout};
 
 // Of other states nobody knows what counts the blocks.
 bool IsStateOf(RngAlgorithm algorithm, const Shape* state) {
@@ -212,7 +212,7 @@ RuleResult RngBitGenerator(PartitionContext& rule) {
   Instruction* after = GeneratorState(rule.scope(), algorithm, state).After(blocks);
   PartitionedValue* const results[] = {
       rule.scope().NewValue(shape->element(0), rule.Whole(1), after),
-      rule.scope().NewMade(bits, &rule.source(), &kBits, rule.operand(0))};
+      rule.scope().NewRematerializable(bits, &rule.source(), &kBits, rule.operand(0))};
   return rule.scope().NewTuple(shape, results);
 }
 

@@ -276,8 +276,8 @@ class CutScan {
   FoldValues OnLastShard(const FoldValues& values) {
     FoldValues nothing;
     for (Instruction* x : values) {
-      nothing.push_back(builder_.BroadcastScalar(Nothing(rule_.scope(), x->shape()->dtype()),
-                                                 x->shape()->dims()));
+      nothing.push_back(builder_.BroadcastScalar(
+          ReductionIdentity(rule_.scope(), x->shape()->dtype()), x->shape()->dims()));
     }
     return SelectAll(builder_, IsTile(rule_, prefix_, prefix_.Last()), values, nothing);
   }
@@ -424,7 +424,7 @@ class ScanRule {
       MeshLayout partial = *strategy.results[i];
       partial.order = layout->order;
       partial.unreduced = SortedAxes(layout->axes(scan_.dimension));
-      partial.combiner = MergeOf(results_[i]->dtype());
+      partial.combiner = DisjointCombiner(results_[i]->dtype());
       strategy.results[i] = rule_.layouts().Intern(std::move(partial));
     }
     Instruction* local = source_.shape()->IsTuple() ? rule_.builder().Tuple(leaves) : leaves[0];
@@ -459,7 +459,7 @@ class ScanRule {
     std::vector<int64_t> tile = LocalDims(rule_.operand_shape(0), layout);
     tile.erase(tile.begin() + scan_.dimension);
     Computation* made = BodyOnTiles(rule_.scope(), body, returns, tile);
-    rule_.scope().KeepCallee(body, signature, made);
+    rule_.scope().CacheCallee(body, signature, made);
     return made;
   }
 

@@ -80,7 +80,7 @@ CutChoice ChooseRanged(PartitionContext& rule, const RangedOp& op) {
     labels.operands = {from};
     labels.operands.resize(op.operands.size());  // scalars
     labels.results = {to};
-    labels.combiner = MergeOf(operand.shape->dtype());
+    labels.combiner = DisjointCombiner(operand.shape->dtype());
     labels.flops = static_cast<double>(rule.source().shape()->element_count());
     return labels;
   };
@@ -88,13 +88,13 @@ CutChoice ChooseRanged(PartitionContext& rule, const RangedOp& op) {
 }
 
 // The part of [start, start + width) along `dim` that lies in the own tile, at its place in an
-// array of `width` elements; the rest holds Nothing().
+// array of `width` elements; the rest holds the identity of the reduction.
 Instruction* OwnPart(PartitionContext& rule, Instruction* local, int64_t dim,
                      const MeshLayout* layout, int64_t start, int64_t width) {
   PartitionScope& scope = rule.scope();
   int64_t tile = local->shape()->dim(dim);
   Instruction* delta = rule.geometry().Affine(layout->axes(dim), layout->order, -tile, start);
-  Instruction* nothing = Nothing(scope, local->shape()->dtype());
+  Instruction* nothing = ReductionIdentity(scope, local->shape()->dtype());
   OwnWindow own = FindOwnWindow(scope, delta, width, tile);
   local = SliceRange(scope, local, dim, own.from, 0, 0, tile - own.width, own.width, nullptr);
   if (width == 1) {

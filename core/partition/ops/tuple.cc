@@ -18,7 +18,7 @@ namespace {
 // memory than the one its sharding asks for.
 const MeshLayout* PassesAs(const PartitionedValue& value, const MeshLayout* wanted) {
   if (!value.shape->IsArray() || wanted->kind != MeshLayout::Kind::kTiled) return wanted;
-  if (value.promised == wanted || value.Find(wanted) != nullptr) return wanted;
+  if (value.required_layout == wanted || value.Find(wanted) != nullptr) return wanted;
   for (const PartitionedValue::Variant& variant : value.variants) {
     const MeshLayout* layout = variant.layout;
     if (layout->kind == MeshLayout::Kind::kTiled && layout->unreduced.empty() &&

@@ -32,9 +32,9 @@ bool KnowsPartialLayouts(Opcode opcode) {
 }
 
 // One operation on operands that are partial along the digits its result is wanted partial along.
-class OnPartials {
+class PartialOperandRule {
  public:
-  OnPartials(PartitionContext& rule, OpRule op)
+  PartialOperandRule(PartitionContext& rule, OpRule op)
       : rule_(rule), op_(op), source_(rule.source()), wanted_(rule.wanted()) {}
 
   // Nothing: not an operation for partial values, or not on these.
@@ -194,7 +194,7 @@ class OnPartials {
     if (operand->IsTuple()) return nullptr;
     PartitionedValue* proxy = nullptr;
     if (operand->maker != nullptr && operand->payload == nullptr) {
-      proxy = rule_.scope().NewMade(operand->shape, operand->source, operand->maker);
+      proxy = rule_.scope().NewRematerializable(operand->shape, operand->source, operand->maker);
     } else {
       const MeshLayout* whole = rule_.Whole(operand->shape->rank());
       const MeshLayout* layout = PartitionScope::LayoutOf(*operand);
@@ -258,7 +258,7 @@ bool IsPartial(std::span<const MeshLayout* const> leaves) {
 }
 
 RuleResult RunWantedPartial(PartitionContext& rule, OpRule op) {
-  if (std::optional<RuleResult> result = OnPartials(rule, op).Run()) return *result;
+  if (std::optional<RuleResult> result = PartialOperandRule(rule, op).Run()) return *result;
   if (KnowsPartialLayouts(rule.source().opcode())) return op(rule);
   std::vector<const MeshLayout*> combined;
   for (const MeshLayout* leaf : rule.wanted_leaves()) {

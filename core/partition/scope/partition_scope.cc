@@ -23,9 +23,9 @@ PartitionedValue* PartitionScope::NewValue(const Shape* shape, const MeshLayout*
   return value;
 }
 
-PartitionedValue* PartitionScope::NewMade(const Shape* shape, const Instruction* source,
-                                          const PartitionedValue::Maker* maker,
-                                          PartitionedValue* payload) {
+PartitionedValue* PartitionScope::NewRematerializable(const Shape* shape, const Instruction* source,
+                                                      const PartitionedValue::Rematerializer* maker,
+                                                      PartitionedValue* payload) {
   PartitionedValue* value = NewEmpty(shape);
   value->source = source;
   value->maker = maker;
@@ -34,14 +34,14 @@ PartitionedValue* PartitionScope::NewMade(const Shape* shape, const Instruction*
 }
 
 PartitionedValue* PartitionScope::NewWithoutElements(const Instruction* source) {
-  static constexpr PartitionedValue::Maker kMaker = {
+  static constexpr PartitionedValue::Rematerializer kMaker = {
       [](PartitionScope& scope, const PartitionedValue& value, const MeshLayout* layout) {
         Instruction* local = scope.WithoutElements(value, layout);
         scope.TakeName(local, value.source);
         return local;
       },
       nullptr, nullptr};
-  return NewMade(source->shape(), source, &kMaker);
+  return NewRematerializable(source->shape(), source, &kMaker);
 }
 
 Instruction* PartitionScope::WithoutElements(const PartitionedValue& value,
@@ -54,7 +54,8 @@ Instruction* PartitionScope::WithoutElements(const PartitionedValue& value,
 }
 
 PartitionedValue* PartitionScope::NewCopy(const PartitionedValue& value) {
-  PartitionedValue* copy = NewMade(value.shape, value.source, value.maker, value.payload);
+  PartitionedValue* copy =
+      NewRematerializable(value.shape, value.source, value.maker, value.payload);
   copy->variants = value.variants;
   return copy;
 }

@@ -106,9 +106,9 @@ class PartitionScope {
   // The local form of a value without elements.
   Instruction* WithoutElements(const PartitionedValue& value, const MeshLayout* layout);
   // A new value that `maker` makes in any layout.
-  PartitionedValue* NewMade(const Shape* shape, const Instruction* source,
-                            const PartitionedValue::Maker* maker,
-                            PartitionedValue* payload = nullptr);
+  PartitionedValue* NewRematerializable(const Shape* shape, const Instruction* source,
+                                        const PartitionedValue::Rematerializer* maker,
+                                        PartitionedValue* payload = nullptr);
   PartitionedValue* NewTuple(const Shape* shape, std::span<PartitionedValue* const> elements);
   // The same local forms under another source or layout.
   PartitionedValue* NewCopy(const PartitionedValue& value);
@@ -126,8 +126,8 @@ class PartitionScope {
   Expected<Computation*> Callee(const Computation* computation, const CalleeSignature& signature);
   // The same for a rule that makes such a computation itself; null: not made yet.
   Computation* FindCallee(const Computation* computation, const CalleeSignature& signature) const;
-  void KeepCallee(const Computation* computation, const CalleeSignature& signature,
-                  Computation* made);
+  void CacheCallee(const Computation* computation, const CalleeSignature& signature,
+                   Computation* made);
   // The operation of `source` on other operands, with its name, attributes and metadata; no
   // sharding. For shapes that are known: nothing is inferred.
   Instruction* CloneLocal(const Instruction* source, std::span<Instruction* const> operands,
@@ -144,7 +144,7 @@ class PartitionScope {
   // The layouts in which a value is at hand (if it is made: could be, or is wanted).
   void CollectLayouts(const PartitionedValue& value, std::vector<const MeshLayout*>& layouts);
   // Can the value be had in this layout without moving anything?
-  bool IsAtHand(const PartitionedValue& value, const MeshLayout* layout);
+  bool IsAvailableWithoutCommunication(const PartitionedValue& value, const MeshLayout* layout);
   // The local form of any value with its leaves in the layouts given (pre-order).
   Instruction* Materialize(PartitionedValue* value, std::span<const MeshLayout* const> leaves,
                            const ReshardCause& cause);

@@ -23,7 +23,7 @@ struct PartitionedValue {
     Instruction* local = nullptr;
   };
   // How to make the value in any layout from its payload (or from nothing).
-  struct Maker {
+  struct Rematerializer {
     Instruction* (*make)(PartitionScope& scope, const PartitionedValue& value,
                          const MeshLayout* layout);
     // The layout the payload is needed in for the value to be in `layout`, and the layout the value
@@ -44,11 +44,11 @@ struct PartitionedValue {
 
   // Where it will be needed whatever else happens (an output of its computation): going through
   // this layout costs only what lies behind it. May be null.
-  const MeshLayout* promised = nullptr;
+  const MeshLayout* required_layout = nullptr;
 
   // Arrays (and tokens: rank 0, replicated).
   std::pmr::vector<Variant> variants;
-  const Maker* maker = nullptr;  // null: only the variants are there to start from
+  const Rematerializer* maker = nullptr;  // null: only the variants are there to start from
   PartitionedValue* payload = nullptr;
 
   // Tuples.

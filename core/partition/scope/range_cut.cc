@@ -85,11 +85,11 @@ double HaloCost(PartitionScope& scope, const PartitionedValue& operand, int64_t 
          scope.run().options.bytes_per_message * static_cast<double>(plan.messages);
 }
 
-Instruction* Nothing(PartitionScope& scope, DType dtype) {
+Instruction* ReductionIdentity(PartitionScope& scope, DType dtype) {
   return scope.builder().Scalar(dtype, IsFloat(dtype) ? -0.0 : 0.0);
 }
 
-Opcode MergeOf(DType dtype) { return dtype == DType::kPred ? Opcode::kOr : Opcode::kAdd; }
+Opcode DisjointCombiner(DType dtype) { return dtype == DType::kPred ? Opcode::kOr : Opcode::kAdd; }
 
 bool CanMerge(DType dtype) {
   switch (dtype) {

@@ -46,10 +46,10 @@ double RowBytes(const PartitionedValue& value, int64_t dim);
 double HaloCost(PartitionScope& scope, const PartitionedValue& operand, int64_t dim,
                 const DimRange& range, int64_t shards);
 
-// The scalar that leaves every value as it is under all-reduce with MergeOf: -0.0 for floats, so
-// that -0.0 survives.
-Instruction* Nothing(PartitionScope& scope, DType dtype);
-Opcode MergeOf(DType dtype);
+// The scalar that leaves every value as it is under all-reduce with DisjointCombiner: -0.0 for
+// floats, so that -0.0 survives.
+Instruction* ReductionIdentity(PartitionScope& scope, DType dtype);
+Opcode DisjointCombiner(DType dtype);
 // Can values of this type be put together by all-reduce?
 bool CanMerge(DType dtype);
 

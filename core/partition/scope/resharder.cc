@@ -112,7 +112,7 @@ class PlanRunner {
         std::span<const int64_t> dims = local_->shape()->dims();
         DType dtype = local_->shape()->dtype();
         Instruction* identity = to_->combiner == Opcode::kAdd
-                                    ? Nothing(scope_, dtype)
+                                    ? ReductionIdentity(scope_, dtype)
                                     : Identity(scope_, to_->combiner, dtype);
         local_ = builder_.Add(Opcode::kSelect, {builder_.BroadcastScalar(is_first, dims), local_,
                                                 builder_.BroadcastScalar(identity, dims)});
@@ -345,11 +345,13 @@ bool IsLocalPlan(const ReshardPlan& plan) { return plan.bytes == 0; }
 
 }  // namespace
 
-bool PartitionScope::IsAtHand(const PartitionedValue& value, const MeshLayout* layout) {
+bool PartitionScope::IsAvailableWithoutCommunication(const PartitionedValue& value,
+                                                     const MeshLayout* layout) {
   if (value.Find(layout) != nullptr) return true;
   if (value.maker == nullptr || !layout->unreduced.empty()) return false;
   if (value.payload == nullptr || value.payload->shape->rank() == 0) return true;
-  return IsAtHand(*value.payload, value.maker->payload_layout(*this, value, layout));
+  return IsAvailableWithoutCommunication(*value.payload,
+                                         value.maker->payload_layout(*this, value, layout));
 }
 
 void PartitionScope::CollectLayouts(const PartitionedValue& value,
@@ -361,7 +363,7 @@ void PartitionScope::CollectLayouts(const PartitionedValue& value,
   };
   if (value.maker == nullptr) {
     for (const PartitionedValue::Variant& variant : value.variants) add(variant.layout);
-    if (value.promised != nullptr) add(value.promised);
+    if (value.required_layout != nullptr) add(value.required_layout);
     return;
   }
   if (value.payload == nullptr || value.payload->shape->rank() == 0) return;
@@ -392,8 +394,8 @@ double PartitionScope::ReshardCost(const PartitionedValue& value, const MeshLayo
     if (!CanBecome(variant.layout, layout)) continue;
     least = std::min(least, run_.planner.Plan(value.shape, variant.layout, layout).cost);
   }
-  if (value.promised != nullptr) {
-    least = std::min(least, run_.planner.Plan(value.shape, value.promised, layout).cost);
+  if (value.required_layout != nullptr) {
+    least = std::min(least, run_.planner.Plan(value.shape, value.required_layout, layout).cost);
   }
   bool is_stuck = least == std::numeric_limits<double>::infinity() && !layout->unreduced.empty();
   return is_stuck ? ReshardCost(value, layouts().Reduced(layout)) : least;
@@ -435,7 +437,7 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
     std::span<const int64_t> dims = first.local->shape()->dims();
     Instruction* is_owner = builder_.Compare(ComparisonDirection::kEq, geometry_.PartitionId(),
                                              geometry_.Int(first.layout->device, DType::kU32));
-    Instruction* nothing = Nothing(*this, value->shape->dtype());
+    Instruction* nothing = ReductionIdentity(*this, value->shape->dtype());
     Instruction* mine =
         builder_.Add(Opcode::kSelect, {builder_.BroadcastScalar(is_owner, dims), first.local,
                                        builder_.BroadcastScalar(nothing, dims)});
@@ -446,7 +448,7 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
                            .note = text,
                            .has = first.layout,
                            .wants = whole};
-    const Opcode merge = MergeOf(value->shape->dtype());
+    const Opcode merge = DisjointCombiner(value->shape->dtype());
     value->variants.push_back({whole, AllReduce(mine, whole, everybody, merge, with_text)});
     return Reshard(value, layout, cause);
   }
@@ -461,10 +463,10 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
       best_plan = &plan;
     }
   }
-  if (value->promised != nullptr && value->promised != layout && best_plan->bytes > 0 &&
-      value->Find(value->promised) == nullptr &&
-      run_.planner.Plan(value->shape, value->promised, layout).cost < best_plan->cost) {
-    Reshard(value, value->promised, {.user = nullptr, .value = cause.value});
+  if (value->required_layout != nullptr && value->required_layout != layout &&
+      best_plan->bytes > 0 && value->Find(value->required_layout) == nullptr &&
+      run_.planner.Plan(value->shape, value->required_layout, layout).cost < best_plan->cost) {
+    Reshard(value, value->required_layout, {.user = nullptr, .value = cause.value});
     return Reshard(value, layout, cause);
   }
   std::string text;

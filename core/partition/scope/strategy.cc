@@ -527,11 +527,11 @@ int64_t Word(const void* pointer) { return reinterpret_cast<int64_t>(pointer); }
 
 void AppendValue(StrategyKey& key, const PartitionedValue& value) {
   key.push_back(Word(value.shape->bare()));
-  key.push_back(2 * static_cast<int64_t>(value.variants.size()) + (value.promised ? 1 : 0));
+  key.push_back(2 * static_cast<int64_t>(value.variants.size()) + (value.required_layout ? 1 : 0));
   for (const PartitionedValue::Variant& variant : value.variants) {
     key.push_back(Word(variant.layout));
   }
-  if (value.promised != nullptr) key.push_back(Word(value.promised));
+  if (value.required_layout != nullptr) key.push_back(Word(value.required_layout));
   if (value.maker == nullptr) return;
   key.push_back(Word(value.maker));
   if (value.payload == nullptr || value.payload->shape->rank() == 0) return;
@@ -596,7 +596,7 @@ std::optional<Strategy> InPlace(PartitionScope& scope, const Labels& labels,
       std::vector<AxisList> axes;
       for (size_t d = 0; d < dims.size(); ++d) axes.push_back(axes_of(d));
       found = scope.layouts().WithDims(wanted[0], std::move(axes));
-      if (!scope.IsAtHand(*operands[i], found)) return std::nullopt;
+      if (!scope.IsAvailableWithoutCommunication(*operands[i], found)) return std::nullopt;
     }
     strategy.operands.push_back(found);
   }

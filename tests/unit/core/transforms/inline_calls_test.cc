@@ -68,7 +68,7 @@ ENTRY e {
   y = f32[8] tanh(a)
   ROOT r = f32[8] add(x, y)
 })");
-  UseOrder order;
+  UserOrderOverride order;
   REQUIRE(InlineCalls(*m, &order).has_value());
   const Instruction* a = Named(*m, "a");
   REQUIRE(order.count(a) == 1);

@@ -8,8 +8,8 @@ namespace {
 
 template <typename T>
 std::vector<T> Part(DType dtype, ReductionKind reduction, int64_t place, std::vector<T> values) {
-  TakePart(dtype, reduction, place, static_cast<int64_t>(values.size()),
-           reinterpret_cast<std::byte*>(values.data()));
+  MakePartial(dtype, reduction, place, static_cast<int64_t>(values.size()),
+              reinterpret_cast<std::byte*>(values.data()));
   return values;
 }
 

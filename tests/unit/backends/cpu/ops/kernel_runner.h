@@ -143,7 +143,7 @@ inline Leaves RunKernel(const Instruction& instruction, const Leaves& operands) 
         std::vector<const std::byte*> inputs = Pointers(operands);
         std::vector<std::byte*> outputs = Pointers(again);
         for (size_t k = 0; k < inputs.size(); ++k) {
-          if (kernel.MovesWithResult(static_cast<int64_t>(k))) {
+          if (kernel.IsElementwiseIn(static_cast<int64_t>(k))) {
             inputs[k] += first * StorageBytes(operands[k].shape->dtype());
           }
         }

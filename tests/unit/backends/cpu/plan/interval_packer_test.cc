@@ -16,7 +16,7 @@ TEST_CASE("buffers that do not live together share bytes", "[cpu]") {
   CHECK(packer.offset(c) != packer.offset(a));
 }
 
-TEST_CASE("a buffer is not reused at the moment of its last use", "[cpu]") {
+TEST_CASE("a buffer is not reused at the program point of its last use", "[cpu]") {
   IntervalPacker packer;
   packer.Add(64, 0, 1);
   packer.Add(64, 1, 2);

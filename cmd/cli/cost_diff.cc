@@ -1,0 +1,72 @@
+// See cost_diff.h.
+
+#include "cmd/cli/cost_diff.h"
+
+#include "cmd/cli/program.h"
+#include "core/report/cost_diff.h"
+#include "core/report/cost_json.h"
+#include "ir/parser.h"
+#include "ir/source_text.h"
+#include "ir/verify/verifier.h"
+
+namespace gshard {
+namespace {
+
+// Of a report as it stands, of a program by estimating it.
+Expected<CostFigures> FiguresOf(const std::string& path, const CostDiffFlags& flags,
+                                const Chip& chip) {
+  auto source = SourceText::Open(path);
+  if (!source) return Fail(std::move(source.error()));
+  const std::string name = (*source)->name();
+  if (IsCostDocument((*source)->text())) return ReadCostFigures((*source)->text(), name);
+  auto module = ParseModule(std::move(*source));
+  if (!module) return Fail(std::move(module.error()));
+  if (auto verified = VerifyModule(**module); !verified) return Fail(std::move(verified.error()));
+  Expected<Estimate> estimate = EstimateModule(std::move(*module), chip, flags.estimate);
+  if (!estimate) return Fail(std::move(estimate.error()));
+  return ReadCostFigures(CostAsJson(*estimate->module, estimate->report), name);
+}
+
+int RunCostDiff(const CostDiffFlags& flags) {
+  constexpr const char* kSchema = "gshard.diff/1";
+  if (flags.before == "-" && flags.after == "-") {
+    throw FlagError("AFTER", "BEFORE is standard input already");
+  }
+  Expected<Chip> chip = ReadChip(flags.estimate);
+  if (!chip) return ReportEstimateError(chip.error(), flags.json, kSchema);
+  Expected<CostFigures> before = FiguresOf(flags.before, flags, *chip);
+  if (!before) return ReportEstimateError(before.error(), flags.json, kSchema);
+  Expected<CostFigures> after = FiguresOf(flags.after, flags, *chip);
+  if (!after) return ReportEstimateError(after.error(), flags.json, kSchema);
+  const CostDiff diff = DiffCosts(flags.before, std::move(*before), flags.after, std::move(*after));
+  const auto top = static_cast<size_t>(flags.top);
+  const std::string text = flags.json       ? CostDiffAsJson(diff)
+                           : flags.markdown ? CostDiffAsMarkdown(diff, top)
+                                            : CostDiffAsText(diff, top);
+  auto written = WriteFile(flags.output, text);
+  return written ? kExitOk : ReportError(written.error());
+}
+
+}  // namespace
+
+void AddCostDiff(CommandLine& line, CostDiffFlags& flags) {
+  Command command = line.AddSubcommand(
+      "diff", "What changed from one program, or report, to another",
+      "gshard-cost diff main.json step.hlo --markdown", [&flags] { return RunCostDiff(flags); });
+  command.Add("BEFORE", flags.before,
+              "HLO text, or what gshard-cost --json wrote; - is standard input (required)",
+              {.type = "FILE", .required = true});
+  command.Add("AFTER", flags.after, "The same (required)", {.type = "FILE", .required = true});
+  command.Add("-n,--num-partitions", flags.estimate.num_partitions,
+              "Number of devices (default: the module's)",
+              {.type = "N", .between = {{1, 1 << 20}}});
+  command.Add("-o,--output", flags.output,
+              "Where the comparison goes (default: -, standard output)", {.type = "FILE"});
+  AddEstimateFlags(command, flags.estimate);
+  command.Add("--top", flags.top, "Most rows of a list, such as 30 (default: 12, in JSON all)",
+              {.type = "N", .between = {{1, INT32_MAX}}});
+  command.AddSwitch("--json", flags.json, "JSON (gshard.diff/1) instead of text");
+  command.AddSwitch("--markdown", flags.markdown, "Markdown, for a comment on a change", "--json");
+}
+
+}  // namespace gshard

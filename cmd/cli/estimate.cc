@@ -1,0 +1,115 @@
+// See estimate.h.
+
+#include "cmd/cli/estimate.h"
+
+#include <fmt/format.h>
+
+#include "cmd/cli/program.h"
+#include "core/analysis/partitioned.h"
+#include "core/cost/memory/global_tensors.h"
+#include "core/cost/useful_flops.h"
+#include "core/explain/recorder.h"
+#include "core/spmd/per_device_module.h"
+
+namespace gshard {
+namespace {
+
+// Makes the program of one device of `module`, in place, unless it is for one device anyway;
+// returns the FLOPs of the program as a whole. `recorder` may be null.
+Expected<std::optional<double>> PartitionForCost(Module& module, int64_t num_partitions,
+                                                 GlobalTensors& tensors,
+                                                 ExplainRecorder* recorder) {
+  auto devices = ReadDevices(module, num_partitions);
+  if (!devices) return Fail(devices.error());
+  if (devices->partitions == 1) return std::nullopt;
+  std::optional<double> useful;
+  PassContext context;
+  context.recorder = recorder;
+  PerDeviceOptions way;
+  way.num_partitions = num_partitions;
+  way.after_propagation = [&](Module& whole) {
+    useful = TotalFlops(whole);
+    tensors.Record(whole);
+    return Expected<void>();
+  };
+  if (auto done = MakePerDeviceModule(module, context, way); !done) return Fail(done.error());
+  return useful;
+}
+
+MemoryOptions MemoryOptionsOf(const EstimateFlags& flags) {
+  MemoryOptions options;
+  options.tiling = flags.tiling == "none"  ? Tiling::kDense
+                   : flags.tiling == "tpu" ? Tiling::kTpu
+                                           : Tiling::kLayout;
+  if (!flags.combine_threshold.empty())
+    options.combine_bytes = ByteSizeOf("--combine-threshold", flags.combine_threshold);
+  return options;
+}
+
+}  // namespace
+
+void AddEstimateFlags(const Command& command, EstimateFlags& flags) {
+  command.Add("--partitioned", flags.partitioned,
+              "Is IN the program of one device already? (default: found out)",
+              {.type = "yes|no", .one_of = {"yes", "no"}});
+  command.Add("--chip", flags.chip,
+              fmt::format("One of {} (default: tpu-v3)", fmt::join(BuiltInChipNames(), ", ")),
+              {.type = "NAME"});
+  command.Add("--chip-file", flags.chip_file,
+              "Chip description in JSON, as docs/cost.md tells it (default: --chip)",
+              {.type = "FILE"});
+  command.Add("--tiling", flags.tiling,
+              "Padding of arrays in memory: none, that of the text's tiled layouts, or tpu: "
+              "T(8,128) where there is none (default: layout)",
+              {.type = "none|layout|tpu", .one_of = {"none", "layout", "tpu"}});
+  command.Add(
+      "--combine-threshold", flags.combine_threshold,
+      "Most bytes of all-reduces that the compiler makes one, such as 30MiB (default: no limit)",
+      {.type = "SIZE"});
+}
+
+Expected<Chip> ReadChip(const EstimateFlags& flags) {
+  if (flags.chip_file.empty()) {
+    Expected<Chip> chip = BuiltInChip(flags.chip);
+    if (!chip) throw FlagError("--chip", chip.error().message + "; " + chip.error().hint);
+    return chip;
+  }
+  Expected<std::string> text = ReadFile(flags.chip_file);
+  if (!text) return Fail(std::move(text.error()));
+  return ParseChip(*text, flags.chip_file);
+}
+
+Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& chip,
+                                  const EstimateFlags& flags, bool with_causes) {
+  if (auto bounded = CheckBoundedSizes(*module); !bounded) return Fail(bounded.error());
+  Estimate estimate;
+  CostOptions options;
+  options.memory = MemoryOptionsOf(flags);
+  GlobalTensors tensors;
+  const bool partitioned =
+      flags.partitioned.empty() ? IsPartitioned(*module) : flags.partitioned == "yes";
+  if (partitioned) {
+    if (flags.num_partitions > 0) module->header().num_partitions = flags.num_partitions;
+  } else {
+    if (with_causes) estimate.recorder = std::make_unique<ExplainRecorder>();
+    ExplainRecorder* recorder = estimate.recorder.get();
+    auto flops = PartitionForCost(*module, flags.num_partitions, tensors, recorder);
+    if (!flops) return Fail(flops.error());
+    options.useful_flops = *flops;
+    if (with_causes) estimate.collectives = MakeCollectiveReport(*module, recorder);
+  }
+  Expected<CostReport> report = EstimateCost(*module, chip, options);
+  if (!report) return Fail(std::move(report.error()));
+  DescribeTensors(*module, tensors, report->memory);
+  estimate.module = std::move(module);
+  estimate.report = std::move(*report);
+  return estimate;
+}
+
+int ReportEstimateError(const Diagnostic& error, bool json, std::string_view schema) {
+  if (error.code == "E-COST-003" || error.code == "E-COST-004") return UsageError(error);
+  if (json) PrintErrorJson(error, schema);
+  return ReportError(error);
+}
+
+}  // namespace gshard

@@ -1,0 +1,55 @@
+// What gshard-cost and its subcommands share: the flags that say how costs are estimated, and the
+// way from a module as the user wrote it to its cost report.
+#ifndef GSHARD_CMD_CLI_ESTIMATE_H_
+#define GSHARD_CMD_CLI_ESTIMATE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cmd/cli/flags.h"
+#include "core/cost/chip.h"
+#include "core/cost/cost_report.h"
+#include "core/report/collective_report.h"
+#include "ir/module.h"
+
+namespace gshard {
+
+struct EstimateFlags {
+  int64_t num_partitions = 0;
+  std::string partitioned;  // "yes", "no"; empty: found out
+  std::string chip = "tpu-v3";
+  std::string chip_file;
+  std::string tiling = "layout";
+  std::string combine_threshold;
+};
+
+// All but --num-partitions, which stands beside IN.
+void AddEstimateFlags(const Command& command, EstimateFlags& flags);
+
+// Throws FlagError for a name that is no chip's.
+Expected<Chip> ReadChip(const EstimateFlags& flags);
+
+struct Estimate {
+  std::unique_ptr<Module> module;  // of one device; the report points into it
+  CostReport report;
+  // Of a program that was partitioned here, if asked for: its collectives with their recorded
+  // causes, and the full rematerialisations. Points into `recorder`.
+  std::optional<CollectiveReport> collectives;
+  std::unique_ptr<ExplainRecorder> recorder;
+};
+
+// Partitions `module` unless it is, and estimates its cost. May run for many modules at once, each
+// with a context of its own.
+Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& chip,
+                                  const EstimateFlags& flags, bool with_causes = false);
+
+// Prints why there is no estimate, with `json` as a document of the schema too; returns the exit
+// code: bad input, or bad usage for flags that EstimateCost refuses.
+int ReportEstimateError(const Diagnostic& error, bool json, std::string_view schema);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CMD_CLI_ESTIMATE_H_

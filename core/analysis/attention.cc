@@ -1,0 +1,416 @@
+// Grows and checks attention regions. See attention.h.
+
+#include "core/analysis/attention.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace gshard {
+namespace {
+
+constexpr int kDeepestMask = 12;
+
+bool IsBatchedDot(const Instruction* x) {
+  return x->opcode() == Opcode::kDot && !x->attributes<DotAttributes>().lhs_batch.empty();
+}
+
+// Moves or reinterprets elements, each once.
+bool KeepsElements(const Instruction* x) {
+  switch (x->opcode()) {
+    case Opcode::kReshape:
+    case Opcode::kBitcast:
+    case Opcode::kTranspose:
+    case Opcode::kOptBarrier:
+      return x->shape()->IsArray();
+    default:
+      return IsElementwise(x->opcode()) && x->shape()->IsArray();
+  }
+}
+
+double DotFlops(const Instruction* dot) {
+  const auto& dims = dot->attributes<DotAttributes>();
+  double contracted = 1;
+  for (int64_t dim : dims.lhs_contracting) {
+    contracted *= static_cast<double>(dot->operand(0)->shape()->dim(dim));
+  }
+  return 2 * contracted * static_cast<double>(dot->shape()->element_count());
+}
+
+// Is `x` a comparison of positions along two dims, or made of one?
+bool ComparesPositions(const Instruction* x, int depth) {
+  if (depth > kDeepestMask) return false;
+  if (x->opcode() == Opcode::kCompare) {
+    int64_t dims[2] = {-1, -1};
+    for (int side = 0; side < 2; ++side) {
+      const Instruction* value = x->operand(side);
+      // iota + offset, through broadcasts that move the iota's dim.
+      for (int step = 0; step < kDeepestMask && value->opcode() != Opcode::kIota; ++step) {
+        const Instruction* next = nullptr;
+        for (const Instruction* operand : value->operands()) {
+          if (operand->shape()->IsArray() && operand->shape()->element_count() > 1) next = operand;
+        }
+        if (next == nullptr || value->opcode() == Opcode::kDot) break;
+        if (value->opcode() == Opcode::kBroadcast && next->opcode() == Opcode::kIota) {
+          int64_t along = next->attributes<IotaAttributes>().dimension;
+          dims[side] =
+              value->attributes<DimensionsAttributes>().dimensions[static_cast<size_t>(along)];
+        }
+        value = next;
+      }
+      if (value->opcode() != Opcode::kIota) return false;
+      if (dims[side] < 0) dims[side] = value->attributes<IotaAttributes>().dimension;
+    }
+    auto direction = x->attributes<CompareAttributes>().direction;
+    return dims[0] != dims[1] && direction != ComparisonDirection::kEq &&
+           direction != ComparisonDirection::kNe;
+  }
+  switch (x->opcode()) {
+    case Opcode::kBroadcast:
+    case Opcode::kReshape:
+    case Opcode::kBitcast:
+    case Opcode::kTranspose:
+    case Opcode::kConvert:
+    case Opcode::kCopy:
+    case Opcode::kNot:
+    case Opcode::kAnd:
+    case Opcode::kOr:
+    case Opcode::kSelect:
+      break;
+    default:
+      return false;
+  }
+  return std::any_of(x->operands().begin(), x->operands().end(), [&](const Instruction* operand) {
+    return ComparesPositions(operand, depth + 1);
+  });
+}
+
+class Region {
+ public:
+  Region(const Users& users, const Instruction* seed)
+      : users_(users), elements_(seed->shape()->element_count()) {
+    AddScores(seed);
+    while (!pending_.empty()) {
+      const Instruction* x = pending_.back();
+      pending_.pop_back();
+      ExpandToUsers(x);
+      if (Has(scores_, x)) ExpandToOperands(x);
+    }
+  }
+
+  // Products of saved scores with what a product of this region consumes: dv = dot(p, do).
+  void AddProductsOfLoads() {
+    for (const Instruction* product : std::vector<const Instruction*>(producing_)) {
+      for (const Instruction* operand : product->operands()) {
+        for (const Instruction* user : users_.of(operand)) {
+          if (!IsBatchedDot(user) || Has(scores_, user) || IsConsuming(user)) continue;
+          const Instruction* other = user->operand(user->operand(0) == operand ? 1 : 0);
+          if (other->shape()->element_count() == elements_ && AddLoad(other, user)) {
+            consuming_.push_back(user);
+          }
+        }
+      }
+    }
+  }
+
+  bool IsAttention() const {
+    return !producing_.empty() && !consuming_.empty() && has_row_reduction_ && has_row_broadcast_;
+  }
+  const std::vector<const Instruction*>& producing() const { return producing_; }
+  const std::vector<const Instruction*>& consuming() const { return consuming_; }
+  bool has_exponential() const { return has_exponential_; }
+
+  // All of it, in text order (ids of one computation ascend in the text or not: by position).
+  std::vector<const Instruction*> Members() const {
+    std::vector<const Instruction*> members(scores_.begin(), scores_.end());
+    members.insert(members.end(), rows_.begin(), rows_.end());
+    members.insert(members.end(), consuming_.begin(), consuming_.end());
+    members.insert(members.end(), stores_.begin(), stores_.end());
+    members.insert(members.end(), loads_.begin(), loads_.end());
+    return members;
+  }
+  bool IsResidual(const Instruction* x) const {
+    return std::find(stores_.begin(), stores_.end(), x) != stores_.end() ||
+           std::find(loads_.begin(), loads_.end(), x) != loads_.end();
+  }
+
+ private:
+  using Set = std::unordered_set<const Instruction*>;
+  static bool Has(const Set& set, const Instruction* x) { return set.find(x) != set.end(); }
+
+  void AddScores(const Instruction* x) {
+    if (!scores_.insert(x).second) return;
+    if (IsBatchedDot(x)) producing_.push_back(x);
+    has_exponential_ = has_exponential_ || x->opcode() == Opcode::kExponential;
+    pending_.push_back(x);
+  }
+  void AddRow(const Instruction* x) {
+    if (rows_.insert(x).second) pending_.push_back(x);
+  }
+
+  bool IsRowOrScalar(const Instruction* x) const {
+    return Has(rows_, x) || x->opcode() == Opcode::kConstant ||
+           (x->opcode() == Opcode::kBroadcast && x->operand(0)->shape()->element_count() == 1);
+  }
+
+  void ExpandToUsers(const Instruction* x) {
+    const bool is_row = Has(rows_, x);
+    for (const Instruction* user : users_.of(x)) {
+      if (user->opcode() == Opcode::kReduce && !is_row) {
+        // Statistics of rows: max, sum, also of pairs of arrays.
+        if (user->shape()->IsArray() && user->operand(0) == x &&
+            user->shape()->element_count() < elements_ && user->shape()->element_count() > 1) {
+          has_row_reduction_ = true;
+          AddRow(user);
+        }
+      } else if (is_row) {
+        ExpandRow(user);
+      } else if (IsBatchedDot(user)) {
+        if (!IsConsuming(user)) consuming_.push_back(user);
+      } else if (KeepsElements(user) && user->shape()->element_count() == elements_) {
+        AddScores(user);
+      } else if (user->opcode() == Opcode::kDynamicUpdateSlice && user->operand(1) == x) {
+        stores_.push_back(user);
+      }
+    }
+  }
+
+  void ExpandRow(const Instruction* user) {
+    if (user->opcode() == Opcode::kReduce && user->shape()->IsArray() &&
+        user->shape()->element_count() == user->operand(0)->shape()->element_count()) {
+      AddRow(user);  // over dims of size 1: a reshape
+      return;
+    }
+    if (user->opcode() == Opcode::kBroadcast) {
+      if (user->shape()->element_count() == elements_) {
+        has_row_broadcast_ = true;
+        AddScores(user);
+      } else if (user->shape()->element_count() == user->operand(0)->shape()->element_count()) {
+        AddRow(user);
+      }
+      return;
+    }
+    if (!KeepsElements(user) || user->shape()->element_count() >= elements_) return;
+    if (std::all_of(user->operands().begin(), user->operands().end(),
+                    [&](const Instruction* operand) { return IsRowOrScalar(operand); })) {
+      AddRow(user);
+    }
+  }
+
+  bool IsConsuming(const Instruction* x) const {
+    return std::find(consuming_.begin(), consuming_.end(), x) != consuming_.end();
+  }
+
+  // Scores of the forward pass, a slice of what a loop carries, that only `user` needs.
+  bool AddLoad(const Instruction* x, const Instruction* user) {
+    std::vector<const Instruction*> chain;
+    for (; users_.of(x).size() == 1 && users_.of(x)[0] == user; user = x, x = x->operand(0)) {
+      chain.push_back(x);
+      if (x->opcode() == Opcode::kDynamicSlice) {
+        loads_.insert(loads_.end(), chain.begin(), chain.end());
+        return true;
+      }
+      if (!KeepsElements(x) || x->operand_count() != 1) return false;
+    }
+    return false;
+  }
+
+  // A mask that is spread over the scores may be saved for the backward pass too.
+  void AddStoresOf(const Instruction* x) {
+    for (const Instruction* user : users_.of(x)) {
+      if (user->opcode() == Opcode::kDynamicUpdateSlice && user->operand(1) == x) {
+        stores_.push_back(user);
+      } else if ((user->opcode() == Opcode::kReshape || user->opcode() == Opcode::kBitcast ||
+                  user->opcode() == Opcode::kBroadcast) &&
+                 user->shape()->element_count() == elements_) {
+        AddStoresOf(user);
+      }
+    }
+  }
+
+  // What a score is made of: dots of this kind, and values that nobody else needs.
+  void ExpandToOperands(const Instruction* x) {
+    if (IsBatchedDot(x)) return;
+    for (const Instruction* operand : x->operands()) {
+      if (Has(scores_, operand) || !operand->shape()->IsArray() ||
+          operand->shape()->element_count() != elements_) {
+        continue;
+      }
+      if (IsBatchedDot(operand)) {
+        AddScores(operand);
+        continue;
+      }
+      if (operand->opcode() == Opcode::kBroadcast && !Has(rows_, operand->operand(0))) {
+        AddStoresOf(operand);
+        continue;
+      }
+      auto uses = users_.of(operand);
+      bool only_here = std::all_of(uses.begin(), uses.end(),
+                                   [&](const Instruction* user) { return Has(scores_, user); });
+      if (!only_here) continue;
+      if (KeepsElements(operand)) AddScores(operand);
+      if (operand->opcode() == Opcode::kDynamicSlice) loads_.push_back(operand);
+    }
+  }
+
+  const Users& users_;
+  const int64_t elements_;
+  Set scores_, rows_;
+  std::vector<const Instruction*> pending_, producing_, consuming_, stores_, loads_;
+  bool has_row_reduction_ = false, has_row_broadcast_ = false, has_exponential_ = false;
+};
+
+// Positions of a computation's instructions, and walks along them.
+class TextOrder {
+ public:
+  explicit TextOrder(const Computation& computation) : list_(computation.instructions()) {
+    for (size_t i = 0; i < list_.size(); ++i) position_[list_[i]] = i;
+  }
+  size_t of(const Instruction* x) const { return position_.at(x); }
+  void Sort(std::vector<const Instruction*>& list) const {
+    std::sort(list.begin(), list.end(),
+              [&](const Instruction* a, const Instruction* b) { return of(a) < of(b); });
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+  }
+  // Of `members` (sorted), those that need a value in `from`, directly or through others.
+  std::unordered_set<const Instruction*> Dependents(const std::vector<const Instruction*>& from,
+                                                    size_t last) const {
+    std::unordered_set<const Instruction*> reached(from.begin(), from.end());
+    size_t first = list_.size();
+    for (const Instruction* x : from) first = std::min(first, of(x));
+    for (size_t i = first; i <= last && i < list_.size(); ++i) {
+      for (const Instruction* operand : list_[i]->operands()) {
+        if (reached.find(operand) != reached.end()) {
+          reached.insert(list_[i]);
+          break;
+        }
+      }
+    }
+    return reached;
+  }
+  // Does a member need another through values outside?
+  bool IsCyclic(const std::vector<const Instruction*>& members) const {
+    std::unordered_set<const Instruction*> inside(members.begin(), members.end()), behind;
+    for (size_t i = of(members.front()); i <= of(members.back()); ++i) {
+      const Instruction* x = list_[i];
+      const bool is_member = inside.find(x) != inside.end();
+      for (const Instruction* operand : x->operands()) {
+        if (behind.find(operand) != behind.end()) {
+          if (is_member) return true;
+          behind.insert(x);
+        } else if (!is_member && inside.find(operand) != inside.end()) {
+          behind.insert(x);
+        }
+      }
+    }
+    return false;
+  }
+
+ private:
+  std::span<Instruction* const> list_;
+  std::unordered_map<const Instruction*, size_t> position_;
+};
+
+class Finder {
+ public:
+  Finder(const Computation& computation, const Users& users)
+      : computation_(computation), users_(users), order_(computation) {}
+
+  std::vector<AttentionKernel> Run() {
+    for (const Instruction* x : computation_.instructions()) {
+      if (!IsBatchedDot(x) || taken_.find(x) != taken_.end()) continue;
+      // Scores outnumber what they are made of; others are no attention worth a kernel.
+      if (x->shape()->element_count() <= 1) continue;
+      Region region(users_, x);
+      if (!region.IsAttention()) continue;
+      region.AddProductsOfLoads();
+      Split(region);
+    }
+    return std::move(kernels_);
+  }
+
+ private:
+  // One kernel, or two where the backward pass uses scores of the forward pass.
+  void Split(const Region& region) {
+    std::vector<const Instruction*> members = region.Members();
+    order_.Sort(members);
+    std::erase_if(members, [&](const Instruction* x) { return taken_.find(x) != taken_.end(); });
+    if (members.empty()) return;
+    const Instruction* first = *std::min_element(
+        region.consuming().begin(), region.consuming().end(),
+        [&](const Instruction* a, const Instruction* b) { return order_.of(a) < order_.of(b); });
+    std::unordered_set<const Instruction*> after =
+        order_.Dependents({first}, order_.of(members.back()));
+    std::unordered_set<const Instruction*> backward;
+    std::unordered_set<const Instruction*> all(members.begin(), members.end());
+    for (const Instruction* x : members) {
+      if (x != first && after.find(x) != after.end()) backward.insert(x);
+    }
+    // Values that only the backward part uses belong to it.
+    for (size_t i = members.size(); i-- > 0;) {
+      const Instruction* x = members[i];
+      auto uses = users_.of(x);
+      bool has_uses = std::any_of(uses.begin(), uses.end(), [&](const Instruction* user) {
+        return all.find(user) != all.end();
+      });
+      if (x != first && has_uses &&
+          std::all_of(uses.begin(), uses.end(), [&](const Instruction* user) {
+            return backward.find(user) != backward.end();
+          })) {
+        backward.insert(x);
+      }
+    }
+    std::vector<const Instruction*> parts[2];
+    for (const Instruction* x : members) {
+      parts[backward.find(x) != backward.end() ? 1 : 0].push_back(x);
+    }
+    for (const auto& part : parts) AddKernel(region, part);
+  }
+
+  void AddKernel(const Region& region, const std::vector<const Instruction*>& members) {
+    if (members.empty() || order_.IsCyclic(members)) return;
+    AttentionKernel kernel;
+    double done = 0;
+    size_t consuming = 0, producing = 0;
+    for (const Instruction* x : members) {
+      if (region.IsResidual(x)) kernel.residuals.push_back(x);
+      if (!IsBatchedDot(x)) continue;
+      bool consumes = std::find(region.consuming().begin(), region.consuming().end(), x) !=
+                      region.consuming().end();
+      ++(consumes ? consuming : producing);
+      double flops = DotFlops(x);
+      kernel.score_flops = std::max(kernel.score_flops, flops);
+      done += flops;
+    }
+    if (consuming == 0 || kernel.score_flops == 0) return;
+    kernel.is_backward = consuming >= 2;
+    // Forward two dots; backward five, the scores' among them.
+    double dots = (consuming == 1 || consuming >= 4 ? 2 : 0) + (consuming >= 2 ? 5 : 0);
+    kernel.recomputed_flops = std::max(0.0, dots * kernel.score_flops - done);
+    kernel.is_causal = std::any_of(members.begin(), members.end(), [](const Instruction* x) {
+      return (x->opcode() == Opcode::kSelect || x->opcode() == Opcode::kAdd) &&
+             std::any_of(x->operands().begin(), x->operands().end(),
+                         [](const Instruction* operand) { return ComparesPositions(operand, 0); });
+    });
+    kernel.members = members;
+    taken_.insert(members.begin(), members.end());
+    kernels_.push_back(std::move(kernel));
+  }
+
+  const Computation& computation_;
+  const Users& users_;
+  TextOrder order_;
+  std::unordered_set<const Instruction*> taken_;
+  std::vector<AttentionKernel> kernels_;
+};
+
+}  // namespace
+
+std::vector<AttentionKernel> FindAttention(const Computation& computation, const Users& users) {
+  bool has_dot = std::any_of(computation.instructions().begin(), computation.instructions().end(),
+                             [](const Instruction* x) { return IsBatchedDot(x); });
+  if (!has_dot) return {};
+  return Finder(computation, users).Run();
+}
+
+}  // namespace gshard

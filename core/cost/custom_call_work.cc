@@ -1,0 +1,273 @@
+// The table of library calls. See custom_call_work.h.
+
+#include "core/cost/custom_call_work.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include "ir/metadata.h"
+
+namespace gshard {
+namespace {
+
+bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+const Shape* FirstArray(const Shape* shape) {
+  while (shape->IsTuple() && !shape->elements().empty()) shape = shape->element(0);
+  return shape;
+}
+
+double Elements(const Shape* shape) { return static_cast<double>(shape->element_count()); }
+double Dim(const Shape* shape, int64_t from_end) {
+  return shape->rank() < from_end ? 1 : static_cast<double>(shape->dim(shape->rank() - from_end));
+}
+
+// What follows `"key":` in the call's configuration, quotes and their escapes skipped; empty if
+// there is no such key.
+std::string_view ConfigValue(const Instruction& call, std::string_view key) {
+  std::string_view config = call.backend_config();
+  for (size_t at = config.find(key); at != config.npos; at = config.find(key, at + 1)) {
+    std::string_view rest = config.substr(at + key.size());
+    rest.remove_prefix(std::min(rest.find_first_not_of("\\\""), rest.size()));
+    if (!rest.starts_with(':') || at == 0 || config[at - 1] != '"') continue;
+    rest.remove_prefix(std::min(rest.find_first_not_of(": \\\""), rest.size()));
+    return rest;
+  }
+  return {};
+}
+
+std::optional<double> ConfigNumber(const Instruction& call, std::string_view key) {
+  const std::string text(ConfigValue(call, key).substr(0, 32));
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || !std::isfinite(value) || value < 0) return std::nullopt;
+  return value;
+}
+
+// The list of numbers after `key`: ["1","0"].
+std::vector<int64_t> ConfigDims(const Instruction& call, std::string_view key) {
+  std::string_view list = ConfigValue(call, key);
+  std::vector<int64_t> dims;
+  if (!list.starts_with('[')) return dims;
+  list = list.substr(0, list.find(']'));
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i] < '0' || list[i] > '9') continue;
+    int64_t dim = 0;
+    auto [stop, error] = std::from_chars(list.data() + i, list.data() + list.size(), dim);
+    if (error == std::errc()) dims.push_back(dim);
+    i = static_cast<size_t>(stop - list.data());
+  }
+  return dims;
+}
+
+// A GEMM: dims by its configuration where it has one. Without, |a| |b| |c| = (b m n k)^2 / batch.
+std::optional<MatrixWork> Gemm(const Instruction& call) {
+  if (call.operand_count() < 2) return std::nullopt;
+  const Shape* a = call.operand(0)->shape();
+  const Shape* b = call.operand(1)->shape();
+  const Shape* c = FirstArray(call.shape());
+  if (!a->IsArray() || !b->IsArray() || !c->IsArray() || Elements(a) * Elements(b) == 0) {
+    return std::nullopt;
+  }
+  MatrixWork work;
+  for (int64_t dim : ConfigDims(call, "lhs_batch_dimensions")) {
+    if (dim < a->rank()) work.batch *= static_cast<double>(a->dim(dim));
+  }
+  std::vector<int64_t> contracting = ConfigDims(call, "lhs_contracting_dimensions");
+  double k = 1;
+  for (int64_t dim : contracting) {
+    if (dim < a->rank()) k *= static_cast<double>(a->dim(dim));
+  }
+  if (contracting.empty()) k = std::sqrt(Elements(a) * Elements(b) / Elements(c) / work.batch);
+  work.k = std::max(1.0, k);
+  work.m = std::max(1.0, Elements(a) / work.k / work.batch);
+  work.n = std::max(1.0, Elements(c) / work.m / work.batch);
+  work.flops = (IsComplex(c->dtype()) ? 8 : 2) * work.batch * work.m * work.n * work.k;
+  work.dtype = DTypeBits(a->dtype()) >= DTypeBits(b->dtype()) ? a->dtype() : b->dtype();
+  work.algorithm = {};
+  return work;
+}
+
+// Attention over q [.., sq, .., d], k, v: two products forward, five backward. Scores have
+// |q| |k| / (batch * heads_of_k * d^2) elements a query head; with k's rows read off its shape.
+std::optional<MatrixWork> Attention(const Instruction& call, bool backward) {
+  if (call.operand_count() < 3) return std::nullopt;
+  const Shape* q = call.operand(0)->shape();
+  const Shape* k = call.operand(1)->shape();
+  if (!q->IsArray() || !k->IsArray() || q->rank() < 3 || k->rank() < 3) return std::nullopt;
+  // [batch, seq, heads, d] (cuDNN's BTNH) or [batch, heads, seq, d]: dims but the last that q and
+  // k have in common are batch and heads; the longest of the others is the sequence.
+  const double d = Dim(q, 1);
+  double keys = 0;
+  for (int64_t i = 1; i + 1 < k->rank(); ++i) keys = std::max(keys, static_cast<double>(k->dim(i)));
+  std::string_view config = call.backend_config();
+  if (Contains(config, "\"BNTH\"") && k->rank() == 4) keys = static_cast<double>(k->dim(2));
+  if (Contains(config, "\"BTNH\"") && k->rank() == 4) keys = static_cast<double>(k->dim(1));
+  MatrixWork work;
+  work.n = keys;
+  work.k = d;
+  work.m = Elements(q) / d;
+  work.flops = (backward ? 5 : 2) * 2 * Elements(q) * keys;
+  work.dtype = q->dtype();
+  return work;
+}
+
+// Convolutions of cuDNN: the result's elements times what each is made of.
+std::optional<MatrixWork> Convolution(const Instruction& call) {
+  const auto& conv = call.attributes<CustomCallAttributes>();
+  if (call.operand_count() < 2) return std::nullopt;
+  const Shape* input = call.operand(0)->shape();
+  const Shape* kernel = call.operand(1)->shape();
+  const Shape* output = FirstArray(call.shape());
+  const std::string_view target = conv.target;
+  // Backward, the roles are taken by others: input and filter gradients do the forward's work.
+  if (Contains(target, "BackwardInput")) std::swap(input, output);
+  if (Contains(target, "BackwardFilter")) std::swap(kernel, output);
+  if (!input->IsArray() || !kernel->IsArray() || !output->IsArray()) return std::nullopt;
+  size_t arrow = conv.dim_labels.find("->"), bar = conv.dim_labels.find('_');
+  if (arrow == std::string_view::npos || bar == std::string_view::npos) return std::nullopt;
+  std::string_view kernel_labels = conv.dim_labels.substr(bar + 1, arrow - bar - 1);
+  size_t out_feature = kernel_labels.find('o');
+  if (out_feature == std::string_view::npos ||
+      static_cast<int64_t>(kernel_labels.size()) != kernel->rank()) {
+    return std::nullopt;
+  }
+  const double features = static_cast<double>(kernel->dim(static_cast<int64_t>(out_feature)));
+  MatrixWork work;
+  work.n = features;
+  work.m = Elements(output) / std::max(1.0, features);
+  work.k = Elements(kernel) / std::max(1.0, features);
+  work.flops = 2 * work.m * work.n * work.k;
+  work.dtype = input->dtype();
+  return work;
+}
+
+// Floating-point operations of LAPACK's and cuSOLVER's factorisations (Golub and Van Loan's
+// counts), for each matrix of the batch.
+double Factorisation(const Instruction& call, std::string_view target) {
+  if (call.operand_count() == 0) return 0;
+  const Shape* a = nullptr;
+  for (const Instruction* operand : call.operands()) {
+    const Shape* shape = operand->shape();
+    if (shape->IsArray() && shape->rank() >= 2 && (a == nullptr || Elements(shape) > Elements(a))) {
+      a = shape;
+    }
+  }
+  if (a == nullptr) return 0;
+  const double m = Dim(a, 2), n = Dim(a, 1);
+  const double least = std::min(m, n), most = std::max(m, n);
+  const double batch = Elements(a) / std::max(1.0, m * n);
+  double one = 0;
+  if (Contains(target, "potrf") || target == "Cholesky") {
+    one = n * n * n / 3;
+  } else if (Contains(target, "getrf") || target == "LuDecomposition") {
+    one = m * n * least - least * least * (m + n) / 2 + 2 * least * least * least / 3;
+  } else if (Contains(target, "geqrf") || Contains(target, "geqp3") || target == "Qr") {
+    one = 2 * least * least * (most - least / 3);
+  } else if (Contains(target, "orgqr") || Contains(target, "ungqr") ||
+             target == "ProductOfElementaryHouseholderReflectors") {
+    one = 2 * least * least * (most - least / 3);
+  } else if (Contains(target, "gesdd") || Contains(target, "gesvd")) {
+    one = 4 * most * most * least + 8 * most * least * least + 9 * least * least * least;
+  } else if (Contains(target, "syev") || Contains(target, "heev") || target == "Eigh") {
+    one = 9 * n * n * n;
+  } else if (Contains(target, "geev") || Contains(target, "gees")) {
+    one = 25 * n * n * n;
+  } else if (Contains(target, "gehrd")) {
+    one = 10 * n * n * n / 3;
+  } else if (Contains(target, "sytrd") || Contains(target, "hetrd")) {
+    one = 4 * n * n * n / 3;
+  } else if (Contains(target, "gtsv")) {
+    return 8 * Elements(a);
+  } else if (Contains(target, "trsm")) {
+    return Elements(FirstArray(call.shape())) * n;
+  }
+  return batch * one * (IsComplex(a->dtype()) ? 4 : 1);
+}
+
+bool IsFactorisation(std::string_view target) {
+  return target.starts_with("lapack_") || target.starts_with("cusolver") ||
+         target.starts_with("hipsolver") || target.starts_with("cublas_trsm") || target == "Qr" ||
+         target == "Eigh" || target == "Cholesky" || target == "LuDecomposition" ||
+         target == "ProductOfElementaryHouseholderReflectors";
+}
+
+bool IsGemm(std::string_view target) {
+  return target.starts_with("__cublas$") || target.starts_with("__triton_gemm") ||
+         target.starts_with("__onednn$matmul") || Contains(target, "te_gemm") ||
+         Contains(target, "te_scaled_matmul") || target == "__cudnn$blockScaledDot";
+}
+
+struct Known {
+  std::optional<MatrixWork> product;
+  double flops = 0, transcendentals = 0;
+  std::optional<double> bytes;
+  bool is_attention = false;
+};
+
+Known Recognise(const Instruction& call) {
+  const std::string_view target = call.attributes<CustomCallAttributes>().target;
+  Known known;
+  if (IsGemm(target)) {
+    known.product = Gemm(call);
+  } else if (Contains(target, "fmha") || Contains(target, "fused_attn") ||
+             Contains(target, "flash_attn") || Contains(target, "flash_attention") ||
+             Contains(target, "mha_")) {
+    const bool backward = Contains(target, "ackward") || Contains(target, "_bwd");
+    known.product = Attention(call, backward);
+    known.is_attention = known.product.has_value();
+  } else if (target.starts_with("__cudnn$conv")) {
+    known.product = Convolution(call);
+  } else if (IsFactorisation(target)) {
+    known.flops = Factorisation(call, target);
+  } else if (std::optional<double> flops = ConfigNumber(call, "flops")) {
+    // Pallas kernels carry their author's cost_estimate.
+    known.flops = *flops;
+    known.transcendentals = ConfigNumber(call, "transcendentals").value_or(0);
+    known.bytes = ConfigNumber(call, "bytes_accessed");
+    const std::string name = OpNameOf(call);
+    known.is_attention = Contains(name, "attention") || Contains(name, "flash");
+  } else if (target == "tpu_custom_call" || Contains(target, "triton")) {
+    const std::string name = OpNameOf(call);
+    if (Contains(name, "flash_attention") || Contains(name, "splash_attention") ||
+        Contains(name, "mha")) {
+      known.product = Attention(call, Contains(name, "bwd") || Contains(name, "transpose("));
+      known.is_attention = known.product.has_value();
+    }
+  }
+  if (known.product) known.flops = known.product->flops;
+  return known;
+}
+
+}  // namespace
+
+void AddCustomCall(const Instruction& call, KernelWork& work) {
+  Known known = Recognise(call);
+  work.main = &call;
+  work.flops = known.flops;
+  work.transcendentals += known.transcendentals;
+  if (known.bytes) work.bytes = *known.bytes;
+  if (known.product) {
+    work.matrix.push_back(*known.product);
+  } else if (known.flops > 0) {
+    MatrixWork work_of_flops;
+    work_of_flops.flops = known.flops;
+    work_of_flops.dtype = FirstArray(call.shape())->dtype();
+    work_of_flops.k = known.flops / 2;
+    if (known.is_attention || known.bytes) work.matrix.push_back(work_of_flops);
+  }
+  work.work_class = known.is_attention     ? WorkClass::kAttention
+                    : !work.matrix.empty() ? WorkClass::kDot
+                    : work.flops == 0      ? WorkClass::kMovement
+                                           : WorkClass::kOther;
+}
+
+double CustomCallFlops(const Instruction& call) { return Recognise(call).flops; }
+
+}  // namespace gshard

@@ -1,0 +1,126 @@
+// See kernel_time.h.
+
+#include "core/cost/kernel_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gshard {
+namespace {
+
+// A transcendental takes about as long as this many vector operations (range reduction and a
+// polynomial).
+constexpr double kVectorOpsPerTranscendental = 8;
+// Contractions this long are worth splitting over idle units.
+constexpr double kLeastSplitLength = 512;
+
+double RoundUp(double value, int64_t tile) {
+  return std::ceil(value / static_cast<double>(tile)) * static_cast<double>(tile);
+}
+
+// Passes over `type` that an algorithm's name asks for: "dot_bf16_bf16_f32_x6".
+double PassesOfAlgorithm(std::string_view algorithm) {
+  size_t x = algorithm.rfind("_x");
+  if (x == std::string_view::npos || x + 2 >= algorithm.size()) return 1;
+  char digit = algorithm[x + 2];
+  return digit >= '2' && digit <= '9' ? digit - '0' : 1;
+}
+
+double RateOf(std::string_view type, const Chip& chip) {
+  auto it = chip.peak_flops.find(std::string(type));
+  return it == chip.peak_flops.end() ? 0 : it->second;
+}
+
+double RateOfAlgorithm(std::string_view algorithm, const Chip& chip) {
+  const double passes = PassesOfAlgorithm(algorithm);
+  if (algorithm.starts_with("dot_bf16")) return chip.PeakFlops(DType::kBF16) / passes;
+  if (algorithm.starts_with("dot_f16")) return chip.PeakFlops(DType::kF16) / passes;
+  if (algorithm.starts_with("dot_tf32")) {
+    double tf32 = RateOf("tf32", chip);
+    return (tf32 > 0 ? tf32 : chip.PeakFlops(DType::kF32)) / passes;
+  }
+  if (algorithm.starts_with("dot_f64")) return chip.PeakFlops(DType::kF64);
+  if (algorithm.starts_with("dot_any_f8") || algorithm.starts_with("dot_f8")) {
+    return chip.PeakFlops(DType::kF8E4M3FN);
+  }
+  return 0;
+}
+
+// Matrix units work on whole tiles; where there are many units, the last wave may be part idle.
+double MatrixSeconds(const MatrixWork& product, const Chip& chip, double efficiency) {
+  if (product.flops <= 0) return 0;
+  const double rate = MatrixRate(product, chip) * efficiency;
+  const double exact = product.batch * product.m * product.n * product.k;
+  if (exact <= 0) return product.flops / rate;
+  const auto [tile_m, tile_n, tile_k] = chip.matrix_tile;
+  const double k = RoundUp(product.k, tile_k);
+  const double units = static_cast<double>(chip.matrix_units);
+  auto share_used = [&](double m, double n) {
+    const double padded = RoundUp(m, tile_m) * RoundUp(n, tile_n) * k;
+    double used = exact / (product.batch * padded);
+    if (units > 1) {
+      double tiles = product.batch * RoundUp(m, tile_m) / static_cast<double>(tile_m) *
+                     RoundUp(n, tile_n) / static_cast<double>(tile_n);
+      if (tiles < units)
+        tiles = std::min(units, tiles * std::max(1.0, std::floor(k / kLeastSplitLength)));
+      used *= tiles / (std::ceil(tiles / units) * units);
+    }
+    return used;
+  };
+  const double used = std::max(share_used(product.m, product.n), share_used(product.n, product.m));
+  double seconds = product.flops / (rate * used);
+  // Products too thin for the units run as elementwise work.
+  if (chip.vector_flops > 0) seconds = std::min(seconds, product.flops / chip.vector_flops);
+  return seconds;
+}
+
+}  // namespace
+
+double MatrixRate(const MatrixWork& product, const Chip& chip) {
+  double rate = RateOfAlgorithm(product.algorithm, chip);
+  if (rate > 0) return rate;
+  rate = chip.PeakFlops(product.dtype);
+  const bool is_f32 = product.dtype == DType::kF32 || product.dtype == DType::kC64;
+  if (!is_f32 || product.algorithm == "dot_f32_f32_f32") return rate;
+  const size_t level = product.precision == Precision::kHighest ? 2
+                       : product.precision == Precision::kHigh  ? 1
+                                                                : 0;
+  if (chip.f32_passes[level] > 0) {
+    return chip.PeakFlops(DType::kBF16) / static_cast<double>(chip.f32_passes[level]);
+  }
+  double tf32 = RateOf("tf32", chip);
+  if (level == 0 && tf32 > 0) return tf32;
+  if (level == 1 && tf32 > 0) return std::max(rate, tf32 / 3);
+  return rate;
+}
+
+double KernelSeconds(const KernelWork& work, const Chip& chip) {
+  if (work.is_scalar) return 0;
+  const bool is_attention = work.work_class == WorkClass::kAttention;
+  double matrix_flops = 0, matrix_s = 0;
+  for (const MatrixWork& product : work.matrix) matrix_flops += product.flops;
+  const EfficiencyCurve& curve = is_attention ? chip.attention_efficiency : chip.dot_efficiency;
+  if (is_attention) {
+    // Its kernel keeps to tiles of its own making.
+    double todo = matrix_flops > 0 ? (matrix_flops + work.recomputed_flops) *
+                                         (1 - work.masked_flops / matrix_flops)
+                                   : 0;
+    double rate = work.matrix.empty() ? chip.NominalFlops() : MatrixRate(work.matrix[0], chip);
+    matrix_s = todo / (rate * curve.At(todo));
+  } else {
+    for (const MatrixWork& product : work.matrix) {
+      matrix_s += MatrixSeconds(product, chip, curve.At(product.flops));
+    }
+  }
+  double vector_ops =
+      std::max(0.0, work.flops - matrix_flops) + kVectorOpsPerTranscendental * work.transcendentals;
+  // Attention's efficiency is measured with its softmax.
+  double vector_s = chip.vector_flops > 0 && !is_attention ? vector_ops / chip.vector_flops : 0;
+  double memory_s =
+      work.bytes > 0 ? work.bytes / (chip.hbm_bytes_per_s * chip.memory_efficiency.At(work.bytes))
+                     : 0;
+  double longest = std::max({matrix_s, vector_s, memory_s});
+  return longest > 0 ? longest + chip.launch_s : 0;
+}
+
+}  // namespace gshard

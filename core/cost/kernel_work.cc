@@ -1,0 +1,262 @@
+// Sums a kernel's members and what crosses its border. See kernel_work.h.
+
+#include "core/cost/kernel_work.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/cost/custom_call_work.h"
+#include "core/cost/op_cost.h"
+#include "ir/computation.h"
+
+namespace gshard {
+namespace {
+
+double BytesOf(const Shape* shape) { return static_cast<double>(shape->byte_size()); }
+
+bool IsMatrixProduct(const Instruction* x) {
+  return InfoOf(x->opcode()).family == "dot" || x->opcode() == Opcode::kConvolution;
+}
+
+const Instruction* SkipAliases(const Instruction* x) {
+  while (x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kBitcast) x = x->operand(0);
+  return x;
+}
+
+// Type of a dot's operand where it comes from: narrower before a convert, which the unit or the
+// compiler takes over.
+DType SourceType(const Instruction* x) {
+  x = SkipAliases(x);
+  for (int depth = 0; depth < 8; ++depth) {
+    bool moves = x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kCopy ||
+                 x->opcode() == Opcode::kBroadcast || x->opcode() == Opcode::kDynamicSlice;
+    if (!moves) break;
+    x = SkipAliases(x->operand(0));
+  }
+  if (x->opcode() == Opcode::kConvert) {
+    DType from = x->operand(0)->shape()->dtype();
+    if (IsFloat(from) && DTypeBits(from) < DTypeBits(x->shape()->dtype())) return from;
+  }
+  return x->shape()->dtype();
+}
+
+DType Wider(DType a, DType b) { return DTypeBits(a) >= DTypeBits(b) ? a : b; }
+
+// Which share of its operand `operand` an instruction needs.
+double ShareOf(const Instruction* user, int64_t operand) {
+  const Shape* from = user->operand(operand)->shape();
+  const double whole = static_cast<double>(std::max<int64_t>(1, from->element_count()));
+  switch (user->opcode()) {
+    case Opcode::kSlice:
+    case Opcode::kDynamicSlice:
+    case Opcode::kGather:
+      return operand != 0
+                 ? 1
+                 : std::min(1.0, static_cast<double>(user->shape()->element_count()) / whole);
+    case Opcode::kDynamicUpdateSlice:
+      return operand == 0 ? 0 : 1;  // updated in place
+    case Opcode::kScatter: {
+      const int64_t inputs = (user->operand_count() - 1) / 2;
+      if (operand >= inputs) return 1;
+      return std::min(
+          1.0, static_cast<double>(user->operand(inputs + 1)->shape()->element_count()) / whole);
+    }
+    default:
+      return 1;
+  }
+}
+
+// Bytes that an instruction's value takes to write.
+double WrittenBytes(const Instruction* x) {
+  if (x->opcode() == Opcode::kDynamicUpdateSlice) return BytesOf(x->operand(1)->shape());
+  if (x->opcode() == Opcode::kScatter) {
+    const int64_t inputs = (x->operand_count() - 1) / 2;
+    double bytes = 0;
+    for (int64_t i = 0; i < inputs; ++i) bytes += BytesOf(x->operand(inputs + 1 + i)->shape());
+    return bytes;
+  }
+  return BytesOf(x->shape());
+}
+
+// Reads of one kernel. Members are visited consumers first; each says what it needs of its
+// operands.
+class Reads {
+ public:
+  void Need(const Instruction* x, double share) {
+    double& sum = share_[x];
+    sum = std::min(1.0, sum + share);
+  }
+  double ShareOfValue(const Instruction* x) const {
+    auto it = share_.find(x);
+    return it == share_.end() ? 0 : it->second;
+  }
+  void NeedOperands(const Instruction* x, double share) {
+    for (int64_t i = 0; i < x->operand_count(); ++i) {
+      const Instruction* operand = SkipAliases(x->operand(i));
+      if (operand->shape()->IsArray()) Need(operand, share * ShareOf(x, i));
+    }
+  }
+  const std::unordered_map<const Instruction*, double>& shares() const { return share_; }
+
+ private:
+  std::unordered_map<const Instruction*, double> share_;
+};
+
+void AddArithmetic(const Instruction* x, KernelWork& work) {
+  OpCost cost = CostOf(*x);
+  work.flops += cost.flops;
+  work.transcendentals += cost.transcendentals;
+  if (IsMatrixProduct(x)) work.matrix.push_back(MatrixOf(*x));
+}
+
+// What best stands for the kernel: a product, else a reduction or update, else the root.
+void ChooseMain(const Instruction* x, KernelWork& work) {
+  auto rank = [](const Instruction* y) {
+    if (IsMatrixProduct(y)) return 3;
+    return y->opcode() == Opcode::kReduce || y->opcode() == Opcode::kScatter ? 2 : 0;
+  };
+  if (work.main == nullptr || rank(x) > rank(work.main)) work.main = x;
+}
+
+void Classify(KernelWork& work) {
+  if (!work.matrix.empty()) {
+    work.work_class = WorkClass::kDot;
+  } else if (work.flops == 0 && work.transcendentals == 0) {
+    work.work_class = WorkClass::kMovement;
+  }
+}
+
+}  // namespace
+
+MatrixWork MatrixOf(const Instruction& dot) {
+  MatrixWork work;
+  work.flops = CostOf(dot).flops;
+  work.dtype = Wider(SourceType(dot.operand(0)), SourceType(dot.operand(1)));
+  std::span<const Precision> precision;
+  const double per_term = IsComplex(dot.shape()->dtype()) ? 8 : 2;
+  auto size = [](const Shape* shape, int64_t dim) { return static_cast<double>(shape->dim(dim)); };
+  const Shape* lhs = dot.operand(0)->shape();
+  if (dot.opcode() == Opcode::kConvolution) {
+    const auto& conv = dot.attributes<ConvolutionAttributes>();
+    precision = conv.precision;
+    const double groups =
+        static_cast<double>(std::max(conv.feature_group_count, conv.batch_group_count));
+    work.batch = groups;
+    work.n = size(dot.shape(), conv.output_feature) / groups;
+    work.m = static_cast<double>(dot.shape()->element_count()) /
+             std::max(1.0, size(dot.shape(), conv.output_feature));
+  } else {
+    const auto& dims = dot.attributes<DotAttributes>();
+    precision = dims.precision;
+    work.algorithm = dims.algorithm;
+    for (int64_t dim : dims.lhs_batch) work.batch *= size(lhs, dim);
+    double contracted = 1;
+    for (int64_t dim : dims.lhs_contracting) contracted *= size(lhs, dim);
+    work.m = static_cast<double>(lhs->element_count()) / std::max(1.0, work.batch * contracted);
+    work.n = static_cast<double>(dot.shape()->element_count()) / std::max(1.0, work.batch * work.m);
+  }
+  for (Precision p : precision) {
+    if (p == Precision::kHigh || p == Precision::kHighest)
+      work.precision = std::max(work.precision, p);
+  }
+  work.k = work.flops / std::max(1.0, per_term * work.batch * work.m * work.n);
+  return work;
+}
+
+KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
+  const Instruction* root = kernel.root;
+  if (root->opcode() == Opcode::kFusion) return WorkOfFusion(*root);
+  KernelWork work;
+  const AttentionKernel* attention =
+      kernel.attention < 0 ? nullptr : &model.attention()[static_cast<size_t>(kernel.attention)];
+  auto is_residual = [&](const Instruction* x) {
+    return attention != nullptr &&
+           std::find(attention->residuals.begin(), attention->residuals.end(), x) !=
+               attention->residuals.end();
+  };
+  Reads reads;
+  work.is_scalar = root->shape()->IsArray() && root->shape()->element_count() <= 1;
+  for (size_t i = kernel.members.size(); i-- > 0;) {
+    const Instruction* x = kernel.members[i];
+    if (!is_residual(x)) {
+      AddArithmetic(x, work);
+      if (!model.IsFused(x)) {
+        reads.Need(x, 1);
+        work.bytes += WrittenBytes(x);
+      }
+      reads.NeedOperands(x, attention != nullptr ? 1 : reads.ShareOfValue(x));
+      for (const Instruction* operand : x->operands()) {
+        work.is_scalar =
+            work.is_scalar && operand->shape()->IsArray() && operand->shape()->element_count() <= 1;
+      }
+    }
+    ChooseMain(x, work);
+  }
+  for (size_t i = kernel.copies.size(); i-- > 0;) {
+    reads.NeedOperands(kernel.copies[i], reads.ShareOfValue(kernel.copies[i]));
+  }
+  for (const auto& [value, share] : reads.shares()) {
+    bool inside = model.KernelOf(value) == &kernel || model.IsFused(value);
+    if (!inside) work.bytes += share * BytesOf(value->shape());
+  }
+  if (root->opcode() == Opcode::kCustomCall) {
+    AddCustomCall(*root, work);
+    return work;
+  }
+  OpCost own = CostOf(*root);
+  if (own.has_bytes && kernel.members.size() == 1 && kernel.copies.empty()) work.bytes = own.bytes;
+  Classify(work);
+  if (attention != nullptr) {
+    work.work_class = WorkClass::kAttention;
+    work.recomputed_flops = attention->recomputed_flops;
+    if (attention->is_causal) {
+      for (const MatrixWork& product : work.matrix) work.masked_flops += product.flops / 2;
+    }
+  }
+  return work;
+}
+
+KernelWork WorkOfFusion(const Instruction& fusion) {
+  KernelWork work;
+  const Computation& body = *fusion.called(0);
+  Reads reads;
+  std::span<Instruction* const> list = body.instructions();
+  std::vector<const Instruction*> outputs;
+  const Instruction* root = body.root();
+  if (root->opcode() == Opcode::kTuple) {
+    outputs.assign(root->operands().begin(), root->operands().end());
+  } else {
+    outputs.push_back(root);
+  }
+  for (const Instruction* output : outputs) {
+    output = SkipAliases(output);
+    reads.Need(output, 1);
+    if (output->opcode() != Opcode::kParameter) work.bytes += WrittenBytes(output);
+  }
+  for (size_t i = list.size(); i-- > 0;) {
+    const Instruction* x = list[i];
+    if (x->opcode() == Opcode::kTuple || x->opcode() == Opcode::kReshape ||
+        x->opcode() == Opcode::kBitcast) {
+      continue;
+    }
+    if (x->opcode() == Opcode::kParameter) {
+      work.bytes += reads.ShareOfValue(x) * BytesOf(x->shape());
+      continue;
+    }
+    if (x->opcode() == Opcode::kFusion) {
+      KernelWork inner = WorkOfFusion(*x);
+      work.flops += inner.flops;
+      work.transcendentals += inner.transcendentals;
+      work.matrix.insert(work.matrix.end(), inner.matrix.begin(), inner.matrix.end());
+    } else {
+      AddArithmetic(x, work);
+    }
+    reads.NeedOperands(x, reads.ShareOfValue(x));
+    ChooseMain(x, work);
+  }
+  work.main = &fusion;
+  Classify(work);
+  return work;
+}
+
+}  // namespace gshard

@@ -1,0 +1,47 @@
+// What one kernel does: floating-point operations by unit, and bytes to and from memory.
+//
+// Only what crosses a kernel's border touches memory, and of that only what is needed: of an
+// operand that is sliced or gathered from, the slice; of an array updated in place, the update.
+#ifndef GSHARD_CORE_COST_KERNEL_WORK_H_
+#define GSHARD_CORE_COST_KERNEL_WORK_H_
+
+#include <string_view>
+#include <vector>
+
+#include "core/analysis/fusion.h"
+#include "core/cost/timeline.h"
+#include "ir/instruction.h"
+
+namespace gshard {
+
+// One matrix product of a kernel: `batch` of [m, k] x [k, n].
+struct MatrixWork {
+  double batch = 1, m = 1, n = 1, k = 1;
+  double flops = 0;
+  DType dtype = DType::kF32;  // of the operands as they come from memory, the wider of both
+  Precision precision = Precision::kDefault;
+  std::string_view algorithm;  // "dot_bf16_bf16_f32_x3"; empty: unset
+};
+
+struct KernelWork {
+  WorkClass work_class = WorkClass::kOther;
+  const Instruction* main = nullptr;  // whose opcode and source line stand for the kernel
+  double flops = 0;                   // of all units
+  double transcendentals = 0;
+  double bytes = 0;
+  std::vector<MatrixWork> matrix;  // its products; their flops are among `flops`
+  double recomputed_flops = 0;     // attention's scores computed again: not among `flops`
+  double masked_flops = 0;         // of `flops`, what a causal attention kernel skips
+  bool is_scalar = false;          // addresses and counters: no kernel of its own
+};
+
+KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel);
+// Of a compiler's fusion instruction: its computation is the kernel.
+KernelWork WorkOfFusion(const Instruction& fusion);
+
+// The matrix product of a dot, ragged-dot, scaled-dot or convolution.
+MatrixWork MatrixOf(const Instruction& dot);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_COST_KERNEL_WORK_H_

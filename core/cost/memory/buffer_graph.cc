@@ -1,0 +1,380 @@
+// Buffers of a computation. See buffer_graph.h.
+
+#include "core/cost/memory/buffer_graph.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/cost/memory/in_place.h"
+#include "ir/custom_call.h"
+
+namespace gshard {
+namespace {
+
+constexpr uint32_t kNone = UINT32_MAX;
+
+bool RunsConditionally(Opcode opcode) {
+  return opcode == Opcode::kCall || opcode == Opcode::kConditional;
+}
+
+class GraphBuilder {
+ public:
+  GraphBuilder(const Computation& computation, const Users& users, bool is_scheduled, Tiling tiling,
+               const FactsOfCallees& facts)
+      : computation_(computation), is_scheduled_(is_scheduled), tiling_(tiling), facts_(facts) {
+    if (!is_scheduled) fusion_.emplace(computation, users);
+    for (const Instruction* x : computation.instructions()) {
+      first_id_ = std::min(first_id_, x->id());
+      last_id_ = std::max(last_id_, x->id());
+    }
+    places_.resize(computation.instructions().empty() ? 0 : last_id_ - first_id_ + 1);
+  }
+
+  BufferGraph Build() {
+    graph_.computation = &computation_;
+    for (const Instruction* x : computation_.instructions()) {
+      if (IsFused(x)) continue;
+      Place(x).node = static_cast<uint32_t>(graph_.nodes.size());
+      graph_.nodes.push_back(x);
+      AssignLeaves(x);
+      graph_.allocates.EndList();
+      AddReads(x);
+    }
+    for (const Instruction* parameter : computation_.parameters()) {
+      std::span<const uint32_t> leaves = LeavesOf(parameter);
+      graph_.parameter_leaves.insert(graph_.parameter_leaves.end(), leaves.begin(), leaves.end());
+    }
+    std::span<const uint32_t> root = LeavesOf(computation_.root());
+    graph_.root_leaves.assign(root.begin(), root.end());
+    for (const Buffer& buffer : graph_.buffers) AddOverwrites(buffer);
+    return std::move(graph_);
+  }
+
+ private:
+  struct PlaceOf {
+    uint32_t node = kNone;
+    uint32_t first_leaf = 0, leaf_count = 0;  // in leaves_
+    uint32_t stamp = kNone;                   // the node that saw it last
+  };
+
+  PlaceOf& Place(const Instruction* x) { return places_[x->id() - first_id_]; }
+  bool IsFused(const Instruction* x) const { return fusion_ && fusion_->IsFused(x); }
+  // Of a value that is no part of another kernel.
+  std::span<const uint32_t> LeavesOf(const Instruction* x) {
+    const PlaceOf& place = Place(x);
+    return std::span<const uint32_t>(leaves_).subspan(place.first_leaf, place.leaf_count);
+  }
+
+  // --- leaves
+
+  void AddNew(const Instruction* x, int64_t leaf, const Shape* shape) {
+    auto buffer = static_cast<uint32_t>(graph_.buffers.size());
+    graph_.buffers.push_back({x, static_cast<uint32_t>(leaf), BufferBytes(shape, tiling_)});
+    graph_.allocates.Append(buffer);
+    leaves_.push_back(buffer);
+  }
+
+  // Leaves first..first+count of `operand`, which become the next of the instruction's.
+  void AddSame(const Instruction* operand, int64_t first, int64_t count) {
+    CheckInternal(!IsFused(operand), "a value without memory of its own is renamed");
+    const PlaceOf place = Place(operand);
+    for (int64_t i = first; i < first + count; ++i)
+      leaves_.push_back(leaves_[place.first_leaf + static_cast<size_t>(i)]);
+  }
+  void AddSame(const Instruction* operand) { AddSame(operand, 0, operand->shape()->leaf_count()); }
+
+  void AddNewFrom(const Instruction* x, int64_t first) {
+    std::vector<const Shape*> shapes;
+    AppendLeafShapes(x->shape(), shapes);
+    for (size_t i = static_cast<size_t>(first); i < shapes.size(); ++i)
+      AddNew(x, static_cast<int64_t>(i), shapes[i]);
+  }
+
+  void AssignLeaves(const Instruction* x) {
+    auto first = static_cast<uint32_t>(leaves_.size());
+    AppendLeaves(x);
+    PlaceOf& place = Place(x);
+    place.first_leaf = first;
+    place.leaf_count = static_cast<uint32_t>(leaves_.size()) - first;
+  }
+
+  void AppendLeaves(const Instruction* x) {
+    int64_t count = x->shape()->leaf_count();
+    switch (x->opcode()) {
+      case Opcode::kTuple:
+        for (const Instruction* operand : x->operands()) AddSame(operand);
+        return;
+      case Opcode::kGetTupleElement:
+        AddSame(x->operand(0), FirstLeaf(x), count);
+        return;
+      case Opcode::kWhile:
+        return AppendWhile(x);
+      case Opcode::kCall:
+      case Opcode::kConditional:
+        return AppendCall(x);
+      case Opcode::kAllGatherStart:
+      case Opcode::kCollectivePermuteStart:
+      case Opcode::kAsyncStart:
+      case Opcode::kSend:
+        return AppendStart(x);
+      case Opcode::kCopyStart: {  // (destination, source, context)
+        std::vector<const Shape*> shapes;
+        AppendLeafShapes(x->shape(), shapes);
+        AddNew(x, 0, shapes[0]);
+        AddSame(x->operand(0));
+        for (size_t i = 2; i < shapes.size(); ++i) AddNew(x, static_cast<int64_t>(i), shapes[i]);
+        return;
+      }
+      case Opcode::kAllGatherDone:
+      case Opcode::kCollectivePermuteDone:
+      case Opcode::kAsyncDone:
+        return AppendDone(x);
+      case Opcode::kCopyDone:
+      case Opcode::kRecvDone:
+        AddSame(x->operand(0), 0, 1);
+        return AddNewFrom(x, 1);
+      default:
+        break;
+    }
+    if (IsRename(x)) return AddSame(x->operand(0));
+    AddNewFrom(x, 0);
+  }
+
+  bool IsRename(const Instruction* x) const {
+    if (x->operand_count() == 0 ||
+        x->operand(0)->shape()->leaf_count() != x->shape()->leaf_count() ||
+        IsFused(x->operand(0))) {
+      return false;
+    }
+    switch (x->opcode()) {
+      case Opcode::kReshape:
+        return !is_scheduled_;  // a compiler turns those that move nothing into bitcasts
+      case Opcode::kBitcast:
+      case Opcode::kOptBarrier:
+      case Opcode::kAddDependency:
+      case Opcode::kDomain:
+      case Opcode::kAllReduceDone:
+      case Opcode::kAsyncUpdate:
+        return true;
+      case Opcode::kCustomCall:
+        return IsIdentityCall(*x) && Compatible(x->shape(), x->operand(0)->shape());
+      default:
+        return false;
+    }
+  }
+
+  int64_t FirstLeaf(const Instruction* element) {
+    const Shape* tuple = element->operand(0)->shape();
+    std::vector<int64_t>& first = first_leaves_[tuple];
+    if (first.empty()) {
+      int64_t leaf = 0;
+      for (const Shape* part : tuple->elements()) {
+        first.push_back(leaf);
+        leaf += part->leaf_count();
+      }
+    }
+    auto index = element->attributes<GetTupleElementAttributes>().index;
+    return first[static_cast<size_t>(index)];
+  }
+
+  const CalleeFacts* FactsOf(const Computation* callee) const {
+    auto found = facts_.find(callee);
+    return found == facts_.end() ? nullptr : &found->second;
+  }
+
+  // What every iteration passes on unchanged stays where it is.
+  void AppendWhile(const Instruction* x) {
+    const CalleeFacts* body = FactsOf(x->called(1));
+    std::vector<const Shape*> shapes;
+    AppendLeafShapes(x->shape(), shapes);
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      auto leaf = static_cast<int64_t>(i);
+      if (body != nullptr && body->unchanged[i] == static_cast<int32_t>(i)) {
+        AddSame(x->operand(0), leaf, 1);
+      } else {
+        AddNew(x, leaf, shapes[i]);
+      }
+    }
+  }
+
+  // What a callee gives back unchanged is the operand.
+  void AppendCall(const Instruction* x) {
+    std::vector<const Shape*> shapes;
+    AppendLeafShapes(x->shape(), shapes);
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      uint32_t same = CommonSource(x, i, /*unchanged=*/true);
+      if (same != kNone) {
+        leaves_.push_back(same);
+      } else {
+        AddNew(x, static_cast<int64_t>(i), shapes[i]);
+      }
+    }
+  }
+
+  // The one buffer that result leaf i is in all callees (or that all update in place), or kNone.
+  uint32_t CommonSource(const Instruction* x, size_t i, bool unchanged) {
+    uint32_t common = kNone;
+    bool conditional = x->opcode() == Opcode::kConditional;
+    for (size_t callee = 0; callee < x->called().size(); ++callee) {
+      const CalleeFacts* facts = FactsOf(x->called()[callee]);
+      if (facts == nullptr) return kNone;
+      int32_t parameter = unchanged ? facts->unchanged[i] : facts->in_place[i];
+      if (parameter < 0) return kNone;
+      uint32_t source = ArgumentLeaf(x, conditional ? callee + 1 : 0, conditional, parameter);
+      if (source == kNone || (common != kNone && common != source)) return kNone;
+      common = source;
+    }
+    return common;
+  }
+
+  // The buffer of parameter leaf `leaf` of a callee: of operand `first`, or counted from there on.
+  uint32_t ArgumentLeaf(const Instruction* x, size_t first, bool only_first, int32_t leaf) {
+    for (size_t k = first; k < static_cast<size_t>(x->operand_count()); ++k) {
+      const Instruction* operand = x->operands()[k];
+      auto count = static_cast<int32_t>(operand->shape()->leaf_count());
+      if (leaf < count)
+        return IsFused(operand) ? kNone : LeavesOf(operand)[static_cast<size_t>(leaf)];
+      if (only_first) break;
+      leaf -= count;
+    }
+    return kNone;
+  }
+
+  // (operands, results, contexts): the operands stay where they are until -done.
+  void AppendStart(const Instruction* x) {
+    int64_t before = static_cast<int64_t>(leaves_.size()), count = x->shape()->leaf_count();
+    int64_t given = x->opcode() == Opcode::kSend ? 1 : x->operand_count();
+    for (int64_t k = 0; k < given; ++k) {
+      const Instruction* operand = x->operand(k);
+      if (static_cast<int64_t>(leaves_.size()) - before + operand->shape()->leaf_count() > count)
+        break;
+      AddSame(operand);
+    }
+    AddNewFrom(x, static_cast<int64_t>(leaves_.size()) - before);
+  }
+
+  void AppendDone(const Instruction* x) {
+    const Instruction* start = x->operand(0);
+    int64_t count = x->shape()->leaf_count();
+    int64_t first = start->shape()->IsTuple() ? start->shape()->element(0)->leaf_count() : count;
+    if (first + count <= start->shape()->leaf_count()) {
+      AddSame(start, first, count);
+    } else {
+      AddNewFrom(x, 0);
+    }
+  }
+
+  // --- edges
+
+  void AddReads(const Instruction* x) {
+    uint32_t node = Place(x).node;
+    std::vector<const Instruction*>& pending = pending_;
+    auto push = [&](std::span<Instruction* const> operands) {
+      pending.insert(pending.end(), operands.begin(), operands.end());
+    };
+    push(x->operands());
+    push(x->control_predecessors());
+    std::vector<uint32_t> reads;
+    while (!pending.empty()) {
+      const Instruction* value = pending.back();
+      pending.pop_back();
+      PlaceOf& place = Place(value);
+      if (place.stamp == node) continue;
+      place.stamp = node;
+      if (IsFused(value)) {
+        push(value->operands());
+        push(value->control_predecessors());
+        continue;
+      }
+      graph_.predecessors.Append(place.node);
+      // A renaming of one element of a tuple keeps that element only.
+      if (x->opcode() == Opcode::kGetTupleElement) continue;
+      std::span<const uint32_t> leaves = LeavesOf(value);
+      reads.insert(reads.end(), leaves.begin(), leaves.end());
+    }
+    if (x->opcode() == Opcode::kGetTupleElement) {
+      std::span<const uint32_t> leaves = LeavesOf(x);
+      reads.insert(reads.end(), leaves.begin(), leaves.end());
+    }
+    std::sort(reads.begin(), reads.end());
+    reads.erase(std::unique(reads.begin(), reads.end()), reads.end());
+    for (uint32_t buffer : reads) graph_.reads.Append(buffer);
+    graph_.reads.EndList();
+    graph_.predecessors.EndList();
+  }
+
+  void AddOverwrites(const Buffer& buffer) {
+    if (buffer.bytes > 0) {
+      auto offer = [&](uint32_t candidate) {
+        if (graph_.buffers[candidate].bytes == buffer.bytes) graph_.overwrites.Append(candidate);
+      };
+      const Instruction* x = buffer.owner;
+      if (x->opcode() == Opcode::kWhile) {
+        offer(LeavesOf(x->operand(0))[buffer.leaf]);
+      } else if (RunsConditionally(x->opcode())) {
+        uint32_t source = CommonSource(x, buffer.leaf, /*unchanged=*/false);
+        if (source != kNone) offer(source);
+      } else {
+        OfferInputs(x, buffer.leaf, offer);
+      }
+    }
+    graph_.overwrites.EndList();
+  }
+
+  template <typename Offer>
+  void OfferInputs(const Instruction* x, uint32_t leaf, const Offer& offer) {
+    if (x->opcode() == Opcode::kFusion) return OfferFusionInputs(x, leaf, offer);
+    if (x->opcode() == Opcode::kCustomCall) {
+      const auto& attributes = x->attributes<CustomCallAttributes>();
+      const Instruction* operand = AliasedOperand(x, attributes.output_to_operand_aliasing, leaf);
+      if (operand != nullptr && !IsFused(operand)) offer(LeavesOf(operand)[0]);
+      return;
+    }
+    std::vector<OperandLeaf> inputs =
+        InPlaceInputs(x, leaf, [this](const Instruction* value) { return !IsFused(value); });
+    for (const OperandLeaf& input : inputs) {
+      if (!IsFused(input.operand)) offer(LeavesOf(input.operand)[static_cast<size_t>(input.leaf)]);
+    }
+  }
+
+  template <typename Offer>
+  void OfferFusionInputs(const Instruction* x, uint32_t leaf, const Offer& offer) {
+    const auto& aliasing = x->attributes<FusionAttributes>().output_to_operand_aliasing;
+    if (const Instruction* operand = AliasedOperand(x, aliasing, leaf))
+      return offer(LeavesOf(operand)[0]);
+    const Instruction* root = x->called(0)->root();
+    if (root->opcode() == Opcode::kTuple) {
+      if (leaf >= root->operand_count()) return;
+      root = root->operand(leaf);
+    }
+    std::vector<OperandLeaf> inputs = InPlaceInputs(
+        root, 0, [](const Instruction* value) { return value->opcode() == Opcode::kParameter; });
+    for (const OperandLeaf& input : inputs) {
+      if (input.operand->opcode() != Opcode::kParameter) continue;
+      int64_t number = input.operand->attributes<ParameterAttributes>().number;
+      if (number < x->operand_count() && x->operand(number)->shape()->leaf_count() == 1)
+        offer(LeavesOf(x->operand(number))[0]);
+    }
+  }
+
+  const Computation& computation_;
+  bool is_scheduled_;
+  Tiling tiling_;
+  const FactsOfCallees& facts_;
+  std::optional<FusionModel> fusion_;
+  uint32_t first_id_ = UINT32_MAX, last_id_ = 0;
+  std::vector<PlaceOf> places_;  // by instruction id
+  std::vector<uint32_t> leaves_;
+  std::vector<const Instruction*> pending_;
+  std::unordered_map<const Shape*, std::vector<int64_t>> first_leaves_;
+  BufferGraph graph_;
+};
+
+}  // namespace
+
+BufferGraph MakeBufferGraph(const Computation& computation, const Users& users, bool is_scheduled,
+                            Tiling tiling, const FactsOfCallees& facts) {
+  return GraphBuilder(computation, users, is_scheduled, tiling, facts).Build();
+}
+
+}  // namespace gshard

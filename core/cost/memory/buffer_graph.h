@@ -1,0 +1,72 @@
+// The buffers of one computation and who defines, reads and may overwrite them.
+//
+// Nodes are the instructions that run as kernels of their own; values that the fusion model
+// computes on the fly (core/analysis/fusion.h) belong to the kernels of their users. Every leaf of
+// a node's result has a buffer: a new one, or that of an operand where the instruction only renames
+// it (tuples, bitcasts, barriers, -done operations, what a loop carries unchanged).
+#ifndef GSHARD_CORE_COST_MEMORY_BUFFER_GRAPH_H_
+#define GSHARD_CORE_COST_MEMORY_BUFFER_GRAPH_H_
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "core/analysis/fusion.h"
+#include "core/cost/memory/buffer_size.h"
+#include "ir/computation.h"
+
+namespace gshard {
+
+// Lists of lists in two arrays.
+class AdjacencyLists {
+ public:
+  void Append(uint32_t value) { values_.push_back(value); }
+  void EndList() { begin_.push_back(static_cast<uint32_t>(values_.size())); }
+  size_t size() const { return begin_.size() - 1; }
+  std::span<const uint32_t> operator[](size_t i) const {
+    return std::span<const uint32_t>(values_).subspan(begin_[i], begin_[i + 1] - begin_[i]);
+  }
+
+ private:
+  std::vector<uint32_t> begin_ = {0}, values_;
+};
+
+struct Buffer {
+  const Instruction* owner = nullptr;  // that allocates it
+  uint32_t leaf = 0;                   // of the owner's shape
+  int64_t bytes = 0;
+};
+
+// What a caller must know of a callee: for each leaf of its result the leaf of its parameters (in
+// order, tuples flattened) whose value it is unchanged, or -1; the same for those that it updates
+// in place.
+struct CalleeFacts {
+  std::vector<int32_t> unchanged, in_place;
+};
+using FactsOfCallees = std::unordered_map<const Computation*, CalleeFacts>;
+
+struct BufferGraph {
+  const Computation* computation = nullptr;
+  std::vector<const Instruction*> nodes;  // in text order
+  std::vector<Buffer> buffers;
+  AdjacencyLists allocates;     // node -> its new buffers
+  AdjacencyLists reads;         // node -> buffers it reads, each once
+  AdjacencyLists predecessors;  // node -> nodes that must run before it
+  AdjacencyLists overwrites;    // buffer -> those whose memory it may take over, best first
+  std::vector<uint32_t> parameter_leaves;  // buffers
+  std::vector<uint32_t> root_leaves;
+
+  bool IsParameter(uint32_t buffer) const {
+    return buffers[buffer].owner->opcode() == Opcode::kParameter;
+  }
+};
+
+// `users`: of the whole module. `is_scheduled`: compiled text, in which nothing is fused any more
+// and every copy is written out. `facts`: of all computations that this one calls.
+BufferGraph MakeBufferGraph(const Computation& computation, const Users& users, bool is_scheduled,
+                            Tiling tiling, const FactsOfCallees& facts);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_COST_MEMORY_BUFFER_GRAPH_H_

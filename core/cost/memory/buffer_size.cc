@@ -1,0 +1,131 @@
+// Tiled sizes. See buffer_size.h.
+
+#include "core/cost/memory/buffer_size.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+namespace gshard {
+namespace {
+
+constexpr int64_t kMaxBytes = int64_t{1} << 46;
+constexpr std::string_view kHostMemory = "S(5)";
+
+// Dims of the first tile of a layout's tail: {8, 128} of "T(8,128)(2,1)S(1)"; empty: none.
+std::vector<int64_t> FirstTile(std::string_view tail) {
+  std::vector<int64_t> tile;
+  size_t at = tail.find("T(");
+  if (at == std::string_view::npos) return tile;
+  at += 2;
+  while (at < tail.size() && tail[at] != ')') {
+    int64_t size = 0;
+    auto [end, error] = std::from_chars(tail.data() + at, tail.data() + tail.size(), size);
+    if (error != std::errc() || size <= 0) return {};  // T(*,128): not padded
+    tile.push_back(size);
+    at = static_cast<size_t>(end - tail.data());
+    if (at < tail.size() && tail[at] == ',') ++at;
+  }
+  return tile;
+}
+
+int64_t CappedProduct(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+// The dims in physical order, the most minor last; unbounded ones as 1.
+std::vector<int64_t> PhysicalDims(const Shape* shape) {
+  std::vector<int64_t> dims;
+  const Layout* layout = shape->layout();
+  if (layout != nullptr && static_cast<int64_t>(layout->minor_to_major.size()) == shape->rank()) {
+    for (size_t i = layout->minor_to_major.size(); i-- > 0;)
+      dims.push_back(shape->dim(layout->minor_to_major[i]));
+  } else {
+    dims.assign(shape->dims().begin(), shape->dims().end());
+  }
+  for (int64_t& dim : dims) dim = dim < 0 ? 1 : dim;
+  return dims;
+}
+
+// Pads the minor dims to whole tiles; dims and tile end with the most minor.
+void PadToTiles(std::vector<int64_t>& dims, const std::vector<int64_t>& tile) {
+  for (size_t i = 0; i < std::min(tile.size(), dims.size()); ++i) {
+    int64_t size = tile[tile.size() - 1 - i];
+    int64_t& dim = dims[dims.size() - 1 - i];
+    dim = CappedProduct(dim / size + (dim % size != 0), size);
+  }
+}
+
+int64_t ElementsOf(const std::vector<int64_t>& dims) {
+  int64_t elements = 1;
+  for (int64_t dim : dims) elements = CappedProduct(elements, dim);
+  return elements;
+}
+
+int64_t PowerOfTwoUpTo(int64_t size, int64_t least, int64_t most) {
+  int64_t tile = least;
+  while (tile < size && tile < most) tile *= 2;
+  return tile;
+}
+
+// Elements with the padding of a TPU's T(8,128), fewer rows for narrow arrays, in the order of dims
+// that pads least; vectors have tiles of 128 to 1024 elements.
+int64_t ElementsInTpuTiles(const std::vector<int64_t>& dims) {
+  if (dims.empty()) return 1;
+  if (dims.size() == 1) {
+    std::vector<int64_t> padded = dims;
+    PadToTiles(padded, {PowerOfTwoUpTo(dims[0], 128, 1024)});
+    return padded[0];
+  }
+  int64_t least = INT64_MAX;
+  for (size_t minor = 0; minor < dims.size(); ++minor) {
+    for (size_t second = 0; second < dims.size(); ++second) {
+      if (second == minor) continue;
+      std::vector<int64_t> order = {dims[second], dims[minor]};
+      PadToTiles(order, {PowerOfTwoUpTo(dims[second], 1, 8), 128});
+      for (size_t d = 0; d < dims.size(); ++d)
+        if (d != minor && d != second) order.push_back(dims[d]);
+      least = std::min(least, ElementsOf(order));
+    }
+  }
+  return least;
+}
+
+}  // namespace
+
+int64_t BufferBytes(const Shape* leaf, Tiling tiling) {
+  if (leaf->kind() == ShapeKind::kBuffer) leaf = leaf->element(0);
+  if (!leaf->IsArray()) return 0;
+  std::string_view tail = leaf->layout() != nullptr ? leaf->layout()->tail : std::string_view();
+  if (tail.find(kHostMemory) != std::string_view::npos) return 0;
+  bool unbounded = std::any_of(leaf->dims().begin(), leaf->dims().end(),
+                               [](int64_t dim) { return dim == Shape::kUnbounded; });
+  if (!unbounded && (tiling == Tiling::kDense || (tiling == Tiling::kLayout && tail.empty())))
+    return std::clamp<int64_t>(leaf->byte_size(), 0, kMaxBytes);
+  std::vector<int64_t> dims = PhysicalDims(leaf);
+  std::vector<int64_t> tile = tiling == Tiling::kDense ? std::vector<int64_t>() : FirstTile(tail);
+  PadToTiles(dims, tile);
+  int64_t elements =
+      tiling == Tiling::kTpu && tile.empty() ? ElementsInTpuTiles(dims) : ElementsOf(dims);
+  int64_t bits = CappedProduct(elements, DTypeBits(leaf->dtype()));
+  return std::clamp<int64_t>(bits / 8 + (bits % 8 != 0), 0, kMaxBytes);
+}
+
+void AppendLeafBytes(const Shape* shape, Tiling tiling, std::vector<int64_t>& bytes) {
+  if (!shape->IsTuple()) {
+    bytes.push_back(BufferBytes(shape, tiling));
+    return;
+  }
+  for (const Shape* element : shape->elements()) AppendLeafBytes(element, tiling, bytes);
+}
+
+void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
+  if (!shape->IsTuple()) {
+    leaves.push_back(shape);
+    return;
+  }
+  for (const Shape* element : shape->elements()) AppendLeafShapes(element, leaves);
+}
+
+}  // namespace gshard

@@ -1,0 +1,31 @@
+// Bytes that one array takes in a device's memory, with the padding of its tiled layout.
+//
+// A tiled layout such as {1,0:T(8,128)} stores whole tiles: the minor dims are padded to multiples
+// of the tile's (XLA's public document "Tiled layout").
+#ifndef GSHARD_CORE_COST_MEMORY_BUFFER_SIZE_H_
+#define GSHARD_CORE_COST_MEMORY_BUFFER_SIZE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/shape.h"
+
+namespace gshard {
+
+enum class Tiling : uint8_t {
+  kDense,   // no padding at all
+  kLayout,  // tiles that the text's layouts give
+  kTpu,     // those, and T(8,128), in the order of dims that pads least, where there are none
+};
+
+// Of anything but a tuple. Arrays in host memory (memory space 5) take nothing, sizes are capped at
+// 2^46 bytes, so that sums of them do not overflow. An unbounded dimension counts as none.
+int64_t BufferBytes(const Shape* leaf, Tiling tiling);
+
+// Of every leaf of a shape, in pre-order.
+void AppendLeafBytes(const Shape* shape, Tiling tiling, std::vector<int64_t>& bytes);
+void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_COST_MEMORY_BUFFER_SIZE_H_

@@ -1,0 +1,152 @@
+// Element-for-element reads. See in_place.h.
+
+#include "core/cost/memory/in_place.h"
+
+#include <algorithm>
+#include <charconv>
+#include <unordered_map>
+
+namespace gshard {
+namespace {
+
+// How a value of the kernel is read from the result: a set of these.
+enum Reading : uint8_t { kSameIndex = 1, kSliced = 2, kOtherwise = 4 };
+
+bool KeepsOrder(Opcode opcode) {
+  return opcode == Opcode::kBitcast || opcode == Opcode::kReshape || opcode == Opcode::kMap ||
+         IsElementwise(opcode);
+}
+
+// Walks a kernel from its root, noting how each value is read.
+class KernelReadings {
+ public:
+  explicit KernelReadings(const std::function<bool(const Instruction*)>& is_input)
+      : is_input_(is_input) {}
+
+  void Visit(const Instruction* value, Reading reading) {
+    pending_.push_back({value, reading});
+    while (!pending_.empty()) {
+      auto [x, how] = pending_.back();
+      pending_.pop_back();
+      uint8_t& known = readings_[x];
+      if ((known & how) != 0) continue;
+      if (known == 0) order_.push_back(x);
+      known = static_cast<uint8_t>(known | how);
+      if (!is_input_(x)) VisitOperands(x, how);
+    }
+  }
+
+  // Inputs read at the result's index only, slices at the place of an update allowed if `sliced`.
+  std::vector<OperandLeaf> Inputs(bool sliced) const {
+    std::vector<OperandLeaf> inputs;
+    uint8_t allowed = sliced ? kSameIndex | kSliced : kSameIndex;
+    for (const Instruction* x : order_) {
+      uint8_t reading = readings_.at(x);
+      if (is_input_(x) && (reading & kSameIndex) != 0 && (reading | allowed) == allowed)
+        inputs.push_back({x, 0});
+    }
+    return inputs;
+  }
+
+ private:
+  void VisitOperands(const Instruction* x, Reading how) {
+    bool keeps = KeepsOrder(x->opcode());
+    for (int64_t i = 0; i < x->operand_count(); ++i) {
+      Reading next = kOtherwise;
+      if (keeps) {
+        next = how;
+      } else if (x->opcode() == Opcode::kDynamicSlice && i == 0) {
+        next = kSliced;
+      }
+      pending_.push_back({x->operand(i), next});
+    }
+  }
+
+  const std::function<bool(const Instruction*)>& is_input_;
+  std::unordered_map<const Instruction*, uint8_t> readings_;
+  std::vector<const Instruction*> order_;
+  std::vector<std::pair<const Instruction*, Reading>> pending_;
+};
+
+const Instruction* ThroughBitcasts(const Instruction* x,
+                                   const std::function<bool(const Instruction*)>& is_input) {
+  while (!is_input(x) && (x->opcode() == Opcode::kBitcast || x->opcode() == Opcode::kReshape ||
+                          x->opcode() == Opcode::kCopy)) {
+    x = x->operand(0);
+  }
+  return x;
+}
+
+std::vector<OperandLeaf> OneOperand(const Instruction* root, int64_t operand) {
+  if (operand >= root->operand_count()) return {};
+  return {{root->operand(operand), 0}};
+}
+
+std::vector<OperandLeaf> UpdatedArray(const Instruction* update,
+                                      const std::function<bool(const Instruction*)>& is_input) {
+  KernelReadings readings(is_input);
+  const Instruction* array = ThroughBitcasts(update->operand(0), is_input);
+  // Computed on the fly: then the result is an array of its own.
+  if (!is_input(array)) return {};
+  readings.Visit(array, kSameIndex);
+  for (int64_t i = 1; i < update->operand_count(); ++i)
+    readings.Visit(update->operand(i), kOtherwise);
+  return readings.Inputs(/*sliced=*/true);
+}
+
+}  // namespace
+
+std::vector<OperandLeaf> InPlaceInputs(const Instruction* root, int64_t leaf,
+                                       const std::function<bool(const Instruction*)>& is_input) {
+  switch (root->opcode()) {
+    case Opcode::kDynamicUpdateSlice:
+      return UpdatedArray(root, is_input);
+    case Opcode::kScatter:
+    case Opcode::kSort:
+    case Opcode::kSetDimensionSize:
+    case Opcode::kCholesky:
+      return OneOperand(root, leaf);
+    case Opcode::kTriangularSolve:
+      return OneOperand(root, 1);
+    default:
+      break;
+  }
+  if (!KeepsOrder(root->opcode())) return {};
+  const Instruction* moved = ThroughBitcasts(root, is_input);
+  if (!is_input(moved) && moved->opcode() == Opcode::kDynamicUpdateSlice)
+    return UpdatedArray(moved, is_input);
+  KernelReadings readings(is_input);
+  for (const Instruction* operand : root->operands()) readings.Visit(operand, kSameIndex);
+  return readings.Inputs(/*sliced=*/false);
+}
+
+const Instruction* AliasedOperand(const Instruction* call, std::string_view aliasing,
+                                  int64_t leaf) {
+  // {{}: (0, {}), {1}: (2, {})}: the verifier has read it already.
+  auto number = [&](size_t& at) {
+    int64_t value = -1;
+    auto [end, error] =
+        std::from_chars(aliasing.data() + at, aliasing.data() + aliasing.size(), value);
+    if (error == std::errc()) at = static_cast<size_t>(end - aliasing.data());
+    return value;
+  };
+  size_t at = 1;
+  while ((at = aliasing.find('{', at)) != std::string_view::npos) {
+    ++at;
+    int64_t output = aliasing[at] == '}' ? 0 : number(at);
+    bool nested = at < aliasing.size() && aliasing[at] == ',';
+    at = aliasing.find('(', at);
+    if (at == std::string_view::npos) break;
+    ++at;
+    int64_t operand = number(at);
+    at = aliasing.find(')', at);
+    if (at == std::string_view::npos) break;
+    if (!nested && output == leaf && operand >= 0 && operand < call->operand_count() &&
+        call->operand(operand)->shape()->leaf_count() == 1) {
+      return call->operand(operand);
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace gshard

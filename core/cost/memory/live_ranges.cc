@@ -1,0 +1,177 @@
+// Live ranges. See live_ranges.h.
+
+#include "core/cost/memory/live_ranges.h"
+
+#include <algorithm>
+
+namespace gshard {
+namespace {
+
+constexpr uint32_t kNone = UINT32_MAX;
+
+class LivenessWalk {
+ public:
+  LivenessWalk(const BufferGraph& graph, std::span<const uint32_t> order,
+               const CallContext& context)
+      : graph_(graph),
+        order_(order),
+        context_(context),
+        end_(static_cast<uint32_t>(order.size())) {}
+
+  Liveness Run() {
+    FindLastUses();
+    FindHomes();
+    result_.range_of.assign(graph_.buffers.size(), 0);
+    result_.inner.assign(order_.size() + 1, 0);
+    AddParameters();
+    for (uint32_t step = 0; step < end_; ++step) Allocate(step);
+    if (!context_.copies_are_explicit) AddFinalCopies();
+    FindPeak();
+    return std::move(result_);
+  }
+
+ private:
+  void FindLastUses() {
+    last_use_.assign(graph_.buffers.size(), 0);
+    defined_.assign(graph_.buffers.size(), 0);
+    for (uint32_t step = 0; step < end_; ++step) {
+      for (uint32_t buffer : graph_.allocates[order_[step]])
+        last_use_[buffer] = defined_[buffer] = step;
+      for (uint32_t buffer : graph_.reads[order_[step]]) last_use_[buffer] = step;
+    }
+    for (uint32_t buffer : graph_.root_leaves) last_use_[buffer] = end_;
+  }
+
+  // Where a result has to end: the parameter's buffer.
+  void FindHomes() {
+    home_.assign(graph_.buffers.size(), kNone);
+    size_t placed = std::min(context_.root_place.size(), graph_.root_leaves.size());
+    for (size_t i = 0; i < placed; ++i) {
+      int32_t place = context_.root_place[i];
+      if (place >= 0)
+        home_[graph_.root_leaves[i]] = graph_.parameter_leaves[static_cast<size_t>(place)];
+    }
+  }
+
+  void AddRange(uint32_t buffer, uint32_t first, uint32_t last, bool is_copy = false) {
+    if (!is_copy) result_.range_of[buffer] = static_cast<uint32_t>(result_.ranges.size());
+    holder_.push_back(buffer);
+    result_.ranges.push_back({buffer, graph_.buffers[buffer].bytes, first, last, is_copy});
+  }
+
+  // Parameters exist from the start on, wherever the order puts them.
+  void AddParameters() {
+    overwritable_.assign(graph_.buffers.size(), true);
+    for (size_t i = 0; i < graph_.parameter_leaves.size(); ++i) {
+      uint32_t buffer = graph_.parameter_leaves[i];
+      Ownership ownership = context_.parameters[i];
+      bool owned = ownership == Ownership::kOwned;
+      AddRange(buffer, 0, owned ? last_use_[buffer] : end_);
+      overwritable_[buffer] = ownership != Ownership::kPinned;
+    }
+  }
+
+  void Allocate(uint32_t step) {
+    uint32_t node = order_[step];
+    const Instruction* x = graph_.nodes[node];
+    int64_t fresh = 0;
+    for (uint32_t buffer : graph_.allocates[node]) {
+      if (graph_.IsParameter(buffer)) continue;
+      if (!TakeOver(buffer, step)) {
+        AddRange(buffer, step, last_use_[buffer]);
+        fresh += graph_.buffers[buffer].bytes;
+      }
+      if (x->opcode() == Opcode::kConstant) overwritable_[buffer] = false;
+    }
+    int64_t extra = context_.callees_extra[node];
+    // A callee's results are among what it allocates; a loop's carries are given to it.
+    if (x->opcode() != Opcode::kWhile) extra = std::max<int64_t>(0, extra - fresh);
+    result_.inner[step] = extra;
+  }
+
+  bool TakeOver(uint32_t buffer, uint32_t step) {
+    uint32_t chosen = kNone;
+    for (uint32_t candidate : graph_.overwrites[buffer]) {
+      uint32_t range = result_.range_of[candidate];
+      // The candidate holds the memory still, and nobody reads it later.
+      bool dies = last_use_[candidate] == step && holder_[range] == candidate;
+      if (!dies || !overwritable_[candidate]) continue;
+      bool is_home = result_.ranges[range].buffer == home_[buffer];
+      if (chosen == kNone || is_home) chosen = range;
+      if (is_home) break;
+    }
+    if (chosen == kNone) return false;
+    LiveRange& range = result_.ranges[chosen];
+    result_.range_of[buffer] = chosen;
+    holder_[chosen] = buffer;
+    range.last = std::max(range.last, last_use_[buffer]);
+    return true;
+  }
+
+  // Results that cannot stay where they were computed.
+  void AddFinalCopies() {
+    std::vector<bool> taken(result_.ranges.size(), false);
+    for (size_t i = 0; i < graph_.root_leaves.size(); ++i) {
+      uint32_t value = graph_.root_leaves[i];
+      uint32_t range = result_.range_of[value];
+      int32_t place = i < context_.root_place.size() ? context_.root_place[i] : -1;
+      if (place >= 0) {
+        uint32_t home = graph_.parameter_leaves[static_cast<size_t>(place)];
+        uint32_t home_range = result_.range_of[home];
+        if (home_range == range && !taken[range]) {
+          taken[range] = true;  // updated in place
+        } else if (result_.ranges[home_range].last < defined_[value] && !taken[range]) {
+          taken[range] = true;  // the home was free by then: it is computed there
+        } else {
+          AddRange(home, end_, end_, /*is_copy=*/true);
+        }
+        continue;
+      }
+      if (!context_.returns_to_runtime) continue;
+      bool is_own = overwritable_[value] && !IsArgument(range) && !taken[range];
+      if (is_own) {
+        taken[range] = true;
+      } else {
+        AddRange(value, end_, end_, /*is_copy=*/true);
+      }
+    }
+  }
+
+  bool IsArgument(uint32_t range) const { return graph_.IsParameter(result_.ranges[range].buffer); }
+
+  void FindPeak() {
+    std::vector<int64_t> change(order_.size() + 2, 0);
+    for (const LiveRange& range : result_.ranges) {
+      change[range.first] += range.bytes;
+      change[range.last + 1] -= range.bytes;
+    }
+    int64_t live = 0;
+    result_.peak_bytes = -1;
+    for (uint32_t step = 0; step <= end_; ++step) {
+      live += change[step];
+      if (live + result_.inner[step] > result_.peak_bytes) {
+        result_.peak_bytes = live + result_.inner[step];
+        result_.peak_step = step;
+      }
+    }
+  }
+
+  const BufferGraph& graph_;
+  std::span<const uint32_t> order_;
+  const CallContext& context_;
+  uint32_t end_;
+  Liveness result_;
+  std::vector<uint32_t> last_use_, defined_;  // by buffer
+  std::vector<bool> overwritable_;
+  std::vector<uint32_t> home_;    // by buffer: the parameter's it has to end in, or kNone
+  std::vector<uint32_t> holder_;  // by range: the buffer whose value it has at present
+};
+
+}  // namespace
+
+Liveness ComputeLiveness(const BufferGraph& graph, std::span<const uint32_t> order,
+                         const CallContext& context) {
+  return LivenessWalk(graph, order, context).Run();
+}
+
+}  // namespace gshard

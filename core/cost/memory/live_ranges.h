@@ -1,0 +1,61 @@
+// When each buffer of a computation is alive, for one order of its nodes.
+//
+// A node's results are allocated before it runs and what it reads last is freed after it; a result
+// takes over the memory of an operand that dies there where it can be computed in place. Copies
+// that correctness needs are added where the text is no compiled one: for a value that two outputs
+// or carries want to hold, for an update of something that is read later, for arguments that come
+// back as results.
+#ifndef GSHARD_CORE_COST_MEMORY_LIVE_RANGES_H_
+#define GSHARD_CORE_COST_MEMORY_LIVE_RANGES_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/cost/memory/buffer_graph.h"
+
+namespace gshard {
+
+// Who owns the memory of a parameter's leaf.
+enum class Ownership : uint8_t {
+  kPinned,    // the caller, for good: an argument that was not donated, a loop's invariant
+  kBorrowed,  // the caller, who lets it be overwritten: an operand of a call
+  kOwned,     // this computation: what a loop carries, a donated argument
+};
+
+// What surrounds a computation.
+struct CallContext {
+  std::vector<Ownership> parameters;  // per parameter leaf
+  // Per root leaf: the parameter leaf in whose memory it must end, or -1.
+  std::vector<int32_t> root_place;
+  bool returns_to_runtime = false;   // the entry: each result needs memory of its own
+  bool copies_are_explicit = false;  // compiled text: adds no copies
+  // Per node: the peak of the computations it calls beyond what it gives them.
+  std::vector<int64_t> callees_extra;
+};
+
+using Order = std::vector<uint32_t>;  // of nodes
+
+// Memory from one step to another, both included. Steps count the order; its size is the end.
+struct LiveRange {
+  uint32_t buffer = 0;  // the first that had this memory
+  int64_t bytes = 0;
+  uint32_t first = 0, last = 0;
+  bool is_copy = false;  // made at the end
+};
+
+struct Liveness {
+  std::vector<LiveRange> ranges;
+  std::vector<uint32_t> range_of;  // buffer -> range
+  std::vector<int64_t> inner;      // per step, and the end: bytes of callees beyond the ranges
+  int64_t peak_bytes = 0;          // parameters included
+  uint32_t peak_step = 0;
+};
+
+// Linear in the graph.
+Liveness ComputeLiveness(const BufferGraph& graph, std::span<const uint32_t> order,
+                         const CallContext& context);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_COST_MEMORY_LIVE_RANGES_H_

@@ -1,0 +1,242 @@
+// Memory-minimising orders. See memory_schedule.h.
+
+#include "core/cost/memory/memory_schedule.h"
+
+#include <algorithm>
+#include <numeric>
+#include <queue>
+
+namespace gshard {
+namespace {
+
+AdjacencyLists SuccessorsOf(const BufferGraph& graph) {
+  std::vector<std::vector<uint32_t>> lists(graph.nodes.size());
+  for (uint32_t node = 0; node < graph.nodes.size(); ++node)
+    for (uint32_t before : graph.predecessors[node]) lists[before].push_back(node);
+  AdjacencyLists successors;
+  for (const std::vector<uint32_t>& list : lists) {
+    for (uint32_t node : list) successors.Append(node);
+    successors.EndList();
+  }
+  return successors;
+}
+
+// What every order needs to know.
+struct ScheduleInput {
+  const BufferGraph& graph;
+  AdjacencyLists successors;
+  std::vector<bool> freeable;       // by buffer
+  std::vector<int64_t> allocation;  // by node: bytes of its results
+
+  ScheduleInput(const BufferGraph& g, const CallContext& context)
+      : graph(g), successors(SuccessorsOf(g)), freeable(g.buffers.size(), true) {
+    for (size_t i = 0; i < g.parameter_leaves.size(); ++i) {
+      if (context.parameters[i] != Ownership::kOwned) freeable[g.parameter_leaves[i]] = false;
+    }
+    for (uint32_t buffer : g.root_leaves) freeable[buffer] = false;
+    for (uint32_t node = 0; node < g.nodes.size(); ++node) {
+      int64_t bytes = 0;
+      for (uint32_t buffer : g.allocates[node]) bytes += g.buffers[buffer].bytes;
+      allocation.push_back(g.nodes[node]->opcode() == Opcode::kParameter ? 0 : bytes);
+    }
+  }
+};
+
+// Greedy list scheduling. Which node would free a buffer is known in constant time: the XOR of the
+// readers that are left is the last reader itself.
+class ListScheduler {
+ public:
+  explicit ListScheduler(const ScheduleInput& input) : input_(input), graph_(input.graph) {}
+
+  Order Run() {
+    size_t n = graph_.nodes.size();
+    readers_.assign(graph_.buffers.size(), 0);
+    reader_xor_.assign(graph_.buffers.size(), 0);
+    gain_.resize(n);
+    waits_for_.resize(n);
+    for (uint32_t node = 0; node < n; ++node) {
+      gain_[node] = -input_.allocation[node];
+      waits_for_[node] = static_cast<uint32_t>(graph_.predecessors[node].size());
+      for (uint32_t buffer : graph_.reads[node]) {
+        ++readers_[buffer];
+        reader_xor_[buffer] ^= node;
+      }
+    }
+    for (uint32_t buffer = 0; buffer < graph_.buffers.size(); ++buffer) CreditLastReader(buffer);
+    for (uint32_t node = 0; node < n; ++node)
+      if (waits_for_[node] == 0) Push(node);
+    Order order;
+    scheduled_.assign(n, false);
+    while (!ready_.empty()) {
+      Entry entry = ready_.top();
+      ready_.pop();
+      if (scheduled_[entry.node] || entry.gain != gain_[entry.node]) continue;
+      scheduled_[entry.node] = true;
+      order.push_back(entry.node);
+      Finish(entry.node);
+    }
+    return order;
+  }
+
+ private:
+  struct Entry {
+    int64_t gain;
+    uint32_t node;
+    // The largest gain first, then the first in the text.
+    bool operator<(const Entry& other) const {
+      return gain != other.gain ? gain < other.gain : node > other.node;
+    }
+  };
+
+  void Push(uint32_t node) { ready_.push({gain_[node], node}); }
+
+  // The node that is the only reader left frees the buffer.
+  void CreditLastReader(uint32_t buffer) {
+    if (readers_[buffer] != 1 || !input_.freeable[buffer]) return;
+    uint32_t node = reader_xor_[buffer];
+    gain_[node] += graph_.buffers[buffer].bytes;
+    if (waits_for_[node] == 0) Push(node);
+  }
+
+  void Finish(uint32_t node) {
+    for (uint32_t buffer : graph_.reads[node]) {
+      --readers_[buffer];
+      reader_xor_[buffer] ^= node;
+      CreditLastReader(buffer);
+    }
+    for (uint32_t successor : input_.successors[node])
+      if (--waits_for_[successor] == 0) Push(successor);
+  }
+
+  const ScheduleInput& input_;
+  const BufferGraph& graph_;
+  std::vector<uint32_t> readers_, reader_xor_;  // by buffer
+  std::vector<int64_t> gain_;                   // by node: bytes freed - bytes allocated
+  std::vector<uint32_t> waits_for_;
+  std::vector<bool> scheduled_;
+  std::priority_queue<Entry> ready_;
+};
+
+// Depth first from the root, the operand that needs most memory first.
+class DepthFirstScheduler {
+ public:
+  explicit DepthFirstScheduler(const ScheduleInput& input) : input_(input), graph_(input.graph) {}
+
+  Order Run() {
+    size_t n = graph_.nodes.size();
+    for (uint32_t node = 0; node < n; ++node) AddNeed(node);
+    visited_.assign(n, false);
+    // What nothing reads comes where it stands in the text; the root is such a node.
+    for (uint32_t node = 0; node < n; ++node)
+      if (input_.successors[node].empty()) Visit(node);
+    return std::move(order_);
+  }
+
+ private:
+  // Sethi-Ullman numbers, as if the graph were a tree.
+  void AddNeed(uint32_t node) {
+    std::vector<uint32_t>& operands =
+        sorted_.emplace_back(graph_.predecessors[node].begin(), graph_.predecessors[node].end());
+    std::stable_sort(operands.begin(), operands.end(), [&](uint32_t a, uint32_t b) {
+      return need_[a] - input_.allocation[a] > need_[b] - input_.allocation[b];
+    });
+    int64_t held = 0, need = 0;
+    for (uint32_t operand : operands) {
+      need = std::max(need, held + need_[operand]);
+      held += input_.allocation[operand];
+    }
+    need_.push_back(std::max(need, held + input_.allocation[node]));
+  }
+
+  void Visit(uint32_t root) {
+    struct Frame {
+      uint32_t node;
+      size_t next;
+    };
+    std::vector<Frame> stack;
+    if (!visited_[root]) stack.push_back({root, 0});
+    visited_[root] = true;
+    while (!stack.empty()) {
+      Frame& frame = stack.back();
+      const std::vector<uint32_t>& operands = sorted_[frame.node];
+      if (frame.next == operands.size()) {
+        order_.push_back(frame.node);
+        stack.pop_back();
+        continue;
+      }
+      uint32_t operand = operands[frame.next++];
+      if (visited_[operand]) continue;
+      visited_[operand] = true;
+      stack.push_back({operand, 0});
+    }
+  }
+
+  const ScheduleInput& input_;
+  const BufferGraph& graph_;
+  std::vector<int64_t> need_;
+  std::vector<std::vector<uint32_t>> sorted_;  // operands by need
+  std::vector<bool> visited_;
+  Order order_;
+};
+
+// Moves nodes that free nothing down to their first user: broadcasts, constants, copies.
+Order SinkToUsers(const ScheduleInput& input, const Order& order) {
+  const BufferGraph& graph = input.graph;
+  auto end = static_cast<uint32_t>(order.size());
+  std::vector<uint32_t> last_use(graph.buffers.size(), 0), place(order.size());
+  for (uint32_t step = 0; step < end; ++step) {
+    for (uint32_t buffer : graph.reads[order[step]]) last_use[buffer] = step;
+  }
+  for (uint32_t step = end; step-- > 0;) {
+    uint32_t node = order[step];
+    place[node] = step;
+    std::span<const uint32_t> users = input.successors[node];
+    if (users.empty() || graph.nodes[node]->opcode() == Opcode::kParameter) continue;
+    uint32_t target = end;
+    for (uint32_t user : users) target = std::min(target, place[user]);
+    int64_t held = 0;  // bytes that would be held longer
+    for (uint32_t buffer : graph.reads[node]) {
+      if (input.freeable[buffer] && last_use[buffer] < target) held += graph.buffers[buffer].bytes;
+    }
+    if (held >= input.allocation[node]) continue;
+    place[node] = target;
+    for (uint32_t buffer : graph.reads[node]) last_use[buffer] = std::max(last_use[buffer], target);
+  }
+  std::vector<uint32_t> step_of(order.size());
+  for (uint32_t step = 0; step < end; ++step) step_of[order[step]] = step;
+  Order sunk = order;
+  std::stable_sort(sunk.begin(), sunk.end(), [&](uint32_t a, uint32_t b) {
+    return place[a] != place[b] ? place[a] < place[b] : step_of[a] < step_of[b];
+  });
+  return sunk;
+}
+
+}  // namespace
+
+Order TextOrder(const BufferGraph& graph) {
+  Order order(graph.nodes.size());
+  std::iota(order.begin(), order.end(), 0U);
+  return order;
+}
+
+Order MinimizeMemory(const BufferGraph& graph, const CallContext& context) {
+  ScheduleInput input(graph, context);
+  Order text = TextOrder(graph);
+  std::vector<Order> orders = {text, SinkToUsers(input, text)};
+  for (Order order : {ListScheduler(input).Run(), DepthFirstScheduler(input).Run()}) {
+    orders.push_back(SinkToUsers(input, order));
+    orders.push_back(std::move(order));
+  }
+  size_t best = 0;
+  int64_t least = INT64_MAX;
+  for (size_t i = 0; i < orders.size(); ++i) {
+    CheckInternal(orders[i].size() == graph.nodes.size(), "a schedule lost instructions");
+    int64_t peak = ComputeLiveness(graph, orders[i], context).peak_bytes;
+    if (peak >= least) continue;
+    least = peak;
+    best = i;
+  }
+  return std::move(orders[best]);
+}
+
+}  // namespace gshard

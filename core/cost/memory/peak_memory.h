@@ -1,0 +1,84 @@
+// Peak memory of one device, and what is alive then.
+//
+// Liveness of buffers (core/cost/memory/live_ranges.h) over the order of a compiled text, or over
+// one that keeps the peak low (memory_schedule.h). While loops, conditionals and calls hold what
+// their computations need beyond their operands. docs/cost.md has the rules.
+#ifndef GSHARD_CORE_COST_MEMORY_PEAK_MEMORY_H_
+#define GSHARD_CORE_COST_MEMORY_PEAK_MEMORY_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/cost/memory/buffer_size.h"
+#include "ir/diagnostic.h"
+#include "ir/module.h"
+
+namespace gshard {
+
+enum class BufferClass : uint8_t {
+  kArgument,    // of the program
+  kOutput,      // results that do not share an argument's memory
+  kLoopCarry,   // what while loops carry and change
+  kCollective,  // results of collectives
+  kTemporary,   // everything else
+};
+inline constexpr size_t kBufferClasses = 5;
+std::string_view BufferClassName(BufferClass kind);  // "argument", "loop carry", ..
+
+// A row of the report: memory that one leaf of an instruction's result was given.
+struct LiveBuffer {
+  const Instruction* instruction = nullptr;  // that allocated it
+  int64_t leaf = 0;                          // of its shape, tuples flattened
+  const Shape* shape = nullptr;              // of that leaf
+  int64_t bytes = 0;
+  BufferClass kind = BufferClass::kTemporary;
+  // By DescribeTensors (global_tensors.h), where known: the tensor that `shape` is a tile of.
+  const Shape* global_shape = nullptr;
+  const Sharding* sharding = nullptr;
+  std::string sharding_text = {};  // "[data, _]"
+  std::string free_axes = {};      // mesh axes along which it only has copies: "model"
+};
+
+// What is alive while one instruction runs, by class. A loop's body appears once, at its loop.
+struct MemoryPoint {
+  const Instruction* instruction = nullptr;
+  std::array<int64_t, kBufferClasses> bytes = {};
+};
+
+struct MemoryReport {
+  int64_t peak_bytes = 0;
+  int64_t argument_bytes = 0;
+  int64_t output_bytes = 0;           // those that do not share an argument's memory
+  int64_t temp_bytes = 0;             // peak without arguments and outputs
+  std::vector<LiveBuffer> at_peak;    // largest first; adds up to peak_bytes
+  const Instruction* peak = nullptr;  // runs then; null: the end of the program
+  std::vector<MemoryPoint> curve;     // in order of execution
+  // What the instructions above belong to where it is not the module given: calls are inlined,
+  // all-reduces combined. Null: the module given.
+  std::shared_ptr<const Module> compiled;
+
+  int64_t limit_bytes = 0;  // 0: none
+  std::string limit_name;   // "tpu-v3"; empty: what --limit says
+  bool Fits() const { return limit_bytes == 0 || peak_bytes <= limit_bytes; }
+};
+
+struct MemoryOptions {
+  Tiling tiling = Tiling::kLayout;
+  // Independent all-reduces become one up to so many bytes, as compilers have it: their operands
+  // and results are alive together.
+  int64_t combine_bytes = INT64_MAX;
+};
+
+// `module` is the program of one device.
+MemoryReport PeakMemory(const Module& module, const MemoryOptions& options = {});
+
+// An error at the first array whose size is not known: unbounded dimensions (E-COST-010).
+Expected<void> CheckBoundedSizes(const Module& module);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_COST_MEMORY_PEAK_MEMORY_H_

@@ -1,0 +1,364 @@
+// See schedule.h.
+
+#include "core/cost/schedule.h"
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+
+namespace gshard {
+namespace {
+
+constexpr int kSteadyTrips = 4;
+// A trip may begin before the one before it is through, not before that one's predecessor is.
+constexpr int kTripsInFlight = 2;
+
+class Simulation {
+ public:
+  Simulation(const std::vector<ScheduleNode>& nodes, int copies, bool in_order,
+             double compute_share)
+      : nodes_(nodes),
+        count_(nodes.size()),
+        copies_(copies),
+        in_order_(in_order),
+        slow_rate_(1 - compute_share) {
+    FindTails();
+    Connect();
+  }
+
+  void Run() {
+    for (size_t i = 0; i < count_ * static_cast<size_t>(copies_); ++i) {
+      if (waits_for_[i] == 0 && IsOpen(CopyOf(i))) Ready(i, 0);
+    }
+    double now = 0;
+    while (finished_ < start_.size()) {
+      while (StartAll(now)) {
+      }
+      const double compute_end = compute_ == kNothing ? kNever : now + compute_left_ / Rate();
+      const double aside_end = running_.empty() ? kNever : running_.top().first;
+      const double next = std::min(compute_end, aside_end);
+      if (next == kNever) break;  // cannot happen: the graph is acyclic
+      if (compute_ != kNothing) compute_left_ -= (next - now) * Rate();
+      now = next;
+      if (compute_end <= now) FinishCompute(now);
+      while (!running_.empty() && running_.top().first <= now) {
+        size_t done = running_.top().second;
+        running_.pop();
+        if (nodes_[done % count_].links != 0) --collectives_aside_;
+        Finish(done, now);
+      }
+    }
+  }
+
+  double EndOfCopy(int copy) const {
+    double end = 0;
+    for (size_t i = 0; i < count_; ++i) end = std::max(end, end_[Instance(copy, i)]);
+    return copy == 0 ? end : std::max(end, EndOfCopy(copy - 1));
+  }
+
+  // Adds to `exposed` (per node), `times` over, the part of [from, to) in which compute waits for
+  // collectives or is slowed by them.
+  void AddExposed(double from, double to, double times, std::vector<double>& exposed) const {
+    for (const Stall& stall : stalls_) {  // a collective that nothing overlaps
+      const double part = std::min(stall.end, to) - std::max(stall.start, from);
+      exposed[stall.instance % count_] += times * std::max(0.0, part);
+    }
+    std::vector<size_t> aside;
+    for (size_t i = 0; i < start_.size(); ++i) {
+      if (!nodes_[i % count_].on_compute && end_[i] > start_[i]) aside.push_back(i);
+    }
+    std::sort(aside.begin(), aside.end(),
+              [&](size_t a, size_t b) { return start_[a] < start_[b]; });
+    size_t first = 0;
+    // Shares `seconds` lost between begin and end by how long each ran there.
+    auto share = [&](double begin, double end, double seconds) {
+      while (first < aside.size() && end_[aside[first]] <= begin) ++first;
+      auto overlap = [&](size_t i) {
+        return std::max(0.0, std::min(end, end_[i]) - std::max(begin, start_[i]));
+      };
+      double sum = 0;
+      for (size_t k = first; k < aside.size() && start_[aside[k]] < end; ++k)
+        sum += overlap(aside[k]);
+      if (sum <= 0) return;
+      for (size_t k = first; k < aside.size() && start_[aside[k]] < end; ++k) {
+        exposed[aside[k] % count_] += times * seconds * overlap(aside[k]) / sum;
+      }
+    };
+    auto within = [&](double begin, double end, double seconds) {
+      const double from_here = std::max(begin, from), to_here = std::min(end, to);
+      if (to_here > from_here) {
+        share(from_here, to_here, seconds * (to_here - from_here) / (end - begin));
+      }
+    };
+    double busy_until = 0;
+    for (size_t instance : computed_) {
+      within(busy_until, start_[instance], start_[instance] - busy_until);
+      const double slowed = end_[instance] - start_[instance] - nodes_[instance % count_].seconds;
+      if (slowed > 0) within(start_[instance], end_[instance], slowed);
+      busy_until = std::max(busy_until, end_[instance]);
+    }
+    within(busy_until, to, to - busy_until);
+  }
+
+  std::vector<ScheduledEvent> EventsOf(int copy) const {
+    std::vector<bool> critical(start_.size());
+    size_t last = 0;
+    for (size_t i = 0; i < end_.size(); ++i) {
+      if (end_[i] > end_[last]) last = i;
+    }
+    for (size_t i = last; !end_.empty();) {
+      critical[i] = true;
+      if (waited_for_[i] == kNothing) break;
+      i = waited_for_[i];
+    }
+    std::vector<ScheduledEvent> events;
+    double first = -1;
+    for (size_t i = 0; i < count_; ++i) {
+      if (nodes_[i].seconds <= 0) continue;
+      size_t instance = Instance(copy, i);
+      events.push_back(
+          {static_cast<int32_t>(i), start_[instance], end_[instance], critical[instance]});
+      if (first < 0 || start_[instance] < first) first = start_[instance];
+    }
+    for (ScheduledEvent& event : events) {
+      event.start_s -= first;
+      event.end_s -= first;
+    }
+    std::stable_sort(events.begin(), events.end(),
+                     [](const auto& a, const auto& b) { return a.start_s < b.start_s; });
+    return events;
+  }
+
+ private:
+  static constexpr size_t kNothing = SIZE_MAX;
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  struct Stall {
+    size_t instance;
+    double start, end;
+  };
+  // Of two ready nodes the one that goes first is the greater.
+  struct ReadyOrder {
+    const Simulation* simulation;
+    bool operator()(size_t a, size_t b) const {
+      const Simulation& s = *simulation;
+      size_t copy_a = a / s.count_, copy_b = b / s.count_;
+      if (copy_a != copy_b) return copy_a > copy_b;
+      if (!s.in_order_) {
+        double tail_a = s.tail_[a % s.count_], tail_b = s.tail_[b % s.count_];
+        if (tail_a != tail_b) return tail_a < tail_b;
+      }
+      return a > b;
+    }
+  };
+
+  size_t Instance(int copy, size_t node) const { return static_cast<size_t>(copy) * count_ + node; }
+  int CopyOf(size_t instance) const { return static_cast<int>(instance / count_); }
+  bool IsOpen(int copy) const {
+    return copy < kTripsInFlight ||
+           finished_of_copy_[static_cast<size_t>(copy - kTripsInFlight)] == count_;
+  }
+
+  void FindTails() {
+    tail_.resize(count_);
+    for (size_t i = count_; i-- > 0;) {
+      tail_[i] += nodes_[i].seconds;
+      for (int32_t before : nodes_[i].after) {
+        double& tail = tail_[static_cast<size_t>(before)];
+        tail = std::max(tail, tail_[i]);
+      }
+    }
+  }
+
+  void Connect() {
+    const size_t total = count_ * static_cast<size_t>(copies_);
+    users_.resize(count_);
+    next_users_.resize(count_);
+    waits_for_.resize(total);
+    start_.assign(total, 0);
+    end_.assign(total, 0);
+    ready_at_.assign(total, 0);
+    waited_for_.assign(total, kNothing);
+    is_ready_.assign(total, false);
+    finished_of_copy_.assign(static_cast<size_t>(copies_), 0);
+    for (size_t i = 0; i < count_; ++i) {
+      for (int32_t before : nodes_[i].after) {
+        users_[static_cast<size_t>(before)].push_back(static_cast<int32_t>(i));
+      }
+      for (int32_t before : nodes_[i].after_previous) {
+        next_users_[static_cast<size_t>(before)].push_back(static_cast<int32_t>(i));
+      }
+      for (int copy = 0; copy < copies_; ++copy) {
+        waits_for_[Instance(copy, i)] =
+            nodes_[i].after.size() + (copy > 0 ? nodes_[i].after_previous.size() : 0);
+      }
+    }
+  }
+
+  void Ready(size_t instance, double now) {
+    if (is_ready_[instance]) return;
+    is_ready_[instance] = true;
+    ready_at_[instance] = now;
+    const ScheduleNode& node = nodes_[instance % count_];
+    if (node.seconds <= 0 && node.links == 0) {  // takes no time and no stream
+      start_[instance] = end_[instance] = now;
+      instant_.push_back(instance);
+      return;
+    }
+    (node.on_compute ? ready_compute_ : ready_links_).push(instance);
+  }
+
+  bool LinksFree(uint32_t links) const { return (links & links_busy_) == 0; }
+
+  void Start(size_t instance, double now) {
+    const ScheduleNode& node = nodes_[instance % count_];
+    start_[instance] = now;
+    // It waited for the stream, if it was ready before.
+    if (ready_at_[instance] < now) {
+      size_t before = node.on_compute ? last_compute_ : last_link_;
+      if (before != kNothing) waited_for_[instance] = before;
+    }
+    links_busy_ |= node.links;
+    if (node.on_compute) {
+      compute_ = instance;
+      compute_left_ = node.seconds;
+      last_compute_ = instance;
+      computed_.push_back(instance);
+    } else {
+      last_link_ = instance;
+      end_[instance] = now + node.seconds;
+      running_.push({end_[instance], instance});
+      if (node.links != 0) ++collectives_aside_;
+    }
+  }
+
+  // Of compute, while collectives take some of its units.
+  double Rate() const { return collectives_aside_ > 0 ? slow_rate_ : 1; }
+
+  void FinishCompute(double now) {
+    const size_t done = compute_;
+    compute_ = kNothing;
+    end_[done] = now;
+    if (nodes_[done % count_].is_stall) stalls_.push_back({done, start_[done], now});
+    Finish(done, now);
+  }
+
+  bool StartAll(double now) {
+    bool any = false;
+    while (!instant_.empty()) {
+      size_t done = instant_.back();
+      instant_.pop_back();
+      Finish(done, now);
+      any = true;
+    }
+    std::vector<size_t> blocked;
+    while (!ready_links_.empty()) {
+      size_t next = ready_links_.top();
+      ready_links_.pop();
+      if (LinksFree(nodes_[next % count_].links)) {
+        Start(next, now);
+        any = true;
+      } else {
+        blocked.push_back(next);
+        if (links_busy_ == ~uint32_t{0}) break;
+      }
+    }
+    for (size_t instance : blocked) ready_links_.push(instance);
+    while (compute_ == kNothing && !ready_compute_.empty()) {
+      size_t next = ready_compute_.top();
+      if (in_order_ && !IsNextInOrder(next)) break;
+      if (!LinksFree(nodes_[next % count_].links)) break;
+      ready_compute_.pop();
+      Start(next, now);
+      any = true;
+    }
+    return any;
+  }
+
+  // In text order: all compute nodes before it, of its trip, have started.
+  bool IsNextInOrder(size_t instance) {
+    while (next_in_order_ < start_.size() && (!nodes_[next_in_order_ % count_].on_compute ||
+                                              (nodes_[next_in_order_ % count_].seconds <= 0 &&
+                                               nodes_[next_in_order_ % count_].links == 0))) {
+      ++next_in_order_;
+    }
+    if (instance != next_in_order_) return false;
+    ++next_in_order_;
+    return true;
+  }
+
+  void Finish(size_t instance, double now) {
+    const size_t node = instance % count_;
+    const int copy = CopyOf(instance);
+    links_busy_ &= ~nodes_[node].links;
+    ++finished_;
+    if (++finished_of_copy_[static_cast<size_t>(copy)] == count_ &&
+        copy + kTripsInFlight < copies_) {
+      for (size_t i = 0; i < count_; ++i) {
+        size_t opened = Instance(copy + kTripsInFlight, i);
+        if (waits_for_[opened] == 0) Ready(opened, now);
+      }
+    }
+    auto release = [&](size_t user) {
+      if (--waits_for_[user] > 0) return;
+      waited_for_[user] = nodes_[node].seconds > 0 ? instance : waited_for_[instance];
+      if (IsOpen(CopyOf(user))) Ready(user, now);
+    };
+    for (int32_t user : users_[node]) release(Instance(copy, static_cast<size_t>(user)));
+    if (copy + 1 < copies_) {
+      for (int32_t user : next_users_[node]) release(Instance(copy + 1, static_cast<size_t>(user)));
+    }
+  }
+
+  const std::vector<ScheduleNode>& nodes_;
+  const size_t count_;
+  const int copies_;
+  const bool in_order_;
+  std::vector<double> tail_;                              // per node: longest path to the end
+  std::vector<std::vector<int32_t>> users_, next_users_;  // per node
+  // Per instance (copy * count + node).
+  std::vector<size_t> waits_for_, waited_for_;
+  std::vector<double> start_, end_, ready_at_;
+  std::vector<bool> is_ready_;
+  std::vector<size_t> finished_of_copy_;
+  std::vector<size_t> computed_;  // instances on the compute stream, in order
+  std::vector<Stall> stalls_;
+  std::priority_queue<size_t, std::vector<size_t>, ReadyOrder> ready_compute_{ReadyOrder{this}};
+  std::priority_queue<size_t, std::vector<size_t>, ReadyOrder> ready_links_{ReadyOrder{this}};
+  std::priority_queue<std::pair<double, size_t>, std::vector<std::pair<double, size_t>>,
+                      std::greater<>>
+      running_;
+  std::vector<size_t> instant_;
+  size_t finished_ = 0, next_in_order_ = 0;
+  size_t last_compute_ = kNothing, last_link_ = kNothing;
+  size_t compute_ = kNothing;  // that runs
+  double compute_left_ = 0;    // seconds of it, at full rate
+  int collectives_aside_ = 0;
+  const double slow_rate_;
+  uint32_t links_busy_ = 0;
+};
+
+}  // namespace
+
+Schedule Simulate(const std::vector<ScheduleNode>& nodes, double trips, bool in_order,
+                  double compute_share) {
+  Schedule schedule;
+  schedule.exposed_s.assign(nodes.size(), 0);
+  if (nodes.empty() || trips < 1) return schedule;
+  const int copies = static_cast<int>(std::min<double>(trips, kSteadyTrips));
+  Simulation simulation(nodes, copies, in_order, compute_share);
+  simulation.Run();
+  const double end = simulation.EndOfCopy(copies - 1);
+  schedule.seconds = end;
+  simulation.AddExposed(0, end, 1, schedule.exposed_s);
+  if (trips > copies) {
+    // Two trips in the middle of the pipeline stand for all others.
+    const double from = simulation.EndOfCopy(1);
+    const double times = (trips - copies) / 2;
+    schedule.seconds += times * (end - from);
+    simulation.AddExposed(from, end, times, schedule.exposed_s);
+  }
+  schedule.events = simulation.EventsOf(copies > 1 ? 1 : 0);
+  return schedule;
+}
+
+}  // namespace gshard

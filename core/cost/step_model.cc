@@ -1,0 +1,447 @@
+// Builds the nodes of a computation's schedule. See step_model.h.
+
+#include "core/cost/step_model.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "core/analysis/trip_count.h"
+#include "core/cost/kernel_time.h"
+#include "core/cost/op_cost.h"
+#include "core/cost/recomputation.h"
+
+namespace gshard {
+namespace {
+
+constexpr uint32_t kAllLinks = ~uint32_t{0};
+
+bool IsStart(Opcode opcode) {
+  return opcode == Opcode::kAllReduceStart || opcode == Opcode::kAllGatherStart ||
+         opcode == Opcode::kCollectivePermuteStart;
+}
+
+// Operands read and results written, network apart; a start's tuple repeats its operands.
+double LocalBytes(const Instruction& collective) {
+  double read = 0;
+  for (const Instruction* operand : collective.operands()) {
+    read += static_cast<double>(operand->shape()->byte_size());
+  }
+  const Shape* result = collective.shape();
+  const bool is_pair = collective.opcode() == Opcode::kAllGatherStart ||
+                       collective.opcode() == Opcode::kCollectivePermuteStart;
+  if (is_pair && result->IsTuple() && result->elements().size() >= 2) result = result->element(1);
+  return read + static_cast<double>(result->byte_size());
+}
+
+// The collective that an async-start wraps, or null.
+const Instruction* WrappedCollective(const Instruction* start) {
+  const Instruction* root = start->called().empty() ? nullptr : start->called(0)->root();
+  return root != nullptr && IsCollective(root->opcode()) ? root : nullptr;
+}
+
+}  // namespace
+
+// Nodes are numbered in text order first; Sort puts them in an order that respects what each waits
+// for, which kernels of several results may violate.
+class StepBuilder {
+ public:
+  StepBuilder(StepModel& model, const Computation& computation, ComputationCost& cost)
+      : model_(model), computation_(computation), cost_(cost) {}
+
+  void Run() {
+    FusionOptions fusion_options;
+    fusion_options.fuses_into_dots = model_.chip_.compiler == Chip::Compiler::kTpu;
+    fusion_options.fuses_movement = true;
+    fusion_options.fuse_attention = model_.options_.fuse_attention;
+    fusion_options.is_compiled = model_.is_compiled_;
+    FusionModel fusion(computation_, model_.users_, fusion_options);
+    uint32_t last_id = 0;
+    first_id_ = UINT32_MAX;
+    for (const Instruction* x : computation_.instructions()) {
+      first_id_ = std::min(first_id_, x->id());
+      last_id = std::max(last_id, x->id());
+    }
+    if (first_id_ <= last_id) needs_.resize(last_id - first_id_ + 1);
+    AddKernels(fusion);
+    for (const Instruction* x : computation_.instructions()) Visit(fusion, x);
+    if (cost_.trips > 1) ConnectTrips();
+    Sort();
+  }
+
+ private:
+  // A node, or -1 - i for what the loop carries as element i.
+  using Needs = std::vector<int32_t>;
+
+  Needs& NeedsOf(const Instruction* x) { return needs_[x->id() - first_id_]; }
+  const Needs& NeedsOf(const Instruction* x) const { return needs_[x->id() - first_id_]; }
+
+  int32_t AddNode(const Instruction* instruction, StepNode::Kind kind) {
+    StepNode step;
+    step.kind = kind;
+    step.instruction = instruction;
+    cost_.steps.push_back(std::move(step));
+    cost_.nodes.emplace_back();
+    return static_cast<int32_t>(cost_.nodes.size()) - 1;
+  }
+
+  void AddKernels(const FusionModel& fusion) {
+    for (const FusionKernel& kernel : fusion.kernels()) {
+      int32_t number = AddNode(kernel.root, StepNode::Kind::kKernel);
+      StepNode& step = cost_.steps.back();
+      step.work = WorkOf(fusion, kernel);
+      if (kernel.attention >= 0) MarkCausal(fusion, kernel, step.work);
+      for (const Instruction* member : kernel.members) {
+        if (IsRecomputed(*member)) step.recompute_flops += FlopsOf(*member);
+      }
+      cost_.nodes.back().seconds = KernelSeconds(step.work, model_.chip_);
+      for (const Instruction* member : kernel.members) node_of_[member] = number;
+    }
+  }
+
+  static double FlopsOf(const Instruction& x) {
+    return x.opcode() == Opcode::kFusion ? WorkOfFusion(x).flops : CostOf(x).flops;
+  }
+
+  static void Merge(Needs& into, const Needs& from) {
+    for (int32_t need : from) {
+      if (std::find(into.begin(), into.end(), need) == into.end()) into.push_back(need);
+    }
+  }
+
+  Needs NeedsOfOperands(const Instruction* x) const {
+    Needs needs;
+    for (const Instruction* operand : x->operands()) Merge(needs, NeedsOf(operand));
+    for (const Instruction* before : x->control_predecessors()) Merge(needs, NeedsOf(before));
+    if (needs.size() > 64) {
+      std::sort(needs.begin(), needs.end());
+      needs.erase(std::unique(needs.begin(), needs.end()), needs.end());
+    }
+    return needs;
+  }
+
+  void WaitFor(int32_t node, const Needs& needs) {
+    for (int32_t need : needs) {
+      if (need == node) continue;
+      if (need >= 0) {
+        cost_.nodes[static_cast<size_t>(node)].after.push_back(need);
+      } else {
+        carried_uses_.push_back({node, -1 - need});
+      }
+    }
+  }
+
+  void Visit(const FusionModel& fusion, const Instruction* x) {
+    if (fusion.KernelOf(x) != nullptr) {
+      const int32_t node = node_of_.at(x);
+      Needs needs = NeedsOfOperands(x);
+      WaitFor(node, needs);
+      // Kernels that compute a fused value for themselves wait for its operands.
+      NeedsOf(x) = fusion.IsFused(x) ? std::move(needs) : Needs{node};
+      return;
+    }
+    switch (x->opcode()) {
+      case Opcode::kParameter:
+        return;
+      case Opcode::kGetTupleElement:
+        NeedsOf(x) = NeedsOfElement(x);
+        return;
+      case Opcode::kWhile:
+        AddLoop(x);
+        return;
+      case Opcode::kConditional:
+        AddConditional(x);
+        return;
+      case Opcode::kCall:
+        AddCallee(x, *x->called(0));
+        return;
+      case Opcode::kAsyncStart:
+        if (const Instruction* collective = WrappedCollective(x)) {
+          AddCollective(x, *collective, true);
+        } else if (!x->called().empty()) {
+          AddCallee(x, *x->called(0));
+        }
+        return;
+      case Opcode::kCopyStart:
+        AddCopy(x);
+        return;
+      default:
+        break;
+    }
+    if (IsCollective(x->opcode())) {
+      AddCollective(x, *x, IsStart(x->opcode()));
+    } else {
+      NeedsOf(x) = NeedsOfOperands(x);  // free, or the end of what a start began
+    }
+  }
+
+  Needs NeedsOfElement(const Instruction* x) const {
+    const Instruction* tuple = x->operand(0);
+    const int64_t index = x->attributes<GetTupleElementAttributes>().index;
+    while (tuple->opcode() == Opcode::kOptBarrier) tuple = tuple->operand(0);
+    if (tuple->opcode() == Opcode::kTuple) return NeedsOf(tuple->operand(index));
+    if (tuple->opcode() == Opcode::kParameter) return {static_cast<int32_t>(-1 - index)};
+    return NeedsOf(tuple);
+  }
+
+  static int64_t CarriedElement(const Instruction* x) {
+    if (x->opcode() != Opcode::kGetTupleElement) return -1;
+    if (x->operand(0)->opcode() != Opcode::kParameter) return -1;
+    return x->attributes<GetTupleElementAttributes>().index;
+  }
+
+  // A backward kernel whose scores a loop carries from the forward pass is as causal as that was.
+  void MarkCausal(const FusionModel& fusion, const FusionKernel& kernel, KernelWork& work) {
+    const AttentionKernel& attention = fusion.attention()[static_cast<size_t>(kernel.attention)];
+    std::vector<bool>& carried = model_.causal_carries_[&computation_];
+    for (const Instruction* x : attention.residuals) {
+      if (x->opcode() != Opcode::kDynamicSlice && x->opcode() != Opcode::kDynamicUpdateSlice)
+        continue;
+      const int64_t element = CarriedElement(x->operand(0));
+      if (element < 0) continue;
+      const size_t i = static_cast<size_t>(element);
+      if (carried.size() <= i) carried.resize(i + 1);
+      if (x->opcode() == Opcode::kDynamicUpdateSlice) {
+        carried[i] = carried[i] || attention.is_causal;
+      } else if (carried[i] && work.masked_flops == 0) {
+        for (const MatrixWork& product : work.matrix) work.masked_flops += product.flops / 2;
+      }
+    }
+  }
+
+  // Which of a loop's initial values hold scores that an earlier loop saved.
+  void PassCausalCarries(const Instruction* loop) {
+    const Instruction* init = loop->operand(0);
+    if (init->opcode() != Opcode::kTuple) return;
+    std::vector<bool>& carried = model_.causal_carries_[loop->called(1)];
+    for (int64_t i = 0; i < init->operand_count(); ++i) {
+      const Instruction* x = init->operand(i);
+      if (x->opcode() != Opcode::kGetTupleElement) continue;
+      const Instruction* from = x->operand(0);
+      if (from->opcode() != Opcode::kWhile) continue;
+      auto saved = model_.causal_carries_.find(from->called(1));
+      if (saved == model_.causal_carries_.end()) continue;
+      const size_t element = static_cast<size_t>(x->attributes<GetTupleElementAttributes>().index);
+      if (element >= saved->second.size() || !saved->second[element]) continue;
+      if (carried.size() <= static_cast<size_t>(i)) carried.resize(static_cast<size_t>(i) + 1);
+      carried[static_cast<size_t>(i)] = true;
+    }
+  }
+
+  // An array that a loop fills slice by slice and does not read needs no initial value: compilers
+  // allocate it only.
+  void DropInitialValues(const Instruction* loop) {
+    const Instruction* init = loop->operand(0);
+    const Instruction* root = loop->called(1)->root();
+    if (init->opcode() != Opcode::kTuple || root->opcode() != Opcode::kTuple) return;
+    for (int64_t i = 0; i < std::min(init->operand_count(), root->operand_count()); ++i) {
+      const Instruction* value = init->operand(i);
+      const Instruction* update = root->operand(i);
+      if (value->opcode() != Opcode::kBroadcast || model_.users_.of(value).size() != 1 ||
+          update->opcode() != Opcode::kDynamicUpdateSlice ||
+          CarriedElement(update->operand(0)) != i ||
+          model_.users_.of(update->operand(0)).size() != 1) {
+        continue;
+      }
+      auto node = node_of_.find(value);
+      if (node == node_of_.end()) continue;
+      cost_.nodes[static_cast<size_t>(node->second)].seconds = 0;
+      cost_.steps[static_cast<size_t>(node->second)].work.bytes = 0;
+    }
+  }
+
+  void AddLoop(const Instruction* x) {
+    PassCausalCarries(x);
+    DropInitialValues(x);
+    std::optional<int64_t> known = TripCount(*x);
+    if (!known) ++model_.unknown_trip_counts_;
+    const double trips = static_cast<double>(known.value_or(1));
+    const ComputationCost& condition = model_.Of(*x->called(0));
+    const ComputationCost& body = model_.Of(*x->called(1), trips);
+    const int32_t node = AddNode(x, StepNode::Kind::kLoop);
+    cost_.steps.back().callees = {{&condition, trips + 1}, {&body, 1}};
+    cost_.nodes.back().seconds = body.schedule.seconds + (trips + 1) * condition.schedule.seconds;
+    cost_.nodes.back().links = kAllLinks;
+    WaitFor(node, NeedsOfOperands(x));
+    NeedsOf(x) = {node};
+  }
+
+  void AddConditional(const Instruction* x) {
+    model_.has_conditionals_ = true;
+    std::vector<const ComputationCost*> branches;
+    for (const Computation* branch : x->called()) branches.push_back(&model_.Of(*branch));
+    const int32_t node = AddNode(x, StepNode::Kind::kCallee);
+    StepNode& step = cost_.steps.back();
+    if (model_.options_.mean_branches) {
+      for (const ComputationCost* branch : branches) {
+        step.callees.push_back({branch, 1.0 / static_cast<double>(branches.size())});
+      }
+    } else if (!branches.empty()) {
+      step.callees.push_back(
+          {*std::max_element(branches.begin(), branches.end(),
+                             [](const ComputationCost* a, const ComputationCost* b) {
+                               return a->schedule.seconds < b->schedule.seconds;
+                             }),
+           1});
+    }
+    FinishCallee(x, node);
+  }
+
+  void AddCallee(const Instruction* x, const Computation& callee) {
+    const ComputationCost& cost = model_.Of(callee);
+    const int32_t node = AddNode(x, StepNode::Kind::kCallee);
+    cost_.steps.back().callees = {{&cost, 1}};
+    FinishCallee(x, node);
+  }
+
+  void FinishCallee(const Instruction* x, int32_t node) {
+    for (const auto& [callee, times] : cost_.steps.back().callees) {
+      cost_.nodes.back().seconds += times * callee->schedule.seconds;
+    }
+    cost_.nodes.back().links = kAllLinks;
+    WaitFor(node, NeedsOfOperands(x));
+    NeedsOf(x) = {node};
+  }
+
+  void AddCopy(const Instruction* x) {
+    const int32_t node = AddNode(x, StepNode::Kind::kCopy);
+    ScheduleNode& copy = cost_.nodes.back();
+    const double bytes = static_cast<double>(x->operand(0)->shape()->byte_size());
+    copy.seconds =
+        bytes / (model_.chip_.hbm_bytes_per_s * model_.chip_.memory_efficiency.At(bytes));
+    copy.on_compute = false;  // by the copy engines
+    cost_.steps.back().work.work_class = WorkClass::kMovement;
+    cost_.steps.back().work.main = x;
+    cost_.steps.back().work.bytes = 2 * bytes;
+    WaitFor(node, NeedsOfOperands(x));
+    NeedsOf(x) = {node};
+  }
+
+  bool IsAsync(bool is_start) const {
+    switch (model_.options_.overlap) {
+      case Overlap::kPerfect:
+        return true;
+      case Overlap::kXla:
+        return is_start || (!model_.is_compiled_ && model_.chip_.overlaps_collectives);
+      default:
+        return false;
+    }
+  }
+
+  void AddCollective(const Instruction* x, const Instruction& collective, bool is_start) {
+    const int32_t node = AddNode(x, StepNode::Kind::kCollective);
+    StepNode& step = cost_.steps.back();
+    step.collective =
+        CostOfCollective(collective, model_.module_.DeviceCount(), model_.mesh_, model_.network_);
+    step.work.flops = CostOf(collective).flops;
+    step.work.bytes = LocalBytes(collective);
+    ScheduleNode& schedule = cost_.nodes.back();
+    schedule.seconds = step.collective.time_s;
+    for (const NetworkSegment& segment : step.collective.segments) {
+      if (segment.extent > 1) schedule.links |= uint32_t{1} << std::min<size_t>(segment.dim, 31);
+    }
+    schedule.on_compute = schedule.seconds > 0 && !IsAsync(is_start);
+    schedule.is_stall = schedule.on_compute;
+    WaitFor(node, NeedsOfOperands(x));
+    NeedsOf(x) = {node};
+  }
+
+  // What a trip carries over, the next one waits for.
+  void ConnectTrips() {
+    const Instruction* root = computation_.root();
+    while (root->opcode() == Opcode::kOptBarrier) root = root->operand(0);
+    for (const auto& [node, element] : carried_uses_) {
+      const Instruction* next = root->opcode() == Opcode::kTuple && element < root->operand_count()
+                                    ? root->operand(element)
+                                    : root;
+      for (int32_t need : NeedsOf(next)) {
+        if (need >= 0) cost_.nodes[static_cast<size_t>(node)].after_previous.push_back(need);
+      }
+    }
+  }
+
+  // Kahn's algorithm, the earliest in the text first. A kernel that waits for its own results
+  // through others waits for their operands only.
+  void Sort() {
+    const size_t count = cost_.nodes.size();
+    for (ScheduleNode& node : cost_.nodes) {
+      for (std::vector<int32_t>* list : {&node.after, &node.after_previous}) {
+        std::sort(list->begin(), list->end());
+        list->erase(std::unique(list->begin(), list->end()), list->end());
+      }
+    }
+    std::vector<size_t> position(needs_.size()), order;
+    std::span<Instruction* const> list = computation_.instructions();
+    for (size_t i = 0; i < list.size(); ++i) position[list[i]->id() - first_id_] = i;
+    std::vector<std::vector<int32_t>> users(count);
+    std::vector<size_t> waits(count);
+    for (size_t i = 0; i < count; ++i) {
+      waits[i] = cost_.nodes[i].after.size();
+      for (int32_t before : cost_.nodes[i].after) {
+        users[static_cast<size_t>(before)].push_back(static_cast<int32_t>(i));
+      }
+    }
+    auto key = [&](size_t i) {
+      return std::pair(position[cost_.steps[i].instruction->id() - first_id_], i);
+    };
+    std::set<std::pair<size_t, size_t>> ready, rest;
+    for (size_t i = 0; i < count; ++i) (waits[i] == 0 ? ready : rest).insert(key(i));
+    std::vector<int32_t> number(count, -1);
+    while (order.size() < count) {
+      auto& from = ready.empty() ? rest : ready;
+      size_t i = from.begin()->second;
+      from.erase(from.begin());
+      number[i] = static_cast<int32_t>(order.size());
+      order.push_back(i);
+      for (int32_t user : users[i]) {
+        size_t u = static_cast<size_t>(user);
+        if (number[u] < 0 && --waits[u] == 0 && rest.erase(key(u)) > 0) ready.insert(key(u));
+      }
+    }
+    std::vector<StepNode> steps;
+    std::vector<ScheduleNode> nodes;
+    for (size_t i : order) {
+      steps.push_back(std::move(cost_.steps[i]));
+      nodes.push_back(std::move(cost_.nodes[i]));
+      const int32_t mine = static_cast<int32_t>(nodes.size()) - 1;
+      for (int32_t& need : nodes.back().after) need = number[static_cast<size_t>(need)];
+      for (int32_t& need : nodes.back().after_previous) need = number[static_cast<size_t>(need)];
+      std::erase_if(nodes.back().after, [&](int32_t need) { return need >= mine; });
+    }
+    cost_.steps = std::move(steps);
+    cost_.nodes = std::move(nodes);
+  }
+
+  StepModel& model_;
+  const Computation& computation_;
+  ComputationCost& cost_;
+  std::vector<Needs> needs_;  // by instruction id - first_id_
+  uint32_t first_id_ = 0;
+  std::unordered_map<const Instruction*, int32_t> node_of_;  // of members of kernels
+  std::vector<std::pair<int32_t, int64_t>> carried_uses_;    // node, element of the carried tuple
+};
+
+StepModel::StepModel(const Module& module, const Chip& chip, const Mesh* mesh,
+                     const Network* network, const StepModelOptions& options)
+    : module_(module),
+      chip_(chip),
+      mesh_(mesh),
+      network_(network),
+      options_(options),
+      users_(module),
+      is_compiled_(IsCompiled(module)) {}
+
+const ComputationCost& StepModel::Of(const Computation& computation, double trips) {
+  auto [it, is_new] = costs_.try_emplace({&computation, trips});
+  if (is_new) {
+    auto cost = std::make_unique<ComputationCost>();
+    cost->computation = &computation;
+    cost->trips = trips;
+    StepBuilder(*this, computation, *cost).Run();
+    cost->schedule = Simulate(cost->nodes, trips, is_compiled_, chip_.collective_compute_share);
+    costs_[{&computation, trips}] = std::move(cost);
+  }
+  return *costs_[{&computation, trips}];
+}
+
+}  // namespace gshard

@@ -1,0 +1,82 @@
+// The program of one device as schedules: each computation's kernels, collectives, loops and calls
+// with their times, what they wait for, and the simulation of their order.
+#ifndef GSHARD_CORE_COST_STEP_MODEL_H_
+#define GSHARD_CORE_COST_STEP_MODEL_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/cost/chip.h"
+#include "core/cost/collective_cost.h"
+#include "core/cost/kernel_work.h"
+#include "core/cost/network.h"
+#include "core/cost/schedule.h"
+#include "core/cost/timeline.h"
+#include "ir/module.h"
+#include "ir/traversal.h"
+
+namespace gshard {
+
+struct StepModelOptions {
+  Overlap overlap = Overlap::kXla;  // not kChipDefault
+  bool fuse_attention = true;
+  bool mean_branches = false;  // conditionals take the mean of their branches, not the dearest
+};
+
+struct ComputationCost;
+
+// What stands behind a node of a schedule.
+struct StepNode {
+  enum class Kind : uint8_t { kKernel, kCollective, kLoop, kCallee, kCopy };
+  Kind kind = Kind::kKernel;
+  const Instruction* instruction = nullptr;
+  KernelWork work;             // kKernel; a collective's combiner
+  double recompute_flops = 0;  // of work.flops, of rematerialised members
+  CollectiveCost collective;
+  // kLoop: condition and body; kCallee: the computation that counts (of a conditional, the dearest
+  // branch; with mean_branches all, each weighted).
+  std::vector<std::pair<const ComputationCost*, double>> callees;  // and how often each runs
+};
+
+struct ComputationCost {
+  const Computation* computation = nullptr;
+  double trips = 1;  // that the schedule covers: more than 1 for the body of a loop
+  std::vector<StepNode> steps;
+  std::vector<ScheduleNode> nodes;  // parallel to steps
+  Schedule schedule;
+};
+
+class StepModel {
+ public:
+  // All must outlive the model. `network` may be null: collectives take no time.
+  StepModel(const Module& module, const Chip& chip, const Mesh* mesh, const Network* network,
+            const StepModelOptions& options);
+
+  // The cost of `trips` executions in a row; computed once for each pair.
+  const ComputationCost& Of(const Computation& computation, double trips = 1);
+  int64_t unknown_trip_counts() const { return unknown_trip_counts_; }
+  bool has_conditionals() const { return has_conditionals_; }
+
+ private:
+  friend class StepBuilder;
+
+  const Module& module_;
+  const Chip& chip_;
+  const Mesh* mesh_;
+  const Network* network_;
+  StepModelOptions options_;
+  Users users_;
+  bool is_compiled_;
+  std::map<std::pair<const Computation*, double>, std::unique_ptr<ComputationCost>> costs_;
+  // Of loop bodies: elements of the carried tuple that hold scores which a causal mask cut.
+  std::map<const Computation*, std::vector<bool>> causal_carries_;
+  int64_t unknown_trip_counts_ = 0;
+  bool has_conditionals_ = false;
+};
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_COST_STEP_MODEL_H_

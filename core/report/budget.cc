@@ -1,0 +1,225 @@
+// See budget.h.
+
+#include "core/report/budget.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/json.h"
+#include "core/report/quantity_text.h"
+#include "core/report/table_text.h"
+#include "ir/opcode.h"
+
+namespace gshard {
+namespace {
+
+constexpr const char* kSchema = "gshard.budget/1";
+constexpr const char* kAll = "*";
+constexpr std::array kKinds = {
+    Opcode::kAllGather,         Opcode::kAllReduce,     Opcode::kAllToAll,
+    Opcode::kCollectivePermute, Opcode::kReduceScatter, Opcode::kCollectiveBroadcast,
+    Opcode::kRaggedAllToAll,
+};
+
+tl::unexpected<Diagnostic> Error(const char* code, const std::string& file, std::string message,
+                                 std::string hint = "") {
+  Diagnostic error = MakeError(code, std::move(message), std::move(hint));
+  error.file = file;
+  return Fail(std::move(error));
+}
+
+bool IsKind(const std::string& name) {
+  return std::any_of(kKinds.begin(), kKinds.end(),
+                     [&](Opcode kind) { return OpcodeName(kind) == name; });
+}
+
+std::string KindNames() {
+  std::string names;
+  for (Opcode kind : kKinds) names += fmt::format("{}, ", OpcodeName(kind));
+  return names + "* for all";
+}
+
+// A bound: a number that can be one.
+double BoundAt(const Json& object, const std::string& key) {
+  double bound = -1;
+  try {
+    bound = object.NumberAt(key);
+  } catch (const JsonError&) {
+  }
+  if (!(bound >= 0)) throw JsonError(fmt::format("{} is to be a number, at least 0", key));
+  return bound;
+}
+
+std::map<std::string, double> BoundsAt(const Json& document, const std::string& key) {
+  const Json object = document.At(key);
+  std::map<std::string, double> bounds;
+  for (const std::string& name : object.Keys()) bounds[name] = BoundAt(object, name);
+  if (bounds.empty() && object.Text() != "{}\n") {
+    throw JsonError(fmt::format("{} is to be an object", key));
+  }
+  return bounds;
+}
+
+Expected<Budget> Read(const Json& document, const std::string& file) {
+  Budget budget;
+  if (document.Text().front() != '{') return Error("E-COST-021", file, "a budget is an object");
+  for (const std::string& key : document.Keys()) {
+    if (key == "schema") {
+      if (document.StringAt(key) != kSchema) {
+        return Error("E-COST-021", file,
+                     fmt::format("the schema is '{}', not {}", document.StringAt(key), kSchema));
+      }
+    } else if (key == "step_time_s") {
+      budget.step_time_s = BoundAt(document, key);
+    } else if (key == "peak_bytes") {
+      budget.peak_bytes = BoundAt(document, key);
+    } else if (key == "full_rematerializations") {
+      budget.full_rematerializations = BoundAt(document, key);
+    } else if (key == "bytes_per_device") {
+      budget.bytes_per_device = BoundsAt(document, key);
+    } else if (key == "collectives") {
+      budget.collectives = BoundsAt(document, key);
+    } else {
+      return Error("E-COST-021", file, fmt::format("a budget has no key '{}'", key),
+                   "its keys are step_time_s, peak_bytes, bytes_per_device, collectives and "
+                   "full_rematerializations");
+    }
+  }
+  for (const auto& [kind, bound] : budget.collectives) {
+    if (kind != kAll && !IsKind(kind)) {
+      return Error("E-COST-021", file, fmt::format("no collective is called '{}'", kind),
+                   "collectives are " + KindNames());
+    }
+  }
+  return budget;
+}
+
+// "model" of "model:(1)4", a part of the axis.
+std::string WholeAxis(const std::string& axis) { return axis.substr(0, axis.find(':')); }
+
+std::string Quantity(const std::string& key, double value) {
+  if (key == "step_time_s") return HumanSeconds(value);
+  if (key == "peak_bytes" || key.starts_with("bytes_per_device.")) return HumanBytes(value);
+  return fmt::format("{}", value);
+}
+
+std::string OverBy(const Breach& breach) {
+  const double factor = breach.value / breach.allowed;
+  if (!(factor < 10)) return Quantity(breach.key, breach.value - breach.allowed);
+  return fmt::format("{:.1f}%", 100 * (factor - 1));
+}
+
+// Three digits, never less than `value`.
+double RoundedUp(double value) {
+  if (value <= 0) return 0;
+  const double unit = std::pow(10.0, std::floor(std::log10(value)) - 2);
+  const double rounded = std::stod(fmt::format("{:.2e}", std::ceil(value / unit) * unit));
+  return std::max(rounded, value);
+}
+
+}  // namespace
+
+Expected<Budget> ParseBudget(std::string_view json, const std::string& file) {
+  try {
+    return Read(Json::Parse(json), file);
+  } catch (const JsonError& error) {
+    return Error("E-COST-021", file, fmt::format("this is no budget: {}", error.what()));
+  }
+}
+
+Budget FiguresFor(const CostReport& report, const Mesh* mesh,
+                  std::optional<int64_t> full_rematerializations) {
+  Budget figures;
+  figures.step_time_s = report.step_time_s;
+  figures.peak_bytes = static_cast<double>(report.memory.peak_bytes);
+  if (mesh != nullptr) {
+    for (const MeshAxis& axis : mesh->axes) figures.bytes_per_device[axis.name] = 0;
+  }
+  for (Opcode kind : kKinds) figures.collectives[std::string(OpcodeName(kind))] = 0;
+  figures.bytes_per_device[kAll] = figures.collectives[kAll] = 0;
+  for (const CollectiveRow& row : report.collectives) {
+    for (const std::string& axis : row.axes) {
+      figures.bytes_per_device[WholeAxis(axis)] += row.bytes_per_device;
+    }
+    figures.bytes_per_device[kAll] += row.bytes_per_device;
+    figures.collectives[row.kind] += row.count;
+    figures.collectives[kAll] += row.count;
+  }
+  if (full_rematerializations) {
+    figures.full_rematerializations = static_cast<double>(*full_rematerializations);
+  }
+  return figures;
+}
+
+Expected<std::vector<Breach>> Breaches(const Budget& figures, const Budget& budget,
+                                       const std::string& file) {
+  std::vector<Breach> breaches;
+  auto compare = [&](std::string key, double value, double allowed) {
+    // A budget that was written by way of text may be off in the last digit.
+    if (value > allowed * (1 + 1e-12)) breaches.push_back({std::move(key), value, allowed});
+  };
+  if (budget.step_time_s) compare("step_time_s", *figures.step_time_s, *budget.step_time_s);
+  if (budget.peak_bytes) compare("peak_bytes", *figures.peak_bytes, *budget.peak_bytes);
+  for (const auto& [axis, allowed] : budget.bytes_per_device) {
+    auto sent = figures.bytes_per_device.find(axis);
+    if (sent == figures.bytes_per_device.end()) {
+      std::string axes;
+      for (const auto& [name, bytes] : figures.bytes_per_device) axes += name + " ";
+      return Error("E-COST-022", file,
+                   fmt::format("bytes_per_device.{}: the mesh has no axis '{}'", axis, axis),
+                   "there are: " + axes);
+    }
+    compare("bytes_per_device." + axis, sent->second, allowed);
+  }
+  for (const auto& [kind, allowed] : budget.collectives) {
+    auto count = figures.collectives.find(kind);
+    compare("collectives." + kind, count == figures.collectives.end() ? 0 : count->second, allowed);
+  }
+  if (budget.full_rematerializations) {
+    if (!figures.full_rematerializations) {
+      return Error("E-COST-022", file,
+                   "full_rematerializations: not known of a program that was partitioned before",
+                   "give gshard-cost the text with its shardings, or drop the key");
+    }
+    compare("full_rematerializations", *figures.full_rematerializations,
+            *budget.full_rematerializations);
+  }
+  return breaches;
+}
+
+std::string BreachesAsText(const std::vector<Breach>& breaches) {
+  TextTable table{{{"figure", false}, {"is", true}, {"allowed", true}, {"over by", true}}, {}};
+  for (const Breach& breach : breaches) {
+    table.rows.push_back({breach.key, Quantity(breach.key, breach.value),
+                          Quantity(breach.key, breach.allowed), OverBy(breach)});
+  }
+  return TableAsText(table);
+}
+
+std::string BudgetAsJson(const Budget& figures, double head_room) {
+  const double factor = 1 + head_room;
+  Json document = {{"schema", kSchema}};
+  if (figures.step_time_s) document.Set("step_time_s", RoundedUp(*figures.step_time_s * factor));
+  if (figures.peak_bytes) {
+    document.Set("peak_bytes", static_cast<int64_t>(std::ceil(*figures.peak_bytes * factor)));
+  }
+  Json bytes{std::initializer_list<Json::Member>{}};
+  for (const auto& [axis, sent] : figures.bytes_per_device) {
+    bytes.Set(axis, static_cast<int64_t>(std::ceil(sent * factor)));
+  }
+  document.Set("bytes_per_device", std::move(bytes));
+  Json counts{std::initializer_list<Json::Member>{}};
+  for (const auto& [kind, count] : figures.collectives) {
+    counts.Set(kind, static_cast<int64_t>(std::ceil(count)));
+  }
+  document.Set("collectives", std::move(counts));
+  if (figures.full_rematerializations) {
+    document.Set("full_rematerializations", static_cast<int64_t>(*figures.full_rematerializations));
+  }
+  return document.Text();
+}
+
+}  // namespace gshard

@@ -1,0 +1,69 @@
+#include "core/report/memory_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/report/quantity_text.h"
+#include "ir/metadata.h"
+
+namespace gshard {
+namespace {
+
+std::string BytesText(int64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
+
+// "f32[512,2048] of f32[4096,2048] [data, _], replicated though model was free".
+std::string TensorText(const LiveBuffer& row) {
+  std::string text = ToString(row.shape, false);
+  if (row.global_shape == nullptr) return text;
+  if (row.global_shape->bare() != row.shape->bare())
+    text += " of " + ToString(row.global_shape, false);
+  bool whole = row.global_shape->bare() == row.shape->bare();
+  if (whole && !row.free_axes.empty())
+    return text + fmt::format(" replicated though {} was free", row.free_axes);
+  if (!row.sharding_text.empty()) text += " " + row.sharding_text;
+  if (!row.free_axes.empty()) text += fmt::format(", replicated though {} was free", row.free_axes);
+  return text;
+}
+
+}  // namespace
+
+std::string VerdictText(const MemoryReport& report) {
+  if (report.limit_bytes == 0) return "";
+  std::string limit = BytesText(report.limit_bytes), peak = BytesText(report.peak_bytes);
+  if (report.Fits()) {
+    return report.limit_name.empty()
+               ? fmt::format("fits {}: {}\n", limit, peak)
+               : fmt::format("fits {} ({}): {}\n", report.limit_name, limit, peak);
+  }
+  std::string over = BytesText(report.peak_bytes - report.limit_bytes);
+  return fmt::format("does NOT fit: over by {} ({}; {} {})\n", over, peak,
+                     report.limit_name.empty() ? "the limit is" : report.limit_name + " has",
+                     limit);
+}
+
+std::string AtPeakText(const Module& module, const MemoryReport& report, size_t rows) {
+  if (report.at_peak.empty()) return "";
+  std::string when = "the end of the step";
+  if (report.peak != nullptr) {
+    std::string place = SourceLineOf(module, *report.peak);
+    when = fmt::format("{}{}", report.peak->name(), place.empty() ? "" : " (" + place + ")");
+  }
+  std::string out = fmt::format("\n  {:>12}  alive at the memory peak, at {}\n", "bytes", when);
+  for (size_t i = 0; i < std::min(rows, report.at_peak.size()); ++i) {
+    const LiveBuffer& row = report.at_peak[i];
+    std::string place = SourceLineOf(module, *row.instruction);
+    std::string op = OpNameOf(*row.instruction);
+    out += fmt::format("  {:>12}  {:<11}{} {}{}{}\n", BytesText(row.bytes),
+                       BufferClassName(row.kind), row.instruction->name(), TensorText(row),
+                       op.empty() ? "" : "  " + op, place.empty() ? "" : "  " + place);
+  }
+  if (report.at_peak.size() > rows) {
+    int64_t rest = 0;
+    for (size_t i = rows; i < report.at_peak.size(); ++i) rest += report.at_peak[i].bytes;
+    out += fmt::format("  {:>12}  in {} more\n", BytesText(rest), report.at_peak.size() - rows);
+  }
+  return out;
+}
+
+}  // namespace gshard

@@ -1,0 +1,45 @@
+// The text of Shardy's attributes, as JAX prints them into frontend attributes: meshes, shardings
+// and manual axes. Readers return false for text that is not of that form; what they have put out
+// by then is of no use. Axes are kept as our mesh form spells them: 'a', 'b':(2)4.
+#ifndef GSHARD_IR_SHARDY_TEXT_H_
+#define GSHARD_IR_SHARDY_TEXT_H_
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace gshard {
+
+// A mesh as the start of our mesh form: "mesh['a'=2,'b'=4], device_ids=(0,1)" and its device if it
+// names just one.
+struct ShardyMesh {
+  std::string text;
+  bool has_axes = false;
+  int64_t single_device = -1;
+};
+using ShardyMeshes = std::map<std::string, ShardyMesh, std::less<>>;
+
+struct ShardySharding {
+  ShardyMesh mesh;
+  std::vector<std::vector<std::string>> dims;  // axes of each dim, major first
+  std::vector<int64_t> open_dims;              // dims with "?", ascending
+  std::vector<std::pair<std::string, std::vector<std::string>>> other;  // replicated, unreduced
+};
+
+// {mesh = #sdy.mesh<["a"=2]>, ..}
+bool ReadShardyMeshes(std::string_view text, ShardyMeshes& meshes);
+// #sdy.sharding<..> or #sdy.sharding_per_value<[..]>, one per value.
+bool ReadShardyShardings(std::string_view text, const ShardyMeshes& meshes,
+                         std::vector<ShardySharding>& out);
+// #sdy<manual_axes{"a", "b"}>
+bool ReadShardyManualAxes(std::string_view text, std::vector<std::string>& axes);
+// XLA's mesh form, with the axes `manual` taken from the dims and named as manual.
+std::string MeshFormOf(const ShardySharding& sharding, std::span<const std::string> manual = {});
+
+}  // namespace gshard
+
+#endif  // GSHARD_IR_SHARDY_TEXT_H_

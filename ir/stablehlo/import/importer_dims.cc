@@ -1,0 +1,251 @@
+// Shapes that a program computes: integers known while importing, and the dims of the entry's
+// arguments that the user gives (docs/stablehlo.md, "Dynamic shapes").
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/stablehlo/import/importer.h"
+
+namespace gshard::stablehlo {
+namespace {
+
+constexpr int kMaxEvaluationDepth = 200;
+constexpr int64_t kMaxKnownElements = 64;
+
+using Known = std::map<const Instruction*, std::vector<int64_t>>;
+
+// The elements of integer instructions, from constants up.
+class Evaluator {
+ public:
+  explicit Evaluator(const Known& parameters) : parameters_(parameters) {}
+
+  bool Evaluate(const Instruction* x, std::vector<int64_t>& out, int depth = 0) {
+    const Shape* shape = x->shape();
+    if (!shape->IsArray() || shape->HasDynamicDims() ||
+        shape->element_count() > kMaxKnownElements || depth > kMaxEvaluationDepth ||
+        !(IsInteger(shape->dtype()) || shape->dtype() == DType::kPred)) {
+      return false;
+    }
+    if (const auto it = done_.find(x); it != done_.end()) {
+      out = it->second;
+      return true;
+    }
+    if (!Compute(x, out, depth)) return false;
+    if (out.size() != static_cast<size_t>(shape->element_count())) return false;
+    done_[x] = out;
+    return true;
+  }
+
+ private:
+  bool Compute(const Instruction* x, std::vector<int64_t>& out, int depth) {
+    if (x->opcode() == Opcode::kParameter) {
+      const auto it = parameters_.find(x);
+      if (it == parameters_.end()) return false;
+      out = it->second;
+      return true;
+    }
+    if (x->opcode() == Opcode::kConstant) {
+      const Literal& literal = *x->attributes<ConstantAttributes>().literal;
+      if (literal.elided) return false;
+      for (int64_t i = 0; i < x->shape()->element_count(); ++i) {
+        out.push_back(ElementAsInt64(literal, i));
+      }
+      return true;
+    }
+    std::vector<std::vector<int64_t>> operands(static_cast<size_t>(x->operand_count()));
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (!Evaluate(x->operand(static_cast<int64_t>(i)), operands[i], depth + 1)) return false;
+    }
+    const auto count = static_cast<size_t>(x->shape()->element_count());
+    switch (x->opcode()) {
+      case Opcode::kConvert:
+      case Opcode::kReshape:
+      case Opcode::kCopy:
+        out = operands[0];
+        return true;
+      case Opcode::kBroadcast:
+        if (operands[0].size() != 1) return false;
+        out.assign(count, operands[0][0]);
+        return true;
+      case Opcode::kConcatenate:
+        if (x->shape()->rank() != 1) return false;
+        for (const auto& part : operands) out.insert(out.end(), part.begin(), part.end());
+        return true;
+      case Opcode::kSlice: {
+        const auto& slice = x->attributes<SliceAttributes>();
+        if (slice.starts.size() != 1 || slice.strides[0] < 1) return false;
+        for (int64_t i = slice.starts[0]; i < slice.limits[0]; i += slice.strides[0]) {
+          if (i < 0 || i >= static_cast<int64_t>(operands[0].size())) return false;
+          out.push_back(operands[0][At(i)]);
+        }
+        return true;
+      }
+      case Opcode::kReduce:
+        return false;
+      default:
+        break;
+    }
+    for (const auto& operand : operands) {
+      if (operand.size() != count) return false;
+    }
+    for (size_t i = 0; i < count; ++i) {
+      int64_t value = 0;
+      if (!Element(x, operands, i, value)) return false;
+      out.push_back(value);
+    }
+    return true;
+  }
+
+  static bool Element(const Instruction* x, const std::vector<std::vector<int64_t>>& operands,
+                      size_t i, int64_t& value) {
+    const auto at = [&](size_t k) { return operands[k][i]; };
+    const auto wrapped = [](uint64_t bits) { return static_cast<int64_t>(bits); };
+    const auto u = [&](size_t k) { return static_cast<uint64_t>(operands[k][i]); };
+    switch (x->opcode()) {
+      case Opcode::kAdd:
+        value = wrapped(u(0) + u(1));
+        return true;
+      case Opcode::kSubtract:
+        value = wrapped(u(0) - u(1));
+        return true;
+      case Opcode::kMultiply:
+        value = wrapped(u(0) * u(1));
+        return true;
+      case Opcode::kNegate:
+        value = wrapped(0 - u(0));
+        return true;
+      case Opcode::kDivide:
+      case Opcode::kRemainder:
+        if (at(1) == 0 || at(1) == -1) return false;
+        value = x->opcode() == Opcode::kDivide ? at(0) / at(1) : at(0) % at(1);
+        return true;
+      case Opcode::kMaximum:
+        value = std::max(at(0), at(1));
+        return true;
+      case Opcode::kMinimum:
+        value = std::min(at(0), at(1));
+        return true;
+      case Opcode::kClamp:
+        value = std::min(std::max(at(1), at(0)), at(2));
+        return true;
+      case Opcode::kAnd:
+        value = at(0) & at(1);
+        return true;
+      case Opcode::kOr:
+        value = at(0) | at(1);
+        return true;
+      case Opcode::kNot:
+        value = x->shape()->dtype() == DType::kPred ? static_cast<int64_t>(at(0) == 0) : ~at(0);
+        return true;
+      case Opcode::kSelect:
+        value = at(0) != 0 ? at(1) : at(2);
+        return true;
+      case Opcode::kSign:
+        value = (at(0) > 0 ? 1 : 0) - (at(0) < 0 ? 1 : 0);
+        return true;
+      case Opcode::kCompare:
+        return Compare(x->attributes<CompareAttributes>().direction, at(0), at(1), value);
+      default:
+        return false;
+    }
+  }
+
+  static bool Compare(ComparisonDirection direction, int64_t a, int64_t b, int64_t& value) {
+    switch (direction) {
+      case ComparisonDirection::kEq:
+        value = a == b ? 1 : 0;
+        break;
+      case ComparisonDirection::kNe:
+        value = a != b ? 1 : 0;
+        break;
+      case ComparisonDirection::kLt:
+        value = a < b ? 1 : 0;
+        break;
+      case ComparisonDirection::kLe:
+        value = a <= b ? 1 : 0;
+        break;
+      case ComparisonDirection::kGt:
+        value = a > b ? 1 : 0;
+        break;
+      case ComparisonDirection::kGe:
+        value = a >= b ? 1 : 0;
+        break;
+    }
+    return true;
+  }
+
+  const Known& parameters_;
+  Known done_;
+};
+
+}  // namespace
+
+bool Importer::ConstantIntegers(const Value& value, std::vector<int64_t>& elements) {
+  elements.clear();
+  return value.instruction != nullptr &&
+         Evaluator(known_parameters_).Evaluate(value.instruction, elements);
+}
+
+bool Importer::ConstantDims(const Operation& op, size_t operand, std::vector<int64_t>& dims) {
+  if (ConstantIntegers(*op.operands[operand], dims)) return true;
+  Fail(op, ParseError::kShape,
+       fmt::format("the shape of this {} depends on '%{}', which is not known before the program "
+                   "runs",
+                   op.name, op.operands[operand]->name),
+       "shapes must follow from constants and from sizes of the arguments");
+  errors_.Note(op.operands[operand]->source, "it is defined here");
+  return false;
+}
+
+// A dim variable is what JAX passes as jax.global_constant; its value is the size of the argument
+// that the caller measures.
+bool Importer::BindDynamicDims(Function& function) {
+  std::map<std::pair<size_t, int64_t>, std::string> names;
+  for (const Operation* op : function.body->operations) {
+    const OpRow* row = FindRow(op->name);
+    if (row == nullptr || row->opcode != Opcode::kCall) continue;
+    std::string_view callee;
+    if (const auto symbol = Find(*op, {"callee", "#0"})) callee = *symbol;
+    if (callee.starts_with('@')) callee.remove_prefix(1);
+    if (callee.starts_with('"')) callee = callee.substr(1, callee.size() - 2);
+    const auto target = program_.function_of.find(callee);
+    if (target == program_.function_of.end()) continue;
+    const auto& attributes = target->second->argument_attributes;
+    for (size_t i = 0; i < op->operands.size() && i < attributes.size(); ++i) {
+      std::string name;
+      const std::string_view text = FieldOf(attributes[i], "jax.global_constant");
+      const Operation* size = op->operands[i]->definition;
+      if (text.empty() || !ReadString(text, name) || size == nullptr ||
+          !size->name.ends_with(".get_dimension_size") || size->operands.size() != 1 ||
+          size->operands[0]->definition != nullptr) {
+        continue;
+      }
+      int64_t dimension = 0;
+      if (!Int(*size, {"dimension", "dim"}, dimension)) return false;
+      names[{size->operands[0]->index, dimension}] = name;
+    }
+  }
+  for (size_t i = 0; i < function.body->arguments.size(); ++i) {
+    const Value& argument = function.body->arguments[i];
+    for (int64_t d = 0; d < argument.type->rank(); ++d) {
+      if (argument.type->dim(d) != Shape::kUnbounded) continue;
+      const std::string place = fmt::format("{}:{}", argument.name, d);
+      const auto named = names.find({i, d});
+      auto given = given_dims_.find(place);
+      if (given == given_dims_.end() && named != names.end()) {
+        given = given_dims_.find(named->second);
+      }
+      if (given != given_dims_.end()) {
+        dynamic_dims_[{&function, static_cast<int64_t>(i) * 64 + d}] = given->second;
+        continue;
+      }
+      const std::string flag = named != names.end() ? named->second : place;
+      return errors_.Fail(ParseError::kShape, argument.source,
+                          fmt::format("dim {} of '%{}' has no size", d, argument.name),
+                          fmt::format("give it one: --dim {}=16", flag));
+    }
+  }
+  return true;
+}
+
+}  // namespace gshard::stablehlo

@@ -1,0 +1,5 @@
+#!/bin/bash
+# What gshard-run runs is what `gshard-opt partition` prints, and gshard-cost counts the same devices.
+set -eu
+cd "$(dirname "$0")/../.."
+PATH="$PWD/build/ci/cmd:$PATH" exec python3 tests/checks/one_way.py

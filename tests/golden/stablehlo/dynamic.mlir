@@ -1,0 +1,31 @@
+// RUN: gshard-opt print %s --dim b=16
+//
+// A shape-polymorphic export: sizes come from the command line, all shapes follow.
+module @poly attributes {jax.uses_shape_polymorphism = true} {
+  // CHECK: ENTRY %main (arg0: f32[16,4]) -> f32[16,16]
+  func.func public @main(%arg0: tensor<?x4xf32>) -> (tensor<?x?xf32> {jax.result_info = "result"}) {
+    %c = stablehlo.constant dense<1> : tensor<i32>
+    // CHECK: s32[] constant(16)
+    %0 = stablehlo.get_dimension_size %arg0, dim = 0 : (tensor<?x4xf32>) -> tensor<i32>
+    %1 = stablehlo.compare GE, %0, %c, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.custom_call @shape_assertion(%1, %0) {api_version = 2 : i32, error_message = "b is {0}, not >= 1", has_side_effect = true} : (tensor<i1>, tensor<i32>) -> ()
+    // CHECK: ROOT %call.2 = f32[16,16] call(%constant, %arg0), to_apply=%inner
+    %2 = call @inner(%0, %arg0) : (tensor<i32>, tensor<?x4xf32>) -> tensor<?x?xf32>
+    return %2 : tensor<?x?xf32>
+  }
+  func.func private @inner(%arg0: tensor<i32> {jax.global_constant = "b"}, %arg1: tensor<?x4xf32>) -> tensor<?x?xf32> {
+    %0 = stablehlo.transpose %arg1, dims = [1, 0] : (tensor<?x4xf32>) -> tensor<4x?xf32>
+    %1 = stablehlo.dot_general %arg1, %0, contracting_dims = [1] x [0] : (tensor<?x4xf32>, tensor<4x?xf32>) -> tensor<?x?xf32>
+    return %1 : tensor<?x?xf32>
+  }
+}
+// -----
+// RUN: gshard-opt print %s --dim x:0=0
+func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %c = stablehlo.constant dense<1> : tensor<i32>
+  %0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+  %1 = stablehlo.compare GE, %0, %c, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  // EXPECT-ERROR@+1: 0 rows are too few
+  stablehlo.custom_call @shape_assertion(%1, %0) {error_message = "{0} rows are too few"} : (tensor<i1>, tensor<i32>) -> ()
+  return %x : tensor<?xf32>
+}

@@ -1,0 +1,185 @@
+// Peaks by hand, in arrays of 4 KiB.
+#include "core/cost/memory/peak_memory.h"
+
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <string>
+
+#include "tests/unit/core/propagation/propagated.h"
+
+namespace gshard {
+namespace {
+
+int64_t SumOfRows(const MemoryReport& report) {
+  return std::accumulate(report.at_peak.begin(), report.at_peak.end(), int64_t{0},
+                         [](int64_t sum, const LiveBuffer& row) { return sum + row.bytes; });
+}
+
+// Of a program with 4 KiB arrays: the peak in such arrays. Checks that rows and curve agree with
+// it.
+int64_t PeakInArrays(const std::string& header, const std::string& body,
+                     const std::string& computations = "") {
+  auto module = Parsed("HloModule m" + header + "\n" + computations + "\nENTRY e {\n" + body + "}");
+  MemoryReport report = PeakMemory(*module);
+  CHECK(SumOfRows(report) == report.peak_bytes);
+  int64_t highest = 0;
+  for (const MemoryPoint& point : report.curve) {
+    highest =
+        std::max(highest, std::accumulate(point.bytes.begin(), point.bytes.end(), int64_t{0}));
+    CHECK(*std::min_element(point.bytes.begin(), point.bytes.end()) >= 0);
+  }
+  CHECK(highest == report.peak_bytes);
+  return report.peak_bytes / 4096;  // scalars and predicates do not count
+}
+
+TEST_CASE("Results take over operands that die where each element is read at its own place",
+          "[cost][memory]") {
+  // x, and the sorted array in which the root is computed.
+  CHECK(PeakInArrays("", R"(
+  x = f32[1024] parameter(0)
+  y = f32[1024] reverse(x), dimensions={0}
+  ROOT r = f32[1024] negate(y)
+)") == 2);
+  // A reversal reads other elements: it needs an array of its own.
+  CHECK(PeakInArrays("", R"(
+  x = f32[1024] parameter(0)
+  y = f32[1024] reverse(x), dimensions={0}
+  ROOT r = f32[1024] reverse(y), dimensions={0}
+)") == 3);
+}
+
+TEST_CASE("Only donated arguments are overwritten", "[cost][memory]") {
+  const char* const kNegate = R"(
+  x = f32[1024] parameter(0)
+  ROOT r = f32[1024] negate(x)
+)";
+  CHECK(PeakInArrays("", kNegate) == 2);
+  CHECK(PeakInArrays(", input_output_alias={ {}: (0, {}, may-alias) }", kNegate) == 1);
+  CHECK(PeakInArrays(", buffer_donor={ (0, {}) }", kNegate) == 1);
+  // Donated, but read while the result is computed: the result is copied there at the end.
+  const char* const kReverse = R"(
+  x = f32[1024] parameter(0)
+  ROOT r = f32[1024] reverse(x), dimensions={0}
+)";
+  CHECK(PeakInArrays(", input_output_alias={ {}: (0, {}, may-alias) }", kReverse) == 2);
+}
+
+TEST_CASE("Every result has memory of its own", "[cost][memory]") {
+  CHECK(PeakInArrays("", R"(
+  x = f32[1024] parameter(0)
+  ROOT r = (f32[1024], f32[1024]) tuple(x, x)
+)") == 3);
+  CHECK(PeakInArrays("", R"(
+  x = f32[1024] parameter(0)
+  y = f32[1024] reverse(x), dimensions={0}
+  ROOT r = (f32[1024], f32[1024]) tuple(y, y)
+)") == 3);
+}
+
+TEST_CASE("The schedule runs what frees memory first and makes cheap values late",
+          "[cost][memory]") {
+  // Text order holds a, b, c and d at once; x and three arrays are enough.
+  CHECK(PeakInArrays("", R"(
+  x = f32[1024] parameter(0)
+  a = f32[1024] reverse(x), dimensions={0}
+  b = f32[1024] sine(a)
+  s = f32[1024] reverse(b), dimensions={0}
+  c = f32[1024] cosine(a)
+  t = f32[1024] reverse(c), dimensions={0}
+  ROOT r = f32[1024] add(s, t)
+)") == 4);
+  // A scheduled text is taken as it is.
+  const char* const kEarly = R"(
+  x = f32[1024] parameter(0)
+  z = f32[1024] iota(), iota_dimension=0
+  a = f32[1024] reverse(x), dimensions={0}
+  b = f32[1024] reverse(a), dimensions={0}
+  c = f32[1024] reverse(b), dimensions={0}
+  ROOT r = (f32[1024], f32[1024]) tuple(c, z)
+)";
+  CHECK(PeakInArrays(", is_scheduled=true", kEarly) == 4);
+  CHECK(PeakInArrays("", kEarly) == 3);
+}
+
+const char* const kLoop = R"(
+condition {
+  p = (s32[], f32[1024], f32[1024]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(8)
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+body {
+  p = (s32[], f32[1024], f32[1024]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  a = f32[1024] get-tuple-element(p), index=1
+  w = f32[1024] get-tuple-element(p), index=2
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  b = f32[1024] reverse(a), dimensions={0}
+  c = f32[1024] multiply(b, w)
+  ROOT t = (s32[], f32[1024], f32[1024]) tuple(next, c, w)
+}
+)";
+
+TEST_CASE("Loops carry what they change in memory of their own", "[cost][memory]") {
+  // w stays where it is, x is copied to the carry (the result), b is a temporary of the body.
+  CHECK(PeakInArrays("", R"(
+  x = f32[1024] parameter(0)
+  w = f32[1024] parameter(1)
+  z = s32[] constant(0)
+  t = (s32[], f32[1024], f32[1024]) tuple(z, x, w)
+  l = (s32[], f32[1024], f32[1024]) while(t), condition=condition, body=body
+  ROOT r = f32[1024] get-tuple-element(l), index=1
+)",
+                     kLoop) == 4);
+  // An invariant and a carry that start from one argument: one copy.
+  CHECK(PeakInArrays("", R"(
+  x = f32[1024] parameter(0)
+  z = s32[] constant(0)
+  t = (s32[], f32[1024], f32[1024]) tuple(z, x, x)
+  l = (s32[], f32[1024], f32[1024]) while(t), condition=condition, body=body
+  ROOT r = f32[1024] get-tuple-element(l), index=1
+)",
+                     kLoop) == 3);
+}
+
+TEST_CASE("A conditional needs what its hungriest branch needs", "[cost][memory]") {
+  CHECK(PeakInArrays("", R"(
+  x = f32[1024] parameter(0)
+  p = pred[] parameter(1)
+  ROOT r = f32[1024] conditional(p, x, x), true_computation=small, false_computation=large
+)",
+                     R"(
+small {
+  x = f32[1024] parameter(0)
+  ROOT y = f32[1024] negate(x)
+}
+large {
+  x = f32[1024] parameter(0)
+  a = f32[1024] reverse(x), dimensions={0}
+  b = f32[1024] reverse(a), dimensions={0}
+  ROOT y = f32[1024] reverse(b), dimensions={0}
+}
+)") == 3);
+}
+
+TEST_CASE("Tiled layouts are padded, host memory is not the device's", "[cost][memory]") {
+  auto bytes = [](const std::string& type, Tiling tiling) {
+    auto module = Parsed("HloModule m\nENTRY e {\n  ROOT x = " + type + " parameter(0)\n}");
+    return BufferBytes(module->entry()->root()->shape(), tiling);
+  };
+  CHECK(bytes("f32[3,100]{1,0:T(8,128)}", Tiling::kLayout) == 8 * 128 * 4);
+  CHECK(bytes("f32[3,100]{0,1:T(8,128)}", Tiling::kLayout) == 104 * 128 * 4);
+  CHECK(bytes("bf16[5,3,100]{2,1,0:T(8,128)(2,1)}", Tiling::kLayout) == 5 * 8 * 128 * 2);
+  CHECK(bytes("f32[3,100]{1,0:T(8,128)}", Tiling::kDense) == 1200);
+  CHECK(bytes("f32[3,100]", Tiling::kLayout) == 1200);
+  CHECK(bytes("f32[3,100]", Tiling::kTpu) == 4 * 128 * 4);
+  CHECK(bytes("f32[128,2]", Tiling::kTpu) == 2 * 128 * 4);
+  CHECK(bytes("f32[64,16]", Tiling::kTpu) == 16 * 128 * 4);
+  CHECK(bytes("f32[100]", Tiling::kTpu) == 128 * 4);
+  CHECK(bytes("f32[]", Tiling::kTpu) == 4);
+  CHECK(bytes("f32[64,16]{1,0:S(5)}", Tiling::kLayout) == 0);
+}
+
+}  // namespace
+}  // namespace gshard
