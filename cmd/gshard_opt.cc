@@ -298,9 +298,10 @@ void AddOptimize(CommandLine& line, Flags& flags) {
 }
 
 void AddPipeline(CommandLine& line, Flags& flags) {
-  Command command = line.AddSubcommand("pipeline", kPipelineDescription, [&flags] {
-    return RunPipeline(flags.session, flags.context, flags.pipeline);
-  });
+  Command command = line.AddSubcommand(
+      "pipeline", kPipelineDescription,
+      "gshard-opt pipeline step.hlo --stages 4 --microbatches 16 --report - -o pipelined.hlo",
+      [&flags] { return RunPipeline(flags.session, flags.context, flags.pipeline); });
   AddSessionFlags(command, flags.session);
   AddPipelineFlags(command, flags.pipeline);
 }

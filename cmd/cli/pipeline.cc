@@ -35,32 +35,38 @@ Expected<pipeline::PipelineOptions> ReadFlags(const PipelineFlags& flags) {
 }  // namespace
 
 void AddPipelineFlags(const Command& command, PipelineFlags& flags) {
-  command.Add("--stages", flags.stages, "Number of stages, one device of the axis each",
+  command.Add("--stages", flags.stages, "Stages, one device of the axis each (required)",
               {.type = "K", .required = true, .between = {{1, 65536}}});
-  command.Add("--microbatches", flags.microbatches, "Micro-batches a step; they divide the batch",
+  command.Add("--microbatches", flags.microbatches,
+              "Micro-batches a step; they divide the batch (required)",
               {.type = "M", .required = true, .between = {{1, 1048576}}});
   command.Add("--schedule", flags.schedule,
-              "gpipe, 1f1b, interleaved, zero-bubble or shift (default 1f1b)", {.type = "NAME"});
-  command.Add("--repeats", flags.repeats, "Chunks of layers a device, if interleaved (default 2)",
+              "gpipe, 1f1b, interleaved, zero-bubble or shift (default: 1f1b)",
+              {.type = "SCHEDULE"});
+  command.Add("--repeats", flags.repeats,
+              "Chunks of layers a device has, if interleaved (default: 2)",
               {.type = "R", .between = {{1, 1024}}});
-  command.Add("--axis", flags.axis, "Name of the mesh axis (default stage)", {.type = "NAME"});
+  command.Add("--axis", flags.axis, "Name of the mesh axis (default: stage)", {.type = "AXIS"});
   command.Add("--batch", flags.batch,
-              "REGEX=DIM: the dim of a parameter that counts examples (default: dim 0 of those "
-              "neither updated nor scalar); --batch 'tokens=0'");
+              "The dim of a parameter that counts examples, tokens=0; may be given many times "
+              "(default: dim 0 of those neither updated nor scalar)",
+              {.type = "REGEX=DIM"});
   command.Add("--cut", flags.cut,
-              "A layer starts where op_name or name begins to match, or matches otherwise: "
-              "--cut 'layer_[0-9]+' (default: found)",
+              "A layer starts where op_name or name begins to match, or matches otherwise, "
+              "layer_[0-9]+ (default: layers are found)",
               {.type = "REGEX"});
   command.Add("--balance", flags.balance,
-              "cost, layers, gpipe, or the first layer of each stage: 0,5,11 (default cost)",
-              {.type = "HOW"});
+              "cost, layers, gpipe, or the first layer of each stage, 0,5,11 (default: cost)",
+              {.type = "BALANCE"});
   command.Add("--remat", flags.remat,
-              "What the backward pass computes again: stage, none or all (default stage)",
-              {.type = "NAME"});
-  command.Add("--weights", flags.weights, "sharded over the stages or replicated (default sharded)",
-              {.type = "NAME"});
+              "What the backward pass computes again: stage, none or all (default: stage)",
+              {.type = "REMAT"});
+  command.Add("--weights", flags.weights,
+              "sharded over the stages or replicated (default: sharded)", {.type = "WEIGHTS"});
   command.Add("--report", flags.report,
-              "Layers, stages, schedule; - is standard error (.json: JSON)", {.type = "FILE"});
+              "Layers, stages and schedule, as text or, for FILE.json, as JSON; - is standard "
+              "error (default: no report)",
+              {.type = "FILE"});
 }
 
 int RunPipeline(SessionOptions& session, PassContext& context, const PipelineFlags& flags) {
