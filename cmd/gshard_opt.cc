@@ -12,8 +12,10 @@
 #include "core/analysis/meshes.h"
 #include "core/analysis/partitioned.h"
 #include "core/json.h"
+#include "core/remat/fit_to_memory.h"
 #include "core/report/annotation_advice.h"
 #include "core/report/collective_report.h"
+#include "core/report/quantity_text.h"
 #include "core/report/sharding_report.h"
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/annotate.h"
@@ -31,6 +33,7 @@ struct Flags {
   std::optional<std::string> to_parameters, to_output;
   std::string report;
   bool no_propagate = false;
+  std::string limit;
   std::string passes, combine_threshold, windowed_einsum;
   bool weight_update_sharding = false;
   bool json = false;
@@ -193,6 +196,35 @@ int RunOptimize(Flags& flags) {
                     });
 }
 
+int RunRemat(Flags& flags) {
+  FitOptions options;
+  options.limit_bytes = ByteSizeOf("--limit", flags.limit);
+  options.num_partitions = flags.session.num_partitions;
+  RematStats stats;
+  int code = RunSession(flags.session, flags.context,
+                        [&](Module& module, PassContext& context, const PassManagerOptions&,
+                            std::vector<PassTiming>&) -> Expected<void> {
+                          Expected<RematStats> done = FitToMemory(module, context, options);
+                          if (!done) return Fail(done.error());
+                          stats = *done;
+                          return {};
+                        });
+  if (code != kExitOk) return code;
+  bool fits = stats.peak_after <= options.limit_bytes;
+  fmt::print(stderr,
+             "gshard-opt: {} a device, {} before: {} values are computed again, by {} instructions "
+             "of {}\n",
+             HumanBytes(static_cast<double>(stats.peak_after)),
+             HumanBytes(static_cast<double>(stats.peak_before)), stats.values, stats.instructions,
+             HumanFlops(stats.flops));
+  if (fits) return kExitOk;
+  fmt::print(stderr,
+             "gshard-opt: does NOT fit: over {} by {}; what is left is needed at the peak\n",
+             HumanBytes(static_cast<double>(options.limit_bytes)),
+             HumanBytes(static_cast<double>(stats.peak_after - options.limit_bytes)));
+  return kExitCheckFailed;
+}
+
 int ListPasses(const Flags& flags) {
   Json list = Json::Array();
   for (const Pass& pass : AllPasses()) {
@@ -306,6 +338,16 @@ void AddPipeline(CommandLine& line, Flags& flags) {
   AddPipelineFlags(command, flags.pipeline);
 }
 
+void AddRemat(CommandLine& line, Flags& flags) {
+  Command remat = AddTransformation(
+      line, flags, "remat", "Compute values again instead of keeping them, until the peak fits",
+      "gshard-opt remat sharded.hlo --limit 16GiB -o fits.hlo", RunRemat);
+  remat.Add("--limit", flags.limit,
+            "Memory limit per device: exit 3, with the best there is printed, if it cannot be met "
+            "(required)",
+            {.type = "SIZE", .required = true});
+}
+
 void AddExplain(CommandLine& line, Flags& flags) {
   Command explain =
       line.AddSubcommand("explain", "Why a value is sharded so, and which collectives it needs",
@@ -345,6 +387,7 @@ int main(int argc, char** argv) {
   AddPartition(line, flags);
   AddOptimize(line, flags);
   AddPipeline(line, flags);
+  AddRemat(line, flags);
   AddExplain(line, flags);
   AddLists(line, flags);
   return line.Run(argc, argv);

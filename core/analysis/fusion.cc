@@ -219,6 +219,7 @@ class FusionBuilder {
   // Would reading x's operands in every kernel move less than writing x once and reading it there?
   bool IsWorthCopying(const Instruction* x, Role role, size_t kernels) const {
     if (role == Role::kCheap) return true;
+    if (!options_.copies_values) return false;
     if (role == Role::kDot || role == Role::kReduce || IsExpensive(x)) return false;
     const int64_t made = x->shape()->byte_size();
     int64_t read = 0;

@@ -29,6 +29,9 @@ struct FusionOptions {
   bool fuses_into_dots = false;
   // Slices, gathers, transposes, pads, .. run in the kernel that uses them.
   bool fuses_movement = false;
+  // Elementwise values and movements of several kernels are computed in each where that moves less
+  // memory; false: they are kept, as memory has to be for values from forward to backward passes.
+  bool copies_values = true;
   // Attention is one kernel that never writes its scores.
   bool fuse_attention = false;
   // The text is a compiler's output: nothing but its fusions is fused.

@@ -7,6 +7,7 @@
 
 #include "core/cost/memory/in_place.h"
 #include "ir/custom_call.h"
+#include "ir/sharding.h"
 
 namespace gshard {
 namespace {
@@ -19,10 +20,10 @@ bool RunsConditionally(Opcode opcode) {
 
 class GraphBuilder {
  public:
-  GraphBuilder(const Computation& computation, const Users& users, bool is_scheduled, Tiling tiling,
-               const FactsOfCallees& facts)
-      : computation_(computation), is_scheduled_(is_scheduled), tiling_(tiling), facts_(facts) {
-    if (!is_scheduled) fusion_.emplace(computation, users);
+  GraphBuilder(const Computation& computation, const Users& users,
+               const BufferGraphOptions& options, const FactsOfCallees& facts)
+      : computation_(computation), options_(options), facts_(facts) {
+    if (!options.is_scheduled) fusion_.emplace(computation, users, options.fusion);
     for (const Instruction* x : computation.instructions()) {
       first_id_ = std::min(first_id_, x->id());
       last_id_ = std::max(last_id_, x->id());
@@ -38,6 +39,8 @@ class GraphBuilder {
       graph_.nodes.push_back(x);
       AssignLeaves(x);
       graph_.allocates.EndList();
+      for (uint32_t buffer : LeavesOf(x)) graph_.leaves.Append(buffer);
+      graph_.leaves.EndList();
       AddReads(x);
     }
     for (const Instruction* parameter : computation_.parameters()) {
@@ -69,9 +72,18 @@ class GraphBuilder {
 
   void AddNew(const Instruction* x, int64_t leaf, const Shape* shape) {
     auto buffer = static_cast<uint32_t>(graph_.buffers.size());
-    graph_.buffers.push_back({x, static_cast<uint32_t>(leaf), BufferBytes(shape, tiling_)});
+    int64_t bytes = BufferBytes(shape, options_.tiling);
+    if (options_.by_sharding) bytes = TileBytes(bytes, x->sharding(), static_cast<size_t>(leaf));
+    graph_.buffers.push_back({x, static_cast<uint32_t>(leaf), bytes});
     graph_.allocates.Append(buffer);
     leaves_.push_back(buffer);
+  }
+
+  static int64_t TileBytes(int64_t bytes, const Sharding* sharding, size_t leaf) {
+    if (sharding != nullptr && sharding->IsTuple())
+      sharding = leaf < sharding->elements.size() ? sharding->elements[leaf] : nullptr;
+    int64_t tiles = sharding != nullptr ? sharding->TileCount() : 1;
+    return bytes / tiles + (bytes % tiles != 0);
   }
 
   // Leaves first..first+count of `operand`, which become the next of the instruction's.
@@ -148,7 +160,7 @@ class GraphBuilder {
     }
     switch (x->opcode()) {
       case Opcode::kReshape:
-        return !is_scheduled_;  // a compiler turns those that move nothing into bitcasts
+        return !options_.is_scheduled;  // a compiler turns those that move nothing into bitcasts
       case Opcode::kBitcast:
       case Opcode::kOptBarrier:
       case Opcode::kAddDependency:
@@ -358,8 +370,7 @@ class GraphBuilder {
   }
 
   const Computation& computation_;
-  bool is_scheduled_;
-  Tiling tiling_;
+  const BufferGraphOptions& options_;
   const FactsOfCallees& facts_;
   std::optional<FusionModel> fusion_;
   uint32_t first_id_ = UINT32_MAX, last_id_ = 0;
@@ -372,9 +383,9 @@ class GraphBuilder {
 
 }  // namespace
 
-BufferGraph MakeBufferGraph(const Computation& computation, const Users& users, bool is_scheduled,
-                            Tiling tiling, const FactsOfCallees& facts) {
-  return GraphBuilder(computation, users, is_scheduled, tiling, facts).Build();
+BufferGraph MakeBufferGraph(const Computation& computation, const Users& users,
+                            const BufferGraphOptions& options, const FactsOfCallees& facts) {
+  return GraphBuilder(computation, users, options, facts).Build();
 }
 
 }  // namespace gshard

@@ -50,6 +50,7 @@ struct BufferGraph {
   const Computation* computation = nullptr;
   std::vector<const Instruction*> nodes;  // in text order
   std::vector<Buffer> buffers;
+  AdjacencyLists leaves;        // node -> the buffers of its result, tuples flattened
   AdjacencyLists allocates;     // node -> its new buffers
   AdjacencyLists reads;         // node -> buffers it reads, each once
   AdjacencyLists predecessors;  // node -> nodes that must run before it
@@ -62,10 +63,17 @@ struct BufferGraph {
   }
 };
 
-// `users`: of the whole module. `is_scheduled`: compiled text, in which nothing is fused any more
-// and every copy is written out. `facts`: of all computations that this one calls.
-BufferGraph MakeBufferGraph(const Computation& computation, const Users& users, bool is_scheduled,
-                            Tiling tiling, const FactsOfCallees& facts);
+struct BufferGraphOptions {
+  // Compiled text, in which nothing is fused any more and every copy is written out.
+  bool is_scheduled = false;
+  Tiling tiling = Tiling::kLayout;
+  bool by_sharding = false;  // arrays count as their tile on one device
+  FusionOptions fusion;
+};
+
+// `users`: of the whole module. `facts`: of all computations that this one calls.
+BufferGraph MakeBufferGraph(const Computation& computation, const Users& users,
+                            const BufferGraphOptions& options, const FactsOfCallees& facts);
 
 }  // namespace gshard
 

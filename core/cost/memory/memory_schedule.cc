@@ -198,7 +198,7 @@ Order SinkToUsers(const ScheduleInput& input, const Order& order) {
     for (uint32_t buffer : graph.reads[node]) {
       if (input.freeable[buffer] && last_use[buffer] < target) held += graph.buffers[buffer].bytes;
     }
-    if (held >= input.allocation[node]) continue;
+    if (held > 0 && held >= input.allocation[node]) continue;
     place[node] = target;
     for (uint32_t buffer : graph.reads[node]) last_use[buffer] = std::max(last_use[buffer], target);
   }

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/analysis/fusion.h"
 #include "core/cost/memory/buffer_size.h"
 #include "ir/diagnostic.h"
 #include "ir/module.h"
@@ -68,6 +69,9 @@ struct MemoryReport {
 
 struct MemoryOptions {
   Tiling tiling = Tiling::kLayout;
+  // Of a whole program that carries shardings: arrays count as their tile on one device.
+  bool by_sharding = false;
+  FusionOptions fusion = {.copies_values = false};
   // Independent all-reduces become one up to so many bytes, as compilers have it: their operands
   // and results are alive together.
   int64_t combine_bytes = INT64_MAX;

@@ -1,0 +1,160 @@
+// Live ranges of a module. See module_memory.h.
+
+#include "core/cost/memory/module_memory.h"
+
+#include <algorithm>
+
+#include "core/cost/memory/memory_schedule.h"
+
+namespace gshard {
+namespace {
+
+bool CallsWithOwnMemory(Opcode opcode) {
+  return opcode == Opcode::kWhile || opcode == Opcode::kConditional || opcode == Opcode::kCall ||
+         opcode == Opcode::kAsyncStart;
+}
+
+CalleeFacts FactsOf(const ComputationMemory& analyzed) {
+  const BufferGraph& graph = analyzed.graph;
+  std::vector<int32_t> leaf_of(graph.buffers.size(), -1);
+  for (size_t i = 0; i < graph.parameter_leaves.size(); ++i)
+    leaf_of[graph.parameter_leaves[i]] = static_cast<int32_t>(i);
+  CalleeFacts facts;
+  for (uint32_t buffer : graph.root_leaves) {
+    facts.unchanged.push_back(leaf_of[buffer]);
+    const LiveRange& range = analyzed.liveness.ranges[analyzed.liveness.range_of[buffer]];
+    facts.in_place.push_back(leaf_of[range.buffer]);
+  }
+  return facts;
+}
+
+// The leaf that an index into a tuple names, tuples flattened; SIZE_MAX: there is none.
+size_t LeafAt(const Shape* shape, std::span<const int64_t> index) {
+  size_t leaf = 0;
+  for (int64_t i : index) {
+    if (!shape->IsTuple() || i < 0 || i >= static_cast<int64_t>(shape->elements().size()))
+      return SIZE_MAX;
+    for (int64_t k = 0; k < i; ++k) leaf += static_cast<size_t>(shape->element(k)->leaf_count());
+    shape = shape->element(i);
+  }
+  return shape->IsTuple() ? SIZE_MAX : leaf;
+}
+
+size_t ParameterLeaf(const Computation& entry, int64_t number, std::span<const int64_t> index) {
+  if (number < 0 || number >= entry.parameter_count()) return SIZE_MAX;
+  size_t leaf = LeafAt(entry.parameter(number)->shape(), index);
+  if (leaf == SIZE_MAX) return SIZE_MAX;
+  for (int64_t k = 0; k < number; ++k)
+    leaf += static_cast<size_t>(entry.parameter(k)->shape()->leaf_count());
+  return leaf;
+}
+
+}  // namespace
+
+ModuleMemory::ModuleMemory(const Module& module, const MemoryOptions& options)
+    : module_(module), options_(options), users_(module) {
+  FindCallKinds();
+  for (const Computation* computation : CallPostOrder(module_)) {
+    if (computation == module_.entry() || kinds_.contains(computation)) Analyze(*computation);
+  }
+}
+
+const ComputationMemory& ModuleMemory::DeepestCallee(const Instruction* x) const {
+  return Of(*std::max_element(
+      x->called().begin(), x->called().end(),
+      [&](const Computation* a, const Computation* b) { return Of(a).extra() < Of(b).extra(); }));
+}
+
+void ModuleMemory::FindCallKinds() {
+  for (const Computation* computation : module_.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (!CallsWithOwnMemory(x->opcode())) continue;
+      for (size_t i = 0; i < x->called().size(); ++i) {
+        CallKind kind = CallKind::kOther;
+        if (x->opcode() == Opcode::kWhile)
+          kind = i == 1 ? CallKind::kLoopBody : CallKind::kLoopCondition;
+        auto [it, is_new] = kinds_.try_emplace(x->called()[i], kind);
+        if (it->second != kind) it->second = CallKind::kOther;
+      }
+    }
+  }
+}
+
+void ModuleMemory::Analyze(const Computation& computation) {
+  ComputationMemory& result = computations_[&computation];
+  bool is_scheduled = module_.header().is_scheduled;
+  BufferGraphOptions graph_options{is_scheduled, options_.tiling, options_.by_sharding,
+                                   options_.fusion};
+  result.graph = MakeBufferGraph(computation, users_, graph_options, facts_);
+  result.context = ContextOf(result.graph);
+  const BufferGraph& graph = result.graph;
+  for (uint32_t buffer : graph.parameter_leaves)
+    result.parameter_bytes += graph.buffers[buffer].bytes;
+  result.order = is_scheduled ? TextOrder(graph) : MinimizeMemory(graph, result.context);
+  result.liveness = ComputeLiveness(graph, result.order, result.context);
+  facts_[&computation] = FactsOf(result);
+}
+
+CallContext ModuleMemory::ContextOf(const BufferGraph& graph) const {
+  CallContext context;
+  context.copies_are_explicit = module_.header().is_scheduled;
+  size_t leaves = graph.parameter_leaves.size();
+  if (graph.computation == module_.entry()) {
+    context.returns_to_runtime = true;
+    PlaceEntryResults(graph, context);
+  } else {
+    CallKind kind = kinds_.at(graph.computation);
+    bool is_body = kind == CallKind::kLoopBody && graph.root_leaves.size() == leaves;
+    context.parameters.assign(leaves,
+                              kind == CallKind::kOther ? Ownership::kBorrowed : Ownership::kPinned);
+    for (size_t i = 0; is_body && i < leaves; ++i) {
+      bool invariant = graph.root_leaves[i] == graph.parameter_leaves[i];
+      if (!invariant) context.parameters[i] = Ownership::kOwned;
+      context.root_place.push_back(static_cast<int32_t>(i));
+    }
+  }
+  for (const Instruction* x : graph.nodes) {
+    int64_t extra = 0;
+    if (CallsWithOwnMemory(x->opcode())) {
+      for (const Computation* callee : x->called()) extra = std::max(extra, Of(callee).extra());
+    }
+    context.callees_extra.push_back(extra);
+  }
+  return context;
+}
+
+// Which results share the memory of which arguments: what the header says, and donated arguments
+// without such a result take the first of their size that has no place yet.
+void ModuleMemory::PlaceEntryResults(const BufferGraph& graph, CallContext& context) const {
+  const Computation& entry = *module_.entry();
+  context.parameters.assign(graph.parameter_leaves.size(), Ownership::kPinned);
+  context.root_place.assign(graph.root_leaves.size(), -1);
+  auto place = [&](size_t root, size_t parameter) {
+    context.root_place[root] = static_cast<int32_t>(parameter);
+    context.parameters[parameter] = Ownership::kOwned;
+  };
+  const ModuleHeader& header = module_.header();
+  for (const ModuleHeader::Alias& alias : header.input_output_alias) {
+    size_t root = LeafAt(entry.root()->shape(), alias.output_index);
+    size_t parameter = ParameterLeaf(entry, alias.parameter, alias.parameter_index);
+    if (root < graph.root_leaves.size() && parameter < graph.parameter_leaves.size())
+      place(root, parameter);
+  }
+  for (const ModuleHeader::Donor& donor : header.buffer_donor) {
+    size_t parameter = ParameterLeaf(entry, donor.parameter, donor.index);
+    if (parameter >= graph.parameter_leaves.size() ||
+        context.parameters[parameter] == Ownership::kOwned) {
+      continue;
+    }
+    int64_t bytes = graph.buffers[graph.parameter_leaves[parameter]].bytes;
+    for (size_t root = 0; root < graph.root_leaves.size(); ++root) {
+      if (context.root_place[root] >= 0 || graph.buffers[graph.root_leaves[root]].bytes != bytes) {
+        continue;
+      }
+      place(root, parameter);
+      break;
+    }
+  }
+}
+
+}  // namespace gshard

@@ -1,0 +1,54 @@
+// Live ranges of every computation of a module that needs memory of its own, callees first.
+#ifndef GSHARD_CORE_COST_MEMORY_MODULE_MEMORY_H_
+#define GSHARD_CORE_COST_MEMORY_MODULE_MEMORY_H_
+
+#include <unordered_map>
+
+#include "core/cost/memory/live_ranges.h"
+#include "core/cost/memory/peak_memory.h"
+#include "ir/traversal.h"
+
+namespace gshard {
+
+struct ComputationMemory {
+  BufferGraph graph;
+  CallContext context;
+  Order order;
+  Liveness liveness;
+  int64_t parameter_bytes = 0;
+  // Its peak beyond its parameters.
+  int64_t extra() const { return liveness.peak_bytes - parameter_bytes; }
+};
+
+// A snapshot: invalid after the module changes. Linear but for the schedules' sorting.
+class ModuleMemory {
+ public:
+  ModuleMemory(const Module& module, const MemoryOptions& options);
+
+  const ComputationMemory& entry() const { return computations_.at(module_.entry()); }
+  // Of the entry, and of what while loops, conditionals, calls and async-starts call.
+  const ComputationMemory& Of(const Computation* computation) const {
+    return computations_.at(computation);
+  }
+  // The callee of `x` whose peak counts while `x` runs; it has at least one.
+  const ComputationMemory& DeepestCallee(const Instruction* x) const;
+
+ private:
+  enum class CallKind : uint8_t { kLoopBody, kLoopCondition, kOther };
+
+  void FindCallKinds();
+  void Analyze(const Computation& computation);
+  CallContext ContextOf(const BufferGraph& graph) const;
+  void PlaceEntryResults(const BufferGraph& graph, CallContext& context) const;
+
+  const Module& module_;
+  MemoryOptions options_;
+  Users users_;
+  std::unordered_map<const Computation*, CallKind> kinds_;
+  std::unordered_map<const Computation*, ComputationMemory> computations_;
+  FactsOfCallees facts_;
+};
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_COST_MEMORY_MODULE_MEMORY_H_

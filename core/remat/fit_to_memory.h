@@ -1,0 +1,25 @@
+// Makes a program fit the memory of its devices: rematerialization until the peak that gshard-cost
+// would report is under a limit.
+#ifndef GSHARD_CORE_REMAT_FIT_TO_MEMORY_H_
+#define GSHARD_CORE_REMAT_FIT_TO_MEMORY_H_
+
+#include "core/pass.h"
+#include "core/remat/rematerialization.h"
+
+namespace gshard {
+
+struct FitOptions {
+  int64_t limit_bytes = 0;  // per device
+  MemoryOptions memory;
+  int64_t num_partitions = 0;  // 0: as the module says
+};
+
+// In place. The program of one device stays one, with calls inlined; a program that is still to be
+// partitioned stays whole, every instruction with its sharding, and each array counts as its tile
+// on one device while values are chosen. `peak_before` and `peak_after` are those of the program of
+// one device. Errors: those of propagation and partitioning.
+Expected<RematStats> FitToMemory(Module& module, PassContext& context, const FitOptions& options);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_REMAT_FIT_TO_MEMORY_H_

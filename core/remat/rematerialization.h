@@ -1,0 +1,44 @@
+// Rematerialization: values that are kept over the memory peak are computed again where they are
+// read, until the peak fits a limit.
+//
+// As in "Training Deep Nets with Sublinear Memory Cost" (Chen et al., 2016), but chosen value by
+// value from the live ranges, cheapest recomputation per byte first. Example, with the peak at p:
+//
+//   a = tanh(x)                      x' = opt-barrier(x, g)     after p, when g is known
+//   p = ..               becomes     a' = tanh(x')
+//   r = multiply(a, g)               r = multiply(a', g)
+//
+// The barrier, as JAX's checkpoint writes it, keeps compilers from merging a' with a and from
+// computing it early.
+#ifndef GSHARD_CORE_REMAT_REMATERIALIZATION_H_
+#define GSHARD_CORE_REMAT_REMATERIALIZATION_H_
+
+#include <cstdint>
+
+#include "core/cost/memory/peak_memory.h"
+#include "ir/module.h"
+
+namespace gshard {
+
+struct RematOptions {
+  int64_t limit_bytes = 0;
+  MemoryOptions memory;
+};
+
+struct RematStats {
+  int64_t peak_before = 0, peak_after = 0;  // bytes
+  int64_t values = 0;                       // no longer kept
+  int64_t instructions = 0;                 // added to compute them again
+  double flops = 0;                         // of one execution of each of those
+};
+
+// In place, in the entry and in loop bodies and other called computations; the module must have no
+// calls of computations that are called twice (core/transforms/inline_calls.h). Stops where the
+// peak fits or nothing helps any more: then peak_after is over the limit. The text's order becomes
+// the schedule. Values with side effects, collectives, control flow and results are never computed
+// again.
+RematStats Rematerialize(Module& module, const RematOptions& options);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_REMAT_REMATERIALIZATION_H_
