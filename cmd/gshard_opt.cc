@@ -269,6 +269,16 @@ Command AddTransformation(CommandLine& line, Flags& flags, const char* name,
   return command;
 }
 
+void AddPrint(CommandLine& line, Flags& flags) {
+  Command print = AddTransformation(line, flags, "print", "Parse, verify and print",
+                                    "gshard-opt print step.hlo --no-metadata --no-ids", RunPrint);
+  print.Add("--format", flags.session.format,
+            "Language of the result: hlo, or stablehlo with Shardy (default: hlo)",
+            {.type = "FORMAT", .one_of = {"hlo", "stablehlo"}});
+  print.AddSwitch("--gspmd", flags.session.gspmd,
+                  "With --format stablehlo: shardings as mhlo.sharding, not Shardy's");
+}
+
 void AddAnnotate(CommandLine& line, Flags& flags) {
   Command annotate = AddTransformation(
       line, flags, "annotate", "Put shardings on instructions by name",
@@ -380,8 +390,7 @@ int main(int argc, char** argv) {
       "Parses, annotates, propagates, partitions and explains HLO text.\n\n"
       "Example: gshard-opt annotate step.hlo --mesh data=4,model=2 --shard 'wi$=_,model' | "
       "gshard-opt partition -");
-  AddTransformation(line, flags, "print", "Parse, verify and print",
-                    "gshard-opt print step.hlo --no-metadata --no-ids", RunPrint);
+  AddPrint(line, flags);
   AddAnnotate(line, flags);
   AddPropagate(line, flags);
   AddPartition(line, flags);

@@ -13,6 +13,7 @@
 #include "core/analysis/meshes.h"
 #include "core/json.h"
 #include "ir/input/module_input.h"
+#include "ir/stablehlo/writer.h"
 #include "ir/verify/verifier.h"
 
 namespace gshard {
@@ -86,6 +87,17 @@ void AddPrintFlags(const Command& command, PrintOptions& print) {
                     "--named");
 }
 
+Expected<std::string> Print(Module& module, const SessionOptions& options) {
+  if (options.format == "stablehlo") {
+    // Shardy's shardings name axes: those of the module's mesh, or inferred ones.
+    if (!options.gspmd) DeclareMainMesh(module);
+    return stablehlo::WriteModule(module,
+                                  {.gspmd = options.gspmd, .locations = options.print.metadata});
+  }
+  if (options.print.named) DeclareMainMesh(module);
+  return PrintModule(module, options.print);
+}
+
 }  // namespace
 
 void AddSessionFlags(const Command& command, SessionOptions& options) {
@@ -132,8 +144,9 @@ int RunSession(const SessionOptions& options, PassContext& context, const Sessio
     if (Expected<void> done = body(**module, context, manager, timings); !done)
       return ReportError(done.error());
     for (const PassTiming& timing : timings) stopwatch.Add(timing);
-    if (options.print.named) DeclareMainMesh(**module);
-    text = stopwatch.Time("print", [&] { return PrintModule(**module, options.print); });
+    auto printed = stopwatch.Time("print", [&] { return Print(**module, options); });
+    if (!printed) return ReportError(printed.error());
+    text = *std::move(printed);
   }
   ReportWarnings(context.diagnostics);
   if (auto written = WriteFile(options.output, text); !written) return ReportError(written.error());

@@ -150,6 +150,7 @@ class Importer {
   Function* FindEntry();
   bool ConvertEntry(Function& function);
   bool AddArgument(Function& function, size_t i, bool is_entry, const Shape* shape);
+  bool ReadShardRecord(std::span<const NamedAttribute> attributes, Instruction* x);
   bool AddArgumentAliases(Function& function, size_t i, bool single_result);
   bool BindDynamicDims(Function& function);
   bool FinishEntry(Function& function, std::vector<Instruction*>& values);

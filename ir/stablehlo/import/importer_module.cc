@@ -54,7 +54,27 @@ bool Importer::ReadHeader() {
                           fmt::format("{} must be at least 1 and at most 2^31", attribute.key));
     }
   }
-  return ReadMeshes();
+  if (!ReadMeshes()) return false;
+  std::vector<NamedAttribute> fields;
+  if (!SplitFields(FieldOf(program_.attributes, "mhlo.frontend_attributes"), fields)) return true;
+  for (const NamedAttribute& field : fields) {
+    std::string value;
+    if (!ReadString(field.value, value)) continue;
+    header.frontend_attributes =
+        WithFrontendAttribute(arena(), header.frontend_attributes, field.key, value);
+  }
+  return true;
+}
+
+// The sharding that a parameter of a partitioned module keeps as a record (docs/partitioning.md).
+bool Importer::ReadShardRecord(std::span<const NamedAttribute> attributes, Instruction* x) {
+  std::vector<NamedAttribute> fields;
+  if (!SplitFields(FieldOf(attributes, "mhlo.frontend_attributes"), fields)) return true;
+  const std::string_view record = FieldOf(fields, "gshard.sharding");
+  if (record.empty()) return true;
+  const Sharding* sharding = ReadHloSharding(errors_.RangeOf(record), record, x->shape());
+  x->set_sharding(sharding);
+  return sharding != nullptr;
 }
 
 Function* Importer::FindEntry() {
@@ -100,6 +120,7 @@ bool Importer::AddArgument(Function& function, size_t i, bool is_entry, const Sh
     if (sharding == nullptr) return false;
     x->set_sharding(sharding);
   }
+  if (is_entry && !ReadShardRecord(attributes, x)) return false;
   return !is_entry || AddArgumentAliases(function, i, function.results.size() == 1);
 }
 
@@ -175,7 +196,10 @@ bool Importer::FinishEntry(Function& function, std::vector<Instruction*>& values
   }
   bool annotated = any;
   for (const Instruction* x : computation_->parameters()) annotated |= x->sharding() != nullptr;
-  if (!annotated) return true;
+  // What is partitioned already has records, not annotations.
+  const bool partitioned =
+      header.frontend_attributes.find("gshard.num_partitions") != std::string_view::npos;
+  if (!annotated || partitioned) return true;
   for (size_t i = 0; i < values.size(); ++i) {
     const auto attributes = i < function.result_attributes.size()
                                 ? function.result_attributes[i]

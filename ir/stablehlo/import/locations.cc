@@ -160,14 +160,37 @@ void Locations::Read(std::string_view text, int64_t parent, int depth, Place& pl
   Read(callee, frame, depth + 1, place);
 }
 
+// Is the outermost location of `text` a name?
+bool Locations::IsNamed(std::string_view text) const {
+  for (int i = 0; i < kMaxDepth; ++i) {
+    Lexer lexer(text);
+    lexer.SkipSpace();
+    if (lexer.Raw() == '"') return true;
+    if (lexer.Raw() == '#') {
+      const char* start = lexer.position();
+      lexer.Advance();
+      lexer.Suffix();
+      const auto it = program_.aliases.find(lexer.Since(start));
+      if (it == program_.aliases.end()) return false;
+      text = it->second;
+    } else if (lexer.Consume("loc(")) {
+      text = lexer.Rest();
+    } else {
+      return false;
+    }
+  }
+  return false;
+}
+
 Locations::Entry Locations::MakeEntry(std::string_view text) {
   Place place;
   steps_ = 0;
   Read(text, 0, 0, place);
   Entry entry;
-  // A place alone names a function, not an operation.
-  const bool is_function = !place.function.empty() && place.op_name == place.function;
-  if (is_function) place.op_name.clear();
+  // A name around a place is a function's in a chain of call sites, an operation's by itself.
+  if (!place.function.empty() && place.op_name == place.function) {
+    (IsNamed(text) ? place.function : place.op_name).clear();
+  }
   if (place.op_name.empty() && place.file.empty()) return entry;
   std::string metadata = "{";
   const auto add = [&metadata](const std::string& part) {

@@ -43,6 +43,7 @@ class Locations {
   int64_t FrameOf(const Place& place, int64_t parent);
   int64_t IdOf(std::map<std::string, int64_t, std::less<>>& ids, std::vector<std::string>& list,
                const std::string& text);
+  bool IsNamed(std::string_view text) const;
   Entry MakeEntry(std::string_view text);
 
   const Program& program_;

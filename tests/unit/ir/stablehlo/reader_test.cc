@@ -10,6 +10,7 @@
 #include "ir/metadata.h"
 #include "ir/printer.h"
 #include "ir/sharding_text.h"
+#include "ir/stablehlo/writer.h"
 #include "ir/verify/verifier.h"
 
 namespace gshard {
@@ -216,6 +217,46 @@ TEST_CASE("text that is damaged or refused", "[ir][stablehlo]") {
   std::string deep = "func.func @main(%x: ";
   for (int i = 0; i < 1000; ++i) deep += "tuple<";
   CHECK(ErrorOf(deep).find("levels of nesting") != std::string::npos);
+}
+
+TEST_CASE("what is written reads back and is written the same", "[ir][stablehlo]") {
+  const auto module = Read(R"(module @m attributes {mhlo.num_partitions = 4 : i32} {
+  sdy.mesh @mesh = <["x"=2, "y"=2]>
+  func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {?}]>}, %p: tensor<i1>) -> (tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) {
+    %c = stablehlo.constant dense<[0.1, 1e-42, 3.0, 0x7FC00000, 1.0e+30, -0.0, 7.0, 1.17549435e-38]> : tensor<8xf32>
+    %0 = stablehlo.broadcast_in_dim %c, dims = [1] : (tensor<8xf32>) -> tensor<8x8xf32>
+    %1 = "stablehlo.if"(%p) ({
+      %2 = stablehlo.add %a, %0 : tensor<8x8xf32> loc("jit(f)/add"("f.py":3:1))
+      stablehlo.return %2 : tensor<8x8xf32>
+    }, {
+      stablehlo.return %a : tensor<8x8xf32>
+    }) : (tensor<i1>) -> tensor<8x8xf32>
+    %3 = sdy.manual_computation(%1) in_shardings=[<@mesh, [{"x"}, {}]>] out_shardings=[<@mesh, [{"x"}, {}]>] manual_axes={"x"} (%l: tensor<4x8xf32>) {
+      %4 = stablehlo.sine %l : tensor<4x8xf32>
+      sdy.return %4 : tensor<4x8xf32>
+    } : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    return %3 : tensor<8x8xf32>
+  }
+})");
+  const Expected<std::string> written = stablehlo::WriteModule(*module);
+  REQUIRE(written.has_value());
+  INFO(*written);
+  const auto again = Read(*written);
+  CHECK(*stablehlo::WriteModule(*again) == *written);
+  CHECK(written->find("sdy.manual_computation") != std::string::npos);
+  CHECK(written->find("[{\"x\"}, {?}]") != std::string::npos);
+  CHECK(written->find("loc(\"jit(f)/add\"(\"f.py\":3:0))") != std::string::npos);
+  // Literals keep their bits.
+  const auto bits = [](const Module& m) {
+    for (const Instruction* x : m.entry()->instructions()) {
+      if (x->opcode() == Opcode::kConstant && x->shape()->rank() == 1) {
+        const auto data = x->attributes<ConstantAttributes>().literal->data;
+        return std::string(reinterpret_cast<const char*>(data.data()), data.size());
+      }
+    }
+    return std::string();
+  };
+  CHECK(bits(*module) == bits(*again));
 }
 
 }  // namespace

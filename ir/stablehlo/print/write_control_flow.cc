@@ -1,0 +1,221 @@
+// Loops, branches, calls, tuples, manual computations; fusions and asynchronous pairs are undone.
+#include <fmt/format.h>
+
+#include "ir/custom_call.h"
+#include "ir/metadata.h"
+#include "ir/stablehlo/print/dense_text.h"
+#include "ir/stablehlo/print/module_writer.h"
+
+namespace gshard::stablehlo {
+namespace {
+
+constexpr std::string_view kEnter = "xla.sdy.GlobalToLocalShape";
+constexpr std::string_view kLeave = "xla.sdy.LocalToGlobalShape";
+
+const Instruction* BehindElement(const Instruction* x) {
+  return x->opcode() == Opcode::kGetTupleElement ? x->operand(0) : x;
+}
+
+bool WriteWhile(ModuleWriter& w, const Instruction* x) {
+  const Leaves init = w.OperandLeaves(x);
+  const std::vector<const Shape*> shapes = w.LeafShapes(x->shape());
+  ModuleWriter::Line line(x);
+  Leaves arguments;
+  line.head = "stablehlo.while(";
+  for (size_t i = 0; i < init.size(); ++i) {
+    arguments.push_back(w.FreshArgument());
+    if (i > 0) line.head += ", ";
+    line.head += fmt::format("{} = {}", arguments[i], init[i]);
+    if (i > 0) line.types += ", ";
+    line.types += w.Type(shapes[i]);
+  }
+  line.head += ")";
+  const std::string spaces = w.Spaces();
+  line.tail = fmt::format("\n{}cond {{\n{}{}}} do {{\n", spaces,
+                          w.Body(*x->called(0), arguments, "stablehlo.return", 2), spaces);
+  line.tail +=
+      fmt::format("{}{}}}", w.Body(*x->called(1), arguments, "stablehlo.return", 2), spaces);
+  // Attributes stand behind the types: `while(..) : T attributes {..}`.
+  w.AddCommonAttributes(line);
+  if (!line.dict.empty()) {
+    line.types += fmt::format(" attributes {{{}}}", Joined(line.dict));
+    line.dict.clear();
+  }
+  w.EmitLoop(line);
+  return true;
+}
+
+bool WriteConditional(ModuleWriter& w, const Instruction* x) {
+  const bool is_if = x->operand(0)->shape()->dtype() == DType::kPred;
+  std::string regions;
+  for (size_t i = 0; i < x->called().size(); ++i) {
+    const Leaves& operand = w.Of(x->operand(static_cast<int64_t>(i) + 1));
+    const Computation& branch = *x->called(static_cast<int64_t>(i));
+    if (!regions.empty()) regions += ", ";
+    regions += fmt::format("{{\n{}{}}}",
+                           w.BranchBody(branch, x->operand(static_cast<int64_t>(i) + 1), operand),
+                           w.Spaces());
+  }
+  ModuleWriter::Line line(x);
+  line.head = fmt::format("\"stablehlo.{}\"({}) ({})", is_if ? "if" : "case", w.One(x), regions);
+  const Shape* index[] = {x->operand(0)->shape()};
+  line.types = w.FunctionType(index, w.LeafShapes(x->shape()));
+  w.Emit(line);
+  return true;
+}
+
+// The marker behind a body's call, if all its results go into one.
+const Instruction* LeaveMarker(ModuleWriter& w, const Instruction* call) {
+  const Users& users = w.users(*call->parent());
+  std::vector<const Instruction*> uses(users.of(call).begin(), users.of(call).end());
+  for (size_t i = 0; i < uses.size(); ++i) {
+    if (uses[i]->opcode() == Opcode::kGetTupleElement) {
+      for (const Instruction* user : users.of(uses[i])) uses.push_back(user);
+    } else if (IsCustomCallTo(*uses[i], kLeave)) {
+      return uses[i];
+    }
+  }
+  return nullptr;
+}
+
+// `#sdy.sharding_per_value<[..]>` as `[..]`, `#sdy<manual_axes{..}>` as `{..}`.
+std::string Inner(const std::string& text, char open, char close) {
+  const size_t begin = text.find(open);
+  const size_t end = text.rfind(close);
+  return begin == text.npos || end == text.npos ? std::string()
+                                                : text.substr(begin, end - begin + 1);
+}
+
+bool WriteManualComputation(ModuleWriter& w, const Instruction* call, const Instruction* enter,
+                            const Instruction* leave) {
+  const std::string_view attributes = leave->frontend_attributes();
+  const std::string in =
+      enter != nullptr
+          ? Inner(FrontendAttribute(enter->frontend_attributes(), "xla.sdy.in_shardings"), '[', ']')
+          : "[]";
+  const std::string out = Inner(FrontendAttribute(attributes, "xla.sdy.out_shardings"), '[', ']');
+  const std::string axes = Inner(FrontendAttribute(attributes, "xla.sdy.manual_axes"), '{', '}');
+  Leaves arguments;
+  std::string block;
+  const Computation& body = *call->called(0);
+  for (const Instruction* parameter : body.parameters()) {
+    for (const Shape* leaf : w.LeafShapes(parameter->shape())) {
+      if (!block.empty()) block += ", ";
+      arguments.push_back(w.FreshArgument());
+      block += arguments.back() + ": " + w.Type(leaf);
+    }
+  }
+  std::vector<const Shape*> operand_shapes;
+  Leaves operands;
+  if (enter != nullptr) {
+    operands = w.OperandLeaves(enter);
+    for (const Instruction* operand : enter->operands()) operand_shapes.push_back(operand->shape());
+  }
+  ModuleWriter::Line line(leave);
+  line.head = fmt::format(
+      "sdy.manual_computation({}) in_shardings={} out_shardings={} manual_axes={} ({}) {{\n",
+      Joined(operands), in, out, axes, block);
+  line.head += w.Body(body, arguments, "sdy.return", 2);
+  line.head += w.Spaces() + "}";
+  line.types = w.FunctionType(operand_shapes, w.LeafShapes(leave->shape()));
+  w.Emit(line);
+  w.SetValue(call, Leaves(w.LeafShapes(call->shape()).size(), "%manual"));
+  return true;
+}
+
+bool WriteCall(ModuleWriter& w, const Instruction* x) {
+  const Instruction* leave = LeaveMarker(w, x);
+  const Instruction* enter = nullptr;
+  for (const Instruction* operand : x->operands()) {
+    if (IsCustomCallTo(*BehindElement(operand), kEnter)) enter = BehindElement(operand);
+  }
+  if (leave != nullptr) return WriteManualComputation(w, x, enter, leave);
+  ModuleWriter::Line line(x);
+  const std::string_view name = w.FunctionName(*x->called(0));
+  line.types = w.FunctionType(x);
+  if (x->attributes<CallAttributes>().is_composite) {
+    std::string composite = FrontendAttribute(x->frontend_attributes(), "composite.name");
+    std::string values = "{}";
+    for (const auto& [key, value] : ParseFrontendAttributes(x->frontend_attributes())) {
+      if (key == "composite.attributes" && !value.starts_with('"')) values = value;
+    }
+    std::string version = FrontendAttribute(x->frontend_attributes(), "composite.version");
+    if (version.empty()) version.assign(1, '0');
+    if (composite.empty()) composite = name.substr(1);
+    line.head = fmt::format("stablehlo.composite {} {}", QuotedMlir(composite), w.Operands(x));
+    if (values != "{}") line.Add(fmt::format("composite_attributes = {}", values));
+    line.Add(fmt::format("decomposition = {}", name));
+    line.Add(fmt::format("version = {} : i32", version));
+  } else {
+    line.head = fmt::format("func.call {}({})", name, w.Operands(x));
+  }
+  w.Emit(line);
+  return true;
+}
+
+bool WriteTuple(ModuleWriter& w, const Instruction* x) {
+  w.SetValue(x, w.OperandLeaves(x));
+  return true;
+}
+
+bool WriteElement(ModuleWriter& w, const Instruction* x) {
+  const Instruction* tuple = x->operand(0);
+  const Leaves& leaves = w.Of(tuple);
+  size_t first = 0;
+  const int64_t index = x->attributes<GetTupleElementAttributes>().index;
+  for (int64_t i = 0; i < index; ++i) first += w.LeafShapes(tuple->shape()->element(i)).size();
+  const size_t count = w.LeafShapes(x->shape()).size();
+  w.SetValue(x, Leaves(leaves.begin() + static_cast<std::ptrdiff_t>(first),
+                       leaves.begin() + static_cast<std::ptrdiff_t>(first + count)));
+  return true;
+}
+
+bool WriteBarrier(ModuleWriter& w, const Instruction* x) {
+  ModuleWriter::Line line(x);
+  line.head = "stablehlo.optimization_barrier " + w.Operands(x);
+  for (const Shape* leaf : w.LeafShapes(x->shape())) {
+    if (!line.types.empty()) line.types += ", ";
+    line.types += w.Type(leaf);
+  }
+  if (line.types.empty()) return WriteTuple(w, x);
+  w.Emit(line);
+  return true;
+}
+
+}  // namespace
+
+bool WriteControlFlow(ModuleWriter& w, const Instruction* x) {
+  switch (x->opcode()) {
+    case Opcode::kWhile:
+      return WriteWhile(w, x);
+    case Opcode::kConditional:
+      return WriteConditional(w, x);
+    case Opcode::kCall:
+      return WriteCall(w, x);
+    case Opcode::kFusion:
+    case Opcode::kAsyncStart:
+      return w.Inline(x, *x->called(0), w.OperandLeaves(x));
+    case Opcode::kAsyncUpdate:
+    case Opcode::kAsyncDone:
+      w.SetValue(x, w.Of(x->operand(0)));
+      return true;
+    case Opcode::kTuple:
+      return WriteTuple(w, x);
+    case Opcode::kGetTupleElement:
+      return WriteElement(w, x);
+    case Opcode::kOptBarrier:
+      return WriteBarrier(w, x);
+    case Opcode::kAfterAll: {
+      ModuleWriter::Line line(x);
+      line.head = "stablehlo.after_all";
+      if (x->operand_count() > 0) line.head += fmt::format(" {}", w.Operands(x));
+      line.types = w.Type(x->shape());
+      w.Emit(line);
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+}  // namespace gshard::stablehlo
