@@ -101,6 +101,7 @@ int Run(const Flags& flags) {
   Expected<Estimate> estimate =
       EstimateModule(std::move(*module), *chip, flags.estimate, with_causes);
   if (!estimate) return Refuse(flags, estimate.error());
+  ReportWarnings(estimate->diagnostics);
   std::vector<Breach> breaches;
   if (*budget) {
     auto found = Breaches(FiguresFor(*estimate), **budget, flags.check);

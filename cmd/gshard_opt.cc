@@ -8,6 +8,7 @@
 #include "cmd/cli/list_ops.h"
 #include "cmd/cli/pipeline.h"
 #include "cmd/cli/program.h"
+#include "cmd/cli/propagation_flags.h"
 #include "cmd/cli/session.h"
 #include "core/analysis/meshes.h"
 #include "core/analysis/partitioned.h"
@@ -30,7 +31,7 @@ struct Flags {
   PassContext context;
   std::string mesh, rules_file;
   std::vector<std::string> shards;
-  std::optional<std::string> to_parameters, to_output;
+  PropagationFlags propagation;
   std::string report;
   bool no_propagate = false;
   std::string limit;
@@ -39,20 +40,6 @@ struct Flags {
   bool json = false;
   PipelineFlags pipeline;
 };
-
-void ReadPropagationFlags(Flags& flags) {
-  auto read = [](const char* flag, const std::optional<std::string>& text,
-                 std::vector<bool>& values) {
-    if (!text) return;
-    Expected<std::vector<bool>> parsed = ParseBools(*text);
-    if (!parsed) throw FlagError(flag, parsed.error().message);
-    values = std::move(*parsed);
-  };
-  read("--allow-spmd-sharding-propagation-to-parameters", flags.to_parameters,
-       flags.context.propagation.allow_to_parameters);
-  read("--allow-spmd-sharding-propagation-to-output", flags.to_output,
-       flags.context.propagation.allow_to_output);
-}
 
 // Byte sizes that are options of passes.
 void ReadPassFlags(Flags& flags) {
@@ -117,7 +104,7 @@ PerDeviceOptions WayOf(const Flags& flags, const PassManagerOptions& passes,
 }
 
 int RunPropagate(Flags& flags) {
-  ReadPropagationFlags(flags);
+  ReadPropagationFlags(flags.propagation, flags.context.propagation);
   return RunSession(flags.session, flags.context,
                     [&](Module& module, PassContext& context, const PassManagerOptions& options,
                         std::vector<PassTiming>& timings) -> Expected<void> {
@@ -147,7 +134,7 @@ Expected<void> WriteCollectiveReport(const std::string& path, Module& module,
 }
 
 int RunPartition(Flags& flags) {
-  ReadPropagationFlags(flags);
+  ReadPropagationFlags(flags.propagation, flags.context.propagation);
   ReadPassFlags(flags);
   return RunSession(
       flags.session, flags.context,
@@ -250,16 +237,6 @@ void AddPassFlags(const Command& command, Flags& flags) {
               {.type = "AXES"});
 }
 
-void AddPropagationFlags(const Command& command, Flags& flags) {
-  command.Add(
-      "--allow-spmd-sharding-propagation-to-parameters", flags.to_parameters,
-      "May parameters take shardings: one for all, or one each, as true,false,.. (bare: true; "
-      "default: the module's header)",
-      {.type = "BOOLS", .may_be_bare = true});
-  command.Add("--allow-spmd-sharding-propagation-to-output", flags.to_output,
-              "The same for outputs", {.type = "BOOLS", .may_be_bare = true});
-}
-
 // A subcommand that reads a module and prints what `run` makes of it.
 Command AddTransformation(CommandLine& line, Flags& flags, const char* name,
                           const char* description, const char* example, int (*run)(Flags&)) {
@@ -302,7 +279,7 @@ void AddPropagate(CommandLine& line, Flags& flags) {
   Command propagate =
       AddTransformation(line, flags, "propagate", "Infer the sharding of every tensor",
                         "gshard-opt propagate sharded.hlo --named --report -", RunPropagate);
-  AddPropagationFlags(propagate, flags);
+  AddPropagationFlags(propagate, flags.propagation);
   propagate.Add(
       "--report", flags.report,
       "Replicated tensors, conflicting annotations, padding, as text or, for FILE.json, as "
@@ -314,7 +291,7 @@ void AddPartition(CommandLine& line, Flags& flags) {
   Command partition =
       AddTransformation(line, flags, "partition", "Propagate, then emit the program of one device",
                         "gshard-opt partition sharded.hlo --report - -o device.hlo", RunPartition);
-  AddPropagationFlags(partition, flags);
+  AddPropagationFlags(partition, flags.propagation);
   partition.AddSwitch("--no-propagate", flags.no_propagate, "Take shardings as they are");
   partition.AddSwitch("--weight-update-sharding", flags.weight_update_sharding,
                       "Cut optimizer state and weight updates along the batch's axes first");
@@ -361,12 +338,15 @@ void AddRemat(CommandLine& line, Flags& flags) {
 void AddExplain(CommandLine& line, Flags& flags) {
   Command explain =
       line.AddSubcommand("explain", "Why a value is sharded so, and which collectives it needs",
-                         "gshard-opt explain sharded.hlo relu",
-                         [&flags] { return RunExplain(flags.explain, flags.context); });
+                         "gshard-opt explain sharded.hlo relu", [&flags] {
+                           ReadPropagationFlags(flags.propagation, flags.context.propagation);
+                           return RunExplain(flags.explain, flags.context);
+                         });
   AddInputFlags(explain, flags.explain.input, flags.explain.num_partitions);
   explain.Add("NAME", flags.explain.name,
               "An instruction of IN, or a collective of its partitioned program (required)",
               {.type = "INSTRUCTION", .required = true});
+  AddPropagationFlags(explain, flags.propagation);
   explain.AddSwitch("--json", flags.explain.json, "JSON (gshard.explain/1)");
 }
 

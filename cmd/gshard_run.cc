@@ -12,6 +12,7 @@
 
 #include "backends/cpu/emulate.h"
 #include "cmd/cli/program.h"
+#include "cmd/cli/propagation_flags.h"
 
 namespace gshard {
 namespace {
@@ -94,6 +95,7 @@ struct Flags {
   std::string input, partitioned, memory_limit, verify, reference;
   std::vector<std::string> dumps;
   bool json = false, fail_on_near_ties = false;
+  PropagationFlags propagation;
   cpu::EmulateOptions options;
 };
 
@@ -104,6 +106,7 @@ void AddFlags(const Command& command, Flags& flags) {
               "Is IN the program of one device already? (default: found out)",
               {.type = "yes|no", .one_of = {"yes", "no"}});
   command.AddSwitch("--unpartitioned", options.unpartitioned, "Run the whole graph on one device");
+  AddPropagationFlags(command, flags.propagation);
   command.Add("--input", options.input,
               "Inputs: .npz with p0, p1, .. or parameters' names (default: random)",
               {.type = "FILE"});
@@ -146,6 +149,7 @@ void AddFlags(const Command& command, Flags& flags) {
 void ReadFlags(Flags& flags) {
   cpu::EmulateOptions& options = flags.options;
   if (!flags.partitioned.empty()) options.partitioned = flags.partitioned == "yes";
+  ReadPropagationFlags(flags.propagation, options.propagation);
   options.verify = !flags.verify.empty() || !flags.reference.empty();
   options.verify_instructions = flags.verify != "outputs";
   if (flags.fail_on_near_ties && !options.verify) {

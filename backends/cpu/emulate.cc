@@ -184,6 +184,7 @@ class Emulator {
     const Clock::time_point start = Clock::now();
     AppendLeaves(graph);
     PassContext context;
+    context.propagation = options_.propagation;
     if (options_.verify || !options_.dumps.empty()) context.partition.local_forms = &local_forms_;
     PerDeviceOptions way;
     way.num_partitions = num_partitions;

@@ -35,6 +35,7 @@ struct EmulateOptions {
   };
   std::vector<Dump> dumps;
   std::string trace;  // file; empty: none
+  PropagationOptions propagation;  // what parameters and results may take
   // Around each pass on the way to the program of one device (core/spmd/per_device_module.h).
   PassManagerOptions passes;
   const std::atomic<bool>* stop = nullptr;

@@ -15,16 +15,13 @@ namespace gshard {
 namespace {
 
 // Makes the program of one device of `module`, in place, unless it is for one device anyway;
-// returns the FLOPs of the program as a whole. `recorder` may be null.
+// returns the FLOPs of the program as a whole.
 Expected<std::optional<double>> PartitionForCost(Module& module, int64_t num_partitions,
-                                                 GlobalTensors& tensors,
-                                                 ExplainRecorder* recorder) {
+                                                 GlobalTensors& tensors, PassContext& context) {
   auto devices = ReadDevices(module, num_partitions);
   if (!devices) return Fail(devices.error());
   if (devices->partitions == 1) return std::nullopt;
   std::optional<double> useful;
-  PassContext context;
-  context.recorder = recorder;
   PerDeviceOptions way;
   way.num_partitions = num_partitions;
   way.after_propagation = [&](Module& whole) {
@@ -52,6 +49,7 @@ void AddEstimateFlags(const Command& command, EstimateFlags& flags) {
   command.Add("--partitioned", flags.partitioned,
               "Is IN the program of one device already? (default: found out)",
               {.type = "yes|no", .one_of = {"yes", "no"}});
+  AddPropagationFlags(command, flags.propagation);
   command.Add("--chip", flags.chip,
               fmt::format("One of {} (default: tpu-v3)", fmt::join(BuiltInChipNames(), ", ")),
               {.type = "NAME"});
@@ -92,11 +90,14 @@ Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& ch
     if (flags.num_partitions > 0) module->header().num_partitions = flags.num_partitions;
   } else {
     if (with_causes) estimate.recorder = std::make_unique<ExplainRecorder>();
-    ExplainRecorder* recorder = estimate.recorder.get();
-    auto flops = PartitionForCost(*module, flags.num_partitions, tensors, recorder);
+    PassContext context;
+    context.recorder = estimate.recorder.get();
+    ReadPropagationFlags(flags.propagation, context.propagation);
+    auto flops = PartitionForCost(*module, flags.num_partitions, tensors, context);
     if (!flops) return Fail(flops.error());
     options.useful_flops = *flops;
-    if (with_causes) estimate.collectives = MakeCollectiveReport(*module, recorder);
+    estimate.diagnostics = std::move(context.diagnostics);
+    if (with_causes) estimate.collectives = MakeCollectiveReport(*module, context.recorder);
   }
   Expected<CostReport> report = EstimateCost(*module, chip, options);
   if (!report) return Fail(std::move(report.error()));

@@ -8,8 +8,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cmd/cli/flags.h"
+#include "cmd/cli/propagation_flags.h"
 #include "core/cost/chip.h"
 #include "core/cost/cost_report.h"
 #include "core/report/collective_report.h"
@@ -24,6 +26,7 @@ struct EstimateFlags {
   std::string chip_file;
   std::string tiling = "layout";
   std::string combine_threshold;
+  PropagationFlags propagation;
 };
 
 // All but --num-partitions, which stands beside IN.
@@ -39,6 +42,7 @@ struct Estimate {
   // causes, and the full rematerialisations. Points into `recorder`.
   std::optional<CollectiveReport> collectives;
   std::unique_ptr<ExplainRecorder> recorder;
+  std::vector<Diagnostic> diagnostics;  // warnings and notes of propagation
 };
 
 // Partitions `module` unless it is, and estimates its cost. May run for many modules at once, each

@@ -1,5 +1,7 @@
 #include "core/propagation/boundary.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "ir/sharding_algebra.h"
@@ -8,6 +10,44 @@ namespace gshard {
 namespace {
 
 bool Usable(const Sharding* s) { return s != nullptr && !s->IsUnknown(); }
+
+constexpr const char* kToOutput = "--allow-spmd-sharding-propagation-to-output=false";
+constexpr const char* kToParameters = "--allow-spmd-sharding-propagation-to-parameters=false";
+
+// The leaves that have no annotation.
+std::vector<bool> FreeLeaves(const Instruction* x) {
+  std::vector<bool> free(static_cast<size_t>(x->shape()->leaf_count()), true);
+  if (x->sharding() == nullptr) return free;
+  const std::vector<const Sharding*> leaves = LeafShardings(x->shape(), x->sharding());
+  for (size_t i = 0; i < free.size(); ++i) free[i] = !Usable(leaves[i]);
+  return free;
+}
+
+bool HasOneTupleParameter(const Computation& entry) {
+  return entry.parameter_count() == 1 && entry.parameter(0)->shape()->IsTuple();
+}
+
+std::vector<bool> FreeParameters(const Computation& entry) {
+  if (HasOneTupleParameter(entry)) return FreeLeaves(entry.parameter(0));
+  std::vector<bool> free;
+  for (const Instruction* p : entry.parameters()) {
+    const std::vector<bool> leaves = FreeLeaves(p);
+    free.push_back(std::find(leaves.begin(), leaves.end(), true) != leaves.end());
+  }
+  return free;
+}
+
+// Of the leaves with a true flag, those that are not whole on every device.
+size_t CountSharded(const Instruction* x, const std::vector<bool>& flags) {
+  if (x->sharding() == nullptr) return 0;
+  const std::vector<const Sharding*> leaves = LeafShardings(x->shape(), x->sharding());
+  size_t count = 0;
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    const Sharding* s = leaves[i];
+    if (flags[i] && Usable(s) && !s->IsReplicated()) ++count;
+  }
+  return count;
+}
 
 // True if that is a change.
 bool SetAtBoundary(Instruction* x, const Sharding* s, ExplainRecorder* recorder) {
@@ -55,20 +95,25 @@ bool RestoreParameters(Module& module, const std::vector<const Sharding*>& saved
   return changed;
 }
 
-// Replicates leaves with a true flag that do not divide evenly.
+// Replicates leaves with a true flag that do not divide evenly; by default also those that hold
+// summands, as nobody asked for them.
 bool ReplicateIndivisible(Instruction* x, const std::vector<bool>& flags, size_t first_flag,
-                          Context& ctx, ExplainRecorder* recorder) {
+                          bool by_default, Context& ctx, ExplainRecorder* recorder) {
   const Sharding* s = x->sharding();
   if (s == nullptr) return false;
+  auto stays = [&](const Sharding* leaf, const Shape* shape) {
+    const bool summands = leaf->IsUnreduced() ||
+                          (leaf->IsTiled() && leaf->SubgroupDim(SubgroupType::kUnreduced) >= 0);
+    return DividesEvenly(leaf, shape) && !(by_default && summands);
+  };
   if (!x->shape()->IsTuple()) {
-    return flags[first_flag] && !DividesEvenly(s, x->shape()) &&
+    return flags[first_flag] && !stays(s, x->shape()) &&
            SetAtBoundary(x, ctx.Replicated(), recorder);
   }
   if (x->shape()->leaf_count() != static_cast<int64_t>(x->shape()->elements().size())) return false;
   std::vector<const Sharding*> leaves = s->elements;
   for (size_t i = 0; i < leaves.size(); ++i) {
-    if (flags[first_flag + i] &&
-        !DividesEvenly(leaves[i], x->shape()->element(static_cast<int64_t>(i)))) {
+    if (flags[first_flag + i] && !stays(leaves[i], x->shape()->element(static_cast<int64_t>(i)))) {
       leaves[i] = ctx.Replicated();
     }
   }
@@ -77,36 +122,106 @@ bool ReplicateIndivisible(Instruction* x, const std::vector<bool>& flags, size_t
 
 }  // namespace
 
-bool RestoreBoundary(Module& module, const Annotations& annotations,
-                     const std::vector<bool>& allow_to_parameters,
-                     const std::vector<bool>& allow_to_output, ExplainRecorder* recorder) {
-  bool changed = RestoreRoot(module, annotations.root_shardings, allow_to_output, recorder);
+BoundaryFlags ResolveBoundary(const Module& module, const std::vector<bool>& to_parameters,
+                              const std::vector<bool>& to_output) {
+  const ModuleHeader& header = module.header();
+  BoundaryFlags flags;
+  flags.parameters = to_parameters.empty() ? header.propagation_to_parameters : to_parameters;
+  flags.results = to_output.empty() ? header.propagation_to_output : to_output;
+  if (flags.parameters.empty()) {
+    flags.parameters_by_default = true;
+    flags.parameters = FreeParameters(*module.entry());
+  }
+  if (flags.results.empty()) {
+    flags.results_by_default = true;
+    flags.results = FreeLeaves(module.entry()->root());
+  }
+  return flags;
+}
+
+bool RestoreBoundary(Module& module, const Annotations& annotations, const BoundaryFlags& flags,
+                     ExplainRecorder* recorder) {
+  bool changed = RestoreRoot(module, annotations.root_shardings, flags.results, recorder);
   changed =
-      RestoreParameters(module, annotations.parameter_shardings, allow_to_parameters, recorder) ||
+      RestoreParameters(module, annotations.parameter_shardings, flags.parameters, recorder) ||
       changed;
   Computation* entry = module.entry();
   Context& ctx = module.context();
   auto leaves_of = [](const Instruction* x) {
     return x->shape()->IsTuple() ? x->shape()->elements().size() : size_t{1};
   };
-  if (allow_to_output.size() == leaves_of(entry->root())) {
-    changed = ReplicateIndivisible(entry->root(), allow_to_output, 0, ctx, recorder) || changed;
+  if (flags.results.size() == leaves_of(entry->root())) {
+    changed = ReplicateIndivisible(entry->root(), flags.results, 0, flags.results_by_default, ctx,
+                                   recorder) ||
+              changed;
   }
-  bool one_tuple = entry->parameter_count() == 1 && entry->parameter(0)->shape()->IsTuple();
-  if (one_tuple) {
-    if (allow_to_parameters.size() == leaves_of(entry->parameter(0))) {
-      changed = ReplicateIndivisible(entry->parameter(0), allow_to_parameters, 0, ctx, recorder) ||
+  if (HasOneTupleParameter(*entry)) {
+    if (flags.parameters.size() == leaves_of(entry->parameter(0))) {
+      changed = ReplicateIndivisible(entry->parameter(0), flags.parameters, 0,
+                                     flags.parameters_by_default, ctx, recorder) ||
                 changed;
     }
-  } else if (allow_to_parameters.size() == entry->parameters().size()) {
+  } else if (flags.parameters.size() == entry->parameters().size()) {
     for (size_t i = 0; i < entry->parameters().size(); ++i) {
       Instruction* p = entry->parameter(static_cast<int64_t>(i));
       if (!p->shape()->IsTuple()) {
-        changed = ReplicateIndivisible(p, allow_to_parameters, i, ctx, recorder) || changed;
+        changed = ReplicateIndivisible(p, flags.parameters, i, flags.parameters_by_default, ctx,
+                                       recorder) ||
+                  changed;
       }
     }
   }
   return changed;
+}
+
+void RecordBoundary(Module& module, const BoundaryFlags& flags) {
+  auto refused = [](const std::vector<bool>& allowed, bool by_default,
+                    const std::vector<bool>& unannotated) {
+    for (size_t i = 0; !by_default && i < unannotated.size(); ++i) {
+      const bool one_for_all = allowed.size() != unannotated.size();
+      if (unannotated[i] && !allowed[one_for_all ? 0 : i]) return true;
+    }
+    return false;
+  };
+  ModuleHeader& header = module.header();
+  header.propagation_to_parameters.clear();
+  header.propagation_to_output.clear();
+  if (refused(flags.parameters, flags.parameters_by_default, FreeParameters(*module.entry()))) {
+    header.propagation_to_parameters = {false};
+  }
+  if (refused(flags.results, flags.results_by_default, FreeLeaves(module.entry()->root()))) {
+    header.propagation_to_output = {false};
+  }
+}
+
+std::optional<Diagnostic> FreeBoundaryNote(const Module& module, const BoundaryFlags& flags) {
+  const Computation& entry = *module.entry();
+  size_t parameters = 0, results = 0;
+  if (flags.results_by_default) results = CountSharded(entry.root(), flags.results);
+  if (flags.parameters_by_default && HasOneTupleParameter(entry)) {
+    parameters = CountSharded(entry.parameter(0), flags.parameters);
+  } else if (flags.parameters_by_default) {
+    for (const Instruction* p : entry.parameters()) {
+      const auto number = static_cast<size_t>(p->attributes<ParameterAttributes>().number);
+      const std::vector<bool> all(static_cast<size_t>(p->shape()->leaf_count()),
+                                  flags.parameters[number]);
+      if (CountSharded(p, all) > 0) ++parameters;
+    }
+  }
+  if (parameters + results == 0) return std::nullopt;
+  auto counted = [](size_t count, const char* what) {
+    return count == 0 ? "" : fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  Diagnostic note;
+  note.severity = Severity::kNote;
+  note.message =
+      fmt::format("{}{}{} without an annotation {} sharded as propagation found best",
+                  counted(results, "result"), results > 0 && parameters > 0 ? " and " : "",
+                  counted(parameters, "parameter"), results + parameters == 1 ? "is" : "are");
+  note.hint =
+      fmt::format("to keep them whole on every device: {}{}{}", results > 0 ? kToOutput : "",
+                  results > 0 && parameters > 0 ? " " : "", parameters > 0 ? kToParameters : "");
+  return note;
 }
 
 }  // namespace gshard

@@ -51,11 +51,17 @@ void WriteBack(Module& module, const Annotations& annotations, const Engine& eng
 }
 
 // The program boundary has the last word; what it says reaches instructions that have no sharding
-// yet. Everything else is fixed by now.
+// yet, parameters and results too unless they are refused one. Everything else is fixed by now.
 Expected<void> SpreadFromBoundary(Module& module, ExplainRecorder* recorder) {
-  Expected<Annotations> fixed = PrepareAnnotations(module, {}, nullptr, recorder);
+  const ModuleHeader& header = module.header();
+  const Engine::Options allowed{
+      header.propagation_to_parameters.empty(),
+      header.propagation_to_output.empty() && module.entry()->root()->sharding() == nullptr};
+  AnnotationOptions preparation;  // annotated parameters are fixed
+  preparation.output_allowed = allowed.output_allowed;
+  Expected<Annotations> fixed = PrepareAnnotations(module, preparation, nullptr, recorder);
   if (!fixed) return Fail(fixed.error());
-  Engine engine(module, *fixed, {}, recorder);
+  Engine engine(module, *fixed, allowed, recorder);
   ShardGroups none(*fixed);
   engine.Run(none);
   WriteBack(module, *fixed, engine);
@@ -66,15 +72,11 @@ Expected<void> SpreadFromBoundary(Module& module, ExplainRecorder* recorder) {
 
 Expected<bool> PropagateShardings(Module& module, const PropagationOptions& options,
                                   ExplainRecorder* recorder) {
-  const std::vector<bool> to_parameters = options.allow_to_parameters.empty()
-                                              ? module.header().propagation_to_parameters
-                                              : options.allow_to_parameters;
-  const std::vector<bool> to_output = options.allow_to_output.empty()
-                                          ? module.header().propagation_to_output
-                                          : options.allow_to_output;
-  Engine::Options allowed{AnyTrue(to_parameters), AnyTrue(to_output)};
   Expected<bool> imported = ImportShardyShardings(module);
   if (!imported) return Fail(imported.error());
+  const BoundaryFlags boundary =
+      ResolveBoundary(module, options.allow_to_parameters, options.allow_to_output);
+  Engine::Options allowed{AnyTrue(boundary.parameters), AnyTrue(boundary.results)};
   RecordAnnotations(module, recorder);
   Expected<Annotations> annotations = PrepareAnnotations(
       module, {allowed.parameters_allowed, allowed.output_allowed, options.use_order},
@@ -90,13 +92,17 @@ Expected<bool> PropagateShardings(Module& module, const PropagationOptions& opti
   }
   if (options.findings != nullptr) engine.FindConflicts(*options.findings);
   WriteBack(module, *annotations, engine);
-  if (RestoreBoundary(module, *annotations, to_parameters, to_output, recorder)) {
+  const bool restored = RestoreBoundary(module, *annotations, boundary, recorder);
+  RecordBoundary(module, boundary);
+  if (restored) {
     changed = true;
     if (auto done = SpreadFromBoundary(module, recorder); !done) return Fail(done.error());
   }
-  // Decided: a second run takes the boundary as it is.
-  module.header().propagation_to_parameters.clear();
-  module.header().propagation_to_output.clear();
+  if (options.warnings != nullptr) {
+    if (auto note = FreeBoundaryNote(module, boundary)) {
+      options.warnings->push_back(std::move(*note));
+    }
+  }
   return changed || *imported;
 }
 

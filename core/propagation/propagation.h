@@ -19,7 +19,8 @@ namespace gshard {
 
 struct PropagationOptions {
   // One entry, or one per entry parameter (per element of a single tuple parameter) / per element
-  // of the root tuple. Empty: as the module's header says; if that is silent, not allowed.
+  // of the root tuple. Empty: as the module's header says; if that is silent, those without an
+  // annotation are free, and a note among the warnings says so where they come out sharded.
   std::vector<bool> allow_to_parameters;
   std::vector<bool> allow_to_output;
   // As InlineCalls reports it; null: text order. Must not outlive a change of the graph.
@@ -32,7 +33,8 @@ struct PropagationOptions {
 
 // Infers shardings in place; true if anything changed. Every instruction whose sharding can be
 // inferred carries one afterwards, those without are replicated. `Sharding` custom-calls become
-// copies of the same name; the header's propagation flags are used up. Annotations of the user are
+// copies of the same name; the header's propagation flags are used up
+// (a refusal stays where there is no annotation). Annotations of the user are
 // never changed. A second run changes nothing. Errors: E-PROP-*, located.
 Expected<bool> PropagateShardings(Module& module, const PropagationOptions& options = {},
                                   ExplainRecorder* recorder = nullptr);

@@ -143,13 +143,13 @@ std::string PlaceOf(const Module& module, const Instruction* x) {
 // Why nothing reached an instruction without sharding.
 std::string WhyNone(const Module& module, const Instruction* x) {
   const bool entry = x->parent() == module.entry();
-  if (entry && x->opcode() == Opcode::kParameter) {
-    return "parameters take a sharding only if the module's header or "
-           "--allow-spmd-sharding-propagation-to-parameters says so";
+  // Propagation leaves a refusal where it has taken effect.
+  if (entry && x->opcode() == Opcode::kParameter &&
+      !module.header().propagation_to_parameters.empty()) {
+    return "the header or --allow-spmd-sharding-propagation-to-parameters refuses it one";
   }
-  if (entry && x == x->parent()->root()) {
-    return "the result takes a sharding only if the module's header or "
-           "--allow-spmd-sharding-propagation-to-output says so";
+  if (entry && x == x->parent()->root() && !module.header().propagation_to_output.empty()) {
+    return "the header or --allow-spmd-sharding-propagation-to-output refuses it one";
   }
   if (RuleOf(x->opcode()).supported == Never) {
     return fmt::format("{} takes none from its neighbours; annotate it", OpcodeName(x->opcode()));

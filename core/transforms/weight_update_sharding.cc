@@ -223,7 +223,7 @@ class WeightUpdate {
       } else if (root_->sharding() == nullptr) {
         // The new state comes out as it went in.
         std::vector<bool>& may_change = module_.header().propagation_to_output;
-        Spread(may_change, Outputs().size(), false);
+        Spread(may_change, Outputs().size(), true);
         may_change[update.output] = true;
       }
     }

@@ -25,6 +25,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "differential"))
 
+import hlo_lines  # noqa: E402
+
 PASS = re.compile(r"HLO pass: (\S+) time: ([\d.]+) ?(ns|us|ms|s)\b")
 # Outside JAX, XLA aborts on these.
 OPAQUE = re.compile(r'custom_call_target="(CustomSPMDPartitioning|te_[a-z_]+)"')
@@ -117,7 +119,9 @@ def xla_times(path, devices, repetitions, last="spmd-partitioning"):
 
 def gshard_times(command, path, repetitions, work):
     report = os.path.join(work, "times.json")
-    subprocess.run(["gshard-opt", command, path, f"--time-passes={report}", "--repeat", str(repetitions), "-o",
+    with open(path) as text:
+        defaults = hlo_lines.xla_defaults(text.read())
+    subprocess.run(["gshard-opt", command, path, *defaults, f"--time-passes={report}", "--repeat", str(repetitions), "-o",
                     os.path.join(work, "out.hlo")], check=True, stderr=subprocess.DEVNULL)
     return {entry["name"]: entry["time_ms"] for entry in json.load(open(report))["passes"]}
 

@@ -6,6 +6,15 @@ import typing
 INSTRUCTION = re.compile(r"^\s*(ROOT )?%?([^\s=(){},%]+) = ")
 
 
+
+def xla_defaults(text):
+    """Flags of gshard-opt: where the header is silent, XLA lets parameters and results take no shardings."""
+    header = re.search(r"^HloModule [^\n]*", text, re.M)
+    header = header.group(0) if header else ""
+    return [f"--allow-spmd-sharding-propagation-to-{what}=false" for what in ("parameters", "output")
+            if f"allow_spmd_sharding_propagation_to_{what}=" not in header]
+
+
 def closing(text, start):
     """Index just past the brace, bracket or parenthesis that closes the one at `start`."""
     depth, i = 0, start

@@ -19,6 +19,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [os.path.join(HERE, "propagation"), os.path.join(HERE, "traffic")]
 
+import hlo_lines
 import random_graphs
 import samples
 import work
@@ -40,7 +41,8 @@ MORE = 0.1
 def partitioned(text, *flags):
     """(our module of one device, "") or (None, error)."""
     tool = os.environ.get("GSHARD_OPT", "gshard-opt")
-    done = subprocess.run([tool, "partition", *flags, "-"], input=text, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([tool, "partition", *hlo_lines.xla_defaults(text), *flags, "-"], input=text,
+                          capture_output=True, text=True, timeout=120)
     return (done.stdout, "") if done.returncode == 0 else (None, done.stderr.strip()[:400])
 
 

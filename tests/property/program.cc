@@ -237,13 +237,15 @@ std::string ToText(const Program& program, bool shardings) {
   Reach(program, 0, shardings ? Text::kSharded : Text::kPlain, seen, order, combiners);
   std::string out = "HloModule property";
   if (shardings) {
-    // Inputs and outputs hold values, not summands.
+    // Inputs and outputs hold values, not summands: the default sees to that, "true" does not.
+    auto allow = [&](const char* what, bool propagates) {
+      const bool refuses = program.next_id % 2 == 1;
+      if (!propagates && !refuses) return;  // the default: what has no annotation is free
+      out += fmt::format(", allow_spmd_sharding_propagation_to_{}={{{}}}", what, propagates);
+    };
     const bool may_change = !HasSummands(program);
-    if (may_change && program.propagate_to_parameters) {
-      out += ", allow_spmd_sharding_propagation_to_parameters={true}";
-    }
-    if (may_change && program.propagate_to_output)
-      out += ", allow_spmd_sharding_propagation_to_output={true}";
+    allow("parameters", may_change && program.propagate_to_parameters);
+    allow("output", may_change && program.propagate_to_output);
     out += fmt::format(", num_partitions={}", program.devices);
   }
   out += "\n";

@@ -9,10 +9,11 @@ import shardings
 import xla_propagation
 
 
-def ours(text):
-    """(propagated text, "") or (None, error)."""
+def ours(text, as_xla=True):
+    """(propagated text, "") or (None, error). Not `as_xla`: with our own defaults."""
     tool = os.environ.get("GSHARD_OPT", "gshard-opt")
-    done = subprocess.run([tool, "propagate", "-"], input=text, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([tool, "propagate", "-", *(hlo_lines.xla_defaults(text) if as_xla else [])], input=text,
+                          capture_output=True, text=True, timeout=60)
     return (done.stdout, "") if done.returncode == 0 else (None, done.stderr.strip()[:400])
 
 

@@ -20,13 +20,77 @@ ENTRY e {
   ROOT r = (f32[8,16], f32[8,16]) tuple(s, k)
 })";
 
-TEST_CASE("Nothing is allowed by default: parameters and results stay", "[propagation]") {
+const PropagationOptions kNothingAllowed = {.allow_to_parameters = {false},
+                                            .allow_to_output = {false}};
+
+TEST_CASE("Parameters and results that are refused a sharding stay", "[propagation]") {
   auto m = Parsed(kSmall);
-  Propagate(*m);
+  Propagate(*m, kNothingAllowed);
   CHECK(ShardingOf(*m, "b") == "none");
   CHECK(ShardingOf(*m, "r") == "none");
   CHECK(ShardingOf(*m, "s") == "{devices=[2,1,4]<=[8] last_tile_dim_replicate}");
   CHECK(ShardingOf(*m, "t") == "{devices=[1,8]<=[8]}");
+}
+
+TEST_CASE("A refusal outlives propagation where it counts", "[propagation]") {
+  auto m = Parsed(kSmall);
+  Propagate(*m, kNothingAllowed);
+  CHECK(m->header().propagation_to_parameters == std::vector<bool>{false});
+  CHECK(m->header().propagation_to_output == std::vector<bool>{false});
+  CHECK_FALSE(Propagate(*m));
+  CHECK(ShardingOf(*m, "b") == "none");
+  CHECK(ShardingOf(*m, "r") == "none");
+
+  auto one = Parsed(kSmall);
+  PropagationOptions options;
+  options.allow_to_parameters = {true, false};
+  options.allow_to_output = {true};
+  Propagate(*one, options);
+  CHECK(one->header().propagation_to_parameters == std::vector<bool>{false});
+  CHECK(one->header().propagation_to_output.empty());
+}
+
+TEST_CASE("By default what has no annotation is free, and a note says so", "[propagation]") {
+  auto m = Parsed(kSmall);
+  std::vector<Diagnostic> notes;
+  PropagationOptions options;
+  options.warnings = &notes;
+  Propagate(*m, options);
+  CHECK(ShardingOf(*m, "a") == "{devices=[2,1,4]<=[8] last_tile_dim_replicate}");
+  CHECK(ShardingOf(*m, "b") == "{devices=[1,8]<=[8]}");
+  CHECK(ShardingOf(*m, "r") ==
+        "{{devices=[2,1,4]<=[8] last_tile_dim_replicate}, {devices=[1,8]<=[8]}}");
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0].severity == Severity::kNote);
+  CHECK(notes[0].message ==
+        "2 results and 1 parameter without an annotation are sharded as propagation found best");
+  CHECK_FALSE(Propagate(*m));
+}
+
+TEST_CASE("By default annotated leaves of a result stay, the others are free", "[propagation]") {
+  auto m = Parsed(R"(HloModule m, num_partitions=8
+ENTRY e {
+  a = f32[8,16] parameter(0), sharding={devices=[8,1]<=[8]}
+  s = f32[8,16] sine(a)
+  t = f32[8,16] tanh(a)
+  ROOT r = (f32[8,16], f32[8,16]) tuple(s, t), sharding={{replicated}, {unknown}}
+})");
+  Propagate(*m);
+  CHECK(ShardingOf(*m, "r") == "{{replicated}, {devices=[8,1]<=[8]}}");
+}
+
+TEST_CASE("By default a result that cannot be cut evenly or would be summands is whole",
+          "[propagation]") {
+  auto m = Parsed(R"(HloModule m, num_partitions=8
+ENTRY e {
+  a = f32[7] parameter(0), sharding={devices=[8]<=[8]}
+  b = f32[8] parameter(1), sharding={unreduced}
+  s = f32[7] sine(a)
+  t = f32[8] negate(b), sharding={unreduced}
+  ROOT r = (f32[7], f32[8]) tuple(s, t)
+})");
+  Propagate(*m);
+  CHECK(ShardingOf(*m, "r") == "{{replicated}, {replicated}}");
 }
 
 TEST_CASE("What is allowed is inferred", "[propagation]") {
@@ -171,7 +235,7 @@ ENTRY e {{
 
 TEST_CASE("A branch at the root is refined behind a fixed output", "[propagation]") {
   auto m = Parsed(Branches("", ""));
-  Propagate(*m);
+  Propagate(*m, kNothingAllowed);
   for (const char* name : {"c", "yp", "ys", "np", "ns"}) {
     CHECK(ShardingOf(*m, name) == "{devices=[2,1]<=[2]}");
   }
@@ -182,7 +246,7 @@ TEST_CASE("A branch at the root is refined behind a fixed output", "[propagation
   CHECK_FALSE(Propagate(*m));
 
   auto annotated = Parsed(Branches("", ", sharding={devices=[1,2]<=[2]}"));
-  Propagate(*annotated);
+  Propagate(*annotated, kNothingAllowed);
   CHECK(ShardingOf(*annotated, "c") == "{devices=[1,2]<=[2]}");
   CHECK(annotated->entry()->root()->sharding() == nullptr);
 }

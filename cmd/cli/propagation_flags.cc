@@ -1,0 +1,37 @@
+#include "cmd/cli/propagation_flags.h"
+
+#include <vector>
+
+#include "cmd/cli/program.h"
+
+namespace gshard {
+namespace {
+
+constexpr const char* kToParameters = "--allow-spmd-sharding-propagation-to-parameters";
+constexpr const char* kToOutput = "--allow-spmd-sharding-propagation-to-output";
+
+void Read(const char* flag, const std::optional<std::string>& text, std::vector<bool>& values) {
+  if (!text) return;
+  Expected<std::vector<bool>> parsed = ParseBools(*text);
+  if (!parsed) throw FlagError(flag, parsed.error().message);
+  values = std::move(*parsed);
+}
+
+}  // namespace
+
+void AddPropagationFlags(const Command& command, PropagationFlags& flags) {
+  command.Add(kToParameters, flags.to_parameters,
+              "May parameters take shardings that propagation finds: true or false for all, or "
+              "true,false,.. (bare: true; default: as the module's header says, else those without "
+              "an annotation may)",
+              {.type = "BOOLS", .may_be_bare = true});
+  command.Add(kToOutput, flags.to_output, "The same for results",
+              {.type = "BOOLS", .may_be_bare = true});
+}
+
+void ReadPropagationFlags(const PropagationFlags& flags, PropagationOptions& options) {
+  Read(kToParameters, flags.to_parameters, options.allow_to_parameters);
+  Read(kToOutput, flags.to_output, options.allow_to_output);
+}
+
+}  // namespace gshard
