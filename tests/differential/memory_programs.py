@@ -113,30 +113,48 @@ def transformer(scanned, remat, optimizer=sgd, layers=6, width=512, hidden=2048,
 
 
 # ---------------------------------------------------------------- mixture of experts (GShard)
-def moe(layers=2, experts=8, width=512, hidden=2048, groups=8, tokens=512, optimizer=sgd):
-    mesh = mesh_of(expert=8)
+def moe(layers=2, experts=8, width=512, hidden=1024, groups=32, tokens=512, optimizer=sgd,
+        attention=False):
+    """Top-1 routing; groups and experts along one axis, so that dispatch is an all-to-all."""
+    mesh = mesh_of(expert=experts)
     capacity = 2 * tokens // experts
     parameters = [{"gate": shape(mesh, (width, experts)),
                    "in": shape(mesh, (experts, width, hidden), "expert", None, None),
                    "out": shape(mesh, (experts, hidden, width), "expert", None, None)}
                   for _ in range(layers)]
+    if attention:  # each MoE layer after a dense one, as in GShard
+        heads = width // 128
+        for p in parameters:
+            p.update({n: shape(mesh, (width, heads, 128)) for n in ("q", "k", "v")},
+                     o=shape(mesh, (heads, 128, width)), dense_in=shape(mesh, (width, hidden)),
+                     dense_out=shape(mesh, (hidden, width)))
     x = shape(mesh, (groups, tokens, width), "expert", None, None)
 
+    def attend(p, x):
+        q, k, v = (jnp.einsum("gsm,mhd->gshd", x, p[n]) for n in ("q", "k", "v"))
+        scores = jax.nn.softmax(jnp.einsum("gshd,gthd->ghst", q, k), axis=-1)
+        x = x + jnp.einsum("gshd,hdm->gsm", jnp.einsum("ghst,gthd->gshd", scores, v), p["o"])
+        return x + jax.nn.relu(x @ p["dense_in"]) @ p["dense_out"]
+
     def layer(p, x):
+        if attention:
+            x = attend(p, x)
         gates = jax.nn.softmax(jnp.einsum("gsm,me->gse", x, p["gate"]), axis=-1)
         chosen = jax.nn.one_hot(jnp.argmax(gates, axis=-1), experts)
         place = jnp.cumsum(chosen, axis=1) * chosen - 1
         combine = ((gates * chosen)[..., None] *
                    jax.nn.one_hot(place.astype(jnp.int32), capacity))
         dispatch = (combine > 0).astype(jnp.float32)
-        sent = constrain(jnp.einsum("gsec,gsm->egcm", dispatch, x), mesh, "expert")
+        sent = constrain(jnp.einsum("gsec,gsm->egcm", dispatch, x), mesh, None, "expert")
+        sent = constrain(sent, mesh, "expert")
         h = jax.nn.relu(jnp.einsum("egcm,emh->egch", sent, p["in"]))
         back = constrain(jnp.einsum("egch,ehm->egcm", h, p["out"]), mesh, "expert")
+        back = constrain(back, mesh, None, "expert")
         return x + constrain(jnp.einsum("gsec,egcm->gsm", combine, back), mesh, "expert")
 
     def loss(parameters, x, y):
         for p in parameters:
-            x = layer(p, x)
+            x = jax.checkpoint(layer)(p, x) if attention else layer(p, x)
         return jnp.mean((x - y) ** 2)
     return training(loss, parameters, (x, x), optimizer)
 
@@ -155,6 +173,10 @@ def conv(spatial, layers=4, channels=32, size=128, batch=8):
         return jnp.mean((x - y) ** 2)
     return training(loss, kernels, (x, x))
 
+
+# GShard's MoE with 128 experts and 12 layers, 12.5 billion parameters, over 128 devices.
+LARGE = {"moe_12b": functools.partial(moe, layers=6, experts=128, width=1024, hidden=8192, groups=128,
+                                      tokens=1024, attention=True)}
 
 PROGRAMS = {
     "mlp": functools.partial(mlp, True),
