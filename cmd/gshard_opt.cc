@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <memory>
 
 #include "cmd/cli/explain.h"
@@ -12,6 +13,7 @@
 #include "cmd/cli/session.h"
 #include "core/analysis/meshes.h"
 #include "core/analysis/partitioned.h"
+#include "core/autodiff/gradient.h"
 #include "core/json.h"
 #include "core/remat/fit_to_memory.h"
 #include "core/report/annotation_advice.h"
@@ -39,6 +41,8 @@ struct Flags {
   bool weight_update_sharding = false;
   bool json = false;
   PipelineFlags pipeline;
+  std::string wrt;
+  GradientOptions gradient;
 };
 
 // Byte sizes that are options of passes.
@@ -156,6 +160,37 @@ int RunPartition(Flags& flags) {
         AdviseAnnotations(*original, context, way, report);
         return WriteCollectiveReport(flags.report, module, report);
       });
+}
+
+Expected<void> TimedDifferentiate(Module& module, const GradientOptions& options,
+                                  std::vector<PassTiming>& timings) {
+  const auto start = std::chrono::steady_clock::now();
+  Expected<void> done = Differentiate(module, options);
+  const std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
+  timings.push_back({"grad", elapsed.count()});
+  return done;
+}
+
+int RunGrad(Flags& flags) {
+  std::string_view rest = flags.wrt;
+  while (!rest.empty()) {
+    std::string_view word = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+    if (word.empty()) {
+      return UsageError(MakeError("E-USAGE-004", "--wrt: a parameter is missing between commas",
+                                  "for example --wrt p0,p2"));
+    }
+    flags.gradient.with_respect_to.emplace_back(word);
+  }
+  if (auto checked = CheckGradientOptions(flags.gradient); !checked) {
+    return UsageError(checked.error());
+  }
+  return RunSession(flags.session, flags.context,
+                    [&](Module& module, PassContext&, const PassManagerOptions&,
+                        std::vector<PassTiming>& timings) {
+                      return TimedDifferentiate(module, flags.gradient, timings);
+                    });
 }
 
 int RunOptimize(Flags& flags) {
@@ -335,6 +370,21 @@ void AddRemat(CommandLine& line, Flags& flags) {
             {.type = "SIZE", .required = true});
 }
 
+void AddGrad(CommandLine& line, Flags& flags) {
+  Command grad = AddTransformation(
+      line, flags, "grad", "Append the gradients of the first result to the results",
+      "gshard-opt grad loss.hlo --wrt p0,embedding -o gradient.hlo", RunGrad);
+  grad.Add("--wrt", flags.wrt,
+           "Parameters joined by commas: p2 is number 2, other words are names (default: all "
+           "floating ones)",
+           {.type = "PARAMETERS"});
+  grad.Add("--stop", flags.gradient.stop,
+           "Instructions whose name or op_name matches are constants (default: none)",
+           {.type = "REGEX"});
+  grad.AddSwitch("--remat", flags.gradient.rematerialize,
+                 "Loops, branches and calls keep their inputs and compute the rest again");
+}
+
 void AddExplain(CommandLine& line, Flags& flags) {
   Command explain =
       line.AddSubcommand("explain", "Why a value is sharded so, and which collectives it needs",
@@ -375,6 +425,7 @@ int main(int argc, char** argv) {
   AddPropagate(line, flags);
   AddPartition(line, flags);
   AddOptimize(line, flags);
+  AddGrad(line, flags);
   AddPipeline(line, flags);
   AddRemat(line, flags);
   AddExplain(line, flags);

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/opcode_support.h"
 #include "cmd/cli/program.h"
+#include "core/autodiff/rules.h"
 #include "core/json.h"
 #include "core/partition/rule_table.h"
 #include "core/propagation/rule_summary.h"
@@ -22,7 +23,8 @@ const char* PartitionOf(Opcode opcode) { return RuleFor(opcode).is_default ? "wh
 int RunListOps(bool json) {
   Json rows = Json::Array();
   if (!json) {
-    fmt::print("{:<28}{:<16}{:<11}{:<11}{}\n", "opcode", "family", "propagate", "partition", "run");
+    fmt::print("{:<28}{:<16}{:<11}{:<11}{:<6}{}\n", "opcode", "family", "propagate", "partition",
+               "grad", "run");
   }
   for (int i = 0; i < kOpcodeCount; ++i) {
     Opcode opcode = static_cast<Opcode>(i);
@@ -32,10 +34,12 @@ int RunListOps(bool json) {
                    {"family", info.family},
                    {"propagate", PropagationSummary(opcode)},
                    {"partition", PartitionOf(opcode)},
+                   {"grad", TextOf(GradRuleFor(opcode).kind)},
                    {"run", cpu::TextOf(cpu::SupportOf(opcode))}});
     } else {
-      fmt::print("{:<28}{:<16}{:<11}{:<11}{}\n", info.text, info.family, PropagationSummary(opcode),
-                 PartitionOf(opcode), cpu::TextOf(cpu::SupportOf(opcode)));
+      fmt::print("{:<28}{:<16}{:<11}{:<11}{:<6}{}\n", info.text, info.family,
+                 PropagationSummary(opcode), PartitionOf(opcode),
+                 TextOf(GradRuleFor(opcode).kind), cpu::TextOf(cpu::SupportOf(opcode)));
     }
   }
   if (json) {

@@ -5,6 +5,7 @@
 //   gshard_property --print 17               the program of a seed
 //   gshard_property --file case.hlo          one program from a file
 //   gshard_property --seeds 0:10000 --one-way  gshard-run's program against gshard-opt partition's
+//   gshard_property --seeds 0:20000 --grad   gradients against finite differences, in f64
 //   gshard_property --write DIR --devices 8  programs as files, for other programs to run
 // Failing programs are shrunk and written to --out (default: failures of the current folder). The
 // last line is "N passed, N failed".
@@ -22,6 +23,7 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/gradient/finite_differences.h"
 #include "tests/property/check_apart.h"
 #include "tests/property/random_program.h"
 #include "tests/property/shrink.h"
@@ -43,7 +45,7 @@ struct Options {
   double budget_s = 0;
   std::string print;
   bool partitioned = false, no_shrink = false, has_nan = false, coverage = false;
-  bool propagate_twice = false, optimize = false, one_way = false;
+  bool propagate_twice = false, optimize = false, one_way = false, grad = false;
   size_t max_failures = 20;
   uint64_t input_seed = 0;
   int64_t devices = 0;
@@ -65,7 +67,19 @@ CheckOptions OptionsOf(const Program& program, uint64_t seed, bool thorough) {
   return options;
 }
 
+// `text` is of one device; its floating types are made f64.
+Verdict CheckGradientText(const std::string& text, uint64_t seed = 0) {
+  const GradientVerdict gradient =
+      CheckGradient(InDoublePrecision(text), {.seed = seed, .rematerialize = seed % 4 == 3});
+  if (gradient.kind == GradientVerdict::Kind::kAgrees) return {};
+  if (gradient.kind == GradientVerdict::Kind::kSkipped) {
+    return {Verdict::Kind::kSkipped, gradient.why};
+  }
+  return {Verdict::Kind::kFailed, "gradient", gradient.why};
+}
+
 Verdict Check(const Program& program, uint64_t seed, const Options& session) {
+  if (session.grad) return CheckGradientText(ToText(program, false), seed);
   if (session.one_way) return CheckOneWay(ToText(program));
   const bool thorough = seed % 4 == 0;
   CheckOptions options = OptionsOf(program, seed, thorough);
@@ -166,6 +180,7 @@ class Session {
     check.has_nan = options_.has_nan;
     check.optimize = options_.optimize;
     const Verdict verdict = CheckOneApart(kSecondsPerCase, [&] {
+      if (options_.grad) return CheckGradientText(text.str());
       return options_.one_way ? CheckOneWay(text.str()) : CheckProgram(text.str(), {}, check);
     });
     const bool bad = verdict.kind == Verdict::Kind::kFailed;
@@ -235,10 +250,13 @@ class Session {
         return true;
       });
     }
-    const std::string text = fmt::format(
-        "// {}: {}\n// gshard_property --file THIS --input-seed {}{}{}\n{}", last.failure,
-        FirstLine(last.detail), seed, small.has_nan ? " --nan" : "",
-        options_.optimize ? " --optimize" : (options_.one_way ? " --one-way" : ""), ToText(small));
+    const std::string text =
+        fmt::format("// {}: {}\n// gshard_property --file THIS --input-seed {}{}{}\n{}",
+                    last.failure, FirstLine(last.detail), seed, small.has_nan ? " --nan" : "",
+                    options_.optimize  ? " --optimize"
+                    : options_.one_way ? " --one-way"
+                                       : (options_.grad ? " --grad" : ""),
+                    ToText(small));
     std::error_code ignored;
     std::filesystem::create_directories(options_.out, ignored);
     const std::string path = fmt::format("{}/seed_{}{}{}.hlo", options_.out, seed,
@@ -293,6 +311,7 @@ int Main(int argc, char** argv) {
   app.add_option("--file", options.file, "Check the program of this file");
   app.add_option("--input-seed", options.input_seed, "Of the inputs, with --file");
   app.add_flag("--optimize", options.optimize, "Optimize after partitioning");
+  app.add_flag("--grad", options.grad, "Check the gradients of the program of one device, instead");
   app.add_flag("--one-way", options.one_way,
                "Check that gshard-run runs what gshard-opt partition prints, instead");
   app.add_flag("--nan", options.has_nan, "Some inputs are NaN, with --file");

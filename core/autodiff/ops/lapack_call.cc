@@ -1,0 +1,426 @@
+// LAPACK's routines as JAX calls them on CPU: closed forms where there are, loops over Householder
+// reflectors for the orthogonal factorisations.
+//
+//   getrf   A += P^T L^-H (strict lower (L^H c) + upper (c U^H)) U^-H
+//   syevd   A += V (diag(dw) + F * (V^H dV)) V^H,  F_ij = 1 / (w_j - w_i)
+//   gesdd   the same of A^H A and A A^H, and what leaves the ranges of U and V
+//   geev    A += Y diag(dw / (y^H x)) X^H: eigenvalues only, as in JAX
+// Sources: M. Giles, "Collected matrix derivative results" (2008); J. Townsend, "Differentiating
+// the singular value decomposition" (2016). Complex adjoints are conjugates of the gradients there.
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "core/autodiff/householder.h"
+#include "core/autodiff/linalg_adjoints.h"
+#include "core/autodiff/matrix.h"
+#include "core/autodiff/reverse_scope.h"
+
+namespace gshard {
+namespace {
+
+using Values = std::vector<Instruction*>;
+
+// The value of `key` in "{uplo = 76 : ui8, left = true}".
+std::optional<int64_t> Config(const Instruction* x, std::string_view key) {
+  const std::string_view text = x->backend_config();
+  for (size_t at = text.find(key); at != std::string_view::npos; at = text.find(key, at + 1)) {
+    size_t i = at + key.size();
+    while (i < text.size() && text[i] == ' ') ++i;
+    if (i == text.size() || text[i] != '=') continue;
+    ++i;
+    while (i < text.size() && text[i] == ' ') ++i;
+    if (text.substr(i, 4) == "true") return 1;
+    int64_t value = 0;
+    std::from_chars(text.data() + i, text.data() + text.size(), value);
+    return value;
+  }
+  return std::nullopt;
+}
+
+// `text` with the number of `key` replaced.
+std::string WithConfig(std::string_view text, std::string_view key, int64_t value) {
+  std::string result(text);
+  const size_t at = result.find(key);
+  size_t begin = result.find('=', at);
+  if (at == std::string::npos || begin == std::string::npos) return result;
+  begin = result.find_first_not_of(' ', begin + 1);
+  const size_t end = result.find_first_not_of("0123456789", begin);
+  return result.replace(begin, end - begin, fmt::format("{}", value));
+}
+
+// A call being differentiated, its results on the way back.
+class Call {
+ public:
+  Call(Instruction* x, Adjoints adjoints, ReverseScope& scope)
+      : x_(x),
+        adjoints_(adjoints),
+        scope_(scope),
+        b_(scope.builder()),
+        e_(scope.builder()),
+        m_(scope.builder()) {}
+
+  Instruction* Result(int64_t leaf) {
+    Instruction* instance = scope_.Editable(x_);
+    Builder forward(scope_.module(), instance->parent());
+    forward.set_origin(instance);
+    return scope_.Available(LeafValue(forward, scope_.state().Current(instance), leaf));
+  }
+  Instruction* AdjointOrZero(int64_t leaf) {
+    if (adjoints_[At(leaf)] != nullptr) return adjoints_[At(leaf)];
+    return b_.Zero(LeafShapes(x_)[At(leaf)]->bare());
+  }
+  bool Has(int64_t leaf) const { return adjoints_[At(leaf)] != nullptr; }
+
+  // The forward call with vectors computed.
+  void SetConfig(std::initializer_list<std::string_view> keys, int64_t value) {
+    Instruction* instance = scope_.Editable(x_);
+    std::string text(instance->backend_config());
+    for (std::string_view key : keys) text = WithConfig(text, key, value);
+    instance->set_backend_config(scope_.module().arena().Copy(std::string_view(text)));
+  }
+
+  // diag(1 / (v_j - v_i)), zero on the diagonal, in the type of `like`.
+  Instruction* InverseGaps(Instruction* v, const Instruction* like) {
+    std::vector<int64_t> dims(v->shape()->dims().begin(), v->shape()->dims().end());
+    dims.push_back(dims.back());
+    const Instruction* square = b_.Zero(b_.context().Array(v->shape()->dtype(), dims));
+    Instruction* gap = e_.Sub(m_.AlongRows(v, square), m_.AlongColumns(v, square));
+    Instruction* diagonal = m_.IsDiagonal(gap);
+    Instruction* safe = b_.Select(diagonal, e_.Like(gap, 1), gap);
+    return b_.Convert(e_.WhereNot(diagonal, e_.Div(e_.Like(gap, 1), safe)), like->shape()->dtype());
+  }
+  Expected<void> None(std::string_view what) {
+    Diagnostic error = scope_.ErrorAt(x_, "E-GRAD-003",
+                                      fmt::format("{} of '{}' have no derivative", what,
+                                                  x_->attributes<CustomCallAttributes>().target));
+    error.hint = "--stop REGEX makes instructions constants";
+    return Fail(std::move(error));
+  }
+
+  Expected<void> Potrf();
+  Expected<void> Trsm();
+  Expected<void> Getrf();
+  Expected<void> Syevd();
+  Expected<void> Gesdd();
+  Expected<void> Geev();
+  Expected<void> Gtsv();
+  Expected<void> Expanded(std::string_view routine);
+
+ private:
+  Instruction* Permutation(Instruction* pivots, int64_t rows);
+
+  Instruction* x_;
+  Adjoints adjoints_;
+  ReverseScope& scope_;
+  Builder& b_;
+  Emit e_;
+  Matrix m_;
+};
+
+// The factor's triangle by the formula; the other one is that of the matrix.
+Expected<void> Call::Potrf() {
+  const bool is_lower = Config(x_, "uplo") == 'L';
+  if (!Has(0)) return {};
+  Instruction* c = adjoints_[0];
+  Instruction* a = CholeskyAdjoint(b_, Result(0), c, is_lower);
+  scope_.Add(x_->operand(0), e_.Add(a, is_lower ? m_.Upper(c, 0) : m_.Lower(c, 1)));
+  return {};
+}
+
+Expected<void> Call::Trsm() {
+  TriangularSolveAttributes solve;
+  solve.left_side = Config(x_, "side") == 'L';
+  solve.lower = Config(x_, "uplo") == 'L';
+  solve.unit_diagonal = Config(x_, "diag") == 'U';
+  const int64_t transpose = Config(x_, "trans_x").value_or('N');
+  solve.transpose_a = transpose == 'N'   ? TransposeKind::kNoTranspose
+                      : transpose == 'T' ? TransposeKind::kTranspose
+                                         : TransposeKind::kAdjoint;
+  if (!Has(0)) return {};
+  AddTriangularSolveAdjoints(x_, scope_.Value(x_), adjoints_[0], solve, scope_);
+  return {};
+}
+
+// one-hot [.., i, r]: row r of the matrix is row i of the factors. Pivot k exchanges rows k and
+// pivots[k] (from 1).
+Instruction* Call::Permutation(Instruction* pivots, int64_t rows) {
+  std::vector<int64_t> dims(pivots->shape()->dims().begin(), pivots->shape()->dims().end());
+  const int64_t count = dims.back();
+  const int64_t last = static_cast<int64_t>(dims.size()) - 1;
+  dims.back() = rows;
+  const Shape* shape = b_.context().Array(DType::kS32, dims);
+  Instruction* permutation = b_.Iota(shape, last);
+  const int64_t over[] = {last};
+  for (int64_t k = 0; k < count; ++k) {
+    std::vector<int64_t> one(dims.begin(), dims.end() - 1);
+    Instruction* target = b_.Subtract(b_.Reshape(b_.SliceDim(pivots, last, k, k + 1), one),
+                                      b_.BroadcastScalar(b_.ScalarInt(DType::kS32, 1), one));
+    Instruction* position = b_.Iota(shape, last);
+    Instruction* is_target = e_.Equal(position, e_.Spread(target, dims, over));
+    Instruction* is_k = e_.Equal(position, e_.Like(position, static_cast<double>(k)));
+    Instruction* of_target = e_.Sum(e_.Where(is_target, permutation), over);
+    Instruction* of_k = e_.Sum(e_.Where(is_k, permutation), over);
+    permutation = b_.Select(is_target, e_.Spread(of_k, dims, over), permutation);
+    permutation = b_.Select(is_k, e_.Spread(of_target, dims, over), permutation);
+  }
+  dims.push_back(rows);
+  const int64_t rows_of[] = {last + 1};
+  Instruction* row = b_.Iota(b_.context().Array(DType::kS32, dims), last + 1);
+  return e_.Equal(row, e_.Spread(permutation, dims, rows_of));
+}
+
+Expected<void> Call::Getrf() {
+  if (!Has(0)) return {};
+  Instruction* lu = Result(0);
+  const DType dtype = lu->shape()->dtype();
+  const int64_t rank = lu->shape()->rank();
+  const int64_t rows = Matrix::Rows(lu), columns = Matrix::Columns(lu);
+  const int64_t k = std::min(rows, columns);
+  Instruction* zero = b_.Scalar(dtype, 0);
+  // L [m, m] and U [n, n], completed by ones.
+  Instruction* l = m_.Lower(b_.SliceDim(lu, rank - 1, 0, k), 1);
+  l = b_.PadDimension(l, zero, rank - 1, 0, rows - k);
+  l = e_.Add(l, m_.Identity(l->shape()));
+  Instruction* u = m_.Upper(b_.SliceDim(lu, rank - 2, 0, k), 1);
+  u = b_.PadDimension(u, zero, rank - 2, 0, columns - k);
+  Instruction* position = b_.Iota(b_.context().Array(DType::kS32, u->shape()->dims()), rank - 2);
+  Instruction* ones = b_.And(
+      m_.IsDiagonal(u),
+      b_.Compare(ComparisonDirection::kGe, position, e_.Like(position, static_cast<double>(k))));
+  u = b_.Select(ones, e_.Like(u, 1), u);
+  Instruction* c = adjoints_[0];
+  Instruction* lower = m_.Lower(m_.Product(m_.Transpose(l), c), 1);
+  Instruction* product = m_.Product(c, m_.Transpose(u));
+  Instruction* upper = e_.WhereNot(m_.IsBelow(product, 1), product);
+  Instruction* g = e_.Add(lower, upper);
+  g = m_.Solve(u, g, {false, false, false, TransposeKind::kTranspose});
+  g = m_.Solve(l, g, {true, true, true, TransposeKind::kTranspose});
+  Instruction* moves = b_.Convert(Permutation(Result(1), rows), dtype);
+  scope_.Add(x_->operand(0), m_.Product(m_.Transpose(moves), g));
+  return {};
+}
+
+Expected<void> Call::Syevd() {
+  SetConfig({"mode"}, 'V');
+  Instruction* v = Result(0);
+  Instruction* inner = nullptr;
+  if (Has(0)) {
+    Instruction* along = m_.Product(m_.Adjoint(v), e_.Conj(adjoints_[0]));
+    inner = e_.Mul(InverseGaps(Result(1), v), along);
+  }
+  if (Has(1)) {
+    Instruction* w = b_.Convert(adjoints_[1], v->shape()->dtype());
+    Instruction* diagonal = e_.Where(m_.IsDiagonal(v), m_.AlongColumns(w, v));
+    inner = inner == nullptr ? diagonal : e_.Add(inner, diagonal);
+  }
+  if (inner == nullptr) return {};
+  Instruction* a = m_.Product(m_.Product(v, inner), m_.Adjoint(v));
+  scope_.Add(x_->operand(0), e_.Conj(m_.ToTriangle(a, Config(x_, "uplo") == 'L')));
+  return {};
+}
+
+Expected<void> Call::Gesdd() {
+  if (Has(0)) return None("the contents left in the matrix");
+  Instruction* operand = x_->operand(0);
+  const int64_t rank = operand->shape()->rank();
+  const int64_t k = std::min(Matrix::Rows(operand), Matrix::Columns(operand));
+  const std::vector<const Shape*> shapes = LeafShapes(x_);
+  const bool is_thin = shapes[2]->dim(rank - 1) == k && shapes[3]->dim(rank - 2) == k;
+  if ((Has(2) || Has(3)) && !is_thin) return None("the vectors of full_matrices=True");
+  const int64_t mode = Config(x_, "mode").value_or('S');
+  if (mode == 'N') return None("singular values computed without vectors");
+  Instruction* s = Result(1);
+  Instruction* u = b_.SliceDim(Result(2), rank - 1, 0, k);
+  Instruction* vh = b_.SliceDim(Result(3), rank - 2, 0, k);
+  Instruction* v = m_.Adjoint(vh);
+  const DType dtype = u->shape()->dtype();
+  // [k, k] matrices.
+  std::vector<int64_t> dims(s->shape()->dims().begin(), s->shape()->dims().end());
+  dims.push_back(k);
+  Instruction* square = b_.Zero(b_.context().Array(dtype, dims));
+  Instruction* along_rows = m_.AlongRows(b_.Convert(s, dtype), square);        // s_j
+  Instruction* along_columns = m_.AlongColumns(b_.Convert(s, dtype), square);  // s_i
+  Instruction* inner = nullptr;
+  auto add = [&](Instruction* part) { inner = inner == nullptr ? part : e_.Add(inner, part); };
+  if (Has(1)) {
+    Instruction* ds = b_.Convert(adjoints_[1], dtype);
+    add(e_.Where(m_.IsDiagonal(square), m_.AlongColumns(ds, square)));
+  }
+  Instruction* gaps = Has(2) || Has(3) ? InverseGaps(e_.Mul(s, s), square) : nullptr;
+  Instruction* outside = nullptr;
+  if (Has(2)) {
+    Instruction* du = e_.Conj(adjoints_[2]);
+    Instruction* p = m_.Product(m_.Adjoint(u), du);
+    add(e_.Mul(e_.Mul(gaps, e_.Sub(p, m_.Adjoint(p))), along_rows));
+    // What leaves the range of U, divided by s.
+    Instruction* rest = e_.Sub(du, m_.Product(u, p));
+    rest = e_.Div(rest, m_.AlongRows(b_.Convert(s, dtype), rest));
+    outside = m_.Product(rest, vh);
+  }
+  if (Has(3)) {
+    Instruction* dv = m_.Adjoint(e_.Conj(adjoints_[3]));
+    Instruction* p = m_.Product(vh, dv);
+    add(e_.Mul(e_.Mul(gaps, e_.Sub(p, m_.Adjoint(p))), along_columns));
+    Instruction* rest = e_.Sub(dv, m_.Product(v, p));
+    rest = e_.Div(rest, m_.AlongRows(b_.Convert(s, dtype), rest));
+    Instruction* part = m_.Product(u, m_.Adjoint(rest));
+    outside = outside == nullptr ? part : e_.Add(outside, part);
+  }
+  if (inner == nullptr) return {};
+  Instruction* a = m_.Product(m_.Product(u, inner), vh);
+  if (outside != nullptr) a = e_.Add(a, outside);
+  scope_.Add(operand, e_.Conj(a));
+  return {};
+}
+
+Expected<void> Call::Geev() {
+  const bool is_complex = IsComplex(x_->operand(0)->shape()->dtype());
+  const int64_t vectors = is_complex ? 1 : 2;
+  if (Has(vectors) || Has(vectors + 1)) return None("eigenvectors");
+  SetConfig({"compute_left", "compute_right"}, 'V');
+  Instruction* y = Result(vectors);
+  Instruction* x = Result(vectors + 1);
+  Instruction* dw =
+      is_complex ? e_.Conj(adjoints_[0]) : e_.Complex(AdjointOrZero(0), AdjointOrZero(1));
+  const int64_t rows[] = {y->shape()->rank() - 2};
+  Instruction* overlap = e_.Sum(e_.Mul(e_.Conj(y), x), rows);
+  Instruction* weight = e_.Div(dw, e_.Conj(overlap));
+  Instruction* a = m_.Product(e_.Mul(y, m_.AlongRows(weight, y)), m_.Adjoint(x));
+  scope_.Add(x_->operand(0), is_complex ? e_.Conj(a) : e_.Real(a));
+  return {};
+}
+
+// Tridiagonal T x = b: T^T db = c; the diagonals get -db x^T along them.
+Expected<void> Call::Gtsv() {
+  if (Has(0) || Has(1) || Has(2)) return None("the diagonals left behind");
+  if (!Has(3)) return {};
+  Instruction* lower = scope_.Value(x_->operand(0));
+  Instruction* upper = scope_.Value(x_->operand(2));
+  const int64_t last = lower->shape()->rank() - 1;
+  Instruction* zero = b_.Scalar(lower->shape()->dtype(), 0);
+  Instruction* operands[] = {b_.PadDimension(upper, zero, last, 1, -1),
+                             scope_.Value(x_->operand(1)),
+                             b_.PadDimension(lower, zero, last, -1, 1), adjoints_[3]};
+  Instruction* solved = b_.CloneWith(x_, operands, x_->shape());
+  Instruction* db = b_.GetTupleElement(solved, 3);
+  scope_.Add(x_->operand(3), db);
+  Instruction* x = Result(3);
+  const int64_t over[] = {last + 1};
+  auto along = [&](int64_t shift) {
+    Instruction* moved = b_.PadDimension(x, zero, last, -shift, shift);
+    return e_.Neg(e_.Sum(e_.Mul(db, moved), over));
+  };
+  scope_.Add(x_->operand(0), along(-1));
+  scope_.Add(x_->operand(1), along(0));
+  scope_.Add(x_->operand(2), along(1));
+  return {};
+}
+
+// Dims before the last `kept` ones become one.
+Instruction* Flatten(Builder& b, Instruction* x, int64_t kept) {
+  Dims dims = x->shape()->dims();
+  int64_t batch = 1;
+  for (size_t d = 0; d + At(kept) < dims.size(); ++d) batch *= dims[d];
+  std::vector<int64_t> flat = {batch};
+  flat.insert(flat.end(), dims.end() - kept, dims.end());
+  return b.Reshape(x, flat);
+}
+
+ValuesOrError Expand(Builder& b, const Instruction* x, std::string_view routine,
+                     std::span<const Values> operands) {
+  auto matrix = [&](size_t i) { return Flatten(b, operands[i][0], 2); };
+  auto vector = [&](size_t i) { return Flatten(b, operands[i][0], 1); };
+  if (routine == "geqrf") return QrFactor(b, matrix(0));
+  if (routine == "orgqr") return FormQ(b, matrix(0), vector(1));
+  if (routine == "ormqr") {
+    return MultiplyByQ(b, matrix(0), vector(1), matrix(2), Config(x, "left") == 1,
+                       Config(x, "transpose") == 1);
+  }
+  if (routine == "gehrd") {
+    const int64_t n = x->operand(0)->shape()->dims().back();
+    return HessenbergFactor(b, matrix(0), Config(x, "low").value_or(1),
+                            Config(x, "high").value_or(n));
+  }
+  // sytrd of the upper triangle is that of the lower one with all indices reversed.
+  Instruction* a = matrix(0);
+  auto reversed = [&](Instruction* of, std::initializer_list<int64_t> dims) {
+    Instruction* array[] = {of};
+    return b.Add(Opcode::kReverse, array,
+                 DimensionsAttributes{b.Copy(std::span(dims.begin(), dims.size()))});
+  };
+  const bool is_lower = Config(x, "uplo") == 'L';
+  if (!is_lower) a = reversed(a, {1, 2});
+  ValuesOrError parts = TridiagonalFactor(b, a);
+  if (!parts || is_lower) return parts;
+  (*parts)[0] = reversed((*parts)[0], {1, 2});
+  for (size_t i = 1; i < 4; ++i) (*parts)[i] = reversed((*parts)[i], {1});
+  return parts;
+}
+
+Expected<void> Call::Expanded(std::string_view routine) {
+  const std::vector<const Shape*> shapes = LeafShapes(x_);
+  return scope_.DifferentiateExpansion(
+      x_, adjoints_, [&](Builder& b, std::span<const Values> operands) -> ValuesOrError {
+        std::vector<Values> inputs(operands.begin(), operands.end());
+        if (routine == "geqp3") {
+          // The columns in the order that the forward call has found.
+          Instruction* order = Result(1);
+          Instruction* a = inputs[0][0];
+          std::vector<int64_t> dims(order->shape()->dims().begin(), order->shape()->dims().end());
+          dims.push_back(dims.back());
+          const int64_t last = static_cast<int64_t>(dims.size()) - 1;
+          const int64_t over[] = {last - 1};
+          Instruction* column = b.Iota(b.context().Array(DType::kS32, dims), last - 1);
+          Instruction* from_one = e_.Add(column, 1);
+          Instruction* moves =
+              b.Convert(e_.Equal(from_one, e_.Spread(order, dims, over)), a->shape()->dtype());
+          inputs[0][0] = m_.Product(a, moves);
+        }
+        ValuesOrError results = routine == "geqp3" ? QrFactor(b, Flatten(b, inputs[0][0], 2))
+                                                   : Expand(b, x_, routine, inputs);
+        if (!results) return results;
+        if (routine == "geqp3") results->insert(results->begin() + 1, nullptr);
+        for (size_t i = 0; i < results->size(); ++i) {
+          if ((*results)[i] != nullptr) {
+            (*results)[i] = b.Reshape((*results)[i], shapes[i]->dims());
+          }
+        }
+        results->resize(shapes.size(), nullptr);  // info
+        return results;
+      });
+}
+
+// "lapack_sgeqrf_ffi" -> "geqrf"; names of complex routines are those of the real ones.
+std::string_view RoutineOf(std::string_view target) {
+  constexpr std::string_view kPrefix = "lapack_", kSuffix = "_ffi";
+  if (!target.ends_with(kSuffix) || target.size() <= kPrefix.size() + 1 + kSuffix.size()) return {};
+  target.remove_prefix(kPrefix.size() + 1);
+  target.remove_suffix(kSuffix.size());
+  if (target == "heevd") return "syevd";
+  if (target == "hetrd") return "sytrd";
+  if (target == "ungqr") return "orgqr";
+  if (target == "unmqr") return "ormqr";
+  return target;
+}
+
+}  // namespace
+
+Expected<void> GradLapackCall(Instruction* x, Adjoints adjoints, ReverseScope& scope) {
+  const std::string_view routine = RoutineOf(x->attributes<CustomCallAttributes>().target);
+  Call call(x, adjoints, scope);
+  if (routine == "potrf") return call.Potrf();
+  if (routine == "trsm") return call.Trsm();
+  if (routine == "getrf") return call.Getrf();
+  if (routine == "syevd") return call.Syevd();
+  if (routine == "gesdd") return call.Gesdd();
+  if (routine == "geev") return call.Geev();
+  if (routine == "gtsv") return call.Gtsv();
+  for (std::string_view name : {"geqrf", "geqp3", "orgqr", "ormqr", "gehrd", "sytrd"}) {
+    if (routine == name) return call.Expanded(routine);
+  }
+  return call.None("the results");
+}
+
+}  // namespace gshard

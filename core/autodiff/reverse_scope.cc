@@ -1,0 +1,340 @@
+#include "core/autodiff/reverse_scope.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "ir/metadata.h"
+
+namespace gshard {
+namespace {
+
+// Computed again rather than kept: moves data, or is arithmetic of integers and predicates.
+bool IsCheap(const Instruction* x) {
+  switch (x->opcode()) {
+    case Opcode::kBroadcast:
+    case Opcode::kReshape:
+    case Opcode::kBitcast:
+    case Opcode::kTranspose:
+    case Opcode::kSlice:
+    case Opcode::kReverse:
+    case Opcode::kDynamicSlice:
+    case Opcode::kConvert:
+    case Opcode::kCopy:
+    case Opcode::kTuple:
+    case Opcode::kGetTupleElement:
+      return true;
+    default:
+      break;
+  }
+  return IsElementwise(x->opcode()) && x->shape()->IsArray() &&
+         (IsInteger(x->shape()->dtype()) || x->shape()->dtype() == DType::kPred);
+}
+
+// Must not run twice: has effects, or is another value the second time.
+bool RunsOnce(const Instruction* x) {
+  return HasFlag(x->opcode(), kSideEffect) ||
+         (x->opcode() == Opcode::kCustomCall &&
+          x->attributes<CustomCallAttributes>().has_side_effect);
+}
+
+bool IsControlFlow(Opcode opcode) {
+  return opcode == Opcode::kWhile || opcode == Opcode::kConditional || opcode == Opcode::kCall ||
+         opcode == Opcode::kFusion || opcode == Opcode::kAsyncStart;
+}
+
+}  // namespace
+
+ReverseScope::ReverseScope(GradientState& state, Computation* computation)
+    : state_(state), builder_(state.module, computation) {}
+
+ReverseScope::ReverseScope(GradientState& state, Nesting nesting)
+    : state_(state),
+      builder_(state.module, nesting.state->parent()),
+      nesting_(std::move(nesting)) {}
+
+// --- forward values
+
+Instruction* ReverseScope::Value(Instruction* x) {
+  if (!nesting_) return state_.Current(x);
+  auto known = values_.find(x);
+  if (known != values_.end()) return known->second;
+  Instruction* value = NestedValue(x);
+  values_[x] = value;
+  return value;
+}
+
+Instruction* ReverseScope::Available(Instruction* x) {
+  return x->parent() == builder_.computation() ? state_.Current(x) : Value(x);
+}
+
+Instruction* ReverseScope::NestedValue(Instruction* x) {
+  x = state_.Current(x);
+  if (x->shape()->IsToken()) return builder_.Add(Opcode::kAfterAll, {}, x->shape());
+  if (std::optional<ParameterLeaf> leaf = ParameterLeafOf(x); leaf && !x->shape()->IsTuple()) {
+    return ParameterValue(x, *leaf);
+  }
+  if (x->opcode() == Opcode::kGetTupleElement && x->operand(0)->opcode() == Opcode::kTuple) {
+    return Value(x->operand(0)->operand(x->attributes<GetTupleElementAttributes>().index));
+  }
+  if (state_.rematerialize ? !RunsOnce(x) : IsFree(x)) {
+    if (x->opcode() != Opcode::kParameter) return CloneHere(x);
+  }
+  if (x->shape()->IsTuple()) return TupleValue(x);
+  // Small things that make large ones are kept in their place.
+  if (x->opcode() == Opcode::kBroadcast) return CloneHere(x);
+  return AddResidual({x, nullptr}, x->shape());
+}
+
+Instruction* ReverseScope::ParameterValue(Instruction* x, ParameterLeaf leaf) {
+  if (nesting_->counter) {
+    if (Instruction* value = nesting_->counter(leaf, builder_)) return value;
+  }
+  if (Instruction* outside = nesting_->outside(leaf)) {
+    return AddResidual({nullptr, outside}, x->shape());
+  }
+  return AddResidual({x, nullptr}, x->shape());
+}
+
+// Leaf by leaf.
+Instruction* ReverseScope::TupleValue(Instruction* x) {
+  Builder forward(state_.module, x->parent());
+  forward.set_origin(x);
+  std::vector<Instruction*> leaves;
+  for (Instruction* leaf : LeafValues(forward, x)) leaves.push_back(Value(leaf));
+  return FromLeaves(builder_, x->shape(), leaves);
+}
+
+Instruction* ReverseScope::AddResidual(Residual residual, const Shape* shape) {
+  for (size_t k = 0; k < residuals_.size(); ++k) {
+    // The same leaf read twice.
+    if (residual.outside != nullptr && residuals_[k].outside == residual.outside) {
+      Instruction* operands[] = {nesting_->state};
+      return builder_.Add(Opcode::kGetTupleElement, operands,
+                          GetTupleElementAttributes{StateIndex(k)}, shape->bare());
+    }
+  }
+  residuals_.push_back(residual);
+  const bool is_stacked = residual.inside != nullptr && nesting_->iteration != nullptr;
+  const Shape* held = shape->bare();
+  if (is_stacked) {
+    std::vector<int64_t> dims(shape->dims().begin(), shape->dims().end());
+    dims.insert(dims.begin(), nesting_->trip_count);
+    held = builder_.context().Array(shape->dtype(), dims);
+  }
+  Instruction* operands[] = {nesting_->state};
+  Instruction* value =
+      builder_.Add(Opcode::kGetTupleElement, operands,
+                   GetTupleElementAttributes{StateIndex(residuals_.size() - 1)}, held);
+  if (!is_stacked) return value;
+  std::vector<Instruction*> starts(At(held->rank()), builder_.ScalarInt(DType::kS32, 0));
+  starts[0] = nesting_->iteration;
+  std::vector<int64_t> sizes(held->dims().begin(), held->dims().end());
+  sizes[0] = 1;
+  return builder_.Reshape(builder_.DynamicSlice(value, starts, sizes), shape->dims());
+}
+
+bool ReverseScope::IsFree(const Instruction* x) {
+  auto known = free_.find(x);
+  if (known != free_.end()) return known->second;
+  const bool is_free = FreeWithoutMemo(x);
+  free_[x] = is_free;
+  return is_free;
+}
+
+bool ReverseScope::FreeWithoutMemo(const Instruction* x) {
+  if (x->opcode() == Opcode::kConstant || x->opcode() == Opcode::kIota ||
+      x->opcode() == Opcode::kPartitionId || x->opcode() == Opcode::kReplicaId) {
+    return true;
+  }
+  if (std::optional<ParameterLeaf> leaf = ParameterLeafOf(x)) {
+    if (x->shape()->IsTuple()) return false;
+    if (nesting_->outside(*leaf) != nullptr) return true;
+    return nesting_->counter && nesting_->counter(*leaf, builder_) != nullptr;
+  }
+  if (x->opcode() == Opcode::kGetTupleElement && x->operand(0)->opcode() != Opcode::kTuple) {
+    return false;
+  }
+  return IsCheap(x) &&
+         std::ranges::all_of(x->operands(), [&](const Instruction* o) { return IsFree(o); });
+}
+
+// A copy of x beside the adjoints.
+Instruction* ReverseScope::CloneHere(Instruction* x) {
+  std::vector<Instruction*> operands;
+  for (Instruction* operand : x->operands()) operands.push_back(Value(operand));
+  Instruction* copy =
+      state_.module.Clone(builder_.computation(), x, operands, state_.module.UniqueName(x->name()));
+  copy->set_extras(nullptr);
+  if (IsControlFlow(x->opcode())) {
+    for (int64_t k = 0; k < static_cast<int64_t>(x->called().size()); ++k) {
+      copy->set_called(k, CloneCalled(x->called(k)));
+    }
+  }
+  state_.activity.Copy(x, copy);
+  return copy;
+}
+
+Computation* ReverseScope::CloneCalled(Computation* computation) {
+  Computation* copy = state_.module.AddComputation(computation->name());
+  std::unordered_map<const Instruction*, Instruction*> value;
+  std::vector<Instruction*> operands;
+  const std::vector<Instruction*> list(computation->instructions().begin(),
+                                       computation->instructions().end());
+  // A computation that was extended is not in order.
+  std::function<Instruction*(Instruction*)> clone = [&](Instruction* original) {
+    Instruction* x = state_.Current(original);
+    auto known = value.find(x);
+    if (known != value.end()) return known->second;
+    std::vector<Instruction*> its;
+    for (Instruction* operand : x->operands()) its.push_back(clone(operand));
+    Instruction* made = state_.module.Clone(copy, x, its, state_.module.UniqueName(x->name()));
+    made->set_extras(nullptr);
+    if (IsControlFlow(x->opcode())) {
+      for (int64_t k = 0; k < static_cast<int64_t>(x->called().size()); ++k) {
+        made->set_called(k, CloneCalled(x->called(k)));
+      }
+    }
+    state_.activity.Copy(x, made);
+    value[x] = made;
+    return made;
+  };
+  for (Instruction* x : list) clone(x);
+  copy->set_root(value.at(state_.Current(computation->root())));
+  return copy;
+}
+
+Instruction* ReverseScope::Editable(Instruction* x) {
+  if (!nesting_ || !state_.rematerialize || RunsOnce(x)) return state_.Current(x);
+  return Value(x);
+}
+
+void ReverseScope::Replace(Instruction* x, Instruction* by) {
+  state_.replacements[x] = by;
+  for (auto& [original, value] : values_) {
+    if (value == x) value = by;
+  }
+}
+
+// --- adjoints
+
+Instruction* ReverseScope::Adjoint(const Instruction* x, int64_t leaf) const {
+  auto it = adjoints_.find(x);
+  return it == adjoints_.end() ? nullptr : it->second[At(leaf)];
+}
+
+Instruction* ReverseScope::AdjointOrZero(Instruction* x, int64_t leaf) {
+  if (Instruction* adjoint = Adjoint(x, leaf)) return adjoint;
+  return builder_.Zero(LeafShapes(x)[At(leaf)]->bare());
+}
+
+void ReverseScope::SetAdjoint(Instruction* x, Instruction* adjoint, int64_t leaf) {
+  std::vector<Instruction*>& leaves = adjoints_[x];
+  if (leaves.empty()) leaves.resize(At(x->shape()->leaf_count()), nullptr);
+  leaves[At(leaf)] = adjoint;
+}
+
+void ReverseScope::Add(Instruction* x, Instruction* adjoint, int64_t leaf) {
+  if (adjoint == nullptr || !Wants(x, leaf)) return;
+  const Shape* shape = LeafShapes(x)[At(leaf)];
+  CheckInternal(SameDims(adjoint->shape(), shape) && adjoint->shape()->dtype() == shape->dtype(),
+                "an adjoint has another shape than its value");
+  Instruction* sum = Adjoint(x, leaf);
+  SetAdjoint(x, sum == nullptr ? adjoint : builder_.Add(sum, adjoint), leaf);
+}
+
+Expected<void> ReverseScope::Sweep(std::span<Instruction* const> instructions) {
+  // Rules append to computations; the list must not move under the loop.
+  const std::vector<Instruction*> order(instructions.begin(), instructions.end());
+  for (size_t i = order.size(); i-- > 0;) {
+    Instruction* x = order[i];
+    auto it = adjoints_.find(x);
+    if (it == adjoints_.end() || x->opcode() == Opcode::kParameter) continue;
+    const std::vector<Instruction*> adjoints = it->second;
+    if (std::ranges::all_of(adjoints, [](const Instruction* a) { return a == nullptr; })) continue;
+    const GradRule& rule = GradRuleFor(x->opcode());
+    if (rule.kind == GradKind::kZero || !WantsAny(x)) continue;
+    if (rule.kind == GradKind::kNone) {
+      return Fail(ErrorAt(
+          x, "E-GRAD-003",
+          fmt::format("derivatives cannot follow a value through {}", OpcodeName(x->opcode()))));
+    }
+    const size_t first = builder_.computation()->instructions().size();
+    builder_.set_origin(x);
+    if (auto done = rule.function(x, adjoints, *this); !done) return done;
+    MarkAdjoints(x, first);
+  }
+  builder_.set_origin(nullptr);
+  return {};
+}
+
+// What was made since `first` says which instruction it differentiates.
+void ReverseScope::MarkAdjoints(const Instruction* of, size_t first) {
+  std::span<Instruction* const> made = builder_.computation()->instructions().subspan(first);
+  if (made.empty()) return;
+  Arena& arena = state_.module.arena();
+  std::string metadata(of->metadata());
+  constexpr std::string_view kKey = "op_name=\"";
+  if (const size_t at = metadata.find(kKey); at != std::string::npos) {
+    const size_t begin = at + kKey.size();
+    size_t end = begin;
+    while (end < metadata.size() && metadata[end] != '"') end += metadata[end] == '\\' ? 2u : 1u;
+    metadata.insert(std::min(end, metadata.size()), ")");
+    metadata.insert(begin, "transpose(");
+  }
+  const std::string_view kept = arena.Copy(std::string_view(metadata));
+  const std::string_view attributes =
+      WithFrontendAttribute(arena, {}, "gshard.adjoint_of", of->name());
+  for (Instruction* x : made) {
+    // Copies of forward values and what a nested sweep made say so already.
+    if (x->opcode() == Opcode::kConstant || x->opcode() == Opcode::kParameter ||
+        x->metadata() != of->metadata() || !x->frontend_attributes().empty()) {
+      continue;
+    }
+    x->set_metadata(kept);
+    x->set_frontend_attributes(attributes);
+  }
+}
+
+Expected<void> ReverseScope::DifferentiateExpansion(Instruction* x, Adjoints adjoints,
+                                                    const Expand& expand) {
+  std::vector<std::vector<Instruction*>> operands;
+  std::vector<Instruction*> copies;
+  Activity& activity = state_.activity;
+  ReverseScope inner(state_, builder_.computation());
+  // Fresh values, so that what flows to them flows to nothing else.
+  for (Instruction* operand : x->operands()) {
+    std::vector<Instruction*>& leaves = operands.emplace_back();
+    Instruction* value = Value(operand);
+    for (int64_t leaf = 0; leaf < operand->shape()->leaf_count(); ++leaf) {
+      Instruction* of = LeafValue(builder_, value, leaf);
+      if (Wants(operand, leaf)) {
+        of = builder_.Add(Opcode::kCopy, {of});
+        copies.push_back(of);
+      }
+      leaves.push_back(of);
+      if (Wants(operand, leaf)) activity.Mark(of, {true});
+    }
+  }
+  const size_t first = builder_.computation()->instructions().size();
+  Expected<std::vector<Instruction*>> results = expand(builder_, operands);
+  if (!results) return Fail(std::move(results.error()));
+  std::span<Instruction* const> made = builder_.computation()->instructions().subspan(first);
+  const std::vector<Instruction*> region(made.begin(), made.end());
+  activity.Propagate(region);
+  for (size_t i = 0; i < adjoints.size(); ++i) {
+    if ((*results)[i] != nullptr) inner.Add((*results)[i], adjoints[i]);
+  }
+  inner.builder_.set_origin(x);
+  if (auto done = inner.Sweep(region); !done) return done;
+  for (Instruction* copy : copies) state_.replacements[copy] = copy->operand(0);
+  for (int64_t k = 0; k < x->operand_count(); ++k) {
+    for (size_t leaf = 0; leaf < operands[At(k)].size(); ++leaf) {
+      Add(x->operand(k), inner.Adjoint(operands[At(k)][leaf]), static_cast<int64_t>(leaf));
+    }
+  }
+  return {};
+}
+
+}  // namespace gshard

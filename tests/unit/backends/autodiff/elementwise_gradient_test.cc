@@ -1,0 +1,143 @@
+// Elementwise opcodes, real and complex, against finite differences.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/gradient/finite_differences.h"
+
+namespace gshard {
+namespace {
+
+struct Range {
+  double low, high;
+};
+
+void Agrees(const std::string& text, Range range) {
+  for (uint64_t seed : {1u, 2u}) {
+    const GradientVerdict verdict =
+        CheckGradient(text, {.seed = seed, .low = range.low, .high = range.high});
+    INFO(text << verdict.why);
+    CHECK(verdict.kind == GradientVerdict::Kind::kAgrees);
+  }
+}
+
+std::string Unary(const char* opcode, const char* in, const char* out) {
+  return fmt::format(
+      "HloModule m\nENTRY main {{\n  x = {}[2,3] parameter(0)\n  ROOT y = {}[2,3] {}(x)\n}}\n", in,
+      out, opcode);
+}
+
+std::string Binary(const char* opcode, const char* type) {
+  return fmt::format(
+      "HloModule m\nENTRY main {{\n  x = {0}[2,3] parameter(0)\n  y = {0}[2,3] parameter(1)\n"
+      "  ROOT z = {0}[2,3] {1}(x, y)\n}}\n",
+      type, opcode);
+}
+
+}  // namespace
+
+TEST_CASE("functions of one real number", "[autodiff]") {
+  const std::pair<const char*, Range> cases[] = {
+      {"abs", {-2, 2}},
+      {"negate", {-2, 2}},
+      {"copy", {-2, 2}},
+      {"exponential", {-2, 2}},
+      {"log", {0.3, 3}},
+      {"exponential-minus-one", {-2, 2}},
+      {"log-plus-one", {-0.6, 2}},
+      {"logistic", {-3, 3}},
+      {"sqrt", {0.3, 3}},
+      {"rsqrt", {0.3, 3}},
+      {"cbrt", {0.3, 3}},
+      {"sine", {-3, 3}},
+      {"cosine", {-3, 3}},
+      {"tan", {-1, 1}},
+      {"tanh", {-2, 2}},
+      {"sinh", {-2, 2}},
+      {"cosh", {-2, 2}},
+      {"asin", {-0.8, 0.8}},
+      {"acos", {-0.8, 0.8}},
+      {"asinh", {-2, 2}},
+      {"acosh", {1.3, 3}},
+      {"atanh", {-0.8, 0.8}},
+      {"erf", {-2, 2}},
+  };
+  for (const auto& [opcode, range] : cases) Agrees(Unary(opcode, "f64", "f64"), range);
+}
+
+TEST_CASE("functions of one complex number", "[autodiff]") {
+  for (const char* opcode :
+       {"negate", "copy", "exponential", "log", "exponential-minus-one", "log-plus-one", "logistic",
+        "sqrt", "rsqrt", "sine", "cosine", "tan", "tanh", "sign"}) {
+    Agrees(Unary(opcode, "c128", "c128"), {0.3, 1.2});
+  }
+  for (const char* opcode : {"abs", "real", "imag"}) Agrees(Unary(opcode, "c128", "f64"), {0.3, 1});
+  Agrees(Unary("convert", "f64", "c128"), {-2, 2});
+}
+
+TEST_CASE("functions of two numbers", "[autodiff]") {
+  for (const char* opcode : {"add", "subtract", "multiply", "divide", "power", "atan2", "maximum",
+                             "minimum", "remainder"}) {
+    Agrees(Binary(opcode, "f64"), {0.4, 2});
+  }
+  for (const char* opcode : {"add", "subtract", "multiply", "divide", "power"}) {
+    Agrees(Binary(opcode, "c128"), {0.4, 1.5});
+  }
+  Agrees(
+      "HloModule m\nENTRY main {\n x = f64[3] parameter(0)\n y = f64[3] parameter(1)\n"
+      " ROOT z = c128[3] complex(x, y)\n}\n",
+      {-1, 1});
+  Agrees(
+      "HloModule m\nENTRY main {\n x = f64[4] parameter(0)\n c = f64[4] constant({2, 0.5, 3, -1})\n"
+      " ROOT z = f64[4] power(x, c)\n}\n",
+      {0.4, 2});
+}
+
+TEST_CASE("choices", "[autodiff]") {
+  Agrees(R"(HloModule m
+ENTRY main {
+  p = pred[4] parameter(0)
+  x = f64[4] parameter(1)
+  y = f64[4] parameter(2)
+  s = f64[4] select(p, x, y)
+  low = f64[] parameter(3)
+  high = f64[4] parameter(4)
+  wide = f64[4] broadcast(low), dimensions={}
+  a = f64[4] clamp(wide, s, high)
+  zero = f64[] constant(0)
+  b = f64[4] clamp(zero, x, low)
+  ROOT r = (f64[4], f64[4]) tuple(a, b)
+})",
+         {-2, 2});
+}
+
+TEST_CASE("map and what is no function", "[autodiff]") {
+  Agrees(R"(HloModule m
+f { a = f64[] parameter(0) b = f64[] parameter(1) c = f64[] multiply(a, b) d = f64[] sine(a)
+    two = f64[] constant(2) e = f64[] add(d, two) ROOT r = f64[] multiply(c, e) }
+ENTRY main {
+  x = f64[2,3] parameter(0)
+  y = f64[2,3] parameter(1)
+  z = f64[2,3] map(x, y), dimensions={0,1}, to_apply=f
+  n = f64[2,3] round-nearest-even(x)
+  k = f64[2,3] floor(y)
+  s = f64[2,3] sign(x)
+  ss = f64[2,3] multiply(s, y)
+  q = f64[2,3] add(z, n)
+  w = f64[2,3] add(q, ss)
+  ROOT r = f64[2,3] add(w, k)
+})",
+         {-2, 2});
+}
+
+TEST_CASE("rounding to fewer bits is the identity to derivatives", "[autodiff]") {
+  // Finite differences would see steps: the gradient is that of the identity.
+  Agrees(R"(HloModule m
+ENTRY main {
+  x = f64[3] parameter(0)
+  ROOT y = f64[3] reduce-precision(x), exponent_bits=11, mantissa_bits=52
+})",
+         {-2, 2});
+}
+
+}  // namespace gshard
