@@ -47,13 +47,18 @@ Expected<RematStats> FitToMemory(Module& module, PassContext& context, const Fit
   RematStats stats;
   stats.peak_before = *peak;
   for (int attempt = 0; attempt<kMaxAttempts&& * peak> options.limit_bytes; ++attempt) {
-    RematStats more = Rematerialize(module, remat);
+    remat.max_rounds = RematOptions().max_rounds;
+    remat.max_rounds = Rematerialize(*module.Clone(), remat).best_round;
+    std::unique_ptr<Module> trial = module.Clone();
+    RematStats more = Rematerialize(*trial, remat);
+    Expected<int64_t> reached = PeakOnOneDevice(*trial, is_whole, options);
+    if (!reached) return Fail(reached.error());
+    if (*reached >= *peak) break;  // nothing helps any more
+    Rematerialize(module, remat);
+    peak = reached;
     stats.values += more.values;
     stats.instructions += more.instructions;
     stats.flops += more.flops;
-    peak = PeakOnOneDevice(module, is_whole, options);
-    if (!peak) return Fail(peak.error());
-    if (more.values == 0) break;  // nothing helps any more
     remat.limit_bytes = more.peak_after - (*peak - options.limit_bytes);
   }
   stats.peak_after = *peak;

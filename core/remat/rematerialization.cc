@@ -14,8 +14,7 @@
 namespace gshard {
 namespace {
 
-// Each round takes all that one peak needs; later rounds meet the peaks that are then the highest.
-constexpr int kMaxRounds = 200;
+// Rounds that may go by without a lower peak: several steps can be equally high.
 constexpr int kMaxIdleRounds = 16;
 
 struct Candidate {
@@ -114,14 +113,15 @@ RematStats Rematerialize(Module& module, const RematOptions& options) {
   RematStats stats;
   int64_t least = INT64_MAX;
   int idle = 0;
-  for (int round = 0; round < kMaxRounds; ++round) {
+  for (int round = 0;; ++round) {
     ModuleMemory memory(module, options.memory);
     stats.peak_after = memory.entry().liveness.peak_bytes;
     if (round == 0) stats.peak_before = stats.peak_after;
     int64_t need = stats.peak_after - options.limit_bytes;
     idle = stats.peak_after < least ? 0 : idle + 1;
+    if (stats.peak_after < least) stats.best_round = round;
     least = std::min(least, stats.peak_after);
-    if (need <= 0 || idle > kMaxIdleRounds) break;
+    if (need <= 0 || idle > kMaxIdleRounds || round == options.max_rounds) break;
     int64_t freed = 0;
     for (const ComputationMemory* computation : AtPeak(memory)) {
       if (freed < need) freed += PeakReducer(module, *computation).Run(need - freed, stats);

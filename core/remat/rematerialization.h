@@ -23,10 +23,12 @@ namespace gshard {
 struct RematOptions {
   int64_t limit_bytes = 0;
   MemoryOptions memory;
+  int max_rounds = 200;  // each takes from one peak what it needs
 };
 
 struct RematStats {
   int64_t peak_before = 0, peak_after = 0;  // bytes
+  int best_round = 0;                       // after which the peak was least; 0: as it was
   int64_t values = 0;                       // no longer kept
   int64_t instructions = 0;                 // added to compute them again
   double flops = 0;                         // of one execution of each of those

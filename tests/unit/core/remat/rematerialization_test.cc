@@ -19,6 +19,7 @@ RematStats Fit(Module& module, int64_t arrays) {
   options.limit_bytes = arrays * kArray + kArray / 2;  // scalars do not count
   RematStats stats = *FitToMemory(module, context, options);
   CHECK(VerifyModule(module).has_value());
+  CHECK(stats.peak_after <= stats.peak_before);
   CHECK(PeakMemory(module).peak_bytes == stats.peak_after);
   return stats;
 }
