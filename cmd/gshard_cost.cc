@@ -95,7 +95,7 @@ int Run(const Flags& flags) {
   const double head_room = ReadHeadRoom(flags.head_room);
   Expected<std::optional<Budget>> budget = ReadBudget(flags);
   if (!budget) return Refuse(flags, budget.error());
-  auto module = ReadModule(flags.input);
+  auto module = ReadModule(flags.input, flags.estimate.num_partitions);
   if (!module) return Refuse(flags, module.error());
   const bool with_causes = !flags.check.empty() || !flags.write_budget.empty();
   Expected<Estimate> estimate =

@@ -172,11 +172,11 @@ void ReadFlags(Flags& flags) {
 
 int Run(Flags& flags) {
   ReadFlags(flags);
-  auto module = ReadModule(flags.input);
+  auto module = ReadModule(flags.input, flags.options.num_partitions);
   if (!module) return Refuse(module.error(), flags.json);
   std::unique_ptr<Module> reference;
   if (!flags.reference.empty()) {
-    auto read = ReadModule(flags.reference);
+    auto read = ReadModule(flags.reference, flags.options.num_partitions);
     if (!read) return Refuse(read.error(), flags.json);
     reference = std::move(*read);
   }

@@ -168,7 +168,7 @@ std::vector<const Instruction*> EndsOf(const CausedCollective& collective) {
 }  // namespace
 
 int RunExplain(const ExplainOptions& options, PassContext& context) {
-  auto module = ReadModule(options.input);
+  auto module = ReadModule(options.input, options.num_partitions);
   if (!module) return ReportError(module.error());
   std::string_view name = options.name;
   if (name.starts_with('%')) name.remove_prefix(1);

@@ -85,11 +85,12 @@ InputOptions CommandInputOptions() {
   return options;
 }
 
-Expected<std::unique_ptr<Module>> ReadModule(const std::string& path, bool verify) {
+Expected<std::unique_ptr<Module>> ReadModule(const std::string& path, int64_t num_partitions) {
   auto source = SourceText::Open(path);
   if (!source) return Fail(std::move(source.error()));
   auto module = ReadModuleInput(std::move(*source), CommandInputOptions());
-  if (!module || !verify) return module;
+  if (!module) return module;
+  if (num_partitions > 0) (*module)->header().num_partitions = num_partitions;
   if (Expected<void> verified = VerifyModule(**module); !verified)
     return Fail(std::move(verified.error()));
   return module;

@@ -38,8 +38,9 @@ void AddInputFlags(const Command& command, std::string& input, int64_t& num_part
 // What the command line says about reading programs. Throws FlagError.
 InputOptions CommandInputOptions();
 
-// Reads and parses IN ("-": standard input) and verifies it.
-Expected<std::unique_ptr<Module>> ReadModule(const std::string& path, bool verify = true);
+// Reads and parses IN ("-": standard input) and verifies it for `num_partitions` devices; 0: as many
+// as it says.
+Expected<std::unique_ptr<Module>> ReadModule(const std::string& path, int64_t num_partitions = 0);
 // Whole file or standard input.
 Expected<std::string> ReadFile(const std::string& path);
 // "-": standard output; "--report -" style callers pass `dash_is_stderr`.

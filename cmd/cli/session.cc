@@ -136,9 +136,10 @@ int RunSession(const SessionOptions& options, PassContext& context, const Sessio
   for (int round = 0; round < options.repeat; ++round) {
     auto module = stopwatch.Time("parse", [&] { return ReadModuleInput(*source, input); });
     if (!module) return ReportError(module.error());
+    // Before it is verified: groups and shardings are to fit the devices that the user names.
+    if (options.num_partitions > 0) (*module)->header().num_partitions = options.num_partitions;
     auto verified = stopwatch.Time("verify", [&] { return VerifyModule(**module); });
     if (!verified) return ReportError(verified.error());
-    if (options.num_partitions > 0) (*module)->header().num_partitions = options.num_partitions;
     std::vector<PassTiming> timings;
     context.diagnostics.clear();
     if (Expected<void> done = body(**module, context, manager, timings); !done)

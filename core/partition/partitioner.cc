@@ -506,10 +506,9 @@ Computation* PartitionScope::FindCallee(const Computation* computation,
 
 void PartitionScope::CacheCallee(const Computation* computation, const CalleeSignature& signature,
                                  Computation* made) {
-  // The first copy keeps the name: the source is dropped in the end.
   auto at = run_.callees.lower_bound({computation, {}});
   if (at == run_.callees.end() || at->first.first != computation) {
-    made->set_name(computation->name());
+    run_.first_copies.emplace_back(computation, made);
   }
   run_.callees.emplace(std::make_pair(computation, signature), made);
 }
@@ -538,6 +537,11 @@ Expected<PartitionStats> PartitionModule(Module& module, const PartitionOptions&
   module.set_entry(*after);
   module.SetComputations(CallPostOrder(module));
   RemoveDeadCode(module);
+  // The first copy takes the name of a source that is gone: fusions and reductions keep theirs.
+  const auto& kept = module.computations();
+  for (const auto& [source, copy] : run.first_copies) {
+    if (std::ranges::find(kept, source) == kept.end()) copy->set_name(source->name());
+  }
   if (options.local_forms != nullptr) *options.local_forms = FindLocalForms(run, sources);
   run.stats.reshards = run.planner.plans_made();
   return run.stats;

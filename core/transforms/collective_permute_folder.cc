@@ -12,8 +12,11 @@ namespace {
 Instruction* Fold(Instruction* x, Rewriter& rewriter) {
   if (!IsPlainCollective(x, Opcode::kCollectivePermute)) return x;
   Instruction* inner = x->operand(0);
+  // A bounded operand may have a result of static shape, or the other way round.
+  if (inner->shape() != x->shape()) return x;
   if (IsFilledWith(inner, 0.0)) return inner;
   if (!IsPlainCollective(inner, Opcode::kCollectivePermute) || !rewriter.IsOnlyUse(inner)) return x;
+  if (inner->operand(0)->shape() != x->shape()) return x;
   std::unordered_map<int64_t, int64_t> source_of;
   for (const DevicePair& pair : inner->attributes<CollectiveAttributes>().source_target_pairs) {
     source_of[pair.target] = pair.source;

@@ -36,6 +36,10 @@ std::optional<LoopParts> PartsOf(Instruction* loop, const CallSites& sites) {
   if (parts.body->root()->opcode() != Opcode::kTuple) return std::nullopt;
   parts.condition_state = parts.condition->parameter(0);
   parts.body_state = parts.body->parameter(0);
+  // A sharding of the state as a whole would have to lose elements with it.
+  for (const Instruction* state : {parts.condition_state, parts.body_state, parts.body->root()}) {
+    if (state->sharding() != nullptr) return std::nullopt;
+  }
   bool is_plain = IsReadByElement(*parts.condition, parts.condition_state) &&
                   IsReadByElement(*parts.body, parts.body_state);
   return is_plain ? std::optional(parts) : std::nullopt;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/verify/checks.h"
+#include "ir/verify/verifier.h"
 
 namespace gshard {
 
@@ -197,6 +198,10 @@ std::optional<std::string> CheckCollective(const Module& module, const Instructi
   const bool must_cover = opcode != Opcode::kCollectiveBroadcast;
   if (Problem problem = CheckGroups(attributes, ids, must_cover, sizes)) return problem;
   return CheckSizes(instruction, attributes, sizes);
+}
+
+std::optional<std::string> CheckGroupSize(const Instruction& instruction, int64_t size) {
+  return CheckSizes(instruction, instruction.attributes<CollectiveAttributes>(), {size, true});
 }
 
 namespace {

@@ -9,6 +9,9 @@
 #ifndef GSHARD_IR_VERIFY_VERIFIER_H_
 #define GSHARD_IR_VERIFY_VERIFIER_H_
 
+#include <optional>
+#include <string>
+
 #include "ir/module.h"
 
 namespace gshard {
@@ -20,6 +23,10 @@ struct VerifyOptions {
 // The first problem in text order: expected, found, where. Linear in the size of the module; text
 // is built for a failure only. Interns inferred shapes in the module's context.
 Expected<void> VerifyModule(const Module& module, const VerifyOptions& options = {});
+
+// What is wrong with a collective's shapes, attributes or operand count among groups of `size`
+// devices; nothing if they fit. For callers that know the real size where the text leaves it open.
+std::optional<std::string> CheckGroupSize(const Instruction& instruction, int64_t size);
 
 }  // namespace gshard
 

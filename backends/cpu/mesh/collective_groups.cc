@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "ir/verify/verifier.h"
+
 namespace gshard::cpu {
 namespace {
 
@@ -123,6 +125,11 @@ Expected<ResolvedGroups> ResolveGroups(const Instruction& instruction, const Dev
                           fmt::format("device {} is in none of the replica_groups", device));
       }
     }
+  }
+  // Kernels rely on it: the text may leave the size open, or be run on more devices than it knew.
+  const auto members = static_cast<int64_t>(groups.group(0).size());
+  if (auto problem = CheckGroupSize(instruction, members)) {
+    return GroupError(instruction, std::move(*problem));
   }
   return groups;
 }

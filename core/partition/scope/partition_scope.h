@@ -47,6 +47,7 @@ struct PartitionRun {
   std::vector<PartitionedValue*> value_of;
   std::vector<uint8_t> name_taken;
   std::map<std::pair<const Computation*, CalleeSignature>, Computation*> callees;
+  std::vector<std::pair<const Computation*, Computation*>> first_copies;  // of callees
   // Of source computations, made when asked for.
   std::map<const Computation*, Users> users;
 
