@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
 constexpr size_t kHeaderAlignment = 64;
+constexpr size_t kMaxHeaderBytes = 1 << 20;  // plain arrays need hundreds
 
 tl::unexpected<Diagnostic> NpyError(const std::string& name, std::string message) {
   return Fail(MakeError("E-NPY-FORMAT", fmt::format("{}: {}", name, message)));
@@ -195,31 +196,36 @@ std::string NpyDescr(DType dtype) {
   }
 }
 
-Expected<NpyArray> ParseNpy(std::span<const std::byte> file, const std::string& name) {
+Expected<size_t> NpyHeaderBytes(std::span<const std::byte> file, const std::string& name) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
-  if (text.size() < 10 || text.substr(0, 6) != kMagic) {
+  if (text.size() < kNpyPrefixBytes || text.substr(0, 6) != kMagic) {
     return NpyError(name, "not a .npy array");
   }
   const auto major = static_cast<unsigned char>(text[6]);
-  size_t begin = 10, length = 0;
-  if (major == 1) {
-    length = static_cast<unsigned char>(text[8]) |
-             static_cast<size_t>(static_cast<unsigned char>(text[9])) << 8;
-  } else {
-    if (text.size() < 12) return NpyError(name, "the header is cut off");
-    for (size_t i = 0; i < 4; ++i) {
-      length |= static_cast<size_t>(static_cast<unsigned char>(text[8 + i])) << (8 * i);
-    }
-    begin = 12;
+  if (major < 1 || major > 3) {
+    return NpyError(name, fmt::format("version {} of the format is not known", major));
   }
-  if (length > text.size() - begin) return NpyError(name, "the header is cut off");
-  const std::string_view dict = text.substr(begin, length);
-  NpyArray array;
+  const size_t digits = major == 1 ? 2 : 4;
+  size_t length = 0;
+  for (size_t i = 0; i < digits; ++i) {
+    length |= static_cast<size_t>(static_cast<unsigned char>(text[8 + i])) << (8 * i);
+  }
+  if (length > kMaxHeaderBytes) return NpyError(name, "the header is cut off");
+  return 8 + digits + length;
+}
+
+Expected<NpyHeader> ParseNpyHeader(std::span<const std::byte> file, const std::string& name) {
+  Expected<size_t> bytes = NpyHeaderBytes(file, name);
+  if (!bytes) return Fail(bytes.error());
+  if (*bytes > file.size()) return NpyError(name, "the header is cut off");
+  const std::string_view dict(reinterpret_cast<const char*>(file.data()), *bytes);
+  NpyHeader header;
+  header.data_begin = *bytes;
   std::string_view descr = DictValue(dict, "descr");
   if (descr.size() < 2 || descr[0] != '\'' || descr.find('\'', 1) == std::string_view::npos) {
     return NpyError(name, "only plain arrays are read, no records");
   }
-  array.descr = descr.substr(1, descr.find('\'', 1) - 1);
+  header.descr = descr.substr(1, descr.find('\'', 1) - 1);
   std::string_view shape = DictValue(dict, "shape");
   if (shape.empty() || shape[0] != '(') return NpyError(name, "the header has no shape");
   for (size_t i = 1; i < shape.size() && shape[i] != ')';) {
@@ -231,18 +237,30 @@ Expected<NpyArray> ParseNpy(std::span<const std::byte> file, const std::string& 
     auto [end, error] = std::from_chars(shape.data() + i, shape.data() + shape.size(), dim);
     if (error != std::errc())
       return NpyError(name, "the shape in the header is no tuple of numbers");
-    array.dims.push_back(dim);
+    header.dims.push_back(dim);
     i = static_cast<size_t>(end - shape.data());
   }
-  const int64_t item = ItemSize(array.descr), count = ElementCount(array.dims);
+  const int64_t item = ItemSize(header.descr), count = ElementCount(header.dims);
   if (item <= 0 || item > 16 || count < 0) return NpyError(name, "unreasonable type or shape");
-  const size_t bytes = static_cast<size_t>(item * count);
-  if (file.size() - begin - length < bytes) return NpyError(name, "the data is cut off");
-  const auto data = file.subspan(begin + length, bytes);
+  header.data_bytes = static_cast<size_t>(item * count);
+  header.fortran_order = DictValue(dict, "fortran_order").starts_with("True");
+  return header;
+}
+
+Expected<NpyArray> ParseNpy(std::span<const std::byte> file, const std::string& name) {
+  Expected<NpyHeader> header = ParseNpyHeader(file, name);
+  if (!header) return Fail(header.error());
+  const size_t rest = file.size() - header->data_begin;
+  if (rest < header->data_bytes) return NpyError(name, "the data is cut off");
+  if (rest > header->data_bytes) {
+    return NpyError(name, fmt::format("{} bytes follow the data", rest - header->data_bytes));
+  }
+  NpyArray array{std::move(header->descr), std::move(header->dims), {}};
+  const auto data = file.subspan(header->data_begin);
   array.data.assign(data.begin(), data.end());
   if (array.descr[0] == '>') SwapBytes(array);
-  if (DictValue(dict, "fortran_order").starts_with("True")) {
-    ReorderFortran(array, static_cast<size_t>(item));
+  if (header->fortran_order) {
+    ReorderFortran(array, static_cast<size_t>(ItemSize(array.descr)));
   }
   return array;
 }

@@ -22,8 +22,22 @@ struct NpyArray {
   std::vector<std::byte> data;
 };
 
-// `name` stands in errors (E-NPY-*). Fortran order is turned into row-major; big-endian types are
-// refused.
+// What stands before the data.
+struct NpyHeader {
+  std::string descr;
+  std::vector<int64_t> dims;
+  bool fortran_order = false;
+  size_t data_begin = 0;  // bytes from the start of the file
+  size_t data_bytes = 0;
+};
+// Bytes of the header, from the first kNpyPrefixBytes of a file.
+inline constexpr size_t kNpyPrefixBytes = 12;
+Expected<size_t> NpyHeaderBytes(std::span<const std::byte> file, const std::string& name);
+// `file` is the header or more.
+Expected<NpyHeader> ParseNpyHeader(std::span<const std::byte> file, const std::string& name);
+
+// `name` stands in errors (E-NPY-*). Fortran order is turned into row-major and big-endian types
+// into little-endian ones. The file ends with the data.
 Expected<NpyArray> ParseNpy(std::span<const std::byte> file, const std::string& name);
 // `data` must have the elements of `dims` at StorageBytes(dtype) each.
 std::vector<std::byte> FormatNpy(DType dtype, std::span<const int64_t> dims,

@@ -29,6 +29,24 @@ struct CloseFile {
   void operator()(zip_file_t* file) const { zip_fclose(file); }
 };
 
+// Reads on until there are `size` bytes.
+Expected<void> ReadUpTo(zip_file_t& file, size_t size, const std::string& member,
+                        std::vector<std::byte>& bytes) {
+  constexpr size_t kStep = size_t{64} << 20;  // sizes are not trusted for one big allocation
+  while (bytes.size() < size) {
+    const size_t begin = bytes.size(), step = std::min(kStep, size - begin);
+    bytes.resize(begin + step);
+    const zip_int64_t got = zip_fread(&file, bytes.data() + begin, step);
+    if (got < 0) {
+      return Fail(MakeError("E-NPZ-FILE",
+                            fmt::format("{} is damaged: {}", member, zip_file_strerror(&file))));
+    }
+    if (got == 0) return Fail(MakeError("E-NPZ-FILE", fmt::format("{} is cut off", member)));
+    bytes.resize(begin + static_cast<size_t>(got));
+  }
+  return {};
+}
+
 }  // namespace
 
 struct NpzReader::Archive {
@@ -53,6 +71,7 @@ Expected<std::unique_ptr<NpzReader>> NpzReader::Open(const std::string& path) {
     const char* name = zip_get_name(zip, static_cast<zip_uint64_t>(i), 0);
     std::string text = name == nullptr ? "" : name;
     if (text.ends_with(".npy")) text.resize(text.size() - 4);
+    if (reader->Has(text)) return ZipError(path, fmt::format("{} is in it twice", text));
     reader->names_.push_back(std::move(text));
   }
   return reader;
@@ -73,18 +92,32 @@ Expected<NpyArray> NpzReader::Read(const std::string& name) const {
   }
   std::unique_ptr<zip_file_t, CloseFile> file(zip_fopen_index(zip, index, 0));
   if (file == nullptr) return ZipError(path_, fmt::format("{} cannot be opened", name));
+  const std::string member = fmt::format("{}: {}", path_, name);
   std::vector<std::byte> bytes;
-  // A member's claimed size is not trusted for one big allocation.
-  constexpr zip_uint64_t kStep = zip_uint64_t{64} << 20;
-  while (bytes.size() < stat.size) {
-    const zip_uint64_t step = std::min<zip_uint64_t>(kStep, stat.size - bytes.size());
-    const size_t begin = bytes.size();
-    bytes.resize(begin + step);
-    const zip_int64_t got = zip_fread(file.get(), bytes.data() + begin, step);
-    if (got <= 0) return ZipError(path_, fmt::format("{} is cut off", name));
-    bytes.resize(begin + static_cast<size_t>(got));
+  // The header first: a member is never unpacked beyond the array that it declares.
+  Expected<void> done =
+      ReadUpTo(*file, std::min<size_t>(stat.size, kNpyPrefixBytes), member, bytes);
+  if (!done) return Fail(done.error());
+  Expected<size_t> header_bytes = NpyHeaderBytes(bytes, member);
+  if (!header_bytes) return Fail(header_bytes.error());
+  done = ReadUpTo(*file, std::min<size_t>(stat.size, *header_bytes), member, bytes);
+  if (!done) return Fail(done.error());
+  Expected<NpyHeader> header = ParseNpyHeader(bytes, member);
+  if (!header) return Fail(header.error());
+  const size_t declared = header->data_begin + header->data_bytes;
+  if (stat.size != declared) {
+    return ZipError(
+        path_, fmt::format("{} has {} bytes, its header declares {}", name, stat.size, declared));
   }
-  return ParseNpy(bytes, fmt::format("{}: {}", path_, name));
+  if (done = ReadUpTo(*file, declared, member, bytes); !done) return Fail(done.error());
+  // The checksum is looked at where the member ends.
+  std::byte beyond{};
+  if (const zip_int64_t got = zip_fread(file.get(), &beyond, 1); got != 0) {
+    return ZipError(
+        path_, fmt::format("{} is damaged: {}", name,
+                           got > 0 ? "it goes on beyond its size" : zip_file_strerror(file.get())));
+  }
+  return ParseNpy(bytes, member);
 }
 
 struct NpzWriter::Archive {

@@ -1,0 +1,106 @@
+#include "backends/cpu/io/npz.h"
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace gshard::cpu {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of its own that goes with the test.
+struct Folder {
+  Folder() {
+    std::string pattern = (fs::temp_directory_path() / "npz_test.XXXXXX").string();
+    path = mkdtemp(pattern.data());
+  }
+  ~Folder() { fs::remove_all(path); }
+  fs::path path;
+};
+
+std::vector<std::byte> Numbers() {
+  const float values[] = {1, 2, 3, 4};
+  const int64_t dims[] = {4};
+  return FormatNpy(DType::kF32, dims, std::as_bytes(std::span(values)));
+}
+
+std::string WriteArchive(const fs::path& path, std::vector<std::byte> member) {
+  NpzWriter writer(path.string());
+  REQUIRE(writer.Add("p0", std::move(member)));
+  REQUIRE(writer.Finish());
+  return path.string();
+}
+
+std::string ErrorOfReading(const std::string& path) {
+  auto reader = NpzReader::Open(path);
+  if (!reader) return reader.error().message;
+  auto array = (*reader)->Read("p0");
+  return array ? "" : array.error().message;
+}
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void WriteAll(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary).write(text.data(), static_cast<int64_t>(text.size()));
+}
+
+TEST_CASE("members come back as they were written", "[io][npz]") {
+  Folder folder;
+  const std::string path = WriteArchive(folder.path / "a.npz", Numbers());
+  auto reader = NpzReader::Open(path);
+  REQUIRE(reader);
+  auto array = (*reader)->Read("p0");
+  REQUIRE(array);
+  CHECK(array->dims == std::vector<int64_t>{4});
+  CHECK(array->data.size() == 16);
+}
+
+TEST_CASE("a damaged value is found by its checksum", "[io][npz]") {
+  Folder folder;
+  const std::string path = WriteArchive(folder.path / "a.npz", Numbers());
+  std::string text = ReadAll(path);
+  const size_t value = text.find(std::string("\0\0\x80\x40", 4));  // 4.0f
+  REQUIRE(value != std::string::npos);
+  text[value + 2] = '\x81';
+  WriteAll(path, text);
+  CHECK(ErrorOfReading(path).find("p0 is damaged") != std::string::npos);
+}
+
+TEST_CASE("a member is as long as its header declares", "[io][npz]") {
+  Folder folder;
+  std::vector<std::byte> longer = Numbers();
+  longer.resize(longer.size() + 8);
+  CHECK(
+      ErrorOfReading(WriteArchive(folder.path / "long.npz", longer)).find("its header declares") !=
+      std::string::npos);
+  std::vector<std::byte> shorter = Numbers();
+  shorter.resize(shorter.size() - 4);
+  CHECK(ErrorOfReading(WriteArchive(folder.path / "short.npz", shorter))
+            .find("its header declares") != std::string::npos);
+}
+
+TEST_CASE("versions of the format that nobody defined are refused", "[io][npy]") {
+  std::vector<std::byte> file = Numbers();
+  file[6] = std::byte{9};
+  auto array = ParseNpy(file, "x");
+  REQUIRE_FALSE(array);
+  CHECK(array.error().message == "x: version 9 of the format is not known");
+}
+
+TEST_CASE("nothing follows the data", "[io][npy]") {
+  std::vector<std::byte> file = Numbers();
+  file.resize(file.size() + 3);
+  auto array = ParseNpy(file, "x");
+  REQUIRE_FALSE(array);
+  CHECK(array.error().message == "x: 3 bytes follow the data");
+}
+
+}  // namespace
+}  // namespace gshard::cpu
