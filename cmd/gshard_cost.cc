@@ -12,6 +12,7 @@
 #include "core/report/cost_json.h"
 #include "core/report/cost_text.h"
 #include "core/report/quantity_text.h"
+#include "core/report/timeline_text.h"
 
 namespace gshard {
 namespace {
@@ -26,6 +27,8 @@ struct Flags {
   std::string check, write_budget;
   std::string head_room = "10%";
   std::string output = "-";
+  std::string trace;
+  bool gantt = false;
   bool json = false;
 };
 
@@ -116,7 +119,12 @@ int Run(const Flags& flags) {
   const auto top = static_cast<size_t>(flags.top);
   std::string text = flags.json ? CostAsJson(*estimate->module, report, top)
                                 : CostAsText(*estimate->module, report, top > 0 ? top : 12);
+  if (flags.gantt && !flags.json) text += TimelineAsGantt(report);
   if (auto written = WriteFile(flags.output, text); !written) return ReportError(written.error());
+  if (!flags.trace.empty()) {
+    auto written = WriteFile(flags.trace, TimelineAsTrace(*estimate->module, report));
+    if (!written) return ReportError(written.error());
+  }
   if (!flags.write_budget.empty()) {
     auto written = WriteFile(flags.write_budget, BudgetAsJson(FiguresFor(*estimate), head_room));
     if (!written) return ReportError(written.error());
@@ -150,6 +158,11 @@ int main(int argc, char** argv) {
   line.Add("-o,--output", flags.output, "Where the report goes (default: -, standard output)",
            {.type = "FILE"});
   AddEstimateFlags(line, flags.estimate);
+  line.Add("--trace", flags.trace,
+           "Write the step's timeline as a Chrome trace for Perfetto, such as step.json (default: "
+           "none)",
+           {.type = "FILE"});
+  line.AddSwitch("--gantt", flags.gantt, "Draw the timeline under the report");
   line.Add("--limit", flags.limit,
            "Memory limit per device, such as 16GiB: exit 3 if the peak is over it (default: none)",
            {.type = "SIZE"});

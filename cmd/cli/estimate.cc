@@ -56,6 +56,7 @@ void AddEstimateFlags(const Command& command, EstimateFlags& flags) {
   command.Add("--chip-file", flags.chip_file,
               "Chip description in JSON, as docs/cost.md tells it (default: --chip)",
               {.type = "FILE"});
+  AddCostOptionFlags(command, flags.cost);
   command.Add("--tiling", flags.tiling,
               "Padding of arrays in memory: none, that of the text's tiled layouts, or tpu: "
               "T(8,128) where there is none (default: layout)",
@@ -81,7 +82,7 @@ Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& ch
                                   const EstimateFlags& flags, bool with_causes) {
   if (auto bounded = CheckBoundedSizes(*module); !bounded) return Fail(bounded.error());
   Estimate estimate;
-  CostOptions options;
+  CostOptions options = ReadCostOptions(flags.cost);
   options.memory = MemoryOptionsOf(flags);
   GlobalTensors tensors;
   const bool partitioned =

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cmd/cli/cost_options.h"
 #include "cmd/cli/flags.h"
 #include "cmd/cli/propagation_flags.h"
 #include "core/cost/chip.h"
@@ -24,6 +25,7 @@ struct EstimateFlags {
   std::string partitioned;  // "yes", "no"; empty: found out
   std::string chip = "tpu-v3";
   std::string chip_file;
+  CostOptionFlags cost;
   std::string tiling = "layout";
   std::string combine_threshold;
   PropagationFlags propagation;

@@ -240,11 +240,11 @@ class FusionBuilder {
       case Role::kMovement:
       case Role::kReduce:
       case Role::kUpdate:
-        if (draft.has_dot) return AcceptsIntoDot(x, role);
+        if (draft.has_dot) return AcceptsIntoDot(draft, x, role);
         if (role == Role::kDot) return AcceptsDot(draft, x);
         return role == Role::kCheap || role == Role::kElementwise || role == Role::kMovement;
       case Role::kDot:
-        return AcceptsIntoDot(x, role);
+        return AcceptsIntoDot(draft, x, role);
       default:
         return false;
     }
@@ -257,8 +257,13 @@ class FusionBuilder {
            (draft.root_role == Role::kUpdate || draft.elements == x->shape()->element_count());
   }
 
-  bool AcceptsIntoDot(const Instruction* x, Role role) const {
+  bool AcceptsIntoDot(const Draft& draft, const Instruction* x, Role role) const {
     if (role == Role::kCheap) return true;
+    // Attention kernels make masks out of positions themselves.
+    if (draft.kernel.attention >= 0 && role == Role::kElementwise &&
+        !IsFloat(x->shape()->dtype())) {
+      return true;
+    }
     if (role == Role::kMovement) {
       return x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kSlice ||
              x->opcode() == Opcode::kDynamicSlice || options_.fuses_into_dots;

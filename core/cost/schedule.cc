@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <numeric>
 #include <queue>
 
 namespace gshard {
 namespace {
 
-constexpr int kSteadyTrips = 4;
+// Trips that are simulated; those from kFirstSteady to kLastSteady, which neither the loop's
+// beginning nor its end disturbs, stand for all others.
+constexpr int kSimulatedTrips = 6;
+constexpr int kFirstSteady = 2, kLastSteady = 4;
 // A trip may begin before the one before it is through, not before that one's predecessor is.
 constexpr int kTripsInFlight = 2;
 
@@ -50,10 +55,14 @@ class Simulation {
     }
   }
 
-  double EndOfCopy(int copy) const {
+  double End() const { return end_.empty() ? 0 : *std::max_element(end_.begin(), end_.end()); }
+  // When compute is through with a trip.
+  double ComputeEnd(int copy) const {
     double end = 0;
-    for (size_t i = 0; i < count_; ++i) end = std::max(end, end_[Instance(copy, i)]);
-    return copy == 0 ? end : std::max(end, EndOfCopy(copy - 1));
+    for (size_t i = 0; i < count_; ++i) {
+      if (nodes_[i].on_compute) end = std::max(end, end_[Instance(copy, i)]);
+    }
+    return end;
   }
 
   // Adds to `exposed` (per node), `times` over, the part of [from, to) in which compute waits for
@@ -141,6 +150,10 @@ class Simulation {
     const Simulation* simulation;
     bool operator()(size_t a, size_t b) const {
       const Simulation& s = *simulation;
+      // What only collectives wait for (a slice of the next weights) goes before all else.
+      const bool feeds_a = s.feeds_collectives_[a % s.count_];
+      const bool feeds_b = s.feeds_collectives_[b % s.count_];
+      if (!s.in_order_ && feeds_a != feeds_b) return feeds_b;
       size_t copy_a = a / s.count_, copy_b = b / s.count_;
       if (copy_a != copy_b) return copy_a > copy_b;
       if (!s.in_order_) {
@@ -160,6 +173,21 @@ class Simulation {
 
   void FindTails() {
     tail_.resize(count_);
+    std::vector<bool> has_users(count_);
+    feeds_collectives_.assign(count_, true);
+    for (const ScheduleNode& node : nodes_) {
+      const bool is_aside = !node.on_compute && node.links != 0;
+      for (int32_t before : node.after) {
+        has_users[static_cast<size_t>(before)] = true;
+        if (!is_aside) feeds_collectives_[static_cast<size_t>(before)] = false;
+      }
+      for (int32_t before : node.after_previous) {
+        feeds_collectives_[static_cast<size_t>(before)] = false;
+      }
+    }
+    for (size_t i = 0; i < count_; ++i) {
+      feeds_collectives_[i] = feeds_collectives_[i] && has_users[i];
+    }
     for (size_t i = count_; i-- > 0;) {
       tail_[i] += nodes_[i].seconds;
       for (int32_t before : nodes_[i].after) {
@@ -314,6 +342,7 @@ class Simulation {
   const int copies_;
   const bool in_order_;
   std::vector<double> tail_;                              // per node: longest path to the end
+  std::vector<bool> feeds_collectives_;                   // per node: its only users
   std::vector<std::vector<int32_t>> users_, next_users_;  // per node
   // Per instance (copy * count + node).
   std::vector<size_t> waits_for_, waited_for_;
@@ -337,6 +366,33 @@ class Simulation {
   uint32_t links_busy_ = 0;
 };
 
+// `trips` more of a loop, each as long as the steady ones.
+void AddSteadyTrips(const Simulation& simulation, const std::vector<ScheduleNode>& nodes,
+                    double trips, Schedule& schedule) {
+  double busy = 0, slowest_link = 0;
+  std::map<uint32_t, double> links;
+  for (const ScheduleNode& node : nodes) {
+    if (node.on_compute && !node.is_stall) busy += node.seconds;
+    if (!node.on_compute && node.links != 0) links[node.links] += node.seconds;
+  }
+  for (const auto& [stream, seconds] : links) slowest_link = std::max(slowest_link, seconds);
+  const double from = simulation.ComputeEnd(kFirstSteady), to = simulation.ComputeEnd(kLastSteady);
+  const double period = std::max({(to - from) / (kLastSteady - kFirstSteady), busy, slowest_link});
+  schedule.seconds += trips * period;
+  // Waits there, in the proportions of the window.
+  std::vector<double> exposed(nodes.size());
+  simulation.AddExposed(from, to, 1, exposed);
+  double sum = std::accumulate(exposed.begin(), exposed.end(), 0.0);
+  const double target = trips * (period - busy);
+  if (sum <= 0) {  // links that cannot keep up: shared by how long each node takes
+    for (size_t i = 0; i < nodes.size(); ++i)
+      exposed[i] = nodes[i].on_compute ? 0 : nodes[i].seconds;
+    sum = std::accumulate(exposed.begin(), exposed.end(), 0.0);
+  }
+  if (sum <= 0) return;
+  for (size_t i = 0; i < nodes.size(); ++i) schedule.exposed_s[i] += exposed[i] * target / sum;
+}
+
 }  // namespace
 
 Schedule Simulate(const std::vector<ScheduleNode>& nodes, double trips, bool in_order,
@@ -344,19 +400,12 @@ Schedule Simulate(const std::vector<ScheduleNode>& nodes, double trips, bool in_
   Schedule schedule;
   schedule.exposed_s.assign(nodes.size(), 0);
   if (nodes.empty() || trips < 1) return schedule;
-  const int copies = static_cast<int>(std::min<double>(trips, kSteadyTrips));
+  const int copies = static_cast<int>(std::min<double>(trips, kSimulatedTrips));
   Simulation simulation(nodes, copies, in_order, compute_share);
   simulation.Run();
-  const double end = simulation.EndOfCopy(copies - 1);
-  schedule.seconds = end;
-  simulation.AddExposed(0, end, 1, schedule.exposed_s);
-  if (trips > copies) {
-    // Two trips in the middle of the pipeline stand for all others.
-    const double from = simulation.EndOfCopy(1);
-    const double times = (trips - copies) / 2;
-    schedule.seconds += times * (end - from);
-    simulation.AddExposed(from, end, times, schedule.exposed_s);
-  }
+  schedule.seconds = simulation.End();
+  simulation.AddExposed(0, schedule.seconds, 1, schedule.exposed_s);
+  if (trips > copies) AddSteadyTrips(simulation, nodes, trips - copies, schedule);
   schedule.events = simulation.EventsOf(copies > 1 ? 1 : 0);
   return schedule;
 }

@@ -112,6 +112,7 @@ std::string CostAsJson(const Module& module, const CostReport& report, size_t to
                    {"module", module.name()},
                    {"devices", report.devices},
                    {"chip", report.chip},
+                   {"network", report.network},
                    {"overlap", OverlapName(report.overlap)},
                    {"fits", report.memory.Fits()},
                    {"memory_limit_bytes", report.memory.limit_bytes},

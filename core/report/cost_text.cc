@@ -14,38 +14,88 @@ std::string AxesText(const std::vector<std::string>& axes) {
   return axes.empty() ? "-" : fmt::format("{}", fmt::join(axes, "+"));
 }
 
+// "dots 57.4%, attention 1.1%, ..": parts that there are.
+std::string BreakdownText(const CostReport& report) {
+  const CostBreakdown& parts = report.breakdown;
+  const std::pair<std::string_view, double> rows[] = {
+      {"dots", parts.dot_s},
+      {"attention", parts.attention_s},
+      {"movement", parts.movement_s},
+      {"other kernels", parts.other_s},
+      {"exposed communication", parts.exposed_communication_s},
+      {"bubble", parts.bubble_s}};
+  std::vector<std::string> shown;
+  for (const auto& [name, seconds] : rows) {
+    if (seconds > 0) {
+      shown.push_back(fmt::format("{} {:.1f}%", name, 100 * seconds / report.step_time_s));
+    }
+  }
+  return fmt::format("{}", fmt::join(shown, ", "));
+}
+
+// What of the work a perfect program would not do; empty if nothing.
+std::string WasteText(const CostReport& report) {
+  const std::pair<std::string_view, double> rows[] = {
+      {"recomputed", report.recompute_flops_per_device},
+      {"on padding or twice", report.padding_flops_per_device},
+      {"masked", report.masked_flops_per_device}};
+  std::string out;
+  for (const auto& [name, flops] : rows) {
+    if (flops < 0.001 * report.flops_per_device) continue;
+    out += fmt::format("{}{} {:.1f}%", out.empty() ? "" : ", ", name,
+                       100 * flops / report.flops_per_device);
+  }
+  return out;
+}
+
+std::string GroupsText(const std::vector<WorkRow>& groups) {
+  if (groups.empty()) return "";
+  std::string out = fmt::format("\n  {:<32}{:>12}{:>14}{:>14}{:>14}\n", "group", "time", "work",
+                                "HBM traffic", "sent");
+  for (const WorkRow& row : groups) {
+    out += fmt::format("  {:<32}{:>12}{:>14}{:>14}{:>14}\n", row.key.empty() ? "-" : row.key,
+                       HumanSeconds(row.time_s), HumanFlops(row.flops), HumanBytes(row.bytes),
+                       HumanBytes(row.communication_bytes));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string CostAsText(const Module& module, const CostReport& report, size_t top) {
   std::string out = VerdictText(report.memory);
   out += fmt::format("{}: {} device{}, {}\n", module.name(), report.devices,
                      report.devices == 1 ? "" : "s", report.chip);
-  out += fmt::format("  step time      {:>12}   compute {}, communication {}\n",
-                     HumanSeconds(report.step_time_s), HumanSeconds(report.compute_time_s),
-                     HumanSeconds(report.exposed_communication_s));
-  out += fmt::format(
-      "  work a device  {:>12}   useful {}, utilisation {:.1f}% (MFU), HBM traffic {}\n",
-      HumanFlops(report.flops_per_device), HumanFlops(report.useful_flops_per_device),
-      100 * report.mfu, HumanBytes(report.hbm_bytes_per_device));
+  out += fmt::format("  step time      {:>12}   {}\n", HumanSeconds(report.step_time_s),
+                     BreakdownText(report));
+  std::string waste = WasteText(report);
+  out += fmt::format("  work a device  {:>12}   MFU {:.1f}%, HFU {:.1f}%{}{}, HBM traffic {}\n",
+                     HumanFlops(report.flops_per_device), 100 * report.mfu, 100 * report.hfu,
+                     waste.empty() ? "" : ", ", waste, HumanBytes(report.hbm_bytes_per_device));
   const MemoryReport& memory = report.memory;
   out += fmt::format("  peak memory    {:>12}   arguments {}, outputs {}, temporaries {}\n",
                      HumanBytes(static_cast<double>(memory.peak_bytes)),
                      HumanBytes(static_cast<double>(memory.argument_bytes)),
                      HumanBytes(static_cast<double>(memory.output_bytes)),
                      HumanBytes(static_cast<double>(memory.temp_bytes)));
+  if (report.devices > 1) {
+    out += fmt::format("  network        {:>12}   overlap {}\n", report.network,
+                       OverlapName(report.overlap));
+  }
   if (report.unknown_trip_counts > 0) {
     out += fmt::format("  note: {} while loop(s) with no known trip count are counted once\n",
                        report.unknown_trip_counts);
   }
   if (!report.collectives.empty()) {
-    out += fmt::format("\n  {:<22}{:<20}{:>8}{:>16}{:>12}  largest because of\n", "collective",
-                       "axes", "count", "bytes a device", "time");
+    out += fmt::format("\n  {:<22}{:<20}{:>8}{:>16}{:>12}{:>12}  largest because of\n",
+                       "collective", "axes", "count", "bytes a device", "time", "exposed");
     for (const CollectiveRow& row : report.collectives) {
-      out += fmt::format("  {:<22}{:<20}{:>8}{:>16}{:>12}  {}\n", row.kind, AxesText(row.axes),
-                         row.count, HumanBytes(row.bytes_per_device), HumanSeconds(row.time_s),
-                         row.cause);
+      out += fmt::format("  {:<22}{:<20}{:>8}{:>16}{:>12}{:>12}  {}\n", row.kind,
+                         AxesText(row.axes), row.count, HumanBytes(row.bytes_per_device),
+                         HumanSeconds(row.time_s), HumanSeconds(row.exposed_s), row.cause);
     }
   }
+  out += GroupsText(report.by_group);
   out += AtPeakText(module, memory, top);
   return out;
 }

@@ -69,8 +69,9 @@ std::string Chart(const Timeline& timeline, int parent, double from, double to, 
 std::string TimelineAsGantt(const CostReport& report, int width) {
   const Timeline& timeline = report.timeline;
   if (timeline.events.empty() || report.step_time_s <= 0) return "";
-  std::string out = fmt::format("timeline, {} (D dot, A attention, M movement, o other, # collective, = loop)\n",
-                                HumanSeconds(report.step_time_s));
+  std::string out =
+      fmt::format("\ntimeline, {} (D dot, A attention, M movement, o other, # collective, = loop)\n",
+                  HumanSeconds(report.step_time_s));
   out += Chart(timeline, -1, 0, report.step_time_s, width);
   for (size_t i = 0; i < timeline.events.size(); ++i) {
     const TimelineEvent& loop = timeline.events[i];

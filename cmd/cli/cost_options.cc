@@ -1,0 +1,48 @@
+// See cost_options.h.
+
+#include "cmd/cli/cost_options.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace gshard {
+
+void AddCostOptionFlags(const Command& command, CostOptionFlags& flags) {
+  command.Add("--overlap", flags.overlap,
+              "Which collectives run beside compute: none, those XLA's scheduler makes async, all "
+              "(default: as the chip's compiler does)",
+              {.type = "none|xla|perfect", .one_of = {"none", "xla", "perfect"}});
+  command.AddSwitch("--no-flash", flags.no_flash,
+                    "Attention is dots and a softmax that write their scores, not one kernel");
+  command.Add("--group-by", flags.group_by,
+              "Sum up by what this pattern captures in op_name, such as 'layer_(\\d+)' (default: "
+              "no groups)",
+              {.type = "REGEX"});
+  command.Add("--mesh-map", flags.mesh_map,
+              "Network dims under mesh axes, such as data=x+y,model=z (default: innermost axes on "
+              "the nearest links)",
+              {.type = "MAP"});
+}
+
+CostOptions ReadCostOptions(const CostOptionFlags& flags) {
+  CostOptions options;
+  options.overlap = flags.overlap == "none"      ? Overlap::kNone
+                    : flags.overlap == "xla"     ? Overlap::kXla
+                    : flags.overlap == "perfect" ? Overlap::kPerfect
+                                                 : Overlap::kChipDefault;
+  options.fuse_attention = !flags.no_flash;
+  options.group_by = flags.group_by;
+  std::string_view rest = flags.mesh_map;
+  while (!rest.empty()) {
+    std::string_view entry = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
+    size_t equals = entry.find('=');
+    if (equals == std::string_view::npos || equals == 0 || equals + 1 == entry.size()) {
+      throw FlagError("--mesh-map", "'" + std::string(entry) + "' is not AXIS=DIM or AXIS=DIM+DIM");
+    }
+    options.mesh_map[std::string(entry.substr(0, equals))] = entry.substr(equals + 1);
+  }
+  return options;
+}
+
+}  // namespace gshard

@@ -1,0 +1,26 @@
+// The flags of gshard-cost that say how a step is estimated: overlap, attention, groups, mesh map.
+#ifndef GSHARD_CMD_CLI_COST_OPTIONS_H_
+#define GSHARD_CMD_CLI_COST_OPTIONS_H_
+
+#include <string>
+
+#include "cmd/cli/flags.h"
+#include "core/cost/cost_report.h"
+
+namespace gshard {
+
+struct CostOptionFlags {
+  std::string overlap;  // empty: as the chip's compiler does
+  bool no_flash = false;
+  std::string group_by;
+  std::string mesh_map;
+};
+
+void AddCostOptionFlags(const Command& command, CostOptionFlags& flags);
+
+// Throws FlagError for a mesh map that is none.
+CostOptions ReadCostOptions(const CostOptionFlags& flags);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CMD_CLI_COST_OPTIONS_H_

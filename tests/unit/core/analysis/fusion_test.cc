@@ -1,0 +1,185 @@
+// Which values share a kernel, and attention among them.
+
+#include "core/analysis/fusion.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/core/propagation/propagated.h"
+
+namespace gshard {
+namespace {
+
+constexpr FusionOptions kTpu{true, true, true, false};
+constexpr FusionOptions kGpu{false, true, true, false};
+
+// "a+b, c": members of each kernel, roots last.
+std::string KernelsOf(const std::string& body, const FusionOptions& options) {
+  auto module = Parsed(
+      "HloModule m\nadd { l0 = f32[] parameter(0) l1 = f32[] parameter(1) ROOT c = f32[] add(l0, l1) "
+      "}\n"
+      "ENTRY e {\n" +
+      body + "}");
+  Users users(*module);
+  FusionModel model(*module->entry(), users, options);
+  std::string text;
+  for (const FusionKernel& kernel : model.kernels()) {
+    if (!text.empty()) text += ", ";
+    for (size_t i = 0; i < kernel.members.size(); ++i) {
+      if (i > 0) text += "+";
+      text += kernel.members[i]->name();
+    }
+  }
+  return text;
+}
+
+TEST_CASE("Elementwise chains and what moves data run in their consumer", "[fusion]") {
+  CHECK(KernelsOf(R"(
+  x = f32[64,64] parameter(0)
+  s = f32[32,64] slice(x), slice={[0:32], [0:64]}
+  n = f32[32,64] negate(s)
+  t = f32[64,32] transpose(n), dimensions={1,0}
+  ROOT r = f32[64,32] tanh(t)
+)",
+                  kGpu) == "s+n+t+r");
+}
+
+TEST_CASE("Values of several kernels are copied if they are cheap, else written", "[fusion]") {
+  const std::string body = R"(
+  x = f32[64,64] parameter(0)
+  zero = f32[] constant(0)
+  m = f32[64,64] OP(x)
+  a = f32[64] reduce(m, zero), dimensions={0}, to_apply=add
+  b = f32[64] reduce(m, zero), dimensions={1}, to_apply=add
+  ROOT t = (f32[64], f32[64]) tuple(a, b)
+)";
+  auto with = [&](const std::string& opcode) {
+    std::string text = body;
+    return text.replace(text.find("OP"), 2, opcode);
+  };
+  CHECK(KernelsOf(with("negate"), kGpu) == "a, m+b");
+  CHECK(KernelsOf(with("exponential"), kGpu) == "m, a, b");
+}
+
+TEST_CASE("Dots take layouts everywhere, elementwise work on TPUs", "[fusion]") {
+  const std::string body = R"(
+  x = bf16[64,64] parameter(0)
+  w = bf16[64,64] parameter(1)
+  n = bf16[64,64] negate(x)
+  t = bf16[64,64] transpose(w), dimensions={1,0}
+  d = bf16[64,64] dot(n, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT r = bf16[64,64] tanh(d)
+)";
+  CHECK(KernelsOf(body, kTpu) == "n+t+d+r");
+  CHECK(KernelsOf(body, kGpu) == "n, t+d, r");
+}
+
+TEST_CASE("An array that is updated in place is memory, its update is not", "[fusion]") {
+  CHECK(KernelsOf(R"(
+  x = f32[64,64] parameter(0)
+  u = f32[1,64] parameter(1)
+  i = s32[] parameter(2)
+  z = s32[] constant(0)
+  a = f32[64,64] negate(x)
+  v = f32[1,64] negate(u)
+  ROOT d = f32[64,64] dynamic-update-slice(a, v, i, z)
+)",
+                  kGpu) == "a, v+d");
+}
+
+constexpr std::string_view kSoftmax = R"(
+  low = f32[] constant(-inf)
+  zero = f32[] constant(0)
+  top = f32[2,4,64] reduce(s, low), dimensions={3}, to_apply=add
+  tops = f32[2,4,64,64] broadcast(top), dimensions={0,1,2}
+  shifted = f32[2,4,64,64] subtract(s, tops)
+  p = f32[2,4,64,64] exponential(shifted)
+  sum = f32[2,4,64] reduce(p, zero), dimensions={3}, to_apply=add
+  sums = f32[2,4,64,64] broadcast(sum), dimensions={0,1,2}
+  y = f32[2,4,64,64] divide(p, sums)
+)";
+
+TEST_CASE("dot, softmax, dot is attention; a classifier's loss is not", "[fusion][attention]") {
+  auto module = Parsed(R"(HloModule m
+add { l = f32[] parameter(0) m1 = f32[] parameter(1) ROOT c = f32[] add(l, m1) }
+ENTRY e {
+  q = f32[2,4,64,16] parameter(0)
+  k = f32[2,4,64,16] parameter(1)
+  v = f32[2,4,64,16] parameter(2)
+  s = f32[2,4,64,64] dot(q, k), lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, lhs_contracting_dims={3}, rhs_contracting_dims={3}
+)" + std::string(kSoftmax) +
+                       R"(
+  ROOT o = f32[2,4,64,16] dot(y, v), lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, lhs_contracting_dims={3}, rhs_contracting_dims={2}
+})");
+  Users users(*module);
+  std::vector<AttentionKernel> kernels = FindAttention(*module->entry(), users);
+  REQUIRE(kernels.size() == 1);
+  CHECK_FALSE(kernels[0].is_backward);
+  CHECK_FALSE(kernels[0].is_causal);
+  CHECK(kernels[0].recomputed_flops == 0);
+  CHECK(kernels[0].members.back()->name() == "o");
+  FusionModel model(*module->entry(), users, kGpu);
+  CHECK(model.kernels().size() == 1);
+
+  module = Parsed(R"(HloModule m
+add { l = f32[] parameter(0) m1 = f32[] parameter(1) ROOT c = f32[] add(l, m1) }
+ENTRY e {
+  x = f32[512,16] parameter(0)
+  w = f32[16,64] parameter(1)
+  logits = f32[512,64] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  s = f32[2,4,64,64] reshape(logits)
+)" + std::string(kSoftmax) +
+                  R"(
+  g = f32[512,64] reshape(y)
+  ROOT dx = f32[512,16] dot(g, w), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+})");
+  Users other(*module);
+  CHECK(FindAttention(*module->entry(), other).empty());
+}
+
+TEST_CASE("Forward and backward attention are two kernels; scores are computed again",
+          "[attention]") {
+  auto module = Parsed(R"(HloModule m
+add { l = f32[] parameter(0) m1 = f32[] parameter(1) ROOT c = f32[] add(l, m1) }
+ENTRY e {
+  q = f32[2,4,64,16] parameter(0)
+  k = f32[2,4,64,16] parameter(1)
+  v = f32[2,4,64,16] parameter(2)
+  s = f32[2,4,64,64] dot(q, k), lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, lhs_contracting_dims={3}, rhs_contracting_dims={3}
+)" + std::string(kSoftmax) +
+                       R"(
+  o = f32[2,4,64,16] dot(y, v), lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, lhs_contracting_dims={3}, rhs_contracting_dims={2}
+  do = f32[2,4,64,16] tanh(o)
+  dv = f32[2,4,64,16] dot(y, do), lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, lhs_contracting_dims={2}, rhs_contracting_dims={2}
+  dp = f32[2,4,64,64] dot(do, v), lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, lhs_contracting_dims={3}, rhs_contracting_dims={3}
+  pdp = f32[2,4,64,64] multiply(y, dp)
+  row = f32[2,4,64] reduce(pdp, zero), dimensions={3}, to_apply=add
+  rows = f32[2,4,64,64] broadcast(row), dimensions={0,1,2}
+  centred = f32[2,4,64,64] subtract(dp, rows)
+  ds = f32[2,4,64,64] multiply(y, centred)
+  dq = f32[2,4,64,16] dot(ds, k), lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, lhs_contracting_dims={3}, rhs_contracting_dims={2}
+  dk = f32[2,4,64,16] dot(ds, q), lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, lhs_contracting_dims={2}, rhs_contracting_dims={2}
+  ROOT t = (f32[2,4,64,16], f32[2,4,64,16], f32[2,4,64,16], f32[2,4,64,16]) tuple(o, dq, dk, dv)
+})");
+  Users users(*module);
+  std::vector<AttentionKernel> kernels = FindAttention(*module->entry(), users);
+  REQUIRE(kernels.size() == 2);
+  CHECK_FALSE(kernels[0].is_backward);
+  CHECK(kernels[1].is_backward);
+  CHECK(kernels[1].recomputed_flops == 2.0 * 2 * 4 * 64 * 64 * 16);
+  FusionModel model(*module->entry(), users, kGpu);
+  CHECK(model.kernels().size() == 3);  // with the tanh between them
+}
+
+TEST_CASE("A compiler's output is fused already", "[fusion]") {
+  FusionOptions options = kTpu;
+  options.is_compiled = true;
+  CHECK(KernelsOf(R"(
+  x = f32[64] parameter(0)
+  n = f32[64] negate(x)
+  ROOT r = f32[64] tanh(n)
+)",
+                  options) == "n, r");
+}
+
+}  // namespace
+}  // namespace gshard
