@@ -268,10 +268,9 @@ class FusionBuilder {
       return x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kSlice ||
              x->opcode() == Opcode::kDynamicSlice || options_.fuses_into_dots;
     }
-    if (role != Role::kElementwise) return false;
-    // Narrowing for the matrix unit comes with every library.
-    return options_.fuses_into_dots ||
-           (x->opcode() == Opcode::kConvert && DTypeBits(x->operand(0)->shape()->dtype()) <= 8);
+    // Libraries convert operands as they load them.
+    return role == Role::kElementwise &&
+           (options_.fuses_into_dots || x->opcode() == Opcode::kConvert);
   }
 
   void NewKernel(const Instruction* x, Role role) {

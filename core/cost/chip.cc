@@ -49,6 +49,7 @@ NetworkLevel ReadLevel(const Json& json) {
   ReadNumber(json, "efficiency", level.efficiency);
   ReadInteger(json, "wrap_multiple", level.wrap_multiple);
   ReadInteger(json, "devices", level.devices);
+  if (json.Has("all_to_all_wraps")) level.all_to_all_wraps = json.BoolAt("all_to_all_wraps");
   if (json.Has("extents")) {
     for (double extent : json.NumberListAt("extents")) {
       level.extents.push_back(static_cast<int64_t>(extent));

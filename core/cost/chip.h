@@ -34,6 +34,7 @@ struct NetworkLevel {
   // to rings (0: never).
   std::vector<int64_t> extents;
   int64_t wrap_multiple = 0;
+  bool all_to_all_wraps = true;  // false: all-to-alls do not use the links that close a ring
   // Switch: devices it joins; 0: as many as there are.
   int64_t devices = 0;
 };

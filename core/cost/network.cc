@@ -169,7 +169,8 @@ CollectiveTime Network::AllToAllTime(const CollectiveDemand& demand) const {
     double seconds = 0;
     switch (dim.kind) {
       case NetworkDim::Kind::kTorus: {
-        bool is_ring = dim.wraps && segment.extent * segment.stride == dim.extent;
+        bool is_ring =
+            dim.wraps && dim.all_to_all_wraps && segment.extent * segment.stride == dim.extent;
         double crossing = demand.local_bytes * DevicesPerChip() * extent *
                           static_cast<double>(segment.stride) / (is_ring ? 8 : 4);
         seconds = crossing / dim.bytes_per_s;

@@ -32,6 +32,7 @@ struct NetworkDim {
   bool wraps = false;
   double bytes_per_s = 0;  // one way, collectives' efficiency included: of a link, of a device
   double latency_s = 0;    // of one hop
+  bool all_to_all_wraps = true;
 };
 
 // The part of a dim that a mesh axis, or a group, covers: coordinates 0, stride, 2 stride, ..

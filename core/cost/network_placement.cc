@@ -153,9 +153,10 @@ std::optional<Placement> BestPlacement(const Chip& chip, int64_t devices,
     placement.dims.assign(outer.rbegin(), outer.rend());
     for (size_t i = 0; i < shape.size(); ++i) {
       bool wraps = torus->wrap_multiple > 0 && shape[i] > 1 && shape[i] % torus->wrap_multiple == 0;
-      placement.dims.push_back(
-          {NetworkDim::Kind::kTorus, i < 3 ? std::string(kTorusNames[i]) : fmt::format("dim{}", i),
-           shape[i], wraps, torus->bytes_per_s * torus->efficiency, torus->latency_s});
+      placement.dims.push_back({NetworkDim::Kind::kTorus,
+                                i < 3 ? std::string(kTorusNames[i]) : fmt::format("dim{}", i),
+                                shape[i], wraps, torus->bytes_per_s * torus->efficiency,
+                                torus->latency_s, torus->all_to_all_wraps});
     }
     placement.dims.insert(placement.dims.end(), inner.begin(), inner.end());
     for (bool skip_core : {false, true}) {

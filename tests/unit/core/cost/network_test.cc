@@ -104,8 +104,9 @@ TEST_CASE("All-to-all grows with the side of a torus, all-reduce hardly", "[netw
     Network network = *Network::Make(chip, devices, nullptr);
     return network.TimeOf({kind, 8e6, devices, network.AllSegments()}).seconds;
   };
-  // Side 8 without wrap, 32 with: bisection 8/4 and 32/8.
-  CHECK(seconds(2048, "all-to-all") / seconds(128, "all-to-all") == Approx(2).epsilon(0.05));
+  // Sides of 4, 8 and 32 chips: GShard, section 5, measured 9 and 3.75.
+  CHECK(seconds(2048, "all-to-all") / seconds(16, "all-to-all") == Approx(8).epsilon(0.06));
+  CHECK(seconds(2048, "all-to-all") / seconds(128, "all-to-all") == Approx(4).epsilon(0.06));
   CHECK(seconds(2048, "all-reduce") < 1.5 * seconds(128, "all-reduce"));
 }
 
