@@ -38,7 +38,9 @@ std::vector<const Mesh*> ShardyMeshes(Context& ctx, std::string_view text) {
       std::string_view rest = list.substr(end + 2);
       auto [stop, error] = std::from_chars(rest.data(), rest.data() + rest.size(), size);
       if (error != std::errc() || size < 1) break;
-      mesh.axes.push_back({std::string(list.substr(quote + 1, end - quote - 1)), size});
+      std::string_view name = list.substr(quote + 1, end - quote - 1);
+      if (name.ends_with('\\')) name.remove_suffix(1);  // the attribute is a string: \"x\"=2
+      mesh.axes.push_back({std::string(name), size});
       list = rest.substr(static_cast<size_t>(stop - rest.data()));
     }
     bool plain = text.substr(close, 2) == "]>";

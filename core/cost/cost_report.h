@@ -79,7 +79,7 @@ struct CollectiveRow {
 struct CostReport {
   int64_t devices = 1;
   std::string chip;
-  std::string network;              // "data -> x, model -> y+core; 8 x x 8 y x 2 core"
+  std::string network;              // "data -> x, model -> y+core; x=8, y=8, core=2"
   Overlap overlap = Overlap::kXla;  // never kChipDefault
   double step_time_s = 0;
   double compute_time_s = 0;  // the compute stream is busy

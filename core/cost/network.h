@@ -73,7 +73,7 @@ class Network {
   // By the best algorithm for the size; 0 for groups of one.
   CollectiveTime TimeOf(const CollectiveDemand& demand) const;
 
-  // "data -> x, model -> y+core on 8x8 chips".
+  // "data -> x, model -> y+core; x=8, y=8, core=2".
   std::string Description() const;
 
  private:

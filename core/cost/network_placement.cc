@@ -255,10 +255,10 @@ std::string Network::Description() const {
   }
   for (const NetworkDim& dim : dims_) {
     if (dim.extent > 1) {
-      extents.push_back(fmt::format("{}{} {}", dim.extent, dim.wraps ? " (ring)" : "", dim.name));
+      extents.push_back(fmt::format("{}={}{}", dim.name, dim.extent, dim.wraps ? " (ring)" : ""));
     }
   }
-  return fmt::format("{}; {}", fmt::join(axes, ", "), fmt::join(extents, " x "));
+  return fmt::format("{}; {}", fmt::join(axes, ", "), fmt::join(extents, ", "));
 }
 
 }  // namespace gshard

@@ -41,7 +41,7 @@ std::string WasteText(const CostReport& report) {
       {"masked", report.masked_flops_per_device}};
   std::string out;
   for (const auto& [name, flops] : rows) {
-    if (flops < 0.001 * report.flops_per_device) continue;
+    if (flops <= 0 || flops < 0.001 * report.flops_per_device) continue;
     out += fmt::format("{}{} {:.1f}%", out.empty() ? "" : ", ", name,
                        100 * flops / report.flops_per_device);
   }

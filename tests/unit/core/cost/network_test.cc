@@ -26,23 +26,23 @@ double SecondsOf(const Network& network, std::string_view kind, double local_byt
 TEST_CASE("The innermost axis takes the cores of a chip and the nearest links", "[network]") {
   Mesh mesh = MeshOf({{"data", 8}, {"model", 16}});
   Network network = *Network::Make(ChipNamed("tpu-v3"), 128, &mesh);
-  CHECK(network.Description() == "data -> x, model -> y+core; 8 x x 8 y x 2 core");
+  CHECK(network.Description() == "data -> x, model -> y+core; x=8, y=8, core=2");
   mesh = MeshOf({{"data", 8}, {"model", 8}});
   network = *Network::Make(ChipNamed("h100"), 64, &mesh);
-  CHECK(network.Description() == "data -> nic, model -> nvlink; 8 nic x 8 nvlink");
+  CHECK(network.Description() == "data -> nic, model -> nvlink; nic=8, nvlink=8");
 }
 
 TEST_CASE("Slices are shaped so that axes share no dim", "[network]") {
   Mesh mesh = MeshOf({{"data", 16}, {"model", 8}});
   Network network = *Network::Make(ChipNamed("tpu-v5p"), 128, &mesh);
-  CHECK(network.Description() == "data -> x+y, model -> z; 4 (ring) x x 4 (ring) y x 8 (ring) z");
+  CHECK(network.Description() == "data -> x+y, model -> z; x=4 (ring), y=4 (ring), z=8 (ring)");
 }
 
 TEST_CASE("A mesh map overrides the default and is checked", "[network]") {
   Mesh mesh = MeshOf({{"data", 8}, {"model", 16}});
   Network network =
       *Network::Make(ChipNamed("tpu-v3"), 128, &mesh, {{"data", "core+x"}, {"model", "y"}});
-  CHECK(network.Description() == "data -> x+core, model -> y; 4 x x 16 y x 2 core");
+  CHECK(network.Description() == "data -> x+core, model -> y; x=4, y=16, core=2");
   auto refused = Network::Make(ChipNamed("tpu-v3"), 128, &mesh, {{"batch", "x"}});
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == "E-COST-003");
