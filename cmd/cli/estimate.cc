@@ -5,11 +5,15 @@
 #include <fmt/format.h>
 
 #include "cmd/cli/program.h"
+#include "core/analysis/fusion.h"
 #include "core/analysis/partitioned.h"
 #include "core/cost/memory/global_tensors.h"
 #include "core/cost/useful_flops.h"
 #include "core/explain/recorder.h"
 #include "core/spmd/per_device_module.h"
+#include "core/transforms/forward_tuple_elements.h"
+#include "core/transforms/inline_calls.h"
+#include "ir/traversal.h"
 
 namespace gshard {
 namespace {
@@ -99,6 +103,12 @@ Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& ch
     options.useful_flops = *flops;
     estimate.diagnostics = std::move(context.diagnostics);
     if (with_causes) estimate.collectives = MakeCollectiveReport(*module, context.recorder);
+  }
+  if (!IsCompiled(*module)) {
+    // As compilers do: what a call does is fused with what surrounds it, what nothing needs goes.
+    if (auto inlined = InlineCalls(*module); !inlined) return Fail(std::move(inlined.error()));
+    ForwardTupleElements(*module);
+    RemoveDeadCode(*module);
   }
   Expected<CostReport> report = EstimateCost(*module, chip, options);
   if (!report) return Fail(std::move(report.error()));

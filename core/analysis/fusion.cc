@@ -96,6 +96,12 @@ bool IsUpdatedBy(const Instruction* user, const Instruction* x) {
   return false;
 }
 
+// Changes layout or type only: products are written so in the first place.
+bool IsLayoutChange(const Instruction* x) {
+  return x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kConvert ||
+         x->opcode() == Opcode::kCopy;
+}
+
 // Values that pass through a reshape or bitcast without moving.
 bool IsAlias(const Instruction* x) {
   return x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kBitcast;
@@ -134,7 +140,8 @@ class FusionBuilder {
   struct Draft {
     FusionKernel kernel;
     Role root_role = Role::kOpaque;
-    bool has_dot = false, has_reduce = false, has_movement = false;
+    bool has_dot = false, has_movement = false;
+    bool changes_layout_only = false;
     int64_t elements = 0;  // of the root
   };
 
@@ -191,7 +198,25 @@ class FusionBuilder {
       return;
     }
     if (!options_.is_compiled && CanFuse(x, role)) return;
+    if (JoinsAttention(x)) return;
     NewKernel(x, role);
+  }
+
+  // A layout change of what an attention kernel makes, for nobody else, is a result of that kernel.
+  bool JoinsAttention(const Instruction* x) {
+    if (model_.attention_.empty() || !options_.fuses_movement || !IsLayoutChange(x)) return false;
+    const Instruction* source = x->operand(0);
+    while (users_.of(source).size() == 1 && (IsLayoutChange(source) || IsAlias(source))) {
+      source = source->operand(0);
+    }
+    const int32_t kernel = model_.state_[model_.Index(source)].kernel;
+    if (kernel < 0 || users_.of(source).size() != 1) return false;
+    Draft& draft = drafts_[static_cast<size_t>(kernel)];
+    if (draft.kernel.attention < 0) return false;
+    model_.state_[model_.Index(x)].kernel = kernel;
+    kernels_of_[model_.Index(x)] = {kernel};
+    draft.kernel.members.push_back(x);
+    return true;
   }
 
   // Fuses x into the kernels of its users if they take it.
@@ -210,6 +235,7 @@ class FusionBuilder {
       Draft& draft = drafts_[static_cast<size_t>(kernels[i])];
       draft.has_dot = draft.has_dot || role == Role::kDot;
       draft.has_movement = draft.has_movement || role == Role::kMovement;
+      draft.changes_layout_only = draft.changes_layout_only && IsLayoutChange(x);
       (i == 0 ? draft.kernel.members : draft.kernel.copies).push_back(x);
     }
     kernels_of_[model_.Index(x)] = std::move(kernels);
@@ -250,11 +276,15 @@ class FusionBuilder {
     }
   }
 
-  // What follows a dot runs in its kernel if it is one elementwise chain over the dot's elements.
+  // What follows a dot runs in its kernel if it is one elementwise chain over the dot's elements,
+  // or a change of layout.
   bool AcceptsDot(const Draft& draft, const Instruction* x) const {
+    if (draft.root_role != Role::kUpdate && draft.elements != x->shape()->element_count()) {
+      return false;
+    }
+    if (draft.changes_layout_only) return options_.fuses_movement;
     return options_.fuses_into_dots && draft.root_role != Role::kReduce &&
-           draft.root_role != Role::kMovement && !draft.has_movement &&
-           (draft.root_role == Role::kUpdate || draft.elements == x->shape()->element_count());
+           draft.root_role != Role::kMovement && !draft.has_movement;
   }
 
   bool AcceptsIntoDot(const Draft& draft, const Instruction* x, Role role) const {
@@ -279,7 +309,7 @@ class FusionBuilder {
     draft.kernel.members.push_back(x);
     draft.root_role = role == Role::kCheap ? Role::kElementwise : role;
     draft.has_dot = role == Role::kDot;
-    draft.has_reduce = role == Role::kReduce;
+    draft.changes_layout_only = IsLayoutChange(x);
     draft.elements = x->shape()->element_count();
     int32_t number = static_cast<int32_t>(drafts_.size());
     model_.state_[model_.Index(x)].kernel = number;

@@ -9,8 +9,8 @@
 namespace gshard {
 namespace {
 
-constexpr FusionOptions kTpu{true, true, true, false};
-constexpr FusionOptions kGpu{false, true, true, false};
+constexpr FusionOptions kTpu{true, true, true, true, false};
+constexpr FusionOptions kGpu{false, true, true, true, false};
 
 // "a+b, c": members of each kernel, roots last.
 std::string KernelsOf(const std::string& body, const FusionOptions& options) {
