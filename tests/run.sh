@@ -56,6 +56,7 @@ stage "random programs" "$bin/tests/gshard_property" --seeds "${GSHARD_PROPERTY_
 stage "random programs, optimized" "$bin/tests/gshard_property" --seeds "${GSHARD_PROPERTY_SEEDS:-0:20000}" --optimize \
   --budget-s "$((${GSHARD_PROPERTY_S:-120} / 4))" --out "$work/failures"
 # What gshard-run runs is what gshard-opt partition prints; 0:10000 by hand.
+stage "random programs, gradients" "$bin/tests/gshard_property" --seeds 0:1500 --grad --out "$work/failures"
 stage "random programs, one way" "$bin/tests/gshard_property" --seeds 0:1000 --one-way --out "$work/failures"
 for script in tests/checks/*.sh; do
   [ -e "$script" ] && stage "check: $(basename "$script" .sh)" bash "$script"

@@ -74,6 +74,7 @@ std::vector<Instruction*> StackOverIterations(GradientState& state, Instruction*
   if (values.empty()) return {};
   Module& module = state.module;
   Context& context = module.context();
+  const size_t first = loop->parent()->instructions().size();
   Builder outer(module, loop->parent());
   outer.set_origin(loop);
   std::vector<Instruction*> inits = Elements(outer, state.Current(loop->operand(0)));
@@ -117,6 +118,7 @@ std::vector<Instruction*> StackOverIterations(GradientState& state, Instruction*
   for (size_t k = 0; k < values.size(); ++k) {
     stacks.push_back(outer.GetTupleElement(loop, counter + 1 + static_cast<int64_t>(k)));
   }
+  state.AddForward(*loop->parent(), first);
   return stacks;
 }
 
@@ -168,6 +170,7 @@ std::vector<Instruction*> ReturnMore(ReverseScope& scope, Instruction* call,
   for (size_t k = 0; k < values.size(); ++k) {
     ReturnFrom(state, start->called(static_cast<int64_t>(k)), values[k], shapes);
   }
+  const size_t before = call->parent()->instructions().size();
   Builder builder(module, call->parent());
   builder.set_origin(call);
   const Shape* old = call->shape();
@@ -205,6 +208,7 @@ std::vector<Instruction*> ReturnMore(ReverseScope& scope, Instruction* call,
   for (size_t i = 0; i < count; ++i) {
     results.push_back(builder.GetTupleElement(call, first + static_cast<int64_t>(i)));
   }
+  state.AddForward(*call->parent(), before);
   return results;
 }
 

@@ -262,15 +262,17 @@ Expected<void> ReverseScope::Sweep(std::span<Instruction* const> instructions) {
     }
     const size_t first = builder_.computation()->instructions().size();
     builder_.set_origin(x);
+    // The rule may give the name to what takes the place of x.
+    const std::string_view name = x->name();
     if (auto done = rule.function(x, adjoints, *this); !done) return done;
-    MarkAdjoints(x, first);
+    MarkAdjoints(x, name, first);
   }
   builder_.set_origin(nullptr);
   return {};
 }
 
 // What was made since `first` says which instruction it differentiates.
-void ReverseScope::MarkAdjoints(const Instruction* of, size_t first) {
+void ReverseScope::MarkAdjoints(const Instruction* of, std::string_view name, size_t first) {
   std::span<Instruction* const> made = builder_.computation()->instructions().subspan(first);
   if (made.empty()) return;
   Arena& arena = state_.module.arena();
@@ -284,12 +286,12 @@ void ReverseScope::MarkAdjoints(const Instruction* of, size_t first) {
     metadata.insert(begin, "transpose(");
   }
   const std::string_view kept = arena.Copy(std::string_view(metadata));
-  const std::string_view attributes =
-      WithFrontendAttribute(arena, {}, "gshard.adjoint_of", of->name());
+  const std::string_view attributes = WithFrontendAttribute(arena, {}, "gshard.adjoint_of", name);
   for (Instruction* x : made) {
     // Copies of forward values and what a nested sweep made say so already.
     if (x->opcode() == Opcode::kConstant || x->opcode() == Opcode::kParameter ||
-        x->metadata() != of->metadata() || !x->frontend_attributes().empty()) {
+        x->metadata() != of->metadata() || !x->frontend_attributes().empty() ||
+        state_.forward_additions.contains(x)) {
       continue;
     }
     x->set_metadata(kept);

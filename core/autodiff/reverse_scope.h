@@ -22,6 +22,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/autodiff/activity.h"
@@ -41,7 +42,15 @@ struct GradientState {
   bool rematerialize = false;
   // Forward instructions that another has taken the place of; operands are redirected at the end.
   std::unordered_map<const Instruction*, Instruction*> replacements;
+  // What the forward program got while it was differentiated: no adjoints.
+  std::unordered_set<const Instruction*> forward_additions;
 
+  // Remembers what `computation` got since it had `first` instructions.
+  void AddForward(const Computation& computation, size_t first) {
+    for (const Instruction* x : computation.instructions().subspan(first)) {
+      forward_additions.insert(x);
+    }
+  }
   Instruction* Current(Instruction* x) const {
     for (auto it = replacements.find(x); it != replacements.end(); it = replacements.find(x)) {
       x = it->second;
@@ -131,7 +140,7 @@ class ReverseScope {
   bool FreeWithoutMemo(const Instruction* x);
   Instruction* CloneHere(Instruction* x);
   Computation* CloneCalled(Computation* computation);
-  void MarkAdjoints(const Instruction* of, size_t first);
+  void MarkAdjoints(const Instruction* of, std::string_view name, size_t first);
 
   GradientState& state_;
   Builder builder_;

@@ -314,6 +314,7 @@ Expected<void> GradScatterFold(Instruction* x, Adjoints adjoints, ReverseScope& 
 }  // namespace
 
 Expected<void> GradGather(Instruction* x, Adjoints adjoints, ReverseScope& scope) {
+  if (x->shape()->element_count() == 0) return {};
   Builder& b = scope.builder();
   const auto& gather = x->attributes<GatherAttributes>();
   Instruction* operand = x->operand(0);
@@ -334,6 +335,12 @@ Expected<void> GradGather(Instruction* x, Adjoints adjoints, ReverseScope& scope
 
 Expected<void> GradScatter(Instruction* x, Adjoints adjoints, ReverseScope& scope) {
   const size_t count = At(x->operand_count() / 2);
+  const bool is_empty = x->operand(0)->shape()->element_count() == 0;
+  if (is_empty || x->operand(static_cast<int64_t>(count) + 1)->shape()->element_count() == 0) {
+    // Nothing goes anywhere.
+    for (size_t k = 0; k < count; ++k) scope.Add(x->operand(static_cast<int64_t>(k)), adjoints[k]);
+    return {};
+  }
   std::vector<Update> updates;
   for (size_t k = 0; k < count; ++k) updates.push_back(UpdateOf(x, k, count));
   if (std::ranges::find(updates, Update::kOther) != updates.end()) {

@@ -55,6 +55,7 @@ Instruction* Permutation(Instruction* x, ReverseScope& scope) {
   Module& module = scope.module();
   Instruction* instance = scope.Editable(x);
   const auto& sort = x->attributes<SortAttributes>();
+  const size_t before = instance->parent()->instructions().size();
   Builder forward(module, instance->parent());
   forward.set_origin(instance);
   const Shape* first = x->operand(0)->shape();
@@ -76,7 +77,9 @@ Instruction* Permutation(Instruction* x, ReverseScope& scope) {
   value->set_name(name);
   scope.state().activity.Copy(instance, value);
   scope.Replace(instance, value);
-  return scope.Available(forward.GetTupleElement(extended, count));
+  Instruction* positions = forward.GetTupleElement(extended, count);
+  scope.state().AddForward(*instance->parent(), before);
+  return scope.Available(positions);
 }
 
 }  // namespace
