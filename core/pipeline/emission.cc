@@ -26,7 +26,12 @@ class Emitter {
   void Run() {
     CloneParameters();
     for (Instruction* x : old_->instructions()) {
-      if (x->opcode() != Opcode::kParameter && in_.phases->PhaseOf(x) == Phase::kBefore) Copy(x);
+      if (x->opcode() == Opcode::kParameter || in_.phases->PhaseOf(x) != Phase::kBefore) continue;
+      if (x->opcode() == Opcode::kAllReduce) {
+        value_[x] = WholeSum(x);
+      } else {
+        Copy(x);
+      }
     }
     MakeState();
     Pipeline();
@@ -73,6 +78,25 @@ class Emitter {
       copy->set_sharding(in_.shardings->Outside(copy->shape()->rank(), s,
                                                 cut ? StageDim(copy->shape(), s, stages_) : -1));
     }
+  }
+
+  Instruction* WholeSum(Instruction* x) {
+    WholeSumInputs in;
+    in.module = &module_;
+    in.phases = in_.phases;
+    in.microbatches = in_.schedule->microbatches;
+    in.value = &value_;
+    for (const Instruction* parameter : old_->parameters()) {
+      if (in_.phases->UsesExamples(parameter)) in.data[parameter] = FormOf(parameter);
+    }
+    return EmitWholeSum(builder_, in, x);
+  }
+
+  DataForm FormOf(const Instruction* x) const {
+    DataForm form;
+    form.dimension = in_.batch->dimension.at(x->attributes<ParameterAttributes>().number);
+    if (const Sharding* s = in_.annotation(x)) form.shards = s->TileCount(form.dimension);
+    return form;
   }
 
   // --- what goes in
@@ -234,10 +258,7 @@ class Emitter {
     for (Instruction* x : state_.data) {
       Instruction* whole = value_.at(x);
       const Sharding* s = in_.annotation(x);
-      DataForm form;
-      form.dimension = in_.batch->dimension.at(x->attributes<ParameterAttributes>().number);
-      if (s != nullptr) form.shards = s->TileCount(form.dimension);
-      region.functions.data.push_back(form);
+      region.functions.data.push_back(FormOf(x));
       region.data.push_back(EnterShared(whole, s));
     }
     region.functions.module = &module_;

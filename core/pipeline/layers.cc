@@ -196,7 +196,12 @@ void LayerGraph::OrderForward(const std::vector<Instruction*>& roots) {
     }
   }
   for (const Instruction* x : module_.entry()->instructions()) {
-    if (Of(x).is_placed && !Of(x).is_forward) Of(x).is_backward = true;
+    Info& info = Of(x);
+    // Elements of a tuple are where the tuple is: tuples cross no boundary.
+    if (x->opcode() == Opcode::kGetTupleElement && info.is_placed && Of(x->operand(0)).is_forward) {
+      info.is_forward = true;
+    }
+    if (info.is_placed && !info.is_forward) info.is_backward = true;
   }
 }
 
@@ -212,7 +217,13 @@ Expected<void> LayerGraph::FindLayers(const PipelineOptions& options) {
     starts = std::move(*cuts);
     repeated_.assign(starts.size(), false);
   } else {
-    starts = MergeRepeats(CutByCrossings());
+    const int64_t needed = options.stages * StagesOfDevice(options);
+    std::vector<int64_t> stretches = CutByCrossings();
+    starts = MergeRepeats(stretches);
+    if (static_cast<int64_t>(starts.size()) < needed) {
+      starts = std::move(stretches);
+      repeated_.assign(starts.size(), false);
+    }
   }
   PlaceForward(starts);
   return {};

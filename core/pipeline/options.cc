@@ -45,6 +45,10 @@ std::string_view TextOf(const Word<T> (&words)[n], T value) {
 
 }  // namespace
 
+int64_t StagesOfDevice(const PipelineOptions& options) {
+  return options.schedule == ScheduleKind::kInterleaved ? options.repeats : 1;
+}
+
 Expected<ScheduleKind> ParseSchedule(std::string_view text) {
   return Find(kSchedules, text, "--schedule");
 }

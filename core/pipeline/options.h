@@ -46,6 +46,9 @@ struct PipelineOptions {
   WeightPlacement weights = WeightPlacement::kSharded;
 };
 
+// Chunks of layers a device has.
+int64_t StagesOfDevice(const PipelineOptions& options);
+
 Expected<ScheduleKind> ParseSchedule(std::string_view text);
 Expected<Remat> ParseRemat(std::string_view text);
 Expected<WeightPlacement> ParseWeights(std::string_view text);

@@ -35,7 +35,10 @@ Phases::Phases(const Module& module, const BatchDims& batch) : info_(module.inst
       info.weights = info.weights || from.weights;
       info.examples = info.examples || from.examples;
     }
-    if (x->opcode() == Opcode::kAllReduce) info.varies = false;
+    if (x->opcode() != Opcode::kAllReduce) continue;
+    info.varies = false;
+    // Of examples alone: the whole batch's, an input of the micro-batches like the weights.
+    if (!info.weights) info.weights = true, info.examples = false;
   }
   FindPhases(entry);
   FindAccumulated(entry);

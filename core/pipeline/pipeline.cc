@@ -31,6 +31,18 @@ std::unordered_map<std::string, const Sharding*> TakeAnnotations(Module& module)
   return taken;
 }
 
+// The pipeliner rematerialises by stage; barriers of the user's own would keep equal recomputations
+// apart, and tie values of several layers together.
+void DropBarriers(Module& module) {
+  RewriteModule(module, [](Instruction* x, Rewriter&) -> Instruction* {
+    if (x->opcode() == Opcode::kOptBarrier) return x->operand(0);
+    if (x->opcode() == Opcode::kGetTupleElement && x->operand(0)->opcode() == Opcode::kTuple) {
+      return x->operand(0)->operand(x->attributes<GetTupleElementAttributes>().index);
+    }
+    return x;
+  });
+}
+
 int64_t DevicesOf(const Module& module) {
   int64_t devices = module.DeviceCount();
   return devices > 1 ? devices : 1;
@@ -69,6 +81,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   if (auto written = WriteOutLayerLoops(module, batch->parameters()); !written) {
     return Fail(std::move(written.error()));
   }
+  DropBarriers(module);
   auto annotations = TakeAnnotations(module);
   const ModuleHeader header = module.header();
   Expected<SplitProgram> split = SplitBatch(module, *batch, options.microbatches);
@@ -82,8 +95,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   Expected<LayerGraph> layers = LayerGraph::Make(module, phases, updates, options);
   if (!layers) return Fail(std::move(layers.error()));
   plan.layers = layers->layers();
-  const bool has_repeats = options.schedule == ScheduleKind::kInterleaved;
-  const int64_t repeats = has_repeats ? options.repeats : 1;
+  const int64_t repeats = StagesOfDevice(options);
   Expected<std::vector<int64_t>> first =
       BalanceStages(plan.layers, options.stages * repeats, options);
   if (!first) return Fail(std::move(first.error()));

@@ -1,8 +1,8 @@
 #include "core/pipeline/region.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "core/pipeline/neutral.h"
 #include "core/pipeline/tick_table.h"
 #include "ir/sharding_algebra.h"
 
@@ -93,19 +93,7 @@ class RegionBuilder {
         if (at == slot) combiner = in_.functions.phases->accumulated()[accumulated].combiner;
       }
     }
-    if (combiner == Opcode::kAdd || combiner == Opcode::kOr || combiner == Opcode::kXor) {
-      return b.Zero(shape);
-    }
-    DType type = shape->dtype();
-    bool is_float = ClassOf(type) == DTypeClass::kFloat;
-    double value = 1;
-    if (combiner == Opcode::kMaximum) value = is_float ? -INFINITY : LowestInteger(type);
-    if (combiner == Opcode::kMinimum) value = is_float ? INFINITY : -LowestInteger(type) - 1;
-    return b.Filled(shape, b.Scalar(type, value));
-  }
-  static double LowestInteger(DType type) {
-    if (ClassOf(type) != DTypeClass::kSigned) return 0;
-    return -std::ldexp(1.0, static_cast<int>(StorageBytes(type)) * 8 - 1);
+    return NeutralOf(b, shape, combiner);
   }
 
   // Carried: tick, forward buffers, backward buffers, weights, shared, data, saved, delayed, terms,

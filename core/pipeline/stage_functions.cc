@@ -120,20 +120,9 @@ class FunctionBuilder {
   Instruction* Examples(Instruction* x) {
     size_t k = static_cast<size_t>(std::find(state_.data.begin(), state_.data.end(), x) -
                                    state_.data.begin());
-    const DataForm& form = in_.data[k];
-    Instruction* whole = Element(state_.data_in.begin + static_cast<int64_t>(k));
-    std::vector<int64_t> dims(whole->shape()->dims().begin(), whole->shape()->dims().end());
-    size_t d = static_cast<size_t>(form.dimension);
-    int64_t rows = dims[d] / form.shards / state_.microbatches;
-    std::vector<int64_t> result = dims;
-    result[d] = dims[d] / state_.microbatches;
-    dims[d] = form.shards;
-    dims.insert(dims.begin() + form.dimension + 1, {state_.microbatches, rows});
-    Instruction* split = builder_.Reshape(whole, dims);
-    std::vector<Instruction*> starts(dims.size(), Zero());
-    starts[d + 1] = Number(PassNumber::kMicrobatch);
-    dims[d + 1] = 1;
-    Instruction* own = builder_.Reshape(builder_.DynamicSlice(split, starts, dims), result);
+    Instruction* own =
+        MicrobatchRows(builder_, Element(state_.data_in.begin + static_cast<int64_t>(k)),
+                       in_.data[k], state_.microbatches, Number(PassNumber::kMicrobatch));
     Annotate(own, x);
     return own;
   }

@@ -12,15 +12,10 @@
 
 #include "core/pipeline/region_shardings.h"
 #include "core/pipeline/region_state.h"
+#include "core/pipeline/whole_sums.h"
 #include "ir/builder.h"
 
 namespace gshard::pipeline {
-
-// How a parameter with examples lies: its dim, and into how many shards of the mesh it is cut.
-struct DataForm {
-  int64_t dimension = 0;
-  int64_t shards = 1;
-};
 
 struct StageFunctionInputs {
   Module* module = nullptr;

@@ -1,0 +1,140 @@
+"""Pipelined training steps compute what the steps compute: on the emulated mesh, and on XLA.
+
+Every model of pipeline_models.py is cut into stages by gshard-opt, partitioned, run, and compared with JAX. By default
+a subset of minutes; GSHARD_PIPELINE_ALL=1 takes every model, K in 2, 4, 8, every schedule and M from 1 to 32.
+"""
+import collections
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+import pipeline_models as models
+
+Case = collections.namedtuple("Case", "model stages microbatches schedule remat")
+SCHEDULES = ("gpipe", "1f1b", "interleaved", "zero-bubble")
+TOLERANCE = 2e-5
+
+
+def cases():
+    if os.environ.get("GSHARD_PIPELINE_ALL"):
+        for model, k, schedule, m, remat in itertools.product(
+                models.MODELS, (2, 4, 8), SCHEDULES, (1, 2, 4, 8, 16, 32), ("stage", "none")):
+            if schedule != "interleaved" or k < 8:
+                yield Case(model, k, m, schedule, remat)
+        return
+    for n, model in enumerate(models.MODELS):
+        for i, schedule in enumerate(SCHEDULES):
+            yield Case(model, (2, 4)[(n + i) % 2], (4, 8, 2, 1)[(n + i) % 4], schedule, ("stage", "none")[i % 2])
+    yield Case("dense", 8, 32, "1f1b", "stage")
+    yield Case("scan", 8, 16, "gpipe", "none")
+
+
+def tool(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{command[0]} {command[1]}: {done.stderr.strip()[:400]}")
+    return done.stdout
+
+
+def worst(got, want):
+    """Largest difference relative to each result's largest element."""
+    off = 0.0
+    for a, b in zip(got, want, strict=True):
+        scale = max(np.max(np.abs(b), initial=0.0), 1e-3)
+        off = max(off, float(np.max(np.abs(np.asarray(a, np.float64) - b), initial=0.0)) / scale)
+    return off
+
+
+class Suite:
+    def __init__(self, work):
+        self.work = work
+        self.made = {}
+
+    def model(self, name):
+        if name not in self.made:
+            arguments, text = models.make(name)
+            path = os.path.join(self.work, name + ".hlo")
+            with open(path, "w") as file:
+                file.write(text)
+            leaves = [np.asarray(x) for x in models.jax.tree.leaves(arguments)]
+            np.savez(path + ".npz", **{f"p{k}": x for k, x in enumerate(leaves)})
+            self.made[name] = (arguments, path, leaves)
+        return self.made[name]
+
+    def pipelined(self, case):
+        _, path, _ = self.model(case.model)
+        out, device = path + ".pipelined", path + ".device"
+        tool("gshard-opt", "pipeline", path, "--stages", str(case.stages), "--microbatches", str(case.microbatches),
+             "--schedule", case.schedule, "--remat", case.remat, "-o", out)
+        tool("gshard-opt", "partition", out, "-o", device)
+        return device
+
+    def run(self, case):
+        arguments, path, _ = self.model(case.model)
+        device = self.pipelined(case)
+        tool("gshard-run", device, "--input", path + ".npz", "--output", path + ".out.npz")
+        loaded = np.load(path + ".out.npz")
+        want = models.reference(case.model, arguments, case.microbatches)
+        return worst([loaded[f"o{k}"] for k in range(len(want))], want)
+
+    def run_on_xla(self, case):
+        import partitioned
+        import partitioned_run_test as parts
+        import tiles
+        arguments, _, leaves = self.model(case.model)
+        with open(self.pipelined(case)) as file:
+            text = file.read()
+        job = partitioned.Job(text, leaves, parts.entry_parameter_shardings(text), parts.output_shardings(text),
+                              case.stages)
+        want = models.reference(case.model, arguments, case.microbatches)
+        outputs = partitioned.run(job)
+        off = 0.0
+        for k, of_devices in enumerate(outputs):
+            layout = tiles.Tiles(parts.output_shardings(text)[k], case.stages)
+            for device, part in enumerate(of_devices):
+                if layout.index[device] is None:
+                    continue
+                whole = want[k]
+                piece = whole[layout.box(device, whole.shape)]
+                scale = max(np.max(np.abs(whole), initial=0.0), 1e-3)
+                got = np.asarray(part, np.float64)[tuple(slice(0, n) for n in piece.shape)]
+                off = max(off, float(np.max(np.abs(got - piece), initial=0.0)) / scale)
+        return off
+
+
+XLA_CASES = [Case("dense", 8, 8, "1f1b", "stage"), Case("scan", 4, 4, "gpipe", "none"),
+             Case("experts", 2, 4, "zero-bubble", "stage"), Case("unet", 4, 8, "interleaved", "stage"),
+             Case("uneven", 8, 32, "1f1b", "none")]
+
+
+def main():
+    failed = passed = 0
+    only = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as work:
+        suite = Suite(work)
+        jobs = [("mesh", case, suite.run) for case in cases()]
+        if not os.environ.get("GSHARD_PIPELINE_NO_XLA"):
+            jobs += [("XLA", case, suite.run_on_xla) for case in XLA_CASES]
+        for where, case, run in jobs:
+            if only and case.model not in only:
+                continue
+            try:
+                off = run(case)
+                fault = "" if off <= TOLERANCE else f"differs by {off:.2g}"
+            except (RuntimeError, ValueError, IndexError) as error:
+                fault = str(error)
+            passed, failed = passed + (not fault), failed + bool(fault)
+            name = f"{where} {case.model} K={case.stages} M={case.microbatches} {case.schedule} remat {case.remat}"
+            print(f"{'FAIL' if fault else 'ok  '} {name}{': ' + fault if fault else ''}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    sys.exit(main())
