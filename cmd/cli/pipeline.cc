@@ -82,6 +82,7 @@ int RunPipeline(SessionOptions& session, PassContext& context, const PipelineFla
         }
         Expected<pipeline::PipelinePlan> plan = pipeline::PipelineModule(module, *options);
         if (!plan) return Fail(std::move(plan.error()));
+        for (Diagnostic& warning : plan->warnings) passes.diagnostics.push_back(std::move(warning));
         if (flags.report.empty()) return {};
         bool json = flags.report.ends_with(".json");
         return WriteFile(flags.report, json ? pipeline::PlanJson(*plan) : pipeline::PlanText(*plan),

@@ -3,6 +3,7 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <map>
 
 #include "core/cost/chip.h"
 #include "core/cost/op_cost.h"
@@ -380,7 +381,62 @@ void LayerGraph::PlaceForward(const std::vector<int64_t>& starts) {
   }
 }
 
+// The layer of the weight that each term's gradient updates, where that is one: followed through
+// operations on arrays of the gradient's size, and through the rows of a stack of layers.
+std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
+    const std::unordered_map<const Instruction*, std::vector<int32_t>>& homes) const {
+  std::map<std::pair<const Instruction*, int64_t>, int32_t> rows;
+  for (const auto& [weight, layers] : homes) {
+    if (weight->opcode() != Opcode::kSlice) continue;
+    rows[{weight->operand(0), weight->attributes<SliceAttributes>().starts[0]}] = layers[0];
+  }
+  auto home_of = [&](Instruction* operand, int64_t row) -> int32_t {
+    Instruction* weight = WeightOf(operand);
+    if (weight == nullptr) return -1;
+    if (auto it = homes.find(weight); it != homes.end()) {
+      auto [least, most] = std::minmax_element(it->second.begin(), it->second.end());
+      return *least == *most ? *most : -1;
+    }
+    auto it = rows.find({weight, row});
+    return it == rows.end() ? -1 : it->second;
+  };
+  std::unordered_map<const Instruction*, int32_t> found;
+  for (const Term& term : terms_) {
+    int32_t home = -1;
+    struct Step {
+      Instruction* value;
+      int64_t row;
+    };
+    std::vector<Step> open = {{phases_.accumulated()[term.accumulated].result, -1}};
+    std::unordered_set<const Instruction*> seen;
+    while (!open.empty() && home < 0) {
+      auto [x, row] = open.back();
+      open.pop_back();
+      if (!seen.insert(x).second) continue;
+      for (Instruction* user : users_.of(x)) {
+        if (!user->shape()->IsArray() || phases_.PhaseOf(user) != Phase::kAfter) continue;
+        int64_t next_row = row;
+        if (user->opcode() == Opcode::kConcatenate && x->shape()->rank() > 0 &&
+            x->shape()->dim(0) == 1) {
+          auto at = std::find(user->operands().begin(), user->operands().end(), x);
+          next_row = at - user->operands().begin();
+        } else if (user->shape()->element_count() != x->shape()->element_count()) {
+          continue;
+        }
+        for (Instruction* operand : user->operands()) {
+          home = std::max(home, home_of(operand, next_row));
+        }
+        open.push_back({user, next_row});
+      }
+    }
+    if (home >= 0) found[term.value] = home;
+  }
+  return found;
+}
+
 // Floating: no cotangent is behind it yet; `bound` is the last layer that still has what it needs.
+// Among the layers that have what an instruction needs, it goes to the one whose weights its
+// results update, and not further down than the forward values it uses.
 void LayerGraph::PlaceBackward() {
   const int32_t last = static_cast<int32_t>(layers_.size()) - 1;
   // Layers whose forward pass uses a weight.
@@ -392,21 +448,41 @@ void LayerGraph::PlaceBackward() {
     }
   }
   std::unordered_set<const Instruction*> targets(targets_.begin(), targets_.end());
+  const auto term_homes = HomesOfTerms(homes);
+  // The last layer whose weights anything that follows from a value updates.
+  std::unordered_map<const Instruction*, int32_t> wanted;
+  std::span<Instruction* const> list = module_.entry()->instructions();
+  for (size_t i = list.size(); i-- > 0;) {
+    const Instruction* x = list[i];
+    if (!Of(x).is_backward) continue;
+    int32_t home = -1;
+    if (targets.count(x) != 0) {
+      auto it = term_homes.find(x);
+      home = it == term_homes.end() ? last : it->second;
+    }
+    for (const Instruction* user : users_.of(x)) {
+      if (Of(user).is_backward) home = std::max(home, wanted[user]);
+    }
+    wanted[x] = home < 0 ? last : home;
+  }
   std::unordered_map<const Instruction*, int32_t> bound;
+  std::unordered_map<const Instruction*, int32_t> made;  // of what floats: its last forward layer
   for (Instruction* x : module_.entry()->instructions()) {
     if (!Of(x).is_backward) continue;
     bool cotangent = false;
-    int32_t layer = last, uses_last = -1;
+    int32_t layer = last, uses_last = -1, needs = 0;
     for (Instruction* operand : x->operands()) {
       const Info& from = Of(operand);
       if (from.is_forward) {
         layer = std::min(layer, from.last_forward);
         uses_last = std::max(uses_last, from.layer);
+        needs = std::max(needs, from.layer);
       } else if (from.is_placed && from.layer >= 0) {
         cotangent = true;
         layer = std::min(layer, from.layer);
       } else if (from.is_placed) {
         layer = std::min(layer, bound.at(operand));
+        needs = std::max(needs, made.at(operand));
       }
     }
     for (Instruction* operand : x->operands()) {
@@ -426,9 +502,10 @@ void LayerGraph::PlaceBackward() {
       }
     }
     if (cotangent) {
-      Of(x).layer = layer;
+      Of(x).layer = std::max(std::min(layer, wanted[x]), std::min(needs, layer));
     } else {
       bound[x] = layer;
+      made[x] = needs;
     }
   }
 }

@@ -73,6 +73,8 @@ class LayerGraph {
   std::vector<int64_t> MergeRepeats(const std::vector<int64_t>& cuts);
   void PlaceForward(const std::vector<int64_t>& starts);
   void PlaceBackward();
+  std::unordered_map<const Instruction*, int32_t> HomesOfTerms(
+      const std::unordered_map<const Instruction*, std::vector<int32_t>>& homes) const;
   void Summarise();
   uint64_t Signature(int64_t begin, int64_t end) const;
 

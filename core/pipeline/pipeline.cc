@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "core/analysis/meshes.h"
 #include "core/pipeline/balance.h"
 #include "core/pipeline/batch.h"
 #include "core/pipeline/emission.h"
@@ -10,7 +11,8 @@
 #include "core/pipeline/stages.h"
 #include "core/transforms/rewriter.h"
 #include "fmt/format.h"
-#include "ir/custom_call.h"
+#include "ir/metadata.h"
+#include "ir/sharding_text.h"
 #include "ir/traversal.h"
 
 namespace gshard::pipeline {
@@ -48,6 +50,34 @@ int64_t DevicesOf(const Module& module) {
   return devices > 1 ? devices : 1;
 }
 
+// The mesh with the stage axis, and the schedule for those who read the program.
+void Record(Module& module, const PipelinePlan& plan, const Mesh* mesh) {
+  Mesh whole;
+  if (mesh != nullptr) whole.name = mesh->name;
+  whole.axes.push_back({plan.options.axis, plan.options.stages});
+  if (mesh != nullptr) whole.axes.insert(whole.axes.end(), mesh->axes.begin(), mesh->axes.end());
+  std::vector<int64_t> sizes;
+  for (const MeshAxis& axis : whole.axes) sizes.push_back(axis.size);
+  whole.devices = TileAssignment::Iota(sizes);
+  const bool has_order =
+      mesh != nullptr && !(mesh->devices == TileAssignment::Iota(mesh->devices.dims()));
+  ModuleHeader& header = module.header();
+  header.meshes.clear();
+  if (!has_order && whole.device_count() == header.num_partitions) {
+    if (whole.name.empty()) whole.name = "mesh";
+    const Mesh* interned = module.context().Intern(std::move(whole));
+    header.frontend_attributes =
+        WithFrontendAttribute(module.arena(), header.frontend_attributes, kMeshesAttribute,
+                              ToString(std::span<const Mesh* const>(&interned, 1)));
+  }
+  const Schedule& schedule = plan.schedule;
+  header.frontend_attributes = WithFrontendAttribute(
+      module.arena(), header.frontend_attributes, kPipelineAttribute,
+      fmt::format("stages={} repeats={} microbatches={} schedule={} bubble={:.6f}", schedule.stages,
+                  schedule.repeats, schedule.microbatches, NameOf(schedule.kind),
+                  plan.simulation.bubble_fraction));
+}
+
 // Times of the passes of each virtual stage, by the cost model.
 PassTimes TimesOf(const PipelinePlan& plan, bool splits_backward) {
   const size_t stages = plan.first_layers.size();
@@ -73,6 +103,15 @@ PassTimes TimesOf(const PipelinePlan& plan, bool splits_backward) {
 Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& options) {
   PipelinePlan plan;
   plan.options = options;
+  auto warn = [&](std::string message) {
+    Diagnostic warning = MakeError("W-PIPELINE-001", std::move(message));
+    warning.severity = Severity::kWarning;
+    plan.warnings.push_back(std::move(warning));
+  };
+  if (options.schedule == ScheduleKind::kShift) {
+    warn("--schedule shift has the order of gpipe: devices branch, they do not compute on padding");
+  }
+  if (options.remat == Remat::kAll) warn("--remat all computes again what --remat stage does");
   Expected<BatchDims> batch = FindBatch(module, options);
   if (!batch) return Fail(std::move(batch.error()));
   plan.batch = batch->size;
@@ -82,6 +121,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
     return Fail(std::move(written.error()));
   }
   DropBarriers(module);
+  const Mesh* mesh = NamedMesh(module);
   auto annotations = TakeAnnotations(module);
   const ModuleHeader header = module.header();
   Expected<SplitProgram> split = SplitBatch(module, *batch, options.microbatches);
@@ -134,6 +174,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
     return it == annotation.end() ? nullptr : it->second;
   };
   EmitPipeline(emission);
+  Record(module, plan, mesh);
   return plan;
 }
 

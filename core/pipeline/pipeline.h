@@ -12,6 +12,10 @@
 
 namespace gshard::pipeline {
 
+// Frontend attribute of the header that says how a program is pipelined: "stages=8 repeats=1
+// microbatches=32 schedule=1f1b bubble=0.193989", bubble by the cost model's times.
+inline constexpr std::string_view kPipelineAttribute = "gshard.pipeline";
+
 // What was decided, for reports.
 struct PipelinePlan {
   PipelineOptions options;
@@ -19,7 +23,8 @@ struct PipelinePlan {
   std::vector<Layer> layers;
   std::vector<int64_t> first_layers;  // of each virtual stage
   Schedule schedule;
-  Simulation simulation;  // by the cost model's times
+  Simulation simulation;             // by the cost model's times
+  std::vector<Diagnostic> warnings;  // W-PIPELINE-*
 };
 
 // Rewrites `module`, whose calls must be inlined, into one SPMD program over a mesh with the axis
