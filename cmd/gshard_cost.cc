@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cmd/cli/cost_diff.h"
+#include "cmd/cli/cost_sweep.h"
 #include "cmd/cli/estimate.h"
 #include "cmd/cli/program.h"
 #include "core/analysis/meshes.h"
@@ -151,6 +152,7 @@ int main(int argc, char** argv) {
   using namespace gshard;
   Flags flags;
   CostDiffFlags diff;
+  CostSweepFlags sweep;
   CommandLine line("gshard-cost",
                    "Estimates time, traffic and memory per device.\n\nExample: gshard-cost "
                    "step.hlo --chip tpu-v3 --limit 16GiB");
@@ -172,5 +174,6 @@ int main(int argc, char** argv) {
   AddBudgetFlags(line, flags);
   line.AddSwitch("--json", flags.json, "JSON (gshard.cost/1) instead of text");
   AddCostDiff(line, diff);
+  AddCostSweep(line, sweep);
   return line.Run(argc, argv, [&] { return Run(flags); });
 }

@@ -5,9 +5,7 @@
 #include "cmd/cli/program.h"
 #include "core/report/cost_diff.h"
 #include "core/report/cost_json.h"
-#include "ir/parser.h"
 #include "ir/source_text.h"
-#include "ir/verify/verifier.h"
 
 namespace gshard {
 namespace {
@@ -19,9 +17,8 @@ Expected<CostFigures> FiguresOf(const std::string& path, const CostDiffFlags& fl
   if (!source) return Fail(std::move(source.error()));
   const std::string name = (*source)->name();
   if (IsCostDocument((*source)->text())) return ReadCostFigures((*source)->text(), name);
-  auto module = ParseModule(std::move(*source));
+  auto module = ReadModule(std::move(*source), flags.estimate.num_partitions);
   if (!module) return Fail(std::move(module.error()));
-  if (auto verified = VerifyModule(**module); !verified) return Fail(std::move(verified.error()));
   Expected<Estimate> estimate = EstimateModule(std::move(*module), chip, flags.estimate);
   if (!estimate) return Fail(std::move(estimate.error()));
   return ReadCostFigures(CostAsJson(*estimate->module, estimate->report), name);

@@ -212,7 +212,7 @@ int CommandLine::Run(int argc, char** argv, std::function<int()> run) {
       "130 ended by Ctrl-C.");
   const CLI::App& app = *app_;
   std::vector<const CLI::Option*> required;
-  if (run) {
+  if (run && app_->get_require_subcommand_min() > 0) {
     app_->require_subcommand(0, 1);
     required = TakeRequired(*app_);
   }

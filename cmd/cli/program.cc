@@ -88,7 +88,12 @@ InputOptions CommandInputOptions() {
 Expected<std::unique_ptr<Module>> ReadModule(const std::string& path, int64_t num_partitions) {
   auto source = SourceText::Open(path);
   if (!source) return Fail(std::move(source.error()));
-  auto module = ReadModuleInput(std::move(*source), CommandInputOptions());
+  return ReadModule(std::move(*source), num_partitions);
+}
+
+Expected<std::unique_ptr<Module>> ReadModule(std::shared_ptr<const SourceText> source,
+                                             int64_t num_partitions) {
+  auto module = ReadModuleInput(std::move(source), CommandInputOptions());
   if (!module) return module;
   if (num_partitions > 0) (*module)->header().num_partitions = num_partitions;
   if (Expected<void> verified = VerifyModule(**module); !verified)

@@ -13,6 +13,7 @@
 #include "ir/diagnostic.h"
 #include "ir/input/module_input.h"
 #include "ir/module.h"
+#include "ir/source_text.h"
 
 namespace gshard {
 
@@ -41,6 +42,9 @@ InputOptions CommandInputOptions();
 // Reads and parses IN ("-": standard input) and verifies it for `num_partitions` devices; 0: as many
 // as it says.
 Expected<std::unique_ptr<Module>> ReadModule(const std::string& path, int64_t num_partitions = 0);
+// The same of a text that is read already; each module has a context of its own.
+Expected<std::unique_ptr<Module>> ReadModule(std::shared_ptr<const SourceText> source,
+                                             int64_t num_partitions = 0);
 // Whole file or standard input.
 Expected<std::string> ReadFile(const std::string& path);
 // "-": standard output; "--report -" style callers pass `dash_is_stderr`.

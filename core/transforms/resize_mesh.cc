@@ -56,7 +56,7 @@ class MeshResizer {
       spelled = SpelledByMesh(ctx_, sharding, from_, /*sugar=*/false);
       if (spelled->named == nullptr) {
         return Fail(module_.ErrorAt(
-            instruction, "E-ANNOTATE-011",
+            instruction, "E-ANNOTATE-013",
             fmt::format("{} follows no axes of the mesh {}", ToString(sharding), AxesOf(from_))));
       }
     }
@@ -102,7 +102,7 @@ class MeshResizer {
 
   tl::unexpected<Diagnostic> ManualError(const Instruction* instruction) {
     Diagnostic error = module_.ErrorAt(
-        instruction, "E-ANNOTATE-012",
+        instruction, "E-ANNOTATE-014",
         fmt::format("'{}' belongs to a manual region: its shapes are those of the mesh {}",
                     instruction->name(), AxesOf(from_)));
     error.hint = "print the program again for each mesh";

@@ -52,9 +52,9 @@ TEST_CASE("Axes may come in another order, and vanish", "[mesh]") {
 
 TEST_CASE("What says nothing of other sizes is refused", "[mesh]") {
   CHECK(Resized("{devices=[2,1,4]<=[8] last_tile_dim_replicate}", {8, 2}) == "E-ANNOTATE-009");
-  CHECK(Resized("{devices=[8,1]0,3,1,2,7,6,5,4}", {8, 2}) == "E-ANNOTATE-011");
-  CHECK(Resized("{manual}", {8, 2}) == "E-ANNOTATE-012");
-  CHECK(Resized("{devices=[4,1,2]<=[8] last_tile_dims={manual}}", {8, 2}) == "E-ANNOTATE-012");
+  CHECK(Resized("{devices=[8,1]0,3,1,2,7,6,5,4}", {8, 2}) == "E-ANNOTATE-013");
+  CHECK(Resized("{manual}", {8, 2}) == "E-ANNOTATE-014");
+  CHECK(Resized("{devices=[4,1,2]<=[8] last_tile_dims={manual}}", {8, 2}) == "E-ANNOTATE-014");
 }
 
 }  // namespace

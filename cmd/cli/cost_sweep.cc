@@ -1,0 +1,150 @@
+// See cost_sweep.h.
+
+#include "cmd/cli/cost_sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cmd/cli/program.h"
+#include "core/analysis/partitioned.h"
+#include "core/report/mesh_sweep.h"
+#include "core/transforms/remesh.h"
+#include "ir/input/module_input.h"
+#include "ir/source_text.h"
+
+namespace gshard {
+namespace {
+
+constexpr const char* kSchema = "gshard.sweep/1";
+
+Expected<std::vector<AnnotationRule>> ReadRules(const CostSweepFlags& flags) {
+  std::vector<AnnotationRule> rules;
+  if (!flags.rules_file.empty()) {
+    Expected<std::string> text = ReadFile(flags.rules_file);
+    if (!text) return Fail(std::move(text.error()));
+    auto parsed = ParseRulesFile(*text, flags.rules_file);
+    if (!parsed) return parsed;
+    rules = std::move(*parsed);
+  }
+  for (const std::string& shard : flags.shards) {
+    Expected<AnnotationRule> rule = ParseAnnotationRule(shard, "--shard");
+    if (!rule) throw FlagError("--shard", rule.error().message + "; " + rule.error().hint);
+    rules.push_back(std::move(*rule));
+  }
+  return rules;
+}
+
+// The shapes with the axes that --mesh does not name, which keep the module's sizes.
+Expected<std::vector<MeshShape>> ShapesFor(Module& module, const CostSweepFlags& flags) {
+  if (IsPartitioned(module)) {
+    return Fail(MakeError("E-MESH-004", "this is the program of one device already",
+                          "sweep the text that was partitioned"));
+  }
+  auto annotated = FindAnnotatedMesh(module);
+  if (!annotated) return Fail(std::move(annotated.error()));
+  auto shapes = ParseMeshShapes(flags.mesh);
+  if (!shapes) throw FlagError("--mesh", shapes.error().message + "; " + shapes.error().hint);
+  for (MeshShape& shape : *shapes) {
+    auto renamed = MeshAfterRenaming(annotated->axes, shape);
+    if (!renamed) return Fail(std::move(renamed.error()));
+    shape = std::move(*renamed);
+  }
+  std::erase_if(*shapes, [&](const MeshShape& shape) {
+    return flags.devices > 0 && DevicesOf(shape) != flags.devices;
+  });
+  if (shapes->empty()) {
+    throw FlagError("--devices",
+                    fmt::format("'{}' has no mesh of {} devices", flags.mesh, flags.devices));
+  }
+  return shapes;
+}
+
+// Of the module over the point's mesh.
+Expected<void> EstimateAt(SweepPoint& point, const std::shared_ptr<const SourceText>& source,
+                          const std::vector<AnnotationRule>& rules, const Chip& chip,
+                          const CostSweepFlags& flags, int64_t limit) {
+  auto module = ReadModuleInput(source, CommandInputOptions());  // verified once before
+  if (!module) return Fail(std::move(module.error()));
+  if (auto done = Remesh(**module, point.mesh, rules); !done) return done;
+  auto estimate = EstimateModule(std::move(*module), chip, flags.estimate);
+  if (!estimate) return Fail(std::move(estimate.error()));
+  const CostReport& report = estimate->report;
+  point.step_time_s = report.step_time_s;
+  point.compute_time_s = report.compute_time_s;
+  point.exposed_communication_s = report.exposed_communication_s;
+  point.mfu = report.mfu;
+  point.peak_bytes = report.memory.peak_bytes;
+  point.fits = point.peak_bytes <= limit;
+  return {};
+}
+
+int RunCostSweep(const CostSweepFlags& flags) {
+  auto refuse = [&](const Diagnostic& error) {
+    return ReportEstimateError(error, flags.json, kSchema);
+  };
+  MeshSweep sweep;
+  Expected<Chip> chip = ReadChip(flags.estimate);
+  if (!chip) return refuse(chip.error());
+  sweep.chip = chip->name;
+  sweep.memory_limit_bytes = flags.limit.empty() ? static_cast<int64_t>(chip->hbm_bytes)
+                                                 : ByteSizeOf("--limit", flags.limit);
+  Expected<std::vector<AnnotationRule>> rules = ReadRules(flags);
+  if (!rules) return refuse(rules.error());
+  auto source = SourceText::Open(flags.input);
+  if (!source) return refuse(source.error());
+  auto module = ReadModule(*source);
+  if (!module) return refuse(module.error());
+  sweep.module = (*module)->name();
+  auto shapes = ShapesFor(**module, flags);
+  if (!shapes) return refuse(shapes.error());
+  sweep.points = SweepMeshes(
+      *shapes,
+      [&](SweepPoint& point) {
+        auto done = EstimateAt(point, *source, *rules, *chip, flags, sweep.memory_limit_bytes);
+        if (!done) point.error = std::move(done.error());
+      },
+      flags.threads);
+  const bool none = std::all_of(sweep.points.begin(), sweep.points.end(),
+                                [](const SweepPoint& point) { return point.error.has_value(); });
+  if (none) return refuse(*sweep.points.front().error);
+  auto written = WriteFile(
+      flags.output, flags.json ? MeshSweepAsJson(sweep) : MeshSweepAsText(sweep, flags.markdown));
+  return written ? kExitOk : ReportError(written.error());
+}
+
+}  // namespace
+
+void AddCostSweep(CommandLine& line, CostSweepFlags& flags) {
+  Command command = line.AddSubcommand(
+      "sweep", "Time and memory over many mesh shapes",
+      "gshard-cost sweep step.hlo --mesh data=2..64,model=2..32 --devices 64 --chip tpu-v4",
+      [&flags] { return RunCostSweep(flags); });
+  command.Add("IN", flags.input,
+              "HLO or StableHLO text, sharded or not; - is standard input (required)",
+              {.type = "FILE", .required = true});
+  command.Add("--mesh", flags.mesh,
+              "Sizes of each axis, major first; 2..64 means the powers of two. Axes of IN's mesh "
+              "take them by name, if none is named in order; others keep theirs (required)",
+              {.type = "AXES", .required = true});
+  command.Add("--devices", flags.devices, "Only meshes of so many devices (default: all)",
+              {.type = "N", .between = {{1, 1 << 20}}});
+  command.Add("--rules", flags.rules_file,
+              "File of REGEX=SPEC, one a line, as gshard-opt annotate takes it (default: none)",
+              {.type = "FILE"});
+  command.Add("--shard", flags.shards,
+              "One such rule, after those of the file (may be repeated; default: none)",
+              {.type = "REGEX=SPEC"});
+  command.Add("-o,--output", flags.output, "Where the table goes (default: -, standard output)",
+              {.type = "FILE"});
+  command.Add("--limit", flags.limit,
+              "Memory per device, such as 16GiB, that points fit in or not (default: the chip's)",
+              {.type = "SIZE"});
+  command.Add("--threads", flags.threads, "Threads (default: one a core)",
+              {.type = "N", .between = {{1, 1024}}});
+  AddEstimateFlags(command, flags.estimate);
+  command.AddSwitch("--json", flags.json, "JSON (gshard.sweep/1) instead of text");
+  command.AddSwitch("--markdown", flags.markdown, "A markdown table", "--json");
+}
+
+}  // namespace gshard

@@ -1,0 +1,29 @@
+// `gshard-cost sweep IN --mesh data=2..64,model=2..32`.
+#ifndef GSHARD_CMD_CLI_COST_SWEEP_H_
+#define GSHARD_CMD_CLI_COST_SWEEP_H_
+
+#include <string>
+#include <vector>
+
+#include "cmd/cli/estimate.h"
+#include "cmd/cli/flags.h"
+
+namespace gshard {
+
+struct CostSweepFlags {
+  std::string input;
+  EstimateFlags estimate;
+  std::string mesh, rules_file, limit;
+  std::vector<std::string> shards;
+  int64_t devices = 0;
+  int threads = 0;
+  bool json = false, markdown = false;
+  std::string output = "-";
+};
+
+// `flags` must outlive the command line.
+void AddCostSweep(CommandLine& line, CostSweepFlags& flags);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CMD_CLI_COST_SWEEP_H_
