@@ -11,6 +11,7 @@
 #include "core/analysis/meshes.h"
 #include "core/report/budget.h"
 #include "core/report/cost_json.h"
+#include "core/report/cost_page.h"
 #include "core/report/cost_text.h"
 #include "core/report/quantity_text.h"
 #include "core/report/timeline_text.h"
@@ -27,6 +28,7 @@ struct Flags {
   int64_t top = 0;
   std::string check, write_budget;
   std::string head_room = "10%";
+  std::string html;
   std::string output = "-";
   std::string trace;
   bool gantt = false;
@@ -101,7 +103,8 @@ int Run(const Flags& flags) {
   if (!budget) return Refuse(flags, budget.error());
   auto module = ReadModule(flags.input, flags.estimate.num_partitions);
   if (!module) return Refuse(flags, module.error());
-  const bool with_causes = !flags.check.empty() || !flags.write_budget.empty();
+  const bool with_causes =
+      !flags.check.empty() || !flags.write_budget.empty() || !flags.html.empty();
   Expected<Estimate> estimate =
       EstimateModule(std::move(*module), *chip, flags.estimate, with_causes);
   if (!estimate) return Refuse(flags, estimate.error());
@@ -128,6 +131,11 @@ int Run(const Flags& flags) {
   }
   if (!flags.write_budget.empty()) {
     auto written = WriteFile(flags.write_budget, BudgetAsJson(FiguresFor(*estimate), head_room));
+    if (!written) return ReportError(written.error());
+  }
+  if (!flags.html.empty()) {
+    const CollectiveReport* causes = estimate->collectives ? &*estimate->collectives : nullptr;
+    auto written = WriteFile(flags.html, CostPage(*estimate->module, report, *chip, causes));
     if (!written) return ReportError(written.error());
   }
   return CheckLimits(flags, *estimate, limit, breaches);
@@ -172,6 +180,9 @@ int main(int argc, char** argv) {
            "Rows of what is alive at the memory peak (default: 12, in JSON all), such as 30",
            {.type = "N", .between = {{1, INT32_MAX}}});
   AddBudgetFlags(line, flags);
+  line.Add("--html", flags.html,
+           "Write the report as a page for a browser: one file, no network (default: none)",
+           {.type = "FILE"});
   line.AddSwitch("--json", flags.json, "JSON (gshard.cost/1) instead of text");
   AddCostDiff(line, diff);
   AddCostSweep(line, sweep);

@@ -64,6 +64,8 @@ void Json::Append(Json element) { value_->json.push_back(std::move(element.value
 
 std::string Json::Text() const { return TextOf(value_->json, 2) + "\n"; }
 
+std::string Json::CompactText() const { return TextOf(value_->json, -1); }
+
 Json Json::Parse(std::string_view text) {
   return Reading([&] { return Json(Value{Library::parse(text)}); });
 }

@@ -53,6 +53,8 @@ class Json {
 
   // Pretty text, two spaces a level, with a newline at the end.
   std::string Text() const;
+  // On one line, without blanks.
+  std::string CompactText() const;
 
   // Throws JsonError, as everything below.
   static Json Parse(std::string_view text);

@@ -5,7 +5,7 @@ set -eu
 packages="g++ cmake ninja-build pkg-config libcli11-dev nlohmann-json3-dev libfmt-dev libre2-dev libopenblas-dev
   libtbb-dev robin-map-dev libexpected-dev libzip-dev libhwy-dev"
 if [ "${1:-}" = --tests ]; then
-  packages="$packages ccache mold catch2 librapidcheck-dev libbenchmark-dev python3 python3-venv"
+  packages="$packages ccache mold catch2 librapidcheck-dev libbenchmark-dev python3 python3-venv chromium"
 fi
 missing=""
 for package in $packages; do

@@ -8,6 +8,7 @@
 
 #include "cmd/cli/program.h"
 #include "core/analysis/partitioned.h"
+#include "core/report/cost_page.h"
 #include "core/report/mesh_sweep.h"
 #include "core/transforms/remesh.h"
 #include "ir/input/module_input.h"
@@ -108,6 +109,10 @@ int RunCostSweep(const CostSweepFlags& flags) {
   const bool none = std::all_of(sweep.points.begin(), sweep.points.end(),
                                 [](const SweepPoint& point) { return point.error.has_value(); });
   if (none) return refuse(*sweep.points.front().error);
+  if (!flags.html.empty()) {
+    auto page = WriteFile(flags.html, MeshSweepPage(sweep));
+    if (!page) return ReportError(page.error());
+  }
   auto written = WriteFile(
       flags.output, flags.json ? MeshSweepAsJson(sweep) : MeshSweepAsText(sweep, flags.markdown));
   return written ? kExitOk : ReportError(written.error());
@@ -143,6 +148,8 @@ void AddCostSweep(CommandLine& line, CostSweepFlags& flags) {
   command.Add("--threads", flags.threads, "Threads (default: one a core)",
               {.type = "N", .between = {{1, 1024}}});
   AddEstimateFlags(command, flags.estimate);
+  command.Add("--html", flags.html, "Write a plot and the table as a page (default: none)",
+              {.type = "FILE"});
   command.AddSwitch("--json", flags.json, "JSON (gshard.sweep/1) instead of text");
   command.AddSwitch("--markdown", flags.markdown, "A markdown table", "--json");
 }

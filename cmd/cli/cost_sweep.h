@@ -18,7 +18,7 @@ struct CostSweepFlags {
   int64_t devices = 0;
   int threads = 0;
   bool json = false, markdown = false;
-  std::string output = "-";
+  std::string output = "-", html;
 };
 
 // `flags` must outlive the command line.

@@ -1,0 +1,127 @@
+"""The pages of gshard-cost --html in a headless Chromium: no console message, no request, every view drawn and usable.
+
+usage: html_page.py BIN_DIR, from the top of the checkout
+
+A page forbids itself every request (Content-Security-Policy), and the browser tells on the console of each that is tried: so a page
+without console messages asks for nothing. Pages that are broken on purpose show that the check would tell.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BIN = os.path.abspath(sys.argv[1])
+BROWSER = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+MOST_BYTES = 1_500_000
+TINY = "HloModule tiny\nENTRY e {\n  ROOT x = f32[4] parameter(0)\n}\n"
+HOSTILE = """HloModule hostile, num_partitions=8
+ENTRY e {
+  x = f32[10,100,6] parameter(0), sharding={devices=[4,1,2]<=[8]}, metadata={op_name="</script><script>alert(1)</script>" source_file="<b>a&b.py" source_line=3}
+  w = f32[100,30] parameter(1), sharding={devices=[1,8]<=[8]}, metadata={op_name="%s"}
+  ROOT y = f32[10,6,30] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+""" % ("a_very_long_name/" * 60)
+# Uses the page as people do: sorts, searches, selects, zooms, changes the theme.
+DRIVER = """
+<script>
+const fire = (node, type) => node.dispatchEvent(new MouseEvent(type, {bubbles: true, clientX: 300, clientY: 60}));
+setTimeout(() => {
+  for (const button of document.querySelectorAll('button')) button.click();
+  for (const node of [...document.querySelectorAll('[data-name], canvas, svg rect')].slice(0, 400)) {
+    for (const type of ['mousemove', 'mousedown', 'mouseup', 'click', 'dblclick', 'mouseleave']) fire(node, type);
+  }
+  for (const choice of document.querySelectorAll('select')) {
+    choice.selectedIndex = choice.options.length - 1;
+    choice.dispatchEvent(new Event('change'));
+  }
+  const search = document.querySelector('input[type=search]');
+  for (const text of ['dot', 'nothing has this', '']) {
+    search.value = text;
+    search.dispatchEvent(new Event('input'));
+  }
+  document.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape'}));
+  document.body.setAttribute('data-driven', 'yes');
+}, 300);
+</script>
+"""
+passed = failed = 0
+
+
+def check(truth, what):
+    global passed, failed
+    passed, failed = passed + bool(truth), failed + (not truth)
+    if not truth:
+        print("FAIL", what)
+
+
+def opened(page, fragment=""):
+    """The document after its scripts, and what the console said."""
+    with tempfile.TemporaryDirectory() as profile:
+        done = subprocess.run(
+            [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--no-first-run",
+             f"--user-data-dir={profile}", "--enable-logging=stderr", "--virtual-time-budget=4000", "--window-size=1400,1000", "--dump-dom",
+             f"file://{page}{fragment}"], capture_output=True, text=True, timeout=240)
+    return done.stdout, re.findall(r"CONSOLE[^\]]*\] (.*)", done.stderr)
+
+
+def run(words, text=None):
+    done = subprocess.run([os.path.join(BIN, words[0]), *map(str, words[1:])], input=text, capture_output=True, text=True)
+    check(done.returncode == 0, f"{words}: exit code {done.returncode}: {done.stderr}")
+    return done.stdout
+
+
+def check_page(name, folder, words, text, views):
+    page = pathlib.Path(folder, name + ".html")
+    run([*words, "--html", page], text)
+    html = page.read_text()
+    again = pathlib.Path(folder, "again.html")
+    run([*words, "--html", again], text)
+    check(again.read_text() == html, f"{name}: equal runs give equal pages")
+    check(len(html) < MOST_BYTES, f"{name}: {len(html)} bytes")
+    body, said = opened(page)
+    check(said == [], f"{name}: the console says {said}")
+    check(re.findall(r"<h2>(.*?)</h2>", body) == views, f"{name}: views {re.findall('<h2>(.*?)</h2>', body)}")
+    driven = pathlib.Path(folder, "driven.html")
+    driven.write_text(html.replace("</body>", DRIVER + "</body>"))
+    body, said = opened(driven)
+    check(said == [] and 'data-driven="yes"' in body, f"{name}, used: the console says {said}")
+    return html
+
+
+def check_check(folder, html):
+    for what, broken in [("an error", html.replace("</body>", "<script>nothing.here();</script></body>")),
+                         ("a request", html.replace("</body>", '<img src="http://localhost:1/x.png"></body>')),
+                         ("a style sheet", html.replace("</body>", '<link rel="stylesheet" href="https://localhost:1/x.css"></body>'))]:
+        page = pathlib.Path(folder, "broken.html")
+        page.write_text(broken)
+        check(opened(page)[1] != [], f"{what} is told on the console")
+
+
+def main():
+    if BROWSER is None:
+        print("SKIPPED: no Chromium (samples/install_packages.sh --tests installs it)")
+        return
+    views = ["Verdict", "Memory", "Collectives", "Timeline", "Kernels", "Shardings", "Source"]
+    with tempfile.TemporaryDirectory() as folder:
+        cost = ["gshard-cost", "-"]
+        mlp = pathlib.Path("samples/mlp.hlo").read_text()
+        html = check_page("mlp", folder, cost, mlp, views)
+        check_check(folder, html)
+        body, _ = opened(pathlib.Path(folder, "mlp.html"), "#i=wi")
+        check(re.search(r"<aside[^>]*display: block.*<b>wi</b>", body), "an address selects an instruction")
+        check("fits tpu-v3 (16 GiB): 3.50 MiB" in body, "the verdict")
+        check_page("tiny", folder, cost, TINY, views)
+        hostile = check_page("hostile", folder, cost, HOSTILE, views)
+        check("<script>alert" not in hostile, "names of the program are no script")
+        check_page("partitioned", folder, cost, run(["gshard-opt", "partition", "samples/mlp.hlo"]), views)
+        moe = run(["gshard-opt", "annotate", "samples/moe_2048.hlo", "--mesh", "core=2048", "--rules", "samples/moe_2048.rules"])
+        check_page("moe_2048", folder, cost, moe, views)
+        check_page("sweep", folder, ["gshard-cost", "sweep", "-", "--mesh", "data=1..8,model=1..8"], mlp, ["Time and memory", "Meshes"])
+
+
+main()
+print(f"{passed} passed, {failed} failed")
+sys.exit(failed != 0)
