@@ -11,6 +11,7 @@
 #include "cmd/cli/program.h"
 #include "cmd/cli/propagation_flags.h"
 #include "cmd/cli/session.h"
+#include "cmd/cli/show.h"
 #include "core/analysis/meshes.h"
 #include "core/analysis/partitioned.h"
 #include "core/autodiff/gradient.h"
@@ -30,6 +31,7 @@ namespace {
 struct Flags {
   SessionOptions session;
   ExplainOptions explain;
+  ShowOptions show;
   PassContext context;
   std::string mesh, rules_file;
   std::vector<std::string> shards;
@@ -400,6 +402,21 @@ void AddExplain(CommandLine& line, Flags& flags) {
   explain.AddSwitch("--json", flags.explain.json, "JSON (gshard.explain/1)");
 }
 
+void AddShow(CommandLine& line, Flags& flags) {
+  Command show =
+      line.AddSubcommand("show", "Draw a tensor's sharding as a grid of devices",
+                         "gshard-opt show sharded.hlo relu", [&flags] {
+                           ReadPropagationFlags(flags.propagation, flags.context.propagation);
+                           return RunShow(flags.show, flags.context);
+                         });
+  AddInputFlags(show, flags.show.input, flags.show.num_partitions);
+  show.Add("NAME", flags.show.name, "An instruction of IN (required)",
+           {.type = "INSTRUCTION", .required = true});
+  AddPropagationFlags(show, flags.propagation);
+  show.AddSwitch("--full", flags.show.full, "All rows and columns, however many");
+  show.AddSwitch("--json", flags.show.json, "JSON (gshard.show/1)");
+}
+
 void AddLists(CommandLine& line, Flags& flags) {
   line.AddSubcommand("list-ops", "What each layer knows of each opcode", "gshard-opt list-ops",
                      [&flags] { return RunListOps(flags.json); })
@@ -429,6 +446,7 @@ int main(int argc, char** argv) {
   AddPipeline(line, flags);
   AddRemat(line, flags);
   AddExplain(line, flags);
+  AddShow(line, flags);
   AddLists(line, flags);
   return line.Run(argc, argv);
 }

@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "cmd/cli/instruction_names.h"
 #include "cmd/cli/program.h"
 #include "core/analysis/axis_text.h"
 #include "core/analysis/meshes.h"
@@ -21,38 +22,6 @@ namespace {
 
 constexpr const char* kSchema = "gshard.explain/1";
 
-const Instruction* FindInstruction(const Module& module, std::string_view name) {
-  for (const Computation* computation : module.computations()) {
-    for (const Instruction* instruction : computation->instructions()) {
-      if (instruction->name() == name) return instruction;
-    }
-  }
-  return nullptr;
-}
-
-// The value that stands for `x` once calls are inlined: a call is its callee's root, a callee's
-// parameter what the first call passes.
-const Instruction* ValueAfterInlining(const Module& module, const Instruction* x) {
-  auto call_of = [&](const Computation* callee) -> const Instruction* {
-    for (const Computation* computation : module.computations()) {
-      for (const Instruction* call : computation->instructions()) {
-        if (call->opcode() == Opcode::kCall && call->called(0) == callee) return call;
-      }
-    }
-    return nullptr;
-  };
-  while (x != nullptr) {
-    if (x->opcode() == Opcode::kCall) {
-      x = x->called(0)->root();
-      continue;
-    }
-    const Instruction* call = x->opcode() == Opcode::kParameter ? call_of(x->parent()) : nullptr;
-    if (call == nullptr) return x;
-    x = call->operand(x->attributes<ParameterAttributes>().number);
-  }
-  return x;
-}
-
 std::string ConflictText(const PropagationFindings& findings, const Instruction* x, Module& module,
                          const Mesh* mesh) {
   std::string text;
@@ -63,30 +32,6 @@ std::string ConflictText(const PropagationFindings& findings, const Instruction*
                         AxisText(module.context(), conflict.wanted, mesh));
   }
   return text;
-}
-
-// Instructions whose name, op_name or source line holds what was asked for, to choose from.
-std::string SimilarNames(const Module& module, std::string_view text) {
-  constexpr size_t kMost = 8;
-  std::vector<std::string_view> by_name, by_source;
-  for (const Computation* computation : module.computations()) {
-    for (const Instruction* instruction : computation->instructions()) {
-      if (instruction->name().find(text) != std::string_view::npos) {
-        by_name.push_back(instruction->name());
-      } else if (by_source.size() < kMost &&
-                 (OpNameOf(*instruction).find(text) != std::string::npos ||
-                  SourceLineOf(module, *instruction).find(text) != std::string::npos)) {
-        by_source.push_back(instruction->name());
-      }
-      if (by_name.size() == kMost)
-        return fmt::format("names like it: {}", fmt::join(by_name, ", "));
-    }
-  }
-  if (!by_name.empty()) return fmt::format("names like it: {}", fmt::join(by_name, ", "));
-  if (!by_source.empty()) {
-    return fmt::format("op_name or source line has it: {}", fmt::join(by_source, ", "));
-  }
-  return "gshard-opt print and gshard-opt partition show the names";
 }
 
 Diagnostic NoSuchName(std::string_view name, std::string similar) {

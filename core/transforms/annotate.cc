@@ -310,9 +310,6 @@ class Annotator {
   void RecordMesh() {
     ModuleHeader& header = module_.header();
     header.num_partitions = devices_;
-    for (const Mesh* declared : header.meshes) {
-      if (declared->axes == options_.mesh) return;  // the declaration says it already
-    }
     std::string text = ToString(std::span<const Mesh* const>(&mesh_, 1));
     header.frontend_attributes =
         WithFrontendAttribute(module_.arena(), header.frontend_attributes, kMeshesAttribute, text);

@@ -1,0 +1,24 @@
+// Which instruction a user means by a name.
+#ifndef GSHARD_CMD_CLI_INSTRUCTION_NAMES_H_
+#define GSHARD_CMD_CLI_INSTRUCTION_NAMES_H_
+
+#include <string>
+#include <string_view>
+
+#include "ir/module.h"
+
+namespace gshard {
+
+// In any computation; null if there is none.
+const Instruction* FindInstruction(const Module& module, std::string_view name);
+
+// The value that stands for `x` once calls are inlined: a call is its callee's root, a callee's
+// parameter what the first call passes.
+const Instruction* ValueAfterInlining(const Module& module, const Instruction* x);
+
+// Instructions whose name, op_name or source line holds what was asked for, to choose from.
+std::string SimilarNames(const Module& module, std::string_view text);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CMD_CLI_INSTRUCTION_NAMES_H_
