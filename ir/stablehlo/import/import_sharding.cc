@@ -93,6 +93,9 @@ bool ConvertManualComputation(Importer& in, const Operation& op) {
   };
   const std::string manual =
       axes->starts_with('{') ? fmt::format("#sdy<manual_axes{}>", *axes) : std::string(*axes);
+  if (!in.CheckManualRegion(op, per_value(*in_shardings), per_value(*out_shardings), manual)) {
+    return false;
+  }
   std::vector<Instruction*> locals;
   if (!op.operands.empty()) {
     std::vector<const Shape*> shapes;

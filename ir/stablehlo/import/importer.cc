@@ -368,6 +368,20 @@ const Sharding* Importer::ReadSharding(const Operation* op, SourceRange place,
   return context().TupleOf(std::move(leaves));
 }
 
+bool Importer::CheckManualRegion(const Operation& op, const std::string& in_shardings,
+                                 const std::string& out_shardings, const std::string& axes) {
+  std::vector<ShardySharding> ins, outs;
+  std::vector<std::string> names;
+  if (!ReadShardyManualAxes(axes, names)) return BadValue(op, "manual_axes", {});
+  if (!ReadShardyShardings(in_shardings, meshes_, ins) || ins.size() != op.operands.size()) {
+    return BadValue(op, "in_shardings", {});
+  }
+  if (!ReadShardyShardings(out_shardings, meshes_, outs) || outs.size() != op.results.size()) {
+    return BadValue(op, "out_shardings", {});
+  }
+  return true;
+}
+
 const Sharding* Importer::ReadHloSharding(SourceRange place, std::string_view quoted,
                                           const Shape* shape) {
   std::string text;

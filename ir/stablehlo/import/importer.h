@@ -134,6 +134,9 @@ class Importer {
   // an error. `count`: of values.
   const Sharding* ReadSharding(const Operation* op, SourceRange place, std::string_view text,
                                const Shape* shape);
+  // Can the shardings of a manual computation's values and its axes be read?
+  bool CheckManualRegion(const Operation& op, const std::string& in_shardings,
+                         const std::string& out_shardings, const std::string& axes);
   const Sharding* ReadHloSharding(SourceRange place, std::string_view quoted, const Shape* shape);
 
   // --- values that are known while importing
