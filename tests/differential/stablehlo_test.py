@@ -115,8 +115,9 @@ def sharding_difference(stablehlo, hlo):
     for what, a, b in zip(("parameters", "the root"), one, other):
         if a != b:
             return f"shardings of {what}: {a} and {b}"
-    only = (one[2] - other[2], other[2] - one[2])
-    return f"only in one of them: {only}" if len(only[0]) + len(only[1]) > 0.001 * len(one[2]) and any(only) else ""
+    # XLA's export folds constants away, so it may have fewer values, never others.
+    missing = other[2] - one[2]
+    return f"only in the HLO: {missing}" if missing else ""
 
 
 def export_of(path):
