@@ -11,12 +11,15 @@
 #include "core/pipeline/stages.h"
 #include "core/transforms/rewriter.h"
 #include "fmt/format.h"
+#include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/sharding_text.h"
 #include "ir/traversal.h"
 
 namespace gshard::pipeline {
 namespace {
+
+constexpr std::string_view kShardyAttribute = "xla.sdy.sharding";
 
 // The user's shardings by name; the module keeps none. Splitting the batch has shardings of its
 // own, the rest comes back with the stage axis.
@@ -26,6 +29,9 @@ std::unordered_map<std::string, const Sharding*> TakeAnnotations(Module& module)
     for (Instruction* x : computation->instructions()) {
       const Sharding* s = x->sharding();
       x->set_sharding(nullptr);
+      if (!FrontendAttribute(x->frontend_attributes(), kShardyAttribute).empty()) {
+        x->set_frontend_attributes("");  // says the same
+      }
       if (s == nullptr || !x->shape()->IsArray() || !s->IsTiled()) continue;
       taken.emplace(x->name(), s);
     }
@@ -36,8 +42,12 @@ std::unordered_map<std::string, const Sharding*> TakeAnnotations(Module& module)
 // The pipeliner rematerialises by stage; barriers of the user's own would keep equal recomputations
 // apart, and tie values of several layers together.
 void DropBarriers(Module& module) {
-  RewriteModule(module, [](Instruction* x, Rewriter&) -> Instruction* {
+  RewriteModule(module, [](Instruction* x, Rewriter& rewriter) -> Instruction* {
     if (x->opcode() == Opcode::kOptBarrier) return x->operand(0);
+    // A constraint is an annotation like any other: a copy holds it.
+    if (IsCustomCallTo(*x, kShardingTarget) && x->operand_count() == 1) {
+      return rewriter.builder().Add(Opcode::kCopy, {x->operand(0)}, x->shape(), x->name());
+    }
     if (x->opcode() == Opcode::kGetTupleElement && x->operand(0)->opcode() == Opcode::kTuple) {
       return x->operand(0)->operand(x->attributes<GetTupleElementAttributes>().index);
     }
@@ -48,6 +58,23 @@ void DropBarriers(Module& module) {
 int64_t DevicesOf(const Module& module) {
   int64_t devices = module.DeviceCount();
   return devices > 1 ? devices : 1;
+}
+
+// Each shard of the batch has micro-batches of its own: M divides its rows.
+Expected<void> CheckShards(const Module& module, const BatchDims& batch,
+                           const std::unordered_map<std::string, const Sharding*>& annotations,
+                           int64_t microbatches) {
+  for (auto [number, dim] : batch.dimension) {
+    const Instruction* x = module.entry()->parameter(number);
+    auto it = annotations.find(std::string(x->name()));
+    int64_t shards = it == annotations.end() ? 1 : it->second->TileCount(dim);
+    if (x->shape()->dim(dim) % (shards * microbatches) == 0) continue;
+    return Fail(module.ErrorAt(
+        x, "E-PIPELINE-001",
+        fmt::format("{} micro-batches on {} shards do not divide the {} examples of '{}'",
+                    microbatches, shards, x->shape()->dim(dim), x->name())));
+  }
+  return {};
 }
 
 // The mesh with the stage axis, and the schedule for those who read the program.
@@ -123,6 +150,9 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   DropBarriers(module);
   const Mesh* mesh = NamedMesh(module);
   auto annotations = TakeAnnotations(module);
+  if (auto fits = CheckShards(module, *batch, annotations, options.microbatches); !fits) {
+    return Fail(std::move(fits.error()));
+  }
   const ModuleHeader header = module.header();
   Expected<SplitProgram> split = SplitBatch(module, *batch, options.microbatches);
   if (!split) return Fail(std::move(split.error()));
