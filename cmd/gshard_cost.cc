@@ -11,6 +11,7 @@
 #include "core/analysis/meshes.h"
 #include "core/report/budget.h"
 #include "core/report/cost_json.h"
+#include "core/report/cost_markdown.h"
 #include "core/report/cost_page.h"
 #include "core/report/cost_text.h"
 #include "core/report/quantity_text.h"
@@ -32,7 +33,7 @@ struct Flags {
   std::string output = "-";
   std::string trace;
   bool gantt = false;
-  bool json = false;
+  bool json = false, markdown = false;
 };
 
 // What is wrong with the input; returns the exit code.
@@ -121,9 +122,11 @@ int Run(const Flags& flags) {
     report.memory.limit_name.clear();
   }
   const auto top = static_cast<size_t>(flags.top);
-  std::string text = flags.json ? CostAsJson(*estimate->module, report, top)
-                                : CostAsText(*estimate->module, report, top > 0 ? top : 12);
-  if (flags.gantt && !flags.json) text += TimelineAsGantt(report);
+  const size_t rows = top > 0 ? top : 12;
+  std::string text = flags.json       ? CostAsJson(*estimate->module, report, top)
+                     : flags.markdown ? CostAsMarkdown(*estimate->module, report, rows)
+                                      : CostAsText(*estimate->module, report, rows);
+  if (flags.gantt && !flags.json && !flags.markdown) text += TimelineAsGantt(report);
   if (auto written = WriteFile(flags.output, text); !written) return ReportError(written.error());
   if (!flags.trace.empty()) {
     auto written = WriteFile(flags.trace, TimelineAsTrace(*estimate->module, report));
@@ -184,6 +187,8 @@ int main(int argc, char** argv) {
            "Write the report as a page for a browser: one file, no network (default: none)",
            {.type = "FILE"});
   line.AddSwitch("--json", flags.json, "JSON (gshard.cost/1) instead of text");
+  line.AddSwitch("--markdown", flags.markdown, "Markdown instead, for a comment on a change",
+                 "--json");
   AddCostDiff(line, diff);
   AddCostSweep(line, sweep);
   return line.Run(argc, argv, [&] { return Run(flags); });

@@ -1,0 +1,82 @@
+// See cost_markdown.h.
+
+#include "core/report/cost_markdown.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/report/memory_text.h"
+#include "core/report/quantity_text.h"
+#include "core/report/table_text.h"
+#include "ir/metadata.h"
+
+namespace gshard {
+namespace {
+
+std::string Bytes(int64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
+
+std::string Figures(const CostReport& report) {
+  TextTable table{{{"step time", true},
+                   {"compute", true},
+                   {"exposed communication", true},
+                   {"MFU", true},
+                   {"peak memory", true},
+                   {"arguments", true},
+                   {"outputs", true},
+                   {"temporaries", true}},
+                  {}};
+  table.rows.push_back({HumanSeconds(report.step_time_s), HumanSeconds(report.compute_time_s),
+                        HumanSeconds(report.exposed_communication_s),
+                        fmt::format("{:.1f}%", 100 * report.mfu), Bytes(report.memory.peak_bytes),
+                        Bytes(report.memory.argument_bytes), Bytes(report.memory.output_bytes),
+                        Bytes(report.memory.temp_bytes)});
+  return TableAsMarkdown(table);
+}
+
+std::string Collectives(const CostReport& report) {
+  TextTable table{{{"collective", false},
+                   {"axes", false},
+                   {"count", true},
+                   {"bytes a device", true},
+                   {"time", true},
+                   {"exposed", true},
+                   {"largest because of", false}},
+                  {}};
+  for (const CollectiveRow& row : report.collectives) {
+    table.rows.push_back({row.kind, fmt::format("{}", fmt::join(row.axes, "+")),
+                          fmt::format("{}", row.count), HumanBytes(row.bytes_per_device),
+                          HumanSeconds(row.time_s), HumanSeconds(row.exposed_s), row.cause});
+  }
+  return table.rows.empty() ? "" : fmt::format("\n{}", TableAsMarkdown(table));
+}
+
+std::string AtPeak(const Module& module, const MemoryReport& memory, size_t top) {
+  const Module& names = memory.compiled ? *memory.compiled : module;
+  TextTable table{{{"bytes", true},
+                   {"alive at the peak", false},
+                   {"on a device", false},
+                   {"sharding", false},
+                   {"copies along", false},
+                   {"source", false}},
+                  {}};
+  for (size_t i = 0; i < std::min(top, memory.at_peak.size()); ++i) {
+    const LiveBuffer& buffer = memory.at_peak[i];
+    table.rows.push_back({Bytes(buffer.bytes), std::string(buffer.instruction->name()),
+                          ToString(buffer.shape, false), buffer.sharding_text, buffer.free_axes,
+                          SourceLineOf(names, *buffer.instruction)});
+  }
+  return table.rows.empty() ? "" : fmt::format("\n{}", TableAsMarkdown(table));
+}
+
+}  // namespace
+
+std::string CostAsMarkdown(const Module& module, const CostReport& report, size_t top) {
+  std::string verdict = VerdictText(report.memory);
+  if (!verdict.empty()) verdict = fmt::format("**{}**\n\n", verdict.substr(0, verdict.find('\n')));
+  return fmt::format("{}{}: {} device{}, {}\n\n", verdict, module.name(), report.devices,
+                     report.devices == 1 ? "" : "s", report.chip) +
+         Figures(report) + Collectives(report) + AtPeak(module, report.memory, top);
+}
+
+}  // namespace gshard
