@@ -100,7 +100,7 @@ Expected<void> Remesh(Module& module, const std::vector<MeshAxis>& axes,
     std::vector<int> axis_of;
     for (size_t i = 0; i < from.size(); ++i) {
       const int named = by_name ? FindAxis(axes, from[i].name) : static_cast<int>(i);
-      axis_of.push_back(std::max(named, 0));  // not named: of size 1, in no sharding
+      axis_of.push_back(named);  // -1: of size 1
     }
     auto resized = ResizeMesh(module, annotated->mesh, to, axis_of);
     if (!resized) return resized;

@@ -74,6 +74,8 @@ class MeshResizer {
     NamedSharding named = *spelled->named;
     named.mesh = to_;
     auto rename = [&](std::vector<AxisRef>& refs) {
+      std::erase_if(
+          refs, [&](const AxisRef& ref) { return axis_of_[static_cast<size_t>(ref.axis)] < 0; });
       for (AxisRef& ref : refs) {
         const auto index = static_cast<size_t>(ref.axis);
         if (ref.pre_size != 1 || ref.size != from_->axes[index].size) return false;

@@ -17,10 +17,11 @@ struct ResizeMeshOptions {
   bool only_named = false;
 };
 
-// Axis i of `from` becomes axis axis_of[i] of `to`. Shapes are global and stay. The header's
-// declaration of `from` and the number of partitions follow. Meshes belong to the module's context.
-// Errors, located: a sharding along a part of an axis (E-ANNOTATE-009), or along no axes
-// (E-ANNOTATE-013); a manual region, whose shapes are those of its mesh (E-ANNOTATE-014).
+// Axis i of `from` becomes axis axis_of[i] of `to`; -1: it is of size 1 and goes. Shapes are global
+// and stay. The header's declaration of `from` and the number of partitions follow. Meshes belong
+// to the module's context. Errors, located: a sharding along a part of an axis (E-ANNOTATE-009), or
+// along no axes (E-ANNOTATE-013); a manual region, whose shapes are those of its mesh
+// (E-ANNOTATE-014).
 Expected<void> ResizeMesh(Module& module, const Mesh* from, const Mesh* to,
                           std::span<const int> axis_of, const ResizeMeshOptions& options = {});
 

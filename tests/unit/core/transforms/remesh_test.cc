@@ -54,6 +54,10 @@ TEST_CASE("A program moves to another mesh by the names of its axes", "[mesh]") 
                       ", sharding={devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}",
                       {{"d", 2}, {"m", 2}}) ==
         "{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}");
+  // Axes of size 1 that are not named go.
+  CHECK(ShardingAfter(", num_partitions=8, meshes={pod=['one'=1,'data'=8,'uno'=1]}",
+                      ", sharding={@pod, [{'one', 'data'}, {'uno'}]}",
+                      {{"data", 4}}) == "{devices=[4,1]<=[4]}");
   // Rules come on top.
   CHECK(ShardingAfter(pod, ", sharding={@pod, [{'data'}, {}]}", {{"data", 4}, {"model", 2}},
                       {{"x", "_,model", "--shard"}}) ==
