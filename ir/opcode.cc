@@ -9,14 +9,14 @@ namespace gshard {
 namespace {
 
 constexpr std::array<OpcodeInfo, kOpcodeCount> kInfos = {{
-#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags) \
-  {text, arity, #family, static_cast<uint32_t>(flags)},
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) \
+  {text, arity, #family, static_cast<uint32_t>(flags), static_cast<uint32_t>(types)},
 #include "ir/opcodes.def"
 #undef GSHARD_OPCODE
 }};
 
 constexpr std::array<AttributeTag, kOpcodeCount> kTags = {{
-#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags) \
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) \
   &AttributeType<attributes>::kTag,
 #include "ir/opcodes.def"
 #undef GSHARD_OPCODE

@@ -18,14 +18,25 @@ enum OpcodeFlag : uint32_t {
   kCallsComputations = 1u << 4,  // may have called computations
 };
 
+// Element types of operands by class: bit `c` is DTypeClass `c`.
+enum OperandType : uint32_t {
+  kAnyType = 0,  // the shape rule decides
+  kPredType = 1u << 0,
+  kSignedType = 1u << 1,
+  kUnsignedType = 1u << 2,
+  kIntegerType = kSignedType | kUnsignedType,
+  kFloatType = 1u << 3,
+  kComplexType = 1u << 4,
+};
+
 enum class Opcode : uint8_t {
-#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags) enumerator,
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) enumerator,
 #include "ir/opcodes.def"
 #undef GSHARD_OPCODE
 };
 
 inline constexpr int kOpcodeCount = 0
-#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags) +1
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) +1
 #include "ir/opcodes.def"
 #undef GSHARD_OPCODE
     ;
@@ -35,6 +46,7 @@ struct OpcodeInfo {
   int arity;                // or kVariadic
   std::string_view family;  // file stem of its rules in every layer
   uint32_t flags;
+  uint32_t types;  // OR of OperandType
 };
 
 const OpcodeInfo& InfoOf(Opcode opcode);

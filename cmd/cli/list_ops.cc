@@ -4,43 +4,99 @@
 
 #include <fmt/format.h>
 
+#include <string>
+
 #include "backends/cpu/opcode_support.h"
 #include "cmd/cli/program.h"
 #include "core/autodiff/rules.h"
+#include "core/cost/op_cost.h"
 #include "core/json.h"
 #include "core/partition/rule_table.h"
 #include "core/propagation/rule_summary.h"
+#include "ir/attribute_table.h"
 #include "ir/opcode.h"
+#include "ir/shape_inference.h"
 
 namespace gshard {
 namespace {
 
+std::string Name(Opcode opcode) { return std::string(OpcodeName(opcode)); }
+std::string Family(Opcode opcode) { return std::string(InfoOf(opcode).family); }
+
+// How many attributes its text may have.
+std::string Attributes(Opcode opcode) { return std::to_string(AttributesOf(opcode).size()); }
+
+std::string Shape(Opcode opcode) { return ShapeIsInferable(opcode) ? "inferred" : "declared"; }
+
+// Of the operands; "any": its shape rule decides.
+std::string Types(Opcode opcode) {
+  const uint32_t types = InfoOf(opcode).types;
+  std::string list;
+  auto add = [&](uint32_t mask, const char* name) {
+    if ((types & mask) == mask) list += list.empty() ? name : fmt::format(",{}", name);
+  };
+  add(kPredType, "pred");
+  if ((types & kIntegerType) != kIntegerType) {
+    add(kSignedType, "signed");
+    add(kUnsignedType, "unsigned");
+  }
+  add(kIntegerType, "int");
+  add(kFloatType, "float");
+  add(kComplexType, "complex");
+  return list.empty() ? "any" : list;
+}
+
+std::string Propagate(Opcode opcode) { return PropagationSummary(opcode); }
+
 // "rule", or "whole": operands are made whole and every device computes all of it.
-const char* PartitionOf(Opcode opcode) { return RuleFor(opcode).is_default ? "whole" : "rule"; }
+std::string Partition(Opcode opcode) { return RuleFor(opcode).is_default ? "whole" : "rule"; }
+
+std::string Cost(Opcode opcode) { return std::string(CostKindOf(opcode)); }
+std::string Grad(Opcode opcode) { return TextOf(GradRuleFor(opcode).kind); }
+std::string Run(Opcode opcode) { return cpu::TextOf(cpu::SupportOf(opcode)); }
+
+// One line a layer. Every cell says something: tests/checks/list_ops.py fails on an empty one.
+struct Column {
+  const char* name;
+  int width;
+  std::string (*cell)(Opcode);
+};
+constexpr Column kColumns[] = {
+    {"opcode", 28, Name},
+    {"family", 16, Family},
+    {"attributes", 12, Attributes},
+    {"shape", 10, Shape},
+    {"types", 24, Types},
+    {"propagate", 11, Propagate},
+    {"partition", 11, Partition},
+    {"cost", 9, Cost},
+    {"grad", 6, Grad},
+    {"run", 10, Run},
+};
+
+void PrintRow(std::string (*cell)(const Column&, Opcode), Opcode opcode) {
+  std::string line;
+  for (const Column& column : kColumns) {
+    line += fmt::format("{:<{}}", cell(column, opcode), column.width);
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  fmt::print("{}\n", line);
+}
 
 }  // namespace
 
 int RunListOps(bool json) {
   Json rows = Json::Array();
-  if (!json) {
-    fmt::print("{:<28}{:<16}{:<11}{:<11}{:<6}{}\n", "opcode", "family", "propagate", "partition",
-               "grad", "run");
-  }
+  if (!json) PrintRow([](const Column& column, Opcode) { return std::string(column.name); }, {});
   for (int i = 0; i < kOpcodeCount; ++i) {
-    Opcode opcode = static_cast<Opcode>(i);
-    const OpcodeInfo& info = InfoOf(opcode);
-    if (json) {
-      rows.Append({{"opcode", info.text},
-                   {"family", info.family},
-                   {"propagate", PropagationSummary(opcode)},
-                   {"partition", PartitionOf(opcode)},
-                   {"grad", TextOf(GradRuleFor(opcode).kind)},
-                   {"run", cpu::TextOf(cpu::SupportOf(opcode))}});
-    } else {
-      fmt::print("{:<28}{:<16}{:<11}{:<11}{:<6}{}\n", info.text, info.family,
-                 PropagationSummary(opcode), PartitionOf(opcode),
-                 TextOf(GradRuleFor(opcode).kind), cpu::TextOf(cpu::SupportOf(opcode)));
+    const auto opcode = static_cast<Opcode>(i);
+    if (!json) {
+      PrintRow([](const Column& column, Opcode of) { return column.cell(of); }, opcode);
+      continue;
     }
+    Json row;
+    for (const Column& column : kColumns) row.Set(column.name, column.cell(opcode));
+    rows.Append(std::move(row));
   }
   if (json) {
     const Json document = {{"schema", "gshard.list_ops/1"}, {"ops", std::move(rows)}};

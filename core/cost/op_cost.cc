@@ -37,12 +37,20 @@ constexpr CostRule RuleOfFamily(std::string_view family) {
 }
 
 constexpr std::array<CostRule, kOpcodeCount> kRules = {
-#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags) RuleOfFamily(#family),
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) \
+  RuleOfFamily(#family),
 #include "ir/opcodes.def"
 #undef GSHARD_OPCODE
 };
 
 }  // namespace
+
+std::string_view CostKindOf(Opcode opcode) {
+  const CostRule rule = kRules[static_cast<size_t>(opcode)];
+  if (rule == MovementCost || rule == SliceCost) return "bytes";
+  if (rule == CollectiveLocalCost) return "combiner";
+  return rule == NoCost ? "callees" : "flops";
+}
 
 OpCost CostOf(const Instruction& instruction) {
   return kRules[static_cast<size_t>(instruction.opcode())](instruction);

@@ -6,6 +6,7 @@
 #define GSHARD_CORE_COST_OP_COST_H_
 
 #include <cstdint>
+#include <string_view>
 
 #include "ir/instruction.h"
 
@@ -21,6 +22,10 @@ struct OpCost {
 // Cost of the instruction itself, without called computations of while, conditional, call and
 // fusion; reductions, sorts and scatters count their combiner per element.
 OpCost CostOf(const Instruction& instruction);
+
+// What an opcode's rule counts, as a word for tables: "flops", "bytes" (only moved), "combiner" (of a
+// collective: the network is priced apart) or "callees".
+std::string_view CostKindOf(Opcode opcode);
 
 }  // namespace gshard
 

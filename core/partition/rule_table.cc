@@ -101,7 +101,7 @@ constexpr Row kRows[] = {
 // clang-format on
 
 constexpr uint32_t kFlags[] = {
-#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags) (flags),
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) (flags),
 #include "ir/opcodes.def"
 #undef GSHARD_OPCODE
 };

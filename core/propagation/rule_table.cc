@@ -99,7 +99,7 @@ struct OpcodeFlags {
   uint32_t flags;
 };
 constexpr OpcodeFlags kOpcodes[] = {
-#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags) \
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) \
   {Opcode::enumerator, flags},
 #include "ir/opcodes.def"
 #undef GSHARD_OPCODE

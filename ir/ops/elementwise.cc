@@ -1,5 +1,6 @@
 // Attribute text of the elementwise family (see ir/attribute_table.h).
 #include <cstddef>
+#include <type_traits>
 
 #include "ir/attribute_table.h"
 
@@ -30,27 +31,14 @@ constexpr AttributeRow kMap[] = {
 }  // namespace
 
 std::span<const OpcodeAttributes> ElementwiseRows() {
+  // All that have MathAttributes have the same text.
   static constexpr OpcodeAttributes kTable[] = {
-      {Opcode::kExponential, kMath},
-      {Opcode::kExponentialMinusOne, kMath},
-      {Opcode::kLog, kMath},
-      {Opcode::kLogPlusOne, kMath},
-      {Opcode::kLogistic, kMath},
-      {Opcode::kSqrt, kMath},
-      {Opcode::kRsqrt, kMath},
-      {Opcode::kCbrt, kMath},
-      {Opcode::kSine, kMath},
-      {Opcode::kCosine, kMath},
-      {Opcode::kTan, kMath},
-      {Opcode::kTanh, kMath},
-      {Opcode::kSinh, kMath},
-      {Opcode::kCosh, kMath},
-      {Opcode::kAsin, kMath},
-      {Opcode::kAcos, kMath},
-      {Opcode::kAsinh, kMath},
-      {Opcode::kAcosh, kMath},
-      {Opcode::kAtanh, kMath},
-      {Opcode::kErf, kMath},
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) \
+  {Opcode::enumerator, std::is_same_v<attributes, MathAttributes>                       \
+                           ? std::span(kMath)                                           \
+                           : std::span<const AttributeRow>()},
+#include "ir/opcodes.def"
+#undef GSHARD_OPCODE
       {Opcode::kReducePrecision, kReducePrecision},
       {Opcode::kCompare, kCompare},
       {Opcode::kMap, kMap},

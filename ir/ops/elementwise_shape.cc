@@ -8,54 +8,9 @@ namespace {
 
 using TypeMask = uint32_t;
 constexpr TypeMask Bit(DTypeClass c) { return TypeMask{1} << static_cast<uint32_t>(c); }
-constexpr TypeMask kP = Bit(DTypeClass::kPredicate);
-constexpr TypeMask kS = Bit(DTypeClass::kSigned);
-constexpr TypeMask kU = Bit(DTypeClass::kUnsigned);
-constexpr TypeMask kF = Bit(DTypeClass::kFloat);
-constexpr TypeMask kC = Bit(DTypeClass::kComplex);
-
-TypeMask TypesOf(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kAbs:
-    case Opcode::kSign:
-      return kS | kF | kC;
-    case Opcode::kNegate:
-    case Opcode::kSubtract:
-    case Opcode::kDivide:
-    case Opcode::kRemainder:
-    case Opcode::kPower:
-      return kS | kU | kF | kC;
-    case Opcode::kAdd:
-    case Opcode::kMultiply:
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-      return kP | kS | kU | kF | kC;
-    case Opcode::kFloor:
-    case Opcode::kCeil:
-    case Opcode::kRoundNearestAfz:
-    case Opcode::kRoundNearestEven:
-    case Opcode::kIsFinite:
-    case Opcode::kCbrt:
-    case Opcode::kErf:
-    case Opcode::kReducePrecision:
-    case Opcode::kStochasticConvert:
-      return kF;
-    case Opcode::kNot:
-    case Opcode::kAnd:
-    case Opcode::kOr:
-    case Opcode::kXor:
-      return kP | kS | kU;
-    case Opcode::kPopcnt:
-    case Opcode::kCountLeadingZeros:
-    case Opcode::kMulhi:
-    case Opcode::kShiftLeft:
-    case Opcode::kShiftRightArithmetic:
-    case Opcode::kShiftRightLogical:
-      return kS | kU;
-    default:  // real, imag, atan2 and the mathematical functions
-      return kF | kC;
-  }
-}
+static_assert(kPredType == Bit(DTypeClass::kPredicate) && kSignedType == Bit(DTypeClass::kSigned) &&
+              kUnsignedType == Bit(DTypeClass::kUnsigned) &&
+              kFloatType == Bit(DTypeClass::kFloat) && kComplexType == Bit(DTypeClass::kComplex));
 
 std::string ListTypes(TypeMask mask) {
   std::string list;
@@ -64,22 +19,22 @@ std::string ListTypes(TypeMask mask) {
     if (!list.empty()) list += ", ";
     list += name;
   };
-  add(kP, "pred");
-  if ((mask & kS) != 0 && (mask & kU) != 0) {
-    add(kS, "integer");
+  add(kPredType, "pred");
+  if ((mask & kIntegerType) == kIntegerType) {
+    add(kSignedType, "integer");
   } else {
-    add(kS, "signed integer");
-    add(kU, "unsigned integer");
+    add(kSignedType, "signed integer");
+    add(kUnsignedType, "unsigned integer");
   }
-  add(kF, "float");
-  add(kC, "complex");
+  add(kFloatType, "float");
+  add(kComplexType, "complex");
   const size_t comma = list.rfind(", ");
   if (comma != std::string::npos) list.replace(comma, 2, " or ");
   return list;
 }
 
 Problem CheckType(Opcode opcode, const Shape* shape) {
-  const TypeMask mask = TypesOf(opcode);
+  const TypeMask mask = InfoOf(opcode).types;
   if (shape->IsArray() && (mask & Bit(ClassOf(shape->dtype()))) != 0) return std::nullopt;
   return ProblemOf("{} takes arrays of type {}, found {}", OpcodeName(opcode), ListTypes(mask),
                    Text(shape));

@@ -1,4 +1,6 @@
 // Elementwise operations, one element at a time (docs/semantics.md, sections 1 to 4).
+#include <fmt/format.h>
+
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -10,7 +12,10 @@ namespace {
 
 using Z = std::complex<double>;
 
-[[noreturn]] void Unknown() { throw InternalError("operation unknown to the reference evaluator"); }
+[[noreturn]] void Unknown(Opcode opcode) {
+  throw InternalError(fmt::format("{} needs a line in {} for operands of this class",
+                                  OpcodeName(opcode), __FILE__));
+}
 
 uint64_t Bits(int64_t value) { return static_cast<uint64_t>(value); }
 int64_t Signed(uint64_t value) { return static_cast<int64_t>(value); }
@@ -46,7 +51,7 @@ int64_t IntegerUnary(Opcode opcode, DType dtype, int64_t a) {
     case Opcode::kCountLeadingZeros:
       return std::countl_zero(Bits(a) & mask) - (64 - width);
     default:
-      Unknown();
+      Unknown(opcode);
   }
 }
 
@@ -98,7 +103,7 @@ int64_t IntegerBinary(Opcode opcode, DType dtype, int64_t a, int64_t b) {
     case Opcode::kShiftRightArithmetic:
       return sign_extended >> (too_far ? 63 : b);
     default:
-      Unknown();
+      Unknown(opcode);
   }
 }
 
@@ -183,7 +188,7 @@ double RealUnary(Opcode opcode, double x) {
     case Opcode::kErf:
       return std::erf(x);
     default:
-      Unknown();
+      Unknown(opcode);
   }
 }
 
@@ -208,7 +213,7 @@ double RealBinary(Opcode opcode, double a, double b) {
     case Opcode::kMinimum:
       return Minimum(a, b);
     default:
-      Unknown();
+      Unknown(opcode);
   }
 }
 
@@ -261,7 +266,7 @@ Z ComplexUnary(Opcode opcode, Z z) {
     case Opcode::kAtanh:
       return std::atanh(z);
     default:
-      Unknown();
+      Unknown(opcode);
   }
 }
 
@@ -278,7 +283,7 @@ Z ComplexBinary(Opcode opcode, Z a, Z b) {
     case Opcode::kPower:
       return a == 0.0 && b == 0.0 ? 1.0 : a == 0.0 ? 0.0 : std::pow(a, b);
     default:
-      Unknown();
+      Unknown(opcode);
   }
 }
 
@@ -298,7 +303,7 @@ bool Holds(ComparisonDirection direction, T a, T b) {
     case ComparisonDirection::kGe:
       return a >= b;
   }
-  Unknown();
+  Unknown(Opcode::kCompare);
 }
 
 // -NaN < -inf < .. < -0 < +0 < .. < inf < NaN.

@@ -204,108 +204,62 @@ T Power(T x, T y) {
   if (y == T{3}) return x * x * x;
   return std::pow(x, y);
 }
+// The loop of f32 or of f64, where they differ.
+template <typename T, TileFunction kSingle, TileFunction kDouble>
+constexpr TileFunction kEither = sizeof(T) == sizeof(float) ? kSingle : kDouble;
+
+// One line an opcode.
 template <typename T>
-T Logistic(T x) {
-  return T{1} / (T{1} + std::exp(-x));
-}
-
-TileFunction FindF32(Opcode opcode) {
+TileFunction FindFor(Opcode opcode) {
   switch (opcode) {
     case Opcode::kExponential:
-      return &VectorLoop<ExpOp, float>;
-    case Opcode::kExponentialMinusOne:
-      return &VectorLoop<Expm1Op, float>;
-    case Opcode::kLog:
-      return &VectorLoop<LogOp, float>;
-    case Opcode::kLogPlusOne:
-      return &VectorLoop<Log1pOp, float>;
+      return &VectorLoop<ExpOp, T>;
     case Opcode::kLogistic:
-      return &VectorLoop<LogisticOp, float>;
-    case Opcode::kTanh:
-      return &VectorLoop<TanhOp, float>;
-    case Opcode::kErf:
-      return &VectorLoop<ErfOp, float>;
-    case Opcode::kSine:
-      return &SineCosineLoop<true>;
-    case Opcode::kCosine:
-      return &SineCosineLoop<false>;
-    case Opcode::kCbrt:
-      return &LibraryLoop<float, std::cbrt>;
-    case Opcode::kTan:
-      return &LibraryLoop<float, std::tan>;
-    case Opcode::kSinh:
-      return &LibraryLoop<float, std::sinh>;
-    case Opcode::kCosh:
-      return &LibraryLoop<float, std::cosh>;
-    case Opcode::kAsin:
-      return &LibraryLoop<float, std::asin>;
-    case Opcode::kAcos:
-      return &LibraryLoop<float, std::acos>;
-    case Opcode::kAsinh:
-      return &LibraryLoop<float, std::asinh>;
-    case Opcode::kAcosh:
-      return &LibraryLoop<float, std::acosh>;
-    case Opcode::kAtanh:
-      return &LibraryLoop<float, std::atanh>;
-    case Opcode::kAtan2:
-      return &LibraryLoop2<float, std::atan2>;
-    case Opcode::kPower:
-      return &LibraryLoop2<float, Power<float>>;
-    default:
-      return nullptr;
-  }
-}
-
-TileFunction FindF64(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kExponential:
-      return &VectorLoop<ExpOp, double>;
+      return &VectorLoop<LogisticOp, T>;
     case Opcode::kExponentialMinusOne:
-      return &LibraryLoop<double, std::expm1>;
+      return kEither<T, &VectorLoop<Expm1Op, float>, &LibraryLoop<double, std::expm1>>;
     case Opcode::kLog:
-      return &LibraryLoop<double, std::log>;
+      return kEither<T, &VectorLoop<LogOp, float>, &LibraryLoop<double, std::log>>;
     case Opcode::kLogPlusOne:
-      return &LibraryLoop<double, std::log1p>;
-    case Opcode::kLogistic:
-      return &VectorLoop<LogisticOp, double>;
+      return kEither<T, &VectorLoop<Log1pOp, float>, &LibraryLoop<double, std::log1p>>;
     case Opcode::kTanh:
-      return &LibraryLoop<double, std::tanh>;
+      return kEither<T, &VectorLoop<TanhOp, float>, &LibraryLoop<double, std::tanh>>;
     case Opcode::kErf:
-      return &LibraryLoop<double, std::erf>;
+      return kEither<T, &VectorLoop<ErfOp, float>, &LibraryLoop<double, std::erf>>;
     case Opcode::kSine:
-      return &LibraryLoop<double, std::sin>;
+      return kEither<T, &SineCosineLoop<true>, &LibraryLoop<double, std::sin>>;
     case Opcode::kCosine:
-      return &LibraryLoop<double, std::cos>;
+      return kEither<T, &SineCosineLoop<false>, &LibraryLoop<double, std::cos>>;
     case Opcode::kCbrt:
-      return &LibraryLoop<double, std::cbrt>;
+      return &LibraryLoop<T, std::cbrt>;
     case Opcode::kTan:
-      return &LibraryLoop<double, std::tan>;
+      return &LibraryLoop<T, std::tan>;
     case Opcode::kSinh:
-      return &LibraryLoop<double, std::sinh>;
+      return &LibraryLoop<T, std::sinh>;
     case Opcode::kCosh:
-      return &LibraryLoop<double, std::cosh>;
+      return &LibraryLoop<T, std::cosh>;
     case Opcode::kAsin:
-      return &LibraryLoop<double, std::asin>;
+      return &LibraryLoop<T, std::asin>;
     case Opcode::kAcos:
-      return &LibraryLoop<double, std::acos>;
+      return &LibraryLoop<T, std::acos>;
     case Opcode::kAsinh:
-      return &LibraryLoop<double, std::asinh>;
+      return &LibraryLoop<T, std::asinh>;
     case Opcode::kAcosh:
-      return &LibraryLoop<double, std::acosh>;
+      return &LibraryLoop<T, std::acosh>;
     case Opcode::kAtanh:
-      return &LibraryLoop<double, std::atanh>;
+      return &LibraryLoop<T, std::atanh>;
     case Opcode::kAtan2:
-      return &LibraryLoop2<double, std::atan2>;
+      return &LibraryLoop2<T, std::atan2>;
     case Opcode::kPower:
-      return &LibraryLoop2<double, Power<double>>;
+      return &LibraryLoop2<T, Power<T>>;
     default:
       return nullptr;
   }
 }
 
 TileFunction FindMath(Opcode opcode, DType type) {
-  if (type == DType::kF32) return FindF32(opcode);
-  if (type == DType::kF64) return FindF64(opcode);
+  if (type == DType::kF32) return FindFor<float>(opcode);
+  if (type == DType::kF64) return FindFor<double>(opcode);
   return nullptr;
 }
 

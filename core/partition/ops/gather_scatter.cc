@@ -234,18 +234,9 @@ Instruction* Both(Builder& builder, Instruction* a, Instruction* b) {
   return a == nullptr ? b : builder.Binary(Opcode::kAnd, a, b);
 }
 
-}  // namespace
-
-RuleResult Gather(PartitionContext& rule) {
-  const auto& gather = rule.attributes<GatherAttributes>();
+Labels GatherLabels(const PartitionContext& rule, const Geometry& geometry) {
   const Shape* from = rule.operand_shape(0);
   const Shape* to = rule.source().shape();
-  if (to->element_count() == 0 || from->element_count() == 0) return rule.Default();
-  Geometry geometry =
-      MakeGeometry(rule.source().operand(1), from, gather.offset_dims, gather.collapsed_slice_dims,
-                   gather.start_index_map, gather.operand_batching_dims,
-                   gather.start_indices_batching_dims, gather.index_vector_dim, to);
-
   Labels labels;
   labels.operands = {std::vector<int>(At(from->rank()), Labels::kWhole),
                      std::vector<int>(At(rule.operand_shape(1)->rank()), Labels::kWhole)};
@@ -274,76 +265,128 @@ RuleResult Gather(PartitionContext& rule) {
         break;
     }
   }
-  const Strategy& strategy = rule.Choose(labels);
-  const MeshLayout* layout = strategy.operands[0];
-  const MeshLayout* result = strategy.results[0];
-  Instruction* operand = rule.Operand(0, layout);
-  Instruction* indices = rule.Operand(1, strategy.operands[1]);
-  const Shape* shape = LocalShape(rule.context(), to, rule.layouts().Reduced(result));
+  return labels;
+}
 
-  Builder& builder = rule.builder();
-  IndexComponents components(rule, indices, gather.index_vector_dim);
-  Instruction* nothing = ReductionIdentity(rule.scope(), from->dtype());
-  Instruction* is_in = nullptr;
-  bool changed = false;
-  std::vector<int64_t> sizes(gather.slice_sizes.begin(), gather.slice_sizes.end());
-  for (int64_t d = 0; d < from->rank(); ++d) {
-    const OperandDim& dim = geometry.operand[At(d)];
-    if (!layout->IsSharded(d)) continue;
-    changed |= dim.component >= 0;
-    Instruction* offset = rule.geometry().Offset(from, layout, d);
-    int64_t tile = operand->shape()->dim(d);
+// A gather from one tile of the operand: index vectors count from the tile's start, windows that
+// are not in it give the identity.
+class LocalGather {
+ public:
+  LocalGather(PartitionContext& rule, const Geometry& geometry, const Strategy& strategy)
+      : rule_(rule),
+        geometry_(geometry),
+        layout_(strategy.operands[0]),
+        attributes_(rule.attributes<GatherAttributes>()),
+        sizes_(attributes_.slice_sizes.begin(), attributes_.slice_sizes.end()),
+        operand_(rule.Operand(0, layout_)),
+        indices_(rule.Operand(1, strategy.operands[1])),
+        components_(rule, indices_, attributes_.index_vector_dim),
+        nothing_(ReductionIdentity(rule.scope(), operand_->shape()->dtype())) {}
+
+  Instruction* Emit(const Shape* shape) {
+    const Shape* from = rule_.operand_shape(0);
+    bool changed = false;
+    for (int64_t d = 0; d < from->rank(); ++d) {
+      if (!layout_->IsSharded(d)) continue;
+      changed |= geometry_.operand[At(d)].component >= 0;
+      Localise(d);
+    }
+    if (changed) JoinIndices();
+    Builder& builder = rule_.builder();
+    attributes_.slice_sizes = builder.Copy(sizes_);
+    Instruction* operands[] = {operand_, indices_};
+    Instruction* local = builder.Add(Opcode::kGather, operands, attributes_, shape);
+    if (is_in_ != nullptr) {
+      Instruction* valid = OnWindows(rule_, is_in_, geometry_, shape->dims());
+      local = builder.Select(valid, local, builder.BroadcastScalar(nothing_, shape->dims()));
+      local->set_shape(shape);
+    }
+    return local;
+  }
+
+ private:
+  // A cut dim of the operand.
+  void Localise(int64_t d) {
+    const OperandDim& dim = geometry_.operand[At(d)];
+    Instruction* offset = rule_.geometry().Offset(rule_.operand_shape(0), layout_, d);
+    const int64_t tile = operand_->shape()->dim(d);
     switch (dim.kind) {
       case OperandDim::Kind::kPassThrough:
-        sizes[At(d)] = tile;
-        if (dim.component >= 0) components[dim.component] = components.Filled(int64_t{0});
+        sizes_[At(d)] = tile;
+        if (dim.component >= 0) components_[dim.component] = components_.Filled(int64_t{0});
         break;
       case OperandDim::Kind::kParallel:
-        components.Localise(dim.component, offset, 0);
+        components_.Localise(dim.component, offset, 0);
         break;
-      case OperandDim::Kind::kIndexed: {
-        Instruction*& part = components[dim.component];
-        part = ClampedIndex(rule.scope(), part, from->dim(d) - dim.window);
-        if (dim.window > 1) {  // the edges of windows that reach into the tile
-          std::vector<PadDim> padding(At(from->rank()));
-          padding[At(d)] = {dim.window, dim.window, 0};
-          operand = builder.Pad(operand, nothing, padding);
-          components.Localise(dim.component, offset, dim.window);
-          break;
-        }
-        components.Localise(dim.component, offset, 0);
-        DType type = part->shape()->dtype();
-        is_in = Both(builder, is_in,
-                     builder.Compare(ComparisonDirection::kGe, part, components.Filled(0, type)));
-        is_in =
-            Both(builder, is_in,
-                 builder.Compare(ComparisonDirection::kLt, part, components.Filled(tile, type)));
+      case OperandDim::Kind::kIndexed:
+        LocaliseIndexed(d, offset, tile);
         break;
-      }
       default:
         break;
     }
   }
-  GatherAttributes local_gather = gather;
-  local_gather.slice_sizes = builder.Copy(sizes);
-  if (changed) {
-    for (int64_t d = 0; d < from->rank(); ++d) {  // the others, before they are narrowed
-      const OperandDim& dim = geometry.operand[At(d)];
-      if (dim.component < 0 || layout->IsSharded(d)) continue;
-      Instruction*& part = components[dim.component];
-      part = ClampedIndex(rule.scope(), part, from->dim(d) - sizes[At(d)]);
+
+  void LocaliseIndexed(int64_t d, Instruction* offset, int64_t tile) {
+    const OperandDim& dim = geometry_.operand[At(d)];
+    const Shape* from = rule_.operand_shape(0);
+    Builder& builder = rule_.builder();
+    Instruction*& part = components_[dim.component];
+    part = ClampedIndex(rule_.scope(), part, from->dim(d) - dim.window);
+    if (dim.window > 1) {  // the edges of windows that reach into the tile
+      std::vector<PadDim> padding(At(from->rank()));
+      padding[At(d)] = {dim.window, dim.window, 0};
+      operand_ = builder.Pad(operand_, nothing_, padding);
+      components_.Localise(dim.component, offset, dim.window);
+      return;
     }
-    components.Unify();
-    indices = components.Joined();
-    local_gather.indices_are_sorted = false;
+    components_.Localise(dim.component, offset, 0);
+    const DType type = part->shape()->dtype();
+    is_in_ = Both(builder, is_in_,
+                  builder.Compare(ComparisonDirection::kGe, part, components_.Filled(0, type)));
+    is_in_ = Both(builder, is_in_,
+                  builder.Compare(ComparisonDirection::kLt, part, components_.Filled(tile, type)));
   }
-  Instruction* operands[] = {operand, indices};
-  Instruction* local = builder.Add(Opcode::kGather, operands, local_gather, shape);
-  if (is_in != nullptr) {
-    Instruction* valid = OnWindows(rule, is_in, geometry, shape->dims());
-    local = builder.Select(valid, local, builder.BroadcastScalar(nothing, shape->dims()));
-    local->set_shape(shape);
+
+  void JoinIndices() {
+    const Shape* from = rule_.operand_shape(0);
+    for (int64_t d = 0; d < from->rank(); ++d) {  // the others, before they are narrowed
+      const OperandDim& dim = geometry_.operand[At(d)];
+      if (dim.component < 0 || layout_->IsSharded(d)) continue;
+      Instruction*& part = components_[dim.component];
+      part = ClampedIndex(rule_.scope(), part, from->dim(d) - sizes_[At(d)]);
+    }
+    components_.Unify();
+    indices_ = components_.Joined();
+    attributes_.indices_are_sorted = false;
   }
+
+  PartitionContext& rule_;
+  const Geometry& geometry_;
+  const MeshLayout* layout_;
+  GatherAttributes attributes_;
+  std::vector<int64_t> sizes_;
+  Instruction* operand_;
+  Instruction* indices_;
+  IndexComponents components_;
+  Instruction* nothing_;
+  Instruction* is_in_ = nullptr;  // per index vector: its window is in the tile
+};
+
+}  // namespace
+
+RuleResult Gather(PartitionContext& rule) {
+  const auto& gather = rule.attributes<GatherAttributes>();
+  const Shape* from = rule.operand_shape(0);
+  const Shape* to = rule.source().shape();
+  if (to->element_count() == 0 || from->element_count() == 0) return rule.Default();
+  const Geometry geometry =
+      MakeGeometry(rule.source().operand(1), from, gather.offset_dims, gather.collapsed_slice_dims,
+                   gather.start_index_map, gather.operand_batching_dims,
+                   gather.start_indices_batching_dims, gather.index_vector_dim, to);
+  const Strategy& strategy = rule.Choose(GatherLabels(rule, geometry));
+  const MeshLayout* result = strategy.results[0];
+  const Shape* shape = LocalShape(rule.context(), to, rule.layouts().Reduced(result));
+  Instruction* local = LocalGather(rule, geometry, strategy).Emit(shape);
   rule.TakeName(local);
   return rule.Result(local, result);
 }
@@ -368,25 +411,18 @@ Instruction* BoundedIndex(PartitionContext& rule, Instruction* index, int64_t si
   return builder.Convert(index, size > INT32_MAX ? DType::kS64 : DType::kS32);
 }
 
-}  // namespace
+struct ScatterLabels {
+  Labels labels;
+  std::vector<int> free;  // of index dims that fix no place in the operand: results are partial
+};
 
-RuleResult Scatter(PartitionContext& rule) {
-  const Instruction& source = rule.source();
-  const auto& scatter = rule.attributes<ScatterAttributes>();
-  auto inputs = (static_cast<int64_t>(rule.operands().size()) - 1) / 2;
-  const Shape* to = rule.operand_shape(0);
+ScatterLabels LabelsOfScatter(const PartitionContext& rule, const Geometry& geometry,
+                              int64_t inputs, std::optional<Opcode> combiner) {
   const Shape* updates_shape = rule.operand_shape(inputs + 1);
   const Shape* index_shape = rule.operand_shape(inputs);
-  if (to->element_count() == 0 || updates_shape->element_count() == 0) return rule.Default();
-  Geometry geometry = MakeGeometry(
-      source.operand(inputs), to, scatter.update_window_dims, scatter.inserted_window_dims,
-      scatter.scatter_dims_to_operand_dims, scatter.input_batching_dims,
-      scatter.scatter_indices_batching_dims, scatter.index_vector_dim, updates_shape);
-  std::optional<Opcode> combiner;
-  if (inputs == 1) combiner = CombinerOf(source.called(0));
-
-  Labels labels;
-  std::vector<int> operand(At(to->rank()), Labels::kWhole);
+  ScatterLabels result;
+  Labels& labels = result.labels;
+  std::vector<int> operand(At(rule.operand_shape(0)->rank()), Labels::kWhole);
   std::vector<int> index(At(index_shape->rank()), Labels::kWhole);
   std::vector<int> updates(At(updates_shape->rank()), Labels::kWhole);
   std::vector<uint8_t> has_place(At(index_shape->rank()), 0);  // fixes the place in the operand
@@ -402,11 +438,10 @@ RuleResult Scatter(PartitionContext& rule) {
       updates[At(dim.window_dim)] = operand[d];
     }
   }
-  std::vector<int> free_labels;
   for (size_t d = 0; d < index.size(); ++d) {
     if (geometry.windowed_of[d] < 0 || has_place[d] != 0 || !combiner.has_value()) continue;
     index[d] = updates[At(geometry.windowed_of[d])] = labels.Add({.summed = true});
-    free_labels.push_back(index[d]);
+    result.free.push_back(index[d]);
   }
   labels.operands.assign(At(inputs), operand);
   labels.operands.push_back(index);
@@ -414,112 +449,183 @@ RuleResult Scatter(PartitionContext& rule) {
   labels.results.assign(At(inputs), operand);
   if (combiner.has_value()) labels.combiner = *combiner;
   labels.flops = static_cast<double>(updates_shape->element_count());
-  const Strategy& strategy = rule.Choose(labels);
-  const MeshLayout* layout = strategy.operands[0];
-  const MeshLayout* index_layout = strategy.operands[At(inputs)];
+  return result;
+}
 
-  Builder& builder = rule.builder();
-  PartitionScope& scope = rule.scope();
-  std::vector<Instruction*> locals;
-  for (size_t i = 0; i < rule.operands().size(); ++i) {
-    locals.push_back(rule.Operand(static_cast<int64_t>(i), strategy.operands[i]));
-  }
-  // Devices with other updates for the same places start from nothing, all but the first.
-  AxisList free_axes;
-  for (int label : free_labels) {
-    const AxisList& cut = strategy.cut[At(label)];
-    free_axes.insert(free_axes.end(), cut.begin(), cut.end());
-  }
-  free_axes = SortedAxes(free_axes);
-  if (!free_axes.empty()) {
-    Instruction* ordinal = rule.geometry().Ordinal(free_axes, index_layout->order);
-    Instruction* is_first =
-        builder.Compare(ComparisonDirection::kEq, ordinal, rule.geometry().Int(0));
-    std::span<const int64_t> dims = locals[0]->shape()->dims();
-    Instruction* identity = *combiner == Opcode::kAdd ? ReductionIdentity(scope, to->dtype())
-                                                      : Identity(scope, *combiner, to->dtype());
-    locals[0] = builder.Select(builder.BroadcastScalar(is_first, dims), locals[0],
-                               builder.BroadcastScalar(identity, dims));
-  }
-
-  Instruction*& indices = locals[At(inputs)];
-  bool changed = false;
-  for (int64_t d = 0; d < to->rank(); ++d) {
-    changed |= layout->IsSharded(d) && geometry.operand[At(d)].component >= 0;
-  }
-  // Index vectors in the padding of uneven tiles point anywhere: they must point nowhere.
-  std::vector<int64_t> uneven;
-  for (int64_t d = 0; d < index_shape->rank(); ++d) {
-    bool is_batch = Contains(scatter.scatter_indices_batching_dims, d);
-    if (!DividesEvenly(index_shape, index_layout, d) && !is_batch) uneven.push_back(d);
-  }
-  changed |= !uneven.empty();
-  std::vector<int64_t> margins(At(to->rank()), 0);
-  ScatterAttributes local_scatter = scatter;
-  if (changed) {
-    IndexComponents components(rule, indices, scatter.index_vector_dim);
-    for (int64_t d = 0; d < to->rank(); ++d) {
-      const OperandDim& dim = geometry.operand[At(d)];
-      if (dim.component < 0) continue;
-      Instruction*& part = components[dim.component];
-      part = BoundedIndex(rule, part, to->dim(d));
-      if (!layout->IsSharded(d)) continue;
-      Instruction* offset = rule.geometry().Offset(to, layout, d);
-      if (dim.kind == OperandDim::Kind::kParallel) {
-        components.Localise(dim.component, offset, 0);
-      } else if (dim.kind == OperandDim::Kind::kIndexed && dim.window == 1) {
-        components.Localise(dim.component, offset, 0);
-      } else if (dim.kind == OperandDim::Kind::kIndexed) {
-        // A window that lies partly in the tile is written where it does, with a margin for the
-        // rest; one that does not fit into the whole array is not written at all.
-        DType type = part->shape()->dtype();
-        Instruction* fits = builder.Binary(
-            Opcode::kAnd,
-            builder.Compare(ComparisonDirection::kGe, part, components.Filled(0, type)),
-            builder.Compare(ComparisonDirection::kLe, part,
-                            components.Filled(to->dim(d) - dim.window, type)));
-        margins[At(d)] = dim.window - 1;
-        components.Localise(dim.component, offset, dim.window - 1);
-        part = builder.Select(fits, part, components.Filled(-1, part->shape()->dtype()));
-      }
+// A scatter into one tile of the operand: index vectors count from the tile's start, what belongs
+// elsewhere points outside.
+class LocalScatter {
+ public:
+  LocalScatter(PartitionContext& rule, const Geometry& geometry, const Strategy& strategy,
+               int64_t inputs)
+      : rule_(rule),
+        geometry_(geometry),
+        inputs_(inputs),
+        to_(rule.operand_shape(0)),
+        index_shape_(rule.operand_shape(inputs)),
+        layout_(strategy.operands[0]),
+        index_layout_(strategy.operands[At(inputs)]),
+        attributes_(rule.attributes<ScatterAttributes>()),
+        margins_(At(to_->rank()), 0) {
+    for (size_t i = 0; i < rule.operands().size(); ++i) {
+      locals_.push_back(rule.Operand(static_cast<int64_t>(i), strategy.operands[i]));
     }
+  }
+
+  // Devices with other updates for the same places start from the identity, all but the first.
+  void StartFromIdentity(AxisList free_axes, Opcode combiner) {
+    free_axes = SortedAxes(free_axes);
+    if (free_axes.empty()) return;
+    Builder& builder = rule_.builder();
+    Instruction* ordinal = rule_.geometry().Ordinal(free_axes, index_layout_->order);
+    Instruction* is_first =
+        builder.Compare(ComparisonDirection::kEq, ordinal, rule_.geometry().Int(0));
+    std::span<const int64_t> dims = locals_[0]->shape()->dims();
+    Instruction* identity = combiner == Opcode::kAdd
+                                ? ReductionIdentity(rule_.scope(), to_->dtype())
+                                : Identity(rule_.scope(), combiner, to_->dtype());
+    locals_[0] = builder.Select(builder.BroadcastScalar(is_first, dims), locals_[0],
+                                builder.BroadcastScalar(identity, dims));
+  }
+
+  Instruction* Emit() {
+    const std::vector<int64_t> uneven = UnevenIndexDims();
+    bool changed = !uneven.empty();
+    for (int64_t d = 0; d < to_->rank(); ++d) {
+      changed |= layout_->IsSharded(d) && geometry_.operand[At(d)].component >= 0;
+    }
+    if (changed) LocaliseIndices(uneven);
+    AddMargins();
+    Computation* const called[] = {rule_.source().called(0)};
+    return WithoutMargins(
+        rule_.builder().Add(Opcode::kScatter, locals_, attributes_, nullptr, called));
+  }
+
+ private:
+  // Index vectors in the padding of uneven tiles point anywhere: they must point nowhere.
+  std::vector<int64_t> UnevenIndexDims() const {
+    std::vector<int64_t> uneven;
+    for (int64_t d = 0; d < index_shape_->rank(); ++d) {
+      const bool is_batch = Contains(attributes_.scatter_indices_batching_dims, d);
+      if (!DividesEvenly(index_shape_, index_layout_, d) && !is_batch) uneven.push_back(d);
+    }
+    return uneven;
+  }
+
+  void LocaliseIndices(const std::vector<int64_t>& uneven) {
+    Instruction*& indices = locals_[At(inputs_)];
+    IndexComponents components(rule_, indices, attributes_.index_vector_dim);
+    for (int64_t d = 0; d < to_->rank(); ++d) Localise(components, d);
     if (!uneven.empty()) {
       // One component outside is enough.
       Instruction*& part = components[0];
-      std::vector<int64_t> dims(index_shape->dims().begin(), index_shape->dims().end());
-      if (scatter.index_vector_dim < index_shape->rank()) dims[At(scatter.index_vector_dim)] = 1;
-      const Shape* base = rule.context().Array(part->shape()->dtype(), dims);
-      Instruction* outside = rule.geometry().Int(-1, part->shape()->dtype());
-      part = MaskPadding(scope, part, base, index_layout, uneven, outside);
+      std::vector<int64_t> dims(index_shape_->dims().begin(), index_shape_->dims().end());
+      if (attributes_.index_vector_dim < index_shape_->rank()) {
+        dims[At(attributes_.index_vector_dim)] = 1;
+      }
+      const Shape* base = rule_.context().Array(part->shape()->dtype(), dims);
+      Instruction* outside = rule_.geometry().Int(-1, part->shape()->dtype());
+      part = MaskPadding(rule_.scope(), part, base, index_layout_, uneven, outside);
+      attributes_.unique_indices = false;
     }
     components.Unify();
     indices = components.Joined();
-    local_scatter.indices_are_sorted = false;
-    if (!uneven.empty()) local_scatter.unique_indices = false;
+    attributes_.indices_are_sorted = false;
   }
-  for (int64_t i = 0; i < inputs; ++i) {
-    std::vector<PadDim> padding(At(to->rank()));
-    for (int64_t d = 0; d < to->rank(); ++d) {
-      padding[At(d)] = {margins[At(d)], margins[At(d)], 0};
+
+  void Localise(IndexComponents& components, int64_t d) {
+    const OperandDim& dim = geometry_.operand[At(d)];
+    if (dim.component < 0) return;
+    Instruction*& part = components[dim.component];
+    part = BoundedIndex(rule_, part, to_->dim(d));
+    if (!layout_->IsSharded(d)) return;
+    Instruction* offset = rule_.geometry().Offset(to_, layout_, d);
+    const bool indexed = dim.kind == OperandDim::Kind::kIndexed;
+    if (dim.kind == OperandDim::Kind::kParallel || (indexed && dim.window == 1)) {
+      components.Localise(dim.component, offset, 0);
+    } else if (indexed) {
+      // A window that lies partly in the tile is written where it does, with a margin for the
+      // rest; one that does not fit into the whole array is not written at all.
+      Builder& builder = rule_.builder();
+      const DType type = part->shape()->dtype();
+      Instruction* fits = builder.Binary(
+          Opcode::kAnd, builder.Compare(ComparisonDirection::kGe, part, components.Filled(0, type)),
+          builder.Compare(ComparisonDirection::kLe, part,
+                          components.Filled(to_->dim(d) - dim.window, type)));
+      margins_[At(d)] = dim.window - 1;
+      components.Localise(dim.component, offset, dim.window - 1);
+      part = builder.Select(fits, part, components.Filled(-1, part->shape()->dtype()));
     }
-    Instruction*& local = locals[At(i)];
-    local = builder.Pad(local, rule.geometry().Number(local->shape()->dtype(), 0), padding);
   }
-  Computation* const called[] = {source.called(0)};
-  Instruction* local = builder.Add(Opcode::kScatter, locals, local_scatter, nullptr, called);
-  std::vector<Instruction*> results;
-  bool has_margin = std::any_of(margins.begin(), margins.end(), [](int64_t m) { return m > 0; });
-  for (int64_t i = 0; has_margin && i < inputs; ++i) {
-    Instruction* one = inputs == 1 ? local : builder.GetTupleElement(local, i);
-    for (int64_t d = 0; d < to->rank(); ++d) {
-      int64_t margin = margins[At(d)];
-      one = builder.SliceDim(one, d, margin, one->shape()->dim(d) - margin);
+
+  void AddMargins() {
+    Builder& builder = rule_.builder();
+    for (int64_t i = 0; i < inputs_; ++i) {
+      std::vector<PadDim> padding(At(to_->rank()));
+      for (int64_t d = 0; d < to_->rank(); ++d) {
+        padding[At(d)] = {margins_[At(d)], margins_[At(d)], 0};
+      }
+      Instruction*& local = locals_[At(i)];
+      local = builder.Pad(local, rule_.geometry().Number(local->shape()->dtype(), 0), padding);
     }
-    results.push_back(one);
   }
-  if (has_margin) local = inputs == 1 ? results[0] : builder.Tuple(results);
+
+  Instruction* WithoutMargins(Instruction* local) {
+    if (std::none_of(margins_.begin(), margins_.end(), [](int64_t m) { return m > 0; })) {
+      return local;
+    }
+    Builder& builder = rule_.builder();
+    std::vector<Instruction*> results;
+    for (int64_t i = 0; i < inputs_; ++i) {
+      Instruction* one = inputs_ == 1 ? local : builder.GetTupleElement(local, i);
+      for (int64_t d = 0; d < to_->rank(); ++d) {
+        const int64_t margin = margins_[At(d)];
+        one = builder.SliceDim(one, d, margin, one->shape()->dim(d) - margin);
+      }
+      results.push_back(one);
+    }
+    return inputs_ == 1 ? results[0] : builder.Tuple(results);
+  }
+
+  PartitionContext& rule_;
+  const Geometry& geometry_;
+  int64_t inputs_;
+  const Shape* to_;
+  const Shape* index_shape_;
+  const MeshLayout* layout_;
+  const MeshLayout* index_layout_;
+  ScatterAttributes attributes_;
+  std::vector<int64_t> margins_;  // around the tile, per dim
+  std::vector<Instruction*> locals_;
+};
+
+}  // namespace
+
+RuleResult Scatter(PartitionContext& rule) {
+  const Instruction& source = rule.source();
+  const auto& scatter = rule.attributes<ScatterAttributes>();
+  const auto inputs = (static_cast<int64_t>(rule.operands().size()) - 1) / 2;
+  const Shape* to = rule.operand_shape(0);
+  const Shape* updates = rule.operand_shape(inputs + 1);
+  if (to->element_count() == 0 || updates->element_count() == 0) return rule.Default();
+  const Geometry geometry = MakeGeometry(
+      source.operand(inputs), to, scatter.update_window_dims, scatter.inserted_window_dims,
+      scatter.scatter_dims_to_operand_dims, scatter.input_batching_dims,
+      scatter.scatter_indices_batching_dims, scatter.index_vector_dim, updates);
+  std::optional<Opcode> combiner;
+  if (inputs == 1) combiner = CombinerOf(source.called(0));
+  const ScatterLabels labels = LabelsOfScatter(rule, geometry, inputs, combiner);
+  const Strategy& strategy = rule.Choose(labels.labels);
+  AxisList free_axes;
+  for (int label : labels.free) {
+    const AxisList& cut = strategy.cut[At(label)];
+    free_axes.insert(free_axes.end(), cut.begin(), cut.end());
+  }
+  LocalScatter scatter_in_tile(rule, geometry, strategy, inputs);
+  if (combiner.has_value()) scatter_in_tile.StartFromIdentity(free_axes, *combiner);
+  Instruction* local = scatter_in_tile.Emit();
   rule.TakeName(local);
-  return scope.NewFromLocal(source.shape(), strategy.results, local);
+  return rule.scope().NewFromLocal(source.shape(), strategy.results, local);
 }
 
 }  // namespace gshard::partition_rules

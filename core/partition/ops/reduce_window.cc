@@ -179,120 +179,164 @@ class Cumulation {
   const TilePrefix& prefix_;
 };
 
-}  // namespace
+// A reduce-window as its rule sees it.
+struct WindowProblem {
+  std::vector<WindowDim> window;
+  const Shape* input = nullptr;
+  const Shape* output = nullptr;
+  int64_t count = 0;                            // of folded arrays
+  std::vector<std::optional<Running>> running;  // per dim: the window is a running fold
+  std::vector<double> halo;                     // per dim: bytes received if it is cut
+};
 
-RuleResult ReduceWindow(PartitionContext& rule) {
-  const Instruction& source = rule.source();
-  std::vector<WindowDim> window = WindowOf(rule);
-  const Shape* input = rule.operand_shape(0);
-  const Shape* output = source.shape()->IsTuple() ? source.shape()->element(0) : source.shape();
-  int64_t rank = input->rank();
-  if (output->element_count() == 0 || input->element_count() == 0) return rule.Default();
-  Inputs inputs;
-  inputs.count = static_cast<int64_t>(rule.operands().size()) / 2;
-
-  int64_t moving = 0;
-  for (const WindowDim& w : window) moving += IsTrivial(w) ? 0 : 1;
-  auto running = [&](int64_t d) {
-    return moving == 1 ? RunningOf(window[At(d)], input->dim(d), output->dim(d)) : std::nullopt;
-  };
-  std::vector<std::vector<RangeCut>> alternatives(At(rank));
-  std::vector<double> halo(At(rank), 0);
-  for (int64_t d = 0; d < rank; ++d) {
-    std::vector<RangeCut>& list = alternatives[At(d)];
-    bool is_wanted_cut = rule.wanted()->IsSharded(d);
-    bool is_cut = IsEverCut(*rule.operand(0), d);
-    if (IsTrivial(window[At(d)]) || is_wanted_cut || is_cut) list.push_back(RangeCut::kHalo);
-    if ((is_wanted_cut || is_cut) && !IsTrivial(window[At(d)])) {
-      int64_t shards = is_wanted_cut ? rule.wanted()->Count(d) : MostTiles(*rule.operand(0), d);
-      auto count = static_cast<double>(inputs.count);
-      if (running(d)) {
-        double bytes = count * RowBytes(*rule.operand(0), d);
-        halo[At(d)] = PlanPrefix(rule.scope().run().options, bytes, shards).bytes;
-      } else {
-        DimRange range = RangeOf(window[At(d)], input->dim(d), output->dim(d), shards);
-        halo[At(d)] = count * HaloCost(rule.scope(), *rule.operand(0), d, range, shards);
-      }
-    }
-    if (!IsTrivial(window[At(d)])) {
-      if (is_wanted_cut && !is_cut) list.push_back(RangeCut::kResult);
-      list.push_back(RangeCut::kWhole);
+// How a dim may be cut; sets what that would cost.
+std::vector<RangeCut> CutsOf(PartitionContext& rule, WindowProblem& problem, int64_t d) {
+  std::vector<RangeCut> list;
+  const WindowDim& w = problem.window[At(d)];
+  const int64_t size = problem.input->dim(d);
+  const bool is_wanted_cut = rule.wanted()->IsSharded(d);
+  const bool is_cut = IsEverCut(*rule.operand(0), d);
+  if (IsTrivial(w)) return {RangeCut::kHalo};
+  if (is_wanted_cut || is_cut) {
+    list.push_back(RangeCut::kHalo);
+    const int64_t shards = is_wanted_cut ? rule.wanted()->Count(d) : MostTiles(*rule.operand(0), d);
+    const auto count = static_cast<double>(problem.count);
+    if (problem.running[At(d)]) {
+      const double bytes = count * RowBytes(*rule.operand(0), d);
+      problem.halo[At(d)] = PlanPrefix(rule.scope().run().options, bytes, shards).bytes;
+    } else {
+      const DimRange range = RangeOf(w, size, problem.output->dim(d), shards);
+      problem.halo[At(d)] = count * HaloCost(rule.scope(), *rule.operand(0), d, range, shards);
     }
   }
-  auto labels_of = [&](std::span<const RangeCut> cuts) {
-    Labels labels;
-    std::vector<int> in, out;
-    double taps = 1;
-    for (int64_t d = 0; d < rank; ++d) {
-      taps *= static_cast<double>(std::min(window[At(d)].size, input->dim(d)));
-      in.push_back(Labels::kWhole);
-      out.push_back(Labels::kWhole);
-      if (cuts[At(d)] == RangeCut::kHalo) {
-        in.back() = out.back() = labels.Add({.bytes_if_cut = halo[At(d)]});
-      } else if (cuts[At(d)] == RangeCut::kResult) {
-        out.back() = labels.Add();
-      }
-    }
-    labels.operands.assign(At(inputs.count), in);
-    labels.operands.resize(rule.operands().size());
-    labels.results.assign(At(inputs.count), out);
-    labels.flops = taps * static_cast<double>(output->element_count());
-    return labels;
-  };
-  CutChoice choice =
-      ChooseCuts(rule, rule.operands(), std::move(alternatives), rule.wanted_leaves(), labels_of);
-  const MeshLayout* layout = choice.strategy.operands[0];
-  const MeshLayout* result = choice.strategy.results[0];
+  if (is_wanted_cut && !is_cut) list.push_back(RangeCut::kResult);
+  list.push_back(RangeCut::kWhole);
+  return list;
+}
 
-  // Positions without data are skipped by the operation: they hold the combiner's identity, which
-  // the init need not be.
-  std::optional<Opcode> combiner = CombinerOf(source.called(0));
-  for (int64_t i = 0; i < inputs.count; ++i) {
-    inputs.locals.push_back(rule.Operand(i, choice.strategy.operands[At(i)]));
-    inputs.inits.push_back(rule.Operand(inputs.count + i, rule.Whole(0)));
+Labels LabelsOf(const PartitionContext& rule, const WindowProblem& problem,
+                std::span<const RangeCut> cuts) {
+  Labels labels;
+  std::vector<int> in, out;
+  double taps = 1;
+  for (int64_t d = 0; d < problem.input->rank(); ++d) {
+    taps *= static_cast<double>(std::min(problem.window[At(d)].size, problem.input->dim(d)));
+    in.push_back(Labels::kWhole);
+    out.push_back(Labels::kWhole);
+    if (cuts[At(d)] == RangeCut::kHalo) {
+      in.back() = out.back() = labels.Add({.bytes_if_cut = problem.halo[At(d)]});
+    } else if (cuts[At(d)] == RangeCut::kResult) {
+      out.back() = labels.Add();
+    }
+  }
+  labels.operands.assign(At(problem.count), in);
+  labels.operands.resize(rule.operands().size());
+  labels.results.assign(At(problem.count), out);
+  labels.flops = taps * static_cast<double>(problem.output->element_count());
+  return labels;
+}
+
+// Positions without data are skipped by the operation: they hold the combiner's identity, which
+// the init need not be.
+Inputs InputsOf(PartitionContext& rule, int64_t count, const Strategy& strategy) {
+  Inputs inputs;
+  inputs.count = count;
+  const std::optional<Opcode> combiner = CombinerOf(rule.source().called(0));
+  for (int64_t i = 0; i < count; ++i) {
+    inputs.locals.push_back(rule.Operand(i, strategy.operands[At(i)]));
+    inputs.inits.push_back(rule.Operand(count + i, rule.Whole(0)));
     inputs.fills.push_back(inputs.inits.back());
-    if (combiner.has_value() && !IsIdentity(*combiner, source.operand(inputs.count + i))) {
+    if (combiner.has_value() && !IsIdentity(*combiner, rule.source().operand(count + i))) {
       inputs.fills.back() =
           Identity(rule.scope(), *combiner, inputs.inits.back()->shape()->dtype());
     }
   }
+  return inputs;
+}
+
+// A running fold along dim `d`, cut in operand and result.
+RuleResult RunningFold(PartitionContext& rule, const WindowProblem& problem, Inputs inputs,
+                       int64_t d, const Strategy& strategy) {
+  const MeshLayout* layout = strategy.operands[0];
+  const Running& run = *problem.running[At(d)];
+  const TilePrefix prefix = {
+      .layout = layout,
+      .dim = d,
+      .tiles = CeilOfRatio(problem.input->dim(d), inputs.locals[0]->shape()->dim(d)),
+      .is_reverse = run.is_reverse};
+  for (int64_t i = 0; prefix.is_reverse && i < inputs.count; ++i) {
+    const int64_t dims[] = {d};
+    inputs.locals[At(i)] = MaskPadding(rule.scope(), inputs.locals[At(i)], problem.input, layout,
+                                       dims, inputs.fills[At(i)]);
+  }
+  return ResultOf(rule, Cumulation(rule, inputs, prefix).Run(run.is_exclusive), strategy.results);
+}
+
+// Fetches what the windows of the own tile read along dim `d`, and makes the window fit it.
+void FetchDim(PartitionContext& rule, WindowProblem& problem, Inputs& inputs, int64_t d,
+              const Strategy& strategy) {
+  const MeshLayout* layout = strategy.operands[0];
+  const MeshLayout* result = strategy.results[0];
+  WindowDim& w = problem.window[At(d)];
+  const DimRange range =
+      RangeOf(w, problem.input->dim(d), problem.output->dim(d), result->Count(d));
+  FetchedRange fetched;
+  for (int64_t i = 0; i < inputs.count; ++i) {
+    const ReshardCause cause{.user = &rule.source(), .value = rule.source().operand(i)};
+    fetched = FetchRange(rule.scope(), inputs.locals[At(i)], d, layout->IsSharded(d), result,
+                         result->axes(d), range, inputs.fills[At(i)], cause);
+    inputs.locals[At(i)] = fetched.local;
+  }
+  w.pad_low = fetched.pad_low;
+  w.pad_high = fetched.pad_high;
+  w.base_dilation = fetched.dilation;
+}
+
+}  // namespace
+
+RuleResult ReduceWindow(PartitionContext& rule) {
+  const Instruction& source = rule.source();
+  WindowProblem problem;
+  problem.window = WindowOf(rule);
+  problem.input = rule.operand_shape(0);
+  problem.output = source.shape()->IsTuple() ? source.shape()->element(0) : source.shape();
+  problem.count = static_cast<int64_t>(rule.operands().size()) / 2;
+  const int64_t rank = problem.input->rank();
+  if (problem.output->element_count() == 0 || problem.input->element_count() == 0) {
+    return rule.Default();
+  }
+  const int64_t moving = std::count_if(problem.window.begin(), problem.window.end(),
+                                       [](const WindowDim& w) { return !IsTrivial(w); });
+  problem.running.resize(At(rank));
+  problem.halo.assign(At(rank), 0);
+  std::vector<std::vector<RangeCut>> alternatives;
   for (int64_t d = 0; d < rank; ++d) {
-    WindowDim& w = window[At(d)];
-    if (IsTrivial(w) || !result->IsSharded(d)) continue;
-    if (auto run = running(d); run && layout->IsSharded(d)) {
-      const TilePrefix prefix = {
-          .layout = layout,
-          .dim = d,
-          .tiles = CeilOfRatio(input->dim(d), inputs.locals[0]->shape()->dim(d)),
-          .is_reverse = run->is_reverse};
-      for (int64_t i = 0; prefix.is_reverse && i < inputs.count; ++i) {
-        const int64_t dims[] = {d};
-        inputs.locals[At(i)] = MaskPadding(rule.scope(), inputs.locals[At(i)], input, layout, dims,
-                                           inputs.fills[At(i)]);
-      }
-      return ResultOf(rule, Cumulation(rule, inputs, prefix).Run(run->is_exclusive),
-                      choice.strategy.results);
+    if (moving == 1) {
+      problem.running[At(d)] =
+          RunningOf(problem.window[At(d)], problem.input->dim(d), problem.output->dim(d));
     }
-    DimRange range = RangeOf(w, input->dim(d), output->dim(d), result->Count(d));
-    FetchedRange fetched;
-    for (int64_t i = 0; i < inputs.count; ++i) {
-      const ReshardCause cause{.user = &rule.source(), .value = rule.source().operand(i)};
-      fetched = FetchRange(rule.scope(), inputs.locals[At(i)], d, layout->IsSharded(d), result,
-                           result->axes(d), range, inputs.fills[At(i)], cause);
-      inputs.locals[At(i)] = fetched.local;
+    alternatives.push_back(CutsOf(rule, problem, d));
+  }
+  const CutChoice choice =
+      ChooseCuts(rule, rule.operands(), std::move(alternatives), rule.wanted_leaves(),
+                 [&](std::span<const RangeCut> cuts) { return LabelsOf(rule, problem, cuts); });
+  const Strategy& strategy = choice.strategy;
+  Inputs inputs = InputsOf(rule, problem.count, strategy);
+  for (int64_t d = 0; d < rank; ++d) {
+    if (IsTrivial(problem.window[At(d)]) || !strategy.results[0]->IsSharded(d)) continue;
+    if (problem.running[At(d)] && strategy.operands[0]->IsSharded(d)) {
+      return RunningFold(rule, problem, std::move(inputs), d, strategy);
     }
-    w.pad_low = fetched.pad_low;
-    w.pad_high = fetched.pad_high;
-    w.base_dilation = fetched.dilation;
+    FetchDim(rule, problem, inputs, d, strategy);
   }
   std::vector<Instruction*> operands = inputs.locals;
   operands.insert(operands.end(), inputs.inits.begin(), inputs.inits.end());
-  WindowAttributes attributes{rule.scope().run().module.arena().Copy(window)};
+  WindowAttributes attributes{rule.scope().run().module.arena().Copy(problem.window)};
   Computation* const called[] = {source.called(0)};
   Instruction* local =
       rule.builder().Add(Opcode::kReduceWindow, operands, attributes, nullptr, called);
   rule.TakeName(local);
-  return rule.scope().NewFromLocal(source.shape(), choice.strategy.results, local);
+  return rule.scope().NewFromLocal(source.shape(), strategy.results, local);
 }
 
 // --- select-and-scatter
@@ -362,6 +406,28 @@ TouchingWindows TouchingOf(const WindowDim& w, int64_t size, int64_t windows, in
   return touching;
 }
 
+Labels LabelsOfSelect(PartitionContext& rule, std::span<const WindowDim> window, bool may_cut) {
+  const Shape* shape = rule.source().shape();
+  Labels labels = Labels::Pointwise(2, shape->rank());
+  labels.operands.emplace_back();
+  for (int64_t d = 0; d < shape->rank(); ++d) {
+    const WindowDim& w = window[At(d)];
+    if (IsTrivial(w)) continue;
+    const int64_t shards = std::max(
+        {rule.wanted()->Count(d), MostTiles(*rule.operand(0), d), MostTiles(*rule.operand(1), d)});
+    if (!may_cut || shards == 1) {
+      labels.operands[0][At(d)] = labels.operands[1][At(d)] = labels.results[0][At(d)] =
+          Labels::kWhole;
+      continue;
+    }
+    const TouchingWindows touching =
+        TouchingOf(w, shape->dim(d), rule.operand_shape(1)->dim(d), shards);
+    labels.labels[At(labels.results[0][At(d)])].bytes_if_cut =
+        2 * HaloCost(rule.scope(), *rule.operand(0), d, touching.operand, shards);
+  }
+  return labels;
+}
+
 }  // namespace
 
 RuleResult SelectAndScatter(PartitionContext& rule) {
@@ -381,23 +447,7 @@ RuleResult SelectAndScatter(PartitionContext& rule) {
   // Of floats it is an infinity, which real data is taken to beat somewhere in each window.
   bool may_cut =
       loses.has_value() && combiner.has_value() && IsFloat(rule.operand_shape(0)->dtype());
-  Labels labels = Labels::Pointwise(2, shape->rank());
-  labels.operands.emplace_back();
-  for (int64_t d = 0; d < shape->rank(); ++d) {
-    const WindowDim& w = window[At(d)];
-    if (IsTrivial(w)) continue;
-    int64_t shards = std::max(
-        {rule.wanted()->Count(d), MostTiles(*rule.operand(0), d), MostTiles(*rule.operand(1), d)});
-    if (!may_cut || shards == 1) {
-      labels.operands[0][At(d)] = labels.operands[1][At(d)] = labels.results[0][At(d)] =
-          Labels::kWhole;
-      continue;
-    }
-    TouchingWindows touching = TouchingOf(w, shape->dim(d), windows->dim(d), shards);
-    labels.labels[At(labels.results[0][At(d)])].bytes_if_cut =
-        2 * HaloCost(rule.scope(), *rule.operand(0), d, touching.operand, shards);
-  }
-  const Strategy& strategy = rule.Choose(labels);
+  const Strategy& strategy = rule.Choose(LabelsOfSelect(rule, window, may_cut));
   const MeshLayout* layout = strategy.results[0];
   Instruction* operand = rule.Operand(0, strategy.operands[0]);
   Instruction* values = rule.Operand(1, strategy.operands[1]);

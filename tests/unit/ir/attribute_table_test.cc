@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <string>
@@ -49,6 +51,30 @@ TEST_CASE("rows are well-formed", "[ir][attributes]") {
                row.kind == AttributeKind::kComputations || row.kind == AttributeKind::kIgnored));
       }
     }
+  }
+}
+
+TEST_CASE("opcodes with attributes have rows", "[ir][attributes]") {
+  for (int i = 0; i < kOpcodeCount; ++i) {
+    const auto opcode = static_cast<Opcode>(i);
+    INFO(OpcodeName(opcode));
+    const bool has_struct = AttributeTagOf(opcode) != &AttributeType<NoAttributes>::kTag;
+    // Their values stand between the parentheses: parameter(0), constant({1, 2}).
+    const bool in_parentheses = opcode == Opcode::kParameter || opcode == Opcode::kConstant;
+    if (has_struct && !in_parentheses) CHECK_FALSE(AttributesOf(opcode).empty());
+  }
+}
+
+TEST_CASE("every opcode has a golden line", "[ir][attributes]") {
+  std::string text;
+  for (const auto& entry : std::filesystem::directory_iterator(SourceFile("tests/golden/parse"))) {
+    std::ifstream in(entry.path());
+    text.append(std::istreambuf_iterator<char>(in), {});
+  }
+  for (int i = 0; i < kOpcodeCount; ++i) {
+    const auto opcode = static_cast<Opcode>(i);
+    INFO("tests/golden/parse has no line with " << OpcodeName(opcode));
+    CHECK(text.find(" " + std::string(OpcodeName(opcode)) + "(") != std::string::npos);
   }
 }
 

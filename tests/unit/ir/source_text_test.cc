@@ -1,9 +1,10 @@
 #include "ir/source_text.h"
 
 #include <catch2/catch.hpp>
-#include <cstdio>
 #include <fstream>
 #include <string>
+
+#include "tests/unit/temporary_folder.h"
 
 namespace gshard {
 namespace {
@@ -58,7 +59,8 @@ TEST_CASE("notes and hints", "[ir][diagnostic]") {
 }
 
 TEST_CASE("files are read whole", "[ir][source_text]") {
-  const std::string path = std::string(std::tmpnam(nullptr)) + ".hlo";
+  const TemporaryFolder folder;
+  const std::string path = folder.File("x.hlo");
   const std::string content(100001, 'x');
   std::ofstream(path) << content;
   const auto source = SourceText::Open(path);
@@ -71,7 +73,6 @@ TEST_CASE("files are read whole", "[ir][source_text]") {
   REQUIRE(empty.has_value());
   CHECK((*empty)->text().empty());
   CHECK(RenderAt(**empty, 0, 0) == path + ":1:1: error: wrong [E-TEST-001]\n   \n  ^\n");
-  std::remove(path.c_str());
 
   const auto missing = SourceText::Open("/nonexistent/x.hlo");
   REQUIRE_FALSE(missing.has_value());

@@ -5,7 +5,6 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -13,6 +12,7 @@
 #include "backends/cpu/io/npz.h"
 #include "ir/parser.h"
 #include "tests/unit/source_file.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace gshard::cpu {
 namespace {
@@ -27,10 +27,6 @@ std::unique_ptr<Module> Sample(const std::string& name) {
   return std::move(*module);
 }
 
-std::string TemporaryFile(const std::string& name) {
-  return (std::filesystem::temp_directory_path() / ("gshard_emulate_" + name)).string();
-}
-
 std::string Contents(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
@@ -43,10 +39,10 @@ TEST_CASE("results are the same bits for any number of threads", "[cpu]") {
     for (const int threads : {1, 2, 3, 7}) {
       EmulateOptions options;
       options.threads = threads;
-      options.output = TemporaryFile(sample + ".npz");
+      const TemporaryFolder folder;
+      options.output = folder.File("out.npz");
       REQUIRE(Emulate(Sample(sample), options));
       const std::string result = Contents(options.output);
-      std::filesystem::remove(options.output);
       REQUIRE_FALSE(result.empty());
       if (first.empty()) first = result;
       CHECK((result == first));
@@ -91,11 +87,12 @@ ENTRY e {
     auto module = ParseModule(SourceText::FromString("test.hlo", text));
     REQUIRE(module);
     EmulateOptions options;
-    options.input = TemporaryFile("replicas.npz");
+    const TemporaryFolder folder;
+    options.input = folder.File("in.npz");
     NpzWriter writer(options.input);
     REQUIRE(writer.Add("p0", FormatNpy(DType::kF32, dims, std::as_bytes(std::span(input)))));
     REQUIRE(writer.Finish());
-    options.output = TemporaryFile("replicas_out.npz");
+    options.output = folder.File("out.npz");
     options.unpartitioned = unpartitioned;
     options.verify = !unpartitioned;
     const auto emulation = Emulate(std::move(*module), options);
@@ -114,8 +111,6 @@ ENTRY e {
       std::memcpy(values.data(), array->data.data(), array->data.size());
       outputs.push_back(values);
     }
-    std::filesystem::remove(options.input);
-    std::filesystem::remove(options.output);
     return outputs;
   };
   for (const bool unpartitioned : {false, true}) {
@@ -131,10 +126,10 @@ ENTRY e {
 TEST_CASE("a trace has a named row of steps and one per thread", "[cpu]") {
   EmulateOptions options;
   options.threads = 2;
-  options.trace = TemporaryFile("trace.json");
+  const TemporaryFolder folder;
+  options.trace = folder.File("trace.json");
   REQUIRE(Emulate(Sample("mlp"), options));
   const auto trace = nlohmann::json::parse(Contents(options.trace));
-  std::filesystem::remove(options.trace);
   int named = 0, steps = 0, work = 0;
   bool all_reduce = false;
   for (const auto& event : trace["traceEvents"]) {

@@ -2,17 +2,19 @@
 #ifndef GSHARD_TESTS_UNIT_BACKENDS_CPU_MESH_FIXTURE_H_
 #define GSHARD_TESTS_UNIT_BACKENDS_CPU_MESH_FIXTURE_H_
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "backends/cpu/io/npz.h"
 #include "backends/cpu/run/mesh_run.h"
 #include "ir/parser.h"
 #include "ir/verify/verifier.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace gshard::cpu {
 
@@ -54,9 +56,7 @@ class TestMesh {
     INFO((verified ? "" : Render(verified.error())));
     REQUIRE(verified);
     if (inputs.empty()) return;
-    path_ = (std::filesystem::temp_directory_path() /
-             ("gshard_mesh_" + std::to_string(reinterpret_cast<uintptr_t>(this)) + ".npz"))
-                .string();
+    path_ = folder_.File("inputs.npz");
     NpzWriter writer(path_);
     for (size_t k = 0; k < inputs.size(); ++k) {
       REQUIRE(writer.Add("p" + std::to_string(k),
@@ -64,10 +64,6 @@ class TestMesh {
     }
     REQUIRE(writer.Finish());
   }
-  ~TestMesh() {
-    if (!path_.empty()) std::filesystem::remove(path_);
-  }
-
   MeshRunOptions options;
 
   Expected<std::unique_ptr<MeshRun>> Prepare(int64_t partitions = 0) {
@@ -103,8 +99,40 @@ class TestMesh {
   }
   const Module& module() const { return *module_; }
 
+  // What a plan of the module holds and calls, with fusion and without.
+  struct Footprint {
+    int64_t transient_bytes = 0;  // arena and slots, without parameters and constants
+    size_t calls = 0;             // of kernels
+    int64_t bytes = 0;            // that kernels read and write
+    bool Stores(const std::string& name) const {
+      return std::find(stored.begin(), stored.end(), name) != stored.end();
+    }
+    std::vector<std::string> stored;  // instructions with a value in the arena
+  };
+  Footprint PlanFootprint(bool fuse) {
+    options.fuse = fuse;
+    auto prepared = Prepare();
+    INFO((prepared ? "" : Render(prepared.error())));
+    REQUIRE(prepared);
+    const Plan& plan = (*prepared)->plan();
+    Footprint footprint{plan.memory.transient_bytes, plan.call_count, 0, {}};
+    for (const PlanBlock& block : plan.blocks) {
+      for (const Step& step : block.steps) {
+        if (const auto* chain = std::get_if<ChainStep>(&step)) footprint.bytes += chain->bytes;
+      }
+    }
+    for (ValueId value = 0; value < plan.program->values.size(); ++value) {
+      const Instruction* source = plan.program->values[value].source;
+      if (plan.value_offsets[value] >= 0 && source != nullptr) {
+        footprint.stored.emplace_back(source->name());
+      }
+    }
+    return footprint;
+  }
+
  private:
-  std::string path_;
+  TemporaryFolder folder_;
+  std::string path_;  // of the inputs; empty: random ones
   std::unique_ptr<Module> module_;
   std::unique_ptr<Inputs> inputs_;
   std::unique_ptr<MeshRun> run_;

@@ -50,6 +50,16 @@ TEST_CASE("bias, activation, scale and conversion of a product in panels", "[cpu
     mesh.Run();
     CHECK(mesh.Result<float>(0) == sums);
     CHECK(mesh.Result<int32_t>(1) == whole);
+    // The product, the sum with the bias and the activation have no buffers: two results are held.
+    constexpr int64_t kBytes = 4 * kRows * kColumns;
+    const auto fused = mesh.PlanFootprint(true), apart = mesh.PlanFootprint(false);
+    CHECK(fused.transient_bytes < 2 * kBytes + kBytes / 2);
+    CHECK(apart.transient_bytes >= 3 * kBytes);
+    CHECK(fused.bytes + 2 * kBytes <= apart.bytes);
+    CHECK(fused.calls < apart.calls);
+    for (const char* name : {"d", "s", "r", "w", "y"}) CHECK_FALSE(fused.Stores(name));
+    CHECK(fused.Stores("t"));
+    CHECK(fused.Stores("i"));
   }
 }
 
@@ -62,6 +72,9 @@ TEST_CASE("a product that others read as well stays", "[cpu][fusion]") {
       " s = f32[300,128] add(d, d)\n t = f32[128,300] transpose(d), dimensions={1,0}\n"
       " ROOT x = (f32[300,128], f32[128,300]) tuple(s, t)\n}\n",
       {F32({kRows, 4}, a), F32({4, kColumns}, b)});
+  mesh.Run();
+  constexpr int64_t kBytes = 4 * kRows * kColumns;
+  CHECK(mesh.PlanFootprint(true).transient_bytes >= 3 * kBytes);  // the product and both results
   mesh.Run();
   const Floats doubled = mesh.Result<float>(0), transposed = mesh.Result<float>(1);
   for (size_t i = 0; i < kRows; ++i) {

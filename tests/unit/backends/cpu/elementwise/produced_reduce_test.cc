@@ -20,6 +20,8 @@ Floats Small(size_t count, size_t modulus) {
 }
 
 constexpr size_t kRows = 333, kLength = 200;  // 266 kB: several tiles, the last one cut short
+constexpr int64_t kArrayBytes = int64_t{4} * kRows * kLength, kRowsBytes = int64_t{4} * kRows;
+constexpr int64_t kSmall = 4096;  // alignment, scalars
 constexpr const char* kBodies =
     "HloModule m\nsum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
     " ROOT z = f32[] add(x, y) }\n"
@@ -53,6 +55,14 @@ TEST_CASE("the sum of products that are never stored", "[cpu][fusion]") {
     mesh.Run();
     CHECK(mesh.Result<float>(0) == expected);
     CHECK(mesh.Result<float>(1) == products);
+    // Neither the products nor the broadcast have a buffer: what is held is the two results.
+    const auto fused = mesh.PlanFootprint(true), apart = mesh.PlanFootprint(false);
+    CHECK(fused.transient_bytes < kArrayBytes + kRowsBytes + kSmall);
+    CHECK(apart.transient_bytes >= 2 * kArrayBytes);
+    CHECK(fused.bytes + 2 * kArrayBytes <= apart.bytes);
+    CHECK(fused.calls < apart.calls);
+    CHECK(fused.Stores("d"));
+    CHECK_FALSE(fused.Stores("m"));
   }
 }
 
@@ -82,6 +92,13 @@ TEST_CASE("the place of the largest element of what is never stored", "[cpu][fus
     mesh.Run();
     CHECK(mesh.Result<float>(0) == largest);
     CHECK(mesh.Result<int32_t>(1) == place);
+    // Neither the sums nor the places have a buffer.
+    const auto fused = mesh.PlanFootprint(true), apart = mesh.PlanFootprint(false);
+    CHECK(fused.transient_bytes < 2 * kRowsBytes + kSmall);
+    CHECK(apart.transient_bytes >= kArrayBytes);
+    CHECK(fused.calls < apart.calls);
+    CHECK_FALSE(fused.Stores("s"));
+    CHECK_FALSE(fused.Stores("i"));
   }
 }
 

@@ -12,27 +12,18 @@ namespace {
 using Floats = std::vector<float>;
 using Arrays = std::vector<std::pair<std::string, TestInput>>;
 
-std::string TemporaryFile(const std::string& name) {
-  return (std::filesystem::temp_directory_path() / ("gshard_host_transfers_" + name)).string();
-}
-
 // A run of gshard-run with files.
 class HostRun {
  public:
   explicit HostRun(const std::string& text, const Arrays& inputs = {}) : text_(text) {
     if (inputs.empty()) return;
-    options.input = TemporaryFile("in.npz");
+    options.input = folder_.File("in.npz");
     NpzWriter writer(options.input);
     for (const auto& [name, input] : inputs) {
       REQUIRE(writer.Add(name, FormatNpy(input.dtype, input.dims, input.data)));
     }
     REQUIRE(writer.Finish());
   }
-  ~HostRun() {
-    if (!options.input.empty()) std::filesystem::remove(options.input);
-    if (!options.output.empty()) std::filesystem::remove(options.output);
-  }
-
   EmulateOptions options;
 
   Expected<Emulation> Run() {
@@ -44,7 +35,7 @@ class HostRun {
   // The outputs by name; requires success.
   NpyArray Output(const std::string& name) {
     if (options.output.empty()) {
-      options.output = TemporaryFile("out.npz");
+      options.output = folder_.File("out.npz");
       auto emulation = Run();
       INFO((emulation ? "" : Render(emulation.error())));
       REQUIRE(emulation);
@@ -57,6 +48,7 @@ class HostRun {
   Floats Values(const std::string& name) { return ValuesOf<float>(Output(name).data); }
 
  private:
+  TemporaryFolder folder_;
   std::string text_;
 };
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 
 #include "backends/cpu/io/npz.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace gshard::cpu {
 namespace {
@@ -97,8 +97,8 @@ TEST_CASE("damaged npy files are refused", "[cpu]") {
 }
 
 TEST_CASE("npz files keep names and contents, and equal runs write equal bytes", "[cpu]") {
-  const std::string path =
-      (std::filesystem::temp_directory_path() / "gshard_npz_test.npz").string();
+  const TemporaryFolder folder;
+  const std::string path = folder.File("test.npz");
   auto write = [&] {
     NpzWriter writer(path);
     const std::vector<int64_t> dims{2};
@@ -114,7 +114,6 @@ TEST_CASE("npz files keep names and contents, and equal runs write equal bytes",
   CHECK((*reader)->Read("p0")->dims == std::vector<int64_t>{2});
   CHECK_FALSE((*reader)->Read("q"));
   CHECK_FALSE(NpzReader::Open(path + ".absent"));
-  std::filesystem::remove(path);
 }
 
 }  // namespace

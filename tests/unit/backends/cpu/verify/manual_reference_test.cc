@@ -31,9 +31,8 @@ Emulation Run(const EmulateOptions& options) {
 }
 
 std::vector<float> Output(EmulateOptions options) {
-  const auto directory = std::filesystem::temp_directory_path();
-  const std::string in = (directory / "gshard_manual_in.npz").string();
-  const std::string out = (directory / "gshard_manual_out.npz").string();
+  const TemporaryFolder folder;
+  const std::string in = folder.File("in.npz"), out = folder.File("out.npz");
   NpzWriter writer(in);
   const std::vector<int64_t> dims = {8};
   REQUIRE(writer.Add("p0", FormatNpy(DType::kF32, dims, BytesOf<float>({1, 2, 3, 4, 5, 6, 7, 8}))));
@@ -47,8 +46,6 @@ std::vector<float> Output(EmulateOptions options) {
   REQUIRE(npy);
   auto data = ConvertNpy(std::move(*npy), DType::kF32, "o0");
   REQUIRE(data);
-  std::filesystem::remove(in);
-  std::filesystem::remove(out);
   return ValuesOf<float>(*data);
 }
 

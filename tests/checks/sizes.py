@@ -1,0 +1,97 @@
+"""What a reader can hold in mind: files below 800 lines, functions up to 80, lines of prose up to 130 characters.
+
+usage: sizes.py [--list N], from the top of the checkout   --list: all functions of N lines and more
+
+A function is what clang-format lays out as one: a line that ends with `{` and holds `)`, outside of other functions, up to the
+`}` of its indentation. The longer ones that there are have their names in LONG.
+"""
+import pathlib
+import re
+import sys
+
+MOST_LINES, MOST_FUNCTION, MOST_PROSE = 800, 80, 130
+FOLDERS = ["ir", "core", "backends", "cmd", "tests"]
+NOT_A_FUNCTION = re.compile(r"^\s*(namespace|class|struct|enum|union|extern|#|//|if|for|while|switch|else|do|case|default|\}|return)\b|^\s*[}\]]")
+# Longer ones: one case after another, which reads no better in parts; and those that are to be cut when somebody works on them.
+ONE_CASE_AFTER_ANOTHER = {
+    "ir/parser_attributes.cc: ModuleParser::ParseRow",
+    "ir/printer_attributes.cc: ModulePrinter::PrintValue",
+    "core/autodiff/ops/elementwise.cc: UnaryAdjoint",
+    "backends/cpu/plan/lowering.cc: LowerInstruction",
+    "backends/cpu/elementwise/elementwise_lowering.cc: ElementwiseProgram::AddCallUpTo",
+    "tests/property/magnitude.cc: BoundOf",
+    "tests/reference/reference.cc: EvaluateReference",
+}
+TO_BE_CUT = {
+    "core/partition/ops/convolution.cc: Convolution",
+    "ir/stablehlo/import/locations.cc: Locations::Read",
+    "core/partition/scope/resharder.cc: AllToAll",
+    "core/partition/scope/resharder.cc: PartitionScope::Reshard",
+    "backends/cpu/mesh/collective_groups.cc: ResolveGroups",
+    "backends/cpu/ops/convolution.cc: ConvolutionKernel",
+    "backends/cpu/ops/dot_product.cc: result_convert_",
+    "backends/cpu/run/mesh_run.cc: MeshRun::Prepare",
+    "tests/property/make_contraction.cc: ProgramMaker::MakeConvolution",
+}
+LONG = ONE_CASE_AFTER_ANOTHER | TO_BE_CUT
+
+
+def functions(lines):
+    """(name, first line, number of lines) of each."""
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        if line.endswith("{") and not NOT_A_FUNCTION.match(line):
+            # The signature may have begun some lines above.
+            start = number
+            while start > 0 and number - start < 20 and (
+                    lines[start].lstrip().startswith((":", ",")) or lines[start - 1].endswith((",", "("))
+                    or "".join(lines[start:number + 1]).count(")") > "".join(lines[start:number + 1]).count("(")):
+                start -= 1
+            signature = " ".join(lines[start:number + 1])
+            indent = len(lines[start]) - len(lines[start].lstrip())
+            if "(" in signature and not NOT_A_FUNCTION.match(lines[start]) and " = {" not in signature:
+                end = number + 1
+                while end < len(lines) and not re.match(r"^ {%d}\}" % indent, lines[end]):
+                    end += 1
+                name = re.search(r"([\w:~]+|TEST_CASE\(\"[^\"]*\")\(", signature)
+                title = re.search(r"TEST_CASE\(\"([^\"]*)\"", signature)
+                yield (title.group(1) if title else name.group(1) if name else signature.strip()), start + 1, end - start + 1
+                number = end
+        number += 1
+
+
+def main():
+    least = int(sys.argv[2]) if sys.argv[1:2] == ["--list"] else None
+    found, problems = [], []
+    for folder in FOLDERS:
+        for path in sorted(pathlib.Path(folder).rglob("*")):
+            if path.suffix not in (".cc", ".h"):
+                continue
+            lines = path.read_text().splitlines()
+            if len(lines) >= MOST_LINES:
+                problems.append(f"{path} has {len(lines)} lines")
+            for name, line, count in functions(lines):
+                found.append((count, f"{path}:{line}: {name}"))
+                key = f"{path}: {name}"
+                if count > MOST_FUNCTION and key not in LONG and not str(path).startswith("tests/unit"):
+                    problems.append(f"{path}:{line}: {name} has {count} lines")
+    if least is not None:
+        for count, what in sorted(found, reverse=True):
+            if count >= least:
+                print(count, what)
+        return 0
+    for path in [*sorted(pathlib.Path("docs").glob("*.md")), *sorted(pathlib.Path(".").glob("*.md"))]:
+        code = False
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            code ^= line.startswith("```")
+            if len(line) > MOST_PROSE and not code and not line.startswith("|"):
+                problems.append(f"{path}:{number} has {len(line)} characters")
+    for problem in problems:
+        print("FAIL", problem)
+    print(f"{len(found) - len(problems)} passed, {len(problems)} failed")
+    return bool(problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
