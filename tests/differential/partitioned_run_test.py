@@ -17,6 +17,8 @@ import zlib
 
 import numpy as np
 
+import hlo_lines
+
 import partitioned
 import run_test
 import samples
@@ -153,8 +155,10 @@ class Suite:
             if form.annotate:
                 source = path + ".annotated"
                 tool("gshard-opt", "optimize", "--passes", form.annotate, case.path, "-o", source)
-            # In two steps, so that the output shardings in the header are tiles as well.
-            tool("gshard-opt", "propagate", "--tiles", "--no-metadata", source, "-o", path)
+            # In two steps, so that the output shardings in the header are tiles as well. As XLA would: what is free
+            # beyond that meets faults of its CPU backend (a scan of one element needs a constant to start from).
+            flags = hlo_lines.xla_defaults(open(source).read())
+            tool("gshard-opt", "propagate", "--tiles", "--no-metadata", *flags, source, "-o", path)
         text = tool("gshard-opt", "partition", "--no-propagate", "--tiles", path)
         if form.optimize is None:
             return text
