@@ -2,6 +2,7 @@
 include(CMakeFindDependencyMacro)
 find_dependency(fmt)
 find_dependency(tl-expected)
+find_dependency(ZLIB)
 find_dependency(TBB)
 find_dependency(PkgConfig)
 pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)

@@ -8,12 +8,15 @@
 #include "cmd/cli/cost_sweep.h"
 #include "cmd/cli/estimate.h"
 #include "cmd/cli/program.h"
+#include "core/analysis/device_grid.h"
 #include "core/analysis/meshes.h"
+#include "core/check/communication_check.h"
 #include "core/report/budget.h"
 #include "core/report/cost_json.h"
 #include "core/report/cost_markdown.h"
 #include "core/report/cost_page.h"
 #include "core/report/cost_text.h"
+#include "core/report/failed_check.h"
 #include "core/report/quantity_text.h"
 #include "core/report/timeline_text.h"
 
@@ -76,22 +79,50 @@ Budget FiguresFor(const Estimate& estimate) {
   return FiguresFor(estimate.report, MainMesh(*estimate.module), remats);
 }
 
-// Standard error tells what is over the limit and the budget; returns the exit code.
-int CheckLimits(const Flags& flags, const Estimate& estimate, std::optional<int64_t> limit,
-                const std::vector<Breach>& breaches) {
-  int exit_code = kExitOk;
-  const int64_t peak = estimate.report.memory.peak_bytes;
-  if (limit && peak > *limit) {
-    fmt::print(stderr, "gshard-cost: over the limit: {} a device, allowed are {}\n",
-               HumanBytes(static_cast<double>(peak)), HumanBytes(static_cast<double>(*limit)));
-    exit_code = kExitCheckFailed;
+// What is over the limit and the budget.
+std::vector<FailedCheck> FailedChecks(const Flags& flags, const Estimate& estimate,
+                                      std::optional<int64_t> limit,
+                                      const std::vector<Breach>& breaches) {
+  std::vector<FailedCheck> failed;
+  const auto peak = static_cast<double>(estimate.report.memory.peak_bytes);
+  if (limit && peak > static_cast<double>(*limit)) {
+    const auto allowed = static_cast<double>(*limit);
+    failed.push_back({"limit",
+                      fmt::format("over the limit: {} a device, allowed are {}", HumanBytes(peak),
+                                  HumanBytes(allowed)),
+                      "", peak, allowed});
+  }
+  for (const Breach& breach : breaches) {
+    failed.push_back({"budget", fmt::format("over the budget of {}", flags.check), breach.key,
+                      breach.value, breach.allowed});
+  }
+  return failed;
+}
+
+// Standard error tells them; returns the exit code.
+int ReportChecks(const Flags& flags, const std::vector<FailedCheck>& failed,
+                 const std::vector<Breach>& breaches) {
+  for (const FailedCheck& check : failed) {
+    if (check.check == "limit") fmt::print(stderr, "gshard-cost: {}\n", check.message);
   }
   if (!breaches.empty()) {
     fmt::print(stderr, "gshard-cost: over the budget of {}:\n{}", flags.check,
                BreachesAsText(breaches));
-    exit_code = kExitCheckFailed;
   }
-  return exit_code;
+  return failed.empty() ? kExitOk : kExitCheckFailed;
+}
+
+// What is wrong with the program's communication; printed as warnings, since its cost is told.
+CommunicationFindings FindingsOf(const Estimate& estimate, int64_t num_partitions) {
+  const Module& module = *estimate.module;
+  CommunicationFindings findings =
+      CheckCommunication(module, CountDevices(module, num_partitions)).findings;
+  for (const CommunicationFinding& finding : findings) {
+    Diagnostic warning = finding.diagnostic;
+    warning.severity = Severity::kWarning;
+    fmt::print(stderr, "{}", Render(warning));
+  }
+  return findings;
 }
 
 int Run(const Flags& flags) {
@@ -104,12 +135,14 @@ int Run(const Flags& flags) {
   if (!budget) return Refuse(flags, budget.error());
   auto module = ReadModule(flags.input, flags.estimate.num_partitions);
   if (!module) return Refuse(flags, module.error());
-  const bool with_causes =
-      !flags.check.empty() || !flags.write_budget.empty() || !flags.html.empty();
-  Expected<Estimate> estimate =
-      EstimateModule(std::move(*module), *chip, flags.estimate, with_causes);
+  const bool counts_causes = !flags.check.empty() || !flags.write_budget.empty();
+  const Causes told = !flags.html.empty() ? Causes::kAdvised
+                      : counts_causes     ? Causes::kRecorded
+                                          : Causes::kNone;
+  Expected<Estimate> estimate = EstimateModule(std::move(*module), *chip, flags.estimate, told);
   if (!estimate) return Refuse(flags, estimate.error());
   ReportWarnings(estimate->diagnostics);
+  const CommunicationFindings findings = FindingsOf(*estimate, flags.estimate.num_partitions);
   std::vector<Breach> breaches;
   if (*budget) {
     auto found = Breaches(FiguresFor(*estimate), **budget, flags.check);
@@ -123,7 +156,8 @@ int Run(const Flags& flags) {
   }
   const auto top = static_cast<size_t>(flags.top);
   const size_t rows = top > 0 ? top : 12;
-  std::string text = flags.json       ? CostAsJson(*estimate->module, report, top)
+  const std::vector<FailedCheck> failed = FailedChecks(flags, *estimate, limit, breaches);
+  std::string text = flags.json       ? CostAsJson(*estimate->module, report, top, findings, failed)
                      : flags.markdown ? CostAsMarkdown(*estimate->module, report, rows)
                                       : CostAsText(*estimate->module, report, rows);
   if (flags.gantt && !flags.json && !flags.markdown) text += TimelineAsGantt(report);
@@ -141,7 +175,7 @@ int Run(const Flags& flags) {
     auto written = WriteFile(flags.html, CostPage(*estimate->module, report, *chip, causes));
     if (!written) return ReportError(written.error());
   }
-  return CheckLimits(flags, *estimate, limit, breaches);
+  return ReportChecks(flags, failed, breaches);
 }
 
 void AddBudgetFlags(const Command& command, Flags& flags) {
@@ -150,7 +184,7 @@ void AddBudgetFlags(const Command& command, Flags& flags) {
               "budget.json (default: none)",
               {.type = "FILE"});
   command.Add("--write-budget", flags.write_budget,
-              "Write a budget that this program keeps within (default: none)", {.type = "FILE"});
+              "Write a budget that this program keeps within (default: none)", {.type = "FILE", .is_output = true});
   command.Add("--head-room", flags.head_room,
               "What --write-budget adds to times and bytes; counts are exact (default: 10%)",
               {.type = "SHARE"});
@@ -169,12 +203,12 @@ int main(int argc, char** argv) {
                    "step.hlo --chip tpu-v3 --limit 16GiB");
   AddInputFlags(line, flags.input, flags.estimate.num_partitions);
   line.Add("-o,--output", flags.output, "Where the report goes (default: -, standard output)",
-           {.type = "FILE"});
+           {.type = "FILE", .is_output = true});
   AddEstimateFlags(line, flags.estimate);
   line.Add("--trace", flags.trace,
            "Write the step's timeline as a Chrome trace for Perfetto, such as step.json (default: "
            "none)",
-           {.type = "FILE"});
+           {.type = "FILE", .is_output = true});
   line.AddSwitch("--gantt", flags.gantt, "Draw the timeline under the report");
   line.Add("--limit", flags.limit,
            "Memory limit per device, such as 16GiB: exit 3 if the peak is over it (default: none)",
@@ -185,7 +219,7 @@ int main(int argc, char** argv) {
   AddBudgetFlags(line, flags);
   line.Add("--html", flags.html,
            "Write the report as a page for a browser: one file, no network (default: none)",
-           {.type = "FILE"});
+           {.type = "FILE", .is_output = true});
   line.AddSwitch("--json", flags.json, "JSON (gshard.cost/1) instead of text");
   line.AddSwitch("--markdown", flags.markdown, "Markdown instead, for a comment on a change",
                  "--json");

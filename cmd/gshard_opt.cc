@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 
+#include "cmd/cli/check.h"
 #include "cmd/cli/explain.h"
 #include "cmd/cli/list_ops.h"
 #include "cmd/cli/pipeline.h"
@@ -32,11 +33,13 @@ struct Flags {
   SessionOptions session;
   ExplainOptions explain;
   ShowOptions show;
+  CheckOptions check;
   PassContext context;
   std::string mesh, rules_file;
   std::vector<std::string> shards;
   PropagationFlags propagation;
   std::string report;
+  int64_t top = 40;
   bool no_propagate = false;
   std::string limit;
   std::string passes, combine_threshold, windowed_einsum;
@@ -116,8 +119,9 @@ int RunPropagate(Flags& flags) {
                         std::vector<PassTiming>& timings) -> Expected<void> {
                       PropagationFindings findings;
                       if (!flags.report.empty()) context.propagation.findings = &findings;
-                      auto done =
-                          CompleteShardings(module, context, WayOf(flags, options, timings));
+                      PerDeviceOptions way = WayOf(flags, options, timings);
+                      way.pad_dynamic_sizes = false;
+                      auto done = CompleteShardings(module, context, way);
                       context.propagation.findings = nullptr;
                       if (!done) return Fail(done.error());
                       if (flags.report.empty()) return {};
@@ -132,10 +136,11 @@ int RunPropagate(Flags& flags) {
 
 // Writes what the partitioned module sends, and why.
 Expected<void> WriteCollectiveReport(const std::string& path, Module& module,
-                                     const CollectiveReport& report) {
+                                     const CollectiveReport& report, int64_t top) {
   return WriteFile(path,
                    path.ends_with(".json") ? CollectiveReportJson(module, report)
-                                           : CollectiveReportText(module, report),
+                                           : CollectiveReportText(module, report,
+                                                                  static_cast<size_t>(top)),
                    /*dash_is_stderr=*/true);
 }
 
@@ -146,6 +151,13 @@ int RunPartition(Flags& flags) {
       flags.session, flags.context,
       [&](Module& module, PassContext& context, const PassManagerOptions& options,
           std::vector<PassTiming>& timings) -> Expected<void> {
+        if (IsCompiledByXla(module)) {
+          Diagnostic error = module.ErrorAt(module.entry()->source(), "E-PARTITION-007",
+                                            "this is the program of one device already");
+          error.hint =
+              "partition the dump from before XLA's optimisations: *.before_optimizations.txt";
+          return Fail(std::move(error));
+        }
         if (HasPartitionRecord(module)) {
           return Fail(MakeError("E-PARTITION-007", "this is the program of one device already",
                                 "partition the text that `propagate` printed"));
@@ -160,7 +172,7 @@ int RunPartition(Flags& flags) {
         if (original == nullptr) return {};
         CollectiveReport report = MakeCollectiveReport(module, &recorder);
         AdviseAnnotations(*original, context, way, report);
-        return WriteCollectiveReport(flags.report, module, report);
+        return WriteCollectiveReport(flags.report, module, report, flags.top);
       });
 }
 
@@ -205,12 +217,7 @@ int RunOptimize(Flags& flags) {
   while (!rest.empty()) {
     std::string_view name = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(rest.size(), name.size() + 1));
-    passes.push_back(FindPass(name));
-    if (passes.back() == nullptr) {
-      throw FlagError(
-          "--passes",
-          fmt::format("no pass is called '{}'; gshard-opt list-passes prints their names", name));
-    }
+    passes.push_back(PassOf("--passes", name));
   }
   ReadPassFlags(flags);
   return RunSession(flags.session, flags.context,
@@ -321,7 +328,7 @@ void AddPropagate(CommandLine& line, Flags& flags) {
       "--report", flags.report,
       "Replicated tensors, conflicting annotations, padding, as text or, for FILE.json, as "
       "JSON; - is standard error (default: no report)",
-      {.type = "FILE"});
+      {.type = "FILE", .is_output = true});
 }
 
 void AddPartition(CommandLine& line, Flags& flags) {
@@ -337,7 +344,10 @@ void AddPartition(CommandLine& line, Flags& flags) {
       "--report", flags.report,
       "Collectives by bytes with their causes, full rematerialisations and what avoids "
       "them, as text or, for FILE.json, as JSON; - is standard error (default: no report)",
-      {.type = "FILE"});
+      {.type = "FILE", .is_output = true});
+  partition.Add("--top", flags.top,
+                "Rows of the report's collectives and rematerialisations (default: 40, in JSON all)",
+                {.type = "N", .between = {{1, INT32_MAX}}});
 }
 
 void AddOptimize(CommandLine& line, Flags& flags) {
@@ -396,7 +406,8 @@ void AddExplain(CommandLine& line, Flags& flags) {
                          });
   AddInputFlags(explain, flags.explain.input, flags.explain.num_partitions);
   explain.Add("NAME", flags.explain.name,
-              "An instruction of IN, or a collective of its partitioned program (required)",
+              "An instruction of IN, a collective of its partitioned program, or a line of the "
+              "program it was made of, gpt.py:22 (required)",
               {.type = "INSTRUCTION", .required = true});
   AddPropagationFlags(explain, flags.propagation);
   explain.AddSwitch("--json", flags.explain.json, "JSON (gshard.explain/1)");
@@ -415,6 +426,21 @@ void AddShow(CommandLine& line, Flags& flags) {
   AddPropagationFlags(show, flags.propagation);
   show.AddSwitch("--full", flags.show.full, "All rows and columns, however many");
   show.AddSwitch("--json", flags.show.json, "JSON (gshard.show/1)");
+}
+
+void AddCheck(CommandLine& line, Flags& flags) {
+  Command check = line.AddSubcommand(
+      "check", "Find deadlocks and collectives that do not match, without a run",
+      "gshard-opt check step.hlo", [&flags] {
+        ReadPropagationFlags(flags.propagation, flags.context.propagation);
+        return RunCheck(flags.check, flags.context);
+      });
+  AddInputFlags(check, flags.check.input, flags.check.num_partitions);
+  check.Add("--partitioned", flags.check.partitioned,
+            "Is IN the program of one device already? (default: found out)",
+            {.type = "yes|no", .one_of = {"yes", "no"}});
+  AddPropagationFlags(check, flags.propagation);
+  check.AddSwitch("--json", flags.check.json, "JSON (gshard.check/1)");
 }
 
 void AddLists(CommandLine& line, Flags& flags) {
@@ -447,6 +473,7 @@ int main(int argc, char** argv) {
   AddRemat(line, flags);
   AddExplain(line, flags);
   AddShow(line, flags);
+  AddCheck(line, flags);
   AddLists(line, flags);
   return line.Run(argc, argv);
 }

@@ -7,14 +7,17 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/analysis/device_grid.h"
 #include "core/partition/partitioner.h"
 #include "core/propagation/propagation.h"
 #include "core/transforms/collective_combiner.h"
+#include "core/transforms/expand/host_transfer_expander.h"
 #include "core/transforms/weight_update_sharding.h"
 #include "core/transforms/windowed_einsum.h"
 #include "ir/module.h"
@@ -28,10 +31,13 @@ struct PassContext {
   CombineOptions combine;
   WeightUpdateOptions weight_update;
   WindowedEinsumOptions windowed_einsum;
+  HostTransferOptions host_transfers;
+  std::optional<DeviceGrid> devices;    // of expand-dynamic-roots; nothing: as the module says
   UserOrderOverride use_order;          // from inline-calls to propagate
   ExplainRecorder* recorder = nullptr;  // null: nothing is recorded
   std::vector<Diagnostic> diagnostics;  // warnings and notes, in order
   std::map<std::string, int64_t> statistics;
+  HostFeeds host_feeds;  // of expand-host-transfers
 };
 
 struct Pass {
@@ -43,6 +49,8 @@ struct Pass {
 // All passes, in the order a pipeline would use them. The one list: core/pass_list.cc.
 std::span<const Pass> AllPasses();
 const Pass* FindPass(std::string_view name);
+// The same for what a user wrote: an error, with near names, in place of null.
+Expected<const Pass*> PassNamed(std::string_view name);
 // What `gshard-opt optimize` runs if no passes are named: names, in order.
 std::span<const std::string_view> DefaultOptimization();
 
@@ -55,6 +63,7 @@ struct PassManagerOptions {
   bool verify_each = false;
   std::string print_after;                     // pass name; empty: none
   std::function<void(std::string_view)> sink;  // receives the text of print_after
+  bool print_after_all = false;                // every pass, headed by a comment with its name
 };
 
 // Runs passes in order, timing each and verifying after each if asked. A verifier error after a

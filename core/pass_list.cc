@@ -8,23 +8,39 @@
 #include "core/transforms/collective_mover.h"
 #include "core/transforms/collective_permute_folder.h"
 #include "core/transforms/cse.h"
+#include "core/transforms/expand/async_unwrapper.h"
+#include "core/transforms/expand/channel_resolver.h"
+#include "core/transforms/expand/dynamic_padder.h"
+#include "core/transforms/expand/dynamic_root_expander.h"
+#include "core/transforms/expand/loop_rotation.h"
+#include "core/transforms/expand/scan_expander.h"
+#include "core/transforms/expand/sliced_permute_expander.h"
 #include "core/transforms/inline_calls.h"
 #include "core/transforms/reduce_scatter_creator.h"
 #include "core/transforms/while_loop_all_reduce_code_motion.h"
 #include "core/transforms/while_loop_invariant_code_motion.h"
 #include "core/transforms/while_loop_simplifier.h"
 #include "ir/traversal.h"
+#include "ir/verify/verifier.h"
 
 namespace gshard {
 namespace {
 
 Expected<bool> RunImportShardy(Module& module, PassContext&) {
-  return ImportShardyShardings(module);
+  Expected<bool> imported = ImportShardyShardings(module);
+  if (!imported || !*imported) return imported;
+  // Only now is it seen whether all shardings are for one number of devices: the user's error.
+  if (Expected<void> ok = VerifyShardings(module); !ok) return Fail(ok.error());
+  return imported;
 }
 
 Expected<bool> RunInlineCalls(Module& module, PassContext& context) {
   context.use_order.clear();
-  return InlineCalls(module, &context.use_order, &context.diagnostics);
+  const Expected<bool> imported = RunImportShardy(module, context);
+  if (!imported) return imported;
+  Expected<bool> inlined = InlineCalls(module, &context.use_order, &context.diagnostics);
+  if (inlined && *imported) return true;
+  return inlined;
 }
 
 Expected<bool> RunPropagate(Module& module, PassContext& context) {
@@ -92,6 +108,31 @@ Expected<bool> RunWindowedEinsum(Module& module, PassContext& context) {
   return MakeWindowedEinsums(module, context.windowed_einsum);
 }
 
+Expected<bool> RunDynamicPadder(Module& module, PassContext&) { return PadDynamicSizes(module); }
+
+Expected<bool> RunUnwrapAsync(Module& module, PassContext&) { return UnwrapAsync(module); }
+
+Expected<bool> RunRotateLoops(Module& module, PassContext&) { return RotateLoops(module); }
+
+Expected<bool> RunExpandHostTransfers(Module& module, PassContext& context) {
+  Expected<HostFeeds> feeds = ExpandHostTransfers(module, context.host_transfers);
+  if (!feeds) return Fail(std::move(feeds.error()));
+  context.host_feeds = *std::move(feeds);
+  return true;
+}
+
+Expected<bool> RunExpandScans(Module& module, PassContext&) { return ExpandScans(module); }
+
+Expected<bool> RunResolveChannels(Module& module, PassContext&) { return ResolveChannels(module); }
+
+Expected<bool> RunExpandDynamicRoots(Module& module, PassContext& context) {
+  return ExpandDynamicRoots(module, context.devices.value_or(CountDevices(module)));
+}
+
+Expected<bool> RunExpandSlicedPermutes(Module& module, PassContext&) {
+  return ExpandSlicedPermutes(module);
+}
+
 template <Opcode opcode>
 Expected<bool> RunCombiner(Module& module, PassContext& context) {
   return CombineCollectives(module, opcode, context.combine);
@@ -100,6 +141,8 @@ Expected<bool> RunCombiner(Module& module, PassContext& context) {
 constexpr Pass kPasses[] = {
     {"import-shardy", "Turn shardings in Shardy's attributes into plain ones", RunImportShardy},
     {"inline-calls", "Replace every call by the body of its callee", RunInlineCalls},
+    {"dynamic-padder", "Arrays of sizes known at run time become arrays of their bounds, masked",
+     RunDynamicPadder},
     {"weight-update-sharding", "Cut optimizer state and weight updates along the batch's axes",
      RunWeightUpdateSharding},
     {"propagate", "Infer the sharding of every tensor from the annotated ones", RunPropagate},
@@ -131,6 +174,19 @@ constexpr Pass kPasses[] = {
     {"reduce-scatter-combiner", "The same for reduce-scatters",
      RunCombiner<Opcode::kReduceScatter>},
     {"dead-code", "Remove instructions and computations that nothing needs", RunDeadCode},
+    {"unwrap-async", "Asynchronous computations with host transfers become calls", RunUnwrapAsync},
+    {"rotate-loops", "Loops whose condition has host transfers compute it at the end of the body",
+     RunRotateLoops},
+    {"expand-host-transfers", "What the host feeds and is fed: parameters and results of the entry",
+     RunExpandHostTransfers},
+    {"expand-scans", "Scans whose bodies have loops, branches or collectives become while loops",
+     RunExpandScans},
+    {"resolve-channels", "A send and the recv of its channel become a collective-permute",
+     RunResolveChannels},
+    {"expand-dynamic-roots", "Broadcasts from a root known at run time become all-reduces",
+     RunExpandDynamicRoots},
+    {"expand-sliced-permutes", "Permutes of slices become whole ones between slices and updates",
+     RunExpandSlicedPermutes},
 };
 
 constexpr std::string_view kDefaultOptimization[] = {

@@ -6,10 +6,18 @@
 #include <chrono>
 
 #include "core/pass.h"
+#include "ir/parser_errors.h"
 #include "ir/printer.h"
 #include "ir/verify/verifier.h"
 
 namespace gshard {
+
+Expected<const Pass*> PassNamed(std::string_view name) {
+  if (const Pass* pass = FindPass(name)) return pass;
+  return Fail(MakeError("E-USAGE-005", fmt::format("no pass is called '{}'", name),
+                        DidYouMean(name, AllPasses(), &Pass::name) +
+                            "gshard-opt list-passes prints their names"));
+}
 
 const Pass* FindPass(std::string_view name) {
   std::span<const Pass> all = AllPasses();
@@ -33,7 +41,11 @@ Expected<void> RunPasses(Module& module, std::span<const Pass* const> passes, Pa
                                         verified.error().message));
       }
     }
-    if (options.print_after == pass->name && options.sink) options.sink(PrintModule(module));
+    if (!options.sink) continue;
+    if (options.print_after_all) options.sink(fmt::format("// after {}\n", pass->name));
+    if (options.print_after_all || options.print_after == pass->name) {
+      options.sink(PrintModule(module));
+    }
   }
   return {};
 }

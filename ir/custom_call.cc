@@ -1,8 +1,21 @@
 #include "ir/custom_call.h"
 
+#include <algorithm>
+#include <charconv>
+#include <string>
+
 #include "ir/attributes.h"
+#include "ir/metadata.h"
 
 namespace gshard {
+namespace {
+
+bool StartsWith(const Shape* shape, std::span<const int64_t> batch) {
+  return shape->IsArray() && shape->rank() >= static_cast<int64_t>(batch.size()) &&
+         std::equal(batch.begin(), batch.end(), shape->dims().begin());
+}
+
+}  // namespace
 
 bool IsCustomCallTo(const Instruction& x, std::string_view target) {
   return x.opcode() == Opcode::kCustomCall && x.attributes<CustomCallAttributes>().target == target;
@@ -26,6 +39,27 @@ bool IsIdentityCall(const Instruction& x) {
   if (x.opcode() != Opcode::kCustomCall) return false;
   std::string_view target = x.attributes<CustomCallAttributes>().target;
   return IsRegionMarker(x) || IsShardingMarker(target) || IsPlacementHint(target);
+}
+
+int64_t BatchDimsOf(const Instruction& x) {
+  if (x.opcode() != Opcode::kCustomCall || x.operand_count() == 0) return 0;
+  const std::string_view target = x.attributes<CustomCallAttributes>().target;
+  if (!target.starts_with("lapack_") || !target.ends_with("_ffi")) return 0;
+  const std::string text = FrontendAttribute(x.frontend_attributes(), "num_batch_dims");
+  int64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count <= 0) return 0;
+  const Shape* first = x.operand(0)->shape();
+  if (!first->IsArray() || first->rank() < count) return 0;
+  const std::span<const int64_t> batch = first->dims().first(static_cast<size_t>(count));
+  for (int64_t i = 0; i < x.operand_count(); ++i) {
+    if (!StartsWith(x.operand(i)->shape(), batch)) return 0;
+  }
+  if (!x.shape()->IsTuple()) return StartsWith(x.shape(), batch) ? count : 0;
+  for (const Shape* element : x.shape()->elements()) {
+    if (!StartsWith(element, batch)) return 0;
+  }
+  return count;
 }
 
 }  // namespace gshard

@@ -3,6 +3,7 @@
 #ifndef GSHARD_IR_CUSTOM_CALL_H_
 #define GSHARD_IR_CUSTOM_CALL_H_
 
+#include <cstdint>
 #include <string_view>
 
 #include "ir/computation.h"
@@ -28,6 +29,11 @@ bool IsPlacementHint(std::string_view target);
 
 // One of all these: on a device the result has its operand's bytes.
 bool IsIdentityCall(const Instruction& x);
+
+// Leading dims of every operand and result over which a call to LAPACK (lapack_*_ffi) loops: the
+// matrices or vectors behind them are independent of each other. As JAX says in the call's frontend
+// attribute num_batch_dims; 0 if it does not, or if the shapes have no such dims.
+int64_t BatchDimsOf(const Instruction& x);
 
 }  // namespace gshard
 

@@ -3,18 +3,55 @@
 #include <tsl/robin_map.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "ir/attribute_equality.h"
 
 namespace gshard {
 
-bool SameOperation(const Instruction& a, const Instruction& b) {
+namespace {
+
+using SameCallees = bool (*)(const Computation&, const Computation&);
+
+bool SameOperationWith(const Instruction& a, const Instruction& b, SameCallees same_callees) {
   return &a == &b || (a.frontend_attributes() == b.frontend_attributes() &&
                       a.backend_config() == b.backend_config() && SameAttributes(a, b) &&
                       std::equal(a.called().begin(), a.called().end(), b.called().begin(),
-                                 b.called().end(), [](const Computation* x, const Computation* y) {
-                                   return SameComputation(*x, *y);
+                                 b.called().end(), [&](const Computation* x, const Computation* y) {
+                                   return same_callees(*x, *y);
                                  }));
+}
+
+}  // namespace
+
+bool SameOperation(const Instruction& a, const Instruction& b) {
+  return SameOperationWith(a, b, SameComputation);
+}
+
+bool SameComputationInAnyOrder(const Computation& a, const Computation& b) {
+  if (&a == &b) return true;
+  if (a.instructions().size() != b.instructions().size()) return false;
+  tsl::robin_map<const Instruction*, const Instruction*> in_b;
+  std::vector<std::pair<const Instruction*, const Instruction*>> open = {{a.root(), b.root()}};
+  while (!open.empty()) {
+    auto [x, y] = open.back();
+    open.pop_back();
+    auto [known, is_new] = in_b.emplace(x, y);
+    if (!is_new) {
+      if (known->second != y) return false;
+      continue;
+    }
+    if (x->shape() != y->shape() || x->sharding() != y->sharding() ||
+        x->operand_count() != y->operand_count() ||
+        !SameOperationWith(*x, *y, SameComputationInAnyOrder)) {
+      return false;
+    }
+    for (size_t i = 0; i < static_cast<size_t>(x->operand_count()); ++i) {
+      open.emplace_back(x->operands()[i], y->operands()[i]);
+    }
+  }
+  return true;
 }
 
 bool SameComputation(const Computation& a, const Computation& b) {

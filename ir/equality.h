@@ -13,6 +13,9 @@ bool SameOperation(const Instruction& a, const Instruction& b);
 // The same operations on the same operands in the same order, shapes and shardings included.
 bool SameComputation(const Computation& a, const Computation& b);
 
+// The same, whatever stands in front of what: what the root needs is compared, and the number of the rest.
+bool SameComputationInAnyOrder(const Computation& a, const Computation& b);
+
 }  // namespace gshard
 
 #endif  // GSHARD_IR_EQUALITY_H_

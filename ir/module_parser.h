@@ -143,6 +143,7 @@ class ModuleParser {
   bool ParseWindow(std::span<const WindowDim>& window);
   bool ParseDimLabels(std::string_view& labels);
   bool PlaceDimLabels(ConvolutionAttributes& convolution);
+  bool ParsePrecisionWord(const AttributeRow& row, size_t& index, std::string_view& word);
   bool ParsePrecision(std::span<const Precision>& precision);
   bool ParseReplicaGroups(const ReplicaGroups*& groups);
   bool ParseDevicePairs(std::span<const DevicePair>& pairs);

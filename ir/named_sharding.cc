@@ -234,6 +234,8 @@ TileAssignment GroupsAlong(const Mesh& mesh, std::span<const AxisRef> refs) {
   return mesh.devices.Reshape(parts.sizes()).Transpose(order).Reshape(dims);
 }
 
+bool HasSubAxes(std::string_view text) { return text.find("':(") != text.npos; }
+
 const Sharding* SpelledByMesh(Context& ctx, const Sharding* s, const Mesh* mesh, bool sugar) {
   NamedSharding named;
   switch (s->kind) {

@@ -3,6 +3,8 @@
 #define GSHARD_IR_PARSER_ERRORS_H_
 
 #include <cstdint>
+#include <functional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -57,6 +59,14 @@ class NearestWord {
   std::string_view best_;
   size_t best_distance_ = SIZE_MAX;
 };
+
+// "did you mean 'model'? " before what a hint says anyway; empty if no candidate is near.
+template <std::ranges::input_range Candidates, typename NameOf = std::identity>
+std::string DidYouMean(std::string_view word, const Candidates& candidates, NameOf name_of = {}) {
+  NearestWord nearest(word);
+  for (const auto& candidate : candidates) nearest.Offer(std::invoke(name_of, candidate));
+  return nearest.best().empty() ? std::string() : nearest.Hint() + " ";
+}
 
 }  // namespace gshard
 

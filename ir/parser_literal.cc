@@ -1,6 +1,7 @@
 // Literals in text; linear in their length, whatever the shape claims.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -12,6 +13,10 @@
 
 namespace gshard {
 namespace {
+
+constexpr const char* kLoneValueHint =
+    "a splat is a broadcast of a scalar; XLA's parser takes a lone value for the first element and "
+    "makes the others zero";
 
 template <typename T>
 void StoreValue(std::byte* to, T value) {
@@ -301,11 +306,12 @@ bool ModuleParser::ParseArrayLiteral(const Shape* shape, const Literal*& literal
   const auto count = static_cast<size_t>(shape->element_count());
   const auto size = static_cast<size_t>(StorageBytes(shape->dtype()));
   const char* start = lexer_.position();
-  for (int64_t dim : shape->dims()) {
-    if (dim == Shape::kUnbounded) {
-      return FailAt(ParseError::kLiteral, {start, 1},
-                    "a literal cannot have an unbounded dimension");
-    }
+  if (std::ranges::find(shape->dims(), Shape::kUnbounded) != shape->dims().end()) {
+    return FailAt(ParseError::kLiteral, {start, 1}, "a literal cannot have an unbounded dimension");
+  }
+  lexer_.SkipSpace();
+  if (rank > 0 && !lexer_.AtEnd() && lexer_.Peek() != '{') {
+    return FailExpected("'{' of dimension 0 of a literal", kLoneValueHint);
   }
   // Every element takes a byte of text and, but for the last, one between it and the next.
   if (count > lexer_.remaining() / 2 + 1) {

@@ -312,6 +312,23 @@ bool ModuleParser::PlaceDimLabels(ConvolutionAttributes& convolution) {
   return true;
 }
 
+// XLA takes "HIGHEST" too.
+bool ModuleParser::ParsePrecisionWord(const AttributeRow& row, size_t& index,
+                                      std::string_view& word) {
+  const char* start = lexer_.position();
+  std::string lower(lexer_.Identifier());
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  const auto it = std::find(row.words.begin(), row.words.end(), lower);
+  if (it == row.words.end()) {
+    lexer_.set_position(start);
+    return ParseWord(row, index, word);
+  }
+  index = static_cast<size_t>(it - row.words.begin());
+  return true;
+}
+
 bool ModuleParser::ParsePrecision(std::span<const Precision>& precision) {
   lexer_.SkipSpace();
   const Open open(this, "operand_precision");
@@ -324,7 +341,7 @@ bool ModuleParser::ParsePrecision(std::span<const Precision>& precision) {
     do {
       size_t index = 0;
       std::string_view word;
-      if (!ParseWord(row, index, word)) return false;
+      if (!ParsePrecisionWord(row, index, word)) return false;
       values.push_back(static_cast<Precision>(index));
       all_default &= values.back() == Precision::kDefault;
     } while (lexer_.Consume(','));

@@ -15,6 +15,8 @@ struct PrintOptions {
   // diffs.
   bool ids = true;
   bool named = false;  // keep {@pod, ..} sugar and the header's meshes=
+  // With `named`: off, what only parts of axes ('model':(1)2) can say is spelled devices=[..].
+  bool sub_axes = true;
   bool tiles = false;  // every sharding as devices=[..], for XLA versions without mesh forms
 };
 

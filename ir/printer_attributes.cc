@@ -262,7 +262,8 @@ void ModulePrinter::PrintGroups(const ReplicaGroups* groups) {
   PrintCached(groups, [&] {
     if (options_.named && groups->form() == ReplicaGroups::Form::kIota) {
       for (const Mesh* mesh : module_.header().meshes) {
-        if (const auto named = SpelledByMesh(*groups, *mesh)) {
+        const auto named = SpelledByMesh(*groups, *mesh);
+        if (named && (options_.sub_axes || !HasSubAxes(ToString(*named)))) {
           out_ += ToString(*named);
           return;
         }
@@ -279,7 +280,9 @@ void ModulePrinter::PrintSharding(const Sharding* sharding) {
       for (const Mesh* mesh : module_.header().meshes) {
         if (sharding->spelling != Spelling::kIota) break;
         spelled = SpelledByMesh(module_.context(), sharding, mesh, /*sugar=*/true);
-        if (spelled != sharding) break;
+        if (spelled == sharding) continue;
+        if (options_.sub_axes || !HasSubAxes(ToString(spelled))) break;
+        spelled = sharding;
       }
     }
     AppendSharding(out_, spelled, {.keep_sugar = options_.named, .tiles = options_.tiles});

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "ir/diagnostic.h"
+#include "ir/dims.h"
 
 namespace gshard {
 namespace {
@@ -285,7 +286,11 @@ bool DividesEvenly(const Sharding* s, const Shape* shape) {
 // --- tuples
 
 std::vector<const Sharding*> LeafShardings(const Shape* shape, const Sharding* s) {
-  if (s->IsTuple()) return s->elements;
+  if (s->IsTuple()) {
+    // Of an outfeed, whose sharding may list its data's before its own.
+    if (!shape->IsTuple() && !s->elements.empty()) return {s->elements.back()};
+    return s->elements;
+  }
   return std::vector<const Sharding*>(static_cast<size_t>(shape->leaf_count()), s);
 }
 
@@ -332,6 +337,34 @@ std::string WhyNotApplicable(const Sharding* s, const Shape* shape, int64_t devi
     return "";
   };
   return check(check, shape);
+}
+
+std::string WhyNotApplicable(const Instruction& x, int64_t devices) {
+  if (x.opcode() != Opcode::kOutfeed || !x.sharding()->IsTuple()) {
+    return WhyNotApplicable(x.sharding(), x.shape(), devices);
+  }
+  std::vector<const Shape*> shapes;
+  AppendLeafShapes(x.operand(0)->shape(), shapes);
+  const std::vector<const Sharding*>& elements = x.sharding()->elements;
+  if (elements.size() != shapes.size() && elements.size() != shapes.size() + 1) {
+    return fmt::format("the sharding has {} entries, the data of the outfeed has {} leaves",
+                       elements.size(), shapes.size());
+  }
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    if (std::string why = WhyLeafNotApplicable(elements[i], shapes[i], devices); !why.empty()) {
+      return why;
+    }
+  }
+  return "";
+}
+
+std::vector<const Sharding*> OutfeedShardings(const Instruction& outfeed) {
+  const Sharding* s = outfeed.sharding();
+  const auto leaves = static_cast<size_t>(outfeed.operand(0)->shape()->leaf_count());
+  if (s == nullptr || !s->IsTuple()) return std::vector<const Sharding*>(leaves, s);
+  std::vector<const Sharding*> shardings = s->elements;
+  shardings.resize(leaves, nullptr);  // without the token's
+  return shardings;
 }
 
 }  // namespace gshard

@@ -300,7 +300,11 @@ class ShardingParser {
   }
 
   bool ParseNamed(Sharding& s, NamedSharding named) {
-    if (!in_.Expect(',', "',' and the axes of each dim in [..], or replicated")) return false;
+    // XLA also takes the dims without a comma before them.
+    if (in_.lex.Peek() != '[' &&
+        !in_.Expect(',', "',' and the axes of each dim in [..], or replicated")) {
+      return false;
+    }
     std::vector<AxisRef> used;
     int64_t device = 0;
     if (in_.lex.Consume('[')) {

@@ -42,6 +42,9 @@ std::string ToString(const Sharding* s, const ShardingPrintOptions& options = {}
 // where needed; `s` itself if no such spelling exists.
 const Sharding* SpelledByMesh(Context& ctx, const Sharding* s, const Mesh* mesh, bool sugar);
 
+// Does a spelling by axes name a part of one, 'model':(1)2?
+bool HasSubAxes(std::string_view text);
+
 // `groups` as the axes of `mesh` that they vary (mesh[..] {'a'}), members in the same order, groups
 // in the mesh's; nothing if no axes do.
 std::optional<ReplicaGroups> SpelledByMesh(const ReplicaGroups& groups, const Mesh& mesh);

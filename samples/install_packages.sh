@@ -1,12 +1,14 @@
 #!/bin/sh
-# Installs what gshard needs from Debian 12: install_packages.sh [--tests]
+# Installs what gshard needs from Debian 12: install_packages.sh [--tests] [--mpi]
 # Root, or sudo. Does nothing where all packages are there already.
 set -eu
 packages="g++ cmake ninja-build pkg-config libcli11-dev nlohmann-json3-dev libfmt-dev libre2-dev libopenblas-dev
-  libtbb-dev robin-map-dev libexpected-dev libzip-dev libhwy-dev"
-if [ "${1:-}" = --tests ]; then
+  libtbb-dev robin-map-dev libexpected-dev libzip-dev zlib1g-dev libhwy-dev"
+for flag in "$@"; do
+  if [ "$flag" = --mpi ]; then packages="$packages libopenmpi-dev openmpi-bin"; fi
+  [ "$flag" = --tests ] || continue
   packages="$packages ccache mold catch2 librapidcheck-dev libbenchmark-dev python3 python3-venv chromium"
-fi
+done
 missing=""
 for package in $packages; do
   dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"

@@ -40,7 +40,7 @@ finish() {
   exit
 }
 
-stage packages samples/install_packages.sh --tests
+stage packages samples/install_packages.sh --tests --mpi
 build() { cmake --preset ci && cmake --build --preset ci; }
 stage build build
 [ "$failed" = 0 ] || finish
@@ -58,6 +58,9 @@ stage "random programs, optimized" "$bin/tests/gshard_property" --seeds "${GSHAR
 # What gshard-run runs is what gshard-opt partition prints; 0:10000 by hand.
 stage "random programs, gradients" "$bin/tests/gshard_property" --seeds 0:1500 --grad --out "$work/failures"
 stage "random programs, one way" "$bin/tests/gshard_property" --seeds 0:1000 --one-way --out "$work/failures"
+# On ranks that are threads; 0:10000 by hand.
+stage "random programs, ranks" "$bin/tests/gshard_property" --seeds 0:3000 --ranks 3 --out "$work/failures"
+stage "runs over MPI" tests/mpi/mpi.sh
 for script in tests/checks/*.sh; do
   [ -e "$script" ] && stage "check: $(basename "$script" .sh)" bash "$script"
 done

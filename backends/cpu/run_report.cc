@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "core/json.h"
 #include "core/report/quantity_text.h"
@@ -53,7 +54,9 @@ const char* StatusName(VerifyStatus status) {
     case VerifyStatus::kOk:
       return "ok";
     case VerifyStatus::kNearTie:
-      return "near-tie";
+      return "near-ties";
+    case VerifyStatus::kIllConditioned:
+      return "ill-conditioned";
     case VerifyStatus::kMismatch:
       return "mismatch";
   }
@@ -77,6 +80,18 @@ Json InstructionsJson(const InstructionsResult& result) {
   return json;
 }
 
+Json FindingJson(const Finding& finding) {
+  Json json = MismatchJson("name", finding.mismatch);
+  json.Set("diagnosis", finding.diagnosis);
+  if (!finding.file.empty()) {
+    json.Set("file", finding.file);
+    json.Set("line", finding.line);
+  }
+  if (!finding.cause.empty()) json.Set("cause", finding.cause);
+  json.Set("made_by", finding.made_by);
+  return json;
+}
+
 Json VerifyJson(const VerifyResult& verify) {
   auto number = NumberJson;
   Json json = {{"ok", verify.ok},
@@ -90,12 +105,19 @@ Json VerifyJson(const VerifyResult& verify) {
                 {{"outputs", verify.discrete_outputs},
                  {"differences", verify.discrete_differences},
                  {"elements", verify.discrete_elements}}}};
+  if (!verify.trivial.empty()) json.Set("trivial", verify.trivial);
   if (!verify.mismatch.name.empty()) {
     json.Set("mismatch", MismatchJson("output", verify.mismatch));
   }
   Json ties = Json::Array();
   for (const NearTie& tie : verify.near_ties) ties.Append(NearTieJson(tie));
   json.Set("near_ties", std::move(ties));
+  if (verify.finding) json.Set("first", FindingJson(*verify.finding));
+  if (verify.ill_conditioned) {
+    json.Set("ill_conditioned", {{"instruction", verify.ill_conditioned->name},
+                                 {"rel_error", NumberJson(verify.ill_conditioned->rel_error)},
+                                 {"growth", NumberJson(verify.ill_conditioned->growth)}});
+  }
   if (verify.instructions) json.Set("instructions", InstructionsJson(*verify.instructions));
   return json;
 }
@@ -149,7 +171,7 @@ void AppendNearTies(const VerifyResult& verify, std::string& out) {
   }
 }
 
-void AppendInstructions(const InstructionsResult& result, std::string& out) {
+void AppendInstructions(const InstructionsResult& result, bool tell_first, std::string& out) {
   out += fmt::format(
       "              {} instruction{} compared in {}, largest relative error {:.3g}{}\n",
       result.compared, result.compared == 1 ? "" : "s", Bytes(result.peak_memory_bytes),
@@ -158,7 +180,7 @@ void AppendInstructions(const InstructionsResult& result, std::string& out) {
     out += fmt::format("              {} left out: of random streams, or without room\n",
                        result.skipped);
   }
-  if (result.first) {
+  if (result.first && tell_first) {
     out += fmt::format("first         {}\n", MismatchText(*result.first));
   }
   if (result.growth.size() > 1) {
@@ -176,10 +198,34 @@ const char* StatusText(const VerifyResult& verify) {
       return "ok";
     case VerifyStatus::kNearTie:
       return verify.near_ties.empty() ? "ok but for picks" : "ok but for near ties";
+    case VerifyStatus::kIllConditioned:
+      return "ok but ill-conditioned";
     case VerifyStatus::kMismatch:
       return "MISMATCH";
   }
   return "";
+}
+
+// The first wrong array, and what kind of mistake makes it.
+void AppendFinding(const Finding& finding, std::string& out) {
+  out += fmt::format("wrong         {}\n", MismatchText(finding.mismatch));
+  if (!finding.diagnosis.empty()) out += fmt::format("              {}\n", finding.diagnosis);
+  if (!finding.made_by.empty()) {
+    out += fmt::format("              made by {}\n", fmt::join(finding.made_by, ", "));
+  }
+  if (!finding.cause.empty()) out += fmt::format("              because {}\n", finding.cause);
+  if (!finding.file.empty())
+    out += fmt::format("              at {}:{}\n", finding.file, finding.line);
+}
+
+void AppendIllConditioned(const IllConditioned& found, std::string& out) {
+  out += "              every step agrees with its own operands: what differs is rounding";
+  if (found.growth > 1) {
+    out += fmt::format(", magnified {:.2g} times at {}", found.growth, found.name);
+  } else if (!found.name.empty()) {
+    out += fmt::format(", {:.2g} of the largest magnitude at {}", found.rel_error, found.name);
+  }
+  out += "\n";
 }
 
 void AppendVerify(const VerifyResult& verify, std::string& out) {
@@ -187,9 +233,13 @@ void AppendVerify(const VerifyResult& verify, std::string& out) {
                      StatusText(verify), verify.compared, verify.compared == 1 ? "" : "s",
                      verify.max_abs_error, verify.max_rel_error,
                      verify.worst.empty() ? "none" : verify.worst);
-  if (!verify.ok && !verify.mismatch.name.empty()) {
+  if (!verify.trivial.empty()) out += fmt::format("              trivial: {}\n", verify.trivial);
+  if (verify.finding) {
+    AppendFinding(*verify.finding, out);
+  } else if (!verify.ok && !verify.mismatch.name.empty()) {
     out += fmt::format("              {}\n", MismatchText(verify.mismatch));
   }
+  if (verify.ill_conditioned) AppendIllConditioned(*verify.ill_conditioned, out);
   if (verify.discrete_differences > 0) {
     out += fmt::format(
         "              {} of {} elements differ in {} output{} that follow from sorting or "
@@ -202,7 +252,7 @@ void AppendVerify(const VerifyResult& verify, std::string& out) {
     out += fmt::format("              {} output{} of random streams: shapes compared only\n",
                        verify.shape_only, verify.shape_only == 1 ? "" : "s");
   }
-  if (verify.instructions) AppendInstructions(*verify.instructions, out);
+  if (verify.instructions) AppendInstructions(*verify.instructions, !verify.finding, out);
 }
 
 }  // namespace
@@ -215,7 +265,72 @@ double RunReport::MedianStepTime() const {
   return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-std::string ToJson(const RunReport& report) {
+std::string RunReport::Rank::Pack() const {
+  return fmt::format("{} {} {} {} {}", memory_bytes, wait_s, messages, bytes, host);
+}
+
+RunReport::Rank RunReport::Rank::Unpack(const std::string& text) {
+  Rank rank;
+  std::istringstream in(text);
+  in >> rank.memory_bytes >> rank.wait_s >> rank.messages >> rank.bytes >> rank.host;
+  return rank;
+}
+
+namespace {
+
+Json DeviceGroupsJson(const RunReport& report) {
+  Json groups = Json::Array();
+  for (const RunReport::DeviceGroup& group : report.device_groups) {
+    groups.Append({{"first_device", group.first_device},
+                   {"count", group.count},
+                   {"peak_bytes", group.peak_bytes},
+                   {"flops", group.flops}});
+  }
+  return groups;
+}
+
+// Where devices differ: each group's figures, of many the first.
+std::string DeviceGroupsText(const RunReport& report) {
+  constexpr size_t kMost = 16;
+  const std::vector<RunReport::DeviceGroup>& groups = report.device_groups;
+  std::string out;
+  for (size_t i = 0; groups.size() > 1 && i < std::min(groups.size(), kMost); ++i) {
+    const RunReport::DeviceGroup& group = groups[i];
+    std::string devices = fmt::format("{}", group.first_device);
+    if (group.count > 1) devices += fmt::format("..{}", group.first_device + group.count - 1);
+    out += fmt::format("  device {:<12} {}, {}\n", devices,
+                       HumanFlops(static_cast<double>(group.flops)), Bytes(group.peak_bytes));
+  }
+  if (groups.size() > kMost) out += fmt::format("  and {} more\n", groups.size() - kMost);
+  return out;
+}
+
+}  // namespace
+
+std::vector<FailedCheck> RunReport::FailedChecks(bool fail_on_near_ties) const {
+  if (!verify) return {};
+  switch (verify->Status()) {
+    case VerifyStatus::kMismatch: {
+      const bool has_finding = verify->finding.has_value();
+      std::string message =
+          MismatchText(has_finding ? verify->finding->mismatch : verify->mismatch);
+      if (has_finding && !verify->finding->diagnosis.empty()) {
+        message += "; " + verify->finding->diagnosis;
+      }
+      return {{"verify", std::move(message), "", {}, {}}};
+    }
+    case VerifyStatus::kNearTie:
+      if (!fail_on_near_ties) return {};
+      return {{"near-ties", "picks among floats within rounding of each other differ", "", {}, {}}};
+    case VerifyStatus::kOk:
+    case VerifyStatus::kIllConditioned:
+      return {};
+  }
+  return {};
+}
+
+std::string ToJson(const RunReport& report, std::span<const FailedCheck> failed, bool measured) {
+  auto figure = [&](auto value) { return measured ? Json(value) : Json(); };
   const double step = report.MedianStepTime();
   Json collectives = Json::Array();
   for (const RunReport::Collective& collective : report.collectives) {
@@ -225,18 +340,33 @@ std::string ToJson(const RunReport& report) {
   }
   Json json = {
       {"schema", "gshard.run/1"},
-      {"devices", report.devices},
-      {"threads", report.threads},
-      {"partition_time_s", report.partition_time_s},
-      {"plan_time_s", report.plan_time_s},
-      {"step_time_s", step},
+      {"failed_checks", FailedChecksAsJson(failed)},
+      {"devices", figure(report.devices)},
+      {"threads", figure(report.threads)},
+      {"partition_time_s", figure(report.partition_time_s)},
+      {"plan_time_s", figure(report.plan_time_s)},
+      {"step_time_s", figure(step)},
       {"step_times_s", report.step_times_s},
-      {"peak_memory_bytes", report.peak_memory_bytes},
-      {"flops", report.flops},
-      {"flops_per_s", step > 0 ? static_cast<double>(report.flops) / step : 0.0},
-      {"partial_sum_bytes", report.partial_sum_bytes},
-      {"per_device", {{"peak_bytes", report.device_peak_bytes}, {"flops", report.device_flops}}},
+      {"peak_memory_bytes", figure(report.peak_memory_bytes)},
+      {"flops", figure(report.flops)},
+      {"flops_per_s", figure(step > 0 ? static_cast<double>(report.flops) / step : 0.0)},
+      {"partial_sum_bytes", figure(report.partial_sum_bytes)},
+      {"per_device",
+       {{"peak_bytes", figure(report.device_peak_bytes)}, {"flops", figure(report.device_flops)},
+        {"groups", DeviceGroupsJson(report)}}},
       {"collectives", std::move(collectives)}};
+  if (!report.ranks.empty()) {
+    Json ranks = Json::Array();
+    for (const RunReport::Rank& rank : report.ranks) {
+      ranks.Append({{"host", rank.host},
+                    {"memory_bytes", rank.memory_bytes},
+                    {"wait_s", rank.wait_s},
+                    {"messages", rank.messages},
+                    {"bytes", rank.bytes}});
+    }
+    json.Set("ranks", std::move(ranks));
+  }
+  json.Set("inputs", ToJson(report.inputs));
   if (report.verify) json.Set("verify", VerifyJson(*report.verify));
   if (report.interrupted) json.Set("interrupted", true);
   return json.Text();
@@ -247,6 +377,7 @@ std::string ToText(const RunReport& report) {
   const double step = report.MedianStepTime();
   out += fmt::format("devices       {} on {} thread{}\n", report.devices, report.threads,
                      report.threads == 1 ? "" : "s");
+  out += ToText(report.inputs);
   if (report.partition_time_s > 0) {
     out += fmt::format("partition     {}\n", HumanSeconds(report.partition_time_s));
   }
@@ -265,9 +396,16 @@ std::string ToText(const RunReport& report) {
     out += fmt::format(" ({}/s)", HumanFlops(static_cast<double>(report.flops) / step));
   }
   out += fmt::format(", {} per device\n", HumanFlops(static_cast<double>(report.device_flops)));
+  out += DeviceGroupsText(report);
   for (const RunReport::Collective& collective : report.collectives) {
     out += fmt::format("{:<20} {:>6} x, {} sent per device\n", collective.kind, collective.count,
                        Bytes(collective.bytes_per_device));
+  }
+  for (size_t r = 0; r < report.ranks.size(); ++r) {
+    const RunReport::Rank& rank = report.ranks[r];
+    out += fmt::format("rank {:<8} {} on {}, {} sent in {} message{}, {} waiting\n", r,
+                       Bytes(rank.memory_bytes), rank.host, Bytes(rank.bytes), rank.messages,
+                       rank.messages == 1 ? "" : "s", HumanSeconds(rank.wait_s));
   }
   if (report.verify) AppendVerify(*report.verify, out);
   return out;

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "backends/cpu/verify/verify.h"
+#include "core/report/failed_check.h"
 
 namespace gshard::cpu {
 
@@ -21,20 +23,43 @@ struct RunReport {
   int64_t flops = 0;
   int64_t partial_sum_bytes = 0;
   int64_t device_peak_bytes = 0;
-  int64_t device_flops = 0;
+  // Neighbouring devices that compute and hold the same, of the last step.
+  struct DeviceGroup {
+    int64_t first_device = 0, count = 0;
+    int64_t flops = 0, peak_bytes = 0;
+  };
+  std::vector<DeviceGroup> device_groups;
+  int64_t device_flops = 0;  // the most
   struct Collective {
     std::string kind;
     int64_t count = 0;
     int64_t bytes_per_device = 0;
   };
   std::vector<Collective> collectives;
+  InputSummary inputs;
   std::optional<VerifyResult> verify;
+  // Of several processes, each by its number.
+  struct Rank {
+    std::string host;
+    int64_t memory_bytes = 0;
+    double wait_s = 0;  // for other ranks, all steps together
+    int64_t messages = 0, bytes = 0;
+
+    std::string Pack() const;
+    static Rank Unpack(const std::string& text);
+  };
+  std::vector<Rank> ranks;
   bool interrupted = false;  // by the user: the figures are what was measured until then
 
   double MedianStepTime() const;
+  // What makes --verify fail; near ties only where they are to.
+  std::vector<FailedCheck> FailedChecks(bool fail_on_near_ties) const;
 };
 
-std::string ToJson(const RunReport& report);
+// gshard.run/1 with the checks that failed. Of a program that was not run (`measured` is false) it
+// has the same keys, and null where nothing was measured.
+std::string ToJson(const RunReport& report, std::span<const FailedCheck> failed = {},
+                   bool measured = true);
 std::string ToText(const RunReport& report);
 
 }  // namespace gshard::cpu

@@ -58,7 +58,8 @@ void AddCostDiff(CommandLine& line, CostDiffFlags& flags) {
               "Number of devices (default: the module's)",
               {.type = "N", .between = {{1, 1 << 20}}});
   command.Add("-o,--output", flags.output,
-              "Where the comparison goes (default: -, standard output)", {.type = "FILE"});
+              "Where the comparison goes (default: -, standard output)",
+              {.type = "FILE", .is_output = true});
   AddEstimateFlags(command, flags.estimate);
   command.Add("--top", flags.top, "Most rows of a list, such as 30 (default: 12, in JSON all)",
               {.type = "N", .between = {{1, INT32_MAX}}});

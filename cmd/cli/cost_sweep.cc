@@ -8,8 +8,10 @@
 
 #include "cmd/cli/program.h"
 #include "core/analysis/partitioned.h"
+#include "core/pipeline/pipeline.h"
 #include "core/report/cost_page.h"
 #include "core/report/mesh_sweep.h"
+#include "core/transforms/inline_calls.h"
 #include "core/transforms/remesh.h"
 #include "ir/input/module_input.h"
 #include "ir/source_text.h"
@@ -17,7 +19,7 @@
 namespace gshard {
 namespace {
 
-constexpr const char* kSchema = "gshard.sweep/1";
+constexpr const char* kSweepSchema = "gshard.sweep/1";
 
 Expected<std::vector<AnnotationRule>> ReadRules(const CostSweepFlags& flags) {
   std::vector<AnnotationRule> rules;
@@ -44,6 +46,7 @@ Expected<std::vector<MeshShape>> ShapesFor(Module& module, const CostSweepFlags&
   }
   auto annotated = FindAnnotatedMesh(module);
   if (!annotated) return Fail(std::move(annotated.error()));
+  if (flags.mesh.empty()) return std::vector<MeshShape>{annotated->axes};
   auto shapes = ParseMeshShapes(flags.mesh);
   if (!shapes) throw FlagError("--mesh", shapes.error().message + "; " + shapes.error().hint);
   for (MeshShape& shape : *shapes) {
@@ -51,14 +54,70 @@ Expected<std::vector<MeshShape>> ShapesFor(Module& module, const CostSweepFlags&
     if (!renamed) return Fail(std::move(renamed.error()));
     shape = std::move(*renamed);
   }
-  std::erase_if(*shapes, [&](const MeshShape& shape) {
-    return flags.devices > 0 && DevicesOf(shape) != flags.devices;
+  return shapes;
+}
+
+std::vector<int64_t> SizesOf(const char* flag, const std::string& text) {
+  auto sizes = ParseSizes(text);
+  if (!sizes) throw FlagError(flag, sizes.error().message + "; " + sizes.error().hint);
+  return *sizes;
+}
+
+// One that does not run in stages, or all that the flags ask for.
+std::vector<SweepPipeline> PipelinesFor(const CostSweepFlags& flags) {
+  if (flags.stages.empty()) {
+    if (!flags.microbatches.empty()) throw FlagError("--microbatches", "needs --stages");
+    if (flags.mesh.empty()) throw FlagError("--mesh", "is required, or --stages");
+    return {{}};
+  }
+  if (flags.microbatches.empty()) throw FlagError("--microbatches", "is required with --stages");
+  const std::vector<int64_t> microbatches = SizesOf("--microbatches", flags.microbatches);
+  std::vector<SweepPipeline> pipelines;
+  for (const int64_t stages : SizesOf("--stages", flags.stages)) {
+    for (const int64_t count : microbatches) {
+      std::string_view rest = flags.schedules;
+      while (!rest.empty()) {
+        const std::string_view name = rest.substr(0, rest.find(','));
+        rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+        auto kind = pipeline::ParseSchedule(name);
+        if (!kind) throw FlagError("--schedule", fmt::format("'{}': {}", name, kind.error().hint));
+        pipelines.push_back({stages, count, std::string(name)});
+      }
+    }
+  }
+  if (pipelines.empty()) throw FlagError("--schedule", "names no schedule");
+  return pipelines;
+}
+
+// Meshes times pipelines, of so many devices.
+std::vector<SweepPoint> PointsFor(const std::vector<MeshShape>& shapes,
+                                  const std::vector<SweepPipeline>& pipelines,
+                                  const CostSweepFlags& flags) {
+  std::vector<SweepPoint> points = PointsOf(shapes, pipelines);
+  std::erase_if(points, [&](const SweepPoint& point) {
+    return flags.devices > 0 && DevicesOf(point) != flags.devices;
   });
-  if (shapes->empty()) {
+  if (points.empty()) {
     throw FlagError("--devices",
                     fmt::format("'{}' has no mesh of {} devices", flags.mesh, flags.devices));
   }
-  return shapes;
+  return points;
+}
+
+// As `gshard-opt pipeline` does.
+Expected<void> RunInStages(Module& module, const SweepPipeline& stages,
+                           const CostSweepFlags& flags) {
+  PipelineFlags with = flags.pipeline;
+  with.stages = stages.stages;
+  with.microbatches = stages.microbatches;
+  with.schedule = stages.schedule;
+  auto options = ReadPipelineFlags(with);
+  if (!options) return Fail(std::move(options.error()));
+  if (auto small = CheckInlinedSize(module, 1'000'000); !small) return small;
+  if (auto inlined = InlineCalls(module); !inlined) return Fail(std::move(inlined.error()));
+  auto plan = pipeline::PipelineModule(module, *options);
+  if (!plan) return Fail(std::move(plan.error()));
+  return {};
 }
 
 // Of the module over the point's mesh.
@@ -67,7 +126,13 @@ Expected<void> EstimateAt(SweepPoint& point, const std::shared_ptr<const SourceT
                           const CostSweepFlags& flags, int64_t limit) {
   auto module = ReadModuleInput(source, CommandInputOptions());  // verified once before
   if (!module) return Fail(std::move(module.error()));
-  if (auto done = Remesh(**module, point.mesh, rules); !done) return done;
+  const bool keeps_mesh = flags.mesh.empty() && rules.empty();
+  if (!keeps_mesh) {
+    if (auto done = Remesh(**module, point.mesh, rules); !done) return done;
+  }
+  if (point.pipeline.stages > 0) {
+    if (auto done = RunInStages(**module, point.pipeline, flags); !done) return done;
+  }
   auto estimate = EstimateModule(std::move(*module), chip, flags.estimate);
   if (!estimate) return Fail(std::move(estimate.error()));
   const CostReport& report = estimate->report;
@@ -75,6 +140,7 @@ Expected<void> EstimateAt(SweepPoint& point, const std::shared_ptr<const SourceT
   point.compute_time_s = report.compute_time_s;
   point.exposed_communication_s = report.exposed_communication_s;
   point.mfu = report.mfu;
+  point.bubble_share = report.pipeline ? report.pipeline->bubble_share : 0;
   point.peak_bytes = report.memory.peak_bytes;
   point.fits = point.peak_bytes <= limit;
   return {};
@@ -82,9 +148,13 @@ Expected<void> EstimateAt(SweepPoint& point, const std::shared_ptr<const SourceT
 
 int RunCostSweep(const CostSweepFlags& flags) {
   auto refuse = [&](const Diagnostic& error) {
-    return ReportEstimateError(error, flags.json, kSchema);
+    return ReportEstimateError(error, flags.json, kSweepSchema);
   };
   MeshSweep sweep;
+  const std::vector<SweepPipeline> pipelines = PipelinesFor(flags);
+  if (auto options = ReadPipelineFlags(flags.pipeline); !options) {
+    return UsageError(options.error());
+  }
   Expected<Chip> chip = ReadChip(flags.estimate);
   if (!chip) return refuse(chip.error());
   sweep.chip = chip->name;
@@ -99,8 +169,8 @@ int RunCostSweep(const CostSweepFlags& flags) {
   sweep.module = (*module)->name();
   auto shapes = ShapesFor(**module, flags);
   if (!shapes) return refuse(shapes.error());
-  sweep.points = SweepMeshes(
-      *shapes,
+  sweep.points = SweepPoints(
+      PointsFor(*shapes, pipelines, flags),
       [&](SweepPoint& point) {
         auto done = EstimateAt(point, *source, *rules, *chip, flags, sweep.memory_limit_bytes);
         if (!done) point.error = std::move(done.error());
@@ -122,7 +192,7 @@ int RunCostSweep(const CostSweepFlags& flags) {
 
 void AddCostSweep(CommandLine& line, CostSweepFlags& flags) {
   Command command = line.AddSubcommand(
-      "sweep", "Time and memory over many mesh shapes",
+      "sweep", "Time and memory over many mesh shapes and pipelines",
       "gshard-cost sweep step.hlo --mesh data=2..64,model=2..32 --devices 64 --chip tpu-v4",
       [&flags] { return RunCostSweep(flags); });
   command.Add("IN", flags.input,
@@ -130,8 +200,21 @@ void AddCostSweep(CommandLine& line, CostSweepFlags& flags) {
               {.type = "FILE", .required = true});
   command.Add("--mesh", flags.mesh,
               "Sizes of each axis, major first; 2..64 means the powers of two. Axes of IN's mesh "
-              "take them by name, if none is named in order; others keep theirs (required)",
-              {.type = "AXES", .required = true});
+              "take them by name, if none is named in order; others keep theirs (required without "
+              "--stages; default: IN's)",
+              {.type = "AXES"});
+  command.Add("--stages", flags.stages,
+              "Run in so many stages, as gshard-opt pipeline does: a list, or 1..8 for the powers "
+              "of two (default: no stages)",
+              {.type = "LIST"});
+  command.Add("--microbatches", flags.microbatches,
+              "Micro-batches a step, with --stages: 8, 4,12 or 1..32 (required with --stages)",
+              {.type = "LIST"});
+  command.Add("--schedule", flags.schedules,
+              "Some of gpipe, 1f1b, interleaved, zero-bubble, shift, such as gpipe,1f1b (default: "
+              "1f1b)",
+              {.type = "LIST"});
+  AddStageFlags(command, flags.pipeline);
   command.Add("--devices", flags.devices, "Only meshes of so many devices (default: all)",
               {.type = "N", .between = {{1, 1 << 20}}});
   command.Add("--rules", flags.rules_file,
@@ -141,7 +224,7 @@ void AddCostSweep(CommandLine& line, CostSweepFlags& flags) {
               "One such rule, after those of the file (may be repeated; default: none)",
               {.type = "REGEX=SPEC"});
   command.Add("-o,--output", flags.output, "Where the table goes (default: -, standard output)",
-              {.type = "FILE"});
+              {.type = "FILE", .is_output = true});
   command.Add("--limit", flags.limit,
               "Memory per device, such as 16GiB, that points fit in or not (default: the chip's)",
               {.type = "SIZE"});
@@ -149,7 +232,7 @@ void AddCostSweep(CommandLine& line, CostSweepFlags& flags) {
               {.type = "N", .between = {{1, 1024}}});
   AddEstimateFlags(command, flags.estimate);
   command.Add("--html", flags.html, "Write a plot and the table as a page (default: none)",
-              {.type = "FILE"});
+              {.type = "FILE", .is_output = true});
   command.AddSwitch("--json", flags.json, "JSON (gshard.sweep/1) instead of text");
   command.AddSwitch("--markdown", flags.markdown, "A markdown table", "--json");
 }

@@ -1,4 +1,4 @@
-// `gshard-cost sweep IN --mesh data=2..64,model=2..32`.
+// `gshard-cost sweep IN --mesh data=2..64,model=2..32 --stages 1..8 --microbatches 8..32`.
 #ifndef GSHARD_CMD_CLI_COST_SWEEP_H_
 #define GSHARD_CMD_CLI_COST_SWEEP_H_
 
@@ -7,6 +7,7 @@
 
 #include "cmd/cli/estimate.h"
 #include "cmd/cli/flags.h"
+#include "cmd/cli/pipeline.h"
 
 namespace gshard {
 
@@ -15,6 +16,8 @@ struct CostSweepFlags {
   EstimateFlags estimate;
   std::string mesh, rules_file, limit;
   std::vector<std::string> shards;
+  std::string stages, microbatches, schedules = "1f1b";
+  PipelineFlags pipeline;
   int64_t devices = 0;
   int threads = 0;
   bool json = false, markdown = false;

@@ -10,6 +10,7 @@
 #include "core/cost/memory/global_tensors.h"
 #include "core/cost/useful_flops.h"
 #include "core/explain/recorder.h"
+#include "core/report/annotation_advice.h"
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/inline_calls.h"
@@ -18,6 +19,13 @@
 namespace gshard {
 namespace {
 
+// With calls inlined. Larger programs stay nested, and count by how often computations run; to be
+// partitioned they would have to be written out.
+constexpr int64_t kMostInstructions = 1'000'000;
+
+// Full rematerialisations that advice is looked for: a page shows three findings.
+constexpr size_t kMostAdvice = 3;
+
 // Makes the program of one device of `module`, in place, unless it is for one device anyway;
 // returns the FLOPs of the program as a whole.
 Expected<std::optional<double>> PartitionForCost(Module& module, int64_t num_partitions,
@@ -25,6 +33,9 @@ Expected<std::optional<double>> PartitionForCost(Module& module, int64_t num_par
   auto devices = ReadDevices(module, num_partitions);
   if (!devices) return Fail(devices.error());
   if (devices->partitions == 1) return std::nullopt;
+  if (auto small = CheckInlinedSize(module, kMostInstructions); !small) {
+    return Fail(std::move(small.error()));
+  }
   std::optional<double> useful;
   PerDeviceOptions way;
   way.num_partitions = num_partitions;
@@ -37,8 +48,9 @@ Expected<std::optional<double>> PartitionForCost(Module& module, int64_t num_par
   return useful;
 }
 
-MemoryOptions MemoryOptionsOf(const EstimateFlags& flags) {
+MemoryOptions MemoryOptionsOf(const EstimateFlags& flags, const Chip& chip) {
   MemoryOptions options;
+  if (chip.all_reduce_combine_bytes > 0) options.combine_bytes = chip.all_reduce_combine_bytes;
   options.tiling = flags.tiling == "none"  ? Tiling::kDense
                    : flags.tiling == "tpu" ? Tiling::kTpu
                                            : Tiling::kLayout;
@@ -67,7 +79,7 @@ void AddEstimateFlags(const Command& command, EstimateFlags& flags) {
               {.type = "none|layout|tpu", .one_of = {"none", "layout", "tpu"}});
   command.Add(
       "--combine-threshold", flags.combine_threshold,
-      "Most bytes of all-reduces that the compiler makes one, such as 30MiB (default: no limit)",
+      "Most bytes of all-reduces that the compiler makes one, such as 30MiB (default: the chip's)",
       {.type = "SIZE"});
 }
 
@@ -83,30 +95,40 @@ Expected<Chip> ReadChip(const EstimateFlags& flags) {
 }
 
 Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& chip,
-                                  const EstimateFlags& flags, bool with_causes) {
+                                  const EstimateFlags& flags, Causes causes) {
   if (auto bounded = CheckBoundedSizes(*module); !bounded) return Fail(bounded.error());
   Estimate estimate;
   CostOptions options = ReadCostOptions(flags.cost);
-  options.memory = MemoryOptionsOf(flags);
+  options.memory = MemoryOptionsOf(flags, chip);
   GlobalTensors tensors;
   const bool partitioned =
       flags.partitioned.empty() ? IsPartitioned(*module) : flags.partitioned == "yes";
   if (partitioned) {
     if (flags.num_partitions > 0) module->header().num_partitions = flags.num_partitions;
   } else {
-    if (with_causes) estimate.recorder = std::make_unique<ExplainRecorder>();
+    if (causes != Causes::kNone) estimate.recorder = std::make_unique<ExplainRecorder>();
+    const std::unique_ptr<Module> written = causes == Causes::kAdvised ? module->Clone() : nullptr;
     PassContext context;
     context.recorder = estimate.recorder.get();
     ReadPropagationFlags(flags.propagation, context.propagation);
     auto flops = PartitionForCost(*module, flags.num_partitions, tensors, context);
     if (!flops) return Fail(flops.error());
     options.useful_flops = *flops;
+    if (causes != Causes::kNone) {
+      estimate.collectives = MakeCollectiveReport(*module, context.recorder);
+    }
+    if (written != nullptr) {
+      PerDeviceOptions way;
+      way.num_partitions = flags.num_partitions;
+      AdviseAnnotations(*written, context, way, *estimate.collectives, kMostAdvice);
+    }
     estimate.diagnostics = std::move(context.diagnostics);
-    if (with_causes) estimate.collectives = MakeCollectiveReport(*module, context.recorder);
   }
   if (!IsCompiled(*module)) {
     // As compilers do: what a call does is fused with what surrounds it, what nothing needs goes.
-    if (auto inlined = InlineCalls(*module); !inlined) return Fail(std::move(inlined.error()));
+    if (CheckInlinedSize(*module, kMostInstructions)) {
+      if (auto inlined = InlineCalls(*module); !inlined) return Fail(std::move(inlined.error()));
+    }
     ForwardTupleElements(*module);
     RemoveDeadCode(*module);
   }

@@ -47,10 +47,17 @@ struct Estimate {
   std::vector<Diagnostic> diagnostics;  // warnings and notes of propagation
 };
 
+// What is told of the collectives of a program that is partitioned here.
+enum class Causes : uint8_t {
+  kNone,
+  kRecorded,
+  kAdvised,  // and which annotations avoid full rematerialisations: partitions some times more
+};
+
 // Partitions `module` unless it is, and estimates its cost. May run for many modules at once, each
 // with a context of its own.
 Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& chip,
-                                  const EstimateFlags& flags, bool with_causes = false);
+                                  const EstimateFlags& flags, Causes causes = Causes::kNone);
 
 // Prints why there is no estimate, with `json` as a document of the schema too; returns the exit
 // code: bad input, or bad usage for flags that EstimateCost refuses.

@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "cmd/cli/explain_source.h"
 #include "cmd/cli/instruction_names.h"
 #include "cmd/cli/program.h"
 #include "core/analysis/axis_text.h"
@@ -16,11 +17,10 @@
 #include "core/report/sharding_history.h"
 #include "core/spmd/per_device_module.h"
 #include "ir/metadata.h"
+#include "ir/source_lines.h"
 
 namespace gshard {
 namespace {
-
-constexpr const char* kSchema = "gshard.explain/1";
 
 std::string ConflictText(const PropagationFindings& findings, const Instruction* x, Module& module,
                          const Mesh* mesh) {
@@ -77,14 +77,15 @@ int Print(const std::string& text) {
 }
 
 // The program of one device has causes of collectives, in words, but no shardings any more.
-int ExplainDeviceProgram(const Module& module, std::string_view name, bool json) {
+int ExplainDeviceProgram(const ExplainOptions& options, const Module& module,
+                         std::string_view name) {
   const Instruction* instruction = FindInstruction(module, name);
   std::vector<CausedCollective> collectives = CollectivesBecauseOf(module, nullptr, name);
   if (instruction == nullptr && collectives.empty()) {
-    return ReportError(NoSuchName(name, SimilarNames(module, name)));
+    return RefuseToExplain(options, NoSuchName(name, SimilarNames(module, name)));
   }
-  if (json) {
-    const Json document = {{"schema", kSchema},
+  if (options.json) {
+    const Json document = {{"schema", kExplainSchema},
                            {"instruction", name},
                            {"leaves", Json::Array()},
                            {"collectives", ToJson(collectives)}};
@@ -112,12 +113,20 @@ std::vector<const Instruction*> EndsOf(const CausedCollective& collective) {
 
 }  // namespace
 
+int RefuseToExplain(const ExplainOptions& options, const Diagnostic& error) {
+  if (options.json) PrintErrorJson(error, kExplainSchema);
+  return ReportError(error);
+}
+
 int RunExplain(const ExplainOptions& options, PassContext& context) {
   auto module = ReadModule(options.input, options.num_partitions);
-  if (!module) return ReportError(module.error());
+  if (!module) return RefuseToExplain(options, module.error());
   std::string_view name = options.name;
   if (name.starts_with('%')) name.remove_prefix(1);
-  if (IsPartitioned(**module)) return ExplainDeviceProgram(**module, name, options.json);
+  if (const SourceLine line = ParseSourceLine(name); line.line > 0) {
+    return ExplainSourceLine(options, line, **module, context);
+  }
+  if (IsPartitioned(**module)) return ExplainDeviceProgram(options, **module, name);
   std::string text;
   if (const Instruction* written = FindInstruction(**module, name)) {
     const Instruction* value = ValueAfterInlining(**module, written);
@@ -131,11 +140,11 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
   context.recorder = &recorder;
   context.propagation.findings = &findings;
   auto devices = ReadDevices(**module, options.num_partitions);
-  if (!devices) return ReportError(devices.error());
+  if (!devices) return RefuseToExplain(options, devices.error());
   const Instruction* instruction = nullptr;
   const Mesh* mesh = nullptr;
   std::string similar;
-  Json document = {{"schema", kSchema}};
+  Json document = {{"schema", kExplainSchema}};
   PerDeviceOptions way;
   way.num_partitions = options.num_partitions;
   way.after_propagation = [&](Module& propagated) {
@@ -152,14 +161,14 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
   const bool partitions = devices->partitions > 1;
   auto made = partitions ? MakePerDeviceModule(**module, context, way)
                          : CompleteShardings(**module, context, way);
-  if (!made) return ReportError(made.error());
+  if (!made) return RefuseToExplain(options, made.error());
   std::vector<CausedCollective> collectives;
   if (partitions) collectives = CollectivesBecauseOf(**module, &recorder, name);
   document.Set("collectives", ToJson(collectives));
   text += ToText(collectives, name);
   if (instruction == nullptr) {
     if (collectives.size() != 1 || collectives[0].instruction->name() != name) {
-      return ReportError(NoSuchName(name, std::move(similar)));
+      return RefuseToExplain(options, NoSuchName(name, std::move(similar)));
     }
     // A collective of the partitioned program: why its value and its user are sharded as they are.
     std::vector<const Instruction*> ends = EndsOf(collectives[0]);

@@ -9,13 +9,19 @@
 
 namespace gshard {
 
+inline constexpr const char* kExplainSchema = "gshard.explain/1";
+
 struct ExplainOptions {
   std::string input;
-  std::string
-      name;  // of an instruction before or a collective after partitioning, with or without '%'
+  // Of an instruction before or a collective after partitioning, with or without '%'; or a line of
+  // the user's program, "gpt.py:22".
+  std::string name;
   int64_t num_partitions = 0;
   bool json = false;
 };
+
+// Tells what is wrong with the input, as JSON too where that is asked for; returns the exit code.
+int RefuseToExplain(const ExplainOptions& options, const Diagnostic& error);
 
 // Propagates with a recorder, prints the chain of causes, partitions and lists the collectives.
 int RunExplain(const ExplainOptions& options, PassContext& context);

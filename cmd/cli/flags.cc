@@ -10,7 +10,10 @@
 #include <new>
 #include <type_traits>
 
+#include "cmd/cli/failed_pipe.h"
+#include "cmd/cli/interrupt.h"
 #include "cmd/cli/program.h"
+#include "ir/output_file.h"
 #include "ir/parser_errors.h"
 
 namespace gshard {
@@ -73,6 +76,17 @@ void AddVersionFlag(CLI::App& app) {
 
 }  // namespace
 
+void ClaimOutput(const std::string& flag, const std::string& path) {
+  static std::vector<std::pair<std::string, std::string>> claimed;
+  if (path.empty() || path == "-") return;
+  for (const auto& [other, file] : claimed) {
+    if (IsSameOutput(file, path)) {
+      throw FlagError(flag, fmt::format("{} writes '{}' already", other, file));
+    }
+  }
+  claimed.emplace_back(flag, path);
+}
+
 template <typename T>
 void Command::Add(const std::string& names, T& value, const std::string& help,
                   const FlagTraits& traits) const {
@@ -86,6 +100,19 @@ void Command::Add(const std::string& names, T& value, const std::string& help,
   if (traits.between) {
     auto [least, most] = *traits.between;
     option->check(CLI::Range(least, most).description(""));
+  }
+  if (traits.is_output) {
+    const std::string flag = names.substr(names.rfind(',') + 1);
+    option->check(CLI::Validator(
+        [flag](std::string& path) {
+          try {
+            ClaimOutput(flag, path);
+          } catch (const FlagError& error) {
+            return std::string(error.what()).substr(flag.size() + 2);
+          }
+          return std::string();
+        },
+        ""));
   }
   if constexpr (std::is_same_v<T, std::vector<std::string>>) option->take_all()->expected(1);
 }
@@ -206,7 +233,13 @@ int ReportUsage(const CLI::App& app, std::string_view problem) {
 
 }  // namespace
 
-int CommandLine::Run(int argc, char** argv, std::function<int()> run) {
+int CommandLine::Run(int argc, char** argv, const std::function<int()>& run) {
+  const int exit_code = RunChosen(argc, argv, run);
+  MarkFailedPipe(exit_code);
+  return exit_code;
+}
+
+int CommandLine::RunChosen(int argc, char** argv, const std::function<int()>& run) {
   app_->footer(
       "Exit codes: 0 ok, 1 bad input, 2 bad usage, 3 a check or limit failed, 4 internal error, "
       "130 ended by Ctrl-C.");
@@ -216,6 +249,8 @@ int CommandLine::Run(int argc, char** argv, std::function<int()> run) {
     app_->require_subcommand(0, 1);
     required = TakeRequired(*app_);
   }
+  static const std::string name = app_->get_name();
+  ExitOnInterrupt(name.c_str());
   try {
     app_->parse(ArgumentsReversed(app, argc, argv));
     if (chosen_) return chosen_();

@@ -32,7 +32,11 @@ struct FlagTraits {
   bool may_be_bare = false;  // "--flag" alone is "--flag="
   std::vector<std::string> one_of = {};
   std::optional<std::pair<int64_t, int64_t>> between = {};  // both included
+  bool is_output = false;                                   // a file, which ClaimOutput is told
 };
+
+// `path` ("-" and "": nothing) is written for `flag`. Throws FlagError if it is another flag's file.
+void ClaimOutput(const std::string& flag, const std::string& path);
 
 // A program's command line or a subcommand's. The variables must outlive it.
 class Command {
@@ -76,9 +80,12 @@ class CommandLine : public Command {
   // SUBCOMMAND" and "SUBCOMMAND help" are --help in words. Maps everything
   // that can go wrong to an exit code (ExitCode in program.h): usage errors print one line and a
   // pointer to --help; internal errors say that they are ours and how to report them.
-  int Run(int argc, char** argv, std::function<int()> run = nullptr);
+  // A pipe that this writes to is marked if it fails (cmd/cli/failed_pipe.h).
+  int Run(int argc, char** argv, const std::function<int()>& run = nullptr);
 
  private:
+  int RunChosen(int argc, char** argv, const std::function<int()>& run);
+
   std::unique_ptr<CLI::App> owned_;
   std::function<int()> chosen_;
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/metadata.h"
+#include "ir/parser_errors.h"
 
 namespace gshard {
 
@@ -43,8 +44,10 @@ const Instruction* ValueAfterInlining(const Module& module, const Instruction* x
 std::string SimilarNames(const Module& module, std::string_view text) {
   constexpr size_t kMost = 8;
   std::vector<std::string_view> by_name, by_source;
+  NearestWord nearest(text);
   for (const Computation* computation : module.computations()) {
     for (const Instruction* instruction : computation->instructions()) {
+      nearest.Offer(instruction->name());
       if (instruction->name().find(text) != std::string_view::npos) {
         by_name.push_back(instruction->name());
       } else if (by_source.size() < kMost &&
@@ -60,6 +63,7 @@ std::string SimilarNames(const Module& module, std::string_view text) {
   if (!by_source.empty()) {
     return fmt::format("op_name or source line has it: {}", fmt::join(by_source, ", "));
   }
+  if (!nearest.best().empty()) return nearest.Hint();
   return "gshard-opt print and gshard-opt partition show the names";
 }
 

@@ -26,7 +26,7 @@ std::string Family(Opcode opcode) { return std::string(InfoOf(opcode).family); }
 // How many attributes its text may have.
 std::string Attributes(Opcode opcode) { return std::to_string(AttributesOf(opcode).size()); }
 
-std::string Shape(Opcode opcode) { return ShapeIsInferable(opcode) ? "inferred" : "declared"; }
+std::string ShapeRule(Opcode opcode) { return ShapeIsInferable(opcode) ? "inferred" : "declared"; }
 
 // Of the operands; "any": its shape rule decides.
 std::string Types(Opcode opcode) {
@@ -65,7 +65,7 @@ constexpr Column kColumns[] = {
     {"opcode", 28, Name},
     {"family", 16, Family},
     {"attributes", 12, Attributes},
-    {"shape", 10, Shape},
+    {"shape", 10, ShapeRule},
     {"types", 24, Types},
     {"propagate", 11, Propagate},
     {"partition", 11, Partition},

@@ -3,11 +3,11 @@
 #include "cmd/cli/program.h"
 #include "core/pipeline/pipeline.h"
 #include "core/pipeline/report.h"
+#include "core/spmd/per_device_module.h"
 
 namespace gshard {
-namespace {
 
-Expected<pipeline::PipelineOptions> ReadFlags(const PipelineFlags& flags) {
+Expected<pipeline::PipelineOptions> ReadPipelineFlags(const PipelineFlags& flags) {
   pipeline::PipelineOptions options;
   options.stages = flags.stages;
   options.microbatches = flags.microbatches;
@@ -24,6 +24,10 @@ Expected<pipeline::PipelineOptions> ReadFlags(const PipelineFlags& flags) {
   auto weights = pipeline::ParseWeights(flags.weights);
   if (!weights) return Fail(std::move(weights.error()));
   options.weights = *weights;
+  auto chip = BuiltInChip(flags.chip);
+  if (!chip) return Fail(std::move(chip.error()));
+  options.chip = std::move(*chip);
+  if (!flags.limit.empty()) options.memory_limit_bytes = ByteSizeOf("--limit", flags.limit);
   for (const std::string& text : flags.batch) {
     auto rule = pipeline::ParseBatchRule(text);
     if (!rule) return Fail(std::move(rule.error()));
@@ -31,8 +35,6 @@ Expected<pipeline::PipelineOptions> ReadFlags(const PipelineFlags& flags) {
   }
   return options;
 }
-
-}  // namespace
 
 void AddPipelineFlags(const Command& command, PipelineFlags& flags) {
   command.Add("--stages", flags.stages, "Stages, one device of the axis each (required)",
@@ -43,8 +45,24 @@ void AddPipelineFlags(const Command& command, PipelineFlags& flags) {
   command.Add("--schedule", flags.schedule,
               "gpipe, 1f1b, interleaved, zero-bubble or shift (default: 1f1b)",
               {.type = "SCHEDULE"});
+  AddStageFlags(command, flags);
+  command.Add("--chip", flags.chip,
+              "Chip whose times and links layers are balanced by (default: tpu-v3)",
+              {.type = "NAME"});
+  command.Add("--limit", flags.limit,
+              "Memory of a device, such as 16GiB, that stages of --balance cost fit in (default: "
+              "no limit)",
+              {.type = "SIZE"});
+  command.Add("--report", flags.report,
+              "Layers, stages and schedule, as text or, for FILE.json, as JSON; - is standard "
+              "error (default: no report)",
+              {.type = "FILE", .is_output = true});
+}
+
+void AddStageFlags(const Command& command, PipelineFlags& flags) {
   command.Add("--repeats", flags.repeats,
-              "Chunks of layers a device has, if interleaved (default: 2)",
+              "Chunks of layers a device has: of interleaved (default: 2), or of shift, which is "
+              "circular then (default: 1)",
               {.type = "R", .between = {{1, 1024}}});
   command.Add("--axis", flags.axis, "Name of the mesh axis (default: stage)", {.type = "AXIS"});
   command.Add("--batch", flags.batch,
@@ -63,31 +81,34 @@ void AddPipelineFlags(const Command& command, PipelineFlags& flags) {
               {.type = "REMAT"});
   command.Add("--weights", flags.weights,
               "sharded over the stages or replicated (default: sharded)", {.type = "WEIGHTS"});
-  command.Add("--report", flags.report,
-              "Layers, stages and schedule, as text or, for FILE.json, as JSON; - is standard "
-              "error (default: no report)",
-              {.type = "FILE"});
 }
 
 int RunPipeline(SessionOptions& session, PassContext& context, const PipelineFlags& flags) {
-  Expected<pipeline::PipelineOptions> options = ReadFlags(flags);
+  Expected<pipeline::PipelineOptions> options = ReadPipelineFlags(flags);
   if (!options) return UsageError(options.error());
-  return RunSession(
+  bool over_limit = false;
+  const int status = RunSession(
       session, context,
       [&](Module& module, PassContext& passes, const PassManagerOptions& manager,
           std::vector<PassTiming>& timings) -> Expected<void> {
-        const Pass* inline_calls[] = {FindPass("inline-calls")};
-        if (auto done = RunPasses(module, inline_calls, passes, manager, &timings); !done) {
-          return done;
+        PerDeviceOptions way;  // up to inlined calls
+        way.propagate = false;
+        way.passes = manager;
+        way.timings = &timings;
+        if (auto done = CompleteShardings(module, passes, way); !done) {
+          return Fail(std::move(done.error()));
         }
         Expected<pipeline::PipelinePlan> plan = pipeline::PipelineModule(module, *options);
-        if (!plan) return Fail(std::move(plan.error()));
-        for (Diagnostic& warning : plan->warnings) passes.diagnostics.push_back(std::move(warning));
+        if (!plan) {
+          over_limit = plan.error().code == "E-PIPELINE-007";
+          return Fail(std::move(plan.error()));
+        }
         if (flags.report.empty()) return {};
         bool json = flags.report.ends_with(".json");
         return WriteFile(flags.report, json ? pipeline::PlanJson(*plan) : pipeline::PlanText(*plan),
                          /*dash_is_stderr=*/true);
       });
+  return over_limit ? kExitCheckFailed : status;
 }
 
 }  // namespace gshard

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "cmd/cli/session.h"
+#include "core/pipeline/plan/options.h"
 
 namespace gshard {
 
 struct PipelineFlags {
-  int64_t stages = 0, microbatches = 0, repeats = 2;
+  int64_t stages = 0, microbatches = 0, repeats = 0;
   std::string schedule = "1f1b", axis = "stage", cut, balance = "cost", remat = "stage",
-              weights = "sharded", report;
+              weights = "sharded", chip = "tpu-v3", limit, report;
   std::vector<std::string> batch;
 };
 
@@ -20,6 +21,9 @@ inline constexpr const char* kPipelineDescription =
     "Cut a training step into stages that work on micro-batches";
 
 void AddPipelineFlags(const Command& command, PipelineFlags& flags);
+// Those that say how stages are cut, whatever their number.
+void AddStageFlags(const Command& command, PipelineFlags& flags);
+Expected<pipeline::PipelineOptions> ReadPipelineFlags(const PipelineFlags& flags);
 int RunPipeline(SessionOptions& session, PassContext& context, const PipelineFlags& flags);
 
 }  // namespace gshard

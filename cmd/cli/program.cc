@@ -12,9 +12,11 @@
 #include <cstring>
 #include <fstream>
 
+#include "cmd/cli/failed_pipe.h"
 #include "core/json.h"
 #include "ir/input/module_input.h"
 #include "ir/source_text.h"
+#include "ir/output_file.h"
 #include "ir/verify/verifier.h"
 
 namespace gshard {
@@ -25,6 +27,10 @@ int UsageError(const Diagnostic& diagnostic) {
 }
 
 int ReportError(const Diagnostic& diagnostic) {
+  if (diagnostic.severity == Severity::kError && diagnostic.file == "<stdin>" &&
+      ReadsFromFailedPipe()) {
+    return kExitBadInput;
+  }
   std::string text = Render(diagnostic);
   std::fwrite(text.data(), 1, text.size(), stderr);
   return kExitBadInput;
@@ -55,10 +61,17 @@ std::vector<std::string>& DimFlags() {
   return flags;
 }
 
+std::string& ModuleFlag() {
+  static std::string flag;
+  return flag;
+}
+
 }  // namespace
 
 void AddInputFlags(const Command& command, std::string& input, int64_t& num_partitions) {
-  command.Add("IN", input, "HLO or StableHLO text; - is standard input (required)",
+  command.Add("IN", input,
+              "HLO or StableHLO text, an HLO proto (.hlo.pb), or gzip of one; - is standard input "
+              "(required)",
               {.type = "FILE", .required = true});
   command.Add("-n,--num-partitions", num_partitions, "Number of devices (default: the module's)",
               {.type = "N", .between = {{1, 1 << 20}}});
@@ -67,10 +80,16 @@ void AddInputFlags(const Command& command, std::string& input, int64_t& num_part
       "Size of a dim that a shape-polymorphic StableHLO program leaves open, by its variable "
       "or its place, --dim arg0:0=16 (may be repeated; default: none)",
       {.type = "NAME=SIZE"});
+  command.Add(
+      "--module", ModuleFlag(),
+      "Which of several modules in IN: its name, or its place, --module #2 (default: there is "
+      "one only)",
+      {.type = "NAME"});
 }
 
 InputOptions CommandInputOptions() {
   InputOptions options;
+  options.module_name = ModuleFlag();
   for (const std::string& flag : DimFlags()) {
     const size_t equals = flag.rfind('=');
     int64_t size = 0;
@@ -85,16 +104,20 @@ InputOptions CommandInputOptions() {
   return options;
 }
 
-Expected<std::unique_ptr<Module>> ReadModule(const std::string& path, int64_t num_partitions) {
+Expected<std::unique_ptr<Module>> ReadModule(const std::string& path, int64_t num_partitions,
+                                             InputReport* report) {
   auto source = SourceText::Open(path);
   if (!source) return Fail(std::move(source.error()));
-  return ReadModule(std::move(*source), num_partitions);
+  return ReadModule(std::move(*source), num_partitions, report);
 }
 
 Expected<std::unique_ptr<Module>> ReadModule(std::shared_ptr<const SourceText> source,
-                                             int64_t num_partitions) {
-  auto module = ReadModuleInput(std::move(source), CommandInputOptions());
+                                             int64_t num_partitions, InputReport* report) {
+  InputReport own;
+  if (report == nullptr) report = &own;
+  auto module = ReadModuleInput(std::move(source), CommandInputOptions(), nullptr, report);
   if (!module) return module;
+  ReportWarnings(report->notes);
   if (num_partitions > 0) (*module)->header().num_partitions = num_partitions;
   if (Expected<void> verified = VerifyModule(**module); !verified)
     return Fail(std::move(verified.error()));
@@ -108,17 +131,13 @@ Expected<std::string> ReadFile(const std::string& path) {
 }
 
 Expected<void> WriteFile(const std::string& path, std::string_view text, bool dash_is_stderr) {
-  std::FILE* file =
-      path == "-" ? (dash_is_stderr ? stderr : stdout) : std::fopen(path.c_str(), "wb");
-  if (file == nullptr) {
-    return Fail(
-        MakeError("E-IO-003", fmt::format("cannot write '{}': {}", path, std::strerror(errno))));
-  }
-  bool ok = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  ok = (path == "-" ? std::fflush(file) : std::fclose(file)) == 0 && ok;
-  if (!ok) {
-    return Fail(
-        MakeError("E-IO-003", fmt::format("writing '{}' failed: {}", path, std::strerror(errno))));
+  if (path != "-") return WriteWholeFile(path, text);
+  std::FILE* file = dash_is_stderr ? stderr : stdout;
+  const bool ok = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fflush(file) != 0 || !ok) {
+    return Fail(MakeError("E-IO-003", fmt::format("writing standard {} failed: {}",
+                                                  dash_is_stderr ? "error" : "output",
+                                                  std::strerror(errno))));
   }
   return {};
 }
@@ -154,6 +173,12 @@ int64_t ByteSizeOf(const std::string& flag, std::string_view text) {
   Expected<int64_t> bytes = ParseByteSize(text);
   if (!bytes) throw FlagError(flag, bytes.error().message + "; " + bytes.error().hint);
   return *bytes;
+}
+
+const Pass* PassOf(const std::string& flag, std::string_view name) {
+  Expected<const Pass*> pass = PassNamed(name);
+  if (!pass) throw FlagError(flag, pass.error().message + "; " + pass.error().hint);
+  return *pass;
 }
 
 Expected<std::vector<bool>> ParseBools(std::string_view text) {

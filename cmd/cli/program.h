@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cmd/cli/flags.h"
+#include "core/pass.h"
 #include "ir/diagnostic.h"
 #include "ir/input/module_input.h"
 #include "ir/module.h"
@@ -34,17 +35,19 @@ void PrintErrorJson(const Diagnostic& diagnostic, std::string_view schema);
 int UsageError(const Diagnostic& diagnostic);
 void ReportWarnings(std::span<const Diagnostic> diagnostics);
 
-// Adds IN, --num-partitions and --dim.
+// Adds IN, --num-partitions, --dim and --module.
 void AddInputFlags(const Command& command, std::string& input, int64_t& num_partitions);
 // What the command line says about reading programs. Throws FlagError.
 InputOptions CommandInputOptions();
 
 // Reads and parses IN ("-": standard input) and verifies it for `num_partitions` devices; 0: as many
-// as it says.
-Expected<std::unique_ptr<Module>> ReadModule(const std::string& path, int64_t num_partitions = 0);
+// as it says. Notes of reading are printed, and left in `report` with what a snapshot has.
+Expected<std::unique_ptr<Module>> ReadModule(const std::string& path, int64_t num_partitions = 0,
+                                             InputReport* report = nullptr);
 // The same of a text that is read already; each module has a context of its own.
 Expected<std::unique_ptr<Module>> ReadModule(std::shared_ptr<const SourceText> source,
-                                             int64_t num_partitions = 0);
+                                             int64_t num_partitions = 0,
+                                             InputReport* report = nullptr);
 // Whole file or standard input.
 Expected<std::string> ReadFile(const std::string& path);
 // "-": standard output; "--report -" style callers pass `dash_is_stderr`.
@@ -55,6 +58,9 @@ Expected<void> WriteFile(const std::string& path, std::string_view text,
 Expected<int64_t> ParseByteSize(std::string_view text);
 // The same of a flag's value: throws FlagError, which names the flag.
 int64_t ByteSizeOf(const std::string& flag, std::string_view text);
+
+// The pass that a flag's value names: throws FlagError.
+const Pass* PassOf(const std::string& flag, std::string_view name);
 
 // "true,false" or "" (bare flag: all true).
 Expected<std::vector<bool>> ParseBools(std::string_view text);

@@ -13,6 +13,7 @@
 #include "core/analysis/meshes.h"
 #include "core/json.h"
 #include "ir/input/module_input.h"
+#include "ir/sharding_text.h"
 #include "ir/stablehlo/writer.h"
 #include "ir/verify/verifier.h"
 
@@ -87,6 +88,13 @@ void AddPrintFlags(const Command& command, PrintOptions& print) {
                     "--named");
 }
 
+// Has the user's program parts of axes? Else none are to be shown, though propagation finds some.
+bool HasOwnSubAxes(const Module& module) {
+  const std::string_view text =
+      module.source() == nullptr ? std::string_view() : module.source()->text();
+  return HasSubAxes(text) || text.find("\":(") != text.npos;  // as Shardy has it
+}
+
 Expected<std::string> Print(Module& module, const SessionOptions& options) {
   if (options.format == "stablehlo") {
     // Shardy's shardings name axes: those of the module's mesh, or inferred ones.
@@ -94,8 +102,10 @@ Expected<std::string> Print(Module& module, const SessionOptions& options) {
     return stablehlo::WriteModule(module,
                                   {.gspmd = options.gspmd, .locations = options.print.metadata});
   }
-  if (options.print.named) DeclareMainMesh(module);
-  return PrintModule(module, options.print);
+  PrintOptions print = options.print;
+  if (print.named) DeclareMainMesh(module);
+  print.sub_axes = HasOwnSubAxes(module);
+  return PrintModule(module, print);
 }
 
 }  // namespace
@@ -103,11 +113,11 @@ Expected<std::string> Print(Module& module, const SessionOptions& options) {
 void AddSessionFlags(const Command& command, SessionOptions& options) {
   AddInputFlags(command, options.input, options.num_partitions);
   command.Add("-o,--output", options.output, "Where the result goes (default: -, standard output)",
-              {.type = "FILE"});
+              {.type = "FILE", .is_output = true});
   AddPrintFlags(command, options.print);
   command.Add("--time-passes", options.time_passes,
               "Time of each step, as text on standard error or as JSON in FILE (default: no times)",
-              {.type = "FILE.json", .may_be_bare = true});
+              {.type = "FILE.json", .may_be_bare = true, .is_output = true});
   command.Add("--repeat", options.repeat,
               "Do everything N times, for --time-passes, which tells medians (default: 1)",
               {.type = "N", .between = {{1, 1000000}}});
@@ -115,27 +125,29 @@ void AddSessionFlags(const Command& command, SessionOptions& options) {
       "--print-after", options.print_after,
       "Print the module after this pass, one of list-passes, on standard error (default: none)",
       {.type = "PASS"});
+  command.AddSwitch("--print-after-all", options.print_after_all,
+                    "Print the module after every pass, headed by `// after PASS`");
   command.AddSwitch("--verify-each", options.verify_each, "Verify after every pass");
 }
 
 int RunSession(const SessionOptions& options, PassContext& context, const SessionBody& body) {
   auto source = SourceText::Open(options.input);
   if (!source) return ReportError(source.error());
-  if (!options.print_after.empty() && FindPass(options.print_after) == nullptr) {
-    throw FlagError("--print-after",
-                    fmt::format("no pass is called '{}'; gshard-opt list-passes prints their names",
-                                options.print_after));
-  }
-  PassManagerOptions manager{options.verify_each, options.print_after, [](std::string_view text) {
-                               if (auto written = WriteFile("-", text, true); !written)
-                                 ReportError(written.error());
-                             }};
+  if (!options.print_after.empty()) PassOf("--print-after", options.print_after);
+  auto sink = [](std::string_view text) {
+    if (auto written = WriteFile("-", text, true); !written) ReportError(written.error());
+  };
+  const PassManagerOptions manager{options.verify_each, options.print_after, sink,
+                                   options.print_after_all};
   const InputOptions input = CommandInputOptions();
   Stopwatch stopwatch;
   std::string text;
   for (int round = 0; round < options.repeat; ++round) {
-    auto module = stopwatch.Time("parse", [&] { return ReadModuleInput(*source, input); });
+    InputReport report;
+    auto module = stopwatch.Time(
+        "parse", [&] { return ReadModuleInput(*source, input, nullptr, &report); });
     if (!module) return ReportError(module.error());
+    if (round == 0) ReportWarnings(report.notes);
     // Before it is verified: groups and shardings are to fit the devices that the user names.
     if (options.num_partitions > 0) (*module)->header().num_partitions = options.num_partitions;
     auto verified = stopwatch.Time("verify", [&] { return VerifyModule(**module); });

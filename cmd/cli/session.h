@@ -23,6 +23,7 @@ struct SessionOptions {
   std::optional<std::string> time_passes;  // "": table on standard error; else JSON to that file
   int repeat = 1;
   std::string print_after;
+  bool print_after_all = false;
   bool verify_each = false;
 };
 

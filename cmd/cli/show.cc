@@ -17,10 +17,10 @@
 namespace gshard {
 namespace {
 
-constexpr const char* kSchema = "gshard.show/1";
+constexpr const char* kShowSchema = "gshard.show/1";
 
 int Refuse(const ShowOptions& options, const Diagnostic& error) {
-  if (options.json) PrintErrorJson(error, kSchema);
+  if (options.json) PrintErrorJson(error, kShowSchema);
   return ReportError(error);
 }
 
@@ -63,7 +63,7 @@ int Show(const ShowOptions& options, Module& module, const Instruction* x, int64
                                     {.full = options.full});
   }
   if (options.json) {
-    const Json document = {{"schema", kSchema},
+    const Json document = {{"schema", kShowSchema},
                            {"instruction", x->name()},
                            {"devices", devices},
                            {"leaves", std::move(leaves)}};
@@ -94,6 +94,7 @@ int RunShow(const ShowOptions& options, PassContext& context) {
   }
   PerDeviceOptions way;
   way.num_partitions = options.num_partitions;
+  way.pad_dynamic_sizes = false;
   auto devices = CompleteShardings(module, context, way);
   if (!devices) return Refuse(options, devices.error());
   const Instruction* x = FindInstruction(module, name);

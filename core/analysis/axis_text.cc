@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <span>
 #include <vector>
 
@@ -10,6 +12,14 @@
 namespace gshard {
 namespace {
 
+// "model", "model(outer 2)", "model(inner 4)"; of 2x4x2 the 4 is "model(4 within outer 2)".
+std::string PartInWords(std::string_view axis, int64_t pre_size, int64_t size, int64_t axis_size) {
+  if (pre_size == 1 && size == axis_size) return std::string(axis);
+  if (pre_size == 1) return fmt::format("{}(outer {})", axis, size);
+  if (pre_size * size == axis_size) return fmt::format("{}(inner {})", axis, size);
+  return fmt::format("{}({} within outer {})", axis, size, pre_size);
+}
+
 // Axes of size 1 say nothing and are left out.
 std::string Joined(const Mesh& mesh, std::span<const AxisRef> refs) {
   std::string text;
@@ -17,9 +27,7 @@ std::string Joined(const Mesh& mesh, std::span<const AxisRef> refs) {
     const MeshAxis& axis = mesh.axes[static_cast<size_t>(ref.axis)];
     if (ref.size == 1) continue;
     if (!text.empty()) text += '+';
-    text += axis.name;
-    bool whole = ref.pre_size == 1 && ref.size == axis.size;
-    if (!whole) text += fmt::format(":({}){}", ref.pre_size, ref.size);
+    text += PartInWords(axis.name, ref.pre_size, ref.size, axis.size);
   }
   return text;
 }
@@ -91,6 +99,26 @@ std::string AxisText(Context& ctx, const Sharding* sharding, const Mesh* mesh) {
   if (named->form == NamedSharding::Form::kDims) return DimsText(*named);
   if (named->form != NamedSharding::Form::kUnreduced) return ToString(sharding);
   return fmt::format("{} over {}", PartialName(named->reduction), Joined(*mesh, AllAxes(*mesh)));
+}
+
+std::string AxesInWords(std::span<const std::string> axes, std::span<const MeshAxis> mesh) {
+  if (axes.empty()) return "-";
+  std::string text;
+  for (const std::string& axis : axes) {
+    if (!text.empty()) text += '+';
+    const size_t open = axis.rfind(":("), close = axis.rfind(')');
+    const std::string_view name = std::string_view(axis).substr(0, open);
+    auto whole = std::ranges::find(mesh, name, &MeshAxis::name);
+    int64_t pre_size = 0, size = 0;
+    if (open != axis.npos && close != axis.npos) {
+      std::from_chars(axis.data() + open + 2, axis.data() + close, pre_size);
+      std::from_chars(axis.data() + close + 1, axis.data() + axis.size(), size);
+    }
+    text += pre_size < 1 || size < 1 || whole == mesh.end()
+                ? axis
+                : PartInWords(name, pre_size, size, whole->size);
+  }
+  return text;
 }
 
 std::string FreeAxesText(Context& ctx, const Sharding* sharding, const Mesh* mesh) {

@@ -8,7 +8,7 @@
 namespace gshard {
 namespace {
 
-constexpr int kDeepest = 64;
+constexpr int kDeepestExpression = 64;
 constexpr int64_t kMostTableDigits = 4;
 // Values stay far from overflow: sizes, offsets and device numbers do.
 constexpr int64_t kLargestValue = int64_t{1} << 48;
@@ -226,7 +226,7 @@ std::optional<DeviceFunction> DeviceFunctions::Of(const Instruction* x) {
   if (!x->shape()->IsArray() || x->shape()->element_count() != 1) return std::nullopt;
   auto known = known_.find(x);
   if (known != known_.end()) return known->second;
-  if (depth_ > kDeepest) return std::nullopt;
+  if (depth_ > kDeepestExpression) return std::nullopt;
   ++depth_;
   std::optional<DeviceFunction> result = Read(x);
   --depth_;

@@ -155,8 +155,29 @@ const Mesh* NamedMesh(Module& module) {
 const Mesh* MainMesh(Module& module) {
   const int64_t devices = module.DeviceCount();
   if (devices <= 1) return nullptr;
-  const Mesh* named = NamedMesh(module);
-  return named != nullptr ? named : InferMesh(module, devices);
+  if (const Mesh* named = NamedMesh(module)) return named;
+  const std::string recorded =
+      FrontendAttribute(module.header().frontend_attributes, kInferredMeshAttribute);
+  if (!recorded.empty()) {
+    auto meshes = ParseMeshes(module.context(), recorded);
+    if (meshes && meshes->size() == 1 && meshes->front()->device_count() == devices) {
+      return meshes->front();
+    }
+  }
+  return InferMesh(module, devices);
+}
+
+void RecordInferredMesh(Module& module) {
+  const int64_t devices = module.DeviceCount();
+  if (devices <= 1 || NamedMesh(module) != nullptr) return;
+  Mesh mesh = *InferMesh(module, devices);
+  if (mesh.axes.size() <= 1) return;
+  mesh.name = "mesh";
+  const Mesh* named = module.context().Intern(std::move(mesh));
+  ModuleHeader& header = module.header();
+  header.frontend_attributes =
+      WithFrontendAttribute(module.arena(), header.frontend_attributes, kInferredMeshAttribute,
+                            ToString(std::span<const Mesh* const>(&named, 1)));
 }
 
 void DeclareMainMesh(Module& module) {

@@ -38,22 +38,41 @@ bool CrossesPartitions(const Instruction* instruction) {
   }
 }
 
+struct Traits {
+  bool has_border = false, crosses_partitions = false, asks_for_device = false;
+};
+Traits TraitsOf(const Module& module) {
+  Traits traits;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (IsBorder(*x)) return {.has_border = true};
+      traits.crosses_partitions |= CrossesPartitions(x);
+      traits.asks_for_device |= x->opcode() == Opcode::kPartitionId && x->sharding() == nullptr;
+    }
+  }
+  return traits;
+}
+
+bool ReadsAsCompiled(const Module& module, const Traits& traits) {
+  const bool named = module.header().num_partitions > 1;
+  if (traits.has_border || (!named && module.DeviceCount() <= 1)) return false;
+  return module.header().is_scheduled || module.entry()->name().ends_with("_spmd");
+}
+
 }  // namespace
 
 bool HasPartitionRecord(const Module& module) {
   return !FrontendAttribute(module.header().frontend_attributes, kNumPartitionsAttribute).empty();
 }
 
+bool IsCompiledByXla(const Module& module) { return ReadsAsCompiled(module, TraitsOf(module)); }
+
 bool IsPartitioned(const Module& module) {
   if (HasPartitionRecord(module)) return true;
-  bool crosses = false;
-  for (const Computation* computation : module.computations()) {
-    for (const Instruction* instruction : computation->instructions()) {
-      if (IsBorder(*instruction)) return false;
-      crosses = crosses || CrossesPartitions(instruction);
-    }
-  }
-  return crosses;
+  const Traits traits = TraitsOf(module);
+  const bool asks = traits.asks_for_device && !traits.has_border;
+  return traits.crosses_partitions || (asks && module.header().num_partitions > 1) ||
+         ReadsAsCompiled(module, traits);
 }
 
 }  // namespace gshard

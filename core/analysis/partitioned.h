@@ -14,8 +14,12 @@ inline constexpr std::string_view kOutputShardingsAttribute = "gshard.output_sha
 
 // Has the partitioner left its record?
 bool HasPartitionRecord(const Module& module);
-// True if the module has the partitioner's record, or a cross-partition collective (with
-// channel_id) while nothing marks manual regions.
+// XLA's text after its partitioner, even without a collective: nothing marks manual regions, it is
+// for several partitions, and it is scheduled or its entry is called .._spmd.
+bool IsCompiledByXla(const Module& module);
+// True if the module has the partitioner's record, is compiled by XLA, or, while nothing marks
+// manual regions, has a cross-partition collective (with channel_id) or, for several partitions,
+// partition-id.
 bool IsPartitioned(const Module& module);
 
 }  // namespace gshard

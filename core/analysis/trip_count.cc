@@ -4,20 +4,20 @@
 
 #include <re2/re2.h>
 
-#include <algorithm>
 #include <string_view>
 
+#include "core/analysis/integer_value.h"
+#include "ir/comparison.h"
 #include "ir/computation.h"
-#include "ir/literal.h"
 
 namespace gshard {
 namespace {
 
-constexpr int kDeepest = 64;
+constexpr int kDeepestCounter = 64;
 
 // Follows what does not change a scalar's value.
 const Instruction* SkipCopies(const Instruction* x) {
-  for (int depth = 0; depth < kDeepest; ++depth) {
+  for (int depth = 0; depth < kDeepestCounter; ++depth) {
     switch (x->opcode()) {
       case Opcode::kCopy:
       case Opcode::kReshape:
@@ -40,38 +40,6 @@ const Instruction* SkipCopies(const Instruction* x) {
     }
   }
   return x;
-}
-
-std::optional<int64_t> Evaluate(const Instruction* x, int depth) {
-  if (depth > kDeepest) return std::nullopt;
-  x = SkipCopies(x);
-  if (!x->shape()->IsArray() || x->shape()->element_count() != 1) return std::nullopt;
-  DTypeClass type = ClassOf(x->shape()->dtype());
-  if (type == DTypeClass::kFloat || type == DTypeClass::kComplex) return std::nullopt;
-  if (x->opcode() == Opcode::kConstant) {
-    const Literal* literal = x->attributes<ConstantAttributes>().literal;
-    if (literal->elided) return std::nullopt;
-    return ElementAsInt64(*literal, 0);
-  }
-  if (x->operand_count() != 2) return std::nullopt;
-  std::optional<int64_t> a = Evaluate(x->operand(0), depth + 1);
-  std::optional<int64_t> b = a ? Evaluate(x->operand(1), depth + 1) : std::nullopt;
-  if (!b) return std::nullopt;
-  int64_t result = 0;
-  switch (x->opcode()) {
-    case Opcode::kAdd:
-      return __builtin_add_overflow(*a, *b, &result) ? std::nullopt : std::optional(result);
-    case Opcode::kSubtract:
-      return __builtin_sub_overflow(*a, *b, &result) ? std::nullopt : std::optional(result);
-    case Opcode::kMultiply:
-      return __builtin_mul_overflow(*a, *b, &result) ? std::nullopt : std::optional(result);
-    case Opcode::kMaximum:
-      return std::max(*a, *b);
-    case Opcode::kMinimum:
-      return std::min(*a, *b);
-    default:
-      return std::nullopt;
-  }
 }
 
 // Index i if x is get-tuple-element(parameter(0), i) of its computation.
@@ -123,51 +91,23 @@ struct Loop {
   }
 };
 
-ComparisonDirection Mirrored(ComparisonDirection direction) {
-  switch (direction) {
-    case ComparisonDirection::kLt:
-      return ComparisonDirection::kGt;
-    case ComparisonDirection::kLe:
-      return ComparisonDirection::kGe;
-    case ComparisonDirection::kGt:
-      return ComparisonDirection::kLt;
-    case ComparisonDirection::kGe:
-      return ComparisonDirection::kLe;
-    default:
-      return direction;
+// Trips of a loop whose counter goes from `start` to `bound`; nothing where it does not end there.
+std::optional<int64_t> TripsTo(int64_t bound, ComparisonDirection direction, int64_t start,
+                               int64_t step) {
+  bool upwards = direction == ComparisonDirection::kLt || direction == ComparisonDirection::kLe;
+  int64_t distance = 0, stride = step > 0 ? step : -step;
+  if (step > 0 ? __builtin_sub_overflow(bound, start, &distance)
+               : __builtin_sub_overflow(start, bound, &distance)) {
+    return std::nullopt;
   }
-}
-
-std::optional<int64_t> DerivedTripCount(const Instruction& while_loop) {
-  const Instruction* condition = SkipCopies(while_loop.called(0)->root());
-  if (condition->opcode() != Opcode::kCompare) return std::nullopt;
-  Loop loop{while_loop.operand(0), while_loop.called(1)->root()};
-  for (int64_t side : {0, 1}) {
-    auto index = CarriedIndex(condition->operand(side));
-    auto bound = loop.Invariant(condition->operand(1 - side));
-    if (!index || !bound) continue;
-    const Instruction* first = TupleElement(loop.init, *index);
-    auto start = first == nullptr ? std::nullopt : ConstantScalar(first);
-    auto step = loop.Step(*index);
-    if (!start || !step || *step == 0) continue;
-    ComparisonDirection direction = condition->attributes<CompareAttributes>().direction;
-    if (side == 1) direction = Mirrored(direction);
-    bool upwards = direction == ComparisonDirection::kLt || direction == ComparisonDirection::kLe;
-    int64_t distance = 0, stride = *step > 0 ? *step : -*step;
-    if (*step > 0 ? __builtin_sub_overflow(*bound, *start, &distance)
-                  : __builtin_sub_overflow(*start, *bound, &distance)) {
-      return std::nullopt;
-    }
-    if (direction == ComparisonDirection::kNe) {
-      if (distance < 0 || distance % stride != 0) return std::nullopt;
-      return distance / stride;
-    }
-    if (direction == ComparisonDirection::kEq || upwards != (*step > 0)) continue;
-    bool inclusive = direction == ComparisonDirection::kLe || direction == ComparisonDirection::kGe;
-    if (distance < 0) return 0;
-    return inclusive ? distance / stride + 1 : distance / stride + (distance % stride != 0 ? 1 : 0);
+  if (direction == ComparisonDirection::kNe) {
+    if (distance < 0 || distance % stride != 0) return std::nullopt;
+    return distance / stride;
   }
-  return std::nullopt;
+  if (direction == ComparisonDirection::kEq || upwards != (step > 0)) return std::nullopt;
+  bool inclusive = direction == ComparisonDirection::kLe || direction == ComparisonDirection::kGe;
+  if (distance < 0) return 0;
+  return inclusive ? distance / stride + 1 : distance / stride + (distance % stride != 0 ? 1 : 0);
 }
 
 // What XLA's own analysis left in the loop's backend_config: {"known_trip_count":{"n":"3"}}.
@@ -181,13 +121,30 @@ std::optional<int64_t> RecordedTripCount(const Instruction& while_loop) {
 
 }  // namespace
 
-std::optional<int64_t> ConstantScalar(const Instruction* instruction) {
-  return Evaluate(instruction, 0);
+std::optional<LoopCounter> CounterOf(const Instruction& while_loop) {
+  const Instruction* condition = SkipCopies(while_loop.called(0)->root());
+  if (condition->opcode() != Opcode::kCompare) return std::nullopt;
+  Loop loop{while_loop.operand(0), while_loop.called(1)->root()};
+  for (int64_t side : {0, 1}) {
+    auto index = CarriedIndex(condition->operand(side));
+    auto bound = loop.Invariant(condition->operand(1 - side));
+    if (!index || !bound) continue;
+    const Instruction* first = TupleElement(loop.init, *index);
+    auto start = first == nullptr ? std::nullopt : ConstantScalar(first);
+    auto step = loop.Step(*index);
+    if (!start || !step || *step == 0) continue;
+    ComparisonDirection direction = condition->attributes<CompareAttributes>().direction;
+    if (side == 1) direction = Mirrored(direction);
+    if (auto trips = TripsTo(*bound, direction, *start, *step)) {
+      return LoopCounter{*index, *start, *step, *trips};
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<int64_t> TripCount(const Instruction& while_loop) {
-  std::optional<int64_t> derived = DerivedTripCount(while_loop);
-  return derived ? derived : RecordedTripCount(while_loop);
+  if (std::optional<LoopCounter> counter = CounterOf(while_loop)) return counter->trips;
+  return RecordedTripCount(while_loop);
 }
 
 }  // namespace gshard

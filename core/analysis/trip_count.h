@@ -9,9 +9,15 @@
 
 namespace gshard {
 
-// Value of an integer or pred scalar that follows from constants alone (through arithmetic,
-// converts, copies, tuples); nothing where it does not.
-std::optional<int64_t> ConstantScalar(const Instruction* instruction);
+// The carried scalar that counts a loop's trips: `start` + t * `step` in trip t.
+struct LoopCounter {
+  int64_t element = 0;  // of the carried tuple
+  int64_t start = 0, step = 1;
+  int64_t trips = 0;
+};
+
+// Of a counted loop (see TripCount), by its text alone.
+std::optional<LoopCounter> CounterOf(const Instruction& while_loop);
 
 // Trips of a counted loop: the condition compares a carried scalar with a bound, the body adds a
 // constant to it, init and bound are constants (the bound may be carried unchanged). For others

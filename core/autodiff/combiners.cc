@@ -6,33 +6,16 @@
 #include "core/autodiff/leaves.h"
 
 namespace gshard {
-namespace {
-
-const Instruction* SkipConverts(const Instruction* x) {
-  while (x->opcode() == Opcode::kConvert || x->opcode() == Opcode::kCopy) x = x->operand(0);
-  return x;
-}
-
-}  // namespace
 
 std::optional<Opcode> ReductionOf(const Computation& computation) {
-  if (std::optional<Opcode> plain = CombinerOf(&computation)) return plain;
-  if (computation.parameter_count() != 2) return std::nullopt;
-  const Instruction* root = computation.root();
-  if (!IsFloat(root->shape()->dtype())) return std::nullopt;
-  root = SkipConverts(root);
-  if (root->operand_count() != 2) return std::nullopt;
-  const Instruction* a = SkipConverts(root->operand(0));
-  const Instruction* b = SkipConverts(root->operand(1));
-  if (a == b || a->opcode() != Opcode::kParameter || b->opcode() != Opcode::kParameter) {
-    return std::nullopt;
-  }
-  switch (root->opcode()) {
+  const std::optional<Opcode> combiner = CombinerOf(&computation);
+  if (!combiner) return std::nullopt;
+  switch (*combiner) {
     case Opcode::kAdd:
     case Opcode::kMultiply:
     case Opcode::kMaximum:
     case Opcode::kMinimum:
-      return root->opcode();
+      return combiner;
     default:
       return std::nullopt;
   }

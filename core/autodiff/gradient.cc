@@ -7,6 +7,7 @@
 #include <charconv>
 #include <memory>
 
+#include "core/analysis/gradient_results.h"
 #include "core/autodiff/preparation.h"
 #include "core/autodiff/reverse_scope.h"
 #include "core/propagation/shardy_import.h"
@@ -236,6 +237,12 @@ class EntryGradient {
     if (root->sharding() != nullptr) SetResultSharding(tuple, root, was_tuple);
     entry->set_root(tuple);
     SetHeader(before, parameters.size(), was_tuple);
+    GradientResults gradients;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      gradients.emplace_back(static_cast<int64_t>(before + i),
+                             parameters[i]->attributes<ParameterAttributes>().number);
+    }
+    SetGradientResults(module_, gradients);
   }
 
   // What was annotated stays so, the gradients are free.

@@ -9,6 +9,7 @@
 
 #include "core/cost/embedded_chips.h"
 #include "core/json.h"
+#include "ir/parser_errors.h"
 
 namespace gshard {
 namespace {
@@ -96,6 +97,7 @@ const std::vector<std::string_view>& KnownKeys() {
                                                      "memory_efficiency",
                                                      "overlaps_collectives",
                                                      "collective_compute_share",
+                                                     "all_reduce_combine_bytes",
                                                      "network",
                                                      "link_bytes_per_s",
                                                      "link_latency_s"};
@@ -142,6 +144,7 @@ Chip ReadChip(const Json& json, const std::function<Chip(const std::string&)>& f
     chip.overlaps_collectives = json.BoolAt("overlaps_collectives");
   }
   ReadNumber(json, "collective_compute_share", chip.collective_compute_share);
+  ReadInteger(json, "all_reduce_combine_bytes", chip.all_reduce_combine_bytes);
   ReadNetwork(json, chip);
   return chip;
 }
@@ -162,7 +165,8 @@ std::string ProblemOf(const Chip& chip) {
       !IsSound(chip.memory_efficiency)) {
     return "the limit of an efficiency is over 0 and at most 1, its half not negative";
   }
-  bool counts = chip.devices_per_chip >= 1 && chip.matrix_units >= 1;
+  bool counts = chip.devices_per_chip >= 1 && chip.matrix_units >= 1 &&
+                chip.all_reduce_combine_bytes >= 0;
   for (int64_t tile : chip.matrix_tile) counts = counts && tile >= 1;
   for (int64_t passes : chip.f32_passes) counts = counts && passes >= 0;
   if (!counts) return "tiles, passes and numbers of units must be positive";
@@ -227,7 +231,8 @@ Expected<Chip> BuiltInChip(std::string_view name) {
   }
   return Fail(MakeError(
       "E-COST-001", fmt::format("no chip is called '{}'", name),
-      fmt::format("there are {}; --chip-file reads another", fmt::join(BuiltInChipNames(), ", "))));
+      DidYouMean(name, Chips(), &Chip::name) +
+          fmt::format("there are {}; --chip-file reads another", fmt::join(BuiltInChipNames(), ", "))));
 }
 
 Expected<Chip> ParseChip(std::string_view json, const std::string& file_name) {

@@ -64,6 +64,8 @@ struct Chip {
   bool overlaps_collectives = false;     // its compiler's scheduler makes collectives async
   // Of the compute units, what a collective beside compute takes (GPUs copy with them).
   double collective_compute_share = 0;
+  // Its compiler makes independent all-reduces one up to so many bytes; 0: no limit.
+  int64_t all_reduce_combine_bytes = 0;
   std::vector<NetworkLevel> network;  // innermost first; empty: one device alone
 
   // Of the type, else of the nearest wider or narrower type the chip lists.

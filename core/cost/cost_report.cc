@@ -8,6 +8,7 @@
 
 #include "core/analysis/meshes.h"
 #include "core/cost/op_name_group.h"
+#include "core/cost/recomputation.h"
 #include "core/cost/step_model.h"
 #include "core/cost/useful_flops.h"
 #include "ir/metadata.h"
@@ -15,7 +16,7 @@
 namespace gshard {
 namespace {
 
-// Walks schedules from the entry's down, multiplied by how often each runs.
+// Sums up schedules from the entry's down, each once, multiplied by how often it runs.
 class ReportBuilder {
  public:
   ReportBuilder(const Module& module, CostReport& report, const OpNameGroup* group)
@@ -23,18 +24,31 @@ class ReportBuilder {
 
   void Run(const ComputationCost& entry) {
     report_.step_time_s = entry.schedule.seconds;
-    Add(entry, 1);
+    Visit(entry);
+    times_[&entry] = 1;
+    for (auto cost = post_order_.rbegin(); cost != post_order_.rend(); ++cost) {
+      Add(**cost, times_[*cost]);
+    }
     FinishRows();
     double busy = 0;
     for (const KernelRow& kernel : report_.kernels) busy += kernel.time_s;
     report_.compute_time_s = busy;
-    report_.exposed_communication_s = std::max(0.0, report_.step_time_s - busy);
     CostBreakdown& parts = report_.breakdown;
+    report_.exposed_communication_s = std::max(0.0, report_.step_time_s - busy - parts.bubble_s);
     parts.exposed_communication_s = report_.exposed_communication_s;
   }
 
  private:
-  // `times`: executions of the whole schedule, which covers cost.trips trips.
+  void Visit(const ComputationCost& cost) {
+    if (!times_.try_emplace(&cost, 0).second) return;
+    for (const StepNode& step : cost.steps) {
+      for (const auto& [callee, runs] : step.callees) Visit(*callee);
+    }
+    post_order_.push_back(&cost);
+  }
+
+  // `times`: executions of the whole schedule, which covers cost.trips trips. All callers have been
+  // added.
   void Add(const ComputationCost& cost, double times) {
     for (size_t i = 0; i < cost.steps.size(); ++i) {
       const StepNode& step = cost.steps[i];
@@ -48,7 +62,8 @@ class ReportBuilder {
           break;
         case StepNode::Kind::kLoop:
         case StepNode::Kind::kCallee:
-          for (const auto& [callee, runs] : step.callees) Add(*callee, count * runs);
+          for (const auto& [callee, runs] : step.callees) times_[callee] += count * runs;
+          if (step.idle_s > 0) AddBubble(*step.instruction, count, count * step.idle_s);
           break;
         case StepNode::Kind::kCopy:  // only what compute waits for
           AddKernel(step, count > 0 ? times * cost.schedule.exposed_s[i] / count : 0, count);
@@ -63,6 +78,7 @@ class ReportBuilder {
     report_.transcendentals_per_device += count * work.transcendentals;
     report_.recompute_flops_per_device += count * step.recompute_flops;
     report_.masked_flops_per_device += count * work.masked_flops;
+    if (work.main != nullptr && IsRecomputed(*work.main)) report_.recompute_s += count * seconds;
     if (work.is_scalar) return;
     report_.hbm_bytes_per_device += count * work.bytes;
     auto [it, is_new] = kernel_of_.try_emplace(step.instruction, report_.kernels.size());
@@ -81,9 +97,16 @@ class ReportBuilder {
     part += count * seconds;
   }
 
+  // Waiting for devices whose branch takes longer.
+  void AddBubble(const Instruction& conditional, double count, double seconds) {
+    report_.breakdown.bubble_s += seconds;
+    AddWork(conditional, {"", count, 0, 0, 0, seconds});
+  }
+
   void AddCollective(const StepNode& step, double count, double exposed) {
     report_.flops_per_device += count * step.work.flops;
     report_.hbm_bytes_per_device += count * step.work.bytes;
+    if (IsRecomputed(*step.instruction)) report_.recompute_s += exposed;
     auto [it, is_new] = call_of_.try_emplace(step.instruction, report_.collective_calls.size());
     if (is_new) report_.collective_calls.push_back({step.instruction, step.collective, 0, 0, 0});
     CollectiveCall& call = report_.collective_calls[it->second];
@@ -160,6 +183,8 @@ class ReportBuilder {
   const Module& module_;
   CostReport& report_;
   const OpNameGroup* group_;
+  std::vector<const ComputationCost*> post_order_;  // callees first
+  std::unordered_map<const ComputationCost*, double> times_;
   std::unordered_map<const Instruction*, size_t> kernel_of_, call_of_;
   std::map<std::pair<std::string, std::vector<std::string>>, CollectiveRow> rows_;
   Rows by_opcode_, by_source_, by_group_;
@@ -167,6 +192,9 @@ class ReportBuilder {
 
 // Lays the schedules' events on one time axis, loops with one trip inside.
 class TimelineBuilder {
+  // Callees of more are not drawn: nests of calls are as long as the step.
+  static constexpr size_t kMostEvents = 200000;
+
  public:
   TimelineBuilder(const Network& network, Timeline& timeline) : timeline_(timeline) {
     timeline_.streams.emplace_back("compute");
@@ -192,6 +220,7 @@ class TimelineBuilder {
       event.start_s = start + scheduled.start_s;
       event.end_s = start + scheduled.end_s;
       event.trip_count = trips;
+      event.kind_start_s = start;
       event.parent = parent;
       event.is_critical = is_critical && scheduled.is_critical;
       switch (step.kind) {
@@ -219,13 +248,25 @@ class TimelineBuilder {
       }
       timeline_.events.push_back(event);
       if (event.work_class != WorkClass::kLoop) continue;
-      const int loop = static_cast<int>(timeline_.events.size()) - 1;
-      for (const auto& [callee, runs] : step.callees) {
-        const bool is_condition =
-            step.kind == StepNode::Kind::kLoop && callee == step.callees[0].first;
-        if (!is_condition)
-          Add(*callee, event.start_s, trips * callee->trips, loop, event.is_critical);
-      }
+      if (timeline_.events.size() < kMostEvents) AddCallees(step, event);
+    }
+  }
+
+  // Of a loop one trip of each kind, one after the other; of branches the one that takes the time.
+  void AddCallees(const StepNode& step, const TimelineEvent& event) {
+    const int parent = static_cast<int>(timeline_.events.size()) - 1;
+    if (step.slowest != nullptr) {
+      // Where few wait for it the mean is shorter: there is no one branch to draw.
+      if (step.slowest->schedule.seconds > step.mix_s * (1 + 1e-9)) return;
+      Add(*step.slowest, event.start_s, event.trip_count, parent, event.is_critical);
+      return;
+    }
+    const bool is_loop = step.kind == StepNode::Kind::kLoop;
+    double start = event.start_s;
+    for (size_t i = is_loop ? 1 : 0; i < step.callees.size(); ++i) {  // without the condition
+      const ComputationCost& callee = *step.callees[i].first;
+      Add(callee, start, event.trip_count * callee.trips, parent, event.is_critical);
+      if (is_loop) start += callee.schedule.seconds / callee.trips;
     }
   }
 
@@ -250,6 +291,8 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
         chip.overlaps_collectives || IsCompiled(module) ? Overlap::kXla : Overlap::kNone;
   }
   const Mesh* mesh = MainMesh(module);
+  if (mesh != nullptr) report.mesh = mesh->axes;
+  report.mesh_is_inferred = mesh != nullptr && NamedMesh(module) == nullptr;
   Expected<Network> network = Network::Make(chip, report.devices, mesh, options.mesh_map);
   if (!network) return Fail(std::move(network.error()));
   report.network = network->Description();
@@ -265,9 +308,12 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
     StepModel means(module, chip, mesh, &*network, model_options);
     report.mean_branch_step_time_s = means.Of(*module.entry()).schedule.seconds;
   }
+  report.pipeline = DescribePipeline(module, model);
+  // Of a pipeline before it is partitioned it is not known who works when.
   report.useful_flops_per_device =
-      options.useful_flops ? *options.useful_flops / static_cast<double>(report.devices)
-                           : report.flops_per_device - report.recompute_flops_per_device;
+      options.useful_flops && !report.pipeline
+          ? *options.useful_flops / static_cast<double>(report.devices)
+          : report.flops_per_device - report.recompute_flops_per_device;
   report.padding_flops_per_device =
       std::max(0.0, report.flops_per_device - report.recompute_flops_per_device -
                         report.useful_flops_per_device);
@@ -276,7 +322,11 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
     report.mfu = report.useful_flops_per_device / capacity;
     report.hfu = report.flops_per_device / capacity;
   }
-  report.memory = PeakMemory(module, options.memory);
+  if (report.pipeline) {
+    EstimateMemory(module, options.memory, *report.pipeline, report.memory);
+  } else {
+    report.memory = PeakMemory(module, options.memory);
+  }
   report.memory.limit_bytes = static_cast<int64_t>(chip.hbm_bytes);
   report.memory.limit_name = chip.name;
   return report;

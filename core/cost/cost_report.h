@@ -15,6 +15,7 @@
 #include "core/cost/chip.h"
 #include "core/cost/collective_cost.h"
 #include "core/cost/memory/peak_memory.h"
+#include "core/cost/pipeline_report.h"
 #include "core/cost/timeline.h"
 #include "ir/module.h"
 
@@ -27,7 +28,7 @@ struct CostBreakdown {
   double movement_s = 0;
   double other_s = 0;
   double exposed_communication_s = 0;
-  double bubble_s = 0;  // work on padding while a pipeline fills and drains
+  double bubble_s = 0;  // waiting for stages whose tick takes longer: mean over devices
   double Total() const {
     return dot_s + attention_s + movement_s + other_s + exposed_communication_s + bubble_s;
   }
@@ -79,11 +80,14 @@ struct CollectiveRow {
 struct CostReport {
   int64_t devices = 1;
   std::string chip;
+  std::vector<MeshAxis> mesh;       // named, or inferred: axis0, axis1, ..; empty for one device
+  bool mesh_is_inferred = false;    // the text names no axes
   std::string network;              // "data -> x, model -> y+core; x=8, y=8, core=2"
   Overlap overlap = Overlap::kXla;  // never kChipDefault
   double step_time_s = 0;
   double compute_time_s = 0;  // the compute stream is busy
   double exposed_communication_s = 0;
+  double recompute_s = 0;  // of the step: rematerialised kernels, waits for repeated collectives
   CostBreakdown breakdown;
   double flops_per_device = 0;
   double transcendentals_per_device = 0;
@@ -104,6 +108,7 @@ struct CostReport {
   std::vector<WorkRow> by_opcode, by_source;     // by time, largest first
   std::vector<WorkRow> by_group;                 // of CostOptions::group_by; empty without it
   Timeline timeline;
+  std::optional<PipelineReport> pipeline;  // of programs that run in stages
   // Of conditionals: the step time if every one took the mean of its branches; the report as a
   // whole takes the most expensive branch.
   double mean_branch_step_time_s = 0;

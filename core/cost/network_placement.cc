@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/cost/network.h"
+#include "ir/parser_errors.h"
 
 namespace gshard {
 namespace {
@@ -217,14 +218,16 @@ Expected<Network> Network::Make(const Chip& chip, int64_t devices, const Mesh* m
       for (const Request& request : axes) names.push_back(request.name);
       return Fail(MakeError("E-COST-003",
                             fmt::format("--mesh-map: the mesh has no axis '{}'", axis),
-                            fmt::format("its axes are {}", fmt::join(names, ", "))));
+                            DidYouMean(axis, names) +
+                                fmt::format("its axes are {}", fmt::join(names, ", "))));
     }
     at->dims = SplitAtPlus(text);
     for (const std::string& dim : at->dims) {
       if (std::find(known.begin(), known.end(), dim) != known.end()) continue;
       return Fail(MakeError("E-COST-003",
                             fmt::format("--mesh-map: {} has no network dim '{}'", chip.name, dim),
-                            fmt::format("it has {}", fmt::join(known, ", "))));
+                            DidYouMean(dim, known) +
+                                fmt::format("it has {}", fmt::join(known, ", "))));
     }
   }
   std::optional<Placement> best = BestPlacement(chip, devices, axes);

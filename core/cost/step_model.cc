@@ -46,8 +46,10 @@ const Instruction* WrappedCollective(const Instruction* start) {
 // for, which kernels of several results may violate.
 class StepBuilder {
  public:
-  StepBuilder(StepModel& model, const Computation& computation, ComputationCost& cost)
-      : model_(model), computation_(computation), cost_(cost) {}
+  // `mixes`: of the computation's conditionals, where known; may be null.
+  StepBuilder(StepModel& model, const Computation& computation, const BranchMixes* mixes,
+              ComputationCost& cost)
+      : model_(model), computation_(computation), mixes_(mixes), cost_(cost) {}
 
   void Run() {
     FusionOptions fusion_options;
@@ -257,10 +259,18 @@ class StepBuilder {
     if (!known) ++model_.unknown_trip_counts_;
     const double trips = static_cast<double>(known.value_or(1));
     const ComputationCost& condition = model_.Of(*x->called(0));
-    const ComputationCost& body = model_.Of(*x->called(1), trips);
+    const BranchedLoop* branched = model_.BranchesOf(*x);
     const int32_t node = AddNode(x, StepNode::Kind::kLoop);
-    cost_.steps.back().callees = {{&condition, trips + 1}, {&body, 1}};
-    cost_.nodes.back().seconds = body.schedule.seconds + (trips + 1) * condition.schedule.seconds;
+    auto& callees = cost_.steps.back().callees;
+    callees = {{&condition, trips + 1}};
+    if (branched == nullptr) {
+      callees.push_back({&model_.Of(*x->called(1), trips), 1});
+    } else {
+      for (const ComputationCost* body : branched->bodies) callees.push_back({body, 1});
+    }
+    for (const auto& [callee, times] : callees) {
+      cost_.nodes.back().seconds += times * callee->schedule.seconds;
+    }
     cost_.nodes.back().links = kAllLinks;
     WaitFor(node, NeedsOfOperands(x));
     NeedsOf(x) = {node};
@@ -272,7 +282,15 @@ class StepBuilder {
     for (const Computation* branch : x->called()) branches.push_back(&model_.Of(*branch));
     const int32_t node = AddNode(x, StepNode::Kind::kCallee);
     StepNode& step = cost_.steps.back();
-    if (model_.options_.mean_branches) {
+    if (mixes_ != nullptr && mixes_->contains(x)) {
+      const BranchMix& mix = mixes_->at(x);
+      step.slowest = branches[mix.slowest];
+      step.mix_s = step.idle_s = mix.seconds;
+      for (size_t i = 0; i < branches.size(); ++i) {
+        if (mix.shares[i] > 0) step.callees.push_back({branches[i], mix.shares[i]});
+        step.idle_s -= mix.shares[i] * branches[i]->schedule.seconds;
+      }
+    } else if (model_.options_.mean_branches) {
       for (const ComputationCost* branch : branches) {
         step.callees.push_back({branch, 1.0 / static_cast<double>(branches.size())});
       }
@@ -295,8 +313,13 @@ class StepBuilder {
   }
 
   void FinishCallee(const Instruction* x, int32_t node) {
-    for (const auto& [callee, times] : cost_.steps.back().callees) {
-      cost_.nodes.back().seconds += times * callee->schedule.seconds;
+    const StepNode& step = cost_.steps.back();
+    if (step.slowest != nullptr) {
+      cost_.nodes.back().seconds = step.mix_s;
+    } else {
+      for (const auto& [callee, times] : step.callees) {
+        cost_.nodes.back().seconds += times * callee->schedule.seconds;
+      }
     }
     cost_.nodes.back().links = kAllLinks;
     WaitFor(node, NeedsOfOperands(x));
@@ -414,6 +437,7 @@ class StepBuilder {
 
   StepModel& model_;
   const Computation& computation_;
+  const BranchMixes* mixes_;
   ComputationCost& cost_;
   std::vector<Needs> needs_;  // by instruction id - first_id_
   uint32_t first_id_ = 0;
@@ -431,17 +455,39 @@ StepModel::StepModel(const Module& module, const Chip& chip, const Mesh* mesh,
       users_(module),
       is_compiled_(IsCompiled(module)) {}
 
+StepModel::~StepModel() = default;
+
+std::unique_ptr<ComputationCost> StepModel::Build(const Computation& computation, double trips,
+                                                  const BranchMixes* mixes) {
+  auto cost = std::make_unique<ComputationCost>();
+  cost->computation = &computation;
+  cost->trips = trips;
+  StepBuilder(*this, computation, mixes, *cost).Run();
+  cost->schedule = Simulate(cost->nodes, trips, is_compiled_, chip_.collective_compute_share);
+  return cost;
+}
+
 const ComputationCost& StepModel::Of(const Computation& computation, double trips) {
-  auto [it, is_new] = costs_.try_emplace({&computation, trips});
-  if (is_new) {
-    auto cost = std::make_unique<ComputationCost>();
-    cost->computation = &computation;
-    cost->trips = trips;
-    StepBuilder(*this, computation, *cost).Run();
-    cost->schedule = Simulate(cost->nodes, trips, is_compiled_, chip_.collective_compute_share);
-    costs_[{&computation, trips}] = std::move(cost);
+  const std::pair key(&computation, trips);
+  auto known = costs_.find(key);
+  if (known == costs_.end()) {
+    known = costs_.emplace(key, Build(computation, trips, nullptr)).first;
   }
-  return *costs_[{&computation, trips}];
+  return *known->second;
+}
+
+const BranchedLoop* StepModel::BranchesOf(const Instruction& loop) {
+  BranchedLoop branched;
+  branched.loop = &loop;
+  auto cost_of = [&](const Computation& branch) { return &Of(branch); };
+  const std::vector<TripMix> mixes = MixesOf(branched, module_.DeviceCount(), cost_of);
+  if (mixes.empty()) return nullptr;
+  for (const TripMix& mix : mixes) {
+    mixed_bodies_.push_back(Build(*loop.called(1), mix.trips, &mix.branches));
+    branched.bodies.push_back(mixed_bodies_.back().get());
+  }
+  branched_loops_.push_back(std::make_unique<BranchedLoop>(std::move(branched)));
+  return branched_loops_.back().get();
 }
 
 }  // namespace gshard

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/cost/branched_loop.h"
 #include "core/cost/chip.h"
 #include "core/cost/collective_cost.h"
 #include "core/cost/kernel_work.h"
@@ -36,9 +37,13 @@ struct StepNode {
   KernelWork work;             // kKernel; a collective's combiner
   double recompute_flops = 0;  // of work.flops, of rematerialised members
   CollectiveCost collective;
-  // kLoop: condition and body; kCallee: the computation that counts (of a conditional, the dearest
-  // branch; with mean_branches all, each weighted).
+  // kLoop: condition and body, once for each mix of branches that its trips take; kCallee: the
+  // computation that counts (of a conditional, the dearest branch; all, each weighted, with
+  // mean_branches or where it is known who takes which).
   std::vector<std::pair<const ComputationCost*, double>> callees;  // and how often each runs
+  const ComputationCost* slowest = nullptr;  // of a mix: the longest branch that is taken
+  double mix_s = 0;                          // of a mix: the branch and waits, mean over devices
+  double idle_s = 0;                         // of it
 };
 
 struct ComputationCost {
@@ -54,14 +59,24 @@ class StepModel {
   // All must outlive the model. `network` may be null: collectives take no time.
   StepModel(const Module& module, const Chip& chip, const Mesh* mesh, const Network* network,
             const StepModelOptions& options);
+  ~StepModel();
 
   // The cost of `trips` executions in a row; computed once for each pair.
   const ComputationCost& Of(const Computation& computation, double trips = 1);
   int64_t unknown_trip_counts() const { return unknown_trip_counts_; }
   bool has_conditionals() const { return has_conditionals_; }
+  // In the order in which they were met, callees first.
+  const std::vector<std::unique_ptr<BranchedLoop>>& branched_loops() const {
+    return branched_loops_;
+  }
 
  private:
   friend class StepBuilder;
+
+  std::unique_ptr<ComputationCost> Build(const Computation& computation, double trips,
+                                         const BranchMixes* mixes);
+  // Null where it is not known which branches the loop's trips take.
+  const BranchedLoop* BranchesOf(const Instruction& loop);
 
   const Module& module_;
   const Chip& chip_;
@@ -71,6 +86,8 @@ class StepModel {
   Users users_;
   bool is_compiled_;
   std::map<std::pair<const Computation*, double>, std::unique_ptr<ComputationCost>> costs_;
+  std::vector<std::unique_ptr<ComputationCost>> mixed_bodies_;
+  std::vector<std::unique_ptr<BranchedLoop>> branched_loops_;
   // Of loop bodies: elements of the carried tuple that hold scores which a causal mask cut.
   std::map<const Computation*, std::vector<bool>> causal_carries_;
   int64_t unknown_trip_counts_ = 0;

@@ -2,7 +2,7 @@
 //
 // Streams: 0 is the device's compute units; every other stream is a set of links. A loop is drawn
 // once: its event spans all its trips, the events inside are those of one trip in steady state,
-// placed as if it were the first.
+// placed as if it were the first (of trips that take different branches, one of each kind).
 #ifndef GSHARD_CORE_COST_TIMELINE_H_
 #define GSHARD_CORE_COST_TIMELINE_H_
 
@@ -45,6 +45,7 @@ struct TimelineEvent {
   double start_s = 0;        // since the step began
   double end_s = 0;          // of a loop: of its last trip
   double trip_count = 1;     // executions in a step: product of the trips of the enclosing loops
+  double kind_start_s = 0;   // where the trip it is drawn in begins: of loops with several kinds
   int parent = -1;           // index of the enclosing loop's event; -1: the entry computation
   bool is_critical = false;  // on the critical path
 };

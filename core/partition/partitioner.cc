@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/analysis/host_transfers.h"
 #include "core/partition/rule_table.h"
 #include "core/partition/scope/partial_values.h"
 #include "core/partition/scope/value_numbering.h"
@@ -67,7 +68,9 @@ bool IsMadeFromNothing(const PartitionedValue& value) {
 
 bool HasSideEffect(const Instruction& instruction) {
   if (instruction.opcode() == Opcode::kCustomCall) {
-    return instruction.attributes<CustomCallAttributes>().has_side_effect;
+    // XLA marks placement hints so that they stay; they only say in which memory a value lies.
+    const auto& call = instruction.attributes<CustomCallAttributes>();
+    return call.has_side_effect && !IsPlacementHint(call.target);
   }
   return HasFlag(instruction.opcode(), kSideEffect);
 }
@@ -220,8 +223,9 @@ class ComputationPartitioner {
     AppendLayouts(run_.layouts, source.shape(), run_.demand.ShardingOf(source), Fidelity::kExact,
                   wanted);
     if (!is_border) DropEmptyTiles(source, operands, wanted);
+    // The host exchanges with every device what nobody says anything of.
     if (HasSideEffect(source) && source.sharding() == nullptr && source.opcode() != Opcode::kRng &&
-        source.opcode() != Opcode::kRngGetAndUpdateState) {
+        source.opcode() != Opcode::kRngGetAndUpdateState && !IsHostTransfer(source)) {
       return Fail(run_.module.ErrorAt(
           &source, "E-PARTITION-001",
           fmt::format("{} has a side effect and needs a sharding that says which devices do it",

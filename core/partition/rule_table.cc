@@ -3,7 +3,7 @@
 #include <array>
 
 #include "core/partition/ops/rules.h"
-#include "ir/diagnostic.h"
+#include "ir/opcode_rows.h"
 
 namespace gshard {
 namespace {
@@ -100,27 +100,13 @@ constexpr Row kRows[] = {
 };
 // clang-format on
 
-constexpr uint32_t kFlags[] = {
-#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) (flags),
-#include "ir/opcodes.def"
-#undef GSHARD_OPCODE
-};
+// Elementwise opcodes are pointwise without a row.
+static_assert(OneRowEach<FirstMiscounted(kRows, {0, 1})>::kHolds);
 
 constexpr std::array<OpRuleEntry, kOpcodeCount> MakeTable() {
   std::array<OpRuleEntry, kOpcodeCount> table{};
-  std::array<bool, kOpcodeCount> present{};
-  auto set = [&](size_t i, OpRuleEntry entry) {
-    table[i] = entry;
-    present[i] = true;
-  };
-  for (size_t i = 0; i < table.size(); ++i) {
-    if ((kFlags[i] & kElementwise) != 0) set(i, {Pointwise, false});
-  }
-  for (const Row& row : kRows) set(static_cast<size_t>(row.opcode), {row.rule, row.is_default});
-  for (bool is_there : present) {
-    // Ends compilation: the table is constant.
-    if (!is_there) throw InternalError("an opcode has no partition rule");
-  }
+  table.fill({Pointwise, false});
+  for (const Row& row : kRows) table[static_cast<size_t>(row.opcode)] = {row.rule, row.is_default};
   return table;
 }
 

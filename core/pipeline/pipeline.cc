@@ -1,14 +1,18 @@
 #include "core/pipeline/pipeline.h"
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/analysis/meshes.h"
-#include "core/pipeline/balance.h"
-#include "core/pipeline/batch.h"
-#include "core/pipeline/emission.h"
-#include "core/pipeline/layer_loops.h"
-#include "core/pipeline/phases.h"
-#include "core/pipeline/stages.h"
+#include "core/cost/op_cost.h"
+#include "core/pipeline/emit/emission.h"
+#include "core/pipeline/emit/stages.h"
+#include "core/pipeline/plan/balance.h"
+#include "core/pipeline/plan/batch.h"
+#include "core/pipeline/plan/layer_loops.h"
+#include "core/pipeline/plan/phases.h"
+#include "core/pipeline/plan/shift_schedule.h"
+#include "core/pipeline/work.h"
 #include "core/transforms/rewriter.h"
 #include "fmt/format.h"
 #include "ir/custom_call.h"
@@ -98,11 +102,51 @@ void Record(Module& module, const PipelinePlan& plan, const Mesh* mesh) {
                               ToString(std::span<const Mesh* const>(&interned, 1)));
   }
   const Schedule& schedule = plan.schedule;
+  const WorkSummary work = SummarizeWork(plan);
+  auto list = [](const std::vector<double>& seconds) {
+    std::string text;
+    for (double s : seconds) text += fmt::format("{}{:.6g}", text.empty() ? "" : ",", s);
+    return text;
+  };
   header.frontend_attributes = WithFrontendAttribute(
       module.arena(), header.frontend_attributes, kPipelineAttribute,
-      fmt::format("stages={} repeats={} microbatches={} schedule={} bubble={:.6f}", schedule.stages,
-                  schedule.repeats, schedule.microbatches, NameOf(schedule.kind),
-                  plan.simulation.bubble_fraction));
+      fmt::format("stages={} repeats={} microbatches={} schedule={} bubble={:.6f} remat={} "
+                  "recompute={:.6f} imbalance={:.6f} useful_flops={:.6g} executed_flops={:.6g} "
+                  "forward_s={} backward_s={} weights_s={}",
+                  schedule.stages, schedule.repeats, schedule.microbatches, NameOf(schedule.kind),
+                  plan.simulation.bubble_fraction, NameOf(plan.options.remat),
+                  work.recompute_fraction, work.imbalance, work.useful_flops, work.executed_flops,
+                  list(plan.times.forward), list(plan.times.backward), list(plan.times.weights)));
+}
+
+// Copies of the floating examples that forward instructions read, for what then counts as layers
+// before the first.
+std::unordered_set<const Instruction*> CopyExamples(Module& module, const Phases& phases) {
+  std::unordered_set<const Instruction*> copies;
+  Computation* entry = module.entry();
+  std::unordered_map<const Instruction*, Instruction*> copy_of;
+  std::vector<Instruction*> list;
+  const std::vector<Instruction*> old(entry->instructions().begin(), entry->instructions().end());
+  Builder builder(module, entry);
+  for (Instruction* x : old) {
+    for (int64_t i = 0; i < x->operand_count(); ++i) {
+      auto it = copy_of.find(x->operand(i));
+      if (it != copy_of.end()) x->set_operand(i, it->second);
+    }
+    list.push_back(x);
+    const bool enters = x->opcode() == Opcode::kParameter && phases.UsesExamples(x) &&
+                        x->shape()->IsArray() && ClassOf(x->shape()->dtype()) == DTypeClass::kFloat;
+    if (!enters) continue;
+    builder.set_origin(x);
+    Instruction* copy = builder.Add(Opcode::kCopy, {x}, x->shape(), "examples");
+    copy_of[x] = copy;
+    copies.insert(copy);
+    list.push_back(copy);
+  }
+  Instruction* root = entry->root();
+  entry->SetInstructions(std::move(list));
+  entry->set_root(root);
+  return copies;
 }
 
 // Times of the passes of each virtual stage, by the cost model.
@@ -110,19 +154,61 @@ PassTimes TimesOf(const PipelinePlan& plan, bool splits_backward) {
   const size_t stages = plan.first_layers.size();
   PassTimes times{std::vector<double>(stages, 0), std::vector<double>(stages, 0),
                   std::vector<double>(stages, 0)};
-  const bool remat = plan.options.remat != Remat::kNone;
+  const bool shifts = plan.options.schedule == ScheduleKind::kShift;
   for (size_t v = 0; v < stages; ++v) {
     size_t end =
         v + 1 < stages ? static_cast<size_t>(plan.first_layers[v + 1]) : plan.layers.size();
+    const bool outside = shifts && (v == 0 || v + 1 == stages);
+    const double forwards = outside ? 1 : ForwardsInBackward(plan.options.remat);
     for (size_t i = static_cast<size_t>(plan.first_layers[v]); i < end; ++i) {
       const Layer& layer = plan.layers[i];
       times.forward[v] += layer.forward_s;
       times.backward[v] += layer.backward_s * (splits_backward ? 0.5 : 1);
       times.weights[v] += splits_backward ? layer.backward_s * 0.5 : 0;
-      if (remat) times.backward[v] += layer.forward_s;
+      times.backward[v] += layer.forward_s * forwards;
     }
   }
   return times;
+}
+
+// FLOPs of the passes, in place of times. With --remat all a layer's forward values are computed
+// once for the layers above, once for its own gradients.
+PassTimes FlopsOf(const StageGraph& stages, const LayerGraph& layers, Remat remat) {
+  auto of = [&](Pass pass, int64_t v) {
+    double flops = 0;
+    for (const Instruction* x : stages.ComputedBy(pass, v)) {
+      const OpCost cost = CostOf(*x);
+      const bool twice = remat == Remat::kAll && pass == Pass::kBackward && !layers.IsBackward(x);
+      flops += (cost.flops + cost.transcendentals) * (twice ? 2 : 1);
+    }
+    return flops;
+  };
+  PassTimes flops;
+  for (int64_t v = 0; v < stages.count(); ++v) {
+    flops.forward.push_back(of(Pass::kForward, v));
+    flops.backward.push_back(of(Pass::kBackward, v));
+    flops.weights.push_back(of(Pass::kWeights, v));
+  }
+  return flops;
+}
+
+// The schedule and when its passes run.
+void MakeTimeline(PipelinePlan& plan, const StageGraph& stages, bool has_forward_of_last) {
+  ScheduleOptions schedule;
+  schedule.kind = plan.options.schedule;
+  schedule.stages = plan.options.stages;
+  schedule.repeats = StagesOfDevice(plan.options);
+  schedule.microbatches = plan.options.microbatches;
+  schedule.has_forward_of_last = has_forward_of_last;
+  schedule.has_backward = stages.has_backward();
+  plan.schedule = MakeSchedule(schedule);
+  plan.times = TimesOf(plan, stages.splits_backward());
+  if (schedule.kind == ScheduleKind::kShift) {
+    const ShiftClock clock{schedule.stages, schedule.repeats, schedule.microbatches};
+    plan.simulation = SimulateShift(clock, plan.times, stages.has_backward());
+  } else {
+    plan.simulation = Simulate(plan.schedule, plan.times);
+  }
 }
 
 }  // namespace
@@ -130,15 +216,6 @@ PassTimes TimesOf(const PipelinePlan& plan, bool splits_backward) {
 Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& options) {
   PipelinePlan plan;
   plan.options = options;
-  auto warn = [&](std::string message) {
-    Diagnostic warning = MakeError("W-PIPELINE-001", std::move(message));
-    warning.severity = Severity::kWarning;
-    plan.warnings.push_back(std::move(warning));
-  };
-  if (options.schedule == ScheduleKind::kShift) {
-    warn("--schedule shift has the order of gpipe: devices branch, they do not compute on padding");
-  }
-  if (options.remat == Remat::kAll) warn("--remat all computes again what --remat stage does");
   Expected<BatchDims> batch = FindBatch(module, options);
   if (!batch) return Fail(std::move(batch.error()));
   plan.batch = batch->size;
@@ -161,7 +238,15 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   module.header().propagation_to_parameters = {false};
   module.header().propagation_to_output = {true};
 
-  Phases phases(module, *batch);
+  std::unordered_set<const Instruction*> entering;
+  if (options.schedule == ScheduleKind::kShift) {
+    const Phases tried(module, *batch);
+    Expected<LayerGraph> layers = LayerGraph::Make(module, tried, updates, options);
+    if (!layers) return Fail(std::move(layers.error()));
+    // Where examples go straight into the first of the alike layers a copy of them comes before.
+    if (layers->layers()[0].is_repeated) entering = CopyExamples(module, tried);
+  }
+  const Phases phases(module, *batch, entering);
   Expected<LayerGraph> layers = LayerGraph::Make(module, phases, updates, options);
   if (!layers) return Fail(std::move(layers.error()));
   plan.layers = layers->layers();
@@ -171,17 +256,11 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   if (!first) return Fail(std::move(first.error()));
   plan.first_layers = std::move(*first);
 
-  const bool has_forward_of_last = options.remat == Remat::kNone;
+  const bool has_forward_of_last =
+      options.remat == Remat::kNone && options.schedule != ScheduleKind::kShift;
   StageGraph stages(module, phases, *layers, plan.first_layers, has_forward_of_last, options);
-  ScheduleOptions schedule;
-  schedule.kind = options.schedule;
-  schedule.stages = options.stages;
-  schedule.repeats = repeats;
-  schedule.microbatches = options.microbatches;
-  schedule.has_forward_of_last = has_forward_of_last;
-  schedule.has_backward = stages.has_backward();
-  plan.schedule = MakeSchedule(schedule);
-  plan.simulation = Simulate(plan.schedule, TimesOf(plan, stages.splits_backward()));
+  MakeTimeline(plan, stages, has_forward_of_last);
+  plan.flops = FlopsOf(stages, *layers, options.remat);
 
   std::unordered_map<const Instruction*, const Sharding*> annotation;
   for (const Instruction* x : module.entry()->instructions()) {
@@ -203,7 +282,9 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
     auto it = annotation.find(x);
     return it == annotation.end() ? nullptr : it->second;
   };
-  EmitPipeline(emission);
+  Expected<WeightBytes> weights = EmitPipeline(emission);
+  if (!weights) return Fail(std::move(weights.error()));
+  plan.weights = *weights;
   Record(module, plan, mesh);
   return plan;
 }

@@ -6,14 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "core/pipeline/layers.h"
-#include "core/pipeline/options.h"
-#include "core/pipeline/schedule.h"
+#include "core/pipeline/emit/emission.h"
+#include "core/pipeline/plan/layers.h"
+#include "core/pipeline/plan/options.h"
+#include "core/pipeline/plan/schedule.h"
 
 namespace gshard::pipeline {
 
-// Frontend attribute of the header that says how a program is pipelined: "stages=8 repeats=1
-// microbatches=32 schedule=1f1b bubble=0.193989", bubble by the cost model's times.
+// Frontend attribute of the header that says how a program is pipelined, words KEY=VALUE: "stages=8
+// repeats=1 microbatches=32 schedule=1f1b bubble=0.193989 remat=stage recompute=0.24 imbalance=1.05
+// useful_flops=1.2e9 executed_flops=1.2e9 forward_s=1e-3,1e-3,.. backward_s=.. weights_s=..". Times
+// are the cost model's, lists by virtual stage (shift: the layers before and after are the first
+// and the last); the rest as in WorkSummary.
 inline constexpr std::string_view kPipelineAttribute = "gshard.pipeline";
 
 // What was decided, for reports.
@@ -21,10 +25,14 @@ struct PipelinePlan {
   PipelineOptions options;
   int64_t batch = 0;
   std::vector<Layer> layers;
-  std::vector<int64_t> first_layers;  // of each virtual stage
+  std::vector<int64_t> first_layers;  // of each virtual stage; shift: before, stages, after
   Schedule schedule;
-  Simulation simulation;             // by the cost model's times
-  std::vector<Diagnostic> warnings;  // W-PIPELINE-*
+  PassTimes times;        // of virtual stages, by the cost model
+  Simulation simulation;  // by these times
+  WeightBytes weights;
+  // Of a pass of each virtual stage as it is printed: what the backward pass does not need it does
+  // not compute again.
+  PassTimes flops;
 };
 
 // Rewrites `module`, whose calls must be inlined, into one SPMD program over a mesh with the axis

@@ -3,16 +3,14 @@
 #include <algorithm>
 
 #include "core/json.h"
+#include "core/pipeline/plan/balance.h"
+#include "core/pipeline/plan/shift_schedule.h"
+#include "core/pipeline/work.h"
 #include "core/report/quantity_text.h"
 #include "fmt/format.h"
 
 namespace gshard::pipeline {
 namespace {
-
-int64_t EndOfStage(const PipelinePlan& plan, size_t v) {
-  return v + 1 < plan.first_layers.size() ? plan.first_layers[v + 1]
-                                          : static_cast<int64_t>(plan.layers.size());
-}
 
 Layer SumOf(const PipelinePlan& plan, size_t v) {
   Layer sum;
@@ -23,10 +21,44 @@ Layer SumOf(const PipelinePlan& plan, size_t v) {
     sum.forward_s += layer.forward_s;
     sum.backward_s += layer.backward_s;
     sum.weight_bytes += layer.weight_bytes;
+    sum.state_bytes += layer.state_bytes;
     sum.saved_bytes += layer.saved_bytes;
     sum.output_bytes = layer.output_bytes;
   }
   return sum;
+}
+
+std::string StageName(const PipelinePlan& plan, size_t v) {
+  if (plan.schedule.kind != ScheduleKind::kShift) return fmt::format("{}", v);
+  if (v == 0) return "before";
+  return v + 1 == plan.first_layers.size() ? "after" : fmt::format("{}", v - 1);
+}
+
+int64_t DeviceOf(const PipelinePlan& plan, size_t v) {
+  const int64_t stage = static_cast<int64_t>(v);
+  if (plan.schedule.kind != ScheduleKind::kShift) return stage % plan.schedule.stages;
+  if (v == 0 || v + 1 == plan.first_layers.size()) return -1;
+  return (stage - 1) % plan.schedule.stages;
+}
+
+// What the stage keeps; of layers outside a shifting buffer one micro-batch's.
+int64_t BytesOf(const PipelinePlan& plan, size_t v) {
+  const Schedule& schedule = plan.schedule;
+  int64_t in_flight = schedule.microbatches;
+  if (schedule.kind != ScheduleKind::kShift) {
+    in_flight = MicrobatchesInFlight(schedule)[v];
+  } else if (DeviceOf(plan, v) < 0) {
+    in_flight = 1;
+  }
+  return StageBytes(plan.layers, static_cast<size_t>(plan.first_layers[v]),
+                    static_cast<size_t>(EndOfStage(plan, v)), in_flight, plan.options);
+}
+
+// Forward and backward.
+int64_t TicksOf(const Schedule& schedule) {
+  if (schedule.kind != ScheduleKind::kShift) return static_cast<int64_t>(schedule.ticks.size());
+  const ShiftClock clock{schedule.stages, schedule.repeats, schedule.microbatches};
+  return clock.ticks() * (schedule.has_backward ? 2 : 1);
 }
 
 }  // namespace
@@ -51,6 +83,26 @@ std::string Gantt(const Simulation& simulation, size_t columns) {
   return text;
 }
 
+namespace {
+
+// What a device holds of the weights, and what of unlike stages the other placement would cost.
+std::string WeightsText(const PipelinePlan& plan) {
+  const WeightBytes& bytes = plan.weights;
+  auto human = [](int64_t count) { return HumanBytes(static_cast<double>(count)); };
+  std::string text = fmt::format("\nweights on a device: {} of alike stages, {} that all use",
+                                 human(bytes.alike), human(bytes.shared));
+  if (bytes.pieces > 0) {
+    text += fmt::format(
+        "; of unlike stages {} as flat pieces ({:.1f} % padding), {} replicated: {}",
+        human(bytes.pieces),
+        100 * (1 - static_cast<double>(bytes.unpadded) / static_cast<double>(bytes.pieces)),
+        human(bytes.replicated), NameOf(plan.options.weights));
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string PlanText(const PipelinePlan& plan) {
   const Schedule& schedule = plan.schedule;
   std::string text = fmt::format(
@@ -58,18 +110,35 @@ std::string PlanText(const PipelinePlan& plan) {
       schedule.microbatches, plan.batch / schedule.microbatches, NameOf(schedule.kind),
       schedule.repeats > 1 ? fmt::format(" with {} repeats", schedule.repeats) : "",
       plan.layers.size());
-  text += "stage   layers     forward FLOP  backward FLOP    weights   boundary      saved\n";
+  text +=
+      " stage  layers     forward FLOP  backward FLOP    weights   boundary      saved     memory  "
+      "  time ms\n";
   for (size_t v = 0; v < plan.first_layers.size(); ++v) {
     Layer sum = SumOf(plan, v);
-    text += fmt::format("{:>5}   {:<9}  {:>12.4g}  {:>13.4g} {:>10} {:>10} {:>10}\n", v,
-                        fmt::format("{}..{}", plan.first_layers[v], EndOfStage(plan, v) - 1),
-                        sum.forward_flops, sum.backward_flops,
-                        HumanBytes(static_cast<double>(sum.weight_bytes)),
-                        HumanBytes(static_cast<double>(sum.output_bytes)),
-                        HumanBytes(static_cast<double>(sum.saved_bytes)));
+    const bool empty = plan.first_layers[v] == EndOfStage(plan, v);
+    text += fmt::format(
+        "{:>6}  {:<9}  {:>12.4g}  {:>13.4g} {:>10} {:>10} {:>10} {:>10} {:>10.4g}\n",
+        StageName(plan, v),
+        empty ? "none" : fmt::format("{}..{}", plan.first_layers[v], EndOfStage(plan, v) - 1),
+        sum.forward_flops, sum.backward_flops, HumanBytes(static_cast<double>(sum.weight_bytes)),
+        HumanBytes(static_cast<double>(sum.output_bytes)),
+        HumanBytes(static_cast<double>(sum.saved_bytes)),
+        HumanBytes(static_cast<double>(BytesOf(plan, v))),
+        1e3 * (plan.times.forward[v] + plan.times.backward[v] + plan.times.weights[v]));
   }
-  text += fmt::format("\nbubble {:.2f} % of {} ticks\n\n", 100 * plan.simulation.bubble_fraction,
-                      schedule.ticks.size());
+  const WorkSummary work = SummarizeWork(plan);
+  text += WeightsText(plan);
+  text += fmt::format(
+      "\nbubble {:.2f} % of {} ticks, recompute {:.1f} % of compute time, busiest stage {:.3f} of "
+      "the mean\n",
+      100 * plan.simulation.bubble_fraction, TicksOf(schedule), 100 * work.recompute_fraction,
+      work.imbalance);
+  if (schedule.kind == ScheduleKind::kShift) {
+    text += fmt::format("{:.4g} useful FLOP of {:.4g} executed ({:.2f} %): the rest is padding\n",
+                        work.useful_flops, work.executed_flops,
+                        100 * work.useful_flops / work.executed_flops);
+  }
+  text += "\n";
   text += "digits: forward, letters: backward";
   if (schedule.kind == ScheduleKind::kZeroBubble) text += ", +: gradients of weights";
   text += ", .: idle\n" + Gantt(plan.simulation);
@@ -82,13 +151,21 @@ std::string PlanJson(const PipelinePlan& plan) {
   for (size_t v = 0; v < plan.first_layers.size(); ++v) {
     Layer sum = SumOf(plan, v);
     stages.Append({{"stage", static_cast<int64_t>(v)},
-                   {"device", static_cast<int64_t>(v) % schedule.stages},
+                   {"name", StageName(plan, v)},
+                   {"device", DeviceOf(plan, v)},
                    {"first_layer", plan.first_layers[v]},
                    {"layers", EndOfStage(plan, v) - plan.first_layers[v]},
                    {"forward_flops", sum.forward_flops},
                    {"backward_flops", sum.backward_flops},
                    {"time_s", sum.forward_s + sum.backward_s},
+                   {"forward_pass_s", plan.times.forward[v]},
+                   {"backward_pass_s", plan.times.backward[v]},
+                   {"weights_pass_s", plan.times.weights[v]},
+                   {"forward_pass_flops", plan.flops.forward[v]},
+                   {"backward_pass_flops", plan.flops.backward[v]},
+                   {"weights_pass_flops", plan.flops.weights[v]},
                    {"weight_bytes", sum.weight_bytes},
+                   {"memory_bytes", BytesOf(plan, v)},
                    {"boundary_bytes", sum.output_bytes},
                    {"saved_bytes", sum.saved_bytes}});
     for (int64_t i = plan.first_layers[v]; i < EndOfStage(plan, v); ++i) {
@@ -98,9 +175,12 @@ std::string PlanJson(const PipelinePlan& plan) {
                      {"time_s", layer.forward_s + layer.backward_s},
                      {"forward_flops", layer.forward_flops},
                      {"backward_flops", layer.backward_flops},
-                     {"weight_bytes", layer.weight_bytes}});
+                     {"weight_bytes", layer.weight_bytes},
+                     {"parameters", layer.parameters},
+                     {"saved_bytes", layer.saved_bytes}});
     }
   }
+  const WorkSummary work = SummarizeWork(plan);
   const Json document = {{"schema", "gshard.pipeline/1"},
                          {"stages", schedule.stages},
                          {"repeats", schedule.repeats},
@@ -108,8 +188,20 @@ std::string PlanJson(const PipelinePlan& plan) {
                          {"schedule", NameOf(schedule.kind)},
                          {"remat", NameOf(plan.options.remat)},
                          {"batch", plan.batch},
-                         {"ticks", static_cast<int64_t>(schedule.ticks.size())},
+                         {"ticks", TicksOf(schedule)},
                          {"bubble_fraction", plan.simulation.bubble_fraction},
+                         {"recompute_fraction", work.recompute_fraction},
+                         {"imbalance", work.imbalance},
+                         {"useful_flops", work.useful_flops},
+                         {"executed_flops", work.executed_flops},
+                         {"span_s", plan.simulation.span},
+                         {"weights",
+                          {{"placement", NameOf(plan.options.weights)},
+                           {"shared_bytes", plan.weights.shared},
+                           {"alike_bytes", plan.weights.alike},
+                           {"piece_bytes", plan.weights.pieces},
+                           {"unpadded_bytes", plan.weights.unpadded},
+                           {"replicated_bytes", plan.weights.replicated}}},
                          {"stage", std::move(stages)},
                          {"layers", std::move(layers)}};
   return document.Text();

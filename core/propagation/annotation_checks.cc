@@ -79,11 +79,11 @@ Expected<void> CheckAnnotations(const Module& module) {
     for (const Instruction* x : computation->instructions()) {
       if (x->sharding() == nullptr) continue;
       if (devices == 0) devices = module.DeviceCount();
-      std::string why = WhyNotApplicable(x->sharding(), x->shape(), devices);
+      std::string why = WhyNotApplicable(*x, devices);
       if (why.empty()) continue;
       Diagnostic error = module.ErrorAt(
           x, "E-PROP-001", fmt::format("sharding of '{}' is impossible: {}", x->name(), why));
-      if (WhyNotApplicable(x->sharding(), x->shape(), 0).empty()) {
+      if (WhyNotApplicable(*x, 0).empty()) {
         error.notes.push_back(module.WhyDeviceCount());
       }
       return Fail(std::move(error));

@@ -99,7 +99,7 @@ class AnnotationNormalizer {
       }
     }
     ApplyReplacements();
-    TranslateUseOrder();
+    TranslateUserOrder();
     for (auto* groups : {&result_.shard_as, &result_.shard_like}) {
       for (auto& [id, group] : *groups) {
         for (Instruction*& member : group.members) member = Resolve(member);
@@ -184,7 +184,7 @@ class AnnotationNormalizer {
     return x;
   }
 
-  void TranslateUseOrder() {
+  void TranslateUserOrder() {
     if (options_.use_order == nullptr) return;
     for (const auto& [value, users] : *options_.use_order) {
       std::vector<Instruction*> now = users;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/propagation_flags.h"
 #include "ir/sharding_algebra.h"
 
 namespace gshard {
@@ -11,8 +12,8 @@ namespace {
 
 bool Usable(const Sharding* s) { return s != nullptr && !s->IsUnknown(); }
 
-constexpr const char* kToOutput = "--allow-spmd-sharding-propagation-to-output=false";
-constexpr const char* kToParameters = "--allow-spmd-sharding-propagation-to-parameters=false";
+constexpr const char* kToOutput = "--allow-spmd-sharding-propagation-to-output";
+constexpr const char* kToParameters = "--allow-spmd-sharding-propagation-to-parameters";
 
 // The leaves that have no annotation.
 std::vector<bool> FreeLeaves(const Instruction* x) {
@@ -120,14 +121,43 @@ bool ReplicateIndivisible(Instruction* x, const std::vector<bool>& flags, size_t
   return leaves != s->elements && SetAtBoundary(x, ctx.TupleOf(std::move(leaves)), recorder);
 }
 
+// Of the flags that a user gives; the header's the verifier checks.
+Expected<void> CheckFlags(const Module& module, const std::vector<bool>& to_parameters,
+                          const std::vector<bool>& to_output) {
+  const Computation& entry = *module.entry();
+  const Instruction* first = entry.parameters().empty() ? entry.root() : entry.parameter(0);
+  if (auto problem = ParameterFlagsProblem(kToParameters, to_parameters.size(), entry)) {
+    return Fail(module.ErrorAt(first, "E-PROP-005", *std::move(problem)));
+  }
+  if (auto problem = OutputFlagsProblem(kToOutput, to_output.size(), entry)) {
+    return Fail(module.ErrorAt(entry.root(), "E-PROP-005", *std::move(problem)));
+  }
+  return {};
+}
+
+// One flag an element of a tuple means all leaves of that element.
+void SpreadToLeaves(const Shape* shape, std::vector<bool>& flags) {
+  if (!shape->IsTuple() || flags.size() <= 1 || flags.size() != shape->elements().size()) return;
+  std::vector<bool> leaves;
+  for (size_t i = 0; i < flags.size(); ++i) {
+    leaves.insert(leaves.end(), static_cast<size_t>(shape->elements()[i]->leaf_count()), flags[i]);
+  }
+  flags = std::move(leaves);
+}
+
 }  // namespace
 
-BoundaryFlags ResolveBoundary(const Module& module, const std::vector<bool>& to_parameters,
-                              const std::vector<bool>& to_output) {
+Expected<BoundaryFlags> ResolveBoundary(const Module& module,
+                                        const std::vector<bool>& to_parameters,
+                                        const std::vector<bool>& to_output) {
+  if (auto done = CheckFlags(module, to_parameters, to_output); !done) return Fail(done.error());
   const ModuleHeader& header = module.header();
   BoundaryFlags flags;
   flags.parameters = to_parameters.empty() ? header.propagation_to_parameters : to_parameters;
   flags.results = to_output.empty() ? header.propagation_to_output : to_output;
+  const Computation& entry = *module.entry();
+  if (HasOneTupleParameter(entry)) SpreadToLeaves(entry.parameter(0)->shape(), flags.parameters);
+  SpreadToLeaves(entry.root()->shape(), flags.results);
   if (flags.parameters.empty()) {
     flags.parameters_by_default = true;
     flags.parameters = FreeParameters(*module.entry());
@@ -212,15 +242,16 @@ std::optional<Diagnostic> FreeBoundaryNote(const Module& module, const BoundaryF
   auto counted = [](size_t count, const char* what) {
     return count == 0 ? "" : fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
   };
+  auto refuse = [](const char* flag) { return fmt::format("{}=false", flag); };
   Diagnostic note;
   note.severity = Severity::kNote;
   note.message =
       fmt::format("{}{}{} without an annotation {} sharded as propagation found best",
                   counted(results, "result"), results > 0 && parameters > 0 ? " and " : "",
                   counted(parameters, "parameter"), results + parameters == 1 ? "is" : "are");
-  note.hint =
-      fmt::format("to keep them whole on every device: {}{}{}", results > 0 ? kToOutput : "",
-                  results > 0 && parameters > 0 ? " " : "", parameters > 0 ? kToParameters : "");
+  note.hint = fmt::format(
+      "to keep them whole on every device: {}{}{}", results > 0 ? refuse(kToOutput) : "",
+      results > 0 && parameters > 0 ? " " : "", parameters > 0 ? refuse(kToParameters) : "");
   return note;
 }
 

@@ -24,9 +24,11 @@ struct BoundaryFlags {
 };
 
 // `to_parameters` and `to_output` of PropagationOptions lead, then the header, then the default.
-// After Shardy's attributes have been imported.
-BoundaryFlags ResolveBoundary(const Module& module, const std::vector<bool>& to_parameters,
-                              const std::vector<bool>& to_output);
+// After Shardy's attributes have been imported. Errors: E-PROP-005 for options that have
+// neither one value nor one for each (the verifier checks the header's).
+Expected<BoundaryFlags> ResolveBoundary(const Module& module,
+                                        const std::vector<bool>& to_parameters,
+                                        const std::vector<bool>& to_output);
 
 // True if it changed anything.
 bool RestoreBoundary(Module& module, const Annotations& annotations, const BoundaryFlags& flags,

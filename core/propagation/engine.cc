@@ -23,8 +23,9 @@ bool YieldsToManual(const Sharding* s) {
 
 bool HasSideEffect(const Instruction* x) {
   if (HasFlag(x->opcode(), kSideEffect)) return true;
-  return x->opcode() == Opcode::kCustomCall &&
-         x->attributes<CustomCallAttributes>().has_side_effect;
+  if (x->opcode() != Opcode::kCustomCall) return false;
+  const auto& call = x->attributes<CustomCallAttributes>();
+  return call.has_side_effect && !IsPlacementHint(call.target);
 }
 
 bool TakesManualFromOperands(const Instruction* x) {

@@ -74,8 +74,10 @@ Expected<bool> PropagateShardings(Module& module, const PropagationOptions& opti
                                   ExplainRecorder* recorder) {
   Expected<bool> imported = ImportShardyShardings(module);
   if (!imported) return Fail(imported.error());
-  const BoundaryFlags boundary =
+  const Expected<BoundaryFlags> resolved =
       ResolveBoundary(module, options.allow_to_parameters, options.allow_to_output);
+  if (!resolved) return Fail(resolved.error());
+  const BoundaryFlags& boundary = *resolved;
   Engine::Options allowed{AnyTrue(boundary.parameters), AnyTrue(boundary.results)};
   RecordAnnotations(module, recorder);
   Expected<Annotations> annotations = PrepareAnnotations(

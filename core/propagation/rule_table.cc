@@ -2,6 +2,7 @@
 #include <array>
 
 #include "core/propagation/rules.h"
+#include "ir/opcode_rows.h"
 
 namespace gshard {
 namespace {
@@ -94,27 +95,8 @@ constexpr Row kRows[] = {
     {Opcode::kCustomCall, {CustomCallForward, SameDimsBackward, CustomCallSupported}},
 };
 
-struct OpcodeFlags {
-  Opcode opcode;
-  uint32_t flags;
-};
-constexpr OpcodeFlags kOpcodes[] = {
-#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) \
-  {Opcode::enumerator, flags},
-#include "ir/opcodes.def"
-#undef GSHARD_OPCODE
-};
-
-// Rows an opcode has: one of kRows, or being elementwise.
-constexpr bool EveryOpcodeHasOneRule() {
-  for (const OpcodeFlags& o : kOpcodes) {
-    int rows = (o.flags & kElementwise) != 0 ? 1 : 0;
-    for (const Row& row : kRows) rows += row.opcode == o.opcode ? 1 : 0;
-    if (rows != 1) return false;
-  }
-  return true;
-}
-static_assert(EveryOpcodeHasOneRule(), "each opcode needs exactly one propagation rule");
+// Being elementwise is a row.
+static_assert(OneRowEach<FirstMiscounted(kRows, {0, 0})>::kHolds);
 
 constexpr std::array<Rule, kOpcodeCount> BuildTable() {
   std::array<Rule, kOpcodeCount> table{};

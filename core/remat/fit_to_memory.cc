@@ -4,8 +4,11 @@
 #include <memory>
 
 #include "core/analysis/partitioned.h"
+#include "core/remat/loop_residuals.h"
 #include "core/spmd/per_device_module.h"
+#include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/inline_calls.h"
+#include "ir/traversal.h"
 
 namespace gshard {
 namespace {
@@ -24,6 +27,46 @@ Expected<int64_t> PeakOnOneDevice(const Module& module, bool is_whole, const Fit
   return PeakMemory(*copy, options.memory).peak_bytes;
 }
 
+// Computes rows of stacks again that loops save for later loops, as few stacks as the limit needs.
+Expected<RematStats> DropStacks(Module& module, int64_t peak, bool is_whole,
+                                const FitOptions& options, PassContext& context) {
+  RematStats stats;
+  stats.peak_before = stats.peak_after = peak;
+  std::unique_ptr<Module> flat = module.Clone();
+  if (auto done = InlineCalls(*flat); !done) return Fail(done.error());
+  ForwardTupleElements(*flat);
+  RemoveDeadCode(*flat);
+  const int64_t most = CountLoopResiduals(*flat);
+  if (most == 0) return stats;
+  auto peak_with = [&](int64_t count) {
+    std::unique_ptr<Module> trial = flat->Clone();
+    DropLoopResiduals(*trial, count);
+    return PeakOnOneDevice(*trial, is_whole, options);
+  };
+  int64_t least = 1, enough = most;  // bisection: more stacks dropped, less memory
+  while (least < enough) {
+    const int64_t middle = least + (enough - least) / 2;
+    Expected<int64_t> reached = peak_with(middle);
+    if (!reached) return Fail(reached.error());
+    (*reached <= options.limit_bytes ? enough : least) =
+        *reached <= options.limit_bytes ? middle : middle + 1;
+  }
+  Expected<int64_t> reached = peak_with(enough);
+  if (!reached) return Fail(reached.error());
+  if (*reached >= peak) return stats;
+  if (auto done = InlineCalls(module, nullptr, &context.diagnostics); !done) {
+    return Fail(done.error());
+  }
+  ForwardTupleElements(module);
+  RemoveDeadCode(module);
+  const DroppedResiduals dropped = DropLoopResiduals(module, enough);
+  stats.peak_after = *reached;
+  stats.values = dropped.stacks;
+  stats.instructions = dropped.instructions;
+  stats.flops = dropped.flops;
+  return stats;
+}
+
 }  // namespace
 
 Expected<RematStats> FitToMemory(Module& module, PassContext& context, const FitOptions& options) {
@@ -32,6 +75,15 @@ Expected<RematStats> FitToMemory(Module& module, PassContext& context, const Fit
     auto devices = ReadDevices(module, options.num_partitions);
     if (!devices) return Fail(devices.error());
     is_whole = devices->partitions > 1;
+  }
+  Expected<int64_t> first = PeakOnOneDevice(module, is_whole, options);
+  if (!first) return Fail(first.error());
+  RematStats stats;
+  stats.peak_before = stats.peak_after = *first;
+  if (*first > options.limit_bytes) {
+    Expected<RematStats> dropped = DropStacks(module, *first, is_whole, options, context);
+    if (!dropped) return dropped;
+    stats = *dropped;
   }
   PerDeviceOptions way;
   way.num_partitions = options.num_partitions;
@@ -44,8 +96,6 @@ Expected<RematStats> FitToMemory(Module& module, PassContext& context, const Fit
   remat.memory.by_sharding = is_whole;
   Expected<int64_t> peak = PeakOnOneDevice(module, is_whole, options);
   if (!peak) return Fail(peak.error());
-  RematStats stats;
-  stats.peak_before = *peak;
   for (int attempt = 0; attempt<kMaxAttempts&& * peak> options.limit_bytes; ++attempt) {
     remat.max_rounds = RematOptions().max_rounds;
     remat.max_rounds = Rematerialize(*module.Clone(), remat).best_round;

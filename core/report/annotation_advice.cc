@@ -39,7 +39,7 @@ std::vector<Candidate> CandidatesFor(const CollectiveCause& cause) {
 }
 
 struct Outcome {
-  size_t rematerializations = 0;
+  size_t rematerializations = 0, xla_rematerializations = 0;
   double bytes = 0;
 };
 
@@ -58,26 +58,32 @@ std::optional<Outcome> Try(const Module& program, const PassContext& context,
   quietly.timings = nullptr;
   if (!MakePerDeviceModule(*module, trial, quietly)) return std::nullopt;
   CollectiveReport report = MakeCollectiveReport(*module, &recorder);
-  return Outcome{report.rematerializations.size(), report.bytes_per_device};
+  return Outcome{report.rematerializations.size(), report.xla_rematerializations.size(),
+                 report.bytes_per_device};
 }
 
 }  // namespace
 
 void AdviseAnnotations(const Module& program, const PassContext& context,
                        const PerDeviceOptions& way, CollectiveReport& report, size_t limit) {
+  const size_t own = report.rematerializations.size();
+  const size_t by_xla = report.xla_rematerializations.size();
   std::vector<Rematerialization*> costliest;
   for (Rematerialization& r : report.rematerializations) costliest.push_back(&r);
+  for (Rematerialization& r : report.xla_rematerializations) costliest.push_back(&r);
   std::stable_sort(costliest.begin(), costliest.end(), [](const auto* a, const auto* b) {
     return a->bytes_per_device > b->bytes_per_device;
   });
   costliest.resize(std::min(limit, costliest.size()));
-  const size_t before = report.rematerializations.size();
   for (Rematerialization* r : costliest) {
     for (const Candidate& candidate : CandidatesFor(r->cause)) {
       AnnotationRule rule{fmt::format("^{}$", RE2::QuoteMeta(candidate.instruction->name())),
-                          ToString(candidate.sharding), "--report"};
+                          ToString(candidate.sharding), "--report", 0};
       std::optional<Outcome> outcome = Try(program, context, way, rule);
-      if (!outcome || outcome->rematerializations >= before) continue;
+      // Worth taking: one less, none of the other kind for it, and less is sent.
+      if (!outcome || outcome->bytes >= report.bytes_per_device) continue;
+      if (outcome->rematerializations > own || outcome->xla_rematerializations > by_xla) continue;
+      if (outcome->rematerializations + outcome->xla_rematerializations >= own + by_xla) continue;
       if (r->advice && r->advice->bytes_per_device <= outcome->bytes) continue;
       r->advice = {rule.pattern + "=" + rule.spec, outcome->bytes};
     }

@@ -7,16 +7,18 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ranges>
 
 #include "core/json.h"
 #include "core/report/quantity_text.h"
 #include "core/report/table_text.h"
 #include "ir/opcode.h"
+#include "ir/parser_errors.h"
 
 namespace gshard {
 namespace {
 
-constexpr const char* kSchema = "gshard.budget/1";
+constexpr const char* kBudgetSchema = "gshard.budget/1";
 constexpr const char* kAll = "*";
 constexpr std::array kKinds = {
     Opcode::kAllGather,         Opcode::kAllReduce,     Opcode::kAllToAll,
@@ -68,9 +70,10 @@ Expected<Budget> Read(const Json& document, const std::string& file) {
   if (document.Text().front() != '{') return Error("E-COST-021", file, "a budget is an object");
   for (const std::string& key : document.Keys()) {
     if (key == "schema") {
-      if (document.StringAt(key) != kSchema) {
-        return Error("E-COST-021", file,
-                     fmt::format("the schema is '{}', not {}", document.StringAt(key), kSchema));
+      if (document.StringAt(key) != kBudgetSchema) {
+        return Error(
+            "E-COST-021", file,
+            fmt::format("the schema is '{}', not {}", document.StringAt(key), kBudgetSchema));
       }
     } else if (key == "step_time_s") {
       budget.step_time_s = BoundAt(document, key);
@@ -100,7 +103,7 @@ Expected<Budget> Read(const Json& document, const std::string& file) {
 // "model" of "model:(1)4", a part of the axis.
 std::string WholeAxis(const std::string& axis) { return axis.substr(0, axis.find(':')); }
 
-std::string Quantity(const std::string& key, double value) {
+std::string LimitText(const std::string& key, double value) {
   if (key == "step_time_s") return HumanSeconds(value);
   if (key == "peak_bytes" || key.starts_with("bytes_per_device.")) return HumanBytes(value);
   return fmt::format("{}", value);
@@ -108,7 +111,7 @@ std::string Quantity(const std::string& key, double value) {
 
 std::string OverBy(const Breach& breach) {
   const double factor = breach.value / breach.allowed;
-  if (!(factor < 10)) return Quantity(breach.key, breach.value - breach.allowed);
+  if (!(factor < 10)) return LimitText(breach.key, breach.value - breach.allowed);
   return fmt::format("{:.1f}%", 100 * (factor - 1));
 }
 
@@ -170,7 +173,7 @@ Expected<std::vector<Breach>> Breaches(const Budget& figures, const Budget& budg
       for (const auto& [name, bytes] : figures.bytes_per_device) axes += name + " ";
       return Error("E-COST-022", file,
                    fmt::format("bytes_per_device.{}: the mesh has no axis '{}'", axis, axis),
-                   "there are: " + axes);
+                   DidYouMean(axis, std::views::keys(figures.bytes_per_device)) + "there are: " + axes);
     }
     compare("bytes_per_device." + axis, sent->second, allowed);
   }
@@ -193,15 +196,15 @@ Expected<std::vector<Breach>> Breaches(const Budget& figures, const Budget& budg
 std::string BreachesAsText(const std::vector<Breach>& breaches) {
   TextTable table{{{"figure", false}, {"is", true}, {"allowed", true}, {"over by", true}}, {}};
   for (const Breach& breach : breaches) {
-    table.rows.push_back({breach.key, Quantity(breach.key, breach.value),
-                          Quantity(breach.key, breach.allowed), OverBy(breach)});
+    table.rows.push_back({breach.key, LimitText(breach.key, breach.value),
+                          LimitText(breach.key, breach.allowed), OverBy(breach)});
   }
   return TableAsText(table);
 }
 
 std::string BudgetAsJson(const Budget& figures, double head_room) {
   const double factor = 1 + head_room;
-  Json document = {{"schema", kSchema}};
+  Json document = {{"schema", kBudgetSchema}};
   if (figures.step_time_s) document.Set("step_time_s", RoundedUp(*figures.step_time_s * factor));
   if (figures.peak_bytes) {
     document.Set("peak_bytes", static_cast<int64_t>(std::ceil(*figures.peak_bytes * factor)));

@@ -10,6 +10,7 @@
 #include "core/analysis/trip_count.h"
 #include "core/json.h"
 #include "core/report/quantity_text.h"
+#include "core/report/xla_resharding.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
@@ -77,16 +78,25 @@ class CollectiveSurvey {
   void FindRematerialization(const Collective& collective) {
     const CollectiveCause* cause = collective.cause;
     if (cause == nullptr || cause->value == nullptr) return;
-    bool user_runs_whole = !cause->full_rematerialization && UserRunsWhole(*cause);
-    if (!cause->full_rematerialization && !user_runs_whole) return;
-    for (Rematerialization& known : report_.rematerializations) {
-      if (known.cause.user == cause->user && known.cause.value == cause->value) {
+    const bool user_runs_whole = !cause->full_rematerialization && UserRunsWhole(*cause);
+    if (cause->full_rematerialization || user_runs_whole) {
+      Add(report_.rematerializations, collective, user_runs_whole);
+    } else if (XlaRematerializes(cause->has, cause->wants)) {
+      Add(report_.xla_rematerializations, collective, /*user_runs_whole=*/false);
+    }
+  }
+
+  // One entry for all collectives that move the same value for the same user.
+  static void Add(std::vector<Rematerialization>& list, const Collective& collective,
+                  bool user_runs_whole) {
+    const CollectiveCause& cause = *collective.cause;
+    for (Rematerialization& known : list) {
+      if (known.cause.user == cause.user && known.cause.value == cause.value) {
         known.bytes_per_device += collective.Bytes();
         return;
       }
     }
-    report_.rematerializations.push_back(
-        {*cause, user_runs_whole, collective.Bytes(), std::nullopt});
+    list.push_back({cause, user_runs_whole, collective.Bytes(), std::nullopt});
   }
 
   // Was a cut value made whole for an operation whose result is to be cut, but is computed whole?
@@ -123,7 +133,32 @@ std::string Counted(size_t count, std::string_view one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
 
-std::string RematerializationText(Module& module, const Rematerialization& r) {
+// More rows of collectives than that are summed by kind, too.
+constexpr size_t kRowsAtAGlance = 8;
+
+// How often each kind runs and what it sends: "all-gather 3 x, 1.5 MiB", most bytes first.
+std::string KindsText(const CollectiveReport& report) {
+  struct Kind {
+    std::string name;
+    double count = 0, bytes = 0;
+  };
+  std::vector<Kind> kinds;
+  for (const Collective& collective : report.collectives) {
+    auto kind = std::ranges::find(kinds, collective.cost.kind, &Kind::name);
+    if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {collective.cost.kind, 0, 0});
+    kind->count += collective.executions;
+    kind->bytes += collective.Bytes();
+  }
+  std::ranges::stable_sort(kinds, std::greater<>(), &Kind::bytes);
+  std::string text;
+  for (const Kind& kind : kinds) {
+    text += fmt::format("  {:>14}  {:>5}  {}\n", HumanBytes(kind.bytes), kind.count, kind.name);
+  }
+  return text;
+}
+
+std::string RematerializationText(Module& module, const Rematerialization& r, double bytes_before,
+                                  bool by_xla) {
   const CollectiveCause& cause = r.cause;
   const Instruction* user = cause.user == nullptr ? cause.value : cause.user;
   auto text = [&](const Sharding* sharding) {
@@ -134,18 +169,31 @@ std::string RematerializationText(Module& module, const Rematerialization& r) {
     out += fmt::format("every device gathers {} {}, computes all of {} and keeps its tile\n",
                        cause.value->name(), text(cause.has), user->name());
   } else {
-    out += fmt::format("{} goes from {} to {} for {}, over the whole value on every device\n",
-                       cause.value->name(), text(cause.has), text(cause.wants), user->name());
+    out += fmt::format("{} goes from {} to {} for {}{}\n", cause.value->name(), text(cause.has),
+                       text(cause.wants), user->name(),
+                       by_xla ? "" : ", over the whole value on every device");
   }
   std::string place = PlaceOf(module, *user);
   if (!place.empty()) out += fmt::format("{:18}at {}\n", "", place);
   if (r.advice) {
-    out += fmt::format("{:18}avoided by --shard '{}': the program then sends {}\n", "",
-                       r.advice->shard, HumanBytes(r.advice->bytes_per_device));
+    out += fmt::format("{:18}avoided by --shard '{}': the program then sends {} in place of {}\n",
+                       "", r.advice->shard, HumanBytes(r.advice->bytes_per_device),
+                       HumanBytes(bytes_before));
   } else {
-    out += fmt::format("{:18}no annotation of {} or {} avoids it\n", "", cause.value->name(),
-                       user->name());
+    out += fmt::format("{:18}no annotation of {} or {} avoids it and sends less\n", "",
+                       cause.value->name(), user->name());
   }
+  return out;
+}
+
+std::string RematerializationsText(Module& module, const std::vector<Rematerialization>& list,
+                                   double bytes_before, bool by_xla, size_t top) {
+  std::string out;
+  const size_t shown = top == 0 ? list.size() : std::min(top, list.size());
+  for (size_t i = 0; i < shown; ++i) {
+    out += RematerializationText(module, list[i], bytes_before, by_xla);
+  }
+  if (shown < list.size()) out += fmt::format("  and {} more\n", list.size() - shown);
   return out;
 }
 
@@ -155,30 +203,50 @@ CollectiveReport MakeCollectiveReport(Module& partitioned, const ExplainRecorder
   return CollectiveSurvey(partitioned, recorder).Run();
 }
 
-std::string CollectiveReportText(Module& partitioned, const CollectiveReport& report) {
+std::string CollectiveReportText(Module& partitioned, const CollectiveReport& report,
+                                 size_t top) {
   std::string out = fmt::format(
       "{}: {}, {}, {} sent a device and step, {}\n", partitioned.name(),
       Counted(static_cast<size_t>(report.devices), "device"),
       Counted(report.collectives.size(), "collective"), HumanBytes(report.bytes_per_device),
       Counted(report.rematerializations.size(), "full rematerialisation"));
+  const Mesh* mesh = MainMesh(partitioned);
+  const std::vector<MeshAxis> axes = mesh == nullptr ? std::vector<MeshAxis>() : mesh->axes;
+  if (axes.size() > 1 && NamedMesh(partitioned) == nullptr) {
+    std::vector<std::string> sizes;
+    for (const MeshAxis& axis : axes) sizes.push_back(fmt::format("{}={}", axis.name, axis.size));
+    out += fmt::format("axes of the shardings, major first, which have no names: {}\n",
+                       fmt::join(sizes, ", "));
+  }
+  const size_t shown =
+      top == 0 ? report.collectives.size() : std::min(top, report.collectives.size());
+  if (shown < report.collectives.size() || shown > kRowsAtAGlance) out += "\n" + KindsText(report);
   if (!report.collectives.empty()) {
     out += fmt::format("\n  {:>14}  {:>5}  {:<20}{:<16}{}\n", "bytes a device", "times",
                        "collective", "axes", "why, where");
   }
-  for (const Collective& collective : report.collectives) {
+  for (size_t i = 0; i < shown; ++i) {
+    const Collective& collective = report.collectives[i];
     const Instruction& x = *collective.instruction;
     const std::string& why = collective.cost.cause;
     out += fmt::format("  {:>14}  {:>5}  {:<20}{:<16}{}", HumanBytes(collective.Bytes()),
                        collective.executions, collective.cost.kind,
-                       fmt::format("{}", fmt::join(collective.cost.axes, "+")),
+                       AxesInWords(collective.cost.axes, axes),
                        why.empty() ? x.name() : why);
     std::string place = PlaceOf(partitioned, x);
     out += place.empty() ? "\n" : fmt::format("  [{}]\n", place);
   }
-  if (!report.rematerializations.empty()) out += "\nfull rematerialisations\n";
-  for (const Rematerialization& r : report.rematerializations) {
-    out += RematerializationText(partitioned, r);
+  if (shown < report.collectives.size()) {
+    out += fmt::format("  and {} more: --top shows them\n", report.collectives.size() - shown);
   }
+  if (!report.rematerializations.empty()) out += "\nfull rematerialisations\n";
+  out += RematerializationsText(partitioned, report.rematerializations, report.bytes_per_device,
+                                /*by_xla=*/false, top);
+  if (!report.xla_rematerializations.empty()) {
+    out += "\nXLA would fully rematerialise here, gshard does not\n";
+  }
+  out += RematerializationsText(partitioned, report.xla_rematerializations,
+                                report.bytes_per_device, /*by_xla=*/true, top);
   return out;
 }
 
@@ -189,7 +257,7 @@ std::string CollectiveReportJson(const Module& partitioned, const CollectiveRepo
     if (cause.has != nullptr) entry.Set("has", ToString(cause.has));
     if (cause.wants != nullptr) entry.Set("wants", ToString(cause.wants));
   };
-  Json collectives = Json::Array(), rematerializations = Json::Array();
+  Json collectives = Json::Array();
   for (const Collective& collective : report.collectives) {
     const Instruction& x = *collective.instruction;
     Json entry = {{"kind", collective.cost.kind},        {"name", x.name()},
@@ -199,23 +267,29 @@ std::string CollectiveReportJson(const Module& partitioned, const CollectiveRepo
     if (collective.cause != nullptr) add_cause(entry, *collective.cause);
     collectives.Append(std::move(entry));
   }
-  for (const Rematerialization& r : report.rematerializations) {
-    Json entry = {{"bytes_per_device", r.bytes_per_device},
-                  {"computed_whole", r.user_runs_whole},
-                  {"source", PlaceOf(partitioned,
-                                     *(r.cause.user == nullptr ? r.cause.value : r.cause.user))}};
-    add_cause(entry, r.cause);
-    if (r.advice) {
-      entry.Set("avoided_by",
-                {{"shard", r.advice->shard}, {"bytes_per_device", r.advice->bytes_per_device}});
+  auto rows = [&](const std::vector<Rematerialization>& list) {
+    Json entries = Json::Array();
+    for (const Rematerialization& r : list) {
+      Json entry = {{"bytes_per_device", r.bytes_per_device},
+                    {"computed_whole", r.user_runs_whole},
+                    {"source", PlaceOf(partitioned,
+                                       *(r.cause.user == nullptr ? r.cause.value : r.cause.user))}};
+      add_cause(entry, r.cause);
+      if (r.advice) {
+        entry.Set("avoided_by", {{"shard", r.advice->shard},
+                                 {"bytes_per_device", r.advice->bytes_per_device},
+                                 {"bytes_per_device_without", report.bytes_per_device}});
+      }
+      entries.Append(std::move(entry));
     }
-    rematerializations.Append(std::move(entry));
-  }
+    return entries;
+  };
   Json document = {{"schema", "gshard.collectives/1"},
                    {"devices", report.devices},
                    {"bytes_per_device", report.bytes_per_device},
                    {"collectives", std::move(collectives)},
-                   {"full_rematerializations", std::move(rematerializations)}};
+                   {"full_rematerializations", rows(report.rematerializations)},
+                   {"xla_full_rematerializations", rows(report.xla_rematerializations)}};
   return document.Text();
 }
 

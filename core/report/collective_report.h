@@ -28,7 +28,7 @@ struct CollectiveReport {
     CollectiveCause cause;
     bool user_runs_whole = false;
     double bytes_per_device = 0;  // sent
-    // The annotation that avoids it, and what the whole program sends then.
+    // The annotation that avoids it, and what the whole program sends then: less than without it.
     struct Advice {
       std::string shard;  // as `annotate --shard` takes it
       double bytes_per_device = 0;
@@ -40,13 +40,18 @@ struct CollectiveReport {
   double bytes_per_device = 0;          // sent in one step
   std::vector<Collective> collectives;  // most bytes first
   std::vector<Rematerialization> rematerializations;
+  // Changes of layout that are done without here, where XLA's partitioner would need one
+  // (core/report/xla_resharding.h).
+  std::vector<Rematerialization> xla_rematerializations;
 };
 
 // Of a partitioned module. `recorder` (may be null) was given to the partitioner.
 // Not const: meshes are interned in the module's context. O(instructions).
 CollectiveReport MakeCollectiveReport(Module& partitioned, const ExplainRecorder* recorder);
 
-std::string CollectiveReportText(Module& partitioned, const CollectiveReport& report);
+// `top`: rows of collectives and of each list of rematerialisations; 0: all.
+std::string CollectiveReportText(Module& partitioned, const CollectiveReport& report,
+                                 size_t top = 0);
 std::string CollectiveReportJson(const Module& partitioned, const CollectiveReport& report);
 
 }  // namespace gshard

@@ -61,7 +61,7 @@ std::vector<CostDiff::Total> Totals(const CostFigures& a, const CostFigures& b) 
           row("temp_bytes", "temporaries", &CostFigures::temp_bytes)};
 }
 
-std::string Quantity(const std::string& key, double value) {
+std::string FigureText(const std::string& key, double value) {
   if (key.ends_with("_s")) return HumanSeconds(value);
   if (key == "mfu") return fmt::format("{:.1f}%", 100 * value);
   if (key.starts_with("flops")) return HumanFlops(value);
@@ -95,8 +95,8 @@ struct Section {
 Section TotalsSection(const CostDiff& diff) {
   Section section{"", {{{"", false}, {"before", true}, {"after", true}, {"change", true}}, {}}, 0};
   for (const CostDiff::Total& total : diff.totals) {
-    section.table.rows.push_back({total.label, Quantity(total.key, total.value.before),
-                                  Quantity(total.key, total.value.after), Share(total.value)});
+    section.table.rows.push_back({total.label, FigureText(total.key, total.value.before),
+                                  FigureText(total.key, total.value.after), Share(total.value)});
   }
   return section;
 }

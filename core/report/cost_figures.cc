@@ -9,7 +9,7 @@
 namespace gshard {
 namespace {
 
-constexpr std::string_view kSchema = "gshard.cost/";
+constexpr std::string_view kCostSchemas = "gshard.cost/";
 
 double NumberOr(const Json& object, std::string_view key, double otherwise) {
   return object.Has(key) ? object.NumberAt(key) : otherwise;
@@ -132,7 +132,7 @@ Expected<CostFigures> ReadCostFigures(std::string_view json, const std::string& 
   try {
     const Json document = Json::Parse(json);
     const std::string schema = TextOr(document, "schema");
-    if (!schema.starts_with(kSchema)) {
+    if (!schema.starts_with(kCostSchemas)) {
       return fail(fmt::format("this is no report of gshard-cost: its schema is '{}'", schema),
                   "gshard-cost IN --json writes one");
     }

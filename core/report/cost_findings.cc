@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/analysis/axis_text.h"
 #include "core/analysis/meshes.h"
 #include "core/report/quantity_text.h"
 #include "ir/metadata.h"
@@ -34,6 +35,7 @@ class FindingList {
     AddUndonated();
     AddRematerializations();
     AddCommunication();
+    AddBubble();
     AddLostFlops();
     AddKernels();
     std::erase_if(findings_, [](const CostFinding& finding) { return finding.weight < 0.01; });
@@ -171,7 +173,11 @@ class FindingList {
     const CollectiveReport::Rematerialization* worst = nullptr;
     for (const auto& remat : collectives_->rematerializations) {
       sent += remat.bytes_per_device;
-      if (worst == nullptr || (remat.advice && !worst->advice)) worst = &remat;
+      // The costliest that can be avoided, else the costliest.
+      auto rank = [](const CollectiveReport::Rematerialization& r) {
+        return std::pair(r.advice.has_value(), r.bytes_per_device);
+      };
+      if (worst == nullptr || rank(remat) > rank(*worst)) worst = &remat;
     }
     if (worst == nullptr) return;
     const Instruction* user = worst->cause.user != nullptr ? worst->cause.user : worst->cause.value;
@@ -227,10 +233,28 @@ class FindingList {
         {fmt::format("{} of the step waits for {} ({})", Percent(worst->exposed_s / step_),
                      cost.kind, name),
          fmt::format("{}{}{}: {} exposed in {} execution{}{}.", name,
-                     cost.axes.empty() ? "" : " over ", fmt::join(cost.axes, "+"),
+                     cost.axes.empty() ? "" : " over ",
+                     cost.axes.empty() ? "" : AxesInWords(cost.axes, mesh_->axes),
                      HumanSeconds(worst->exposed_s), worst->count, worst->count == 1 ? "" : "s",
                      cost.cause.empty() ? "" : "; " + cost.cause),
          FixOf(cost.kind, name), "collectives", name, worst->exposed_s / step_});
+  }
+
+  void AddBubble() {
+    if (!report_.pipeline) return;
+    const PipelineReport& pipeline = *report_.pipeline;
+    const double share = report_.breakdown.bubble_s / step_;
+    const bool is_uneven = pipeline.imbalance > 1.2;
+    findings_.push_back(
+        {fmt::format("{} of the step stages wait for each other", Percent(share)),
+         fmt::format("The bubble is {} of {} ticks; the busiest stage has {:.2f} of the mean.",
+                     Percent(pipeline.bubble_share), pipeline.ticks.size(), pipeline.imbalance),
+         is_uneven
+             ? "Cut the layers more evenly: `gshard-opt pipeline IN .. --report -` lists them, "
+               "`--balance 0,5,11` names each stage's first."
+             : "More micro-batches, fewer stages or another schedule: `gshard-cost sweep IN "
+               "--stages 2..8 --microbatches 8..64 --schedule gpipe,1f1b,interleaved`.",
+         "pipeline", "", share});
   }
 
   void AddLostFlops() {

@@ -1,10 +1,12 @@
 // The JSON view of a cost report. See cost_json.h.
 
+#include "core/check/findings_json.h"
 #include "core/report/cost_json.h"
 
 #include <algorithm>
 
 #include "core/json.h"
+#include "core/report/pipeline_text.h"
 #include "ir/metadata.h"
 
 namespace gshard {
@@ -14,7 +16,7 @@ namespace {
 constexpr size_t kMaxRows = 200;
 
 // `top` rows, all of them if it is 0.
-Json AtPeak(const Module& module, const MemoryReport& memory, size_t top) {
+Json AtPeakRows(const Module& module, const MemoryReport& memory, size_t top) {
   Json rows = Json::Array();
   size_t count = top == 0 ? memory.at_peak.size() : std::min(top, memory.at_peak.size());
   for (size_t i = 0; i < count; ++i) {
@@ -107,11 +109,18 @@ Json Breakdown(const CostBreakdown& parts) {
 
 }  // namespace
 
-std::string CostAsJson(const Module& module, const CostReport& report, size_t top) {
+std::string CostAsJson(const Module& module, const CostReport& report, size_t top,
+                       const CommunicationFindings& findings,
+                       std::span<const FailedCheck> failed) {
+  Json mesh = Json::Array();
+  for (const MeshAxis& axis : report.mesh) mesh.Append({{"name", axis.name}, {"size", axis.size}});
   Json document = {{"schema", "gshard.cost/1"},
                    {"module", module.name()},
                    {"devices", report.devices},
                    {"chip", report.chip},
+                   {"failed_checks", FailedChecksAsJson(failed)},
+                   {"mesh", std::move(mesh)},
+                   {"mesh_is_inferred", report.mesh_is_inferred},
                    {"network", report.network},
                    {"overlap", OverlapName(report.overlap)},
                    {"fits", report.memory.Fits()},
@@ -119,6 +128,7 @@ std::string CostAsJson(const Module& module, const CostReport& report, size_t to
                    {"step_time_s", report.step_time_s},
                    {"compute_time_s", report.compute_time_s},
                    {"exposed_communication_s", report.exposed_communication_s},
+                   {"recompute_s", report.recompute_s},
                    {"mean_branch_step_time_s", report.mean_branch_step_time_s},
                    {"breakdown", Breakdown(report.breakdown)},
                    {"flops_per_device", report.flops_per_device},
@@ -136,13 +146,15 @@ std::string CostAsJson(const Module& module, const CostReport& report, size_t to
                      {"argument_bytes", report.memory.argument_bytes},
                      {"output_bytes", report.memory.output_bytes},
                      {"temp_bytes", report.memory.temp_bytes},
-                     {"at_peak", AtPeak(module, report.memory, top)}}},
+                     {"at_peak", AtPeakRows(module, report.memory, top)}}},
                    {"collectives", CollectiveRows(report)},
                    {"collective_calls", CollectiveCalls(module, report)},
                    {"kernels", Kernels(module, report)},
                    {"by_opcode", WorkRows(report.by_opcode)},
                    {"by_source", WorkRows(report.by_source)},
-                   {"by_group", WorkRows(report.by_group)}};
+                   {"by_group", WorkRows(report.by_group)},
+                   {"findings", FindingsJson(findings)}};
+  if (report.pipeline) document.Set("pipeline", PipelineAsJson(*report.pipeline));
   return document.Text();
 }
 

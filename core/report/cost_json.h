@@ -2,14 +2,20 @@
 #ifndef GSHARD_CORE_REPORT_COST_JSON_H_
 #define GSHARD_CORE_REPORT_COST_JSON_H_
 
+#include <span>
 #include <string>
 
+#include "core/check/finding.h"
 #include "core/cost/cost_report.h"
+#include "core/report/failed_check.h"
 
 namespace gshard {
 
-// `top`: rows of what is alive at the memory peak; 0: all, which then add up to it.
-std::string CostAsJson(const Module& module, const CostReport& report, size_t top = 0);
+// `top`: rows of what is alive at the memory peak; 0: all, which then add up to it. `findings`: of
+// the program's communication.
+std::string CostAsJson(const Module& module, const CostReport& report, size_t top = 0,
+                       const CommunicationFindings& findings = {},
+                       std::span<const FailedCheck> failed = {});
 
 }  // namespace gshard
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/analysis/axis_text.h"
 #include "core/report/memory_text.h"
 #include "core/report/quantity_text.h"
 #include "core/report/table_text.h"
@@ -14,7 +15,7 @@
 namespace gshard {
 namespace {
 
-std::string Bytes(int64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
+std::string BytesCell(int64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
 std::string Figures(const CostReport& report) {
   TextTable table{{{"step time", true},
@@ -26,11 +27,11 @@ std::string Figures(const CostReport& report) {
                    {"outputs", true},
                    {"temporaries", true}},
                   {}};
-  table.rows.push_back({HumanSeconds(report.step_time_s), HumanSeconds(report.compute_time_s),
-                        HumanSeconds(report.exposed_communication_s),
-                        fmt::format("{:.1f}%", 100 * report.mfu), Bytes(report.memory.peak_bytes),
-                        Bytes(report.memory.argument_bytes), Bytes(report.memory.output_bytes),
-                        Bytes(report.memory.temp_bytes)});
+  table.rows.push_back(
+      {HumanSeconds(report.step_time_s), HumanSeconds(report.compute_time_s),
+       HumanSeconds(report.exposed_communication_s), fmt::format("{:.1f}%", 100 * report.mfu),
+       BytesCell(report.memory.peak_bytes), BytesCell(report.memory.argument_bytes),
+       BytesCell(report.memory.output_bytes), BytesCell(report.memory.temp_bytes)});
   return TableAsMarkdown(table);
 }
 
@@ -44,14 +45,14 @@ std::string Collectives(const CostReport& report) {
                    {"largest because of", false}},
                   {}};
   for (const CollectiveRow& row : report.collectives) {
-    table.rows.push_back({row.kind, fmt::format("{}", fmt::join(row.axes, "+")),
+    table.rows.push_back({row.kind, AxesInWords(row.axes, report.mesh),
                           fmt::format("{}", row.count), HumanBytes(row.bytes_per_device),
                           HumanSeconds(row.time_s), HumanSeconds(row.exposed_s), row.cause});
   }
   return table.rows.empty() ? "" : fmt::format("\n{}", TableAsMarkdown(table));
 }
 
-std::string AtPeak(const Module& module, const MemoryReport& memory, size_t top) {
+std::string AtPeakTable(const Module& module, const MemoryReport& memory, size_t top) {
   const Module& names = memory.compiled ? *memory.compiled : module;
   TextTable table{{{"bytes", true},
                    {"alive at the peak", false},
@@ -62,7 +63,7 @@ std::string AtPeak(const Module& module, const MemoryReport& memory, size_t top)
                   {}};
   for (size_t i = 0; i < std::min(top, memory.at_peak.size()); ++i) {
     const LiveBuffer& buffer = memory.at_peak[i];
-    table.rows.push_back({Bytes(buffer.bytes), std::string(buffer.instruction->name()),
+    table.rows.push_back({BytesCell(buffer.bytes), std::string(buffer.instruction->name()),
                           ToString(buffer.shape, false), buffer.sharding_text, buffer.free_axes,
                           SourceLineOf(names, *buffer.instruction)});
   }
@@ -76,7 +77,7 @@ std::string CostAsMarkdown(const Module& module, const CostReport& report, size_
   if (!verdict.empty()) verdict = fmt::format("**{}**\n\n", verdict.substr(0, verdict.find('\n')));
   return fmt::format("{}{}: {} device{}, {}\n\n", verdict, module.name(), report.devices,
                      report.devices == 1 ? "" : "s", report.chip) +
-         Figures(report) + Collectives(report) + AtPeak(module, report.memory, top);
+         Figures(report) + Collectives(report) + AtPeakTable(module, report.memory, top);
 }
 
 }  // namespace gshard

@@ -4,14 +4,21 @@
 
 #include <fmt/format.h>
 
+#include "core/analysis/axis_text.h"
 #include "core/report/memory_text.h"
+#include "core/report/pipeline_text.h"
 #include "core/report/quantity_text.h"
 
 namespace gshard {
 namespace {
 
-std::string AxesText(const std::vector<std::string>& axes) {
-  return axes.empty() ? "-" : fmt::format("{}", fmt::join(axes, "+"));
+// "axis0=4, axis1=2 .."; axes that we have named ourselves only.
+std::string InferredMeshText(const CostReport& report) {
+  if (!report.mesh_is_inferred || report.mesh.size() < 2) return "";
+  std::vector<std::string> axes;
+  for (const MeshAxis& axis : report.mesh) axes.push_back(fmt::format("{}={}", axis.name, axis.size));
+  return fmt::format("  mesh           {}   of its shardings, major first: the text names no axes\n",
+                     fmt::join(axes, ", "));
 }
 
 // "dots 57.4%, attention 1.1%, ..": parts that there are.
@@ -78,6 +85,7 @@ std::string CostAsText(const Module& module, const CostReport& report, size_t to
                      HumanBytes(static_cast<double>(memory.argument_bytes)),
                      HumanBytes(static_cast<double>(memory.output_bytes)),
                      HumanBytes(static_cast<double>(memory.temp_bytes)));
+  out += InferredMeshText(report);
   if (report.devices > 1) {
     out += fmt::format("  network        {:>12}   overlap {}\n", report.network,
                        OverlapName(report.overlap));
@@ -91,9 +99,13 @@ std::string CostAsText(const Module& module, const CostReport& report, size_t to
                        "collective", "axes", "count", "bytes a device", "time", "exposed");
     for (const CollectiveRow& row : report.collectives) {
       out += fmt::format("  {:<22}{:<20}{:>8}{:>16}{:>12}{:>12}  {}\n", row.kind,
-                         AxesText(row.axes), row.count, HumanBytes(row.bytes_per_device),
+                         AxesInWords(row.axes, report.mesh), row.count, HumanBytes(row.bytes_per_device),
                          HumanSeconds(row.time_s), HumanSeconds(row.exposed_s), row.cause);
     }
+  }
+  if (report.pipeline) {
+    out += fmt::format("\n{}{}", PipelineHeadline(*report.pipeline, report.step_time_s, "  "),
+                       PipelineTable(*report.pipeline));
   }
   out += GroupsText(report.by_group);
   out += AtPeakText(module, memory, top);

@@ -74,6 +74,18 @@ std::string MeshText(const MeshShape& mesh) {
   return text;
 }
 
+std::string PointText(const SweepPoint& point) {
+  std::string text = MeshText(point.mesh);
+  if (point.pipeline.stages == 0) return text;
+  return fmt::format("{}{}stages={} microbatches={} {}", text, text.empty() ? "" : " ",
+                     point.pipeline.stages, point.pipeline.microbatches, point.pipeline.schedule);
+}
+
+bool HasStages(const MeshSweep& sweep) {
+  return std::any_of(sweep.points.begin(), sweep.points.end(),
+                     [](const SweepPoint& point) { return point.pipeline.stages > 0; });
+}
+
 std::vector<const SweepPoint*> ByTime(const MeshSweep& sweep) {
   std::vector<const SweepPoint*> order;
   for (const SweepPoint& point : sweep.points) order.push_back(&point);
@@ -122,15 +134,45 @@ Expected<std::vector<MeshShape>> ParseMeshShapes(std::string_view text) {
   return shapes;
 }
 
-std::vector<SweepPoint> SweepMeshes(const std::vector<MeshShape>& shapes,
-                                    const EstimatePoint& estimate, int threads) {
-  std::vector<SweepPoint> points(shapes.size());
+Expected<std::vector<int64_t>> ParseSizes(std::string_view text) {
+  std::vector<int64_t> sizes;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    Expected<AxisRange> range = ParseRange(fmt::format("n={}", text.substr(begin, end - begin)));
+    if (!range) {
+      return Fail(MakeError("E-MESH-003", fmt::format("'{}' is no list of numbers", text),
+                            "write 4, 1,3,6 or 1..8 (powers of two)"));
+    }
+    sizes.insert(sizes.end(), range->sizes.begin(), range->sizes.end());
+    begin = end + 1;
+  }
+  return sizes;
+}
+
+int64_t DevicesOf(const SweepPoint& point) {
+  return DevicesOf(point.mesh) * std::max<int64_t>(1, point.pipeline.stages);
+}
+
+std::vector<SweepPoint> PointsOf(const std::vector<MeshShape>& shapes,
+                                 const std::vector<SweepPipeline>& pipelines) {
+  std::vector<SweepPoint> points;
+  for (const MeshShape& shape : shapes) {
+    for (const SweepPipeline& pipeline : pipelines) {
+      points.emplace_back();
+      points.back().mesh = shape;
+      points.back().pipeline = pipeline;
+    }
+  }
+  return points;
+}
+
+std::vector<SweepPoint> SweepPoints(std::vector<SweepPoint> points, const EstimatePoint& estimate,
+                                    int threads) {
   std::atomic<size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr thrown;
   auto work = [&] {
     for (size_t i = next++; i < points.size(); i = next++) {
-      points[i].mesh = shapes[i];
       try {
         estimate(points[i]);
       } catch (...) {
@@ -153,33 +195,47 @@ std::vector<SweepPoint> SweepMeshes(const std::vector<MeshShape>& shapes,
 }
 
 std::string MeshSweepAsText(const MeshSweep& sweep, bool markdown) {
-  TextTable table{{{"", false},
-                   {"mesh", false},
-                   {"devices", true},
-                   {"step time", true},
-                   {"compute", true},
-                   {"exposed", true},
-                   {"MFU", true},
-                   {"peak memory", true},
-                   {"", false}},
-                  {}};
+  const bool has_stages = HasStages(sweep);
+  TextTable table{{{"", false}, {"mesh", false}}, {}};
+  if (has_stages) {
+    table.columns.insert(table.columns.end(),
+                         {{"stages", true}, {"micro-batches", true}, {"schedule", false}});
+  }
+  table.columns.insert(
+      table.columns.end(),
+      {{"devices", true}, {"step time", true}, {"compute", true}, {"exposed", true}});
+  if (has_stages) table.columns.push_back({"bubble", true});
+  table.columns.insert(table.columns.end(), {{"MFU", true}, {"peak memory", true}, {"", false}});
   std::string failures;
   size_t optimal = 0;
   for (const SweepPoint* point : ByTime(sweep)) {
     if (point->error) {
-      failures += fmt::format("{}{}: {}\n", markdown ? "- " : "  ", MeshText(point->mesh),
+      failures += fmt::format("{}{}: {}\n", markdown ? "- " : "  ", PointText(*point),
                               point->error->message);
       continue;
     }
     optimal += point->pareto ? 1 : 0;
-    table.rows.push_back(
-        {point->pareto ? "*" : "", MeshText(point->mesh), fmt::format("{}", DevicesOf(point->mesh)),
-         HumanSeconds(point->step_time_s), HumanSeconds(point->compute_time_s),
-         HumanSeconds(point->exposed_communication_s), fmt::format("{:.1f}%", 100 * point->mfu),
-         HumanBytes(static_cast<double>(point->peak_bytes)), point->fits ? "" : "does not fit"});
+    const SweepPipeline& pipeline = point->pipeline;
+    std::vector<std::string> row = {point->pareto ? "*" : "", MeshText(point->mesh)};
+    if (has_stages) {
+      row.insert(row.end(), {fmt::format("{}", pipeline.stages),
+                             fmt::format("{}", pipeline.microbatches), pipeline.schedule});
+    }
+    row.insert(row.end(),
+               {fmt::format("{}", DevicesOf(*point)), HumanSeconds(point->step_time_s),
+                HumanSeconds(point->compute_time_s), HumanSeconds(point->exposed_communication_s)});
+    if (has_stages) row.push_back(fmt::format("{:.1f}%", 100 * point->bubble_share));
+    row.insert(row.end(), {fmt::format("{:.1f}%", 100 * point->mfu),
+                           HumanBytes(static_cast<double>(point->peak_bytes)),
+                           point->fits ? "" : "does not fit"});
+    table.rows.push_back(std::move(row));
   }
-  std::string text = fmt::format("{}: {} mesh{} on {}", sweep.module, table.rows.size(),
-                                 table.rows.size() == 1 ? "" : "es", sweep.chip);
+  const std::string_view what = has_stages ? "point" : "mesh";
+  std::string text = fmt::format("{}: {} {}{} on {}", sweep.module, table.rows.size(), what,
+                                 table.rows.size() == 1 ? ""
+                                 : has_stages           ? "s"
+                                                        : "es",
+                                 sweep.chip);
   if (sweep.memory_limit_bytes > 0) {
     text += fmt::format(" of {}", HumanBytes(static_cast<double>(sweep.memory_limit_bytes)));
   }
@@ -195,21 +251,29 @@ std::string MeshSweepAsJson(const MeshSweep& sweep) {
   for (const SweepPoint& point : sweep.points) {
     Json mesh{std::initializer_list<Json::Member>{}};
     for (const MeshAxis& axis : point.mesh) mesh.Set(axis.name, axis.size);
+    Json row = {{"mesh", std::move(mesh)}};
+    const SweepPipeline& pipeline = point.pipeline;
+    if (pipeline.stages > 0) {
+      row.Set("stages", pipeline.stages);
+      row.Set("microbatches", pipeline.microbatches);
+      row.Set("schedule", pipeline.schedule);
+    }
     if (point.error) {
-      failed.Append({{"mesh", std::move(mesh)},
-                     {"code", point.error->code},
-                     {"message", point.error->message}});
+      row.Set("code", point.error->code);
+      row.Set("message", point.error->message);
+      failed.Append(std::move(row));
       continue;
     }
-    points.Append({{"mesh", std::move(mesh)},
-                   {"devices", DevicesOf(point.mesh)},
-                   {"step_time_s", point.step_time_s},
-                   {"compute_time_s", point.compute_time_s},
-                   {"exposed_communication_s", point.exposed_communication_s},
-                   {"mfu", point.mfu},
-                   {"peak_bytes", point.peak_bytes},
-                   {"fits", point.fits},
-                   {"pareto", point.pareto}});
+    row.Set("devices", DevicesOf(point));
+    row.Set("step_time_s", point.step_time_s);
+    row.Set("compute_time_s", point.compute_time_s);
+    row.Set("exposed_communication_s", point.exposed_communication_s);
+    if (pipeline.stages > 0) row.Set("bubble_share", point.bubble_share);
+    row.Set("mfu", point.mfu);
+    row.Set("peak_bytes", point.peak_bytes);
+    row.Set("fits", point.fits);
+    row.Set("pareto", point.pareto);
+    points.Append(std::move(row));
   }
   const Json document = {
       {"schema", "gshard.sweep/1"},  {"module", sweep.module},

@@ -1,5 +1,5 @@
-// One program over many mesh shapes: time and memory of each, and which are worth a thought.
-// `gshard-cost sweep`.
+// One program over many mesh shapes and pipelines: time and memory of each, and which are worth a
+// thought. `gshard-cost sweep`.
 #ifndef GSHARD_CORE_REPORT_MESH_SWEEP_H_
 #define GSHARD_CORE_REPORT_MESH_SWEEP_H_
 
@@ -24,22 +24,40 @@ int64_t DevicesOf(const MeshShape& mesh);
 // shape, too many shapes.
 Expected<std::vector<MeshShape>> ParseMeshShapes(std::string_view text);
 
+// "1..8,12": 1, 2, 4, 8, 12; A..B means the powers of two from A to B. Errors (E-MESH-003).
+Expected<std::vector<int64_t>> ParseSizes(std::string_view text);
+
+// How a program runs in stages.
+struct SweepPipeline {
+  int64_t stages = 0;  // 0: it does not
+  int64_t microbatches = 0;
+  std::string schedule;
+};
+
 struct SweepPoint {
-  MeshShape mesh;
+  MeshShape mesh;  // beside the axis of the stages
+  SweepPipeline pipeline;
   double step_time_s = 0, compute_time_s = 0, exposed_communication_s = 0, mfu = 0;
+  double bubble_share = 0;  // of the pipeline's span, mean over stages
   int64_t peak_bytes = 0;
   bool fits = true;
   bool pareto = false;              // no other point is better in time or memory, and no worse
   std::optional<Diagnostic> error;  // why there are no figures
 };
 
-// Fills in a point whose mesh is set. Called from several threads at once; what it throws ends the
-// sweep.
+// Of the mesh and the stages.
+int64_t DevicesOf(const SweepPoint& point);
+// Every shape with every pipeline, the last fastest.
+std::vector<SweepPoint> PointsOf(const std::vector<MeshShape>& shapes,
+                                 const std::vector<SweepPipeline>& pipelines = {{}});
+
+// Fills in a point whose mesh and pipeline are set. Called from several threads at once; what it
+// throws ends the sweep.
 using EstimatePoint = std::function<void(SweepPoint& point)>;
 
-// The points in the order of `shapes`, whatever the number of threads (0: one a core).
-std::vector<SweepPoint> SweepMeshes(const std::vector<MeshShape>& shapes,
-                                    const EstimatePoint& estimate, int threads = 0);
+// The points in the order given, whatever the number of threads (0: one a core).
+std::vector<SweepPoint> SweepPoints(std::vector<SweepPoint> points, const EstimatePoint& estimate,
+                                    int threads = 0);
 
 struct MeshSweep {
   std::string module, chip;

@@ -134,7 +134,7 @@ std::string SourceOf(const Module& module, const Instruction* x) {
 }
 
 // "FILE:LINE" of the instruction in the user's HLO text; empty if it has no place there.
-std::string PlaceOf(const Module& module, const Instruction* x) {
+std::string HloPlaceOf(const Module& module, const Instruction* x) {
   if (x->source().empty()) return "";
   Diagnostic place = module.ErrorAt(x, "", "");
   return place.line == 0 ? "" : fmt::format("{}:{}", place.file, place.line);
@@ -165,7 +165,7 @@ std::string Reason(const Module& module, const ExplainStep& step) {
   std::string how = merged ? "merged with " : "from ";
   switch (c.edge) {
     case ShardingEdge::kAnnotation: {
-      std::string place = PlaceOf(module, step.instruction);
+      std::string place = HloPlaceOf(module, step.instruction);
       return place.empty() ? "written by the user" : "written by the user at " + place;
     }
     case ShardingEdge::kSharding:
@@ -303,7 +303,7 @@ void AddShardingHistory(Json& object, const ExplainRecorder& recorder, const Mod
       if (s.change->level >= 0) step.Set("level", s.change->level);
       std::string source = SourceOf(module, s.instruction);
       if (!source.empty()) step.Set("source", std::move(source));
-      std::string place = PlaceOf(module, s.instruction);
+      std::string place = HloPlaceOf(module, s.instruction);
       if (!place.empty()) step.Set("place", std::move(place));
       steps.Append(std::move(step));
     }

@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "core/json.h"
+#include "core/report/pipeline_text.h"
 #include "core/report/quantity_text.h"
 #include "ir/metadata.h"
 
@@ -14,6 +16,7 @@ namespace gshard {
 namespace {
 
 constexpr double kShownShare = 0.02;  // of the step that a loop's own chart is worth
+constexpr double kMicroseconds = 1e6;
 
 char LetterOf(WorkClass work_class) {
   switch (work_class) {
@@ -64,35 +67,65 @@ std::string Chart(const Timeline& timeline, int parent, double from, double to, 
   return out;
 }
 
+// A pipeline's stages as a process of their own, a thread each, since its first tick.
+void AddStages(const PipelineReport& pipeline, Json& events) {
+  auto add_name = [&](const char* what, int64_t thread, const std::string& name) {
+    events.Append(
+        {{"ph", "M"}, {"name", what}, {"pid", 1}, {"tid", thread}, {"args", {{"name", name}}}});
+  };
+  add_name("process_name", 0, "stages of " + std::string(pipeline.loop->name()));
+  for (size_t k = 0; k < pipeline.stages.size(); ++k) {
+    const auto thread = static_cast<int64_t>(k);
+    add_name("thread_name", thread, fmt::format("stage {}", k));
+    for (const PipelineTick& tick : pipeline.ticks) {
+      const PipelinePass& pass = pipeline.passes[tick.pass[k]];
+      if (pass.is_idle) continue;
+      std::string name(PassKindName(pass));
+      if (!tick.microbatch.empty()) name += fmt::format(" {}", tick.microbatch[k]);
+      events.Append({{"ph", "X"},
+                     {"name", name},
+                     {"cat", PassKindName(pass)},
+                     {"pid", 1},
+                     {"tid", thread},
+                     {"ts", tick.stage_s[k] * kMicroseconds},
+                     {"dur", pass.time_s * kMicroseconds},
+                     {"args", {{"branch", pass.computation->name()}}}});
+    }
+  }
+}
+
 }  // namespace
 
 std::string TimelineAsGantt(const CostReport& report, int width) {
   const Timeline& timeline = report.timeline;
   if (timeline.events.empty() || report.step_time_s <= 0) return "";
-  std::string out =
-      fmt::format("\ntimeline, {} (D dot, A attention, M movement, o other, # collective, = loop)\n",
-                  HumanSeconds(report.step_time_s));
+  std::string out = fmt::format(
+      "\ntimeline, {} (D dot, A attention, M movement, o other, # collective, = loop)\n",
+      HumanSeconds(report.step_time_s));
   out += Chart(timeline, -1, 0, report.step_time_s, width);
+  if (report.pipeline) out += PipelineGantt(*report.pipeline, width) + "\n";
   for (size_t i = 0; i < timeline.events.size(); ++i) {
     const TimelineEvent& loop = timeline.events[i];
     const double all = (loop.end_s - loop.start_s) * loop.trip_count;
     if (loop.work_class != WorkClass::kLoop || all < kShownShare * report.step_time_s) continue;
-    double to = loop.start_s, trips = 1;
+    double to = loop.start_s;
+    std::map<double, double> kinds;  // trips by where one of them is drawn
     for (const TimelineEvent& event : timeline.events) {
       if (event.parent != static_cast<int>(i)) continue;
       to = std::max(to, event.end_s);
-      trips = event.trip_count / loop.trip_count;
+      kinds[event.kind_start_s] = event.trip_count / loop.trip_count;
     }
     if (to <= loop.start_s) continue;
-    out += fmt::format("{}: {:g} trip{}, one of them\n", loop.instruction->name(), trips,
-                       trips == 1 ? "" : "s");
+    double trips = 0;
+    for (const auto& [start, count] : kinds) trips += count;
+    out += fmt::format("{}: {:g} trip{}, one {}\n", loop.instruction->name(), trips,
+                       trips == 1 ? "" : "s", kinds.size() > 1 ? "of each kind" : "of them");
     out += Chart(timeline, static_cast<int>(i), loop.start_s, to, width);
   }
   return out;
 }
 
 std::string TimelineAsTrace(const Module& module, const CostReport& report) {
-  constexpr double kMicroseconds = 1e6;
   Json events = Json::Array();
   events.Append({{"ph", "M"},
                  {"name", "process_name"},
@@ -120,6 +153,7 @@ std::string TimelineAsTrace(const Module& module, const CostReport& report) {
                      {"op_name", OpNameOf(*event.instruction)},
                      {"source", SourceLineOf(module, *event.instruction)}}}});
   }
+  if (report.pipeline) AddStages(*report.pipeline, events);
   Json trace = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
   return trace.Text();
 }

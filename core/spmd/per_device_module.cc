@@ -1,31 +1,14 @@
 #include "core/spmd/per_device_module.h"
 
-#include <algorithm>
-#include <cstdlib>
-#include <string>
+#include <utility>
 
-#include "core/analysis/partitioned.h"
+#include "core/analysis/meshes.h"
 #include "core/propagation/shardy_import.h"
-#include "ir/metadata.h"
+#include "core/transforms/expand/dynamic_padder.h"
+#include "ir/verify/verifier.h"
 
 namespace gshard {
 namespace {
-
-constexpr int64_t kMaxDevices = int64_t{1} << 20;
-
-// Does anything speak of partitions: a collective with a channel, partition-id, a sharding?
-bool SpeaksOfPartitions(const Module& module) {
-  bool collectives = false;
-  for (const Computation* computation : module.computations()) {
-    for (const Instruction* x : computation->instructions()) {
-      if (x->sharding() != nullptr || x->opcode() == Opcode::kPartitionId) return true;
-      if (!IsCollective(x->opcode())) continue;
-      collectives = true;
-      if (x->attributes<CollectiveAttributes>().channel_id != 0) return true;
-    }
-  }
-  return !collectives;
-}
 
 Expected<void> RunNamed(std::string_view name, Module& module, PassContext& context,
                         const PerDeviceOptions& options) {
@@ -33,43 +16,51 @@ Expected<void> RunNamed(std::string_view name, Module& module, PassContext& cont
   return RunPasses(module, pass, context, options.passes, options.timings);
 }
 
-}  // namespace
-
-DeviceCounts CountDevices(const Module& module, int64_t num_partitions) {
-  const int64_t replicas = std::max<int64_t>(module.header().replica_count, 1);
-  int64_t partitions = num_partitions;
-  if (partitions <= 0) {
-    const std::string recorded =
-        FrontendAttribute(module.header().frontend_attributes, kNumPartitionsAttribute);
-    if (!recorded.empty()) partitions = std::atoll(recorded.c_str());
-  }
-  if (partitions <= 0) {
-    const int64_t named = module.header().num_partitions;
-    partitions = named > 1 || replicas > 1 ? named : module.DeviceCount();
-    // Groups without channel_id count replicas, whatever the header forgot to say.
-    if (replicas == 1 && named <= 1 && !SpeaksOfPartitions(module)) {
-      return {std::clamp<int64_t>(partitions, 1, kMaxDevices), 1};
-    }
-  }
-  const int64_t counted = std::min(replicas, kMaxDevices);
-  return {counted, std::clamp<int64_t>(partitions, 1, kMaxDevices / counted)};
+// Groups and shardings of a text that does not say how many devices there are were verified for any
+// number; now it is known.
+Expected<void> VerifyFor(int64_t partitions, Module& module) {
+  int64_t& named = module.header().num_partitions;
+  if (named == partitions) return {};
+  const int64_t before = std::exchange(named, partitions);
+  Expected<void> verified = VerifyModule(module);
+  named = before;
+  return verified;
 }
 
-Expected<DeviceCounts> ReadDevices(Module& module, int64_t num_partitions) {
+// Not everything is defined on a part of an array: then the partitioner keeps such arrays whole.
+Expected<void> PadWherePossible(Module& module, PassContext& context,
+                                const PerDeviceOptions& options) {
+  if (!HasDynamicSizes(module)) return {};
+  if (auto tried = PadDynamicSizes(*module.Clone()); !tried) {
+    Diagnostic warning = tried.error();
+    warning.severity = Severity::kWarning;
+    warning.code = "W-DYNAMIC-001";
+    warning.hint = "arrays of sizes known at run time stay whole on every device";
+    context.diagnostics.push_back(std::move(warning));
+    return {};
+  }
+  return RunNamed("dynamic-padder", module, context, options);
+}
+
+}  // namespace
+
+Expected<DeviceGrid> ReadDevices(Module& module, int64_t num_partitions) {
   if (num_partitions > 0) module.header().num_partitions = num_partitions;
   if (auto imported = ImportShardyShardings(module); !imported) return Fail(imported.error());
   return CountDevices(module, num_partitions);
 }
 
-Expected<DeviceCounts> CompleteShardings(Module& module, PassContext& context,
-                                         const PerDeviceOptions& options) {
+Expected<DeviceGrid> CompleteShardings(Module& module, PassContext& context,
+                                       const PerDeviceOptions& options) {
   // Shardings over another number of devices are the user's error, found by propagation.
   if (options.num_partitions > 0) module.header().num_partitions = options.num_partitions;
   auto done = RunNamed("import-shardy", module, context, options);
   if (!done) return Fail(done.error());
-  const DeviceCounts devices = CountDevices(module, options.num_partitions);
+  const DeviceGrid devices = CountDevices(module, options.num_partitions);
+  if (Expected<void> ok = VerifyFor(devices.partitions, module); !ok) return Fail(ok.error());
   done = RunNamed("inline-calls", module, context, options);
-  if (done && options.after_inlining) done = options.after_inlining(module);
+  if (done && options.pad_dynamic_sizes) done = PadWherePossible(module, context, options);
+  if (done && options.before_sharding) done = options.before_sharding(module);
   if (done && options.weight_update_sharding) {
     done = RunNamed("weight-update-sharding", module, context, options);
   }
@@ -79,11 +70,12 @@ Expected<DeviceCounts> CompleteShardings(Module& module, PassContext& context,
   return devices;
 }
 
-Expected<DeviceCounts> MakePerDeviceModule(Module& module, PassContext& context,
-                                           const PerDeviceOptions& options) {
+Expected<DeviceGrid> MakePerDeviceModule(Module& module, PassContext& context,
+                                         const PerDeviceOptions& options) {
   auto devices = CompleteShardings(module, context, options);
   if (!devices) return devices;
   context.partition.num_partitions = devices->partitions;
+  if (devices->partitions == module.DeviceCount()) RecordInferredMesh(module);
   auto done = RunNamed("partition", module, context, options);
   if (done && options.windowed_einsum) done = RunNamed("windowed-einsum", module, context, options);
   if (!done) return Fail(done.error());

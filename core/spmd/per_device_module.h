@@ -1,10 +1,9 @@
 // From a module as the user wrote it to the program of one device: the one way that the three
 // programs, reports and tests go, so that all speak of the same program (docs/architecture.md).
 //
-//   import-shardy ─► inline-calls ─► [weight-update-sharding] ─► propagate ─► partition ─►
-//   [windowed-einsum]
-//                                 ▲                                        ▲
-//                          after_inlining                          after_propagation
+//   import-shardy ─► inline-calls ─► [dynamic-padder] ─► [weight-update-sharding] ─► propagate ─►
+//   partition ─► [windowed-einsum]                     ▲                                      ▲
+//                                               before_sharding after_propagation
 //
 // Each step is a pass of core/pass_list.cc and takes its options from the PassContext.
 #ifndef GSHARD_CORE_SPMD_PER_DEVICE_MODULE_H_
@@ -14,44 +13,38 @@
 #include <functional>
 #include <vector>
 
+#include "core/analysis/device_grid.h"
 #include "core/pass.h"
 
 namespace gshard {
 
 struct PerDeviceOptions {
-  int64_t num_partitions = 0;                  // 0: as the module says
-  bool propagate = true;                       // false: shardings are taken as they are
+  int64_t num_partitions = 0;  // 0: as the module says
+  bool propagate = true;       // false: shardings are taken as they are
+  // Arrays of sizes known at run time: only as arrays of their bounds can they be cut. False: they
+  // stay. So they do, with a warning, where the padder refuses them (W-DYNAMIC-001).
+  bool pad_dynamic_sizes = true;
   bool weight_update_sharding = false;         // before propagation
   bool windowed_einsum = false;                // after partitioning
   PassManagerOptions passes;                   // verification and printing around each pass
   std::vector<PassTiming>* timings = nullptr;  // receives the time of each pass; may be null
   // See, and may change, the module between two passes; an error of theirs ends the way.
-  std::function<Expected<void>(Module&module)> after_inlining, after_propagation;
+  std::function<Expected<void>(Module&module)> before_sharding, after_propagation;
 };
-
-// How many devices run a module.
-struct DeviceCounts {
-  int64_t replicas = 1;
-  int64_t partitions = 1;
-};
-
-// `num_partitions` if that is > 0, else what the module says (docs/emulator.md): its record, its
-// header, its shardings, its collectives. Shardy's attributes are not looked at.
-DeviceCounts CountDevices(const Module& module, int64_t num_partitions = 0);
 
 // Imports Shardy's attributes first, where alone the devices may stand; a `num_partitions` > 0 goes
 // into the header. Errors: E-SDY-*.
-Expected<DeviceCounts> ReadDevices(Module& module, int64_t num_partitions = 0);
+Expected<DeviceGrid> ReadDevices(Module& module, int64_t num_partitions = 0);
 
 // The way up to propagation, in place: every instruction that can be inferred carries a sharding.
 // Returns the devices that the module was written for.
 // Errors: those of the passes. After an error the module must not be used further.
-Expected<DeviceCounts> CompleteShardings(Module& module, PassContext& context,
-                                         const PerDeviceOptions& options = {});
+Expected<DeviceGrid> CompleteShardings(Module& module, PassContext& context,
+                                       const PerDeviceOptions& options = {});
 
 // The whole way, in place, for however many partitions there are, be it one.
-Expected<DeviceCounts> MakePerDeviceModule(Module& module, PassContext& context,
-                                           const PerDeviceOptions& options = {});
+Expected<DeviceGrid> MakePerDeviceModule(Module& module, PassContext& context,
+                                         const PerDeviceOptions& options = {});
 
 }  // namespace gshard
 

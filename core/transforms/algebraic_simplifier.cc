@@ -4,6 +4,7 @@
 
 #include "core/transforms/device_scalar.h"
 #include "core/transforms/rewriter.h"
+#include "ir/comparison.h"
 #include "ir/literal.h"
 #include "ir/traversal.h"
 
@@ -114,23 +115,15 @@ std::optional<bool> Compared(ComparisonDirection direction, const DeviceFunction
   std::optional<DeviceFunction> difference = Sum(a, Scaled(b, -1));
   if (!difference) return std::nullopt;
   const int64_t least = difference->Least(), largest = difference->Largest();
-  const bool less = largest<0, greater = least> 0;
-  const bool equal = least == 0 && largest == 0;
-  switch (direction) {
-    case ComparisonDirection::kEq:
-      return equal ? std::optional(true) : less || greater ? std::optional(false) : std::nullopt;
-    case ComparisonDirection::kNe:
-      return equal ? std::optional(false) : less || greater ? std::optional(true) : std::nullopt;
-    case ComparisonDirection::kLt:
-      return less ? std::optional(true) : least >= 0 ? std::optional(false) : std::nullopt;
-    case ComparisonDirection::kGe:
-      return less ? std::optional(false) : least >= 0 ? std::optional(true) : std::nullopt;
-    case ComparisonDirection::kGt:
-      return greater ? std::optional(true) : largest <= 0 ? std::optional(false) : std::nullopt;
-    case ComparisonDirection::kLe:
-      return greater ? std::optional(false) : largest <= 0 ? std::optional(true) : std::nullopt;
+  // It depends on the difference's sign alone.
+  std::optional<bool> result;
+  for (const int64_t sign : {-1, 0, 1}) {
+    if (sign < 0 ? least >= 0 : sign > 0 ? largest <= 0 : least > 0 || largest < 0) continue;
+    const bool holds = Holds<int64_t>(direction, sign, 0);
+    if (result && *result != holds) return std::nullopt;
+    result = holds;
   }
-  return std::nullopt;
+  return result;
 }
 
 Instruction* SimplifyCompare(SimplifyContext& context, Instruction* x) {
@@ -201,7 +194,7 @@ Instruction* SimplifyCollective(SimplifyContext& context, Instruction* x) {
   return x->operand(0);
 }
 
-Instruction* SimplifyOnce(SimplifyContext& context, Instruction* x) {
+Instruction* SimplifyByOpcode(SimplifyContext& context, Instruction* x) {
   if (x->shape()->IsArray() && x->shape()->HasDynamicDims()) return x;
   if (Instruction* by = SimplifyDeviceScalar(context, x); by != x) return by;
   switch (x->opcode()) {
@@ -225,6 +218,13 @@ Instruction* SimplifyOnce(SimplifyContext& context, Instruction* x) {
   }
   if (x->operand_count() == 2 && IsElementwise(x->opcode())) return SimplifyBinary(context, x);
   return SimplifyMovement(context, x);
+}
+
+// Elementwise operations take floats of several precisions: an operand of another type is not the
+// value, even where the operation changes nothing.
+Instruction* SimplifyOnce(SimplifyContext& context, Instruction* x) {
+  Instruction* by = SimplifyByOpcode(context, x);
+  return Compatible(by->shape(), x->shape()) ? by : x;
 }
 
 }  // namespace

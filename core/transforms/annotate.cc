@@ -11,9 +11,11 @@
 #include <optional>
 
 #include "core/analysis/meshes.h"
+#include "core/analysis/near_names.h"
 #include "core/transforms/resize_mesh.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
+#include "ir/parser_errors.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
 
@@ -49,6 +51,21 @@ std::string MeshText(const std::vector<MeshAxis>& axes) {
     text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis.name, axis.size);
   }
   return text;
+}
+
+// Says that it is about this line of a file of rules, all of it.
+void PlaceAt(Diagnostic& diagnostic, const std::string& file, uint32_t line,
+             std::string_view text) {
+  constexpr size_t kMost = 160;
+  diagnostic.file = file;
+  diagnostic.line = line;
+  diagnostic.column = 1;
+  diagnostic.source_line.assign(text.substr(0, kMost));
+  diagnostic.caret_length = static_cast<uint32_t>(diagnostic.source_line.size());
+}
+
+std::string RuleText(const AnnotationRule& rule) {
+  return fmt::format("{}={}", rule.pattern, rule.spec);
 }
 
 // A rule's right-hand side, resolved as far as it can be without a shape.
@@ -88,9 +105,12 @@ class Annotator {
   static tl::unexpected<Diagnostic> RuleError(const AnnotationRule& rule, std::string code,
                                               std::string message, std::string hint = "") {
     Diagnostic diagnostic = MakeError(std::move(code), std::move(message), std::move(hint));
-    diagnostic.notes.push_back(
-        {Severity::kNote, "",
-         fmt::format("in rule '{}={}' of {}", rule.pattern, rule.spec, rule.where)});
+    if (rule.line > 0) {
+      PlaceAt(diagnostic, rule.where, rule.line, RuleText(rule));
+    } else {
+      diagnostic.notes.push_back(
+          {Severity::kNote, "", fmt::format("in rule '{}' of {}", RuleText(rule), rule.where)});
+    }
     return Fail(std::move(diagnostic));
   }
 
@@ -136,7 +156,8 @@ class Annotator {
         if (axis < 0) {
           return RuleError(rule, "E-ANNOTATE-005", fmt::format("the mesh has no axis '{}'", name),
                            mesh_ == nullptr ? "name a mesh: --mesh data=4,model=2"
-                                            : "the mesh is " + MeshText(mesh_->axes));
+                                            : DidYouMean(name, mesh_->axes, &MeshAxis::name) +
+                                                  "the mesh is " + MeshText(mesh_->axes));
         }
         if (used[static_cast<size_t>(axis)]) {
           return RuleError(rule, "E-ANNOTATE-006", fmt::format("axis '{}' is used twice", name));
@@ -187,11 +208,12 @@ class Annotator {
     if (matches.empty()) {
       return RuleError(
           rule, "E-ANNOTATE-001", "the pattern matches no instruction",
-          HasOpNames()
+          WordMeantBy(module_, rule.pattern) +
+          (HasOpNames()
               ? "patterns match names, op_name paths and param:K; `gshard-opt print` shows "
                 "the names"
               : "the text has no op_name paths, only names and param:K: print it from JAX "
-                "with as_text('hlo', debug_info=True)");
+                "with as_text('hlo', debug_info=True)"));
     }
     for (Instruction* instruction : matches) {
       const Shape* shape = instruction->shape();
@@ -212,6 +234,11 @@ class Annotator {
                                         instruction->name(), problem));
         diagnostic.hint = fmt::format("narrow the pattern; it matches {} instruction{}",
                                       matches.size(), matches.size() == 1 ? "" : "s");
+        if (rule.line > 0) {
+          Diagnostic note{Severity::kNote, "", "the rule stands here"};
+          PlaceAt(note, rule.where, rule.line, RuleText(rule));
+          diagnostic.notes.push_back(std::move(note));
+        }
         return Fail(std::move(diagnostic));
       }
       instruction->set_sharding(shape->IsTuple() && !sharding->IsTuple()
@@ -360,23 +387,26 @@ Expected<AnnotationRule> ParseAnnotationRule(std::string_view text, std::string 
   size_t equals = text.find("={");
   if (equals == std::string_view::npos) equals = text.rfind('=');
   if (equals == std::string_view::npos || equals == 0 || Trim(text.substr(equals + 1)).empty()) {
-    return Fail(MakeError("E-ANNOTATE-012", fmt::format("'{}' ({}) is no annotation", text, where),
+    return Fail(MakeError("E-ANNOTATE-012", fmt::format("'{}' is no annotation", text),
                           "write REGEX=SPEC, e.g. 'wi$=_,model'"));
   }
   return AnnotationRule{std::string(Trim(text.substr(0, equals))),
-                        std::string(Trim(text.substr(equals + 1))), std::move(where)};
+                        std::string(Trim(text.substr(equals + 1))), std::move(where), 0};
 }
 
 Expected<std::vector<AnnotationRule>> ParseRulesFile(std::string_view text,
                                                      const std::string& file_name) {
   std::vector<AnnotationRule> rules;
-  int line_number = 0;
+  uint32_t line_number = 0;
   for (std::string_view line : Split(text, '\n')) {
     ++line_number;
     if (line.empty() || line[0] == '#') continue;
-    Expected<AnnotationRule> rule =
-        ParseAnnotationRule(line, fmt::format("{}:{}", file_name, line_number));
-    if (!rule) return Fail(std::move(rule.error()));
+    Expected<AnnotationRule> rule = ParseAnnotationRule(line, file_name);
+    if (!rule) {
+      PlaceAt(rule.error(), file_name, line_number, line);
+      return Fail(std::move(rule.error()));
+    }
+    rule->line = line_number;
     rules.push_back(std::move(*rule));
   }
   return rules;

@@ -13,7 +13,8 @@
 namespace gshard {
 namespace {
 
-constexpr int64_t kMaxInstructions = 50'000'000;
+// Ten times the largest unrolled training step met, and seconds of work.
+constexpr int64_t kMaxInstructions = 4'000'000;
 
 bool OwnsItsComputations(Opcode opcode) {
   return opcode == Opcode::kWhile || opcode == Opcode::kConditional;
@@ -57,30 +58,18 @@ class Inliner {
   }
 
  private:
-  // Instructions a computation holds with everything inlined and its loops cloned.
   Expected<void> CheckSize(const std::vector<Computation*>& order, bool& needed) {
-    std::unordered_map<const Computation*, int64_t> size;
     std::unordered_map<const Computation*, int> owners;
-    for (Computation* computation : order) {
-      int64_t total = static_cast<int64_t>(computation->instructions().size());
+    for (const Computation* computation : order) {
       for (const Instruction* x : computation->instructions()) {
         bool call = x->opcode() == Opcode::kCall;
         if (!call) kept_.insert(x->called().begin(), x->called().end());
         if (!call && !OwnsItsComputations(x->opcode())) continue;
         needed = needed || call;
-        for (const Computation* called : x->called()) {
-          needed = needed || ++owners[called] > 1;
-          total = std::min(kMaxInstructions + 1, total + size[called]);
-        }
-        if (total <= kMaxInstructions) continue;
-        return Fail(module_.ErrorAt(
-            x, "E-INLINE-001",
-            fmt::format("inlining the calls of '{}' gives more than {} instructions",
-                        computation->name(), kMaxInstructions)));
+        for (const Computation* called : x->called()) needed = needed || ++owners[called] > 1;
       }
-      size[computation] = total;
     }
-    return {};
+    return CheckInlinedSize(module_, kMaxInstructions);
   }
 
   Template& TemplateOf(Computation* computation) {
@@ -295,6 +284,27 @@ Expected<bool> InlineCalls(Module& module, UserOrderOverride* order,
   Expected<bool> inlined = Inliner(module, order, warnings).Run();
   if (!inlined) return inlined;
   return *imported || *inlined;
+}
+
+// With everything inlined and loops and branches cloned.
+Expected<void> CheckInlinedSize(const Module& module, int64_t most) {
+  std::unordered_map<const Computation*, int64_t> size;
+  for (const Computation* computation : CallPostOrder(module)) {
+    int64_t total = static_cast<int64_t>(computation->instructions().size());
+    for (const Instruction* x : computation->instructions()) {
+      if (x->opcode() != Opcode::kCall && !OwnsItsComputations(x->opcode())) continue;
+      for (const Computation* called : x->called()) {
+        total = std::min(most + 1, total + size[called]);
+      }
+      if (total <= most) continue;
+      return Fail(
+          module.ErrorAt(x, "E-INLINE-001",
+                         fmt::format("inlining the calls of '{}' gives more than {} instructions",
+                                     computation->name(), most)));
+    }
+    size[computation] = total;
+  }
+  return {};
 }
 
 }  // namespace gshard

@@ -1,6 +1,7 @@
 #include "core/transforms/rewriter.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "ir/traversal.h"
 
@@ -20,15 +21,74 @@ bool IsNamedByOpcode(const Instruction* x) {
 
 }  // namespace
 
-void Rewriter::CountUses(const Computation& computation) {
-  for (const Instruction* x : computation.instructions()) {
-    uses_[x->id()] = 0;
-    ValueOf(x) = nullptr;
+void Rewriter::SetValue(const Instruction* x, Instruction* by) {
+  if (x->id() >= value_.size()) value_.resize(module_.instruction_limit());
+  value_[x->id()] = by;
+}
+
+void Rewriter::TakeNew() {
+  const std::span<Instruction* const> all = builder_->computation()->instructions();
+  for (; taken_ < all.size(); ++taken_) list_.push_back(all[taken_]);
+}
+
+void Rewriter::Begin(Computation* computation) {
+  builder_.emplace(module_, computation);
+  taken_ = computation->instructions().size();
+  list_.clear();
+  list_.reserve(taken_);
+  value_.resize(module_.instruction_limit());
+  for (const Instruction* x : computation->instructions()) value_[x->id()] = nullptr;
+}
+
+void Rewriter::RedirectOperands(Instruction* x) {
+  for (int64_t i = 0; i < x->operand_count(); ++i) {
+    Instruction* value = ValueOf(x->operand(i));
+    if (value != x->operand(i)) x->set_operand(i, value);
   }
-  for (const Instruction* x : computation.instructions()) {
+}
+
+// Those that have left the list without anything in their place are dropped.
+void Rewriter::RedirectControlPredecessors() {
+  auto waits = [](const Instruction* x) { return !x->control_predecessors().empty(); };
+  if (std::none_of(list_.begin(), list_.end(), waits)) return;
+  const std::unordered_set<const Instruction*> listed(list_.begin(), list_.end());
+  for (Instruction* x : list_) {
+    if (!waits(x)) continue;
+    std::vector<Instruction*> predecessors;
+    for (Instruction* predecessor : x->control_predecessors()) {
+      Instruction* value = ValueOf(predecessor);
+      if (listed.count(value) != 0) predecessors.push_back(value);
+    }
+    Instruction::Extras extras = *x->extras();
+    extras.control_predecessors = module_.arena().Copy(predecessors);
+    x->set_extras(module_.arena().New<Instruction::Extras>(extras));
+  }
+}
+
+void Rewriter::Finish() {
+  TakeNew();
+  RedirectControlPredecessors();
+  Computation* computation = builder_->computation();
+  Instruction* root = ValueOf(computation->root());
+  computation->SetInstructions(std::move(list_));
+  computation->set_root(root);
+  list_.clear();
+  builder_.reset();
+}
+
+void Rewriter::CountUses(const Computation& computation) {
+  uses_.resize(module_.instruction_limit());
+  for (const Instruction* x : computation.instructions()) uses_[x->id()] = 0;
+  CountOperands(computation.instructions());
+  ++uses_[computation.root()->id()];
+}
+
+void Rewriter::CountOperands(std::span<Instruction* const> made) {
+  if (made.empty()) return;
+  uses_.resize(std::max<size_t>(uses_.size(), module_.instruction_limit()));
+  for (const Instruction* x : made) {
     for (const Instruction* operand : x->operands()) ++uses_[operand->id()];
   }
-  ++uses_[computation.root()->id()];
 }
 
 void Rewriter::Release(Instruction* x) {
@@ -42,86 +102,49 @@ void Rewriter::Release(Instruction* x) {
   }
 }
 
-void Rewriter::Replace(Instruction* x, Instruction* by, bool is_new) {
+void Rewriter::StandIn(Instruction* x, Instruction* by, bool is_new) {
   CheckInternal(Compatible(x->shape(), by->shape()), "rewriter: the replacement has another shape");
   if (is_new) {
     if (by->sharding() == nullptr) by->set_sharding(x->sharding());
     if (!IsNamedByOpcode(x)) by->set_name(x->name());
     by->set_shape(x->shape());
   }
-  ValueOf(x) = by;
+  SetValue(x, by);
   uses_[by->id()] += uses_[x->id()];
   uses_[x->id()] = 0;
   Release(x);
 }
 
 bool Rewriter::Run(Computation* computation, const Visit& visit) {
-  uses_.resize(module_.instruction_limit());
-  value_.resize(module_.instruction_limit());
+  const std::vector<Instruction*> old(computation->instructions().begin(),
+                                      computation->instructions().end());
   CountUses(*computation);
-  std::vector<Instruction*> old(computation->instructions().begin(),
-                                computation->instructions().end());
-  std::vector<Instruction*> list;
-  list.reserve(old.size());
-  Builder builder(module_, computation);
-  builder_ = &builder;
-  size_t known = old.size();
+  Begin(computation);
   bool changed = false;
-  bool has_control = false;
-  // What the builder appended goes to the end of the new list.
-  auto take_new = [&] {
-    std::span<Instruction* const> all = computation->instructions();
-    for (; known < all.size(); ++known) {
-      uses_.resize(std::max<size_t>(uses_.size(), module_.instruction_limit()));
-      value_.resize(uses_.size());
-      for (const Instruction* operand : all[known]->operands()) ++uses_[operand->id()];
-      list.push_back(all[known]);
-    }
-  };
   for (Instruction* x : old) {
-    for (int64_t i = 0; i < x->operand_count(); ++i) {
-      if (Instruction* value = ValueOf(x->operand(i))) x->set_operand(i, value);
-    }
+    RedirectOperands(x);
     if (!x->control_predecessors().empty()) {
-      has_control = true;
-      list.push_back(x);
+      Keep(x);
       continue;
     }
-    builder.set_origin(x);
-    size_t known_before = known;
+    builder_->set_origin(x);
+    const size_t before = list_.size();
     Instruction* by = visit(x, *this);
-    take_new();
-    bool is_new =
-        by != x &&
-        std::find(computation->instructions().begin() + static_cast<std::ptrdiff_t>(known_before),
-                  computation->instructions().end(), by) != computation->instructions().end();
-    bool keeps_sharding = is_new || x->sharding() == nullptr || x->sharding() == by->sharding();
+    TakeNew();
+    const std::span<Instruction* const> made = std::span(list_).subspan(before);
+    CountOperands(made);
+    const bool is_new = by != x && std::find(made.begin(), made.end(), by) != made.end();
+    const bool keeps_sharding =
+        is_new || x->sharding() == nullptr || x->sharding() == by->sharding();
     if (by == x || !keeps_sharding) {
-      list.push_back(x);
+      Keep(x);
       continue;
     }
-    Replace(x, by, is_new);
-    if (MustStay(x)) list.push_back(x);
+    StandIn(x, by, is_new);
+    if (MustStay(x)) Keep(x);
     changed = true;
   }
-  Instruction* root = computation->root();
-  if (Instruction* value = ValueOf(root)) root = value;
-  if (has_control) {
-    for (Instruction* x : list) {
-      if (x->control_predecessors().empty()) continue;
-      std::vector<Instruction*> predecessors(x->control_predecessors().begin(),
-                                             x->control_predecessors().end());
-      for (Instruction*& predecessor : predecessors) {
-        if (Instruction* value = ValueOf(predecessor)) predecessor = value;
-      }
-      Instruction::Extras extras = *x->extras();
-      extras.control_predecessors = module_.arena().Copy(predecessors);
-      x->set_extras(module_.arena().New<Instruction::Extras>(extras));
-    }
-  }
-  computation->SetInstructions(std::move(list));
-  computation->set_root(root);
-  builder_ = nullptr;
+  Finish();
   return changed;
 }
 

@@ -1,15 +1,19 @@
-// Replaces instructions in one forward sweep over a computation.
+// Replaces instructions in one forward walk over a computation.
 //
-// A pass says for every instruction, operands before users, what is to stand in for it; the
-// rewriter redirects later uses, puts new instructions where they are needed in the list and counts
-// uses as they change. What nobody needs any more stays in the list: passes end with
+// A sweep (Run) asks a pass for every instruction, operands before users, what is to stand in for
+// it; it counts uses as they change and leaves alone what must not be replaced. A pass with an
+// order or conditions of its own walks by itself, in the steps that a sweep consists of (Begin, ..,
+// Finish). Either way later uses read what stands in, and new instructions are put where they are
+// needed in the list. After a sweep what nobody needs any more stays in the list: passes end with
 // RemoveDeadCode. Linear in the size of the computation; one rewriter serves all computations of a
-// module.
+// module, one at a time.
 #ifndef GSHARD_CORE_TRANSFORMS_REWRITER_H_
 #define GSHARD_CORE_TRANSFORMS_REWRITER_H_
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "ir/builder.h"
@@ -38,17 +42,42 @@ class Rewriter {
   }
   // Is the instruction being visited the only user of x?
   bool IsOnlyUse(const Instruction* x) const { return UseCount(x) == 1; }
-  // Of the computation being swept; derives from the instruction being visited.
+  // Of the computation being rewritten; in a sweep it derives from the instruction being visited.
   Builder& builder() { return *builder_; }
+
+  // The walk by hand: Begin empties the list, every old instruction is kept or replaced, in an
+  // order of dependences, and Finish puts the new list in place. What the builder has made goes
+  // before the next instruction that is kept.
+  void Begin(Computation* computation);
+  // From now on `x` reads what stands in for its operands.
+  void RedirectOperands(Instruction* x);
+  // What stands in for `x`: itself unless it was replaced.
+  Instruction* ValueOf(Instruction* x) const {
+    Instruction* by = x->id() < value_.size() ? value_[x->id()] : nullptr;
+    return by != nullptr ? by : x;
+  }
+  void Keep(Instruction* x) { TakeNew(), list_.push_back(x); }
+  // `x` leaves the list, side effect or not. Null: nobody reads it any more.
+  void Replace(Instruction* x, Instruction* by) { TakeNew(), SetValue(x, by); }
+  // `x` stays, but others read `by` from now on.
+  void Alias(Instruction* x, Instruction* by) { SetValue(x, by); }
+  // The root is what stands in for the old one.
+  void Finish();
 
  private:
   void CountUses(const Computation& computation);
-  void Replace(Instruction* x, Instruction* by, bool is_new);
+  void CountOperands(std::span<Instruction* const> made);
+  void StandIn(Instruction* x, Instruction* by, bool is_new);
   void Release(Instruction* x);
-  Instruction*& ValueOf(const Instruction* x) { return value_[x->id()]; }
+  void SetValue(const Instruction* x, Instruction* by);
+  // Whatever the builder has made since.
+  void TakeNew();
+  void RedirectControlPredecessors();
 
   Module& module_;
-  Builder* builder_ = nullptr;
+  std::optional<Builder> builder_;
+  size_t taken_ = 0;                 // of the builder's computation: instructions seen
+  std::vector<Instruction*> list_;   // the new list
   std::vector<Instruction*> value_;  // by id: what stands in; null: itself
   std::vector<int32_t> uses_;        // by id
 };

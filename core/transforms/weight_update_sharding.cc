@@ -11,6 +11,7 @@
 #include "core/transforms/rewriter.h"
 #include "ir/custom_call.h"
 #include "ir/mesh.h"
+#include "ir/parser_errors.h"
 #include "ir/traversal.h"
 
 namespace gshard {
@@ -129,7 +130,10 @@ class WeightUpdate {
       auto of_axis = index < 0 ? std::nullopt : mesh->devices.AxesOfDim(index);
       if (!of_axis) {
         return Fail(MakeError("E-ANNOTATE-005", fmt::format("the mesh has no axis '{}'", name),
-                              "name axes of the mesh that `annotate` declared"));
+                              mesh == nullptr
+                                  ? "name axes of the mesh that `annotate` declared"
+                                  : DidYouMean(name, mesh->axes, &MeshAxis::name) +
+                                        "name axes of the mesh that `annotate` declared"));
       }
       axes.insert(axes.end(), of_axis->begin(), of_axis->end());
     }

@@ -1,17 +1,44 @@
 #include "ir/input/module_input.h"
 
+#include "ir/input/foreign_file.h"
+#include "ir/input/gzip.h"
+#include "ir/input/older_forms.h"
+#include "ir/input/text_sections.h"
 #include "ir/parser.h"
+#include "ir/proto/reader.h"
 #include "ir/stablehlo/reader.h"
 
 namespace gshard {
 
 Expected<std::unique_ptr<Module>> ReadModuleInput(std::shared_ptr<const SourceText> source,
                                                   const InputOptions& options,
-                                                  std::shared_ptr<Context> context) {
-  if (stablehlo::IsMlirText(source->text())) {
-    return stablehlo::ReadModule(std::move(source), std::move(context), {.dims = options.dims});
+                                                  std::shared_ptr<Context> context,
+                                                  InputReport* report) {
+  InputReport unread;
+  if (report == nullptr) report = &unread;
+  if (IsGzip(source->text())) {
+    auto unpacked = Gunzip(*source);
+    if (!unpacked.has_value()) return Fail(std::move(unpacked.error()));
+    source = *std::move(unpacked);
   }
-  return ParseModule(std::move(source), std::move(context));
+  if (proto::IsHloProto(source->text())) {
+    auto read = proto::ReadModule(std::move(source), std::move(context));
+    if (!read.has_value()) return Fail(std::move(read.error()));
+    report->arguments = std::move(read->arguments);
+    RewriteOlderForms(*read->module);
+    return std::move(read->module);
+  }
+  auto text = SelectModuleText(source, options.module_name, report->notes);
+  if (!text.has_value()) return Fail(std::move(text.error()));
+  if (*text == source) {  // nothing was skipped: is it a text at all?
+    if (auto why = WhyNoProgram(*source)) return Fail(*std::move(why));
+  }
+  if (stablehlo::IsMlirText((*text)->text())) {
+    return stablehlo::ReadModule(*std::move(text), std::move(context), {.dims = options.dims});
+  }
+  auto module = ParseModule(*std::move(text), std::move(context));
+  if (module.has_value()) RewriteOlderForms(**module);
+  return module;
 }
 
 }  // namespace gshard

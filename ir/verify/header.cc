@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/propagation_flags.h"
 #include "ir/shape_inference.h"
 #include "ir/verify/checks.h"
 
@@ -105,12 +106,6 @@ Problem CheckAliases(const ModuleHeader& header, const Computation& entry) {
   return std::nullopt;
 }
 
-Problem CheckFlags(std::string_view name, size_t flags, size_t wanted, std::string_view of) {
-  if (flags <= 1 || flags == wanted) return std::nullopt;
-  return std::string(name) + " must have one flag, or one per " + std::string(of) + ": expected " +
-         std::to_string(wanted) + ", found " + std::to_string(flags);
-}
-
 }  // namespace
 
 std::optional<std::string> CheckHeader(const Module& module) {
@@ -122,17 +117,12 @@ std::optional<std::string> CheckHeader(const Module& module) {
   }
   if (Problem problem = CheckLayout(header, entry)) return problem;
   if (Problem problem = CheckAliases(header, entry)) return problem;
-  const Shape* result = entry.root()->shape();
-  const bool one_tuple = entry.parameter_count() == 1 && entry.parameter(0)->shape()->IsTuple();
-  if (Problem problem = CheckFlags(
-          "allow_spmd_sharding_propagation_to_parameters", header.propagation_to_parameters.size(),
-          one_tuple ? entry.parameter(0)->shape()->elements().size() : entry.parameters().size(),
-          one_tuple ? "element of the parameter" : "parameter")) {
+  if (Problem problem = ParameterFlagsProblem("allow_spmd_sharding_propagation_to_parameters",
+                                              header.propagation_to_parameters.size(), entry)) {
     return problem;
   }
-  return CheckFlags("allow_spmd_sharding_propagation_to_output",
-                    header.propagation_to_output.size(),
-                    result->IsTuple() ? result->elements().size() : 1, "output");
+  return OutputFlagsProblem("allow_spmd_sharding_propagation_to_output",
+                            header.propagation_to_output.size(), entry);
 }
 
 }  // namespace gshard

@@ -47,6 +47,15 @@ class Verifier {
     return {};
   }
 
+  Expected<void> CheckShardings() const {
+    for (const Computation* computation : module_.computations()) {
+      for (const Instruction* instruction : computation->instructions()) {
+        if (Expected<void> ok = CheckSharding(instruction); !ok) return ok;
+      }
+    }
+    return {};
+  }
+
  private:
   tl::unexpected<Diagnostic> At(SourceRange range, std::string code, std::string message) const {
     return Fail(module_.ErrorAt(range, std::move(code), std::move(message)));
@@ -109,19 +118,23 @@ class Verifier {
     }
     if (Expected<void> ok = CheckShape(instruction); !ok) return ok;
     if (Expected<void> ok = CheckByOpcode(computation, instruction); !ok) return ok;
-    if (instruction->sharding() != nullptr && options_.shardings) {
-      std::string problem =
-          WhyNotApplicable(instruction->sharding(), instruction->shape(), device_count_);
-      if (!problem.empty()) return ImpossibleSharding(instruction, std::move(problem));
-    }
+    if (Expected<void> ok = CheckSharding(instruction); !ok) return ok;
     return CheckTexts(instruction);
+  }
+
+  Expected<void> CheckSharding(const Instruction* instruction) const {
+    if (instruction->sharding() == nullptr || !options_.shardings) return {};
+    std::string problem =
+        WhyNotApplicable(*instruction, device_count_);
+    if (!problem.empty()) return ImpossibleSharding(instruction, std::move(problem));
+    return {};
   }
 
   // A wrong device count contradicts another place, which is told too.
   tl::unexpected<Diagnostic> ImpossibleSharding(const Instruction* instruction,
                                                 std::string problem) const {
     Diagnostic error = module_.ErrorAt(instruction, "E-VERIFY-008", std::move(problem));
-    if (WhyNotApplicable(instruction->sharding(), instruction->shape(), 0).empty()) {
+    if (WhyNotApplicable(*instruction, 0).empty()) {
       error.notes.push_back(module_.WhyDeviceCount());
     }
     return Fail(std::move(error));
@@ -320,5 +333,7 @@ class Verifier {
 Expected<void> VerifyModule(const Module& module, const VerifyOptions& options) {
   return Verifier(module, options).Run();
 }
+
+Expected<void> VerifyShardings(const Module& module) { return Verifier(module, {}).CheckShardings(); }
 
 }  // namespace gshard

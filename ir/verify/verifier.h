@@ -24,6 +24,9 @@ struct VerifyOptions {
 // is built for a failure only. Interns inferred shapes in the module's context.
 Expected<void> VerifyModule(const Module& module, const VerifyOptions& options = {});
 
+// The same of shardings alone, for passes that give instructions some: E-VERIFY-008.
+Expected<void> VerifyShardings(const Module& module);
+
 // What is wrong with a collective's shapes, attributes or operand count among groups of `size`
 // devices; nothing if they fit. For callers that know the real size where the text leaves it open.
 std::optional<std::string> CheckGroupSize(const Instruction& instruction, int64_t size);

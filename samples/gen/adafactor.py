@@ -4,6 +4,8 @@ The second moment of a matrix is kept as its row and column means, so that the s
 the weights.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -20,11 +22,11 @@ def factored_dims(shape):
     return tuple(sorted(sorted(range(len(shape)), key=lambda d: (shape[d], d))[-2:]))
 
 
-def state_shapes(params):
+def state_shapes(params, dims_of=factored_dims):
     """Shapes of the optimiser state for a tree of parameter shapes."""
 
     def leaf(p):
-        dims = factored_dims(p.shape)
+        dims = dims_of(p.shape)
         if dims is None:
             return {"v": p}
         without = lambda d: jax.ShapeDtypeStruct(p.shape[:d] + p.shape[d + 1:], p.dtype)
@@ -37,14 +39,14 @@ def rms(x):
     return jnp.sqrt(jnp.mean(jnp.square(x)))
 
 
-@jax.jit
-def adafactor(param, grad, state, rate):
-    """New parameter and state.
+@functools.partial(jax.jit, static_argnames="dims_of")
+def adafactor(param, grad, state, rate, dims_of=factored_dims):
+    """New parameter and state; `dims_of` a shape are the two dims that are factored.
 
     The abs() are no-ops on states made here; they keep the update finite for arbitrary inputs.
     """
     square = jnp.square(grad) + EPSILON
-    dims = factored_dims(param.shape)
+    dims = dims_of(param.shape)
     if dims is None:
         v = DECAY * jnp.abs(state["v"]) + (1 - DECAY) * square
         new_state = {"v": v}
@@ -61,11 +63,11 @@ def adafactor(param, grad, state, rate):
     return param - rate * jnp.maximum(rms(param), MIN_SCALE) * update, new_state
 
 
-def apply(params, grads, state, rate):
+def apply(params, grads, state, rate, dims_of=factored_dims):
     """One step over a tree of parameters."""
     leaves, tree = jax.tree.flatten(params)
     pairs = [
-        adafactor(p, g, s, rate)
+        adafactor(p, g, s, rate, dims_of=dims_of)
         for p, g, s in zip(leaves, tree.flatten_up_to(grads), tree.flatten_up_to(state))
     ]
     return tree.unflatten([p for p, _ in pairs]), tree.unflatten([s for _, s in pairs])

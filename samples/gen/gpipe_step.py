@@ -17,40 +17,13 @@ RATE = 0.01
 
 
 def parameter_shapes():
-    f32 = lambda *dims: jax.ShapeDtypeStruct(dims, jnp.float32)
-    return {
-        "embedding": f32(VOCABULARY, MODEL),
-        "position": f32(SEQUENCE, MODEL),
-        "norm": f32(MODEL),
-        "softmax": f32(MODEL, VOCABULARY),
-        "layers": {
-            "attention": {
-                "norm": f32(LAYERS, MODEL),
-                "query": f32(LAYERS, MODEL, HEADS, HEAD_DIM),
-                "key": f32(LAYERS, MODEL, HEADS, HEAD_DIM),
-                "value": f32(LAYERS, MODEL, HEADS, HEAD_DIM),
-                "out": f32(LAYERS, HEADS, HEAD_DIM, MODEL),
-            },
-            "ffn": {
-                "norm": f32(LAYERS, MODEL),
-                "wi": f32(LAYERS, MODEL, HIDDEN),
-                "wo": f32(LAYERS, HIDDEN, MODEL),
-            },
-        },
-    }
-
-
-def layer(x, params):
-    with jax.named_scope("attention"):
-        x = x + layers.attention(x, params["attention"])
-    with jax.named_scope("ffn"):
-        return x + layers.feed_forward(x, params["ffn"]), None
+    return layers.stacked_parameter_shapes(LAYERS, MODEL, HEADS, HEAD_DIM, HIDDEN, VOCABULARY, SEQUENCE)
 
 
 def loss(params, tokens, targets):
     with jax.named_scope("embed"):
         x = layers.embed(tokens, params)
-    x, _ = jax.lax.scan(layer, x, params["layers"])
+    x, _ = jax.lax.scan(layers.block, x, params["layers"])
     with jax.named_scope("softmax"):
         return jnp.sum(layers.cross_entropy(x, targets, params)) / BATCH
 

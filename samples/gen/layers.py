@@ -43,3 +43,37 @@ def cross_entropy(x, targets, params):
     logits = jnp.einsum("BSM,MV->BSV", normalise(x, params["norm"]), params["softmax"])
     log_probability = jax.nn.log_softmax(logits, axis=-1)
     return -jnp.sum(log_probability * jax.nn.one_hot(targets, logits.shape[-1], dtype=logits.dtype))
+
+
+def stacked_parameter_shapes(layers, model, heads, head_dim, hidden, vocabulary, sequence):
+    """A language model whose layers' weights are stacked along a first dimension, for a scan over `block`."""
+    f32 = lambda *dims: jax.ShapeDtypeStruct(dims, jnp.float32)
+    return {
+        "embedding": f32(vocabulary, model),
+        "position": f32(sequence, model),
+        "norm": f32(model),
+        "softmax": f32(model, vocabulary),
+        "layers": {
+            "attention": {
+                "norm": f32(layers, model),
+                "query": f32(layers, model, heads, head_dim),
+                "key": f32(layers, model, heads, head_dim),
+                "value": f32(layers, model, heads, head_dim),
+                "out": f32(layers, heads, head_dim, model),
+            },
+            "ffn": {
+                "norm": f32(layers, model),
+                "wi": f32(layers, model, hidden),
+                "wo": f32(layers, hidden, model),
+            },
+        },
+    }
+
+
+def block(x, layer):
+    """One layer, as a scan body."""
+    with jax.named_scope("attention"):
+        x = x + attention(x, layer["attention"])
+    with jax.named_scope("ffn"):
+        x = x + feed_forward(x, layer["ffn"])
+    return x, None

@@ -17,36 +17,7 @@ RATE = 0.01
 
 
 def parameter_shapes():
-    f32 = lambda *dims: jax.ShapeDtypeStruct(dims, jnp.float32)
-    return {
-        "embedding": f32(VOCABULARY, MODEL),
-        "position": f32(SEQUENCE, MODEL),
-        "norm": f32(MODEL),
-        "softmax": f32(MODEL, VOCABULARY),
-        "layers": {
-            "attention": {
-                "norm": f32(LAYERS, MODEL),
-                "query": f32(LAYERS, MODEL, HEADS, HEAD_DIM),
-                "key": f32(LAYERS, MODEL, HEADS, HEAD_DIM),
-                "value": f32(LAYERS, MODEL, HEADS, HEAD_DIM),
-                "out": f32(LAYERS, HEADS, HEAD_DIM, MODEL),
-            },
-            "ffn": {
-                "norm": f32(LAYERS, MODEL),
-                "wi": f32(LAYERS, MODEL, HIDDEN),
-                "wo": f32(LAYERS, HIDDEN, MODEL),
-            },
-        },
-    }
-
-
-def block(x, layer):
-    """One layer, as a scan body."""
-    with jax.named_scope("attention"):
-        x = x + layers.attention(x, layer["attention"])
-    with jax.named_scope("ffn"):
-        x = x + layers.feed_forward(x, layer["ffn"])
-    return x, None
+    return layers.stacked_parameter_shapes(LAYERS, MODEL, HEADS, HEAD_DIM, HIDDEN, VOCABULARY, SEQUENCE)
 
 
 def loss(params, tokens, targets):
@@ -54,7 +25,7 @@ def loss(params, tokens, targets):
     with jax.named_scope("embed"):
         x = layers.embed(tokens, params)
     with jax.named_scope("layers"):
-        x, _ = jax.lax.scan(jax.checkpoint(block, prevent_cse=False), x, params["layers"])
+        x, _ = jax.lax.scan(jax.checkpoint(layers.block, prevent_cse=False), x, params["layers"])
     with jax.named_scope("softmax"):
         return layers.cross_entropy(x, targets, params) / BATCH
 

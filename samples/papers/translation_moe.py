@@ -55,6 +55,13 @@ def parameter_shapes(c, s):
     }
 
 
+def own_dims(shape):
+    """Feed-forward matrices by their own two dims, not by the number of experts: a state of no size."""
+    if sorted(shape[-2:]) == [MODEL, HIDDEN]:
+        return len(shape) - 2, len(shape) - 1
+    return adafactor.factored_dims(shape)
+
+
 def attend(x, memory, layer, causal):
     """Attention of x [B,S,M] over memory [B,T,M]."""
     x = layers.normalise(x, layer["norm"])
@@ -113,17 +120,18 @@ def make(c):
     """HLO text of one training step of configuration `c`."""
 
     s = Sharding(c)
+    dims_of = own_dims if c.get("factored") == "own" else adafactor.factored_dims
 
     def train_step(params, state, batch):
         value, grads = jax.value_and_grad(functools.partial(loss, c, s))(
             params, batch["source"], batch["target"], batch["labels"])
         with jax.named_scope("update"):
-            params, state = adafactor.apply(params, grads, state, RATE)
+            params, state = adafactor.apply(params, grads, state, RATE, dims_of)
         return params, state, value
 
     params = parameter_shapes(c, s)
     tokens = s.shape((c["batch_tokens"] // c["sequence"], c["sequence"]), "batch", None,
                      dtype=jnp.int32)
     batch = {"source": tokens, "target": tokens, "labels": tokens}
-    args = (params, adafactor.state_shapes(params), batch)
+    args = (params, adafactor.state_shapes(params, dims_of), batch)
     return hlo_text.to_text(train_step, args, f"{c['name']}: {c['layers']} layers", donate=(0, 1))

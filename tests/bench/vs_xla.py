@@ -24,6 +24,15 @@ DEFAULT_XLA_DEVICES = [2048, 256]
 MIB = 1 << 20
 
 
+def processor():
+    """Its name and the vector instruction sets it has."""
+    lines = dict(line.split(":", 1) for line in open("/proc/cpuinfo") if ":" in line)
+    fields = {key.strip(): value.strip() for key, value in lines.items()}
+    sets = [name for name in ("sse4_2", "avx", "fma", "avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile")
+            if name in fields.get("flags", "").split()]
+    return f"{fields.get('model name', 'unknown processor')} ({', '.join(sets)})"
+
+
 class Samples:
     """Seconds of every step, and the peak memory of the processes."""
 
@@ -164,15 +173,16 @@ class Bench:
         self.verdict(share <= 0.5, f"{name}: {devices} devices in {share:.2f} of its memory (at most 0.5)")
 
     def against_unpartitioned(self, name, bandwidth):
-        """1.5 times the unpartitioned step, or near the bound that partial sums set."""
+        """1.1 or 1.5 times the unpartitioned step, in 1.5 times its memory; and what partial sums cost."""
         whole, mesh = self.of("gshard", name, UNPARTITIONED), self.of("gshard", name, TOTAL)
         ratio, memory = mesh.time / whole.time, mesh.memory / whole.memory
         traffic = 2 * mesh.report["partial_sum_bytes"]
         bound = whole.time + traffic / bandwidth
         detail = (f"; partial sums: {traffic / 1e9:.2f} GB written and read at {bandwidth / 1e9:.1f} GB/s are "
                   f"{traffic / bandwidth:.3f} s, so with the unpartitioned step {bound:.3f} s: the run is at {mesh.time / bound:.2f} of that")
-        self.verdict(ratio <= 1.5, f"{name}: {TOTAL} devices {mesh.time:.3f} s, unpartitioned {whole.time:.3f} s: "
-                                   f"{ratio:.2f} (at most 1.5){detail}")
+        limit = 1.5 if name == "transformer" else 1.1
+        self.verdict(ratio <= limit, f"{name}: {TOTAL} devices {mesh.time:.3f} s, unpartitioned {whole.time:.3f} s: "
+                                     f"{ratio:.2f} (at most {limit}){detail}")
         self.verdict(memory <= 1.5, f"{name}: its memory {mesh.memory / MIB:.0f} MiB, unpartitioned "
                                     f"{whole.memory / MIB:.0f} MiB: {memory:.2f} (at most 1.5)")
 
@@ -209,6 +219,7 @@ class Bench:
         names = self.options.workloads or SIX
         self.measure(names)
         dots = self.dots()
+        print(f"{processor()}; OpenBLAS's kernel: {dots['openblas_kernel']}")
         print(f"{os.cpu_count()} cores, medians over {self.options.rounds} rounds of {self.options.steps} steps\n")
         self.table(names)
         for name in names:

@@ -7,6 +7,7 @@
 # XLA's 2048 devices take minutes and up to 10 GB. Exit code 0: every line passed.
 set -eu
 cd "$(dirname "$0")/../.."
+unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE # some environments force an old kernel
 GSHARD_BIN=${GSHARD_BIN:-build/release/cmd}
 venv=${GSHARD_XLA_VENV:-build/xla-venv}
 if [ ! -x "$venv/bin/python" ]; then

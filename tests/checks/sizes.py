@@ -12,8 +12,8 @@ import sys
 MOST_LINES, MOST_FUNCTION, MOST_PROSE = 800, 80, 130
 FOLDERS = ["ir", "core", "backends", "cmd", "tests"]
 NOT_A_FUNCTION = re.compile(r"^\s*(namespace|class|struct|enum|union|extern|#|//|if|for|while|switch|else|do|case|default|\}|return)\b|^\s*[}\]]")
-# Longer ones: one case after another, which reads no better in parts; and those that are to be cut when somebody works on them.
-ONE_CASE_AFTER_ANOTHER = {
+# Longer ones: one case after another, which reads no better in parts.
+LONG = {
     "ir/parser_attributes.cc: ModuleParser::ParseRow",
     "ir/printer_attributes.cc: ModulePrinter::PrintValue",
     "core/autodiff/ops/elementwise.cc: UnaryAdjoint",
@@ -22,18 +22,13 @@ ONE_CASE_AFTER_ANOTHER = {
     "tests/property/magnitude.cc: BoundOf",
     "tests/reference/reference.cc: EvaluateReference",
 }
-TO_BE_CUT = {
-    "core/partition/ops/convolution.cc: Convolution",
-    "ir/stablehlo/import/locations.cc: Locations::Read",
-    "core/partition/scope/resharder.cc: AllToAll",
-    "core/partition/scope/resharder.cc: PartitionScope::Reshard",
-    "backends/cpu/mesh/collective_groups.cc: ResolveGroups",
-    "backends/cpu/ops/convolution.cc: ConvolutionKernel",
-    "backends/cpu/ops/dot_product.cc: result_convert_",
-    "backends/cpu/run/mesh_run.cc: MeshRun::Prepare",
-    "tests/property/make_contraction.cc: ProgramMaker::MakeConvolution",
-}
-LONG = ONE_CASE_AFTER_ANOTHER | TO_BE_CUT
+
+
+def before(lines, number):
+    """The line in front of that one, but for comments."""
+    while number > 1 and lines[number - 1].lstrip().startswith("//"):
+        number -= 1
+    return lines[number - 1]
 
 
 def functions(lines):
@@ -45,7 +40,7 @@ def functions(lines):
             # The signature may have begun some lines above.
             start = number
             while start > 0 and number - start < 20 and (
-                    lines[start].lstrip().startswith((":", ",")) or lines[start - 1].endswith((",", "("))
+                    lines[start].lstrip().startswith((":", ",")) or before(lines, start).endswith((",", "("))
                     or "".join(lines[start:number + 1]).count(")") > "".join(lines[start:number + 1]).count("(")):
                 start -= 1
             signature = " ".join(lines[start:number + 1])

@@ -14,8 +14,9 @@ import numpy as np
 
 import pipeline_models as models
 
-Case = collections.namedtuple("Case", "model stages microbatches schedule remat")
+Case = collections.namedtuple("Case", "model stages microbatches schedule remat repeats", defaults=[None])
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zero-bubble")
+ALIKE = ("dense", "scan", "checkpointed", "tied", "masked", "experts")  # models of equal layers
 TOLERANCE = 2e-5
 
 
@@ -25,12 +26,23 @@ def cases():
                 models.MODELS, (2, 4, 8), SCHEDULES, (1, 2, 4, 8, 16, 32), ("stage", "none")):
             if schedule != "interleaved" or k < 8:
                 yield Case(model, k, m, schedule, remat)
+        for model, (k, r), m, remat in itertools.product(
+                ALIKE, ((2, 1), (4, 1), (8, 1), (2, 2), (2, 4), (4, 2)), (1, 2, 4, 8, 16, 32),
+                ("stage", "none", "all")):
+            if model != "experts" or k * r <= 4:
+                yield Case(model, k, m, "shift", remat, r)
         return
     for n, model in enumerate(models.MODELS):
         for i, schedule in enumerate(SCHEDULES):
             yield Case(model, (2, 4)[(n + i) % 2], (4, 8, 2, 1)[(n + i) % 4], schedule, ("stage", "none")[i % 2])
     yield Case("dense", 8, 32, "1f1b", "stage")
     yield Case("scan", 8, 16, "gpipe", "none")
+    for i, model in enumerate(ALIKE):
+        yield Case(model, (2, 4)[i % 2 and model != "experts"], (4, 8, 2, 1)[i % 4], "shift",
+                   ("stage", "none", "all")[i % 3], (1, 2)[i // 2 % 2])
+    yield Case("dense", 8, 32, "shift", "stage")
+    for i, model in enumerate(("dense", "resnet", "unet", "uneven")):
+        yield Case(model, 4, 8, SCHEDULES[i], "all")
 
 
 def tool(*command):
@@ -69,7 +81,8 @@ class Suite:
         _, path, _ = self.model(case.model)
         out, device = path + ".pipelined", path + ".device"
         tool("gshard-opt", "pipeline", path, "--stages", str(case.stages), "--microbatches", str(case.microbatches),
-             "--schedule", case.schedule, "--remat", case.remat, "-o", out)
+             "--schedule", case.schedule, "--remat", case.remat, "-o", out,
+             *(("--repeats", str(case.repeats)) if case.repeats else ()))
         tool("gshard-opt", "partition", out, "-o", device)
         return device
 
@@ -108,7 +121,8 @@ class Suite:
 
 XLA_CASES = [Case("dense", 8, 8, "1f1b", "stage"), Case("scan", 4, 4, "gpipe", "none"),
              Case("experts", 2, 4, "zero-bubble", "stage"), Case("unet", 4, 8, "interleaved", "stage"),
-             Case("uneven", 8, 32, "1f1b", "none")]
+             Case("uneven", 8, 32, "1f1b", "none"), Case("scan", 4, 8, "shift", "stage", 2),
+             Case("dense", 8, 4, "shift", "all"), Case("tied", 4, 8, "1f1b", "all")]
 
 
 def main():
@@ -128,7 +142,8 @@ def main():
             except (RuntimeError, ValueError, IndexError) as error:
                 fault = str(error)
             passed, failed = passed + (not fault), failed + bool(fault)
-            name = f"{where} {case.model} K={case.stages} M={case.microbatches} {case.schedule} remat {case.remat}"
+            name = f"{where} {case.model} K={case.stages} M={case.microbatches} {case.schedule}"
+            name += f"{f' x{case.repeats}' if case.repeats else ''} remat {case.remat}"
             print(f"{'FAIL' if fault else 'ok  '} {name}{': ' + fault if fault else ''}", flush=True)
     print(f"{passed} passed, {failed} failed")
     return failed != 0

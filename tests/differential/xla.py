@@ -16,12 +16,12 @@ def module_of(text):
 
 
 def parse_error(text):
-    """None if XLA's parser takes the text, else the first line of its complaint."""
+    """None if XLA's parser takes the text, else its complaint and the place: the first two lines."""
     try:
         module_of(text)
         return None
     except Exception as error:  # jaxlib raises its own types
-        return str(error).strip().split("\n")[0][:300]
+        return " ".join(str(error).strip().split("\n")[:2])[:300]
 
 
 def without_shardings(text):

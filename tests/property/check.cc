@@ -11,18 +11,21 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <mutex>
 
 #include "backends/cpu/arrays/array_rows.h"
 #include "backends/cpu/emulate.h"
 #include "backends/cpu/run/mesh_run.h"
 #include "backends/cpu/verify/verify.h"
 #include "core/analysis/partitioned.h"
+#include "core/check/communication_check.h"
 #include "core/propagation/propagation.h"
 #include "core/spmd/per_device_module.h"
 #include "ir/literal.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verify/verifier.h"
+#include "tests/ranks_in_process.h"
 #include "tests/reference/reference.h"
 
 namespace gshard::property {
@@ -52,6 +55,14 @@ template <typename T>
 T Need(const std::string& stage, Expected<T> value) {
   if (!value) Failed(stage, value.error());
   if constexpr (!std::is_void_v<T>) return std::move(*value);
+}
+
+// Of a program that runs: nothing in its communication is an alarm.
+void ExpectNoFindings(const Module& module) {
+  const CommunicationCheck check = CheckCommunication(module, CountDevices(module));
+  if (check.findings.empty()) return;
+  const Diagnostic& finding = check.findings[0].diagnostic;
+  Failed(fmt::format("false alarm: {}", finding.code), Render(finding));
 }
 
 std::unique_ptr<Module> Parse(const std::string& stage, const std::string& text,
@@ -435,6 +446,7 @@ OpcodeSet Check(const std::string& text, const std::string& plain, const CheckOp
   Need("partitioned", VerifyModule(*partitioned));
   if (options.optimize) Optimize(*partitioned, options.seed);
   CheckFixpoint("partitioned text", *partitioned);
+  ExpectNoFindings(*partitioned);
   const Run run = Execute("partitioned run", *partitioned, *inputs, mesh);
   Compare("mismatch", *run.mesh, expected, options);
 
@@ -451,6 +463,76 @@ OpcodeSet Check(const std::string& text, const std::string& plain, const CheckOp
   Compare("mismatch on one device", *Execute("run on one", *single, *inputs, mesh).mesh, expected,
           options);
   return tiled;
+}
+
+// On one rank of several.
+struct RanksRun {
+  std::vector<OutputArray> outputs;  // of rank 0
+  int64_t sent_messages = 0, sent_bytes = 0;
+  cpu::RankRunner::Predicted predicted;
+};
+
+RanksRun ExecuteOnRanks(const std::string& text, int count, const CheckOptions& options,
+                        cpu::MeshRunOptions mesh) {
+  RanksRun all;
+  std::mutex mutex;
+  RunOnRanks(count, [&](mpi::Ranks& ranks) {
+    auto module = Parse("partitioned", text);
+    auto inputs = cpu::Inputs::Open("", options.seed);
+    cpu::MeshRunOptions own = mesh;
+    own.ranks = &ranks;
+    own.seed = options.seed;
+    auto run = Need("ranks", MeshRun::Prepare(*module, **inputs, own));
+    Need("ranks", run->Start());
+    const mpi::Ranks::Traffic before = ranks.traffic();
+    Need("ranks", run->Run({}));
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      all.sent_messages += ranks.traffic().messages - before.messages;
+      all.sent_bytes += ranks.traffic().bytes - before.bytes;
+      if (const cpu::RankRunner* runner = run->executor().ranks()) {
+        // What all know is predicted by rank 0, rows of ragged-all-to-alls by those who send them.
+        const auto& known = runner->predicted();
+        const auto& rows = runner->sent_rows();
+        const bool is_first = ranks.rank() == 0;
+        all.predicted.messages += rows.messages + (is_first ? known.messages : 0);
+        all.predicted.bytes += rows.bytes + (is_first ? known.bytes : 0);
+      }
+    }
+    for (size_t k = 0; k < run->result_count(); ++k) run->GatherResult(k);
+    if (ranks.rank() != 0) return;
+    for (size_t k = 0; k < run->result_count(); ++k) all.outputs.push_back(run->Output(k));
+  });
+  return all;
+}
+
+void CheckOnRanks(const std::string& text, int count, const CheckOptions& options) {
+  auto module = Parse("input", text);
+  cpu::MeshRunOptions mesh;
+  mesh.grid = CountDevices(*module);
+  PassContext context;
+  if (!IsPartitioned(*module)) Need("per-device module", MakePerDeviceModule(*module, context));
+  const std::string partitioned = PrintModule(*module);
+  const RanksRun one = ExecuteOnRanks(partitioned, 1, options, mesh);
+  for (const int threads : {1, 2}) {
+    mesh.threads = threads;
+    const RanksRun several = ExecuteOnRanks(partitioned, count, options, mesh);
+    for (size_t k = 0; k < one.outputs.size(); ++k) {
+      const OutputArray& want = one.outputs[k];
+      const OutputArray& got = several.outputs.at(k);
+      if (got.dims == want.dims && got.data == want.data) continue;
+      size_t at = 0;
+      while (at < want.data.size() && at < got.data.size() && got.data[at] == want.data[at]) ++at;
+      Failed("ranks differ", fmt::format("output {} of {} ranks with {} threads: byte {} of {}", k,
+                                         count, threads, at, want.data.size()));
+    }
+    if (several.sent_bytes != several.predicted.bytes ||
+        several.sent_messages != several.predicted.messages) {
+      Failed("wire bytes", fmt::format("{} bytes in {} messages were sent, {} in {} predicted",
+                                       several.sent_bytes, several.sent_messages,
+                                       several.predicted.bytes, several.predicted.messages));
+    }
+  }
 }
 
 // As `gshard-opt partition` prints it.
@@ -497,11 +579,20 @@ Verdict CheckProgram(const std::string& text, const std::string& plain,
   return Ends([&] { return Verdict{.tiled = Check(text, plain, options)}; });
 }
 
+Verdict CheckRanks(const std::string& text, int ranks, const CheckOptions& options) {
+  try {
+    CheckOnRanks(text, ranks, options);
+    return {};
+  } catch (const Ended& ended) {
+    return ended.verdict;
+  }
+}
+
 Verdict CheckOneWay(const std::string& text) {
   return Ends([&]() -> Verdict {
     auto module = Parse("input", text);
     if (IsPartitioned(*module)) return {Verdict::Kind::kSkipped, "partitioned already"};
-    const DeviceCounts devices = Need("devices", ReadDevices(*module));
+    const DeviceGrid devices = Need("devices", ReadDevices(*module));
     if (devices.partitions == 1) return {Verdict::Kind::kSkipped, "one partition"};
     const std::string partitioned = TextOfPartition(text), run = TextOfRun(text);
     if (partitioned != run) Failed("not one way", FirstDifference(partitioned, run));

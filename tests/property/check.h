@@ -42,6 +42,10 @@ Verdict CheckProgram(const std::string& text, const std::string& plain,
 // compared. Skipped: the module is for one device, or is partitioned.
 Verdict CheckOneWay(const std::string& text);
 
+// Run on `ranks` ranks, as threads of this process, and on one, with one thread and with two: the
+// same bits, and as many messages and bytes as predicted. Skipped: one device.
+Verdict CheckRanks(const std::string& text, int ranks, const CheckOptions& options);
+
 // The partitioned text, or the error: for people.
 std::string PartitionedText(const std::string& text);
 

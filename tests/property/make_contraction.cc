@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "tests/property/program_maker.h"
 
@@ -11,6 +12,53 @@ namespace {
 
 std::string DimsAttribute(const char* name, const Sizes& dims) {
   return dims.empty() ? std::string() : fmt::format(", {}={{{}}}", name, fmt::join(dims, ","));
+}
+
+// The dims of one array of a convolution: roles are 0 batch (or input feature), 1 feature (or
+// output feature), 2.. spatial.
+struct LabelledDims {
+  std::string labels;         // of each dim, as dim_labels has them
+  std::vector<size_t> place;  // of each role
+};
+LabelledDims Labelled(const std::vector<size_t>& roles, const char* names) {
+  LabelledDims dims;
+  dims.place.resize(roles.size());
+  for (size_t i = 0; i < roles.size(); ++i) {
+    const size_t role = roles[i];
+    dims.place[role] = i;
+    dims.labels += role < 2 ? names[role] : static_cast<char>('0' + role - 2);
+  }
+  return dims;
+}
+
+// window={..} of a convolution, dim by dim.
+struct ConvolutionWindow {
+  Sizes size, stride, lhs_dilate, rhs_dilate, reversal;
+  std::vector<std::string> padding;
+
+  std::string Attribute() const {
+    if (size.empty()) return "";
+    return fmt::format(
+        ", window={{size={} stride={} pad={} lhs_dilate={} rhs_dilate={} rhs_reversal={}}}",
+        fmt::join(size, "x"), fmt::join(stride, "x"), fmt::join(padding, "x"),
+        fmt::join(lhs_dilate, "x"), fmt::join(rhs_dilate, "x"), fmt::join(reversal, "x"));
+  }
+  // Result of the dim that was added last, of an operand of size n.
+  int64_t OutputSize(int64_t n, int64_t low, int64_t high) const {
+    if (size.back() == 0) throw Rejected();
+    const int64_t dilated = (n == 0 ? 0 : (n - 1) * lhs_dilate.back() + 1) + low + high;
+    const int64_t window = (size.back() - 1) * rhs_dilate.back() + 1;
+    if (dilated < window) throw Rejected();
+    return (dilated - window) / stride.back() + 1;
+  }
+};
+
+std::vector<int64_t> Divisors(int64_t n) {
+  std::vector<int64_t> divisors;
+  for (int64_t d = 2; d <= n; ++d) {
+    if (n % d == 0) divisors.push_back(d);
+  }
+  return divisors;
 }
 
 }  // namespace
@@ -92,28 +140,17 @@ void ProgramMaker::MakeConvolution() {
   });
   const ArrayType left = TypeOf(lhs);
   const size_t rank = left.dims.size(), spatial = rank - 2;
-  // roles: 0 batch, 1 feature, 2.. spatial; place of each role.
-  auto places = [&](std::string& labels, const char* names) {
+  const auto in_random_order = [&](const char* names) {
     std::vector<size_t> roles(rank);
-    for (size_t i = 0; i < rank; ++i) roles[i] = i;
+    std::iota(roles.begin(), roles.end(), size_t{0});
     Shuffle(roles);
-    std::vector<size_t> place(rank);
-    for (size_t i = 0; i < rank; ++i) {
-      place[roles[i]] = i;
-      labels += roles[i] < 2 ? names[roles[i]] : static_cast<char>('0' + roles[i] - 2);
-    }
-    return place;
+    return Labelled(roles, names);
   };
-  std::string lhs_labels, rhs_labels, out_labels;
-  const auto lhs_place = places(lhs_labels, "bf");
-  const auto rhs_place = places(rhs_labels, "io");
-  const auto out_place = places(out_labels, "bf");
-  const int64_t batch = left.dims[lhs_place[0]], features = left.dims[lhs_place[1]];
-  auto divisor = [&](int64_t n) {
-    std::vector<int64_t> divisors;
-    for (int64_t d = 2; d <= n; ++d) {
-      if (n % d == 0) divisors.push_back(d);
-    }
+  const LabelledDims in = in_random_order("bf"), kernel = in_random_order("io");
+  const LabelledDims out = in_random_order("bf");
+  const int64_t batch = left.dims[in.place[0]], features = left.dims[in.place[1]];
+  const auto divisor = [&](int64_t n) {
+    const std::vector<int64_t> divisors = Divisors(n);
     return divisors.empty() ? int64_t{1} : Pick(divisors);
   };
   int64_t feature_groups = 1, batch_groups = 1, out_features = RandomSize();
@@ -125,34 +162,30 @@ void ProgramMaker::MakeConvolution() {
     out_features = batch_groups * Between(1, 3);
   }
   Sizes rhs_dims(rank), out_dims(rank);
-  rhs_dims[rhs_place[0]] = features / feature_groups;
-  rhs_dims[rhs_place[1]] = out_features;
-  out_dims[out_place[0]] = batch / batch_groups;
-  out_dims[out_place[1]] = out_features;
+  rhs_dims[kernel.place[0]] = features / feature_groups;
+  rhs_dims[kernel.place[1]] = out_features;
+  out_dims[out.place[0]] = batch / batch_groups;
+  out_dims[out.place[1]] = out_features;
   int64_t fold = features / feature_groups;
-  Sizes size, stride, lhs_dilate, rhs_dilate, reversal;
-  std::vector<std::string> padding;
+  ConvolutionWindow window;
   const bool plain = Chance(30);
   for (size_t s = 0; s < spatial; ++s) {
-    const int64_t n = left.dims[lhs_place[s + 2]];
-    size.push_back(Chance(20) ? n : Between(1, std::min<int64_t>(n + 1, 4)));
-    stride.push_back(plain || Chance(60) ? 1 : Between(2, 3));
-    lhs_dilate.push_back(plain || Chance(75) ? 1 : Between(2, 3));
-    rhs_dilate.push_back(plain || Chance(75) ? 1 : 2);
-    reversal.push_back(plain || Chance(80) ? 0 : 1);
+    const int64_t n = left.dims[in.place[s + 2]];
+    const int64_t size = Chance(20) ? n : Between(1, std::min<int64_t>(n + 1, 4));
+    window.size.push_back(size);
+    window.stride.push_back(plain || Chance(60) ? 1 : Between(2, 3));
+    window.lhs_dilate.push_back(plain || Chance(75) ? 1 : Between(2, 3));
+    window.rhs_dilate.push_back(plain || Chance(75) ? 1 : 2);
+    window.reversal.push_back(plain || Chance(80) ? 0 : 1);
     int64_t low = Chance(40) ? 0 : Between(-1, 3), high = Chance(40) ? 0 : Between(-1, 3);
     if (plain) {
-      low = (size.back() - 1) / 2;
-      high = size.back() / 2;
+      low = (size - 1) / 2;
+      high = size / 2;
     }
-    padding.push_back(fmt::format("{}_{}", low, high));
-    if (size.back() == 0) throw Rejected();
-    const int64_t dilated = (n == 0 ? 0 : (n - 1) * lhs_dilate.back() + 1) + low + high;
-    const int64_t window = (size.back() - 1) * rhs_dilate.back() + 1;
-    if (dilated < window) throw Rejected();
-    rhs_dims[rhs_place[s + 2]] = size.back();
-    out_dims[out_place[s + 2]] = (dilated - window) / stride.back() + 1;
-    fold *= size.back();
+    window.padding.push_back(fmt::format("{}_{}", low, high));
+    rhs_dims[kernel.place[s + 2]] = size;
+    out_dims[out.place[s + 2]] = window.OutputSize(n, low, high);
+    fold *= size;
   }
   const size_t rhs = Like({left.dtype, rhs_dims});
   Node node;
@@ -160,13 +193,8 @@ void ProgramMaker::MakeConvolution() {
   node.types = {{left.dtype, out_dims}};
   node.operands = {lhs, rhs};
   node.fold = fold;
-  if (spatial > 0) {
-    node.attributes = fmt::format(
-        ", window={{size={} stride={} pad={} lhs_dilate={} rhs_dilate={} rhs_reversal={}}}",
-        fmt::join(size, "x"), fmt::join(stride, "x"), fmt::join(padding, "x"),
-        fmt::join(lhs_dilate, "x"), fmt::join(rhs_dilate, "x"), fmt::join(reversal, "x"));
-  }
-  node.attributes += fmt::format(", dim_labels={}_{}->{}", lhs_labels, rhs_labels, out_labels);
+  node.attributes = window.Attribute();
+  node.attributes += fmt::format(", dim_labels={}_{}->{}", in.labels, kernel.labels, out.labels);
   if (feature_groups > 1)
     node.attributes += fmt::format(", feature_group_count={}", feature_groups);
   if (batch_groups > 1) node.attributes += fmt::format(", batch_group_count={}", batch_groups);

@@ -5,6 +5,7 @@
 //   gshard_property --print 17               the program of a seed
 //   gshard_property --file case.hlo          one program from a file
 //   gshard_property --seeds 0:10000 --one-way  gshard-run's program against gshard-opt partition's
+//   gshard_property --seeds 0:10000 --ranks 3  on three ranks and on one: the same bits
 //   gshard_property --seeds 0:20000 --grad   gradients against finite differences, in f64
 //   gshard_property --write DIR --devices 8  programs as files, for other programs to run
 // Failing programs are shrunk and written to --out (default: failures of the current folder). The
@@ -37,7 +38,7 @@ constexpr unsigned kSecondsPerCase = 30;
 constexpr unsigned kSecondsPerShrinkingStep = 2;
 constexpr int kShrinkBudget = 600;
 constexpr size_t kMostShrunk = 8;
-// So many programs have each opcode in them many times over.
+// So many programs have each opcode in them many times over. To make them all takes seconds.
 constexpr int64_t kCasesForCoverage = 20000;
 
 struct Options {
@@ -49,7 +50,7 @@ struct Options {
   size_t max_failures = 20;
   uint64_t input_seed = 0;
   int64_t devices = 0;
-  int jobs = 0;
+  int jobs = 0, ranks = 0;
 };
 
 double Since(Clock::time_point start) {
@@ -81,6 +82,9 @@ Verdict CheckGradientText(const std::string& text, uint64_t seed = 0) {
 Verdict Check(const Program& program, uint64_t seed, const Options& session) {
   if (session.grad) return CheckGradientText(ToText(program, false), seed);
   if (session.one_way) return CheckOneWay(ToText(program));
+  if (session.ranks > 0) {
+    return CheckRanks(ToText(program), session.ranks, OptionsOf(program, seed, false));
+  }
   const bool thorough = seed % 4 == 0;
   CheckOptions options = OptionsOf(program, seed, thorough);
   options.propagate_twice = session.propagate_twice;
@@ -181,6 +185,7 @@ class Session {
     check.optimize = options_.optimize;
     const Verdict verdict = CheckOneApart(kSecondsPerCase, [&] {
       if (options_.grad) return CheckGradientText(text.str());
+      if (options_.ranks > 0) return CheckRanks(text.str(), options_.ranks, check);
       return options_.one_way ? CheckOneWay(text.str()) : CheckProgram(text.str(), {}, check);
     });
     const bool bad = verdict.kind == Verdict::Kind::kFailed;
@@ -254,6 +259,7 @@ class Session {
         fmt::format("// {}: {}\n// gshard_property --file THIS --input-seed {}{}{}\n{}",
                     last.failure, FirstLine(last.detail), seed, small.has_nan ? " --nan" : "",
                     options_.optimize  ? " --optimize"
+                    : options_.ranks > 0 ? fmt::format(" --ranks {}", options_.ranks)
                     : options_.one_way ? " --one-way"
                                        : (options_.grad ? " --grad" : ""),
                     ToText(small));
@@ -266,7 +272,8 @@ class Session {
     std::fflush(stdout);
   }
 
-  // How often each opcode was met tiled. False: one of those that are generated never was.
+  // How often each opcode was met tiled. False: one of those that are generated never was, or,
+  // however few programs were run, is in none that could have been.
   bool ReportCoverage() const {
     fmt::print("programs with tiled operands or results, by opcode:\n");
     std::vector<std::string> row, missing;
@@ -276,9 +283,30 @@ class Session {
       if (count == 0) missing.emplace_back(OpcodeName(opcode));
     }
     fmt::print("  {}\n", fmt::join(row, ", "));
+    const std::vector<std::string> never_made = missing.empty() ? missing : NeverMade();
+    if (!never_made.empty()) {
+      fmt::print("in no program, for want of tests/property/make_*.cc or magnitude.cc: {}\n",
+                 fmt::join(never_made, ", "));
+      return false;
+    }
     if (missing.empty() || passed_ < kCasesForCoverage) return true;
     fmt::print("never met: {}\n", fmt::join(missing, ", "));
     return false;
+  }
+
+  // Opcodes to be generated that none of the first programs has, run or not.
+  std::vector<std::string> NeverMade() const {
+    OpcodeSet made;
+    for (uint64_t seed = 0; seed < kCasesForCoverage; ++seed) {
+      for (const Body& body : MakeRandomProgram(seed, {}).bodies) {
+        for (const Node& node : body.nodes) made.set(static_cast<size_t>(node.opcode));
+      }
+    }
+    std::vector<std::string> missing;
+    for (Opcode opcode : GeneratedOpcodes()) {
+      if (!made.test(static_cast<size_t>(opcode))) missing.emplace_back(OpcodeName(opcode));
+    }
+    return missing;
   }
 
   const Options& options_;
@@ -314,6 +342,8 @@ int Main(int argc, char** argv) {
   app.add_flag("--grad", options.grad, "Check the gradients of the program of one device, instead");
   app.add_flag("--one-way", options.one_way,
                "Check that gshard-run runs what gshard-opt partition prints, instead");
+  app.add_option("--ranks", options.ranks,
+                 "Check that so many ranks give the bits of one, instead (in one process)");
   app.add_flag("--nan", options.has_nan, "Some inputs are NaN, with --file");
   app.add_option("--out", options.out, "Folder for failing programs");
   app.add_option("--max-failures", options.max_failures, "Stop after so many");

@@ -80,6 +80,20 @@ void ForEachRow(std::span<const int64_t> start, std::span<const int64_t> sizes,
   rows.ForEach(0, rows.count(), visit);
 }
 
+// visit(global, local, count) for the runs of elements of a box that belong to a part of it.
+template <typename Visit>
+void ForEachRunOfPart(const BoxRows& rows, int64_t part, int64_t parts, Visit visit) {
+  const int64_t all = rows.count() * rows.row();
+  if (all == 0) return;
+  const int64_t begin = all * part / parts, end = all * (part + 1) / parts;
+  rows.ForEach(begin / rows.row(), (end + rows.row() - 1) / rows.row(),
+               [&](int64_t global, int64_t local, int64_t length) {
+                 const int64_t first = std::max(local, begin);
+                 const int64_t count = std::min(local + length, end) - first;
+                 if (count > 0) visit(global + first - local, first, count);
+               });
+}
+
 }  // namespace gshard::cpu
 
 #endif  // GSHARD_BACKENDS_CPU_ARRAYS_ARRAY_ROWS_H_

@@ -9,7 +9,7 @@
 namespace gshard::cpu {
 namespace {
 
-constexpr int64_t kTileBytes = 128 << 10;
+constexpr int64_t kProducedTileBytes = 128 << 10;
 
 int64_t BytesOf(const Shape* shape) { return StorageBytes(shape->dtype()); }
 
@@ -21,8 +21,8 @@ bool ProducedReduceKernel::Pays(const Instruction& instruction, const Kernel& re
   const ReductionGeometry geometry(input->dims(),
                                    instruction.attributes<DimensionsAttributes>().dimensions);
   return geometry.kept.size() == 1 && geometry.reduced.size() == 1 && !geometry.columns &&
-         geometry.reduced_count * BytesOf(input) <= kTileBytes / 4 &&
-         input->element_count() * BytesOf(input) > kTileBytes;
+         geometry.reduced_count * BytesOf(input) <= kProducedTileBytes / 4 &&
+         input->element_count() * BytesOf(input) > kProducedTileBytes;
 }
 
 ProducedReduceKernel::ProducedReduceKernel(const Kernel& reduce, std::unique_ptr<Kernel> program,
@@ -32,7 +32,7 @@ ProducedReduceKernel::ProducedReduceKernel(const Kernel& reduce, std::unique_ptr
   for (size_t k = 0; k < arrays_.inputs.size(); ++k) {
     if (arrays_.produced[k] >= 0) bytes += arrays_.inputs[k] * arrays_.length;
   }
-  rows_ = std::clamp<int64_t>(kTileBytes / std::max<int64_t>(bytes, 1), 1, arrays_.rows);
+  rows_ = std::clamp<int64_t>(kProducedTileBytes / std::max<int64_t>(bytes, 1), 1, arrays_.rows);
 }
 
 void ProducedReduceKernel::Run(ConstBuffers operands, Buffers results, Scratch& scratch) const {

@@ -1,13 +1,11 @@
 // Called scalar computations (bodies of reduce, sort, scatter, map, ..) ready to run over arrays.
 //
-// A body is an elementwise program with its parameters as array inputs. What reductions and sorts
-// can do faster than in general is recognised here: one operation on the two parameters, or a
-// comparison of keys.
+// A body is an elementwise program with its parameters as array inputs. What can be done faster than
+// in general is recognised by core/analysis/combiner.h.
 #ifndef GSHARD_BACKENDS_CPU_ELEMENTWISE_SCALAR_PROGRAM_H_
 #define GSHARD_BACKENDS_CPU_ELEMENTWISE_SCALAR_PROGRAM_H_
 
 #include <memory>
-#include <optional>
 
 #include "backends/cpu/elementwise/element_function.h"
 #include "backends/cpu/elementwise/elementwise_program.h"
@@ -31,14 +29,6 @@ class ScalarProgram : public ElementFunction {
  private:
   ElementwiseProgram program_;
 };
-
-// The opcode if the computation is `op(p0, p1)` or, for commutative ones, `op(p1, p0)`, all of the
-// same type; conversions of small floats to f32 and back around an operation are looked through
-// (JAX's bf16 reductions).
-std::optional<Opcode> SingleBinaryOperation(const Computation& computation);
-
-// Which parameter the computation returns unchanged; -1: none.
-int64_t ForwardedParameter(const Computation& computation);
 
 }  // namespace gshard::cpu
 

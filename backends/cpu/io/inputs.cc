@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "backends/cpu/arrays/fill.h"
@@ -22,6 +23,31 @@ std::string BaseName(std::string_view name) {
     return std::string(name);
   }
   return std::string(name.substr(0, dot));
+}
+
+// "float64" for "<f8".
+std::string NumPyName(const std::string& descr) {
+  if (descr.size() < 3) return descr;
+  const char* kind = nullptr;
+  switch (descr[1]) {
+    case 'f':
+      kind = "float";
+      break;
+    case 'i':
+      kind = "int";
+      break;
+    case 'u':
+      kind = "uint";
+      break;
+    case 'c':
+      kind = "complex";
+      break;
+    case 'b':
+      return "bool";
+    default:
+      return descr;
+  }
+  return fmt::format("{}{}", kind, 8 * std::atoi(descr.c_str() + 2));
 }
 
 void AppendLeaves(const Instruction& parameter, const Shape* shape,
@@ -126,6 +152,44 @@ std::unique_ptr<Inputs> Inputs::FromArrays(std::vector<GlobalArray> arrays) {
   return inputs;
 }
 
+Expected<std::unique_ptr<Inputs>> Inputs::FromLiterals(std::span<const Literal* const> literals,
+                                                       const Computation& entry, uint64_t seed) {
+  std::vector<const Literal*> leaves(literals.begin(), literals.end());
+  for (size_t i = 0; i < leaves.size();) {
+    if (!leaves[i]->shape->IsTuple()) {
+      ++i;
+      continue;
+    }
+    const auto elements = leaves[i]->elements;
+    leaves.erase(leaves.begin() + static_cast<std::ptrdiff_t>(i));
+    leaves.insert(leaves.begin() + static_cast<std::ptrdiff_t>(i), elements.begin(),
+                  elements.end());
+  }
+  const std::vector<ParameterLeaf> parameters = ParameterLeaves(entry);
+  if (leaves.size() != parameters.size()) {
+    return Fail(MakeError("E-RUN-INPUT", fmt::format("the snapshot has {} arguments, the program "
+                                                     "takes {}",
+                                                     leaves.size(), parameters.size())));
+  }
+  std::vector<GlobalArray> arrays;
+  for (size_t k = 0; k < leaves.size(); ++k) {
+    if (!Compatible(leaves[k]->shape, parameters[k].shape)) {
+      return Fail(
+          MakeError("E-RUN-INPUT",
+                    fmt::format("argument {} of the snapshot is {}, parameter {} is {}", k,
+                                ToString(leaves[k]->shape, /*layouts=*/false), parameters[k].name,
+                                ToString(parameters[k].shape, /*layouts=*/false))));
+    }
+    GlobalArray& array = arrays.emplace_back();
+    array.dtype = leaves[k]->shape->dtype();
+    array.dims.assign(leaves[k]->shape->dims().begin(), leaves[k]->shape->dims().end());
+    array.data.assign(leaves[k]->data.begin(), leaves[k]->data.end());
+    array.seed = seed;
+    array.stream = k;
+  }
+  return FromArrays(std::move(arrays));
+}
+
 std::string Inputs::NameOf(const ParameterLeaf& leaf, size_t k) const {
   if (file_ == nullptr) return {};
   std::string by_order = fmt::format("p{}", k);
@@ -192,6 +256,10 @@ Expected<GlobalArray> Inputs::Load(const ParameterLeaf& leaf, size_t k,
                                       fmt::join(npy->dims, ","), leaf.name, fmt::join(dims, ","))));
   }
   array.dims = npy->dims;
+  const std::string descr = npy->descr;
+  if (descr != NpyDescr(array.dtype) && !descr.starts_with("|V")) {
+    array.converted_from = NumPyName(descr);
+  }
   auto data = ConvertNpy(std::move(*npy), array.dtype, fmt::format("{}: {}", path_, name));
   if (!data) return Fail(data.error());
   array.data = std::move(*data);

@@ -14,7 +14,7 @@
 
 #include "backends/cpu/arrays/fill.h"
 #include "backends/cpu/io/npz.h"
-#include "backends/cpu/mesh/device_grid.h"
+#include "core/analysis/device_grid.h"
 #include "ir/module.h"
 
 namespace gshard::cpu {
@@ -36,6 +36,7 @@ struct GlobalArray {
   std::vector<int64_t> dims;
   std::vector<std::byte> data;  // empty: random
   uint64_t seed = 0, stream = 0;
+  std::string converted_from;  // NumPy's name of the file's type, where that is not `dtype`
 
   bool IsRandom() const { return data.empty(); }
   // The box of `sizes` that begins at `start`, row-major, into `out`.
@@ -50,6 +51,10 @@ class Inputs {
  public:
   // Empty path: all random.
   static Expected<std::unique_ptr<Inputs>> Open(const std::string& path, uint64_t seed);
+  // Literals as the whole values of a program's parameters, tuples as their leaves: what a snapshot
+  // has. Elided ones are random, as without a file. Errors: other shapes than the parameters'.
+  static Expected<std::unique_ptr<Inputs>> FromLiterals(std::span<const Literal* const> literals,
+                                                        const Computation& entry, uint64_t seed);
   // One array per leaf, whole.
   static std::unique_ptr<Inputs> FromArrays(std::vector<GlobalArray> arrays);
 

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <filesystem>
+
+#include "ir/output_file.h"
 
 namespace gshard::cpu {
 namespace {
@@ -125,16 +128,26 @@ struct NpzWriter::Archive {
   std::deque<std::vector<std::byte>> members;  // libzip reads them when the archive is closed
 };
 
-NpzWriter::NpzWriter(std::string path)
-    : path_(std::move(path)), archive_(std::make_unique<Archive>()) {}
+NpzWriter::NpzWriter(std::string path, const std::atomic<bool>* stop)
+    : path_(std::move(path)), stop_(stop), archive_(std::make_unique<Archive>()) {}
 NpzWriter::~NpzWriter() = default;
 
-Expected<void> NpzWriter::Add(const std::string& name, std::vector<std::byte> file) {
-  if (archive_->zip == nullptr) {
-    int code = 0;
-    archive_->zip.reset(zip_open(path_.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
-    if (archive_->zip == nullptr) return ZipError(path_, Describe(code));
+// libzip writes beside the file and renames.
+Expected<void> NpzWriter::OpenArchive() {
+  if (archive_->zip != nullptr) return {};
+  const std::string target = OutputTarget(path_);
+  std::error_code error;
+  if (std::filesystem::exists(target, error) && !std::filesystem::is_regular_file(target, error)) {
+    return ZipError(path_, "is no regular file");
   }
+  int code = 0;
+  archive_->zip.reset(zip_open(target.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
+  if (archive_->zip == nullptr) return ZipError(path_, Describe(code));
+  return {};
+}
+
+Expected<void> NpzWriter::Add(const std::string& name, std::vector<std::byte> file) {
+  if (Expected<void> done = OpenArchive(); !done) return done;
   zip_t* zip = archive_->zip.get();
   archive_->members.push_back(std::move(file));
   const std::vector<std::byte>& data = archive_->members.back();
@@ -153,12 +166,15 @@ Expected<void> NpzWriter::Add(const std::string& name, std::vector<std::byte> fi
 }
 
 Expected<void> NpzWriter::Finish() {
-  if (archive_->zip == nullptr) {
-    int code = 0;
-    archive_->zip.reset(zip_open(path_.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
-    if (archive_->zip == nullptr) return ZipError(path_, Describe(code));
-  }
+  if (Expected<void> done = OpenArchive(); !done) return done;
   zip_t* zip = archive_->zip.release();
+  if (stop_ != nullptr) {
+    const auto stopped = [](zip_t*, void* stop) {
+      return static_cast<const std::atomic<bool>*>(stop)->load() ? 1 : 0;
+    };
+    zip_register_cancel_callback_with_state(zip, stopped, nullptr,
+                                            const_cast<std::atomic<bool>*>(stop_));
+  }
   if (zip_close(zip) != 0) {
     const std::string message = zip_strerror(zip);
     zip_discard(zip);

@@ -2,6 +2,7 @@
 #ifndef GSHARD_BACKENDS_CPU_IO_NPZ_H_
 #define GSHARD_BACKENDS_CPU_IO_NPZ_H_
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,7 +34,8 @@ class NpzReader {
 // Writes members one by one; the file appears when Finish succeeds.
 class NpzWriter {
  public:
-  explicit NpzWriter(std::string path);
+  // Nothing is there until Finish, and nothing if `stop` is set meanwhile.
+  explicit NpzWriter(std::string path, const std::atomic<bool>* stop = nullptr);
   ~NpzWriter();
   // `file` is a whole .npy (FormatNpy).
   Expected<void> Add(const std::string& name, std::vector<std::byte> file);
@@ -41,7 +43,10 @@ class NpzWriter {
 
  private:
   struct Archive;
+  Expected<void> OpenArchive();
+
   std::string path_;
+  const std::atomic<bool>* stop_;
   std::unique_ptr<Archive> archive_;
 };
 

@@ -1,4 +1,4 @@
-// The discrete Fourier transform of one contiguous line of any length.
+// The discrete Fourier transform of lines of any length.
 #ifndef GSHARD_BACKENDS_CPU_KERNELS_FFT_LINE_H_
 #define GSHARD_BACKENDS_CPU_KERNELS_FFT_LINE_H_
 
@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <vector>
+
+#include "backends/cpu/kernels/fft_pass.h"
 
 namespace gshard::cpu {
 
@@ -19,19 +21,20 @@ class FftLine {
 
   FftLine(int64_t length, bool inverse);
 
-  // Transforms `line` in place; `room` holds RoomElements() more.
-  void Run(Complex* line, Complex* room) const;
-  int64_t RoomElements() const;
+  // Transforms `count` lines in place: element k of line l is at [k * count + l]. A line's bits do
+  // not depend on the others. `room` holds RoomElements(count) more doubles.
+  void Run(int64_t count, SplitComplex lines, double* room) const;
+  int64_t RoomElements(int64_t count) const;
   int64_t length() const { return length_; }
 
  private:
-  void MixedRadix(Complex* line, Complex* room) const;
-  void Bluestein(Complex* line, Complex* room) const;
+  void MixedRadix(int64_t count, SplitComplex lines, double* room) const;
+  void Bluestein(int64_t count, SplitComplex lines, double* room) const;
 
   int64_t length_;
   double sign_;  // of the exponent
   std::vector<int64_t> radices_;
-  std::vector<Complex> roots_;  // e^(sign 2 pi i k/n)
+  std::vector<double> root_real_, root_imag_;  // e^(sign 2 pi i k/n)
   // Bluestein: chirp e^(sign pi i k^2/n), and the transform of its conjugate, padded and wrapped.
   std::vector<Complex> chirp_, filter_;
   std::unique_ptr<FftLine> forward_, backward_;

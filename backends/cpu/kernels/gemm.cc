@@ -1,4 +1,4 @@
-// Calls into OpenBLAS, and integer products.
+// Calls into OpenBLAS.
 #include "backends/cpu/kernels/gemm.h"
 
 #include <cblas.h>
@@ -24,30 +24,6 @@ BlasOperand Describe(int64_t rows, int64_t columns, int64_t row, int64_t column)
     return {CblasNoTrans, static_cast<blasint>(rows == 1 ? std::max<int64_t>(columns, 1) : row)};
   }
   return {CblasTrans, static_cast<blasint>(columns == 1 ? std::max<int64_t>(rows, 1) : column)};
-}
-
-template <typename T>
-void ReferenceGemm(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
-                   int64_t c_row) {
-  for (int64_t i = 0; i < m; ++i) {
-    T* out = c + i * c_row;
-    std::fill_n(out, n, T{0});
-    if (b.column == 1) {
-      for (int64_t p = 0; p < k; ++p) {
-        const T factor = a.data[i * a.row + p * a.column];
-        const T* row = b.data + p * b.row;
-        for (int64_t j = 0; j < n; ++j) out[j] += factor * row[j];
-      }
-      continue;
-    }
-    for (int64_t j = 0; j < n; ++j) {
-      const T* column = b.data + j * b.column;
-      const T* row = a.data + i * a.row;
-      T sum = 0;
-      for (int64_t p = 0; p < k; ++p) sum += row[p * a.column] * column[p * b.row];
-      out[j] = sum;
-    }
-  }
 }
 
 }  // namespace
@@ -90,14 +66,5 @@ GSHARD_BLAS_GEMM(double, cblas_dgemm, 1.0, accumulate ? 1.0 : 0.0, bool accumula
 GSHARD_BLAS_GEMM(std::complex<float>, cblas_cgemm, &kOneC64, &kZeroC64)
 GSHARD_BLAS_GEMM(std::complex<double>, cblas_zgemm, &kOneC128, &kZeroC128)
 #undef GSHARD_BLAS_GEMM
-
-void IntegerGemm(int64_t m, int64_t n, int64_t k, MatrixView<uint32_t> a, MatrixView<uint32_t> b,
-                 uint32_t* c, int64_t c_row) {
-  ReferenceGemm(m, n, k, a, b, c, c_row);
-}
-void IntegerGemm(int64_t m, int64_t n, int64_t k, MatrixView<uint64_t> a, MatrixView<uint64_t> b,
-                 uint64_t* c, int64_t c_row) {
-  ReferenceGemm(m, n, k, a, b, c, c_row);
-}
 
 }  // namespace gshard::cpu

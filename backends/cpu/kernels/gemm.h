@@ -37,7 +37,7 @@ struct MatrixList {
   int64_t row, column;
 };
 // c = (accumulate: c +) the sum of `count` products a[i] * b[i]: one product with the matrices side
-// by side along k.
+// by side along k. How the matrices are divided among calls does not show in the bits.
 void RowGemmSum(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<float> a,
                 MatrixList<float> b, float* c, int64_t c_row, bool accumulate);
 void RowGemmSum(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<double> a,
@@ -53,7 +53,8 @@ void BlasGemm(int64_t m, int64_t n, int64_t k, MatrixView<std::complex<float>> a
 void BlasGemm(int64_t m, int64_t n, int64_t k, MatrixView<std::complex<double>> a,
               MatrixView<std::complex<double>> b, std::complex<double>* c, int64_t c_row);
 
-// Integers, wrapping; any strides.
+// Integers, wrapping; any strides. Values that are small (s8, s16, most s32) are multiplied as
+// floats, exactly (integer_gemm.cc).
 void IntegerGemm(int64_t m, int64_t n, int64_t k, MatrixView<uint32_t> a, MatrixView<uint32_t> b,
                  uint32_t* c, int64_t c_row);
 void IntegerGemm(int64_t m, int64_t n, int64_t k, MatrixView<uint64_t> a, MatrixView<uint64_t> b,

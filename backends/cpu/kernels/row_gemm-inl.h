@@ -9,12 +9,23 @@
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// What becomes of c: overwritten; sums are added to it; sums go on from it, as if what is there had
+// been their first term.
+enum class Into : uint8_t { kStore, kAdd, kContinue };
+
 constexpr int64_t kChunk = 128;     // rows of b in a panel, of one matrix
 constexpr int64_t kTogether = 256;  // of several matrices
 constexpr int64_t kPacked = 512;    // rows of all panels that are packed at once
-constexpr int64_t kRows = 6;        // rows of a block of c
 constexpr int64_t kRowBlock = 480;  // rows of a whose chunk stays in L2 while panels pass
-constexpr int64_t kFewRows = 3;     // are multiplied with four vectors of b at once
+constexpr int64_t kInL1 = 1 << 14;  // bytes of b that are read in place, whatever their distance
+constexpr int64_t kOnce = 12;       // so few rows do not pay for a copy of b
+
+// Rows of a block of c. Its sums, vectors of a row of b and an element of a fill the registers:
+// fewer sums would wait on loads and on each other.
+constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3;  // 32 instead of 16
+constexpr size_t kRows = kManyRegisters ? 14 : 6;        // of two vectors
+constexpr size_t kNarrowRows = 12;                       // of one
+constexpr size_t kFewRows = kManyRegisters ? 6 : 3;      // of four, if these are all rows there are
 
 // A panel of each of several matrices: element (p, j) of matrix s at Of(s)[p * row + j].
 template <typename T>
@@ -48,24 +59,53 @@ void Prefetch(const T* data, int64_t rows, int64_t row, int64_t width) {
 
 // The first `width` of `full` columns of sums.
 template <typename T>
-HWY_NOINLINE void StoreNarrow(const T* sums, int64_t rows, int64_t full, int64_t width,
-                              bool accumulate, T* c, int64_t c_row) {
+HWY_NOINLINE void StoreNarrow(const T* sums, int64_t rows, int64_t full, int64_t width, Into into,
+                              T* c, int64_t c_row) {
   for (int64_t i = 0; i < rows; ++i, sums += full, c += c_row) {
-    for (int64_t j = 0; j < width; ++j) c[j] = accumulate ? c[j] + sums[j] : sums[j];
+    for (int64_t j = 0; j < width; ++j) c[j] = into == Into::kAdd ? c[j] + sums[j] : sums[j];
+  }
+}
+
+// The other way round; what is beyond `width` becomes zero.
+template <typename T>
+HWY_NOINLINE void LoadNarrow(const T* c, int64_t c_row, int64_t rows, int64_t full, int64_t width,
+                             T* sums) {
+  for (int64_t i = 0; i < rows; ++i, sums += full, c += c_row) {
+    for (int64_t j = 0; j < full; ++j) sums[j] = j < width ? c[j] : T{0};
   }
 }
 
 // c[i][0 .. width) (+)= sum over p of a(i, p) * panel(p, ..), for kR rows and kV vectors.
 template <typename T, size_t kR, size_t kV>
-void Block(const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width, bool accumulate) {
+HWY_INLINE void Block(const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width,
+                      Into into) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const size_t lanes = hn::Lanes(d);
+  const bool narrow = width < static_cast<int64_t>(kV * lanes);
+  HWY_ALIGN T buffer[kR * kV * HWY_MAX_BYTES / sizeof(T)];
   V sum[kR][kV];
-#pragma GCC unroll 12
-  for (size_t i = 0; i < kR; ++i) {
-#pragma GCC unroll 12
-    for (size_t v = 0; v < kV; ++v) sum[i][v] = hn::Zero(d);
+  if (into == Into::kContinue) {
+    const T* from = c;
+    int64_t from_row = c_row;
+    if (narrow) {
+      from_row = static_cast<int64_t>(kV * lanes);
+      LoadNarrow(c, c_row, kR, from_row, width, buffer);
+      from = buffer;
+    }
+#pragma GCC unroll 24
+    for (size_t i = 0; i < kR; ++i) {
+#pragma GCC unroll 24
+      for (size_t v = 0; v < kV; ++v) {
+        sum[i][v] = hn::LoadU(d, from + static_cast<int64_t>(i) * from_row + v * lanes);
+      }
+    }
+  } else {
+#pragma GCC unroll 24
+    for (size_t i = 0; i < kR; ++i) {
+#pragma GCC unroll 24
+      for (size_t v = 0; v < kV; ++v) sum[i][v] = hn::Zero(d);
+    }
   }
   const int64_t chunk = a.chunk, a_row = a.row, a_column = a.column, b_row = panel.row;
   for (int64_t s = 0; s < a.count; ++s) {
@@ -73,73 +113,82 @@ void Block(const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width,
     const T* b = panel.Of(s);
     for (int64_t p = 0; p < chunk; ++p) {
       V row[kV];
-#pragma GCC unroll 12
+#pragma GCC unroll 24
       for (size_t v = 0; v < kV; ++v) row[v] = hn::LoadU(d, b + v * lanes);
-#pragma GCC unroll 12
+#pragma GCC unroll 24
       for (size_t i = 0; i < kR; ++i) {
         const V factor = hn::Set(d, x[static_cast<int64_t>(i) * a_row]);
-#pragma GCC unroll 12
+#pragma GCC unroll 24
         for (size_t v = 0; v < kV; ++v) sum[i][v] = hn::MulAdd(factor, row[v], sum[i][v]);
       }
       b += b_row;
       x += a_column;
     }
   }
-  if (width < static_cast<int64_t>(kV * lanes)) {
-    HWY_ALIGN T buffer[kR * kV * HWY_MAX_BYTES / sizeof(T)];
-#pragma GCC unroll 12
+  if (narrow) {
+#pragma GCC unroll 24
     for (size_t i = 0; i < kR; ++i) {
-#pragma GCC unroll 12
+#pragma GCC unroll 24
       for (size_t v = 0; v < kV; ++v) hn::Store(sum[i][v], d, buffer + (i * kV + v) * lanes);
     }
-    StoreNarrow(buffer, kR, static_cast<int64_t>(kV * lanes), width, accumulate, c, c_row);
+    StoreNarrow(buffer, kR, static_cast<int64_t>(kV * lanes), width, into, c, c_row);
     return;
   }
-#pragma GCC unroll 12
+#pragma GCC unroll 24
   for (size_t i = 0; i < kR; ++i) {
-#pragma GCC unroll 12
+#pragma GCC unroll 24
     for (size_t v = 0; v < kV; ++v) {
       T* out = c + static_cast<int64_t>(i) * c_row + v * lanes;
-      hn::StoreU(accumulate ? hn::Add(hn::LoadU(d, out), sum[i][v]) : sum[i][v], d, out);
+      hn::StoreU(into == Into::kAdd ? hn::Add(hn::LoadU(d, out), sum[i][v]) : sum[i][v], d, out);
     }
   }
 }
 
-// Fewer than kRows rows; at most kFewRows with more than two vectors.
-template <typename T, size_t kV>
-void LastRows(int64_t m, const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width,
-              bool accumulate) {
-  if constexpr (kV <= 2) {
-    if (m == 5) return Block<T, 5, kV>(a, panel, c, c_row, width, accumulate);
-    if (m == 4) return Block<T, 4, kV>(a, panel, c, c_row, width, accumulate);
+// `count` blocks of kR rows.
+template <typename T, size_t kV, size_t kR>
+HWY_INLINE void BlocksOf(int64_t count, const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row,
+                         int64_t width, Into into, bool prefetch) {
+  constexpr int64_t kHeight = static_cast<int64_t>(kR);
+  for (int64_t i = 0; i < count * kHeight; i += kHeight) {
+    if (prefetch) {
+      Prefetch(a.data[0] + a.offset + (i + kHeight) * a.row, kHeight, a.row, a.chunk);
+    }
+    Block<T, kR, kV>(a.From(i), panel, c + i * c_row, c_row, width, into);
   }
-  if (m == 3) return Block<T, 3, kV>(a, panel, c, c_row, width, accumulate);
-  if (m == 2) return Block<T, 2, kV>(a, panel, c, c_row, width, accumulate);
-  if (m == 1) return Block<T, 1, kV>(a, panel, c, c_row, width, accumulate);
 }
 
+// The same for a height of at most kR that is known at run time.
+template <typename T, size_t kV, size_t kR>
+void Blocks(int64_t count, int64_t rows, const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row,
+            int64_t width, Into into, bool prefetch) {
+  if constexpr (kR > 1) {
+    if (rows < static_cast<int64_t>(kR)) {
+      return Blocks<T, kV, kR - 1>(count, rows, a, panel, c, c_row, width, into, prefetch);
+    }
+  }
+  BlocksOf<T, kV, kR>(count, a, panel, c, c_row, width, into, prefetch);
+}
+
+// Rows in as few blocks as registers allow, whose heights differ by one at most: a low block would
+// wait on the latency of its sums.
 template <typename T, size_t kV>
 void BlockRows(int64_t m, const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width,
-               bool accumulate, bool first) {
-  int64_t i = 0;
-  if constexpr (kV <= 2) {
-    const auto prefetch = [&](int64_t row, int64_t rows) {
-      if (!first || a.column != 1 || a.count > 1) return;
-      Prefetch(a.data[0] + a.offset + row * a.row, std::min(rows, m - row), a.row, a.chunk);
-    };
-    if constexpr (kV == 1) {
-      // More sums at once, against the latency of additions.
-      for (; i + 2 * kRows <= m; i += 2 * kRows) {
-        prefetch(i + 2 * kRows, 2 * kRows);
-        Block<T, 2 * kRows, kV>(a.From(i), panel, c + i * c_row, c_row, width, accumulate);
-      }
-    }
-    for (; i + kRows <= m; i += kRows) {
-      prefetch(i + kRows, kRows);
-      Block<T, kRows, kV>(a.From(i), panel, c + i * c_row, c_row, width, accumulate);
-    }
+               Into into, bool first) {
+  constexpr size_t kMost = kV == 1 ? kNarrowRows : kV == 2 ? kRows : kFewRows;
+  const bool prefetch = first && a.column == 1 && a.count == 1;
+  // Rows at such distances compete for the same few lines of the L1 cache.
+  constexpr int64_t kSameLines = 4096, kMostOnSameLines = 6;
+  const bool same_lines =
+      a.column == 1 && a.row * static_cast<int64_t>(sizeof(T)) % kSameLines == 0;
+  const int64_t most =
+      same_lines ? std::min<int64_t>(kMost, kMostOnSameLines) : static_cast<int64_t>(kMost);
+  const int64_t count = (m + most - 1) / most;
+  const int64_t rows = m / count, higher = m % count, i = higher * (rows + 1);
+  if (higher > 0) {
+    Blocks<T, kV, kMost>(higher, rows + 1, a, panel, c, c_row, width, into, prefetch);
   }
-  LastRows<T, kV>(m - i, a.From(i), panel, c + i * c_row, c_row, width, accumulate);
+  Blocks<T, kV, kMost>(count - higher, rows, a.From(i), panel, c + i * c_row, c_row, width, into,
+                       prefetch);
 }
 
 // Columns of adjacent elements to rows: panel[p * full + j] = from[p + j * column].
@@ -185,7 +234,7 @@ void PackRows(int64_t chunk, MatrixView<T> b, int64_t width, int64_t panel_size,
     const T* row = b.data + p * b.row;
     T* to = panels + p * full;
     for (int64_t j = 0; j < whole; j += full, to += panel_size) {
-#pragma GCC unroll 12
+#pragma GCC unroll 24
       for (size_t v = 0; v < kV; ++v) {
         hn::StoreU(hn::LoadU(d, row + j + v * lanes), d, to + v * lanes);
       }
@@ -244,7 +293,7 @@ struct Chunk {
   int64_t next_rows = 0;
   T* c;
   int64_t c_row;
-  bool accumulate;
+  Into into;
 };
 
 // The columns from `begin` on, in panels of kV vectors as long as `n` columns fill them (or, with
@@ -256,7 +305,8 @@ int64_t Panels(const Chunk<T>& x, int64_t begin, T* packed) {
   const Rows<T>& a = x.a;
   const MatrixList<T>& b = x.b;
   // In place where packing would be for few rows, or would change nothing.
-  const bool in_place = b.column == 1 && (b.row == full || x.m <= 2 * kRows);
+  const bool near = b.row * a.count * a.chunk * static_cast<int64_t>(sizeof(T)) <= kInL1;
+  const bool in_place = b.column == 1 && (b.row == full || x.m <= kOnce || near);
   const int64_t end = kTail ? x.n : begin + (x.n - begin) / full * full;
   const int64_t panel_size = a.count * a.chunk * full;
   const int64_t strip_width = kPacked / (a.count * a.chunk) * full;
@@ -272,7 +322,7 @@ int64_t Panels(const Chunk<T>& x, int64_t begin, T* packed) {
                            x.b_offset + j, a.chunk * full, packs ? full : b.row};
       const int64_t width = std::min(full, end - j);
       if (x.next_rows > 0) Prefetch(x.next + j, x.next_rows, b.row, width);
-      BlockRows<T, kV>(x.m, a, panel, x.c + j, x.c_row, width, x.accumulate, j == 0);
+      BlockRows<T, kV>(x.m, a, panel, x.c + j, x.c_row, width, x.into, j == 0);
     }
   }
   return end;
@@ -287,6 +337,10 @@ void Run(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<T> a, Matrix
   }
   HWY_ALIGN T packed[static_cast<size_t>(kPacked) * 2 * HWY_MAX_BYTES / sizeof(T)];
   const int64_t together = k <= kChunk ? kTogether / k : 1;  // matrices in a chunk
+  // Sums of short products go on from call to call, so that how the matrices are divided among
+  // calls does not show in the bits; those of long ones are added chunk by chunk, against rounding
+  // errors.
+  const Into again = k <= kChunk ? Into::kContinue : Into::kAdd;
   for (int64_t i = 0; i < m; i += kRowBlock) {
     Chunk<T> x{.m = std::min(kRowBlock, m - i),
                .n = n,
@@ -295,7 +349,7 @@ void Run(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<T> a, Matrix
                .b_offset = 0,
                .c = c + i * c_row,
                .c_row = c_row,
-               .accumulate = accumulate};
+               .into = accumulate ? again : Into::kStore};
     for (int64_t s = 0; s < count; s += together) {
       x.b = {b.data + s, b.row, b.column};
       for (int64_t p = 0; p < k; p += kChunk) {
@@ -312,11 +366,11 @@ void Run(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<T> a, Matrix
         }
         int64_t j = 0;
         // Few rows wait on the latency of their sums: more columns at once, read in place.
-        if (x.m <= kFewRows && b.column == 1 && x.a.count == 1)
+        if (x.m <= static_cast<int64_t>(kFewRows) && b.column == 1 && x.a.count == 1)
           j = Panels<T, 4, false>(x, j, packed);
         j = Panels<T, 2, false>(x, j, packed);
         Panels<T, 1, true>(x, j, packed);
-        x.accumulate = true;
+        x.into = again;
       }
     }
   }

@@ -28,7 +28,8 @@ int64_t AvailableMemory();
 class MappedRegion {
  public:
   MappedRegion() = default;
-  explicit MappedRegion(size_t bytes);  // throws std::bad_alloc
+  // Throws std::bad_alloc.
+  explicit MappedRegion(size_t bytes);
   ~MappedRegion();
   MappedRegion(MappedRegion&& other) noexcept;
   MappedRegion& operator=(MappedRegion&& other) noexcept;

@@ -44,12 +44,8 @@ class ConvolutionKernel : public Kernel {
     outputs_ = rhs->dim(conv.kernel_output_feature);
     feature_groups_ = conv.feature_group_count;
     batch_groups_ = conv.batch_group_count;
-    std::vector<int64_t> lhs_order{conv.input_batch}, rhs_order, result_order{conv.output_batch};
-    int64_t kernel_offset = 0;
-    std::vector<int64_t> kernel_strides = RowMajorStrides(rhs->dims());
     for (size_t i = 0; i < conv.window.size(); ++i) {
       const WindowDim& w = conv.window[i];
-      const size_t k = static_cast<size_t>(conv.kernel_spatial[i]);
       SlidingDim dim{lhs->dim(conv.input_spatial[i]),
                      result->dim(conv.output_spatial[i]),
                      w.size,
@@ -61,37 +57,7 @@ class ConvolutionKernel : public Kernel {
       window_ *= dim.window;
       pointwise_ = pointwise_ && dim.IsTrivial();
       spatial_.push_back(dim);
-      lhs_order.push_back(conv.input_spatial[i]);
-      rhs_order.push_back(conv.kernel_spatial[i]);
-      result_order.push_back(conv.output_spatial[i]);
-      if (w.reversal) {
-        kernel_offset += (w.size - 1) * kernel_strides[k];
-        kernel_strides[k] = -kernel_strides[k];
-      }
     }
-    lhs_order.push_back(conv.input_feature);
-    rhs_order.push_back(conv.kernel_input_feature);
-    rhs_order.push_back(conv.kernel_output_feature);
-    result_order.push_back(conv.output_feature);
-    rhs_count_ = rhs->element_count();
-    kernel_offset_ = rhs_count_ == 0 ? 0 : kernel_offset;
-    // Where images are outermost on both sides, they are brought into order one by one.
-    const bool by_image = batch_groups_ == 1 && IsOutermost(lhs, conv.input_batch) &&
-                          IsOutermost(result, conv.output_batch);
-    images_ = by_image ? 1 : batch_;
-    std::vector<int64_t> lhs_dims(lhs->dims().begin(), lhs->dims().end());
-    std::vector<int64_t> result_dims(result->dims().begin(), result->dims().end());
-    if (by_image) {
-      lhs_dims[static_cast<size_t>(conv.input_batch)] = 1;
-      result_dims[static_cast<size_t>(conv.output_batch)] = 1;
-    }
-    lhs_count_ = Product(lhs_dims);
-    lhs_pack_ = Reorder(lhs_dims, RowMajorStrides(lhs->dims()), lhs_order, false);
-    rhs_pack_ = Reorder(rhs->dims(), kernel_strides, rhs_order, false);
-    result_unpack_ = Reorder(result_dims, RowMajorStrides(result->dims()), result_order, true);
-    packs_lhs_ = lhs_count_ > 0 && !lhs_pack_.IsContiguous();
-    packs_rhs_ = rhs_count_ > 0 && !rhs_pack_.IsContiguous();
-    unpacks_ = Product(result_dims) > 0 && !result_unpack_.IsContiguous();
     // Strides of the spatial dims of the packed input.
     int64_t stride = features_;
     spatial_strides_.assign(spatial_.size(), 0);
@@ -100,15 +66,13 @@ class ConvolutionKernel : public Kernel {
       stride *= spatial_[i].operand;
     }
     image_ = stride;
-    depthwise_ = depth_ == 1 && outputs_ == feature_groups_ && feature_groups_ > 1 &&
-                 batch_groups_ == 1 && (accumulate_ == DType::kF32 || accumulate_ == DType::kF64);
-    const bool plain = feature_groups_ == 1 && batch_groups_ == 1 &&
-                       (accumulate_ == DType::kF32 || accumulate_ == DType::kF64);
-    if (plain && !pointwise_ && SlidingProduct::Pays(spatial_, features_)) {
-      sliding_.emplace(spatial_, features_, outputs_);
-      const bool as_they_lie = by_image && !packs_lhs_ && lhs_convert_.IsIdentity() && !unpacks_;
-      if (as_they_lie) rows_ = sliding_->rows();
-    }
+    // Where images are outermost on both sides, they are brought into order one by one.
+    const bool by_image = batch_groups_ == 1 && IsOutermost(lhs, conv.input_batch) &&
+                          IsOutermost(result, conv.output_batch);
+    images_ = by_image ? 1 : batch_;
+    PlanKernelOrder(conv, rhs);
+    PlanImageOrders(conv, lhs, result, by_image);
+    ChooseProduct(by_image);
   }
 
   void Run(ConstBuffers operands, Buffers results, Scratch& scratch) const override {
@@ -130,6 +94,61 @@ class ConvolutionKernel : public Kernel {
   }
 
  private:
+  // The kernel as [window.., input feature, output feature], reversed dims walked from their end.
+  void PlanKernelOrder(const ConvolutionAttributes& conv, const Shape* rhs) {
+    std::vector<int64_t> strides = RowMajorStrides(rhs->dims());
+    std::vector<int64_t> order(conv.kernel_spatial.begin(), conv.kernel_spatial.end());
+    order.push_back(conv.kernel_input_feature);
+    order.push_back(conv.kernel_output_feature);
+    rhs_count_ = rhs->element_count();
+    for (size_t i = 0; i < conv.window.size(); ++i) {
+      if (!conv.window[i].reversal) continue;
+      int64_t& stride = strides[static_cast<size_t>(conv.kernel_spatial[i])];
+      if (rhs_count_ > 0) kernel_offset_ += (conv.window[i].size - 1) * stride;
+      stride = -stride;
+    }
+    rhs_pack_ = Reorder(rhs->dims(), strides, order, false);
+    packs_rhs_ = rhs_count_ > 0 && !rhs_pack_.IsContiguous();
+  }
+
+  // Input and result as [batch, spatial.., feature], of one image or of all together.
+  void PlanImageOrders(const ConvolutionAttributes& conv, const Shape* lhs, const Shape* result,
+                       bool by_image) {
+    const auto order = [](int64_t batch, const Dims& spatial, int64_t feature) {
+      std::vector<int64_t> dims{batch};
+      dims.insert(dims.end(), spatial.begin(), spatial.end());
+      dims.push_back(feature);
+      return dims;
+    };
+    std::vector<int64_t> lhs_dims(lhs->dims().begin(), lhs->dims().end());
+    std::vector<int64_t> result_dims(result->dims().begin(), result->dims().end());
+    if (by_image) {
+      lhs_dims[static_cast<size_t>(conv.input_batch)] = 1;
+      result_dims[static_cast<size_t>(conv.output_batch)] = 1;
+    }
+    lhs_count_ = Product(lhs_dims);
+    lhs_pack_ = Reorder(lhs_dims, RowMajorStrides(lhs->dims()),
+                        order(conv.input_batch, conv.input_spatial, conv.input_feature), false);
+    result_unpack_ =
+        Reorder(result_dims, RowMajorStrides(result->dims()),
+                order(conv.output_batch, conv.output_spatial, conv.output_feature), true);
+    packs_lhs_ = lhs_count_ > 0 && !lhs_pack_.IsContiguous();
+    unpacks_ = Product(result_dims) > 0 && !result_unpack_.IsContiguous();
+  }
+
+  // Which of the three ways pays, where the order of the arrays is known.
+  void ChooseProduct(bool by_image) {
+    depthwise_ = depth_ == 1 && outputs_ == feature_groups_ && feature_groups_ > 1 &&
+                 batch_groups_ == 1 && (accumulate_ == DType::kF32 || accumulate_ == DType::kF64);
+    const bool plain = feature_groups_ == 1 && batch_groups_ == 1 &&
+                       (accumulate_ == DType::kF32 || accumulate_ == DType::kF64);
+    if (plain && !pointwise_ && SlidingProduct::Pays(spatial_, features_)) {
+      sliding_.emplace(spatial_, features_, outputs_);
+      const bool as_they_lie = by_image && !packs_lhs_ && lhs_convert_.IsIdentity() && !unpacks_;
+      if (as_they_lie) rows_ = sliding_->rows();
+    }
+  }
+
   // Between an array and a dense one with its dims in `order`.
   StridedCopy Reorder(std::span<const int64_t> dims, const std::vector<int64_t>& strides,
                       std::span<const int64_t> order, bool from_dense) const {

@@ -226,9 +226,11 @@ DotProduct::DotProduct(const Operand& lhs, const Operand& rhs, DType result)
   ChooseBlocks();
   const bool prepares =
       pack_lhs_ || pack_rhs_ || !lhs_convert_.IsIdentity() || !rhs_convert_.IsIdentity();
-  // What is prepared anew for every range should serve many rows.
-  constexpr int64_t kPreparedRows = 512;
-  row_granule_ = outer_ > 1 ? m_ : block_rows_ > 0 ? block_rows_ : prepares ? kPreparedRows : 1;
+  // What is prepared anew for every range should serve many rows, but two threads want a share
+  // each.
+  constexpr int64_t kFewPrepared = 128, kPreparedRows = 512;
+  const int64_t prepared = std::clamp((rows_ + 1) / 2, kFewPrepared, kPreparedRows);
+  row_granule_ = outer_ > 1 ? m_ : block_rows_ > 0 ? block_rows_ : prepares ? prepared : 1;
   can_stack_ = block_rows_ == 0 && (accumulate_ == DType::kF32 || accumulate_ == DType::kF64) &&
                loops_.empty() && !pack_lhs_ && lhs_row_ * m_ == lhs_count_;
   can_sum_ = (accumulate_ == DType::kF32 || accumulate_ == DType::kF64) && loops_.empty() &&
@@ -443,13 +445,13 @@ void DotProduct::SumNarrow(int64_t count, const T* const* lhs, const T* const* r
                            T* sum, Scratch& scratch) const {
   const Scratch::Mark mark = scratch.Position();
   T* transposed = reinterpret_cast<T*>(scratch.Allocate(static_cast<size_t>(m_ * n_) * sizeof(T)));
+  for (int64_t i = 0; accumulate && i < m_; ++i) {
+    for (int64_t j = 0; j < n_; ++j) transposed[j * m_ + i] = sum[i * n_ + j];
+  }
   RowGemmSum(count, n_, m_, k_, MatrixList<T>{rhs, rhs_column_, rhs_row_},
-             MatrixList<T>{lhs, lhs_column_, lhs_row_}, transposed, m_, false);
+             MatrixList<T>{lhs, lhs_column_, lhs_row_}, transposed, m_, accumulate);
   for (int64_t i = 0; i < m_; ++i) {
-    for (int64_t j = 0; j < n_; ++j, ++sum) {
-      const T part = transposed[j * m_ + i];
-      *sum = accumulate ? *sum + part : part;
-    }
+    for (int64_t j = 0; j < n_; ++j) sum[i * n_ + j] = transposed[j * m_ + i];
   }
   scratch.Rewind(mark);
 }

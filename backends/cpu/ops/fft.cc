@@ -3,6 +3,7 @@
 // Real transforms are complex ones of which one half is not kept (RFFT) or filled in (IRFFT).
 #include <algorithm>
 #include <complex>
+#include <cstdint>
 #include <vector>
 
 #include "backends/cpu/kernels/fft_line.h"
@@ -11,7 +12,9 @@
 namespace gshard::cpu {
 namespace {
 
-using Complex = FftLine::Complex;
+// Lines that are transformed side by side, as long as they stay in L2.
+constexpr int64_t kTogether = 8;
+constexpr int64_t kLongest = 8192;
 
 // T: the real type of the elements.
 template <typename T>
@@ -23,7 +26,8 @@ class FftKernel : public Kernel {
     const bool inverse = type_ == FftType::kIfft || type_ == FftType::kIrfft;
     for (const int64_t n : length) {
       lines_.emplace_back(n, inverse);
-      room_ = std::max(room_, n + lines_.back().RoomElements());
+      const int64_t together = Together(n);
+      room_ = std::max(room_, 2 * n * together + lines_.back().RoomElements(together));
       size_ *= n;
     }
     if (inverse && size_ > 0) scale_ = 1 / static_cast<double>(size_);
@@ -42,21 +46,27 @@ class FftKernel : public Kernel {
   void RunRange(int64_t first, int64_t count, ConstBuffers operands, Buffers results,
                 Scratch& scratch) const override {
     if (count == 0) return;
-    Complex* box = Allocate(size_, scratch);
-    Complex* room = Allocate(room_, scratch);
-    for (int64_t b = 0; b < count / out_size_; ++b) {
+    // Of single lines several batches are taken at once.
+    const int64_t most = lines_.size() == 1 ? Together(last_) : 1;
+    const SplitComplex box{Allocate(most * size_, scratch), Allocate(most * size_, scratch)};
+    double* room = Allocate(room_, scratch);
+    const int64_t batches = count / out_size_;
+    for (int64_t b = 0; b < batches; b += most) {
       const int64_t index = first / out_size_ + b;
+      const int64_t boxes = std::min(most, batches - b), rows = boxes * size_ / last_;
       if (type_ == FftType::kRfft) {
-        Load(reinterpret_cast<const T*>(operands[0]) + index * in_size_, box);
+        Load(rows, reinterpret_cast<const T*>(operands[0]) + index * in_size_, box);
       } else {
-        Load(reinterpret_cast<const std::complex<T>*>(operands[0]) + index * in_size_, box);
+        Load(rows, reinterpret_cast<const std::complex<T>*>(operands[0]) + index * in_size_, box);
       }
-      Transform(box, room);
+      Transform(boxes * size_, box, room);
       if (type_ == FftType::kIrfft) {
         T* out = reinterpret_cast<T*>(results[0]) + b * out_size_;
-        for (int64_t i = 0; i < size_; ++i) out[i] = static_cast<T>(box[i].real() * scale_);
+        for (int64_t i = 0; i < boxes * size_; ++i) {
+          out[i] = static_cast<T>(box.real[i] * scale_);
+        }
       } else {
-        Store(box, reinterpret_cast<std::complex<T>*>(results[0]) + b * out_size_);
+        Store(rows, box, reinterpret_cast<std::complex<T>*>(results[0]) + b * out_size_);
       }
     }
   }
@@ -67,64 +77,116 @@ class FftKernel : public Kernel {
   }
 
  private:
-  static Complex* Allocate(int64_t count, Scratch& scratch) {
-    return reinterpret_cast<Complex*>(
-        scratch.Allocate(static_cast<size_t>(count) * sizeof(Complex)));
+  static int64_t Together(int64_t n) { return n <= kLongest ? kTogether : 1; }
+  static double* Allocate(int64_t count, Scratch& scratch) {
+    return reinterpret_cast<double*>(scratch.Allocate(static_cast<size_t>(count) * sizeof(double)));
   }
 
-  // The box of one batch, as wide as the true length of the last dim.
-  template <typename Element>
-  void Load(const Element* in, Complex* box) const {
+  // Rows of a box, which is as wide as the true length of the last dim.
+  void Load(int64_t rows, const T* in, SplitComplex box) const {
+    std::copy_n(in, rows * last_, box.real);
+    std::fill_n(box.imag, rows * last_, 0.0);
+  }
+  void Load(int64_t rows, const std::complex<T>* in, SplitComplex box) const {
     const int64_t width = type_ == FftType::kIrfft ? half_ : last_;
-    for (int64_t row = 0; row < size_ / last_; ++row) {
-      for (int64_t i = 0; i < width; ++i) box[row * last_ + i] = Complex(in[row * width + i]);
+    for (int64_t row = 0; row < rows; ++row, in += width) {
+      for (int64_t i = 0; i < width; ++i) {
+        box.real[row * last_ + i] = in[i].real();
+        box.imag[row * last_ + i] = in[i].imag();
+      }
     }
   }
-  void Store(const Complex* box, std::complex<T>* out) const {
+  void Store(int64_t rows, SplitComplex box, std::complex<T>* out) const {
     const int64_t width = type_ == FftType::kRfft ? half_ : last_;
-    for (int64_t row = 0; row < size_ / last_; ++row) {
+    for (int64_t row = 0; row < rows; ++row, out += width) {
       for (int64_t i = 0; i < width; ++i) {
-        out[row * width + i] = std::complex<T>(box[row * last_ + i] * scale_);
+        const int64_t at = row * last_ + i;
+        out[i] = {static_cast<T>(box.real[at] * scale_), static_cast<T>(box.imag[at] * scale_)};
       }
     }
   }
 
   // IRFFT transforms the last dim at the end, when the kept half is complete.
-  void Transform(Complex* box, Complex* room) const {
+  void Transform(int64_t elements, SplitComplex box, double* room) const {
     const size_t rank = lines_.size();
-    if (type_ != FftType::kIrfft) TransformDim(rank - 1, box, room);
-    for (size_t d = rank - 1; d-- > 0;) TransformDim(d, box, room);
+    if (type_ != FftType::kIrfft) TransformDim(rank - 1, elements, box, room);
+    for (size_t d = rank - 1; d-- > 0;) TransformDim(d, elements, box, room);
     if (type_ == FftType::kIrfft) {
-      for (int64_t row = 0; row < size_ / last_; ++row) FillMirrored(box + row * last_);
-      TransformDim(rank - 1, box, room);
+      for (int64_t at = 0; at < elements; at += last_) {
+        FillMirrored({box.real + at, box.imag + at});
+      }
+      TransformDim(rank - 1, elements, box, room);
     }
   }
 
   // Bin n-i is the conjugate of bin i; bin 0 and, for even n, bin n/2 are real.
-  void FillMirrored(Complex* line) const {
-    line[0] = line[0].real();
-    if (last_ % 2 == 0) line[last_ / 2] = line[last_ / 2].real();
-    for (int64_t i = half_; i < last_; ++i) line[i] = std::conj(line[last_ - i]);
+  void FillMirrored(SplitComplex line) const {
+    line.imag[0] = 0;
+    if (last_ % 2 == 0) line.imag[last_ / 2] = 0;
+    for (int64_t i = half_; i < last_; ++i) {
+      line.real[i] = line.real[last_ - i];
+      line.imag[i] = -line.imag[last_ - i];
+    }
   }
 
-  void TransformDim(size_t d, Complex* box, Complex* room) const {
-    const FftLine& line = lines_[d];
+  // `count` lines that begin at distance `step`, their elements at distance `inner`, to or from
+  // interleaved ones. With kCount it is known to the compiler.
+  template <bool kBack, int64_t kCount, int64_t kStep>
+  static void Interleave(int64_t n, int64_t count, int64_t step, int64_t inner, double* box,
+                         double* lines) {
+    if constexpr (kCount > 0) count = kCount;
+    if constexpr (kStep > 0) step = kStep;
+    for (int64_t k = 0; k < n; ++k, box += inner, lines += count) {
+      for (int64_t l = 0; l < count; ++l) {
+        if constexpr (kBack) {
+          box[l * step] = lines[l];
+        } else {
+          lines[l] = box[l * step];
+        }
+      }
+    }
+  }
+  template <bool kBack>
+  static void Interleave(int64_t n, int64_t count, int64_t step, int64_t inner, double* box,
+                         double* lines) {
+    if (count != kTogether) return Interleave<kBack, 0, 0>(n, count, step, inner, box, lines);
+    if (step == 1) return Interleave<kBack, kTogether, 1>(n, count, step, inner, box, lines);
+    Interleave<kBack, kTogether, 0>(n, count, step, inner, box, lines);
+  }
+
+  static void RunLines(const FftLine& line, int64_t count, int64_t step, int64_t inner,
+                       SplitComplex box, double* room) {
     const int64_t n = line.length();
+    const SplitComplex lines{room, room + n * count};
+    Interleave<false>(n, count, step, inner, box.real, lines.real);
+    Interleave<false>(n, count, step, inner, box.imag, lines.imag);
+    line.Run(count, lines, room + 2 * n * count);
+    Interleave<true>(n, count, step, inner, box.real, lines.real);
+    Interleave<true>(n, count, step, inner, box.imag, lines.imag);
+  }
+
+  void TransformDim(size_t d, int64_t elements, SplitComplex box, double* room) const {
+    const FftLine& line = lines_[d];
+    const int64_t n = line.length(), together = Together(n);
     int64_t inner = 1;
     for (size_t i = d + 1; i < lines_.size(); ++i) inner *= lines_[i].length();
+    const auto run = [&](int64_t at, int64_t count, int64_t step) {
+      RunLines(line, count, step, inner, {box.real + at, box.imag + at}, room);
+    };
     if (inner == 1) {
-      for (int64_t row = 0; row < size_ / n; ++row) line.Run(box + row * n, room);
+      for (int64_t row = 0; row < elements / n; row += together) {
+        run(row * n, std::min(together, elements / n - row), n);
+      }
       return;
     }
     // Of the last dim, IRFFT has only the first half so far, and RFFT keeps no more.
     const bool partial = type_ == FftType::kRfft || type_ == FftType::kIrfft;
-    for (int64_t outer = 0; outer < size_ / (n * inner); ++outer) {
-      for (int64_t k = 0; k < inner; ++k) {
-        if (partial && k % last_ >= half_) continue;
-        Complex* start = box + outer * n * inner + k;
-        for (int64_t i = 0; i < n; ++i) room[i] = start[i * inner];
-        line.Run(room, room + n);
-        for (int64_t i = 0; i < n; ++i) start[i * inner] = room[i];
+    const int64_t width = partial ? half_ : last_;
+    for (int64_t at = 0; at < elements; at += n * inner) {
+      for (int64_t row = 0; row < inner; row += last_) {
+        for (int64_t k = 0; k < width; k += together) {
+          run(at + row + k, std::min(together, width - k), 1);
+        }
       }
     }
   }

@@ -11,6 +11,7 @@
 #include "backends/cpu/arrays/strided.h"
 #include "backends/cpu/elementwise/scalar_program.h"
 #include "backends/cpu/ops/factories.h"
+#include "core/analysis/combiner.h"
 #include "ir/dims.h"
 
 namespace gshard::cpu {

@@ -13,6 +13,7 @@
 #include "backends/cpu/kernels/reduce_rows.h"
 #include "backends/cpu/ops/factories.h"
 #include "backends/cpu/ops/reduce_kernels.h"
+#include "core/analysis/combiner.h"
 
 namespace gshard::cpu {
 namespace {

@@ -14,6 +14,7 @@
 #include "backends/cpu/kernels/reduce_rows.h"
 #include "backends/cpu/ops/factories.h"
 #include "backends/cpu/ops/tile_folder.h"
+#include "core/analysis/combiner.h"
 
 namespace gshard::cpu {
 namespace {

@@ -10,6 +10,7 @@
 #include "backends/cpu/elementwise/scalar_program.h"
 #include "backends/cpu/ops/factories.h"
 #include "backends/cpu/ops/sort_keys.h"
+#include "ir/comparison.h"
 
 namespace gshard::cpu {
 namespace {
@@ -133,29 +134,17 @@ std::optional<KeyComparator> FindKey(const Computation& comparator) {
   const int64_t number = parameter->attributes<ParameterAttributes>().number;
   KeyComparator key;
   key.operand = number / 2;
-  bool swapped = false;
+  ComparisonDirection direction = compare.direction;
   if (number % 2 != 0) {  // f(y) < f(x)
     std::swap(a, b);
-    swapped = true;
+    direction = Mirrored(direction);
   }
   if (!matcher.Same(a, b, key.operand * 2)) return std::nullopt;
-  switch (compare.direction) {
-    case ComparisonDirection::kLt:
-    case ComparisonDirection::kLe:
-      key.descending = swapped;
-      break;
-    case ComparisonDirection::kGt:
-    case ComparisonDirection::kGe:
-      key.descending = !swapped;
-      break;
-    default:
-      return std::nullopt;
-  }
   // "Not after" would make ties come in reverse; a merge sort does what it says.
-  if (compare.direction == ComparisonDirection::kLe ||
-      compare.direction == ComparisonDirection::kGe) {
+  if (direction != ComparisonDirection::kLt && direction != ComparisonDirection::kGt) {
     return std::nullopt;
   }
+  key.descending = direction == ComparisonDirection::kGt;
   key.zeros_equal = IsFloat(a->shape()->dtype()) && compare.type != ComparisonType::kTotalOrder;
   key.key = a;
   return key;

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "core/analysis/combiner.h"
+
 namespace gshard::cpu {
 
 Expected<std::unique_ptr<TileFolder>> TileFolder::Make(const Computation& body,

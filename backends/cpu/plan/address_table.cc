@@ -4,44 +4,55 @@
 
 namespace gshard::cpu {
 
-int64_t AddressTable::Absolute(const View::Entry& entry) const {
-  if (entry.base == kNoValue) return layout_.zeros;
-  CheckInternal(layout_.value_offsets[entry.base] >= 0, "a view of a value that is not stored");
-  return layout_.value_offsets[entry.base] + entry.base_class * value(entry.base).bytes +
-         entry.offset;
-}
-
 const int64_t* AddressTable::Keep(std::vector<int64_t> table) {
   tables_.push_back(std::move(table));
   return tables_.back().data();
 }
 
-BufferRef AddressTable::Arena(ValueId id, const DeviceClasses* classes) {
+BufferRef AddressTable::LikeArena(ValueId id, int64_t begin, const DeviceClasses* classes) {
   const Value& v = value(id);
+  const KeptInstances& kept = layout_.places.kept();
   BufferRef ref;
   ref.element_bytes = StorageBytes(v.shape->dtype());
-  if (v.view == nullptr) {
-    CheckInternal(layout_.value_offsets[id] >= 0, "a value without storage is used");
-    ref.base = layout_.value_offsets[id];
-    ref.stride = v.bytes;
-    const ClassMap* map = program_.classes.MapOf(classes, v.classes);
-    if (map != nullptr && v.classes->IsUniform()) {
-      ref.stride = 0;
-    } else if (map != nullptr) {
-      ref.map = map->data();
+  ref.stride = v.bytes;
+  const ClassMap* map = program_.classes.MapOf(classes, v.classes);
+  if (!kept.is_run(id)) {
+    std::vector<int64_t> table(classes->count(), kNotHere);
+    for (uint32_t c = 0; c < table.size(); ++c) {
+      const uint32_t number = kept.number(id, map != nullptr ? (*map)[c] : c);
+      if (number != KeptInstances::kNotKept) table[c] = begin + number * v.bytes;
     }
+    ref.table = Keep(std::move(table));
     return ref;
   }
+  ref.base = begin - kept.first(id) * v.bytes;
+  if (map != nullptr && v.classes->IsUniform()) {
+    ref.stride = 0;
+  } else if (map != nullptr) {
+    ref.map = map->data();
+  }
+  return ref;
+}
+
+BufferRef AddressTable::Arena(ValueId id, const DeviceClasses* classes) {
+  const Value& v = value(id);
+  if (v.view == nullptr) {
+    CheckInternal(layout_.places.IsPlaced(id), "a value without storage is used");
+    return LikeArena(id, layout_.places.begin(id), classes);
+  }
+  BufferRef ref;
+  ref.element_bytes = StorageBytes(v.shape->dtype());
   auto [found, inserted] = view_refs_.insert({{id, classes}, ref});
   if (!inserted) return found->second;
   std::vector<int64_t> table(classes->count());
   for (uint32_t c = 0; c < classes->count(); ++c) {
-    table[c] = Absolute(Locate(program_, id, v.classes->class_of(classes->first_device(c))));
+    table[c] = layout_.places.OffsetOf(
+        Locate(program_, id, v.classes->class_of(classes->first_device(c))));
   }
   ref.base = table[0];
   ref.stride = table.size() > 1 ? table[1] - table[0] : 0;
   for (size_t c = 1; c < table.size(); ++c) {
-    if (table[c] != ref.base + static_cast<int64_t>(c) * ref.stride) {
+    if (table[c] - table[c - 1] != ref.stride) {
       ref.table = Keep(std::move(table));
       break;
     }

@@ -23,10 +23,10 @@ class AddressTable {
                std::deque<std::vector<int64_t>>& tables)
       : program_(program), storage_(storage), layout_(layout), tables_(tables) {}
 
-  // Arena offset of what a view's entry names.
-  int64_t Absolute(const View::Entry& entry) const;
   // A value seen from a step over `classes`.
   BufferRef Arena(ValueId id, const DeviceClasses* classes);
+  // Instances as many and in the order of those of `id`, a value without view, from `begin` on.
+  BufferRef LikeArena(ValueId id, int64_t begin, const DeviceClasses* classes);
   // Operand or result of the chain of `step`: in its slot, or in the arena.
   BufferRef InChain(ValueId id, const ScheduledStep& step);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/cpu/memory/memory.h"
+#include "backends/cpu/plan/reduction_sinks.h"
 
 namespace gshard::cpu {
 namespace {
@@ -15,8 +16,12 @@ constexpr int64_t kSmallInstance = 4 << 10;
 class ArenaPlanner {
  public:
   ArenaPlanner(const Program& program, const Schedule& schedule, const StorageAssignment& storage,
-               int threads)
-      : program_(program), schedule_(schedule), storage_(storage), threads_(threads) {}
+               int threads, KeptInstances kept)
+      : program_(program),
+        schedule_(schedule),
+        storage_(storage),
+        threads_(threads),
+        layout_(InstancePlaces(program, std::move(kept))) {}
 
   ArenaLayout Run() {
     PlaceTransient();
@@ -28,9 +33,16 @@ class ArenaPlanner {
   const Value& value(ValueId id) const { return program_.values[id]; }
 
   void PlaceTransient() {
-    std::vector<uint32_t> buffers;
-    for (const Storage& storage : storage_.storages) {
-      buffers.push_back(layout_.packer.Add(storage.bytes, storage.begin, storage.end));
+    std::vector<uint32_t> buffers, kept(storage_.storages.size(), 0);
+    for (ValueId v = 0; v < program_.values.size(); ++v) {
+      if (storage_.storage_class[v] == StorageClass::kStored) {
+        kept[storage_.storage[v]] = layout_.places.kept().count(v);
+      }
+    }
+    for (size_t s = 0; s < kept.size(); ++s) {
+      const Storage& storage = storage_.storages[s];
+      buffers.push_back(
+          layout_.packer.Add(storage.instance_bytes * kept[s], storage.begin, storage.end));
     }
     LayOutBlock(*schedule_.entry);
     PlanCopies(*schedule_.entry);
@@ -77,16 +89,20 @@ class ArenaPlanner {
     layout.slot_bytes = layout.block == 1 ? one : PackSlot(step, local, layout.block, layout);
     if (tasks == 0) tasks = (count + layout.block - 1) / layout.block;
     const int64_t slots = std::min<int64_t>(threads_, tasks);
+    layout.slots = slots;
     layout.slot_buffer = layout_.packer.Add(layout.slot_bytes * slots, step.begin, step.begin);
+    int64_t tasks_here = 0;
+    if (!chain.sinks.empty()) {
+      const std::vector<uint8_t> here = layout_.places.kept().TasksHere(chain);
+      tasks_here = std::count(here.begin(), here.end(), uint8_t{1});
+    }
     for (const Sink& sink : chain.sinks) {
-      const bool direct = chain.tasks_per_group == 1 &&
-                          sink.collective->instruction->opcode() != Opcode::kReduceScatter;
       const int64_t bytes = value(sink.collective->operands[sink.index]).bytes;
+      const auto stride = static_cast<int64_t>(AlignUp(static_cast<size_t>(bytes)));
       layout.accumulators.push_back(
-          direct ? ChainLayout::kDirect
-                 : layout_.packer.Add(
-                       tasks * static_cast<int64_t>(AlignUp(static_cast<size_t>(bytes))),
-                       step.begin, step.begin));
+          FoldsIntoResults(chain, sink)
+              ? ChainLayout::kDirect
+              : layout_.packer.Add(tasks_here * stride, step.begin, step.begin));
     }
     layout_.chains[&step] = std::move(layout);
   }
@@ -161,22 +177,19 @@ class ArenaPlanner {
     };
     int64_t largest = 64;
     for (const Value& v : program_.values) largest = std::max(largest, v.view ? v.bytes : 0);
-    layout_.zeros = place(largest);
+    InstancePlaces& places = layout_.places;
+    places.PlaceZeros(place(largest));
     layout_.zero_bytes = largest;
-    layout_.value_offsets.assign(program_.values.size(), -1);
     for (ValueId parameter : program_.parameters) {
-      if (layout_.value_offsets[parameter] < 0) {
-        layout_.value_offsets[parameter] =
-            place(value(parameter).bytes * value(parameter).classes->count());
-      }
-      layout_.parameter_offsets.push_back(layout_.value_offsets[parameter]);
+      if (places.IsPlaced(parameter)) continue;
+      places.Place(parameter, place(value(parameter).bytes * places.kept().count(parameter)));
     }
     for (ValueId v = 0; v < program_.values.size(); ++v) {
       if (storage_.storage_class[v] == StorageClass::kPersistent && value(v).IsKnown()) {
-        layout_.value_offsets[v] = place(static_cast<int64_t>(value(v).known.size()));
-        layout_.known.push_back({layout_.value_offsets[v], value(v).known});
+        places.Place(v, place(static_cast<int64_t>(value(v).known.size())));
+        layout_.known.push_back({places.begin(v), value(v).known});
       } else if (storage_.storage_class[v] == StorageClass::kStored) {
-        layout_.value_offsets[v] = storage_offsets_[storage_.storage[v]];
+        places.Place(v, storage_offsets_[storage_.storage[v]]);
       }
     }
     layout_.rng_state = place(16);
@@ -228,7 +241,8 @@ class ArenaPlanner {
       pending.pop_back();
       const Value& to = value(staged.to);
       const uint32_t at = step.blocks[1]->end;
-      staged.staged = layout_.packer.Add(to.bytes * to.classes->count(), at, at);
+      staged.staged =
+          layout_.packer.Add(to.bytes * layout_.places.kept().count(staged.to), at, at);
       ordered.push_back(staged);
     }
     layout_.next_copies[&step] = std::move(ordered);
@@ -249,8 +263,8 @@ bool NeedsCopy(const Program& program, const StorageAssignment& storage, ValueId
 }
 
 ArenaLayout LayOutArena(const Program& program, const Schedule& schedule,
-                        const StorageAssignment& storage, int threads) {
-  return ArenaPlanner(program, schedule, storage, threads).Run();
+                        const StorageAssignment& storage, int threads, KeptInstances kept) {
+  return ArenaPlanner(program, schedule, storage, threads, std::move(kept)).Run();
 }
 
 }  // namespace gshard::cpu

@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "backends/cpu/plan/instance_places.h"
 #include "backends/cpu/plan/interval_packer.h"
 #include "backends/cpu/plan/program.h"
 #include "backends/cpu/plan/schedule.h"
@@ -22,7 +24,8 @@ struct ChainLayout {
   uint32_t block = 1;
   int64_t slot_bytes = 0;
   uint32_t slot_buffer = 0;  // a buffer of the arena
-  // Per sink: accumulators of all tasks, or kDirect if they are the results.
+  int64_t slots = 0;         // in it
+  // Per sink: accumulators of the tasks that run here, or kDirect if they are the results.
   std::vector<uint32_t> accumulators;
   static constexpr uint32_t kDirect = UINT32_MAX;
   tsl::robin_map<ValueId, int64_t> offsets;  // of slot values, for blocks of `block` classes
@@ -42,14 +45,14 @@ struct KnownData {
 };
 
 struct ArenaLayout {
+  explicit ArenaLayout(InstancePlaces p) : places(std::move(p)) {}
+
+  InstancePlaces places;
   tsl::robin_map<const ScheduledStep*, ChainLayout> chains;
   // Per while, in the order in which they are made.
   tsl::robin_map<const ScheduledStep*, std::vector<CarryCopy>> next_copies;
-  std::vector<int64_t> value_offsets;      // by value; -1: not in the arena
-  std::vector<int64_t> parameter_offsets;  // by leaf
   std::vector<KnownData> known;
-  int64_t zeros = 0;  // offset of zero bytes, enough for any instance
-  int64_t zero_bytes = 0;
+  int64_t zero_bytes = 0;  // at places.zeros()
   int64_t rng_state = 0;  // offset
   int64_t transient_bytes = 0;
   int64_t persistent_bytes = 0;
@@ -62,7 +65,7 @@ struct ArenaLayout {
 };
 
 ArenaLayout LayOutArena(const Program& program, const Schedule& schedule,
-                        const StorageAssignment& storage, int threads);
+                        const StorageAssignment& storage, int threads, KeptInstances kept);
 
 // A carried value, or a branch's result, that is not where it has to be.
 bool NeedsCopy(const Program& program, const StorageAssignment& storage, ValueId from, ValueId to);

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "backends/cpu/plan/uniformity.h"
 #include "backends/cpu/plan/views.h"
+#include "core/analysis/collective_classes.h"
 
 namespace gshard::cpu {
 namespace {
@@ -17,9 +17,8 @@ int64_t Product(std::span<const int64_t> dims) {
 
 class CollectivePlanner {
  public:
-  CollectivePlanner(const Program& program, const Op& op, std::span<const int64_t> value_offsets,
-                    const std::function<int64_t(const View::Entry&)>& absolute)
-      : program_(program), op_(op), value_offsets_(value_offsets), absolute_(absolute) {}
+  CollectivePlanner(const Program& program, const Op& op, const InstancePlaces& places)
+      : program_(program), op_(op), places_(places) {}
 
   Expected<CollectiveStep> Run() {
     CollectiveStep step;
@@ -117,7 +116,7 @@ class CollectivePlanner {
     const Value& operand = value(op_.operands[k]);
     const Shape* shape = x().operand(static_cast<int64_t>(k))->shape();
     CollectivePart part;
-    part.result_base = value_offsets_[op_.results[k]];
+    part.operand = static_cast<uint32_t>(k);
     part.result_bytes = result.bytes;
     part.operand_bytes = operand.bytes;
     part.classes = result.classes;
@@ -125,6 +124,7 @@ class CollectivePlanner {
     const ResolvedGroups& groups = op_.devices->groups;
     for (uint32_t c = 0; c < result.classes->count(); ++c) {
       const uint32_t device = result.classes->first_device(c);
+      part.results.push_back(places_.OffsetOf(op_.results[k], c));
       part.sequence_of.push_back(sequences.sequence_of[groups.group_of[device]]);
       part.position_of.push_back(groups.position_of[device]);
     }
@@ -158,7 +158,7 @@ class CollectivePlanner {
       part->begin.push_back(static_cast<uint32_t>(part->members.size()));
       for (uint32_t device : groups.group(group)) {
         part->members.push_back(
-            absolute_(Locate(program_, op_.operands[k], operand.classes->class_of(device))));
+            places_.OffsetOf(Locate(program_, op_.operands[k], operand.classes->class_of(device))));
       }
     }
     part->begin.push_back(static_cast<uint32_t>(part->members.size()));
@@ -170,7 +170,6 @@ class CollectivePlanner {
     const Value& result = value(op_.results[0]);
     const ResolvedGroups& groups = op_.devices->groups;
     CollectivePart part;
-    part.result_base = value_offsets_[op_.results[0]];
     part.result_bytes = result.bytes;
     part.operand_bytes = value(op_.operands[0]).bytes;
     part.classes = result.classes;
@@ -180,13 +179,14 @@ class CollectivePlanner {
                      : value(op_.operands[0]).bytes / std::max<int64_t>(shape->dim(0), 1);
     for (uint32_t c = 0; c < result.classes->count(); ++c) {
       const uint32_t device = result.classes->first_device(c);
+      part.results.push_back(places_.OffsetOf(op_.results[0], c));
       part.sequence_of.push_back(c);
       part.position_of.push_back(groups.position_of[device]);
       part.begin.push_back(static_cast<uint32_t>(part.members.size()));
       for (uint32_t member : groups.group(groups.group_of[device])) {
         for (ValueId operand : op_.operands) {
           part.members.push_back(
-              absolute_(Locate(program_, operand, value(operand).classes->class_of(member))));
+              places_.OffsetOf(Locate(program_, operand, value(operand).classes->class_of(member))));
         }
       }
     }
@@ -196,52 +196,27 @@ class CollectivePlanner {
 
   const Program& program_;
   const Op& op_;
-  std::span<const int64_t> value_offsets_;
-  const std::function<int64_t(const View::Entry&)>& absolute_;
+  const InstancePlaces& places_;
 };
 
 }  // namespace
 
-Expected<CollectiveStep> PlanCollective(
-    const Program& program, const Op& op, std::span<const int64_t> value_offsets,
-    const std::function<int64_t(const View::Entry&)>& absolute) {
-  return CollectivePlanner(program, op, value_offsets, absolute).Run();
+Expected<CollectiveStep> PlanCollective(const Program& program, const Op& op,
+                                        const InstancePlaces& places) {
+  return CollectivePlanner(program, op, places).Run();
 }
 
 Expected<CollectivePart> PlanFinish(const Program& program, const Op& op, size_t index,
-                                    std::span<const int64_t> value_offsets,
+                                    const InstancePlaces& places,
                                     std::span<const int64_t> accumulators, uint32_t per_group) {
-  const std::function<int64_t(const View::Entry&)> none;
   const Value& operand = program.values[op.operands[index]];
   const GroupSequences sequences = SequencesOf(op.devices->groups, *operand.classes);
-  auto part = CollectivePlanner(program, op, value_offsets, none).MakeFrame(index, sequences);
+  auto part = CollectivePlanner(program, op, places).MakeFrame(index, sequences);
   if (!part) return part;
   part->members.assign(accumulators.begin(), accumulators.end());
+  part->fold_block = 1;
   for (uint32_t i = 0; i <= sequences.first_group.size(); ++i) part->begin.push_back(i * per_group);
   return part;
-}
-
-uint32_t FindMissingMember(const Op& op, std::span<const uint8_t> active, uint32_t* present) {
-  const CollectiveDevices& devices = *op.devices;
-  for (uint32_t target = 0; target < devices.sources.size(); ++target) {
-    const uint32_t source = devices.sources[target];
-    if (source == kNoDevice || active[source] == active[target]) continue;
-    *present = active[source] != 0 ? source : target;
-    return active[source] != 0 ? target : source;
-  }
-  const ResolvedGroups& groups = devices.groups;
-  for (size_t g = 0; g < groups.group_count(); ++g) {
-    uint32_t missing = kNoDevice, here = kNoDevice;
-    for (uint32_t device : groups.group(g)) {
-      uint32_t& slot = active[device] != 0 ? here : missing;
-      if (slot == kNoDevice) slot = device;
-    }
-    if (missing != kNoDevice && here != kNoDevice) {
-      *present = here;
-      return missing;
-    }
-  }
-  return kNoDevice;
 }
 
 }  // namespace gshard::cpu

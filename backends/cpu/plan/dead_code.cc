@@ -17,12 +17,18 @@ class DeadCode {
     }
   }
 
-  void Run() {
+  void Run(bool keeps_collectives) {
     needed_.assign(program_.values.size(), false);
     for (ValueId value : program_.results) Need(value);
     for (ValueId value : program_.kept) Need(value);
     for (ValueId value : program_.tap_results) {
       if (value != kNoValue) Need(value);
+    }
+    for (const Block& block : program_.blocks) {
+      for (const Op& op : block.ops) {
+        if (!keeps_collectives || op.kind != OpKind::kCollective) continue;
+        for (ValueId result : op.results) Need(result);
+      }
     }
     while (!worklist_.empty()) {
       const ValueId value = worklist_.back();
@@ -57,6 +63,7 @@ class DeadCode {
       if (op != nullptr && op->kind == OpKind::kCollective) {
         for (ValueId operand : op->operands) Need(operand);
       }
+      if (op != nullptr) NeedPassedOn(*op);
       return;
     }
     const Definition& definition = definitions_[id];
@@ -74,6 +81,13 @@ class DeadCode {
         break;
       default:
         for (ValueId operand : op.operands) Need(operand);
+    }
+  }
+
+  // Collectives that only pass on stay even where what they pass is looked at through further views.
+  void NeedPassedOn(const Op& op) {
+    for (ValueId operand : op.kind == OpKind::kCollective ? op.passed_on : op.operands) {
+      if (program_.values[operand].view != nullptr) Need(operand);
     }
   }
 
@@ -133,6 +147,8 @@ class DeadCode {
 
 }  // namespace
 
-void RemoveDeadOps(Program& program) { DeadCode(program).Run(); }
+void RemoveDeadOps(Program& program) { DeadCode(program).Run(false); }
+
+void RemoveDeadKernels(Program& program) { DeadCode(program).Run(true); }
 
 }  // namespace gshard::cpu

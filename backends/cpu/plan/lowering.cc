@@ -177,10 +177,16 @@ class Lowering {
     }
     const bool elided =
         x.opcode() == Opcode::kConstant && IsElided(*x.attributes<ConstantAttributes>().literal);
-    if (elided && x.shape()->byte_size() > AvailableMemory()) {
-      return ErrorAt(x, "E-RUN-MEMORY",
-                     fmt::format("the constant takes {}, more than the machine's free memory",
-                                 HumanBytes(static_cast<double>(x.shape()->byte_size()))));
+    if (!elided) return {};
+    program_.elided_bytes += x.shape()->byte_size();
+    const bool has_limit = options_.memory_limit > 0;
+    const int64_t limit = has_limit ? options_.memory_limit : AvailableMemory();
+    if (program_.elided_bytes > limit) {
+      return ErrorAt(
+          x, "E-RUN-MEMORY",
+          fmt::format("constants without values take {} up to here, more than the {} {}",
+                      HumanBytes(static_cast<double>(program_.elided_bytes)),
+                      has_limit ? "limit of" : "machine's free", HumanBytes(double(limit))));
     }
     return {};
   }

@@ -19,6 +19,8 @@ struct LoweringOptions {
   std::span<const TapPoint> taps;
   // Seeds the filler of elided constants ("{...}"): arrays/fill.h.
   uint64_t seed = 0;
+  // Bytes that the fillers may take; 0: what the machine has free.
+  int64_t memory_limit = 0;
 };
 
 // Errors: E-RUN-* located at the instruction that cannot run. The module must outlive the program.
@@ -28,6 +30,9 @@ Expected<std::unique_ptr<Program>> LowerModule(const Module& module, const Devic
 // Drops operations that neither results nor kept values need, and carried values of loops that
 // nobody reads. Values that are known or views of others do not need the operation that made them.
 void RemoveDeadOps(Program& program);
+// The same later on, when operations whose results are views are gone: what collectives they looked
+// at was found needed before.
+void RemoveDeadKernels(Program& program);
 
 // Whether the computations that such an instruction calls become operations of the program, in
 // contrast to functions on elements.

@@ -13,8 +13,8 @@
 #include "backends/cpu/plan/reduction_sinks.h"
 #include "backends/cpu/plan/schedule.h"
 #include "backends/cpu/plan/storage.h"
-#include "backends/cpu/plan/uniformity.h"
 #include "backends/cpu/plan/views.h"
+#include "core/analysis/collective_classes.h"
 
 namespace gshard::cpu {
 namespace {
@@ -22,11 +22,13 @@ namespace {
 // Fills Plan::blocks.
 class StepEmitter {
  public:
-  StepEmitter(Plan& plan, const StorageAssignment& storage, const ArenaLayout& layout)
+  StepEmitter(Plan& plan, const StorageAssignment& storage, const ArenaLayout& layout,
+              const DeviceMemory& device_memory)
       : plan_(plan),
         program_(*plan.program),
         storage_(storage),
         layout_(layout),
+        device_memory_(device_memory),
         addresses_(program_, storage, layout, plan.tables) {}
 
   Expected<void> Run(const ScheduledBlock& entry) {
@@ -43,6 +45,7 @@ class StepEmitter {
   }
 
   Expected<void> EmitBlock(const ScheduledBlock& block, uint32_t index) {
+    plan_.blocks[index].device_peak_bytes = device_memory_.PeakIn(block);
     for (const ScheduledStep& step : block.steps) {
       if (step.op == nullptr) {
         if (Expected<void> done = EmitChain(step, index); !done) return done;
@@ -50,9 +53,11 @@ class StepEmitter {
       }
       switch (step.op->kind) {
         case OpKind::kCollective: {
-          auto resolve = [this](const View::Entry& entry) { return addresses_.Absolute(entry); };
-          auto made = PlanCollective(program_, *step.op, layout_.value_offsets, resolve);
+          auto made = PlanCollective(program_, *step.op, layout_.places);
           if (!made) return Fail(made.error());
+          for (ValueId result : step.op->results) {
+            made->is_read.push_back(IsRead(program_, storage_, result, step));
+          }
           plan_.blocks[index].steps.emplace_back(std::move(*made));
           break;
         }
@@ -70,7 +75,7 @@ class StepEmitter {
           RngStateStep state;
           state.op = step.op;
           state.state = layout_.rng_state;
-          state.result = layout_.value_offsets[step.op->results[0]];
+          state.result = layout_.places.OffsetOf(step.op->results[0], 0);
           state.delta =
               static_cast<uint64_t>(step.op->instruction->attributes<RngStateAttributes>().delta);
           plan_.blocks[index].steps.emplace_back(std::move(state));
@@ -135,6 +140,7 @@ class StepEmitter {
     }
     step.order = chain.order;
     step.tasks = chain.tasks;
+    step.tasks_per_group = chain.tasks_per_group;
     plan_.call_count += step.calls.size();
     plan_.blocks[index].steps.emplace_back(std::move(step));
     return {};
@@ -158,24 +164,38 @@ class StepEmitter {
       const ResolvedGroups& groups = op.devices->groups;
       for (uint32_t g : SequencesOf(groups, *value(contribution).classes).first_group) {
         const uint32_t c = value(result).classes->class_of(groups.group(g)[0]);
-        planned.accumulators.push_back(layout_.value_offsets[result] + c * value(result).bytes);
+        planned.accumulators.push_back(layout_.places.OffsetOf(result, c));
+      }
+      if (plan_.cut.size > 1) {
+        auto made = MakeReduction(op, sink.index, planned.accumulators, 1);
+        if (!made) return Fail(made.error());
+        step.direct_results.push_back(std::move(*made));
       }
     } else {
       const auto stride = static_cast<int64_t>(AlignUp(static_cast<size_t>(planned.bytes)));
-      for (size_t t = 0; t + 1 < chain.tasks.size(); ++t) {
-        planned.accumulators.push_back(layout_.BufferOffset(layout.accumulators[k]) +
-                                       static_cast<int64_t>(t) * stride);
+      int64_t next = layout_.BufferOffset(layout.accumulators[k]);
+      for (const uint8_t here : layout_.places.kept().TasksHere(chain)) {
+        planned.accumulators.push_back(here != 0 ? next : kNotHere);
+        if (here != 0) next += stride;
       }
-      auto part = PlanFinish(program_, op, sink.index, layout_.value_offsets, planned.accumulators,
-                             chain.tasks_per_group);
-      if (!part) return Fail(part.error());
-      CollectiveStep reduction;
-      reduction.op = &op;
-      reduction.parts.push_back(std::move(*part));
-      step.final_reductions.push_back(std::move(reduction));
+      auto made = MakeReduction(op, sink.index, planned.accumulators, chain.tasks_per_group);
+      if (!made) return Fail(made.error());
+      step.final_reductions.push_back(std::move(*made));
     }
     step.sinks.push_back(std::move(planned));
     return {};
+  }
+
+  // Of `per_group` neighbouring accumulators for every sequence of groups.
+  Expected<CollectiveStep> MakeReduction(const Op& op, size_t operand,
+                                         std::span<const int64_t> accumulators,
+                                         uint32_t per_group) {
+    auto part = PlanFinish(program_, op, operand, layout_.places, accumulators, per_group);
+    if (!part) return Fail(part.error());
+    CollectiveStep reduction;
+    reduction.op = &op;
+    reduction.parts.push_back(std::move(*part));
+    return reduction;
   }
 
   Copy MakeCopy(ValueId from, ValueId to) {
@@ -200,9 +220,8 @@ class StepEmitter {
     for (const CarryCopy& planned : layout_.next_copies.at(&scheduled)) {
       Copy copy = MakeCopy(planned.from, planned.to);
       if (planned.staged >= 0) {
-        BufferRef buffer;
-        buffer.base = layout_.BufferOffset(static_cast<uint32_t>(planned.staged));
-        buffer.stride = copy.bytes;
+        const BufferRef buffer = addresses_.LikeArena(
+            planned.to, layout_.BufferOffset(static_cast<uint32_t>(planned.staged)), copy.classes);
         from_staged.push_back({buffer, copy.to, copy.bytes, copy.classes});
         copy.to = buffer;
       }
@@ -251,6 +270,7 @@ class StepEmitter {
   Program& program_;
   const StorageAssignment& storage_;
   const ArenaLayout& layout_;
+  const DeviceMemory& device_memory_;
   AddressTable addresses_;
 };
 
@@ -258,10 +278,7 @@ class StepEmitter {
 
 int64_t Plan::OffsetOn(ValueId value, uint32_t device) const {
   const Value& v = program->values[value];
-  const View::Entry at = Locate(*program, value, v.classes->class_of(device));
-  if (at.base == kNoValue) return zeros;
-  CheckInternal(value_offsets[at.base] >= 0, "a result that is not stored");
-  return value_offsets[at.base] + at.base_class * program->values[at.base].bytes + at.offset;
+  return places->OffsetOf(Locate(*program, value, v.classes->class_of(device)));
 }
 
 Expected<std::unique_ptr<Plan>> BuildPlan(std::unique_ptr<Program> program,
@@ -269,6 +286,7 @@ Expected<std::unique_ptr<Plan>> BuildPlan(std::unique_ptr<Program> program,
   auto plan = std::make_unique<Plan>();
   plan->program = std::move(program);
   plan->threads = std::max(options.threads, 1);
+  plan->cut = options.cut;
   Program& lowered = *plan->program;
   CloneCheapProducers(lowered);
   Schedule schedule = MakeSchedule(lowered, options.tapped_bytes);
@@ -277,23 +295,22 @@ Expected<std::unique_ptr<Plan>> BuildPlan(std::unique_ptr<Program> program,
   }
   if (options.sinks) FindReductionSinks(lowered, schedule);
   const StorageAssignment storage = AssignStorage(lowered, schedule);
-  ArenaLayout layout = LayOutArena(lowered, schedule, storage, options.threads);
-  plan->memory.device_peak_bytes = DevicePeakBytes(lowered, schedule, storage);
+  ArenaLayout layout = LayOutArena(lowered, schedule, storage, options.threads,
+                                   KeptInstances(lowered, schedule, storage, options.cut));
+  const DeviceMemory device_memory(lowered, schedule, storage);
+  plan->memory.device_peak_bytes = device_memory.peak_bytes();
   plan->memory.persistent_bytes = layout.persistent_bytes;
   plan->memory.transient_bytes = layout.transient_bytes;
   plan->memory.lower_bound_bytes = layout.lower_bound_bytes;
   if (options.memory_limit > 0 && plan->memory.arena_bytes() > options.memory_limit) {
-    plan->memory.largest = LargestBuffers(lowered, storage);
+    plan->memory.largest = LargestBuffers(lowered, storage, layout.places.kept());
     return plan;
   }
-  if (Expected<void> done = StepEmitter(*plan, storage, layout).Run(*schedule.entry); !done) {
-    return Fail(done.error());
-  }
-  plan->parameter_offsets = std::move(layout.parameter_offsets);
+  StepEmitter emitter(*plan, storage, layout, device_memory);
+  if (Expected<void> done = emitter.Run(*schedule.entry); !done) return Fail(done.error());
   plan->known = std::move(layout.known);
-  plan->zeros = layout.zeros;
   plan->zero_bytes = layout.zero_bytes;
-  plan->value_offsets = std::move(layout.value_offsets);
+  plan->places.emplace(std::move(layout.places));
   return plan;
 }
 

@@ -10,12 +10,15 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "backends/cpu/elementwise/fold.h"
+#include "backends/cpu/mesh/rank_cut.h"
 #include "backends/cpu/plan/arena_layout.h"
+#include "backends/cpu/plan/instance_places.h"
 #include "backends/cpu/plan/plan_memory.h"
 #include "backends/cpu/plan/program.h"
 
@@ -35,6 +38,11 @@ struct BufferRef {
   int64_t stride = 0;
   const uint32_t* map = nullptr;
   const int64_t* table = nullptr;
+
+  // kArena: of class `c`, which is run here.
+  int64_t ArenaOffset(uint32_t c) const {
+    return table != nullptr ? table[c] : base + (map != nullptr ? map[c] : c) * stride;
+  }
 };
 
 struct Call {
@@ -52,8 +60,8 @@ struct Call {
 
 // One operand and result of a collective.
 struct CollectivePart {
-  int64_t result_base = 0;
   int64_t result_bytes = 0;                // of one instance, dense
+  std::vector<int64_t> results;            // per result class: arena offset
   const DeviceClasses* classes = nullptr;  // of the result
   std::vector<uint32_t> sequence_of;       // per result class
   std::vector<uint32_t> position_of;       // per result class: its member number
@@ -65,6 +73,8 @@ struct CollectivePart {
   int64_t outer = 1, blocks = 1, inner = 0;
   int64_t element_bytes = 1;
   std::unique_ptr<Fold> fold;  // of reductions
+  uint32_t operand = 0;        // which one of the operation
+  uint32_t fold_block = kMembersPerBlock;
 };
 
 struct CollectiveStep {
@@ -72,6 +82,7 @@ struct CollectiveStep {
   std::vector<CollectivePart> parts;  // ragged-all-to-all: one, with 6 members per group member
   int64_t bytes_sent = 0;             // by one device, by ring formulas
   bool moves_data = true;  // false: all results are views; only accounted for and checked
+  std::vector<uint8_t> is_read;  // by result: false where nobody reads it any more (empty: all)
 };
 
 // A value of a chain that is folded into accumulators as it is made: one per task.
@@ -97,7 +108,11 @@ struct ChainStep {
   // turns accumulators into results where they are not the results themselves.
   std::vector<PlannedSink> sinks;
   std::vector<uint32_t> order, tasks;
+  uint32_t tasks_per_group = 1;
   std::vector<CollectiveStep> final_reductions;
+  // Where accumulators are the results: each its sequence's only member. For ranks, which send them
+  // to those who want them.
+  std::vector<CollectiveStep> direct_results;
   std::vector<uint32_t> taps;  // of the calls
 };
 
@@ -135,6 +150,7 @@ using Step = std::variant<ChainStep, CollectiveStep, WhileStep, ConditionalStep,
 
 struct PlanBlock {
   std::vector<Step> steps;
+  int64_t device_peak_bytes = 0;  // as PlanMemory's, in this block, without blocks within
 };
 
 struct PlanOptions {
@@ -143,6 +159,7 @@ struct PlanOptions {
   bool sinks = true;                 // reductions fold partial sums as they are made
   int64_t tapped_bytes = INT64_MAX;  // see MakeSchedule
   int64_t memory_limit = 0;          // bytes; 0: none. A plan above it is not for running.
+  RankCut cut;                       // the devices that this process runs
 };
 
 struct Plan {
@@ -151,15 +168,15 @@ struct Plan {
   uint32_t entry = 0;
   PlanMemory memory;
   int threads = 1;
-  std::vector<int64_t> parameter_offsets;  // by leaf: instance c at offset + c * bytes
+  RankCut cut;
   std::vector<KnownData> known;
   std::deque<std::vector<int64_t>> tables;  // behind BufferRef::table
-  int64_t zeros = 0;                        // arena offset of zero bytes, enough for any instance
+  std::optional<InstancePlaces> places;
   int64_t zero_bytes = 0;
-  std::vector<int64_t> value_offsets;  // by value; -1: not in the arena
-  size_t call_count = 0;               // kernel calls in all steps
+  size_t call_count = 0;  // kernel calls in all steps
 
-  // Arena offset of a result's or kept value's instance on one device.
+  // Arena offset of a result's or kept value's instance on one device; kNotHere if only other ranks
+  // have it.
   int64_t OffsetOn(ValueId value, uint32_t device) const;
 };
 

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "backends/cpu/elementwise/kernel.h"
-#include "backends/cpu/mesh/collective_groups.h"
-#include "backends/cpu/mesh/device_classes.h"
 #include "backends/cpu/plan/tap.h"
+#include "core/analysis/device_classes.h"
+#include "core/analysis/device_groups.h"
 #include "ir/module.h"
 
 namespace gshard::cpu {
@@ -74,18 +74,14 @@ enum class OpKind : uint8_t {
 
 struct Block;
 
-// Of a collective: groups, or (collective-permute) where each device's data comes from.
-struct CollectiveDevices {
-  ResolvedGroups groups;
-  std::vector<uint32_t> sources;
-};
-
 struct Op {
   OpKind kind = OpKind::kKernel;
   const Instruction* instruction = nullptr;
   const Kernel* kernel = nullptr;              // kKernel, once made
   const CollectiveDevices* devices = nullptr;  // kCollective, once resolved
   std::vector<ValueId> operands;
+  // kCollective: the operands, also where all results are views, which leaves nothing to read.
+  std::vector<ValueId> passed_on;
   // while: the carried values, which are parameters of both blocks and afterwards the results.
   std::vector<ValueId> results;
   std::vector<Block*> blocks;
@@ -116,6 +112,7 @@ struct Program {
   // An operation must have results: those of taps have no bytes.
   std::vector<ValueId> tapped, tap_results;
   std::vector<const Instruction*> elided_constants;
+  int64_t elided_bytes = 0;  // that stand in for them, beside the plan's arrays
   std::vector<std::unique_ptr<Kernel>> kernels;  // by instruction id; null where not needed
   std::vector<std::unique_ptr<CollectiveDevices>> collectives;  // likewise
   std::deque<Op> fused_ops;                                     // see fusion.h

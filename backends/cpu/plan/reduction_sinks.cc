@@ -10,7 +10,8 @@
 
 #include "backends/cpu/elementwise/fold.h"
 #include "backends/cpu/elementwise/scalar_program.h"
-#include "backends/cpu/plan/uniformity.h"
+#include "core/analysis/collective_classes.h"
+#include "core/analysis/combiner.h"
 
 namespace gshard::cpu {
 namespace {
@@ -167,6 +168,11 @@ class SinkFinder {
 
 void FindReductionSinks(Program& program, Schedule& schedule) {
   SinkFinder(program).VisitBlock(*schedule.entry);
+}
+
+bool FoldsIntoResults(const Chain& chain, const Sink& sink) {
+  return chain.tasks_per_group == 1 &&
+         sink.collective->instruction->opcode() != Opcode::kReduceScatter;
 }
 
 }  // namespace gshard::cpu

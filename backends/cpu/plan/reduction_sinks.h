@@ -19,6 +19,9 @@ namespace gshard::cpu {
 // (Value::fused_into_reduction).
 void FindReductionSinks(Program& program, Schedule& schedule);
 
+// Whether the accumulators of a chain's sink are the reduction's results: each group is one task.
+bool FoldsIntoResults(const Chain& chain, const Sink& sink);
+
 }  // namespace gshard::cpu
 
 #endif  // GSHARD_BACKENDS_CPU_PLAN_REDUCTION_SINKS_H_

@@ -83,6 +83,10 @@ class Scheduler {
     for (ValueId operand : op.operands) {
       if (made_here(operand)) return true;
     }
+    // What is only passed on must be there before it is: other processes may wait for it.
+    for (ValueId operand : op.passed_on) {
+      if (made_here(operand)) return true;
+    }
     for (const Block* inner : op.blocks) {
       for (const Op& inner_op : inner->ops) {
         if (DependsOn(inner_op, segment)) return true;
@@ -187,7 +191,7 @@ void CloneCheapProducers(Program& program) {
     }
     block.ops = std::move(ops);
   }
-  RemoveDeadOps(program);  // those that all users have copies of
+  RemoveDeadKernels(program);  // those that all users have copies of
 }
 
 Schedule MakeSchedule(const Program& program, int64_t tapped_bytes) {

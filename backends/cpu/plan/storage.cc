@@ -248,8 +248,7 @@ class StorageAssigner {
   }
 
   uint32_t NewStorage(ValueId value) {
-    const Value& v = program_.values[value];
-    result_.storages.push_back({v.bytes, v.bytes * v.classes->count(), kForever, 0});
+    result_.storages.push_back({program_.values[value].bytes, kForever, 0});
     return static_cast<uint32_t>(result_.storages.size() - 1);
   }
 
@@ -439,6 +438,19 @@ class StorageAssigner {
 
 StorageAssignment AssignStorage(const Program& program, Schedule& schedule) {
   return StorageAssigner(program, schedule).Run();
+}
+
+bool IsRead(const Program& program, const StorageAssignment& storage, ValueId result,
+            const ScheduledStep& step) {
+  if (program.values[result].view == nullptr) return true;
+  for (ValueId base : BasesOf(program, result)) {
+    if (storage.storage_class[base] == StorageClass::kPersistent) continue;
+    if (storage.storage_class[base] != StorageClass::kStored ||
+        storage.last_used[base].time < step.begin) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace gshard::cpu

@@ -22,7 +22,6 @@ enum class StorageClass : uint8_t {
 
 struct Storage {
   int64_t instance_bytes = 0;
-  int64_t bytes = 0;  // of all classes
   uint32_t begin = 0, end = 0;
 };
 
@@ -49,6 +48,10 @@ struct StorageAssignment {
 
 // Also sets the program points in the schedule.
 StorageAssignment AssignStorage(const Program& program, Schedule& schedule);
+
+// Whether what the result of a step is a view of is still to be read. (What is no view is alive.)
+bool IsRead(const Program& program, const StorageAssignment& storage, ValueId result,
+            const ScheduledStep& step);
 
 }  // namespace gshard::cpu
 

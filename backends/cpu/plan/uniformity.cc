@@ -10,6 +10,7 @@
 
 #include "backends/cpu/memory/memory.h"
 #include "backends/cpu/ops/kernel_table.h"
+#include "core/analysis/collective_classes.h"
 
 namespace gshard::cpu {
 namespace {
@@ -210,18 +211,9 @@ class Uniformity {
     }
     std::unique_ptr<CollectiveDevices>& devices = program_.collectives[x.id()];
     if (devices == nullptr) {
-      auto made = std::make_unique<CollectiveDevices>();
-      if (x.opcode() == Opcode::kCollectivePermute ||
-          x.opcode() == Opcode::kCollectivePermuteStart) {
-        auto sources = ResolvePermuteSources(x, program_.grid);
-        if (!sources) return Fail(sources.error());
-        made->sources = std::move(*sources);
-      } else {
-        auto groups = ResolveGroups(x, program_.grid);
-        if (!groups) return Fail(groups.error());
-        made->groups = std::move(*groups);
-      }
-      devices = std::move(made);
+      auto resolved = gshard::ResolveCollective(x, program_.grid);
+      if (!resolved) return Fail(resolved.error());
+      devices = std::make_unique<CollectiveDevices>(std::move(*resolved));
     }
     op.devices = devices.get();
     return {};
@@ -236,7 +228,8 @@ class Uniformity {
       case Opcode::kCollectivePermute:
       case Opcode::kCollectivePermuteStart:
         for (size_t k = 0; k < op.results.size(); ++k) {
-          value(op.results[k]).classes = Moved(op.operands[k], op.devices->sources);
+          value(op.results[k]).classes =
+              MovedClasses(table_, op.devices->sources, *ClassesOf(op.operands[k]));
         }
         return {};
       case Opcode::kCollectiveBroadcast: {
@@ -245,7 +238,8 @@ class Uniformity {
           for (uint32_t d : groups.group(g)) sources[d] = groups.group(g)[0];
         }
         for (size_t k = 0; k < op.results.size(); ++k) {
-          value(op.results[k]).classes = Moved(op.operands[k], sources);
+          value(op.results[k]).classes =
+              MovedClasses(table_, sources, *ClassesOf(op.operands[k]));
         }
         return {};
       }
@@ -276,14 +270,6 @@ class Uniformity {
         }
         return {};
     }
-  }
-
-  const DeviceClasses* Moved(ValueId operand, std::span<const uint32_t> sources) {
-    std::vector<uint64_t> labels(sources.size());
-    for (size_t d = 0; d < sources.size(); ++d) {
-      labels[d] = sources[d] == kNoDevice ? UINT64_MAX : ClassesOf(operand)->class_of(sources[d]);
-    }
-    return table_.Intern(labels);
   }
 
   // Result j of the member at position k comes from member j's operand k.
@@ -360,36 +346,6 @@ ConstantSelect ChoiceOf(const Program& program, ValueId predicate) {
     if (value.known[i] != value.known[first]) return {};
   }
   return {&value};
-}
-
-GroupSequences SequencesOf(const ResolvedGroups& groups, const DeviceClasses& classes) {
-  GroupSequences result;
-  result.sequence_of.resize(groups.group_count());
-  tsl::robin_map<std::string, uint32_t> seen;
-  std::string key;
-  for (uint32_t g = 0; g < groups.group_count(); ++g) {
-    key.clear();
-    for (uint32_t device : groups.group(g)) {
-      const uint32_t c = classes.class_of(device);
-      key.append(reinterpret_cast<const char*>(&c), sizeof c);
-    }
-    auto [entry, inserted] = seen.insert({key, static_cast<uint32_t>(result.first_group.size())});
-    if (inserted) result.first_group.push_back(g);
-    result.sequence_of[g] = entry->second;
-  }
-  return result;
-}
-
-const DeviceClasses* ClassesOfGroups(DeviceClassTable& table, const ResolvedGroups& groups,
-                                     const GroupSequences& sequences, bool by_position) {
-  std::vector<uint64_t> labels(table.device_count());
-  for (size_t g = 0; g < groups.group_count(); ++g) {
-    for (uint32_t device : groups.group(g)) {
-      labels[device] = (uint64_t{sequences.sequence_of[g]} << 32) |
-                       (by_position ? groups.position_of[device] : 0);
-    }
-  }
-  return table.Intern(labels);
 }
 
 Expected<void> AnalyzeUniformity(Program& program,

@@ -32,18 +32,6 @@ struct ConstantSelect {
 };
 ConstantSelect ChoiceOf(const Program& program, ValueId predicate);
 
-// Groups whose members hold the same sequence of instances: such groups compute the same.
-struct GroupSequences {
-  std::vector<uint32_t> sequence_of;  // per group
-  std::vector<uint32_t> first_group;  // per sequence, the lowest group that has it
-};
-GroupSequences SequencesOf(const ResolvedGroups& groups, const DeviceClasses& classes);
-
-// The classes of an all-reduce-like (`by_position` false: all members get the same) or
-// reduce-scatter-like result.
-const DeviceClasses* ClassesOfGroups(DeviceClassTable& table, const ResolvedGroups& groups,
-                                     const GroupSequences& sequences, bool by_position);
-
 }  // namespace gshard::cpu
 
 #endif  // GSHARD_BACKENDS_CPU_PLAN_UNIFORMITY_H_

@@ -48,6 +48,7 @@ class Views {
           break;
         case OpKind::kCollective:
           Collective(op);
+          op.passed_on = op.operands;
           // What only passes on reads nothing itself. It stays in the program to be counted.
           if (std::all_of(op.results.begin(), op.results.end(),
                           [&](ValueId result) { return value(result).view != nullptr; })) {

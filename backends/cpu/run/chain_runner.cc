@@ -28,9 +28,7 @@ T* PointersIn(BumpScratch& scratch, size_t count) {
 std::byte* ChainRunner::At(const BufferRef& ref, uint32_t c, uint32_t i, std::byte* slot) const {
   switch (ref.space) {
     case BufferSpace::kArena:
-      if (ref.table != nullptr) return arena_ + ref.table[c];
-      return arena_ + ref.base +
-             static_cast<int64_t>(ref.map != nullptr ? ref.map[c] : c) * ref.stride;
+      return arena_ + ref.ArenaOffset(c);
     case BufferSpace::kSlot:
       return slot + ref.base + static_cast<int64_t>(i) * ref.stride +
              (ref.table != nullptr ? ref.table[c] : 0);
@@ -53,6 +51,10 @@ bool ChainRunner::Run(const ChainStep& step, ActiveSet* active) {
 bool ChainRunner::RunClasses(const ChainStep& step, ActiveSet* active) {
   const uint32_t count = step.classes->count();
   const uint8_t* mask = active != nullptr ? active->OfClasses(step.classes).data() : nullptr;
+  if (!step.sinks.empty() && ranks_ != nullptr) {
+    RunTasksOfRank(step, active);
+    return true;
+  }
   if (!step.sinks.empty()) {
     RunTasks(step, mask);
     for (const CollectiveStep& reduction : step.final_reductions) {
@@ -67,13 +69,7 @@ bool ChainRunner::RunClasses(const ChainStep& step, ActiveSet* active) {
     for (uint32_t c = 0; c < count; ++c) {
       if (mask[c] != 0) classes.push_back(c);
     }
-    const auto active_count = static_cast<int64_t>(classes.size());
-    // There is a slot for every thread only if there are enough blocks for all.
-    const bool spread = static_cast<int>(count / step.block) >= workers_.threads();
-    workers_.For(active_count, spread ? work * active_count : 0, [&](int64_t index, int worker) {
-      const ClassBlock block{classes.data(), static_cast<uint32_t>(index), 1, 0, false};
-      RunBlock(step, block, slots + worker * step.slot_bytes, workers_.scratch(worker));
-    });
+    RunSome(step, classes);
     return true;
   }
   const uint32_t blocks = (count + step.block - 1) / step.block;
@@ -91,6 +87,58 @@ bool ChainRunner::RunClasses(const ChainStep& step, ActiveSet* active) {
     if (!RunSplit(step, block_at(first), slots)) return false;
   }
   return true;
+}
+
+// Blocks of a list of classes.
+void ChainRunner::RunSome(const ChainStep& step, const std::vector<uint32_t>& classes) {
+  std::byte* slots = arena_ + step.slot_base;
+  const int64_t work = WorkOf(step.bytes, step.flops) * static_cast<int64_t>(classes.size());
+  const auto count = static_cast<uint32_t>(classes.size());
+  const int64_t blocks = (count + step.block - 1) / step.block;
+  auto block_at = [&](int64_t index) {
+    const auto first = static_cast<uint32_t>(index) * step.block;
+    return ClassBlock{classes.data(), first, std::min(step.block, count - first), 0, false, false};
+  };
+  // There is a slot for every thread only if there are enough blocks for all.
+  const bool spread =
+      static_cast<int>(step.classes->count() / step.block) >= workers_.threads();
+  if (ranks_ != nullptr && observer_ == nullptr && step.sinks.empty() &&
+      blocks < 2 * workers_.threads()) {
+    for (int64_t b = 0; b < blocks; ++b) RunSplit(step, block_at(b), slots);
+    return;
+  }
+  workers_.For(blocks, spread ? work : 0, [&](int64_t b, int worker) {
+    RunBlock(step, block_at(b), slots + worker * step.slot_bytes, workers_.scratch(worker));
+  });
+}
+
+void ChainRunner::RunTasksOfRank(const ChainStep& step, ActiveSet* active) {
+  const std::vector<uint8_t>& mask = active->OfClasses(step.classes);
+  std::vector<uint8_t> folded(mask.size(), 0);
+  const int64_t work = WorkOf(step.bytes, step.flops);
+  ranks_->RunSinks(step, active, [&](std::span<const SinkRun> runs) {
+    int64_t classes = 0;
+    for (const SinkRun& run : runs) {
+      classes += run.last - run.first;
+      for (uint32_t i = run.first; i < run.last; ++i) folded[step.order[i]] = 1;
+    }
+    workers_.For(static_cast<int64_t>(runs.size()), work * classes, [&](int64_t r, int worker) {
+      const SinkRun& run = runs[static_cast<size_t>(r)];
+      std::byte* slot = arena_ + step.slot_base + worker * step.slot_bytes;
+      for (uint32_t first = run.first; first < run.last; first += step.block) {
+        const uint32_t count = std::min(step.block, run.last - first);
+        const bool starts = first == run.first && run.from < 0;
+        const ClassBlock block{step.order.data(), first, count, run.task, starts};
+        RunBlock(step, block, slot, workers_.scratch(worker));
+      }
+    });
+  });
+  // What others fold is computed here, too, where it is not for sinks only.
+  std::vector<uint32_t> rest;
+  for (uint32_t c = 0; c < mask.size(); ++c) {
+    if (mask[c] != 0 && folded[c] == 0) rest.push_back(c);
+  }
+  if (!rest.empty()) RunSome(step, rest);
 }
 
 void ChainRunner::RunTasks(const ChainStep& step, const uint8_t* mask) {
@@ -115,11 +163,11 @@ void ChainRunner::RunBlock(const ChainStep& step, const ClassBlock& block, std::
       trace_ != nullptr ? Trace::Clock::now() : Trace::Clock::time_point();
   for (const Call& call : step.calls) {
     if (call.sums) {
-      RunSum(step, call, block, slot, scratch);
+      if (block.sinks) RunSum(step, call, block, slot, scratch);
       continue;
     }
     RunCall(step, call, block, slot, scratch);
-    if (call.sink_count > 0) Accumulate(step, call, block, slot, scratch);
+    if (call.sink_count > 0 && block.sinks) Accumulate(step, call, block, slot, scratch);
   }
   if (trace_ != nullptr) {
     const auto worker = &scratch - &workers_.scratch(0);
@@ -138,7 +186,7 @@ void ChainRunner::Accumulate(const ChainStep& step, const Call& call, const Clas
     size_t count = 0;
     if (!block.starts_task) members[count++] = accumulator;
     for (uint32_t i = 0; i < block.count; ++i) members[count++] = At(sink.value, block[i], i, slot);
-    sink.fold->Run(sink.bytes / sink.element_bytes, {members, count}, accumulator, scratch);
+    sink.fold->RunInOrder(sink.bytes / sink.element_bytes, {members, count}, accumulator, scratch);
   }
   scratch.Rewind(mark);
 }
@@ -304,15 +352,26 @@ void ChainRunner::Check(const ChainStep& step, const Call& call, uint32_t c, uin
   const Instruction& x = *call.op->instruction;
   for (uint32_t r = 0; r < call.result_count; ++r) {
     const Shape* shape = x.shape()->IsTuple() ? x.shape()->element(r) : x.shape();
-    const auto found = FindNotFinite(shape, At(step.refs[call.results + r], c, i, slot));
+    const CheckedArray result = {shape, At(step.refs[call.results + r], c, i, slot)};
+    auto found = FindNotFinite(shape, result.data);
     if (!found) continue;
-    // An infinity that came in (a mask, the initial value of a maximum) is no finding.
+    std::vector<CheckedArray> operands;
     bool came_in = false;
-    for (size_t k = 0; !found->is_nan && k < call.operand_count; ++k) {
-      const Shape* operand = x.operand(static_cast<int64_t>(k))->shape();
-      came_in |= FindNotFinite(operand, At(step.refs[call.operands + k], c, i, slot)).has_value();
+    // (rng's operations have more than its instruction.)
+    const auto operand_count = std::min<int64_t>(call.operand_count, x.operand_count());
+    for (int64_t k = 0; k < operand_count; ++k) {
+      const Shape* operand = x.operand(k)->shape();
+      operands.push_back({operand, At(step.refs[call.operands + static_cast<size_t>(k)], c, i, slot)});
+      came_in |= FindNotFinite(operand, operands.back().data).has_value();
     }
-    if (came_in) continue;
+    // What came in is no finding: a mask, the initial value of a maximum, a constant that fills
+    // places which a select hides. NaN of parameters have been told.
+    if (found->is_nan) {
+      found = FindNewNan(result, operands, IsElementwise(x.opcode()));
+      if (!found) continue;
+    } else if (came_in) {
+      continue;
+    }
     const auto index = static_cast<uint32_t>(&call - step.calls.data());
     const BadValue bad{call.op, index, step.classes->first_device(c), r, *found};
     std::lock_guard<std::mutex> lock(mutex_);

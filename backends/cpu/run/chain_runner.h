@@ -13,6 +13,7 @@
 #include "backends/cpu/plan/plan.h"
 #include "backends/cpu/run/active_set.h"
 #include "backends/cpu/run/finite_check.h"
+#include "backends/cpu/run/rank_runner.h"
 #include "backends/cpu/run/trace.h"
 #include "backends/cpu/run/workers.h"
 
@@ -39,6 +40,9 @@ class ChainRunner {
   // False: the observer of the step's taps, or what is called after operations, ends the run.
   bool Run(const ChainStep& step, ActiveSet* active);
 
+  // With several ranks: how sinks are folded.
+  void set_ranks(RankRunner* ranks) { ranks_ = ranks; }
+
   // Where operations run one after another, the work (Executor::WorkOf) of each that is worth it is
   // told when it is done. False ends the run.
   void set_after_call(std::function<bool(double)> after_call) {
@@ -58,6 +62,7 @@ class ChainRunner {
     uint32_t first = 0, count = 1;
     uint32_t task = 0;         // of a chain with sinks
     bool starts_task = false;  // accumulators hold nothing yet
+    bool sinks = true;         // fold
     uint32_t operator[](uint32_t i) const {
       return order != nullptr ? order[first + i] : first + i;
     }
@@ -66,6 +71,9 @@ class ChainRunner {
   void RunBlock(const ChainStep& step, const ClassBlock& block, std::byte* slot,
                 BumpScratch& scratch);
   void RunTasks(const ChainStep& step, const uint8_t* mask);
+  // The same of several ranks: this one's share, and what is not for sinks.
+  void RunTasksOfRank(const ChainStep& step, ActiveSet* active);
+  void RunSome(const ChainStep& step, const std::vector<uint32_t>& classes);
   void RunCall(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot,
                BumpScratch& scratch);
   // The operands of a call for all classes of a block; in scratch.
@@ -86,6 +94,7 @@ class ChainRunner {
   Workers& workers_;
   Trace* trace_ = nullptr;
   TapObserver* observer_ = nullptr;
+  RankRunner* ranks_ = nullptr;
   std::function<bool(double)> after_call_;
   bool check_nan_ = false;
   std::mutex mutex_;

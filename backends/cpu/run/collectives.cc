@@ -39,8 +39,13 @@ class ReductionRunner {
     const int64_t begin = task % pieces_ * kPieceBytes;
     const int64_t end = std::min(begin + kPieceBytes, part_.operand_bytes);
     const uint32_t* classes = &class_of_[static_cast<size_t>(sequence * part_.blocks)];
-    // Groups take part as a whole; a sequence may belong to groups of which some do not.
-    if (classes[0] == kNoDevice || (mask != nullptr && mask[classes[0]] == 0)) return;
+    // Groups take part as a whole; a sequence may belong to groups of which some do not. (A rank may
+    // want some of the blocks only.)
+    if (!std::any_of(classes, classes + part_.blocks, [mask](uint32_t c) {
+          return c != kNoDevice && (mask == nullptr || mask[c] != 0);
+        })) {
+      return;
+    }
     const uint32_t first = part_.begin[sequence];
     const size_t count = part_.begin[sequence + 1] - first;
     auto** from =
@@ -49,14 +54,18 @@ class ReductionRunner {
     // A piece inside one block goes straight to its result.
     const int64_t block = begin / part_.inner;
     if ((end - 1) / part_.inner == block) {
-      Fold({from, count}, end - begin, ResultAt(classes, begin), scratch);
+      if (std::byte* result = ResultAt(classes, begin); result != nullptr) {
+        Fold({from, count}, end - begin, result, scratch);
+      }
       return;
     }
     std::byte* folded = scratch.Allocate(static_cast<size_t>(end - begin));
     Fold({from, count}, end - begin, folded, scratch);
     for (int64_t at = begin; at < end;) {
       const int64_t length = std::min(part_.inner - at % part_.inner, end - at);
-      std::memcpy(ResultAt(classes, at), folded + (at - begin), static_cast<size_t>(length));
+      if (std::byte* result = ResultAt(classes, at); result != nullptr) {
+        std::memcpy(result, folded + (at - begin), static_cast<size_t>(length));
+      }
       at += length;
     }
   }
@@ -64,13 +73,15 @@ class ReductionRunner {
  private:
   void Fold(std::span<const std::byte* const> members, int64_t bytes, std::byte* result,
             Scratch& scratch) const {
-    part_.fold->Run(bytes / part_.element_bytes, members, result, scratch);
+    part_.fold->Run(bytes / part_.element_bytes, members, part_.fold_block, result, scratch);
   }
+  // Null: another rank's.
   std::byte* ResultAt(const uint32_t* classes, int64_t at) const {
     const int64_t block = at / part_.inner;
     const int64_t row = block / part_.blocks;
-    return arena_ + part_.result_base + classes[block % part_.blocks] * part_.result_bytes +
-           row * part_.inner + at % part_.inner;
+    const int64_t result = part_.results[classes[block % part_.blocks]];
+    if (result == kNotHere) return nullptr;
+    return arena_ + result + row * part_.inner + at % part_.inner;
   }
 
   const CollectivePart& part_;
@@ -114,7 +125,7 @@ class CopyRunner {
     if (mask != nullptr && mask[c] == 0) return;
     const int64_t first_row = task % pieces_ * rows_per_piece_;
     const int64_t rows = std::min(rows_per_piece_, part_.outer - first_row);
-    std::byte* result = arena_ + part_.result_base + c * part_.result_bytes;
+    std::byte* result = arena_ + part_.results[c];
     const uint32_t sequence = part_.sequence_of[c];
     const std::span<const int64_t> members =
         std::span<const int64_t>(part_.members)
@@ -135,6 +146,10 @@ class CopyRunner {
     const auto to_stride = static_cast<size_t>(row_bytes_);
     std::byte* to = result + first_row * row_bytes_;
     for (int64_t member : members) {
+      if (member == kNotHere) {  // comes from another rank
+        to += inner;
+        continue;
+      }
       const std::byte* from = arena_ + member + (first_row * part_.blocks + block) * part_.inner;
       switch (inner) {
         case 1:

@@ -26,12 +26,17 @@ tl::unexpected<Diagnostic> Stopped() { return Fail(MakeError("E-RUN-STOPPED", "i
 
 }  // namespace
 
-Executor::Executor(const Plan& plan)
+Executor::Executor(const Plan& plan, mpi::Ranks* ranks)
     : plan_(plan),
       arena_(static_cast<size_t>(std::max<int64_t>(plan.memory.arena_bytes(), 1))),
       workers_(plan.threads),
-      chains_(arena_.data(), workers_) {
-  std::memset(arena_.data() + plan.zeros, 0, static_cast<size_t>(plan.zero_bytes));
+      chains_(arena_.data(), workers_),
+      tally_(plan.program->grid.device_count()) {
+  if (plan.cut.size > 1) {
+    ranks_ = std::make_unique<RankRunner>(plan, arena_.data(), workers_, *ranks);
+    chains_.set_ranks(ranks_.get());
+  }
+  std::memset(arena_.data() + plan.places->zeros(), 0, static_cast<size_t>(plan.zero_bytes));
   for (const KnownData& known : plan.known) {
     std::memcpy(arena_.data() + known.offset, known.data.data(), known.data.size());
   }
@@ -46,23 +51,29 @@ Executor::Executor(const Plan& plan)
 }
 
 std::byte* Executor::Parameter(size_t leaf, uint32_t c) {
-  const Value& value = plan_.program->values[plan_.program->parameters[leaf]];
-  return arena_.data() + plan_.parameter_offsets[leaf] + static_cast<int64_t>(c) * value.bytes;
+  return arena_.data() + plan_.places->OffsetOf(plan_.program->parameters[leaf], c);
 }
 
 const std::byte* Executor::Result(ValueId value, uint32_t device) const {
+  if (ranks_ != nullptr) {
+    const uint32_t c = plan_.program->values[value].classes->class_of(device);
+    if (const std::byte* gathered = ranks_->Gathered(value, c)) return gathered;
+  }
   return arena_.data() + plan_.OffsetOn(value, device);
 }
 
 int64_t Executor::memory_bytes() const {
-  return plan_.memory.arena_bytes() + workers_.scratch_bytes();
+  return plan_.memory.arena_bytes() + workers_.scratch_bytes() +
+         (ranks_ != nullptr ? ranks_->buffer_bytes() : 0);
 }
 
 Expected<void> Executor::Run(const RunOptions& options) {
   options_ = options;
   workers_.set_stop(options.stop);
   counts_ = {};
+  tally_ = DeviceTally(plan_.program->grid.device_count());
   done_work_ = 0;
+  if (ranks_ != nullptr) ranks_->ReleaseGathered();
   if (options.progress && total_work_ == 0) total_work_ = WorkOfBlock(plan_.entry);
   chains_.set_check_nan(options.check_nan);
   chains_.set_trace(options.trace);
@@ -71,11 +82,77 @@ Expected<void> Executor::Run(const RunOptions& options) {
     Progress(work);
     return !IsStopped();
   });
-  return RunBlock(plan_.entry, nullptr);
+  if (options.check_nan) {
+    if (Expected<void> done = CheckParameters(); !done) return done;
+  }
+  Expected<void> done = RunBlock(plan_.entry, ranks_ != nullptr ? ranks_->everyone() : nullptr);
+  counts_.devices = tally_.Totals();
+  return done && options.check_nan ? CheckResults() : done;
+}
+
+tl::unexpected<Diagnostic> Executor::NanError(const Instruction& x, const Shape* shape,
+                                              int64_t element, uint32_t device) const {
+  return Fail(plan_.program->module->ErrorAt(
+      &x, "E-RUN-NAN",
+      fmt::format("{} is NaN at [{}] on device {}", x.name(), IndexText(shape, element), device)));
+}
+
+// What came with the inputs is told before anything is made of it.
+Expected<void> Executor::CheckParameters() {
+  const Program& program = *plan_.program;
+  ActiveSet* here = ranks_ != nullptr ? ranks_->everyone() : nullptr;
+  for (size_t k = 0; k < program.parameters.size(); ++k) {
+    const Value& value = program.values[program.parameters[k]];
+    for (uint32_t c = 0; c < value.classes->count(); ++c) {
+      if (here != nullptr && here->OfClasses(value.classes)[c] == 0) continue;
+      const auto found = FindNotFinite(value.shape, Parameter(k, c));
+      if (!found || !found->is_nan) continue;
+      auto error = NanError(*value.source, value.shape, found->element,
+                            value.classes->first_device(c));
+      error.value().hint = "it came with the inputs";
+      return error;
+    }
+  }
+  return {};
+}
+
+// No step made a NaN of other values: one in a result is a constant's.
+Expected<void> Executor::CheckResults() {
+  const Program& program = *plan_.program;
+  ActiveSet* here = ranks_ != nullptr ? ranks_->everyone() : nullptr;
+  for (size_t k = 0; k < program.results.size(); ++k) {
+    const Value& value = program.values[program.results[k]];
+    for (uint32_t device = 0; device < program.grid.device_count(); ++device) {
+      if (here != nullptr && here->OfClasses(program.classes.Distinct())[device] == 0) continue;
+      // One device a class is enough where all are here.
+      const uint32_t first = value.classes->first_device(value.classes->class_of(device));
+      if (here == nullptr && first != device) continue;
+      const auto found = FindNotFinite(value.shape, Result(program.results[k], device));
+      if (!found || !found->is_nan) continue;
+      auto error = NanError(*value.source, value.shape, found->element, device);
+      error.value().message += fmt::format(", and so is result o{}", k);
+      for (const Value& constant : program.values) {
+        if (!constant.IsKnown() || constant.source == nullptr) continue;
+        const auto fill = FindNotFinite(constant.shape, constant.known.data());
+        if (!fill || !fill->is_nan) continue;
+        error.value().hint =
+            fmt::format("no step made it: {} is NaN, a constant", constant.source->name());
+        break;
+      }
+      return error;
+    }
+  }
+  return {};
+}
+
+std::unique_ptr<ActiveSet> Executor::MakeActiveSet(std::vector<uint8_t> devices) const {
+  if (ranks_ != nullptr) return ranks_->MakeActiveSet(std::move(devices));
+  return std::make_unique<ActiveSet>(std::move(devices));
 }
 
 Expected<void> Executor::RunBlock(uint32_t block, ActiveSet* active) {
   const std::vector<Step>& steps = plan_.blocks[block].steps;
+  tally_.Add({0, plan_.blocks[block].device_peak_bytes});
   for (size_t i = 0; i < steps.size(); ++i) {
     if (IsStopped()) return Stopped();
     const auto begin = options_.trace != nullptr ? Trace::Clock::now() : Trace::Clock::time_point();
@@ -143,11 +220,11 @@ Expected<void> Executor::RunStep(const ChainStep& step, ActiveSet* active) {
   if (!chains_.Run(step, active) || IsStopped()) return Stopped();
   int64_t classes = step.classes->count();
   if (active != nullptr) {
-    const std::vector<uint8_t>& mask = active->OfClasses(step.classes);
+    const std::vector<uint8_t>& mask = active->Everywhere(step.classes);
     classes = std::count(mask.begin(), mask.end(), uint8_t{1});
   }
   counts_.flops += step.flops * classes;
-  counts_.device_flops += step.flops;
+  tally_.Add({step.flops, 0});
   for (const PlannedSink& sink : step.sinks) counts_.partial_sum_bytes += sink.bytes * classes;
   Progress(after - done_work_);  // what its operations have not told
   if (chains_.bad_value()) return NotFiniteError(*chains_.bad_value());
@@ -157,36 +234,33 @@ Expected<void> Executor::RunStep(const ChainStep& step, ActiveSet* active) {
 tl::unexpected<Diagnostic> Executor::NotFiniteError(const BadValue& bad) const {
   const Instruction& x = *bad.op->instruction;
   const Shape* shape = x.shape()->IsTuple() ? x.shape()->element(bad.leaf) : x.shape();
-  std::string index;
-  int64_t rest = bad.found.element;
-  for (int64_t d = shape->rank() - 1; d >= 0; --d) {
-    index = fmt::format("{}{}{}", rest % shape->dim(d), index.empty() ? "" : ",", index);
-    rest /= shape->dim(d);
-  }
   return Fail(plan_.program->module->ErrorAt(
       &x, "E-RUN-NAN",
       fmt::format("{}{} is {} at [{}] on device {}", x.name(),
                   x.shape()->IsTuple() ? fmt::format("{{{}}}", bad.leaf) : "",
-                  bad.found.is_nan ? "NaN" : "infinite", index, bad.device)));
+                  bad.found.is_nan ? "NaN" : "infinite",
+                  IndexText(shape, bad.found.element), bad.device)));
 }
 
 // What a collective makes of finite values: sums that overflow.
 std::optional<BadValue> Executor::FindBadValue(const CollectiveStep& step, ActiveSet* active) {
-  if (step.op->instruction->opcode() == Opcode::kRaggedAllToAll) return std::nullopt;
   for (uint32_t k = 0; k < step.parts.size(); ++k) {
     const CollectivePart& part = step.parts[k];
+    if (part.fold == nullptr) continue;
     const Shape* shape = plan_.program->values[step.op->results[k]].shape;
     const Shape* operand = plan_.program->values[step.op->operands[k]].shape;
     const uint8_t* mask = active == nullptr ? nullptr : active->OfClasses(part.classes).data();
     for (uint32_t c = 0; c < part.classes->count(); ++c) {
       if (mask != nullptr && mask[c] == 0) continue;
       const auto found =
-          FindNotFinite(shape, arena_.data() + part.result_base + c * part.result_bytes);
+          FindNotFinite(shape, arena_.data() + part.results[c]);
       if (!found) continue;
       bool came_in = false;
       const uint32_t sequence = part.sequence_of[c];
       for (uint32_t m = part.begin[sequence]; m < part.begin[sequence + 1] && !came_in; ++m) {
-        came_in = FindNotFinite(operand, arena_.data() + part.members[m]).has_value();
+        if (part.members[m] == kNotHere) continue;
+        const auto in = FindNotFinite(operand, arena_.data() + part.members[m]);
+        came_in = in && (in->is_nan || !found->is_nan);
       }
       if (!came_in) return BadValue{step.op, 0, part.classes->first_device(c), k, *found};
     }
@@ -196,20 +270,17 @@ std::optional<BadValue> Executor::FindBadValue(const CollectiveStep& step, Activ
 
 Expected<void> Executor::RunStep(const CollectiveStep& step, ActiveSet* active) {
   const Instruction& x = *step.op->instruction;
-  if (active != nullptr) {
-    uint32_t present = kNoDevice;
-    const uint32_t missing = FindMissingMember(*step.op, active->devices(), &present);
-    if (missing != kNoDevice) {
-      return Fail(plan_.program->module->ErrorAt(
-          &x, "E-RUN-DEADLOCK",
-          fmt::format("deadlock: device {} waits in {} {} for device {}, which did not take this "
-                      "branch",
-                      present, OpcodeName(x.opcode()), x.name(), missing)));
-    }
+  if (active != nullptr && (ranks_ == nullptr || active != ranks_->everyone())) {
+    const auto member = FindMissingMember(*step.op->devices, active->devices());
+    if (member) return Fail(DeadlockError(x, *member));
   }
-  if (step.moves_data) {
+  if (step.moves_data || ranks_ != nullptr) {
     try {
-      RunCollective(step, arena_.data(), active, workers_);
+      if (ranks_ != nullptr) {
+        ranks_->RunCollective(step, active);
+      } else {
+        RunCollective(step, arena_.data(), active, workers_);
+      }
     } catch (const std::out_of_range& error) {
       return Fail(plan_.program->module->ErrorAt(&x, "E-RUN-RANGE", error.what()));
     }
@@ -230,9 +301,23 @@ Expected<void> Executor::RunStep(const CollectiveStep& step, ActiveSet* active) 
   return {};
 }
 
+template <typename Read>
+std::vector<int64_t> Executor::ReadSelectors(const BufferRef& ref, const DeviceClasses* classes,
+                                             ActiveSet* active, const Op* op, Read read) {
+  std::vector<int64_t> values(classes->count(), 0);
+  const uint8_t* mask = active == nullptr ? nullptr : active->OfClasses(classes).data();
+  for (uint32_t c = 0; c < classes->count(); ++c) {
+    if (mask != nullptr && mask[c] == 0) continue;
+    values[c] = read(arena_.data() + ref.ArenaOffset(c));
+  }
+  if (ranks_ != nullptr) ranks_->ShareSelectors(classes, active, values, op->instruction->name());
+  return values;
+}
+
 Expected<void> Executor::RunStep(const WhileStep& step, ActiveSet* active) {
   RunCopies(step.initial, active);
   std::unique_ptr<ActiveSet> narrowed;
+  std::optional<DeviceTally::Group> left;
   for (;;) {
     // A loop without steps ends by this only.
     if (IsStopped()) return Stopped();
@@ -240,15 +325,15 @@ Expected<void> Executor::RunStep(const WhileStep& step, ActiveSet* active) {
     if (!done) return done;
     // Who goes on?
     const DeviceClasses& classes = *step.predicate_classes;
+    const std::vector<int64_t> goes_on =
+        ReadSelectors(step.predicate, step.predicate_classes, active, step.op, [](const std::byte* at) {
+          return *at != std::byte{0} ? 1 : 0;
+        });
     const std::vector<uint8_t>* mask =
-        active == nullptr ? nullptr : &active->OfClasses(step.predicate_classes);
+        active == nullptr ? nullptr : &active->Everywhere(step.predicate_classes);
     bool any = false, all = true;
-    std::vector<uint8_t> goes_on(classes.count(), 0);
     for (uint32_t c = 0; c < classes.count(); ++c) {
       if (mask != nullptr && (*mask)[c] == 0) continue;
-      const BufferRef& ref = step.predicate;
-      const int64_t at = ref.table != nullptr ? ref.table[c] : ref.base + c * ref.stride;
-      goes_on[c] = arena_.data()[at] != std::byte{0};
       any |= goes_on[c] != 0;
       all &= goes_on[c] != 0;
     }
@@ -259,8 +344,9 @@ Expected<void> Executor::RunStep(const WhileStep& step, ActiveSet* active) {
         devices[d] =
             (active == nullptr || active->devices()[d] != 0) && goes_on[classes.class_of(d)] != 0;
       }
-      auto next = std::make_unique<ActiveSet>(std::move(devices));
-      narrowed = std::move(next);
+      left.reset();
+      left.emplace(tally_, devices);
+      narrowed = MakeActiveSet(std::move(devices));
       active = narrowed.get();
     }
     done = RunBlock(step.body, active);
@@ -272,17 +358,17 @@ Expected<void> Executor::RunStep(const WhileStep& step, ActiveSet* active) {
 Expected<void> Executor::RunStep(const ConditionalStep& step, ActiveSet* active) {
   const DeviceClasses& classes = *step.selector_classes;
   const auto branches = static_cast<int64_t>(step.branches.size());
-  std::vector<int64_t> chosen(classes.count());
+  const std::vector<int64_t> chosen =
+      ReadSelectors(step.selector, step.selector_classes, active, step.op, [&](const std::byte* at) {
+        const int64_t branch = ReadSelector(at, step.is_predicate);
+        return branch < 0 || branch >= branches ? branches - 1 : branch;
+      });
   const std::vector<uint8_t>* mask =
-      active == nullptr ? nullptr : &active->OfClasses(step.selector_classes);
+      active == nullptr ? nullptr : &active->Everywhere(step.selector_classes);
   int64_t first = -1;
   bool uniform = true;
   for (uint32_t c = 0; c < classes.count(); ++c) {
     if (mask != nullptr && (*mask)[c] == 0) continue;
-    const BufferRef& ref = step.selector;
-    const int64_t at = ref.table != nullptr ? ref.table[c] : ref.base + c * ref.stride;
-    const int64_t branch = ReadSelector(arena_.data() + at, step.is_predicate);
-    chosen[c] = branch < 0 || branch >= branches ? branches - 1 : branch;
     if (first < 0) first = chosen[c];
     uniform &= chosen[c] == first;
   }
@@ -292,9 +378,7 @@ Expected<void> Executor::RunStep(const ConditionalStep& step, ActiveSet* active)
     if (done) RunCopies(step.results[static_cast<size_t>(first)], active);
     return done;
   }
-  // Every branch runs for the devices that take it. What one device does is one branch.
-  const int64_t flops_before = counts_.device_flops;
-  int64_t most = 0;
+  // Every branch runs for the devices that take it.
   for (int64_t b = 0; b < branches; ++b) {
     std::vector<uint8_t> devices(classes.class_of().size());
     bool any = false;
@@ -304,14 +388,12 @@ Expected<void> Executor::RunStep(const ConditionalStep& step, ActiveSet* active)
       any |= devices[d] != 0;
     }
     if (!any) continue;
-    ActiveSet taken(std::move(devices));
-    counts_.device_flops = flops_before;
-    Expected<void> done = RunBlock(step.branches[static_cast<size_t>(b)], &taken);
+    const DeviceTally::Group group(tally_, devices);
+    const std::unique_ptr<ActiveSet> taken = MakeActiveSet(std::move(devices));
+    Expected<void> done = RunBlock(step.branches[static_cast<size_t>(b)], taken.get());
     if (!done) return done;
-    RunCopies(step.results[static_cast<size_t>(b)], &taken);
-    most = std::max(most, counts_.device_flops);
+    RunCopies(step.results[static_cast<size_t>(b)], taken.get());
   }
-  counts_.device_flops = most;
   return {};
 }
 
@@ -332,10 +414,7 @@ void Executor::RunCopies(std::span<const Copy> copies, ActiveSet* active) {
     const uint8_t* mask = active == nullptr ? nullptr : active->OfClasses(copy.classes).data();
     const int64_t count = copy.classes->count();
     const int64_t pieces = (copy.bytes + kPiece - 1) / kPiece;
-    auto at = [&](const BufferRef& ref, uint32_t c) {
-      if (ref.table != nullptr) return arena_.data() + ref.table[c];
-      return arena_.data() + ref.base + (ref.map != nullptr ? ref.map[c] : c) * ref.stride;
-    };
+    auto at = [&](const BufferRef& ref, uint32_t c) { return arena_.data() + ref.ArenaOffset(c); };
     workers_.For(count * pieces, count * copy.bytes, [&](int64_t index, int) {
       const auto c = static_cast<uint32_t>(index / pieces);
       if (mask != nullptr && mask[c] == 0) return;

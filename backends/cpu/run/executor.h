@@ -15,6 +15,8 @@
 #include "backends/cpu/plan/plan.h"
 #include "backends/cpu/run/active_set.h"
 #include "backends/cpu/run/chain_runner.h"
+#include "backends/cpu/run/device_tally.h"
+#include "backends/cpu/run/rank_runner.h"
 #include "backends/cpu/run/trace.h"
 #include "backends/cpu/run/workers.h"
 
@@ -38,15 +40,16 @@ struct CollectiveTotals {
 // What the last run did.
 struct RunCounts {
   int64_t flops = 0;                                    // by the emulator
-  int64_t device_flops = 0;                             // by one device, the most
+  std::vector<DeviceWork> devices;                      // by device of the mesh
   int64_t partial_sum_bytes = 0;                        // folded by reductions, of all devices
   std::map<std::string, CollectiveTotals> collectives;  // by opcode text
 };
 
 class Executor {
  public:
-  // Allocates the arena and writes the known values into it.
-  explicit Executor(const Plan& plan);
+  // Allocates the arena and writes the known values into it. `ranks`: of a plan that several
+  // processes run; outlives this.
+  explicit Executor(const Plan& plan, mpi::Ranks* ranks = nullptr);
 
   // Instance c of entry parameter leaf `leaf`, to be filled before Run; kept from run to run.
   std::byte* Parameter(size_t leaf, uint32_t c);
@@ -55,6 +58,10 @@ class Executor {
 
   // Errors: E-RUN-DEADLOCK, E-RUN-NAN, E-RUN-STOPPED.
   Expected<void> Run(const RunOptions& options);
+
+  // Null: all devices run here.
+  RankRunner* ranks() { return ranks_.get(); }
+  const RankRunner* ranks() const { return ranks_.get(); }
 
   const RunCounts& counts() const { return counts_; }
   const Plan& plan() const { return plan_; }
@@ -69,7 +76,17 @@ class Executor {
   Expected<void> RunStep(const ConditionalStep& step, ActiveSet* active);
   Expected<void> RunStep(const RngStateStep& step, ActiveSet* active);
   std::optional<BadValue> FindBadValue(const CollectiveStep& step, ActiveSet* active);
+  tl::unexpected<Diagnostic> NanError(const Instruction& x, const Shape* shape, int64_t element,
+                                      uint32_t device) const;
+  // With check_nan, before and after the steps.
+  Expected<void> CheckParameters();
+  Expected<void> CheckResults();
   tl::unexpected<Diagnostic> NotFiniteError(const BadValue& bad) const;
+  // What each class with an active device decides.
+  template <typename Read>
+  std::vector<int64_t> ReadSelectors(const BufferRef& ref, const DeviceClasses* classes,
+                                     ActiveSet* active, const Op* op, Read read);
+  std::unique_ptr<ActiveSet> MakeActiveSet(std::vector<uint8_t> devices) const;
   void RunCopies(std::span<const Copy> copies, ActiveSet* active);
   // Bytes touched and arithmetic, in a common measure; loops by their trip counts where those are
   // known.
@@ -85,8 +102,10 @@ class Executor {
   MappedRegion arena_;
   Workers workers_;
   ChainRunner chains_;
+  std::unique_ptr<RankRunner> ranks_;
   RunOptions options_;
   RunCounts counts_;
+  DeviceTally tally_;
   double total_work_ = 0, done_work_ = 0;
 };
 

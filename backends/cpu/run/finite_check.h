@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
 
 #include "ir/shape.h"
 
@@ -18,6 +20,19 @@ struct NotFinite {
 // The first NaN of an array, else its first infinity; complex numbers count part by part. Nothing
 // for other types.
 std::optional<NotFinite> FindNotFinite(const Shape* shape, const std::byte* data);
+
+// The first NaN of `result` at an element where none of `operands` has one, for an operation that
+// makes each element of those at its place (`elementwise`: operands of other sizes are scalars), else
+// of all of theirs.
+struct CheckedArray {
+  const Shape* shape = nullptr;
+  const std::byte* data = nullptr;
+};
+std::optional<NotFinite> FindNewNan(const CheckedArray& result,
+                                    std::span<const CheckedArray> operands, bool elementwise);
+
+// "1,0,2" of a row-major place.
+std::string IndexText(const Shape* shape, int64_t element);
 
 }  // namespace gshard::cpu
 

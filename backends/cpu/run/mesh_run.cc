@@ -20,7 +20,6 @@
 #include "backends/cpu/plan/views.h"
 #include "core/analysis/partitioned.h"
 #include "core/report/quantity_text.h"
-#include "core/spmd/per_device_module.h"
 #include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/parser_errors.h"
@@ -82,17 +81,13 @@ MeshRunOptions MeshRunOptions::ForWholeGraph(const DeviceGrid& whole_grid) const
   return options;
 }
 
-DeviceGrid GridOf(const Module& module, int64_t partitions) {
-  const DeviceCounts counts = CountDevices(module, partitions);
-  return {static_cast<uint32_t>(counts.replicas), static_cast<uint32_t>(counts.partitions)};
-}
-
 Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const Inputs& inputs,
                                                     const MeshRunOptions& options) {
   std::unique_ptr<MeshRun> run(new MeshRun());
   run->grid_ = options.grid;
   run->padding_ = options.padding;
   run->threads_ = options.threads;
+  if (options.ranks != nullptr && options.ranks->size() > 1) run->ranks_ = options.ranks;
   const Clock::time_point start = Clock::now();
   auto program = run->Lower(module, options);
   if (!program) return Fail(program.error());
@@ -115,6 +110,7 @@ Expected<std::unique_ptr<Program>> MeshRun::Lower(const Module& module,
   lowering.keep = options.keep;
   lowering.taps = options.taps;
   lowering.seed = options.seed;
+  lowering.memory_limit = options.memory_limit;
   auto program = LowerModule(module, grid_, lowering);
   if (!program) return program;
   for (const Instruction* constant : (*program)->elided_constants) {
@@ -180,12 +176,21 @@ Expected<void> MeshRun::MakePlan(std::unique_ptr<Program> program, const MeshRun
   if (!done) return done;
   FindViews(*program);
   RemoveDeadOps(*program);
+  input_summary_ = SummarizeInputs(ParameterLeaves(*program->module->entry()), inputs_, *program,
+                                   options.seed);
   PlanOptions plan_options;
   plan_options.threads = options.threads;
   plan_options.fuse = options.fuse;
   plan_options.sinks = options.fuse;
   plan_options.tapped_bytes = options.tapped_bytes;
-  plan_options.memory_limit = options.memory_limit > 0 ? options.memory_limit : AvailableMemory();
+  plan_options.cut.devices = grid_.device_count();
+  if (ranks_ != nullptr) {
+    plan_options.cut.rank = ranks_->rank();
+    plan_options.cut.size = ranks_->size();
+  }
+  plan_options.memory_limit =
+      options.memory_limit > 0 ? std::max<int64_t>(1, options.memory_limit - program->elided_bytes)
+                               : AvailableMemory();
   auto plan = BuildPlan(std::move(program), plan_options);
   if (!plan) return Fail(plan.error());
   plan_ = std::move(*plan);
@@ -247,6 +252,16 @@ void MeshRun::SetLayout(const Shape* shape, const Shape* whole, bool stacked, bo
   layout.tiles = table.Join(layout.tiles, ClassesOfReplicas(table, grid_));
 }
 
+void MeshRun::SetResultSpread(size_t k, const Sharding* sharding, std::span<const int64_t> whole) {
+  Layout layout;
+  layout.sharding = sharding;
+  SetLayout(result_shapes_[k], nullptr, false, grid_.replicas > 1, layout);
+  const std::ptrdiff_t replica_dims = layout.by_replica ? 1 : 0;
+  layout.global_dims.resize(static_cast<size_t>(replica_dims));
+  layout.global_dims.insert(layout.global_dims.end(), whole.begin() + replica_dims, whole.end());
+  results_[k] = std::move(layout);
+}
+
 void MeshRun::FindKeptLayouts(const Module& module, const MeshRunOptions& options) {
   const Program& program = *plan_->program;
   std::unordered_map<std::string_view, const Instruction*> by_name;
@@ -278,10 +293,31 @@ void MeshRun::FindKeptLayouts(const Module& module, const MeshRunOptions& option
   }
 }
 
+// A box of so many bytes; in rows of its first dim that has several where that is much, so that other
+// ranks hear that this one gets on.
+void MeshRun::ReadInPieces(const GlobalArray& input, std::vector<int64_t> start,
+                           std::vector<int64_t> sizes, int64_t bytes, std::byte* data) const {
+  constexpr int64_t kPieceBytes = 16 << 20;
+  size_t dim = 0;
+  while (dim < sizes.size() && sizes[dim] == 1) ++dim;
+  if (ranks_ == nullptr || dim == sizes.size() || bytes <= kPieceBytes) {
+    return input.ReadBox(start, sizes, padding_, data);
+  }
+  const int64_t row_bytes = bytes / sizes[dim];
+  const int64_t rows = std::max<int64_t>(kPieceBytes / row_bytes, 1);
+  const int64_t end = start[dim] + sizes[dim];
+  for (; start[dim] < end; start[dim] += sizes[dim]) {
+    sizes[dim] = std::min(rows, end - start[dim]);
+    input.ReadBox(start, sizes, padding_, data);
+    data += sizes[dim] * row_bytes;
+    ranks_->GetOn();
+  }
+}
+
 Expected<void> MeshRun::Start(const std::atomic<bool>* stop) {
   auto stopped = [stop] { return stop != nullptr && stop->load(std::memory_order_relaxed); };
   try {
-    executor_ = std::make_unique<Executor>(*plan_);
+    executor_ = std::make_unique<Executor>(*plan_, ranks_);
   } catch (const std::bad_alloc&) {
     return Fail(MakeError(
         "E-RUN-MEMORY", fmt::format("the system does not give {}",
@@ -294,11 +330,14 @@ Expected<void> MeshRun::Start(const std::atomic<bool>* stop) {
     const Layout& layout = parameters_[k];
     const DeviceClasses* classes = parameter_classes_[k];
     const std::vector<int64_t> sizes = SizesOf(layout);
+    const uint8_t* here = ranks_ == nullptr
+                              ? nullptr
+                              : executor_->ranks()->everyone()->OfClasses(classes).data();
     workers.For(classes->count(), value.bytes * classes->count(), [&](int64_t c, int) {
-      if (stopped()) return;
+      if (stopped() || (here != nullptr && here[c] == 0)) return;
       const uint32_t device = classes->first_device(static_cast<uint32_t>(c));
       std::byte* data = executor_->Parameter(k, static_cast<uint32_t>(c));
-      inputs_[k].ReadBox(StartOf(layout, device), sizes, padding_, data);
+      ReadInPieces(inputs_[k], StartOf(layout, device), sizes, value.bytes, data);
       if (layout.stacked || !IsPartial(layout.sharding)) return;
       MakePartial(value.shape->dtype(), layout.sharding->reduction,
                   PartialPlace(layout.sharding, device % grid_.partitions),
@@ -395,6 +434,7 @@ std::optional<MeshRun::TapSpread> MeshRun::SpreadOfTap(size_t tap, const Shardin
   const Shape* shape = program.values[program.tap_results[tap]].shape;
   const DeviceClasses& classes = *program.values[shown].classes;
   TapSpread spread;
+  spread.classes_ = &classes;
   spread.layout_.sharding = sharding;
   spread.layout_.local_dims.assign(shape->dims().begin(), shape->dims().end());
   std::vector<std::vector<uint32_t>> devices(classes.count());
@@ -436,6 +476,15 @@ OutputArray MeshRun::Assemble(ValueId value, const Shape* shape, const Layout& l
                });
   }
   return out;
+}
+
+void MeshRun::GatherResult(size_t k, bool to_all) {
+  if (ranks_ == nullptr) return;
+  executor_->ranks()->Gather(plan_->program->results[k], to_all, "the results");
+}
+
+void MeshRun::GatherKept(size_t leaf) {
+  if (ranks_ != nullptr) executor_->ranks()->Gather(plan_->program->kept[leaf], false, "a dump");
 }
 
 OutputArray MeshRun::Output(size_t k) const {

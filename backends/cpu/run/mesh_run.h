@@ -21,6 +21,7 @@
 #include "backends/cpu/io/inputs.h"
 #include "backends/cpu/plan/plan.h"
 #include "backends/cpu/run/executor.h"
+#include "backends/cpu/run/input_summary.h"
 
 namespace gshard::cpu {
 
@@ -47,6 +48,9 @@ struct MeshRunOptions {
   Padding padding = Padding::kPoisoned;
   std::span<const TapPoint> taps;    // shown to RunOptions::observer (tap.h)
   int64_t tapped_bytes = INT64_MAX;  // see MakeSchedule
+  // Several processes that run a contiguous block of the devices each; null: all run here. All must
+  // call the same functions in the same order. Outlives the run.
+  mpi::Ranks* ranks = nullptr;
   // Whole shapes of parameters' and results' leaves where the module only has shards; empty: tile
   // size times tile count.
   std::vector<const Shape*> global_parameters, global_results;
@@ -65,6 +69,11 @@ class MeshRun {
   // when `stop` is set.
   Expected<void> Start(const std::atomic<bool>* stop = nullptr);
 
+  // Of several ranks: brings result k to rank 0, or to all, before Output(k) or Instances(k); and
+  // what was kept.
+  void GatherResult(size_t k, bool to_all = false);
+  void GatherKept(size_t leaf);
+
   Expected<void> Run(const RunOptions& options) { return executor_->Run(options); }
 
   size_t result_count() const { return plan_->program->results.size(); }
@@ -73,6 +82,12 @@ class MeshRun {
   bool IsStacked(size_t k) const { return results_[k].stacked; }
   // Do the devices' parts of a result form an array of these dims?
   bool AssemblesTo(size_t k, std::span<const int64_t> dims) const;
+  // Of a stacked result, what one device has.
+  std::span<const int64_t> LocalDims(size_t k) const { return results_[k].local_dims; }
+  // Puts a result together to an array of dims `whole` by `sharding`, of which its parts are shards.
+  void SetResultSpread(size_t k, const Sharding* sharding, std::span<const int64_t> whole);
+  const DeviceGrid& grid() const { return grid_; }
+  int threads() const { return threads_; }
   // One device's part of a result's leaf: the box of `sizes` at `start` of the whole array (what
   // sticks out is padding).
   struct Instance {
@@ -104,15 +119,26 @@ class MeshRun {
     std::span<const uint32_t> devices(uint32_t c) const {
       return std::span(devices_).subspan(begin_[c], begin_[c + 1] - begin_[c]);
     }
+    size_t class_count() const { return begin_.size() - 1; }
+    uint32_t class_of(uint32_t device) const { return classes_->class_of(device); }
     // Several instances may have devices of one tile.
     bool IsFirstOfTile(uint32_t device) const {
       return layout_.tiles == nullptr ||
              layout_.tiles->first_device(layout_.tiles->class_of(device)) == device;
     }
+    // One of devices(..) a tile: it has what `preferred` has of its tile, and is the first of another.
+    bool StandsForTile(uint32_t device, uint32_t preferred) const {
+      if (layout_.tiles == nullptr) return true;
+      if (layout_.tiles->class_of(device) != layout_.tiles->class_of(preferred)) {
+        return IsFirstOfTile(device);
+      }
+      return classes_->class_of(device) == classes_->class_of(preferred);
+    }
 
    private:
     friend class MeshRun;
     Layout layout_;
+    const DeviceClasses* classes_ = nullptr;  // devices with the same instance
     std::vector<uint32_t> begin_, devices_;
   };
   // Of a tap whose instruction does not run once (see Program::tapped): nothing.
@@ -123,9 +149,11 @@ class MeshRun {
   }
 
   const Plan& plan() const { return *plan_; }
+  Executor& executor() { return *executor_; }
   const Executor& executor() const { return *executor_; }
   double plan_seconds() const { return plan_seconds_; }
   std::span<const Diagnostic> warnings() const { return warnings_; }
+  const InputSummary& input_summary() const { return input_summary_; }
 
  private:
   MeshRun() = default;
@@ -136,6 +164,8 @@ class MeshRun {
   Expected<void> MakePlan(std::unique_ptr<Program> program, const MeshRunOptions& options);
   Expected<void> FindResultLayouts(const Module& module, const MeshRunOptions& options);
 
+  void ReadInPieces(const GlobalArray& input, std::vector<int64_t> start,
+                    std::vector<int64_t> sizes, int64_t bytes, std::byte* data) const;
   std::vector<int64_t> StartOf(const Layout& layout, uint32_t device) const;
   static std::vector<int64_t> SizesOf(const Layout& layout);
   Instance InstanceOn(ValueId value, const Layout& layout, uint32_t device) const;
@@ -155,6 +185,7 @@ class MeshRun {
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<Executor> executor_;
   int threads_ = 1;
+  mpi::Ranks* ranks_ = nullptr;
   std::vector<Layout> parameters_;
   std::vector<GlobalArray> inputs_;  // until Start
   std::vector<const DeviceClasses*> parameter_classes_;
@@ -164,11 +195,8 @@ class MeshRun {
   mutable std::deque<std::vector<std::byte>> combined_;  // behind instances of partial results
   double plan_seconds_ = 0;
   std::vector<Diagnostic> warnings_;
+  InputSummary input_summary_;
 };
-
-// Number of devices and replicas a module runs on (docs/emulator.md): `partitions` 0: as the module
-// says.
-DeviceGrid GridOf(const Module& module, int64_t partitions);
 
 }  // namespace gshard::cpu
 

@@ -260,6 +260,12 @@ double UnitInLastPlace(DType dtype, double magnitude) {
   return std::ldexp(1.0, std::ilogb(magnitude) - MantissaBits(dtype));
 }
 
+double ElementValue(DType dtype, const std::byte* data, int64_t index) {
+  if (IsFloat(dtype)) return ReadDouble(dtype, data, index);
+  if (IsComplex(dtype)) return ReadComplex(dtype, data, index).real();
+  return static_cast<double>(ReadInteger(dtype, data, index));
+}
+
 double ElementMagnitude(DType dtype, const std::byte* data, int64_t index) {
   if (IsFloat(dtype)) return std::fabs(ReadDouble(dtype, data, index));
   if (IsComplex(dtype)) return std::abs(ReadComplex(dtype, data, index));

@@ -16,6 +16,8 @@ namespace gshard::cpu {
 // anything else non-finite is infinitely far; integers that differ are at least 1 apart.
 double ElementError(DType dtype, const std::byte* a, int64_t i, const std::byte* b, int64_t j);
 std::string FormatElement(DType dtype, const std::byte* data, int64_t index);
+// Of complex numbers the real part; integers and pred as numbers.
+double ElementValue(DType dtype, const std::byte* data, int64_t index);
 double ElementMagnitude(DType dtype, const std::byte* data, int64_t index);
 // Of the finite elements; 1 for integers and pred, whose errors are not relative.
 double LargestMagnitude(DType dtype, std::span<const std::byte> data);

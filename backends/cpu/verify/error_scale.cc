@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/analysis/combiner.h"
 #include "ir/computation.h"
 
 namespace gshard::cpu {
@@ -56,22 +57,13 @@ double CountOf(const Instruction& x) {
   return x.shape()->IsArray() ? static_cast<double>(x.shape()->element_count()) : 1;
 }
 
-// A reducer that only picks among its operands, such as a maximum, adds no errors up.
-bool Adds(const Computation& reducer) {
-  return std::any_of(reducer.instructions().begin(), reducer.instructions().end(),
-                     [](const Instruction* x) {
-                       return x->opcode() == Opcode::kAdd || x->opcode() == Opcode::kSubtract ||
-                              x->opcode() == Opcode::kMultiply || !x->called().empty();
-                     });
-}
-
 // Sums of n random signs grow as the root of n.
 double GrowthOfSum(const Instruction& x) {
   double terms = 1;
   if (ScaleRuleOf(x.opcode()) == ScaleRule::kContraction) {
     // The terms count in both operands.
     terms = std::sqrt(CountOf(*x.operand(0)) * CountOf(*x.operand(1)) / CountOf(x));
-  } else if (!x.called().empty() && Adds(*x.called(0))) {
+  } else if (!x.called().empty() && Accumulates(*x.called(0))) {
     // Of updates all may meet in one element.
     const bool scatters = x.opcode() == Opcode::kScatter;
     terms =

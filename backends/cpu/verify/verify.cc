@@ -8,6 +8,7 @@
 
 #include "backends/cpu/arrays/array_rows.h"
 #include "backends/cpu/verify/element_error.h"
+#include "backends/cpu/verify/graph_walk.h"
 #include "backends/cpu/verify/taint.h"
 
 namespace gshard::cpu {
@@ -69,9 +70,60 @@ ArrayError CompareInstances(std::span<const MeshRun::Instance> instances, const 
   return result;
 }
 
+namespace {
+
+// Computes in a type of so many bits or less.
+template <int kBits>
+bool ComputesCoarsely(const Instruction& x) {
+  const Shape* shape = x.shape();
+  return shape->IsArray() && IsFloat(shape->dtype()) && 8 * StorageBytes(shape->dtype()) <= kBits &&
+         !OnlyMoves(x);
+}
+
+// By output: the tolerance of the coarsest type that it was computed in on its way.
+class OutputTolerances {
+ public:
+  OutputTolerances(const Module& reference, const OutputTolerance& given)
+      : given_(given),
+        in_8_bits_(reference, ComputesCoarsely<8>),
+        in_16_bits_(reference, ComputesCoarsely<16>),
+        in_32_bits_(reference, ComputesCoarsely<32>) {}
+
+  double Allowed(size_t k, DType dtype, double magnitude) const {
+    const double own = ToleranceOf(dtype);
+    double relative = own;
+    if (own > 0 && in_32_bits_.OfOutput(k)) relative = std::max(relative, ToleranceOf(DType::kF32));
+    if (own > 0 && in_16_bits_.OfOutput(k))
+      relative = std::max(relative, ToleranceOf(DType::kBF16));
+    if (own > 0 && in_8_bits_.OfOutput(k))
+      relative = std::max(relative, ToleranceOf(DType::kF8E5M2));
+    if (own > 0) relative = given_.relative.value_or(relative);
+    const double absolute = own > 0 ? given_.absolute.value_or(kSmallestAllowed) : kSmallestAllowed;
+    return relative * magnitude + absolute;
+  }
+
+ private:
+  const OutputTolerance& given_;
+  const Taint in_8_bits_, in_16_bits_, in_32_bits_;
+};
+
+// Where nothing can go wrong that verification is for.
+std::string WhyTrivial(const Program& program, const Module& reference) {
+  if (program.module == &reference) return "there is one device: the program is compared with itself";
+  if (program.grid.device_count() == 1) return {};
+  for (const Value& value : program.values) {
+    if (value.classes != nullptr && !value.classes->IsUniform()) return {};
+  }
+  return "nothing is sharded: all devices do the same";
+}
+
+}  // namespace
+
 VerifyResult VerifyOutputs(const MeshRun& run, const std::vector<OutputArray>& expected,
-                           const Module& reference) {
+                           const Module& reference, const OutputTolerance& tolerance) {
   VerifyResult result;
+  result.trivial = WhyTrivial(*run.plan().program, reference);
+  const OutputTolerances tolerances(reference, tolerance);
   const Taint random(reference, IsRandomSource), discrete(reference, IsDiscreteChoice);
   for (size_t k = 0; k < expected.size(); ++k) {
     const OutputArray& want = expected[k];
@@ -82,7 +134,7 @@ VerifyResult VerifyOutputs(const MeshRun& run, const std::vector<OutputArray>& e
     }
     ++result.compared;
     const double magnitude = LargestMagnitude(want.dtype, want.data);
-    const double allowed = ToleranceOf(want.dtype) * magnitude + kSmallestAllowed;
+    const double allowed = tolerances.Allowed(k, want.dtype, magnitude);
     ArrayError error = CompareInstances(run.Instances(k), want, allowed);
     const double worst = error.largest;
     const double relative = magnitude > 0 ? worst / magnitude : worst;

@@ -85,9 +85,27 @@ struct InstructionsResult {
   std::optional<bool> outputs_agree;
 };
 
+// The first array that is wrong in itself (local_check.h).
+struct Finding {
+  Mismatch mismatch;      // with the instruction's name, or the output's
+  std::string diagnosis;  // what kind of mistake, in words; empty: none is recognised
+  std::string file;       // of the user's program, else of the HLO text
+  int64_t line = 0;
+  std::string cause;                 // of the collective, as the partitioner recorded it
+  std::vector<std::string> made_by;  // per-device instructions from right arrays to the wrong one
+};
+
+// Where rounding is magnified most.
+struct IllConditioned {
+  std::string name;      // instruction
+  double rel_error = 0;  // of it
+  double growth = 0;     // to what it was in front of it; 0: it is the first
+};
+
 enum class VerifyStatus : uint8_t {
   kOk,
-  kNearTie,  // equal but for near ties and what follows from them
+  kNearTie,         // equal but for near ties and what follows from them
+  kIllConditioned,  // every step is right, the program magnifies their roundings
   kMismatch,
 };
 
@@ -103,25 +121,36 @@ struct VerifyResult {
   int64_t discrete_outputs = 0;
   int64_t discrete_differences = 0;
   int64_t discrete_elements = 0;
+  std::string trivial;  // why it shows nothing about partitioning; empty: it shows something
   std::vector<NearTie> near_ties;
   std::optional<InstructionsResult> instructions;
+  std::optional<Finding> finding;                 // with !ok
+  std::optional<IllConditioned> ill_conditioned;  // with ok
 
   VerifyStatus Status() const {
     if (!ok) return VerifyStatus::kMismatch;
+    if (ill_conditioned) return VerifyStatus::kIllConditioned;
     const bool ties = !near_ties.empty() || discrete_differences > 0;
     return ties ? VerifyStatus::kNearTie : VerifyStatus::kOk;
   }
 };
 
-// Tolerances by the output's type (docs/emulator.md): |a - b| <= tol * max|b| with 1e-4 for f32,
-// 2e-2 for bf16 and f16, 1e-9 for f64, 0.25 for 8-bit floats; integers and pred exactly.
+// Tolerances by the output's type (docs/verification.md): |a - b| <= tol * max|b| with 1e-4 for
+// f32, 2e-2 for bf16 and f16, 1e-9 for f64, 0.25 for 8-bit floats; integers and pred exactly.
 double ToleranceOf(DType dtype);
+
+// What the user allows, instead of ToleranceOf: |a - b| <= absolute + relative * max|b|.
+struct OutputTolerance {
+  std::optional<double> relative, absolute;
+  bool IsGiven() const { return relative.has_value() || absolute.has_value(); }
+};
 
 // Every device's instance of every output of `run` against `expected` (whole arrays of the
 // unpartitioned module). `reference` is that module: its graph tells which outputs depend on random
-// streams or on discrete decisions over floats.
+// streams or on discrete decisions over floats, and which were computed in coarser types on their
+// way: these have the tolerance of those.
 VerifyResult VerifyOutputs(const MeshRun& run, const std::vector<OutputArray>& expected,
-                           const Module& reference);
+                           const Module& reference, const OutputTolerance& tolerance = {});
 
 }  // namespace gshard::cpu
 

@@ -12,13 +12,11 @@
 #include <vector>
 
 #include "backends/cpu/memory/memory.h"
-#include "backends/cpu/plan/lowering.h"
+#include "backends/cpu/verify/compared_arrays.h"
 #include "backends/cpu/verify/error_scale.h"
 #include "backends/cpu/verify/near_ties.h"
-#include "backends/cpu/verify/taint.h"
 #include "backends/cpu/verify/value_exchange.h"
 #include "backends/cpu/verify/verify_observers.h"
-#include "core/analysis/trip_count.h"
 #include "ir/computation.h"
 
 namespace gshard::cpu {
@@ -29,41 +27,6 @@ constexpr size_t kMaxGrowth = 16;  // steps reported
 // times, and with so much of the mesh's values at most.
 constexpr int kMaxRounds = 8;
 constexpr int64_t kMostAdopted = int64_t{1} << 30;
-// What is held at a time where memory is short, and what blocks of classes may want at once.
-constexpr int64_t kLeastBudget = int64_t{16} << 20;
-constexpr int64_t kMostTapped = int64_t{64} << 20;
-
-// The same on every device whatever the sharding.
-bool IsPlain(const Instruction& x) {
-  return x.opcode() == Opcode::kConstant ||
-         (x.opcode() == Opcode::kBroadcast && x.operand(0)->shape()->IsScalar());
-}
-
-bool KeepsElements(Opcode opcode) {
-  return opcode == Opcode::kReshape || opcode == Opcode::kBitcast || opcode == Opcode::kCopy ||
-         opcode == Opcode::kGetTupleElement || opcode == Opcode::kOptBarrier;
-}
-
-// The members of a longest non-decreasing subsequence (patience sorting).
-std::vector<uint8_t> LongestRise(std::span<const uint32_t> numbers) {
-  std::vector<size_t> ends,
-      previous(numbers.size());  // ends[n]: where one of length n + 1 ends best
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    const auto at = std::upper_bound(ends.begin(), ends.end(), numbers[i],
-                                     [&](uint32_t n, size_t end) { return n < numbers[end]; });
-    previous[i] = at == ends.begin() ? SIZE_MAX : *(at - 1);
-    if (at == ends.end()) {
-      ends.push_back(i);
-    } else {
-      *at = i;
-    }
-  }
-  std::vector<uint8_t> members(numbers.size(), 0);
-  for (size_t i = ends.empty() ? SIZE_MAX : ends.back(); i != SIZE_MAX; i = previous[i]) {
-    members[i] = 1;
-  }
-  return members;
-}
 
 class InstructionVerifier {
  public:
@@ -74,20 +37,12 @@ class InstructionVerifier {
         partitioned_(partitioned),
         inputs_(inputs),
         options_(options),
-        random_(whole, IsRandomSource),
         scale_(std::make_unique<ErrorScale>(whole)),
         errors_(whole.instruction_limit()),
         listed_(whole.instruction_limit(), 0) {
-    for (const LocalForm& form : forms) forms_.emplace(form.name, &form);
-    for (const Computation* computation : whole.computations()) {
-      for (const Instruction* x : computation->instructions()) {
-        for (const Computation* called : x->called()) ++calls_[called];
-      }
-    }
-    for (const LocalForm& form : options.whole_forms) {
-      if (form.sharding->IsReplicated()) whole_names_.emplace(form.local, form.name);
-    }
-    Collect(*whole.entry(), 0);
+    ComparedArrays arrays = CollectArrays(whole, options.whole_grid, options.whole_forms, forms);
+    candidates_ = std::move(arrays.candidates);
+    left_out_ = arrays.left_out;
     for (const Candidate& candidate : candidates_) listed_[candidate.x->id()] = 1;
     if (options.only_choices) KeepChoices();
   }
@@ -241,7 +196,7 @@ class InstructionVerifier {
 
   // Runs the mesh alone for the values that are to be adopted.
   Expected<void> Capture() {
-    const std::vector<TapPoint> taps = LocalTaps();
+    const std::vector<TapPoint> taps = LocalTaps(candidates_, partitioned_);
     auto mesh = MeshRun::Prepare(partitioned_, inputs_, MeshOptions(taps));
     if (!mesh) return Fail(mesh.error());
     if (Expected<void> done = (*mesh)->Start(options_.run.stop); !done) return done;
@@ -264,9 +219,10 @@ class InstructionVerifier {
     std::sort(ties_.begin(), ties_.end(),
               [](const auto& a, const auto& b) { return a->order < b->order; });
     for (const auto& flip : ties_) {
-      const bool accepted = std::all_of(
-          flip->adopted.begin(), flip->adopted.end(),
-          [&](const Instruction* x) { return adopted_.Find(*x, flip->iterations.front())->accepted; });
+      const bool accepted =
+          std::all_of(flip->adopted.begin(), flip->adopted.end(), [&](const Instruction* x) {
+            return adopted_.Find(*x, flip->iterations.front())->accepted;
+          });
       const bool told =
           std::any_of(result_.near_ties.begin(), result_.near_ties.end(),
                       [&](const NearTie& tie) { return tie.pick.name == flip->x->name(); });
@@ -277,62 +233,10 @@ class InstructionVerifier {
     if (result_.near_ties.empty()) result_.outputs_agree.reset();
   }
 
-  // `trips`: iterations of the loop around, 0: none or not known.
-  void Collect(const Computation& computation, int64_t trips) {
-    for (const Instruction* x : computation.instructions()) {
-      for (const Computation* called : x->called()) {
-        if (calls_[called] != 1 || !IsInlinedControlFlow(x->opcode())) continue;
-        Collect(*called, x->opcode() == Opcode::kWhile ? TripCount(*x).value_or(0) : trips);
-      }
-      if (!x->shape()->IsArray() || x->shape()->element_count() == 0) continue;
-      if (IsPlain(*x) || IsPassedIn(*x)) continue;
-      const std::string_view name = NameOf(*x);
-      if (name.empty()) continue;
-      const auto form = forms_.find(name);
-      if (form == forms_.end() || x->shape()->dtype() != form->second->local->shape()->dtype() ||
-          x->shape()->rank() != form->second->local->shape()->rank()) {
-        continue;
-      }
-      if (random_.Of(*x)) {
-        ++left_out_;
-        continue;
-      }
-      Candidate candidate;
-      candidate.x = x;
-      candidate.form = form->second;
-      if (trips > 1 && (IsUpdate(x->opcode()) || RenamesPassedIn(*x)))
-        candidate.stride_in_iterations = trips;
-      candidates_.push_back(std::move(candidate));
-    }
-  }
-
-  // By which the partitioned module's form is found; empty: x is not the whole array.
-  std::string_view NameOf(const Instruction& x) const {
-    if (options_.whole_grid.device_count() == 1) return x.name();
-    const auto name = whole_names_.find(&x);
-    return name == whole_names_.end() ? std::string_view() : name->second;
-  }
-
-  static bool IsUpdate(Opcode opcode) {
-    return opcode == Opcode::kDynamicUpdateSlice || opcode == Opcode::kScatter;
-  }
-  // Compared where it was made: a parameter of a called computation or a part of it.
-  bool IsPassedIn(const Instruction& x) const {
-    const Instruction* from = &x;
-    while (from->opcode() == Opcode::kGetTupleElement) from = from->operand(0);
-    return from->opcode() == Opcode::kParameter && from->parent() != whole_.entry();
-  }
-  bool RenamesPassedIn(const Instruction& x) const {
-    const Instruction* from = &x;
-    while (KeepsElements(from->opcode())) from = from->operand(0);
-    return from->opcode() == Opcode::kParameter && from->parent() != whole_.entry();
-  }
-
   // Runs both graphs and compares the candidates.
   Expected<void> RunPass(bool first) {
-    std::vector<TapPoint> whole_taps;
-    for (const Candidate& candidate : candidates_) whole_taps.push_back({candidate.x, candidate.x});
-    const std::vector<TapPoint> local_taps = LocalTaps();
+    const std::vector<TapPoint> whole_taps = WholeTaps(candidates_);
+    const std::vector<TapPoint> local_taps = LocalTaps(candidates_, partitioned_);
     auto whole = MeshRun::Prepare(whole_, inputs_, WholeOptions(whole_taps));
     if (!whole) return Fail(whole.error());
     auto mesh = MeshRun::Prepare(partitioned_, inputs_, MeshOptions(local_taps));
@@ -357,7 +261,7 @@ class InstructionVerifier {
     result_.peak_memory_bytes =
         std::max(result_.peak_memory_bytes, arenas + exchange.peak_bytes() + adopted_.bytes());
     if (done && wanted != nullptr) {
-      const VerifyResult compared = VerifyOutputs(**mesh, outputs, whole_);
+      const VerifyResult compared = VerifyOutputs(**mesh, outputs, whole_, options_.tolerance);
       result_.outputs_agree = compared.ok && compared.discrete_differences == 0;
     }
     return done;
@@ -385,45 +289,6 @@ class InstructionVerifier {
     options.taps = taps;
     options.tapped_bytes = kMostTapped;
     return options;
-  }
-
-  // The mesh shows values in about the order in which the whole graph computes them, which then
-  // need not wait. Most are in that order; what is made long before (a value that serves several
-  // instructions) is shown behind the one before it.
-  std::vector<TapPoint> LocalTaps() const {
-    std::unordered_map<const Computation*, std::vector<size_t>> by_computation;
-    for (size_t i = 0; i < candidates_.size(); ++i) {
-      by_computation[candidates_[i].x->parent()].push_back(i);
-    }
-    // Parameters have their values before anything else runs, wherever they stand in the text.
-    std::vector<uint32_t> position(partitioned_.instruction_limit(), 0);
-    for (const Computation* computation : partitioned_.computations()) {
-      uint32_t next = 0;
-      for (const Instruction* x : computation->parameters()) position[x->id()] = next++;
-      for (const Instruction* x : computation->instructions()) {
-        if (x->opcode() != Opcode::kParameter) position[x->id()] = next++;
-      }
-    }
-    std::vector<TapPoint> taps;
-    for (const Candidate& candidate : candidates_) {
-      taps.push_back({candidate.form->local, candidate.form->local});
-    }
-    for (const auto& [computation, members] : by_computation) {
-      std::vector<uint32_t> positions;
-      for (size_t i : members) positions.push_back(position[taps[i].shown->id()]);
-      const std::vector<uint8_t> in_order = LongestRise(positions);
-      const TapPoint* before = nullptr;
-      for (size_t k = 0; k < members.size(); ++k) {
-        TapPoint& tap = taps[members[k]];
-        if (in_order[k] != 0) {
-          before = &tap;
-        } else if (before != nullptr && before->shown->parent() == tap.shown->parent() &&
-                   positions[k] < position[before->shown->id()]) {
-          tap.after = before->shown;
-        }
-      }
-    }
-    return taps;
   }
 
   // `outputs`: of the whole graph, where they are wanted.
@@ -594,11 +459,7 @@ class InstructionVerifier {
   const Module& partitioned_;
   const Inputs& inputs_;
   const InstructionsOptions& options_;
-  const Taint random_;
   std::unique_ptr<ErrorScale> scale_;
-  std::unordered_map<std::string_view, const LocalForm*> forms_;
-  std::unordered_map<const Instruction*, std::string_view> whole_names_;
-  std::unordered_map<const Computation*, int64_t> calls_;
   std::vector<Candidate> candidates_;
   std::vector<Errors> errors_;   // by instruction id of the whole graph
   std::vector<uint8_t> listed_;  // by instruction id: is it compared?

@@ -24,7 +24,8 @@ struct InstructionsOptions {
   // Compares only discrete choices and what they are made from, to find near ties.
   bool only_choices = false;
   size_t output_count = SIZE_MAX;  // results beyond are no outputs
-  RunOptions run;                  // stop
+  OutputTolerance tolerance;
+  RunOptions run;  // stop
   std::function<void(double)> progress;
 };
 

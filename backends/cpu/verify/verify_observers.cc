@@ -15,20 +15,6 @@ namespace {
 // Small enough to stay in cache from the first look to the second.
 constexpr int64_t kCachedBytes = 32768;
 
-// visit(global, local, count) for the runs of elements of a box that belong to a part of it.
-template <typename Visit>
-void ForEachRunOfPart(const BoxRows& rows, int64_t part, int64_t parts, Visit visit) {
-  const int64_t all = rows.count() * rows.row();
-  if (all == 0) return;
-  const int64_t begin = all * part / parts, end = all * (part + 1) / parts;
-  rows.ForEach(begin / rows.row(), (end + rows.row() - 1) / rows.row(),
-               [&](int64_t global, int64_t local, int64_t length) {
-                 const int64_t first = std::max(local, begin);
-                 const int64_t count = std::min(local + length, end) - first;
-                 if (count > 0) visit(global + first - local, first, count);
-               });
-}
-
 double AllowedError(const Instruction& x, double scale) {
   return ToleranceOf(x.shape()->dtype()) * scale + kSmallestAllowed;
 }

@@ -21,37 +21,12 @@
 
 #include "backends/cpu/plan/tap.h"
 #include "backends/cpu/run/mesh_run.h"
+#include "backends/cpu/verify/compared_arrays.h"
 #include "backends/cpu/verify/error_scale.h"
 #include "backends/cpu/verify/near_ties.h"
 #include "backends/cpu/verify/value_exchange.h"
-#include "core/partition/partitioner.h"
 
 namespace gshard::cpu {
-
-// An array that both graphs have; its tap has the same number in both.
-struct Candidate {
-  const Instruction* x = nullptr;
-  const LocalForm* form = nullptr;
-  // Inside a loop: only every so many iterations. In-place updates and what a loop carries cost
-  // nothing in an iteration, but as much as the whole array to compare.
-  int64_t stride_in_iterations = 1;
-  // Turns without room for the value, with their place in the order; in the next pass these only.
-  struct Missed {
-    int64_t iteration = 0;
-    uint64_t order = 0;
-  };
-  std::vector<Missed> missed, retry;
-
-  const Missed* FindRetry(int64_t iteration) const {
-    const auto found = std::lower_bound(retry.begin(), retry.end(), iteration,
-                                        [](const Missed& m, int64_t t) { return m.iteration < t; });
-    return found != retry.end() && found->iteration == iteration ? &*found : nullptr;
-  }
-  bool Wants(int64_t iteration, bool first_pass) const {
-    return first_pass ? (iteration + 1) % stride_in_iterations == 0
-                      : FindRetry(iteration) != nullptr;
-  }
-};
 
 // An element of an adopted array that is to be told of.
 struct AdoptedElement {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "core/analysis/integer_value.h"
 #include "core/analysis/trip_count.h"
 #include "core/autodiff/forward_results.h"
 #include "core/autodiff/reverse_scope.h"

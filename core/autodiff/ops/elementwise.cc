@@ -31,7 +31,8 @@ Instruction* ConvertBack(Builder& b, Instruction* c, DType to) {
   return b.Convert(c, to);
 }
 
-// The adjoint of the operand of a function of one.
+// The adjoint of the operand of a function of one; null: none (a constant derivative of zero).
+// Opcodes without a line here or a zero rule in rule_table.cc fail a test that asks for each.
 Instruction* UnaryAdjoint(Instruction* instruction, Instruction* c, ReverseScope& scope) {
   Builder& b = scope.builder();
   const Emit e(b);
@@ -112,7 +113,7 @@ Instruction* UnaryAdjoint(Instruction* instruction, Instruction* c, ReverseScope
       return e.WhereNot(is_zero, e.Div(part, e.Complex(length, e.Like(length, 0))));
     }
     default:
-      return nullptr;
+      throw InternalError("no derivative of an elementwise operation of one operand");
   }
 }
 
@@ -238,7 +239,7 @@ void GradBinary(Instruction* instruction, Instruction* c, ReverseScope& scope) {
       if (right) scope.Add(rhs, e.Neg(e.Imag(c)));
       return;
     default:
-      return;
+      throw InternalError("no derivative of an elementwise operation of two operands");
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/cost/memory/in_place.h"
 #include "ir/custom_call.h"
+#include "ir/dims.h"
 #include "ir/sharding.h"
 
 namespace gshard {

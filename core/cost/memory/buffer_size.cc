@@ -120,12 +120,4 @@ void AppendLeafBytes(const Shape* shape, Tiling tiling, std::vector<int64_t>& by
   for (const Shape* element : shape->elements()) AppendLeafBytes(element, tiling, bytes);
 }
 
-void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves) {
-  if (!shape->IsTuple()) {
-    leaves.push_back(shape);
-    return;
-  }
-  for (const Shape* element : shape->elements()) AppendLeafShapes(element, leaves);
-}
-
 }  // namespace gshard

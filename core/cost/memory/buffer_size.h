@@ -24,7 +24,6 @@ int64_t BufferBytes(const Shape* leaf, Tiling tiling);
 
 // Of every leaf of a shape, in pre-order.
 void AppendLeafBytes(const Shape* shape, Tiling tiling, std::vector<int64_t>& bytes);
-void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leaves);
 
 }  // namespace gshard
 

@@ -5,6 +5,7 @@
 #include "core/analysis/axis_text.h"
 #include "core/analysis/meshes.h"
 #include "ir/context.h"
+#include "ir/dims.h"
 
 namespace gshard {
 namespace {

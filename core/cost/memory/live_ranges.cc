@@ -7,7 +7,7 @@
 namespace gshard {
 namespace {
 
-constexpr uint32_t kNone = UINT32_MAX;
+constexpr uint32_t kNoRange = UINT32_MAX;
 
 class LivenessWalk {
  public:
@@ -44,7 +44,7 @@ class LivenessWalk {
 
   // Where a result has to end: the parameter's buffer.
   void FindHomes() {
-    home_.assign(graph_.buffers.size(), kNone);
+    home_.assign(graph_.buffers.size(), kNoRange);
     size_t placed = std::min(context_.root_place.size(), graph_.root_leaves.size());
     for (size_t i = 0; i < placed; ++i) {
       int32_t place = context_.root_place[i];
@@ -90,17 +90,17 @@ class LivenessWalk {
   }
 
   bool TakeOver(uint32_t buffer, uint32_t step) {
-    uint32_t chosen = kNone;
+    uint32_t chosen = kNoRange;
     for (uint32_t candidate : graph_.overwrites[buffer]) {
       uint32_t range = result_.range_of[candidate];
       // The candidate holds the memory still, and nobody reads it later.
       bool dies = last_use_[candidate] == step && holder_[range] == candidate;
       if (!dies || !overwritable_[candidate]) continue;
       bool is_home = result_.ranges[range].buffer == home_[buffer];
-      if (chosen == kNone || is_home) chosen = range;
+      if (chosen == kNoRange || is_home) chosen = range;
       if (is_home) break;
     }
-    if (chosen == kNone) return false;
+    if (chosen == kNoRange) return false;
     LiveRange& range = result_.ranges[chosen];
     result_.range_of[buffer] = chosen;
     holder_[chosen] = buffer;
@@ -163,7 +163,7 @@ class LivenessWalk {
   Liveness result_;
   std::vector<uint32_t> last_use_, defined_;  // by buffer
   std::vector<bool> overwritable_;
-  std::vector<uint32_t> home_;    // by buffer: the parameter's it has to end in, or kNone
+  std::vector<uint32_t> home_;    // by buffer: the parameter's it has to end in, or kNoRange
   std::vector<uint32_t> holder_;  // by range: the buffer whose value it has at present
 };
 

@@ -65,6 +65,38 @@ const ComputationMemory& ModuleMemory::DeepestCallee(const Instruction* x) const
       [&](const Computation* a, const Computation* b) { return Of(a).extra() < Of(b).extra(); }));
 }
 
+int64_t ModuleMemory::PeakWithout(const std::vector<std::string>& names) const {
+  std::unordered_map<const Computation*, int64_t> changed;  // beyond parameters
+  for (const Computation* computation : CallPostOrder(module_)) {
+    auto known = computations_.find(computation);
+    if (known == computations_.end()) continue;
+    if (std::find(names.begin(), names.end(), computation->name()) != names.end()) {
+      changed[computation] = 0;
+      continue;
+    }
+    const ComputationMemory& memory = known->second;
+    CallContext context = memory.context;
+    bool any = false;
+    for (size_t i = 0; i < memory.graph.nodes.size(); ++i) {
+      const Instruction* x = memory.graph.nodes[i];
+      if (!CallsWithOwnMemory(x->opcode())) continue;
+      int64_t extra = 0;
+      for (const Computation* callee : x->called()) {
+        auto it = changed.find(callee);
+        any = any || it != changed.end();
+        extra = std::max(extra, it != changed.end() ? it->second : Of(callee).extra());
+      }
+      context.callees_extra[i] = extra;
+    }
+    if (!any) continue;
+    const Liveness liveness = ComputeLiveness(memory.graph, memory.order, context);
+    changed[computation] = liveness.peak_bytes - memory.parameter_bytes;
+  }
+  auto entry_extra = changed.find(module_.entry());
+  return entry_extra == changed.end() ? entry().liveness.peak_bytes
+                                      : entry_extra->second + entry().parameter_bytes;
+}
+
 void ModuleMemory::FindCallKinds() {
   for (const Computation* computation : module_.computations()) {
     for (const Instruction* x : computation->instructions()) {

@@ -30,6 +30,8 @@ class ModuleMemory {
   const ComputationMemory& Of(const Computation* computation) const {
     return computations_.at(computation);
   }
+  // The peak of devices for which computations of these names take no memory.
+  int64_t PeakWithout(const std::vector<std::string>& names) const;
   // The callee of `x` whose peak counts while `x` runs; it has at least one.
   const ComputationMemory& DeepestCallee(const Instruction* x) const;
 

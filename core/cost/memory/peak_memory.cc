@@ -11,6 +11,7 @@
 #include "core/cost/memory/module_memory.h"
 #include "core/transforms/collective_combiner.h"
 #include "core/transforms/inline_calls.h"
+#include "ir/dims.h"
 #include "ir/traversal.h"
 
 namespace gshard {
@@ -205,19 +206,6 @@ class MemoryReporter {
   const ModuleMemory& memory_;
 };
 
-// Instructions that the module has when each call and loop has computations of its own, capped.
-int64_t InlinedSize(const Module& module) {
-  constexpr int64_t kCap = int64_t{1} << 40;
-  std::unordered_map<const Computation*, int64_t> sizes;
-  for (const Computation* computation : CallPostOrder(module)) {
-    int64_t size = static_cast<int64_t>(computation->instructions().size());
-    for (const Instruction* x : computation->instructions())
-      for (const Computation* callee : x->called()) size = std::min(kCap, size + sizes[callee]);
-    sizes[computation] = size;
-  }
-  return sizes[module.entry()];
-}
-
 // What of it a compiler would change before it schedules; null: the module as it is.
 std::shared_ptr<const Module> AsCompiled(const Module& module, const MemoryOptions& options) {
   if (module.header().is_scheduled) return nullptr;
@@ -231,8 +219,9 @@ std::shared_ptr<const Module> AsCompiled(const Module& module, const MemoryOptio
   if (calls == 0 && all_reduces < 2) return nullptr;
   std::shared_ptr<Module> copy = module.Clone();
   constexpr int64_t kMaxInstructions = 1000000;
-  if (calls > 0 && InlinedSize(module) <= kMaxInstructions && InlineCalls(*copy))
+  if (calls > 0 && CheckInlinedSize(module, kMaxInstructions) && InlineCalls(*copy)) {
     RemoveDeadCode(*copy);
+  }
   if (all_reduces > 1) {
     CombineOptions combine{options.combine_bytes, std::numeric_limits<int64_t>::max()};
     CombineCollectives(*copy, Opcode::kAllReduce, combine);
@@ -250,7 +239,11 @@ std::string_view BufferClassName(BufferClass kind) {
 
 MemoryReport PeakMemory(const Module& module, const MemoryOptions& options) {
   std::shared_ptr<const Module> compiled = AsCompiled(module, options);
-  MemoryReport report = MemoryReporter(ModuleMemory(compiled ? *compiled : module, options)).Run();
+  const ModuleMemory memory(compiled ? *compiled : module, options);
+  MemoryReport report = MemoryReporter(memory).Run();
+  for (const std::vector<std::string>& names : options.never_run) {
+    report.group_peak_bytes.push_back(memory.PeakWithout(names));
+  }
   report.compiled = std::move(compiled);
   return report;
 }

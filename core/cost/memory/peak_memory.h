@@ -62,6 +62,9 @@ struct MemoryReport {
   // all-reduces combined. Null: the module given.
   std::shared_ptr<const Module> compiled;
 
+  // Of each entry of MemoryOptions::never_run: the peak of devices that do not run these.
+  std::vector<int64_t> group_peak_bytes;
+
   int64_t limit_bytes = 0;  // 0: none
   std::string limit_name;   // "tpu-v3"; empty: what --limit says
   bool Fits() const { return limit_bytes == 0 || peak_bytes <= limit_bytes; }
@@ -75,6 +78,8 @@ struct MemoryOptions {
   // Independent all-reduces become one up to so many bytes, as compilers have it: their operands
   // and results are alive together.
   int64_t combine_bytes = INT64_MAX;
+  // By group of devices: names of branches' computations that none of them ever runs.
+  std::vector<std::vector<std::string>> never_run;
 };
 
 // `module` is the program of one device.

@@ -23,9 +23,9 @@ struct PartitionOptions {
   int64_t num_partitions = 0;  // 0: module.DeviceCount()
   // Cost weights of the reshard planner and of the choice of einsum strategies, in units of one
   // byte received by a device.
-  double bytes_per_message = 0.0625;          // latency of one message of a collective
+  double bytes_per_message = 0.0625;  // latency of one message of a collective
   // Weight of moves that add nothing up. Large: sums are taken wherever there is a choice, as for
-  // splitting a batch in time, where values cannot move (core/pipeline/batch.h).
+  // splitting a batch in time, where values cannot move (core/pipeline/plan/batch.h).
   double bytes_per_moved_byte = 1;
   double bytes_per_round = 32768;             // the same where rounds save bytes (tile_prefix.h)
   double bytes_per_flop = 1.0 / 1024;         // of local arithmetic

@@ -2,8 +2,10 @@
 // Host transfers: every device sends or receives its own tile.
 #include <algorithm>
 
+#include "core/analysis/host_transfers.h"
 #include "core/partition/ops/rules.h"
 #include "ir/dims.h"
+#include "ir/sharding_algebra.h"
 
 namespace gshard::partition_rules {
 
@@ -68,18 +70,21 @@ RuleResult Collective(PartitionContext& rule) {
 
 namespace {
 
-// The sharding of an outfeed is that of its data. Data on one device, or in a manual region, go as
+// The sharding of an outfeed is that of its data, of all leaves or a tuple of theirs. Data on one device, or in a manual region, go as
 // they are.
 RuleResult Outfeed(PartitionContext& rule) {
   const Instruction& source = rule.source();
-  const Sharding* sharding = source.sharding();
+  const Sharding* own =
+      source.sharding() != nullptr ? source.sharding() : rule.context().Replicated();
+  std::vector<const Sharding*> shardings = OutfeedShardings(source);
   std::vector<const MeshLayout*> layouts = PartitionScope::LeafLayouts(*rule.operand(0));
   std::vector<const Shape*> shapes;
   AppendLeafShapes(rule.operand_shape(0), shapes);
-  const bool tells = sharding != nullptr && (sharding->IsReplicated() || sharding->IsTiled()) &&
-                     !sharding->HasManualSubgroup();
-  for (size_t k = 0; tells && k < shapes.size(); ++k) {
-    if (!shapes[k]->IsArray()) continue;
+  for (size_t k = 0; k < shapes.size(); ++k) {
+    const Sharding* sharding = shardings[k] != nullptr ? shardings[k] : rule.context().Replicated();
+    const bool tells = (sharding->IsReplicated() || sharding->IsTiled()) &&
+                       !sharding->HasManualSubgroup();
+    if (!tells || !shapes[k]->IsArray()) continue;
     const int64_t rank = shapes[k]->rank();
     if (sharding->IsTiled() && sharding->data_rank() != rank) continue;
     layouts[k] = rule.layouts().FromSharding(sharding, rank);
@@ -91,29 +96,65 @@ RuleResult Outfeed(PartitionContext& rule) {
   if (attributes.shape != nullptr) attributes.shape = locals[0]->shape();
   Instruction* local =
       rule.builder().Add(Opcode::kOutfeed, locals, attributes, rule.source().shape());
-  local->set_sharding(sharding);
+  local->set_sharding(own);
   local->set_frontend_attributes(source.frontend_attributes());
   rule.TakeName(local);
   return rule.Result(local, rule.wanted());
+}
+
+bool HasManualOperand(PartitionContext& rule) {
+  for (int64_t i = 0; i < rule.source().operand_count(); ++i) {
+    for (const MeshLayout* layout : PartitionScope::LeafLayouts(*rule.operand(i))) {
+      if (layout->IsManual() || !layout->manual.empty()) return true;
+    }
+  }
+  return false;
+}
+
+// What nobody says anything of is the same on every device.
+const Sharding* ReplicatedLeaves(Context& context, const Shape* shape) {
+  if (!shape->IsTuple()) return context.Replicated();
+  return context.TupleOf(
+      std::vector<const Sharding*>(static_cast<size_t>(shape->leaf_count()), context.Replicated()));
 }
 
 }  // namespace
 
 RuleResult HostTransfer(PartitionContext& rule) {
   const Instruction& source = rule.source();
+  if (source.sharding() == nullptr && HasManualOperand(rule)) {
+    return rule.Error(
+        "E-PARTITION-001",
+        "a host transfer in a manual region needs a sharding: {manual} if every device "
+        "has its own");
+  }
   if (source.opcode() == Opcode::kOutfeed) return Outfeed(rule);
   std::vector<Instruction*> locals;
   for (int64_t i = 0; i < source.operand_count(); ++i) {
     PartitionedValue* operand = rule.operand(i);
     ReshardCause cause{.user = &source, .value = source.operand(i)};
-    locals.push_back(
-        rule.scope().Materialize(operand, PartitionScope::LeafLayouts(*operand), cause));
+    std::vector<const MeshLayout*> layouts = PartitionScope::LeafLayouts(*operand);
+    if (source.opcode() == Opcode::kSend && source.sharding() == nullptr && i == 0) {
+      layouts.assign(rule.wanted_leaves().begin(),
+                     rule.wanted_leaves().begin() + static_cast<std::ptrdiff_t>(layouts.size()));
+    }
+    locals.push_back(rule.scope().Materialize(operand, layouts, cause));
   }
   std::vector<const MeshLayout*> leaves(rule.wanted_leaves().begin(), rule.wanted_leaves().end());
   const Shape* shape = LocalShapeByLeaf(rule.context(), source.shape(), leaves);
   Instruction* local = rule.EmitLocal(locals, shape);
-  local->set_sharding(source.sharding());
+  local->set_sharding(source.sharding() != nullptr ? source.sharding()
+                                                   : ReplicatedLeaves(rule.context(), shape));
   return rule.scope().NewFromLocal(source.shape(), leaves, local);
+}
+
+void ReplicateHostTransfers(Context& context, const Computation& computation) {
+  for (Instruction* x : computation.instructions()) {
+    if (IsHostTransfer(*x) && x->sharding() == nullptr) {
+      x->set_sharding(ReplicatedLeaves(context, x->shape()));
+    }
+    for (const Computation* called : x->called()) ReplicateHostTransfers(context, *called);
+  }
 }
 
 }  // namespace gshard::partition_rules

@@ -131,16 +131,9 @@ ConvLabels LabelsOf(PartitionContext& rule, std::span<const SpatialDim> spatial,
   return made;
 }
 
-}  // namespace
-
-RuleResult Convolution(PartitionContext& rule) {
-  const auto& conv = rule.attributes<ConvolutionAttributes>();
-  const Shape* shape = rule.source().shape();
-  std::vector<SpatialDim> spatial = SpatialDims(rule);
-  if (shape->element_count() == 0 || rule.operand_shape(0)->element_count() == 0 ||
-      rule.operand_shape(1)->element_count() == 0) {
-    return rule.Default();
-  }
+// The ways in which each spatial dim can be cut, with the halos that they cost noted in `spatial`.
+std::vector<std::vector<RangeCut>> SpatialCuts(PartitionContext& rule,
+                                               std::vector<SpatialDim>& spatial) {
   std::vector<std::vector<RangeCut>> alternatives;
   for (SpatialDim& dim : spatial) {
     bool is_wanted_cut = rule.wanted()->IsSharded(dim.output);
@@ -166,68 +159,100 @@ RuleResult Convolution(PartitionContext& rule) {
     if (is_wanted_cut && !is_input_cut) list.push_back(RangeCut::kResult);
     list.push_back(RangeCut::kWhole);
   }
-  CutChoice choice = ChooseCuts(
-      rule, rule.operands(), std::move(alternatives), rule.wanted_leaves(),
-      [&](std::span<const RangeCut> cuts) { return LabelsOf(rule, spatial, cuts).labels; });
-  ConvLabels made = LabelsOf(rule, spatial, choice.cuts);
-  const MeshLayout* input_layout = choice.strategy.operands[0];
-  const MeshLayout* kernel_layout = choice.strategy.operands[1];
-  const MeshLayout* result = choice.strategy.results[0];
-  Instruction* input = rule.Operand(0, input_layout);
-  Instruction* kernel = rule.Operand(1, kernel_layout);
+  return alternatives;
+}
 
-  PartitionScope& scope = rule.scope();
-  Instruction* input_zero = rule.geometry().Number(input->shape()->dtype(), 0);
-  Instruction* kernel_zero = rule.geometry().Number(kernel->shape()->dtype(), 0);
-  // Garbage may be NaN: zero on both sides of a product.
+// Input and kernel as this device has them, with padding of uneven tiles zero where it would be
+// summed. Garbage may be NaN: zero on both sides of a product.
+struct LocalOperands {
+  Instruction *input, *kernel;
+};
+LocalOperands MaskedOperands(PartitionContext& rule, std::span<const SpatialDim> spatial,
+                             const CutChoice& choice, bool sums_features) {
+  const auto& conv = rule.attributes<ConvolutionAttributes>();
   std::vector<int64_t> summed_in, summed_kernel;
-  if (made.input_feature >= 0) {
+  if (sums_features) {
     summed_in.push_back(conv.input_feature);
     summed_kernel.push_back(conv.kernel_input_feature);
   }
   for (size_t k = 0; k < spatial.size(); ++k) {
     if (choice.cuts[k] == RangeCut::kPartial) summed_kernel.push_back(spatial[k].kernel);
   }
-  input = MaskPadding(scope, input, rule.operand_shape(0), input_layout, summed_in, input_zero);
-  kernel =
-      MaskPadding(scope, kernel, rule.operand_shape(1), kernel_layout, summed_kernel, kernel_zero);
+  const auto masked = [&](int64_t i, std::span<const int64_t> summed) {
+    const MeshLayout* layout = choice.strategy.operands[At(i)];
+    Instruction* local = rule.Operand(i, layout);
+    return MaskPadding(rule.scope(), local, rule.operand_shape(i), layout, summed,
+                       rule.geometry().Number(local->shape()->dtype(), 0));
+  };
+  Instruction* input = masked(0, summed_in);
+  return {input, masked(1, summed_kernel)};
+}
 
+// Brings to this device what its window reads of the cut spatial dims; returns the local window.
+std::vector<WindowDim> FetchSpatial(PartitionContext& rule, std::span<const SpatialDim> spatial,
+                                    const CutChoice& choice, LocalOperands& local) {
+  const auto& conv = rule.attributes<ConvolutionAttributes>();
+  const MeshLayout* input_layout = choice.strategy.operands[0];
+  const MeshLayout* kernel_layout = choice.strategy.operands[1];
+  Instruction* zero = rule.geometry().Number(local.input->shape()->dtype(), 0);
   std::vector<WindowDim> window(conv.window.begin(), conv.window.end());
   for (size_t k = 0; k < spatial.size(); ++k) {
     const SpatialDim& dim = spatial[k];
     RangeCut cut = choice.cuts[k];
-    const MeshLayout* layout = cut == RangeCut::kPartial ? kernel_layout : result;
-    AxisSpan axes = layout->axes(cut == RangeCut::kPartial ? dim.kernel : dim.output);
+    const bool is_partial = cut == RangeCut::kPartial;
+    const MeshLayout* layout = is_partial ? kernel_layout : choice.strategy.results[0];
+    AxisSpan axes = layout->axes(is_partial ? dim.kernel : dim.output);
     if (cut == RangeCut::kWhole || axes.empty()) continue;
     if (cut == RangeCut::kHalo && IsPointwise(dim)) continue;
     int64_t shards = AxesSize(axes);
-    DimRange range =
-        cut == RangeCut::kPartial ? KernelRange(dim, shards) : OutputRange(dim, shards);
+    DimRange range = is_partial ? KernelRange(dim, shards) : OutputRange(dim, shards);
     const ReshardCause cause{.user = &rule.source(), .value = rule.source().operand(0)};
-    FetchedRange fetched = FetchRange(scope, input, dim.input, input_layout->IsSharded(dim.input),
-                                      layout, axes, range, input_zero, cause);
-    input = fetched.local;
-    window[k].size = kernel->shape()->dim(dim.kernel);
+    FetchedRange fetched =
+        FetchRange(rule.scope(), local.input, dim.input, input_layout->IsSharded(dim.input), layout,
+                   axes, range, zero, cause);
+    local.input = fetched.local;
+    window[k].size = local.kernel->shape()->dim(dim.kernel);
     window[k].pad_low = fetched.pad_low;
     window[k].pad_high = fetched.pad_high;
     window[k].base_dilation = fetched.dilation;
   }
+  return window;
+}
+
+}  // namespace
+
+RuleResult Convolution(PartitionContext& rule) {
+  const auto& conv = rule.attributes<ConvolutionAttributes>();
+  const Shape* shape = rule.source().shape();
+  std::vector<SpatialDim> spatial = SpatialDims(rule);
+  if (shape->element_count() == 0 || rule.operand_shape(0)->element_count() == 0 ||
+      rule.operand_shape(1)->element_count() == 0) {
+    return rule.Default();
+  }
+  CutChoice choice = ChooseCuts(
+      rule, rule.operands(), SpatialCuts(rule, spatial), rule.wanted_leaves(),
+      [&](std::span<const RangeCut> cuts) { return LabelsOf(rule, spatial, cuts).labels; });
+  const ConvLabels made = LabelsOf(rule, spatial, choice.cuts);
+  LocalOperands local = MaskedOperands(rule, spatial, choice, made.input_feature >= 0);
+  const std::vector<WindowDim> window = FetchSpatial(rule, spatial, choice, local);
+
+  const MeshLayout* result = choice.strategy.results[0];
   ConvolutionAttributes local_conv = conv;
-  local_conv.window = scope.run().module.arena().Copy(window);
+  local_conv.window = rule.scope().run().module.arena().Copy(window);
   int64_t feature_tiles = result->Count(conv.output_feature);
   if (conv.batch_group_count > 1) {
     local_conv.batch_group_count /= feature_tiles;
   } else if (conv.feature_group_count > 1) {
     local_conv.feature_group_count /= feature_tiles;
   }
-  Instruction* operands[] = {input, kernel};
-  Instruction* local =
+  Instruction* operands[] = {local.input, local.kernel};
+  Instruction* made_local =
       rule.builder().Add(Opcode::kConvolution, operands, local_conv,
                          LocalShape(rule.context(), shape, rule.layouts().Reduced(result)));
-  local->set_frontend_attributes(rule.source().frontend_attributes());
-  local->set_backend_config(rule.source().backend_config());
-  rule.TakeName(local);
-  return rule.Result(local, result);
+  made_local->set_frontend_attributes(rule.source().frontend_attributes());
+  made_local->set_backend_config(rule.source().backend_config());
+  rule.TakeName(made_local);
+  return rule.Result(made_local, result);
 }
 
 }  // namespace gshard::partition_rules

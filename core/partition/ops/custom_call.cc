@@ -1,7 +1,13 @@
 // The markers of shardings and manual regions, and calls of which nothing else is known.
 #include "ir/custom_call.h"
 
+#include <numeric>
+#include <vector>
+
 #include "core/partition/ops/rules.h"
+#include "core/partition/scope/masking.h"
+#include "core/partition/scope/moving_tiles.h"
+#include "ir/dims.h"
 
 namespace gshard::partition_rules {
 
@@ -75,6 +81,54 @@ RuleResult LeaveManual(PartitionContext& rule) {
   return Relabelled(rule, rule.Operand(0, inside), wanted);
 }
 
+// A call to LAPACK on the tiles of a batch of matrices, which are whole.
+RuleResult OnBatch(PartitionContext& rule, int64_t batch) {
+  const Instruction& source = rule.source();
+  std::vector<int> batch_labels;
+  Labels labels;
+  for (int64_t d = 0; d < batch; ++d) batch_labels.push_back(labels.Add());
+  const auto labels_of = [&](const Shape* shape) {
+    std::vector<int> dims = batch_labels;
+    dims.resize(At(shape->rank()), Labels::kWhole);
+    return dims;
+  };
+  for (const PartitionedValue* operand : rule.operands()) {
+    labels.operands.push_back(labels_of(operand->shape));
+    labels.flops += static_cast<double>(operand->shape->element_count());
+  }
+  for (const Shape* shape : rule.ResultShapes()) labels.results.push_back(labels_of(shape));
+  const Strategy strategy = ChooseMovingTiles(rule, labels);
+
+  std::vector<int64_t> dims(At(batch));
+  std::iota(dims.begin(), dims.end(), 0);
+  std::vector<Instruction*> locals;
+  std::vector<const Shape*> results, constraints;
+  auto attributes = rule.attributes<CustomCallAttributes>();
+  for (size_t i = 0; i < rule.operands().size(); ++i) {
+    const MeshLayout* layout = strategy.operands[i];
+    const Shape* shape = rule.operands()[i]->shape;
+    Instruction* local = rule.Operand(static_cast<int64_t>(i), layout);
+    // Matrices of padding: what lies there might not converge.
+    Instruction* zero = rule.geometry().Number(shape->dtype(), 0);
+    locals.push_back(MaskPadding(rule.scope(), local, shape, layout, dims, zero));
+    if (i < attributes.operand_layout_constraints.size()) {
+      constraints.push_back(
+          LocalShape(rule.context(), attributes.operand_layout_constraints[i], layout));
+    }
+  }
+  for (size_t i = 0; i < strategy.results.size(); ++i) {
+    results.push_back(LocalShape(rule.context(), rule.ResultShapes()[i], strategy.results[i]));
+  }
+  attributes.operand_layout_constraints = rule.builder().module().arena().Copy(constraints);
+  Instruction* local = rule.builder().Add(
+      Opcode::kCustomCall, locals, attributes,
+      source.shape()->IsTuple() ? rule.context().Tuple(results) : results[0], source.called());
+  local->set_frontend_attributes(source.frontend_attributes());
+  local->set_backend_config(source.backend_config());
+  rule.TakeName(local);
+  return rule.scope().NewFromLocal(source.shape(), strategy.results, local);
+}
+
 }  // namespace
 
 RuleResult CustomCall(PartitionContext& rule) {
@@ -90,6 +144,7 @@ RuleResult CustomCall(PartitionContext& rule) {
   if (call.target == kEnterManualTarget) return EnterManual(rule);
   if (call.target == kLeaveManualTarget) return LeaveManual(rule);
   if (call.target == "TopK") return TopK(rule);
+  if (const int64_t batch = BatchDimsOf(rule.source()); batch > 0) return OnBatch(rule, batch);
   return rule.Default();
 }
 

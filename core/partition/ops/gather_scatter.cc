@@ -79,8 +79,7 @@ std::optional<int64_t> IotaDim(const Instruction* x) {
 }
 
 // The dim of `indices` along which component `c` of the index vectors counts.
-std::optional<int64_t> ComponentCountsAlong(const Instruction* indices, int64_t vector_dim,
-                                            int64_t c) {
+std::optional<int64_t> ComponentIotaDim(const Instruction* indices, int64_t vector_dim, int64_t c) {
   if (vector_dim == indices->shape()->rank()) return IotaDim(indices);
   const Instruction* part = indices;
   if (indices->opcode() == Opcode::kConcatenate &&
@@ -157,7 +156,7 @@ Geometry MakeGeometry(const Instruction* indices, const Shape* operand, Dims win
       dim.kind = OperandDim::Kind::kIndexed;
       std::optional<int64_t> counting;
       if (dim.window == 1) {
-        counting = ComponentCountsAlong(indices, vector_dim, dim.component);
+        counting = ComponentIotaDim(indices, vector_dim, dim.component);
       }
       if (counting.has_value() && taken[At(*counting)] == 0 &&
           indices->shape()->dim(*counting) == operand->dim(d)) {

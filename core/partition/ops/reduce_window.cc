@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/analysis/combiner.h"
 #include "core/partition/ops/rules.h"
 #include "core/partition/scope/dim_range.h"
 #include "core/partition/scope/range_cut.h"
@@ -343,23 +344,22 @@ RuleResult ReduceWindow(PartitionContext& rule) {
 
 namespace {
 
-// The value that loses every comparison of a selecting computation, if it is a plain one.
-std::optional<Opcode> LosingFor(const Computation* select) {
-  const Instruction* root = select->root();
-  if (root == nullptr || root->opcode() != Opcode::kCompare || select->parameter_count() != 2 ||
-      root->operand(0) != select->parameter(0) || root->operand(1) != select->parameter(1)) {
-    return std::nullopt;
-  }
-  switch (root->attributes<CompareAttributes>().direction) {
+// Whose neutral element loses every comparison of a selecting computation, if it is a plain one.
+std::optional<Opcode> LosingFor(const Computation& select) {
+  const std::optional<CompareAttributes> compare = ComparisonOf(select);
+  if (!compare) return std::nullopt;
+  switch (compare->direction) {
     case ComparisonDirection::kGe:
     case ComparisonDirection::kGt:
       return Opcode::kMaximum;
     case ComparisonDirection::kLe:
     case ComparisonDirection::kLt:
       return Opcode::kMinimum;
-    default:
-      return std::nullopt;
+    case ComparisonDirection::kEq:
+    case ComparisonDirection::kNe:
+      break;
   }
+  return std::nullopt;
 }
 
 // One dim of a select-and-scatter on tiles: the windows that touch the own tile, and what they
@@ -435,7 +435,7 @@ RuleResult SelectAndScatter(PartitionContext& rule) {
   std::vector<WindowDim> window = WindowOf(rule);
   const Shape* shape = source.shape();
   const Shape* windows = rule.operand_shape(1);
-  std::optional<Opcode> loses = LosingFor(source.called(0));
+  std::optional<Opcode> loses = LosingFor(*source.called(0));
   std::optional<Opcode> combiner = CombinerOf(source.called(1));
   bool has_dilation = std::any_of(window.begin(), window.end(), [](const WindowDim& w) {
     return w.base_dilation != 1 || w.window_dilation != 1;

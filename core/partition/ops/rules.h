@@ -75,6 +75,9 @@ RuleResult AddDependency(PartitionContext& rule);
 // collectives, custom_call
 RuleResult Collective(PartitionContext& rule);
 RuleResult HostTransfer(PartitionContext& rule);
+// Of a computation that stays whole: the host exchanges whole arrays with every device where nobody
+// says anything.
+void ReplicateHostTransfers(Context& context, const Computation& computation);
 RuleResult CustomCall(PartitionContext& rule);
 // Operands whole, operation whole on every device.
 RuleResult Whole(PartitionContext& rule);

@@ -331,7 +331,10 @@ class ScanRule {
   }
 
   RuleResult Run() {
-    if (!TreatsAlike()) return rule_.Default();
+    if (!TreatsAlike()) {
+      ReplicateHostTransfers(rule_.context(), *source_.called(0));
+      return rule_.Default();
+    }
     Strategy strategy = Choose();
     const MeshLayout* layout = strategy.operands[0];
     std::vector<Instruction*> locals;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "core/analysis/combiner.h"
 #include "core/partition/scope/masking.h"
 #include "ir/dims.h"
 #include "ir/literal.h"
@@ -23,29 +24,16 @@ DType IndexType(int64_t size) {
 // its direction.
 std::optional<ComparisonDirection> PlainDirection(const Instruction& sort) {
   if (sort.operand_count() != 1) return std::nullopt;
-  const Instruction* root = sort.called(0)->root();
-  if (root->opcode() != Opcode::kCompare) return std::nullopt;
-  const Instruction* a = root->operand(0);
-  const Instruction* b = root->operand(1);
-  if (a->opcode() != Opcode::kParameter || b->opcode() != Opcode::kParameter || a == b) {
-    return std::nullopt;
-  }
-  const auto& compare = root->attributes<CompareAttributes>();
-  DType dtype = a->shape()->dtype();
-  if (IsComplex(dtype)) return std::nullopt;
-  if (IsFloat(dtype) && compare.type != ComparisonType::kTotalOrder) return std::nullopt;
-  bool is_swapped = a->attributes<ParameterAttributes>().number == 1;
-  switch (compare.direction) {
-    case ComparisonDirection::kLt:
-      return is_swapped ? ComparisonDirection::kGt : ComparisonDirection::kLt;
-    case ComparisonDirection::kGt:
-      return is_swapped ? ComparisonDirection::kLt : ComparisonDirection::kGt;
-    default:
-      return std::nullopt;
-  }
+  const std::optional<CompareAttributes> compare = ComparisonOf(*sort.called(0));
+  const DType dtype = sort.operand(0)->shape()->dtype();
+  if (!compare || IsComplex(dtype)) return std::nullopt;
+  if (IsFloat(dtype) && compare->type != ComparisonType::kTotalOrder) return std::nullopt;
+  const bool tells_apart = compare->direction == ComparisonDirection::kLt ||
+                           compare->direction == ComparisonDirection::kGt;
+  return tells_apart ? std::optional(compare->direction) : std::nullopt;
 }
 
-bool CountsAlong(const Instruction& operand, int64_t dim) {
+bool IsIotaAlong(const Instruction& operand, int64_t dim) {
   if (operand.opcode() != Opcode::kIota || operand.attributes<IotaAttributes>().dimension != dim) {
     return false;
   }
@@ -77,7 +65,7 @@ SortOrder::SortOrder(const Instruction& sort, TieOrder ties, bool has_padding)
   std::optional<ComparisonDirection> plain = PlainDirection(sort);
   if (ties == TieOrder::kTotal && !plain.has_value()) {
     for (int64_t i = 0; i < sort.operand_count() && index_ == kNoIndex; ++i) {
-      if (CountsAlong(*sort.operand(i), dim_)) index_ = i;
+      if (IsIotaAlong(*sort.operand(i), dim_)) index_ = i;
     }
     adds_index_ = index_ == kNoIndex;
     if (adds_index_) index_ = sort.operand_count();

@@ -229,6 +229,7 @@ class Search {
   std::vector<DigitMove> MovesOf(int index, std::span<const Suffix> losers, int gainer) const;
   void ExpandPermute(int index);
   void ExpandReductions(int index);
+  void ExpandDetours(int index, uint64_t excess);
   void ExpandFinish(int index);
   bool MayCut(const Node& node, size_t dim, uint8_t digit) const;
   bool IsGoal(const Node& node) const {
@@ -600,6 +601,31 @@ void Search::ExpandReductions(int index) {
     for (uint8_t digit : run) next.unreduced &= ~(uint64_t{1} << digit);
     Push(index, std::move(next),
          {ReshardKind::kReduceScatter, {{run, kNowhere, static_cast<int>(dim)}}}, bytes, 1);
+  }
+  ExpandDetours(index, excess);
+}
+
+// Partial digits whose place in the goal is taken by others scatter over another dim for now: the
+// moves that free their place then carry a part each instead of the whole.
+void Search::ExpandDetours(int index, uint64_t excess) {
+  const Node node = visits_[static_cast<size_t>(index)].node;
+  for (size_t home = 0; home < node.dims.size(); ++home) {
+    DigitList run;
+    for (uint8_t digit : goal_.dims[home]) {
+      if ((excess >> digit & 1) != 0) run.push_back(digit);
+    }
+    if (run.empty() || MayCut(node, home, run[0])) continue;
+    const int64_t group = Size(run);
+    for (size_t dim = 0; dim < node.dims.size(); ++dim) {
+      const bool is_even = sizes_[dim] % (Size(node.dims[dim]) * group) == 0;
+      if (dim == home || !is_even || node.tiles[dim] % group != 0) continue;
+      Node next = node;
+      AppendDigits(next, dim, run);
+      for (uint8_t digit : run) next.unreduced &= ~(uint64_t{1} << digit);
+      Push(index, std::move(next),
+           {ReshardKind::kReduceScatter, {{run, kNowhere, static_cast<int>(dim)}}},
+           Bytes(node) * static_cast<double>(group - 1) / static_cast<double>(group), 1);
+    }
   }
 }
 

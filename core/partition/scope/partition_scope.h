@@ -171,6 +171,7 @@ class PartitionScope {
   Instruction* Resize(Instruction* x, int64_t dim, int64_t size);
 
  private:
+  void ShareOwners(PartitionedValue* value, const ReshardCause& cause);
   PartitionedValue* NewEmpty(const Shape* shape);
   std::string_view NameOf(const Instruction* source);
   Instruction* Caused(Instruction* collective, const ReshardCause& cause, int64_t bytes);

@@ -196,69 +196,88 @@ class PlanRunner {
     local_ = builder_.DynamicSlice(local_, starts, after.tiles);
   }
 
-  void AllToAll(const ReshardState& after) {
-    // Digits each dim gains and loses; the members of a group are numbered by the gained digits.
-    int64_t rank = shape_->rank();
-    std::vector<AxisList> gained(At(rank)), lost(At(rank));
+  // The digits that each dim gains and loses in an all-to-all; the members of a group are numbered
+  // by the gained ones, dim by dim.
+  struct DigitMoves {
+    std::vector<AxisList> gained, lost;
     AxisList group;
+    AxisList digits;  // that all of them are made of
+  };
+
+  // Splits the tiles of dims that gain, too.
+  DigitMoves FindMoves(const ReshardState& after) {
+    const int64_t rank = shape_->rank();
+    DigitMoves moves{std::vector<AxisList>(At(rank)), std::vector<AxisList>(At(rank)), {}, {}};
     AxisList all;
     for (int64_t d = 0; d < rank; ++d) {
       const AxisList& before = state_.dims[At(d)];
       const AxisList& behind = after.dims[At(d)];
       if (AxesSize(behind) > AxesSize(before)) {
-        gained[At(d)] = AfterPrefix(behind, AxesSize(before));
-        Retile(d, after.tiles[At(d)] * AxesSize(gained[At(d)]));
-        group.insert(group.end(), gained[At(d)].begin(), gained[At(d)].end());
+        AxisList& gained = moves.gained[At(d)];
+        gained = AfterPrefix(behind, AxesSize(before));
+        Retile(d, after.tiles[At(d)] * AxesSize(gained));
+        moves.group.insert(moves.group.end(), gained.begin(), gained.end());
       } else if (AxesSize(behind) < AxesSize(before)) {
-        lost[At(d)] = AfterPrefix(before, AxesSize(behind));
-        all.insert(all.end(), lost[At(d)].begin(), lost[At(d)].end());
+        AxisList& lost = moves.lost[At(d)];
+        lost = AfterPrefix(before, AxesSize(behind));
+        all.insert(all.end(), lost.begin(), lost.end());
       }
     }
-    all.insert(all.end(), group.begin(), group.end());
-    AxisList digits = *CommonDigits(all, scope_.device_count());
+    all.insert(all.end(), moves.group.begin(), moves.group.end());
+    moves.digits = *CommonDigits(all, scope_.device_count());
+    return moves;
+  }
 
-    // Block k goes to member k: gained digits in front, one dim if several dims gain.
+  // Block k goes to member k: gained digits in front, one dim if several dims gain. `sizes` are
+  // those of the local dims, before and after; returns where the group's dim stands.
+  int64_t Exchange(const DigitMoves& moves, const ReshardState& after,
+                   std::vector<int64_t>& sizes) {
+    const int64_t rank = shape_->rank();
     std::vector<int64_t> gainers;
     for (int64_t d = 0; d < rank; ++d) {
-      if (!gained[At(d)].empty()) gainers.push_back(d);
+      if (!moves.gained[At(d)].empty()) gainers.push_back(d);
     }
-    std::vector<int64_t> sizes(local_->shape()->dims().begin(), local_->shape()->dims().end());
-    int64_t front = gainers[0];  // where the group's dim stands after the exchange
     if (gainers.size() == 1) {
-      local_ = scope_.AllToAll(local_, front, layout_, group, cause_);
+      const int64_t front = gainers[0];
+      local_ = scope_.AllToAll(local_, front, layout_, moves.group, cause_);
       sizes[At(front)] = after.tiles[At(front)];
-    } else {
-      front = 0;
-      std::vector<int64_t> split, order, tail;
-      for (int64_t d = 0; d < rank; ++d) {
-        if (!gained[At(d)].empty()) {
-          order.push_back(static_cast<int64_t>(split.size()));
-          split.push_back(AxesSize(gained[At(d)]));
-          sizes[At(d)] = after.tiles[At(d)];
-        }
-        tail.push_back(static_cast<int64_t>(split.size()));
-        split.push_back(sizes[At(d)]);
-      }
-      order.insert(order.end(), tail.begin(), tail.end());
-      local_ = builder_.Transpose(builder_.Reshape(local_, split), order);
-      std::vector<int64_t> merged = {AxesSize(group)};
-      merged.insert(merged.end(), sizes.begin(), sizes.end());
-      local_ = scope_.AllToAll(builder_.Reshape(local_, merged), 0, layout_, group, cause_);
+      return front;
     }
+    std::vector<int64_t> split, order, tail;
+    for (int64_t d = 0; d < rank; ++d) {
+      if (!moves.gained[At(d)].empty()) {
+        order.push_back(static_cast<int64_t>(split.size()));
+        split.push_back(AxesSize(moves.gained[At(d)]));
+        sizes[At(d)] = after.tiles[At(d)];
+      }
+      tail.push_back(static_cast<int64_t>(split.size()));
+      split.push_back(sizes[At(d)]);
+    }
+    order.insert(order.end(), tail.begin(), tail.end());
+    local_ = builder_.Transpose(builder_.Reshape(local_, split), order);
+    std::vector<int64_t> merged = {AxesSize(moves.group)};
+    merged.insert(merged.end(), sizes.begin(), sizes.end());
+    local_ = scope_.AllToAll(builder_.Reshape(local_, merged), 0, layout_, moves.group, cause_);
+    return 0;
+  }
+
+  void AllToAll(const ReshardState& after) {
+    const int64_t rank = shape_->rank();
+    const DigitMoves moves = FindMoves(after);
+    std::vector<int64_t> sizes(local_->shape()->dims().begin(), local_->shape()->dims().end());
+    const int64_t front = Exchange(moves, after, sizes);
 
     // Digits of the sender, in front of the dims that lost them.
-    std::vector<int> in_group;
-    for (const DeviceAxis& axis : group) {
-      for (int digit : DigitsOf(digits, axis)) in_group.push_back(digit);
-    }
     std::vector<int64_t> split;
     std::map<int, int64_t> place;  // of a digit in `split`
     std::vector<int64_t> dim_place;
     for (int64_t d = 0; d < rank; ++d) {
       if (d == front) {
-        for (int digit : in_group) {
-          place[digit] = static_cast<int64_t>(split.size());
-          split.push_back(digits[static_cast<size_t>(digit)].size);
+        for (const DeviceAxis& axis : moves.group) {
+          for (int digit : DigitsOf(moves.digits, axis)) {
+            place[digit] = static_cast<int64_t>(split.size());
+            split.push_back(moves.digits[static_cast<size_t>(digit)].size);
+          }
         }
       }
       dim_place.push_back(static_cast<int64_t>(split.size()));
@@ -267,8 +286,8 @@ class PlanRunner {
     std::vector<int64_t> order, merged;
     for (int64_t d = 0; d < rank; ++d) {
       int64_t size = sizes[At(d)];
-      for (const DeviceAxis& axis : lost[At(d)]) {
-        for (int digit : DigitsOf(digits, axis)) order.push_back(place[digit]);
+      for (const DeviceAxis& axis : moves.lost[At(d)]) {
+        for (int digit : DigitsOf(moves.digits, axis)) order.push_back(place[digit]);
         size *= axis.size;
       }
       order.push_back(dim_place[At(d)]);
@@ -401,6 +420,28 @@ double PartitionScope::ReshardCost(const PartitionedValue& value, const MeshLayo
   return is_stuck ? ReshardCost(value, layouts().Reduced(layout)) : least;
 }
 
+// Makes whole everywhere what is on one device: everybody else adds nothing.
+void PartitionScope::ShareOwners(PartitionedValue* value, const ReshardCause& cause) {
+  const PartitionedValue::Variant first = value->variants[0];
+  const MeshLayout* whole = layouts().Replicated(first.layout->rank());
+  std::span<const int64_t> dims = first.local->shape()->dims();
+  Instruction* is_owner = builder_.Compare(ComparisonDirection::kEq, geometry_.PartitionId(),
+                                           geometry_.Int(first.layout->device, DType::kU32));
+  Instruction* nothing = ReductionIdentity(*this, value->shape->dtype());
+  Instruction* mine =
+      builder_.Add(Opcode::kSelect, {builder_.BroadcastScalar(is_owner, dims), first.local,
+                                     builder_.BroadcastScalar(nothing, dims)});
+  const DeviceAxis everybody[] = {{device_count(), 1}};
+  std::string text = CauseText(layouts(), cause, first.layout, whole);
+  ReshardCause with_text{.user = cause.user,
+                         .value = cause.value,
+                         .note = text,
+                         .has = first.layout,
+                         .wants = whole};
+  const Opcode merge = DisjointCombiner(value->shape->dtype());
+  value->variants.push_back({whole, AllReduce(mine, whole, everybody, merge, with_text)});
+}
+
 Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* layout,
                                      const ReshardCause& cause) {
   if (Instruction* local = value->Find(layout)) return local;
@@ -432,24 +473,7 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
     return first.local;
   }
   if (first.layout->IsMaximal() && value->variants.size() == 1) {
-    // Only the owner's value counts: everybody else adds nothing.
-    const MeshLayout* whole = layouts().Replicated(layout->rank());
-    std::span<const int64_t> dims = first.local->shape()->dims();
-    Instruction* is_owner = builder_.Compare(ComparisonDirection::kEq, geometry_.PartitionId(),
-                                             geometry_.Int(first.layout->device, DType::kU32));
-    Instruction* nothing = ReductionIdentity(*this, value->shape->dtype());
-    Instruction* mine =
-        builder_.Add(Opcode::kSelect, {builder_.BroadcastScalar(is_owner, dims), first.local,
-                                       builder_.BroadcastScalar(nothing, dims)});
-    const DeviceAxis everybody[] = {{device_count(), 1}};
-    std::string text = CauseText(layouts(), cause, first.layout, whole);
-    ReshardCause with_text{.user = cause.user,
-                           .value = cause.value,
-                           .note = text,
-                           .has = first.layout,
-                           .wants = whole};
-    const Opcode merge = DisjointCombiner(value->shape->dtype());
-    value->variants.push_back({whole, AllReduce(mine, whole, everybody, merge, with_text)});
+    ShareOwners(value, cause);
     return Reshard(value, layout, cause);
   }
 

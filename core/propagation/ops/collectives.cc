@@ -15,10 +15,14 @@ void CollectiveForward(const PropagationContext& c, const Instruction& x, Offers
   offers.Add(s, best, true);
 }
 
-const Sharding* OutfeedBackward(const PropagationContext&, const Instruction& user,
+const Sharding* OutfeedBackward(const PropagationContext& c, const Instruction& user,
                                 const Sharding* s, const Instruction& x) {
-  if (OperandIndex(user, x) != 0 || s->IsTuple()) return nullptr;
-  return s;
+  if (OperandIndex(user, x) != 0) return nullptr;
+  if (!s->IsTuple()) return s;
+  const auto leaves = static_cast<size_t>(x.shape()->leaf_count());
+  if (s->elements.size() < leaves) return nullptr;
+  if (!x.shape()->IsTuple()) return s->elements[0];
+  return c.context().TupleOf({s->elements.begin(), s->elements.begin() + x.shape()->leaf_count()});
 }
 
 }  // namespace gshard

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <string_view>
+#include <vector>
 
 #include "core/propagation/rules.h"
 
@@ -30,15 +32,34 @@ bool PassesThrough(const Instruction& x) {
          IsOneOf(target, kSameRankPassThrough);
 }
 
+// What cuts the batch cuts every result's batch; matrices are whole.
+void BatchForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
+  std::vector<int64_t> batch(static_cast<size_t>(BatchDimsOf(x)));
+  std::iota(batch.begin(), batch.end(), 0);
+  for (const Instruction* operand : x.operands()) {
+    const Sharding* s = c.Partitioned(operand);
+    if (s == nullptr || !s->IsTiled()) continue;
+    if (!x.shape()->IsTuple()) {
+      offers.Add(c.derive().AlongDims(s, batch, batch, x.shape()->rank()), operand, true);
+      continue;
+    }
+    int64_t leaf = 0;
+    for (const Shape* element : x.shape()->elements()) {
+      offers.Add(c.derive().AlongDims(s, batch, batch, element->rank()), operand, true, leaf++);
+    }
+  }
+}
+
 }  // namespace
 
 bool CustomCallSupported(const PropagationContext&, const Instruction& x) {
-  return PassesThrough(x) || IsCustomCallTo(x, kShardBarrierFrom) ||
+  return PassesThrough(x) || BatchDimsOf(x) > 0 || IsCustomCallTo(x, kShardBarrierFrom) ||
          IsCustomCallTo(x, kShardBarrierTo);
 }
 
 void CustomCallForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   if (PassesThrough(x) || IsCustomCallTo(x, kShardBarrierTo)) FirstOperandForward(c, x, offers);
+  if (BatchDimsOf(x) > 0) BatchForward(c, x, offers);
 }
 
 }  // namespace gshard

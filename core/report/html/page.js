@@ -108,6 +108,7 @@ verdictSection();
 memorySection();
 collectiveSection();
 timelineSection();
+if (R.pipeline) pipelineSection();
 workSection();
 shardingSection();
 sourceSection();

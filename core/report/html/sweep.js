@@ -1,6 +1,8 @@
 // The page of a sweep: every mesh by step time and peak memory.
 const D = JSON.parse(document.getElementById('gshard-data').textContent);
 const meshText = mesh => Object.entries(mesh).map(([axis, size]) => `${axis}=${size}`).join(', ');
+const hasStages = D.points.concat(D.failed).some(point => point.stages > 0);
+const pointText = point => [meshText(point.mesh), ...(point.stages > 0 ? [`K=${point.stages} M=${point.microbatches} ${point.schedule}`] : [])].filter(part => part !== '').join('; ');
 
 function plot(width) {
   const height = 420, left = 72, bottom = 42, w = width - left - 20, h = height - bottom - 12;
@@ -26,10 +28,10 @@ function plot(width) {
   picture.append(svg('path', {d: best.map((point, i) => i === 0 ? `M${x(point.step_time_s)} ${y(point.peak_bytes)}` : `H${x(point.step_time_s)}V${y(point.peak_bytes)}`).join(''),
     fill: 'none', stroke: 'var(--accent)', 'stroke-width': 1.5}));
   for (const point of D.points.slice().sort((a, b) => a.pareto - b.pareto)) {
-    const name = meshText(point.mesh);
+    const name = pointText(point);
     picture.append(svg('circle', {class: 'name', 'data-name': name, cx: x(point.step_time_s), cy: y(point.peak_bytes), r: point.pareto ? 7 : 5,
       fill: !point.fits ? 'var(--bad)' : point.pareto ? 'var(--accent)' : 'var(--c5)', on: {click: () => select(name), ...tipOf(() =>
-        `${name}: ${count(point.devices)} devices\n${seconds(point.step_time_s)}, exposed ${seconds(point.exposed_communication_s)}\n${bytes(point.peak_bytes)}${point.fits ? '' : ', does not fit'}\nMFU ${percent(point.mfu)}`)}}));
+        `${name}: ${count(point.devices)} devices\n${seconds(point.step_time_s)}, exposed ${seconds(point.exposed_communication_s)}\n${bytes(point.peak_bytes)}${point.fits ? '' : ', does not fit'}\nMFU ${percent(point.mfu)}${point.stages > 0 ? `, bubble ${percent(point.bubble_share)}` : ''}`)}}));
     if (point.pareto) picture.append(svg('text', {x: x(point.step_time_s) + 10, y: y(point.peak_bytes) - 6}, name));
   }
   return picture;
@@ -37,12 +39,16 @@ function plot(width) {
 
 function sweepSections() {
   const node = section('plot', 'Time and memory');
-  node.append(el('p', {class: 'dim'}, `${D.points.length} meshes on ${D.chip}; on the line: no other is better in time or memory and no worse in the other.`),
+  node.append(el('p', {class: 'dim'}, `${D.points.length} ${hasStages ? 'points' : 'meshes'} on ${D.chip}; on the line: no other is better in time or memory and no worse in the other.`),
     legend([['var(--accent)', 'optimal'], ['var(--c5)', 'others'], ...(D.points.some(point => !point.fits) ? [['var(--bad)', 'does not fit']] : [])]), chart(plot));
   const list = section('meshes', 'Meshes');
   list.append(table([
     {title: 'mesh', value: row => meshText(row.mesh)},
     {title: 'optimal', value: row => row.pareto ? 'yes' : ''},
+    ...(hasStages ? [{title: 'stages', right: true, value: row => row.stages, text: row => count(row.stages)},
+      {title: 'micro-batches', right: true, value: row => row.microbatches, text: row => count(row.microbatches)},
+      {title: 'schedule', value: row => row.schedule},
+      {title: 'bubble', right: true, value: row => row.bubble_share, text: row => percent(row.bubble_share)}] : []),
     {title: 'devices', right: true, value: row => row.devices, text: row => count(row.devices)},
     {title: 'step time', right: true, value: row => row.step_time_s, text: row => seconds(row.step_time_s)},
     {title: 'compute', right: true, value: row => row.compute_time_s, text: row => seconds(row.compute_time_s)},
@@ -50,9 +56,9 @@ function sweepSections() {
     {title: 'MFU', right: true, value: row => row.mfu, text: row => percent(row.mfu)},
     {title: 'peak memory', right: true, value: row => row.peak_bytes, text: row => bytes(row.peak_bytes)},
     {title: 'fits', value: row => row.fits ? 'yes' : 'no'},
-  ], D.points, {sort: 3, ascending: true, name: row => meshText(row.mesh)}));
+  ], D.points, {sort: hasStages ? 7 : 3, ascending: true, name: pointText}));
   if (D.failed.length > 0) {
-    list.append(el('h3', {}, 'No estimate'), table([{title: 'mesh', value: row => meshText(row.mesh)}, {title: 'why', long: true, value: row => row.message}], D.failed, {sort: 0}));
+    list.append(el('h3', {}, 'No estimate'), table([{title: 'mesh', value: pointText}, {title: 'why', long: true, value: row => row.message}], D.failed, {sort: 0}));
   }
 }
 

@@ -2,8 +2,7 @@
 // arguments that the user gives (docs/stablehlo.md, "Dynamic shapes").
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "ir/integer_operation.h"
 #include "ir/stablehlo/import/importer.h"
 
 namespace gshard::stablehlo {
@@ -58,7 +57,6 @@ class Evaluator {
     }
     const auto count = static_cast<size_t>(x->shape()->element_count());
     switch (x->opcode()) {
-      case Opcode::kConvert:
       case Opcode::kReshape:
       case Opcode::kCopy:
         out = operands[0];
@@ -85,91 +83,22 @@ class Evaluator {
       default:
         break;
     }
+    return Elementwise(x, operands, count, out);
+  }
+
+  static bool Elementwise(const Instruction* x, const std::vector<std::vector<int64_t>>& operands,
+                          size_t count, std::vector<int64_t>& out) {
+    if (!IsIntegerOperation(x->opcode())) return false;
     for (const auto& operand : operands) {
       if (operand.size() != count) return false;
     }
+    const bool divides = x->opcode() == Opcode::kDivide || x->opcode() == Opcode::kRemainder;
+    std::vector<int64_t> elements(operands.size());
     for (size_t i = 0; i < count; ++i) {
-      int64_t value = 0;
-      if (!Element(x, operands, i, value)) return false;
-      out.push_back(value);
-    }
-    return true;
-  }
-
-  static bool Element(const Instruction* x, const std::vector<std::vector<int64_t>>& operands,
-                      size_t i, int64_t& value) {
-    const auto at = [&](size_t k) { return operands[k][i]; };
-    const auto wrapped = [](uint64_t bits) { return static_cast<int64_t>(bits); };
-    const auto u = [&](size_t k) { return static_cast<uint64_t>(operands[k][i]); };
-    switch (x->opcode()) {
-      case Opcode::kAdd:
-        value = wrapped(u(0) + u(1));
-        return true;
-      case Opcode::kSubtract:
-        value = wrapped(u(0) - u(1));
-        return true;
-      case Opcode::kMultiply:
-        value = wrapped(u(0) * u(1));
-        return true;
-      case Opcode::kNegate:
-        value = wrapped(0 - u(0));
-        return true;
-      case Opcode::kDivide:
-      case Opcode::kRemainder:
-        if (at(1) == 0 || at(1) == -1) return false;
-        value = x->opcode() == Opcode::kDivide ? at(0) / at(1) : at(0) % at(1);
-        return true;
-      case Opcode::kMaximum:
-        value = std::max(at(0), at(1));
-        return true;
-      case Opcode::kMinimum:
-        value = std::min(at(0), at(1));
-        return true;
-      case Opcode::kClamp:
-        value = std::min(std::max(at(1), at(0)), at(2));
-        return true;
-      case Opcode::kAnd:
-        value = at(0) & at(1);
-        return true;
-      case Opcode::kOr:
-        value = at(0) | at(1);
-        return true;
-      case Opcode::kNot:
-        value = x->shape()->dtype() == DType::kPred ? static_cast<int64_t>(at(0) == 0) : ~at(0);
-        return true;
-      case Opcode::kSelect:
-        value = at(0) != 0 ? at(1) : at(2);
-        return true;
-      case Opcode::kSign:
-        value = (at(0) > 0 ? 1 : 0) - (at(0) < 0 ? 1 : 0);
-        return true;
-      case Opcode::kCompare:
-        return Compare(x->attributes<CompareAttributes>().direction, at(0), at(1), value);
-      default:
-        return false;
-    }
-  }
-
-  static bool Compare(ComparisonDirection direction, int64_t a, int64_t b, int64_t& value) {
-    switch (direction) {
-      case ComparisonDirection::kEq:
-        value = a == b ? 1 : 0;
-        break;
-      case ComparisonDirection::kNe:
-        value = a != b ? 1 : 0;
-        break;
-      case ComparisonDirection::kLt:
-        value = a < b ? 1 : 0;
-        break;
-      case ComparisonDirection::kLe:
-        value = a <= b ? 1 : 0;
-        break;
-      case ComparisonDirection::kGt:
-        value = a > b ? 1 : 0;
-        break;
-      case ComparisonDirection::kGe:
-        value = a >= b ? 1 : 0;
-        break;
+      for (size_t k = 0; k < operands.size(); ++k) elements[k] = operands[k][i];
+      // No size that the user means.
+      if (divides && elements[1] == 0) return false;
+      out.push_back(EvaluateInteger(*x, elements));
     }
     return true;
   }

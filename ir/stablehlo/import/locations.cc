@@ -29,6 +29,34 @@ std::string BaseNameOf(std::string_view op_name) {
   return name.size() > 200 ? name.substr(0, 200) : name;
 }
 
+// The text of one location of a call site: an alias, a place in a file, a name or a nested one.
+std::string_view TakeSite(Lexer& sites) {
+  sites.SkipSpace();
+  const char* start = sites.position();
+  if (sites.Raw() == '#') {
+    sites.Advance();
+    sites.Suffix();
+  } else if (sites.Raw() == '"') {
+    sites.String();
+    if (sites.Raw() == ':') {
+      int64_t number = 0;
+      while (sites.Consume(':') && sites.Integer(number)) {
+      }
+      if (sites.ConsumeWord("to")) {
+        sites.Integer(number);
+        if (sites.Consume(':')) sites.Integer(number);
+      }
+    } else {
+      sites.Balanced();
+    }
+  } else {
+    sites.Identifier();
+    if (sites.Raw() == '<') sites.Balanced();
+    sites.Balanced();
+  }
+  return sites.Since(start);
+}
+
 }  // namespace
 
 int64_t Locations::IdOf(std::map<std::string, int64_t, std::less<>>& ids,
@@ -78,6 +106,33 @@ void Locations::ReadNamed(std::string_view quoted, std::string_view rest, int64_
   if (lexer.Consume(':')) lexer.Integer(place.end_column);
 }
 
+// The first part of a fused location that names a place.
+void Locations::ReadFused(std::string_view parts_text, int64_t parent, int depth, Place& place) {
+  Lexer parts(parts_text);
+  do {
+    const std::string_view part = parts.Element();
+    if (part.empty()) break;
+    Place candidate;
+    Read(part, parent, depth + 1, candidate);
+    if (place.op_name.empty()) place.op_name = candidate.op_name;
+    if (place.file.empty() && !candidate.file.empty()) {
+      candidate.op_name = place.op_name;
+      place = candidate;
+    }
+  } while (parts.Consume(','));
+}
+
+// callee at caller: the caller is the callee's parent frame.
+void Locations::ReadCallSite(std::string_view text, int64_t parent, int depth, Place& place) {
+  Lexer sites(text);
+  const std::string_view callee = TakeSite(sites);
+  Place caller;
+  caller.frame = parent;
+  if (sites.ConsumeWord("at")) Read(TakeSite(sites), parent, depth + 1, caller);
+  const int64_t frame = caller.file.empty() ? caller.frame : FrameOf(caller, caller.frame);
+  Read(callee, frame, depth + 1, place);
+}
+
 void Locations::Read(std::string_view text, int64_t parent, int depth, Place& place) {
   place.frame = parent;
   if (depth > kMaxDepth || ++steps_ > kMaxSteps) return;
@@ -108,56 +163,8 @@ void Locations::Read(std::string_view text, int64_t parent, int depth, Place& pl
   if (inner.size() < 2) return;
   const std::string_view content = inner.substr(1, inner.size() - 2);
   if (word == "loc") return Read(content, parent, depth + 1, place);
-  if (word == "fused") {
-    // The first part that names a place.
-    Lexer parts(content);
-    do {
-      const std::string_view part = parts.Element();
-      if (part.empty()) break;
-      Place candidate;
-      Read(part, parent, depth + 1, candidate);
-      if (place.op_name.empty()) place.op_name = candidate.op_name;
-      if (place.file.empty() && !candidate.file.empty()) {
-        candidate.op_name = place.op_name;
-        place = candidate;
-      }
-    } while (parts.Consume(','));
-    return;
-  }
-  if (word != "callsite") return;
-  // callee at caller: the caller is the callee's parent frame.
-  Lexer sites(content);
-  const auto take = [&sites] {
-    const char* start = (sites.SkipSpace(), sites.position());
-    if (sites.Raw() == '#') {
-      sites.Advance();
-      sites.Suffix();
-    } else if (sites.Raw() == '"') {
-      sites.String();
-      if (sites.Raw() == ':') {
-        int64_t number = 0;
-        while (sites.Consume(':') && sites.Integer(number)) {
-        }
-        if (sites.ConsumeWord("to")) {
-          sites.Integer(number);
-          if (sites.Consume(':')) sites.Integer(number);
-        }
-      } else {
-        sites.Balanced();
-      }
-    } else {
-      sites.Identifier();
-      if (sites.Raw() == '<') sites.Balanced();
-      sites.Balanced();
-    }
-    return sites.Since(start);
-  };
-  const std::string_view callee = take();
-  Place caller;
-  caller.frame = parent;
-  if (sites.ConsumeWord("at")) Read(take(), parent, depth + 1, caller);
-  const int64_t frame = caller.file.empty() ? caller.frame : FrameOf(caller, caller.frame);
-  Read(callee, frame, depth + 1, place);
+  if (word == "fused") return ReadFused(content, parent, depth, place);
+  if (word == "callsite") ReadCallSite(content, parent, depth, place);
 }
 
 // Is the outermost location of `text` a name?

@@ -40,6 +40,8 @@ class Locations {
   void Read(std::string_view text, int64_t parent, int depth, Place& place);
   void ReadNamed(std::string_view quoted, std::string_view rest, int64_t parent, int depth,
                  Place& place);
+  void ReadFused(std::string_view parts_text, int64_t parent, int depth, Place& place);
+  void ReadCallSite(std::string_view text, int64_t parent, int depth, Place& place);
   int64_t FrameOf(const Place& place, int64_t parent);
   int64_t IdOf(std::map<std::string, int64_t, std::less<>>& ids, std::vector<std::string>& list,
                const std::string& text);

@@ -10,7 +10,7 @@
 namespace gshard::stablehlo {
 namespace {
 
-// The row that reads back as this opcode with no more than its operands.
+// The row that reads back as this opcode with no more than its operands; empty: there is none.
 std::string_view NameOf(Opcode opcode) {
   for (const OpRow& row : AllRows()) {
     if (row.opcode == opcode) return row.name;
@@ -149,7 +149,6 @@ bool WriteElementwise(ModuleWriter& w, const Instruction* x) {
     case Opcode::kAddDependency:
     case Opcode::kDomain:
       return WriteAlias(w, x);
-    case Opcode::kStochasticConvert:
     case Opcode::kMap:
       return false;
     case Opcode::kIota: {
@@ -175,6 +174,7 @@ bool WriteElementwise(ModuleWriter& w, const Instruction* x) {
       if (!IsElementwise(x->opcode())) return false;
   }
   const std::string_view name = NameOf(x->opcode());
+  if (name.empty()) return false;
   ModuleWriter::Line line(x);
   line.head = std::string(name);
   if (x->operand_count() > 0) line.head += fmt::format(" {}", w.Operands(x));

@@ -68,7 +68,7 @@ class TestMesh {
 
   Expected<std::unique_ptr<MeshRun>> Prepare(int64_t partitions = 0) {
     inputs_ = std::move(*Inputs::Open(path_, options.seed));
-    options.grid = GridOf(*module_, partitions);
+    options.grid = CountDevices(*module_, partitions);
     return MeshRun::Prepare(*module_, *inputs_, options);
   }
   // Prepares and runs; requires success.
@@ -123,7 +123,7 @@ class TestMesh {
     }
     for (ValueId value = 0; value < plan.program->values.size(); ++value) {
       const Instruction* source = plan.program->values[value].source;
-      if (plan.value_offsets[value] >= 0 && source != nullptr) {
+      if (plan.places->IsPlaced(value) && source != nullptr) {
         footprint.stored.emplace_back(source->name());
       }
     }

@@ -28,7 +28,7 @@ ENTRY e { ROOT x = f32[8,8] parameter(0) })"));
       {"{devices=[2,8]<=[16]}", "[data, model]"},
       {"{devices=[1,2,8]<=[16] last_tile_dim_replicate}", "[_, data]"},
       {"{devices=[1,16]<=[2,8]T(1,0)}", "[_, model+data]"},
-      {"{devices=[4,1,4]<=[16] last_tile_dim_replicate}", "[data+model:(1)2, _]"},
+      {"{devices=[4,1,4]<=[16] last_tile_dim_replicate}", "[data+model(outer 2), _]"},
       {"{devices=[2,1,8]<=[16] last_tile_dims={unreduced}}", "[data, _] partial over model"},
       {"{devices=[1,1,2,8]<=[16] last_tile_dims={unreduced, replicated}}", "partial over data"},
       {"{devices=[8,1,2]<=[2,8]T(1,0) last_tile_dims={manual}}", "[model, _] manual over data"},

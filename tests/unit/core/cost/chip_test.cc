@@ -29,6 +29,8 @@ TEST_CASE("Devices are as programs count them", "[chip]") {
   CHECK(BuiltInChip("tpu-v4")->NominalFlops() == Approx(275e12));
   CHECK(BuiltInChip("tpu-v5p")->hbm_bytes == Approx(95e9));
   CHECK(BuiltInChip("h100")->PeakFlops(DType::kF8E4M3FN) == Approx(1979e12));
+  CHECK(BuiltInChip("h100")->all_reduce_combine_bytes == 30 << 20);
+  CHECK(BuiltInChip("tpu-v4")->all_reduce_combine_bytes == 0);
 }
 
 TEST_CASE("The short form of a chip file, and one that starts from a chip", "[chip]") {

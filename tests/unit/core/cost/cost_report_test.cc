@@ -3,9 +3,11 @@
 #include "core/cost/cost_report.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <numeric>
 
 #include "core/cost/useful_flops.h"
+#include "core/transforms/inline_calls.h"
 #include "tests/unit/core/propagation/propagated.h"
 
 namespace gshard {
@@ -152,6 +154,120 @@ TEST_CASE("Options that are wrong are refused", "[cost]") {
   auto refused = EstimateCost(*module, *BuiltInChip("tpu-v3"), options);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == "E-COST-004");
+}
+
+// GPipe's forward pass by hand: two stages, three micro-batches, four ticks. Stage s works in ticks
+// s to s + 2; its dot has 2 * 512^3 FLOPs.
+constexpr const char* kTicks =
+    R"(HloModule m, num_partitions=4, frontend_attributes={gshard.pipeline="stages=2 repeats=1 microbatches=3 schedule=gpipe bubble=0.25"}
+condition {
+  p = (s32[], f32[512,512]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(4)
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+idle {
+  ROOT p = (s32[], f32[512,512]) parameter(0)
+}
+stage_forward {
+  p = (s32[], f32[512,512]) parameter(0)
+  m = s32[] get-tuple-element(p), index=0
+  x = f32[512,512] get-tuple-element(p), index=1
+  y = f32[512,512] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (s32[], f32[512,512]) tuple(m, y)
+}
+tick {
+  p = (s32[], f32[512,512]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[512,512] get-tuple-element(p), index=1
+  number = u32[] partition-id()
+  id = s32[] convert(number)
+  two = s32[] constant(2)
+  stage = s32[] divide(id, two)
+  three = s32[] constant(3)
+  m = s32[] subtract(i, stage)
+  zero = s32[] constant(0)
+  begun = pred[] compare(m, zero), direction=GE
+  left = pred[] compare(m, three), direction=LT
+  works = pred[] and(begun, left)
+  branch = s32[] convert(works)
+  state = (s32[], f32[512,512]) tuple(m, x)
+  pass = (s32[], f32[512,512]) conditional(branch, state, state), branch_computations={idle, stage_forward}
+  y = f32[512,512] get-tuple-element(pass), index=1
+  sent = f32[512,512] collective-permute(y), source_target_pairs={{0,2},{1,3}}, channel_id=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  ROOT t = (s32[], f32[512,512]) tuple(next, sent)
+}
+ENTRY e {
+  x = f32[512,512] parameter(0), sharding={replicated}
+  zero = s32[] constant(0)
+  init = (s32[], f32[512,512]) tuple(zero, x)
+  loop = (s32[], f32[512,512]) while(init), condition=condition, body=tick
+  ROOT r = f32[512,512] get-tuple-element(loop), index=1
+}
+)";
+
+TEST_CASE("A pipeline's ticks are as long as their slowest stage", "[cost]") {
+  CostReport report = ReportOf(kTicks);
+  REQUIRE(report.pipeline);
+  const PipelineReport& pipeline = *report.pipeline;
+  CHECK(pipeline.schedule == "gpipe");
+  CHECK(pipeline.microbatches == 3);
+  REQUIRE(pipeline.stages.size() == 2);
+  CHECK(pipeline.stages[0].devices == std::vector<int64_t>{0, 1});
+  REQUIRE(pipeline.ticks.size() == 4);
+  CHECK(pipeline.ticks[0].pass == std::vector<size_t>{1, 0});
+  CHECK(pipeline.ticks[2].microbatch == std::vector<int64_t>{2, 1});
+  // (K - 1) / (M + K - 1)
+  CHECK(pipeline.bubble_share == Approx(0.25));
+  CHECK(pipeline.imbalance == Approx(1));
+  const double pass_s = pipeline.passes[1].time_s;
+  CHECK(pipeline.span_s == Approx(4 * pass_s));
+  CHECK(pipeline.stages[1].busy_s == Approx(3 * pass_s));
+  CHECK(pipeline.stages[1].idle_s == Approx(pass_s));
+  // Each device works three times, whoever is waited for.
+  CHECK(pipeline.stages[0].flops == Approx(3 * 2.0 * 512 * 512 * 512));
+  CHECK(report.flops_per_device == Approx(3 * 2.0 * 512 * 512 * 512));
+  // Only the first stage's devices send.
+  CHECK(pipeline.stages[0].sent_bytes == Approx(4 * 512 * 512 * 4));
+  CHECK(pipeline.stages[1].sent_bytes == 0);
+  CHECK(report.breakdown.bubble_s == Approx(pass_s));
+  CHECK(report.breakdown.Total() == Approx(report.step_time_s));
+  CHECK(report.mean_branch_step_time_s == Approx(report.step_time_s));
+  CHECK(TimeOf(report.by_opcode) == Approx(report.step_time_s));
+  CHECK(pipeline.stages[0].peak_bytes == report.memory.peak_bytes);
+}
+
+TEST_CASE("A branch that follows from the counter counts when it is taken", "[cost]") {
+  // Every device works in the last trip only: no bubble.
+  std::string text = kTicks;
+  const std::string from = "m = s32[] subtract(i, stage)";
+  text.replace(text.find(from), from.size(), "m = s32[] subtract(i, three)");
+  CostReport report = ReportOf(text);
+  CHECK_FALSE(report.pipeline);
+  CHECK(report.flops_per_device == Approx(2.0 * 512 * 512 * 512));
+  CHECK(report.breakdown.bubble_s == 0);
+}
+
+TEST_CASE("Nested calls are multiplied, not written out", "[cost]") {
+  // Level i calls level i - 1 twice and adds: 2^40 negations and 2^40 - 1 additions of 8 elements.
+  constexpr int kLevels = 40;
+  std::string text = "HloModule m\nc0 { x = f32[8] parameter(0)\n ROOT r = f32[8] negate(x) }\n";
+  for (int i = 1; i <= kLevels; ++i) {
+    const std::string callee = "to_apply=c" + std::to_string(i - 1);
+    text += "c" + std::to_string(i) + " { x = f32[8] parameter(0)\n a = f32[8] call(x), " + callee +
+            "\n b = f32[8] call(a), " + callee + "\n ROOT r = f32[8] add(a, b) }\n";
+  }
+  text += "ENTRY e { x = f32[8] parameter(0)\n ROOT r = f32[8] call(x), to_apply=c40 }\n";
+  auto module = Parsed(text);
+  auto size = CheckInlinedSize(*module, 1000);
+  REQUIRE_FALSE(size);
+  CHECK(size.error().code == "E-INLINE-001");
+  CostReport report = *EstimateCost(*module, *BuiltInChip("tpu-v5e"), {});
+  CHECK(report.flops_per_device == Approx(8 * (2 * std::ldexp(1.0, kLevels) - 1)));
+  CHECK(TimeOf(report.by_opcode) == Approx(report.step_time_s));
+  CHECK(report.memory.peak_bytes < 8 * 4 * 2 * kLevels);
 }
 
 }  // namespace

@@ -47,8 +47,8 @@ TEST_CASE("Pareto-optimal points are those that no other beats", "[sweep]") {
   const double times[] = {1, 2, 2, 3, 4, 0};
   const int64_t bytes[] = {50, 40, 45, 40, 10, 0};
   for (const int threads : {1, 4}) {
-    auto points = SweepMeshes(
-        *shapes,
+    auto points = SweepPoints(
+        PointsOf(*shapes),
         [&](SweepPoint& point) {
           const auto i =
               static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(point.mesh[0].size)));
@@ -69,7 +69,7 @@ TEST_CASE("Pareto-optimal points are those that no other beats", "[sweep]") {
 }
 
 TEST_CASE("Equal points are both optimal", "[sweep]") {
-  auto points = SweepMeshes(*ParseMeshShapes("a=1..2"), [](SweepPoint& point) {
+  auto points = SweepPoints(PointsOf(*ParseMeshShapes("a=1..2")), [](SweepPoint& point) {
     point.step_time_s = 1;
     point.peak_bytes = 1;
   });
@@ -77,11 +77,41 @@ TEST_CASE("Equal points are both optimal", "[sweep]") {
 }
 
 TEST_CASE("What an estimate throws comes out of the sweep", "[sweep]") {
-  CHECK_THROWS_AS(SweepMeshes(*ParseMeshShapes("a=1..256"),
+  CHECK_THROWS_AS(SweepPoints(PointsOf(*ParseMeshShapes("a=1..256")),
                               [](SweepPoint& point) {
                                 if (point.mesh[0].size == 4) throw std::runtime_error("no");
                               }),
                   std::runtime_error);
+}
+
+TEST_CASE("Sizes are numbers and ranges", "[sweep]") {
+  CHECK(*ParseSizes("1..8") == std::vector<int64_t>{1, 2, 4, 8});
+  CHECK(*ParseSizes("3,4..16,24") == std::vector<int64_t>{3, 4, 8, 16, 24});
+  for (const char* text : {"", "x", "1..", "8..1", "0", "1,,2", "-4"}) {
+    INFO(text);
+    CHECK_FALSE(ParseSizes(text));
+  }
+}
+
+TEST_CASE("Stages multiply meshes, and their axis the devices", "[sweep]") {
+  const std::vector<SweepPipeline> pipelines = {{2, 4, "gpipe"}, {4, 8, "1f1b"}};
+  auto points =
+      SweepPoints(PointsOf(*ParseMeshShapes("data=1..2"), pipelines), [](SweepPoint& point) {
+        point.step_time_s = static_cast<double>(DevicesOf(point));
+        point.bubble_share = 0.25;
+      });
+  REQUIRE(points.size() == 4);
+  CHECK(points[1].pipeline.schedule == "1f1b");
+  CHECK(DevicesOf(points[1]) == 4);
+  CHECK(DevicesOf(points[3]) == 8);
+  points[2].error = MakeError("E", "no");
+  const MeshSweep sweep{"m", "chip", 0, std::move(points)};
+  const std::string text = MeshSweepAsText(sweep);
+  CHECK(text.find("micro-batches") != std::string::npos);
+  CHECK(text.find("data=2 stages=2 microbatches=4 gpipe: no") != std::string::npos);
+  const Json first = Json::Parse(MeshSweepAsJson(sweep)).At("points").At(size_t{0});
+  CHECK(first.NumberAt("stages") == 2);
+  CHECK(first.NumberAt("bubble_share") == 0.25);
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ TEST_CASE("the passes and the looks between them come in order", "[spmd]") {
   PerDeviceOptions way;
   way.timings = &timings;
   way.windowed_einsum = true;
-  way.after_inlining = [&](Module& inlined) -> Expected<void> {
+  way.before_sharding = [&](Module& inlined) -> Expected<void> {
     passes_before.push_back(timings.size());
     CHECK(inlined.entry()->root()->opcode() == Opcode::kNegate);
     CHECK(inlined.entry()->root()->sharding() == nullptr);

@@ -9,6 +9,7 @@
 #include "ir/stablehlo/reader.h"
 #include "ir/stablehlo/writer.h"
 #include "ir/verify/verifier.h"
+#include "tests/unit/random.h"
 #include "tests/unit/source_file.h"
 
 namespace gshard {
@@ -34,18 +35,6 @@ std::string ProblemOf(const std::string& text) {
   const auto rewritten = stablehlo::WriteModule(**again);
   return rewritten.has_value() && *rewritten == *written ? "" : "no fixpoint: " + *written;
 }
-
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed * 2 + 1) {}
-  size_t Below(size_t n) {
-    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<size_t>(state_ >> 33) % n;
-  }
-
- private:
-  uint64_t state_;
-};
 
 void Damage(std::string& text, const std::vector<std::string>& others, Random& random) {
   for (size_t n = 1 + random.Below(3); n > 0 && !text.empty(); --n) {

@@ -477,8 +477,65 @@ TEST_CASE("counts are those of one device and of the emulator", "[cpu]") {
   CHECK(counts.collectives.at("all-reduce").count == 3);
   CHECK(counts.collectives.at("all-reduce").bytes_per_device == 3 * 192);
   CHECK(counts.collectives.at("collective-permute").bytes_per_device == 32 * 64 * 4);
-  CHECK(counts.device_flops >= 2 * 32 * 64 * 64);
-  CHECK(counts.flops > 7 * counts.device_flops);
+  for (const DeviceWork& device : counts.devices) {
+    CHECK(device.flops >= 2 * 32 * 64 * 64);
+    CHECK(counts.flops > 7 * device.flops);
+  }
+}
+
+TEST_CASE("a device computes and holds what its branches do, the others' not", "[cpu]") {
+  // Device 0 idles; device 1 multiplies 5 times, device 2 in 3 trips, device 3 holds 40 kB more.
+  TestMesh mesh(Header(4) + R"(
+idle { a = f32[16,16] parameter(0)
+  ROOT r = f32[16,16] copy(a) }
+multiply { b = f32[16,16] parameter(0)
+  ROOT d = f32[16,16] dot(b, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }
+add { l = f32[] parameter(0)
+  r = f32[] parameter(1)
+  ROOT s = f32[] add(l, r) }
+less { l = f32[] parameter(0)
+  r = f32[] parameter(1)
+  ROOT s = pred[] compare(l, r), direction=LT }
+hold { c = f32[16,16] parameter(0)
+  wide = f32[40,16,16] broadcast(c), dimensions={1,2}
+  t = f32[40,16,16] sort(wide), dimensions={0}, to_apply=less
+  zero = f32[] constant(0)
+  ROOT h = f32[16,16] reduce(t, zero), dimensions={0}, to_apply=add }
+condition { p = (s32[], s32[], f32[16,16]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] get-tuple-element(p), index=1
+  ROOT lt = pred[] compare(i, n), direction=LT }
+body { p = (s32[], s32[], f32[16,16]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] get-tuple-element(p), index=1
+  x = f32[16,16] get-tuple-element(p), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  y = f32[16,16] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (s32[], s32[], f32[16,16]) tuple(j, n, y) }
+ENTRY e { x = f32[16,16] parameter(0)
+  id = u32[] partition-id()
+  k = s32[] convert(id)
+  branches = s32[4] constant({0,1,0,2})
+  found = s32[1] dynamic-slice(branches, k), dynamic_slice_sizes={1}
+  branch = s32[] reshape(found)
+  y = f32[16,16] conditional(branch, x, x, x), branch_computations={idle, multiply, hold}
+  trips = s32[4] constant({0,4,3,0})
+  own = s32[1] dynamic-slice(trips, k), dynamic_slice_sizes={1}
+  n = s32[] reshape(own)
+  zero = s32[] constant(0)
+  init = (s32[], s32[], f32[16,16]) tuple(zero, n, y)
+  loop = (s32[], s32[], f32[16,16]) while(init), condition=condition, body=body
+  ROOT r = f32[16,16] get-tuple-element(loop), index=2 }
+)");
+  const std::vector<DeviceWork> devices = mesh.Run().executor().counts().devices;
+  REQUIRE(devices.size() == 4);
+  const int64_t dot = 2 * 16 * 16 * 16;
+  CHECK(devices[0].flops / dot == 0);
+  CHECK(devices[1].flops / dot == 5);
+  CHECK(devices[2].flops / dot == 3);
+  CHECK(devices[3].peak_bytes >= devices[0].peak_bytes + 40 * 16 * 16 * 4);
+  CHECK(devices[1].peak_bytes <= devices[0].peak_bytes + 3 * 16 * 16 * 4);
 }
 
 TEST_CASE("a run that needs more than the limit is refused before it starts", "[cpu]") {
@@ -507,6 +564,49 @@ TEST_CASE("the first NaN is found, masks of infinity are not", "[cpu]") {
   TestMesh good(text, {F32({6}, {1, 2, 3, 4, 5, 6})});
   good.options.fuse = false;
   good.Run(0, check);
+}
+
+TEST_CASE("NaN of constants are no finding where a select hides them, and one in a result", "[cpu]") {
+  auto text = [](const std::string& rest) {
+    return Header(2) +
+           "ENTRY e { x = f32[3] parameter(0), sharding={devices=[2]<=[2]}\n"
+           " n = f32[] constant(nan)\n fill = f32[3] broadcast(n), dimensions={}\n"
+           " z = f32[] constant(0)\n zeros = f32[3] broadcast(z), dimensions={}\n"
+           " p = pred[3] compare(x, zeros), direction=GT\n"
+           " s = f32[3] select(p, x, fill)\n t = f32[3] add(s, s)\n" +
+           rest + "}\n";
+  };
+  const std::string hidden = " ROOT r = f32[3] select(p, t, zeros)\n";
+  RunOptions check;
+  check.check_nan = true;
+  const std::vector<TestInput> input = {F32({6}, {1, 2, 3, 4, -5, 6})};
+  TestMesh good(text(hidden), input);
+  good.options.fuse = false;
+  good.Run(0, check);
+  TestMesh shown(text(" ROOT r = f32[3] negate(t)\n"), input);
+  shown.options.fuse = false;
+  const Diagnostic error = shown.Error(0, check);
+  CHECK(error.code == "E-RUN-NAN");
+  CHECK(error.message == "r is NaN at [1] on device 1, and so is result o0");
+  CHECK(error.hint == "no step made it: n is NaN, a constant");
+  // What a step makes is found beside it: log(-5) at [1], where the constant is not.
+  TestMesh made(text(" l = f32[3] log(x)\n ROOT r = f32[3] "
+                     "select(p, l, zeros)\n"),
+                input);
+  made.options.fuse = false;
+  CHECK(made.Error(0, check).message == "l is NaN at [1] on device 1");
+}
+
+TEST_CASE("NaN that come with the inputs are told at the parameter", "[cpu]") {
+  RunOptions check;
+  check.check_nan = true;
+  TestMesh mesh(Header(2) + "ENTRY e { x = f32[2] parameter(0), sharding={devices=[2]<=[2]}\n"
+                            " ROOT y = f32[2] negate(x) }\n",
+                {F32({4}, {1, 2, std::nanf(""), 4})});
+  mesh.options.fuse = false;
+  const Diagnostic error = mesh.Error(0, check);
+  CHECK(error.message == "x is NaN at [0] on device 1");
+  CHECK(error.hint == "it came with the inputs");
 }
 
 TEST_CASE("sums that overflow between devices, and parts of tuples, are found too", "[cpu]") {

@@ -36,7 +36,7 @@ InstructionsResult Compare(const Module& whole, const Module& partitioned,
     }
   }
   const auto inputs = std::move(*Inputs::Open("", 0));
-  options.mesh.grid = GridOf(partitioned, 4);
+  options.mesh.grid = CountDevices(partitioned, 4);
   options.mesh.threads = 2;
   auto result = VerifyInstructions(whole, partitioned, forms, *inputs, options);
   REQUIRE(result);
@@ -207,7 +207,7 @@ InstructionsResult VerifyPicks(const std::string& skew) {
   const auto inputs = std::move(*Inputs::Open("", 0));
   InstructionsOptions options;
   options.budget_bytes = 1 << 20;
-  options.mesh.grid = GridOf(*mesh, 4);
+  options.mesh.grid = CountDevices(*mesh, 4);
   options.mesh.threads = 2;
   auto result = VerifyInstructions(*whole, *mesh, forms, *inputs, options);
   REQUIRE(result);

@@ -95,6 +95,15 @@ TEST_CASE("Partial values", "[partition]") {
   CHECK(plan.bytes == 2 * 64 / 2);
 }
 
+TEST_CASE("Partial digits whose place is taken wait in another dim", "[partition]") {
+  // Local f32[16,32,32]: a quarter of it moves twice, instead of all of it once before the sum.
+  Planned plan = PlanBetween({16, 32, 64}, 8, "{devices=[1,1,2,4]<=[8] last_tile_dims={unreduced}}",
+                             "{devices=[2,1,4]<=[8]}");
+  CHECK(plan.kinds == "RXX");
+  const int64_t local = 4 * 16 * 32 * 32;
+  CHECK(plan.bytes == local * 3 / 4 + local / 4 / 2 + local / 4 * 3 / 4);
+}
+
 TEST_CASE("Many devices cost what few cost", "[partition]") {
   Planned few = PlanBetween({4096, 4096}, 8, "{devices=[8,1]<=[8]}", "{devices=[2,4]<=[8]}");
   Planned many =

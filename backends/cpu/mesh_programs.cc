@@ -1,0 +1,260 @@
+#include "backends/cpu/mesh_programs.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <unordered_set>
+#include <utility>
+
+#include "backends/cpu/given_reference.h"
+#include "backends/cpu/verify/manual_reference.h"
+#include "core/analysis/host_transfers.h"
+#include "core/analysis/partitioned.h"
+#include "core/spmd/expansion.h"
+#include "core/spmd/per_device_module.h"
+#include "ir/dims.h"
+#include "ir/metadata.h"
+#include "ir/sharding_algebra.h"
+
+namespace gshard::cpu {
+namespace {
+
+// What partitioning a graph in place leaves besides the program.
+struct PartitionedGraph {
+  std::vector<const Shape*> parameters, results;  // leaves, whole
+  std::vector<LocalForm> forms;
+  WholeGraph whole;
+  std::vector<FeedCapacity> capacities;  // of all feeds: the program has the whole graph's room
+  double seconds = 0;
+};
+
+Expected<HostFeeds> Expand(Module& module, const ExpansionOptions& options, const DeviceGrid& grid,
+                           const Inputs& inputs, const std::vector<FeedCapacity>& capacities) {
+  PassContext context;
+  context.devices = grid;
+  context.host_transfers.capacities = capacities;
+  context.host_transfers.file_dims = [&](const Module& of, size_t leaf) {
+    return inputs.FileDims(ParameterLeaves(*of.entry())[leaf], leaf);
+  };
+  if (auto done = ExpandForBackend(module, context, options); !done) return Fail(done.error());
+  return std::move(context.host_feeds);
+}
+
+// Every device has its own value of a {manual} parameter (p0 has one a device, stacked); the
+// unpartitioned graph would have one for all.
+Expected<void> RefuseManualParameters(const Module& graph) {
+  for (const Instruction* parameter : graph.entry()->parameters()) {
+    const Sharding* sharding = parameter->sharding();
+    if (sharding == nullptr) continue;
+    for (const Sharding* leaf : LeafShardings(parameter->shape(), sharding)) {
+      if (!leaf->IsManual()) continue;
+      Diagnostic error = graph.ErrorAt(
+          parameter, "E-RUN-VERIFY",
+          fmt::format("--verify: every device has its own value of {}, which is {{manual}}; an "
+                      "unpartitioned graph has one for all",
+                      parameter->name()));
+      error.hint = "give the parameter tiles, and enter the region by SPMDFullToShardShape";
+      return Fail(std::move(error));
+    }
+  }
+  return {};
+}
+
+// Before anything is sharded: the graph's whole shapes, those of feeds among them, and the
+// reference, unless that has manual regions.
+Expected<void> TakeWhole(const Module& graph, bool is_reference, const Inputs& inputs,
+                         PartitionedGraph& result) {
+  const auto take_shapes = [&](const Module& module) {
+    for (const Instruction* parameter : module.entry()->parameters()) {
+      AppendLeafShapes(parameter->shape(), result.parameters);
+    }
+    AppendLeafShapes(module.entry()->root()->shape(), result.results);
+  };
+  if (!is_reference && !HasHostTransfers(graph)) {
+    take_shapes(graph);
+    return {};
+  }
+  std::unique_ptr<Module> whole = graph.Clone();
+  ExpansionOptions expansion;
+  expansion.communication = false;
+  auto feeds = Expand(*whole, expansion, result.whole.grid, inputs, result.capacities);
+  if (!feeds) return Fail(feeds.error());
+  for (const HostFeed& feed : feeds->feeds) {
+    result.capacities.push_back({feed.name, feed.capacity});
+  }
+  take_shapes(*whole);
+  if (is_reference) result.whole.module = std::move(whole);
+  return {};
+}
+
+// After propagation: what is manual runs on all devices in the reference as well.
+Expected<WholeGraph> MakeManualReference(const Module& graph, const DeviceGrid& grid,
+                                         const Inputs& inputs,
+                                         const std::vector<FeedCapacity>& capacities) {
+  WholeGraph whole;
+  whole.module = graph.Clone();
+  whole.grid = grid;
+  ReplicateOutsideManual(*whole.module);
+  PartitionOptions partition;
+  partition.num_partitions = grid.partitions;
+  partition.local_forms = &whole.forms;
+  auto stats = PartitionModule(*whole.module, partition);
+  if (!stats) return Fail(stats.error());
+  auto feeds = Expand(*whole.module, {}, grid, inputs, capacities);
+  if (!feeds) return Fail(feeds.error());
+  return whole;
+}
+
+// Partitions `graph` in place for `grid`; `num_partitions` as ReadDevices takes it.
+Expected<PartitionedGraph> PartitionGraph(Module& graph, const DeviceGrid& grid,
+                                          int64_t num_partitions, const EmulateOptions& options,
+                                          const Inputs& inputs,
+                                          const std::vector<FeedCapacity>& capacities) {
+  if (options.verify) {
+    if (auto done = RefuseManualParameters(graph); !done) return Fail(done.error());
+  }
+  const bool manual = HasManualRegions(graph);
+  options.Progress("partition", 0);
+  const auto start = std::chrono::steady_clock::now();
+  PartitionedGraph result;
+  result.capacities = capacities;
+  result.whole.grid.replicas = grid.replicas;
+  PassContext context;
+  context.propagation = options.propagation;
+  if (options.verify || !options.dumps.empty()) context.partition.local_forms = &result.forms;
+  PerDeviceOptions way;
+  way.num_partitions = num_partitions;
+  way.passes = options.passes;
+  way.before_sharding = [&](Module& inlined) {
+    return TakeWhole(inlined, options.verify && !manual, inputs, result);
+  };
+  way.after_propagation = [&](Module& propagated) -> Expected<void> {
+    if (options.verify && manual) {
+      auto whole = MakeManualReference(propagated, grid, inputs, result.capacities);
+      if (!whole) return Fail(whole.error());
+      result.whole = std::move(*whole);
+    }
+    if (options.unpartitioned) ReplicateOutsideManual(propagated);
+    return {};
+  };
+  auto made = MakePerDeviceModule(graph, context, way);
+  for (const Diagnostic& warning : context.diagnostics) options.Warn(warning);
+  if (!made) return Fail(made.error());
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  result.seconds = elapsed.count();
+  return result;
+}
+
+enum class Partitioning : uint8_t {
+  kNone,    // the module runs as it is
+  kModule,  // the module is the whole graph
+  kGiven,   // the module is partitioned: the given reference is, too, for its forms
+};
+
+Expected<Partitioning> ChoosePartitioning(const Module& module, bool partitioned, bool has_given,
+                                          const DeviceGrid& grid, const EmulateOptions& options) {
+  if (options.unpartitioned && (partitioned || !HasManualRegions(module))) {
+    return Partitioning::kNone;
+  }
+  if (partitioned && has_given) return Partitioning::kGiven;
+  if (has_given) {
+    return Fail(MakeError("E-RUN-VERIFY",
+                          "--reference goes with a program that is partitioned, and this one is "
+                          "not: --verify alone compares it with itself"));
+  }
+  if (!partitioned && grid.partitions > 1) return Partitioning::kModule;
+  if (options.verify && grid.device_count() > 1) {
+    return Fail(MakeError("E-RUN-VERIFY",
+                          "--verify needs the graph before partitioning, and this one is "
+                          "partitioned already",
+                          "name that graph: --reference FILE"));
+  }
+  return Partitioning::kNone;
+}
+
+// Partitions the one of the two graphs that is to be. `made` has both, and its grid.
+Expected<PartitionedGraph> PartitionChosen(Partitioning way, MeshPrograms& made,
+                                           const EmulateOptions& options, const Inputs& inputs,
+                                           const std::vector<FeedCapacity>& capacities) {
+  switch (way) {
+    case Partitioning::kNone:
+      break;
+    case Partitioning::kModule:
+      return PartitionGraph(*made.program, made.grid, options.num_partitions, options, inputs,
+                            capacities);
+    case Partitioning::kGiven: {
+      auto devices = ReadDevices(*made.given, made.grid.partitions);
+      if (!devices) return Fail(devices.error());
+      auto result =
+          PartitionGraph(*made.given, made.grid, made.grid.partitions, options, inputs, capacities);
+      if (result) result->seconds = 0;  // not on the program's way
+      return result;
+    }
+  }
+  PartitionedGraph not_cut;
+  not_cut.whole.grid = made.whole.grid;
+  not_cut.capacities = capacities;
+  return not_cut;
+}
+
+// Forms of values that the program still has: what expansion has replaced is not there to be
+// compared.
+void DropReplaced(const Module& program, std::vector<LocalForm>& forms) {
+  if (forms.empty()) return;
+  std::unordered_set<const Instruction*> there;
+  for (const Computation* computation : program.computations()) {
+    for (const Instruction* x : computation->instructions()) there.insert(x);
+  }
+  std::erase_if(forms, [&](const LocalForm& form) { return there.count(form.local) == 0; });
+}
+
+}  // namespace
+
+Expected<MeshPrograms> MakeMeshPrograms(std::unique_ptr<Module> module,
+                                        std::unique_ptr<Module> given,
+                                        const EmulateOptions& options, const Inputs& inputs,
+                                        const std::vector<FeedCapacity>& capacities) {
+  MeshPrograms made;
+  made.program = std::move(module);
+  made.given = std::move(given);
+  Module& program = *made.program;
+  if (!options.output_shardings.empty()) {
+    ModuleHeader& header = program.header();
+    header.frontend_attributes =
+        WithFrontendAttribute(program.arena(), header.frontend_attributes,
+                              kOutputShardingsAttribute, options.output_shardings);
+  }
+  const bool partitioned = options.partitioned.value_or(IsPartitioned(program));
+  const bool has_given = made.given != nullptr;
+  if (auto devices = ReadDevices(program, partitioned ? 0 : options.num_partitions); !devices) {
+    return Fail(devices.error());
+  }
+  made.grid = CountDevices(program, options.num_partitions);
+  if (!partitioned || has_given) made.whole.grid.replicas = made.grid.replicas;
+  auto way = ChoosePartitioning(program, partitioned, has_given, made.grid, options);
+  if (!way) return Fail(way.error());
+  if (*way == Partitioning::kNone && options.unpartitioned) made.grid = made.whole.grid;
+  auto result = PartitionChosen(*way, made, options, inputs, capacities);
+  if (!result) return Fail(result.error());
+  made.global_parameters = std::move(result->parameters);
+  made.global_results = std::move(result->results);
+  made.forms = std::move(result->forms);
+  made.whole = std::move(result->whole);
+  made.partition_time_s = result->seconds;
+  ExpansionOptions expansion;
+  expansion.passes = options.passes;
+  auto feeds = Expand(program, expansion, made.grid, inputs, result->capacities);
+  if (!feeds) return Fail(feeds.error());
+  made.feeds = std::move(*feeds);
+  if (!has_given) {
+    DropReplaced(program, made.forms);
+    return made;
+  }
+  made.forms = FormsByName(program, std::move(made.forms));
+  if (auto done = CheckParameters(program, made.global_parameters); !done) {
+    return Fail(done.error());
+  }
+  return made;
+}
+
+}  // namespace gshard::cpu

@@ -1,0 +1,644 @@
+// Copies: who needs whose instances. Reductions: trees with a rank for every node.
+#include "backends/cpu/plan/wire_plan.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "backends/cpu/plan/collective_reads.h"
+#include "backends/cpu/plan/views.h"
+#include "core/analysis/collective_classes.h"
+
+namespace gshard::cpu {
+namespace {
+
+// A range of a reduction is worth a root of its own if it is at least this long.
+constexpr int64_t kLeastRange = 1 << 10;
+// Of copies a rank sends about so much at a time, to all others together; no less to one.
+constexpr int64_t kRoundBytes = 16 << 20, kLeastRoundBytes = 1 << 20;
+// Tasks that go from rank to rank are cut into so many waves.
+constexpr uint32_t kMostWaves = 8;
+
+// Files items under the messages of their round, in the order in which they are added: sender and
+// receiver must add the same.
+class Messages {
+ public:
+  Messages(const RankCut& cut, WirePlan& plan) : cut_(cut), plan_(plan) {}
+
+  // `places`: where this rank, as the receiver, has it; empty: where the item says.
+  void Add(uint32_t round, int from, int to, WireItem item,
+           std::span<const WirePiece> places = {}) {
+    if (item.bytes == 0) return;
+    if (rounds_.size() <= round) rounds_.resize(round + 1);
+    WireMessage& message = rounds_[round][{from, to}];
+    message.from = from;
+    message.to = to;
+    item.offset = message.bytes;
+    message.bytes += item.bytes;
+    if (from != cut_.rank && to != cut_.rank) return;
+    if (places.empty()) message.items.push_back(std::move(item));
+    for (const WirePiece& place : places) {
+      item.piece = place;
+      message.items.push_back(item);
+    }
+  }
+
+  void Finish() {
+    plan_.rounds.resize(rounds_.size());
+    for (size_t round = 0; round < rounds_.size(); ++round) {
+      for (auto& [pair, message] : rounds_[round]) {
+        ++plan_.messages;
+        plan_.bytes += message.bytes;
+        if (!message.items.empty()) plan_.rounds[round].push_back(std::move(message));
+      }
+    }
+  }
+
+ private:
+  const RankCut& cut_;
+  WirePlan& plan_;
+  std::vector<std::map<std::pair<int, int>, WireMessage>> rounds_;
+};
+
+bool IsReduction(Opcode opcode) {
+  return opcode == Opcode::kAllReduce || opcode == Opcode::kAllReduceStart ||
+         opcode == Opcode::kReduceScatter;
+}
+
+// The instances that a collective copies to ranks that have them not.
+class CopyPlanner {
+ public:
+  CopyPlanner(const Plan& plan, const CollectiveStep& step, RankHolders& holders)
+      : plan_(plan), step_(step), op_(*step.op), program_(*plan.program), holders_(holders) {}
+
+  void Run(WirePlan& out, Messages& messages) {
+    for (size_t k = 0; k < op_.results.size(); ++k) {
+      if (k < step_.is_read.size() && !step_.is_read[k]) continue;
+      ForEachReceiver(*program_.values[op_.results[k]].classes,
+                      [&](uint32_t device, int rank) { Needs(k, device, rank); });
+    }
+    // In rounds, so that what is on its way needs little memory.
+    const int64_t round_bytes =
+        std::max(kRoundBytes / (holders_.cut().size - 1), kLeastRoundBytes);
+    std::map<std::pair<int, int>, int64_t> added;
+    for (const Copied& copied : pieces_) {
+      WireItem item;
+      item.bytes = copied.piece.bytes();
+      item.piece = copied.piece;
+      out.least_bytes += item.bytes;
+      int64_t& before = added[{copied.from, copied.to}];
+      messages.Add(static_cast<uint32_t>(before / round_bytes), copied.from, copied.to, item,
+                   copied.places);
+      before += item.bytes;
+    }
+  }
+
+  // An active device of each class on each rank that has one.
+  template <typename Visit>
+  void ForEachReceiver(const DeviceClasses& classes, Visit visit) {
+    const RankCut& cut = holders_.cut();
+    std::vector<int> seen(classes.count(), -1);
+    for (int rank = 0; rank < cut.size; ++rank) {
+      for (uint32_t d = cut.Begin(rank); d < cut.Begin(rank + 1); ++d) {
+        const uint32_t c = classes.class_of(d);
+        if (!holders_.IsActive(d) || seen[c] == rank) continue;
+        seen[c] = rank;
+        visit(d, rank);
+      }
+    }
+  }
+
+ private:
+  void Needs(size_t k, uint32_t device, int rank) {
+    int64_t member = 0;
+    ForEachRead(op_, k, device, [&](ValueId operand, uint32_t source, int64_t block) {
+      Copied* copied = Need(operand, source, rank, block);
+      if (copied != nullptr && block >= 0 && rank == holders_.cut().rank) {
+        copied->places.push_back(PlaceOfBlock(k, device, member, copied->piece));
+      }
+      ++member;
+    });
+  }
+
+  // Of an all-to-all: where a member's block lies in a result.
+  WirePiece PlaceOfBlock(size_t k, uint32_t device, int64_t member, const WirePiece& block) const {
+    WirePiece place = block;
+    place.stride = block.row_bytes * static_cast<int64_t>(op_.devices->groups.group(0).size());
+    place.offset = plan_.OffsetOn(op_.results[k], device) + member * block.row_bytes;
+    return place;
+  }
+
+  // Bytes that go from one rank to another.
+  struct Copied {
+    int from = 0, to = 0;
+    WirePiece piece;
+    std::vector<WirePiece> places;  // here, if not there
+  };
+
+  // `rank` reads the instance of `source`, or that block of its rows. Null: it has that.
+  Copied* Need(ValueId operand, uint32_t source, int rank, int64_t block) {
+    const Value& value = program_.values[operand];
+    const uint32_t c = value.classes->class_of(source);
+    if (value.bytes == 0 || holders_.Holds(value.classes, c, rank)) return nullptr;
+    const View::Entry at = Locate(program_, operand, c);
+    if (at.base == kNoValue || program_.values[at.base].IsKnown()) {
+      return nullptr;  // everybody has those
+    }
+    WirePiece piece{plan_.OffsetOn(operand, source), 1, value.bytes, 0};
+    if (block >= 0) piece = BlockOf(piece, block);
+    // Told apart by what all ranks know, not by where it is here.
+    const int64_t begin = at.base_class * program_.values[at.base].bytes + at.offset;
+    const auto [found, inserted] =
+        seen_.try_emplace({rank, at.base, begin, value.bytes, block}, pieces_.size());
+    if (inserted) pieces_.push_back({holders_.cut().RankOf(source), rank, piece, {}});
+    return &pieces_[found->second];
+  }
+
+  WirePiece BlockOf(WirePiece piece, int64_t block) const {
+    const Instruction& x = *op_.instruction;
+    const auto dimension = static_cast<size_t>(x.attributes<CollectiveAttributes>().dimension);
+    int64_t outer = 1;
+    for (int64_t size : x.operand(0)->shape()->dims().first(dimension)) outer *= size;
+    const auto blocks = static_cast<int64_t>(op_.devices->groups.group(0).size());
+    const int64_t row = piece.row_bytes / outer;
+    piece.rows = outer;
+    piece.row_bytes = row / blocks;
+    piece.stride = row;
+    piece.offset += block * piece.row_bytes;
+    return piece;
+  }
+
+  const Plan& plan_;
+  const CollectiveStep& step_;
+  const Op& op_;
+  const Program& program_;
+  RankHolders& holders_;
+  std::map<std::tuple<int, ValueId, int64_t, int64_t, int64_t>, size_t> seen_;  // in pieces_
+  std::vector<Copied> pieces_;
+};
+
+// The units of one part of a reduction.
+class ReductionPlanner {
+ public:
+  ReductionPlanner(uint32_t index, const CollectivePart& part, const MemberHolder& holder,
+                   RankHolders& holders)
+      : index_(index), part_(part), holder_(holder), holders_(holders), results_(part, holders) {}
+
+  void Run(WirePlan& out, Messages& messages) {
+    for (uint32_t s = 0; s + 1 < part_.begin.size(); ++s) Sequence(s, out, messages);
+  }
+
+ private:
+  const RankCut& cut() const { return holders_.cut(); }
+  uint32_t MemberCount(uint32_t s) const { return part_.begin[s + 1] - part_.begin[s]; }
+
+  void Sequence(uint32_t s, WirePlan& out, Messages& messages) {
+    std::vector<int> wanting, complete, poor;
+    for (int r = 0; r < cut().size; ++r) {
+      if (results_.Wants(s, r)) wanting.push_back(r);
+    }
+    if (wanting.empty() || part_.operand_bytes == 0) return;
+    for (int r = 0; r < cut().size; ++r) {
+      bool all = true;
+      for (uint32_t m = 0; m < MemberCount(s) && all; ++m) all = holder_(s, m, r);
+      if (all) complete.push_back(r);
+    }
+    std::ranges::set_difference(wanting, complete, std::back_inserter(poor));
+    const WirePiece whole{0, 1, part_.operand_bytes, 0};
+    // Who has everything needs nobody.
+    const bool here = std::ranges::count(complete, cut().rank) > 0;
+    const int giver = complete.empty() ? -1 : complete[s % complete.size()];
+    if (here && results_.Wants(s, cut().rank) && (poor.empty() || giver != cut().rank)) {
+      WireUnit unit = MakeUnit(s, whole, std::vector<int>(MemberCount(s), cut().rank), -1);
+      unit.is_private = true;
+      out.units.push_back(std::move(unit));
+    }
+    if (poor.empty()) return;
+    const std::vector<int> places = giver >= 0 ? std::vector<int>(MemberCount(s), giver)
+                                               : PlacesOf(s);
+    std::vector<int> taking_part = places;
+    std::ranges::sort(taking_part);
+    taking_part.erase(std::ranges::unique(taking_part).begin(), taking_part.end());
+    for (const auto& [range, home] : RangesOf(s, taking_part)) {
+      WireUnit unit = MakeUnit(s, range, places, home);
+      out.least_bytes += static_cast<int64_t>(taking_part.size() - 1) * PartialBytes(range);
+      AddMessages(unit, static_cast<uint32_t>(out.units.size()), wanting, complete, out, messages);
+      out.units.push_back(std::move(unit));
+    }
+  }
+
+  int64_t PartialBytes(const WirePiece& range) const {
+    return range.bytes() / part_.element_bytes * part_.fold->partial_bytes();
+  }
+
+  // A rank for every member: where it is, and if possible where the one before is.
+  std::vector<int> PlacesOf(uint32_t s) const {
+    std::vector<int> places(MemberCount(s));
+    int last = 0;
+    for (uint32_t m = 0; m < places.size(); ++m) {
+      if (!holder_(s, m, last)) {
+        last = 0;
+        while (last < cut().size && !holder_(s, m, last)) ++last;
+        CheckInternal(last < cut().size, "a member that no rank has");
+      }
+      places[m] = last;
+    }
+    return places;
+  }
+
+  // The ranges with the ranks where their roots should be.
+  std::vector<std::pair<WirePiece, int>> RangesOf(uint32_t s, const std::vector<int>& ranks) {
+    std::vector<std::pair<WirePiece, int>> ranges;
+    if (part_.blocks > 1) {
+      // Neighbouring blocks whose results one rank wants: their root is there.
+      const auto blocks = static_cast<uint32_t>(part_.blocks);
+      int64_t first = 0;
+      for (uint32_t b = 1; b <= blocks; ++b) {
+        const int home = HomeOf(s, b - 1);
+        if (b < blocks && HomeOf(s, b) == home) continue;
+        if (home < 0) {
+          first = b;
+          continue;
+        }
+        ranges.push_back({WirePiece{first * part_.inner, part_.outer, (b - first) * part_.inner,
+                                    part_.blocks * part_.inner},
+                          home});
+        first = b;
+      }
+      return ranges;
+    }
+    const int64_t elements = part_.operand_bytes / part_.element_bytes;
+    const auto most = static_cast<int64_t>(ranks.size());
+    const int64_t count = std::clamp<int64_t>(part_.operand_bytes / kLeastRange, 1, most);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t begin = elements * i / count * part_.element_bytes;
+      const int64_t end = elements * (i + 1) / count * part_.element_bytes;
+      if (begin == end) continue;
+      ranges.push_back({WirePiece{begin, 1, end - begin, 0},
+                        ranks[static_cast<size_t>(i + s) % ranks.size()]});
+    }
+    return ranges;
+  }
+
+  // The first rank that wants a block.
+  int HomeOf(uint32_t s, int64_t block) {
+    const WirePiece range{block * part_.inner, 1, part_.inner, 0};
+    for (int r = 0; r < cut().size; ++r) {
+      if (results_.ForEach(s, range, r, [](uint32_t, int64_t, int64_t, int64_t) {}) > 0) return r;
+    }
+    return -1;
+  }
+
+  WireUnit MakeUnit(uint32_t s, const WirePiece& range, const std::vector<int>& places,
+                    int home) const {
+    WireUnit unit;
+    unit.part = index_;
+    unit.sequence = s;
+    unit.range = range;
+    std::vector<int32_t> level;
+    const auto members = static_cast<uint32_t>(places.size());
+    for (uint32_t first = 0; first < members;) {
+      const uint32_t end = members - first < part_.fold_block ? members : first + part_.fold_block;
+      int32_t run = -1;
+      for (uint32_t m = first; m < end;) {
+        uint32_t last = m + 1;
+        while (last < end && places[last] == places[m]) ++last;
+        WireUnit::Node node;
+        node.rank = places[m];
+        node.is_run = true;
+        node.first = m;
+        node.last = last;
+        node.left = run;
+        run = AddNode(unit, node);
+        m = last;
+      }
+      level.push_back(run);
+      first = end;
+    }
+    while (level.size() > 1) {
+      std::vector<int32_t> next;
+      for (size_t i = 0; i < level.size(); i += 2) {
+        if (i + 1 == level.size()) {
+          next.push_back(level[i]);
+          continue;
+        }
+        WireUnit::Node node;
+        node.left = level[i];
+        node.right = level[i + 1];
+        const int right = unit.nodes[static_cast<size_t>(node.right)].rank;
+        node.rank = right == home ? right : unit.nodes[static_cast<size_t>(node.left)].rank;
+        next.push_back(AddNode(unit, node));
+      }
+      level = std::move(next);
+    }
+    unit.root = level[0];
+    return unit;
+  }
+
+  static int32_t AddNode(WireUnit& unit, WireUnit::Node node) {
+    const auto id = static_cast<int32_t>(unit.nodes.size());
+    for (int32_t input : {node.left, node.right}) {
+      if (input < 0) continue;
+      WireUnit::Node& from = unit.nodes[static_cast<size_t>(input)];
+      from.parent = id;
+      node.round = std::max(node.round, from.round + (from.rank != node.rank ? 1 : 0));
+    }
+    unit.nodes.push_back(node);
+    return id;
+  }
+
+  void AddMessages(const WireUnit& unit, uint32_t id, const std::vector<int>& wanting,
+                   const std::vector<int>& complete, WirePlan& out, Messages& messages) {
+    for (size_t n = 0; n < unit.nodes.size(); ++n) {
+      const WireUnit::Node& node = unit.nodes[n];
+      if (node.parent < 0) continue;
+      const int to = unit.nodes[static_cast<size_t>(node.parent)].rank;
+      if (to == node.rank) continue;
+      WireItem item;
+      item.kind = WireItem::Kind::kPartial;
+      item.bytes = PartialBytes(unit.range);
+      item.unit = id;
+      item.node = static_cast<int32_t>(n);
+      messages.Add(node.round, node.rank, to, std::move(item));
+    }
+    const WireUnit::Node& root = unit.nodes[static_cast<size_t>(unit.root)];
+    bool at_least_one_has_it = false;
+    int64_t least = 0;
+    for (int to : wanting) {
+      const bool has_all = std::ranges::count(complete, to) > 0;
+      if (has_all && to != root.rank) continue;
+      WireItem item;
+      item.kind = WireItem::Kind::kResult;
+      item.bytes = results_.ForEach(unit.sequence, unit.range, to,
+                                    [](uint32_t, int64_t, int64_t, int64_t) {});
+      item.unit = id;
+      // The ranks that take part could make it where it is wanted.
+      if (!at_least_one_has_it && item.bytes > 0 && complete.empty()) {
+        at_least_one_has_it = true;
+      } else if (!has_all) {
+        least += item.bytes;
+      }
+      if (to != root.rank) messages.Add(root.round, root.rank, to, std::move(item));
+    }
+    out.least_bytes += least;
+  }
+
+  const uint32_t index_;
+  const CollectivePart& part_;
+  const MemberHolder& holder_;
+  RankHolders& holders_;
+  SequenceResults results_;
+};
+
+}  // namespace
+
+bool RankHolders::Holds(const DeviceClasses* classes, uint32_t c, int rank) {
+  std::vector<uint8_t>& holds = holds_[classes];
+  const auto size = static_cast<size_t>(cut_.size);
+  if (holds.empty()) {
+    holds.assign(classes->count() * size, 0);
+    for (int r = 0; r < cut_.size; ++r) {
+      for (uint32_t d = cut_.Begin(r); d < cut_.Begin(r + 1); ++d) {
+        if (IsActive(d)) holds[classes->class_of(d) * size + static_cast<size_t>(r)] = 1;
+      }
+    }
+  }
+  return holds[c * size + static_cast<size_t>(rank)] != 0;
+}
+
+uint32_t SequenceResults::ClassOf(uint32_t sequence, int64_t block) {
+  if (class_of_.empty()) {
+    class_of_.assign((part_.begin.size() - 1) * static_cast<size_t>(part_.blocks), kNoDevice);
+    for (uint32_t c = 0; c < part_.classes->count(); ++c) {
+      const int64_t position = part_.blocks > 1 ? part_.position_of[c] : 0;
+      class_of_[static_cast<size_t>(part_.sequence_of[c] * part_.blocks + position)] = c;
+    }
+  }
+  return class_of_[static_cast<size_t>(sequence * part_.blocks + block)];
+}
+
+bool SequenceResults::Wants(uint32_t sequence, int rank) {
+  for (int64_t b = 0; b < part_.blocks; ++b) {
+    const uint32_t c = ClassOf(sequence, b);
+    if (c != kNoDevice && holders_.Holds(part_.classes, c, rank)) return true;
+  }
+  return false;
+}
+
+int64_t SequenceResults::ForEach(
+    uint32_t sequence, const WirePiece& range, int rank,
+    const std::function<void(uint32_t, int64_t, int64_t, int64_t)>& visit) {
+  int64_t bytes = 0;
+  for (int64_t row = 0; row < range.rows; ++row) {
+    for (int64_t done = 0; done < range.row_bytes;) {
+      const int64_t at = range.offset + row * range.stride + done;
+      const int64_t length = std::min(part_.inner - at % part_.inner, range.row_bytes - done);
+      const int64_t block = at / part_.inner;
+      const uint32_t c = ClassOf(sequence, block % part_.blocks);
+      if (c != kNoDevice && holders_.Holds(part_.classes, c, rank)) {
+        visit(c, block / part_.blocks * part_.inner + at % part_.inner,
+              row * range.row_bytes + done, length);
+        bytes += length;
+      }
+      done += length;
+    }
+  }
+  return bytes;
+}
+
+WirePlan MakeWirePlan(const Plan& plan, const CollectiveStep& step, RankHolders& holders) {
+  WirePlan out;
+  Messages messages(holders.cut(), out);
+  const Op& op = *step.op;
+  if (!IsReduction(op.instruction->opcode())) {
+    CopyPlanner(plan, step, holders).Run(out, messages);
+  } else {
+    for (uint32_t k = 0; k < step.parts.size(); ++k) {
+      const CollectivePart& part = step.parts[k];
+      const ResolvedGroups& groups = op.devices->groups;
+      const DeviceClasses* classes = plan.program->values[op.operands[part.operand]].classes;
+      const std::vector<uint32_t> first_group = SequencesOf(groups, *classes).first_group;
+      const MemberHolder holder = [&](uint32_t s, uint32_t m, int rank) {
+        return holders.Holds(classes, classes->class_of(groups.group(first_group[s])[m]), rank);
+      };
+      ReductionPlanner(k, part, holder, holders).Run(out, messages);
+    }
+  }
+  messages.Finish();
+  return out;
+}
+
+WirePlan MakeWirePlan(const CollectiveStep& reduction, const MemberHolder& holder,
+                      RankHolders& holders) {
+  WirePlan out;
+  Messages messages(holders.cut(), out);
+  for (uint32_t k = 0; k < reduction.parts.size(); ++k) {
+    ReductionPlanner(k, reduction.parts[k], holder, holders).Run(out, messages);
+  }
+  messages.Finish();
+  return out;
+}
+
+WirePlan MakeRaggedRows(const Plan& plan, const CollectiveStep& step, RankHolders& holders,
+                        const std::function<int64_t(int64_t, size_t, int64_t)>& read) {
+  WirePlan out;
+  Messages messages(holders.cut(), out);
+  const Op& op = *step.op;
+  const CollectivePart& part = step.parts[0];
+  const ResolvedGroups& groups = op.devices->groups;
+  const ValueId data = op.operands[0];
+  const DeviceClasses* classes = plan.program->values[data].classes;
+  const int64_t rows = part.inner > 0 ? part.operand_bytes / part.inner : 0;
+  std::set<std::pair<int, WirePiece>> seen;
+  CopyPlanner(plan, step, holders)
+      .ForEachReceiver(*part.classes, [&](uint32_t device, int rank) {
+        const auto position = static_cast<int64_t>(groups.position_of[device]);
+        for (uint32_t member : groups.group(groups.group_of[device])) {
+          const int from = holders.cut().RankOf(member);
+          if (holders.Holds(classes, classes->class_of(member), rank)) continue;
+          // Others need not know how many.
+          if (from != holders.cut().rank && rank != holders.cut().rank) continue;
+          const int64_t first = read(plan.OffsetOn(op.operands[2], member), 2, position);
+          const int64_t count = read(plan.OffsetOn(op.operands[3], member), 3, position);
+          // What is out of range is told where it is received.
+          if (first < 0 || count <= 0 || count > rows || first > rows - count) continue;
+          const WirePiece piece{plan.OffsetOn(data, member) + first * part.inner, 1,
+                                count * part.inner, 0};
+          if (!seen.insert({rank, piece}).second) continue;
+          WireItem item;
+          item.bytes = piece.bytes();
+          item.piece = piece;
+          messages.Add(0, from, rank, std::move(item));
+        }
+      });
+  messages.Finish();
+  // Ranks that neither send nor receive do not know that others do: all exchange once.
+  if (out.rounds.empty()) out.rounds.emplace_back();
+  out.least_bytes = out.bytes;
+  return out;
+}
+
+namespace {
+
+// Where the classes of a group's tasks are folded: one rank for each, or all at every rank that has
+// all of them.
+class SinkPlanner {
+ public:
+  SinkPlanner(const ChainStep& step, RankHolders& holders) : step_(step), holders_(holders) {
+    for (const PlannedSink& sink : step.sinks) task_bytes_ += sink.bytes;
+  }
+
+  SinkPlan Run() {
+    const auto tasks = static_cast<uint32_t>(step_.tasks.size() - 1);
+    const auto size = static_cast<size_t>(holders_.cut().size);
+    plan_.holds.assign(tasks * size, 0);
+    for (uint32_t group = 0; group < tasks; group += step_.tasks_per_group) {
+      if (!Whole(group)) {
+        for (uint32_t t = group; t < group + step_.tasks_per_group; ++t) Cut(t);
+      }
+    }
+    SetSlots();
+    return std::move(plan_);
+  }
+
+ private:
+  bool IsActive(uint32_t task) {
+    const uint32_t c = step_.order[step_.tasks[task]];
+    for (int r = 0; r < holders_.cut().size; ++r) {
+      if (Holds(c, r)) return true;
+    }
+    return false;
+  }
+  bool Holds(uint32_t c, int rank) { return holders_.Holds(step_.classes, c, rank); }
+
+  // Groups that some rank has all of.
+  bool Whole(uint32_t group) {
+    const uint32_t end = group + step_.tasks_per_group;
+    bool any = false;
+    for (int r = 0; r < holders_.cut().size; ++r) {
+      bool all = true;
+      for (uint32_t i = step_.tasks[group]; i < step_.tasks[end] && all; ++i) {
+        all = Holds(step_.order[i], r);
+      }
+      if (!all) continue;
+      any = true;
+      for (uint32_t t = group; t < end; ++t) {
+        SetHolder(t, r);
+        if (r == holders_.cut().rank) {
+          plan_.runs.push_back({t, step_.tasks[t], step_.tasks[t + 1], r, -1, -1, 0});
+        }
+      }
+    }
+    return any;
+  }
+
+  void SetHolder(uint32_t task, int rank) {
+    plan_.holds[task * static_cast<size_t>(holders_.cut().size) + static_cast<size_t>(rank)] = 1;
+  }
+
+  void Cut(uint32_t task) {
+    if (!IsActive(task)) return;
+    const size_t begin = plan_.runs.size();
+    int last = -1;
+    for (uint32_t i = step_.tasks[task]; i < step_.tasks[task + 1]; ++i) {
+      const uint32_t c = step_.order[i];
+      if (last >= 0 && Holds(c, last)) {
+        plan_.runs.back().last = i + 1;
+        continue;
+      }
+      int rank = 0;
+      while (rank < holders_.cut().size && !Holds(c, rank)) ++rank;
+      CheckInternal(rank < holders_.cut().size, "a class that no rank has");
+      plan_.runs.push_back({task, i, i + 1, rank, last, -1, 0});
+      last = rank;
+    }
+    for (size_t i = begin; i + 1 < plan_.runs.size(); ++i) {
+      plan_.runs[i].to = plan_.runs[i + 1].rank;
+    }
+    SetHolder(task, last);
+  }
+
+  void SetSlots() {
+    uint32_t cut_tasks = 0, most_runs = 1, runs = 0;
+    std::vector<uint8_t> begins(static_cast<size_t>(holders_.cut().size), 0);
+    for (const SinkRun& run : plan_.runs) {
+      runs = run.from < 0 ? 1 : runs + 1;
+      most_runs = std::max(most_runs, runs);
+      if (run.from < 0 && run.to >= 0) {
+        ++cut_tasks;
+        begins[static_cast<size_t>(run.rank)] = 1;
+      }
+    }
+    const uint32_t waves = cut_tasks == 0 ? 1 : std::min(cut_tasks, kMostWaves);
+    plan_.slots = waves + most_runs - 1;
+    uint32_t number = 0, slot = 0;
+    std::set<std::tuple<uint32_t, int, int>> pairs;
+    for (SinkRun& run : plan_.runs) {
+      if (run.from < 0 && run.to < 0) {
+        // Whole tasks fill the time before the first wave comes, or after the last has gone.
+        run.slot = begins[static_cast<size_t>(run.rank)] != 0 ? plan_.slots - 1 : 0;
+        continue;
+      }
+      slot = run.from < 0 ? number++ * waves / cut_tasks : slot + 1;
+      run.slot = slot;
+      if (run.to < 0) continue;
+      plan_.bytes += task_bytes_;
+      pairs.insert({slot, run.rank, run.to});
+    }
+    plan_.messages = static_cast<int64_t>(pairs.size());
+    std::ranges::stable_sort(plan_.runs, {}, &SinkRun::slot);
+  }
+
+  const ChainStep& step_;
+  RankHolders& holders_;
+  int64_t task_bytes_ = 0;
+  SinkPlan plan_;
+};
+
+}  // namespace
+
+SinkPlan MakeSinkPlan(const ChainStep& step, RankHolders& holders) {
+  return SinkPlanner(step, holders).Run();
+}
+
+}  // namespace gshard::cpu

@@ -1,0 +1,143 @@
+// What ranks send one another for a collective: worked out from the plan that all of them have, so
+// that nothing is negotiated, and can be counted without running.
+//
+//   every rank    local folds  ─►  one message a pair of ranks and round  ─►  local folds
+//
+// A rank has an instance of a value if one of its devices is in the class. Only what it has not is
+// sent to it, once, however many of its devices want it; into the place that its arena has for the
+// instance (kept_instances.h). Reductions are the trees of fold.h: a rank folds what it has
+// of a block (the rest of it goes on with the next rank's members), and the tree over the blocks
+// runs where most of a node is. A group is cut into ranges with a root each, so that no rank sends
+// more than the others (recursive halving: Thakur, Rabenseifner, Gropp 2005).
+#ifndef GSHARD_BACKENDS_CPU_PLAN_WIRE_PLAN_H_
+#define GSHARD_BACKENDS_CPU_PLAN_WIRE_PLAN_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "backends/cpu/mesh/rank_cut.h"
+#include "backends/cpu/plan/plan.h"
+
+namespace gshard::cpu {
+
+// Which ranks have an instance of a class, by its active devices. Not thread-safe.
+class RankHolders {
+ public:
+  // `active` per device (empty: all) must outlive this.
+  RankHolders(const RankCut& cut, std::span<const uint8_t> active) : cut_(cut), active_(active) {}
+  const RankCut& cut() const { return cut_; }
+  bool IsActive(uint32_t device) const { return active_.empty() || active_[device] != 0; }
+  bool Holds(const DeviceClasses* classes, uint32_t c, int rank);
+
+ private:
+  RankCut cut_;
+  std::span<const uint8_t> active_;
+  std::map<const DeviceClasses*, std::vector<uint8_t>> holds_;  // [class][rank]
+};
+
+// Bytes of the arena: `rows` of `row_bytes`, `stride` apart. The offset is this rank's, of a sender as of
+// a receiver.
+struct WirePiece {
+  int64_t offset = 0;
+  int64_t rows = 1, row_bytes = 0, stride = 0;
+  int64_t bytes() const { return rows * row_bytes; }
+  auto operator<=>(const WirePiece&) const = default;
+};
+
+// A part of the elements of all sequences' members, reduced by a tree of its own.
+struct WireUnit {
+  struct Node {
+    int rank = 0;        // who computes it
+    uint32_t round = 0;  // when; with its message at the end of that round
+    // A block's run: members [first, last), after `left` (the run before, or none). Else left and
+    // right.
+    bool is_run = false;
+    uint32_t first = 0, last = 0;
+    int32_t left = -1, right = -1, parent = -1;
+  };
+  uint32_t part = 0, sequence = 0;
+  WirePiece range;  // of an operand, from its begin
+  std::vector<Node> nodes;
+  int32_t root = -1;
+  bool is_private = false;  // of a rank that has all members: for itself
+};
+
+struct WireItem {
+  enum class Kind : uint8_t { kPiece, kPartial, kResult } kind = Kind::kPiece;
+  int64_t offset = 0;  // in the message
+  int64_t bytes = 0;
+  WirePiece piece;     // kPiece
+  uint32_t unit = 0;   // kPartial, kResult
+  int32_t node = -1;   // kPartial
+};
+
+struct WireMessage {
+  int from = 0, to = 0;
+  int64_t bytes = 0;
+  std::vector<WireItem> items;
+};
+
+// Of one collective, or of the part of it that chains with sinks leave over.
+struct WirePlan {
+  std::vector<WireUnit> units;
+  // By round: the messages from or to the rank; and how much all ranks send together.
+  std::vector<std::vector<WireMessage>> rounds;
+  int64_t messages = 0, bytes = 0;
+  // What all ranks must send at the least: copies once to each rank that has them not, reductions
+  // twice between the ranks that take part (partial sums in the type they are summed in).
+  int64_t least_bytes = 0;
+};
+
+// Where the members of a reduction are: holder(sequence, member, rank).
+using MemberHolder = std::function<bool(uint32_t, uint32_t, int)>;
+
+// Of a step of `plan`; not for the rows of a ragged-all-to-all, which follow from its operands.
+WirePlan MakeWirePlan(const Plan& plan, const CollectiveStep& step, RankHolders& holders);
+// Of what reduces accumulators.
+WirePlan MakeWirePlan(const CollectiveStep& reduction, const MemberHolder& holder,
+                      RankHolders& holders);
+
+// The ranks that have results of a reduction's sequence, and whether a rank has all its members.
+class SequenceResults {
+ public:
+  SequenceResults(const CollectivePart& part, RankHolders& holders)
+      : part_(part), holders_(holders) {}
+  bool Wants(uint32_t sequence, int rank);
+  // Bytes of a unit's range that a rank wants; `visit(class, offset in its instance, offset in the
+  // range, bytes)`.
+  int64_t ForEach(uint32_t sequence, const WirePiece& range, int rank,
+                  const std::function<void(uint32_t, int64_t, int64_t, int64_t)>& visit);
+
+ private:
+  uint32_t ClassOf(uint32_t sequence, int64_t block);
+  const CollectivePart& part_;
+  RankHolders& holders_;
+  std::vector<uint32_t> class_of_;  // by sequence and block
+};
+
+// The rows that a ragged-all-to-all moves between ranks, once its index operands are everywhere:
+// `read(address, operand, index)` gives a number of them.
+WirePlan MakeRaggedRows(const Plan& plan, const CollectiveStep& step, RankHolders& holders,
+                        const std::function<int64_t(int64_t, size_t, int64_t)>& read);
+
+// Runs of neighbouring classes of a sink's task that one rank folds, and when (reduction_sinks.h):
+// what a rank has begun goes on at the next, so tasks are cut into waves that follow one another.
+struct SinkRun {
+  uint32_t task = 0, first = 0, last = 0;  // into ChainStep::order
+  int rank = 0, from = -1, to = -1;        // who began it, who goes on
+  uint32_t slot = 0;
+};
+struct SinkPlan {
+  std::vector<SinkRun> runs;  // by slot; private ones of this rank among them
+  uint32_t slots = 0;
+  std::vector<uint8_t> holds;  // [task][rank]: who has the finished accumulator
+  int64_t messages = 0, bytes = 0;
+};
+SinkPlan MakeSinkPlan(const ChainStep& step, RankHolders& holders);
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_PLAN_WIRE_PLAN_H_

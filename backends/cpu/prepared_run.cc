@@ -1,0 +1,85 @@
+#include "backends/cpu/prepared_run.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "backends/cpu/result_files.h"
+#include "backends/cpu/run/workers.h"
+#include "core/analysis/partitioned.h"
+
+namespace gshard::cpu {
+namespace {
+
+Expected<std::unique_ptr<Inputs>> OpenInputs(const Module& module, const EmulateOptions& options) {
+  if (options.input.empty() && !options.arguments.empty()) {
+    return Inputs::FromLiterals(options.arguments, *module.entry(), options.seed);
+  }
+  return Inputs::Open(options.input, options.seed);
+}
+
+// A name of the graph that was partitioned means that whole array, whatever holds it.
+void KeepDumps(const EmulateOptions& options, const std::vector<LocalForm>& forms,
+               MeshRunOptions& mesh) {
+  for (const EmulateOptions::Dump& dump : options.dumps) {
+    const auto form =
+        std::ranges::find_if(forms, [&](const LocalForm& f) { return f.name == dump.name; });
+    const bool known = form != forms.end();
+    mesh.keep.push_back(known ? std::string(form->local->name()) : dump.name);
+    mesh.keep_forms.push_back(known ? MeshRunOptions::WholeForm{form->sharding, form->whole}
+                                    : MeshRunOptions::WholeForm());
+  }
+}
+
+MeshRunOptions MeshOptions(const EmulateOptions& options, const MeshPrograms& programs) {
+  MeshRunOptions mesh;
+  mesh.grid = programs.grid;
+  mesh.ranks = options.ranks;
+  mesh.threads = options.threads > 0 ? options.threads : AvailableCores();
+  mesh.seed = options.seed;
+  mesh.memory_limit = options.memory_limit;
+  mesh.fuse = !options.check_nan;
+  mesh.padding = options.check_nan ? Padding::kHarmless : Padding::kPoisoned;
+  mesh.global_parameters = programs.global_parameters;
+  mesh.global_results = programs.global_results;
+  KeepDumps(options, programs.forms, mesh);
+  return mesh;
+}
+
+// The groups of a partitioned program do not fit a single device.
+Diagnostic WithPartitionedHint(Diagnostic error, const Module& program,
+                               const EmulateOptions& options) {
+  if (options.unpartitioned && error.hint.empty() && IsPartitioned(program)) {
+    error.hint = "this program is partitioned already: without --unpartitioned all devices run it";
+  }
+  return error;
+}
+
+}  // namespace
+
+Expected<PreparedRun> PrepareRun(std::unique_ptr<Module> module, std::unique_ptr<Module> given,
+                                 const EmulateOptions& options,
+                                 const std::vector<FeedCapacity>& capacities, bool writes) {
+  PreparedRun prepared;
+  auto inputs = OpenInputs(*module, options);
+  if (!inputs) return Fail(inputs.error());
+  prepared.inputs = std::move(*inputs);
+  auto programs =
+      MakeMeshPrograms(std::move(module), std::move(given), options, *prepared.inputs, capacities);
+  if (!programs) return Fail(programs.error());
+  prepared.programs = std::move(*programs);
+  prepared.mesh = MeshOptions(options, prepared.programs);
+  if (writes) {
+    auto done = CheckFiles(options, prepared.mesh.grid.device_count());
+    if (!done) return Fail(done.error());
+  }
+  options.Progress("plan", 0);
+  const Module& program = *prepared.programs.program;
+  auto run = MeshRun::Prepare(program, *prepared.inputs, prepared.mesh);
+  if (!run) return Fail(WithPartitionedHint(run.error(), program, options));
+  prepared.run = std::move(*run);
+  for (const Diagnostic& warning : prepared.run->warnings()) options.Warn(warning);
+  return prepared;
+}
+
+}  // namespace gshard::cpu

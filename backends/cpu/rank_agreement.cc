@@ -1,0 +1,51 @@
+#include "backends/cpu/rank_agreement.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <string>
+
+namespace gshard::cpu {
+
+std::optional<Diagnostic> RankAgreement::AgreeOnError(const Diagnostic* mine) const {
+  std::string text;
+  if (mine != nullptr) text = mine->code + "\n" + mine->message;
+  const std::vector<std::string> all = ranks_->AllGatherText(text, "the start");
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (all[r].empty()) continue;
+    const size_t end = all[r].find('\n');
+    std::string code = all[r].substr(0, end);
+    // The same error has a place where it was found.
+    if (mine != nullptr && (r == 0 || !IsFirst() || mine->code == code)) return *mine;
+    return MakeError(std::move(code), fmt::format("rank {}: {}", r, all[r].substr(end + 1)));
+  }
+  return std::nullopt;
+}
+
+void RankAgreement::FailAlone(const Diagnostic& error) const {
+  if (several() && error.code != "E-RUN-DEADLOCK") fail_alone_(error);
+}
+
+void RankAgreement::GatherResults(MeshRun& run, bool reads, size_t dump_count) const {
+  if (!several()) return;
+  for (size_t k = 0; reads && k < run.result_count(); ++k) run.GatherResult(k);
+  for (size_t d = 0; d < dump_count; ++d) {
+    for (size_t leaf : run.KeptLeaves(d)) run.GatherKept(leaf);
+  }
+}
+
+std::vector<RunReport::Rank> RankAgreement::RankReports(const MeshRun& run) const {
+  if (!several()) return {};
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  const mpi::Ranks::Traffic& traffic = ranks_->traffic();
+  const RunReport::Rank mine{host, run.executor().memory_bytes(), traffic.wait_seconds,
+                             traffic.messages, traffic.bytes};
+  std::vector<RunReport::Rank> reports;
+  for (const std::string& text : ranks_->AllGatherText(mine.Pack(), "the report")) {
+    reports.push_back(RunReport::Rank::Unpack(text));
+  }
+  return reports;
+}
+
+}  // namespace gshard::cpu

@@ -1,0 +1,22 @@
+// Stage "outputs": the files with results and dumps.
+#ifndef GSHARD_BACKENDS_CPU_RESULT_FILES_H_
+#define GSHARD_BACKENDS_CPU_RESULT_FILES_H_
+
+#include <cstdint>
+
+#include "backends/cpu/emulate_options.h"
+#include "backends/cpu/feed_items.h"
+#include "backends/cpu/prepared_run.h"
+
+namespace gshard::cpu {
+
+// Before the run: can all files be written, and have dumps a device? Errors: E-RUN-DUMP, of files.
+Expected<void> CheckFiles(const EmulateOptions& options, uint32_t device_count);
+
+// After the run: `options.output`, "o0" upwards, and the dumps. Errors: of files.
+Expected<void> WriteResults(const PreparedRun& prepared, const FeedItems& items,
+                            const EmulateOptions& options);
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_RESULT_FILES_H_

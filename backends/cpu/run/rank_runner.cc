@@ -1,0 +1,309 @@
+// Packing, exchanging, unpacking.
+#include "backends/cpu/run/rank_runner.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/arrays/index_value.h"
+#include "backends/cpu/plan/collective_reads.h"
+#include "backends/cpu/run/collectives.h"
+#include "backends/cpu/run/rank_reduction.h"
+
+namespace gshard::cpu {
+namespace {
+
+void CopyRows(const WirePiece& piece, std::byte* arena, std::byte* message, bool to_message) {
+  for (int64_t row = 0; row < piece.rows; ++row) {
+    std::byte* there = arena + piece.offset + row * piece.stride;
+    std::byte* here = message + row * piece.row_bytes;
+    std::memcpy(to_message ? here : there, to_message ? there : here,
+                static_cast<size_t>(piece.row_bytes));
+  }
+}
+
+}  // namespace
+
+RankRunner::RankRunner(const Plan& plan, std::byte* arena, Workers& workers, mpi::Ranks& ranks)
+    : plan_(plan),
+      arena_(arena),
+      workers_(workers),
+      ranks_(ranks),
+      everyone_(std::vector<uint8_t>(plan.cut.devices, 1), plan.cut.Begin(plan.cut.rank),
+                plan.cut.Begin(plan.cut.rank + 1)),
+      all_(plan.cut, {}) {}
+
+std::unique_ptr<ActiveSet> RankRunner::MakeActiveSet(std::vector<uint8_t> devices) const {
+  return std::make_unique<ActiveSet>(std::move(devices), plan_.cut.Begin(plan_.cut.rank),
+                                     plan_.cut.Begin(plan_.cut.rank + 1));
+}
+
+std::string_view RankRunner::NameOf(const CollectiveStep& step) const {
+  return step.op->instruction->name();
+}
+
+void RankRunner::Note(const WirePlan& wire) {
+  predicted_.messages += wire.messages;
+  predicted_.bytes += wire.bytes;
+  predicted_.least_bytes += wire.least_bytes;
+}
+
+const WirePlan& RankRunner::PlanOf(const CollectiveStep& step, ActiveSet* active) {
+  if (active == &everyone_) {
+    const auto [found, inserted] = plans_.try_emplace(&step);
+    if (inserted) found->second = MakeWirePlan(plan_, step, all_);
+    return found->second;
+  }
+  RankHolders holders(plan_.cut, active->devices());
+  WirePlan& plan = plans_[nullptr];
+  plan = MakeWirePlan(plan_, step, holders);
+  return plan;
+}
+
+void RankRunner::Exchange(const std::vector<WireMessage>& messages, RoundBuffers& buffers,
+                          std::string_view where) {
+  std::vector<mpi::Ranks::Outgoing> out;
+  std::vector<mpi::Ranks::Incoming> in;
+  int64_t bytes = 0;
+  for (const WireMessage& message : messages) {
+    bytes += message.bytes;
+    if (message.from == ranks_.rank()) {
+      out.push_back({message.to, buffers.out.at(message.to)});
+    } else {
+      std::vector<std::byte>& data = buffers.in[message.from];
+      data.resize(static_cast<size_t>(message.bytes));
+      in.push_back({message.from, data});
+    }
+  }
+  buffer_bytes_ = std::max(buffer_bytes_, bytes);
+  ranks_.Exchange(out, in, where);
+}
+
+void RankRunner::MoveRows(const CollectiveStep& step, ActiveSet* active) {
+  RankHolders holders(plan_.cut, active->devices());
+  const auto read = [&](int64_t address, size_t operand, int64_t index) {
+    const Shape* shape = step.op->instruction->operand(static_cast<int64_t>(operand))->shape();
+    return IndexValue(shape->dtype(), arena_ + address, index);
+  };
+  const WirePlan rows = MakeRaggedRows(plan_, step, holders, read);
+  for (const std::vector<WireMessage>& round : rows.rounds) {
+    for (const WireMessage& message : round) {
+      if (message.from != ranks_.rank()) continue;
+      ++sent_rows_.messages;
+      sent_rows_.bytes += message.bytes;
+      sent_rows_.least_bytes += message.bytes;
+    }
+  }
+  SendPieces(rows, NameOf(step));
+}
+
+void RankRunner::MovePieces(const WirePlan& wire, std::string_view where) {
+  Note(wire);
+  SendPieces(wire, where);
+}
+
+void RankRunner::SendPieces(const WirePlan& wire, std::string_view where) {
+  for (const std::vector<WireMessage>& round : wire.rounds) {
+    RoundBuffers buffers;
+    for (const WireMessage& message : round) {
+      if (message.from != ranks_.rank()) continue;
+      std::vector<std::byte>& data = buffers.out[message.to];
+      data.resize(static_cast<size_t>(message.bytes));
+      for (const WireItem& item : message.items) {
+        CopyRows(item.piece, arena_, data.data() + item.offset, true);
+      }
+    }
+    Exchange(round, buffers, where);
+    for (const WireMessage& message : round) {
+      if (message.to != ranks_.rank()) continue;
+      std::vector<std::byte>& data = buffers.in.at(message.from);
+      for (const WireItem& item : message.items) {
+        CopyRows(item.piece, arena_, data.data() + item.offset, false);
+      }
+    }
+  }
+}
+
+void RankRunner::RunReduction(const WirePlan& wire, const CollectiveStep& step,
+                              ActiveSet* active) {
+  Note(wire);
+  RankHolders holders(plan_.cut, active->devices());
+  RankReduction reduction(wire, step, arena_, workers_, holders);
+  for (uint32_t round = 0; round < reduction.rounds(); ++round) {
+    RoundBuffers& buffers = reduction.Fold(round);
+    if (round >= wire.rounds.size()) continue;
+    Exchange(wire.rounds[round], buffers, NameOf(step));
+    reduction.Take(round);
+  }
+}
+
+void RankRunner::RunCollective(const CollectiveStep& step, ActiveSet* active) {
+  const WirePlan& wire = PlanOf(step, active);
+  const bool reduces = !step.parts.empty() && step.parts[0].fold != nullptr;
+  // Of an all-to-all what others have is written over what is not here.
+  if (IsSplit(*step.op)) {
+    if (step.moves_data) cpu::RunCollective(step, arena_, active, workers_);
+    return MovePieces(wire, NameOf(step));
+  }
+  if (!reduces) {
+    MovePieces(wire, NameOf(step));
+    if (step.op->instruction->opcode() == Opcode::kRaggedAllToAll) MoveRows(step, active);
+  }
+  if (!step.moves_data) return;
+  // Where every group is on one rank, or on each, nothing is to be put together.
+  const bool apart = std::ranges::all_of(wire.units, &WireUnit::is_private);
+  if (!reduces || (wire.rounds.empty() && apart)) {
+    cpu::RunCollective(step, arena_, active, workers_);
+  } else {
+    RunReduction(wire, step, active);
+  }
+}
+
+void RankRunner::RunSinks(const ChainStep& step, ActiveSet* active,
+                          const std::function<void(std::span<const SinkRun>)>& fold) {
+  RankHolders holders(plan_.cut, active->devices());
+  SinkPlan own;
+  if (active != &everyone_) own = MakeSinkPlan(step, holders);
+  const auto [found, inserted] = sink_plans_.try_emplace(&step);
+  if (inserted) found->second = MakeSinkPlan(step, all_);
+  const SinkPlan& plan = active == &everyone_ ? found->second : own;
+  predicted_.messages += plan.messages;
+  predicted_.bytes += plan.bytes;
+  predicted_.least_bytes += plan.bytes;
+  size_t next = 0;
+  for (uint32_t slot = 0; slot < plan.slots; ++slot) {
+    std::vector<SinkRun> runs;
+    std::map<int, std::vector<std::byte>> sent, received;
+    std::vector<SinkRun> arriving;
+    for (; next < plan.runs.size() && plan.runs[next].slot == slot; ++next) {
+      const SinkRun& run = plan.runs[next];
+      if (run.rank == ranks_.rank()) runs.push_back(run);
+      if (run.to == ranks_.rank()) arriving.push_back(run);
+    }
+    fold(runs);
+    int64_t task_bytes = 0;
+    for (const PlannedSink& sink : step.sinks) task_bytes += sink.bytes;
+    for (const SinkRun& run : runs) {
+      if (run.to < 0) continue;
+      std::vector<std::byte>& data = sent[run.to];
+      for (const PlannedSink& sink : step.sinks) {
+        const std::byte* from = arena_ + sink.accumulators[run.task];
+        data.insert(data.end(), from, from + sink.bytes);
+      }
+    }
+    for (const SinkRun& run : arriving) {
+      std::vector<std::byte>& data = received[run.rank];
+      data.resize(data.size() + static_cast<size_t>(task_bytes));
+    }
+    std::vector<mpi::Ranks::Outgoing> out;
+    std::vector<mpi::Ranks::Incoming> in;
+    for (auto& [peer, data] : sent) out.push_back({peer, data});
+    for (auto& [peer, data] : received) in.push_back({peer, data});
+    if (plan.messages > 0) {
+      ranks_.Exchange(out, in, step.calls.back().op->instruction->name());
+    }
+    std::map<int, size_t> taken;
+    for (const SinkRun& run : arriving) {
+      size_t& at = taken[run.rank];
+      for (const PlannedSink& sink : step.sinks) {
+        std::memcpy(arena_ + sink.accumulators[run.task], received[run.rank].data() + at,
+                    static_cast<size_t>(sink.bytes));
+        at += static_cast<size_t>(sink.bytes);
+      }
+    }
+  }
+  const auto size = static_cast<size_t>(plan_.cut.size);
+  auto reduce = [&](const CollectiveStep& reduction, uint32_t per_group) {
+    const MemberHolder holder = [&](uint32_t s, uint32_t m, int rank) {
+      return plan.holds[(s * per_group + m) * size + static_cast<size_t>(rank)] != 0;
+    };
+    RunReduction(MakeWirePlan(reduction, holder, holders), reduction, active);
+  };
+  for (const CollectiveStep& reduction : step.final_reductions) {
+    reduce(reduction, step.tasks_per_group);
+  }
+  for (const CollectiveStep& reduction : step.direct_results) reduce(reduction, 1);
+}
+
+void RankRunner::ShareSelectors(const DeviceClasses* classes, ActiveSet* active,
+                                std::vector<int64_t>& values, std::string_view where) {
+  RankHolders own(plan_.cut, active->devices());
+  RankHolders& holders = active == &everyone_ ? all_ : own;
+  const std::vector<uint8_t>& anywhere = active->Everywhere(classes);
+  bool known = true;
+  for (uint32_t c = 0; c < classes->count() && known; ++c) {
+    for (int r = 0; r < plan_.cut.size && known && anywhere[c] != 0; ++r) {
+      known = holders.Holds(classes, c, r);
+    }
+  }
+  if (known) return;
+  // Small: of each class at most one number.
+  std::vector<int64_t> mine;
+  const std::vector<uint8_t>& here = active->OfClasses(classes);
+  for (uint32_t c = 0; c < classes->count(); ++c) {
+    if (here[c] != 0) mine.push_back(values[c]);
+  }
+  const auto all = ranks_.AllGather(std::as_bytes(std::span(mine)), where);
+  const int64_t others = plan_.cut.size - 1;
+  for (int r = 0; r < plan_.cut.size; ++r) {
+    const std::vector<std::byte>& data = all[static_cast<size_t>(r)];
+    size_t at = 0;
+    for (uint32_t c = 0; c < classes->count(); ++c) {
+      if (!holders.Holds(classes, c, r)) continue;
+      std::memcpy(&values[c], data.data() + at, sizeof(int64_t));
+      at += sizeof(int64_t);
+    }
+    // First how many, then, if any, which.
+    predicted_.messages += others * (at > 0 ? 2 : 1);
+    predicted_.bytes += others * static_cast<int64_t>(sizeof(int64_t) + at);
+    predicted_.least_bytes += others * static_cast<int64_t>(at);
+  }
+}
+
+void RankRunner::Gather(ValueId value, bool to_all, std::string_view where) {
+  const Value& v = plan_.program->values[value];
+  if (v.bytes == 0 || gathered_.contains(value)) return;
+  GatheredValue& gathered = gathered_[value];
+  std::map<int, std::vector<std::byte>> sent;
+  std::map<int, std::vector<uint32_t>> classes;  // of what comes
+  for (uint32_t c = 0; c < v.classes->count(); ++c) {
+    const uint32_t device = v.classes->first_device(c);
+    const int from = plan_.cut.RankOf(device);
+    for (int to = 0; to < (to_all ? plan_.cut.size : 1); ++to) {
+      if (all_.Holds(v.classes, c, to)) continue;
+      if (from == ranks_.rank()) {
+        const std::byte* data = arena_ + plan_.OffsetOn(value, device);
+        sent[to].insert(sent[to].end(), data, data + v.bytes);
+      } else if (to == ranks_.rank()) {
+        classes[from].push_back(c);
+      }
+    }
+  }
+  std::vector<mpi::Ranks::Outgoing> out;
+  std::vector<mpi::Ranks::Incoming> in;
+  for (const auto& [to, data] : sent) out.push_back({to, data});
+  for (const auto& [from, of_rank] : classes) {
+    std::vector<std::byte>& data = gathered.messages[from];
+    data.resize(of_rank.size() * static_cast<size_t>(v.bytes));
+    gathered_bytes_ += static_cast<int64_t>(data.size());
+    in.push_back({from, data});
+    for (size_t i = 0; i < of_rank.size(); ++i) {
+      gathered.instances[of_rank[i]] = data.data() + i * static_cast<size_t>(v.bytes);
+    }
+  }
+  buffer_bytes_ = std::max(buffer_bytes_, gathered_bytes_);
+  ranks_.Exchange(out, in, where);
+}
+
+void RankRunner::ReleaseGathered() {
+  gathered_.clear();
+  gathered_bytes_ = 0;
+}
+
+const std::byte* RankRunner::Gathered(ValueId value, uint32_t c) const {
+  const auto found = gathered_.find(value);
+  if (found == gathered_.end()) return nullptr;
+  const auto instance = found->second.instances.find(c);
+  return instance == found->second.instances.end() ? nullptr : instance->second;
+}
+
+}  // namespace gshard::cpu

@@ -1,0 +1,46 @@
+#include "backends/cpu/step_runs.h"
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "backends/cpu/run/trace.h"
+#include "ir/output_file.h"
+
+namespace gshard::cpu {
+
+Expected<StepRuns> RunSteps(MeshRun& run, const EmulateOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  StepRuns steps;
+  std::unique_ptr<Trace> trace;
+  options.Progress("run", 0);
+  for (int64_t i = 0; i < options.repeat; ++i) {
+    // One step is enough to look at: the last.
+    if (!options.trace.empty() && i + 1 == options.repeat) {
+      trace = std::make_unique<Trace>(run.threads());
+    }
+    RunOptions step;
+    step.check_nan = options.check_nan;
+    step.stop = options.stop;
+    step.trace = trace.get();
+    step.progress = [&](double share) {
+      options.Progress("run",
+                       (static_cast<double>(i) + share) / static_cast<double>(options.repeat));
+    };
+    const Clock::time_point start = Clock::now();
+    const Expected<void> done = run.Run(step);
+    steps.stopped = !done && done.error().code == "E-RUN-STOPPED";
+    if (done || (steps.stopped && i == 0)) steps.counts = run.executor().counts();
+    if (steps.stopped) return steps;
+    if (!done) return Fail(done.error());
+    steps.times_s.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  if (trace != nullptr) {
+    if (auto done = WriteWholeFile(options.trace, trace->ToJson()); !done) {
+      return Fail(done.error());
+    }
+  }
+  return steps;
+}
+
+}  // namespace gshard::cpu

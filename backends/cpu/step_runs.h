@@ -1,0 +1,25 @@
+// Stage "run": the steps.
+#ifndef GSHARD_BACKENDS_CPU_STEP_RUNS_H_
+#define GSHARD_BACKENDS_CPU_STEP_RUNS_H_
+
+#include <vector>
+
+#include "backends/cpu/emulate_options.h"
+#include "backends/cpu/run/executor.h"
+#include "backends/cpu/run/mesh_run.h"
+
+namespace gshard::cpu {
+
+struct StepRuns {
+  std::vector<double> times_s;  // of whole steps
+  RunCounts counts;             // of the last step; of a part of the first if there is no whole one
+  bool stopped = false;
+};
+
+// `options.repeat` steps of a `run` that was started; the last is traced, if wanted. To be stopped
+// is no error, but an end with what there is. Errors: of running, of writing the trace.
+Expected<StepRuns> RunSteps(MeshRun& run, const EmulateOptions& options);
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_STEP_RUNS_H_

@@ -1,0 +1,134 @@
+#include "backends/cpu/verify/graph_walk.h"
+
+#include "ir/computation.h"
+
+namespace gshard::cpu {
+namespace {
+
+constexpr int kMostNested = 16;        // of tuples within tuples
+constexpr int64_t kNoElement = -1;  // instead of an element of a tuple
+
+}  // namespace
+
+GraphWalk::GraphWalk(const Module& module) {
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      for (const Computation* called : x->called()) callers_[called].push_back(x);
+    }
+  }
+}
+
+std::vector<const Instruction*> GraphWalk::Behind(const Instruction& x) const {
+  std::vector<const Instruction*> out;
+  switch (x.opcode()) {
+    case Opcode::kParameter:
+      AppendPassedIn(x, kNoElement, 0, out);
+      break;
+    case Opcode::kGetTupleElement:
+      AppendElement(*x.operand(0), x.attributes<GetTupleElementAttributes>().index, 0, out);
+      break;
+    case Opcode::kCall:
+    case Opcode::kConditional:
+    case Opcode::kWhile:
+      if (x.opcode() != Opcode::kCall) out.push_back(x.operand(0));
+      for (const Computation* called : x.called()) out.push_back(called->root());
+      break;
+    default:
+      out.assign(x.operands().begin(), x.operands().end());
+  }
+  return out;
+}
+
+void GraphWalk::Append(const Instruction& x, int64_t index, int depth,
+                       std::vector<const Instruction*>& out) const {
+  if (index == kNoElement) {
+    out.push_back(&x);
+  } else {
+    AppendElement(x, index, depth + 1, out);
+  }
+}
+
+void GraphWalk::AppendElement(const Instruction& tuple, int64_t index, int depth,
+                              std::vector<const Instruction*>& out) const {
+  if (depth >= kMostNested) {
+    out.insert(out.end(), tuple.operands().begin(), tuple.operands().end());
+    return;
+  }
+  switch (tuple.opcode()) {
+    case Opcode::kTuple:
+      out.push_back(tuple.operand(index));
+      return;
+    case Opcode::kParameter:
+      AppendPassedIn(tuple, index, depth, out);
+      return;
+    case Opcode::kOptBarrier:
+    case Opcode::kCopy:
+      AppendElement(*tuple.operand(0), index, depth + 1, out);
+      return;
+    case Opcode::kWhile:
+      AppendElement(*tuple.operand(0), index, depth + 1, out);
+      AppendElement(*tuple.called(1)->root(), index, depth + 1, out);
+      return;
+    case Opcode::kCall:
+    case Opcode::kConditional:
+      if (tuple.opcode() == Opcode::kConditional) out.push_back(tuple.operand(0));
+      for (const Computation* called : tuple.called()) {
+        AppendElement(*called->root(), index, depth + 1, out);
+      }
+      return;
+    default:
+      out.insert(out.end(), tuple.operands().begin(), tuple.operands().end());
+  }
+}
+
+void GraphWalk::AppendPassedIn(const Instruction& parameter, int64_t index, int depth,
+                               std::vector<const Instruction*>& out) const {
+  const auto callers = callers_.find(parameter.parent());
+  if (callers == callers_.end() || depth >= kMostNested) return;
+  const int64_t number = parameter.attributes<ParameterAttributes>().number;
+  for (const Instruction* caller : callers->second) {
+    if (caller->opcode() == Opcode::kWhile) {
+      Append(*caller->operand(0), index, depth, out);
+      Append(*caller->called(1)->root(), index, depth, out);
+    } else if (caller->opcode() == Opcode::kConditional) {
+      for (size_t b = 0; b < caller->called().size(); ++b) {
+        if (caller->called()[b] != parameter.parent()) continue;
+        Append(*caller->operand(static_cast<int64_t>(b) + 1), index, depth, out);
+      }
+    } else if (number < caller->operand_count()) {
+      Append(*caller->operand(number), index, depth, out);
+    }
+  }
+}
+
+bool OnlyMoves(const Instruction& x) {
+  switch (x.opcode()) {
+    case Opcode::kParameter:
+    case Opcode::kConstant:
+    case Opcode::kIota:
+    case Opcode::kTuple:
+    case Opcode::kGetTupleElement:
+    case Opcode::kReshape:
+    case Opcode::kBitcast:
+    case Opcode::kCopy:
+    case Opcode::kOptBarrier:
+    case Opcode::kBroadcast:
+    case Opcode::kTranspose:
+    case Opcode::kReverse:
+    case Opcode::kSlice:
+    case Opcode::kConcatenate:
+    case Opcode::kPad:
+    case Opcode::kDynamicSlice:
+    case Opcode::kDynamicUpdateSlice:
+    case Opcode::kGather:
+    case Opcode::kSelect:
+    case Opcode::kWhile:
+    case Opcode::kCall:
+    case Opcode::kConditional:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace gshard::cpu

@@ -1,0 +1,53 @@
+// Is every step of the mesh right by itself? Each array is compared with what the unpartitioned
+// graph makes of the mesh's own operands.
+//
+// A run that starts from the same inputs and goes its own way shows differences that grew on the
+// way: a quotient of small numbers or a sum that cancels magnifies roundings without being wrong.
+// Here the unpartitioned graph goes on with the mesh's value of every array it has computed, so
+// that the next one differs by the rounding of one step, however ill-conditioned the program is:
+// what differs by more is wrong, even where no output shows it.
+#ifndef GSHARD_BACKENDS_CPU_VERIFY_LOCAL_CHECK_H_
+#define GSHARD_BACKENDS_CPU_VERIFY_LOCAL_CHECK_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/verify/compared_arrays.h"
+#include "backends/cpu/verify/verify_instructions.h"
+
+namespace gshard::cpu {
+
+struct LocalCheckResult {
+  int64_t judged = 0;     // arrays, in loops each time they are made
+  int64_t unsettled = 0;  // whose operands found no room in memory
+  // The first array, in order of execution, that no rounding of its operands explains.
+  struct Fault {
+    const Instruction* x = nullptr;
+    const LocalForm* form = nullptr;
+    int64_t iteration = 0;
+    Mismatch mismatch;
+    OutputArray want;  // of the mesh's operands
+    double allowed = 0;
+  };
+  std::optional<Fault> fault;
+  // Without a fault: do the outputs agree with those that the unpartitioned graph makes so?
+  bool outputs_agree = false;
+  Mismatch output_mismatch;
+  int64_t peak_memory_bytes = 0;
+};
+
+// As VerifyInstructions. Of arrays that several devices hold, the instance counts that
+// `preferred_device` has, else the lowest device's.
+Expected<LocalCheckResult> CheckLocally(const Module& whole, const Module& partitioned,
+                                        std::span<const LocalForm> forms, const Inputs& inputs,
+                                        const InstructionsOptions& options,
+                                        uint32_t preferred_device);
+
+// Tolerance of one step: roundings of sums, in units of the scale of its terms.
+double StepToleranceOf(DType dtype);
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_VERIFY_LOCAL_CHECK_H_

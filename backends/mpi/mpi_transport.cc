@@ -1,0 +1,134 @@
+// Point-to-point messages on a communicator of our own. A mutex keeps calls apart, so that
+// MPI_THREAD_SERIALIZED is enough; waits poll and give the processor away, since ranks may share it.
+#include "backends/mpi/mpi_transport.h"
+
+#include <mpi.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+namespace gshard::mpi {
+namespace {
+
+class MpiTransport final : public Transport {
+ public:
+  MpiTransport() {
+    MPI_Comm_dup(MPI_COMM_WORLD, &communicator_);
+    MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(communicator_, &rank_);
+    MPI_Comm_size(communicator_, &size_);
+  }
+  ~MpiTransport() override { MPI_Comm_free(&communicator_); }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  Request ISend(int peer, int tag, std::span<const std::byte> data) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    MPI_Request request = MPI_REQUEST_NULL;
+    Check(MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE, peer, tag, communicator_,
+                    &request),
+          "MPI_Isend", peer);
+    return Note(request);
+  }
+
+  Request IReceive(int peer, int tag, std::span<std::byte> data) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    MPI_Request request = MPI_REQUEST_NULL;
+    Check(MPI_Irecv(data.data(), static_cast<int>(data.size()), MPI_BYTE, peer, tag, communicator_,
+                    &request),
+          "MPI_Irecv", peer);
+    return Note(request);
+  }
+
+  std::vector<size_t> WaitSome(std::span<const Request> requests, double seconds) override {
+    using Clock = std::chrono::steady_clock;
+    const auto until = Clock::now() + std::chrono::duration<double>(seconds);
+    constexpr int kEager = 100;  // polls before the processor is given away for longer
+    for (int polls = 0;; ++polls) {
+      std::vector<size_t> done = Poll(requests);
+      if (!done.empty() || Clock::now() >= until) return done;
+      if (polls < kEager) {
+        sched_yield();
+      } else {
+        usleep(50);
+      }
+    }
+  }
+
+  void Abort(int code) override {
+    std::fflush(stdout);
+    std::fflush(stderr);
+    MPI_Abort(communicator_, code);
+    std::_Exit(code);
+  }
+
+ private:
+  Request Note(MPI_Request request) {
+    requests_[next_] = request;
+    return next_++;
+  }
+
+  std::vector<size_t> Poll(std::span<const Request> requests) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<size_t> done;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      auto found = requests_.find(requests[i]);
+      int flag = 0;
+      Check(MPI_Test(&found->second, &flag, MPI_STATUS_IGNORE), "MPI_Test", -1);
+      if (flag == 0) continue;
+      requests_.erase(found);
+      done.push_back(i);
+    }
+    return done;
+  }
+
+  // What MPI itself reports (a lost connection, a message cut short) ends the run.
+  void Check(int code, const char* call, int peer) {
+    if (code == MPI_SUCCESS) return;
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    std::fprintf(stderr, "[rank %d] error: %s%s%s: %s [E-MPI]\n", rank_, call,
+                 peer >= 0 ? " with rank " : "", peer >= 0 ? std::to_string(peer).c_str() : "",
+                 text);
+    Abort(4);
+  }
+
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1;
+  std::mutex mutex_;
+  std::map<Request, MPI_Request> requests_;
+  Request next_ = 1;
+};
+
+}  // namespace
+
+MpiSession::MpiSession(int* argc, char*** argv) {
+  int granted = MPI_THREAD_SINGLE;
+  MPI_Init_thread(argc, argv, MPI_THREAD_SERIALIZED, &granted);
+  char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(version, &length);
+  library_.assign(version, static_cast<size_t>(length));
+  library_.resize(library_.find_first_of(",\n\0") == std::string::npos
+                      ? library_.size()
+                      : library_.find_first_of(",\n"));
+  if (granted < MPI_THREAD_SERIALIZED) {
+    std::fprintf(stderr, "error: %s gives no MPI_THREAD_SERIALIZED [E-MPI]\n", library_.c_str());
+    MPI_Abort(MPI_COMM_WORLD, 4);
+  }
+  transport_ = std::make_unique<MpiTransport>();
+}
+
+MpiSession::~MpiSession() {
+  transport_.reset();
+  MPI_Finalize();
+}
+
+}  // namespace gshard::mpi

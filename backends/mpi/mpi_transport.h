@@ -1,0 +1,31 @@
+// The transport over MPI, by its C interface; compiled where there is an MPI (GSHARD_MPI).
+#ifndef GSHARD_BACKENDS_MPI_MPI_TRANSPORT_H_
+#define GSHARD_BACKENDS_MPI_MPI_TRANSPORT_H_
+
+#include <memory>
+#include <string>
+
+#include "backends/mpi/transport.h"
+
+namespace gshard::mpi {
+
+// MPI from here to the end of this object, which must be the only one. Without mpirun: one rank.
+class MpiSession {
+ public:
+  MpiSession(int* argc, char*** argv);
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+
+  Transport& transport() { return *transport_; }
+  // "Open MPI v4.1.4", for messages.
+  const std::string& library() const { return library_; }
+
+ private:
+  std::unique_ptr<Transport> transport_;
+  std::string library_;
+};
+
+}  // namespace gshard::mpi
+
+#endif  // GSHARD_BACKENDS_MPI_MPI_TRANSPORT_H_

@@ -1,0 +1,317 @@
+#include "backends/mpi/ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace gshard::mpi {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kLongestBeat = 5, kPollSeconds = 0.1;
+
+double Since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+// Tells the peers every few seconds how far this rank is, and keeps what they tell.
+class Ranks::Watch {
+ public:
+  Watch(Transport& transport, const RanksOptions& options, const std::atomic<uint64_t>& own_work)
+      : transport_(transport),
+        options_(options),
+        own_work_(own_work),
+        interval_(std::clamp(options.timeout_seconds / 4, 0.05, kLongestBeat)),
+        peers_(static_cast<size_t>(transport.size())) {
+    for (int p = 0; p < transport_.size(); ++p) {
+      Peer& peer = PeerOf(p);
+      peer.changed = Clock::now();
+      if (p != transport_.rank()) peer.request = Receive(p);
+    }
+    thread_ = std::thread([this] { Run(); });
+  }
+
+  // Says good-bye and waits for everybody's, so that no message is left; not if `quietly`.
+  void Finish(bool quietly) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ending_ = true;
+      quietly_ = quietly;
+      wake_.notify_all();
+    }
+    thread_.join();
+  }
+
+  void set_step(uint64_t step) { step_.store(step, std::memory_order_relaxed); }
+  void set_waiting(bool waiting) { waiting_.store(waiting, std::memory_order_relaxed); }
+
+  // How long ago the peer last said that it got on, and the last step it told.
+  struct News {
+    double age = 0;
+    uint64_t step = 0;
+    bool silent = true;    // not even a sign of life
+    bool waiting = false;  // for others
+  };
+  News NewsOf(int peer) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const Peer& p = PeerOf(peer);
+    return {Since(p.changed), p.last.step, Since(p.heard) > 3 * interval_, p.last.waiting != 0};
+  }
+
+ private:
+  struct Beat {
+    uint64_t step = 0, work = 0, waiting = 0, last = 0;
+  };
+  struct Peer {
+    Beat last, incoming, outgoing;
+    Clock::time_point changed, heard;
+    Transport::Request request = 0, sending = 0;
+    int missed =
+        0;  // our own beats since it was heard: time in which we were stopped does not count
+    bool left = false;
+  };
+
+  Peer& PeerOf(int peer) { return peers_[static_cast<size_t>(peer)]; }
+
+  Transport::Request Receive(int p) {
+    Peer& peer = PeerOf(p);
+    return transport_.IReceive(p, kBeatTag, std::as_writable_bytes(std::span(&peer.incoming, 1)));
+  }
+
+  void Tell(bool last) {
+    for (int p = 0; p < transport_.size(); ++p) {
+      Peer& peer = PeerOf(p);
+      if (p == transport_.rank()) continue;
+      if (peer.sending != 0 && !last) continue;  // it does not listen
+      while (peer.sending != 0) Poll(p);
+      peer.outgoing = {
+          step_.load(std::memory_order_relaxed),
+          own_work_.load(std::memory_order_relaxed) +
+              (options_.work != nullptr ? options_.work->load(std::memory_order_relaxed) : 0),
+          waiting_.load(std::memory_order_relaxed), last};
+      peer.sending = transport_.ISend(p, kBeatTag, std::as_bytes(std::span(&peer.outgoing, 1)));
+    }
+  }
+
+  void Poll(int p) {
+    Peer& peer = PeerOf(p);
+    if (peer.sending != 0 && !transport_.WaitSome({&peer.sending, 1}, 0).empty()) peer.sending = 0;
+    if (peer.request == 0 || transport_.WaitSome({&peer.request, 1}, 0).empty()) return;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      peer.heard = Clock::now();
+      peer.missed = 0;
+      if (peer.incoming.step != peer.last.step || peer.incoming.work != peer.last.work) {
+        peer.changed = peer.heard;
+      }
+      peer.last = peer.incoming;
+      peer.left = peer.incoming.last != 0;
+    }
+    peer.request = peer.left ? 0 : Receive(p);
+  }
+
+  void Run() {
+    try {
+      RunUntilEnd();
+    } catch (const std::exception&) {
+      // Aborted: the thread that runs the program hears of it, too.
+    }
+  }
+
+  void RunUntilEnd() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!ending_) {
+      lock.unlock();
+      Tell(false);
+      for (int p = 0; p < transport_.size(); ++p) {
+        if (p != transport_.rank()) Poll(p);
+      }
+      if (EndIfOneIsSilent()) return;
+      lock.lock();
+      wake_.wait_for(lock, std::chrono::duration<double>(interval_), [this] { return ending_; });
+    }
+    const bool quietly = quietly_;
+    lock.unlock();
+    if (quietly) return;
+    Tell(true);
+    for (int p = 0; p < transport_.size(); ++p) {
+      Peer& peer = PeerOf(p);
+      while (p != transport_.rank() && (!peer.left || peer.sending != 0)) {
+        Poll(p);
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      }
+    }
+  }
+
+  // A rank that waits for others says itself what it misses (WaitAll); one that computes, or that
+  // exchanges nothing, would go on for long beside a rank that has stopped.
+  bool EndIfOneIsSilent() {
+    if (waiting_.load(std::memory_order_relaxed)) return false;
+    for (int p = 0; p < transport_.size(); ++p) {
+      Peer& peer = PeerOf(p);
+      if (p == transport_.rank() || peer.left) continue;
+      if (++peer.missed * interval_ <= options_.timeout_seconds) continue;
+      if (options_.report) {
+        options_.report(fmt::format(
+            "rank {} has not got on for {:.0f} s (silent: stopped or gone); rank {} computes in "
+            "step {}, with 0 bytes outstanding; rank {} was last seen in step {}",
+            p, peer.missed * interval_, transport_.rank(), step_.load(std::memory_order_relaxed), p,
+            peer.last.step));
+      }
+      transport_.Abort(4);
+      return true;
+    }
+    return false;
+  }
+
+  Transport& transport_;
+  const RanksOptions& options_;
+  const std::atomic<uint64_t>& own_work_;
+  const double interval_;
+  std::vector<Peer> peers_;
+  std::atomic<uint64_t> step_{0};
+  std::atomic<bool> waiting_{false};
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool ending_ = false, quietly_ = false;
+  std::thread thread_;
+};
+
+struct Ranks::Transfer {
+  int peer = 0;
+  bool incoming = false;
+  size_t bytes = 0;
+  Transport::Request request = 0;
+};
+
+Ranks::Ranks(Transport& transport, RanksOptions options)
+    : transport_(transport), options_(std::move(options)) {
+  if (size() > 1) watch_ = std::make_unique<Watch>(transport_, options_, own_work_);
+}
+
+Ranks::~Ranks() {
+  if (watch_ != nullptr) watch_->Finish(std::uncaught_exceptions() > 0);
+}
+
+void Ranks::Abort(int code) {
+  transport_.Abort(code);
+  std::terminate();
+}
+
+void Ranks::WaitAll(std::vector<Transfer>& transfers, std::string_view where) {
+  const Clock::time_point start = Clock::now();
+  Clock::time_point moved = start;
+  watch_->set_waiting(true);
+  std::vector<Transport::Request> requests;
+  while (!transfers.empty()) {
+    requests.clear();
+    for (const Transfer& transfer : transfers) requests.push_back(transfer.request);
+    const std::vector<size_t> done = transport_.WaitSome(requests, kPollSeconds);
+    if (!done.empty()) moved = Clock::now();
+    for (size_t i = done.size(); i-- > 0;) {
+      transfers.erase(transfers.begin() + static_cast<ptrdiff_t>(done[i]));
+    }
+    if (transfers.empty() || Since(moved) < options_.timeout_seconds) continue;
+    for (const Transfer& transfer : transfers) {
+      const Watch::News news = watch_->NewsOf(transfer.peer);
+      // Who waits in turn is not to blame, unless everybody waits for everybody.
+      const bool excused = news.waiting && !news.silent;
+      if (news.age < options_.timeout_seconds * (excused ? 2 : 1)) continue;
+      size_t bytes = 0;
+      for (const Transfer& other : transfers) {
+        if (other.peer == transfer.peer) bytes += other.bytes;
+      }
+      if (options_.report) {
+        options_.report(fmt::format(
+            "rank {} has not got on for {:.0f} s ({}); rank {} waits for it in {}, step {}, with "
+            "{} "
+            "bytes outstanding; rank {} was last seen in step {}",
+            transfer.peer, news.age, news.silent ? "silent: stopped or gone" : "alive but stuck",
+            rank(), where, step_, bytes, transfer.peer, news.step));
+      }
+      Abort(4);
+    }
+  }
+  watch_->set_waiting(false);
+  traffic_.wait_seconds += Since(start);
+}
+
+void Ranks::Exchange(std::span<const Outgoing> out, std::span<const Incoming> in,
+                     std::string_view where) {
+  ++step_;
+  if (size() == 1) return;
+  watch_->set_step(step_);
+  const int tag = static_cast<int>(step_ % (kTagLimit - 1));
+  std::vector<Transfer> transfers;
+  auto in_pieces = [](auto data, auto piece) {
+    for (size_t begin = 0; begin < data.size(); begin += kMostMessageBytes) {
+      piece(data.subspan(begin, std::min(kMostMessageBytes, data.size() - begin)));
+    }
+  };
+  for (const Incoming& message : in) {
+    in_pieces(message.data, [&](std::span<std::byte> data) {
+      transfers.push_back(
+          {message.peer, true, data.size(), transport_.IReceive(message.peer, tag, data)});
+    });
+  }
+  for (const Outgoing& message : out) {
+    in_pieces(message.data, [&](std::span<const std::byte> data) {
+      transfers.push_back(
+          {message.peer, false, data.size(), transport_.ISend(message.peer, tag, data)});
+      ++traffic_.messages;
+      traffic_.bytes += static_cast<int64_t>(data.size());
+    });
+  }
+  WaitAll(transfers, where);
+}
+
+std::vector<std::vector<std::byte>> Ranks::AllGather(std::span<const std::byte> mine,
+                                                     std::string_view where) {
+  const auto ranks = static_cast<size_t>(size());
+  std::vector<uint64_t> sizes(ranks, mine.size());
+  std::vector<std::vector<std::byte>> all(ranks);
+  all[static_cast<size_t>(rank())].assign(mine.begin(), mine.end());
+  const uint64_t size_here = mine.size();
+  // First the sizes, then what is not empty.
+  for (const bool of_sizes : {true, false}) {
+    std::vector<Outgoing> out;
+    std::vector<Incoming> in;
+    for (int p = 0; p < size(); ++p) {
+      if (p == rank()) continue;
+      const auto i = static_cast<size_t>(p);
+      if (of_sizes) {
+        out.push_back({p, std::as_bytes(std::span(&size_here, 1))});
+        in.push_back({p, std::as_writable_bytes(std::span(&sizes[i], 1))});
+      } else {
+        all[i].resize(sizes[i]);
+        out.push_back({p, mine});
+        in.push_back({p, all[i]});
+      }
+    }
+    Exchange(out, in, where);
+  }
+  return all;
+}
+
+std::vector<std::string> Ranks::AllGatherText(const std::string& mine, std::string_view where) {
+  std::vector<std::string> texts;
+  for (const std::vector<std::byte>& bytes : AllGather(std::as_bytes(std::span(mine)), where)) {
+    texts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  return texts;
+}
+
+std::string Ranks::Broadcast(const std::string& text, std::string_view where) {
+  return AllGatherText(rank() == 0 ? text : std::string(), where)[0];
+}
+
+}  // namespace gshard::mpi

@@ -1,0 +1,88 @@
+// The processes of one run: exchanges of planned messages, agreement, and a watch over peers that
+// die or hang.
+//
+// Every rank goes through the same exchanges in the same order, so nothing is negotiated: a message
+// is matched by its step. A peer that is silent, or says that it does not get on, for the time-out
+// while somebody waits for it ends the run; one that is slow but gets on does not.
+#ifndef GSHARD_BACKENDS_MPI_RANKS_H_
+#define GSHARD_BACKENDS_MPI_RANKS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/mpi/transport.h"
+
+namespace gshard::mpi {
+
+struct RanksOptions {
+  double timeout_seconds = 300;
+  // Counts up while this rank computes; null: only its exchanges and GetOn show that it gets on.
+  const std::atomic<uint64_t>* work = nullptr;
+  // Told what is wrong before Abort.
+  std::function<void(const std::string& message)> report;
+};
+
+// Owned and used by the thread that runs the program; one more thread keeps watch.
+class Ranks {
+ public:
+  Ranks(Transport& transport, RanksOptions options);
+  ~Ranks();
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  int rank() const { return transport_.rank(); }
+  int size() const { return transport_.size(); }
+
+  struct Outgoing {
+    int peer = 0;
+    std::span<const std::byte> data;
+  };
+  struct Incoming {
+    int peer = 0;
+    std::span<std::byte> data;
+  };
+  // At most one message each way for each peer; empty ones are not sent. Returns when all are done.
+  // `where` is shown if that takes too long.
+  void Exchange(std::span<const Outgoing> out, std::span<const Incoming> in,
+                std::string_view where);
+  // Everybody's bytes, by rank.
+  std::vector<std::vector<std::byte>> AllGather(std::span<const std::byte> mine,
+                                                std::string_view where);
+  std::vector<std::string> AllGatherText(const std::string& mine, std::string_view where);
+  // `text` as rank 0 has it.
+  std::string Broadcast(const std::string& text, std::string_view where);
+
+  // This rank gets on with work of its own between exchanges. Thread-safe.
+  void GetOn() { own_work_.fetch_add(1, std::memory_order_relaxed); }
+
+  [[noreturn]] void Abort(int code);
+
+  // Of Exchange, by this rank.
+  struct Traffic {
+    int64_t messages = 0, bytes = 0;
+    double wait_seconds = 0;
+  };
+  const Traffic& traffic() const { return traffic_; }
+
+ private:
+  class Watch;
+  struct Transfer;
+  void WaitAll(std::vector<Transfer>& transfers, std::string_view where);
+
+  Transport& transport_;
+  RanksOptions options_;
+  Traffic traffic_;
+  uint64_t step_ = 0;
+  std::atomic<uint64_t> own_work_{0};
+  std::unique_ptr<Watch> watch_;
+};
+
+}  // namespace gshard::mpi
+
+#endif  // GSHARD_BACKENDS_MPI_RANKS_H_

@@ -1,0 +1,114 @@
+// Interning and joining of device partitions; joins and maps are memoised by pointer pair.
+#include "core/analysis/device_classes.h"
+
+#include <tsl/robin_map.h>
+
+#include <bit>
+#include <numeric>
+
+#include "ir/diagnostic.h"
+
+namespace gshard {
+namespace {
+
+uint64_t Mix(uint64_t x) {
+  x ^= x >> 31;
+  x *= 0x9e3779b97f4a7c15u;
+  x ^= x >> 29;
+  return x;
+}
+
+using Pair = std::pair<const DeviceClasses*, const DeviceClasses*>;
+struct PairHash {
+  size_t operator()(const Pair& pair) const {
+    return Mix(reinterpret_cast<uintptr_t>(pair.first)) * 31 +
+           Mix(reinterpret_cast<uintptr_t>(pair.second));
+  }
+};
+
+// Renumbers labels by first appearance; returns the first device of each class.
+std::vector<uint32_t> Renumber(std::span<const uint64_t> labels, std::vector<uint32_t>& class_of) {
+  struct Slot {
+    uint64_t label = 0;
+    uint32_t number = UINT32_MAX;
+  };
+  const size_t capacity = std::bit_ceil(labels.size() * 2 + 2);
+  std::vector<Slot> slots(capacity);
+  std::vector<uint32_t> first;
+  class_of.resize(labels.size());
+  for (size_t d = 0; d < labels.size(); ++d) {
+    size_t i = Mix(labels[d]) & (capacity - 1);
+    while (slots[i].number != UINT32_MAX && slots[i].label != labels[d]) {
+      i = (i + 1) & (capacity - 1);
+    }
+    if (slots[i].number == UINT32_MAX) {
+      slots[i] = {labels[d], static_cast<uint32_t>(first.size())};
+      first.push_back(static_cast<uint32_t>(d));
+    }
+    class_of[d] = slots[i].number;
+  }
+  return first;
+}
+
+}  // namespace
+
+struct DeviceClassTable::Tables {
+  std::vector<std::unique_ptr<DeviceClasses>> all;
+  tsl::robin_map<uint64_t, std::vector<const DeviceClasses*>> by_hash;
+  tsl::robin_map<Pair, const DeviceClasses*, PairHash> joins;
+  tsl::robin_map<Pair, std::unique_ptr<ClassMap>, PairHash> maps;
+};
+
+DeviceClassTable::DeviceClassTable(uint32_t device_count)
+    : device_count_(device_count), tables_(std::make_unique<Tables>()) {
+  std::vector<uint64_t> labels(device_count, 0);
+  uniform_ = Intern(labels);
+  std::iota(labels.begin(), labels.end(), uint64_t{0});
+  distinct_ = Intern(labels);
+}
+
+DeviceClassTable::~DeviceClassTable() = default;
+
+const DeviceClasses* DeviceClassTable::Intern(std::span<const uint64_t> labels) {
+  CheckInternal(labels.size() == device_count_, "one label per device");
+  auto classes = std::make_unique<DeviceClasses>();
+  classes->first_device_ = Renumber(labels, classes->class_of_);
+  uint64_t hash = 0;
+  for (uint32_t c : classes->class_of_) hash = Mix(hash * 31 + c + 1);
+  auto& bucket = tables_->by_hash[hash];
+  for (const DeviceClasses* known : bucket) {
+    if (known->class_of_ == classes->class_of_) return known;
+  }
+  bucket.push_back(classes.get());
+  tables_->all.push_back(std::move(classes));
+  return bucket.back();
+}
+
+const DeviceClasses* DeviceClassTable::Join(const DeviceClasses* a, const DeviceClasses* b) {
+  if (a == b || b == uniform_ || a == distinct_) return a;
+  if (a == uniform_ || b == distinct_) return b;
+  if (a > b) std::swap(a, b);
+  auto found = tables_->joins.find({a, b});
+  if (found != tables_->joins.end()) return found->second;
+  std::vector<uint64_t> labels(device_count_);
+  for (uint32_t d = 0; d < device_count_; ++d) {
+    labels[d] = (uint64_t{a->class_of_[d]} << 32) | b->class_of_[d];
+  }
+  const DeviceClasses* join = Intern(labels);
+  tables_->joins[{a, b}] = join;
+  return join;
+}
+
+const ClassMap* DeviceClassTable::MapOf(const DeviceClasses* fine, const DeviceClasses* coarse) {
+  if (fine == coarse) return nullptr;
+  auto& map = tables_->maps[{fine, coarse}];
+  if (map == nullptr) {
+    map = std::make_unique<ClassMap>(fine->count());
+    for (uint32_t c = 0; c < fine->count(); ++c) {
+      (*map)[c] = coarse->class_of(fine->first_device(c));
+    }
+  }
+  return map.get();
+}
+
+}  // namespace gshard

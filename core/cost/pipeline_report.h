@@ -1,0 +1,75 @@
+// A program that runs in stages: what each stage does in each clock tick, and what that wastes.
+//
+// A pipeline is a loop over ticks with a conditional on the device's stage (core/cost/
+// branched_loop.h), as `gshard-opt pipeline` prints it and as one may write it by hand. Stages hand
+// values on at the end of a tick: those that exchange values then wait for each other.
+#ifndef GSHARD_CORE_COST_PIPELINE_REPORT_H_
+#define GSHARD_CORE_COST_PIPELINE_REPORT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/cost/memory/peak_memory.h"
+#include "core/cost/step_model.h"
+#include "ir/module.h"
+
+namespace gshard {
+
+// A branch of the conditional.
+struct PipelinePass {
+  const Computation* computation = nullptr;
+  double time_s = 0;     // with the collectives inside that compute waits for
+  bool is_idle = false;  // no arithmetic
+};
+
+// Devices that take the same passes in all ticks. Figures are of one device and one step.
+struct PipelineStage {
+  std::vector<int64_t> devices;
+  double busy_s = 0;       // passes, without idle ones
+  double recompute_s = 0;  // of it
+  double exposed_s = 0;    // of it: waits for collectives within passes
+  double idle_s = 0;       // waits for other stages
+  double flops = 0;
+  double sent_bytes = 0;   // in passes and between ticks
+  int64_t peak_bytes = 0;  // of memory, of passes that the stage runs
+};
+
+struct PipelineTick {
+  const Instruction* conditional = nullptr;
+  double start_s = 0, end_s = 0;    // since the first tick, passes alone: first start, last end
+  std::vector<double> stage_s;      // by stage: when its pass starts
+  std::vector<size_t> pass;         // by stage: index into PipelineReport::passes
+  std::vector<int64_t> microbatch;  // by stage; empty: not known
+};
+
+struct PipelineReport {
+  const Instruction* loop = nullptr;
+  // As the header's gshard.pipeline says; 0 and empty where there is none.
+  int64_t header_stages = 0, repeats = 0, microbatches = 0;
+  std::string schedule;
+  // Idle share if transfers took no time and stages waited for nothing else (the header's).
+  std::optional<double> planned_bubble;
+
+  std::vector<PipelinePass> passes;
+  std::vector<PipelineStage> stages;
+  std::vector<PipelineTick> ticks;
+  double span_s = 0;           // passes, from the first tick to the last
+  double transfer_s = 0;       // what the loop takes beyond it: permutes, buffers
+  double bubble_share = 0;     // idle time over stages' times span
+  double recompute_share = 0;  // of busy time
+  double imbalance = 1;        // the busiest stage over the mean
+};
+
+// Of the loop with the most ticks' time whose devices differ; nothing if there is none. `model` has
+// the costs of `module`.
+std::optional<PipelineReport> DescribePipeline(const Module& module, StepModel& model);
+
+// `memory` is PeakMemory's; each stage has the peak of devices that run its passes only.
+void EstimateMemory(const Module& module, MemoryOptions options, PipelineReport& report,
+                    MemoryReport& memory);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_COST_PIPELINE_REPORT_H_

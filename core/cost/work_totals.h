@@ -1,0 +1,32 @@
+// What a schedule comes to, its loops and calls included.
+#ifndef GSHARD_CORE_COST_WORK_TOTALS_H_
+#define GSHARD_CORE_COST_WORK_TOTALS_H_
+
+#include <unordered_map>
+
+#include "core/cost/step_model.h"
+
+namespace gshard {
+
+struct WorkTotals {
+  double busy_s = 0;       // of kernels on the compute stream
+  double recompute_s = 0;  // of it, of kernels that compute again
+  double exposed_s = 0;    // compute waits for collectives and copies
+  double flops = 0;
+  double sent_bytes = 0;
+};
+
+// Remembers what it has summed: shared callees count once each time they run, not each time they
+// are looked at.
+class WorkTotalsTable {
+ public:
+  // Of all trips that `cost` covers.
+  const WorkTotals& Of(const ComputationCost& cost);
+
+ private:
+  std::unordered_map<const ComputationCost*, WorkTotals> known_;
+};
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_COST_WORK_TOTALS_H_

@@ -1,0 +1,546 @@
+#include "core/pipeline/emit/emission.h"
+
+#include <algorithm>
+
+#include "core/pipeline/emit/neutral.h"
+#include "core/pipeline/emit/shift_region.h"
+#include "core/pipeline/emit/weight_stacks.h"
+#include "core/pipeline/plan/clone.h"
+#include "ir/custom_call.h"
+#include "ir/sharding_algebra.h"
+#include "ir/traversal.h"
+
+namespace gshard::pipeline {
+namespace {
+
+class Emitter {
+ public:
+  explicit Emitter(const EmissionInputs& in)
+      : in_(in),
+        module_(*in.module),
+        context_(module_.context()),
+        old_(module_.entry()),
+        entry_(module_.AddComputation(old_->name())),
+        builder_(module_, entry_),
+        stages_(in.schedule->stages),
+        repeats_(in.schedule->repeats) {}
+
+  Expected<WeightBytes> Run() {
+    CloneParameters();
+    for (Instruction* x : old_->instructions()) {
+      if (x->opcode() == Opcode::kParameter || in_.phases->PhaseOf(x) != Phase::kBefore) continue;
+      if (x->opcode() == Opcode::kAllReduce) {
+        value_[x] = WholeSum(x);
+      } else {
+        Copy(x);
+      }
+    }
+    if (auto done = in_.stages->has_outside() ? ShiftingBuffer() : Pipeline(); !done) {
+      return Fail(std::move(done.error()));
+    }
+    FinishAccumulated();
+    for (Instruction* x : old_->instructions()) {
+      if (in_.phases->PhaseOf(x) == Phase::kAfter && value_.count(x) == 0) Copy(x);
+    }
+    entry_->set_root(value_.at(old_->root()));
+    module_.set_entry(entry_);
+    RemoveDeadCode(module_);
+    module_.header().num_partitions = in_.shardings->device_count();
+    return weight_bytes_;
+  }
+
+ private:
+  Instruction* Copy(Instruction* x) {
+    std::vector<Instruction*> operands;
+    for (Instruction* operand : x->operands()) operands.push_back(value_.at(operand));
+    Instruction* copy = CloneInto(module_, entry_, x, operands, /*take_name=*/true);
+    copy->set_sharding(nullptr);
+    if (copy->shape()->IsArray()) {
+      if (const Sharding* s = in_.annotation(x)) {
+        copy->set_sharding(in_.shardings->Outside(copy->shape()->rank(), s, -1));
+      }
+    } else if (x == old_->root() && x->opcode() == Opcode::kTuple) {
+      std::vector<const Shape*> shapes;
+      for (const Instruction* operand : operands) shapes.push_back(operand->shape());
+      copy->set_shape(context_.Tuple(shapes));
+    }
+    value_[x] = copy;
+    return copy;
+  }
+
+  void CloneParameters() {
+    for (Instruction* x : old_->parameters()) {
+      Instruction* copy = CloneInto(module_, entry_, x, {}, /*take_name=*/true);
+      size_t number = static_cast<size_t>(x->attributes<ParameterAttributes>().number);
+      copy->set_shape(in_.split->parameter_shapes[number]);
+      value_[x] = copy;
+      if (!copy->shape()->IsArray()) continue;
+      const Sharding* s = in_.annotation(x);
+      bool data = in_.batch->dimension.count(static_cast<int64_t>(number)) != 0;
+      bool cut = !data && in_.options->weights == WeightPlacement::kSharded;
+      copy->set_sharding(in_.shardings->Outside(copy->shape()->rank(), s,
+                                                cut ? StageDim(copy->shape(), s, stages_) : -1));
+    }
+  }
+
+  Instruction* WholeSum(Instruction* x) {
+    WholeSumInputs in;
+    in.module = &module_;
+    in.phases = in_.phases;
+    in.microbatches = in_.schedule->microbatches;
+    in.value = &value_;
+    for (const Instruction* parameter : old_->parameters()) {
+      if (in_.phases->UsesExamples(parameter)) in.data[parameter] = FormOf(parameter);
+    }
+    return EmitWholeSum(builder_, in, x);
+  }
+
+  DataForm FormOf(const Instruction* x) const {
+    DataForm form;
+    form.dimension = in_.batch->dimension.at(x->attributes<ParameterAttributes>().number);
+    if (const Sharding* s = in_.annotation(x)) form.shards = s->TileCount(form.dimension);
+    return form;
+  }
+
+  // --- what goes in
+
+  // Of virtual stages [first, end): the lists of all others are empty, but those of boundaries.
+  RegionState StateOf(int64_t first, int64_t end) {
+    const StageGraph& stages = *in_.stages;
+    auto pairs = [](const std::vector<Instruction*>& list) {
+      std::vector<std::pair<const Instruction*, const Shape*>> out;
+      for (const Instruction* x : list) out.emplace_back(x, x->shape());
+      return out;
+    };
+    std::vector<std::vector<std::pair<const Instruction*, const Shape*>>> forward, backward, saved,
+        delayed, outputs;
+    StageLists<size_t> terms;
+    for (int64_t v = 0; v < stages.count(); ++v) {
+      if (v + 1 < stages.count()) {
+        forward.push_back(pairs(stages.forward_bundle(v)));
+        backward.push_back(pairs(stages.backward_bundle(v)));
+      }
+      auto& of = terms.emplace_back();
+      auto& out = outputs.emplace_back();
+      auto& kept = saved.emplace_back();
+      auto& late = delayed.emplace_back();
+      if (v < first || v >= end) continue;
+      kept = pairs(stages.saved(v)), late = pairs(stages.delayed(v));
+      for (Pass pass : {Pass::kForward, Pass::kBackward, Pass::kWeights}) {
+        for (const StageTerm& term : stages.pass(pass, v).terms) {
+          of.emplace_back(term.accumulated, term.values[0]->shape());
+        }
+        for (const Instruction* x : stages.pass(pass, v).outputs) out.emplace_back(x, x->shape());
+      }
+    }
+    RegionState state;
+    state.forward = ValueSlots(forward);
+    state.backward = ValueSlots(backward);
+    state.saved = ValueSlots(saved);
+    state.delayed = ValueSlots(delayed);
+    state.outputs = ValueSlots(outputs);
+    if (!stages.has_outside()) state.term_packs = TermPacks(TakeUnlikeTerms(terms), context_);
+    state.terms = TermSlots(terms);
+    FindWeights(state, first, end);
+    for (Instruction* x : old_->parameters()) {
+      if (in_.phases->UsesExamples(x)) state.data.push_back(x);
+    }
+    state.repeats = stages.IsOutside(first) ? 1 : repeats_;
+    state.microbatches = in_.schedule->microbatches;
+    state.has_padding = stages.has_outside();
+    if (!state.has_padding) state.depths = DepthsOf(*in_.schedule);
+    state.LayOut();
+    return state;
+  }
+
+  // Weights by virtual stage, in the order in which its passes reach them. What all stages use, and
+  // what the layers outside a shifting buffer use, lies whole on every device.
+  void FindWeights(RegionState& state, int64_t first, int64_t end) {
+    const StageGraph& stages = *in_.stages;
+    std::vector<std::vector<Instruction*>> lists(static_cast<size_t>(stages.count()));
+    std::unordered_map<Instruction*, int64_t> uses;
+    for (int64_t v = first; v < end; ++v) {
+      std::vector<Instruction*>& list = lists[static_cast<size_t>(v)];
+      std::unordered_set<const Instruction*> found;
+      for (Pass pass : {Pass::kForward, Pass::kBackward, Pass::kWeights}) {
+        WeightsOf(pass, v, found, list);
+      }
+      for (Instruction* x : list) ++uses[x];
+    }
+    const bool one = end - first == 1 && !stages.IsOutside(first);
+    StageLists<const Instruction*> own;
+    std::unordered_set<const Instruction*> shared;
+    for (auto& list : lists) {
+      auto& of = own.emplace_back();
+      for (Instruction* x : list) {
+        if (uses[x] < end - first || one) {
+          of.emplace_back(x, x->shape());
+        } else if (shared.insert(x).second) {
+          state.shared.push_back(x);
+        }
+      }
+    }
+    if (!stages.has_outside()) PlaceUnlike(state, own, shared);
+    state.weights = ValueSlots(own);
+    for (const Shape* shape : state.weights.shapes()) {
+      weight_bytes_.alike += repeats_ * shape->byte_size();
+    }
+    for (const Instruction* x : state.shared) {
+      if (shared.contains(x)) weight_bytes_.shared += x->shape()->byte_size();
+    }
+  }
+
+  // Weights whose shape not all stages have: as flat pieces, or whole on every device. Those that
+  // the user cuts over other axes stay as they are.
+  void PlaceUnlike(RegionState& state, StageLists<const Instruction*>& own,
+                   const std::unordered_set<const Instruction*>& shared) {
+    const auto unlike =
+        TakeUnlike<const Instruction*>(own, [&](const Instruction* x, const Shape*) {
+          return AnnotationOf(x, in_.annotation, context_) == nullptr;
+        });
+    const WeightPacks packs(unlike, context_);
+    for (const Shape* shape : packs.shapes()) {
+      weight_bytes_.pieces += repeats_ * shape->byte_size();
+    }
+    std::unordered_set<const Instruction*> seen = shared;
+    for (const auto& list : unlike) {
+      for (const auto& [x, shape] : list) {
+        weight_bytes_.unpadded += shape->byte_size();
+        if (!seen.insert(x).second) continue;
+        weight_bytes_.replicated += shape->byte_size();
+        if (in_.options->weights == WeightPlacement::kReplicated) {
+          state.shared.push_back(const_cast<Instruction*>(x));
+        }
+      }
+    }
+    weight_bytes_.unpadded /= stages_;
+    if (in_.options->weights == WeightPlacement::kSharded) state.weight_packs = packs;
+  }
+
+  // Sums of terms whose shape not all stages have, where neither the user nor a weight of that
+  // shape cuts them over other axes.
+  StageLists<size_t> TakeUnlikeTerms(StageLists<size_t>& terms) {
+    std::unordered_set<const Shape*> cut;
+    for (const Instruction* x : old_->instructions()) {
+      if (x->shape()->IsArray() && in_.annotation(x) != nullptr) cut.insert(x->shape()->bare());
+    }
+    return TakeUnlike<size_t>(terms, [&](const size_t& index, const Shape* shape) {
+      return in_.phases->accumulated()[index].combiner == Opcode::kAdd &&
+             !cut.contains(shape->bare());
+    });
+  }
+
+  // [K * R, length]: each row the values of one virtual stage, one after another.
+  Instruction* StackPieces(const WeightPacks& packs, size_t pack) {
+    const Shape* shape = packs.shape(pack);
+    std::vector<StackRow> rows(static_cast<size_t>(stages_ * repeats_));
+    for (int64_t v = 0; v < in_.stages->count(); ++v) {
+      std::vector<Instruction*> parts;
+      int64_t length = 0;
+      for (const auto& [x, place] : packs.places(static_cast<size_t>(v))) {
+        if (place.pack != pack) continue;
+        const int64_t flat[] = {place.shape->element_count()};
+        parts.push_back(builder_.Reshape(value_.at(x), flat));
+        length += flat[0];
+      }
+      if (length == 0) continue;
+      if (const int64_t rest[] = {shape->dim(0) - length}; rest[0] > 0) {
+        parts.push_back(builder_.Zero(context_.Array(shape->dtype(), rest)));
+      }
+      rows[static_cast<size_t>(RowOf(v))].value = builder_.Concatenate(parts, 0);
+    }
+    return StackWeights(builder_, rows, shape, *in_.shardings, nullptr);
+  }
+
+  void WeightsOf(Pass pass, int64_t v, std::unordered_set<const Instruction*>& found,
+                 std::vector<Instruction*>& list) {
+    std::unordered_set<const Instruction*> seen;
+    for (Instruction* target : in_.stages->TargetsOf(pass, v)) {
+      std::vector<std::pair<Instruction*, int64_t>> stack = {{target, 0}};
+      while (!stack.empty()) {
+        auto& [x, next] = stack.back();
+        if (next == 0 && !seen.insert(x).second) {
+          stack.pop_back();
+          continue;
+        }
+        if (in_.layers->WeightOf(x) == x) {
+          if (found.insert(x).second) list.push_back(x);
+          stack.pop_back();
+          continue;
+        }
+        if (next == x->operand_count() || in_.stages->IsInput(pass, v, x)) {
+          stack.pop_back();
+          continue;
+        }
+        Instruction* operand = x->operand(next++);
+        stack.emplace_back(operand, 0);
+      }
+    }
+  }
+
+  Instruction* Enter(Instruction* value, const Sharding* outside, const Shape* local,
+                     const Sharding* inside) {
+    if (stages_ == 1) return value;
+    Instruction* const whole[] = {value};
+    Instruction* copy = builder_.Add(Opcode::kCopy, whole, NoAttributes{}, value->shape());
+    copy->set_sharding(outside);
+    CustomCallAttributes attributes;
+    attributes.target = kEnterManualTarget;
+    Instruction* const operands[] = {copy};
+    Instruction* border =
+        builder_.Add(Opcode::kCustomCall, operands, attributes, local, {}, "enter");
+    border->set_sharding(inside);
+    return border;
+  }
+
+  Instruction* Leave(Instruction* value, const Shape* whole, const Sharding* outside) {
+    if (stages_ == 1) return value;
+    CustomCallAttributes attributes;
+    attributes.target = kLeaveManualTarget;
+    Instruction* const operands[] = {value};
+    Instruction* border =
+        builder_.Add(Opcode::kCustomCall, operands, attributes, whole, {}, "leave");
+    border->set_sharding(outside);
+    return border;
+  }
+
+  // Row of virtual stage v in what is stacked by device, then chunk.
+  int64_t RowOf(int64_t v) const {
+    if (in_.stages->has_outside()) --v;
+    return v % stages_ * repeats_ + v / stages_;
+  }
+
+  Expected<void> Pipeline() {
+    const RegionState state = StateOf(0, in_.stages->count());
+    RegionResults results = EmitRegion(InputsOf(state));
+    TakeAccumulated(state, results);
+    TakeOutputs(state, results);
+    return {};
+  }
+
+  Expected<void> ShiftingBuffer() {
+    const int64_t count = in_.stages->count();
+    const RegionState before = StateOf(0, 1), alike = StateOf(1, count - 1),
+                      after = StateOf(count - 1, count);
+    ShiftInputs inputs;
+    inputs.clock = {stages_, repeats_, in_.schedule->microbatches};
+    inputs.entry = entry_;
+    inputs.before = InputsOf(before);
+    inputs.alike = InputsOf(alike);
+    inputs.after = InputsOf(after);
+    Expected<ShiftResults> results = EmitShiftRegion(std::move(inputs));
+    if (!results) return Fail(std::move(results.error()));
+    for (auto [state, of] : {std::pair{&before, &results->before},
+                             {&alike, &results->alike},
+                             {&after, &results->after}}) {
+      TakeAccumulated(*state, *of);
+      TakeOutputs(*state, *of);
+    }
+    return {};
+  }
+
+  RegionInputs InputsOf(const RegionState& state) {
+    RegionInputs region;
+    const RegionShardings& shardings = *in_.shardings;
+    for (size_t slot = 0; slot < state.weights.size(); ++slot) {
+      const Shape* shape = state.weights.shape(slot);
+      std::vector<StackRow> rows(static_cast<size_t>(stages_ * repeats_));
+      const Sharding* s = nullptr;
+      for (int64_t v = 0; v < in_.stages->count(); ++v) {
+        for (auto& [at, x] : state.weights.values(static_cast<size_t>(v))) {
+          if (at != slot) continue;
+          rows[static_cast<size_t>(RowOf(v))].value = value_.at(x);
+          if (s == nullptr) s = AnnotationOf(x, in_.annotation, context_);
+        }
+      }
+      Instruction* stack = StackWeights(builder_, rows, shape, shardings, s);
+      std::vector<int64_t> dims(stack->shape()->dims().begin(), stack->shape()->dims().end());
+      dims[0] = repeats_;
+      const Sharding* row_sharding =
+          s == nullptr ? nullptr : AddDims(context_, s, std::vector<int64_t>{0});
+      region.weights.push_back(Enter(stack, shardings.Outside(shape->rank() + 1, row_sharding, 0),
+                                     context_.Array(shape->dtype(), dims),
+                                     shardings.Inside(shape->rank() + 1, row_sharding)));
+    }
+    for (size_t pack = 0; pack < state.weight_packs.size(); ++pack) {
+      Instruction* stack = StackPieces(state.weight_packs, pack);
+      const int64_t dims[] = {repeats_, state.weight_packs.shape(pack)->dim(0)};
+      region.weights.push_back(Enter(stack, shardings.Outside(2, nullptr, 0),
+                                     context_.Array(stack->shape()->dtype(), dims),
+                                     shardings.Inside(2, nullptr)));
+    }
+    for (Instruction* x : state.shared) {
+      region.shared.push_back(EnterShared(x, AnnotationOf(x, in_.annotation, context_)));
+    }
+    for (Instruction* x : state.data) {
+      region.functions.data.push_back(FormOf(x));
+      region.data.push_back(EnterShared(x, in_.annotation(x)));
+    }
+    region.functions.module = &module_;
+    region.functions.phases = in_.phases;
+    region.functions.layers = in_.layers;
+    region.functions.stages = in_.stages;
+    region.functions.state = &state;
+    region.functions.shardings = in_.shardings;
+    region.functions.annotation = in_.annotation;
+    region.functions.recomputes_layers = in_.options->remat == Remat::kAll;
+    region.schedule = in_.schedule;
+    region.entry = entry_;
+    data_ = region.functions.data;
+    return region;
+  }
+
+  // The same value on all stages; once for each.
+  Instruction* EnterShared(const Instruction* x, const Sharding* s) {
+    Instruction* value = value_.at(x);
+    auto [known, fresh] = entered_.try_emplace(value, nullptr);
+    if (!fresh) return known->second;
+    int64_t rank = value->shape()->rank();
+    return known->second = Enter(value, in_.shardings->Outside(rank, s, -1), value->shape()->bare(),
+                                 in_.shardings->Inside(rank, s));
+  }
+
+  // --- what comes out
+
+  // A buffer of the region as one global array: rows of all devices along dim 0.
+  Instruction* Collect(Instruction* local) {
+    std::vector<int64_t> dims(local->shape()->dims().begin(), local->shape()->dims().end());
+    dims[0] *= stages_;
+    const Shape* whole = context_.Array(local->shape()->dtype(), dims);
+    return Leave(local, whole, in_.shardings->Outside(whole->rank(), nullptr, 0));
+  }
+
+  // The rows of all devices: of layers outside a shifting buffer each has a part of the sum.
+  Instruction* OverDevices(Instruction* stack, Opcode combiner) {
+    DType type = stack->shape()->dtype();
+    const int64_t rows[] = {0};
+    return builder_.Reduce(stack, NeutralOf(builder_, context_.Scalar(type), combiner), rows,
+                           builder_.BinaryComputation(combiner, type));
+  }
+
+  void TakeAccumulated(const RegionState& state, const RegionResults& results) {
+    std::vector<Instruction*> stacks;
+    for (Instruction* x : results.terms) stacks.push_back(Collect(x));
+    const std::vector<Accumulated>& accumulated = in_.phases->accumulated();
+    sums_.resize(accumulated.size(), nullptr);
+    for (int64_t v = 0; v < in_.stages->count(); ++v) {
+      for (auto& [slot, index] : state.terms.values(static_cast<size_t>(v))) {
+        const Opcode combiner = accumulated[index].combiner;
+        Instruction* x = stacks[slot];
+        if (in_.stages->IsOutside(v)) {
+          x = OverDevices(x, combiner);
+        } else {
+          x = builder_.SliceDim(x, 0, RowOf(v), RowOf(v) + 1);
+          x = builder_.Reshape(x, state.terms.shape(slot)->dims());
+        }
+        AddSum(index, x);
+      }
+      if (static_cast<size_t>(v) >= state.term_packs.lists()) continue;
+      for (const auto& [index, place] : state.term_packs.places(static_cast<size_t>(v))) {
+        Instruction* x = stacks[state.terms.size() + place.pack];
+        x = builder_.SliceDim(x, 0, RowOf(v), RowOf(v) + 1);
+        x = builder_.SliceDim(x, 1, place.offset, place.offset + place.shape->element_count());
+        AddSum(index, builder_.Reshape(x, place.shape->dims()));
+      }
+    }
+  }
+  void AddSum(size_t index, Instruction* x) {
+    Instruction*& sum = sums_[index];
+    const Opcode combiner = in_.phases->accumulated()[index].combiner;
+    sum = sum == nullptr ? x : builder_.Binary(combiner, sum, x);
+  }
+
+  void FinishAccumulated() {
+    const std::vector<Accumulated>& accumulated = in_.phases->accumulated();
+    for (size_t i = 0; i < accumulated.size(); ++i) {
+      Instruction* x = sums_[i];
+      if (accumulated[i].how == Accumulated::How::kMean && in_.schedule->microbatches > 1) {
+        DType type = x->shape()->dtype();
+        Instruction* count = builder_.BroadcastScalar(
+            builder_.Scalar(type, static_cast<double>(in_.schedule->microbatches)),
+            x->shape()->dims());
+        x = builder_.Binary(Opcode::kDivide, x, count);
+      }
+      value_[accumulated[i].result] = x;
+    }
+  }
+
+  // Results with examples: tiles of micro-batches become the whole batch again.
+  void TakeOutputs(const RegionState& state, const RegionResults& results) {
+    for (int64_t v = 0; v < in_.stages->count(); ++v) {
+      for (auto& [slot, x] : state.outputs.values(static_cast<size_t>(v))) {
+        Instruction* all = Collect(results.outputs[slot]);
+        if (in_.stages->IsOutside(v)) {
+          all = InOrder(all);
+        } else {
+          int64_t device = RowOf(v) / repeats_;
+          all = builder_.SliceDim(all, 0, device, device + 1);
+        }
+        value_[const_cast<Instruction*>(x)] = Whole(all, x);
+      }
+    }
+  }
+
+  // [K, groups, ..] by device and group: [1, M, ..], micro-batch j from device j mod K.
+  Instruction* InOrder(Instruction* tiles) {
+    std::vector<int64_t> dims(tiles->shape()->dims().begin(), tiles->shape()->dims().end());
+    std::vector<int64_t> permutation;
+    for (size_t d = 0; d < dims.size(); ++d) permutation.push_back(static_cast<int64_t>(d));
+    std::swap(permutation[0], permutation[1]);
+    Instruction* x = builder_.Transpose(tiles, permutation);
+    dims[1] *= dims[0], dims[0] = 1;
+    return builder_.SliceDim(builder_.Reshape(x, dims), 1, 0, in_.schedule->microbatches);
+  }
+
+  // [1, M, .., b, ..] with rows of D shards in each tile: [.., D, M, b/D, ..] merged.
+  Instruction* Whole(Instruction* tiles, const Instruction* x) {
+    const int64_t count = in_.schedule->microbatches;
+    std::span<const int64_t> tile = x->shape()->dims();
+    int64_t dim = 0;
+    const Computation& entry = *old_;
+    for (size_t i = 0; i < in_.split->output_dimension.size(); ++i) {
+      const Instruction* output = entry.root()->opcode() == Opcode::kTuple
+                                      ? entry.root()->operand(static_cast<int64_t>(i))
+                                      : entry.root();
+      if (output == x) dim = std::max<int64_t>(in_.split->output_dimension[i], 0);
+    }
+    int64_t shards = 1;
+    for (const DataForm& form : data_) shards = std::max(shards, form.shards);
+    if (tile[static_cast<size_t>(dim)] % shards != 0) shards = 1;
+    std::vector<int64_t> split = {count}, permutation, merged;
+    for (size_t d = 0; d < tile.size(); ++d) {
+      if (static_cast<int64_t>(d) != dim) {
+        permutation.push_back(static_cast<int64_t>(split.size()));
+        split.push_back(tile[d]);
+        merged.push_back(tile[d]);
+        continue;
+      }
+      permutation.push_back(static_cast<int64_t>(split.size()));
+      permutation.push_back(0);
+      permutation.push_back(static_cast<int64_t>(split.size()) + 1);
+      split.insert(split.end(), {shards, tile[d] / shards});
+      merged.push_back(tile[d] * count);
+    }
+    return builder_.Reshape(builder_.Transpose(builder_.Reshape(tiles, split), permutation),
+                            merged);
+  }
+
+  const EmissionInputs& in_;
+  Module& module_;
+  Context& context_;
+  Computation* old_;
+  Computation* entry_;
+  Builder builder_;
+  int64_t stages_, repeats_;
+  WeightBytes weight_bytes_;
+  std::vector<DataForm> data_;
+  std::vector<Instruction*> sums_;  // by index into Phases::accumulated()
+  std::unordered_map<const Instruction*, Instruction*> entered_;
+  std::unordered_map<const Instruction*, Instruction*> value_;  // old to new
+};
+
+}  // namespace
+
+Expected<WeightBytes> EmitPipeline(const EmissionInputs& inputs) { return Emitter(inputs).Run(); }
+
+}  // namespace gshard::pipeline

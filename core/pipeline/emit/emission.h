@@ -1,0 +1,44 @@
+// The pipelined module: what comes before the micro-batches, the loop, what comes after.
+//
+// Before and after are ordinary global code over the mesh with the stage axis: weights of alike
+// stages are stacked along a dim that is cut over the stages, gradients come back the same way, and
+// propagation and the partitioner do the rest.
+#ifndef GSHARD_CORE_PIPELINE_EMIT_EMISSION_H_
+#define GSHARD_CORE_PIPELINE_EMIT_EMISSION_H_
+
+#include <functional>
+
+#include "core/pipeline/emit/region.h"
+#include "core/pipeline/plan/batch.h"
+
+namespace gshard::pipeline {
+
+struct EmissionInputs {
+  Module* module = nullptr;
+  const PipelineOptions* options = nullptr;
+  const BatchDims* batch = nullptr;
+  const SplitProgram* split = nullptr;
+  const Phases* phases = nullptr;
+  const LayerGraph* layers = nullptr;
+  const StageGraph* stages = nullptr;
+  const Schedule* schedule = nullptr;
+  const RegionShardings* shardings = nullptr;
+  std::function<const Sharding*(const Instruction*)> annotation;  // of IN, by name; null: none
+};
+
+// Bytes of weights on one device while the micro-batches run.
+struct WeightBytes {
+  int64_t shared = 0;      // what every stage uses, and is whole on each
+  int64_t alike = 0;       // of stages that have it in the same shape: one stage's
+  int64_t pieces = 0;      // of unlike stages, as padded flat pieces ...
+  int64_t unpadded = 0;    // ... of which a device uses in the mean
+  int64_t replicated = 0;  // the same if whole on every device
+};
+
+// Replaces the entry. The header's number of partitions is set. Errors: E-PIPELINE-006 (stages of
+// the shifting buffer that are not alike).
+Expected<WeightBytes> EmitPipeline(const EmissionInputs& inputs);
+
+}  // namespace gshard::pipeline
+
+#endif  // GSHARD_CORE_PIPELINE_EMIT_EMISSION_H_

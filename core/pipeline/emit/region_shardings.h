@@ -1,0 +1,35 @@
+// Shardings over the mesh that has the stage axis, major to all axes of the input's mesh.
+#ifndef GSHARD_CORE_PIPELINE_EMIT_REGION_SHARDINGS_H_
+#define GSHARD_CORE_PIPELINE_EMIT_REGION_SHARDINGS_H_
+
+#include "ir/module.h"
+
+namespace gshard::pipeline {
+
+class RegionShardings {
+ public:
+  // K stages of `devices` devices each.
+  RegionShardings(Context& context, int64_t stages, int64_t devices)
+      : context_(&context), stages_(stages), devices_(devices) {}
+
+  Context& context() const { return *context_; }
+  int64_t stages() const { return stages_; }
+  int64_t devices_per_stage() const { return devices_; }
+  int64_t device_count() const { return stages_ * devices_; }
+  // No other axes: everything inside the region is manual.
+  bool is_fully_manual() const { return devices_ == 1; }
+
+  // `s`: over the devices of one stage; null: replicated. Outside the region, dim `stage_dim` cut
+  // over the stages (major), or the same on all stages (-1).
+  const Sharding* Outside(int64_t rank, const Sharding* s, int64_t stage_dim) const;
+  // Inside: manual over the stages.
+  const Sharding* Inside(int64_t rank, const Sharding* s) const;
+
+ private:
+  Context* context_;
+  int64_t stages_, devices_;
+};
+
+}  // namespace gshard::pipeline
+
+#endif  // GSHARD_CORE_PIPELINE_EMIT_REGION_SHARDINGS_H_

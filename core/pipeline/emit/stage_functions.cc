@@ -1,0 +1,449 @@
+#include "core/pipeline/emit/stage_functions.h"
+
+#include <algorithm>
+
+#include "core/pipeline/emit/neutral.h"
+#include "core/pipeline/plan/clone.h"
+#include "fmt/format.h"
+#include "ir/equality.h"
+
+namespace gshard::pipeline {
+namespace {
+
+std::string_view PassName(Pass pass) {
+  switch (pass) {
+    case Pass::kForward:
+      return "forward";
+    case Pass::kBackward:
+      return "backward";
+    case Pass::kWeights:
+      return "weight_gradients";
+    case Pass::kNone:
+      break;
+  }
+  return "idle";
+}
+
+class FunctionBuilder {
+ public:
+  FunctionBuilder(const StageFunctionInputs& in, Pass pass, int64_t v)
+      : in_(in),
+        state_(*in.state),
+        pass_(pass),
+        v_(v),
+        computation_(in.module->AddComputation(pass == Pass::kNone
+                                                   ? std::string("idle")
+                                                   : fmt::format("stage{}_{}", v, PassName(pass)))),
+        builder_(*in.module, computation_) {
+    parameter_ = builder_.Parameter(0, in.operand_shape, "state");
+  }
+
+  Computation* Run() {
+    if (pass_ != Pass::kNone) CloneAll();
+    std::vector<Instruction*> results;
+    HandOn(results);
+    Save(results);
+    Accumulate(results);
+    WriteOutputs(results);
+    computation_->set_root(builder_.Tuple(results));
+    return computation_;
+  }
+
+ private:
+  Instruction* Element(int64_t i) {
+    Instruction*& x = elements_[i];
+    if (x == nullptr) x = builder_.GetTupleElement(parameter_, i);
+    return x;
+  }
+  Instruction* Number(PassNumber number) { return Element(static_cast<int64_t>(number)); }
+
+  // Row `row` of a buffer, without its leading dim.
+  Instruction* Row(Instruction* buffer, Instruction* row) {
+    const Shape* shape = buffer->shape();
+    std::vector<int64_t> sizes(shape->dims().begin(), shape->dims().end());
+    sizes[0] = 1;
+    std::vector<Instruction*> starts(sizes.size(), Zero());
+    starts[0] = row;
+    Instruction* slice = shape->dim(0) == 1 ? buffer : builder_.DynamicSlice(buffer, starts, sizes);
+    return builder_.Reshape(slice, std::span<const int64_t>(sizes).subspan(1));
+  }
+  Instruction* SetRow(Instruction* buffer, Instruction* value, Instruction* row) {
+    std::vector<int64_t> sizes(buffer->shape()->dims().begin(), buffer->shape()->dims().end());
+    sizes[0] = 1;
+    std::vector<Instruction*> starts(sizes.size(), Zero());
+    starts[0] = row;
+    return builder_.DynamicUpdateSlice(buffer, builder_.Reshape(value, sizes), starts);
+  }
+  Instruction* Zero() { return builder_.ScalarInt(DType::kS32, 0); }
+
+  // --- inputs
+
+  // What the pass is given; null: x is computed here.
+  Instruction* Given(Instruction* x) {
+    const StageGraph& stages = *in_.stages;
+    size_t v = static_cast<size_t>(v_);
+    if (x->opcode() == Opcode::kParameter && in_.phases->UsesExamples(x)) return Examples(x);
+    if (x->opcode() == Opcode::kPartitionId) {
+      return builder_.Convert(Number(PassNumber::kMicrobatch), DType::kU32);
+    }
+    if (in_.layers->WeightOf(x) == x) return Weight(x);
+    if (!stages.IsInput(pass_, v_, x)) return nullptr;
+    if (pass_ == Pass::kWeights) {
+      return Row(
+          Element(state_.delayed_in.begin + static_cast<int64_t>(state_.delayed.SlotOf(v, x))),
+          Number(PassNumber::kDelayed));
+    }
+    if (v_ > 0 && state_.forward.Has(v - 1, x)) {
+      return Row(
+          Element(state_.forward_in.begin + static_cast<int64_t>(state_.forward.SlotOf(v - 1, x))),
+          Number(PassNumber::kForwardInput));
+    }
+    if (state_.saved.Has(v, x)) {
+      return Row(Element(state_.saved_in.begin + static_cast<int64_t>(state_.saved.SlotOf(v, x))),
+                 Number(PassNumber::kSaved));
+    }
+    return Row(
+        Element(state_.backward_in.begin + static_cast<int64_t>(state_.backward.SlotOf(v, x))),
+        Number(PassNumber::kBackwardInput));
+  }
+
+  Instruction* Weight(Instruction* x) {
+    auto shared = std::find(state_.shared.begin(), state_.shared.end(), x);
+    if (shared != state_.shared.end()) {
+      return Element(state_.shared_in.begin + (shared - state_.shared.begin()));
+    }
+    if (const auto* place = state_.weight_packs.Find(static_cast<size_t>(v_), x)) {
+      Instruction* pack = Element(state_.weights_in.begin +
+                                  static_cast<int64_t>(state_.weights.size() + place->pack));
+      return FromPack(pack, *place);
+    }
+    size_t slot = state_.weights.SlotOf(static_cast<size_t>(v_), x);
+    return Row(Element(state_.weights_in.begin + static_cast<int64_t>(slot)),
+               Number(PassNumber::kChunk));
+  }
+
+  // --- packs, [repeats, length]
+
+  std::vector<Instruction*> StartsOf(int64_t offset) {
+    return {Number(PassNumber::kChunk), builder_.ScalarInt(DType::kS32, offset)};
+  }
+  template <typename Place>
+  Instruction* FromPack(Instruction* pack, const Place& place) {
+    const int64_t count = place.shape->element_count();
+    const int64_t sizes[] = {1, count};
+    Instruction* flat = pack->shape()->dim(0) == 1
+                            ? builder_.SliceDim(pack, 1, place.offset, place.offset + count)
+                            : builder_.DynamicSlice(pack, StartsOf(place.offset), sizes);
+    return builder_.Reshape(flat, place.shape->dims());
+  }
+  template <typename Place>
+  Instruction* IntoPack(Instruction* pack, Instruction* value, const Place& place) {
+    const int64_t sizes[] = {1, place.shape->element_count()};
+    return builder_.DynamicUpdateSlice(pack, builder_.Reshape(value, sizes),
+                                       StartsOf(place.offset));
+  }
+
+  // The micro-batch's rows: of each shard of the mesh its own.
+  Instruction* Examples(Instruction* x) {
+    size_t k = static_cast<size_t>(std::find(state_.data.begin(), state_.data.end(), x) -
+                                   state_.data.begin());
+    Instruction* own =
+        MicrobatchRows(builder_, Element(state_.data_in.begin + static_cast<int64_t>(k)),
+                       in_.data[k], state_.microbatches, Number(PassNumber::kMicrobatch));
+    Annotate(own, x);
+    return own;
+  }
+
+  // --- what is computed here
+
+  // An instruction and the layer whose recomputation it is part of; -1: of none.
+  using Key = std::pair<Instruction*, int64_t>;
+
+  // Depth first from the targets: alike stages come out alike, wherever their text stands.
+  void CloneAll() {
+    if (in_.recomputes_layers && pass_ == Pass::kBackward) FindCotangents();
+    for (Instruction* target : Targets()) {
+      struct Step {
+        Key key;
+        std::vector<Key> operands;
+        size_t next = 0;
+        bool is_open = false;
+      };
+      std::vector<Step> stack = {{KeyOfResult(target), {}}};
+      while (!stack.empty()) {
+        Step& step = stack.back();
+        auto [x, scope] = step.key;
+        if (local_.count(step.key) != 0) {
+          stack.pop_back();
+          continue;
+        }
+        if (!step.is_open) {
+          step.is_open = true;
+          Instruction* given = scope < 0 ? Given(x) : nullptr;
+          if (given != nullptr) {
+            local_[step.key] = given;
+            continue;
+          }
+          step.operands = OperandsOf(step.key);
+        }
+        if (step.next < step.operands.size()) {
+          const Key operand = step.operands[step.next++];
+          stack.push_back({operand, {}});
+          continue;
+        }
+        local_[step.key] = Make(step.key, step.operands);
+      }
+    }
+  }
+
+  Instruction* Make(const Key& key, const std::vector<Key>& operands) {
+    std::vector<Instruction*> values;
+    for (const Key& operand : operands) values.push_back(local_.at(operand));
+    if (IsLayerInput(key)) {
+      // Not before the cotangent is there, and not the same as what was computed before.
+      Instruction* const both[] = {builder_.Tuple(values)};
+      return builder_.GetTupleElement(
+          builder_.Add(Opcode::kOptBarrier, both, NoAttributes{}, both[0]->shape()), 0);
+    }
+    return key.first->opcode() == Opcode::kAllReduce ? RepeatedSum(key.first, values[0])
+                                                     : Copy(key.first, values);
+  }
+
+  // --- recomputation by layer
+
+  // Of each layer of the stage a cotangent that enters it: what the layer computes again waits for
+  // it.
+  void FindCotangents() {
+    const LayerGraph& layers = *in_.layers;
+    for (const Instruction* x : in_.module->entry()->instructions()) {
+      if (!layers.IsBackward(x) || in_.stages->StageOf(x) != v_) continue;
+      for (Instruction* operand : x->operands()) {
+        if (!layers.IsBackward(operand) || !operand->shape()->IsArray() ||
+            layers.LayerOf(operand) <= layers.LayerOf(x)) {
+          continue;
+        }
+        Instruction*& best = cotangent_[layers.LayerOf(x)];
+        const bool larger =
+            best == nullptr || operand->shape()->byte_size() > best->shape()->byte_size();
+        if (larger) best = operand;
+      }
+    }
+  }
+
+  // Made by the forward pass, or by the backward pass of forward values alone.
+  bool IsRecomputable(const Instruction* x) const {
+    if (!in_.layers->IsPlaced(x) || in_.stages->StageOf(x) > v_) return false;
+    return !in_.layers->IsBackward(x) || in_.layers->LayerOf(x) < 0;
+  }
+  bool IsLayerInput(const Key& key) const {
+    auto [x, scope] = key;
+    return scope >= 0 && in_.layers->LayerOf(x) >= 0 && in_.layers->LayerOf(x) != scope;
+  }
+
+  Key KeyOfResult(Instruction* x) const {
+    const int64_t layer = in_.layers->LayerOf(x);
+    const bool again = pass_ == Pass::kBackward && cotangent_.count(layer) != 0 &&
+                       IsRecomputable(x) && in_.stages->StageOf(x) == v_;
+    return {x, again ? layer : -1};
+  }
+
+  std::vector<Key> OperandsOf(const Key& key) const {
+    auto [x, scope] = key;
+    if (IsLayerInput(key)) return {{x, -1}, {cotangent_.at(scope), -1}};
+    int64_t inside = scope;
+    const int64_t layer = in_.layers->LayerOf(x);
+    if (scope < 0 && layer >= 0 && in_.layers->IsBackward(x) && cotangent_.count(layer) != 0) {
+      inside = layer;
+    }
+    std::vector<Key> operands;
+    for (Instruction* operand : x->operands()) {
+      operands.emplace_back(operand, inside >= 0 && IsRecomputable(operand) ? inside : -1);
+    }
+    return operands;
+  }
+
+  Instruction* Local(Instruction* x) const { return local_.at(KeyOfResult(x)); }
+
+  Instruction* Copy(Instruction* x, const std::vector<Instruction*>& operands) {
+    Instruction* copy = CloneInto(*in_.module, computation_, x, operands, /*take_name=*/false);
+    copy->set_sharding(nullptr);
+    Annotate(copy, x);
+    if (IsComputedAgain(x)) {
+      // The name tells, as that of XLA's rematerialisation does.
+      copy->set_name(in_.module->UniqueName(fmt::format("{}.remat", x->name())));
+    }
+    return copy;
+  }
+
+  // Forward values in a backward pass, but for the last stage's, whose forward pass that is.
+  bool IsComputedAgain(const Instruction* x) const {
+    if (pass_ == Pass::kNone || pass_ == Pass::kForward) return false;
+    if (!in_.layers->IsPlaced(x) || in_.layers->IsBackward(x)) return false;
+    const bool is_last = v_ + 1 == in_.stages->count();
+    return !is_last || in_.stages->saves_values() || pass_ == Pass::kWeights;
+  }
+
+  // The sum over M copies of the micro-batch.
+  Instruction* RepeatedSum(Instruction* x, Instruction* own) {
+    if (state_.microbatches == 1 || !Phases::IsSum(x)) return own;
+    Instruction* times = builder_.BroadcastScalar(
+        builder_.Scalar(own->shape()->dtype(), static_cast<double>(state_.microbatches)),
+        own->shape()->dims());
+    return builder_.Multiply(own, times);
+  }
+
+  void Annotate(Instruction* made, const Instruction* x) {
+    if (in_.shardings->is_fully_manual() || !made->shape()->IsArray()) return;
+    if (const Sharding* s = in_.annotation(x)) {
+      made->set_sharding(in_.shardings->Inside(made->shape()->rank(), s));
+    }
+  }
+
+  // --- results
+
+  bool HandsOn(size_t slot) const { return !in_.handed_on || in_.handed_on->count(slot) != 0; }
+
+  // What must be computed: all targets but those of slots that are not handed on.
+  std::vector<Instruction*> Targets() const {
+    std::vector<Instruction*> targets = in_.stages->TargetsOf(pass_, v_);
+    if (!in_.handed_on) return targets;
+    const bool forward = pass_ == Pass::kForward;
+    const ValueSlots& slots = forward ? state_.forward : state_.backward;
+    const int64_t boundary = forward ? v_ : v_ - 1;
+    if (boundary < 0 || boundary + 1 >= in_.stages->count()) return targets;
+    std::unordered_set<const Instruction*> kept, dropped;
+    for (auto& [slot, x] : slots.values(static_cast<size_t>(boundary))) {
+      if (!HandsOn(slot)) dropped.insert(x);
+    }
+    for (const StageTerm& term : in_.stages->pass(pass_, v_).terms) {
+      kept.insert(term.values.begin(), term.values.end());
+    }
+    for (Instruction* x : in_.stages->pass(pass_, v_).outputs) kept.insert(x);
+    std::erase_if(
+        targets, [&](const Instruction* x) { return dropped.count(x) != 0 && kept.count(x) == 0; });
+    return targets;
+  }
+
+  void HandOn(std::vector<Instruction*>& results) {
+    auto bundle = [&](const ValueSlots& slots, bool has, int64_t boundary) {
+      std::vector<Instruction*> out(slots.size(), nullptr);
+      if (has) {
+        for (auto& [slot, x] : slots.values(static_cast<size_t>(boundary))) {
+          if (HandsOn(slot)) out[slot] = Local(const_cast<Instruction*>(x));
+        }
+      }
+      for (size_t i = 0; i < out.size(); ++i) {
+        results.push_back(out[i] != nullptr ? out[i] : builder_.Zero(slots.shape(i)));
+      }
+    };
+    bundle(state_.forward, pass_ == Pass::kForward && v_ + 1 < in_.stages->count(), v_);
+    bundle(state_.backward, pass_ == Pass::kBackward && v_ > 0, v_ - 1);
+  }
+
+  void Save(std::vector<Instruction*>& results) {
+    auto save = [&](const ValueSlots& slots, const Group& group, bool has, PassNumber row) {
+      std::vector<Instruction*> out;
+      for (int64_t i = 0; i < group.size; ++i) out.push_back(Element(group.begin + i));
+      if (has) {
+        for (auto& [slot, x] : slots.values(static_cast<size_t>(v_))) {
+          out[slot] = SetRow(out[slot], Local(const_cast<Instruction*>(x)), Number(row));
+        }
+      }
+      results.insert(results.end(), out.begin(), out.end());
+    };
+    save(state_.saved, state_.saved_in, pass_ == Pass::kForward, PassNumber::kSaved);
+    save(state_.delayed, state_.delayed_in, pass_ == Pass::kBackward, PassNumber::kDelayed);
+  }
+
+  void Accumulate(std::vector<Instruction*>& results) {
+    std::vector<Instruction*> out;
+    for (int64_t i = 0; i < state_.terms_in.size; ++i) {
+      out.push_back(Element(state_.terms_in.begin + i));
+    }
+    if (pass_ != Pass::kNone) {
+      for (const StageTerm& term : in_.stages->pass(pass_, v_).terms) {
+        Instruction* sum = nullptr;
+        Opcode combiner = in_.phases->accumulated()[term.accumulated].combiner;
+        for (Instruction* x : term.values) {
+          sum = sum == nullptr ? Local(x) : builder_.Binary(combiner, sum, Local(x));
+        }
+        sum = OfWork(sum, NeutralOf(builder_, sum->shape()->bare(), combiner));
+        const size_t v = static_cast<size_t>(v_);
+        if (const auto* place = state_.term_packs.Find(v, term.accumulated)) {
+          Instruction*& pack = out[state_.terms.size() + place->pack];
+          pack = IntoPack(pack, builder_.Binary(combiner, FromPack(pack, *place), sum), *place);
+          continue;
+        }
+        Instruction*& buffer = out[state_.terms.SlotOf(v, term.accumulated)];
+        Instruction* before = Row(buffer, Number(PassNumber::kChunk));
+        buffer = SetRow(buffer, builder_.Binary(combiner, before, sum), Number(PassNumber::kChunk));
+      }
+    }
+    results.insert(results.end(), out.begin(), out.end());
+  }
+
+  // `value`, unless the pass computes on padding.
+  Instruction* OfWork(Instruction* value, Instruction* otherwise) {
+    if (!state_.has_padding) return value;
+    Instruction* works =
+        builder_.Compare(ComparisonDirection::kNe, Number(PassNumber::kIsValid), Zero());
+    return builder_.Select(builder_.BroadcastScalar(works, value->shape()->dims()), value,
+                           otherwise);
+  }
+
+  // Results with examples: [1, M, tile], a tile a micro-batch.
+  void WriteOutputs(std::vector<Instruction*>& results) {
+    std::vector<Instruction*> out;
+    for (int64_t i = 0; i < state_.outputs_in.size; ++i) {
+      out.push_back(Element(state_.outputs_in.begin + i));
+    }
+    if (pass_ != Pass::kNone) {
+      for (Instruction* x : in_.stages->pass(pass_, v_).outputs) {
+        Instruction*& buffer = out[state_.outputs.SlotOf(static_cast<size_t>(v_), x)];
+        std::vector<int64_t> sizes(buffer->shape()->dims().begin(), buffer->shape()->dims().end());
+        sizes[1] = 1;
+        std::vector<Instruction*> starts(sizes.size(), Zero());
+        starts[1] = Number(state_.has_padding ? PassNumber::kOutputRow : PassNumber::kMicrobatch);
+        Instruction* tile = builder_.Reshape(Local(x), sizes);
+        if (state_.has_padding) {
+          tile = OfWork(tile, builder_.DynamicSlice(buffer, starts, sizes));
+        }
+        buffer = builder_.DynamicUpdateSlice(buffer, tile, starts);
+      }
+    }
+    results.insert(results.end(), out.begin(), out.end());
+  }
+
+  const StageFunctionInputs& in_;
+  const RegionState& state_;
+  Pass pass_;
+  int64_t v_;
+  Computation* computation_;
+  Builder builder_;
+  Instruction* parameter_;
+  std::unordered_map<int64_t, Instruction*> elements_;
+  std::map<Key, Instruction*> local_;
+  std::unordered_map<int64_t, Instruction*> cotangent_;  // by layer
+};
+
+}  // namespace
+
+Computation* MakeStageFunction(const StageFunctionInputs& inputs, Pass pass, int64_t v) {
+  return FunctionBuilder(inputs, pass, v).Run();
+}
+
+int64_t StageFunctions::Branch(Pass pass, int64_t v) {
+  if (pass == Pass::kNone) v = 0;
+  auto [known, fresh] = index_.try_emplace({pass, v}, -1);
+  if (!fresh) return known->second;
+  Computation* made = MakeStageFunction(in_, pass, v);
+  auto equal = std::find_if(branches_.begin(), branches_.end(), [&](const Computation* other) {
+    return SameComputation(*made, *other);
+  });
+  int64_t index = equal - branches_.begin();
+  if (equal == branches_.end()) branches_.push_back(made);
+  known->second = index;
+  return index;
+}
+
+}  // namespace gshard::pipeline

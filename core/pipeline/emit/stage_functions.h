@@ -1,0 +1,57 @@
+// One computation for each pass of each stage: a branch of the loop's conditional.
+//
+// Stages that compute the same share one computation, so that the text does not grow with their
+// number. A computation takes one tuple (RegionState) and returns what the pass hands on and the
+// buffers that it wrote.
+#ifndef GSHARD_CORE_PIPELINE_EMIT_STAGE_FUNCTIONS_H_
+#define GSHARD_CORE_PIPELINE_EMIT_STAGE_FUNCTIONS_H_
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+#include "core/pipeline/emit/region_shardings.h"
+#include "core/pipeline/emit/region_state.h"
+#include "core/pipeline/emit/whole_sums.h"
+#include "ir/builder.h"
+
+namespace gshard::pipeline {
+
+struct StageFunctionInputs {
+  Module* module = nullptr;
+  const Phases* phases = nullptr;
+  const LayerGraph* layers = nullptr;
+  const StageGraph* stages = nullptr;
+  const RegionState* state = nullptr;
+  const RegionShardings* shardings = nullptr;
+  const Shape* operand_shape = nullptr;  // of the tuple a pass takes
+  std::vector<DataForm> data;            // as RegionState::data
+  bool recomputes_layers = false;  // the backward pass, each layer from its input (--remat all)
+  // Slots of the bundle that a pass hands on; unset: all.
+  std::optional<std::unordered_set<size_t>> handed_on;
+  // The user's sharding of a value of IN by name; null: none.
+  std::function<const Sharding*(const Instruction*)> annotation;
+};
+
+// The computation of a pass of virtual stage v; kNone: of a device that has nothing to do.
+Computation* MakeStageFunction(const StageFunctionInputs& inputs, Pass pass, int64_t v);
+
+class StageFunctions {
+ public:
+  explicit StageFunctions(StageFunctionInputs inputs) : in_(std::move(inputs)) {}
+
+  // Index of the branch of a pass; kNone: of a device that has nothing to do.
+  int64_t Branch(Pass pass, int64_t v);
+  const std::vector<Computation*>& branches() const { return branches_; }
+
+ private:
+  StageFunctionInputs in_;
+  std::vector<Computation*> branches_;
+  std::map<std::pair<Pass, int64_t>, int64_t> index_;
+};
+
+}  // namespace gshard::pipeline
+
+#endif  // GSHARD_CORE_PIPELINE_EMIT_STAGE_FUNCTIONS_H_

@@ -1,0 +1,38 @@
+// The devices of a stage axis as a ring: where a device stands, and transfers to its neighbours.
+#ifndef GSHARD_CORE_PIPELINE_EMIT_STAGE_RING_H_
+#define GSHARD_CORE_PIPELINE_EMIT_STAGE_RING_H_
+
+#include <vector>
+
+#include "core/pipeline/emit/region_shardings.h"
+#include "ir/builder.h"
+
+namespace gshard::pipeline {
+
+class StageRing {
+ public:
+  explicit StageRing(const RegionShardings& shardings) : shardings_(&shardings) {}
+
+  int64_t stages() const { return shardings_->stages(); }
+
+  // Of this device, s32[].
+  Instruction* Coordinate(Builder& b) const;
+  // What the device `step` stages before sends: its `value`. `wraps`: around the ring; otherwise
+  // those at the end receive zeros. With one stage the value itself.
+  Instruction* Send(Builder& b, Instruction* value, int64_t step, bool wraps) const;
+  // The same where only some stages send; what others would have sent arrives as zeros. Null if
+  // nothing is sent.
+  Instruction* Send(Builder& b, Instruction* value, int64_t step,
+                    const std::vector<bool>& senders) const;
+
+  // Marks instructions of the region as manual over the stages.
+  void MarkManual(Instruction* x) const;
+  void MarkManual(Computation* computation) const;  // and what its control flow calls
+
+ private:
+  const RegionShardings* shardings_;
+};
+
+}  // namespace gshard::pipeline
+
+#endif  // GSHARD_CORE_PIPELINE_EMIT_STAGE_RING_H_

@@ -1,0 +1,260 @@
+#include "core/pipeline/emit/stages.h"
+
+#include <algorithm>
+
+namespace gshard::pipeline {
+
+StageGraph::StageGraph(const Module& module, const Phases& phases, const LayerGraph& layers,
+                       std::vector<int64_t> first_layers, bool has_forward_of_last,
+                       const PipelineOptions& options)
+    : module_(module),
+      phases_(phases),
+      layers_(layers),
+      first_layers_(std::move(first_layers)),
+      has_forward_of_last_(has_forward_of_last),
+      has_outside_(options.schedule == ScheduleKind::kShift),
+      splits_backward_(options.schedule == ScheduleKind::kZeroBubble),
+      saves_values_(options.remat == Remat::kNone) {
+  for (int64_t layer = 0, stage = 0; layer < layers.count(); ++layer) {
+    while (stage + 1 < count() && first_layers_[Index(stage + 1)] <= layer) ++stage;
+    stage_of_layer_.push_back(stage);
+  }
+  const size_t n = first_layers_.size();
+  for (auto* lists : {&forward_, &backward_, &saved_, &delayed_}) lists->resize(n);
+  for (auto* sets : {&forward_set_, &backward_set_, &saved_set_, &delayed_set_}) sets->resize(n);
+  for (auto& passes : passes_) passes.resize(n);
+  for (const Instruction* x : module.entry()->instructions()) {
+    position_[x] = position_.size();
+    has_backward_ = has_backward_ || layers.IsBackward(x);
+  }
+  if (!has_backward_) has_forward_of_last_ = true, saves_values_ = splits_backward_ = false;
+  RouteAll();
+  PlaceTerms();
+  if (saves_values_) FindSaved();
+  if (splits_backward_) SplitBackward();
+}
+
+int64_t StageGraph::StageOf(const Instruction* x) const {
+  int64_t layer = layers_.IsPlaced(x) ? layers_.LayerOf(x) : -1;
+  return layer < 0 ? -1 : stage_of_layer_[Index(layer)];
+}
+
+StageGraph::Place StageGraph::PlaceOf(const Instruction* x) const {
+  int64_t stage = StageOf(x);
+  if (stage < 0) return {};
+  bool backward = layers_.IsBackward(x) || (stage == count() - 1 && !has_forward_of_last_);
+  return {backward ? Pass::kBackward : Pass::kForward, stage};
+}
+
+// From every placed instruction to the placed values it needs, through what has no place.
+void StageGraph::RouteAll() {
+  std::vector<std::pair<Instruction*, Place>> needs;
+  for (Instruction* x : module_.entry()->instructions()) {
+    Place place = PlaceOf(x);
+    if (place.pass == Pass::kNone) continue;
+    std::vector<Instruction*> open(x->operands().begin(), x->operands().end());
+    std::unordered_set<const Instruction*> seen;
+    while (!open.empty()) {
+      Instruction* y = open.back();
+      open.pop_back();
+      if (!layers_.IsPlaced(y) || !seen.insert(y).second) continue;
+      if (StageOf(y) >= 0) {
+        needs.emplace_back(y, place);
+      } else {
+        open.insert(open.end(), y->operands().begin(), y->operands().end());
+      }
+    }
+  }
+  // Forward uses decide how far a value goes of itself.
+  for (auto& [x, user] : needs) {
+    if (layers_.IsBackward(x)) continue;
+    int64_t& last = last_forward_.try_emplace(x, StageOf(x)).first->second;
+    if (user.pass == Pass::kForward || user.stage == count() - 1) {
+      last = std::max(last, user.stage);
+    }
+    if (user.stage > last) last = user.stage;
+  }
+  for (auto& [x, user] : needs) Route(x, user);
+  auto order = [&](std::vector<Instruction*>& list) {
+    std::sort(list.begin(), list.end(), [&](const Instruction* a, const Instruction* b) {
+      return position_.at(a) < position_.at(b);
+    });
+  };
+  for (auto& list : forward_) order(list);
+  for (auto& list : backward_) order(list);
+}
+
+void StageGraph::Route(Instruction* x, const Place& user) {
+  const int64_t from = StageOf(x);
+  if (!layers_.IsBackward(x)) {
+    for (int64_t k = from; k < last_forward_.at(x); ++k) {
+      if (forward_set_[Index(k)].insert(x).second) forward_[Index(k)].push_back(x);
+    }
+    if (user.stage >= from) return;
+  }
+  for (int64_t k = user.stage; k < from; ++k) {
+    if (backward_set_[Index(k)].insert(x).second) backward_[Index(k)].push_back(x);
+  }
+}
+
+void StageGraph::PlaceTerms() {
+  const Pass final_pass = has_backward_ ? Pass::kBackward : Pass::kForward;
+  auto place_of = [&](const Instruction* x) {
+    Place place = PlaceOf(x);
+    // What needs examples alone is the last stage's.
+    return place.pass == Pass::kNone ? Place{final_pass, count() - 1} : place;
+  };
+  for (const Term& term : layers_.terms()) {
+    Place place = place_of(term.value);
+    std::vector<StageTerm>& terms =
+        passes_[static_cast<size_t>(place.pass) - 1][Index(place.stage)].terms;
+    auto same = std::find_if(terms.begin(), terms.end(), [&](const StageTerm& other) {
+      return other.accumulated == term.accumulated;
+    });
+    if (same == terms.end()) same = terms.insert(terms.end(), {term.accumulated, {}});
+    same->values.push_back(term.value);
+  }
+  const Instruction* root = module_.entry()->root();
+  std::vector<Instruction*> outputs = {module_.entry()->root()};
+  if (root->opcode() == Opcode::kTuple) {
+    outputs.assign(root->operands().begin(), root->operands().end());
+  }
+  std::unordered_set<const Instruction*> seen;
+  for (Instruction* x : outputs) {
+    if (!phases_.Varies(x) || !seen.insert(x).second) continue;
+    Place place = place_of(x);
+    passes_[static_cast<size_t>(place.pass) - 1][Index(place.stage)].outputs.push_back(x);
+  }
+}
+
+std::vector<Instruction*> StageGraph::TargetsOf(Pass pass, int64_t v) const {
+  std::vector<Instruction*> targets;
+  auto add = [&](const std::vector<Instruction*>& list) {
+    targets.insert(targets.end(), list.begin(), list.end());
+  };
+  if (pass == Pass::kForward) {
+    if (v + 1 < count()) add(forward_bundle(v));
+    add(saved(v));
+  } else if (pass == Pass::kBackward) {
+    if (v > 0) add(backward_bundle(v - 1));
+    add(delayed(v));
+  }
+  const StagePass& own = this->pass(pass, v);
+  for (const StageTerm& term : own.terms) add(term.values);
+  add(own.outputs);
+  return targets;
+}
+
+std::vector<Instruction*> StageGraph::ComputedBy(Pass pass, int64_t v) const {
+  std::vector<Instruction*> open = TargetsOf(pass, v), found;
+  std::unordered_set<const Instruction*> seen;
+  while (!open.empty()) {
+    Instruction* x = open.back();
+    open.pop_back();
+    if (!layers_.IsPlaced(x) || !seen.insert(x).second || IsInput(pass, v, x)) continue;
+    found.push_back(x);
+    open.insert(open.end(), x->operands().begin(), x->operands().end());
+  }
+  return found;
+}
+
+bool StageGraph::IsInput(Pass pass, int64_t v, const Instruction* x) const {
+  if (pass == Pass::kWeights) return delayed_set_[Index(v)].count(x) != 0;
+  if (v > 0 && StageOf(x) < v && forward_set_[Index(v - 1)].count(x) != 0) return true;
+  if (pass == Pass::kForward) return false;
+  if (saved_set_[Index(v)].count(x) != 0) return true;
+  return v + 1 < count() && StageOf(x) > v && backward_set_[Index(v)].count(x) != 0;
+}
+
+// The forward values of stage v among what `targets` need.
+std::vector<Instruction*> StageGraph::InputsOf(const std::vector<Instruction*>& targets, Pass pass,
+                                               int64_t v, bool only_forward) const {
+  std::vector<Instruction*> open = targets, found;
+  std::unordered_set<const Instruction*> seen;
+  while (!open.empty()) {
+    Instruction* x = open.back();
+    open.pop_back();
+    if (!phases_.UsesExamples(x) || !seen.insert(x).second || IsInput(pass, v, x)) continue;
+    bool forward = layers_.IsPlaced(x) && !layers_.IsBackward(x) && StageOf(x) >= 0;
+    if (forward == only_forward && forward) {
+      found.push_back(x);
+      continue;
+    }
+    open.insert(open.end(), x->operands().begin(), x->operands().end());
+  }
+  std::sort(found.begin(), found.end(), [&](const Instruction* a, const Instruction* b) {
+    return position_.at(a) < position_.at(b);
+  });
+  return found;
+}
+
+void StageGraph::FindSaved() {
+  for (int64_t v = 0; v < count(); ++v) {
+    if (IsOutside(v)) continue;  // computed again where they are needed
+    std::vector<Instruction*> list =
+        InputsOf(TargetsOf(Pass::kBackward, v), Pass::kBackward, v, /*only_forward=*/true);
+    saved_set_[Index(v)].insert(list.begin(), list.end());
+    saved_[Index(v)] = std::move(list);
+  }
+}
+
+// Gradients of weights are put off: what no lower layer needs. They are given the values that they
+// use of the backward pass, and of the forward pass it has computed again.
+void StageGraph::SplitBackward() {
+  std::unordered_set<const Instruction*> early;
+  std::vector<Instruction*> open;
+  for (Instruction* x : module_.entry()->instructions()) {
+    if (StageOf(x) < 0 || !layers_.IsBackward(x)) continue;
+    for (Instruction* operand : x->operands()) {
+      if (layers_.IsPlaced(operand) && layers_.IsBackward(operand) &&
+          layers_.LayerOf(operand) > layers_.LayerOf(x)) {
+        open.push_back(operand);
+      }
+    }
+  }
+  for (const auto& bundle : backward_) open.insert(open.end(), bundle.begin(), bundle.end());
+  while (!open.empty()) {
+    Instruction* x = open.back();
+    open.pop_back();
+    if (!layers_.IsPlaced(x) || !early.insert(x).second) continue;
+    for (Instruction* operand : x->operands()) {
+      if (layers_.IsBackward(operand)) open.push_back(operand);
+    }
+  }
+  for (int64_t v = 0; v < count(); ++v) {
+    StagePass& backward = passes_[1][Index(v)];
+    StagePass& weights = passes_[2][Index(v)];
+    std::vector<StageTerm> stay;
+    for (StageTerm& term : backward.terms) {
+      bool late = std::none_of(term.values.begin(), term.values.end(), [&](Instruction* x) {
+        return !layers_.IsBackward(x) || early.count(x) != 0;
+      });
+      (late ? weights.terms : stay).push_back(std::move(term));
+    }
+    backward.terms = std::move(stay);
+    // Operands of late instructions that are not late themselves.
+    std::vector<Instruction*> list, todo;
+    for (const StageTerm& term : weights.terms) {
+      todo.insert(todo.end(), term.values.begin(), term.values.end());
+    }
+    std::unordered_set<const Instruction*> seen;
+    while (!todo.empty()) {
+      Instruction* x = todo.back();
+      todo.pop_back();
+      if (!layers_.IsPlaced(x) || !seen.insert(x).second) continue;
+      bool is_late = layers_.IsBackward(x) && early.count(x) == 0 && StageOf(x) == v;
+      if (!is_late) {
+        list.push_back(x);
+        continue;
+      }
+      todo.insert(todo.end(), x->operands().begin(), x->operands().end());
+    }
+    std::sort(list.begin(), list.end(), [&](const Instruction* a, const Instruction* b) {
+      return position_.at(a) < position_.at(b);
+    });
+    delayed_set_[Index(v)].insert(list.begin(), list.end());
+    delayed_[Index(v)] = std::move(list);
+  }
+}
+
+}  // namespace gshard::pipeline

@@ -1,0 +1,38 @@
+// Sums over the batch of what examples alone decide (masks, token counts): known before the
+// micro-batches, and the whole batch's.
+#ifndef GSHARD_CORE_PIPELINE_EMIT_WHOLE_SUMS_H_
+#define GSHARD_CORE_PIPELINE_EMIT_WHOLE_SUMS_H_
+
+#include <unordered_map>
+#include <vector>
+
+#include "core/pipeline/plan/phases.h"
+#include "ir/builder.h"
+
+namespace gshard::pipeline {
+
+// How a parameter with examples lies: its dim, and into how many shards of the mesh it is cut.
+struct DataForm {
+  int64_t dimension = 0;
+  int64_t shards = 1;
+};
+
+// Rows of micro-batch `index` (s32[]) of M: of each shard its own.
+Instruction* MicrobatchRows(Builder& b, Instruction* whole, const DataForm& form, int64_t count,
+                            Instruction* index);
+
+struct WholeSumInputs {
+  Module* module = nullptr;
+  const Phases* phases = nullptr;
+  int64_t microbatches = 1;
+  // Of the program of one micro-batch: what is there already in the new entry (parameters whole).
+  const std::unordered_map<const Instruction*, Instruction*>* value = nullptr;
+  std::unordered_map<const Instruction*, DataForm> data;
+};
+
+// The all-reduce `sum` over all micro-batches, as a loop appended by `b`.
+Instruction* EmitWholeSum(Builder& b, const WholeSumInputs& in, Instruction* sum);
+
+}  // namespace gshard::pipeline
+
+#endif  // GSHARD_CORE_PIPELINE_EMIT_WHOLE_SUMS_H_

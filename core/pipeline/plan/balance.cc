@@ -1,0 +1,214 @@
+#include "core/pipeline/plan/balance.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include "core/pipeline/plan/schedule.h"
+#include "fmt/format.h"
+
+namespace gshard::pipeline {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double LinkBytesPerSecond(const Chip& chip) {
+  if (chip.network.empty()) return kInfinity;
+  return chip.network[0].bytes_per_s * chip.network[0].efficiency;
+}
+
+// By virtual stage, as the schedule orders passes.
+std::vector<int64_t> InFlight(int64_t stages, const PipelineOptions& options) {
+  ScheduleOptions schedule;
+  schedule.kind = options.schedule;
+  schedule.repeats = StagesOfDevice(options);
+  schedule.stages = stages / schedule.repeats;
+  schedule.microbatches = options.microbatches;
+  schedule.has_forward_of_last = options.remat == Remat::kNone;
+  return MicrobatchesInFlight(MakeSchedule(schedule));
+}
+
+Expected<std::vector<int64_t>> ExplicitCuts(const std::string& text, int64_t layers,
+                                            int64_t stages) {
+  std::vector<int64_t> first;
+  const char* at = text.data();
+  const char* end = at + text.size();
+  while (at <= end) {
+    int64_t layer = -1;
+    auto [next, error] = std::from_chars(at, end, layer);
+    bool ascends = first.empty() ? layer == 0 : layer > first.back();
+    if (error != std::errc() || !ascends || layer >= layers || (next != end && *next != ',')) break;
+    first.push_back(layer);
+    if (next == end) {
+      if (static_cast<int64_t>(first.size()) == stages) return first;
+      break;
+    }
+    at = next + 1;
+  }
+  return Fail(MakeError(
+      "E-PIPELINE-005",
+      fmt::format("--balance '{}' does not name the first layers of {} stages", text, stages),
+      fmt::format("cost, layers, gpipe, or {} ascending numbers from 0 below {}", stages, layers)));
+}
+
+std::vector<int64_t> ByHeuristic(const std::vector<Layer>& layers, int64_t stages) {
+  double total = 0, sum = 0;
+  for (const Layer& layer : layers) total += layer.forward_flops + layer.backward_flops;
+  std::vector<int64_t> first = {0};
+  for (size_t i = 0; i < layers.size(); ++i) {
+    sum += layers[i].forward_flops + layers[i].backward_flops;
+    int64_t cell = std::min<int64_t>(
+        stages - 1,
+        total > 0 ? static_cast<int64_t>(sum / total * static_cast<double>(stages)) : 0);
+    // A cell that the heuristic leaves empty takes one layer all the same.
+    int64_t left = static_cast<int64_t>(layers.size() - i);
+    while (static_cast<int64_t>(first.size()) <= cell && i > 0 &&
+           static_cast<int64_t>(i) > first.back()) {
+      first.push_back(static_cast<int64_t>(i));
+    }
+    if (i > 0 && stages - static_cast<int64_t>(first.size()) >= left &&
+        static_cast<int64_t>(i) > first.back()) {
+      first.push_back(static_cast<int64_t>(i));
+    }
+  }
+  return first;
+}
+
+Expected<std::vector<int64_t>> ByCost(const std::vector<Layer>& layers, int64_t stages,
+                                      const PipelineOptions& options) {
+  const size_t n = layers.size(), k = static_cast<size_t>(stages);
+  std::vector<double> before(n + 1, 0), forward(n + 1, 0);
+  const double forwards = 1 + ForwardsInBackward(options.remat);
+  for (size_t i = 0; i < n; ++i) {
+    before[i + 1] = before[i] + forwards * layers[i].forward_s + layers[i].backward_s;
+    forward[i + 1] = forward[i] + layers[i].forward_s;
+  }
+  const double link = LinkBytesPerSecond(options.chip);
+  const std::vector<int64_t> in_flight = InFlight(stages, options);
+  const int64_t limit = options.memory_limit_bytes / StagesOfDevice(options);
+  int64_t least_excess = std::numeric_limits<int64_t>::max();
+  // Both ways: activations and their cotangents.
+  auto time = [&](size_t stage, size_t from, size_t to) {
+    if (limit > 0) {
+      const int64_t bytes = StageBytes(layers, from, to, in_flight[stage], options);
+      if (bytes > limit) {
+        if (to == from + 1) least_excess = std::min(least_excess, bytes);
+        return kInfinity;
+      }
+    }
+    const double work = before[to] - before[from];
+    if (to < n) return work + 2 * static_cast<double>(layers[to - 1].output_bytes) / link;
+    // The last stage's first forward pass is that of its backward pass. With gpipe it waits for the
+    // others' forward passes first.
+    const bool no_gain = options.schedule == ScheduleKind::kGPipe && k > 1;
+    return options.remat == Remat::kNone || no_gain ? work : work - (forward[to] - forward[from]);
+  };
+  struct Best {
+    double longest = kInfinity, squares = 0;
+    size_t from = 0;
+    bool operator<(const Best& other) const {
+      if (other.longest == kInfinity) return longest < kInfinity;
+      double slack = 1e-9 * other.longest;
+      if (longest < other.longest - slack) return true;
+      return longest <= other.longest + slack && squares < other.squares * (1 - 1e-12);
+    }
+  };
+  std::vector<std::vector<Best>> best(k + 1, std::vector<Best>(n + 1));
+  best[0][0] = {0, 0, 0};
+  for (size_t s = 1; s <= k; ++s) {
+    for (size_t to = s; to + (k - s) <= n; ++to) {
+      for (size_t from = s - 1; from < to; ++from) {
+        if (best[s - 1][from].longest == kInfinity) continue;
+        const double t = time(s - 1, from, to);
+        Best candidate{std::max(best[s - 1][from].longest, t), best[s - 1][from].squares + t * t,
+                       from};
+        if (candidate < best[s][to]) best[s][to] = candidate;
+      }
+    }
+  }
+  if (best[k][n].longest == kInfinity) {
+    return Fail(MakeError("E-PIPELINE-007",
+                          fmt::format("no {} stages of these {} layers fit in {} bytes a device",
+                                      stages, n, options.memory_limit_bytes),
+                          least_excess == std::numeric_limits<int64_t>::max()
+                              ? "more stages, smaller micro-batches, or --remat all"
+                              : fmt::format("a layer alone takes {} bytes or more", least_excess)));
+  }
+  std::vector<int64_t> first(k);
+  size_t to = n;
+  for (size_t s = k; s > 0; --s) {
+    to = best[s][to].from;
+    first[s - 1] = static_cast<int64_t>(to);
+  }
+  return first;
+}
+
+// The layers before the buffer, `stages` equal stretches of the repeated layers, and those after.
+Expected<std::vector<int64_t>> AlikeStages(const std::vector<Layer>& layers, int64_t stages,
+                                           const PipelineOptions& options) {
+  auto is_repeated = [](const Layer& layer) { return layer.is_repeated; };
+  const auto begin = std::find_if(layers.begin(), layers.end(), is_repeated);
+  const auto end = std::find_if_not(begin, layers.end(), is_repeated);
+  const int64_t count = end - begin, each = count / stages;
+  if (each == 0) {
+    return Fail(
+        MakeError("E-PIPELINE-005",
+                  fmt::format("{} equal layers are too few for the {} stages of a shifting buffer",
+                              count, stages),
+                  count == 0 ? "--cut REGEX names layers; other schedules take unlike ones" : ""));
+  }
+  if (options.balance.find_first_of("0123456789") != std::string::npos) {
+    return Fail(MakeError(
+        "E-PIPELINE-005",
+        fmt::format("--balance '{}': the stages of a shifting buffer are alike", options.balance),
+        "they are equal stretches of the repeated layers"));
+  }
+  std::vector<int64_t> first = {0};
+  for (int64_t s = 0; s <= stages; ++s) first.push_back(begin - layers.begin() + s * each);
+  return first;
+}
+
+}  // namespace
+
+int64_t StageBytes(const std::vector<Layer>& layers, size_t from, size_t to, int64_t in_flight,
+                   const PipelineOptions& options) {
+  // Into the first layer come the examples themselves.
+  const int64_t input = from > 0 ? layers[from - 1].output_bytes : 0;
+  int64_t bytes = 0, saved = 0, largest = 0, outputs = 0;
+  for (size_t i = from; i < to; ++i) {
+    bytes += layers[i].state_bytes + layers[i].weight_bytes;
+    saved += layers[i].saved_bytes;
+    largest = std::max(largest, layers[i].saved_bytes);
+    outputs += layers[i].output_bytes;
+  }
+  switch (options.remat) {
+    case Remat::kNone:
+      return bytes + (input + saved) * in_flight;
+    case Remat::kStage:
+      return bytes + input * in_flight + saved;
+    case Remat::kAll:
+      return bytes + input * in_flight + outputs + largest;
+  }
+  return bytes;
+}
+
+Expected<std::vector<int64_t>> BalanceStages(const std::vector<Layer>& layers, int64_t stages,
+                                             const PipelineOptions& options) {
+  const int64_t n = static_cast<int64_t>(layers.size());
+  if (n < stages) {
+    return Fail(MakeError("E-PIPELINE-005",
+                          fmt::format("{} layers are too few for {} stages", n, stages),
+                          "--cut REGEX names more boundaries"));
+  }
+  if (options.schedule == ScheduleKind::kShift) return AlikeStages(layers, stages, options);
+  if (options.balance == "cost") return ByCost(layers, stages, options);
+  if (options.balance == "gpipe") return ByHeuristic(layers, stages);
+  if (options.balance == "layers") {
+    std::vector<int64_t> first;
+    for (int64_t s = 0; s < stages; ++s) first.push_back(s * n / stages);
+    return first;
+  }
+  return ExplicitCuts(options.balance, n, stages);
+}
+
+}  // namespace gshard::pipeline

@@ -1,0 +1,289 @@
+#include "core/pipeline/plan/batch.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+
+#include "core/analysis/combiner.h"
+#include "core/analysis/gradient_results.h"
+#include "core/analysis/near_names.h"
+#include "core/spmd/per_device_module.h"
+#include "core/transforms/while_loop_all_reduce_code_motion.h"
+#include "fmt/format.h"
+#include "ir/builder.h"
+#include "ir/metadata.h"
+#include "ir/sharding_algebra.h"
+#include "ir/traversal.h"
+
+namespace gshard::pipeline {
+namespace {
+
+std::vector<Instruction*> OutputsOf(const Computation& entry) {
+  if (entry.root()->opcode() != Opcode::kTuple) return {entry.root()};
+  return {entry.root()->operands().begin(), entry.root()->operands().end()};
+}
+
+bool Matches(const RE2& pattern, const Instruction* x) {
+  std::string_view name = x->name();
+  return RE2::PartialMatch({name.data(), name.size()}, pattern) ||
+         RE2::PartialMatch(OpNameOf(*x), pattern) ||
+         RE2::PartialMatch(fmt::format("param:{}", x->attributes<ParameterAttributes>().number),
+                           pattern);
+}
+
+Expected<std::map<int64_t, int64_t>> ByRules(const Module& module, const PipelineOptions& options) {
+  std::map<int64_t, int64_t> dims;
+  for (const BatchRule& rule : options.batch) {
+    RE2::Options quiet;
+    quiet.set_log_errors(false);
+    RE2 pattern(rule.pattern, quiet);
+    if (!pattern.ok()) {
+      return Fail(
+          MakeError("E-PIPELINE-002", fmt::format("--batch '{}': {}", rule.text, pattern.error())));
+    }
+    bool any = false;
+    for (const Instruction* x : module.entry()->parameters()) {
+      if (!Matches(pattern, x)) continue;
+      any = true;
+      if (!x->shape()->IsArray() || rule.dimension >= x->shape()->rank()) {
+        return Fail(
+            module.ErrorAt(x, "E-PIPELINE-002",
+                           fmt::format("--batch '{}': '{}' is {}, which has no dim {}", rule.text,
+                                       x->name(), ToString(x->shape(), false), rule.dimension)));
+      }
+      dims[x->attributes<ParameterAttributes>().number] = rule.dimension;
+    }
+    if (!any) {
+      return Fail(MakeError("E-PIPELINE-002",
+                            fmt::format("--batch '{}' matches no parameter", rule.text),
+                            WordMeantBy(module, rule.text) + "patterns match names, op_name paths and param:K"));
+    }
+  }
+  return dims;
+}
+
+// Dim 0 of what is neither updated nor scalar, where it has the most frequent size.
+std::map<int64_t, int64_t> ByUse(const Module& module) {
+  Updates updates = FindUpdates(module);
+  std::map<int64_t, int64_t> votes;
+  std::vector<const Instruction*> candidates;
+  for (const Instruction* x : module.entry()->parameters()) {
+    if (!x->shape()->IsArray() || x->shape()->rank() == 0) continue;
+    if (updates.parameters.count(x->attributes<ParameterAttributes>().number) != 0) continue;
+    candidates.push_back(x);
+    ++votes[x->shape()->dim(0)];
+  }
+  int64_t size = 0, most = 0;
+  for (auto [dim, count] : votes) {
+    if (count >= most) size = dim, most = count;
+  }
+  std::map<int64_t, int64_t> dims;
+  for (const Instruction* x : candidates) {
+    if (x->shape()->dim(0) == size) dims[x->attributes<ParameterAttributes>().number] = 0;
+  }
+  return dims;
+}
+
+// Sharding of an array whose dim `dimension` is cut into `count` tiles.
+const Sharding* CutDim(Context& context, int64_t rank, int64_t dimension, int64_t count) {
+  std::vector<int64_t> dims(static_cast<size_t>(rank), 1);
+  dims[static_cast<size_t>(dimension)] = count;
+  return context.Tiled(TileAssignment::Iota(dims));
+}
+
+// Of each output the dim that is cut; -1: none.
+std::vector<int64_t> CutDims(const Module& module) {
+  std::vector<int64_t> dims;
+  for (const Instruction* x : OutputsOf(*module.entry())) {
+    int64_t dimension = -1;
+    const Sharding* s = x->sharding();
+    for (int64_t d = 0; s != nullptr && s->IsTiled() && d < x->shape()->rank(); ++d) {
+      if (s->TileCount(d) > 1) dimension = d;
+    }
+    dims.push_back(dimension);
+  }
+  return dims;
+}
+
+// The partitioned form over `count` micro-batches. Output dims are reported if asked for.
+Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
+                         std::vector<int64_t>* output_dimension) {
+  Context& context = module.context();
+  ModuleHeader& header = module.header();
+  header.propagation_to_parameters = {false};
+  header.propagation_to_output = {true};
+  for (Instruction* x : module.entry()->parameters()) {
+    auto it = batch.dimension.find(x->attributes<ParameterAttributes>().number);
+    const Sharding* sharding = it == batch.dimension.end()
+                                   ? context.Replicated()
+                                   : CutDim(context, x->shape()->rank(), it->second, count);
+    x->set_sharding(x->shape()->IsTuple()
+                        ? context.TupleOf(LeafShardings(x->shape(), context.Replicated()))
+                        : sharding);
+  }
+  const std::string_view attributes = header.frontend_attributes;
+  PassContext context_of_passes;
+  context_of_passes.partition.bytes_per_moved_byte = 1e6;
+  PerDeviceOptions way;
+  way.num_partitions = count;
+  way.after_propagation = [&](Module&) -> Expected<void> {
+    if (output_dimension != nullptr) *output_dimension = CutDims(module);
+    return {};
+  };
+  if (auto done = MakePerDeviceModule(module, context_of_passes, way); !done) {
+    return Fail(std::move(done.error()));
+  }
+  header.frontend_attributes = attributes;
+  header.num_partitions = 1;
+  MoveAllReducesOutOfLoops(module);
+  for (Instruction* x : module.entry()->parameters()) x->set_sharding(nullptr);
+  RemoveDeadCode(module);
+  return {};
+}
+
+Expected<void> CheckMixing(const Module& module) {
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (!IsCollective(x->opcode())) continue;
+      bool sum = x->opcode() == Opcode::kAllReduce && x->operand_count() == 1 &&
+                 CombinerOf(x->called(0)).has_value();
+      if (sum && computation == module.entry()) continue;
+      std::string cause = FrontendAttribute(x->frontend_attributes(), "gshard.cause");
+      return Fail(module.ErrorAt(
+          x, "E-PIPELINE-003",
+          fmt::format("examples of different micro-batches are mixed by '{}' ({}){}{}", x->name(),
+                      OpcodeName(x->opcode()), cause.empty() ? "" : ": ", cause)));
+    }
+  }
+  return {};
+}
+
+// M = 1: nothing is cut, but sums over the batch must be known. They are where they would be if
+// the batch were cut in two: one-member all-reduces mark them.
+Expected<void> MarkSums(Module& module, const BatchDims& batch) {
+  std::unique_ptr<Module> halves = module.Clone();
+  if (auto done = Partition(*halves, batch, 2, nullptr); !done) return done;
+  if (auto done = CheckMixing(*halves); !done) return done;
+  std::map<std::string, const Instruction*, std::less<>> sums;
+  for (const Instruction* x : halves->entry()->instructions()) {
+    if (x->opcode() == Opcode::kAllReduce) sums.emplace(x->operand(0)->name(), x);
+  }
+  std::vector<Instruction*> list;
+  std::map<const Instruction*, Instruction*> marked;
+  Computation* entry = module.entry();
+  const std::vector<Instruction*> old(entry->instructions().begin(), entry->instructions().end());
+  Builder builder(module, entry);
+  for (Instruction* x : old) {
+    for (int64_t i = 0; i < x->operand_count(); ++i) {
+      auto it = marked.find(x->operand(i));
+      if (it != marked.end()) x->set_operand(i, it->second);
+    }
+    list.push_back(x);
+    auto it = sums.find(x->name());
+    if (it == sums.end() || !x->shape()->IsArray()) continue;
+    std::optional<Opcode> combiner = CombinerOf(it->second->called(0));
+    builder.set_origin(x);
+    Instruction* mark = builder.AllReduce(
+        x, ReplicaGroups(), builder.BinaryComputation(*combiner, x->shape()->dtype()));
+    marked[x] = mark;
+    list.push_back(mark);
+  }
+  if (auto it = marked.find(entry->root()); it != marked.end()) entry->set_root(it->second);
+  Instruction* root = entry->root();
+  entry->SetInstructions(std::move(list));
+  entry->set_root(root);
+  return {};
+}
+
+}  // namespace
+
+std::unordered_set<int64_t> BatchDims::parameters() const {
+  std::unordered_set<int64_t> numbers;
+  for (auto [number, dim] : dimension) numbers.insert(number);
+  return numbers;
+}
+
+Updates FindUpdates(const Module& module) {
+  Updates updates;
+  for (const ModuleHeader::Alias& alias : module.header().input_output_alias) {
+    if (!alias.parameter_index.empty() || alias.output_index.size() > 1) continue;
+    updates.parameters.insert(alias.parameter);
+    updates.outputs.insert(alias.output_index.empty() ? 0 : alias.output_index[0]);
+  }
+  if (!updates.parameters.empty()) return updates;
+  for (auto [result, parameter] : GradientResultsOf(module)) {
+    updates.outputs.insert(result);
+    updates.parameters.insert(parameter);
+  }
+  if (!updates.parameters.empty()) return updates;
+  // From each output back through elementwise operations of its dims.
+  const Computation& entry = *module.entry();
+  std::vector<Instruction*> outputs = OutputsOf(entry);
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const Shape* shape = outputs[k]->shape();
+    if (!shape->IsArray() || outputs[k]->opcode() == Opcode::kParameter) continue;
+    std::vector<const Instruction*> open = {outputs[k]};
+    std::unordered_set<const Instruction*> seen = {outputs[k]};
+    while (!open.empty()) {
+      const Instruction* x = open.back();
+      open.pop_back();
+      if (x->opcode() == Opcode::kParameter && shape->rank() > 0) {
+        updates.parameters.insert(x->attributes<ParameterAttributes>().number);
+        updates.outputs.insert(static_cast<int64_t>(k));
+      }
+      if (!IsElementwise(x->opcode())) continue;
+      for (const Instruction* operand : x->operands()) {
+        if (operand->shape()->IsArray() && SameDims(operand->shape(), shape) &&
+            seen.insert(operand).second) {
+          open.push_back(operand);
+        }
+      }
+    }
+  }
+  return updates;
+}
+
+Expected<BatchDims> FindBatch(const Module& module, const PipelineOptions& options) {
+  BatchDims batch;
+  if (options.batch.empty()) {
+    batch.dimension = ByUse(module);
+  } else {
+    Expected<std::map<int64_t, int64_t>> dims = ByRules(module, options);
+    if (!dims) return Fail(std::move(dims.error()));
+    batch.dimension = std::move(*dims);
+  }
+  if (batch.dimension.empty()) {
+    return Fail(MakeError("E-PIPELINE-001", "no parameter holds examples",
+                          "name the dim that counts them: --batch 'param:3=0'"));
+  }
+  for (auto [number, dim] : batch.dimension) {
+    const Instruction* x = module.entry()->parameter(number);
+    int64_t size = x->shape()->dim(dim);
+    if (batch.size == 0) batch.size = size;
+    if (size % options.microbatches == 0 && size > 0) continue;
+    return Fail(module.ErrorAt(x, "E-PIPELINE-001",
+                               fmt::format("{} micro-batches do not divide the {} examples of '{}'",
+                                           options.microbatches, size, x->name())));
+  }
+  return batch;
+}
+
+Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_t microbatches) {
+  SplitProgram split;
+  for (const Instruction* x : module.entry()->parameters()) {
+    split.parameter_shapes.push_back(x->shape());
+  }
+  for (const Instruction* x : OutputsOf(*module.entry())) split.output_shapes.push_back(x->shape());
+  if (microbatches == 1) {
+    if (auto done = MarkSums(module, batch); !done) return Fail(std::move(done.error()));
+    split.output_dimension.assign(split.output_shapes.size(), 0);
+    return split;
+  }
+  if (auto done = Partition(module, batch, microbatches, &split.output_dimension); !done) {
+    return Fail(std::move(done.error()));
+  }
+  if (auto done = CheckMixing(module); !done) return Fail(std::move(done.error()));
+  return split;
+}
+
+}  // namespace gshard::pipeline

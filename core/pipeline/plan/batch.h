@@ -1,0 +1,51 @@
+// Which parameters hold examples, and the program of one micro-batch.
+//
+// Splitting the batch is sharding over time: the module is partitioned over M "devices" along the
+// batch, so that every value has the shape that one micro-batch gives it, `partition-id` counts
+// micro-batches and an all-reduce stands where examples are summed.
+#ifndef GSHARD_CORE_PIPELINE_PLAN_BATCH_H_
+#define GSHARD_CORE_PIPELINE_PLAN_BATCH_H_
+
+#include <map>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "core/pipeline/plan/options.h"
+#include "ir/module.h"
+
+namespace gshard::pipeline {
+
+struct BatchDims {
+  std::map<int64_t, int64_t> dimension;  // entry parameter -> its dim that counts examples
+  int64_t size = 0;                      // examples of the whole batch
+  std::unordered_set<int64_t> parameters() const;
+};
+
+// By options.batch, else dim 0 of the array parameters that are neither updated nor scalar. Where
+// those have different sizes, the most frequent is the batch's. Errors: E-PIPELINE-001 (none, or M
+// does not divide it), E-PIPELINE-002 (a rule matches nothing or a dim that is not there).
+Expected<BatchDims> FindBatch(const Module& module, const PipelineOptions& options);
+
+// Parameters that some result is an update or the gradient of, and those results: by the header's
+// aliases, else by its gradients, else by elementwise operations from one to the other.
+struct Updates {
+  std::unordered_set<int64_t> parameters, outputs;
+};
+Updates FindUpdates(const Module& module);
+
+// What the split leaves behind beside the module.
+struct SplitProgram {
+  std::vector<const Shape*> parameter_shapes;  // whole
+  std::vector<const Shape*> output_shapes;     // whole
+  std::vector<int64_t> output_dimension;       // the dim that counts examples; -1: none
+};
+
+// Turns `module` (flat, without shardings) into the program of one micro-batch. Errors:
+// E-PIPELINE-003 where examples of different micro-batches are mixed other than by sums and
+// extremes; those of propagation and partitioning.
+Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_t microbatches);
+
+}  // namespace gshard::pipeline
+
+#endif  // GSHARD_CORE_PIPELINE_PLAN_BATCH_H_

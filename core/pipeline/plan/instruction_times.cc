@@ -1,0 +1,51 @@
+#include "core/pipeline/plan/instruction_times.h"
+
+#include <algorithm>
+
+#include "core/analysis/trip_count.h"
+#include "core/cost/kernel_time.h"
+
+namespace gshard::pipeline {
+namespace {
+
+FusionOptions OptionsFor(const Chip& chip) {
+  FusionOptions options;
+  options.fuses_into_dots = chip.compiler == Chip::Compiler::kTpu;
+  options.fuses_movement = true;
+  options.fuse_attention = true;
+  return options;
+}
+
+}  // namespace
+
+InstructionTimes::InstructionTimes(const Computation& computation, const Users& users,
+                                   const Chip& chip)
+    : users_(users), chip_(chip), fusion_(computation, users, OptionsFor(chip)) {}
+
+double InstructionTimes::Of(const Instruction* x) const {
+  switch (x->opcode()) {
+    case Opcode::kWhile:
+      return SecondsOf(*x->called(1)) * static_cast<double>(TripCount(*x).value_or(1));
+    case Opcode::kCall:
+      return SecondsOf(*x->called(0));
+    case Opcode::kConditional: {
+      double longest = 0;
+      for (const Computation* branch : x->called()) longest = std::max(longest, SecondsOf(*branch));
+      return longest;
+    }
+    default:
+      break;
+  }
+  const FusionKernel* kernel = fusion_.KernelOf(x);
+  if (kernel == nullptr || kernel->root != x) return 0;
+  return KernelSeconds(WorkOf(fusion_, *kernel), chip_);
+}
+
+double InstructionTimes::SecondsOf(const Computation& computation) const {
+  const InstructionTimes times(computation, users_, chip_);
+  double seconds = 0;
+  for (const Instruction* x : computation.instructions()) seconds += times.Of(x);
+  return seconds;
+}
+
+}  // namespace gshard::pipeline

@@ -1,0 +1,703 @@
+#include "core/pipeline/plan/layers.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/analysis/gradient_results.h"
+#include "core/analysis/near_names.h"
+#include "core/cost/op_cost.h"
+#include "core/pipeline/plan/instruction_times.h"
+#include "core/pipeline/plan/minimum_cut.h"
+#include "fmt/format.h"
+#include "ir/hash.h"
+#include "ir/metadata.h"
+
+namespace gshard::pipeline {
+namespace {
+
+std::vector<Instruction*> OutputsOf(const Computation& entry) {
+  if (entry.root()->opcode() != Opcode::kTuple) return {entry.root()};
+  return {entry.root()->operands().begin(), entry.root()->operands().end()};
+}
+
+std::string NameOf(const Instruction* x) {
+  std::string name = OpNameOf(*x);
+  return name.empty() ? std::string(x->name()) : name;
+}
+
+}  // namespace
+
+LayerGraph::LayerGraph(const Module& module, const Phases& phases)
+    : module_(module),
+      phases_(phases),
+      users_(*module.entry()),
+      info_(module.instruction_limit()) {}
+
+Expected<LayerGraph> LayerGraph::Make(const Module& module, const Phases& phases,
+                                      const Updates& updates, const PipelineOptions& options) {
+  LayerGraph graph(module, phases);
+  graph.FindTerms();
+  graph.MarkPlaced();
+  graph.MarkForward(updates);
+  if (auto found = graph.FindLayers(options); !found) return Fail(std::move(found.error()));
+  graph.PlaceBackward();
+  graph.Summarise(options.chip);
+  graph.ShareState(updates);
+  return graph;
+}
+
+Instruction* LayerGraph::WeightOf(Instruction* x) const {
+  if (!phases_.UsesWeights(x) || phases_.UsesExamples(x)) return nullptr;
+  while (x->opcode() == Opcode::kBroadcast || x->opcode() == Opcode::kReshape ||
+         x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kBitcast ||
+         x->opcode() == Opcode::kCopy) {
+    x = x->operand(0);
+  }
+  return x;
+}
+
+void LayerGraph::FindTerms() {
+  const std::vector<Accumulated>& accumulated = phases_.accumulated();
+  for (size_t i = 0; i < accumulated.size(); ++i) {
+    std::vector<Instruction*> open = {accumulated[i].term};
+    while (!open.empty()) {
+      Instruction* x = open.back();
+      open.pop_back();
+      bool sum = accumulated[i].combiner == Opcode::kAdd && x->opcode() == Opcode::kAdd &&
+                 users_.of(x).size() == 1 && accumulated[i].how == Accumulated::How::kSum;
+      if (sum) {
+        open.push_back(x->operand(1));
+        open.push_back(x->operand(0));
+      } else {
+        terms_.push_back({i, x});
+      }
+    }
+  }
+  for (const Term& term : terms_) targets_.push_back(term.value);
+  for (Instruction* x : OutputsOf(*module_.entry())) {
+    if (phases_.Varies(x)) targets_.push_back(x);
+  }
+}
+
+void LayerGraph::MarkPlaced() {
+  std::vector<Instruction*> open = targets_;
+  while (!open.empty()) {
+    Instruction* x = open.back();
+    open.pop_back();
+    if (Of(x).is_placed || !phases_.UsesWeights(x) || !phases_.UsesExamples(x)) continue;
+    Of(x).is_placed = true;
+    for (Instruction* operand : x->operands()) open.push_back(operand);
+  }
+}
+
+// The loss is what is accumulated and updates nothing. Where a step does not return it, the
+// gradient with the least behind it has the forward pass and little else.
+void LayerGraph::MarkForward(const Updates& updates) {
+  std::unordered_set<const Instruction*> updating;
+  std::vector<Instruction*> outputs = OutputsOf(*module_.entry());
+  std::vector<const Instruction*> open;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (updates.outputs.count(static_cast<int64_t>(i)) != 0) open.push_back(outputs[i]);
+  }
+  while (!open.empty()) {
+    const Instruction* x = open.back();
+    open.pop_back();
+    if (!updating.insert(x).second) continue;
+    // Beyond a sum over the batch lies the micro-batch.
+    if (x->opcode() == Opcode::kAllReduce || phases_.PhaseOf(x) == Phase::kMicrobatch) continue;
+    for (const Instruction* operand : x->operands()) {
+      if (phases_.PhaseOf(operand) != Phase::kBefore) open.push_back(operand);
+    }
+  }
+  std::vector<Instruction*> roots;
+  for (const Term& term : terms_) {
+    const Accumulated& accumulated = phases_.accumulated()[term.accumulated];
+    if (updating.count(accumulated.result) == 0 && Of(term.value).is_placed) {
+      roots.push_back(term.value);
+    }
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    bool update = updates.outputs.count(static_cast<int64_t>(i)) != 0;
+    if (!update && phases_.Varies(outputs[i]) && Of(outputs[i]).is_placed) {
+      roots.push_back(outputs[i]);
+    }
+  }
+  auto ancestors = [&](Instruction* from) {
+    std::unordered_set<Instruction*> seen;
+    std::vector<Instruction*> list = {from};
+    while (!list.empty()) {
+      Instruction* x = list.back();
+      list.pop_back();
+      if (!Of(x).is_placed || !seen.insert(x).second) continue;
+      for (Instruction* operand : x->operands()) list.push_back(operand);
+    }
+    return seen.size();
+  };
+  if (roots.empty()) {
+    size_t least = SIZE_MAX;
+    Instruction* best = nullptr;
+    for (const Term& term : terms_) {
+      size_t count = ancestors(term.value);
+      if (count > 0 && count < least) least = count, best = term.value;
+    }
+    if (best != nullptr) roots.push_back(best);
+  } else {
+    // The root with the most behind it orders the layers.
+    std::vector<std::pair<size_t, Instruction*>> sized;
+    for (Instruction* root : roots) sized.emplace_back(ancestors(root), root);
+    std::stable_sort(sized.begin(), sized.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    roots.clear();
+    for (auto& [size, root] : sized) roots.push_back(root);
+  }
+  OrderForward(roots);
+}
+
+void LayerGraph::OrderForward(const std::vector<Instruction*>& roots) {
+  for (size_t r = 0; r < roots.size(); ++r) {
+    std::vector<std::pair<Instruction*, int64_t>> stack = {{roots[r], 0}};
+    while (!stack.empty()) {
+      auto& [x, next] = stack.back();
+      if (next == 0 && (Of(x).is_forward || !Of(x).is_placed)) {
+        stack.pop_back();
+        continue;
+      }
+      if (next < x->operand_count()) {
+        Instruction* operand = x->operand(next++);
+        if (Of(operand).is_placed && !Of(operand).is_forward) stack.emplace_back(operand, 0);
+        continue;
+      }
+      if (!Of(x).is_forward) {
+        Of(x).is_forward = true;
+        // What only lesser roots need has no place in the order: it goes with its operands.
+        if (r == 0) {
+          Of(x).position = static_cast<int32_t>(forward_.size());
+          forward_.push_back(x);
+        }
+      }
+      stack.pop_back();
+    }
+  }
+  for (const Instruction* x : module_.entry()->instructions()) {
+    Info& info = Of(x);
+    // Elements of a tuple are where the tuple is: tuples cross no boundary.
+    if (x->opcode() == Opcode::kGetTupleElement && info.is_placed && Of(x->operand(0)).is_forward) {
+      info.is_forward = true;
+    }
+    if (info.is_placed && !info.is_forward) info.is_backward = true;
+  }
+}
+
+Expected<void> LayerGraph::FindLayers(const PipelineOptions& options) {
+  if (forward_.empty()) {
+    return Fail(MakeError("E-PIPELINE-004", "no instruction depends on both weights and examples",
+                          "--batch names the parameters that hold examples"));
+  }
+  std::vector<int64_t> starts;
+  if (!options.cut.empty()) {
+    Expected<std::vector<int64_t>> cuts = CutByPattern(options.cut);
+    if (!cuts) return Fail(std::move(cuts.error()));
+    starts = std::move(*cuts);
+    MarkEqual(starts);
+  } else {
+    const int64_t needed = options.stages * StagesOfDevice(options);
+    std::vector<int64_t> stretches = CutByCrossings();
+    starts = MergeRepeats(stretches);
+    if (static_cast<int64_t>(starts.size()) < needed && options.schedule != ScheduleKind::kShift) {
+      starts = std::move(stretches);
+      repeated_.assign(starts.size(), false);
+    }
+  }
+  PlaceForward(starts);
+  return {};
+}
+
+// A layer starts at each forward instruction that matches while the one before it does not, or
+// whose match differs.
+Expected<std::vector<int64_t>> LayerGraph::CutByPattern(const std::string& pattern) const {
+  RE2::Options quiet;
+  quiet.set_log_errors(false);
+  RE2 regex(pattern, quiet);
+  if (!regex.ok()) {
+    return Fail(MakeError("E-PIPELINE-004", fmt::format("--cut '{}': {}", pattern, regex.error())));
+  }
+  std::vector<int64_t> starts = {0};
+  std::string last;
+  bool any = false;
+  for (size_t i = 0; i < forward_.size(); ++i) {
+    std::string text = NameOf(forward_[i]);
+    re2::StringPiece found;
+    if (!regex.Match(text, 0, text.size(), RE2::UNANCHORED, &found, 1)) {
+      text = std::string(forward_[i]->name());
+      if (!regex.Match(text, 0, text.size(), RE2::UNANCHORED, &found, 1)) {
+        // What has no op_name is part of what surrounds it.
+        if (!OpNameOf(*forward_[i]).empty()) last.clear();
+        continue;
+      }
+    }
+    any = true;
+    std::string match(found.data(), found.size());
+    if (match != last && i != 0) starts.push_back(static_cast<int64_t>(i));
+    last = std::move(match);
+  }
+  if (!any) {
+    return Fail(MakeError("E-PIPELINE-004",
+                          fmt::format("--cut '{}' matches no forward instruction", pattern),
+                          WordMeantBy(module_, pattern) + "patterns match op_name paths and names"));
+  }
+  return starts;
+}
+
+// Starts of stretches: before each, as few values cross as anywhere near.
+std::vector<int64_t> LayerGraph::CutByCrossings() const {
+  const size_t n = forward_.size();
+  std::vector<int64_t> count(n + 1, 0), bytes(n + 1, 0);
+  for (size_t i = 0; i < n; ++i) {
+    int64_t last = static_cast<int64_t>(i);
+    for (const Instruction* user : users_.of(forward_[i])) {
+      last = std::max<int64_t>(last, info_[user->id()].position);
+    }
+    if (last == static_cast<int64_t>(i)) continue;
+    int64_t size = forward_[i]->shape()->byte_size();
+    ++count[i + 1], --count[static_cast<size_t>(last) + 1];
+    bytes[i + 1] += size, bytes[static_cast<size_t>(last) + 1] -= size;
+  }
+  for (size_t i = 1; i <= n; ++i) count[i] += count[i - 1], bytes[i] += bytes[i - 1];
+  std::vector<int64_t> single = {0}, lowest = {0};
+  for (size_t i = 1; i < n; ++i) {
+    if (count[i] == 1) single.push_back(static_cast<int64_t>(i));
+    // The end of a plateau that is lower than what follows and no higher than what precedes.
+    size_t before = i;
+    while (before > 1 && bytes[before - 1] == bytes[i]) --before;
+    if (bytes[i] < bytes[i + 1] && (before == 1 || bytes[before - 1] > bytes[i])) {
+      lowest.push_back(static_cast<int64_t>(i));
+    }
+  }
+  // Single crossings are the residual stream of a chain; where few are to be had (skip
+  // connections), the places where least crosses.
+  int64_t longest = 0;
+  for (size_t i = 0; i < single.size(); ++i) {
+    int64_t end = i + 1 < single.size() ? single[i + 1] : static_cast<int64_t>(n);
+    longest = std::max(longest, end - single[i]);
+  }
+  return longest * 3 > static_cast<int64_t>(n) ? lowest : single;
+}
+
+// Optimizer state is weights' in proportion.
+void LayerGraph::ShareState(const Updates& updates) {
+  double state = 0, weights = 0;
+  for (const Instruction* x : module_.entry()->parameters()) {
+    if (updates.parameters.count(x->attributes<ParameterAttributes>().number) == 0) continue;
+    state += static_cast<double>(x->shape()->byte_size());
+  }
+  for (const Layer& layer : layers_) weights += static_cast<double>(layer.weight_bytes);
+  const double share = weights > 0 ? std::max(1.0, state / weights) : 1;
+  for (Layer& layer : layers_) {
+    layer.state_bytes = static_cast<int64_t>(share * static_cast<double>(layer.weight_bytes));
+  }
+}
+
+uint64_t LayerGraph::Signature(int64_t begin, int64_t end) const {
+  size_t hash = HashCombine(0, static_cast<uint64_t>(end - begin));
+  for (int64_t i = begin; i < end; ++i) {
+    const Instruction* x = forward_[static_cast<size_t>(i)];
+    hash = HashPointer(HashCombine(hash, static_cast<uint64_t>(x->opcode())), x->shape()->bare());
+    for (const Instruction* operand : x->operands()) {
+      int64_t position = info_[operand->id()].position;
+      hash = HashCombine(hash, position >= begin ? static_cast<uint64_t>(i - position) : 0);
+      hash = HashPointer(hash, operand->shape()->bare());
+    }
+  }
+  return hash;
+}
+
+// Of layers that are named: the longest run of equal ones is repeated.
+void LayerGraph::MarkEqual(const std::vector<int64_t>& starts) {
+  const size_t n = starts.size();
+  std::vector<uint64_t> signature;
+  for (size_t i = 0; i < n; ++i) {
+    signature.push_back(
+        Signature(starts[i], i + 1 < n ? starts[i + 1] : static_cast<int64_t>(forward_.size())));
+  }
+  size_t best = 0, longest = 0;
+  for (size_t begin = 0, end = 0; begin < n; begin = end) {
+    for (end = begin; end < n && signature[end] == signature[begin];) ++end;
+    if (end - begin > longest) best = begin, longest = end - begin;
+  }
+  repeated_.assign(n, false);
+  for (size_t i = best; longest > 1 && i < best + longest; ++i) repeated_[i] = true;
+}
+
+// The run of equal blocks of stretches that covers most; its blocks become layers, as does what
+// precedes and what follows. Without one every stretch is a layer.
+std::vector<int64_t> LayerGraph::MergeRepeats(const std::vector<int64_t>& cuts) {
+  const size_t n = cuts.size();
+  auto at = [&](size_t i) { return i < n ? cuts[i] : static_cast<int64_t>(forward_.size()); };
+  std::vector<uint64_t> signature;
+  for (size_t i = 0; i < n; ++i) signature.push_back(Signature(at(i), at(i + 1)));
+  size_t best_begin = 0, best_period = 0, best_repeats = 0;
+  int64_t best_covered = 0;
+  for (size_t period = 1; period <= std::min<size_t>(n / 2, 64); ++period) {
+    size_t run = 0;
+    for (size_t i = 0; i + period <= n; ++i) {
+      bool equal = i + period < n && signature[i] == signature[i + period];
+      if (equal) {
+        ++run;
+        continue;
+      }
+      size_t repeats = run / period + 1, begin = i - run;
+      run = 0;
+      if (repeats < 2) continue;
+      int64_t covered = at(begin + repeats * period) - at(begin);
+      if (covered > best_covered) {
+        best_covered = covered, best_begin = begin, best_period = period, best_repeats = repeats;
+      }
+    }
+  }
+  if (best_covered * 2 < static_cast<int64_t>(forward_.size())) {
+    repeated_.assign(n, false);
+    return cuts;
+  }
+  std::vector<int64_t> starts;
+  repeated_.clear();
+  if (at(best_begin) > 0) starts.push_back(0), repeated_.push_back(false);
+  for (size_t r = 0; r < best_repeats; ++r) {
+    starts.push_back(at(best_begin + r * best_period));
+    repeated_.push_back(true);
+  }
+  if (best_begin + best_repeats * best_period < n) {
+    starts.push_back(at(best_begin + best_repeats * best_period));
+    repeated_.push_back(false);
+  }
+  return starts;
+}
+
+void LayerGraph::PlaceForward(const std::vector<int64_t>& starts) {
+  layers_.resize(starts.size());
+  for (size_t k = 0; k < starts.size(); ++k) {
+    int64_t end = k + 1 < starts.size() ? starts[k + 1] : static_cast<int64_t>(forward_.size());
+    for (int64_t i = starts[k]; i < end; ++i) {
+      Of(forward_[static_cast<size_t>(i)]).layer = static_cast<int32_t>(k);
+    }
+    layers_[k].name = NameOf(forward_[static_cast<size_t>(starts[k])]);
+    layers_[k].is_repeated = repeated_[k];
+  }
+  for (Instruction* x : module_.entry()->instructions()) {
+    Info& info = Of(x);
+    if (!info.is_forward) continue;
+    if (info.layer < 0) info.layer = 0;
+    // Where the order of the text allows no less, operands come first.
+    for (const Instruction* operand : x->operands()) {
+      if (Of(operand).is_forward) info.layer = std::max(info.layer, Of(operand).layer);
+    }
+    info.last_forward = info.layer;
+    for (const Instruction* operand : x->operands()) {
+      Info& from = Of(operand);
+      if (from.is_forward) from.last_forward = std::max(from.last_forward, info.layer);
+    }
+  }
+}
+
+// Results that the header calls gradients, and their parameters.
+std::unordered_map<const Instruction*, Instruction*> LayerGraph::GradientsOfWeights() const {
+  std::unordered_map<const Instruction*, Instruction*> gradients;
+  const std::vector<Instruction*> outputs = OutputsOf(*module_.entry());
+  for (auto [result, parameter] : GradientResultsOf(module_)) {
+    gradients.emplace(outputs[static_cast<size_t>(result)], module_.entry()->parameter(parameter));
+  }
+  return gradients;
+}
+
+// The layer of the weight that each term's gradient updates: followed through operations on arrays
+// of the gradient's size, and through the rows of a stack of layers. Of a weight that several
+// layers use the last that is not after the term's.
+std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
+    const WeightHomes& homes) const {
+  std::map<std::pair<const Instruction*, int64_t>, int32_t> rows;
+  for (const auto& [weight, layers] : homes) {
+    if (weight->opcode() != Opcode::kSlice) continue;
+    rows[{weight->operand(0), weight->attributes<SliceAttributes>().starts[0]}] = layers[0];
+  }
+  auto home_of = [&](Instruction* operand, int64_t row, int32_t layer) -> int32_t {
+    Instruction* weight = WeightOf(operand);
+    if (weight == nullptr) return -1;
+    if (auto it = homes.find(weight); it != homes.end()) {
+      int32_t home = -1;
+      for (int32_t candidate : it->second) {
+        if (candidate <= layer) home = std::max(home, candidate);
+      }
+      return home;
+    }
+    auto it = rows.find({weight, row});
+    return it == rows.end() ? -1 : it->second;
+  };
+  std::unordered_map<const Instruction*, int32_t> found;
+  const auto gradients = GradientsOfWeights();
+  for (const Term& term : terms_) {
+    int32_t home = -1;
+    struct Step {
+      Instruction* value;
+      int64_t row;
+    };
+    std::vector<Step> open = {{phases_.accumulated()[term.accumulated].result, -1}};
+    std::unordered_set<const Instruction*> seen;
+    while (!open.empty() && home < 0) {
+      auto [x, row] = open.back();
+      open.pop_back();
+      if (!seen.insert(x).second) continue;
+      if (auto weight = gradients.find(x); weight != gradients.end()) {
+        home = std::max(home, home_of(weight->second, row, info_[term.value->id()].layer));
+      }
+      for (Instruction* user : users_.of(x)) {
+        if (!user->shape()->IsArray() || phases_.PhaseOf(user) != Phase::kAfter) continue;
+        int64_t next_row = row;
+        if (user->opcode() == Opcode::kConcatenate && x->shape()->rank() > 0 &&
+            x->shape()->dim(0) == 1) {
+          auto at = std::find(user->operands().begin(), user->operands().end(), x);
+          next_row = at - user->operands().begin();
+        } else if (user->shape()->element_count() != x->shape()->element_count()) {
+          continue;
+        }
+        for (Instruction* operand : user->operands()) {
+          home = std::max(home, home_of(operand, next_row, info_[term.value->id()].layer));
+        }
+        open.push_back({user, next_row});
+      }
+    }
+    if (home >= 0) found[term.value] = home;
+  }
+  return found;
+}
+
+// Layers whose forward pass uses a weight.
+LayerGraph::WeightHomes LayerGraph::HomesOfWeights() const {
+  WeightHomes homes;
+  for (Instruction* x : module_.entry()->instructions()) {
+    if (!info_[x->id()].is_forward) continue;
+    for (Instruction* operand : x->operands()) {
+      if (const Instruction* weight = WeightOf(operand)) {
+        homes[weight].push_back(info_[x->id()].layer);
+      }
+    }
+  }
+  return homes;
+}
+
+// The last layer, not after `layer`, whose forward pass uses a weight that x uses; -1: none.
+int32_t LayerGraph::HomeOfOperands(const Instruction* x, const WeightHomes& homes,
+                                   int32_t layer) const {
+  int32_t home = -1;
+  for (Instruction* operand : x->operands()) {
+    auto it = homes.find(WeightOf(operand));
+    if (it == homes.end()) continue;
+    for (int32_t candidate : it->second) {
+      if (candidate <= layer) home = std::max(home, candidate);
+    }
+  }
+  return home;
+}
+
+// Of each backward instruction what follows from its operands alone. Floating: no cotangent is
+// behind it yet; `bound` is the last layer that still has what it needs.
+std::unordered_map<const Instruction*, LayerGraph::BackwardNeeds> LayerGraph::FindNeeds(
+    const WeightHomes& homes) const {
+  const int32_t last = static_cast<int32_t>(layers_.size()) - 1;
+  std::unordered_set<const Instruction*> targets(targets_.begin(), targets_.end());
+  std::unordered_map<const Instruction*, BackwardNeeds> needs;
+  for (const Instruction* x : module_.entry()->instructions()) {
+    if (!info_[x->id()].is_backward) continue;
+    BackwardNeeds own;
+    own.bound = last;
+    // Values of the last layer end the forward pass: what follows from them is a cotangent.
+    bool cotangent = targets.count(x) != 0;
+    for (const Instruction* operand : x->operands()) {
+      const Info& from = info_[operand->id()];
+      if (from.is_forward) {
+        cotangent = cotangent || from.layer == last;
+        own.bound = std::min(own.bound, from.last_forward);
+        own.made = std::max(own.made, from.layer);
+      } else if (from.is_placed) {
+        const BackwardNeeds& other = needs.at(operand);
+        cotangent = cotangent || !other.floats || other.bound == last;
+        if (!other.floats) continue;
+        own.bound = std::min(own.bound, other.bound);
+        own.made = std::max(own.made, other.made);
+      }
+    }
+    own.home = HomeOfOperands(x, homes, last);
+    if (int32_t home = HomeOfOperands(x, homes, own.bound); home >= 0 && !cotangent) {
+      own.bound = home;
+    }
+    own.floats = !cotangent;
+    needs[x] = own;
+  }
+  // What follows from x needs forward values and weights of these layers.
+  std::span<Instruction* const> list = module_.entry()->instructions();
+  for (size_t i = list.size(); i-- > 0;) {
+    const Instruction* x = list[i];
+    auto it = needs.find(x);
+    if (it == needs.end()) continue;
+    it->second.floor = std::max(it->second.made, it->second.home);
+    for (const Instruction* user : users_.of(x)) {
+      auto used = needs.find(user);
+      if (used != needs.end()) it->second.floor = std::max(it->second.floor, used->second.floor);
+    }
+  }
+  return needs;
+}
+
+// The last layer whose weights anything that follows from a backward instruction updates.
+std::unordered_map<const Instruction*, int32_t> LayerGraph::FindUpdated(
+    const WeightHomes& homes) const {
+  const int32_t last = static_cast<int32_t>(layers_.size()) - 1;
+  std::unordered_set<const Instruction*> targets(targets_.begin(), targets_.end());
+  const auto term_homes = HomesOfTerms(homes);
+  std::unordered_map<const Instruction*, int32_t> updated;
+  std::span<Instruction* const> list = module_.entry()->instructions();
+  for (size_t i = list.size(); i-- > 0;) {
+    const Instruction* x = list[i];
+    if (!info_[x->id()].is_backward) continue;
+    int32_t home = -1;
+    if (targets.count(x) != 0) {
+      auto it = term_homes.find(x);
+      home = it == term_homes.end() ? last : it->second;
+    }
+    for (const Instruction* user : users_.of(x)) {
+      if (info_[user->id()].is_backward) home = std::max(home, updated[user]);
+    }
+    updated[x] = home < 0 ? last : home;
+  }
+  return updated;
+}
+
+// As late as an instruction has all it needs; then down to the layers whose weights its results
+// update, where that makes what crosses between layers no larger.
+void LayerGraph::PlaceBackward() {
+  const int32_t last = static_cast<int32_t>(layers_.size()) - 1;
+  const WeightHomes homes = HomesOfWeights();
+  const auto needs = FindNeeds(homes);
+  std::vector<std::vector<Instruction*>> of_layer(layers_.size());
+  std::unordered_map<const Instruction*, int32_t> lowest;
+  for (Instruction* x : module_.entry()->instructions()) {
+    if (!Of(x).is_backward) continue;
+    const BackwardNeeds& own = needs.at(x);
+    if (own.floats) continue;
+    int32_t layer = last;
+    for (const Instruction* operand : x->operands()) {
+      const Info& from = Of(operand);
+      if (from.is_forward) {
+        layer = std::min(layer, from.last_forward);
+      } else if (from.is_placed) {
+        layer = std::min(layer, from.layer >= 0 ? from.layer : needs.at(operand).bound);
+      }
+    }
+    if (int32_t home = HomeOfOperands(x, homes, layer); home >= 0) layer = home;
+    Of(x).layer = layer;
+    of_layer[static_cast<size_t>(layer)].push_back(x);
+  }
+  for (auto& [x, layer] : FindUpdated(homes)) lowest[x] = std::max(layer, needs.at(x).floor);
+  for (int32_t layer = last; layer > 0; --layer) {
+    LowerBackward(of_layer[static_cast<size_t>(layer)], layer, lowest);
+  }
+  for (Instruction* x : module_.entry()->instructions()) {
+    if (!Of(x).is_backward || Of(x).layer < 0) continue;
+    for (const Instruction* operand : x->operands()) {
+      const Info& from = Of(operand);
+      if (from.is_backward && from.layer >= 0) Of(x).layer = std::min(Of(x).layer, from.layer);
+    }
+  }
+}
+
+// Which of a layer's backward instructions go to the layers below: of those that can, the set whose
+// operands in this layer are fewest bytes (a minimum cut); of equal ones the largest.
+void LayerGraph::LowerBackward(const std::vector<Instruction*>& list, int32_t layer,
+                               const std::unordered_map<const Instruction*, int32_t>& lowest) {
+  const std::unordered_set<const Instruction*> targets(targets_.begin(), targets_.end());
+  std::unordered_set<const Instruction*> can;
+  for (size_t i = list.size(); i-- > 0;) {
+    const Instruction* x = list[i];
+    auto stays = [&](const Instruction* user) {
+      return Of(user).is_backward && Of(user).layer == layer && can.count(user) == 0;
+    };
+    auto users = users_.of(x);
+    if (lowest.at(x) < layer && std::none_of(users.begin(), users.end(), stays)) can.insert(x);
+  }
+  if (can.empty()) return;
+  FlowNetwork network;
+  const int source = network.AddNode(), sink = network.AddNode();
+  std::unordered_map<const Instruction*, int> entry_of;  // the node after it is its exit
+  auto node = [&](const Instruction* x) {
+    auto [it, fresh] = entry_of.try_emplace(x, 0);
+    if (!fresh) return it->second;
+    it->second = network.AddNode();
+    const int exit = network.AddNode();
+    const bool moves = can.count(x) != 0 && (targets.count(x) != 0 || !x->shape()->IsArray());
+    network.AddEdge(it->second, exit,
+                    moves ? FlowNetwork::kUncuttable : x->shape()->byte_size() + 1);
+    for (const Instruction* user : users_.of(x)) {
+      if (!Of(user).is_backward || Of(user).layer < 0 || Of(user).layer >= layer) continue;
+      network.AddEdge(exit, sink, FlowNetwork::kUncuttable);
+      break;
+    }
+    if (can.count(x) == 0) network.AddEdge(source, it->second, FlowNetwork::kUncuttable);
+    if (targets.count(x) != 0 && can.count(x) != 0) {
+      network.AddEdge(exit, sink, FlowNetwork::kUncuttable);
+    }
+    return it->second;
+  };
+  for (const Instruction* x : list) {
+    if (can.count(x) == 0) continue;
+    const int to = node(x);
+    for (const Instruction* operand : x->operands()) {
+      if (!Of(operand).is_backward || Of(operand).layer != layer) continue;
+      network.AddEdge(node(operand) + 1, to, FlowNetwork::kUncuttable);
+    }
+  }
+  const std::vector<bool> stays = network.SourceSide(source, sink);
+  for (Instruction* x : list) {
+    if (can.count(x) == 0 || stays[static_cast<size_t>(entry_of.at(x))]) continue;
+    Of(x).layer = lowest.at(x);
+  }
+}
+
+void LayerGraph::Summarise(const Chip& chip) {
+  std::unordered_set<const Instruction*> seen;
+  const Users all_users(module_);
+  const InstructionTimes times(*module_.entry(), all_users, chip);
+  for (Instruction* x : module_.entry()->instructions()) {
+    const Info& info = Of(x);
+    if (!info.is_placed) continue;
+    OpCost cost = CostOf(*x);
+    int64_t at = info.layer;
+    // Floating work is its first user's.
+    for (const Instruction* y = x; at < 0;) {
+      auto users = users_.of(y);
+      if (users.empty()) break;
+      y = users[0];
+      at = Of(y).layer;
+    }
+    if (at < 0) continue;
+    Layer& layer = layers_[static_cast<size_t>(at)];
+    double flops = cost.flops + cost.transcendentals;
+    (info.is_forward ? layer.forward_flops : layer.backward_flops) += flops;
+    (info.is_forward ? layer.forward_s : layer.backward_s) += times.Of(x);
+    for (Instruction* operand : x->operands()) {
+      Instruction* weight = WeightOf(operand);
+      if (weight != nullptr && seen.insert(weight).second) {
+        layer.weight_bytes += weight->shape()->byte_size();
+        layer.parameters += weight->shape()->element_count();
+      }
+    }
+    if (!info.is_forward || !x->shape()->IsArray()) continue;
+    if (info.last_forward > info.layer) layer.output_bytes += x->shape()->byte_size();
+    for (const Instruction* user : users_.of(x)) {
+      if (!Of(user).is_backward) continue;
+      layer.saved_bytes += x->shape()->byte_size();
+      break;
+    }
+  }
+}
+
+}  // namespace gshard::pipeline

@@ -1,0 +1,112 @@
+// The sequence of layers in a training step, and which layer each instruction belongs to.
+//
+// Forward instructions are those that the loss needs; ordered depth first from the loss, a layer is
+// a stretch of them between two places that few values cross. Stretches that repeat are the
+// repeated blocks of the network; what precedes and follows them are layers, too. A backward
+// instruction belongs to the layer whose forward values or weights it needs: the latest that the
+// cotangents it uses have reached. What the backward pass computes from forward values alone has no
+// layer: it is computed where it is used.
+#ifndef GSHARD_CORE_PIPELINE_PLAN_LAYERS_H_
+#define GSHARD_CORE_PIPELINE_PLAN_LAYERS_H_
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/pipeline/plan/phases.h"
+#include "ir/traversal.h"
+
+namespace gshard::pipeline {
+
+struct Layer {
+  std::string name;  // of its first instruction
+  double forward_flops = 0, backward_flops = 0;
+  double forward_s = 0, backward_s = 0;  // by the cost model
+  int64_t weight_bytes = 0;
+  int64_t parameters = 0;    // elements of the weights
+  int64_t state_bytes = 0;   // of the weights and what is updated beside them (momenta), its share
+  int64_t output_bytes = 0;  // of the values that cross into later layers, one micro-batch
+  int64_t saved_bytes = 0;   // of forward values that the layer's backward pass needs
+  bool is_repeated = false;  // one of a run of equal blocks
+};
+
+// A summand of an accumulated value: sums of several terms are taken apart, so that shared weights
+// have a gradient on each stage that uses them.
+struct Term {
+  size_t accumulated = 0;  // index into Phases::accumulated()
+  Instruction* value = nullptr;
+};
+
+class LayerGraph {
+ public:
+  // Errors: E-PIPELINE-004 (nothing to cut, --cut matches nothing).
+  static Expected<LayerGraph> Make(const Module& module, const Phases& phases,
+                                   const Updates& updates, const PipelineOptions& options);
+
+  const std::vector<Layer>& layers() const { return layers_; }
+  int64_t count() const { return static_cast<int64_t>(layers_.size()); }
+  const std::vector<Term>& terms() const { return terms_; }
+
+  // -1: computed where it is needed.
+  int64_t LayerOf(const Instruction* x) const { return info_[x->id()].layer; }
+  bool IsBackward(const Instruction* x) const { return info_[x->id()].is_backward; }
+  // Depends on examples and weights: what stages divide among them.
+  bool IsPlaced(const Instruction* x) const { return info_[x->id()].is_placed; }
+  // The array of weights behind an operand from before the micro-batches: broadcasts, reshapes and
+  // transposes are made where they are needed. Null if it is no weight.
+  Instruction* WeightOf(Instruction* x) const;
+
+ private:
+  struct Info {
+    int32_t layer = -1;
+    int32_t last_forward = -1;  // last layer with a forward use
+    int32_t position = -1;      // in the forward order
+    bool is_placed = false, is_forward = false, is_backward = false;
+  };
+  LayerGraph(const Module& module, const Phases& phases);
+  Info& Of(const Instruction* x) { return info_[x->id()]; }
+  void FindTerms();
+  void MarkPlaced();
+  void MarkForward(const Updates& updates);
+  void OrderForward(const std::vector<Instruction*>& roots);
+  Expected<void> FindLayers(const PipelineOptions& options);
+  Expected<std::vector<int64_t>> CutByPattern(const std::string& pattern) const;
+  std::vector<int64_t> CutByCrossings() const;
+  void MarkEqual(const std::vector<int64_t>& starts);
+  std::vector<int64_t> MergeRepeats(const std::vector<int64_t>& cuts);
+  void PlaceForward(const std::vector<int64_t>& starts);
+  void PlaceBackward();
+  using WeightHomes = std::unordered_map<const Instruction*, std::vector<int32_t>>;
+  struct BackwardNeeds {
+    bool floats = false;  // no cotangent is behind it
+    int32_t bound = 0;    // last layer that has the forward values it needs
+    int32_t made = 0;     // layer that makes the last of them
+    int32_t home = -1;    // of the weights it uses
+    int32_t floor = 0;    // of all that follows from it: layers below cannot compute it
+  };
+  WeightHomes HomesOfWeights() const;
+  int32_t HomeOfOperands(const Instruction* x, const WeightHomes& homes, int32_t layer) const;
+  std::unordered_map<const Instruction*, BackwardNeeds> FindNeeds(const WeightHomes& homes) const;
+  std::unordered_map<const Instruction*, int32_t> FindUpdated(const WeightHomes& homes) const;
+  std::unordered_map<const Instruction*, Instruction*> GradientsOfWeights() const;
+  std::unordered_map<const Instruction*, int32_t> HomesOfTerms(const WeightHomes& homes) const;
+  void LowerBackward(const std::vector<Instruction*>& list, int32_t layer,
+                     const std::unordered_map<const Instruction*, int32_t>& lowest);
+  void Summarise(const Chip& chip);
+  void ShareState(const Updates& updates);
+  uint64_t Signature(int64_t begin, int64_t end) const;
+
+  const Module& module_;
+  const Phases& phases_;
+  Users users_;
+  std::vector<Info> info_;  // by id
+  std::vector<Instruction*> forward_;
+  std::vector<Term> terms_;
+  std::vector<Instruction*> targets_;
+  std::vector<Layer> layers_;
+  std::vector<bool> repeated_;  // by layer
+};
+
+}  // namespace gshard::pipeline
+
+#endif  // GSHARD_CORE_PIPELINE_PLAN_LAYERS_H_

@@ -1,0 +1,72 @@
+// What a caller asks of the pipeliner (docs/pipelining.md).
+#ifndef GSHARD_CORE_PIPELINE_PLAN_OPTIONS_H_
+#define GSHARD_CORE_PIPELINE_PLAN_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/cost/chip.h"
+#include "ir/diagnostic.h"
+
+namespace gshard::pipeline {
+
+// Order of forward and backward passes on each stage.
+enum class ScheduleKind : uint8_t {
+  kGPipe,        // all forward, then all backward (GPipe)
+  k1F1B,         // one forward, one backward (PipeDream-Flush)
+  kInterleaved,  // 1F1B over several chunks of layers a device (Megatron-LM)
+  kZeroBubble,   // 1F1B with gradients of weights put off (ZB-H1)
+  kShift,        // GSPMD's vectorised shifting buffer: every device computes at every tick
+};
+
+// What the backward pass of a stage computes again from the stage's input.
+enum class Remat : uint8_t {
+  kNone,   // nothing
+  kStage,  // the stage once
+  kAll,    // the stage up to the inputs of its layers, then each layer from its input
+};
+// How often the backward pass of a stage computes its forward pass.
+double ForwardsInBackward(Remat remat);
+
+// Where a stage's weights lie between steps.
+enum class WeightPlacement : uint8_t { kSharded, kReplicated };
+
+// REGEX=DIM: dim of a parameter that counts examples.
+struct BatchRule {
+  std::string pattern;  // RE2, partial match on name, op_name or "param:K"
+  int64_t dimension = 0;
+  std::string text;  // as written
+};
+
+struct PipelineOptions {
+  int64_t stages = 1;
+  int64_t microbatches = 1;
+  ScheduleKind schedule = ScheduleKind::k1F1B;
+  int64_t repeats = 0;  // chunks a device; 0: interleaved 2, others 1
+  std::string axis = "stage";
+  std::vector<BatchRule> batch;  // empty: dim 0 of parameters neither updated nor scalar
+  std::string cut;               // RE2: the first instruction of each layer; empty: found
+  std::string balance = "cost";  // cost, layers, gpipe, or the first layer of each stage
+  Remat remat = Remat::kStage;
+  WeightPlacement weights = WeightPlacement::kSharded;
+  Chip chip = *BuiltInChip("tpu-v3");  // whose times and links layers are balanced by
+  int64_t memory_limit_bytes = 0;      // of a stage's device, for --balance cost; 0: none
+};
+
+// Chunks of layers a device has: more than one if interleaved, or in a shifting buffer that is
+// circular.
+int64_t StagesOfDevice(const PipelineOptions& options);
+
+Expected<ScheduleKind> ParseSchedule(std::string_view text);
+Expected<Remat> ParseRemat(std::string_view text);
+Expected<WeightPlacement> ParseWeights(std::string_view text);
+Expected<BatchRule> ParseBatchRule(std::string_view text);
+std::string_view NameOf(ScheduleKind kind);
+std::string_view NameOf(Remat remat);
+std::string_view NameOf(WeightPlacement weights);
+
+}  // namespace gshard::pipeline
+
+#endif  // GSHARD_CORE_PIPELINE_PLAN_OPTIONS_H_

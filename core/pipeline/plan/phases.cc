@@ -1,0 +1,103 @@
+#include "core/pipeline/plan/phases.h"
+
+#include "core/analysis/combiner.h"
+
+namespace gshard::pipeline {
+namespace {
+
+bool CallsPartitionId(const Instruction* x) {
+  for (const Computation* called : x->called()) {
+    for (const Instruction* y : called->instructions()) {
+      if (y->opcode() == Opcode::kPartitionId || CallsPartitionId(y)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Phases::Phases(const Module& module, const BatchDims& batch,
+               const std::unordered_set<const Instruction*>& entering)
+    : info_(module.instruction_limit()) {
+  const Computation& entry = *module.entry();
+  for (const Instruction* x : entry.instructions()) {
+    Info& info = Of(x);
+    if (x->opcode() == Opcode::kParameter) {
+      bool data = batch.dimension.count(x->attributes<ParameterAttributes>().number) != 0;
+      info.varies = info.examples = data;
+      info.weights = !data;
+      continue;
+    }
+    if (entering.count(x) != 0) info.weights = true;
+    if (x->opcode() == Opcode::kPartitionId || CallsPartitionId(x)) {
+      info.varies = info.examples = true;
+    }
+    for (const Instruction* operand : x->operands()) {
+      const Info& from = Of(operand);
+      info.varies = info.varies || from.varies;
+      info.weights = info.weights || from.weights;
+      info.examples = info.examples || from.examples;
+    }
+    if (x->opcode() != Opcode::kAllReduce) continue;
+    info.varies = false;
+    // Of examples alone: the whole batch's, an input of the micro-batches like the weights.
+    if (!info.weights) info.weights = true, info.examples = false;
+  }
+  FindPhases(entry);
+  FindAccumulated(entry);
+}
+
+bool Phases::IsSum(const Instruction* x) {
+  return x->opcode() == Opcode::kAllReduce && CombinerOf(x->called(0)) == Opcode::kAdd;
+}
+
+void Phases::FindPhases(const Computation& entry) {
+  const Instruction* root = entry.root();
+  std::span<Instruction* const> list = entry.instructions();
+  for (size_t i = list.size(); i-- > 0;) {
+    const Instruction* x = list[i];
+    bool returns = Of(x).varies || Of(x).returns;
+    if (x == root && x->opcode() == Opcode::kTuple) returns = false;
+    if (!returns) continue;
+    for (const Instruction* operand : x->operands()) Of(operand).returns = true;
+  }
+  for (const Instruction* x : list) {
+    Info& info = Of(x);
+    info.phase = !info.examples                ? Phase::kBefore
+                 : info.varies || info.returns ? Phase::kMicrobatch
+                                               : Phase::kAfter;
+    if (x == root && x->opcode() == Opcode::kTuple) info.phase = Phase::kAfter;
+    if (info.phase != Phase::kAfter || x->opcode() == Opcode::kAllReduce || x == root) continue;
+    // What joins a value of the micro-batch's with another that depends on examples is the
+    // micro-batch's, too: the mean of products is no product of means.
+    int own = 0, dependent = 0;
+    for (const Instruction* operand : x->operands()) {
+      const Info& from = Of(operand);
+      own += from.phase == Phase::kMicrobatch;
+      dependent += from.examples;
+    }
+    if (own > 0 && dependent > 1) info.phase = Phase::kMicrobatch;
+  }
+}
+
+void Phases::FindAccumulated(const Computation& entry) {
+  std::unordered_set<const Instruction*> seen;
+  auto add = [&](Instruction* x) {
+    if (PhaseOf(x) == Phase::kBefore || !seen.insert(x).second) return;
+    if (x->opcode() == Opcode::kAllReduce) {
+      Accumulated sum{x, x->operand(0), Accumulated::How::kSum, Opcode::kAdd};
+      sum.combiner = *CombinerOf(x->called(0));
+      if (sum.combiner != Opcode::kAdd) sum.how = Accumulated::How::kExtreme;
+      accumulated_.push_back(sum);
+    } else if (PhaseOf(x) == Phase::kMicrobatch && !Varies(x)) {
+      accumulated_.push_back({x, x, Accumulated::How::kMean, Opcode::kAdd});
+    }
+  };
+  for (Instruction* x : entry.instructions()) {
+    if (PhaseOf(x) != Phase::kAfter || x->opcode() == Opcode::kAllReduce) continue;
+    for (Instruction* operand : x->operands()) add(operand);
+  }
+  if (entry.root()->opcode() != Opcode::kTuple) add(entry.root());
+}
+
+}  // namespace gshard::pipeline

@@ -1,0 +1,369 @@
+#include "core/pipeline/plan/schedule.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "ir/diagnostic.h"
+
+namespace gshard::pipeline {
+namespace {
+
+using Order = std::vector<ScheduledPass>;
+
+void ForwardThenBackward(const Schedule& s, int64_t k, Order& order) {
+  for (int64_t i = 0; i < s.microbatches; ++i) order.push_back({Pass::kForward, i, k});
+  for (int64_t i = 0; i < s.microbatches; ++i) order.push_back({Pass::kBackward, i, k});
+}
+
+void OneForwardOneBackward(const Schedule& s, int64_t k, Order& order) {
+  int64_t warmup = std::min(s.stages - 1 - k, s.microbatches);
+  for (int64_t i = 0; i < warmup; ++i) order.push_back({Pass::kForward, i, k});
+  for (int64_t i = 0; i < s.microbatches; ++i) {
+    if (warmup + i < s.microbatches) order.push_back({Pass::kForward, warmup + i, k});
+    order.push_back({Pass::kBackward, i, k});
+  }
+}
+
+// Groups of K micro-batches go through all chunks in turn. An incomplete last group is planned as
+// if it were complete, and the passes of micro-batches that there are not are left out.
+void Interleaved(const Schedule& s, int64_t k, Order& order) {
+  const int64_t groups = (s.microbatches + s.stages - 1) / s.stages;
+  const int64_t count = groups * s.stages * s.repeats;
+  const int64_t warmup = std::min((s.stages - k - 1) * 2 + (s.repeats - 1) * s.stages, count);
+  auto add = [&](Pass pass, int64_t i) {
+    int64_t chunk = (i / s.stages) % s.repeats;
+    if (pass == Pass::kBackward) chunk = s.repeats - 1 - chunk;
+    int64_t microbatch = i / (s.stages * s.repeats) * s.stages + i % s.stages;
+    if (microbatch < s.microbatches) order.push_back({pass, microbatch, chunk * s.stages + k});
+  };
+  for (int64_t i = 0; i < count + warmup; ++i) {
+    if (i < count) add(Pass::kForward, i);
+    if (i >= warmup) add(Pass::kBackward, i - warmup);
+  }
+}
+
+// Progress of every (pass, virtual stage, micro-batch).
+class Progress {
+ public:
+  explicit Progress(const Schedule& s)
+      : s_(s), done_(static_cast<size_t>(3 * s.virtual_stages() * s.microbatches), kNever) {}
+
+  static constexpr double kNever = 1e300;
+  double& At(Pass pass, int64_t v, int64_t i) {
+    size_t kind = static_cast<size_t>(pass) - 1;
+    return done_[(kind * static_cast<size_t>(s_.virtual_stages()) + static_cast<size_t>(v)) *
+                     static_cast<size_t>(s_.microbatches) +
+                 static_cast<size_t>(i)];
+  }
+  // When all that a pass needs is done; kNever: not yet known.
+  double Ready(const ScheduledPass& p) {
+    const int64_t last = s_.virtual_stages() - 1;
+    switch (p.pass) {
+      case Pass::kForward:
+        return p.stage == 0 ? 0 : At(Pass::kForward, p.stage - 1, p.microbatch);
+      case Pass::kBackward: {
+        double ready = 0;
+        if (p.stage < last) ready = At(Pass::kBackward, p.stage + 1, p.microbatch);
+        if (p.stage < last || s_.has_forward_of_last) {
+          return std::max(ready, At(Pass::kForward, p.stage, p.microbatch));
+        }
+        return p.stage == 0 ? 0 : At(Pass::kForward, p.stage - 1, p.microbatch);
+      }
+      case Pass::kWeights:
+        return At(Pass::kBackward, p.stage, p.microbatch);
+      case Pass::kNone:
+        break;
+    }
+    return 0;
+  }
+
+ private:
+  const Schedule& s_;
+  std::vector<double> done_;
+};
+
+// ZB-H1: backward as soon as it can be, then forward while no more micro-batches are in flight
+// than under 1F1B, else gradients of weights that were put off. All passes take one tick.
+void ZeroBubble(Schedule& s) {
+  const size_t devices = static_cast<size_t>(s.stages);
+  std::vector<int64_t> forward(devices, 0), backward(devices, 0), weights(devices, 0);
+  s.order.assign(devices, {});
+  Progress progress(s);
+  const bool folded = !s.has_forward_of_last;
+  for (double now = 0;; ++now) {
+    bool finished = true;
+    for (int64_t k = 0; k < s.stages; ++k) {
+      size_t d = static_cast<size_t>(k);
+      const bool no_forward = folded && k == s.stages - 1;
+      if (weights[d] < s.microbatches) finished = false;
+      ScheduledPass choice;
+      ScheduledPass b{Pass::kBackward, backward[d], k}, f{Pass::kForward, forward[d], k};
+      int64_t started = no_forward ? backward[d] : forward[d];
+      if (backward[d] < s.microbatches && (no_forward || backward[d] < forward[d]) &&
+          progress.Ready(b) <= now) {
+        choice = b;
+      } else if (!no_forward && forward[d] < s.microbatches &&
+                 started - backward[d] < s.stages - k && progress.Ready(f) <= now) {
+        choice = f;
+      } else if (weights[d] < backward[d]) {
+        choice = {Pass::kWeights, weights[d], k};
+      } else {
+        continue;
+      }
+      (choice.pass == Pass::kForward    ? forward
+       : choice.pass == Pass::kBackward ? backward
+                                        : weights)[d]++;
+      progress.At(choice.pass, choice.stage, choice.microbatch) = now + 1;
+      s.order[d].push_back(choice);
+    }
+    if (finished) return;
+  }
+}
+
+// Passes get ticks by parity where that keeps long ones from being waited for; see schedule.h.
+int64_t PeriodOf(const Schedule& s) {
+  const bool alternates = s.kind == ScheduleKind::k1F1B || s.kind == ScheduleKind::kInterleaved;
+  return alternates && s.has_backward && s.stages > 1 ? 2 : 1;
+}
+
+bool MayRunAt(const Schedule& s, const ScheduledPass& p, int64_t tick, int64_t forwards_left) {
+  if (s.stages == 1) return true;
+  if (s.kind == ScheduleKind::kGPipe) return p.pass == Pass::kForward || forwards_left == 0;
+  if (s.period != 2) return true;
+  const int64_t device = s.repeats == 1 ? p.stage : 0;
+  return (tick + device + (p.pass == Pass::kBackward ? 1 : 0)) % 2 == 0;
+}
+
+void MakeTicks(Schedule& s) {
+  Progress progress(s);
+  std::vector<size_t> next(s.order.size(), 0);
+  int64_t forwards_left = 0;
+  for (const Order& order : s.order) {
+    forwards_left += std::count_if(order.begin(), order.end(), [](const ScheduledPass& p) {
+      return p.pass == Pass::kForward;
+    });
+  }
+  s.period = PeriodOf(s);
+  int64_t idle_ticks = 0;
+  for (int64_t now = 0;; ++now) {
+    std::vector<ScheduledPass> tick(s.order.size());
+    bool any = false, left = false;
+    for (size_t d = 0; d < s.order.size(); ++d) {
+      if (next[d] == s.order[d].size()) continue;
+      left = true;
+      const ScheduledPass& p = s.order[d][next[d]];
+      if (progress.Ready(p) > static_cast<double>(now) || !MayRunAt(s, p, now, forwards_left)) {
+        continue;
+      }
+      tick[d] = p;
+      any = true;
+    }
+    if (!left && now % s.period == 0) return;
+    idle_ticks = any || !left ? 0 : idle_ticks + 1;
+    CheckInternal(idle_ticks < s.period, "a pipeline schedule waits for itself");
+    for (size_t d = 0; d < tick.size(); ++d) {
+      if (tick[d].pass == Pass::kNone) continue;
+      ++next[d];
+      progress.At(tick[d].pass, tick[d].stage, tick[d].microbatch) = static_cast<double>(now) + 1;
+    }
+    for (const ScheduledPass& p : tick) forwards_left -= p.pass == Pass::kForward ? 1 : 0;
+    s.ticks.push_back(std::move(tick));
+  }
+}
+
+double TimeOf(const ScheduledPass& p, const PassTimes& times) {
+  const std::vector<double>& of = p.pass == Pass::kForward    ? times.forward
+                                  : p.pass == Pass::kBackward ? times.backward
+                                                              : times.weights;
+  return of[static_cast<size_t>(p.stage)];
+}
+
+void SetBubble(Simulation& simulation) {
+  double busy = 0;
+  for (const auto& passes : simulation.devices) {
+    for (const SimulatedPass& pass : passes) {
+      busy += pass.end - pass.start;
+      simulation.span = std::max(simulation.span, pass.end);
+    }
+  }
+  const double area = simulation.span * static_cast<double>(simulation.devices.size());
+  simulation.bubble_fraction = area > 0 ? (area - busy) / area : 0;
+}
+
+}  // namespace
+
+Schedule MakeSchedule(const ScheduleOptions& options) {
+  Schedule s;
+  s.kind = options.kind;
+  s.stages = options.stages;
+  s.repeats = options.repeats;
+  s.microbatches = options.microbatches;
+  s.has_forward_of_last = options.has_forward_of_last || !options.has_backward;
+  s.has_backward = options.has_backward;
+  if (s.kind == ScheduleKind::kZeroBubble && s.has_backward) {
+    ZeroBubble(s);
+  } else {
+    for (int64_t k = 0; k < s.stages; ++k) {
+      Order order;
+      if (s.repeats > 1) {
+        Interleaved(s, k, order);
+      } else if (s.kind == ScheduleKind::kGPipe || s.kind == ScheduleKind::kShift) {
+        ForwardThenBackward(s, k, order);
+      } else {
+        OneForwardOneBackward(s, k, order);
+      }
+      s.order.push_back(std::move(order));
+    }
+  }
+  const int64_t last = s.virtual_stages() - 1;
+  for (Order& order : s.order) {
+    std::erase_if(order, [&](const ScheduledPass& p) {
+      return (p.pass == Pass::kForward && p.stage == last && !s.has_forward_of_last) ||
+             (p.pass != Pass::kForward && !s.has_backward);
+    });
+  }
+  MakeTicks(s);
+  return s;
+}
+
+Simulation Simulate(const Schedule& schedule, const PassTimes& times) {
+  Progress progress(schedule);
+  Simulation simulation;
+  const size_t devices = schedule.order.size();
+  simulation.devices.resize(devices);
+  std::vector<size_t> next(devices, 0);
+  std::vector<double> free(devices, 0);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (size_t d = 0; d < devices; ++d) {
+      while (next[d] < schedule.order[d].size()) {
+        const ScheduledPass& p = schedule.order[d][next[d]];
+        double ready = progress.Ready(p);
+        if (ready == Progress::kNever) break;
+        double start = std::max(ready, free[d]);
+        double end = start + TimeOf(p, times);
+        progress.At(p.pass, p.stage, p.microbatch) = free[d] = end;
+        simulation.devices[d].push_back({p, start, end});
+        ++next[d];
+        moved = true;
+      }
+    }
+  }
+  SetBubble(simulation);
+  return simulation;
+}
+
+Simulation SimulateTicks(const Schedule& schedule, const PassTimes& times) {
+  const size_t devices = schedule.order.size();
+  std::vector<Senders> senders;
+  for (int64_t phase = 0; phase < schedule.period; ++phase) {
+    senders.push_back(SendersOf(schedule, phase));
+  }
+  Simulation simulation;
+  simulation.devices.resize(devices);
+  std::vector<double> free(devices, 0);
+  for (size_t t = 0; t < schedule.ticks.size(); ++t) {
+    std::vector<double> end = free;
+    for (size_t d = 0; d < devices; ++d) {
+      const ScheduledPass& p = schedule.ticks[t][d];
+      if (p.pass == Pass::kNone) continue;
+      end[d] += TimeOf(p, times);
+      simulation.devices[d].push_back({p, free[d], end[d]});
+    }
+    free = end;
+    const Senders& phase = senders[t % senders.size()];
+    for (size_t d = 0; d < devices; ++d) {
+      const size_t next = (d + 1) % devices;
+      if (!phase.forward[d] && !phase.backward[next]) continue;
+      free[d] = std::max(free[d], end[next]);
+      free[next] = std::max(free[next], end[d]);
+    }
+  }
+  SetBubble(simulation);
+  return simulation;
+}
+
+Senders SendersOf(const Schedule& s, int64_t phase) {
+  Senders senders{std::vector<bool>(static_cast<size_t>(s.stages), false),
+                  std::vector<bool>(static_cast<size_t>(s.stages), false)};
+  const int64_t last = s.virtual_stages() - 1;
+  for (size_t t = static_cast<size_t>(phase); t < s.ticks.size();
+       t += static_cast<size_t>(s.period)) {
+    for (size_t d = 0; d < s.ticks[t].size(); ++d) {
+      const ScheduledPass& p = s.ticks[t][d];
+      if (p.pass == Pass::kForward && p.stage < last) senders.forward[d] = true;
+      if (p.pass == Pass::kBackward && p.stage > 0) senders.backward[d] = true;
+    }
+  }
+  return senders;
+}
+
+std::vector<int64_t> MicrobatchesInFlight(const Schedule& s) {
+  const size_t count = static_cast<size_t>(s.virtual_stages());
+  std::vector<int64_t> now(count, 0), most(count, 1);
+  const Pass last = !s.has_backward                       ? Pass::kForward
+                    : s.kind == ScheduleKind::kZeroBubble ? Pass::kWeights
+                                                          : Pass::kBackward;
+  for (const auto& order : s.order) {
+    for (const ScheduledPass& p : order) {
+      const size_t v = static_cast<size_t>(p.stage);
+      if (p.pass == Pass::kForward) most[v] = std::max(most[v], ++now[v]);
+      if (p.pass == last && now[v] > 0) --now[v];
+    }
+  }
+  return most;
+}
+
+BufferDepths DepthsOf(const Schedule& s) {
+  Progress begin(s), end(s);
+  for (size_t t = 0; t < s.ticks.size(); ++t) {
+    for (const ScheduledPass& p : s.ticks[t]) {
+      if (p.pass == Pass::kNone) continue;
+      begin.At(p.pass, p.stage, p.microbatch) = static_cast<double>(t);
+    }
+  }
+  const int64_t last = s.virtual_stages() - 1;
+  using Tick = std::function<double(int64_t v, int64_t i)>;
+  auto of = [&](Pass pass) {
+    return [&begin, pass](int64_t v, int64_t i) { return begin.At(pass, v, i); };
+  };
+  // `from` is the tick after which a value is stored, `to` the last that reads it.
+  auto depth = [&](int64_t first_stage, int64_t last_stage, const Tick& from, const Tick& to) {
+    int64_t most = 1;
+    for (int64_t v = first_stage; v <= last_stage; ++v) {
+      int64_t oldest = 0;
+      for (int64_t i = 0; i < s.microbatches; ++i) {
+        double start = from(v, i);
+        if (start == Progress::kNever) continue;
+        while (oldest < i && to(v, oldest) != Progress::kNever && to(v, oldest) <= start) ++oldest;
+        most = std::max(most, i - oldest + 1);
+      }
+    }
+    return most;
+  };
+  BufferDepths depths;
+  const Pass final_pass = !s.has_backward                       ? Pass::kForward
+                          : s.kind == ScheduleKind::kZeroBubble ? Pass::kWeights
+                                                                : Pass::kBackward;
+  depths.forward_input = depth(
+      1, last, [&](int64_t v, int64_t i) { return begin.At(Pass::kForward, v - 1, i); },
+      of(final_pass));
+  if (!s.has_backward) return depths;
+  depths.backward_input = depth(
+      0, last - 1, [&](int64_t v, int64_t i) { return begin.At(Pass::kBackward, v + 1, i); },
+      of(final_pass));
+  // Written by a pass of the device itself, before that tick's end.
+  auto before = [&](Pass pass) {
+    return [&begin, pass](int64_t v, int64_t i) {
+      double t = begin.At(pass, v, i);
+      return t == Progress::kNever ? t : t - 0.5;
+    };
+  };
+  depths.saved = depth(0, last, before(Pass::kForward), of(final_pass));
+  if (s.kind == ScheduleKind::kZeroBubble) {
+    depths.delayed = depth(0, last, before(Pass::kBackward), of(Pass::kWeights));
+  }
+  return depths;
+}
+
+}  // namespace gshard::pipeline

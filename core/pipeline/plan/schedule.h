@@ -1,0 +1,104 @@
+// Which pass of which micro-batch each device runs at each clock tick.
+//
+// Virtual stage v = r * K + k is the r-th chunk of device k. At a tick a device runs one pass or
+// none; what it hands on is at its neighbour before the next tick. Orders: GPipe (Huang et al.
+// 2019), 1F1B (PipeDream-Flush, Narayanan et al. 2021), interleaved 1F1B (Narayanan et al. 2021),
+// ZB-H1 (Qi et al. 2023), the shifting buffer and its circular form (GSPMD paper, section 3.3).
+//
+// Devices that exchange values at the end of a tick wait for each other, so passes are given ticks
+// such that none waits for a longer one without need (backward passes are longer than forward):
+//
+//   gpipe         no backward pass in a tick before the last forward pass
+//   1f1b          forward passes of stage k at ticks of k's parity, backward at the others: pairs
+//                 (k, k + 1) exchange at ticks of k's parity only, one a micro-batch onward, the
+//                 other one back, both just made
+//   interleaved   forward passes at even ticks, backward passes at odd ones, on all devices
+//
+// Ticks that are idle because of that take no time.
+#ifndef GSHARD_CORE_PIPELINE_PLAN_SCHEDULE_H_
+#define GSHARD_CORE_PIPELINE_PLAN_SCHEDULE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/pipeline/plan/options.h"
+
+namespace gshard::pipeline {
+
+enum class Pass : uint8_t { kNone, kForward, kBackward, kWeights };
+
+struct ScheduledPass {
+  Pass pass = Pass::kNone;
+  int64_t microbatch = 0;
+  int64_t stage = 0;  // virtual
+  bool operator==(const ScheduledPass&) const = default;
+};
+
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::k1F1B;
+  int64_t stages = 1;   // K devices
+  int64_t repeats = 1;  // R chunks each
+  int64_t microbatches = 1;
+  bool has_forward_of_last = true;  // false: the last stage's backward pass contains its forward
+  bool has_backward = true;
+  std::vector<std::vector<ScheduledPass>> order;  // by device
+  std::vector<std::vector<ScheduledPass>> ticks;  // by tick, then device; a multiple of `period`
+  int64_t period = 1;  // who hands on to whom depends on the tick modulo this
+
+  int64_t virtual_stages() const { return stages * repeats; }
+};
+
+// Devices that hand on a value at ticks of one phase (the tick modulo the schedule's period): to
+// the next device, and to the one before.
+struct Senders {
+  std::vector<bool> forward, backward;  // by device
+};
+Senders SendersOf(const Schedule& schedule, int64_t phase);
+
+struct ScheduleOptions {
+  ScheduleKind kind = ScheduleKind::k1F1B;
+  int64_t stages = 1, repeats = 1, microbatches = 1;
+  bool has_forward_of_last = true;
+  bool has_backward = true;
+};
+Schedule MakeSchedule(const ScheduleOptions& options);
+
+// Time of each pass of each virtual stage.
+struct PassTimes {
+  std::vector<double> forward, backward, weights;
+};
+
+struct SimulatedPass {
+  ScheduledPass what;
+  double start = 0, end = 0;
+};
+struct Simulation {
+  std::vector<std::vector<SimulatedPass>> devices;
+  double span = 0;             // from the first pass to the end of the last
+  double bubble_fraction = 0;  // idle time over K times the span
+};
+// Every device runs its passes in order, each as soon as what it needs is there; transfers take no
+// time.
+Simulation Simulate(const Schedule& schedule, const PassTimes& times);
+// The same, tick by tick: at the end of each those who exchange at ticks of its phase wait for each
+// other. What the printed program does.
+Simulation SimulateTicks(const Schedule& schedule, const PassTimes& times);
+
+// By virtual stage: most micro-batches at a time whose forward pass has begun and whose last
+// backward pass has not ended.
+std::vector<int64_t> MicrobatchesInFlight(const Schedule& schedule);
+
+// Most micro-batches at a time whose value lives from one pass to another, over virtual stages:
+// what is stored by micro-batch modulo that number is never overwritten too early.
+struct BufferDepths {
+  int64_t forward_input = 1;   // from the arrival of a stage's input to its last use
+  int64_t backward_input = 1;  // from the arrival of a cotangent to its use
+  int64_t saved = 1;           // from the forward pass to the backward pass
+  int64_t delayed = 1;         // from the backward pass to the gradients of weights
+};
+BufferDepths DepthsOf(const Schedule& schedule);
+
+}  // namespace gshard::pipeline
+
+#endif  // GSHARD_CORE_PIPELINE_PLAN_SCHEDULE_H_

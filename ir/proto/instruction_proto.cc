@@ -1,0 +1,172 @@
+#include "ir/proto/instruction_proto.h"
+
+#include "ir/proto/wire.h"
+
+namespace gshard::proto {
+namespace {
+
+// Fields that are strings or messages, by number.
+struct ViewField {
+  uint32_t number;
+  std::string_view InstructionProto::*view;
+  bool InstructionProto::*has = nullptr;
+};
+using P = InstructionProto;
+constexpr ViewField kViews[] = {
+    {1, &P::name},
+    {2, &P::opcode},
+    {3, &P::shape},
+    {7, &P::metadata},
+    {8, &P::literal, &P::has_literal},
+    {11, &P::fusion_kind},
+    {15, &P::window},
+    {16, &P::convolution_dims},
+    {21, &P::padding},
+    {22, &P::outfeed_config},
+    {27, &P::infeed_config},
+    {28, &P::target},
+    {29, &P::outfeed_shape, &P::has_outfeed_shape},
+    {30, &P::dot_dims, &P::has_dot_dims},
+    {33, &P::gather_dims},
+    {40, &P::sharding, &P::has_sharding},
+    {43, &P::backend_config},
+    {48, &P::scatter_dims},
+    {51, &P::precision},
+    {54, &P::domain_exit},
+    {55, &P::domain_entry},
+    {59, &P::triangular_solve},
+    {61, &P::replication},
+    {62, &P::cholesky},
+    {63, &P::comparison_direction},
+    {68, &P::frontend_attributes},
+    {72, &P::comparison_type},
+    {79, &P::async_thread},
+    {82, &P::statistics},
+    {87, &P::group_list, &P::has_group_list},
+    {88, &P::origin},
+    {90, &P::ragged_dims},
+    {91, &P::accuracy},
+    {92, &P::iota_groups, &P::has_iota_groups},
+    {93, &P::mesh_groups, &P::has_mesh_groups},
+};
+struct IntegerField {
+  uint32_t number;
+  int64_t InstructionProto::*value;
+};
+constexpr IntegerField kIntegers[] = {
+    {9, &P::parameter_number},     {13, &P::tuple_index},       {18, &P::exponent_bits},
+    {19, &P::mantissa_bits},       {23, &P::distribution},      {25, &P::feature_index},
+    {26, &P::channel_id},          {31, &P::fft_type},          {35, &P::id},
+    {50, &P::feature_group_count}, {58, &P::batch_group_count}, {66, &P::delta},
+    {70, &P::rng_algorithm},       {75, &P::padding_type},      {76, &P::schedule},
+    {77, &P::api_version},         {80, &P::prefetch_index},    {81, &P::k},
+    {95, &P::num_carries},         {96, &P::associativity},     {97, &P::convolution_kind},
+};
+struct BooleanField {
+  uint32_t number;
+  bool InstructionProto::*value;
+};
+constexpr BooleanField kBooleans[] = {
+    {47, &P::is_host_transfer},
+    {56, &P::constrain_layout},
+    {60, &P::is_stable},
+    {65, &P::has_side_effect},
+    {67, &P::indices_are_sorted},
+    {69, &P::unique_indices},
+    {71, &P::use_global_device_ids},
+    {85, &P::largest},
+    {89, &P::is_composite},
+    {94, &P::is_reverse},
+};
+struct ListField {
+  uint32_t number;
+  std::vector<int64_t> InstructionProto::*values;
+};
+constexpr ListField kLists[] = {
+    {14, &P::dimensions},         {20, &P::dynamic_slice_sizes}, {32, &P::fft_length},
+    {34, &P::gather_slice_sizes}, {36, &P::operand_ids},         {37, &P::control_ids},
+    {38, &P::called_ids},
+};
+struct MessagesField {
+  uint32_t number;
+  std::vector<std::string_view> InstructionProto::*messages;
+};
+constexpr MessagesField kMessages[] = {
+    {17, &P::slice_dims},     {49, &P::groups},   {52, &P::source_target_pairs},
+    {57, &P::operand_shapes}, {74, &P::aliasing},
+};
+
+// Which of the tables has a field, and where in it.
+enum Kind : uint8_t { kNone, kView, kInteger, kBoolean, kList, kMessage };
+struct Slot {
+  Kind kind = kNone;
+  uint8_t index = 0;
+};
+constexpr uint32_t kSlotCount = 100;
+
+struct Slots {
+  Slot of[kSlotCount] = {};
+  constexpr Slots() {
+    uint8_t i = 0;
+    for (const auto& field : kViews) of[field.number] = {kView, i++};
+    i = 0;
+    for (const auto& field : kIntegers) of[field.number] = {kInteger, i++};
+    i = 0;
+    for (const auto& field : kBooleans) of[field.number] = {kBoolean, i++};
+    i = 0;
+    for (const auto& field : kLists) of[field.number] = {kList, i++};
+    i = 0;
+    for (const auto& field : kMessages) of[field.number] = {kMessage, i++};
+  }
+};
+constexpr Slots kSlots;
+
+}  // namespace
+
+void InstructionProto::Clear() {
+  InstructionProto empty;
+  for (const ListField& field : kLists) {
+    (this->*field.values).clear();
+    (empty.*field.values).swap(this->*field.values);
+  }
+  for (const MessagesField& field : kMessages) {
+    (this->*field.messages).clear();
+    (empty.*field.messages).swap(this->*field.messages);
+  }
+  *this = std::move(empty);
+}
+
+bool InstructionProto::Read(std::string_view bytes) {
+  Clear();
+  FieldReader field(bytes);
+  while (field.Next()) {
+    if (field.number() == 24) epsilon = field.real();
+    if (field.number() >= kSlotCount) continue;
+    const Slot slot = kSlots.of[field.number()];
+    switch (slot.kind) {
+      case kNone:
+        break;
+      case kView: {
+        const ViewField& view = kViews[slot.index];
+        this->*view.view = field.bytes();
+        if (view.has != nullptr) this->*view.has = true;
+        break;
+      }
+      case kInteger:
+        this->*kIntegers[slot.index].value = field.integer();
+        break;
+      case kBoolean:
+        this->*kBooleans[slot.index].value = field.boolean();
+        break;
+      case kList:
+        if (!field.AppendTo(this->*kLists[slot.index].values)) return false;
+        break;
+      case kMessage:
+        (this->*kMessages[slot.index].messages).push_back(field.bytes());
+        break;
+    }
+  }
+  return field.ok();
+}
+
+}  // namespace gshard::proto

@@ -1,0 +1,492 @@
+#include "ir/proto/reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/lexer.h"
+#include "ir/metadata.h"
+#include "ir/proto/attributes.h"
+#include "ir/proto/envelope.h"
+#include "ir/proto/errors.h"
+#include "ir/proto/instruction_proto.h"
+#include "ir/proto/literals.h"
+#include "ir/proto/shapes.h"
+#include "ir/proto/shardings.h"
+#include "ir/proto/texts.h"
+#include "ir/proto/wire.h"
+#include "tsl/robin_map.h"
+
+namespace gshard::proto {
+namespace {
+
+class ModuleReader {
+ public:
+  ModuleReader(std::shared_ptr<const SourceText> source, std::shared_ptr<Context> context)
+      : errors_(*source),
+        module_(std::make_unique<Module>("", context)),
+        shapes_(*context, errors_),
+        shardings_(*context, errors_),
+        attributes_(*module_, shapes_, errors_) {
+    module_->set_source(std::move(source));
+  }
+
+  Expected<ReadResult> Run(const Envelope& envelope) {
+    ReadResult result;
+    if (!ReadHeader(envelope.module)) return gshard::Fail(errors_.Take());
+    for (std::string_view computation : computations_) {
+      if (!ReadComputation(computation)) return gshard::Fail(errors_.Take());
+    }
+    if (!FindEntry()) return gshard::Fail(errors_.Take());
+    for (std::string_view argument : envelope.arguments) {
+      errors_.Enter("argument", fmt::to_string(result.arguments.size()), argument);
+      result.arguments.push_back(ReadLiteral(argument, module_->arena(), shapes_, errors_));
+      if (result.arguments.back() == nullptr) return gshard::Fail(errors_.Take());
+    }
+    result.module = std::move(module_);
+    return result;
+  }
+
+ private:
+  std::string_view Copy(std::string_view text) { return module_->arena().Copy(text); }
+
+  bool ReadHeader(std::string_view bytes) {
+    errors_.Enter("the module", "", bytes);
+    ModuleHeader& header = module_->header();
+    std::string text;
+    FieldReader field(bytes);
+    bool ok = true;
+    while (ok && field.Next()) {
+      switch (field.number()) {
+        case 1:
+          module_->set_name(LegalModuleName(field.bytes()));
+          break;
+        case 2:
+          entry_name_ = field.bytes();
+          break;
+        case 3:
+          computations_.push_back(field.bytes());
+          break;
+        case 4:
+          ok = ReadEntryLayout(field.bytes());
+          break;
+        case 6:
+          entry_id_ = field.integer();
+          break;
+        case 7:
+          header.is_scheduled = true;
+          ok = ReadSchedule(field.bytes());
+          break;
+        case 8:
+          ok = ReadAliases(field.bytes());
+          break;
+        case 15:
+          ok = ReadDeviceAssignment(field.bytes());
+          break;
+        case 17:
+          text.clear();
+          ok = AppendStackFrames(field.bytes(), text) || errors_.Damaged("the table of frames");
+          module_->set_debug_tables(Copy(text));
+          break;
+        case 18:
+          ok = ReadDonors(field.bytes());
+          break;
+        case 19:
+          text.clear();
+          ok = AppendFrontendAttributes(field.bytes(), text) ||
+               errors_.Damaged("the frontend attributes");
+          header.frontend_attributes = Copy(text);
+          break;
+        default:
+          break;
+      }
+    }
+    if (!field.ok()) return errors_.Damaged("the module");
+    return ok;
+  }
+
+  // HloScheduleProto {1 map of computation ids to {1 instruction_ids*}}
+  bool ReadSchedule(std::string_view bytes) {
+    FieldReader field(bytes);
+    bool ok = true;
+    while (ok && field.Next()) {
+      if (field.number() != 1) continue;
+      int64_t computation = 0;
+      std::string_view sequence;
+      FieldReader entry(field.bytes());
+      while (entry.Next()) {
+        if (entry.number() == 1) computation = entry.integer();
+        if (entry.number() == 2) sequence = entry.bytes();
+      }
+      std::vector<int64_t>& ids = schedule_[computation];
+      FieldReader id(sequence);
+      while (ok && id.Next()) {
+        if (id.number() == 1) ok = id.AppendTo(ids);
+      }
+      ok = ok && entry.ok() && id.ok();
+    }
+    return (ok && field.ok()) || errors_.Damaged("the schedule");
+  }
+
+  // The order in which the computation's instructions run, where the module says it.
+  bool Schedule(Computation* computation, int64_t id) {
+    const auto it = schedule_.find(id);
+    if (it == schedule_.end()) return true;
+    std::vector<Instruction*> order;
+    std::vector<bool> seen(module_->instruction_limit(), false);
+    for (int64_t instruction_id : it->second) {
+      Instruction* instruction = Find(instruction_id);
+      if (instruction == nullptr || seen[instruction->id()]) {
+        return errors_.Fail(Error::kReference,
+                            fmt::format("its schedule names id {} twice, or one that it does not "
+                                        "have",
+                                        instruction_id));
+      }
+      seen[instruction->id()] = true;
+      order.push_back(instruction);
+    }
+    if (order.size() != computation->instructions().size()) {
+      return errors_.Fail(Error::kValue, fmt::format("its schedule has {} of its {} instructions",
+                                                     order.size(),
+                                                     computation->instructions().size()));
+    }
+    computation->SetInstructions(std::move(order));
+    return true;
+  }
+
+  // ProgramShape {1 params*, 2 result}
+  bool ReadEntryLayout(std::string_view bytes) {
+    FieldReader field(bytes);
+    while (field.Next()) {
+      if (field.number() != 1 && field.number() != 2) continue;
+      const Shape* shape = shapes_.Read(field.bytes());
+      if (shape == nullptr) return false;
+      if (field.number() == 2) {
+        module_->header().entry_result_layout = shape;
+      } else {
+        module_->header().entry_parameter_layouts.push_back(shape);
+      }
+    }
+    return field.ok() || errors_.Damaged("the entry's layout");
+  }
+
+  bool ReadAliases(std::string_view bytes) {
+    FieldReader field(bytes);
+    while (field.Next()) {
+      if (field.number() != 1) continue;
+      ModuleHeader::Alias alias;
+      bool ok = true;
+      FieldReader entry(field.bytes());
+      while (ok && entry.Next()) {
+        if (entry.number() == 1) ok = entry.AppendTo(alias.output_index);
+        if (entry.number() == 2) alias.parameter = entry.integer();
+        if (entry.number() == 3) ok = entry.AppendTo(alias.parameter_index);
+        if (entry.number() == 4) alias.must_alias = entry.integer() == 2;
+      }
+      if (!ok || !entry.ok()) return errors_.Damaged("an alias");
+      module_->header().input_output_alias.push_back(std::move(alias));
+    }
+    return field.ok() || errors_.Damaged("the aliases");
+  }
+
+  bool ReadDonors(std::string_view bytes) {
+    FieldReader field(bytes);
+    while (field.Next()) {
+      if (field.number() != 1) continue;
+      ModuleHeader::Donor donor;
+      bool ok = true;
+      FieldReader entry(field.bytes());
+      while (ok && entry.Next()) {
+        if (entry.number() == 1) donor.parameter = entry.integer();
+        if (entry.number() == 2) ok = entry.AppendTo(donor.index);
+      }
+      if (!ok || !entry.ok()) return errors_.Damaged("a buffer donor");
+      module_->header().buffer_donor.push_back(std::move(donor));
+    }
+    return field.ok() || errors_.Damaged("the buffer donors");
+  }
+
+  // {1 replica_count, 2 computation_count}: all that a proto says of the number of devices.
+  bool ReadDeviceAssignment(std::string_view bytes) {
+    constexpr int64_t kMost = int64_t{1} << 31;
+    FieldReader field(bytes);
+    while (field.Next()) {
+      if (field.integer() < 1 || field.integer() > kMost) continue;
+      if (field.number() == 1) module_->header().replica_count = field.integer();
+      if (field.number() == 2) module_->header().num_partitions = field.integer();
+    }
+    return field.ok() || errors_.Damaged("the device assignment");
+  }
+
+  bool ReadComputation(std::string_view bytes) {
+    std::string_view name, thread;
+    int64_t id = 0, root_id = 0;
+    std::vector<std::string_view> instructions;
+    errors_.Enter("the computation", "", bytes);
+    FieldReader field(bytes);
+    while (field.Next()) {
+      switch (field.number()) {
+        case 1:
+          name = field.bytes();
+          break;
+        case 2:
+          instructions.push_back(field.bytes());
+          break;
+        case 5:
+          id = field.integer();
+          break;
+        case 6:
+          root_id = field.integer();
+          break;
+        case 8:
+          thread = field.bytes();
+          break;
+        default:
+          break;
+      }
+    }
+    if (!field.ok()) return errors_.Damaged("a computation");
+    errors_.Enter("computation", name, bytes);
+    if (!IsLegalName(name)) return errors_.Fail(Error::kValue, "its name is not legal in HLO");
+    if (instructions.empty()) return errors_.Fail(Error::kValue, "it has no instructions");
+    if (computation_of_.contains(id)) {
+      return errors_.Fail(Error::kReference, fmt::format("another computation has the id {}", id));
+    }
+    Computation* computation = module_->AddComputation(name);
+    if (!thread.empty() && thread != "main") computation->set_execution_thread(thread);
+    instruction_count_ = instructions.size();
+    ++serial_;
+    for (std::string_view instruction : instructions) {
+      if (!ReadInstruction(computation, instruction)) return false;
+    }
+    errors_.Enter("computation", name, bytes);
+    Instruction* root = Find(root_id);
+    if (root == nullptr) {
+      return errors_.Fail(Error::kReference, fmt::format("its root, id {}, is not in it", root_id));
+    }
+    computation->set_root(root);
+    if (!Schedule(computation, id)) return false;
+    computation_of_[id] = computation;
+    if (name == entry_name_) named_entry_ = computation;
+    return true;
+  }
+
+  bool FindEntry() {
+    errors_.Enter("the module", "", {});
+    Computation* entry = nullptr;
+    if (const auto it = computation_of_.find(entry_id_); it != computation_of_.end()) {
+      entry = it->second;
+    }
+    if (named_entry_ != nullptr) entry = named_entry_;
+    if (entry == nullptr) {
+      return errors_.Fail(Error::kReference,
+                          fmt::format("there is no entry computation of id {}", entry_id_));
+    }
+    module_->set_entry(entry);
+    std::vector<Computation*> computations(module_->computations().begin(),
+                                           module_->computations().end());
+    std::stable_partition(computations.begin(), computations.end(),
+                          [&](const Computation* c) { return c != entry; });
+    module_->SetComputations(std::move(computations));
+    return true;
+  }
+
+  // In text a module's name is an identifier.
+  static std::string LegalModuleName(std::string_view name) {
+    std::string legal(name);
+    for (char& c : legal) {
+      if (!HasClass(c, kNameContinue)) c = '_';
+    }
+    if (legal.empty() || !HasClass(legal[0], kNameStart)) legal.insert(0, 1, '_');
+    return legal;
+  }
+
+  static bool IsLegalName(std::string_view name) {
+    return !name.empty() && !DTypeFromName(name).has_value() && HasClass(name[0], kNameStart) &&
+           std::all_of(name.begin(), name.end(), [](char c) { return HasClass(c, kNameContinue); });
+  }
+
+  Instruction* Find(int64_t id) const {
+    const auto it = instruction_of_.find(id);
+    return it != instruction_of_.end() && it->second.computation == serial_ ? it->second.instruction
+                                                                            : nullptr;
+  }
+
+  bool ReadInstruction(Computation* computation, std::string_view bytes) {
+    errors_.Enter("instruction", "", bytes);
+    if (!proto_.Read(bytes)) return errors_.Damaged("an instruction");
+    errors_.Enter("instruction", proto_.name, bytes);
+    if (!IsLegalName(proto_.name)) {
+      return errors_.Fail(Error::kValue, "an instruction's name that is not legal in HLO");
+    }
+    const std::optional<Opcode> opcode = OpcodeFromName(proto_.opcode);
+    if (!opcode.has_value()) {
+      return errors_.Fail(Error::kValue, fmt::format("unknown opcode '{}'", proto_.opcode));
+    }
+    const Shape* shape = shapes_.Read(proto_.shape);
+    if (shape == nullptr || !FindOperands(*opcode) || !FindCalled(*opcode)) return false;
+    if (*opcode == Opcode::kParameter && !CheckParameter(*computation)) return false;
+    void* attributes = attributes_.Read(*opcode, proto_, shape, operands_);
+    if (attributes == nullptr) {
+      if (!errors_.failed()) errors_.Damaged("an attribute");
+      return false;
+    }
+    NameTable& names = module_->instruction_names();
+    std::string_view name = proto_.name;
+    if (!names.Take(names.Intern(name))) name = module_->UniqueName(name);
+    Instruction* instruction =
+        module_->AddRaw(computation, *opcode, name, shape, operands_, attributes, called_);
+    if (!instruction_of_.emplace(proto_.id, Binding{}).second && Find(proto_.id) != nullptr) {
+      return errors_.Fail(Error::kReference,
+                          fmt::format("another instruction has the id {}", proto_.id));
+    }
+    instruction_of_[proto_.id] = {instruction, serial_};
+    return ReadCommon(instruction);
+  }
+
+  bool FindOperands(Opcode opcode) {
+    operands_.clear();
+    for (int64_t id : proto_.operand_ids) {
+      operands_.push_back(Find(id));
+      if (operands_.back() != nullptr) continue;
+      return errors_.Fail(Error::kReference,
+                          fmt::format("no instruction before it has the id {} of its operand", id));
+    }
+    const int arity = InfoOf(opcode).arity;
+    if (arity == kVariadic || operands_.size() == static_cast<size_t>(arity)) return true;
+    return errors_.Fail(Error::kValue, fmt::format("{} takes {} operands, but has {}",
+                                                   OpcodeName(opcode), arity, operands_.size()));
+  }
+
+  bool FindCalled(Opcode opcode) {
+    called_.clear();
+    if (!HasFlag(opcode, kCallsComputations)) return true;
+    for (int64_t id : proto_.called_ids) {
+      const auto it = computation_of_.find(id);
+      if (it == computation_of_.end()) {
+        return errors_.Fail(
+            Error::kReference,
+            fmt::format("no computation before it has the id {} that it calls", id));
+      }
+      called_.push_back(it->second);
+    }
+    // The proto has the body first.
+    if (opcode == Opcode::kWhile && called_.size() == 2) std::swap(called_[0], called_[1]);
+    return true;
+  }
+
+  bool CheckParameter(const Computation& computation) {
+    const int64_t number = proto_.parameter_number;
+    if (number < 0 || number >= static_cast<int64_t>(instruction_count_)) {
+      return errors_.Fail(Error::kValue,
+                          fmt::format("its computation cannot have a parameter {}", number));
+    }
+    if (number >= computation.parameter_count() || computation.parameter(number) == nullptr) {
+      return true;
+    }
+    return errors_.Fail(Error::kValue,
+                        fmt::format("its computation has a parameter {} already", number));
+  }
+
+  // What every opcode may have.
+  bool ReadCommon(Instruction* instruction) {
+    if (proto_.has_sharding) {
+      const Sharding* sharding = shardings_.Read(proto_.sharding);
+      if (sharding == nullptr) return false;
+      const Shape* shape = instruction->shape();
+      if (shape->IsTuple() && !sharding->IsTuple() && shape->leaf_count() > 0) {
+        sharding = module_->context().TupleOf(
+            std::vector<const Sharding*>(static_cast<size_t>(shape->leaf_count()), sharding));
+      }
+      instruction->set_sharding(sharding);
+    }
+    text_.clear();
+    if (!AppendMetadata(proto_.metadata, text_)) return errors_.Damaged("its metadata");
+    if (!text_.empty()) instruction->set_metadata(Copy(text_));
+    if (!proto_.frontend_attributes.empty()) {
+      text_.clear();
+      if (!AppendFrontendAttributes(proto_.frontend_attributes, text_)) {
+        return errors_.Damaged("its frontend attributes");
+      }
+      instruction->set_frontend_attributes(Copy(text_));
+    }
+    if (!proto_.backend_config.empty()) {
+      instruction->set_backend_config(Copy(BareOrQuoted(proto_.backend_config)));
+    }
+    return ReadExtras(instruction);
+  }
+
+  bool ReadExtras(Instruction* instruction) {
+    if (proto_.control_ids.empty() && proto_.statistics.empty() && proto_.origin.empty()) {
+      return true;
+    }
+    Instruction::Extras extras;
+    const auto predecessors = module_->arena().NewSpan<Instruction*>(proto_.control_ids.size());
+    for (size_t i = 0; i < predecessors.size(); ++i) {
+      predecessors[i] = Find(proto_.control_ids[i]);
+      if (predecessors[i] != nullptr && predecessors[i] != instruction) continue;
+      return errors_.Fail(Error::kReference,
+                          fmt::format("no instruction before it has the id {} of its control "
+                                      "predecessor",
+                                      proto_.control_ids[i]));
+    }
+    extras.control_predecessors = predecessors;
+    text_.clear();
+    if (!AppendStatistics(proto_.statistics, text_)) return errors_.Damaged("its statistics");
+    extras.statistics = Copy(text_);
+    text_.clear();
+    if (!AppendOrigin(proto_.origin, text_)) return errors_.Damaged("its origin");
+    extras.origin = Copy(text_);
+    instruction->set_extras(module_->arena().New<Instruction::Extras>(extras));
+    return true;
+  }
+
+  // Ids are computation << 32 | n: their low bits alone would meet in every computation.
+  struct IdHash {
+    size_t operator()(int64_t id) const {
+      const uint64_t mixed = static_cast<uint64_t>(id) * 0x9e3779b97f4a7c15u;
+      return static_cast<size_t>(mixed ^ (mixed >> 32));
+    }
+  };
+  struct Binding {
+    Instruction* instruction = nullptr;
+    uint32_t computation = 0;  // serial number
+  };
+
+  Errors errors_;
+  std::unique_ptr<Module> module_;
+  ShapeReader shapes_;
+  ShardingReader shardings_;
+  AttributeReader attributes_;
+  std::vector<std::string_view> computations_;
+  std::string_view entry_name_;
+  int64_t entry_id_ = 0;
+  Computation* named_entry_ = nullptr;
+  tsl::robin_map<int64_t, Computation*> computation_of_;
+  tsl::robin_map<int64_t, Binding, IdHash> instruction_of_;
+  tsl::robin_map<int64_t, std::vector<int64_t>> schedule_;  // instruction ids, by computation
+  uint32_t serial_ = 0;
+  size_t instruction_count_ = 0;  // of the computation that is being read
+  InstructionProto proto_;
+  std::vector<Instruction*> operands_;
+  std::vector<Computation*> called_;
+  std::string text_;
+};
+
+}  // namespace
+
+bool IsHloProto(std::string_view bytes) { return OpenEnvelope(bytes).has_value(); }
+
+Expected<ReadResult> ReadModule(std::shared_ptr<const SourceText> source,
+                                std::shared_ptr<Context> context) {
+  const std::optional<Envelope> envelope = OpenEnvelope(source->text());
+  if (!envelope.has_value()) {
+    Errors errors(*source);
+    errors.Damaged("the HLO proto");
+    return gshard::Fail(errors.Take());
+  }
+  if (context == nullptr) context = std::make_shared<Context>();
+  return ModuleReader(std::move(source), std::move(context)).Run(*envelope);
+}
+
+}  // namespace gshard::proto

@@ -1,0 +1,332 @@
+#include "ir/proto/texts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "ir/lexer.h"
+#include "ir/proto/wire.h"
+
+namespace gshard::proto {
+namespace {
+
+constexpr int kMaxOriginDepth = 250;
+
+// In double quotes with C escapes, as XLA prints strings: quotes of both kinds and bytes that are
+// not ASCII are escaped.
+void AppendQuoted(std::string_view text, std::string& out) {
+  out += '"';
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const size_t known = std::string_view("\n\r\t\"'\\").find(c);
+    if (known != std::string_view::npos) {
+      out += '\\';
+      out += "nrt\"'\\"[known];
+    } else if (byte >= 0x20 && byte < 0x7f) {
+      out += c;
+    } else {
+      out += fmt::format("\\{:03o}", byte);
+    }
+  }
+  out += '"';
+}
+
+// Fields of a message in braces, separated by blanks.
+class Braces {
+ public:
+  explicit Braces(std::string& out) : out_(out) {}
+  void Add(const char* name, std::string_view text) {
+    if (text.empty()) return;
+    Begin(name);
+    AppendQuoted(text, out_);
+  }
+  void Add(const char* name, int64_t value) {
+    if (value == 0) return;
+    Begin(name);
+    out_ += fmt::to_string(value);
+  }
+  void Begin(const char* name) {
+    out_.append(open_ ? " " : "{").append(name).append(1, '=');
+    open_ = true;
+  }
+  void End() {
+    if (open_) out_ += '}';
+  }
+
+ private:
+  std::string& out_;
+  bool open_ = false;
+};
+
+bool AppendIndex(const std::vector<int64_t>& index, std::string& out) {
+  out += fmt::format("{{{}}}", fmt::join(index, ","));
+  return true;
+}
+
+// As XLA prints doubles here: the shortest text.
+std::string Double(double value) { return fmt::format("{}", value); }
+
+// A row {a=1 b=2} of a table; names[k] is field k + 1.
+bool AppendRow(std::string_view bytes, std::span<const char* const> names, int64_t add_to_last,
+               std::string& out) {
+  std::vector<int64_t> values(names.size(), 0);
+  FieldReader field(bytes);
+  while (field.Next()) {
+    if (field.number() <= names.size()) values[field.number() - 1] = field.integer();
+  }
+  values.back() += add_to_last;
+  Braces braces(out);
+  for (size_t i = 0; i < names.size(); ++i) {
+    // Of locations, text has the line's end (field 5) before the column (field 4).
+    const size_t k = names.size() == 6 && (i == 3 || i == 4) ? 7 - i : i;
+    braces.Add(names[k], values[k]);
+  }
+  braces.End();
+  if (out.back() != '}') out += "{}";
+  return field.ok();
+}
+
+}  // namespace
+
+bool AppendMetadata(std::string_view bytes, std::string& out) {
+  std::string_view op_type, op_name, file, deduplicated, scheduling, payload;
+  int64_t line = 0, frame = 0, end_line = 0, column = 0, end_column = 0;
+  std::vector<int64_t> profile_types;
+  FieldReader field(bytes);
+  while (field.Next()) {
+    switch (field.number()) {
+      case 1:
+        op_type = field.bytes();
+        break;
+      case 2:
+        op_name = field.bytes();
+        break;
+      case 3:
+        file = field.bytes();
+        break;
+      case 4:
+        line = field.integer();
+        break;
+      case 5:
+        field.AppendTo(profile_types);
+        break;
+      case 12:
+        deduplicated = field.bytes();
+        break;
+      case 15:
+        frame = field.integer();
+        break;
+      case 16:
+        scheduling = field.bytes();
+        break;
+      case 17:
+        end_line = field.integer();
+        break;
+      case 18:
+        column = field.integer();
+        break;
+      case 19:
+        end_column = field.integer();
+        break;
+      default:
+        break;
+    }
+  }
+  Braces braces(out);
+  braces.Add("op_type", op_type);
+  braces.Add("op_name", op_name);
+  braces.Add("source_file", file);
+  braces.Add("source_line", line);
+  braces.Add("source_end_line", end_line);
+  braces.Add("source_column", column);
+  braces.Add("source_end_column", end_column);
+  if (!profile_types.empty()) {
+    braces.Begin("profile_type");
+    AppendIndex(profile_types, out);
+  }
+  braces.Add("deduplicated_name", deduplicated);
+  braces.Add("scheduling_name", scheduling);
+  braces.Add("stack_frame_id", frame);
+  braces.End();
+  return field.ok();
+}
+
+std::string BareOrQuoted(std::string_view text) {
+  const auto plain = [](char c) { return static_cast<unsigned char>(c) >= 0x20; };
+  if (!text.empty() && text[0] == '{' && std::all_of(text.begin(), text.end(), plain)) {
+    Lexer lexer(text);
+    if (lexer.JsonDict().size() == text.size()) return std::string(text);
+  }
+  std::string quoted;
+  AppendQuoted(text, quoted);
+  return quoted;
+}
+
+bool AppendFrontendAttributes(std::string_view bytes, std::string& out) {
+  std::vector<std::pair<std::string_view, std::string_view>> entries;
+  FieldReader field(bytes);
+  bool ok = true;
+  while (field.Next()) {
+    if (field.number() != 1) continue;
+    auto& entry = entries.emplace_back();
+    FieldReader pair(field.bytes());
+    while (pair.Next()) {
+      if (pair.number() == 1) entry.first = pair.bytes();
+      if (pair.number() == 2) entry.second = pair.bytes();
+    }
+    ok = ok && pair.ok() && Lexer(entry.first).Identifier() == entry.first && !entry.first.empty();
+  }
+  if (!ok || !field.ok()) return false;
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (size_t i = 0; i < entries.size(); ++i) {
+    out.append(i == 0 ? "{" : ",").append(entries[i].first).append(1, '=');
+    out += BareOrQuoted(entries[i].second);
+  }
+  if (!entries.empty()) out += '}';
+  return true;
+}
+
+bool AppendStackFrames(std::string_view bytes, std::string& out) {
+  std::string tables[4];
+  int64_t rows[4] = {};
+  constexpr const char* kTitles[] = {"FileNames", "FunctionNames", "FileLocations", "StackFrames"};
+  constexpr const char* kLocation[] = {"file_name_id", "function_name_id", "line",
+                                       "column",       "end_line",         "end_column"};
+  constexpr const char* kFrame[] = {"file_location_id", "parent_frame_id"};
+  FieldReader field(bytes);
+  bool ok = true;
+  while (ok && field.Next()) {
+    if (field.number() < 1 || field.number() > 4) continue;
+    const size_t k = field.number() - 1;
+    tables[k] += fmt::format("{} ", ++rows[k]);
+    if (k < 2) AppendQuoted(field.bytes(), tables[k]);
+    if (k == 2) ok = AppendRow(field.bytes(), kLocation, 0, tables[k]);
+    // Text counts parents from 1, and a frame without one from itself.
+    if (k == 3) ok = AppendRow(field.bytes(), kFrame, 1, tables[k]);
+    tables[k] += '\n';
+  }
+  if (!ok || !field.ok()) return false;
+  for (size_t k = 0; k < 4; ++k) {
+    if (rows[k] > 0) out += fmt::format("{}{}\n{}", out.empty() ? "" : "\n", kTitles[k], tables[k]);
+  }
+  if (!out.empty()) out.pop_back();  // the last line's end is not part of the tables
+  return true;
+}
+
+bool AppendOrigin(std::string_view bytes, std::string& out) {
+  // Leaves {1 index*, 2 array{1 name, 2 index*}} in pre-order: the indices say how they nest.
+  struct Leaf {
+    std::vector<int64_t> index;
+    std::string text;
+  };
+  std::vector<Leaf> leaves;
+  FieldReader field(bytes);
+  bool ok = true;
+  while (ok && field.Next()) {
+    if (field.number() != 1) continue;
+    Leaf& leaf = leaves.emplace_back();
+    FieldReader part(field.bytes());
+    while (ok && part.Next()) {
+      if (part.number() == 1) ok = part.AppendTo(leaf.index);
+      if (part.number() != 2) continue;
+      std::string_view name;
+      std::vector<int64_t> index;
+      FieldReader array(part.bytes());
+      while (ok && array.Next()) {
+        if (array.number() == 1) name = array.bytes();
+        if (array.number() == 2) ok = array.AppendTo(index);
+      }
+      ok = ok && array.ok();
+      AppendQuoted(name, leaf.text);
+      if (!index.empty()) {
+        leaf.text += ' ';
+        AppendIndex(index, leaf.text);
+      }
+    }
+    ok = ok && part.ok() && leaf.index.size() < kMaxOriginDepth;
+  }
+  if (!ok || !field.ok()) return false;
+  if (leaves.empty()) return true;
+  out += '{';
+  std::vector<int64_t> open;  // the index of the leaf before
+  for (const Leaf& leaf : leaves) {
+    size_t same = 0;
+    while (same < open.size() && same < leaf.index.size() && open[same] == leaf.index[same]) ++same;
+    if (&leaf != leaves.data()) {
+      for (size_t i = same + 1; i < open.size(); ++i) out += ')';
+      out += ", ";
+      for (size_t i = same + 1; i < leaf.index.size(); ++i) out += '(';
+    } else {
+      out.append(leaf.index.size(), '(');
+    }
+    out += fmt::format("{{{}}}", leaf.text);
+    open = leaf.index;
+  }
+  out.append(open.size(), ')').append(1, '}');
+  return true;
+}
+
+bool AppendStatistics(std::string_view bytes, std::string& out) {
+  int64_t index = 0;
+  std::string values;
+  FieldReader field(bytes);
+  bool ok = true;
+  while (field.Next()) {
+    if (field.number() == 1) index = field.integer();
+    if (field.number() != 2) continue;
+    std::string_view name;
+    double value = 0;
+    FieldReader pair(field.bytes());
+    while (pair.Next()) {
+      if (pair.number() == 1) name = pair.bytes();
+      if (pair.number() == 2) value = pair.real();
+    }
+    ok = ok && pair.ok();
+    values.append(",").append(name).append("=").append(Double(value));
+  }
+  if (!ok || !field.ok()) return false;
+  if (!values.empty()) out += fmt::format("{{visualizing_index={}{}}}", index, values);
+  return true;
+}
+
+bool AppendResultAccuracy(std::string_view bytes, std::string& out) {
+  FieldReader field(bytes);
+  while (field.Next()) {
+    if (field.number() == 1 && field.integer() == 1) out += "{mode=highest}";
+    if (field.number() != 2) continue;
+    double atol = 0, rtol = 0;
+    int64_t ulps = 0;
+    FieldReader tolerance(field.bytes());
+    while (tolerance.Next()) {
+      if (tolerance.number() == 1) atol = tolerance.real();
+      if (tolerance.number() == 2) rtol = tolerance.real();
+      if (tolerance.number() == 3) ulps = tolerance.integer();
+    }
+    if (!tolerance.ok()) return false;
+    out +=
+        fmt::format("{{tolerance={{atol={},rtol={},ulps={}}}}}", Double(atol), Double(rtol), ulps);
+  }
+  return field.ok();
+}
+
+bool AppendOperandAliasing(std::string_view bytes, std::string& out) {
+  std::vector<int64_t> output, index;
+  int64_t operand = 0;
+  FieldReader field(bytes);
+  bool ok = true;
+  while (ok && field.Next()) {
+    if (field.number() == 1) ok = field.AppendTo(output);
+    if (field.number() == 2) operand = field.integer();
+    if (field.number() == 3) ok = field.AppendTo(index);
+  }
+  AppendIndex(output, out);
+  out += fmt::format(": ({}, ", operand);
+  AppendIndex(index, out);
+  out += ')';
+  return ok && field.ok();
+}
+
+}  // namespace gshard::proto

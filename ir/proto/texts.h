@@ -1,0 +1,36 @@
+// What a module keeps as text, from its protos, spelled as XLA prints it: metadata, frontend
+// attributes, the tables of stack frames, windows' and aliases' braces.
+#ifndef GSHARD_IR_PROTO_TEXTS_H_
+#define GSHARD_IR_PROTO_TEXTS_H_
+
+#include <string>
+#include <string_view>
+
+#include "ir/metadata.h"
+
+namespace gshard::proto {
+
+// Each appends to `out`; false where the bytes are no message.
+
+// OpMetadata: {op_name="a/b" source_file="f.py" source_line=3}; nothing if all fields are absent.
+bool AppendMetadata(std::string_view bytes, std::string& out);
+// FrontendAttributes: {a={"x":1},b="1"}, keys sorted; nothing if there are none. JSON dicts are
+// bare.
+bool AppendFrontendAttributes(std::string_view bytes, std::string& out);
+// StackFrameIndex: the tables FileNames, FunctionNames, FileLocations and StackFrames.
+bool AppendStackFrames(std::string_view bytes, std::string& out);
+// OriginalValue: {{"a" {1}}}, {({"a"}, {"b" {0}})}.
+bool AppendOrigin(std::string_view bytes, std::string& out);
+// StatisticsViz: {visualizing_index=1,count_nan=1.5}.
+bool AppendStatistics(std::string_view bytes, std::string& out);
+// ResultAccuracy: {tolerance={atol=1e-06,rtol=0,ulps=2}}, {mode=highest}.
+bool AppendResultAccuracy(std::string_view bytes, std::string& out);
+// OutputOperandAliasing: {0}: (1, {})
+bool AppendOperandAliasing(std::string_view bytes, std::string& out);
+
+// `text` as the value of an attribute: bare where it is a JSON dict, else quoted.
+std::string BareOrQuoted(std::string_view text);
+
+}  // namespace gshard::proto
+
+#endif  // GSHARD_IR_PROTO_TEXTS_H_

@@ -1,0 +1,123 @@
+// The wire format of protocol buffers: the fields of one message, in order, as views.
+//
+// Nothing is copied and nothing is allocated; every length is checked against the bytes that are
+// there. Groups, which proto3 does not have, end a message as damage does. Format:
+// https://protobuf.dev/programming-guides/encoding.
+#ifndef GSHARD_IR_PROTO_WIRE_H_
+#define GSHARD_IR_PROTO_WIRE_H_
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+namespace gshard::proto {
+
+enum class WireType : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+class FieldReader {
+ public:
+  explicit FieldReader(std::string_view message)
+      : p_(message.data()), end_(message.data() + message.size()) {}
+
+  // Takes the next field; false at the end, and where the bytes are no message.
+  bool Next() {
+    if (p_ == end_) return false;
+    uint64_t key = 0;
+    if (!Varint(key)) return Damaged();
+    number_ = static_cast<uint32_t>(key >> 3);
+    type_ = static_cast<WireType>(key & 7);
+    if (number_ == 0 || (key >> 3) > 0x1fffffff) return Damaged();
+    switch (type_) {
+      case WireType::kVarint:
+        return Varint(value_) || Damaged();
+      case WireType::kFixed64:
+        return Fixed(8) || Damaged();
+      case WireType::kFixed32:
+        return Fixed(4) || Damaged();
+      case WireType::kBytes: {
+        uint64_t size = 0;
+        if (!Varint(size) || size > static_cast<uint64_t>(end_ - p_)) return Damaged();
+        bytes_ = {p_, static_cast<size_t>(size)};
+        p_ += size;
+        return true;
+      }
+    }
+    return Damaged();
+  }
+
+  // After Next() was false: was it the end?
+  bool ok() const { return !damaged_; }
+  uint32_t number() const { return number_; }
+  WireType type() const { return type_; }
+  bool IsBytes() const { return type_ == WireType::kBytes; }
+  // Of a varint or fixed field; of others 0.
+  uint64_t value() const { return IsBytes() ? 0 : value_; }
+  int64_t integer() const { return static_cast<int64_t>(value()); }
+  bool boolean() const { return value() != 0; }
+  double real() const {
+    if (type_ == WireType::kFixed32) {
+      float narrow = 0;
+      const auto bits = static_cast<uint32_t>(value_);
+      std::memcpy(&narrow, &bits, sizeof(narrow));
+      return static_cast<double>(narrow);
+    }
+    double wide = 0;
+    if (type_ == WireType::kFixed64) std::memcpy(&wide, &value_, sizeof(wide));
+    return wide;
+  }
+  // Of a string, bytes, a message or packed numbers; of others empty.
+  std::string_view bytes() const { return IsBytes() ? bytes_ : std::string_view{}; }
+
+  // The values of a repeated integer field, packed or one a field.
+  bool AppendTo(std::vector<int64_t>& values) const {
+    if (type_ == WireType::kVarint) values.push_back(integer());
+    if (!IsBytes()) return type_ == WireType::kVarint;
+    FieldReader packed(bytes_);
+    uint64_t value = 0;
+    while (packed.p_ != packed.end_) {
+      if (!packed.Varint(value)) return false;
+      values.push_back(static_cast<int64_t>(value));
+    }
+    return true;
+  }
+
+ private:
+  bool Varint(uint64_t& value) {
+    if (p_ != end_ && (*p_ & 0x80) == 0) {  // most keys, lengths and numbers
+      value = static_cast<unsigned char>(*p_++);
+      return true;
+    }
+    value = 0;
+    for (unsigned shift = 0; shift < 64 && p_ != end_; shift += 7) {
+      const auto byte = static_cast<unsigned char>(*p_++);
+      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if ((byte & 0x80) == 0) return true;
+    }
+    return false;
+  }
+  bool Fixed(size_t size) {
+    if (static_cast<size_t>(end_ - p_) < size) return false;
+    value_ = 0;
+    std::memcpy(&value_, p_, size);
+    p_ += size;
+    return true;
+  }
+  bool Damaged() {
+    damaged_ = true;
+    p_ = end_;
+    return false;
+  }
+
+  const char* p_;
+  const char* end_;
+  bool damaged_ = false;
+  uint32_t number_ = 0;
+  WireType type_ = WireType::kVarint;
+  uint64_t value_ = 0;
+  std::string_view bytes_;
+};
+
+}  // namespace gshard::proto
+
+#endif  // GSHARD_IR_PROTO_WIRE_H_

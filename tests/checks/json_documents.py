@@ -1,0 +1,156 @@
+"""docs/json.md is true: every key of every document is told in its section, and every key of its tables is printed.
+
+usage: json_documents.py BIN_DIR, from the top of the checkout
+
+Documents are made by the programs on small samples: with success, with each check that can fail (exit code 3: the same
+keys, and the check), and of bad input (exit code 1: `error`).
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+BIN = os.path.abspath(sys.argv[1])
+MLP, PIPELINE = "samples/mlp.hlo", "samples/pipeline.hlo"
+DOC = pathlib.Path("docs/json.md").read_text()
+WRONG = """HloModule wrong, num_partitions=2, frontend_attributes={gshard.num_partitions="2",gshard.output_shardings="{devices=[2]<=[2]}"}
+ENTRY e {
+  x = f32[2] parameter(0), sharding={devices=[2]<=[2]}
+  ROOT y = f32[2] negate(x)
+}
+"""
+passed = failed = 0
+seen = {}  # schema -> paths of keys
+
+
+def check(truth, what):
+    global passed, failed
+    passed, failed = passed + bool(truth), failed + (not truth)
+    if not truth:
+        print("FAIL", what)
+
+
+def section(schema):
+    at = DOC.find(f"## {schema}")
+    check(at >= 0, f"docs/json.md has a section {schema}")
+    return DOC[at:].split("\n## ")[0] if at >= 0 else ""
+
+
+# Of keys that users or programs name: axes, kinds.
+FREE = {"bytes_per_device", "collectives", "mesh"}
+
+
+def keys_of(value, prefix=""):
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield prefix + key
+            if key not in FREE or isinstance(inner, list):
+                yield from keys_of(inner, prefix + key + ".")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from keys_of(inner, prefix)
+
+
+def take(document, what):
+    schema = document["schema"]
+    check(list(document)[0] == "schema", f"{what}: the schema comes first")
+    words = set(re.findall(r"[a-z_0-9]+", section(schema)))
+    words |= set(re.findall(r"[a-z_]+", DOC.split("\n## ")[0]))  # what all have: error, failed_checks
+    for path in sorted(set(keys_of(document))):
+        check(path.split(".")[-1] in words, f"{what}: {schema} has {path}, which its section does not tell")
+    seen.setdefault(schema, set()).update(keys_of(document))
+    return document
+
+
+def run(*words, code=0, file=None):
+    done = subprocess.run([os.path.join(BIN, words[0]), *map(str, words[1:])], capture_output=True, text=True)
+    what = " ".join(map(str, words))
+    check(done.returncode == code, f"{what}: exit code {done.returncode} in place of {code}: {done.stderr}")
+    text = pathlib.Path(file).read_text() if file and os.path.exists(file) else done.stdout
+    try:
+        return take(json.loads(text), what)
+    except json.JSONDecodeError:
+        check(False, f"{what}: no JSON: {text[:80]}")
+        return {}
+
+
+def same_shape(good, bad, checks, what):
+    """Exit code 3: the keys of success, and the checks that failed."""
+    check(set(good) == set(bad), f"{what}: keys differ: {set(good) ^ set(bad)}")
+    check(good.get("failed_checks") == [], f"{what}: nothing fails without it")
+    rows = bad.get("failed_checks") or []
+    check([row["check"] for row in rows] == checks, f"{what}: {[row['check'] for row in rows]} in place of {checks}")
+    for row in rows:
+        check(list(row) == ["check", "message", "key", "value", "allowed"] and row["message"], f"{what}: {row}")
+
+
+def is_error(document, what):
+    check(list(document) == ["schema", "error"], f"{what}: only the error: {list(document)}")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    wrong, whole, bad, budget = (os.path.join(folder, name) for name in ["wrong.hlo", "whole.hlo", "bad.hlo", "budget.json"])
+    pathlib.Path(wrong).write_text(WRONG)
+    pathlib.Path(whole).write_text("HloModule m, num_partitions=2\nENTRY e {\n  x = f32[4] parameter(0), sharding={devices=[2]<=[2]}\n"
+                                   "  ROOT y = f32[4] sine(x)\n}\n")
+    pathlib.Path(bad).write_text("HloModule m\nENTRY e {\n")
+    nan = os.path.join(folder, "nan.hlo")
+    pathlib.Path(nan).write_text("HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  z = f32[4] subtract(x, x)\n"
+                                 "  ROOT y = f32[4] divide(x, z)\n}\n")
+
+    good = run("gshard-run", MLP, "--json")
+    same_shape(good, run("gshard-run", MLP, "--json", "--memory-limit", "1KiB", code=3), ["memory-limit"], "--memory-limit")
+    same_shape(run("gshard-run", nan, "--json"), run("gshard-run", nan, "--json", "--check-nan", code=3), ["nan"], "--check-nan")
+    good = run("gshard-run", MLP, "--verify", "--json")
+    fails = run("gshard-run", wrong, "--reference", whole, "--json", code=3)
+    same_shape(good, fails, ["verify"], "--reference")
+    check(fails["verify"]["status"] == "mismatch", "a wrong program mismatches")
+    run("gshard-run", nan, "--verify", "--json")  # on one device, which shows nothing: says so
+    is_error(run("gshard-run", bad, "--json", code=1), "gshard-run")
+
+    good = run("gshard-cost", MLP, "--json")
+    over = run("gshard-cost", MLP, "--json", "--limit", "1KiB", code=3)
+    same_shape(good, over, ["limit"], "--limit")
+    check(over["failed_checks"][0]["value"] == over["memory"]["peak_bytes"], "the peak is over the limit")
+    run("gshard-cost", PIPELINE, "--json", "--group-by", "([a-z]+)")
+    run("gshard-cost", MLP, "--write-budget", budget, file=budget)
+    tight = json.loads(pathlib.Path(budget).read_text())
+    tight["peak_bytes"] = 1
+    pathlib.Path(budget).write_text(json.dumps(tight))
+    over = run("gshard-cost", MLP, "--json", "--check", budget, code=3)
+    same_shape(good, over, ["budget"], "--check")
+    check(over["failed_checks"][0]["key"] == "peak_bytes", "the bound that is broken")
+    is_error(run("gshard-cost", bad, "--json", code=1), "gshard-cost")
+
+    run("gshard-cost", "diff", MLP, PIPELINE, "--json")
+    is_error(run("gshard-cost", "diff", MLP, bad, "--json", code=1), "gshard-cost diff")
+    run("gshard-cost", "sweep", MLP, "--mesh", "data=2..4,model=2", "--json")
+    is_error(run("gshard-cost", "sweep", bad, "--mesh", "data=2", "--json", code=1), "gshard-cost sweep")
+    for subcommand, name in [("explain", "y"), ("show", "y")]:
+        run("gshard-opt", subcommand, MLP, name, "--json")
+        is_error(run("gshard-opt", subcommand, MLP, "nosuch", "--json", code=1), f"gshard-opt {subcommand}")
+        is_error(run("gshard-opt", subcommand, bad, name, "--json", code=1), f"gshard-opt {subcommand}")
+    run("gshard-opt", "check", PIPELINE, "--json")
+    is_error(run("gshard-opt", "check", bad, "--json", code=1), "gshard-opt check")
+    run("gshard-opt", "list-ops", "--json")
+    run("gshard-opt", "list-passes", "--json")
+    for flags in [["print", f"--time-passes={folder}/p.json"], ["propagate", "--report", f"{folder}/r.json"],
+                  ["partition", "--report", f"{folder}/c.json"]]:
+        run("gshard-opt", flags[0], MLP, "-o", os.devnull, *flags[1:], file=flags[-1].split("=")[-1])
+
+# The first column of each table, and what is told to be in a list: keys that no command prints are no keys.
+ONLY_SOMETIMES = {"ranks", "interrupted", "error", "pipeline"}
+for schema, paths in seen.items():
+    printed = {path.split(".")[-1] for path in paths}
+    for row in re.findall(r"^\| (`[^|]*) \|", section(schema), re.M):
+        for key in re.findall(r"`([a-z_.]+)(?:\[\])?`", row):
+            if key.split(".")[0] in ONLY_SOMETIMES or key in ("verify.near_ties", "verify.ill_conditioned"):
+                continue
+            check(key.split(".")[-1] in printed, f"docs/json.md tells {schema} {key}, which nothing prints")
+for schema in re.findall(r"^## (gshard\.\w+/\d+)", DOC, re.M):
+    check(schema in seen or schema == "gshard.page/1", f"{schema} is printed by a command above")
+print(f"{passed} passed, {failed} failed")
+sys.exit(failed != 0 or passed == 0)

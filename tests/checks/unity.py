@@ -1,0 +1,105 @@
+"""Names that meet in a batch of the release build: files of one folder are compiled together (CMakeLists.txt, gshard_batch), so two
+of them must not define the same thing in their anonymous namespaces. Says it in a second; the release build takes minutes.
+
+usage: unity.py, from the top of the checkout
+
+A definition is a line without indentation inside `namespace {`: a constant, a type, or a function with its parameters' types.
+"""
+import pathlib
+import re
+import sys
+
+LARGEST = 24000  # bytes of a file that is still compiled in a batch, as in CMakeLists.txt
+TYPE = re.compile(r"^(?:class|struct|enum(?: class)?|union) (\w+)(?: final)?(?: :[^:].*)? ?\{")
+ALIAS = re.compile(r"^using (\w+) = (.*);")
+CONSTANT = re.compile(r"^(?:constexpr|const|static|thread_local|inline)\b[^()]*?\b(\w+)(?:\[\w*\])*(?: =|\{|;)")
+FUNCTION = re.compile(r"^[\w:<>,&*\[\] ]+?[ &*](\w+)\((.*?)\)(?: const)?(?: noexcept)? \{")
+
+
+def parameter_types(text):
+    """`const Shape* shape, int64_t n = 0` -> ('const Shape*', 'int64_t')."""
+    parts, depth, part = [], 0, ""
+    for c in text:
+        depth += (c in "<([{") - (c in ">)]}")
+        if c == "," and depth == 0:
+            parts.append(part)
+            part = ""
+        else:
+            part += c
+    parts.append(part)
+    types = []
+    for part in parts:
+        part = re.sub(r"=.*", "", part).strip()
+        types.append(re.sub(r"\s*\b\w+$", "", part) if re.search(r"[\w>&*] *[&* ]\w+$", part) else part)
+    return tuple(types)
+
+
+def definitions(path):
+    """(what two files must not share, line, what they may share it for) of each definition in anonymous namespaces."""
+    lines = path.read_text().splitlines()
+    anonymous = False
+    for number, line in enumerate(lines):
+        if line == "namespace {":
+            anonymous = True
+        elif line == "}  // namespace":
+            anonymous = False
+        if not anonymous or not line or line[0] in " /#}":
+            continue
+        joined = line
+        for more in lines[number + 1:number + 12]:
+            if joined.count("(") <= joined.count(")") and joined.rstrip().endswith(("{", ";", "}")):
+                break
+            joined += " " + more.strip()
+        joined = re.sub(r"^template <.*?> ", "", joined)
+        if enumerators := re.match(r"^enum (?!class)[^{]*\{(.*)\}", joined):
+            for name in re.findall(r"\bk\w+", re.sub(r"=[^,]*", "", enumerators.group(1))):
+                yield (name, None), number + 1, path
+        for pattern in (TYPE, ALIAS, FUNCTION, CONSTANT):
+            if match := pattern.match(joined):
+                name = match.group(1)
+                types = parameter_types(match.group(2)) if pattern is FUNCTION else None
+                # The same alias may stand twice.
+                yield (name, types), number + 1, match.group(2) if pattern is ALIAS else path
+                break
+
+
+def batched_folders():
+    for listed in sorted(pathlib.Path(".").glob("*/CMakeLists.txt")) + sorted(pathlib.Path(".").glob("*/*/CMakeLists.txt")):
+        text = listed.read_text()
+        for match in re.finditer(r"gshard_batch\(\w+ (\S*)\*\.cc\)", text):
+            if "${folder}" not in match.group(1):
+                yield listed.parent / match.group(1)
+                continue
+            loop = text.rfind("foreach(folder", 0, match.start())
+            for folder in text[loop + len("foreach(folder"):text.index(")", loop)].split():
+                yield listed.parent / folder
+
+
+def types_of_headers():
+    """Names of the types that all of a batch may see: a function of such a name hides the type from the files behind it."""
+    return {match.group(1) for header in pathlib.Path("ir").glob("*.h")
+            for match in re.finditer(r"^(?:class|struct) (\w+)(?: final)? (?::|\{)", header.read_text(), re.M)}
+
+
+def main():
+    problems, count, types = [], 0, types_of_headers()
+    for folder in batched_folders():
+        seen = {}
+        for path in sorted(folder.glob("*.cc")):
+            if path.stat().st_size > LARGEST:
+                continue
+            for key, line, same in definitions(path):
+                count += 1
+                if key[0] in types:
+                    problems.append(f"{path}:{line}: {key[0]} is a type of ir, too")
+                if key in seen and seen[key][0] != path and seen[key][2] != same:
+                    problems.append(f"{path}:{line}: {key[0]} is also defined in {seen[key][0]}:{seen[key][1]}")
+                seen.setdefault(key, (path, line, same))
+    for problem in problems:
+        print("FAIL", problem)
+    print(f"{count - len(problems)} passed, {len(problems)} failed")
+    return bool(problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

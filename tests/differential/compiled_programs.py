@@ -1,0 +1,107 @@
+"""Small JAX programs of many kinds on eight devices, for compiled_test.py: each a function, its arguments and their
+shardings."""
+import os
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+
+def mesh():
+    return jax.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+
+
+def floats(*dims):
+    return jax.ShapeDtypeStruct(dims, jnp.float32)
+
+
+def attention_loss(params, x):
+    def layer(x, weights):
+        qkv, out, wi, wo = weights
+        q, k, v = jnp.split(x @ qkv, 3, axis=-1)
+        scores = jax.nn.softmax(jnp.einsum("bqd,bkd->bqk", q, k) / 4.0)
+        x = x + jnp.einsum("bqk,bkd->bqd", scores, v) @ out
+        return x + jax.nn.gelu(x @ wi) @ wo, None
+    x, _ = jax.lax.scan(jax.checkpoint(layer), x, params)
+    return jnp.mean(x ** 2)
+
+
+def gpt(params, x):
+    loss, grads = jax.value_and_grad(attention_loss)(params, x)
+    return loss, jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
+
+
+def mlp(x, w):
+    return jnp.tanh(x @ w).sum(0), x * 2
+
+
+def data_parallel(x):
+    return jnp.sin(x) * 2 + 1
+
+
+def convolution(x, kernel, scale):
+    y = jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    mean, var = y.mean((0, 1, 2)), y.var((0, 1, 2))
+    return jax.nn.relu((y - mean) / jnp.sqrt(var + 1e-5) * scale)
+
+
+def fft(x):
+    return jnp.abs(jnp.fft.rfft(x, axis=1))
+
+
+def sort_and_top_k(x):
+    values, indices = jax.lax.top_k(x, 4)
+    return jnp.sort(x, axis=1), values, indices
+
+
+def uneven(x, w):
+    return x @ w
+
+
+def ragged(x, w, sizes):
+    return jax.lax.ragged_dot(x, w, sizes)
+
+
+def manual(x):
+    def body(x):
+        return jax.lax.psum(x * jax.lax.axis_index("data"), "data")
+    return jax.shard_map(body, mesh=mesh(), in_specs=P("data", None), out_specs=P(None, None))(x)
+
+
+def scatter(x, indices, updates):
+    return x.at[indices].add(updates)
+
+
+WEIGHTS = (floats(2, 16, 48), floats(2, 16, 16), floats(2, 16, 64), floats(2, 64, 16))
+WEIGHT_SPECS = (P(None, None, "model"), P(None, "model", None), P(None, None, "model"), P(None, "model", None))
+# name: function, arguments, their shardings
+PROGRAMS = {
+    "gpt": (gpt, (WEIGHTS, floats(8, 8, 16)), (WEIGHT_SPECS, P("data"))),
+    "mlp": (mlp, (floats(16, 32), floats(32, 64)), (P("data"), P(None, "model"))),
+    "data_parallel": (data_parallel, (floats(16, 32),), (P("data"),)),
+    "convolution": (convolution, (floats(8, 8, 8, 4), floats(3, 3, 4, 8), floats(8)), (P("data"), P(), P())),
+    "fft": (fft, (floats(8, 32),), (P("data"),)),
+    "sort_and_top_k": (sort_and_top_k, (floats(8, 32),), (P("data"),)),
+    "uneven": (uneven, (floats(16, 6), floats(6, 10)), (P("data"), P(None, "model"))),
+    "ragged": (ragged, (floats(16, 8), floats(4, 8, 16), jax.ShapeDtypeStruct((4,), jnp.int32)),
+               (P(), P(None, None, "model"), P())),
+    "manual": (manual, (floats(8, 16),), (P("data"),)),
+    "scatter": (scatter, (floats(16, 8), jax.ShapeDtypeStruct((4,), jnp.int32), floats(4, 8)),
+                (P(None, "model"), P(), P(None, "model"))),
+}
+
+
+def dump(name, folder):
+    """Writes the two prints; XLA_FLAGS says where XLA dumps the rest."""
+    function, arguments, specs = PROGRAMS[name]
+    grid = mesh()
+    shardings = jax.tree.map(lambda spec: NamedSharding(grid, spec), specs, is_leaf=lambda s: isinstance(s, P))
+    def program(*inputs):
+        return function(*inputs)
+    lowered = jax.jit(program, in_shardings=shardings).lower(*arguments)
+    with open(os.path.join(folder, "default.mlir"), "w") as file:
+        file.write(lowered.as_text())
+    with open(os.path.join(folder, "text.hlo"), "w") as file:
+        file.write(lowered.as_text("hlo"))
+    lowered.compile()

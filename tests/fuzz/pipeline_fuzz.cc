@@ -1,0 +1,161 @@
+// Any program goes through every pass alone, and through the whole way to the program of one device
+// and its optimization. What comes out of each verifies, and prints to text that parses again and
+// prints the same; the last is run on the emulated mesh.
+//
+//   pipeline_fuzz -dict=tests/fuzz/hlo.dict -timeout=20 CORPUS tests/fuzz/pipeline_corpus
+//
+// Without libFuzzer, replay_main.cc is its main: gshard_pipeline_fuzz.
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "backends/cpu/emulate.h"
+#include "core/pass.h"
+#include "core/spmd/per_device_module.h"
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "ir/verify/verifier.h"
+
+namespace {
+
+using gshard::Diagnostic;
+using gshard::Expected;
+using gshard::Instruction;
+using gshard::Module;
+
+// Larger programs show nothing more and take longer.
+constexpr size_t kMostBytes = 1 << 16, kMostInstructions = 400;
+constexpr int64_t kMostArrayBytes = 1 << 16, kMostDevices = 16;
+
+void Require(bool condition, std::string_view what, const std::string& detail,
+             const std::string& text) {
+  if (condition) return;
+  std::fprintf(stderr, "FAULT after %.*s: %s\n%s\n", static_cast<int>(what.size()), what.data(),
+               detail.c_str(), text.c_str());
+  std::abort();
+}
+
+std::unique_ptr<Module> Read(const std::string& text) {
+  auto module = gshard::ParseModule(gshard::SourceText::FromString("fuzz.hlo", text));
+  if (!module || !gshard::VerifyModule(**module)) return nullptr;
+  return std::move(*module);
+}
+
+bool IsSmall(const Module& module) {
+  size_t instructions = 0;
+  for (const gshard::Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (++instructions > kMostInstructions) return false;
+      if (x->shape()->byte_size() < 0 || x->shape()->byte_size() > kMostArrayBytes) return false;
+    }
+  }
+  const gshard::DeviceGrid devices = gshard::CountDevices(module);
+  return devices.partitions <= kMostDevices && devices.replicas <= kMostDevices;
+}
+
+// Verifies, and prints to what reads back and then prints the same. (The first time names may get
+// numbers: what a pass copies keeps its names in another computation.)
+void CheckReadable(const Module& module, std::string_view stage, const std::string& input) {
+  const Expected<void> verified = gshard::VerifyModule(module);
+  Require(verified.has_value(), stage, verified ? "" : Render(verified.error()), input);
+  const std::string printed = PrintModule(module, {});
+  const auto again = gshard::ParseModule(gshard::SourceText::FromString("printed.hlo", printed));
+  Require(again.has_value(), stage, again ? "" : Render(again.error()) + printed, input);
+  const Expected<void> holds = gshard::VerifyModule(**again);
+  Require(holds.has_value(), stage, holds ? "" : Render(holds.error()) + printed, input);
+  const std::string second = PrintModule(**again, {});
+  const auto last = gshard::ParseModule(gshard::SourceText::FromString("second.hlo", second));
+  Require(last.has_value(), stage, last ? "" : Render(last.error()) + second, input);
+  Require(PrintModule(**last, {}) == second, stage, "the print is no fixpoint: " + second, input);
+}
+
+void CheckError(const Diagnostic& error, std::string_view stage, const std::string& input) {
+  Require(!error.code.empty() && !error.message.empty(), stage, "an error without words", input);
+}
+
+// Sets `stop` when a run takes too long, and calls it a fault if that is not heard.
+class Watch {
+ public:
+  explicit Watch(const std::string& input)
+      : thread_([this, &input] {
+          for (int tick = 0; !done_; ++tick) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            if (tick == 400) stop_ = true;
+            Require(tick < 6000, "Ctrl-C", "the run goes on", input);
+          }
+        }) {}
+  ~Watch() {
+    done_ = true;
+    thread_.join();
+  }
+  const std::atomic<bool>* stop() const { return &stop_; }
+
+ private:
+  std::atomic<bool> stop_ = false, done_ = false;
+  std::thread thread_;
+};
+
+void RunOnMesh(std::unique_ptr<Module> module, bool partitioned, const std::string& input) {
+  const Watch watch(input);
+  gshard::cpu::EmulateOptions options;
+  options.partitioned = partitioned;
+  options.threads = 1;
+  options.memory_limit = int64_t{256} << 20;
+  options.stop = watch.stop();
+  const auto done = gshard::cpu::Emulate(std::move(module), options);
+  if (!done) CheckError(done.error(), "the run", input);
+}
+
+void CheckEachPass(const std::string& input) {
+  for (const gshard::Pass& pass : gshard::AllPasses()) {
+    const std::unique_ptr<Module> module = Read(input);
+    gshard::PassContext context;
+    const auto changed = pass.run(*module, context);
+    if (!changed) {
+      CheckError(changed.error(), pass.name, input);
+    } else {
+      CheckReadable(*module, pass.name, input);
+    }
+  }
+}
+
+void CheckWholeWay(const std::string& input) {
+  std::unique_ptr<Module> module = Read(input);
+  const bool shards = gshard::CountDevices(*module).partitions > 1;
+  gshard::PassContext context;
+  gshard::PerDeviceOptions way;
+  way.after_propagation = [&](Module& propagated) {
+    CheckReadable(propagated, "propagation on the way", input);
+    return Expected<void>();
+  };
+  if (const auto made = MakePerDeviceModule(*module, context, way); !made) {
+    return CheckError(made.error(), "the way to one device", input);
+  }
+  CheckReadable(*module, "the way to one device", input);
+  for (const std::string_view name : gshard::DefaultOptimization()) {
+    const auto changed = gshard::FindPass(name)->run(*module, context);
+    if (!changed) return CheckError(changed.error(), name, input);
+    CheckReadable(*module, name, input);
+  }
+  RunOnMesh(std::move(module), shards, input);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size > kMostBytes) return 0;
+  const std::string input(reinterpret_cast<const char*>(data), size);
+  const std::unique_ptr<Module> module = Read(input);
+  if (module == nullptr || !IsSmall(*module)) return 0;
+  try {
+    CheckEachPass(input);
+    CheckWholeWay(input);
+  } catch (const std::exception& fault) {
+    Require(false, "something", std::string("exception: ") + fault.what(), input);
+  }
+  return 1;  // libFuzzer takes 0 only; replay_main.cc counts what went all the way
+}

@@ -1,0 +1,75 @@
+#!/bin/sh
+# Runs over MPI against runs in one process: the same bits, the same exit codes; ranks that are killed, stopped or
+# have other files. Skipped, with a note, where mpirun or gshard-run-mpi is not there.
+#
+#   PATH=build/ci/cmd:$PATH [MPIRUN=mpirun.mpich] tests/mpi/mpi.sh [MOST_PROGRAMS]
+set -u
+cd "$(dirname "$0")/../.."
+mpirun=${MPIRUN:-mpirun}
+if ! command -v "$mpirun" >/dev/null || ! command -v gshard-run-mpi >/dev/null; then
+  echo "mpi.sh: skipped: no $mpirun, or no gshard-run-mpi (GSHARD_MPI=ON builds it)"
+  echo "0 passed, 0 failed"
+  exit 0
+fi
+most=${1:-20}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+options=""
+if "$mpirun" --version 2>/dev/null | grep -q "Open MPI"; then
+  options="--bind-to none --oversubscribe"
+  [ "$(id -u)" != 0 ] || options="$options --allow-run-as-root"
+fi
+over() { # RANKS ARGUMENTS
+  n=$1
+  shift
+  # shellcheck disable=SC2086  # one word an option
+  timeout 120 "$mpirun" $options -n "$n" "$@" </dev/null
+}
+passed=0 failed=0
+check() { # NAME CONDITION...
+  name=$1
+  shift
+  if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL $name"; fi
+}
+
+# GSHARD_UPDATE=1 writes it.
+[ -z "${GSHARD_UPDATE:-}" ] || gshard-run-mpi --help >tests/mpi/help.txt
+gshard-run-mpi --help >"$work/help" 2>/dev/null
+check "help is as in tests/mpi/help.txt" cmp "$work/help" tests/mpi/help.txt
+
+# Bits.
+for program in samples/mlp.hlo samples/moe_layer.hlo samples/spatial_conv.hlo samples/pipeline_loop.hlo tests/golden/run/*.hlo; do
+  [ "$((passed + failed))" -lt "$most" ] || break
+  gshard-run "$program" --output "$work/one.npz" >/dev/null 2>&1 || continue
+  ranks=$((2 + (passed + failed) % 3))
+  rm -f "$work/many.npz"
+  over "$ranks" gshard-run-mpi "$program" --threads 1 --output "$work/many.npz" >"$work/log" 2>&1
+  check "$program on $ranks ranks" cmp -s "$work/one.npz" "$work/many.npz"
+done
+over 2 gshard-run-mpi samples/mlp.hlo --verify >"$work/log" 2>&1
+check "--verify" grep -q "^verify *ok" "$work/log"
+
+# Errors are told once.
+over 3 gshard-run-mpi samples/nowhere.hlo >"$work/log" 2>&1
+code=$?
+check "exit code of a missing file" [ "$code" = 1 ]
+check "a missing file is told once" [ "$(grep -c 'nowhere.hlo' "$work/log")" = 1 ]
+over 3 gshard-run-mpi samples/mlp.hlo --memory-limit 1KiB >"$work/log" 2>&1
+code=$?
+check "exit code of a refusal" [ "$code" = 3 ]
+check "a refusal is told once" [ "$(grep -c E-RUN-MEMORY "$work/log")" = 1 ]
+
+# Too large for one rank, not for four.
+over 1 gshard-run-mpi samples/moe_layer.hlo --threads 1 --memory-limit 1MiB >"$work/log" 2>&1
+code=$?
+check "one rank is too small" [ "$code" = 3 ]
+over 4 gshard-run-mpi samples/moe_layer.hlo --threads 1 --memory-limit 1MiB >"$work/log" 2>&1
+code=$?
+check "four are not" [ "$code" = 0 ]
+
+# Ranks that are killed, stopped, have other files, get no memory: one of each; failures.py alone does 200.
+for kind in kill stop truncated "other file" "no memory"; do
+  check "a rank fails: $kind" python3 tests/mpi/failures.py --runs 1 --kinds "$kind" --timeout 3 --mpirun "$mpirun"
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,64 @@
+// The table says what the schedule says, and does not grow with the number of micro-batches.
+#include "core/pipeline/emit/tick_table.h"
+
+#include <catch2/catch.hpp>
+
+namespace gshard::pipeline {
+namespace {
+
+int64_t BranchOf(Pass pass, int64_t v) {
+  return pass == Pass::kNone ? 0 : 1 + static_cast<int64_t>(pass) + 4 * v;
+}
+
+TickTable TableOf(const Schedule& s) { return MakeTickTable(s, DepthsOf(s), BranchOf); }
+
+void CheckTable(const Schedule& s) {
+  TickTable table = TableOf(s);
+  for (size_t t = 0; t < s.ticks.size(); ++t) {
+    for (size_t k = 0; k < s.ticks[t].size(); ++k) {
+      const ScheduledPass& p = s.ticks[t][k];
+      std::vector<int64_t> row = LookUp(table, static_cast<int64_t>(t), static_cast<int64_t>(k));
+      CHECK(row[0] == BranchOf(p.pass, p.stage));
+      if (p.pass == Pass::kNone) continue;
+      CHECK(row[1] == p.microbatch);
+      CHECK(row[2] == p.stage / s.stages);
+      // The receiver hears of it.
+      if (p.pass == Pass::kForward && p.stage + 1 < s.virtual_stages()) {
+        int64_t to = (p.stage + 1) % s.stages;
+        std::vector<int64_t> there = LookUp(table, static_cast<int64_t>(t), to);
+        CHECK(there[3] == p.microbatch);
+        CHECK(there[4] == (p.stage + 1) / s.stages);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("The table says what the schedule says") {
+  for (ScheduleKind kind : {ScheduleKind::kGPipe, ScheduleKind::k1F1B, ScheduleKind::kInterleaved,
+                            ScheduleKind::kZeroBubble}) {
+    for (int64_t k : {1, 2, 4, 8}) {
+      for (int64_t m : {1, 2, 3, 8, 32}) {
+        int64_t repeats = kind == ScheduleKind::kInterleaved ? 2 : 1;
+        CheckTable(
+            MakeSchedule({.kind = kind, .stages = k, .repeats = repeats, .microbatches = m}));
+      }
+    }
+  }
+}
+
+TEST_CASE("The table does not grow with the number of micro-batches") {
+  for (ScheduleKind kind : {ScheduleKind::kGPipe, ScheduleKind::k1F1B, ScheduleKind::kInterleaved,
+                            ScheduleKind::kZeroBubble}) {
+    int64_t repeats = kind == ScheduleKind::kInterleaved ? 2 : 1;
+    auto rows = [&](int64_t m) {
+      return TableOf(
+                 MakeSchedule({.kind = kind, .stages = 4, .repeats = repeats, .microbatches = m}))
+          .rows();
+    };
+    CHECK(rows(256) == rows(64));
+  }
+}
+
+}  // namespace gshard::pipeline
