@@ -41,29 +41,38 @@ int64_t ToInt(std::string_view text) {
   return value;
 }
 
-// The row `id` of a debug table as written; empty if there is none. Rows are numbered from 1.
+// The row `id` of a debug table as written; empty if there is none.
 std::string_view TableRow(std::string_view tables, std::string_view table, int64_t id) {
+  std::string_view found;
+  ForEachTableRow(tables, table, [&](int64_t number, std::string_view row) {
+    if (number == id) found = row;
+    return found.empty();
+  });
+  return found;
+}
+
+}  // namespace
+
+void ForEachTableRow(std::string_view tables, std::string_view table,
+                     const std::function<bool(int64_t, std::string_view)>& visit) {
   const size_t begin = tables.find(table);
-  if (begin == tables.npos) return {};
+  if (begin == tables.npos) return;
   Lexer lexer(tables.substr(begin + table.size()));
   while (HasClass(lexer.Peek(), kDigit)) {
     int64_t number = 0;
-    if (lexer.Integer(number) != Lexer::Number::kOk) return {};
+    if (lexer.Integer(number) != Lexer::Number::kOk) return;
     const std::string_view row = lexer.Peek() == '{' ? lexer.Balanced() : lexer.String();
-    if (row.empty() || number == id) return row;
+    if (row.empty() || !visit(number, row)) return;
   }
-  return {};
 }
 
-int64_t IntField(std::string_view row, std::string_view name) {
+int64_t IntegerField(std::string_view text, std::string_view name) {
   int64_t result = 0;
-  ForEachField(row, [&](std::string_view field, std::string_view value) {
+  ForEachField(text, [&](std::string_view field, std::string_view value) {
     if (field == name) result = ToInt(value);
   });
   return result;
 }
-
-}  // namespace
 
 OpMetadata ParseMetadata(std::string_view text) {
   OpMetadata metadata;
@@ -102,11 +111,11 @@ std::string SourceLineOf(const Module& module, const Instruction& instruction) {
   const std::string_view tables = module.debug_tables();
   const std::string_view frame = TableRow(tables, "StackFrames", metadata.stack_frame_id);
   const std::string_view location =
-      TableRow(tables, "FileLocations", IntField(frame, "file_location_id"));
+      TableRow(tables, "FileLocations", IntegerField(frame, "file_location_id"));
   const std::string file =
-      Unquoted(TableRow(tables, "FileNames", IntField(location, "file_name_id")));
+      Unquoted(TableRow(tables, "FileNames", IntegerField(location, "file_name_id")));
   if (file.empty()) return {};
-  return fmt::format("{}:{}", file, IntField(location, "line"));
+  return fmt::format("{}:{}", file, IntegerField(location, "line"));
 }
 
 std::vector<std::pair<std::string_view, std::string_view>> ParseFrontendAttributes(

@@ -4,6 +4,7 @@
 #define GSHARD_IR_METADATA_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +25,13 @@ OpMetadata ParseMetadata(std::string_view text);
 std::string OpNameOf(const Instruction& instruction);
 // "file.py:12" by source_file or by the module's stack-frame tables; empty if unknown.
 std::string SourceLineOf(const Module& module, const Instruction& instruction);
+
+// Calls `visit(number, row)` for the rows of a debug table (Module::debug_tables) as written, until
+// it says false or a row is malformed. Rows are numbered from 1.
+void ForEachTableRow(std::string_view tables, std::string_view table,
+                     const std::function<bool(int64_t, std::string_view)>& visit);
+// The integer field `name` of "{name=1 ..}"; 0 if absent.
+int64_t IntegerField(std::string_view text, std::string_view name);
 
 // key -> value as written (with its quotes or braces), in written order.
 std::vector<std::pair<std::string_view, std::string_view>> ParseFrontendAttributes(

@@ -2,7 +2,6 @@
 
 #include <charconv>
 
-#include "ir/lexer.h"
 #include "ir/metadata.h"
 
 namespace gshard {
@@ -12,27 +11,11 @@ namespace {
 std::unordered_map<int64_t, std::string_view> Rows(std::string_view tables,
                                                    std::string_view table) {
   std::unordered_map<int64_t, std::string_view> rows;
-  const size_t begin = tables.find(table);
-  if (begin == tables.npos) return rows;
-  Lexer lexer(tables.substr(begin + table.size()));
-  while (HasClass(lexer.Peek(), kDigit)) {
-    int64_t number = 0;
-    if (lexer.Integer(number) != Lexer::Number::kOk) break;
-    const std::string_view row = lexer.Peek() == '{' ? lexer.Balanced() : lexer.String();
-    if (row.empty()) break;
+  ForEachTableRow(tables, table, [&](int64_t number, std::string_view row) {
     rows.emplace(number, row);
-  }
+    return true;
+  });
   return rows;
-}
-
-int64_t IntegerOf(std::string_view row, std::string_view name) {
-  for (const auto& [field, value] : ParseFrontendAttributes(row)) {
-    if (field != name) continue;
-    int64_t number = 0;
-    std::from_chars(value.data(), value.data() + value.size(), number);
-    return number;
-  }
-  return 0;
 }
 
 // Without its quotes: names of files that need escapes stay as they are written.
@@ -63,34 +46,31 @@ SourceLines::SourceLines(const Module& module) {
   const auto files = Rows(tables, "FileNames");
   const auto locations = Rows(tables, "FileLocations");
   for (const auto& [number, row] : Rows(tables, "StackFrames")) {
-    const auto location = locations.find(IntegerOf(row, "file_location_id"));
+    const auto location = locations.find(IntegerField(row, "file_location_id"));
     if (location == locations.end()) continue;
-    const auto file = files.find(IntegerOf(location->second, "file_name_id"));
+    const auto file = files.find(IntegerField(location->second, "file_name_id"));
     if (file == files.end()) continue;
     // The text has the parent's number plus one.
-    frames_[number] = {{Inner(file->second), IntegerOf(location->second, "line")},
-                       IntegerOf(row, "parent_frame_id") - 1};
+    frames_[number] = {{Inner(file->second), IntegerField(location->second, "line")},
+                       IntegerField(row, "parent_frame_id") - 1};
   }
 }
 
 std::vector<SourceLine> SourceLines::Of(const Instruction& x) const {
   std::vector<SourceLine> lines;
   std::string_view file;
-  int64_t line = 0, number = 0;
   for (const auto& [field, value] : ParseFrontendAttributes(x.metadata())) {
-    int64_t* integer = field == "source_line"      ? &line
-                       : field == "stack_frame_id" ? &number
-                                                   : nullptr;
-    if (integer != nullptr) std::from_chars(value.data(), value.data() + value.size(), *integer);
     if (field == "source_file") file = Inner(value);
   }
+  const int64_t number = IntegerField(x.metadata(), "stack_frame_id");
   for (auto frame = frames_.find(number); frame != frames_.end();) {
     lines.push_back(frame->second.line);
     // A parent stands before its children, else the table is damaged.
     if (frame->second.parent >= frame->first) break;
     frame = frames_.find(frame->second.parent);
   }
-  if (lines.empty() && !file.empty()) lines.push_back({file, line});
+  if (lines.empty() && !file.empty())
+    lines.push_back({file, IntegerField(x.metadata(), "source_line")});
   return lines;
 }
 

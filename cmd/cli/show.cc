@@ -12,6 +12,7 @@
 #include "core/json.h"
 #include "core/report/sharding_picture.h"
 #include "core/spmd/per_device_module.h"
+#include "ir/dims.h"
 #include "ir/sharding_algebra.h"
 
 namespace gshard {
@@ -22,11 +23,6 @@ constexpr const char* kShowSchema = "gshard.show/1";
 int Refuse(const ShowOptions& options, const Diagnostic& error) {
   if (options.json) PrintErrorJson(error, kShowSchema);
   return ReportError(error);
-}
-
-void CollectLeaves(const Shape* shape, std::vector<const Shape*>& leaves) {
-  if (!shape->IsTuple()) return leaves.push_back(shape);
-  for (const Shape* element : shape->elements()) CollectLeaves(element, leaves);
 }
 
 Json LeafJson(Module& module, const Shape* shape, const Sharding* sharding, const Mesh* mesh,
@@ -48,7 +44,7 @@ int Show(const ShowOptions& options, Module& module, const Instruction* x, int64
   const Sharding* sharding =
       x->sharding() == nullptr ? module.context().Replicated() : x->sharding();
   std::vector<const Shape*> shapes;
-  CollectLeaves(x->shape(), shapes);
+  AppendLeafShapes(x->shape(), shapes);
   const std::vector<const Sharding*> shardings = LeafShardings(x->shape(), sharding);
   Json leaves = Json::Array();
   std::string text;

@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "core/analysis/integer_arithmetic.h"
+#include "core/analysis/integer_elements.h"
 #include "core/analysis/trip_count.h"
 #include "ir/computation.h"
 #include "ir/integer_operation.h"

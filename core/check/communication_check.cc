@@ -107,12 +107,12 @@ class StructureCheck {
   }
 
   void Unpaired(const Instruction& start, int64_t dones) {
-    Diagnostic error = module_.ErrorAt(
-        &start, "E-CHECK-ASYNC",
-        dones == 0 ? fmt::format("{} {} is never finished: it has no -done",
-                                 OpcodeName(start.opcode()), start.name())
-                   : fmt::format("{} {} is finished {} times", OpcodeName(start.opcode()),
-                                 start.name(), dones));
+    Diagnostic error =
+        module_.ErrorAt(&start, "E-CHECK-ASYNC",
+                        dones == 0 ? fmt::format("{} {} is never finished: it has no -done",
+                                                 OpcodeName(start.opcode()), start.name())
+                                   : fmt::format("{} {} is finished {} times",
+                                                 OpcodeName(start.opcode()), start.name(), dones));
     error.hint = "each start has one -done, which is where its result is first there";
     Add(start, std::move(error));
   }
@@ -133,10 +133,9 @@ CommunicationCheck CheckCommunication(const Module& module, const DeviceGrid& gr
   DivergenceReport divergence = FindDivergence(module, grid);
   check.is_complete = divergence.is_complete;
   std::ranges::move(divergence.findings, std::back_inserter(check.findings));
-  std::ranges::stable_sort(
-      check.findings, {}, [](const CommunicationFinding& finding) {
-        return std::pair(!finding.IsError(), finding.instruction->source().begin);
-      });
+  std::ranges::stable_sort(check.findings, {}, [](const CommunicationFinding& finding) {
+    return std::pair(!finding.IsError(), finding.instruction->source().begin);
+  });
   return check;
 }
 

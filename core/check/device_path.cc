@@ -52,8 +52,8 @@ Diagnostic WhereTheyParted(uint32_t device, const DevicePath& path) {
   }
   return NoteAt(split, step.trip <= 0
                            ? fmt::format("device {} never enters this loop", device)
-                           : fmt::format("device {} has left this loop before its trip {}",
-                                         device, step.trip + 1));
+                           : fmt::format("device {} has left this loop before its trip {}", device,
+                                         step.trip + 1));
 }
 
 constexpr const char* kHint =
@@ -125,9 +125,8 @@ CommunicationFinding MayPartFinding(const Instruction& collective, const Missing
     const bool is_loop = split.opcode() == Opcode::kWhile;
     const Instruction& decides = is_loop ? *split.called(0)->root() : *split.operand(0);
     warning.notes.push_back(
-        NoteAt(decides, fmt::format("{} decides {} {} and may differ between them",
-                                    decides.name(), is_loop ? "how often runs" : "the branch of",
-                                    split.name())));
+        NoteAt(decides, fmt::format("{} decides {} {} and may differ between them", decides.name(),
+                                    is_loop ? "how often runs" : "the branch of", split.name())));
     warning.hint = fmt::format(
         "combine {} over the group, say by an all-reduce, before it decides; or move the "
         "collective to where all devices come by",

@@ -4,8 +4,9 @@
 #include <map>
 
 #include "core/analysis/collective_classes.h"
-#include "core/analysis/integer_arithmetic.h"
+#include "core/analysis/integer_elements.h"
 #include "ir/computation.h"
+#include "ir/dims.h"
 #include "ir/integer_operation.h"
 #include "ir/sharding_algebra.h"
 
@@ -47,11 +48,6 @@ const Sharding* PartOf(std::span<const Sharding* const> shardings, size_t i) {
   return i < shardings.size() ? shardings[i] : nullptr;
 }
 
-void CollectLeaves(const Shape* shape, std::vector<const Shape*>& leaves) {
-  if (!shape->IsTuple()) return leaves.push_back(shape);
-  for (const Shape* element : shape->elements()) CollectLeaves(element, leaves);
-}
-
 }  // namespace
 
 int64_t DeviceValue::ElementOn(uint32_t device, int64_t at, int64_t count) const {
@@ -59,16 +55,9 @@ int64_t DeviceValue::ElementOn(uint32_t device, int64_t at, int64_t count) const
   return (*elements)[static_cast<size_t>(classes->class_of(device) * count + at)];
 }
 
-int64_t LeafCount(const Shape* shape) {
-  if (!shape->IsTuple()) return 1;
-  int64_t count = 0;
-  for (const Shape* element : shape->elements()) count += LeafCount(element);
-  return count;
-}
-
 std::vector<const Shape*> LeafShapes(const Shape* shape) {
   std::vector<const Shape*> leaves;
-  CollectLeaves(shape, leaves);
+  AppendLeafShapes(shape, leaves);
   return leaves;
 }
 
@@ -123,9 +112,9 @@ DeviceLeaves DeviceValueRules::Of(const Instruction& x,
       const int64_t index = x.attributes<GetTupleElementAttributes>().index;
       const auto elements = x.operand(0)->shape()->elements();
       int64_t first = 0;
-      for (int64_t i = 0; i < index; ++i) first += LeafCount(elements[static_cast<size_t>(i)]);
+      for (int64_t i = 0; i < index; ++i) first += elements[static_cast<size_t>(i)]->leaf_count();
       const auto begin = operands[0]->begin() + first;
-      return {begin, begin + LeafCount(x.shape())};
+      return {begin, begin + x.shape()->leaf_count()};
     }
     case Opcode::kOptBarrier:
       return *operands[0];
@@ -140,7 +129,7 @@ DeviceLeaves DeviceValueRules::Of(const Instruction& x,
     }
     case Opcode::kConstant: {
       const Literal* literal = x.attributes<ConstantAttributes>().literal;
-      DeviceLeaves leaves(static_cast<size_t>(LeafCount(x.shape())), Unknown(table_.Uniform()));
+      DeviceLeaves leaves(static_cast<size_t>(x.shape()->leaf_count()), Unknown(table_.Uniform()));
       if (IsIntegral(x.shape()) && !literal->elided) leaves[0].literal = literal;
       return leaves;
     }
@@ -149,7 +138,7 @@ DeviceLeaves DeviceValueRules::Of(const Instruction& x,
     case Opcode::kInfeed:
     case Opcode::kRecv:
     case Opcode::kRecvDone:
-      return DeviceLeaves(static_cast<size_t>(LeafCount(x.shape())), Unknown(table_.Distinct()));
+      return DeviceLeaves(static_cast<size_t>(x.shape()->leaf_count()), Unknown(table_.Distinct()));
     default:
       break;
   }
@@ -158,7 +147,7 @@ DeviceLeaves DeviceValueRules::Of(const Instruction& x,
     DeviceValue value = Evaluated(x, operands);
     if (value.classes != nullptr) return {std::move(value)};
   }
-  return DeviceLeaves(static_cast<size_t>(LeafCount(x.shape())), Unknown(ClassesOf(operands)));
+  return DeviceLeaves(static_cast<size_t>(x.shape()->leaf_count()), Unknown(ClassesOf(operands)));
 }
 
 // No classes: it cannot be told.
@@ -191,8 +180,8 @@ DeviceValue DeviceValueRules::Evaluated(const Instruction& x,
 int64_t DeviceValueRules::ElementOf(const Instruction& x, int64_t at, uint32_t device,
                                     std::span<const DeviceLeaves* const> operands) const {
   auto operand = [&](size_t i, int64_t element) {
-    return (*operands[i])[0].ElementOn(device, element,
-                                       x.operand(static_cast<int64_t>(i))->shape()->element_count());
+    return (*operands[i])[0].ElementOn(
+        device, element, x.operand(static_cast<int64_t>(i))->shape()->element_count());
   };
   std::vector<int64_t> index = IndexAt(x.shape()->dims(), at);
   auto from = [&](size_t i, std::span<const int64_t> place) {
@@ -219,8 +208,7 @@ int64_t DeviceValueRules::ElementOf(const Instruction& x, int64_t at, uint32_t d
       const auto whole = x.operand(0)->shape()->dims();
       const bool is_list = operands.size() == 2 && x.operand(1)->shape()->rank() == 1;
       for (size_t i = 0; i < index.size(); ++i) {
-        const int64_t start =
-            is_list ? operand(1, static_cast<int64_t>(i)) : operand(i + 1, 0);
+        const int64_t start = is_list ? operand(1, static_cast<int64_t>(i)) : operand(i + 1, 0);
         const int64_t last = whole[i] - x.shape()->dim(static_cast<int64_t>(i));
         index[i] += std::clamp<int64_t>(start, 0, last);
       }
@@ -293,8 +281,8 @@ DeviceValue DeviceValueRules::Merge(std::span<const uint8_t> mask, const DeviceV
                                     const DeviceValue& other, int64_t count) {
   std::vector<uint64_t> labels(grid_.device_count());
   for (uint32_t d = 0; d < labels.size(); ++d) {
-    labels[d] = mask[d] != 0 ? uint64_t{1} << 32 | taken.classes->class_of(d)
-                             : other.classes->class_of(d);
+    labels[d] =
+        mask[d] != 0 ? uint64_t{1} << 32 | taken.classes->class_of(d) : other.classes->class_of(d);
   }
   const DeviceClasses* classes = table_.Intern(labels);
   if (!taken.IsKnown() || !other.IsKnown() || count > kMostElements ||
@@ -352,9 +340,9 @@ DeviceLeaves DeviceValueRules::OfCollective(const Instruction& x, const Collecti
   const bool of_tuples = x.opcode() == Opcode::kAllToAll && operands.size() > 1;
   const bool joined = of_tuples || x.opcode() == Opcode::kRaggedAllToAll;
   // Several operands have one result each; starts of some kinds return the operands, too.
-  const size_t leaf_count = static_cast<size_t>(LeafCount(x.shape()));
-  const bool returns_operands = x.opcode() == Opcode::kAllGatherStart ||
-                                x.opcode() == Opcode::kCollectivePermuteStart;
+  const size_t leaf_count = static_cast<size_t>(x.shape()->leaf_count());
+  const bool returns_operands =
+      x.opcode() == Opcode::kAllGatherStart || x.opcode() == Opcode::kCollectivePermuteStart;
   DeviceLeaves leaves;
   if (returns_operands) {
     for (const DeviceLeaves* operand : operands) leaves.push_back((*operand)[0]);

@@ -29,7 +29,6 @@ struct DeviceValue {
 // An instruction's result: its arrays and tokens in pre-order.
 using DeviceLeaves = std::vector<DeviceValue>;
 
-int64_t LeafCount(const Shape* shape);
 std::vector<const Shape*> LeafShapes(const Shape* shape);
 int64_t ElementsOf(const Shape* leaf);  // of a token: 0
 

@@ -105,7 +105,7 @@ class DivergenceWalk {
   }
 
   DeviceLeaves AllDiffer(const Instruction& x) {
-    return DeviceLeaves(static_cast<size_t>(LeafCount(x.shape())),
+    return DeviceLeaves(static_cast<size_t>(x.shape()->leaf_count()),
                         rules_.Unknown(table_.Distinct()));
   }
 
@@ -139,7 +139,7 @@ class DivergenceWalk {
         }
         const DeviceLeaves results = Walk(*x.called(0), ArgumentsOf(x), path);
         leaves.insert(leaves.end(), results.begin(), results.end());
-        leaves.resize(static_cast<size_t>(LeafCount(x.shape())),
+        leaves.resize(static_cast<size_t>(x.shape()->leaf_count()),
                       rules_.Unknown(table_.Uniform()));
         return leaves;
       }
@@ -159,13 +159,12 @@ class DivergenceWalk {
 
   // Of what a start returns, the leaves after those of its operands.
   DeviceLeaves Done(const Instruction& x) {
-    const Instruction* start =
-        x.opcode() == Opcode::kAsyncDone ? AsyncStartOf(&x) : x.operand(0);
+    const Instruction* start = x.opcode() == Opcode::kAsyncDone ? AsyncStartOf(&x) : x.operand(0);
     const DeviceLeaves& started = values_[x.operand(0)->id()];
     if (start == nullptr) return AllDiffer(x);
     int64_t first = 0;
-    for (const Instruction* operand : start->operands()) first += LeafCount(operand->shape());
-    const int64_t count = LeafCount(x.shape());
+    for (const Instruction* operand : start->operands()) first += operand->shape()->leaf_count();
+    const int64_t count = x.shape()->leaf_count();
     if (first + count > static_cast<int64_t>(started.size())) return AllDiffer(x);
     return {started.begin() + first, started.begin() + first + count};
   }
@@ -244,8 +243,8 @@ class DivergenceWalk {
     for (uint32_t d = 0; d < branch_of.size(); ++d) {
       const int64_t value = choice.ElementOn(d, 0, 1);
       const bool in_range = value >= 0 && value < branches;
-      branch_of[d] = is_pred ? (value != 0 ? 0 : 1)
-                             : (in_range ? static_cast<int32_t>(value) : branches - 1);
+      branch_of[d] =
+          is_pred ? (value != 0 ? 0 : 1) : (in_range ? static_cast<int32_t>(value) : branches - 1);
     }
     DeviceLeaves result;
     for (int32_t b = 0; b < branches; ++b) {
@@ -260,8 +259,7 @@ class DivergenceWalk {
       DevicePath inner = path.Into(x);
       if (!all) inner.active = &takes;
       inner.branch_of = &branch_of;
-      DeviceLeaves made =
-          Walk(*x.called(b), {values_[x.operand(b + 1)->id()]}, all ? path : inner);
+      DeviceLeaves made = Walk(*x.called(b), {values_[x.operand(b + 1)->id()]}, all ? path : inner);
       if (all) return made;
       result = result.empty() ? made : Merged(x, takes, made, result);
     }
@@ -358,8 +356,7 @@ class DivergenceWalk {
     return Walk(*x.called(1), {state.carried}, inner);
   }
 
-  void FindFixpoint(const Instruction& x, const DevicePath& path, Begins begins,
-                    LoopState& state) {
+  void FindFixpoint(const Instruction& x, const DevicePath& path, Begins begins, LoopState& state) {
     const std::vector<const Shape*> shapes = LeafShapes(x.shape());
     for (bool changed = true; changed && visits_ < kMostVisits;) {
       changed = false;
@@ -417,7 +414,7 @@ class DivergenceWalk {
       if (is_last) sink_ = sink;
       Arguments arguments;
       for (const Instruction* parameter : x.called(0)->parameters()) {
-        arguments.emplace_back(static_cast<size_t>(LeafCount(parameter->shape())),
+        arguments.emplace_back(static_cast<size_t>(parameter->shape()->leaf_count()),
                                rules_.Unknown(classes));
       }
       const DeviceLeaves made = Walk(*x.called(0), arguments, path);
@@ -427,7 +424,7 @@ class DivergenceWalk {
       is_last = joined == classes;
       classes = joined;
     }
-    return DeviceLeaves(static_cast<size_t>(LeafCount(x.shape())), rules_.Unknown(classes));
+    return DeviceLeaves(static_cast<size_t>(x.shape()->leaf_count()), rules_.Unknown(classes));
   }
 
   const Module& module_;

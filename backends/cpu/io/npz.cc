@@ -176,8 +176,10 @@ Expected<void> NpzWriter::Finish() {
                                             const_cast<std::atomic<bool>*>(stop_));
   }
   if (zip_close(zip) != 0) {
+    const bool stopped = zip_error_code_zip(zip_get_error(zip)) == ZIP_ER_CANCELLED;
     const std::string message = zip_strerror(zip);
     zip_discard(zip);
+    if (stopped) return Fail(MakeError("E-RUN-STOPPED", "interrupted"));
     return ZipError(path_, message);
   }
   return {};

@@ -34,7 +34,7 @@ class NpzReader {
 // Writes members one by one; the file appears when Finish succeeds.
 class NpzWriter {
  public:
-  // Nothing is there until Finish, and nothing if `stop` is set meanwhile.
+  // Nothing is there until Finish, and nothing if `stop` is set meanwhile: then E-RUN-STOPPED.
   explicit NpzWriter(std::string path, const std::atomic<bool>* stop = nullptr);
   ~NpzWriter();
   // `file` is a whole .npy (FormatNpy).

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "ir/custom_call.h"
+#include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/parser_errors.h"
 #include "ir/sharding_text.h"
@@ -70,11 +71,7 @@ const Users& ModuleWriter::users(const Computation& computation) {
 
 std::vector<const Shape*> ModuleWriter::LeafShapes(const Shape* shape) const {
   std::vector<const Shape*> leaves;
-  const auto collect = [&leaves](auto&& self, const Shape* s) -> void {
-    if (!s->IsTuple()) return leaves.push_back(s);
-    for (const Shape* element : s->elements()) self(self, element);
-  };
-  collect(collect, shape);
+  AppendLeafShapes(shape, leaves);
   return leaves;
 }
 

@@ -1,5 +1,6 @@
 #include "backends/cpu/io/npz.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -49,6 +50,17 @@ std::string ReadAll(const std::string& path) {
 
 void WriteAll(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary).write(text.data(), static_cast<int64_t>(text.size()));
+}
+
+TEST_CASE("an archive that is stopped is no fault of the file, and leaves none", "[io][npz]") {
+  Folder folder;
+  const std::atomic<bool> stop = true;
+  NpzWriter writer((folder.path / "a.npz").string(), &stop);
+  REQUIRE(writer.Add("p0", Numbers()));
+  const Expected<void> done = writer.Finish();
+  REQUIRE_FALSE(done);
+  CHECK(done.error().code == "E-RUN-STOPPED");
+  CHECK(fs::is_empty(folder.path));
 }
 
 TEST_CASE("members come back as they were written", "[io][npz]") {

@@ -1,4 +1,4 @@
-#include "core/analysis/integer_arithmetic.h"
+#include "core/analysis/integer_elements.h"
 
 namespace gshard {
 

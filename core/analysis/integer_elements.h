@@ -1,6 +1,6 @@
 // For analyses that evaluate elements of integer arrays (ir/integer_operation.h).
-#ifndef GSHARD_CORE_ANALYSIS_INTEGER_ARITHMETIC_H_
-#define GSHARD_CORE_ANALYSIS_INTEGER_ARITHMETIC_H_
+#ifndef GSHARD_CORE_ANALYSIS_INTEGER_ELEMENTS_H_
+#define GSHARD_CORE_ANALYSIS_INTEGER_ELEMENTS_H_
 
 #include <cstdint>
 #include <span>
@@ -19,4 +19,4 @@ std::vector<int64_t> IndexAt(std::span<const int64_t> dims, int64_t at);
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_ANALYSIS_INTEGER_ARITHMETIC_H_
+#endif  // GSHARD_CORE_ANALYSIS_INTEGER_ELEMENTS_H_
