@@ -308,12 +308,18 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
     StepModel means(module, chip, mesh, &*network, model_options);
     report.mean_branch_step_time_s = means.Of(*module.entry()).schedule.seconds;
   }
-  report.pipeline = DescribePipeline(module, model);
-  // Of a pipeline before it is partitioned it is not known who works when.
+  report.pipeline = DescribePipeline(module, mesh, model);
+  // Of a pipeline before it is partitioned it is not known who works when. In a shifting buffer
+  // everybody does, at times on padding.
+  const bool has_branches = report.pipeline && !report.pipeline->is_shift;
   report.useful_flops_per_device =
-      options.useful_flops && !report.pipeline
+      options.useful_flops && !has_branches
           ? *options.useful_flops / static_cast<double>(report.devices)
           : report.flops_per_device - report.recompute_flops_per_device;
+  if (report.pipeline) {
+    report.useful_flops_per_device -=
+        report.pipeline->PaddingFlopsPerDevice() - report.pipeline->padding_recompute_flops;
+  }
   report.padding_flops_per_device =
       std::max(0.0, report.flops_per_device - report.recompute_flops_per_device -
                         report.useful_flops_per_device);

@@ -9,6 +9,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "core/cost/shift_pipeline.h"
 #include "core/cost/work_totals.h"
 #include "ir/metadata.h"
 
@@ -165,6 +166,7 @@ std::vector<std::vector<std::string>> BranchesNeverRun(const PipelineReport& rep
   for (size_t k = 0; k < report.stages.size(); ++k) {
     std::map<const Instruction*, std::vector<bool>> runs;  // by conditional and branch
     for (const PipelineTick& tick : report.ticks) {
+      if (report.is_shift) break;  // every stage runs the whole program
       std::vector<bool>& of = runs[tick.conditional];
       of.resize(report.passes.size());
       of[tick.pass[k]] = true;
@@ -180,17 +182,37 @@ std::vector<std::vector<std::string>> BranchesNeverRun(const PipelineReport& rep
   return names;
 }
 
+double MeanOverDevices(const std::vector<PipelineStage>& stages, double PipelineStage::*figure) {
+  double sum = 0, devices = 0;
+  for (const PipelineStage& stage : stages) {
+    const auto count = static_cast<double>(stage.devices.size());
+    devices += count;
+    sum += count * stage.*figure;
+  }
+  return devices > 0 ? sum / devices : 0;
+}
+
 }  // namespace
 
-std::optional<PipelineReport> DescribePipeline(const Module& module, StepModel& model) {
+double PipelineReport::FlopsPerDevice() const {
+  return MeanOverDevices(stages, &PipelineStage::flops);
+}
+
+double PipelineReport::PaddingFlopsPerDevice() const {
+  return MeanOverDevices(stages, &PipelineStage::padding_flops);
+}
+
+std::optional<PipelineReport> DescribePipeline(const Module& module, const Mesh* mesh,
+                                               StepModel& model) {
+  PipelineReport report;
+  ReadHeader(module, report);
+  if (report.schedule == "shift" && DescribeShift(module, mesh, model, report)) return report;
   const BranchedLoop* longest = nullptr;
   for (const auto& branched : model.branched_loops()) {
     if (branched->values.groups.size() < 2) continue;
     if (longest == nullptr || SecondsOf(*branched) > SecondsOf(*longest)) longest = branched.get();
   }
   if (longest == nullptr) return std::nullopt;
-  PipelineReport report;
-  ReadHeader(module, report);
   PipelineDescriber(*longest, report).Run();
   return report;
 }

@@ -2,7 +2,8 @@
 //
 // A pipeline is a loop over ticks with a conditional on the device's stage (core/cost/
 // branched_loop.h), as `gshard-opt pipeline` prints it and as one may write it by hand. Stages hand
-// values on at the end of a tick: those that exchange values then wait for each other.
+// values on at the end of a tick: those that exchange values then wait for each other. Of a
+// shifting buffer the loops have no branch (shift_pipeline.h).
 #ifndef GSHARD_CORE_COST_PIPELINE_REPORT_H_
 #define GSHARD_CORE_COST_PIPELINE_REPORT_H_
 
@@ -17,11 +18,13 @@
 
 namespace gshard {
 
-// A branch of the conditional.
+// A branch of the conditional; of a shifting buffer a turn of its loop, on a micro-batch or not.
 struct PipelinePass {
   const Computation* computation = nullptr;
   double time_s = 0;     // with the collectives inside that compute waits for
   bool is_idle = false;  // no arithmetic
+  // Of a shifting buffer: is of one; computes on no micro-batch; is of the backward loop.
+  bool is_shift = false, is_padding = false, is_backward = false;
 };
 
 // Devices that take the same passes in all ticks. Figures are of one device and one step.
@@ -30,8 +33,9 @@ struct PipelineStage {
   double busy_s = 0;       // passes, without idle ones
   double recompute_s = 0;  // of it
   double exposed_s = 0;    // of it: waits for collectives within passes
-  double idle_s = 0;       // waits for other stages
-  double flops = 0;
+  double idle_s = 0;       // waits for other stages, or computes on padding
+  double flops = 0;        // on micro-batches
+  double padding_flops = 0;
   double sent_bytes = 0;   // in passes and between ticks
   int64_t peak_bytes = 0;  // of memory, of passes that the stage runs
 };
@@ -41,7 +45,7 @@ struct PipelineTick {
   double start_s = 0, end_s = 0;    // since the first tick, passes alone: first start, last end
   std::vector<double> stage_s;      // by stage: when its pass starts
   std::vector<size_t> pass;         // by stage: index into PipelineReport::passes
-  std::vector<int64_t> microbatch;  // by stage; empty: not known
+  std::vector<int64_t> microbatch;  // by stage, -1: padding; empty: not known
 };
 
 struct PipelineReport {
@@ -49,22 +53,30 @@ struct PipelineReport {
   // As the header's gshard.pipeline says; 0 and empty where there is none.
   int64_t header_stages = 0, repeats = 0, microbatches = 0;
   std::string schedule;
+  bool is_shift = false;  // a shifting buffer: no branches, idle time is spent on padding
   // Idle share if transfers took no time and stages waited for nothing else (the header's).
   std::optional<double> planned_bubble;
 
   std::vector<PipelinePass> passes;
   std::vector<PipelineStage> stages;
   std::vector<PipelineTick> ticks;
-  double span_s = 0;           // passes, from the first tick to the last
-  double transfer_s = 0;       // what the loop takes beyond it: permutes, buffers
-  double bubble_share = 0;     // idle time over stages' times span
-  double recompute_share = 0;  // of busy time
-  double imbalance = 1;        // the busiest stage over the mean
+  double span_s = 0;                   // passes, from the first tick to the last
+  double transfer_s = 0;               // what the loop takes beyond it: permutes, buffers
+  double bubble_share = 0;             // idle time over stages' times span
+  double recompute_share = 0;          // of busy time
+  double imbalance = 1;                // the busiest stage over the mean
+  double padding_recompute_flops = 0;  // of padding_flops, mean over devices: names say recompute
+
+  // Mean over devices, of the pipeline's passes: on micro-batches, and on padding.
+  double FlopsPerDevice() const;
+  double PaddingFlopsPerDevice() const;
 };
 
-// Of the loop with the most ticks' time whose devices differ; nothing if there is none. `model` has
-// the costs of `module`.
-std::optional<PipelineReport> DescribePipeline(const Module& module, StepModel& model);
+// Of the shifting buffer that the header speaks of, else of the loop with the most ticks' time
+// whose devices differ; nothing if there is none. `model` has the costs of `module`; `mesh` is its
+// MainMesh, or null.
+std::optional<PipelineReport> DescribePipeline(const Module& module, const Mesh* mesh,
+                                               StepModel& model);
 
 // `memory` is PeakMemory's; each stage has the peak of devices that run its passes only.
 void EstimateMemory(const Module& module, MemoryOptions options, PipelineReport& report,

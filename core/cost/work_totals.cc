@@ -16,6 +16,7 @@ const WorkTotals& WorkTotalsTable::Of(const ComputationCost& cost) {
       case StepNode::Kind::kKernel: {
         const double seconds = cost.trips * cost.nodes[i].seconds;
         sum.flops += cost.trips * step.work.flops;
+        sum.recompute_flops += cost.trips * step.recompute_flops;
         sum.busy_s += seconds;
         const Instruction* main = step.work.main;
         if (main != nullptr && IsRecomputed(*main)) sum.recompute_s += seconds;
@@ -38,6 +39,7 @@ const WorkTotals& WorkTotalsTable::Of(const ComputationCost& cost) {
           sum.recompute_s += times * inner.recompute_s;
           sum.exposed_s += times * inner.exposed_s;
           sum.flops += times * inner.flops;
+          sum.recompute_flops += times * inner.recompute_flops;
           sum.sent_bytes += times * inner.sent_bytes;
         }
         break;

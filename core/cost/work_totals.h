@@ -13,6 +13,7 @@ struct WorkTotals {
   double recompute_s = 0;  // of it, of kernels that compute again
   double exposed_s = 0;    // compute waits for collectives and copies
   double flops = 0;
+  double recompute_flops = 0;  // of it
   double sent_bytes = 0;
 };
 

@@ -243,6 +243,7 @@ class FindingList {
   void AddBubble() {
     if (!report_.pipeline) return;
     const PipelineReport& pipeline = *report_.pipeline;
+    if (pipeline.is_shift) return AddPadding(pipeline);
     const double share = report_.breakdown.bubble_s / step_;
     const bool is_uneven = pipeline.imbalance > 1.2;
     findings_.push_back(
@@ -257,10 +258,27 @@ class FindingList {
          "pipeline", "", share});
   }
 
+  // Of a shifting buffer.
+  void AddPadding(const PipelineReport& pipeline) {
+    const double share = pipeline.bubble_share * pipeline.span_s / step_;
+    findings_.push_back(
+        {fmt::format("{} of the step stages compute on padding", Percent(share)),
+         fmt::format("Of {} ticks of the shifting buffer {} are its bubble: {} of {} a device.",
+                     pipeline.ticks.size(), Percent(pipeline.bubble_share),
+                     HumanFlops(pipeline.PaddingFlopsPerDevice()),
+                     HumanFlops(pipeline.FlopsPerDevice() + pipeline.PaddingFlopsPerDevice())),
+         "More micro-batches, fewer stages, or each stage several times (`gshard-opt pipeline .. "
+         "--schedule shift --repeats 2`).",
+         "pipeline", "", share});
+  }
+
   void AddLostFlops() {
     const double all = std::max(report_.flops_per_device, 1.0),
                  busy = report_.compute_time_s / step_;
-    const double padding = report_.padding_flops_per_device / all;
+    const double buffer = report_.pipeline ? report_.pipeline->PaddingFlopsPerDevice() -
+                                                 report_.pipeline->padding_recompute_flops
+                                           : 0;  // AddPadding's
+    const double padding = std::max(0.0, report_.padding_flops_per_device - buffer) / all;
     findings_.push_back(
         {fmt::format("{} of the arithmetic is on padding, or done twice", Percent(padding)),
          "Some dims do not divide evenly over their tiles, or devices compute the same.",

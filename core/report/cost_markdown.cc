@@ -8,6 +8,7 @@
 
 #include "core/analysis/axis_text.h"
 #include "core/report/memory_text.h"
+#include "core/report/pipeline_text.h"
 #include "core/report/quantity_text.h"
 #include "core/report/table_text.h"
 #include "ir/metadata.h"
@@ -52,6 +53,12 @@ std::string Collectives(const CostReport& report) {
   return table.rows.empty() ? "" : fmt::format("\n{}", TableAsMarkdown(table));
 }
 
+std::string Pipeline(const CostReport& report) {
+  if (!report.pipeline) return "";
+  return fmt::format("\n{}\n{}", PipelineHeadline(*report.pipeline, report.step_time_s),
+                     PipelineTable(*report.pipeline, true));
+}
+
 std::string AtPeakTable(const Module& module, const MemoryReport& memory, size_t top) {
   const Module& names = memory.compiled ? *memory.compiled : module;
   TextTable table{{{"bytes", true},
@@ -77,7 +84,7 @@ std::string CostAsMarkdown(const Module& module, const CostReport& report, size_
   if (!verdict.empty()) verdict = fmt::format("**{}**\n\n", verdict.substr(0, verdict.find('\n')));
   return fmt::format("{}{}: {} device{}, {}\n\n", verdict, module.name(), report.devices,
                      report.devices == 1 ? "" : "s", report.chip) +
-         Figures(report) + Collectives(report) + AtPeakTable(module, report.memory, top);
+         Figures(report) + Collectives(report) + Pipeline(report) + AtPeakTable(module, report.memory, top);
 }
 
 }  // namespace gshard

@@ -27,6 +27,7 @@ std::string DevicesText(const std::vector<int64_t>& devices) {
 
 char MarkOf(const PipelineTick& tick, size_t stage, const PipelinePass& pass) {
   if (pass.is_idle) return '.';
+  if (pass.is_padding) return '~';
   const std::string_view kind = PassKindName(pass);
   if (kind == "weights") return '+';
   const int64_t i = tick.microbatch.empty() ? 0 : std::max<int64_t>(0, tick.microbatch[stage]);
@@ -38,6 +39,8 @@ char MarkOf(const PipelineTick& tick, size_t stage, const PipelinePass& pass) {
 
 std::string_view PassKindName(const PipelinePass& pass) {
   if (pass.is_idle) return "idle";
+  if (pass.is_padding) return "padding";
+  if (pass.is_shift) return pass.is_backward ? "backward" : "forward";
   const std::string_view name = pass.computation->name();
   auto has = [&](std::string_view word) { return name.find(word) != std::string_view::npos; };
   if (has("weight")) return "weights";
@@ -59,21 +62,33 @@ std::string PipelineHeadline(const PipelineReport& pipeline, double step_s,
                      HumanSeconds(pipeline.span_s),
                      PreciseShare(step_s > 0 ? pipeline.span_s / step_s : 0));
   out += fmt::format("{}bubble {}", indent, PreciseShare(pipeline.bubble_share));
-  if (pipeline.planned_bubble) {
+  if (pipeline.is_shift) {
+    out += " (computing on padding)";
+  } else if (pipeline.planned_bubble) {
     out += fmt::format(" (planned without waits for neighbours {})",
                        PreciseShare(*pipeline.planned_bubble));
   }
   out += fmt::format(", recompute {}, imbalance {:.2f}, transfers between ticks {}\n",
                      PreciseShare(pipeline.recompute_share), pipeline.imbalance,
                      HumanSeconds(pipeline.transfer_s));
+  if (pipeline.is_shift) {
+    const double useful = pipeline.FlopsPerDevice(), padding = pipeline.PaddingFlopsPerDevice();
+    out += fmt::format(
+        "{}work of its passes a device {}: {} on micro-batches ({}), {} on padding\n", indent,
+        HumanFlops(useful + padding), HumanFlops(useful),
+        PreciseShare(useful + padding > 0 ? useful / (useful + padding) : 1), HumanFlops(padding));
+  }
   return out;
 }
 
 std::string PipelineTable(const PipelineReport& pipeline, bool markdown) {
   TextTable table;
-  table.columns = {{"stage", true},        {"devices"},    {"busy", true}, {"recompute", true},
-                   {"waits inside", true}, {"idle", true}, {"work", true}, {"sent", true},
+  table.columns = {{"stage", true},        {"devices"},
+                   {"busy", true},         {"recompute", true},
+                   {"waits inside", true}, {pipeline.is_shift ? "on padding" : "idle", true},
+                   {"work", true},         {"sent", true},
                    {"peak memory", true}};
+  if (pipeline.is_shift) table.columns.insert(table.columns.begin() + 7, {"padded work", true});
   for (size_t k = 0; k < pipeline.stages.size(); ++k) {
     const PipelineStage& stage = pipeline.stages[k];
     table.rows.push_back({fmt::format("{}", k), DevicesText(stage.devices),
@@ -81,6 +96,9 @@ std::string PipelineTable(const PipelineReport& pipeline, bool markdown) {
                           HumanSeconds(stage.exposed_s), HumanSeconds(stage.idle_s),
                           HumanFlops(stage.flops), HumanBytes(stage.sent_bytes),
                           HumanBytes(static_cast<double>(stage.peak_bytes))});
+    if (!pipeline.is_shift) continue;
+    auto& row = table.rows.back();
+    row.insert(row.begin() + 7, HumanFlops(stage.padding_flops));
   }
   return markdown ? TableAsMarkdown(table) : TableAsText(table);
 }
@@ -88,8 +106,8 @@ std::string PipelineTable(const PipelineReport& pipeline, bool markdown) {
 std::string PipelineGantt(const PipelineReport& pipeline, int width) {
   if (pipeline.span_s <= 0 || pipeline.ticks.empty()) return "";
   std::string out = fmt::format(
-      "\npipeline, {} (digits: forward, letters: backward, +: gradients of weights, .: idle)\n",
-      HumanSeconds(pipeline.span_s));
+      "\npipeline, {} (digits: forward, letters: backward, {})\n", HumanSeconds(pipeline.span_s),
+      pipeline.is_shift ? "~: on padding" : "+: gradients of weights, .: idle");
   const double column_s = pipeline.span_s / width;
   for (size_t k = 0; k < pipeline.stages.size(); ++k) {
     std::string row(static_cast<size_t>(width), '.');
@@ -126,6 +144,7 @@ Json PipelineAsJson(const PipelineReport& pipeline, size_t most_ticks) {
                    {"exposed_communication_s", stage.exposed_s},
                    {"idle_s", stage.idle_s},
                    {"flops", stage.flops},
+                   {"padding_flops", stage.padding_flops},
                    {"sent_bytes", stage.sent_bytes},
                    {"peak_bytes", stage.peak_bytes}});
   }
@@ -152,6 +171,8 @@ Json PipelineAsJson(const PipelineReport& pipeline, size_t most_ticks) {
                {"bubble_share", pipeline.bubble_share},
                {"recompute_share", pipeline.recompute_share},
                {"imbalance", pipeline.imbalance},
+               {"flops_per_device", pipeline.FlopsPerDevice()},
+               {"padding_flops_per_device", pipeline.PaddingFlopsPerDevice()},
                {"tick_count", pipeline.ticks.size()},
                {"stages", std::move(stages)},
                {"passes", std::move(passes)},

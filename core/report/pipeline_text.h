@@ -16,12 +16,12 @@ std::string PipelineHeadline(const PipelineReport& pipeline, double step_s,
 // A row a stage (text, or a GitHub table).
 std::string PipelineTable(const PipelineReport& pipeline, bool markdown = false);
 // A row a stage over time: digits are micro-batches forward, letters backward, + gradients of
-// weights alone, dots idle.
+// weights alone, dots idle, ~ padding.
 std::string PipelineGantt(const PipelineReport& pipeline, int width = 72);
 // The value of "pipeline" in gshard.cost/1. `most_ticks`: of more, the first only.
 Json PipelineAsJson(const PipelineReport& pipeline, size_t most_ticks = 1000);
 
-// "forward", "backward", "weights", "idle", or "pass" for branches of other names.
+// "forward", "backward", "weights", "idle", "padding", or "pass" for branches of other names.
 std::string_view PassKindName(const PipelinePass& pass);
 
 }  // namespace gshard

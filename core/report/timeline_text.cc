@@ -81,7 +81,8 @@ void AddStages(const PipelineReport& pipeline, Json& events) {
       const PipelinePass& pass = pipeline.passes[tick.pass[k]];
       if (pass.is_idle) continue;
       std::string name(PassKindName(pass));
-      if (!tick.microbatch.empty()) name += fmt::format(" {}", tick.microbatch[k]);
+      if (!tick.microbatch.empty() && !pass.is_padding)
+        name += fmt::format(" {}", tick.microbatch[k]);
       events.Append({{"ph", "X"},
                      {"name", name},
                      {"cat", PassKindName(pass)},

@@ -119,6 +119,8 @@ def main():
         check_page("partitioned", folder, cost, run(["gshard-opt", "partition", "samples/mlp.hlo"]), views)
         moe = run(["gshard-opt", "annotate", "samples/moe_2048.hlo", "--mesh", "core=2048", "--rules", "samples/moe_2048.rules"])
         check_page("moe_2048", folder, cost, moe, views)
+        stages = run(["gshard-opt", "pipeline", "tests/golden/pipeline/shift.hlo", "--stages", "2", "--microbatches", "3", "--schedule", "shift"])
+        check_page("shift", folder, cost, stages, [*views[:4], "Pipeline", *views[4:]])
         check_page("sweep", folder, ["gshard-cost", "sweep", "-", "--mesh", "data=1..8,model=1..8"], mlp, ["Time and memory", "Meshes"])
 
 
