@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <mutex>
 
 #include "backends/cpu/arrays/array_rows.h"
 #include "backends/cpu/arrays/buffer_bytes.h"
@@ -18,31 +17,41 @@ constexpr int64_t kMostElements = int64_t{1} << 25;  // of all instances
 // Keeps what is shown the `iteration`-th time, and ends the run.
 class Keeper final : public TapObserver {
  public:
-  Keeper(int64_t iteration, size_t bytes, size_t classes)
-      : iteration_(iteration), bytes_(bytes), instances_(classes) {}
+  Keeper(int64_t iteration, const Shape& shape, size_t classes)
+      : iteration_(iteration), shape_(shape), instances_(classes) {}
 
-  bool Prepare(std::span<const uint32_t>) override { return shown_ <= iteration_; }
-  void Show(uint32_t, uint32_t c, std::byte* data, int64_t part, int64_t) override {
-    if (shown_ != iteration_ || part != 0) return;
-    const std::lock_guard lock(mutex_);
-    pointers_.emplace_back(c, data);
-    if (instances_[c].empty()) instances_[c].assign(data, data + bytes_);
+  bool Prepare(std::span<const uint32_t>) override {
+    if (shown_ == iteration_) {
+      for (std::vector<std::byte>& instance : instances_) {
+        instance.resize(static_cast<size_t>(BufferBytes(&shape_)));
+      }
+    }
+    return shown_ <= iteration_;
   }
-  void Finish(std::span<const uint32_t>) override {
-    // Other parts were not there yet when the first was shown.
-    for (const auto& [c, data] : pointers_) instances_[c].assign(data, data + bytes_);
-    pointers_.clear();
-    ++shown_;
+  // Devices run one after another in the same memory: what is not copied now is overwritten.
+  void Show(uint32_t, uint32_t c, std::byte* data, int64_t part, int64_t parts) override {
+    if (shown_ != iteration_) return;
+    const int64_t bytes = StorageBytes(shape_.dtype());
+    const int64_t begin = shape_.element_count() * part / parts * bytes;
+    const int64_t end = shape_.element_count() * (part + 1) / parts * bytes;
+    std::memcpy(instances_[c].data() + begin, data + begin, static_cast<size_t>(end - begin));
+    if (part == 0) was_shown_[c] = 1;
   }
-  std::vector<std::vector<std::byte>>& instances() { return instances_; }
+  void Finish(std::span<const uint32_t>) override { ++shown_; }
+  // By class of devices; empty where nothing was shown.
+  std::vector<std::vector<std::byte>>& instances() {
+    for (size_t c = 0; c < instances_.size(); ++c) {
+      if (was_shown_[c] == 0) instances_[c].clear();
+    }
+    return instances_;
+  }
 
  private:
   const int64_t iteration_;
-  const size_t bytes_;
+  const Shape& shape_;
   int64_t shown_ = 0;
-  std::mutex mutex_;
-  std::vector<std::vector<std::byte>> instances_;  // by class of devices
-  std::vector<std::pair<uint32_t, std::byte*>> pointers_;
+  std::vector<std::vector<std::byte>> instances_;
+  std::vector<uint8_t> was_shown_ = std::vector<uint8_t>(instances_.size(), 0);
 };
 
 std::vector<double> Numbers(DType dtype, std::span<const std::byte> data) {
@@ -73,7 +82,7 @@ Expected<std::optional<Evidence>> Evidence::Collect(const Module& partitioned, c
     return std::nullopt;
   }
   if (Expected<void> done = (*run)->Start(options.run.stop); !done) return Fail(done.error());
-  Keeper keeper(fault.iteration, static_cast<size_t>(BufferBytes(local->shape())), classes);
+  Keeper keeper(fault.iteration, *local->shape(), classes);
   RunOptions once = options.run;
   once.observer = &keeper;
   Expected<void> done = (*run)->Run(once);
