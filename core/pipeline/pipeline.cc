@@ -150,7 +150,8 @@ std::unordered_set<const Instruction*> CopyExamples(Module& module, const Phases
 }
 
 // Times of the passes of each virtual stage, by the cost model.
-PassTimes TimesOf(const PipelinePlan& plan, bool splits_backward) {
+PassTimes TimesOf(const PipelinePlan& plan, const StageGraph& stage_graph,
+                  const LayerGraph& layers) {
   const size_t stages = plan.first_layers.size();
   PassTimes times{std::vector<double>(stages, 0), std::vector<double>(stages, 0),
                   std::vector<double>(stages, 0)};
@@ -163,10 +164,13 @@ PassTimes TimesOf(const PipelinePlan& plan, bool splits_backward) {
     for (size_t i = static_cast<size_t>(plan.first_layers[v]); i < end; ++i) {
       const Layer& layer = plan.layers[i];
       times.forward[v] += layer.forward_s;
-      times.backward[v] += layer.backward_s * (splits_backward ? 0.5 : 1);
-      times.weights[v] += splits_backward ? layer.backward_s * 0.5 : 0;
-      times.backward[v] += layer.forward_s * forwards;
+      times.backward[v] += layer.backward_s + layer.forward_s * forwards;
     }
+    if (!stage_graph.splits_backward()) continue;
+    for (const Instruction* x : stage_graph.ComputedBy(Pass::kWeights, static_cast<int64_t>(v))) {
+      if (layers.IsBackward(x)) times.weights[v] += layers.SecondsOf(x);
+    }
+    times.backward[v] -= times.weights[v];
   }
   return times;
 }
@@ -193,7 +197,8 @@ PassTimes FlopsOf(const StageGraph& stages, const LayerGraph& layers, Remat rema
 }
 
 // The schedule and when its passes run.
-void MakeTimeline(PipelinePlan& plan, const StageGraph& stages, bool has_forward_of_last) {
+void MakeTimeline(PipelinePlan& plan, const StageGraph& stages, const LayerGraph& layers,
+                  bool has_forward_of_last) {
   ScheduleOptions schedule;
   schedule.kind = plan.options.schedule;
   schedule.stages = plan.options.stages;
@@ -201,8 +206,15 @@ void MakeTimeline(PipelinePlan& plan, const StageGraph& stages, bool has_forward
   schedule.microbatches = plan.options.microbatches;
   schedule.has_forward_of_last = has_forward_of_last;
   schedule.has_backward = stages.has_backward();
+  plan.times = TimesOf(plan, stages, layers);
+  schedule.times = plan.times;
+  schedule.puts_off_weights = plan.options.remat == Remat::kNone;
   plan.schedule = MakeSchedule(schedule);
-  plan.times = TimesOf(plan, stages.splits_backward());
+  for (int64_t v = 0; v < stages.count(); ++v) {
+    int64_t bytes = 0;
+    for (const Instruction* x : stages.delayed(v)) bytes += x->shape()->byte_size();
+    plan.delayed_bytes.push_back(bytes);
+  }
   if (schedule.kind == ScheduleKind::kShift) {
     const ShiftClock clock{schedule.stages, schedule.repeats, schedule.microbatches};
     plan.simulation = SimulateShift(clock, plan.times, stages.has_backward());
@@ -259,7 +271,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   const bool has_forward_of_last =
       options.remat == Remat::kNone && options.schedule != ScheduleKind::kShift;
   StageGraph stages(module, phases, *layers, plan.first_layers, has_forward_of_last, options);
-  MakeTimeline(plan, stages, has_forward_of_last);
+  MakeTimeline(plan, stages, *layers, has_forward_of_last);
   plan.flops = FlopsOf(stages, *layers, options.remat);
 
   std::unordered_map<const Instruction*, const Sharding*> annotation;

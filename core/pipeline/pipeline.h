@@ -30,6 +30,9 @@ struct PipelinePlan {
   PassTimes times;        // of virtual stages, by the cost model
   Simulation simulation;  // by these times
   WeightBytes weights;
+  // By virtual stage: what a micro-batch's put off gradients of weights need beside what the stage
+  // keeps anyway.
+  std::vector<int64_t> delayed_bytes;
   // Of a pass of each virtual stage as it is printed: what the backward pass does not need it does
   // not compute again.
   PassTimes flops;

@@ -44,14 +44,15 @@ int64_t DeviceOf(const PipelinePlan& plan, size_t v) {
 // What the stage keeps; of layers outside a shifting buffer one micro-batch's.
 int64_t BytesOf(const PipelinePlan& plan, size_t v) {
   const Schedule& schedule = plan.schedule;
-  int64_t in_flight = schedule.microbatches;
+  int64_t in_flight = schedule.microbatches, delayed = 0;
   if (schedule.kind != ScheduleKind::kShift) {
     in_flight = MicrobatchesInFlight(schedule)[v];
+    delayed = MicrobatchesDelayed(schedule)[v] * plan.delayed_bytes[v];
   } else if (DeviceOf(plan, v) < 0) {
     in_flight = 1;
   }
-  return StageBytes(plan.layers, static_cast<size_t>(plan.first_layers[v]),
-                    static_cast<size_t>(EndOfStage(plan, v)), in_flight, plan.options);
+  return delayed + StageBytes(plan.layers, static_cast<size_t>(plan.first_layers[v]),
+                              static_cast<size_t>(EndOfStage(plan, v)), in_flight, plan.options);
 }
 
 // Forward and backward.

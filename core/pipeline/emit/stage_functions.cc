@@ -88,7 +88,7 @@ class FunctionBuilder {
     }
     if (in_.layers->WeightOf(x) == x) return Weight(x);
     if (!stages.IsInput(pass_, v_, x)) return nullptr;
-    if (pass_ == Pass::kWeights) {
+    if (pass_ == Pass::kWeights && state_.delayed.Has(v, x)) {
       return Row(
           Element(state_.delayed_in.begin + static_cast<int64_t>(state_.delayed.SlotOf(v, x))),
           Number(PassNumber::kDelayed));

@@ -159,10 +159,10 @@ std::vector<Instruction*> StageGraph::ComputedBy(Pass pass, int64_t v) const {
 }
 
 bool StageGraph::IsInput(Pass pass, int64_t v, const Instruction* x) const {
-  if (pass == Pass::kWeights) return delayed_set_[Index(v)].count(x) != 0;
   if (v > 0 && StageOf(x) < v && forward_set_[Index(v - 1)].count(x) != 0) return true;
   if (pass == Pass::kForward) return false;
   if (saved_set_[Index(v)].count(x) != 0) return true;
+  if (pass == Pass::kWeights) return delayed_set_[Index(v)].count(x) != 0;
   return v + 1 < count() && StageOf(x) > v && backward_set_[Index(v)].count(x) != 0;
 }
 
@@ -244,7 +244,8 @@ void StageGraph::SplitBackward() {
       if (!layers_.IsPlaced(x) || !seen.insert(x).second) continue;
       bool is_late = layers_.IsBackward(x) && early.count(x) == 0 && StageOf(x) == v;
       if (!is_late) {
-        list.push_back(x);
+        // What the forward pass was given or saved is kept until then (DepthsOf).
+        if (!IsInput(Pass::kWeights, v, x)) list.push_back(x);
         continue;
       }
       todo.insert(todo.end(), x->operands().begin(), x->operands().end());

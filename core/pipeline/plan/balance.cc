@@ -18,14 +18,19 @@ double LinkBytesPerSecond(const Chip& chip) {
 }
 
 // By virtual stage, as the schedule orders passes.
-std::vector<int64_t> InFlight(int64_t stages, const PipelineOptions& options) {
+struct Kept {
+  std::vector<int64_t> in_flight, delayed;
+};
+Kept KeptOf(int64_t stages, const PipelineOptions& options) {
   ScheduleOptions schedule;
   schedule.kind = options.schedule;
   schedule.repeats = StagesOfDevice(options);
   schedule.stages = stages / schedule.repeats;
   schedule.microbatches = options.microbatches;
   schedule.has_forward_of_last = options.remat == Remat::kNone;
-  return MicrobatchesInFlight(MakeSchedule(schedule));
+  schedule.puts_off_weights = options.remat == Remat::kNone;
+  const Schedule made = MakeSchedule(schedule);
+  return {MicrobatchesInFlight(made), MicrobatchesDelayed(made)};
 }
 
 Expected<std::vector<int64_t>> ExplicitCuts(const std::string& text, int64_t layers,
@@ -84,13 +89,15 @@ Expected<std::vector<int64_t>> ByCost(const std::vector<Layer>& layers, int64_t 
     forward[i + 1] = forward[i] + layers[i].forward_s;
   }
   const double link = LinkBytesPerSecond(options.chip);
-  const std::vector<int64_t> in_flight = InFlight(stages, options);
+  const Kept kept = KeptOf(stages, options);
   const int64_t limit = options.memory_limit_bytes / StagesOfDevice(options);
   int64_t least_excess = std::numeric_limits<int64_t>::max();
   // Both ways: activations and their cotangents.
   auto time = [&](size_t stage, size_t from, size_t to) {
     if (limit > 0) {
-      const int64_t bytes = StageBytes(layers, from, to, in_flight[stage], options);
+      int64_t bytes = StageBytes(layers, from, to, kept.in_flight[stage], options);
+      // Gradients of weights need about what the backward pass needs of the forward pass.
+      for (size_t i = from; i < to; ++i) bytes += kept.delayed[stage] * layers[i].saved_bytes;
       if (bytes > limit) {
         if (to == from + 1) least_excess = std::min(least_excess, bytes);
         return kInfinity;

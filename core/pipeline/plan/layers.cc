@@ -243,9 +243,9 @@ Expected<std::vector<int64_t>> LayerGraph::CutByPattern(const std::string& patte
     last = std::move(match);
   }
   if (!any) {
-    return Fail(MakeError("E-PIPELINE-004",
-                          fmt::format("--cut '{}' matches no forward instruction", pattern),
-                          WordMeantBy(module_, pattern) + "patterns match op_name paths and names"));
+    return Fail(MakeError(
+        "E-PIPELINE-004", fmt::format("--cut '{}' matches no forward instruction", pattern),
+        WordMeantBy(module_, pattern) + "patterns match op_name paths and names"));
   }
   return starts;
 }
@@ -667,8 +667,9 @@ void LayerGraph::Summarise(const Chip& chip) {
   const Users all_users(module_);
   const InstructionTimes times(*module_.entry(), all_users, chip);
   for (Instruction* x : module_.entry()->instructions()) {
-    const Info& info = Of(x);
+    Info& info = Of(x);
     if (!info.is_placed) continue;
+    info.seconds = times.Of(x);
     OpCost cost = CostOf(*x);
     int64_t at = info.layer;
     // Floating work is its first user's.
@@ -682,7 +683,7 @@ void LayerGraph::Summarise(const Chip& chip) {
     Layer& layer = layers_[static_cast<size_t>(at)];
     double flops = cost.flops + cost.transcendentals;
     (info.is_forward ? layer.forward_flops : layer.backward_flops) += flops;
-    (info.is_forward ? layer.forward_s : layer.backward_s) += times.Of(x);
+    (info.is_forward ? layer.forward_s : layer.backward_s) += info.seconds;
     for (Instruction* operand : x->operands()) {
       Instruction* weight = WeightOf(operand);
       if (weight != nullptr && seen.insert(weight).second) {

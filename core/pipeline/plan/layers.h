@@ -52,6 +52,8 @@ class LayerGraph {
   bool IsBackward(const Instruction* x) const { return info_[x->id()].is_backward; }
   // Depends on examples and weights: what stages divide among them.
   bool IsPlaced(const Instruction* x) const { return info_[x->id()].is_placed; }
+  // By the cost model, of what is placed; a kernel's time is its root's.
+  double SecondsOf(const Instruction* x) const { return info_[x->id()].seconds; }
   // The array of weights behind an operand from before the micro-batches: broadcasts, reshapes and
   // transposes are made where they are needed. Null if it is no weight.
   Instruction* WeightOf(Instruction* x) const;
@@ -61,6 +63,7 @@ class LayerGraph {
     int32_t layer = -1;
     int32_t last_forward = -1;  // last layer with a forward use
     int32_t position = -1;      // in the forward order
+    double seconds = 0;
     bool is_placed = false, is_forward = false, is_backward = false;
   };
   LayerGraph(const Module& module, const Phases& phases);

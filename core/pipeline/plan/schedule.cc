@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "core/pipeline/plan/schedule_progress.h"
+#include "core/pipeline/plan/zero_bubble.h"
 #include "ir/diagnostic.h"
 
 namespace gshard::pipeline {
@@ -42,84 +44,6 @@ void Interleaved(const Schedule& s, int64_t k, Order& order) {
   }
 }
 
-// Progress of every (pass, virtual stage, micro-batch).
-class Progress {
- public:
-  explicit Progress(const Schedule& s)
-      : s_(s), done_(static_cast<size_t>(3 * s.virtual_stages() * s.microbatches), kNever) {}
-
-  static constexpr double kNever = 1e300;
-  double& At(Pass pass, int64_t v, int64_t i) {
-    size_t kind = static_cast<size_t>(pass) - 1;
-    return done_[(kind * static_cast<size_t>(s_.virtual_stages()) + static_cast<size_t>(v)) *
-                     static_cast<size_t>(s_.microbatches) +
-                 static_cast<size_t>(i)];
-  }
-  // When all that a pass needs is done; kNever: not yet known.
-  double Ready(const ScheduledPass& p) {
-    const int64_t last = s_.virtual_stages() - 1;
-    switch (p.pass) {
-      case Pass::kForward:
-        return p.stage == 0 ? 0 : At(Pass::kForward, p.stage - 1, p.microbatch);
-      case Pass::kBackward: {
-        double ready = 0;
-        if (p.stage < last) ready = At(Pass::kBackward, p.stage + 1, p.microbatch);
-        if (p.stage < last || s_.has_forward_of_last) {
-          return std::max(ready, At(Pass::kForward, p.stage, p.microbatch));
-        }
-        return p.stage == 0 ? 0 : At(Pass::kForward, p.stage - 1, p.microbatch);
-      }
-      case Pass::kWeights:
-        return At(Pass::kBackward, p.stage, p.microbatch);
-      case Pass::kNone:
-        break;
-    }
-    return 0;
-  }
-
- private:
-  const Schedule& s_;
-  std::vector<double> done_;
-};
-
-// ZB-H1: backward as soon as it can be, then forward while no more micro-batches are in flight
-// than under 1F1B, else gradients of weights that were put off. All passes take one tick.
-void ZeroBubble(Schedule& s) {
-  const size_t devices = static_cast<size_t>(s.stages);
-  std::vector<int64_t> forward(devices, 0), backward(devices, 0), weights(devices, 0);
-  s.order.assign(devices, {});
-  Progress progress(s);
-  const bool folded = !s.has_forward_of_last;
-  for (double now = 0;; ++now) {
-    bool finished = true;
-    for (int64_t k = 0; k < s.stages; ++k) {
-      size_t d = static_cast<size_t>(k);
-      const bool no_forward = folded && k == s.stages - 1;
-      if (weights[d] < s.microbatches) finished = false;
-      ScheduledPass choice;
-      ScheduledPass b{Pass::kBackward, backward[d], k}, f{Pass::kForward, forward[d], k};
-      int64_t started = no_forward ? backward[d] : forward[d];
-      if (backward[d] < s.microbatches && (no_forward || backward[d] < forward[d]) &&
-          progress.Ready(b) <= now) {
-        choice = b;
-      } else if (!no_forward && forward[d] < s.microbatches &&
-                 started - backward[d] < s.stages - k && progress.Ready(f) <= now) {
-        choice = f;
-      } else if (weights[d] < backward[d]) {
-        choice = {Pass::kWeights, weights[d], k};
-      } else {
-        continue;
-      }
-      (choice.pass == Pass::kForward    ? forward
-       : choice.pass == Pass::kBackward ? backward
-                                        : weights)[d]++;
-      progress.At(choice.pass, choice.stage, choice.microbatch) = now + 1;
-      s.order[d].push_back(choice);
-    }
-    if (finished) return;
-  }
-}
-
 // Passes get ticks by parity where that keeps long ones from being waited for; see schedule.h.
 int64_t PeriodOf(const Schedule& s) {
   const bool alternates = s.kind == ScheduleKind::k1F1B || s.kind == ScheduleKind::kInterleaved;
@@ -129,7 +53,14 @@ int64_t PeriodOf(const Schedule& s) {
 bool MayRunAt(const Schedule& s, const ScheduledPass& p, int64_t tick, int64_t forwards_left) {
   if (s.stages == 1) return true;
   if (s.kind == ScheduleKind::kGPipe) return p.pass == Pass::kForward || forwards_left == 0;
-  if (s.period != 2) return true;
+  if (s.period == 1) return true;
+  if (s.period == 4) {  // every second tick is of gradients of weights, and nobody hands on then
+    if (p.pass == Pass::kWeights || tick % 2 == 1)
+      return (p.pass == Pass::kWeights) == (tick % 2 == 1);
+    tick /= 2;
+  } else if (p.pass == Pass::kWeights) {
+    return true;
+  }
   const int64_t device = s.repeats == 1 ? p.stage : 0;
   return (tick + device + (p.pass == Pass::kBackward ? 1 : 0)) % 2 == 0;
 }
@@ -139,11 +70,9 @@ void MakeTicks(Schedule& s) {
   std::vector<size_t> next(s.order.size(), 0);
   int64_t forwards_left = 0;
   for (const Order& order : s.order) {
-    forwards_left += std::count_if(order.begin(), order.end(), [](const ScheduledPass& p) {
-      return p.pass == Pass::kForward;
-    });
+    forwards_left += std::count_if(order.begin(), order.end(),
+                                   [](const ScheduledPass& p) { return p.pass == Pass::kForward; });
   }
-  s.period = PeriodOf(s);
   int64_t idle_ticks = 0;
   for (int64_t now = 0;; ++now) {
     std::vector<ScheduledPass> tick(s.order.size());
@@ -190,6 +119,30 @@ void SetBubble(Simulation& simulation) {
   simulation.bubble_fraction = area > 0 ? (area - busy) / area : 0;
 }
 
+// The order whose ticks take least. What is put off fills gaps where passes are about alike; what
+// is not is done best after the exchange with the neighbours, in ticks of its own.
+Schedule BestZeroBubble(Schedule s, PassTimes times, bool puts_off) {
+  if (times.forward.empty()) {
+    const std::vector<double> alike(static_cast<size_t>(s.stages), 1);
+    times = {alike, alike, alike};
+  }
+  Schedule best;
+  double least = Progress::kNever;
+  for (DeviceOrders& orders : ZeroBubbleOrders(s, times, puts_off)) {
+    s.order = std::move(orders);
+    for (int64_t period : {2, 4}) {
+      s.period = s.stages > 1 ? period : 1;
+      s.ticks.clear();
+      MakeTicks(s);
+      const double span = SimulateTicks(s, times).span;
+      if (span >= least * (1 - 1e-9)) continue;
+      least = span;
+      best = s;
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 Schedule MakeSchedule(const ScheduleOptions& options) {
@@ -201,19 +154,18 @@ Schedule MakeSchedule(const ScheduleOptions& options) {
   s.has_forward_of_last = options.has_forward_of_last || !options.has_backward;
   s.has_backward = options.has_backward;
   if (s.kind == ScheduleKind::kZeroBubble && s.has_backward) {
-    ZeroBubble(s);
-  } else {
-    for (int64_t k = 0; k < s.stages; ++k) {
-      Order order;
-      if (s.repeats > 1) {
-        Interleaved(s, k, order);
-      } else if (s.kind == ScheduleKind::kGPipe || s.kind == ScheduleKind::kShift) {
-        ForwardThenBackward(s, k, order);
-      } else {
-        OneForwardOneBackward(s, k, order);
-      }
-      s.order.push_back(std::move(order));
+    return BestZeroBubble(std::move(s), options.times, options.puts_off_weights);
+  }
+  for (int64_t k = 0; k < s.stages; ++k) {
+    Order order;
+    if (s.repeats > 1) {
+      Interleaved(s, k, order);
+    } else if (s.kind == ScheduleKind::kGPipe || s.kind == ScheduleKind::kShift) {
+      ForwardThenBackward(s, k, order);
+    } else {
+      OneForwardOneBackward(s, k, order);
     }
+    s.order.push_back(std::move(order));
   }
   const int64_t last = s.virtual_stages() - 1;
   for (Order& order : s.order) {
@@ -222,6 +174,7 @@ Schedule MakeSchedule(const ScheduleOptions& options) {
              (p.pass != Pass::kForward && !s.has_backward);
     });
   }
+  s.period = PeriodOf(s);
   MakeTicks(s);
   return s;
 }
@@ -314,6 +267,19 @@ std::vector<int64_t> MicrobatchesInFlight(const Schedule& s) {
   return most;
 }
 
+std::vector<int64_t> MicrobatchesDelayed(const Schedule& s) {
+  std::vector<int64_t> now(static_cast<size_t>(s.virtual_stages()), 0), most = now;
+  if (s.kind != ScheduleKind::kZeroBubble || !s.has_backward) return most;
+  for (const auto& order : s.order) {
+    for (const ScheduledPass& p : order) {
+      const size_t v = static_cast<size_t>(p.stage);
+      if (p.pass == Pass::kBackward) most[v] = std::max(most[v], ++now[v]);
+      if (p.pass == Pass::kWeights) --now[v];
+    }
+  }
+  return most;
+}
+
 BufferDepths DepthsOf(const Schedule& s) {
   Progress begin(s), end(s);
   for (size_t t = 0; t < s.ticks.size(); ++t) {
@@ -345,13 +311,14 @@ BufferDepths DepthsOf(const Schedule& s) {
   const Pass final_pass = !s.has_backward                       ? Pass::kForward
                           : s.kind == ScheduleKind::kZeroBubble ? Pass::kWeights
                                                                 : Pass::kBackward;
+  // The gradients of weights read the stage's input and what the forward pass saved, too.
   depths.forward_input = depth(
       1, last, [&](int64_t v, int64_t i) { return begin.At(Pass::kForward, v - 1, i); },
       of(final_pass));
   if (!s.has_backward) return depths;
   depths.backward_input = depth(
       0, last - 1, [&](int64_t v, int64_t i) { return begin.At(Pass::kBackward, v + 1, i); },
-      of(final_pass));
+      of(Pass::kBackward));
   // Written by a pass of the device itself, before that tick's end.
   auto before = [&](Pass pass) {
     return [&begin, pass](int64_t v, int64_t i) {

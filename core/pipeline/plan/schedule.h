@@ -13,6 +13,8 @@
 //                 (k, k + 1) exchange at ticks of k's parity only, one a micro-batch onward, the
 //                 other one back, both just made
 //   interleaved   forward passes at even ticks, backward passes at odd ones, on all devices
+//   zero-bubble   as 1f1b, and gradients of weights at any; or those have every second tick to
+//                 themselves, after the exchange, and nobody waits for them
 //
 // Ticks that are idle because of that take no time.
 #ifndef GSHARD_CORE_PIPELINE_PLAN_SCHEDULE_H_
@@ -56,18 +58,22 @@ struct Senders {
 };
 Senders SendersOf(const Schedule& schedule, int64_t phase);
 
+// Time of each pass of each virtual stage.
+struct PassTimes {
+  std::vector<double> forward, backward, weights;
+};
+
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::k1F1B;
   int64_t stages = 1, repeats = 1, microbatches = 1;
   bool has_forward_of_last = true;
   bool has_backward = true;
+  // Of zero-bubble: what passes are ordered by (empty: all alike), and whether gradients of weights
+  // of several micro-batches may be put off, which keeps what they need.
+  PassTimes times = {};
+  bool puts_off_weights = true;
 };
 Schedule MakeSchedule(const ScheduleOptions& options);
-
-// Time of each pass of each virtual stage.
-struct PassTimes {
-  std::vector<double> forward, backward, weights;
-};
 
 struct SimulatedPass {
   ScheduledPass what;
@@ -88,6 +94,9 @@ Simulation SimulateTicks(const Schedule& schedule, const PassTimes& times);
 // By virtual stage: most micro-batches at a time whose forward pass has begun and whose last
 // backward pass has not ended.
 std::vector<int64_t> MicrobatchesInFlight(const Schedule& schedule);
+
+// By virtual stage: most micro-batches at a time whose gradients of weights are put off.
+std::vector<int64_t> MicrobatchesDelayed(const Schedule& schedule);
 
 // Most micro-batches at a time whose value lives from one pass to another, over virtual stages:
 // what is stored by micro-batch modulo that number is never overwritten too early.

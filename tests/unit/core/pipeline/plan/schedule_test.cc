@@ -126,6 +126,53 @@ TEST_CASE("Zero-bubble: at most (K-1)/(3M+K-1) from M = K on") {
       CheckComplete(s);
       double limit = static_cast<double>(k - 1) / static_cast<double>(3 * m + k - 1);
       CHECK(EqualStages(s, 1, 1, 1).bubble_fraction <= limit + 1e-12);
+      // No more is kept than under 1F1B: K micro-batches, from forward pass to gradients of
+      // weights.
+      for (int64_t kept : MicrobatchesInFlight(s)) CHECK(kept <= k);
+      CHECK(DepthsOf(s).saved <= k);
+      CHECK(DepthsOf(s).delayed <= k);
+      // Nobody waits for a longer pass than for its data.
+      const std::vector<double> one(static_cast<size_t>(k), 1);
+      CHECK(SimulateTicks(s, {one, one, one}).bubble_fraction <= limit + 1e-12);
+    }
+  }
+}
+
+TEST_CASE("Zero-bubble waits no longer than 1F1B, whatever the passes take") {
+  const std::vector<std::tuple<double, double, double>> passes = {
+      {1, 2, 1}, {1, 3, 1}, {1, 1.2, 0.8}, {1, 2.3, 0.7}, {1, 0.5, 1.5}, {1, 2, 0}};
+  for (auto [forward, backward, weights] : passes) {
+    for (int64_t k : {1, 2, 3, 4, 8}) {
+      for (int64_t m : {1, 2, 7, 8, 32}) {
+        for (bool recomputes : {false, true}) {
+          for (double uneven : {0.0, 0.1}) {
+            const size_t n = static_cast<size_t>(k);
+            PassTimes times, whole;
+            for (size_t v = 0; v < n; ++v) {
+              const double scale = 1 + uneven * static_cast<double>(v * v % 5);
+              times.forward.push_back(forward * scale);
+              times.backward.push_back(backward * scale);
+              times.weights.push_back(weights * scale);
+              whole.backward.push_back((backward + weights) * scale);
+            }
+            whole.forward = times.forward, whole.weights.assign(n, 0);
+            ScheduleOptions options{.kind = ScheduleKind::kZeroBubble,
+                                    .stages = k,
+                                    .microbatches = m,
+                                    .has_forward_of_last = !recomputes,
+                                    .times = times,
+                                    .puts_off_weights = !recomputes};
+            const Schedule zero = MakeSchedule(options);
+            options.kind = ScheduleKind::k1F1B;
+            const Schedule one = MakeSchedule(options);
+            CAPTURE(forward, backward, weights, k, m, recomputes, uneven);
+            CHECK(SimulateTicks(zero, times).span <= SimulateTicks(one, whole).span + 1e-9);
+            CHECK(Simulate(zero, times).span <= Simulate(one, whole).span + 1e-9);
+            for (int64_t kept : MicrobatchesDelayed(zero)) CHECK(kept <= (recomputes ? 1 : k));
+            for (int64_t kept : MicrobatchesInFlight(zero)) CHECK(kept <= k);
+          }
+        }
+      }
     }
   }
 }
