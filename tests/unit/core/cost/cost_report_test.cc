@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <ctime>
 #include <numeric>
 
 #include "core/cost/useful_flops.h"
@@ -268,6 +269,29 @@ TEST_CASE("Nested calls are multiplied, not written out", "[cost]") {
   CHECK(report.flops_per_device == Approx(8 * (2 * std::ldexp(1.0, kLevels) - 1)));
   CHECK(TimeOf(report.by_opcode) == Approx(report.step_time_s));
   CHECK(report.memory.peak_bytes < 8 * 4 * 2 * kLevels);
+}
+
+// Seconds of this process's processor, which other programs do not lengthen.
+double SecondsForChain(int length) {
+  std::string text = "HloModule m\nENTRY e {\n  x0 = f32[8,128] parameter(0)\n";
+  for (int i = 1; i < length; ++i) {
+    text += "  x" + std::to_string(i) + " = f32[8,128] negate(x" + std::to_string(i - 1) + ")\n";
+  }
+  text += "  ROOT r = f32[8,128] add(x" + std::to_string(length - 1) + ", x" +
+          std::to_string(length / 2) + ")\n}\n";
+  auto module = Parsed(text);
+  const std::clock_t start = std::clock();
+  auto report = EstimateCost(*module, *BuiltInChip("tpu-v5e"), {});
+  const std::clock_t end = std::clock();
+  REQUIRE(report);
+  CHECK(report->flops_per_device == Approx(8.0 * 128 * length));
+  return static_cast<double>(end - start) / CLOCKS_PER_SEC;
+}
+
+TEST_CASE("A chain of elementwise operations takes time in proportion to its length", "[cost]") {
+  const double few = std::min(SecondsForChain(4000), SecondsForChain(4000));
+  // Four times as long: 16 times the time were quadratic, 64 times cubic.
+  CHECK(std::min(SecondsForChain(16000), SecondsForChain(16000)) < 10 * few + 0.02);
 }
 
 }  // namespace
