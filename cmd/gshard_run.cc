@@ -3,7 +3,7 @@
 
 int main(int argc, char** argv) {
   using namespace gshard;
-  RunCommand command(/*over_ranks=*/false);
+  RunCommand command;
   CommandLine line(
       "gshard-run",
       "Runs HLO text on an emulated mesh of up to 2048 devices and, if asked, compares "

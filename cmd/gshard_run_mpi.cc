@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
     dup2(nowhere, STDERR_FILENO);
     close(nowhere);
   }
-  RunCommand command(/*over_ranks=*/true);
+  RunCommand command;
   int64_t timeout = 300;
   CommandLine line("gshard-run-mpi",
                    "gshard-run over several processes: each runs a block of the devices, and the "

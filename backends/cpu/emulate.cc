@@ -100,15 +100,21 @@ Expected<std::vector<FeedCapacity>> RunStages(std::unique_ptr<Module> module,
       ranks.Agree(ranks.IsFirst() ? WriteResults(*prepared, *items, options) : Expected<void>());
   if (!written) return Fail(written.error());
   report.ranks = ranks.RankReports(run);
-  if (!verifies) return {};
+  if (!options.verify) return {};
 
-  options.Progress("compare", 0);
-  report.verify = VerifyOutputs(run, expected, programs.Reference(), options.tolerance);
-  // On one rank are all instances of the outputs, not of other values.
-  if (ranks.several()) return {};
+  if (verifies) {
+    options.Progress("compare", 0);
+    report.verify = VerifyOutputs(run, expected, programs.Reference(), options.tolerance);
+  }
   expected.clear();
   prepared->run.reset();
-  auto named = VerifyNamedValues(*prepared, options, *report.verify);
+  Expected<void> named;
+  if (verifies) {
+    named = VerifyNamedValues(*prepared, options, *report.verify);
+  } else {
+    FollowNamedValues(*prepared, options);
+  }
+  named = ranks.Agree(std::move(named));
   if (!named) return Fail(named.error());
   return {};
 }

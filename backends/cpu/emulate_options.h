@@ -48,7 +48,7 @@ struct EmulateOptions {
   const std::atomic<bool>* stop = nullptr;
   // Several processes, each with the same module and options; null: this one alone. Rank 0 has the
   // result; all return the same errors, but for those that one rank meets on its way: told here,
-  // which does not return. Of verification only the outputs.
+  // which does not return.
   mpi::Ranks* ranks = nullptr;
   std::function<void(const Diagnostic&)> fail_alone;
   // Phase ("plan", "run", "verify") and share done of it.

@@ -24,21 +24,19 @@ InstructionsOptions OptionsFor(const PreparedRun& prepared, const EmulateOptions
   result.budget_bytes = kWaitingBytes;
   result.output_count = prepared.programs.feeds.shown_results;
   result.run.stop = options.stop;
+  result.runs = MeshRuns(options.ranks, options.fail_alone);
   result.tolerance = options.tolerance;
   result.progress = [&options](double share) { options.Progress("verify", share); };
   return result;
 }
 
-}  // namespace
-
-Expected<void> VerifyNamedValues(const PreparedRun& prepared, const EmulateOptions& options,
-                                 VerifyResult& verify) {
+Expected<void> Verify(const PreparedRun& prepared, const EmulateOptions& options,
+                      const InstructionsOptions& how, VerifyResult& verify) {
   const MeshPrograms& programs = prepared.programs;
   if (programs.grid.replicas > 1 || programs.forms.empty()) return {};
   const bool differs = !verify.ok || verify.discrete_differences > 0;
   if (!options.verify_instructions && !differs) return {};
   const Module& whole = programs.Reference();
-  const InstructionsOptions how = OptionsFor(prepared, options);
   auto found = VerifyInstructions(whole, *programs.program, programs.forms, *prepared.inputs, how);
   if (!found) return Fail(found.error());
   verify.near_ties = std::move(found->near_ties);
@@ -49,6 +47,21 @@ Expected<void> VerifyNamedValues(const PreparedRun& prepared, const EmulateOptio
   if (!settled && settled.error().code != "E-RUN-STOPPED") return settled;
   if (options.verify_instructions) verify.instructions = std::move(*found);
   return settled;
+}
+
+}  // namespace
+
+Expected<void> VerifyNamedValues(const PreparedRun& prepared, const EmulateOptions& options,
+                                 VerifyResult& verify) {
+  const InstructionsOptions how = OptionsFor(prepared, options);
+  Expected<void> done = Verify(prepared, options, how, verify);
+  how.runs.Finish();
+  return done;
+}
+
+void FollowNamedValues(const PreparedRun& prepared, const EmulateOptions& options) {
+  const InstructionsOptions how = OptionsFor(prepared, options);
+  how.runs.Follow(*prepared.programs.program, *prepared.inputs, how.mesh, options.stop);
 }
 
 }  // namespace gshard::cpu

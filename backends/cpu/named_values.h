@@ -15,6 +15,8 @@ namespace gshard::cpu {
 // them.
 Expected<void> VerifyNamedValues(const PreparedRun& prepared, const EmulateOptions& options,
                                  VerifyResult& verify);
+// The same on ranks other than the first: runs what that one wants to look at.
+void FollowNamedValues(const PreparedRun& prepared, const EmulateOptions& options);
 
 }  // namespace gshard::cpu
 

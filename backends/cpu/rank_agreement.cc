@@ -7,21 +7,6 @@
 
 namespace gshard::cpu {
 
-std::optional<Diagnostic> RankAgreement::AgreeOnError(const Diagnostic* mine) const {
-  std::string text;
-  if (mine != nullptr) text = mine->code + "\n" + mine->message;
-  const std::vector<std::string> all = ranks_->AllGatherText(text, "the start");
-  for (size_t r = 0; r < all.size(); ++r) {
-    if (all[r].empty()) continue;
-    const size_t end = all[r].find('\n');
-    std::string code = all[r].substr(0, end);
-    // The same error has a place where it was found.
-    if (mine != nullptr && (r == 0 || !IsFirst() || mine->code == code)) return *mine;
-    return MakeError(std::move(code), fmt::format("rank {}: {}", r, all[r].substr(end + 1)));
-  }
-  return std::nullopt;
-}
-
 void RankAgreement::FailAlone(const Diagnostic& error) const {
   if (several() && error.code != "E-RUN-DEADLOCK") fail_alone_(error);
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/run/mesh_run.h"
+#include "backends/cpu/run/rank_errors.h"
 #include "backends/cpu/run_report.h"
 #include "backends/mpi/ranks.h"
 #include "ir/diagnostic.h"
@@ -29,7 +30,7 @@ class RankAgreement {
   template <typename T>
   Expected<T> Agree(Expected<T> mine) const {
     if (!several()) return mine;
-    std::optional<Diagnostic> error = AgreeOnError(mine ? nullptr : &mine.error());
+    std::optional<Diagnostic> error = AgreeOnError(*ranks_, mine ? nullptr : &mine.error());
     if (error) return Fail(*std::move(error));
     return mine;
   }
@@ -44,8 +45,6 @@ class RankAgreement {
   std::vector<RunReport::Rank> RankReports(const MeshRun& run) const;
 
  private:
-  std::optional<Diagnostic> AgreeOnError(const Diagnostic* mine) const;
-
   mpi::Ranks* ranks_;
   const std::function<void(const Diagnostic&)>& fail_alone_;
 };

@@ -12,7 +12,6 @@ Expected<std::vector<OutputArray>> RunWholeGraph(const PreparedRun& prepared,
   options.Progress("reference", 0);
   const MeshPrograms& programs = prepared.programs;
   MeshRunOptions mesh = prepared.mesh.ForWholeGraph(programs.whole.grid);
-  mesh.ranks = nullptr;
   if (mesh.memory_limit > 0) {
     const int64_t mesh_bytes = prepared.run->plan().program->elided_bytes;
     mesh.memory_limit = std::max<int64_t>(1, mesh.memory_limit - mesh_bytes);

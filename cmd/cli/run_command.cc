@@ -113,8 +113,7 @@ struct RunCommand::Flags {
   cpu::EmulateOptions options;
 };
 
-RunCommand::RunCommand(bool over_ranks)
-    : flags_(std::make_unique<Flags>()), over_ranks_(over_ranks) {}
+RunCommand::RunCommand() : flags_(std::make_unique<Flags>()) {}
 
 RunCommand::~RunCommand() = default;
 
@@ -142,17 +141,10 @@ void RunCommand::AddFlags(const Command& command) {
   command.Add("--memory-limit", flags.memory_limit,
               "Memory of the run, such as 8GiB: exit 3 if more is needed (default: what is free)",
               {.type = "SIZE"});
-  if (over_ranks_) {
-    command.AddChoice("--verify", "outputs", flags.verify,
-                      "Compare the outputs with the unpartitioned graph's, which rank 0 runs; exit "
-                      "3 if they differ (default: no comparison)",
-                      {"outputs"});
-  } else {
-    command.AddChoice("--verify", "instructions", flags.verify,
-                      "Compare with the unpartitioned graph, instruction by instruction; exit 3 if "
-                      "the outputs differ. --verify=outputs: only those (default: no comparison)",
-                      {"instructions", "outputs"});
-  }
+  command.AddChoice("--verify", "instructions", flags.verify,
+                    "Compare with the unpartitioned graph, instruction by instruction; exit 3 if "
+                    "the outputs differ. --verify=outputs: only those (default: no comparison)",
+                    {"instructions", "outputs"});
   command.Add(
       "--reference", flags.reference,
       "Verify IN, a partitioned program, against this graph that it was made of (default: none)",

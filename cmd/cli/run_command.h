@@ -18,7 +18,7 @@ namespace gshard {
 // ranks find one another, and run by all.
 class RunCommand {
  public:
-  explicit RunCommand(bool over_ranks);
+  RunCommand();
   ~RunCommand();
   RunCommand(const RunCommand&) = delete;
   RunCommand& operator=(const RunCommand&) = delete;
@@ -38,7 +38,6 @@ class RunCommand {
   void ReadFlags();
   int RunModule(mpi::Ranks* ranks, std::atomic<uint64_t>* work, int own_errors);
   std::unique_ptr<Flags> flags_;
-  const bool over_ranks_;
 };
 
 }  // namespace gshard

@@ -49,6 +49,15 @@ done
 over 2 gshard-run-mpi samples/mlp.hlo --verify >"$work/log" 2>&1
 check "--verify" grep -q "^verify *ok" "$work/log"
 
+# The same findings, instruction by instruction; memory is another.
+findings() { sed -n '/^verify/,$s/ in [0-9.]* [KMG]*i*B,/,/p' "$1"; }
+gshard-run samples/moe_layer.hlo --verify >"$work/alone"
+over 3 gshard-run-mpi samples/moe_layer.hlo --threads 1 --verify >"$work/log" 2>&1
+findings "$work/alone" >"$work/alone.findings"
+findings "$work/log" >"$work/log.findings"
+check "--verify compares instructions" grep -q "instructions compared" "$work/log.findings"
+check "--verify finds what one process finds" cmp "$work/alone.findings" "$work/log.findings"
+
 # Errors are told once.
 over 3 gshard-run-mpi samples/nowhere.hlo >"$work/log" 2>&1
 code=$?

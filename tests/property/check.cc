@@ -497,6 +497,7 @@ RanksRun ExecuteOnRanks(const std::string& text, int count, const CheckOptions& 
         const bool is_first = ranks.rank() == 0;
         all.predicted.messages += rows.messages + (is_first ? known.messages : 0);
         all.predicted.bytes += rows.bytes + (is_first ? known.bytes : 0);
+        all.predicted.least_bytes += rows.least_bytes + (is_first ? known.least_bytes : 0);
       }
     }
     for (size_t k = 0; k < run->result_count(); ++k) run->GatherResult(k);
@@ -506,7 +507,8 @@ RanksRun ExecuteOnRanks(const std::string& text, int count, const CheckOptions& 
   return all;
 }
 
-void CheckOnRanks(const std::string& text, int count, const CheckOptions& options) {
+// Returns what was sent, for people.
+std::string CheckOnRanks(const std::string& text, int count, const CheckOptions& options) {
   auto module = Parse("input", text);
   cpu::MeshRunOptions mesh;
   mesh.grid = CountDevices(*module);
@@ -514,6 +516,7 @@ void CheckOnRanks(const std::string& text, int count, const CheckOptions& option
   if (!IsPartitioned(*module)) Need("per-device module", MakePerDeviceModule(*module, context));
   const std::string partitioned = PrintModule(*module);
   const RanksRun one = ExecuteOnRanks(partitioned, 1, options, mesh);
+  std::string sent;
   for (const int threads : {1, 2}) {
     mesh.threads = threads;
     const RanksRun several = ExecuteOnRanks(partitioned, count, options, mesh);
@@ -532,7 +535,13 @@ void CheckOnRanks(const std::string& text, int count, const CheckOptions& option
                                        several.sent_bytes, several.sent_messages,
                                        several.predicted.bytes, several.predicted.messages));
     }
+    const auto least = static_cast<double>(std::max<int64_t>(several.predicted.least_bytes, 1));
+    sent = fmt::format("{} bytes in {} messages, as predicted; {:.3f} of the least",
+                       several.sent_bytes, several.sent_messages,
+                       several.sent_bytes == 0 ? 1.0
+                                               : static_cast<double>(several.sent_bytes) / least);
   }
+  return sent;
 }
 
 // As `gshard-opt partition` prints it.
@@ -581,8 +590,7 @@ Verdict CheckProgram(const std::string& text, const std::string& plain,
 
 Verdict CheckRanks(const std::string& text, int ranks, const CheckOptions& options) {
   try {
-    CheckOnRanks(text, ranks, options);
-    return {};
+    return {.detail = CheckOnRanks(text, ranks, options)};
   } catch (const Ended& ended) {
     return ended.verdict;
   }

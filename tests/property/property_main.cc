@@ -51,6 +51,7 @@ struct Options {
   uint64_t input_seed = 0;
   int64_t devices = 0;
   int jobs = 0, ranks = 0;
+  unsigned seconds = kSecondsPerCase;
 };
 
 double Since(Clock::time_point start) {
@@ -183,7 +184,7 @@ class Session {
     check.seed = options_.input_seed;
     check.has_nan = options_.has_nan;
     check.optimize = options_.optimize;
-    const Verdict verdict = CheckOneApart(kSecondsPerCase, [&] {
+    const Verdict verdict = CheckOneApart(options_.seconds, [&] {
       if (options_.grad) return CheckGradientText(text.str());
       if (options_.ranks > 0) return CheckRanks(text.str(), options_.ranks, check);
       return options_.one_way ? CheckOneWay(text.str()) : CheckProgram(text.str(), {}, check);
@@ -192,6 +193,7 @@ class Session {
     if (verdict.kind != Verdict::Kind::kPassed) {
       fmt::print("{}: {}\n{}\n", bad ? "failed" : "skipped", verdict.failure, verdict.detail);
     }
+    if (options_.ranks > 0 && !bad) fmt::print("{} ranks: {}\n", options_.ranks, verdict.detail);
     fmt::print("{} passed, {} failed\n", verdict.kind == Verdict::Kind::kPassed ? 1 : 0,
                bad ? 1 : 0);
     return bad ? 1 : 0;
@@ -258,10 +260,10 @@ class Session {
     const std::string text =
         fmt::format("// {}: {}\n// gshard_property --file THIS --input-seed {}{}{}\n{}",
                     last.failure, FirstLine(last.detail), seed, small.has_nan ? " --nan" : "",
-                    options_.optimize  ? " --optimize"
+                    options_.optimize    ? " --optimize"
                     : options_.ranks > 0 ? fmt::format(" --ranks {}", options_.ranks)
-                    : options_.one_way ? " --one-way"
-                                       : (options_.grad ? " --grad" : ""),
+                    : options_.one_way   ? " --one-way"
+                                         : (options_.grad ? " --grad" : ""),
                     ToText(small));
     std::error_code ignored;
     std::filesystem::create_directories(options_.out, ignored);
@@ -337,6 +339,7 @@ int Main(int argc, char** argv) {
   app.add_flag("--partitioned", options.partitioned,
                "With --print or --file: propagated and partitioned, too");
   app.add_option("--file", options.file, "Check the program of this file");
+  app.add_option("--seconds", options.seconds, "A program may take, with --file");
   app.add_option("--input-seed", options.input_seed, "Of the inputs, with --file");
   app.add_flag("--optimize", options.optimize, "Optimize after partitioning");
   app.add_flag("--grad", options.grad, "Check the gradients of the program of one device, instead");

@@ -29,6 +29,8 @@ class TapObserver {
   virtual ~TapObserver() = default;
   // Before values of these taps are shown, from the running thread. False ends the run.
   virtual bool Prepare(std::span<const uint32_t> taps) = 0;
+  // Prepared: is the value looked at at all? Others need not be brought here.
+  virtual bool Wants(uint32_t /*tap*/) const { return true; }
   // Instance `c` of the tapped value (a class of Program::tapped's value): part `part` of `parts`,
   // which the observer may cut as it likes. From any thread, several at once.
   virtual void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) = 0;

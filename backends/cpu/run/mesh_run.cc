@@ -74,6 +74,7 @@ const DeviceClasses* ClassesOfReplicas(DeviceClassTable& table, const DeviceGrid
 MeshRunOptions MeshRunOptions::ForWholeGraph(const DeviceGrid& whole_grid) const {
   MeshRunOptions options = *this;
   options.grid = whole_grid;
+  options.ranks = nullptr;
   if (whole_grid.partitions == 1) {
     options.global_parameters.clear();
     options.global_results.clear();

@@ -55,7 +55,8 @@ struct MeshRunOptions {
   // size times tile count.
   std::vector<const Shape*> global_parameters, global_results;
 
-  // The same for the unpartitioned graph on `whole_grid`, where one device has whole shapes.
+  // The same for the unpartitioned graph on `whole_grid`, where one device has whole shapes; in one
+  // process.
   MeshRunOptions ForWholeGraph(const DeviceGrid& whole_grid) const;
 };
 

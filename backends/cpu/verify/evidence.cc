@@ -28,6 +28,7 @@ class Keeper final : public TapObserver {
     }
     return shown_ <= iteration_;
   }
+  bool Wants(uint32_t) const override { return shown_ == iteration_; }
   // Devices run one after another in the same memory: what is not copied now is overwritten.
   void Show(uint32_t, uint32_t c, std::byte* data, int64_t part, int64_t parts) override {
     if (shown_ != iteration_) return;
@@ -71,7 +72,7 @@ Expected<std::optional<Evidence>> Evidence::Collect(const Module& partitioned, c
   const TapPoint taps[] = {{local, local}};
   MeshRunOptions mesh = options.mesh;
   mesh.taps = taps;
-  auto run = MeshRun::Prepare(partitioned, inputs, mesh);
+  auto run = options.runs.Prepare(partitioned, inputs, mesh);
   if (!run) return Fail(run.error());
   const auto spread = (*run)->SpreadOfTap(0, fault.form->sharding);
   const size_t classes = spread ? spread->class_count() : 0;
@@ -81,11 +82,13 @@ Expected<std::optional<Evidence>> Evidence::Collect(const Module& partitioned, c
                           kMostElements) {
     return std::nullopt;
   }
-  if (Expected<void> done = (*run)->Start(options.run.stop); !done) return Fail(done.error());
+  if (Expected<void> done = options.runs.Start(**run, options.run.stop); !done) {
+    return Fail(done.error());
+  }
   Keeper keeper(fault.iteration, *local->shape(), classes);
   RunOptions once = options.run;
   once.observer = &keeper;
-  Expected<void> done = (*run)->Run(once);
+  Expected<void> done = options.runs.Run(**run, once);
   if (!done && done.error().code != "E-RUN-STOPPED") return Fail(done.error());
   Evidence evidence;
   evidence.dims_ = fault.want.dims;

@@ -81,6 +81,8 @@ class MeshGiver final : public TapObserver {
     return true;
   }
 
+  bool Wants(uint32_t tap) const override { return !open_[tap].empty(); }
+
   void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) override {
     if (open_[tap].empty()) return;
     const Shape* shape = candidates_[tap].x->shape();
@@ -256,7 +258,7 @@ class LocalChecker {
     MeshRunOptions of_mesh = options_.mesh;
     of_mesh.taps = local_taps;
     of_mesh.tapped_bytes = kMostTapped;
-    auto mesh = MeshRun::Prepare(partitioned_, inputs_, of_mesh);
+    auto mesh = options_.runs.Prepare(partitioned_, inputs_, of_mesh);
     if (!mesh) return Fail(mesh.error());
     if (Expected<void> done = RunBoth(**whole, **mesh); !done) return Fail(done.error());
     return std::move(result_);
@@ -275,7 +277,7 @@ class LocalChecker {
     MeshGiver giver(candidates_, exchange, mesh, preferred_);
     Judge judge(whole_module_, candidates_, exchange, result_);
     if (Expected<void> done = whole.Start(options_.run.stop); !done) return done;
-    if (Expected<void> done = mesh.Start(options_.run.stop); !done) return done;
+    if (Expected<void> done = options_.runs.Start(mesh, options_.run.stop); !done) return done;
     Expected<void> given, judged;
     std::exception_ptr thrown, thrown_by_giver;
     std::thread thread([&] {
@@ -313,10 +315,11 @@ class LocalChecker {
   Expected<void> RunMesh(MeshRun& mesh, MeshGiver& giver) {
     RunOptions run = options_.run;
     run.observer = &giver;
-    return mesh.Run(run);
+    return options_.runs.Run(mesh, run);
   }
 
-  void CompareOutputs(const MeshRun& whole, const MeshRun& mesh) {
+  void CompareOutputs(const MeshRun& whole, MeshRun& mesh) {
+    options_.runs.GatherResults(mesh);
     std::vector<OutputArray> outputs;
     for (size_t k = 0; k < std::min(whole.result_count(), options_.output_count); ++k) {
       outputs.push_back(whole.Output(k));

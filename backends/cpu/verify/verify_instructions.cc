@@ -197,9 +197,9 @@ class InstructionVerifier {
   // Runs the mesh alone for the values that are to be adopted.
   Expected<void> Capture() {
     const std::vector<TapPoint> taps = LocalTaps(candidates_, partitioned_);
-    auto mesh = MeshRun::Prepare(partitioned_, inputs_, MeshOptions(taps));
+    auto mesh = options_.runs.Prepare(partitioned_, inputs_, MeshOptions(taps));
     if (!mesh) return Fail(mesh.error());
-    if (Expected<void> done = (*mesh)->Start(options_.run.stop); !done) return done;
+    if (Expected<void> done = options_.runs.Start(**mesh, options_.run.stop); !done) return done;
     Capturer capturer(candidates_, **mesh, adopted_);
     return RunMesh(**mesh, capturer);
   }
@@ -239,7 +239,7 @@ class InstructionVerifier {
     const std::vector<TapPoint> local_taps = LocalTaps(candidates_, partitioned_);
     auto whole = MeshRun::Prepare(whole_, inputs_, WholeOptions(whole_taps));
     if (!whole) return Fail(whole.error());
-    auto mesh = MeshRun::Prepare(partitioned_, inputs_, MeshOptions(local_taps));
+    auto mesh = options_.runs.Prepare(partitioned_, inputs_, MeshOptions(local_taps));
     if (!mesh) return Fail(mesh.error());
     const int64_t whole_bytes = (*whole)->plan().memory.arena_bytes();
     const int64_t mesh_bytes = (*mesh)->plan().memory.arena_bytes();
@@ -261,6 +261,7 @@ class InstructionVerifier {
     result_.peak_memory_bytes =
         std::max(result_.peak_memory_bytes, arenas + exchange.peak_bytes() + adopted_.bytes());
     if (done && wanted != nullptr) {
+      options_.runs.GatherResults(**mesh);
       const VerifyResult compared = VerifyOutputs(**mesh, outputs, whole_, options_.tolerance);
       result_.outputs_agree = compared.ok && compared.discrete_differences == 0;
     }
@@ -296,7 +297,7 @@ class InstructionVerifier {
                             ReferenceProducer& giver, MeshComparer& taker,
                             std::vector<OutputArray>* outputs) {
     if (Expected<void> done = whole.Start(options_.run.stop); !done) return done;
-    if (Expected<void> done = mesh.Start(options_.run.stop); !done) return done;
+    if (Expected<void> done = options_.runs.Start(mesh, options_.run.stop); !done) return done;
     Expected<void> given;
     std::exception_ptr thrown, thrown_by_giver;
     std::thread thread([&] {
@@ -335,7 +336,7 @@ class InstructionVerifier {
     exchange.End();
     if (outputs != nullptr) *outputs = Outputs(*whole);
     whole.reset();
-    if (Expected<void> done = mesh.Start(options_.run.stop); !done) return done;
+    if (Expected<void> done = options_.runs.Start(mesh, options_.run.stop); !done) return done;
     return RunMesh(mesh, taker);
   }
 
@@ -349,13 +350,14 @@ class InstructionVerifier {
   Expected<void> RunWhole(MeshRun& whole, ReferenceProducer& giver) {
     RunOptions options = options_.run;
     options.observer = &giver;
+    options.progress = [this](double) { options_.runs.GetOn(); };
     return whole.Run(options);
   }
   Expected<void> RunMesh(MeshRun& mesh, TapObserver& observer) {
     RunOptions options = options_.run;
     options.observer = &observer;
     options.progress = options_.progress;
-    return mesh.Run(options);
+    return options_.runs.Run(mesh, options);
   }
 
   void Note(Candidate& candidate, const Comparison& comparison) {

@@ -9,6 +9,7 @@
 
 #include "backends/cpu/io/inputs.h"
 #include "backends/cpu/run/mesh_run.h"
+#include "backends/cpu/verify/mesh_runs.h"
 #include "backends/cpu/verify/verify.h"
 #include "core/partition/partitioner.h"
 
@@ -26,6 +27,7 @@ struct InstructionsOptions {
   size_t output_count = SIZE_MAX;  // results beyond are no outputs
   OutputTolerance tolerance;
   RunOptions run;  // stop
+  MeshRuns runs;   // over several ranks: of the one that verifies
   std::function<void(double)> progress;
 };
 

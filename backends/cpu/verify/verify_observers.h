@@ -122,6 +122,7 @@ class MeshComparer final : public TapObserver {
                const MeshRun& run, bool first_pass, Done done);
 
   bool Prepare(std::span<const uint32_t> taps) override;
+  bool Wants(uint32_t tap) const override { return comparisons_[tap].want.has_value(); }
   void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) override;
   void Finish(std::span<const uint32_t> taps) override;
 
@@ -148,6 +149,7 @@ class Capturer final : public TapObserver {
 
   bool Prepare(std::span<const uint32_t> taps) override;
   void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) override;
+  bool Wants(uint32_t tap) const override { return open_[tap] != nullptr; }
   void Finish(std::span<const uint32_t>) override {}
 
  private:

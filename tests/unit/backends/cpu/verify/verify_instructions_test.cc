@@ -1,6 +1,7 @@
 // A wrong value inside the graph is found where it begins, with the way the error takes.
 #include "backends/cpu/verify/verify_instructions.h"
 
+#include "tests/ranks_in_process.h"
 #include "tests/unit/backends/cpu/mesh_fixture.h"
 
 namespace gshard::cpu {
@@ -25,8 +26,7 @@ std::unique_ptr<Module> OnFourDevices(const std::string& wrong) {
 }
 
 // All arrays of the partitioned module that are a quarter of the whole one's.
-InstructionsResult Compare(const Module& whole, const Module& partitioned,
-                           InstructionsOptions options) {
+std::vector<LocalForm> FormsOf(const Module& partitioned) {
   std::vector<LocalForm> forms;
   for (const Computation* computation : partitioned.computations()) {
     for (const Instruction* x : computation->instructions()) {
@@ -35,6 +35,12 @@ InstructionsResult Compare(const Module& whole, const Module& partitioned,
       }
     }
   }
+  return forms;
+}
+
+InstructionsResult Compare(const Module& whole, const Module& partitioned,
+                           InstructionsOptions options) {
+  const std::vector<LocalForm> forms = FormsOf(partitioned);
   const auto inputs = std::move(*Inputs::Open("", 0));
   options.mesh.grid = CountDevices(partitioned, 4);
   options.mesh.threads = 2;
@@ -243,6 +249,81 @@ TEST_CASE("floats that differ by more than the tolerance are no near tie", "[cpu
   CHECK(result.near_ties.empty());
   REQUIRE(result.first);
   CHECK(result.first->name == "bs");
+}
+
+// x = p + 1, its sum over all devices, and a loop that a device leaves by its number; on device 2
+// `wrong` is added.
+std::unique_ptr<Module> LoopOnFourDevices(const std::string& wrong) {
+  return ParseText(
+      "HloModule m, num_partitions=4\n"
+      "less { s = (s32[], f32[2]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      "  n = s32[] constant(5)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
+      "body { s = (s32[], f32[2]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      "  v = f32[2] get-tuple-element(s), index=1\n one = s32[] constant(1)\n"
+      "  j = s32[] add(i, one)\n t = f32[4] constant({0,0," +
+      wrong +
+      ",0})\n p = u32[] partition-id()\n o = f32[1] dynamic-slice(t, p), dynamic_slice_sizes={1}\n"
+      "  b = f32[2] broadcast(o), dimensions={0}\n w = f32[2] cosine(v)\n"
+      "  a = f32[2] add(w, b)\n ROOT r = (s32[], f32[2]) tuple(j, a) }\n"
+      "ENTRY e { x = f32[2] parameter(0), sharding={devices=[4]<=[4]}\n"
+      "  zero = s32[] constant(0)\n q = (s32[], f32[2]) tuple(zero, x)\n"
+      "  l = (s32[], f32[2]) while(q), condition=less, body=body\n"
+      "  ROOT y = f32[2] get-tuple-element(l), index=1 }\n");
+}
+
+std::unique_ptr<Module> WholeLoop() {
+  return ParseText(
+      "HloModule m\n"
+      "less { s = (s32[], f32[8]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      "  n = s32[] constant(5)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
+      "body { s = (s32[], f32[8]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      "  v = f32[8] get-tuple-element(s), index=1\n one = s32[] constant(1)\n"
+      "  j = s32[] add(i, one)\n  a = f32[8] cosine(v)\n"
+      "  ROOT r = (s32[], f32[8]) tuple(j, a) }\n"
+      "ENTRY e { x = f32[8] parameter(0)\n  zero = s32[] constant(0)\n"
+      "  q = (s32[], f32[8]) tuple(zero, x)\n"
+      "  l = (s32[], f32[8]) while(q), condition=less, body=body\n"
+      "  ROOT y = f32[8] get-tuple-element(l), index=1 }\n");
+}
+
+TEST_CASE("over ranks the first one finds what it would alone", "[cpu][ranks]") {
+  for (const std::string wrong : {"0", "0.5"}) {
+    const auto whole = WholeLoop();
+    InstructionsOptions alone;
+    alone.budget_bytes = 1 << 20;
+    const InstructionsResult want = Compare(*whole, *LoopOnFourDevices(wrong), alone);
+    CHECK(want.first.has_value() == (wrong != "0"));
+    for (const int count : {2, 3, 5}) {
+      RunOnRanks(count, [&](mpi::Ranks& ranks) {
+        const auto own_whole = WholeLoop();
+        const auto partitioned = LoopOnFourDevices(wrong);
+        const std::vector<LocalForm> forms = FormsOf(*partitioned);
+        const auto inputs = std::move(*Inputs::Open("", 0));
+        InstructionsOptions options;
+        options.budget_bytes = 1 << 20;
+        options.mesh.grid = CountDevices(*partitioned, 4);
+        options.mesh.ranks = &ranks;
+        options.runs = MeshRuns(&ranks, nullptr);
+        if (ranks.rank() != 0) {
+          options.runs.Follow(*partitioned, *inputs, options.mesh, nullptr);
+          return;
+        }
+        auto got = VerifyInstructions(*own_whole, *partitioned, forms, *inputs, options);
+        options.runs.Finish();
+        if (!got || got->compared != want.compared || got->max_rel_error != want.max_rel_error ||
+            got->worst != want.worst || got->first.has_value() != want.first.has_value()) {
+          throw std::logic_error("another result");
+        }
+        if (want.first &&
+            (got->first->name != want.first->name || got->first->device != want.first->device ||
+             got->first->index != want.first->index || got->first->value != want.first->value ||
+             got->first->differences != want.first->differences ||
+             got->first->elements != want.first->elements)) {
+          throw std::logic_error("another first instruction");
+        }
+      });
+    }
+  }
 }
 
 }  // namespace
