@@ -42,8 +42,10 @@ inline bool HasClass(char c, uint8_t classes) {
 class Lexer {
  public:
   // At most 4 GiB of text, which must outlive the lexer.
-  explicit Lexer(std::string_view text)
-      : begin_(text.data()), p_(text.data()), end_(text.data() + text.size()) {}
+  explicit Lexer(std::string_view text) : Lexer(text, text) {}
+  // Of a part of `text`; offsets count from the start of `text`.
+  Lexer(std::string_view text, std::string_view part)
+      : begin_(text.data()), p_(part.data()), end_(part.data() + part.size()) {}
 
   std::string_view text() const { return {begin_, static_cast<size_t>(end_ - begin_)}; }
   uint32_t offset() const { return static_cast<uint32_t>(p_ - begin_); }
@@ -130,10 +132,12 @@ class Lexer {
   // closed itself; null if there was none.
   const char* unclosed() const { return unclosed_; }
 
- private:
-  void SkipSpaceAndComments();
+ protected:
   // Behind the string that starts at p; null if it is not closed.
   const char* BehindString(const char* p) const;
+
+ private:
+  void SkipSpaceAndComments();
   const char* BehindComment(const char* p) const;
 
   const char* begin_;

@@ -51,7 +51,7 @@ class ElementReader {
  private:
   bool ReadHex(uint64_t& bits) {
     lexer_.SkipSpace();
-    if (lexer_.Raw() != '0' || lexer_.Raw(1) != 'x') return false;
+    if (lexer_.Raw() != '0' || lexer_.RawAt(1) != 'x') return false;
     const std::string_view text = lexer_.Rest();
     const auto result = std::from_chars(text.data() + 2, text.data() + text.size(), bits, 16);
     if (result.ec != std::errc()) return false;

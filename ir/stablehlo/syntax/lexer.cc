@@ -1,8 +1,5 @@
 #include "ir/stablehlo/syntax/lexer.h"
 
-#include <charconv>
-#include <cstring>
-
 namespace gshard::stablehlo {
 namespace {
 
@@ -11,73 +8,38 @@ bool IsWord(char c) { return c != '-' && IsSuffix(c); }
 
 }  // namespace
 
-bool Lexer::SkipComment() {
-  if (Raw(1) != '/') return false;
-  const void* newline = std::memchr(p_, '\n', static_cast<size_t>(end_ - p_));
-  p_ = newline != nullptr ? static_cast<const char*>(newline) : end_;
-  return true;
-}
-
 std::string_view Lexer::Identifier() {
   SkipSpace();
-  const char* start = p_;
-  if (p_ < end_ && HasClass(*p_, kNameStart)) {
-    do ++p_;
-    while (p_ < end_ && IsWord(*p_));
+  const char* start = position();
+  const char* p = start;
+  if (HasClass(Raw(), kNameStart)) {
+    do ++p;
+    while (p < end() && IsWord(*p));
   }
+  set_position(p);
   return Since(start);
 }
 
 bool Lexer::ConsumeWord(std::string_view word) {
-  const char* start = p_;
+  const char* start = position();
   if (Identifier() == word) return true;
-  p_ = start;
+  set_position(start);
   return false;
 }
 
 std::string_view Lexer::Suffix() {
-  const char* start = p_;
-  while (p_ < end_ && IsSuffix(*p_)) ++p_;
+  const char* start = position();
+  const char* p = start;
+  while (p < end() && IsSuffix(*p)) ++p;
   // "%0-> .." is no name with a dash.
-  if (p_ < end_ && *p_ == '>' && p_ > start && p_[-1] == '-') --p_;
+  if (p < end() && *p == '>' && p > start && p[-1] == '-') --p;
+  set_position(p);
   return Since(start);
-}
-
-bool Lexer::Integer(int64_t& value) {
-  SkipSpace();
-  const auto result = std::from_chars(p_, end_, value);
-  if (result.ec != std::errc()) return false;
-  p_ = result.ptr;
-  return true;
-}
-
-const char* Lexer::BehindString(const char* p) const {
-  for (++p; p < end_; ++p) {
-    const auto* quote =
-        static_cast<const char*>(std::memchr(p, '"', static_cast<size_t>(end_ - p)));
-    if (quote == nullptr) return nullptr;
-    // A quote behind an odd number of backslashes is part of the string.
-    const char* slash = quote;
-    while (slash > p && slash[-1] == '\\') --slash;
-    if ((quote - slash) % 2 == 0) return quote + 1;
-    p = quote;
-  }
-  return nullptr;
-}
-
-std::string_view Lexer::String() {
-  SkipSpace();
-  if (Raw() != '"') return {};
-  const char* behind = BehindString(p_);
-  if (behind == nullptr) return {};
-  const std::string_view text(p_, static_cast<size_t>(behind - p_));
-  p_ = behind;
-  return text;
 }
 
 const char* Lexer::Scan(const char* p, bool stop_behind_first_bracket) const {
   size_t depth = 0;
-  while (p < end_) {
+  while (p < end()) {
     switch (*p) {
       case '"':
         p = BehindString(p);
@@ -90,7 +52,7 @@ const char* Lexer::Scan(const char* p, bool stop_behind_first_bracket) const {
         ++depth;
         break;
       case '-':
-        if (p + 1 < end_ && p[1] == '>') ++p;
+        if (p + 1 < end() && p[1] == '>') ++p;
         break;
       case ')':
       case ']':
@@ -103,8 +65,8 @@ const char* Lexer::Scan(const char* p, bool stop_behind_first_bracket) const {
         if (depth == 0) return p;
         break;
       case '/':
-        if (p + 1 < end_ && p[1] == '/') {
-          while (p < end_ && *p != '\n') ++p;
+        if (p + 1 < end() && p[1] == '/') {
+          while (p < end() && *p != '\n') ++p;
           continue;
         }
         break;
@@ -119,19 +81,20 @@ const char* Lexer::Scan(const char* p, bool stop_behind_first_bracket) const {
 std::string_view Lexer::Balanced() {
   const char open = Peek();
   if (open != '(' && open != '[' && open != '{' && open != '<') return {};
-  const char* behind = Scan(p_, /*stop_behind_first_bracket=*/true);
+  const char* start = position();
+  const char* behind = Scan(start, /*stop_behind_first_bracket=*/true);
   if (behind == nullptr) return {};
-  const std::string_view text(p_, static_cast<size_t>(behind - p_));
-  p_ = behind;
-  return text;
+  set_position(behind);
+  return Since(start);
 }
 
 std::string_view Lexer::Element() {
   SkipSpace();
-  const char* behind = Scan(p_, /*stop_behind_first_bracket=*/false);
+  const char* start = position();
+  const char* behind = Scan(start, /*stop_behind_first_bracket=*/false);
   if (behind == nullptr) return {};
-  std::string_view text(p_, static_cast<size_t>(behind - p_));
-  p_ = behind;
+  set_position(behind);
+  std::string_view text = Since(start);
   while (!text.empty() && HasClass(text.back(), kSpace)) text.remove_suffix(1);
   return text;
 }

@@ -199,7 +199,7 @@ bool Parser::ParseItems(Draft& draft, bool in_parentheses) {
       if (text.empty()) return FailExpected("a closed bracket");
       AddUnnamed(draft, text);
     } else if (c == '{' && !in_parentheses) {
-      const char next = lexer_.Raw(1);
+      const char next = lexer_.RawAt(1);
       if (next == '"' && draft.unnamed == 0 && draft.operands.empty()) {
         AddUnnamed(draft, lexer_.Balanced());  // sdy.all_reduce {"x"} %t
       } else if (!ParseAttributeDict(draft.attributes, '{', '}')) {
