@@ -101,6 +101,7 @@ class Chooser {
     }
     FindDigits();
     FindLabelSizes();
+    implied_share_ = ImpliedShare();
   }
 
   Strategy Run() {
@@ -235,7 +236,56 @@ class Chooser {
     return roles;
   }
 
-  // Repeated work weighs more than padding: cutting an uneven dim is no reason to move data.
+  // The part of the work that each device does where the shardings are taken at their word: what
+  // the result's leaves to all devices of an axis, all of them do, unless operands that are cut
+  // along it alike make sums there.
+  double ImpliedShare() const {
+    double share = 1;
+    for (size_t digit = 0; digit < digits_.size(); ++digit) {
+      if (IsCutBy(*tensors_[0].wanted, digit) || IsSummedOver(static_cast<int>(digit))) {
+        share /= static_cast<double>(digits_[digit].size);
+      }
+    }
+    return share;
+  }
+
+  // Do all operands that have some summed label have it cut by this digit, in a layout at hand?
+  bool IsSummedOver(int digit) const {
+    for (size_t label = 0; label < labels_.labels.size(); ++label) {
+      if (!labels_.labels[label].summed) continue;
+      bool is_cut = true;
+      bool has_any = false;
+      for (const Tensor& tensor : tensors_) {
+        auto at = std::find(tensor.labels->begin(), tensor.labels->end(), static_cast<int>(label));
+        if (tensor.operand == nullptr || at == tensor.labels->end()) continue;
+        auto d = static_cast<size_t>(at - tensor.labels->begin());
+        has_any = true;
+        is_cut &= !tensor.seen.empty() && tensor.seen[0]->order == frame_->order &&
+                  HasDigit(tensor.seen[0]->dims[d], digit);
+      }
+      if (has_any && is_cut) return true;
+    }
+    return false;
+  }
+
+  bool HasDigit(const AxisList& list, int digit) const {
+    return std::any_of(list.begin(), list.end(), [&](const DeviceAxis& axis) {
+      for (int inside : DigitsOf(digits_, axis)) {
+        if (inside == digit) return true;
+      }
+      return false;
+    });
+  }
+
+  bool IsCutBy(const MeshLayout& layout, size_t digit) const {
+    auto has = [&](const AxisList& list) { return HasDigit(list, static_cast<int>(digit)); };
+    return layout.order == frame_->order &&
+           (std::any_of(layout.dims.begin(), layout.dims.end(), has) || has(layout.unreduced));
+  }
+
+  // Work repeated beyond what the shardings imply weighs more than padding: cutting an uneven dim
+  // is no reason to move data, and traffic is not bought with work that nobody asked to be
+  // repeated.
   double WorkCost(const Roles& roles) const {
     const PartitionOptions& options = scope_.run().options;
     double shared = 1;
@@ -251,7 +301,8 @@ class Chooser {
       }
       extra += labels_.labels[label].bytes_if_cut;
     }
-    return flops_ * (shared * options.bytes_per_repeated_flop + padded * options.bytes_per_flop) +
+    const double repeated = std::max(0.0, shared - implied_share_);
+    return flops_ * (repeated * options.bytes_per_repeated_flop + padded * options.bytes_per_flop) +
            extra;
   }
 
@@ -499,6 +550,7 @@ class Chooser {
   std::vector<std::vector<int>> choices_;  // per digit: labels and kNone
   std::vector<std::vector<int64_t>> sizes_;
   double flops_ = 0;
+  double implied_share_ = 1;
   std::vector<int64_t> tile_counts_;  // of the tensor being priced
   std::vector<Roles> considered_;
   double best_cost_ = std::numeric_limits<double>::infinity();
