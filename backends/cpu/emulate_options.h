@@ -28,7 +28,7 @@ struct EmulateOptions {
   std::vector<const Literal*> arguments;
   uint64_t seed = 0;
   int64_t repeat = 1;
-  int threads = 0;           // 0: all cores
+  int threads = 0;           // 0: one a core; at most eight a core
   int64_t memory_limit = 0;  // bytes; 0: none
   bool verify = false;
   bool verify_instructions = true;  // with `verify`: not the outputs only

@@ -35,7 +35,7 @@ MeshRunOptions MeshOptions(const EmulateOptions& options, const MeshPrograms& pr
   MeshRunOptions mesh;
   mesh.grid = programs.grid;
   mesh.ranks = options.ranks;
-  mesh.threads = options.threads > 0 ? options.threads : AvailableCores();
+  mesh.threads = ThreadsFor(options.threads);
   mesh.seed = options.seed;
   mesh.memory_limit = options.memory_limit;
   mesh.fuse = !options.check_nan;

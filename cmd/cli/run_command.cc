@@ -136,7 +136,7 @@ void RunCommand::AddFlags(const Command& command) {
   command.Add("--seed", options.seed, "Seed of random inputs (default: 0)", {.type = "N"});
   command.Add("--repeat", options.repeat, "Repeat the step N times, report the median (default: 1)",
               {.type = "N", .between = {{1, 1000000}}});
-  command.Add("--threads", options.threads, "Threads (default: all cores)",
+  command.Add("--threads", options.threads, "Threads, at most eight a core (default: one a core)",
               {.type = "N", .between = {{1, 4096}}});
   command.Add("--memory-limit", flags.memory_limit,
               "Memory of the run, such as 8GiB: exit 3 if more is needed (default: what is free)",
@@ -306,7 +306,7 @@ std::string RunCommand::InputDigest() const {
 }
 
 int RunCommand::threads() const {
-  return flags_->options.threads > 0 ? flags_->options.threads : cpu::AvailableCores();
+  return cpu::ThreadsFor(flags_->options.threads);
 }
 
 }  // namespace gshard

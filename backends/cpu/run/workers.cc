@@ -114,6 +114,12 @@ void Workers::ForImpl(int64_t count, int64_t work, const void* body,
   HappensAfter(&loop.end);
 }
 
+int ThreadsFor(int asked) {
+  constexpr int kMostPerCore = 8;
+  const int cores = AvailableCores();
+  return asked > 0 ? std::min(asked, kMostPerCore * cores) : cores;
+}
+
 int AvailableCores() {
   cpu_set_t set;
   int cores = 1;

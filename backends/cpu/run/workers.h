@@ -45,6 +45,10 @@ class Workers {
 // Cores this process may use (affinity and cgroup quota considered), at least 1.
 int AvailableCores();
 
+// The threads of a run for which `asked` were asked (0: what is best). One a core is best; a few
+// more let tests meet other orders; beyond eight a core they only cost time and memory.
+int ThreadsFor(int asked);
+
 }  // namespace gshard::cpu
 
 #endif  // GSHARD_BACKENDS_CPU_RUN_WORKERS_H_

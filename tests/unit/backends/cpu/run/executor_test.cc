@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "backends/cpu/run/workers.h"
 #include "tests/unit/backends/cpu/mesh_fixture.h"
 
 namespace gshard::cpu {
@@ -29,6 +30,15 @@ Floats Counting(int count) {
   Floats values(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) values[static_cast<size_t>(i)] = static_cast<float>(i);
   return values;
+}
+
+TEST_CASE("more threads than help are not started", "[cpu]") {
+  const int cores = AvailableCores();
+  CHECK(ThreadsFor(0) == cores);
+  CHECK(ThreadsFor(1) == 1);
+  CHECK(ThreadsFor(8 * cores) == 8 * cores);
+  CHECK(ThreadsFor(8 * cores + 1) == 8 * cores);
+  CHECK(ThreadsFor(4096) == std::min(4096, 8 * cores));
 }
 
 // The per-device programs of docs/partitioning.md, "Checked examples"; expected: the whole graph.
@@ -566,7 +576,8 @@ TEST_CASE("the first NaN is found, masks of infinity are not", "[cpu]") {
   good.Run(0, check);
 }
 
-TEST_CASE("NaN of constants are no finding where a select hides them, and one in a result", "[cpu]") {
+TEST_CASE("NaN of constants are no finding where a select hides them, and one in a result",
+          "[cpu]") {
   auto text = [](const std::string& rest) {
     return Header(2) +
            "ENTRY e { x = f32[3] parameter(0), sharding={devices=[2]<=[2]}\n"
@@ -600,8 +611,9 @@ TEST_CASE("NaN of constants are no finding where a select hides them, and one in
 TEST_CASE("NaN that come with the inputs are told at the parameter", "[cpu]") {
   RunOptions check;
   check.check_nan = true;
-  TestMesh mesh(Header(2) + "ENTRY e { x = f32[2] parameter(0), sharding={devices=[2]<=[2]}\n"
-                            " ROOT y = f32[2] negate(x) }\n",
+  TestMesh mesh(Header(2) +
+                    "ENTRY e { x = f32[2] parameter(0), sharding={devices=[2]<=[2]}\n"
+                    " ROOT y = f32[2] negate(x) }\n",
                 {F32({4}, {1, 2, std::nanf(""), 4})});
   mesh.options.fuse = false;
   const Diagnostic error = mesh.Error(0, check);
