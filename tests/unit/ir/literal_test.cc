@@ -353,7 +353,7 @@ TEST_CASE("elements of literals", "[ir][literal]") {
   CHECK_THROWS_AS(ElementAsInt64(*integers, 3), InternalError);
 }
 
-TEST_CASE("huge literals take linear time", "[ir][literal]") {
+TEST_CASE("huge literals take linear time", "[ir][literal][clock]") {
   const int64_t count = 1 << 20;
   std::string text = "ENTRY e { ROOT c = f32[1024,1024] constant({";
   for (int64_t i = 0; i < count; ++i) {

@@ -288,7 +288,8 @@ double SecondsForChain(int length) {
   return static_cast<double>(end - start) / CLOCKS_PER_SEC;
 }
 
-TEST_CASE("A chain of elementwise operations takes time in proportion to its length", "[cost]") {
+TEST_CASE("A chain of elementwise operations takes time in proportion to its length",
+          "[cost][clock]") {
   const double few = std::min(SecondsForChain(4000), SecondsForChain(4000));
   // Four times as long: 16 times the time were quadratic, 64 times cubic.
   CHECK(std::min(SecondsForChain(16000), SecondsForChain(16000)) < 10 * few + 0.02);

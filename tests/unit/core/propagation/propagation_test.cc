@@ -418,7 +418,7 @@ double MillisecondsFor(const std::string& text) {
   return best;
 }
 
-TEST_CASE("A hundred thousand instructions take no more than a second", "[propagation]") {
+TEST_CASE("A hundred thousand instructions take no more than a second", "[propagation][clock]") {
   auto m = Parsed(Chain(20000, 64));
   auto start = std::chrono::steady_clock::now();
   Propagate(*m);
@@ -426,7 +426,7 @@ TEST_CASE("A hundred thousand instructions take no more than a second", "[propag
   CHECK(ShardingOf(*m, "x.20000") == "{devices=[64,1]<=[64]}");
 }
 
-TEST_CASE("The number of devices does not matter", "[propagation]") {
+TEST_CASE("The number of devices does not matter", "[propagation][clock]") {
   double few = MillisecondsFor(Chain(1000, 8));
   double many = MillisecondsFor(Chain(1000, 4096));
   CHECK(many < 3 * few + 5);
