@@ -45,10 +45,11 @@ def _worker(job_path, done_path, first):
     with open(done_path, "a") as done:
         for k in range(first, len(job["graphs"])):
             text = job["graphs"][k]
-            done.write(json.dumps({"start": k}) + "\n")
-            done.flush()
             shutil.rmtree(dump, ignore_errors=True)
             os.mkdir(dump)
+            # Told once the dump of the graph before is gone: whoever waits takes what is there for this one's.
+            done.write(json.dumps({"start": k}) + "\n")
+            done.flush()
             error = ""
             try:
                 header = text.split("\n", 1)[0]
