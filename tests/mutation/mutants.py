@@ -2,7 +2,7 @@
 """Mutants of our own rules, and whether the tests see them.
 
     tests/mutation/mutants.py --list [--sample N] [--seed S]          what there is: FILE:LINE:COLUMN KIND
-    tests/mutation/mutants.py --tree DIR [--sample N] [--seed S] [--only REGEX] [--log FILE] [--minutes M]
+    tests/mutation/mutants.py --tree DIR [--sample N] [--seed S] [--within REGEX] [--only REGEX] [--suites N] [--log FILE]
 
 A mutant is one small change of a rule: a dropped term, an operand or axis taken for its neighbour, off by one, a
 wrong identity, a condition turned round. With --tree (a checkout that nobody else uses; it is changed, and restored)
@@ -159,15 +159,15 @@ def run(command, cwd, seconds, memory_gb=64, wall=30):
 # What kills most in the least time comes first: in all half a minute of one processor for a mutant that survives.
 # Without the tests that read the clock, which a busy machine fails. In seconds of processor time a process.
 SUITES = [
-    ("random programs", "{bin}/tests/gshard_property --seeds 0:200 --jobs 1 --no-shrink --max-failures 1 --out {bin}/failures", 60),
-    ("unit core", "{bin}/tests/gshard_unit_core --abort '~[clock]'", 60),
-    ("golden", "{bin}/tests/gshard_golden {bin}/cmd tests/golden", 60),
-    ("unit ir", "{bin}/tests/gshard_unit_ir --abort '~[clock]'", 60),
-    ("random programs", "{bin}/tests/gshard_property --seeds 200:2000 --jobs 1 --no-shrink --max-failures 1 --out {bin}/failures", 120),
-    ("unit backends", "{bin}/tests/gshard_unit_backends --abort '~[ranks]'", 120),
+    ("random programs", "gshard_property --seeds 0:200 --jobs 1 --no-shrink --max-failures 1 --out {bin}/failures", 60),
+    ("unit core", "gshard_unit_core --abort '~[clock]'", 60),
+    ("golden", "gshard_golden {bin}/cmd tests/golden", 60),
+    ("random programs", "gshard_property --seeds 200:2000 --jobs 1 --no-shrink --max-failures 1 --out {bin}/failures", 120),
+    ("unit ir", "gshard_unit_ir --abort '~[clock]'", 60),
+    ("unit backends", "gshard_unit_backends --abort '~[ranks]'", 120),
 ]
-TARGETS = ("gshard-opt gshard-cost gshard-run gshard_golden gshard_property gshard_unit_ir gshard_unit_core "
-           "gshard_unit_backends")
+TOOLS = "gshard-opt gshard-cost gshard-run"
+BIN = "build/ci"
 
 
 def insert(tree, chosen, left_out):
@@ -199,18 +199,19 @@ def insert(tree, chosen, left_out):
     return placed
 
 
-def build(tree, chosen, jobs):
+def build(tree, chosen, suites, jobs):
     """Numbers of the mutants that the build has. With the ci preset, so that ccache knows the files without a mutant."""
     left_out = set()
     run("cmake --preset ci", tree, 600)
+    targets = " ".join([TOOLS, *dict.fromkeys(command.split()[0] for _, command, _ in suites)])
     while True:
         placed = insert(tree, chosen, left_out)
-        code, log = run(f"ninja -C build/ci -j{jobs} -k0 {TARGETS}", tree, 7200)
+        code, log = run(f"ninja -C {BIN} -j{jobs} -k0 {targets}", tree, 7200)
         if code == 0:
             return sorted(placed.values())
         wrong = set()
         for file, line in re.findall(r"([\w./-]+):(\d+):\d+: (?:error|  required from|note)", log):
-            name = os.path.relpath(os.path.join(tree, "build/ci", file), tree)
+            name = os.path.relpath(os.path.join(tree, BIN, file), tree)
             wrong |= {number for (of, at), number in placed.items() if at == int(line) and name.endswith(of)}
         if not wrong:
             sys.exit("the build fails for another reason than a mutant:\n" + log[-3000:])
@@ -218,13 +219,18 @@ def build(tree, chosen, jobs):
         left_out |= wrong
 
 
-def judge(tree, number):
+def run_suite(tree, suite, memory_gb):
+    _, command, seconds = suite
+    return run(f"{BIN}/tests/" + command.format(bin=BIN), tree, seconds, memory_gb)
+
+
+def judge(tree, number, suites):
     """("killed", by what) or ("survived", "")."""
     os.environ["GSHARD_MUTANT"] = str(number)
-    for name, command, seconds in SUITES:
-        code, _ = run(command.format(bin="build/ci"), tree, seconds, 12)
+    for suite in suites:
+        name, code = suite[0], run_suite(tree, suite, 12)[0]
         if code != 0 and name.startswith("unit"):  # once more, so that no accident counts
-            code, _ = run(command.format(bin="build/ci"), tree, seconds, 12)
+            code = run_suite(tree, suite, 12)[0]
         if code != 0:
             return "killed", name if code is not None else name + " (hangs)"
     return "survived", ""
@@ -238,13 +244,16 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="of the sample, those whose FILE:LINE:COLUMN KIND match")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no mutant after so long")
+    parser.add_argument("--within", default="", help="sample from the files whose names match")
+    parser.add_argument("--suites", type=int, default=len(SUITES), help="so many of the suites, the cheap ones first")
     parser.add_argument("--jobs", type=int, default=2, help="compilers at a time")
     parser.add_argument("--log", help="file that gets a JSON line a mutant; those in it already are not tried again")
     options = parser.parse_args()
     top = options.tree or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
     if options.tree and run("git status --porcelain --untracked-files=no", top, 60)[1]:
         sys.exit("the tree has changes: mutants are put into what is committed")
-    found = mutants(top)
+    suites = SUITES[:options.suites]
+    found = [m for m in mutants(top) if re.search(options.within, m[0])]
     chosen = sample_of(found, options.sample, options.seed)
     chosen = [m for m in chosen if re.search(options.only, f"{m[0]}:{m[1]}:{m[2]} {m[3]}")]
     if options.list or not options.tree:
@@ -257,14 +266,14 @@ def main():
         with open(options.log) as opened:
             log = {entry["mutant"]: entry for entry in map(json.loads, opened)}
     try:
-        numbers = build(top, chosen, options.jobs)
+        numbers = build(top, chosen, suites, options.jobs)
     finally:
         run("git checkout -q -- .", top, 60)
     os.environ["GSHARD_MUTANT"] = "0"
-    for name, command, seconds in SUITES:  # without a mutant all must pass
-        code, text = run(command.format(bin="build/ci"), top, 10 * seconds)
+    for suite in suites:  # without a mutant all must pass
+        code, text = run_suite(top, suite, 64)
         if code != 0:
-            sys.exit(f"{name} fails without a mutant:\n{text[-2000:]}")
+            sys.exit(f"{suite[0]} fails without a mutant:\n{text[-2000:]}")
     print(f"{len(numbers)} mutants in the build", flush=True)
     random.Random(options.seed).shuffle(numbers)
     for number in numbers:
@@ -273,7 +282,7 @@ def main():
         if name not in log:
             if time.time() > end:
                 break
-            verdict, by = judge(top, number)
+            verdict, by = judge(top, number, suites)
             log[name] = {"mutant": name, "code": mutant[4].strip(), "verdict": verdict, "by": by}
             if options.log:
                 with open(options.log, "a") as opened:
