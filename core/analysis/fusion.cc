@@ -102,12 +102,12 @@ bool IsLayoutChange(const Instruction* x) {
          x->opcode() == Opcode::kCopy;
 }
 
-// Values that pass through a reshape or bitcast without moving.
-bool IsAlias(const Instruction* x) {
-  return x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kBitcast;
-}
-
 }  // namespace
+
+bool IsAlias(const Instruction* x, bool is_compiled) {
+  return x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kBitcast ||
+         (x->opcode() == Opcode::kCopy && !is_compiled);
+}
 
 bool IsCompiled(const Module& module) {
   if (module.header().is_scheduled) return true;
@@ -164,6 +164,8 @@ class FusionBuilder {
     }
   }
 
+  bool IsAlias(const Instruction* x) const { return gshard::IsAlias(x, options_.is_compiled); }
+
   // The kernels that need x: of each user the kernels it is in.
   KernelList KernelsOfUsers(const Instruction* x) const {
     KernelList kernels;
@@ -187,10 +189,11 @@ class FusionBuilder {
       state.is_fused = kernels.size() == 1 && kernels[0] == state.kernel;
       return;
     }
-    const Role role = RoleOf(x);
+    const bool is_alias = IsAlias(x);
+    const Role role = is_alias ? Role::kFree : RoleOf(x);
     if (role == Role::kBoundary) return;
     if (role == Role::kFree) {
-      if (!IsAlias(x)) return;
+      if (!is_alias) return;
       KernelList kernels = KernelsOfUsers(x);
       if (kernels.empty() || kernels[0] == kOutside) return;
       // In memory if its operand is; else part of what computes the operand.
@@ -361,6 +364,7 @@ class FusionBuilder {
 
 FusionModel::FusionModel(const Computation& computation, const Users& users,
                          const FusionOptions& options) {
+  is_compiled_ = options.is_compiled;
   uint32_t last = 0;
   first_id_ = UINT32_MAX;
   for (const Instruction* instruction : computation.instructions()) {

@@ -41,6 +41,10 @@ struct FusionOptions {
 // True if the module went through a compiler: it is scheduled, or has fusions.
 bool IsCompiled(const Module& module);
 
+// True for what is its operand under another name: reshapes, bitcasts, and copies unless a compiler
+// wrote them (they are constraints or identities; compilers drop them and make those they need).
+bool IsAlias(const Instruction* x, bool is_compiled);
+
 struct FusionKernel {
   const Instruction* root = nullptr;        // last in the text
   std::vector<const Instruction*> members;  // in text order, root last; each member of one kernel
@@ -68,6 +72,7 @@ class FusionModel {
     return kernel < 0 ? nullptr : &kernels_[static_cast<size_t>(kernel)];
   }
   const std::vector<AttentionKernel>& attention() const { return attention_; }
+  bool is_compiled() const { return is_compiled_; }
 
  private:
   friend class FusionBuilder;
@@ -78,6 +83,7 @@ class FusionModel {
   size_t Index(const Instruction* instruction) const { return instruction->id() - first_id_; }
 
   uint32_t first_id_ = 0;
+  bool is_compiled_ = false;
   std::vector<State> state_;
   std::vector<FusionKernel> kernels_;
   std::vector<AttentionKernel> attention_;

@@ -18,20 +18,20 @@ bool IsMatrixProduct(const Instruction* x) {
   return InfoOf(x->opcode()).family == "dot" || x->opcode() == Opcode::kConvolution;
 }
 
-const Instruction* SkipAliases(const Instruction* x) {
-  while (x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kBitcast) x = x->operand(0);
+const Instruction* SkipAliases(const Instruction* x, bool is_compiled) {
+  while (IsAlias(x, is_compiled)) x = x->operand(0);
   return x;
 }
 
 // Type of a dot's operand where it comes from: narrower before a convert, which the unit or the
 // compiler takes over.
 DType SourceType(const Instruction* x) {
-  x = SkipAliases(x);
+  x = SkipAliases(x, true);
   for (int depth = 0; depth < 8; ++depth) {
     bool moves = x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kCopy ||
                  x->opcode() == Opcode::kBroadcast || x->opcode() == Opcode::kDynamicSlice;
     if (!moves) break;
-    x = SkipAliases(x->operand(0));
+    x = SkipAliases(x->operand(0), true);
   }
   if (x->opcode() == Opcode::kConvert) {
     DType from = x->operand(0)->shape()->dtype();
@@ -82,6 +82,7 @@ double WrittenBytes(const Instruction* x) {
 // operands.
 class Reads {
  public:
+  explicit Reads(bool is_compiled) : is_compiled_(is_compiled) {}
   void Need(const Instruction* x, double share) {
     double& sum = share_[x];
     sum = std::min(1.0, sum + share);
@@ -92,13 +93,14 @@ class Reads {
   }
   void NeedOperands(const Instruction* x, double share) {
     for (int64_t i = 0; i < x->operand_count(); ++i) {
-      const Instruction* operand = SkipAliases(x->operand(i));
+      const Instruction* operand = SkipAliases(x->operand(i), is_compiled_);
       if (operand->shape()->IsArray()) Need(operand, share * ShareOf(x, i));
     }
   }
   const std::unordered_map<const Instruction*, double>& shares() const { return share_; }
 
  private:
+  bool is_compiled_;
   std::unordered_map<const Instruction*, double> share_;
 };
 
@@ -174,7 +176,7 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
            std::find(attention->residuals.begin(), attention->residuals.end(), x) !=
                attention->residuals.end();
   };
-  Reads reads;
+  Reads reads(model.is_compiled());
   work.is_scalar = root->shape()->IsArray() && root->shape()->element_count() <= 1;
   for (size_t i = kernel.members.size(); i-- > 0;) {
     const Instruction* x = kernel.members[i];
@@ -219,7 +221,7 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
 KernelWork WorkOfFusion(const Instruction& fusion) {
   KernelWork work;
   const Computation& body = *fusion.called(0);
-  Reads reads;
+  Reads reads(/*is_compiled=*/true);
   std::span<Instruction* const> list = body.instructions();
   std::vector<const Instruction*> outputs;
   const Instruction* root = body.root();
@@ -229,7 +231,7 @@ KernelWork WorkOfFusion(const Instruction& fusion) {
     outputs.push_back(root);
   }
   for (const Instruction* output : outputs) {
-    output = SkipAliases(output);
+    output = SkipAliases(output, true);
     reads.Need(output, 1);
     if (output->opcode() != Opcode::kParameter) work.bytes += WrittenBytes(output);
   }

@@ -261,6 +261,7 @@ std::string Network::Description() const {
       extents.push_back(fmt::format("{}={}{}", dim.name, dim.extent, dim.wraps ? " (ring)" : ""));
     }
   }
+  if (axes.empty() && extents.empty()) return "";  // one device
   return fmt::format("{}; {}", fmt::join(axes, ", "), fmt::join(extents, ", "));
 }
 

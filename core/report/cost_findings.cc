@@ -230,8 +230,8 @@ class FindingList {
     const CollectiveCost& cost = worst->first->cost;
     const std::string name(worst->first->instruction->name());
     findings_.push_back(
-        {fmt::format("{} of the step waits for {} ({})", Percent(worst->exposed_s / step_),
-                     cost.kind, name),
+        {fmt::format("{} of the step waits for {}{}", Percent(worst->exposed_s / step_), cost.kind,
+                     name == cost.kind ? "" : fmt::format(" ({})", name)),
          fmt::format("{}{}{}: {} exposed in {} execution{}{}.", name,
                      cost.axes.empty() ? "" : " over ",
                      cost.axes.empty() ? "" : AxesInWords(cost.axes, mesh_->axes),

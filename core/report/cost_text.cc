@@ -37,7 +37,7 @@ std::string BreakdownText(const CostReport& report) {
       shown.push_back(fmt::format("{} {:.1f}%", name, 100 * seconds / report.step_time_s));
     }
   }
-  return fmt::format("{}", fmt::join(shown, ", "));
+  return shown.empty() ? "nothing to do" : fmt::format("{}", fmt::join(shown, ", "));
 }
 
 // What of the work a perfect program would not do; empty if nothing.
@@ -91,8 +91,9 @@ std::string CostAsText(const Module& module, const CostReport& report, size_t to
                        OverlapName(report.overlap));
   }
   if (report.unknown_trip_counts > 0) {
-    out += fmt::format("  note: {} while loop(s) with no known trip count are counted once\n",
-                       report.unknown_trip_counts);
+    const bool is_one = report.unknown_trip_counts == 1;
+    out += fmt::format("  note: {} while loop{} without a known trip count {} counted once\n",
+                       report.unknown_trip_counts, is_one ? "" : "s", is_one ? "is" : "are");
   }
   if (!report.collectives.empty()) {
     out += fmt::format("\n  {:<22}{:<20}{:>8}{:>16}{:>12}{:>12}  largest because of\n",

@@ -119,8 +119,11 @@ std::string TimelineAsGantt(const CostReport& report, int width) {
     if (to <= loop.start_s) continue;
     double trips = 0;
     for (const auto& [start, count] : kinds) trips += count;
-    out += fmt::format("{}: {:g} trip{}, one {}\n", loop.instruction->name(), trips,
-                       trips == 1 ? "" : "s", kinds.size() > 1 ? "of each kind" : "of them");
+    const std::string_view shown = trips == 1         ? "1 trip"
+                                   : kinds.size() > 1 ? "trips, one of each kind"
+                                                      : "trips, one of them";
+    out += loop.instruction->name();
+    out += trips == 1 ? fmt::format(": {}\n", shown) : fmt::format(": {:g} {}\n", trips, shown);
     out += Chart(timeline, static_cast<int>(i), loop.start_s, to, width);
   }
   return out;

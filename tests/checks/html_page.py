@@ -5,6 +5,8 @@ usage: html_page.py BIN_DIR, from the top of the checkout
 A page forbids itself every request (Content-Security-Policy), and the browser tells on the console of each that is tried: so a page
 without console messages asks for nothing. Pages that are broken on purpose show that the check would tell.
 """
+import html as markup
+import json
 import os
 import pathlib
 import re
@@ -91,6 +93,19 @@ def check_page(name, folder, words, text, views):
     return html
 
 
+def check_findings(name, body, html, expected):
+    """The advice: an item a finding, in order, with what to try and a link to a view that is there."""
+    data = json.loads(re.search(r'id="gshard-data">\n(.*?)</script>', html, re.S)[1])
+    check([finding["title"] for finding in data["findings"]] == expected, f"{name}: findings {data['findings']}")
+    items = re.findall(r"<li><b>(.*?)</b><span>(.*?)</span><p class=\"fix\">Fix: (.*?)</p><a href=\"#(.*?)\">show</a></li>",
+                       re.search(r'<ol class="findings">(.*?)</ol>', body, re.S)[1])
+    plain = lambda text: markup.unescape(re.sub(r"</?code>", "`", text))
+    check([tuple(map(plain, item)) for item in items] == [tuple(f[key] for key in ("title", "detail", "fix", "view")) for f in data["findings"]],
+          f"{name}: the advice {items}")
+    for item in items:
+        check(re.search(rf'<section[^>]*id="{item[3]}"', body), f"{name}: the advice links to {item[3]}")
+
+
 def check_check(folder, html):
     for what, broken in [("an error", html.replace("</body>", "<script>nothing.here();</script></body>")),
                          ("a request", html.replace("</body>", '<img src="http://localhost:1/x.png"></body>')),
@@ -113,6 +128,8 @@ def main():
         body, _ = opened(pathlib.Path(folder, "mlp.html"), "#i=wi")
         check(re.search(r"<aside[^>]*display: block.*<b>wi</b>", body), "an address selects an instruction")
         check("fits tpu-v3 (16 GiB): 3.50 MiB" in body, "the verdict")
+        check_findings("mlp", body, html, [
+            "61 % of the step waits for all-reduce", "1.75 MiB at the peak are copies that an axis could cut", "No argument is donated: outputs take another 1 MiB"])
         check_page("tiny", folder, cost, TINY, views)
         hostile = check_page("hostile", folder, cost, HOSTILE, views)
         check("<script>alert" not in hostile, "names of the program are no script")

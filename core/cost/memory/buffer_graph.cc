@@ -160,8 +160,9 @@ class GraphBuilder {
       return false;
     }
     switch (x->opcode()) {
-      case Opcode::kReshape:
-        return !options_.is_scheduled;  // a compiler turns those that move nothing into bitcasts
+      case Opcode::kReshape:  // a compiler turns those that move nothing into bitcasts
+      case Opcode::kCopy:     // and drops those that it did not make
+        return !options_.is_scheduled;
       case Opcode::kBitcast:
       case Opcode::kOptBarrier:
       case Opcode::kAddDependency:

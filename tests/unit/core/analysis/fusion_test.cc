@@ -32,6 +32,18 @@ std::string KernelsOf(const std::string& body, const FusionOptions& options) {
   return text;
 }
 
+TEST_CASE("Copies are their operands until a compiler writes them", "[fusion]") {
+  const char* body = R"(
+  x = f32[64,64] parameter(0)
+  n = f32[64,64] negate(x)
+  k = f32[64,64] copy(n)
+  ROOT s = f32[64,64] sine(k))";
+  CHECK(KernelsOf(body, kGpu) == "n+s");
+  FusionOptions compiled = kGpu;
+  compiled.is_compiled = true;
+  CHECK(KernelsOf(body, compiled) == "n, k, s");
+}
+
 TEST_CASE("Elementwise chains and what moves data run in their consumer", "[fusion]") {
   CHECK(KernelsOf(R"(
   x = f32[64,64] parameter(0)
