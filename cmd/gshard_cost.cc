@@ -108,6 +108,8 @@ int ReportChecks(const Flags& flags, const std::vector<FailedCheck>& failed,
   if (!breaches.empty()) {
     fmt::print(stderr, "gshard-cost: over the budget of {}:\n{}", flags.check,
                BreachesAsText(breaches));
+  } else if (!flags.check.empty()) {
+    fmt::print(stderr, "gshard-cost: within the budget of {}\n", flags.check);
   }
   return failed.empty() ? kExitOk : kExitCheckFailed;
 }

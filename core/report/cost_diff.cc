@@ -15,8 +15,8 @@
 namespace gshard {
 namespace {
 
-// Differences below this share are rounding, not changes.
-constexpr double kSame = 1e-9;
+// Differences below this share are no changes: they would be told as +0.00%.
+constexpr double kSame = 5e-5;
 
 bool Differs(const BeforeAfter& value) {
   return std::abs(value.Change()) > kSame * std::max(std::abs(value.before), std::abs(value.after));
