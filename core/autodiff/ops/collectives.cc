@@ -197,12 +197,54 @@ Expected<void> GradCollectiveBroadcast(Instruction* x, Adjoints adjoints, Revers
   return {};
 }
 
-// Rows go back to where they came from: offsets and sizes of senders and receivers exchanged. The
-// adjoint of the output's old contents is what nobody wrote over.
-Expected<void> GradRaggedAllToAll(Instruction* x, Adjoints, ReverseScope& scope) {
-  return Fail(scope.ErrorAt(x, "E-GRAD-003",
-                            "derivatives cannot follow rows through ragged-all-to-all: only their "
-                            "sender knows where they went"));
+// Rows go back to where they came from: offsets and sizes of senders and receivers exchanged. Where
+// they are, only the other side knows: an all-to-all of its offsets tells. A row that goes to
+// several devices has a place for what each sends back, and these are added. The adjoint of the
+// output's old contents is what nobody wrote over.
+Expected<void> GradRaggedAllToAll(Instruction* x, Adjoints adjoints, ReverseScope& scope) {
+  Builder& b = scope.builder();
+  const Emit e(b);
+  Instruction* c = adjoints[0];
+  const int64_t flat[] = {x->operand(2)->shape()->element_count()};
+  auto list = [&](int64_t i) { return b.Reshape(scope.Value(x->operand(i)), flat); };
+  auto exchanged = [&](Instruction* offsets) {
+    CollectiveAttributes attributes = Fresh(x, scope);
+    attributes.dimension = 0;
+    Instruction* operands[] = {offsets};
+    return b.Add(Opcode::kAllToAll, operands, attributes, offsets->shape()->bare());
+  };
+  Instruction* arrived_at = exchanged(list(4));
+  Instruction* received = list(5);
+  if (Instruction* input = x->operand(0); scope.Wants(input)) {
+    const int64_t rows = input->shape()->dim(0);
+    Instruction* offsets = list(2);
+    Instruction* place = e.Mul(b.Iota(offsets->shape()->bare(), 0), static_cast<double>(rows));
+    std::vector<int64_t> dims(input->shape()->dims().begin(), input->shape()->dims().end());
+    dims[0] *= flat[0];
+    Instruction* places = b.Zero(b.context().Array(c->shape()->dtype(), dims));
+    Instruction* operands[] = {
+        c, places, arrived_at, received, exchanged(e.Add(offsets, place)), list(3)};
+    Instruction* back =
+        b.Add(Opcode::kRaggedAllToAll, operands, Fresh(x, scope), places->shape()->bare());
+    dims[0] = rows;
+    dims.insert(dims.begin(), flat[0]);
+    const int64_t over[] = {0};
+    scope.Add(input, e.Sum(b.Reshape(back, dims), over));
+  }
+  if (Instruction* output = x->operand(1); scope.Wants(output)) {
+    const int64_t dims[] = {flat[0], output->shape()->dim(0)};
+    const int64_t over_rows[] = {1}, over_pieces[] = {0};
+    Instruction* row = b.Iota(b.context().Array(received->shape()->dtype(), dims), 1);
+    Instruction* begin = e.Spread(arrived_at, dims, over_rows);
+    Instruction* end = e.Spread(e.Add(arrived_at, received), dims, over_rows);
+    Instruction* is_in =
+        b.Binary(Opcode::kAnd, b.Compare(ComparisonDirection::kGe, row, begin), e.Less(row, end));
+    Instruction* count = e.Sum(b.Convert(is_in, DType::kS32), over_pieces);
+    Instruction* is_new = e.Greater(count, e.Like(count, 0));
+    const int64_t first[] = {0};
+    scope.Add(output, e.WhereNot(b.Broadcast(is_new, c->shape()->dims(), first), c));
+  }
+  return {};
 }
 
 // all-reduce-done(all-reduce-start(a)) and its like: as the synchronous collective.

@@ -4,7 +4,11 @@
 //   getrf   A += P^T L^-H (strict lower (L^H c) + upper (c U^H)) U^-H
 //   syevd   A += V (diag(dw) + F * (V^H dV)) V^H,  F_ij = 1 / (w_j - w_i)
 //   gesdd   the same of A^H A and A A^H, and what leaves the ranges of U and V
-//   geev    A += Y diag(dw / (y^H x)) X^H: eigenvalues only, as in JAX
+//           vectors beyond the thin ones turn as little as they can: dU2 = -U1 dU1^H U2. That is
+//           the derivative of every loss that does not depend on which basis they are
+//   geev    A += X^-H (diag(dw) + conj(F) * (X^H dX)) X^H, where X^-H has columns y / conj(y^H x);
+//           left vectors are the right ones of A^H. Vectors have length 1 and a real largest
+//           component
 // Sources: M. Giles, "Collected matrix derivative results" (2008); J. Townsend, "Differentiating
 // the singular value decomposition" (2016). Complex adjoints are conjugates of the gradients there.
 
@@ -90,6 +94,45 @@ class Call {
     Instruction* diagonal = m_.IsDiagonal(gap);
     Instruction* safe = b_.Select(diagonal, e_.Like(gap, 1), gap);
     return b_.Convert(e_.WhereNot(diagonal, e_.Div(e_.Like(gap, 1), safe)), like->shape()->dtype());
+  }
+  // [.., n] -> the same with the largest modulus of each column marked, the first of equal ones.
+  Instruction* IsLargest(Instruction* x) {
+    const int64_t rank = x->shape()->rank();
+    const int64_t rows[] = {rank - 2};
+    Instruction* square = e_.Real(e_.Mul(e_.Conj(x), x));
+    const DType real = square->shape()->dtype();
+    Instruction* most =
+        b_.Reduce(square, b_.Scalar(real, 0), rows, b_.BinaryComputation(Opcode::kMaximum, real));
+    Instruction* is_most = e_.Equal(square, m_.AlongRows(most, square));
+    const Shape* index = b_.context().Array(DType::kS32, square->shape()->dims());
+    Instruction* row = b_.Iota(index, rank - 2);
+    Instruction* at = b_.Select(is_most, row, e_.Like(row, static_cast<double>(Matrix::Rows(x))));
+    Instruction* first = b_.Reduce(at, b_.ScalarInt(DType::kS32, Matrix::Rows(x)), rows,
+                                   b_.BinaryComputation(Opcode::kMinimum, DType::kS32));
+    return e_.Equal(row, m_.AlongRows(first, row));
+  }
+  // The gradient of eigenvectors x from `c`, without what would change their length, or their phase
+  // against the largest component.
+  Instruction* WithoutScale(Instruction* x, Instruction* c) {
+    const int64_t rows[] = {x->shape()->rank() - 2};
+    Instruction* g = e_.Conj(c);
+    Instruction* along = e_.Sum(e_.Mul(e_.Conj(g), x), rows);  // g^H x
+    const DType complex = x->shape()->dtype();
+    Instruction* length = m_.AlongRows(b_.Convert(e_.Real(along), complex), x);
+    Instruction* largest = IsLargest(x);
+    Instruction* phase = m_.AlongRows(e_.Imag(along), e_.Real(x));
+    Instruction* safe = b_.Select(largest, e_.Real(x), e_.Like(e_.Real(x), 1));
+    Instruction* turn = e_.Where(largest, e_.Div(phase, safe));
+    return e_.Add(e_.Sub(g, e_.Mul(x, length)), e_.Complex(e_.Like(turn, 0), turn));
+  }
+  // Gradients of full orthonormal vectors (columns) as if of the first k alone.
+  Instruction* ThinGradient(Instruction* all, Instruction* g, int64_t k) {
+    const int64_t last = all->shape()->rank() - 1, n = all->shape()->dim(last);
+    if (n == k) return g;
+    Instruction* thin = b_.SliceDim(all, last, 0, k);
+    Instruction* rest = b_.SliceDim(all, last, k, n);
+    Instruction* turned = m_.Product(m_.Adjoint(b_.SliceDim(g, last, k, n)), thin);
+    return e_.Sub(b_.SliceDim(g, last, 0, k), m_.Product(rest, turned));
   }
   Expected<void> None(std::string_view what) {
     Diagnostic error = scope_.ErrorAt(x_, "E-GRAD-003",
@@ -226,9 +269,6 @@ Expected<void> Call::Gesdd() {
   Instruction* operand = x_->operand(0);
   const int64_t rank = operand->shape()->rank();
   const int64_t k = std::min(Matrix::Rows(operand), Matrix::Columns(operand));
-  const std::vector<const Shape*> shapes = LeafShapes(x_);
-  const bool is_thin = shapes[2]->dim(rank - 1) == k && shapes[3]->dim(rank - 2) == k;
-  if ((Has(2) || Has(3)) && !is_thin) return None("the vectors of full_matrices=True");
   const int64_t mode = Config(x_, "mode").value_or('S');
   if (mode == 'N') return None("singular values computed without vectors");
   Instruction* s = Result(1);
@@ -251,7 +291,7 @@ Expected<void> Call::Gesdd() {
   Instruction* gaps = Has(2) || Has(3) ? InverseGaps(e_.Mul(s, s), square) : nullptr;
   Instruction* outside = nullptr;
   if (Has(2)) {
-    Instruction* du = e_.Conj(adjoints_[2]);
+    Instruction* du = ThinGradient(Result(2), e_.Conj(adjoints_[2]), k);
     Instruction* p = m_.Product(m_.Adjoint(u), du);
     add(e_.Mul(e_.Mul(gaps, e_.Sub(p, m_.Adjoint(p))), along_rows));
     // What leaves the range of U, divided by s.
@@ -260,7 +300,8 @@ Expected<void> Call::Gesdd() {
     outside = m_.Product(rest, vh);
   }
   if (Has(3)) {
-    Instruction* dv = m_.Adjoint(e_.Conj(adjoints_[3]));
+    Instruction* all = m_.Adjoint(Result(3));
+    Instruction* dv = ThinGradient(all, m_.Adjoint(e_.Conj(adjoints_[3])), k);
     Instruction* p = m_.Product(vh, dv);
     add(e_.Mul(e_.Mul(gaps, e_.Sub(p, m_.Adjoint(p))), along_columns));
     Instruction* rest = e_.Sub(dv, m_.Product(v, p));
@@ -278,17 +319,38 @@ Expected<void> Call::Gesdd() {
 Expected<void> Call::Geev() {
   const bool is_complex = IsComplex(x_->operand(0)->shape()->dtype());
   const int64_t vectors = is_complex ? 1 : 2;
-  if (Has(vectors) || Has(vectors + 1)) return None("eigenvectors");
   SetConfig({"compute_left", "compute_right"}, 'V');
   Instruction* y = Result(vectors);
   Instruction* x = Result(vectors + 1);
-  Instruction* dw =
-      is_complex ? e_.Conj(adjoints_[0]) : e_.Complex(AdjointOrZero(0), AdjointOrZero(1));
   const int64_t rows[] = {y->shape()->rank() - 2};
-  Instruction* overlap = e_.Sum(e_.Mul(e_.Conj(y), x), rows);
-  Instruction* weight = e_.Div(dw, e_.Conj(overlap));
-  Instruction* a = m_.Product(e_.Mul(y, m_.AlongRows(weight, y)), m_.Adjoint(x));
-  scope_.Add(x_->operand(0), is_complex ? e_.Conj(a) : e_.Real(a));
+  Instruction* overlap = e_.Sum(e_.Mul(e_.Conj(y), x), rows);  // y^H x
+  Instruction* w = is_complex ? Result(0) : e_.Complex(Result(0), Result(1));
+  Instruction* gaps = Has(vectors) || Has(vectors + 1) ? InverseGaps(w, x) : nullptr;
+  Instruction* a = nullptr;
+  auto add = [&](Instruction* part) { a = a == nullptr ? part : e_.Add(a, part); };
+  const bool has_values = Has(0) || (!is_complex && Has(1));
+  if (has_values || Has(vectors + 1)) {
+    Instruction* inner = nullptr;
+    if (has_values) {
+      Instruction* dw =
+          is_complex ? e_.Conj(adjoints_[0]) : e_.Complex(AdjointOrZero(0), AdjointOrZero(1));
+      inner = e_.Where(m_.IsDiagonal(x), m_.AlongColumns(dw, x));
+    }
+    if (Has(vectors + 1)) {
+      Instruction* along = m_.Product(m_.Adjoint(x), WithoutScale(x, adjoints_[At(vectors + 1)]));
+      Instruction* turns = e_.Mul(e_.Conj(gaps), along);
+      inner = inner == nullptr ? turns : e_.Add(inner, turns);
+    }
+    Instruction* inverse = e_.Div(y, m_.AlongRows(e_.Conj(overlap), y));
+    add(m_.Product(m_.Product(inverse, inner), m_.Adjoint(x)));
+  }
+  if (Has(vectors)) {
+    Instruction* along = m_.Product(m_.Adjoint(y), WithoutScale(y, adjoints_[At(vectors)]));
+    Instruction* inverse = e_.Div(x, m_.AlongRows(overlap, x));
+    Instruction* inner = m_.Product(inverse, e_.Mul(gaps, along));
+    add(m_.Adjoint(m_.Product(inner, m_.Adjoint(y))));
+  }
+  if (a != nullptr) scope_.Add(x_->operand(0), is_complex ? e_.Conj(a) : e_.Real(a));
   return {};
 }
 
@@ -419,6 +481,9 @@ Expected<void> GradLapackCall(Instruction* x, Adjoints adjoints, ReverseScope& s
   if (routine == "gtsv") return call.Gtsv();
   for (std::string_view name : {"geqrf", "geqp3", "orgqr", "ormqr", "gehrd", "sytrd"}) {
     if (routine == name) return call.Expanded(routine);
+  }
+  if (routine == "gees") {
+    return call.None("Schur factors, whose vectors have free phases and an order that jumps,");
   }
   return call.None("the results");
 }

@@ -131,6 +131,40 @@ TEST_CASE("spectra by LAPACK", "[autodiff]") {
   im = f64[2,4] get-tuple-element(f), index=1
   ROOT r = (f64[2,4], f64[2,4]) tuple(re, im))",
          false);
+  // Real and imaginary parts of both sides' vectors: their length and phase are LAPACK's.
+  Agrees("geev with vectors", Strong(4, 4) + R"(
+  f = (f64[2,4], f64[2,4], c128[2,4,4], c128[2,4,4], s32[2]) custom-call(x), custom_call_target="@geev", api_version=API_VERSION_TYPED_FFI, backend_config={compute_left = 86 : ui8, compute_right = 86 : ui8}
+  re = f64[2,4] get-tuple-element(f), index=0
+  l = c128[2,4,4] get-tuple-element(f), index=2
+  v = c128[2,4,4] get-tuple-element(f), index=3
+  lr = f64[2,4,4] real(l)
+  li = f64[2,4,4] imag(l)
+  vr = f64[2,4,4] real(v)
+  vi = f64[2,4,4] imag(v)
+  ROOT r = (f64[2,4], f64[2,4,4], f64[2,4,4], f64[2,4,4], f64[2,4,4]) tuple(re, lr, li, vr, vi))",
+         false);
+  Agrees("geev of a complex matrix with vectors", R"(
+  x = c128[2,4,4] parameter(0)
+  f = (c128[2,4], c128[2,4,4], c128[2,4,4], s32[2]) custom-call(x), custom_call_target="lapack_zgeev_ffi", api_version=API_VERSION_TYPED_FFI, backend_config={compute_left = 86 : ui8, compute_right = 86 : ui8}
+  w = c128[2,4] get-tuple-element(f), index=0
+  l = c128[2,4,4] get-tuple-element(f), index=1
+  v = c128[2,4,4] get-tuple-element(f), index=2
+  ROOT r = (c128[2,4], c128[2,4,4], c128[2,4,4]) tuple(w, l, v))",
+         false);
+  // All vectors, seen by what does not depend on the basis of those beyond the thin ones: the
+  // projection on them.
+  for (auto [rows, columns] : {std::pair{4, 3}, std::pair{3, 4}}) {
+    const std::string wide = fmt::format(R"(
+  f = (ELEM[2,{0},{1}], f64[2,3], ELEM[2,{0},{0}], ELEM[2,{1},{1}], s32[2]) custom-call(a), custom_call_target="@gesdd", api_version=API_VERSION_TYPED_FFI, backend_config={{mode = 65 : ui8}}
+  s = f64[2,3] get-tuple-element(f), index=1
+  u = ELEM[2,{0},{0}] get-tuple-element(f), index=2
+  v = ELEM[2,{1},{1}] get-tuple-element(f), index=3
+  mu = f64[2,{0},{0}] abs(u)
+  mv = f64[2,{1},{1}] abs(v)
+  ROOT r = (f64[2,3], f64[2,{0},{0}], f64[2,{1},{1}]) tuple(s, mu, mv))",
+                                         rows, columns);
+    Agrees("gesdd, all vectors", Strong(rows, columns) + wide);
+  }
 }
 
 TEST_CASE("solves by LAPACK", "[autodiff]") {
