@@ -14,6 +14,7 @@
 #include "core/analysis/partitioned.h"
 #include "core/json.h"
 #include "core/report/collective_causes.h"
+#include "core/report/pipeline_place.h"
 #include "core/report/sharding_history.h"
 #include "core/spmd/per_device_module.h"
 #include "ir/metadata.h"
@@ -128,10 +129,15 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
   }
   if (IsPartitioned(**module)) return ExplainDeviceProgram(options, **module, name);
   std::string text;
+  Json document = {{"schema", kExplainSchema}};
   if (const Instruction* written = FindInstruction(**module, name)) {
+    if (const auto place = PlaceInPipeline(**module, written)) {
+      text += ToText(*place, written);
+      document.Set("pipeline", ToJson(*place));
+    }
     const Instruction* value = ValueAfterInlining(**module, written);
     if (value != written) {
-      text = fmt::format("{} is inlined, its value is {}\n", name, value->name());
+      text += fmt::format("{} is inlined, its value is {}\n", name, value->name());
       name = value->name();
     }
   }
@@ -144,7 +150,6 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
   const Instruction* instruction = nullptr;
   const Mesh* mesh = nullptr;
   std::string similar;
-  Json document = {{"schema", kExplainSchema}};
   PerDeviceOptions way;
   way.num_partitions = options.num_partitions;
   way.after_propagation = [&](Module& propagated) {

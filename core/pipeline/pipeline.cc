@@ -15,6 +15,7 @@
 #include "core/pipeline/work.h"
 #include "core/transforms/rewriter.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/sharding_text.h"
@@ -64,21 +65,23 @@ int64_t DevicesOf(const Module& module) {
   return devices > 1 ? devices : 1;
 }
 
-// Each shard of the batch has micro-batches of its own: M divides its rows.
-Expected<void> CheckShards(const Module& module, const BatchDims& batch,
-                           const std::unordered_map<std::string, const Sharding*>& annotations,
-                           int64_t microbatches) {
+// Each shard of the batch has micro-batches of its own: M divides its rows. The number of shards.
+Expected<int64_t> CheckShards(const Module& module, const BatchDims& batch,
+                              const std::unordered_map<std::string, const Sharding*>& annotations,
+                              int64_t microbatches) {
+  int64_t most = 1;
   for (auto [number, dim] : batch.dimension) {
     const Instruction* x = module.entry()->parameter(number);
     auto it = annotations.find(std::string(x->name()));
     int64_t shards = it == annotations.end() ? 1 : it->second->TileCount(dim);
+    most = std::max(most, shards);
     if (x->shape()->dim(dim) % (shards * microbatches) == 0) continue;
     return Fail(module.ErrorAt(
         x, "E-PIPELINE-001",
         fmt::format("{} micro-batches on {} shards do not divide the {} examples of '{}'",
                     microbatches, shards, x->shape()->dim(dim), x->name())));
   }
-  return {};
+  return most;
 }
 
 // The mesh with the stage axis, and the schedule for those who read the program.
@@ -108,15 +111,23 @@ void Record(Module& module, const PipelinePlan& plan, const Mesh* mesh) {
     for (double s : seconds) text += fmt::format("{}{:.6g}", text.empty() ? "" : ",", s);
     return text;
   };
+  std::string cuts;
+  for (int64_t first : plan.first_layers) {
+    const bool is_layer = first < static_cast<int64_t>(plan.layers.size());
+    std::string name = is_layer ? plan.layers[static_cast<size_t>(first)].name : "end";
+    for (char& c : name) c = c == ' ' || c == ',' || c == '"' || c == '\\' ? '_' : c;
+    cuts += (cuts.empty() ? "" : ",") + name;
+  }
   header.frontend_attributes = WithFrontendAttribute(
       module.arena(), header.frontend_attributes, kPipelineAttribute,
       fmt::format("stages={} repeats={} microbatches={} schedule={} bubble={:.6f} remat={} "
                   "recompute={:.6f} imbalance={:.6f} useful_flops={:.6g} executed_flops={:.6g} "
-                  "forward_s={} backward_s={} weights_s={}",
+                  "forward_s={} backward_s={} weights_s={} layers={} first_layers={} cuts={}",
                   schedule.stages, schedule.repeats, schedule.microbatches, NameOf(schedule.kind),
                   plan.simulation.bubble_fraction, NameOf(plan.options.remat),
                   work.recompute_fraction, work.imbalance, work.useful_flops, work.executed_flops,
-                  list(plan.times.forward), list(plan.times.backward), list(plan.times.weights)));
+                  list(plan.times.forward), list(plan.times.backward), list(plan.times.weights),
+                  plan.layers.size(), fmt::join(plan.first_layers, ","), cuts));
 }
 
 // Copies of the floating examples that forward instructions read, for what then counts as layers
@@ -239,11 +250,10 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   DropBarriers(module);
   const Mesh* mesh = NamedMesh(module);
   auto annotations = TakeAnnotations(module);
-  if (auto fits = CheckShards(module, *batch, annotations, options.microbatches); !fits) {
-    return Fail(std::move(fits.error()));
-  }
+  Expected<int64_t> shards = CheckShards(module, *batch, annotations, options.microbatches);
+  if (!shards) return Fail(std::move(shards.error()));
   const ModuleHeader header = module.header();
-  Expected<SplitProgram> split = SplitBatch(module, *batch, options.microbatches);
+  Expected<SplitProgram> split = SplitBatch(module, *batch, options.microbatches, *shards);
   if (!split) return Fail(std::move(split.error()));
   module.header().entry_parameter_layouts = header.entry_parameter_layouts;
   module.header().entry_result_layout = header.entry_result_layout;

@@ -15,7 +15,9 @@ namespace gshard::pipeline {
 
 // Frontend attribute of the header that says how a program is pipelined, words KEY=VALUE: "stages=8
 // repeats=1 microbatches=32 schedule=1f1b bubble=0.193989 remat=stage recompute=0.24 imbalance=1.05
-// useful_flops=1.2e9 executed_flops=1.2e9 forward_s=1e-3,1e-3,.. backward_s=.. weights_s=..". Times
+// useful_flops=1.2e9 executed_flops=1.2e9 forward_s=1e-3,1e-3,.. backward_s=.. weights_s=..
+// layers=18 first_layers=0,3,.. cuts=gather.1,dot.7,..". The last two are the first layer of each
+// virtual stage, and that layer's first instruction. Times
 // are the cost model's, lists by virtual stage (shift: the layers before and after are the first
 // and the last); the rest as in WorkSummary.
 inline constexpr std::string_view kPipelineAttribute = "gshard.pipeline";

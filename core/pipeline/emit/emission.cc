@@ -6,7 +6,10 @@
 #include "core/pipeline/emit/shift_region.h"
 #include "core/pipeline/emit/weight_stacks.h"
 #include "core/pipeline/plan/clone.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "ir/custom_call.h"
+#include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/traversal.h"
 
@@ -42,6 +45,7 @@ class Emitter {
     for (Instruction* x : old_->instructions()) {
       if (in_.phases->PhaseOf(x) == Phase::kAfter && value_.count(x) == 0) Copy(x);
     }
+    CutResults();
     entry_->set_root(value_.at(old_->root()));
     module_.set_entry(entry_);
     RemoveDeadCode(module_);
@@ -66,6 +70,32 @@ class Emitter {
     }
     value_[x] = copy;
     return copy;
+  }
+
+  // Results of the whole step lie as the weights that they update. Left to propagation, a small one
+  // may be cut where it needs padding, and its global shape is not in the text then.
+  void CutResults() {
+    if (stages_ == 1) return;
+    std::unordered_map<int64_t, const Instruction*> updated;  // by result
+    for (const ModuleHeader::Alias& alias : module_.header().input_output_alias) {
+      if (!alias.parameter_index.empty() || alias.output_index.size() > 1) continue;
+      const int64_t result = alias.output_index.empty() ? 0 : alias.output_index[0];
+      updated[result] = old_->parameter(alias.parameter);
+    }
+    const Instruction* root = old_->root();
+    for (int64_t i = 0; i < std::max<int64_t>(root->operand_count(), 1); ++i) {
+      const Instruction* x = root->opcode() == Opcode::kTuple ? root->operand(i) : root;
+      if (in_.phases->PhaseOf(x) != Phase::kAfter || !x->shape()->IsArray()) continue;
+      Instruction* value = value_.at(x);
+      if (value->sharding() != nullptr || value->shape()->rank() == 0) continue;
+      auto weight = updated.find(i);
+      // Other axes are propagation's unless the weight says how.
+      if (weight == updated.end() && !in_.shardings->is_fully_manual()) continue;
+      const Sharding* s = weight == updated.end() ? nullptr : in_.annotation(weight->second);
+      const bool cut = in_.options->weights == WeightPlacement::kSharded;
+      value->set_sharding(in_.shardings->Outside(value->shape()->rank(), s,
+                                                 cut ? StageDim(value->shape(), s, stages_) : -1));
+    }
   }
 
   void CloneParameters() {
@@ -167,6 +197,7 @@ class Emitter {
       }
       for (Instruction* x : list) ++uses[x];
     }
+    for (auto& [x, count] : uses) NoteWeight(x, lists);
     const bool one = end - first == 1 && !stages.IsOutside(first);
     StageLists<const Instruction*> own;
     std::unordered_set<const Instruction*> shared;
@@ -188,6 +219,21 @@ class Emitter {
     for (const Instruction* x : state.shared) {
       if (shared.contains(x)) weight_bytes_.shared += x->shape()->byte_size();
     }
+  }
+
+  // Which stages use it: for `explain`.
+  void NoteWeight(const Instruction* x, const std::vector<std::vector<Instruction*>>& lists) {
+    std::vector<size_t> stages;
+    for (size_t v = 0; v < lists.size(); ++v) {
+      if (std::find(lists[v].begin(), lists[v].end(), x) != lists[v].end()) stages.push_back(v);
+    }
+    Instruction* value = value_.at(x);
+    std::string_view before = value->frontend_attributes();
+    std::string text =
+        FrontendAttribute(before, kStageAttribute);  // of another part of a shifting buffer
+    text += fmt::format("{}{}", text.empty() ? "weight " : ",", fmt::join(stages, ","));
+    value->set_frontend_attributes(
+        WithFrontendAttribute(module_.arena(), before, kStageAttribute, text));
   }
 
   // Weights whose shape not all stages have: as flat pieces, or whole on every device. Those that

@@ -41,6 +41,7 @@ class RegionBuilder {
     }
     auto list = in_.entry->instructions().subspan(entry_begin);
     results.made.assign(list.begin(), list.end());
+    functions_.NotePasses();
     ring_.MarkManual(body), ring_.MarkManual(condition);
     for (Computation* branch : functions_.branches()) ring_.MarkManual(branch);
     for (Instruction* x : results.made) ring_.MarkManual(x);

@@ -198,7 +198,10 @@ class ShiftBuilder {
       if (HandedOn(pass, v).size() > HandedOn(pass, best).size()) best = v;
     }
     StageFunctionInputs inputs = in_.alike.functions;
+    LayerNotes notes;
+    inputs.notes = &notes;
     Computation* function = MakeStageFunction(inputs, pass, best);
+    inputs.notes = nullptr;
     for (int64_t v = 1; v + 1 < stages_.count(); ++v) {
       if (v == best) continue;
       Computation* own = MakeStageFunction(in_.alike.functions, pass, v);
@@ -211,6 +214,9 @@ class ShiftBuilder {
                       best - 1, v - 1, pass == Pass::kForward ? "forward" : "backward"),
           "other schedules take stages of any kind: --schedule 1f1b"));
     }
+    std::vector<int64_t> all;
+    for (int64_t v = 1; v + 1 < stages_.count(); ++v) all.push_back(v);
+    NotePass(*inputs.module, function, pass, all, notes);
     return function;
   }
 
@@ -289,7 +295,11 @@ class ShiftBuilder {
   // crosses the boundary to these layers; what they hand on is stored alike (drain_store).
   Carried Outside(RegionInputs& in, Pass pass, int64_t v, const Values& given,
                   std::string_view name, const Carried* earlier = nullptr) {
+    LayerNotes notes;
+    in.functions.notes = &notes;
     Computation* function = MakeStageFunction(in.functions, pass, v);
+    in.functions.notes = nullptr;
+    NotePass(*in.functions.module, function, pass, std::vector<int64_t>{v}, notes);
     const RegionState& state = *in.functions.state;
     Carried c = FirstOf(in);
     if (earlier != nullptr) c.terms = earlier->terms, c.outputs = earlier->outputs;

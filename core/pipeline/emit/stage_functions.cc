@@ -5,7 +5,9 @@
 #include "core/pipeline/emit/neutral.h"
 #include "core/pipeline/plan/clone.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "ir/equality.h"
+#include "ir/metadata.h"
 
 namespace gshard::pipeline {
 namespace {
@@ -268,11 +270,21 @@ class FunctionBuilder {
     Instruction* copy = CloneInto(*in_.module, computation_, x, operands, /*take_name=*/false);
     copy->set_sharding(nullptr);
     Annotate(copy, x);
+    NoteLayer(copy, x);
     if (IsComputedAgain(x)) {
       // The name tells, as that of XLA's rematerialisation does.
       copy->set_name(in_.module->UniqueName(fmt::format("{}.remat", x->name())));
     }
     return copy;
+  }
+
+  void NoteLayer(const Instruction* copy, const Instruction* x) const {
+    if (in_.notes == nullptr || in_.stages->StageOf(x) != v_) return;
+    const int64_t first = in_.stages->first_layers()[static_cast<size_t>(v_)];
+    const std::string_view how = in_.layers->IsBackward(x) ? "backward"
+                                 : IsComputedAgain(x)      ? "again"
+                                                           : "forward";
+    (*in_.notes)[copy] = fmt::format("{} {}", in_.layers->LayerOf(x) - first, how);
   }
 
   // Forward values in a backward pass, but for the last stage's, whose forward pass that is.
@@ -430,6 +442,33 @@ class FunctionBuilder {
 
 Computation* MakeStageFunction(const StageFunctionInputs& inputs, Pass pass, int64_t v) {
   return FunctionBuilder(inputs, pass, v).Run();
+}
+
+void NotePass(Module& module, Computation* function, Pass pass, std::span<const int64_t> stages,
+              const LayerNotes& notes) {
+  auto note = [&](Instruction* x, std::string_view key, std::string_view value) {
+    x->set_frontend_attributes(
+        WithFrontendAttribute(module.arena(), x->frontend_attributes(), key, value));
+  };
+  std::string text = pass == Pass::kNone ? "idle" : fmt::format("{} ", PassName(pass));
+  if (pass != Pass::kNone) text += fmt::format("{}", fmt::join(stages, ","));
+  note(function->root(), kStageAttribute, text);
+  for (Instruction* x : function->instructions()) {
+    if (auto it = notes.find(x); it != notes.end()) note(x, kLayerAttribute, it->second);
+  }
+}
+
+void StageFunctions::NotePasses() {
+  for (size_t i = 0; i < branches_.size(); ++i) {
+    Pass of = Pass::kNone;
+    std::vector<int64_t> stages;
+    for (const auto& [key, index] : index_) {
+      if (index != static_cast<int64_t>(i)) continue;
+      of = key.first;
+      stages.push_back(key.second);
+    }
+    NotePass(*in_.module, branches_[i], of, stages, notes_);
+  }
 }
 
 int64_t StageFunctions::Branch(Pass pass, int64_t v) {

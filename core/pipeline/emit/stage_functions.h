@@ -9,6 +9,10 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -18,6 +22,17 @@
 #include "ir/builder.h"
 
 namespace gshard::pipeline {
+
+// Frontend attributes that say where printed instructions belong (core/report/pipeline_place.h).
+// Of the root of a pass's computation: "forward 0,1,2", the pass and the virtual stages that run
+// it; or "idle". Of a parameter that stages use as a weight: "weight 0,3".
+inline constexpr std::string_view kStageAttribute = "gshard.stage";
+// Of what a pass computes: "1 backward", the layer counted from the stage's first, and forward,
+// again (a forward value that the backward pass computes anew) or backward.
+inline constexpr std::string_view kLayerAttribute = "gshard.layer";
+// The second attribute's values; written when it is known which computations are kept, as stages
+// that compute the same share one.
+using LayerNotes = std::unordered_map<const Instruction*, std::string>;
 
 struct StageFunctionInputs {
   Module* module = nullptr;
@@ -31,6 +46,7 @@ struct StageFunctionInputs {
   bool recomputes_layers = false;  // the backward pass, each layer from its input (--remat all)
   // Slots of the bundle that a pass hands on; unset: all.
   std::optional<std::unordered_set<size_t>> handed_on;
+  LayerNotes* notes = nullptr;  // filled in
   // The user's sharding of a value of IN by name; null: none.
   std::function<const Sharding*(const Instruction*)> annotation;
 };
@@ -38,18 +54,27 @@ struct StageFunctionInputs {
 // The computation of a pass of virtual stage v; kNone: of a device that has nothing to do.
 Computation* MakeStageFunction(const StageFunctionInputs& inputs, Pass pass, int64_t v);
 
+// Writes both attributes into the computation of a pass of these virtual stages.
+void NotePass(Module& module, Computation* function, Pass pass, std::span<const int64_t> stages,
+              const LayerNotes& notes);
+
 class StageFunctions {
  public:
-  explicit StageFunctions(StageFunctionInputs inputs) : in_(std::move(inputs)) {}
+  explicit StageFunctions(StageFunctionInputs inputs) : in_(std::move(inputs)) {
+    in_.notes = &notes_;
+  }
 
   // Index of the branch of a pass; kNone: of a device that has nothing to do.
   int64_t Branch(Pass pass, int64_t v);
   const std::vector<Computation*>& branches() const { return branches_; }
+  // When all branches are made.
+  void NotePasses();
 
  private:
   StageFunctionInputs in_;
   std::vector<Computation*> branches_;
   std::map<std::pair<Pass, int64_t>, int64_t> index_;
+  LayerNotes notes_;
 };
 
 }  // namespace gshard::pipeline

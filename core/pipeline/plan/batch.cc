@@ -7,6 +7,7 @@
 #include "core/analysis/combiner.h"
 #include "core/analysis/gradient_results.h"
 #include "core/analysis/near_names.h"
+#include "core/pipeline/plan/shard_rows.h"
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/while_loop_all_reduce_code_motion.h"
 #include "fmt/format.h"
@@ -54,9 +55,9 @@ Expected<std::map<int64_t, int64_t>> ByRules(const Module& module, const Pipelin
       dims[x->attributes<ParameterAttributes>().number] = rule.dimension;
     }
     if (!any) {
-      return Fail(MakeError("E-PIPELINE-002",
-                            fmt::format("--batch '{}' matches no parameter", rule.text),
-                            WordMeantBy(module, rule.text) + "patterns match names, op_name paths and param:K"));
+      return Fail(MakeError(
+          "E-PIPELINE-002", fmt::format("--batch '{}' matches no parameter", rule.text),
+          WordMeantBy(module, rule.text) + "patterns match names, op_name paths and param:K"));
     }
   }
   return dims;
@@ -105,8 +106,9 @@ std::vector<int64_t> CutDims(const Module& module) {
   return dims;
 }
 
-// The partitioned form over `count` micro-batches. Output dims are reported if asked for.
-Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
+// The partitioned form over `count` micro-batches of a batch that is cut into `shards` besides.
+// Output dims are reported if asked for.
+Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count, int64_t shards,
                          std::vector<int64_t>* output_dimension) {
   Context& context = module.context();
   ModuleHeader& header = module.header();
@@ -128,6 +130,7 @@ Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
   way.num_partitions = count;
   way.after_propagation = [&](Module&) -> Expected<void> {
     if (output_dimension != nullptr) *output_dimension = CutDims(module);
+    FollowShards(module, count, shards);
     return {};
   };
   if (auto done = MakePerDeviceModule(module, context_of_passes, way); !done) {
@@ -162,7 +165,7 @@ Expected<void> CheckMixing(const Module& module) {
 // the batch were cut in two: one-member all-reduces mark them.
 Expected<void> MarkSums(Module& module, const BatchDims& batch) {
   std::unique_ptr<Module> halves = module.Clone();
-  if (auto done = Partition(*halves, batch, 2, nullptr); !done) return done;
+  if (auto done = Partition(*halves, batch, 2, 1, nullptr); !done) return done;
   if (auto done = CheckMixing(*halves); !done) return done;
   std::map<std::string, const Instruction*, std::less<>> sums;
   for (const Instruction* x : halves->entry()->instructions()) {
@@ -268,7 +271,8 @@ Expected<BatchDims> FindBatch(const Module& module, const PipelineOptions& optio
   return batch;
 }
 
-Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_t microbatches) {
+Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_t microbatches,
+                                  int64_t shards) {
   SplitProgram split;
   for (const Instruction* x : module.entry()->parameters()) {
     split.parameter_shapes.push_back(x->shape());
@@ -279,7 +283,7 @@ Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_
     split.output_dimension.assign(split.output_shapes.size(), 0);
     return split;
   }
-  if (auto done = Partition(module, batch, microbatches, &split.output_dimension); !done) {
+  if (auto done = Partition(module, batch, microbatches, shards, &split.output_dimension); !done) {
     return Fail(std::move(done.error()));
   }
   if (auto done = CheckMixing(module); !done) return Fail(std::move(done.error()));

@@ -44,7 +44,8 @@ struct SplitProgram {
 // Turns `module` (flat, without shardings) into the program of one micro-batch. Errors:
 // E-PIPELINE-003 where examples of different micro-batches are mixed other than by sums and
 // extremes; those of propagation and partitioning.
-Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_t microbatches);
+Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_t microbatches,
+                                  int64_t shards);
 
 }  // namespace gshard::pipeline
 

@@ -1,0 +1,134 @@
+#include "core/pipeline/plan/shard_rows.h"
+
+#include <unordered_map>
+
+#include "ir/builder.h"
+
+namespace gshard::pipeline {
+namespace {
+
+// The dim that `sharding` cuts into `count` tiles; -1: none.
+int64_t CutDim(const Shape* shape, const Sharding* sharding, int64_t count) {
+  if (sharding == nullptr || !shape->IsArray() || !sharding->IsTiled()) return -1;
+  for (int64_t d = 0; d < shape->rank(); ++d) {
+    if (sharding->TileCount(d) == count) return d;
+  }
+  return -1;
+}
+
+bool KnowsRows(const Instruction& x, int64_t dimension) {
+  switch (x.opcode()) {
+    case Opcode::kIota:
+      return x.attributes<IotaAttributes>().dimension == dimension;
+    case Opcode::kConstant:
+    case Opcode::kRng:
+    case Opcode::kRngBitGenerator:
+      return true;
+    case Opcode::kGetTupleElement:
+      return x.operand(0)->opcode() == Opcode::kRngBitGenerator;
+    default:
+      return false;
+  }
+}
+
+class RowOrder {
+ public:
+  RowOrder(Module& module, int64_t microbatches, int64_t shards)
+      : module_(module), microbatches_(microbatches), shards_(shards) {}
+
+  void Run(Computation* computation) {
+    const std::vector<Instruction*> old(computation->instructions().begin(),
+                                        computation->instructions().end());
+    std::unordered_map<const Instruction*, Instruction*> ordered;
+    std::vector<Instruction*> list;
+    Instruction* root = computation->root();
+    Builder builder(module_, computation);
+    for (Instruction* x : old) {
+      for (int64_t i = 0; i < x->operand_count(); ++i) {
+        auto it = ordered.find(x->operand(i));
+        if (it != ordered.end()) x->set_operand(i, it->second);
+      }
+      list.push_back(x);
+      const int64_t dimension = CutDim(x->shape(), x->sharding(), microbatches_);
+      if (dimension < 0 || !KnowsRows(*x, dimension)) continue;
+      if (x->shape()->dim(dimension) % (microbatches_ * shards_) != 0) continue;
+      const size_t before = computation->instructions().size();
+      builder.set_origin(x);
+      ordered[x] = Ordered(builder, x, dimension);
+      auto made = computation->instructions().subspan(before);
+      list.insert(list.end(), made.begin(), made.end());
+    }
+    if (auto it = ordered.find(root); it != ordered.end()) root = it->second;
+    computation->SetInstructions(std::move(list));
+    computation->set_root(root);
+  }
+
+ private:
+  Instruction* Ordered(Builder& b, Instruction* x, int64_t dimension) const {
+    const Sharding* cut = x->sharding();
+    if (x->opcode() == Opcode::kIota) return OrderedIota(b, x, dimension, cut);
+    // The whole of it on every micro-batch, of which each takes its rows.
+    x->set_sharding(b.context().Replicated());
+    if (x->opcode() == Opcode::kGetTupleElement) {
+      Instruction* generator = x->operand(0);
+      generator->set_sharding(b.context().TupleOf(std::vector<const Sharding*>(
+          generator->shape()->elements().size(), b.context().Replicated())));
+    }
+    const size_t at = static_cast<size_t>(dimension);
+    const auto dims = x->shape()->dims();
+    std::vector<int64_t> split(dims.begin(), dims.end());
+    const int64_t rows = split[at] / (microbatches_ * shards_);
+    split[at] = shards_;
+    split.insert(split.begin() + dimension + 1, {microbatches_, rows});
+    std::vector<int64_t> permutation(split.size());
+    for (size_t i = 0; i < split.size(); ++i) permutation[i] = static_cast<int64_t>(i);
+    std::swap(permutation[at], permutation[at + 1]);
+    Instruction* parts = b.Reshape(x, split);
+    Instruction* moved = b.Transpose(parts, permutation);
+    Instruction* whole = b.Reshape(moved, x->shape()->dims());
+    parts->set_sharding(b.context().Replicated());
+    moved->set_sharding(b.context().Replicated());
+    whole->set_sharding(b.context().Replicated());
+    Instruction* result = b.Add(Opcode::kCopy, {whole}, whole->shape());
+    result->set_sharding(cut);
+    return result;
+  }
+
+  // By arithmetic: each micro-batch computes its own rows only.
+  Instruction* OrderedIota(Builder& b, Instruction* x, int64_t dimension,
+                           const Sharding* cut) const {
+    const Shape* index = b.context().Array(DType::kS64, x->shape()->dims());
+    const int64_t tile = x->shape()->dim(dimension) / microbatches_, rows = tile / shards_;
+    auto number = [&](int64_t value) {
+      Instruction* all = b.BroadcastScalar(b.ScalarInt(DType::kS64, value), index->dims());
+      all->set_sharding(cut);
+      return all;
+    };
+    auto keep = [&](Instruction* made) {
+      made->set_sharding(cut);
+      return made;
+    };
+    Instruction* place = keep(b.Iota(index, dimension));
+    Instruction* microbatch = keep(b.Binary(Opcode::kDivide, place, number(tile)));
+    Instruction* within = keep(b.Binary(Opcode::kRemainder, place, number(tile)));
+    Instruction* shard = keep(b.Binary(Opcode::kDivide, within, number(rows)));
+    Instruction* row = keep(b.Binary(Opcode::kRemainder, within, number(rows)));
+    Instruction* of_shard = keep(b.Multiply(shard, number(rows * microbatches_)));
+    Instruction* of_microbatch = keep(b.Multiply(microbatch, number(rows)));
+    Instruction* sum = keep(b.Add(keep(b.Add(of_shard, of_microbatch)), row));
+    return keep(b.Convert(sum, x->shape()->dtype()));
+  }
+
+  Module& module_;
+  int64_t microbatches_, shards_;
+};
+
+}  // namespace
+
+void FollowShards(Module& module, int64_t microbatches, int64_t shards) {
+  if (microbatches == 1 || shards == 1) return;
+  RowOrder order(module, microbatches, shards);
+  for (Computation* computation : module.computations()) order.Run(computation);
+}
+
+}  // namespace gshard::pipeline
