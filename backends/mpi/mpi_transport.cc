@@ -1,5 +1,6 @@
 // Point-to-point messages on a communicator of our own. A mutex keeps calls apart, so that
-// MPI_THREAD_SERIALIZED is enough; waits poll and give the processor away, since ranks may share it.
+// MPI_THREAD_SERIALIZED is enough; waits poll and give the processor away, since ranks may share
+// it.
 #include "backends/mpi/mpi_transport.h"
 
 #include <mpi.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -14,6 +16,10 @@
 
 namespace gshard::mpi {
 namespace {
+
+// MPI_Abort runs the exit handlers of the process, in which it may hang.
+constexpr unsigned kSecondsToAbort = 2;
+int abort_code = 1;
 
 class MpiTransport final : public Transport {
  public:
@@ -29,7 +35,7 @@ class MpiTransport final : public Transport {
   int size() const override { return size_; }
 
   Request ISend(int peer, int tag, std::span<const std::byte> data) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     MPI_Request request = MPI_REQUEST_NULL;
     Check(MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE, peer, tag, communicator_,
                     &request),
@@ -38,7 +44,7 @@ class MpiTransport final : public Transport {
   }
 
   Request IReceive(int peer, int tag, std::span<std::byte> data) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     MPI_Request request = MPI_REQUEST_NULL;
     Check(MPI_Irecv(data.data(), static_cast<int>(data.size()), MPI_BYTE, peer, tag, communicator_,
                     &request),
@@ -62,8 +68,13 @@ class MpiTransport final : public Transport {
   }
 
   void Abort(int code) override {
+    // No other thread may be in MPI, and none gets there again.
+    const std::lock_guard lock(mutex_);
     std::fflush(stdout);
     std::fflush(stderr);
+    abort_code = code;
+    std::signal(SIGALRM, [](int) { _exit(abort_code); });
+    alarm(kSecondsToAbort);
     MPI_Abort(communicator_, code);
     std::_Exit(code);
   }
@@ -75,7 +86,7 @@ class MpiTransport final : public Transport {
   }
 
   std::vector<size_t> Poll(std::span<const Request> requests) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     std::vector<size_t> done;
     for (size_t i = 0; i < requests.size(); ++i) {
       auto found = requests_.find(requests[i]);
@@ -102,7 +113,7 @@ class MpiTransport final : public Transport {
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
-  std::mutex mutex_;
+  std::recursive_mutex mutex_;  // Abort, where an error is found, too
   std::map<Request, MPI_Request> requests_;
   Request next_ = 1;
 };
