@@ -91,13 +91,17 @@ Expected<std::vector<FeedCapacity>> RunStages(std::unique_ptr<Module> module,
   auto items = CountItems(run, *programs.program, programs.feeds);
   if (!items) return Fail(items.error());
   if (!items->overflown.empty()) return std::move(items->overflown);
-  ranks.GatherResults(run, options.verify || !options.output.empty(), options.dumps.size());
+  const bool in_pieces = WritesInPieces(*prepared, options);
+  ranks.GatherResults(run, options.verify || (!options.output.empty() && !in_pieces),
+                      options.dumps.size());
   if (verifies && programs.given != nullptr) {
     FindResultSpreads(run, *programs.program, expected,
                       [&](const Diagnostic& note) { options.Warn(note); });
   }
-  auto written =
-      ranks.Agree(ranks.IsFirst() ? WriteResults(*prepared, *items, options) : Expected<void>());
+  if (in_pieces && !ranks.IsFirst()) GivePieces(*prepared);
+  auto written = ranks.Agree(ranks.IsFirst()
+                                 ? WriteResults(*prepared, *items, options, in_pieces)
+                                 : Expected<void>());
   if (!written) return Fail(written.error());
   report.ranks = ranks.RankReports(run);
   if (!options.verify) return {};

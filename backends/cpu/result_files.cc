@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "backends/cpu/arrays/array_rows.h"
 #include "backends/cpu/io/npz.h"
 #include "ir/output_file.h"
 
@@ -17,7 +20,70 @@ Expected<void> WriteNpy(const std::string& path, const OutputArray& array) {
   return WriteWholeFile(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
+// A result whose tiles are brought here one rank's at a time, straight into the file. Where that
+// fails the other ranks' pieces are taken all the same.
+Expected<void> AddInPieces(MeshRun& run, size_t k, const EmulateOptions& options,
+                           NpzWriter& writer) {
+  const std::string header = FormatNpyHeader(run.OutputType(k), run.OutputDims(k));
+  const auto item = static_cast<int64_t>(StorageBytes(run.OutputType(k)));
+  int64_t bytes = item;
+  for (int64_t dim : run.OutputDims(k)) bytes *= dim;
+  auto file = writer.AddOnDisk(fmt::format("o{}", k), header.size() + static_cast<size_t>(bytes));
+  std::byte* data = nullptr;
+  if (file) {
+    std::memcpy(file->data(), header.data(), header.size());
+    data = file->data() + header.size();
+  }
+  run.VisitTiles(k, [&](const MeshRun::Instance& tile) {
+    options.Progress("write", 0);
+    if (data == nullptr) return;
+    ForEachRow(tile.start, tile.sizes, run.OutputDims(k),
+               [&](int64_t global, int64_t local, int64_t length) {
+                 std::memcpy(data + global * item, tile.data + local * item,
+                             static_cast<size_t>(length * item));
+               });
+  });
+  if (!file) return Fail(file.error());
+  return {};
+}
+
+Expected<void> WriteOutputInPieces(const PreparedRun& prepared, const EmulateOptions& options) {
+  MeshRun& run = *prepared.run;
+  NpzWriter writer(options.output, options.stop);
+  Expected<void> done;
+  for (size_t k = 0; k < prepared.ShownResults(); ++k) {
+    if (!run.IsArray(k)) continue;
+    if (run.InPieces(k)) {
+      Expected<void> added = AddInPieces(run, k, options, writer);
+      if (done) done = std::move(added);
+      continue;
+    }
+    run.GatherResult(k);
+    const OutputArray array = run.Output(k);
+    if (done)
+      done = writer.Add(fmt::format("o{}", k), FormatNpy(array.dtype, array.dims, array.data));
+  }
+  return done ? writer.Finish() : done;
+}
+
 }  // namespace
+
+bool WritesInPieces(const PreparedRun& prepared, const EmulateOptions& options) {
+  return options.ranks != nullptr && options.ranks->size() > 1 && !options.output.empty() &&
+         !options.verify && prepared.programs.feeds.feeds.empty();
+}
+
+void GivePieces(const PreparedRun& prepared) {
+  MeshRun& run = *prepared.run;
+  for (size_t k = 0; k < prepared.ShownResults(); ++k) {
+    if (!run.IsArray(k)) continue;
+    if (run.InPieces(k)) {
+      run.VisitTiles(k, {});
+    } else {
+      run.GatherResult(k);
+    }
+  }
+}
 
 Expected<void> CheckFiles(const EmulateOptions& options, uint32_t device_count) {
   std::vector<std::string> files;
@@ -38,9 +104,11 @@ Expected<void> CheckFiles(const EmulateOptions& options, uint32_t device_count) 
 }
 
 Expected<void> WriteResults(const PreparedRun& prepared, const FeedItems& items,
-                            const EmulateOptions& options) {
+                            const EmulateOptions& options, bool in_pieces) {
   const MeshRun& run = *prepared.run;
-  if (!options.output.empty()) {
+  if (in_pieces) {
+    if (Expected<void> done = WriteOutputInPieces(prepared, options); !done) return done;
+  } else if (!options.output.empty()) {
     NpzWriter writer(options.output, options.stop);
     for (size_t k = 0; k < prepared.ShownResults(); ++k) {
       OutputArray array = run.Output(k);

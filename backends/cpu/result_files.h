@@ -13,9 +13,14 @@ namespace gshard::cpu {
 // Before the run: can all files be written, and have dumps a device? Errors: E-RUN-DUMP, of files.
 Expected<void> CheckFiles(const EmulateOptions& options, uint32_t device_count);
 
-// After the run: `options.output`, "o0" upwards, and the dumps. Errors: of files.
+// After the run: `options.output`, "o0" upwards, and the dumps; what is on other ranks has been
+// gathered, but for results that are written `in_pieces`. Errors: of files.
 Expected<void> WriteResults(const PreparedRun& prepared, const FeedItems& items,
-                            const EmulateOptions& options);
+                            const EmulateOptions& options, bool in_pieces = false);
+// Meanwhile on ranks other than the first: gives it the pieces.
+void GivePieces(const PreparedRun& prepared);
+// Whether results can be written so: they are files' only, and none has items of a feed.
+bool WritesInPieces(const PreparedRun& prepared, const EmulateOptions& options);
 
 }  // namespace gshard::cpu
 

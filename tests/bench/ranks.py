@@ -3,11 +3,14 @@
 
   PATH=build/release/cmd:$PATH tests/bench/ranks.py time|memory|bits|xla [WORKLOAD...]
 
-  time    2 ranks of one thread against 1 rank of two, in turn; medians of the steps of all rounds; at most 1.25
+  time    2 ranks of one thread against 1 rank of two, in turn; medians of the steps of all rounds; at most 1.25.
+          Besides, processor seconds a step, which other load on the machine changes less
   memory  of each rank of 1, 2 and 4
   bits    --output of ranks in {2,3,4,5,7,8} with 1 and 2 threads: byte for byte gshard-run's
   xla     MLP and Megatron: XLA over 2 processes of one device (jax.distributed, CPU collectives, by `distributed.py`)
-          against 2 ranks of one thread with one device each; and 2 x 1024 devices, which XLA cannot do
+          against 2 ranks of one thread with one device each; and 2 x 1024 devices, which XLA cannot do.
+          Besides, processor seconds of both, and what the same arithmetic takes as one large product of OpenBLAS's:
+          nobody can be faster than that on these cores
 
 Needs jax (tests/differential/requirements.txt) to write the programs. Exit code 0: every line passed.
 """
@@ -15,6 +18,7 @@ import argparse
 import filecmp
 import json
 import os
+import resource
 import socket
 import statistics
 import subprocess
@@ -24,6 +28,17 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIX = ["mlp", "megatron", "transformer", "moe", "spatial", "pipeline"]
 MIB = 1 << 20
+# Operations a second of one core in a large product, by its own clock: that of others does not count.
+PRODUCT = """
+import time, numpy
+n, times = 1536, []
+a = numpy.ones((n, n), numpy.float32)
+for _ in range(8):
+    begin = time.process_time()
+    a @ a
+    times.append(time.process_time() - begin)
+print(2 * n**3 / min(times))
+"""
 
 
 def mpirun(ranks):
@@ -52,6 +67,16 @@ class Bench:
             raise RuntimeError(f"{' '.join(command)}: exit {process.returncode}: {process.stderr[-400:]}")
         return json.loads(process.stdout)
 
+    def processor_seconds(self, command, *flags):
+        """Of a step, all processes together: steps are added, the start is not counted."""
+        seconds = []
+        for steps in (1, 1 + self.options.steps):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            self.run(command, *flags, "--repeat", str(steps))
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        return (seconds[1] - seconds[0]) / self.options.steps
+
     def verdict(self, passed, text):
         self.failed += not passed
         print(f"{'PASS' if passed else 'FAIL'}  {text}", flush=True)
@@ -65,6 +90,9 @@ class Bench:
         one, two = (statistics.median(times) for times in sides.values())
         self.verdict(two <= 1.25 * one, f"{name}: 2 ranks x 1 thread {two * 1e3:.0f} ms, 1 x 2 {one * 1e3:.0f} ms, "
                                         f"ratio {two / one:.2f}")
+        one, two = (self.processor_seconds([*command, text], "--threads", threads)
+                    for command, threads in ((["gshard-run"], "2"), (mpirun(2), "1")))
+        print(f"      {name}: processor seconds a step: {two:.2f} and {one:.2f}, ratio {two / one:.2f}", flush=True)
 
     def memory(self, name):
         text = self.text(name)
@@ -94,11 +122,20 @@ class Bench:
         outputs = [worker.communicate(timeout=self.options.timeout)[0] for worker in workers]
         if any(worker.returncode != 0 for worker in workers):
             raise RuntimeError(f"distributed.py {name}: exit {[worker.returncode for worker in workers]}")
-        theirs = statistics.median(json.loads(outputs[0].splitlines()[-1])["times_s"])
-        ours = statistics.median(self.run([*mpirun(2), self.text(name, 2)], "--threads", "1", "--repeat",
-                                          str(self.options.steps + 1))["step_times_s"][1:])
+        reports = [json.loads(output.splitlines()[-1]) for output in outputs]
+        theirs = statistics.median(reports[0]["times_s"])
+        report = self.run([*mpirun(2), self.text(name, 2)], "--threads", "1", "--repeat", str(self.options.steps + 1))
+        ours = statistics.median(report["step_times_s"][1:])
         self.verdict(theirs >= 5 * ours, f"{name}: XLA 2 x 1 device {theirs * 1e3:.0f} ms, gshard {ours * 1e3:.0f} ms, "
                                          f"{theirs / ours:.1f} times")
+        their_cpu = sum(statistics.median(report["processor_s"]) for report in reports)
+        our_cpu = self.processor_seconds([*mpirun(2), self.text(name, 2)], "--threads", "1")
+        rate = float(subprocess.run([sys.executable, "-c", PRODUCT], check=True, capture_output=True, text=True,
+                                    env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}).stdout)
+        least = report["flops"] / rate
+        print(f"      {name}: processor seconds a step: XLA {their_cpu:.2f}, gshard {our_cpu:.2f}, "
+              f"{their_cpu / our_cpu:.1f} times; {report['flops'] / 1e9:.0f} GFLOP at the {rate / 1e9:.0f} GFLOP/s of a "
+              f"large product {least:.2f}, so at most {their_cpu / least:.1f} times is possible", flush=True)
         many = self.run([*mpirun(2), self.text(name)], "--threads", "1", "--repeat", "2")
         print(f"      {name}: 2 x 1024 devices: {many['step_times_s'][-1] * 1e3:.0f} ms", flush=True)
 

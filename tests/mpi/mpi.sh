@@ -37,15 +37,21 @@ check() { # NAME CONDITION...
 gshard-run-mpi --help >"$work/help" 2>/dev/null
 check "help is as in tests/mpi/help.txt" cmp "$work/help" tests/mpi/help.txt
 
-# Bits.
-for program in samples/mlp.hlo samples/moe_layer.hlo samples/spatial_conv.hlo samples/pipeline_loop.hlo tests/golden/run/*.hlo; do
-  [ "$((passed + failed))" -lt "$most" ] || break
-  gshard-run "$program" --output "$work/one.npz" >/dev/null 2>&1 || continue
-  ranks=$((2 + (passed + failed) % 3))
-  rm -f "$work/many.npz"
+# Bits, of programs that several devices run: random ones, too.
+random="$(dirname "$(command -v gshard-run)")/../tests/gshard_property"
+[ ! -x "$random" ] || "$random" --write "$work/random" --devices 8 --seeds 0:20 >/dev/null
+programs=0
+for program in samples/m*.hlo samples/[ps]*.hlo tests/golden/run/*.hlo tests/golden/partition/*.hlo "$work"/random/*.hlo; do
+  [ "$programs" -lt "$most" ] || break
+  grep -q "num_partitions=[2-9]\|num_partitions=1[0-9]\|devices=\[" "$program" || continue
+  rm -f "$work/one.npz" "$work/many.npz"
+  gshard-run "$program" --threads 2 --output "$work/one.npz" >/dev/null 2>&1 || continue
+  programs=$((programs + 1))
+  ranks=$((2 + programs % 3))
   over "$ranks" gshard-run-mpi "$program" --threads 1 --output "$work/many.npz" >"$work/log" 2>&1
   check "$program on $ranks ranks" cmp -s "$work/one.npz" "$work/many.npz"
 done
+echo "$programs programs"
 over 2 gshard-run-mpi samples/mlp.hlo --verify >"$work/log" 2>&1
 check "--verify" grep -q "^verify *ok" "$work/log"
 

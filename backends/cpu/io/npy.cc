@@ -265,8 +265,7 @@ Expected<NpyArray> ParseNpy(std::span<const std::byte> file, const std::string& 
   return array;
 }
 
-std::vector<std::byte> FormatNpy(DType dtype, std::span<const int64_t> dims,
-                                 std::span<const std::byte> data) {
+std::string FormatNpyHeader(DType dtype, std::span<const int64_t> dims) {
   std::string shape;
   for (int64_t dim : dims) shape += fmt::format("{}, ", dim);
   if (dims.size() > 1) shape.resize(shape.size() - 2);
@@ -280,7 +279,12 @@ std::vector<std::byte> FormatNpy(DType dtype, std::span<const int64_t> dims,
   head += static_cast<char>(prefix == 10 ? 1 : 2);
   head += '\0';
   for (size_t i = 0; i < prefix - 8; ++i) head += static_cast<char>(dict.size() >> (8 * i) & 0xff);
-  head += dict;
+  return head + dict;
+}
+
+std::vector<std::byte> FormatNpy(DType dtype, std::span<const int64_t> dims,
+                                 std::span<const std::byte> data) {
+  const std::string head = FormatNpyHeader(dtype, dims);
   std::vector<std::byte> file(head.size() + data.size());
   std::memcpy(file.data(), head.data(), head.size());
   if (!data.empty()) std::memcpy(file.data() + head.size(), data.data(), data.size());

@@ -42,6 +42,8 @@ Expected<NpyArray> ParseNpy(std::span<const std::byte> file, const std::string& 
 // `data` must have the elements of `dims` at StorageBytes(dtype) each.
 std::vector<std::byte> FormatNpy(DType dtype, std::span<const int64_t> dims,
                                  std::span<const std::byte> data);
+// What stands before the data there.
+std::string FormatNpyHeader(DType dtype, std::span<const int64_t> dims);
 std::string NpyDescr(DType dtype);
 
 // The array's elements as `dtype`: the same bytes if the types agree (raw bytes of the right size

@@ -1,10 +1,18 @@
 // .npz through libzip.
 #include "backends/cpu/io/npz.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zip.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 
@@ -48,6 +56,17 @@ Expected<void> ReadUpTo(zip_file_t& file, size_t size, const std::string& member
     bytes.resize(begin + static_cast<size_t>(got));
   }
   return {};
+}
+
+// A file without a name in the folder where the archive will be: there is room for it, if anywhere.
+int OpenScratch(const std::filesystem::path& folder) {
+  const std::string in = folder.empty() ? "." : folder.string();
+  int fd = open(in.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (fd >= 0) return fd;
+  std::string path = in + "/.gshard-XXXXXX";
+  fd = mkostemp(path.data(), O_CLOEXEC);
+  if (fd >= 0) unlink(path.c_str());
+  return fd;
 }
 
 }  // namespace
@@ -126,6 +145,13 @@ Expected<NpyArray> NpzReader::Read(const std::string& name) const {
 struct NpzWriter::Archive {
   std::unique_ptr<zip_t, CloseArchive> zip;
   std::deque<std::vector<std::byte>> members;  // libzip reads them when the archive is closed
+  std::span<std::byte> mapped;                 // of the file that was added last
+
+  ~Archive() { Unmap(); }
+  void Unmap() {
+    if (!mapped.empty()) munmap(mapped.data(), mapped.size());
+    mapped = {};
+  }
 };
 
 NpzWriter::NpzWriter(std::string path, const std::atomic<bool>* stop)
@@ -148,10 +174,37 @@ Expected<void> NpzWriter::OpenArchive() {
 
 Expected<void> NpzWriter::Add(const std::string& name, std::vector<std::byte> file) {
   if (Expected<void> done = OpenArchive(); !done) return done;
-  zip_t* zip = archive_->zip.get();
+  archive_->Unmap();
   archive_->members.push_back(std::move(file));
   const std::vector<std::byte>& data = archive_->members.back();
-  zip_source_t* source = zip_source_buffer(zip, data.data(), data.size(), 0);
+  return AddSource(name, zip_source_buffer(archive_->zip.get(), data.data(), data.size(), 0));
+}
+
+Expected<std::span<std::byte>> NpzWriter::AddOnDisk(const std::string& name, size_t bytes) {
+  if (Expected<void> done = OpenArchive(); !done) return Fail(done.error());
+  archive_->Unmap();
+  const int fd = OpenScratch(std::filesystem::path(OutputTarget(path_)).parent_path());
+  if (fd < 0) return ZipError(path_, std::strerror(errno));
+  const int full = posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  void* mapped =
+      full != 0 ? MAP_FAILED : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  std::FILE* file = mapped == MAP_FAILED ? nullptr : fdopen(fd, "rb");
+  if (file == nullptr) {
+    const int error = full != 0 ? full : errno;
+    if (mapped != MAP_FAILED) munmap(mapped, bytes);
+    close(fd);
+    return ZipError(path_, std::strerror(error));
+  }
+  archive_->mapped = {static_cast<std::byte*>(mapped), bytes};
+  fchmod(fd, 0666);  // libzip notes it in the archive: as of members from memory
+  const auto length = static_cast<zip_int64_t>(bytes);
+  Expected<void> done = AddSource(name, zip_source_filep(archive_->zip.get(), file, 0, length));
+  if (!done) return Fail(done.error());
+  return archive_->mapped;
+}
+
+Expected<void> NpzWriter::AddSource(const std::string& name, zip_source_t* source) {
+  zip_t* zip = archive_->zip.get();
   const std::string member = name + ".npy";
   const zip_int64_t index =
       source == nullptr ? -1 : zip_file_add(zip, member.c_str(), source, ZIP_FL_OVERWRITE);
@@ -167,6 +220,7 @@ Expected<void> NpzWriter::Add(const std::string& name, std::vector<std::byte> fi
 
 Expected<void> NpzWriter::Finish() {
   if (Expected<void> done = OpenArchive(); !done) return done;
+  archive_->Unmap();
   zip_t* zip = archive_->zip.release();
   if (stop_ != nullptr) {
     const auto stopped = [](zip_t*, void* stop) {

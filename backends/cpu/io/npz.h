@@ -10,6 +10,8 @@
 
 #include "backends/cpu/io/npy.h"
 
+struct zip_source;
+
 namespace gshard::cpu {
 
 class NpzReader {
@@ -39,11 +41,15 @@ class NpzWriter {
   ~NpzWriter();
   // `file` is a whole .npy (FormatNpy).
   Expected<void> Add(const std::string& name, std::vector<std::byte> file);
+  // Room for such a file of so many bytes on the disk, to be filled until the next call of any
+  // function: an array that is too large for memory is written piece by piece.
+  Expected<std::span<std::byte>> AddOnDisk(const std::string& name, size_t bytes);
   Expected<void> Finish();
 
  private:
   struct Archive;
   Expected<void> OpenArchive();
+  Expected<void> AddSource(const std::string& name, zip_source* source);
 
   std::string path_;
   const std::atomic<bool>* stop_;

@@ -371,11 +371,14 @@ std::vector<int64_t> MeshRun::SizesOf(const Layout& layout) {
 
 MeshRun::Instance MeshRun::InstanceOn(ValueId value, const Layout& layout, uint32_t device) const {
   Instance instance{device, StartOf(layout, device), SizesOf(layout), nullptr};
+  instance.data = executor_->Result(value, SourceOf(layout, device));
+  return instance;
+}
+
+uint32_t MeshRun::SourceOf(const Layout& layout, uint32_t device) const {
   const uint32_t first = device - device % grid_.partitions;  // of the replica
   const bool maximal = layout.sharding != nullptr && layout.sharding->IsMaximal();
-  instance.data = executor_->Result(
-      value, maximal ? first + static_cast<uint32_t>(layout.sharding->device) : device);
-  return instance;
+  return maximal ? first + static_cast<uint32_t>(layout.sharding->device) : device;
 }
 
 std::vector<MeshRun::Instance> MeshRun::Instances(size_t k) const {
@@ -482,6 +485,28 @@ OutputArray MeshRun::Assemble(ValueId value, const Shape* shape, const Layout& l
 void MeshRun::GatherResult(size_t k, bool to_all) {
   if (ranks_ == nullptr) return;
   executor_->ranks()->Gather(plan_->program->results[k], to_all, "the results");
+}
+
+bool MeshRun::InPieces(size_t k) const {
+  return result_shapes_[k]->IsArray() && (results_[k].stacked || !IsPartial(results_[k].sharding));
+}
+
+void MeshRun::VisitTiles(size_t k, const std::function<void(const Instance&)>& visit) {
+  const ValueId value = plan_->program->results[k];
+  const Value& v = plan_->program->values[value];
+  const Layout& layout = results_[k];
+  RankRunner* ranks = executor_->ranks();
+  for (int from = 0; from < (ranks_ == nullptr ? 1 : ranks_->size()); ++from) {
+    if (from > 0) ranks->GatherFrom(value, from, "the results");
+    for (uint32_t c = 0; visit && c < layout.tiles->count() && v.bytes > 0; ++c) {
+      const uint32_t device = layout.tiles->first_device(c);
+      const uint32_t source = SourceOf(layout, device);
+      const int giver =
+          ranks == nullptr ? 0 : ranks->GiverOf(value, v.classes->class_of(source));
+      if (giver == from) visit(InstanceOn(value, layout, device));
+    }
+    if (from > 0) ranks->ReleaseGathered(value);
+  }
 }
 
 void MeshRun::GatherKept(size_t leaf) {

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -77,6 +78,22 @@ class MeshRun {
 
   Expected<void> Run(const RunOptions& options) { return executor_->Run(options); }
 
+  // One device's part of a result's leaf: the box of `sizes` at `start` of the whole array (what
+  // sticks out is padding).
+  struct Instance {
+    uint32_t device = 0;
+    std::vector<int64_t> start, sizes;
+    const std::byte* data = nullptr;
+  };
+  // Visits the tiles of result k, which are as InPieces says, on rank 0, so that no more than one
+  // other rank's part is there at a time; the other ranks' `visit` may be empty.
+  void VisitTiles(size_t k, const std::function<void(const Instance&)>& visit);
+  // Whether the result's tiles are instances as they are (of partial ones several make a tile).
+  bool InPieces(size_t k) const;
+  DType OutputType(size_t k) const { return result_shapes_[k]->dtype(); }
+  bool IsArray(size_t k) const { return result_shapes_[k]->IsArray(); }
+  std::span<const int64_t> OutputDims(size_t k) const { return results_[k].global_dims; }
+
   size_t result_count() const { return plan_->program->results.size(); }
   OutputArray Output(size_t k) const;
   // Whether Output(k) has the arrays of all devices along a new first dim.
@@ -89,13 +106,6 @@ class MeshRun {
   void SetResultSpread(size_t k, const Sharding* sharding, std::span<const int64_t> whole);
   const DeviceGrid& grid() const { return grid_; }
   int threads() const { return threads_; }
-  // One device's part of a result's leaf: the box of `sizes` at `start` of the whole array (what
-  // sticks out is padding).
-  struct Instance {
-    uint32_t device = 0;
-    std::vector<int64_t> start, sizes;
-    const std::byte* data = nullptr;
-  };
   // Every instance that may differ from the others, lowest devices first.
   std::vector<Instance> Instances(size_t k) const;
   // The leaves of the i-th of MeshRunOptions::keep, and one leaf: as one device has it, or of all
@@ -169,6 +179,8 @@ class MeshRun {
                     std::vector<int64_t> sizes, int64_t bytes, std::byte* data) const;
   std::vector<int64_t> StartOf(const Layout& layout, uint32_t device) const;
   static std::vector<int64_t> SizesOf(const Layout& layout);
+  // Who has what a device should have.
+  uint32_t SourceOf(const Layout& layout, uint32_t device) const;
   Instance InstanceOn(ValueId value, const Layout& layout, uint32_t device) const;
   // The same of a partial value: all parts together, in `storage`.
   Instance CombinedOn(ValueId value, const Layout& layout, uint32_t device,

@@ -21,6 +21,14 @@ void CopyRows(const WirePiece& piece, std::byte* arena, std::byte* message, bool
   }
 }
 
+int64_t BytesOf(const RoundBuffers& buffers) {
+  size_t bytes = 0;
+  for (const auto* messages : {&buffers.out, &buffers.in}) {
+    for (const auto& [peer, data] : *messages) bytes += data.capacity();
+  }
+  return static_cast<int64_t>(bytes);
+}
+
 }  // namespace
 
 RankRunner::RankRunner(const Plan& plan, std::byte* arena, Workers& workers, mpi::Ranks& ranks)
@@ -63,9 +71,7 @@ void RankRunner::Exchange(const std::vector<WireMessage>& messages, RoundBuffers
                           std::string_view where) {
   std::vector<mpi::Ranks::Outgoing> out;
   std::vector<mpi::Ranks::Incoming> in;
-  int64_t bytes = 0;
   for (const WireMessage& message : messages) {
-    bytes += message.bytes;
     if (message.from == ranks_.rank()) {
       out.push_back({message.to, buffers.out.at(message.to)});
     } else {
@@ -74,6 +80,8 @@ void RankRunner::Exchange(const std::vector<WireMessage>& messages, RoundBuffers
       in.push_back({message.from, data});
     }
   }
+  int64_t bytes = BytesOf(buffers);
+  if (&buffers != &round_buffers_) bytes += BytesOf(round_buffers_);
   buffer_bytes_ = std::max(buffer_bytes_, bytes);
   ranks_.Exchange(out, in, where);
 }
@@ -102,8 +110,9 @@ void RankRunner::MovePieces(const WirePlan& wire, std::string_view where) {
 }
 
 void RankRunner::SendPieces(const WirePlan& wire, std::string_view where) {
+  // The same memory again: fresh pages cost as much as the copies.
+  RoundBuffers& buffers = round_buffers_;
   for (const std::vector<WireMessage>& round : wire.rounds) {
-    RoundBuffers buffers;
     for (const WireMessage& message : round) {
       if (message.from != ranks_.rank()) continue;
       std::vector<std::byte>& data = buffers.out[message.to];
@@ -260,6 +269,15 @@ void RankRunner::ShareSelectors(const DeviceClasses* classes, ActiveSet* active,
 }
 
 void RankRunner::Gather(ValueId value, bool to_all, std::string_view where) {
+  GatherSome(value, to_all, -1, where);
+}
+
+int RankRunner::GiverOf(ValueId value, uint32_t c) {
+  const DeviceClasses* classes = plan_.program->values[value].classes;
+  return all_.Holds(classes, c, 0) ? 0 : plan_.cut.RankOf(classes->first_device(c));
+}
+
+void RankRunner::GatherSome(ValueId value, bool to_all, int only, std::string_view where) {
   const Value& v = plan_.program->values[value];
   if (v.bytes == 0 || gathered_.contains(value)) return;
   GatheredValue& gathered = gathered_[value];
@@ -268,6 +286,7 @@ void RankRunner::Gather(ValueId value, bool to_all, std::string_view where) {
   for (uint32_t c = 0; c < v.classes->count(); ++c) {
     const uint32_t device = v.classes->first_device(c);
     const int from = plan_.cut.RankOf(device);
+    if (only >= 0 && from != only) continue;
     for (int to = 0; to < (to_all ? plan_.cut.size : 1); ++to) {
       if (all_.Holds(v.classes, c, to)) continue;
       if (from == ranks_.rank()) {
@@ -290,8 +309,17 @@ void RankRunner::Gather(ValueId value, bool to_all, std::string_view where) {
       gathered.instances[of_rank[i]] = data.data() + i * static_cast<size_t>(v.bytes);
     }
   }
-  buffer_bytes_ = std::max(buffer_bytes_, gathered_bytes_);
+  buffer_bytes_ = std::max(buffer_bytes_, gathered_bytes_ + BytesOf(round_buffers_));
   ranks_.Exchange(out, in, where);
+}
+
+void RankRunner::ReleaseGathered(ValueId value) {
+  const auto found = gathered_.find(value);
+  if (found == gathered_.end()) return;
+  for (const auto& [from, data] : found->second.messages) {
+    gathered_bytes_ -= static_cast<int64_t>(data.size());
+  }
+  gathered_.erase(found);
 }
 
 void RankRunner::ReleaseGathered() {

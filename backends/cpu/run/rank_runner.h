@@ -39,9 +39,16 @@ class RankRunner {
                       std::vector<int64_t>& values, std::string_view where);
   // Instances of a value on all devices: to rank 0, or to everybody, until Release.
   void Gather(ValueId value, bool to_all, std::string_view where);
+  // The same to rank 0, of rank `from` only: a piece of a large array.
+  void GatherFrom(ValueId value, int from, std::string_view where) {
+    GatherSome(value, false, from, where);
+  }
+  // Who gives the instance of class `c`: rank 0, if it has it.
+  int GiverOf(ValueId value, uint32_t c);
   // The instance of class `c` that Gather has brought here; null: it is in the arena.
   const std::byte* Gathered(ValueId value, uint32_t c) const;
   void ReleaseGathered();
+  void ReleaseGathered(ValueId value);
 
   // Of the wire plans carried out so far, all ranks together: what was predicted.
   struct Predicted {
@@ -54,6 +61,8 @@ class RankRunner {
   int64_t buffer_bytes() const { return buffer_bytes_; }
 
  private:
+  // `only`: of this rank; -1: of all.
+  void GatherSome(ValueId value, bool to_all, int only, std::string_view where);
   const WirePlan& PlanOf(const CollectiveStep& step, ActiveSet* active);
   void RunReduction(const WirePlan& wire, const CollectiveStep& step, ActiveSet* active);
   void MovePieces(const WirePlan& wire, std::string_view where);
@@ -79,6 +88,7 @@ class RankRunner {
   };
   std::map<ValueId, GatheredValue> gathered_;
   Predicted predicted_, sent_rows_;
+  RoundBuffers round_buffers_;  // of copies
   int64_t buffer_bytes_ = 0, gathered_bytes_ = 0;
 };
 

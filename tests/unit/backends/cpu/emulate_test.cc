@@ -11,6 +11,7 @@
 
 #include "backends/cpu/io/npz.h"
 #include "ir/parser.h"
+#include "tests/ranks_in_process.h"
 #include "tests/unit/source_file.h"
 #include "tests/unit/temporary_folder.h"
 
@@ -48,6 +49,70 @@ TEST_CASE("results are the same bits for any number of threads", "[cpu]") {
       CHECK((result == first));
     }
   }
+}
+
+// `text`, or a sample, on so many ranks: the report of the first.
+RunReport EmulateOnRanks(int count, const std::function<std::unique_ptr<Module>()>& make,
+                         const EmulateOptions& options) {
+  RunReport first;
+  RunOnRanks(count, [&](mpi::Ranks& ranks) {
+    EmulateOptions own = options;
+    own.ranks = &ranks;
+    auto emulation = Emulate(make(), own);
+    if (!emulation) throw std::runtime_error(Render(emulation.error()));
+    if (ranks.rank() == 0) first = std::move(emulation->report);
+  });
+  return first;
+}
+
+TEST_CASE("ranks write the file of one process, piece by piece", "[cpu][ranks]") {
+  for (const std::string& sample : kSamples) {
+    const TemporaryFolder folder;
+    EmulateOptions options;
+    options.threads = 1;
+    options.output = folder.File("one.npz");
+    REQUIRE(Emulate(Sample(sample), options));
+    const std::string one = Contents(options.output);
+    for (const int ranks : {2, 3, 5}) {
+      INFO(sample << " on " << ranks);
+      options.output = folder.File("several.npz");
+      EmulateOnRanks(
+          ranks, [&] { return Sample(sample); }, options);
+      CHECK((Contents(options.output) == one));
+    }
+  }
+  // A result of 8 MiB: of the others' parts rank 0 never has two at a time.
+  const std::string text =
+      "HloModule m, num_partitions=8\nENTRY e { p = f32[2048,1024] parameter(0), "
+      "sharding={devices=[8,1]<=[8]}\n ROOT n = f32[2048,1024] negate(p), "
+      "sharding={devices=[8,1]<=[8]} }\n";
+  const auto make = [&] {
+    return std::move(*ParseModule(SourceText::FromString("test.hlo", text)));
+  };
+  const TemporaryFolder folder;
+  EmulateOptions options;
+  options.threads = 1;
+  const int64_t without = EmulateOnRanks(4, make, options).ranks.at(0).memory_bytes;
+  options.output = folder.File("out.npz");
+  const int64_t with = EmulateOnRanks(4, make, options).ranks.at(0).memory_bytes;
+  CHECK(with - without <= (int64_t{2} << 20));
+  CHECK(Contents(options.output).size() > (size_t{8} << 20));
+}
+
+TEST_CASE("over ranks an error is found where one process finds it", "[cpu][ranks]") {
+  EmulateOptions options;
+  options.verify = true;
+  options.threads = 1;
+  const auto alone = Emulate(Sample("moe_layer"), options);
+  REQUIRE(alone);
+  const RunReport report = EmulateOnRanks(
+      3, [] { return Sample("moe_layer"); }, options);
+  REQUIRE(report.verify);
+  REQUIRE(report.verify->instructions);
+  CHECK(report.verify->ok);
+  CHECK(report.verify->instructions->compared == alone->report.verify->instructions->compared);
+  CHECK(report.verify->instructions->max_rel_error ==
+        alone->report.verify->instructions->max_rel_error);
 }
 
 TEST_CASE("samples agree with the unpartitioned graph, instruction by instruction", "[cpu]") {

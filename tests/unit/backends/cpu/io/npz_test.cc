@@ -52,6 +52,22 @@ void WriteAll(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary).write(text.data(), static_cast<int64_t>(text.size()));
 }
 
+TEST_CASE("a member that is filled on the disk is as one from memory", "[io][npz]") {
+  Folder folder;
+  const std::string expected = ReadAll(WriteArchive(folder.path / "a.npz", Numbers()));
+  const std::string path = (folder.path / "b.npz").string();
+  NpzWriter writer(path);
+  const std::vector<std::byte> file = Numbers();
+  auto room = writer.AddOnDisk("p0", file.size());
+  REQUIRE(room);
+  std::ranges::copy(file, room->begin());
+  REQUIRE(writer.Finish());
+  CHECK(ReadAll(path) == expected);
+  size_t files = 0;
+  for ([[maybe_unused]] const auto& entry : fs::directory_iterator(folder.path)) ++files;
+  CHECK(files == 2);
+}
+
 TEST_CASE("an archive that is stopped is no fault of the file, and leaves none", "[io][npz]") {
   Folder folder;
   const std::atomic<bool> stop = true;
