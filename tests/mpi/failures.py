@@ -21,11 +21,13 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 KINDS = ["kill", "stop", "truncated", "other file", "no memory"]
-# 1 GiB on every device, which are a rank each: more than the victim gets.
+# 1 GiB on every device, which are a rank each: more than the victim gets, and nobody comes to fill it.
 LARGE = """HloModule large, num_partitions={devices}
 ENTRY e {{
-  p = f32[{devices},134217728]{{1,0}} parameter(0), sharding={{devices=[{devices},1]<=[{devices}]}}
-  ROOT n = f32[{devices},134217728]{{1,0}} negate(p), sharding={{devices=[{devices},1]<=[{devices}]}}
+  p = f32[{devices},1]{{1,0}} parameter(0), sharding={{devices=[{devices},1]<=[{devices}]}}
+  r = f32[{devices}]{{0}} reshape(p), sharding={{devices=[{devices}]<=[{devices}]}}
+  ROOT n = f32[{devices},268435456]{{1,0}} broadcast(r), dimensions={{0}},
+    sharding={{devices=[{devices},1]<=[{devices}]}}
 }}
 """
 
