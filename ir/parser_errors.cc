@@ -22,6 +22,7 @@ std::string Listed(std::span<const std::string_view> words) {
 }
 
 void NearestWord::Offer(std::string_view candidate) {
+  if (best_distance_ == 0) return;  // of equally near ones the first
   // Edit distance with adjacent swaps; about a third of the letters may differ.
   const size_t n = word_.size();
   const size_t m = candidate.size();

@@ -254,6 +254,29 @@ void CompareRow(DType dtype, const std::byte* a, const std::byte* b, int64_t cou
   }
 }
 
+void CompareRowInUlps(DType dtype, const std::byte* a, const std::byte* b, int64_t count,
+                      double ulps, RowError& error) {
+  const int64_t bytes = StorageBytes(dtype);
+  // Below it lie numbers without all their digits, or none at all.
+  const double smallest = dtype == DType::kF16 ? 0x1p-24 : 0x1p-100;
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t end = std::min(begin + kBlock, count);
+    const auto length = static_cast<size_t>((end - begin) * bytes);
+    if (std::memcmp(a + begin * bytes, b + begin * bytes, length) == 0) continue;
+    for (int64_t i = begin; i < end; ++i) {
+      const double distance = ElementError(dtype, a, i, b, i);
+      if (distance == 0) continue;
+      const double magnitude =
+          std::max(ElementMagnitude(dtype, a, i), ElementMagnitude(dtype, b, i));
+      const double unit = std::max(UnitInLastPlace(dtype, magnitude), smallest);
+      if (!(distance <= ulps * unit)) ++error.beyond;
+      if (distance <= error.largest) continue;
+      error.largest = distance;
+      error.at = i;
+    }
+  }
+}
+
 double UnitInLastPlace(DType dtype, double magnitude) {
   if (!IsFloat(dtype) && !IsComplex(dtype)) return 1;
   if (!(magnitude > 0) || !std::isfinite(magnitude)) magnitude = 0x1p-126;

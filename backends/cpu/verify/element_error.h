@@ -33,6 +33,9 @@ struct RowError {
 // Adds the elements a[0, count) against b[0, count), which are elements first, first + 1, ..
 void CompareRow(DType dtype, const std::byte* a, const std::byte* b, int64_t count, double allowed,
                 int64_t first, RowError& error);
+// The same of floats that may be off by so many units in the last place of themselves.
+void CompareRowInUlps(DType dtype, const std::byte* a, const std::byte* b, int64_t count,
+                      double ulps, RowError& error);
 
 std::vector<int64_t> IndexOf(int64_t flat, std::span<const int64_t> dims);
 

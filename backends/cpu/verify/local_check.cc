@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 
 #include "backends/cpu/arrays/array_rows.h"
@@ -14,60 +16,26 @@
 #include "backends/cpu/memory/memory.h"
 #include "backends/cpu/verify/element_error.h"
 #include "backends/cpu/verify/error_scale.h"
-#include "backends/cpu/verify/graph_walk.h"
-#include "backends/cpu/verify/taint.h"
+#include "backends/cpu/verify/step_rule.h"
 #include "backends/cpu/verify/value_exchange.h"
 #include "ir/computation.h"
 
 namespace gshard::cpu {
 namespace {
 
-constexpr size_t kMostWalked = 4096;  // instructions behind one
-
-// What lies between an array and the nearest compared ones that it is made of.
-struct Chain {
-  std::vector<const Instruction*> anchors;
-  double tolerance = 0;   // the coarsest of what is computed on the way
-  bool computes = false;  // floats, without being compared itself
-};
-
-Chain ChainBehind(const Instruction& x, const GraphWalk& walk,
-                  const std::vector<uint8_t>& compared) {
-  Chain chain;
-  std::vector<const Instruction*> stack = walk.Behind(x), seen = {&x};
-  while (!stack.empty() && seen.size() < kMostWalked) {
-    const Instruction* at = stack.back();
-    stack.pop_back();
-    if (std::find(seen.begin(), seen.end(), at) != seen.end()) continue;
-    seen.push_back(at);
-    if (compared[at->id()] != 0) {
-      chain.anchors.push_back(at);
-      continue;
-    }
-    if (at->shape()->IsArray() && !OnlyMoves(*at) && ToleranceOf(at->shape()->dtype()) > 0) {
-      chain.computes = true;
-      chain.tolerance = std::max(chain.tolerance, ToleranceOf(at->shape()->dtype()));
-    }
-    const std::vector<const Instruction*> behind = walk.Behind(*at);
-    stack.insert(stack.end(), behind.begin(), behind.end());
-  }
-  if (!stack.empty()) chain.computes = true;
-  return chain;
-}
-
 // The mesh: puts together whole arrays and gives them.
 class MeshGiver final : public TapObserver {
  public:
-  MeshGiver(std::span<const Candidate> candidates, ValueExchange& exchange, const MeshRun& run,
-            uint32_t preferred_device)
+  MeshGiver(std::span<const Candidate> candidates, ValueExchange& exchange, const MeshRun& run)
       : candidates_(candidates),
         exchange_(exchange),
         run_(run),
-        preferred_(preferred_device),
         iterations_(candidates.size(), 0),
-        open_(candidates.size()) {
+        open_(candidates.size()),
+        copies_(candidates.size()) {
     for (size_t t = 0; t < candidates.size(); ++t) {
       spreads_.push_back(run.SpreadOfTap(t, candidates[t].form->sharding));
+      if (spreads_.back()) copies_[t] = CopiesOf(*spreads_.back());
     }
   }
 
@@ -76,66 +44,110 @@ class MeshGiver final : public TapObserver {
     for (uint32_t tap : taps) {
       open_[tap] = {};
       if (!candidates_[tap].Wants(iterations_[tap]++, true)) continue;
-      open_[tap] = exchange_.Room(tap, BufferBytes(candidates_[tap].x->shape()));
+      const int64_t bytes = BufferBytes(candidates_[tap].x->shape());
+      open_[tap].data = exchange_.Room(tap, bytes);
+      if (!copies_[tap].empty() && !open_[tap].data.empty()) {
+        open_[tap].other.resize(static_cast<size_t>(bytes));
+      }
     }
     return true;
   }
 
-  bool Wants(uint32_t tap) const override { return !open_[tap].empty(); }
+  bool Wants(uint32_t tap) const override { return !open_[tap].data.empty(); }
 
   void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) override {
-    if (open_[tap].empty()) return;
-    const Shape* shape = candidates_[tap].x->shape();
-    const int64_t bytes = StorageBytes(shape->dtype());
+    Open& open = open_[tap];
+    if (open.data.empty()) return;
     for (uint32_t device : spreads_[tap]->devices(c)) {
-      if (!spreads_[tap]->StandsForTile(device, preferred_)) continue;
-      const MeshRun::Instance box = run_.BoxOf(*spreads_[tap], device);
-      const BoxRows rows(box.start, box.sizes, shape->dims());
-      ForEachRunOfPart(rows, part, parts, [&](int64_t global, int64_t local, int64_t count) {
-        std::memcpy(open_[tap].data() + global * bytes, data + local * bytes,
-                    static_cast<size_t>(count * bytes));
-      });
+      const auto copies = copies_[tap].find(device);
+      const bool is_first = copies_[tap].empty() || copies->second.is_first;
+      const bool is_last = !copies_[tap].empty() && copies->second.is_last;
+      if (is_first) Put(tap, device, data, part, parts, open.data);
+      if (is_last) Put(tap, device, data, part, parts, open.other);
     }
   }
 
   void Finish(std::span<const uint32_t> taps) override {
     for (uint32_t tap : taps) {
       if (!candidates_[tap].Wants(iterations_[tap] - 1, true)) continue;
+      Open& open = open_[tap];
       WholeValue value;
-      value.data = std::exchange(open_[tap], {});
+      value.data = std::exchange(open.data, {});
+      value.other = std::exchange(open.other, {});
+      if (!value.other.empty() &&
+          std::memcmp(value.other.data(), value.data.data(), value.data.size()) == 0) {
+        value.other = {};
+      }
       exchange_.Give(tap, std::move(value));
     }
   }
 
  private:
+  struct Open {
+    std::span<std::byte> data;
+    std::vector<std::byte> other;
+  };
+  // Is the device the first, or the last, of those that have different instances of its tile?
+  struct Copy {
+    bool is_first = false, is_last = false;
+  };
+
+  // Empty where every tile is the same wherever it is.
+  std::unordered_map<uint32_t, Copy> CopiesOf(const MeshRun::TapSpread& spread) const {
+    std::map<std::vector<int64_t>, std::vector<uint32_t>> tiles;
+    size_t count = 0;
+    for (uint32_t c = 0; c < spread.class_count(); ++c) {
+      for (uint32_t device : spread.devices(c)) {
+        tiles[run_.BoxOf(spread, device).start].push_back(device);
+        ++count;
+      }
+    }
+    std::unordered_map<uint32_t, Copy> copies;
+    if (count == tiles.size()) return copies;
+    for (auto& [start, devices] : tiles) {
+      std::sort(devices.begin(), devices.end());
+      for (uint32_t device : devices) copies[device] = {};
+      copies[devices.front()].is_first = true;
+      copies[devices.back()].is_last = true;
+    }
+    return copies;
+  }
+
+  void Put(uint32_t tap, uint32_t device, const std::byte* data, int64_t part, int64_t parts,
+           std::span<std::byte> whole) const {
+    const Shape* shape = candidates_[tap].x->shape();
+    const int64_t bytes = StorageBytes(shape->dtype());
+    const MeshRun::Instance box = run_.BoxOf(*spreads_[tap], device);
+    const BoxRows rows(box.start, box.sizes, shape->dims());
+    ForEachRunOfPart(rows, part, parts, [&](int64_t global, int64_t local, int64_t count) {
+      std::memcpy(whole.data() + global * bytes, data + local * bytes,
+                  static_cast<size_t>(count * bytes));
+    });
+  }
+
   std::span<const Candidate> candidates_;
   ValueExchange& exchange_;
   const MeshRun& run_;
-  const uint32_t preferred_;
   std::vector<int64_t> iterations_;
-  std::vector<std::span<std::byte>> open_;  // by tap
+  std::vector<Open> open_;  // by tap
   std::vector<std::optional<MeshRun::TapSpread>> spreads_;
+  std::vector<std::unordered_map<uint32_t, Copy>> copies_;  // by tap and device
 };
 
 // The unpartitioned graph: compares, and goes on with the mesh's values.
 class Judge final : public TapObserver {
  public:
-  Judge(const Module& whole, std::span<const Candidate> candidates, ValueExchange& exchange,
-        LocalCheckResult& result)
+  Judge(const Module& whole, const Module& partitioned, std::span<const Candidate> candidates,
+        ValueExchange& exchange, LocalCheckResult& result)
       : candidates_(candidates),
         exchange_(exchange),
         result_(result),
         scale_(whole),
-        loose_(whole.instruction_limit(), 0),
+        rules_(StepRulesOf(whole, partitioned, candidates)),
+        states_(whole.instruction_limit(), State::kKnown),
+        was_judged_(candidates.size(), 0),
         iterations_(candidates.size(), 0),
-        open_(candidates.size()) {
-    const GraphWalk walk(whole);
-    std::vector<uint8_t> compared(whole.instruction_limit(), 0);
-    for (const Candidate& candidate : candidates) compared[candidate.x->id()] = 1;
-    for (const Candidate& candidate : candidates) {
-      chains_.push_back(ChainBehind(*candidate.x, walk, compared));
-    }
-  }
+        open_(candidates.size()) {}
 
   bool Prepare(std::span<const uint32_t> taps) override {
     if (result_.fault) return false;
@@ -159,12 +171,16 @@ class Judge final : public TapObserver {
     for (uint32_t tap : taps) {
       Open& open = open_[tap];
       const bool known = open.mesh && !open.mesh->data.empty() && !open.shown.empty();
-      loose_[candidates_[tap].x->id()] = known ? 0 : 1;
+      State& state = states_[candidates_[tap].x->id()];
+      state = !known ? State::kUnknown : open.mesh->other.empty() ? State::kKnown : State::kVaries;
       if (known && !result_.fault) Compare(tap);
       if (open.mesh && !open.mesh->data.empty()) exchange_.Return(open.mesh->data);
       open.mesh.reset();
     }
   }
+
+  // Arrays that were judged at least once.
+  int64_t arrays() const { return std::count(was_judged_.begin(), was_judged_.end(), 1); }
 
  private:
   struct Open {
@@ -172,32 +188,52 @@ class Judge final : public TapObserver {
     std::vector<std::pair<uint32_t, std::byte*>> shown;  // by class of devices
   };
 
+  // What the graph goes on with of a compared array.
+  enum class State : uint8_t {
+    kKnown,    // the mesh's value
+    kVaries,   // one of those that the mesh's devices have
+    kUnknown,  // its own
+  };
+
+  bool AnyAnchor(const StepRule& rule, State state) const {
+    return std::any_of(rule.anchors.begin(), rule.anchors.end(),
+                       [&](const Instruction* a) { return states_[a->id()] == state; });
+  }
+
   void Compare(uint32_t tap) {
     const Open& open = open_[tap];
     const Instruction& x = *candidates_[tap].x;
-    const Chain& chain = chains_[tap];
+    const StepRule& rule = rules_[tap];
     const DType dtype = x.shape()->dtype();
     const auto lowest = std::min_element(open.shown.begin(), open.shown.end());
     const std::span<const std::byte> want(lowest->second, open.mesh->data.size());
     const double magnitude = LargestMagnitude(dtype, want);
-    const double scale = scale_.Of(x, magnitude);
-    double tolerance = StepToleranceOf(dtype);
-    if (tolerance > 0) tolerance = std::max(tolerance, chain.tolerance);
-    const double allowed = tolerance * scale + kSmallestAllowed;
-    RowError error;
-    CompareRow(dtype, open.mesh->data.data(), want.data(), x.shape()->element_count(), allowed, 0,
-               error);
-    const bool is_pick = tolerance == 0 && chain.computes;
-    const bool sure = std::none_of(chain.anchors.begin(), chain.anchors.end(),
-                                   [&](const Instruction* a) { return loose_[a->id()] != 0; });
-    if (error.beyond > 0 && sure && !is_pick) {
-      NoteFault(tap, want, error, allowed);
+    const double allowed = rule.tolerance * scale_.Of(x, magnitude) + kSmallestAllowed;
+    const bool exact = rule.is_one_operation && !AnyAnchor(rule, State::kVaries);
+    const bool sure = !AnyAnchor(rule, State::kUnknown) && !rule.may_flip;
+    bool agrees = true;
+    for (std::span<const std::byte> mesh : {std::span<const std::byte>(open.mesh->data),
+                                            std::span<const std::byte>(open.mesh->other)}) {
+      if (mesh.empty() || !agrees) continue;
+      RowError error;
+      if (exact) {
+        CompareRowInUlps(dtype, mesh.data(), want.data(), x.shape()->element_count(), kStepUlps,
+                         error);
+      } else {
+        CompareRow(dtype, mesh.data(), want.data(), x.shape()->element_count(), allowed, 0, error);
+      }
+      NoteLargest(x, magnitude, error);
+      agrees = error.beyond == 0;
+      if (agrees || !sure) continue;
+      // Where all is to be equal, what differs is told from what does not by less.
+      NoteFault(tap, mesh, want, error, exact ? std::min(allowed, error.largest / 8) : allowed);
       return;
     }
-    if (error.beyond > 0) {
-      ++result_.unsettled;
-    } else {
+    if (agrees) {
+      was_judged_[tap] = 1;
       ++result_.judged;
+    } else {
+      ++result_.unsettled;
     }
     scale_.Observe(x, 0, 1);
     for (const auto& [c, data] : open.shown) {
@@ -205,8 +241,15 @@ class Judge final : public TapObserver {
     }
   }
 
-  void NoteFault(uint32_t tap, std::span<const std::byte> want, const RowError& error,
-                 double allowed) {
+  void NoteLargest(const Instruction& x, double magnitude, const RowError& error) {
+    const double relative = magnitude > 0 ? error.largest / magnitude : error.largest;
+    if (relative <= result_.max_rel_error) return;
+    result_.max_rel_error = relative;
+    result_.worst = x.name();
+  }
+
+  void NoteFault(uint32_t tap, std::span<const std::byte> mesh, std::span<const std::byte> want,
+                 const RowError& error, double allowed) {
     const Candidate& candidate = candidates_[tap];
     const Shape* shape = candidate.x->shape();
     LocalCheckResult::Fault& fault = result_.fault.emplace();
@@ -217,8 +260,8 @@ class Judge final : public TapObserver {
     fault.want.dtype = shape->dtype();
     fault.want.dims.assign(shape->dims().begin(), shape->dims().end());
     fault.want.data.assign(want.begin(), want.end());
-    fault.mismatch = MismatchAt(shape->dtype(), shape->dims(), want.data(), error.at, 0,
-                                open_[tap].mesh->data.data(), error.at);
+    fault.mismatch =
+        MismatchAt(shape->dtype(), shape->dims(), want.data(), error.at, 0, mesh.data(), error.at);
     fault.mismatch.name = candidate.x->name();
     fault.mismatch.differences = error.beyond;
     fault.mismatch.elements = shape->element_count();
@@ -228,8 +271,9 @@ class Judge final : public TapObserver {
   ValueExchange& exchange_;
   LocalCheckResult& result_;
   ErrorScale scale_;
-  std::vector<Chain> chains_;   // by tap
-  std::vector<uint8_t> loose_;  // by instruction id: the graph went on with its own value
+  const std::vector<StepRule> rules_;  // by tap
+  std::vector<State> states_;          // by instruction id
+  std::vector<uint8_t> was_judged_;    // by tap
   std::vector<int64_t> iterations_;
   std::vector<Open> open_;
   std::mutex mutex_;
@@ -238,14 +282,12 @@ class Judge final : public TapObserver {
 class LocalChecker {
  public:
   LocalChecker(const Module& whole, const Module& partitioned, const Inputs& inputs,
-               const InstructionsOptions& options, std::vector<Candidate> candidates,
-               uint32_t preferred_device)
+               const InstructionsOptions& options, std::vector<Candidate> candidates)
       : whole_module_(whole),
         options_(options),
         inputs_(inputs),
         partitioned_(partitioned),
-        candidates_(std::move(candidates)),
-        preferred_(preferred_device) {}
+        candidates_(std::move(candidates)) {}
 
   Expected<LocalCheckResult> Run() {
     const std::vector<TapPoint> whole_taps = WholeTaps(candidates_);
@@ -272,10 +314,11 @@ class LocalChecker {
     if (arenas + kLeastBudget > limit) {
       return Fail(MakeError("E-RUN-MEMORY", "no room for both graphs at once"));
     }
-    ValueExchange exchange(candidates_.size(), std::min(options_.budget_bytes, limit - arenas),
-                           true);
-    MeshGiver giver(candidates_, exchange, mesh, preferred_);
-    Judge judge(whole_module_, candidates_, exchange, result_);
+    // Nothing is judged a second time: half of what is free is better than a step left out.
+    const int64_t budget = std::max(options_.budget_bytes, (limit - arenas) / 2);
+    ValueExchange exchange(candidates_.size(), std::min(budget, limit - arenas), true);
+    MeshGiver giver(candidates_, exchange, mesh);
+    Judge judge(whole_module_, partitioned_, candidates_, exchange, result_);
     if (Expected<void> done = whole.Start(options_.run.stop); !done) return done;
     if (Expected<void> done = options_.runs.Start(mesh, options_.run.stop); !done) return done;
     Expected<void> given, judged;
@@ -305,6 +348,7 @@ class LocalChecker {
     if (thrown) std::rethrow_exception(thrown);
     if (thrown_by_giver) std::rethrow_exception(thrown_by_giver);
     result_.peak_memory_bytes = arenas + exchange.peak_bytes();
+    result_.arrays = judge.arrays();
     if (result_.fault) return {};  // both were stopped there
     if (!judged) return judged;
     if (!given) return given;
@@ -334,35 +378,24 @@ class LocalChecker {
   const Inputs& inputs_;
   const Module& partitioned_;
   std::vector<Candidate> candidates_;
-  const uint32_t preferred_;
   LocalCheckResult result_;
 };
 
 }  // namespace
 
-double StepToleranceOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-    case DType::kC128:
-      return 1e-12;
-    case DType::kF32:
-    case DType::kC64:
-      return 1e-5;
-    case DType::kF16:
-      return 5e-3;
-    default:
-      return ToleranceOf(dtype);
-  }
-}
-
 Expected<LocalCheckResult> CheckLocally(const Module& whole, const Module& partitioned,
                                         std::span<const LocalForm> forms, const Inputs& inputs,
-                                        const InstructionsOptions& options,
-                                        uint32_t preferred_device) {
+                                        const InstructionsOptions& options) {
   ComparedArrays arrays = CollectArrays(whole, options.whole_grid, options.whole_forms, forms);
-  return LocalChecker(whole, partitioned, inputs, options, std::move(arrays.candidates),
-                      preferred_device)
-      .Run();
+  // Both graphs have the same parameters, the unpartitioned one all of them at its beginning: it
+  // would wait for those that the mesh shows late.
+  std::erase_if(arrays.candidates, [&](const Candidate& candidate) {
+    return candidate.x->opcode() == Opcode::kParameter;
+  });
+  auto result =
+      LocalChecker(whole, partitioned, inputs, options, std::move(arrays.candidates)).Run();
+  if (result) result->left_out = arrays.left_out;
+  return result;
 }
 
 }  // namespace gshard::cpu

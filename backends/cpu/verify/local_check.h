@@ -20,8 +20,12 @@
 namespace gshard::cpu {
 
 struct LocalCheckResult {
-  int64_t judged = 0;     // arrays, in loops each time they are made
-  int64_t unsettled = 0;  // whose operands found no room in memory
+  int64_t judged = 0;        // arrays, in loops each time they are made
+  int64_t unsettled = 0;     // whose operands found no room in memory, or where a pick may flip
+  int64_t arrays = 0;        // judged, each counted once
+  int64_t left_out = 0;      // of random streams
+  double max_rel_error = 0;  // of a step, to the magnitude of its array
+  std::string worst;         // the array that has it
   // The first array, in order of execution, that no rounding of its operands explains.
   struct Fault {
     const Instruction* x = nullptr;
@@ -38,15 +42,11 @@ struct LocalCheckResult {
   int64_t peak_memory_bytes = 0;
 };
 
-// As VerifyInstructions. Of arrays that several devices hold, the instance counts that
-// `preferred_device` has, else the lowest device's.
+// As VerifyInstructions. Where devices that hold the same part of an array differ, the lowest's and
+// the highest's instances are compared, and the unpartitioned graph goes on with the lowest's.
 Expected<LocalCheckResult> CheckLocally(const Module& whole, const Module& partitioned,
                                         std::span<const LocalForm> forms, const Inputs& inputs,
-                                        const InstructionsOptions& options,
-                                        uint32_t preferred_device);
-
-// Tolerance of one step: roundings of sums, in units of the scale of its terms.
-double StepToleranceOf(DType dtype);
+                                        const InstructionsOptions& options);
 
 }  // namespace gshard::cpu
 

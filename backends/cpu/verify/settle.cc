@@ -22,47 +22,70 @@ IllConditioned Amplifier(const InstructionsResult& instructions) {
   return found;
 }
 
+InstructionsResult Summary(const LocalCheckResult& steps) {
+  InstructionsResult result;
+  result.compared = steps.arrays;
+  result.skipped = steps.left_out + steps.unsettled;
+  result.max_rel_error = steps.max_rel_error;
+  result.worst = steps.worst;
+  result.peak_memory_bytes = steps.peak_memory_bytes;
+  return result;
+}
+
+// What the outputs' differences are where no step is wrong by itself. `instructions`: of both
+// graphs as they run by themselves.
+void Explain(const LocalCheckResult& steps, const OutputTolerance& tolerance,
+             InstructionsResult& instructions, VerifyResult& verify) {
+  if (!steps.outputs_agree) {
+    verify.ok = false;
+    verify.finding.emplace();
+    verify.finding->mismatch = steps.output_mismatch;
+    verify.finding->diagnosis =
+        "every array inside is right: the result is put together wrong on its way out";
+    return;
+  }
+  instructions.first.reset();
+  if (!verify.near_ties.empty() && verify.ok) return;
+  if (verify.ok && verify.discrete_differences == 0) return;
+  // A tolerance that the user gave is a demand.
+  verify.ok = !tolerance.IsGiven() || verify.ok;
+  verify.discrete_outputs = verify.discrete_differences = verify.discrete_elements = 0;
+  verify.ill_conditioned = Amplifier(instructions);
+}
+
 }  // namespace
 
-Expected<void> Settle(const Module& whole, const Module& partitioned,
-                      std::span<const LocalForm> forms, const Inputs& inputs,
-                      const InstructionsOptions& options, InstructionsResult& instructions,
-                      VerifyResult& verify) {
-  const bool outputs_differ = !verify.ok || verify.discrete_differences > 0;
-  if (!outputs_differ && !instructions.first) return {};
-  const uint32_t device = instructions.first ? instructions.first->device : verify.mismatch.device;
-  auto checked = CheckLocally(whole, partitioned, forms, inputs, options, device);
-  if (!checked) {
-    if (checked.error().code == "E-RUN-MEMORY") return {};
-    return Fail(checked.error());
-  }
-  instructions.peak_memory_bytes =
-      std::max(instructions.peak_memory_bytes, checked->peak_memory_bytes);
-  if (checked->fault) {
-    auto finding = Diagnose(whole, partitioned, forms, inputs, options, *checked->fault);
+Expected<InstructionsResult> Settle(const Module& whole, const Module& partitioned,
+                                    std::span<const LocalForm> forms, const Inputs& inputs,
+                                    const InstructionsOptions& options, VerifyResult& verify) {
+  auto steps = CheckLocally(whole, partitioned, forms, inputs, options);
+  const bool judged = steps.has_value();
+  if (!judged && steps.error().code != "E-RUN-MEMORY") return Fail(steps.error());
+  if (judged && steps->fault) {
+    auto finding = Diagnose(whole, partitioned, forms, inputs, options, *steps->fault);
     if (!finding) return Fail(finding.error());
+    InstructionsResult instructions = Summary(*steps);
     instructions.first = finding->mismatch;
     verify.finding = std::move(*finding);
     verify.ok = false;
-    return {};
+    return instructions;
   }
-  if (checked->unsettled > 0) return {};
-  if (!checked->outputs_agree) {
-    verify.ok = false;
-    verify.finding.emplace();
-    verify.finding->mismatch = checked->output_mismatch;
-    verify.finding->diagnosis =
-        "every array inside is right: the result is put together wrong on its way out";
-    return {};
+  const bool proven = judged && steps->unsettled == 0;
+  if (proven && verify.ok && verify.discrete_differences == 0) {
+    InstructionsResult instructions = Summary(*steps);
+    Explain(*steps, options.tolerance, instructions, verify);
+    return instructions;
   }
-  instructions.first.reset();
-  if (!verify.near_ties.empty() && verify.ok) return {};
-  if (!outputs_differ) return {};
-  // A tolerance that the user gave is a demand.
-  verify.ok = !options.tolerance.IsGiven() || verify.ok;
-  verify.discrete_outputs = verify.discrete_differences = verify.discrete_elements = 0;
-  verify.ill_conditioned = Amplifier(instructions);
-  return {};
+  auto found = VerifyInstructions(whole, partitioned, forms, inputs, options);
+  if (!found) return found;
+  verify.near_ties = std::move(found->near_ties);
+  // Near ties explain what differs exactly if nothing does once both graphs pick the same.
+  if (found->outputs_agree) verify.ok = *found->outputs_agree;
+  if (judged) {
+    found->peak_memory_bytes = std::max(found->peak_memory_bytes, steps->peak_memory_bytes);
+  }
+  if (proven) Explain(*steps, options.tolerance, *found, verify);
+  return found;
 }
 
 }  // namespace gshard::cpu

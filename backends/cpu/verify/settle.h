@@ -1,4 +1,4 @@
-// What differences mean: rounding that the program magnifies, or a wrong step.
+// Stage by stage to a verdict: every step by itself first, then what differences mean.
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_SETTLE_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_SETTLE_H_
 
@@ -8,14 +8,16 @@
 
 namespace gshard::cpu {
 
-// Where `verify` has differences beyond its tolerances, in outputs or (with `instructions`, which
-// VerifyInstructions has found) within, checks step by step (local_check.h), and says in `verify`
-// what came out: the finding, or that the program is ill-conditioned. Errors: of running. Where
-// memory does not allow the check, everything stays as it is.
-Expected<void> Settle(const Module& whole, const Module& partitioned,
-                      std::span<const LocalForm> forms, const Inputs& inputs,
-                      const InstructionsOptions& options, InstructionsResult& instructions,
-                      VerifyResult& verify);
+// Completes `verify`, which VerifyOutputs has made, and returns what is known of instructions.
+//
+// Every step is judged by the mesh's own operands (local_check.h). One that is wrong is the
+// finding, whatever the outputs say. If all are right and the outputs agree, so is the program.
+// Where outputs differ, or memory does not allow to judge, both graphs are compared as they run by
+// themselves (VerifyInstructions): near ties, or rounding that the program magnifies. Errors: of
+// planning and running, E-RUN-STOPPED among them.
+Expected<InstructionsResult> Settle(const Module& whole, const Module& partitioned,
+                                    std::span<const LocalForm> forms, const Inputs& inputs,
+                                    const InstructionsOptions& options, VerifyResult& verify);
 
 }  // namespace gshard::cpu
 

@@ -22,9 +22,11 @@ namespace gshard::cpu {
 
 struct WholeValue {
   std::span<std::byte> data;  // empty: there was no room
-  uint64_t order = 0;         // among all values of the producer's run
-  double magnitude = 0;       // the largest of an element
-  double allowed = 0;         // error of an element
+  // Another copy that some devices have; empty: all are the same.
+  std::vector<std::byte> other;
+  uint64_t order = 0;    // among all values of the producer's run
+  double magnitude = 0;  // the largest of an element
+  double allowed = 0;    // error of an element
 };
 
 class ValueExchange {

@@ -130,6 +130,7 @@ TEST_CASE("the nearest word", "[ir][parser][errors]") {
   CHECK(nearest("multipy", {"add", "multiply", "maximum"}) == "multiply");
   CHECK(nearest("tpuel", {"tuple", "topk"}) == "tuple");
   CHECK(nearest("ad", {"and", "add"}) == "and");  // equally near: the first
+  CHECK(nearest("add", {"add", "and"}) == "add");
   CHECK(nearest("dimension", {"dimensions"}) == "dimensions");
   CHECK(nearest("frobnicate", {"add", "multiply"}).empty());
   CHECK(nearest("x", {"y"}).empty());

@@ -13,7 +13,7 @@ std::unique_ptr<Module> ParseText(const std::string& text) {
 }
 
 // By name, where both modules have an array: spread by `sharding` if it is a quarter of the whole.
-LocalCheckResult Check(const Module& whole, const Module& partitioned, uint32_t preferred = 0) {
+LocalCheckResult Check(const Module& whole, const Module& partitioned) {
   const Sharding* tiled = partitioned.entry()->parameter(0)->sharding();
   const auto replicated =
       ParseText("HloModule r\nENTRY e { ROOT x = f32[] parameter(0), sharding={replicated} }");
@@ -30,7 +30,7 @@ LocalCheckResult Check(const Module& whole, const Module& partitioned, uint32_t 
   options.mesh.grid = CountDevices(partitioned, 4);
   options.mesh.threads = 2;
   options.budget_bytes = 1 << 20;
-  auto result = CheckLocally(whole, partitioned, forms, *inputs, options, preferred);
+  auto result = CheckLocally(whole, partitioned, forms, *inputs, options);
   REQUIRE(result);
   return *result;
 }
@@ -83,12 +83,63 @@ TEST_CASE("what cancels to rounding is right where each step is", "[cpu]") {
   result = Check(*whole, *parts);
   CHECK_FALSE(result.fault);
   CHECK(result.outputs_agree);
-  CHECK(result.judged == 5);  // x, sum, mean, y, out
+  CHECK(result.judged == 4);  // sum, mean, y, out: x is given
+  CHECK(result.arrays == 4);
   const auto dropped = ParseText(without_parts(Centred(four, "2", tiles, "copy(rest)")));
   result = Check(*whole, *dropped);
   REQUIRE(result.fault);
   CHECK(result.fault->x->name() == "out");
   CHECK(result.fault->want.dims.empty());
+}
+
+// tanh(x + c) on four devices.
+std::string Moved(const std::string& header, const std::string& size, const std::string& sharding,
+                  const std::string& c, const std::string& sum = "add(x, cs)") {
+  const std::string array = "f32[" + size + "]";
+  return "HloModule m" + header + "\nENTRY e { x = " + array + " parameter(0)" + sharding +
+         "\n c = f32[] constant(" + c + ")\n cs = " + array +
+         " broadcast(c), dimensions={}\n y = " + array + " " + sum + "\n ROOT out = " + array +
+         " tanh(y) }\n";
+}
+
+TEST_CASE("what one operation makes of equal operands is equal", "[cpu]") {
+  const auto whole = ParseText(Moved("", "8", "", "1e-6"));
+  const std::string four =
+      ", num_partitions=4, frontend_attributes={gshard.output_shardings=\"{devices=[4]<=[4]}\"}";
+  const std::string tiles = ", sharding={devices=[4]<=[4]}";
+  LocalCheckResult result = Check(*whole, *ParseText(Moved(four, "2", tiles, "1e-6")));
+  CHECK_FALSE(result.fault);
+  CHECK(result.judged == 2);
+  CHECK(result.max_rel_error == 0);
+  // Far less than what sums may be off by.
+  result = Check(*whole, *ParseText(Moved(four, "2", tiles, "2e-6")));
+  REQUIRE(result.fault);
+  CHECK(result.fault->x->name() == "y");
+  // The mesh may take another way, with other roundings, if it does not compute it by the
+  // operation.
+  result = Check(*whole, *ParseText(Moved(four, "2", tiles, "-2e-6", "subtract(x, cs)")));
+  CHECK_FALSE(result.fault);
+}
+
+TEST_CASE("one device's copy is wrong", "[cpu]") {
+  const auto whole = ParseText(
+      "HloModule m\nENTRY e { x = f32[8] parameter(0)\n y = f32[8] negate(x)\n"
+      " ROOT out = f32[8] tanh(y) }\n");
+  auto on_device = [](const std::string& device) {
+    return ParseText(
+        "HloModule m, num_partitions=4, frontend_attributes={gshard.output_shardings="
+        "\"{replicated}\"}\nENTRY e { x = f32[8] parameter(0), sharding={replicated}\n"
+        " id = u32[] partition-id()\n bad = u32[] constant(" +
+        device +
+        ")\n is = pred[] compare(id, bad), direction=EQ\n n = f32[8] negate(x)\n"
+        " y = f32[8] select(is, x, n)\n ROOT out = f32[8] tanh(y) }\n");
+  };
+  for (const char* device : {"0", "3"}) {
+    const LocalCheckResult result = Check(*whole, *on_device(device));
+    REQUIRE(result.fault);
+    CHECK(result.fault->x->name() == "y");
+  }
+  CHECK_FALSE(Check(*whole, *on_device("4")).fault);
 }
 
 }  // namespace

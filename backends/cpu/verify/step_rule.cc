@@ -1,0 +1,153 @@
+// Walks from arrays to what they are made of, in both graphs.
+#include "backends/cpu/verify/step_rule.h"
+
+#include <algorithm>
+
+#include "backends/cpu/verify/graph_walk.h"
+#include "backends/cpu/verify/verify.h"
+#include "ir/computation.h"
+#include "ir/opcode.h"
+
+namespace gshard::cpu {
+namespace {
+
+constexpr size_t kMostWalked = 4096;  // instructions behind one
+
+// A list of what was seen: walks are short.
+bool SeeFirst(const Instruction* x, std::vector<const Instruction*>& seen) {
+  if (std::find(seen.begin(), seen.end(), x) != seen.end()) return false;
+  seen.push_back(x);
+  return true;
+}
+
+// An element of what is computed as a tuple (a scan, a reduction of several arrays): walks go from
+// it to the operands at once.
+bool IsComputedAsTuple(const Instruction& x) {
+  if (x.opcode() != Opcode::kGetTupleElement) return false;
+  switch (x.operand(0)->opcode()) {
+    case Opcode::kOptBarrier:
+    case Opcode::kParameter:
+    case Opcode::kTuple:
+    case Opcode::kGetTupleElement:
+    case Opcode::kWhile:
+    case Opcode::kCall:
+    case Opcode::kConditional:
+      return false;
+    default:
+      return true;
+  }
+}
+
+StepRule RuleInWhole(const Instruction& x, const GraphWalk& walk,
+                     const std::vector<uint8_t>& compared) {
+  StepRule rule;
+  bool computes = false;  // floats, without being compared itself
+  bool is_computed = IsComputedAsTuple(x);
+  double coarsest = 0;
+  std::vector<const Instruction*> stack = walk.Behind(x), seen = {&x};
+  while (!stack.empty() && seen.size() < kMostWalked) {
+    const Instruction* at = stack.back();
+    stack.pop_back();
+    if (!SeeFirst(at, seen)) continue;
+    if (compared[at->id()] != 0) {
+      rule.anchors.push_back(at);
+      continue;
+    }
+    is_computed = is_computed || IsComputedAsTuple(*at);
+    if (at->shape()->IsArray() && !OnlyMoves(*at) && ToleranceOf(at->shape()->dtype()) > 0) {
+      computes = true;
+      coarsest = std::max(coarsest, ToleranceOf(at->shape()->dtype()));
+    }
+    const std::vector<const Instruction*> behind = walk.Behind(*at);
+    stack.insert(stack.end(), behind.begin(), behind.end());
+  }
+  if (!stack.empty()) computes = true;
+  rule.tolerance = StepToleranceOf(x.shape()->dtype());
+  if (rule.tolerance > 0) rule.tolerance = std::max(rule.tolerance, coarsest);
+  rule.may_flip = rule.tolerance == 0 && computes;
+  rule.is_one_operation = !computes && !is_computed && (IsElementwise(x.opcode()) || OnlyMoves(x));
+  return rule;
+}
+
+bool OnlyMovesOnMesh(const Instruction& x) {
+  switch (x.opcode()) {
+    case Opcode::kAllGather:
+    case Opcode::kAllToAll:
+    case Opcode::kCollectivePermute:
+      return true;
+    default:
+      return OnlyMoves(x) && !IsComputedAsTuple(x);
+  }
+}
+
+// Does the mesh make x by x's operation, once, from compared arrays that are only moved around it?
+// A sum that is taken over devices later, say, has other roundings.
+bool MeshDoesTheSame(const Instruction& x, const Instruction& local, const GraphWalk& walk,
+                     const std::vector<uint8_t>& compared) {
+  struct Place {
+    const Instruction* at = nullptr;
+    bool is_behind = false;  // the operation
+  };
+  std::vector<Place> stack = {{&local, OnlyMoves(x)}};
+  std::vector<const Instruction*> seen;
+  while (!stack.empty()) {
+    const auto [at, is_behind] = stack.back();
+    stack.pop_back();
+    if (!SeeFirst(at, seen)) continue;
+    if (seen.size() == kMostWalked) return false;
+    if (at != &local && compared[at->id()] != 0) {
+      if (!is_behind) return false;
+      continue;
+    }
+    const bool is_float = at->shape()->IsArray() && ToleranceOf(at->shape()->dtype()) > 0;
+    if (at->shape()->IsArray() && !is_float && at != &local) continue;  // indices, masks
+    const bool is_it = !is_behind && at->opcode() == x.opcode();
+    if (!is_it && !OnlyMovesOnMesh(*at)) return false;
+    if (!is_behind && at->opcode() == Opcode::kParameter) return false;
+    for (const Instruction* behind : walk.Behind(*at)) {
+      stack.push_back({behind, is_behind || is_it});
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<StepRule> StepRulesOf(const Module& whole, const Module& partitioned,
+                                  std::span<const Candidate> candidates) {
+  const GraphWalk walk(whole), mesh_walk(partitioned);
+  std::vector<uint8_t> compared(whole.instruction_limit(), 0);
+  std::vector<uint8_t> compared_on_mesh(partitioned.instruction_limit(), 0);
+  for (const Candidate& candidate : candidates) {
+    compared[candidate.x->id()] = 1;
+    compared_on_mesh[candidate.form->local->id()] = 1;
+  }
+  std::vector<StepRule> rules;
+  for (const Candidate& candidate : candidates) {
+    StepRule rule = RuleInWhole(*candidate.x, walk, compared);
+    const DType dtype = candidate.x->shape()->dtype();
+    // Units in the last place say little of 8 bits, and nothing of a complex number's parts.
+    rule.is_one_operation =
+        rule.is_one_operation && IsFloat(dtype) && StorageBytes(dtype) >= 2 &&
+        MeshDoesTheSame(*candidate.x, *candidate.form->local, mesh_walk, compared_on_mesh);
+    rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
+double StepToleranceOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+    case DType::kC128:
+      return 1e-12;
+    case DType::kF32:
+    case DType::kC64:
+      return 1e-5;
+    case DType::kF16:
+      return 5e-3;
+    default:
+      return ToleranceOf(dtype);
+  }
+}
+
+}  // namespace gshard::cpu

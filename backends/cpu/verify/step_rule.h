@@ -1,0 +1,39 @@
+// What one step of the unpartitioned graph may be off by from the mesh's, for the operands that it
+// had (local_check.h).
+#ifndef GSHARD_BACKENDS_CPU_VERIFY_STEP_RULE_H_
+#define GSHARD_BACKENDS_CPU_VERIFY_STEP_RULE_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/cpu/verify/compared_arrays.h"
+
+namespace gshard::cpu {
+
+// Roundings of elementwise kernels, which may take another way at the end of a row.
+inline constexpr double kStepUlps = 4;
+
+// From an array back to the nearest compared ones that it is made of.
+struct StepRule {
+  std::vector<const Instruction*> anchors;
+  // In units of the scale of its terms: of the type, or of a coarser one on the way that is not
+  // compared itself.
+  double tolerance = 0;
+  // A pick among floats that are not compared: it may flip.
+  bool may_flip = false;
+  // Both graphs make each element from the same elements by the same one operation: it is equal
+  // but for kStepUlps of its own magnitude, where the anchors are the same on all devices.
+  bool is_one_operation = false;
+};
+
+// By candidate. `partitioned` has their local forms.
+std::vector<StepRule> StepRulesOf(const Module& whole, const Module& partitioned,
+                                  std::span<const Candidate> candidates);
+
+// Tolerance of one step: roundings of sums, in units of the scale of its terms.
+double StepToleranceOf(DType dtype);
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_VERIFY_STEP_RULE_H_

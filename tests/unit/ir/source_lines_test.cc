@@ -1,0 +1,75 @@
+// Lines of the user's program, and who called them.
+#include "ir/source_lines.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "ir/computation.h"
+#include "ir/parser.h"
+
+namespace gshard {
+namespace {
+
+std::unique_ptr<Module> Parse(const std::string& tables, const std::string& metadata) {
+  auto module = ParseModule(SourceText::FromString(
+      "test.hlo",
+      "HloModule m\n" + tables +
+          "\nENTRY e {\n  x = f32[] parameter(0)\n  ROOT y = f32[] negate(x), metadata={" +
+          metadata + "}\n}\n"));
+  REQUIRE(module);
+  return std::move(*module);
+}
+
+const std::string kTables =
+    "\nFileNames\n1 \"/home/me/train.py\"\n2 \"/home/me/layers.py\"\n"
+    "\nFunctionNames\n1 \"main\"\n2 \"attention\"\n"
+    "\nFileLocations\n1 {file_name_id=1 function_name_id=1 line=40 end_line=40 column=3 "
+    "end_column=9}\n"
+    "2 {file_name_id=2 function_name_id=2 line=7 end_line=7 column=3 end_column=9}\n"
+    "\nStackFrames\n1 {file_location_id=1 parent_frame_id=1}\n"
+    "2 {file_location_id=2 parent_frame_id=2}\n";
+
+TEST_CASE("texts that say a line", "[ir][source]") {
+  CHECK(ParseSourceLine("gpt.py:22").file == "gpt.py");
+  CHECK(ParseSourceLine("gpt.py:22").line == 22);
+  CHECK(ParseSourceLine("C:/gpt.py:22").file == "C:/gpt.py");
+  for (const char* none : {"gpt.py", "gpt.py:", ":22", "gpt.py:0", "gpt.py:-1", "gpt.py:2x", ""}) {
+    INFO(none);
+    CHECK(ParseSourceLine(none).line == 0);
+  }
+}
+
+TEST_CASE("files by their last parts", "[ir][source]") {
+  CHECK(IsFile("/home/me/gpt.py", "gpt.py"));
+  CHECK(IsFile("/home/me/gpt.py", "me/gpt.py"));
+  CHECK(IsFile("gpt.py", "gpt.py"));
+  CHECK(IsFile("/home/me/gpt.py", "/gpt.py"));
+  CHECK_FALSE(IsFile("/home/me/mygpt.py", "gpt.py"));
+  CHECK_FALSE(IsFile("/home/me/gpt.py", ""));
+  CHECK_FALSE(IsFile("gpt.py", "me/gpt.py"));
+}
+
+TEST_CASE("without tables the metadata's own line", "[ir][source]") {
+  const auto module = Parse("", "op_name=\"f\" source_file=\"gpt.py\" source_line=12");
+  const auto lines = SourceLines(*module).Of(*module->entry()->root());
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].file == "gpt.py");
+  CHECK(lines[0].line == 12);
+  CHECK(SourceLines(*module).Of(*module->entry()->parameter(0)).empty());
+}
+
+TEST_CASE("a frame with the lines that called it, innermost first", "[ir][source]") {
+  const auto module = Parse(kTables, "op_name=\"f\" stack_frame_id=2");
+  const auto lines = SourceLines(*module).Of(*module->entry()->root());
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0].file == "/home/me/layers.py");
+  CHECK(lines[0].line == 7);
+  CHECK(lines[1].file == "/home/me/train.py");
+  CHECK(lines[1].line == 40);
+  // A number that no table has.
+  const auto other = Parse(kTables, "op_name=\"f\" stack_frame_id=9");
+  CHECK(SourceLines(*other).Of(*other->entry()->root()).empty());
+}
+
+}  // namespace
+}  // namespace gshard
