@@ -1,6 +1,7 @@
-// Speed of parsing, verifying and printing the corpus: MB of text per second, one core.
+// Speed of reading, verifying and printing: MB of the file per second, one core.
 //
-//   parse_bench [--benchmark_filter=parse]     files of $GSHARD_CORPUS, or those given after --
+//   parse_bench [--benchmark_filter=parse]     files of $GSHARD_CORPUS, or those given after --:
+//                                              HLO text, StableHLO or protos, by content
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
@@ -11,6 +12,8 @@
 
 #include "ir/parser.h"
 #include "ir/printer.h"
+#include "ir/proto/reader.h"
+#include "ir/stablehlo/reader.h"
 #include "ir/verify/verifier.h"
 
 namespace gshard {
@@ -18,8 +21,18 @@ namespace {
 
 using Source = std::shared_ptr<const SourceText>;
 
+Expected<std::unique_ptr<Module>> Read(const Source& source) {
+  if (proto::IsHloProto(source->text())) {
+    auto read = proto::ReadModule(source);
+    if (!read) return Fail(read.error());
+    return std::move(read->module);
+  }
+  if (stablehlo::IsMlirText(source->text())) return stablehlo::ReadModule(source);
+  return ParseModule(source);
+}
+
 std::unique_ptr<Module> MustParse(const Source& source) {
-  auto module = ParseModule(source);
+  auto module = Read(source);
   if (!module.has_value()) {
     std::fputs(Render(module.error()).c_str(), stderr);
     std::exit(1);

@@ -214,7 +214,7 @@ def verify_partitioned(directory):
     result = run(good, "--reference", MLP, "--json")
     check(result.returncode == 0, f"a right program: {result.stdout} {result.stderr}")
     verify = json.loads(result.stdout)["verify"]
-    check(verify["status"] == "ok" and verify["instructions"]["compared"] >= 6, f"{verify}")
+    check(verify["status"] == "ok" and verify["instructions"]["compared"] >= 3, f"{verify}")
     for mistake, old, new, first in (
             ("group", "{'model'}, use_global", "{'data'}, use_global", "y"),
             ("reduction", "maximum(%hidden, %zeros)", "minimum(%hidden, %zeros)", "relu")):

@@ -65,6 +65,13 @@ Expected<InstructionsResult> Settle(const Module& whole, const Module& partition
     auto finding = Diagnose(whole, partitioned, forms, inputs, options, *steps->fault);
     if (!finding) return Fail(finding.error());
     InstructionsResult instructions = Summary(*steps);
+    if (verify.discrete_differences > 0) {
+      // Near ties may stand beside it.
+      auto found = VerifyInstructions(whole, partitioned, forms, inputs, options);
+      if (!found) return found;
+      instructions = std::move(*found);
+      verify.near_ties = instructions.near_ties;
+    }
     instructions.first = finding->mismatch;
     verify.finding = std::move(*finding);
     verify.ok = false;
