@@ -64,6 +64,12 @@ findings "$work/log" >"$work/log.findings"
 check "--verify compares instructions" grep -q "instructions compared" "$work/log.findings"
 check "--verify finds what one process finds" cmp "$work/alone.findings" "$work/log.findings"
 
+# The sample, with Open MPI's flags.
+if [ -z "${MPIRUN:-}" ]; then
+  samples/mpi/run.sh 2 mlp.hlo >"$work/log" 2>&1
+  check "samples/mpi/run.sh" grep -q "^devices *8 " "$work/log"
+fi
+
 # Errors are told once.
 over 3 gshard-run-mpi samples/nowhere.hlo >"$work/log" 2>&1
 code=$?
