@@ -3,7 +3,7 @@ function pipelineSection() {
   const P = R.pipeline, node = section('pipeline', 'Pipeline');
   const fact = (value, label) => el('div', {class: 'fact'}, el('b', {}, value), el('span', {}, label));
   node.append(el('div', {class: 'facts'}, fact(percent(P.bubble_share), 'bubble'),
-    ...(P.planned_bubble_share === undefined ? [] : [fact(percent(P.planned_bubble_share), 'bubble without waits for neighbours')]),
+    ...(P.planned_bubble_share === undefined || P.padding_flops_per_device > 0 ? [] : [fact(percent(P.planned_bubble_share), 'bubble without waits for neighbours')]),
     fact(percent(P.recompute_share), 'recompute'), fact(P.imbalance.toFixed(2), 'busiest stage over the mean'),
     fact(seconds(P.transfer_s), 'transfers between ticks'), fact(seconds(P.span_s), `${count(P.tick_count)} ticks`)));
   node.append(el('p', {class: 'dim'}, `${P.stages.length} stages${P.microbatches > 0 ? `, ${count(P.microbatches)} micro-batches` : ''}${P.schedule ? ', ' + P.schedule : ''}. ` +
