@@ -75,7 +75,9 @@ RuleResult Dot(PartitionContext& rule) {
   const Strategy& strategy = rule.Choose(LabelsOf(rule));
   Instruction* locals[] = {Factor(rule, 0, strategy.operands[0], dot.lhs_contracting),
                            Factor(rule, 1, strategy.operands[1], dot.rhs_contracting)};
-  return rule.Emit(locals, strategy.results);
+  PartitionedValue* value = rule.Emit(locals, strategy.results);
+  rule.ShareMove(strategy, *value);
+  return value;
 }
 
 RuleResult ScaledDot(PartitionContext& rule) {

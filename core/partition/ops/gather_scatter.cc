@@ -624,7 +624,9 @@ RuleResult Scatter(PartitionContext& rule) {
   if (combiner.has_value()) scatter_in_tile.StartFromIdentity(free_axes, *combiner);
   Instruction* local = scatter_in_tile.Emit();
   rule.TakeName(local);
-  return rule.scope().NewFromLocal(source.shape(), strategy.results, local);
+  PartitionedValue* value = rule.scope().NewFromLocal(source.shape(), strategy.results, local);
+  rule.ShareMove(strategy, *value);
+  return value;
 }
 
 }  // namespace gshard::partition_rules

@@ -1,5 +1,7 @@
 #include "core/partition/scope/op_rule.h"
 
+#include <algorithm>
+
 #include "ir/diagnostic.h"
 #include "ir/dims.h"
 
@@ -22,6 +24,37 @@ Instruction* PartitionContext::EmitLocal(std::span<Instruction* const> operands,
 
 const Strategy& PartitionContext::Choose(const Labels& labels) {
   return scope_.run().strategies.Choose(scope_, labels, operands_, result_shapes_, wanted_);
+}
+
+namespace {
+
+// Is all that is computed from `source` elementwise, or its elements in another order, up to the
+// root? Of more than a few dozen operations: no.
+bool EndsInOutputs(const Instruction& source, const Users& users) {
+  constexpr size_t kMost = 64;
+  std::vector<const Instruction*> reached = {&source};
+  for (size_t i = 0; i < reached.size(); ++i) {
+    for (const Instruction* user : users.of(reached[i])) {
+      if (user == user->parent()->root()) continue;
+      const bool keeps_elements = IsElementwise(user->opcode()) ||
+                                  user->opcode() == Opcode::kTranspose ||
+                                  user->opcode() == Opcode::kReshape;
+      if (!keeps_elements || reached.size() == kMost) return false;
+      if (std::find(reached.begin(), reached.end(), user) == reached.end()) {
+        reached.push_back(user);
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void PartitionContext::ShareMove(const Strategy& strategy, PartitionedValue& value) {
+  if (!strategy.cuts_freely || !value.shape->IsArray()) return;
+  if (EndsInOutputs(source_, scope_.run().UsersIn(*source_.parent()))) {
+    value.required_layout = wanted_[0];
+  }
 }
 
 PartitionedValue* PartitionContext::ByLabels(const Labels& labels) {

@@ -75,6 +75,10 @@ class PartitionContext {
   std::span<const Shape* const> ResultShapes() const { return result_shapes_; }
   // Chooses layouts by labels (StrategyTable with this instruction's operands and results).
   const Strategy& Choose(const Labels& labels);
+  // Where a result was made in tiles that nobody else has, with one move to where it is wanted
+  // reckoned in: its users share that move, instead of each moving what it makes of the tiles. Only
+  // if nothing but outputs comes of it, element by element: others may go on with tiles.
+  void ShareMove(const Strategy& strategy, PartitionedValue& value);
   // Chooses, brings the operands there, emits the source operation on them (with `shape` inferred
   // or, if it is an array, the local shape) and returns the result. For operations that are the
   // same operation on tiles.

@@ -513,7 +513,8 @@ class Chooser {
         if (roles != base && CutsEvenly(roles, label)) Consider(roles);
       }
     }
-    if (best_cost_ == bound) best_cost_ = best_so_far;
+    cuts_freely_ = best_cost_ != bound;
+    if (!cuts_freely_) best_cost_ = best_so_far;
   }
 
   bool CutsEvenly(const Roles& roles, int label) const {
@@ -532,6 +533,7 @@ class Chooser {
                              best_->layouts.end());
     strategy.cut = best_->cut;
     strategy.cost = best_cost_;
+    strategy.cuts_freely = cuts_freely_;
     return strategy;
   }
 
@@ -551,6 +553,7 @@ class Chooser {
   std::vector<std::vector<int64_t>> sizes_;
   double flops_ = 0;
   double implied_share_ = 1;
+  bool cuts_freely_ = false;
   std::vector<int64_t> tile_counts_;  // of the tensor being priced
   std::vector<Roles> considered_;
   double best_cost_ = std::numeric_limits<double>::infinity();

@@ -56,6 +56,8 @@ struct Strategy {
   std::vector<const MeshLayout*> results;  // partial along summed digits
   std::vector<AxisList> cut;               // per label
   double cost = 0;
+  // Results are cut by digits that nobody has there, to be moved where they are wanted afterwards.
+  bool cuts_freely = false;
 };
 
 // Chooses strategies and remembers them by labels, shapes and the layouts that are at hand.
