@@ -1,9 +1,7 @@
 """The models of GPipe's tables at true size, from shapes alone: training steps without annotations.
 
 Weights and one optimizer slot are float32, activations bfloat16. `transformer`: GPipe's Transformer-L (d_model
-2048, hidden 8192, 32 heads), its layers a scan; `ends` adds embedding and softmax. `convolutions`: cells of a network
-that halves its resolution and doubles its filters, as AmoebaNet-D does: costs that differ from layer to layer.
-`conformer`: feed-forward, attention, convolution, feed-forward, all blocks alike (the GSPMD paper's pipelining study).
+2048, hidden 8192, 32 heads), its layers a scan; `ends` adds embedding and softmax. `conformer`: feed-forward, attention, convolution, feed-forward, all blocks alike (the GSPMD paper's pipelining study).
 """
 
 import jax
@@ -150,27 +148,3 @@ def conformer(layers, batch=64, model=1024, hidden=4096, heads=8, kernel=32, seq
     inputs = dict(x=jax.ShapeDtypeStruct((batch, sequence, model), jnp.bfloat16),
                   targets=jax.ShapeDtypeStruct((batch, sequence), jnp.int32))
     return text(loss, params, inputs, f"{layers} Conformer blocks")
-
-
-def convolutions(cells, filters, batch=128, size=224, classes=1000):
-    """`cells` normal cells in three stages, a reduction before the second and the third; two reductions in the stem."""
-    widths = [filters // 2, filters] + [filters << s for s in range(3) for _ in range(cells // 3 + (s > 0))]
-    strides = [2, 2] + [1 + (s > 0 and i == 0) for s in range(3) for i in range(cells // 3 + (s > 0))]
-    params, before = [], 3
-    for width, stride in zip(widths, strides):
-        cell = dict(a=f32(3, 3, before, width), b=f32(3, 3, width, width))
-        params.append(cell | (dict(project=f32(1, 1, before, width)) if before != width or stride > 1 else {}))
-        before = width
-    params = dict(cells=params, head=f32(before, classes))
-
-    def loss(p, batch):
-        x = batch["images"]
-        for cell, stride in zip(p["cells"], strides):
-            skip = convolution(x, cell["project"], stride) if "project" in cell else x
-            x = jax.nn.relu(skip + convolution(jax.nn.relu(convolution(x, cell["a"], stride)), cell["b"]))
-        logits = jnp.mean(x.astype(jnp.float32), (1, 2)) @ p["head"]
-        return jnp.mean(jax.nn.logsumexp(logits, -1) - jnp.take_along_axis(logits, batch["labels"][:, None], -1)[:, 0])
-
-    inputs = dict(images=jax.ShapeDtypeStruct((batch, size, size, 3), jnp.bfloat16),
-                  labels=jax.ShapeDtypeStruct((batch,), jnp.int32))
-    return text(loss, params, inputs, f"{cells} convolutional cells of {filters} filters")

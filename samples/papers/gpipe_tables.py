@@ -7,10 +7,12 @@ transfers between stages take no time, as in the paper's analysis.
 import json
 import subprocess
 
+import amoebanet
 import gpipe
 
 GIB = 2**30
 CUT = {"cut": "attention|loss"}  # a layer is attention and what follows
+CELLS = {"cut": "cell_[0-9a-z]+"}
 PARAMETERS = {3: "282.2M", 13: "785.8M", 103: "5.3B", 415: "21.0B", 1663: "83.9B"}  # Table 1, by layers
 
 
@@ -31,7 +33,8 @@ def throughput(directory):
     rows = [("Transformer, paper, TPU", (1, 1.89, 3.50)), ("Transformer, paper, GPU", (1, 1.8, 3.3))]
     models = (("48 equal layers", "t48", lambda: gpipe.transformer(48, ends=False), {}),
               ("48 layers, embedding, 32k softmax", "t48_ends", lambda: gpipe.transformer(48), {}),
-              ("convolutions(18,256)", "convolutions", lambda: gpipe.convolutions(18, 256), {}))
+              ("AmoebaNet-D(18,256)", "amoeba", lambda: amoebanet.amoebanet(18, 256), CELLS),
+              ("AmoebaNet-D, GPipe's heuristic", "amoeba", None, CELLS | {"balance": "gpipe"}))
     for title, name, text, cut in models:
         for remat in ("none", "stage"):
             spans = [plan(directory, name, text, stages=k, microbatches=32, schedule="gpipe", remat=remat, **cut)["span_s"]
@@ -75,8 +78,9 @@ def giants(directory):
                                     width=96)
     cases = [("Transformer 6B, 128 layers", "six", six, 16, schedule, 0, {})
              for schedule in ("gpipe", "1f1b", "zero-bubble")]
-    wide = lambda: gpipe.convolutions(18, 512, batch=64, size=480)
-    cases.append(("convolutions(18,512), 480 x 480", "wide", wide, 4, "1f1b", 0, {}))
+    # The cell of AmoebaNet-B is not at hand: D's with filters for as many parameters, 557M.
+    wide = lambda: amoebanet.amoebanet(18, 552, batch=64, size=480)
+    cases.append(("AmoebaNet-D(18,552), 480 x 480", "wide", wide, 4, "1f1b", 0, CELLS))
     stack = lambda: gpipe.conformer(40)
     cases += [("Conformer, 40 blocks", "conformer", stack, 8, "gpipe", 0, {})]
     cases += [("Conformer, 40 blocks", "conformer", stack, 8, "shift", r, {}) for r in (1, 2, 4)]
