@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -17,17 +18,24 @@ constexpr int kMaxOriginDepth = 250;
 // In double quotes with C escapes, as XLA prints strings: quotes of both kinds and bytes that are
 // not ASCII are escaped.
 void AppendQuoted(std::string_view text, std::string& out) {
+  static constexpr std::array<bool, 256> kIsPlain = [] {
+    std::array<bool, 256> plain{};
+    for (size_t byte = 0x20; byte < 0x7f; ++byte) plain[byte] = true;
+    plain['"'] = plain['\''] = plain['\\'] = false;
+    return plain;
+  }();
   out += '"';
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const size_t known = std::string_view("\n\r\t\"'\\").find(c);
+  for (size_t at = 0; at < text.size(); ++at) {
+    const size_t begin = at;
+    while (at < text.size() && kIsPlain[static_cast<unsigned char>(text[at])]) ++at;
+    out.append(text.substr(begin, at - begin));
+    if (at == text.size()) break;
+    const size_t known = std::string_view("\n\r\t\"'\\").find(text[at]);
     if (known != std::string_view::npos) {
       out += '\\';
       out += "nrt\"'\\"[known];
-    } else if (byte >= 0x20 && byte < 0x7f) {
-      out += c;
     } else {
-      out += fmt::format("\\{:03o}", byte);
+      out += fmt::format("\\{:03o}", static_cast<unsigned char>(text[at]));
     }
   }
   out += '"';
