@@ -19,11 +19,6 @@
 namespace gshard::pipeline {
 namespace {
 
-std::vector<Instruction*> OutputsOf(const Computation& entry) {
-  if (entry.root()->opcode() != Opcode::kTuple) return {entry.root()};
-  return {entry.root()->operands().begin(), entry.root()->operands().end()};
-}
-
 bool Matches(const RE2& pattern, const Instruction* x) {
   std::string_view name = x->name();
   return RE2::PartialMatch({name.data(), name.size()}, pattern) ||
@@ -199,6 +194,11 @@ Expected<void> MarkSums(Module& module, const BatchDims& batch) {
 }
 
 }  // namespace
+
+std::vector<Instruction*> OutputsOf(const Computation& entry) {
+  if (entry.root()->opcode() != Opcode::kTuple) return {entry.root()};
+  return {entry.root()->operands().begin(), entry.root()->operands().end()};
+}
 
 std::unordered_set<int64_t> BatchDims::parameters() const {
   std::unordered_set<int64_t> numbers;

@@ -16,6 +16,9 @@
 
 namespace gshard::pipeline {
 
+// The results of a module, one by one where its root is a tuple.
+std::vector<Instruction*> OutputsOf(const Computation& entry);
+
 struct BatchDims {
   std::map<int64_t, int64_t> dimension;  // entry parameter -> its dim that counts examples
   int64_t size = 0;                      // examples of the whole batch

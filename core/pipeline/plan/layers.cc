@@ -17,11 +17,6 @@
 namespace gshard::pipeline {
 namespace {
 
-std::vector<Instruction*> OutputsOf(const Computation& entry) {
-  if (entry.root()->opcode() != Opcode::kTuple) return {entry.root()};
-  return {entry.root()->operands().begin(), entry.root()->operands().end()};
-}
-
 std::string NameOf(const Instruction* x) {
   std::string name = OpNameOf(*x);
   return name.empty() ? std::string(x->name()) : name;
