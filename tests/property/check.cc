@@ -210,6 +210,14 @@ double Difference(double a, double b) {
   return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
 }
 
+bool IsNan(std::complex<double> x) { return std::isnan(x.real()) || std::isnan(x.imag()); }
+
+// Of complex numbers the larger part's; they are NaN where one part is, as in numpy.
+double Difference(std::complex<double> a, std::complex<double> b) {
+  if (IsNan(a) && IsNan(b)) return 0;
+  return std::max(Difference(a.real(), b.real()), Difference(a.imag(), b.imag()));
+}
+
 std::string ElementText(std::complex<double> value, DType dtype) {
   if (IsComplex(dtype)) return fmt::format("({:g}, {:g})", value.real(), value.imag());
   return fmt::format("{:.9g}", value.real());
@@ -243,10 +251,7 @@ void Compare(const std::string& failure, const MeshRun& run,
                           ++total;
                           const auto a = ReadElement(want.dtype, instance.data, local + i);
                           const auto b = ReadElement(want.dtype, want.data.data(), global + i);
-                          if (std::max(Difference(a.real(), b.real()),
-                                       Difference(a.imag(), b.imag())) <= allowed) {
-                            continue;
-                          }
+                          if (Difference(a, b) <= allowed) continue;
                           if (wrong++ > 0) continue;
                           std::vector<int64_t> index(want.dims.size());
                           int64_t rest = global + i;
@@ -327,9 +332,7 @@ void CompareWithReference(const Module& module, const std::vector<OutputArray>& 
     for (int64_t i = 0; i < count; ++i) {
       const auto a = ReadElement(have.dtype, have.data.data(), i);
       const auto b = ReadElement(want.dtype, want.data.data(), i);
-      if (std::max(Difference(a.real(), b.real()), Difference(a.imag(), b.imag())) <= allowed) {
-        continue;
-      }
+      if (Difference(a, b) <= allowed) continue;
       Failed("reference mismatch",
              fmt::format("output {} {}[{}], element {}: {}, expected {}", k, DTypeName(want.dtype),
                          fmt::join(want.dims, ","), i, ElementText(a, want.dtype),
@@ -536,10 +539,10 @@ std::string CheckOnRanks(const std::string& text, int count, const CheckOptions&
                                        several.predicted.bytes, several.predicted.messages));
     }
     const auto least = static_cast<double>(std::max<int64_t>(several.predicted.least_bytes, 1));
-    sent = fmt::format("{} bytes in {} messages, as predicted; {:.3f} of the least",
-                       several.sent_bytes, several.sent_messages,
-                       several.sent_bytes == 0 ? 1.0
-                                               : static_cast<double>(several.sent_bytes) / least);
+    sent = fmt::format(
+        "{} bytes in {} messages, as predicted; {:.3f} of the least", several.sent_bytes,
+        several.sent_messages,
+        several.sent_bytes == 0 ? 1.0 : static_cast<double>(several.sent_bytes) / least);
   }
   return sent;
 }

@@ -53,6 +53,8 @@ int64_t ReadInteger(DType dtype, const std::byte* data, int64_t index) {
   return value;
 }
 
+bool IsNan(std::complex<double> x) { return std::isnan(x.real()) || std::isnan(x.imag()); }
+
 // |a - b|; NaN equals NaN, infinities equal themselves, anything else non-finite is infinitely far.
 double ErrorOf(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
@@ -201,6 +203,7 @@ double ElementError(DType dtype, const std::byte* a, int64_t i, const std::byte*
   if (IsFloat(dtype)) return ErrorOf(ReadDouble(dtype, a, i), ReadDouble(dtype, b, j));
   if (IsComplex(dtype)) {
     const std::complex<double> x = ReadComplex(dtype, a, i), y = ReadComplex(dtype, b, j);
+    if (IsNan(x) && IsNan(y)) return 0;
     return std::max(ErrorOf(x.real(), y.real()), ErrorOf(x.imag(), y.imag()));
   }
   const int64_t x = ReadInteger(dtype, a, i), y = ReadInteger(dtype, b, j);

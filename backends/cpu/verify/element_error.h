@@ -13,7 +13,8 @@
 namespace gshard::cpu {
 
 // |a[i] - b[j]|, of complex numbers the larger part's. NaN equals NaN, infinities equal themselves,
-// anything else non-finite is infinitely far; integers that differ are at least 1 apart.
+// anything else non-finite is infinitely far; integers that differ are at least 1 apart. A complex
+// number is NaN where one of its parts is, as in numpy: which one depends on the order of a sum.
 double ElementError(DType dtype, const std::byte* a, int64_t i, const std::byte* b, int64_t j);
 std::string FormatElement(DType dtype, const std::byte* data, int64_t index);
 // Of complex numbers the real part; integers and pred as numbers.

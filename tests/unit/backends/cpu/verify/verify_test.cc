@@ -1,8 +1,10 @@
 #include "backends/cpu/verify/verify.h"
 
+#include <cmath>
 #include <limits>
 
 #include "backends/cpu/run_report.h"
+#include "backends/cpu/verify/element_error.h"
 #include "tests/unit/backends/cpu/mesh_fixture.h"
 
 namespace gshard::cpu {
@@ -83,6 +85,18 @@ TEST_CASE("NaN equals NaN, infinities themselves, and nothing else", "[cpu]") {
   RunReport report;
   report.verify = result;
   CHECK(ToJson(report).find("\"max_abs_error\": \"inf\"") != std::string::npos);
+}
+
+TEST_CASE("a complex number is NaN where one of its parts is", "[cpu]") {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const Floats numbers{kNan, 0, 1, kNan, 1, 2};
+  const std::vector<std::byte> bytes = BytesOf(numbers);
+  const auto error = [&](int64_t i, int64_t j) {
+    return ElementError(DType::kC64, bytes.data(), i, bytes.data(), j);
+  };
+  CHECK(error(0, 1) == 0);
+  CHECK(std::isinf(error(0, 2)));
+  CHECK(std::isinf(error(2, 1)));
 }
 
 TEST_CASE("tolerances by type", "[cpu]") {
