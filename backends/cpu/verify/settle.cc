@@ -1,5 +1,7 @@
 #include "backends/cpu/verify/settle.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -42,6 +44,12 @@ void Explain(const LocalCheckResult& steps, const OutputTolerance& tolerance,
     verify.finding->mismatch = steps.output_mismatch;
     verify.finding->diagnosis =
         "every array inside is right: the result is put together wrong on its way out";
+    if (const auto right = steps.output_mismatch.right_device) {
+      verify.finding->diagnosis = fmt::format(
+          "every array inside is right, and so is device {}'s copy: the program says that devices "
+          "hold equal copies where it makes different ones (a manual region's output sharding?)",
+          *right);
+    }
     return;
   }
   instructions.first.reset();

@@ -39,8 +39,33 @@ Mismatch MismatchAt(DType dtype, std::span<const int64_t> dims, const std::byte*
           FormatElement(dtype, want, at),
           error / UnitInLastPlace(dtype, magnitude),
           0,
-          0};
+          0,
+          {}};
 }
+
+namespace {
+
+// A device whose copy of an element is as expected.
+std::optional<uint32_t> RightDevice(std::span<const MeshRun::Instance> instances,
+                                    const OutputArray& want, int64_t at, double allowed) {
+  const std::vector<int64_t> index = IndexOf(at, want.dims);
+  for (const MeshRun::Instance& instance : instances) {
+    int64_t local = 0;
+    bool is_inside = true;
+    for (size_t d = 0; d < index.size(); ++d) {
+      const int64_t place = index[d] - instance.start[d];
+      is_inside = is_inside && place >= 0 && place < instance.sizes[d];
+      local = local * instance.sizes[d] + place;
+    }
+    if (!is_inside) continue;
+    if (ElementError(want.dtype, instance.data, local, want.data.data(), at) <= allowed) {
+      return instance.device;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 ArrayError CompareInstances(std::span<const MeshRun::Instance> instances, const OutputArray& want,
                             double allowed) {
@@ -66,6 +91,9 @@ ArrayError CompareInstances(std::span<const MeshRun::Instance> instances, const 
   if (where != nullptr) {
     result.mismatch = MismatchAt(want.dtype, want.dims, want.data.data(), error.at, where->device,
                                  where->data, worst_local);
+    if (error.beyond > 0) {
+      result.mismatch.right_device = RightDevice(instances, want, error.at, allowed);
+    }
   }
   return result;
 }
@@ -109,7 +137,8 @@ class OutputTolerances {
 
 // Where nothing can go wrong that verification is for.
 std::string WhyTrivial(const Program& program, const Module& reference) {
-  if (program.module == &reference) return "there is one device: the program is compared with itself";
+  if (program.module == &reference)
+    return "there is one device: the program is compared with itself";
   if (program.grid.device_count() == 1) return {};
   for (const Value& value : program.values) {
     if (value.classes != nullptr && !value.classes->IsUniform()) return {};

@@ -20,6 +20,8 @@ struct Mismatch {
   double ulps = 0;  // distance in units of the last place of the expected value
   // Of the whole array, on all devices that may differ: those beyond what is allowed.
   int64_t differences = 0, elements = 0;
+  // Another device, which is to hold the same element and has the expected value.
+  std::optional<uint32_t> right_device;
 };
 
 // Element `at` of the whole array, of which `device` has element `local` of its shard; unnamed.
