@@ -99,9 +99,8 @@ Expected<std::vector<FeedCapacity>> RunStages(std::unique_ptr<Module> module,
                       [&](const Diagnostic& note) { options.Warn(note); });
   }
   if (in_pieces && !ranks.IsFirst()) GivePieces(*prepared);
-  auto written = ranks.Agree(ranks.IsFirst()
-                                 ? WriteResults(*prepared, *items, options, in_pieces)
-                                 : Expected<void>());
+  auto written = ranks.Agree(ranks.IsFirst() ? WriteResults(*prepared, *items, options, in_pieces)
+                                             : Expected<void>());
   if (!written) return Fail(written.error());
   report.ranks = ranks.RankReports(run);
   if (!options.verify) return {};
@@ -110,6 +109,8 @@ Expected<std::vector<FeedCapacity>> RunStages(std::unique_ptr<Module> module,
     options.Progress("compare", 0);
     report.verify = VerifyOutputs(run, expected, programs.Reference(), options.tolerance);
   }
+  auto determined = ranks.Agree(verifies ? CheckDetermined(*report.verify, run) : Expected<void>());
+  if (!determined) return Fail(determined.error());
   expected.clear();
   prepared->run.reset();
   Expected<void> named;

@@ -10,6 +10,7 @@
 #include "backends/cpu/verify/manual_reference.h"
 #include "core/analysis/host_transfers.h"
 #include "core/analysis/partitioned.h"
+#include "core/check/communication_check.h"
 #include "core/spmd/expansion.h"
 #include "core/spmd/per_device_module.h"
 #include "ir/dims.h"
@@ -197,6 +198,18 @@ Expected<PartitionedGraph> PartitionChosen(Partitioning way, MeshPrograms& made,
   return not_cut;
 }
 
+// What devices would wait in for ever is told before anything runs.
+Expected<void> RefuseDeadlock(const Module& program, const DeviceGrid& grid) {
+  if (grid.device_count() == 1) return {};
+  CommunicationCheck check = CheckCommunication(program, grid);
+  for (CommunicationFinding& finding : check.findings) {
+    if (finding.IsError() && finding.diagnostic.code == "E-RUN-DEADLOCK") {
+      return Fail(std::move(finding.diagnostic));
+    }
+  }
+  return {};
+}
+
 // Forms of values that the program still has: what expansion has replaced is not there to be
 // compared.
 void DropReplaced(const Module& program, std::vector<LocalForm>& forms) {
@@ -246,6 +259,7 @@ Expected<MeshPrograms> MakeMeshPrograms(std::unique_ptr<Module> module,
   auto feeds = Expand(program, expansion, made.grid, inputs, result->capacities);
   if (!feeds) return Fail(feeds.error());
   made.feeds = std::move(*feeds);
+  if (auto done = RefuseDeadlock(program, made.grid); !done) return Fail(done.error());
   if (!has_given) {
     DropReplaced(program, made.forms);
     return made;

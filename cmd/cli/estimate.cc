@@ -50,6 +50,7 @@ Expected<std::optional<double>> PartitionForCost(Module& module, int64_t num_par
 
 MemoryOptions MemoryOptionsOf(const EstimateFlags& flags, const Chip& chip) {
   MemoryOptions options;
+  options.rounds_dot_operands = chip.RoundsDotOperands();
   if (chip.all_reduce_combine_bytes > 0) options.combine_bytes = chip.all_reduce_combine_bytes;
   options.tiling = flags.tiling == "none"  ? Tiling::kDense
                    : flags.tiling == "tpu" ? Tiling::kTpu

@@ -90,7 +90,7 @@ std::vector<CollectiveHere> CollectivesAt(const Module& module, SourceLine asked
       if (!moves && !ComesFrom(lines, *x, asked, in_call)) continue;
       collectives.push_back({std::string(OpcodeName(x->opcode())), std::string(x->name()),
                              ToString(x->shape(), false),
-                             FrontendAttribute(x->frontend_attributes(), "gshard.cause")});
+                             FrontendAttribute(x->frontend_attributes(), kCauseAttribute)});
     }
   }
   return collectives;

@@ -103,6 +103,8 @@ int RunPipeline(SessionOptions& session, PassContext& context, const PipelineFla
           over_limit = plan.error().code == "E-PIPELINE-007";
           return Fail(std::move(plan.error()));
         }
+        passes.diagnostics.insert(passes.diagnostics.end(), plan->warnings.begin(),
+                                  plan->warnings.end());
         if (flags.report.empty()) return {};
         bool json = flags.report.ends_with(".json");
         return WriteFile(flags.report, json ? pipeline::PlanJson(*plan) : pipeline::PlanText(*plan),

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -19,49 +18,13 @@
 #include "backends/mpi/ranks.h"
 #include "cmd/cli/interrupt.h"
 #include "cmd/cli/program.h"
+#include "cmd/cli/progress_line.h"
 #include "cmd/cli/propagation_flags.h"
 
 namespace gshard {
 namespace {
 
 std::atomic<bool> stop_requested{false};
-
-// A line on the terminal for work of more than a second; nothing elsewhere.
-class ProgressLine {
- public:
-  explicit ProgressLine(bool enabled) : enabled_(enabled) {}
-  ~ProgressLine() { Clear(); }
-
-  void Show(const std::string& phase, double share) {
-    const auto now = std::chrono::steady_clock::now();
-    if (phase != phase_) {
-      phase_ = phase;
-      phase_start_ = now;
-    }
-    const double elapsed = std::chrono::duration<double>(now - start_).count();
-    if (!enabled_ || elapsed < 1 || now - shown_ < std::chrono::milliseconds(100)) return;
-    shown_ = now;
-    const double in_phase = std::chrono::duration<double>(now - phase_start_).count();
-    const int filled = static_cast<int>(share * 30);
-    std::string line = fmt::format("\r{:<12} [{:#<{}}{:.<{}}] {:3.0f}%", phase, "", filled, "",
-                                   30 - filled, share * 100);
-    if (share > 0.02) line += fmt::format(" {:.0f} s left", in_phase / share - in_phase);
-    fmt::print(stderr, "{}\x1b[K", line);
-    std::fflush(stderr);
-    visible_ = true;
-  }
-  void Clear() {
-    if (visible_) fmt::print(stderr, "\r\x1b[K");
-    visible_ = false;
-  }
-
- private:
-  bool enabled_;
-  bool visible_ = false;
-  std::string phase_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::chrono::steady_clock::time_point phase_start_ = start_, shown_ = start_;
-};
 
 // NAME=FILE or NAME@DEVICE=FILE.
 cpu::EmulateOptions::Dump ParseDump(const std::string& text) {
@@ -278,7 +241,7 @@ int RunCommand::RunModule(mpi::Ranks* ranks, std::atomic<uint64_t>* work, int ow
     const InterruptibleWork interruptible(&stop_requested);
     return cpu::Emulate(std::move(*module), options, std::move(reference));
   }();
-  line.Clear();
+  line.End();
   if (!emulation) return Refuse(emulation.error(), flags.json);
   const cpu::RunReport& report = emulation->report;
   const std::vector<FailedCheck> failed = report.FailedChecks(flags.fail_on_near_ties);

@@ -3,6 +3,7 @@
 
 #include <tsl/robin_map.h>
 
+#include <algorithm>
 #include <bit>
 #include <numeric>
 
@@ -26,28 +27,46 @@ struct PairHash {
   }
 };
 
-// Renumbers labels by first appearance; returns the first device of each class.
-std::vector<uint32_t> Renumber(std::span<const uint64_t> labels, std::vector<uint32_t>& class_of) {
-  struct Slot {
-    uint64_t label = 0;
-    uint32_t number = UINT32_MAX;
-  };
-  const size_t capacity = std::bit_ceil(labels.size() * 2 + 2);
-  std::vector<Slot> slots(capacity);
+constexpr uint32_t kNoNumber = UINT32_MAX;
+
+// Renumbers labels by first appearance; returns the first device of each class. `number_of` gives
+// the place of a label's number, kNoNumber so far.
+template <typename NumberOf>
+std::vector<uint32_t> Renumber(std::span<const uint64_t> labels, std::vector<uint32_t>& class_of,
+                               NumberOf number_of) {
   std::vector<uint32_t> first;
   class_of.resize(labels.size());
   for (size_t d = 0; d < labels.size(); ++d) {
-    size_t i = Mix(labels[d]) & (capacity - 1);
-    while (slots[i].number != UINT32_MAX && slots[i].label != labels[d]) {
-      i = (i + 1) & (capacity - 1);
-    }
-    if (slots[i].number == UINT32_MAX) {
-      slots[i] = {labels[d], static_cast<uint32_t>(first.size())};
+    uint32_t& number = number_of(labels[d]);
+    if (number == kNoNumber) {
+      number = static_cast<uint32_t>(first.size());
       first.push_back(static_cast<uint32_t>(d));
     }
-    class_of[d] = slots[i].number;
+    class_of[d] = number;
   }
   return first;
+}
+
+std::vector<uint32_t> Renumber(std::span<const uint64_t> labels, std::vector<uint32_t>& class_of) {
+  uint64_t most = 0;
+  for (uint64_t label : labels) most = std::max(most, label);
+  // Labels that are numbers of classes already: a table instead of hashing.
+  if (most < 4 * labels.size() + 64) {
+    std::vector<uint32_t> numbers(most + 1, kNoNumber);
+    return Renumber(labels, class_of, [&](uint64_t label) -> uint32_t& { return numbers[label]; });
+  }
+  struct Slot {
+    uint64_t label = 0;
+    uint32_t number = kNoNumber;
+  };
+  const size_t capacity = std::bit_ceil(labels.size() * 2 + 2);
+  std::vector<Slot> slots(capacity);
+  return Renumber(labels, class_of, [&](uint64_t label) -> uint32_t& {
+    size_t i = Mix(label) & (capacity - 1);
+    while (slots[i].number != kNoNumber && slots[i].label != label) i = (i + 1) & (capacity - 1);
+    slots[i].label = label;
+    return slots[i].number;
+  });
 }
 
 }  // namespace
@@ -92,7 +111,7 @@ const DeviceClasses* DeviceClassTable::Join(const DeviceClasses* a, const Device
   if (found != tables_->joins.end()) return found->second;
   std::vector<uint64_t> labels(device_count_);
   for (uint32_t d = 0; d < device_count_; ++d) {
-    labels[d] = (uint64_t{a->class_of_[d]} << 32) | b->class_of_[d];
+    labels[d] = uint64_t{a->class_of_[d]} * b->count() + b->class_of_[d];
   }
   const DeviceClasses* join = Intern(labels);
   tables_->joins[{a, b}] = join;

@@ -365,6 +365,7 @@ class FusionBuilder {
 FusionModel::FusionModel(const Computation& computation, const Users& users,
                          const FusionOptions& options) {
   is_compiled_ = options.is_compiled;
+  rounded_ = options.is_compiled ? nullptr : options.rounded;
   uint32_t last = 0;
   first_id_ = UINT32_MAX;
   for (const Instruction* instruction : computation.instructions()) {

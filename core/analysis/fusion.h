@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/analysis/attention.h"
+#include "core/analysis/rounded_values.h"
 #include "ir/computation.h"
 #include "ir/traversal.h"
 
@@ -36,6 +37,9 @@ struct FusionOptions {
   bool fuse_attention = false;
   // The text is a compiler's output: nothing but its fusions is fused.
   bool is_compiled = false;
+  // What the chip keeps as bf16 though it is f32 in the text; null: nothing. Lives as long as the
+  // model.
+  const RoundedValues* rounded = nullptr;
 };
 
 // True if the module went through a compiler: it is scheduled, or has fusions.
@@ -73,6 +77,12 @@ class FusionModel {
   }
   const std::vector<AttentionKernel>& attention() const { return attention_; }
   bool is_compiled() const { return is_compiled_; }
+  // Kept as bf16 though it is f32 in the text?
+  bool IsRounded(const Instruction* x) const { return rounded_ != nullptr && rounded_->Has(x); }
+  // What an array takes in memory.
+  int64_t BytesOf(const Instruction* x) const {
+    return rounded_ != nullptr ? rounded_->BytesOf(x) : x->shape()->byte_size();
+  }
 
  private:
   friend class FusionBuilder;
@@ -84,6 +94,7 @@ class FusionModel {
 
   uint32_t first_id_ = 0;
   bool is_compiled_ = false;
+  const RoundedValues* rounded_ = nullptr;
   std::vector<State> state_;
   std::vector<FusionKernel> kernels_;
   std::vector<AttentionKernel> attention_;

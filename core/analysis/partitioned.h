@@ -11,6 +11,8 @@ namespace gshard {
 // Frontend attributes of the header that the partitioner leaves as its record.
 inline constexpr std::string_view kNumPartitionsAttribute = "gshard.num_partitions";
 inline constexpr std::string_view kOutputShardingsAttribute = "gshard.output_shardings";
+// Of a collective: what it was inserted for, in words or the name of the instruction that needs it.
+inline constexpr std::string_view kCauseAttribute = "gshard.cause";
 
 // Has the partitioner left its record?
 bool HasPartitionRecord(const Module& module);

@@ -10,6 +10,7 @@
 #include "core/analysis/channels.h"
 #include "core/analysis/device_classes.h"
 #include "core/analysis/device_groups.h"
+#include "core/check/condition_demand.h"
 #include "core/check/device_path.h"
 #include "core/check/device_value.h"
 #include "core/check/ragged_sizes.h"
@@ -49,6 +50,7 @@ class DivergenceWalk {
         grid_(grid),
         table_(grid.device_count()),
         rules_(table_, grid),
+        demand_(module),
         values_(module.instruction_limit()) {}
 
   DivergenceReport Run() {
@@ -93,6 +95,14 @@ class DivergenceWalk {
     for (const Instruction* x : computation.instructions()) {
       if (++visits_ > kMostVisits) break;
       DeviceLeaves& result = values_[x->id()];
+      const bool runs_others = RunsItsComputations(x->opcode());
+      if (!demand_.IsWanted(*x) && !runs_others) {
+        // Only who takes part matters.
+        if (IsCollective(x->opcode())) CheckMembers(*x, path);
+        if (IsDeviceRecv(*x)) Recv(*x, path);
+        result = AllDiffer(*x);
+        continue;
+      }
       if (x->opcode() == Opcode::kParameter) {
         const auto number = static_cast<size_t>(x->attributes<ParameterAttributes>().number);
         result = number < arguments.size() ? arguments[number] : AllDiffer(*x);
@@ -182,7 +192,7 @@ class DivergenceWalk {
   DeviceLeaves Collective(const Instruction& x, const DevicePath& path) {
     const CollectiveDevices* devices = DevicesOf(x);
     if (devices == nullptr) return AllDiffer(x);  // told elsewhere
-    CheckMembers(x, *devices, path);
+    CheckMembers(x, path);
     const std::vector<const DeviceLeaves*> operands = OperandsOf(x);
     // What is known on some devices only would be looked at where it is not.
     if (x.opcode() == Opcode::kRaggedAllToAll && sink_ != nullptr && path.outer == nullptr) {
@@ -202,12 +212,21 @@ class DivergenceWalk {
         it.value()->sources = std::move(*sources);
       }
     }
-    if (it->second != nullptr) CheckMembers(x, *it->second, path);
+    if (it->second != nullptr) CompareMembers(x, *it->second, path);
   }
 
-  void CheckMembers(const Instruction& x, const CollectiveDevices& devices,
-                    const DevicePath& path) {
-    if (sink_ == nullptr || (path.active == nullptr && path.may_part->IsUniform())) return;
+  bool MayPart(const DevicePath& path) const {
+    return sink_ != nullptr && (path.active != nullptr || !path.may_part->IsUniform());
+  }
+  void CheckMembers(const Instruction& collective, const DevicePath& path) {
+    if (!MayPart(path)) return;
+    if (const CollectiveDevices* devices = DevicesOf(collective)) {
+      CompareMembers(collective, *devices, path);
+    }
+  }
+  void CompareMembers(const Instruction& x, const CollectiveDevices& devices,
+                      const DevicePath& path) {
+    if (!MayPart(path)) return;
     if (path.active != nullptr) {
       if (const auto missing = FindMissingMember(devices, *path.active)) {
         return Tell(PartedFinding(x, *missing, path));
@@ -431,6 +450,7 @@ class DivergenceWalk {
   const DeviceGrid grid_;
   DeviceClassTable table_;
   DeviceValueRules rules_;
+  const ConditionDemand demand_;
   std::vector<DeviceLeaves> values_;  // by instruction id
   tsl::robin_map<const Computation*, bool> talks_;
   tsl::robin_map<const Instruction*, std::unique_ptr<CollectiveDevices>> devices_;

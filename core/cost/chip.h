@@ -58,6 +58,8 @@ struct Chip {
   int64_t matrix_units = 1;                        // that take tiles of m x n at a time
   // f32 dots at DEFAULT, HIGH and HIGHEST precision: passes over bf16; 0: at the rate of f32.
   std::array<int64_t, 3> f32_passes = {0, 0, 0};
+  // Do products at DEFAULT precision round f32 operands to bf16?
+  bool RoundsDotOperands() const { return f32_passes[0] == 1; }
   EfficiencyCurve dot_efficiency;        // by FLOPs of the dot
   EfficiencyCurve attention_efficiency;  // by FLOPs of the kernel
   EfficiencyCurve memory_efficiency;     // by bytes of the kernel

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/analysis/meshes.h"
+#include "core/analysis/partitioned.h"
 #include "ir/metadata.h"
 
 namespace gshard {

@@ -31,8 +31,6 @@ struct CollectiveCost {
 CollectiveCost CostOfCollective(const Instruction& instruction, int64_t devices, const Mesh* mesh,
                                 const Network* network);
 
-inline constexpr std::string_view kCauseAttribute = "gshard.cause";
-
 }  // namespace gshard
 
 #endif  // GSHARD_CORE_COST_COLLECTIVE_COST_H_

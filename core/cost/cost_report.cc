@@ -120,6 +120,7 @@ class ReportBuilder {
     const double bytes = call.count * call.cost.bytes_per_device;
     if (row.count == 0 || bytes > row.cause_bytes) {
       row.cause = call.cost.cause;
+      row.op_name = row.cause.empty() ? OpNameOf(*call.instruction) : "";
       row.cause_bytes = bytes;
     }
     row.kind = call.cost.kind;

@@ -75,6 +75,9 @@ struct CollectiveRow {
   double exposed_s = 0;  // of it, while the compute units wait
   std::string cause;     // of its most expensive instruction
   double cause_bytes = 0;
+  std::string op_name = {};  // of that, where no cause is known
+
+  const std::string& Because() const { return cause.empty() ? op_name : cause; }
 };
 
 struct CostReport {

@@ -184,7 +184,7 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
       AddArithmetic(x, work);
       if (!model.IsFused(x)) {
         reads.Need(x, 1);
-        work.bytes += WrittenBytes(x);
+        work.bytes += model.IsRounded(x) ? static_cast<double>(model.BytesOf(x)) : WrittenBytes(x);
       }
       reads.NeedOperands(x, attention != nullptr ? 1 : reads.ShareOfValue(x));
       for (const Instruction* operand : x->operands()) {
@@ -199,14 +199,15 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
   }
   for (const auto& [value, share] : reads.shares()) {
     bool inside = model.KernelOf(value) == &kernel || model.IsFused(value);
-    if (!inside) work.bytes += share * BytesOf(value->shape());
+    if (!inside) work.bytes += share * static_cast<double>(model.BytesOf(value));
   }
   if (root->opcode() == Opcode::kCustomCall) {
     AddCustomCall(*root, work);
     return work;
   }
   OpCost own = CostOf(*root);
-  if (own.has_bytes && kernel.members.size() == 1 && kernel.copies.empty()) work.bytes = own.bytes;
+  const bool is_alone = kernel.members.size() == 1 && kernel.copies.empty();
+  if (own.has_bytes && is_alone && !model.IsRounded(root)) work.bytes = own.bytes;
   Classify(work);
   if (attention != nullptr) {
     work.work_class = WorkClass::kAttention;

@@ -56,6 +56,7 @@ class StepBuilder {
     fusion_options.fuses_into_dots = model_.chip_.compiler == Chip::Compiler::kTpu;
     fusion_options.fuses_movement = true;
     fusion_options.fuse_attention = model_.options_.fuse_attention;
+    fusion_options.rounded = &model_.rounded_;
     fusion_options.is_compiled = model_.is_compiled_;
     FusionModel fusion(computation_, model_.users_, fusion_options);
     uint32_t last_id = 0;
@@ -453,6 +454,7 @@ StepModel::StepModel(const Module& module, const Chip& chip, const Mesh* mesh,
       network_(network),
       options_(options),
       users_(module),
+      rounded_(chip.RoundsDotOperands() ? RoundedValues(module, users_) : RoundedValues()),
       is_compiled_(IsCompiled(module)) {}
 
 StepModel::~StepModel() = default;

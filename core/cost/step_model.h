@@ -84,6 +84,7 @@ class StepModel {
   const Network* network_;
   StepModelOptions options_;
   Users users_;
+  RoundedValues rounded_;
   bool is_compiled_;
   std::map<std::pair<const Computation*, double>, std::unique_ptr<ComputationCost>> costs_;
   std::vector<std::unique_ptr<ComputationCost>> mixed_bodies_;

@@ -6,6 +6,7 @@
 #include "core/analysis/meshes.h"
 #include "core/cost/op_cost.h"
 #include "core/pipeline/emit/emission.h"
+#include "core/pipeline/emit/pass_values.h"
 #include "core/pipeline/emit/stages.h"
 #include "core/pipeline/plan/balance.h"
 #include "core/pipeline/plan/batch.h"
@@ -122,63 +123,69 @@ void Record(Module& module, const PipelinePlan& plan, const Mesh* mesh) {
       module.arena(), header.frontend_attributes, kPipelineAttribute,
       fmt::format("stages={} repeats={} microbatches={} schedule={} bubble={:.6f} remat={} "
                   "recompute={:.6f} imbalance={:.6f} useful_flops={:.6g} executed_flops={:.6g} "
-                  "forward_s={} backward_s={} weights_s={} layers={} first_layers={} cuts={}",
+                  "forward_s={} recompute_s={} backward_s={} weights_s={} layers={} "
+                  "first_layers={} cuts={}",
                   schedule.stages, schedule.repeats, schedule.microbatches, NameOf(schedule.kind),
                   plan.simulation.bubble_fraction, NameOf(plan.options.remat),
                   work.recompute_fraction, work.imbalance, work.useful_flops, work.executed_flops,
-                  list(plan.times.forward), list(plan.times.backward), list(plan.times.weights),
-                  plan.layers.size(), fmt::join(plan.first_layers, ","), cuts));
+                  list(plan.times.forward), list(plan.times.recompute), list(plan.times.backward),
+                  list(plan.times.weights), plan.layers.size(), fmt::join(plan.first_layers, ","),
+                  cuts));
 }
 
 // Copies of the floating examples that forward instructions read, for what then counts as layers
 // before the first.
 std::unordered_set<const Instruction*> CopyExamples(Module& module, const Phases& phases) {
   std::unordered_set<const Instruction*> copies;
-  Computation* entry = module.entry();
-  std::unordered_map<const Instruction*, Instruction*> copy_of;
-  std::vector<Instruction*> list;
-  const std::vector<Instruction*> old(entry->instructions().begin(), entry->instructions().end());
-  Builder builder(module, entry);
-  for (Instruction* x : old) {
-    for (int64_t i = 0; i < x->operand_count(); ++i) {
-      auto it = copy_of.find(x->operand(i));
-      if (it != copy_of.end()) x->set_operand(i, it->second);
-    }
-    list.push_back(x);
+  InsertAfterEach(module, module.entry(), [&](Instruction* x, Builder& builder) -> Instruction* {
     const bool enters = x->opcode() == Opcode::kParameter && phases.UsesExamples(x) &&
                         x->shape()->IsArray() && ClassOf(x->shape()->dtype()) == DTypeClass::kFloat;
-    if (!enters) continue;
-    builder.set_origin(x);
+    if (!enters) return x;
     Instruction* copy = builder.Add(Opcode::kCopy, {x}, x->shape(), "examples");
-    copy_of[x] = copy;
     copies.insert(copy);
-    list.push_back(copy);
-  }
-  Instruction* root = entry->root();
-  entry->SetInstructions(std::move(list));
-  entry->set_root(root);
+    return copy;
+  });
   return copies;
+}
+
+// Batch norm and its like: what M micro-batches compute is not what the whole batch does.
+std::vector<Diagnostic> WarnOfOwnSums(const Module& module, const Phases& phases,
+                                      int64_t microbatches) {
+  std::vector<const Instruction*> own;
+  for (const Instruction* x : module.entry()->instructions()) {
+    const bool returns = x->opcode() == Opcode::kAllReduce && microbatches > 1 &&
+                         phases.PhaseOf(x) == Phase::kMicrobatch;
+    if (returns) own.push_back(x->operand(0));
+  }
+  if (own.empty()) return {};
+  const std::string others =
+      own.size() == 1 ? "" : fmt::format(" and {} more like it are", own.size() - 1);
+  Diagnostic warning = module.ErrorAt(
+      own[0], "W-PIPELINE-001",
+      fmt::format("'{}'{} over the examples of a micro-batch, not of the whole batch",
+                  own[0]->name(), others.empty() ? " is" : others));
+  warning.severity = Severity::kWarning;
+  warning.hint = "results differ from the unpipelined step's, as batch norm's do in GPipe";
+  return {std::move(warning)};
 }
 
 // Times of the passes of each virtual stage, by the cost model.
 PassTimes TimesOf(const PipelinePlan& plan, const StageGraph& stage_graph,
                   const LayerGraph& layers) {
   const size_t stages = plan.first_layers.size();
-  PassTimes times{std::vector<double>(stages, 0), std::vector<double>(stages, 0),
-                  std::vector<double>(stages, 0)};
-  const bool shifts = plan.options.schedule == ScheduleKind::kShift;
+  const std::vector<double> zeros(stages, 0);
+  PassTimes times{zeros, zeros, zeros, zeros};
   for (size_t v = 0; v < stages; ++v) {
-    size_t end =
-        v + 1 < stages ? static_cast<size_t>(plan.first_layers[v + 1]) : plan.layers.size();
-    const bool outside = shifts && (v == 0 || v + 1 == stages);
-    const double forwards = outside ? 1 : ForwardsInBackward(plan.options.remat);
-    for (size_t i = static_cast<size_t>(plan.first_layers[v]); i < end; ++i) {
-      const Layer& layer = plan.layers[i];
+    for (int64_t i = plan.first_layers[v]; i < EndOfStage(plan, v); ++i) {
+      const Layer& layer = plan.layers[static_cast<size_t>(i)];
       times.forward[v] += layer.forward_s;
-      times.backward[v] += layer.backward_s + layer.forward_s * forwards;
+      times.backward[v] += layer.backward_s;
+      const bool ahead = stage_graph.recomputes_ahead() && v + 1 < stages;
+      (ahead ? times.recompute : times.backward)[v] += layer.forward_s * ForwardsAgain(plan, v, i);
     }
     if (!stage_graph.splits_backward()) continue;
-    for (const Instruction* x : stage_graph.ComputedBy(Pass::kWeights, static_cast<int64_t>(v))) {
+    const PassValues late(stage_graph, Pass::kWeights, static_cast<int64_t>(v));
+    for (auto [x, layer] : late.Computed()) {
       if (layers.IsBackward(x)) times.weights[v] += layers.SecondsOf(x);
     }
     times.backward[v] -= times.weights[v];
@@ -186,15 +193,13 @@ PassTimes TimesOf(const PipelinePlan& plan, const StageGraph& stage_graph,
   return times;
 }
 
-// FLOPs of the passes, in place of times. With --remat all a layer's forward values are computed
-// once for the layers above, once for its own gradients.
-PassTimes FlopsOf(const StageGraph& stages, const LayerGraph& layers, Remat remat) {
+// FLOPs of the passes, in place of times.
+PassTimes FlopsOf(const StageGraph& stages) {
   auto of = [&](Pass pass, int64_t v) {
     double flops = 0;
-    for (const Instruction* x : stages.ComputedBy(pass, v)) {
+    for (auto [x, layer] : PassValues(stages, pass, v).Computed()) {
       const OpCost cost = CostOf(*x);
-      const bool twice = remat == Remat::kAll && pass == Pass::kBackward && !layers.IsBackward(x);
-      flops += (cost.flops + cost.transcendentals) * (twice ? 2 : 1);
+      flops += cost.flops + cost.transcendentals;
     }
     return flops;
   };
@@ -203,6 +208,7 @@ PassTimes FlopsOf(const StageGraph& stages, const LayerGraph& layers, Remat rema
     flops.forward.push_back(of(Pass::kForward, v));
     flops.backward.push_back(of(Pass::kBackward, v));
     flops.weights.push_back(of(Pass::kWeights, v));
+    flops.recompute.push_back(of(Pass::kRecompute, v));
   }
   return flops;
 }
@@ -217,6 +223,7 @@ void MakeTimeline(PipelinePlan& plan, const StageGraph& stages, const LayerGraph
   schedule.microbatches = plan.options.microbatches;
   schedule.has_forward_of_last = has_forward_of_last;
   schedule.has_backward = stages.has_backward();
+  schedule.has_recompute = stages.recomputes_ahead();
   plan.times = TimesOf(plan, stages, layers);
   schedule.times = plan.times;
   schedule.puts_off_weights = plan.options.remat == Remat::kNone;
@@ -269,6 +276,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
     if (layers->layers()[0].is_repeated) entering = CopyExamples(module, tried);
   }
   const Phases phases(module, *batch, entering);
+  plan.warnings = WarnOfOwnSums(module, phases, options.microbatches);
   Expected<LayerGraph> layers = LayerGraph::Make(module, phases, updates, options);
   if (!layers) return Fail(std::move(layers.error()));
   plan.layers = layers->layers();
@@ -282,7 +290,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
       options.remat == Remat::kNone && options.schedule != ScheduleKind::kShift;
   StageGraph stages(module, phases, *layers, plan.first_layers, has_forward_of_last, options);
   MakeTimeline(plan, stages, *layers, has_forward_of_last);
-  plan.flops = FlopsOf(stages, *layers, options.remat);
+  plan.flops = FlopsOf(stages);
 
   std::unordered_map<const Instruction*, const Sharding*> annotation;
   for (const Instruction* x : module.entry()->instructions()) {

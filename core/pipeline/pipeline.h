@@ -15,11 +15,11 @@ namespace gshard::pipeline {
 
 // Frontend attribute of the header that says how a program is pipelined, words KEY=VALUE: "stages=8
 // repeats=1 microbatches=32 schedule=1f1b bubble=0.193989 remat=stage recompute=0.24 imbalance=1.05
-// useful_flops=1.2e9 executed_flops=1.2e9 forward_s=1e-3,1e-3,.. backward_s=.. weights_s=..
-// layers=18 first_layers=0,3,.. cuts=gather.1,dot.7,..". The last two are the first layer of each
-// virtual stage, and that layer's first instruction. Times
-// are the cost model's, lists by virtual stage (shift: the layers before and after are the first
-// and the last); the rest as in WorkSummary.
+// useful_flops=1.2e9 executed_flops=1.2e9 forward_s=1e-3,1e-3,.. recompute_s=.. backward_s=..
+// weights_s=.. layers=18 first_layers=0,3,.. cuts=gather.1,dot.7,..". The last two are the first
+// layer of each virtual stage, and that layer's first instruction. Times are the cost model's,
+// lists by virtual stage (shift: the layers before and after are the first and the last); the rest
+// as in WorkSummary.
 inline constexpr std::string_view kPipelineAttribute = "gshard.pipeline";
 
 // What was decided, for reports.
@@ -38,6 +38,7 @@ struct PipelinePlan {
   // Of a pass of each virtual stage as it is printed: what the backward pass does not need it does
   // not compute again.
   PassTimes flops;
+  std::vector<Diagnostic> warnings;  // W-PIPELINE-001
 };
 
 // Rewrites `module`, whose calls must be inlined, into one SPMD program over a mesh with the axis

@@ -74,9 +74,10 @@ std::string Gantt(const Simulation& simulation, size_t columns) {
       };
       size_t end = std::min(column(pass.end), columns);
       int64_t i = pass.what.microbatch;
-      char mark = pass.what.pass == Pass::kForward    ? static_cast<char>('0' + i % 10)
-                  : pass.what.pass == Pass::kBackward ? static_cast<char>('a' + i % 26)
-                                                      : '+';
+      char mark = pass.what.pass == Pass::kForward     ? static_cast<char>('0' + i % 10)
+                  : pass.what.pass == Pass::kBackward  ? static_cast<char>('a' + i % 26)
+                  : pass.what.pass == Pass::kRecompute ? '-'
+                                                       : '+';
       for (size_t c = column(pass.start); c < end; ++c) line[c] = mark;
     }
     text += fmt::format("{:>5} |{}|\n", d, line);
@@ -125,7 +126,8 @@ std::string PlanText(const PipelinePlan& plan) {
         HumanBytes(static_cast<double>(sum.output_bytes)),
         HumanBytes(static_cast<double>(sum.saved_bytes)),
         HumanBytes(static_cast<double>(BytesOf(plan, v))),
-        1e3 * (plan.times.forward[v] + plan.times.backward[v] + plan.times.weights[v]));
+        1e3 * (plan.times.forward[v] + plan.times.recompute[v] + plan.times.backward[v] +
+               plan.times.weights[v]));
   }
   const WorkSummary work = SummarizeWork(plan);
   text += WeightsText(plan);
@@ -141,6 +143,7 @@ std::string PlanText(const PipelinePlan& plan) {
   }
   text += "\n";
   text += "digits: forward, letters: backward";
+  if (schedule.has_recompute) text += ", -: forward again";
   if (schedule.kind == ScheduleKind::kZeroBubble) text += ", +: gradients of weights";
   text += ", .: idle\n" + Gantt(plan.simulation);
   return text;
@@ -160,9 +163,11 @@ std::string PlanJson(const PipelinePlan& plan) {
                    {"backward_flops", sum.backward_flops},
                    {"time_s", sum.forward_s + sum.backward_s},
                    {"forward_pass_s", plan.times.forward[v]},
+                   {"recompute_pass_s", plan.times.recompute[v]},
                    {"backward_pass_s", plan.times.backward[v]},
                    {"weights_pass_s", plan.times.weights[v]},
                    {"forward_pass_flops", plan.flops.forward[v]},
+                   {"recompute_pass_flops", plan.flops.recompute[v]},
                    {"backward_pass_flops", plan.flops.backward[v]},
                    {"weights_pass_flops", plan.flops.weights[v]},
                    {"weight_bytes", sum.weight_bytes},

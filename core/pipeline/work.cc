@@ -11,6 +11,13 @@ int64_t EndOfStage(const PipelinePlan& plan, size_t v) {
                                           : static_cast<int64_t>(plan.layers.size());
 }
 
+double ForwardsAgain(const PipelinePlan& plan, size_t v, int64_t layer) {
+  const double again = ForwardsInBackward(plan.options.remat, layer + 1 == EndOfStage(plan, v));
+  const bool outside = plan.options.schedule == ScheduleKind::kShift &&
+                       (v == 0 || v + 1 == plan.first_layers.size());
+  return outside ? std::max(again, 1.0) : again;
+}
+
 WorkSummary SummarizeWork(const PipelinePlan& plan) {
   const Schedule& schedule = plan.schedule;
   const bool shifts = schedule.kind == ScheduleKind::kShift;
@@ -24,16 +31,15 @@ WorkSummary SummarizeWork(const PipelinePlan& plan) {
     const bool outside = shifts && (v == 0 || v + 1 == count);
     // The forward pass that is part of the last stage's backward pass is no repetition.
     const bool folded = schedule.has_backward && v + 1 == count && !schedule.has_forward_of_last;
-    double again = 0;
-    if (schedule.has_backward) again = outside ? 1 : ForwardsInBackward(plan.options.remat);
-    const double forwards = folded ? std::max(again, 1.0) : 1 + again;
     double flops = 0;
     for (int64_t i = plan.first_layers[v]; i < EndOfStage(plan, v); ++i) {
+      const double again = schedule.has_backward ? ForwardsAgain(plan, v, i) : 0;
+      const double forwards = folded ? std::max(again, 1.0) : 1 + again;
       const Layer& layer = plan.layers[static_cast<size_t>(i)];
       flops += forwards * layer.forward_flops + layer.backward_flops;
       recompute_s += (forwards - 1) * layer.forward_s * microbatches;
     }
-    double seconds = plan.times.backward[v] + plan.times.weights[v];
+    double seconds = plan.times.recompute[v] + plan.times.backward[v] + plan.times.weights[v];
     if (!folded) seconds += plan.times.forward[v];
     total_s += seconds * microbatches;
     if (!outside) {

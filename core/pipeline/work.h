@@ -16,6 +16,10 @@ struct WorkSummary {
 
 WorkSummary SummarizeWork(const PipelinePlan& plan);
 
+// How often the backward pass of virtual stage v computes the forward pass of one of its layers.
+// What is outside a shifting buffer saves nothing.
+double ForwardsAgain(const PipelinePlan& plan, size_t v, int64_t layer);
+
 // End (exclusive) of the layers of virtual stage v.
 int64_t EndOfStage(const PipelinePlan& plan, size_t v);
 

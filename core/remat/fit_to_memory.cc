@@ -96,20 +96,29 @@ Expected<RematStats> FitToMemory(Module& module, PassContext& context, const Fit
   remat.memory.by_sharding = is_whole;
   Expected<int64_t> peak = PeakOnOneDevice(module, is_whole, options);
   if (!peak) return Fail(peak.error());
-  for (int attempt = 0; attempt<kMaxAttempts&& * peak> options.limit_bytes; ++attempt) {
+  // The whole program's own peak, of tiles and without what partitioning adds, is another figure
+  // than a device's: as much as that is over the limit has to go from this one.
+  if (is_whole) {
+    remat.limit_bytes = PeakMemory(module, remat.memory).peak_bytes - (*peak - options.limit_bytes);
+  }
+  for (int attempt = 0; attempt < kMaxAttempts && *peak > options.limit_bytes; ++attempt) {
     remat.max_rounds = RematOptions().max_rounds;
     remat.max_rounds = Rematerialize(*module.Clone(), remat).best_round;
     std::unique_ptr<Module> trial = module.Clone();
     RematStats more = Rematerialize(*trial, remat);
     Expected<int64_t> reached = PeakOnOneDevice(*trial, is_whole, options);
     if (!reached) return Fail(reached.error());
-    if (*reached >= *peak) break;  // nothing helps any more
-    Rematerialize(module, remat);
+    if (more.values == 0) break;  // nothing helps any more
+    const bool is_less = *reached < *peak;  // else more has to go before a device holds less
+    if (is_less) Rematerialize(module, remat);
+    const int64_t asked = remat.limit_bytes;
+    remat.limit_bytes = more.peak_after - (*reached - options.limit_bytes);
+    if (!is_less && remat.limit_bytes >= asked) break;
+    if (!is_less) continue;
     peak = reached;
     stats.values += more.values;
     stats.instructions += more.instructions;
     stats.flops += more.flops;
-    remat.limit_bytes = more.peak_after - (*peak - options.limit_bytes);
   }
   stats.peak_after = *peak;
   return stats;

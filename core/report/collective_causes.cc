@@ -4,7 +4,7 @@
 
 #include <cctype>
 
-#include "core/cost/collective_cost.h"
+#include "core/analysis/partitioned.h"
 #include "ir/metadata.h"
 
 namespace gshard {

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/json.h"
 
 namespace gshard {
@@ -27,6 +29,17 @@ std::string WithoutNumber(std::string name) {
   return numbered ? name.substr(0, dot) : name;
 }
 
+// The same of every name in a sentence: "mul.108 needs dot_general.35 as [data, _]".
+std::string WithoutNumbers(const std::string& text) {
+  std::string out;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    out += (begin > 0 ? " " : "") + WithoutNumber(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
 std::string JoinedAxes(const Json& row) {
   std::string text;
   const Json axes = row.At("axes");
@@ -46,7 +59,8 @@ void ReadCollectives(const Json& document, CostFigures& figures) {
       const Json call = calls.At(i);
       const std::string kind = call.StringAt("kind"), axes = JoinedAxes(call);
       for (CostFigures::Collectives* row :
-           {&figures.collectives[{kind, axes, TextOr(call, "cause")}], &told[{kind, axes}]}) {
+           {&figures.collectives[{kind, axes, WithoutNumbers(TextOr(call, "cause"))}],
+            &told[{kind, axes}]}) {
         row->count += call.NumberAt("count");
         row->bytes_per_device += call.NumberAt("bytes_per_device");
         row->time_s += call.NumberAt("time_s");
@@ -62,7 +76,8 @@ void ReadCollectives(const Json& document, CostFigures& figures) {
     const CostFigures::Collectives& known = told[{kind, axes}];
     const double rest = row.NumberAt("count") - known.count;
     if (rest < 0.5) continue;
-    const std::string cause = known.count > 0 ? "(others)" : TextOr(row, "cause");
+    const std::string cause =
+        known.count > 0 ? "(others)" : WithoutNumbers(TextOr(row, "cause"));
     CostFigures::Collectives& others = figures.collectives[{kind, axes, cause}];
     others.count += rest;
     others.bytes_per_device += bytes - known.bytes_per_device;

@@ -17,6 +17,13 @@ namespace {
 
 std::string Percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 
+// As --limit takes it: "16GiB", or bytes where that is not exact.
+std::string LimitFlag(int64_t bytes) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  if (bytes % (kMiB << 10) == 0) return fmt::format("{}GiB", bytes / (kMiB << 10));
+  return bytes % kMiB == 0 ? fmt::format("{}MiB", bytes / kMiB) : fmt::format("{}", bytes);
+}
+
 std::string Bytes(int64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
 class FindingList {
@@ -60,6 +67,9 @@ class FindingList {
     return axis < 0 ? 1 : mesh_->axes[static_cast<size_t>(axis)].size;
   }
 
+  // The program of one device was given; gshard-opt cannot annotate or partition it any more.
+  bool IsGivenPartitioned() const { return report_.devices > 1 && collectives_ == nullptr; }
+
   // Memory counts twice where the program does not fit: nothing else matters then.
   double MemoryWeight(double bytes) const {
     return bytes / peak_ * (report_.memory.Fits() ? 1 : 2);
@@ -77,7 +87,7 @@ class FindingList {
          memory.temp_bytes > memory.argument_bytes
              ? fmt::format("Most of it is computed on the way: `gshard-opt remat IN --limit {}` "
                            "recomputes instead of keeping.",
-                           memory.limit_bytes)
+                           LimitFlag(memory.limit_bytes))
              : "Most of it are arguments: split them over more of the mesh, or use a larger one "
                "(`gshard-cost sweep IN --mesh ..` shows which fit).",
          "memory", std::string(largest.instruction->name()), 3});
@@ -148,9 +158,13 @@ class FindingList {
                      ToString(worst->global_shape, false), worst->sharding_text,
                      Bytes(worst->bytes), worst->free_axes, At(MemoryModule(), *worst->instruction),
                      others),
-         fmt::format("`gshard-opt annotate IN --shard '^{}$={}'` leaves 1/{} of it on a device; "
-                     "what it costs to gather, the next estimate tells.",
-                     name, spec_of_worst, AxisSize(axis_of_worst)),
+         IsGivenPartitioned()
+             ? fmt::format("This is the program of one device: annotate the tensor as {} in the "
+                           "program before it was partitioned; 1/{} of it is left on a device.",
+                           spec_of_worst, AxisSize(axis_of_worst))
+             : fmt::format("`gshard-opt annotate IN --shard '^{}$={}'` leaves 1/{} of it on a "
+                           "device; what it costs to gather, the next estimate tells.",
+                           name, spec_of_worst, AxisSize(axis_of_worst)),
          "memory", name, MemoryWeight(saved) * 0.5});
   }
 
@@ -197,7 +211,11 @@ class FindingList {
          0.02 + report_.exposed_communication_s / step_ * sent / collectives_->bytes_per_device});
   }
 
-  static std::string FixOf(const std::string& kind, const std::string& name) {
+  std::string FixOf(const std::string& kind, const std::string& name) const {
+    if (IsGivenPartitioned()) {
+      return "This is the program of one device: `gshard-cost sweep` and `gshard-opt partition` "
+             "take the program before it was partitioned.";
+    }
     if (kind == "all-gather" || kind == "reduce-scatter") {
       return "`gshard-opt partition IN --windowed-einsum 0` runs it in steps beside the dots; or "
              "another mesh: `gshard-cost sweep IN --mesh ..`.";
@@ -282,8 +300,8 @@ class FindingList {
     findings_.push_back(
         {fmt::format("{} of the arithmetic is on padding, or done twice", Percent(padding)),
          "Some dims do not divide evenly over their tiles, or devices compute the same.",
-         "`gshard-opt propagate IN --report -` lists uneven dims and replicated tensors; make "
-         "such dims multiples of their tile counts.",
+         "`gshard-opt propagate IN --report - -o /dev/null` lists uneven dims and replicated "
+         "tensors; make such dims multiples of their tile counts.",
          "roofline", "", padding * busy});
     const double again = report_.recompute_flops_per_device / all;
     findings_.push_back({fmt::format("{} of the arithmetic is done again", Percent(again)),

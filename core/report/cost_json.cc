@@ -23,9 +23,11 @@ Json AtPeakRows(const Module& module, const MemoryReport& memory, size_t top) {
     const LiveBuffer& buffer = memory.at_peak[i];
     const Shape* global = buffer.global_shape;
     rows.Append({{"name", buffer.instruction->name()},
+                 {"leaf", buffer.leaf},
                  {"bytes", buffer.bytes},
                  {"class", BufferClassName(buffer.kind)},
                  {"shape", ToString(buffer.shape, false)},
+                 {"stored_as", buffer.is_rounded ? "bf16" : ""},
                  {"global_shape", global != nullptr ? ToString(global, false) : ""},
                  {"sharding", buffer.sharding_text},
                  {"free_axes", buffer.free_axes},

@@ -48,7 +48,7 @@ std::string Collectives(const CostReport& report) {
   for (const CollectiveRow& row : report.collectives) {
     table.rows.push_back({row.kind, AxesInWords(row.axes, report.mesh),
                           fmt::format("{}", row.count), HumanBytes(row.bytes_per_device),
-                          HumanSeconds(row.time_s), HumanSeconds(row.exposed_s), row.cause});
+                          HumanSeconds(row.time_s), HumanSeconds(row.exposed_s), row.Because()});
   }
   return table.rows.empty() ? "" : fmt::format("\n{}", TableAsMarkdown(table));
 }

@@ -101,7 +101,7 @@ std::string CostAsText(const Module& module, const CostReport& report, size_t to
     for (const CollectiveRow& row : report.collectives) {
       out += fmt::format("  {:<22}{:<20}{:>8}{:>16}{:>12}{:>12}  {}\n", row.kind,
                          AxesInWords(row.axes, report.mesh), row.count, HumanBytes(row.bytes_per_device),
-                         HumanSeconds(row.time_s), HumanSeconds(row.exposed_s), row.cause);
+                         HumanSeconds(row.time_s), HumanSeconds(row.exposed_s), row.Because());
     }
   }
   if (report.pipeline) {

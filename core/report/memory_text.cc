@@ -12,9 +12,16 @@ namespace {
 
 std::string BytesText(int64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
+// "while.26#3" of a loop's carries, else the instruction's name.
+std::string LeafName(const LiveBuffer& row) {
+  const Instruction& x = *row.instruction;
+  return x.shape()->IsTuple() ? fmt::format("{}#{}", x.name(), row.leaf) : std::string(x.name());
+}
+
 // "f32[512,2048] of f32[4096,2048] [data, _], replicated though model was free".
 std::string TensorText(const LiveBuffer& row) {
   std::string text = ToString(row.shape, false);
+  if (row.is_rounded) text += " kept as bf16";
   if (row.global_shape == nullptr) return text;
   if (row.global_shape->bare() != row.shape->bare())
     text += " of " + ToString(row.global_shape, false);
@@ -55,7 +62,7 @@ std::string AtPeakText(const Module& module, const MemoryReport& report, size_t 
     std::string place = SourceLineOf(module, *row.instruction);
     std::string op = OpNameOf(*row.instruction);
     out += fmt::format("  {:>12}  {:<11}{} {}{}{}\n", BytesText(row.bytes),
-                       BufferClassName(row.kind), row.instruction->name(), TensorText(row),
+                       BufferClassName(row.kind), LeafName(row), TensorText(row),
                        op.empty() ? "" : "  " + op, place.empty() ? "" : "  " + place);
   }
   if (report.at_peak.size() > rows) {

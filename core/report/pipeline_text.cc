@@ -30,6 +30,7 @@ char MarkOf(const PipelineTick& tick, size_t stage, const PipelinePass& pass) {
   if (pass.is_padding) return '~';
   const std::string_view kind = PassKindName(pass);
   if (kind == "weights") return '+';
+  if (kind == "recompute") return '-';
   const int64_t i = tick.microbatch.empty() ? 0 : std::max<int64_t>(0, tick.microbatch[stage]);
   if (kind == "backward") return static_cast<char>('a' + i % 26);
   return static_cast<char>('0' + i % 10);
@@ -44,6 +45,7 @@ std::string_view PassKindName(const PipelinePass& pass) {
   const std::string_view name = pass.computation->name();
   auto has = [&](std::string_view word) { return name.find(word) != std::string_view::npos; };
   if (has("weight")) return "weights";
+  if (has("recompute")) return "recompute";
   if (has("backward")) return "backward";
   if (has("forward")) return "forward";
   return "pass";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/analysis/partitioned.h"
 #include "core/transforms/collective_groups.h"
 #include "ir/metadata.h"
 #include "ir/traversal.h"
@@ -126,10 +127,11 @@ class Combiner {
     std::vector<Computation*> called(batch[0]->called().begin(), batch[0]->called().end());
     Instruction* combined =
         builder.Add(opcode_, operands, attributes, module_.context().Tuple(shapes), called);
-    std::string cause = FrontendAttribute(largest->frontend_attributes(), kCause);
+    std::string cause = FrontendAttribute(largest->frontend_attributes(), kCauseAttribute);
     if (!cause.empty()) {
       cause += "; and " + std::to_string(batch.size() - 1) + " more";
-      combined->set_frontend_attributes(WithFrontendAttribute(module_.arena(), {}, kCause, cause));
+      combined->set_frontend_attributes(
+          WithFrontendAttribute(module_.arena(), {}, kCauseAttribute, cause));
     }
     Grow();
     for (size_t i = 0; i < batch.size(); ++i) {
@@ -191,8 +193,6 @@ class Combiner {
     is_member_.resize(2 * limit);
     is_listed_.resize(2 * limit);
   }
-
-  static constexpr std::string_view kCause = "gshard.cause";
 
   Module& module_;
   Computation* computation_ = nullptr;

@@ -157,4 +157,19 @@ bool RewriteModule(Module& module, const Rewriter::Visit& visit) {
   return RemoveDeadCode(module) || changed;
 }
 
+void InsertAfterEach(Module& module, Computation* computation,
+                     const std::function<Instruction*(Instruction* x, Builder& builder)>& after) {
+  const std::vector<Instruction*> old(computation->instructions().begin(),
+                                      computation->instructions().end());
+  Rewriter rewriter(module);
+  rewriter.Begin(computation);
+  for (Instruction* x : old) {
+    rewriter.RedirectOperands(x);
+    rewriter.Keep(x);
+    rewriter.builder().set_origin(x);
+    if (Instruction* by = after(x, rewriter.builder()); by != x) rewriter.Alias(x, by);
+  }
+  rewriter.Finish();
+}
+
 }  // namespace gshard

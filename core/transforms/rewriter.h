@@ -86,6 +86,11 @@ class Rewriter {
 // changed.
 bool RewriteModule(Module& module, const Rewriter::Visit& visit);
 
+// One walk in which every instruction stays and what `after` makes of it, beside it in the list,
+// is what later ones read: itself, or something made by the builder, which derives from it.
+void InsertAfterEach(Module& module, Computation* computation,
+                     const std::function<Instruction*(Instruction* x, Builder& builder)>& after);
+
 }  // namespace gshard
 
 #endif  // GSHARD_CORE_TRANSFORMS_REWRITER_H_

@@ -66,6 +66,7 @@ constexpr Kind kText[] = {
     {"<!DOCTYPE", "a web page", kPrint},
     {"<html", "a web page", kPrint},
     {"{ lambda", "a jaxpr", kPrint},
+    {"let ", "a jaxpr", kPrint},
     {"#!", "a script", kPrint},
 };
 

@@ -123,17 +123,36 @@ constexpr Slots kSlots;
 
 }  // namespace
 
+// An instruction has few of the fields: those are made empty, not all.
 void InstructionProto::Clear() {
-  InstructionProto empty;
-  for (const ListField& field : kLists) {
-    (this->*field.values).clear();
-    (empty.*field.values).swap(this->*field.values);
+  static const InstructionProto kEmpty;
+  for (const uint8_t number : given) {
+    const Slot slot = kSlots.of[number];
+    switch (slot.kind) {
+      case kNone:
+        break;
+      case kView: {
+        const ViewField& view = kViews[slot.index];
+        this->*view.view = {};
+        if (view.has != nullptr) this->*view.has = false;
+        break;
+      }
+      case kInteger:
+        this->*kIntegers[slot.index].value = kEmpty.*kIntegers[slot.index].value;
+        break;
+      case kBoolean:
+        this->*kBooleans[slot.index].value = false;
+        break;
+      case kList:
+        (this->*kLists[slot.index].values).clear();
+        break;
+      case kMessage:
+        (this->*kMessages[slot.index].messages).clear();
+        break;
+    }
   }
-  for (const MessagesField& field : kMessages) {
-    (this->*field.messages).clear();
-    (empty.*field.messages).swap(this->*field.messages);
-  }
-  *this = std::move(empty);
+  given.clear();
+  epsilon = 0;
 }
 
 bool InstructionProto::Read(std::string_view bytes) {
@@ -143,6 +162,7 @@ bool InstructionProto::Read(std::string_view bytes) {
     if (field.number() == 24) epsilon = field.real();
     if (field.number() >= kSlotCount) continue;
     const Slot slot = kSlots.of[field.number()];
+    if (slot.kind != kNone) given.push_back(static_cast<uint8_t>(field.number()));
     switch (slot.kind) {
       case kNone:
         break;

@@ -32,6 +32,9 @@ struct InstructionProto {
   std::vector<int64_t> operand_ids, control_ids, called_ids;
   std::vector<std::string_view> slice_dims, groups, source_target_pairs, operand_shapes, aliasing;
 
+  // Numbers of the fields above that have a value, in the order of the message.
+  std::vector<uint8_t> given;
+
   // Empty again; lists keep their memory.
   void Clear();
   // False where the bytes are no message.

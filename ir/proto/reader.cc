@@ -34,6 +34,11 @@ class ModuleReader {
   Expected<ReadResult> Run(const Envelope& envelope) {
     ReadResult result;
     if (!ReadHeader(envelope.module)) return gshard::Fail(errors_.Take());
+    size_t instructions = 0;
+    for (std::string_view computation : computations_) {
+      instructions += CountInstructions(computation);
+    }
+    instruction_of_.reserve(instructions);
     for (std::string_view computation : computations_) {
       if (!ReadComputation(computation)) return gshard::Fail(errors_.Take());
     }
@@ -218,6 +223,15 @@ class ModuleReader {
     return field.ok() || errors_.Damaged("the device assignment");
   }
 
+  static size_t CountInstructions(std::string_view computation) {
+    size_t count = 0;
+    FieldReader field(computation);
+    while (field.Next()) {
+      if (field.number() == 2) ++count;
+    }
+    return count;
+  }
+
   bool ReadComputation(std::string_view bytes) {
     std::string_view name, thread;
     int64_t id = 0, root_id = 0;
@@ -336,11 +350,12 @@ class ModuleReader {
     if (!names.Take(names.Intern(name))) name = module_->UniqueName(name);
     Instruction* instruction =
         module_->AddRaw(computation, *opcode, name, shape, operands_, attributes, called_);
-    if (!instruction_of_.emplace(proto_.id, Binding{}).second && Find(proto_.id) != nullptr) {
+    const auto [binding, is_new] = instruction_of_.try_emplace(proto_.id);
+    if (!is_new && binding->second.computation == serial_) {
       return errors_.Fail(Error::kReference,
                           fmt::format("another instruction has the id {}", proto_.id));
     }
-    instruction_of_[proto_.id] = {instruction, serial_};
+    binding.value() = {instruction, serial_};
     return ReadCommon(instruction);
   }
 

@@ -1,6 +1,6 @@
 """Tables of the papers: what gshard-cost says of each row beside what was measured.
 
-    python3 samples/papers/tables.py dense|measured|gshard|remat|shardings|wide|gpipe [--only REGEX] [--programs DIR]
+    python3 samples/papers/tables.py dense|measured|gshard|remat|scaling|shardings|wide|gpipe [--only REGEX] [--programs DIR]
 
 Needs JAX (../gen/requirements.txt) and gshard-cost on the PATH. Programs are made once and kept in
 DIR (build/papers). Nothing is allocated: only shapes are traced.
@@ -83,13 +83,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     tables = json.loads((HERE / "configs.json").read_text())["tables"]
-    parser.add_argument("table", choices=[*tables, "gpipe"])
+    parser.add_argument("table", choices=[*tables, "scaling", "gpipe"])
     parser.add_argument("--only", default="", help="rows whose name matches")
     parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/papers"))
     arguments = parser.parse_args()
     if arguments.table == "gpipe":
         import gpipe_tables
         gpipe_tables.main(arguments.programs)
+        return
+    if arguments.table == "scaling":
+        import scaling
+        scaling.main(tables["layer"]["rows"], tables["memory"]["rows"],
+                     lambda table, row: program(arguments.programs, table, row))
         return
     table = tables[arguments.table]
     print(f"{arguments.table}: {table['source']}\n")

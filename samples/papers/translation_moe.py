@@ -116,10 +116,24 @@ def loss(c, s, params, source, target, labels):
     return entropy + 0.01 * (jnp.sum(aux_encoder) + jnp.sum(aux_decoder))
 
 
+def make_layer(c, s):
+    """HLO text of the forward pass of two layers of the encoder, one dense and one with a mixture."""
+    capacity = -(-2 * (c["batch_tokens"] // c["groups"]) // c["experts"])
+
+    def forward(layer, x):
+        layer = jax.tree.map(lambda w: w[0], layer)
+        return pair(s, c["groups"], capacity, None, x, layer)
+
+    x = s.shape((c["batch_tokens"] // c["sequence"], c["sequence"], MODEL), "batch", None, None)
+    return hlo_text.to_text(forward, (parameter_shapes(c, s)["encoder"], x), f"{c['name']}: two layers, forward")
+
+
 def make(c):
-    """HLO text of one training step of configuration `c`."""
+    """HLO text of one training step of configuration `c`, or of the part of it that it names."""
 
     s = Sharding(c)
+    if c.get("part") == "layer":
+        return make_layer(c, s)
     dims_of = own_dims if c.get("factored") == "own" else adafactor.factored_dims
 
     def train_step(params, state, batch):

@@ -90,6 +90,31 @@ def progress_on_a_terminal():
     check("\x1b" not in out and "%" not in out, "nothing of it on standard output")
 
 
+def progress_of_one_long_step():
+    """A step that tells nothing while it runs, and phases after it: the line is there from the first second on."""
+    with tempfile.TemporaryDirectory() as folder:
+        size = 1024
+        while True:  # a machine's pace is not known
+            program = os.path.join(folder, "square.hlo")
+            with open(program, "w") as file:
+                file.write(f"HloModule square\nENTRY e {{\n  x = f32[{size},{size}] parameter(0), "
+                           f"sharding={{devices=[2,1]<=[2]}}\n  ROOT y = f32[{size},{size}] dot(x, x), "
+                           "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n")
+            begin = time.monotonic()
+            if run(program, "--threads", "1").returncode != 0 or time.monotonic() - begin > 1.5:
+                break
+            size *= 2
+        master, slave = pty.openpty()
+        process = subprocess.Popen([RUN, program, "--verify", "--threads", "1"], stdout=subprocess.PIPE, stderr=slave)
+        os.close(slave)
+        shown = read_terminal(master)
+        process.stdout.read()
+        check(process.wait() == 0, "a verified step ends with 0")
+    phases = [m.group(1) for m in re.finditer(r"\r(\w+) +\[", shown)]
+    check("reference" in phases and "verify" in phases, f"every long phase is shown: {sorted(set(phases))}")
+    check(phases.count("reference") > 3, f"also while a step takes long: {phases.count('reference')}")
+
+
 def no_progress_elsewhere():
     result = run(MLP, "--repeat", repeats_for(2))
     check(result.returncode == 0 and result.stderr == "", f"nothing on a pipe: {result.stderr[:60]!r}")
@@ -356,6 +381,7 @@ def main():
         if has_terminals():
             progress_on_a_terminal()
             nothing_for_short_work()
+            progress_of_one_long_step()
         else:
             print("SKIPPED: what is shown on a terminal (the machine gives out none)")
         no_progress_elsewhere()

@@ -63,6 +63,28 @@ def ragged(x, w, sizes):
     return jax.lax.ragged_dot(x, w, sizes)
 
 
+def moe(params, x):
+    """A dropless mixture of experts, one step: tokens are sorted by their expert, each group meets its expert's weights."""
+    whole = NamedSharding(mesh(), P())
+
+    def loss(params):
+        gate, wi, wo = params
+        experts = gate.shape[1]
+        weights, choice = jax.lax.top_k(jax.nn.softmax(x @ gate), 2)
+        chosen = jax.lax.with_sharding_constraint(choice.reshape(-1), whole)
+        order = jnp.argsort(chosen, stable=True)
+        sizes = jnp.sum(chosen[:, None] == jnp.arange(experts), axis=0, dtype=jnp.int32)
+        rows = jax.lax.with_sharding_constraint(order // 2, whole)
+        tokens = jax.lax.with_sharding_constraint(x[rows], whole)
+        hidden = jax.nn.relu(jax.lax.ragged_dot(tokens, wi, sizes))
+        out = jax.lax.with_sharding_constraint(jax.lax.ragged_dot(hidden, wo, sizes), whole)
+        share = jax.lax.with_sharding_constraint(weights.reshape(-1), whole)[order]
+        return jnp.mean(x.at[rows].add(out * share[:, None]) ** 2)
+
+    value, gradients = jax.value_and_grad(loss)(params)
+    return value, jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients)
+
+
 def manual(x):
     def body(x):
         return jax.lax.psum(x * jax.lax.axis_index("data"), "data")
@@ -86,6 +108,8 @@ PROGRAMS = {
     "uneven": (uneven, (floats(16, 6), floats(6, 10)), (P("data"), P(None, "model"))),
     "ragged": (ragged, (floats(16, 8), floats(4, 8, 16), jax.ShapeDtypeStruct((4,), jnp.int32)),
                (P(), P(None, None, "model"), P())),
+    "moe": (moe, ((floats(16, 4), floats(4, 16, 32), floats(4, 32, 16)), floats(32, 16)),
+            ((P(), P(None, None, "model"), P(None, "model", None)), P("data"))),
     "manual": (manual, (floats(8, 16),), (P("data"),)),
     "scatter": (scatter, (floats(16, 8), jax.ShapeDtypeStruct((4,), jnp.int32), floats(4, 8)),
                 (P(None, "model"), P(), P(None, "model"))),

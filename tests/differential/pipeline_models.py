@@ -273,17 +273,17 @@ def make(name, seed=0):
     return arguments, hlo_text.to_text(step(model), shapes, model.__doc__, donate=(0, 1, 2))
 
 
-def reference(name, arguments, microbatches):
-    """Flat results of the step, its micro-batches one after another."""
+def reference(name, arguments, microbatches, shards=1):
+    """Flat results of the step, its micro-batches one after another: of each of the batch's shards some rows."""
     model = MODELS[name]
     params, momentum, stats, batch = arguments
     if model.exact:
-        microbatches = 1
-    rows = BATCH // microbatches
+        microbatches = shards = 1
+    rows = np.arange(BATCH).reshape(shards, microbatches, -1)
     sums = None
     run = jax.jit(jax.value_and_grad(model.loss, has_aux=True))
     for j in range(microbatches):
-        one = run(params, stats, jax.tree.map(lambda x: x[j * rows:(j + 1) * rows], batch))
+        one = run(params, stats, jax.tree.map(lambda x: x[rows[:, j].ravel()], batch))
         sums = one if sums is None else jax.tree.map(jnp.add, sums, one)
     (loss, stats), grads = jax.tree.map(lambda x: x / microbatches, sums)
     params, momentum = update(params, momentum, grads)

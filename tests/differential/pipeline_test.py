@@ -1,36 +1,51 @@
 """Pipelined training steps compute what the steps compute: on the emulated mesh, and on XLA.
 
 Every model of pipeline_models.py is cut into stages by gshard-opt, partitioned, run, and compared with JAX. By default
-a subset of minutes; GSHARD_PIPELINE_ALL=1 takes every model, K in 2, 4, 8, every schedule and M from 1 to 32.
+a subset of minutes; GSHARD_PIPELINE_ALL=1 takes every model, K in 2, 4, 8, every schedule and M from 1 to 32, alone and
+cut over data and model axes; with GSHARD_PIPELINE_SECONDS=N as many of these, in random order, as N seconds allow
+(GSHARD_PIPELINE_SEED=S, 0 without it). Words of the command line are the models to take.
 """
 import collections
 import itertools
 import os
+import random
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 
 import pipeline_models as models
 
-Case = collections.namedtuple("Case", "model stages microbatches schedule remat repeats", defaults=[None])
+Case = collections.namedtuple("Case", "model stages microbatches schedule remat repeats data tensor", defaults=[None, 1, 1])
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zero-bubble")
 ALIKE = ("dense", "scan", "checkpointed", "tied", "masked", "experts")  # models of equal layers
+MESHES = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 4))  # data x model
 TOLERANCE = 2e-5
 
 
+def whole_matrix():
+    for model, k, schedule, m, remat in itertools.product(
+            models.MODELS, (2, 4, 8), SCHEDULES, (1, 2, 4, 8, 16, 32), ("stage", "none", "all")):
+        if schedule != "interleaved" or k < 8:
+            yield Case(model, k, m, schedule, remat)
+    for model, (k, r), m, remat in itertools.product(
+            ALIKE, ((2, 1), (4, 1), (8, 1), (2, 2), (2, 4), (4, 2)), (1, 2, 4, 8, 16, 32), ("stage", "none", "all")):
+        if model != "experts" or k * r <= 4:
+            yield Case(model, k, m, "shift", remat, r)
+
+
 def cases():
-    if os.environ.get("GSHARD_PIPELINE_ALL"):
-        for model, k, schedule, m, remat in itertools.product(
-                models.MODELS, (2, 4, 8), SCHEDULES, (1, 2, 4, 8, 16, 32), ("stage", "none")):
-            if schedule != "interleaved" or k < 8:
-                yield Case(model, k, m, schedule, remat)
-        for model, (k, r), m, remat in itertools.product(
-                ALIKE, ((2, 1), (4, 1), (8, 1), (2, 2), (2, 4), (4, 2)), (1, 2, 4, 8, 16, 32),
-                ("stage", "none", "all")):
-            if model != "experts" or k * r <= 4:
-                yield Case(model, k, m, "shift", remat, r)
+    if os.environ.get("GSHARD_PIPELINE_ALL") or os.environ.get("GSHARD_PIPELINE_SECONDS"):
+        everything = [case._replace(data=data, tensor=tensor)
+                      for case, (data, tensor) in itertools.product(whole_matrix(), MESHES)
+                      if models.BATCH % (case.microbatches * data) == 0]
+        seconds = os.environ.get("GSHARD_PIPELINE_SECONDS")
+        end = time.monotonic() + float(seconds) if seconds else float("inf")
+        if seconds:
+            random.Random(int(os.environ.get("GSHARD_PIPELINE_SEED", 0))).shuffle(everything)
+        yield from itertools.takewhile(lambda _: time.monotonic() < end, everything)
         return
     for n, model in enumerate(models.MODELS):
         for i, schedule in enumerate(SCHEDULES):
@@ -43,6 +58,28 @@ def cases():
     yield Case("dense", 8, 32, "shift", "stage")
     for i, model in enumerate(("dense", "resnet", "unet", "uneven")):
         yield Case(model, 4, 8, SCHEDULES[i], "all")
+    yield Case("dense", 2, 4, "gpipe", "stage", None, 2, 2)
+    yield Case("experts", 2, 4, "1f1b", "none", None, 2, 2)
+    yield Case("resnet", 2, 2, "zero-bubble", "stage", None, 4, 1)
+
+
+def annotations(case, arguments):
+    """The batch over `data`, and of each weight and its momentum one dim, if it is one, over `model`."""
+    params, _, stats, _ = arguments
+    flags, choice = ["--mesh", f"data={case.data},model={case.tensor}"], random.Random(repr(case))
+    weights, kept = models.jax.tree.leaves(params), models.jax.tree.leaves(stats)
+    for k, weight in enumerate(weights):
+        dims = [d for d, size in enumerate(weight.shape) if size % case.tensor == 0]
+        cut = choice.choice([None, *dims])
+        if cut is None:
+            continue
+        axes = ",".join("model" if d == cut else "_" for d in range(weight.ndim))
+        for number in (k, k + len(weights)):
+            flags += ["--shard", f"param:{number}$={axes}"]
+    first = 2 * len(weights) + len(kept)
+    for k, data in enumerate(models.jax.tree.leaves(arguments[3])):
+        flags += ["--shard", f"param:{first + k}$=" + ",".join(["data"] + ["_"] * (data.ndim - 1))]
+    return flags
 
 
 def tool(*command):
@@ -64,7 +101,7 @@ def worst(got, want):
 class Suite:
     def __init__(self, work):
         self.work = work
-        self.made = {}
+        self.made, self.wanted = {}, {}
 
     def model(self, name):
         if name not in self.made:
@@ -77,9 +114,19 @@ class Suite:
             self.made[name] = (arguments, path, leaves)
         return self.made[name]
 
+    def want(self, case):
+        """What JAX computes, micro-batch by micro-batch where the model mixes examples."""
+        key = (case.model,) if models.MODELS[case.model].exact else (case.model, case.microbatches, case.data)
+        if key not in self.wanted:
+            self.wanted[key] = models.reference(case.model, self.model(case.model)[0], case.microbatches, case.data)
+        return self.wanted[key]
+
     def pipelined(self, case):
-        _, path, _ = self.model(case.model)
+        arguments, path, _ = self.model(case.model)
         out, device = path + ".pipelined", path + ".device"
+        if case.data * case.tensor > 1:
+            whole, path = path, path + ".annotated"
+            tool("gshard-opt", "annotate", whole, *annotations(case, arguments), "-o", path)
         tool("gshard-opt", "pipeline", path, "--stages", str(case.stages), "--microbatches", str(case.microbatches),
              "--schedule", case.schedule, "--remat", case.remat, "-o", out,
              *(("--repeats", str(case.repeats)) if case.repeats else ()))
@@ -87,23 +134,23 @@ class Suite:
         return device
 
     def run(self, case):
-        arguments, path, _ = self.model(case.model)
+        _, path, _ = self.model(case.model)
         device = self.pipelined(case)
         tool("gshard-run", device, "--input", path + ".npz", "--output", path + ".out.npz")
         loaded = np.load(path + ".out.npz")
-        want = models.reference(case.model, arguments, case.microbatches)
+        want = self.want(case)
         return worst([loaded[f"o{k}"] for k in range(len(want))], want)
 
     def run_on_xla(self, case):
         import partitioned
         import partitioned_run_test as parts
         import tiles
-        arguments, _, leaves = self.model(case.model)
+        _, _, leaves = self.model(case.model)
         with open(self.pipelined(case)) as file:
             text = file.read()
         job = partitioned.Job(text, leaves, parts.entry_parameter_shardings(text), parts.output_shardings(text),
                               case.stages)
-        want = models.reference(case.model, arguments, case.microbatches)
+        want = self.want(case)
         outputs = partitioned.run(job)
         off = 0.0
         for k, of_devices in enumerate(outputs):
@@ -130,9 +177,9 @@ def main():
     only = sys.argv[1:]
     with tempfile.TemporaryDirectory() as work:
         suite = Suite(work)
-        jobs = [("mesh", case, suite.run) for case in cases()]
+        jobs = (("mesh", case, suite.run) for case in cases())
         if not os.environ.get("GSHARD_PIPELINE_NO_XLA"):
-            jobs += [("XLA", case, suite.run_on_xla) for case in XLA_CASES]
+            jobs = itertools.chain(jobs, (("XLA", case, suite.run_on_xla) for case in XLA_CASES))
         for where, case, run in jobs:
             if only and case.model not in only:
                 continue
@@ -144,6 +191,7 @@ def main():
             passed, failed = passed + (not fault), failed + bool(fault)
             name = f"{where} {case.model} K={case.stages} M={case.microbatches} {case.schedule}"
             name += f"{f' x{case.repeats}' if case.repeats else ''} remat {case.remat}"
+            name += f" data={case.data} model={case.tensor}" if case.data * case.tensor > 1 else ""
             print(f"{'FAIL' if fault else 'ok  '} {name}{': ' + fault if fault else ''}", flush=True)
     print(f"{passed} passed, {failed} failed")
     return failed != 0

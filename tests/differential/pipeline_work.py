@@ -99,7 +99,7 @@ def planned_flops(plan):
     last = plan["stage"][-1]
     for stage in plan["stage"]:
         # The last stage's forward pass is part of its backward pass.
-        passes = ("backward", "weights") if stage is last and plan["remat"] != "none" else ("forward", "backward", "weights")
+        passes = ["recompute", "backward", "weights"] + (["forward"] if stage is not last or plan["remat"] == "none" else [])
         cores[stage["device"]] += plan["microbatches"] * sum(stage[f"{name}_pass_flops"] for name in passes)
     return cores
 
@@ -186,7 +186,8 @@ def main():
         else:
             cases = [("equal", equal, (4, 8, schedule, remat))
                      for schedule, remat in zip(schedules, ("none", "stage", "none", "stage"))]
-            cases += [("uneven", uneven, (4, 8, "1f1b", "none"))]
+            cases += [("uneven", uneven, (4, 8, "1f1b", "none")), ("uneven", uneven, (4, 8, "1f1b", "all")),
+                      ("equal", equal, (4, 8, "gpipe", "stage")), ("equal", equal, (8, 8, "zero-bubble", "all"))]
         for name, widths, case in cases:
             check_work(results, bench, name, widths, case)
         for schedule in schedules if everything else ("1f1b",):

@@ -134,6 +134,17 @@ ReferenceValue FftReference(const Instruction& x, ReferenceOperands operands) {
   };
   ForEachIndex(in, [&](const Index& index) { at(index) = At(operands[0], index).z; });
   const double sign = inverse ? 1 : -1;
+  // Of a real line bin 0 and, for even n, bin n/2 are real.
+  const auto make_real_bins = [&] {
+    ForEachIndex(dims, [&](const Index& index) {
+      const int64_t bin = index[rank - 1];
+      if (bin == 0 || 2 * bin == dims[rank - 1]) at(index) = at(index).real();
+    });
+  };
+  if (fft.type == FftType::kRfft) {
+    Transform(data, dims, rank - 1, sign);
+    make_real_bins();
+  }
   for (size_t d = first; d + 1 < rank; ++d) Transform(data, dims, d, sign);
   if (fft.type == FftType::kIrfft) {
     const int64_t n = dims[rank - 1];
@@ -145,11 +156,9 @@ ReferenceValue FftReference(const Instruction& x, ReferenceOperands operands) {
         at(index) = std::conj(at(mirrored));
       }
     });
-    ForEachIndex(dims, [&](const Index& index) {
-      if (index[rank - 1] == 0 || 2 * index[rank - 1] == n) at(index) = at(index).real();
-    });
+    make_real_bins();
   }
-  Transform(data, dims, rank - 1, sign);
+  if (fft.type != FftType::kRfft) Transform(data, dims, rank - 1, sign);
   ForEachIndex(x.shape()->dims(), [&](const Index& index) {
     At(result, index).z = at(index) / static_cast<double>(inverse ? scale : 1);
   });

@@ -1,11 +1,10 @@
 // A counter-based generator; small floats are rounded once.
 #include "backends/cpu/arrays/fill.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
-
-#include "ir/literal.h"
 
 namespace gshard::cpu {
 namespace {
@@ -115,6 +114,11 @@ void FillRandom(DType dtype, int64_t rank, uint64_t seed, uint64_t stream, int64
     if (dtype == DType::kS1) value = 0;
     std::memcpy(out + i * bytes, &value, static_cast<size_t>(bytes));
   }
+}
+
+bool HasElided(const Literal& literal) {
+  return literal.elided || std::any_of(literal.elements.begin(), literal.elements.end(),
+                                       [](const Literal* element) { return HasElided(*element); });
 }
 
 void FillElided(const Shape* shape, uint64_t seed, std::span<std::byte> out) {

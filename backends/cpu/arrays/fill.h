@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "ir/shape.h"
+#include "ir/literal.h"
 
 namespace gshard::cpu {
 
@@ -16,6 +16,9 @@ namespace gshard::cpu {
 // integers uniform in 0..3 (0..1 where the type holds no more); pred fair.
 void FillRandom(DType dtype, int64_t rank, uint64_t seed, uint64_t stream, int64_t first,
                 int64_t count, std::byte* out);
+
+// Whether values of it, of a tuple those of any element, were elided ("{...}") in the text.
+bool HasElided(const Literal& literal);
 
 // Stands in for a constant whose values were elided ("{...}") in the text: random as above, the
 // same for all constants of one shape.

@@ -53,6 +53,62 @@ void CopyRow(const T* source, int64_t source_stride, T* target, int64_t target_s
   for (int64_t i = 0; i < n; ++i) target[i * target_stride] = source[i * source_stride];
 }
 
+// `rows` dense rows of kRow elements, from rows that are dense (kStep 1) or one element (kStep 0).
+template <typename T, int64_t kRow, int64_t kStep>
+void CopyShortRows(const T* source, int64_t source_row, T* target, int64_t rows) {
+  for (int64_t i = 0; i < rows; ++i, source += source_row, target += kRow) {
+    for (int64_t j = 0; j < kRow; ++j) target[j] = source[j * kStep];
+  }
+}
+
+// The same for lengths that are worth a loop of their own: nothing is called for each row. False:
+// not one of them.
+template <typename T, int64_t kStep>
+bool CopyShortRows(int64_t row, const T* source, int64_t source_row, T* target, int64_t rows) {
+  switch (row) {
+    case 2:
+      CopyShortRows<T, 2, kStep>(source, source_row, target, rows);
+      return true;
+    case 3:
+      CopyShortRows<T, 3, kStep>(source, source_row, target, rows);
+      return true;
+    case 4:
+      CopyShortRows<T, 4, kStep>(source, source_row, target, rows);
+      return true;
+    case 8:
+      CopyShortRows<T, 8, kStep>(source, source_row, target, rows);
+      return true;
+    case 16:
+      CopyShortRows<T, 16, kStep>(source, source_row, target, rows);
+      return true;
+    default:
+      return false;
+  }
+}
+
+// One row again and again: each copy doubles what is there.
+template <typename T>
+void RepeatRow(const T* source, int64_t row, T* target, int64_t rows) {
+  std::memcpy(target, source, static_cast<size_t>(row) * sizeof(T));
+  for (int64_t done = row; done < row * rows;) {
+    const int64_t n = std::min(done, row * rows - done);
+    std::memcpy(target + done, target, static_cast<size_t>(n) * sizeof(T));
+    done += n;
+  }
+}
+
+// `rows` rows of a view, of `row` elements at distance `step` each; target dense.
+template <typename T>
+void CopyRows(const T* source, int64_t source_row, int64_t row, int64_t step, T* target,
+              int64_t rows) {
+  if (source_row == 0 && step == 1) return RepeatRow(source, row, target, rows);
+  if (step == 0 && CopyShortRows<T, 0>(row, source, source_row, target, rows)) return;
+  if (step == 1 && CopyShortRows<T, 1>(row, source, source_row, target, rows)) return;
+  for (int64_t i = 0; i < rows; ++i) {
+    CopyRow(source + i * source_row, step, target + i * row, int64_t{1}, row);
+  }
+}
+
 // target[i * target_i + j] = source[i + j * source_j]: i contiguous in the source, j in the target.
 template <typename T>
 void TransposeBlocks(const T* source, int64_t source_j, T* target, int64_t target_i, int64_t n_i,
@@ -168,6 +224,10 @@ void StridedCopy::RunInner(int64_t rows, const std::byte* source, std::byte* tar
       TransposeBlocks(s, row.source, t, column.target, column_size, row_size);
       return;
     }
+    if (row.target == 1 && column.target == row_size) {
+      CopyRows(s, column.source, row_size, row.source, t, column_size);
+      return;
+    }
     for (int64_t i = 0; i < column_size; ++i) {
       CopyRow(s + i * column.source, row.source, t + i * column.target, row.target, row_size);
     }
@@ -234,28 +294,37 @@ void StridedView::Read(const std::byte* source, int64_t first, int64_t count,
   }
   const size_t last = rank - 1;
   const int64_t row = sizes_[last], step = strides_[last];
-  const auto advance = [&] {
-    for (size_t i = last; i-- > 0;) {
-      position += strides_[i];
-      if (++index[i] < sizes_[i]) return;
-      position -= sizes_[i] * strides_[i];
-      index[i] = 0;
-    }
-  };
   WithElementType(element_bytes_, [&](auto tag) {
     using T = decltype(tag);
     const T* s = reinterpret_cast<const T*>(source);
     T* t = reinterpret_cast<T*>(target);
+    // What is left of a row that was begun; then as many rows as follow one another in the next
+    // dim, again and again; then a part of a row.
     int64_t left = count;
-    int64_t at = index[last];
-    position -= at * step;
     while (left > 0) {
-      const int64_t n = std::min(left, row - at);
-      CopyRow(s + position + at * step, step, t, 1, n);
-      t += n;
-      left -= n;
-      at = 0;
-      advance();
+      const int64_t at = index[last];
+      int64_t rows = 1;
+      if (at > 0 || left < row || rank == 1) {
+        const int64_t n = std::min(left, row - at);
+        CopyRow(s + position, step, t, int64_t{1}, n);
+        t += n;
+        left -= n;
+        position -= at * step;
+        index[last] = 0;
+      } else {
+        rows = std::min(left / row, sizes_[last - 1] - index[last - 1]);
+        CopyRows(s + position, strides_[last - 1], row, step, t, rows);
+        t += rows * row;
+        left -= rows * row;
+      }
+      // Over `rows` rows, which end within the next dim or with it.
+      for (size_t i = last; i-- > 0; rows = 1) {
+        position += rows * strides_[i];
+        index[i] += rows;
+        if (index[i] < sizes_[i]) break;
+        position -= sizes_[i] * strides_[i];
+        index[i] = 0;
+      }
     }
   });
 }

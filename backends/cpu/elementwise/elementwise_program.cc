@@ -14,6 +14,7 @@ constexpr int64_t kTileBytes = 24 * 1024;
 constexpr int64_t kMinTile = 128;
 constexpr int64_t kMaxTile = 8192;
 constexpr int64_t kTileMultiple = 64;  // keeps every slot 64-byte aligned
+constexpr int64_t kMostKept = 512;     // elements of a constant that is kept written out
 
 // (i / inner) % size for i from `first`.
 template <typename T>
@@ -44,7 +45,7 @@ void FillIota(T* out, int64_t first, int64_t count, int64_t inner, int64_t size)
 struct ElementwiseProgram::Frame {
   int64_t first;  // index of the tile's first element
   int64_t count;
-  std::byte** registers;
+  std::byte** registers;  // see Operation
   ConstBuffers inputs;
   const Scratch* scratch = nullptr;
 };
@@ -272,22 +273,129 @@ void ElementwiseProgram::AssignSlots() {
   }
 }
 
+// or(shift-left(x, c), shift-right-logical(x, width - c)) by constants: one operation instead of
+// three. Steps that nothing reads any more go.
+void ElementwiseProgram::JoinRotations() {
+  if (has_while_) return;
+  std::vector<size_t> made_by(registers_.size(), steps_.size()), uses(registers_.size(), 0);
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    made_by[static_cast<size_t>(steps_[i].out)] = i;
+    for (Register reg : steps_[i].in) {
+      if (reg != kNone) ++uses[static_cast<size_t>(reg)];
+    }
+  }
+  for (Register reg : outputs_) ++uses[static_cast<size_t>(reg)];
+  const auto maker = [&](Register reg) -> const Step* {
+    const size_t i = made_by[static_cast<size_t>(reg)];
+    return i < steps_.size() ? &steps_[i] : nullptr;
+  };
+  // The constant that a register has; -1 if it has none.
+  const auto constant = [&](Register reg, int64_t bytes) -> int64_t {
+    const Step* step = maker(reg);
+    if (step == nullptr || step->kind != StepKind::kSplat || step->parameter >= 0) return -1;
+    uint64_t value = 0;
+    std::memcpy(&value, constants_.data() + step->inner, static_cast<size_t>(bytes));
+    return value <= INT8_MAX ? static_cast<int64_t>(value) : -1;
+  };
+  for (Step& step : steps_) {
+    if (step.kind != StepKind::kFunction || step.in[1] == kNone) continue;
+    const int64_t bytes = registers_[static_cast<size_t>(step.out)].bytes;
+    const Rotation rotation = RotationOf(bytes);
+    if (rotation.combine == nullptr || step.function != rotation.combine) continue;
+    const Step *left = maker(step.in[0]), *right = maker(step.in[1]);
+    if (left == nullptr || right == nullptr) continue;
+    if (left->function == rotation.right) std::swap(left, right);
+    if (left->function != rotation.left || right->function != rotation.right ||
+        left->in[0] != right->in[0] || uses[static_cast<size_t>(left->out)] != 1 ||
+        uses[static_cast<size_t>(right->out)] != 1) {
+      continue;
+    }
+    const int64_t by = constant(left->in[1], bytes), back = constant(right->in[1], bytes);
+    if (by <= 0 || back <= 0 || by + back != 8 * bytes) continue;
+    for (const Step* gone : {left, right}) {
+      --uses[static_cast<size_t>(gone->in[0])];
+      --uses[static_cast<size_t>(gone->in[1])];
+      uses[static_cast<size_t>(gone->out)] = 0;
+    }
+    ++uses[static_cast<size_t>(left->in[0])];
+    step.in[0] = left->in[0];
+    step.in[1] = kNone;
+    step.function = rotation.rotate;
+    step.parameter = by;
+  }
+  std::erase_if(steps_, [&](const Step& step) {
+    return step.kind != StepKind::kWhile && uses[static_cast<size_t>(step.out)] == 0;
+  });
+}
+
+// Registers become places in the list of pointers of a run.
+void ElementwiseProgram::NumberPointers() {
+  std::vector<RegisterInfo> places(1 + slot_offsets_.size());
+  std::vector<Register> place_of(registers_.size(), 0);
+  for (size_t i = 0; i < registers_.size(); ++i) {
+    const RegisterInfo& info = registers_[i];
+    if (info.input != kNone || info.output != kNone) {
+      place_of[i] = static_cast<Register>(places.size());
+      moving_.push_back(place_of[i]);
+      places.push_back(info);
+    } else if (info.slot != kNone) {
+      place_of[i] = 1 + info.slot;
+      places[static_cast<size_t>(place_of[i])] = info;
+    }
+  }
+  const auto number = [&](Register& reg) {
+    if (reg != kNone) reg = place_of[static_cast<size_t>(reg)];
+  };
+  for (Step& step : steps_) {
+    for (Register& reg : step.in) number(reg);
+    number(step.out);
+    for (Register& reg : step.carried) number(reg);
+    for (Register& reg : step.next) number(reg);
+    Operation operation;
+    if (step.kind == StepKind::kFunction) {
+      operation.function = step.function;
+      operation.parameter = step.parameter;
+      for (size_t k = 0; k < 3; ++k) operation.in[k] = std::max(step.in[k], 0);
+      operation.out = step.out;
+    }
+    operations_.push_back(operation);
+  }
+  for (Input& input : inputs_) number(input.reg);
+  for (Register& reg : outputs_) number(reg);
+  registers_ = std::move(places);
+}
+
 void ElementwiseProgram::Build(bool outputs_may_alias) {
   PlaceOutputs(outputs_may_alias);
+  JoinRotations();
   const auto is_uniform = [&](const Step& step) {
     return step.out != kNone && registers_[static_cast<size_t>(step.out)].uniform;
   };
+  const auto is_constant = [](const Step& step) {
+    return step.kind == StepKind::kSplat && step.parameter < 0;
+  };
   const auto middle = std::stable_partition(steps_.begin(), steps_.end(), is_uniform);
   prologue_ = static_cast<size_t>(middle - steps_.begin());
+  splats_ = static_cast<size_t>(std::stable_partition(steps_.begin(), middle, is_constant) -
+                                steps_.begin());
   AssignSlots();
+  NumberPointers();
   int64_t bytes = bytes_per_element_;
-  for (size_t i = 0; i < registers_.size(); ++i) {
-    if (registers_[i].input == kNone && registers_[i].output == kNone) continue;
-    moving_.push_back(static_cast<Register>(i));
-    bytes += registers_[i].bytes;
-  }
+  for (Register reg : moving_) bytes += registers_[static_cast<size_t>(reg)].bytes;
   tile_ = std::clamp(kTileBytes / std::max<int64_t>(bytes, 1), kMinTile, kMaxTile);
   tile_ = tile_ / kTileMultiple * kTileMultiple;
+}
+
+void ElementwiseProgram::KeepConstants(int64_t count) {
+  const int64_t elements = (count + kTileMultiple - 1) / kTileMultiple * kTileMultiple;
+  if (elements > std::min(kMostKept, tile_)) return;
+  kept_elements_ = elements;
+  for (size_t i = 0; i < splats_; ++i) {
+    const int64_t bytes = registers_[static_cast<size_t>(steps_[i].out)].bytes;
+    kept_.resize(kept_.size() + static_cast<size_t>(elements * bytes));
+    FillElements(kept_.data() + kept_.size() - elements * bytes,
+                 constants_.data() + steps_[i].inner, bytes, elements);
+  }
 }
 
 bool ElementwiseProgram::MayOverwrite(int64_t input) const {
@@ -320,17 +428,6 @@ bool ElementwiseProgram::DependsOnPosition() const {
 
 void ElementwiseProgram::RunStep(const Step& step, Frame& frame) const {
   switch (step.kind) {
-    case StepKind::kFunction: {
-      Tile tile;
-      for (int k = 0; k < 3; ++k) {
-        tile.in[k] = step.in[k] == kNone ? nullptr : frame.registers[step.in[k]];
-      }
-      tile.out = frame.registers[step.out];
-      tile.count = frame.count;
-      tile.parameter = step.parameter;
-      step.function(tile);
-      return;
-    }
     case StepKind::kSplat: {
       const std::byte* source = step.parameter >= 0
                                     ? frame.inputs[static_cast<size_t>(step.parameter)]
@@ -354,13 +451,24 @@ void ElementwiseProgram::RunStep(const Step& step, Frame& frame) const {
       }
       return;
     }
+    case StepKind::kFunction:
     case StepKind::kWhile:
-      throw InternalError("a while is run by RunSteps");
+      throw InternalError("RunSteps runs these");
   }
 }
 
 void ElementwiseProgram::RunSteps(size_t begin, size_t end, Frame& frame) const {
+  std::byte* const* const registers = frame.registers;
   for (size_t i = begin; i < end; ++i) {
+    const Operation& operation = operations_[i];
+    if (operation.function != nullptr) {
+      operation.function({{registers[operation.in[0]], registers[operation.in[1]],
+                           registers[operation.in[2]]},
+                          registers[operation.out],
+                          frame.count,
+                          operation.parameter});
+      continue;
+    }
     const Step& step = steps_[i];
     if (step.kind != StepKind::kWhile) {
       RunStep(step, frame);
@@ -403,16 +511,24 @@ void ElementwiseProgram::Run(int64_t first, int64_t count, ConstBuffers inputs, 
     registers =
         reinterpret_cast<std::byte**>(scratch.Allocate(registers_.size() * sizeof(std::byte*)));
   }
+  registers[0] = nullptr;
   if (bytes_per_element_ > 0) {
     std::byte* slots = scratch.Allocate(static_cast<size_t>(bytes_per_element_ * tile));
-    for (size_t i = 0; i < registers_.size(); ++i) {
-      const int32_t slot = registers_[i].slot;
-      registers[i] =
-          slot == kNone ? nullptr : slots + slot_offsets_[static_cast<size_t>(slot)] * tile;
+    for (size_t i = 0; i < slot_offsets_.size(); ++i) {
+      registers[1 + i] = slots + slot_offsets_[i] * tile;
+    }
+  }
+  size_t begin = 0;
+  if (tile <= kept_elements_) {
+    std::byte* constant = const_cast<std::byte*>(kept_.data());  // nothing writes there
+    for (; begin < splats_; ++begin) {
+      const Register reg = steps_[begin].out;
+      registers[reg] = constant;
+      constant += kept_elements_ * registers_[static_cast<size_t>(reg)].bytes;
     }
   }
   Frame frame{first, std::min(tile, count), registers, inputs, &scratch};
-  if (prologue_ > 0) RunSteps(0, prologue_, frame);
+  RunSteps(begin, prologue_, frame);
   for (int64_t done = 0; done < count; done += tile) {
     frame.first = first + done;
     frame.count = std::min(tile, count - done);

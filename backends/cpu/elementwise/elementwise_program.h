@@ -46,6 +46,8 @@ class ElementwiseProgram {
   Value AddBitcast(Value value, DType to);
   Value AddCompare(ComparisonDirection direction, bool total_order, Value a, Value b);
   Value AddSelect(Value pred, Value a, Value b);
+  // A constant whose elements are all these bytes, of StorageBytes(dtype).
+  Value AddConstantBytes(DType dtype, std::span<const std::byte> bytes);
   // All leaves of the root of a computation over scalars, called with `arguments` (leaves of its
   // parameters in order).
   Expected<std::vector<Value>> AddCall(const Computation& computation,
@@ -57,6 +59,9 @@ class ElementwiseProgram {
   // Fixes registers and tile size; nothing can be added afterwards. With `outputs_may_alias` any
   // output buffer may be that of any array input of the same element size.
   void Build(bool outputs_may_alias = false);
+  // Runs of at most `count` elements, if these are few, need not write out the constants each time.
+  // After Build.
+  void KeepConstants(int64_t count);
 
   DType TypeOf(Value value) const { return values_[static_cast<size_t>(value)].dtype; }
 
@@ -117,8 +122,16 @@ class ElementwiseProgram {
     std::vector<Register> carried, next;  // kWhile: loop values and their successors
   };
 
+  // A step of kFunction as it is run. Its registers are places in the list of pointers that a run
+  // has: none, the slots, then the buffers of inputs and outputs.
+  struct Operation {
+    TileFunction function = nullptr;  // null: another kind of step
+    int64_t parameter = 0;
+    Register in[3] = {0, 0, 0};
+    Register out = 0;
+  };
+
   Value NewValue(DType dtype, Register stored, bool uniform);
-  Value AddConstantBytes(DType dtype, std::span<const std::byte> bytes);
   Register NewRegister(int64_t bytes, bool uniform);
   Register Stored(Value value);
   Register Computed(Value value);
@@ -138,7 +151,9 @@ class ElementwiseProgram {
   void RestoreForms(std::span<const ValueInfo> saved);
   void PlaceOutputs(bool outputs_may_alias);
   bool MayOverwriteAll() const;
+  void JoinRotations();
   void AssignSlots();
+  void NumberPointers();
   struct Frame;
   void RunSteps(size_t begin, size_t end, Frame& frame) const;
   void RunStep(const Step& step, Frame& frame) const;
@@ -147,6 +162,7 @@ class ElementwiseProgram {
   std::vector<ValueInfo> values_;
   std::vector<RegisterInfo> registers_;
   std::vector<Step> steps_;
+  std::vector<Operation> operations_;  // one a step
   std::vector<Value> output_values_;
   std::vector<Register> outputs_;
   std::vector<std::byte> constants_;
@@ -154,7 +170,10 @@ class ElementwiseProgram {
   int64_t bytes_per_element_ = 0;      // of all slots
   int64_t tile_ = 1024;
   std::vector<Register> moving_;  // registers that are buffers of inputs or outputs
+  size_t splats_ = 0;             // the first steps write out constants
   size_t prologue_ = 0;           // the first steps are uniform: run once
+  int64_t kept_elements_ = 0;     // of each constant in `kept_`
+  std::vector<std::byte> kept_;   // constants of tiles, in the order of the first steps
   int loop_depth_ = 0;            // while building: inside how many while loops
   int64_t flops_ = 0;
   bool has_while_ = false;

@@ -46,6 +46,10 @@ class GroupBuilder {
 
   // The error of a member that cannot be evaluated, if any.
   Expected<void> Add(const FusedMember& fused) {
+    if (fused.instruction == nullptr) {
+      members_.push_back(program_.AddConstantBytes(fused.dtype, fused.element));
+      return {};
+    }
     const Instruction& member = *fused.instruction;
     const Shape* shape = member.shape();
     Value value = -1;
@@ -156,6 +160,7 @@ ProgramKernel::ProgramKernel(ElementwiseProgram program, std::vector<int32_t> so
     if (read[i] == 0) moves_[i] = in_place_[i] = 0;
   }
   position_matters_ = program_.DependsOnPosition();
+  program_.KeepConstants(count_);
 }
 
 bool ProgramKernel::InPlace(int64_t operand) const {
@@ -252,7 +257,7 @@ Expected<std::unique_ptr<Kernel>> MakeFusedElementwise(std::span<const FusedMemb
 }
 
 Expected<std::unique_ptr<Kernel>> MakeSingleElementwise(const Instruction& instruction) {
-  FusedMember member{&instruction, {}};
+  FusedMember member{&instruction, {}, {}, {}};
   std::vector<const Shape*> externals;
   for (const Instruction* operand : instruction.operands()) {
     member.operands.push_back(-1 - static_cast<int32_t>(externals.size()));

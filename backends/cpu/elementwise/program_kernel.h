@@ -43,8 +43,10 @@ class ProgramKernel : public Kernel {
 // One instruction of a fused group and where its operands come from: operand k is the result of
 // member operands[k], or, if that is negative, external value -1 - operands[k].
 struct FusedMember {
-  const Instruction* instruction = nullptr;
+  const Instruction* instruction = nullptr;  // null: a value that is known
   std::vector<int32_t> operands;
+  DType dtype = DType::kPred;  // of the known value, and each of its elements
+  std::span<const std::byte> element;
 };
 
 // One kernel for a group of instructions. `members` are in definition order and all of

@@ -30,6 +30,11 @@ void RowGemm(int64_t m, int64_t n, int64_t k, MatrixView<float> a, MatrixView<fl
 void RowGemm(int64_t m, int64_t n, int64_t k, MatrixView<double> a, MatrixView<double> b, double* c,
              int64_t c_row);
 
+// RowGemm of a matrix of adjacent columns and one column, the same bits in less time:
+// y (m) = a (m x k, rows at distance a_row) * x (elements at distance x_row).
+void RowDots(int64_t m, int64_t k, const float* a, int64_t a_row, const float* x, int64_t x_row,
+             float* y);
+
 // Many matrices of the same shape and strides.
 template <typename T>
 struct MatrixList {
@@ -53,12 +58,19 @@ void BlasGemm(int64_t m, int64_t n, int64_t k, MatrixView<std::complex<float>> a
 void BlasGemm(int64_t m, int64_t n, int64_t k, MatrixView<std::complex<double>> a,
               MatrixView<std::complex<double>> b, std::complex<double>* c, int64_t c_row);
 
-// Integers, wrapping; any strides. Values that are small (s8, s16, most s32) are multiplied as
-// floats, exactly (integer_gemm.cc).
+// Integers, wrapping; any strides. Small values (s8, s16, most s32) take ShortGemm, or are
+// multiplied as floats, exactly (integer_gemm.cc).
 void IntegerGemm(int64_t m, int64_t n, int64_t k, MatrixView<uint32_t> a, MatrixView<uint32_t> b,
+                 uint32_t* c, int64_t c_row);
+void IntegerGemm(int64_t m, int64_t n, int64_t k, MatrixView<int16_t> a, MatrixView<int16_t> b,
                  uint32_t* c, int64_t c_row);
 void IntegerGemm(int64_t m, int64_t n, int64_t k, MatrixView<uint64_t> a, MatrixView<uint64_t> b,
                  uint64_t* c, int64_t c_row);
+// Only where all factors are between -2^15 and 2^15 - 1, as signed numbers; k > 0.
+void ShortGemm(int64_t m, int64_t n, int64_t k, MatrixView<int16_t> a, MatrixView<int16_t> b,
+               uint32_t* c, int64_t c_row);
+void ShortGemm(int64_t m, int64_t n, int64_t k, MatrixView<uint32_t> a, MatrixView<uint32_t> b,
+               uint32_t* c, int64_t c_row);
 
 // Whichever of these takes the type and keeps rows independent of their grouping (complex:
 // OpenBLAS, which takes IsBlasOperand views only).

@@ -1,5 +1,6 @@
-// Products of integer matrices, wrapping. Where all values are small their products are exact as
-// floats, and so are sums of a chunk of them: those are done by RowGemm, chunk by chunk.
+// Products of integer matrices, wrapping. Factors that fit 16 bits go to ShortGemm where sums have
+// 32. Where the products of others are exact as floats, and sums of a chunk of them, those are done
+// by RowGemm, chunk by chunk.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -11,33 +12,43 @@
 namespace gshard::cpu {
 namespace {
 
-template <typename T>
-void ScalarGemm(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
+template <typename T, typename Sum>
+void ScalarGemm(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b, Sum* c,
                 int64_t c_row) {
   for (int64_t i = 0; i < m; ++i) {
-    T* out = c + i * c_row;
-    std::fill_n(out, n, T{0});
+    Sum* out = c + i * c_row;
+    std::fill_n(out, n, Sum{0});
     if (b.column == 1) {
       for (int64_t p = 0; p < k; ++p) {
-        const T factor = a.data[i * a.row + p * a.column];
+        const auto factor = static_cast<Sum>(a.data[i * a.row + p * a.column]);
         const T* row = b.data + p * b.row;
-        for (int64_t j = 0; j < n; ++j) out[j] += factor * row[j];
+        for (int64_t j = 0; j < n; ++j) out[j] += factor * static_cast<Sum>(row[j]);
       }
       continue;
     }
     for (int64_t j = 0; j < n; ++j) {
       const T* column = b.data + j * b.column;
       const T* row = a.data + i * a.row;
-      T sum = 0;
-      for (int64_t p = 0; p < k; ++p) sum += row[p * a.column] * column[p * b.row];
+      Sum sum = 0;
+      for (int64_t p = 0; p < k; ++p) {
+        sum += static_cast<Sum>(row[p * a.column]) * static_cast<Sum>(column[p * b.row]);
+      }
       out[j] = sum;
     }
   }
 }
 
-// The largest distance from zero, values taken as signed; at most 2^62.
+// The least and the largest value, taken as signed; they lie around zero.
+struct ValueRange {
+  int64_t low = 0, high = 0;
+
+  bool FitsShort() const { return low >= INT16_MIN && high <= INT16_MAX; }
+  double Magnitude() const {
+    return std::max(-static_cast<double>(low), static_cast<double>(high));
+  }
+};
 template <typename T>
-double LargestMagnitude(int64_t rows, int64_t columns, MatrixView<T> x) {
+ValueRange RangeOf(int64_t rows, int64_t columns, MatrixView<T> x) {
   // Along adjacent elements.
   if (x.row == 1) {
     std::swap(rows, columns);
@@ -53,7 +64,7 @@ double LargestMagnitude(int64_t rows, int64_t columns, MatrixView<T> x) {
       high = std::max(high, value);
     }
   }
-  return std::max(-static_cast<double>(low), static_cast<double>(high));
+  return {low, high};
 }
 
 // Dense rows of `columns` elements.
@@ -101,14 +112,23 @@ void FloatGemm(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b
   }
 }
 
+// Packing, or looking at all values, pays.
+bool IsLarge(int64_t m, int64_t n, int64_t k) {
+  constexpr int64_t kWorthPacking = 1 << 14;
+  return m > 1 && n > 1 && m * n * k >= kWorthPacking;
+}
+
 template <typename T>
 void Multiply(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,
               int64_t c_row) {
-  constexpr int64_t kWorthLooking = 1 << 14;
   constexpr double kExactFloat = 0x1p24, kExactDouble = 0x1p53;
-  if (m > 1 && n > 1 && m * n * k >= kWorthLooking) {
-    const double most = LargestMagnitude(m, k, a) * LargestMagnitude(k, n, b) *
-                        static_cast<double>(std::min(k, kDepth));
+  if (IsLarge(m, n, k)) {
+    const ValueRange left = RangeOf(m, k, a), right = RangeOf(k, n, b);
+    if constexpr (std::is_same_v<T, uint32_t>) {
+      if (left.FitsShort() && right.FitsShort()) return ShortGemm(m, n, k, a, b, c, c_row);
+    }
+    const double most =
+        left.Magnitude() * right.Magnitude() * static_cast<double>(std::min(k, kDepth));
     if (most <= kExactFloat) return FloatGemm<float>(m, n, k, a, b, c, c_row);
     if (most <= kExactDouble) return FloatGemm<double>(m, n, k, a, b, c, c_row);
   }
@@ -120,6 +140,11 @@ void Multiply(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b,
 void IntegerGemm(int64_t m, int64_t n, int64_t k, MatrixView<uint32_t> a, MatrixView<uint32_t> b,
                  uint32_t* c, int64_t c_row) {
   Multiply(m, n, k, a, b, c, c_row);
+}
+void IntegerGemm(int64_t m, int64_t n, int64_t k, MatrixView<int16_t> a, MatrixView<int16_t> b,
+                 uint32_t* c, int64_t c_row) {
+  if (IsLarge(m, n, k)) return ShortGemm(m, n, k, a, b, c, c_row);
+  ScalarGemm(m, n, k, a, b, c, c_row);
 }
 void IntegerGemm(int64_t m, int64_t n, int64_t k, MatrixView<uint64_t> a, MatrixView<uint64_t> b,
                  uint64_t* c, int64_t c_row) {

@@ -37,6 +37,12 @@ TileFunction ArithmeticFunction(Opcode opcode, DType type);
 TileFunction FloatFunction(Opcode opcode, DType type);    // f32, f64: arithmetic
 TileFunction MathFunction(Opcode opcode, DType type);     // f32, f64: transcendental
 TileFunction IntegerFunction(Opcode opcode, DType type);  // integers and pred
+// combine(left(x, c), right(x, width - c)) is rotate(x) with parameter c, 0 < c < width. Of
+// elements of 4 and 8 bytes; null: of others.
+struct Rotation {
+  TileFunction combine = nullptr, left = nullptr, right = nullptr, rotate = nullptr;
+};
+Rotation RotationOf(int64_t element_bytes);
 TileFunction ComplexFunction(Opcode opcode, DType type);  // c64, c128; complex of f32, f64
 
 // Result pred. Complex types know only EQ and NE.

@@ -220,6 +220,13 @@ struct ShiftRightArithmeticOp {
     return static_cast<T>(SignExtend(a, width) >> (amount < last ? amount : last));
   }
 };
+// To the left, by 1 to width - 1 bits.
+struct RotateOp {
+  template <typename T>
+  static T Do(T a, int by) {
+    return static_cast<T>((a << by) | (a >> (static_cast<int>(sizeof(T) * 8) - by)));
+  }
+};
 
 // Operations for which the sign of the type does not matter run on the unsigned type.
 template <typename T>
@@ -303,6 +310,11 @@ TileFunction FindPred(Opcode opcode) {
   }
 }
 
+TileFunction FindRotate(int64_t element_bytes) {
+  return element_bytes == 4 ? &UnaryParameterLoop<RotateOp, uint32_t, uint32_t>
+                            : &UnaryParameterLoop<RotateOp, uint64_t, uint64_t>;
+}
+
 TileFunction FindInteger(Opcode opcode, DType type) {
   switch (type) {
     case DType::kPred:
@@ -336,9 +348,18 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace gshard::cpu {
 HWY_EXPORT(FindInteger);
+HWY_EXPORT(FindRotate);
 
 TileFunction IntegerFunction(Opcode opcode, DType type) {
   return HWY_DYNAMIC_DISPATCH(FindInteger)(opcode, type);
+}
+
+Rotation RotationOf(int64_t element_bytes) {
+  if (element_bytes != 4 && element_bytes != 8) return {};
+  const DType type = element_bytes == 4 ? DType::kU32 : DType::kU64;
+  return {IntegerFunction(Opcode::kOr, type), IntegerFunction(Opcode::kShiftLeft, type),
+          IntegerFunction(Opcode::kShiftRightLogical, type),
+          HWY_DYNAMIC_DISPATCH(FindRotate)(element_bytes)};
 }
 }  // namespace gshard::cpu
 #endif

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace gshard::cpu {
 namespace {
@@ -20,36 +21,71 @@ constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kScratchChunk = size_t{1} << 20;
 constexpr size_t kWorthKeeping = size_t{16} << 20;
 
-// The region given up last.
-struct SpareRegion {
-  std::mutex mutex;
-  void* data = nullptr;
-  size_t bytes = 0;
-};
-SpareRegion& Spare() {
-  static SpareRegion spare;
-  return spare;
-}
-
-// The spare region made `bytes` long, or null.
-void* TakeSpare(size_t bytes) {
-  SpareRegion& spare = Spare();
-  const std::lock_guard<std::mutex> lock(spare.mutex);
-  if (spare.data == nullptr || bytes < kWorthKeeping) return nullptr;
-  void* data = mremap(spare.data, spare.bytes, bytes, MREMAP_MAYMOVE);
-  if (data == MAP_FAILED) return nullptr;
-  spare.data = nullptr;
-  return data;
-}
-
-void GiveUp(void* data, size_t bytes) {
-  if (bytes >= kWorthKeeping) {
-    SpareRegion& spare = Spare();
-    const std::lock_guard<std::mutex> lock(spare.mutex);
-    std::swap(data, spare.data);
-    std::swap(bytes, spare.bytes);
+// Regions that were given up, with the pages that were touched.
+class SpareRegions {
+ public:
+  // `bytes` of the smallest that has them, else the largest made longer, else null.
+  void* Take(size_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (regions_.empty() || bytes < kWorthKeeping) return nullptr;
+    auto best = regions_.end(), largest = regions_.begin();
+    for (auto it = regions_.begin(); it != regions_.end(); ++it) {
+      if (it->bytes > largest->bytes) largest = it;
+      if (it->bytes >= bytes && (best == regions_.end() || it->bytes < best->bytes)) best = it;
+    }
+    if (best == regions_.end()) return Lengthen(largest, bytes);
+    const Region region = *best;
+    regions_.erase(best);
+    Keep({region.data + bytes, region.bytes - bytes});
+    return region.data;
   }
-  if (data != nullptr) munmap(data, bytes);
+  void GiveUp(std::byte* data, size_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Keep({data, bytes});
+  }
+  int64_t bytes() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    size_t bytes = 0;
+    for (const Region& region : regions_) bytes += region.bytes;
+    return static_cast<int64_t>(bytes);
+  }
+
+ private:
+  struct Region {
+    std::byte* data = nullptr;
+    size_t bytes = 0;
+  };
+
+  void Keep(Region region) {
+    if (region.bytes >= kWorthKeeping) {
+      regions_.push_back(region);
+    } else if (region.bytes > 0) {
+      munmap(region.data, region.bytes);
+    }
+  }
+
+  // New pages are taken for the rest: as many of the other regions go, so that no more are held
+  // than were ever in use.
+  void* Lengthen(std::vector<Region>::iterator region, size_t bytes) {
+    void* data = mremap(region->data, region->bytes, bytes, MREMAP_MAYMOVE);
+    if (data == MAP_FAILED) return nullptr;
+    size_t fresh = bytes - region->bytes;
+    regions_.erase(region);
+    while (fresh > 0 && !regions_.empty()) {
+      const Region other = regions_.back();
+      munmap(other.data, other.bytes);
+      fresh -= std::min(fresh, other.bytes);
+      regions_.pop_back();
+    }
+    return data;
+  }
+
+  std::mutex mutex_;
+  std::vector<Region> regions_;
+};
+SpareRegions& Spares() {
+  static SpareRegions spares;
+  return spares;
 }
 
 // The number a file holds; none if it says something else ("max") or is not there.
@@ -81,8 +117,7 @@ std::optional<int64_t> FreeOnMachine() {
 int64_t AvailableMemory() {
   int64_t bytes = INT64_MAX;
   if (const auto free = FreeOnMachine()) {
-    const std::lock_guard<std::mutex> lock(Spare().mutex);
-    bytes = *free + (Spare().data != nullptr ? static_cast<int64_t>(Spare().bytes) : 0);
+    bytes = *free + Spares().bytes();
   }
   for (const char* limit :
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
@@ -94,7 +129,7 @@ int64_t AvailableMemory() {
 MappedRegion::MappedRegion(size_t bytes) {
   if (bytes == 0) return;
   const size_t rounded = AlignUp(bytes, bytes >= kHugePage ? kHugePage : 4096);
-  void* mapped = TakeSpare(rounded);
+  void* mapped = Spares().Take(rounded);
   if (mapped == nullptr) {
     mapped = mmap(nullptr, rounded, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -106,7 +141,13 @@ MappedRegion::MappedRegion(size_t bytes) {
 }
 
 MappedRegion::~MappedRegion() {
-  if (data_ != nullptr) GiveUp(data_, bytes_);
+  if (data_ != nullptr) Spares().GiveUp(data_, bytes_);
+}
+
+void MappedRegion::Shorten(size_t bytes) {
+  const size_t kept = std::min(bytes_, AlignUp(bytes, kHugePage));
+  if (kept < bytes_) munmap(data_ + kept, bytes_ - kept);
+  bytes_ = kept;
 }
 
 MappedRegion::MappedRegion(MappedRegion&& other) noexcept

@@ -23,8 +23,8 @@ inline size_t AlignUp(size_t bytes, size_t alignment = kBufferAlignment) {
 int64_t AvailableMemory();
 
 // Anonymous memory, backed by huge pages where the system has them. Pages cost nothing until
-// touched. Contents are unspecified: the last big region that was given up is handed out again,
-// since touching new pages costs more than using them.
+// touched. Contents are unspecified: big regions that were given up are handed out again, since
+// touching new pages costs more than using them.
 class MappedRegion {
  public:
   MappedRegion() = default;
@@ -34,6 +34,8 @@ class MappedRegion {
   MappedRegion(MappedRegion&& other) noexcept;
   MappedRegion& operator=(MappedRegion&& other) noexcept;
 
+  // Gives up what lies beyond, to whole huge pages.
+  void Shorten(size_t bytes);
   std::byte* data() const { return data_; }
   size_t size() const { return bytes_; }
 

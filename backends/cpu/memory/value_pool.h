@@ -16,6 +16,10 @@ namespace gshard::cpu {
 class ValuePool {
  public:
   explicit ValuePool(int64_t capacity_bytes);
+  // The next user of the memory is to find touched pages only.
+  ~ValuePool() { region_.Shorten(static_cast<size_t>(touched_)); }
+  ValuePool(const ValuePool&) = delete;
+  ValuePool& operator=(const ValuePool&) = delete;
 
   // Empty if no piece is long enough. The region is mapped with the first one.
   std::span<std::byte> Take(int64_t bytes);

@@ -69,6 +69,15 @@ DType Wider(DType a, DType b) {
   return rank(a) >= rank(b) ? a : b;
 }
 
+// s16 has all values of the type, as it is stored.
+bool FitsShort(DType type) {
+  return type == DType::kPred || type == DType::kS16 || (IsInteger(type) && DTypeBits(type) <= 8);
+}
+
+DType FactorType(DType lhs, DType rhs, DType accumulate) {
+  return accumulate == DType::kU32 && FitsShort(lhs) && FitsShort(rhs) ? DType::kS16 : accumulate;
+}
+
 }  // namespace
 
 DType AccumulationType(DType lhs, DType rhs, DType result) {
@@ -97,11 +106,23 @@ struct DotProduct::Side {
     for (int64_t dim : dims) list.push_back({size(dim), stride(dim)});
     return Merge(std::move(list));
   }
-  // Stores the operand anew as [batch, free, contracted], row-major.
-  void Pack(int64_t element_bytes) {
+  // Is the dim that is innermost in memory contracted?
+  bool ContractsLast() const {
+    for (auto dim = static_cast<int64_t>(operand.dims.size()); dim-- > 0;) {
+      if (size(dim) == 1) continue;
+      return std::find(contracting.begin(), contracting.end(), dim) != contracting.end();
+    }
+    return true;
+  }
+  // Stores the operand anew as [batch, free, contracted], row-major, or as [batch, contracted,
+  // free].
+  void Pack(int64_t element_bytes, bool contracted_last) {
     std::vector<int64_t> order(operand.batch.begin(), operand.batch.end());
-    order.insert(order.end(), free.begin(), free.end());
-    order.insert(order.end(), contracting.begin(), contracting.end());
+    const auto append = [&](std::span<const int64_t> list) {
+      order.insert(order.end(), list.begin(), list.end());
+    };
+    append(contracted_last ? std::span<const int64_t>(free) : contracting);
+    append(contracted_last ? contracting : std::span<const int64_t>(free));
     const std::vector<int64_t> source = RowMajorStrides(operand.dims);
     int64_t next = 1;
     for (size_t i = order.size(); i-- > 0;) {
@@ -193,8 +214,9 @@ void DotProduct::ChooseBlocks() {
 
 DotProduct::DotProduct(const Operand& lhs, const Operand& rhs, DType result)
     : accumulate_(AccumulationType(lhs.dtype, rhs.dtype, result)),
-      lhs_convert_(lhs.dtype, accumulate_),
-      rhs_convert_(rhs.dtype, accumulate_),
+      factor_(FactorType(lhs.dtype, rhs.dtype, accumulate_)),
+      lhs_convert_(lhs.dtype, factor_),
+      rhs_convert_(rhs.dtype, factor_),
       // Integers end as their low bits; pred as "any".
       result_convert_(accumulate_, result),
       lhs_count_(gshard::cpu::Product(lhs.dims)),
@@ -216,8 +238,9 @@ DotProduct::DotProduct(const Operand& lhs, const Operand& rhs, DType result)
   for (;;) {
     const auto [pack_lhs, pack_rhs] = Arrange(left, right);
     if (!pack_lhs && !pack_rhs) break;
-    if (pack_lhs) left.Pack(StorageBytes(accumulate_));
-    if (pack_rhs) right.Pack(StorageBytes(accumulate_));
+    if (pack_lhs) left.Pack(StorageBytes(factor_), /*contracted_last=*/true);
+    // Rows of adjacent columns are what RowGemm reads in place.
+    if (pack_rhs) right.Pack(StorageBytes(factor_), right.ContractsLast());
   }
   pack_lhs_ = left.packed;
   pack_rhs_ = right.packed;
@@ -262,26 +285,32 @@ void DotProduct::MultiplyNarrow(int64_t m, const T* lhs, const T* rhs, T* result
   }
 }
 
-template <typename T>
-void DotProduct::Multiply(int64_t m, const T* lhs, const T* rhs, T* result) const {
-  if (block_columns_ < n_) {
-    for (int64_t share = 0; share < ShareCount(); ++share) {
-      MultiplyShare(share, m, lhs, rhs, result);
-    }
-    return;
-  }
+template <typename T, typename Sum>
+void DotProduct::Multiply(int64_t m, const T* lhs, const T* rhs, Sum* result) const {
   const MatrixView<T> a{lhs, lhs_row_, lhs_column_}, b{rhs, rhs_row_, rhs_column_};
   if (k_ == 0) {
-    std::fill_n(result, m * n_, T{0});
+    std::fill_n(result, m * n_, Sum{0});
   } else if constexpr (std::is_integral_v<T>) {
     IntegerGemm(m, n_, k_, a, b, result, n_);
   } else {
+    if (block_columns_ < n_) {
+      for (int64_t share = 0; share < ShareCount(); ++share) {
+        MultiplyShare(share, m, lhs, rhs, result);
+      }
+      return;
+    }
     if constexpr (std::is_floating_point_v<T>) {
       if (block_rows_ == 0 && n_ == 1 && lhs_row_ == 1) {
         // One column from columns: the other way round it is one long row.
         RowGemm(1, m, k_, MatrixView<T>{rhs, 0, rhs_row_}, MatrixView<T>{lhs, lhs_column_, 1},
                 result, m);
         return;
+      }
+      if constexpr (std::is_same_v<T, float>) {
+        if (block_rows_ == 0 && n_ == 1 && lhs_column_ == 1) {
+          RowDots(m, k_, lhs, lhs_row_, rhs, rhs_row_, result);
+          return;
+        }
       }
       const bool narrow = std::is_same_v<T, float> && n_ > 1 && n_ <= kNarrowColumns && 4 * n_ <= m;
       if (block_rows_ == 0 && narrow) {
@@ -308,12 +337,12 @@ void DotProduct::MultiplyShare(int64_t share, int64_t m, const T* lhs, const T* 
   }
 }
 
-template <typename T>
+template <typename T, typename Sum>
 void DotProduct::RunTyped(int64_t begin, int64_t end, const std::byte* lhs_data,
                           const std::byte* rhs_data, std::byte* result_data) const {
   const T* lhs = reinterpret_cast<const T*>(lhs_data);
   const T* rhs = reinterpret_cast<const T*>(rhs_data);
-  T* result = reinterpret_cast<T*>(result_data);
+  Sum* result = reinterpret_cast<Sum*>(result_data);
   const int64_t block = block_rows_ > 0 ? block_rows_ : m_;
   for (int64_t row = begin; row < end;) {
     int64_t rest = row / m_, lhs_offset = 0, rhs_offset = 0;
@@ -333,8 +362,11 @@ void DotProduct::RunTyped(int64_t begin, int64_t end, const std::byte* lhs_data,
 
 void DotProduct::Dispatch(int64_t begin, int64_t end, const std::byte* lhs, const std::byte* rhs,
                           std::byte* result) const {
-  WithAccumulationType(accumulate_,
-                       [&](auto tag) { RunTyped<decltype(tag)>(begin, end, lhs, rhs, result); });
+  if (factor_ != accumulate_) return RunTyped<int16_t, uint32_t>(begin, end, lhs, rhs, result);
+  WithAccumulationType(accumulate_, [&](auto tag) {
+    using T = decltype(tag);
+    RunTyped<T, T>(begin, end, lhs, rhs, result);
+  });
 }
 
 const std::byte* DotProduct::Prepare(const ArrayConvert& convert, const StridedCopy* pack,

@@ -73,13 +73,14 @@ class DotProduct {
   struct Side;
   std::pair<bool, bool> Arrange(const Side& lhs, const Side& rhs);
   void ChooseBlocks();
+  // T: of the factors, and of sums but for those of int16_t, which are uint32_t.
   template <typename T>
   void MultiplyShare(int64_t share, int64_t m, const T* lhs, const T* rhs, T* result) const;
-  template <typename T>
-  void Multiply(int64_t m, const T* lhs, const T* rhs, T* result) const;
+  template <typename T, typename Sum>
+  void Multiply(int64_t m, const T* lhs, const T* rhs, Sum* result) const;
   template <typename T>
   void MultiplyNarrow(int64_t m, const T* lhs, const T* rhs, T* result) const;
-  template <typename T>
+  template <typename T, typename Sum>
   void RunTyped(int64_t begin, int64_t end, const std::byte* lhs, const std::byte* rhs,
                 std::byte* result) const;
   void Dispatch(int64_t begin, int64_t end, const std::byte* lhs, const std::byte* rhs,
@@ -97,6 +98,7 @@ class DotProduct {
                            const std::byte* data, Scratch& scratch) const;
 
   DType accumulate_;
+  DType factor_;  // the type of operands when they are multiplied: accumulate_, or s16
   ArrayConvert lhs_convert_, rhs_convert_, result_convert_;
   int64_t lhs_count_, rhs_count_;
   bool pack_lhs_ = false, pack_rhs_ = false;

@@ -1,19 +1,22 @@
 // fft: transforms over the last one to three dims, dim by dim, in f64 whatever the type.
 //
-// Real transforms are complex ones of which one half is not kept (RFFT) or filled in (IRFFT).
+// Real transforms are complex ones of half the length; of odd lengths, complex ones of which one
+// half is not kept (RFFT) or filled in (IRFFT).
 #include <algorithm>
 #include <complex>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "backends/cpu/kernels/fft_line.h"
+#include "backends/cpu/kernels/real_fft_line.h"
 #include "backends/cpu/ops/factories.h"
 
 namespace gshard::cpu {
 namespace {
 
 // Lines that are transformed side by side, as long as they stay in L2.
-constexpr int64_t kTogether = 8;
+constexpr int64_t kTogether = RealFftLine::kMostLines;
 constexpr int64_t kLongest = 8192;
 
 // T: the real type of the elements.
@@ -32,6 +35,11 @@ class FftKernel : public Kernel {
     }
     if (inverse && size_ > 0) scale_ = 1 / static_cast<double>(size_);
     last_ = length.back();
+    const bool is_real = type_ == FftType::kRfft || type_ == FftType::kIrfft;
+    if (is_real && last_ > 0 && last_ % 2 == 0) {
+      real_line_.emplace(last_, inverse);
+      room_ = std::max(room_, real_line_->RoomElements(Together(last_)));
+    }
     half_ = last_ == 0 ? 0 : last_ / 2 + 1;
     const int64_t rows = last_ == 0 ? 0 : size_ / last_;
     in_size_ = type_ == FftType::kIrfft ? rows * half_ : size_;
@@ -109,9 +117,18 @@ class FftKernel : public Kernel {
   // IRFFT transforms the last dim at the end, when the kept half is complete.
   void Transform(int64_t elements, SplitComplex box, double* room) const {
     const size_t rank = lines_.size();
-    if (type_ != FftType::kIrfft) TransformDim(rank - 1, elements, box, room);
+    if (type_ == FftType::kRfft && real_line_) {
+      TransformReal(elements, box, room);
+    } else if (type_ != FftType::kIrfft) {
+      TransformDim(rank - 1, elements, box, room);
+    }
+    if (type_ == FftType::kRfft) {
+      for (int64_t at = 0; at < elements; at += last_) ClearImaginary(box.imag + at);
+    }
     for (size_t d = rank - 1; d-- > 0;) TransformDim(d, elements, box, room);
-    if (type_ == FftType::kIrfft) {
+    if (type_ == FftType::kIrfft && real_line_) {
+      TransformReal(elements, box, room);
+    } else if (type_ == FftType::kIrfft) {
       for (int64_t at = 0; at < elements; at += last_) {
         FillMirrored({box.real + at, box.imag + at});
       }
@@ -119,10 +136,23 @@ class FftKernel : public Kernel {
     }
   }
 
-  // Bin n-i is the conjugate of bin i; bin 0 and, for even n, bin n/2 are real.
+  void TransformReal(int64_t elements, SplitComplex box, double* room) const {
+    const int64_t rows = elements / last_, together = Together(last_);
+    for (int64_t row = 0; row < rows; row += together) {
+      real_line_->Run(std::min(together, rows - row), last_,
+                      {box.real + row * last_, box.imag + row * last_}, room);
+    }
+  }
+
+  // Of a real signal bin 0 and, for even n, bin n/2 are real.
+  void ClearImaginary(double* imag) const {
+    imag[0] = 0;
+    if (last_ % 2 == 0) imag[last_ / 2] = 0;
+  }
+
+  // Bin n-i is the conjugate of bin i.
   void FillMirrored(SplitComplex line) const {
-    line.imag[0] = 0;
-    if (last_ % 2 == 0) line.imag[last_ / 2] = 0;
+    ClearImaginary(line.imag);
     for (int64_t i = half_; i < last_; ++i) {
       line.real[i] = line.real[last_ - i];
       line.imag[i] = -line.imag[last_ - i];
@@ -193,6 +223,7 @@ class FftKernel : public Kernel {
 
   FftType type_;
   std::vector<FftLine> lines_;  // one a transformed dim
+  std::optional<RealFftLine> real_line_;  // the last dim of real transforms, if its length is even
   int64_t size_ = 1;            // elements of the box of one batch
   int64_t last_ = 1, half_ = 1;
   int64_t in_size_ = 1, out_size_ = 1, batch_ = 1;

@@ -5,6 +5,7 @@
 #include <tsl/robin_map.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "backends/cpu/elementwise/epilogue_kernel.h"
 #include "backends/cpu/elementwise/produced_reduce.h"
@@ -17,7 +18,7 @@ namespace {
 // A group that nothing joined for so many operations is closed: its operands would stay alive too
 // long.
 constexpr size_t kMaxIdleOps = 24;
-constexpr size_t kMaxMembers = 64;
+constexpr size_t kMaxMembers = 128;
 
 class Fusion {
  public:
@@ -194,12 +195,20 @@ class Fusion {
   }
   int64_t FlopsOf(ValueId product) const { return done_[products_.at(product)]->kernel->Flops(); }
 
-  // A scalar or uniform array written out in the text: better inside the program than an operand.
-  bool IsInlineConstant(ValueId id) const {
+  // What all elements of a known value are, on all devices: better inside the program than an
+  // operand. Empty if they differ.
+  std::span<const std::byte> InlineConstant(ValueId id) const {
     const Value& value = program_.values[id];
-    return value.IsKnown() && value.source->opcode() == Opcode::kConstant &&
-           value.source->shape()->IsArray() && CanFuseElementwise(*value.source);
+    if (!value.IsKnown() || !value.shape->IsArray() || !value.classes->IsUniform()) return {};
+    const auto bytes = static_cast<size_t>(StorageBytes(value.shape->dtype()));
+    const std::span<const std::byte> data = value.known.first(static_cast<size_t>(value.bytes));
+    if (data.empty()) return {};
+    // Equal to itself, an element further.
+    const size_t rest = data.size() - bytes;
+    return std::memcmp(data.data(), data.data() + bytes, rest) == 0 ? data.first(bytes)
+                                                                    : data.first(0);
   }
+  bool IsInlineConstant(ValueId id) const { return !InlineConstant(id).empty(); }
 
   // Operations as members of one program, and what they read from outside.
   struct Members {
@@ -212,15 +221,15 @@ class Fusion {
   Members Collect(std::span<const Op* const> ops) const {
     Members members;
     for (const Op* op : ops) {
-      FusedMember member{op->instruction, {}};
+      FusedMember member{op->instruction, {}, {}, {}};
       for (ValueId operand : op->operands) {
         ++members.inside[operand];
         auto known = members.numbers.find(operand);
         if (known == members.numbers.end()) {
           int32_t number = 0;
-          if (IsInlineConstant(operand)) {
+          if (const auto element = InlineConstant(operand); !element.empty()) {
             number = static_cast<int32_t>(members.list.size());
-            members.list.push_back({program_.values[operand].source, {}});
+            members.list.push_back({nullptr, {}, program_.values[operand].shape->dtype(), element});
           } else {
             number = -1 - static_cast<int32_t>(members.externals.size());
             members.shapes.push_back(program_.values[operand].shape);

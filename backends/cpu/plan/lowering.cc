@@ -12,6 +12,7 @@
 #include "backends/cpu/arrays/buffer_bytes.h"
 #include "backends/cpu/arrays/fill.h"
 #include "backends/cpu/memory/memory.h"
+#include "backends/cpu/plan/short_loops.h"
 #include "core/report/quantity_text.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
@@ -176,7 +177,7 @@ class Lowering {
       return ErrorAt(x, "E-RUN-MEMORY", "the arrays of the program exceed any memory");
     }
     const bool elided =
-        x.opcode() == Opcode::kConstant && IsElided(*x.attributes<ConstantAttributes>().literal);
+        x.opcode() == Opcode::kConstant && HasElided(*x.attributes<ConstantAttributes>().literal);
     if (!elided) return {};
     program_.elided_bytes += x.shape()->byte_size();
     const bool has_limit = options_.memory_limit > 0;
@@ -189,10 +190,6 @@ class Lowering {
                       has_limit ? "limit of" : "machine's free", HumanBytes(double(limit))));
     }
     return {};
-  }
-  static bool IsElided(const Literal& literal) {
-    return literal.elided || std::any_of(literal.elements.begin(), literal.elements.end(),
-                                         [](const Literal* element) { return IsElided(*element); });
   }
 
   // One new value per leaf of the instruction's shape; tokens share one value.
@@ -492,6 +489,17 @@ class Lowering {
 
   Expected<Leaves> LowerWhile(const Instruction& x, Block* block) {
     const Leaves initial = LeavesOf(x.operand(0));
+    // Who asks for values inside, by name or by taps, gets those of each trip.
+    const auto trips = taps_.empty() && options_.keep.empty() ? TripsToUnroll(x) : std::nullopt;
+    if (trips) {
+      Leaves carried = initial;
+      for (int64_t trip = 0; trip < *trips; ++trip) {
+        auto next = LowerComputation(*x.called(1), carried, block);
+        if (!next) return next;
+        carried = std::move(*next);
+      }
+      return carried;
+    }
     Leaves carried = NewLeaves(x);
     Block* condition = NewBlock();
     Block* body = NewBlock();

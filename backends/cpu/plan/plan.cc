@@ -142,6 +142,7 @@ class StepEmitter {
     step.tasks = chain.tasks;
     step.tasks_per_group = chain.tasks_per_group;
     plan_.call_count += step.calls.size();
+    step.number = plan_.chain_count++;
     plan_.blocks[index].steps.emplace_back(std::move(step));
     return {};
   }

@@ -114,6 +114,7 @@ struct ChainStep {
   // to those who want them.
   std::vector<CollectiveStep> direct_results;
   std::vector<uint32_t> taps;  // of the calls
+  uint32_t number = 0;         // among all chains
 };
 
 struct Copy {
@@ -174,6 +175,7 @@ struct Plan {
   std::optional<InstancePlaces> places;
   int64_t zero_bytes = 0;
   size_t call_count = 0;  // kernel calls in all steps
+  uint32_t chain_count = 0;
 
   // Arena offset of a result's or kept value's instance on one device; kNotHere if only other ranks
   // have it.

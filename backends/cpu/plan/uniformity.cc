@@ -193,6 +193,10 @@ class Uniformity {
       std::string_view text(reinterpret_cast<const char*>(data.data()) + c * bytes, bytes);
       class_label[c] = seen.insert({text, c}).first->second;
     }
+    if (seen.size() == classes->count()) {  // no two are equal
+      program_.SetKnown(id, classes, std::move(data));
+      return;
+    }
     std::vector<uint64_t> labels(table_.device_count());
     for (uint32_t d = 0; d < labels.size(); ++d) labels[d] = class_label[classes->class_of(d)];
     const DeviceClasses* by_value = table_.Intern(labels);

@@ -83,10 +83,47 @@ bool ChainRunner::RunClasses(const ChainStep& step, ActiveSet* active) {
     });
     return true;
   }
+  if (count == 1 && step.taps.empty() && trace_ == nullptr && !check_nan_) {
+    return RunSingleClass(step, slots);
+  }
   for (uint32_t first = 0; first < count; first += step.block) {
     if (!RunSplit(step, block_at(first), slots)) return false;
   }
   return true;
+}
+
+const ChainRunner::SingleClass& ChainRunner::SingleClassOf(const ChainStep& step,
+                                                           std::byte* slot) {
+  SingleClass& single = single_[step.number];
+  if (single.pieces.empty()) {
+    for (const BufferRef& ref : step.refs) single.places.push_back(At(ref, 0, 0, slot));
+    for (const Call& call : step.calls) single.pieces.push_back(PiecesOf(call));
+  }
+  return single;
+}
+
+bool ChainRunner::RunSingleClass(const ChainStep& step, std::byte* slot) {
+  const SingleClass& single = SingleClassOf(step, slot);
+  std::byte* const* const places = single.places.data();
+  BumpScratch& scratch = workers_.scratch(0);
+  for (size_t i = 0; i < step.calls.size(); ++i) {
+    const Call& call = step.calls[i];
+    if (single.pieces[i] > 1) {
+      RunCallSplit(step, call, 0, slot);
+    } else {
+      const BumpScratch::Mark mark = scratch.Position();
+      call.kernel->Run({places + call.operands, call.operand_count},
+                       {places + call.results, call.result_count}, scratch);
+      scratch.Rewind(mark);
+    }
+    if (!AfterCall(call, 1)) return false;
+  }
+  return true;
+}
+
+bool ChainRunner::AfterCall(const Call& call, int64_t instances) {
+  const int64_t work = WorkOf(call.bytes, call.flops) * instances;
+  return !after_call_ || work < kPieceWork || after_call_(static_cast<double>(work));
 }
 
 // Blocks of a list of classes.
@@ -300,26 +337,30 @@ bool ChainRunner::RunSplit(const ChainStep& step, const ClassBlock& block, std::
     if (trace_ != nullptr) {
       trace_->Add(1, call.op->instruction->name(), begin, Trace::Clock::now());
     }
-    const int64_t work = WorkOf(call.bytes, call.flops) * block.count;
-    if (after_call_ && work >= kPieceWork && !after_call_(static_cast<double>(work))) return false;
+    if (!AfterCall(call, block.count)) return false;
   }
   return true;
 }
 
+int64_t ChainRunner::PiecesOf(const Call& call) const {
+  const int64_t shares = call.kernel->ShareCount(), granule = call.kernel->RangeGranule();
+  if (shares > 1 || granule <= 0 || call.elements <= 0) return shares;
+  const int64_t granules = (call.elements + granule - 1) / granule;
+  return std::clamp<int64_t>(WorkOf(call.bytes, call.flops) / kPieceWork, 1,
+                             std::min(granules, kMaxPieces));
+}
+
 void ChainRunner::RunCallSplit(const ChainStep& step, const Call& call, uint32_t c,
                                std::byte* slot) {
-  const int64_t granule = call.kernel->RangeGranule();
-  const int64_t work = WorkOf(call.bytes, call.flops);
-  const bool shares = call.kernel->ShareCount() > 1;
-  int64_t pieces = call.kernel->ShareCount(), granules = 0;
-  if (!shares && granule > 0 && call.elements > 0) {
-    granules = (call.elements + granule - 1) / granule;
-    pieces = std::clamp<int64_t>(work / kPieceWork, 1, std::min(granules, kMaxPieces));
-  }
+  const int64_t pieces = PiecesOf(call);
   if (pieces <= 1) {
     RunCall(step, call, ClassBlock{nullptr, c, 1, 0, false}, slot, workers_.scratch(0));
     return;
   }
+  const bool shares = call.kernel->ShareCount() > 1;
+  const int64_t work = WorkOf(call.bytes, call.flops);
+  const int64_t granule = call.kernel->RangeGranule();
+  const int64_t granules = shares ? 0 : (call.elements + granule - 1) / granule;
   workers_.For(pieces, work, [&](int64_t piece, int worker) {
     const int64_t first = shares ? 0 : granules * piece / pieces * granule;
     const int64_t end = std::min(granules * (piece + 1) / pieces * granule, call.elements);

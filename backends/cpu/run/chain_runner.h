@@ -9,6 +9,7 @@
 #include <optional>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "backends/cpu/plan/plan.h"
 #include "backends/cpu/run/active_set.h"
@@ -35,7 +36,9 @@ struct BadValue {
 
 class ChainRunner {
  public:
-  ChainRunner(std::byte* arena, Workers& workers) : arena_(arena), workers_(workers) {}
+  // `chains`: how many the plan has.
+  ChainRunner(std::byte* arena, Workers& workers, uint32_t chains)
+      : arena_(arena), workers_(workers), single_(chains) {}
 
   // False: the observer of the step's taps, or what is called after operations, ends the run.
   bool Run(const ChainStep& step, ActiveSet* active);
@@ -67,7 +70,16 @@ class ChainRunner {
       return order != nullptr ? order[first + i] : first + i;
     }
   };
+  // What a chain over one class, run by the first thread, looks up in vain every time.
+  struct SingleClass {
+    std::vector<std::byte*> places;  // of the step's refs
+    std::vector<int64_t> pieces;     // of each call
+  };
   bool RunClasses(const ChainStep& step, ActiveSet* active);
+  const SingleClass& SingleClassOf(const ChainStep& step, std::byte* slot);
+  bool RunSingleClass(const ChainStep& step, std::byte* slot);
+  // Is the step's progress told, or asked whether to stop, after `call`? False: the run ends.
+  bool AfterCall(const Call& call, int64_t instances);
   void RunBlock(const ChainStep& step, const ClassBlock& block, std::byte* slot,
                 BumpScratch& scratch);
   void RunTasks(const ChainStep& step, const uint8_t* mask);
@@ -86,6 +98,8 @@ class ChainRunner {
   bool RunSplit(const ChainStep& step, const ClassBlock& block, std::byte* slot);
   void ShowTap(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot);
   void ShowTapSplit(const ChainStep& step, const Call& call, uint32_t c, std::byte* slot);
+  // In how many pieces one instance of a call is run.
+  int64_t PiecesOf(const Call& call) const;
   void RunCallSplit(const ChainStep& step, const Call& call, uint32_t c, std::byte* slot);
   std::byte* At(const BufferRef& ref, uint32_t c, uint32_t i, std::byte* slot) const;
   void Check(const ChainStep& step, const Call& call, uint32_t c, uint32_t i, std::byte* slot);
@@ -97,6 +111,7 @@ class ChainRunner {
   RankRunner* ranks_ = nullptr;
   std::function<bool(double)> after_call_;
   bool check_nan_ = false;
+  std::vector<SingleClass> single_;  // by ChainStep::number
   std::mutex mutex_;
   std::optional<BadValue> bad_value_;
 };

@@ -30,7 +30,7 @@ Executor::Executor(const Plan& plan, mpi::Ranks* ranks)
     : plan_(plan),
       arena_(static_cast<size_t>(std::max<int64_t>(plan.memory.arena_bytes(), 1))),
       workers_(plan.threads),
-      chains_(arena_.data(), workers_),
+      chains_(arena_.data(), workers_, plan.chain_count),
       tally_(plan.program->grid.device_count()) {
   if (plan.cut.size > 1) {
     ranks_ = std::make_unique<RankRunner>(plan, arena_.data(), workers_, *ranks);
@@ -72,7 +72,7 @@ Expected<void> Executor::Run(const RunOptions& options) {
   workers_.set_stop(options.stop);
   counts_ = {};
   tally_ = DeviceTally(plan_.program->grid.device_count());
-  done_work_ = 0;
+  done_work_ = told_work_ = 0;
   if (ranks_ != nullptr) ranks_->ReleaseGathered();
   if (options.progress && total_work_ == 0) total_work_ = WorkOfBlock(plan_.entry);
   chains_.set_check_nan(options.check_nan);
@@ -208,9 +208,13 @@ double Executor::WorkOfBlock(uint32_t block) const {
   return work;
 }
 
+// Who listens looks at the clock: operations on small arrays are told of together.
 void Executor::Progress(double work) {
+  constexpr double kWorthTelling = 256 << 10;
   if (!options_.progress) return;
   done_work_ += work;
+  if (done_work_ - told_work_ < kWorthTelling) return;
+  told_work_ = done_work_;
   options_.progress(total_work_ > 0 ? std::min(done_work_ / total_work_, 1.0) : 1.0);
 }
 
@@ -411,6 +415,11 @@ void Executor::RunCopies(std::span<const Copy> copies, ActiveSet* active) {
   constexpr int64_t kPiece = 256 << 10;
   for (const Copy& copy : copies) {
     if (copy.bytes == 0) continue;
+    if (active == nullptr && copy.classes->count() == 1 && copy.bytes <= kPiece) {
+      std::memcpy(arena_.data() + copy.to.ArenaOffset(0), arena_.data() + copy.from.ArenaOffset(0),
+                  static_cast<size_t>(copy.bytes));
+      continue;
+    }
     const uint8_t* mask = active == nullptr ? nullptr : active->OfClasses(copy.classes).data();
     const int64_t count = copy.classes->count();
     const int64_t pieces = (copy.bytes + kPiece - 1) / kPiece;

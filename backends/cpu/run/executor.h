@@ -106,7 +106,7 @@ class Executor {
   RunOptions options_;
   RunCounts counts_;
   DeviceTally tally_;
-  double total_work_ = 0, done_work_ = 0;
+  double total_work_ = 0, done_work_ = 0, told_work_ = 0;
 };
 
 }  // namespace gshard::cpu

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "backends/cpu/verify/evidence.h"
 #include "core/analysis/meshes.h"
+#include "core/analysis/partitioned.h"
 #include "ir/computation.h"
 #include "ir/mesh.h"
 #include "ir/metadata.h"
@@ -436,6 +438,21 @@ std::vector<const Instruction*> MadeBy(const Instruction& local, std::span<const
   return list;
 }
 
+// A device with the right copy of what every wrong one holds.
+std::optional<uint32_t> RightCopy(const Evidence& evidence) {
+  std::optional<uint32_t> first;
+  for (uint32_t device : evidence.devices()) {
+    if (!evidence.IsWrong(device)) continue;
+    const auto right =
+        std::find_if(evidence.devices().begin(), evidence.devices().end(), [&](uint32_t other) {
+          return evidence.SameTile(device, other) && !evidence.IsWrong(other);
+        });
+    if (right == evidence.devices().end()) return std::nullopt;
+    if (!first) first = *right;
+  }
+  return first;
+}
+
 void Place(const Module& whole, const Instruction& x, Finding& finding) {
   const std::string line = SourceLineOf(whole, x);
   if (const size_t colon = line.rfind(':'); colon != std::string::npos && colon + 1 < line.size()) {
@@ -462,7 +479,7 @@ Expected<Finding> Diagnose(const Module& whole, const Module& partitioned,
       finding.made_by.push_back(fmt::format("{} {}", OpcodeName(x->opcode()), x->name()));
     }
     if (finding.cause.empty()) {
-      finding.cause = FrontendAttribute(x->frontend_attributes(), "gshard.cause");
+      finding.cause = FrontendAttribute(x->frontend_attributes(), kCauseAttribute);
     }
   }
   auto evidence = Evidence::Collect(partitioned, inputs, options, fault);
@@ -472,7 +489,11 @@ Expected<Finding> Diagnose(const Module& whole, const Module& partitioned,
   }
   if (!*evidence) return finding;
   const Axes axes = AxesOf(partitioned, (*evidence)->device_count());
-  finding.diagnosis = Diagnostician(**evidence, axes).Run();
+  if (fault.reference_varies) finding.mismatch.right_device = RightCopy(**evidence);
+  finding.diagnosis = finding.mismatch.right_device
+                          ? fmt::format("device {}'s copy is right: {}",
+                                        *finding.mismatch.right_device, kUnequalCopies)
+                          : Diagnostician(**evidence, axes).Run();
   // The device that is wrong, not the first that has the element.
   for (uint32_t device : (*evidence)->devices()) {
     if (!(*evidence)->Holds(device, fault.mismatch.index) || !(*evidence)->IsWrong(device))

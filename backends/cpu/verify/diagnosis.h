@@ -5,11 +5,17 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/cpu/verify/local_check.h"
 
 namespace gshard::cpu {
+
+// Said behind a device's right copy of a wrong result.
+inline constexpr std::string_view kUnequalCopies =
+    "the program says that devices hold equal copies where it makes different ones (a manual "
+    "region's output sharding?)";
 
 // Runs the mesh once more, to the wrong array, and looks at every device's instance. Errors: of
 // running.

@@ -34,6 +34,8 @@ struct LocalCheckResult {
     Mismatch mismatch;
     OutputArray want;  // of the mesh's operands
     double allowed = 0;
+    // Devices of the reference, which has several for manual regions, hold different copies too.
+    bool reference_varies = false;
   };
   std::optional<Fault> fault;
   // Without a fault: do the outputs agree with those that the unpartitioned graph makes so?

@@ -1,5 +1,6 @@
 #include "backends/cpu/verify/taint.h"
 
+#include "backends/cpu/arrays/fill.h"
 #include "ir/computation.h"
 
 namespace gshard::cpu {
@@ -23,6 +24,10 @@ bool IsDiscreteChoice(const Instruction& x) {
     default:
       return false;
   }
+}
+
+bool IsElidedConstant(const Instruction& x) {
+  return x.opcode() == Opcode::kConstant && HasElided(*x.attributes<ConstantAttributes>().literal);
 }
 
 Taint::Taint(const Module& module, bool (*is_source)(const Instruction&))

@@ -16,6 +16,9 @@ bool IsRandomSource(const Instruction& x);
 // Picks among floats: a rounding difference can change which.
 bool IsDiscreteChoice(const Instruction& x);
 
+// A constant whose values the text leaves out, or a tuple with one in it.
+bool IsElidedConstant(const Instruction& x);
+
 // What follows from an instruction for which `is_source` holds. Values that a loop carries follow
 // from all that its body computes.
 class Taint {

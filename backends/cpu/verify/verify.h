@@ -119,6 +119,9 @@ struct VerifyResult {
   Mismatch mismatch;         // the worst element of the first output that fails, if !ok
   int64_t compared = 0;      // outputs
   int64_t shape_only = 0;    // outputs that depend on `rng`
+  // Outputs that differ and follow from constants whose values the text of the mesh's program
+  // leaves out, where the reference has them: neither right nor wrong.
+  std::vector<std::string> undetermined;
   // Outputs downstream of top-k, arg-max or sort of floats: elements beyond the tolerance there.
   int64_t discrete_outputs = 0;
   int64_t discrete_differences = 0;
@@ -153,6 +156,10 @@ struct OutputTolerance {
 // way: these have the tolerance of those.
 VerifyResult VerifyOutputs(const MeshRun& run, const std::vector<OutputArray>& expected,
                            const Module& reference, const OutputTolerance& tolerance = {});
+
+// An error (E-RUN-ELIDED) at a constant left out of the text where nothing is wrong but what
+// follows from such constants.
+Expected<void> CheckDetermined(const VerifyResult& verify, const MeshRun& run);
 
 }  // namespace gshard::cpu
 

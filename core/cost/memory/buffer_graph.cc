@@ -74,6 +74,7 @@ class GraphBuilder {
   void AddNew(const Instruction* x, int64_t leaf, const Shape* shape) {
     auto buffer = static_cast<uint32_t>(graph_.buffers.size());
     int64_t bytes = BufferBytes(shape, options_.tiling);
+    if (fusion_ && fusion_->IsRounded(x)) bytes = bytes / 2 + bytes % 2;
     if (options_.by_sharding) bytes = TileBytes(bytes, x->sharding(), static_cast<size_t>(leaf));
     graph_.buffers.push_back({x, static_cast<uint32_t>(leaf), bytes});
     graph_.allocates.Append(buffer);

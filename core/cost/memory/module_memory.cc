@@ -52,7 +52,11 @@ size_t ParameterLeaf(const Computation& entry, int64_t number, std::span<const i
 }  // namespace
 
 ModuleMemory::ModuleMemory(const Module& module, const MemoryOptions& options)
-    : module_(module), options_(options), users_(module) {
+    : module_(module),
+      options_(options),
+      users_(module),
+      rounded_(options.rounds_dot_operands ? RoundedValues(module, users_) : RoundedValues()) {
+  options_.fusion.rounded = &rounded_;
   FindCallKinds();
   for (const Computation* computation : CallPostOrder(module_)) {
     if (computation == module_.entry() || kinds_.contains(computation)) Analyze(*computation);

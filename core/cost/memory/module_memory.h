@@ -32,6 +32,8 @@ class ModuleMemory {
   }
   // The peak of devices for which computations of these names take no memory.
   int64_t PeakWithout(const std::vector<std::string>& names) const;
+  // Is its array kept as bf16 though it is f32 in the text?
+  bool IsRounded(const Instruction* x) const { return rounded_.Has(x); }
   // The callee of `x` whose peak counts while `x` runs; it has at least one.
   const ComputationMemory& DeepestCallee(const Instruction* x) const;
 
@@ -46,6 +48,7 @@ class ModuleMemory {
   const Module& module_;
   MemoryOptions options_;
   Users users_;
+  RoundedValues rounded_;
   std::unordered_map<const Computation*, CallKind> kinds_;
   std::unordered_map<const Computation*, ComputationMemory> computations_;
   FactsOfCallees facts_;

@@ -107,7 +107,8 @@ class MemoryReporter {
     const Buffer& buffer = graph.buffers[range.buffer];
     std::vector<const Shape*> shapes;
     AppendLeafShapes(buffer.owner->shape(), shapes);
-    return {buffer.owner, buffer.leaf, shapes[buffer.leaf], range.bytes, kind};
+    return {buffer.owner, buffer.leaf, shapes[buffer.leaf],
+            range.bytes,  kind,        memory_.IsRounded(buffer.owner)};
   }
 
   Snapshot SnapshotOf(const ComputationMemory& analyzed, const std::vector<BufferClass>& parameters,

@@ -37,6 +37,7 @@ struct LiveBuffer {
   const Shape* shape = nullptr;              // of that leaf
   int64_t bytes = 0;
   BufferClass kind = BufferClass::kTemporary;
+  bool is_rounded = false;  // kept as bf16 (core/analysis/rounded_values.h)
   // By DescribeTensors (global_tensors.h), where known: the tensor that `shape` is a tile of.
   const Shape* global_shape = nullptr;
   const Sharding* sharding = nullptr;
@@ -75,6 +76,8 @@ struct MemoryOptions {
   // Of a whole program that carries shardings: arrays count as their tile on one device.
   bool by_sharding = false;
   FusionOptions fusion = {.copies_values = false};
+  // Transposed copies that are rounded where they are read are kept as bf16 (rounded_values.h).
+  bool rounds_dot_operands = false;
   // Independent all-reduces become one up to so many bytes, as compilers have it: their operands
   // and results are alive together.
   int64_t combine_bytes = INT64_MAX;

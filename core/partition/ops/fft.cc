@@ -68,7 +68,8 @@ class FourStepFft {
       return AcrossShards(x);
     }
     x = Transformed(Twiddled(AcrossShards(x)), ComplexType(), tile_);
-    return FromResidues(x);
+    x = FromResidues(x);
+    return IsReal() ? WithRealBins(x) : x;
   }
 
  private:
@@ -162,6 +163,24 @@ class FourStepFft {
     Instruction* first = builder_.Add(Opcode::kRemainder, {TileStart(), Number(shards_)});
     x = Rotated(x, builder_.Subtract(Number(shards_), first));
     return Taken(Merged(Exchanged(LastTwoSwapped(x))), PlacesInChunks());
+  }
+
+  // Bin 0 of a real signal and, where its length is even, bin L/2 have no imaginary part: here they
+  // would have what rounding left over, or the NaN of other bins' products.
+  Instruction* WithRealBins(Instruction* x) {
+    const int64_t period = length_ % 2 == 0 ? length_ / 2 : length_;
+    const int64_t tile[] = {SpectrumTile()}, last[] = {last_};
+    Instruction* start = builder_.BroadcastScalar(TileStart(), tile);
+    Instruction* bin = builder_.Add(Counted(SpectrumTile()), start);
+    Instruction* in_period = With(Opcode::kRemainder, bin, period);
+    Instruction* is_real = builder_.Compare(ComparisonDirection::kEq, in_period,
+                                            builder_.BroadcastScalar(Number(0), tile));
+    Instruction* real = builder_.Add(Opcode::kReal, {x});
+    Instruction* imag = builder_.Add(Opcode::kImag, {x});
+    Instruction* zero = rule_.geometry().Number(imag->shape()->dtype(), 0);
+    imag = builder_.Select(builder_.Broadcast(is_real, imag->shape()->dims(), last),
+                           builder_.BroadcastScalar(zero, imag->shape()->dims()), imag);
+    return builder_.Add(Opcode::kComplex, {real, imag});
   }
 
   int64_t Chunk() const { return CeilOfRatio(SpectrumTile(), shards_); }

@@ -81,6 +81,7 @@ class Search {
         can_sum_(!IsComplex(shape->dtype()) && DTypeBits(shape->dtype()) >= 8),
         weights_(weights),
         digits_(std::move(digits)) {
+    for (uint8_t digit : ToDigits(from->manual)) manual_ |= uint64_t{1} << digit;
     start_ = NodeOf(from);
     goal_ = NodeOf(to);
     place_.assign(digits_.size(), kNowhere);
@@ -243,6 +244,7 @@ class Search {
   bool can_sum_;
   ReshardWeights weights_;
   AxisList digits_;
+  uint64_t manual_ = 0;  // digits that no dim may have, of both ends
   Node start_, goal_;
   std::vector<int> place_;         // dim of the goal that a digit cuts, or kNowhere
   std::vector<int> rank_;          // its index there
@@ -347,7 +349,7 @@ void Search::ExpandSlices(int index) {
 void Search::ExpandFill(int index) {
   Node next = visits_[static_cast<size_t>(index)].node;
   if (next.unreduced != 0) return;
-  uint64_t taken = InDims(next);
+  uint64_t taken = InDims(next) | manual_;
   std::vector<DigitMove> moves;
   double bytes = 0;
   for (size_t dim = 0; dim < next.dims.size(); ++dim) {
@@ -528,7 +530,7 @@ void Search::ExpandPermute(int index) {
   const Node node = visits_[static_cast<size_t>(index)].node;
   if (node.unreduced != 0) return;
   Node next = node;
-  uint64_t taken = 0;
+  uint64_t taken = manual_;
   std::vector<int64_t> missing(node.dims.size());
   for (size_t dim = 0; dim < node.dims.size(); ++dim) {
     int64_t count = Size(node.dims[dim]);

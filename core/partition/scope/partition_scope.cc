@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/analysis/partitioned.h"
 #include "ir/metadata.h"
 
 namespace gshard {
@@ -157,7 +158,7 @@ Instruction* PartitionScope::Caused(Instruction* collective, const ReshardCause&
   }
   if (!text.empty()) {
     collective->set_frontend_attributes(
-        WithFrontendAttribute(run_.module.arena(), {}, "gshard.cause", text));
+        WithFrontendAttribute(run_.module.arena(), {}, kCauseAttribute, text));
   }
   if (ExplainRecorder* recorder = run_.options.recorder) {
     auto sharding = [&](const MeshLayout* layout) {

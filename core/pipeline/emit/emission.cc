@@ -429,7 +429,6 @@ class Emitter {
     region.functions.state = &state;
     region.functions.shardings = in_.shardings;
     region.functions.annotation = in_.annotation;
-    region.functions.recomputes_layers = in_.options->remat == Remat::kAll;
     region.schedule = in_.schedule;
     region.entry = entry_;
     data_ = region.functions.data;

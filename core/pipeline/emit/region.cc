@@ -172,10 +172,10 @@ class RegionBuilder {
     take(state_.outputs_out, state_.outputs_in);
     // What it hands on goes to the neighbours.
     auto send = [&](const Group& out, const Group& in, int64_t step, const std::vector<bool>& from,
-                    Instruction* row) {
+                    Instruction* row, std::string_view cause) {
       for (int64_t i = 0; i < out.size; ++i) {
         Instruction* value = b.GetTupleElement(done, out.begin + i);
-        Instruction* arrived = ring_.Send(b, value, step, from);
+        Instruction* arrived = ring_.Send(b, value, step, from, cause);
         if (arrived == nullptr) continue;
         Instruction*& buffer = next[static_cast<size_t>(in.begin + i - kPassNumbers + 1)];
         std::vector<int64_t> sizes(arrived->shape()->dims().begin(),
@@ -186,8 +186,10 @@ class RegionBuilder {
         buffer = b.DynamicUpdateSlice(buffer, b.Reshape(arrived, sizes), starts);
       }
     };
-    send(state_.forward_out, state_.forward_in, 1, senders.forward, numbers.forward_arrival);
-    send(state_.backward_out, state_.backward_in, -1, senders.backward, numbers.backward_arrival);
+    send(state_.forward_out, state_.forward_in, 1, senders.forward, numbers.forward_arrival,
+         "activations for the next stage");
+    send(state_.backward_out, state_.backward_in, -1, senders.backward, numbers.backward_arrival,
+         "gradients for the stage before");
     return next;
   }
 

@@ -14,6 +14,15 @@ namespace {
 
 using Values = std::vector<Instruction*>;
 
+// Causes of transfers: the buffer moves on, and what goes into it and comes out of it goes around
+// the ring beside it.
+constexpr std::string_view kActivationsMove = "activations for the next stage";
+constexpr std::string_view kGradientsMove = "gradients for the stage before";
+constexpr std::string_view kInputsMove = "inputs on their way to the first stage";
+constexpr std::string_view kResultsMove = "results on their way from the last stage";
+constexpr std::string_view kGradientsMoveIn = "gradients on their way to the last stage";
+constexpr std::string_view kGradientsMoveOut = "gradients on their way from the first stage";
+
 // What a loop carries beside its counter.
 struct Carried {
   Values weights, shared, data, inputs, saved, terms, outputs;  // as RegionState's groups
@@ -427,11 +436,11 @@ class ShiftBuilder {
           PassResult done = Call(b, in_.alike, function, Numbers(b, now), t.inputs, none, t);
           t.saved = done.saved, t.terms = done.terms, t.outputs = done.outputs;
           for (size_t s = 0; s < t.ring.size(); ++s) {
-            Instruction* left = ring_.Send(b, t.drain[s], -1, /*wraps=*/true);
+            Instruction* left = ring_.Send(b, t.drain[s], -1, /*wraps=*/true, kResultsMove);
             t.drain[s] = Choose(b, now.is_last, done.forward[s], left);
             SetRow(b, t.drain_store[s], t.drain[s], StoreRow(b, now.stores, now.group_out));
-            t.ring[s] = ring_.Send(b, done.forward[s], 1, /*wraps=*/true);
-            t.feed[s] = ring_.Send(b, t.feed[s], -1, /*wraps=*/true);
+            t.ring[s] = ring_.Send(b, done.forward[s], 1, /*wraps=*/true, kActivationsMove);
+            t.feed[s] = ring_.Send(b, t.feed[s], -1, /*wraps=*/true, kInputsMove);
           }
         });
   }
@@ -446,7 +455,9 @@ class ShiftBuilder {
     for (size_t s = 0; s < c.drain.size(); ++s) {
       Instruction* store = outer_.SliceDim(c.drain_store[s], 0, 0, clock_.groups());
       if (StepsLeft() > 0) {
-        SetRow(outer_, store, ring_.Send(outer_, c.drain[s], -StepsLeft(), /*wraps=*/true), last);
+        Instruction* left =
+            ring_.Send(outer_, c.drain[s], -StepsLeft(), /*wraps=*/true, kResultsMove);
+        SetRow(outer_, store, left, last);
       }
       out.push_back(store);
     }
@@ -462,7 +473,7 @@ class ShiftBuilder {
     for (Instruction* store : fed) {
       const int64_t rows = clock_.groups();
       Instruction* own = WithoutFirstDim(outer_, outer_.SliceDim(store, 0, rows - 1, rows));
-      c.feed.push_back(ring_.Send(outer_, own, StepsLeft(), /*wraps=*/true));
+      c.feed.push_back(ring_.Send(outer_, own, StepsLeft(), /*wraps=*/true, kGradientsMoveIn));
       c.ring.push_back(own), c.drain.push_back(own);
     }
     Carried done =
@@ -482,11 +493,12 @@ class ShiftBuilder {
                PassResult pass = Call(b, in_.alike, function, Numbers(b, now), t.inputs, given, t);
                t.terms = pass.terms, t.outputs = pass.outputs;
                for (size_t s = 0; s < t.ring.size(); ++s) {
-                 Instruction* back = ring_.Send(b, t.drain[s], 1, /*wraps=*/true);
+                 Instruction* back =
+                     ring_.Send(b, t.drain[s], 1, /*wraps=*/true, kGradientsMoveOut);
                  t.drain[s] = Choose(b, now.is_first, pass.backward[s], back);
                  SetRow(b, t.drain_store[s], t.drain[s], StoreRow(b, now.loads, now.group_in));
-                 t.ring[s] = ring_.Send(b, pass.backward[s], -1, /*wraps=*/true);
-                 t.feed[s] = ring_.Send(b, t.feed[s], 1, /*wraps=*/true);
+                 t.ring[s] = ring_.Send(b, pass.backward[s], -1, /*wraps=*/true, kGradientsMove);
+                 t.feed[s] = ring_.Send(b, t.feed[s], 1, /*wraps=*/true, kGradientsMoveIn);
                }
              });
     for (Instruction*& store : done.drain_store) {

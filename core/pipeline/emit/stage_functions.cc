@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/pipeline/emit/neutral.h"
+#include "core/pipeline/emit/pass_values.h"
 #include "core/pipeline/plan/clone.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -20,6 +21,8 @@ std::string_view PassName(Pass pass) {
       return "backward";
     case Pass::kWeights:
       return "weight_gradients";
+    case Pass::kRecompute:
+      return "recompute";
     case Pass::kNone:
       break;
   }
@@ -33,6 +36,7 @@ class FunctionBuilder {
         state_(*in.state),
         pass_(pass),
         v_(v),
+        values_(*in.stages, pass, v),
         computation_(in.module->AddComputation(pass == Pass::kNone
                                                    ? std::string("idle")
                                                    : fmt::format("stage{}_{}", v, PassName(pass)))),
@@ -71,6 +75,7 @@ class FunctionBuilder {
   }
   Instruction* SetRow(Instruction* buffer, Instruction* value, Instruction* row) {
     std::vector<int64_t> sizes(buffer->shape()->dims().begin(), buffer->shape()->dims().end());
+    if (sizes[0] == 1) return builder_.Reshape(value, sizes);
     sizes[0] = 1;
     std::vector<Instruction*> starts(sizes.size(), Zero());
     starts[0] = row;
@@ -158,113 +163,56 @@ class FunctionBuilder {
 
   // --- what is computed here
 
-  // An instruction and the layer whose recomputation it is part of; -1: of none.
-  using Key = std::pair<Instruction*, int64_t>;
-
   // Depth first from the targets: alike stages come out alike, wherever their text stands.
   void CloneAll() {
-    if (in_.recomputes_layers && pass_ == Pass::kBackward) FindCotangents();
     for (Instruction* target : Targets()) {
       struct Step {
-        Key key;
-        std::vector<Key> operands;
+        PassValue value;
+        std::vector<PassValue> operands;
         size_t next = 0;
         bool is_open = false;
       };
-      std::vector<Step> stack = {{KeyOfResult(target), {}}};
+      std::vector<Step> stack = {{values_.ResultOf(target), {}}};
       while (!stack.empty()) {
         Step& step = stack.back();
-        auto [x, scope] = step.key;
-        if (local_.count(step.key) != 0) {
+        auto [x, layer] = step.value;
+        if (local_.count(step.value) != 0) {
           stack.pop_back();
           continue;
         }
         if (!step.is_open) {
           step.is_open = true;
-          Instruction* given = scope < 0 ? Given(x) : nullptr;
+          Instruction* given = layer < 0 ? Given(x) : nullptr;
           if (given != nullptr) {
-            local_[step.key] = given;
+            local_[step.value] = given;
             continue;
           }
-          step.operands = OperandsOf(step.key);
+          step.operands = values_.OperandsOf(step.value);
         }
         if (step.next < step.operands.size()) {
-          const Key operand = step.operands[step.next++];
+          const PassValue operand = step.operands[step.next++];
           stack.push_back({operand, {}});
           continue;
         }
-        local_[step.key] = Make(step.key, step.operands);
+        local_[step.value] = Make(step.value, step.operands);
       }
     }
   }
 
-  Instruction* Make(const Key& key, const std::vector<Key>& operands) {
+  Instruction* Make(const PassValue& value, const std::vector<PassValue>& operands) {
     std::vector<Instruction*> values;
-    for (const Key& operand : operands) values.push_back(local_.at(operand));
-    if (IsLayerInput(key)) {
+    for (const PassValue& operand : operands) values.push_back(local_.at(operand));
+    if (values_.IsLayerInput(value)) {
       // Not before the cotangent is there, and not the same as what was computed before.
       Instruction* const both[] = {builder_.Tuple(values)};
       return builder_.GetTupleElement(
           builder_.Add(Opcode::kOptBarrier, both, NoAttributes{}, both[0]->shape()), 0);
     }
-    return key.first->opcode() == Opcode::kAllReduce ? RepeatedSum(key.first, values[0])
-                                                     : Copy(key.first, values);
+    Instruction* x = value.first;
+    return x->opcode() == Opcode::kAllReduce ? RepeatedSum(x, values[0]) : Copy(x, values);
   }
 
-  // --- recomputation by layer
-
-  // Of each layer of the stage a cotangent that enters it: what the layer computes again waits for
-  // it.
-  void FindCotangents() {
-    const LayerGraph& layers = *in_.layers;
-    for (const Instruction* x : in_.module->entry()->instructions()) {
-      if (!layers.IsBackward(x) || in_.stages->StageOf(x) != v_) continue;
-      for (Instruction* operand : x->operands()) {
-        if (!layers.IsBackward(operand) || !operand->shape()->IsArray() ||
-            layers.LayerOf(operand) <= layers.LayerOf(x)) {
-          continue;
-        }
-        Instruction*& best = cotangent_[layers.LayerOf(x)];
-        const bool larger =
-            best == nullptr || operand->shape()->byte_size() > best->shape()->byte_size();
-        if (larger) best = operand;
-      }
-    }
-  }
-
-  // Made by the forward pass, or by the backward pass of forward values alone.
-  bool IsRecomputable(const Instruction* x) const {
-    if (!in_.layers->IsPlaced(x) || in_.stages->StageOf(x) > v_) return false;
-    return !in_.layers->IsBackward(x) || in_.layers->LayerOf(x) < 0;
-  }
-  bool IsLayerInput(const Key& key) const {
-    auto [x, scope] = key;
-    return scope >= 0 && in_.layers->LayerOf(x) >= 0 && in_.layers->LayerOf(x) != scope;
-  }
-
-  Key KeyOfResult(Instruction* x) const {
-    const int64_t layer = in_.layers->LayerOf(x);
-    const bool again = pass_ == Pass::kBackward && cotangent_.count(layer) != 0 &&
-                       IsRecomputable(x) && in_.stages->StageOf(x) == v_;
-    return {x, again ? layer : -1};
-  }
-
-  std::vector<Key> OperandsOf(const Key& key) const {
-    auto [x, scope] = key;
-    if (IsLayerInput(key)) return {{x, -1}, {cotangent_.at(scope), -1}};
-    int64_t inside = scope;
-    const int64_t layer = in_.layers->LayerOf(x);
-    if (scope < 0 && layer >= 0 && in_.layers->IsBackward(x) && cotangent_.count(layer) != 0) {
-      inside = layer;
-    }
-    std::vector<Key> operands;
-    for (Instruction* operand : x->operands()) {
-      operands.emplace_back(operand, inside >= 0 && IsRecomputable(operand) ? inside : -1);
-    }
-    return operands;
-  }
-
-  Instruction* Local(Instruction* x) const { return local_.at(KeyOfResult(x)); }
+  Instruction* Local(Instruction* x) const { return local_.at(values_.ResultOf(x)); }
 
   Instruction* Copy(Instruction* x, const std::vector<Instruction*>& operands) {
     Instruction* copy = CloneInto(*in_.module, computation_, x, operands, /*take_name=*/false);
@@ -363,7 +311,8 @@ class FunctionBuilder {
       }
       results.insert(results.end(), out.begin(), out.end());
     };
-    save(state_.saved, state_.saved_in, pass_ == Pass::kForward, PassNumber::kSaved);
+    const Pass saving = in_.stages->recomputes_ahead() ? Pass::kRecompute : Pass::kForward;
+    save(state_.saved, state_.saved_in, pass_ == saving, PassNumber::kSaved);
     save(state_.delayed, state_.delayed_in, pass_ == Pass::kBackward, PassNumber::kDelayed);
   }
 
@@ -430,12 +379,12 @@ class FunctionBuilder {
   const RegionState& state_;
   Pass pass_;
   int64_t v_;
+  PassValues values_;
   Computation* computation_;
   Builder builder_;
   Instruction* parameter_;
   std::unordered_map<int64_t, Instruction*> elements_;
-  std::map<Key, Instruction*> local_;
-  std::unordered_map<int64_t, Instruction*> cotangent_;  // by layer
+  std::map<PassValue, Instruction*> local_;
 };
 
 }  // namespace

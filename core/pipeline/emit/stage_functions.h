@@ -43,7 +43,6 @@ struct StageFunctionInputs {
   const RegionShardings* shardings = nullptr;
   const Shape* operand_shape = nullptr;  // of the tuple a pass takes
   std::vector<DataForm> data;            // as RegionState::data
-  bool recomputes_layers = false;  // the backward pass, each layer from its input (--remat all)
   // Slots of the bundle that a pass hands on; unset: all.
   std::optional<std::unordered_set<size_t>> handed_on;
   LayerNotes* notes = nullptr;  // filled in

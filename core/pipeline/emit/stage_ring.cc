@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "core/analysis/partitioned.h"
+#include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 
 namespace gshard::pipeline {
@@ -14,17 +16,18 @@ Instruction* StageRing::Coordinate(Builder& b) const {
   return b.Convert(id, DType::kS32);
 }
 
-Instruction* StageRing::Send(Builder& b, Instruction* value, int64_t step, bool wraps) const {
+Instruction* StageRing::Send(Builder& b, Instruction* value, int64_t step, bool wraps,
+                             std::string_view cause) const {
   const int64_t count = stages();
   std::vector<bool> senders;
   for (int64_t k = 0; k < count; ++k) {
     senders.push_back(wraps || (k + step >= 0 && k + step < count));
   }
-  return Send(b, value, step, senders);
+  return Send(b, value, step, senders, cause);
 }
 
 Instruction* StageRing::Send(Builder& b, Instruction* value, int64_t step,
-                             const std::vector<bool>& senders) const {
+                             const std::vector<bool>& senders, std::string_view cause) const {
   const int64_t count = stages(), each = shardings_->devices_per_stage();
   if (count == 1 || step % count == 0) return value;
   std::vector<DevicePair> pairs;
@@ -33,7 +36,11 @@ Instruction* StageRing::Send(Builder& b, Instruction* value, int64_t step,
     const int64_t to = (((k + step) % count) + count) % count;
     for (int64_t d = 0; d < each; ++d) pairs.push_back({k * each + d, to * each + d});
   }
-  return pairs.empty() ? nullptr : b.CollectivePermute(value, pairs);
+  if (pairs.empty()) return nullptr;
+  Instruction* sent = b.CollectivePermute(value, pairs);
+  sent->set_frontend_attributes(
+      WithFrontendAttribute(b.module().arena(), {}, kCauseAttribute, cause));
+  return sent;
 }
 
 void StageRing::MarkManual(Computation* computation) const {

@@ -2,6 +2,7 @@
 #ifndef GSHARD_CORE_PIPELINE_EMIT_STAGE_RING_H_
 #define GSHARD_CORE_PIPELINE_EMIT_STAGE_RING_H_
 
+#include <string_view>
 #include <vector>
 
 #include "core/pipeline/emit/region_shardings.h"
@@ -18,12 +19,14 @@ class StageRing {
   // Of this device, s32[].
   Instruction* Coordinate(Builder& b) const;
   // What the device `step` stages before sends: its `value`. `wraps`: around the ring; otherwise
-  // those at the end receive zeros. With one stage the value itself.
-  Instruction* Send(Builder& b, Instruction* value, int64_t step, bool wraps) const;
+  // those at the end receive zeros. With one stage the value itself. `cause`: what the transfer is
+  // for, as reports tell it.
+  Instruction* Send(Builder& b, Instruction* value, int64_t step, bool wraps,
+                    std::string_view cause) const;
   // The same where only some stages send; what others would have sent arrives as zeros. Null if
   // nothing is sent.
   Instruction* Send(Builder& b, Instruction* value, int64_t step,
-                    const std::vector<bool>& senders) const;
+                    const std::vector<bool>& senders, std::string_view cause) const;
 
   // Marks instructions of the region as manual over the stages.
   void MarkManual(Instruction* x) const;

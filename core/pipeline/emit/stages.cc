@@ -14,7 +14,10 @@ StageGraph::StageGraph(const Module& module, const Phases& phases, const LayerGr
       has_forward_of_last_(has_forward_of_last),
       has_outside_(options.schedule == ScheduleKind::kShift),
       splits_backward_(options.schedule == ScheduleKind::kZeroBubble),
-      saves_values_(options.remat == Remat::kNone) {
+      saves_values_(options.remat == Remat::kNone),
+      recomputes_layers_(options.remat == Remat::kAll),
+      recomputes_ahead_(options.schedule == ScheduleKind::kGPipe &&
+                        options.remat == Remat::kStage && first_layers_.size() > 2) {
   for (int64_t layer = 0, stage = 0; layer < layers.count(); ++layer) {
     while (stage + 1 < count() && first_layers_[Index(stage + 1)] <= layer) ++stage;
     stage_of_layer_.push_back(stage);
@@ -27,10 +30,12 @@ StageGraph::StageGraph(const Module& module, const Phases& phases, const LayerGr
     position_[x] = position_.size();
     has_backward_ = has_backward_ || layers.IsBackward(x);
   }
-  if (!has_backward_) has_forward_of_last_ = true, saves_values_ = splits_backward_ = false;
+  if (!has_backward_) {
+    has_forward_of_last_ = true, saves_values_ = splits_backward_ = recomputes_ahead_ = false;
+  }
   RouteAll();
   PlaceTerms();
-  if (saves_values_) FindSaved();
+  if (saves_values_ || recomputes_ahead_) FindSaved();
   if (splits_backward_) SplitBackward();
 }
 
@@ -134,7 +139,9 @@ std::vector<Instruction*> StageGraph::TargetsOf(Pass pass, int64_t v) const {
   };
   if (pass == Pass::kForward) {
     if (v + 1 < count()) add(forward_bundle(v));
-    add(saved(v));
+    if (saves_values_) add(saved(v));
+  } else if (pass == Pass::kRecompute) {
+    if (recomputes_ahead_) add(saved(v));
   } else if (pass == Pass::kBackward) {
     if (v > 0) add(backward_bundle(v - 1));
     add(delayed(v));
@@ -145,22 +152,9 @@ std::vector<Instruction*> StageGraph::TargetsOf(Pass pass, int64_t v) const {
   return targets;
 }
 
-std::vector<Instruction*> StageGraph::ComputedBy(Pass pass, int64_t v) const {
-  std::vector<Instruction*> open = TargetsOf(pass, v), found;
-  std::unordered_set<const Instruction*> seen;
-  while (!open.empty()) {
-    Instruction* x = open.back();
-    open.pop_back();
-    if (!layers_.IsPlaced(x) || !seen.insert(x).second || IsInput(pass, v, x)) continue;
-    found.push_back(x);
-    open.insert(open.end(), x->operands().begin(), x->operands().end());
-  }
-  return found;
-}
-
 bool StageGraph::IsInput(Pass pass, int64_t v, const Instruction* x) const {
   if (v > 0 && StageOf(x) < v && forward_set_[Index(v - 1)].count(x) != 0) return true;
-  if (pass == Pass::kForward) return false;
+  if (pass == Pass::kForward || pass == Pass::kRecompute) return false;
   if (saved_set_[Index(v)].count(x) != 0) return true;
   if (pass == Pass::kWeights) return delayed_set_[Index(v)].count(x) != 0;
   return v + 1 < count() && StageOf(x) > v && backward_set_[Index(v)].count(x) != 0;
@@ -190,7 +184,8 @@ std::vector<Instruction*> StageGraph::InputsOf(const std::vector<Instruction*>& 
 
 void StageGraph::FindSaved() {
   for (int64_t v = 0; v < count(); ++v) {
-    if (IsOutside(v)) continue;  // computed again where they are needed
+    // Computed where they are needed.
+    if (IsOutside(v) || (recomputes_ahead_ && v + 1 == count())) continue;
     std::vector<Instruction*> list =
         InputsOf(TargetsOf(Pass::kBackward, v), Pass::kBackward, v, /*only_forward=*/true);
     saved_set_[Index(v)].insert(list.begin(), list.end());

@@ -32,11 +32,19 @@ class StageGraph {
              std::vector<int64_t> first_layers, bool has_forward_of_last,
              const PipelineOptions& options);
 
+  const Module& module() const { return module_; }
+  const Phases& phases() const { return phases_; }
+  const LayerGraph& layers() const { return layers_; }
   int64_t count() const { return static_cast<int64_t>(first_layers_.size()); }
   const std::vector<int64_t>& first_layers() const { return first_layers_; }
   bool has_backward() const { return has_backward_; }
   bool splits_backward() const { return splits_backward_; }
   bool saves_values() const { return saves_values_; }
+  // The backward pass computes each layer again from its input (--remat all).
+  bool recomputes_layers() const { return recomputes_layers_; }
+  // In a pass of its own, before the backward pass (but the last stage's). Two stages gain nothing
+  // by it: the first waits for no one but the last.
+  bool recomputes_ahead() const { return recomputes_ahead_; }
   // Computed outside the shifting buffer.
   bool IsOutside(int64_t v) const { return has_outside_ && (v == 0 || v == count() - 1); }
   bool has_outside() const { return has_outside_; }
@@ -44,7 +52,8 @@ class StageGraph {
   // Values that cross from stage k to k + 1, and from k + 1 back to k, in text order.
   const std::vector<Instruction*>& forward_bundle(int64_t k) const { return forward_[Index(k)]; }
   const std::vector<Instruction*>& backward_bundle(int64_t k) const { return backward_[Index(k)]; }
-  // Forward values of stage v that its backward pass is given (--remat none).
+  // Forward values of stage v that its backward pass is given, by the forward pass (--remat none)
+  // or by the pass that computes them again (recomputes_ahead).
   const std::vector<Instruction*>& saved(int64_t v) const { return saved_[Index(v)]; }
   // Values that the gradients of weights are given by the backward pass (zero-bubble).
   const std::vector<Instruction*>& delayed(int64_t v) const { return delayed_[Index(v)]; }
@@ -56,8 +65,6 @@ class StageGraph {
   // Values a pass must compute or pass on: bundles and what it hands to later passes, terms,
   // outputs.
   std::vector<Instruction*> TargetsOf(Pass pass, int64_t v) const;
-  // All that the pass computes.
-  std::vector<Instruction*> ComputedBy(Pass pass, int64_t v) const;
   // Is x given to the pass by others (bundles, saved and delayed values)?
   bool IsInput(Pass pass, int64_t v, const Instruction* x) const;
 
@@ -82,11 +89,12 @@ class StageGraph {
   std::vector<int64_t> first_layers_;
   std::vector<int64_t> stage_of_layer_;
   bool has_forward_of_last_, has_outside_;
-  bool has_backward_ = false, splits_backward_, saves_values_;
+  bool has_backward_ = false, splits_backward_, saves_values_, recomputes_layers_,
+       recomputes_ahead_;
   std::vector<std::vector<Instruction*>> forward_, backward_, saved_, delayed_;
   std::vector<std::unordered_set<const Instruction*>> forward_set_, backward_set_, saved_set_,
       delayed_set_;
-  std::vector<StagePass> passes_[3];
+  std::vector<StagePass> passes_[kPassKinds];
   std::unordered_map<const Instruction*, size_t> position_;
   std::unordered_map<const Instruction*, int64_t> last_forward_;  // stage
 };

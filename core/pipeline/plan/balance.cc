@@ -83,9 +83,9 @@ Expected<std::vector<int64_t>> ByCost(const std::vector<Layer>& layers, int64_t 
                                       const PipelineOptions& options) {
   const size_t n = layers.size(), k = static_cast<size_t>(stages);
   std::vector<double> before(n + 1, 0), forward(n + 1, 0);
-  const double forwards = 1 + ForwardsInBackward(options.remat);
+  auto forwards = [&](bool is_last) { return 1 + ForwardsInBackward(options.remat, is_last); };
   for (size_t i = 0; i < n; ++i) {
-    before[i + 1] = before[i] + forwards * layers[i].forward_s + layers[i].backward_s;
+    before[i + 1] = before[i] + forwards(false) * layers[i].forward_s + layers[i].backward_s;
     forward[i + 1] = forward[i] + layers[i].forward_s;
   }
   const double link = LinkBytesPerSecond(options.chip);
@@ -103,7 +103,8 @@ Expected<std::vector<int64_t>> ByCost(const std::vector<Layer>& layers, int64_t 
         return kInfinity;
       }
     }
-    const double work = before[to] - before[from];
+    const double work =
+        before[to] - before[from] - (forwards(false) - forwards(true)) * layers[to - 1].forward_s;
     if (to < n) return work + 2 * static_cast<double>(layers[to - 1].output_bytes) / link;
     // The last stage's first forward pass is that of its backward pass. With gpipe it waits for the
     // others' forward passes first.

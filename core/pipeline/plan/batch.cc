@@ -7,10 +7,13 @@
 #include "core/analysis/combiner.h"
 #include "core/analysis/gradient_results.h"
 #include "core/analysis/near_names.h"
+#include "core/analysis/partitioned.h"
 #include "core/pipeline/plan/shard_rows.h"
 #include "core/spmd/per_device_module.h"
+#include "core/transforms/rewriter.h"
 #include "core/transforms/while_loop_all_reduce_code_motion.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "ir/builder.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
@@ -139,18 +142,35 @@ Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count, 
   return {};
 }
 
-Expected<void> CheckMixing(const Module& module) {
+// What was taken for examples, for those who know better.
+std::string GuessText(const Module& module, const BatchDims& batch) {
+  constexpr size_t kMostNamed = 3;
+  std::vector<std::string_view> names;
+  for (auto [number, dim] : batch.dimension) {
+    if (names.size() < kMostNamed) names.push_back(module.entry()->parameter(number)->name());
+  }
+  std::string text = fmt::format("{}", fmt::join(names, ", "));
+  if (const size_t more = batch.dimension.size() - names.size(); more > 0) {
+    text += fmt::format(" and {} more", more);
+  }
+  return fmt::format("dim 0 of {} is taken to count examples; --batch 'REGEX=DIM' says otherwise",
+                     text);
+}
+
+Expected<void> CheckMixing(const Module& module, const BatchDims& batch) {
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
       if (!IsCollective(x->opcode())) continue;
       bool sum = x->opcode() == Opcode::kAllReduce && x->operand_count() == 1 &&
                  CombinerOf(x->called(0)).has_value();
       if (sum && computation == module.entry()) continue;
-      std::string cause = FrontendAttribute(x->frontend_attributes(), "gshard.cause");
-      return Fail(module.ErrorAt(
+      std::string cause = FrontendAttribute(x->frontend_attributes(), kCauseAttribute);
+      Diagnostic mixed = module.ErrorAt(
           x, "E-PIPELINE-003",
           fmt::format("examples of different micro-batches are mixed by '{}' ({}){}{}", x->name(),
-                      OpcodeName(x->opcode()), cause.empty() ? "" : ": ", cause)));
+                      OpcodeName(x->opcode()), cause.empty() ? "" : ": ", cause));
+      if (batch.is_guessed) mixed.hint = GuessText(module, batch);
+      return Fail(std::move(mixed));
     }
   }
   return {};
@@ -161,35 +181,18 @@ Expected<void> CheckMixing(const Module& module) {
 Expected<void> MarkSums(Module& module, const BatchDims& batch) {
   std::unique_ptr<Module> halves = module.Clone();
   if (auto done = Partition(*halves, batch, 2, 1, nullptr); !done) return done;
-  if (auto done = CheckMixing(*halves); !done) return done;
+  if (auto done = CheckMixing(*halves, batch); !done) return done;
   std::map<std::string, const Instruction*, std::less<>> sums;
   for (const Instruction* x : halves->entry()->instructions()) {
     if (x->opcode() == Opcode::kAllReduce) sums.emplace(x->operand(0)->name(), x);
   }
-  std::vector<Instruction*> list;
-  std::map<const Instruction*, Instruction*> marked;
-  Computation* entry = module.entry();
-  const std::vector<Instruction*> old(entry->instructions().begin(), entry->instructions().end());
-  Builder builder(module, entry);
-  for (Instruction* x : old) {
-    for (int64_t i = 0; i < x->operand_count(); ++i) {
-      auto it = marked.find(x->operand(i));
-      if (it != marked.end()) x->set_operand(i, it->second);
-    }
-    list.push_back(x);
+  InsertAfterEach(module, module.entry(), [&](Instruction* x, Builder& builder) -> Instruction* {
     auto it = sums.find(x->name());
-    if (it == sums.end() || !x->shape()->IsArray()) continue;
-    std::optional<Opcode> combiner = CombinerOf(it->second->called(0));
-    builder.set_origin(x);
-    Instruction* mark = builder.AllReduce(
-        x, ReplicaGroups(), builder.BinaryComputation(*combiner, x->shape()->dtype()));
-    marked[x] = mark;
-    list.push_back(mark);
-  }
-  if (auto it = marked.find(entry->root()); it != marked.end()) entry->set_root(it->second);
-  Instruction* root = entry->root();
-  entry->SetInstructions(std::move(list));
-  entry->set_root(root);
+    if (it == sums.end() || !x->shape()->IsArray()) return x;
+    const std::optional<Opcode> combiner = CombinerOf(it->second->called(0));
+    return builder.AllReduce(x, ReplicaGroups(),
+                             builder.BinaryComputation(*combiner, x->shape()->dtype()));
+  });
   return {};
 }
 
@@ -250,6 +253,7 @@ Expected<BatchDims> FindBatch(const Module& module, const PipelineOptions& optio
   BatchDims batch;
   if (options.batch.empty()) {
     batch.dimension = ByUse(module);
+    batch.is_guessed = true;
   } else {
     Expected<std::map<int64_t, int64_t>> dims = ByRules(module, options);
     if (!dims) return Fail(std::move(dims.error()));
@@ -286,7 +290,7 @@ Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_
   if (auto done = Partition(module, batch, microbatches, shards, &split.output_dimension); !done) {
     return Fail(std::move(done.error()));
   }
-  if (auto done = CheckMixing(module); !done) return Fail(std::move(done.error()));
+  if (auto done = CheckMixing(module, batch); !done) return Fail(std::move(done.error()));
   return split;
 }
 

@@ -22,6 +22,7 @@ std::vector<Instruction*> OutputsOf(const Computation& entry);
 struct BatchDims {
   std::map<int64_t, int64_t> dimension;  // entry parameter -> its dim that counts examples
   int64_t size = 0;                      // examples of the whole batch
+  bool is_guessed = false;               // no rule of options.batch said so
   std::unordered_set<int64_t> parameters() const;
 };
 

@@ -45,11 +45,20 @@ Expected<LayerGraph> LayerGraph::Make(const Module& module, const Phases& phases
 
 Instruction* LayerGraph::WeightOf(Instruction* x) const {
   if (!phases_.UsesWeights(x) || phases_.UsesExamples(x)) return nullptr;
-  while (x->opcode() == Opcode::kBroadcast || x->opcode() == Opcode::kReshape ||
-         x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kBitcast ||
-         x->opcode() == Opcode::kCopy) {
-    x = x->operand(0);
-  }
+  auto rearranges = [](Opcode opcode) {
+    switch (opcode) {
+      case Opcode::kBroadcast:
+      case Opcode::kReshape:
+      case Opcode::kTranspose:
+      case Opcode::kReverse:  // a convolution's kernel, for the cotangent of its input
+      case Opcode::kBitcast:
+      case Opcode::kCopy:
+        return true;
+      default:
+        return false;
+    }
+  };
+  while (rearranges(x->opcode())) x = x->operand(0);
   return x;
 }
 

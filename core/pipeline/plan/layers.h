@@ -54,8 +54,8 @@ class LayerGraph {
   bool IsPlaced(const Instruction* x) const { return info_[x->id()].is_placed; }
   // By the cost model, of what is placed; a kernel's time is its root's.
   double SecondsOf(const Instruction* x) const { return info_[x->id()].seconds; }
-  // The array of weights behind an operand from before the micro-batches: broadcasts, reshapes and
-  // transposes are made where they are needed. Null if it is no weight.
+  // The array of weights behind an operand from before the micro-batches: broadcasts, reshapes,
+  // transposes and reversals are made where they are needed. Null if it is no weight.
   Instruction* WeightOf(Instruction* x) const;
 
  private:

@@ -56,8 +56,9 @@ int64_t StagesOfDevice(const PipelineOptions& options) {
   }
 }
 
-double ForwardsInBackward(Remat remat) {
-  return remat == Remat::kNone ? 0 : remat == Remat::kStage ? 1 : 2;
+double ForwardsInBackward(Remat remat, bool is_last_of_stage) {
+  if (remat == Remat::kNone) return 0;
+  return remat == Remat::kStage || is_last_of_stage ? 1 : 2;
 }
 
 Expected<ScheduleKind> ParseSchedule(std::string_view text) {

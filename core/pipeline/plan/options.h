@@ -27,8 +27,9 @@ enum class Remat : uint8_t {
   kStage,  // the stage once
   kAll,    // the stage up to the inputs of its layers, then each layer from its input
 };
-// How often the backward pass of a stage computes its forward pass.
-double ForwardsInBackward(Remat remat);
+// How often the backward pass of a stage computes the forward pass of one of its layers: with kAll
+// the last has no layer above it whose input it makes.
+double ForwardsInBackward(Remat remat, bool is_last_of_stage);
 
 // Where a stage's weights lie between steps.
 enum class WeightPlacement : uint8_t { kSharded, kReplicated };

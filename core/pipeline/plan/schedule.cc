@@ -14,7 +14,10 @@ using Order = std::vector<ScheduledPass>;
 
 void ForwardThenBackward(const Schedule& s, int64_t k, Order& order) {
   for (int64_t i = 0; i < s.microbatches; ++i) order.push_back({Pass::kForward, i, k});
-  for (int64_t i = 0; i < s.microbatches; ++i) order.push_back({Pass::kBackward, i, k});
+  for (int64_t i = 0; i < s.microbatches; ++i) {
+    if (s.has_recompute) order.push_back({Pass::kRecompute, i, k});
+    order.push_back({Pass::kBackward, i, k});
+  }
 }
 
 void OneForwardOneBackward(const Schedule& s, int64_t k, Order& order) {
@@ -46,13 +49,15 @@ void Interleaved(const Schedule& s, int64_t k, Order& order) {
 
 // Passes get ticks by parity where that keeps long ones from being waited for; see schedule.h.
 int64_t PeriodOf(const Schedule& s) {
-  const bool alternates = s.kind == ScheduleKind::k1F1B || s.kind == ScheduleKind::kInterleaved;
+  const bool alternates =
+      s.kind == ScheduleKind::k1F1B || s.kind == ScheduleKind::kInterleaved || s.has_recompute;
   return alternates && s.has_backward && s.stages > 1 ? 2 : 1;
 }
 
 bool MayRunAt(const Schedule& s, const ScheduledPass& p, int64_t tick, int64_t forwards_left) {
   if (s.stages == 1) return true;
-  if (s.kind == ScheduleKind::kGPipe) return p.pass == Pass::kForward || forwards_left == 0;
+  if (s.kind == ScheduleKind::kGPipe && p.pass == Pass::kBackward && forwards_left > 0)
+    return false;
   if (s.period == 1) return true;
   if (s.period == 4) {  // every second tick is of gradients of weights, and nobody hands on then
     if (p.pass == Pass::kWeights || tick % 2 == 1)
@@ -103,7 +108,8 @@ void MakeTicks(Schedule& s) {
 double TimeOf(const ScheduledPass& p, const PassTimes& times) {
   const std::vector<double>& of = p.pass == Pass::kForward    ? times.forward
                                   : p.pass == Pass::kBackward ? times.backward
-                                                              : times.weights;
+                                  : p.pass == Pass::kWeights  ? times.weights
+                                                              : times.recompute;
   return of[static_cast<size_t>(p.stage)];
 }
 
@@ -124,7 +130,7 @@ void SetBubble(Simulation& simulation) {
 Schedule BestZeroBubble(Schedule s, PassTimes times, bool puts_off) {
   if (times.forward.empty()) {
     const std::vector<double> alike(static_cast<size_t>(s.stages), 1);
-    times = {alike, alike, alike};
+    times = {alike, alike, alike, {}};
   }
   Schedule best;
   double least = Progress::kNever;
@@ -153,6 +159,7 @@ Schedule MakeSchedule(const ScheduleOptions& options) {
   s.microbatches = options.microbatches;
   s.has_forward_of_last = options.has_forward_of_last || !options.has_backward;
   s.has_backward = options.has_backward;
+  s.has_recompute = options.has_recompute;
   if (s.kind == ScheduleKind::kZeroBubble && s.has_backward) {
     return BestZeroBubble(std::move(s), options.times, options.puts_off_weights);
   }
@@ -171,6 +178,7 @@ Schedule MakeSchedule(const ScheduleOptions& options) {
   for (Order& order : s.order) {
     std::erase_if(order, [&](const ScheduledPass& p) {
       return (p.pass == Pass::kForward && p.stage == last && !s.has_forward_of_last) ||
+             (p.pass == Pass::kRecompute && p.stage == last) ||
              (p.pass != Pass::kForward && !s.has_backward);
     });
   }
@@ -326,7 +334,8 @@ BufferDepths DepthsOf(const Schedule& s) {
       return t == Progress::kNever ? t : t - 0.5;
     };
   };
-  depths.saved = depth(0, last, before(Pass::kForward), of(final_pass));
+  depths.saved =
+      depth(0, last, before(s.has_recompute ? Pass::kRecompute : Pass::kForward), of(final_pass));
   if (s.kind == ScheduleKind::kZeroBubble) {
     depths.delayed = depth(0, last, before(Pass::kBackward), of(Pass::kWeights));
   }

@@ -8,7 +8,8 @@
 // Devices that exchange values at the end of a tick wait for each other, so passes are given ticks
 // such that none waits for a longer one without need (backward passes are longer than forward):
 //
-//   gpipe         no backward pass in a tick before the last forward pass
+//   gpipe         no backward pass in a tick before the last forward pass; where recomputation is a
+//                 pass of its own, ticks as 1f1b's with it in the place of forward passes
 //   1f1b          forward passes of stage k at ticks of k's parity, backward at the others: pairs
 //                 (k, k + 1) exchange at ticks of k's parity only, one a micro-batch onward, the
 //                 other one back, both just made
@@ -28,7 +29,10 @@
 
 namespace gshard::pipeline {
 
-enum class Pass : uint8_t { kNone, kForward, kBackward, kWeights };
+// kRecompute: the forward pass again, for the backward pass that follows it on the device. It needs
+// no cotangent, so the first one hides in the wait for that (GPipe, section 2.3).
+enum class Pass : uint8_t { kNone, kForward, kBackward, kWeights, kRecompute };
+inline constexpr size_t kPassKinds = 4;  // kNone apart
 
 struct ScheduledPass {
   Pass pass = Pass::kNone;
@@ -44,6 +48,7 @@ struct Schedule {
   int64_t microbatches = 1;
   bool has_forward_of_last = true;  // false: the last stage's backward pass contains its forward
   bool has_backward = true;
+  bool has_recompute = false;  // but for the last stage, whose forward pass is none before
   std::vector<std::vector<ScheduledPass>> order;  // by device
   std::vector<std::vector<ScheduledPass>> ticks;  // by tick, then device; a multiple of `period`
   int64_t period = 1;  // who hands on to whom depends on the tick modulo this
@@ -60,7 +65,7 @@ Senders SendersOf(const Schedule& schedule, int64_t phase);
 
 // Time of each pass of each virtual stage.
 struct PassTimes {
-  std::vector<double> forward, backward, weights;
+  std::vector<double> forward, backward, weights, recompute = {};
 };
 
 struct ScheduleOptions {
@@ -68,6 +73,7 @@ struct ScheduleOptions {
   int64_t stages = 1, repeats = 1, microbatches = 1;
   bool has_forward_of_last = true;
   bool has_backward = true;
+  bool has_recompute = false;  // of gpipe
   // Of zero-bubble: what passes are ordered by (empty: all alike), and whether gradients of weights
   // of several micro-batches may be put off, which keeps what they need.
   PassTimes times = {};
@@ -82,7 +88,9 @@ struct SimulatedPass {
 struct Simulation {
   std::vector<std::vector<SimulatedPass>> devices;
   double span = 0;             // from the first pass to the end of the last
-  double bubble_fraction = 0;  // idle time over K times the span
+  // Idle time over K times the span; of a shifting buffer padding over its ticks, as gshard-cost
+  // counts it: layers outside it have none.
+  double bubble_fraction = 0;
 };
 // Every device runs its passes in order, each as soon as what it needs is there; transfers take no
 // time.

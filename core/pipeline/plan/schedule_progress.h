@@ -13,7 +13,8 @@ namespace gshard::pipeline {
 class Progress {
  public:
   explicit Progress(const Schedule& s)
-      : s_(s), done_(static_cast<size_t>(3 * s.virtual_stages() * s.microbatches), kNever) {}
+      : s_(s),
+        done_(kPassKinds * static_cast<size_t>(s.virtual_stages() * s.microbatches), kNever) {}
 
   static constexpr double kNever = 1e300;
   double& At(Pass pass, int64_t v, int64_t i) {
@@ -32,10 +33,14 @@ class Progress {
         double ready = 0;
         if (p.stage < last) ready = At(Pass::kBackward, p.stage + 1, p.microbatch);
         if (p.stage < last || s_.has_forward_of_last) {
-          return std::max(ready, At(Pass::kForward, p.stage, p.microbatch));
+          const bool again = s_.has_recompute && p.stage < last;
+          return std::max(ready,
+                          At(again ? Pass::kRecompute : Pass::kForward, p.stage, p.microbatch));
         }
         return p.stage == 0 ? 0 : At(Pass::kForward, p.stage - 1, p.microbatch);
       }
+      case Pass::kRecompute:
+        return At(Pass::kForward, p.stage, p.microbatch);
       case Pass::kWeights:
         return At(Pass::kBackward, p.stage, p.microbatch);
       case Pass::kNone:

@@ -1,8 +1,6 @@
 #include "core/pipeline/plan/shard_rows.h"
 
-#include <unordered_map>
-
-#include "ir/builder.h"
+#include "core/transforms/rewriter.h"
 
 namespace gshard::pipeline {
 namespace {
@@ -37,30 +35,12 @@ class RowOrder {
       : module_(module), microbatches_(microbatches), shards_(shards) {}
 
   void Run(Computation* computation) {
-    const std::vector<Instruction*> old(computation->instructions().begin(),
-                                        computation->instructions().end());
-    std::unordered_map<const Instruction*, Instruction*> ordered;
-    std::vector<Instruction*> list;
-    Instruction* root = computation->root();
-    Builder builder(module_, computation);
-    for (Instruction* x : old) {
-      for (int64_t i = 0; i < x->operand_count(); ++i) {
-        auto it = ordered.find(x->operand(i));
-        if (it != ordered.end()) x->set_operand(i, it->second);
-      }
-      list.push_back(x);
+    InsertAfterEach(module_, computation, [&](Instruction* x, Builder& builder) -> Instruction* {
       const int64_t dimension = CutDim(x->shape(), x->sharding(), microbatches_);
-      if (dimension < 0 || !KnowsRows(*x, dimension)) continue;
-      if (x->shape()->dim(dimension) % (microbatches_ * shards_) != 0) continue;
-      const size_t before = computation->instructions().size();
-      builder.set_origin(x);
-      ordered[x] = Ordered(builder, x, dimension);
-      auto made = computation->instructions().subspan(before);
-      list.insert(list.end(), made.begin(), made.end());
-    }
-    if (auto it = ordered.find(root); it != ordered.end()) root = it->second;
-    computation->SetInstructions(std::move(list));
-    computation->set_root(root);
+      if (dimension < 0 || !KnowsRows(*x, dimension)) return x;
+      if (x->shape()->dim(dimension) % (microbatches_ * shards_) != 0) return x;
+      return Ordered(builder, x, dimension);
+    });
   }
 
  private:

@@ -24,24 +24,28 @@ class ShiftSimulator {
     }
   }
 
+  // All stages run one function, padding or not: what it takes is what the longest of them needs.
   void Buffer(Pass pass) {
+    double duration = 0;
+    for (int64_t v = 1; v <= clock_.group_ticks(); ++v) {
+      duration = std::max(duration, TimeOf(pass, v));
+    }
     for (int64_t tick = 0; tick < clock_.ticks(); ++tick) {
       const int64_t at = pass == Pass::kForward ? tick : clock_.ticks() - 1 - tick;
-      double longest = 0;
       for (int64_t k = 0; k < clock_.stages; ++k) {
         ShiftClock::Work work = clock_.At(at, k);
-        // Padding takes as long as work.
-        const int64_t v = work.repeat * clock_.stages + k + 1;
-        longest = std::max(longest, TimeOf(pass, v));
-        if (work.is_valid) Run(k, {pass, work.microbatch, v}, TimeOf(pass, v));
+        if (!work.is_valid) continue;
+        Run(k, {pass, work.microbatch, work.repeat * clock_.stages + k + 1}, duration);
+        busy_ += duration;
       }
-      now_ += longest;
+      now_ += duration;
+      buffer_span_ += duration;
     }
   }
 
   Simulation Finish() {
     result_.span = now_;
-    const double area = now_ * static_cast<double>(clock_.stages);
+    const double area = buffer_span_ * static_cast<double>(clock_.stages);
     result_.bubble_fraction = area > 0 ? (area - busy_) / area : 0;
     return std::move(result_);
   }
@@ -53,13 +57,13 @@ class ShiftSimulator {
   }
   void Run(int64_t k, ScheduledPass pass, double duration) {
     result_.devices[static_cast<size_t>(k)].push_back({pass, now_, now_ + duration});
-    busy_ += duration;
   }
 
   const ShiftClock& clock_;
   const PassTimes& times_;
   Simulation result_;
-  double now_ = 0, busy_ = 0;
+  double now_ = 0, buffer_span_ = 0;
+  double busy_ = 0;  // of all stages, within the buffer
 };
 
 }  // namespace

@@ -120,8 +120,12 @@ std::string_view Importer::Resolve(std::string_view text) const {
 
 bool Importer::BadValue(const Operation& op, std::string_view key, std::string_view value) {
   const SourceRange range = value.empty() ? op.source : errors_.RangeOf(value);
-  return errors_.Fail(ParseError::kAttributeValue, range.empty() ? op.source : range,
-                      fmt::format("this is no value for '{}' of {}", key, op.name));
+  const bool elided = value.find("elided") != value.npos;
+  return errors_.Fail(
+      ParseError::kAttributeValue, range.empty() ? op.source : range,
+      elided ? fmt::format("'{}' of {} was left out of the text", key, op.name)
+             : fmt::format("this is no value for '{}' of {}", key, op.name),
+      elided ? "print without large_elements_limit (--mlir-elide-elementsattrs-if-larger)" : "");
 }
 
 bool Importer::Int(const Operation& op, std::initializer_list<std::string_view> keys,

@@ -52,7 +52,12 @@ bool Parser::ParseAlias() {
   lexer_.Suffix();
   const char open = lexer_.Raw();
   if (lexer_.Since(value).empty() || open == '(' || open == '<') {
-    if (lexer_.Balanced().empty()) return FailExpected("the value of an alias");
+    if (lexer_.Balanced().empty()) {
+      return FailExpected("the value of an alias",
+                          name.starts_with("#loc") ? "what pretty_debug_info prints, MLIR itself "
+                                                     "does not read: print without it"
+                                                   : "");
+    }
   }
   program_.aliases[name] = lexer_.Since(value);
   return true;

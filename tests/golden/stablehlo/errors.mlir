@@ -60,3 +60,22 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<8xf32>) -> tensor<4xf32> {
   %0 = "stablehlo.add"(%x, %y) : (tensor<4xf32>, tensor<8xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+// -----
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // EXPECT-ERROR@+1: 'replica_groups' of stablehlo.all_reduce was left out of the text
+  %0 = "stablehlo.all_reduce"(%x) <{replica_groups = dense_resource<__elided__> : tensor<2x4xi64>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %1 = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %1 : tensor<f32>
+  }) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+// -----
+// RUN: gshard-opt print %s 2>&1
+// What is printed with pretty_debug_info.
+#loc1 = "x"
+module {
+}
+// EXIT: 1
+// CHECK: error: expected the value of an alias
+// CHECK: hint: what pretty_debug_info prints, MLIR itself does not read: print without it

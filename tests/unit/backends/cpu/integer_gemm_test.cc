@@ -1,4 +1,5 @@
-// Integer products against one element at a time, wrapping: small values go through floats.
+// Integer products against one element at a time, wrapping: small values go in pairs, or through
+// floats.
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <random>
@@ -39,9 +40,9 @@ void CheckProduct(int64_t m, int64_t n, int64_t k, T low, T range, bool columns_
 
 template <typename T>
 void CheckRanges(int64_t m, int64_t n, int64_t k, bool columns_first) {
-  CheckProduct<T>(m, n, k, static_cast<T>(-128), 256, columns_first);      // s8: floats
+  CheckProduct<T>(m, n, k, static_cast<T>(-128), 256, columns_first);      // s8: pairs
   CheckProduct<T>(m, n, k, 0, 256, columns_first);                         // u8
-  CheckProduct<T>(m, n, k, static_cast<T>(-32768), 65536, columns_first);  // s16: doubles
+  CheckProduct<T>(m, n, k, static_cast<T>(-32768), 65536, columns_first);  // s16: pairs, or doubles
   CheckProduct<T>(m, n, k, 0, 1 << 30, columns_first);                     // wraps: neither
 }
 
@@ -51,6 +52,50 @@ TEST_CASE("integer products are exact in every range", "[integer_gemm]") {
     CheckRanges<uint32_t>(33, 70, 300, columns_first);
     CheckRanges<uint32_t>(250, 17, 513, columns_first);
     CheckRanges<uint64_t>(33, 40, 300, columns_first);
+  }
+}
+
+// Factors of 16 bits are multiplied in pairs along k, in panels; both ends of the range, whose pair
+// of products is 2^31.
+void CheckShort(int64_t m, int64_t n, int64_t k, bool columns_first, bool rows_first) {
+  INFO(m << " x " << n << " x " << k << (columns_first ? ", b by columns" : "")
+         << (rows_first ? ", a by columns" : ""));
+  std::mt19937_64 random(static_cast<uint64_t>(m * 31 + n));
+  const auto fill = [&](int64_t count) {
+    std::vector<int16_t> values(static_cast<size_t>(count));
+    for (int16_t& value : values) value = static_cast<int16_t>(random());
+    for (size_t i = 0; i < values.size(); i += 3) values[i] = i % 2 == 0 ? INT16_MIN : INT16_MAX;
+    return values;
+  };
+  const std::vector<int16_t> a = fill(m * k), b = fill(k * n);
+  const MatrixView<int16_t> left{a.data(), rows_first ? 1 : k, rows_first ? m : 1};
+  const MatrixView<int16_t> right{b.data(), columns_first ? 1 : n, columns_first ? k : 1};
+  const int64_t c_row = n + 3;  // what lies between rows stays
+  std::vector<uint32_t> c(static_cast<size_t>(m * c_row), 7), expected = c;
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      uint32_t sum = 0;
+      for (int64_t p = 0; p < k; ++p) {
+        const int32_t product = left.data[i * left.row + p * left.column] *
+                                right.data[p * right.row + j * right.column];
+        sum += static_cast<uint32_t>(product);
+      }
+      expected[static_cast<size_t>(i * c_row + j)] = sum;
+    }
+  }
+  IntegerGemm(m, n, k, left, right, c.data(), c_row);
+  CHECK(c == expected);
+}
+
+TEST_CASE("products of 16-bit integers", "[integer_gemm]") {
+  for (bool columns_first : {false, true}) {
+    for (bool rows_first : {false, true}) {
+      CheckShort(1, 9, 40, columns_first, rows_first);
+      CheckShort(3, 5, 7, columns_first, rows_first);
+      CheckShort(7, 64, 512, columns_first, rows_first);
+      CheckShort(13, 37, 1031, columns_first, rows_first);
+      CheckShort(247, 270, 33, columns_first, rows_first);
+    }
   }
 }
 

@@ -32,12 +32,19 @@ TEST_CASE("Copies along a free axis come with the annotation that cuts them", "[
   row.global_shape = Named(*module, "x")->shape();
   row.sharding_text = "[data, _]";
   row.free_axes = "model";
-  auto findings = WorstFindings(*module, report, nullptr);
+  const CollectiveReport none;
+  auto findings = WorstFindings(*module, report, &none);
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].title == "600 B at the peak are copies that an axis could cut");
   CHECK(findings[0].fix.find("'^x$=data,model'") != std::string::npos);
   CHECK(findings[0].name == "x");
   CHECK(findings[0].view == "memory");
+  // The program of one device was given: gshard-opt cannot annotate it.
+  findings = WorstFindings(*module, report, nullptr);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].fix.find("gshard-opt") == std::string::npos);
+  CHECK(findings[0].fix.find("annotate the tensor as data,model in the program before") !=
+        std::string::npos);
 }
 
 TEST_CASE("What does not fit comes first", "[findings]") {
@@ -50,6 +57,9 @@ TEST_CASE("What does not fit comes first", "[findings]") {
   REQUIRE(findings.size() == 2);
   CHECK(findings[0].title == "Over the limit by 100 B");
   CHECK(findings[0].fix.find("remat IN --limit 900") != std::string::npos);
+  report.memory.peak_bytes = int64_t{32} << 30;
+  report.memory.limit_bytes = int64_t{16} << 30;
+  CHECK(WorstFindings(*module, report, nullptr)[0].fix.find("--limit 16GiB`") != std::string::npos);
   CHECK(findings[1].title == "90 % of the arithmetic is on padding, or done twice");
 }
 

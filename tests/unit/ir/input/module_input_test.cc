@@ -157,6 +157,8 @@ TEST_CASE("files that are no program are named", "[ir][input]") {
   CHECK(what("[1, 2]") == "this is no program: it is JSON");
   CHECK(what(std::string("\x0a\x05xy\0zz", 7)).find("a protocol buffer") != std::string::npos);
   CHECK(what("{ lambda ; a:f32[]. let in (a,) }") == "this is no program: it is a jaxpr");
+  CHECK(what("let f = { lambda ; a:f32[]. let in (a,) } in\n{ lambda ; a:f32[]. let in (a,) }") ==
+        "this is no program: it is a jaxpr");
   CHECK(what("\xff\xfeH") == "this is no program: it is text in UTF-16");
 }
 

@@ -182,6 +182,26 @@ TEST_CASE("an element of a product has the same bits in every block of rows", "[
   }
 }
 
+TEST_CASE("a matrix times a vector has the bits of any product", "[fold]") {
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal(0, 1);
+  for (const auto [m, k, row, step] : {std::array<int64_t, 4>{1, 5, 5, 1},
+                                       {8, 4, 4, 1},
+                                       {61, 16, 16, 1},
+                                       {24, 127, 130, 3},
+                                       {37, 131, 131, 1},
+                                       {16, 700, 701, 2}}) {
+    INFO(m << " x " << k);
+    std::vector<float> a(static_cast<size_t>(m * row)), x(static_cast<size_t>(k * step));
+    for (float& value : a) value = normal(random);
+    for (float& value : x) value = normal(random);
+    std::vector<float> dots(static_cast<size_t>(m)), expected(dots.size());
+    RowDots(m, k, a.data(), row, x.data(), step, dots.data());
+    RowGemm(m, 1, k, {a.data(), row, 1}, MatrixView<float>{x.data(), step, 1}, expected.data(), 1);
+    CHECK(std::memcmp(dots.data(), expected.data(), dots.size() * sizeof(float)) == 0);
+  }
+}
+
 TEST_CASE("sums of short products do not depend on how they are divided", "[fold]") {
   std::mt19937 random(3);
   std::normal_distribution<float> normal(0, 1);

@@ -7,7 +7,7 @@ namespace gshard::pipeline {
 namespace {
 
 int64_t BranchOf(Pass pass, int64_t v) {
-  return pass == Pass::kNone ? 0 : 1 + static_cast<int64_t>(pass) + 4 * v;
+  return pass == Pass::kNone ? 0 : 1 + static_cast<int64_t>(pass) + 8 * v;
 }
 
 TickTable TableOf(const Schedule& s) { return MakeTickTable(s, DepthsOf(s), BranchOf); }
@@ -43,6 +43,12 @@ TEST_CASE("The table says what the schedule says") {
         int64_t repeats = kind == ScheduleKind::kInterleaved ? 2 : 1;
         CheckTable(
             MakeSchedule({.kind = kind, .stages = k, .repeats = repeats, .microbatches = m}));
+        if (kind != ScheduleKind::kGPipe) continue;
+        CheckTable(MakeSchedule({.kind = kind,
+                                 .stages = k,
+                                 .microbatches = m,
+                                 .has_forward_of_last = false,
+                                 .has_recompute = true}));
       }
     }
   }

@@ -9,12 +9,14 @@
 namespace gshard::pipeline {
 namespace {
 
-// Bubble with alike stages that take 1 forward and 2 backward, and nothing outside.
-double BubbleOf(const ShiftClock& clock) {
+// Bubble with alike stages that take 1 forward and 2 backward (the first less: it has no gradient to
+// hand on), and `outside` for layers before and after the buffer.
+double BubbleOf(const ShiftClock& clock, double outside = 0) {
   const size_t count = static_cast<size_t>(clock.group_ticks()) + 2;
   PassTimes times{std::vector<double>(count, 1), std::vector<double>(count, 2), {}};
-  times.forward.front() = times.forward.back() = 0;
-  times.backward.front() = times.backward.back() = 0;
+  times.forward.front() = times.forward.back() = outside;
+  times.backward[1] = 1.5;
+  times.backward.front() = times.backward.back() = outside;
   return SimulateShift(clock, times, /*has_backward=*/true).bubble_fraction;
 }
 
@@ -52,6 +54,8 @@ TEST_CASE("The bubble of the shifting buffer is (K-1)/(M+K-1), circular (K-1)/(R
     }
   }
   CHECK(BubbleOf({4, 1, 6}) == Approx(3.0 / 9));
+  // Layers outside the buffer compute on no padding of it, whatever they take.
+  CHECK(BubbleOf({4, 1, 6}, 5) == Approx(3.0 / 9));
 }
 
 }  // namespace gshard::pipeline

@@ -1,0 +1,102 @@
+// Products of a matrix of adjacent columns and a vector: eight rows at a time are transposed in
+// registers, four columns after four, so that each row has a lane of its own.
+#include <algorithm>
+#include <cstdint>
+
+#include "backends/cpu/kernels/gemm.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/row_dots.cc"
+#include "backends/cpu/kernels/targets.h"
+// clang-format off
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace gshard::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+#if HWY_TARGET == HWY_SCALAR
+int64_t RunDots(int64_t, int64_t, const float*, int64_t, const float*, int64_t, float*) {
+  return 0;
+}
+#else
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int64_t kTogether = 8;
+constexpr int64_t kChunk = 128;  // RowGemm's
+using Eight = hn::FixedTag<float, kTogether>;
+using Four = hn::FixedTag<float, 4>;
+using Lanes = hn::Vec<Eight>;
+
+// The sums of columns [begin, end) of eight rows.
+HWY_INLINE Lanes SumChunk(const float* a, int64_t a_row, const float* x, int64_t x_row,
+                          int64_t begin, int64_t end) {
+  const Eight d;
+  const Four half;
+  const hn::RepartitionToWide<Eight> pairs;
+  Lanes sum = hn::Zero(d);
+  int64_t p = begin;
+  for (; p + 4 <= end; p += 4) {
+    // Of rows i and i + 4, side by side.
+    const auto rows = [&](int64_t i) {
+      const float* at = a + i * a_row + p;
+      return hn::Combine(d, hn::LoadU(half, at + 4 * a_row), hn::LoadU(half, at));
+    };
+    const Lanes r0 = rows(0), r1 = rows(1), r2 = rows(2), r3 = rows(3);
+    const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
+    const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
+    const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
+    const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+    const auto add = [&](int64_t column, auto values) {
+      const Lanes factor = hn::Set(d, x[(p + column) * x_row]);
+      sum = hn::MulAdd(hn::BitCast(d, values), factor, sum);
+    };
+    add(0, hn::InterleaveLower(pairs, low01, low23));
+    add(1, hn::InterleaveUpper(pairs, low01, low23));
+    add(2, hn::InterleaveLower(pairs, high01, high23));
+    add(3, hn::InterleaveUpper(pairs, high01, high23));
+  }
+  for (; p < end; ++p) {
+    HWY_ALIGN float column[kTogether];
+    for (int64_t i = 0; i < kTogether; ++i) column[i] = a[i * a_row + p];
+    sum = hn::MulAdd(hn::Load(d, column), hn::Set(d, x[p * x_row]), sum);
+  }
+  return sum;
+}
+
+int64_t RunDots(int64_t m, int64_t k, const float* a, int64_t a_row, const float* x, int64_t x_row,
+                float* y) {
+  const Eight d;
+  int64_t i = 0;
+  for (; i + kTogether <= m; i += kTogether, a += kTogether * a_row) {
+    Lanes sum = SumChunk(a, a_row, x, x_row, 0, std::min(kChunk, k));
+    for (int64_t p = kChunk; p < k; p += kChunk) {
+      sum = hn::Add(sum, SumChunk(a, a_row, x, x_row, p, std::min(p + kChunk, k)));
+    }
+    hn::StoreU(sum, d, y + i);
+  }
+  return i;
+}
+#endif
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace gshard::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gshard::cpu {
+HWY_EXPORT(RunDots);
+
+void RowDots(int64_t m, int64_t k, const float* a, int64_t a_row, const float* x, int64_t x_row,
+             float* y) {
+  const int64_t done = HWY_DYNAMIC_DISPATCH(RunDots)(m, k, a, a_row, x, x_row, y);
+  if (done == m) return;
+  RowGemm(m - done, 1, k, MatrixView<float>{a + done * a_row, a_row, 1},
+          MatrixView<float>{x, x_row, 1}, y + done, 1);
+}
+}  // namespace gshard::cpu
+#endif
