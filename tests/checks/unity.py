@@ -64,15 +64,20 @@ def definitions(path):
 
 
 def batched_folders():
+    """The folders whose files are batched: `gshard_batch(target pattern)`, perhaps with the variable of a foreach around it."""
     for listed in sorted(pathlib.Path(".").glob("*/CMakeLists.txt")) + sorted(pathlib.Path(".").glob("*/*/CMakeLists.txt")):
         text = listed.read_text()
-        for match in re.finditer(r"gshard_batch\(\w+ (\S*)\*\.cc\)", text):
-            if "${folder}" not in match.group(1):
-                yield listed.parent / match.group(1)
-                continue
-            loop = text.rfind("foreach(folder", 0, match.start())
-            for folder in text[loop + len("foreach(folder"):text.index(")", loop)].split():
-                yield listed.parent / folder
+        for match in re.finditer(r"gshard_batch\(\w+ (\S+)\)", text):
+            patterns = [match.group(1)]
+            if variable := re.search(r"\$\{(\w+)\}", match.group(1)):
+                loop = text.rfind(f"foreach({variable.group(1)} ", 0, match.start())
+                values = text[text.index(" ", loop):text.index(")", loop)].split()
+                patterns = [match.group(1).replace(variable.group(0), value) for value in values]
+            for pattern in patterns:
+                folder, files = (listed.parent / pattern).parent, (listed.parent / pattern).name
+                if files != "*.cc" or not any(folder.glob(files)):
+                    raise SystemExit(f"{listed}: no sources of a batch are found by {pattern}\n0 passed, 1 failed")
+                yield folder
 
 
 def types_of_headers():

@@ -10,13 +10,13 @@ namespace {
 constexpr int64_t kMostTrips = 16;
 constexpr int64_t kMostOperations = 1024;  // of all trips
 // Of one result: operations on larger arrays outweigh the loop around them.
-constexpr int64_t kMostBytes = 256 << 10;
+constexpr int64_t kMostResultBytes = 256 << 10;
 
 // How many operations a trip has, calls resolved; nothing if they are too many or not to be copied.
 std::optional<int64_t> OperationsOf(const Computation& computation) {
   auto operations = static_cast<int64_t>(computation.instructions().size());
   for (const Instruction* x : computation.instructions()) {
-    if (x->shape()->IsArray() && x->shape()->byte_size() > kMostBytes) return std::nullopt;
+    if (x->shape()->IsArray() && x->shape()->byte_size() > kMostResultBytes) return std::nullopt;
     switch (x->opcode()) {
       case Opcode::kCall:
       case Opcode::kFusion: {
