@@ -221,10 +221,9 @@ bool ConvertSend(Importer& in, const Operation& op) {
 
 bool ConvertRecv(Importer& in, const Operation& op) {
   ChannelAttributes attributes;
-  if (!WantToken(in, op) || !in.WantOperands(op, 1, /*arrays=*/false) || op.results.size() < 2 ||
-      !ReadTransfer(in, op, attributes)) {
-    return in.WantResults(op, 2);
-  }
+  if (!WantToken(in, op) || !in.WantOperands(op, 1, /*arrays=*/false)) return false;
+  if (op.results.size() < 2) return in.WantResults(op, 2);
+  if (!ReadTransfer(in, op, attributes)) return false;
   const bool flat = op.results.size() == 2;
   const Shape* data = ReceivedShape(in, op, flat);
   if (data == nullptr) return in.Fail(op, ParseError::kShape, "what is received has static types");
@@ -241,7 +240,8 @@ bool ConvertRecv(Importer& in, const Operation& op) {
 
 bool ConvertInfeed(Importer& in, const Operation& op) {
   InfeedAttributes attributes;
-  if (!WantToken(in, op) || op.results.size() < 2) return in.WantResults(op, 2);
+  if (!WantToken(in, op)) return false;
+  if (op.results.size() < 2) return in.WantResults(op, 2);
   const auto config = in.Find(op, {"infeed_config"});
   if (config.has_value() && *config != "\"\"") attributes.config = *config;
   const Shape* data = ReceivedShape(in, op, /*flat=*/false);

@@ -88,7 +88,8 @@ bool ConvertWhile(Importer& in, const Operation& op) {
 bool ConvertConditional(Importer& in, const Operation& op) {
   if (!in.WantOperands(op, 1)) return false;
   const bool is_if = op.name.ends_with("if");
-  if (op.regions.empty() || (is_if && !in.WantRegions(op, 2))) return in.WantRegions(op, 1);
+  if (is_if && !in.WantRegions(op, 2)) return false;
+  if (op.regions.empty()) return in.WantRegions(op, 1);
   const Shape* index = in.Operand(op, 0)->shape();
   if (!index->IsScalar() || index->dtype() != (is_if ? DType::kPred : DType::kS32)) {
     return in.Fail(op, ParseError::kShape,

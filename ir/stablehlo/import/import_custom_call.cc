@@ -138,6 +138,7 @@ bool ConvertRaggedAllToAll(Importer& in, const Operation& op) {
 // shape_assertion(%condition, %values..): what the program promises of its dims, checked here
 // where they are known.
 bool CheckShapeAssertion(Importer& in, const Operation& op) {
+  if (!in.WantResults(op, 0)) return false;
   std::vector<int64_t> condition;
   if (op.operands.empty() || !in.ConstantIntegers(*op.operands[0], condition) ||
       condition.size() != 1 || condition[0] != 0) {
@@ -168,9 +169,8 @@ bool ConvertApproxTopK(Importer& in, const Operation& op, Computation* comparato
     return in.BadValue(op, "mhlo.backend_config", config.value_or(""));
   }
   const size_t count = op.operands.size() / 2;
-  if (count == 0 || !in.WantOperands(op, 2 * count) || !in.WantResults(op, count)) {
-    return in.WantOperands(op, 2);
-  }
+  if (count == 0) return in.WantOperands(op, 2);
+  if (!in.WantOperands(op, 2 * count) || !in.WantResults(op, count)) return false;
   const Shape* shape = in.Operand(op, 0)->shape();
   const int64_t dim = attributes.dimension;
   if (dim < 0 || dim >= shape->rank() || k < 0 || k > shape->dim(dim)) {

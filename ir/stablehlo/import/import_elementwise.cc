@@ -121,15 +121,15 @@ bool ConvertRng(Importer& in, const Operation& op) {
   }
   attributes.distribution = word == "NORMAL" ? RngDistribution::kNormal : RngDistribution::kUniform;
   // The third operand is the shape, which the result's type says already.
-  if (op.operands.size() != 3) return in.WantOperands(op, 3);
+  if (!in.WantOperands(op, 3) || !in.WantResults(op, 1)) return false;
   Instruction* const operands[] = {in.Operand(op, 0), in.Operand(op, 1)};
   const Shape* shape = in.ResultShape(op);
-  if (shape == nullptr && op.results.size() == 1) {
+  if (shape == nullptr) {
     std::vector<int64_t> dims;
     if (!in.ConstantDims(op, 2, dims)) return false;
-    shape = in.context().Array(op.results[0].type->dtype(), dims);
+    shape = in.ArrayOf(op, op.results[0].type->dtype(), dims);
   }
-  return in.WantResults(op, 1) &&
+  return shape != nullptr &&
          in.Define(op, 0, in.Emit(op, Opcode::kRng, operands, attributes, shape));
 }
 

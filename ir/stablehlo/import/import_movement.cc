@@ -90,12 +90,7 @@ const Shape* ShapeFrom(Importer& in, const Operation& op, size_t shape_operand) 
   if (const Shape* shape = in.ResultShape(op)) return shape;
   std::vector<int64_t> dims;
   if (!in.ConstantDims(op, shape_operand, dims)) return nullptr;
-  for (const int64_t dim : dims) {
-    if (dim >= 0) continue;
-    in.Fail(op, ParseError::kShape, fmt::format("{} gets a negative dim: {}", op.name, dim));
-    return nullptr;
-  }
-  return in.context().Array(op.results[0].type->dtype(), dims);
+  return in.ArrayOf(op, op.results[0].type->dtype(), dims);
 }
 
 }  // namespace
@@ -308,9 +303,9 @@ bool ConvertDynamicSlice(Importer& in, const Operation& op) {
   if (!in.Integers(op, {"slice_sizes", "sizes"}, attributes.slice_sizes)) return false;
   const Shape* shape = in.ResultShape(op);
   if (shape == nullptr && in.WantResults(op, 1)) {
-    shape = in.context().Array(in.Operand(op, 0)->shape()->dtype(), attributes.slice_sizes);
+    shape = in.ArrayOf(op, in.Operand(op, 0)->shape()->dtype(), attributes.slice_sizes);
   }
-  return in.WantResults(op, 1) &&
+  return shape != nullptr && in.WantResults(op, 1) &&
          in.Define(op, 0, in.Emit(op, Opcode::kDynamicSlice, in.Operands(op), attributes, shape));
 }
 

@@ -97,6 +97,15 @@ const Shape* Importer::ResultShape(const Operation& op, size_t i) const {
   return shape != nullptr && IsStatic(shape) ? shape : nullptr;
 }
 
+const Shape* Importer::ArrayOf(const Operation& op, DType dtype, Dims dims) {
+  for (const int64_t dim : dims) {
+    if (dim >= 0) continue;
+    Fail(op, ParseError::kShape, fmt::format("{} gets a negative dim: {}", op.name, dim));
+    return nullptr;
+  }
+  return context().Array(dtype, dims);
+}
+
 // --- attributes
 
 std::optional<std::string_view> Importer::Find(const Operation& op,
@@ -190,6 +199,30 @@ std::string_view Importer::NameFor(const Operation& op, Opcode opcode) {
   return arena().Copy(std::string_view(name));
 }
 
+// What operands and attributes make of a type with open dims.
+const Shape* Importer::InferredShape(const Operation& op, Opcode opcode,
+                                     std::span<Instruction* const> operands, void* attributes,
+                                     std::span<Computation* const> called) {
+  std::vector<const Shape*> shapes;
+  shapes.reserve(operands.size());
+  for (const Instruction* operand : operands) shapes.push_back(operand->shape());
+  // The written type says what operands do not: the element type of a dot or a convert.
+  const Shape* declared = op.results.size() == 1 ? op.results[0].type : nullptr;
+  const tl::expected<const Shape*, std::string> inferred =
+      declared != nullptr || ShapeIsInferable(opcode)
+          ? InferShape(context(), OpView{.opcode = opcode,
+                                         .operands = shapes,
+                                         .attributes = attributes,
+                                         .called = called,
+                                         .declared = declared})
+          : tl::unexpected<std::string>("its result types are not static");
+  if (inferred.has_value() && IsStatic(*inferred)) return *inferred;
+  Fail(op, ParseError::kShape,
+       fmt::format("{}: {}", op.name,
+                   inferred.has_value() ? "its result type is not static" : inferred.error()));
+  return nullptr;
+}
+
 Instruction* Importer::EmitRaw(const Operation& op, Opcode opcode,
                                std::span<Instruction* const> operands, void* attributes,
                                const Shape* shape, std::span<Computation* const> called) {
@@ -200,21 +233,8 @@ Instruction* Importer::EmitRaw(const Operation& op, Opcode opcode,
     return nullptr;
   }
   if (shape == nullptr) {
-    std::vector<const Shape*> shapes;
-    shapes.reserve(operands.size());
-    for (const Instruction* operand : operands) shapes.push_back(operand->shape());
-    const auto inferred = ShapeIsInferable(opcode) || op.row->opcode == Opcode::kConvert
-                              ? InferShape(context(), OpView{.opcode = opcode,
-                                                             .operands = shapes,
-                                                             .attributes = attributes,
-                                                             .called = called,
-                                                             .declared = nullptr})
-                              : tl::unexpected<std::string>("its result type is not static");
-    if (!inferred.has_value()) {
-      Fail(op, ParseError::kShape, fmt::format("{}: {}", op.name, inferred.error()));
-      return nullptr;
-    }
-    shape = *inferred;
+    shape = InferredShape(op, opcode, operands, attributes, called);
+    if (shape == nullptr) return nullptr;
   }
   Instruction* x = module_->AddRaw(computation_, opcode, module_->UniqueName(NameFor(op, opcode)),
                                    shape, operands, attributes, called);

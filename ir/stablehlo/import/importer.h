@@ -55,6 +55,8 @@ class Importer {
   std::vector<Instruction*> Operands(const Operation& op) const;
   // The static shape of result i as written; null where the text leaves it open.
   const Shape* ResultShape(const Operation& op, size_t i = 0) const;
+  // An array of dims that the text or its constants give; null after an error: one is negative.
+  const Shape* ArrayOf(const Operation& op, DType dtype, Dims dims);
 
   // --- attributes: the first of `keys` that the operation has
   std::optional<std::string_view> Find(const Operation& op,
@@ -169,6 +171,9 @@ class Importer {
                bool always_tuple);
   std::string_view NameFor(const Operation& op, Opcode opcode);
   bool SetSharding(const Operation& op, Instruction* x);
+  const Shape* InferredShape(const Operation& op, Opcode opcode,
+                             std::span<Instruction* const> operands, void* attributes,
+                             std::span<Computation* const> called);
 
   Errors& errors_;
   Program& program_;

@@ -29,3 +29,30 @@ func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
   stablehlo.custom_call @shape_assertion(%1, %0) {error_message = "{0} rows are too few"} : (tensor<i1>, tensor<i32>) -> ()
   return %x : tensor<?xf32>
 }
+// -----
+// RUN: gshard-opt print %s --dim b=16
+// A dim that is no dim of the operand, in a function of open dims.
+func.func public @main(%arg0: tensor<?x4xf32>) -> tensor<4x?xf32> {
+  %0 = stablehlo.get_dimension_size %arg0, dim = 0 : (tensor<?x4xf32>) -> tensor<i32>
+  %1 = call @turned(%0, %arg0) : (tensor<i32>, tensor<?x4xf32>) -> tensor<4x?xf32>
+  return %1 : tensor<4x?xf32>
+}
+func.func private @turned(%arg0: tensor<i32> {jax.global_constant = "b"}, %arg1: tensor<?x4xf32>) -> tensor<4x?xf32> {
+  // EXPECT-ERROR@+1: dimensions={2,0} names dim 2, out of range for rank 2
+  %0 = stablehlo.transpose %arg1, dims = [2, 0] : (tensor<?x4xf32>) -> tensor<4x?xf32>
+  return %0 : tensor<4x?xf32>
+}
+// -----
+// RUN: gshard-opt print %s --dim x:0=16
+// Types that are left open follow from the operands and the written element type.
+func.func @main(%x: tensor<?x4xbf16>, %i: tensor<i32>) -> tensor<?x?xf32> {
+  // CHECK: %reduce_precision.0 = bf16[16,4] reduce-precision(
+  %0 = stablehlo.reduce_precision %x, format = e5m2 : tensor<?x4xbf16>
+  // CHECK: %slice.1 = bf16[2,4] slice(
+  %1 = stablehlo.slice %0 [0:4:2, 0:4] : (tensor<?x4xbf16>) -> tensor<?x4xbf16>
+  // CHECK: %dynamic_update_slice.2 = bf16[16,4] dynamic-update-slice(
+  %2 = stablehlo.dynamic_update_slice %0, %1, %i, %i : (tensor<?x4xbf16>, tensor<?x4xbf16>, tensor<i32>, tensor<i32>) -> tensor<?x4xbf16>
+  // CHECK: ROOT %dot_general.3 = f32[16,16] dot(
+  %3 = stablehlo.dot_general %2, %0, contracting_dims = [1] x [1] : (tensor<?x4xbf16>, tensor<?x4xbf16>) -> tensor<?x?xf32>
+  return %3 : tensor<?x?xf32>
+}
