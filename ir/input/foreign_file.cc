@@ -13,7 +13,10 @@ constexpr std::string_view kDump =
 constexpr std::string_view kPrint =
     "print the program from JAX with jax.jit(f).lower(*args).as_text()";
 constexpr std::string_view kBytecode =
-    "as text: jax.export.deserialize(bytes).mlir_module(), or stablehlo-translate --deserialize";
+    "as text: mlir_module() of the jax.export.Exported that it came from, or stablehlo-translate "
+    "--deserialize FILE";
+constexpr std::string_view kExported =
+    "print the program in it: jax.export.deserialize(open(FILE, 'rb').read()).mlir_module()";
 
 struct Kind {
   std::string_view start;
@@ -79,6 +82,12 @@ bool IsProtocolBuffer(std::string_view bytes) {
          std::any_of(head.begin(), head.end(), [](char c) {
            return static_cast<unsigned char>(c) < 0x20 && !HasClass(c, kSpace) && c != '\f';
          });
+}
+
+// jax.export.Exported.serialize(): a FlatBuffer that has the program as MLIR bytecode in its middle.
+bool IsSerializedExport(std::string_view bytes) {
+  const std::string_view head = bytes.substr(0, 64 << 10);
+  return head.find('\0') != head.npos && head.find("ML\xefR") != head.npos;
 }
 
 bool StartsJson(std::string_view text) {
@@ -157,6 +166,7 @@ std::optional<Diagnostic> WhyNoProgram(const SourceText& source) {
   for (const Kind& kind : kMagic) {
     if (bytes.starts_with(kind.start)) return because(kind.what, kind.hint);
   }
+  if (IsSerializedExport(bytes)) return because("a serialized jax.export.Exported", kExported);
   if (IsProtocolBuffer(bytes)) {
     return because("a protocol buffer without an HLO module, or with one that is cut short", kDump);
   }

@@ -151,6 +151,8 @@ TEST_CASE("files that are no program are named", "[ir][input]") {
   CHECK(what("; ModuleID = 'x'\n") ==
         "this is no program: it is LLVM IR, machine-level code of one kernel");
   CHECK(what("ML\xefR\x06") == "this is no program: it is MLIR bytecode");
+  CHECK(what(std::string("\x3c\0\0\0\x38\0", 6) + "ML\xefR") ==
+        "this is no program: it is a serialized jax.export.Exported");
   CHECK(what("\x80\x04\x95") == "this is no program: it is a Python pickle");
   CHECK(what("PK\x03\x04") == "this is no program: it is a zip archive (.npz arrays?)");
   CHECK(what("{\"a\": 1}") == "this is no program: it is JSON");
