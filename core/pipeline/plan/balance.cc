@@ -79,8 +79,35 @@ std::vector<int64_t> ByHeuristic(const std::vector<Layer>& layers, int64_t stage
   return first;
 }
 
-Expected<std::vector<int64_t>> ByCost(const std::vector<Layer>& layers, int64_t stages,
-                                      const PipelineOptions& options) {
+// The layers before the buffer, `stages` equal stretches of the repeated layers, and those after.
+Expected<std::vector<int64_t>> AlikeStages(const std::vector<Layer>& layers, int64_t stages,
+                                           const PipelineOptions& options) {
+  auto is_repeated = [](const Layer& layer) { return layer.is_repeated; };
+  const auto begin = std::find_if(layers.begin(), layers.end(), is_repeated);
+  const auto end = std::find_if_not(begin, layers.end(), is_repeated);
+  const int64_t count = end - begin, each = count / stages;
+  if (each == 0) {
+    return Fail(
+        MakeError("E-PIPELINE-005",
+                  fmt::format("{} equal layers are too few for the {} stages of a shifting buffer",
+                              count, stages),
+                  count == 0 ? "--cut REGEX names layers; other schedules take unlike ones" : ""));
+  }
+  if (options.balance.find_first_of("0123456789") != std::string::npos) {
+    return Fail(MakeError(
+        "E-PIPELINE-005",
+        fmt::format("--balance '{}': the stages of a shifting buffer are alike", options.balance),
+        "they are equal stretches of the repeated layers"));
+  }
+  std::vector<int64_t> first = {0};
+  for (int64_t s = 0; s <= stages; ++s) first.push_back(begin - layers.begin() + s * each);
+  return first;
+}
+
+}  // namespace
+
+Expected<Partition> PartitionByCost(const std::vector<Layer>& layers, int64_t stages,
+                                    const PipelineOptions& options) {
   const size_t n = layers.size(), k = static_cast<size_t>(stages);
   std::vector<double> before(n + 1, 0), forward(n + 1, 0);
   auto forwards = [&](bool is_last) { return 1 + ForwardsInBackward(options.remat, is_last); };
@@ -148,35 +175,8 @@ Expected<std::vector<int64_t>> ByCost(const std::vector<Layer>& layers, int64_t 
     to = best[s][to].from;
     first[s - 1] = static_cast<int64_t>(to);
   }
-  return first;
+  return Partition{std::move(first), best[k][n].longest};
 }
-
-// The layers before the buffer, `stages` equal stretches of the repeated layers, and those after.
-Expected<std::vector<int64_t>> AlikeStages(const std::vector<Layer>& layers, int64_t stages,
-                                           const PipelineOptions& options) {
-  auto is_repeated = [](const Layer& layer) { return layer.is_repeated; };
-  const auto begin = std::find_if(layers.begin(), layers.end(), is_repeated);
-  const auto end = std::find_if_not(begin, layers.end(), is_repeated);
-  const int64_t count = end - begin, each = count / stages;
-  if (each == 0) {
-    return Fail(
-        MakeError("E-PIPELINE-005",
-                  fmt::format("{} equal layers are too few for the {} stages of a shifting buffer",
-                              count, stages),
-                  count == 0 ? "--cut REGEX names layers; other schedules take unlike ones" : ""));
-  }
-  if (options.balance.find_first_of("0123456789") != std::string::npos) {
-    return Fail(MakeError(
-        "E-PIPELINE-005",
-        fmt::format("--balance '{}': the stages of a shifting buffer are alike", options.balance),
-        "they are equal stretches of the repeated layers"));
-  }
-  std::vector<int64_t> first = {0};
-  for (int64_t s = 0; s <= stages; ++s) first.push_back(begin - layers.begin() + s * each);
-  return first;
-}
-
-}  // namespace
 
 int64_t StageBytes(const std::vector<Layer>& layers, size_t from, size_t to, int64_t in_flight,
                    const PipelineOptions& options) {
@@ -209,7 +209,11 @@ Expected<std::vector<int64_t>> BalanceStages(const std::vector<Layer>& layers, i
                           "--cut REGEX names more boundaries"));
   }
   if (options.schedule == ScheduleKind::kShift) return AlikeStages(layers, stages, options);
-  if (options.balance == "cost") return ByCost(layers, stages, options);
+  if (options.balance == "cost") {
+    Expected<Partition> partition = PartitionByCost(layers, stages, options);
+    if (!partition) return Fail(std::move(partition.error()));
+    return std::move(partition->first);
+  }
   if (options.balance == "gpipe") return ByHeuristic(layers, stages);
   if (options.balance == "layers") {
     std::vector<int64_t> first;

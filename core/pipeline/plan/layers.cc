@@ -1,17 +1,15 @@
 #include "core/pipeline/plan/layers.h"
 
-#include <re2/re2.h>
-
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "core/analysis/gradient_results.h"
-#include "core/analysis/near_names.h"
 #include "core/cost/op_cost.h"
+#include "core/pipeline/plan/balance.h"
 #include "core/pipeline/plan/instruction_times.h"
+#include "core/pipeline/plan/layer_cuts.h"
 #include "core/pipeline/plan/minimum_cut.h"
-#include "fmt/format.h"
-#include "ir/hash.h"
 #include "ir/metadata.h"
 
 namespace gshard::pipeline {
@@ -36,10 +34,10 @@ Expected<LayerGraph> LayerGraph::Make(const Module& module, const Phases& phases
   graph.FindTerms();
   graph.MarkPlaced();
   graph.MarkForward(updates);
-  if (auto found = graph.FindLayers(options); !found) return Fail(std::move(found.error()));
-  graph.PlaceBackward();
-  graph.Summarise(options.chip);
-  graph.ShareState(updates);
+  graph.MeasureTimes(options.chip);
+  if (auto found = graph.FindLayers(updates, options); !found) {
+    return Fail(std::move(found.error()));
+  }
   return graph;
 }
 
@@ -176,10 +174,7 @@ void LayerGraph::OrderForward(const std::vector<Instruction*>& roots) {
       if (!Of(x).is_forward) {
         Of(x).is_forward = true;
         // What only lesser roots need has no place in the order: it goes with its operands.
-        if (r == 0) {
-          Of(x).position = static_cast<int32_t>(forward_.size());
-          forward_.push_back(x);
-        }
+        if (r == 0) forward_.push_back(x);
       }
       stack.pop_back();
     }
@@ -194,99 +189,52 @@ void LayerGraph::OrderForward(const std::vector<Instruction*>& roots) {
   }
 }
 
-Expected<void> LayerGraph::FindLayers(const PipelineOptions& options) {
+// The blocks of the network may begin at any of the places that repeat with them. Where stages are
+// balanced by time they begin where the longest stage is shortest.
+Expected<void> LayerGraph::FindLayers(const Updates& updates, const PipelineOptions& options) {
   if (forward_.empty()) {
     return Fail(MakeError("E-PIPELINE-004", "no instruction depends on both weights and examples",
                           "--batch names the parameters that hold examples"));
   }
-  std::vector<int64_t> starts;
+  const CutFinder finder(module_, forward_, users_);
   if (!options.cut.empty()) {
-    Expected<std::vector<int64_t>> cuts = CutByPattern(options.cut);
+    Expected<LayerCuts> cuts = finder.ByPattern(options.cut);
     if (!cuts) return Fail(std::move(cuts.error()));
-    starts = std::move(*cuts);
-    MarkEqual(starts);
-  } else {
-    const int64_t needed = options.stages * StagesOfDevice(options);
-    std::vector<int64_t> stretches = CutByCrossings();
-    starts = MergeRepeats(stretches);
-    if (static_cast<int64_t>(starts.size()) < needed && options.schedule != ScheduleKind::kShift) {
-      starts = std::move(stretches);
-      repeated_.assign(starts.size(), false);
+    PlaceLayers(*cuts, updates);
+    return {};
+  }
+  const int64_t stages = options.stages * StagesOfDevice(options);
+  const bool is_shift = options.schedule == ScheduleKind::kShift;
+  const LayerCuts stretches = finder.Stretches();
+  std::vector<LayerCuts> found = finder.Blocks(stretches);
+  if (!is_shift) {
+    std::erase_if(found, [&](const LayerCuts& cuts) {
+      return static_cast<int64_t>(cuts.starts.size()) < stages;
+    });
+  }
+  if (found.empty()) found.push_back(stretches);
+  // A shifting buffer takes as many equal blocks as there are.
+  const size_t tried = is_shift || stages == 1 ? 1 : found.size();
+  size_t best = 0;
+  double shortest = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < tried && tried > 1; ++i) {
+    PlaceLayers(found[i], updates);
+    const Expected<Partition> partition = PartitionByCost(layers_, stages, options);
+    // Where it is nearly the same the first, which has the most equal blocks.
+    if (partition && partition->longest_s < 0.999 * shortest) {
+      best = i, shortest = partition->longest_s;
     }
   }
-  PlaceForward(starts);
+  PlaceLayers(found[best], updates);
   return {};
 }
 
-// A layer starts at each forward instruction that matches while the one before it does not, or
-// whose match differs.
-Expected<std::vector<int64_t>> LayerGraph::CutByPattern(const std::string& pattern) const {
-  RE2::Options quiet;
-  quiet.set_log_errors(false);
-  RE2 regex(pattern, quiet);
-  if (!regex.ok()) {
-    return Fail(MakeError("E-PIPELINE-004", fmt::format("--cut '{}': {}", pattern, regex.error())));
-  }
-  std::vector<int64_t> starts = {0};
-  std::string last;
-  bool any = false;
-  for (size_t i = 0; i < forward_.size(); ++i) {
-    std::string text = NameOf(forward_[i]);
-    re2::StringPiece found;
-    if (!regex.Match(text, 0, text.size(), RE2::UNANCHORED, &found, 1)) {
-      text = std::string(forward_[i]->name());
-      if (!regex.Match(text, 0, text.size(), RE2::UNANCHORED, &found, 1)) {
-        // What has no op_name is part of what surrounds it.
-        if (!OpNameOf(*forward_[i]).empty()) last.clear();
-        continue;
-      }
-    }
-    any = true;
-    std::string match(found.data(), found.size());
-    if (match != last && i != 0) starts.push_back(static_cast<int64_t>(i));
-    last = std::move(match);
-  }
-  if (!any) {
-    return Fail(MakeError(
-        "E-PIPELINE-004", fmt::format("--cut '{}' matches no forward instruction", pattern),
-        WordMeantBy(module_, pattern) + "patterns match op_name paths and names"));
-  }
-  return starts;
-}
-
-// Starts of stretches: before each, as few values cross as anywhere near.
-std::vector<int64_t> LayerGraph::CutByCrossings() const {
-  const size_t n = forward_.size();
-  std::vector<int64_t> count(n + 1, 0), bytes(n + 1, 0);
-  for (size_t i = 0; i < n; ++i) {
-    int64_t last = static_cast<int64_t>(i);
-    for (const Instruction* user : users_.of(forward_[i])) {
-      last = std::max<int64_t>(last, info_[user->id()].position);
-    }
-    if (last == static_cast<int64_t>(i)) continue;
-    int64_t size = forward_[i]->shape()->byte_size();
-    ++count[i + 1], --count[static_cast<size_t>(last) + 1];
-    bytes[i + 1] += size, bytes[static_cast<size_t>(last) + 1] -= size;
-  }
-  for (size_t i = 1; i <= n; ++i) count[i] += count[i - 1], bytes[i] += bytes[i - 1];
-  std::vector<int64_t> single = {0}, lowest = {0};
-  for (size_t i = 1; i < n; ++i) {
-    if (count[i] == 1) single.push_back(static_cast<int64_t>(i));
-    // The end of a plateau that is lower than what follows and no higher than what precedes.
-    size_t before = i;
-    while (before > 1 && bytes[before - 1] == bytes[i]) --before;
-    if (bytes[i] < bytes[i + 1] && (before == 1 || bytes[before - 1] > bytes[i])) {
-      lowest.push_back(static_cast<int64_t>(i));
-    }
-  }
-  // Single crossings are the residual stream of a chain; where few are to be had (skip
-  // connections), the places where least crosses.
-  int64_t longest = 0;
-  for (size_t i = 0; i < single.size(); ++i) {
-    int64_t end = i + 1 < single.size() ? single[i + 1] : static_cast<int64_t>(n);
-    longest = std::max(longest, end - single[i]);
-  }
-  return longest * 3 > static_cast<int64_t>(n) ? lowest : single;
+void LayerGraph::PlaceLayers(const LayerCuts& cuts, const Updates& updates) {
+  for (Info& info : info_) info.layer = info.last_forward = -1;
+  PlaceForward(cuts);
+  PlaceBackward();
+  Summarise();
+  ShareState(updates);
 }
 
 // Optimizer state is weights' in proportion.
@@ -303,90 +251,16 @@ void LayerGraph::ShareState(const Updates& updates) {
   }
 }
 
-uint64_t LayerGraph::Signature(int64_t begin, int64_t end) const {
-  size_t hash = HashCombine(0, static_cast<uint64_t>(end - begin));
-  for (int64_t i = begin; i < end; ++i) {
-    const Instruction* x = forward_[static_cast<size_t>(i)];
-    hash = HashPointer(HashCombine(hash, static_cast<uint64_t>(x->opcode())), x->shape()->bare());
-    for (const Instruction* operand : x->operands()) {
-      int64_t position = info_[operand->id()].position;
-      hash = HashCombine(hash, position >= begin ? static_cast<uint64_t>(i - position) : 0);
-      hash = HashPointer(hash, operand->shape()->bare());
-    }
-  }
-  return hash;
-}
-
-// Of layers that are named: the longest run of equal ones is repeated.
-void LayerGraph::MarkEqual(const std::vector<int64_t>& starts) {
-  const size_t n = starts.size();
-  std::vector<uint64_t> signature;
-  for (size_t i = 0; i < n; ++i) {
-    signature.push_back(
-        Signature(starts[i], i + 1 < n ? starts[i + 1] : static_cast<int64_t>(forward_.size())));
-  }
-  size_t best = 0, longest = 0;
-  for (size_t begin = 0, end = 0; begin < n; begin = end) {
-    for (end = begin; end < n && signature[end] == signature[begin];) ++end;
-    if (end - begin > longest) best = begin, longest = end - begin;
-  }
-  repeated_.assign(n, false);
-  for (size_t i = best; longest > 1 && i < best + longest; ++i) repeated_[i] = true;
-}
-
-// The run of equal blocks of stretches that covers most; its blocks become layers, as does what
-// precedes and what follows. Without one every stretch is a layer.
-std::vector<int64_t> LayerGraph::MergeRepeats(const std::vector<int64_t>& cuts) {
-  const size_t n = cuts.size();
-  auto at = [&](size_t i) { return i < n ? cuts[i] : static_cast<int64_t>(forward_.size()); };
-  std::vector<uint64_t> signature;
-  for (size_t i = 0; i < n; ++i) signature.push_back(Signature(at(i), at(i + 1)));
-  size_t best_begin = 0, best_period = 0, best_repeats = 0;
-  int64_t best_covered = 0;
-  for (size_t period = 1; period <= std::min<size_t>(n / 2, 64); ++period) {
-    size_t run = 0;
-    for (size_t i = 0; i + period <= n; ++i) {
-      bool equal = i + period < n && signature[i] == signature[i + period];
-      if (equal) {
-        ++run;
-        continue;
-      }
-      size_t repeats = run / period + 1, begin = i - run;
-      run = 0;
-      if (repeats < 2) continue;
-      int64_t covered = at(begin + repeats * period) - at(begin);
-      if (covered > best_covered) {
-        best_covered = covered, best_begin = begin, best_period = period, best_repeats = repeats;
-      }
-    }
-  }
-  if (best_covered * 2 < static_cast<int64_t>(forward_.size())) {
-    repeated_.assign(n, false);
-    return cuts;
-  }
-  std::vector<int64_t> starts;
-  repeated_.clear();
-  if (at(best_begin) > 0) starts.push_back(0), repeated_.push_back(false);
-  for (size_t r = 0; r < best_repeats; ++r) {
-    starts.push_back(at(best_begin + r * best_period));
-    repeated_.push_back(true);
-  }
-  if (best_begin + best_repeats * best_period < n) {
-    starts.push_back(at(best_begin + best_repeats * best_period));
-    repeated_.push_back(false);
-  }
-  return starts;
-}
-
-void LayerGraph::PlaceForward(const std::vector<int64_t>& starts) {
-  layers_.resize(starts.size());
+void LayerGraph::PlaceForward(const LayerCuts& cuts) {
+  const std::vector<int64_t>& starts = cuts.starts;
+  layers_.assign(starts.size(), Layer());
   for (size_t k = 0; k < starts.size(); ++k) {
     int64_t end = k + 1 < starts.size() ? starts[k + 1] : static_cast<int64_t>(forward_.size());
     for (int64_t i = starts[k]; i < end; ++i) {
       Of(forward_[static_cast<size_t>(i)]).layer = static_cast<int32_t>(k);
     }
     layers_[k].name = NameOf(forward_[static_cast<size_t>(starts[k])]);
-    layers_[k].is_repeated = repeated_[k];
+    layers_[k].is_repeated = cuts.repeated[k];
   }
   for (Instruction* x : module_.entry()->instructions()) {
     Info& info = Of(x);
@@ -503,23 +377,37 @@ int32_t LayerGraph::HomeOfOperands(const Instruction* x, const WeightHomes& home
   return home;
 }
 
+// The last layer whose values the backward pass uses: those after it merely add up, so that their
+// cotangents are constants.
+int32_t LayerGraph::LastUsedByBackward() const {
+  int32_t last = -1;
+  for (const Instruction* x : module_.entry()->instructions()) {
+    if (!info_[x->id()].is_backward) continue;
+    for (const Instruction* operand : x->operands()) {
+      const Info& from = info_[operand->id()];
+      if (from.is_forward) last = std::max(last, from.layer);
+    }
+  }
+  return last;
+}
+
 // Of each backward instruction what follows from its operands alone. Floating: no cotangent is
 // behind it yet; `bound` is the last layer that still has what it needs.
 std::unordered_map<const Instruction*, LayerGraph::BackwardNeeds> LayerGraph::FindNeeds(
     const WeightHomes& homes) const {
-  const int32_t last = static_cast<int32_t>(layers_.size()) - 1;
+  const int32_t last = static_cast<int32_t>(layers_.size()) - 1, end = LastUsedByBackward();
   std::unordered_set<const Instruction*> targets(targets_.begin(), targets_.end());
   std::unordered_map<const Instruction*, BackwardNeeds> needs;
   for (const Instruction* x : module_.entry()->instructions()) {
     if (!info_[x->id()].is_backward) continue;
     BackwardNeeds own;
     own.bound = last;
-    // Values of the last layer end the forward pass: what follows from them is a cotangent.
+    // The forward pass ends with values of that layer: what follows from them is a cotangent.
     bool cotangent = targets.count(x) != 0;
     for (const Instruction* operand : x->operands()) {
       const Info& from = info_[operand->id()];
       if (from.is_forward) {
-        cotangent = cotangent || from.layer == last;
+        cotangent = cotangent || from.layer == end;
         own.bound = std::min(own.bound, from.last_forward);
         own.made = std::max(own.made, from.layer);
       } else if (from.is_placed) {
@@ -534,10 +422,40 @@ std::unordered_map<const Instruction*, LayerGraph::BackwardNeeds> LayerGraph::Fi
     if (int32_t home = HomeOfOperands(x, homes, own.bound); home >= 0 && !cotangent) {
       own.bound = home;
     }
-    own.floats = !cotangent;
+    // So is what a layer needs of what a later one has made.
+    own.floats = !cotangent && own.made <= own.bound;
     needs[x] = own;
   }
-  // What follows from x needs forward values and weights of these layers.
+  return needs;
+}
+
+// What an instruction needs of a later layer than its own is computed there, and sent.
+void LayerGraph::SettleFloating(std::unordered_map<const Instruction*, BackwardNeeds>& needs) {
+  for (const Instruction* x : module_.entry()->instructions()) {
+    if (!Of(x).is_backward || Of(x).layer < 0) continue;
+    for (const Instruction* operand : x->operands()) {
+      auto it = needs.find(operand);
+      if (it == needs.end() || !it->second.floats || it->second.made <= Of(x).layer) continue;
+      it->second.floats = false;
+      Of(operand).layer = it->second.bound;
+    }
+  }
+}
+
+// What follows from each backward instruction needs forward values and weights of these layers.
+void LayerGraph::FindFloors(std::unordered_map<const Instruction*, BackwardNeeds>& needs) const {
+  for (const Instruction* x : module_.entry()->instructions()) {
+    auto it = needs.find(x);
+    if (it == needs.end()) continue;
+    int32_t made = 0;
+    for (const Instruction* operand : x->operands()) {
+      const Info& from = info_[operand->id()];
+      if (from.is_forward) made = std::max(made, from.layer);
+      auto other = needs.find(operand);
+      if (other != needs.end() && other->second.floats) made = std::max(made, other->second.made);
+    }
+    it->second.made = made;
+  }
   std::span<Instruction* const> list = module_.entry()->instructions();
   for (size_t i = list.size(); i-- > 0;) {
     const Instruction* x = list[i];
@@ -549,7 +467,6 @@ std::unordered_map<const Instruction*, LayerGraph::BackwardNeeds> LayerGraph::Fi
       if (used != needs.end()) it->second.floor = std::max(it->second.floor, used->second.floor);
     }
   }
-  return needs;
 }
 
 // The last layer whose weights anything that follows from a backward instruction updates.
@@ -581,7 +498,7 @@ std::unordered_map<const Instruction*, int32_t> LayerGraph::FindUpdated(
 void LayerGraph::PlaceBackward() {
   const int32_t last = static_cast<int32_t>(layers_.size()) - 1;
   const WeightHomes homes = HomesOfWeights();
-  const auto needs = FindNeeds(homes);
+  auto needs = FindNeeds(homes);
   std::vector<std::vector<Instruction*>> of_layer(layers_.size());
   std::unordered_map<const Instruction*, int32_t> lowest;
   for (Instruction* x : module_.entry()->instructions()) {
@@ -599,7 +516,13 @@ void LayerGraph::PlaceBackward() {
     }
     if (int32_t home = HomeOfOperands(x, homes, layer); home >= 0) layer = home;
     Of(x).layer = layer;
-    of_layer[static_cast<size_t>(layer)].push_back(x);
+  }
+  SettleFloating(needs);
+  FindFloors(needs);
+  for (Instruction* x : module_.entry()->instructions()) {
+    if (Of(x).is_backward && Of(x).layer >= 0) {
+      of_layer[static_cast<size_t>(Of(x).layer)].push_back(x);
+    }
   }
   for (auto& [x, layer] : FindUpdated(homes)) lowest[x] = std::max(layer, needs.at(x).floor);
   for (int32_t layer = last; layer > 0; --layer) {
@@ -666,14 +589,19 @@ void LayerGraph::LowerBackward(const std::vector<Instruction*>& list, int32_t la
   }
 }
 
-void LayerGraph::Summarise(const Chip& chip) {
-  std::unordered_set<const Instruction*> seen;
+void LayerGraph::MeasureTimes(const Chip& chip) {
   const Users all_users(module_);
   const InstructionTimes times(*module_.entry(), all_users, chip);
+  for (const Instruction* x : module_.entry()->instructions()) {
+    if (Of(x).is_placed) Of(x).seconds = times.Of(x);
+  }
+}
+
+void LayerGraph::Summarise() {
+  std::unordered_set<const Instruction*> seen;
   for (Instruction* x : module_.entry()->instructions()) {
     Info& info = Of(x);
     if (!info.is_placed) continue;
-    info.seconds = times.Of(x);
     OpCost cost = CostOf(*x);
     int64_t at = info.layer;
     // Floating work is its first user's.

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/pipeline/plan/layer_cuts.h"
 #include "core/pipeline/plan/phases.h"
 #include "ir/traversal.h"
 
@@ -62,7 +63,6 @@ class LayerGraph {
   struct Info {
     int32_t layer = -1;
     int32_t last_forward = -1;  // last layer with a forward use
-    int32_t position = -1;      // in the forward order
     double seconds = 0;
     bool is_placed = false, is_forward = false, is_backward = false;
   };
@@ -72,12 +72,10 @@ class LayerGraph {
   void MarkPlaced();
   void MarkForward(const Updates& updates);
   void OrderForward(const std::vector<Instruction*>& roots);
-  Expected<void> FindLayers(const PipelineOptions& options);
-  Expected<std::vector<int64_t>> CutByPattern(const std::string& pattern) const;
-  std::vector<int64_t> CutByCrossings() const;
-  void MarkEqual(const std::vector<int64_t>& starts);
-  std::vector<int64_t> MergeRepeats(const std::vector<int64_t>& cuts);
-  void PlaceForward(const std::vector<int64_t>& starts);
+  void MeasureTimes(const Chip& chip);
+  Expected<void> FindLayers(const Updates& updates, const PipelineOptions& options);
+  void PlaceLayers(const LayerCuts& cuts, const Updates& updates);
+  void PlaceForward(const LayerCuts& cuts);
   void PlaceBackward();
   using WeightHomes = std::unordered_map<const Instruction*, std::vector<int32_t>>;
   struct BackwardNeeds {
@@ -89,15 +87,17 @@ class LayerGraph {
   };
   WeightHomes HomesOfWeights() const;
   int32_t HomeOfOperands(const Instruction* x, const WeightHomes& homes, int32_t layer) const;
+  int32_t LastUsedByBackward() const;
   std::unordered_map<const Instruction*, BackwardNeeds> FindNeeds(const WeightHomes& homes) const;
+  void SettleFloating(std::unordered_map<const Instruction*, BackwardNeeds>& needs);
+  void FindFloors(std::unordered_map<const Instruction*, BackwardNeeds>& needs) const;
   std::unordered_map<const Instruction*, int32_t> FindUpdated(const WeightHomes& homes) const;
   std::unordered_map<const Instruction*, Instruction*> GradientsOfWeights() const;
   std::unordered_map<const Instruction*, int32_t> HomesOfTerms(const WeightHomes& homes) const;
   void LowerBackward(const std::vector<Instruction*>& list, int32_t layer,
                      const std::unordered_map<const Instruction*, int32_t>& lowest);
-  void Summarise(const Chip& chip);
+  void Summarise();
   void ShareState(const Updates& updates);
-  uint64_t Signature(int64_t begin, int64_t end) const;
 
   const Module& module_;
   const Phases& phases_;
@@ -107,7 +107,6 @@ class LayerGraph {
   std::vector<Term> terms_;
   std::vector<Instruction*> targets_;
   std::vector<Layer> layers_;
-  std::vector<bool> repeated_;  // by layer
 };
 
 }  // namespace gshard::pipeline

@@ -1,0 +1,55 @@
+// Where layers may begin in the forward pass of a training step.
+#ifndef GSHARD_CORE_PIPELINE_PLAN_LAYER_CUTS_H_
+#define GSHARD_CORE_PIPELINE_PLAN_LAYER_CUTS_H_
+
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+#include "ir/traversal.h"
+
+namespace gshard::pipeline {
+
+struct LayerCuts {
+  std::vector<int64_t> starts;  // positions in the forward order, ascending from 0
+  std::vector<bool> repeated;   // by layer: one of a run of equal blocks
+};
+
+class CutFinder {
+ public:
+  // `forward`: the instructions that the loss needs, operands before their users, at least one. All
+  // must live as long as this.
+  CutFinder(const Module& module, const std::vector<Instruction*>& forward, const Users& users);
+
+  // A layer starts at each instruction that matches while the one before it does not, or whose
+  // match differs. Errors: E-PIPELINE-004 (no regular expression, or it matches nothing).
+  Expected<LayerCuts> ByPattern(const std::string& pattern) const;
+  // Stretches between places that one value crosses, or less than anywhere near.
+  LayerCuts Stretches() const;
+  // The run of equal blocks of stretches that covers most: its blocks are layers, as is what
+  // precedes and what follows. Blocks may begin at any of the stretches that repeat: a list, the
+  // earliest first, which has the most blocks. Without such a run the stretches themselves.
+  std::vector<LayerCuts> Blocks(const LayerCuts& stretches) const;
+
+ private:
+  struct Run {
+    size_t begin = 0, period = 0, length = 0;  // in stretches
+  };
+  Run LongestRun(const std::vector<int64_t>& starts) const;
+  int64_t PositionOf(const Instruction* x) const { return position_[x->id()]; }
+  int64_t EndOf(const std::vector<int64_t>& starts, size_t i) const {
+    return i + 1 < starts.size() ? starts[i + 1] : static_cast<int64_t>(forward_.size());
+  }
+  uint64_t Signature(int64_t begin, int64_t end) const;
+  std::vector<uint64_t> Signatures(const std::vector<int64_t>& starts) const;
+  std::vector<bool> LongestEqual(const std::vector<int64_t>& starts) const;
+
+  const Module& module_;
+  const std::vector<Instruction*>& forward_;
+  const Users& users_;
+  std::vector<int32_t> position_;  // by id; -1: not in the forward order
+};
+
+}  // namespace gshard::pipeline
+
+#endif  // GSHARD_CORE_PIPELINE_PLAN_LAYER_CUTS_H_
