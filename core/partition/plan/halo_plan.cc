@@ -185,8 +185,7 @@ HaloPlan PlanHalo(const HaloRequest& request) {
   }
   HaloPlan* best = has_neighbours ? &neighbours : nullptr;
   HaloPlan rounds;
-  bool is_one_edge = has_neighbours && neighbours.messages <= 1;
-  if (request.scale != 0 && !is_one_edge) {
+  if (request.scale != 0) {
     PlanRounds(request, runs, rounds);
     if (best == nullptr || (IsBetter(request, rounds, *best) &&
                             BytesOf(request, rounds) + kRoundsOverhead < BytesOf(request, *best))) {

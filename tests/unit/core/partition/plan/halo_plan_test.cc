@@ -96,6 +96,15 @@ TEST_CASE("Mirrored tiles are one permute", "[partition]") {
   CHECK(uneven.form != HaloPlan::Form::kOneTile);
 }
 
+TEST_CASE("One reader that begins before the tile gets the tile", "[partition]") {
+  // Only the first of four tiles has data; shard 1 reads -2 .. 5.
+  HaloPlan plan =
+      PlanHalo({.shards = 4, .tile = 4, .size = 4, .scale = 8, .bias = -10, .width = 8});
+  CHECK(plan.form == HaloPlan::Form::kOneTile);
+  CHECK(Pieces(plan) == "0:0-4 ");
+  CHECK(plan.elements_received == 4);
+}
+
 TEST_CASE("Halved tiles take as many rounds as a tile has readers", "[partition]") {
   // The first half of 64 elements, cut 32 ways again: every tile has two readers.
   HaloPlan half =
@@ -103,6 +112,16 @@ TEST_CASE("Halved tiles take as many rounds as a tile has readers", "[partition]
   CHECK(half.form == HaloPlan::Form::kRounds);
   CHECK(half.rounds.size() == 2);
   CHECK(half.elements_received == 2);
+}
+
+TEST_CASE("One edge that drifts is sent where it is wanted", "[partition]") {
+  // [14:64:7] of 64: everybody reads one element, all but the last from the next tile.
+  DimRange range{.size = 64, .scale = 7, .bias = 14, .length = 1, .first = 14, .end = 64};
+  HaloPlan wide = PlanRange(range, 8, 1024);
+  CHECK(wide.form == HaloPlan::Form::kRounds);
+  CHECK(wide.elements_received == 1);
+  // Seven elements of 4 bytes are not worth the arithmetic.
+  CHECK(PlanRange(range, 8, 4).form == HaloPlan::Form::kNeighbours);
 }
 
 TEST_CASE("Whoever reads everything gathers", "[partition]") {
@@ -131,6 +150,12 @@ TEST_CASE("Every element needed arrives", "[partition]") {
     ++seen[static_cast<int>(plan.form)];
     CAPTURE(trial, request.shards, request.tile, request.size, request.scale, request.bias,
             request.divisor, request.width);
+    // Senders divide by the scale.
+    if (plan.form == HaloPlan::Form::kRounds) REQUIRE(request.scale != 0);
+    for (const HaloPiece& piece : plan.pieces) {
+      REQUIRE(piece.low >= 0);
+      REQUIRE(piece.high <= request.tile);
+    }
     std::set<std::pair<int64_t, int64_t>> once;
     for (size_t t = 0; t < plan.rounds.size(); ++t) {
       for (auto [source, receiver] : plan.rounds[t].pairs) {

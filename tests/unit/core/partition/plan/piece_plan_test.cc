@@ -71,11 +71,14 @@ TEST_CASE("Rounds are matchings, as few as there can be", "[partition]") {
     CHECK(plan.elements_received == received);
     for (const PieceRound& round : plan.own) {
       std::set<int64_t> shards_seen;
+      int64_t longest = 0;
       for (const PieceMove& move : round.moves) {
+        longest = std::max(longest, move.length);
         CHECK(move.source == move.target);
         CHECK(shards_seen.insert(move.source).second);
         ++found;
       }
+      CHECK(round.length == longest);
     }
     CHECK(found == moves.size());
   }
