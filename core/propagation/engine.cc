@@ -164,9 +164,10 @@ void Engine::ComputeTraits() {
 void Engine::ComputeRevisits() {
   for (const Instruction* x : order_) {
     const bool is_broadcast = x->opcode() == Opcode::kBroadcast;
-    const bool looks_ahead = x->opcode() == Opcode::kDot || x->opcode() == Opcode::kConvolution;
-    if (is_broadcast) revisit_backward_.push_back(x);
-    if (is_broadcast || looks_ahead) revisit_forward_.push_back(x);
+    if (is_broadcast) {
+      revisit_forward_.push_back(x);
+      revisit_backward_.push_back(x);
+    }
     if (is_broadcast || Has(x, kComparesOperands)) {
       for (const Instruction* operand : x->operands()) revisit_backward_.push_back(operand);
     }
@@ -205,8 +206,8 @@ bool Engine::RunLevel(int level, ShardGroups& groups) {
 
 // A new level re-examines everything that could come out differently. At levels 0 and 1 that is
 // wherever an operand or user says something else than the instruction has (combining begins at 1);
-// later only broadcasts, rules that look beyond their neighbours, and what changed after it was
-// last examined.
+// later only broadcasts, what compares its operands, and what changed after it was last examined. A
+// dot, though it looks ahead, took all that it could take when it was: of two offers, not of none.
 void Engine::QueueForLevel(int level) {
   if (level == 0) {
     QueueAroundShardings();
@@ -340,16 +341,14 @@ bool Engine::IsClosedParameter(const Instruction* x) const {
          x->parent() == module_.entry();
 }
 
-bool Engine::OfferTo(Instruction* x, const Sharding* s, bool aggressive, const Cause& cause) {
-  if (s == nullptr) return false;
+void Engine::OfferTo(Instruction* x, const Sharding* s, bool aggressive, const Cause& cause) {
+  if (s == nullptr) return;
   s = s->canonical;
   const Sharding* better = Improve(derive_, x->shape(), of(x), s, rules_.may_combine(), aggressive);
-  if (better == nullptr) return false;
-  Set(x, better, {cause.from, cause.edge, s});
-  return true;
+  if (better != nullptr) Set(x, better, {cause.from, cause.edge, s});
 }
 
-bool Engine::OfferLeaf(Instruction* x, const Offer& offer, bool aggressive) {
+void Engine::OfferLeaf(Instruction* x, const Offer& offer, bool aggressive) {
   const Sharding* current = of(x);
   size_t leaf = static_cast<size_t>(offer.leaf);
   std::vector<const Sharding*> leaves;
@@ -357,7 +356,7 @@ bool Engine::OfferLeaf(Instruction* x, const Offer& offer, bool aggressive) {
     const Sharding* better =
         Improve(derive_, x->shape()->element(offer.leaf), current->elements[leaf], offer.sharding,
                 rules_.may_combine(), aggressive);
-    if (better == nullptr) return false;
+    if (better == nullptr) return;
     leaves = current->elements;
     leaves[leaf] = better;
   } else {
@@ -366,7 +365,6 @@ bool Engine::OfferLeaf(Instruction* x, const Offer& offer, bool aggressive) {
   }
   Set(x, context().TupleOf(std::move(leaves)),
       {offer.from, ShardingEdge::kOperand, offer.sharding});
-  return true;
 }
 
 bool Engine::IsSingleUse(const Instruction* x) const {

@@ -61,8 +61,8 @@ class Engine {
   };
   // Sets unconditionally, mirrors to related instructions and queues the neighbours.
   void Set(Instruction* x, const Sharding* s, const Cause& cause);
-  // Sets if the improvement rule lets it; true if it did.
-  bool OfferTo(Instruction* x, const Sharding* s, bool aggressive, const Cause& cause);
+  // Sets if the improvement rule lets it.
+  void OfferTo(Instruction* x, const Sharding* s, bool aggressive, const Cause& cause);
 
  private:
   // What the engine knows of an instruction besides its sharding.
@@ -118,7 +118,7 @@ class Engine {
   bool TakeManualBackward(Instruction* x);
   void TakeReplicationForward(Instruction* x);
   // To one element of a flat tuple, by the rule for arrays.
-  bool OfferLeaf(Instruction* x, const Offer& offer, bool aggressive);
+  void OfferLeaf(Instruction* x, const Offer& offer, bool aggressive);
   // All get-tuple-element users of a tuple-shaped value at once.
   void OfferFromUsers(Instruction* x);
   bool SupportedForward(const Instruction* x) const;
