@@ -8,8 +8,9 @@ A mutant is one small change of a rule: a dropped term, an operand or axis taken
 wrong identity, a condition turned round. With --tree (a checkout that nobody else uses; it is changed, and restored)
 all mutants of the sample are compiled into one build, each behind a question whether it is the one that the
 environment variable GSHARD_MUTANT names (tests/mutation/mutant.h); those that do not compile are left out. Then the
-tests run once a mutant, random programs, golden and unit tests, until something fails. Killed: a test failed or hung.
-Ends with the score and the survivors; docs/reliability.md says what is known of those.
+tests run once a mutant, random programs, golden and unit tests, until something fails. Killed: a suite failed twice, or
+used up its processor time. Undecided: what only ran out of time by the clock, which a busy machine does to any; it does
+not count. Ends with the score and the survivors; docs/reliability.md says what is known of those.
 """
 import argparse
 import json
@@ -224,16 +225,29 @@ def run_suite(tree, suite, memory_gb):
     return run(f"{BIN}/tests/" + command.format(bin=BIN), tree, seconds, memory_gb)
 
 
+def outcome(tree, suite):
+    """How a suite ends: "passes", "fails", "hangs" (no processor time left), or "late": by the clock only."""
+    code, text = run_suite(tree, suite, 12)
+    if code == 0:
+        return "passes"
+    if code is None or "(out of time)" in text:  # the golden runner's words
+        return "late"
+    return "hangs" if code in (-signal.SIGKILL, 128 + signal.SIGKILL, -signal.SIGXCPU, 128 + signal.SIGXCPU) else "fails"
+
+
 def judge(tree, number, suites):
-    """("killed", by what) or ("survived", "")."""
+    """("killed", by what), ("survived", "") or ("undecided", which suite never ended)."""
     os.environ["GSHARD_MUTANT"] = str(number)
+    late = ""
     for suite in suites:
-        name, code = suite[0], run_suite(tree, suite, 12)[0]
-        if code != 0 and name.startswith("unit"):  # once more, so that no accident counts
-            code = run_suite(tree, suite, 12)[0]
-        if code != 0:
-            return "killed", name if code is not None else name + " (hangs)"
-    return "survived", ""
+        ended = outcome(tree, suite)
+        if ended in ("fails", "late"):  # once more, so that no accident counts
+            ended = outcome(tree, suite)
+        if ended in ("fails", "hangs"):
+            return "killed", suite[0] + (" (hangs)" if ended == "hangs" else "")
+        if ended == "late":
+            late = late or suite[0]
+    return ("undecided", late) if late else ("survived", "")
 
 
 def main():
@@ -291,8 +305,8 @@ def main():
         tally[log[name]["verdict"]] = tally.get(log[name]["verdict"], 0) + 1
         if log[name]["verdict"] == "survived":
             survivors.append(log[name])
-    tested = sum(tally.values())
-    print(f"{tested} mutants tested, {tally.get('killed', 0)} killed ({100 * tally.get('killed', 0) / max(1, tested):.0f} %)")
+    killed, tested = tally.get("killed", 0), tally.get("killed", 0) + len(survivors)
+    print(f"{tested} mutants judged, {killed} killed ({100 * killed / max(1, tested):.0f} %), {tally.get('undecided', 0)} undecided")
     for entry in survivors:
         print(f"survived: {entry['mutant']}: {entry['code']}")
     return 0
