@@ -109,6 +109,7 @@ void GlobalArray::ReadBox(std::span<const int64_t> start, std::span<const int64_
   const int64_t wanted = dims.empty() ? 1 : sizes[run_dim];
   const int64_t valid =
       dims.empty() ? 1 : std::clamp<int64_t>(dims[run_dim] - start[run_dim], 0, wanted);
+  const std::byte* whole = mapped != nullptr ? mapped.get() : data.data();
   std::vector<int64_t> index(dims.size(), 0);
   for (int64_t at = 0; at < count; at += run) {
     int64_t flat = 0;
@@ -123,8 +124,7 @@ void GlobalArray::ReadBox(std::span<const int64_t> start, std::span<const int64_
       if (IsRandom()) {
         FillRandom(dtype, rank, seed, stream, flat, length, out + at * bytes);
       } else {
-        std::memcpy(out + at * bytes, data.data() + flat * bytes,
-                    static_cast<size_t>(length * bytes));
+        std::memcpy(out + at * bytes, whole + flat * bytes, static_cast<size_t>(length * bytes));
       }
     }
     for (size_t i = run_dim; i-- > 0;) {
@@ -216,9 +216,9 @@ Expected<std::optional<std::vector<int64_t>>> Inputs::FileDims(const ParameterLe
                                                                size_t k) const {
   const std::string name = NameOf(leaf, k);
   if (name.empty()) return std::nullopt;
-  auto npy = file_->Read(name);
-  if (!npy) return Fail(npy.error());
-  return std::move(npy->dims);
+  auto header = file_->Header(name);
+  if (!header) return Fail(header.error());
+  return std::move(header->dims);
 }
 
 Expected<GlobalArray> Inputs::Load(const ParameterLeaf& leaf, size_t k,
@@ -234,32 +234,41 @@ Expected<GlobalArray> Inputs::Load(const ParameterLeaf& leaf, size_t k,
   array.stream = k;
   const std::string name = NameOf(leaf, k);
   if (name.empty()) return array;
-  auto npy = file_->Read(name);
-  if (!npy) return Fail(npy.error());
+  auto header = file_->Header(name);
+  if (!header) return Fail(header.error());
   std::vector<int64_t> per_device{grid.device_count()}, per_replica{grid.replicas};
   per_device.insert(per_device.end(), local_dims.begin(), local_dims.end());
   per_replica.insert(per_replica.end(), dims.begin(), dims.end());
   // Where only tiles are known, a dim may be of any size that is cut into such tiles.
-  bool covered = npy->dims.size() == dims.size();
+  bool covered = header->dims.size() == dims.size();
   for (size_t i = 0; covered && i < dims.size(); ++i) {
     const int64_t tiles = exact || local_dims[i] == 0 ? 1 : dims[i] / local_dims[i];
-    covered = npy->dims[i] == dims[i] ||
-              (tiles > 1 && (npy->dims[i] + tiles - 1) / tiles == local_dims[i]);
+    covered = header->dims[i] == dims[i] ||
+              (tiles > 1 && (header->dims[i] + tiles - 1) / tiles == local_dims[i]);
   }
-  if (!covered && npy->dims == per_device) {
+  if (!covered && header->dims == per_device) {
     *form = InputForm::kPerDevice;
-  } else if (!covered && grid.replicas > 1 && npy->dims == per_replica) {
+  } else if (!covered && grid.replicas > 1 && header->dims == per_replica) {
     *form = InputForm::kPerReplica;
   } else if (!covered) {
-    return Fail(MakeError("E-RUN-INPUT",
-                          fmt::format("{}: {} is [{}], but parameter {} is [{}]", path_, name,
-                                      fmt::join(npy->dims, ","), leaf.name, fmt::join(dims, ","))));
+    return Fail(MakeError(
+        "E-RUN-INPUT", fmt::format("{}: {} is [{}], but parameter {} is [{}]", path_, name,
+                                   fmt::join(header->dims, ","), leaf.name, fmt::join(dims, ","))));
   }
-  array.dims = npy->dims;
-  const std::string descr = npy->descr;
+  array.dims = header->dims;
+  std::string descr = header->descr;
+  if (descr[0] == '>') descr[0] = '<';  // turned round on the way, which nobody needs to hear of
   if (descr != NpyDescr(array.dtype) && !descr.starts_with("|V")) {
     array.converted_from = NumPyName(descr);
   }
+  if (LiesAsRead(*header, array.dtype)) {
+    auto mapped = file_->Map(name);
+    if (!mapped) return Fail(mapped.error());
+    array.mapped = std::move(*mapped);
+    if (array.mapped != nullptr) return array;
+  }
+  auto npy = file_->Read(name);
+  if (!npy) return Fail(npy.error());
   auto data = ConvertNpy(std::move(*npy), array.dtype, fmt::format("{}: {}", path_, name));
   if (!data) return Fail(data.error());
   array.data = std::move(*data);

@@ -34,11 +34,12 @@ std::vector<ParameterLeaf> ParameterLeaves(const Computation& entry);
 struct GlobalArray {
   DType dtype = DType::kF32;
   std::vector<int64_t> dims;
-  std::vector<std::byte> data;  // empty: random
+  std::vector<std::byte> data;              // empty: random, or `mapped`
+  std::shared_ptr<const std::byte> mapped;  // as it lies in a file: only what is read takes memory
   uint64_t seed = 0, stream = 0;
   std::string converted_from;  // NumPy's name of the file's type, where that is not `dtype`
 
-  bool IsRandom() const { return data.empty(); }
+  bool IsRandom() const { return data.empty() && mapped == nullptr; }
   // The box of `sizes` that begins at `start`, row-major, into `out`.
   void ReadBox(std::span<const int64_t> start, std::span<const int64_t> sizes, Padding padding,
                std::byte* out) const;

@@ -143,9 +143,13 @@ void WriteNumber(DType dtype, const Number& number, std::byte* at) {
 }
 
 // Kernels count on truth values of 0 and 1 and on narrow integers within their range, one a byte.
+bool IsCanonical(DType dtype) {
+  return dtype != DType::kPred && (DTypeBits(dtype) >= 8 || IsFloat(dtype));
+}
+
 void MakeCanonical(DType dtype, std::span<std::byte> data) {
+  if (IsCanonical(dtype)) return;
   const int bits = DTypeBits(dtype);
-  if (dtype != DType::kPred && (bits >= 8 || IsFloat(dtype))) return;
   for (std::byte& byte : data) {
     const auto value = static_cast<uint8_t>(byte);
     if (dtype == DType::kPred) {
@@ -194,6 +198,18 @@ std::string NpyDescr(DType dtype) {
     default:
       return fmt::format("|V{}", StorageBytes(dtype));
   }
+}
+
+namespace {
+// Does the file have the type, or raw bytes of its size?
+bool IsSameType(const std::string& descr, DType dtype) {
+  const char kind = descr.size() > 1 ? descr[1] : '?';
+  return descr == NpyDescr(dtype) || (kind == 'V' && ItemSize(descr) == StorageBytes(dtype));
+}
+}  // namespace
+
+bool LiesAsRead(const NpyHeader& header, DType dtype) {
+  return !header.fortran_order && IsSameType(header.descr, dtype) && IsCanonical(dtype);
 }
 
 Expected<size_t> NpyHeaderBytes(std::span<const std::byte> file, const std::string& name) {
@@ -294,8 +310,7 @@ std::vector<std::byte> FormatNpy(DType dtype, std::span<const int64_t> dims,
 Expected<std::vector<std::byte>> ConvertNpy(NpyArray array, DType dtype, const std::string& name) {
   const int64_t item = ItemSize(array.descr);
   const int bytes = StorageBytes(dtype);
-  const char kind = array.descr.size() > 1 ? array.descr[1] : '?';
-  if (array.descr == NpyDescr(dtype) || (kind == 'V' && item == bytes)) {
+  if (IsSameType(array.descr, dtype)) {
     MakeCanonical(dtype, array.data);
     return std::move(array.data);
   }

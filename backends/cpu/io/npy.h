@@ -36,6 +36,9 @@ Expected<size_t> NpyHeaderBytes(std::span<const std::byte> file, const std::stri
 // `file` is the header or more.
 Expected<NpyHeader> ParseNpyHeader(std::span<const std::byte> file, const std::string& name);
 
+// Are such data, as they lie in the file, what a run reads as `dtype`?
+bool LiesAsRead(const NpyHeader& header, DType dtype);
+
 // `name` stands in errors (E-NPY-*). Fortran order is turned into row-major and big-endian types
 // into little-endian ones. The file ends with the data.
 Expected<NpyArray> ParseNpy(std::span<const std::byte> file, const std::string& name);

@@ -16,6 +16,7 @@
 #include <deque>
 #include <filesystem>
 
+#include "backends/cpu/io/zip_layout.h"
 #include "ir/output_file.h"
 
 namespace gshard::cpu {
@@ -71,8 +72,54 @@ int OpenScratch(const std::filesystem::path& folder) {
 
 }  // namespace
 
+// A whole file, of which memory holds what is looked at. Whoever cuts the file off meanwhile ends
+// us.
+class FileMap {
+ public:
+  // Null if the system does not map it.
+  static std::shared_ptr<const FileMap> Open(const std::string& path) {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return nullptr;
+    struct stat status {};
+    std::shared_ptr<FileMap> map;
+    if (fstat(fd, &status) == 0 && status.st_size > 0) {
+      const auto bytes = static_cast<size_t>(status.st_size);
+      void* data = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+      if (data != MAP_FAILED) map.reset(new FileMap(static_cast<const std::byte*>(data), bytes));
+    }
+    close(fd);
+    return map;
+  }
+  ~FileMap() { munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size()); }
+  FileMap(const FileMap&) = delete;
+  FileMap& operator=(const FileMap&) = delete;
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+  // Gives back the memory of whole pages up to `end`; looked at again they are read again.
+  void Release(size_t begin, size_t end) const {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    begin -= begin % page;
+    madvise(const_cast<std::byte*>(bytes_.data()) + begin, end - begin, MADV_DONTNEED);
+  }
+
+ private:
+  FileMap(const std::byte* data, size_t bytes) : bytes_(data, bytes) {}
+  std::span<const std::byte> bytes_;
+};
+
 struct NpzReader::Archive {
   std::unique_ptr<zip_t, CloseArchive> zip;
+  std::shared_ptr<const FileMap> map;  // from when it is asked for first
+};
+
+// One member while it is read.
+struct NpzReader::Member {
+  std::string name;  // with the file's, for errors
+  size_t index = 0;
+  std::unique_ptr<zip_file_t, CloseFile> file;
+  std::vector<std::byte> bytes;  // read so far
+  NpyHeader header;
+  size_t declared() const { return header.data_begin + header.data_bytes; }
 };
 
 NpzReader::~NpzReader() = default;
@@ -103,43 +150,87 @@ bool NpzReader::Has(const std::string& name) const {
   return std::find(names_.begin(), names_.end(), name) != names_.end();
 }
 
-Expected<NpyArray> NpzReader::Read(const std::string& name) const {
+Expected<NpzReader::Member> NpzReader::Begin(const std::string& name) const {
   const auto at = std::find(names_.begin(), names_.end(), name);
   if (at == names_.end()) return ZipError(path_, fmt::format("no array {}", name));
-  const auto index = static_cast<zip_uint64_t>(at - names_.begin());
+  Member member;
+  member.name = fmt::format("{}: {}", path_, name);
+  member.index = static_cast<size_t>(at - names_.begin());
   zip_stat_t stat;
   zip_t* zip = archive_->zip.get();
-  if (zip_stat_index(zip, index, 0, &stat) != 0 || (stat.valid & ZIP_STAT_SIZE) == 0) {
+  if (zip_stat_index(zip, member.index, 0, &stat) != 0 || (stat.valid & ZIP_STAT_SIZE) == 0) {
     return ZipError(path_, fmt::format("{} cannot be read", name));
   }
-  std::unique_ptr<zip_file_t, CloseFile> file(zip_fopen_index(zip, index, 0));
-  if (file == nullptr) return ZipError(path_, fmt::format("{} cannot be opened", name));
-  const std::string member = fmt::format("{}: {}", path_, name);
-  std::vector<std::byte> bytes;
+  member.file.reset(zip_fopen_index(zip, member.index, 0));
+  if (member.file == nullptr) return ZipError(path_, fmt::format("{} cannot be opened", name));
   // The header first: a member is never unpacked beyond the array that it declares.
-  Expected<void> done =
-      ReadUpTo(*file, std::min<size_t>(stat.size, kNpyPrefixBytes), member, bytes);
+  Expected<void> done = ReadUpTo(*member.file, std::min<size_t>(stat.size, kNpyPrefixBytes),
+                                 member.name, member.bytes);
   if (!done) return Fail(done.error());
-  Expected<size_t> header_bytes = NpyHeaderBytes(bytes, member);
+  Expected<size_t> header_bytes = NpyHeaderBytes(member.bytes, member.name);
   if (!header_bytes) return Fail(header_bytes.error());
-  done = ReadUpTo(*file, std::min<size_t>(stat.size, *header_bytes), member, bytes);
+  done =
+      ReadUpTo(*member.file, std::min<size_t>(stat.size, *header_bytes), member.name, member.bytes);
   if (!done) return Fail(done.error());
-  Expected<NpyHeader> header = ParseNpyHeader(bytes, member);
+  Expected<NpyHeader> header = ParseNpyHeader(member.bytes, member.name);
   if (!header) return Fail(header.error());
-  const size_t declared = header->data_begin + header->data_bytes;
-  if (stat.size != declared) {
-    return ZipError(
-        path_, fmt::format("{} has {} bytes, its header declares {}", name, stat.size, declared));
+  member.header = std::move(*header);
+  if (stat.size != member.declared()) {
+    return ZipError(path_, fmt::format("{} has {} bytes, its header declares {}", name, stat.size,
+                                       member.declared()));
   }
-  if (done = ReadUpTo(*file, declared, member, bytes); !done) return Fail(done.error());
+  return member;
+}
+
+Expected<void> NpzReader::CheckEnd(const Member& member) {
   // The checksum is looked at where the member ends.
   std::byte beyond{};
-  if (const zip_int64_t got = zip_fread(file.get(), &beyond, 1); got != 0) {
-    return ZipError(
-        path_, fmt::format("{} is damaged: {}", name,
-                           got > 0 ? "it goes on beyond its size" : zip_file_strerror(file.get())));
+  const zip_int64_t got = zip_fread(member.file.get(), &beyond, 1);
+  if (got == 0) return {};
+  return Fail(MakeError("E-NPZ-FILE", fmt::format("{} is damaged: {}", member.name,
+                                                  got > 0 ? "it goes on beyond its size"
+                                                          : zip_file_strerror(member.file.get()))));
+}
+
+Expected<NpyHeader> NpzReader::Header(const std::string& name) const {
+  Expected<Member> member = Begin(name);
+  if (!member) return Fail(member.error());
+  return std::move(member->header);
+}
+
+Expected<NpyArray> NpzReader::Read(const std::string& name) const {
+  Expected<Member> member = Begin(name);
+  if (!member) return Fail(member.error());
+  Expected<void> done = ReadUpTo(*member->file, member->declared(), member->name, member->bytes);
+  if (done) done = CheckEnd(*member);
+  if (!done) return Fail(done.error());
+  return ParseNpy(member->bytes, member->name);
+}
+
+Expected<std::shared_ptr<const std::byte>> NpzReader::Map(const std::string& name) const {
+  const std::shared_ptr<const std::byte> nothing;
+  Expected<Member> member = Begin(name);
+  if (!member) return Fail(member.error());
+  if (archive_->map == nullptr) archive_->map = FileMap::Open(path_);
+  const std::shared_ptr<const FileMap> map = archive_->map;
+  if (map == nullptr) return nothing;
+  const std::optional<MemberPlace> place = PlaceOfStoredMember(map->bytes(), member->index);
+  if (!place || place->bytes != member->declared()) return nothing;
+  // What libzip reads, checksum and all, is what lies there.
+  const auto stored = map->bytes().subspan(place->begin, place->bytes);
+  std::vector<std::byte>& step = member->bytes;
+  for (size_t at = 0; at < stored.size();) {
+    if (!std::ranges::equal(step, stored.subspan(at, step.size()))) return nothing;
+    at += step.size();
+    map->Release(place->begin, place->begin + at);
+    step.clear();
+    constexpr size_t kStep = size_t{1} << 20;
+    Expected<void> done =
+        ReadUpTo(*member->file, std::min(kStep, stored.size() - at), member->name, step);
+    if (!done) return Fail(done.error());
   }
-  return ParseNpy(bytes, member);
+  if (Expected<void> done = CheckEnd(*member); !done) return Fail(done.error());
+  return std::shared_ptr<const std::byte>(map, stored.data() + member->header.data_begin);
 }
 
 struct NpzWriter::Archive {

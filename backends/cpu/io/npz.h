@@ -22,12 +22,22 @@ class NpzReader {
   // Without ".npy", in the order of the file.
   const std::vector<std::string>& names() const { return names_; }
   bool Has(const std::string& name) const;
+  // What stands before the data of one array; they are not read.
+  Expected<NpyHeader> Header(const std::string& name) const;
   // Reads and unpacks one array; nothing is kept.
   Expected<NpyArray> Read(const std::string& name) const;
+  // The data of one array as they lie in the file, header.data_bytes of them: read once for the
+  // checksum, they take memory only where they are looked at, as long as the pointer lives. Null if
+  // they cannot be had so (packed, an unusual layout): then there is Read.
+  Expected<std::shared_ptr<const std::byte>> Map(const std::string& name) const;
 
  private:
   NpzReader() = default;
   struct Archive;
+  struct Member;
+  // The member up to the end of its header.
+  Expected<Member> Begin(const std::string& name) const;
+  static Expected<void> CheckEnd(const Member& member);
   std::unique_ptr<Archive> archive_;
   std::string path_;
   std::vector<std::string> names_;

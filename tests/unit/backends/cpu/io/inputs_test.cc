@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "backends/cpu/arrays/fill.h"
+#include "tests/unit/temporary_folder.h"
 
 namespace gshard::cpu {
 namespace {
@@ -88,6 +89,34 @@ TEST_CASE("boxes are cut out of arrays, padding is poisoned", "[cpu]") {
   CHECK(Box(Counting({}), {}, {}) == std::vector<int32_t>{0});
   CHECK(Box(Counting({2, 3, 4}), {1, 1, 0}, {1, 2, 4}) ==
         std::vector<int32_t>{16, 17, 18, 19, 20, 21, 22, 23});
+}
+
+TEST_CASE("an array of a file that needs no change is not copied to memory", "[cpu][io]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.File("a.npz");
+  const GlobalArray given = Counting({4, 6});
+  NpzWriter writer(path);
+  REQUIRE(writer.Add("p0", FormatNpy(given.dtype, given.dims, given.data)));
+  REQUIRE(writer.Finish());
+  auto inputs = Inputs::Open(path, 0);
+  REQUIRE(inputs);
+
+  Context context;
+  InputForm form = InputForm::kWhole;
+  auto load = [&](DType dtype) {
+    ParameterLeaf leaf;
+    leaf.shape = context.Array(dtype, given.dims);
+    auto array = (*inputs)->Load(leaf, 0, given.dims, given.dims, true, DeviceGrid(), &form);
+    REQUIRE(array);
+    CHECK(!array->IsRandom());
+    return *array;
+  };
+  const GlobalArray same = load(DType::kS32);
+  CHECK(same.data.empty());
+  CHECK(Box(same, {1, 4}, {2, 2}) == std::vector<int32_t>{10, 11, 16, 17});
+  const GlobalArray other = load(DType::kF32);
+  CHECK(other.mapped == nullptr);
+  CHECK(ValuesOf<float>(other.data)[23] == 23);
 }
 
 }  // namespace

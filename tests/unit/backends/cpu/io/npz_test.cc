@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -90,7 +91,26 @@ TEST_CASE("members come back as they were written", "[io][npz]") {
   CHECK(array->data.size() == 16);
 }
 
-TEST_CASE("a damaged value is found by its checksum", "[io][npz]") {
+TEST_CASE("members that are stored are mapped", "[io][npz]") {
+  Folder folder;
+  const std::string path = (folder.path / "a.npz").string();
+  std::vector<float> many(1 << 20);
+  for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<float>(i);
+  const int64_t dims[] = {1 << 20};
+  NpzWriter writer(path);
+  REQUIRE(writer.Add("p0", Numbers()));
+  REQUIRE(writer.Add("p1", FormatNpy(DType::kF32, dims, std::as_bytes(std::span(many)))));
+  REQUIRE(writer.Finish());
+  auto reader = NpzReader::Open(path);
+  REQUIRE(reader);
+  auto data = (*reader)->Map("p1");
+  REQUIRE(data);
+  REQUIRE(*data != nullptr);
+  reader->reset();  // the data stay
+  CHECK(std::memcmp(data->get(), many.data(), many.size() * sizeof(float)) == 0);
+}
+
+TEST_CASE("a damaged value is found by its checksum, mapped or not", "[io][npz]") {
   Folder folder;
   const std::string path = WriteArchive(folder.path / "a.npz", Numbers());
   std::string text = ReadAll(path);
@@ -98,6 +118,11 @@ TEST_CASE("a damaged value is found by its checksum", "[io][npz]") {
   REQUIRE(value != std::string::npos);
   text[value + 2] = '\x81';
   WriteAll(path, text);
+  auto reader = NpzReader::Open(path);
+  REQUIRE(reader);
+  auto data = (*reader)->Map("p0");
+  REQUIRE_FALSE(data);
+  CHECK(data.error().message.find("p0 is damaged") != std::string::npos);
   CHECK(ErrorOfReading(path).find("p0 is damaged") != std::string::npos);
 }
 
