@@ -11,6 +11,10 @@ if ! command -v "$mpirun" >/dev/null || ! command -v gshard-run-mpi >/dev/null; 
   echo "0 passed, 0 failed"
   exit 0
 fi
+if ! command -v gshard-run >/dev/null; then
+  echo "mpi.sh: no gshard-run on the PATH to compare with" >&2
+  exit 1
+fi
 most=${1:-20}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -52,6 +56,7 @@ for program in samples/m*.hlo samples/[ps]*.hlo tests/golden/run/*.hlo tests/gol
   check "$program on $ranks ranks" cmp -s "$work/one.npz" "$work/many.npz"
 done
 echo "$programs programs"
+check "programs to compare" [ "$programs" -gt 0 ]
 over 2 gshard-run-mpi samples/mlp.hlo --verify >"$work/log" 2>&1
 check "--verify" grep -q "^verify *ok" "$work/log"
 
