@@ -18,6 +18,12 @@ void Kernel::RunShare(int64_t share, ConstBuffers operands, Buffers results,
   Run(operands, results, scratch);
 }
 
+void Kernel::RunSteps(const PieceRunner& run, ConstBuffers operands, Buffers results,
+                      Scratch& scratch) const {
+  (void)run;
+  Run(operands, results, scratch);
+}
+
 void Kernel::RunBatch(int64_t count, std::span<const BatchOperand> operands,
                       std::span<const BatchResult> results, Scratch& scratch) const {
   constexpr size_t kInline = 16;

@@ -10,6 +10,7 @@
 //   RunRange  split one big instance between threads, and run chains of elementwise work tile by
 //             tile while the temporaries are in cache (fusion without code generation);
 //   RunShare  the same where ranges would do work twice;
+//   RunSteps  the same where every part of the result needs all of the operand;
 //   RunBatch  hand over many devices' instances in one call (flat elementwise loops over all of
 //             them, stacked small dots).
 // All ways of running must give the same bits.
@@ -18,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,6 +43,15 @@ struct BatchResult {
   std::byte* data = nullptr;  // instance i is at data + i * stride
   int64_t stride = 0;         // at least the result's bytes; equal: the instances are dense
 };
+
+// Pieces of work: [begin, end) of some items.
+struct Range {
+  int64_t begin = 0, end = 0;
+};
+// (count, granule, body): cuts `count` items into pieces of whole granules and runs
+// body(piece, scratch of its thread) for all of them at once; returns when they are done.
+using PieceRunner = std::function<void(int64_t count, int64_t granule,
+                                       const std::function<void(Range, Scratch&)>& body)>;
 
 class Kernel {
  public:
@@ -74,6 +85,12 @@ class Kernel {
   // RunShare of every share, in any order and at once, is Run. Pointers are those of whole buffers.
   virtual int64_t ShareCount() const { return 1; }
   virtual void RunShare(int64_t share, ConstBuffers operands, Buffers results,
+                        Scratch& scratch) const;
+
+  // --- one instance in steps, one after the other, each of pieces that run at once: preferred to
+  // ranges and shares. Pointers are those of whole buffers; `scratch` is the caller's.
+  virtual bool RunsInSteps() const { return false; }
+  virtual void RunSteps(const PieceRunner& run, ConstBuffers operands, Buffers results,
                         Scratch& scratch) const;
 
   // --- many instances at once. The default loops over Run.

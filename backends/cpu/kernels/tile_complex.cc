@@ -44,6 +44,18 @@ template <typename C>
 C Divide(C a, C b) {
   return a / b;
 }
+// Products and sums of f32 parts neither overflow nor underflow in f64: the plain formula suffices,
+// which is what the library's call computes. It tells which infinity or zero is meant where no part
+// is a number.
+template <>
+std::complex<float> Divide(std::complex<float> a, std::complex<float> b) {
+  const double ar = a.real(), ai = a.imag(), br = b.real(), bi = b.imag();
+  const double norm = br * br + bi * bi;
+  const auto real = static_cast<float>((ar * br + ai * bi) / norm);
+  const auto imag = static_cast<float>((ai * br - ar * bi) / norm);
+  if (std::isnan(real) && std::isnan(imag)) return a / b;
+  return {real, imag};
+}
 template <typename C>
 C Power(C a, C b) {
   if (a == C{0}) return b == C{0} ? C{1} : std::pow(a, b);

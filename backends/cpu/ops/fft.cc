@@ -18,6 +18,8 @@ namespace {
 // Lines that are transformed side by side, as long as they stay in L2.
 constexpr int64_t kTogether = RealFftLine::kMostLines;
 constexpr int64_t kLongest = 8192;
+// Batches that are too few to be divided between threads.
+constexpr int64_t kFew = 8;
 
 // T: the real type of the elements.
 template <typename T>
@@ -40,6 +42,7 @@ class FftKernel : public Kernel {
       real_line_.emplace(last_, inverse);
       room_ = std::max(room_, real_line_->RoomElements(Together(last_)));
     }
+    is_last_at_the_end_ = type_ == FftType::kIrfft;
     half_ = last_ == 0 ? 0 : last_ / 2 + 1;
     const int64_t rows = last_ == 0 ? 0 : size_ / last_;
     in_size_ = type_ == FftType::kIrfft ? rows * half_ : size_;
@@ -60,22 +63,34 @@ class FftKernel : public Kernel {
     double* room = Allocate(room_, scratch);
     const int64_t batches = count / out_size_;
     for (int64_t b = 0; b < batches; b += most) {
-      const int64_t index = first / out_size_ + b;
-      const int64_t boxes = std::min(most, batches - b), rows = boxes * size_ / last_;
-      if (type_ == FftType::kRfft) {
-        Load(rows, reinterpret_cast<const T*>(operands[0]) + index * in_size_, box);
-      } else {
-        Load(rows, reinterpret_cast<const std::complex<T>*>(operands[0]) + index * in_size_, box);
+      const Range rows = {0, std::min(most, batches - b) * size_ / last_};
+      Load(rows, operands, first / out_size_ + b, box);
+      if (!is_last_at_the_end_) TransformLast(rows, box, room);
+      for (size_t d = lines_.size() - 1; d-- > 0;) TransformDim(d, {0, GroupsOf(d)}, box, room);
+      if (is_last_at_the_end_) TransformLast(rows, box, room);
+      Store(rows, box, results, b);
+    }
+  }
+
+  // Boxes of several dims are transformed dim by dim, lines at once.
+  bool RunsInSteps() const override { return lines_.size() > 1 && batch_ > 0 && batch_ <= kFew; }
+  void RunSteps(const PieceRunner& run, ConstBuffers operands, Buffers results,
+                Scratch& scratch) const override {
+    const SplitComplex box{Allocate(size_, scratch), Allocate(size_, scratch)};
+    const int64_t rows = size_ / last_;
+    for (int64_t b = 0; b < batch_; ++b) {
+      run(rows, Together(last_), [&](Range part, Scratch& own) {
+        Load(part, operands, b, box);
+        if (!is_last_at_the_end_) TransformLast(part, box, Allocate(room_, own));
+      });
+      for (size_t d = lines_.size() - 1; d-- > 0;) {
+        run(GroupsOf(d), 1,
+            [&](Range part, Scratch& own) { TransformDim(d, part, box, Allocate(room_, own)); });
       }
-      Transform(boxes * size_, box, room);
-      if (type_ == FftType::kIrfft) {
-        T* out = reinterpret_cast<T*>(results[0]) + b * out_size_;
-        for (int64_t i = 0; i < boxes * size_; ++i) {
-          out[i] = static_cast<T>(box.real[i] * scale_);
-        }
-      } else {
-        Store(rows, box, reinterpret_cast<std::complex<T>*>(results[0]) + b * out_size_);
-      }
+      run(rows, Together(last_), [&](Range part, Scratch& own) {
+        if (is_last_at_the_end_) TransformLast(part, box, Allocate(room_, own));
+        Store(part, box, results, b);
+      });
     }
   }
   int64_t Flops() const override {
@@ -90,58 +105,63 @@ class FftKernel : public Kernel {
     return reinterpret_cast<double*>(scratch.Allocate(static_cast<size_t>(count) * sizeof(double)));
   }
 
-  // Rows of a box, which is as wide as the true length of the last dim.
-  void Load(int64_t rows, const T* in, SplitComplex box) const {
-    std::copy_n(in, rows * last_, box.real);
-    std::fill_n(box.imag, rows * last_, 0.0);
-  }
-  void Load(int64_t rows, const std::complex<T>* in, SplitComplex box) const {
+  // Rows of boxes, which are as wide as the true length of the last dim, from those of batch
+  // `batch` on.
+  void Load(Range rows, ConstBuffers operands, int64_t batch, SplitComplex box) const {
+    if (type_ == FftType::kRfft) {
+      const T* in = reinterpret_cast<const T*>(operands[0]) + batch * in_size_;
+      const int64_t begin = rows.begin * last_, count = (rows.end - rows.begin) * last_;
+      std::copy_n(in + begin, count, box.real + begin);
+      std::fill_n(box.imag + begin, count, 0.0);
+      return;
+    }
     const int64_t width = type_ == FftType::kIrfft ? half_ : last_;
-    for (int64_t row = 0; row < rows; ++row, in += width) {
+    const auto* in = reinterpret_cast<const std::complex<T>*>(operands[0]) + batch * in_size_;
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
       for (int64_t i = 0; i < width; ++i) {
-        box.real[row * last_ + i] = in[i].real();
-        box.imag[row * last_ + i] = in[i].imag();
+        box.real[row * last_ + i] = in[row * width + i].real();
+        box.imag[row * last_ + i] = in[row * width + i].imag();
       }
     }
   }
-  void Store(int64_t rows, SplitComplex box, std::complex<T>* out) const {
+  void Store(Range rows, SplitComplex box, Buffers results, int64_t batch) const {
+    if (type_ == FftType::kIrfft) {
+      T* out = reinterpret_cast<T*>(results[0]) + batch * out_size_;
+      for (int64_t i = rows.begin * last_; i < rows.end * last_; ++i) {
+        out[i] = static_cast<T>(box.real[i] * scale_);
+      }
+      return;
+    }
     const int64_t width = type_ == FftType::kRfft ? half_ : last_;
-    for (int64_t row = 0; row < rows; ++row, out += width) {
+    auto* out = reinterpret_cast<std::complex<T>*>(results[0]) + batch * out_size_;
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
       for (int64_t i = 0; i < width; ++i) {
         const int64_t at = row * last_ + i;
-        out[i] = {static_cast<T>(box.real[at] * scale_), static_cast<T>(box.imag[at] * scale_)};
+        out[row * width + i] = {static_cast<T>(box.real[at] * scale_),
+                                static_cast<T>(box.imag[at] * scale_)};
       }
     }
   }
 
-  // IRFFT transforms the last dim at the end, when the kept half is complete.
-  void Transform(int64_t elements, SplitComplex box, double* room) const {
-    const size_t rank = lines_.size();
-    if (type_ == FftType::kRfft && real_line_) {
-      TransformReal(elements, box, room);
-    } else if (type_ != FftType::kIrfft) {
-      TransformDim(rank - 1, elements, box, room);
+  // The lines of the last dim, which are rows.
+  void TransformLast(Range rows, SplitComplex box, double* room) const {
+    const int64_t together = Together(last_);
+    const auto line = [&](int64_t row) {
+      return SplitComplex{box.real + row * last_, box.imag + row * last_};
+    };
+    if (type_ == FftType::kIrfft && !real_line_) {
+      for (int64_t row = rows.begin; row < rows.end; ++row) FillMirrored(line(row));
     }
-    if (type_ == FftType::kRfft) {
-      for (int64_t at = 0; at < elements; at += last_) ClearImaginary(box.imag + at);
-    }
-    for (size_t d = rank - 1; d-- > 0;) TransformDim(d, elements, box, room);
-    if (type_ == FftType::kIrfft && real_line_) {
-      TransformReal(elements, box, room);
-    } else if (type_ == FftType::kIrfft) {
-      for (int64_t at = 0; at < elements; at += last_) {
-        FillMirrored({box.real + at, box.imag + at});
+    for (int64_t row = rows.begin; row < rows.end; row += together) {
+      const int64_t count = std::min(together, rows.end - row);
+      if (real_line_) {
+        real_line_->Run(count, last_, line(row), room);
+      } else {
+        RunLines(lines_.back(), count, last_, 1, line(row), room);
       }
-      TransformDim(rank - 1, elements, box, room);
     }
-  }
-
-  void TransformReal(int64_t elements, SplitComplex box, double* room) const {
-    const int64_t rows = elements / last_, together = Together(last_);
-    for (int64_t row = 0; row < rows; row += together) {
-      real_line_->Run(std::min(together, rows - row), last_,
-                      {box.real + row * last_, box.imag + row * last_}, room);
-    }
+    if (type_ != FftType::kRfft) return;
+    for (int64_t row = rows.begin; row < rows.end; ++row) ClearImaginary(line(row).imag);
   }
 
   // Of a real signal bin 0 and, for even n, bin n/2 are real.
@@ -195,40 +215,39 @@ class FftKernel : public Kernel {
     Interleave<true>(n, count, step, inner, box.imag, lines.imag);
   }
 
-  void TransformDim(size_t d, int64_t elements, SplitComplex box, double* room) const {
+  // Of the last dim, IRFFT has only the first half before it is transformed, and RFFT keeps no
+  // more.
+  int64_t WidthBeside() const {
+    return type_ == FftType::kRfft || type_ == FftType::kIrfft ? half_ : last_;
+  }
+  // Of a dim before the last one: its lines side by side, as many as are transformed together.
+  int64_t GroupsOf(size_t d) const {
+    const int64_t together = Together(lines_[d].length());
+    return size_ / lines_[d].length() / last_ * ((WidthBeside() + together - 1) / together);
+  }
+  void TransformDim(size_t d, Range groups, SplitComplex box, double* room) const {
     const FftLine& line = lines_[d];
-    const int64_t n = line.length(), together = Together(n);
+    const int64_t n = line.length(), together = Together(n), width = WidthBeside();
+    const int64_t groups_of_row = (width + together - 1) / together;
     int64_t inner = 1;
     for (size_t i = d + 1; i < lines_.size(); ++i) inner *= lines_[i].length();
-    const auto run = [&](int64_t at, int64_t count, int64_t step) {
-      RunLines(line, count, step, inner, {box.real + at, box.imag + at}, room);
-    };
-    if (inner == 1) {
-      for (int64_t row = 0; row < elements / n; row += together) {
-        run(row * n, std::min(together, elements / n - row), n);
-      }
-      return;
-    }
-    // Of the last dim, IRFFT has only the first half so far, and RFFT keeps no more.
-    const bool partial = type_ == FftType::kRfft || type_ == FftType::kIrfft;
-    const int64_t width = partial ? half_ : last_;
-    for (int64_t at = 0; at < elements; at += n * inner) {
-      for (int64_t row = 0; row < inner; row += last_) {
-        for (int64_t k = 0; k < width; k += together) {
-          run(at + row + k, std::min(together, width - k), 1);
-        }
-      }
+    const int64_t inner_rows = inner / last_;
+    for (int64_t group = groups.begin; group < groups.end; ++group) {
+      const int64_t row = group / groups_of_row, k = group % groups_of_row * together;
+      const int64_t at = row / inner_rows * n * inner + row % inner_rows * last_ + k;
+      RunLines(line, std::min(together, width - k), 1, inner, {box.real + at, box.imag + at}, room);
     }
   }
 
   FftType type_;
-  std::vector<FftLine> lines_;  // one a transformed dim
+  std::vector<FftLine> lines_;            // one a transformed dim
   std::optional<RealFftLine> real_line_;  // the last dim of real transforms, if its length is even
-  int64_t size_ = 1;            // elements of the box of one batch
+  int64_t size_ = 1;                      // elements of the box of one batch
   int64_t last_ = 1, half_ = 1;
   int64_t in_size_ = 1, out_size_ = 1, batch_ = 1;
   int64_t room_ = 0;
   double scale_ = 1;
+  bool is_last_at_the_end_ = false;  // IRFFT: then the kept half is complete
 };
 
 }  // namespace

@@ -92,8 +92,7 @@ bool ChainRunner::RunClasses(const ChainStep& step, ActiveSet* active) {
   return true;
 }
 
-const ChainRunner::SingleClass& ChainRunner::SingleClassOf(const ChainStep& step,
-                                                           std::byte* slot) {
+const ChainRunner::SingleClass& ChainRunner::SingleClassOf(const ChainStep& step, std::byte* slot) {
   SingleClass& single = single_[step.number];
   if (single.pieces.empty()) {
     for (const BufferRef& ref : step.refs) single.places.push_back(At(ref, 0, 0, slot));
@@ -137,8 +136,7 @@ void ChainRunner::RunSome(const ChainStep& step, const std::vector<uint32_t>& cl
     return ClassBlock{classes.data(), first, std::min(step.block, count - first), 0, false, false};
   };
   // There is a slot for every thread only if there are enough blocks for all.
-  const bool spread =
-      static_cast<int>(step.classes->count() / step.block) >= workers_.threads();
+  const bool spread = static_cast<int>(step.classes->count() / step.block) >= workers_.threads();
   if (ranks_ != nullptr && observer_ == nullptr && step.sinks.empty() &&
       blocks < 2 * workers_.threads()) {
     for (int64_t b = 0; b < blocks; ++b) RunSplit(step, block_at(b), slots);
@@ -344,6 +342,9 @@ bool ChainRunner::RunSplit(const ChainStep& step, const ClassBlock& block, std::
 
 int64_t ChainRunner::PiecesOf(const Call& call) const {
   const int64_t shares = call.kernel->ShareCount(), granule = call.kernel->RangeGranule();
+  if (call.kernel->RunsInSteps()) {
+    return std::clamp<int64_t>(WorkOf(call.bytes, call.flops) / kPieceWork, 1, kMaxPieces);
+  }
   if (shares > 1 || granule <= 0 || call.elements <= 0) return shares;
   const int64_t granules = (call.elements + granule - 1) / granule;
   return std::clamp<int64_t>(WorkOf(call.bytes, call.flops) / kPieceWork, 1,
@@ -357,6 +358,7 @@ void ChainRunner::RunCallSplit(const ChainStep& step, const Call& call, uint32_t
     RunCall(step, call, ClassBlock{nullptr, c, 1, 0, false}, slot, workers_.scratch(0));
     return;
   }
+  if (call.kernel->RunsInSteps()) return RunCallInSteps(step, call, c, slot, pieces);
   const bool shares = call.kernel->ShareCount() > 1;
   const int64_t work = WorkOf(call.bytes, call.flops);
   const int64_t granule = call.kernel->RangeGranule();
@@ -388,6 +390,36 @@ void ChainRunner::RunCallSplit(const ChainStep& step, const Call& call, uint32_t
   if (check_nan_) Check(step, call, c, 0, slot);
 }
 
+void ChainRunner::RunCallInSteps(const ChainStep& step, const Call& call, uint32_t c,
+                                 std::byte* slot, int64_t most) {
+  BumpScratch& scratch = workers_.scratch(0);
+  const BumpScratch::Mark mark = scratch.Position();
+  auto** operands = PointersIn<const std::byte*>(scratch, call.operand_count);
+  auto** results = PointersIn<std::byte*>(scratch, call.result_count);
+  for (size_t k = 0; k < call.operand_count; ++k) {
+    operands[k] = At(step.refs[call.operands + k], c, 0, slot);
+  }
+  for (size_t k = 0; k < call.result_count; ++k) {
+    results[k] = At(step.refs[call.results + k], c, 0, slot);
+  }
+  const int64_t work = WorkOf(call.bytes, call.flops);
+  const auto run = [&](int64_t count, int64_t granule,
+                       const std::function<void(Range, Scratch&)>& body) {
+    const int64_t granules = (count + granule - 1) / granule, pieces = std::min(granules, most);
+    workers_.For(pieces, work, [&](int64_t piece, int worker) {
+      BumpScratch& own = workers_.scratch(worker);
+      const BumpScratch::Mark before = own.Position();
+      body({granules * piece / pieces * granule,
+            std::min(granules * (piece + 1) / pieces * granule, count)},
+           own);
+      own.Rewind(before);
+    });
+  };
+  call.kernel->RunSteps(run, {operands, call.operand_count}, {results, call.result_count}, scratch);
+  scratch.Rewind(mark);
+  if (check_nan_) Check(step, call, c, 0, slot);
+}
+
 void ChainRunner::Check(const ChainStep& step, const Call& call, uint32_t c, uint32_t i,
                         std::byte* slot) {
   const Instruction& x = *call.op->instruction;
@@ -402,7 +434,8 @@ void ChainRunner::Check(const ChainStep& step, const Call& call, uint32_t c, uin
     const auto operand_count = std::min<int64_t>(call.operand_count, x.operand_count());
     for (int64_t k = 0; k < operand_count; ++k) {
       const Shape* operand = x.operand(k)->shape();
-      operands.push_back({operand, At(step.refs[call.operands + static_cast<size_t>(k)], c, i, slot)});
+      operands.push_back(
+          {operand, At(step.refs[call.operands + static_cast<size_t>(k)], c, i, slot)});
       came_in |= FindNotFinite(operand, operands.back().data).has_value();
     }
     // What came in is no finding: a mask, the initial value of a maximum, a constant that fills

@@ -101,6 +101,8 @@ class ChainRunner {
   // In how many pieces one instance of a call is run.
   int64_t PiecesOf(const Call& call) const;
   void RunCallSplit(const ChainStep& step, const Call& call, uint32_t c, std::byte* slot);
+  void RunCallInSteps(const ChainStep& step, const Call& call, uint32_t c, std::byte* slot,
+                      int64_t most);
   std::byte* At(const BufferRef& ref, uint32_t c, uint32_t i, std::byte* slot) const;
   void Check(const ChainStep& step, const Call& call, uint32_t c, uint32_t i, std::byte* slot);
 

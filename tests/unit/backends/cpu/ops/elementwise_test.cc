@@ -347,4 +347,38 @@ TEST_CASE("map; scalar bodies with branches and loops", "[kernels][elementwise]"
           ROOT f = s32[] get-tuple-element(w), index=1 })");
 }
 
+// The parts of f32 are divided in f64; infinities, zeros and NaN are those of the C library.
+TEST_CASE("complex division has the library's bits", "[kernels][elementwise]") {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float parts[] = {0,      -0.0F,  1,         -2.5F,      3e38F,
+                         1e-38F, 1e-45F, kInfinity, -kInfinity, std::nanf("")};
+  std::vector<std::complex<float>> values;
+  for (const float real : parts) {
+    for (const float imag : parts) values.emplace_back(real, imag);
+  }
+  const size_t count = values.size() * values.size();
+  const auto module = Parse(fmt::format(
+      "HloModule m\nENTRY e {{\n a = c64[{0}] parameter(0)\n b = c64[{0}] parameter(1)\n "
+      "ROOT d = c64[{0}] divide(a, b)\n}}\n",
+      count));
+  Array a = Garbage(module->entry()->parameters()[0]->shape()), b = a;
+  auto* dividends = reinterpret_cast<std::complex<float>*>(a.bytes.data());
+  auto* divisors = reinterpret_cast<std::complex<float>*>(b.bytes.data());
+  for (size_t i = 0; i < count; ++i) {
+    dividends[i] = values[i / values.size()];
+    divisors[i] = values[i % values.size()];
+  }
+  const Leaves results = Evaluate(*module, {{a}, {b}});
+  const auto* quotients = reinterpret_cast<const std::complex<float>*>(results[0].bytes.data());
+  const auto is_same = [](float x, float y) {
+    return std::isnan(x) ? std::isnan(y) : x == y && std::signbit(x) == std::signbit(y);
+  };
+  for (size_t i = 0; i < count; ++i) {
+    const std::complex<float> expected = dividends[i] / divisors[i];
+    INFO(dividends[i] << " / " << divisors[i] << " = " << expected << ", not " << quotients[i]);
+    REQUIRE(is_same(expected.real(), quotients[i].real()));
+    REQUIRE(is_same(expected.imag(), quotients[i].imag()));
+  }
+}
+
 }  // namespace gshard::cpu::testing

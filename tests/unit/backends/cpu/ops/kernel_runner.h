@@ -1,7 +1,8 @@
 // Evaluates small modules instruction by instruction with the CPU kernels, for tests.
 //
-// Every kernel is run in all the ways it offers (whole, in ranges, in place, as a batch) and all
-// must give the same bits. Buffers have their exact size, and results and scratch start as garbage.
+// Every kernel is run in all the ways it offers (whole, in ranges, in steps, in place, as a batch)
+// and all must give the same bits. Buffers have their exact size, and results and scratch start as
+// garbage.
 #ifndef GSHARD_TESTS_UNIT_BACKENDS_CPU_OPS_KERNEL_RUNNER_H_
 #define GSHARD_TESTS_UNIT_BACKENDS_CPU_OPS_KERNEL_RUNNER_H_
 
@@ -155,6 +156,21 @@ inline Leaves RunKernel(const Instruction& instruction, const Leaves& operands) 
       INFO("in ranges of " << granule * granules);
       REQUIRE(SameBits(results, again));
     }
+  }
+
+  if (kernel.RunsInSteps()) {
+    // One granule a piece, the last one first.
+    const auto run = [&](int64_t items, int64_t step,
+                         const std::function<void(Range, Scratch&)>& body) {
+      for (int64_t begin = (items - 1) / step * step; begin >= 0; begin -= step) {
+        GarbageScratch own;
+        body({begin, std::min(begin + step, items)}, own);
+      }
+    };
+    Leaves again = fresh();
+    kernel.RunSteps(run, Pointers(operands), Pointers(again), scratch);
+    INFO("in steps");
+    REQUIRE(SameBits(results, again));
   }
 
   // A batch of three equal instances: dense copies, and shared operands.
