@@ -41,6 +41,7 @@ struct Flags {
   std::string report;
   int64_t top = 40;
   bool no_propagate = false;
+  bool no_split_constants = false;
   std::string limit;
   std::string passes, combine_threshold, windowed_einsum;
   bool weight_update_sharding = false;
@@ -105,6 +106,7 @@ PerDeviceOptions WayOf(const Flags& flags, const PassManagerOptions& passes,
   PerDeviceOptions way;
   way.num_partitions = flags.session.num_partitions;
   way.propagate = !flags.no_propagate;
+  way.split_constants = !flags.no_split_constants;
   way.weight_update_sharding = flags.weight_update_sharding;
   way.windowed_einsum = !flags.windowed_einsum.empty();
   way.passes = passes;
@@ -319,11 +321,17 @@ void AddAnnotate(CommandLine& line, Flags& flags) {
                {.type = "FILE"});
 }
 
+void AddConstantFlag(Command& command, Flags& flags) {
+  command.AddSwitch("--no-split-constants", flags.no_split_constants,
+                    "One sharding for all users of a constant, as XLA has it on CPU");
+}
+
 void AddPropagate(CommandLine& line, Flags& flags) {
   Command propagate =
       AddTransformation(line, flags, "propagate", "Infer the sharding of every tensor",
                         "gshard-opt propagate sharded.hlo --named --report -", RunPropagate);
   AddPropagationFlags(propagate, flags.propagation);
+  AddConstantFlag(propagate, flags);
   propagate.Add(
       "--report", flags.report,
       "Replicated tensors, conflicting annotations, padding, as text or, for FILE.json, as "
@@ -337,6 +345,7 @@ void AddPartition(CommandLine& line, Flags& flags) {
                         "gshard-opt partition sharded.hlo --report - -o device.hlo", RunPartition);
   AddPropagationFlags(partition, flags.propagation);
   partition.AddSwitch("--no-propagate", flags.no_propagate, "Take shardings as they are");
+  AddConstantFlag(partition, flags);
   partition.AddSwitch("--weight-update-sharding", flags.weight_update_sharding,
                       "Cut optimizer state and weight updates along the batch's axes first");
   AddPassFlags(partition, flags);

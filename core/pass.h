@@ -17,6 +17,7 @@
 #include "core/partition/partitioner.h"
 #include "core/propagation/propagation.h"
 #include "core/transforms/collective_combiner.h"
+#include "core/transforms/constant_splitter.h"
 #include "core/transforms/expand/host_transfer_expander.h"
 #include "core/transforms/weight_update_sharding.h"
 #include "core/transforms/windowed_einsum.h"
@@ -32,10 +33,11 @@ struct PassContext {
   WeightUpdateOptions weight_update;
   WindowedEinsumOptions windowed_einsum;
   HostTransferOptions host_transfers;
-  std::optional<DeviceGrid> devices;    // of expand-dynamic-roots; nothing: as the module says
-  UserOrderOverride use_order;          // from inline-calls to propagate
-  ExplainRecorder* recorder = nullptr;  // null: nothing is recorded
-  std::vector<Diagnostic> diagnostics;  // warnings and notes, in order
+  std::optional<DeviceGrid> devices;  // of expand-dynamic-roots; nothing: as the module says
+  UserOrderOverride use_order;        // from inline-calls to propagate
+  std::vector<ConstantCopy> constant_copies;  // from split-constants to merge-constants
+  ExplainRecorder* recorder = nullptr;        // null: nothing is recorded
+  std::vector<Diagnostic> diagnostics;        // warnings and notes, in order
   std::map<std::string, int64_t> statistics;
   HostFeeds host_feeds;  // of expand-host-transfers
 };

@@ -43,6 +43,15 @@ Expected<bool> RunInlineCalls(Module& module, PassContext& context) {
   return inlined;
 }
 
+Expected<bool> RunSplitConstants(Module& module, PassContext& context) {
+  context.constant_copies.clear();
+  return SplitConstants(module, context.constant_copies, context.use_order);
+}
+
+Expected<bool> RunMergeConstants(Module& module, PassContext& context) {
+  return MergeConstantCopies(module, context.constant_copies);
+}
+
 Expected<bool> RunPropagate(Module& module, PassContext& context) {
   PropagationOptions options = context.propagation;
   options.warnings = &context.diagnostics;
@@ -145,7 +154,12 @@ constexpr Pass kPasses[] = {
      RunDynamicPadder},
     {"weight-update-sharding", "Cut optimizer state and weight updates along the batch's axes",
      RunWeightUpdateSharding},
+    {"split-constants",
+     "A copy of each cheap constant for every user, so that each lays out its own",
+     RunSplitConstants},
     {"propagate", "Infer the sharding of every tensor from the annotated ones", RunPropagate},
+    {"merge-constants", "Copies that split-constants made and propagate laid out alike: one again",
+     RunMergeConstants},
     {"partition", "Rewrite a sharded program into the program of one device", RunPartition},
     {"algsimp", "Clean up arithmetic and movements; tables of partition-id become arithmetic",
      RunAlgebraicSimplifier},

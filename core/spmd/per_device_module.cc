@@ -42,6 +42,17 @@ Expected<void> PadWherePossible(Module& module, PassContext& context,
   return RunNamed("dynamic-padder", module, context, options);
 }
 
+Expected<void> Propagate(const DeviceGrid& devices, Module& module, PassContext& context,
+                         const PerDeviceOptions& options) {
+  const bool split = options.split_constants && devices.partitions > 1;
+  if (split) {
+    if (auto done = RunNamed("split-constants", module, context, options); !done) return done;
+  }
+  auto done = RunNamed("propagate", module, context, options);
+  if (done && split) done = RunNamed("merge-constants", module, context, options);
+  return done;
+}
+
 }  // namespace
 
 Expected<DeviceGrid> ReadDevices(Module& module, int64_t num_partitions) {
@@ -64,7 +75,7 @@ Expected<DeviceGrid> CompleteShardings(Module& module, PassContext& context,
   if (done && options.weight_update_sharding) {
     done = RunNamed("weight-update-sharding", module, context, options);
   }
-  if (done && options.propagate) done = RunNamed("propagate", module, context, options);
+  if (done && options.propagate) done = Propagate(devices, module, context, options);
   if (done && options.after_propagation) done = options.after_propagation(module);
   if (!done) return Fail(done.error());
   return devices;

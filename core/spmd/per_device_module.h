@@ -1,9 +1,9 @@
 // From a module as the user wrote it to the program of one device: the one way that the three
 // programs, reports and tests go, so that all speak of the same program (docs/architecture.md).
 //
-//   import-shardy ─► inline-calls ─► [dynamic-padder] ─► [weight-update-sharding] ─► propagate ─►
-//   partition ─► [windowed-einsum]                     ▲                                      ▲
-//                                               before_sharding after_propagation
+//   import-shardy ─► inline-calls ─► [dynamic-padder] ─► before_sharding ─►
+//   [weight-update-sharding] ─► split-constants ─► propagate ─► merge-constants ─►
+//   after_propagation ─► partition ─► [windowed-einsum]
 //
 // Each step is a pass of core/pass_list.cc and takes its options from the PassContext.
 #ifndef GSHARD_CORE_SPMD_PER_DEVICE_MODULE_H_
@@ -21,6 +21,8 @@ namespace gshard {
 struct PerDeviceOptions {
   int64_t num_partitions = 0;  // 0: as the module says
   bool propagate = true;       // false: shardings are taken as they are
+  bool split_constants =
+      true;  // false: constants have one sharding for all users, as in XLA on CPU
   // Arrays of sizes known at run time: only as arrays of their bounds can they be cut. False: they
   // stay. So they do, with a warning, where the padder refuses them (W-DYNAMIC-001).
   bool pad_dynamic_sizes = true;

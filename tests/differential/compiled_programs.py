@@ -65,24 +65,41 @@ def ragged(x, w, sizes):
 
 def moe(params, x):
     """A dropless mixture of experts, one step: tokens are sorted by their expert, each group meets its expert's weights."""
-    whole = NamedSharding(mesh(), P())
-
     def loss(params):
         gate, wi, wo = params
         experts = gate.shape[1]
         weights, choice = jax.lax.top_k(jax.nn.softmax(x @ gate), 2)
-        chosen = jax.lax.with_sharding_constraint(choice.reshape(-1), whole)
+        chosen = choice.reshape(-1)
         order = jnp.argsort(chosen, stable=True)
         sizes = jnp.sum(chosen[:, None] == jnp.arange(experts), axis=0, dtype=jnp.int32)
-        rows = jax.lax.with_sharding_constraint(order // 2, whole)
-        tokens = jax.lax.with_sharding_constraint(x[rows], whole)
+        rows = order // 2
+        tokens = x[rows]
         hidden = jax.nn.relu(jax.lax.ragged_dot(tokens, wi, sizes))
-        out = jax.lax.with_sharding_constraint(jax.lax.ragged_dot(hidden, wo, sizes), whole)
-        share = jax.lax.with_sharding_constraint(weights.reshape(-1), whole)[order]
+        out = jax.lax.ragged_dot(hidden, wo, sizes)
+        share = weights.reshape(-1)[order]
         return jnp.mean(x.at[rows].add(out * share[:, None]) ** 2)
 
     value, gradients = jax.value_and_grad(loss)(params)
     return value, jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients)
+
+
+def shared_zeros(x, w):
+    """Zeros that XLA's export makes one array, though rows of x and columns of w are cut."""
+    return jnp.where(x > 1, x, 0.0) @ w, jnp.where(w > 1, w, 0.0)
+
+
+def loop_with_zeros(x, w):
+    def body(carry, k):
+        return jnp.where(carry > 0, carry, 0.0) @ w, jnp.maximum(w, 0.0).sum() + k
+    return jax.lax.scan(body, x, jnp.arange(4.0))
+
+
+def adam(x, w):
+    """The first step, moments of zero: they are one array with the zeros of both relus."""
+    gradient = jax.grad(lambda w: jnp.mean(jax.nn.relu(x @ jax.nn.relu(w)) ** 2))(w)
+    m = 0.9 * jnp.zeros((64, 64)) + 0.1 * gradient
+    v = 0.99 * jnp.zeros((64, 64)) + 0.01 * gradient * gradient
+    return w - m / (jnp.sqrt(v) + 1e-8), jnp.zeros((64, 64)) + x
 
 
 def manual(x):
@@ -97,6 +114,7 @@ def scatter(x, indices, updates):
 
 WEIGHTS = (floats(2, 16, 48), floats(2, 16, 16), floats(2, 16, 64), floats(2, 64, 16))
 WEIGHT_SPECS = (P(None, None, "model"), P(None, "model", None), P(None, None, "model"), P(None, "model", None))
+SQUARES = ((floats(64, 64), floats(64, 64)), (P("data"), P(None, "model")))
 # name: function, arguments, their shardings
 PROGRAMS = {
     "gpt": (gpt, (WEIGHTS, floats(8, 8, 16)), (WEIGHT_SPECS, P("data"))),
@@ -110,6 +128,9 @@ PROGRAMS = {
                (P(), P(None, None, "model"), P())),
     "moe": (moe, ((floats(16, 4), floats(4, 16, 32), floats(4, 32, 16)), floats(32, 16)),
             ((P(), P(None, None, "model"), P(None, "model", None)), P("data"))),
+    "shared_zeros": (shared_zeros, *SQUARES),
+    "loop_with_zeros": (loop_with_zeros, *SQUARES),
+    "adam": (adam, *SQUARES),
     "manual": (manual, (floats(8, 16),), (P("data"),)),
     "scatter": (scatter, (floats(16, 8), jax.ShapeDtypeStruct((4,), jnp.int32), floats(4, 8)),
                 (P(None, "model"), P(), P(None, "model"))),
