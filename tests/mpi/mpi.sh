@@ -57,6 +57,37 @@ for program in samples/m*.hlo samples/[ps]*.hlo tests/golden/run/*.hlo tests/gol
 done
 echo "$programs programs"
 check "programs to compare" [ "$programs" -gt 0 ]
+
+# Each rank takes its devices' part of a file: cut by rows, by columns, not at all.
+cat >"$work/input.hlo" <<'END'
+HloModule input, num_partitions=8
+ENTRY e {
+  a = f32[16,6] parameter(0), sharding={devices=[8,1]<=[8]}
+  b = f32[16,6] parameter(1), sharding={devices=[1,2,4]<=[8] last_tile_dim_replicate}
+  c = f32[16,6] parameter(2), sharding={replicated}
+  d = f32[16,6] add(a, c), sharding={devices=[8,1]<=[8]}
+  ROOT r = f32[16,6] subtract(d, b), sharding={devices=[8,1]<=[8]}
+}
+END
+python3 - "$work/input.npz" <<'END'
+import struct, sys, zipfile
+head = "{'descr': '<f4', 'fortran_order': False, 'shape': (16, 6), }"
+head = b"\x93NUMPY\1\0" + struct.pack("<H", len(head) + 1) + head.encode() + b"\n"
+with zipfile.ZipFile(sys.argv[1], "w") as file:  # stored
+    for k in range(3):
+        file.writestr(f"p{k}.npy", head + struct.pack("<96f", *(k * 1000 + i for i in range(96))))
+END
+gshard-run "$work/input.hlo" --input "$work/input.npz" --output "$work/one.npz" >/dev/null 2>&1
+rm -f "$work/many.npz"
+over 3 gshard-run-mpi "$work/input.hlo" --threads 1 --input "$work/input.npz" --output "$work/many.npz" >"$work/log" 2>&1
+check "--input on 3 ranks" cmp -s "$work/one.npz" "$work/many.npz"
+right() { # i + (2000 + i) - (1000 + i)
+  python3 -c 'import struct, sys, zipfile
+with zipfile.ZipFile(sys.argv[1]) as file: data = file.read(file.namelist()[0])
+sys.exit(struct.unpack("<96f", data[-384:]) != tuple(1000.0 + i for i in range(96)))' "$1"
+}
+check "--input on 3 ranks is what the file has" right "$work/many.npz"
+
 over 2 gshard-run-mpi samples/mlp.hlo --verify >"$work/log" 2>&1
 check "--verify" grep -q "^verify *ok" "$work/log"
 

@@ -17,8 +17,6 @@
 namespace gshard::property {
 namespace {
 
-constexpr rlim_t kMemoryLimit = rlim_t{4} << 30;
-
 struct Header {
   uint64_t number = 0;
   Verdict::Kind kind = Verdict::Kind::kPassed;
@@ -102,8 +100,9 @@ class Pool {
 
   [[noreturn]] void Work(const std::deque<uint64_t>& numbers, int file) const {
     std::signal(SIGALRM, SIG_DFL);
-    const rlimit limit{kMemoryLimit, kMemoryLimit}, no_core{0, 0};
-    setrlimit(RLIMIT_AS, &limit);
+    const rlim_t bytes = rlim_t{options_.memory_gib} << 30;
+    const rlimit limit{bytes, bytes}, no_core{0, 0};
+    if (bytes != 0) setrlimit(RLIMIT_AS, &limit);
     setrlimit(RLIMIT_CORE, &no_core);
     for (uint64_t number : numbers) {
       alarm(options_.seconds);

@@ -11,10 +11,18 @@
 
 namespace gshard::property {
 
+// Sanitizers reserve more addresses than any machine has memory.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr uint64_t kMemoryGib = 0;
+#else
+inline constexpr uint64_t kMemoryGib = 4;
+#endif
+
 struct ApartOptions {
   int jobs = 1;
-  unsigned seconds = 30;  // a case may take; longer is a "hang"
-  size_t batch = 16;      // cases that one process checks, one after another
+  unsigned seconds = 30;             // a case may take; longer is a "hang"
+  size_t batch = 16;                 // cases that one process checks, one after another
+  uint64_t memory_gib = kMemoryGib;  // addresses that a process may have; 0: any number
 };
 
 // check(number) for all numbers that `next` gives, until it gives none, in `jobs` processes.

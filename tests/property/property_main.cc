@@ -52,6 +52,7 @@ struct Options {
   int64_t devices = 0;
   int jobs = 0, ranks = 0;
   unsigned seconds = kSecondsPerCase;
+  uint64_t memory_gib = kMemoryGib;
 };
 
 double Since(Clock::time_point start) {
@@ -94,11 +95,12 @@ Verdict Check(const Program& program, uint64_t seed, const Options& session) {
 }
 
 // One check in a process of its own.
-Verdict CheckOneApart(unsigned seconds, const std::function<Verdict()>& check) {
+Verdict CheckOneApart(unsigned seconds, uint64_t memory_gib,
+                      const std::function<Verdict()>& check) {
   Verdict result;
   bool taken = false;
   CheckApart(
-      {.jobs = 1, .seconds = seconds, .batch = 1},
+      {.jobs = 1, .seconds = seconds, .batch = 1, .memory_gib = memory_gib},
       [&]() -> std::optional<uint64_t> {
         return std::exchange(taken, true) ? std::nullopt : std::optional<uint64_t>(0);
       },
@@ -184,7 +186,7 @@ class Session {
     check.seed = options_.input_seed;
     check.has_nan = options_.has_nan;
     check.optimize = options_.optimize;
-    const Verdict verdict = CheckOneApart(options_.seconds, [&] {
+    const Verdict verdict = CheckOneApart(options_.seconds, options_.memory_gib, [&] {
       if (options_.grad) return CheckGradientText(text.str());
       if (options_.ranks > 0) return CheckRanks(text.str(), options_.ranks, check);
       return options_.one_way ? CheckOneWay(text.str()) : CheckProgram(text.str(), {}, check);
@@ -250,8 +252,8 @@ class Session {
           verdict.failure == "hang" ? kSecondsPerCase : kSecondsPerShrinkingStep;
       small = Shrink(std::move(small), kShrinkBudget, [&](const Program& candidate) {
         if (!MagnitudeOfBody(candidate, 0, {})) return false;
-        const Verdict again =
-            CheckOneApart(seconds, [&] { return Check(candidate, seed, options_); });
+        const Verdict again = CheckOneApart(seconds, options_.memory_gib,
+                                            [&] { return Check(candidate, seed, options_); });
         if (again.kind != Verdict::Kind::kFailed || again.failure != verdict.failure) return false;
         last = again;
         return true;
@@ -340,6 +342,8 @@ int Main(int argc, char** argv) {
                "With --print or --file: propagated and partitioned, too");
   app.add_option("--file", options.file, "Check the program of this file");
   app.add_option("--seconds", options.seconds, "A program may take, with --file");
+  app.add_option("--memory-gib", options.memory_gib,
+                 "Addresses that a program may take, with --file (4)");
   app.add_option("--input-seed", options.input_seed, "Of the inputs, with --file");
   app.add_flag("--optimize", options.optimize, "Optimize after partitioning");
   app.add_flag("--grad", options.grad, "Check the gradients of the program of one device, instead");

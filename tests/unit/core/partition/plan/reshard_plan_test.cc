@@ -126,5 +126,60 @@ TEST_CASE("Explicit device lists end in a permute", "[partition]") {
   CHECK(!plan.full_rematerialization);
 }
 
+TEST_CASE("Tiles that are empty enter for nothing only where the goal has their digits",
+          "[partition]") {
+  struct Row {
+    std::vector<int64_t> dims;
+    int64_t devices;
+    const char* from;
+    const char* to;
+    int64_t bytes;
+    const char* kinds;
+  };
+  const Row rows[] = {
+      {{4, 2},
+       16,
+       "{devices=[4,4]<=[2,2,2,2]T(2,3,1,0)}",
+       "{devices=[1,2,8]<=[2,2,2,2]T(3,2,1,0) last_tile_dim_replicate}",
+       20,
+       "MPG"},
+      {{16, 1, 4},
+       48,
+       "{devices=[2,8,1,3]<=[3,4,2,2]T(3,1,2,0) last_tile_dim_replicate}",
+       "{devices=[1,3,2,8]<=[3,4,2,2]T(0,3,2,1) last_tile_dim_replicate}",
+       256,
+       "XSMG"},
+      {{2, 40, 14},
+       16,
+       "{devices=[2,4,1,2]<=[16] last_tile_dim_replicate}",
+       "{devices=[8,2,1]<=[16]}",
+       2240,
+       "PGS"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.from, row.to);
+    Planned plan = PlanBetween(row.dims, row.devices, row.from, row.to);
+    CHECK(plan.bytes == row.bytes);
+    CHECK(plan.kinds == row.kinds);
+  }
+}
+
+TEST_CASE("Partial digits are cut before the exchange that moves them on", "[partition]") {
+  // Local f32[16,128], of which a half is received; then 3/4 of that half.
+  Planned plan =
+      PlanBetween({16, 256}, 4, "{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={unreduced}}",
+                  "{devices=[4,1]<=[2,2]T(1,0)}");
+  CHECK(plan.kinds == "RX");
+  CHECK(plan.bytes == 4096 + 3072);
+}
+
+TEST_CASE("Two tiles that divide already are not tiled again", "[partition]") {
+  Planned plan = PlanBetween({7, 8, 24}, 64,
+                             "{devices=[16,1,1,4]<=[4,2,4,2]T(0,2,1,3) last_tile_dim_replicate}",
+                             "{devices=[4,1,4,4]<=[4,2,4,2]T(1,3,2,0) last_tile_dim_replicate}");
+  CHECK(plan.bytes == 1248);
+  CHECK(plan.kinds == "XSMSG");
+}
+
 }  // namespace
 }  // namespace gshard
