@@ -310,8 +310,10 @@ int64_t Panels(const Chunk<T>& x, int64_t begin, T* packed) {
   const int64_t end = kTail ? x.n : begin + (x.n - begin) / full * full;
   const int64_t panel_size = a.count * a.chunk * full;
   const int64_t strip_width = kPacked / (a.count * a.chunk) * full;
-  for (int64_t strip = begin; strip < end; strip += strip_width) {
-    const int64_t strip_end = std::min(strip + strip_width, end);
+  for (int64_t strip = begin, strip_end = begin; strip < end; strip = strip_end) {
+    strip_end = std::min(strip + strip_width, end);
+    // A last panel that is not full is packed: in place it would be read beyond the end of b.
+    if (in_place && strip_end - strip > full) strip_end -= (strip_end - strip) % full;
     const bool packs = !in_place || strip_end - strip < full;
     for (int64_t s = 0; s < a.count && packs; ++s) {
       const MatrixView<T> part{b.data[s] + x.b_offset + strip * b.column, b.row, b.column};
