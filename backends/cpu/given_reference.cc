@@ -9,6 +9,7 @@
 #include "backends/cpu/io/inputs.h"
 #include "backends/cpu/verify/result_spread.h"
 #include "core/analysis/partitioned.h"
+#include "ir/metadata.h"
 
 namespace gshard::cpu {
 namespace {
@@ -31,10 +32,19 @@ bool IsShardOf(const ParameterLeaf& leaf, const Shape* whole) {
   return true;
 }
 
+// core/pipeline/pipeline.h
+constexpr std::string_view kPipelineAttribute = "gshard.pipeline";
+
+// Passes of stages compute a micro-batch's values, and partitioning gives new names to much of
+// them.
+bool IsPipelined(const Module& program) {
+  return !FrontendAttribute(program.header().frontend_attributes, kPipelineAttribute).empty();
+}
+
 }  // namespace
 
 std::vector<LocalForm> FormsByName(const Module& program, std::vector<LocalForm> forms) {
-  if (IsCompiledByXla(program)) return {};
+  if (IsCompiledByXla(program) || IsPipelined(program)) return {};
   std::unordered_map<std::string_view, const Instruction*> by_name;
   for (const Computation* computation : program.computations()) {
     for (const Instruction* x : computation->instructions()) by_name.emplace(x->name(), x);

@@ -112,6 +112,52 @@ std::vector<const Instruction*> EndsOf(const CausedCollective& collective) {
   return ends;
 }
 
+// Of an instruction of the program that was pipelined, which this one computes in passes: where its
+// copies belong.
+int ExplainCopies(const ExplainOptions& options, const Module& module, std::string_view name,
+                  const std::vector<const Instruction*>& copies) {
+  std::string text = fmt::format("{} is computed in passes, as {} cop{}:\n", name, copies.size(),
+                                 copies.size() == 1 ? "y" : "ies");
+  Json places = Json::Array();
+  for (const Instruction* copy : copies) {
+    const auto place = PlaceInPipeline(module, copy);
+    if (!place) continue;
+    text += ToText(*place, copy);
+    Json one = ToJson(*place);
+    one.Set("name", copy->name());
+    places.Append(std::move(one));
+  }
+  const Json document = {{"schema", kExplainSchema},
+                         {"instruction", name},
+                         {"leaves", Json::Array()},
+                         {"copies", std::move(places)},
+                         {"collectives", Json::Array()}};
+  return Print(options.json ? document.Text() : text);
+}
+
+// The instruction of the text that one made by passes (inlining gives copies new names) stands for.
+const Instruction* WrittenAt(const Module& module, const SourceRange& source) {
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      const SourceRange& own = x->source();
+      if (!own.empty() && own.begin == source.begin && own.end == source.end) return x;
+    }
+  }
+  return nullptr;
+}
+
+// Where a copy that inlining has made of a pipelined program's instruction belongs.
+std::string PlaceOfInlined(const ExplainOptions& options, const Instruction* copy, Json& document) {
+  auto module = ReadModule(options.input, options.num_partitions);
+  if (!module) return "";
+  const Instruction* written = WrittenAt(**module, copy->source());
+  const auto place = written == nullptr ? std::nullopt : PlaceInPipeline(**module, written);
+  if (!place) return "";
+  document.Set("pipeline", ToJson(*place));
+  return fmt::format("{} is '{}' of the text, inlined\n", copy->name(), written->name()) +
+         ToText(*place, written);
+}
+
 }  // namespace
 
 int RefuseToExplain(const ExplainOptions& options, const Diagnostic& error) {
@@ -140,7 +186,10 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
       text += fmt::format("{} is inlined, its value is {}\n", name, value->name());
       name = value->name();
     }
+  } else if (const auto copies = CopiesInPasses(**module, name); !copies.empty()) {
+    return ExplainCopies(options, **module, name, copies);
   }
+  const bool is_named = !text.empty();
   ExplainRecorder recorder;
   PropagationFindings findings;
   context.recorder = &recorder;
@@ -157,6 +206,9 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
     if (instruction == nullptr) similar = SimilarNames(propagated, name);
     mesh = NamedMesh(propagated);
     if (instruction != nullptr) {
+      if (!is_named && IsPipelined(propagated)) {
+        text += PlaceOfInlined(options, instruction, document);
+      }
       text += ShardingHistoryText(recorder, propagated, std::array{instruction}, mesh);
       text += ConflictText(findings, instruction, propagated, mesh);
       AddShardingHistory(document, recorder, propagated, instruction);

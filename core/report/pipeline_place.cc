@@ -186,6 +186,8 @@ PipelinePlace PlaceInEntry(const Module& module, const Instruction* x) {
 
 }  // namespace
 
+bool IsPipelined(const Module& module) { return Header(module).is_there(); }
+
 std::optional<PipelinePlace> PlaceInPipeline(const Module& module, const Instruction* x) {
   const Header header(module);
   if (!header.is_there()) return std::nullopt;
@@ -204,6 +206,27 @@ std::optional<PipelinePlace> PlaceInPipeline(const Module& module, const Instruc
     }
   }
   return std::nullopt;
+}
+
+std::vector<const Instruction*> CopiesInPasses(const Module& module, std::string_view name) {
+  if (!IsPipelined(module)) return {};
+  auto is_copy = [&](std::string_view other) {
+    if (!other.starts_with(name)) return false;
+    other.remove_prefix(name.size());
+    constexpr std::string_view kAgain = ".remat";
+    const bool again = other.starts_with(kAgain);
+    if (again) other.remove_prefix(kAgain.size());
+    if (other.empty()) return again;
+    return other.size() > 1 && other[0] == '.' &&
+           other.find_first_not_of("0123456789", 1) == std::string_view::npos;
+  };
+  std::vector<const Instruction*> copies;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (!Note(x, kLayerAttribute).empty() && is_copy(x->name())) copies.push_back(x);
+    }
+  }
+  return copies;
 }
 
 std::string ToText(const PipelinePlace& place, const Instruction* x) {

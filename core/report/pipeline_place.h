@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/json.h"
@@ -21,8 +22,15 @@ struct PipelinePlace {
   std::string reason;           // in words
 };
 
+// Made by `gshard-opt pipeline`?
+bool IsPipelined(const Module& module);
+
 // What `gshard-opt pipeline` recorded in the text; none if `module` is no such program.
 std::optional<PipelinePlace> PlaceInPipeline(const Module& module, const Instruction* x);
+
+// What passes compute in place of an instruction of the program that was pipelined: copies that
+// have its name with a number (`dot.5.1` of `dot.5`), or `.remat` where it is computed again.
+std::vector<const Instruction*> CopiesInPasses(const Module& module, std::string_view name);
 
 // Lines of text about `x`.
 std::string ToText(const PipelinePlace& place, const Instruction* x);

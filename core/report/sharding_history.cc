@@ -7,6 +7,7 @@
 
 #include "core/analysis/axis_text.h"
 #include "core/propagation/rules.h"
+#include "core/report/pipeline_place.h"
 #include "fmt/format.h"
 #include "ir/metadata.h"
 #include "ir/sharding_text.h"
@@ -166,6 +167,10 @@ std::string Reason(const Module& module, const ExplainStep& step) {
   switch (c.edge) {
     case ShardingEdge::kAnnotation: {
       std::string place = HloPlaceOf(module, step.instruction);
+      if (step.sharding != nullptr && step.sharding->IsManual() && IsPipelined(module)) {
+        return "of a stage by itself, as gshard-opt pipeline wrote" +
+               (place.empty() ? "" : " at " + place);
+      }
       return place.empty() ? "written by the user" : "written by the user at " + place;
     }
     case ShardingEdge::kSharding:

@@ -264,10 +264,15 @@ def step(model):
     return run
 
 
+def widened(x):
+    """In double precision where that is on (jax_enable_x64)."""
+    return np.asarray(x, np.float64) if jax.config.jax_enable_x64 and x.dtype == np.float32 else x
+
+
 def make(name, seed=0):
     """Arguments (arrays) and HLO text of a model's step."""
     model = MODELS[name]
-    params, stats, batch = model.init(np.random.default_rng(seed))
+    params, stats, batch = jax.tree.map(widened, model.init(np.random.default_rng(seed)))
     arguments = (params, jax.tree.map(lambda x: 0.5 * x, params), stats, batch)
     shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), arguments)
     return arguments, hlo_text.to_text(step(model), shapes, model.__doc__, donate=(0, 1, 2))

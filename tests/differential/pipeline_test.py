@@ -3,7 +3,9 @@
 Every model of pipeline_models.py is cut into stages by gshard-opt, partitioned, run, and compared with JAX. By default
 a subset of minutes; GSHARD_PIPELINE_ALL=1 takes every model, K in 2, 4, 8, every schedule and M from 1 to 32, alone and
 cut over data and model axes; with GSHARD_PIPELINE_SECONDS=N as many of these, in random order, as N seconds allow
-(GSHARD_PIPELINE_SEED=S, 0 without it). Words of the command line are the models to take.
+(GSHARD_PIPELINE_SEED=S, 0 without it). Words of the command line are the models to take, or one case as it is printed.
+GSHARD_PIPELINE_F64=1 computes in double precision: there a step that a ReLU or a rounding decides otherwise agrees, a wrong
+one does not.
 """
 import collections
 import itertools
@@ -22,7 +24,8 @@ Case = collections.namedtuple("Case", "model stages microbatches schedule remat 
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zero-bubble")
 ALIKE = ("dense", "scan", "checkpointed", "tied", "masked", "experts")  # models of equal layers
 MESHES = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 4))  # data x model
-TOLERANCE = 2e-5
+F64 = bool(os.environ.get("GSHARD_PIPELINE_F64"))
+TOLERANCE = 1e-11 if F64 else 2e-5
 
 
 def whole_matrix():
@@ -96,6 +99,15 @@ def worst(got, want):
         scale = max(np.max(np.abs(b), initial=0.0), 1e-3)
         off = max(off, float(np.max(np.abs(np.asarray(a, np.float64) - b), initial=0.0)) / scale)
     return off
+
+
+def case_of(words):
+    """A case as it is printed: "resnet K=8 M=8 gpipe x2 remat all data=1 model=2"."""
+    repeats = next((int(w[1:]) for w in words if w[0] == "x" and w[1:].isdigit()), None)
+    value = lambda key, default: next((int(w[len(key):]) for w in words if w.startswith(key)), default)
+    schedule = next(w for w in words if w in (*SCHEDULES, "shift"))
+    return Case(words[0], value("K=", 1), value("M=", 1), schedule, words[words.index("remat") + 1], repeats,
+                value("data=", 1), value("model=", 1))
 
 
 class Suite:
@@ -175,10 +187,14 @@ XLA_CASES = [Case("dense", 8, 8, "1f1b", "stage"), Case("scan", 4, 4, "gpipe", "
 def main():
     failed = passed = 0
     only = sys.argv[1:]
+    if F64:
+        models.jax.config.update("jax_enable_x64", True)
     with tempfile.TemporaryDirectory() as work:
         suite = Suite(work)
         jobs = (("mesh", case, suite.run) for case in cases())
-        if not os.environ.get("GSHARD_PIPELINE_NO_XLA"):
+        if "remat" in only:
+            jobs, only = [("mesh", case_of(only), suite.run)], []
+        elif not (os.environ.get("GSHARD_PIPELINE_NO_XLA") or F64):
             jobs = itertools.chain(jobs, (("XLA", case, suite.run_on_xla) for case in XLA_CASES))
         for where, case, run in jobs:
             if only and case.model not in only:

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "core/pipeline/emit/neutral.h"
+#include "core/pipeline/emit/stage_difference.h"
 #include "core/pipeline/emit/stage_ring.h"
 #include "fmt/format.h"
 #include "ir/equality.h"
@@ -217,11 +218,11 @@ class ShiftBuilder {
       if (SameComputation(*own, *function)) continue;
       inputs.handed_on = HandedOn(pass, v);
       if (SameComputation(*own, *MakeStageFunction(inputs, pass, best))) continue;
-      return Fail(MakeError(
-          "E-PIPELINE-006",
-          fmt::format("stages {} and {} of the shifting buffer do not compute the same ({} pass)",
-                      best - 1, v - 1, pass == Pass::kForward ? "forward" : "backward"),
-          "other schedules take stages of any kind: --schedule 1f1b"));
+      return Fail(
+          UnlikeStages(module_,
+                       fmt::format("stages {} and {} of the shifting buffer ({} pass)", best - 1,
+                                   v - 1, pass == Pass::kForward ? "forward" : "backward"),
+                       *MakeStageFunction(inputs, pass, best), *own));
     }
     std::vector<int64_t> all;
     for (int64_t v = 1; v + 1 < stages_.count(); ++v) all.push_back(v);
@@ -476,31 +477,30 @@ class ShiftBuilder {
       c.feed.push_back(ring_.Send(outer_, own, StepsLeft(), /*wraps=*/true, kGradientsMoveIn));
       c.ring.push_back(own), c.drain.push_back(own);
     }
-    Carried done =
-        Loop("backward_tick", std::move(c), clock_.ticks(),
-             [&](Builder& b, Instruction* turn, Carried& t) {
-               Instruction* tick = b.Subtract(b.ScalarInt(DType::kS32, clock_.ticks() - 1), turn);
-               const Now now = At(b, tick);
-               Values given;
-               for (size_t s = 0; s < t.ring.size(); ++s) {
-                 Instruction* loaded = WithoutFirstDim(b, Row(b, t.feed_store[s], now.group_out));
-                 t.feed[s] = Choose(b, now.stores, loaded, t.feed[s]);
-                 Instruction* x = Choose(b, now.is_last, t.feed[s], t.ring[s]);
-                 std::vector<int64_t> dims(x->shape()->dims().begin(), x->shape()->dims().end());
-                 dims.insert(dims.begin(), 1);
-                 given.push_back(b.Reshape(x, dims));
-               }
-               PassResult pass = Call(b, in_.alike, function, Numbers(b, now), t.inputs, given, t);
-               t.terms = pass.terms, t.outputs = pass.outputs;
-               for (size_t s = 0; s < t.ring.size(); ++s) {
-                 Instruction* back =
-                     ring_.Send(b, t.drain[s], 1, /*wraps=*/true, kGradientsMoveOut);
-                 t.drain[s] = Choose(b, now.is_first, pass.backward[s], back);
-                 SetRow(b, t.drain_store[s], t.drain[s], StoreRow(b, now.loads, now.group_in));
-                 t.ring[s] = ring_.Send(b, pass.backward[s], -1, /*wraps=*/true, kGradientsMove);
-                 t.feed[s] = ring_.Send(b, t.feed[s], 1, /*wraps=*/true, kGradientsMoveIn);
-               }
-             });
+    Carried done = Loop(
+        "backward_tick", std::move(c), clock_.ticks(),
+        [&](Builder& b, Instruction* turn, Carried& t) {
+          Instruction* tick = b.Subtract(b.ScalarInt(DType::kS32, clock_.ticks() - 1), turn);
+          const Now now = At(b, tick);
+          Values given;
+          for (size_t s = 0; s < t.ring.size(); ++s) {
+            Instruction* loaded = WithoutFirstDim(b, Row(b, t.feed_store[s], now.group_out));
+            t.feed[s] = Choose(b, now.stores, loaded, t.feed[s]);
+            Instruction* x = Choose(b, now.is_last, t.feed[s], t.ring[s]);
+            std::vector<int64_t> dims(x->shape()->dims().begin(), x->shape()->dims().end());
+            dims.insert(dims.begin(), 1);
+            given.push_back(b.Reshape(x, dims));
+          }
+          PassResult pass = Call(b, in_.alike, function, Numbers(b, now), t.inputs, given, t);
+          t.terms = pass.terms, t.outputs = pass.outputs;
+          for (size_t s = 0; s < t.ring.size(); ++s) {
+            Instruction* back = ring_.Send(b, t.drain[s], 1, /*wraps=*/true, kGradientsMoveOut);
+            t.drain[s] = Choose(b, now.is_first, pass.backward[s], back);
+            SetRow(b, t.drain_store[s], t.drain[s], StoreRow(b, now.loads, now.group_in));
+            t.ring[s] = ring_.Send(b, pass.backward[s], -1, /*wraps=*/true, kGradientsMove);
+            t.feed[s] = ring_.Send(b, t.feed[s], 1, /*wraps=*/true, kGradientsMoveIn);
+          }
+        });
     for (Instruction*& store : done.drain_store) {
       store = outer_.SliceDim(store, 0, 0, clock_.groups());
     }

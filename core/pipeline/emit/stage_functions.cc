@@ -29,6 +29,19 @@ std::string_view PassName(Pass pass) {
   return "idle";
 }
 
+// Without what `gshard-opt grad` notes: the name of an instruction of IN, so that alike stages
+// differ.
+std::string_view WithoutAdjointNote(Arena& arena, std::string_view attributes) {
+  constexpr std::string_view kAdjointOf = "gshard.adjoint_of";
+  if (attributes.find(kAdjointOf) == std::string_view::npos) return attributes;
+  std::string_view kept;
+  for (const auto& [key, value] : ParseFrontendAttributes(attributes)) {
+    if (key == kAdjointOf) continue;
+    kept = WithFrontendAttribute(arena, kept, key, FrontendAttribute(attributes, key));
+  }
+  return kept;
+}
+
 class FunctionBuilder {
  public:
   FunctionBuilder(const StageFunctionInputs& in, Pass pass, int64_t v)
@@ -217,6 +230,8 @@ class FunctionBuilder {
   Instruction* Copy(Instruction* x, const std::vector<Instruction*>& operands) {
     Instruction* copy = CloneInto(*in_.module, computation_, x, operands, /*take_name=*/false);
     copy->set_sharding(nullptr);
+    copy->set_frontend_attributes(
+        WithoutAdjointNote(in_.module->arena(), copy->frontend_attributes()));
     Annotate(copy, x);
     NoteLayer(copy, x);
     if (IsComputedAgain(x)) {

@@ -1,10 +1,13 @@
 #include "core/pipeline/plan/clone.h"
 
+#include "fmt/format.h"
+
 namespace gshard::pipeline {
 
 Instruction* CloneInto(Module& module, Computation* to, Instruction* x,
                        std::span<Instruction* const> operands, bool take_name) {
-  std::string_view name = module.UniqueName(x->name());
+  // The first copy of dot.5 is dot.5.1, the second dot.5.2: names tell whose copies they are.
+  std::string_view name = module.UniqueName(fmt::format("{}.1", x->name()));
   if (take_name) {
     std::string_view other = name;
     name = x->name();

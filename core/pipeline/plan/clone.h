@@ -9,7 +9,7 @@
 namespace gshard::pipeline {
 
 // A copy of `x` at the end of `to`: same shape, attributes, called computations, metadata and
-// sharding. `take_name`: it has the name of `x`, which gets another.
+// sharding. `take_name`: it has the name of `x`, which gets another; else that name with a number.
 Instruction* CloneInto(Module& module, Computation* to, Instruction* x,
                        std::span<Instruction* const> operands, bool take_name);
 

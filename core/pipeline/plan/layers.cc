@@ -8,6 +8,7 @@
 #include "core/cost/op_cost.h"
 #include "core/pipeline/plan/balance.h"
 #include "core/pipeline/plan/instruction_times.h"
+#include "core/pipeline/plan/layer_constants.h"
 #include "core/pipeline/plan/layer_cuts.h"
 #include "core/pipeline/plan/minimum_cut.h"
 #include "ir/metadata.h"
@@ -38,11 +39,13 @@ Expected<LayerGraph> LayerGraph::Make(const Module& module, const Phases& phases
   if (auto found = graph.FindLayers(updates, options); !found) {
     return Fail(std::move(found.error()));
   }
+  if (options.schedule == ScheduleKind::kShift) {
+    graph.own_constants_ = FindLayerConstants(module, phases, graph);
+  }
   return graph;
 }
 
-Instruction* LayerGraph::WeightOf(Instruction* x) const {
-  if (!phases_.UsesWeights(x) || phases_.UsesExamples(x)) return nullptr;
+Instruction* LayerGraph::BeforeRearranging(Instruction* x) {
   auto rearranges = [](Opcode opcode) {
     switch (opcode) {
       case Opcode::kBroadcast:
@@ -58,6 +61,14 @@ Instruction* LayerGraph::WeightOf(Instruction* x) const {
   };
   while (rearranges(x->opcode())) x = x->operand(0);
   return x;
+}
+
+Instruction* LayerGraph::WeightOf(Instruction* x) const {
+  if (phases_.UsesExamples(x)) return nullptr;
+  const bool is_weight = phases_.UsesWeights(x);
+  if (!is_weight && own_constants_.empty()) return nullptr;
+  x = BeforeRearranging(x);
+  return is_weight || own_constants_.contains(x) ? x : nullptr;
 }
 
 void LayerGraph::FindTerms() {
@@ -298,18 +309,21 @@ std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
     if (weight->opcode() != Opcode::kSlice) continue;
     rows[{weight->operand(0), weight->attributes<SliceAttributes>().starts[0]}] = layers[0];
   }
+  const WeightHomes derived = HomesOfSources(homes);
+  auto last_of = [](const std::vector<int32_t>& candidates, int32_t layer) {
+    int32_t home = -1;
+    for (int32_t candidate : candidates) {
+      if (candidate <= layer) home = std::max(home, candidate);
+    }
+    return home;
+  };
   auto home_of = [&](Instruction* operand, int64_t row, int32_t layer) -> int32_t {
     Instruction* weight = WeightOf(operand);
     if (weight == nullptr) return -1;
-    if (auto it = homes.find(weight); it != homes.end()) {
-      int32_t home = -1;
-      for (int32_t candidate : it->second) {
-        if (candidate <= layer) home = std::max(home, candidate);
-      }
-      return home;
-    }
-    auto it = rows.find({weight, row});
-    return it == rows.end() ? -1 : it->second;
+    if (auto it = homes.find(weight); it != homes.end()) return last_of(it->second, layer);
+    if (auto it = rows.find({weight, row}); it != rows.end()) return it->second;
+    auto it = derived.find(weight);
+    return it == derived.end() ? -1 : last_of(it->second, layer);
   };
   std::unordered_map<const Instruction*, int32_t> found;
   const auto gradients = GradientsOfWeights();
@@ -361,6 +375,27 @@ LayerGraph::WeightHomes LayerGraph::HomesOfWeights() const {
     }
   }
   return homes;
+}
+
+// Layers whose forward pass uses what is made of a weight before the micro-batches: a rounded copy
+// of it, rows of a table of positions.
+LayerGraph::WeightHomes LayerGraph::HomesOfSources(const WeightHomes& homes) const {
+  WeightHomes sources;
+  for (const auto& [weight, layers] : homes) {
+    std::vector<const Instruction*> open = {weight};
+    std::unordered_set<const Instruction*> seen;
+    while (!open.empty()) {
+      const Instruction* x = open.back();
+      open.pop_back();
+      for (const Instruction* operand : x->operands()) {
+        if (!phases_.UsesWeights(operand) || !seen.insert(operand).second) continue;
+        std::vector<int32_t>& of = sources[operand];
+        of.insert(of.end(), layers.begin(), layers.end());
+        open.push_back(operand);
+      }
+    }
+  }
+  return sources;
 }
 
 // The last layer, not after `layer`, whose forward pass uses a weight that x uses; -1: none.

@@ -56,8 +56,11 @@ class LayerGraph {
   // By the cost model, of what is placed; a kernel's time is its root's.
   double SecondsOf(const Instruction* x) const { return info_[x->id()].seconds; }
   // The array of weights behind an operand from before the micro-batches: broadcasts, reshapes,
-  // transposes and reversals are made where they are needed. Null if it is no weight.
+  // transposes and reversals are made where they are needed. Null if it is no weight. With the
+  // shifting buffer layers' own constants are weights, too.
   Instruction* WeightOf(Instruction* x) const;
+  // What these operations rearrange.
+  static Instruction* BeforeRearranging(Instruction* x);
 
  private:
   struct Info {
@@ -86,6 +89,7 @@ class LayerGraph {
     int32_t floor = 0;    // of all that follows from it: layers below cannot compute it
   };
   WeightHomes HomesOfWeights() const;
+  WeightHomes HomesOfSources(const WeightHomes& homes) const;
   int32_t HomeOfOperands(const Instruction* x, const WeightHomes& homes, int32_t layer) const;
   int32_t LastUsedByBackward() const;
   std::unordered_map<const Instruction*, BackwardNeeds> FindNeeds(const WeightHomes& homes) const;
@@ -107,6 +111,7 @@ class LayerGraph {
   std::vector<Term> terms_;
   std::vector<Instruction*> targets_;
   std::vector<Layer> layers_;
+  std::unordered_set<const Instruction*> own_constants_;
 };
 
 }  // namespace gshard::pipeline
