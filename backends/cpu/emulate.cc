@@ -24,6 +24,7 @@ void ReportPlan(const PreparedRun& prepared, RunReport& report) {
   report.devices = prepared.mesh.grid.device_count();
   report.plan_time_s = prepared.run->plan_seconds();
   report.device_peak_bytes = prepared.run->plan().memory.device_peak_bytes;
+  report.model = prepared.programs.model;
   report.inputs = prepared.run->input_summary();
 }
 

@@ -254,6 +254,7 @@ Expected<MeshPrograms> MakeMeshPrograms(std::unique_ptr<Module> module,
   made.forms = std::move(result->forms);
   made.whole = std::move(result->whole);
   made.partition_time_s = result->seconds;
+  made.model = ModelOneDevice(program);
   ExpansionOptions expansion;
   expansion.passes = options.passes;
   auto feeds = Expand(program, expansion, made.grid, inputs, result->capacities);

@@ -4,12 +4,14 @@
 #define GSHARD_BACKENDS_CPU_MESH_PROGRAMS_H_
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backends/cpu/emulate_options.h"
 #include "backends/cpu/io/inputs.h"
 #include "core/analysis/device_grid.h"
 #include "core/partition/partitioner.h"
+#include "core/report/device_model.h"
 #include "core/transforms/expand/host_transfer_expander.h"
 #include "ir/module.h"
 
@@ -32,8 +34,9 @@ struct MeshPrograms {
   std::vector<const Shape*> global_parameters, global_results;
   std::vector<LocalForm> forms;  // what `program` holds of the whole graph's arrays
   WholeGraph whole;
-  std::unique_ptr<Module> given;  // the reference that the user gave: owns names and shapes
-  double partition_time_s = 0;    // 0: `program` came partitioned
+  std::unique_ptr<Module> given;     // the reference that the user gave: owns names and shapes
+  double partition_time_s = 0;       // 0: `program` came partitioned
+  std::optional<DeviceModel> model;  // of `program` before it was expanded
 
   const Module& Reference() const { return whole.module != nullptr ? *whole.module : *program; }
 };

@@ -289,6 +289,12 @@ Json DeviceGroupsJson(const RunReport& report) {
   return groups;
 }
 
+// As gshard-cost has it.
+Json ModelJson(const RunReport& report) {
+  if (!report.model) return Json();
+  return {{"peak_bytes", report.model->peak_bytes}, {"flops", report.model->flops}};
+}
+
 // Where devices differ: each group's figures, of many the first.
 std::string DeviceGroupsText(const RunReport& report) {
   constexpr size_t kMost = 16;
@@ -338,23 +344,24 @@ std::string ToJson(const RunReport& report, std::span<const FailedCheck> failed,
                         {"count", collective.count},
                         {"bytes_per_device", collective.bytes_per_device}});
   }
-  Json json = {
-      {"schema", "gshard.run/1"},
-      {"failed_checks", FailedChecksAsJson(failed)},
-      {"devices", figure(report.devices)},
-      {"threads", figure(report.threads)},
-      {"partition_time_s", figure(report.partition_time_s)},
-      {"plan_time_s", figure(report.plan_time_s)},
-      {"step_time_s", figure(step)},
-      {"step_times_s", report.step_times_s},
-      {"peak_memory_bytes", figure(report.peak_memory_bytes)},
-      {"flops", figure(report.flops)},
-      {"flops_per_s", figure(step > 0 ? static_cast<double>(report.flops) / step : 0.0)},
-      {"partial_sum_bytes", figure(report.partial_sum_bytes)},
-      {"per_device",
-       {{"peak_bytes", figure(report.device_peak_bytes)}, {"flops", figure(report.device_flops)},
-        {"groups", DeviceGroupsJson(report)}}},
-      {"collectives", std::move(collectives)}};
+  Json json = {{"schema", "gshard.run/1"},
+               {"failed_checks", FailedChecksAsJson(failed)},
+               {"devices", figure(report.devices)},
+               {"threads", figure(report.threads)},
+               {"partition_time_s", figure(report.partition_time_s)},
+               {"plan_time_s", figure(report.plan_time_s)},
+               {"step_time_s", figure(step)},
+               {"step_times_s", report.step_times_s},
+               {"peak_memory_bytes", figure(report.peak_memory_bytes)},
+               {"flops", figure(report.flops)},
+               {"flops_per_s", figure(step > 0 ? static_cast<double>(report.flops) / step : 0.0)},
+               {"partial_sum_bytes", figure(report.partial_sum_bytes)},
+               {"per_device",
+                {{"peak_bytes", figure(report.device_peak_bytes)},
+                 {"flops", figure(report.device_flops)},
+                 {"groups", DeviceGroupsJson(report)},
+                 {"model", ModelJson(report)}}},
+               {"collectives", std::move(collectives)}};
   if (!report.ranks.empty()) {
     Json ranks = Json::Array();
     for (const RunReport::Rank& rank : report.ranks) {
@@ -397,6 +404,10 @@ std::string ToText(const RunReport& report) {
   }
   out += fmt::format(", {} per device\n", HumanFlops(static_cast<double>(report.device_flops)));
   out += DeviceGroupsText(report);
+  if (report.model) {
+    out += fmt::format("gshard-cost   {}, {} per device: as compiled for a chip, not as run here\n",
+                       Bytes(report.model->peak_bytes), HumanFlops(report.model->flops));
+  }
   for (const RunReport::Collective& collective : report.collectives) {
     out += fmt::format("{:<20} {:>6} x, {} sent per device\n", collective.kind, collective.count,
                        Bytes(collective.bytes_per_device));

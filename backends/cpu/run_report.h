@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/verify/verify.h"
+#include "core/report/device_model.h"
 #include "core/report/failed_check.h"
 
 namespace gshard::cpu {
@@ -22,7 +23,8 @@ struct RunReport {
   int64_t peak_memory_bytes = 0;
   int64_t flops = 0;
   int64_t partial_sum_bytes = 0;
-  int64_t device_peak_bytes = 0;
+  int64_t device_peak_bytes = 0;     // the emulator's schedule, nothing shared between devices
+  std::optional<DeviceModel> model;  // gshard-cost's figures
   // Neighbouring devices that compute and hold the same, of the last step.
   struct DeviceGroup {
     int64_t first_device = 0, count = 0;

@@ -5,22 +5,19 @@
 #include <fmt/format.h>
 
 #include "cmd/cli/program.h"
-#include "core/analysis/fusion.h"
 #include "core/analysis/partitioned.h"
 #include "core/cost/memory/global_tensors.h"
 #include "core/cost/useful_flops.h"
 #include "core/explain/recorder.h"
 #include "core/report/annotation_advice.h"
+#include "core/report/device_model.h"
 #include "core/spmd/per_device_module.h"
-#include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/inline_calls.h"
-#include "ir/traversal.h"
 
 namespace gshard {
 namespace {
 
-// With calls inlined. Larger programs stay nested, and count by how often computations run; to be
-// partitioned they would have to be written out.
+// With calls inlined: to be partitioned they have to be written out.
 constexpr int64_t kMostInstructions = 1'000'000;
 
 // Full rematerialisations that advice is looked for: a page shows three findings.
@@ -49,9 +46,7 @@ Expected<std::optional<double>> PartitionForCost(Module& module, int64_t num_par
 }
 
 MemoryOptions MemoryOptionsOf(const EstimateFlags& flags, const Chip& chip) {
-  MemoryOptions options;
-  options.rounds_dot_operands = chip.RoundsDotOperands();
-  if (chip.all_reduce_combine_bytes > 0) options.combine_bytes = chip.all_reduce_combine_bytes;
+  MemoryOptions options = MemoryOptionsOf(chip);
   options.tiling = flags.tiling == "none"  ? Tiling::kDense
                    : flags.tiling == "tpu" ? Tiling::kTpu
                                            : Tiling::kLayout;
@@ -125,14 +120,7 @@ Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& ch
     }
     estimate.diagnostics = std::move(context.diagnostics);
   }
-  if (!IsCompiled(*module)) {
-    // As compilers do: what a call does is fused with what surrounds it, what nothing needs goes.
-    if (CheckInlinedSize(*module, kMostInstructions)) {
-      if (auto inlined = InlineCalls(*module); !inlined) return Fail(std::move(inlined.error()));
-    }
-    ForwardTupleElements(*module);
-    RemoveDeadCode(*module);
-  }
+  if (auto clean = CleanForCost(*module); !clean) return Fail(std::move(clean.error()));
   Expected<CostReport> report = EstimateCost(*module, chip, options);
   if (!report) return Fail(std::move(report.error()));
   DescribeTensors(*module, tensors, report->memory);

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 BIN = os.path.abspath(sys.argv[1])
-COST, OPT = os.path.join(BIN, "gshard-cost"), os.path.join(BIN, "gshard-opt")
+COST, OPT, RUN = (os.path.join(BIN, name) for name in ("gshard-cost", "gshard-opt", "gshard-run"))
 MLP = "samples/mlp.hlo"
 CHIP = {"name": "mine", "peak_flops": {"bf16": 1e14, "f32": 3e13}, "hbm_bytes": 1.7e10, "hbm_bytes_per_s": 8e11,
         "link_bytes_per_s": 5e10, "link_latency_s": 1e-6}
@@ -147,7 +147,49 @@ def check_devices():
     check(one["collectives"] == [] and one["exposed_communication_s"] == 0, "one device sends nothing")
 
 
+def check_run_agrees():
+    """gshard-run tells the very figures of gshard-cost beside those of its own schedule."""
+    loop = """HloModule m, num_partitions=4
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b) }
+body { p = (s32[], f32[8,64]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = f32[8,64] get-tuple-element(p), index=1
+  zero = f32[] constant(0)
+  sum = f32[64] reduce(x, zero), dimensions={0}, to_apply=add
+  rows = f32[8,64] broadcast(sum), dimensions={1}
+  ROOT r = (s32[], f32[8,64]) tuple(next, rows) }
+condition { p = (s32[], f32[8,64]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  three = s32[] constant(3)
+  ROOT c = pred[] compare(i, three), direction=LT }
+double { v = f32[8,64] parameter(0)
+  ROOT d = f32[8,64] add(v, v) }
+ENTRY e {
+  x = f32[8,64] parameter(0), sharding={devices=[4,1]<=[4]}
+  twice = f32[8,64] call(x), to_apply=double
+  start = s32[] constant(0)
+  init = (s32[], f32[8,64]) tuple(start, twice)
+  while = (s32[], f32[8,64]) while(init), condition=condition, body=body
+  ROOT y = f32[8,64] get-tuple-element(while), index=1
+}
+"""
+    for words, text in [([MLP], None), (["-"], loop), (["-", "-n", "1"], "HloModule m\nENTRY e {\n  x = f32[64] parameter(0)\n"
+                        "  ROOT y = f32[64] tanh(x)\n}\n")]:
+        cost = report(*words, text=text)
+        code, out, err = run(*words, "--json", text=text, program=RUN)
+        model = json.loads(out)["per_device"]["model"] if code == 0 else err
+        check(model == {"peak_bytes": cost["memory"]["peak_bytes"], "flops": cost["flops_per_device"]},
+              f"gshard-run tells gshard-cost's figures of {words}: {model}")
+        code, out, err = run(*words, text=text, program=RUN)
+        check("gshard-cost   " in out, f"in its text, too: {out}{err}")
+
+
 check_json()
+check_run_agrees()
 check_limits()
 check_errors()
 check_devices()
