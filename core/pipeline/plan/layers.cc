@@ -168,26 +168,55 @@ void LayerGraph::MarkForward(const Updates& updates) {
   OrderForward(roots);
 }
 
+// By id: how many instructions lead from the examples to one; 0: none does.
+std::vector<int32_t> LayerGraph::DepthsFromExamples() const {
+  std::vector<int32_t> depth(module_.instruction_limit(), 0);
+  for (const Instruction* x : module_.entry()->instructions()) {
+    int32_t deepest = x->opcode() == Opcode::kParameter && phases_.UsesExamples(x) ? 1 : 0;
+    for (const Instruction* operand : x->operands()) {
+      const int32_t before = depth[operand->id()];
+      if (before > 0) deepest = std::max(deepest, before + 1);
+    }
+    depth[x->id()] = deepest;
+  }
+  return depth;
+}
+
+// Operands that are farthest from the examples come first: so a mask of random numbers stands where
+// it is used, not before all that its layer follows from.
 void LayerGraph::OrderForward(const std::vector<Instruction*>& roots) {
+  const std::vector<int32_t> depth = DepthsFromExamples();
+  auto ordered = [&](const Instruction* x) {
+    std::vector<Instruction*> operands(x->operands().begin(), x->operands().end());
+    std::stable_sort(operands.begin(), operands.end(),
+                     [&](const Instruction* a, const Instruction* b) {
+                       return depth[a->id()] > depth[b->id()];
+                     });
+    return operands;
+  };
+  struct Step {
+    Instruction* x;
+    std::vector<Instruction*> operands;
+    size_t next = 0;
+  };
   for (size_t r = 0; r < roots.size(); ++r) {
-    std::vector<std::pair<Instruction*, int64_t>> stack = {{roots[r], 0}};
+    std::vector<Step> stack;
+    auto open = [&](Instruction* x) {
+      if (Of(x).is_placed && !Of(x).is_forward) stack.push_back({x, ordered(x)});
+    };
+    open(roots[r]);
     while (!stack.empty()) {
-      auto& [x, next] = stack.back();
-      if (next == 0 && (Of(x).is_forward || !Of(x).is_placed)) {
-        stack.pop_back();
+      Step& step = stack.back();
+      Instruction* x = step.x;
+      if (!Of(x).is_forward && step.next < step.operands.size()) {
+        open(step.operands[step.next++]);
         continue;
-      }
-      if (next < x->operand_count()) {
-        Instruction* operand = x->operand(next++);
-        if (Of(operand).is_placed && !Of(operand).is_forward) stack.emplace_back(operand, 0);
-        continue;
-      }
-      if (!Of(x).is_forward) {
-        Of(x).is_forward = true;
-        // What only lesser roots need has no place in the order: it goes with its operands.
-        if (r == 0) forward_.push_back(x);
       }
       stack.pop_back();
+      if (Of(x).is_forward) continue;
+      Of(x).is_forward = true;
+      // What only lesser roots need has no place in the order: it goes with its operands.
+      if (r == 0) forward_.push_back(x);
     }
   }
   for (const Instruction* x : module_.entry()->instructions()) {

@@ -74,6 +74,7 @@ class LayerGraph {
   void FindTerms();
   void MarkPlaced();
   void MarkForward(const Updates& updates);
+  std::vector<int32_t> DepthsFromExamples() const;
   void OrderForward(const std::vector<Instruction*>& roots);
   void MeasureTimes(const Chip& chip);
   Expected<void> FindLayers(const Updates& updates, const PipelineOptions& options);
