@@ -80,23 +80,24 @@ def batched_folders():
                 yield folder
 
 
-def types_of_headers():
-    """Names of the types that all of a batch may see: a function of such a name hides the type from the files behind it."""
-    return {match.group(1) for header in pathlib.Path("ir").glob("*.h")
-            for match in re.finditer(r"^(?:class|struct) (\w+)(?: final)? (?::|\{)", header.read_text(), re.M)}
+def types_of_headers(folder):
+    """Types of a folder that all of a batch may see, with their headers: of that name something else hides the type from the files
+    behind it, or is ambiguous there."""
+    return {match.group(1): header for header in sorted(folder.glob("*.h"))
+            for match in re.finditer(r"^(?:class|struct|enum class) (\w+)(?: final)? (?::|\{)", header.read_text(), re.M)}
 
 
 def main():
-    problems, count, types = [], 0, types_of_headers()
+    problems, count, types_of_ir = [], 0, types_of_headers(pathlib.Path("ir"))
     for folder in batched_folders():
-        seen = {}
+        seen, types = {}, {**types_of_ir, **types_of_headers(folder)}
         for path in sorted(folder.glob("*.cc")):
             if path.stat().st_size > LARGEST:
                 continue
             for key, line, same in definitions(path):
                 count += 1
                 if key[0] in types:
-                    problems.append(f"{path}:{line}: {key[0]} is a type of ir, too")
+                    problems.append(f"{path}:{line}: {key[0]} is a type of {types[key[0]]}, too")
                 if key in seen and seen[key][0] != path and seen[key][2] != same:
                     problems.append(f"{path}:{line}: {key[0]} is also defined in {seen[key][0]}:{seen[key][1]}")
                 seen.setdefault(key, (path, line, same))

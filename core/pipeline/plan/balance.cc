@@ -106,8 +106,8 @@ Expected<std::vector<int64_t>> AlikeStages(const std::vector<Layer>& layers, int
 
 }  // namespace
 
-Expected<Partition> PartitionByCost(const std::vector<Layer>& layers, int64_t stages,
-                                    const PipelineOptions& options) {
+Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64_t stages,
+                                         const PipelineOptions& options) {
   const size_t n = layers.size(), k = static_cast<size_t>(stages);
   std::vector<double> before(n + 1, 0), forward(n + 1, 0);
   auto forwards = [&](bool is_last) { return 1 + ForwardsInBackward(options.remat, is_last); };
@@ -175,7 +175,7 @@ Expected<Partition> PartitionByCost(const std::vector<Layer>& layers, int64_t st
     to = best[s][to].from;
     first[s - 1] = static_cast<int64_t>(to);
   }
-  return Partition{std::move(first), best[k][n].longest};
+  return StagePartition{std::move(first), best[k][n].longest};
 }
 
 int64_t StageBytes(const std::vector<Layer>& layers, size_t from, size_t to, int64_t in_flight,
@@ -210,7 +210,7 @@ Expected<std::vector<int64_t>> BalanceStages(const std::vector<Layer>& layers, i
   }
   if (options.schedule == ScheduleKind::kShift) return AlikeStages(layers, stages, options);
   if (options.balance == "cost") {
-    Expected<Partition> partition = PartitionByCost(layers, stages, options);
+    Expected<StagePartition> partition = PartitionByCost(layers, stages, options);
     if (!partition) return Fail(std::move(partition.error()));
     return std::move(partition->first);
   }

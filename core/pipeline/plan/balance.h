@@ -14,14 +14,14 @@ namespace gshard::pipeline {
 int64_t StageBytes(const std::vector<Layer>& layers, size_t from, size_t to, int64_t in_flight,
                    const PipelineOptions& options);
 
-struct Partition {
+struct StagePartition {
   std::vector<int64_t> first;  // layer of each stage
   double longest_s = 0;        // time of the longest stage
 };
 
 // "cost" below, with what it comes to. Errors: E-PIPELINE-007 (no stages fit the memory limit).
-Expected<Partition> PartitionByCost(const std::vector<Layer>& layers, int64_t stages,
-                                    const PipelineOptions& options);
+Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64_t stages,
+                                         const PipelineOptions& options);
 
 // First layer of each of `stages` (virtual) stages, ascending from 0. `options.balance`:
 // "cost": contiguous stages whose longest time is least, exactly, by dynamic programming; of those

@@ -259,7 +259,7 @@ Expected<void> LayerGraph::FindLayers(const Updates& updates, const PipelineOpti
   double shortest = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < tried && tried > 1; ++i) {
     PlaceLayers(found[i], updates);
-    const Expected<Partition> partition = PartitionByCost(layers_, stages, options);
+    const Expected<StagePartition> partition = PartitionByCost(layers_, stages, options);
     // Where it is nearly the same the first, which has the most equal blocks.
     if (partition && partition->longest_s < 0.999 * shortest) {
       best = i, shortest = partition->longest_s;
