@@ -16,6 +16,10 @@
 namespace gshard::pipeline {
 namespace {
 
+// The longest stage must become shorter by this for blocks that begin elsewhere: what is not in a
+// block is held and exchanged apart from the stages that are alike.
+constexpr double kWorthFewerBlocks = 0.95;
+
 std::string NameOf(const Instruction* x) {
   std::string name = OpNameOf(*x);
   return name.empty() ? std::string(x->name()) : name;
@@ -260,8 +264,8 @@ Expected<void> LayerGraph::FindLayers(const Updates& updates, const PipelineOpti
   for (size_t i = 0; i < tried && tried > 1; ++i) {
     PlaceLayers(found[i], updates);
     const Expected<StagePartition> partition = PartitionByCost(layers_, stages, options);
-    // Where it is nearly the same the first, which has the most equal blocks.
-    if (partition && partition->longest_s < 0.999 * shortest) {
+    // Where little is gained the first, which has the most equal blocks.
+    if (partition && partition->longest_s < kWorthFewerBlocks * shortest) {
       best = i, shortest = partition->longest_s;
     }
   }
