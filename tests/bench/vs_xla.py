@@ -67,6 +67,11 @@ def execute(command, timeout, environment=None):
         return code, out.read().decode(errors="replace"), err.read().decode(errors="replace"), usage.ru_maxrss * 1024
 
 
+def dot_bench(programs):
+    """The benchmark of dots, beside the folder of gshard-run."""
+    return os.path.join(programs, "..", "tests", "dot_bench")
+
+
 class Bench:
     def __init__(self, options, work):
         self.options, self.work = options, work
@@ -209,16 +214,15 @@ class Bench:
 
     def dots(self):
         """Large dots against plain OpenBLAS, and the memory bandwidth of both cores together."""
-        code, out, err, _ = execute([os.path.join(self.options.bin, "..", "tests", "dot_bench")],
-                                    self.options.timeout)
+        code, out, err, _ = execute([dot_bench(self.options.bin)], self.options.timeout)
         if code != 0:
             sys.exit(f"vs_xla: dot_bench failed: {err}")
         return json.loads(out)
 
     def run(self):
         names = self.options.workloads or SIX
-        self.measure(names)
         dots = self.dots()
+        self.measure(names)
         print(f"{processor()}; OpenBLAS's kernel: {dots['openblas_kernel']}")
         print(f"{os.cpu_count()} cores, medians over {self.options.rounds} rounds of {self.options.steps} steps\n")
         self.table(names)
@@ -252,6 +256,8 @@ def main():
     for name in options.workloads:
         if name not in SIX:
             parser.error(f"no workload {name}; there are: {' '.join(SIX)}")
+    if not os.access(dot_bench(options.bin), os.X_OK):
+        parser.error(f"no {dot_bench(options.bin)}: --bin is to be of a build with its benchmarks (cmake --preset ci)")
     if options.quick:
         options.rounds, options.steps, options.timeout = 1, 2, 60
     with tempfile.TemporaryDirectory() as work:
