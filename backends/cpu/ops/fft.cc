@@ -42,7 +42,6 @@ class FftKernel : public Kernel {
       real_line_.emplace(last_, inverse);
       room_ = std::max(room_, real_line_->RoomElements(Together(last_)));
     }
-    is_last_at_the_end_ = type_ == FftType::kIrfft;
     half_ = last_ == 0 ? 0 : last_ / 2 + 1;
     const int64_t rows = last_ == 0 ? 0 : size_ / last_;
     in_size_ = type_ == FftType::kIrfft ? rows * half_ : size_;
@@ -65,9 +64,9 @@ class FftKernel : public Kernel {
     for (int64_t b = 0; b < batches; b += most) {
       const Range rows = {0, std::min(most, batches - b) * size_ / last_};
       Load(rows, operands, first / out_size_ + b, box);
-      if (!is_last_at_the_end_) TransformLast(rows, box, room);
+      if (!IsLastAtTheEnd()) TransformLast(rows, box, room);
       for (size_t d = lines_.size() - 1; d-- > 0;) TransformDim(d, {0, GroupsOf(d)}, box, room);
-      if (is_last_at_the_end_) TransformLast(rows, box, room);
+      if (IsLastAtTheEnd()) TransformLast(rows, box, room);
       Store(rows, box, results, b);
     }
   }
@@ -81,14 +80,14 @@ class FftKernel : public Kernel {
     for (int64_t b = 0; b < batch_; ++b) {
       run(rows, Together(last_), [&](Range part, Scratch& own) {
         Load(part, operands, b, box);
-        if (!is_last_at_the_end_) TransformLast(part, box, Allocate(room_, own));
+        if (!IsLastAtTheEnd()) TransformLast(part, box, Allocate(room_, own));
       });
       for (size_t d = lines_.size() - 1; d-- > 0;) {
         run(GroupsOf(d), 1,
             [&](Range part, Scratch& own) { TransformDim(d, part, box, Allocate(room_, own)); });
       }
       run(rows, Together(last_), [&](Range part, Scratch& own) {
-        if (is_last_at_the_end_) TransformLast(part, box, Allocate(room_, own));
+        if (IsLastAtTheEnd()) TransformLast(part, box, Allocate(room_, own));
         Store(part, box, results, b);
       });
     }
@@ -215,6 +214,8 @@ class FftKernel : public Kernel {
     Interleave<true>(n, count, step, inner, box.imag, lines.imag);
   }
 
+  // IRFFT transforms the last dim when the kept half is complete.
+  bool IsLastAtTheEnd() const { return type_ == FftType::kIrfft; }
   // Of the last dim, IRFFT has only the first half before it is transformed, and RFFT keeps no
   // more.
   int64_t WidthBeside() const {
@@ -247,7 +248,6 @@ class FftKernel : public Kernel {
   int64_t in_size_ = 1, out_size_ = 1, batch_ = 1;
   int64_t room_ = 0;
   double scale_ = 1;
-  bool is_last_at_the_end_ = false;  // IRFFT: then the kept half is complete
 };
 
 }  // namespace

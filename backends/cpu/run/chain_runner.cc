@@ -252,6 +252,17 @@ const BatchOperand* ChainRunner::OperandsOf(const ChainStep& step, const Call& c
   return operands;
 }
 
+void ChainRunner::FindBuffers(const ChainStep& step, const Call& call, uint32_t c, uint32_t i,
+                              std::byte* slot, const std::byte** operands,
+                              std::byte** results) const {
+  for (size_t k = 0; k < call.operand_count; ++k) {
+    operands[k] = At(step.refs[call.operands + k], c, i, slot);
+  }
+  for (size_t k = 0; k < call.result_count; ++k) {
+    results[k] = At(step.refs[call.results + k], c, i, slot);
+  }
+}
+
 void ChainRunner::RunCall(const ChainStep& step, const Call& call, const ClassBlock& block,
                           std::byte* slot, BumpScratch& scratch) {
   if (call.tap != kNoTap) return ShowTap(step, call, block, slot);
@@ -260,12 +271,7 @@ void ChainRunner::RunCall(const ChainStep& step, const Call& call, const ClassBl
   auto** one_operand = PointersIn<const std::byte*>(scratch, operand_count);
   auto** one_result = PointersIn<std::byte*>(scratch, result_count);
   auto run_one = [&](uint32_t i) {
-    for (size_t k = 0; k < operand_count; ++k) {
-      one_operand[k] = At(step.refs[call.operands + k], block[i], i, slot);
-    }
-    for (size_t k = 0; k < result_count; ++k) {
-      one_result[k] = At(step.refs[call.results + k], block[i], i, slot);
-    }
+    FindBuffers(step, call, block[i], i, slot, one_operand, one_result);
     call.kernel->Run({one_operand, operand_count}, {one_result, result_count}, scratch);
   };
   if (block.count == 1) {
@@ -396,12 +402,7 @@ void ChainRunner::RunCallInSteps(const ChainStep& step, const Call& call, uint32
   const BumpScratch::Mark mark = scratch.Position();
   auto** operands = PointersIn<const std::byte*>(scratch, call.operand_count);
   auto** results = PointersIn<std::byte*>(scratch, call.result_count);
-  for (size_t k = 0; k < call.operand_count; ++k) {
-    operands[k] = At(step.refs[call.operands + k], c, 0, slot);
-  }
-  for (size_t k = 0; k < call.result_count; ++k) {
-    results[k] = At(step.refs[call.results + k], c, 0, slot);
-  }
+  FindBuffers(step, call, c, 0, slot, operands, results);
   const int64_t work = WorkOf(call.bytes, call.flops);
   const auto run = [&](int64_t count, int64_t granule,
                        const std::function<void(Range, Scratch&)>& body) {

@@ -103,6 +103,9 @@ class ChainRunner {
   void RunCallSplit(const ChainStep& step, const Call& call, uint32_t c, std::byte* slot);
   void RunCallInSteps(const ChainStep& step, const Call& call, uint32_t c, std::byte* slot,
                       int64_t most);
+  // Whole buffers of a call's instance: operand_count and result_count pointers.
+  void FindBuffers(const ChainStep& step, const Call& call, uint32_t c, uint32_t i, std::byte* slot,
+                   const std::byte** operands, std::byte** results) const;
   std::byte* At(const BufferRef& ref, uint32_t c, uint32_t i, std::byte* slot) const;
   void Check(const ChainStep& step, const Call& call, uint32_t c, uint32_t i, std::byte* slot);
 
