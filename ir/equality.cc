@@ -15,18 +15,17 @@ namespace {
 using SameCallees = bool (*)(const Computation&, const Computation&);
 
 bool SameOperationWith(const Instruction& a, const Instruction& b, SameCallees same_callees) {
-  return &a == &b || (a.frontend_attributes() == b.frontend_attributes() &&
-                      a.backend_config() == b.backend_config() && SameAttributes(a, b) &&
-                      std::equal(a.called().begin(), a.called().end(), b.called().begin(),
-                                 b.called().end(), [&](const Computation* x, const Computation* y) {
-                                   return same_callees(*x, *y);
-                                 }));
+  return a.backend_config() == b.backend_config() && SameAttributes(a, b) &&
+         std::equal(
+             a.called().begin(), a.called().end(), b.called().begin(), b.called().end(),
+             [&](const Computation* x, const Computation* y) { return same_callees(*x, *y); });
 }
 
 }  // namespace
 
 bool SameOperation(const Instruction& a, const Instruction& b) {
-  return SameOperationWith(a, b, SameComputation);
+  return &a == &b || (a.frontend_attributes() == b.frontend_attributes() &&
+                      SameOperationWith(a, b, SameComputation));
 }
 
 bool SameComputationInAnyOrder(const Computation& a, const Computation& b) {

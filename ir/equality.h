@@ -13,7 +13,8 @@ bool SameOperation(const Instruction& a, const Instruction& b);
 // The same operations on the same operands in the same order, shapes and shardings included.
 bool SameComputation(const Computation& a, const Computation& b);
 
-// The same, whatever stands in front of what: what the root needs is compared, and the number of the rest.
+// The same work, whatever stands in front of what: what the root needs is compared, and the number
+// of the rest. Frontend attributes do not count, as they may name instructions (gshard.cause).
 bool SameComputationInAnyOrder(const Computation& a, const Computation& b);
 
 }  // namespace gshard

@@ -35,15 +35,15 @@ bool IsShardOf(const ParameterLeaf& leaf, const Shape* whole) {
 // core/pipeline/pipeline.h
 constexpr std::string_view kPipelineAttribute = "gshard.pipeline";
 
-// Passes of stages compute a micro-batch's values, and partitioning gives new names to much of
-// them.
+}  // namespace
+
 bool IsPipelined(const Module& program) {
   return !FrontendAttribute(program.header().frontend_attributes, kPipelineAttribute).empty();
 }
 
-}  // namespace
-
 std::vector<LocalForm> FormsByName(const Module& program, std::vector<LocalForm> forms) {
+  // Passes of stages compute a micro-batch's values, and partitioning gives new names to much of
+  // them.
   if (IsCompiledByXla(program) || IsPipelined(program)) return {};
   std::unordered_map<std::string_view, const Instruction*> by_name;
   for (const Computation* computation : program.computations()) {

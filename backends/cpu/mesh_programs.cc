@@ -184,6 +184,11 @@ Expected<PartitionedGraph> PartitionChosen(Partitioning way, MeshPrograms& made,
       return PartitionGraph(*made.program, made.grid, options.num_partitions, options, inputs,
                             capacities);
     case Partitioning::kGiven: {
+      if (IsPipelined(*made.program)) {
+        // Only results are compared, so the shardings over the mesh without stages may go.
+        if (auto own = ReadDevices(*made.given); !own) return Fail(own.error());
+        ReplicateOutsideManual(*made.given);
+      }
       auto devices = ReadDevices(*made.given, made.grid.partitions);
       if (!devices) return Fail(devices.error());
       auto result =

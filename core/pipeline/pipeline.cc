@@ -13,6 +13,7 @@
 #include "core/pipeline/plan/layer_loops.h"
 #include "core/pipeline/plan/phases.h"
 #include "core/pipeline/plan/shift_schedule.h"
+#include "core/pipeline/plan/unpipelined_shardings.h"
 #include "core/pipeline/work.h"
 #include "core/transforms/rewriter.h"
 #include "fmt/format.h"
@@ -292,11 +293,14 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   MakeTimeline(plan, stages, *layers, has_forward_of_last);
   plan.flops = FlopsOf(stages);
 
-  std::unordered_map<const Instruction*, const Sharding*> annotation;
+  ShardingOfInstruction annotation;
   for (const Instruction* x : module.entry()->instructions()) {
     auto it = annotations.find(std::string(x->name()));
     if (it != annotations.end()) annotation[x] = it->second;
   }
+  const Expected<ShardingOfInstruction> unpipelined =
+      PropagateUnpipelined(module, annotation, devices);
+  if (!unpipelined) return Fail(unpipelined.error());
   RegionShardings shardings(module.context(), options.stages, devices);
   EmissionInputs emission;
   emission.module = &module;
@@ -312,6 +316,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
     auto it = annotation.find(x);
     return it == annotation.end() ? nullptr : it->second;
   };
+  emission.unpipelined = &*unpipelined;
   Expected<WeightBytes> weights = EmitPipeline(emission);
   if (!weights) return Fail(std::move(weights.error()));
   plan.weights = *weights;

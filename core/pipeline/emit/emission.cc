@@ -237,12 +237,12 @@ class Emitter {
   }
 
   // Weights whose shape not all stages have: as flat pieces, or whole on every device. Those that
-  // the user cuts over other axes stay as they are.
+  // the user has placed, and what lies cut over other axes, stay as they are.
   void PlaceUnlike(RegionState& state, StageLists<const Instruction*>& own,
                    const std::unordered_set<const Instruction*>& shared) {
     const auto unlike =
         TakeUnlike<const Instruction*>(own, [&](const Instruction* x, const Shape*) {
-          return AnnotationOf(x, in_.annotation, context_) == nullptr;
+          return AnnotationOf(x, in_.annotation, context_) == nullptr && !IsCutUnpipelined(x);
         });
     const WeightPacks packs(unlike, context_);
     for (const Shape* shape : packs.shapes()) {
@@ -263,17 +263,18 @@ class Emitter {
     if (in_.options->weights == WeightPlacement::kSharded) state.weight_packs = packs;
   }
 
-  // Sums of terms whose shape not all stages have, where neither the user nor a weight of that
-  // shape cuts them over other axes.
+  // Sums of terms whose shape not all stages have. What lies cut over other axes stays as it is: a
+  // flat piece of it would hand on a cut of the piece to all others, and to what they meet.
   StageLists<size_t> TakeUnlikeTerms(StageLists<size_t>& terms) {
-    std::unordered_set<const Shape*> cut;
-    for (const Instruction* x : old_->instructions()) {
-      if (x->shape()->IsArray() && in_.annotation(x) != nullptr) cut.insert(x->shape()->bare());
-    }
-    return TakeUnlike<size_t>(terms, [&](const size_t& index, const Shape* shape) {
-      return in_.phases->accumulated()[index].combiner == Opcode::kAdd &&
-             !cut.contains(shape->bare());
+    return TakeUnlike<size_t>(terms, [&](const size_t& index, const Shape*) {
+      const Accumulated& accumulated = in_.phases->accumulated()[index];
+      return accumulated.combiner == Opcode::kAdd && !IsCutUnpipelined(accumulated.term);
     });
+  }
+
+  bool IsCutUnpipelined(const Instruction* x) const {
+    auto it = in_.unpipelined->find(x);
+    return it != in_.unpipelined->end() && IsCut(x->shape(), it->second);
   }
 
   // [K * R, length]: each row the values of one virtual stage, one after another.
@@ -447,12 +448,29 @@ class Emitter {
 
   // --- what comes out
 
-  // A buffer of the region as one global array: rows of all devices along dim 0.
-  Instruction* Collect(Instruction* local) {
+  // A buffer of the region as one global array: rows of all devices along dim 0. `row`: how a row
+  // lies over other axes; null: whole.
+  Instruction* Collect(Instruction* local, const Sharding* row = nullptr) {
     std::vector<int64_t> dims(local->shape()->dims().begin(), local->shape()->dims().end());
     dims[0] *= stages_;
     const Shape* whole = context_.Array(local->shape()->dtype(), dims);
-    return Leave(local, whole, in_.shardings->Outside(whole->rank(), nullptr, 0));
+    if (row != nullptr) row = AddDims(context_, row, std::vector<int64_t>{0});
+    return Leave(local, whole, in_.shardings->Outside(whole->rank(), row, 0));
+  }
+
+  // By slot, how sums lie over other axes where those of all stages lie alike; null: whole.
+  std::vector<const Sharding*> ShardingsOfTerms(const RegionState& state) {
+    std::vector<const Sharding*> found(state.terms.size(), nullptr);
+    std::vector<bool> any(found.size(), false);
+    for (size_t v = 0; v < state.terms.lists(); ++v) {
+      for (auto& [slot, index] : state.terms.values(v)) {
+        const Instruction* term = in_.phases->accumulated()[index].term;
+        const Sharding* s = IsCutUnpipelined(term) ? in_.unpipelined->at(term) : nullptr;
+        found[slot] = any[slot] && found[slot] != s ? nullptr : s;
+        any[slot] = true;
+      }
+    }
+    return found;
   }
 
   // The rows of all devices: of layers outside a shifting buffer each has a part of the sum.
@@ -464,8 +482,12 @@ class Emitter {
   }
 
   void TakeAccumulated(const RegionState& state, const RegionResults& results) {
+    std::vector<const Sharding*> rows = ShardingsOfTerms(state);
+    rows.resize(results.terms.size(), nullptr);  // flat pieces follow
     std::vector<Instruction*> stacks;
-    for (Instruction* x : results.terms) stacks.push_back(Collect(x));
+    for (size_t i = 0; i < results.terms.size(); ++i) {
+      stacks.push_back(Collect(results.terms[i], rows[i]));
+    }
     const std::vector<Accumulated>& accumulated = in_.phases->accumulated();
     sums_.resize(accumulated.size(), nullptr);
     for (int64_t v = 0; v < in_.stages->count(); ++v) {

@@ -10,6 +10,7 @@
 
 #include "core/pipeline/emit/region.h"
 #include "core/pipeline/plan/batch.h"
+#include "core/pipeline/plan/unpipelined_shardings.h"
 
 namespace gshard::pipeline {
 
@@ -24,6 +25,7 @@ struct EmissionInputs {
   const Schedule* schedule = nullptr;
   const RegionShardings* shardings = nullptr;
   std::function<const Sharding*(const Instruction*)> annotation;  // of IN, by name; null: none
+  const ShardingOfInstruction* unpipelined = nullptr;
 };
 
 // Bytes of weights on one device while the micro-batches run.

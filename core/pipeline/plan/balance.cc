@@ -169,13 +169,15 @@ Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64
                               ? "more stages, smaller micro-batches, or --remat all"
                               : fmt::format("a layer alone takes {} bytes or more", least_excess)));
   }
-  std::vector<int64_t> first(k);
+  StagePartition partition{std::vector<int64_t>(k), std::vector<double>(k)};
   size_t to = n;
   for (size_t s = k; s > 0; --s) {
-    to = best[s][to].from;
-    first[s - 1] = static_cast<int64_t>(to);
+    const size_t from = best[s][to].from;
+    partition.first[s - 1] = static_cast<int64_t>(from);
+    partition.seconds[s - 1] = time(s - 1, from, to);
+    to = from;
   }
-  return StagePartition{std::move(first), best[k][n].longest};
+  return partition;
 }
 
 int64_t StageBytes(const std::vector<Layer>& layers, size_t from, size_t to, int64_t in_flight,

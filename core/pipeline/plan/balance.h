@@ -15,8 +15,8 @@ int64_t StageBytes(const std::vector<Layer>& layers, size_t from, size_t to, int
                    const PipelineOptions& options);
 
 struct StagePartition {
-  std::vector<int64_t> first;  // layer of each stage
-  double longest_s = 0;        // time of the longest stage
+  std::vector<int64_t> first;   // layer of each stage
+  std::vector<double> seconds;  // of each stage, a micro-batch
 };
 
 // "cost" below, with what it comes to. Errors: E-PIPELINE-007 (no stages fit the memory limit).

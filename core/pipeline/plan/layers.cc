@@ -11,14 +11,11 @@
 #include "core/pipeline/plan/layer_constants.h"
 #include "core/pipeline/plan/layer_cuts.h"
 #include "core/pipeline/plan/minimum_cut.h"
+#include "core/pipeline/plan/unlike_weights.h"
 #include "ir/metadata.h"
 
 namespace gshard::pipeline {
 namespace {
-
-// The longest stage must become shorter by this for blocks that begin elsewhere: what is not in a
-// block is held and exchanged apart from the stages that are alike.
-constexpr double kWorthFewerBlocks = 0.95;
 
 std::string NameOf(const Instruction* x) {
   std::string name = OpNameOf(*x);
@@ -263,11 +260,17 @@ Expected<void> LayerGraph::FindLayers(const Updates& updates, const PipelineOpti
   double shortest = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < tried && tried > 1; ++i) {
     PlaceLayers(found[i], updates);
-    const Expected<StagePartition> partition = PartitionByCost(layers_, stages, options);
-    // Where little is gained the first, which has the most equal blocks.
-    if (partition && partition->longest_s < kWorthFewerBlocks * shortest) {
-      best = i, shortest = partition->longest_s;
+    Expected<StagePartition> partition = PartitionByCost(layers_, stages, options);
+    if (!partition) continue;
+    // Stages that begin within a block have parts of it that others lack.
+    const std::vector<double> unlike =
+        UnlikeWeightSeconds(module_, *this, partition->first, options);
+    double longest = 0;
+    for (size_t v = 0; v < unlike.size(); ++v) {
+      longest = std::max(longest, partition->seconds[v] + unlike[v]);
     }
+    // Of equal ones the first, which has the most equal blocks.
+    if (longest < 0.999 * shortest) best = i, shortest = longest;
   }
   PlaceLayers(found[best], updates);
   return {};

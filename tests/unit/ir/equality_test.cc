@@ -2,6 +2,7 @@
 #include "ir/equality.h"
 
 #include <catch2/catch.hpp>
+#include <span>
 #include <string>
 
 #include "ir/module.h"
@@ -78,6 +79,40 @@ TEST_CASE("Called computations count by what they do", "[ir]") {
   CHECK(SameLines(reduce("sum"), reduce("other_sum")));
   CHECK_FALSE(SameLines(reduce("sum"), reduce("product")));
   CHECK_FALSE(SameLines(reduce("sum"), reduce("swapped")));
+}
+
+TEST_CASE("The same work in any order counts, whatever notes it carries", "[ir]") {
+  auto module = ParseModule(SourceText::FromString("m", R"(HloModule m
+a {
+  x = f32[4] parameter(0)
+  y = f32[4] tanh(x), frontend_attributes={gshard.cause="for s.1"}
+  z = f32[4] sine(x)
+  ROOT s = f32[4] subtract(y, z)
+}
+b {
+  x.1 = f32[4] parameter(0)
+  z.1 = f32[4] sine(x.1)
+  y.1 = f32[4] tanh(x.1), frontend_attributes={gshard.cause="for s.2"}
+  ROOT s.1 = f32[4] subtract(y.1, z.1)
+}
+c {
+  x.2 = f32[4] parameter(0)
+  z.2 = f32[4] sine(x.2)
+  y.2 = f32[4] tanh(x.2)
+  ROOT s.2 = f32[4] subtract(z.2, y.2)
+}
+ENTRY e {
+  p = f32[4] parameter(0)
+  q = f32[4] call(p), to_apply=a
+  r = f32[4] call(q), to_apply=b
+  ROOT t = f32[4] call(r), to_apply=c
+}
+)"));
+  REQUIRE(module);
+  const std::span<Computation* const> of = (*module)->computations();
+  CHECK(SameComputationInAnyOrder(*of[0], *of[1]));
+  CHECK_FALSE(SameComputation(*of[0], *of[1]));
+  CHECK_FALSE(SameComputationInAnyOrder(*of[0], *of[2]));
 }
 
 }  // namespace
