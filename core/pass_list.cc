@@ -1,6 +1,7 @@
 // All passes: name, one line, what runs. Pipelines and `gshard-opt list-passes` read this list.
 
 #include "core/pass.h"
+#include "core/precision/float_widening.h"
 #include "core/propagation/shardy_import.h"
 #include "core/transforms/algebraic_simplifier.h"
 #include "core/transforms/all_reduce_folder.h"
@@ -142,6 +143,8 @@ Expected<bool> RunExpandSlicedPermutes(Module& module, PassContext&) {
   return ExpandSlicedPermutes(module);
 }
 
+Expected<bool> RunWidenFloats(Module& module, PassContext&) { return WidenFloats(module); }
+
 template <Opcode opcode>
 Expected<bool> RunCombiner(Module& module, PassContext& context) {
   return CombineCollectives(module, opcode, context.combine);
@@ -201,6 +204,8 @@ constexpr Pass kPasses[] = {
      RunExpandDynamicRoots},
     {"expand-sliced-permutes", "Permutes of slices become whole ones between slices and updates",
      RunExpandSlicedPermutes},
+    {"widen-floats", "The same program in double precision, to tell rounding from wrong",
+     RunWidenFloats},
 };
 
 constexpr std::string_view kDefaultOptimization[] = {

@@ -13,6 +13,7 @@
 #include "backends/cpu/step_runs.h"
 #include "backends/cpu/verify/result_spread.h"
 #include "backends/cpu/whole_run.h"
+#include "backends/cpu/widened_runs.h"
 #include "core/analysis/host_transfers.h"
 
 namespace gshard::cpu {
@@ -55,6 +56,41 @@ void ReportSteps(const StepRuns& steps, RunReport& report) {
 }
 
 Diagnostic Stopped() { return MakeError("E-RUN-STOPPED", "interrupted"); }
+
+// The verdict: outputs, then every array that is known by name, then, where that does not explain
+// what differs, outputs in double precision. `prepared.run` has run, and is given up.
+Expected<void> Verify(PreparedRun& prepared, const EmulateOptions& options,
+                      const RankAgreement& ranks, std::vector<OutputArray> expected,
+                      RunReport& report) {
+  const bool verifies = ranks.IsFirst();
+  const MeshRun& run = *prepared.run;
+  if (verifies) {
+    options.Progress("compare", 0);
+    report.verify = VerifyOutputs(run, expected, prepared.programs.Reference(), options.tolerance);
+  }
+  auto determined = ranks.Agree(verifies ? CheckDetermined(*report.verify, run) : Expected<void>());
+  if (!determined) return Fail(determined.error());
+  if (verifies && !report.verify->OutputsDiffer()) expected.clear();
+  prepared.run.reset();
+  Expected<void> named;
+  if (verifies) {
+    named = VerifyNamedValues(prepared, options, *report.verify);
+  } else {
+    FollowNamedValues(prepared, options);
+  }
+  named = ranks.Agree(std::move(named));
+  if (!named) return Fail(named.error());
+  if (!ranks.AsFirstSays(verifies && NeedsWidenedRuns(*report.verify))) return {};
+  Expected<void> widened;
+  if (verifies) {
+    widened = VerifyWidened(prepared, options, expected, *report.verify);
+  } else {
+    FollowWidened(prepared, options);
+  }
+  widened = ranks.Agree(std::move(widened));
+  if (!widened) return Fail(widened.error());
+  return {};
+}
 
 // All stages; each adds to `report` what it has measured, which stays where a later one ends with
 // E-RUN-STOPPED. Returns the feeds that had no room for their items: with them known, all is to be
@@ -105,23 +141,8 @@ Expected<std::vector<FeedCapacity>> RunStages(std::unique_ptr<Module> module,
   if (!written) return Fail(written.error());
   report.ranks = ranks.RankReports(run);
   if (!options.verify) return {};
-
-  if (verifies) {
-    options.Progress("compare", 0);
-    report.verify = VerifyOutputs(run, expected, programs.Reference(), options.tolerance);
-  }
-  auto determined = ranks.Agree(verifies ? CheckDetermined(*report.verify, run) : Expected<void>());
-  if (!determined) return Fail(determined.error());
-  expected.clear();
-  prepared->run.reset();
-  Expected<void> named;
-  if (verifies) {
-    named = VerifyNamedValues(*prepared, options, *report.verify);
-  } else {
-    FollowNamedValues(*prepared, options);
-  }
-  named = ranks.Agree(std::move(named));
-  if (!named) return Fail(named.error());
+  auto verified = Verify(*prepared, options, ranks, std::move(expected), report);
+  if (!verified) return Fail(verified.error());
   return {};
 }
 

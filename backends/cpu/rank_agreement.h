@@ -34,6 +34,11 @@ class RankAgreement {
     if (error) return Fail(*std::move(error));
     return mine;
   }
+  // What the first rank decides; `mine` counts there only.
+  bool AsFirstSays(bool mine) const {
+    if (!several()) return mine;
+    return ranks_->AllGatherText(mine ? "1" : "0", "the verdict").front() == "1";
+  }
   // What only this rank has met, while others wait for it: does not return if there are others. A
   // deadlock all see.
   void FailAlone(const Diagnostic& error) const;

@@ -92,6 +92,36 @@ Json FindingJson(const Finding& finding) {
   return json;
 }
 
+const char* OutcomeName(WidenedResult::Outcome outcome) {
+  switch (outcome) {
+    case WidenedResult::Outcome::kRounding:
+      return "rounding";
+    case WidenedResult::Outcome::kRemains:
+      return "remains";
+    case WidenedResult::Outcome::kUndecided:
+      return "undecided";
+  }
+  return "";
+}
+
+Json WidenedJson(const WidenedResult& widened) {
+  Json json = {{"outcome", OutcomeName(widened.outcome)}};
+  if (!widened.reason.empty()) json.Set("reason", widened.reason);
+  json.Set("max_rel_error", widened.was_run ? NumberJson(widened.max_rel_error) : Json());
+  json.Set("worst", widened.worst);
+  Json outputs = Json::Array();
+  for (const WidenedResult::Output& output : widened.outputs) {
+    Json row = MismatchJson("output", output.mismatch);
+    row.Set("widened_error", NumberJson(output.error));
+    row.Set("widened_rel_error", NumberJson(output.rel_error));
+    row.Set("rounding", NumberJson(output.rounding));
+    if (output.remains) row.Set("widened", MismatchJson("output", output.widened));
+    outputs.Append(std::move(row));
+  }
+  json.Set("outputs", std::move(outputs));
+  return json;
+}
+
 Json VerifyJson(const VerifyResult& verify) {
   auto number = NumberJson;
   Json json = {{"ok", verify.ok},
@@ -118,6 +148,7 @@ Json VerifyJson(const VerifyResult& verify) {
                                  {"rel_error", NumberJson(verify.ill_conditioned->rel_error)},
                                  {"growth", NumberJson(verify.ill_conditioned->growth)}});
   }
+  if (verify.widened) json.Set("widened", WidenedJson(*verify.widened));
   if (verify.instructions) json.Set("instructions", InstructionsJson(*verify.instructions));
   return json;
 }
@@ -228,6 +259,50 @@ void AppendIllConditioned(const IllConditioned& found, std::string& out) {
   out += "\n";
 }
 
+// The one that tells most clearly that what differs is no rounding.
+std::string RemainsText(const WidenedResult& widened) {
+  for (const WidenedResult::Output& output : widened.outputs) {
+    if (output.mismatch.name != widened.worst) continue;
+    const Mismatch& at = output.widened;
+    return fmt::format(
+        "no rounding: in f64 {}[{}] on device {} stays off by {:.3g}: {}, unpartitioned {}, whose "
+        "own rounding is {:.2g}",
+        at.name, fmt::join(at.index, ","), at.device, output.error, at.value, at.expected,
+        output.rounding);
+  }
+  return "";
+}
+
+// `tell_outputs`: those that differ in their own types, too.
+void AppendWidened(const WidenedResult& widened, bool tell_outputs, std::string& out) {
+  constexpr size_t kMostShown = 4;
+  switch (widened.outcome) {
+    case WidenedResult::Outcome::kRemains:
+      out += fmt::format("              {}\n", RemainsText(widened));
+      return;
+    case WidenedResult::Outcome::kUndecided:
+      out += fmt::format("              {}\n", widened.reason);
+      return;
+    case WidenedResult::Outcome::kRounding:
+      break;
+  }
+  out += "              what differs is rounding: in f64 both graphs agree";
+  if (widened.max_rel_error > 0) {
+    out += fmt::format(" to {:.2g} ({})", widened.max_rel_error, widened.worst);
+  }
+  out += "\n";
+  if (!tell_outputs) return;
+  for (size_t i = 0; i < std::min(widened.outputs.size(), kMostShown); ++i) {
+    const WidenedResult::Output& output = widened.outputs[i];
+    out += fmt::format("              {}; in f64 off by {:.2g}\n", MismatchText(output.mismatch),
+                       output.error);
+  }
+  if (widened.outputs.size() > kMostShown) {
+    out +=
+        fmt::format("              and {} more: see --json\n", widened.outputs.size() - kMostShown);
+  }
+}
+
 void AppendVerify(const VerifyResult& verify, std::string& out) {
   out += fmt::format("verify        {}: {} output{}, largest error {:.3g} ({:.3g} relative, {})\n",
                      StatusText(verify), verify.compared, verify.compared == 1 ? "" : "s",
@@ -240,6 +315,7 @@ void AppendVerify(const VerifyResult& verify, std::string& out) {
     out += fmt::format("              {}\n", MismatchText(verify.mismatch));
   }
   if (verify.ill_conditioned) AppendIllConditioned(*verify.ill_conditioned, out);
+  if (verify.widened) AppendWidened(*verify.widened, verify.ok, out);
   if (verify.discrete_differences > 0) {
     out += fmt::format(
         "              {} of {} elements differ in {} output{} that follow from sorting or "
@@ -322,6 +398,9 @@ std::vector<FailedCheck> RunReport::FailedChecks(bool fail_on_near_ties) const {
           MismatchText(has_finding ? verify->finding->mismatch : verify->mismatch);
       if (has_finding && !verify->finding->diagnosis.empty()) {
         message += "; " + verify->finding->diagnosis;
+      }
+      if (verify->widened && verify->widened->outcome == WidenedResult::Outcome::kRemains) {
+        message += "; " + RemainsText(*verify->widened);
       }
       return {{"verify", std::move(message), "", {}, {}}};
     }

@@ -108,6 +108,11 @@ with tempfile.TemporaryDirectory() as folder:
     fails = run("gshard-run", wrong, "--reference", whole, "--json", code=3)
     same_shape(good, fails, ["verify"], "--reference")
     check(fails["verify"]["status"] == "mismatch", "a wrong program mismatches")
+    unnamed = os.path.join(folder, "unnamed.hlo")  # no step is judged: both graphs run in f64
+    pathlib.Path(unnamed).write_text(WRONG.replace("y =", "z ="))
+    fails = run("gshard-run", unnamed, "--reference", whole, "--json", code=3)
+    same_shape(good, fails, ["verify"], "--reference, other names")
+    check(fails["verify"]["widened"]["outcome"] == "remains", "a wrong program is wrong in f64")
     run("gshard-run", nan, "--verify", "--json")  # on one device, which shows nothing: says so
     is_error(run("gshard-run", bad, "--json", code=1), "gshard-run")
 

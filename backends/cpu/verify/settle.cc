@@ -42,6 +42,7 @@ void Explain(const LocalCheckResult& steps, const OutputTolerance& tolerance,
     verify.ok = false;
     verify.finding.emplace();
     verify.finding->mismatch = steps.output_mismatch;
+    verify.finding->is_output = true;
     verify.finding->diagnosis =
         "every array inside is right: the result is put together wrong on its way out";
     if (const auto right = steps.output_mismatch.right_device) {

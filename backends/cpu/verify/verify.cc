@@ -120,17 +120,22 @@ class OutputTolerances {
         in_16_bits_(reference, ComputesCoarsely<16>),
         in_32_bits_(reference, ComputesCoarsely<32>) {}
 
-  double Allowed(size_t k, DType dtype, double magnitude) const {
+  // Whatever the user allows.
+  double OfTypes(size_t k, DType dtype) const {
     const double own = ToleranceOf(dtype);
+    if (own == 0) return 0;
     double relative = own;
-    if (own > 0 && in_32_bits_.OfOutput(k)) relative = std::max(relative, ToleranceOf(DType::kF32));
-    if (own > 0 && in_16_bits_.OfOutput(k))
-      relative = std::max(relative, ToleranceOf(DType::kBF16));
-    if (own > 0 && in_8_bits_.OfOutput(k))
-      relative = std::max(relative, ToleranceOf(DType::kF8E5M2));
-    if (own > 0) relative = given_.relative.value_or(relative);
-    const double absolute = own > 0 ? given_.absolute.value_or(kSmallestAllowed) : kSmallestAllowed;
-    return relative * magnitude + absolute;
+    if (in_32_bits_.OfOutput(k)) relative = std::max(relative, ToleranceOf(DType::kF32));
+    if (in_16_bits_.OfOutput(k)) relative = std::max(relative, ToleranceOf(DType::kBF16));
+    if (in_8_bits_.OfOutput(k)) relative = std::max(relative, ToleranceOf(DType::kF8E5M2));
+    return relative;
+  }
+
+  double Allowed(size_t k, DType dtype, double magnitude) const {
+    const double of_types = OfTypes(k, dtype);
+    if (of_types == 0) return kSmallestAllowed;
+    return given_.relative.value_or(of_types) * magnitude +
+           given_.absolute.value_or(kSmallestAllowed);
   }
 
  private:
@@ -192,8 +197,15 @@ VerifyResult VerifyOutputs(const MeshRun& run, const std::vector<OutputArray>& e
       result.undetermined.push_back(fmt::format("o{}", k));
       continue;
     }
-    const bool decides = discrete.OfOutput(k);
-    if (decides && error.beyond > 0) {
+    OutputError& output = result.outputs.emplace_back();
+    output = {k, worst, magnitude, tolerances.OfTypes(k, want.dtype), worst > allowed, {}};
+    if (output.differs) {
+      output.mismatch = std::move(error.mismatch);
+      output.mismatch.name = fmt::format("o{}", k);
+      output.mismatch.differences = error.beyond;
+      output.mismatch.elements = error.elements;
+    }
+    if (discrete.OfOutput(k) && error.beyond > 0) {
       ++result.discrete_outputs;
       result.discrete_differences += error.beyond;
       result.discrete_elements += error.elements;
@@ -207,12 +219,9 @@ VerifyResult VerifyOutputs(const MeshRun& run, const std::vector<OutputArray>& e
       result.max_rel_error = relative;
       result.worst = fmt::format("o{}", k);
     }
-    if (worst > allowed && result.ok) {
+    if (output.differs && result.ok) {
       result.ok = false;
-      result.mismatch = std::move(error.mismatch);
-      result.mismatch.name = fmt::format("o{}", k);
-      result.mismatch.differences = error.beyond;
-      result.mismatch.elements = error.elements;
+      result.mismatch = output.mismatch;
     }
   }
   return result;

@@ -2,6 +2,7 @@
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_VERIFY_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_VERIFY_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -95,6 +96,7 @@ struct Finding {
   int64_t line = 0;
   std::string cause;                 // of the collective, as the partitioner recorded it
   std::vector<std::string> made_by;  // per-device instructions from right arrays to the wrong one
+  bool is_output = false;            // no step is wrong, but what an output is made of them
 };
 
 // Where rounding is magnified most.
@@ -104,10 +106,44 @@ struct IllConditioned {
   double growth = 0;     // to what it was in front of it; 0: it is the first
 };
 
+// One compared output, on the device where it is off most.
+struct OutputError {
+  size_t output = 0;
+  double error = 0;      // |a - b|
+  double magnitude = 0;  // the largest expected |b|
+  double tolerance = 0;  // relative, of the types that it was computed in
+  bool differs = false;  // by more than is allowed
+  Mismatch mismatch;     // if it does
+};
+
+// What is left of such differences where both graphs compute in double precision
+// (widened_outputs.h).
+struct WidenedResult {
+  enum class Outcome : uint8_t {
+    kRounding,   // nothing: they were rounding
+    kRemains,    // of `worst`, which the unpartitioned graph rounds by far less
+    kUndecided,  // `reason` tells why
+  };
+  Outcome outcome = Outcome::kUndecided;
+  std::string reason;
+  bool was_run = false;      // else the figures say nothing
+  double max_rel_error = 0;  // of an output in f64, to its largest magnitude in either type
+  std::string worst;         // the output that has it; kRemains: the one that tells most clearly
+  struct Output {
+    Mismatch mismatch;     // in its own type
+    Mismatch widened;      // in f64, where it remains
+    double error = 0;      // in f64
+    double rel_error = 0;  // the same, relative
+    double rounding = 0;   // the unpartitioned graph's: its own type against f64
+    bool remains = false;  // `error` is beyond what is allowed in f64
+  };
+  std::vector<Output> outputs;  // that differ in their own types, or in f64
+};
+
 enum class VerifyStatus : uint8_t {
   kOk,
   kNearTie,         // equal but for near ties and what follows from them
-  kIllConditioned,  // every step is right, the program magnifies their roundings
+  kIllConditioned,  // right, and the program magnifies roundings
   kMismatch,
 };
 
@@ -131,10 +167,17 @@ struct VerifyResult {
   std::optional<InstructionsResult> instructions;
   std::optional<Finding> finding;                 // with !ok
   std::optional<IllConditioned> ill_conditioned;  // with ok
+  std::vector<OutputError> outputs;               // that were compared
+  std::optional<WidenedResult> widened;           // where outputs differ and no step explains it
 
+  // Any of those compared, by more than is allowed: picks among floats that are let pass included.
+  bool OutputsDiffer() const {
+    return std::any_of(outputs.begin(), outputs.end(),
+                       [](const OutputError& output) { return output.differs; });
+  }
   VerifyStatus Status() const {
     if (!ok) return VerifyStatus::kMismatch;
-    if (ill_conditioned) return VerifyStatus::kIllConditioned;
+    if (ill_conditioned || widened) return VerifyStatus::kIllConditioned;
     const bool ties = !near_ties.empty() || discrete_differences > 0;
     return ties ? VerifyStatus::kNearTie : VerifyStatus::kOk;
   }

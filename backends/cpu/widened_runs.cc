@@ -1,0 +1,141 @@
+#include "backends/cpu/widened_runs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "backends/cpu/verify/mesh_runs.h"
+#include "backends/cpu/verify/result_spread.h"
+#include "backends/cpu/verify/widened_outputs.h"
+#include "core/precision/float_widening.h"
+#include "ir/verify/verifier.h"
+
+namespace gshard::cpu {
+namespace {
+
+std::unique_ptr<Module> Widened(const Module& module) {
+  std::unique_ptr<Module> wide = module.Clone();
+  WidenFloats(*wide);
+  return wide;
+}
+
+// Of the widened program: parameters are as they were, results are not.
+MeshRunOptions WidenedMesh(const PreparedRun& prepared, Context& context) {
+  MeshRunOptions mesh = prepared.mesh;
+  mesh.keep.clear();
+  mesh.keep_forms.clear();
+  for (const Shape*& shape : mesh.global_results) shape = WidenedShape(context, shape);
+  return mesh;
+}
+
+MeshRuns RunsOf(const EmulateOptions& options) {
+  return MeshRuns(options.ranks, options.fail_alone);
+}
+
+class WidenedRuns {
+ public:
+  WidenedRuns(const PreparedRun& prepared, const EmulateOptions& options, const MeshRuns& runs)
+      : prepared_(prepared), options_(options), runs_(runs) {}
+
+  Expected<WidenedResult> Run(const std::vector<OutputArray>& narrow_expected,
+                              const VerifyResult& verify) {
+    const MeshPrograms& programs = prepared_.programs;
+    options_.Progress("widened", 0);
+    const std::unique_ptr<Module> program = Widened(*programs.program);
+    const std::unique_ptr<Module> reference = Widened(programs.Reference());
+    for (const Module* module : {program.get(), reference.get()}) {
+      if (auto done = VerifyModule(*module, {.shardings = false}); !done) return Fail(done.error());
+    }
+    MeshRunOptions mesh = WidenedMesh(prepared_, program->context());
+    LeaveRoom(narrow_expected, mesh);
+    auto expected = RunReference(*reference, mesh, narrow_expected.size());
+    if (!expected) return Fail(expected.error());
+    LeaveRoom(*expected, mesh);
+    auto run = runs_.Prepare(*program, *prepared_.inputs, mesh);
+    if (!run) return Fail(run.error());
+    if (auto done = runs_.Start(**run, options_.stop); !done) return Fail(done.error());
+    if (auto done = runs_.Run(**run, Once(0.5)); !done) return Fail(done.error());
+    runs_.GatherResults(**run);
+    if (programs.given != nullptr)
+      FindResultSpreads(**run, *program, *expected, [](const auto&) {});
+    return JudgeWidened(verify, narrow_expected, *programs.program, programs.Reference(), **run,
+                        *expected);
+  }
+
+ private:
+  // What is held while a run goes on counts.
+  static void LeaveRoom(const std::vector<OutputArray>& held, MeshRunOptions& mesh) {
+    if (mesh.memory_limit == 0) return;
+    int64_t bytes = 0;
+    for (const OutputArray& array : held) bytes += static_cast<int64_t>(array.data.size());
+    mesh.memory_limit = std::max<int64_t>(mesh.memory_limit - bytes, 1);
+  }
+
+  // The half of the phase that begins at `share`.
+  RunOptions Once(double share) const {
+    RunOptions once;
+    once.stop = options_.stop;
+    once.progress = [this, share](double done) {
+      options_.Progress("widened", share + 0.5 * done);
+    };
+    return once;
+  }
+
+  Expected<std::vector<OutputArray>> RunReference(const Module& reference,
+                                                  const MeshRunOptions& mesh, size_t count) const {
+    auto run = MeshRun::Prepare(reference, *prepared_.inputs,
+                                mesh.ForWholeGraph(prepared_.programs.whole.grid));
+    if (!run) return Fail(run.error());
+    if (auto done = (*run)->Start(options_.stop); !done) return Fail(done.error());
+    RunOptions once = Once(0);
+    once.progress = [this, tell = once.progress](double done) {
+      runs_.GetOn();  // other ranks wait
+      tell(done);
+    };
+    if (auto done = (*run)->Run(once); !done) return Fail(done.error());
+    std::vector<OutputArray> results;
+    for (size_t k = 0; k < count; ++k) results.push_back((*run)->Output(k));
+    return results;
+  }
+
+  const PreparedRun& prepared_;
+  const EmulateOptions& options_;
+  const MeshRuns& runs_;
+};
+
+}  // namespace
+
+bool NeedsWidenedRuns(const VerifyResult& verify) {
+  return !verify.ok && verify.OutputsDiffer() && (!verify.finding || verify.finding->is_output);
+}
+
+Expected<void> VerifyWidened(const PreparedRun& prepared, const EmulateOptions& options,
+                             const std::vector<OutputArray>& expected, VerifyResult& verify) {
+  const MeshRuns runs = RunsOf(options);
+  auto widened = WidenedRuns(prepared, options, runs).Run(expected, verify);
+  runs.Finish();
+  if (!widened && widened.error().code == "E-RUN-STOPPED") return Fail(widened.error());
+  if (!widened) {
+    verify.widened.emplace();
+    verify.widened->reason = fmt::format(
+        "not run in f64, which would tell whether it is rounding: {}", widened.error().message);
+    return {};
+  }
+  verify.widened = std::move(*widened);
+  if (verify.widened->outcome != WidenedResult::Outcome::kRounding) return {};
+  verify.ok = !options.tolerance.IsGiven();
+  verify.finding.reset();
+  if (verify.instructions) verify.instructions->first.reset();
+  return {};
+}
+
+void FollowWidened(const PreparedRun& prepared, const EmulateOptions& options) {
+  const std::unique_ptr<Module> program = Widened(*prepared.programs.program);
+  RunsOf(options).Follow(*program, *prepared.inputs, WidenedMesh(prepared, program->context()),
+                         options.stop);
+}
+
+}  // namespace gshard::cpu
