@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <fstream>
@@ -113,6 +114,71 @@ TEST_CASE("over ranks an error is found where one process finds it", "[cpu][rank
   CHECK(report.verify->instructions->compared == alone->report.verify->instructions->compared);
   CHECK(report.verify->instructions->max_rel_error ==
         alone->report.verify->instructions->max_rel_error);
+}
+
+// Sums that cancel, of what replicas have: steps are not judged, outputs differ by rounding.
+std::unique_ptr<Module> Cancelled() {
+  auto module = ParseModule(SourceText::FromString("cancelled.hlo", R"(
+HloModule cancelled, replica_count=2, num_partitions=8
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }
+ENTRY e {
+  p = f32[64,4096] parameter(0), sharding={devices=[8,1]<=[8]}
+  x = f32[64,4096] sine(p)
+  zero = f32[] constant(0)
+  sum = f32[4096] reduce(x, zero), dimensions={0}, to_apply=add
+  c = f32[] constant(0.015625)
+  cb = f32[4096] broadcast(c), dimensions={}
+  mean = f32[4096] multiply(sum, cb)
+  meanb = f32[64,4096] broadcast(mean), dimensions={1}
+  y = f32[64,4096] subtract(x, meanb)
+  ROOT out = f32[4096] reduce(y, zero), dimensions={0}, to_apply=add
+})"));
+  REQUIRE(module);
+  return std::move(*module);
+}
+
+TEST_CASE("outputs that no step explains are run in double precision", "[cpu][ranks][widened]") {
+  EmulateOptions options;
+  options.verify = true;
+  options.threads = 1;
+  std::vector<std::string> phases;
+  options.progress = [&](const std::string& phase, double) { phases.push_back(phase); };
+  const auto alone = Emulate(Cancelled(), options);
+  REQUIRE(alone);
+  const VerifyResult& verify = *alone->report.verify;
+  CHECK(verify.Status() == VerifyStatus::kIllConditioned);
+  REQUIRE(verify.widened);
+  CHECK(verify.widened->outcome == WidenedResult::Outcome::kRounding);
+  CHECK(std::count(phases.begin(), phases.end(), "widened") > 1);
+  options.progress = nullptr;
+  const RunReport report = EmulateOnRanks(3, Cancelled, options);
+  REQUIRE(report.verify->widened);
+  CHECK(report.verify->widened->outcome == WidenedResult::Outcome::kRounding);
+  CHECK(report.verify->widened->max_rel_error == verify.widened->max_rel_error);
+}
+
+TEST_CASE("double precision needs room", "[cpu][widened]") {
+  EmulateOptions options;
+  options.verify = true;
+  options.threads = 1;
+  bool any = false;
+  for (options.memory_limit = 64 << 10; options.memory_limit < (64 << 20);
+       options.memory_limit += options.memory_limit / 8) {
+    const auto emulation = Emulate(Cancelled(), options);
+    if (!emulation) {
+      REQUIRE(emulation.error().code == "E-RUN-MEMORY");
+      continue;
+    }
+    const VerifyResult& verify = *emulation->report.verify;
+    REQUIRE(verify.widened);
+    if (verify.widened->was_run) break;
+    any = true;
+    CHECK_FALSE(verify.ok);
+    CHECK(verify.widened->outcome == WidenedResult::Outcome::kUndecided);
+    CHECK(verify.widened->reason.find("not run in f64") == 0);
+    CHECK(verify.widened->reason.find("more than the limit") != std::string::npos);
+  }
+  CHECK(any);
 }
 
 TEST_CASE("samples agree with the unpartitioned graph, instruction by instruction", "[cpu]") {
