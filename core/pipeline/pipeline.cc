@@ -14,6 +14,7 @@
 #include "core/pipeline/plan/phases.h"
 #include "core/pipeline/plan/shift_schedule.h"
 #include "core/pipeline/plan/unpipelined_shardings.h"
+#include "core/pipeline/restack.h"
 #include "core/pipeline/work.h"
 #include "core/transforms/rewriter.h"
 #include "fmt/format.h"
@@ -320,6 +321,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   Expected<WeightBytes> weights = EmitPipeline(emission);
   if (!weights) return Fail(std::move(weights.error()));
   plan.weights = *weights;
+  RestackRows(module, options.stages);
   Record(module, plan, mesh);
   return plan;
 }

@@ -1,8 +1,8 @@
 // Values of unlike stages as flat pieces.
 //
-// What not every stage has a value of the same shape for (slots.h) would lie as zeros on the
-// others. Instead each stage's values of one element type are one array, one after another, padded
-// to the longest stage's:
+// What few stages have a value of the same shape for (slots.h) would lie as zeros on the others.
+// Instead each stage's values of one element type are one array, one after another, padded to the
+// longest stage's:
 //
 //   stage 0   a f32[3,2]   b f32[4]     a a a a a a b b b b
 //   stage 1   c f32[7]                  c c c c c c c . . .      f32[10] on each device
@@ -76,7 +76,8 @@ class PackTable {
   std::vector<std::vector<std::pair<Value, Place>>> places_;
 };
 
-// Takes out of `lists` what not every stage has a value of that shape for, if `may_go`.
+// Takes out of `lists` what no more than half of the stages have a value of that shape for, if
+// `may_go`: places of their own for the others lie empty on fewer devices than they are used on.
 template <typename Value>
 StageLists<Value> TakeUnlike(StageLists<Value>& lists,
                              const std::function<bool(const Value&, const Shape*)>& may_go) {
@@ -88,8 +89,8 @@ StageLists<Value> TakeUnlike(StageLists<Value>& lists,
   StageLists<Value> unlike(lists.size());
   for (size_t k = 0; k < lists.size(); ++k) {
     std::erase_if(lists[k], [&](const auto& entry) {
-      const bool goes =
-          filled[slots.SlotOf(k, entry.first)] < lists.size() && may_go(entry.first, entry.second);
+      const bool goes = 2 * filled[slots.SlotOf(k, entry.first)] <= lists.size() &&
+                        may_go(entry.first, entry.second);
       if (goes) unlike[k].push_back(entry);
       return goes;
     });

@@ -1,6 +1,7 @@
 #include "core/pipeline/plan/unlike_weights.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <unordered_set>
 
@@ -41,7 +42,7 @@ std::vector<double> UnlikeWeightSeconds(const Module& module, const LayerGraph& 
     return std::ranges::all_of(weights, [&](const WeightSet& of) { return of.contains(x); });
   };
   std::vector<std::map<const Shape*, int64_t>> counts(first.size());
-  std::map<const Shape*, int64_t> alike;  // as many as every stage has
+  std::map<const Shape*, int64_t> alike;  // as many as more than half of the stages have
   for (size_t v = 0; v < first.size(); ++v) {
     for (const Instruction* x : weights[v]) {
       if (is_shared(x)) continue;
@@ -49,8 +50,11 @@ std::vector<double> UnlikeWeightSeconds(const Module& module, const LayerGraph& 
       alike.emplace(x->shape()->bare(), 0);
     }
   }
-  for (auto& [shape, least] : alike) {
-    least = std::ranges::min(counts, {}, [&](auto& of) { return of[shape]; })[shape];
+  for (auto& [shape, count] : alike) {
+    std::vector<int64_t> of_stages;
+    for (auto& of : counts) of_stages.push_back(of[shape]);
+    std::ranges::sort(of_stages, std::greater<>());
+    count = of_stages[of_stages.size() / 2];
   }
   std::vector<double> seconds(first.size(), 0);
   for (size_t v = 0; v < first.size(); ++v) {
@@ -59,8 +63,8 @@ std::vector<double> UnlikeWeightSeconds(const Module& module, const LayerGraph& 
     const bool is_one = v + 1 == first.size() && options.remat != Remat::kNone;
     const double copies = is_one ? 3 : 4;
     for (auto [shape, count] : counts[v]) {
-      seconds[v] +=
-          copies * static_cast<double>(count - alike[shape]) * CopySeconds(shape, options.chip);
+      seconds[v] += copies * static_cast<double>(std::max<int64_t>(count - alike[shape], 0)) *
+                    CopySeconds(shape, options.chip);
     }
   }
   return seconds;

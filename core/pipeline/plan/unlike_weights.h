@@ -1,4 +1,4 @@
-// What weights cost that not all stages have in the same shape. They lie as flat pieces
+// What weights cost that few stages have in the same shape. They lie as flat pieces
 // (core/pipeline/emit/packs.h): a pass copies them out of these, and the sums of their gradients
 // out and in.
 #ifndef GSHARD_CORE_PIPELINE_PLAN_UNLIKE_WEIGHTS_H_

@@ -1,0 +1,28 @@
+// Rows of stacked arrays that go from the stages that have them to those that need them.
+//
+// A parameter of L layers is cut over the stages in equal tiles; the weights of one slot are a row
+// of each stage's layers, and the sums of gradients go the way back. Written as a concatenation of
+// single rows, each row would be sent to all stages, which hold the whole model for a moment. What
+// a stage has not itself comes from a neighbour a fixed number of stages away, so the rows of all
+// devices are a few shifted arrays, and each device selects from these:
+//
+//   8 layers on 4 stages of 1, 2, 2, 3   tiles 01 23 45 67, first rows of the stages 0 1 3 5
+//   tile row 0, stages 0         0 . . .
+//   tile row 1, shifted by one   . 1 3 5
+//
+// The partitioner makes a collective-permute of each shift, and nothing of what stays.
+#ifndef GSHARD_CORE_PIPELINE_RESTACK_H_
+#define GSHARD_CORE_PIPELINE_RESTACK_H_
+
+#include "ir/module.h"
+
+namespace gshard::pipeline {
+
+// In the entry, of concatenations along dim 0 of single rows, or what each makes of one by
+// operations that rearrange or convert, of arrays whose dim 0 is cut in `stages` tiles. Others stay
+// as they are. What nobody reads any more goes.
+void RestackRows(Module& module, int64_t stages);
+
+}  // namespace gshard::pipeline
+
+#endif  // GSHARD_CORE_PIPELINE_RESTACK_H_
