@@ -53,9 +53,8 @@ class Scheduler {
       }
       const DeviceClasses* classes = program_.values[op.results[0]].classes;
       if (MustWait(op, classes, segment)) flush();
-      auto chain = std::find_if(open.begin(), open.end(), [&](const Chain& c) {
-        return c.classes == classes && c.tapped_bytes < tapped_bytes_;
-      });
+      auto chain = std::find_if(open.begin(), open.end(),
+                                [&](const Chain& c) { return c.classes == classes; });
       if (chain == open.end()) {
         chain = open.insert(open.end(), Chain());
         chain->classes = classes;
@@ -66,6 +65,8 @@ class Scheduler {
         chain->tapped_bytes += shown.bytes * shown.classes->count();
       }
       for (ValueId result : op.results) segment_of_[result] = segment;
+      // What is shown next is to come next, too, whatever its classes.
+      if (chain->tapped_bytes >= tapped_bytes_) flush();
     }
     flush();
     return scheduled;
