@@ -128,6 +128,15 @@ bool KeepsElements(Opcode opcode) {
          opcode == Opcode::kGetTupleElement || opcode == Opcode::kOptBarrier;
 }
 
+const Instruction* HeldForm(const Instruction* x, std::span<const uint8_t> listed) {
+  while (listed[x->id()] == 0) {
+    if (!KeepsElements(x->opcode()) && x->opcode() != Opcode::kBroadcast) return nullptr;
+    x = x->operand(0);
+    if (!x->shape()->IsArray()) return nullptr;
+  }
+  return x;
+}
+
 ComparedArrays CollectArrays(const Module& whole, const DeviceGrid& whole_grid,
                              std::span<const LocalForm> whole_forms,
                              std::span<const LocalForm> forms) {

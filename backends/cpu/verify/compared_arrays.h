@@ -65,6 +65,10 @@ std::vector<TapPoint> LocalTaps(std::span<const Candidate> candidates, const Mod
 // Does the result have its operand's elements, in order?
 bool KeepsElements(Opcode opcode);
 
+// The array that x is a copy of, among those that `listed` names by instruction id: x itself, or
+// one that it is a reshape, a copy or a broadcast of. Null: none.
+const Instruction* HeldForm(const Instruction* x, std::span<const uint8_t> listed);
+
 }  // namespace gshard::cpu
 
 #endif  // GSHARD_BACKENDS_CPU_VERIFY_COMPARED_ARRAYS_H_

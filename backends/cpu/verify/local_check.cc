@@ -4,144 +4,30 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
-#include <map>
 #include <mutex>
-#include <thread>
-#include <unordered_map>
 #include <utility>
 
-#include "backends/cpu/arrays/array_rows.h"
-#include "backends/cpu/arrays/buffer_bytes.h"
-#include "backends/cpu/memory/memory.h"
+#include "backends/cpu/run/workers.h"
 #include "backends/cpu/verify/element_error.h"
 #include "backends/cpu/verify/error_scale.h"
+#include "backends/cpu/verify/mesh_giver.h"
 #include "backends/cpu/verify/step_rule.h"
 #include "backends/cpu/verify/value_exchange.h"
-#include "ir/computation.h"
 
 namespace gshard::cpu {
 namespace {
 
-// The mesh: puts together whole arrays and gives them.
-class MeshGiver final : public TapObserver {
- public:
-  MeshGiver(std::span<const Candidate> candidates, ValueExchange& exchange, const MeshRun& run)
-      : candidates_(candidates),
-        exchange_(exchange),
-        run_(run),
-        iterations_(candidates.size(), 0),
-        open_(candidates.size()),
-        copies_(candidates.size()) {
-    for (size_t t = 0; t < candidates.size(); ++t) {
-      spreads_.push_back(run.SpreadOfTap(t, candidates[t].form->sharding));
-      if (spreads_.back()) copies_[t] = CopiesOf(*spreads_.back());
-    }
-  }
-
-  bool Prepare(std::span<const uint32_t> taps) override {
-    if (!exchange_.WaitUntilNeeded()) return false;
-    for (uint32_t tap : taps) {
-      open_[tap] = {};
-      if (!candidates_[tap].Wants(iterations_[tap]++, true)) continue;
-      const int64_t bytes = BufferBytes(candidates_[tap].x->shape());
-      open_[tap].data = exchange_.Room(tap, bytes);
-      if (!copies_[tap].empty() && !open_[tap].data.empty()) {
-        open_[tap].other.resize(static_cast<size_t>(bytes));
-      }
-    }
-    return true;
-  }
-
-  bool Wants(uint32_t tap) const override { return !open_[tap].data.empty(); }
-
-  void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) override {
-    Open& open = open_[tap];
-    if (open.data.empty()) return;
-    for (uint32_t device : spreads_[tap]->devices(c)) {
-      const auto copies = copies_[tap].find(device);
-      const bool is_first = copies_[tap].empty() || copies->second.is_first;
-      const bool is_last = !copies_[tap].empty() && copies->second.is_last;
-      if (is_first) Put(tap, device, data, part, parts, open.data);
-      if (is_last) Put(tap, device, data, part, parts, open.other);
-    }
-  }
-
-  void Finish(std::span<const uint32_t> taps) override {
-    for (uint32_t tap : taps) {
-      if (!candidates_[tap].Wants(iterations_[tap] - 1, true)) continue;
-      Open& open = open_[tap];
-      WholeValue value;
-      value.data = std::exchange(open.data, {});
-      value.other = std::exchange(open.other, {});
-      if (!value.other.empty() &&
-          std::memcmp(value.other.data(), value.data.data(), value.data.size()) == 0) {
-        value.other = {};
-      }
-      exchange_.Give(tap, std::move(value));
-    }
-  }
-
- private:
-  struct Open {
-    std::span<std::byte> data;
-    std::vector<std::byte> other;
-  };
-  // Is the device the first, or the last, of those that have different instances of its tile?
-  struct Copy {
-    bool is_first = false, is_last = false;
-  };
-
-  // Empty where every tile is the same wherever it is.
-  std::unordered_map<uint32_t, Copy> CopiesOf(const MeshRun::TapSpread& spread) const {
-    std::map<std::vector<int64_t>, std::vector<uint32_t>> tiles;
-    size_t count = 0;
-    for (uint32_t c = 0; c < spread.class_count(); ++c) {
-      for (uint32_t device : spread.devices(c)) {
-        tiles[run_.BoxOf(spread, device).start].push_back(device);
-        ++count;
-      }
-    }
-    std::unordered_map<uint32_t, Copy> copies;
-    if (count == tiles.size()) return copies;
-    for (auto& [start, devices] : tiles) {
-      std::sort(devices.begin(), devices.end());
-      for (uint32_t device : devices) copies[device] = {};
-      copies[devices.front()].is_first = true;
-      copies[devices.back()].is_last = true;
-    }
-    return copies;
-  }
-
-  void Put(uint32_t tap, uint32_t device, const std::byte* data, int64_t part, int64_t parts,
-           std::span<std::byte> whole) const {
-    const Shape* shape = candidates_[tap].x->shape();
-    const int64_t bytes = StorageBytes(shape->dtype());
-    const MeshRun::Instance box = run_.BoxOf(*spreads_[tap], device);
-    const BoxRows rows(box.start, box.sizes, shape->dims());
-    ForEachRunOfPart(rows, part, parts, [&](int64_t global, int64_t local, int64_t count) {
-      std::memcpy(whole.data() + global * bytes, data + local * bytes,
-                  static_cast<size_t>(count * bytes));
-    });
-  }
-
-  std::span<const Candidate> candidates_;
-  ValueExchange& exchange_;
-  const MeshRun& run_;
-  std::vector<int64_t> iterations_;
-  std::vector<Open> open_;  // by tap
-  std::vector<std::optional<MeshRun::TapSpread>> spreads_;
-  std::vector<std::unordered_map<uint32_t, Copy>> copies_;  // by tap and device
-};
+constexpr int64_t kPieceElements = 16384;  // looked at together; no task is smaller
 
 // The unpartitioned graph: compares, and goes on with the mesh's values.
 class Judge final : public TapObserver {
  public:
   Judge(const Module& whole, const Module& partitioned, std::span<const Candidate> candidates,
-        ValueExchange& exchange, LocalCheckResult& result)
+        ValueExchange& exchange, int threads, LocalCheckResult& result)
       : candidates_(candidates),
         exchange_(exchange),
         result_(result),
+        workers_(threads),
         scale_(whole),
         rules_(StepRulesOf(whole, partitioned, candidates)),
         states_(whole.instruction_limit(), State::kKnown),
@@ -200,14 +86,69 @@ class Judge final : public TapObserver {
                        [&](const Instruction* a) { return states_[a->id()] == state; });
   }
 
+  // Calls look(first, count, piece) for the pieces of so many elements, in parallel.
+  template <typename Look>
+  void ForEachPiece(int64_t elements, int64_t element_bytes, Look look) {
+    const int64_t pieces = PiecesOf(elements);
+    workers_.For(pieces, elements * element_bytes, [&](int64_t piece, int) {
+      const int64_t first = piece * kPieceElements;
+      look(first, std::min(kPieceElements, elements - first), static_cast<size_t>(piece));
+    });
+  }
+  static int64_t PiecesOf(int64_t elements) {
+    return (elements + kPieceElements - 1) / kPieceElements;
+  }
+
+  // The largest magnitude of the reference's array; and which of its pieces differ from the mesh's.
+  double LookAt(DType dtype, const std::byte* want, const std::byte* mesh, int64_t elements,
+                std::vector<uint8_t>& differs) {
+    const int64_t bytes = StorageBytes(dtype);
+    differs.assign(static_cast<size_t>(PiecesOf(elements)), 0);
+    std::vector<double> largest(differs.size(), 0);
+    ForEachPiece(elements, bytes, [&](int64_t first, int64_t count, size_t piece) {
+      const auto length = static_cast<size_t>(count * bytes);
+      const std::byte* at = want + first * bytes;
+      largest[piece] = LargestMagnitude(dtype, {at, length});
+      differs[piece] = std::memcmp(at, mesh + first * bytes, length) != 0 ? 1 : 0;
+    });
+    return elements == 0 ? 0 : *std::max_element(largest.begin(), largest.end());
+  }
+
+  // Of the pieces that `differs` names.
+  RowError ErrorOf(DType dtype, const std::byte* mesh, const std::byte* want, int64_t elements,
+                   const std::vector<uint8_t>& differs, bool exact, double allowed) {
+    const int64_t bytes = StorageBytes(dtype);
+    std::vector<RowError> errors(differs.size());
+    ForEachPiece(elements, bytes, [&](int64_t first, int64_t count, size_t piece) {
+      if (differs[piece] == 0) return;
+      const std::byte *a = mesh + first * bytes, *b = want + first * bytes;
+      if (exact) {
+        CompareRowInUlps(dtype, a, b, count, kStepUlps, errors[piece]);
+        errors[piece].at += first;
+      } else {
+        CompareRow(dtype, a, b, count, allowed, first, errors[piece]);
+      }
+    });
+    RowError all;
+    for (const RowError& error : errors) {
+      all.beyond += error.beyond;
+      if (error.largest <= all.largest) continue;
+      all.largest = error.largest;
+      all.at = error.at;
+    }
+    return all;
+  }
+
   void Compare(uint32_t tap) {
     const Open& open = open_[tap];
     const Instruction& x = *candidates_[tap].x;
     const StepRule& rule = rules_[tap];
     const DType dtype = x.shape()->dtype();
+    const int64_t elements = x.shape()->element_count();
     const auto lowest = std::min_element(open.shown.begin(), open.shown.end());
     const std::span<const std::byte> want(lowest->second, open.mesh->data.size());
-    const double magnitude = LargestMagnitude(dtype, want);
+    std::vector<uint8_t> differs;
+    const double magnitude = LookAt(dtype, want.data(), open.mesh->data.data(), elements, differs);
     const double allowed = rule.tolerance * scale_.Of(x, magnitude) + kSmallestAllowed;
     const bool exact = rule.is_one_operation && !AnyAnchor(rule, State::kVaries);
     const bool sure = !AnyAnchor(rule, State::kUnknown) && !rule.may_flip;
@@ -215,13 +156,10 @@ class Judge final : public TapObserver {
     for (std::span<const std::byte> mesh : {std::span<const std::byte>(open.mesh->data),
                                             std::span<const std::byte>(open.mesh->other)}) {
       if (mesh.empty() || !agrees) continue;
-      RowError error;
-      if (exact) {
-        CompareRowInUlps(dtype, mesh.data(), want.data(), x.shape()->element_count(), kStepUlps,
-                         error);
-      } else {
-        CompareRow(dtype, mesh.data(), want.data(), x.shape()->element_count(), allowed, 0, error);
-      }
+      const bool is_other = mesh.data() == open.mesh->other.data();
+      const RowError error =
+          ErrorOf(dtype, mesh.data(), want.data(), elements,
+                  is_other ? std::vector<uint8_t>(differs.size(), 1) : differs, exact, allowed);
       NoteLargest(x, magnitude, error);
       agrees = error.beyond == 0;
       if (agrees || !sure) continue;
@@ -236,9 +174,22 @@ class Judge final : public TapObserver {
       ++result_.unsettled;
     }
     scale_.Observe(x, 0, 1);
+    GoOnWithTheMesh(open, *lowest, elements, StorageBytes(dtype), differs);
+  }
+
+  void GoOnWithTheMesh(const Open& open, const std::pair<uint32_t, std::byte*>& lowest,
+                       int64_t elements, int64_t bytes, const std::vector<uint8_t>& differs) {
+    const std::byte* mesh = open.mesh->data.data();
     for (const auto& [c, data] : open.shown) {
-      if (std::memcmp(data, open.mesh->data.data(), open.mesh->data.size()) == 0) continue;
-      std::memcpy(data, open.mesh->data.data(), open.mesh->data.size());
+      std::byte* to = data;
+      const bool is_known = to == lowest.second;
+      ForEachPiece(elements, bytes, [&](int64_t first, int64_t count, size_t piece) {
+        if (is_known && differs[piece] == 0) return;
+        const auto length = static_cast<size_t>(count * bytes);
+        const int64_t at = first * bytes;
+        if (!is_known && std::memcmp(to + at, mesh + at, length) == 0) return;
+        std::memcpy(to + at, mesh + at, length);
+      });
     }
   }
 
@@ -275,6 +226,7 @@ class Judge final : public TapObserver {
   std::span<const Candidate> candidates_;
   ValueExchange& exchange_;
   LocalCheckResult& result_;
+  Workers workers_;
   ErrorScale scale_;
   const std::vector<StepRule> rules_;  // by tap
   std::vector<State> states_;          // by instruction id
@@ -297,87 +249,26 @@ class LocalChecker {
   Expected<LocalCheckResult> Run() {
     const std::vector<TapPoint> whole_taps = WholeTaps(candidates_);
     const std::vector<TapPoint> local_taps = LocalTaps(candidates_, partitioned_);
-    MeshRunOptions of_whole = options_.mesh.ForWholeGraph(options_.whole_grid);
-    of_whole.taps = whole_taps;
-    of_whole.tapped_bytes = 1;  // what follows an array is computed from the value put in its place
-    auto whole = MeshRun::Prepare(whole_module_, inputs_, of_whole);
-    if (!whole) return Fail(whole.error());
-    MeshRunOptions of_mesh = options_.mesh;
-    of_mesh.taps = local_taps;
-    of_mesh.tapped_bytes = kMostTapped;
-    auto mesh = options_.runs.Prepare(partitioned_, inputs_, of_mesh);
-    if (!mesh) return Fail(mesh.error());
-    if (Expected<void> done = RunBoth(**whole, **mesh); !done) return Fail(done.error());
+    MeshAhead runs;
+    runs.options = &options_;
+    runs.candidates = candidates_;
+    Expected<void> done =
+        runs.Prepare(whole_module_, whole_taps, partitioned_, local_taps, inputs_);
+    if (!done) return Fail(done.error());
+    Judge judge(whole_module_, partitioned_, candidates_, *runs.exchange, options_.mesh.threads,
+                result_);
+    done = runs.Run(judge, [this] { return result_.fault.has_value(); });
+    if (!done) return Fail(done.error());
+    result_.peak_memory_bytes = runs.peak_memory_bytes();
+    result_.arrays = judge.arrays();
+    if (result_.fault) return std::move(result_);
+    const VerifyResult compared = runs.CompareOutputs(whole_module_, {});
+    result_.outputs_agree = compared.ok && compared.discrete_differences == 0;
+    result_.output_mismatch = compared.mismatch;
     return std::move(result_);
   }
 
  private:
-  Expected<void> RunBoth(MeshRun& whole, MeshRun& mesh) {
-    const int64_t arenas = whole.plan().memory.arena_bytes() + mesh.plan().memory.arena_bytes();
-    const int64_t limit =
-        options_.mesh.memory_limit > 0 ? options_.mesh.memory_limit : AvailableMemory();
-    if (arenas + kLeastBudget > limit) {
-      return Fail(MakeError("E-RUN-MEMORY", "no room for both graphs at once"));
-    }
-    // Nothing is judged a second time: half of what is free is better than a step left out.
-    const int64_t budget = std::max(options_.budget_bytes, (limit - arenas) / 2);
-    ValueExchange exchange(candidates_.size(), std::min(budget, limit - arenas), true);
-    MeshGiver giver(candidates_, exchange, mesh);
-    Judge judge(whole_module_, partitioned_, candidates_, exchange, result_);
-    if (Expected<void> done = whole.Start(options_.run.stop); !done) return done;
-    if (Expected<void> done = options_.runs.Start(mesh, options_.run.stop); !done) return done;
-    Expected<void> given, judged;
-    std::exception_ptr thrown, thrown_by_giver;
-    std::thread thread([&] {
-      try {
-        if (exchange.Begin()) given = RunMesh(mesh, giver);
-      } catch (...) {
-        thrown_by_giver = std::current_exception();
-      }
-      exchange.End();
-    });
-    try {
-      RunOptions run = options_.run;
-      run.observer = &judge;
-      run.progress = options_.progress;
-      judged = whole.Run(run);
-    } catch (...) {
-      thrown = std::current_exception();
-    }
-    if (result_.fault || thrown || !judged) {
-      exchange.Close();
-    } else {
-      exchange.Drain();  // to its outputs
-    }
-    thread.join();
-    if (thrown) std::rethrow_exception(thrown);
-    if (thrown_by_giver) std::rethrow_exception(thrown_by_giver);
-    result_.peak_memory_bytes = arenas + exchange.peak_bytes();
-    result_.arrays = judge.arrays();
-    if (result_.fault) return {};  // both were stopped there
-    if (!judged) return judged;
-    if (!given) return given;
-    CompareOutputs(whole, mesh);
-    return {};
-  }
-
-  Expected<void> RunMesh(MeshRun& mesh, MeshGiver& giver) {
-    RunOptions run = options_.run;
-    run.observer = &giver;
-    return options_.runs.Run(mesh, run);
-  }
-
-  void CompareOutputs(const MeshRun& whole, MeshRun& mesh) {
-    options_.runs.GatherResults(mesh);
-    std::vector<OutputArray> outputs;
-    for (size_t k = 0; k < std::min(whole.result_count(), options_.output_count); ++k) {
-      outputs.push_back(whole.Output(k));
-    }
-    const VerifyResult compared = VerifyOutputs(mesh, outputs, whole_module_);
-    result_.outputs_agree = compared.ok && compared.discrete_differences == 0;
-    result_.output_mismatch = compared.mismatch;
-  }
-
   const Module& whole_module_;
   const InstructionsOptions& options_;
   const Inputs& inputs_;

@@ -151,6 +151,17 @@ std::vector<Contender> ContendersOf(const Instruction& x, int64_t at, const std:
   return {{&first, PlaceOf(x, at, keys, dim, mesh)}, {&first, PlaceOf(x, at, keys, dim, whole)}};
 }
 
+void ReadGiven(const Instruction& x, ContenderValue& value) {
+  const Instruction* from = &x;
+  while (from->opcode() == Opcode::kBroadcast) from = from->operand(0);
+  if (from->opcode() != Opcode::kConstant || from->shape()->element_count() != 1) return;
+  const Literal& literal = *from->attributes<ConstantAttributes>().literal;
+  if (literal.elided || literal.data.size() > value.want.size()) return;
+  std::memcpy(value.want.data(), literal.data.data(), literal.data.size());
+  value.have = value.want;
+  value.known = true;
+}
+
 NearTie DescribeNearTie(const Instruction& x, Mismatch pick,
                         const std::vector<Contender>& contenders,
                         const std::vector<ContenderValue>& values) {

@@ -44,6 +44,9 @@ struct ContenderValue {
   bool known = false;
 };
 
+// Of a constant, spread out or not, its value; else nothing.
+void ReadGiven(const Instruction& x, ContenderValue& value);
+
 // `pick` is the flipped element of x, without a name.
 NearTie DescribeNearTie(const Instruction& x, Mismatch pick,
                         const std::vector<Contender>& contenders,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/cpu/verify/choice_check.h"
 #include "backends/cpu/verify/diagnosis.h"
 #include "backends/cpu/verify/local_check.h"
 
@@ -60,6 +61,22 @@ void Explain(const LocalCheckResult& steps, const OutputTolerance& tolerance,
   verify.ill_conditioned = Amplifier(instructions);
 }
 
+// In one run of each graph where both have room, else round by round.
+Expected<ChoiceCheckResult> FindNearTies(const Module& whole, const Module& partitioned,
+                                         std::span<const LocalForm> forms, const Inputs& inputs,
+                                         const InstructionsOptions& options) {
+  if (options.whole_grid.device_count() == 1) {
+    auto choices = CheckChoices(whole, partitioned, forms, inputs, options);
+    if (choices || choices.error().code != "E-RUN-MEMORY") return choices;
+  }
+  InstructionsOptions of_choices = options;
+  of_choices.only_choices = true;
+  auto found = VerifyInstructions(whole, partitioned, forms, inputs, of_choices);
+  if (!found) return Fail(found.error());
+  return ChoiceCheckResult{std::move(found->near_ties), found->outputs_agree.value_or(false),
+                           found->peak_memory_bytes};
+}
+
 }  // namespace
 
 Expected<InstructionsResult> Settle(const Module& whole, const Module& partitioned,
@@ -92,11 +109,9 @@ Expected<InstructionsResult> Settle(const Module& whole, const Module& partition
   }
   if (proven && steps->outputs_agree) {
     // No step is wrong: picks and what they are made from tell whether near ties are all there is.
-    InstructionsOptions of_choices = options;
-    of_choices.only_choices = true;
-    auto choices = VerifyInstructions(whole, partitioned, forms, inputs, of_choices);
-    if (!choices) return choices;
-    if (choices->outputs_agree.value_or(false)) {
+    auto choices = FindNearTies(whole, partitioned, forms, inputs, options);
+    if (!choices) return Fail(choices.error());
+    if (choices->outputs_agree) {
       InstructionsResult instructions = Summary(*steps);
       instructions.peak_memory_bytes =
           std::max(instructions.peak_memory_bytes, choices->peak_memory_bytes);

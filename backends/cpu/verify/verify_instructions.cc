@@ -120,15 +120,7 @@ class InstructionVerifier {
     listed_ = std::move(wanted);
   }
 
-  // The compared array that an operand is a copy of.
-  const Instruction* HeldForm(const Instruction* x) const {
-    while (listed_[x->id()] == 0) {
-      if (!KeepsElements(x->opcode()) && x->opcode() != Opcode::kBroadcast) return nullptr;
-      x = x->operand(0);
-      if (!x->shape()->IsArray()) return nullptr;
-    }
-    return x;
-  }
+  const Instruction* HeldForm(const Instruction* x) const { return cpu::HeldForm(x, listed_); }
 
   // Lets the unpartitioned graph go on with the mesh's values where a choice flips though what
   // decides it agrees. False: there is no such choice, or no more.
@@ -180,18 +172,6 @@ class InstructionVerifier {
       }
     }
     return fresh;
-  }
-
-  // Constants, spread out or not.
-  static void ReadGiven(const Instruction& x, ContenderValue& value) {
-    const Instruction* from = &x;
-    while (from->opcode() == Opcode::kBroadcast) from = from->operand(0);
-    if (from->opcode() != Opcode::kConstant || from->shape()->element_count() != 1) return;
-    const Literal& literal = *from->attributes<ConstantAttributes>().literal;
-    if (literal.elided || literal.data.size() > value.want.size()) return;
-    std::memcpy(value.want.data(), literal.data.data(), literal.data.size());
-    value.have = value.want;
-    value.known = true;
   }
 
   // Runs the mesh alone for the values that are to be adopted.

@@ -1,0 +1,179 @@
+// Shards are copied to where they belong as they are made; the two graphs take turns.
+#include "backends/cpu/verify/mesh_giver.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "backends/cpu/arrays/array_rows.h"
+#include "backends/cpu/arrays/buffer_bytes.h"
+#include "backends/cpu/memory/memory.h"
+
+namespace gshard::cpu {
+
+MeshGiver::MeshGiver(std::span<const Candidate> candidates, ValueExchange& exchange,
+                     const MeshRun& run)
+    : candidates_(candidates),
+      exchange_(exchange),
+      run_(run),
+      iterations_(candidates.size(), 0),
+      open_(candidates.size()),
+      copies_(candidates.size()) {
+  for (size_t t = 0; t < candidates.size(); ++t) {
+    spreads_.push_back(run.SpreadOfTap(t, candidates[t].form->sharding));
+    if (spreads_.back()) copies_[t] = CopiesOf(*spreads_.back());
+  }
+}
+
+bool MeshGiver::Prepare(std::span<const uint32_t> taps) {
+  if (!exchange_.WaitUntilNeeded()) return false;
+  for (uint32_t tap : taps) {
+    open_[tap] = {};
+    if (!candidates_[tap].Wants(iterations_[tap]++, true)) continue;
+    const int64_t bytes = BufferBytes(candidates_[tap].x->shape());
+    open_[tap].data = exchange_.Room(tap, bytes);
+    if (!copies_[tap].empty() && !open_[tap].data.empty()) {
+      open_[tap].other.resize(static_cast<size_t>(bytes));
+    }
+  }
+  return true;
+}
+
+void MeshGiver::Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) {
+  Open& open = open_[tap];
+  if (open.data.empty()) return;
+  for (uint32_t device : spreads_[tap]->devices(c)) {
+    const auto copies = copies_[tap].find(device);
+    const bool is_first = copies_[tap].empty() || copies->second.is_first;
+    const bool is_last = !copies_[tap].empty() && copies->second.is_last;
+    if (is_first) Put(tap, device, data, part, parts, open.data);
+    if (is_last) Put(tap, device, data, part, parts, open.other);
+  }
+}
+
+void MeshGiver::Finish(std::span<const uint32_t> taps) {
+  for (uint32_t tap : taps) {
+    if (!candidates_[tap].Wants(iterations_[tap] - 1, true)) continue;
+    Open& open = open_[tap];
+    WholeValue value;
+    value.data = std::exchange(open.data, {});
+    value.other = std::exchange(open.other, {});
+    if (!value.other.empty() &&
+        std::memcmp(value.other.data(), value.data.data(), value.data.size()) == 0) {
+      value.other = {};
+    }
+    exchange_.Give(tap, std::move(value));
+  }
+}
+
+std::unordered_map<uint32_t, MeshGiver::Copy> MeshGiver::CopiesOf(
+    const MeshRun::TapSpread& spread) const {
+  std::map<std::vector<int64_t>, std::vector<uint32_t>> tiles;
+  size_t count = 0;
+  for (uint32_t c = 0; c < spread.class_count(); ++c) {
+    for (uint32_t device : spread.devices(c)) {
+      tiles[run_.BoxOf(spread, device).start].push_back(device);
+      ++count;
+    }
+  }
+  std::unordered_map<uint32_t, Copy> copies;
+  if (count == tiles.size()) return copies;
+  for (auto& [start, devices] : tiles) {
+    std::sort(devices.begin(), devices.end());
+    for (uint32_t device : devices) copies[device] = {};
+    copies[devices.front()].is_first = true;
+    copies[devices.back()].is_last = true;
+  }
+  return copies;
+}
+
+void MeshGiver::Put(uint32_t tap, uint32_t device, const std::byte* data, int64_t part,
+                    int64_t parts, std::span<std::byte> whole) const {
+  const Shape* shape = candidates_[tap].x->shape();
+  const int64_t bytes = StorageBytes(shape->dtype());
+  const MeshRun::Instance box = run_.BoxOf(*spreads_[tap], device);
+  const BoxRows rows(box.start, box.sizes, shape->dims());
+  ForEachRunOfPart(rows, part, parts, [&](int64_t global, int64_t local, int64_t count) {
+    std::memcpy(whole.data() + global * bytes, data + local * bytes,
+                static_cast<size_t>(count * bytes));
+  });
+}
+
+Expected<void> MeshAhead::Prepare(const Module& whole_module, std::span<const TapPoint> whole_taps,
+                                  const Module& partitioned, std::span<const TapPoint> local_taps,
+                                  const Inputs& inputs) {
+  MeshRunOptions of_whole = options->mesh.ForWholeGraph(options->whole_grid);
+  of_whole.taps = whole_taps;
+  of_whole.tapped_bytes = 1;  // what follows an array is computed from the value put in its place
+  auto prepared = MeshRun::Prepare(whole_module, inputs, of_whole);
+  if (!prepared) return Fail(prepared.error());
+  whole = std::move(*prepared);
+  MeshRunOptions of_mesh = options->mesh;
+  of_mesh.taps = local_taps;
+  of_mesh.tapped_bytes = kMostTapped;
+  prepared = options->runs.Prepare(partitioned, inputs, of_mesh);
+  if (!prepared) return Fail(prepared.error());
+  mesh = std::move(*prepared);
+  arena_bytes = whole->plan().memory.arena_bytes() + mesh->plan().memory.arena_bytes();
+  const int64_t limit =
+      options->mesh.memory_limit > 0 ? options->mesh.memory_limit : AvailableMemory();
+  if (arena_bytes + kLeastBudget > limit) {
+    return Fail(MakeError("E-RUN-MEMORY", "no room for both graphs at once"));
+  }
+  // Nothing is judged a second time: half of what is free is better than a step left out.
+  const int64_t budget = std::max(options->budget_bytes, (limit - arena_bytes) / 2);
+  exchange.emplace(candidates.size(), std::min(budget, limit - arena_bytes), true);
+  return {};
+}
+
+Expected<void> MeshAhead::Run(TapObserver& taker, const std::function<bool()>& is_done) {
+  MeshGiver giver(candidates, *exchange, *mesh);
+  if (Expected<void> done = whole->Start(options->run.stop); !done) return done;
+  if (Expected<void> done = options->runs.Start(*mesh, options->run.stop); !done) return done;
+  Expected<void> given, taken;
+  std::exception_ptr thrown, thrown_by_giver;
+  std::thread thread([&] {
+    try {
+      RunOptions run = options->run;
+      run.observer = &giver;
+      if (exchange->Begin()) given = options->runs.Run(*mesh, run);
+    } catch (...) {
+      thrown_by_giver = std::current_exception();
+    }
+    exchange->End();
+  });
+  try {
+    RunOptions run = options->run;
+    run.observer = &taker;
+    run.progress = options->progress;
+    taken = whole->Run(run);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  const bool stops = !thrown && is_done();
+  if (stops || thrown || !taken) {
+    exchange->Close();
+  } else {
+    exchange->Drain();  // to its outputs
+  }
+  thread.join();
+  if (thrown) std::rethrow_exception(thrown);
+  if (thrown_by_giver) std::rethrow_exception(thrown_by_giver);
+  if (stops) return {};  // both were
+  return taken ? given : taken;
+}
+
+VerifyResult MeshAhead::CompareOutputs(const Module& whole_module,
+                                       const OutputTolerance& tolerance) {
+  options->runs.GatherResults(*mesh);
+  std::vector<OutputArray> outputs;
+  for (size_t k = 0; k < std::min(whole->result_count(), options->output_count); ++k) {
+    outputs.push_back(whole->Output(k));
+  }
+  return VerifyOutputs(*mesh, outputs, whole_module, tolerance);
+}
+
+}  // namespace gshard::cpu

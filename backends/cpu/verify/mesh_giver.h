@@ -1,0 +1,81 @@
+// The mesh runs ahead: its arrays are put together and handed to the unpartitioned graph, which
+// compares its own with them (local_check.h, choice_check.h).
+#ifndef GSHARD_BACKENDS_CPU_VERIFY_MESH_GIVER_H_
+#define GSHARD_BACKENDS_CPU_VERIFY_MESH_GIVER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/cpu/plan/tap.h"
+#include "backends/cpu/run/mesh_run.h"
+#include "backends/cpu/verify/compared_arrays.h"
+#include "backends/cpu/verify/value_exchange.h"
+#include "backends/cpu/verify/verify_instructions.h"
+
+namespace gshard::cpu {
+
+// The mesh: puts together whole arrays and gives them. Where devices that hold the same part of an
+// array differ, the lowest's, and the highest's beside it.
+class MeshGiver final : public TapObserver {
+ public:
+  MeshGiver(std::span<const Candidate> candidates, ValueExchange& exchange, const MeshRun& run);
+
+  bool Prepare(std::span<const uint32_t> taps) override;
+  bool Wants(uint32_t tap) const override { return !open_[tap].data.empty(); }
+  void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) override;
+  void Finish(std::span<const uint32_t> taps) override;
+
+ private:
+  struct Open {
+    std::span<std::byte> data;
+    std::vector<std::byte> other;
+  };
+  // Is the device the first, or the last, of those that have different instances of its tile?
+  struct Copy {
+    bool is_first = false, is_last = false;
+  };
+
+  // Empty where every tile is the same wherever it is.
+  std::unordered_map<uint32_t, Copy> CopiesOf(const MeshRun::TapSpread& spread) const;
+  void Put(uint32_t tap, uint32_t device, const std::byte* data, int64_t part, int64_t parts,
+           std::span<std::byte> whole) const;
+
+  std::span<const Candidate> candidates_;
+  ValueExchange& exchange_;
+  const MeshRun& run_;
+  std::vector<int64_t> iterations_;
+  std::vector<Open> open_;  // by tap
+  std::vector<std::optional<MeshRun::TapSpread>> spreads_;
+  std::vector<std::unordered_map<uint32_t, Copy>> copies_;  // by tap and device
+};
+
+// Both graphs, planned for their taps: `taker` observes the unpartitioned one, a MeshGiver the
+// mesh.
+struct MeshAhead {
+  const InstructionsOptions* options = nullptr;
+  std::span<const Candidate> candidates;
+  std::unique_ptr<MeshRun> whole, mesh;
+  int64_t arena_bytes = 0;
+  std::optional<ValueExchange> exchange;
+
+  // Errors: of planning; E-RUN-MEMORY where there is no room for both graphs at once.
+  Expected<void> Prepare(const Module& whole_module, std::span<const TapPoint> whole_taps,
+                         const Module& partitioned, std::span<const TapPoint> local_taps,
+                         const Inputs& inputs);
+  // Runs both, to their ends unless `is_done` says, after the unpartitioned one, that nothing more
+  // is wanted of the mesh: then that is stopped, and the result is good.
+  Expected<void> Run(TapObserver& taker, const std::function<bool()>& is_done);
+  int64_t peak_memory_bytes() const { return arena_bytes + exchange->peak_bytes(); }
+  // Afterwards: the mesh's outputs against those of the unpartitioned graph.
+  VerifyResult CompareOutputs(const Module& whole_module, const OutputTolerance& tolerance);
+};
+
+}  // namespace gshard::cpu
+
+#endif  // GSHARD_BACKENDS_CPU_VERIFY_MESH_GIVER_H_
