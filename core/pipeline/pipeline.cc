@@ -10,6 +10,7 @@
 #include "core/pipeline/emit/stages.h"
 #include "core/pipeline/plan/balance.h"
 #include "core/pipeline/plan/batch.h"
+#include "core/pipeline/plan/entering_examples.h"
 #include "core/pipeline/plan/layer_loops.h"
 #include "core/pipeline/plan/phases.h"
 #include "core/pipeline/plan/shift_schedule.h"
@@ -135,21 +136,6 @@ void Record(Module& module, const PipelinePlan& plan, const Mesh* mesh) {
                   cuts));
 }
 
-// Copies of the floating examples that forward instructions read, for what then counts as layers
-// before the first.
-std::unordered_set<const Instruction*> CopyExamples(Module& module, const Phases& phases) {
-  std::unordered_set<const Instruction*> copies;
-  InsertAfterEach(module, module.entry(), [&](Instruction* x, Builder& builder) -> Instruction* {
-    const bool enters = x->opcode() == Opcode::kParameter && phases.UsesExamples(x) &&
-                        x->shape()->IsArray() && ClassOf(x->shape()->dtype()) == DTypeClass::kFloat;
-    if (!enters) return x;
-    Instruction* copy = builder.Add(Opcode::kCopy, {x}, x->shape(), "examples");
-    copies.insert(copy);
-    return copy;
-  });
-  return copies;
-}
-
 // Batch norm and its like: what M micro-batches compute is not what the whole batch does.
 std::vector<Diagnostic> WarnOfOwnSums(const Module& module, const Phases& phases,
                                       int64_t microbatches) {
@@ -271,11 +257,9 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
 
   std::unordered_set<const Instruction*> entering;
   if (options.schedule == ScheduleKind::kShift) {
-    const Phases tried(module, *batch);
-    Expected<LayerGraph> layers = LayerGraph::Make(module, tried, updates, options);
-    if (!layers) return Fail(std::move(layers.error()));
-    // Where examples go straight into the first of the alike layers a copy of them comes before.
-    if (layers->layers()[0].is_repeated) entering = CopyExamples(module, tried);
+    auto copies = CopyEnteringExamples(module, *batch, updates, options);
+    if (!copies) return Fail(std::move(copies.error()));
+    entering = std::move(*copies);
   }
   const Phases phases(module, *batch, entering);
   plan.warnings = WarnOfOwnSums(module, phases, options.microbatches);

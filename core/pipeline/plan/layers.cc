@@ -273,7 +273,18 @@ Expected<void> LayerGraph::FindLayers(const Updates& updates, const PipelineOpti
     if (longest < 0.999 * shortest) best = i, shortest = longest;
   }
   PlaceLayers(found[best], updates);
+  if (is_shift) LeaveOutLast(stages);
   return {};
+}
+
+// Under a loss that merely adds up the last layer is handed no cotangent, but a constant: unlike
+// the others, if there are enough of these.
+void LayerGraph::LeaveOutLast(int64_t stages) {
+  const int32_t end = LastUsedByBackward();
+  if (end < 0 || !layers_[static_cast<size_t>(end)].is_repeated) return;
+  const auto repeated =
+      std::ranges::count_if(layers_, [](const Layer& layer) { return layer.is_repeated; });
+  if (repeated > stages) layers_[static_cast<size_t>(end)].is_repeated = false;
 }
 
 void LayerGraph::PlaceLayers(const LayerCuts& cuts, const Updates& updates) {
@@ -342,8 +353,12 @@ std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
     const WeightHomes& homes) const {
   std::map<std::pair<const Instruction*, int64_t>, int32_t> rows;
   for (const auto& [weight, layers] : homes) {
-    if (weight->opcode() != Opcode::kSlice) continue;
-    rows[{weight->operand(0), weight->attributes<SliceAttributes>().starts[0]}] = layers[0];
+    const Instruction* row = weight;  // bf16 copies of rows are weights
+    while (row->opcode() == Opcode::kConvert || row->opcode() == Opcode::kReshape) {
+      row = row->operand(0);
+    }
+    if (row->opcode() != Opcode::kSlice) continue;
+    rows[{row->operand(0), row->attributes<SliceAttributes>().starts[0]}] = layers[0];
   }
   const WeightHomes derived = HomesOfSources(homes);
   auto last_of = [](const std::vector<int32_t>& candidates, int32_t layer) {
@@ -385,6 +400,9 @@ std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
             x->shape()->dim(0) == 1) {
           auto at = std::find(user->operands().begin(), user->operands().end(), x);
           next_row = at - user->operands().begin();
+        } else if (user->opcode() == Opcode::kPad && x->shape()->rank() > 0 &&
+                   x->shape()->dim(0) == 1) {
+          next_row = user->attributes<PadAttributes>().padding[0].low;
         } else if (user->shape()->element_count() != x->shape()->element_count()) {
           continue;
         }
@@ -609,7 +627,7 @@ void LayerGraph::PlaceBackward() {
 }
 
 // Which of a layer's backward instructions go to the layers below: of those that can, the set whose
-// operands in this layer are fewest bytes (a minimum cut); of equal ones the largest.
+// operands in this layer and later ones are fewest bytes (a minimum cut); of equal ones the largest.
 void LayerGraph::LowerBackward(const std::vector<Instruction*>& list, int32_t layer,
                                const std::unordered_map<const Instruction*, int32_t>& lowest) {
   const std::unordered_set<const Instruction*> targets(targets_.begin(), targets_.end());
@@ -649,7 +667,8 @@ void LayerGraph::LowerBackward(const std::vector<Instruction*>& list, int32_t la
     if (can.count(x) == 0) continue;
     const int to = node(x);
     for (const Instruction* operand : x->operands()) {
-      if (!Of(operand).is_backward || Of(operand).layer != layer) continue;
+      // What has come down to this layer would go on, too.
+      if (!Of(operand).is_backward || Of(operand).layer < layer) continue;
       network.AddEdge(node(operand) + 1, to, FlowNetwork::kUncuttable);
     }
   }

@@ -78,6 +78,7 @@ class LayerGraph {
   void OrderForward(const std::vector<Instruction*>& roots);
   void MeasureTimes(const Chip& chip);
   Expected<void> FindLayers(const Updates& updates, const PipelineOptions& options);
+  void LeaveOutLast(int64_t stages);
   void PlaceLayers(const LayerCuts& cuts, const Updates& updates);
   void PlaceForward(const LayerCuts& cuts);
   void PlaceBackward();
