@@ -1,7 +1,5 @@
 // The verbatim texts: metadata, frontend attributes, aliasing lists.
-#include <charconv>
-#include <cstring>
-
+#include "ir/lexer.h"
 #include "ir/shape_inference.h"
 #include "ir/verify/checks.h"
 
@@ -9,97 +7,25 @@ namespace gshard {
 
 namespace {
 
-bool IsIdentifierChar(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '.' || c == '-';
+// A run of [A-Za-z0-9_.-]: a key, or a value without quotes. Empty if there is none.
+std::string_view Word(Lexer& in) {
+  in.SkipSpace();
+  const char* start = in.position();
+  while (HasClass(in.Raw(), kNameContinue)) in.Advance();
+  return in.Since(start);
 }
 
-// Walks over "{key=value ..}". Values are strings, balanced braces or bare words.
-class Reader {
- public:
-  explicit Reader(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
-
-  void SkipSpace() {
-    while (at_ < end_) {
-      if (*at_ == ' ' || *at_ == '\n' || *at_ == '\t' || *at_ == '\r') {
-        ++at_;
-      } else if (*at_ == '/' && end_ - at_ >= 2 && (at_[1] == '*' || at_[1] == '/')) {
-        const bool block = at_[1] == '*';
-        at_ += 2;
-        while (at_ < end_ &&
-               !(block ? (*at_ == '*' && at_ + 1 < end_ && at_[1] == '/') : *at_ == '\n')) {
-          ++at_;
-        }
-        at_ += std::min<ptrdiff_t>(end_ - at_, block ? 2 : 1);
-      } else {
-        return;
-      }
-    }
-  }
-  bool Consume(char c) {
-    SkipSpace();
-    if (at_ == end_ || *at_ != c) return false;
-    ++at_;
-    return true;
-  }
-  bool AtEnd() {
-    SkipSpace();
-    return at_ == end_;
-  }
-  std::string_view Identifier() {
-    SkipSpace();
-    const char* begin = at_;
-    while (at_ < end_ && IsIdentifierChar(*at_)) ++at_;
-    return {begin, static_cast<size_t>(at_ - begin)};
-  }
-  bool Integer(int64_t& value) {
-    SkipSpace();
-    auto [next, error] = std::from_chars(at_, end_, value);
-    if (error != std::errc()) return false;
-    at_ = next;
-    return true;
-  }
-  bool String() {
-    const char quote = *at_++;
-    while (at_ < end_) {
-      if (*at_ == '\\') {
-        at_ += std::min<ptrdiff_t>(end_ - at_, 2);
-      } else if (*at_++ == quote) {
-        return true;
-      }
-    }
-    return false;
-  }
-  // Braces inside double quotes do not count.
-  bool Braces() {
-    int depth = 0;
-    while (at_ < end_) {
-      if (*at_ == '"') {
-        if (!String()) return false;
-        continue;
-      }
-      const char c = *at_++;
-      if (c == '{') ++depth;
-      if (c == '}' && --depth == 0) return true;
-    }
-    return false;
-  }
-  bool Value() {
-    SkipSpace();
-    if (at_ == end_) return false;
-    if (*at_ == '"' || *at_ == '\'') return String();
-    if (*at_ == '{') return Braces();
-    return !Identifier().empty();
-  }
-
- private:
-  const char* at_;
-  const char* end_;
-};
+// Values are strings, balanced braces or bare words.
+bool Value(Lexer& in) {
+  const char c = in.Peek();
+  if (c == '"' || c == '\'') return !in.String().empty();
+  if (c == '{') return !in.JsonDict().empty();
+  return !Word(in).empty();
+}
 
 std::optional<std::string> CheckPairs(std::string_view what, std::string_view text,
                                       bool comma_needed) {
-  Reader in(text);
+  Lexer in(text);
   auto expected = [what](std::string_view wanted) {
     std::string message(what);
     message += ": expected ";
@@ -112,10 +38,10 @@ std::optional<std::string> CheckPairs(std::string_view what, std::string_view te
     const bool comma = !first && in.Consume(',');
     if (!first && comma_needed && !comma) return expected("',' or '}'");
     first = false;
-    const std::string_view key = in.Identifier();
+    const std::string_view key = Word(in);
     if (key.empty()) return expected("a name");
     if (!in.Consume('=')) return expected("'=' after '" + std::string(key) + "'");
-    if (!in.Value()) return expected("a value after '" + std::string(key) + "='");
+    if (!Value(in)) return expected("a value after '" + std::string(key) + "='");
   }
   if (!in.AtEnd()) return expected("nothing after '}'");
   return std::nullopt;
@@ -135,12 +61,12 @@ std::optional<std::string> CheckFrontendAttributesText(std::string_view text) {
 namespace {
 
 // "{1,0}": a path into a tuple shape.
-bool ReadIndex(Reader& in, std::vector<int64_t>& index) {
+bool ReadIndex(Lexer& in, std::vector<int64_t>& index) {
   index.clear();
   if (!in.Consume('{')) return false;
   if (in.Consume('}')) return true;
   do {
-    if (!in.Integer(index.emplace_back())) return false;
+    if (in.Integer(index.emplace_back()) != Lexer::Number::kOk) return false;
   } while (in.Consume(','));
   return in.Consume('}');
 }
@@ -158,7 +84,7 @@ const Shape* ShapePart(const Shape* shape, std::span<const int64_t> index) {
 }
 
 std::optional<std::string> CheckAliasing(const Instruction& instruction, std::string_view text) {
-  Reader in(text);
+  Lexer in(text);
   const std::string malformed =
       "output_to_operand_aliasing must read {{output index}: (operand, {index}), ..}";
   if (!in.Consume('{')) return malformed;
@@ -167,8 +93,8 @@ std::optional<std::string> CheckAliasing(const Instruction& instruction, std::st
   do {
     int64_t operand = 0;
     if (!ReadIndex(in, output_index) || !in.Consume(':') || !in.Consume('(') ||
-        !in.Integer(operand) || !in.Consume(',') || !ReadIndex(in, operand_index) ||
-        !in.Consume(')')) {
+        in.Integer(operand) != Lexer::Number::kOk || !in.Consume(',') ||
+        !ReadIndex(in, operand_index) || !in.Consume(')')) {
       return malformed;
     }
     if (operand < 0 || operand >= instruction.operand_count()) {
