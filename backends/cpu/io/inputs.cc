@@ -84,17 +84,16 @@ std::vector<ParameterLeaf> ParameterLeaves(const Computation& entry) {
   return leaves;
 }
 
-void GlobalArray::ReadBox(std::span<const int64_t> start, std::span<const int64_t> sizes,
-                          Padding padding, std::byte* out) const {
+Expected<void> GlobalArray::ReadBox(std::span<const int64_t> start, std::span<const int64_t> sizes,
+                                    Padding padding, std::byte* out) const {
   const int bytes = StorageBytes(dtype);
-  const auto rank = static_cast<int64_t>(dims.size());
   int64_t count = 1;
   bool inside = true;
   for (size_t i = 0; i < dims.size(); ++i) {
     count *= sizes[i];
     inside &= start[i] + sizes[i] <= dims[i];
   }
-  if (count == 0) return;
+  if (count == 0) return {};
   if (!inside) FillPadding(dtype, padding, out, count);
   // Runs: the innermost dims that are taken whole, and the dim around them.
   size_t run_dim = dims.size();
@@ -109,7 +108,8 @@ void GlobalArray::ReadBox(std::span<const int64_t> start, std::span<const int64_
   const int64_t wanted = dims.empty() ? 1 : sizes[run_dim];
   const int64_t valid =
       dims.empty() ? 1 : std::clamp<int64_t>(dims[run_dim] - start[run_dim], 0, wanted);
-  const std::byte* whole = mapped != nullptr ? mapped.get() : data.data();
+  std::optional<RunReader> reader;
+  if (stored.file != nullptr) reader.emplace(*stored.file);
   std::vector<int64_t> index(dims.size(), 0);
   for (int64_t at = 0; at < count; at += run) {
     int64_t flat = 0;
@@ -121,10 +121,15 @@ void GlobalArray::ReadBox(std::span<const int64_t> start, std::span<const int64_
     }
     if (exists) {
       const int64_t length = dims.empty() ? 1 : valid * inner;
+      std::byte* to = out + at * bytes;
+      const auto begin = static_cast<size_t>(flat * bytes);
+      const auto length_bytes = static_cast<size_t>(length * bytes);
       if (IsRandom()) {
-        FillRandom(dtype, rank, seed, stream, flat, length, out + at * bytes);
-      } else {
-        std::memcpy(out + at * bytes, whole + flat * bytes, static_cast<size_t>(length * bytes));
+        FillRandom(dtype, static_cast<int64_t>(dims.size()), seed, stream, flat, length, to);
+      } else if (!reader) {
+        std::memcpy(to, data.data() + begin, length_bytes);
+      } else if (!reader->Read(stored.begin + begin, {to, length_bytes})) {
+        return Fail(MakeError("E-NPZ-FILE", stored.name + " was cut off while it was read"));
       }
     }
     for (size_t i = run_dim; i-- > 0;) {
@@ -132,6 +137,7 @@ void GlobalArray::ReadBox(std::span<const int64_t> start, std::span<const int64_
       index[i] = 0;
     }
   }
+  return {};
 }
 
 Expected<std::unique_ptr<Inputs>> Inputs::Open(const std::string& path, uint64_t seed) {
@@ -262,10 +268,10 @@ Expected<GlobalArray> Inputs::Load(const ParameterLeaf& leaf, size_t k,
     array.converted_from = NumPyName(descr);
   }
   if (LiesAsRead(*header, array.dtype)) {
-    auto mapped = file_->Map(name);
-    if (!mapped) return Fail(mapped.error());
-    array.mapped = std::move(*mapped);
-    if (array.mapped != nullptr) return array;
+    auto stored = file_->Stored(name);
+    if (!stored) return Fail(stored.error());
+    array.stored = std::move(*stored);
+    if (array.stored.file != nullptr) return array;
   }
   auto npy = file_->Read(name);
   if (!npy) return Fail(npy.error());

@@ -34,15 +34,16 @@ std::vector<ParameterLeaf> ParameterLeaves(const Computation& entry);
 struct GlobalArray {
   DType dtype = DType::kF32;
   std::vector<int64_t> dims;
-  std::vector<std::byte> data;              // empty: random, or `mapped`
-  std::shared_ptr<const std::byte> mapped;  // as it lies in a file: only what is read takes memory
+  std::vector<std::byte> data;  // empty: random, or `stored`
+  StoredArray stored;           // as it lies in a file: only what is read takes memory
   uint64_t seed = 0, stream = 0;
   std::string converted_from;  // NumPy's name of the file's type, where that is not `dtype`
 
-  bool IsRandom() const { return data.empty() && mapped == nullptr; }
-  // The box of `sizes` that begins at `start`, row-major, into `out`.
-  void ReadBox(std::span<const int64_t> start, std::span<const int64_t> sizes, Padding padding,
-               std::byte* out) const;
+  bool IsRandom() const { return data.empty() && stored.file == nullptr; }
+  // The box of `sizes` that begins at `start`, row-major, into `out`. Errors: E-NPZ-FILE if the
+  // file of a stored array has become shorter.
+  Expected<void> ReadBox(std::span<const int64_t> start, std::span<const int64_t> sizes,
+                         Padding padding, std::byte* out) const;
 };
 
 // How a parameter is given: whole, or one array for every replica or device, along a new first dim.

@@ -72,44 +72,9 @@ int OpenScratch(const std::filesystem::path& folder) {
 
 }  // namespace
 
-// A whole file, of which memory holds what is looked at. Whoever cuts the file off meanwhile ends
-// us.
-class FileMap {
- public:
-  // Null if the system does not map it.
-  static std::shared_ptr<const FileMap> Open(const std::string& path) {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return nullptr;
-    struct stat status {};
-    std::shared_ptr<FileMap> map;
-    if (fstat(fd, &status) == 0 && status.st_size > 0) {
-      const auto bytes = static_cast<size_t>(status.st_size);
-      void* data = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-      if (data != MAP_FAILED) map.reset(new FileMap(static_cast<const std::byte*>(data), bytes));
-    }
-    close(fd);
-    return map;
-  }
-  ~FileMap() { munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size()); }
-  FileMap(const FileMap&) = delete;
-  FileMap& operator=(const FileMap&) = delete;
-
-  std::span<const std::byte> bytes() const { return bytes_; }
-  // Gives back the memory of whole pages up to `end`; looked at again they are read again.
-  void Release(size_t begin, size_t end) const {
-    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    begin -= begin % page;
-    madvise(const_cast<std::byte*>(bytes_.data()) + begin, end - begin, MADV_DONTNEED);
-  }
-
- private:
-  FileMap(const std::byte* data, size_t bytes) : bytes_(data, bytes) {}
-  std::span<const std::byte> bytes_;
-};
-
 struct NpzReader::Archive {
   std::unique_ptr<zip_t, CloseArchive> zip;
-  std::shared_ptr<const FileMap> map;  // from when it is asked for first
+  std::shared_ptr<const ReadFile> file;  // from when it is asked for first
 };
 
 // One member while it is read.
@@ -207,30 +172,32 @@ Expected<NpyArray> NpzReader::Read(const std::string& name) const {
   return ParseNpy(member->bytes, member->name);
 }
 
-Expected<std::shared_ptr<const std::byte>> NpzReader::Map(const std::string& name) const {
-  const std::shared_ptr<const std::byte> nothing;
+Expected<StoredArray> NpzReader::Stored(const std::string& name) const {
   Expected<Member> member = Begin(name);
   if (!member) return Fail(member.error());
-  if (archive_->map == nullptr) archive_->map = FileMap::Open(path_);
-  const std::shared_ptr<const FileMap> map = archive_->map;
-  if (map == nullptr) return nothing;
-  const std::optional<MemberPlace> place = PlaceOfStoredMember(map->bytes(), member->index);
-  if (!place || place->bytes != member->declared()) return nothing;
+  if (archive_->file == nullptr) archive_->file = ReadFile::Open(path_);
+  const std::shared_ptr<const ReadFile> file = archive_->file;
+  if (file == nullptr) return StoredArray();
+  const ReadBytes read = [&](size_t begin, std::span<std::byte> out) {
+    return file->Read(begin, out);
+  };
+  const std::optional<MemberPlace> place = PlaceOfStoredMember(file->size(), read, member->index);
+  if (!place || place->bytes != member->declared()) return StoredArray();
   // What libzip reads, checksum and all, is what lies there.
-  const auto stored = map->bytes().subspan(place->begin, place->bytes);
   std::vector<std::byte>& step = member->bytes;
-  for (size_t at = 0; at < stored.size();) {
-    if (!std::ranges::equal(step, stored.subspan(at, step.size()))) return nothing;
+  std::vector<std::byte> stored;
+  for (size_t at = 0; at < place->bytes;) {
+    stored.resize(step.size());
+    if (!file->Read(place->begin + at, stored) || stored != step) return StoredArray();
     at += step.size();
-    map->Release(place->begin, place->begin + at);
     step.clear();
     constexpr size_t kStep = size_t{1} << 20;
     Expected<void> done =
-        ReadUpTo(*member->file, std::min(kStep, stored.size() - at), member->name, step);
+        ReadUpTo(*member->file, std::min(kStep, place->bytes - at), member->name, step);
     if (!done) return Fail(done.error());
   }
   if (Expected<void> done = CheckEnd(*member); !done) return Fail(done.error());
-  return std::shared_ptr<const std::byte>(map, stored.data() + member->header.data_begin);
+  return StoredArray{file, place->begin + member->header.data_begin, member->name};
 }
 
 struct NpzWriter::Archive {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/io/npy.h"
+#include "backends/cpu/io/read_file.h"
 
 struct zip_source;
 
@@ -26,10 +27,10 @@ class NpzReader {
   Expected<NpyHeader> Header(const std::string& name) const;
   // Reads and unpacks one array; nothing is kept.
   Expected<NpyArray> Read(const std::string& name) const;
-  // The data of one array as they lie in the file, header.data_bytes of them: read once for the
-  // checksum, they take memory only where they are looked at, as long as the pointer lives. Null if
-  // they cannot be had so (packed, an unusual layout): then there is Read.
-  Expected<std::shared_ptr<const std::byte>> Map(const std::string& name) const;
+  // Where in the file the data of one array lie, header.data_bytes of them, read once for the
+  // checksum: whoever wants a part of them takes memory for that part. No file if they cannot be
+  // had so (packed, an unusual layout): then there is Read.
+  Expected<StoredArray> Stored(const std::string& name) const;
 
  private:
   NpzReader() = default;

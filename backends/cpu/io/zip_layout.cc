@@ -1,7 +1,9 @@
 // Records of the .zip format (PKWARE's APPNOTE, 4.3): little-endian, found from the end.
 #include "backends/cpu/io/zip_layout.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 namespace gshard::cpu {
 namespace {
@@ -13,33 +15,45 @@ constexpr size_t kEndBytes = 22, kEnd64Bytes = 56, kLocator64Bytes = 20;
 constexpr size_t kEntryBytes = 46, kLocalBytes = 30;
 constexpr uint64_t kIn64 = 0xffffffff;  // the number is in the extra field
 constexpr uint64_t kExtra64 = 1;        // whose id this is
+constexpr size_t kWindow = 64 << 10;    // read at a time
 
-// Reads numbers; beyond the file all are 0, which no signature is.
+// Reads numbers; beyond the file, or what is left of it, all are 0, which no signature is.
 class Records {
  public:
-  explicit Records(std::span<const std::byte> file) : file_(file) {}
-  bool Holds(size_t begin, size_t bytes) const {
-    return begin <= file_.size() && bytes <= file_.size() - begin;
-  }
-  uint64_t At(size_t begin, size_t bytes) const {
+  Records(size_t file_bytes, const ReadBytes& read) : size_(file_bytes), read_(read) {}
+  bool Holds(size_t begin, size_t bytes) const { return begin <= size_ && bytes <= size_ - begin; }
+  uint64_t At(size_t begin, size_t bytes) {
     uint64_t value = 0;
-    if (!Holds(begin, bytes)) return 0;
+    if (!Holds(begin, bytes) || !Bring(begin, bytes)) return 0;
     for (size_t i = bytes; i-- > 0;)
-      value = value << 8 | std::to_integer<uint64_t>(file_[begin + i]);
+      value = value << 8 | std::to_integer<uint64_t>(window_[begin - window_begin_ + i]);
     return value;
   }
-  bool Is(size_t begin, uint64_t signature) const { return At(begin, 4) == signature; }
-  size_t size() const { return file_.size(); }
+  bool Is(size_t begin, uint64_t signature) { return At(begin, 4) == signature; }
+  size_t size() const { return size_; }
 
  private:
-  std::span<const std::byte> file_;
+  // Makes the window hold these bytes.
+  bool Bring(size_t begin, size_t bytes) {
+    if (begin >= window_begin_ && begin + bytes <= window_begin_ + window_.size()) return true;
+    window_.resize(std::min(kWindow, size_ - begin));
+    window_begin_ = begin;
+    if (read_(begin, window_)) return true;
+    window_.clear();
+    return false;
+  }
+
+  size_t size_;
+  const ReadBytes& read_;
+  std::vector<std::byte> window_;
+  size_t window_begin_ = 0;
 };
 
 struct Directory {
   size_t begin = 0, entries = 0;
 };
 
-std::optional<Directory> FindDirectory(const Records& records) {
+std::optional<Directory> FindDirectory(Records& records) {
   if (records.size() < kEndBytes) return std::nullopt;
   const size_t end = records.size() - kEndBytes;
   if (!records.Is(end, kEndSignature)) return std::nullopt;
@@ -60,7 +74,7 @@ struct Entry {
   size_t bytes = 0;  // of the entry
 };
 
-Entry EntryAt(const Records& records, size_t at) {
+Entry EntryAt(Records& records, size_t at) {
   const size_t name = records.At(at + 28, 2), extra = records.At(at + 30, 2);
   Entry entry{.flags = records.At(at + 8, 2),
               .method = records.At(at + 10, 2),
@@ -84,8 +98,9 @@ Entry EntryAt(const Records& records, size_t at) {
 
 }  // namespace
 
-std::optional<MemberPlace> PlaceOfStoredMember(std::span<const std::byte> file, size_t index) {
-  const Records records(file);
+std::optional<MemberPlace> PlaceOfStoredMember(size_t file_bytes, const ReadBytes& read,
+                                               size_t index) {
+  Records records(file_bytes, read);
   const std::optional<Directory> directory = FindDirectory(records);
   if (!directory || index >= directory->entries) return std::nullopt;
   size_t at = directory->begin;

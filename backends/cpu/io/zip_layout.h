@@ -3,6 +3,7 @@
 #define GSHARD_BACKENDS_CPU_IO_ZIP_LAYOUT_H_
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -14,7 +15,10 @@ namespace gshard::cpu {
 struct MemberPlace {
   size_t begin = 0, bytes = 0;
 };
-std::optional<MemberPlace> PlaceOfStoredMember(std::span<const std::byte> file, size_t index);
+// Reads `out` from byte `begin` of the file on; false: it cannot.
+using ReadBytes = std::function<bool(size_t begin, std::span<std::byte> out)>;
+std::optional<MemberPlace> PlaceOfStoredMember(size_t file_bytes, const ReadBytes& read,
+                                               size_t index);
 
 }  // namespace gshard::cpu
 

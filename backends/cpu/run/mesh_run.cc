@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -177,8 +178,8 @@ Expected<void> MeshRun::MakePlan(std::unique_ptr<Program> program, const MeshRun
   if (!done) return done;
   FindViews(*program);
   RemoveDeadOps(*program);
-  input_summary_ = SummarizeInputs(ParameterLeaves(*program->module->entry()), inputs_, *program,
-                                   options.seed);
+  input_summary_ =
+      SummarizeInputs(ParameterLeaves(*program->module->entry()), inputs_, *program, options.seed);
   PlanOptions plan_options;
   plan_options.threads = options.threads;
   plan_options.fuse = options.fuse;
@@ -294,10 +295,11 @@ void MeshRun::FindKeptLayouts(const Module& module, const MeshRunOptions& option
   }
 }
 
-// A box of so many bytes; in rows of its first dim that has several where that is much, so that other
-// ranks hear that this one gets on.
-void MeshRun::ReadInPieces(const GlobalArray& input, std::vector<int64_t> start,
-                           std::vector<int64_t> sizes, int64_t bytes, std::byte* data) const {
+// A box of so many bytes; in rows of its first dim that has several where that is much, so that
+// other ranks hear that this one gets on.
+Expected<void> MeshRun::ReadInPieces(const GlobalArray& input, std::vector<int64_t> start,
+                                     std::vector<int64_t> sizes, int64_t bytes,
+                                     std::byte* data) const {
   constexpr int64_t kPieceBytes = 16 << 20;
   size_t dim = 0;
   while (dim < sizes.size() && sizes[dim] == 1) ++dim;
@@ -309,10 +311,11 @@ void MeshRun::ReadInPieces(const GlobalArray& input, std::vector<int64_t> start,
   const int64_t end = start[dim] + sizes[dim];
   for (; start[dim] < end; start[dim] += sizes[dim]) {
     sizes[dim] = std::min(rows, end - start[dim]);
-    input.ReadBox(start, sizes, padding_, data);
+    if (auto done = input.ReadBox(start, sizes, padding_, data); !done) return done;
     data += sizes[dim] * row_bytes;
     ranks_->GetOn();
   }
+  return {};
 }
 
 Expected<void> MeshRun::Start(const std::atomic<bool>* stop) {
@@ -325,20 +328,27 @@ Expected<void> MeshRun::Start(const std::atomic<bool>* stop) {
                                     HumanBytes(static_cast<double>(plan_->memory.arena_bytes())))));
   }
   Workers workers(threads_);
-  for (size_t k = 0; k < parameters_.size(); ++k) {
+  std::mutex mutex;
+  Expected<void> all_read;
+  for (size_t k = 0; k < parameters_.size() && all_read; ++k) {
     const Value& value = plan_->program->values[plan_->program->parameters[k]];
     if (!value.shape->IsArray()) continue;
     const Layout& layout = parameters_[k];
     const DeviceClasses* classes = parameter_classes_[k];
     const std::vector<int64_t> sizes = SizesOf(layout);
-    const uint8_t* here = ranks_ == nullptr
-                              ? nullptr
-                              : executor_->ranks()->everyone()->OfClasses(classes).data();
+    const uint8_t* here =
+        ranks_ == nullptr ? nullptr : executor_->ranks()->everyone()->OfClasses(classes).data();
     workers.For(classes->count(), value.bytes * classes->count(), [&](int64_t c, int) {
       if (stopped() || (here != nullptr && here[c] == 0)) return;
       const uint32_t device = classes->first_device(static_cast<uint32_t>(c));
       std::byte* data = executor_->Parameter(k, static_cast<uint32_t>(c));
-      ReadInPieces(inputs_[k], StartOf(layout, device), sizes, value.bytes, data);
+      Expected<void> read =
+          ReadInPieces(inputs_[k], StartOf(layout, device), sizes, value.bytes, data);
+      if (!read) {
+        const std::lock_guard lock(mutex);
+        all_read = std::move(read);
+        return;
+      }
       if (layout.stacked || !IsPartial(layout.sharding)) return;
       MakePartial(value.shape->dtype(), layout.sharding->reduction,
                   PartialPlace(layout.sharding, device % grid_.partitions),
@@ -347,7 +357,7 @@ Expected<void> MeshRun::Start(const std::atomic<bool>* stop) {
     inputs_[k] = {};
     if (stopped()) return Fail(MakeError("E-RUN-STOPPED", "interrupted"));
   }
-  return {};
+  return all_read;
 }
 
 std::vector<int64_t> MeshRun::StartOf(const Layout& layout, uint32_t device) const {
@@ -501,8 +511,7 @@ void MeshRun::VisitTiles(size_t k, const std::function<void(const Instance&)>& v
     for (uint32_t c = 0; visit && c < layout.tiles->count() && v.bytes > 0; ++c) {
       const uint32_t device = layout.tiles->first_device(c);
       const uint32_t source = SourceOf(layout, device);
-      const int giver =
-          ranks == nullptr ? 0 : ranks->GiverOf(value, v.classes->class_of(source));
+      const int giver = ranks == nullptr ? 0 : ranks->GiverOf(value, v.classes->class_of(source));
       if (giver == from) visit(InstanceOn(value, layout, device));
     }
     if (from > 0) ranks->ReleaseGathered(value);

@@ -68,7 +68,7 @@ class MeshRun {
   static Expected<std::unique_ptr<MeshRun>> Prepare(const Module& module, const Inputs& inputs,
                                                     const MeshRunOptions& options);
   // Allocates the memory and spreads the inputs over it; once, before Run. Ends with E-RUN-STOPPED
-  // when `stop` is set.
+  // when `stop` is set. Errors: E-RUN-MEMORY; of reading the inputs' file.
   Expected<void> Start(const std::atomic<bool>* stop = nullptr);
 
   // Of several ranks: brings result k to rank 0, or to all, before Output(k) or Instances(k); and
@@ -102,7 +102,8 @@ class MeshRun {
   bool AssemblesTo(size_t k, std::span<const int64_t> dims) const;
   // Of a stacked result, what one device has.
   std::span<const int64_t> LocalDims(size_t k) const { return results_[k].local_dims; }
-  // Puts a result together to an array of dims `whole` by `sharding`, of which its parts are shards.
+  // Puts a result together to an array of dims `whole` by `sharding`, of which its parts are
+  // shards.
   void SetResultSpread(size_t k, const Sharding* sharding, std::span<const int64_t> whole);
   const DeviceGrid& grid() const { return grid_; }
   int threads() const { return threads_; }
@@ -137,7 +138,8 @@ class MeshRun {
       return layout_.tiles == nullptr ||
              layout_.tiles->first_device(layout_.tiles->class_of(device)) == device;
     }
-    // One of devices(..) a tile: it has what `preferred` has of its tile, and is the first of another.
+    // One of devices(..) a tile: it has what `preferred` has of its tile, and is the first of
+    // another.
     bool StandsForTile(uint32_t device, uint32_t preferred) const {
       if (layout_.tiles == nullptr) return true;
       if (layout_.tiles->class_of(device) != layout_.tiles->class_of(preferred)) {
@@ -175,8 +177,8 @@ class MeshRun {
   Expected<void> MakePlan(std::unique_ptr<Program> program, const MeshRunOptions& options);
   Expected<void> FindResultLayouts(const Module& module, const MeshRunOptions& options);
 
-  void ReadInPieces(const GlobalArray& input, std::vector<int64_t> start,
-                    std::vector<int64_t> sizes, int64_t bytes, std::byte* data) const;
+  Expected<void> ReadInPieces(const GlobalArray& input, std::vector<int64_t> start,
+                              std::vector<int64_t> sizes, int64_t bytes, std::byte* data) const;
   std::vector<int64_t> StartOf(const Layout& layout, uint32_t device) const;
   static std::vector<int64_t> SizesOf(const Layout& layout);
   // Who has what a device should have.

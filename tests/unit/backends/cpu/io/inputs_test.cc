@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <numeric>
 
 #include "backends/cpu/arrays/fill.h"
@@ -71,7 +72,7 @@ std::vector<int32_t> Box(const GlobalArray& array, std::vector<int64_t> start,
   int64_t count = 1;
   for (int64_t size : sizes) count *= size;
   std::vector<std::byte> out(static_cast<size_t>(count) * 4);
-  array.ReadBox(start, sizes, Padding::kPoisoned, out.data());
+  REQUIRE(array.ReadBox(start, sizes, Padding::kPoisoned, out.data()));
   return ValuesOf<int32_t>(out);
 }
 
@@ -115,8 +116,17 @@ TEST_CASE("an array of a file that needs no change is not copied to memory", "[c
   CHECK(same.data.empty());
   CHECK(Box(same, {1, 4}, {2, 2}) == std::vector<int32_t>{10, 11, 16, 17});
   const GlobalArray other = load(DType::kF32);
-  CHECK(other.mapped == nullptr);
+  CHECK(other.stored.file == nullptr);
   CHECK(ValuesOf<float>(other.data)[23] == 23);
+
+  // Somebody cuts the file off before the array is read.
+  std::filesystem::resize_file(path, 150);
+  std::vector<std::byte> out(4 * 24);
+  const std::vector<int64_t> start = {0, 0};
+  const Expected<void> read = same.ReadBox(start, given.dims, Padding::kPoisoned, out.data());
+  REQUIRE_FALSE(read);
+  CHECK(read.error().code == "E-NPZ-FILE");
+  CHECK(read.error().message == path + ": p0 was cut off while it was read");
 }
 
 }  // namespace

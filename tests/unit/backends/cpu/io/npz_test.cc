@@ -91,7 +91,7 @@ TEST_CASE("members come back as they were written", "[io][npz]") {
   CHECK(array->data.size() == 16);
 }
 
-TEST_CASE("members that are stored are mapped", "[io][npz]") {
+TEST_CASE("members that are stored are read where they lie", "[io][npz]") {
   Folder folder;
   const std::string path = (folder.path / "a.npz").string();
   std::vector<float> many(1 << 20);
@@ -103,14 +103,40 @@ TEST_CASE("members that are stored are mapped", "[io][npz]") {
   REQUIRE(writer.Finish());
   auto reader = NpzReader::Open(path);
   REQUIRE(reader);
-  auto data = (*reader)->Map("p1");
+  auto data = (*reader)->Stored("p1");
   REQUIRE(data);
-  REQUIRE(*data != nullptr);
-  reader->reset();  // the data stay
-  CHECK(std::memcmp(data->get(), many.data(), many.size() * sizeof(float)) == 0);
+  REQUIRE(data->file != nullptr);
+  reader->reset();  // the file stays open
+  std::vector<float> read(many.size());
+  REQUIRE(data->file->Read(data->begin, std::as_writable_bytes(std::span(read))));
+  CHECK(read == many);
+  CHECK_FALSE(data->file->Read(data->file->size() - 1, std::as_writable_bytes(std::span(read))));
 }
 
-TEST_CASE("a damaged value is found by its checksum, mapped or not", "[io][npz]") {
+TEST_CASE("runs of a file are what lies there, near or far", "[io]") {
+  Folder folder;
+  const std::string path = (folder.path / "a").string();
+  std::string text(300000, ' ');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 2654435761U >> 13);
+  WriteAll(path, text);
+  const auto file = ReadFile::Open(path);
+  REQUIRE(file != nullptr);
+  for (const size_t stride : {7U, 100U, 4000U, 70000U}) {
+    for (const size_t length : {1U, 7U, 600U}) {
+      RunReader reader(*file);
+      for (size_t begin = 0; begin + length <= text.size(); begin += stride) {
+        std::string run(length, ' ');
+        REQUIRE(reader.Read(begin, std::as_writable_bytes(std::span(run))));
+        REQUIRE(run == text.substr(begin, length));
+      }
+      std::string beyond(length, ' ');
+      CHECK_FALSE(reader.Read(text.size() - length + 1, std::as_writable_bytes(std::span(beyond))));
+    }
+  }
+  CHECK(ReadFile::Open(folder.path.string()) == nullptr);
+}
+
+TEST_CASE("a damaged value is found by its checksum, wherever it is read", "[io][npz]") {
   Folder folder;
   const std::string path = WriteArchive(folder.path / "a.npz", Numbers());
   std::string text = ReadAll(path);
@@ -120,7 +146,7 @@ TEST_CASE("a damaged value is found by its checksum, mapped or not", "[io][npz]"
   WriteAll(path, text);
   auto reader = NpzReader::Open(path);
   REQUIRE(reader);
-  auto data = (*reader)->Map("p0");
+  auto data = (*reader)->Stored("p0");
   REQUIRE_FALSE(data);
   CHECK(data.error().message.find("p0 is damaged") != std::string::npos);
   CHECK(ErrorOfReading(path).find("p0 is damaged") != std::string::npos);
