@@ -103,7 +103,9 @@ std::string_view Lexer::Balanced() {
   size_t depth = 0;
   for (const char* p = p_; p != nullptr && p < end_;) {
     const char c = *p;
-    if (c == open) {
+    if (!HasClass(c, kDelimiter)) {
+      ++p;
+    } else if (c == open) {
       ++depth;
       ++p;
     } else if (c == close) {

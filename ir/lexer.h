@@ -20,6 +20,7 @@ enum CharacterClass : uint8_t {
   kNameStart = 2,     // [A-Za-z_]
   kNameContinue = 4,  // [A-Za-z0-9_.-]
   kDigit = 8,
+  kDelimiter = 16,  // brackets, quotes and what begins a comment
 };
 constexpr std::array<uint8_t, 256> MakeCharacterClasses() {
   std::array<uint8_t, 256> classes{};
@@ -30,6 +31,9 @@ constexpr std::array<uint8_t, 256> MakeCharacterClasses() {
     if (letter) classes[c] |= kNameStart;
     if (letter || digit || c == '.' || c == '-') classes[c] |= kNameContinue;
     if (digit) classes[c] |= kDigit;
+    if (std::string_view("{}()[]\"'/").find(static_cast<char>(c)) != std::string_view::npos) {
+      classes[c] |= kDelimiter;
+    }
   }
   return classes;
 }
