@@ -1,7 +1,8 @@
 // Runs golden tests: files that carry their command and what its output must hold (golden_file.h).
 // GSHARD_UPDATE=1 rewrites the CHECK lines of failing parts: the whole output, line by line.
 //
-// usage: gshard_golden BIN_DIR FILE_OR_DIR...   ends with "N passed, N failed".
+// usage: gshard_golden [--abort] BIN_DIR FILE_OR_DIR...   ends with "N passed, N failed".
+// With --abort, as with Catch2's, nothing is run after the first failure.
 
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -116,12 +117,14 @@ void Rewrite(Part& part, const Outcome& outcome) {
 
 class Runner {
  public:
-  Runner(fs::path bin, fs::path scratch) : bin_(std::move(bin)), scratch_(std::move(scratch)) {}
+  // `abort`: what follows the first failure is not run.
+  Runner(fs::path bin, fs::path scratch, bool abort)
+      : bin_(std::move(bin)), scratch_(std::move(scratch)), abort_(abort) {}
 
   void RunFile(const fs::path& file) {
     std::vector<Part> parts = ParseFile(file);
     bool changed = false;
-    for (size_t i = 0; i < parts.size(); ++i) {
+    for (size_t i = 0; i < parts.size() && !(abort_ && failed_ > 0); ++i) {
       if (RunPart(file, i, parts[i], &changed)) {
         ++passed_;
       } else {
@@ -164,6 +167,7 @@ class Runner {
   }
 
   fs::path bin_, scratch_;
+  bool abort_ = false;
   bool update_ = std::getenv("GSHARD_UPDATE") != nullptr;
   int passed_ = 0, failed_ = 0;
 };
@@ -193,20 +197,23 @@ bool FindTests(const fs::path& path, std::vector<fs::path>* files) {
 }
 
 int Main(int argc, char** argv) {
-  if (argc < 3) {
-    fmt::print(stderr, "usage: gshard_golden BIN_DIR FILE_OR_DIR...\n");
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const bool abort = !arguments.empty() && arguments.front() == "--abort";
+  if (abort) arguments.erase(arguments.begin());
+  if (arguments.size() < 2) {
+    fmt::print(stderr, "usage: gshard_golden [--abort] BIN_DIR FILE_OR_DIR...\n");
     return 2;
   }
   std::vector<fs::path> files;
   int unread = 0;
-  for (int i = 2; i < argc; ++i) unread += FindTests(argv[i], &files) ? 0 : 1;
+  for (size_t i = 1; i < arguments.size(); ++i) unread += FindTests(arguments[i], &files) ? 0 : 1;
   std::sort(files.begin(), files.end());
   std::string scratch = (fs::temp_directory_path() / "gshard-golden-XXXXXX").string();
   if (mkdtemp(scratch.data()) == nullptr) {
     fmt::print(stderr, "no directory could be made for {}\n", scratch);
     return 1;
   }
-  Runner runner(fs::absolute(argv[1]), scratch);
+  Runner runner(fs::absolute(arguments.front()), scratch, abort);
   for (const fs::path& file : files) runner.RunFile(file);
   fs::remove_all(scratch);
   fmt::print("{} passed, {} failed\n", runner.passed(), runner.failed() + unread);

@@ -2,17 +2,22 @@
 """Mutants of our own rules, and whether the tests see them.
 
     tests/mutation/mutants.py --list [--sample N] [--seed S]          what there is: FILE:LINE:COLUMN KIND
-    tests/mutation/mutants.py --tree DIR [--sample N] [--seed S] [--within REGEX] [--only REGEX] [--suites N] [--log FILE]
+    tests/mutation/mutants.py --tree DIR [--sample N] [--seed S] [--within REGEX] [--only REGEX] [--log FILE]
+    tests/mutation/mutants.py --summary FILE                          score and survivors of a log
 
 A mutant is one small change of a rule: a dropped term, an operand or axis taken for its neighbour, off by one, a
-wrong identity, a condition turned round. With --tree (a checkout that nobody else uses; it is changed, and restored)
-all mutants of the sample are compiled into one build, each behind a question whether it is the one that the
-environment variable GSHARD_MUTANT names (tests/mutation/mutant.h); those that do not compile are left out. Then the
-tests run once a mutant, random programs, golden and unit tests, until something fails. Killed: a suite failed twice, or
-used up its processor time. Undecided: what only ran out of time by the clock, which a busy machine does to any; it does
-not count. Ends with the score and the survivors; docs/reliability.md says what is known of those.
+wrong identity, a condition turned round (KINDS in schemata.py). With --tree (a clone that nobody else uses; it is
+changed, and restored) all mutants of the sample are compiled into one build, each behind a question whether it is the
+one that the environment variable GSHARD_MUTANT names (mutant.h); those that do not compile are left out. All suites
+must pass without a mutant. Then they run once a mutant, until something fails: golden and unit tests one after the
+other, random programs beside them, those of the mutant's area first. Killed: a suite failed twice, or used up its
+processor time. Undecided: what only ran out of time by the clock, which a busy machine does to any; it does not count.
+Ends with the score and the survivors; docs/reliability.md says what is known of those.
+
+The sample takes as many mutants of each area, and in an area as many of each kind, as there are of all.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import random
@@ -20,178 +25,117 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 
-ROOMS = ["core/propagation", "core/propagation/ops", "core/partition/ops", "core/partition/plan",
-         "core/partition/scope", "core/partition/layout", "backends/cpu/kernels", "backends/cpu/mesh"]
-FILES = ["backends/cpu/run/collectives.cc", "ir/sharding_algebra.cc"]
+from schemata import KINDS, mutants, with_schemata
 
-# kind: (pattern, replacement), tried at every match.
-KINDS = {
-    "off by one: + 1": (r" \+ 1\b(?![.'\d])", ""),
-    "off by one: - 1": (r" - 1\b(?![.'\d])", ""),
-    "off by one: <": (r" < (?=[\w(])", " <= "),
-    "off by one: <=": (r" <= ", " < "),
-    "off by one: > 1": (r" > 1\b(?![.'\d])", " > 2"),
-    "dropped term: +": (r" \+ (?!1\b)\w+(?:\.\w+)*\b(?![(\[<])", ""),
-    "dropped term: -": (r" - (?!1\b)\w+(?:\.\w+)*\b(?![(\[<])", ""),
-    "dropped factor": (r" \* (?!\d)\w+\b(?![(\[<*&.>])(?! \w+[;,)=])", ""),
-    "dropped condition: &&": (r" && !?\w+(?:\.\w+\(\))?(?=[);])", ""),
-    "dropped condition: ||": (r" \|\| !?\w+(?:\.\w+\(\))?(?=[);])", ""),
-    "turned condition: if": (r"\bif \((?=[\w!])(?=[^;{}]*\) (?:\{|return|continue|break))", "if (!("),
-    "turned condition: ==": (r" == ", " != "),
-    "turned condition: &&": (r" && ", " || "),
-    "wrong bound: min": (r"\bstd::min\b(?!_)", "std::max"),
-    "wrong bound: max": (r"\bstd::max\b(?!_)", "std::min"),
-    "wrong side: lhs": (r"\blhs\b", "rhs"),
-    "wrong operand: 0": (r"\boperand\(0\)", "operand(1)"),
-    "wrong operand: 1": (r"\boperand\(1\)", "operand(0)"),
-    "wrong axis: rank - 1": (r"\brank\(?\)? - 1\b", "rank - 2"),
-    "wrong axis: dim": (r"\bAt\(d\)", "At(d == 0 ? 0 : d - 1)"),
-    "wrong identity: infinity": (r"-std::numeric_limits<(\w+)>::infinity\(\)", r"std::numeric_limits<\1>::lowest()"),
-    "wrong identity: -0.0": (r"-0\.0\b", "1.0"),
-    "wrong reduction: add": (r"\bOpcode::kAdd\b", "Opcode::kMaximum"),
-    "wrong reduction: maximum": (r"\bOpcode::kMaximum\b", "Opcode::kMinimum"),
-    "wrong answer: true": (r"\breturn true;", "return false;"),
-    "wrong answer: false": (r"\breturn false;", "return true;"),
-    "dropped step: continue": (r"\bcontinue;", ";"),
+# area: (its sources, its golden tests, its unit tests). The first area that names a file has it.
+AREAS = {
+    "collectives": (r"backends/cpu/run/(collectives|rank_reduction)\.cc|backends/cpu/mesh/|core/partition/ops/collectives\.cc|"
+                    r"ir/(device_groups|replica_groups|named_groups)\.cc|ir/ops/collectives_shape\.cc",
+                    "partition run report", "backends"),
+    "propagation": (r"core/propagation/", "propagate annotate partition", "core"),
+    "partition": (r"core/partition/", "partition run cost", "core"),
+    "kernels": (r"backends/cpu/(kernels|ops)/", "run partition", "backends"),
+    "shapes": (r"ir/ops/\w+_shape\.cc|ir/ops/shape_rules\.cc|ir/(sharding_(algebra|merge|reshape)|shape_inference|"
+               r"tile_assignment|shape)\.cc", "errors parse partition", "ir"),
 }
-SKIPPED = re.compile(r"^\s*(//|#|static_assert|CheckInternal|using |template|case |constexpr char|const char|for )|E-[A-Z]+-|fmt::format")
+TOOLS = "gshard-opt gshard-cost gshard-run"
+BIN = "build/ci"
+# Seconds of processor time a process, many times what each takes without a mutant.
+SECONDS = {"golden": 20, "unit": 60, "random": 40}
+
+
+def area_of(file):
+    return next((area for area, (files, _, _) in AREAS.items() if re.match(files, file)), None)
 
 
 def sources(top):
-    for room in ROOMS:
-        folder = os.path.join(top, room)
-        for name in sorted(os.listdir(folder)):
-            if name.endswith((".cc", "-inl.h")):
-                yield os.path.join(room, name)
-    yield from (file for file in FILES if os.path.exists(os.path.join(top, file)))
+    for room in ("core", "backends", "ir"):
+        for folder, _, names in sorted(os.walk(os.path.join(top, room))):
+            for name in sorted(names):
+                file = os.path.relpath(os.path.join(folder, name), top)
+                if name.endswith((".cc", "-inl.h")) and area_of(file):
+                    yield file
 
 
-def mutate(line, kind, match):
-    pattern, replacement = KINDS[kind]
-    if kind == "turned condition: if":
-        # To the parenthesis that closes the condition; None where it does not on this line.
-        depth, at = 1, match.end()
-        while at < len(line) and depth:
-            depth += {"(": 1, ")": -1}.get(line[at], 0)
-            at += 1
-        condition = line[match.end():at - 1]
-        return None if depth or ";" in condition or " = " in condition else (
-            line[:match.start()] + f"if (!({condition}))" + line[at:])
-    return line[:match.start()] + match.expand(replacement) + line[match.end():]
-
-
-def mutants(top):
-    """[(file, line number, column, kind, new line)]"""
+def all_mutants(top):
     found = []
     for file in sources(top):
         with open(os.path.join(top, file)) as opened:
-            for number, line in enumerate(opened.read().split("\n"), 1):
-                code = line.split("//")[0]
-                if SKIPPED.search(code) or '"' in code:
-                    continue
-                for kind, (pattern, _) in KINDS.items():
-                    for match in re.finditer(pattern, code):
-                        new = mutate(code, kind, match)
-                        if new is not None and new != code:
-                            found.append((file, number, match.start() + 1, kind, new))
+            found += mutants(file, opened.read())
     return found
 
 
-# A statement's forms that can be asked which of two it is. Parts of statements of several lines are left alone.
-CONDITION = re.compile(r"^(\s*(?:\} else )?(?:if|while) \()(.*)(\) \{)$")
-DECLARATION = re.compile(r"^(\s*(?!return|constexpr|static|else)(?:const )?[\w:<>,*&]+(?: [\w:<>,*&]+)* [&*]?\w+ = )([^{].*)(;)$")
-
-
-def balanced(text):
-    return all(text.count(a) == text.count(b) for a, b in ("()", "[]", "{}"))
-
-
-def either(before, old, new, after, number):
-    """One line that is `new` where mutant `number` is asked for, else `old`; None where that can't be said."""
-    for form in (CONDITION, DECLARATION):
-        a, b = form.match(old), form.match(new)
-        if a and b:
-            if a[1] != b[1] or not balanced(a[2]) or not balanced(b[2]) or (form is CONDITION and re.search(r";| = ", a[2])):
-                return None
-            kind = "bool" if form is CONDITION else ""
-            return f"{a[1]}gshard::IsMutant({number}) ? {kind}({b[2]}) : {kind}({a[2]}){a[3]}"
-    begins = before.rstrip().endswith((";", "{", "}", ":")) or not before.strip()
-    statement = old.rstrip()
-    if not begins or not statement.endswith(";") or not balanced(old) or not balanced(new) or re.match(r"\s*else\b", after):
-        return None
-    if re.match(r"\s*(return\b|if \(|continue;|break;)", old):
-        return f"{{ if (gshard::IsMutant({number})) {{ {new.strip()} }} {statement.strip()} }}"
-    if re.match(r"\s*[\w.\->\[\]()*]+ (=|\+=|-=|\*=) |\s*[\w.\->:]+\(", old):
-        return f"if (gshard::IsMutant({number})) {{ {new.strip()} }} else {{ {statement.strip()} }}"
-    return None
-
-
 def sample_of(found, count, seed):
-    """As many of each kind as there are of all, in an order that does not favour large files."""
-    rng, by_kind = random.Random(seed), {}
+    """At most one of a statement, from each area and each kind in turn."""
+    rng, groups = random.Random(seed), {area: {kind: [] for kind in KINDS} for area in AREAS}
     for mutant in found:
-        by_kind.setdefault(mutant[3], []).append(mutant)
-    for group in by_kind.values():
-        rng.shuffle(group)
-    order, groups = [], sorted(by_kind.items())
-    while groups and len(order) < count:
-        groups = [(kind, group) for kind, group in groups if group]
-        for _, group in groups:
-            order.append(group.pop())
+        if mutant.schema:
+            groups[area_of(mutant.file)][mutant.kind].append(mutant)
+    turns = {}
+    for area, by_kind in groups.items():
+        kinds = sorted(by_kind)
+        for kind in kinds:
+            rng.shuffle(by_kind[kind])
+        rng.shuffle(kinds)
+        most = max(map(len, by_kind.values()))
+        turns[area] = [by_kind[kind][i] for i in range(most) for kind in kinds if i < len(by_kind[kind])]
+    order, taken = [], set()
+    while len(order) < count and any(turns.values()):
+        for turn in turns.values():
+            while turn:
+                mutant = turn.pop(0)
+                place = (mutant.file, mutant.statement.first)
+                if place not in taken:
+                    taken.add(place)
+                    order.append(mutant)
+                    break
     return order[:count]
 
 
-def run(command, cwd, seconds, memory_gb=64, wall=30):
-    """(exit code, or None where it hangs, output). Each process ends after `seconds` of processor time, all that it
-    started after `wall` times as long, since the machine may be busy."""
+def run(command, cwd, seconds, memory_gb=64, wall=30, mutant=0, stop=None):
+    """(exit code, or None where it hangs or `stop` was set, output). Each process ends after `seconds` of processor time,
+    all that it started after `wall` times as long, since the machine may be busy."""
     with subprocess.Popen(f"ulimit -v {memory_gb * 1000000}; ulimit -t {seconds}; {command}", cwd=cwd, shell=True, text=True,
-                          start_new_session=True,
+                          errors="replace", start_new_session=True, env={**os.environ, "GSHARD_MUTANT": str(mutant)},
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
-        try:
-            text = child.communicate(timeout=wall * seconds)[0]
-            return child.returncode, text
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            return None, "hangs"
+        end = time.time() + wall * seconds
+        while True:
+            try:
+                return child.returncode, child.communicate(timeout=0.2)[0]
+            except subprocess.TimeoutExpired:
+                if time.time() > end or (stop and stop.is_set()):
+                    os.killpg(child.pid, signal.SIGKILL)
+                    return None, "hangs"
 
 
-# What kills most in the least time comes first: in all half a minute of one processor for a mutant that survives.
-# Without the tests that read the clock, which a busy machine fails. In seconds of processor time a process.
-SUITES = [
-    ("random programs", "gshard_property --seeds 0:200 --jobs 1 --no-shrink --max-failures 1 --out {bin}/failures", 60),
-    ("unit core", "gshard_unit_core --abort '~[clock]'", 60),
-    ("golden", "gshard_golden {bin}/cmd tests/golden", 60),
-    ("random programs", "gshard_property --seeds 200:2000 --jobs 1 --no-shrink --max-failures 1 --out {bin}/failures", 120),
-    ("unit ir", "gshard_unit_ir --abort '~[clock]'", 60),
-    ("unit backends", "gshard_unit_backends --abort '~[ranks]'", 120),
-]
-TOOLS = "gshard-opt gshard-cost gshard-run"
-BIN = "build/ci"
+def suites_of(area):
+    """Two lanes of (name, command, seconds): what kills most in the least time comes first. Without the tests that read
+    the clock, which a busy machine fails."""
+    _, golden, unit = AREAS[area]
+    units = [unit] + [room for room in ("core", "backends", "ir") if room != unit]
+    tests = [("unit " + room, f"gshard_unit_{room} --abort '~[clock]~[ranks]'", SECONDS["unit"]) for room in units]
+    some = " ".join("tests/golden/" + folder for folder in golden.split())
+    goldens = [("golden " + golden, f"gshard_golden --abort {{bin}}/cmd {some}", SECONDS["golden"]),
+               ("golden", "gshard_golden --abort {bin}/cmd tests/golden", SECONDS["golden"])]
+    programs = [("random programs", f"gshard_property --seeds {seeds} --jobs 1 --no-shrink --max-failures 1 --out {{bin}}/failures",
+                 SECONDS["random"]) for seeds in ("0:100", "100:600")]
+    return [[goldens[0], tests[0], goldens[1], *tests[1:]], programs]
 
 
 def insert(tree, chosen, left_out):
-    """Writes the files with all mutants but those in `left_out`; {(file, line number in the new text): mutant}."""
+    """Writes the files with all mutants but those in `left_out`; {(file, line number in the new text): mutant's number}."""
     placed, by_file = {}, {}
-    for number, mutant in enumerate(chosen, 1):
-        by_file.setdefault(mutant[0], []).append((number, mutant))
-    for file, group in by_file.items():
-        lines = subprocess.run(["git", "show", f"HEAD:{file}"], cwd=tree, capture_output=True, text=True, check=True).stdout.split("\n")
-        original = list(lines)
-        for number, mutant in group:
-            at = mutant[1] - 1
-            if number in left_out or lines[at] != original[at]:
-                left_out.add(number)  # one mutant a line
-                continue
-            line = either(original[at - 1], original[at].split("//")[0].rstrip(), mutant[4].rstrip(), original[at + 1], number)
-            if line is None:
-                left_out.add(number)
-                continue
-            lines[at] = line
-            placed[file, at + 2] = number
-        lines.insert(0, '#include "tests/mutation/mutant.h"')
-        text, path = "\n".join(lines), os.path.join(tree, file)
+    for number, mutant in chosen.items():
+        by_file.setdefault(mutant.file, {})[number] = mutant
+    for file, numbered in by_file.items():
+        source = subprocess.run(["git", "show", f"HEAD:{file}"], cwd=tree, capture_output=True, text=True, check=True).stdout
+        kept = {number: mutant for number, mutant in numbered.items() if number not in left_out}
+        text, lines = with_schemata(source, kept)
+        placed.update({(file, line): number for line, number in lines.items()})
+        path = os.path.join(tree, file)
         with open(path) as opened:
             same = opened.read() == text
         if not same:
@@ -200,34 +144,35 @@ def insert(tree, chosen, left_out):
     return placed
 
 
-def build(tree, chosen, suites, jobs):
+def build(tree, chosen, jobs, under):
     """Numbers of the mutants that the build has. With the ci preset, so that ccache knows the files without a mutant."""
     left_out = set()
-    run("cmake --preset ci", tree, 600)
-    targets = " ".join([TOOLS, *dict.fromkeys(command.split()[0] for _, command, _ in suites)])
+    run(f"{under} cmake --preset ci", tree, 600)
+    targets = f"{TOOLS} gshard_golden gshard_property gshard_unit_core gshard_unit_backends gshard_unit_ir"
     while True:
         placed = insert(tree, chosen, left_out)
-        code, log = run(f"ninja -C {BIN} -j{jobs} -k0 {targets}", tree, 7200)
+        code, log = run(f"{under} ninja -C {BIN} -j{jobs} -k0 {targets}", tree, 7200)
         if code == 0:
             return sorted(placed.values())
         wrong = set()
-        for file, line in re.findall(r"([\w./-]+):(\d+):\d+: (?:error|  required from|note)", log):
+        for file, line in re.findall(r"([\w./-]+):(\d+):\d+: +(?:error|required|note)", log):
             name = os.path.relpath(os.path.join(tree, BIN, file), tree)
             wrong |= {number for (of, at), number in placed.items() if at == int(line) and name.endswith(of)}
         if not wrong:
             sys.exit("the build fails for another reason than a mutant:\n" + log[-3000:])
-        print(f"{len(wrong)} mutants do not compile", flush=True)
+        for number in sorted(wrong):
+            print(f"does not compile: {chosen[number].name}: {chosen[number].change()}", flush=True)
         left_out |= wrong
 
 
-def run_suite(tree, suite, memory_gb):
+def run_suite(tree, suite, memory_gb, mutant=0, stop=None):
     _, command, seconds = suite
-    return run(f"{BIN}/tests/" + command.format(bin=BIN), tree, seconds, memory_gb)
+    return run(f"{BIN}/tests/" + command.format(bin=BIN), tree, seconds, memory_gb, mutant=mutant, stop=stop)
 
 
-def outcome(tree, suite):
+def outcome(tree, suite, mutant, stop):
     """How a suite ends: "passes", "fails", "hangs" (no processor time left), or "late": by the clock only."""
-    code, text = run_suite(tree, suite, 12)
+    code, text = run_suite(tree, suite, 12, mutant, stop)
     if code == 0:
         return "passes"
     if code is None or "(out of time)" in text:  # the golden runner's words
@@ -235,81 +180,132 @@ def outcome(tree, suite):
     return "hangs" if code in (-signal.SIGKILL, 128 + signal.SIGKILL, -signal.SIGXCPU, 128 + signal.SIGXCPU) else "fails"
 
 
-def judge(tree, number, suites):
+def judge_lane(tree, mutant, suites, stop):
     """("killed", by what), ("survived", "") or ("undecided", which suite never ended)."""
-    os.environ["GSHARD_MUTANT"] = str(number)
     late = ""
     for suite in suites:
-        ended = outcome(tree, suite)
-        if ended in ("fails", "late"):  # once more, so that no accident counts
-            ended = outcome(tree, suite)
+        if stop.is_set():
+            break
+        ended = outcome(tree, suite, mutant, stop)
+        if ended in ("fails", "late") and not stop.is_set():  # once more, so that no accident counts
+            ended = outcome(tree, suite, mutant, stop)
+        if stop.is_set():
+            break
         if ended in ("fails", "hangs"):
+            stop.set()
             return "killed", suite[0] + (" (hangs)" if ended == "hangs" else "")
         if ended == "late":
             late = late or suite[0]
     return ("undecided", late) if late else ("survived", "")
 
 
+def judge(tree, mutant, lanes):
+    """As judge_lane, of suites in several lanes at a time: the first that kills ends them all."""
+    stop = threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(len(lanes)) as pool:
+        verdicts = list(pool.map(lambda suites: judge_lane(tree, mutant, suites, stop), lanes))
+    for wanted in ("killed", "undecided"):
+        for verdict in verdicts:
+            if verdict[0] == wanted:
+                return verdict
+    return "survived", ""
+
+
+def check_without_mutant(tree):
+    for suite in {suite: None for area in AREAS for lane in suites_of(area) for suite in lane}:
+        begin = time.time()
+        code, text = run_suite(tree, suite, 64)
+        if code != 0:
+            sys.exit(f"{suite[0]} fails without a mutant:\n{text[-2000:]}")
+        print(f"passes without a mutant, {time.time() - begin:.1f} s: {suite[0]}", flush=True)
+
+
+def read_log(path):
+    if not path or not os.path.exists(path):
+        return {}
+    with open(path) as opened:
+        return {entry["mutant"]: entry for entry in map(json.loads, opened)}  # a later line replaces an earlier one
+
+
+def print_summary(entries):
+    def score(of):
+        killed, survived = (sum(entry["verdict"] == verdict for entry in of) for verdict in ("killed", "survived"))
+        return f"{killed + survived} judged, {killed} killed ({100 * killed / max(1, killed + survived):.1f} %)"
+    for area in AREAS:
+        print(f"{area}: {score([entry for entry in entries if area_of(entry['mutant'].split(':')[0]) == area])}")
+    for entry in entries:
+        if entry["verdict"] != "killed":
+            print(f"{entry['verdict']}: {entry['mutant']}: {entry['code']}")
+    print(f"{score(entries)}, {sum(entry['verdict'] == 'undecided' for entry in entries)} undecided")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--tree")
-    parser.add_argument("--sample", type=int, default=500)
+    parser.add_argument("--summary")
+    parser.add_argument("--sample", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="of the sample, those whose FILE:LINE:COLUMN KIND match")
-    parser.add_argument("--minutes", type=float, default=1e9, help="begin no mutant after so long")
     parser.add_argument("--within", default="", help="sample from the files whose names match")
-    parser.add_argument("--suites", type=int, default=len(SUITES), help="so many of the suites, the cheap ones first")
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no mutant after so long")
     parser.add_argument("--jobs", type=int, default=2, help="compilers at a time")
+    parser.add_argument("--under", default="", help="what the build runs under, as in `nice -n 10` or `flock FILE`")
+    parser.add_argument("--built", action="store_true", help="the tree is built: judge what an earlier run with --log built")
     parser.add_argument("--log", help="file that gets a JSON line a mutant; those in it already are not tried again")
     options = parser.parse_args()
+    if options.summary:
+        print_summary(list(read_log(options.summary).values()))
+        return 0
     top = options.tree or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
     if options.tree and run("git status --porcelain --untracked-files=no", top, 60)[1]:
         sys.exit("the tree has changes: mutants are put into what is committed")
-    suites = SUITES[:options.suites]
-    found = [m for m in mutants(top) if re.search(options.within, m[0])]
-    chosen = sample_of(found, options.sample, options.seed)
-    chosen = [m for m in chosen if re.search(options.only, f"{m[0]}:{m[1]}:{m[2]} {m[3]}")]
+    found = [mutant for mutant in all_mutants(top) if re.search(options.within, mutant.file)]
+    chosen = {number: mutant for number, mutant in enumerate(sample_of(found, options.sample, options.seed), 1)
+              if re.search(options.only, mutant.name)}
+    print(f"{len(found)} mutants, {sum(mutant.schema is None for mutant in found)} of them without a schema; "
+          f"{len(chosen)} in the sample of seed {options.seed}", flush=True)
     if options.list or not options.tree:
-        for file, number, column, kind, new in chosen:
-            print(f"{file}:{number}:{column} {kind}: {new.strip()}")
-        print(f"{len(found)} mutants, {len(chosen)} in the sample")
+        for mutant in chosen.values():
+            print(f"{mutant.name}: {mutant.change()}")
         return 0
-    log, end, tally, survivors = {}, time.time() + 60 * options.minutes, {}, []
-    if options.log and os.path.exists(options.log):
-        with open(options.log) as opened:
-            log = {entry["mutant"]: entry for entry in map(json.loads, opened)}
-    try:
-        numbers = build(top, chosen, suites, options.jobs)
-    finally:
-        run("git checkout -q -- .", top, 60)
-    os.environ["GSHARD_MUTANT"] = "0"
-    for suite in suites:  # without a mutant all must pass
-        code, text = run_suite(top, suite, 64)
-        if code != 0:
-            sys.exit(f"{suite[0]} fails without a mutant:\n{text[-2000:]}")
+    judge_sample(top, chosen, options)
+    return 0
+
+
+def judge_sample(top, chosen, options):
+    end, log, built = time.time() + 60 * options.minutes, read_log(options.log), (options.log or "mutants") + ".built"
+    if options.built:
+        with open(built) as opened:
+            numbers = json.load(opened)
+    else:
+        try:
+            numbers = build(top, chosen, options.jobs, options.under)
+        finally:
+            run("git checkout -q -- .", top, 60)
+        if options.log:
+            with open(built, "w") as opened:
+                json.dump(numbers, opened)
+    check_without_mutant(top)
     print(f"{len(numbers)} mutants in the build", flush=True)
     random.Random(options.seed).shuffle(numbers)
+    entries = []
     for number in numbers:
-        mutant = chosen[number - 1]
-        name = f"{mutant[0]}:{mutant[1]}:{mutant[2]} {mutant[3]}"
-        if name not in log:
+        mutant = chosen.get(number)
+        if mutant is None:
+            continue
+        if mutant.name not in log:
             if time.time() > end:
                 break
-            verdict, by = judge(top, number, suites)
-            log[name] = {"mutant": name, "code": mutant[4].strip(), "verdict": verdict, "by": by}
+            begin = time.time()
+            verdict, by = judge(top, number, suites_of(area_of(mutant.file)))
+            log[mutant.name] = {"mutant": mutant.name, "number": number, "code": mutant.change(), "verdict": verdict, "by": by}
             if options.log:
                 with open(options.log, "a") as opened:
-                    opened.write(json.dumps(log[name]) + "\n")
-            print(f"{verdict:10} {name}  {by}", flush=True)
-        tally[log[name]["verdict"]] = tally.get(log[name]["verdict"], 0) + 1
-        if log[name]["verdict"] == "survived":
-            survivors.append(log[name])
-    killed, tested = tally.get("killed", 0), tally.get("killed", 0) + len(survivors)
-    print(f"{tested} mutants judged, {killed} killed ({100 * killed / max(1, tested):.0f} %), {tally.get('undecided', 0)} undecided")
-    for entry in survivors:
-        print(f"survived: {entry['mutant']}: {entry['code']}")
-    return 0
+                    opened.write(json.dumps(log[mutant.name]) + "\n")
+            print(f"{verdict:10} {mutant.name}  {by}  {time.time() - begin:.0f} s", flush=True)
+        entries.append(log[mutant.name])
+    print_summary(entries)
 
 
 if __name__ == "__main__":
