@@ -104,7 +104,8 @@ def run(command, cwd, seconds, memory_gb=64, wall=30, mutant=0, stop=None):
         end = time.time() + wall * seconds
         while True:
             try:
-                return child.returncode, child.communicate(timeout=0.2)[0]
+                text = child.communicate(timeout=0.2)[0]
+                return child.returncode, text
             except subprocess.TimeoutExpired:
                 if time.time() > end or (stop and stop.is_set()):
                     os.killpg(child.pid, signal.SIGKILL)

@@ -138,9 +138,9 @@ def schema(old, new, after):
     `after`: the statement that follows."""
     for form in (CONDITION, LOOP_CONDITION, DECLARATION, LOOP_START):
         a, b = form.match(old), form.match(new)
-        if not a or not b or a[1] != b[1] or a[3] != b[3]:
+        if not a or not b or a[1] != b[1] or a[3] != b[3] or re.search(r";| = ", a[2]):
             continue
-        if not balanced(a[2]) or not balanced(b[2]) or re.search(r";| = ", a[2]):
+        if not balanced(a[2]) or not balanced(b[2]):
             return None
         truth = "bool" if form in (CONDITION, LOOP_CONDITION) else ""
         return lambda number: f"{a[1]}gshard::IsMutant({number}) ? {truth}({b[2]}) : {truth}({a[2]}){a[3]}"
