@@ -18,6 +18,7 @@ The sample takes as many mutants of each area, and in an area as many of each ki
 """
 import argparse
 import concurrent.futures
+import fcntl
 import json
 import os
 import random
@@ -145,14 +146,14 @@ def insert(tree, chosen, left_out):
     return placed
 
 
-def build(tree, chosen, jobs, under):
+def build(tree, chosen, jobs):
     """Numbers of the mutants that the build has. With the ci preset, so that ccache knows the files without a mutant."""
     left_out = set()
-    run(f"{under} cmake --preset ci", tree, 600)
+    run("cmake --preset ci", tree, 600)
     targets = f"{TOOLS} gshard_golden gshard_property gshard_unit_core gshard_unit_backends gshard_unit_ir"
     while True:
         placed = insert(tree, chosen, left_out)
-        code, log = run(f"{under} ninja -C {BIN} -j{jobs} -k0 {targets}", tree, 7200)
+        code, log = run(f"ninja -C {BIN} -j{jobs} -k0 {targets}", tree, 7200)
         if code == 0:
             return sorted(placed.values())
         wrong = set()
@@ -251,7 +252,7 @@ def main():
     parser.add_argument("--within", default="", help="sample from the files whose names match")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no mutant after so long")
     parser.add_argument("--jobs", type=int, default=2, help="compilers at a time")
-    parser.add_argument("--under", default="", help="what the build runs under, as in `nice -n 10` or `flock FILE`")
+    parser.add_argument("--lock", help="file that is locked while it builds, as by flock(1)")
     parser.add_argument("--built", action="store_true", help="the tree is built: judge what an earlier run with --log built")
     parser.add_argument("--log", help="file that gets a JSON line a mutant; those in it already are not tried again")
     options = parser.parse_args()
@@ -280,10 +281,13 @@ def judge_sample(top, chosen, options):
         with open(built) as opened:
             numbers = json.load(opened)
     else:
-        try:
-            numbers = build(top, chosen, options.jobs, options.under)
-        finally:
-            run("git checkout -q -- .", top, 60)
+        with open(options.lock or os.devnull, "a") as lock:
+            if options.lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                numbers = build(top, chosen, options.jobs)
+            finally:
+                run("git checkout -q -- .", top, 60)
         if options.log:
             with open(built, "w") as opened:
                 json.dump(numbers, opened)
