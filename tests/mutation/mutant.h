@@ -1,5 +1,7 @@
 // Which mutant of our own rules a run is about: see mutants.py. Included only in the trees that it makes.
 #pragma once
+#include <atomic>
+#include <cstdio>
 #include <cstdlib>
 
 // What a mutant leaves unused or converts is no reason not to compile it.
@@ -20,12 +22,26 @@
 #pragma GCC diagnostic ignored "-Wpedantic"
 
 namespace gshard {
+inline constexpr int kMostMutants = 1 << 14;
+
+// Adds `number` to the file that GSHARD_MUTANTS_REACHED names, once a process.
+[[gnu::noinline, gnu::cold]] inline void TellReached(const char* path, int number) {
+  static std::atomic<bool> told[kMostMutants];
+  if (told[number].load(std::memory_order_relaxed) || told[number].exchange(true)) return;
+  std::FILE* file = std::fopen(path, "a");
+  if (file == nullptr) return;
+  std::fprintf(file, "%d\n", number);
+  std::fclose(file);
+}
+
 // True where GSHARD_MUTANT is `number`. Thread-safe.
 inline bool IsMutant(int number) {
   static const int chosen = [] {
     const char* text = std::getenv("GSHARD_MUTANT");
     return text == nullptr ? 0 : std::atoi(text);
   }();
+  static const char* const reached = std::getenv("GSHARD_MUTANTS_REACHED");
+  if (__builtin_expect(reached != nullptr, 0)) TellReached(reached, number);
   return chosen == number;
 }
 }  // namespace gshard

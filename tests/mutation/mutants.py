@@ -31,21 +31,23 @@ import time
 
 from schemata import KINDS, mutants, with_schemata
 
-# area: (its sources, its golden tests, its unit tests). The first area that names a file has it.
+# area: (its sources, its golden tests, the unit tests that have its code, its own first). The first area that names a file
+# has it.
 AREAS = {
     "collectives": (r"backends/cpu/run/(collectives|rank_reduction)\.cc|backends/cpu/mesh/|core/partition/ops/collectives\.cc|"
-                    r"ir/(device_groups|replica_groups|named_groups)\.cc|ir/ops/collectives_shape\.cc",
-                    "partition run report", "backends"),
-    "propagation": (r"core/propagation/", "propagate annotate partition", "core"),
-    "partition": (r"core/partition/", "partition run cost", "core"),
-    "kernels": (r"backends/cpu/(kernels|ops)/", "run partition", "backends"),
+                    r"ir/(device_groups|replica_groups|named_groups)\.cc|ir/ops/collectives_shape\.cc", "run report", "backends core ir"),
+    "propagation": (r"core/propagation/", "propagate annotate", "core backends"),
+    "partition": (r"core/partition/", "partition", "core backends"),
+    "kernels": (r"backends/cpu/(kernels|ops)/", "run", "backends"),
     "shapes": (r"ir/ops/\w+_shape\.cc|ir/ops/shape_rules\.cc|ir/(sharding_(algebra|merge|reshape)|shape_inference|"
-               r"tile_assignment|shape)\.cc", "errors parse partition", "ir"),
+               r"tile_assignment|shape)\.cc", "errors parse", "ir core backends"),
 }
 TOOLS = "gshard-opt gshard-cost gshard-run"
 BIN = "build/ci"
 # Seconds of processor time a process, many times what each takes without a mutant.
 SECONDS = {"golden": 20, "unit": 60, "random": 40}
+# Address space a process: a mutant that takes all memory fails, and a run without a mutant does not.
+MEMORY_GB = 20
 
 
 def area_of(file):
@@ -113,18 +115,20 @@ def run(command, cwd, seconds, memory_gb=64, wall=30, mutant=0, stop=None):
                     return None, "hangs"
 
 
-def suites_of(area):
+def suites_of(area, quick=False):
     """Two lanes of (name, command, seconds): what kills most in the least time comes first. Without the tests that read
-    the clock, which a busy machine fails."""
-    _, golden, unit = AREAS[area]
-    units = [unit] + [room for room in ("core", "backends", "ir") if room != unit]
-    tests = [("unit " + room, f"gshard_unit_{room} --abort '~[clock]~[ranks]'", SECONDS["unit"]) for room in units]
-    some = " ".join("tests/golden/" + folder for folder in golden.split())
-    goldens = [("golden " + golden, f"gshard_golden --abort {{bin}}/cmd {some}", SECONDS["golden"]),
-               ("golden", "gshard_golden --abort {bin}/cmd tests/golden", SECONDS["golden"])]
-    programs = [("random programs", f"gshard_property --seeds {seeds} --jobs 1 --no-shrink --max-failures 1 --out {{bin}}/failures",
-                 SECONDS["random"]) for seeds in ("0:100", "100:600")]
-    return [[goldens[0], tests[0], goldens[1], *tests[1:]], programs]
+    the clock, which a busy machine fails. `quick`: those of the area alone, and random programs."""
+    _, folders, rooms = AREAS[area]
+    units = [("unit " + room, f"gshard_unit_{room} --abort '~[clock]~[ranks]'", SECONDS["unit"]) for room in rooms.split()]
+    golden = ("golden " + folders, "gshard_golden --abort {bin}/cmd " + " ".join("tests/golden/" + f for f in folders.split()),
+              SECONDS["golden"])
+    # Unit tests of the core take a second, the others ten.
+    tests = [units[0], golden] if rooms.startswith("core") else [golden, units[0]]
+    rest = [("golden", "gshard_golden --abort {bin}/cmd tests/golden", SECONDS["golden"]), *units[1:]]
+    seeds = ["0:100", "100:600"] if area != "collectives" else ["0:100", "0:60 --ranks 3", "100:600"]
+    programs = [("random programs", f"gshard_property --seeds {some} --jobs 1 --no-shrink --max-failures 1 --out {{bin}}/failures",
+                 SECONDS["random"]) for some in seeds]
+    return [tests + ([] if quick else rest), programs]
 
 
 def insert(tree, chosen, left_out):
@@ -167,14 +171,14 @@ def build(tree, chosen, jobs):
         left_out |= wrong
 
 
-def run_suite(tree, suite, memory_gb, mutant=0, stop=None):
+def run_suite(tree, suite, mutant=0, stop=None):
     _, command, seconds = suite
-    return run(f"{BIN}/tests/" + command.format(bin=BIN), tree, seconds, memory_gb, mutant=mutant, stop=stop)
+    return run(f"{BIN}/tests/" + command.format(bin=BIN), tree, seconds, MEMORY_GB, mutant=mutant, stop=stop)
 
 
 def outcome(tree, suite, mutant, stop):
     """How a suite ends: "passes", "fails", "hangs" (no processor time left), or "late": by the clock only."""
-    code, text = run_suite(tree, suite, 12, mutant, stop)
+    code, text = run_suite(tree, suite, mutant, stop)
     if code == 0:
         return "passes"
     if code is None or "(out of time)" in text:  # the golden runner's words
@@ -213,10 +217,10 @@ def judge(tree, mutant, lanes):
     return "survived", ""
 
 
-def check_without_mutant(tree):
-    for suite in {suite: None for area in AREAS for lane in suites_of(area) for suite in lane}:
+def check_without_mutant(tree, quick):
+    for suite in {suite: None for area in AREAS for lane in suites_of(area, quick) for suite in lane}:
         begin = time.time()
-        code, text = run_suite(tree, suite, 64)
+        code, text = run_suite(tree, suite)
         if code != 0:
             sys.exit(f"{suite[0]} fails without a mutant:\n{text[-2000:]}")
         print(f"passes without a mutant, {time.time() - begin:.1f} s: {suite[0]}", flush=True)
@@ -254,7 +258,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, help="compilers at a time")
     parser.add_argument("--lock", help="file that is locked while it builds, as by flock(1)")
     parser.add_argument("--built", action="store_true", help="the tree is built: judge what an earlier run with --log built")
-    parser.add_argument("--log", help="file that gets a JSON line a mutant; those in it already are not tried again")
+    parser.add_argument("--log", help="file that gets a JSON line a mutant; what is killed in it is not tried again")
+    parser.add_argument("--quick", action="store_true", help="only the suites of a mutant's area, and random programs")
     options = parser.parse_args()
     if options.summary:
         print_summary(list(read_log(options.summary).values()))
@@ -291,7 +296,7 @@ def judge_sample(top, chosen, options):
         if options.log:
             with open(built, "w") as opened:
                 json.dump(numbers, opened)
-    check_without_mutant(top)
+    check_without_mutant(top, options.quick)
     print(f"{len(numbers)} mutants in the build", flush=True)
     random.Random(options.seed).shuffle(numbers)
     entries = []
@@ -299,11 +304,11 @@ def judge_sample(top, chosen, options):
         mutant = chosen.get(number)
         if mutant is None:
             continue
-        if mutant.name not in log:
+        if log.get(mutant.name, {}).get("verdict") != "killed":
             if time.time() > end:
                 break
             begin = time.time()
-            verdict, by = judge(top, number, suites_of(area_of(mutant.file)))
+            verdict, by = judge(top, number, suites_of(area_of(mutant.file), options.quick))
             log[mutant.name] = {"mutant": mutant.name, "number": number, "code": mutant.change(), "verdict": verdict, "by": by}
             if options.log:
                 with open(options.log, "a") as opened:

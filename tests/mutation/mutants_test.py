@@ -21,7 +21,7 @@ class Judge(unittest.TestCase):
     def judge(self, *lanes, **ends):
         """Of a mutant, where the runs of a suite end with these (exit code, output) one after the other."""
         real = mutants.run_suite
-        mutants.run_suite = lambda tree, suite, memory, mutant, stop: ends[suite[0].split()[0]].pop(0)
+        mutants.run_suite = lambda tree, suite, mutant, stop: ends[suite[0].split()[0]].pop(0)
         try:
             verdict = mutants.judge(".", 1, lanes or [[GOLDEN, UNIT]])
         finally:
@@ -54,7 +54,7 @@ class Judge(unittest.TestCase):
         """A suite that would run for a minute is ended where another one has failed, and does not count."""
         slow, wrong = ("slow", "sleep 60", 60), ("wrong", "exit 1", 60)
         real = mutants.run_suite
-        mutants.run_suite = lambda tree, suite, memory, mutant, stop: mutants.run(suite[1], tree, suite[2], stop=stop)
+        mutants.run_suite = lambda tree, suite, mutant, stop: mutants.run(suite[1], tree, suite[2], stop=stop)
         try:
             self.assertEqual(mutants.judge(".", 1, [[slow], [wrong]]), ("killed", "wrong"))
         finally:

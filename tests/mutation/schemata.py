@@ -35,7 +35,7 @@ KINDS = {
     "wrong reduction: maximum": (r"\bOpcode::kMaximum\b", "Opcode::kMinimum"),
     "wrong answer: true": (r"\breturn true;", "return false;"),
     "wrong answer: false": (r"\breturn false;", "return true;"),
-    "dropped step: continue": (r"\bcontinue;", ";"),
+    "dropped step: continue": (r"\bcontinue;", "{}"),
 }
 # No rules: messages, checks of what cannot be, declarations that hold no expression.
 SKIPPED = re.compile(r"^(static_assert|CheckInternal|using |template|case |constexpr|const char)|E-[A-Z]+-|fmt::format|\"")
