@@ -2,17 +2,19 @@
 """Mutants of our own rules, and whether the tests see them.
 
     tests/mutation/mutants.py --list [--sample N] [--seed S]          what there is: FILE:LINE:COLUMN KIND
-    tests/mutation/mutants.py --tree DIR [--sample N] [--seed S] [--within REGEX] [--only REGEX] [--log FILE]
+    tests/mutation/mutants.py --tree DIR --log FILE [--sample N] [--seed S] [--within REGEX] [--only REGEX] [--xla FILE]
     tests/mutation/mutants.py --summary FILE                          score and survivors of a log
 
 A mutant is one small change of a rule: a dropped term, an operand or axis taken for its neighbour, off by one, a
 wrong identity, a condition turned round (KINDS in schemata.py). With --tree (a clone that nobody else uses; it is
 changed, and restored) all mutants of the sample are compiled into one build, each behind a question whether it is the
-one that the environment variable GSHARD_MUTANT names (mutant.h); those that do not compile are left out. All suites
-must pass without a mutant. Then they run once a mutant, until something fails: golden and unit tests one after the
-other, random programs beside them, those of the mutant's area first. Killed: a suite failed twice, or used up its
-processor time. Undecided: what only ran out of time by the clock, which a busy machine does to any; it does not count.
-Ends with the score and the survivors; docs/reliability.md says what is known of those.
+one that the environment variable GSHARD_MUTANT names (mutant.h); those that do not compile are left out.
+
+Then every test runs without a mutant, must pass, and tells which mutants it reaches (FILE.reached): golden files, unit
+tests by source file, random programs by 20 seeds, and with --xla what XLA said of propagation (xla_answers.py). A
+mutant is judged by the tests that reach it, the quickest first, two at a time, until one fails. Killed: a test failed
+twice, or used up its processor time. Undecided: what only ran out of time by the clock, which a busy machine does to
+any; it does not count. Ends with the score and the survivors; docs/reliability.md says what is known of those.
 
 The sample takes as many mutants of each area, and in an area as many of each kind, as there are of all.
 """
@@ -23,35 +25,37 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
 from schemata import KINDS, mutants, with_schemata
 
-# area: (its sources, its golden tests, the unit tests that have its code, its own first). The first area that names a file
-# has it.
+# area: its sources. The first area that names a file has it.
 AREAS = {
-    "collectives": (r"backends/cpu/run/(collectives|rank_reduction)\.cc|backends/cpu/mesh/|core/partition/ops/collectives\.cc|"
-                    r"ir/(device_groups|replica_groups|named_groups)\.cc|ir/ops/collectives_shape\.cc", "run report", "backends core ir"),
-    "propagation": (r"core/propagation/", "propagate annotate", "core backends"),
-    "partition": (r"core/partition/", "partition", "core backends"),
-    "kernels": (r"backends/cpu/(kernels|ops)/", "run", "backends"),
-    "shapes": (r"ir/ops/\w+_shape\.cc|ir/ops/shape_rules\.cc|ir/(sharding_(algebra|merge|reshape)|shape_inference|"
-               r"tile_assignment|shape)\.cc", "errors parse", "ir core backends"),
+    "collectives": r"backends/cpu/run/(collectives|rank_reduction)\.cc|backends/cpu/mesh/|core/partition/ops/collectives\.cc|"
+                   r"ir/(device_groups|replica_groups|named_groups)\.cc|ir/ops/collectives_shape\.cc",
+    "propagation": r"core/propagation/",
+    "partition": r"core/partition/",
+    "kernels": r"backends/cpu/(kernels|ops)/",
+    "shapes": r"ir/ops/\w+_shape\.cc|ir/ops/shape_rules\.cc|ir/(sharding_(algebra|merge|reshape)|shape_inference|"
+              r"tile_assignment|shape)\.cc",
 }
-TOOLS = "gshard-opt gshard-cost gshard-run"
+TARGETS = "gshard-opt gshard-cost gshard-run gshard_golden gshard_property gshard_unit_core gshard_unit_backends gshard_unit_ir"
 BIN = "build/ci"
-# Seconds of processor time a process, many times what each takes without a mutant.
-SECONDS = {"golden": 20, "unit": 60, "random": 40}
-# Address space a process: a mutant that takes all memory fails, and a run without a mutant does not.
-MEMORY_GB = 20
+HERE = os.path.dirname(os.path.abspath(__file__))
+# Random programs: the last seed, on one rank and on three, and so many seeds a test.
+SEEDS, SEEDS_OF_RANKS, SEEDS_OF_TEST = 600, 60, 20
+# What a test may take: seconds of processor time a process, and address space, which is not memory.
+LEAST_SECONDS, TIMES_WITHOUT_MUTANT, MEMORY_GB = 10, 10, 20
 
 
 def area_of(file):
-    return next((area for area, (files, _, _) in AREAS.items() if re.match(files, file)), None)
+    return next((area for area, files in AREAS.items() if re.match(files, file)), None)
 
 
 def sources(top):
@@ -98,11 +102,11 @@ def sample_of(found, count, seed):
     return order[:count]
 
 
-def run(command, cwd, seconds, memory_gb=64, wall=30, mutant=0, stop=None):
+def run(command, cwd, seconds, memory_gb=64, wall=30, stop=None, **environment):
     """(exit code, or None where it hangs or `stop` was set, output). Each process ends after `seconds` of processor time,
     all that it started after `wall` times as long, since the machine may be busy."""
     with subprocess.Popen(f"ulimit -v {memory_gb * 1000000}; ulimit -t {seconds}; {command}", cwd=cwd, shell=True, text=True,
-                          errors="replace", start_new_session=True, env={**os.environ, "GSHARD_MUTANT": str(mutant)},
+                          errors="replace", start_new_session=True, env={**os.environ, **environment},
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
         end = time.time() + wall * seconds
         while True:
@@ -115,20 +119,42 @@ def run(command, cwd, seconds, memory_gb=64, wall=30, mutant=0, stop=None):
                     return None, "hangs"
 
 
-def suites_of(area, quick=False):
-    """Two lanes of (name, command, seconds): what kills most in the least time comes first. Without the tests that read
-    the clock, which a busy machine fails. `quick`: those of the area alone, and random programs."""
-    _, folders, rooms = AREAS[area]
-    units = [("unit " + room, f"gshard_unit_{room} --abort '~[clock]~[ranks]'", SECONDS["unit"]) for room in rooms.split()]
-    golden = ("golden " + folders, "gshard_golden --abort {bin}/cmd " + " ".join("tests/golden/" + f for f in folders.split()),
-              SECONDS["golden"])
-    # Unit tests of the core take a second, the others ten.
-    tests = [units[0], golden] if rooms.startswith("core") else [golden, units[0]]
-    rest = [("golden", "gshard_golden --abort {bin}/cmd tests/golden", SECONDS["golden"]), *units[1:]]
-    seeds = ["0:100", "100:600"] if area != "collectives" else ["0:100", "0:60 --ranks 3", "100:600"]
-    programs = [("random programs", f"gshard_property --seeds {some} --jobs 1 --no-shrink --max-failures 1 --out {{bin}}/failures",
-                 SECONDS["random"]) for some in seeds]
-    return [tests + ([] if quick else rest), programs]
+def all_tests(tree, xla):
+    """Commands. Without the unit tests that read the clock, which a busy machine fails."""
+    commands = []
+    for folder, _, names in sorted(os.walk(os.path.join(tree, "tests/golden"))):
+        commands += [f"{BIN}/tests/gshard_golden --abort {BIN}/cmd {os.path.relpath(os.path.join(folder, name), tree)}"
+                     for name in sorted(names)]
+    for room in ("core", "ir", "backends"):
+        files = {name[:-3] for _, _, names in os.walk(os.path.join(tree, "tests/unit", room)) for name in names}
+        commands += [f"{BIN}/tests/gshard_unit_{room} --abort -# '[#{name}]~[clock]~[ranks]'" for name in sorted(files)
+                     if name.endswith("_test")]
+    programs = f"{BIN}/tests/gshard_property --jobs 1 --no-shrink --max-failures 1 --out {BIN}/failures"
+    for options, end in (("", SEEDS), (" --ranks 3", SEEDS_OF_RANKS)):
+        commands += [f"{programs}{options} --seeds {seed}:{seed + SEEDS_OF_TEST}" for seed in range(0, end, SEEDS_OF_TEST)]
+    if xla:
+        commands += [f"GSHARD_OPT={BIN}/cmd/gshard-opt {sys.executable} {HERE}/xla_answers.py check {xla} {part}/20"
+                     for part in range(20)]
+    return commands
+
+
+def seconds_of_children():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def record_reached(tree, tests, kept):
+    """{test: (seconds, numbers of the mutants it reaches)}; all must pass. `kept`: what is known already."""
+    for test in tests:
+        if test in kept:
+            continue
+        with tempfile.NamedTemporaryFile("r") as told:
+            before = seconds_of_children()
+            code, text = run(test, tree, 600, MEMORY_GB, GSHARD_MUTANT="0", GSHARD_MUTANTS_REACHED=told.name)
+            if code != 0:
+                sys.exit(f"fails without a mutant: {test}\n{text[-2000:]}")
+            kept[test] = (seconds_of_children() - before, sorted({int(line) for line in told.read().split()}))
+    return kept
 
 
 def insert(tree, chosen, left_out):
@@ -154,10 +180,9 @@ def build(tree, chosen, jobs):
     """Numbers of the mutants that the build has. With the ci preset, so that ccache knows the files without a mutant."""
     left_out = set()
     run("cmake --preset ci", tree, 600)
-    targets = f"{TOOLS} gshard_golden gshard_property gshard_unit_core gshard_unit_backends gshard_unit_ir"
     while True:
         placed = insert(tree, chosen, left_out)
-        code, log = run(f"ninja -C {BIN} -j{jobs} -k0 {targets}", tree, 7200)
+        code, log = run(f"ninja -C {BIN} -j{jobs} -k0 {TARGETS}", tree, 7200)
         if code == 0:
             return sorted(placed.values())
         wrong = set()
@@ -171,14 +196,10 @@ def build(tree, chosen, jobs):
         left_out |= wrong
 
 
-def run_suite(tree, suite, mutant=0, stop=None):
-    _, command, seconds = suite
-    return run(f"{BIN}/tests/" + command.format(bin=BIN), tree, seconds, MEMORY_GB, mutant=mutant, stop=stop)
-
-
-def outcome(tree, suite, mutant, stop):
-    """How a suite ends: "passes", "fails", "hangs" (no processor time left), or "late": by the clock only."""
-    code, text = run_suite(tree, suite, mutant, stop)
+def outcome(tree, test, seconds, mutant, stop):
+    """How a test ends: "passes", "fails", "hangs" (no processor time left), or "late": by the clock only."""
+    limit = int(LEAST_SECONDS + TIMES_WITHOUT_MUTANT * seconds)
+    code, text = run(test, tree, limit, MEMORY_GB, stop=stop, GSHARD_MUTANT=str(mutant))
     if code == 0:
         return "passes"
     if code is None or "(out of time)" in text:  # the golden runner's words
@@ -186,44 +207,35 @@ def outcome(tree, suite, mutant, stop):
     return "hangs" if code in (-signal.SIGKILL, 128 + signal.SIGKILL, -signal.SIGXCPU, 128 + signal.SIGXCPU) else "fails"
 
 
-def judge_lane(tree, mutant, suites, stop):
-    """("killed", by what), ("survived", "") or ("undecided", which suite never ended)."""
+def judge_lane(tree, mutant, tests, stop):
+    """("killed", by what), ("survived", "") or ("undecided", which test never ended), of {test: seconds}."""
     late = ""
-    for suite in suites:
+    for test, seconds in tests.items():
         if stop.is_set():
             break
-        ended = outcome(tree, suite, mutant, stop)
+        ended = outcome(tree, test, seconds, mutant, stop)
         if ended in ("fails", "late") and not stop.is_set():  # once more, so that no accident counts
-            ended = outcome(tree, suite, mutant, stop)
+            ended = outcome(tree, test, seconds, mutant, stop)
         if stop.is_set():
             break
         if ended in ("fails", "hangs"):
             stop.set()
-            return "killed", suite[0] + (" (hangs)" if ended == "hangs" else "")
+            return "killed", test + (" (hangs)" if ended == "hangs" else "")
         if ended == "late":
-            late = late or suite[0]
+            late = late or test
     return ("undecided", late) if late else ("survived", "")
 
 
-def judge(tree, mutant, lanes):
-    """As judge_lane, of suites in several lanes at a time: the first that kills ends them all."""
-    stop = threading.Event()
-    with concurrent.futures.ThreadPoolExecutor(len(lanes)) as pool:
-        verdicts = list(pool.map(lambda suites: judge_lane(tree, mutant, suites, stop), lanes))
+def judge(tree, mutant, tests, lanes=2):
+    """As judge_lane, so many tests at a time, the quickest first: the first that kills ends them all."""
+    stop, order = threading.Event(), sorted(tests.items(), key=lambda entry: entry[1])
+    with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
+        verdicts = list(pool.map(lambda k: judge_lane(tree, mutant, dict(order[k::lanes]), stop), range(lanes)))
     for wanted in ("killed", "undecided"):
         for verdict in verdicts:
             if verdict[0] == wanted:
                 return verdict
     return "survived", ""
-
-
-def check_without_mutant(tree, quick):
-    for suite in {suite: None for area in AREAS for lane in suites_of(area, quick) for suite in lane}:
-        begin = time.time()
-        code, text = run_suite(tree, suite)
-        if code != 0:
-            sys.exit(f"{suite[0]} fails without a mutant:\n{text[-2000:]}")
-        print(f"passes without a mutant, {time.time() - begin:.1f} s: {suite[0]}", flush=True)
 
 
 def read_log(path):
@@ -241,7 +253,7 @@ def print_summary(entries):
         print(f"{area}: {score([entry for entry in entries if area_of(entry['mutant'].split(':')[0]) == area])}")
     for entry in entries:
         if entry["verdict"] != "killed":
-            print(f"{entry['verdict']}: {entry['mutant']}: {entry['code']}")
+            print(f"{entry['verdict']}, {entry['tests']} tests reach it: {entry['mutant']}: {entry['code']}")
     print(f"{score(entries)}, {sum(entry['verdict'] == 'undecided' for entry in entries)} undecided")
 
 
@@ -257,14 +269,14 @@ def main():
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no mutant after so long")
     parser.add_argument("--jobs", type=int, default=2, help="compilers at a time")
     parser.add_argument("--lock", help="file that is locked while it builds, as by flock(1)")
-    parser.add_argument("--built", action="store_true", help="the tree is built: judge what an earlier run with --log built")
+    parser.add_argument("--built", action="store_true", help="the tree was built by an earlier run with this --log")
     parser.add_argument("--log", help="file that gets a JSON line a mutant; what is killed in it is not tried again")
-    parser.add_argument("--quick", action="store_true", help="only the suites of a mutant's area, and random programs")
+    parser.add_argument("--xla", help="what `xla_answers.py record` wrote")
     options = parser.parse_args()
     if options.summary:
         print_summary(list(read_log(options.summary).values()))
         return 0
-    top = options.tree or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+    top = options.tree or os.path.join(HERE, "../..")
     if options.tree and run("git status --porcelain --untracked-files=no", top, 60)[1]:
         sys.exit("the tree has changes: mutants are put into what is committed")
     found = [mutant for mutant in all_mutants(top) if re.search(options.within, mutant.file)]
@@ -280,40 +292,60 @@ def main():
     return 0
 
 
-def judge_sample(top, chosen, options):
-    end, log, built = time.time() + 60 * options.minutes, read_log(options.log), (options.log or "mutants") + ".built"
+def built_mutants(top, chosen, options):
+    """Numbers of the mutants that the tree's build has."""
+    built = (options.log or "mutants") + ".built"
     if options.built:
         with open(built) as opened:
-            numbers = json.load(opened)
-    else:
-        with open(options.lock or os.devnull, "a") as lock:
-            if options.lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            try:
-                numbers = build(top, chosen, options.jobs)
-            finally:
-                run("git checkout -q -- .", top, 60)
-        if options.log:
-            with open(built, "w") as opened:
-                json.dump(numbers, opened)
-    check_without_mutant(top, options.quick)
+            return [number for number in json.load(opened) if number in chosen]
+    with open(options.lock or os.devnull, "a") as lock:
+        if options.lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            numbers = build(top, chosen, options.jobs)
+        finally:
+            run("git checkout -q -- .", top, 60)
+    if options.log:
+        with open(built, "w") as opened:
+            json.dump(numbers, opened)
+    return numbers
+
+
+def reached_by_tests(top, options):
+    path = (options.log or "mutants") + ".reached"
+    kept = {}
+    if options.built and os.path.exists(path):
+        with open(path) as opened:
+            kept = json.load(opened)
+    tests = all_tests(top, options.xla)
+    kept = record_reached(top, tests, kept)
+    if options.log:
+        with open(path, "w") as opened:
+            json.dump(kept, opened)
+    return {test: (kept[test][0], set(kept[test][1])) for test in tests}
+
+
+def judge_sample(top, chosen, options):
+    end, log, entries = time.time() + 60 * options.minutes, read_log(options.log), []
+    numbers = built_mutants(top, chosen, options)
     print(f"{len(numbers)} mutants in the build", flush=True)
+    reached = reached_by_tests(top, options)
+    print(f"{len(reached)} tests pass without a mutant in {sum(seconds for seconds, _ in reached.values()):.0f} s", flush=True)
     random.Random(options.seed).shuffle(numbers)
-    entries = []
     for number in numbers:
-        mutant = chosen.get(number)
-        if mutant is None:
-            continue
+        mutant = chosen[number]
         if log.get(mutant.name, {}).get("verdict") != "killed":
             if time.time() > end:
                 break
             begin = time.time()
-            verdict, by = judge(top, number, suites_of(area_of(mutant.file), options.quick))
-            log[mutant.name] = {"mutant": mutant.name, "number": number, "code": mutant.change(), "verdict": verdict, "by": by}
+            tests = {test: seconds for test, (seconds, numbers_there) in reached.items() if number in numbers_there}
+            verdict, by = judge(top, number, tests)
+            log[mutant.name] = {"mutant": mutant.name, "number": number, "code": mutant.change(), "verdict": verdict, "by": by,
+                                "tests": len(tests)}
             if options.log:
                 with open(options.log, "a") as opened:
                     opened.write(json.dumps(log[mutant.name]) + "\n")
-            print(f"{verdict:10} {mutant.name}  {by}  {time.time() - begin:.0f} s", flush=True)
+            print(f"{verdict:10} {mutant.name}  {by}  of {len(tests)} tests, {time.time() - begin:.0f} s", flush=True)
         entries.append(log[mutant.name])
     print_summary(entries)
 

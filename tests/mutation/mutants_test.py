@@ -13,24 +13,26 @@ import schemata  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.join(HERE, "../..")
-GOLDEN = ("golden", "gshard_golden", 60)
-UNIT = ("unit core", "gshard_unit_core", 60)
 
 
 class Judge(unittest.TestCase):
-    def judge(self, *lanes, **ends):
-        """Of a mutant, where the runs of a suite end with these (exit code, output) one after the other."""
-        real = mutants.run_suite
-        mutants.run_suite = lambda tree, suite, mutant, stop: ends[suite[0].split()[0]].pop(0)
+    def judge(self, lanes=1, **ends):
+        """Of a mutant, where the runs of a test end with these (exit code, output) one after the other; the tests in order of
+        their time."""
+        real = mutants.run
+        mutants.run = lambda command, tree, seconds, memory, stop, GSHARD_MUTANT: ends[command].pop(0)
         try:
-            verdict = mutants.judge(".", 1, lanes or [[GOLDEN, UNIT]])
+            verdict = mutants.judge(".", 1, {name: second for second, name in enumerate(ends)}, lanes)
         finally:
-            mutants.run_suite = real
+            mutants.run = real
         self.assertTrue(all(not left for left in ends.values()), "runs that were not made")
         return verdict
 
     def test_passing_is_surviving(self):
         self.assertEqual(self.judge(golden=[(0, "")], unit=[(0, "")]), ("survived", ""))
+
+    def test_no_test_is_surviving(self):
+        self.assertEqual(self.judge(lanes=2), ("survived", ""))
 
     def test_failing_twice_kills(self):
         self.assertEqual(self.judge(golden=[(1, ""), (1, "")], unit=[]), ("killed", "golden"))
@@ -41,28 +43,25 @@ class Judge(unittest.TestCase):
     def test_time_by_the_clock_is_no_kill(self):
         late = (1, "exit code 124 instead of 0 (out of time)")
         self.assertEqual(self.judge(golden=[late, late], unit=[(0, "")]), ("undecided", "golden"))
-        self.assertEqual(self.judge(golden=[(None, "hangs"), late], unit=[(1, ""), (1, "")]), ("killed", "unit core"))
+        self.assertEqual(self.judge(golden=[(None, "hangs"), late], unit=[(1, ""), (1, "")]), ("killed", "unit"))
+        self.assertEqual(self.judge(lanes=2, golden=[late, late], unit=[(0, "")]), ("undecided", "golden"))
 
     def test_processor_time_kills(self):
         self.assertEqual(self.judge(golden=[(137, "")], unit=[]), ("killed", "golden (hangs)"))
-        self.assertEqual(self.judge(golden=[(0, "")], unit=[(-9, "")]), ("killed", "unit core (hangs)"))
+        self.assertEqual(self.judge(golden=[(0, "")], unit=[(-9, "")]), ("killed", "unit (hangs)"))
 
     def test_processor_time_is_limited(self):
         self.assertEqual(mutants.run("while :; do :; done", ".", 1)[0], -9)
 
     def test_one_lane_ends_the_other(self):
-        """A suite that would run for a minute is ended where another one has failed, and does not count."""
-        slow, wrong = ("slow", "sleep 60", 60), ("wrong", "exit 1", 60)
-        real = mutants.run_suite
-        mutants.run_suite = lambda tree, suite, mutant, stop: mutants.run(suite[1], tree, suite[2], stop=stop)
-        try:
-            self.assertEqual(mutants.judge(".", 1, [[slow], [wrong]]), ("killed", "wrong"))
-        finally:
-            mutants.run_suite = real
+        """A test that would run for a minute is ended where another one has failed, and does not count."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(mutants.judge(folder, 1, {"sleep 60; touch ended": 1, "exit 1": 2}, 2), ("killed", "exit 1"))
+            self.assertEqual(os.listdir(folder), [])
 
-    def test_a_lane_that_is_undecided_is_told(self):
-        late = (1, "exit code 124 instead of 0 (out of time)")
-        self.assertEqual(self.judge([GOLDEN], [UNIT], golden=[late, late], unit=[(0, "")]), ("undecided", "golden"))
+    def test_a_run_is_of_one_mutant(self):
+        self.assertEqual(mutants.judge(".", 7, {"test $GSHARD_MUTANT = 7": 1}), ("survived", ""))
+        self.assertEqual(mutants.judge(".", 7, {"test $GSHARD_MUTANT != 7": 1})[0], "killed")
 
 
 # Every form that a schema can have; prints one line a mutant that differs from the others.
@@ -105,8 +104,7 @@ class Schemata(unittest.TestCase):
             with open(path + ".cc", "w") as opened:
                 opened.write(source)
             subprocess.run(["g++", "-std=c++20", "-I", TOP, "-o", path, path + ".cc"], check=True)
-        code, text = mutants.run(path, folder, 5, mutant=number)
-        return code, text
+        return mutants.run(path, folder, 5, GSHARD_MUTANT=str(number))
 
     def test_each_mutant_is_its_own_source(self):
         found = schemata.mutants("program.cc", PROGRAM)
@@ -126,6 +124,19 @@ class Schemata(unittest.TestCase):
                 self.assertEqual(expected, self.output(folder, "all", with_all, number), mutant.name)
                 differ += expected != plain
         self.assertGreaterEqual(differ, len(numbered) - 2)  # few of them change nothing
+
+    def test_what_a_run_reaches(self):
+        """The mutants whose statements are run, and no others."""
+        source = "#include <cstdio>\nint F(int a) { return a + 1; }\nint G(int a) {\n  return a - 1;\n}\nint main() { return F(-1); }\n"
+        found = schemata.mutants("x.cc", source)
+        self.assertEqual([mutant.kind for mutant in found], ["off by one: + 1", "off by one: - 1"])
+        with tempfile.TemporaryDirectory() as folder:
+            text, _ = schemata.with_schemata(source, {4: found[0], 5: found[1]})
+            told = os.path.join(folder, "told")
+            self.output(folder, "all", text)
+            self.assertEqual(mutants.run("./all", folder, 5, GSHARD_MUTANTS_REACHED=told)[0], 0)
+            with open(told) as opened:
+                self.assertEqual(opened.read().split(), ["4"])
 
     def test_no_schema_where_none_can_be_written(self):
         for source in ("constexpr int kSize = 4 + 1;", "  int a = 4 - b, c = 3;", "Piece piece{first, last - 1};",

@@ -2,9 +2,10 @@
 """tests/differential/propagation_test.py in seconds: XLA's answers are asked for once and kept in a file.
 
     xla_answers.py record FILE [RANDOM]     with jaxlib: the written programs and so many random ones (400)
-    xla_answers.py check FILE               gshard-opt of GSHARD_OPT or the PATH says the same; ends at the first difference
+    xla_answers.py check FILE [K/N]         gshard-opt of GSHARD_OPT or the PATH says the same on all, or on part K (from 0) of
+                                            N; ends at the first difference
 
-The suites that mutants.py runs by itself hold what does not need jaxlib; --also takes the second command.
+mutants.py --xla FILE has these among its tests.
 """
 import json
 import os
@@ -30,10 +31,10 @@ def record(path, count):
     print(f"{len(kept)} of {len(graphs)} programs have an answer")
 
 
-def check(path):
+def check(path, part, parts):
     """The exit code: 1 where an instruction has another sharding than XLA gives it."""
     with open(path) as opened:
-        answers = json.load(opened)
+        answers = dict(list(json.load(opened).items())[part::parts])
     for name, (before, after) in answers.items():
         found, _, error = compare.check(before, after)
         if found or error:
@@ -47,4 +48,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "record":
         record(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 400)
     else:
-        sys.exit(check(sys.argv[2]))
+        sys.exit(check(sys.argv[2], *map(int, sys.argv[3].split("/") if len(sys.argv) > 3 else (0, 1))))
