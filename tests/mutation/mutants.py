@@ -11,7 +11,7 @@ changed, and restored) all mutants of the sample are compiled into one build, ea
 one that the environment variable GSHARD_MUTANT names (mutant.h); those that do not compile are left out.
 
 Then every test runs without a mutant, must pass, and tells which mutants it reaches (FILE.reached): golden files, unit
-tests by source file, random programs by 20 seeds, and with --xla what XLA said of propagation (xla_answers.py). A
+tests by source file, random programs by 20 seeds, what is decided for 1,000 of them, and with --xla what XLA said of propagation (xla_answers.py). A
 mutant is judged by the tests that reach it, the quickest first, two at a time, until one fails. Killed: a test failed
 twice, or used up its processor time. Undecided: what only ran out of time by the clock, which a busy machine does to
 any; it does not count. Ends with the score and the survivors; docs/reliability.md says what is known of those.
@@ -132,6 +132,7 @@ def all_tests(tree, xla):
     programs = f"{BIN}/tests/gshard_property --jobs 1 --no-shrink --max-failures 1 --out {BIN}/failures"
     for options, end in (("", SEEDS), (" --ranks 3", SEEDS_OF_RANKS)):
         commands += [f"{programs}{options} --seeds {seed}:{seed + SEEDS_OF_TEST}" for seed in range(0, end, SEEDS_OF_TEST)]
+    commands.append(f"{BIN}/tests/gshard_property --decisions tests/data/random_decisions.txt")
     if xla:
         commands += [f"GSHARD_OPT={BIN}/cmd/gshard-opt {sys.executable} {HERE}/xla_answers.py check {xla} {part}/20"
                      for part in range(20)]

@@ -7,7 +7,8 @@
 //   gshard_property --seeds 0:10000 --one-way  gshard-run's program against gshard-opt partition's
 //   gshard_property --seeds 0:10000 --ranks 3  on three ranks and on one: the same bits
 //   gshard_property --seeds 0:20000 --grad   gradients against finite differences, in f64
-//   gshard_property --write DIR --devices 8  programs as files, for other programs to run
+//   gshard_property --decisions FILE         shardings and bytes moved are those that are kept
+//   there gshard_property --write DIR --devices 8  programs as files, for other programs to run
 // Failing programs are shrunk and written to --out (default: failures of the current folder). The
 // last line is "N passed, N failed".
 #include <fmt/format.h>
@@ -26,6 +27,7 @@
 
 #include "tests/gradient/finite_differences.h"
 #include "tests/property/check_apart.h"
+#include "tests/property/decisions.h"
 #include "tests/property/random_program.h"
 #include "tests/property/shrink.h"
 
@@ -42,7 +44,7 @@ constexpr size_t kMostShrunk = 8;
 constexpr int64_t kCasesForCoverage = 20000;
 
 struct Options {
-  std::string seeds, op, file, write, out = "failures";
+  std::string seeds, op, file, write, decisions, out = "failures";
   double budget_s = 0;
   std::string print;
   bool partitioned = false, no_shrink = false, has_nan = false, coverage = false;
@@ -155,6 +157,10 @@ class Session {
     const size_t failed = failures_.size() + (covered ? 0 : 1);
     fmt::print("{} passed, {} failed\n", passed_, failed);
     return failed == 0 ? 0 : 1;
+  }
+
+  int Decisions() const {
+    return CheckDecisions(options_.decisions, [&](uint64_t seed) { return ToText(Make(seed)); });
   }
 
   int Write() {
@@ -351,12 +357,15 @@ int Main(int argc, char** argv) {
                "Check that gshard-run runs what gshard-opt partition prints, instead");
   app.add_option("--ranks", options.ranks,
                  "Check that so many ranks give the bits of one, instead (in one process)");
+  app.add_option("--decisions", options.decisions,
+                 "Compare what is decided with the lines of this file (decisions.h)");
   app.add_flag("--nan", options.has_nan, "Some inputs are NaN, with --file");
   app.add_option("--out", options.out, "Folder for failing programs");
   app.add_option("--max-failures", options.max_failures, "Stop after so many");
   app.add_flag("--no-shrink", options.no_shrink, "Write failing programs as they are");
   CLI11_PARSE(app, argc, argv);
   Session session(options);
+  if (!options.decisions.empty()) return session.Decisions();
   if (!options.print.empty()) return session.Print();
   if (!options.file.empty()) return session.RunFile();
   if (!options.write.empty()) return session.Write();
