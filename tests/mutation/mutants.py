@@ -227,9 +227,20 @@ def judge_lane(tree, mutant, tests, stop):
     return ("undecided", late) if late else ("survived", "")
 
 
+def quickest(tests, budget):
+    """The quickest of {test: seconds}, of so many seconds in all."""
+    kept, spent = {}, 0
+    for test, seconds in sorted(tests.items(), key=lambda entry: entry[1]):
+        spent += seconds
+        if spent > budget:
+            break
+        kept[test] = seconds
+    return kept
+
+
 def judge(tree, mutant, tests, lanes=2):
     """As judge_lane, so many tests at a time, the quickest first: the first that kills ends them all."""
-    stop, order = threading.Event(), sorted(tests.items(), key=lambda entry: entry[1])
+    stop, order = threading.Event(), list(quickest(tests, float("inf")).items())
     with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
         verdicts = list(pool.map(lambda k: judge_lane(tree, mutant, dict(order[k::lanes]), stop), range(lanes)))
     for wanted in ("killed", "undecided"):
@@ -272,6 +283,8 @@ def main():
     parser.add_argument("--lock", help="file that is locked while it builds, as by flock(1)")
     parser.add_argument("--built", action="store_true", help="the tree was built by an earlier run with this --log")
     parser.add_argument("--log", help="file that gets a JSON line a mutant; what is killed in it is not tried again")
+    parser.add_argument("--budget", type=float, default=float("inf"),
+                        help="a first look: only the quickest tests, of so many seconds in all, judge a mutant")
     parser.add_argument("--xla", help="what `xla_answers.py record` wrote")
     options = parser.parse_args()
     if options.summary:
@@ -340,7 +353,7 @@ def judge_sample(top, chosen, options):
                 break
             begin = time.time()
             tests = {test: seconds for test, (seconds, numbers_there) in reached.items() if number in numbers_there}
-            verdict, by = judge(top, number, tests)
+            verdict, by = judge(top, number, quickest(tests, options.budget))
             log[mutant.name] = {"mutant": mutant.name, "number": number, "code": mutant.change(), "verdict": verdict, "by": by,
                                 "tests": len(tests)}
             if options.log:
