@@ -281,6 +281,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no mutant after so long")
     parser.add_argument("--jobs", type=int, default=2, help="compilers at a time")
     parser.add_argument("--lock", help="file that is locked while it builds, as by flock(1)")
+    parser.add_argument("--build-only", action="store_true", help="end when the tree is built")
     parser.add_argument("--built", action="store_true", help="the tree was built by an earlier run with this --log")
     parser.add_argument("--log", help="file that gets a JSON line a mutant; what is killed in it is not tried again")
     parser.add_argument("--budget", type=float, default=float("inf"),
@@ -343,6 +344,8 @@ def judge_sample(top, chosen, options):
     end, log, entries = time.time() + 60 * options.minutes, read_log(options.log), []
     numbers = built_mutants(top, chosen, options)
     print(f"{len(numbers)} mutants in the build", flush=True)
+    if options.build_only:
+        return
     reached = reached_by_tests(top, options)
     print(f"{len(reached)} tests pass without a mutant in {sum(seconds for seconds, _ in reached.values()):.0f} s", flush=True)
     random.Random(options.seed).shuffle(numbers)
