@@ -31,35 +31,20 @@ bool DimsAgree(const Shape* shape, Dims dims) {
   return true;
 }
 
-namespace {
-
-template <typename SameType>
-bool Same(const Shape* a, const Shape* b, SameType same_type) {
+bool SameUpToDynamic(const Shape* a, const Shape* b) {
   if (a->bare() == b->bare()) return true;
   if (a->kind() != b->kind()) return false;
   switch (a->kind()) {
     case ShapeKind::kArray:
-      return same_type(a->dtype(), b->dtype()) && DimsAgree(a, b);
+      return a->dtype() == b->dtype() && DimsAgree(a, b);
     case ShapeKind::kTuple:
     case ShapeKind::kBuffer:
-      return std::equal(
-          a->elements().begin(), a->elements().end(), b->elements().begin(), b->elements().end(),
-          [same_type](const Shape* x, const Shape* y) { return Same(x, y, same_type); });
+      return std::ranges::equal(a->elements(), b->elements(), SameUpToDynamic);
     case ShapeKind::kToken:
     case ShapeKind::kOpaque:
       return true;
   }
   return false;
-}
-
-}  // namespace
-
-bool SameUpToDynamic(const Shape* a, const Shape* b) {
-  return Same(a, b, [](DType x, DType y) { return x == y; });
-}
-
-bool SameUpToPrecision(const Shape* a, const Shape* b) {
-  return Same(a, b, [](DType x, DType y) { return x == y || (IsFloat(x) && IsFloat(y)); });
 }
 
 namespace {

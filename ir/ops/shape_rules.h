@@ -89,8 +89,6 @@ bool HasUnbounded(const Shape* shape);
 // Same rank and sizes that agree; dynamic marks and element types ignored. Both arrays.
 bool DimsAgree(const Shape* a, const Shape* b);
 bool DimsAgree(const Shape* shape, Dims dims);
-// SameUpToDynamic where two different float types also pass (mixed precision).
-bool SameUpToPrecision(const Shape* a, const Shape* b);
 // The type that operands of two types meet in: equal types, or the wider of two floats (of two
 // equally wide ones that of the larger exponent). Nothing for other mixes.
 std::optional<DType> CommonType(DType a, DType b);

@@ -200,7 +200,7 @@ def build(tree, chosen, jobs):
 def outcome(tree, test, seconds, mutant, stop):
     """How a test ends: "passes", "fails", "hangs" (no processor time left), or "late": by the clock only."""
     limit = int(LEAST_SECONDS + TIMES_WITHOUT_MUTANT * seconds)
-    code, text = run(test, tree, limit, MEMORY_GB, stop=stop, GSHARD_MUTANT=str(mutant))
+    code, text = run(test, tree, limit, MEMORY_GB, wall=6, stop=stop, GSHARD_MUTANT=str(mutant))
     if code == 0:
         return "passes"
     if code is None or "(out of time)" in text:  # the golden runner's words
@@ -283,7 +283,8 @@ def main():
     parser.add_argument("--lock", help="file that is locked while it builds, as by flock(1)")
     parser.add_argument("--build-only", action="store_true", help="end when the tree is built")
     parser.add_argument("--built", action="store_true", help="the tree was built by an earlier run with this --log")
-    parser.add_argument("--log", help="file that gets a JSON line a mutant; what is killed in it is not tried again")
+    parser.add_argument("--log", help="file that gets a JSON line a mutant: what is killed in it, or was judged with no smaller "
+                        "--budget, is not tried again; remove FILE.reached where tests have changed")
     parser.add_argument("--budget", type=float, default=float("inf"),
                         help="a first look: only the quickest tests, of so many seconds in all, judge a mutant")
     parser.add_argument("--xla", help="what `xla_answers.py record` wrote")
@@ -351,14 +352,15 @@ def judge_sample(top, chosen, options):
     random.Random(options.seed).shuffle(numbers)
     for number in numbers:
         mutant = chosen[number]
-        if log.get(mutant.name, {}).get("verdict") != "killed":
+        known = log.get(mutant.name)
+        if known is None or known["verdict"] != "killed" and known.get("budget", 2) < options.budget:
             if time.time() > end:
                 break
             begin = time.time()
             tests = {test: seconds for test, (seconds, numbers_there) in reached.items() if number in numbers_there}
             verdict, by = judge(top, number, quickest(tests, options.budget))
             log[mutant.name] = {"mutant": mutant.name, "number": number, "code": mutant.change(), "verdict": verdict, "by": by,
-                                "tests": len(tests)}
+                                "tests": len(tests), "budget": options.budget}
             if options.log:
                 with open(options.log, "a") as opened:
                     opened.write(json.dumps(log[mutant.name]) + "\n")

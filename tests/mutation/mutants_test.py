@@ -20,7 +20,7 @@ class Judge(unittest.TestCase):
         """Of a mutant, where the runs of a test end with these (exit code, output) one after the other; the tests in order of
         their time."""
         real = mutants.run
-        mutants.run = lambda command, tree, seconds, memory, stop, GSHARD_MUTANT: ends[command].pop(0)
+        mutants.run = lambda command, tree, seconds, memory, wall, stop, GSHARD_MUTANT: ends[command].pop(0)
         try:
             verdict = mutants.judge(".", 1, {name: second for second, name in enumerate(ends)}, lanes)
         finally:

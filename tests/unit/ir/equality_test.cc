@@ -62,6 +62,21 @@ TEST_CASE("Operations are the same if their attributes are", "[ir]") {
   CHECK_FALSE(SameLines("f32[4,6] tanh(x), frontend_attributes={a=\"1\"}", "f32[4,6] tanh(x)"));
 }
 
+TEST_CASE("Collectives are the same if their groups are, as they are written", "[ir]") {
+  const auto same = [](const std::string& first, const std::string& second) {
+    const std::string sum = "f32[4,6] all-reduce(x), to_apply=sum, replica_groups=";
+    return SameLines(sum + first, sum + second);
+  };
+  CHECK(same("{}", "{}"));
+  CHECK(same("{{0,1},{2,3}}", "{{0,1},{2,3}}"));
+  CHECK(same("[2,2]<=[4]", "[2,2]<=[4]"));
+  CHECK_FALSE(same("{}", "{{0,1,2,3}}"));
+  CHECK_FALSE(same("{{0,1,2,3}}", "{}"));
+  CHECK_FALSE(same("{}", "[1,4]<=[4]"));
+  CHECK_FALSE(same("{{0,1},{2,3}}", "{{0,2},{1,3}}"));
+  CHECK_FALSE(same("[2,2]<=[4]", "[2,2]<=[2,2]T(1,0)"));
+}
+
 TEST_CASE("Constants are the same if their elements are, bit by bit", "[ir]") {
   CHECK(SameLines("f32[2] constant({1, 2})", "f32[2] constant({1, 2})"));
   CHECK_FALSE(SameLines("f32[2] constant({1, 2})", "f32[2] constant({1, 3})"));

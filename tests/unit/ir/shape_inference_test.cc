@@ -317,6 +317,14 @@ const std::vector<Case>& ContractionCases() {
        "ragged-dot(a, b, c), lhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_batch_dims={0}, "
        "rhs_contracting_dims={1}, lhs_ragged_dims={0}",
        "f32[2,8,5]"},
+      {"f32[6,8];bf16[3,8,5];s32[3]",
+       "ragged-dot(a, b, c), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+       "lhs_ragged_dims={0}, rhs_group_dims={0}",
+       "f32[6,5]"},
+      {"f32[<=2,6,8];f32[2,6,5];s64[3]",
+       "ragged-dot(a, b, c), lhs_batch_dims={0}, lhs_contracting_dims={1}, rhs_batch_dims={0}, "
+       "rhs_contracting_dims={1}, lhs_ragged_dims={0}",
+       "f32[<=2,8,5]"},
       {"f32[6,8];f32[3,8,5];s32[2]",
        "ragged-dot(a, b, c), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
        "lhs_ragged_dims={0}, rhs_group_dims={0}",
@@ -555,6 +563,8 @@ const std::vector<Case>& CollectiveCases() {
        "f32[8] all-gather(a), channel_id=1, replica_groups={}, dimensions={0}, "
        "use_global_device_ids=true",
        "error: all-gather of groups of 4 must make dim 0 of f32[4] 4 times as large"},
+      {"f32[4];f32[4]", "f32[8] all-gather(a, b), replica_groups={{0,1}}, dimensions={0}",
+       "error: all-gather of 2 operands returns a tuple of 2"},
       {"f32[4]", "f32[8] all-gather(a), replica_groups={{0,1}}, dimensions={1}",
        "error: out of range for rank 1"},
       {"f32[8]",

@@ -84,6 +84,11 @@ TEST_CASE_METHOD(Fixture, "Tuples merge leaf by leaf", "[propagation]") {
         pair("{devices=[2,4]<=[8]}", "{replicated}"));
   CHECK(Improve(derive, shape, pair(kRows, kRows), pair("{replicated}", "{replicated}"), true,
                 false) == nullptr);
+  // A manual leaf is taken at once, and not given up for nothing.
+  CHECK(Improve(derive, shape, pair("{replicated}", kRows), pair("{manual}", kRows), false,
+                false) == pair("{manual}", kRows));
+  CHECK(Improve(derive, shape, pair("{manual}", "{replicated}"),
+                pair("{replicated}", "{replicated}"), false, false) == nullptr);
   // Leaves may be cut across.
   CHECK(ImproveLeaf(derive, Parse("{devices=[1,2,4]<=[8] last_tile_dim_replicate}"),
                     Parse("{devices=[8,1]<=[8]}"), false) == Parse("{devices=[8,1]<=[8]}"));

@@ -80,6 +80,30 @@ void CheckSum(DType type, const Sizes& s, int64_t count, bool accumulate) {
   CHECK(sum == expected);
 }
 
+// One lhs times the rhs of several instances at once.
+template <typename T>
+void CheckWidened(DType type, const Sizes& s, int64_t count) {
+  CAPTURE(s.m, s.n, s.k, s.transposed, count);
+  const DotProduct product = Make(s, type);
+  REQUIRE(product.CanWiden());
+  const std::vector<T> lhs = WholeNumbers<T>(s.m * s.k, 50);
+  std::vector<std::vector<T>> rhs;
+  std::vector<const std::byte*> items;
+  const int64_t size = s.m * s.n, gap = 3;
+  std::vector<T> results(static_cast<size_t>(count * (size + gap)), T{-1}), expected = results;
+  for (int64_t i = 0; i < count; ++i) {
+    rhs.push_back(WholeNumbers<T>(s.k * s.n, static_cast<uint32_t>(i)));
+    items.push_back(Bytes(std::as_const(rhs.back())));
+    std::vector<T> one(static_cast<size_t>(size));
+    AddProduct(s, lhs, rhs.back(), one);
+    std::copy(one.begin(), one.end(), expected.begin() + i * (size + gap));
+  }
+  BumpScratch scratch;
+  product.RunWidened(count, Bytes(lhs), items.data(), Bytes(results),
+                     (size + gap) * static_cast<int64_t>(sizeof(T)), scratch);
+  CHECK(results == expected);
+}
+
 }  // namespace
 
 TEST_CASE("shares of a product make up the product", "[cpu][dot]") {
@@ -148,6 +172,47 @@ TEST_CASE("sums of products: many instances, and products for OpenBLAS", "[cpu][
     CheckSum<double>(DType::kF64, {129, 100, 80, true}, 3, accumulate);
     CheckSum<float>(DType::kF32, {65, 1025, 4100, false}, 2, accumulate);
   }
+}
+
+TEST_CASE("one lhs times many", "[cpu][dot]") {
+  for (const bool transposed : {false, true}) {
+    CheckWidened<float>(DType::kF32, {12, 5, 7, transposed}, 4);
+    CheckWidened<double>(DType::kF64, {9, 3, 11, transposed}, 3);
+  }
+}
+
+TEST_CASE("sums of products whose operands are packed", "[cpu][dot]") {
+  // Contracted dims apart from each other: sum of a[p,i,q] b[p,j,q].
+  const int64_t m = 6, n = 5, k = 3, k2 = 4;
+  static const std::vector<int64_t> none, outer = {0, 2}, lhs_dims = {k, m, k2},
+                                          rhs_dims = {k, n, k2};
+  const DotProduct product({DType::kF32, lhs_dims, none, outer},
+                           {DType::kF32, rhs_dims, none, outer}, DType::kF32);
+  REQUIRE(product.CanSum());
+  const auto a = WholeNumbers<float>(k * m * k2, 1), b = WholeNumbers<float>(k * m * k2, 2);
+  const auto c = WholeNumbers<float>(k * n * k2, 3), d = WholeNumbers<float>(k * n * k2, 4);
+  // An operand that is met again at once is packed once.
+  const std::vector<const std::vector<float>*> lhs = {&a, &a, &b}, rhs = {&c, &d, &d};
+  std::vector<const std::byte*> lhs_items, rhs_items;
+  std::vector<float> sum(static_cast<size_t>(m * n)), expected(sum.size());
+  for (size_t s = 0; s < lhs.size(); ++s) {
+    lhs_items.push_back(Bytes(*lhs[s]));
+    rhs_items.push_back(Bytes(*rhs[s]));
+    for (int64_t p = 0; p < k; ++p) {
+      for (int64_t i = 0; i < m; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
+          for (int64_t q = 0; q < k2; ++q) {
+            expected[static_cast<size_t>(i * n + j)] +=
+                (*lhs[s])[static_cast<size_t>((p * m + i) * k2 + q)] *
+                (*rhs[s])[static_cast<size_t>((p * n + j) * k2 + q)];
+          }
+        }
+      }
+    }
+  }
+  BumpScratch scratch;
+  product.RunSum(3, lhs_items.data(), rhs_items.data(), false, Bytes(sum), scratch);
+  CHECK(sum == expected);
 }
 
 }  // namespace gshard::cpu
