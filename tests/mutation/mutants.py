@@ -50,6 +50,8 @@ BIN = "build/ci"
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Random programs: the last seed, on one rank and on three, and so many seeds a test.
 SEEDS, SEEDS_OF_RANKS, SEEDS_OF_TEST = 600, 60, 20
+# XLA's answers in so many tests.
+XLA_PARTS = 60
 # What a test may take: seconds of processor time a process, and address space, which is not memory.
 LEAST_SECONDS, TIMES_WITHOUT_MUTANT, MEMORY_GB = 10, 10, 20
 
@@ -132,10 +134,11 @@ def all_tests(tree, xla):
     programs = f"{BIN}/tests/gshard_property --jobs 1 --no-shrink --max-failures 1 --out {BIN}/failures"
     for options, end in (("", SEEDS), (" --ranks 3", SEEDS_OF_RANKS)):
         commands += [f"{programs}{options} --seeds {seed}:{seed + SEEDS_OF_TEST}" for seed in range(0, end, SEEDS_OF_TEST)]
-    commands.append(f"{BIN}/tests/gshard_property --decisions tests/data/random_decisions.txt")
+    commands += [f"{BIN}/tests/gshard_property --decisions tests/data/random_decisions.txt --seeds {seed}:{seed + 100}"
+                 for seed in range(0, 2000, 100)]
     if xla:
-        commands += [f"GSHARD_OPT={BIN}/cmd/gshard-opt {sys.executable} {HERE}/xla_answers.py check {xla} {part}/20"
-                     for part in range(20)]
+        commands += [f"GSHARD_OPT={BIN}/cmd/gshard-opt {sys.executable} {HERE}/xla_answers.py check {xla} {part}/{XLA_PARTS}"
+                     for part in range(XLA_PARTS)]
     return commands
 
 

@@ -58,16 +58,17 @@ std::string DecisionsOf(uint64_t seed, const std::string& text) {
 
 }  // namespace
 
-int CheckDecisions(const std::string& path, const std::function<std::string(uint64_t)>& make) {
+int CheckDecisions(const std::string& path, uint64_t first, uint64_t end,
+                   const std::function<std::string(uint64_t)>& make) {
   std::ifstream in(path);
   std::vector<std::string> found;
   int64_t passed = 0, failed = 0;
   for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("#")) {
+    const uint64_t seed = std::strtoull(line.c_str(), nullptr, 10);
+    if (line.starts_with("#") || seed < first || seed >= end) {
       found.push_back(line);
       continue;
     }
-    const uint64_t seed = std::strtoull(line.c_str(), nullptr, 10);
     found.push_back(DecisionsOf(seed, make(seed)));
     if (found.back() == line) {
       ++passed;

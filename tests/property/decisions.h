@@ -9,16 +9,17 @@
 
 namespace gshard::property {
 
-// Compares the decisions for the program text that `make` returns for a seed with the lines of
-// `path`, one a seed:
+// Compares the decisions for the program texts that `make` returns for the seeds [first, end) with
+// the lines of `path`, one a seed:
 //
 //   SEED SHARDINGS COLLECTIVES BYTES
 //
 // SHARDINGS: a hash of the sharding of every instruction after propagation; COLLECTIVES: how many
 // the partitioned program has; BYTES: what a device sends in one step. With GSHARD_UPDATE=1 writes
-// the lines anew, of the seeds in the file. Prints what differs and "N passed, N failed"; returns
+// these lines anew. Prints what differs and "N passed, N failed"; returns
 // the exit code.
-int CheckDecisions(const std::string& path, const std::function<std::string(uint64_t)>& make);
+int CheckDecisions(const std::string& path, uint64_t first, uint64_t end,
+                   const std::function<std::string(uint64_t)>& make);
 
 }  // namespace gshard::property
 

@@ -160,7 +160,8 @@ class Session {
   }
 
   int Decisions() const {
-    return CheckDecisions(options_.decisions, [&](uint64_t seed) { return ToText(Make(seed)); });
+    return CheckDecisions(options_.decisions, next_, end_,
+                          [&](uint64_t seed) { return ToText(Make(seed)); });
   }
 
   int Write() {
@@ -358,7 +359,7 @@ int Main(int argc, char** argv) {
   app.add_option("--ranks", options.ranks,
                  "Check that so many ranks give the bits of one, instead (in one process)");
   app.add_option("--decisions", options.decisions,
-                 "Compare what is decided with the lines of this file (decisions.h)");
+                 "Compare what is decided for --seeds with the lines of this file");
   app.add_flag("--nan", options.has_nan, "Some inputs are NaN, with --file");
   app.add_option("--out", options.out, "Folder for failing programs");
   app.add_option("--max-failures", options.max_failures, "Stop after so many");

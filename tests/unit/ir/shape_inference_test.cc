@@ -345,6 +345,11 @@ const std::vector<Case>& ContractionCases() {
       {"f32[4,2,8];f32[3,8,16]", "convolution(a, b), window={size=3}, dim_labels=b0f_0io->b0f",
        "f32[4,0,16]"},
       {"bf16[4,8];f32[8,16]", "convolution(a, b), dim_labels=bf_io->bf", "f32[4,16]"},
+      {"f32[<=4,8];f32[8,16]", "convolution(a, b), dim_labels=bf_io->bf", "f32[<=4,16]"},
+      {"f32[4,10,8];f32[3,4,16]",
+       "convolution(a, b), window={size=3}, dim_labels=b0f_0io->b0f, feature_group_count=2, "
+       "batch_group_count=2",
+       "error: not both above 1, found 2 and 2"},
       {"f32[4,10,10,8];f32[3,3,8,16]",
        "convolution(a, b), window={size=2x3}, dim_labels=b01f_01io->b01f",
        "error: window size 2 does not match"},

@@ -125,6 +125,19 @@ ENTRY e {
   Propagate(*m, options);
   CHECK(ShardingOf(*m, "a") == "{replicated}");
   CHECK(ShardingOf(*m, "s") == "{devices=[8]<=[8]}");
+
+  // Of a tuple, each leaf has its own flag.
+  auto pair = Parsed(R"(HloModule m, num_partitions=8
+ENTRY e {
+  a = f32[8] parameter(0)
+  b = f32[7] parameter(1)
+  s = f32[8] custom-call(a), custom_call_target="Sharding", sharding={devices=[8]<=[8]}
+  t = f32[7] custom-call(b), custom_call_target="Sharding", sharding={devices=[8]<=[8]}
+  ROOT r = (f32[8], f32[7]) tuple(s, t)
+})");
+  options.allow_to_output = {false, true};
+  Propagate(*pair, options);
+  CHECK(ShardingOf(*pair, "r") == "{{replicated}, {replicated}}");
 }
 
 TEST_CASE("The user's annotation is never changed, and keeps its spelling", "[propagation]") {
