@@ -101,6 +101,15 @@ TEST_CASE("merge table", "[ir][sharding_algebra]") {
       {"[1,2,2]0,3,1,2 l", "[2,1,2]<=[4] l", "[2,2]0,1,3,2"},
   };
   Context ctx;
+  // Manual subgroups take devices, too: 8 tiles in each of 4 would need 32. Devices 14 and 15 have
+  // changed places, so that nothing is found by axes.
+  const char* const devices = "0,1,2,3,4,5,6,7,8,9,10,11,12,13,15,14 last_tile_dims=";
+  CHECK(
+      MergeShardings(
+          ctx, Parse(ctx, (std::string("{devices=[4,1,4]") + devices + "{manual}}").c_str()),
+          Parse(ctx,
+                (std::string("{devices=[1,2,4,2]") + devices + "{manual,replicated}}").c_str())) ==
+      nullptr);
   for (const auto& row : table) {
     INFO(row[0] << " into " << row[1]);
     CHECK(Print(MergeShardings(ctx, Parse(ctx, row[0]), Parse(ctx, row[1]))) == row[2]);

@@ -64,7 +64,7 @@ TEST_CASE("random ragged and scaled dot", "[kernels][reference]") {
       const int64_t groups = dice.Roll(1, 4);
       Case test;
       test.parameters = {ShapeText(type, {m, k}), ShapeText(type, {groups, k, n}),
-                         ShapeText(type, {k, n})};
+                         ShapeText(type, {k, n}), ShapeText(type, {k, 2, 1, 3, m})};
       // Sizes that leave rows over and that ask for more rows than there are.
       std::string sizes;
       for (int64_t g = 0; g < groups; ++g) {
@@ -74,8 +74,11 @@ TEST_CASE("random ragged and scaled dot", "[kernels][reference]") {
           "  g = s32[{0}] constant({{{1}}})\n  a = {2} ragged-dot(p0, p1, g), "
           "lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}, lhs_ragged_dims={{0}}, "
           "rhs_group_dims={{0}}\n  b = {3} ragged-dot(p0, p2, g), lhs_contracting_dims={{1}}, "
-          "rhs_contracting_dims={{0}}, lhs_ragged_dims={{1}}\n  ROOT r = tuple(a, b)",
-          groups, sizes, ShapeText(type, {m, n}), ShapeText(type, {groups, m, n}));
+          "rhs_contracting_dims={{0}}, lhs_ragged_dims={{1}}\n  c = {4} ragged-dot(p3, p1, g), "
+          "lhs_contracting_dims={{0}}, rhs_contracting_dims={{1}}, lhs_ragged_dims={{4}}, "
+          "rhs_group_dims={{0}}\n  ROOT r = tuple(a, b, c)",
+          groups, sizes, ShapeText(type, {m, n}), ShapeText(type, {groups, m, n}),
+          ShapeText(type, {2, 1, 3, m, n}));
       test.ulps = 8;
       test.relative_to_largest = true;
       return test;

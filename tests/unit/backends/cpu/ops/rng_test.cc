@@ -145,6 +145,15 @@ TEST_CASE("states that the algorithms do not know are refused", "[kernels][rng]"
   REQUIRE(!made.has_value());
   CHECK(made.error().code == "E-RUN-005");
   CHECK(made.error().line == 4);
+  // Only Philox has a state of three words.
+  for (const bool three_fry : {false, true}) {
+    const auto words = Parse(fmt::format(
+        "HloModule m\nENTRY e {{\n s = u64[3] constant({{1,2,3}})\n ROOT r = (u64[3], u32[8]) "
+        "rng-bit-generator(s), algorithm={}\n}}\n",
+        three_fry ? "rng_three_fry" : "rng_philox"));
+    CHECK(KernelFactoryOf(Opcode::kRngBitGenerator)(*words->entry()->root()).has_value() !=
+          three_fry);
+  }
 }
 
 TEST_CASE("rng draws from its distribution", "[kernels][rng]") {
