@@ -137,7 +137,7 @@ ENTRY e {
 })");
   options.allow_to_output = {false, true};
   Propagate(*pair, options);
-  CHECK(ShardingOf(*pair, "r") == "{{replicated}, {replicated}}");
+  CHECK(ShardingOf(*pair, "r") == "{{devices=[8]<=[8]}, {replicated}}");
 }
 
 TEST_CASE("The user's annotation is never changed, and keeps its spelling", "[propagation]") {
