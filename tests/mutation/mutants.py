@@ -148,7 +148,7 @@ def seconds_of_children():
 
 
 def record_reached(tree, tests, kept):
-    """{test: (seconds, numbers of the mutants it reaches)}; all must pass. `kept`: what is known already."""
+    """Adds {test: (seconds, numbers of the mutants it reaches)} to `kept`, of those that it lacks; all must pass."""
     for test in tests:
         if test in kept:
             continue
@@ -158,7 +158,6 @@ def record_reached(tree, tests, kept):
             if code != 0:
                 sys.exit(f"fails without a mutant: {test}\n{text[-2000:]}")
             kept[test] = (seconds_of_children() - before, sorted({int(line) for line in told.read().split()}))
-    return kept
 
 
 def insert(tree, chosen, left_out):
@@ -337,10 +336,12 @@ def reached_by_tests(top, options):
         with open(path) as opened:
             kept = json.load(opened)
     tests = all_tests(top, options.xla)
-    kept = record_reached(top, tests, kept)
-    if options.log:
-        with open(path, "w") as opened:
-            json.dump(kept, opened)
+    try:
+        record_reached(top, tests, kept)
+    finally:
+        if options.log:
+            with open(path, "w") as opened:
+                json.dump(kept, opened)
     return {test: (kept[test][0], set(kept[test][1])) for test in tests}
 
 
