@@ -406,9 +406,9 @@ TEST_CASE("replica groups", "[ir][replica_groups]") {
     REQUIRE(groups.has_value());
     CHECK(ToString(*groups) == row[1]);
   }
-  for (const char* bad :
-       {"[8]<=[8]", "[2,2,2]<=[8]", "[2,4]<=[4]", "mesh['x'=2] {}", "mesh['x'=2] {'z'}",
-        "mesh['x'=2", "{{0,-1}}", "{{0,1}", "", "foo", "[1048577,1]<=[1048577]"}) {
+  for (const char* bad : {"[8]<=[8]", "[2,2,2]<=[8]", "[2,4]<=[4]", "mesh['x'=2] {}",
+                          "mesh['x'=2] {'z'}", "mesh['x'=2", "{{0,1}} x", "[2,4]<=[8] x",
+                          "{{0,-1}}", "{{0,1}", "", "foo", "[1048577,1]<=[1048577]"}) {
     INFO(bad);
     CHECK_FALSE(ParseReplicaGroups(bad).has_value());
   }
