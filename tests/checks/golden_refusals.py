@@ -18,9 +18,9 @@ FOLDER = pathlib.Path("tests/golden_refused")
 passed = failed = 0
 
 
-def answer(*paths):
+def answer(*paths, flags=()):
     environment = {k: v for k, v in os.environ.items() if k != "GSHARD_UPDATE"}
-    done = subprocess.run([RUNNER, BIN, *map(str, paths)], capture_output=True, text=True, env=environment)
+    done = subprocess.run([RUNNER, *flags, BIN, *map(str, paths)], capture_output=True, text=True, env=environment)
     return done.returncode, done.stdout
 
 
@@ -56,6 +56,10 @@ def judge(path):
 
 for file in sorted(FOLDER.glob("*.hlo")):
     report(file.name, *judge(file))
+
+# With --abort nothing is run after the first failure.
+code, output = answer(*sorted(FOLDER.glob("*.hlo"))[:3], flags=["--abort"])
+report("--abort", "" if code == 1 and "\n0 passed, 1 failed\n" in output else "more than one test was run", output)
 
 # Folders: tests that are passed over, and none at all.
 with tempfile.TemporaryDirectory() as empty:
