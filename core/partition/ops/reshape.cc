@@ -225,7 +225,13 @@ RuleResult Bitcast(PartitionContext& rule) {
   const Shape* from = rule.operand_shape(0);
   const Shape* to = rule.source().shape();
   bool is_reshape = from->dtype() == to->dtype() && IsRowMajor(from) && IsRowMajor(to);
-  return is_reshape ? Reshape(rule) : rule.Default();
+  if (is_reshape) return Reshape(rule);
+  if (IsRowMajor(from)) return rule.Default();
+  // What is gathered lies row by row: it is brought into the layout in which its bytes are read.
+  Instruction* whole = rule.Operand(0, rule.Whole(from->rank()));
+  if (whole->shape() != from) whole = rule.builder().Add(Opcode::kCopy, {whole}, from);
+  Instruction* operands[] = {whole};
+  return rule.Result(rule.EmitLocal(operands, to), rule.Whole(to->rank()));
 }
 
 }  // namespace gshard::partition_rules
