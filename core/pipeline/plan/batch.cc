@@ -61,7 +61,8 @@ Expected<std::map<int64_t, int64_t>> ByRules(const Module& module, const Pipelin
   return dims;
 }
 
-// Dim 0 of what is neither updated nor scalar, where it has the most frequent size.
+// Dim 0 of what is neither updated nor scalar, where it has the most frequent size: of integers, if
+// there are any, as weights that a step leaves frozen are none.
 std::map<int64_t, int64_t> ByUse(const Module& module) {
   Updates updates = FindUpdates(module);
   std::map<int64_t, int64_t> votes;
@@ -70,7 +71,11 @@ std::map<int64_t, int64_t> ByUse(const Module& module) {
     if (!x->shape()->IsArray() || x->shape()->rank() == 0) continue;
     if (updates.parameters.count(x->attributes<ParameterAttributes>().number) != 0) continue;
     candidates.push_back(x);
-    ++votes[x->shape()->dim(0)];
+  }
+  auto is_integer = [](const Instruction* x) { return IsInteger(x->shape()->dtype()); };
+  const bool has_integers = std::ranges::any_of(candidates, is_integer);
+  for (const Instruction* x : candidates) {
+    if (!has_integers || is_integer(x)) ++votes[x->shape()->dim(0)];
   }
   int64_t size = 0, most = 0;
   for (auto [dim, count] : votes) {
