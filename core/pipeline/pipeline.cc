@@ -11,6 +11,7 @@
 #include "core/pipeline/plan/balance.h"
 #include "core/pipeline/plan/batch.h"
 #include "core/pipeline/plan/entering_examples.h"
+#include "core/pipeline/plan/layer_constants.h"
 #include "core/pipeline/plan/layer_loops.h"
 #include "core/pipeline/plan/phases.h"
 #include "core/pipeline/plan/shift_schedule.h"
@@ -136,6 +137,26 @@ void Record(Module& module, const PipelinePlan& plan, const Mesh* mesh) {
                   cuts));
 }
 
+// Copies in the module that make layers alike: of examples, and of constants.
+struct AlikeLayers {
+  std::unordered_set<const Instruction*> entering, own_constants;
+};
+
+// For the shifting buffer; nothing for other schedules.
+Expected<AlikeLayers> MakeLayersAlike(Module& module, const BatchDims& batch,
+                                      const Updates& updates, const PipelineOptions& options) {
+  AlikeLayers alike;
+  if (options.schedule != ScheduleKind::kShift) return alike;
+  auto copies = CopyEnteringExamples(module, batch, updates, options);
+  if (!copies) return Fail(std::move(copies.error()));
+  alike.entering = std::move(*copies);
+  const Phases phases(module, batch, alike.entering);
+  Expected<LayerGraph> layers = LayerGraph::Make(module, phases, updates, options);
+  if (!layers) return Fail(std::move(layers.error()));
+  alike.own_constants = SplitLayerConstants(module, phases, *layers);
+  return alike;
+}
+
 // Batch norm and its like: what M micro-batches compute is not what the whole batch does.
 std::vector<Diagnostic> WarnOfOwnSums(const Module& module, const Phases& phases,
                                       int64_t microbatches) {
@@ -255,15 +276,12 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   module.header().propagation_to_parameters = {false};
   module.header().propagation_to_output = {true};
 
-  std::unordered_set<const Instruction*> entering;
-  if (options.schedule == ScheduleKind::kShift) {
-    auto copies = CopyEnteringExamples(module, *batch, updates, options);
-    if (!copies) return Fail(std::move(copies.error()));
-    entering = std::move(*copies);
-  }
-  const Phases phases(module, *batch, entering);
+  Expected<AlikeLayers> alike = MakeLayersAlike(module, *batch, updates, options);
+  if (!alike) return Fail(std::move(alike.error()));
+  const Phases phases(module, *batch, alike->entering);
   plan.warnings = WarnOfOwnSums(module, phases, options.microbatches);
-  Expected<LayerGraph> layers = LayerGraph::Make(module, phases, updates, options);
+  Expected<LayerGraph> layers =
+      LayerGraph::Make(module, phases, updates, options, alike->own_constants);
   if (!layers) return Fail(std::move(layers.error()));
   plan.layers = layers->layers();
   const int64_t repeats = StagesOfDevice(options);

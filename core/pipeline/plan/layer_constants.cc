@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "ir/equality.h"
 #include "ir/hash.h"
@@ -88,6 +91,120 @@ std::unordered_set<const Instruction*> OwnOf(const std::map<int64_t, ConstantUse
   return found;
 }
 
+// Of an operation in some layer.
+struct Place {
+  Instruction* user = nullptr;
+  int64_t operand = 0;
+};
+
+// What corresponds in all layers, but for the order: opcode, shapes, operand, and the pass.
+using Role = std::tuple<Opcode, const Shape*, const Shape*, int64_t, bool>;
+using PlacesByLayer = std::map<int64_t, std::vector<Place>>;
+
+std::map<Role, PlacesByLayer> FindPlaces(const Module& module, const ConstantNumbers& numbers,
+                                         const LayerGraph& layers) {
+  std::map<Role, PlacesByLayer> places;
+  for (Instruction* x : module.entry()->instructions()) {
+    const int64_t layer = layers.LayerOf(x);
+    if (layer < 0 || !layers.layers()[static_cast<size_t>(layer)].is_repeated) continue;
+    for (int64_t k = 0; k < x->operand_count(); ++k) {
+      if (!numbers.IsConstant(x->operand(k))) continue;
+      const Role role{x->opcode(), x->shape()->bare(), x->operand(k)->shape()->bare(), k,
+                      layers.IsBackward(x)};
+      places[role][layer].push_back({x, k});
+    }
+  }
+  return places;
+}
+
+// Layers with as many places as most have.
+PlacesByLayer OfEqualLayers(const PlacesByLayer& all) {
+  std::map<size_t, int64_t> votes;
+  for (const auto& [layer, places] : all) ++votes[places.size()];
+  const auto most = std::ranges::max_element(
+      votes, {}, [](const std::pair<const size_t, int64_t>& vote) { return vote.second; });
+  PlacesByLayer equal;
+  for (const auto& [layer, places] : all) {
+    if (places.size() == most->first) equal.emplace(layer, places);
+  }
+  return equal;
+}
+
+// Puts copies of constants, and of what rearranges them, behind their originals.
+class ConstantCopies {
+ public:
+  explicit ConstantCopies(Module& module) : module_(module) {}
+
+  // `values`: by layer, the numbers of the constants in this place. Places of a layer whose values
+  // are nowhere known to differ have one copy.
+  void Split(int64_t layer, const Place& place, const std::map<int64_t, int64_t>& values) {
+    std::vector<Instruction*> chain;
+    for (Instruction* x = place.user->operand(place.operand);; x = x->operand(0)) {
+      chain.push_back(x);
+      if (x == LayerGraph::BeforeRearranging(x)) break;
+    }
+    Instruction* source = chain.back();
+    Copy& copy = CopyFor(layer, source, values);
+    Instruction* last = nullptr;
+    for (size_t i = chain.size(); i-- > 0;) {
+      auto [known, is_new] = copy.of.try_emplace(chain[i], nullptr);
+      if (is_new) {
+        std::vector<Instruction*> operands(chain[i]->operands().begin(),
+                                           chain[i]->operands().end());
+        if (last != nullptr) operands[0] = last;
+        known->second = module_.Clone(module_.entry(), chain[i], operands,
+                                      module_.UniqueName(chain[i]->name()));
+        behind_[source].push_back(known->second);
+        if (chain[i] == source) copies_.insert(known->second);
+      }
+      last = known->second;
+    }
+    place.user->set_operand(place.operand, last);
+  }
+
+  std::unordered_set<const Instruction*> Finish() {
+    if (behind_.empty()) return {};
+    std::unordered_set<const Instruction*> made;
+    for (const auto& [source, list] : behind_) made.insert(list.begin(), list.end());
+    std::vector<Instruction*> order;
+    for (Instruction* x : module_.entry()->instructions()) {
+      if (made.contains(x)) continue;
+      order.push_back(x);
+      if (auto it = behind_.find(x); it != behind_.end()) {
+        order.insert(order.end(), it->second.begin(), it->second.end());
+      }
+    }
+    module_.entry()->SetInstructions(std::move(order));
+    return copies_;
+  }
+
+ private:
+  struct Copy {
+    std::map<int64_t, int64_t> values;
+    std::unordered_map<const Instruction*, Instruction*> of;
+  };
+
+  Copy& CopyFor(int64_t layer, const Instruction* source,
+                const std::map<int64_t, int64_t>& values) {
+    std::vector<Copy>& known = of_layer_[{layer, source}];
+    for (Copy& copy : known) {
+      const bool differ = std::ranges::any_of(values, [&](const auto& value) {
+        auto it = copy.values.find(value.first);
+        return it != copy.values.end() && it->second != value.second;
+      });
+      if (differ) continue;
+      copy.values.insert(values.begin(), values.end());
+      return copy;
+    }
+    return known.emplace_back(Copy{values, {}});
+  }
+
+  Module& module_;
+  std::map<std::pair<int64_t, const Instruction*>, std::vector<Copy>> of_layer_;
+  std::unordered_map<const Instruction*, std::vector<Instruction*>> behind_;
+  std::unordered_set<const Instruction*> copies_;
+};
+
 }  // namespace
 
 std::unordered_set<const Instruction*> FindLayerConstants(const Module& module,
@@ -127,6 +244,42 @@ std::unordered_set<const Instruction*> FindLayerConstants(const Module& module,
     }
   }
   return OwnOf(uses, repeated);
+}
+
+std::unordered_set<const Instruction*> SplitLayerConstants(Module& module, const Phases& phases,
+                                                           const LayerGraph& layers) {
+  const std::unordered_set<const Instruction*> own = FindLayerConstants(module, phases, layers);
+  if (own.empty()) return {};
+  ConstantNumbers numbers(phases);
+  for (const Instruction* x : module.entry()->instructions()) numbers.Add(x);
+  auto source_of = [](const Place& place) {
+    return LayerGraph::BeforeRearranging(place.user->operand(place.operand));
+  };
+  struct Shared {
+    int64_t layer;
+    Place place;
+    std::map<int64_t, int64_t> values;
+  };
+  std::vector<Shared> shared;
+  for (const auto& [role, all] : FindPlaces(module, numbers, layers)) {
+    const PlacesByLayer equal = OfEqualLayers(all);
+    for (size_t n = 0; n < equal.begin()->second.size(); ++n) {
+      std::map<int64_t, int64_t> values;
+      bool is_own = false;
+      for (const auto& [layer, places] : equal) {
+        const Instruction* source = source_of(places[n]);
+        values[layer] = numbers.Of(source);
+        is_own = is_own || own.contains(source);
+      }
+      if (!is_own) continue;
+      for (const auto& [layer, places] : equal) {
+        if (!own.contains(source_of(places[n]))) shared.push_back({layer, places[n], values});
+      }
+    }
+  }
+  ConstantCopies copies(module);
+  for (const Shared& use : shared) copies.Split(use.layer, use.place, use.values);
+  return copies.Finish();
 }
 
 }  // namespace gshard::pipeline

@@ -20,6 +20,13 @@ std::unordered_set<const Instruction*> FindLayerConstants(const Module& module,
                                                           const Phases& phases,
                                                           const LayerGraph& layers);
 
+// A constant that all layers use may stand in one of them where others have one of their own:
+// factors 0.5, 1, 2 beside a 1 that all add. There it is copied, so that the copy can be the
+// layer's own. Uses correspond by the operation, its operand and their order in the text, in layers
+// that have equally many. Returns the copies.
+std::unordered_set<const Instruction*> SplitLayerConstants(Module& module, const Phases& phases,
+                                                           const LayerGraph& layers);
+
 }  // namespace gshard::pipeline
 
 #endif  // GSHARD_CORE_PIPELINE_PLAN_LAYER_CONSTANTS_H_

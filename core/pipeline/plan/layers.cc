@@ -31,7 +31,8 @@ LayerGraph::LayerGraph(const Module& module, const Phases& phases)
       info_(module.instruction_limit()) {}
 
 Expected<LayerGraph> LayerGraph::Make(const Module& module, const Phases& phases,
-                                      const Updates& updates, const PipelineOptions& options) {
+                                      const Updates& updates, const PipelineOptions& options,
+                                      const std::unordered_set<const Instruction*>& own_constants) {
   LayerGraph graph(module, phases);
   graph.FindTerms();
   graph.MarkPlaced();
@@ -42,6 +43,7 @@ Expected<LayerGraph> LayerGraph::Make(const Module& module, const Phases& phases
   }
   if (options.schedule == ScheduleKind::kShift) {
     graph.own_constants_ = FindLayerConstants(module, phases, graph);
+    graph.own_constants_.insert(own_constants.begin(), own_constants.end());
   }
   return graph;
 }
@@ -627,7 +629,8 @@ void LayerGraph::PlaceBackward() {
 }
 
 // Which of a layer's backward instructions go to the layers below: of those that can, the set whose
-// operands in this layer and later ones are fewest bytes (a minimum cut); of equal ones the largest.
+// operands in this layer and later ones are fewest bytes (a minimum cut); of equal ones the
+// largest.
 void LayerGraph::LowerBackward(const std::vector<Instruction*>& list, int32_t layer,
                                const std::unordered_map<const Instruction*, int32_t>& lowest) {
   const std::unordered_set<const Instruction*> targets(targets_.begin(), targets_.end());

@@ -40,9 +40,12 @@ struct Term {
 
 class LayerGraph {
  public:
-  // Errors: E-PIPELINE-004 (nothing to cut, --cut matches nothing).
-  static Expected<LayerGraph> Make(const Module& module, const Phases& phases,
-                                   const Updates& updates, const PipelineOptions& options);
+  // `own_constants`: more of them than FindLayerConstants knows. Errors: E-PIPELINE-004 (nothing to
+  // cut, --cut matches nothing).
+  static Expected<LayerGraph> Make(
+      const Module& module, const Phases& phases, const Updates& updates,
+      const PipelineOptions& options,
+      const std::unordered_set<const Instruction*>& own_constants = {});
 
   const std::vector<Layer>& layers() const { return layers_; }
   int64_t count() const { return static_cast<int64_t>(layers_.size()); }
