@@ -1,6 +1,7 @@
 #include "backends/cpu/verify/widened_outputs.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/precision/float_widening.h"
@@ -42,9 +43,17 @@ std::string Entry(const std::string& body) {
 }
 const std::vector<TestInput> kInputs = {F32({4}, {0.1f, 0.2f, 0.3f, 0.4f})};
 
-// Zero in exact arithmetic, of sines; `order` says which terms go first.
+// Zero in exact arithmetic, of quotients, which are rounded alike everywhere; `order` says which
+// terms go first.
 std::string Cancelled(const std::string& order) {
-  return Entry("s = f32[4] sine(x)\n c = f32[4] cosine(x)\n t = f32[4] tanh(x)\n" + order);
+  std::string body;
+  for (const auto& [name, divisor] :
+       {std::pair("s", "7"), std::pair("c", "9"), std::pair("t", "13")}) {
+    const std::string all = std::string(name) + "s";
+    body += "n" + all + " = f32[] constant(" + divisor + ")\n " + all + " = f32[4] broadcast(n" +
+            all + "), dimensions={}\n " + name + " = f32[4] divide(x, " + all + ")\n ";
+  }
+  return Entry(body + order);
 }
 const char* const kFirstAdded =
     " a = f32[4] add(s, c)\n b = f32[4] add(a, t)\n d = f32[4] subtract(b, s)\n"
@@ -115,7 +124,7 @@ TEST_CASE("a constant that was rounded to its type is off by that in double, too
       " y = f32[4] divide(x, ks)\n");
   const auto with = [](std::string text, const std::string& order) {
     std::string rest = Cancelled(order);
-    rest = rest.substr(rest.find("s = f32[4] sine"));
+    rest = rest.substr(rest.find("nss = "));
     rest.replace(rest.find("ROOT r"), 6, "r");
     rest.erase(rest.rfind('}'));
     text.erase(text.rfind('}'));
@@ -176,7 +185,7 @@ TEST_CASE("picks are judged as they are in double precision", "[widened]") {
     text.replace(text.find("ROOT r"), 6, "r");
     text.erase(text.rfind('}'));
     return text +
-           " k = f32[] constant(16777216)\n ks = f32[4] broadcast(k), dimensions={}\n"
+           " k = f32[] constant(1073741824)\n ks = f32[4] broadcast(k), dimensions={}\n"
            " y = f32[4] multiply(r, ks)\n ROOT n = s32[4] convert(y) }\n";
   };
   const WidenedResult result = Judge(floors(kFirstAdded), floors(kLastAdded), kInputs);
@@ -186,6 +195,18 @@ TEST_CASE("picks are judged as they are in double precision", "[widened]") {
                     " y = f32[4] add(x, ones)\n ROOT n = s32[4] convert(y)"),
               kInputs)
             .outcome == Outcome::kRemains);
+}
+
+TEST_CASE("the sign of rounding is undecided in any precision", "[widened]") {
+  const auto signs = [](const std::string& order) {
+    std::string text = Cancelled(order);
+    text.replace(text.find("ROOT r"), 6, "r");
+    text.erase(text.rfind('}'));
+    return text + " ROOT n = f32[4] sign(r) }\n";
+  };
+  const WidenedResult result = Judge(signs(kFirstAdded), signs(kLastAdded), kInputs);
+  CHECK(result.outcome == Outcome::kUndecided);
+  CHECK(result.reason.find("that may be rounding") != std::string::npos);
 }
 
 // A widened program computes what it did, up to what its own type rounds.
