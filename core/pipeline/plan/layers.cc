@@ -406,6 +406,11 @@ std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
                    x->shape()->dim(0) == 1) {
           next_row = user->attributes<PadAttributes>().padding[0].low;
         } else if (user->shape()->element_count() != x->shape()->element_count()) {
+          // The gradient of one factor of a weight is this one times the other factor.
+          for (Instruction* operand : user->operands()) {
+            if (user->opcode() != Opcode::kDot || operand == x) continue;
+            home = std::max(home, home_of(operand, row, info_[term.value->id()].layer));
+          }
           continue;
         }
         for (Instruction* operand : user->operands()) {
