@@ -1,6 +1,8 @@
 // Parts of values: what each member gets, and that they add up.
 #include "backends/cpu/mesh/partial_values.h"
 
+#include <complex>
+
 #include "tests/unit/backends/cpu/mesh_fixture.h"
 
 namespace gshard::cpu {
@@ -32,7 +34,7 @@ void CheckAddsUp(DType dtype, ReductionKind reduction, const std::vector<T>& val
 TEST_CASE("parts add up to the value", "[cpu]") {
   for (const auto reduction : {ReductionKind::kSum, ReductionKind::kMax, ReductionKind::kMin}) {
     CheckAddsUp<float>(DType::kF32, reduction, {1, -2.5f, 3e30f, 0});
-    CheckAddsUp<float>(DType::kC64, reduction, {1, -2.5f});
+    CheckAddsUp<std::complex<float>>(DType::kC64, reduction, {{1, -2.5f}, {-3, 0.5f}});
     CheckAddsUp<double>(DType::kF64, reduction, {1, -2.5, 1e300});
     CheckAddsUp<int32_t>(DType::kS32, reduction, {7, -7, INT32_MIN, INT32_MAX});
     CheckAddsUp<uint8_t>(DType::kU8, reduction, {0, 1, 255});
