@@ -90,7 +90,7 @@ TEST_CASE_METHOD(Fixture, "Tuples merge leaf by leaf", "[propagation]") {
   CHECK(Improve(derive, shape, pair("{manual}", "{replicated}"),
                 pair("{replicated}", "{replicated}"), false, false) == nullptr);
   // What adds no tile to what is there is no success.
-  CHECK(Improve(derive, shape, pair("{devices=[4,1,2]<=[8] last_tile_dim_replicate}", kRows),
+  CHECK(Improve(derive, shape, pair("{devices=[2,2,2]<=[8] last_tile_dim_replicate}", kRows),
                 pair(kRows, "{replicated}"), true, false) == nullptr);
   // Leaves may be cut across.
   CHECK(ImproveLeaf(derive, Parse("{devices=[1,2,4]<=[8] last_tile_dim_replicate}"),
