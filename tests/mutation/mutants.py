@@ -11,9 +11,9 @@ changed, and restored) all mutants of the sample are compiled into one build, ea
 one that the environment variable GSHARD_MUTANT names (mutant.h); those that do not compile are left out.
 
 Then every test runs without a mutant, must pass, and tells which mutants it reaches (FILE.reached): golden files, unit
-tests by source file, random programs by 20 seeds, what is decided for 1,000 of them, and with --xla what XLA said of propagation (xla_answers.py). A
-mutant is judged by the tests that reach it, the quickest first, two at a time, until one fails. Killed: a test failed
-twice, or used up its processor time. Undecided: what only ran out of time by the clock, which a busy machine does to
+tests by source file, random programs by 20 seeds, what is decided for them by 100, and with --xla what XLA said of
+propagation (xla_answers.py). A mutant is judged by the tests that reach it, the quickest first, two at a time, until
+one fails. Killed: a test failed twice, or used up its processor time. Undecided: what only ran out of time by the clock, which a busy machine does to
 any; it does not count. Ends with the score and the survivors; docs/reliability.md says what is known of those.
 
 The sample takes as many mutants of each area, and in an area as many of each kind, as there are of all.
