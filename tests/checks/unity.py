@@ -34,6 +34,18 @@ def parameter_types(text):
     return tuple(types)
 
 
+def further_declarators(text):
+    """`= 512, kNear = {1, 2}, kWindow = 64 << 10;  // bytes` -> kNear, kWindow."""
+    depth, names = 0, []
+    for i, c in enumerate(text):
+        depth += (c in "([{") - (c in ")]}")
+        if c == ";" and depth == 0:
+            break
+        if c == "," and depth == 0 and (match := re.match(r"[ *&]*(\w+) *[={;,]", text[i + 1:])):
+            names.append(match.group(1))
+    return names
+
+
 def definitions(path):
     """(what two files must not share, line, what they may share it for) of each definition in anonymous namespaces."""
     lines = path.read_text().splitlines()
@@ -60,6 +72,9 @@ def definitions(path):
                 types = parameter_types(match.group(2)) if pattern is FUNCTION else None
                 # The same alias may stand twice.
                 yield (name, types), number + 1, match.group(2) if pattern is ALIAS else path
+                if pattern is CONSTANT:
+                    for further in further_declarators(joined[match.start(1) + len(name):]):
+                        yield (further, None), number + 1, path
                 break
 
 

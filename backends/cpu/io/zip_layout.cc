@@ -13,9 +13,9 @@ constexpr uint64_t kLocator64Signature = 0x07064b50;
 constexpr uint64_t kEntrySignature = 0x02014b50, kLocalSignature = 0x04034b50;
 constexpr size_t kEndBytes = 22, kEnd64Bytes = 56, kLocator64Bytes = 20;
 constexpr size_t kEntryBytes = 46, kLocalBytes = 30;
-constexpr uint64_t kIn64 = 0xffffffff;  // the number is in the extra field
-constexpr uint64_t kExtra64 = 1;        // whose id this is
-constexpr size_t kWindow = 64 << 10;    // read at a time
+constexpr uint64_t kIn64 = 0xffffffff;    // the number is in the extra field
+constexpr uint64_t kExtra64 = 1;          // whose id this is
+constexpr size_t kReadAtOnce = 64 << 10;  // read at a time
 
 // Reads numbers; beyond the file, or what is left of it, all are 0, which no signature is.
 class Records {
@@ -36,7 +36,7 @@ class Records {
   // Makes the window hold these bytes.
   bool Bring(size_t begin, size_t bytes) {
     if (begin >= window_begin_ && begin + bytes <= window_begin_ + window_.size()) return true;
-    window_.resize(std::min(kWindow, size_ - begin));
+    window_.resize(std::min(kReadAtOnce, size_ - begin));
     window_begin_ = begin;
     if (read_(begin, window_)) return true;
     window_.clear();
