@@ -27,6 +27,7 @@ void ProgressLine::Show(const std::string& phase, double share) {
     pass_ = is_new ? 1 : pass_ + 1;
     phase_ = phase;
     phase_start_ = told_;
+    start_share_ = share;
   }
   share_ = share;
 }
@@ -60,11 +61,13 @@ void ProgressLine::Draw(Clock::time_point now) {
   std::string line = fmt::format("\r{:<12} [{:#<{}}{:.<{}}] {:3.0f}%",
                                  pass_ == 1 ? phase_ : fmt::format("{} ({})", phase_, pass_), "",
                                  filled, "", kPlaces - filled, share_ * 100);
-  if (share_ > kLeastShare) {
+  const double done = share_ - start_share_;
+  if (done > kLeastShare) {
     const auto seconds = [&](Clock::time_point end) {
       return std::chrono::duration<double>(end - phase_start_).count();
     };
-    line += fmt::format(" {:.0f} s left", std::max(0.0, seconds(told_) / share_ - seconds(now)));
+    const double whole = seconds(told_) * (1 - start_share_) / done;
+    line += fmt::format(" {:.0f} s left", std::max(0.0, whole - seconds(now)));
   }
   fmt::print(stderr, "{}\x1b[K", line);
   std::fflush(stderr);

@@ -20,7 +20,8 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // `share` done of a phase. A phase that begins again is a pass of its own: "verify (2)".
+  // `share` done of a phase. A phase that falls back is a pass of its own, "verify (2)", whose rest
+  // is estimated from where it fell to.
   void Show(const std::string& phase, double share);
   // Makes room for other text.
   void Clear();
@@ -38,7 +39,7 @@ class ProgressLine {
   bool has_ended_ = false, is_visible_ = false;
   std::string phase_;
   int pass_ = 1;
-  double share_ = 0;
+  double share_ = 0, start_share_ = 0;
   const Clock::time_point start_ = Clock::now();
   Clock::time_point phase_start_ = start_, told_ = start_;
   std::thread drawer_;

@@ -91,6 +91,9 @@ class InstructionVerifier {
 
   // Passes until every candidate was compared, or none has room any more.
   Expected<void> CompareAll() {
+    const auto all = static_cast<double>(candidates_.size());
+    settled_ = told_ = 0;
+    settles_ = 1;
     for (bool first = true; !candidates_.empty(); first = false) {
       const int64_t compared = comparisons_;
       Expected<void> done = RunPass(first);
@@ -100,6 +103,11 @@ class InstructionVerifier {
       if (comparisons_ == compared) break;
       // Taps are numbered anew.
       std::erase_if(candidates_, [](const Candidate& c) { return c.retry.empty(); });
+      const double now = 1 - static_cast<double>(candidates_.size()) / all;
+      settles_ = std::min(now - settled_, 1 - now);
+      settled_ = now;
+      if (first) told_ = now;
+      if (!candidates_.empty()) Tell(0);
     }
     result_.skipped = left_out_ + static_cast<int64_t>(candidates_.size());
     return {};
@@ -176,6 +184,8 @@ class InstructionVerifier {
 
   // Runs the mesh alone for the values that are to be adopted.
   Expected<void> Capture() {
+    settled_ = told_ = 0;
+    settles_ = 1;
     const std::vector<TapPoint> taps = LocalTaps(candidates_, partitioned_);
     auto mesh = options_.runs.Prepare(partitioned_, inputs_, MeshOptions(taps));
     if (!mesh) return Fail(mesh.error());
@@ -248,6 +258,12 @@ class InstructionVerifier {
     return done;
   }
 
+  // Never less than before, but once: the first pass hopes to be the last.
+  void Tell(double share_of_pass) {
+    told_ = std::max(told_, settled_ + settles_ * share_of_pass);
+    if (options_.progress) options_.progress(told_);
+  }
+
   // What is adopted counts.
   int64_t MemoryLimit() const {
     const int64_t limit = options_.mesh.memory_limit;
@@ -312,12 +328,13 @@ class InstructionVerifier {
                                    ValueExchange& exchange, ReferenceProducer& giver,
                                    MeshComparer& taker, std::vector<OutputArray>* outputs) {
     if (Expected<void> done = whole->Start(options_.run.stop); !done) return done;
-    if (Expected<void> done = RunWhole(*whole, giver); !done) return done;
+    const double whole_share = 0.5;
+    if (Expected<void> done = RunWhole(*whole, giver, whole_share); !done) return done;
     exchange.End();
     if (outputs != nullptr) *outputs = Outputs(*whole);
     whole.reset();
     if (Expected<void> done = options_.runs.Start(mesh, options_.run.stop); !done) return done;
-    return RunMesh(mesh, taker);
+    return RunMesh(mesh, taker, whole_share);
   }
 
   std::vector<OutputArray> Outputs(const MeshRun& run) const {
@@ -327,16 +344,23 @@ class InstructionVerifier {
     return outputs;
   }
 
-  Expected<void> RunWhole(MeshRun& whole, ReferenceProducer& giver) {
+  // `share`: of the pass, which is told; 0: the mesh tells it.
+  Expected<void> RunWhole(MeshRun& whole, ReferenceProducer& giver, double share = 0) {
     RunOptions options = options_.run;
     options.observer = &giver;
-    options.progress = [this](double) { options_.runs.GetOn(); };
+    options.progress = [this, share](double done) {
+      options_.runs.GetOn();
+      if (share > 0) Tell(share * done);
+    };
     return whole.Run(options);
   }
-  Expected<void> RunMesh(MeshRun& mesh, TapObserver& observer) {
+  // `before`: the share of the pass that is done.
+  Expected<void> RunMesh(MeshRun& mesh, TapObserver& observer, double before = 0) {
     RunOptions options = options_.run;
     options.observer = &observer;
-    options.progress = options_.progress;
+    if (options_.progress) {
+      options.progress = [this, before](double share) { Tell(before + (1 - before) * share); };
+    }
     return options_.runs.Run(mesh, options);
   }
 
@@ -450,6 +474,10 @@ class InstructionVerifier {
   std::unordered_map<const Instruction*, Flip> flips_;  // of the comparison that was last
   std::vector<std::unique_ptr<Flip>> ties_;             // that were adopted
   int64_t comparisons_ = 0;
+  // Of the candidates, by passes that are over, and by the present one if it does as much as the
+  // one before it.
+  double settled_ = 0, settles_ = 1;
+  double told_ = 0;
   const Instruction* first_ = nullptr;
   const Instruction* worst_ = nullptr;
   uint64_t first_order_ = 0;
