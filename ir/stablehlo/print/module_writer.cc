@@ -128,10 +128,14 @@ std::string ModuleWriter::LocationOf(const Instruction* x) {
   if (!locations_ || x->metadata().empty()) return {};
   const OpMetadata metadata = ParseMetadata(x->metadata());
   const std::string line = SourceLineOf(module_, *x);
-  const size_t colon = line.rfind(':');
+  // Without a number where none is known; names of files may have colons, too.
+  const size_t digits = line.find_last_not_of("0123456789") + 1;
+  const bool has_number = digits > 0 && digits < line.size() && line[digits - 1] == ':';
   std::string place;
-  if (colon != line.npos) {
-    place = fmt::format("{}:{}:0", QuotedMlir(line.substr(0, colon)), line.substr(colon + 1));
+  if (has_number) {
+    place = fmt::format("{}:{}:0", QuotedMlir(line.substr(0, digits - 1)), line.substr(digits));
+  } else if (!line.empty()) {
+    place = fmt::format("{}:0:0", QuotedMlir(line));
   }
   if (metadata.op_name.empty()) return place.empty() ? place : fmt::format(" loc({})", place);
   const std::string name = QuotedMlir(metadata.op_name);
