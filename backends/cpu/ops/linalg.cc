@@ -4,9 +4,11 @@
 // Hermitian A, A^T = L L^H in its eyes is A = (L^T)^H L^T in ours, so no data need move. Types that
 // it does not know are computed in f32 and rounded once.
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "backends/cpu/elementwise/array_convert.h"
 #include "backends/cpu/kernels/lapack.h"
@@ -100,15 +102,55 @@ class TriangularSolveKernel : public Kernel {
                                     : attributes_.transpose_a == TransposeKind::kTranspose ? 'T'
                                                                                            : 'C',
                                     attributes_.unit_diagonal ? 'U' : 'N'};
+    T* b = reinterpret_cast<T*>(
+        scratch.Allocate(static_cast<size_t>(matrix) * sizeof(T)));  // of one matrix
     for (int64_t i = 0; i < matrices; ++i) {
-      Lapack<T>::Trsm(problem, columns_, rows_, a + i * n_ * n_,
-                      reinterpret_cast<T*>(x) + i * matrix);
+      T* solved = reinterpret_cast<T*>(x) + i * matrix;
+      std::copy_n(solved, matrix, b);
+      Lapack<T>::Trsm(problem, columns_, rows_, a + i * n_ * n_, solved);
+      if (std::all_of(solved, solved + matrix, IsFinite)) continue;
+      std::copy_n(b, matrix, solved);
+      Substitute(a + i * n_ * n_, solved);
     }
     if (!store_.IsIdentity()) store_.Run(count, x, results[0], scratch);
   }
   int64_t Flops() const override { return batch_ * rows_ * columns_ * n_; }
 
  private:
+  static bool IsFinite(const T& x) {
+    return std::isfinite(std::real(x)) && std::isfinite(std::imag(x));
+  }
+
+  // BLAS solves blocks by their inverses, on some processors: an unknown that is not finite would
+  // spoil those before it. Here each has only the ones that it follows from.
+  void Substitute(const T* a, T* x) const {
+    const bool transposed = attributes_.transpose_a != TransposeKind::kNoTranspose;
+    // X A = B is A^T X^T = B^T.
+    const bool by_columns = transposed == attributes_.left_side;
+    const auto entry = [&](int64_t i, int64_t k) {
+      const T value = by_columns ? a[k * n_ + i] : a[i * n_ + k];
+      if constexpr (!std::is_floating_point_v<T>) {
+        if (attributes_.transpose_a == TransposeKind::kAdjoint) return std::conj(value);
+      }
+      return value;
+    };
+    const bool forward = attributes_.lower != by_columns;
+    const int64_t stride = attributes_.left_side ? columns_ : 1;
+    const int64_t systems = rows_ * columns_ / n_;
+    for (int64_t system = 0; system < systems; ++system) {
+      T* unknowns = x + system * (attributes_.left_side ? 1 : columns_);
+      for (int64_t step = 0; step < n_; ++step) {
+        const int64_t i = forward ? step : n_ - 1 - step;
+        T value = unknowns[i * stride];
+        for (int64_t done = 0; done < step; ++done) {
+          const int64_t k = forward ? done : n_ - 1 - done;
+          value -= entry(i, k) * unknowns[k * stride];
+        }
+        unknowns[i * stride] = attributes_.unit_diagonal ? value : value / entry(i, i);
+      }
+    }
+  }
+
   TriangularSolveAttributes attributes_;
   int64_t rows_, columns_, n_, batch_;
   ArrayConvert load_, store_;

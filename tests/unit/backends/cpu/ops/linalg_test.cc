@@ -106,4 +106,52 @@ TEST_CASE("triangular-solve", "[kernels][linalg]") {
   }
 }
 
+// What BLAS makes of it depends on the processor: OPENBLAS_CORETYPE=Haswell solves blocks by their
+// inverses.
+TEST_CASE("an entry that is not a number spoils only unknowns that follow from it",
+          "[kernels][linalg]") {
+  constexpr int n = 4;
+  for (const std::string type : {"f32", "c64"}) {
+    const std::string nan = type == "c64" ? "(nan, 0)" : "nan",
+                      one = type == "c64" ? "(1, 0)" : "1";
+    for (const bool left : {true, false}) {
+      for (const bool lower : {true, false}) {
+        for (const std::string transpose : {"NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"}) {
+          for (int at = 0; at < n * n; ++at) {
+            const int row = at / n, column = at % n;
+            std::string a, b;
+            for (int i = 0; i < n; ++i) {
+              a += i == 0 ? "{" : ", {";
+              b += i == 0 ? "{" : ", {";
+              for (int j = 0; j < n; ++j) {
+                a += (j == 0 ? "" : ", ") + (i * n + j == at ? nan : one);
+                b += (j == 0 ? "" : ", ") + one;
+              }
+              a += "}";
+              b += "}";
+            }
+            INFO(type << " left=" << left << " lower=" << lower << " " << transpose << " {" << a);
+            const auto module = Parse(fmt::format(
+                "HloModule m\nENTRY e {{\n a = {0}[4,4] constant({{ {1} }})\n b = {0}[4,4] "
+                "constant({{ {2} }})\n ROOT x = {0}[4,4] triangular-solve(a, b), left_side={3}, "
+                "lower={4}, unit_diagonal=true, transpose_a={5}\n}}\n",
+                type, a, b, left, lower, transpose));
+            const Array x = Evaluate(*module)[0];
+            // The equation that the entry is in, and the way in which unknowns are found.
+            const bool by_columns = (transpose != "NO_TRANSPOSE") == left;
+            const int equation = by_columns ? column : row;
+            const bool is_read = lower ? column < row : column > row;
+            const bool forward = lower != by_columns;
+            for (int k = 0; k < n * n; ++k) {
+              const int unknown = left ? k / n : k % n;
+              const bool follows = is_read && (forward ? unknown >= equation : unknown <= equation);
+              CHECK(std::isnan(ElementAsComplex(x.AsLiteral(), k).real()) == follows);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace gshard::cpu::testing
