@@ -16,7 +16,9 @@ propagation (xla_answers.py). A mutant is judged by the tests that reach it, the
 one fails. Killed: a test failed twice, or used up its processor time. Undecided: what only ran out of time by the clock, which a busy machine does to
 any; it does not count. Ends with the score and the survivors; docs/reliability.md says what is known of those.
 
-The sample takes as many mutants of each area, and in an area as many of each kind, as there are of all.
+The sample takes as many mutants of each area, and in an area as many of each kind, as there are of all. With --drawn-at
+COMMIT it is what was drawn from the sources of then, so that later tests are judged by the mutants that asked for them:
+each where its statement is now; one whose statement is gone or has changed gives its place to another of its area.
 """
 import argparse
 import concurrent.futures
@@ -102,6 +104,43 @@ def sample_of(found, count, seed):
                     order.append(mutant)
                     break
     return order[:count]
+
+
+def carried(drawn, found, others):
+    """The mutants of `found` that make the same change of the same statement as those of `drawn`, each under its number there.
+    In place of one that no longer can be made: the first of its area in `others` whose statement is not taken. The second
+    result: numbers of those."""
+    def places(of):
+        numbered, seen = {}, {}
+        for mutant in of:
+            change = (mutant.file, mutant.old, mutant.kind, mutant.new)
+            seen[change] = seen.get(change, 0) + 1  # one statement may stand in a file several times
+            numbered[change + (seen[change],)] = mutant
+        return numbered
+    before, now = places(drawn[1]), places(found)
+    change_of = {mutant.name: change for change, mutant in before.items()}
+    kept = {number: now.get(change_of[mutant.name]) for number, mutant in enumerate(drawn[0], 1)}
+    taken = {(mutant.file, mutant.statement.first) for mutant in kept.values() if mutant}
+    replaced = [number for number, mutant in kept.items() if mutant is None]
+    for number in replaced:
+        area = area_of(drawn[0][number - 1].file)
+        kept[number] = next(mutant for mutant in others
+                            if area_of(mutant.file) == area and (mutant.file, mutant.statement.first) not in taken)
+        taken.add((kept[number].file, kept[number].statement.first))
+    return kept, replaced
+
+
+def sample_at(top, commit, found, count, seed):
+    """{number: mutant} of the sample drawn from a commit's sources."""
+    with tempfile.TemporaryDirectory() as folder:
+        code, text = run(f"git archive {commit} core backends ir | tar -x -C {folder}", top, 60)
+        if code != 0:
+            sys.exit(text)
+        then = all_mutants(folder)
+    kept, replaced = carried((sample_of(then, count, seed), then), found, sample_of(found, 2 * count, seed))
+    print(f"{len(replaced)} of the {count} drawn at {commit} can no longer be made; others in their places: "
+          f"{', '.join(map(str, replaced)) or 'none'}")
+    return kept
 
 
 def run(command, cwd, seconds, memory_gb=64, wall=30, stop=None, **environment):
@@ -278,6 +317,7 @@ def main():
     parser.add_argument("--summary")
     parser.add_argument("--sample", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--drawn-at", metavar="COMMIT", help="the sample of this commit's sources, not of --within")
     parser.add_argument("--only", default="", help="of the sample, those whose FILE:LINE:COLUMN KIND match")
     parser.add_argument("--within", default="", help="sample from the files whose names match")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no mutant after so long")
@@ -298,8 +338,9 @@ def main():
     if options.tree and run("git status --porcelain --untracked-files=no", top, 60)[1]:
         sys.exit("the tree has changes: mutants are put into what is committed")
     found = [mutant for mutant in all_mutants(top) if re.search(options.within, mutant.file)]
-    chosen = {number: mutant for number, mutant in enumerate(sample_of(found, options.sample, options.seed), 1)
-              if re.search(options.only, mutant.name)}
+    sample = (sample_at(top, options.drawn_at, found, options.sample, options.seed) if options.drawn_at else
+              dict(enumerate(sample_of(found, options.sample, options.seed), 1)))
+    chosen = {number: mutant for number, mutant in sample.items() if re.search(options.only, mutant.name)}
     print(f"{len(found)} mutants, {sum(mutant.schema is None for mutant in found)} of them without a schema; "
           f"{len(chosen)} in the sample of seed {options.seed}", flush=True)
     if options.list or not options.tree:
