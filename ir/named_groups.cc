@@ -8,31 +8,34 @@
 namespace gshard {
 namespace {
 
-// The parts of mesh axes that together step through `axis` of a device array, major first. False if
-// no parts do.
+// The part of a mesh axis that takes the most minor steps of `axis` of a device array.
+std::optional<AxisRef> MinorPart(const Mesh& mesh, DeviceAxis axis) {
+  for (size_t i = 0; i < mesh.axes.size(); ++i) {
+    const auto own = mesh.devices.AxesOfDim(static_cast<int64_t>(i));
+    if (!own.has_value() || own->size() != 1) continue;
+    const DeviceAxis& whole = (*own)[0];
+    // The part starts `minor` steps above the axis' own stride.
+    const int64_t minor = axis.stride / whole.stride;
+    if (minor < 1 || axis.stride % whole.stride != 0 || minor >= whole.size ||
+        whole.size % minor != 0) {
+      continue;
+    }
+    const int64_t available = whole.size / minor;
+    const int64_t size = std::min(axis.size, available);
+    if (available % size != 0 || axis.size % size != 0) continue;
+    return AxisRef{.axis = static_cast<int>(i), .pre_size = available / size, .size = size};
+  }
+  return std::nullopt;
+}
+
+// The parts of mesh axes that together step through `axis`, major first. False if no parts do.
 bool PartsOf(const Mesh& mesh, DeviceAxis axis, std::vector<AxisRef>& parts) {
   std::vector<AxisRef> minor_first;
   while (axis.size > 1) {
-    bool found = false;
-    for (size_t i = 0; i < mesh.axes.size() && !found; ++i) {
-      const auto own = mesh.devices.AxesOfDim(static_cast<int64_t>(i));
-      if (!own.has_value() || own->size() != 1) continue;
-      const DeviceAxis& whole = (*own)[0];
-      // The part starts `minor` steps above the axis' own stride.
-      const int64_t minor = axis.stride / whole.stride;
-      if (minor < 1 || axis.stride % whole.stride != 0 || minor >= whole.size ||
-          whole.size % minor != 0) {
-        continue;
-      }
-      const int64_t available = whole.size / minor;
-      const int64_t size = std::min(axis.size, available);
-      if (available % size != 0 || axis.size % size != 0) continue;
-      minor_first.push_back(
-          {.axis = static_cast<int>(i), .pre_size = available / size, .size = size});
-      axis = {axis.size / size, axis.stride * size};
-      found = true;
-    }
-    if (!found) return false;
+    const std::optional<AxisRef> part = MinorPart(mesh, axis);
+    if (!part.has_value()) return false;
+    minor_first.push_back(*part);
+    axis = {axis.size / part->size, axis.stride * part->size};
   }
   parts.insert(parts.end(), minor_first.rbegin(), minor_first.rend());
   return true;

@@ -124,7 +124,7 @@ const Sharding* ReplicateAllDataDims(Context& ctx, const Sharding* s, int64_t ra
 }
 
 const Sharding* RemoveDims(Context& ctx, const Sharding* s, std::span<const int64_t> dims) {
-  if (!s->IsTiled() || dims.empty()) return s->canonical;
+  if (!s->IsTiled()) return s->canonical;
   const std::vector<bool> mask = Mask(s, dims);
   std::vector<int64_t> kept;
   for (size_t i = 0; i < mask.size(); ++i) {
@@ -135,7 +135,7 @@ const Sharding* RemoveDims(Context& ctx, const Sharding* s, std::span<const int6
 }
 
 const Sharding* AddDims(Context& ctx, const Sharding* s, std::span<const int64_t> dims) {
-  if (!s->IsTiled() || dims.empty()) return s->canonical;
+  if (!s->IsTiled()) return s->canonical;
   std::vector<int64_t> sorted(dims.begin(), dims.end());
   std::ranges::sort(sorted);
   std::vector<int64_t> data_dims = DataDims(s);

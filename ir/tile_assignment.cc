@@ -6,6 +6,7 @@
 #include <iterator>
 #include <mutex>
 #include <numeric>
+#include <utility>
 
 #include "ir/diagnostic.h"
 #include "ir/hash.h"
@@ -166,9 +167,8 @@ TileAssignment TileAssignment::FromAxes(std::span<const int64_t> dims,
   result.SetAxes(axes);
   // Bijective onto 0..n-1 iff, by ascending stride, each stride is the product of the smaller
   // sizes.
-  std::ranges::sort(axes, [](const DeviceAxis& a, const DeviceAxis& b) {
-    return a.stride != b.stride ? a.stride < b.stride : a.size < b.size;
-  });
+  std::ranges::sort(axes, {},
+                    [](const DeviceAxis& axis) { return std::pair(axis.stride, axis.size); });
   int64_t product = 1;
   for (const DeviceAxis& axis : axes) {
     if (axis.size == 1) continue;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "ir/propagation_flags.h"
 #include "ir/sharding_algebra.h"
@@ -137,7 +138,7 @@ Expected<void> CheckFlags(const Module& module, const std::vector<bool>& to_para
 
 // One flag an element of a tuple means all leaves of that element.
 void SpreadToLeaves(const Shape* shape, std::vector<bool>& flags) {
-  if (!shape->IsTuple() || flags.size() <= 1 || flags.size() != shape->elements().size()) return;
+  if (!shape->IsTuple() || flags.size() != shape->elements().size()) return;
   std::vector<bool> leaves;
   for (size_t i = 0; i < flags.size(); ++i) {
     leaves.insert(leaves.end(), static_cast<size_t>(shape->elements()[i]->leaf_count()), flags[i]);
@@ -207,11 +208,10 @@ bool RestoreBoundary(Module& module, const Annotations& annotations, const Bound
 void RecordBoundary(Module& module, const BoundaryFlags& flags) {
   auto refused = [](const std::vector<bool>& allowed, bool by_default,
                     const std::vector<bool>& unannotated) {
-    for (size_t i = 0; !by_default && i < unannotated.size(); ++i) {
-      const bool one_for_all = allowed.size() != unannotated.size();
-      if (unannotated[i] && !allowed[one_for_all ? 0 : i]) return true;
-    }
-    return false;
+    if (by_default) return false;
+    const std::vector<bool> one_for_all(unannotated.size(), allowed[0]);
+    const bool each = allowed.size() == unannotated.size();
+    return !std::ranges::equal(unannotated, each ? allowed : one_for_all, std::less_equal());
   };
   ModuleHeader& header = module.header();
   header.propagation_to_parameters.clear();

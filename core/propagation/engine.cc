@@ -238,13 +238,12 @@ void Engine::QueueWhereShardingsDiffer() {
     Traits& traits = traits_[x->id()];
     traits.Remove(kStaleForward | kStaleBackward);
     const Sharding* mine = of(x);
-    bool always_forward = (traits.flags & kAlikeForward) == 0;
     bool always_backward = (traits.flags & kAlikeBackward) == 0;
     bool offered = false;
     for (const Instruction* operand : x->operands()) {
       const Sharding* theirs = of(operand);
       bool differ = theirs != mine;
-      if (theirs != nullptr && (differ || always_forward)) offered = true;
+      if (theirs != nullptr && differ) offered = true;
       if (mine != nullptr && (differ || always_backward)) QueueBackward(operand);
     }
     if (offered) QueueForward(x);
@@ -470,9 +469,7 @@ bool Engine::TakeManualBackward(Instruction* x) {
     const Sharding* asked = nullptr;
     if (x->shape()->IsArray() && IsManual(s)) {
       asked = context().Manual();
-    } else if (!IsManual(s) && (!s->IsTuple() || !user->shape()->IsTuple())) {
-      continue;  // only a tuple can hold a manual leaf
-    } else {
+    } else if (IsManual(s) || (s->IsTuple() && user->shape()->IsTuple())) {  // has a manual leaf
       asked = RuleOf(user->opcode()).backward(rules_, *user, s, *x);
     }
     if (!IsManual(asked)) continue;

@@ -72,8 +72,7 @@ bool ShardGroups::Align(Engine& engine, const Module& module, std::vector<Diagno
         common = s;
         continue;
       }
-      const Sharding* merged =
-          MergeShardings(ctx, s, common, std::max<int64_t>(1, common->TileCount()));
+      const Sharding* merged = MergeShardings(ctx, s, common, common->TileCount());
       if (merged == nullptr) {
         merges = false;
         break;

@@ -40,9 +40,9 @@ bool SameUpToDynamic(const Shape* a, const Shape* b) {
     case ShapeKind::kTuple:
     case ShapeKind::kBuffer:
       return std::ranges::equal(a->elements(), b->elements(), SameUpToDynamic);
-    case ShapeKind::kToken:
+    case ShapeKind::kToken:  // one object for all, above
     case ShapeKind::kOpaque:
-      return true;
+      break;
   }
   return false;
 }

@@ -13,8 +13,8 @@ one that the environment variable GSHARD_MUTANT names (mutant.h); those that do 
 Then every test runs without a mutant, must pass, and tells which mutants it reaches (FILE.reached): golden files, unit
 tests by source file, random programs by 20 seeds, what is decided for them by 100, and with --xla what XLA said of
 propagation (xla_answers.py). A mutant is judged by the tests that reach it, the quickest first, two at a time, until
-one fails. Killed: a test failed twice, or used up its processor time. Undecided: what only ran out of time by the clock, which a busy machine does to
-any; it does not count. Ends with the score and the survivors; docs/reliability.md says what is known of those.
+one fails. Killed: a test failed twice, or used up its processor time. Undecided: what only ran out of time by the clock,
+which a busy machine does to any; it does not count. Ends with the score and the survivors; docs/reliability.md says what is known of those.
 
 The sample takes as many mutants of each area, and in an area as many of each kind, as there are of all. With --drawn-at
 COMMIT it is what was drawn from the sources of then, so that later tests are judged by the mutants that asked for them:
@@ -54,6 +54,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SEEDS, SEEDS_OF_RANKS, SEEDS_OF_TEST = 600, 60, 20
 # XLA's answers in so many tests.
 XLA_PARTS = 60
+# Unit tests that run under valgrind as well, as tests/sanitizers/run.sh has them: reads and writes beyond what is there.
+MEMCHECK = [("ir", "shape_inference_test"), ("backends", "kernel_choice_test"), ("backends", "collectives_test")]
 # What a test may take: seconds of processor time a process, and address space, which is not memory.
 LEAST_SECONDS, TIMES_WITHOUT_MUTANT, MEMORY_GB = 10, 10, 20
 
@@ -170,6 +172,8 @@ def all_tests(tree, xla):
         files = {name[:-3] for _, _, names in os.walk(os.path.join(tree, "tests/unit", room)) for name in names}
         commands += [f"{BIN}/tests/gshard_unit_{room} --abort -# '[#{name}]~[clock]~[ranks]'" for name in sorted(files)
                      if name.endswith("_test")]
+    commands += [f"valgrind -q --error-exitcode=9 {BIN}/tests/gshard_unit_{room} --abort -# '[#{name}]'"
+                 for room, name in MEMCHECK]
     programs = f"{BIN}/tests/gshard_property --jobs 1 --no-shrink --max-failures 1 --out {BIN}/failures"
     for options, end in (("", SEEDS), (" --ranks 3", SEEDS_OF_RANKS)):
         commands += [f"{programs}{options} --seeds {seed}:{seed + SEEDS_OF_TEST}" for seed in range(0, end, SEEDS_OF_TEST)]
@@ -329,6 +333,7 @@ def main():
                         "--budget, is not tried again; remove FILE.reached where tests have changed")
     parser.add_argument("--budget", type=float, default=float("inf"),
                         help="a first look: only the quickest tests, of so many seconds in all, judge a mutant")
+    parser.add_argument("--tests", default="", help="only those whose commands match: a second look, by what was written since")
     parser.add_argument("--xla", help="what `xla_answers.py record` wrote")
     options = parser.parse_args()
     if options.summary:
@@ -376,7 +381,7 @@ def reached_by_tests(top, options):
     if options.built and os.path.exists(path):
         with open(path) as opened:
             kept = json.load(opened)
-    tests = all_tests(top, options.xla)
+    tests = [test for test in all_tests(top, options.xla) if re.search(options.tests, test)]
     try:
         record_reached(top, tests, kept)
     finally:

@@ -74,6 +74,8 @@ case $mode in
     ;;
   valgrind)
     memcheck="valgrind -q --error-exitcode=99 --track-origins=yes --suppressions=tests/sanitizers/memcheck.supp"
+    check "unit tests: shapes" $memcheck "$bin/tests/gshard_unit_ir" -# '[#shape_inference_test]'
+    check "unit tests: kernels" $memcheck "$bin/tests/gshard_unit_backends" -# '[#kernel_choice_test],[#collectives_test]'
     for file in $small; do check "$file" $memcheck "$run" "$file" --verify; done
     mkdir "$work/programs"
     "$bin/tests/gshard_property" --write "$work/programs" --devices 8 --seeds 0:100 >/dev/null

@@ -25,10 +25,10 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int64_t kPairs = 256;    // along k, in a panel: with two vectors' width it stays in L1
-constexpr int64_t kStrip = 256;    // columns that are packed at a time
+constexpr int64_t kPairs = 256;     // along k, in a panel: with two vectors' width it stays in L1
+constexpr int64_t kStrip = 256;     // columns that are packed at a time
 constexpr int64_t kLeftRows = 240;  // the same of rows; both stay in L2
-constexpr size_t kVectors = 2;     // of a row of a panel
+constexpr size_t kVectors = 2;      // of a row of a panel
 constexpr size_t kHeight = HWY_TARGET == HWY_AVX3 ? 14 : 6;  // rows of a block of sums
 
 #if HWY_TARGET == HWY_SCALAR
@@ -61,16 +61,14 @@ void PackRight(int64_t depth, int64_t columns, MatrixView<T> b, int64_t pairs, i
     const T* from = b.data + begin * b.column;
     if (width < full || depth % 2 != 0) std::fill_n(to, 2 * pairs * full, int16_t{0});
     if (b.column == 1) {
-      for (int64_t p = 0; p < depth / 2; ++p) {
-        const T *even = from + 2 * p * b.row, *odd = even + b.row;
+      for (int64_t p = 0; p < pairs; ++p) {
+        const T* even = from + 2 * p * b.row;
+        const T* odd = from + std::min(2 * p + 1, depth - 1) * b.row;  // the last: times 0, if any
         int16_t* out = to + 2 * p * full;
         for (int64_t j = 0; j < width; ++j) {
           out[2 * j] = static_cast<int16_t>(even[j]);
           out[2 * j + 1] = static_cast<int16_t>(odd[j]);
         }
-      }
-      for (int64_t j = 0; depth % 2 != 0 && j < width; ++j) {
-        to[2 * (pairs - 1) * full + 2 * j] = static_cast<int16_t>(from[(depth - 1) * b.row + j]);
       }
       continue;
     }

@@ -234,16 +234,20 @@ class ConvolutionKernel : public Kernel {
       return;
     }
     if constexpr (std::is_floating_point_v<T>) {
-      for (int64_t b = 0; b < images_ && (sliding_ || depthwise_); ++b) {
-        if (sliding_) {
-          const bool whole = rows_ == 1;
+      if (sliding_) {
+        const bool whole = rows_ == 1;
+        for (int64_t b = 0; b < images_; ++b) {
           sliding_->Run(whole ? 0 : begin, whole ? sliding_->rows() : end, lhs + b * image_, rhs,
                         result + b * image_results, scratch);
-        } else {
+        }
+        return;
+      }
+      if (depthwise_) {
+        for (int64_t b = 0; b < images_; ++b) {
           Depthwise(lhs + b * image_, rhs, result + b * image_results);
         }
+        return;
       }
-      if (sliding_ || depthwise_) return;
     }
     const int64_t groups = std::max(feature_groups_, batch_groups_);
     const int64_t group_outputs = outputs_ / groups;

@@ -11,6 +11,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -75,13 +76,17 @@ struct CollectivePart {
   std::unique_ptr<Fold> fold;  // of reductions
   uint32_t operand = 0;        // which one of the operation
   uint32_t fold_block = kMembersPerBlock;
+
+  std::span<const int64_t> MembersOf(uint32_t sequence) const {
+    return std::span(members).subspan(begin[sequence], begin[sequence + 1] - begin[sequence]);
+  }
 };
 
 struct CollectiveStep {
   const Op* op = nullptr;
   std::vector<CollectivePart> parts;  // ragged-all-to-all: one, with 6 members per group member
   int64_t bytes_sent = 0;             // by one device, by ring formulas
-  bool moves_data = true;  // false: all results are views; only accounted for and checked
+  bool moves_data = true;        // false: all results are views; only accounted for and checked
   std::vector<uint8_t> is_read;  // by result: false where nobody reads it any more (empty: all)
 };
 

@@ -39,18 +39,18 @@ class ReductionRunner {
     const int64_t begin = task % pieces_ * kPieceBytes;
     const int64_t end = std::min(begin + kPieceBytes, part_.operand_bytes);
     const uint32_t* classes = &class_of_[static_cast<size_t>(sequence * part_.blocks)];
-    // Groups take part as a whole; a sequence may belong to groups of which some do not. (A rank may
-    // want some of the blocks only.)
+    // Groups take part as a whole; a sequence may belong to groups of which some do not. (A rank
+    // may want some of the blocks only.)
     if (!std::any_of(classes, classes + part_.blocks, [mask](uint32_t c) {
           return c != kNoDevice && (mask == nullptr || mask[c] != 0);
         })) {
       return;
     }
-    const uint32_t first = part_.begin[sequence];
-    const size_t count = part_.begin[sequence + 1] - first;
+    const std::span<const int64_t> members = part_.MembersOf(sequence);
+    const size_t count = members.size();
     auto** from =
         reinterpret_cast<const std::byte**>(scratch.Allocate(count * sizeof(const std::byte*)));
-    for (size_t m = 0; m < count; ++m) from[m] = arena_ + part_.members[first + m] + begin;
+    std::ranges::transform(members, from, [&](int64_t at) { return arena_ + at + begin; });
     // A piece inside one block goes straight to its result.
     const int64_t block = begin / part_.inner;
     if ((end - 1) / part_.inner == block) {
@@ -127,9 +127,7 @@ class CopyRunner {
     const int64_t rows = std::min(rows_per_piece_, part_.outer - first_row);
     std::byte* result = arena_ + part_.results[c];
     const uint32_t sequence = part_.sequence_of[c];
-    const std::span<const int64_t> members =
-        std::span<const int64_t>(part_.members)
-            .subspan(part_.begin[sequence], part_.begin[sequence + 1] - part_.begin[sequence]);
+    const std::span<const int64_t> members = part_.MembersOf(sequence);
     if (ragged_) {
       Ragged(members, c, result);
     } else {

@@ -89,8 +89,7 @@ int64_t RankReduction::FindTargets(uint32_t round, RoundBuffers& buffers) {
       for (int64_t begin = 0; begin < bytes; begin += piece) {
         tasks_.push_back({targets_.size(), begin, std::min(begin + piece, bytes)});
       }
-      work += bytes *
-              static_cast<int64_t>(part.begin[unit.sequence + 1] - part.begin[unit.sequence]);
+      work += bytes * std::ssize(part.MembersOf(unit.sequence));
       targets_.push_back(std::move(target));
     }
   }
@@ -118,8 +117,8 @@ void RankReduction::PlaceResult(const WireUnit& unit, const std::byte* packed,
   const CollectivePart& part = PartOf(unit);
   results_[unit.part].ForEach(
       unit.sequence, unit.range, rank_, [&](uint32_t c, int64_t to, int64_t at, int64_t bytes) {
-        std::memcpy(arena_ + part.results[c] + to,
-                    whole != nullptr ? whole + at : packed, static_cast<size_t>(bytes));
+        std::memcpy(arena_ + part.results[c] + to, whole != nullptr ? whole + at : packed,
+                    static_cast<size_t>(bytes));
         if (whole == nullptr) packed += bytes;
       });
 }
@@ -164,8 +163,8 @@ const std::byte* RankReduction::Received(uint32_t id, int32_t node, int64_t begi
   return received_.at({id, node}) + begin / part.element_bytes * part.fold->partial_bytes();
 }
 
-void RankReduction::Evaluate(uint32_t id, int32_t n, int64_t begin, int64_t end,
-                             std::byte* result, Scratch& scratch) const {
+void RankReduction::Evaluate(uint32_t id, int32_t n, int64_t begin, int64_t end, std::byte* result,
+                             Scratch& scratch) const {
   const WireUnit& unit = wire_.units[id];
   const CollectivePart& part = PartOf(unit);
   const WireUnit::Node& node = unit.nodes[static_cast<size_t>(n)];
@@ -190,26 +189,28 @@ void RankReduction::Evaluate(uint32_t id, int32_t n, int64_t begin, int64_t end,
   scratch.Rewind(mark);
 }
 
-void RankReduction::EvaluateRun(uint32_t id, const WireUnit::Node& node, int64_t begin,
-                                int64_t end, std::byte* result, Scratch& scratch) const {
+void RankReduction::EvaluateRun(uint32_t id, const WireUnit::Node& node, int64_t begin, int64_t end,
+                                std::byte* result, Scratch& scratch) const {
   const WireUnit& unit = wire_.units[id];
   const CollectivePart& part = PartOf(unit);
   const Scratch::Mark mark = scratch.Position();
   const int64_t count = (end - begin) / part.element_bytes;
   const std::byte* begun = node.left >= 0 ? Received(id, node.left, begin) : nullptr;
-  const size_t members = node.last - node.first;
-  const int64_t* offsets = &part.members[part.begin[unit.sequence] + node.first];
-  auto** from =
-      reinterpret_cast<const std::byte**>(scratch.Allocate(members * sizeof(const std::byte*)));
+  const std::span<const int64_t> members =
+      part.MembersOf(unit.sequence).subspan(node.first, node.last - node.first);
   if (unit.range.rows == 1) {
-    for (size_t m = 0; m < members; ++m) from[m] = arena_ + offsets[m] + unit.range.offset + begin;
-    part.fold->RunPart(count, begun, {from, members}, result, scratch);
+    auto** from = reinterpret_cast<const std::byte**>(
+        scratch.Allocate(members.size() * sizeof(const std::byte*)));
+    std::ranges::transform(members, from,
+                           [&](int64_t at) { return arena_ + at + unit.range.offset + begin; });
+    part.fold->RunPart(count, begun, {from, members.size()}, result, scratch);
   } else {
     std::byte* rows = scratch.Allocate(static_cast<size_t>(end - begin));
-    from[0] = rows;
-    for (size_t m = 0; m < members; ++m) {
-      GatherRows(unit.range, arena_ + offsets[m], begin, end, rows);
-      part.fold->RunPart(count, m == 0 ? begun : result, {from, 1}, result, scratch);
+    const std::byte* const from[] = {rows};
+    for (const int64_t member : members) {
+      GatherRows(unit.range, arena_ + member, begin, end, rows);
+      part.fold->RunPart(count, begun, from, result, scratch);
+      begun = result;
     }
   }
   scratch.Rewind(mark);

@@ -14,7 +14,6 @@ namespace {
 // Do the groups join only devices that differ along manual digits?
 bool StaysManual(PartitionContext& rule, const CollectiveAttributes& collective) {
   const MeshLayout* region = rule.wanted();
-  if (region->IsManual()) return true;
   int64_t count = rule.layouts().device_count();
   AxisList automatic = ComplementAxes(region->manual, count);
   auto position = [&](int64_t device) {
@@ -45,7 +44,7 @@ RuleResult Collective(PartitionContext& rule) {
   const auto& collective = rule.attributes<CollectiveAttributes>();
   bool across_partitions = collective.channel_id != 0;
   const MeshLayout* region = rule.wanted();
-  if (across_partitions && !region->IsManual() && region->manual.empty()) {
+  if (across_partitions && region->manual.empty()) {
     return rule.Error("E-PARTITION-005",
                       "a cross-partition collective outside a manual region has no meaning before "
                       "partitioning",
@@ -70,8 +69,8 @@ RuleResult Collective(PartitionContext& rule) {
 
 namespace {
 
-// The sharding of an outfeed is that of its data, of all leaves or a tuple of theirs. Data on one device, or in a manual region, go as
-// they are.
+// The sharding of an outfeed is that of its data, of all leaves or a tuple of theirs. Data on one
+// device, or in a manual region, go as they are.
 RuleResult Outfeed(PartitionContext& rule) {
   const Instruction& source = rule.source();
   const Sharding* own =
@@ -82,12 +81,10 @@ RuleResult Outfeed(PartitionContext& rule) {
   AppendLeafShapes(rule.operand_shape(0), shapes);
   for (size_t k = 0; k < shapes.size(); ++k) {
     const Sharding* sharding = shardings[k] != nullptr ? shardings[k] : rule.context().Replicated();
-    const bool tells = (sharding->IsReplicated() || sharding->IsTiled()) &&
-                       !sharding->HasManualSubgroup();
+    const bool tells =
+        (sharding->IsReplicated() || sharding->IsTiled()) && !sharding->HasManualSubgroup();
     if (!tells || !shapes[k]->IsArray()) continue;
-    const int64_t rank = shapes[k]->rank();
-    if (sharding->IsTiled() && sharding->data_rank() != rank) continue;
-    layouts[k] = rule.layouts().FromSharding(sharding, rank);
+    layouts[k] = rule.layouts().FromSharding(sharding, shapes[k]->rank());
   }
   ReshardCause cause{.user = &source, .value = source.operand(0)};
   Instruction* locals[] = {rule.scope().Materialize(rule.operand(0), layouts, cause),

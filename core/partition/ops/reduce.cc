@@ -35,7 +35,7 @@ RuleResult Reduce(PartitionContext& rule) {
   auto inputs = static_cast<int64_t>(rule.operands().size()) / 2;
   std::optional<Opcode> combiner =
       inputs == 1 ? CombinerOf(source.called(0)) : std::optional<Opcode>();
-  bool mergeable = inputs == 1 && combiner.has_value();
+  const bool mergeable = combiner.has_value();
   Labels labels = ReduceLabels(rule, dimensions, inputs, /*cut_reduced=*/true);
   if (mergeable) labels.combiner = *combiner;
   const Strategy& strategy = rule.Choose(labels);

@@ -92,7 +92,7 @@ Computation* BodyOnTiles(PartitionScope& outer, const Computation* body,
   }
   builder.set_origin(body->root());
   Instruction* root = made_of(results)[0];
-  if (results.size() > 1 || !body->root()->shape()->IsArray()) {
+  if (body->root()->shape()->IsTuple()) {
     root = builder.Tuple(made_of(results));
     scope.TakeName(root, body->root());
   }

@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 #include <queue>
+#include <ranges>
 #include <span>
 
 #include "core/partition/plan/halo_plan.h"
@@ -413,14 +414,16 @@ void Search::ExpandEmptyTiles(int index) {
   for (size_t dim = 0; dim < node.dims.size(); ++dim) {
     const DigitList& list = node.dims[dim];
     const DigitList& wanted = goal_.dims[dim];
-    for (size_t lead = 1; lead <= wanted.size(); ++lead) {
-      std::span<const uint8_t> digits = std::span<const uint8_t>(wanted).first(lead);
-      if (wanted.size() - lead != list.size() || (Mask(digits) & taken) != 0) continue;
-      if (!std::equal(list.begin(), list.end(), wanted.begin() + lead)) continue;
-      if (Size(list) * node.tiles[dim] < sizes_[dim] || list.empty()) continue;
-      Node next = node;
-      next.dims[dim] = wanted;
-      Push(index, std::move(next), {ReshardKind::kRetile, {}}, 0, 0);
+    if (list.size() < wanted.size() && !list.empty() &&
+        Size(list) * node.tiles[dim] >= sizes_[dim]) {
+      const size_t lead = wanted.size() - list.size();
+      const std::span<const uint8_t> digits = std::span<const uint8_t>(wanted).first(lead);
+      if ((Mask(digits) & taken) == 0 &&
+          std::ranges::equal(list, wanted | std::views::drop(lead))) {
+        Node next = node;
+        next.dims[dim] = wanted;
+        Push(index, std::move(next), {ReshardKind::kRetile, {}}, 0, 0);
+      }
     }
     if (!can_sum_ || (Size(list) - 1) * node.tiles[dim] < sizes_[dim]) continue;
     for (size_t lead = 1; lead < list.size(); ++lead) {

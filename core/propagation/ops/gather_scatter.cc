@@ -106,7 +106,7 @@ void ScatterForward(const PropagationContext& c, const Instruction& x, Offers& o
 const Sharding* ScatterBackward(const PropagationContext& c, const Instruction& user,
                                 const Sharding* s, const Instruction& x) {
   const IndexedDims& d = c.parallel_dims().Of(user, c.computations());
-  int64_t n = (user.operand_count() - 1) / 2;
+  int64_t n = user.operand_count() / 2;  // and one operand more, the indices
   int64_t k = OperandIndex(user, x);
   int64_t rank = x.shape()->rank();
   if (k < n) return ResultElement(user, s, k);

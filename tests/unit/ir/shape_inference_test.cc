@@ -45,6 +45,12 @@ step {
   o = f32[5] convert(p)
   ROOT r = (f32[5], f32[]) tuple(o, c)
 }
+step_of_two {
+  p = s32[5] parameter(0)
+  q = s32[] parameter(1)
+  c = f32[] parameter(2)
+  ROOT r = (s32[5], f32[]) tuple(p, c)
+}
 )";
 
 struct Case {
@@ -398,6 +404,9 @@ const std::vector<Case>& ReductionCases() {
       {"s32[5,4];f32[]",
        "(f32[5,4], f32[]) scan(a, b), dimensions={0}, num_carries=1, to_apply=step",
        "error: parameter 0 of computation step must be s32[4]"},
+      {"s32[5,4];s32[4];f32[]",
+       "scan(a, b, c), dimensions={1}, num_carries=1, to_apply=step_of_two",
+       "error: inputs of scan must have 4 elements along dim 1, found s32[4]"},
       {"f32[4,8,3];f32[8];f32[8]", "batch-norm-training(a, b, c), epsilon=0.001, feature_index=1",
        "(f32[4,8,3], f32[8], f32[8])"},
       {"bf16[4,8];f32[8];f32[8]", "batch-norm-training(a, b, c), epsilon=0.001, feature_index=1",

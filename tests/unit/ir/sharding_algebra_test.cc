@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "ir/parser.h"
 #include "ir/sharding_text.h"
 
 namespace gshard {
@@ -483,6 +484,30 @@ TEST_CASE("groups agree with their definition", "[ir][sharding_algebra]") {
     const Sharding* back = Ungroup(ctx, groups, dims, group_counts, groups.inside);
     REQUIRE(Print(back) == Print(s->canonical));
   }
+}
+
+TEST_CASE("Shardings of an outfeed: one for each leaf of its data", "[sharding_algebra]") {
+  const auto parse = [](const std::string& sharding) {
+    auto module = ParseModule(SourceText::FromString(
+        "test.hlo",
+        "HloModule m, num_partitions=2\nENTRY e {\n a = f32[4] parameter(0)\n"
+        " b = (f32[4], (f32[], s32[2])) parameter(1)\n t = token[] after-all()\n"
+        " ROOT o = token[] outfeed(b, t), outfeed_shape=(f32[4], (f32[], s32[2]))" +
+            sharding + "\n}\n"));
+    if (!module) FAIL(Render(module.error()));
+    return std::move(*module);
+  };
+  const auto none = parse("");
+  CHECK(OutfeedShardings(*none->entry()->root()) == std::vector<const Sharding*>(3, nullptr));
+  const auto one = parse(", sharding={maximal device=1}");
+  const Sharding* s = one->entry()->root()->sharding();
+  CHECK(OutfeedShardings(*one->entry()->root()) == std::vector<const Sharding*>(3, s));
+  const auto each = parse(
+      ", sharding={{devices=[2]<=[2]}, {replicated}, {maximal device=1}, {maximal device=0}}");
+  const std::vector<const Sharding*>& all = each->entry()->root()->sharding()->elements;
+  REQUIRE(all.size() == 4);  // with the token's
+  CHECK(OutfeedShardings(*each->entry()->root()) ==
+        std::vector<const Sharding*>(all.begin(), all.begin() + 3));
 }
 
 }  // namespace

@@ -445,5 +445,25 @@ TEST_CASE("The number of devices does not matter", "[propagation][clock]") {
   CHECK(many < 3 * few + 5);
 }
 
+TEST_CASE("Calls that were not inlined: what comes in late is passed on", "[propagation]") {
+  // A broadcast takes from its operand at the last level only.
+  auto m = Parsed(R"(HloModule m, num_partitions=4
+callee {
+  p = f32[8,4] parameter(0)
+  n = f32[8,4] negate(p)
+  ROOT r = f32[8,4] tanh(n)
+}
+ENTRY e {
+  a = f32[8] parameter(0), sharding={devices=[4]<=[4]}
+  b = f32[8,4] broadcast(a), dimensions={0}
+  ROOT c = f32[8,4] call(b), to_apply=callee
+})");
+  auto changed = PropagateShardings(*m, {}, nullptr);
+  REQUIRE(changed.has_value());
+  CHECK(ShardingOf(*m, "b") == "{devices=[4,1]<=[4]}");
+  CHECK(ShardingOf(*m, "p") == "{devices=[4,1]<=[4]}");
+  CHECK(ShardingOf(*m, "n") == "{devices=[4,1]<=[4]}");
+}
+
 }  // namespace
 }  // namespace gshard

@@ -53,6 +53,9 @@ TEST_CASE("custom calls that nobody can run", "[kernels][custom_call]") {
   CHECK(ErrorOf("(f32[2,3], s32[]) custom-call(x), custom_call_target=\"lapack_spotrf_ffi\", "
                 "backend_config={uplo = 76 : ui8}")
             .code == "E-RUN-006");
+  CHECK(ErrorOf("(f32[2,2], s32[3,2], s32[]) custom-call(x), custom_call_target="
+                "\"lapack_sgetrf_ffi\"")
+            .code == "E-RUN-006");  // pivots of three matrices
   CHECK(ErrorOf("(f32[2,2], s32[]) custom-call(x), custom_call_target=\"lapack_spotrf_ffi\"")
             .message.find("uplo") != std::string::npos);
   CHECK(ErrorOf("(f32[2,2], s32[]) custom-call(x), custom_call_target=\"lapack_spotrf_ffi\", "

@@ -215,4 +215,22 @@ TEST_CASE("sums of products whose operands are packed", "[cpu][dot]") {
   CHECK(sum == expected);
 }
 
+TEST_CASE("rows of a range of a product", "[cpu][dot]") {
+  static const std::vector<int64_t> none, batch = {0}, first = {0}, second = {1}, third = {2};
+  const std::vector<int64_t> lhs = {300, 7}, rhs = {7, 5};
+  const auto granule = [&](DType left, DType right) {
+    return DotProduct({left, lhs, none, second}, {right, rhs, none, first}, DType::kF32)
+        .row_granule();
+  };
+  CHECK(granule(DType::kF32, DType::kF32) == 1);
+  // What is converted for every range serves many rows.
+  CHECK(granule(DType::kBF16, DType::kF32) == 150);
+  CHECK(granule(DType::kF32, DType::kBF16) == 150);
+  // Of a batch: whole products.
+  const std::vector<int64_t> two = {2, 300, 7}, others = {2, 7, 5};
+  CHECK(DotProduct({DType::kF32, two, batch, third}, {DType::kF32, others, batch, second},
+                   DType::kF32)
+            .row_granule() == 300);
+}
+
 }  // namespace gshard::cpu

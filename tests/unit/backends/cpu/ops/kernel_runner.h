@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -26,28 +27,40 @@
 
 namespace gshard::cpu::testing {
 
+// Every block ends in a fence: who writes behind his memory fails the test when it is given up.
 class GarbageScratch : public Scratch {
  public:
+  ~GarbageScratch() override { Rewind({}); }
   std::byte* Allocate(size_t bytes) override {
     const size_t size = (bytes + 127) / 64 * 64;
     std::byte* data = static_cast<std::byte*>(std::aligned_alloc(64, size));
     std::memset(data, 0x7b, size);
-    blocks_.emplace_back(data, &std::free);
+    blocks_.push_back({std::unique_ptr<std::byte, Free>(data), bytes, size});
+    bytes_ += bytes;
     return data;
   }
   Mark Position() const override { return {blocks_.size(), 0}; }
-  void Rewind(Mark mark) override { blocks_.resize(mark.block); }
+  void Rewind(Mark mark) override {
+    for (; blocks_.size() > mark.block; blocks_.pop_back()) {
+      const Block& block = blocks_.back();
+      const bool whole = std::all_of(block.data.get() + block.bytes, block.data.get() + block.size,
+                                     [](std::byte b) { return b == std::byte{0x7b}; });
+      if (!whole) FAIL_CHECK("written behind " << block.bytes << " bytes of scratch");
+    }
+  }
+  // All that was ever asked for.
+  size_t bytes() const { return bytes_; }
 
  private:
   struct Free {
-    void (*function)(void*);
-    void operator()(std::byte* p) const { function(p); }
+    void operator()(std::byte* p) const { std::free(p); }
   };
-  struct Block : std::unique_ptr<std::byte, Free> {
-    Block() : std::unique_ptr<std::byte, Free>(nullptr, Free{&std::free}) {}
-    Block(std::byte* p, void (*f)(void*)) : std::unique_ptr<std::byte, Free>(p, Free{f}) {}
+  struct Block {
+    std::unique_ptr<std::byte, Free> data;
+    size_t bytes, size;
   };
   std::vector<Block> blocks_;
+  size_t bytes_ = 0;
 };
 
 // An array value; exact size, so that the address sanitiser sees every overrun.

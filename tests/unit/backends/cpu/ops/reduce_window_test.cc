@@ -123,4 +123,17 @@ TEST_CASE("select-and-scatter: ties, overlap, NaN", "[kernels][reduce_window]") 
                kBodies);
 }
 
+TEST_CASE("any body: holes between the elements of a row, and a window over a scalar",
+          "[kernels][reduce_window]") {
+  CheckVectors(R"(
+    y = f32[3] constant({1,2,3})
+    s = f32[] constant(7)
+    z = f32[] constant(0)
+    a = f32[3] reduce-window(y, z), window={size=3 lhs_dilate=2}, to_apply=digits
+    b = f32[] reduce-window(s, z), window={}, to_apply=digits
+    ea = f32[3] constant({12,2,23})
+    ROOT t = tuple(a, b, ea, s))",
+               kBodies);
+}
+
 }  // namespace gshard::cpu::testing

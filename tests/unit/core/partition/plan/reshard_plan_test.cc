@@ -181,5 +181,25 @@ TEST_CASE("Two tiles that divide already are not tiled again", "[partition]") {
   CHECK(plan.kinds == "XSMSG");
 }
 
+TEST_CASE("No reshard receives less than the tile without what may lie there", "[partition]") {
+  Context context;
+  MeshLayoutTable layouts(context, 2);
+  const auto layout = [&](const std::string& text) {
+    return layouts.FromSharding(*ParseSharding(context, text), 2);
+  };
+  const MeshLayout *rows = layout("{devices=[2,1]<=[2]}"),
+                   *columns = layout("{devices=[1,2]<=[2]}");
+  const Shape* shape = context.Array(DType::kF32, std::vector<int64_t>{8, 8});
+  CHECK(LeastReshardBytes(shape, rows, columns) == 4 * (32 - 16));
+  CHECK(LeastReshardBytes(shape, rows, rows) == 0);
+}
+
+TEST_CASE("Tiles behind the data are entered for nothing", "[partition]") {
+  // Two rows on the first two of four devices; each device of the first two has its row already.
+  Planned plan = PlanBetween({2}, 4, "{devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
+                             "{devices=[4]<=[4]}");
+  CHECK(plan.bytes == 0);
+}
+
 }  // namespace
 }  // namespace gshard
