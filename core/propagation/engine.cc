@@ -209,16 +209,17 @@ bool Engine::RunLevel(int level, ShardGroups& groups) {
 // later only broadcasts, what compares its operands, and what changed after it was last examined. A
 // dot, though it looks ahead, took all that it could take when it was: of two offers, not of none.
 void Engine::QueueForLevel(int level) {
-  if (level == 0) {
-    QueueAroundShardings();
-  } else if (level == 1) {
-    QueueWhereShardingsDiffer();
-  } else {
+  if (level >= 2) {
     for (const Instruction* x : revisit_forward_) QueueForward(x);
     for (const Instruction* x : revisit_backward_) QueueBackward(x);
     QueueStale();
+    return;
   }
-  if (level > 1) return;
+  if (level == 0) {
+    QueueAroundShardings();
+  } else {
+    QueueWhereShardingsDiffer();
+  }
   for (const Instruction* state : generator_states_) QueueBackward(state);
   for (const auto& [copy, dims] : annotations_.open_dims) {
     QueueForward(copy);
