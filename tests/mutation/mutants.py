@@ -18,7 +18,7 @@ which a busy machine does to any; it does not count. Ends with the score and the
 
 The sample takes as many mutants of each area, and in an area as many of each kind, as there are of all. With --drawn-at
 COMMIT it is what was drawn from the sources of then, so that later tests are judged by the mutants that asked for them:
-each where its statement is now; one whose statement is gone or has changed gives its place to another of its area.
+each where its statement is now; one whose statement is gone or has changed gives its place to the next that was drawn.
 """
 import argparse
 import concurrent.futures
@@ -108,27 +108,26 @@ def sample_of(found, count, seed):
     return order[:count]
 
 
-def carried(drawn, found, others):
-    """The mutants of `found` that make the same change of the same statement as those of `drawn`, each under its number there.
-    In place of one that no longer can be made: the first of its area in `others` whose statement is not taken. The second
-    result: numbers of those."""
-    def places(of):
-        numbered, seen = {}, {}
+def carried(drawn, then, found, count):
+    """Of the mutants `drawn` from `then`, the first `count`, each under its number there as the mutant of `found` that makes
+    the same change of the same statement. In place of one that no longer can be made: the next of its area that was drawn
+    after these. The second result: numbers of those."""
+    def changes(of):
+        seen, keys = {}, {}
         for mutant in of:
             change = (mutant.file, mutant.old, mutant.kind, mutant.new)
             seen[change] = seen.get(change, 0) + 1  # one statement may stand in a file several times
-            numbered[change + (seen[change],)] = mutant
-        return numbered
-    before, now = places(drawn[1]), places(found)
-    change_of = {mutant.name: change for change, mutant in before.items()}
-    kept = {number: now.get(change_of[mutant.name]) for number, mutant in enumerate(drawn[0], 1)}
-    taken = {(mutant.file, mutant.statement.first) for mutant in kept.values() if mutant}
+            keys[mutant.name] = change + (seen[change],)
+        return keys
+    key_then, now = changes(then), changes(found)
+    by_key = {now[mutant.name]: mutant for mutant in found}
+    left = [by_key.get(key_then[mutant.name]) for mutant in drawn]
+    kept = dict(enumerate(left[:count], 1))
     replaced = [number for number, mutant in kept.items() if mutant is None]
+    spare = [mutant for mutant in left[count:] if mutant]
     for number in replaced:
-        area = area_of(drawn[0][number - 1].file)
-        kept[number] = next(mutant for mutant in others
-                            if area_of(mutant.file) == area and (mutant.file, mutant.statement.first) not in taken)
-        taken.add((kept[number].file, kept[number].statement.first))
+        kept[number] = next(mutant for mutant in spare if area_of(mutant.file) == area_of(drawn[number - 1].file))
+        spare.remove(kept[number])
     return kept, replaced
 
 
@@ -139,7 +138,7 @@ def sample_at(top, commit, found, count, seed):
         if code != 0:
             sys.exit(text)
         then = all_mutants(folder)
-    kept, replaced = carried((sample_of(then, count, seed), then), found, sample_of(found, 2 * count, seed))
+    kept, replaced = carried(sample_of(then, 2 * count, seed), then, found, count)
     print(f"{len(replaced)} of the {count} drawn at {commit} can no longer be made; others in their places: "
           f"{', '.join(map(str, replaced)) or 'none'}")
     return kept

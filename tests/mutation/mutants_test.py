@@ -160,12 +160,12 @@ class Schemata(unittest.TestCase):
         self.assertEqual([m.name for m in sample], [m.name for m in mutants.sample_of(found, 200, 7)])
 
     def test_a_sample_is_carried_to_later_sources(self):
-        """By its statements, wherever they are; what is gone gives its place to another statement."""
-        before = "  int a = b + 1;\n  int c = d - 1;\n  int a = b + 1;\n"
+        """By its statements, wherever they are; what is gone gives its place to what was drawn next."""
+        before = "  int a = b + 1;\n  int c = d - 1;\n  int a = b + 1;\n  int e = f + 1;\n"
         after = "  int e = f + 1;\n\n  int a = b + 1;\n  int a = b + 1;\n"
         file = "core/propagation/x.cc"
         then, now = (schemata.mutants(file, source) for source in (before, after))
-        kept, replaced = mutants.carried((then, then), now, now)
+        kept, replaced = mutants.carried(then, then, now, 3)
         self.assertEqual(({n: m.name for n, m in kept.items()}, replaced),
                          ({1: f"{file}:3:10 off by one: + 1", 2: f"{file}:1:10 off by one: + 1",
                            3: f"{file}:4:10 off by one: + 1"}, [2]))
