@@ -186,7 +186,8 @@ void AddBudgetFlags(const Command& command, Flags& flags) {
               "budget.json (default: none)",
               {.type = "FILE"});
   command.Add("--write-budget", flags.write_budget,
-              "Write a budget that this program keeps within (default: none)", {.type = "FILE", .is_output = true});
+              "Write a budget that this program keeps within (default: none)",
+              {.type = "FILE", .is_output = true});
   command.Add("--head-room", flags.head_room,
               "What --write-budget adds to times and bytes; counts are exact (default: 10%)",
               {.type = "SHARE"});

@@ -354,9 +354,10 @@ void AddPartition(CommandLine& line, Flags& flags) {
       "Collectives by bytes with their causes, full rematerialisations and what avoids "
       "them, as text or, for FILE.json, as JSON; - is standard error (default: no report)",
       {.type = "FILE", .is_output = true});
-  partition.Add("--top", flags.top,
-                "Rows of the report's collectives and rematerialisations (default: 40, in JSON all)",
-                {.type = "N", .between = {{1, INT32_MAX}}});
+  partition.Add(
+      "--top", flags.top,
+      "Rows of the report's collectives and rematerialisations (default: 40, in JSON all)",
+      {.type = "N", .between = {{1, INT32_MAX}}});
 }
 
 void AddOptimize(CommandLine& line, Flags& flags) {

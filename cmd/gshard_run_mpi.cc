@@ -1,5 +1,5 @@
-// gshard-run-mpi: gshard-run over the processes that mpirun or srun starts, each with a block of the
-// devices (docs/mpi.md).
+// gshard-run-mpi: gshard-run over the processes that mpirun or srun starts, each with a block of
+// the devices (docs/mpi.md).
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,10 +1,11 @@
-// Lists of dims, and the leaves of a shape.
+// Lists of dims, and the parts of a shape.
 #ifndef GSHARD_IR_DIMS_H_
 #define GSHARD_IR_DIMS_H_
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ir/attributes.h"
@@ -24,6 +25,17 @@ inline void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leav
   } else {
     leaves.push_back(shape);
   }
+}
+
+// The part of a tuple shape that an index path names; null if there is none.
+inline const Shape* ShapePart(const Shape* shape, std::span<const int64_t> index) {
+  for (int64_t i : index) {
+    if (!shape->IsTuple() || i < 0 || i >= static_cast<int64_t>(shape->elements().size())) {
+      return nullptr;
+    }
+    shape = shape->element(i);
+  }
+  return shape;
 }
 
 }  // namespace gshard

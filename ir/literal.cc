@@ -140,6 +140,11 @@ std::complex<double> ElementAsComplex(const Literal& literal, int64_t index) {
   }
 }
 
+bool HasElided(const Literal& literal) {
+  return literal.elided || std::any_of(literal.elements.begin(), literal.elements.end(),
+                                       [](const Literal* element) { return HasElided(*element); });
+}
+
 bool IsSplat(const Literal& literal) {
   if (literal.elided || !literal.shape->IsArray() || literal.data.empty()) return false;
   // Equal to itself shifted by one element.

@@ -34,6 +34,9 @@ int64_t ElementAsInt64(const Literal& literal, int64_t index);
 double ElementAsDouble(const Literal& literal, int64_t index);
 std::complex<double> ElementAsComplex(const Literal& literal, int64_t index);
 
+// Whether the values of the literal, or of a part of a tuple, were not printed.
+bool HasElided(const Literal& literal);
+
 // True if all elements have the same bits (an empty array: false).
 bool IsSplat(const Literal& literal);
 

@@ -1,5 +1,5 @@
-// Writing a whole file: who reads it meanwhile, or after a crash, a full disk or Ctrl-C, has the old
-// file or the new one, never a part.
+// Writing a whole file: who reads it meanwhile, or after a crash, a full disk or Ctrl-C, has the
+// old file or the new one, never a part.
 #ifndef GSHARD_IR_OUTPUT_FILE_H_
 #define GSHARD_IR_OUTPUT_FILE_H_
 
@@ -12,8 +12,8 @@ namespace gshard {
 
 // Writes `data` beside `path` and renames it. A symlink's target is replaced, not the link; the
 // mode of a file that is there is kept. What is no regular file (/dev/stdout, a pipe), or lies in a
-// folder that takes no new files, is written in place. Errors: E-IO-003, and nothing is left behind.
-// Not thread safe.
+// folder that takes no new files, is written in place. Errors: E-IO-003, and nothing is left
+// behind. Not thread safe.
 Expected<void> WriteWholeFile(const std::string& path, std::string_view data);
 
 // Where the bytes go: behind symlinks, also those that lead nowhere yet.

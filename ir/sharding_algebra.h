@@ -105,8 +105,8 @@ TileAssignment CollectiveGroups(const Sharding* s, std::span<const int64_t> dims
 // Says why `s` cannot be the sharding of a value of `shape` on `devices` devices (0: unknown
 // count); empty if it can.
 std::string WhyNotApplicable(const Sharding* s, const Shape* shape, int64_t devices);
-// The same of an instruction's own sharding. An outfeed's may be of its data: one for all leaves, or a
-// tuple of the leaves' with or without one for its token.
+// The same of an instruction's own sharding. An outfeed's may be of its data: one for all leaves,
+// or a tuple of the leaves' with or without one for its token.
 std::string WhyNotApplicable(const Instruction& x, int64_t devices);
 // Of the leaves of an outfeed's data; nulls where nothing is said.
 std::vector<const Sharding*> OutfeedShardings(const Instruction& outfeed);

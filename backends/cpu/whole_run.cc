@@ -25,9 +25,7 @@ Expected<std::vector<OutputArray>> RunWholeGraph(const PreparedRun& prepared,
   once.stop = options.stop;
   once.progress = [&](double share) { options.Progress("reference", share); };
   if (auto done = (*run)->Run(once); !done) return Fail(done.error());
-  std::vector<OutputArray> results;
-  const size_t count = std::min((*run)->result_count(), programs.feeds.shown_results);
-  for (size_t k = 0; k < count; ++k) results.push_back((*run)->Output(k));
+  std::vector<OutputArray> results = (*run)->Outputs(programs.feeds.shown_results);
   if (programs.given != nullptr) {
     auto done = CheckResults(*prepared.run, *programs.program, prepared.ShownResults(), results);
     if (!done) return Fail(done.error());

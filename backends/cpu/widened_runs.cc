@@ -96,9 +96,7 @@ class WidenedRuns {
       tell(done);
     };
     if (auto done = (*run)->Run(once); !done) return Fail(done.error());
-    std::vector<OutputArray> results;
-    for (size_t k = 0; k < count; ++k) results.push_back((*run)->Output(k));
-    return results;
+    return (*run)->Outputs(count);
   }
 
   const PreparedRun& prepared_;

@@ -35,7 +35,8 @@ struct FlagTraits {
   bool is_output = false;                                   // a file, which ClaimOutput is told
 };
 
-// `path` ("-" and "": nothing) is written for `flag`. Throws FlagError if it is another flag's file.
+// `path` ("-" and "": nothing) is written for `flag`. Throws FlagError if it is another flag's
+// file.
 void ClaimOutput(const std::string& flag, const std::string& path);
 
 // A program's command line or a subcommand's. The variables must outlive it.

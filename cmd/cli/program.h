@@ -40,8 +40,8 @@ void AddInputFlags(const Command& command, std::string& input, int64_t& num_part
 // What the command line says about reading programs. Throws FlagError.
 InputOptions CommandInputOptions();
 
-// Reads and parses IN ("-": standard input) and verifies it for `num_partitions` devices; 0: as many
-// as it says. Notes of reading are printed, and left in `report` with what a snapshot has.
+// Reads and parses IN ("-": standard input) and verifies it for `num_partitions` devices; 0: as
+// many as it says. Notes of reading are printed, and left in `report` with what a snapshot has.
 Expected<std::unique_ptr<Module>> ReadModule(const std::string& path, int64_t num_partitions = 0,
                                              InputReport* report = nullptr);
 // The same of a text that is read already; each module has a context of its own.

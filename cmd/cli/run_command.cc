@@ -58,7 +58,8 @@ int Refuse(const Diagnostic& error, bool json) {
   ReportError(error);
   const int exit_code = ExitCodeOf(error);
   if (json && exit_code == kExitCheckFailed) {
-    const FailedCheck check{error.code == "E-RUN-NAN" ? "nan" : "memory-limit", error.message, "", {}, {}};
+    const FailedCheck check{
+        error.code == "E-RUN-NAN" ? "nan" : "memory-limit", error.message, "", {}, {}};
     fmt::print("{}", cpu::ToJson({}, {&check, 1}, /*measured=*/false));
   } else if (json) {
     PrintErrorJson(error, "gshard.run/1");
@@ -95,7 +96,8 @@ void RunCommand::AddFlags(const Command& command) {
       "random)",
       {.type = "FILE"});
   command.Add("--output", options.output,
-              "Write the results to this .npz as o0, o1, .. (default: nowhere)", {.type = "FILE", .is_output = true});
+              "Write the results to this .npz as o0, o1, .. (default: nowhere)",
+              {.type = "FILE", .is_output = true});
   command.Add("--seed", options.seed, "Seed of random inputs (default: 0)", {.type = "N"});
   command.Add("--repeat", options.repeat, "Repeat the step N times, report the median (default: 1)",
               {.type = "N", .between = {{1, 1000000}}});
@@ -112,14 +114,16 @@ void RunCommand::AddFlags(const Command& command) {
       "--reference", flags.reference,
       "Verify IN, a partitioned program, against this graph that it was made of (default: none)",
       {.type = "FILE"});
-  command.Add("--output-shardings", options.output_shardings,
-              "How the results of IN, a partitioned program, are spread, where its text does not say: "
-              "'{{replicated}, {devices=[4,2]<=[8]}}' (default: what fits the reference)",
-              {.type = "SHARDING"});
-  command.Add("--rtol", flags.rtol,
-              "With --verify: an output may be off by this share of its largest magnitude (default: "
-              "1e-4 for f32, 2e-2 for bf16 and f16, 1e-9 for f64, by the coarsest on its way)",
-              {.type = "X"});
+  command.Add(
+      "--output-shardings", options.output_shardings,
+      "How the results of IN, a partitioned program, are spread, where its text does not say: "
+      "'{{replicated}, {devices=[4,2]<=[8]}}' (default: what fits the reference)",
+      {.type = "SHARDING"});
+  command.Add(
+      "--rtol", flags.rtol,
+      "With --verify: an output may be off by this share of its largest magnitude (default: "
+      "1e-4 for f32, 2e-2 for bf16 and f16, 1e-9 for f64, by the coarsest on its way)",
+      {.type = "X"});
   command.Add("--atol", flags.atol,
               "With --verify: an output may be off by this and what --rtol allows (default: 0)",
               {.type = "X"});
@@ -132,14 +136,15 @@ void RunCommand::AddFlags(const Command& command) {
               {.type = "NAME=FILE"});
   command.AddSwitch("--check-nan", options.check_nan, "Stop at the first NaN or infinity; exit 3");
   command.Add("--trace", options.trace,
-              "Write a Chrome trace (Perfetto) of the last step (default: none)", {.type = "FILE", .is_output = true});
+              "Write a Chrome trace (Perfetto) of the last step (default: none)",
+              {.type = "FILE", .is_output = true});
   command.Add("--print-after", options.passes.print_after,
               "Print the module after this pass, to standard error: partition, for one, shows the "
               "program of one device (default: none)",
               {.type = "PASS"});
-  command.AddSwitch("--print-after-all", options.passes.print_after_all,
-                    "Print the module after every pass, headed by `// after PASS`; the last is what "
-                    "runs");
+  command.AddSwitch(
+      "--print-after-all", options.passes.print_after_all,
+      "Print the module after every pass, headed by `// after PASS`; the last is what runs");
   command.AddSwitch("--json", flags.json, "JSON (gshard.run/1) instead of text");
 }
 

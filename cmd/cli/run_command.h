@@ -14,8 +14,8 @@ class Ranks;
 
 namespace gshard {
 
-// Of several processes ("ranks"), each has one; only rank 0 may print. The module is read before the
-// ranks find one another, and run by all.
+// Of several processes ("ranks"), each has one; only rank 0 may print. The module is read before
+// the ranks find one another, and run by all.
 class RunCommand {
  public:
   RunCommand();

@@ -13,13 +13,13 @@
 namespace gshard {
 
 // Per dim the axes that split it, major first, joined by "+", a part of an axis as
-// "model(outer 4)", "_" for a whole dim, "*" for one left open: the notation of `gshard-opt annotate --shard`. Axes
-// along which values are partial sums, or manual, follow. HLO's own spelling where `mesh` is null
-// or its axes cannot say it.
+// "model(outer 4)", "_" for a whole dim, "*" for one left open: the notation of `gshard-opt
+// annotate --shard`. Axes along which values are partial sums, or manual, follow. HLO's own
+// spelling where `mesh` is null or its axes cannot say it.
 std::string AxisText(Context& ctx, const Sharding* sharding, const Mesh* mesh);
 
-// Axes as AxesOfGroups spells them, joined by "+", parts of axes in words: "data(outer 2)+model". "-" if
-// there are none.
+// Axes as AxesOfGroups spells them, joined by "+", parts of axes in words: "data(outer 2)+model".
+// "-" if there are none.
 std::string AxesInWords(std::span<const std::string> axes, std::span<const MeshAxis> mesh);
 
 // The axes of `mesh` along which a leaf with this sharding (null: none yet) only has copies, joined

@@ -224,9 +224,9 @@ std::optional<MissingMember> FindMissingMember(const CollectiveDevices& devices,
 Diagnostic DeadlockError(const Instruction& collective, const MissingMember& member) {
   return collective.parent()->module().ErrorAt(
       &collective, "E-RUN-DEADLOCK",
-      fmt::format("deadlock: device {} waits in {} {} for device {}, which did not take this branch",
-                  member.present, OpcodeName(collective.opcode()), collective.name(),
-                  member.missing));
+      fmt::format(
+          "deadlock: device {} waits in {} {} for device {}, which did not take this branch",
+          member.present, OpcodeName(collective.opcode()), collective.name(), member.missing));
 }
 
 }  // namespace gshard

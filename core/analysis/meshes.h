@@ -19,11 +19,12 @@ inline constexpr std::string_view kInferredMeshAttribute = "gshard.inferred_mesh
 const Mesh* NamedMesh(Module& module);
 
 // The module's mesh over all its devices: NamedMesh, else the recorded one, else inferred: the
-// coarsest common refinement of all axis-form shardings, called axis0, axis1, .. major first. Null if
-// N is 1.
+// coarsest common refinement of all axis-form shardings, called axis0, axis1, .. major first. Null
+// if N is 1.
 const Mesh* MainMesh(Module& module);
 // Leaves the inferred mesh in the header before partitioning takes the shardings away, so that the
-// program of one device speaks of the same axes. Nothing where axes have names, or there is one only.
+// program of one device speaks of the same axes. Nothing where axes have names, or there is one
+// only.
 void RecordInferredMesh(Module& module);
 
 // Declares MainMesh in the header, as "mesh" if it has no name, unless a mesh over all devices is

@@ -62,7 +62,8 @@ class ReaderWalk {
         is_rounded_ = true;
       } else if (user->opcode() == Opcode::kTuple) {
         if (!AddCarried(x, user)) return false;
-      } else if (IsOtherName(user->opcode()) || (IsMoved(user->opcode()) && user->operand(0) == x)) {
+      } else if (IsOtherName(user->opcode()) ||
+                 (IsMoved(user->opcode()) && user->operand(0) == x)) {
         Add(user);
       } else {
         return false;

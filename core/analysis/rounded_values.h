@@ -7,8 +7,8 @@
 // The unit rounds f32 operands (cloud.google.com/tpu/docs/bfloat16: the compiler inserts the
 // conversion), and a compiler that has to copy a value for it rounds while it copies: programs
 // compiled for TPU v5e do. Values that something else reads, arguments, results, what collectives
-// move, what elementwise operations make, and copies that no loop is given (which layouts may spare)
-// stay as they are. Looked through: reshapes, further transposes, slices.
+// move, what elementwise operations make, and copies that no loop is given (which layouts may
+// spare) stay as they are. Looked through: reshapes, further transposes, slices.
 #ifndef GSHARD_CORE_ANALYSIS_ROUNDED_VALUES_H_
 #define GSHARD_CORE_ANALYSIS_ROUNDED_VALUES_H_
 

@@ -229,10 +229,10 @@ Expected<Chip> BuiltInChip(std::string_view name) {
   for (const Chip& chip : Chips()) {
     if (chip.name == name) return chip;
   }
-  return Fail(MakeError(
-      "E-COST-001", fmt::format("no chip is called '{}'", name),
-      DidYouMean(name, Chips(), &Chip::name) +
-          fmt::format("there are {}; --chip-file reads another", fmt::join(BuiltInChipNames(), ", "))));
+  return Fail(MakeError("E-COST-001", fmt::format("no chip is called '{}'", name),
+                        DidYouMean(name, Chips(), &Chip::name) +
+                            fmt::format("there are {}; --chip-file reads another",
+                                        fmt::join(BuiltInChipNames(), ", "))));
 }
 
 Expected<Chip> ParseChip(std::string_view json, const std::string& file_name) {

@@ -23,8 +23,8 @@ struct OpCost {
 // fusion; reductions, sorts and scatters count their combiner per element.
 OpCost CostOf(const Instruction& instruction);
 
-// What an opcode's rule counts, as a word for tables: "flops", "bytes" (only moved), "combiner" (of a
-// collective: the network is priced apart) or "callees".
+// What an opcode's rule counts, as a word for tables: "flops", "bytes" (only moved), "combiner" (of
+// a collective: the network is priced apart) or "callees".
 std::string_view CostKindOf(Opcode opcode);
 
 }  // namespace gshard

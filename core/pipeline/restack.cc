@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -27,7 +29,8 @@ struct Row {
 bool IsZero(const Instruction* x) {
   if (x->opcode() == Opcode::kBroadcast) x = x->operand(0);
   if (x->opcode() != Opcode::kConstant || x->shape()->element_count() != 1) return false;
-  return ElementAsComplex(*x->attributes<ConstantAttributes>().literal, 0) == 0.0;
+  const Literal& literal = *x->attributes<ConstantAttributes>().literal;
+  return !literal.elided && ElementAsComplex(literal, 0) == 0.0;
 }
 
 bool ActsOnOneRow(const Instruction* x) {
@@ -85,6 +88,23 @@ bool SameSteps(const Chain& a, const Chain& b) {
   });
 }
 
+std::vector<int64_t> Prepended(int64_t first, std::span<const int64_t> list) {
+  std::vector<int64_t> all = {first};
+  all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+// The numbers of the same dims behind a new first one.
+std::vector<int64_t> OneLater(std::span<const int64_t> dims) {
+  std::vector<int64_t> later(dims.begin(), dims.end());
+  for (int64_t& d : later) ++d;
+  return later;
+}
+
+std::span<const int64_t> Dimensions(const Instruction* x) {
+  return x->attributes<DimensionsAttributes>().dimensions;
+}
+
 class Restacker {
  public:
   Restacker(Module& module, int64_t stages) : module_(module), stages_(stages) {}
@@ -116,9 +136,7 @@ class Restacker {
 
  private:
   std::vector<int64_t> OfDevices(std::span<const int64_t> dims) const {
-    std::vector<int64_t> all = {stages_};
-    all.insert(all.end(), dims.begin(), dims.end());
-    return all;
+    return Prepended(stages_, dims);
   }
 
   // [K, ..]: one row a device.
@@ -172,8 +190,8 @@ class Restacker {
   }
 
   Instruction* OnAll(Instruction* row) {
-    std::vector<int64_t> dimensions;
-    for (int64_t d = 0; d < row->shape()->rank(); ++d) dimensions.push_back(d + 1);
+    std::vector<int64_t> dimensions(row->shape()->dims().size());
+    std::iota(dimensions.begin(), dimensions.end(), 1);
     return b_->Broadcast(row, OfDevices(row->shape()->dims()), dimensions);
   }
 
@@ -202,41 +220,24 @@ class Restacker {
   Instruction* WithSteps(Instruction* x, const Chain& steps) {
     for (const Instruction* step : steps) {
       const std::vector<int64_t> dims = OfDevices(step->shape()->dims());
-      auto later = [](std::span<const int64_t> list) {
-        std::vector<int64_t> out;
-        for (int64_t d : list) out.push_back(d + 1);
-        return out;
-      };
       switch (step->opcode()) {
         case Opcode::kReshape:
           x = b_->Reshape(x, dims);
           break;
-        case Opcode::kTranspose: {
-          std::vector<int64_t> permutation = {0};
-          for (int64_t d : step->attributes<DimensionsAttributes>().dimensions) {
-            permutation.push_back(d + 1);
-          }
-          x = b_->Transpose(x, permutation);
+        case Opcode::kTranspose:
+          x = b_->Transpose(x, Prepended(0, OneLater(Dimensions(step))));
           break;
-        }
         case Opcode::kConvert:
           x = b_->Convert(x, step->shape()->dtype());
           break;
         case Opcode::kSlice: {
           const auto& slice = step->attributes<SliceAttributes>();
-          auto with = [](int64_t first, std::span<const int64_t> list) {
-            std::vector<int64_t> out = {first};
-            out.insert(out.end(), list.begin(), list.end());
-            return out;
-          };
-          x = b_->Slice(x, with(0, slice.starts), with(stages_, slice.limits),
-                        with(1, slice.strides));
+          x = b_->Slice(x, Prepended(0, slice.starts), Prepended(stages_, slice.limits),
+                        Prepended(1, slice.strides));
           break;
         }
         case Opcode::kReduce:
-          x = b_->Reduce(x, step->operand(1),
-                         later(step->attributes<DimensionsAttributes>().dimensions),
-                         step->called(0));
+          x = b_->Reduce(x, step->operand(1), OneLater(Dimensions(step)), step->called(0));
           break;
         default:
           break;  // a copy

@@ -12,6 +12,8 @@
 
 #include "core/transforms/rewriter.h"
 #include "ir/custom_call.h"
+#include "ir/dims.h"
+#include "ir/literal.h"
 #include "ir/traversal.h"
 
 namespace gshard {
@@ -20,12 +22,6 @@ namespace {
 // Formats of reduce-precision that are those of widened types, or finer.
 constexpr int64_t kLeastExponentBits = 5;  // f16
 constexpr int64_t kLeastMantissaBits = 7;  // bf16
-
-bool IsElided(const Literal& literal) {
-  return literal.elided || std::ranges::any_of(literal.elements, [](const Literal* element) {
-           return IsElided(*element);
-         });
-}
 
 // LAPACK's routines are named by their type: s, d, c, z.
 bool IsNarrowLapack(std::string_view target) {
@@ -83,7 +79,7 @@ class FloatWidener {
       case Opcode::kBitcast:
         return shapes_[x.operand(0)->id()]->dtype() != x.shape()->dtype();
       case Opcode::kConstant:
-        return IsElided(*x.attributes<ConstantAttributes>().literal);
+        return HasElided(*x.attributes<ConstantAttributes>().literal);
       case Opcode::kSend:
       case Opcode::kRecv:
       case Opcode::kSendDone:
@@ -241,20 +237,11 @@ class FloatWidener {
     }
     const Shape* results = module_.entry()->root()->shape();
     std::erase_if(header.input_output_alias, [&](const ModuleHeader::Alias& alias) {
-      const Shape* result = LeafAt(results, alias.output_index);
+      const Shape* result = ShapePart(results, alias.output_index);
       const Shape* parameter =
-          LeafAt(module_.entry()->parameter(alias.parameter)->shape(), alias.parameter_index);
+          ShapePart(module_.entry()->parameter(alias.parameter)->shape(), alias.parameter_index);
       return result == nullptr || parameter == nullptr || !Compatible(result, parameter);
     });
-  }
-
-  // Null: there is none.
-  static const Shape* LeafAt(const Shape* shape, std::span<const int64_t> index) {
-    for (const int64_t i : index) {
-      if (!shape->IsTuple() || i >= static_cast<int64_t>(shape->elements().size())) return nullptr;
-      shape = shape->element(i);
-    }
-    return shape;
   }
 
   Module& module_;

@@ -8,10 +8,10 @@
 
 namespace gshard {
 
-// Fills in the advice of the report's rematerialisations, ours and XLA's, the costliest first, at most
-// `limit` of them; only what makes one of them less and the program send less. `program` is the unpartitioned program as the user wrote it; `context` and `way` are what
-// made the reported one of it. Each costs up to three times propagating and partitioning the
-// program.
+// Fills in the advice of the report's rematerialisations, ours and XLA's, the costliest first, at
+// most `limit` of them; only what makes one of them less and the program send less. `program` is
+// the unpartitioned program as the user wrote it; `context` and `way` are what made the reported
+// one of it. Each costs up to three times propagating and partitioning the program.
 void AdviseAnnotations(const Module& program, const PassContext& context,
                        const PerDeviceOptions& way, CollectiveReport& report, size_t limit = 8);
 

@@ -171,9 +171,10 @@ Expected<std::vector<Breach>> Breaches(const Budget& figures, const Budget& budg
     if (sent == figures.bytes_per_device.end()) {
       std::string axes;
       for (const auto& [name, bytes] : figures.bytes_per_device) axes += name + " ";
-      return Error("E-COST-022", file,
-                   fmt::format("bytes_per_device.{}: the mesh has no axis '{}'", axis, axis),
-                   DidYouMean(axis, std::views::keys(figures.bytes_per_device)) + "there are: " + axes);
+      return Error(
+          "E-COST-022", file,
+          fmt::format("bytes_per_device.{}: the mesh has no axis '{}'", axis, axis),
+          DidYouMean(axis, std::views::keys(figures.bytes_per_device)) + "there are: " + axes);
     }
     compare("bytes_per_device." + axis, sent->second, allowed);
   }

@@ -84,7 +84,8 @@ std::string CostAsMarkdown(const Module& module, const CostReport& report, size_
   if (!verdict.empty()) verdict = fmt::format("**{}**\n\n", verdict.substr(0, verdict.find('\n')));
   return fmt::format("{}{}: {} device{}, {}\n\n", verdict, module.name(), report.devices,
                      report.devices == 1 ? "" : "s", report.chip) +
-         Figures(report) + Collectives(report) + Pipeline(report) + AtPeakTable(module, report.memory, top);
+         Figures(report) + Collectives(report) + Pipeline(report) +
+         AtPeakTable(module, report.memory, top);
 }
 
 }  // namespace gshard

@@ -16,9 +16,11 @@ namespace {
 std::string InferredMeshText(const CostReport& report) {
   if (!report.mesh_is_inferred || report.mesh.size() < 2) return "";
   std::vector<std::string> axes;
-  for (const MeshAxis& axis : report.mesh) axes.push_back(fmt::format("{}={}", axis.name, axis.size));
-  return fmt::format("  mesh           {}   of its shardings, major first: the text names no axes\n",
-                     fmt::join(axes, ", "));
+  for (const MeshAxis& axis : report.mesh)
+    axes.push_back(fmt::format("{}={}", axis.name, axis.size));
+  return fmt::format(
+      "  mesh           {}   of its shardings, major first: the text names no axes\n",
+      fmt::join(axes, ", "));
 }
 
 // "dots 57.4%, attention 1.1%, ..": parts that there are.
@@ -100,8 +102,9 @@ std::string CostAsText(const Module& module, const CostReport& report, size_t to
                        "collective", "axes", "count", "bytes a device", "time", "exposed");
     for (const CollectiveRow& row : report.collectives) {
       out += fmt::format("  {:<22}{:<20}{:>8}{:>16}{:>12}{:>12}  {}\n", row.kind,
-                         AxesInWords(row.axes, report.mesh), row.count, HumanBytes(row.bytes_per_device),
-                         HumanSeconds(row.time_s), HumanSeconds(row.exposed_s), row.Because());
+                         AxesInWords(row.axes, report.mesh), row.count,
+                         HumanBytes(row.bytes_per_device), HumanSeconds(row.time_s),
+                         HumanSeconds(row.exposed_s), row.Because());
     }
   }
   if (report.pipeline) {

@@ -1,4 +1,5 @@
-// A check that a user asked for and that a program does not pass: what exit code 3 is about, in JSON.
+// A check that a user asked for and that a program does not pass: what exit code 3 is about, in
+// JSON.
 #ifndef GSHARD_CORE_REPORT_FAILED_CHECK_H_
 #define GSHARD_CORE_REPORT_FAILED_CHECK_H_
 

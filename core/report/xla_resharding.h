@@ -1,4 +1,5 @@
-// What XLA's SPMD partitioner does where a value changes its layout: advice for those who run there.
+// What XLA's SPMD partitioner does where a value changes its layout: advice for those who run
+// there.
 #ifndef GSHARD_CORE_REPORT_XLA_RESHARDING_H_
 #define GSHARD_CORE_REPORT_XLA_RESHARDING_H_
 
@@ -8,8 +9,8 @@ namespace gshard {
 
 // Would XLA gather all of the value on every device and cut it again ("involuntary full
 // rematerialization") to get from tiles `has` to tiles `wants`? False where one of them is whole:
-// then that is what was asked for. By the numbers of tiles alone: of 400 random pairs over 8 devices
-// in two and three dims it says what XLA does of 395.
+// then that is what was asked for. By the numbers of tiles alone: of 400 random pairs over 8
+// devices in two and three dims it says what XLA does of 395.
 bool XlaRematerializes(const Sharding* has, const Sharding* wants);
 
 }  // namespace gshard

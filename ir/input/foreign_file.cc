@@ -84,7 +84,8 @@ bool IsProtocolBuffer(std::string_view bytes) {
          });
 }
 
-// jax.export.Exported.serialize(): a FlatBuffer that has the program as MLIR bytecode in its middle.
+// jax.export.Exported.serialize(): a FlatBuffer that has the program as MLIR bytecode in its
+// middle.
 bool IsSerializedExport(std::string_view bytes) {
   const std::string_view head = bytes.substr(0, 64 << 10);
   return head.find('\0') != head.npos && head.find("ML\xefR") != head.npos;

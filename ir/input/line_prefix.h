@@ -7,11 +7,12 @@
 
 namespace gshard {
 
-// "[0]: ", "2026-11-22 17:07:08,573 INFO ", "> ", "+", "  12  ": the same on every line but for digits and
-// the blanks before them. Views into the text.
+// "[0]: ", "2026-11-22 17:07:08,573 INFO ", "> ", "+", "  12  ": the same on every line but for
+// digits and the blanks before them. Views into the text.
 class LinePrefix {
  public:
-  // Of what stands before the first header of a module, if the lines after it begin alike; else empty.
+  // Of what stands before the first header of a module, if the lines after it begin alike; else
+  // empty.
   static LinePrefix Find(std::string_view text);
 
   // Bytes of the prefix that `line` begins with; 0 if it begins otherwise.

@@ -1,5 +1,5 @@
-// Forms of older XLA text and protos that say less than today's: rewritten as today's on reading, so
-// that nothing else knows of them.
+// Forms of older XLA text and protos that say less than today's: rewritten as today's on reading,
+// so that nothing else knows of them.
 #ifndef GSHARD_IR_INPUT_OLDER_FORMS_H_
 #define GSHARD_IR_INPUT_OLDER_FORMS_H_
 

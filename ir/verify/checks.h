@@ -28,9 +28,6 @@ std::optional<std::string> CheckFrontendAttributesText(std::string_view text);
 // E-VERIFY-003: output_to_operand_aliasing={{0}: (1, {}), ..} names existing parts of one shape.
 std::optional<std::string> CheckAliasing(const Instruction& instruction, std::string_view text);
 
-// The part of a tuple shape that an index path names; null if there is none.
-const Shape* ShapePart(const Shape* shape, std::span<const int64_t> index);
-
 }  // namespace gshard
 
 #endif  // GSHARD_IR_VERIFY_CHECKS_H_

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/dims.h"
 #include "ir/propagation_flags.h"
 #include "ir/shape_inference.h"
 #include "ir/verify/checks.h"

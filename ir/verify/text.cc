@@ -1,4 +1,5 @@
 // The verbatim texts: metadata, frontend attributes, aliasing lists.
+#include "ir/dims.h"
 #include "ir/lexer.h"
 #include "ir/shape_inference.h"
 #include "ir/verify/checks.h"
@@ -72,16 +73,6 @@ bool ReadIndex(Lexer& in, std::vector<int64_t>& index) {
 }
 
 }  // namespace
-
-const Shape* ShapePart(const Shape* shape, std::span<const int64_t> index) {
-  for (int64_t i : index) {
-    if (!shape->IsTuple() || i < 0 || i >= static_cast<int64_t>(shape->elements().size())) {
-      return nullptr;
-    }
-    shape = shape->element(i);
-  }
-  return shape;
-}
 
 std::optional<std::string> CheckAliasing(const Instruction& instruction, std::string_view text) {
   Lexer in(text);

@@ -334,6 +334,8 @@ Expected<void> VerifyModule(const Module& module, const VerifyOptions& options) 
   return Verifier(module, options).Run();
 }
 
-Expected<void> VerifyShardings(const Module& module) { return Verifier(module, {}).CheckShardings(); }
+Expected<void> VerifyShardings(const Module& module) {
+  return Verifier(module, {}).CheckShardings();
+}
 
 }  // namespace gshard

@@ -106,7 +106,8 @@ class Mutator {
     }
   }
   std::string NewNumber(const std::string& old) {
-    static const char* const kNumbers[] = {"0", "1", "2", "3", "4", "8", "-1", "7", "16", "2147483648"};
+    static const char* const kNumbers[] = {"0", "1",  "2", "3",  "4",
+                                           "8", "-1", "7", "16", "2147483648"};
     const long value = std::strtol(old.c_str(), nullptr, 10);
     switch (Below(4)) {
       case 0:
@@ -194,6 +195,7 @@ int main(int argc, char** argv) {
     whole_way += Try(text);
   }
   if (mutations > 0) std::filesystem::remove(keep);
-  std::printf("%ld were programs that went through the passes\n%ld passed, 0 failed\n", whole_way, tried);
+  std::printf("%ld were programs that went through the passes\n%ld passed, 0 failed\n", whole_way,
+              tried);
   return 0;
 }

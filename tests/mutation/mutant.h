@@ -1,4 +1,5 @@
-// Which mutant of our own rules a run is about: see mutants.py. Included only in the trees that it makes.
+// Which mutant of our own rules a run is about: see mutants.py. Included only in the trees that it
+// makes.
 #pragma once
 #include <atomic>
 #include <cstdio>

@@ -116,11 +116,6 @@ void FillRandom(DType dtype, int64_t rank, uint64_t seed, uint64_t stream, int64
   }
 }
 
-bool HasElided(const Literal& literal) {
-  return literal.elided || std::any_of(literal.elements.begin(), literal.elements.end(),
-                                       [](const Literal* element) { return HasElided(*element); });
-}
-
 void FillElided(const Shape* shape, uint64_t seed, std::span<std::byte> out) {
   if (!shape->IsArray()) return;
   uint64_t stream = 0x656c69646564;  // apart from the parameters' streams

@@ -1,5 +1,5 @@
-// Values that arrays are filled with: random ones that depend on seed, stream and place only, those of
-// elided constants, and padding.
+// Values that arrays are filled with: random ones that depend on seed, stream and place only, those
+// of elided constants, and padding.
 #ifndef GSHARD_BACKENDS_CPU_ARRAYS_FILL_H_
 #define GSHARD_BACKENDS_CPU_ARRAYS_FILL_H_
 
@@ -16,9 +16,6 @@ namespace gshard::cpu {
 // integers uniform in 0..3 (0..1 where the type holds no more); pred fair.
 void FillRandom(DType dtype, int64_t rank, uint64_t seed, uint64_t stream, int64_t first,
                 int64_t count, std::byte* out);
-
-// Whether values of it, of a tuple those of any element, were elided ("{...}") in the text.
-bool HasElided(const Literal& literal);
 
 // Stands in for a constant whose values were elided ("{...}") in the text: random as above, the
 // same for all constants of one shape.

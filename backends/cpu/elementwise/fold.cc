@@ -198,7 +198,8 @@ class GeneralFold final : public Fold {
   }
 
   void Finish(int64_t count, const std::byte* partial, std::byte* result) const override {
-    if (partial != result) std::memcpy(result, partial, static_cast<size_t>(count * element_bytes_));
+    if (partial != result)
+      std::memcpy(result, partial, static_cast<size_t>(count * element_bytes_));
   }
 
  private:

@@ -39,8 +39,8 @@ class Fold {
 
   // --- the same in parts. A partial result has elements of this size.
   virtual int64_t partial_bytes() const = 0;
-  // A block, or the rest of one that was begun elsewhere: `begun` (null: nothing) goes first. May be
-  // `partial`.
+  // A block, or the rest of one that was begun elsewhere: `begun` (null: nothing) goes first. May
+  // be `partial`.
   virtual void RunPart(int64_t count, const std::byte* begun,
                        std::span<const std::byte* const> members, std::byte* partial,
                        Scratch& scratch) const = 0;

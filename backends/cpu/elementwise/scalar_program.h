@@ -1,7 +1,7 @@
 // Called scalar computations (bodies of reduce, sort, scatter, map, ..) ready to run over arrays.
 //
-// A body is an elementwise program with its parameters as array inputs. What can be done faster than
-// in general is recognised by core/analysis/combiner.h.
+// A body is an elementwise program with its parameters as array inputs. What can be done faster
+// than in general is recognised by core/analysis/combiner.h.
 #ifndef GSHARD_BACKENDS_CPU_ELEMENTWISE_SCALAR_PROGRAM_H_
 #define GSHARD_BACKENDS_CPU_ELEMENTWISE_SCALAR_PROGRAM_H_
 

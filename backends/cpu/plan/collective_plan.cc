@@ -185,8 +185,8 @@ class CollectivePlanner {
       part.begin.push_back(static_cast<uint32_t>(part.members.size()));
       for (uint32_t member : groups.group(groups.group_of[device])) {
         for (ValueId operand : op_.operands) {
-          part.members.push_back(
-              places_.OffsetOf(Locate(program_, operand, value(operand).classes->class_of(member))));
+          part.members.push_back(places_.OffsetOf(
+              Locate(program_, operand, value(operand).classes->class_of(member))));
         }
       }
     }

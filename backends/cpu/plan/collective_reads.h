@@ -14,8 +14,8 @@ namespace gshard::cpu {
 bool IsSplit(const Op& op);
 
 // `visit(operand, source, block)` for every instance that result `k` of a copying collective on
-// `device` is made of: that of device `source`, whole (block < 0) or one block of the split dim. Of a
-// ragged-all-to-all only what tells which rows of operand 0 are read. Reductions: nothing.
+// `device` is made of: that of device `source`, whole (block < 0) or one block of the split dim. Of
+// a ragged-all-to-all only what tells which rows of operand 0 are read. Reductions: nothing.
 void ForEachRead(const Op& op, size_t k, uint32_t device,
                  const std::function<void(ValueId, uint32_t, int64_t)>& visit);
 

@@ -84,7 +84,8 @@ class DeadCode {
     }
   }
 
-  // Collectives that only pass on stay even where what they pass is looked at through further views.
+  // Collectives that only pass on stay even where what they pass is looked at through further
+  // views.
   void NeedPassedOn(const Op& op) {
     for (ValueId operand : op.kind == OpKind::kCollective ? op.passed_on : op.operands) {
       if (program_.values[operand].view != nullptr) Need(operand);

@@ -30,8 +30,8 @@ class InstancePlaces {
   int64_t begin(ValueId value) const { return offsets_[value]; }
   // Of zero bytes, enough for any instance.
   int64_t zeros() const { return zeros_; }
-  // Arena offset of instance `c` of a value without view, or kNotHere; InternalError if it is not in
-  // the arena at all.
+  // Arena offset of instance `c` of a value without view, or kNotHere; InternalError if it is not
+  // in the arena at all.
   int64_t OffsetOf(ValueId value, uint32_t c) const;
   int64_t OffsetOf(const View::Entry& entry) const;
 

@@ -1,5 +1,5 @@
-// Which instances of a value one of several ranks keeps: those of its own devices' classes, and those
-// that others send it because its devices read them. A rank's arena has no room for the rest.
+// Which instances of a value one of several ranks keeps: those of its own devices' classes, and
+// those that others send it because its devices read them. A rank's arena has no room for the rest.
 #ifndef GSHARD_BACKENDS_CPU_PLAN_KEPT_INSTANCES_H_
 #define GSHARD_BACKENDS_CPU_PLAN_KEPT_INSTANCES_H_
 

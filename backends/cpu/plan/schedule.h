@@ -62,8 +62,8 @@ struct Schedule {
 // a fused group, but much memory if it has to wait for a far user.
 void CloneCheapProducers(Program& program);
 
-// Segments end where the taps of a chain show more than `tapped_bytes` (over all devices), so that an
-// observer need not hold more at a time, and is shown large arrays in about the program's order.
+// Segments end where the taps of a chain show more than `tapped_bytes` (over all devices), so that
+// an observer need not hold more at a time, and is shown large arrays in about the program's order.
 Schedule MakeSchedule(const Program& program, int64_t tapped_bytes);
 
 // The values without view behind a value: itself, or what it is a view of.

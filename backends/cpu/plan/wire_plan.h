@@ -38,8 +38,8 @@ class RankHolders {
   std::map<const DeviceClasses*, std::vector<uint8_t>> holds_;  // [class][rank]
 };
 
-// Bytes of the arena: `rows` of `row_bytes`, `stride` apart. The offset is this rank's, of a sender as of
-// a receiver.
+// Bytes of the arena: `rows` of `row_bytes`, `stride` apart. The offset is this rank's, of a sender
+// as of a receiver.
 struct WirePiece {
   int64_t offset = 0;
   int64_t rows = 1, row_bytes = 0, stride = 0;

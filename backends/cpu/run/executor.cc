@@ -330,9 +330,8 @@ Expected<void> Executor::RunStep(const WhileStep& step, ActiveSet* active) {
     // Who goes on?
     const DeviceClasses& classes = *step.predicate_classes;
     const std::vector<int64_t> goes_on =
-        ReadSelectors(step.predicate, step.predicate_classes, active, step.op, [](const std::byte* at) {
-          return *at != std::byte{0} ? 1 : 0;
-        });
+        ReadSelectors(step.predicate, step.predicate_classes, active, step.op,
+                      [](const std::byte* at) { return *at != std::byte{0} ? 1 : 0; });
     const std::vector<uint8_t>* mask =
         active == nullptr ? nullptr : &active->Everywhere(step.predicate_classes);
     bool any = false, all = true;
@@ -362,8 +361,8 @@ Expected<void> Executor::RunStep(const WhileStep& step, ActiveSet* active) {
 Expected<void> Executor::RunStep(const ConditionalStep& step, ActiveSet* active) {
   const DeviceClasses& classes = *step.selector_classes;
   const auto branches = static_cast<int64_t>(step.branches.size());
-  const std::vector<int64_t> chosen =
-      ReadSelectors(step.selector, step.selector_classes, active, step.op, [&](const std::byte* at) {
+  const std::vector<int64_t> chosen = ReadSelectors(
+      step.selector, step.selector_classes, active, step.op, [&](const std::byte* at) {
         const int64_t branch = ReadSelector(at, step.is_predicate);
         return branch < 0 || branch >= branches ? branches - 1 : branch;
       });

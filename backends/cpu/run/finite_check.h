@@ -22,8 +22,8 @@ struct NotFinite {
 std::optional<NotFinite> FindNotFinite(const Shape* shape, const std::byte* data);
 
 // The first NaN of `result` at an element where none of `operands` has one, for an operation that
-// makes each element of those at its place (`elementwise`: operands of other sizes are scalars), else
-// of all of theirs.
+// makes each element of those at its place (`elementwise`: operands of other sizes are scalars),
+// else of all of theirs.
 struct CheckedArray {
   const Shape* shape = nullptr;
   const std::byte* data = nullptr;

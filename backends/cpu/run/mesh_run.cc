@@ -526,6 +526,12 @@ OutputArray MeshRun::Output(size_t k) const {
   return Assemble(plan_->program->results[k], result_shapes_[k], results_[k]);
 }
 
+std::vector<OutputArray> MeshRun::Outputs(size_t most) const {
+  std::vector<OutputArray> outputs;
+  for (size_t k = 0; k < std::min(result_count(), most); ++k) outputs.push_back(Output(k));
+  return outputs;
+}
+
 bool MeshRun::AssemblesTo(size_t k, std::span<const int64_t> dims) const {
   const Layout& layout = results_[k];
   if (layout.by_replica) {

@@ -96,6 +96,8 @@ class MeshRun {
 
   size_t result_count() const { return plan_->program->results.size(); }
   OutputArray Output(size_t k) const;
+  // The first results, at most `most`.
+  std::vector<OutputArray> Outputs(size_t most) const;
   // Whether Output(k) has the arrays of all devices along a new first dim.
   bool IsStacked(size_t k) const { return results_[k].stacked; }
   // Do the devices' parts of a result form an array of these dims?

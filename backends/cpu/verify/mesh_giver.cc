@@ -169,11 +169,7 @@ Expected<void> MeshAhead::Run(TapObserver& taker, const std::function<bool()>& i
 VerifyResult MeshAhead::CompareOutputs(const Module& whole_module,
                                        const OutputTolerance& tolerance) {
   options->runs.GatherResults(*mesh);
-  std::vector<OutputArray> outputs;
-  for (size_t k = 0; k < std::min(whole->result_count(), options->output_count); ++k) {
-    outputs.push_back(whole->Output(k));
-  }
-  return VerifyOutputs(*mesh, outputs, whole_module, tolerance);
+  return VerifyOutputs(*mesh, whole->Outputs(options->output_count), whole_module, tolerance);
 }
 
 }  // namespace gshard::cpu

@@ -1,6 +1,5 @@
 #include "backends/cpu/verify/taint.h"
 
-#include "backends/cpu/arrays/fill.h"
 #include "ir/computation.h"
 
 namespace gshard::cpu {

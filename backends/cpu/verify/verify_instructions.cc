@@ -318,7 +318,7 @@ class InstructionVerifier {
     thread.join();
     if (thrown) std::rethrow_exception(thrown);
     if (thrown_by_giver) std::rethrow_exception(thrown_by_giver);
-    if (outputs != nullptr && given) *outputs = Outputs(whole);
+    if (outputs != nullptr && given) *outputs = whole.Outputs(options_.output_count);
     // The giver is stopped when the mesh has all it wants.
     if (!given && given.error().code != "E-RUN-STOPPED") return given;
     return taken;
@@ -331,17 +331,10 @@ class InstructionVerifier {
     const double whole_share = 0.5;
     if (Expected<void> done = RunWhole(*whole, giver, whole_share); !done) return done;
     exchange.End();
-    if (outputs != nullptr) *outputs = Outputs(*whole);
+    if (outputs != nullptr) *outputs = whole->Outputs(options_.output_count);
     whole.reset();
     if (Expected<void> done = options_.runs.Start(mesh, options_.run.stop); !done) return done;
     return RunMesh(mesh, taker, whole_share);
-  }
-
-  std::vector<OutputArray> Outputs(const MeshRun& run) const {
-    std::vector<OutputArray> outputs;
-    for (size_t k = 0; k < std::min(run.result_count(), options_.output_count); ++k)
-      outputs.push_back(run.Output(k));
-    return outputs;
   }
 
   // `share`: of the pass, which is told; 0: the mesh tells it.

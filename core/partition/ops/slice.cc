@@ -29,8 +29,8 @@ CutChoice ChooseRanged(PartitionContext& rule, const RangedOp& op) {
   const PartitionedValue& operand = *op.operands[0];
   std::vector<std::vector<RangeCut>> alternatives(At(rank));
   std::vector<double> halo(At(rank), 0);
-  // At least half of the tiles would be empty, as in a slice of width 1: whoever uses the value will
-  // hardly want it on so few devices.
+  // At least half of the tiles would be empty, as in a slice of width 1: whoever uses the value
+  // will hardly want it on so few devices.
   std::vector<int64_t> overcut;
   bool has_users = !rule.scope().run().demand.IsOnlyOutput(rule.source());
   for (int64_t d = 0; has_users && d < rank; ++d) {

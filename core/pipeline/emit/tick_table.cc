@@ -56,7 +56,8 @@ struct Repetition {
 };
 
 // The longest stretch from `begin` on that repeats.
-Repetition FindRepetition(const std::vector<TickRow>& rows, size_t begin, size_t most, int64_t idle) {
+Repetition FindRepetition(const std::vector<TickRow>& rows, size_t begin, size_t most,
+                          int64_t idle) {
   Repetition best;
   for (size_t period = 1; period <= most && begin + 2 * period <= rows.size(); ++period) {
     std::optional<int64_t> step;

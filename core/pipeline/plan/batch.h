@@ -27,8 +27,9 @@ struct BatchDims {
 };
 
 // By options.batch, else dim 0 of the array parameters that are neither updated nor scalar. Where
-// those have different sizes, the most frequent is the batch's (of integers, if any). Errors: E-PIPELINE-001 (none, or M
-// does not divide it), E-PIPELINE-002 (a rule matches nothing or a dim that is not there).
+// those have different sizes, the most frequent is the batch's (of integers, if any). Errors:
+// E-PIPELINE-001 (none, or M does not divide it), E-PIPELINE-002 (a rule matches nothing or a dim
+// that is not there).
 Expected<BatchDims> FindBatch(const Module& module, const PipelineOptions& options);
 
 // Parameters that some result is an update or the gradient of, and those results: by the header's

@@ -8,8 +8,8 @@
 
 namespace gshard {
 
-// Of the program of one device. Errors: the problems of core/analysis/channels.h, the first of them.
-// True if there were channels.
+// Of the program of one device. Errors: the problems of core/analysis/channels.h, the first of
+// them. True if there were channels.
 Expected<bool> ResolveChannels(Module& module);
 
 }  // namespace gshard

@@ -39,7 +39,8 @@ TEST_CASE("the join is the coarsest common refinement", "[analysis]") {
   CHECK_FALSE(table.Refines(r, table.Intern(halves)));
 }
 
-TEST_CASE("joins of random partitions separate exactly the pairs that either separates", "[analysis]") {
+TEST_CASE("joins of random partitions separate exactly the pairs that either separates",
+          "[analysis]") {
   std::mt19937 random(7);
   const uint32_t devices = 40;
   DeviceClassTable table(devices);

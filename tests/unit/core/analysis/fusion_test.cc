@@ -15,7 +15,8 @@ constexpr FusionOptions kGpu{false, true, true, true, false};
 // "a+b, c": members of each kernel, roots last.
 std::string KernelsOf(const std::string& body, const FusionOptions& options) {
   auto module = Parsed(
-      "HloModule m\nadd { l0 = f32[] parameter(0) l1 = f32[] parameter(1) ROOT c = f32[] add(l0, l1) "
+      "HloModule m\nadd { l0 = f32[] parameter(0) l1 = f32[] parameter(1) ROOT c = f32[] add(l0, "
+      "l1) "
       "}\n"
       "ENTRY e {\n" +
       body + "}");

@@ -1,5 +1,5 @@
-// Every kind of collective over several ranks: the bits of one rank, the bytes that were planned, and
-// no more than must be.
+// Every kind of collective over several ranks: the bits of one rank, the bytes that were planned,
+// and no more than must be.
 #include "backends/cpu/run/rank_runner.h"
 
 #include <catch2/catch.hpp>
@@ -92,7 +92,8 @@ void CheckRanks(const std::string& text, bool at_least = true) {
 }
 
 TEST_CASE("ranks: sums over all devices and inside ranks", "[ranks]") {
-  CheckRanks(Distinct(16, "ROOT r = f32[64,40] all-reduce(p), " + Groups(1, 16) + ", to_apply=add"));
+  CheckRanks(
+      Distinct(16, "ROOT r = f32[64,40] all-reduce(p), " + Groups(1, 16) + ", to_apply=add"));
   CheckRanks(Distinct(16, "ROOT r = f32[64,40] all-reduce(p), " + Groups(8, 2) + ", to_apply=add"));
   CheckRanks(Distinct(256, "ROOT r = f32[64,40] all-reduce(p), " + Groups(1, 256) +
                                ", to_apply=add"));
@@ -117,8 +118,9 @@ TEST_CASE("ranks: sums that are cut", "[ranks]") {
 }
 
 TEST_CASE("ranks: a sum over a rank's devices travels once", "[ranks]") {
-  const std::string text = Distinct(64, "n = f32[64,40] negate(p)\nROOT r = f32[64,40] all-reduce(n), " +
-                                            Groups(1, 64) + ", to_apply=add");
+  const std::string text =
+      Distinct(64, "n = f32[64,40] negate(p)\nROOT r = f32[64,40] all-reduce(n), " + Groups(1, 64) +
+                       ", to_apply=add");
   const Outcome two = RunOn(2, text);
   CHECK(two.results == RunOn(1, text).results);
   CHECK(two.sent_bytes == 2 * 64 * 40 * 4);
@@ -176,8 +178,8 @@ std::vector<int64_t> ArenaBytes(int count, const std::string& text, int64_t memo
   return bytes;
 }
 
-// A replicated weight of 640 KiB, and of each of 64 devices values of 40 KiB that are not needed at the
-// same times: what is replicated counts once a rank, the rest is divided.
+// A replicated weight of 640 KiB, and of each of 64 devices values of 40 KiB that are not needed at
+// the same times: what is replicated counts once a rank, the rest is divided.
 TEST_CASE("ranks: memory is divided", "[ranks]") {
   const std::string weight = "w = f32[256,640] parameter(1), sharding={replicated}\n";
   const std::string rest =
@@ -186,11 +188,12 @@ TEST_CASE("ranks: memory is divided", "[ranks]") {
       "q = f32[256,40] multiply(p, x)\nt = f32[40,256] transpose(q), dimensions={1,0}\n"
       "u = f32[40,256] cosine(t)\nz = f32[40,40] dot(u, q), lhs_contracting_dims={1}, "
       "rhs_contracting_dims={0}\n"
-      "c = f32[40,40] collective-permute(z), channel_id=2, source_target_pairs={{0,1},{1,2},{62,63}}\n"
+      "c = f32[40,40] collective-permute(z), channel_id=2, "
+      "source_target_pairs={{0,1},{1,2},{62,63}}\n"
       "k = f32[40,256] dot(c, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
       "ROOT r = f32[40,256] add(k, t)";
-  const std::string text =
-      Program(64, "p = f32[256,40] parameter(0), sharding={devices=[64,1]<=[64]}\n" + weight + rest);
+  const std::string text = Program(
+      64, "p = f32[256,40] parameter(0), sharding={devices=[64,1]<=[64]}\n" + weight + rest);
   CheckRanks(text);
   const int64_t one = ArenaBytes(1, text)[0];
   const int64_t replicated = 256 * 640 * 4;

@@ -9,8 +9,8 @@
 namespace gshard::pipeline {
 namespace {
 
-// Bubble with alike stages that take 1 forward and 2 backward (the first less: it has no gradient to
-// hand on), and `outside` for layers before and after the buffer.
+// Bubble with alike stages that take 1 forward and 2 backward (the first less: it has no gradient
+// to hand on), and `outside` for layers before and after the buffer.
 double BubbleOf(const ShiftClock& clock, double outside = 0) {
   const size_t count = static_cast<size_t>(clock.group_ticks()) + 2;
   PassTimes times{std::vector<double>(count, 1), std::vector<double>(count, 2), {}};
