@@ -316,8 +316,9 @@ class ModuleReader {
   }
 
   static bool IsLegalName(std::string_view name) {
-    return !name.empty() && !DTypeFromName(name).has_value() && HasClass(name[0], kNameStart) &&
-           std::all_of(name.begin(), name.end(), [](char c) { return HasClass(c, kNameContinue); });
+    return !name.empty() && HasClass(name[0], kNameStart) &&
+           std::all_of(name.begin(), name.end(), [](char c) { return HasClass(c, kNameContinue); }) &&
+           !DTypeFromName(name).has_value();
   }
 
   Instruction* Find(int64_t id) const {

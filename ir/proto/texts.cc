@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,21 @@ namespace gshard::proto {
 namespace {
 
 constexpr int kMaxOriginDepth = 250;
+
+// Whether none of eight bytes is escaped in quotes: all are ASCII from the blank on and none of
+// "'\\ or 0x7f. A byte of (x - 0x01..) & ~x & 0x80.. is set where one of x is 0, and perhaps above it.
+bool IsPlainWord(const char* bytes) {
+  constexpr uint64_t kOnes = 0x0101010101010101, kTops = 0x8080808080808080;
+  uint64_t word = 0;
+  std::memcpy(&word, bytes, sizeof(word));
+  const auto with = [word](uint64_t byte) {
+    const uint64_t x = word ^ (kOnes * byte);
+    return (x - kOnes) & ~x;
+  };
+  const uint64_t below_blank = (word - kOnes * 0x20) & ~word;
+  const uint64_t escaped = word | below_blank | with('"') | with('\'') | with('\\') | with(0x7f);
+  return (escaped & kTops) == 0;
+}
 
 // In double quotes with C escapes, as XLA prints strings: quotes of both kinds and bytes that are
 // not ASCII are escaped.
@@ -27,6 +44,7 @@ void AppendQuoted(std::string_view text, std::string& out) {
   out += '"';
   for (size_t at = 0; at < text.size(); ++at) {
     const size_t begin = at;
+    while (at + 8 <= text.size() && IsPlainWord(text.data() + at)) at += 8;
     while (at < text.size() && kIsPlain[static_cast<unsigned char>(text[at])]) ++at;
     out.append(text.substr(begin, at - begin));
     if (at == text.size()) break;
@@ -45,18 +63,21 @@ void AppendQuoted(std::string_view text, std::string& out) {
 class Braces {
  public:
   explicit Braces(std::string& out) : out_(out) {}
-  void Add(const char* name, std::string_view text) {
+  void Add(std::string_view name, std::string_view text) {
     if (text.empty()) return;
     Begin(name);
     AppendQuoted(text, out_);
   }
-  void Add(const char* name, int64_t value) {
+  void Add(std::string_view name, int64_t value) {
     if (value == 0) return;
     Begin(name);
-    out_ += fmt::to_string(value);
+    const fmt::format_int digits(value);
+    out_.append(digits.data(), digits.size());
   }
-  void Begin(const char* name) {
-    out_.append(open_ ? " " : "{").append(name).append(1, '=');
+  void Begin(std::string_view name) {
+    out_ += open_ ? ' ' : '{';
+    out_ += name;
+    out_ += '=';
     open_ = true;
   }
   void End() {
@@ -77,9 +98,10 @@ bool AppendIndex(const std::vector<int64_t>& index, std::string& out) {
 std::string Double(double value) { return fmt::format("{}", value); }
 
 // A row {a=1 b=2} of a table; names[k] is field k + 1.
-bool AppendRow(std::string_view bytes, std::span<const char* const> names, int64_t add_to_last,
-               std::string& out) {
-  std::vector<int64_t> values(names.size(), 0);
+bool AppendRow(std::string_view bytes, std::span<const std::string_view> names,
+               int64_t add_to_last, std::string& out) {
+  std::array<int64_t, 6> columns{};
+  const std::span<int64_t> values = std::span(columns).first(names.size());
   FieldReader field(bytes);
   while (field.Next()) {
     if (field.number() <= names.size()) values[field.number() - 1] = field.integer();
@@ -201,15 +223,15 @@ bool AppendStackFrames(std::string_view bytes, std::string& out) {
   std::string tables[4];
   int64_t rows[4] = {};
   constexpr const char* kTitles[] = {"FileNames", "FunctionNames", "FileLocations", "StackFrames"};
-  constexpr const char* kLocation[] = {"file_name_id", "function_name_id", "line",
+  constexpr std::string_view kLocation[] = {"file_name_id", "function_name_id", "line",
                                        "column",       "end_line",         "end_column"};
-  constexpr const char* kFrame[] = {"file_location_id", "parent_frame_id"};
+  constexpr std::string_view kFrame[] = {"file_location_id", "parent_frame_id"};
   FieldReader field(bytes);
   bool ok = true;
   while (ok && field.Next()) {
     if (field.number() < 1 || field.number() > 4) continue;
     const size_t k = field.number() - 1;
-    tables[k] += fmt::format("{} ", ++rows[k]);
+    tables[k].append(fmt::format_int(++rows[k]).c_str()).append(1, ' ');
     if (k < 2) AppendQuoted(field.bytes(), tables[k]);
     if (k == 2) ok = AppendRow(field.bytes(), kLocation, 0, tables[k]);
     // Text counts parents from 1, and a frame without one from itself.

@@ -88,6 +88,12 @@ class FieldReader {
       value = static_cast<unsigned char>(*p_++);
       return true;
     }
+    if (end_ - p_ >= 2 && (p_[1] & 0x80) == 0) {  // keys of fields from 16 on, ids
+      value = (static_cast<unsigned char>(p_[0]) & 0x7fu) |
+              (static_cast<uint64_t>(static_cast<unsigned char>(p_[1])) << 7);
+      p_ += 2;
+      return true;
+    }
     value = 0;
     for (unsigned shift = 0; shift < 64 && p_ != end_; shift += 7) {
       const auto byte = static_cast<unsigned char>(*p_++);
