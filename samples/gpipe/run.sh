@@ -11,5 +11,5 @@ mkdir -p "$out"
 set -x
 gshard-opt annotate samples/gpipe/step.hlo --mesh data=32,model=8 --rules samples/gpipe/step.rules |
   gshard-opt pipeline - --stages 8 --microbatches 32 --report - -o "$out/pipelined.hlo"
-gshard-opt partition "$out/pipelined.hlo" -o "$out/device.hlo"
+gshard-opt partition "$out/pipelined.hlo" | gshard-opt optimize - -o "$out/device.hlo"
 gshard-run "$out/device.hlo" --reference samples/gpipe/step.hlo --seed 1 --verify=outputs
