@@ -45,6 +45,13 @@ Expected<std::optional<double>> PartitionForCost(Module& module, int64_t num_par
   return useful;
 }
 
+Expected<void> Optimize(Module& module) {
+  std::vector<const Pass*> passes;
+  for (std::string_view name : DefaultOptimization()) passes.push_back(FindPass(name));
+  PassContext context;
+  return RunPasses(module, passes, context, {});
+}
+
 MemoryOptions MemoryOptionsOf(const EstimateFlags& flags, const Chip& chip) {
   MemoryOptions options = MemoryOptionsOf(chip);
   options.tiling = flags.tiling == "none"  ? Tiling::kDense
@@ -77,6 +84,8 @@ void AddEstimateFlags(const Command& command, EstimateFlags& flags) {
       "--combine-threshold", flags.combine_threshold,
       "Most bytes of all-reduces that the compiler makes one, such as 30MiB (default: the chip's)",
       {.type = "SIZE"});
+  command.AddSwitch("--optimize", flags.optimize,
+                    "The program of one device as `gshard-opt optimize` leaves it");
 }
 
 Expected<Chip> ReadChip(const EstimateFlags& flags) {
@@ -101,6 +110,9 @@ Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& ch
       flags.partitioned.empty() ? IsPartitioned(*module) : flags.partitioned == "yes";
   if (partitioned) {
     if (flags.num_partitions > 0) module->header().num_partitions = flags.num_partitions;
+    if (flags.optimize) {
+      if (auto done = Optimize(*module); !done) return Fail(std::move(done.error()));
+    }
   } else {
     if (causes != Causes::kNone) estimate.recorder = std::make_unique<ExplainRecorder>();
     const std::unique_ptr<Module> written = causes == Causes::kAdvised ? module->Clone() : nullptr;
@@ -110,6 +122,9 @@ Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& ch
     auto flops = PartitionForCost(*module, flags.num_partitions, tensors, context);
     if (!flops) return Fail(flops.error());
     options.useful_flops = *flops;
+    if (flags.optimize) {
+      if (auto done = Optimize(*module); !done) return Fail(std::move(done.error()));
+    }
     if (causes != Causes::kNone) {
       estimate.collectives = MakeCollectiveReport(*module, context.recorder);
     }

@@ -28,6 +28,7 @@ struct EstimateFlags {
   CostOptionFlags cost;
   std::string tiling = "layout";
   std::string combine_threshold;
+  bool optimize = false;  // first what `gshard-opt optimize` does
   PropagationFlags propagation;
 };
 
