@@ -54,12 +54,15 @@ class MpiTransport final : public Transport {
 
   std::vector<size_t> WaitSome(std::span<const Request> requests, double seconds) override {
     using Clock = std::chrono::steady_clock;
-    const auto until = Clock::now() + std::chrono::duration<double>(seconds);
-    constexpr int kEager = 100;  // polls before the processor is given away for longer
-    for (int polls = 0;; ++polls) {
+    const Clock::time_point start = Clock::now();
+    const auto until = start + std::chrono::duration<double>(seconds);
+    constexpr std::chrono::microseconds kEager(
+        500);  // before the processor is given away for longer
+    for (;;) {
       std::vector<size_t> done = Poll(requests);
-      if (!done.empty() || Clock::now() >= until) return done;
-      if (polls < kEager) {
+      const Clock::time_point now = Clock::now();
+      if (!done.empty() || now >= until) return done;
+      if (now - start < kEager) {
         sched_yield();
       } else {
         usleep(50);

@@ -152,7 +152,7 @@ class Ranks::Watch {
     }
   }
 
-  // A rank that waits for others says itself what it misses (WaitAll); one that computes, or that
+  // A rank that waits for others says itself what it misses (Wait); one that computes, or that
   // exchanges nothing, would go on for long beside a rank that has stopped.
   bool EndIfOneIsSilent() {
     if (waiting_.load(std::memory_order_relaxed)) return false;
@@ -186,13 +186,6 @@ class Ranks::Watch {
   std::thread thread_;
 };
 
-struct Ranks::Transfer {
-  int peer = 0;
-  bool incoming = false;
-  size_t bytes = 0;
-  Transport::Request request = 0;
-};
-
 Ranks::Ranks(Transport& transport, RanksOptions options)
     : transport_(transport), options_(std::move(options)) {
   if (size() > 1) watch_ = std::make_unique<Watch>(transport_, options_, own_work_);
@@ -207,12 +200,17 @@ void Ranks::Abort(int code) {
   std::terminate();
 }
 
-void Ranks::WaitAll(std::vector<Transfer>& transfers, std::string_view where) {
+void Ranks::Wait(std::vector<Transfer>& transfers, bool incoming_only, std::string_view where) {
+  const auto is_done = [&] {
+    if (!incoming_only) return transfers.empty();
+    return std::ranges::none_of(transfers, &Transfer::incoming);
+  };
+  if (is_done()) return;
   const Clock::time_point start = Clock::now();
   Clock::time_point moved = start;
   watch_->set_waiting(true);
   std::vector<Transport::Request> requests;
-  while (!transfers.empty()) {
+  while (!is_done()) {
     requests.clear();
     for (const Transfer& transfer : transfers) requests.push_back(transfer.request);
     const std::vector<size_t> done = transport_.WaitSome(requests, kPollSeconds);
@@ -220,7 +218,7 @@ void Ranks::WaitAll(std::vector<Transfer>& transfers, std::string_view where) {
     for (size_t i = done.size(); i-- > 0;) {
       transfers.erase(transfers.begin() + static_cast<ptrdiff_t>(done[i]));
     }
-    if (transfers.empty() || Since(moved) < options_.timeout_seconds) continue;
+    if (is_done() || Since(moved) < options_.timeout_seconds) continue;
     for (const Transfer& transfer : transfers) {
       const Watch::News news = watch_->NewsOf(transfer.peer);
       // Who waits in turn is not to blame, unless everybody waits for everybody.
@@ -245,13 +243,12 @@ void Ranks::WaitAll(std::vector<Transfer>& transfers, std::string_view where) {
   traffic_.wait_seconds += Since(start);
 }
 
-void Ranks::Exchange(std::span<const Outgoing> out, std::span<const Incoming> in,
-                     std::string_view where) {
+Ranks::Begun Ranks::Begin(std::span<const Outgoing> out, std::span<const Incoming> in) {
+  Begun begun;
   ++step_;
-  if (size() == 1) return;
+  if (size() == 1) return begun;
   watch_->set_step(step_);
   const int tag = static_cast<int>(step_ % (kTagLimit - 1));
-  std::vector<Transfer> transfers;
   auto in_pieces = [](auto data, auto piece) {
     for (size_t begin = 0; begin < data.size(); begin += kMostMessageBytes) {
       piece(data.subspan(begin, std::min(kMostMessageBytes, data.size() - begin)));
@@ -259,19 +256,31 @@ void Ranks::Exchange(std::span<const Outgoing> out, std::span<const Incoming> in
   };
   for (const Incoming& message : in) {
     in_pieces(message.data, [&](std::span<std::byte> data) {
-      transfers.push_back(
+      begun.transfers.push_back(
           {message.peer, true, data.size(), transport_.IReceive(message.peer, tag, data)});
     });
   }
   for (const Outgoing& message : out) {
     in_pieces(message.data, [&](std::span<const std::byte> data) {
-      transfers.push_back(
+      begun.transfers.push_back(
           {message.peer, false, data.size(), transport_.ISend(message.peer, tag, data)});
       ++traffic_.messages;
       traffic_.bytes += static_cast<int64_t>(data.size());
     });
   }
-  WaitAll(transfers, where);
+  return begun;
+}
+
+void Ranks::FinishIncoming(Begun& begun, std::string_view where) {
+  Wait(begun.transfers, true, where);
+}
+
+void Ranks::Finish(Begun& begun, std::string_view where) { Wait(begun.transfers, false, where); }
+
+void Ranks::Exchange(std::span<const Outgoing> out, std::span<const Incoming> in,
+                     std::string_view where) {
+  Begun begun = Begin(out, in);
+  Finish(begun, where);
 }
 
 std::vector<std::vector<std::byte>> Ranks::AllGather(std::span<const std::byte> mine,

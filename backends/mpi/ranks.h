@@ -30,6 +30,13 @@ struct RanksOptions {
 
 // Owned and used by the thread that runs the program; one more thread keeps watch.
 class Ranks {
+  struct Transfer {
+    int peer = 0;
+    bool incoming = false;
+    size_t bytes = 0;
+    Transport::Request request = 0;
+  };
+
  public:
   Ranks(Transport& transport, RanksOptions options);
   ~Ranks();
@@ -51,6 +58,15 @@ class Ranks {
   // `where` is shown if that takes too long.
   void Exchange(std::span<const Outgoing> out, std::span<const Incoming> in,
                 std::string_view where);
+  // The same in two parts, with work or other exchanges in between; the data must stay until
+  // Finish.
+  class Begun {
+    friend class Ranks;
+    std::vector<Transfer> transfers;
+  };
+  Begun Begin(std::span<const Outgoing> out, std::span<const Incoming> in);
+  void FinishIncoming(Begun& begun, std::string_view where);
+  void Finish(Begun& begun, std::string_view where);
   // Everybody's bytes, by rank.
   std::vector<std::vector<std::byte>> AllGather(std::span<const std::byte> mine,
                                                 std::string_view where);
@@ -72,8 +88,8 @@ class Ranks {
 
  private:
   class Watch;
-  struct Transfer;
-  void WaitAll(std::vector<Transfer>& transfers, std::string_view where);
+  // Until no transfer is left, or none that comes in.
+  void Wait(std::vector<Transfer>& transfers, bool incoming_only, std::string_view where);
 
   Transport& transport_;
   RanksOptions options_;

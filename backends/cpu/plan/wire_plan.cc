@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "backends/cpu/plan/collective_reads.h"
 #include "backends/cpu/plan/views.h"
@@ -14,10 +15,44 @@ namespace {
 
 // A range of a reduction is worth a root of its own if it is at least this long.
 constexpr int64_t kLeastRange = 1 << 10;
-// Of copies a rank sends about so much at a time, to all others together; no less to one.
-constexpr int64_t kRoundBytes = 16 << 20, kLeastRoundBytes = 1 << 20;
+// Of copies a rank sends about so much at a time, to all others together; no less to one. Small
+// enough that what is packed is still in the cache when it is sent, and what has come when it is
+// unpacked.
+constexpr int64_t kRoundBytes = 1 << 20, kLeastRoundBytes = 256 << 10;
 // Tasks that go from rank to rank are cut into so many waves.
 constexpr uint32_t kMostWaves = 8;
+
+// Appends `item` to the items of a message; to the last one if it goes on where that ends, since a
+// collective of thousands of devices has millions of pieces.
+void Append(WireItem item, std::vector<WireItem>& items) {
+  if (items.empty() || item.kind != WireItem::Kind::kPiece || item.count != 1 ||
+      items.back().kind != WireItem::Kind::kPiece ||
+      items.back().offset + items.back().bytes != item.offset) {
+    return items.push_back(std::move(item));
+  }
+  WireItem& last = items.back();
+  WirePiece& piece = last.piece;
+  const WirePiece& next = item.piece;
+  const int64_t distance = next.offset - piece.offset;
+  bool goes_on = false;
+  if (next.rows == 1 && last.count == 1) {
+    if (piece.rows == 1 && distance == piece.row_bytes) {
+      piece.row_bytes += next.row_bytes;
+      goes_on = true;
+    } else if (piece.row_bytes == next.row_bytes &&
+               (piece.rows == 1 || distance == piece.rows * piece.stride)) {
+      if (piece.rows++ == 1) piece.stride = distance;
+      goes_on = true;
+    }
+  } else if (piece.rows == next.rows && piece.row_bytes == next.row_bytes &&
+             piece.stride == next.stride &&
+             (last.count == 1 || distance == last.count * last.step)) {
+    if (last.count++ == 1) last.step = distance;
+    goes_on = true;
+  }
+  if (!goes_on) return items.push_back(std::move(item));
+  last.bytes += item.bytes;
+}
 
 // Files items under the messages of their round, in the order in which they are added: sender and
 // receiver must add the same.
@@ -25,9 +60,7 @@ class Messages {
  public:
   Messages(const RankCut& cut, WirePlan& plan) : cut_(cut), plan_(plan) {}
 
-  // `places`: where this rank, as the receiver, has it; empty: where the item says.
-  void Add(uint32_t round, int from, int to, WireItem item,
-           std::span<const WirePiece> places = {}) {
+  void Add(uint32_t round, int from, int to, WireItem item) {
     if (item.bytes == 0) return;
     if (rounds_.size() <= round) rounds_.resize(round + 1);
     WireMessage& message = rounds_[round][{from, to}];
@@ -35,12 +68,7 @@ class Messages {
     message.to = to;
     item.offset = message.bytes;
     message.bytes += item.bytes;
-    if (from != cut_.rank && to != cut_.rank) return;
-    if (places.empty()) message.items.push_back(std::move(item));
-    for (const WirePiece& place : places) {
-      item.piece = place;
-      message.items.push_back(item);
-    }
+    if (from == cut_.rank || to == cut_.rank) Append(std::move(item), message.items);
   }
 
   void Finish() {
@@ -72,52 +100,109 @@ class CopyPlanner {
       : plan_(plan), step_(step), op_(*step.op), program_(*plan.program), holders_(holders) {}
 
   void Run(WirePlan& out, Messages& messages) {
-    for (size_t k = 0; k < op_.results.size(); ++k) {
-      if (k < step_.is_read.size() && !step_.is_read[k]) continue;
-      ForEachReceiver(*program_.values[op_.results[k]].classes,
-                      [&](uint32_t device, int rank) { Needs(k, device, rank); });
-    }
-    // In rounds, so that what is on its way needs little memory.
-    const int64_t round_bytes =
-        std::max(kRoundBytes / (holders_.cut().size - 1), kLeastRoundBytes);
-    std::map<std::pair<int, int>, int64_t> added;
-    for (const Copied& copied : pieces_) {
-      WireItem item;
-      item.bytes = copied.piece.bytes();
-      item.piece = copied.piece;
-      out.least_bytes += item.bytes;
-      int64_t& before = added[{copied.from, copied.to}];
-      messages.Add(static_cast<uint32_t>(before / round_bytes), copied.from, copied.to, item,
-                   copied.places);
-      before += item.bytes;
+    for (int rank = 0; rank < holders_.cut().size; ++rank) {
+      std::vector<Receiver> receivers;
+      for (size_t k = 0; k < op_.results.size(); ++k) {
+        if (k < step_.is_read.size() && !step_.is_read[k]) continue;
+        ForEachReceiver(*program_.values[op_.results[k]].classes, rank, [&](uint32_t device) {
+          receivers.push_back(
+              {IsSplit(op_) ? op_.devices->groups.position_of[device] : 0, k, device});
+        });
+      }
+      // Who may want the same come one after another: those who want the same block.
+      std::ranges::stable_sort(receivers, {}, &Receiver::block);
+      for (size_t i = 0; i < receivers.size(); ++i) {
+        if (i == 0 || receivers[i].block != receivers[i - 1].block) ++pass_;
+        Receive(rank, receivers[i], out, messages);
+      }
     }
   }
 
-  // An active device of each class on each rank that has one.
+  // An active device of each class that the rank has.
   template <typename Visit>
-  void ForEachReceiver(const DeviceClasses& classes, Visit visit) {
+  void ForEachReceiver(const DeviceClasses& classes, int rank, Visit visit) {
     const RankCut& cut = holders_.cut();
-    std::vector<int> seen(classes.count(), -1);
-    for (int rank = 0; rank < cut.size; ++rank) {
-      for (uint32_t d = cut.Begin(rank); d < cut.Begin(rank + 1); ++d) {
-        const uint32_t c = classes.class_of(d);
-        if (!holders_.IsActive(d) || seen[c] == rank) continue;
-        seen[c] = rank;
-        visit(d, rank);
-      }
+    std::vector<uint8_t> seen(classes.count(), 0);
+    for (uint32_t d = cut.Begin(rank); d < cut.Begin(rank + 1); ++d) {
+      if (holders_.IsActive(d) && std::exchange(seen[classes.class_of(d)], 1) == 0) visit(d);
     }
   }
 
  private:
-  void Needs(size_t k, uint32_t device, int rank) {
-    int64_t member = 0;
-    ForEachRead(op_, k, device, [&](ValueId operand, uint32_t source, int64_t block) {
-      Copied* copied = Need(operand, source, rank, block);
-      if (copied != nullptr && block >= 0 && rank == holders_.cut().rank) {
-        copied->places.push_back(PlaceOfBlock(k, device, member, copied->piece));
-      }
-      ++member;
-    });
+  struct Receiver {
+    uint32_t block = 0;
+    size_t k = 0;  // result
+    uint32_t device = 0;
+  };
+  // What classes of an operand have: an instance, told apart by what all ranks know, not by where
+  // it is here. kNoInstance: everybody has it.
+  static constexpr uint32_t kNoInstance = UINT32_MAX;
+  struct Instance {
+    uint32_t number = kNoInstance;
+    int64_t offset = 0;
+  };
+  // Of an instance: in which pass it was last sent, and where in this rank's results that block is.
+  struct Sent {
+    uint64_t pass = 0;
+    int64_t offset = 0;
+  };
+
+  void Receive(int rank, const Receiver& receiver, WirePlan& out, Messages& messages) {
+    int64_t member = -1;
+    ForEachRead(op_, receiver.k, receiver.device,
+                [&](ValueId operand, uint32_t source, int64_t block) {
+                  ++member;
+                  const Value& value = program_.values[operand];
+                  const uint32_t c = value.classes->class_of(source);
+                  if (value.bytes == 0 || holders_.Holds(value.classes, c, rank)) return;
+                  const Instance instance = InstancesOf(operand)[c];
+                  if (instance.number == kNoInstance) return;
+                  WireItem item;
+                  item.piece = {instance.offset, 1, value.bytes, 0};
+                  if (block >= 0) item.piece = BlockOf(item.piece, block);
+                  item.bytes = item.piece.bytes();
+                  if (block >= 0 && rank == holders_.cut().rank) {
+                    item.piece = PlaceOfBlock(receiver.k, receiver.device, member, item.piece);
+                  }
+                  Sent& sent = sent_[instance.number];
+                  if (std::exchange(sent.pass, pass_) == pass_) {
+                    if (block < 0 || rank != holders_.cut().rank) return;
+                    const int64_t to = item.piece.offset;
+                    item.piece.offset = sent.offset;
+                    out.copies.push_back({item.piece, to});
+                    return;
+                  }
+                  sent.offset = item.piece.offset;
+                  Add(holders_.cut().RankOf(source), rank, std::move(item), out, messages);
+                });
+  }
+
+  // In rounds, so that what is on its way needs little memory.
+  void Add(int from, int to, WireItem item, WirePlan& out, Messages& messages) {
+    const int64_t round_bytes = std::max(kRoundBytes / (holders_.cut().size - 1), kLeastRoundBytes);
+    out.least_bytes += item.bytes;
+    int64_t& before = added_[{from, to}];
+    const auto round = static_cast<uint32_t>(before / round_bytes);
+    before += item.bytes;
+    messages.Add(round, from, to, std::move(item));
+  }
+
+  // By class.
+  const std::vector<Instance>& InstancesOf(ValueId operand) {
+    std::vector<Instance>& instances = instances_[operand];
+    if (!instances.empty()) return instances;
+    const Value& value = program_.values[operand];
+    instances.resize(value.classes->count());
+    for (uint32_t c = 0; c < instances.size(); ++c) {
+      const View::Entry at = Locate(program_, operand, c);
+      if (at.base == kNoValue || program_.values[at.base].IsKnown()) continue;
+      const int64_t begin = at.base_class * program_.values[at.base].bytes + at.offset;
+      const auto number = static_cast<uint32_t>(numbers_.size());
+      const auto found = numbers_.try_emplace({at.base, begin, value.bytes}, number).first;
+      instances[c] = {found->second, plan_.OffsetOn(operand, value.classes->first_device(c))};
+    }
+    sent_.resize(numbers_.size());
+    return instances;
   }
 
   // Of an all-to-all: where a member's block lies in a result.
@@ -126,32 +211,6 @@ class CopyPlanner {
     place.stride = block.row_bytes * static_cast<int64_t>(op_.devices->groups.group(0).size());
     place.offset = plan_.OffsetOn(op_.results[k], device) + member * block.row_bytes;
     return place;
-  }
-
-  // Bytes that go from one rank to another.
-  struct Copied {
-    int from = 0, to = 0;
-    WirePiece piece;
-    std::vector<WirePiece> places;  // here, if not there
-  };
-
-  // `rank` reads the instance of `source`, or that block of its rows. Null: it has that.
-  Copied* Need(ValueId operand, uint32_t source, int rank, int64_t block) {
-    const Value& value = program_.values[operand];
-    const uint32_t c = value.classes->class_of(source);
-    if (value.bytes == 0 || holders_.Holds(value.classes, c, rank)) return nullptr;
-    const View::Entry at = Locate(program_, operand, c);
-    if (at.base == kNoValue || program_.values[at.base].IsKnown()) {
-      return nullptr;  // everybody has those
-    }
-    WirePiece piece{plan_.OffsetOn(operand, source), 1, value.bytes, 0};
-    if (block >= 0) piece = BlockOf(piece, block);
-    // Told apart by what all ranks know, not by where it is here.
-    const int64_t begin = at.base_class * program_.values[at.base].bytes + at.offset;
-    const auto [found, inserted] =
-        seen_.try_emplace({rank, at.base, begin, value.bytes, block}, pieces_.size());
-    if (inserted) pieces_.push_back({holders_.cut().RankOf(source), rank, piece, {}});
-    return &pieces_[found->second];
   }
 
   WirePiece BlockOf(WirePiece piece, int64_t block) const {
@@ -173,8 +232,11 @@ class CopyPlanner {
   const Op& op_;
   const Program& program_;
   RankHolders& holders_;
-  std::map<std::tuple<int, ValueId, int64_t, int64_t, int64_t>, size_t> seen_;  // in pieces_
-  std::vector<Copied> pieces_;
+  std::map<ValueId, std::vector<Instance>> instances_;
+  std::map<std::tuple<ValueId, int64_t, int64_t>, uint32_t> numbers_;
+  std::vector<Sent> sent_;  // by number
+  uint64_t pass_ = 0;       // over receivers that may want the same
+  std::map<std::pair<int, int>, int64_t> added_;
 };
 
 // The units of one part of a reduction.
@@ -214,8 +276,8 @@ class ReductionPlanner {
       out.units.push_back(std::move(unit));
     }
     if (poor.empty()) return;
-    const std::vector<int> places = giver >= 0 ? std::vector<int>(MemberCount(s), giver)
-                                               : PlacesOf(s);
+    const std::vector<int> places =
+        giver >= 0 ? std::vector<int>(MemberCount(s), giver) : PlacesOf(s);
     std::vector<int> taking_part = places;
     std::ranges::sort(taking_part);
     taking_part.erase(std::ranges::unique(taking_part).begin(), taking_part.end());
@@ -274,8 +336,8 @@ class ReductionPlanner {
       const int64_t begin = elements * i / count * part_.element_bytes;
       const int64_t end = elements * (i + 1) / count * part_.element_bytes;
       if (begin == end) continue;
-      ranges.push_back({WirePiece{begin, 1, end - begin, 0},
-                        ranks[static_cast<size_t>(i + s) % ranks.size()]});
+      ranges.push_back(
+          {WirePiece{begin, 1, end - begin, 0}, ranks[static_cast<size_t>(i + s) % ranks.size()]});
     }
     return ranges;
   }
@@ -490,27 +552,29 @@ WirePlan MakeRaggedRows(const Plan& plan, const CollectiveStep& step, RankHolder
   const DeviceClasses* classes = plan.program->values[data].classes;
   const int64_t rows = part.inner > 0 ? part.operand_bytes / part.inner : 0;
   std::set<std::pair<int, WirePiece>> seen;
-  CopyPlanner(plan, step, holders)
-      .ForEachReceiver(*part.classes, [&](uint32_t device, int rank) {
-        const auto position = static_cast<int64_t>(groups.position_of[device]);
-        for (uint32_t member : groups.group(groups.group_of[device])) {
-          const int from = holders.cut().RankOf(member);
-          if (holders.Holds(classes, classes->class_of(member), rank)) continue;
-          // Others need not know how many.
-          if (from != holders.cut().rank && rank != holders.cut().rank) continue;
-          const int64_t first = read(plan.OffsetOn(op.operands[2], member), 2, position);
-          const int64_t count = read(plan.OffsetOn(op.operands[3], member), 3, position);
-          // What is out of range is told where it is received.
-          if (first < 0 || count <= 0 || count > rows || first > rows - count) continue;
-          const WirePiece piece{plan.OffsetOn(data, member) + first * part.inner, 1,
-                                count * part.inner, 0};
-          if (!seen.insert({rank, piece}).second) continue;
-          WireItem item;
-          item.bytes = piece.bytes();
-          item.piece = piece;
-          messages.Add(0, from, rank, std::move(item));
-        }
-      });
+  CopyPlanner planner(plan, step, holders);
+  for (int rank = 0; rank < holders.cut().size; ++rank) {
+    planner.ForEachReceiver(*part.classes, rank, [&](uint32_t device) {
+      const auto position = static_cast<int64_t>(groups.position_of[device]);
+      for (uint32_t member : groups.group(groups.group_of[device])) {
+        const int from = holders.cut().RankOf(member);
+        if (holders.Holds(classes, classes->class_of(member), rank)) continue;
+        // Others need not know how many.
+        if (from != holders.cut().rank && rank != holders.cut().rank) continue;
+        const int64_t first = read(plan.OffsetOn(op.operands[2], member), 2, position);
+        const int64_t count = read(plan.OffsetOn(op.operands[3], member), 3, position);
+        // What is out of range is told where it is received.
+        if (first < 0 || count <= 0 || count > rows || first > rows - count) continue;
+        const WirePiece piece{plan.OffsetOn(data, member) + first * part.inner, 1,
+                              count * part.inner, 0};
+        if (!seen.insert({rank, piece}).second) continue;
+        WireItem item;
+        item.bytes = piece.bytes();
+        item.piece = piece;
+        messages.Add(0, from, rank, std::move(item));
+      }
+    });
+  }
   messages.Finish();
   // Ranks that neither send nor receive do not know that others do: all exchange once.
   if (out.rounds.empty()) out.rounds.emplace_back();

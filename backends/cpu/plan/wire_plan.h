@@ -69,9 +69,10 @@ struct WireItem {
   enum class Kind : uint8_t { kPiece, kPartial, kResult } kind = Kind::kPiece;
   int64_t offset = 0;  // in the message
   int64_t bytes = 0;
-  WirePiece piece;     // kPiece
-  uint32_t unit = 0;   // kPartial, kResult
-  int32_t node = -1;   // kPartial
+  WirePiece piece;  // kPiece: so many, `step` apart
+  int64_t count = 1, step = 0;
+  uint32_t unit = 0;  // kPartial, kResult
+  int32_t node = -1;  // kPartial
 };
 
 struct WireMessage {
@@ -80,9 +81,16 @@ struct WireMessage {
   std::vector<WireItem> items;
 };
 
+// Within a rank's results: what has come once and is wanted twice. Both places have the same rows.
+struct LocalCopy {
+  WirePiece from;
+  int64_t to = 0;  // offset
+};
+
 // Of one collective, or of the part of it that chains with sinks leave over.
 struct WirePlan {
   std::vector<WireUnit> units;
+  std::vector<LocalCopy> copies;  // after the rounds
   // By round: the messages from or to the rank; and how much all ranks send together.
   std::vector<std::vector<WireMessage>> rounds;
   int64_t messages = 0, bytes = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "backends/cpu/arrays/index_value.h"
 #include "backends/cpu/plan/collective_reads.h"
@@ -12,12 +13,25 @@
 namespace gshard::cpu {
 namespace {
 
-void CopyRows(const WirePiece& piece, std::byte* arena, std::byte* message, bool to_message) {
-  for (int64_t row = 0; row < piece.rows; ++row) {
-    std::byte* there = arena + piece.offset + row * piece.stride;
-    std::byte* here = message + row * piece.row_bytes;
-    std::memcpy(to_message ? here : there, to_message ? there : here,
-                static_cast<size_t>(piece.row_bytes));
+void Pack(const WireItem& item, const std::byte* arena, std::byte* message) {
+  const WirePiece& piece = item.piece;
+  const auto row_bytes = static_cast<size_t>(piece.row_bytes);
+  for (int64_t i = 0; i < item.count; ++i) {
+    const std::byte* from = arena + piece.offset + i * item.step;
+    for (int64_t row = 0; row < piece.rows; ++row, message += row_bytes) {
+      std::memcpy(message, from + row * piece.stride, row_bytes);
+    }
+  }
+}
+
+void Unpack(const WireItem& item, const std::byte* message, std::byte* arena) {
+  const WirePiece& piece = item.piece;
+  const auto row_bytes = static_cast<size_t>(piece.row_bytes);
+  for (int64_t i = 0; i < item.count; ++i) {
+    std::byte* to = arena + piece.offset + i * item.step;
+    for (int64_t row = 0; row < piece.rows; ++row, message += row_bytes) {
+      std::memcpy(to + row * piece.stride, message, row_bytes);
+    }
   }
 }
 
@@ -55,6 +69,12 @@ void RankRunner::Note(const WirePlan& wire) {
   predicted_.least_bytes += wire.least_bytes;
 }
 
+void RankRunner::Note(const SinkPlan& plan) {
+  predicted_.messages += plan.messages;
+  predicted_.bytes += plan.bytes;
+  predicted_.least_bytes += plan.bytes;
+}
+
 const WirePlan& RankRunner::PlanOf(const CollectiveStep& step, ActiveSet* active) {
   if (active == &everyone_) {
     const auto [found, inserted] = plans_.try_emplace(&step);
@@ -67,8 +87,8 @@ const WirePlan& RankRunner::PlanOf(const CollectiveStep& step, ActiveSet* active
   return plan;
 }
 
-void RankRunner::Exchange(const std::vector<WireMessage>& messages, RoundBuffers& buffers,
-                          std::string_view where) {
+mpi::Ranks::Begun RankRunner::Begin(const std::vector<WireMessage>& messages,
+                                    RoundBuffers& buffers) {
   std::vector<mpi::Ranks::Outgoing> out;
   std::vector<mpi::Ranks::Incoming> in;
   for (const WireMessage& message : messages) {
@@ -80,10 +100,16 @@ void RankRunner::Exchange(const std::vector<WireMessage>& messages, RoundBuffers
       in.push_back({message.from, data});
     }
   }
-  int64_t bytes = BytesOf(buffers);
-  if (&buffers != &round_buffers_) bytes += BytesOf(round_buffers_);
-  buffer_bytes_ = std::max(buffer_bytes_, bytes);
-  ranks_.Exchange(out, in, where);
+  const bool of_copies = std::ranges::any_of(
+      round_buffers_, [&](const RoundBuffers& round) { return &round == &buffers; });
+  buffer_bytes_ = std::max(buffer_bytes_, CopyBufferBytes() + (of_copies ? 0 : BytesOf(buffers)));
+  return ranks_.Begin(out, in);
+}
+
+int64_t RankRunner::CopyBufferBytes() const {
+  int64_t bytes = 0;
+  for (const RoundBuffers& round : round_buffers_) bytes += BytesOf(round);
+  return bytes;
 }
 
 void RankRunner::MoveRows(const CollectiveStep& step, ActiveSet* active) {
@@ -110,37 +136,46 @@ void RankRunner::MovePieces(const WirePlan& wire, std::string_view where) {
 }
 
 void RankRunner::SendPieces(const WirePlan& wire, std::string_view where) {
-  // The same memory again: fresh pages cost as much as the copies.
-  RoundBuffers& buffers = round_buffers_;
-  for (const std::vector<WireMessage>& round : wire.rounds) {
-    for (const WireMessage& message : round) {
+  // The same memory again and again: it stays in the cache, and fresh pages cost as much as copies.
+  std::array<mpi::Ranks::Begun, kRoundsBegun> begun;
+  const size_t rounds = wire.rounds.size();
+  for (size_t next = 0; next < rounds + kRoundsBegun; ++next) {
+    RoundBuffers& buffers = round_buffers_[next % kRoundsBegun];
+    if (next >= kRoundsBegun && next - kRoundsBegun < rounds) {
+      ranks_.Finish(begun[next % kRoundsBegun], where);
+      for (const WireMessage& message : wire.rounds[next - kRoundsBegun]) {
+        if (message.to != ranks_.rank()) continue;
+        const std::byte* data = buffers.in.at(message.from).data();
+        for (const WireItem& item : message.items) Unpack(item, data + item.offset, arena_);
+      }
+    }
+    if (next >= rounds) continue;
+    for (const WireMessage& message : wire.rounds[next]) {
       if (message.from != ranks_.rank()) continue;
       std::vector<std::byte>& data = buffers.out[message.to];
       data.resize(static_cast<size_t>(message.bytes));
-      for (const WireItem& item : message.items) {
-        CopyRows(item.piece, arena_, data.data() + item.offset, true);
-      }
+      for (const WireItem& item : message.items) Pack(item, arena_, data.data() + item.offset);
     }
-    Exchange(round, buffers, where);
-    for (const WireMessage& message : round) {
-      if (message.to != ranks_.rank()) continue;
-      std::vector<std::byte>& data = buffers.in.at(message.from);
-      for (const WireItem& item : message.items) {
-        CopyRows(item.piece, arena_, data.data() + item.offset, false);
-      }
+    begun[next % kRoundsBegun] = Begin(wire.rounds[next], buffers);
+  }
+  for (const LocalCopy& copy : wire.copies) {
+    const WirePiece& piece = copy.from;
+    for (int64_t row = 0; row < piece.rows; ++row) {
+      std::memcpy(arena_ + copy.to + row * piece.stride, arena_ + piece.offset + row * piece.stride,
+                  static_cast<size_t>(piece.row_bytes));
     }
   }
 }
 
 void RankRunner::RunReduction(const WirePlan& wire, const CollectiveStep& step,
-                              ActiveSet* active) {
+                              RankHolders& holders) {
   Note(wire);
-  RankHolders holders(plan_.cut, active->devices());
   RankReduction reduction(wire, step, arena_, workers_, holders);
   for (uint32_t round = 0; round < reduction.rounds(); ++round) {
     RoundBuffers& buffers = reduction.Fold(round);
     if (round >= wire.rounds.size()) continue;
-    Exchange(wire.rounds[round], buffers, NameOf(step));
+    mpi::Ranks::Begun begun = Begin(wire.rounds[round], buffers);
+    ranks_.Finish(begun, NameOf(step));
     reduction.Take(round);
   }
 }
@@ -163,69 +198,97 @@ void RankRunner::RunCollective(const CollectiveStep& step, ActiveSet* active) {
   if (!reduces || (wire.rounds.empty() && apart)) {
     cpu::RunCollective(step, arena_, active, workers_);
   } else {
-    RunReduction(wire, step, active);
+    RankHolders own(plan_.cut, active->devices());
+    RunReduction(wire, step, active == &everyone_ ? all_ : own);
   }
 }
 
 void RankRunner::RunSinks(const ChainStep& step, ActiveSet* active,
                           const std::function<void(std::span<const SinkRun>)>& fold) {
-  RankHolders holders(plan_.cut, active->devices());
+  RankHolders some(plan_.cut, active->devices());
+  RankHolders& holders = active == &everyone_ ? all_ : some;
   SinkPlan own;
   if (active != &everyone_) own = MakeSinkPlan(step, holders);
   const auto [found, inserted] = sink_plans_.try_emplace(&step);
   if (inserted) found->second = MakeSinkPlan(step, all_);
   const SinkPlan& plan = active == &everyone_ ? found->second : own;
-  predicted_.messages += plan.messages;
-  predicted_.bytes += plan.bytes;
-  predicted_.least_bytes += plan.bytes;
-  size_t next = 0;
-  for (uint32_t slot = 0; slot < plan.slots; ++slot) {
-    std::vector<SinkRun> runs;
-    std::map<int, std::vector<std::byte>> sent, received;
-    std::vector<SinkRun> arriving;
-    for (; next < plan.runs.size() && plan.runs[next].slot == slot; ++next) {
-      const SinkRun& run = plan.runs[next];
-      if (run.rank == ranks_.rank()) runs.push_back(run);
-      if (run.to == ranks_.rank()) arriving.push_back(run);
-    }
-    fold(runs);
-    int64_t task_bytes = 0;
-    for (const PlannedSink& sink : step.sinks) task_bytes += sink.bytes;
-    for (const SinkRun& run : runs) {
-      if (run.to < 0) continue;
-      std::vector<std::byte>& data = sent[run.to];
-      for (const PlannedSink& sink : step.sinks) {
+  Note(plan);
+  const std::string_view where = step.calls.back().op->instruction->name();
+  // Who begins need not wait for those who go on: sums are on their way while the next are folded.
+  std::array<SinkSlot, kRoundsBegun> slots;
+  std::span<const SinkRun> left = plan.runs;
+  for (uint32_t s = 0; s < plan.slots; ++s) {
+    const auto end = std::ranges::find_if(left, [s](const SinkRun& run) { return run.slot != s; });
+    const std::span<const SinkRun> runs = left.first(static_cast<size_t>(end - left.begin()));
+    left = left.subspan(runs.size());
+    std::vector<SinkRun> mine;
+    std::ranges::copy_if(runs, std::back_inserter(mine),
+                         [&](const SinkRun& run) { return run.rank == ranks_.rank(); });
+    fold(mine);
+    SinkSlot& slot = slots[s % kRoundsBegun];
+    ranks_.Finish(slot.begun, where);
+    BeginSlot(step, plan, runs, slot);
+    ranks_.FinishIncoming(slot.begun, where);
+    TakeSlot(step, runs, slot);
+  }
+  for (SinkSlot& slot : slots) ranks_.Finish(slot.begun, where);
+  ReduceSinks(step, plan, active, holders);
+}
+
+void RankRunner::BeginSlot(const ChainStep& step, const SinkPlan& plan,
+                           std::span<const SinkRun> runs, SinkSlot& slot) {
+  if (plan.messages == 0) return;
+  slot.sent.clear();
+  slot.received.clear();
+  for (const SinkRun& run : runs) {
+    for (const PlannedSink& sink : step.sinks) {
+      if (run.rank == ranks_.rank() && run.to >= 0) {
+        std::vector<std::byte>& data = slot.sent[run.to];
         const std::byte* from = arena_ + sink.accumulators[run.task];
         data.insert(data.end(), from, from + sink.bytes);
-      }
-    }
-    for (const SinkRun& run : arriving) {
-      std::vector<std::byte>& data = received[run.rank];
-      data.resize(data.size() + static_cast<size_t>(task_bytes));
-    }
-    std::vector<mpi::Ranks::Outgoing> out;
-    std::vector<mpi::Ranks::Incoming> in;
-    for (auto& [peer, data] : sent) out.push_back({peer, data});
-    for (auto& [peer, data] : received) in.push_back({peer, data});
-    if (plan.messages > 0) {
-      ranks_.Exchange(out, in, step.calls.back().op->instruction->name());
-    }
-    std::map<int, size_t> taken;
-    for (const SinkRun& run : arriving) {
-      size_t& at = taken[run.rank];
-      for (const PlannedSink& sink : step.sinks) {
-        std::memcpy(arena_ + sink.accumulators[run.task], received[run.rank].data() + at,
-                    static_cast<size_t>(sink.bytes));
-        at += static_cast<size_t>(sink.bytes);
+      } else if (run.to == ranks_.rank()) {
+        std::vector<std::byte>& data = slot.received[run.rank];
+        data.resize(data.size() + static_cast<size_t>(sink.bytes));
       }
     }
   }
+  std::vector<mpi::Ranks::Outgoing> out;
+  std::vector<mpi::Ranks::Incoming> in;
+  for (auto& [peer, data] : slot.sent) out.push_back({peer, data});
+  for (auto& [peer, data] : slot.received) in.push_back({peer, data});
+  slot.begun = ranks_.Begin(out, in);
+}
+
+void RankRunner::TakeSlot(const ChainStep& step, std::span<const SinkRun> runs, SinkSlot& slot) {
+  std::map<int, size_t> taken;
+  for (const SinkRun& run : runs) {
+    if (run.to != ranks_.rank()) continue;
+    size_t& at = taken[run.rank];
+    for (const PlannedSink& sink : step.sinks) {
+      std::memcpy(arena_ + sink.accumulators[run.task], slot.received[run.rank].data() + at,
+                  static_cast<size_t>(sink.bytes));
+      at += static_cast<size_t>(sink.bytes);
+    }
+  }
+}
+
+void RankRunner::ReduceSinks(const ChainStep& step, const SinkPlan& plan, ActiveSet* active,
+                             RankHolders& holders) {
   const auto size = static_cast<size_t>(plan_.cut.size);
   auto reduce = [&](const CollectiveStep& reduction, uint32_t per_group) {
     const MemberHolder holder = [&](uint32_t s, uint32_t m, int rank) {
       return plan.holds[(s * per_group + m) * size + static_cast<size_t>(rank)] != 0;
     };
-    RunReduction(MakeWirePlan(reduction, holder, holders), reduction, active);
+    WirePlan own;
+    const WirePlan* wire = &own;
+    if (active == &everyone_) {
+      const auto [found, inserted] = plans_.try_emplace(&reduction);
+      if (inserted) found->second = MakeWirePlan(reduction, holder, holders);
+      wire = &found->second;
+    } else {
+      own = MakeWirePlan(reduction, holder, holders);
+    }
+    RunReduction(*wire, reduction, holders);
   };
   for (const CollectiveStep& reduction : step.final_reductions) {
     reduce(reduction, step.tasks_per_group);
@@ -309,7 +372,7 @@ void RankRunner::GatherSome(ValueId value, bool to_all, int only, std::string_vi
       gathered.instances[of_rank[i]] = data.data() + i * static_cast<size_t>(v.bytes);
     }
   }
-  buffer_bytes_ = std::max(buffer_bytes_, gathered_bytes_ + BytesOf(round_buffers_));
+  buffer_bytes_ = std::max(buffer_bytes_, gathered_bytes_ + CopyBufferBytes());
   ranks_.Exchange(out, in, where);
 }
 

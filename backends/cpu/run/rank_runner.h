@@ -3,6 +3,7 @@
 #ifndef GSHARD_BACKENDS_CPU_RUN_RANK_RUNNER_H_
 #define GSHARD_BACKENDS_CPU_RUN_RANK_RUNNER_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -35,8 +36,8 @@ class RankRunner {
                 const std::function<void(std::span<const SinkRun>)>& fold);
   // Completes what each class with an active device says: `values[c]`, known here where
   // active->OfClasses(classes)[c].
-  void ShareSelectors(const DeviceClasses* classes, ActiveSet* active,
-                      std::vector<int64_t>& values, std::string_view where);
+  void ShareSelectors(const DeviceClasses* classes, ActiveSet* active, std::vector<int64_t>& values,
+                      std::string_view where);
   // Instances of a value on all devices: to rank 0, or to everybody, until Release.
   void Gather(ValueId value, bool to_all, std::string_view where);
   // The same to rank 0, of rank `from` only: a piece of a large array.
@@ -64,13 +65,24 @@ class RankRunner {
   // `only`: of this rank; -1: of all.
   void GatherSome(ValueId value, bool to_all, int only, std::string_view where);
   const WirePlan& PlanOf(const CollectiveStep& step, ActiveSet* active);
-  void RunReduction(const WirePlan& wire, const CollectiveStep& step, ActiveSet* active);
+  void RunReduction(const WirePlan& wire, const CollectiveStep& step, RankHolders& holders);
   void MovePieces(const WirePlan& wire, std::string_view where);
   void SendPieces(const WirePlan& wire, std::string_view where);
   void MoveRows(const CollectiveStep& step, ActiveSet* active);
-  void Exchange(const std::vector<WireMessage>& messages, RoundBuffers& buffers,
-                std::string_view where);
+  mpi::Ranks::Begun Begin(const std::vector<WireMessage>& messages, RoundBuffers& buffers);
+  int64_t CopyBufferBytes() const;
   void Note(const WirePlan& wire);
+  void Note(const SinkPlan& plan);
+  // Of a sink's runs: sums that others go on with.
+  struct SinkSlot {
+    std::map<int, std::vector<std::byte>> sent, received;
+    mpi::Ranks::Begun begun;
+  };
+  void BeginSlot(const ChainStep& step, const SinkPlan& plan, std::span<const SinkRun> runs,
+                 SinkSlot& slot);
+  void TakeSlot(const ChainStep& step, std::span<const SinkRun> runs, SinkSlot& slot);
+  void ReduceSinks(const ChainStep& step, const SinkPlan& plan, ActiveSet* active,
+                   RankHolders& holders);
   std::string_view NameOf(const CollectiveStep& step) const;
 
   const Plan& plan_;
@@ -78,8 +90,8 @@ class RankRunner {
   Workers& workers_;
   mpi::Ranks& ranks_;
   ActiveSet everyone_;
-  RankHolders all_;  // of everyone_
-  std::map<const CollectiveStep*, WirePlan> plans_;  // for everyone_
+  RankHolders all_;                                  // of everyone_
+  std::map<const CollectiveStep*, WirePlan> plans_;  // for everyone_; null: for some, the last
   std::map<const ChainStep*, SinkPlan> sink_plans_;
   // By value: messages, and where in them the instances are.
   struct GatheredValue {
@@ -88,7 +100,9 @@ class RankRunner {
   };
   std::map<ValueId, GatheredValue> gathered_;
   Predicted predicted_, sent_rows_;
-  RoundBuffers round_buffers_;  // of copies
+  // Of copies: rounds are packed while those before are on their way.
+  static constexpr size_t kRoundsBegun = 4;
+  std::array<RoundBuffers, kRoundsBegun> round_buffers_;
   int64_t buffer_bytes_ = 0, gathered_bytes_ = 0;
 };
 

@@ -70,8 +70,8 @@ std::string Distinct(int devices, const std::string& rest) {
 }
 
 std::string Groups(int groups, int size) {
-  return "replica_groups=[" + std::to_string(groups) + "," + std::to_string(size) +
-         "]<=[" + std::to_string(groups * size) + "], channel_id=1, use_global_device_ids=true";
+  return "replica_groups=[" + std::to_string(groups) + "," + std::to_string(size) + "]<=[" +
+         std::to_string(groups * size) + "], channel_id=1, use_global_device_ids=true";
 }
 
 void CheckRanks(const std::string& text, bool at_least = true) {
@@ -95,8 +95,8 @@ TEST_CASE("ranks: sums over all devices and inside ranks", "[ranks]") {
   CheckRanks(
       Distinct(16, "ROOT r = f32[64,40] all-reduce(p), " + Groups(1, 16) + ", to_apply=add"));
   CheckRanks(Distinct(16, "ROOT r = f32[64,40] all-reduce(p), " + Groups(8, 2) + ", to_apply=add"));
-  CheckRanks(Distinct(256, "ROOT r = f32[64,40] all-reduce(p), " + Groups(1, 256) +
-                               ", to_apply=add"));
+  CheckRanks(
+      Distinct(256, "ROOT r = f32[64,40] all-reduce(p), " + Groups(1, 256) + ", to_apply=add"));
   CheckRanks(Distinct(16,
                       "ROOT r = f32[64,40] all-reduce(p), replica_groups={{0,8,1,9,2,10,3,11},"
                       "{4,12,5,13,6,14,7,15}}, channel_id=1, use_global_device_ids=true, "
@@ -109,8 +109,8 @@ TEST_CASE("ranks: sums over all devices and inside ranks", "[ranks]") {
 // Where a block of members lies on several ranks its sum is complete at the last of them, and what
 // others want of it travels once more: 1 + 1/ranks of the least.
 TEST_CASE("ranks: sums that are cut", "[ranks]") {
-  CheckRanks(Distinct(16, "ROOT r = f32[4,40] reduce-scatter(p), dimensions={0}, " +
-                              Groups(1, 16) + ", to_apply=add"),
+  CheckRanks(Distinct(16, "ROOT r = f32[4,40] reduce-scatter(p), dimensions={0}, " + Groups(1, 16) +
+                              ", to_apply=add"),
              false);
   CheckRanks(Distinct(8, "ROOT r = f32[64,5] reduce-scatter(p), dimensions={1}, " + Groups(1, 8) +
                              ", to_apply=add"),
@@ -129,15 +129,73 @@ TEST_CASE("ranks: a sum over a rank's devices travels once", "[ranks]") {
 TEST_CASE("ranks: gathers, exchanges and permutes", "[ranks]") {
   CheckRanks(Distinct(8, "ROOT r = f32[512,40] all-gather(p), dimensions={0}, " + Groups(1, 8)));
   CheckRanks(Distinct(8, "ROOT r = f32[64,160] all-gather(p), dimensions={1}, " + Groups(2, 4)));
-  CheckRanks(Distinct(8, "ROOT r = f32[64,40] all-to-all(p), dimensions={1}, "
-                         "replica_groups={{0,1,2,3,4,5,6,7}}, channel_id=1"));
-  CheckRanks(Distinct(8, "ROOT r = f32[64,40] collective-permute(p), channel_id=1, "
-                         "source_target_pairs={{0,1},{1,2},{2,3},{3,4},{4,5},{5,6},{6,7},{7,0}}"));
-  CheckRanks(Distinct(8, "q = f32[64,40] collective-permute(p), channel_id=1, "
-                         "source_target_pairs={{0,4},{1,5},{4,0}}\n"
-                         "ROOT r = f32[64,40] add(p, q)"));
-  CheckRanks(Distinct(8, "ROOT r = f32[64,40] collective-broadcast(p), channel_id=1, "
-                         "replica_groups={{1,0,2,6},{7,3}}"));
+  CheckRanks(Distinct(8,
+                      "ROOT r = f32[64,40] all-to-all(p), dimensions={1}, "
+                      "replica_groups={{0,1,2,3,4,5,6,7}}, channel_id=1"));
+  CheckRanks(Distinct(8,
+                      "ROOT r = f32[64,40] collective-permute(p), channel_id=1, "
+                      "source_target_pairs={{0,1},{1,2},{2,3},{3,4},{4,5},{5,6},{6,7},{7,0}}"));
+  CheckRanks(Distinct(8,
+                      "q = f32[64,40] collective-permute(p), channel_id=1, "
+                      "source_target_pairs={{0,4},{1,5},{4,0}}\n"
+                      "ROOT r = f32[64,40] add(p, q)"));
+  CheckRanks(Distinct(8,
+                      "ROOT r = f32[64,40] collective-broadcast(p), channel_id=1, "
+                      "replica_groups={{1,0,2,6},{7,3}}"));
+}
+
+// 4 MiB a device: more than what is on its way at a time.
+TEST_CASE("ranks: copies in many rounds", "[ranks]") {
+  const std::string shard = "p = f32[1024,1024] parameter(0), sharding={devices=[4,1]<=[4]}\n";
+  CheckRanks(Program(4, shard + "ROOT r = f32[1024,1024] all-to-all(p), dimensions={0}, "
+                                "replica_groups={{0,1,2,3}}, channel_id=1"));
+  CheckRanks(Program(4, shard + "ROOT r = f32[1024,1024] all-to-all(p), dimensions={1}, "
+                                "replica_groups={{3,1,2,0}}, channel_id=1"));
+  CheckRanks(Program(4, shard + "g = f32[4096,1024] all-gather(p), dimensions={0}, " +
+                            Groups(1, 4) + "\nROOT r = f32[4096,1024] negate(g)"));
+}
+
+// Devices 0 and 2 of a rank get different results, which have a block of the other rank in common.
+TEST_CASE("ranks: a block that two results want travels once", "[ranks]") {
+  for (const std::string dimension : {"0", "1"}) {
+    const std::string text = Program(
+        8,
+        "p = f32[64,40] parameter(0), sharding={devices=[4,1,2]<=[8] last_tile_dim_replicate}\n"
+        "ROOT r = f32[64,40] all-to-all(p), dimensions={" +
+            dimension + "}, replica_groups={{0,4},{2,5},{1,6},{3,7}}, channel_id=1");
+    CheckRanks(text);
+    CHECK(RunOn(2, text).sent_bytes == 4 * 64 * 20 * 4);
+  }
+}
+
+// A plan of an all-to-all of thousands of devices must not have an item for every pair of them.
+TEST_CASE("ranks: blocks of neighbours are one item", "[ranks]") {
+  for (const std::string dimension : {"0", "1"}) {
+    const std::string text =
+        Distinct(32, "ROOT r = f32[64,40] all-to-all(p), dimensions={" + dimension +
+                         "}, replica_groups=[4,8]<=[8,4]T(1,0), channel_id=1");
+    size_t items = 0;
+    RunOnRanks(2, [&](mpi::Ranks& ranks) {
+      auto module = ParseModule(SourceText::FromString("test.hlo", text));
+      auto inputs = Inputs::Open("", 1);
+      MeshRunOptions options;
+      options.grid = CountDevices(**module);
+      options.ranks = &ranks;
+      auto run = MeshRun::Prepare(**module, **inputs, options);
+      if (ranks.rank() != 0) return;
+      const Plan& plan = (*run)->plan();
+      RankHolders holders(plan.cut, {});
+      for (const Step& step : plan.blocks[plan.entry].steps) {
+        const auto* collective = std::get_if<CollectiveStep>(&step);
+        if (collective == nullptr) continue;
+        for (const auto& round : MakeWirePlan(plan, *collective, holders).rounds) {
+          for (const WireMessage& message : round) items += message.items.size();
+        }
+      }
+    });
+    CHECK(items > 0);
+    CHECK(items <= 2 * 16);
+  }
 }
 
 TEST_CASE("ranks: control flow that differs between devices", "[ranks]") {
@@ -206,9 +264,10 @@ TEST_CASE("ranks: memory is divided", "[ranks]") {
     }
   }
   // What an all-to-all brings goes into its results.
-  const std::string blocks = Distinct(
-      64, "n = f32[64,40] sine(p)\na = f32[64,40] all-to-all(n), dimensions={0}, "
-          "replica_groups=[1,64]<=[64], channel_id=1\nROOT r = f32[64,40] cosine(a)");
+  const std::string blocks =
+      Distinct(64,
+               "n = f32[64,40] sine(p)\na = f32[64,40] all-to-all(n), dimensions={0}, "
+               "replica_groups=[1,64]<=[64], channel_id=1\nROOT r = f32[64,40] cosine(a)");
   CheckRanks(blocks);
   CHECK(static_cast<double>(ArenaBytes(2, blocks)[1]) <=
         1.15 * static_cast<double>(ArenaBytes(1, blocks)[0]) / 2);
