@@ -103,7 +103,7 @@ Roles RolesOf(const Instruction& x) {
     return r;
   }
   const ScatterAttributes& a = x.attributes<ScatterAttributes>();
-  int64_t n = (x.operand_count() - 1) / 2;
+  int64_t n = x.operand_count() / 2;  // and one operand more, the indices
   r = {x.operand(0)->shape(),     x.operand(n),
        x.operand(n + 1)->shape(), a.update_window_dims,
        a.inserted_window_dims,    a.scatter_dims_to_operand_dims,

@@ -72,7 +72,7 @@ const Sharding* GatherBackward(const PropagationContext& c, const Instruction& u
 
 void ScatterForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   const IndexedDims& d = c.parallel_dims().Of(x, c.computations());
-  int64_t n = (x.operand_count() - 1) / 2;
+  int64_t n = x.operand_count() / 2;  // and one operand more, the indices
   const Instruction* indices = x.operand(n);
   const Sharding* s = c.Partitioned(indices);
   bool updates_partitioned = s != nullptr;
