@@ -14,7 +14,8 @@ Then every test runs without a mutant, must pass, and tells which mutants it rea
 tests by source file, random programs by 20 seeds, what is decided for them by 100, and with --xla what XLA said of
 propagation (xla_answers.py). A mutant is judged by the tests that reach it, the quickest first, two at a time, until
 one fails. Killed: a test failed twice, or used up its processor time. Undecided: what only ran out of time by the clock,
-which a busy machine does to any; it does not count. Ends with the score and the survivors; docs/reliability.md says what is known of those.
+which a busy machine does to any; it does not count. Ends with the score and the survivors; docs/reliability.md says what
+is known of those.
 
 The sample takes as many mutants of each area, and in an area as many of each kind, as there are of all. With --drawn-at
 COMMIT it is what was drawn from the sources of then, so that later tests are judged by the mutants that asked for them:
@@ -110,13 +111,13 @@ def sample_of(found, count, seed):
 
 def carried(drawn, then, found, count):
     """Of the mutants `drawn` from `then`, the first `count`, each under its number there as the mutant of `found` that makes
-    the same change of the same statement. In place of one that no longer can be made: the next of its area that was drawn
-    after these. The second result: numbers of those."""
+    the same change of the same statement behind the same one. In place of one that no longer can be made: the next of its
+    area that was drawn after these. The second result: numbers of those."""
     def changes(of):
         seen, keys = {}, {}
         for mutant in of:
-            change = (mutant.file, mutant.old, mutant.kind, mutant.new)
-            seen[change] = seen.get(change, 0) + 1  # one statement may stand in a file several times
+            change = (mutant.file, mutant.before, mutant.old, mutant.kind, mutant.new)
+            seen[change] = seen.get(change, 0) + 1  # both may stand in a file several times
             keys[mutant.name] = change + (seen[change],)
         return keys
     key_then, now = changes(then), changes(found)

@@ -161,14 +161,14 @@ class Schemata(unittest.TestCase):
 
     def test_a_sample_is_carried_to_later_sources(self):
         """By its statements, wherever they are; what is gone gives its place to what was drawn next."""
-        before = "  int a = b + 1;\n  int c = d - 1;\n  int a = b + 1;\n  int e = f + 1;\n"
-        after = "  int e = f + 1;\n\n  int a = b + 1;\n  int a = b + 1;\n"
+        before = "  g();\n  int a = b + 1;\n  int c = d - 1;\n  h();\n  int a = b + 1;\n  int e = f + 1;\n"
+        after = "\n  h();\n  int a = b + 1;\n  int e = f + 1;\n  g();\n  int a = b + 1;\n"
         file = "core/propagation/x.cc"
         then, now = (schemata.mutants(file, source) for source in (before, after))
         kept, replaced = mutants.carried(then, then, now, 3)
         self.assertEqual(({n: m.name for n, m in kept.items()}, replaced),
-                         ({1: f"{file}:3:10 off by one: + 1", 2: f"{file}:1:10 off by one: + 1",
-                           3: f"{file}:4:10 off by one: + 1"}, [2]))
+                         ({1: f"{file}:6:10 off by one: + 1", 2: f"{file}:4:10 off by one: + 1",
+                           3: f"{file}:3:10 off by one: + 1"}, [2]))
 
 
 if __name__ == "__main__":

@@ -75,10 +75,12 @@ def statements(source):
 
 class Mutant:
     """`name`: FILE:LINE:COLUMN KIND, the column that of the statement's text; `old` and `new`: the statement's texts;
-    `schema`: function of the mutant's number, or None where none can be written."""
+    `before`: that of the statement before it; `schema`: function of the mutant's number, or None where none can be
+    written."""
 
-    def __init__(self, file, statement, kind, position, new, schema):
+    def __init__(self, file, statement, kind, position, new, before, schema):
         self.file, self.statement, self.kind, self.new, self.schema = file, statement, kind, new, schema
+        self.before = before
         self.name = f"{file}:{statement.line_of(position) + 1}:{position + 1} {kind}"
         self.old = statement.text
 
@@ -109,12 +111,13 @@ def mutants(file, source):
     for i, statement in enumerate(all_of_file):
         if SKIPPED.search(statement.text) or statement.last - statement.first >= MOST_LINES:
             continue
+        before = all_of_file[i - 1].text if i > 0 else ""
         after = all_of_file[i + 1].text if i + 1 < len(all_of_file) else ""
         for kind, (pattern, _) in KINDS.items():
             for match in re.finditer(pattern, statement.text):
                 new = changed(statement.text, kind, match)
                 if new != statement.text:
-                    found.append(Mutant(file, statement, kind, match.start(), new, schema(statement.text, new, after)))
+                    found.append(Mutant(file, statement, kind, match.start(), new, before, schema(statement.text, new, after)))
     return found
 
 

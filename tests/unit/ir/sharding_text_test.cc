@@ -430,5 +430,14 @@ TEST_CASE("replica groups", "[ir][replica_groups]") {
   CHECK(ParseReplicaGroups("{}")->GroupSize(8) == 8);
 }
 
+TEST_CASE("Groups by mesh axes that end too soon", "[sharding_text]") {
+  const std::string whole = "mesh['a'=2,'b'=2] {'a'}";
+  CHECK(ParseReplicaGroups(whole).has_value());
+  for (size_t n = 0; n < whole.size(); ++n) {
+    CAPTURE(n);
+    CHECK(!ParseReplicaGroups(whole.substr(0, n)).has_value());
+  }
+}
+
 }  // namespace
 }  // namespace gshard

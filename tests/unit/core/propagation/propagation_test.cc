@@ -465,5 +465,30 @@ ENTRY e {
   CHECK(ShardingOf(*m, "n") == "{devices=[4,1]<=[4]}");
 }
 
+TEST_CASE("Rows counted by an iota behind broadcasts, as far as is looked", "[propagation]") {
+  const auto sharding_behind = [](int broadcasts) {
+    std::string text = R"(HloModule m, num_partitions=4
+ENTRY e {
+  x = f32[8,16] parameter(0), sharding={devices=[4,1]<=[4]}
+  columns = s32[8,1] parameter(1)
+  b0 = s32[8,1] iota(), iota_dimension=0
+)";
+    for (int i = 1; i <= broadcasts; ++i) {
+      text += "  b" + std::to_string(i) + " = s32[8,1] broadcast(b" + std::to_string(i - 1) +
+              "), dimensions={0,1}\n";
+    }
+    text += "  at = s32[8,2] concatenate(b" + std::to_string(broadcasts) +
+            ", columns), dimensions={1}\n  ROOT g = f32[8] gather(x, at), offset_dims={}, "
+            "collapsed_slice_dims={0,1}, start_index_map={0,1}, index_vector_dim=1, "
+            "slice_sizes={1,1}\n}\n";
+    auto m = Parsed(text);
+    Propagate(*m);
+    return ShardingOf(*m, "g");
+  };
+  CHECK(sharding_behind(0) == "{devices=[4]<=[4]}");
+  CHECK(sharding_behind(60) == "{devices=[4]<=[4]}");
+  CHECK(sharding_behind(70) == "none");
+}
+
 }  // namespace
 }  // namespace gshard

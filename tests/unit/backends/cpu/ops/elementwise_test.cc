@@ -381,4 +381,25 @@ TEST_CASE("complex division has the library's bits", "[kernels][elementwise]") {
   }
 }
 
+TEST_CASE("stochastic-convert: to the neighbour as often as it is near", "[kernels][elementwise]") {
+  // A quarter of the way from one value of the type to the next: random numbers below a quarter
+  // of their range go on, others stay.
+  CheckVectors(R"(
+    r = u64[4] constant({0,4611686018427387903,4611686018427387904,9223372036854775808})
+    s = u32[4] constant({0,1073741823,1073741824,2147483648})
+    x = f64[4] constant({1.0000000298023224,-1.0000000298023224,1.0000000298023224,-1.0000000298023224})
+    a = f32[4] stochastic-convert(x, r)
+    ea = f32[4] constant({1.00000011920929,-1.00000011920929,1,-1})
+    y = f64[4] constant({1.0000000894069672,-1.0000000894069672,1.0000000894069672,-1.0000000894069672})
+    b = f32[4] stochastic-convert(y, r)
+    eb = f32[4] constant({1,-1,1.00000011920929,-1.00000011920929})
+    z = f32[4] constant({1.001953125,-1.001953125,1.001953125,-1.001953125})
+    c = bf16[4] stochastic-convert(z, s)
+    ec = bf16[4] constant({1.0078125,-1.0078125,1,-1})
+    w = f32[4] constant({2.25,-2.25,2.25,-2.25})
+    d = s8[4] stochastic-convert(w, s)
+    ed = s8[4] constant({3,-3,2,-2})
+    ROOT t = tuple(a, b, c, d, ea, eb, ec, ed))");
+}
+
 }  // namespace gshard::cpu::testing
