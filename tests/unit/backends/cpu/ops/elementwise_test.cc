@@ -385,7 +385,7 @@ TEST_CASE("stochastic-convert: to the neighbour as often as it is near", "[kerne
   // A quarter of the way from one value of the type to the next: random numbers below a quarter
   // of their range go on, others stay.
   CheckVectors(R"(
-    r = u64[4] constant({0,4611686018427387903,4611686018427387904,9223372036854775808})
+    r = u64[4] constant({0,2305843009213693952,4611686018427387904,9223372036854775808})
     s = u32[4] constant({0,1073741823,1073741824,2147483648})
     x = f64[4] constant({1.0000000298023224,-1.0000000298023224,1.0000000298023224,-1.0000000298023224})
     a = f32[4] stochastic-convert(x, r)
