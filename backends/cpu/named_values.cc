@@ -5,6 +5,7 @@
 
 #include "backends/cpu/verify/settle.h"
 #include "backends/cpu/verify/verify_instructions.h"
+#include "ir/computation.h"
 
 namespace gshard::cpu {
 namespace {
@@ -30,14 +31,30 @@ InstructionsOptions OptionsFor(const PreparedRun& prepared, const EmulateOptions
   return result;
 }
 
+bool IsKnownByName(const MeshPrograms& programs) {
+  return programs.grid.replicas == 1 && !programs.forms.empty();
+}
+
+// Which branch a device takes counts for what it holds.
+bool HasBranches(const Module& program) {
+  for (const Computation* computation : program.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (x->opcode() == Opcode::kConditional) return true;
+    }
+  }
+  return false;
+}
+
 Expected<void> Verify(const PreparedRun& prepared, const EmulateOptions& options,
-                      const InstructionsOptions& how, VerifyResult& verify) {
+                      const InstructionsOptions& how, VerifyResult& verify,
+                      std::optional<LocalCheckResult> judged) {
   const MeshPrograms& programs = prepared.programs;
-  if (programs.grid.replicas > 1 || programs.forms.empty()) return {};
+  if (!IsKnownByName(programs)) return {};
   const bool differs = !verify.ok || verify.discrete_differences > 0;
   if (!options.verify_instructions && !differs) return {};
   const Module& whole = programs.Reference();
-  auto found = Settle(whole, *programs.program, programs.forms, *prepared.inputs, how, verify);
+  auto found = Settle(whole, *programs.program, programs.forms, *prepared.inputs, how, verify,
+                      std::move(judged));
   if (!found) return Fail(found.error());
   if (options.verify_instructions) verify.instructions = std::move(*found);
   return {};
@@ -45,10 +62,35 @@ Expected<void> Verify(const PreparedRun& prepared, const EmulateOptions& options
 
 }  // namespace
 
+Expected<std::optional<JudgedStep>> JudgeFirstStep(const PreparedRun& prepared,
+                                                   const EmulateOptions& options) {
+  const MeshPrograms& programs = prepared.programs;
+  const bool shows_more = options.repeat > 0 || !options.trace.empty() || !options.dumps.empty() ||
+                          options.check_nan || options.ranks != nullptr;
+  if (!options.verify || !options.verify_instructions || shows_more) return std::nullopt;
+  if (!IsKnownByName(programs) || programs.given != nullptr || options.memory_limit > 0 ||
+      !programs.feeds.feeds.empty() || HasBranches(*programs.program)) {
+    return std::nullopt;
+  }
+  JudgedStep judged;
+  auto check = CheckLocally(programs.Reference(), *programs.program, programs.forms,
+                            *prepared.inputs, OptionsFor(prepared, options), &judged.runs);
+  if (!check && check.error().code == "E-RUN-MEMORY") return std::nullopt;
+  if (!check) return Fail(check.error());
+  if (check->fault) return std::nullopt;
+  judged.check = std::move(*check);
+  judged.steps.times_s = {judged.runs.mesh_time_s};
+  judged.steps.counts = judged.runs.mesh->executor().counts();
+  // Arrays that wait to be shown are no part of the step.
+  const int64_t peak_bytes = prepared.run->plan().memory.device_peak_bytes;
+  for (DeviceWork& work : judged.steps.counts.devices) work.peak_bytes = peak_bytes;
+  return judged;
+}
+
 Expected<void> VerifyNamedValues(const PreparedRun& prepared, const EmulateOptions& options,
-                                 VerifyResult& verify) {
+                                 VerifyResult& verify, std::optional<LocalCheckResult> judged) {
   const InstructionsOptions how = OptionsFor(prepared, options);
-  Expected<void> done = Verify(prepared, options, how, verify);
+  Expected<void> done = Verify(prepared, options, how, verify, std::move(judged));
   how.runs.Finish();
   return done;
 }

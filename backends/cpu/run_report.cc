@@ -431,6 +431,7 @@ std::string ToJson(const RunReport& report, std::span<const FailedCheck> failed,
                {"plan_time_s", figure(report.plan_time_s)},
                {"step_time_s", figure(step)},
                {"step_times_s", report.step_times_s},
+               {"step_was_verified", figure(report.step_was_verified)},
                {"peak_memory_bytes", figure(report.peak_memory_bytes)},
                {"flops", figure(report.flops)},
                {"flops_per_s", figure(step > 0 ? static_cast<double>(report.flops) / step : 0.0)},
@@ -473,6 +474,7 @@ std::string ToText(const RunReport& report) {
     if (report.step_times_s.size() > 1) {
       out += fmt::format("  (median of {})", report.step_times_s.size());
     }
+    if (report.step_was_verified) out += "  (verified as it ran; --repeat 1 times it alone)";
     out += fmt::format("\n");
   }
   out += fmt::format("memory        {} in all, {} on one device of the real mesh\n",

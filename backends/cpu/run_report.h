@@ -20,6 +20,7 @@ struct RunReport {
   double partition_time_s = 0;
   double plan_time_s = 0;
   std::vector<double> step_times_s;
+  bool step_was_verified = false;  // as it ran, which took longer
   int64_t peak_memory_bytes = 0;
   int64_t flops = 0;
   int64_t partial_sum_bytes = 0;

@@ -1,5 +1,6 @@
 #include "backends/cpu/step_runs.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -14,9 +15,10 @@ Expected<StepRuns> RunSteps(MeshRun& run, const EmulateOptions& options) {
   StepRuns steps;
   std::unique_ptr<Trace> trace;
   options.Progress("run", 0);
-  for (int64_t i = 0; i < options.repeat; ++i) {
+  const int64_t count = std::max<int64_t>(options.repeat, 1);
+  for (int64_t i = 0; i < count; ++i) {
     // One step is enough to look at: the last.
-    if (!options.trace.empty() && i + 1 == options.repeat) {
+    if (!options.trace.empty() && i + 1 == count) {
       trace = std::make_unique<Trace>(run.threads());
     }
     RunOptions step;
@@ -24,8 +26,7 @@ Expected<StepRuns> RunSteps(MeshRun& run, const EmulateOptions& options) {
     step.stop = options.stop;
     step.trace = trace.get();
     step.progress = [&](double share) {
-      options.Progress("run",
-                       (static_cast<double>(i) + share) / static_cast<double>(options.repeat));
+      options.Progress("run", (static_cast<double>(i) + share) / static_cast<double>(count));
     };
     const Clock::time_point start = Clock::now();
     const Expected<void> done = run.Run(step);

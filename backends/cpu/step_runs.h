@@ -16,8 +16,9 @@ struct StepRuns {
   bool stopped = false;
 };
 
-// `options.repeat` steps of a `run` that was started; the last is traced, if wanted. To be stopped
-// is no error, but an end with what there is. Errors: of running, of writing the trace.
+// `options.repeat` steps, at least one, of a `run` that was started; the last is traced, if wanted.
+// To be stopped is no error, but an end with what there is. Errors: of running, of writing the
+// trace.
 Expected<StepRuns> RunSteps(MeshRun& run, const EmulateOptions& options);
 
 }  // namespace gshard::cpu

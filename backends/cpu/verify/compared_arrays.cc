@@ -1,6 +1,7 @@
 // One walk over the graph for the arrays, one over the mesh's program for their order.
 #include "backends/cpu/verify/compared_arrays.h"
 
+#include <set>
 #include <string_view>
 #include <unordered_map>
 
@@ -8,6 +9,8 @@
 #include "backends/cpu/verify/taint.h"
 #include "core/analysis/trip_count.h"
 #include "ir/computation.h"
+#include "ir/equality.h"
+#include "ir/sharding_algebra.h"
 
 namespace gshard::cpu {
 namespace {
@@ -121,6 +124,141 @@ class Collector {
   ComparedArrays arrays_;
 };
 
+// Tells which arrays lie inside of elementwise chains.
+class ChainFinder {
+ public:
+  explicit ChainFinder(std::span<const Candidate> candidates)
+      : candidates_(candidates),
+        is_same_step_(candidates.size(), 0),
+        is_inside_(candidates.size(), 0),
+        users_(candidates.size()) {
+    for (size_t i = 0; i < candidates.size(); ++i) places_.emplace(candidates[i].x, i);
+    for (size_t i = 0; i < candidates.size(); ++i) is_same_step_[i] = IsSameStep(candidates[i]);
+  }
+
+  std::vector<Candidate> Run() {
+    is_inside_ = is_same_step_;
+    std::set<const Computation*> computations;
+    for (const Candidate& candidate : candidates_) computations.insert(candidate.x->parent());
+    for (const Computation* computation : computations) FindUsers(*computation);
+    std::vector<Candidate> ends;
+    std::vector<size_t> end_of(candidates_.size(), 0);
+    // Users come after what they use.
+    for (size_t i = candidates_.size(); i-- > 0;) {
+      if (is_inside_[i] != 0 && !users_[i].empty()) {
+        end_of[i] = end_of[users_[i].front()];  // one is enough to count it
+        ++ends[end_of[i]].stands_for;
+        for (size_t user : users_[i]) ends[end_of[user]].ends_chain = true;
+      } else {
+        end_of[i] = ends.size();
+        ends.push_back(candidates_[i]);
+      }
+    }
+    std::reverse(ends.begin(), ends.end());
+    return ends;
+  }
+
+ private:
+  // Does the mesh make it by the same elementwise operation, or broadcast, of its parts of the same
+  // operands? Then the step is right, whatever the values are.
+  bool IsSameStep(const Candidate& candidate) const {
+    const Instruction &x = *candidate.x, &local = *candidate.form->local;
+    if (!SameOperation(x, local) || x.operand_count() != local.operand_count()) return false;
+    if (x.opcode() == Opcode::kBroadcast) return IsSameBroadcast(candidate);
+    if (!IsElementwise(x.opcode()) || x.opcode() == Opcode::kStochasticConvert) return false;
+    for (int64_t k = 0; k < x.operand_count(); ++k) {
+      if (!IsSameOperand(candidate, *x.operand(k), *local.operand(k))) return false;
+    }
+    return true;
+  }
+
+  // The candidate that `whole` is, if the mesh has it in `local`.
+  const Candidate* HeldIn(const Instruction& whole, const Instruction& local,
+                          const Candidate& user) const {
+    const auto found = places_.find(&whole);
+    if (found == places_.end()) return nullptr;
+    const Candidate& candidate = candidates_[found->second];
+    const bool fits = candidate.form->local == &local &&
+                      candidate.stride_in_iterations == user.stride_in_iterations;
+    return fits ? &candidate : nullptr;
+  }
+
+  // Has every device the part of the operand that its part of the result is made of?
+  bool IsSameBroadcast(const Candidate& candidate) const {
+    const Instruction& x = *candidate.x;
+    const Candidate* operand = HeldIn(*x.operand(0), *candidate.form->local->operand(0), candidate);
+    if (operand == nullptr) return false;
+    const Sharding *from = operand->form->sharding, *to = candidate.form->sharding;
+    if (from == nullptr || to == nullptr) return false;
+    const auto& dims = x.attributes<DimensionsAttributes>().dimensions;
+    bool is_split = false;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      const int64_t tiles = from->TileCount(static_cast<int64_t>(d));
+      if (tiles != to->TileCount(dims[d])) return false;
+      is_split = is_split || tiles > 1;
+    }
+    if (!is_split) return true;
+    if (from->device_count() != to->device_count()) return false;
+    const auto rank = static_cast<int64_t>(dims.size());
+    for (int64_t device = 0; device < from->device_count(); ++device) {
+      const auto of_operand = TileIndexOf(from, device, rank);
+      const auto of_result = TileIndexOf(to, device, x.shape()->rank());
+      for (size_t d = 0; d < dims.size(); ++d) {
+        if (of_operand[d] != of_result[static_cast<size_t>(dims[d])]) return false;
+      }
+    }
+    return true;
+  }
+
+  bool IsSameOperand(const Candidate& user, const Instruction& whole,
+                     const Instruction& local) const {
+    if (places_.contains(&whole)) {
+      const Candidate* operand = HeldIn(whole, local, user);
+      return operand != nullptr && SameSharding(operand->form->sharding, user.form->sharding);
+    }
+    if (!SameOperation(whole, local)) return false;
+    const bool is_spread = whole.opcode() == Opcode::kBroadcast;
+    const Instruction& scalar = is_spread ? *whole.operand(0) : whole;
+    const Instruction& local_scalar = is_spread ? *local.operand(0) : local;
+    if (!scalar.shape()->IsScalar() || !local_scalar.shape()->IsScalar() ||
+        scalar.shape()->dtype() != local_scalar.shape()->dtype()) {
+      return false;
+    }
+    if (HeldIn(scalar, local_scalar, user) != nullptr) return true;
+    return scalar.opcode() == Opcode::kConstant && SameOperation(scalar, local_scalar);
+  }
+
+  // What such operations make differs by roundings whatever their operands' roundings are.
+  static bool IsSum(Opcode opcode) {
+    return opcode == Opcode::kDot || opcode == Opcode::kConvolution || opcode == Opcode::kReduce;
+  }
+
+  // What anything but a chain or a sum wants is no inside of a chain.
+  void FindUsers(const Computation& computation) {
+    for (const Instruction* user : computation.instructions()) {
+      const auto by = places_.find(user);
+      const bool goes_on =
+          by != places_.end() && (is_same_step_[by->second] != 0 || IsSum(user->opcode()));
+      for (const Instruction* operand : user->operands()) {
+        const auto used = places_.find(operand);
+        if (used == places_.end()) continue;
+        if (goes_on) {
+          users_[used->second].push_back(by->second);
+        } else {
+          is_inside_[used->second] = 0;
+        }
+      }
+    }
+    const auto root = places_.find(computation.root());
+    if (root != places_.end()) is_inside_[root->second] = 0;
+  }
+
+  std::span<const Candidate> candidates_;
+  std::unordered_map<const Instruction*, size_t> places_;
+  std::vector<uint8_t> is_same_step_, is_inside_;  // by candidate
+  std::vector<std::vector<size_t>> users_;
+};
+
 }  // namespace
 
 bool KeepsElements(Opcode opcode) {
@@ -141,6 +279,10 @@ ComparedArrays CollectArrays(const Module& whole, const DeviceGrid& whole_grid,
                              std::span<const LocalForm> whole_forms,
                              std::span<const LocalForm> forms) {
   return Collector(whole, whole_grid, whole_forms, forms).Run();
+}
+
+std::vector<Candidate> ChainEnds(std::span<const Candidate> candidates) {
+  return ChainFinder(candidates).Run();
 }
 
 std::vector<TapPoint> WholeTaps(std::span<const Candidate> candidates) {

@@ -26,6 +26,9 @@ struct Candidate {
   // Inside a loop: only every so many iterations. In-place updates and what a loop carries cost
   // nothing in an iteration, but as much as the whole array to compare.
   int64_t stride_in_iterations = 1;
+  // An elementwise chain ends in it (ChainEnds); of whose arrays so many are not looked at.
+  bool ends_chain = false;
+  int64_t stands_for = 0;
   // Turns without room for the value, with their place in the order; in the next pass these only.
   struct Missed {
     int64_t iteration = 0;
@@ -54,6 +57,12 @@ struct ComparedArrays {
 ComparedArrays CollectArrays(const Module& whole, const DeviceGrid& whole_grid,
                              std::span<const LocalForm> whole_forms,
                              std::span<const LocalForm> forms);
+
+// Without the arrays inside of chains of elementwise operations and broadcasts, each of which the
+// mesh makes by the operation that the whole graph has, of its parts of the same operands: such a
+// step is right whatever the values are, and kernels need not write it out. What a chain ends in,
+// an operation of this kind or a sum, stands for them.
+std::vector<Candidate> ChainEnds(std::span<const Candidate> candidates);
 
 // Taps of the unpartitioned graph, and of the mesh: tap i is of candidate i. The mesh shows values
 // in about the order in which the whole graph computes them, which then need not wait. Most are in

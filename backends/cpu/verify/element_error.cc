@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <complex>
 #include <cstring>
 #include <limits>
-#include <type_traits>
 
+#include "backends/cpu/kernels/compare_bits.h"
 #include "ir/literal.h"
 
 namespace gshard::cpu {
@@ -81,24 +82,25 @@ struct FastFloat<uint64_t> {
 
 constexpr int64_t kBlock = 512;
 
-// The bits of the largest |a - b| of a block.
-template <typename Bits>
-auto LargestDistance(const std::byte* a, const std::byte* b, int64_t count) {
-  using Float = decltype(FastFloat<Bits>::Decode(0));
+// The largest |a - b| of a block.
+float LargestDistanceOfBf16(const std::byte* a, const std::byte* b, int64_t count) {
   // Signed: with the sign bit gone all are positive, and such maxima are cheaper.
-  using Distance = std::conditional_t<sizeof(Float) == 4, int32_t, int64_t>;
-  constexpr Distance kMagnitude = std::numeric_limits<Distance>::max();
-  Distance largest = 0;
+  int32_t largest = 0;
   for (int64_t i = 0; i < count; ++i) {
-    Bits x = 0, y = 0;
-    std::memcpy(&x, a + i * static_cast<int64_t>(sizeof(Bits)), sizeof x);
-    std::memcpy(&y, b + i * static_cast<int64_t>(sizeof(Bits)), sizeof y);
-    const Distance distance =
-        std::bit_cast<Distance>(FastFloat<Bits>::Decode(x) - FastFloat<Bits>::Decode(y)) &
-        kMagnitude;
+    uint16_t x = 0, y = 0;
+    std::memcpy(&x, a + i * 2, sizeof x);
+    std::memcpy(&y, b + i * 2, sizeof y);
+    const float difference = FastFloat<uint16_t>::Decode(x) - FastFloat<uint16_t>::Decode(y);
+    const int32_t distance = std::bit_cast<int32_t>(difference) & INT32_MAX;
     largest = distance > largest ? distance : largest;
   }
-  return std::bit_cast<Float>(largest);
+  return std::bit_cast<float>(largest);
+}
+
+template <typename Float>
+double LargestDistanceOf(const std::byte* a, const std::byte* b, int64_t count) {
+  return static_cast<double>(
+      LargestDistance(reinterpret_cast<const Float*>(a), reinterpret_cast<const Float*>(b), count));
 }
 
 // Distances above are rounded: a bound of the exact ones.
@@ -108,15 +110,15 @@ constexpr double kSlack = 1 + 0x1p-20;
 double DistanceBound(DType dtype, const std::byte* a, const std::byte* b, int64_t count) {
   switch (dtype) {
     case DType::kBF16:
-      return static_cast<double>(LargestDistance<uint16_t>(a, b, count)) * kSlack;
+      return static_cast<double>(LargestDistanceOfBf16(a, b, count)) * kSlack;
     case DType::kF32:
-      return static_cast<double>(LargestDistance<uint32_t>(a, b, count)) * kSlack;
+      return LargestDistanceOf<float>(a, b, count) * kSlack;
     case DType::kF64:
-      return LargestDistance<uint64_t>(a, b, count) * kSlack;
+      return LargestDistanceOf<double>(a, b, count) * kSlack;
     case DType::kC64:
-      return static_cast<double>(LargestDistance<uint32_t>(a, b, 2 * count)) * kSlack;
+      return LargestDistanceOf<float>(a, b, 2 * count) * kSlack;
     case DType::kC128:
-      return LargestDistance<uint64_t>(a, b, 2 * count) * kSlack;
+      return LargestDistanceOf<double>(a, b, 2 * count) * kSlack;
     default:
       return std::numeric_limits<double>::quiet_NaN();
   }
@@ -151,22 +153,20 @@ void ForEachFar(DType dtype, const std::byte* a, const std::byte* b, int64_t cou
   }
 }
 
-template <typename Bits>
-double LargestFinite(std::span<const std::byte> data, Bits infinity) {
-  using Signed = std::make_signed_t<Bits>;
-  constexpr Bits kMagnitude = std::numeric_limits<Bits>::max() >> 1;
-  const auto limit = static_cast<Signed>(infinity);
-  const size_t count = data.size() / sizeof(Bits);
-  const std::byte* at = data.data();
-  Signed largest = 0;
-  for (size_t i = 0; i < count; ++i) {
-    Bits bits = 0;
-    std::memcpy(&bits, at + i * sizeof(Bits), sizeof bits);
-    auto magnitude = static_cast<Signed>(bits & kMagnitude);
-    magnitude = magnitude < limit ? magnitude : Signed{0};
-    largest = magnitude > largest ? magnitude : largest;
+// Magnitudes that order as their bits do: those of infinity; 0: the type has none, or parts.
+uint64_t InfinityBits(DType dtype) {
+  switch (dtype) {
+    case DType::kF16:
+      return 0x7c00;
+    case DType::kBF16:
+      return 0x7f80;
+    case DType::kF32:
+      return 0x7f800000;
+    case DType::kF64:
+      return 0x7ff0000000000000;
+    default:
+      return 0;
   }
-  return static_cast<double>(FastFloat<Bits>::Decode(static_cast<Bits>(largest)));
 }
 
 // Bits of the significand behind the point.
@@ -220,12 +220,23 @@ std::string FormatElement(DType dtype, const std::byte* data, int64_t index) {
   return fmt::format("{}", ReadInteger(dtype, data, index));
 }
 
+ArraysLook LookAtArrays(DType dtype, const std::byte* a, const std::byte* b, int64_t count) {
+  const int bytes = StorageBytes(dtype);
+  if (const uint64_t infinity = InfinityBits(dtype); infinity != 0) {
+    const BitsLook look = LookAtBits(a, b, count, bytes, infinity);
+    std::array<std::byte, sizeof look.largest> largest{};
+    std::memcpy(largest.data(), &look.largest, largest.size());
+    return {ReadDouble(dtype, largest.data(), 0), look.differs};
+  }
+  const auto length = static_cast<size_t>(count * bytes);
+  return {LargestMagnitude(dtype, {a, length}), std::memcmp(a, b, length) != 0};
+}
+
 double LargestMagnitude(DType dtype, std::span<const std::byte> data) {
   if (!IsFloat(dtype) && !IsComplex(dtype)) return 1;
-  if (dtype == DType::kBF16) return LargestFinite<uint16_t>(data, 0x7f80);
-  if (dtype == DType::kF32) return LargestFinite<uint32_t>(data, 0x7f800000);
-  if (dtype == DType::kF64) return LargestFinite<uint64_t>(data, 0x7ff0000000000000);
   const auto count = static_cast<int64_t>(data.size()) / StorageBytes(dtype);
+  if (InfinityBits(dtype) != 0)
+    return LookAtArrays(dtype, data.data(), data.data(), count).magnitude;
   double largest = 0;
   for (int64_t i = 0; i < count; ++i) {
     const double value = IsFloat(dtype) ? std::fabs(ReadDouble(dtype, data.data(), i))

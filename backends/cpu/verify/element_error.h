@@ -22,6 +22,12 @@ double ElementValue(DType dtype, const std::byte* data, int64_t index);
 double ElementMagnitude(DType dtype, const std::byte* data, int64_t index);
 // Of the finite elements; 1 for integers and pred, whose errors are not relative.
 double LargestMagnitude(DType dtype, std::span<const std::byte> data);
+// Two arrays at once: the same of `a`, and whether any bit of `b` is another one.
+struct ArraysLook {
+  double magnitude = 0;
+  bool differs = false;
+};
+ArraysLook LookAtArrays(DType dtype, const std::byte* a, const std::byte* b, int64_t count);
 // Distance of neighbouring numbers of the type at this magnitude; 1 for integers.
 double UnitInLastPlace(DType dtype, double magnitude);
 

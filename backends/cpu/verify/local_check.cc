@@ -3,6 +3,7 @@
 #include "backends/cpu/verify/local_check.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -36,7 +37,7 @@ class Judge final : public TapObserver {
         open_(candidates.size()) {}
 
   bool Prepare(std::span<const uint32_t> taps) override {
-    if (result_.fault) return false;
+    if (is_done()) return false;
     std::vector<uint32_t> wanted;
     for (uint32_t tap : taps) {
       open_[tap].shown.clear();
@@ -59,14 +60,26 @@ class Judge final : public TapObserver {
       const bool known = open.mesh && !open.mesh->data.empty() && !open.shown.empty();
       State& state = states_[candidates_[tap].x->id()];
       state = !known ? State::kUnknown : open.mesh->other.empty() ? State::kKnown : State::kVaries;
-      if (known && !result_.fault) Compare(tap);
+      if (known && !is_done()) Compare(tap);
       if (open.mesh && !open.mesh->data.empty()) exchange_.Return(open.mesh->data);
       open.mesh.reset();
     }
   }
 
-  // Arrays that were judged at least once.
-  int64_t arrays() const { return std::count(was_judged_.begin(), was_judged_.end(), 1); }
+  // Nothing more is to be known.
+  bool is_done() const { return result_.fault.has_value() || needs_chains_; }
+  // The end of a chain differs by more than its rule allows: what is inside is to tell.
+  bool needs_chains() const { return needs_chains_; }
+  // Has the graph never gone on with another value than its own?
+  bool went_its_own_way() const { return !took_another_; }
+  // Arrays that were judged at least once, and those inside of chains that end in them.
+  int64_t arrays() const {
+    int64_t count = 0;
+    for (size_t tap = 0; tap < candidates_.size(); ++tap) {
+      if (was_judged_[tap] != 0) count += 1 + candidates_[tap].stands_for;
+    }
+    return count;
+  }
 
  private:
   struct Open {
@@ -106,10 +119,10 @@ class Judge final : public TapObserver {
     differs.assign(static_cast<size_t>(PiecesOf(elements)), 0);
     std::vector<double> largest(differs.size(), 0);
     ForEachPiece(elements, bytes, [&](int64_t first, int64_t count, size_t piece) {
-      const auto length = static_cast<size_t>(count * bytes);
-      const std::byte* at = want + first * bytes;
-      largest[piece] = LargestMagnitude(dtype, {at, length});
-      differs[piece] = std::memcmp(at, mesh + first * bytes, length) != 0 ? 1 : 0;
+      const ArraysLook look =
+          LookAtArrays(dtype, want + first * bytes, mesh + first * bytes, count);
+      largest[piece] = look.magnitude;
+      differs[piece] = look.differs ? 1 : 0;
     });
     return elements == 0 ? 0 : *std::max_element(largest.begin(), largest.end());
   }
@@ -149,7 +162,10 @@ class Judge final : public TapObserver {
     const std::span<const std::byte> want(lowest->second, open.mesh->data.size());
     std::vector<uint8_t> differs;
     const double magnitude = LookAt(dtype, want.data(), open.mesh->data.data(), elements, differs);
-    const double allowed = rule.tolerance * scale_.Of(x, magnitude) + kSmallestAllowed;
+    // What is inside of a chain has no scale of its own.
+    const double scale = scale_.Of(x, magnitude);
+    const double allowed =
+        rule.tolerance * (candidates_[tap].ends_chain ? magnitude : scale) + kSmallestAllowed;
     const bool exact = rule.is_one_operation && !AnyAnchor(rule, State::kVaries);
     const bool sure = !AnyAnchor(rule, State::kUnknown) && !rule.may_flip;
     bool agrees = true;
@@ -162,6 +178,8 @@ class Judge final : public TapObserver {
                   is_other ? std::vector<uint8_t>(differs.size(), 1) : differs, exact, allowed);
       NoteLargest(x, magnitude, error);
       agrees = error.beyond == 0;
+      needs_chains_ = !agrees && candidates_[tap].ends_chain;
+      if (needs_chains_) return;
       if (agrees || !sure) continue;
       // Where all is to be equal, what differs is told from what does not by less.
       NoteFault(tap, mesh, want, error, exact ? std::min(allowed, error.largest / 8) : allowed);
@@ -169,7 +187,7 @@ class Judge final : public TapObserver {
     }
     if (agrees) {
       was_judged_[tap] = 1;
-      ++result_.judged;
+      result_.judged += 1 + candidates_[tap].stands_for;
     } else {
       ++result_.unsettled;
     }
@@ -188,6 +206,7 @@ class Judge final : public TapObserver {
         const auto length = static_cast<size_t>(count * bytes);
         const int64_t at = first * bytes;
         if (!is_known && std::memcmp(to + at, mesh + at, length) == 0) return;
+        took_another_ = true;
         std::memcpy(to + at, mesh + at, length);
       });
     }
@@ -234,6 +253,8 @@ class Judge final : public TapObserver {
   std::vector<int64_t> iterations_;
   std::vector<Open> open_;
   std::mutex mutex_;
+  std::atomic<bool> took_another_ = false;
+  bool needs_chains_ = false;
 };
 
 class LocalChecker {
@@ -246,7 +267,8 @@ class LocalChecker {
         partitioned_(partitioned),
         candidates_(std::move(candidates)) {}
 
-  Expected<LocalCheckResult> Run() {
+  // Nothing: to be done again with the arrays inside of chains. `kept`: see CheckLocally.
+  Expected<std::optional<LocalCheckResult>> Run(LocalCheckRuns* kept) {
     const std::vector<TapPoint> whole_taps = WholeTaps(candidates_);
     const std::vector<TapPoint> local_taps = LocalTaps(candidates_, partitioned_);
     MeshAhead runs;
@@ -257,14 +279,20 @@ class LocalChecker {
     if (!done) return Fail(done.error());
     Judge judge(whole_module_, partitioned_, candidates_, *runs.exchange, options_.mesh.threads,
                 result_);
-    done = runs.Run(judge, [this] { return result_.fault.has_value(); });
+    done = runs.Run(judge, [&] { return judge.is_done(); });
     if (!done) return Fail(done.error());
+    if (judge.needs_chains()) return std::nullopt;
     result_.peak_memory_bytes = runs.peak_memory_bytes();
     result_.arrays = judge.arrays();
     if (result_.fault) return std::move(result_);
     const VerifyResult compared = runs.CompareOutputs(whole_module_, {});
     result_.outputs_agree = compared.ok && compared.discrete_differences == 0;
     result_.output_mismatch = compared.mismatch;
+    if (kept != nullptr) {
+      if (judge.went_its_own_way()) kept->outputs = runs.Outputs();
+      kept->mesh_time_s = runs.mesh_time_s;
+      kept->mesh = std::move(runs.mesh);
+    }
     return std::move(result_);
   }
 
@@ -281,17 +309,21 @@ class LocalChecker {
 
 Expected<LocalCheckResult> CheckLocally(const Module& whole, const Module& partitioned,
                                         std::span<const LocalForm> forms, const Inputs& inputs,
-                                        const InstructionsOptions& options) {
+                                        const InstructionsOptions& options, LocalCheckRuns* runs) {
   ComparedArrays arrays = CollectArrays(whole, options.whole_grid, options.whole_forms, forms);
-  // Both graphs have the same parameters, the unpartitioned one all of them at its beginning: it
-  // would wait for those that the mesh shows late.
-  std::erase_if(arrays.candidates, [&](const Candidate& candidate) {
-    return candidate.x->opcode() == Opcode::kParameter;
-  });
-  auto result =
-      LocalChecker(whole, partitioned, inputs, options, std::move(arrays.candidates)).Run();
-  if (result) result->left_out = arrays.left_out;
-  return result;
+  const auto check = [&](std::vector<Candidate> candidates) {
+    // Both graphs have the same parameters, the unpartitioned one all of them at its beginning: it
+    // would wait for those that the mesh shows late.
+    std::erase_if(candidates, [&](const Candidate& candidate) {
+      return candidate.x->opcode() == Opcode::kParameter;
+    });
+    return LocalChecker(whole, partitioned, inputs, options, std::move(candidates)).Run(runs);
+  };
+  auto result = check(ChainEnds(arrays.candidates));
+  if (result && !*result) result = check(std::move(arrays.candidates));
+  if (!result) return Fail(result.error());
+  (*result)->left_out = arrays.left_out;
+  return **std::move(result);
 }
 
 }  // namespace gshard::cpu

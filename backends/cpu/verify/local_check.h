@@ -10,6 +10,7 @@
 #define GSHARD_BACKENDS_CPU_VERIFY_LOCAL_CHECK_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,11 +45,21 @@ struct LocalCheckResult {
   int64_t peak_memory_bytes = 0;
 };
 
+// What a check without a fault leaves behind.
+struct LocalCheckRuns {
+  std::unique_ptr<MeshRun> mesh;  // after its step, with all arrays shown
+  double mesh_time_s = 0;         // of the step, without waiting for the unpartitioned graph
+  // What the unpartitioned graph computes on its own way, if it never went on with other bits than
+  // its own: every array of the mesh that it took was equal.
+  std::optional<std::vector<OutputArray>> outputs;
+};
+
 // As VerifyInstructions. Where devices that hold the same part of an array differ, the lowest's and
 // the highest's instances are compared, and the unpartitioned graph goes on with the lowest's.
 Expected<LocalCheckResult> CheckLocally(const Module& whole, const Module& partitioned,
                                         std::span<const LocalForm> forms, const Inputs& inputs,
-                                        const InstructionsOptions& options);
+                                        const InstructionsOptions& options,
+                                        LocalCheckRuns* runs = nullptr);
 
 }  // namespace gshard::cpu
 

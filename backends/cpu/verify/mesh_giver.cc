@@ -29,7 +29,10 @@ MeshGiver::MeshGiver(std::span<const Candidate> candidates, ValueExchange& excha
 }
 
 bool MeshGiver::Prepare(std::span<const uint32_t> taps) {
-  if (!exchange_.WaitUntilNeeded()) return false;
+  const auto begin = std::chrono::steady_clock::now();
+  const bool goes_on = exchange_.WaitUntilNeeded();
+  waited_ += std::chrono::steady_clock::now() - begin;
+  if (!goes_on) return false;
   for (uint32_t tap : taps) {
     open_[tap] = {};
     if (!candidates_[tap].Wants(iterations_[tap]++, true)) continue;
@@ -139,7 +142,12 @@ Expected<void> MeshAhead::Run(TapObserver& taker, const std::function<bool()>& i
     try {
       RunOptions run = options->run;
       run.observer = &giver;
-      if (exchange->Begin()) given = options->runs.Run(*mesh, run);
+      if (exchange->Begin()) {
+        const auto begin = std::chrono::steady_clock::now();
+        given = options->runs.Run(*mesh, run);
+        const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+        mesh_time_s = (elapsed - giver.waited()).count();
+      }
     } catch (...) {
       thrown_by_giver = std::current_exception();
     }
@@ -166,10 +174,14 @@ Expected<void> MeshAhead::Run(TapObserver& taker, const std::function<bool()>& i
   return taken ? given : taken;
 }
 
+std::vector<OutputArray> MeshAhead::Outputs() const {
+  return whole->Outputs(options->output_count);
+}
+
 VerifyResult MeshAhead::CompareOutputs(const Module& whole_module,
                                        const OutputTolerance& tolerance) {
   options->runs.GatherResults(*mesh);
-  return VerifyOutputs(*mesh, whole->Outputs(options->output_count), whole_module, tolerance);
+  return VerifyOutputs(*mesh, Outputs(), whole_module, tolerance);
 }
 
 }  // namespace gshard::cpu

@@ -3,6 +3,7 @@
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_MESH_GIVER_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_MESH_GIVER_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -31,6 +32,9 @@ class MeshGiver final : public TapObserver {
   void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) override;
   void Finish(std::span<const uint32_t> taps) override;
 
+  // For which the mesh stood still until more was wanted of it.
+  std::chrono::duration<double> waited() const { return waited_; }
+
  private:
   struct Open {
     std::span<std::byte> data;
@@ -53,6 +57,7 @@ class MeshGiver final : public TapObserver {
   std::vector<Open> open_;  // by tap
   std::vector<std::optional<MeshRun::TapSpread>> spreads_;
   std::vector<std::unordered_map<uint32_t, Copy>> copies_;  // by tap and device
+  std::chrono::duration<double> waited_{0};
 };
 
 // Both graphs, planned for their taps: `taker` observes the unpartitioned one, a MeshGiver the
@@ -72,7 +77,9 @@ struct MeshAhead {
   // is wanted of the mesh: then that is stopped, and the result is good.
   Expected<void> Run(TapObserver& taker, const std::function<bool()>& is_done);
   int64_t peak_memory_bytes() const { return arena_bytes + exchange->peak_bytes(); }
-  // Afterwards: the mesh's outputs against those of the unpartitioned graph.
+  double mesh_time_s = 0;  // of its run, without waiting
+  // Afterwards: those of the unpartitioned graph, and the mesh's against them.
+  std::vector<OutputArray> Outputs() const;
   VerifyResult CompareOutputs(const Module& whole_module, const OutputTolerance& tolerance);
 };
 

@@ -7,7 +7,6 @@
 
 #include "backends/cpu/verify/choice_check.h"
 #include "backends/cpu/verify/diagnosis.h"
-#include "backends/cpu/verify/local_check.h"
 
 namespace gshard::cpu {
 namespace {
@@ -81,8 +80,10 @@ Expected<ChoiceCheckResult> FindNearTies(const Module& whole, const Module& part
 
 Expected<InstructionsResult> Settle(const Module& whole, const Module& partitioned,
                                     std::span<const LocalForm> forms, const Inputs& inputs,
-                                    const InstructionsOptions& options, VerifyResult& verify) {
-  auto steps = CheckLocally(whole, partitioned, forms, inputs, options);
+                                    const InstructionsOptions& options, VerifyResult& verify,
+                                    std::optional<LocalCheckResult> known) {
+  auto steps = known ? Expected<LocalCheckResult>(*std::move(known))
+                     : CheckLocally(whole, partitioned, forms, inputs, options);
   const bool judged = steps.has_value();
   if (!judged && steps.error().code != "E-RUN-MEMORY") return Fail(steps.error());
   if (judged && steps->fault) {

@@ -2,22 +2,26 @@
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_SETTLE_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_SETTLE_H_
 
+#include <optional>
 #include <span>
 
+#include "backends/cpu/verify/local_check.h"
 #include "backends/cpu/verify/verify_instructions.h"
 
 namespace gshard::cpu {
 
 // Completes `verify`, which VerifyOutputs has made, and returns what is known of instructions.
 //
-// Every step is judged by the mesh's own operands (local_check.h). One that is wrong is the
+// Every step is judged by the mesh's own operands (local_check.h), unless `known` has that already.
+// One that is wrong is the
 // finding, whatever the outputs say. If all are right and the outputs agree, so is the program.
 // Where outputs differ, or memory does not allow to judge, both graphs are compared as they run by
 // themselves (VerifyInstructions): near ties, or rounding that the program magnifies. Errors: of
 // planning and running, E-RUN-STOPPED among them.
 Expected<InstructionsResult> Settle(const Module& whole, const Module& partitioned,
                                     std::span<const LocalForm> forms, const Inputs& inputs,
-                                    const InstructionsOptions& options, VerifyResult& verify);
+                                    const InstructionsOptions& options, VerifyResult& verify,
+                                    std::optional<LocalCheckResult> known = std::nullopt);
 
 }  // namespace gshard::cpu
 

@@ -116,6 +116,65 @@ TEST_CASE("over ranks an error is found where one process finds it", "[cpu][rank
         alone->report.verify->instructions->max_rel_error);
 }
 
+TEST_CASE("one step of the mesh serves its verification", "[cpu]") {
+  for (const std::string& sample : kSamples) {
+    INFO(sample);
+    EmulateOptions options;
+    options.verify = true;
+    const TemporaryFolder folder;
+    options.output = folder.File("out.npz");
+    std::vector<std::string> phases;
+    options.progress = [&](const std::string& phase, double) { phases.push_back(phase); };
+    const auto once = Emulate(Sample(sample), options);
+    REQUIRE(once);
+    const std::string results = Contents(options.output);
+    const RunReport& report = once->report;
+    CHECK(report.step_was_verified);
+    CHECK(report.step_times_s.size() == 1);
+    CHECK(std::ranges::count(phases, "run") == 0);
+    // The unpartitioned graph runs once more on its own way only where that is another one.
+    const bool is_equal = report.verify->instructions->max_rel_error == 0;
+    CHECK((std::ranges::count(phases, "reference") > 0 || is_equal));
+    options.repeat = 1;
+    const auto alone = Emulate(Sample(sample), options);
+    REQUIRE(alone);
+    CHECK_FALSE(alone->report.step_was_verified);
+    CHECK(std::ranges::count(phases, "run") > 0);
+    CHECK((Contents(options.output) == results));
+    CHECK(report.verify->Status() == alone->report.verify->Status());
+    CHECK(report.verify->max_abs_error == alone->report.verify->max_abs_error);
+    CHECK(report.verify->instructions->compared == alone->report.verify->instructions->compared);
+    CHECK(report.device_peak_bytes == alone->report.device_peak_bytes);
+    CHECK(report.device_flops == alone->report.device_flops);
+    CHECK(report.flops == alone->report.flops);
+  }
+}
+
+TEST_CASE("arrays of equal bits are the outputs' proof, too", "[cpu]") {
+  const auto phases_of = [](const std::string& operation) {
+    const std::string text =
+        "HloModule m, num_partitions=4\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s "
+        "= f32[] add(a, b) }\nENTRY e { p = f32[64,64] parameter(0), "
+        "sharding={devices=[1,4]<=[4]}\n z = f32[] constant(0)\n ROOT r = " +
+        operation + " }\n";
+    EmulateOptions options;
+    options.verify = true;
+    std::vector<std::string> phases;
+    options.progress = [&](const std::string& phase, double) { phases.push_back(phase); };
+    auto module = ParseModule(SourceText::FromString("test.hlo", text));
+    REQUIRE(module);
+    const auto emulation = Emulate(std::move(*module), options);
+    REQUIRE(emulation);
+    CHECK(emulation->report.verify->Status() == VerifyStatus::kOk);
+    CHECK(emulation->report.step_was_verified);
+    return phases;
+  };
+  const auto moves = phases_of("f32[64,64] transpose(p), dimensions={1,0}");
+  CHECK(std::ranges::count(moves, "reference") == 0);
+  const auto sums = phases_of("f32[64] reduce(p, z), dimensions={1}, to_apply=add");
+  CHECK(std::ranges::count(sums, "reference") > 0);
+}
+
 // Sums that cancel, of what replicas have: steps are not judged, outputs differ by rounding.
 std::unique_ptr<Module> Cancelled() {
   auto module = ParseModule(SourceText::FromString("cancelled.hlo", R"(

@@ -1,6 +1,8 @@
 // Steps are right or wrong by themselves, whatever came before them.
 #include "backends/cpu/verify/local_check.h"
 
+#include <functional>
+
 #include "tests/unit/backends/cpu/mesh_fixture.h"
 
 namespace gshard::cpu {
@@ -119,6 +121,102 @@ TEST_CASE("what one operation makes of equal operands is equal", "[cpu]") {
   // operation.
   result = Check(*whole, *ParseText(Moved(four, "2", tiles, "-2e-6", "subtract(x, cs)")));
   CHECK_FALSE(result.fault);
+}
+
+// Two elementwise chains of x and a constant that end in `out`.
+std::string Chains(const std::string& header, const std::string& size, const std::string& sharding,
+                   const std::string& c = "3", const std::string& order = "n, s") {
+  const std::string array = "f32[" + size + "]";
+  return "HloModule m" + header + "\nENTRY e { x = " + array + " parameter(0)" + sharding +
+         "\n c = f32[] constant(" + c + ")\n cs = " + array +
+         " broadcast(c), dimensions={}\n n = " + array + " negate(x)\n m = " + array +
+         " maximum(n, cs)\n s = " + array + " sine(x)\n d = " + array + " subtract(" + order +
+         ")\n ROOT out = " + array + " multiply(m, d) }\n";
+}
+
+TEST_CASE("of an elementwise chain that both graphs have the end is looked at", "[cpu]") {
+  const auto whole = ParseText(Chains("", "8", ""));
+  const std::string four =
+      ", num_partitions=4, frontend_attributes={gshard.output_shardings=\"{devices=[4]<=[4]}\"}";
+  const std::string tiles = ", sharding={devices=[4]<=[4]}";
+  const auto local = ParseText(Chains(four, "2", tiles));
+  const LocalCheckResult result = Check(*whole, *local);
+  CHECK_FALSE(result.fault);
+  CHECK(result.judged == 5);  // n, m, s, d by out
+  CHECK(result.arrays == 5);
+  // A maximum hides what it is made of: -x is never above 100.
+  const auto hides = ParseText(Chains("", "8", "", "100"));
+  LocalCheckResult found = Check(*hides, *ParseText(Chains(four, "2", tiles, "99")));
+  REQUIRE(found.fault);
+  CHECK(found.fault->x->name() == "m");
+  found = Check(*whole, *ParseText(Chains(four, "2", tiles, "3", "s, n")));
+  REQUIRE(found.fault);
+  CHECK(found.fault->x->name() == "d");
+}
+
+std::vector<std::string> NamesOfEnds(
+    const Module& whole, const Module& local,
+    const std::function<const Sharding*(std::string_view)>& spread) {
+  std::vector<LocalForm> forms;
+  for (const Instruction* x : local.entry()->instructions()) {
+    forms.push_back({x->name(), x, spread(x->name())});
+  }
+  const ComparedArrays arrays = CollectArrays(whole, DeviceGrid(), {}, forms);
+  std::vector<std::string> names;
+  for (const Candidate& candidate : ChainEnds(arrays.candidates)) {
+    names.emplace_back(candidate.x->name());
+  }
+  return names;
+}
+
+TEST_CASE("what is inside of chains", "[cpu]") {
+  using Names = std::vector<std::string>;
+  const auto whole = ParseText(Chains("", "8", ""));
+  const auto local = ParseText(Chains(", num_partitions=4", "2", ", sharding={devices=[4]<=[4]}"));
+  const Sharding* tiled = local->entry()->parameter(0)->sharding();
+  const auto alike = [&](std::string_view) { return tiled; };
+  CHECK(NamesOfEnds(*whole, *local, alike) == Names{"x", "out"});
+  // Another constant, another order of operands: these steps are to be looked at.
+  const auto constant =
+      ParseText(Chains(", num_partitions=4", "2", ", sharding={devices=[4]<=[4]}", "4"));
+  CHECK(NamesOfEnds(*whole, *constant, alike) == Names{"x", "n", "m", "out"});
+  const auto swapped =
+      ParseText(Chains(", num_partitions=4", "2", ", sharding={devices=[4]<=[4]}", "3", "s, n"));
+  CHECK(NamesOfEnds(*whole, *swapped, alike) == Names{"x", "n", "s", "d", "out"});
+  // Other elements than the user's.
+  const auto moved = [&](std::string_view name) { return name == "s" ? nullptr : tiled; };
+  CHECK(NamesOfEnds(*whole, *local, moved) == Names{"x", "n", "s", "d", "out"});
+}
+
+// The sum of exp(x - s) by row.
+std::string Rows(const std::string& header, const std::string& rows, const std::string& of_x,
+                 const std::string& of_s) {
+  const std::string row = "f32[" + rows + "]", array = "f32[" + rows + ",4]";
+  return "HloModule m" + header +
+         "\nadd { p = f32[] parameter(0) q = f32[] parameter(1) ROOT c = f32[] add(p, q) }\n"
+         "ENTRY e { x = " +
+         array + " parameter(0)" + of_x + "\n s = " + row + " parameter(1)" + of_s +
+         "\n b = " + array + " broadcast(s), dimensions={0}\n d = " + array +
+         " subtract(x, b)\n n = " + array +
+         " exponential(d)\n z = f32[] constant(0)\n ROOT out = " + row +
+         " reduce(n, z), dimensions={1}, to_apply=add }\n";
+}
+
+TEST_CASE("broadcasts lie inside of chains that sums end", "[cpu]") {
+  using Names = std::vector<std::string>;
+  const auto whole = ParseText(Rows("", "8", "", ""));
+  const auto ends_with = [&](const std::string& devices) {
+    const auto local = ParseText(Rows(", num_partitions=4", "2", ", sharding={devices=[4,1]<=[4]}",
+                                      ", sharding={devices=[4]" + devices + "}"));
+    const Sharding* of_x = local->entry()->parameter(0)->sharding();
+    const Sharding* of_s = local->entry()->parameter(1)->sharding();
+    return NamesOfEnds(*whole, *local, [&](std::string_view name) {
+      return name == "s" || name == "out" ? of_s : of_x;
+    });
+  };
+  CHECK(ends_with("<=[4]") == Names{"x", "s", "out"});
+  // Devices have other rows of s than of x: the broadcast is to be looked at.
+  CHECK(ends_with("3,2,1,0") == Names{"x", "s", "b", "out"});
 }
 
 TEST_CASE("one device's copy is wrong", "[cpu]") {
