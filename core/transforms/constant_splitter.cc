@@ -37,13 +37,22 @@ bool IsMadeAgain(Opcode opcode) {
   }
 }
 
+// What may be made again for each of its users.
+struct Constant {
+  int32_t operations = 0;
+  bool shareable = true;  // a control dependence names one instruction
+  std::vector<Instruction*> users, copies;
+};
+constexpr int32_t kNone = -1;  // slot of what is none
+
 // Splits the constants of one computation.
 class ConstantSplitter {
  public:
-  ConstantSplitter(Module& module, Computation* computation, std::vector<ConstantCopy>& copies,
-                   UserOrderOverride& order)
+  ConstantSplitter(Module& module, Computation* computation, std::vector<int32_t>& slot_of,
+                   std::vector<ConstantCopy>& copies, UserOrderOverride& order)
       : module_(module),
         computation_(computation),
+        slot_of_(slot_of),
         copies_(copies),
         order_(order),
         list_(computation->instructions().begin(), computation->instructions().end()) {}
@@ -53,14 +62,14 @@ class ConstantSplitter {
     if (!AnyShared()) return false;
     // Users first: a copy is one more user of its operands.
     for (auto it = list_.rbegin(); it != list_.rend(); ++it) {
-      if (const auto found = users_.find(*it); found != users_.end()) Split(*it, found->second);
+      if (Constant* constant = Find(*it); constant != nullptr) Split(*it, *constant);
     }
     std::vector<Instruction*> list;
+    list.reserve(list_.size() + copies_.size());
     for (Instruction* x : list_) {
       list.push_back(x);
-      const auto copies = copies_of_.find(x);
-      if (copies != copies_of_.end()) {
-        list.insert(list.end(), copies->second.begin(), copies->second.end());
+      if (const Constant* constant = Find(x); constant != nullptr) {
+        list.insert(list.end(), constant->copies.begin(), constant->copies.end());
       }
     }
     computation_->SetInstructions(std::move(list));
@@ -68,20 +77,26 @@ class ConstantSplitter {
   }
 
  private:
+  Constant* Find(const Instruction* x) {
+    const int32_t slot = slot_of_[x->id()];
+    return slot == kNone ? nullptr : &constants_[static_cast<size_t>(slot)];
+  }
+
   // Operations of which x consists, as a tree; 0: it is no constant to make again.
-  int32_t OperationsOf(const Instruction* x) const {
+  int32_t OperationsOf(const Instruction* x) {
+    const Opcode opcode = x->opcode();
+    const bool is_leaf = opcode == Opcode::kIota || opcode == Opcode::kConstant;
+    if (!is_leaf && !IsMadeAgain(opcode)) return 0;
     const Shape* shape = x->shape();
     if (!shape->IsArray() || shape->rank() == 0 || shape->HasDynamicDims()) return 0;
     if (x->sharding() != nullptr || !x->control_predecessors().empty()) return 0;
-    if (x->opcode() == Opcode::kIota) return 1;
-    if (x->opcode() == Opcode::kConstant) return shape->element_count() <= kMaxLiteralElements;
-    if (!IsMadeAgain(x->opcode())) return 0;
+    if (opcode == Opcode::kConstant) return shape->element_count() <= kMaxLiteralElements;
     int32_t sum = 1;
     for (const Instruction* operand : x->operands()) {
       if (operand->shape()->IsScalar()) continue;
-      const auto it = operations_.find(operand);
-      if (it == operations_.end()) return 0;
-      sum += it->second;
+      const Constant* constant = Find(operand);
+      if (constant == nullptr) return 0;
+      sum += constant->operations;
     }
     return sum <= kMaxOperations ? sum : 0;
   }
@@ -89,46 +104,47 @@ class ConstantSplitter {
   void FindConstants() {
     for (Instruction* x : list_) {
       if (const int32_t operations = OperationsOf(x); operations > 0) {
-        operations_[x] = operations;
-        users_[x];
+        slot_of_[x->id()] = static_cast<int32_t>(constants_.size());
+        constants_.push_back({operations, true, {}, {}});
       }
       AddUser(x);
     }
-    // A control dependence names one instruction.
     for (const Instruction* x : list_) {
-      for (Instruction* predecessor : x->control_predecessors()) users_.erase(predecessor);
+      for (const Instruction* predecessor : x->control_predecessors()) {
+        if (Constant* constant = Find(predecessor)) constant->shareable = false;
+      }
     }
   }
 
   // x as a user of its operands, once of each.
   void AddUser(Instruction* x) {
     for (const Instruction* operand : x->operands()) {
-      const auto it = users_.find(operand);
-      if (it != users_.end() && (it->second.empty() || it->second.back() != x)) {
-        it->second.push_back(x);
-      }
+      Constant* constant = Find(operand);
+      if (constant == nullptr) continue;
+      if (constant->users.empty() || constant->users.back() != x) constant->users.push_back(x);
     }
   }
 
-  bool AnyShared() const {
-    return std::ranges::any_of(users_, [&](const auto& entry) {
-      return entry.second.size() + (entry.first == computation_->root()) > 1;
+  bool AnyShared() {
+    const Constant* root = Find(computation_->root());
+    return std::ranges::any_of(constants_, [&](const Constant& constant) {
+      return constant.shareable && constant.users.size() + (&constant == root) > 1;
     });
   }
 
-  void Split(Instruction* x, const std::vector<Instruction*>& users) {
+  void Split(Instruction* x, Constant& constant) {
     // x itself is the root's, else the first user's.
     const size_t kept = x == computation_->root() ? 0 : 1;
-    if (users.size() <= kept) return;
+    const std::vector<Instruction*>& users = constant.users;
+    if (!constant.shareable || users.size() <= kept) return;
     order_.erase(x);
-    std::vector<Instruction*>& made = copies_of_[x];
+    const std::vector<Instruction*> operands(x->operands().begin(), x->operands().end());
     for (size_t i = kept; i < users.size(); ++i) {
-      const std::vector<Instruction*> operands(x->operands().begin(), x->operands().end());
       Instruction* copy = module_.Clone(computation_, x, operands, module_.UniqueName(x->name()));
       for (int64_t k = 0; k < users[i]->operand_count(); ++k) {
         if (users[i]->operand(k) == x) users[i]->set_operand(k, copy);
       }
-      made.push_back(copy);
+      constant.copies.push_back(copy);
       copies_.push_back({copy, x});
       AddUser(copy);
       for (const Instruction* operand : operands) AddToOrder(operand, copy);
@@ -143,46 +159,49 @@ class ConstantSplitter {
 
   Module& module_;
   Computation* computation_;
+  std::vector<int32_t>&
+      slot_of_;  // in constants_, by Instruction::id(): of one computation at a time
   std::vector<ConstantCopy>& copies_;
   UserOrderOverride& order_;
   const std::vector<Instruction*> list_;
-  std::unordered_map<const Instruction*, int32_t> operations_;
-  std::unordered_map<const Instruction*, std::vector<Instruction*>> users_;
-  std::unordered_map<const Instruction*, std::vector<Instruction*>> copies_of_;
+  std::vector<Constant> constants_;
 };
 
 }  // namespace
 
 bool SplitConstants(Module& module, std::vector<ConstantCopy>& copies, UserOrderOverride& order) {
+  std::vector<int32_t> slot_of(module.instruction_limit(), kNone);
   bool changed = false;
   for (Computation* computation : module.computations()) {
-    changed |= ConstantSplitter(module, computation, copies, order).Run();
+    changed |= ConstantSplitter(module, computation, slot_of, copies, order).Run();
   }
   return changed;
 }
 
 bool MergeConstantCopies(Module& module, std::vector<ConstantCopy>& copies) {
-  std::unordered_map<const Instruction*, Instruction*> original_of;
-  for (const ConstantCopy& entry : copies) original_of[entry.copy] = entry.original;
+  if (copies.empty()) return false;
+  // By Instruction::id(); null: no copy, or one that stays.
+  std::vector<Instruction*> original_of(module.instruction_limit());
+  std::vector<Instruction*> value_of(module.instruction_limit());
+  for (const ConstantCopy& entry : copies) original_of[entry.copy->id()] = entry.original;
   copies.clear();
-  if (original_of.empty()) return false;
-  std::unordered_map<const Instruction*, Instruction*> value_of;
+  bool merged = false;
   // Original and copies that stay.
   std::unordered_map<const Instruction*, std::vector<Instruction*>> members_of;
   for (Computation* computation : module.computations()) {
     std::vector<Instruction*> list;
+    list.reserve(computation->instructions().size());
     for (Instruction* x : computation->instructions()) {
       for (int64_t i = 0; i < x->operand_count(); ++i) {
-        const auto value = value_of.find(x->operand(i));
-        if (value != value_of.end()) x->set_operand(i, value->second);
+        if (Instruction* value = value_of[x->operand(i)->id()]) x->set_operand(i, value);
       }
-      const auto original = original_of.find(x);
-      if (original == original_of.end()) {
+      Instruction* original = original_of[x->id()];
+      if (original == nullptr) {
         list.push_back(x);
         continue;
       }
-      std::vector<Instruction*>& members = members_of[original->second];
-      if (members.empty()) members.push_back(original->second);
+      std::vector<Instruction*>& members = members_of[original];
+      if (members.empty()) members.push_back(original);
       const auto same = std::ranges::find_if(members, [&](const Instruction* member) {
         return member->sharding() == x->sharding() &&
                std::ranges::equal(member->operands(), x->operands());
@@ -192,13 +211,14 @@ bool MergeConstantCopies(Module& module, std::vector<ConstantCopy>& copies) {
         list.push_back(x);
         continue;
       }
-      value_of[x] = *same;
+      merged = true;
+      value_of[x->id()] = *same;
       x->set_name((*same)->name());  // what `explain` has recorded of it
     }
     if (list.size() == computation->instructions().size()) continue;
     computation->SetInstructions(std::move(list));
   }
-  return !value_of.empty();
+  return merged;
 }
 
 }  // namespace gshard
