@@ -1,12 +1,13 @@
 // Point-to-point messages on a communicator of our own. A mutex keeps calls apart, so that
-// MPI_THREAD_SERIALIZED is enough; waits poll and give the processor away, since ranks may share
-// it.
+// MPI_THREAD_SERIALIZED is enough; waits poll and soon sleep in between, since ranks may share a
+// processor.
 #include "backends/mpi/mpi_transport.h"
 
 #include <mpi.h>
-#include <sched.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -19,7 +20,16 @@ namespace {
 
 // MPI_Abort runs the exit handlers of the process, in which it may hang.
 constexpr unsigned kSecondsToAbort = 2;
+// Most messages come at once; of long waits little is lost by sleeping a part of them.
+constexpr std::chrono::microseconds kSpin(50);
+using Microseconds = std::chrono::duration<double, std::micro>;
+constexpr Microseconds kShortestSleep(20), kLongestSleep(500);
+constexpr unsigned long kTimerSlackNanoseconds = 1000;
 int abort_code = 1;
+
+useconds_t SleepAfter(Microseconds waited) {
+  return static_cast<useconds_t>(std::clamp(waited / 16, kShortestSleep, kLongestSleep).count());
+}
 
 class MpiTransport final : public Transport {
  public:
@@ -28,6 +38,7 @@ class MpiTransport final : public Transport {
     MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
     MPI_Comm_rank(communicator_, &rank_);
     MPI_Comm_size(communicator_, &size_);
+    prctl(PR_SET_TIMERSLACK, kTimerSlackNanoseconds);  // else a sleep takes 50 us longer
   }
   ~MpiTransport() override { MPI_Comm_free(&communicator_); }
 
@@ -55,18 +66,12 @@ class MpiTransport final : public Transport {
   std::vector<size_t> WaitSome(std::span<const Request> requests, double seconds) override {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point start = Clock::now();
-    const auto until = start + std::chrono::duration<double>(seconds);
-    constexpr std::chrono::microseconds kEager(
-        500);  // before the processor is given away for longer
     for (;;) {
       std::vector<size_t> done = Poll(requests);
-      const Clock::time_point now = Clock::now();
-      if (!done.empty() || now >= until) return done;
-      if (now - start < kEager) {
-        sched_yield();
-      } else {
-        usleep(50);
-      }
+      const std::chrono::duration<double> waited = Clock::now() - start;
+      if (!done.empty() || waited.count() >= seconds) return done;
+      // Asleep, not sched_yield: beside other work that gives away a whole slice of milliseconds.
+      if (waited > kSpin) usleep(SleepAfter(waited));
     }
   }
 

@@ -5,7 +5,7 @@
 
   time    2 ranks of one thread against 1 rank of two, in turn; medians of the steps of all rounds; at most 1.25.
           Besides, processor seconds a step, which other load on the machine changes less
-  memory  of each rank of 1, 2 and 4
+  memory  of each rank of 1, 2, 4 and 8
   bits    --output of ranks in {2,3,4,5,7,8} with 1 and 2 threads: byte for byte gshard-run's
   xla     MLP and Megatron: XLA over 2 processes of one device (jax.distributed, CPU collectives, by `distributed.py`)
           against 2 ranks of one thread with one device each; and 2 x 1024 devices, which XLA cannot do.
@@ -98,7 +98,7 @@ class Bench:
         text = self.text(name)
         one = self.run(["gshard-run", text], "--threads", "1")["peak_memory_bytes"]
         ranks = {n: max(rank["memory_bytes"] for rank in self.run([*mpirun(n), text], "--threads", "1")["ranks"])
-                 for n in (2, 4)}
+                 for n in (2, 4, 8)}
         print(f"      {name}: {one / MIB:.0f} MiB in one process; " + "; ".join(
             f"{n} ranks: {most / MIB:.0f} MiB, {most / one:.2f}" for n, most in ranks.items()), flush=True)
 
