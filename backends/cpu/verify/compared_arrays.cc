@@ -10,6 +10,7 @@
 #include "core/analysis/trip_count.h"
 #include "ir/computation.h"
 #include "ir/equality.h"
+#include "ir/literal.h"
 #include "ir/sharding_algebra.h"
 
 namespace gshard::cpu {
@@ -124,6 +125,15 @@ class Collector {
   ComparedArrays arrays_;
 };
 
+// By their bits: the modules' shapes may be of two contexts.
+bool IsSameConstant(const Instruction& a, const Instruction& b) {
+  if (a.opcode() != Opcode::kConstant || b.opcode() != Opcode::kConstant) return false;
+  const Literal* x = a.attributes<ConstantAttributes>().literal;
+  const Literal* y = b.attributes<ConstantAttributes>().literal;
+  return x != nullptr && y != nullptr && !x->elided && !y->elided &&
+         a.shape()->dtype() == b.shape()->dtype() && std::ranges::equal(x->data, y->data);
+}
+
 // Tells which arrays lie inside of elementwise chains.
 class ChainFinder {
  public:
@@ -216,16 +226,12 @@ class ChainFinder {
       const Candidate* operand = HeldIn(whole, local, user);
       return operand != nullptr && SameSharding(operand->form->sharding, user.form->sharding);
     }
-    if (!SameOperation(whole, local)) return false;
+    if (whole.opcode() != local.opcode()) return false;
     const bool is_spread = whole.opcode() == Opcode::kBroadcast;
     const Instruction& scalar = is_spread ? *whole.operand(0) : whole;
     const Instruction& local_scalar = is_spread ? *local.operand(0) : local;
-    if (!scalar.shape()->IsScalar() || !local_scalar.shape()->IsScalar() ||
-        scalar.shape()->dtype() != local_scalar.shape()->dtype()) {
-      return false;
-    }
-    if (HeldIn(scalar, local_scalar, user) != nullptr) return true;
-    return scalar.opcode() == Opcode::kConstant && SameOperation(scalar, local_scalar);
+    if (!scalar.shape()->IsScalar()) return false;
+    return HeldIn(scalar, local_scalar, user) != nullptr || IsSameConstant(scalar, local_scalar);
   }
 
   // What such operations make differs by roundings whatever their operands' roundings are.
