@@ -24,8 +24,9 @@ struct Sum {
 };
 
 struct Accumulation {
-  int64_t element = 0;    // of the state
-  std::vector<Sum> sums;  // all over the same groups
+  int64_t element = 0;       // of the state
+  std::vector<Sum> sums;     // all over the same groups
+  bool keeps_places = true;  // without the sums, what is there stays as it is
 };
 
 bool IsMovement(Opcode opcode) {
@@ -154,14 +155,17 @@ class AccumulationSearch {
     Instruction* user = use.user;
     switch (user->opcode()) {
       case Opcode::kReshape:
+      case Opcode::kCopy:
+        break;
       case Opcode::kTranspose:
       case Opcode::kSlice:
-      case Opcode::kCopy:
+        found_.keeps_places = false;
         break;
       case Opcode::kAdd:
         if (!AddSum(use)) return false;
         break;
       case Opcode::kConcatenate:
+        found_.keeps_places = false;
         for (Instruction* x : user->operands()) must_be_reached_.push_back(x);
         break;
       case Opcode::kDynamicUpdateSlice:
@@ -192,6 +196,7 @@ class AccumulationSearch {
     }
     if (!IsPlainCollective(sum.reduce, Opcode::kAllReduce) || !graph_.HasOneUse(sum.reduce) ||
         ReductionOf(sum.reduce) != Opcode::kAdd) {
+      found_.keeps_places = false;
       must_be_reached_.push_back(term);
       return true;
     }
@@ -307,6 +312,8 @@ class LoopShortener {
     std::unordered_map<const Instruction*, const Sum*> sum_of;
     std::vector<Computation*> summing;
     for (const Accumulation& a : accumulations) {
+      // What is there on entry is added at the end: where it was.
+      if (!a.keeps_places && !IsFilledWith(inits[static_cast<size_t>(a.element)], 0.0)) continue;
       for (const Sum& sum : a.sums) {
         sum_of[sum.add] = &sum;
         Computation* parent = sum.add->parent();
@@ -316,6 +323,7 @@ class LoopShortener {
       moved_[{loop, a.element}] = {a.sums[0].reduce, init};
       init = builder.Zero(init->shape());
     }
+    if (sum_of.empty()) return;
     SetState(*parts, builder, inits);
     for (Computation* computation : summing) {
       Rewriter(module_).Run(computation, [&](Instruction* x, Rewriter& rewriter) {

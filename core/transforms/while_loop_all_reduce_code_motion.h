@@ -9,10 +9,10 @@ namespace gshard {
 // Where an element of a loop's state is only ever added to, state += AR(g), every device adds up
 // its own g from zero, and after the loop the sum is all-reduced once and added to the initial
 // value: what is sent no longer grows with the number of iterations. Sums are added in another
-// order. The accumulator, and AR(g), may be reshaped and transposed on the way, parts of the
-// accumulator updated, and all this stand in branches, as pipelines add up gradients
-// (docs/pipelining.md), if a branch without all-reduce hands the accumulator on as it is. True if
-// something changed. Linear.
+// order. The accumulator, and AR(g), may be reshaped on the way, and all this stand in branches, as
+// pipelines add up gradients (docs/pipelining.md), if a branch without all-reduce hands the
+// accumulator on as it is. One that begins at zero may also be moved about, cut and put together.
+// True if something changed. Linear.
 bool MoveAllReducesOutOfLoops(Module& module);
 
 }  // namespace gshard
