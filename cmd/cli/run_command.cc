@@ -99,10 +99,11 @@ void RunCommand::AddFlags(const Command& command) {
               "Write the results to this .npz as o0, o1, .. (default: nowhere)",
               {.type = "FILE", .is_output = true});
   command.Add("--seed", options.seed, "Seed of random inputs (default: 0)", {.type = "N"});
-  command.Add("--repeat", options.repeat,
-              "Repeat the step N times, report the median; with --verify: steps that run for their time "
-              "only (default: one, which --verify looks into)",
-              {.type = "N", .between = {{1, 1000000}}});
+  command.Add(
+      "--repeat", options.repeat,
+      "Repeat the step N times, report the median; with --verify: steps that run for their time "
+      "only (default: one, which --verify looks into)",
+      {.type = "N", .between = {{1, 1000000}}});
   command.Add("--threads", options.threads, "Threads, at most eight a core (default: one a core)",
               {.type = "N", .between = {{1, 4096}}});
   command.Add("--memory-limit", flags.memory_limit,

@@ -317,7 +317,8 @@ class ModuleReader {
 
   static bool IsLegalName(std::string_view name) {
     return !name.empty() && HasClass(name[0], kNameStart) &&
-           std::all_of(name.begin(), name.end(), [](char c) { return HasClass(c, kNameContinue); }) &&
+           std::all_of(name.begin(), name.end(),
+                       [](char c) { return HasClass(c, kNameContinue); }) &&
            !DTypeFromName(name).has_value();
   }
 

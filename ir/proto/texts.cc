@@ -18,7 +18,8 @@ namespace {
 constexpr int kMaxOriginDepth = 250;
 
 // Whether none of eight bytes is escaped in quotes: all are ASCII from the blank on and none of
-// "'\\ or 0x7f. A byte of (x - 0x01..) & ~x & 0x80.. is set where one of x is 0, and perhaps above it.
+// "'\\ or 0x7f. A byte of (x - 0x01..) & ~x & 0x80.. is set where one of x is 0, and perhaps above
+// it.
 bool IsPlainWord(const char* bytes) {
   constexpr uint64_t kOnes = 0x0101010101010101, kTops = 0x8080808080808080;
   uint64_t word = 0;
@@ -98,8 +99,8 @@ bool AppendIndex(const std::vector<int64_t>& index, std::string& out) {
 std::string Double(double value) { return fmt::format("{}", value); }
 
 // A row {a=1 b=2} of a table; names[k] is field k + 1.
-bool AppendRow(std::string_view bytes, std::span<const std::string_view> names,
-               int64_t add_to_last, std::string& out) {
+bool AppendRow(std::string_view bytes, std::span<const std::string_view> names, int64_t add_to_last,
+               std::string& out) {
   std::array<int64_t, 6> columns{};
   const std::span<int64_t> values = std::span(columns).first(names.size());
   FieldReader field(bytes);
@@ -224,7 +225,7 @@ bool AppendStackFrames(std::string_view bytes, std::string& out) {
   int64_t rows[4] = {};
   constexpr const char* kTitles[] = {"FileNames", "FunctionNames", "FileLocations", "StackFrames"};
   constexpr std::string_view kLocation[] = {"file_name_id", "function_name_id", "line",
-                                       "column",       "end_line",         "end_column"};
+                                            "column",       "end_line",         "end_column"};
   constexpr std::string_view kFrame[] = {"file_location_id", "parent_frame_id"};
   FieldReader field(bytes);
   bool ok = true;
