@@ -212,8 +212,8 @@ int RunGrad(Flags& flags) {
 int RunOptimize(Flags& flags) {
   std::vector<const Pass*> passes;
   if (flags.passes.empty()) {
-    if (!flags.windowed_einsum.empty()) passes.push_back(FindPass("windowed-einsum"));
-    for (std::string_view name : DefaultOptimization()) passes.push_back(FindPass(name));
+    passes = DefaultOptimizationPasses();
+    if (!flags.windowed_einsum.empty()) passes.insert(passes.begin(), FindPass("windowed-einsum"));
   }
   std::string_view rest = flags.passes;
   while (!rest.empty()) {

@@ -53,8 +53,9 @@ std::span<const Pass> AllPasses();
 const Pass* FindPass(std::string_view name);
 // The same for what a user wrote: an error, with near names, in place of null.
 Expected<const Pass*> PassNamed(std::string_view name);
-// What `gshard-opt optimize` runs if no passes are named: names, in order.
+// What `gshard-opt optimize` runs if no passes are named, in order: names, and passes.
 std::span<const std::string_view> DefaultOptimization();
+std::vector<const Pass*> DefaultOptimizationPasses();
 
 struct PassTiming {
   std::string name;

@@ -231,4 +231,10 @@ constexpr std::string_view kDefaultOptimization[] = {
 std::span<const Pass> AllPasses() { return kPasses; }
 std::span<const std::string_view> DefaultOptimization() { return kDefaultOptimization; }
 
+std::vector<const Pass*> DefaultOptimizationPasses() {
+  std::vector<const Pass*> passes;
+  for (std::string_view name : kDefaultOptimization) passes.push_back(FindPass(name));
+  return passes;
+}
+
 }  // namespace gshard

@@ -46,10 +46,8 @@ Expected<std::optional<double>> PartitionForCost(Module& module, int64_t num_par
 }
 
 Expected<void> Optimize(Module& module) {
-  std::vector<const Pass*> passes;
-  for (std::string_view name : DefaultOptimization()) passes.push_back(FindPass(name));
   PassContext context;
-  return RunPasses(module, passes, context, {});
+  return RunPasses(module, DefaultOptimizationPasses(), context, {});
 }
 
 MemoryOptions MemoryOptionsOf(const EstimateFlags& flags, const Chip& chip) {

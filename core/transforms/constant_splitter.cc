@@ -159,8 +159,8 @@ class ConstantSplitter {
 
   Module& module_;
   Computation* computation_;
-  std::vector<int32_t>&
-      slot_of_;  // in constants_, by Instruction::id(): of one computation at a time
+  // In constants_, by Instruction::id(): of one computation at a time.
+  std::vector<int32_t>& slot_of_;
   std::vector<ConstantCopy>& copies_;
   UserOrderOverride& order_;
   const std::vector<Instruction*> list_;

@@ -360,9 +360,8 @@ Run Execute(const std::string& stage, const Module& module, const cpu::Inputs& i
 
 // The default pipeline; for every other seed after all einsums that can be have become loops.
 void Optimize(Module& module, uint64_t seed) {
-  std::vector<const Pass*> passes;
-  if (seed % 2 == 1) passes.push_back(FindPass("windowed-einsum"));
-  for (std::string_view name : DefaultOptimization()) passes.push_back(FindPass(name));
+  std::vector<const Pass*> passes = DefaultOptimizationPasses();
+  if (seed % 2 == 1) passes.insert(passes.begin(), FindPass("windowed-einsum"));
   PassContext context;
   context.windowed_einsum.min_bytes = 0;
   PassManagerOptions options;
