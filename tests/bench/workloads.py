@@ -4,7 +4,7 @@
   workloads.py text NAME --devices N -o FILE.hlo     what JAX hands to XLA, shardings included
   workloads.py run NAME --devices N [--steps K]      JSON line: seconds a step, compile time, memory
 
-N = 1 is the graph without shardings. The mesh is emulated by --xla_force_host_platform_device_count. Memory is the
+N = 1 is the graph without shardings. For `run` the mesh is emulated (--xla_force_host_platform_device_count). Memory is the
 peak resident set of the process beyond what it holds before anything is compiled.
 Dims: B batch, S and T positions, M model width, N heads, D head width, H hidden width, L layers, E experts.
 """
@@ -250,15 +250,16 @@ def mesh_of(name, devices):
 
 
 class Case:
-    """A workload jitted for so many devices."""
+    """A workload jitted for so many devices; is_abstract: they need not exist."""
 
-    def __init__(self, name, devices):
+    def __init__(self, name, devices, is_abstract):
         import jax
-        from jax.sharding import AxisType, NamedSharding, PartitionSpec
+        from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
         self.devices = devices
         if devices > 1:
             axes = mesh_of(name, devices)
-            mesh = jax.make_mesh(tuple(axes.values()), tuple(axes), axis_types=(AxisType.Auto,) * len(axes))
+            make_mesh = AbstractMesh if is_abstract else jax.make_mesh
+            mesh = make_mesh(tuple(axes.values()), tuple(axes), axis_types=(AxisType.Auto,) * len(axes))
             sharding = lambda *spec: NamedSharding(mesh, PartitionSpec(*spec))
             workload = WORKLOADS[name](lambda x, *spec: jax.lax.with_sharding_constraint(x, sharding(*spec)), devices)
         else:
@@ -292,7 +293,7 @@ class Case:
 
 
 def write_text(case, path):
-    text = case.jitted.lower(*case.shapes).as_text(dialect="hlo")
+    text = case.jitted.trace(*case.shapes).lower(lowering_platforms=("cpu",)).as_text(dialect="hlo")
     with open(path, "w") as file:
         file.write(text)
 
@@ -328,10 +329,11 @@ def main():
     parser.add_argument("-o", "--output")
     options = parser.parse_args()
     os.environ["JAX_PLATFORMS"] = "cpu"
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={options.devices}"
+    if options.what == "run":  # a text needs no devices, each of which would be threads here
+        os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={options.devices}"
     import jax
     jax.config.update("jax_use_shardy_partitioner", options.what == "run")
-    case = Case(options.name, options.devices)
+    case = Case(options.name, options.devices, is_abstract=options.what == "text")
     if options.what == "text":
         write_text(case, options.output)
     else:
