@@ -283,18 +283,7 @@ void AddPassFlags(const Command& command, Flags& flags) {
               {.type = "AXES"});
 }
 
-// A subcommand that reads a module and prints what `run` makes of it.
-Command AddTransformation(CommandLine& line, Flags& flags, const char* name,
-                          const char* description, const char* example, int (*run)(Flags&)) {
-  Command command =
-      line.AddSubcommand(name, description, example, [&flags, run] { return run(flags); });
-  AddSessionFlags(command, flags.session);
-  return command;
-}
-
-void AddPrint(CommandLine& line, Flags& flags) {
-  Command print = AddTransformation(line, flags, "print", "Parse, verify and print",
-                                    "gshard-opt print step.hlo --no-metadata --no-ids", RunPrint);
+void AddPrintFlags(const Command& print, Flags& flags) {
   print.Add("--format", flags.session.format,
             "Language of the result: hlo, or stablehlo with Shardy (default: hlo)",
             {.type = "FORMAT", .one_of = {"hlo", "stablehlo"}});
@@ -302,11 +291,7 @@ void AddPrint(CommandLine& line, Flags& flags) {
                   "With --format stablehlo: shardings as mhlo.sharding, not Shardy's");
 }
 
-void AddAnnotate(CommandLine& line, Flags& flags) {
-  Command annotate = AddTransformation(
-      line, flags, "annotate", "Put shardings on instructions by name",
-      "gshard-opt annotate step.hlo --mesh data=4,model=2 --shard 'wi$=_,model' -o sharded.hlo",
-      RunAnnotate);
+void AddAnnotateFlags(const Command& annotate, Flags& flags) {
   annotate.Add("--mesh", flags.mesh,
                "Mesh axes, major first: data=32,model=64 (default: the module's mesh)",
                {.type = "AXES"});
@@ -321,15 +306,12 @@ void AddAnnotate(CommandLine& line, Flags& flags) {
                {.type = "FILE"});
 }
 
-void AddConstantFlag(Command& command, Flags& flags) {
+void AddConstantFlag(const Command& command, Flags& flags) {
   command.AddSwitch("--no-split-constants", flags.no_split_constants,
                     "One sharding for all users of a constant, as XLA has it on CPU");
 }
 
-void AddPropagate(CommandLine& line, Flags& flags) {
-  Command propagate =
-      AddTransformation(line, flags, "propagate", "Infer the sharding of every tensor",
-                        "gshard-opt propagate sharded.hlo --named --report -", RunPropagate);
+void AddPropagateFlags(const Command& propagate, Flags& flags) {
   AddPropagationFlags(propagate, flags.propagation);
   AddConstantFlag(propagate, flags);
   propagate.Add(
@@ -339,10 +321,7 @@ void AddPropagate(CommandLine& line, Flags& flags) {
       {.type = "FILE", .is_output = true});
 }
 
-void AddPartition(CommandLine& line, Flags& flags) {
-  Command partition =
-      AddTransformation(line, flags, "partition", "Propagate, then emit the program of one device",
-                        "gshard-opt partition sharded.hlo --report - -o device.hlo", RunPartition);
+void AddPartitionFlags(const Command& partition, Flags& flags) {
   AddPropagationFlags(partition, flags.propagation);
   partition.AddSwitch("--no-propagate", flags.no_propagate, "Take shardings as they are");
   AddConstantFlag(partition, flags);
@@ -360,10 +339,7 @@ void AddPartition(CommandLine& line, Flags& flags) {
       {.type = "N", .between = {{1, INT32_MAX}}});
 }
 
-void AddOptimize(CommandLine& line, Flags& flags) {
-  Command optimize =
-      AddTransformation(line, flags, "optimize", "Run clean-up and collective passes",
-                        "gshard-opt optimize device.hlo --passes algsimp,cse", RunOptimize);
+void AddOptimizeFlags(const Command& optimize, Flags& flags) {
   optimize.Add("--passes", flags.passes,
                fmt::format("Joined by commas; list-passes tells what they do (default: {})",
                            fmt::join(DefaultOptimization(), ", ")),
@@ -373,29 +349,14 @@ void AddOptimize(CommandLine& line, Flags& flags) {
                "Most bytes of a combined collective (default: 32MiB)", {.type = "SIZE"});
 }
 
-void AddPipeline(CommandLine& line, Flags& flags) {
-  Command command = line.AddSubcommand(
-      "pipeline", kPipelineDescription,
-      "gshard-opt pipeline step.hlo --stages 4 --microbatches 16 --report - -o pipelined.hlo",
-      [&flags] { return RunPipeline(flags.session, flags.context, flags.pipeline); });
-  AddSessionFlags(command, flags.session);
-  AddPipelineFlags(command, flags.pipeline);
-}
-
-void AddRemat(CommandLine& line, Flags& flags) {
-  Command remat = AddTransformation(
-      line, flags, "remat", "Compute values again instead of keeping them, until the peak fits",
-      "gshard-opt remat sharded.hlo --limit 16GiB -o fits.hlo", RunRemat);
+void AddRematFlags(const Command& remat, Flags& flags) {
   remat.Add("--limit", flags.limit,
             "Memory limit per device: exit 3, with the best there is printed, if it cannot be met "
             "(required)",
             {.type = "SIZE", .required = true});
 }
 
-void AddGrad(CommandLine& line, Flags& flags) {
-  Command grad = AddTransformation(
-      line, flags, "grad", "Append the gradients of the first result to the results",
-      "gshard-opt grad loss.hlo --wrt p0,embedding -o gradient.hlo", RunGrad);
+void AddGradFlags(const Command& grad, Flags& flags) {
   grad.Add("--wrt", flags.wrt,
            "Parameters joined by commas: p2 is number 2, other words are names (default: all "
            "floating ones)",
@@ -407,13 +368,7 @@ void AddGrad(CommandLine& line, Flags& flags) {
                  "Loops, branches and calls keep their inputs and compute the rest again");
 }
 
-void AddExplain(CommandLine& line, Flags& flags) {
-  Command explain =
-      line.AddSubcommand("explain", "Why a value is sharded so, and which collectives it needs",
-                         "gshard-opt explain sharded.hlo relu", [&flags] {
-                           ReadPropagationFlags(flags.propagation, flags.context.propagation);
-                           return RunExplain(flags.explain, flags.context);
-                         });
+void AddExplainFlags(const Command& explain, Flags& flags) {
   AddInputFlags(explain, flags.explain.input, flags.explain.num_partitions);
   explain.Add("NAME", flags.explain.name,
               "An instruction of IN, a collective of its partitioned program, or a line of the "
@@ -423,13 +378,7 @@ void AddExplain(CommandLine& line, Flags& flags) {
   explain.AddSwitch("--json", flags.explain.json, "JSON (gshard.explain/1)");
 }
 
-void AddShow(CommandLine& line, Flags& flags) {
-  Command show =
-      line.AddSubcommand("show", "Draw a tensor's sharding as a grid of devices",
-                         "gshard-opt show sharded.hlo relu", [&flags] {
-                           ReadPropagationFlags(flags.propagation, flags.context.propagation);
-                           return RunShow(flags.show, flags.context);
-                         });
+void AddShowFlags(const Command& show, Flags& flags) {
   AddInputFlags(show, flags.show.input, flags.show.num_partitions);
   show.Add("NAME", flags.show.name, "An instruction of IN (required)",
            {.type = "INSTRUCTION", .required = true});
@@ -438,13 +387,7 @@ void AddShow(CommandLine& line, Flags& flags) {
   show.AddSwitch("--json", flags.show.json, "JSON (gshard.show/1)");
 }
 
-void AddCheck(CommandLine& line, Flags& flags) {
-  Command check = line.AddSubcommand(
-      "check", "Find deadlocks and collectives that do not match, without a run",
-      "gshard-opt check step.hlo", [&flags] {
-        ReadPropagationFlags(flags.propagation, flags.context.propagation);
-        return RunCheck(flags.check, flags.context);
-      });
+void AddCheckFlags(const Command& check, Flags& flags) {
   AddInputFlags(check, flags.check.input, flags.check.num_partitions);
   check.Add("--partitioned", flags.check.partitioned,
             "Is IN the program of one device already? (default: found out)",
@@ -453,13 +396,83 @@ void AddCheck(CommandLine& line, Flags& flags) {
   check.AddSwitch("--json", flags.check.json, "JSON (gshard.check/1)");
 }
 
-void AddLists(CommandLine& line, Flags& flags) {
-  line.AddSubcommand("list-ops", "What each layer knows of each opcode", "gshard-opt list-ops",
-                     [&flags] { return RunListOps(flags.json); })
-      .AddSwitch("--json", flags.json, "JSON (gshard.list_ops/1)");
-  line.AddSubcommand("list-passes", "The passes there are", "gshard-opt list-passes",
-                     [&flags] { return ListPasses(flags); })
-      .AddSwitch("--json", flags.json, "JSON (gshard.list_passes/1)");
+// A subcommand that reads a module and prints what `run` makes of it.
+void AddTransformation(CommandLine& line, Flags& flags, const char* name, const char* description,
+                       const char* example, int (*run)(Flags&),
+                       void (*add_flags)(const Command&, Flags&)) {
+  line.AddSubcommand(
+      name, description, example, [&flags, run] { return run(flags); },
+      [&flags, add_flags](const Command& command) {
+        AddSessionFlags(command, flags.session);
+        add_flags(command, flags);
+      });
+}
+
+void AddTransformations(CommandLine& line, Flags& flags) {
+  AddTransformation(line, flags, "print", "Parse, verify and print",
+                    "gshard-opt print step.hlo --no-metadata --no-ids", RunPrint, AddPrintFlags);
+  AddTransformation(
+      line, flags, "annotate", "Put shardings on instructions by name",
+      "gshard-opt annotate step.hlo --mesh data=4,model=2 --shard 'wi$=_,model' -o sharded.hlo",
+      RunAnnotate, AddAnnotateFlags);
+  AddTransformation(line, flags, "propagate", "Infer the sharding of every tensor",
+                    "gshard-opt propagate sharded.hlo --named --report -", RunPropagate,
+                    AddPropagateFlags);
+  AddTransformation(line, flags, "partition", "Propagate, then emit the program of one device",
+                    "gshard-opt partition sharded.hlo --report - -o device.hlo", RunPartition,
+                    AddPartitionFlags);
+  AddTransformation(line, flags, "optimize", "Run clean-up and collective passes",
+                    "gshard-opt optimize device.hlo --passes algsimp,cse", RunOptimize,
+                    AddOptimizeFlags);
+  AddTransformation(line, flags, "grad", "Append the gradients of the first result to the results",
+                    "gshard-opt grad loss.hlo --wrt p0,embedding -o gradient.hlo", RunGrad,
+                    AddGradFlags);
+  AddTransformation(
+      line, flags, "pipeline", kPipelineDescription,
+      "gshard-opt pipeline step.hlo --stages 4 --microbatches 16 --report - -o pipelined.hlo",
+      [](Flags& f) { return RunPipeline(f.session, f.context, f.pipeline); },
+      [](const Command& command, Flags& f) { AddPipelineFlags(command, f.pipeline); });
+  AddTransformation(
+      line, flags, "remat", "Compute values again instead of keeping them, until the peak fits",
+      "gshard-opt remat sharded.hlo --limit 16GiB -o fits.hlo", RunRemat, AddRematFlags);
+}
+
+// Subcommands that tell something of a module, or of gshard-opt.
+void AddQuestions(CommandLine& line, Flags& flags) {
+  line.AddSubcommand(
+      "explain", "Why a value is sharded so, and which collectives it needs",
+      "gshard-opt explain sharded.hlo relu",
+      [&flags] {
+        ReadPropagationFlags(flags.propagation, flags.context.propagation);
+        return RunExplain(flags.explain, flags.context);
+      },
+      [&flags](const Command& command) { AddExplainFlags(command, flags); });
+  line.AddSubcommand(
+      "show", "Draw a tensor's sharding as a grid of devices", "gshard-opt show sharded.hlo relu",
+      [&flags] {
+        ReadPropagationFlags(flags.propagation, flags.context.propagation);
+        return RunShow(flags.show, flags.context);
+      },
+      [&flags](const Command& command) { AddShowFlags(command, flags); });
+  line.AddSubcommand(
+      "check", "Find deadlocks and collectives that do not match, without a run",
+      "gshard-opt check step.hlo",
+      [&flags] {
+        ReadPropagationFlags(flags.propagation, flags.context.propagation);
+        return RunCheck(flags.check, flags.context);
+      },
+      [&flags](const Command& command) { AddCheckFlags(command, flags); });
+  auto add_json = [&flags](const char* schema) {
+    return [&flags, schema](const Command& list) {
+      list.AddSwitch("--json", flags.json, fmt::format("JSON ({})", schema));
+    };
+  };
+  line.AddSubcommand(
+      "list-ops", "What each layer knows of each opcode", "gshard-opt list-ops",
+      [&flags] { return RunListOps(flags.json); }, add_json("gshard.list_ops/1"));
+  line.AddSubcommand(
+      "list-passes", "The passes there are", "gshard-opt list-passes",
+      [&flags] { return ListPasses(flags); }, add_json("gshard.list_passes/1"));
 }
 
 }  // namespace
@@ -473,17 +486,7 @@ int main(int argc, char** argv) {
       "Parses, annotates, propagates, partitions and explains HLO text.\n\n"
       "Example: gshard-opt annotate step.hlo --mesh data=4,model=2 --shard 'wi$=_,model' | "
       "gshard-opt partition -");
-  AddPrint(line, flags);
-  AddAnnotate(line, flags);
-  AddPropagate(line, flags);
-  AddPartition(line, flags);
-  AddOptimize(line, flags);
-  AddGrad(line, flags);
-  AddPipeline(line, flags);
-  AddRemat(line, flags);
-  AddExplain(line, flags);
-  AddShow(line, flags);
-  AddCheck(line, flags);
-  AddLists(line, flags);
+  AddTransformations(line, flags);
+  AddQuestions(line, flags);
   return line.Run(argc, argv);
 }

@@ -44,12 +44,7 @@ int RunCostDiff(const CostDiffFlags& flags) {
   return written ? kExitOk : ReportError(written.error());
 }
 
-}  // namespace
-
-void AddCostDiff(CommandLine& line, CostDiffFlags& flags) {
-  Command command = line.AddSubcommand(
-      "diff", "What changed from one program, or report, to another",
-      "gshard-cost diff main.json step.hlo --markdown", [&flags] { return RunCostDiff(flags); });
+void AddFlags(const Command& command, CostDiffFlags& flags) {
   command.Add("BEFORE", flags.before,
               "HLO text, or what gshard-cost --json wrote; - is standard input (required)",
               {.type = "FILE", .required = true});
@@ -65,6 +60,15 @@ void AddCostDiff(CommandLine& line, CostDiffFlags& flags) {
               {.type = "N", .between = {{1, INT32_MAX}}});
   command.AddSwitch("--json", flags.json, "JSON (gshard.diff/1) instead of text");
   command.AddSwitch("--markdown", flags.markdown, "Markdown, for a comment on a change", "--json");
+}
+
+}  // namespace
+
+void AddCostDiff(CommandLine& line, CostDiffFlags& flags) {
+  line.AddSubcommand(
+      "diff", "What changed from one program, or report, to another",
+      "gshard-cost diff main.json step.hlo --markdown", [&flags] { return RunCostDiff(flags); },
+      [&flags](const Command& command) { AddFlags(command, flags); });
 }
 
 }  // namespace gshard

@@ -188,13 +188,7 @@ int RunCostSweep(const CostSweepFlags& flags) {
   return written ? kExitOk : ReportError(written.error());
 }
 
-}  // namespace
-
-void AddCostSweep(CommandLine& line, CostSweepFlags& flags) {
-  Command command = line.AddSubcommand(
-      "sweep", "Time and memory over many mesh shapes and pipelines",
-      "gshard-cost sweep step.hlo --mesh data=2..64,model=2..32 --devices 64 --chip tpu-v4",
-      [&flags] { return RunCostSweep(flags); });
+void AddFlags(const Command& command, CostSweepFlags& flags) {
   command.Add("IN", flags.input,
               "HLO or StableHLO text, sharded or not; - is standard input (required)",
               {.type = "FILE", .required = true});
@@ -235,6 +229,16 @@ void AddCostSweep(CommandLine& line, CostSweepFlags& flags) {
               {.type = "FILE", .is_output = true});
   command.AddSwitch("--json", flags.json, "JSON (gshard.sweep/1) instead of text");
   command.AddSwitch("--markdown", flags.markdown, "A markdown table", "--json");
+}
+
+}  // namespace
+
+void AddCostSweep(CommandLine& line, CostSweepFlags& flags) {
+  line.AddSubcommand(
+      "sweep", "Time and memory over many mesh shapes and pipelines",
+      "gshard-cost sweep step.hlo --mesh data=2..64,model=2..32 --devices 64 --chip tpu-v4",
+      [&flags] { return RunCostSweep(flags); },
+      [&flags](const Command& command) { AddFlags(command, flags); });
 }
 
 }  // namespace gshard

@@ -156,14 +156,17 @@ CommandLine::CommandLine(const std::string& program, const std::string& descript
 
 CommandLine::~CommandLine() = default;
 
-Command CommandLine::AddSubcommand(const std::string& name, const std::string& description,
-                                   const std::string& example, std::function<int()> run) {
+void CommandLine::AddSubcommand(const std::string& name, const std::string& description,
+                                const std::string& example, std::function<int()> run,
+                                std::function<void(const Command&)> add_flags) {
   app_->require_subcommand(1);
   CLI::App* command = app_->add_subcommand(name, description);
   command->footer("Example: " + example);
-  AddVersionFlag(*command);
+  command->preparse_callback([command, add_flags = std::move(add_flags)](size_t) {
+    AddVersionFlag(*command);
+    add_flags(Command(command));
+  });
   command->callback([this, run = std::move(run)] { chosen_ = run; });
-  return Command(command);
 }
 
 namespace {

@@ -73,9 +73,12 @@ class CommandLine : public Command {
   CommandLine& operator=(const CommandLine&) = delete;
 
   // `run` is what Run calls if it is this one; one of the subcommands must be given unless Run has
-  // something to call without one. The example is a whole command line.
-  Command AddSubcommand(const std::string& name, const std::string& description,
-                        const std::string& example, std::function<int()> run);
+  // something to call without one. The example is a whole command line. `add_flags` is called if
+  // the command line has the subcommand: to add the flags of all takes longer than to read a small
+  // program.
+  void AddSubcommand(const std::string& name, const std::string& description,
+                     const std::string& example, std::function<int()> run,
+                     std::function<void(const Command&)> add_flags);
 
   // Parses the arguments and calls the chosen subcommand's function, else `run`. "help", "help
   // SUBCOMMAND" and "SUBCOMMAND help" are --help in words. Maps everything

@@ -103,8 +103,10 @@ Expected<std::string> Print(Module& module, const SessionOptions& options) {
                                   {.gspmd = options.gspmd, .locations = options.print.metadata});
   }
   PrintOptions print = options.print;
-  if (print.named) DeclareMainMesh(module);
-  print.sub_axes = HasOwnSubAxes(module);
+  if (print.named) {
+    DeclareMainMesh(module);
+    print.sub_axes = HasOwnSubAxes(module);
+  }
   return PrintModule(module, print);
 }
 
