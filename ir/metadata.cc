@@ -100,13 +100,15 @@ std::string OpNameOf(const Instruction& instruction) {
   return op_name;
 }
 
+std::string WrittenSourceLine(const OpMetadata& metadata) {
+  return metadata.source_line > 0 && !metadata.source_file.empty()
+             ? fmt::format("{}:{}", metadata.source_file, metadata.source_line)
+             : metadata.source_file;
+}
+
 std::string SourceLineOf(const Module& module, const Instruction& instruction) {
   const OpMetadata metadata = ParseMetadata(instruction.metadata());
-  if (!metadata.source_file.empty()) {
-    return metadata.source_line > 0
-               ? fmt::format("{}:{}", metadata.source_file, metadata.source_line)
-               : metadata.source_file;
-  }
+  if (!metadata.source_file.empty()) return WrittenSourceLine(metadata);
   if (metadata.stack_frame_id <= 0) return {};
   const std::string_view tables = module.debug_tables();
   const std::string_view frame = TableRow(tables, "StackFrames", metadata.stack_frame_id);

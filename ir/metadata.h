@@ -23,7 +23,10 @@ struct OpMetadata {
 OpMetadata ParseMetadata(std::string_view text);
 // op_name only, unescaped; empty if there is none.
 std::string OpNameOf(const Instruction& instruction);
-// "file.py:12" by source_file or by the module's stack-frame tables; empty if unknown.
+// "file.py:12" by source_file and source_line alone; empty if there is none.
+std::string WrittenSourceLine(const OpMetadata& metadata);
+// "file.py:12" by source_file or by the module's stack-frame tables; empty if unknown. Searches the
+// tables: SourceLines (ir/source_lines.h) is for many instructions.
 std::string SourceLineOf(const Module& module, const Instruction& instruction);
 
 // Calls `visit(number, row)` for the rows of a debug table (Module::debug_tables) as written, until

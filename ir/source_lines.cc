@@ -1,5 +1,7 @@
 #include "ir/source_lines.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 
 #include "ir/metadata.h"
@@ -72,6 +74,14 @@ std::vector<SourceLine> SourceLines::Of(const Instruction& x) const {
   if (lines.empty() && !file.empty())
     lines.push_back({file, IntegerField(x.metadata(), "source_line")});
   return lines;
+}
+
+std::string SourceLines::TextOf(const Instruction& x) const {
+  const OpMetadata metadata = ParseMetadata(x.metadata());
+  if (!metadata.source_file.empty()) return WrittenSourceLine(metadata);
+  const auto frame = frames_.find(metadata.stack_frame_id);
+  if (frame == frames_.end() || frame->second.line.file.empty()) return {};
+  return fmt::format("{}:{}", Unquoted(frame->second.line.file), frame->second.line.line);
 }
 
 }  // namespace gshard

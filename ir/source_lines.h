@@ -34,6 +34,9 @@ class SourceLines {
   // Without tables, source_file and source_line of its metadata.
   std::vector<SourceLine> Of(const Instruction& x) const;
 
+  // What SourceLineOf (ir/metadata.h) says, without reading the tables again.
+  std::string TextOf(const Instruction& x) const;
+
  private:
   struct Frame {
     SourceLine line;

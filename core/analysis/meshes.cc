@@ -93,22 +93,35 @@ const Mesh* InferMesh(Module& module, int64_t devices) {
   return module.context().Intern(std::move(mesh));
 }
 
+// Calls visit(axis, coordinate) for each axis of the mesh, minor to major.
+template <typename Visit>
+void ForEachCoordinate(const Mesh& mesh, int64_t device, Visit visit) {
+  int64_t index = mesh.devices.FlatIndexOf(device);
+  for (size_t axis = mesh.axes.size(); axis-- > 0;) {
+    visit(axis, index % mesh.axes[axis].size);
+    index /= mesh.axes[axis].size;
+  }
+}
+
 // Coordinates taken along each mesh axis by `members` -> names; empty if they are no full product.
 std::vector<std::string> AxesSpanned(const Mesh& mesh, std::span<const int64_t> members) {
-  std::vector<std::set<int64_t>> taken(mesh.axes.size());
+  std::vector<std::vector<bool>> taken;
+  for (const MeshAxis& axis : mesh.axes) taken.emplace_back(static_cast<size_t>(axis.size));
   for (int64_t device : members) {
     if (device < 0 || device >= mesh.device_count()) return {};
-    std::vector<int64_t> coordinate = mesh.devices.CoordinateOf(device);
-    for (size_t axis = 0; axis < taken.size(); ++axis) taken[axis].insert(coordinate[axis]);
+    ForEachCoordinate(mesh, device, [&](size_t axis, int64_t coordinate) {
+      taken[axis][static_cast<size_t>(coordinate)] = true;
+    });
   }
   std::vector<std::string> names;
   int64_t product = 1;
   for (size_t i = 0; i < taken.size(); ++i) {
-    int64_t count = static_cast<int64_t>(taken[i].size());
+    const int64_t count = std::ranges::count(taken[i], true);
     if (count == 1) continue;
     product *= count;
-    int64_t size = mesh.axes[i].size;
-    int64_t step = *std::next(taken[i].begin()) - *taken[i].begin();
+    const int64_t size = mesh.axes[i].size;
+    const auto first = std::ranges::find(taken[i], true);
+    const int64_t step = std::find(std::next(first), taken[i].end(), true) - first;
     if (count == size) {
       names.push_back(mesh.axes[i].name);
     } else if (size % (step * count) == 0) {
@@ -202,17 +215,20 @@ std::vector<std::string> AxesOfGroups(const Mesh& mesh, const TileAssignment& gr
 }
 
 std::vector<std::string> AxesOfPairs(const Mesh& mesh, std::span<const DevicePair> pairs) {
-  std::set<size_t> moved;
+  std::vector<bool> moved(mesh.axes.size());
+  std::vector<int64_t> from(mesh.axes.size());
   for (const DevicePair& pair : pairs) {
     if (std::max(pair.source, pair.target) >= mesh.device_count()) return {};
-    std::vector<int64_t> from = mesh.devices.CoordinateOf(pair.source);
-    std::vector<int64_t> to = mesh.devices.CoordinateOf(pair.target);
-    for (size_t axis = 0; axis < from.size(); ++axis) {
-      if (from[axis] != to[axis]) moved.insert(axis);
-    }
+    ForEachCoordinate(mesh, pair.source,
+                      [&](size_t axis, int64_t coordinate) { from[axis] = coordinate; });
+    ForEachCoordinate(mesh, pair.target, [&](size_t axis, int64_t coordinate) {
+      if (coordinate != from[axis]) moved[axis] = true;
+    });
   }
   std::vector<std::string> names;
-  for (size_t axis : moved) names.push_back(mesh.axes[axis].name);
+  for (size_t axis = 0; axis < moved.size(); ++axis) {
+    if (moved[axis]) names.push_back(mesh.axes[axis].name);
+  }
   return names;
 }
 

@@ -69,25 +69,31 @@ DeviceLeaves DeviceValueRules::OfParameter(const Shape* shape, const Sharding* s
   if (sharding != nullptr) shardings = LeafShardings(shape, sharding);
   DeviceLeaves leaves;
   for (size_t i = 0; i < shapes.size(); ++i) {
-    const Sharding* part = PartOf(shardings, i);
-    std::vector<uint64_t> labels(grid_.device_count());
-    for (uint32_t d = 0; d < labels.size(); ++d) {
-      const uint32_t partition = d % grid_.partitions;
-      uint64_t tile = 0;
-      if (part != nullptr && part->IsManual()) {
-        tile = partition;
-      } else if (part != nullptr && part->IsTiled() && shapes[i]->IsArray()) {
-        const std::vector<int64_t> index = TileIndexOf(part, partition, shapes[i]->rank());
-        for (size_t k = 0; k < index.size(); ++k) {
-          tile = tile * static_cast<uint64_t>(part->TileCount(static_cast<int64_t>(k))) +
-                 static_cast<uint64_t>(index[k]);
-        }
-      }
-      labels[d] = tile * grid_.replicas + d / grid_.partitions;
-    }
-    leaves.push_back(Unknown(table_.Intern(labels)));
+    leaves.push_back(Unknown(ClassesOfTiles(shapes[i], PartOf(shardings, i))));
   }
   return leaves;
+}
+
+const DeviceClasses* DeviceValueRules::ClassesOfTiles(const Shape* leaf, const Sharding* part) {
+  if (part != nullptr && !part->IsManual() && !(part->IsTiled() && leaf->IsArray())) part = nullptr;
+  const DeviceClasses*& classes = classes_of_tiles_[{part, leaf->rank()}];
+  if (classes != nullptr) return classes;
+  std::vector<uint64_t> labels(grid_.device_count());
+  for (uint32_t d = 0; d < labels.size(); ++d) {
+    const uint32_t partition = d % grid_.partitions;
+    uint64_t tile = 0;
+    if (part != nullptr && part->IsManual()) {
+      tile = partition;
+    } else if (part != nullptr) {
+      const std::vector<int64_t> index = TileIndexOf(part, partition, leaf->rank());
+      for (size_t k = 0; k < index.size(); ++k) {
+        tile = tile * static_cast<uint64_t>(part->TileCount(static_cast<int64_t>(k))) +
+               static_cast<uint64_t>(index[k]);
+      }
+    }
+    labels[d] = tile * grid_.replicas + d / grid_.partitions;
+  }
+  return classes = table_.Intern(labels);
 }
 
 const DeviceClasses* DeviceValueRules::ClassesOf(std::span<const DeviceLeaves* const> operands) {

@@ -4,8 +4,10 @@
 #define GSHARD_CORE_CHECK_DEVICE_VALUE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/analysis/device_classes.h"
@@ -55,6 +57,8 @@ class DeviceValueRules {
   DeviceValue Widen(const DeviceValue& a, const DeviceValue& b, int64_t count);
 
  private:
+  // Of an array or token that `part` lays out.
+  const DeviceClasses* ClassesOfTiles(const Shape* leaf, const Sharding* part);
   DeviceValue Evaluated(const Instruction& x, std::span<const DeviceLeaves* const> operands);
   DeviceValue Selected(const Instruction& x, std::span<const DeviceLeaves* const> operands);
   int64_t ElementOf(const Instruction& x, int64_t at, uint32_t device,
@@ -66,6 +70,8 @@ class DeviceValueRules {
 
   DeviceClassTable& table_;
   DeviceGrid grid_;
+  // By sharding and rank: parameters share theirs.
+  std::map<std::pair<const Sharding*, int64_t>, const DeviceClasses*> classes_of_tiles_;
 };
 
 }  // namespace gshard

@@ -12,6 +12,7 @@
 #include "core/cost/step_model.h"
 #include "core/cost/useful_flops.h"
 #include "ir/metadata.h"
+#include "ir/source_lines.h"
 
 namespace gshard {
 namespace {
@@ -20,7 +21,7 @@ namespace {
 class ReportBuilder {
  public:
   ReportBuilder(const Module& module, CostReport& report, const OpNameGroup* group)
-      : module_(module), report_(report), group_(group) {}
+      : source_lines_(module), report_(report), group_(group) {}
 
   void Run(const ComputationCost& entry) {
     report_.step_time_s = entry.schedule.seconds;
@@ -143,7 +144,7 @@ class ReportBuilder {
       row.time_s += work.time_s;
     };
     add(by_opcode_, std::string(OpcodeName(main.opcode())));
-    add(by_source_, SourceLineOf(module_, main));
+    add(by_source_, source_lines_.TextOf(main));
     if (group_ != nullptr) add(by_group_, group_->Of(main));
   }
 
@@ -181,7 +182,7 @@ class ReportBuilder {
                      [](const KernelRow& a, const KernelRow& b) { return a.time_s > b.time_s; });
   }
 
-  const Module& module_;
+  const SourceLines source_lines_;
   CostReport& report_;
   const OpNameGroup* group_;
   std::vector<const ComputationCost*> post_order_;  // callees first

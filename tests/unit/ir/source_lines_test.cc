@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ir/computation.h"
+#include "ir/metadata.h"
 #include "ir/parser.h"
 
 namespace gshard {
@@ -69,6 +70,29 @@ TEST_CASE("a frame with the lines that called it, innermost first", "[ir][source
   // A number that no table has.
   const auto other = Parse(kTables, "op_name=\"f\" stack_frame_id=9");
   CHECK(SourceLines(*other).Of(*other->entry()->root()).empty());
+}
+
+TEST_CASE("the text of a line, read once or for one instruction", "[ir][source]") {
+  const std::pair<const char*, const char*> kTexts[] = {
+      {"stack_frame_id=2", "/home/me/layers.py:7"},
+      {"stack_frame_id=1", "/home/me/train.py:40"},
+      {"stack_frame_id=9", ""},
+      {"source_file=\"gpt.py\" source_line=12", "gpt.py:12"},
+      {"source_file=\"gpt.py\" source_line=12 stack_frame_id=2", "gpt.py:12"},
+      {"source_file=\"gpt.py\"", "gpt.py"},
+      {"op_name=\"f\"", ""},
+  };
+  for (const auto& [metadata, text] : kTexts) {
+    INFO(metadata);
+    const auto module = Parse(kTables, metadata);
+    const Instruction& root = *module->entry()->root();
+    CHECK(SourceLines(*module).TextOf(root) == text);
+    CHECK(SourceLineOf(*module, root) == text);
+  }
+  std::string tables = kTables;
+  tables.replace(tables.find("layers.py"), 9, "a \\\"b\\\".py");
+  const auto module = Parse(tables, "stack_frame_id=2");
+  CHECK(SourceLines(*module).TextOf(*module->entry()->root()) == "/home/me/a \"b\".py:7");
 }
 
 }  // namespace
