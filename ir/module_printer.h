@@ -49,6 +49,7 @@ class ModulePrinter {
   void PrintSlice(const SliceAttributes& slice);
   void PrintPadding(std::span<const PadDim> padding);
   void PrintWindow(std::span<const WindowDim> window);
+  void PrintPairs(std::span<const DevicePair> pairs);
   void PrintPrecision(std::span<const Precision> precision);
   void PrintGroups(const ReplicaGroups* groups);
   void PrintSharding(const Sharding* sharding);
@@ -65,7 +66,8 @@ class ModulePrinter {
   template <typename T>
   void PrintInteger(T value) {
     char digits[24];
-    out_.append(digits, std::to_chars(digits, digits + sizeof(digits), value).ptr);
+    const char* end = std::to_chars(digits, digits + sizeof(digits), value).ptr;
+    out_.append(digits, static_cast<size_t>(end - digits));
   }
   // Before element i of a list: ", ", and the index every five elements.
   void PrintSeparator(size_t i);

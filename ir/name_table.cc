@@ -58,13 +58,15 @@ std::string_view NameTable::TakeUnique(std::string_view base, Arena& arena) {
   }
   uint32_t root_id = Find(root);
   if (root_id == kNone) root_id = Intern(arena.Copy(root));
-  std::string candidate;
+  std::string candidate(root);
+  candidate += '.';
   while (true) {
     char digits[16];
     const uint32_t suffix = symbols_[root_id].next_suffix;
     symbols_[root_id].next_suffix = suffix + 1;
-    char* end = std::to_chars(digits, digits + sizeof(digits), suffix).ptr;
-    candidate.assign(root).append(1, '.').append(digits, end);
+    const char* end = std::to_chars(digits, digits + sizeof(digits), suffix).ptr;
+    candidate.resize(root.size() + 1);
+    candidate.append(digits, static_cast<size_t>(end - digits));
     id = Find(candidate);
     if (id == kNone) id = Intern(arena.Copy(std::string_view(candidate)));
     if (Take(id)) return name(id);

@@ -127,19 +127,9 @@ void ModulePrinter::PrintValue(const AttributeRow& row, const Instruction& instr
     case AttributeKind::kReplicaGroups:
       PrintGroups(Member<const ReplicaGroups*>(attributes, row));
       return;
-    case AttributeKind::kDevicePairs: {
-      const auto pairs = Member<std::span<const DevicePair>>(attributes, row);
-      out_ += '{';
-      for (size_t i = 0; i < pairs.size(); ++i) {
-        out_ += i > 0 ? ",{" : "{";
-        PrintInteger(pairs[i].source);
-        out_ += ',';
-        PrintInteger(pairs[i].target);
-        out_ += '}';
-      }
-      out_ += '}';
+    case AttributeKind::kDevicePairs:
+      PrintPairs(Member<std::span<const DevicePair>>(attributes, row));
       return;
-    }
     case AttributeKind::kShape:
       PrintShape(Member<const Shape*>(attributes, row));
       return;
@@ -242,6 +232,22 @@ void ModulePrinter::PrintWindow(std::span<const WindowDim> window) {
   print_field(
       " rhs_reversal=", false, [](const WindowDim& dim) { return dim.reversal; },
       [this](const WindowDim& dim) { out_ += dim.reversal ? '1' : '0'; });
+  out_ += '}';
+}
+
+// There are as many as devices: each is appended as one piece.
+void ModulePrinter::PrintPairs(std::span<const DevicePair> pairs) {
+  char pair[48] = ",{";
+  char* const last = pair + sizeof(pair);
+  out_ += '{';
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    char* end = std::to_chars(pair + 2, last, pairs[i].source).ptr;
+    *end++ = ',';
+    end = std::to_chars(end, last, pairs[i].target).ptr;
+    *end++ = '}';
+    const char* begin = i > 0 ? pair : pair + 1;
+    out_.append(begin, static_cast<size_t>(end - begin));
+  }
   out_ += '}';
 }
 

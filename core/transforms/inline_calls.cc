@@ -20,18 +20,26 @@ bool OwnsItsComputations(Opcode opcode) {
   return opcode == Opcode::kWhile || opcode == Opcode::kConditional;
 }
 
-// A computation's instructions and operands as they were before its first copy was moved away.
+// A computation's instructions and operands as they were before its first copy was moved away. Its
+// values are numbered, parameters first: slots.
 struct Template {
   struct Item {
     Instruction* instruction = nullptr;
     uint32_t first_operand = 0;
   };
   std::vector<Item> items;  // without parameters
-  std::vector<Instruction*> operands;
+  std::vector<uint32_t> operands;  // slots
   std::vector<Instruction*> parameters;
   Instruction* root = nullptr;
+  uint32_t root_slot = 0;
   const Sharding* root_sharding = nullptr;
   bool moved = false;
+
+  const Instruction* AtSlot(size_t slot) const {
+    if (slot < parameters.size()) return parameters[slot];
+    slot -= parameters.size();
+    return slot < items.size() ? items[slot].instruction : nullptr;
+  }
 };
 
 class Inliner {
@@ -44,6 +52,7 @@ class Inliner {
     bool needed = false;
     if (Expected<void> ok = CheckSize(order, needed); !ok) return Fail(ok.error());
     if (!needed) return false;
+    uses_.resize(module_.instruction_limit());
     for (Computation* computation : order) InlineInto(computation);
     for (Computation* computation : order) {
       if (callees_.count(computation) == 0 || kept_.count(computation) != 0) {
@@ -76,13 +85,20 @@ class Inliner {
     auto [it, fresh] = callees_.try_emplace(computation);
     Template& t = it->second;
     if (!fresh) return t;
+    slot_of_.resize(module_.instruction_limit());
+    uint32_t slots = 0;
+    t.parameters.assign(computation->parameters().begin(), computation->parameters().end());
+    for (const Instruction* parameter : t.parameters) slot_of_[parameter->id()] = slots++;
     for (Instruction* x : PostOrder(*computation)) {
       if (x->opcode() == Opcode::kParameter) continue;
       t.items.push_back({x, static_cast<uint32_t>(t.operands.size())});
-      t.operands.insert(t.operands.end(), x->operands().begin(), x->operands().end());
+      for (const Instruction* operand : x->operands()) {
+        t.operands.push_back(slot_of_[operand->id()]);
+      }
+      slot_of_[x->id()] = slots++;
     }
-    t.parameters.assign(computation->parameters().begin(), computation->parameters().end());
     t.root = computation->root();
+    t.root_slot = slot_of_[t.root->id()];
     t.root_sharding = t.root->sharding();
     return t;
   }
@@ -90,11 +106,11 @@ class Inliner {
   // Appends a copy of the callee's body to `list`; returns the value of its root.
   Instruction* Expand(Instruction* call, Computation* into, std::vector<Instruction*>& list) {
     Template& t = TemplateOf(call->called(0));
-    std::unordered_map<const Instruction*, Instruction*> value;
+    std::vector<Instruction*> value;  // by slot
     value.reserve(t.items.size() + t.parameters.size());
     for (size_t k = 0; k < t.parameters.size(); ++k) {
       Instruction* operand = call->operand(static_cast<int64_t>(k));
-      value[t.parameters[k]] = operand;
+      value.push_back(operand);
       WarnIfLost(t.parameters[k], operand);
     }
     bool move = !t.moved && kept_.count(call->called(0)) == 0;
@@ -104,7 +120,7 @@ class Inliner {
       Instruction* x = item.instruction;
       operands.clear();
       for (int64_t i = 0; i < x->operand_count(); ++i) {
-        operands.push_back(value.at(t.operands[item.first_operand + static_cast<size_t>(i)]));
+        operands.push_back(value[t.operands[item.first_operand + static_cast<size_t>(i)]]);
       }
       Instruction* copy = x;
       if (move) {
@@ -118,13 +134,17 @@ class Inliner {
       }
       UsesOf(copy).clear();
       for (Instruction* operand : operands) AddUse(operand, copy);
-      value[x] = copy;
+      value.push_back(copy);
       list.push_back(copy);
     }
+    auto resolve = [&](Instruction* x) {
+      const uint32_t slot = x->id() < slot_of_.size() ? slot_of_[x->id()] : 0;
+      return t.AtSlot(slot) == x ? value[slot] : x;
+    };
     for (size_t i = list.size() - t.items.size(); i < list.size(); ++i) {
-      RedirectControl(list[i], value);
+      RedirectControl(list[i], resolve);
     }
-    Instruction* result = value.at(t.root);
+    Instruction* result = value[t.root_slot];
     for (Instruction* user : std::vector<Instruction*>(UsesOf(call))) AddUse(result, user);
     UsesOf(call).clear();
     for (Instruction* operand : call->operands()) RemoveUse(operand, call);
@@ -151,15 +171,13 @@ class Inliner {
         kept, fmt::format("'{}' has {}", kept->name(), ToString(b))));
   }
 
-  void RedirectControl(Instruction* x,
-                       const std::unordered_map<const Instruction*, Instruction*>& value) {
+  // `resolve` says what an instruction has become.
+  template <typename Resolve>
+  void RedirectControl(Instruction* x, const Resolve& resolve) {
     std::span<Instruction* const> before = x->control_predecessors();
     if (before.empty()) return;
     std::vector<Instruction*> list;
-    for (Instruction* p : before) {
-      auto it = value.find(p);
-      list.push_back(it == value.end() ? p : it->second);
-    }
+    for (Instruction* p : before) list.push_back(resolve(p));
     Instruction::Extras extras = *x->extras();
     extras.control_predecessors = module_.arena().Copy(list);
     x->set_extras(module_.arena().New<Instruction::Extras>(extras));
@@ -188,7 +206,7 @@ class Inliner {
       if (x->opcode() == Opcode::kCall) {
         value[x] = Expand(x, computation, list);
       } else {
-        RedirectControl(x, value);
+        RedirectControl(x, resolve);
         list.push_back(x);
       }
     }
@@ -228,7 +246,11 @@ class Inliner {
       for (const Instruction* operand : x->operands()) operands.push_back(value.at(operand));
       value[x] = module_.Clone(copy, x, operands, module_.UniqueName(x->name()));
     }
-    for (Instruction* x : copy->instructions()) RedirectControl(x, value);
+    auto resolve = [&](Instruction* x) {
+      auto it = value.find(x);
+      return it == value.end() ? x : it->second;
+    };
+    for (Instruction* x : copy->instructions()) RedirectControl(x, resolve);
     copy->set_root(value.at(original->root()));
     return copy;
   }
@@ -270,6 +292,7 @@ class Inliner {
   std::vector<Diagnostic>* warnings_;
   std::vector<std::vector<Instruction*>> uses_;  // by id; of computations that had calls
   std::unordered_map<Computation*, Template> callees_;
+  std::vector<uint32_t> slot_of_;  // by id; in the last template made that has the instruction
   std::unordered_set<const Computation*> kept_;  // for others than calls: never moved
   std::unordered_map<const Computation*, bool> owned_;
 };

@@ -115,6 +115,15 @@ class Sections {
   bool has_prefixes_ = false;
 };
 
+// Does a line from `begin` on start with "HloModule "? ('H' is rarer than the ends of lines.)
+bool HasHeaderLine(std::string_view text, size_t begin) {
+  constexpr std::string_view kHeader = "HloModule ";
+  for (size_t at = text.find(kHeader, begin); at != text.npos; at = text.find(kHeader, at + 1)) {
+    if (at > 0 && text[at - 1] == '\n') return true;
+  }
+  return false;
+}
+
 // Is there nothing but the one module (or text without a header, which the parsers judge)?
 bool IsPlain(std::string_view text) {
   if (LogPrefix(text) > 0) return false;
@@ -122,7 +131,7 @@ bool IsPlain(std::string_view text) {
   lexer.SkipSpace();
   const std::string_view start = text.substr(lexer.offset());
   if (!start.starts_with("HloModule")) return false;
-  if (text.find("\nHloModule ", lexer.offset()) != text.npos) return false;
+  if (HasHeaderLine(text, lexer.offset() + 1)) return false;
   const size_t last = text.find_last_not_of(" \t\r\n");
   const size_t line = text.rfind('\n', last);
   // The usual end: the brace of the last computation.
