@@ -118,7 +118,14 @@ int main(int argc, char** argv) {
            "Seconds without progress of a rank that others wait for, until all end; exit 4 "
            "(default: 300)",
            {.type = "SECONDS", .between = {{1, 1000000}}});
+  std::string shared_memory = "1GiB";
+  line.Add(
+      "--shared-memory", shared_memory,
+      "What a rank may share with others on its host, for large messages, which are read where "
+      "they are packed; only what is used is taken; 0B: nothing (default: 1GiB)",
+      {.type = "SIZE"});
   return line.Run(argc, argv, [&] {
+    session.ShareMemory(static_cast<size_t>(ByteSizeOf("--shared-memory", shared_memory)));
     return RunRanks(transport, command, static_cast<double>(timeout), own_errors);
   });
 }

@@ -16,8 +16,9 @@ namespace gshard {
 // `body` must not use what other ranks use. An exception of one rank ends all and is passed on (the
 // lowest rank's; of ranks that were only ended by another, none).
 inline void RunOnRanks(int count, const std::function<void(mpi::Ranks&)>& body,
-                       const mpi::RanksOptions& options = {}) {
-  mpi::InProcessRanks office(count);
+                       const mpi::RanksOptions& options = {},
+                       const mpi::InProcessHosts& hosts = {}) {
+  mpi::InProcessRanks office(count, hosts);
   std::vector<std::exception_ptr> errors(static_cast<size_t>(count));
   std::vector<std::thread> threads;
   for (int r = 0; r < count; ++r) {

@@ -24,8 +24,9 @@ std::vector<RunReport::Rank> RankAgreement::RankReports(const MeshRun& run) cons
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   const mpi::Ranks::Traffic& traffic = ranks_->traffic();
-  const RunReport::Rank mine{host, run.executor().memory_bytes(), traffic.wait_seconds,
-                             traffic.messages, traffic.bytes};
+  const RunReport::Rank mine{
+      host,          run.executor().memory_bytes(), traffic.wait_seconds, traffic.messages,
+      traffic.bytes, traffic.shared_bytes};
   std::vector<RunReport::Rank> reports;
   for (const std::string& text : ranks_->AllGatherText(mine.Pack(), "the report")) {
     reports.push_back(RunReport::Rank::Unpack(text));

@@ -342,13 +342,15 @@ double RunReport::MedianStepTime() const {
 }
 
 std::string RunReport::Rank::Pack() const {
-  return fmt::format("{} {} {} {} {}", memory_bytes, wait_s, messages, bytes, host);
+  return fmt::format("{} {} {} {} {} {}", memory_bytes, wait_s, messages, bytes, shared_bytes,
+                     host);
 }
 
 RunReport::Rank RunReport::Rank::Unpack(const std::string& text) {
   Rank rank;
   std::istringstream in(text);
-  in >> rank.memory_bytes >> rank.wait_s >> rank.messages >> rank.bytes >> rank.host;
+  in >> rank.memory_bytes >> rank.wait_s >> rank.messages >> rank.bytes >> rank.shared_bytes >>
+      rank.host;
   return rank;
 }
 
@@ -449,7 +451,8 @@ std::string ToJson(const RunReport& report, std::span<const FailedCheck> failed,
                     {"memory_bytes", rank.memory_bytes},
                     {"wait_s", rank.wait_s},
                     {"messages", rank.messages},
-                    {"bytes", rank.bytes}});
+                    {"bytes", rank.bytes},
+                    {"shared_bytes", rank.shared_bytes}});
     }
     json.Set("ranks", std::move(ranks));
   }
@@ -495,9 +498,12 @@ std::string ToText(const RunReport& report) {
   }
   for (size_t r = 0; r < report.ranks.size(); ++r) {
     const RunReport::Rank& rank = report.ranks[r];
-    out += fmt::format("rank {:<8} {} on {}, {} sent in {} message{}, {} waiting\n", r,
-                       Bytes(rank.memory_bytes), rank.host, Bytes(rank.bytes), rank.messages,
-                       rank.messages == 1 ? "" : "s", HumanSeconds(rank.wait_s));
+    out += fmt::format("rank {:<8} {} on {}, {} sent in {} message{}", r, Bytes(rank.memory_bytes),
+                       rank.host, Bytes(rank.bytes), rank.messages, rank.messages == 1 ? "" : "s");
+    if (rank.shared_bytes > 0) {
+      out += fmt::format(" ({} through shared memory)", Bytes(rank.shared_bytes));
+    }
+    out += fmt::format(", {} waiting\n", HumanSeconds(rank.wait_s));
   }
   if (report.verify) AppendVerify(*report.verify, out);
   return out;

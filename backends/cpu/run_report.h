@@ -47,6 +47,7 @@ struct RunReport {
     int64_t memory_bytes = 0;
     double wait_s = 0;  // for other ranks, all steps together
     int64_t messages = 0, bytes = 0;
+    int64_t shared_bytes = 0;  // of them, read in memory shared on the host
 
     std::string Pack() const;
     static Rank Unpack(const std::string& text);

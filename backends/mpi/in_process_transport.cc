@@ -16,7 +16,7 @@ class InProcessTransport final : public Transport {
 
   Request ISend(int peer, int tag, std::span<const std::byte> data) override {
     const std::lock_guard<std::mutex> lock(office_.mutex_);
-    if (tag != kBeatTag) {
+    if (tag < kPayloadTags) {
       ++office_.traffic_.messages;
       office_.traffic_.bytes += static_cast<int64_t>(data.size());
     }
@@ -46,6 +46,12 @@ class InProcessTransport final : public Transport {
     }
     for (size_t i : done) pending_.erase(requests[i]);
     return done;
+  }
+
+  std::span<std::byte> Shared(int rank) override {
+    const InProcessHosts& hosts = office_.hosts_;
+    if (rank / hosts.ranks_per_host != rank_ / hosts.ranks_per_host) return {};
+    return {office_.shared_[static_cast<size_t>(rank)].get(), hosts.shared_bytes};
   }
 
   void Abort(int code) override {
@@ -92,6 +98,12 @@ class InProcessTransport final : public Transport {
   std::map<InProcessRanks::Address, std::deque<Request>> receives_;
   Request next_ = 1;
 };
+
+InProcessRanks::InProcessRanks(int size, const InProcessHosts& hosts) : size_(size), hosts_(hosts) {
+  for (int r = 0; r < size; ++r) {
+    shared_.push_back(std::make_unique_for_overwrite<std::byte[]>(hosts.shared_bytes));
+  }
+}
 
 std::unique_ptr<Transport> InProcessRanks::MakeTransport(int rank) {
   return std::make_unique<InProcessTransport>(*this, rank);

@@ -26,13 +26,19 @@ class RanksAborted : public std::exception {
   int code_;
 };
 
+// Which ranks see one another's memory, as if the others were on other hosts, and how much of it.
+struct InProcessHosts {
+  size_t shared_bytes = 0;
+  int ranks_per_host = 1;
+};
+
 // The post office of `size` ranks. Thread-safe; must outlive the transports.
 class InProcessRanks {
  public:
-  explicit InProcessRanks(int size) : size_(size) {}
+  explicit InProcessRanks(int size, const InProcessHosts& hosts = {});
   std::unique_ptr<Transport> MakeTransport(int rank);
 
-  // What ISend has been asked to carry, all ranks together, signs of life left out.
+  // The payload that ISend has been asked to carry, all ranks together.
   struct Traffic {
     int64_t messages = 0, bytes = 0;
   };
@@ -43,6 +49,8 @@ class InProcessRanks {
   using Address = std::tuple<int, int, int>;  // from, to, tag
 
   const int size_;
+  const InProcessHosts hosts_;
+  std::vector<std::unique_ptr<std::byte[]>> shared_;  // by rank
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Address, std::deque<std::vector<std::byte>>> waiting_;

@@ -15,6 +15,8 @@
 #include <map>
 #include <mutex>
 
+#include "backends/mpi/host_memory.h"
+
 namespace gshard::mpi {
 namespace {
 
@@ -30,6 +32,8 @@ int abort_code = 1;
 useconds_t SleepAfter(Microseconds waited) {
   return static_cast<useconds_t>(std::clamp(waited / 16, kShortestSleep, kLongestSleep).count());
 }
+
+}  // namespace
 
 class MpiTransport final : public Transport {
  public:
@@ -73,6 +77,43 @@ class MpiTransport final : public Transport {
       // Asleep, not sched_yield: beside other work that gives away a whole slice of milliseconds.
       if (waited > kSpin) usleep(SleepAfter(waited));
     }
+  }
+
+  std::span<std::byte> Shared(int rank) override {
+    const auto found = shared_.find(rank);
+    return found == shared_.end() ? std::span<std::byte>() : found->second.data();
+  }
+
+  // Called by all ranks, before messages of others.
+  void ShareMemory(size_t bytes) {
+    MPI_Comm host = MPI_COMM_NULL;
+    MPI_Comm_split_type(communicator_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host);
+    int count = 0;
+    MPI_Comm_size(host, &count);
+    HostMemory own = HostMemory::Create(count > 1 ? bytes : 0);
+    struct Offer {
+      HostMemory::Key key;
+      int64_t rank = 0;
+    };
+    const Offer mine{own.key(), rank_};
+    std::vector<Offer> offers(static_cast<size_t>(count));
+    MPI_Allgather(&mine, sizeof mine, MPI_BYTE, offers.data(), sizeof mine, MPI_BYTE, host);
+    // Both of a pair must see the other's.
+    std::vector<HostMemory> opened;
+    std::vector<uint8_t> here, there(offers.size());
+    for (const Offer& offer : offers) {
+      opened.push_back(offer.rank == rank_ || own.data().empty() ? HostMemory()
+                                                                 : HostMemory::Open(offer.key));
+      here.push_back(opened.back().data().empty() ? 0 : 1);
+    }
+    MPI_Alltoall(here.data(), 1, MPI_BYTE, there.data(), 1, MPI_BYTE, host);
+    for (size_t i = 0; i < offers.size(); ++i) {
+      if (here[i] == 0 || there[i] == 0) continue;
+      shared_[static_cast<int>(offers[i].rank)] = std::move(opened[i]);
+    }
+    own.CloseFile();
+    if (!shared_.empty()) shared_[rank_] = std::move(own);
+    MPI_Comm_free(&host);
   }
 
   void Abort(int code) override {
@@ -124,9 +165,8 @@ class MpiTransport final : public Transport {
   std::recursive_mutex mutex_;  // Abort, where an error is found, too
   std::map<Request, MPI_Request> requests_;
   Request next_ = 1;
+  std::map<int, HostMemory> shared_;  // by rank
 };
-
-}  // namespace
 
 MpiSession::MpiSession(int* argc, char*** argv) {
   int granted = MPI_THREAD_SINGLE;
@@ -144,6 +184,10 @@ MpiSession::MpiSession(int* argc, char*** argv) {
   }
   transport_ = std::make_unique<MpiTransport>();
 }
+
+Transport& MpiSession::transport() { return *transport_; }
+
+void MpiSession::ShareMemory(size_t bytes) { transport_->ShareMemory(bytes); }
 
 MpiSession::~MpiSession() {
   transport_.reset();

@@ -9,6 +9,8 @@
 
 namespace gshard::mpi {
 
+class MpiTransport;
+
 // MPI from here to the end of this object, which must be the only one. Without mpirun: one rank.
 class MpiSession {
  public:
@@ -17,12 +19,15 @@ class MpiSession {
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
 
-  Transport& transport() { return *transport_; }
+  Transport& transport();
+  // Lets ranks of one host see this much memory of one another: all ranks call it, before messages
+  // are sent. Those that cannot go on without.
+  void ShareMemory(size_t bytes);
   // "Open MPI v4.1.4", for messages.
   const std::string& library() const { return library_; }
 
  private:
-  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<MpiTransport> transport_;
   std::string library_;
 };
 

@@ -16,6 +16,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kLongestBeat = 5, kPollSeconds = 0.1;
+constexpr int64_t kNowhere = -1;
+const std::byte kRead{1};
 
 double Since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -187,12 +189,20 @@ class Ranks::Watch {
 };
 
 Ranks::Ranks(Transport& transport, RanksOptions options)
-    : transport_(transport), options_(std::move(options)) {
+    : transport_(transport),
+      options_(std::move(options)),
+      room_(size() > 1 ? transport.Shared(rank()) : std::span<std::byte>()) {
   if (size() > 1) watch_ = std::make_unique<Watch>(transport_, options_, own_work_);
 }
 
 Ranks::~Ranks() {
-  if (watch_ != nullptr) watch_->Finish(std::uncaught_exceptions() > 0);
+  const bool failed = std::uncaught_exceptions() > 0;
+  try {
+    while (!failed && !notes_.empty()) ForgetNotes(kPollSeconds);
+  } catch (const std::exception&) {
+    // Aborted by another, which says why.
+  }
+  if (watch_ != nullptr) watch_->Finish(failed);
 }
 
 void Ranks::Abort(int code) {
@@ -216,7 +226,8 @@ void Ranks::Wait(std::vector<Transfer>& transfers, bool incoming_only, std::stri
     const std::vector<size_t> done = transport_.WaitSome(requests, kPollSeconds);
     if (!done.empty()) moved = Clock::now();
     for (size_t i = done.size(); i-- > 0;) {
-      transfers.erase(transfers.begin() + static_cast<ptrdiff_t>(done[i]));
+      const auto transfer = transfers.begin() + static_cast<ptrdiff_t>(done[i]);
+      if (!GoesOn(*transfer)) transfers.erase(transfer);
     }
     if (is_done() || Since(moved) < options_.timeout_seconds) continue;
     for (const Transfer& transfer : transfers) {
@@ -243,32 +254,124 @@ void Ranks::Wait(std::vector<Transfer>& transfers, bool incoming_only, std::stri
   traffic_.wait_seconds += Since(start);
 }
 
+int Ranks::NextStep() {
+  ++step_;
+  if (watch_ != nullptr) watch_->set_step(step_);
+  ForgetNotes(0);
+  return static_cast<int>(step_ % kPayloadTags);
+}
+
+void Ranks::Send(int peer, int tag, std::span<const std::byte> data, Begun& begun) {
+  for (size_t begin = 0; begin < data.size(); begin += kMostMessageBytes) {
+    const auto piece = data.subspan(begin, std::min(kMostMessageBytes, data.size() - begin));
+    begun.transfers.push_back({Transfer::Kind::kSent, peer, piece.size(),
+                               transport_.ISend(peer, tag, piece), tag, nullptr});
+    ++traffic_.messages;
+    traffic_.bytes += static_cast<int64_t>(piece.size());
+  }
+}
+
+void Ranks::Receive(int peer, int tag, std::span<std::byte> data, Begun& begun) {
+  for (size_t begin = 0; begin < data.size(); begin += kMostMessageBytes) {
+    const auto piece = data.subspan(begin, std::min(kMostMessageBytes, data.size() - begin));
+    begun.transfers.push_back({Transfer::Kind::kReceived, peer, piece.size(),
+                               transport_.IReceive(peer, tag, piece), tag, nullptr});
+  }
+}
+
 Ranks::Begun Ranks::Begin(std::span<const Outgoing> out, std::span<const Incoming> in) {
   Begun begun;
-  ++step_;
+  const int tag = NextStep();
   if (size() == 1) return begun;
-  watch_->set_step(step_);
-  const int tag = static_cast<int>(step_ % (kTagLimit - 1));
-  auto in_pieces = [](auto data, auto piece) {
-    for (size_t begin = 0; begin < data.size(); begin += kMostMessageBytes) {
-      piece(data.subspan(begin, std::min(kMostMessageBytes, data.size() - begin)));
+  for (const Incoming& message : in) Receive(message.peer, tag, message.data, begun);
+  for (const Outgoing& message : out) Send(message.peer, tag, message.data, begun);
+  return begun;
+}
+
+bool Ranks::IsShared(int peer, size_t bytes) {
+  return bytes >= options_.least_shared_bytes && bytes <= kMostMessageBytes &&
+         !transport_.Shared(peer).empty();
+}
+
+void Ranks::Prepare(int peer, size_t bytes, Message& message) {
+  message.Resize(bytes, IsShared(peer, bytes) ? &room_ : nullptr);
+}
+
+Ranks::Begun Ranks::Begin(std::span<const Packet> out, std::span<const Awaited> in) {
+  Begun begun;
+  const int tag = NextStep();
+  if (size() == 1) return begun;
+  for (const Awaited& awaited : in) {
+    Message& message = *awaited.message;
+    if (!IsShared(awaited.peer, awaited.bytes)) {
+      message.Resize(awaited.bytes, nullptr);
+      Receive(awaited.peer, tag, message.data_, begun);
+      continue;
     }
-  };
-  for (const Incoming& message : in) {
-    in_pieces(message.data, [&](std::span<std::byte> data) {
-      begun.transfers.push_back(
-          {message.peer, true, data.size(), transport_.IReceive(message.peer, tag, data)});
-    });
+    message.data_ = {};
+    begun.transfers.push_back(
+        {Transfer::Kind::kTold, awaited.peer, awaited.bytes,
+         transport_.IReceive(awaited.peer, tag + kPayloadTags,
+                             std::as_writable_bytes(std::span(&message.place_, 1))),
+         tag, &message});
   }
-  for (const Outgoing& message : out) {
-    in_pieces(message.data, [&](std::span<const std::byte> data) {
-      begun.transfers.push_back(
-          {message.peer, false, data.size(), transport_.ISend(message.peer, tag, data)});
-      ++traffic_.messages;
-      traffic_.bytes += static_cast<int64_t>(data.size());
-    });
+  for (const Packet& packet : out) {
+    Message& message = *packet.message;
+    if (IsShared(packet.peer, message.size())) {
+      const bool in_room = message.data_.data() == message.in_room_;
+      message.place_ = in_room ? message.in_room_ - transport_.Shared(rank()).data() : kNowhere;
+      if (in_room) {
+        begun.transfers.push_back(
+            {Transfer::Kind::kRead, packet.peer, message.size(),
+             transport_.IReceive(packet.peer, tag + 2 * kPayloadTags, std::span(&message.read_, 1)),
+             tag, nullptr});
+      }
+      begun.transfers.push_back({Transfer::Kind::kSent, packet.peer, 0,
+                                 transport_.ISend(packet.peer, tag + kPayloadTags,
+                                                  std::as_bytes(std::span(&message.place_, 1))),
+                                 tag, nullptr});
+      if (in_room) {
+        ++traffic_.messages;
+        traffic_.bytes += static_cast<int64_t>(message.size());
+        traffic_.shared_bytes += static_cast<int64_t>(message.size());
+        continue;
+      }
+    }
+    Send(packet.peer, tag, message.data_, begun);
   }
   return begun;
+}
+
+bool Ranks::GoesOn(Transfer& transfer) {
+  if (transfer.kind != Transfer::Kind::kTold) return false;
+  Message& message = *transfer.message;
+  if (message.place_ != kNowhere) {
+    message.data_ = transport_.Shared(transfer.peer)
+                        .subspan(static_cast<size_t>(message.place_), transfer.bytes);
+    message.lender_ = transfer.peer;
+    message.tag_ = transfer.tag;
+    return false;
+  }
+  message.Resize(transfer.bytes, nullptr);
+  transfer.kind = Transfer::Kind::kReceived;
+  transfer.request = transport_.IReceive(transfer.peer, transfer.tag, message.data_);
+  return true;
+}
+
+void Ranks::Release(Message& message) {
+  if (message.lender_ < 0) return;
+  notes_.push_back(
+      transport_.ISend(message.lender_, message.tag_ + 2 * kPayloadTags, std::span(&kRead, 1)));
+  message.lender_ = -1;
+  message.data_ = {};
+}
+
+void Ranks::ForgetNotes(double seconds) {
+  if (notes_.empty()) return;
+  const std::vector<size_t> done = transport_.WaitSome(notes_, seconds);
+  for (size_t i = done.size(); i-- > 0;) {
+    notes_.erase(notes_.begin() + static_cast<ptrdiff_t>(done[i]));
+  }
 }
 
 void Ranks::FinishIncoming(Begun& begun, std::string_view where) {

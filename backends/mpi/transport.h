@@ -1,5 +1,6 @@
-// What a run over several processes ("ranks") needs of a network: six functions, so that the same
-// code runs over MPI and, in tests, between the threads of one process.
+// What a run over several processes ("ranks") needs of a network: six functions, and memory that
+// ranks of one host share, so that the same code runs over MPI and, in tests, between the threads
+// of one process.
 #ifndef GSHARD_BACKENDS_MPI_TRANSPORT_H_
 #define GSHARD_BACKENDS_MPI_TRANSPORT_H_
 
@@ -14,7 +15,9 @@ namespace gshard::mpi {
 inline constexpr size_t kMostMessageBytes = size_t{1} << 30;
 // Tags are below this: the least upper bound that MPI allows a library.
 inline constexpr int kTagLimit = 32768;
-// Of signs of life (ranks.h).
+// Payload has tags below this, by step (ranks.h); what is said about payload has those above.
+inline constexpr int kPayloadTags = (kTagLimit - 1) / 3;
+// Of signs of life.
 inline constexpr int kBeatTag = kTagLimit - 1;
 
 // All functions may be called by several threads.
@@ -32,6 +35,10 @@ class Transport {
   // Waits until a request is done, or for that long; the indices of those that are done, which are
   // used up. Empty: none was.
   virtual std::vector<size_t> WaitSome(std::span<const Request> requests, double seconds) = 0;
+  // Memory that this rank and `rank`, which may be itself, both see: `rank` writes it. What was
+  // written before a message was sent is there when that has arrived. Empty: they share none,
+  // neither the one's nor the other's.
+  virtual std::span<std::byte> Shared(int rank) = 0;
   // Ends all ranks. Does not return (in tests: throws, here and in the others).
   [[noreturn]] virtual void Abort(int code) = 0;
 };

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The six workloads at 2048 devices over several processes: time, memory and bits against one process.
 
-  PATH=build/release/cmd:$PATH tests/bench/ranks.py time|memory|bits|xla [WORKLOAD...]
+  PATH=build/release/cmd:$PATH tests/bench/ranks.py time|shared|memory|bits|xla [WORKLOAD...]
 
   time    2 ranks of one thread against 1 rank of two, in turn; medians of the steps of all rounds; at most 1.25.
           Besides, processor seconds a step, which other load on the machine changes less
+  shared  2 ranks of one thread with and without memory that they share, in turn
   memory  of each rank of 1, 2, 4 and 8
   bits    --output of ranks in {2,3,4,5,7,8} with 1 and 2 threads: byte for byte gshard-run's
   xla     MLP and Megatron: XLA over 2 processes of one device (jax.distributed, CPU collectives, by `distributed.py`)
@@ -94,6 +95,20 @@ class Bench:
                     for command, threads in ((["gshard-run"], "2"), (mpirun(2), "1")))
         print(f"      {name}: processor seconds a step: {two:.2f} and {one:.2f}, ratio {two / one:.2f}", flush=True)
 
+    def shared(self, name):
+        text, sides = self.text(name), {"1GiB": [], "0B": []}
+        for _ in range(self.options.rounds):
+            for side, times in sides.items():
+                report = self.run([*mpirun(2), text], "--threads", "1", "--shared-memory", side, "--repeat",
+                                  str(self.options.steps + 1))
+                times += report["step_times_s"][1:]
+        shared, messages = (statistics.median(times) for times in sides.values())
+        print(f"      {name}: in shared memory {shared * 1e3:.0f} ms, in messages {messages * 1e3:.0f} ms, ratio "
+              f"{shared / messages:.2f}", flush=True)
+        shared, messages = (self.processor_seconds([*mpirun(2), text], "--threads", "1", "--shared-memory", side)
+                            for side in sides)
+        print(f"      {name}: processor seconds a step: {shared:.2f} and {messages:.2f}", flush=True)
+
     def memory(self, name):
         text = self.text(name)
         one = self.run(["gshard-run", text], "--threads", "1")["peak_memory_bytes"]
@@ -142,7 +157,7 @@ class Bench:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["time", "memory", "bits", "xla"])
+    parser.add_argument("what", choices=["time", "shared", "memory", "bits", "xla"])
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=2, help="steps a process, after one to warm up")

@@ -37,7 +37,7 @@ class Run:
 
     def __init__(self, options, kind, ranks, victim, folder):
         self.options, self.kind, self.ranks, self.victim, self.folder = options, kind, ranks, victim, folder
-        self.program = os.path.join(ROOT, "samples", "mlp.hlo")
+        self.program = os.path.join(ROOT, "samples", "moe_layer.hlo")  # its messages are in shared memory
 
     def command(self):
         """Each rank tells its process number; the victim may read another file, or get less memory."""
@@ -47,7 +47,7 @@ class Run:
             text = open(self.program, "rb").read()
             open(theirs, "wb").write(text[:random.randrange(1, len(text) - 1)])
         elif self.kind == "other file":
-            theirs = os.path.join(ROOT, "samples", "moe_layer.hlo")
+            theirs = os.path.join(ROOT, "samples", "mlp.hlo")
         elif self.kind == "no memory":
             self.program = theirs = os.path.join(self.folder, "large.hlo")
             open(theirs, "w").write(LARGE.format(devices=self.ranks))

@@ -91,6 +91,17 @@ check "--input on 3 ranks is what the file has" right "$work/many.npz"
 over 2 gshard-run-mpi samples/mlp.hlo --verify >"$work/log" 2>&1
 check "--verify" grep -q "^verify *ok" "$work/log"
 
+# Without shared memory, or too little of it, or where its mapping is refused: messages, and the same bits.
+gshard-run samples/moe_layer.hlo --output "$work/one.npz" >/dev/null
+for shared in 1GiB 0B 20KiB 9999TiB; do
+  over 2 gshard-run-mpi samples/moe_layer.hlo --threads 1 --shared-memory $shared --output "$work/many.npz" \
+    >"$work/log" 2>&1
+  check "--shared-memory $shared" cmp -s "$work/one.npz" "$work/many.npz"
+  ranks=$(grep -c "through shared memory" "$work/log")
+  [ $shared = 1GiB ] || ranks=$((2 - ranks))
+  check "--shared-memory $shared: what is shared" [ "$ranks" = 2 ]
+done
+
 # The same findings, instruction by instruction; memory is another.
 findings() { sed -n '/^verify/,$s/ in [0-9.]* [KMG]*i*B,/,/p' "$1"; }
 gshard-run samples/moe_layer.hlo --verify >"$work/alone"

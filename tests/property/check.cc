@@ -467,6 +467,9 @@ OpcodeSet Check(const std::string& text, const std::string& plain, const CheckOp
   return tiled;
 }
 
+// Of a rank on its host: large workloads run out of it now and then.
+constexpr size_t kSharedBytes = 16 << 20;
+
 // On one rank of several.
 struct RanksRun {
   std::vector<OutputArray> outputs;  // of rank 0
@@ -478,7 +481,7 @@ RanksRun ExecuteOnRanks(const std::string& text, int count, const CheckOptions& 
                         cpu::MeshRunOptions mesh) {
   RanksRun all;
   std::mutex mutex;
-  RunOnRanks(count, [&](mpi::Ranks& ranks) {
+  const auto body = [&](mpi::Ranks& ranks) {
     auto module = Parse("partitioned", text);
     auto inputs = cpu::Inputs::Open("", options.seed);
     cpu::MeshRunOptions own = mesh;
@@ -505,7 +508,13 @@ RanksRun ExecuteOnRanks(const std::string& text, int count, const CheckOptions& 
     for (size_t k = 0; k < run->result_count(); ++k) run->GatherResult(k);
     if (ranks.rank() != 0) return;
     for (size_t k = 0; k < run->result_count(); ++k) all.outputs.push_back(run->Output(k));
-  });
+  };
+  // With one thread on hosts of their own; with more in pairs, which share even little messages.
+  mpi::RanksOptions sharing;
+  sharing.least_shared_bytes = 1;
+  const mpi::InProcessHosts hosts =
+      mesh.threads > 1 ? mpi::InProcessHosts{kSharedBytes, 2} : mpi::InProcessHosts{};
+  RunOnRanks(count, body, sharing, hosts);
   return all;
 }
 

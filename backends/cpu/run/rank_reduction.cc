@@ -24,11 +24,12 @@ void GatherRows(const WirePiece& range, const std::byte* member, int64_t begin, 
 }  // namespace
 
 RankReduction::RankReduction(const WirePlan& wire, const CollectiveStep& step, std::byte* arena,
-                             Workers& workers, RankHolders& holders)
+                             Workers& workers, RankHolders& holders, mpi::Ranks& ranks)
     : wire_(wire),
       step_(step),
       arena_(arena),
       workers_(workers),
+      ranks_(ranks),
       rank_(holders.cut().rank),
       rounds_(static_cast<uint32_t>(wire.rounds.size())) {
   for (const CollectivePart& part : step.parts) results_.emplace_back(part, holders);
@@ -64,8 +65,8 @@ int64_t RankReduction::FindTargets(uint32_t round, RoundBuffers& buffers) {
   std::map<std::pair<uint32_t, int32_t>, std::byte*> outgoing;
   for (const WireMessage& message : MessagesOf(round)) {
     if (message.from != rank_) continue;
-    std::vector<std::byte>& data = buffers.out[message.to];
-    data.resize(static_cast<size_t>(message.bytes));
+    mpi::Message& data = buffers.out[message.to];
+    ranks_.Prepare(message.to, static_cast<size_t>(message.bytes), data);
     for (const WireItem& item : message.items) {
       if (item.kind != WireItem::Kind::kPartial) continue;
       outgoing[{item.unit, item.node}] = data.data() + item.offset;
@@ -155,6 +156,13 @@ void RankReduction::Take(uint32_t round) {
         PlaceResult(wire_.units[item.unit], from, nullptr);
       }
     }
+  }
+}
+
+void RankReduction::Release() {
+  received_.clear();
+  for (RoundBuffers& round : buffers_) {
+    for (auto& [peer, message] : round.in) ranks_.Release(message);
   }
 }
 

@@ -12,19 +12,20 @@
 
 #include "backends/cpu/plan/wire_plan.h"
 #include "backends/cpu/run/workers.h"
+#include "backends/mpi/ranks.h"
 
 namespace gshard::cpu {
 
 // The messages of one round, by peer.
 struct RoundBuffers {
-  std::map<int, std::vector<std::byte>> out, in;
+  std::map<int, mpi::Message> out, in;
 };
 
 // All arguments outlive this.
 class RankReduction {
  public:
   RankReduction(const WirePlan& wire, const CollectiveStep& step, std::byte* arena,
-                Workers& workers, RankHolders& holders);
+                Workers& workers, RankHolders& holders, mpi::Ranks& ranks);
 
   uint32_t rounds() const { return rounds_; }
   // Computes this rank's nodes of a round: results go to their places, messages are ready to be
@@ -32,6 +33,8 @@ class RankReduction {
   RoundBuffers& Fold(uint32_t round);
   // After the exchange of that round.
   void Take(uint32_t round);
+  // What has come in is no longer needed.
+  void Release();
 
  private:
   // A node whose result leaves this rank, or is the root's.
@@ -63,6 +66,7 @@ class RankReduction {
   const CollectiveStep& step_;
   std::byte* arena_;
   Workers& workers_;
+  mpi::Ranks& ranks_;
   const int rank_;
   std::vector<SequenceResults> results_;  // by part
   uint32_t rounds_ = 0;

@@ -89,15 +89,13 @@ const WirePlan& RankRunner::PlanOf(const CollectiveStep& step, ActiveSet* active
 
 mpi::Ranks::Begun RankRunner::Begin(const std::vector<WireMessage>& messages,
                                     RoundBuffers& buffers) {
-  std::vector<mpi::Ranks::Outgoing> out;
-  std::vector<mpi::Ranks::Incoming> in;
+  std::vector<mpi::Ranks::Packet> out;
+  std::vector<mpi::Ranks::Awaited> in;
   for (const WireMessage& message : messages) {
     if (message.from == ranks_.rank()) {
-      out.push_back({message.to, buffers.out.at(message.to)});
+      out.push_back({message.to, &buffers.out.at(message.to)});
     } else {
-      std::vector<std::byte>& data = buffers.in[message.from];
-      data.resize(static_cast<size_t>(message.bytes));
-      in.push_back({message.from, data});
+      in.push_back({message.from, static_cast<size_t>(message.bytes), &buffers.in[message.from]});
     }
   }
   const bool of_copies = std::ranges::any_of(
@@ -142,18 +140,20 @@ void RankRunner::SendPieces(const WirePlan& wire, std::string_view where) {
   for (size_t next = 0; next < rounds + kRoundsBegun; ++next) {
     RoundBuffers& buffers = round_buffers_[next % kRoundsBegun];
     if (next >= kRoundsBegun && next - kRoundsBegun < rounds) {
-      ranks_.Finish(begun[next % kRoundsBegun], where);
+      ranks_.FinishIncoming(begun[next % kRoundsBegun], where);
       for (const WireMessage& message : wire.rounds[next - kRoundsBegun]) {
         if (message.to != ranks_.rank()) continue;
-        const std::byte* data = buffers.in.at(message.from).data();
-        for (const WireItem& item : message.items) Unpack(item, data + item.offset, arena_);
+        mpi::Message& data = buffers.in.at(message.from);
+        for (const WireItem& item : message.items) Unpack(item, data.data() + item.offset, arena_);
+        ranks_.Release(data);
       }
+      ranks_.Finish(begun[next % kRoundsBegun], where);
     }
     if (next >= rounds) continue;
     for (const WireMessage& message : wire.rounds[next]) {
       if (message.from != ranks_.rank()) continue;
-      std::vector<std::byte>& data = buffers.out[message.to];
-      data.resize(static_cast<size_t>(message.bytes));
+      mpi::Message& data = buffers.out[message.to];
+      ranks_.Prepare(message.to, static_cast<size_t>(message.bytes), data);
       for (const WireItem& item : message.items) Pack(item, arena_, data.data() + item.offset);
     }
     begun[next % kRoundsBegun] = Begin(wire.rounds[next], buffers);
@@ -170,14 +170,18 @@ void RankRunner::SendPieces(const WirePlan& wire, std::string_view where) {
 void RankRunner::RunReduction(const WirePlan& wire, const CollectiveStep& step,
                               RankHolders& holders) {
   Note(wire);
-  RankReduction reduction(wire, step, arena_, workers_, holders);
+  RankReduction reduction(wire, step, arena_, workers_, holders, ranks_);
+  std::vector<mpi::Ranks::Begun> begun;
   for (uint32_t round = 0; round < reduction.rounds(); ++round) {
     RoundBuffers& buffers = reduction.Fold(round);
     if (round >= wire.rounds.size()) continue;
-    mpi::Ranks::Begun begun = Begin(wire.rounds[round], buffers);
-    ranks_.Finish(begun, NameOf(step));
+    begun.push_back(Begin(wire.rounds[round], buffers));
+    ranks_.FinishIncoming(begun.back(), NameOf(step));
     reduction.Take(round);
   }
+  // Later rounds read what came in earlier ones.
+  reduction.Release();
+  for (mpi::Ranks::Begun& round : begun) ranks_.Finish(round, NameOf(step));
 }
 
 void RankRunner::RunCollective(const CollectiveStep& step, ActiveSet* active) {
@@ -238,24 +242,32 @@ void RankRunner::RunSinks(const ChainStep& step, ActiveSet* active,
 void RankRunner::BeginSlot(const ChainStep& step, const SinkPlan& plan,
                            std::span<const SinkRun> runs, SinkSlot& slot) {
   if (plan.messages == 0) return;
-  slot.sent.clear();
-  slot.received.clear();
+  std::map<int, size_t> sent, received;  // bytes by peer
   for (const SinkRun& run : runs) {
+    if (run.to < 0) continue;
     for (const PlannedSink& sink : step.sinks) {
-      if (run.rank == ranks_.rank() && run.to >= 0) {
-        std::vector<std::byte>& data = slot.sent[run.to];
-        const std::byte* from = arena_ + sink.accumulators[run.task];
-        data.insert(data.end(), from, from + sink.bytes);
-      } else if (run.to == ranks_.rank()) {
-        std::vector<std::byte>& data = slot.received[run.rank];
-        data.resize(data.size() + static_cast<size_t>(sink.bytes));
-      }
+      if (run.rank == ranks_.rank()) sent[run.to] += static_cast<size_t>(sink.bytes);
+      if (run.to == ranks_.rank()) received[run.rank] += static_cast<size_t>(sink.bytes);
     }
   }
-  std::vector<mpi::Ranks::Outgoing> out;
-  std::vector<mpi::Ranks::Incoming> in;
-  for (auto& [peer, data] : slot.sent) out.push_back({peer, data});
-  for (auto& [peer, data] : slot.received) in.push_back({peer, data});
+  std::vector<mpi::Ranks::Packet> out;
+  std::vector<mpi::Ranks::Awaited> in;
+  for (const auto& [peer, bytes] : sent) {
+    mpi::Message& message = slot.buffers.out[peer];
+    ranks_.Prepare(peer, bytes, message);
+    out.push_back({peer, &message});
+  }
+  for (const auto& [peer, bytes] : received) in.push_back({peer, bytes, &slot.buffers.in[peer]});
+  std::map<int, size_t> packed;
+  for (const SinkRun& run : runs) {
+    if (run.rank != ranks_.rank() || run.to < 0) continue;
+    for (const PlannedSink& sink : step.sinks) {
+      size_t& at = packed[run.to];
+      std::memcpy(slot.buffers.out[run.to].data() + at, arena_ + sink.accumulators[run.task],
+                  static_cast<size_t>(sink.bytes));
+      at += static_cast<size_t>(sink.bytes);
+    }
+  }
   slot.begun = ranks_.Begin(out, in);
 }
 
@@ -265,11 +277,12 @@ void RankRunner::TakeSlot(const ChainStep& step, std::span<const SinkRun> runs, 
     if (run.to != ranks_.rank()) continue;
     size_t& at = taken[run.rank];
     for (const PlannedSink& sink : step.sinks) {
-      std::memcpy(arena_ + sink.accumulators[run.task], slot.received[run.rank].data() + at,
+      std::memcpy(arena_ + sink.accumulators[run.task], slot.buffers.in.at(run.rank).data() + at,
                   static_cast<size_t>(sink.bytes));
       at += static_cast<size_t>(sink.bytes);
     }
   }
+  for (auto& [peer, message] : slot.buffers.in) ranks_.Release(message);
 }
 
 void RankRunner::ReduceSinks(const ChainStep& step, const SinkPlan& plan, ActiveSet* active,

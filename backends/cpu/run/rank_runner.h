@@ -75,7 +75,7 @@ class RankRunner {
   void Note(const SinkPlan& plan);
   // Of a sink's runs: sums that others go on with.
   struct SinkSlot {
-    std::map<int, std::vector<std::byte>> sent, received;
+    RoundBuffers buffers;
     mpi::Ranks::Begun begun;
   };
   void BeginSlot(const ChainStep& step, const SinkPlan& plan, std::span<const SinkRun> runs,

@@ -15,14 +15,17 @@ namespace {
 
 struct Outcome {
   std::vector<std::vector<std::byte>> results;
-  int64_t sent_bytes = 0, sent_messages = 0;
+  int64_t sent_bytes = 0, sent_messages = 0, shared_bytes = 0;
   RankRunner::Predicted predicted;
 };
 
-Outcome RunOn(int count, const std::string& text, int threads = 1) {
+Outcome RunOn(int count, const std::string& text, int threads = 1,
+              const mpi::InProcessHosts& hosts = {}) {
   Outcome outcome;
   std::mutex mutex;
-  RunOnRanks(count, [&](mpi::Ranks& ranks) {
+  mpi::RanksOptions sharing;
+  sharing.least_shared_bytes = 64;
+  const auto body = [&](mpi::Ranks& ranks) {
     auto need = [](auto expected) {
       if (!expected) throw std::runtime_error(Render(expected.error()));
       if constexpr (!std::is_void_v<typename decltype(expected)::value_type>) {
@@ -43,6 +46,7 @@ Outcome RunOn(int count, const std::string& text, int threads = 1) {
       const std::lock_guard<std::mutex> lock(mutex);
       outcome.sent_bytes += ranks.traffic().bytes - before.bytes;
       outcome.sent_messages += ranks.traffic().messages - before.messages;
+      outcome.shared_bytes += ranks.traffic().shared_bytes - before.shared_bytes;
       if (ranks.rank() == 0 && count > 1) outcome.predicted = run->executor().ranks()->predicted();
     }
     for (size_t k = 0; k < run->result_count(); ++k) run->GatherResult(k);
@@ -50,7 +54,8 @@ Outcome RunOn(int count, const std::string& text, int threads = 1) {
     for (size_t k = 0; k < run->result_count(); ++k) {
       outcome.results.push_back(run->Output(k).data);
     }
-  });
+  };
+  RunOnRanks(count, body, sharing, hosts);
   return outcome;
 }
 
@@ -78,8 +83,15 @@ void CheckRanks(const std::string& text, bool at_least = true) {
   const Outcome one = RunOn(1, text);
   for (const int ranks : {2, 3, 4, 5, 8}) {
     for (const int threads : {1, 2}) {
+      // All on hosts of their own; all on one; hosts of two ranks with little memory to share.
+      const mpi::InProcessHosts hosts = threads == 1     ? mpi::InProcessHosts{}
+                                        : ranks % 2 == 0 ? mpi::InProcessHosts{64 << 20, ranks}
+                                                         : mpi::InProcessHosts{12 << 10, 2};
       INFO(ranks << " ranks, " << threads << " threads\n" << text);
-      const Outcome several = RunOn(ranks, text, threads);
+      const Outcome several = RunOn(ranks, text, threads, hosts);
+      if (hosts.ranks_per_host == ranks && several.sent_bytes > 4096) {
+        CHECK(several.shared_bytes > 0);
+      }
       CHECK(several.results == one.results);
       CHECK(several.sent_bytes == several.predicted.bytes);
       CHECK(several.sent_messages == several.predicted.messages);
