@@ -135,6 +135,11 @@ class MeshRun {
     }
     size_t class_count() const { return begin_.size() - 1; }
     uint32_t class_of(uint32_t device) const { return classes_->class_of(device); }
+    // A number that devices with the same tile have alike.
+    uint32_t tile_of(uint32_t device) const {
+      return layout_.tiles == nullptr ? 0 : layout_.tiles->class_of(device);
+    }
+    std::span<const int64_t> tile_dims() const { return layout_.local_dims; }
     // Several instances may have devices of one tile.
     bool IsFirstOfTile(uint32_t device) const {
       return layout_.tiles == nullptr ||

@@ -6,9 +6,9 @@
 #include <exception>
 #include <map>
 #include <thread>
+#include <tuple>
 #include <utility>
 
-#include "backends/cpu/arrays/array_rows.h"
 #include "backends/cpu/arrays/buffer_bytes.h"
 #include "backends/cpu/memory/memory.h"
 
@@ -18,13 +18,25 @@ MeshGiver::MeshGiver(std::span<const Candidate> candidates, ValueExchange& excha
                      const MeshRun& run)
     : candidates_(candidates),
       exchange_(exchange),
-      run_(run),
       iterations_(candidates.size(), 0),
       open_(candidates.size()),
-      copies_(candidates.size()) {
+      places_(candidates.size()) {
+  // Most arrays are spread like others.
+  using Key = std::tuple<const Sharding*, const DeviceClasses*, const Shape*, std::vector<int64_t>>;
+  std::map<Key, std::shared_ptr<const TilePlaces>> known;
+  const Program& program = *run.plan().program;
   for (size_t t = 0; t < candidates.size(); ++t) {
-    spreads_.push_back(run.SpreadOfTap(t, candidates[t].form->sharding));
-    if (spreads_.back()) copies_[t] = CopiesOf(*spreads_.back());
+    if (program.tapped[t] == kNoValue) continue;
+    const Sharding* sharding = candidates[t].form->sharding;
+    const Shape *shape = candidates[t].x->shape(), *tile = candidates[t].form->local->shape();
+    auto& places = known[{sharding,
+                          program.values[program.tapped[t]].classes,
+                          shape,
+                          {tile->dims().begin(), tile->dims().end()}}];
+    if (places == nullptr) {
+      places = std::make_shared<TilePlaces>(run, *run.SpreadOfTap(t, sharding), shape);
+    }
+    places_[t] = places;
   }
 }
 
@@ -38,7 +50,8 @@ bool MeshGiver::Prepare(std::span<const uint32_t> taps) {
     if (!candidates_[tap].Wants(iterations_[tap]++, true)) continue;
     const int64_t bytes = BufferBytes(candidates_[tap].x->shape());
     open_[tap].data = exchange_.Room(tap, bytes);
-    if (!copies_[tap].empty() && !open_[tap].data.empty()) {
+    const bool has_copies = places_[tap] != nullptr && places_[tap]->has_copies();
+    if (has_copies && !open_[tap].data.empty()) {
       open_[tap].other.resize(static_cast<size_t>(bytes));
     }
   }
@@ -48,13 +61,7 @@ bool MeshGiver::Prepare(std::span<const uint32_t> taps) {
 void MeshGiver::Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) {
   Open& open = open_[tap];
   if (open.data.empty()) return;
-  for (uint32_t device : spreads_[tap]->devices(c)) {
-    const auto copies = copies_[tap].find(device);
-    const bool is_first = copies_[tap].empty() || copies->second.is_first;
-    const bool is_last = !copies_[tap].empty() && copies->second.is_last;
-    if (is_first) Put(tap, device, data, part, parts, open.data);
-    if (is_last) Put(tap, device, data, part, parts, open.other);
-  }
+  places_[tap]->Put(c, data, part, parts, open.data, open.other);
 }
 
 void MeshGiver::Finish(std::span<const uint32_t> taps) {
@@ -70,39 +77,6 @@ void MeshGiver::Finish(std::span<const uint32_t> taps) {
     }
     exchange_.Give(tap, std::move(value));
   }
-}
-
-std::unordered_map<uint32_t, MeshGiver::Copy> MeshGiver::CopiesOf(
-    const MeshRun::TapSpread& spread) const {
-  std::map<std::vector<int64_t>, std::vector<uint32_t>> tiles;
-  size_t count = 0;
-  for (uint32_t c = 0; c < spread.class_count(); ++c) {
-    for (uint32_t device : spread.devices(c)) {
-      tiles[run_.BoxOf(spread, device).start].push_back(device);
-      ++count;
-    }
-  }
-  std::unordered_map<uint32_t, Copy> copies;
-  if (count == tiles.size()) return copies;
-  for (auto& [start, devices] : tiles) {
-    std::sort(devices.begin(), devices.end());
-    for (uint32_t device : devices) copies[device] = {};
-    copies[devices.front()].is_first = true;
-    copies[devices.back()].is_last = true;
-  }
-  return copies;
-}
-
-void MeshGiver::Put(uint32_t tap, uint32_t device, const std::byte* data, int64_t part,
-                    int64_t parts, std::span<std::byte> whole) const {
-  const Shape* shape = candidates_[tap].x->shape();
-  const int64_t bytes = StorageBytes(shape->dtype());
-  const MeshRun::Instance box = run_.BoxOf(*spreads_[tap], device);
-  const BoxRows rows(box.start, box.sizes, shape->dims());
-  ForEachRunOfPart(rows, part, parts, [&](int64_t global, int64_t local, int64_t count) {
-    std::memcpy(whole.data() + global * bytes, data + local * bytes,
-                static_cast<size_t>(count * bytes));
-  });
 }
 
 Expected<void> MeshAhead::Prepare(const Module& whole_module, std::span<const TapPoint> whole_taps,

@@ -10,12 +10,12 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "backends/cpu/plan/tap.h"
 #include "backends/cpu/run/mesh_run.h"
 #include "backends/cpu/verify/compared_arrays.h"
+#include "backends/cpu/verify/tile_places.h"
 #include "backends/cpu/verify/value_exchange.h"
 #include "backends/cpu/verify/verify_instructions.h"
 
@@ -40,23 +40,12 @@ class MeshGiver final : public TapObserver {
     std::span<std::byte> data;
     std::vector<std::byte> other;
   };
-  // Is the device the first, or the last, of those that have different instances of its tile?
-  struct Copy {
-    bool is_first = false, is_last = false;
-  };
-
-  // Empty where every tile is the same wherever it is.
-  std::unordered_map<uint32_t, Copy> CopiesOf(const MeshRun::TapSpread& spread) const;
-  void Put(uint32_t tap, uint32_t device, const std::byte* data, int64_t part, int64_t parts,
-           std::span<std::byte> whole) const;
 
   std::span<const Candidate> candidates_;
   ValueExchange& exchange_;
-  const MeshRun& run_;
   std::vector<int64_t> iterations_;
-  std::vector<Open> open_;  // by tap
-  std::vector<std::optional<MeshRun::TapSpread>> spreads_;
-  std::vector<std::unordered_map<uint32_t, Copy>> copies_;  // by tap and device
+  std::vector<Open> open_;                                 // by tap
+  std::vector<std::shared_ptr<const TilePlaces>> places_;  // by tap; null: it is not shown
   std::chrono::duration<double> waited_{0};
 };
 
