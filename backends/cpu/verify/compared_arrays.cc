@@ -5,7 +5,9 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "backends/cpu/mesh/partial_values.h"
 #include "backends/cpu/plan/lowering.h"
+#include "backends/cpu/verify/graph_walk.h"
 #include "backends/cpu/verify/taint.h"
 #include "core/analysis/trip_count.h"
 #include "ir/computation.h"
@@ -134,16 +136,49 @@ bool IsSameConstant(const Instruction& a, const Instruction& b) {
          a.shape()->dtype() == b.shape()->dtype() && std::ranges::equal(x->data, y->data);
 }
 
-// Tells which arrays lie inside of elementwise chains.
+// Dims of a moved array that are cut alike: of what it is moved from, and its own.
+using CutDims = std::vector<std::pair<int64_t, int64_t>>;
+
+// Of a reshape: those whose tiles stay runs of the same elements. Dims of the same number of
+// elements together correspond; of several only the outermost may be cut, and evenly.
+CutDims CutDimsOfReshape(const Shape& from, const Shape& to, const Sharding& of_from,
+                         const Sharding& of_to) {
+  CutDims pairs;
+  const auto first_of = [](const Shape& shape, int64_t begin, int64_t end) {
+    while (begin < end && shape.dim(begin) == 1) ++begin;
+    return begin;
+  };
+  int64_t i = 0, j = 0;
+  while (i < from.rank() && j < to.rank()) {
+    const int64_t begin_i = i, begin_j = j;
+    int64_t of_i = from.dim(i++), of_j = to.dim(j++);
+    while (of_i != of_j && (of_i < of_j ? i < from.rank() : j < to.rank())) {
+      (of_i < of_j ? of_i : of_j) *= of_i < of_j ? from.dim(i++) : to.dim(j++);
+    }
+    const int64_t a = first_of(from, begin_i, i), b = first_of(to, begin_j, j);
+    if (of_i != of_j || a == i || b == j) continue;
+    const bool is_even =
+        from.dim(a) % of_from.TileCount(a) == 0 && to.dim(b) % of_to.TileCount(b) == 0;
+    if (is_even || from.dim(a) == to.dim(b)) pairs.emplace_back(a, b);
+  }
+  return pairs;
+}
+
+// Tells which arrays need not be looked at.
 class ChainFinder {
  public:
   explicit ChainFinder(std::span<const Candidate> candidates)
       : candidates_(candidates),
         is_same_step_(candidates.size(), 0),
         is_inside_(candidates.size(), 0),
+        moved_from_(candidates.size(), kNone),
         users_(candidates.size()) {
     for (size_t i = 0; i < candidates.size(); ++i) places_.emplace(candidates[i].x, i);
-    for (size_t i = 0; i < candidates.size(); ++i) is_same_step_[i] = IsSameStep(candidates[i]);
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      const bool is_move = IsSameMove(candidates[i]);
+      if (is_move) moved_from_[i] = places_.at(MovedFrom(*candidates[i].x));
+      is_same_step_[i] = is_move || IsSameStep(candidates[i]);
+    }
   }
 
   std::vector<Candidate> Run() {
@@ -151,11 +186,13 @@ class ChainFinder {
     std::set<const Computation*> computations;
     for (const Candidate& candidate : candidates_) computations.insert(candidate.x->parent());
     for (const Computation* computation : computations) FindUsers(*computation);
+    FindCopies();
     std::vector<Candidate> ends;
     std::vector<size_t> end_of(candidates_.size(), 0);
     // Users come after what they use.
     for (size_t i = candidates_.size(); i-- > 0;) {
-      if (is_inside_[i] != 0 && !users_[i].empty()) {
+      if (copy_of_[i] != kNone) continue;
+      if (IsInside(i)) {
         end_of[i] = end_of[users_[i].front()];  // one is enough to count it
         ++ends[end_of[i]].stands_for;
         for (size_t user : users_[i]) ends[end_of[user]].ends_chain = true;
@@ -164,11 +201,93 @@ class ChainFinder {
         ends.push_back(candidates_[i]);
       }
     }
+    for (const size_t source : copy_of_) {
+      if (source != kNone) ++ends[end_of[source]].stands_for;
+    }
     std::reverse(ends.begin(), ends.end());
     return ends;
   }
 
  private:
+  static constexpr size_t kNone = SIZE_MAX;
+
+  bool IsInside(size_t i) const { return is_inside_[i] != 0 && !users_[i].empty(); }
+
+  // Where what is moved is looked at, the whole graph goes on with the mesh's elements: what they
+  // are moved to is equal, whoever uses it.
+  void FindCopies() {
+    copy_of_.assign(candidates_.size(), kNone);
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      const size_t from = moved_from_[i];
+      if (from == kNone) continue;
+      const bool is_given = candidates_[from].x->opcode() == Opcode::kParameter;
+      if (copy_of_[from] != kNone) {
+        copy_of_[i] = copy_of_[from];
+      } else if (!IsInside(from) && !is_given) {
+        copy_of_[i] = from;
+      }
+    }
+  }
+
+  // Does the mesh move its parts of the same array in the same way? Of what only has another name
+  // it may have one array.
+  bool IsSameMove(const Candidate& candidate) const {
+    const Instruction &x = *candidate.x, &local = *candidate.form->local;
+    const Instruction* source = MovedFrom(x);
+    if (source == nullptr || source->parent() != x.parent()) return false;
+    if (x.opcode() != Opcode::kReshape && x.opcode() != Opcode::kTranspose) {
+      const Candidate* same = HeldIn(*source, local, candidate);
+      if (same == nullptr && local.opcode() == Opcode::kCopy) {
+        same = HeldIn(*source, *local.operand(0), candidate);
+      }
+      return same != nullptr && SameSharding(same->form->sharding, candidate.form->sharding);
+    }
+    if (!SameOperation(x, local)) return false;
+    const Candidate* from = HeldIn(*source, *local.operand(0), candidate);
+    if (from == nullptr) return false;
+    const Sharding *of_source = from->form->sharding, *of_x = candidate.form->sharding;
+    if (of_source == nullptr || of_x == nullptr || HoldsElsewhere(*of_source) ||
+        HoldsElsewhere(*of_x)) {
+      return false;
+    }
+    CutDims pairs;
+    if (x.opcode() == Opcode::kReshape) {
+      pairs = CutDimsOfReshape(*source->shape(), *x.shape(), *of_source, *of_x);
+    } else {
+      const auto& dims = x.attributes<DimensionsAttributes>().dimensions;
+      for (size_t d = 0; d < dims.size(); ++d) pairs.emplace_back(dims[d], d);
+    }
+    int64_t tiles = 1;
+    for (const auto& [of_operand, of_result] : pairs) tiles *= of_x->TileCount(of_result);
+    return tiles == of_x->TileCount() && tiles == of_source->TileCount() &&
+           HaveSameTiles(*of_source, source->shape()->rank(), *of_x, x.shape()->rank(), pairs);
+  }
+
+  // One device has it, or what the devices have is no tile.
+  static bool HoldsElsewhere(const Sharding& sharding) {
+    return sharding.IsMaximal() || IsPartial(&sharding);
+  }
+
+  // Is each of the pairs of dims cut in the same way, and has every device the same tile of both?
+  static bool HaveSameTiles(const Sharding& from, int64_t from_rank, const Sharding& to,
+                            int64_t to_rank, const CutDims& pairs) {
+    bool is_split = false;
+    for (const auto& [a, b] : pairs) {
+      if (from.TileCount(a) != to.TileCount(b)) return false;
+      is_split = is_split || from.TileCount(a) > 1;
+    }
+    if (!is_split) return true;
+    if (from.device_count() != to.device_count()) return false;
+    for (int64_t device = 0; device < from.device_count(); ++device) {
+      const auto of_from = TileIndexOf(&from, device, from_rank);
+      const auto of_to = TileIndexOf(&to, device, to_rank);
+      for (const auto& [a, b] : pairs) {
+        if (of_from[static_cast<size_t>(a)] != of_to[static_cast<size_t>(b)]) return false;
+      }
+    }
+    return true;
+  }
+
   // Does the mesh make it by the same elementwise operation, or broadcast, of its parts of the same
   // operands? Then the step is right, whatever the values are.
   bool IsSameStep(const Candidate& candidate) const {
@@ -201,23 +320,9 @@ class ChainFinder {
     const Sharding *from = operand->form->sharding, *to = candidate.form->sharding;
     if (from == nullptr || to == nullptr) return false;
     const auto& dims = x.attributes<DimensionsAttributes>().dimensions;
-    bool is_split = false;
-    for (size_t d = 0; d < dims.size(); ++d) {
-      const int64_t tiles = from->TileCount(static_cast<int64_t>(d));
-      if (tiles != to->TileCount(dims[d])) return false;
-      is_split = is_split || tiles > 1;
-    }
-    if (!is_split) return true;
-    if (from->device_count() != to->device_count()) return false;
-    const auto rank = static_cast<int64_t>(dims.size());
-    for (int64_t device = 0; device < from->device_count(); ++device) {
-      const auto of_operand = TileIndexOf(from, device, rank);
-      const auto of_result = TileIndexOf(to, device, x.shape()->rank());
-      for (size_t d = 0; d < dims.size(); ++d) {
-        if (of_operand[d] != of_result[static_cast<size_t>(dims[d])]) return false;
-      }
-    }
-    return true;
+    CutDims pairs;
+    for (size_t d = 0; d < dims.size(); ++d) pairs.emplace_back(d, dims[d]);
+    return HaveSameTiles(*from, static_cast<int64_t>(dims.size()), *to, x.shape()->rank(), pairs);
   }
 
   bool IsSameOperand(const Candidate& user, const Instruction& whole,
@@ -262,6 +367,8 @@ class ChainFinder {
   std::span<const Candidate> candidates_;
   std::unordered_map<const Instruction*, size_t> places_;
   std::vector<uint8_t> is_same_step_, is_inside_;  // by candidate
+  std::vector<size_t> moved_from_;                 // of a same move: the candidate; else none
+  std::vector<size_t> copy_of_;                    // what is looked at in its place, or none
   std::vector<std::vector<size_t>> users_;
 };
 

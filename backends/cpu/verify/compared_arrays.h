@@ -58,10 +58,11 @@ ComparedArrays CollectArrays(const Module& whole, const DeviceGrid& whole_grid,
                              std::span<const LocalForm> whole_forms,
                              std::span<const LocalForm> forms);
 
-// Without the arrays inside of chains of elementwise operations and broadcasts, each of which the
-// mesh makes by the operation that the whole graph has, of its parts of the same operands: such a
-// step is right whatever the values are, and kernels need not write it out. What a chain ends in,
-// an operation of this kind or a sum, stands for them.
+// Without the arrays inside of chains of elementwise operations, broadcasts and moves (copies,
+// reshapes, transposes), each of which the mesh makes by the operation that the whole graph has, of
+// its parts of the same operands: such a step is right whatever the values are, and kernels need
+// not write it out. What a chain ends in, an operation of this kind or a sum, stands for them.
+// Without what is only moved so from an array that is looked at, either: that stands for it.
 std::vector<Candidate> ChainEnds(std::span<const Candidate> candidates);
 
 // Taps of the unpartitioned graph, and of the mesh: tap i is of candidate i. The mesh shows values

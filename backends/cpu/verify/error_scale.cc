@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/cpu/verify/graph_walk.h"
 #include "core/analysis/combiner.h"
 #include "ir/computation.h"
 
@@ -95,7 +96,7 @@ double ErrorScale::Of(const Instruction& x, double magnitude) {
             ? ScaleOfElement(*operand, x.attributes<GetTupleElementAttributes>().index, 0)
             : ScaleOfOperand(*operand, 0);
     largest = std::max(largest, scale);
-    const double operand_magnitude = states_[operand->id()].magnitude;
+    const double operand_magnitude = StateOf(*operand).magnitude;
     product *= operand_magnitude > 0 ? operand_magnitude : scale;
     if (operand_magnitude > 0) ratio = std::max(ratio, scale / operand_magnitude);
   }
@@ -116,8 +117,19 @@ void ErrorScale::Observe(const Instruction& x, double error, double tolerance) {
   if (observed < state.scale) state.scale = std::max(state.magnitude, observed);
 }
 
+// What was only moved and not given has the state of what it was moved from.
+const ErrorScale::State& ErrorScale::StateOf(const Instruction& x) const {
+  const Instruction* at = &x;
+  while (states_[at->id()].scale == 0) {
+    const Instruction* from = MovedFrom(*at);
+    if (from == nullptr || !from->shape()->IsArray()) break;
+    at = from;
+  }
+  return states_[at->id()];
+}
+
 double ErrorScale::ScaleOfOperand(const Instruction& x, int depth) const {
-  const State& state = states_[x.id()];
+  const State& state = StateOf(x);
   if (!CarriesErrors(x)) return 0;
   if (state.scale > 0 || !x.shape()->IsArray() || depth == kMaxDepth) return state.scale;
   if (x.opcode() == Opcode::kParameter) return ScaleOfParameter(x, kWholeValue, depth);

@@ -29,6 +29,7 @@ class ErrorScale {
   struct State {
     double magnitude = 0, scale = 0;
   };
+  const State& StateOf(const Instruction& x) const;
   double ScaleOfOperand(const Instruction& x, int depth) const;
   double ScaleOfElement(const Instruction& tuple, int64_t index, int depth) const;
   double ScaleOfParameter(const Instruction& parameter, int64_t index, int depth) const;

@@ -1,6 +1,7 @@
 #include "backends/cpu/verify/graph_walk.h"
 
 #include "ir/computation.h"
+#include "ir/custom_call.h"
 
 namespace gshard::cpu {
 namespace {
@@ -127,7 +128,23 @@ bool OnlyMoves(const Instruction& x) {
     case Opcode::kConditional:
       return true;
     default:
-      return false;
+      return IsCustomCallTo(x, kShardingTarget);
+  }
+}
+
+const Instruction* MovedFrom(const Instruction& x) {
+  switch (x.opcode()) {
+    case Opcode::kCopy:
+    case Opcode::kReshape:
+    case Opcode::kTranspose:
+      return x.operand(0);
+    case Opcode::kGetTupleElement: {
+      const Instruction& tuple = *x.operand(0);
+      if (tuple.opcode() != Opcode::kTuple) return nullptr;
+      return tuple.operand(x.attributes<GetTupleElementAttributes>().index);
+    }
+    default:
+      return IsCustomCallTo(x, kShardingTarget) ? x.operand(0) : nullptr;
   }
 }
 

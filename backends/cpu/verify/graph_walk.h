@@ -34,6 +34,11 @@ class GraphWalk {
 // Does x only move, copy or pick elements of its operands by position?
 bool OnlyMoves(const Instruction& x);
 
+// The array all of whose elements x has, in their order or another one: of a copy, a sharding
+// marker, a reshape, a transpose, and of an element of a tuple that is put together right there.
+// Null: x is something else.
+const Instruction* MovedFrom(const Instruction& x);
+
 }  // namespace gshard::cpu
 
 #endif  // GSHARD_BACKENDS_CPU_VERIFY_GRAPH_WALK_H_

@@ -188,6 +188,41 @@ TEST_CASE("what is inside of chains", "[cpu]") {
   CHECK(NamesOfEnds(*whole, *local, moved) == Names{"x", "n", "s", "d", "out"});
 }
 
+// An array that is renamed, folded to matrices, and turned.
+std::string Moves(const std::string& header, const std::string& rows, const std::string& of_x,
+                  const std::string& y) {
+  const std::string array = "f32[" + rows + ",4]", turned = "f32[2," + rows + ",2]";
+  return "HloModule m" + header + "\nENTRY e { x = " + array + " parameter(0)" + of_x +
+         "\n y = " + array + " " + y + "\n c = " + array + " copy(y)\n r = f32[" + rows +
+         ",2,2] reshape(c)\n t = " + turned +
+         " transpose(r), dimensions={1,0,2}\n ROOT out = " + turned + " tanh(t) }\n";
+}
+
+TEST_CASE("what is only moved from an array that is looked at", "[cpu]") {
+  using Names = std::vector<std::string>;
+  const std::string tiles = ", sharding={devices=[4,1]<=[4]}";
+  const auto whole = ParseText(Moves("", "8", "", "add(x, x)"));
+  const auto chain = ParseText(Moves(", num_partitions=4", "2", tiles, "add(x, x)"));
+  const auto other = ParseText(Moves(", num_partitions=4", "2", tiles, "multiply(x, x)"));
+  const auto shardings = ParseText(
+      "HloModule s\nENTRY e { r = f32[8,2,2] parameter(0), sharding={devices=[4,1,1]<=[4]}\n"
+      " t = f32[2,8,2] parameter(1), sharding={devices=[1,4,1]<=[4]}\n"
+      " ROOT u = f32[2,8,2] parameter(2), sharding={devices=[1,4,1]<=[2,2]T(1,0)} }");
+  const auto of = [&](int64_t k) { return shardings->entry()->parameter(k)->sharding(); };
+  const auto spread = [&](std::string_view name) {
+    if (name == "r") return of(0);
+    return name == "t" || name == "out" ? of(1) : chain->entry()->parameter(0)->sharding();
+  };
+  CHECK(NamesOfEnds(*whole, *chain, spread) == Names{"x", "out"});
+  // y is another operation: it is looked at, and stands for what it is moved to.
+  CHECK(NamesOfEnds(*whole, *other, spread) == Names{"x", "y", "out"});
+  // Other devices have the turned rows.
+  const auto moved = [&](std::string_view name) {
+    return name == "t" || name == "out" ? of(2) : spread(name);
+  };
+  CHECK(NamesOfEnds(*whole, *other, moved) == Names{"x", "y", "t", "out"});
+}
+
 // The sum of exp(x - s) by row.
 std::string Rows(const std::string& header, const std::string& rows, const std::string& of_x,
                  const std::string& of_s) {
