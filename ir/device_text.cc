@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/device_subsets.h"
 #include "ir/named_sharding.h"
 
 namespace gshard {
@@ -128,19 +129,22 @@ bool DeviceTextReader::IotaOrder(int64_t devices, std::vector<int64_t>& reshape_
   return true;
 }
 
-bool DeviceTextReader::DeviceList(int64_t devices, std::vector<int64_t>& list) {
+bool DeviceTextReader::DeviceList(int64_t devices, bool all, std::vector<int64_t>& list) {
   lex.SkipSpace();
   const char* start = lex.position();
   do {
     int64_t device = 0;
-    if (!Integer(device, 0, INT64_MAX, "a device number")) return false;
+    if (!Integer(device, 0, TileAssignment::kMaxDevices - 1, "a device number")) return false;
     list.push_back(device);
   } while (lex.Consume(','));
   if (static_cast<int64_t>(list.size()) != devices) {
     return Fail(start, lex.position(),
                 fmt::format("{} devices are listed, the dims have {}", list.size(), devices));
   }
-  if (!TileAssignment::IsPermutation(list)) {
+  if (const auto repeated = FirstRepeated(list)) {
+    return Fail(start, lex.position(), fmt::format("device {} is listed twice", *repeated));
+  }
+  if (all && !TileAssignment::IsPermutation(list)) {
     return Fail(start, lex.position(),
                 fmt::format("not every device from 0 to {} is listed once", devices - 1));
   }
@@ -217,7 +221,7 @@ bool DeviceTextReader::DeviceIds(Mesh& mesh) {
     text += ')';
   } else {
     std::vector<int64_t> list;
-    if (!DeviceList(devices, list)) return false;
+    if (!DeviceList(devices, /*all=*/true, list)) return false;
     AppendIntegers(text, list);
     mesh.devices = TileAssignment::List(sizes, std::move(list));
   }

@@ -43,8 +43,8 @@ class DeviceTextReader {
   // "[2,4]T(1,0)" or "[8]", which must have `devices` elements.
   bool IotaOrder(int64_t devices, std::vector<int64_t>& reshape_dims,
                  std::vector<int64_t>& permutation);
-  // "0,2,1,3": a permutation of 0..devices-1, comma-separated.
-  bool DeviceList(int64_t devices, std::vector<int64_t>& list);
+  // "0,2,1,3": so many different devices, comma-separated; `all`: those from 0 to devices-1.
+  bool DeviceList(int64_t devices, bool all, std::vector<int64_t>& list);
 
   // "'name'" or "\"name\"", unescaped.
   bool QuotedName(std::string& name, std::string_view what);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ir/device_subsets.h"
 #include "ir/replica_groups.h"
 #include "ir/sharding.h"
 #include "tsl/robin_map.h"
@@ -23,9 +24,15 @@ int64_t ChannelIdOf(Opcode opcode, const void* attributes) {
   return 0;
 }
 
-// Device count of tiled shardings; 0 if there are none. `at_least` grows to what the others name.
+// Device count of tiled shardings; 0 if there are none. `at_least` grows to what the others name,
+// and lists, which may be of some devices.
 int64_t DeviceCountOf(const Sharding* sharding, int64_t& at_least) {
   if (sharding->IsMaximal()) at_least = std::max(at_least, sharding->device + 1);
+  if (sharding->IsTiled() &&
+      (sharding->spelling == Spelling::kDeviceList || !sharding->tiles.has_axes())) {
+    at_least = std::max(at_least, DeviceLimit(sharding->tiles));
+    return 0;
+  }
   if (!sharding->IsTuple()) return sharding->device_count();
   for (const Sharding* element : sharding->elements) {
     if (int64_t count = DeviceCountOf(element, at_least); count > 0) return count;
@@ -150,9 +157,13 @@ Diagnostic Module::WhyDeviceCount() const {
       int64_t at_least = 1;
       if (instruction->sharding() == nullptr) continue;
       const int64_t count = DeviceCountOf(instruction->sharding(), at_least);
-      if (count != devices && at_least != devices) continue;
+      if (count == devices || instruction->sharding()->device_count() == devices) {
+        return note(instruction->source(),
+                    fmt::format("'{}' is sharded over {} devices", instruction->name(), devices));
+      }
+      if (at_least != devices) continue;
       return note(instruction->source(),
-                  fmt::format("'{}' is sharded over {} devices", instruction->name(), devices));
+                  fmt::format("'{}' names device {}", instruction->name(), devices - 1));
     }
   }
   return note({}, fmt::format("the collectives of the module name {} devices", devices));

@@ -116,7 +116,7 @@ class Module {
   int64_t NextChannelId() const { return largest_channel_id_ + 1; }
 
   // N: num_partitions if > 1, else the device count of its tiled shardings, else the largest device
-  // that its other shardings and its collectives name, plus one (docs/text-format.md).
+  // that its lists, other shardings and collectives name, plus one (docs/text-format.md).
   int64_t DeviceCount() const;
   // A note that says where DeviceCount() comes from: the header or the first such sharding.
   Diagnostic WhyDeviceCount() const;

@@ -7,6 +7,7 @@
 
 #include "ir/context.h"
 #include "ir/device_atoms.h"
+#include "ir/device_subsets.h"
 #include "ir/sharding_text.h"
 
 namespace gshard {
@@ -81,7 +82,7 @@ std::optional<TileAssignment> RelativeTo(const Mesh& mesh, const TileAssignment&
 }
 
 std::optional<NamedSharding> NameTiles(const Sharding* s, const Mesh* mesh) {
-  if (mesh->device_count() != s->device_count()) return std::nullopt;
+  if (!HaveSameDevices(mesh->devices, s->tiles)) return std::nullopt;
   const auto relative = RelativeTo(*mesh, s->tiles);
   if (!relative) return std::nullopt;
   const auto tile_axes = relative->AxesByDim();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/device_subsets.h"
 #include "ir/diagnostic.h"
 #include "ir/dims.h"
 
@@ -83,12 +84,24 @@ const Shape* ShardShapeOfLeaves(Context& ctx, const Shape* shape,
   return ShardShape(ctx, shape, leaves[next++]);
 }
 
-std::string WhyLeafNotApplicable(const Sharding* s, const Shape* shape, int64_t devices) {
-  if (s->IsMaximal() && devices > 0 && s->device >= devices) {
+// Of the devices alone.
+std::string WhyNotOnDevices(const Sharding* s, int64_t devices, bool subsets) {
+  if (s->IsMaximal() && s->device >= devices) {
     return fmt::format("device {} does not exist: there are {} devices", s->device, devices);
   }
-  if (s->IsTiled() && devices > 0 && s->device_count() != devices) {
-    return fmt::format("the sharding is for {} devices, there are {}", s->device_count(), devices);
+  if (!s->IsTiled()) return "";
+  if (const int64_t limit = DeviceLimit(s->tiles); limit > s->device_count()) {
+    if (limit <= devices) return "";
+    return fmt::format("device {} does not exist: there are {} devices", limit - 1, devices);
+  }
+  if (s->device_count() == devices || (subsets && s->device_count() < devices)) return "";
+  return fmt::format("the sharding is for {} devices, there are {}", s->device_count(), devices);
+}
+
+std::string WhyLeafNotApplicable(const Sharding* s, const Shape* shape, int64_t devices,
+                                 bool subsets) {
+  if (devices > 0) {
+    if (std::string why = WhyNotOnDevices(s, devices, subsets); !why.empty()) return why;
   }
   if (!shape->IsArray()) return "";
   if (s->IsTiled() && s->data_rank() != shape->rank()) {
@@ -310,13 +323,13 @@ const Sharding* ElementSharding(Context& ctx, const Shape* shape, const Sharding
   return ctx.TupleOf({leaves.begin(), leaves.end()});
 }
 
-std::string WhyNotApplicable(const Sharding* s, const Shape* shape, int64_t devices) {
+std::string WhyNotApplicable(const Sharding* s, const Shape* shape, int64_t devices, bool subsets) {
   if (!shape->IsTuple()) {
     if (s->IsTuple()) {
       return fmt::format("a sharding of a tuple on the shape {}, which is none",
                          ToString(shape, false));
     }
-    return WhyLeafNotApplicable(s, shape, devices);
+    return WhyLeafNotApplicable(s, shape, devices, subsets);
   }
   if (s->IsTuple()) {
     // An empty tuple may have no entry or one.
@@ -329,7 +342,7 @@ std::string WhyNotApplicable(const Sharding* s, const Shape* shape, int64_t devi
   size_t next = 0;
   const auto check = [&](const auto& self, const Shape* part) -> std::string {
     if (!part->IsTuple()) {
-      return WhyLeafNotApplicable(s->IsTuple() ? s->elements[next++] : s, part, devices);
+      return WhyLeafNotApplicable(s->IsTuple() ? s->elements[next++] : s, part, devices, subsets);
     }
     for (const Shape* element : part->elements()) {
       if (std::string why = self(self, element); !why.empty()) return why;
@@ -339,9 +352,9 @@ std::string WhyNotApplicable(const Sharding* s, const Shape* shape, int64_t devi
   return check(check, shape);
 }
 
-std::string WhyNotApplicable(const Instruction& x, int64_t devices) {
+std::string WhyNotApplicable(const Instruction& x, int64_t devices, bool subsets) {
   if (x.opcode() != Opcode::kOutfeed || !x.sharding()->IsTuple()) {
-    return WhyNotApplicable(x.sharding(), x.shape(), devices);
+    return WhyNotApplicable(x.sharding(), x.shape(), devices, subsets);
   }
   std::vector<const Shape*> shapes;
   AppendLeafShapes(x.operand(0)->shape(), shapes);
@@ -351,9 +364,8 @@ std::string WhyNotApplicable(const Instruction& x, int64_t devices) {
                        elements.size(), shapes.size());
   }
   for (size_t i = 0; i < shapes.size(); ++i) {
-    if (std::string why = WhyLeafNotApplicable(elements[i], shapes[i], devices); !why.empty()) {
-      return why;
-    }
+    std::string why = WhyLeafNotApplicable(elements[i], shapes[i], devices, subsets);
+    if (!why.empty()) return why;
   }
   return "";
 }

@@ -103,11 +103,13 @@ DeviceGroups GroupOnReplicated(Context& ctx, const Sharding* s, int64_t devices,
 TileAssignment CollectiveGroups(const Sharding* s, std::span<const int64_t> dims);
 
 // Says why `s` cannot be the sharding of a value of `shape` on `devices` devices (0: unknown
-// count); empty if it can.
-std::string WhyNotApplicable(const Sharding* s, const Shape* shape, int64_t devices);
+// count); empty if it can. `subsets`: a sharding for fewer devices, 0..n-1, is over those, not for
+// another mesh.
+std::string WhyNotApplicable(const Sharding* s, const Shape* shape, int64_t devices,
+                             bool subsets = false);
 // The same of an instruction's own sharding. An outfeed's may be of its data: one for all leaves,
 // or a tuple of the leaves' with or without one for its token.
-std::string WhyNotApplicable(const Instruction& x, int64_t devices);
+std::string WhyNotApplicable(const Instruction& x, int64_t devices, bool subsets = false);
 // Of the leaves of an outfeed's data; nulls where nothing is said.
 std::vector<const Sharding*> OutfeedShardings(const Instruction& outfeed);
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "ir/device_atoms.h"
+#include "ir/device_subsets.h"
 #include "ir/diagnostic.h"
 #include "ir/sharding_algebra.h"
 
@@ -105,7 +106,7 @@ bool IsSubTilingByAtoms(const CommonAtoms& common, const Sharding* a, const Shar
 }
 
 bool IsSubTilingByDevice(const Sharding* a, const Sharding* b, const Shape* shape) {
-  for (int64_t device = 0; device < a->device_count(); ++device) {
+  for (int64_t device : a->tiles.ToList()) {
     const std::vector<int64_t> at_a = a->tiles.CoordinateOf(device);
     const std::vector<int64_t> at_b = b->tiles.CoordinateOf(device);
     for (int64_t dim = 0; dim < a->data_rank(); ++dim) {
@@ -179,9 +180,11 @@ std::optional<TileAssignment> MergeByDevice(const Sharding* a, const Sharding* b
   const int64_t manual_b = b->SubgroupDim(SubgroupType::kManual);
   const int64_t replicas = merged.dims.back();
   const int64_t devices = a->device_count();
+  std::vector<int64_t> ascending = a->tiles.ToList();
+  std::ranges::sort(ascending);
   std::vector<int64_t> members(static_cast<size_t>(devices / replicas), 0);
   std::vector<int64_t> list(static_cast<size_t>(devices), 0);
-  for (int64_t device = 0; device < devices; ++device) {
+  for (int64_t device : ascending) {
     const std::vector<int64_t> at_a = a->tiles.CoordinateOf(device);
     const std::vector<int64_t> at_b = b->tiles.CoordinateOf(device);
     int64_t tile = 0;
@@ -232,7 +235,7 @@ bool IsSubTiling(const Sharding* a, const Sharding* b, const Shape* shape) {
   if (IsReplicatedOrMaximal(b)) return true;
   if (!a->IsTiled() || !b->IsTiled()) return false;
   if (a->canonical == b->canonical) return true;
-  if (a->data_rank() != b->data_rank() || a->device_count() != b->device_count()) return false;
+  if (a->data_rank() != b->data_rank() || !HaveSameDevices(a->tiles, b->tiles)) return false;
   CheckInternal(shape->rank() == a->data_rank(), "the rank of a sharding differs from its shape");
   for (int64_t dim = 0; dim < a->data_rank(); ++dim) {
     if (a->tiles.dim(dim) < b->tiles.dim(dim)) return false;
@@ -247,7 +250,7 @@ const Sharding* MergeShardings(Context& ctx, const Sharding* a, const Sharding* 
   if (IsReplicatedOrMaximal(a)) return nullptr;
   if (IsReplicatedOrMaximal(b)) return a->IsTiled() ? a->canonical : nullptr;
   if (!Mergeable(a) || !Mergeable(b) || !b->IsPartiallyReplicated()) return nullptr;
-  if (a->data_rank() != b->data_rank() || a->device_count() != b->device_count() ||
+  if (a->data_rank() != b->data_rank() || !HaveSameDevices(a->tiles, b->tiles) ||
       a->SubgroupSize(SubgroupType::kManual) != b->SubgroupSize(SubgroupType::kManual)) {
     return nullptr;
   }

@@ -192,7 +192,7 @@ class ShardingParser {
       if (!HasClass(in_.lex.Peek(), kDigit) && in_.lex.Peek() != '-') {
         return in_.FailHere("expected '<=' or a list of devices");
       }
-      if (!in_.DeviceList(devices, list)) return false;
+      if (!in_.DeviceList(devices, /*all=*/false, list)) return false;
       if (devices == 1) {
         return in_.Fail(items.tiles_begin, in_.lex.position(),
                         "one device is not tiled: write {replicated} or {maximal device=0}");

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "ir/device_subsets.h"
 #include "ir/diagnostic.h"
 #include "ir/hash.h"
 
@@ -83,18 +84,20 @@ std::optional<std::vector<DeviceAxis>> RecogniseAxes(std::span<const int64_t> li
 
 struct TileAssignment::ExplicitList {
   std::vector<int64_t> devices;
-  mutable std::once_flag inverse_once;
-  mutable std::vector<int64_t> inverse;
+  mutable std::once_flag sorted_once;
+  mutable std::vector<std::pair<int64_t, int64_t>> sorted;  // (device, index), by device
 
   explicit ExplicitList(std::vector<int64_t> list) : devices(std::move(list)) {}
-  const std::vector<int64_t>& Inverse() const {
-    std::call_once(inverse_once, [this] {
-      inverse.resize(devices.size());
+  int64_t IndexOf(int64_t device) const {
+    std::call_once(sorted_once, [this] {
       for (size_t i = 0; i < devices.size(); ++i) {
-        inverse[static_cast<size_t>(devices[i])] = static_cast<int64_t>(i);
+        sorted.emplace_back(devices[i], static_cast<int64_t>(i));
       }
+      std::ranges::sort(sorted);
     });
-    return inverse;
+    const bool is_permutation = sorted.back().first + 1 == std::ssize(sorted);
+    if (is_permutation) return sorted[static_cast<size_t>(device)].second;
+    return std::ranges::lower_bound(sorted, std::pair(device, int64_t{0}))->second;
   }
 };
 
@@ -152,8 +155,11 @@ TileAssignment TileAssignment::List(std::span<const int64_t> dims, std::vector<i
   TileAssignment result(dims);
   CheckInternal(static_cast<int64_t>(devices.size()) == result.device_count_,
                 "device list does not match tile dims");
-  CheckInternal(IsPermutation(devices), "device list is no permutation");
-  if (auto axes = RecogniseAxes(devices)) {
+  const bool permutation = IsPermutation(devices);
+  CheckInternal(permutation || (!FirstRepeated(devices) && std::ranges::min(devices) >= 0),
+                "a device is listed twice");
+  const auto axes = permutation ? RecogniseAxes(devices) : std::nullopt;
+  if (axes) {
     result.SetAxes(*axes);
   } else {
     result.list_ = std::make_shared<ExplicitList>(std::move(devices));
@@ -222,7 +228,7 @@ int64_t TileAssignment::DeviceAt(std::span<const int64_t> coordinate) const {
 }
 
 int64_t TileAssignment::FlatIndexOf(int64_t device) const {
-  if (!has_axes()) return list_->Inverse()[static_cast<size_t>(device)];
+  if (!has_axes()) return list_->IndexOf(device);
   int64_t index = 0;
   for (const DeviceAxis& axis : axes_) index = index * axis.size + device / axis.stride % axis.size;
   return index;

@@ -38,7 +38,7 @@ class TileAssignment {
   static TileAssignment Iota(std::span<const int64_t> dims, std::span<const int64_t> reshape_dims,
                              std::span<const int64_t> permutation);
   static TileAssignment Iota(std::span<const int64_t> dims);  // <=[product]
-  // Row-major list, a permutation of 0..n-1; recognises axis forms. O(devices).
+  // Row-major list of different devices; recognises axis forms of all of 0..n-1. O(devices).
   static TileAssignment List(std::span<const int64_t> dims, std::vector<int64_t> devices);
   static bool IsPermutation(std::span<const int64_t> devices);
   // From axes in major-to-minor order of the flattened array.
@@ -61,7 +61,7 @@ class TileAssignment {
   // Device at a coordinate (one per dim) or at a flat row-major index.
   int64_t DeviceAt(std::span<const int64_t> coordinate) const;
   int64_t DeviceAtFlat(int64_t index) const;
-  // Flat index of a device: O(axes) for axis forms, else O(1) after a lazily built inverse.
+  // Flat index of one of them: O(axes) for axis forms, else O(1) after a lazily built inverse.
   int64_t FlatIndexOf(int64_t device) const;
   // Coordinate of a device, one per dim.
   std::vector<int64_t> CoordinateOf(int64_t device) const;

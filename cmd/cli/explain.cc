@@ -17,6 +17,7 @@
 #include "core/report/pipeline_place.h"
 #include "core/report/sharding_history.h"
 #include "core/spmd/per_device_module.h"
+#include "ir/device_subsets.h"
 #include "ir/metadata.h"
 #include "ir/source_lines.h"
 
@@ -215,7 +216,8 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
     }
     return Expected<void>();
   };
-  const bool partitions = devices->partitions > 1;
+  // Over some of the devices there is no program of one device, and no collective.
+  const bool partitions = devices->partitions > 1 && !HasDeviceSubsets(**module);
   auto made = partitions ? MakePerDeviceModule(**module, context, way)
                          : CompleteShardings(**module, context, way);
   if (!made) return RefuseToExplain(options, made.error());

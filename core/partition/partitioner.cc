@@ -10,6 +10,7 @@
 #include "core/partition/scope/value_numbering.h"
 #include "core/transforms/shard_barriers.h"
 #include "ir/custom_call.h"
+#include "ir/device_subsets.h"
 #include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/ops/shape_rules.h"
@@ -531,6 +532,7 @@ Expected<PartitionStats> PartitionModule(Module& module, const PartitionOptions&
       sources.insert(sources.end(), instructions.begin(), instructions.end());
     }
   }
+  if (Expected<void> ok = RefuseDeviceSubsets(module, device_count); !ok) return Fail(ok.error());
   PartitionRun run(module, options, device_count);
   Computation* before = module.entry();
   Expected<Computation*> after =

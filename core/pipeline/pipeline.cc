@@ -22,6 +22,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "ir/custom_call.h"
+#include "ir/device_subsets.h"
 #include "ir/metadata.h"
 #include "ir/sharding_text.h"
 #include "ir/traversal.h"
@@ -259,6 +260,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   if (!batch) return Fail(std::move(batch.error()));
   plan.batch = batch->size;
   const int64_t devices = DevicesOf(module);
+  if (Expected<void> ok = RefuseDeviceSubsets(module, devices); !ok) return Fail(ok.error());
   const Updates updates = FindUpdates(module);
   if (auto written = WriteOutLayerLoops(module, batch->parameters()); !written) {
     return Fail(std::move(written.error()));

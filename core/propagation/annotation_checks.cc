@@ -5,6 +5,7 @@
 #include <span>
 
 #include "fmt/format.h"
+#include "ir/device_subsets.h"
 #include "ir/sharding_algebra.h"
 
 namespace gshard {
@@ -75,11 +76,15 @@ Diagnostic WarningAbout(const Module& module, const Instruction* x, std::string 
 
 Expected<void> CheckAnnotations(const Module& module) {
   int64_t devices = 0;
+  bool subsets = false;
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
       if (x->sharding() == nullptr) continue;
-      if (devices == 0) devices = module.DeviceCount();
-      std::string why = WhyNotApplicable(*x, devices);
+      if (devices == 0) {
+        devices = module.DeviceCount();
+        subsets = HasDeviceSubsets(module);
+      }
+      std::string why = WhyNotApplicable(*x, devices, subsets);
       if (why.empty()) continue;
       Diagnostic error = module.ErrorAt(
           x, "E-PROP-001", fmt::format("sharding of '{}' is impossible: {}", x->name(), why));

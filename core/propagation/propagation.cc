@@ -7,6 +7,7 @@
 #include "core/propagation/engine.h"
 #include "core/propagation/shard_groups.h"
 #include "core/propagation/shardy_import.h"
+#include "ir/device_subsets.h"
 
 namespace gshard {
 namespace {
@@ -79,6 +80,8 @@ Expected<bool> PropagateShardings(Module& module, const PropagationOptions& opti
   if (!resolved) return Fail(resolved.error());
   const BoundaryFlags& boundary = *resolved;
   Engine::Options allowed{AnyTrue(boundary.parameters), AnyTrue(boundary.results)};
+  const bool has_subsets = HasDeviceSubsets(module);
+  const int64_t devices = module.DeviceCount();
   RecordAnnotations(module, recorder);
   Expected<Annotations> annotations = PrepareAnnotations(
       module, {allowed.parameters_allowed, allowed.output_allowed, options.use_order},
@@ -96,6 +99,8 @@ Expected<bool> PropagateShardings(Module& module, const PropagationOptions& opti
   WriteBack(module, *annotations, engine);
   const bool restored = RestoreBoundary(module, *annotations, boundary, recorder);
   RecordBoundary(module, boundary);
+  // Derived shardings do not say of how many devices theirs are some.
+  if (has_subsets) module.header().num_partitions = devices;
   if (restored) {
     changed = true;
     if (auto done = SpreadFromBoundary(module, recorder); !done) return Fail(done.error());

@@ -10,6 +10,7 @@
 #include "core/partition/layout/mesh_layout.h"
 #include "core/transforms/rewriter.h"
 #include "ir/custom_call.h"
+#include "ir/device_subsets.h"
 #include "ir/mesh.h"
 #include "ir/parser_errors.h"
 #include "ir/traversal.h"
@@ -309,7 +310,9 @@ class WeightUpdate {
 }  // namespace
 
 Expected<bool> ShardWeightUpdate(Module& module, const WeightUpdateOptions& options) {
-  if (module.DeviceCount() == 1) return false;
+  const int64_t devices = module.DeviceCount();
+  if (devices == 1) return false;
+  if (Expected<void> ok = RefuseDeviceSubsets(module, devices); !ok) return Fail(ok.error());
   return WeightUpdate(module, options).Run();
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/device_subsets.h"
 #include "ir/shape_inference.h"
 #include "ir/sharding_algebra.h"
 #include "ir/verify/checks.h"
@@ -24,6 +25,7 @@ class Verifier {
       : module_(module),
         options_(options),
         device_count_(options.shardings ? module.DeviceCount() : 0),
+        device_subsets_(options.shardings && HasDeviceSubsets(module)),
         defined_(module.instruction_limit(), 0) {}
 
   Expected<void> Run() {
@@ -124,8 +126,7 @@ class Verifier {
 
   Expected<void> CheckSharding(const Instruction* instruction) const {
     if (instruction->sharding() == nullptr || !options_.shardings) return {};
-    std::string problem =
-        WhyNotApplicable(*instruction, device_count_);
+    std::string problem = WhyNotApplicable(*instruction, device_count_, device_subsets_);
     if (!problem.empty()) return ImpossibleSharding(instruction, std::move(problem));
     return {};
   }
@@ -319,6 +320,7 @@ class Verifier {
   const Module& module_;
   const VerifyOptions& options_;
   const int64_t device_count_;
+  const bool device_subsets_;
   std::vector<uint8_t> defined_;                   // by instruction id: stands above
   tsl::robin_map<const Computation*, int> known_;  // stand above; how deep their calls nest
   int depth_ = 0;                                  // of the computation being checked

@@ -1,6 +1,8 @@
 """What holds of every propagation, whatever XLA says: a second run changes nothing, a second process says the same,
-and what the user fixed stays as it was."""
+what the user fixed stays as it was, and other numbers of the devices give the same shardings by these numbers: so
+does a list of some of twice as many, of which XLA itself has no program."""
 import concurrent.futures
+import math
 import os
 import re
 import subprocess
@@ -28,6 +30,47 @@ def plainly(text):
     return subprocess.run([tool, "print", "-"], input=text, capture_output=True, text=True, timeout=60).stdout
 
 
+# What names devices otherwise than in shardings, or has a count of them from elsewhere.
+NAMES_DEVICES = re.compile(r"replica_groups|source_target_pairs|partition-id|manual|xla\.sdy|unreduced")
+
+
+def spread_over_twice(text):
+    """The text over some of twice as many devices (0,1,4,5 for 0..3), or None if it names them elsewhere too."""
+    text = shardings.without_meshes(text)
+    counts = [math.prod(map(int, dims.split(","))) for dims in re.findall(r"devices=\[([\d,]+)\]", text)]
+    if not counts or max(counts) % 2 or NAMES_DEVICES.search(text):
+        return None
+    half = max(counts) // 2
+
+    def moved(device):
+        return device if device < half else device + half
+
+    def as_list(m):
+        dims, order = shardings.tile_array(m.group(0))
+        return f"devices=[{','.join(map(str, dims))}]{','.join(str(moved(d)) for d in order)}"
+
+    text = shardings.TILES.sub(as_list, text)
+    text = re.sub(r"maximal device=(\d+)", lambda m: f"maximal device={moved(int(m.group(1)))}", text)
+    header, body = text.split("\n", 1)
+    header = re.sub(r", num_partitions=\d+", "", header)
+    return re.sub(r"^(HloModule [^\s,]+)", rf"\1, num_partitions={4 * half}", header) + "\n" + body
+
+
+def depends_on_numbers(text, once):
+    """Where the shardings of the text over some of twice as many devices are others, or ""."""
+    asked, expected = spread_over_twice(plainly(text)), spread_over_twice(once)
+    if asked is None or expected is None:
+        return ""
+    have, error = compare.ours(asked, split_constants=True)
+    if have is None:
+        return "over some of the devices: " + error
+    wanted = {x.name: x.sharding for x in shardings.instructions(expected)}
+    for x in shardings.instructions(have):
+        if shardings.parse(x.sharding) != shardings.parse(wanted.get(x.name)):
+            return f"over some of the devices {x.name} is {x.sharding}, not {wanted.get(x.name)}"
+    return ""
+
+
 def broken(text):
     """Which law is broken for this module, or ""."""
     once, error = compare.ours(text, split_constants=True)
@@ -46,7 +89,7 @@ def broken(text):
     for name, sharding in fixed_by_user(plainly(text)).items():
         if name in have and shardings.parse(have[name]) != shardings.parse(sharding):
             return f"{name} was fixed as {sharding}, now {have[name]}"
-    return ""
+    return depends_on_numbers(text, once)
 
 
 def run(texts, workers=2):

@@ -20,6 +20,19 @@ def _transposed(dims, permutation):
     return order
 
 
+TILES = re.compile(r"devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))")
+
+
+def tile_array(text):
+    """([dims], [devices in row-major order]) of `devices=..`, which begins the text."""
+    m = TILES.match(text)
+    if m.group(4):
+        return _ints(m.group(1)), _ints(m.group(4))
+    reshape = _ints(m.group(2))
+    permutation = _ints(m.group(3)) if m.group(3) else range(len(reshape))
+    return _ints(m.group(1)), list(_transposed(reshape, permutation))
+
+
 def parse(text):
     """A value that is equal for shardings of equal meaning; None for none. Replication is normalised."""
     if text is None:
@@ -33,20 +46,16 @@ def parse(text):
     m = re.match(r"maximal device=(\d+)", inner)
     if m:
         return ("maximal", int(m.group(1)))
-    m = re.match(r"devices=\[([\d,]+)\](?:<=\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))(.*)", inner, re.S)
+    m = TILES.match(inner)
     if not m:
         return (inner.split()[0],)
-    dims = _ints(m.group(1))
-    if m.group(2):
-        reshape = _ints(m.group(2))
-        order = _transposed(reshape, _ints(m.group(3)) if m.group(3) else range(len(reshape)))
-    else:
-        order = _ints(m.group(4))
+    dims, order = tile_array(inner)
     types = []
-    q = re.search(r"last_tile_dims=\{([^}]*)\}", m.group(5))
+    rest = inner[m.end():]
+    q = re.search(r"last_tile_dims=\{([^}]*)\}", rest)
     if q:
         types = [t.strip() for t in q.group(1).split(",")]
-    elif "last_tile_dim_replicate" in m.group(5):
+    elif "last_tile_dim_replicate" in rest:
         types = ["replicated"]
     return _tiled(dims, order, types)
 

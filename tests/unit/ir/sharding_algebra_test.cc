@@ -280,6 +280,9 @@ TEST_CASE("shardings of tuples and what does not fit", "[ir][sharding_algebra]")
   CHECK(why("{{replicated}}", ctx.Tuple({})) == "");
   CHECK(why("{}", ctx.Tuple({})) == "");
   CHECK(why("{devices=[4,1]<=[4]}", matrix) == "the sharding is for 4 devices, there are 8");
+  CHECK(WhyNotApplicable(Parse(ctx, "{devices=[4,1]<=[4]}"), matrix, 8, true) == "");
+  CHECK(why("{devices=[4,1]0,1,4,5}", matrix) == "");
+  CHECK(why("{devices=[4,1]0,1,4,8}", matrix) == "device 8 does not exist: there are 8 devices");
   CHECK(why("{devices=[8]<=[8]}", matrix) ==
         "the sharding has 1 data dims, the shape f32[8,16] has 2");
   CHECK(why("{maximal device=8}", matrix) == "device 8 does not exist: there are 8 devices");

@@ -169,5 +169,18 @@ TEST_CASE("operations agree with plain lists", "[ir][tile_assignment]") {
   }
 }
 
+TEST_CASE("Arrays over some of the devices", "[ir][tile_assignment]") {
+  const TileAssignment tiles = TileAssignment::List(Ints{2, 2}, {5, 0, 1000000, 4});
+  CHECK_FALSE(tiles.has_axes());
+  CHECK(tiles.ToString() == "[2,2]5,0,1000000,4");
+  CHECK(tiles.CoordinateOf(1000000) == Ints{1, 0});
+  CHECK(tiles.FlatIndexOf(0) == 1);
+  CHECK(tiles.Transpose(Ints{1, 0}).ToString() == "[2,2]5,1000000,0,4");
+  CHECK(tiles.SortLastDim().ToString() == "[2,2]0,5,4,1000000");
+  // An arithmetic series from 0, but not of all devices.
+  CHECK_FALSE(TileAssignment::List(Ints{4}, {0, 2, 4, 6}).has_axes());
+}
+
 }  // namespace
+
 }  // namespace gshard
