@@ -17,10 +17,6 @@ bool StartsWith(const Shape* shape, std::span<const int64_t> batch) {
 
 }  // namespace
 
-bool IsCustomCallTo(const Instruction& x, std::string_view target) {
-  return x.opcode() == Opcode::kCustomCall && x.attributes<CustomCallAttributes>().target == target;
-}
-
 bool IsRegionMarker(const Instruction& x) {
   return IsCustomCallTo(x, kEnterManualTarget) || IsCustomCallTo(x, kLeaveManualTarget);
 }

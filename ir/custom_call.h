@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "ir/attributes.h"
 #include "ir/computation.h"
 
 namespace gshard {
@@ -14,7 +15,9 @@ inline constexpr std::string_view kShardingTarget = "Sharding";
 inline constexpr std::string_view kShardBarrierFrom = "ShardBarrierFrom";
 inline constexpr std::string_view kShardBarrierTo = "ShardBarrierTo";
 
-bool IsCustomCallTo(const Instruction& x, std::string_view target);
+inline bool IsCustomCallTo(const Instruction& x, std::string_view target) {
+  return x.opcode() == Opcode::kCustomCall && x.attributes<CustomCallAttributes>().target == target;
+}
 
 // The border of a manual region, as GSPMD writes it.
 inline constexpr std::string_view kEnterManualTarget = "SPMDFullToShardShape";

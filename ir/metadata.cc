@@ -74,6 +74,16 @@ int64_t IntegerField(std::string_view text, std::string_view name) {
   return result;
 }
 
+std::pair<int64_t, int64_t> IntegerFields(std::string_view text, std::string_view first,
+                                          std::string_view second) {
+  std::pair<int64_t, int64_t> result;
+  ForEachField(text, [&](std::string_view field, std::string_view value) {
+    if (field == first) result.first = ToInt(value);
+    if (field == second) result.second = ToInt(value);
+  });
+  return result;
+}
+
 OpMetadata ParseMetadata(std::string_view text) {
   OpMetadata metadata;
   ForEachField(text, [&](std::string_view name, std::string_view value) {

@@ -35,6 +35,9 @@ void ForEachTableRow(std::string_view tables, std::string_view table,
                      const std::function<bool(int64_t, std::string_view)>& visit);
 // The integer field `name` of "{name=1 ..}"; 0 if absent.
 int64_t IntegerField(std::string_view text, std::string_view name);
+// Two of them at once.
+std::pair<int64_t, int64_t> IntegerFields(std::string_view text, std::string_view first,
+                                          std::string_view second);
 
 // key -> value as written (with its quotes or braces), in written order.
 std::vector<std::pair<std::string_view, std::string_view>> ParseFrontendAttributes(

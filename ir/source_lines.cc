@@ -9,17 +9,6 @@
 namespace gshard {
 namespace {
 
-// The rows of a debug table as written, by number.
-std::unordered_map<int64_t, std::string_view> Rows(std::string_view tables,
-                                                   std::string_view table) {
-  std::unordered_map<int64_t, std::string_view> rows;
-  ForEachTableRow(tables, table, [&](int64_t number, std::string_view row) {
-    rows.emplace(number, row);
-    return true;
-  });
-  return rows;
-}
-
 // Without its quotes: names of files that need escapes stay as they are written.
 std::string_view Inner(std::string_view quoted) {
   return quoted.size() < 2 ? std::string_view() : quoted.substr(1, quoted.size() - 2);
@@ -45,17 +34,27 @@ bool IsFile(std::string_view file, std::string_view asked) {
 
 SourceLines::SourceLines(const Module& module) {
   const std::string_view tables = module.debug_tables();
-  const auto files = Rows(tables, "FileNames");
-  const auto locations = Rows(tables, "FileLocations");
-  for (const auto& [number, row] : Rows(tables, "StackFrames")) {
-    const auto location = locations.find(IntegerField(row, "file_location_id"));
-    if (location == locations.end()) continue;
-    const auto file = files.find(IntegerField(location->second, "file_name_id"));
-    if (file == files.end()) continue;
+  std::unordered_map<int64_t, std::string_view> files;
+  ForEachTableRow(tables, "FileNames", [&](int64_t number, std::string_view name) {
+    files.try_emplace(number, Inner(name));
+    return true;
+  });
+  std::unordered_map<int64_t, SourceLine> locations;
+  ForEachTableRow(tables, "FileLocations", [&](int64_t number, std::string_view row) {
+    const auto [file_number, line] = IntegerFields(row, "file_name_id", "line");
+    const auto file = files.find(file_number);
+    if (file != files.end()) {
+      locations.try_emplace(number, SourceLine{file->second, line});
+    }
+    return true;
+  });
+  ForEachTableRow(tables, "StackFrames", [&](int64_t number, std::string_view row) {
+    const auto [location, parent] = IntegerFields(row, "file_location_id", "parent_frame_id");
+    const auto line = locations.find(location);
     // The text has the parent's number plus one.
-    frames_[number] = {{Inner(file->second), IntegerField(location->second, "line")},
-                       IntegerField(row, "parent_frame_id") - 1};
-  }
+    if (line != locations.end()) frames_.try_emplace(number, Frame{line->second, parent - 1});
+    return true;
+  });
 }
 
 std::vector<SourceLine> SourceLines::Of(const Instruction& x) const {

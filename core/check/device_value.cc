@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "core/analysis/collective_classes.h"
 #include "core/analysis/integer_elements.h"
@@ -76,22 +77,23 @@ DeviceLeaves DeviceValueRules::OfParameter(const Shape* shape, const Sharding* s
 
 const DeviceClasses* DeviceValueRules::ClassesOfTiles(const Shape* leaf, const Sharding* part) {
   if (part != nullptr && !part->IsManual() && !(part->IsTiled() && leaf->IsArray())) part = nullptr;
-  const DeviceClasses*& classes = classes_of_tiles_[{part, leaf->rank()}];
+  const DeviceClasses*& classes = classes_of_tiles_[part];
   if (classes != nullptr) return classes;
+  std::vector<uint64_t> tile_of(grid_.partitions);
+  if (part != nullptr && part->IsManual()) {
+    std::iota(tile_of.begin(), tile_of.end(), 0);
+  } else if (part != nullptr) {
+    // In the order of the tiles, the devices of a tile one after the other.
+    const std::vector<int64_t> devices = part->tiles.ToList();
+    const size_t copies = devices.size() / static_cast<size_t>(part->TileCount());
+    for (size_t i = 0; i < devices.size(); ++i) {
+      const auto device = static_cast<size_t>(devices[i]);
+      if (device < tile_of.size()) tile_of[device] = i / copies;
+    }
+  }
   std::vector<uint64_t> labels(grid_.device_count());
   for (uint32_t d = 0; d < labels.size(); ++d) {
-    const uint32_t partition = d % grid_.partitions;
-    uint64_t tile = 0;
-    if (part != nullptr && part->IsManual()) {
-      tile = partition;
-    } else if (part != nullptr) {
-      const std::vector<int64_t> index = TileIndexOf(part, partition, leaf->rank());
-      for (size_t k = 0; k < index.size(); ++k) {
-        tile = tile * static_cast<uint64_t>(part->TileCount(static_cast<int64_t>(k))) +
-               static_cast<uint64_t>(index[k]);
-      }
-    }
-    labels[d] = tile * grid_.replicas + d / grid_.partitions;
+    labels[d] = tile_of[d % grid_.partitions] * grid_.replicas + d / grid_.partitions;
   }
   return classes = table_.Intern(labels);
 }

@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "core/analysis/device_classes.h"
@@ -70,8 +69,7 @@ class DeviceValueRules {
 
   DeviceClassTable& table_;
   DeviceGrid grid_;
-  // By sharding and rank: parameters share theirs.
-  std::map<std::pair<const Sharding*, int64_t>, const DeviceClasses*> classes_of_tiles_;
+  std::map<const Sharding*, const DeviceClasses*> classes_of_tiles_;  // parameters share theirs
 };
 
 }  // namespace gshard

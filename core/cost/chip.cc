@@ -181,23 +181,20 @@ std::string ProblemOf(const Chip& chip) {
   return "";
 }
 
-std::vector<Chip> BuildChips() {
-  std::vector<Chip> chips;
-  for (std::string_view text : EmbeddedChips()) {
-    chips.push_back(ReadChip(Json::Parse(text), [&](const std::string& base) {
-      auto it = std::find_if(chips.begin(), chips.end(),
-                             [&](const Chip& chip) { return chip.name == base; });
-      CheckInternal(it != chips.end(), "a built-in chip stands before its base");
-      return *it;
-    }));
-    CheckInternal(ProblemOf(chips.back()).empty(), "a built-in chip is wrong");
-  }
-  return chips;
+const EmbeddedChip* FindEmbedded(std::string_view name) {
+  const std::span<const EmbeddedChip> chips = EmbeddedChips();
+  const auto found = std::ranges::find(chips, name, &EmbeddedChip::name);
+  return found == chips.end() ? nullptr : &*found;
 }
 
-const std::vector<Chip>& Chips() {
-  static const std::vector<Chip> chips = BuildChips();
-  return chips;
+Chip ReadEmbedded(const EmbeddedChip& embedded) {
+  Chip chip = ReadChip(Json::Parse(embedded.text), [](const std::string& name) {
+    const EmbeddedChip* base = FindEmbedded(name);
+    CheckInternal(base != nullptr, "the base of a built-in chip is none");
+    return ReadEmbedded(*base);
+  });
+  CheckInternal(ProblemOf(chip).empty() && chip.name == embedded.name, "a built-in chip is wrong");
+  return chip;
 }
 
 }  // namespace
@@ -221,16 +218,14 @@ double Chip::PeakFlops(DType dtype) const {
 
 std::vector<std::string> BuiltInChipNames() {
   std::vector<std::string> names;
-  for (const Chip& chip : Chips()) names.push_back(chip.name);
+  for (const EmbeddedChip& chip : EmbeddedChips()) names.emplace_back(chip.name);
   return names;
 }
 
 Expected<Chip> BuiltInChip(std::string_view name) {
-  for (const Chip& chip : Chips()) {
-    if (chip.name == name) return chip;
-  }
+  if (const EmbeddedChip* found = FindEmbedded(name)) return ReadEmbedded(*found);
   return Fail(MakeError("E-COST-001", fmt::format("no chip is called '{}'", name),
-                        DidYouMean(name, Chips(), &Chip::name) +
+                        DidYouMean(name, EmbeddedChips(), &EmbeddedChip::name) +
                             fmt::format("there are {}; --chip-file reads another",
                                         fmt::join(BuiltInChipNames(), ", "))));
 }

@@ -7,8 +7,13 @@
 
 namespace gshard {
 
-// In the order of docs/cost.md; a chip stands after its base.
-std::span<const std::string_view> EmbeddedChips();
+struct EmbeddedChip {
+  std::string_view name;
+  std::string_view text;  // JSON, which says the same name
+};
+
+// In the order of docs/cost.md.
+std::span<const EmbeddedChip> EmbeddedChips();
 
 }  // namespace gshard
 

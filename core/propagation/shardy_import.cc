@@ -65,8 +65,7 @@ Expected<bool> ImportShardyShardings(Module& module) {
   bool changed = *regions;
   for (Computation* computation : module.computations()) {
     for (Instruction* x : computation->instructions()) {
-      const bool result =
-          x->opcode() == Opcode::kCustomCall && IsCustomCallTo(*x, "xla.sdy.FuncResultSharding");
+      const bool result = IsCustomCallTo(*x, "xla.sdy.FuncResultSharding");
       if (!result && x->frontend_attributes().find("xla.sdy.sharding") == std::string_view::npos) {
         continue;
       }

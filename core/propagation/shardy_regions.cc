@@ -20,8 +20,7 @@ constexpr std::string_view kEnter = "xla.sdy.GlobalToLocalShape";
 constexpr std::string_view kLeave = "xla.sdy.LocalToGlobalShape";
 
 bool IsMarker(const Instruction& x) {
-  return x.opcode() == Opcode::kCustomCall &&
-         (IsCustomCallTo(x, kEnter) || IsCustomCallTo(x, kLeave));
+  return IsCustomCallTo(x, kEnter) || IsCustomCallTo(x, kLeave);
 }
 
 // Where an instruction is: the mesh and those of its axes that are manual there, outermost first.
