@@ -6,7 +6,8 @@
   time    2 ranks of one thread against 1 rank of two, in turn; medians of the steps of all rounds; at most 1.25.
           Besides, processor seconds a step, which other load on the machine changes less
   shared  2 ranks of one thread with and without memory that they share, in turn
-  memory  of each rank of 1, 2, 4 and 8
+  memory  of each rank of 1, 2, 4 and 8: the first two give the distributed part D and the replicated part P, the
+          others must take at most 1.15 D / R + P
   bits    --output of ranks in {2,3,4,5,7,8} with 1 and 2 threads: byte for byte gshard-run's
   xla     MLP and Megatron: XLA over 2 processes of one device (jax.distributed, CPU collectives, by `distributed.py`)
           against 2 ranks of one thread with one device each; and 2 x 1024 devices, which XLA cannot do.
@@ -114,8 +115,13 @@ class Bench:
         one = self.run(["gshard-run", text], "--threads", "1")["peak_memory_bytes"]
         ranks = {n: max(rank["memory_bytes"] for rank in self.run([*mpirun(n), text], "--threads", "1")["ranks"])
                  for n in (2, 4, 8)}
-        print(f"      {name}: {one / MIB:.0f} MiB in one process; " + "; ".join(
-            f"{n} ranks: {most / MIB:.0f} MiB, {most / one:.2f}" for n, most in ranks.items()), flush=True)
+        # One process has both parts once, each of two ranks half of the distributed one and all of the replicated one.
+        replicated = 2 * ranks[2] - one
+        print(f"      {name}: {one / MIB:.0f} MiB in one process, {ranks[2] / MIB:.0f} MiB on each of 2 ranks: "
+              f"{(one - replicated) / MIB:.0f} MiB are distributed, {replicated / MIB:.0f} MiB replicated", flush=True)
+        for n in (4, 8):
+            bound = 1.15 * (one - replicated) / n + replicated
+            self.verdict(ranks[n] <= bound, f"{name}: {n} ranks: {ranks[n] / MIB:.0f} MiB each, at most {bound / MIB:.0f}")
 
     def bits(self, name):
         text, expected = self.text(name), os.path.join(self.folder, "expected.npz")

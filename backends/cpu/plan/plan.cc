@@ -288,6 +288,7 @@ Expected<std::unique_ptr<Plan>> BuildPlan(std::unique_ptr<Program> program,
   plan->program = std::move(program);
   plan->threads = std::max(options.threads, 1);
   plan->cut = options.cut;
+  plan->speeds = options.speeds;
   Program& lowered = *plan->program;
   CloneCheapProducers(lowered);
   Schedule schedule = MakeSchedule(lowered, options.tapped_bytes);

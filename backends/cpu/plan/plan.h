@@ -159,6 +159,14 @@ struct PlanBlock {
   int64_t device_peak_bytes = 0;  // as PlanMemory's, in this block, without blocks within
 };
 
+// What a plan goes by where ranks either compute the same or send it: a node of some ten cores on
+// ten-gigabit Ethernet (docs/mpi.md). Stated, not measured: all ranks must decide alike.
+struct RankSpeeds {
+  double flops_per_second = 250e9;
+  double wire_bytes_per_second = 1e9;
+  double message_seconds = 50e-6;
+};
+
 struct PlanOptions {
   int threads = 1;
   bool fuse = true;                  // off: every operation's value is written out (--check-nan)
@@ -166,6 +174,7 @@ struct PlanOptions {
   int64_t tapped_bytes = INT64_MAX;  // see MakeSchedule
   int64_t memory_limit = 0;          // bytes; 0: none. A plan above it is not for running.
   RankCut cut;                       // the devices that this process runs
+  RankSpeeds speeds;
 };
 
 struct Plan {
@@ -175,6 +184,7 @@ struct Plan {
   PlanMemory memory;
   int threads = 1;
   RankCut cut;
+  RankSpeeds speeds;
   std::vector<KnownData> known;
   std::deque<std::vector<int64_t>> tables;  // behind BufferRef::table
   std::optional<InstancePlaces> places;

@@ -88,6 +88,25 @@ class Messages {
   std::vector<std::map<std::pair<int, int>, WireMessage>> rounds_;
 };
 
+// Pieces in rounds, so that what is on its way needs little memory.
+class Pieces {
+ public:
+  explicit Pieces(const RankCut& cut)
+      : round_bytes_(std::max(kRoundBytes / std::max(cut.size - 1, 1), kLeastRoundBytes)) {}
+
+  void Add(int from, int to, WireItem item, WirePlan& out, Messages& messages) {
+    out.least_bytes += item.bytes;
+    int64_t& before = added_[{from, to}];
+    const auto round = static_cast<uint32_t>(before / round_bytes_);
+    before += item.bytes;
+    messages.Add(round, from, to, std::move(item));
+  }
+
+ private:
+  const int64_t round_bytes_;
+  std::map<std::pair<int, int>, int64_t> added_;
+};
+
 bool IsReduction(Opcode opcode) {
   return opcode == Opcode::kAllReduce || opcode == Opcode::kAllReduceStart ||
          opcode == Opcode::kReduceScatter;
@@ -97,7 +116,12 @@ bool IsReduction(Opcode opcode) {
 class CopyPlanner {
  public:
   CopyPlanner(const Plan& plan, const CollectiveStep& step, RankHolders& holders)
-      : plan_(plan), step_(step), op_(*step.op), program_(*plan.program), holders_(holders) {}
+      : plan_(plan),
+        step_(step),
+        op_(*step.op),
+        program_(*plan.program),
+        holders_(holders),
+        pieces_(holders.cut()) {}
 
   void Run(WirePlan& out, Messages& messages) {
     for (int rank = 0; rank < holders_.cut().size; ++rank) {
@@ -173,18 +197,8 @@ class CopyPlanner {
                     return;
                   }
                   sent.offset = item.piece.offset;
-                  Add(holders_.cut().RankOf(source), rank, std::move(item), out, messages);
+                  pieces_.Add(holders_.cut().RankOf(source), rank, std::move(item), out, messages);
                 });
-  }
-
-  // In rounds, so that what is on its way needs little memory.
-  void Add(int from, int to, WireItem item, WirePlan& out, Messages& messages) {
-    const int64_t round_bytes = std::max(kRoundBytes / (holders_.cut().size - 1), kLeastRoundBytes);
-    out.least_bytes += item.bytes;
-    int64_t& before = added_[{from, to}];
-    const auto round = static_cast<uint32_t>(before / round_bytes);
-    before += item.bytes;
-    messages.Add(round, from, to, std::move(item));
   }
 
   // By class.
@@ -236,7 +250,7 @@ class CopyPlanner {
   std::map<std::tuple<ValueId, int64_t, int64_t>, uint32_t> numbers_;
   std::vector<Sent> sent_;  // by number
   uint64_t pass_ = 0;       // over receivers that may want the same
-  std::map<std::pair<int, int>, int64_t> added_;
+  Pieces pieces_;
 };
 
 // The units of one part of a reduction.
@@ -525,6 +539,20 @@ WirePlan MakeWirePlan(const Plan& plan, const CollectiveStep& step, RankHolders&
       };
       ReductionPlanner(k, part, holder, holders).Run(out, messages);
     }
+  }
+  messages.Finish();
+  return out;
+}
+
+WirePlan MakeWirePlan(const RankCut& cut, std::span<const WireMove> moves) {
+  WirePlan out;
+  Messages messages(cut, out);
+  Pieces pieces(cut);
+  for (const WireMove& move : moves) {
+    WireItem item;
+    item.piece = move.piece;
+    item.bytes = move.piece.bytes();
+    pieces.Add(move.from, move.to, std::move(item), out, messages);
   }
   messages.Finish();
   return out;

@@ -99,6 +99,13 @@ struct WirePlan {
   int64_t least_bytes = 0;
 };
 
+// A piece that another rank wants: the offset is right where this rank is one of the two.
+struct WireMove {
+  int from = 0, to = 0;
+  WirePiece piece;
+};
+WirePlan MakeWirePlan(const RankCut& cut, std::span<const WireMove> moves);
+
 // Where the members of a reduction are: holder(sequence, member, rank).
 using MemberHolder = std::function<bool(uint32_t, uint32_t, int)>;
 

@@ -51,6 +51,8 @@ bool ChainRunner::Run(const ChainStep& step, ActiveSet* active) {
 bool ChainRunner::RunClasses(const ChainStep& step, ActiveSet* active) {
   const uint32_t count = step.classes->count();
   const uint8_t* mask = active != nullptr ? active->OfClasses(step.classes).data() : nullptr;
+  const uint8_t* owned = ranks_ != nullptr ? ranks_->OwnedClassesOf(step, active) : nullptr;
+  if (owned != nullptr) mask = owned;
   if (!step.sinks.empty() && ranks_ != nullptr) {
     RunTasksOfRank(step, active);
     return true;
@@ -70,6 +72,7 @@ bool ChainRunner::RunClasses(const ChainStep& step, ActiveSet* active) {
       if (mask[c] != 0) classes.push_back(c);
     }
     RunSome(step, classes);
+    if (owned != nullptr) ranks_->ShareOwned(step);
     return true;
   }
   const uint32_t blocks = (count + step.block - 1) / step.block;

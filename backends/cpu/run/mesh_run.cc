@@ -186,6 +186,7 @@ Expected<void> MeshRun::MakePlan(std::unique_ptr<Program> program, const MeshRun
   plan_options.sinks = options.fuse;
   plan_options.tapped_bytes = options.tapped_bytes;
   plan_options.cut.devices = grid_.device_count();
+  plan_options.speeds = options.rank_speeds;
   if (ranks_ != nullptr) {
     plan_options.cut.rank = ranks_->rank();
     plan_options.cut.size = ranks_->size();

@@ -52,6 +52,7 @@ struct MeshRunOptions {
   // Several processes that run a contiguous block of the devices each; null: all run here. All must
   // call the same functions in the same order. Outlives the run.
   mpi::Ranks* ranks = nullptr;
+  RankSpeeds rank_speeds;
   // Whole shapes of parameters' and results' leaves where the module only has shards; empty: tile
   // size times tile count.
   std::vector<const Shape*> global_parameters, global_results;

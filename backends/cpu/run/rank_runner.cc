@@ -207,6 +207,17 @@ void RankRunner::RunCollective(const CollectiveStep& step, ActiveSet* active) {
   }
 }
 
+const uint8_t* RankRunner::OwnedClassesOf(const ChainStep& step, ActiveSet* active) {
+  if (active != &everyone_) return nullptr;
+  const auto [found, inserted] = owned_classes_.try_emplace(&step);
+  if (inserted) found->second = MakeOwnedClasses(plan_, step, all_);
+  return found->second.runs_here.empty() ? nullptr : found->second.runs_here.data();
+}
+
+void RankRunner::ShareOwned(const ChainStep& step) {
+  MovePieces(owned_classes_.at(&step).wire, step.calls.back().op->instruction->name());
+}
+
 void RankRunner::RunSinks(const ChainStep& step, ActiveSet* active,
                           const std::function<void(std::span<const SinkRun>)>& fold) {
   RankHolders some(plan_.cut, active->devices());

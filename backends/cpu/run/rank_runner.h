@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/cpu/plan/owned_classes.h"
 #include "backends/cpu/plan/wire_plan.h"
 #include "backends/cpu/run/active_set.h"
 #include "backends/cpu/run/rank_reduction.h"
@@ -34,6 +35,10 @@ class RankRunner {
   // reductions' results are where they are wanted.
   void RunSinks(const ChainStep& step, ActiveSet* active,
                 const std::function<void(std::span<const SinkRun>)>& fold);
+  // By class of a chain: whether this rank runs it; null: it runs those of its devices. Afterwards
+  // ShareOwned brings what others have run for it.
+  const uint8_t* OwnedClassesOf(const ChainStep& step, ActiveSet* active);
+  void ShareOwned(const ChainStep& step);
   // Completes what each class with an active device says: `values[c]`, known here where
   // active->OfClasses(classes)[c].
   void ShareSelectors(const DeviceClasses* classes, ActiveSet* active, std::vector<int64_t>& values,
@@ -93,6 +98,7 @@ class RankRunner {
   RankHolders all_;                                  // of everyone_
   std::map<const CollectiveStep*, WirePlan> plans_;  // for everyone_; null: for some, the last
   std::map<const ChainStep*, SinkPlan> sink_plans_;
+  std::map<const ChainStep*, OwnedClasses> owned_classes_;
   // By value: messages, and where in them the instances are.
   struct GatheredValue {
     std::map<int, std::vector<std::byte>> messages;

@@ -20,7 +20,7 @@ struct Outcome {
 };
 
 Outcome RunOn(int count, const std::string& text, int threads = 1,
-              const mpi::InProcessHosts& hosts = {}) {
+              const mpi::InProcessHosts& hosts = {}, const RankSpeeds& speeds = {}) {
   Outcome outcome;
   std::mutex mutex;
   mpi::RanksOptions sharing;
@@ -38,6 +38,7 @@ Outcome RunOn(int count, const std::string& text, int threads = 1,
     options.grid = CountDevices(*module);
     options.threads = threads;
     options.ranks = &ranks;
+    options.rank_speeds = speeds;
     auto run = need(MeshRun::Prepare(*module, *inputs, options));
     need(run->Start());
     const mpi::Ranks::Traffic before = ranks.traffic();
@@ -230,6 +231,44 @@ TEST_CASE("ranks: control flow that differs between devices", "[ranks]") {
       "  l = (s32[], s32[], f32[4]) while(s), condition=less, body=body\n"
       "  ROOT r = f32[4] get-tuple-element(l), index=2\n}\n",
       false);
+}
+
+// A product of weights that are cut four ways and the same on both halves of the devices, so that
+// with two ranks each has all four: what of it several ranks would compute alike is divided between
+// them where that takes longer than to send it.
+TEST_CASE("ranks: what several would compute alike", "[ranks]") {
+  const auto product = [](const std::string& k) {
+    const std::string sharded = ", sharding={devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}";
+    return Program(8, "w = f32[8," + k + "] parameter(0)" + sharded + "\nv = f32[" + k +
+                          ",16] parameter(1), sharding={replicated}\n"
+                          "p = f32[8,16] parameter(2), sharding={devices=[8,1]<=[8]}\n"
+                          "d = f32[8,16] dot(w, v), lhs_contracting_dims={1}, "
+                          "rhs_contracting_dims={0}\nROOT r = f32[8,16] add(d, p)");
+  };
+  constexpr int64_t kInstanceBytes = 8 * 16 * 4;
+  const std::string text = product("64");
+  const Outcome one = RunOn(1, text);
+  // By the speeds stated, so small a product is computed by each rank.
+  CHECK(RunOn(2, text).sent_bytes == 0);
+  for (const int threads : {1, 2}) {
+    // Of two ranks each runs two of the four and sends both. Of four, two have the same two
+    // classes; of eight, two the same one, which nothing is gained by sending.
+    for (const auto& [ranks, classes] :
+         std::vector<std::pair<int, int64_t>>{{2, 4}, {4, 4}, {8, 0}}) {
+      INFO(ranks << " ranks, " << threads << " threads");
+      const Outcome several = RunOn(ranks, text, threads, {1 << 20, 2}, {1e9, 1e30, 0});
+      CHECK(several.results == one.results);
+      CHECK(several.sent_bytes == classes * kInstanceBytes);
+      CHECK(several.sent_bytes == several.predicted.bytes);
+      CHECK(several.sent_messages == several.predicted.messages);
+      CHECK(several.predicted.least_bytes == several.predicted.bytes);
+    }
+  }
+  // Two classes less are 32,768 operations: 164 us at 2e8 a second. Two instances of 512 bytes that
+  // a rank sends take 102 us at 1e7 bytes a second, 1024 us at 1e6.
+  CHECK(RunOn(2, text, 1, {}, {2e8, 1e7, 0}).sent_bytes == 4 * kInstanceBytes);
+  CHECK(RunOn(2, text, 1, {}, {2e8, 1e6, 0}).sent_bytes == 0);
+  CHECK(RunOn(2, text, 1, {}, {2e8, 1e7, 1e-3}).sent_bytes == 0);
 }
 
 // What the ranks' arenas hold, the first one's first.
