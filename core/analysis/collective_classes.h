@@ -3,7 +3,7 @@
 #define GSHARD_CORE_ANALYSIS_COLLECTIVE_CLASSES_H_
 
 #include <cstdint>
-#include <span>
+#include <memory>
 #include <vector>
 
 #include "core/analysis/device_classes.h"
@@ -18,14 +18,23 @@ struct GroupSequences {
 };
 GroupSequences SequencesOf(const ResolvedGroups& groups, const DeviceClasses& classes);
 
-// The classes of an all-reduce-like (`by_position` false: all members get the same) or
-// reduce-scatter-like result.
-const DeviceClasses* ClassesOfGroups(DeviceClassTable& table, const ResolvedGroups& groups,
-                                     const GroupSequences& sequences, bool by_position);
+// The classes of what collectives return. The devices of a collective, of the operand's classes,
+// are looked at once: they outlive this.
+class CollectiveClasses {
+ public:
+  explicit CollectiveClasses(DeviceClassTable& table);
+  ~CollectiveClasses();
 
-// Of a permute's or broadcast's: device d has what sources[d] had; kNoDevice: zeros.
-const DeviceClasses* MovedClasses(DeviceClassTable& table, std::span<const uint32_t> sources,
-                                  const DeviceClasses& classes);
+  // Of any collective with one operand, or of one of several; not of an all-to-all that takes each
+  // part from an operand of its own.
+  const DeviceClasses* Of(const Instruction& collective, const CollectiveDevices& devices,
+                          const DeviceClasses& operand);
+
+ private:
+  struct Known;
+  DeviceClassTable& table_;
+  std::unique_ptr<Known> known_;
+};
 
 }  // namespace gshard
 

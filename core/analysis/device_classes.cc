@@ -69,6 +69,23 @@ std::vector<uint32_t> Renumber(std::span<const uint64_t> labels, std::vector<uin
   });
 }
 
+// Two numbers a step: the steps wait for each other.
+uint64_t HashOf(std::span<const uint32_t> numbers) {
+  uint64_t hash = numbers.size();
+  size_t i = 0;
+  for (; i + 2 <= numbers.size(); i += 2) {
+    hash = Mix(hash * 31 + (uint64_t{numbers[i + 1]} << 32 | numbers[i]) + 1);
+  }
+  return i < numbers.size() ? Mix(hash * 31 + numbers[i] + 1) : hash;
+}
+
+// What classes of `fine` with these numbers become.
+struct Merged {
+  const DeviceClasses* fine = nullptr;
+  std::vector<uint32_t> numbers;
+  const DeviceClasses* classes = nullptr;
+};
+
 }  // namespace
 
 struct DeviceClassTable::Tables {
@@ -76,6 +93,7 @@ struct DeviceClassTable::Tables {
   tsl::robin_map<uint64_t, std::vector<const DeviceClasses*>> by_hash;
   tsl::robin_map<Pair, const DeviceClasses*, PairHash> joins;
   tsl::robin_map<Pair, std::unique_ptr<ClassMap>, PairHash> maps;
+  tsl::robin_map<uint64_t, std::vector<Merged>> merged;
 };
 
 DeviceClassTable::DeviceClassTable(uint32_t device_count)
@@ -92,9 +110,7 @@ const DeviceClasses* DeviceClassTable::Intern(std::span<const uint64_t> labels) 
   CheckInternal(labels.size() == device_count_, "one label per device");
   auto classes = std::make_unique<DeviceClasses>();
   classes->first_device_ = Renumber(labels, classes->class_of_);
-  uint64_t hash = 0;
-  for (uint32_t c : classes->class_of_) hash = Mix(hash * 31 + c + 1);
-  auto& bucket = tables_->by_hash[hash];
+  auto& bucket = tables_->by_hash[HashOf(classes->class_of_)];
   for (const DeviceClasses* known : bucket) {
     if (known->class_of_ == classes->class_of_) return known;
   }
@@ -116,6 +132,25 @@ const DeviceClasses* DeviceClassTable::Join(const DeviceClasses* a, const Device
   const DeviceClasses* join = Intern(labels);
   tables_->joins[{a, b}] = join;
   return join;
+}
+
+const DeviceClasses* DeviceClassTable::Merge(const DeviceClasses* fine,
+                                             std::span<const uint64_t> labels) {
+  CheckInternal(labels.size() == fine->count(), "one label per class");
+  if (fine == distinct_) return Intern(labels);
+  Merged merged{fine, {}, nullptr};
+  // Numbered by first class, which is by first device.
+  const size_t count = Renumber(labels, merged.numbers).size();
+  if (count == fine->count()) return fine;
+  auto& bucket = tables_->merged[HashOf(merged.numbers) ^ Mix(reinterpret_cast<uintptr_t>(fine))];
+  for (const Merged& known : bucket) {
+    if (known.fine == fine && known.numbers == merged.numbers) return known.classes;
+  }
+  std::vector<uint64_t> of_devices(device_count_);
+  for (uint32_t d = 0; d < device_count_; ++d) of_devices[d] = merged.numbers[fine->class_of_[d]];
+  merged.classes = Intern(of_devices);
+  bucket.push_back(std::move(merged));
+  return bucket.back().classes;
 }
 
 const ClassMap* DeviceClassTable::MapOf(const DeviceClasses* fine, const DeviceClasses* coarse) {

@@ -49,6 +49,9 @@ class DeviceClassTable {
   bool Refines(const DeviceClasses* fine, const DeviceClasses* coarse) {
     return Join(fine, coarse) == fine;
   }
+  // Classes of `fine` with equal labels become one; labels.size() == fine->count(). O(classes) when
+  // asked before.
+  const DeviceClasses* Merge(const DeviceClasses* fine, std::span<const uint64_t> labels);
   // Null if the partitions are the same (the identity). `fine` must refine `coarse`.
   const ClassMap* MapOf(const DeviceClasses* fine, const DeviceClasses* coarse);
 

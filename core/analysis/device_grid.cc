@@ -50,4 +50,15 @@ DeviceGrid CountDevices(const Module& module, int64_t num_partitions) {
           static_cast<uint32_t>(std::clamp<int64_t>(partitions, 1, kMaxDevices / counted))};
 }
 
+std::vector<uint32_t> TileNumbers(const Sharding& tiled, uint32_t partitions) {
+  const std::vector<int64_t> devices = tiled.tiles.ToList();
+  const size_t copies = devices.size() / static_cast<size_t>(tiled.TileCount());
+  std::vector<uint32_t> numbers(partitions);
+  for (size_t place = 0; place < devices.size(); ++place) {
+    const auto device = static_cast<size_t>(devices[place]);
+    if (device < numbers.size()) numbers[device] = static_cast<uint32_t>(place / copies);
+  }
+  return numbers;
+}
+
 }  // namespace gshard

@@ -3,6 +3,7 @@
 #define GSHARD_CORE_ANALYSIS_DEVICE_GRID_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "ir/module.h"
 
@@ -18,6 +19,10 @@ struct DeviceGrid {
 // (docs/emulator.md): its record, its header, its shardings, its collectives. Shardy's attributes
 // are not looked at.
 DeviceGrid CountDevices(const Module& module, int64_t num_partitions = 0);
+
+// The tile of each partition, counted row-major over the data dims; `tiled` is that. 0 for those
+// that it does not name.
+std::vector<uint32_t> TileNumbers(const Sharding& tiled, uint32_t partitions);
 
 }  // namespace gshard
 

@@ -2,6 +2,9 @@
 #include "core/analysis/device_groups.h"
 
 #include <fmt/format.h>
+#include <tsl/robin_map.h>
+
+#include <algorithm>
 
 #include "ir/verify/verifier.h"
 
@@ -110,6 +113,59 @@ Expected<void> PlaceDevices(const Instruction& instruction, const DeviceGrid& gr
   return {};
 }
 
+// Kernels rely on it: the text may leave the size open, or be run on more devices than it knew.
+Expected<void> CheckSize(const Instruction& instruction, const ResolvedGroups& groups) {
+  const auto members = static_cast<int64_t>(groups.group(0).size());
+  if (auto problem = CheckGroupSize(instruction, members)) {
+    return GroupError(instruction, std::move(*problem));
+  }
+  return {};
+}
+
+bool IsPermute(const Instruction& x) {
+  return x.opcode() == Opcode::kCollectivePermute || x.opcode() == Opcode::kCollectivePermuteStart;
+}
+
+// All that the devices of a collective follow from.
+struct CollectiveKey {
+  Opcode opcode = Opcode::kAllReduce;
+  const CollectiveAttributes* attributes = nullptr;
+
+  const ReplicaGroups& groups() const {
+    static const ReplicaGroups all;
+    return attributes->replica_groups != nullptr ? *attributes->replica_groups : all;
+  }
+  bool operator==(const CollectiveKey& other) const {
+    return opcode == other.opcode &&
+           (attributes->channel_id == 0) == (other.attributes->channel_id == 0) &&
+           attributes->use_global_device_ids == other.attributes->use_global_device_ids &&
+           std::ranges::equal(attributes->source_target_pairs,
+                              other.attributes->source_target_pairs) &&
+           groups() == other.groups();
+  }
+};
+
+// Of lists a few entries: they are compared in any case.
+struct CollectiveKeyHash {
+  size_t operator()(const CollectiveKey& key) const {
+    constexpr size_t kEntries = 32;
+    size_t hash = static_cast<size_t>(key.opcode);
+    const auto mix = [&hash](int64_t x) {
+      hash = (hash ^ static_cast<size_t>(x)) * 0x9e3779b97f4a7c15u;
+      hash ^= hash >> 29;
+    };
+    const std::span<const DevicePair> pairs = key.attributes->source_target_pairs;
+    for (size_t i = 0; i < pairs.size(); i += pairs.size() / kEntries + 1) {
+      mix(pairs[i].source);
+      mix(pairs[i].target);
+    }
+    const ReplicaGroups& groups = key.groups();
+    mix(groups.GroupCount());
+    if (groups.tiles() != nullptr) mix(static_cast<int64_t>(groups.tiles()->Hash()));
+    return hash;
+  }
+};
+
 }  // namespace
 
 Expected<ResolvedGroups> ResolveGroups(const Instruction& instruction, const DeviceGrid& grid) {
@@ -137,11 +193,7 @@ Expected<ResolvedGroups> ResolveGroups(const Instruction& instruction, const Dev
     }
   }
   if (auto done = PlaceDevices(instruction, grid, groups); !done) return Fail(done.error());
-  // Kernels rely on it: the text may leave the size open, or be run on more devices than it knew.
-  const auto members = static_cast<int64_t>(groups.group(0).size());
-  if (auto problem = CheckGroupSize(instruction, members)) {
-    return GroupError(instruction, std::move(*problem));
-  }
+  if (auto done = CheckSize(instruction, groups); !done) return Fail(done.error());
   return groups;
 }
 
@@ -190,8 +242,7 @@ Expected<std::vector<uint32_t>> ResolvePairs(const Instruction& instruction,
 Expected<CollectiveDevices> ResolveCollective(const Instruction& instruction,
                                               const DeviceGrid& grid) {
   CollectiveDevices devices;
-  if (instruction.opcode() == Opcode::kCollectivePermute ||
-      instruction.opcode() == Opcode::kCollectivePermuteStart) {
+  if (IsPermute(instruction)) {
     auto sources = ResolvePermuteSources(instruction, grid);
     if (!sources) return Fail(sources.error());
     devices.sources = std::move(*sources);
@@ -201,6 +252,31 @@ Expected<CollectiveDevices> ResolveCollective(const Instruction& instruction,
     devices.groups = std::move(*groups);
   }
   return devices;
+}
+
+struct CollectiveResolver::Known {
+  tsl::robin_map<CollectiveKey, std::unique_ptr<const CollectiveDevices>, CollectiveKeyHash>
+      devices;
+};
+
+CollectiveResolver::CollectiveResolver(const DeviceGrid& grid)
+    : grid_(grid), known_(std::make_unique<Known>()) {}
+CollectiveResolver::~CollectiveResolver() = default;
+
+Expected<const CollectiveDevices*> CollectiveResolver::Of(const Instruction& collective) {
+  const CollectiveKey key{collective.opcode(), &collective.attributes<CollectiveAttributes>()};
+  const auto found = known_->devices.find(key);
+  if (found == known_->devices.end()) {
+    auto resolved = ResolveCollective(collective, grid_);
+    if (!resolved) return Fail(resolved.error());
+    auto devices = std::make_unique<const CollectiveDevices>(std::move(*resolved));
+    return known_->devices.try_emplace(key, std::move(devices)).first->second.get();
+  }
+  // Which size is right depends on the shapes.
+  if (!IsPermute(collective)) {
+    if (auto done = CheckSize(collective, found->second->groups); !done) return Fail(done.error());
+  }
+  return found->second.get();
 }
 
 std::optional<MissingMember> FindMissingMember(const CollectiveDevices& devices,

@@ -6,6 +6,7 @@
 #define GSHARD_CORE_ANALYSIS_DEVICE_GROUPS_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -49,6 +50,22 @@ struct CollectiveDevices {
 };
 Expected<CollectiveDevices> ResolveCollective(const Instruction& instruction,
                                               const DeviceGrid& grid);
+
+// Resolves the collectives of one module, those with equal groups or pairs once: programs have few
+// of either, and each is as long as there are devices.
+class CollectiveResolver {
+ public:
+  explicit CollectiveResolver(const DeviceGrid& grid);
+  ~CollectiveResolver();
+
+  // Valid as long as this is. Errors: those of ResolveCollective.
+  Expected<const CollectiveDevices*> Of(const Instruction& collective);
+
+ private:
+  struct Known;
+  DeviceGrid grid_;
+  std::unique_ptr<Known> known_;
+};
 
 // A device that takes part in a collective, and one it waits for that does not.
 struct MissingMember {

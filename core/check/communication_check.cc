@@ -28,8 +28,9 @@ void AddCalled(const Computation& computation, tsl::robin_set<const Computation*
 // What can be seen of single instructions and of pairs of them.
 class StructureCheck {
  public:
-  StructureCheck(const Module& module, const DeviceGrid& grid, CommunicationCheck& check)
-      : module_(module), grid_(grid), check_(check) {}
+  StructureCheck(const Module& module, const DeviceGrid& grid, CollectiveResolver& collectives,
+                 CommunicationCheck& check)
+      : module_(module), grid_(grid), collectives_(collectives), check_(check) {}
 
   void Run() {
     tsl::robin_set<const Computation*> reached;
@@ -68,7 +69,7 @@ class StructureCheck {
   void Look(const Instruction& x) {
     if (IsCollective(x.opcode())) {
       ++check_.collectives;
-      if (auto devices = ResolveCollective(x, grid_); !devices) {
+      if (auto devices = collectives_.Of(x); !devices) {
         Add(x, std::move(devices.error()));
       }
     }
@@ -119,6 +120,7 @@ class StructureCheck {
 
   const Module& module_;
   const DeviceGrid grid_;
+  CollectiveResolver& collectives_;
   CommunicationCheck& check_;
   tsl::robin_map<const Instruction*, int64_t> dones_of_;
   std::vector<const Instruction*> transfers_;
@@ -129,8 +131,9 @@ class StructureCheck {
 
 CommunicationCheck CheckCommunication(const Module& module, const DeviceGrid& grid) {
   CommunicationCheck check;
-  StructureCheck(module, grid, check).Run();
-  DivergenceReport divergence = FindDivergence(module, grid);
+  CollectiveResolver collectives(grid);
+  StructureCheck(module, grid, collectives, check).Run();
+  DivergenceReport divergence = FindDivergence(module, grid, collectives);
   check.is_complete = divergence.is_complete;
   std::ranges::move(divergence.findings, std::back_inserter(check.findings));
   std::ranges::stable_sort(check.findings, {}, [](const CommunicationFinding& finding) {

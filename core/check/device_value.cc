@@ -4,7 +4,6 @@
 #include <map>
 #include <numeric>
 
-#include "core/analysis/collective_classes.h"
 #include "core/analysis/integer_elements.h"
 #include "ir/computation.h"
 #include "ir/dims.h"
@@ -79,21 +78,15 @@ const DeviceClasses* DeviceValueRules::ClassesOfTiles(const Shape* leaf, const S
   if (part != nullptr && !part->IsManual() && !(part->IsTiled() && leaf->IsArray())) part = nullptr;
   const DeviceClasses*& classes = classes_of_tiles_[part];
   if (classes != nullptr) return classes;
-  std::vector<uint64_t> tile_of(grid_.partitions);
+  std::vector<uint32_t> tiles(grid_.partitions);
   if (part != nullptr && part->IsManual()) {
-    std::iota(tile_of.begin(), tile_of.end(), 0);
+    std::iota(tiles.begin(), tiles.end(), 0);
   } else if (part != nullptr) {
-    // In the order of the tiles, the devices of a tile one after the other.
-    const std::vector<int64_t> devices = part->tiles.ToList();
-    const size_t copies = devices.size() / static_cast<size_t>(part->TileCount());
-    for (size_t i = 0; i < devices.size(); ++i) {
-      const auto device = static_cast<size_t>(devices[i]);
-      if (device < tile_of.size()) tile_of[device] = i / copies;
-    }
+    tiles = TileNumbers(*part, grid_.partitions);
   }
   std::vector<uint64_t> labels(grid_.device_count());
   for (uint32_t d = 0; d < labels.size(); ++d) {
-    labels[d] = tile_of[d % grid_.partitions] * grid_.replicas + d / grid_.partitions;
+    labels[d] = uint64_t{tiles[d % grid_.partitions]} * grid_.replicas + d / grid_.partitions;
   }
   return classes = table_.Intern(labels);
 }
@@ -274,9 +267,7 @@ DeviceValue DeviceValueRules::ByValue(const DeviceClasses* classes, std::vector<
   if (seen.size() == classes->count()) {
     return {classes, std::make_shared<const std::vector<int64_t>>(std::move(elements)), nullptr};
   }
-  std::vector<uint64_t> labels(grid_.device_count());
-  for (uint32_t d = 0; d < labels.size(); ++d) labels[d] = label_of[classes->class_of(d)];
-  const DeviceClasses* by_value = table_.Intern(labels);
+  const DeviceClasses* by_value = table_.Merge(classes, label_of);
   std::vector<int64_t> distinct;
   for (uint32_t c = 0; c < by_value->count(); ++c) {
     const auto begin = elements.begin() + classes->class_of(by_value->first_device(c)) * count;
@@ -319,30 +310,6 @@ DeviceValue DeviceValueRules::Widen(const DeviceValue& a, const DeviceValue& b, 
   return equal ? a : Unknown(classes);
 }
 
-const DeviceClasses* DeviceValueRules::Grouped(const Instruction& x,
-                                               const CollectiveDevices& devices,
-                                               const DeviceClasses* operand) {
-  switch (x.opcode()) {
-    case Opcode::kCollectivePermute:
-    case Opcode::kCollectivePermuteStart:
-      return MovedClasses(table_, devices.sources, *operand);
-    case Opcode::kCollectiveBroadcast: {
-      std::vector<uint32_t> sources(grid_.device_count(), kNoDevice);
-      for (size_t g = 0; g < devices.groups.group_count(); ++g) {
-        for (uint32_t d : devices.groups.group(g)) sources[d] = devices.groups.group(g)[0];
-      }
-      return MovedClasses(table_, sources, *operand);
-    }
-    default: {
-      const bool by_position = x.opcode() == Opcode::kAllToAll ||
-                               x.opcode() == Opcode::kReduceScatter ||
-                               x.opcode() == Opcode::kRaggedAllToAll;
-      return ClassesOfGroups(table_, devices.groups, SequencesOf(devices.groups, *operand),
-                             by_position);
-    }
-  }
-}
-
 DeviceLeaves DeviceValueRules::OfCollective(const Instruction& x, const CollectiveDevices& devices,
                                             std::span<const DeviceLeaves* const> operands) {
   const bool of_tuples = x.opcode() == Opcode::kAllToAll && operands.size() > 1;
@@ -358,10 +325,11 @@ DeviceLeaves DeviceValueRules::OfCollective(const Instruction& x, const Collecti
   const DeviceClasses* all = ClassesOf(operands);
   if (x.opcode() == Opcode::kCollectivePermute && operands.size() > leaf_count) {
     // Of slices: what is no one's target stays as it is.
-    return {Unknown(table_.Join(all, Grouped(x, devices, all)))};
+    return {Unknown(table_.Join(all, collectives_.Of(x, devices, *all)))};
   }
   for (size_t i = 0; i < operands.size() && leaves.size() < leaf_count; ++i) {
-    leaves.push_back(Unknown(Grouped(x, devices, joined ? all : (*operands[i])[0].classes)));
+    const DeviceClasses& operand = joined ? *all : *(*operands[i])[0].classes;
+    leaves.push_back(Unknown(collectives_.Of(x, devices, operand)));
   }
   leaves.resize(leaf_count, Unknown(table_.Uniform()));
   return leaves;

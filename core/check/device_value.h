@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "core/analysis/collective_classes.h"
 #include "core/analysis/device_classes.h"
 #include "core/analysis/device_groups.h"
 #include "ir/literal.h"
@@ -36,7 +37,8 @@ int64_t ElementsOf(const Shape* leaf);  // of a token: 0
 // The transfer functions of operations that run no computation with control flow or communication.
 class DeviceValueRules {
  public:
-  DeviceValueRules(DeviceClassTable& table, const DeviceGrid& grid) : table_(table), grid_(grid) {}
+  DeviceValueRules(DeviceClassTable& table, const DeviceGrid& grid)
+      : table_(table), collectives_(table), grid_(grid) {}
 
   // As `sharding`, the record of an entry parameter, lays the leaves out; null: the same on all
   // devices. Replicas have data of their own.
@@ -64,10 +66,9 @@ class DeviceValueRules {
                     std::span<const DeviceLeaves* const> operands) const;
   // One list of `count` elements for each class of `classes`: the classes of equal lists.
   DeviceValue ByValue(const DeviceClasses* classes, std::vector<int64_t> elements, int64_t count);
-  const DeviceClasses* Grouped(const Instruction& x, const CollectiveDevices& devices,
-                               const DeviceClasses* operand);
 
   DeviceClassTable& table_;
+  CollectiveClasses collectives_;
   DeviceGrid grid_;
   std::map<const Sharding*, const DeviceClasses*> classes_of_tiles_;  // parameters share theirs
 };

@@ -45,9 +45,10 @@ bool RunsItsComputations(Opcode opcode) {
 
 class DivergenceWalk {
  public:
-  DivergenceWalk(const Module& module, const DeviceGrid& grid)
+  DivergenceWalk(const Module& module, const DeviceGrid& grid, CollectiveResolver& collectives)
       : module_(module),
         grid_(grid),
+        collectives_(collectives),
         table_(grid.device_count()),
         rules_(table_, grid),
         demand_(module),
@@ -58,7 +59,10 @@ class DivergenceWalk {
     if (!Talks(entry)) return {};
     std::vector<DeviceLeaves> arguments;
     for (const Instruction* parameter : entry.parameters()) {
-      arguments.push_back(rules_.OfParameter(parameter->shape(), parameter->sharding()));
+      // Of what no condition is made of, nothing is asked.
+      arguments.push_back(demand_.IsWanted(*parameter)
+                              ? rules_.OfParameter(parameter->shape(), parameter->sharding())
+                              : AllDiffer(*parameter));
     }
     DevicePath path;
     path.may_part = table_.Uniform();
@@ -180,13 +184,8 @@ class DivergenceWalk {
   }
 
   const CollectiveDevices* DevicesOf(const Instruction& x) {
-    const auto [it, is_new] = devices_.try_emplace(&x);
-    if (is_new) {
-      if (auto found = ResolveCollective(x, grid_)) {
-        it.value() = std::make_unique<CollectiveDevices>(std::move(*found));
-      }
-    }
-    return it->second.get();
+    const auto found = collectives_.Of(x);
+    return found ? *found : nullptr;
   }
 
   DeviceLeaves Collective(const Instruction& x, const DevicePath& path) {
@@ -203,7 +202,7 @@ class DivergenceWalk {
   }
 
   void Recv(const Instruction& x, const DevicePath& path) {
-    const auto [it, is_new] = devices_.try_emplace(&x);
+    const auto [it, is_new] = recvs_.try_emplace(&x);
     if (is_new) {
       const ComputationChannels channels = PairChannels(module_, *x.parent());
       const Channel& channel = channels.by_id.at(x.attributes<ChannelAttributes>().channel_id);
@@ -448,12 +447,13 @@ class DivergenceWalk {
 
   const Module& module_;
   const DeviceGrid grid_;
+  CollectiveResolver& collectives_;
   DeviceClassTable table_;
   DeviceValueRules rules_;
   const ConditionDemand demand_;
   std::vector<DeviceLeaves> values_;  // by instruction id
   tsl::robin_map<const Computation*, bool> talks_;
-  tsl::robin_map<const Instruction*, std::unique_ptr<CollectiveDevices>> devices_;
+  tsl::robin_map<const Instruction*, std::unique_ptr<CollectiveDevices>> recvs_;
   CommunicationFindings* sink_ = nullptr;  // null: nothing is told yet
   int64_t visits_ = 0;
   DivergenceReport report_;
@@ -461,8 +461,9 @@ class DivergenceWalk {
 
 }  // namespace
 
-DivergenceReport FindDivergence(const Module& module, const DeviceGrid& grid) {
-  return DivergenceWalk(module, grid).Run();
+DivergenceReport FindDivergence(const Module& module, const DeviceGrid& grid,
+                                CollectiveResolver& collectives) {
+  return DivergenceWalk(module, grid, collectives).Run();
 }
 
 }  // namespace gshard

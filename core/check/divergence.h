@@ -8,6 +8,7 @@
 #define GSHARD_CORE_CHECK_DIVERGENCE_H_
 
 #include "core/analysis/device_grid.h"
+#include "core/analysis/device_groups.h"
 #include "core/check/finding.h"
 #include "ir/module.h"
 
@@ -19,7 +20,8 @@ struct DivergenceReport {
   bool is_complete = true;
 };
 
-DivergenceReport FindDivergence(const Module& module, const DeviceGrid& grid);
+DivergenceReport FindDivergence(const Module& module, const DeviceGrid& grid,
+                                CollectiveResolver& collectives);
 
 }  // namespace gshard
 

@@ -95,7 +95,7 @@ struct Block {
 
 struct Program {
   explicit Program(const Module& m, const DeviceGrid& g)
-      : module(&m), grid(g), classes(g.device_count()) {}
+      : module(&m), grid(g), classes(g.device_count()), collectives(g) {}
 
   const Module* module;
   DeviceGrid grid;
@@ -114,7 +114,7 @@ struct Program {
   std::vector<const Instruction*> elided_constants;
   int64_t elided_bytes = 0;  // that stand in for them, beside the plan's arrays
   std::vector<std::unique_ptr<Kernel>> kernels;  // by instruction id; null where not needed
-  std::vector<std::unique_ptr<CollectiveDevices>> collectives;  // likewise
+  CollectiveResolver collectives;
   std::deque<Op> fused_ops;                                     // see fusion.h
   std::vector<std::unique_ptr<Kernel>> fused_kernels;
   std::deque<std::vector<std::byte>> owned_data;  // behind Value::known

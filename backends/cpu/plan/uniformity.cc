@@ -33,7 +33,8 @@ const Kernel& TapKernel() {
 
 class Uniformity {
  public:
-  explicit Uniformity(Program& program) : program_(program), table_(program.classes) {}
+  explicit Uniformity(Program& program)
+      : program_(program), table_(program.classes), collectives_(program.classes) {}
 
   Expected<void> AnalyzeBlock(Block& block) {
     for (Op& op : block.ops) {
@@ -142,12 +143,13 @@ class Uniformity {
     if (choice.predicate == nullptr) return;
     const DeviceClasses* on_true = ClassesOf(op.operands[1]);
     const DeviceClasses* on_false = ClassesOf(op.operands[2]);
-    std::vector<uint64_t> labels(table_.device_count());
-    for (uint32_t d = 0; d < labels.size(); ++d) {
-      labels[d] =
+    std::vector<uint64_t> labels(result.classes->count());
+    for (uint32_t c = 0; c < labels.size(); ++c) {
+      const uint32_t d = result.classes->first_device(c);
+      labels[c] =
           choice.OnTrue(d) ? on_true->class_of(d) : (uint64_t{1} << 32) | on_false->class_of(d);
     }
-    const DeviceClasses* classes = table_.Intern(labels);
+    const DeviceClasses* classes = table_.Merge(result.classes, labels);
     if (classes->count() >= result.classes->count()) return;
     result.classes = classes;
     result.is_per_device_select = true;
@@ -197,9 +199,7 @@ class Uniformity {
       program_.SetKnown(id, classes, std::move(data));
       return;
     }
-    std::vector<uint64_t> labels(table_.device_count());
-    for (uint32_t d = 0; d < labels.size(); ++d) labels[d] = class_label[classes->class_of(d)];
-    const DeviceClasses* by_value = table_.Intern(labels);
+    const DeviceClasses* by_value = table_.Merge(classes, class_label);
     std::vector<std::byte> distinct(std::max<size_t>(bytes * by_value->count(), 1));
     for (uint32_t c = 0; c < by_value->count() && bytes > 0; ++c) {
       std::memcpy(distinct.data() + c * bytes,
@@ -208,72 +208,28 @@ class Uniformity {
     program_.SetKnown(id, by_value, std::move(distinct));
   }
 
-  Expected<void> ResolveCollective(Op& op) {
-    const Instruction& x = *op.instruction;
-    if (program_.collectives.size() <= x.id()) {
-      program_.collectives.resize(program_.module->instruction_limit());
-    }
-    std::unique_ptr<CollectiveDevices>& devices = program_.collectives[x.id()];
-    if (devices == nullptr) {
-      auto resolved = gshard::ResolveCollective(x, program_.grid);
-      if (!resolved) return Fail(resolved.error());
-      devices = std::make_unique<CollectiveDevices>(std::move(*resolved));
-    }
-    op.devices = devices.get();
-    return {};
-  }
-
   Expected<void> AnalyzeCollective(Op& op) {
     if (op.devices == nullptr) {
-      if (Expected<void> resolved = ResolveCollective(op); !resolved) return resolved;
+      auto resolved = program_.collectives.Of(*op.instruction);
+      if (!resolved) return Fail(resolved.error());
+      op.devices = *resolved;
     }
-    const ResolvedGroups& groups = op.devices->groups;
-    switch (op.instruction->opcode()) {
-      case Opcode::kCollectivePermute:
-      case Opcode::kCollectivePermuteStart:
-        for (size_t k = 0; k < op.results.size(); ++k) {
-          value(op.results[k]).classes =
-              MovedClasses(table_, op.devices->sources, *ClassesOf(op.operands[k]));
-        }
-        return {};
-      case Opcode::kCollectiveBroadcast: {
-        std::vector<uint32_t> sources(table_.device_count(), kNoDevice);
-        for (size_t g = 0; g < groups.group_count(); ++g) {
-          for (uint32_t d : groups.group(g)) sources[d] = groups.group(g)[0];
-        }
-        for (size_t k = 0; k < op.results.size(); ++k) {
-          value(op.results[k]).classes =
-              MovedClasses(table_, sources, *ClassesOf(op.operands[k]));
-        }
-        return {};
-      }
-      case Opcode::kAllToAll:
-        if (op.instruction->attributes<CollectiveAttributes>().dimension < 0) {
-          return AnalyzeTupleAllToAll(op);
-        }
-        [[fallthrough]];
-      case Opcode::kReduceScatter:
-      case Opcode::kRaggedAllToAll: {
-        if (op.instruction->opcode() == Opcode::kRaggedAllToAll) {
-          const DeviceClasses* classes = table_.Uniform();
-          for (ValueId operand : op.operands) classes = table_.Join(classes, ClassesOf(operand));
-          value(op.results[0]).classes =
-              ClassesOfGroups(table_, groups, SequencesOf(groups, *classes), true);
-          return {};
-        }
-        for (size_t k = 0; k < op.results.size(); ++k) {
-          value(op.results[k]).classes = ClassesOfGroups(
-              table_, groups, SequencesOf(groups, *ClassesOf(op.operands[k])), true);
-        }
-        return {};
-      }
-      default:
-        for (size_t k = 0; k < op.results.size(); ++k) {
-          value(op.results[k]).classes = ClassesOfGroups(
-              table_, groups, SequencesOf(groups, *ClassesOf(op.operands[k])), false);
-        }
-        return {};
+    const Opcode opcode = op.instruction->opcode();
+    if (opcode == Opcode::kAllToAll &&
+        op.instruction->attributes<CollectiveAttributes>().dimension < 0) {
+      return AnalyzeTupleAllToAll(op);
     }
+    if (opcode == Opcode::kRaggedAllToAll) {
+      const DeviceClasses* classes = table_.Uniform();
+      for (ValueId operand : op.operands) classes = table_.Join(classes, ClassesOf(operand));
+      value(op.results[0]).classes = collectives_.Of(*op.instruction, *op.devices, *classes);
+      return {};
+    }
+    for (size_t k = 0; k < op.results.size(); ++k) {
+      value(op.results[k]).classes =
+          collectives_.Of(*op.instruction, *op.devices, *ClassesOf(op.operands[k]));
+    }
+    return {};
   }
 
   // Result j of the member at position k comes from member j's operand k.
@@ -336,6 +292,7 @@ class Uniformity {
 
   Program& program_;
   DeviceClassTable& table_;
+  CollectiveClasses collectives_;
   BumpScratch scratch_;
 };
 

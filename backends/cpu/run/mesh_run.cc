@@ -44,22 +44,18 @@ std::vector<int64_t> WholeDims(const Shape* local, const Sharding* sharding) {
 
 // Devices with the same tile are one class; of partial values (`by_part`) with the same part.
 const DeviceClasses* ClassesOfTiles(DeviceClassTable& table, const DeviceGrid& grid,
-                                    const Sharding* sharding, int64_t rank, bool by_part = false) {
+                                    const Sharding* sharding, bool by_part = false) {
   by_part = by_part && IsPartial(sharding);
   if (sharding == nullptr || (!sharding->IsTiled() && !by_part)) return table.Uniform();
+  std::vector<uint32_t> tiles(grid.partitions);
+  if (sharding->IsTiled()) tiles = TileNumbers(*sharding, grid.partitions);
   std::vector<uint64_t> labels(grid.device_count());
   for (uint32_t d = 0; d < labels.size(); ++d) {
-    uint64_t tile = 0;
-    if (by_part) {
-      tile = static_cast<uint64_t>(
-          std::min(PartialPlace(sharding, d % grid.partitions), kDistinctPlaces));
-    }
-    const std::vector<int64_t> index = TileIndexOf(sharding, d % grid.partitions, rank);
-    for (size_t i = 0; i < index.size(); ++i) {
-      tile = tile * static_cast<uint64_t>(sharding->TileCount(static_cast<int64_t>(i))) +
-             static_cast<uint64_t>(index[i]);
-    }
-    labels[d] = tile;
+    const uint32_t partition = d % grid.partitions;
+    labels[d] = tiles[partition];
+    if (!by_part) continue;
+    const int64_t place = std::min(PartialPlace(sharding, partition), kDistinctPlaces);
+    labels[d] |= static_cast<uint64_t>(place) << 32;
   }
   return table.Intern(labels);
 }
@@ -164,9 +160,8 @@ Expected<void> MeshRun::LoadParameters(const Module& module, const Inputs& input
     layout.by_replica = form == InputForm::kPerReplica;
     layout.global_dims = array->dims;
     inputs_[k] = std::move(*array);
-    const DeviceClasses* tiles = layout.stacked ? table.Distinct()
-                                                : ClassesOfTiles(table, grid_, layout.sharding,
-                                                                 leaves[k].shape->rank(), true);
+    const DeviceClasses* tiles =
+        layout.stacked ? table.Distinct() : ClassesOfTiles(table, grid_, layout.sharding, true);
     parameter_classes_.push_back(
         layout.by_replica ? table.Join(tiles, ClassesOfReplicas(table, grid_)) : tiles);
   }
@@ -248,8 +243,7 @@ void MeshRun::SetLayout(const Shape* shape, const Shape* whole, bool stacked, bo
   }
   layout.stacked = stacked;
   layout.by_replica = by_replica;
-  layout.tiles =
-      stacked ? table.Distinct() : ClassesOfTiles(table, grid_, layout.sharding, shape->rank());
+  layout.tiles = stacked ? table.Distinct() : ClassesOfTiles(table, grid_, layout.sharding);
   if (!by_replica) return;
   layout.global_dims.insert(layout.global_dims.begin(), grid_.replicas);
   layout.tiles = table.Join(layout.tiles, ClassesOfReplicas(table, grid_));

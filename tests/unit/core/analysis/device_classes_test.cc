@@ -39,6 +39,24 @@ TEST_CASE("the join is the coarsest common refinement", "[analysis]") {
   CHECK_FALSE(table.Refines(r, table.Intern(halves)));
 }
 
+TEST_CASE("merging classes is interning the labels of their devices", "[analysis]") {
+  std::mt19937 random(5);
+  const uint32_t devices = 48;
+  DeviceClassTable table(devices);
+  for (int round = 0; round < 60; ++round) {
+    std::vector<uint64_t> labels(devices), of_devices;
+    for (uint64_t& label : labels) label = random() % 7;
+    const DeviceClasses* fine = round % 9 == 0 ? table.Distinct() : table.Intern(labels);
+    std::vector<uint64_t> merged(fine->count());
+    for (uint64_t& label : merged) label = uint64_t{random() % 3} << (round % 2 * 40);
+    for (uint32_t d = 0; d < devices; ++d) of_devices.push_back(merged[fine->class_of(d)]);
+    const DeviceClasses* expected = table.Intern(of_devices);
+    CHECK(table.Merge(fine, merged) == expected);
+    for (uint64_t& label : merged) label = 9 - label;  // other names, asked again
+    CHECK(table.Merge(fine, merged) == expected);
+  }
+}
+
 TEST_CASE("joins of random partitions separate exactly the pairs that either separates",
           "[analysis]") {
   std::mt19937 random(7);
