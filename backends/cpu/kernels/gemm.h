@@ -9,6 +9,8 @@
 
 #include <complex>
 #include <cstdint>
+#include <cstdlib>
+#include <limits>
 #include <type_traits>
 
 #include "ir/diagnostic.h"
@@ -34,6 +36,20 @@ void RowGemm(int64_t m, int64_t n, int64_t k, MatrixView<double> a, MatrixView<d
 // y (m) = a (m x k, rows at distance a_row) * x (elements at distance x_row).
 void RowDots(int64_t m, int64_t k, const float* a, int64_t a_row, const float* x, int64_t x_row,
              float* y);
+
+// Rows at a distance of `row`, their elements at one of `column`.
+template <typename T>
+struct DotRows {
+  const T* data;
+  int64_t row, column;
+  // PairDots counts the elements between rows in as many bits as an element has.
+  static bool MayLie(int64_t row) {
+    return std::abs(row) < std::numeric_limits<int32_t>::max() / 64;
+  }
+};
+// y[i] = the product of row i of `a` and row i of `b`, of k elements: each the bits of RowGemm.
+void PairDots(int64_t count, int64_t k, DotRows<float> a, DotRows<float> b, float* y);
+void PairDots(int64_t count, int64_t k, DotRows<double> a, DotRows<double> b, double* y);
 
 // Many matrices of the same shape and strides.
 template <typename T>

@@ -1,5 +1,6 @@
 // Products of a matrix of adjacent columns and a vector: eight rows at a time are transposed in
-// registers, four columns after four, so that each row has a lane of its own.
+// registers, four columns after four, so that each row has a lane of its own. Many products of a
+// row and a column each: a lane of its own for each of them, too.
 #include <algorithm>
 #include <cstdint>
 
@@ -18,15 +19,59 @@ namespace gshard::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int64_t kChunk = 128;  // RowGemm's
+
+// One sum a lane, of `count` pairs of rows that begin at a and b.
+template <typename T>
+HWY_INLINE void SumPairs(int64_t count, int64_t k, DotRows<T> a, DotRows<T> b, T* y) {
+  const hn::ScalableTag<T> d;
+  const hn::RebindToSigned<decltype(d)> offsets;
+  using Offset = hn::TFromD<decltype(offsets)>;
+  constexpr size_t kMostLanes = HWY_MAX_BYTES / sizeof(T);
+  HWY_ALIGN Offset left[kMostLanes] = {}, right[kMostLanes] = {};
+  for (int64_t i = 0; i < count; ++i) {
+    left[i] = static_cast<Offset>(i * a.row);
+    right[i] = static_cast<Offset>(i * b.row);
+  }
+  const auto of_a = hn::Load(offsets, left), of_b = hn::Load(offsets, right);
+  auto sum = hn::Zero(d);
+  for (int64_t begin = 0; begin < k; begin += kChunk) {
+    auto chunk = hn::Zero(d);
+    for (int64_t p = begin; p < std::min(begin + kChunk, k); ++p) {
+      chunk = hn::MulAdd(hn::GatherIndex(d, a.data + p * a.column, of_a),
+                         hn::GatherIndex(d, b.data + p * b.column, of_b), chunk);
+    }
+    sum = begin == 0 ? chunk : hn::Add(sum, chunk);
+  }
+  HWY_ALIGN T sums[kMostLanes];
+  hn::Store(sum, d, sums);
+  std::copy_n(sums, count, y);
+}
+
+template <typename T>
+void RunPairs(int64_t count, int64_t k, DotRows<T> a, DotRows<T> b, T* y) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  for (int64_t i = 0; i < count; i += lanes) {
+    SumPairs(std::min(lanes, count - i), k, a, b, y + i);
+    a.data += lanes * a.row;
+    b.data += lanes * b.row;
+  }
+}
+void RunPairsF32(int64_t count, int64_t k, DotRows<float> a, DotRows<float> b, float* y) {
+  RunPairs(count, k, a, b, y);
+}
+void RunPairsF64(int64_t count, int64_t k, DotRows<double> a, DotRows<double> b, double* y) {
+  RunPairs(count, k, a, b, y);
+}
+
 #if HWY_TARGET == HWY_SCALAR
 int64_t RunDots(int64_t, int64_t, const float*, int64_t, const float*, int64_t, float*) {
   return 0;
 }
 #else
-namespace hn = hwy::HWY_NAMESPACE;
-
 constexpr int64_t kTogether = 8;
-constexpr int64_t kChunk = 128;  // RowGemm's
 using Eight = hn::FixedTag<float, kTogether>;
 using Four = hn::FixedTag<float, 4>;
 using Lanes = hn::Vec<Eight>;
@@ -90,6 +135,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace gshard::cpu {
 HWY_EXPORT(RunDots);
+HWY_EXPORT(RunPairsF32);
+HWY_EXPORT(RunPairsF64);
 
 void RowDots(int64_t m, int64_t k, const float* a, int64_t a_row, const float* x, int64_t x_row,
              float* y) {
@@ -97,6 +144,13 @@ void RowDots(int64_t m, int64_t k, const float* a, int64_t a_row, const float* x
   if (done == m) return;
   RowGemm(m - done, 1, k, MatrixView<float>{a + done * a_row, a_row, 1},
           MatrixView<float>{x, x_row, 1}, y + done, 1);
+}
+
+void PairDots(int64_t count, int64_t k, DotRows<float> a, DotRows<float> b, float* y) {
+  HWY_DYNAMIC_DISPATCH(RunPairsF32)(count, k, a, b, y);
+}
+void PairDots(int64_t count, int64_t k, DotRows<double> a, DotRows<double> b, double* y) {
+  HWY_DYNAMIC_DISPATCH(RunPairsF64)(count, k, a, b, y);
 }
 }  // namespace gshard::cpu
 #endif

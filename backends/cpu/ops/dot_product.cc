@@ -265,6 +265,12 @@ DotProduct::DotProduct(const Operand& lhs, const Operand& rhs, DType result)
                n_ * result_convert_.to_bytes() < kNarrow;
 }
 
+// A batch of products of a row and a column each.
+bool DotProduct::IsPairs() const {
+  return loops_.size() == 1 && m_ == 1 && n_ == 1 && k_ > 0 && !blas_ &&
+         DotRows<float>::MayLie(loops_[0].lhs) && DotRows<float>::MayLie(loops_[0].rhs);
+}
+
 int64_t DotProduct::Flops() const { return rows_ * n_ * k_ * (IsComplex(accumulate_) ? 8 : 2); }
 
 constexpr int64_t kNarrowColumns = 8;
@@ -343,6 +349,14 @@ void DotProduct::RunTyped(int64_t begin, int64_t end, const std::byte* lhs_data,
   const T* lhs = reinterpret_cast<const T*>(lhs_data);
   const T* rhs = reinterpret_cast<const T*>(rhs_data);
   Sum* result = reinterpret_cast<Sum*>(result_data);
+  if constexpr (std::is_floating_point_v<T>) {
+    if (IsPairs()) {
+      const DotRows<T> a{lhs + begin * loops_[0].lhs, loops_[0].lhs, lhs_column_};
+      const DotRows<T> b{rhs + begin * loops_[0].rhs, loops_[0].rhs, rhs_row_};
+      PairDots(end - begin, k_, a, b, result);
+      return;
+    }
+  }
   const int64_t block = block_rows_ > 0 ? block_rows_ : m_;
   for (int64_t row = begin; row < end;) {
     int64_t rest = row / m_, lhs_offset = 0, rhs_offset = 0;

@@ -73,6 +73,7 @@ class DotProduct {
   struct Side;
   std::pair<bool, bool> Arrange(const Side& lhs, const Side& rhs);
   void ChooseBlocks();
+  bool IsPairs() const;
   // T: of the factors, and of sums but for those of int16_t, which are uint32_t.
   template <typename T>
   void MultiplyShare(int64_t share, int64_t m, const T* lhs, const T* rhs, T* result) const;

@@ -169,6 +169,7 @@ class ScatterKernel : public Kernel {
       }
     }
     size_t next = 0;
+    std::vector<StridedDim> copied;
     for (int64_t dim = 0; dim < operand->rank(); ++dim) {
       if (Contains(scatter.inserted_window_dims, dim) ||
           Contains(scatter.input_batching_dims, dim)) {
@@ -176,7 +177,9 @@ class ScatterKernel : public Kernel {
       }
       const size_t at = static_cast<size_t>(scatter.update_window_dims[next++]);
       extent_[static_cast<size_t>(dim)] = update->dims()[at];
-      window_.Add(update->dims()[at], {strides_[static_cast<size_t>(dim)], update_strides[at]});
+      const int64_t stride = strides_[static_cast<size_t>(dim)];
+      window_.Add(update->dims()[at], {stride, update_strides[at]});
+      copied.push_back({update->dims()[at], update_strides[at], stride});
     }
     vectors_.emplace(instruction.operand(static_cast<int64_t>(inputs_))->shape(),
                      scatter.index_vector_dim, scatter.scatter_dims_to_operand_dims,
@@ -188,6 +191,8 @@ class ScatterKernel : public Kernel {
         scatter.update_window_dims.empty() ||
         scatter.update_window_dims[0] == static_cast<int64_t>(batch_strides.size());
     by_element_ = !windows_inside && !commutes && window_.count() > 1;
+    copies_ = !by_element_ && combine_ == nullptr && program_ == nullptr;
+    if (copies_) window_copy_ = StridedCopy(std::move(copied), bytes_[0]);
     // The innermost run of a window.
     if (!by_element_ && !window_.dims().empty()) {
       const auto& inner = window_.dims().back();
@@ -245,6 +250,12 @@ class ScatterKernel : public Kernel {
         start += index * strides_[dim];
       }
       if (!inside) continue;
+      if (copies_) {
+        const int64_t source = vector.offset(IndexVectors::kBatch);
+        window_copy_.Run(work.operands[inputs_ + 1] + source * bytes_[0],
+                         work.results[0] + start * bytes_[0]);
+        continue;
+      }
       IndexSpace<2>::Iterator window(window_, begin);
       for (int64_t w = begin; w < end; ++w, window.Next()) {
         Apply(start + window.offset(0), vector.offset(IndexVectors::kBatch) + window.offset(1),
@@ -287,6 +298,8 @@ class ScatterKernel : public Kernel {
   IndexSpace<2> window_;  // offsets in operand and update, without the innermost run
   int64_t run_ = 1;
   bool by_element_ = false;
+  bool copies_ = false;  // whole windows at once
+  StridedCopy window_copy_;
 };
 
 KernelOrError MakeScatter(const Instruction& instruction) {

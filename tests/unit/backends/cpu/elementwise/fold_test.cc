@@ -202,6 +202,37 @@ TEST_CASE("a matrix times a vector has the bits of any product", "[fold]") {
   }
 }
 
+template <typename T>
+void CheckPairs(int64_t count, int64_t k, int64_t row, int64_t column, int64_t other_row) {
+  INFO(count << " of " << k);
+  std::mt19937 random(13);
+  std::normal_distribution<T> normal(0, 1);
+  std::vector<T> a(static_cast<size_t>(count * row + k * column));
+  std::vector<T> b(static_cast<size_t>(count * other_row + k));
+  for (T& value : a) value = normal(random);
+  for (T& value : b) value = normal(random);
+  std::vector<T> dots(static_cast<size_t>(count)), expected(dots.size());
+  PairDots(count, k, DotRows<T>{a.data(), row, column}, DotRows<T>{b.data(), other_row, 1},
+           dots.data());
+  for (int64_t i = 0; i < count; ++i) {
+    RowGemm(1, 1, k, MatrixView<T>{a.data() + i * row, 1, column},
+            MatrixView<T>{b.data() + i * other_row, 1, 1}, expected.data() + i, 1);
+  }
+  CHECK(std::memcmp(dots.data(), expected.data(), dots.size() * sizeof(T)) == 0);
+}
+
+TEST_CASE("many rows times a column each have the bits of any product", "[fold]") {
+  for (const auto [count, k, row, column, other_row] : {std::array<int64_t, 5>{1, 3, 3, 1, 3},
+                                                        {64, 2, 2, 1, 2},
+                                                        {37, 7, 1, 40, 9},
+                                                        {16, 128, 130, 1, 0},
+                                                        {5, 129, 129, 1, 129},
+                                                        {33, 700, 1, 35, 701}}) {
+    CheckPairs<float>(count, k, row, column, other_row);
+    CheckPairs<double>(count, k, row, column, other_row);
+  }
+}
+
 TEST_CASE("sums of short products do not depend on how they are divided", "[fold]") {
   std::mt19937 random(3);
   std::normal_distribution<float> normal(0, 1);
