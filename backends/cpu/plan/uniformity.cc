@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 #include <tsl/robin_map.h>
+#include <tsl/robin_set.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -11,6 +13,9 @@
 #include "backends/cpu/memory/memory.h"
 #include "backends/cpu/ops/kernel_table.h"
 #include "core/analysis/collective_classes.h"
+#include "ir/attribute_equality.h"
+#include "ir/equality.h"
+#include "ir/hash.h"
 
 namespace gshard::cpu {
 namespace {
@@ -30,6 +35,28 @@ const Kernel& TapKernel() {
   static const NoKernel kernel;
   return kernel;
 }
+
+// An operation on known values. Equal ones have equal results.
+struct KnownOperation {
+  const Op* op = nullptr;
+  std::vector<const std::byte*> operands;
+
+  bool operator==(const KnownOperation& other) const {
+    const Instruction &a = *op->instruction, &b = *other.op->instruction;
+    return operands == other.operands && a.shape() == b.shape() &&
+           std::ranges::equal(a.operands(), b.operands(), {}, &Instruction::shape,
+                              &Instruction::shape) &&
+           SameOperation(a, b);
+  }
+};
+
+struct KnownOperationHash {
+  size_t operator()(const KnownOperation& x) const {
+    size_t hash = HashPointer(HashOfAttributes(*x.op->instruction), x.op->instruction->shape());
+    for (const std::byte* operand : x.operands) hash = HashPointer(hash, operand);
+    return hash;
+  }
+};
 
 class Uniformity {
  public:
@@ -155,8 +182,32 @@ class Uniformity {
     result.is_per_device_select = true;
   }
 
-  // Runs the kernel once per class and gives each result the classes of equal bytes.
+  // Where a known value lies; small constants that are equal lie at one place.
+  const std::byte* PlaceOf(ValueId id) {
+    constexpr int64_t kSmall = 64;
+    const Value& known = value(id);
+    if (!known.classes->IsUniform() || known.bytes > kSmall) return known.known.data();
+    const std::string_view text(reinterpret_cast<const char*>(known.known.data()),
+                                static_cast<size_t>(known.bytes));
+    return small_constants_.try_emplace(text, known.known.data()).first->second;
+  }
+
+  // The partitioner makes offsets and masks anew for every instruction that needs them: what was
+  // computed once is not computed again.
   void Evaluate(const Op& op, const DeviceClasses* classes) {
+    KnownOperation known{&op, {}};
+    for (ValueId operand : op.operands) known.operands.push_back(PlaceOf(operand));
+    const auto [found, is_new] = known_operations_.insert(std::move(known));
+    if (is_new) return Compute(op, classes);
+    for (size_t k = 0; k < op.results.size(); ++k) {
+      const Value& same = value(found->op->results[k]);
+      value(op.results[k]).classes = same.classes;
+      value(op.results[k]).known = same.known;
+    }
+  }
+
+  // Runs the kernel once per class and gives each result the classes of equal bytes.
+  void Compute(const Op& op, const DeviceClasses* classes) {
     const uint32_t count = classes->count();
     std::vector<std::vector<const std::byte*>> items(op.operands.size());
     std::vector<BatchOperand> operands(op.operands.size());
@@ -293,6 +344,8 @@ class Uniformity {
   Program& program_;
   DeviceClassTable& table_;
   CollectiveClasses collectives_;
+  tsl::robin_map<std::string_view, const std::byte*> small_constants_;
+  tsl::robin_set<KnownOperation, KnownOperationHash> known_operations_;
   BumpScratch scratch_;
 };
 
