@@ -2,6 +2,7 @@
 
 #include "core/pass.h"
 #include "core/precision/float_widening.h"
+#include "core/precision/mixed_precision.h"
 #include "core/propagation/shardy_import.h"
 #include "core/transforms/algebraic_simplifier.h"
 #include "core/transforms/all_reduce_folder.h"
@@ -131,6 +132,10 @@ Expected<bool> RunExpandHostTransfers(Module& module, PassContext& context) {
   return true;
 }
 
+Expected<bool> RunConvertMixedPrecision(Module& module, PassContext&) {
+  return ConvertMixedPrecision(module);
+}
+
 Expected<bool> RunExpandScans(Module& module, PassContext&) { return ExpandScans(module); }
 
 Expected<bool> RunResolveChannels(Module& module, PassContext&) { return ResolveChannels(module); }
@@ -196,6 +201,8 @@ constexpr Pass kPasses[] = {
      RunRotateLoops},
     {"expand-host-transfers", "What the host feeds and is fed: parameters and results of the entry",
      RunExpandHostTransfers},
+    {"convert-mixed-precision", "Operations that read floats of several types get converts",
+     RunConvertMixedPrecision},
     {"expand-scans", "Scans whose bodies have loops, branches or collectives become while loops",
      RunExpandScans},
     {"resolve-channels", "A send and the recv of its channel become a collective-permute",

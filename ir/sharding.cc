@@ -99,6 +99,8 @@ void Normalise(Sharding& s) {
       } else if (s.IsPartiallyReplicated()) {
         s.tiles = s.tiles.SortLastDim();
       }
+    } else if (s.data_rank() == 0) {
+      BecomeUntiled(s, ShardingKind::kReplicated);  // a scalar on one device
     }
   } else {
     BecomeUntiled(s, s.kind);

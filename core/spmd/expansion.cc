@@ -9,9 +9,10 @@ namespace gshard {
 
 Expected<void> ExpandForBackend(Module& module, PassContext& context,
                                 const ExpansionOptions& options) {
-  std::vector<std::string_view> names;
+  std::vector<std::string_view> names = {"convert-mixed-precision"};
   if (HasNestedHostTransfers(module)) {
-    names = {"expand-scans", "unwrap-async", "inline-calls", "rotate-loops", "inline-calls"};
+    names.insert(names.end(),
+                 {"expand-scans", "unwrap-async", "inline-calls", "rotate-loops", "inline-calls"});
   }
   names.insert(names.end(), {"expand-host-transfers", "dynamic-padder", "expand-scans"});
   if (options.communication) {

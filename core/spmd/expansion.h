@@ -1,11 +1,12 @@
 // From the program of one device to what a backend runs: operations that a backend need not know,
 // in terms of those that it does.
 //
+//   convert-mixed-precision ─►
 //   [expand-scans ─► unwrap-async ─► inline-calls ─► rotate-loops ─► inline-calls ─►]
 //   expand-host-transfers ─► dynamic-padder ─► expand-scans ─►
 //   resolve-channels ─► expand-dynamic-roots ─► expand-sliced-permutes
 //
-// The first line only where loops, branches or calls have host transfers. Each step is a pass of
+// The second line only where loops, branches or calls have host transfers. Each step is a pass of
 // core/pass_list.cc and takes its options from the PassContext.
 #ifndef GSHARD_CORE_SPMD_EXPANSION_H_
 #define GSHARD_CORE_SPMD_EXPANSION_H_
