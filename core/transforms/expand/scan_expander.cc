@@ -51,21 +51,29 @@ class ScanLoop {
     std::vector<Instruction*> initial = {builder_.ScalarInt(DType::kS32, 0)};
     for (int64_t i = inputs_; i < scan_.operand_count(); ++i) initial.push_back(scan_.operand(i));
     for (int64_t i = 0; i < outputs_; ++i) initial.push_back(builder_.Zero(Result(i)));
+    if (length_ == 0) {  // no slice to take
+      initial.erase(initial.begin());
+      return builder_.Add(Opcode::kCopy, {Results(initial)});
+    }
     for (int64_t i = 0; i < inputs_; ++i) initial.push_back(scan_.operand(i));
     Instruction* tuple = builder_.Tuple(initial);
     Computation* called[] = {Condition(tuple->shape()), Body(tuple->shape())};
     Instruction* loop =
         builder_.Add(Opcode::kWhile, {&tuple, 1}, NoAttributes{}, tuple->shape(), called);
-    const int64_t carries = attributes_.num_carries;
-    std::vector<Instruction*> results;
-    for (int64_t i = 0; i < outputs_; ++i) {
-      results.push_back(builder_.GetTupleElement(loop, 1 + carries + i));
+    std::vector<Instruction*> state;
+    for (int64_t i = 0; i < attributes_.num_carries + outputs_; ++i) {
+      state.push_back(builder_.GetTupleElement(loop, 1 + i));
     }
-    for (int64_t i = 0; i < carries; ++i) results.push_back(builder_.GetTupleElement(loop, 1 + i));
-    return scan_.shape()->IsTuple() ? builder_.Tuple(results) : results[0];
+    return Results(state);
   }
 
  private:
+  // Of (carries.., outputs..).
+  Instruction* Results(std::vector<Instruction*> state) {
+    std::rotate(state.begin(), state.begin() + attributes_.num_carries, state.end());
+    return scan_.shape()->IsTuple() ? builder_.Tuple(state) : state[0];
+  }
+
   const Shape* Result(int64_t i) const {
     return scan_.shape()->IsTuple() ? scan_.shape()->element(i) : scan_.shape();
   }
