@@ -27,6 +27,7 @@ InstructionsOptions OptionsFor(const PreparedRun& prepared, const EmulateOptions
   result.run.stop = options.stop;
   result.runs = MeshRuns(options.ranks, options.fail_alone);
   result.tolerance = options.tolerance;
+  options.Progress("verify", 0);
   result.progress = [&options](double share) { options.Progress("verify", share); };
   return result;
 }

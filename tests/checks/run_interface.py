@@ -111,8 +111,10 @@ def progress_of_one_long_step():
         process.stdout.read()
         check(process.wait() == 0, "a verified step ends with 0")
     phases = [m.group(1) for m in re.finditer(r"\r(\w+) +\[", shown)]
-    check("reference" in phases and "verify" in phases, f"every long phase is shown: {sorted(set(phases))}")
-    check(phases.count("reference") > 3, f"also while a step takes long: {phases.count('reference')}")
+    # Where products have the same bits whatever their rows, as on some processors, the graph's own run is not needed.
+    steps = phases.count("reference") + phases.count("verify")
+    check("verify" in phases, f"every long phase is shown: {sorted(set(phases))}")
+    check(steps > 3, f"also while a step takes long: {steps}")
 
 
 def no_progress_elsewhere():
