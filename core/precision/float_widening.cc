@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/precision/leaf_converts.h"
 #include "core/transforms/rewriter.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
@@ -141,30 +142,14 @@ class FloatWidener {
       Instruction* operand = x->operand(i);
       const Shape* narrow = shapes_[operand->id()];
       if (kept_[operand->id()] != 0) continue;
-      x->set_operand(i, Converted(rewriter.ValueOf(operand), narrow, rewriter.builder()));
+      x->set_operand(i, ConvertLeaves(rewriter.ValueOf(operand), narrow, rewriter.builder()));
     }
     kept_[x->id()] = 1;
     rewriter.Keep(x);
     // What a transfer has begun is for its end only.
     if (x->opcode() == Opcode::kSend || x->opcode() == Opcode::kRecv) return;
-    Instruction* wide = Converted(x, Wide(x->shape()), rewriter.builder());
+    Instruction* wide = ConvertLeaves(x, Wide(x->shape()), rewriter.builder());
     if (wide != x) rewriter.Alias(x, wide);
-  }
-
-  // `x` with the element types of `to`.
-  static Instruction* Converted(Instruction* x, const Shape* to, Builder& builder) {
-    if (Compatible(x->shape(), to)) return x;
-    if (!to->IsTuple()) {
-      Instruction* converted = builder.Convert(x, to->dtype());
-      converted->set_shape(to);  // with its layout
-      return converted;
-    }
-    std::vector<Instruction*> elements;
-    for (size_t i = 0; i < to->elements().size(); ++i) {
-      const auto k = static_cast<int64_t>(i);
-      elements.push_back(Converted(builder.GetTupleElement(x, k), to->element(k), builder));
-    }
-    return builder.Tuple(elements);
   }
 
   // Instructions may share attributes: to widen them twice changes nothing.

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/precision/leaf_converts.h"
 #include "core/transforms/rewriter.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/traversal.h"
@@ -128,7 +129,7 @@ class MixedPrecision {
       const Shape* shape = x->shape();
       x->set_shape(Reduced(*x));
       rewriter.Keep(x);
-      if (x->shape() != shape) rewriter.Alias(x, Converted(x, shape, builder));
+      if (x->shape() != shape) rewriter.Alias(x, ConvertLeaves(x, shape, builder));
     }
     rewriter.Finish();
   }
@@ -154,16 +155,6 @@ class MixedPrecision {
       elements.push_back(context.WithDType(element, TypeOf(x.operand(k))));
     }
     return context.Tuple(elements);
-  }
-
-  static Instruction* Converted(Instruction* x, const Shape* to, Builder& builder) {
-    if (to->IsArray()) return builder.Convert(x, to->dtype());
-    std::vector<Instruction*> elements;
-    for (const Shape* element : to->elements()) {
-      const auto k = static_cast<int64_t>(elements.size());
-      elements.push_back(builder.Convert(builder.GetTupleElement(x, k), element->dtype()));
-    }
-    return builder.Tuple(elements);
   }
 
   // reducer(a.., b..) for values of the types of x's operands.
