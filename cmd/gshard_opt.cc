@@ -437,31 +437,33 @@ void AddTransformations(CommandLine& line, Flags& flags) {
       "gshard-opt remat sharded.hlo --limit 16GiB -o fits.hlo", RunRemat, AddRematFlags);
 }
 
+// A subcommand that tells something of a module as propagation leaves it.
+void AddQuestion(CommandLine& line, Flags& flags, const char* name, const char* description,
+                 const char* example, int (*run)(Flags&),
+                 void (*add_flags)(const Command&, Flags&)) {
+  line.AddSubcommand(
+      name, description, example,
+      [&flags, run] {
+        ReadPropagationFlags(flags.propagation, flags.context.propagation);
+        return run(flags);
+      },
+      [&flags, add_flags](const Command& command) { add_flags(command, flags); });
+}
+
 // Subcommands that tell something of a module, or of gshard-opt.
 void AddQuestions(CommandLine& line, Flags& flags) {
-  line.AddSubcommand(
-      "explain", "Why a value is sharded so, and which collectives it needs",
+  AddQuestion(
+      line, flags, "explain", "Why a value is sharded so, and which collectives it needs",
       "gshard-opt explain sharded.hlo relu",
-      [&flags] {
-        ReadPropagationFlags(flags.propagation, flags.context.propagation);
-        return RunExplain(flags.explain, flags.context);
-      },
-      [&flags](const Command& command) { AddExplainFlags(command, flags); });
-  line.AddSubcommand(
-      "show", "Draw a tensor's sharding as a grid of devices", "gshard-opt show sharded.hlo relu",
-      [&flags] {
-        ReadPropagationFlags(flags.propagation, flags.context.propagation);
-        return RunShow(flags.show, flags.context);
-      },
-      [&flags](const Command& command) { AddShowFlags(command, flags); });
-  line.AddSubcommand(
-      "check", "Find deadlocks and collectives that do not match, without a run",
-      "gshard-opt check step.hlo",
-      [&flags] {
-        ReadPropagationFlags(flags.propagation, flags.context.propagation);
-        return RunCheck(flags.check, flags.context);
-      },
-      [&flags](const Command& command) { AddCheckFlags(command, flags); });
+      [](Flags& f) { return RunExplain(f.explain, f.context); }, AddExplainFlags);
+  AddQuestion(
+      line, flags, "show", "Draw a tensor's sharding as a grid of devices",
+      "gshard-opt show sharded.hlo relu", [](Flags& f) { return RunShow(f.show, f.context); },
+      AddShowFlags);
+  AddQuestion(
+      line, flags, "check", "Find deadlocks and collectives that do not match, without a run",
+      "gshard-opt check step.hlo", [](Flags& f) { return RunCheck(f.check, f.context); },
+      AddCheckFlags);
   auto add_json = [&flags](const char* schema) {
     return [&flags, schema](const Command& list) {
       list.AddSwitch("--json", flags.json, fmt::format("JSON ({})", schema));
