@@ -27,7 +27,6 @@ InstructionsOptions OptionsFor(const PreparedRun& prepared, const EmulateOptions
   result.run.stop = options.stop;
   result.runs = MeshRuns(options.ranks, options.fail_alone);
   result.tolerance = options.tolerance;
-  options.Progress("verify", 0);
   result.progress = [&options](double share) { options.Progress("verify", share); };
   return result;
 }
@@ -74,6 +73,7 @@ Expected<std::optional<JudgedStep>> JudgeFirstStep(const PreparedRun& prepared,
     return std::nullopt;
   }
   JudgedStep judged;
+  options.Progress("verify", 0);
   auto check = CheckLocally(programs.Reference(), *programs.program, programs.forms,
                             *prepared.inputs, OptionsFor(prepared, options), &judged.runs);
   if (!check && check.error().code == "E-RUN-MEMORY") return std::nullopt;
