@@ -375,7 +375,9 @@ class ComputationPartitioner {
     if (IsOperationOnArrays(source)) {
       if (HasNoElements(source.shape())) return scope_.NewWithoutElements(&source);
       const auto is_empty = [](const PartitionedValue* x) { return HasNoElements(x->shape); };
-      if (std::ranges::any_of(rule.operands(), is_empty) ||
+      // What the others of a concatenate are put together to needs no whole operands.
+      if ((source.opcode() != Opcode::kConcatenate &&
+           std::ranges::any_of(rule.operands(), is_empty)) ||
           std::ranges::any_of(rule.ResultShapes(), HasNoElements)) {
         return rule.Default();
       }

@@ -17,6 +17,7 @@ namespace {
 struct Piece {
   PartitionedValue* value = nullptr;
   const Instruction* source = nullptr;
+  int64_t operand = 0;  // of the concatenate, which `value` is or is sliced for
   int64_t at = 0;
   int64_t start = 0;
   int64_t size = 0;
@@ -48,7 +49,10 @@ PartitionedValue* Applied(PartitionContext& rule, const PartitionedValue& value,
 // that rotations and wrap-around pads are one exchange. What is done to slices on the way (the
 // signs of rotary embeddings, for one) is done to whole tiles before.
 Piece PieceOf(PartitionContext& rule, int64_t i, int64_t dim) {
-  Piece piece{rule.operand(i), rule.source().operand(i), 0, 0, rule.operand_shape(i)->dim(dim)};
+  Piece piece{.value = rule.operand(i),
+              .source = rule.source().operand(i),
+              .operand = i,
+              .size = rule.operand_shape(i)->dim(dim)};
   const Instruction* slice = piece.source;
   std::vector<const Instruction*> operations;
   // A bitcast-convert to another width changes the dims.
@@ -94,6 +98,7 @@ bool IsRotation(std::span<const Piece> pieces, int64_t dim) {
          pieces[0].start + pieces[0].size == pieces[0].value->shape->dim(dim);
 }
 
+// Of the operands that have elements: the others give nothing, and are left out.
 class ConcatenateRule {
  public:
   explicit ConcatenateRule(PartitionContext& rule)
@@ -103,6 +108,8 @@ class ConcatenateRule {
         size_(shape_->dim(dim_)) {
     int64_t at = 0;
     for (int64_t i = 0; i < static_cast<int64_t>(rule.operands().size()); ++i) {
+      if (HasNoElements(rule.operand_shape(i))) continue;
+      operands_.push_back(rule.operand(i));
       pieces_.push_back(PieceOf(rule, i, dim_));
       pieces_.back().at = at;
       at += pieces_.back().size;
@@ -117,8 +124,9 @@ class ConcatenateRule {
     if (halo_.empty() || !result->IsSharded(dim_)) {
       std::vector<Instruction*> locals;
       for (size_t i = 0; i < pieces_.size(); ++i) {
-        locals.push_back(rule_.Operand(static_cast<int64_t>(i), strategy_.operands[i]));
+        locals.push_back(rule_.Operand(pieces_[i].operand, strategy_.operands[i]));
       }
+      if (locals.size() == 1) return rule_.Finish(locals[0], locals[0], result);
       return rule_.Emit(locals, strategy_.results);
     }
     if (IsRotation(pieces_, dim_) && halo_[0] != 0 && DividesEvenly(shape_, result, dim_)) {
@@ -179,7 +187,7 @@ class ConcatenateRule {
       return ChooseStrategy(rule_.scope(), labels, operands, results, rule_.wanted_leaves());
     };
     std::vector<uint8_t> none(pieces_.size(), 0);
-    strategy_ = choose(LabelsOf(none, false), rule_.operands());
+    strategy_ = choose(LabelsOf(none, false), operands_);
     if (tiles_ == 1 || pieces_.size() > kMostPieces) return;
     for (const std::vector<uint8_t>& halo : {seen, std::vector<uint8_t>(pieces_.size(), 1), none}) {
       Strategy strategy = choose(LabelsOf(halo, true), values);
@@ -286,7 +294,6 @@ class ConcatenateRule {
     Instruction* joined = nullptr;
     Instruction* positions = nullptr;
     for (size_t i = pieces_.size(); i-- > 0;) {
-      if (pieces_[i].size == 0) continue;
       Instruction* part = FetchPositions(
           rule_.scope(), LocalOf(i), dim_, strategy_.operands[i]->IsSharded(dim_), result,
           result->axes(dim_), RangeOf(pieces_[i], dim_, tile), nullptr, rule_.Cause());
@@ -313,7 +320,8 @@ class ConcatenateRule {
   int64_t dim_;
   const Shape* shape_;
   int64_t size_;
-  std::vector<Piece> pieces_;
+  std::vector<PartitionedValue*> operands_;
+  std::vector<Piece> pieces_;  // one an operand
   int64_t tiles_ = 1;  // most along the dim in sight
   Strategy strategy_;
   std::vector<uint8_t> halo_;  // empty: nothing is cut along the dim

@@ -84,6 +84,15 @@ Instruction* Broadcast(Importer& in, const Operation& op, Instruction* x, const 
   return in.Emit(op, Opcode::kBroadcast, reshaped_operands, attributes, result);
 }
 
+// Does `x` have the type of `shape`, but no elements, since its size along the dim is 0?
+bool IsWithoutDim(const Shape* x, const Shape* shape, int64_t dim) {
+  if (!x->IsArray() || x->dtype() != shape->dtype() || x->rank() != shape->rank()) return false;
+  for (int64_t d = 0; d < x->rank(); ++d) {
+    if (x->dim(d) != (d == dim ? 0 : shape->dim(d))) return false;
+  }
+  return true;
+}
+
 // The result's type if it is static; else its element type with the dims that operand
 // `shape_operand` holds. Null after an error.
 const Shape* ShapeFrom(Importer& in, const Operation& op, size_t shape_operand) {
@@ -212,12 +221,23 @@ bool ConvertReverse(Importer& in, const Operation& op) {
          in.EmitResults(op, Opcode::kReverse, in.Operands(op), attributes);
 }
 
+// Without operands that have nothing to give, as XLA's export has it; one that is left is the
+// result.
 bool ConvertConcatenate(Importer& in, const Operation& op) {
   int64_t dimension = 0;
   if (!in.WantResults(op, 1) || !in.Int(op, {"dimension", "dim"}, dimension)) return false;
+  const Shape* shape = in.ResultShape(op);
+  std::vector<Instruction*> operands = in.Operands(op);
+  // Operands that do not fit stay, for the verifier to refuse.
+  if (shape != nullptr && shape->IsArray() && shape->element_count() > 0) {
+    std::erase_if(operands, [&](const Instruction* operand) {
+      return IsWithoutDim(operand->shape(), shape, dimension);
+    });
+    if (operands.size() == 1 && operands[0]->shape() == shape) return in.Define(op, 0, operands[0]);
+  }
   DimensionsAttributes attributes;
   attributes.dimensions = in.arena().Copy(std::span<const int64_t>(&dimension, 1));
-  return in.EmitResults(op, Opcode::kConcatenate, in.Operands(op), attributes);
+  return in.EmitResults(op, Opcode::kConcatenate, operands, attributes);
 }
 
 bool ConvertSlice(Importer& in, const Operation& op) {

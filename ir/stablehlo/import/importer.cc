@@ -437,7 +437,9 @@ bool Importer::SetSharding(const Operation& op, Instruction* x) {
   if (sdy.empty() && hlo.empty() && frontend.empty()) return true;
   // Of several results: the tuple they are elements of.
   if (op.results.size() > 1 && x->opcode() == Opcode::kGetTupleElement) x = x->operand(0);
-  if (x->opcode() == Opcode::kParameter) return true;
+  // Where nothing was made, the sharding is not the operand's.
+  const auto is_x = [x](const Value* operand) { return operand->instruction == x; };
+  if (std::ranges::any_of(op.operands, is_x)) return true;
   std::vector<NamedAttribute> fields;
   if (!frontend.empty() && SplitFields(Resolve(frontend), fields)) {
     for (const NamedAttribute& field : fields) {

@@ -35,3 +35,20 @@ module @forms attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 :
     return %2, %5, %7#0, %7#1 : tensor<4x2xf32>, tensor<2x8xf32>, tensor<4xf32>, tensor<4xi32>
   }
 }
+
+// -----
+// Operands of a concatenate that have no elements are left out, as XLA's export has it; what is left of
+// one operand is that operand, which does not take the result's sharding.
+module @empty_operands attributes {mhlo.num_partitions = 4 : i32} {
+  func.func public @main(%arg0: tensor<3x8xf32>, %arg1: tensor<0x8xf32>) -> (tensor<6x8xf32>, tensor<3x8xf32>, tensor<0x8xf32>) {
+    // CHECK: %add.0 = f32[3,8] add(%arg0, %arg0){{$}}
+    // CHECK-NEXT: %concatenate.1 = f32[6,8] concatenate(%arg0, %add.0), dimensions={0}
+    // CHECK-NEXT: %concatenate.3 = f32[0,8] concatenate(%arg1, %arg1), dimensions={0}
+    // CHECK-NEXT: ROOT {{.*}} tuple(%concatenate.1, %add.0, %concatenate.3)
+    %0 = stablehlo.add %arg0, %arg0 : tensor<3x8xf32>
+    %1 = stablehlo.concatenate %arg0, %arg1, %0, dim = 0 : (tensor<3x8xf32>, tensor<0x8xf32>, tensor<3x8xf32>) -> tensor<6x8xf32>
+    %2 = stablehlo.concatenate %arg1, %0, dim = 0 {mhlo.sharding = "{devices=[1,4]<=[4]}"} : (tensor<0x8xf32>, tensor<3x8xf32>) -> tensor<3x8xf32>
+    %3 = stablehlo.concatenate %arg1, %arg1, dim = 0 : (tensor<0x8xf32>, tensor<0x8xf32>) -> tensor<0x8xf32>
+    return %1, %2, %3 : tensor<6x8xf32>, tensor<3x8xf32>, tensor<0x8xf32>
+  }
+}
