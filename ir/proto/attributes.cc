@@ -6,6 +6,7 @@
 #include <charconv>
 #include <numeric>
 
+#include "ir/metadata.h"
 #include "ir/proto/literals.h"
 #include "ir/proto/shardings.h"
 #include "ir/proto/texts.h"

@@ -5,7 +5,9 @@
 namespace gshard::proto {
 namespace {
 
-// Fields that are strings or messages, by number.
+// Of fields by number, apart from those that nearly every instruction has, which Read knows.
+
+// Strings and messages.
 struct ViewField {
   uint32_t number;
   std::string_view InstructionProto::*view;
@@ -13,10 +15,6 @@ struct ViewField {
 };
 using P = InstructionProto;
 constexpr ViewField kViews[] = {
-    {1, &P::name},
-    {2, &P::opcode},
-    {3, &P::shape},
-    {7, &P::metadata},
     {8, &P::literal, &P::has_literal},
     {11, &P::fusion_kind},
     {15, &P::window},
@@ -38,10 +36,8 @@ constexpr ViewField kViews[] = {
     {61, &P::replication},
     {62, &P::cholesky},
     {63, &P::comparison_direction},
-    {68, &P::frontend_attributes},
     {72, &P::comparison_type},
     {79, &P::async_thread},
-    {82, &P::statistics},
     {87, &P::group_list, &P::has_group_list},
     {88, &P::origin},
     {90, &P::ragged_dims},
@@ -54,13 +50,26 @@ struct IntegerField {
   int64_t InstructionProto::*value;
 };
 constexpr IntegerField kIntegers[] = {
-    {9, &P::parameter_number},     {13, &P::tuple_index},       {18, &P::exponent_bits},
-    {19, &P::mantissa_bits},       {23, &P::distribution},      {25, &P::feature_index},
-    {26, &P::channel_id},          {31, &P::fft_type},          {35, &P::id},
-    {50, &P::feature_group_count}, {58, &P::batch_group_count}, {66, &P::delta},
-    {70, &P::rng_algorithm},       {75, &P::padding_type},      {76, &P::schedule},
-    {77, &P::api_version},         {80, &P::prefetch_index},    {81, &P::k},
-    {95, &P::num_carries},         {96, &P::associativity},     {97, &P::convolution_kind},
+    {9, &P::parameter_number},
+    {13, &P::tuple_index},
+    {18, &P::exponent_bits},
+    {19, &P::mantissa_bits},
+    {23, &P::distribution},
+    {25, &P::feature_index},
+    {26, &P::channel_id},
+    {31, &P::fft_type},
+    {50, &P::feature_group_count},
+    {58, &P::batch_group_count},
+    {66, &P::delta},
+    {70, &P::rng_algorithm},
+    {75, &P::padding_type},
+    {76, &P::schedule},
+    {77, &P::api_version},
+    {80, &P::prefetch_index},
+    {81, &P::k},
+    {95, &P::num_carries},
+    {96, &P::associativity},
+    {97, &P::convolution_kind},
 };
 struct BooleanField {
   uint32_t number;
@@ -84,8 +93,7 @@ struct ListField {
 };
 constexpr ListField kLists[] = {
     {14, &P::dimensions},         {20, &P::dynamic_slice_sizes}, {32, &P::fft_length},
-    {34, &P::gather_slice_sizes}, {36, &P::operand_ids},         {37, &P::control_ids},
-    {38, &P::called_ids},
+    {34, &P::gather_slice_sizes}, {37, &P::control_ids},         {38, &P::called_ids},
 };
 struct MessagesField {
   uint32_t number;
@@ -123,10 +131,13 @@ constexpr Slots kSlots;
 
 }  // namespace
 
-// An instruction has few of the fields: those are made empty, not all.
+// Few of the other fields: those are made empty, not all.
 void InstructionProto::Clear() {
+  name = opcode = shape = metadata = frontend_attributes = statistics = {};
+  id = 0;
+  operand_ids.clear();
   static const InstructionProto kEmpty;
-  for (const uint8_t number : given) {
+  for (const uint8_t number : others_) {
     const Slot slot = kSlots.of[number];
     switch (slot.kind) {
       case kNone:
@@ -151,42 +162,75 @@ void InstructionProto::Clear() {
         break;
     }
   }
-  given.clear();
+  others_.clear();
   epsilon = 0;
 }
 
 bool InstructionProto::Read(std::string_view bytes) {
   Clear();
   FieldReader field(bytes);
-  while (field.Next()) {
-    if (field.number() == 24) epsilon = field.real();
-    if (field.number() >= kSlotCount) continue;
-    const Slot slot = kSlots.of[field.number()];
-    if (slot.kind != kNone) given.push_back(static_cast<uint8_t>(field.number()));
-    switch (slot.kind) {
-      case kNone:
+  bool ok = true;
+  while (ok && field.Next()) {
+    switch (field.number()) {
+      case 1:
+        name = field.bytes();
         break;
-      case kView: {
-        const ViewField& view = kViews[slot.index];
-        this->*view.view = field.bytes();
-        if (view.has != nullptr) this->*view.has = true;
+      case 2:
+        opcode = field.bytes();
         break;
-      }
-      case kInteger:
-        this->*kIntegers[slot.index].value = field.integer();
+      case 3:
+        shape = field.bytes();
         break;
-      case kBoolean:
-        this->*kBooleans[slot.index].value = field.boolean();
+      case 7:
+        metadata = field.bytes();
         break;
-      case kList:
-        if (!field.AppendTo(this->*kLists[slot.index].values)) return false;
+      case 35:
+        id = field.integer();
         break;
-      case kMessage:
-        (this->*kMessages[slot.index].messages).push_back(field.bytes());
+      case 36:
+        ok = field.AppendTo(operand_ids);
+        break;
+      case 68:
+        frontend_attributes = field.bytes();
+        break;
+      case 82:
+        statistics = field.bytes();
+        break;
+      default:
+        ok = ReadOther(field);
         break;
     }
   }
-  return field.ok();
+  return ok && field.ok();
+}
+
+bool InstructionProto::ReadOther(FieldReader field) {
+  if (field.number() == 24) epsilon = field.real();
+  if (field.number() >= kSlotCount) return true;
+  const Slot slot = kSlots.of[field.number()];
+  if (slot.kind != kNone) others_.push_back(static_cast<uint8_t>(field.number()));
+  switch (slot.kind) {
+    case kNone:
+      break;
+    case kView: {
+      const ViewField& view = kViews[slot.index];
+      this->*view.view = field.bytes();
+      if (view.has != nullptr) this->*view.has = true;
+      break;
+    }
+    case kInteger:
+      this->*kIntegers[slot.index].value = field.integer();
+      break;
+    case kBoolean:
+      this->*kBooleans[slot.index].value = field.boolean();
+      break;
+    case kList:
+      return field.AppendTo(this->*kLists[slot.index].values);
+    case kMessage:
+      (this->*kMessages[slot.index].messages).push_back(field.bytes());
+      break;
+  }
+  return true;
 }
 
 }  // namespace gshard::proto

@@ -6,9 +6,12 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/proto/wire.h"
+
 namespace gshard::proto {
 
-struct InstructionProto {
+class InstructionProto {
+ public:
   std::string_view name, opcode, shape, metadata, literal, fusion_kind, window, convolution_dims;
   std::string_view padding, infeed_config, outfeed_config, outfeed_shape, target, dot_dims;
   std::string_view gather_dims, scatter_dims, ragged_dims, precision, sharding, backend_config;
@@ -32,13 +35,15 @@ struct InstructionProto {
   std::vector<int64_t> operand_ids, control_ids, called_ids;
   std::vector<std::string_view> slice_dims, groups, source_target_pairs, operand_shapes, aliasing;
 
-  // Numbers of the fields above that have a value, in the order of the message.
-  std::vector<uint8_t> given;
-
-  // Empty again; lists keep their memory.
-  void Clear();
-  // False where the bytes are no message.
+  // Made anew of the bytes; lists keep their memory. False where the bytes are no message.
   bool Read(std::string_view bytes);
+
+ private:
+  void Clear();
+  bool ReadOther(FieldReader field);
+
+  // Numbers of the fields with a value that ReadOther read, in the order of the message.
+  std::vector<uint8_t> others_;
 };
 
 }  // namespace gshard::proto

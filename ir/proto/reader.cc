@@ -9,6 +9,7 @@
 #include "ir/proto/attributes.h"
 #include "ir/proto/envelope.h"
 #include "ir/proto/errors.h"
+#include "ir/proto/id_table.h"
 #include "ir/proto/instruction_proto.h"
 #include "ir/proto/literals.h"
 #include "ir/proto/shapes.h"
@@ -27,18 +28,16 @@ class ModuleReader {
         module_(std::make_unique<Module>("", context)),
         shapes_(*context, errors_),
         shardings_(*context, errors_),
-        attributes_(*module_, shapes_, errors_) {
+        attributes_(*module_, shapes_, errors_),
+        metadata_(module_->arena(), AppendMetadata),
+        frontend_attributes_(module_->arena(), AppendFrontendAttributes),
+        backend_configs_(module_->arena(), AppendBareOrQuoted) {
     module_->set_source(std::move(source));
   }
 
   Expected<ReadResult> Run(const Envelope& envelope) {
     ReadResult result;
     if (!ReadHeader(envelope.module)) return gshard::Fail(errors_.Take());
-    size_t instructions = 0;
-    for (std::string_view computation : computations_) {
-      instructions += CountInstructions(computation);
-    }
-    instruction_of_.reserve(instructions);
     for (std::string_view computation : computations_) {
       if (!ReadComputation(computation)) return gshard::Fail(errors_.Take());
     }
@@ -140,7 +139,7 @@ class ModuleReader {
     std::vector<Instruction*> order;
     std::vector<bool> seen(module_->instruction_limit(), false);
     for (int64_t instruction_id : it->second) {
-      Instruction* instruction = Find(instruction_id);
+      Instruction* instruction = instruction_of_.Find(instruction_id);
       if (instruction == nullptr || seen[instruction->id()]) {
         return errors_.Fail(Error::kReference,
                             fmt::format("its schedule names id {} twice, or one that it does not "
@@ -151,9 +150,9 @@ class ModuleReader {
       order.push_back(instruction);
     }
     if (order.size() != computation->instructions().size()) {
-      return errors_.Fail(Error::kValue, fmt::format("its schedule has {} of its {} instructions",
-                                                     order.size(),
-                                                     computation->instructions().size()));
+      return errors_.Fail(Error::kValue,
+                          fmt::format("its schedule has {} of its {} instructions", order.size(),
+                                      computation->instructions().size()));
     }
     computation->SetInstructions(std::move(order));
     return true;
@@ -223,19 +222,10 @@ class ModuleReader {
     return field.ok() || errors_.Damaged("the device assignment");
   }
 
-  static size_t CountInstructions(std::string_view computation) {
-    size_t count = 0;
-    FieldReader field(computation);
-    while (field.Next()) {
-      if (field.number() == 2) ++count;
-    }
-    return count;
-  }
-
   bool ReadComputation(std::string_view bytes) {
     std::string_view name, thread;
     int64_t id = 0, root_id = 0;
-    std::vector<std::string_view> instructions;
+    instructions_.clear();
     errors_.Enter("the computation", "", bytes);
     FieldReader field(bytes);
     while (field.Next()) {
@@ -244,7 +234,7 @@ class ModuleReader {
           name = field.bytes();
           break;
         case 2:
-          instructions.push_back(field.bytes());
+          instructions_.push_back(field.bytes());
           break;
         case 5:
           id = field.integer();
@@ -262,19 +252,18 @@ class ModuleReader {
     if (!field.ok()) return errors_.Damaged("a computation");
     errors_.Enter("computation", name, bytes);
     if (!IsLegalName(name)) return errors_.Fail(Error::kValue, "its name is not legal in HLO");
-    if (instructions.empty()) return errors_.Fail(Error::kValue, "it has no instructions");
+    if (instructions_.empty()) return errors_.Fail(Error::kValue, "it has no instructions");
     if (computation_of_.contains(id)) {
       return errors_.Fail(Error::kReference, fmt::format("another computation has the id {}", id));
     }
     Computation* computation = module_->AddComputation(name);
     if (!thread.empty() && thread != "main") computation->set_execution_thread(thread);
-    instruction_count_ = instructions.size();
-    ++serial_;
-    for (std::string_view instruction : instructions) {
+    instruction_of_.Reset(instructions_.size());
+    for (std::string_view instruction : instructions_) {
       if (!ReadInstruction(computation, instruction)) return false;
     }
     errors_.Enter("computation", name, bytes);
-    Instruction* root = Find(root_id);
+    Instruction* root = instruction_of_.Find(root_id);
     if (root == nullptr) {
       return errors_.Fail(Error::kReference, fmt::format("its root, id {}, is not in it", root_id));
     }
@@ -319,13 +308,7 @@ class ModuleReader {
     return !name.empty() && HasClass(name[0], kNameStart) &&
            std::all_of(name.begin(), name.end(),
                        [](char c) { return HasClass(c, kNameContinue); }) &&
-           !DTypeFromName(name).has_value();
-  }
-
-  Instruction* Find(int64_t id) const {
-    const auto it = instruction_of_.find(id);
-    return it != instruction_of_.end() && it->second.computation == serial_ ? it->second.instruction
-                                                                            : nullptr;
+           (name.find('.') != std::string_view::npos || !DTypeFromName(name).has_value());
   }
 
   bool ReadInstruction(Computation* computation, std::string_view bytes) {
@@ -352,19 +335,17 @@ class ModuleReader {
     if (!names.Take(names.Intern(name))) name = module_->UniqueName(name);
     Instruction* instruction =
         module_->AddRaw(computation, *opcode, name, shape, operands_, attributes, called_);
-    const auto [binding, is_new] = instruction_of_.try_emplace(proto_.id);
-    if (!is_new && binding->second.computation == serial_) {
+    if (!instruction_of_.Add(proto_.id, instruction)) {
       return errors_.Fail(Error::kReference,
                           fmt::format("another instruction has the id {}", proto_.id));
     }
-    binding.value() = {instruction, serial_};
     return ReadCommon(instruction);
   }
 
   bool FindOperands(Opcode opcode) {
     operands_.clear();
     for (int64_t id : proto_.operand_ids) {
-      operands_.push_back(Find(id));
+      operands_.push_back(instruction_of_.Find(id));
       if (operands_.back() != nullptr) continue;
       return errors_.Fail(Error::kReference,
                           fmt::format("no instruction before it has the id {} of its operand", id));
@@ -394,7 +375,7 @@ class ModuleReader {
 
   bool CheckParameter(const Computation& computation) {
     const int64_t number = proto_.parameter_number;
-    if (number < 0 || number >= static_cast<int64_t>(instruction_count_)) {
+    if (number < 0 || number >= static_cast<int64_t>(instructions_.size())) {
       return errors_.Fail(Error::kValue,
                           fmt::format("its computation cannot have a parameter {}", number));
     }
@@ -417,19 +398,13 @@ class ModuleReader {
       }
       instruction->set_sharding(sharding);
     }
-    text_.clear();
-    if (!AppendMetadata(proto_.metadata, text_)) return errors_.Damaged("its metadata");
-    if (!text_.empty()) instruction->set_metadata(Copy(text_));
-    if (!proto_.frontend_attributes.empty()) {
-      text_.clear();
-      if (!AppendFrontendAttributes(proto_.frontend_attributes, text_)) {
-        return errors_.Damaged("its frontend attributes");
-      }
-      instruction->set_frontend_attributes(Copy(text_));
-    }
-    if (!proto_.backend_config.empty()) {
-      instruction->set_backend_config(Copy(BareOrQuoted(proto_.backend_config)));
-    }
+    const auto metadata = metadata_.Read(proto_.metadata);
+    if (!metadata.has_value()) return errors_.Damaged("its metadata");
+    instruction->set_metadata(*metadata);
+    const auto frontend_attributes = frontend_attributes_.Read(proto_.frontend_attributes);
+    if (!frontend_attributes.has_value()) return errors_.Damaged("its frontend attributes");
+    instruction->set_frontend_attributes(*frontend_attributes);
+    instruction->set_backend_config(*backend_configs_.Read(proto_.backend_config));
     return ReadExtras(instruction);
   }
 
@@ -440,7 +415,7 @@ class ModuleReader {
     Instruction::Extras extras;
     const auto predecessors = module_->arena().NewSpan<Instruction*>(proto_.control_ids.size());
     for (size_t i = 0; i < predecessors.size(); ++i) {
-      predecessors[i] = Find(proto_.control_ids[i]);
+      predecessors[i] = instruction_of_.Find(proto_.control_ids[i]);
       if (predecessors[i] != nullptr && predecessors[i] != instruction) continue;
       return errors_.Fail(Error::kReference,
                           fmt::format("no instruction before it has the id {} of its control "
@@ -458,32 +433,21 @@ class ModuleReader {
     return true;
   }
 
-  // Ids are computation << 32 | n: their low bits alone would meet in every computation.
-  struct IdHash {
-    size_t operator()(int64_t id) const {
-      const uint64_t mixed = static_cast<uint64_t>(id) * 0x9e3779b97f4a7c15u;
-      return static_cast<size_t>(mixed ^ (mixed >> 32));
-    }
-  };
-  struct Binding {
-    Instruction* instruction = nullptr;
-    uint32_t computation = 0;  // serial number
-  };
-
   Errors errors_;
   std::unique_ptr<Module> module_;
   ShapeReader shapes_;
   ShardingReader shardings_;
   AttributeReader attributes_;
+  TextReader metadata_, frontend_attributes_, backend_configs_;
   std::vector<std::string_view> computations_;
   std::string_view entry_name_;
   int64_t entry_id_ = 0;
   Computation* named_entry_ = nullptr;
   tsl::robin_map<int64_t, Computation*> computation_of_;
-  tsl::robin_map<int64_t, Binding, IdHash> instruction_of_;
   tsl::robin_map<int64_t, std::vector<int64_t>> schedule_;  // instruction ids, by computation
-  uint32_t serial_ = 0;
-  size_t instruction_count_ = 0;  // of the computation that is being read
+  // Of the computation that is being read:
+  std::vector<std::string_view> instructions_;
+  IdTable instruction_of_;
   InstructionProto proto_;
   std::vector<Instruction*> operands_;
   std::vector<Computation*> called_;

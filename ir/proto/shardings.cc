@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/metadata.h"
 #include "ir/proto/texts.h"
 #include "ir/proto/wire.h"
 #include "ir/sharding_text.h"

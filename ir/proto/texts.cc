@@ -184,15 +184,16 @@ bool AppendMetadata(std::string_view bytes, std::string& out) {
   return field.ok();
 }
 
-std::string BareOrQuoted(std::string_view text) {
+bool AppendBareOrQuoted(std::string_view text, std::string& out) {
+  if (text.empty()) return true;
   const auto plain = [](char c) { return static_cast<unsigned char>(c) >= 0x20; };
-  if (!text.empty() && text[0] == '{' && std::all_of(text.begin(), text.end(), plain)) {
-    Lexer lexer(text);
-    if (lexer.JsonDict().size() == text.size()) return std::string(text);
+  if (text[0] == '{' && std::all_of(text.begin(), text.end(), plain) &&
+      Lexer(text).JsonDict().size() == text.size()) {
+    out += text;
+  } else {
+    AppendQuoted(text, out);
   }
-  std::string quoted;
-  AppendQuoted(text, quoted);
-  return quoted;
+  return true;
 }
 
 bool AppendFrontendAttributes(std::string_view bytes, std::string& out) {
@@ -214,36 +215,34 @@ bool AppendFrontendAttributes(std::string_view bytes, std::string& out) {
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   for (size_t i = 0; i < entries.size(); ++i) {
     out.append(i == 0 ? "{" : ",").append(entries[i].first).append(1, '=');
-    out += BareOrQuoted(entries[i].second);
+    if (entries[i].second.empty()) out += "\"\"";
+    AppendBareOrQuoted(entries[i].second, out);
   }
   if (!entries.empty()) out += '}';
   return true;
 }
 
 bool AppendStackFrames(std::string_view bytes, std::string& out) {
-  std::string tables[4];
-  int64_t rows[4] = {};
   constexpr const char* kTitles[] = {"FileNames", "FunctionNames", "FileLocations", "StackFrames"};
   constexpr std::string_view kLocation[] = {"file_name_id", "function_name_id", "line",
                                             "column",       "end_line",         "end_column"};
   constexpr std::string_view kFrame[] = {"file_location_id", "parent_frame_id"};
-  FieldReader field(bytes);
-  bool ok = true;
-  while (ok && field.Next()) {
-    if (field.number() < 1 || field.number() > 4) continue;
-    const size_t k = field.number() - 1;
-    tables[k].append(fmt::format_int(++rows[k]).c_str()).append(1, ' ');
-    if (k < 2) AppendQuoted(field.bytes(), tables[k]);
-    if (k == 2) ok = AppendRow(field.bytes(), kLocation, 0, tables[k]);
-    // Text counts parents from 1, and a frame without one from itself.
-    if (k == 3) ok = AppendRow(field.bytes(), kFrame, 1, tables[k]);
-    tables[k] += '\n';
+  for (uint32_t table = 1; table <= 4; ++table) {
+    int64_t row = 0;
+    FieldReader field(bytes);
+    bool ok = true;
+    while (ok && field.Next()) {
+      if (field.number() != table) continue;
+      if (row == 0) out.append(out.empty() ? "" : "\n\n").append(kTitles[table - 1]);
+      const fmt::format_int number(++row);
+      out.append(1, '\n').append(number.data(), number.size()).append(1, ' ');
+      if (table < 3) AppendQuoted(field.bytes(), out);
+      if (table == 3) ok = AppendRow(field.bytes(), kLocation, 0, out);
+      // Text counts parents from 1, and a frame without one from itself.
+      if (table == 4) ok = AppendRow(field.bytes(), kFrame, 1, out);
+    }
+    if (!ok || !field.ok()) return false;
   }
-  if (!ok || !field.ok()) return false;
-  for (size_t k = 0; k < 4; ++k) {
-    if (rows[k] > 0) out += fmt::format("{}{}\n{}", out.empty() ? "" : "\n", kTitles[k], tables[k]);
-  }
-  if (!out.empty()) out.pop_back();  // the last line's end is not part of the tables
   return true;
 }
 
@@ -358,6 +357,15 @@ bool AppendOperandAliasing(std::string_view bytes, std::string& out) {
   AppendIndex(index, out);
   out += ')';
   return ok && field.ok();
+}
+
+std::optional<std::string_view> TextReader::Read(std::string_view bytes) {
+  if (bytes.empty()) return bytes;
+  const uint32_t id = known_.Intern(bytes);
+  if (id < texts_.size()) return texts_[id];
+  text_.clear();
+  if (!append_(bytes, text_)) return std::nullopt;
+  return texts_.emplace_back(arena_->Copy(std::string_view(text_)));
 }
 
 }  // namespace gshard::proto

@@ -3,10 +3,13 @@
 #ifndef GSHARD_IR_PROTO_TEXTS_H_
 #define GSHARD_IR_PROTO_TEXTS_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "ir/metadata.h"
+#include "ir/arena.h"
+#include "ir/name_table.h"
 
 namespace gshard::proto {
 
@@ -28,8 +31,26 @@ bool AppendResultAccuracy(std::string_view bytes, std::string& out);
 // OutputOperandAliasing: {0}: (1, {})
 bool AppendOperandAliasing(std::string_view bytes, std::string& out);
 
-// `text` as the value of an attribute: bare where it is a JSON dict, else quoted.
-std::string BareOrQuoted(std::string_view text);
+// `text` as the value of an attribute: bare where it is a JSON dict, else quoted; nothing if empty.
+bool AppendBareOrQuoted(std::string_view text, std::string& out);
+
+// One of these texts of every instruction. Every distinct byte string is read once: instructions
+// of the same metadata share its text, which is in `arena`.
+class TextReader {
+ public:
+  using Append = bool (*)(std::string_view bytes, std::string& out);
+  TextReader(Arena& arena, Append append) : arena_(&arena), append_(append) {}
+
+  // Nothing where the bytes are no message. They must outlive the reader.
+  std::optional<std::string_view> Read(std::string_view bytes);
+
+ private:
+  Arena* arena_;
+  Append append_;
+  NameTable known_;                      // the bytes
+  std::vector<std::string_view> texts_;  // by their ids
+  std::string text_;
+};
 
 }  // namespace gshard::proto
 

@@ -13,6 +13,11 @@
 
 namespace gshard::proto {
 
+// The varint at `p`, of any length: where it ends, or null where the bytes are none.
+const char* LongVarint(const char* p, const char* end, uint64_t& value);
+// False where the bytes are no varints.
+bool AppendPacked(std::string_view bytes, std::vector<int64_t>& values);
+
 enum class WireType : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 class FieldReader {
@@ -27,23 +32,17 @@ class FieldReader {
     if (!Varint(key)) return Damaged();
     number_ = static_cast<uint32_t>(key >> 3);
     type_ = static_cast<WireType>(key & 7);
-    if (number_ == 0 || (key >> 3) > 0x1fffffff) return Damaged();
-    switch (type_) {
-      case WireType::kVarint:
-        return Varint(value_) || Damaged();
-      case WireType::kFixed64:
-        return Fixed(8) || Damaged();
-      case WireType::kFixed32:
-        return Fixed(4) || Damaged();
-      case WireType::kBytes: {
-        uint64_t size = 0;
-        if (!Varint(size) || size > static_cast<uint64_t>(end_ - p_)) return Damaged();
-        bytes_ = {p_, static_cast<size_t>(size)};
-        p_ += size;
-        return true;
-      }
+    if ((key >> 3) - 1 >= kLargestNumber) return Damaged();
+    if (IsBytes()) {  // most fields
+      uint64_t size = 0;
+      if (!Varint(size) || size > static_cast<uint64_t>(end_ - p_)) return Damaged();
+      bytes_ = {p_, static_cast<size_t>(size)};
+      p_ += size;
+      return true;
     }
-    return Damaged();
+    if (type_ == WireType::kVarint) return Varint(value_) || Damaged();
+    if (type_ == WireType::kFixed64) return Fixed(8) || Damaged();
+    return (type_ == WireType::kFixed32 && Fixed(4)) || Damaged();
   }
 
   // After Next() was false: was it the end?
@@ -71,36 +70,30 @@ class FieldReader {
 
   // The values of a repeated integer field, packed or one a field.
   bool AppendTo(std::vector<int64_t>& values) const {
-    if (type_ == WireType::kVarint) values.push_back(integer());
-    if (!IsBytes()) return type_ == WireType::kVarint;
-    FieldReader packed(bytes_);
-    uint64_t value = 0;
-    while (packed.p_ != packed.end_) {
-      if (!packed.Varint(value)) return false;
-      values.push_back(static_cast<int64_t>(value));
-    }
+    if (IsBytes()) return AppendPacked(bytes_, values);
+    if (type_ != WireType::kVarint) return false;
+    values.push_back(integer());
     return true;
   }
 
  private:
+  static constexpr uint64_t kLargestNumber = 0x1fffffff;
+
   bool Varint(uint64_t& value) {
     if (p_ != end_ && (*p_ & 0x80) == 0) {  // most keys, lengths and numbers
       value = static_cast<unsigned char>(*p_++);
       return true;
     }
-    if (end_ - p_ >= 2 && (p_[1] & 0x80) == 0) {  // keys of fields from 16 on, ids
+    if (end_ - p_ >= 2 && (p_[1] & 0x80) == 0) {  // keys of fields from 16 on
       value = (static_cast<unsigned char>(p_[0]) & 0x7fu) |
               (static_cast<uint64_t>(static_cast<unsigned char>(p_[1])) << 7);
       p_ += 2;
       return true;
     }
-    value = 0;
-    for (unsigned shift = 0; shift < 64 && p_ != end_; shift += 7) {
-      const auto byte = static_cast<unsigned char>(*p_++);
-      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if ((byte & 0x80) == 0) return true;
-    }
-    return false;
+    uint64_t wide = 0;
+    p_ = LongVarint(p_, end_, wide);
+    value = wide;
+    return p_ != nullptr;
   }
   bool Fixed(size_t size) {
     if (static_cast<size_t>(end_ - p_) < size) return false;
@@ -111,7 +104,7 @@ class FieldReader {
   }
   bool Damaged() {
     damaged_ = true;
-    p_ = end_;
+    p_ = end_ = nullptr;
     return false;
   }
 

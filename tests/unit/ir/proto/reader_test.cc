@@ -104,6 +104,25 @@ TEST_CASE("literals without their elements are elided", "[ir][proto]") {
   CHECK(Printed(ModuleBytes(stripped)).find("constant({...})") != std::string::npos);
 }
 
+TEST_CASE("instructions of the same metadata share its text", "[ir][proto]") {
+  const std::string metadata = Message().Bytes(7, Message().Bytes(2, "f").bytes()).bytes();
+  const std::string other = Message().Bytes(7, Message().Bytes(2, "g").bytes()).bytes();
+  const std::string head = Message().Bytes(2, "parameter").Bytes(3, ShapeOf(kF32, {})).bytes();
+  const auto parameter = [&](const std::string& name, int64_t n, const std::string& tail) {
+    return Message().Bytes(1, name).bytes() + head + Message().Int(9, n).Int(35, n).bytes() + tail;
+  };
+  Message computation;
+  computation.Bytes(1, "main").Bytes(2, parameter("p", 0, metadata));
+  computation.Bytes(2, parameter("q", 1, other)).Bytes(2, parameter("r", 2, metadata));
+  const auto read =
+      Read(Message().Bytes(1, "m").Bytes(2, "main").Bytes(3, computation.bytes()).bytes());
+  REQUIRE(read.has_value());
+  const auto parameters = read->module->entry()->parameters();
+  CHECK(parameters[0]->metadata() == "{op_name=\"f\"}");
+  CHECK(parameters[1]->metadata() == "{op_name=\"g\"}");
+  CHECK(parameters[2]->metadata().data() == parameters[0]->metadata().data());
+}
+
 TEST_CASE("snapshots have arguments", "[ir][proto]") {
   const std::string module = ModuleBytes(Literal22({1, 0}));
   const std::string argument = Literal22({1, 0});
