@@ -1,5 +1,6 @@
 // All passes: name, one line, what runs. Pipelines and `gshard-opt list-passes` read this list.
 
+#include "core/analysis/device_grid.h"
 #include "core/pass.h"
 #include "core/precision/float_widening.h"
 #include "core/precision/mixed_precision.h"
@@ -64,6 +65,11 @@ Expected<bool> RunPropagate(Module& module, PassContext& context) {
 Expected<bool> RunPartition(Module& module, PassContext& context) {
   PartitionOptions options = context.partition;
   options.recorder = context.recorder;
+  if (options.num_partitions == 0) {  // nobody has looked yet
+    options.num_partitions = module.DeviceCount();
+    auto verified = VerifyForPartitions(module, options.num_partitions);
+    if (!verified) return Fail(verified.error());
+  }
   Expected<PartitionStats> stats = PartitionModule(module, options);
   if (!stats) return Fail(std::move(stats.error()));
   context.statistics["partition.collectives"] = stats->collectives;

@@ -203,6 +203,7 @@ bool ModuleParser::ResolveOperand(Computation* computation, std::string_view tex
     operand = bindings_[symbol].instruction;
   }
   if (operand == nullptr && lone_instruction_ && shape != nullptr && inline_depth_ == 0) {
+    if (!CheckLegalName(name, text)) return false;
     Line line;
     line.name_text = text;
     line.name = name;

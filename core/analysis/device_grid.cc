@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "core/analysis/partitioned.h"
 #include "ir/metadata.h"
+#include "ir/verify/verifier.h"
 
 namespace gshard {
 namespace {
@@ -59,6 +61,15 @@ std::vector<uint32_t> TileNumbers(const Sharding& tiled, uint32_t partitions) {
     if (device < numbers.size()) numbers[device] = static_cast<uint32_t>(place / copies);
   }
   return numbers;
+}
+
+Expected<void> VerifyForPartitions(Module& module, int64_t partitions) {
+  int64_t& named = module.header().num_partitions;
+  if (named == partitions) return {};
+  const int64_t before = std::exchange(named, partitions);
+  Expected<void> verified = VerifyModule(module);
+  named = before;
+  return verified;
 }
 
 }  // namespace gshard

@@ -20,6 +20,10 @@ struct DeviceGrid {
 // are not looked at.
 DeviceGrid CountDevices(const Module& module, int64_t num_partitions = 0);
 
+// Verifies the module as one of so many partitions. Groups and shardings of a text that does not
+// say how many there are hold for any number (E-VERIFY-006, -008); by now it is known.
+Expected<void> VerifyForPartitions(Module& module, int64_t partitions);
+
 // The tile of each partition, counted row-major over the data dims; `tiled` is that. 0 for those
 // that it does not name.
 std::vector<uint32_t> TileNumbers(const Sharding& tiled, uint32_t partitions);

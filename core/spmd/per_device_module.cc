@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "core/analysis/device_grid.h"
 #include "core/analysis/meshes.h"
 #include "core/propagation/shardy_import.h"
 #include "core/transforms/expand/dynamic_padder.h"
-#include "ir/verify/verifier.h"
 
 namespace gshard {
 namespace {
@@ -14,17 +14,6 @@ Expected<void> RunNamed(std::string_view name, Module& module, PassContext& cont
                         const PerDeviceOptions& options) {
   const Pass* pass[] = {FindPass(name)};
   return RunPasses(module, pass, context, options.passes, options.timings);
-}
-
-// Groups and shardings of a text that does not say how many devices there are were verified for any
-// number; now it is known.
-Expected<void> VerifyFor(int64_t partitions, Module& module) {
-  int64_t& named = module.header().num_partitions;
-  if (named == partitions) return {};
-  const int64_t before = std::exchange(named, partitions);
-  Expected<void> verified = VerifyModule(module);
-  named = before;
-  return verified;
 }
 
 // Not everything is defined on a part of an array: then the partitioner keeps such arrays whole.
@@ -68,7 +57,7 @@ Expected<DeviceGrid> CompleteShardings(Module& module, PassContext& context,
   auto done = RunNamed("import-shardy", module, context, options);
   if (!done) return Fail(done.error());
   const DeviceGrid devices = CountDevices(module, options.num_partitions);
-  if (Expected<void> ok = VerifyFor(devices.partitions, module); !ok) return Fail(ok.error());
+  if (Expected<void> ok = VerifyForPartitions(module, devices.partitions); !ok) return Fail(ok.error());
   done = RunNamed("inline-calls", module, context, options);
   if (done && options.pad_dynamic_sizes) done = PadWherePossible(module, context, options);
   if (done && options.before_sharding) done = options.before_sharding(module);

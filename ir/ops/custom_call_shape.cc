@@ -1,7 +1,19 @@
+#include <algorithm>
+
 #include "ir/custom_call.h"
 #include "ir/ops/shape_rules.h"
 
 namespace gshard {
+namespace {
+
+// At the border of a manual region.
+bool SameButForLengths(const Shape* a, const Shape* b) {
+  if (a->IsArray() && b->IsArray()) return a->dtype() == b->dtype() && a->rank() == b->rank();
+  if (!a->IsTuple() || !b->IsTuple()) return Compatible(a, b);
+  return std::ranges::equal(a->elements(), b->elements(), SameButForLengths);
+}
+
+}  // namespace
 
 ShapeResult InferCustomCall(Context&, const OpView& op) {
   const auto& call = op.as<CustomCallAttributes>();
@@ -21,9 +33,16 @@ ShapeResult InferCustomCall(Context&, const OpView& op) {
       }
     }
   }
-  if (call.target == kShardingTarget) {
+  if (IsShardingMarker(call.target) || IsPlacementHint(call.target)) {
     if (op.operands.size() != 1 || !SameUpToDynamic(op.operands[0], op.declared)) {
-      return Wrong("a Sharding custom-call returns its one operand, found {}", Text(op.declared));
+      return Wrong("a {} custom-call returns its one operand, found {}", call.target,
+                   Text(op.declared));
+    }
+  }
+  if (call.target == kEnterManualTarget || call.target == kLeaveManualTarget) {
+    if (op.operands.size() != 1 || !SameButForLengths(op.operands[0], op.declared)) {
+      return Wrong("a {} custom-call returns its one operand, dims of other lengths, found {}",
+                   call.target, Text(op.declared));
     }
   }
   return op.declared->bare();
