@@ -305,9 +305,9 @@ class ModuleReader {
   }
 
   static bool IsLegalName(std::string_view name) {
-    return !name.empty() && HasClass(name[0], kNameStart) &&
-           std::all_of(name.begin(), name.end(),
-                       [](char c) { return HasClass(c, kNameContinue); }) &&
+    uint8_t common = kNameContinue;  // classes that all bytes have
+    for (const char c : name) common &= kCharacterClasses[static_cast<unsigned char>(c)];
+    return common != 0 && !name.empty() && HasClass(name[0], kNameStart) &&
            (name.find('.') != std::string_view::npos || !DTypeFromName(name).has_value());
   }
 

@@ -98,24 +98,42 @@ bool AppendIndex(const std::vector<int64_t>& index, std::string& out) {
 // As XLA prints doubles here: the shortest text.
 std::string Double(double value) { return fmt::format("{}", value); }
 
-// A row {a=1 b=2} of a table; names[k] is field k + 1.
-bool AppendRow(std::string_view bytes, std::span<const std::string_view> names, int64_t add_to_last,
+// Columns of a table in the order of the text.
+struct Column {
+  uint32_t field;
+  std::string_view head;
+};
+constexpr std::array<Column, 6> kLocation = {{{1, "file_name_id="},
+                                              {2, "function_name_id="},
+                                              {3, "line="},
+                                              {5, "end_line="},
+                                              {4, "column="},
+                                              {6, "end_column="}}};
+constexpr std::array<Column, 2> kFrame = {{{1, "file_location_id="}, {2, "parent_frame_id="}}};
+
+// "{line=1 column=2}", appended at once: tables have thousands of rows.
+bool AppendRow(std::string_view bytes, std::span<const Column> columns, int64_t add_to_last,
                std::string& out) {
-  std::array<int64_t, 6> columns{};
-  const std::span<int64_t> values = std::span(columns).first(names.size());
+  constexpr size_t kMostOfColumn = 40;  // of a head, a blank and the digits of 64 bits
+  std::array<int64_t, kLocation.size() + 1> values{};
   FieldReader field(bytes);
   while (field.Next()) {
-    if (field.number() <= names.size()) values[field.number() - 1] = field.integer();
+    if (field.number() < values.size()) values[field.number()] = field.integer();
   }
-  values.back() += add_to_last;
-  Braces braces(out);
-  for (size_t i = 0; i < names.size(); ++i) {
-    // Of locations, text has the line's end (field 5) before the column (field 4).
-    const size_t k = names.size() == 6 && (i == 3 || i == 4) ? 7 - i : i;
-    braces.Add(names[k], values[k]);
+  values[columns.back().field] += add_to_last;
+  char row[kLocation.size() * kMostOfColumn];
+  char* end = row;
+  for (const Column& column : columns) {
+    if (values[column.field] == 0) continue;
+    const fmt::format_int digits(values[column.field]);
+    const char before = end == row ? '{' : ' ';
+    *end++ = before;
+    end = std::copy(column.head.begin(), column.head.end(), end);
+    end = std::copy_n(digits.data(), digits.size(), end);
   }
-  braces.End();
-  if (out.back() != '}') out += "{}";
+  if (end == row) *end++ = '{';
+  *end++ = '}';
+  out.append(row, end);
   return field.ok();
 }
 
@@ -224,26 +242,28 @@ bool AppendFrontendAttributes(std::string_view bytes, std::string& out) {
 
 bool AppendStackFrames(std::string_view bytes, std::string& out) {
   constexpr const char* kTitles[] = {"FileNames", "FunctionNames", "FileLocations", "StackFrames"};
-  constexpr std::string_view kLocation[] = {"file_name_id", "function_name_id", "line",
-                                            "column",       "end_line",         "end_column"};
-  constexpr std::string_view kFrame[] = {"file_location_id", "parent_frame_id"};
-  for (uint32_t table = 1; table <= 4; ++table) {
-    int64_t row = 0;
-    FieldReader field(bytes);
-    bool ok = true;
-    while (ok && field.Next()) {
-      if (field.number() != table) continue;
-      if (row == 0) out.append(out.empty() ? "" : "\n\n").append(kTitles[table - 1]);
-      const fmt::format_int number(++row);
-      out.append(1, '\n').append(number.data(), number.size()).append(1, ' ');
-      if (table < 3) AppendQuoted(field.bytes(), out);
-      if (table == 3) ok = AppendRow(field.bytes(), kLocation, 0, out);
-      // Text counts parents from 1, and a frame without one from itself.
-      if (table == 4) ok = AppendRow(field.bytes(), kFrame, 1, out);
+  std::vector<std::string_view> tables[4];
+  FieldReader field(bytes);
+  while (field.Next()) {
+    if (field.number() >= 1 && field.number() <= 4) {
+      tables[field.number() - 1].push_back(field.bytes());
     }
-    if (!ok || !field.ok()) return false;
   }
-  return true;
+  bool ok = field.ok();
+  for (size_t table = 0; table < 4; ++table) {
+    if (tables[table].empty()) continue;
+    out.append(out.empty() ? "" : "\n\n").append(kTitles[table]);
+    int64_t number = 0;
+    for (std::string_view row : tables[table]) {
+      const fmt::format_int digits(++number);
+      out.append(1, '\n').append(digits.data(), digits.size()).append(1, ' ');
+      if (table < 2) AppendQuoted(row, out);
+      if (table == 2) ok = AppendRow(row, kLocation, 0, out) && ok;
+      // Text counts parents from 1, and a frame without one from itself.
+      if (table == 3) ok = AppendRow(row, kFrame, 1, out) && ok;
+    }
+  }
+  return ok;
 }
 
 bool AppendOrigin(std::string_view bytes, std::string& out) {
@@ -359,8 +379,7 @@ bool AppendOperandAliasing(std::string_view bytes, std::string& out) {
   return ok && field.ok();
 }
 
-std::optional<std::string_view> TextReader::Read(std::string_view bytes) {
-  if (bytes.empty()) return bytes;
+std::optional<std::string_view> TextReader::ReadNonempty(std::string_view bytes) {
   const uint32_t id = known_.Intern(bytes);
   if (id < texts_.size()) return texts_[id];
   text_.clear();

@@ -42,9 +42,13 @@ class TextReader {
   TextReader(Arena& arena, Append append) : arena_(&arena), append_(append) {}
 
   // Nothing where the bytes are no message. They must outlive the reader.
-  std::optional<std::string_view> Read(std::string_view bytes);
+  std::optional<std::string_view> Read(std::string_view bytes) {
+    return bytes.empty() ? bytes : ReadNonempty(bytes);
+  }
 
  private:
+  std::optional<std::string_view> ReadNonempty(std::string_view bytes);
+
   Arena* arena_;
   Append append_;
   NameTable known_;                      // the bytes
