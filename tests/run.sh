@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 
 # stage NAME COMMAND...: runs it and adds what it counted; without a count it is one test.
 stage() {
-  local name=$1 log="$work/log" status line ok bad
+  local name=$1 log="$work/log" start=$SECONDS status line ok bad
   shift
   echo "== $name"
   "$@" 2>&1 | tee "$log"
@@ -32,9 +32,12 @@ stage() {
   if [ "$status" = 0 ] && [ "$ok" = 0 ] && [ "$bad" = 0 ]; then ok=1; fi
   passed=$((passed + ok)) failed=$((failed + bad))
   [ "$status" = 0 ] || echo "== $name FAILED"
+  printf '%5d s  %s\n' "$((SECONDS - start))" "$name" >>"$work/times"
 }
 
 finish() {
+  echo "== seconds of each stage, longest first, of $SECONDS"
+  sort -rn "$work/times"
   echo "$passed passed, $failed failed"
   [ "$failed" = 0 ]
   exit

@@ -15,10 +15,10 @@ namespace {
 
 // A range of a reduction is worth a root of its own if it is at least this long.
 constexpr int64_t kLeastRange = 1 << 10;
-// Of copies a rank sends about so much at a time, to all others together; no less to one. Small
+// A rank sends about so much at a time, to all others together; of copies no less to one. Small
 // enough that what is packed is still in the cache when it is sent, and what has come when it is
 // unpacked.
-constexpr int64_t kRoundBytes = 1 << 20, kLeastRoundBytes = 256 << 10;
+constexpr int64_t kRoundBytes = 1 << 20, kLeastRoundBytes = 128 << 10;
 // Tasks that go from rank to rank are cut into so many waves.
 constexpr uint32_t kMostWaves = 8;
 
@@ -253,12 +253,45 @@ class CopyPlanner {
   Pieces pieces_;
 };
 
+// In which rounds the units of a reduction are folded and sent, so that what is on its way needs
+// little memory.
+class UnitRounds {
+ public:
+  explicit UnitRounds(const RankCut& cut) : sent_(static_cast<size_t>(cut.size), 0) {}
+
+  // Puts a unit off until what its ranks have to send before it is on its way. `result_bytes`: what
+  // its root sends to others.
+  void PutOff(WireUnit& unit, int64_t partial_bytes, int64_t result_bytes) {
+    std::map<int, int64_t> sends;
+    for (const WireUnit::Node& node : unit.nodes) {
+      const bool leaves = node.parent >= 0 && RankOf(unit, node.parent) != node.rank;
+      if (leaves) sends[node.rank] += partial_bytes;
+    }
+    if (result_bytes > 0) sends[RankOf(unit, unit.root)] += result_bytes;
+    int64_t most = 0;
+    for (const auto& [rank, bytes] : sends) most = std::max(most, sent_[static_cast<size_t>(rank)]);
+    for (const auto& [rank, bytes] : sends) sent_[static_cast<size_t>(rank)] += bytes;
+    for (WireUnit::Node& node : unit.nodes) node.round += static_cast<uint32_t>(most / kRoundBytes);
+  }
+
+ private:
+  static int RankOf(const WireUnit& unit, int32_t node) {
+    return unit.nodes[static_cast<size_t>(node)].rank;
+  }
+  std::vector<int64_t> sent_;  // by rank
+};
+
 // The units of one part of a reduction.
 class ReductionPlanner {
  public:
   ReductionPlanner(uint32_t index, const CollectivePart& part, const MemberHolder& holder,
-                   RankHolders& holders)
-      : index_(index), part_(part), holder_(holder), holders_(holders), results_(part, holders) {}
+                   RankHolders& holders, UnitRounds& rounds)
+      : index_(index),
+        part_(part),
+        holder_(holder),
+        holders_(holders),
+        rounds_(rounds),
+        results_(part, holders) {}
 
   void Run(WirePlan& out, Messages& messages) {
     for (uint32_t s = 0; s + 1 < part_.begin.size(); ++s) Sequence(s, out, messages);
@@ -295,7 +328,7 @@ class ReductionPlanner {
     std::vector<int> taking_part = places;
     std::ranges::sort(taking_part);
     taking_part.erase(std::ranges::unique(taking_part).begin(), taking_part.end());
-    for (const auto& [range, home] : RangesOf(s, taking_part)) {
+    for (const auto& [range, home] : RangesOf(s, taking_part, std::ssize(wanting))) {
       WireUnit unit = MakeUnit(s, range, places, home);
       out.least_bytes += static_cast<int64_t>(taking_part.size() - 1) * PartialBytes(range);
       AddMessages(unit, static_cast<uint32_t>(out.units.size()), wanting, complete, out, messages);
@@ -322,8 +355,9 @@ class ReductionPlanner {
     return places;
   }
 
-  // The ranges with the ranks where their roots should be.
-  std::vector<std::pair<WirePiece, int>> RangesOf(uint32_t s, const std::vector<int>& ranks) {
+  // The ranges with the ranks where their roots should be; results go to `receivers` ranks.
+  std::vector<std::pair<WirePiece, int>> RangesOf(uint32_t s, const std::vector<int>& ranks,
+                                                  int64_t receivers) {
     std::vector<std::pair<WirePiece, int>> ranges;
     if (part_.blocks > 1) {
       // Neighbouring blocks whose results one rank wants: their root is there.
@@ -344,7 +378,9 @@ class ReductionPlanner {
       return ranges;
     }
     const int64_t elements = part_.operand_bytes / part_.element_bytes;
-    const auto most = static_cast<int64_t>(ranks.size());
+    const auto roots = static_cast<int64_t>(ranks.size());
+    const int64_t longest = std::max(kRoundBytes / receivers, kLeastRange);
+    const int64_t most = roots * (part_.operand_bytes / (roots * longest) + 1);
     const int64_t count = std::clamp<int64_t>(part_.operand_bytes / kLeastRange, 1, most);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t begin = elements * i / count * part_.element_bytes;
@@ -423,8 +459,19 @@ class ReductionPlanner {
     return id;
   }
 
-  void AddMessages(const WireUnit& unit, uint32_t id, const std::vector<int>& wanting,
+  void AddMessages(WireUnit& unit, uint32_t id, const std::vector<int>& wanting,
                    const std::vector<int>& complete, WirePlan& out, Messages& messages) {
+    std::map<int, int64_t> results;  // bytes by rank
+    int64_t result_bytes = 0;
+    const int root_rank = unit.nodes[static_cast<size_t>(unit.root)].rank;
+    for (int to : wanting) {
+      const bool has_all = std::ranges::count(complete, to) > 0;
+      if (has_all && to != root_rank) continue;
+      results[to] = results_.ForEach(unit.sequence, unit.range, to,
+                                     [](uint32_t, int64_t, int64_t, int64_t) {});
+      if (to != root_rank) result_bytes += results[to];
+    }
+    rounds_.PutOff(unit, PartialBytes(unit.range), result_bytes);
     for (size_t n = 0; n < unit.nodes.size(); ++n) {
       const WireUnit::Node& node = unit.nodes[n];
       if (node.parent < 0) continue;
@@ -440,19 +487,16 @@ class ReductionPlanner {
     const WireUnit::Node& root = unit.nodes[static_cast<size_t>(unit.root)];
     bool at_least_one_has_it = false;
     int64_t least = 0;
-    for (int to : wanting) {
-      const bool has_all = std::ranges::count(complete, to) > 0;
-      if (has_all && to != root.rank) continue;
+    for (const auto& [to, bytes] : results) {
       WireItem item;
       item.kind = WireItem::Kind::kResult;
-      item.bytes = results_.ForEach(unit.sequence, unit.range, to,
-                                    [](uint32_t, int64_t, int64_t, int64_t) {});
+      item.bytes = bytes;
       item.unit = id;
       // The ranks that take part could make it where it is wanted.
-      if (!at_least_one_has_it && item.bytes > 0 && complete.empty()) {
+      if (!at_least_one_has_it && bytes > 0 && complete.empty()) {
         at_least_one_has_it = true;
-      } else if (!has_all) {
-        least += item.bytes;
+      } else if (std::ranges::count(complete, to) == 0) {
+        least += bytes;
       }
       if (to != root.rank) messages.Add(root.round, root.rank, to, std::move(item));
     }
@@ -463,6 +507,7 @@ class ReductionPlanner {
   const CollectivePart& part_;
   const MemberHolder& holder_;
   RankHolders& holders_;
+  UnitRounds& rounds_;
   SequenceResults results_;
 };
 
@@ -529,6 +574,7 @@ WirePlan MakeWirePlan(const Plan& plan, const CollectiveStep& step, RankHolders&
   if (!IsReduction(op.instruction->opcode())) {
     CopyPlanner(plan, step, holders).Run(out, messages);
   } else {
+    UnitRounds rounds(holders.cut());
     for (uint32_t k = 0; k < step.parts.size(); ++k) {
       const CollectivePart& part = step.parts[k];
       const ResolvedGroups& groups = op.devices->groups;
@@ -537,7 +583,7 @@ WirePlan MakeWirePlan(const Plan& plan, const CollectiveStep& step, RankHolders&
       const MemberHolder holder = [&](uint32_t s, uint32_t m, int rank) {
         return holders.Holds(classes, classes->class_of(groups.group(first_group[s])[m]), rank);
       };
-      ReductionPlanner(k, part, holder, holders).Run(out, messages);
+      ReductionPlanner(k, part, holder, holders, rounds).Run(out, messages);
     }
   }
   messages.Finish();
@@ -562,8 +608,9 @@ WirePlan MakeWirePlan(const CollectiveStep& reduction, const MemberHolder& holde
                       RankHolders& holders) {
   WirePlan out;
   Messages messages(holders.cut(), out);
+  UnitRounds rounds(holders.cut());
   for (uint32_t k = 0; k < reduction.parts.size(); ++k) {
-    ReductionPlanner(k, reduction.parts[k], holder, holders).Run(out, messages);
+    ReductionPlanner(k, reduction.parts[k], holder, holders, rounds).Run(out, messages);
   }
   messages.Finish();
   return out;

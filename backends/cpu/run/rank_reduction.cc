@@ -36,6 +36,30 @@ RankReduction::RankReduction(const WirePlan& wire, const CollectiveStep& step, s
   for (const WireUnit& unit : wire.units) {
     rounds_ = std::max(rounds_, unit.nodes[static_cast<size_t>(unit.root)].round + 1);
   }
+  nodes_.resize(rounds_);
+  last_use_.resize(rounds_);
+  buffers_.resize(rounds_);
+  for (uint32_t round = 0; round < rounds_; ++round) last_use_[round] = round;
+  for (uint32_t id = 0; id < wire.units.size(); ++id) {
+    const WireUnit& unit = wire.units[id];
+    const uint32_t end = unit.nodes[static_cast<size_t>(unit.root)].round;
+    for (int32_t n = 0; n < std::ssize(unit.nodes); ++n) {
+      const WireUnit::Node& node = unit.nodes[static_cast<size_t>(n)];
+      if (node.rank == rank_) nodes_[node.round].push_back({id, n});
+      last_use_[node.round] = std::max(last_use_[node.round], end);
+    }
+  }
+  for (uint32_t round = 1; round < rounds_; ++round) {
+    last_use_[round] = std::max(last_use_[round], last_use_[round - 1]);
+  }
+}
+
+int64_t RoundBuffers::bytes() const {
+  size_t bytes = 0;
+  for (const auto* messages : {&out, &in}) {
+    for (const auto& [peer, data] : *messages) bytes += data.capacity();
+  }
+  return static_cast<int64_t>(bytes);
 }
 
 std::span<const WireMessage> RankReduction::MessagesOf(uint32_t round) const {
@@ -44,7 +68,10 @@ std::span<const WireMessage> RankReduction::MessagesOf(uint32_t round) const {
 }
 
 RoundBuffers& RankReduction::Fold(uint32_t round) {
-  RoundBuffers& buffers = buffers_.emplace_back();
+  if (spare_.empty()) spare_.push_back(std::make_unique<RoundBuffers>());
+  buffers_[round] = std::move(spare_.back());
+  spare_.pop_back();
+  RoundBuffers& buffers = *buffers_[round];
   const int64_t work = FindTargets(round, buffers);
   workers_.For(static_cast<int64_t>(tasks_.size()), work, [&](int64_t t, int worker) {
     BumpScratch& scratch = workers_.scratch(worker);
@@ -73,26 +100,22 @@ int64_t RankReduction::FindTargets(uint32_t round, RoundBuffers& buffers) {
     }
   }
   int64_t work = 0;
-  for (uint32_t id = 0; id < wire_.units.size(); ++id) {
+  for (const auto& [id, n] : nodes_[round]) {
     const WireUnit& unit = wire_.units[id];
     const CollectivePart& part = PartOf(unit);
-    for (int32_t n = 0; n < static_cast<int32_t>(unit.nodes.size()); ++n) {
-      const WireUnit::Node& node = unit.nodes[static_cast<size_t>(n)];
-      if (node.rank != rank_ || node.round != round) continue;
-      const auto found = outgoing.find({id, n});
-      const bool root = n == unit.root;
-      if (!root && found == outgoing.end()) continue;
-      Target target{id, n, root ? nullptr : found->second, {}};
-      const int64_t bytes = unit.range.bytes();
-      if (root) target.folded.resize(static_cast<size_t>(bytes));
-      const int64_t piece =
-          std::max<int64_t>(kFoldedBytes / part.element_bytes, 1) * part.element_bytes;
-      for (int64_t begin = 0; begin < bytes; begin += piece) {
-        tasks_.push_back({targets_.size(), begin, std::min(begin + piece, bytes)});
-      }
-      work += bytes * std::ssize(part.MembersOf(unit.sequence));
-      targets_.push_back(std::move(target));
+    const auto found = outgoing.find({id, n});
+    const bool root = n == unit.root;
+    if (!root && found == outgoing.end()) continue;
+    Target target{id, n, root ? nullptr : found->second, {}};
+    const int64_t bytes = unit.range.bytes();
+    if (root) target.folded.resize(static_cast<size_t>(bytes));
+    const int64_t piece =
+        std::max<int64_t>(kFoldedBytes / part.element_bytes, 1) * part.element_bytes;
+    for (int64_t begin = 0; begin < bytes; begin += piece) {
+      tasks_.push_back({targets_.size(), begin, std::min(begin + piece, bytes)});
     }
+    work += bytes * std::ssize(part.MembersOf(unit.sequence));
+    targets_.push_back(std::move(target));
   }
   return work;
 }
@@ -149,9 +172,9 @@ void RankReduction::Take(uint32_t round) {
   for (const WireMessage& message : MessagesOf(round)) {
     if (message.to != rank_) continue;
     for (const WireItem& item : message.items) {
-      const std::byte* from = buffers_[round].in.at(message.from).data() + item.offset;
+      const std::byte* from = buffers_[round]->in.at(message.from).data() + item.offset;
       if (item.kind == WireItem::Kind::kPartial) {
-        received_[{item.unit, item.node}] = from;
+        received_[{item.unit, item.node}] = {round, from};
       } else {
         PlaceResult(wire_.units[item.unit], from, nullptr);
       }
@@ -159,16 +182,24 @@ void RankReduction::Take(uint32_t round) {
   }
 }
 
-void RankReduction::Release() {
-  received_.clear();
-  for (RoundBuffers& round : buffers_) {
-    for (auto& [peer, message] : round.in) ranks_.Release(message);
+void RankReduction::Release(uint32_t round) {
+  std::erase_if(received_, [&](const auto& partial) { return partial.second.round <= round; });
+  for (auto& [peer, message] : buffers_[round]->in) ranks_.Release(message);
+}
+
+void RankReduction::Recycle(uint32_t round) { spare_.push_back(std::move(buffers_[round])); }
+
+int64_t RankReduction::buffer_bytes() const {
+  int64_t bytes = 0;
+  for (const auto* all : {&buffers_, &spare_}) {
+    for (const auto& buffers : *all) bytes += buffers != nullptr ? buffers->bytes() : 0;
   }
+  return bytes;
 }
 
 const std::byte* RankReduction::Received(uint32_t id, int32_t node, int64_t begin) const {
   const CollectivePart& part = PartOf(wire_.units[id]);
-  return received_.at({id, node}) + begin / part.element_bytes * part.fold->partial_bytes();
+  return received_.at({id, node}).data + begin / part.element_bytes * part.fold->partial_bytes();
 }
 
 void RankReduction::Evaluate(uint32_t id, int32_t n, int64_t begin, int64_t end, std::byte* result,

@@ -4,8 +4,8 @@
 #define GSHARD_BACKENDS_CPU_RUN_RANK_REDUCTION_H_
 
 #include <cstdint>
-#include <deque>
 #include <map>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -19,6 +19,8 @@ namespace gshard::cpu {
 // The messages of one round, by peer.
 struct RoundBuffers {
   std::map<int, mpi::Message> out, in;
+  // Memory that this rank has for them.
+  int64_t bytes() const;
 };
 
 // All arguments outlive this.
@@ -33,8 +35,15 @@ class RankReduction {
   RoundBuffers& Fold(uint32_t round);
   // After the exchange of that round.
   void Take(uint32_t round);
-  // What has come in is no longer needed.
-  void Release();
+  // The last round whose sums read what came in a round: the same on all ranks, and no less than
+  // that of the round before.
+  uint32_t LastUse(uint32_t round) const { return last_use_[round]; }
+  // What has come in by that round is no longer needed.
+  void Release(uint32_t round);
+  // Nor is what was sent: both have memory for later rounds.
+  void Recycle(uint32_t round);
+  // Of messages now, with what is kept for later rounds.
+  int64_t buffer_bytes() const;
 
  private:
   // A node whose result leaves this rank, or is the root's.
@@ -70,10 +79,21 @@ class RankReduction {
   const int rank_;
   std::vector<SequenceResults> results_;  // by part
   uint32_t rounds_ = 0;
-  std::deque<RoundBuffers> buffers_;  // of all rounds: later ones read what came in
+  struct NodeOfUnit {
+    uint32_t unit = 0;
+    int32_t node = 0;
+  };
+  std::vector<std::vector<NodeOfUnit>> nodes_;  // by round: those that this rank computes
+  std::vector<uint32_t> last_use_;              // by round
+  std::vector<std::unique_ptr<RoundBuffers>> buffers_;  // by round; null: recycled
+  std::vector<std::unique_ptr<RoundBuffers>> spare_;
   std::vector<Target> targets_;
   std::vector<Task> tasks_;
-  std::map<std::pair<uint32_t, int32_t>, const std::byte*> received_;
+  struct ReceivedPartial {
+    uint32_t round = 0;
+    const std::byte* data = nullptr;
+  };
+  std::map<std::pair<uint32_t, int32_t>, ReceivedPartial> received_;
 };
 
 }  // namespace gshard::cpu

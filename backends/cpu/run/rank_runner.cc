@@ -35,14 +35,6 @@ void Unpack(const WireItem& item, const std::byte* message, std::byte* arena) {
   }
 }
 
-int64_t BytesOf(const RoundBuffers& buffers) {
-  size_t bytes = 0;
-  for (const auto* messages : {&buffers.out, &buffers.in}) {
-    for (const auto& [peer, data] : *messages) bytes += data.capacity();
-  }
-  return static_cast<int64_t>(bytes);
-}
-
 }  // namespace
 
 RankRunner::RankRunner(const Plan& plan, std::byte* arena, Workers& workers, mpi::Ranks& ranks)
@@ -98,15 +90,12 @@ mpi::Ranks::Begun RankRunner::Begin(const std::vector<WireMessage>& messages,
       in.push_back({message.from, static_cast<size_t>(message.bytes), &buffers.in[message.from]});
     }
   }
-  const bool of_copies = std::ranges::any_of(
-      round_buffers_, [&](const RoundBuffers& round) { return &round == &buffers; });
-  buffer_bytes_ = std::max(buffer_bytes_, CopyBufferBytes() + (of_copies ? 0 : BytesOf(buffers)));
   return ranks_.Begin(out, in);
 }
 
 int64_t RankRunner::CopyBufferBytes() const {
   int64_t bytes = 0;
-  for (const RoundBuffers& round : round_buffers_) bytes += BytesOf(round);
+  for (const RoundBuffers& round : round_buffers_) bytes += round.bytes();
   return bytes;
 }
 
@@ -157,6 +146,7 @@ void RankRunner::SendPieces(const WirePlan& wire, std::string_view where) {
       for (const WireItem& item : message.items) Pack(item, arena_, data.data() + item.offset);
     }
     begun[next % kRoundsBegun] = Begin(wire.rounds[next], buffers);
+    buffer_bytes_ = std::max(buffer_bytes_, CopyBufferBytes());
   }
   for (const LocalCopy& copy : wire.copies) {
     const WirePiece& piece = copy.from;
@@ -171,17 +161,29 @@ void RankRunner::RunReduction(const WirePlan& wire, const CollectiveStep& step,
                               RankHolders& holders) {
   Note(wire);
   RankReduction reduction(wire, step, arena_, workers_, holders, ranks_);
-  std::vector<mpi::Ranks::Begun> begun;
+  std::vector<mpi::Ranks::Begun> begun(wire.rounds.size());
+  uint32_t released = 0, finished = 0;
+  const auto finish = [&](uint32_t last_use) {
+    for (; finished < begun.size() && reduction.LastUse(finished) <= last_use; ++finished) {
+      ranks_.Finish(begun[finished], NameOf(step));
+      reduction.Recycle(finished);
+    }
+  };
   for (uint32_t round = 0; round < reduction.rounds(); ++round) {
     RoundBuffers& buffers = reduction.Fold(round);
-    if (round >= wire.rounds.size()) continue;
-    begun.push_back(Begin(wire.rounds[round], buffers));
-    ranks_.FinishIncoming(begun.back(), NameOf(step));
-    reduction.Take(round);
+    if (round < begun.size()) {
+      begun[round] = Begin(wire.rounds[round], buffers);
+      ranks_.FinishIncoming(begun[round], NameOf(step));
+      buffer_bytes_ = std::max(buffer_bytes_, CopyBufferBytes() + reduction.buffer_bytes());
+      reduction.Take(round);
+    }
+    for (; released <= round && reduction.LastUse(released) <= round; ++released) {
+      reduction.Release(released);
+    }
+    // What others needed until two rounds before they have released, or will without waiting.
+    if (round >= 2) finish(round - 2);
   }
-  // Later rounds read what came in earlier ones.
-  reduction.Release();
-  for (mpi::Ranks::Begun& round : begun) ranks_.Finish(round, NameOf(step));
+  finish(reduction.rounds());
 }
 
 void RankRunner::RunCollective(const CollectiveStep& step, ActiveSet* active) {
