@@ -2,6 +2,7 @@
 // and no more than must be.
 #include "backends/cpu/run/rank_runner.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <mutex>
 #include <string>
@@ -16,6 +17,7 @@ namespace {
 struct Outcome {
   std::vector<std::vector<std::byte>> results;
   int64_t sent_bytes = 0, sent_messages = 0, shared_bytes = 0;
+  int64_t buffer_bytes = 0;  // of the rank that has most
   RankRunner::Predicted predicted;
 };
 
@@ -48,6 +50,10 @@ Outcome RunOn(int count, const std::string& text, int threads = 1,
       outcome.sent_bytes += ranks.traffic().bytes - before.bytes;
       outcome.sent_messages += ranks.traffic().messages - before.messages;
       outcome.shared_bytes += ranks.traffic().shared_bytes - before.shared_bytes;
+      if (count > 1) {
+        outcome.buffer_bytes =
+            std::max(outcome.buffer_bytes, run->executor().ranks()->buffer_bytes());
+      }
       if (ranks.rank() == 0 && count > 1) outcome.predicted = run->executor().ranks()->predicted();
     }
     for (size_t k = 0; k < run->result_count(); ++k) run->GatherResult(k);
@@ -166,6 +172,23 @@ TEST_CASE("ranks: copies in many rounds", "[ranks]") {
                                 "replica_groups={{3,1,2,0}}, channel_id=1"));
   CheckRanks(Program(4, shard + "g = f32[4096,1024] all-gather(p), dimensions={0}, " +
                             Groups(1, 4) + "\nROOT r = f32[4096,1024] negate(g)"));
+}
+
+// More than what is on its way at a time: it is in memory for a few rounds only, on each rank.
+TEST_CASE("ranks: sums in many rounds", "[ranks]") {
+  const auto sum = [](int rows) {
+    const std::string shape = "f32[" + std::to_string(rows) + ",1024]";
+    return Program(8, "p = " + shape + " parameter(0), sharding={devices=[8,1]<=[8]}\nROOT r = " +
+                          shape + " all-reduce(p), " + Groups(1, 8) + ", to_apply=add");
+  };
+  CheckRanks(sum(512), false);
+  CheckRanks(Program(8,
+                     "p = f32[512,1024] parameter(0), sharding={devices=[8,1]<=[8]}\n"
+                     "ROOT r = f32[512,256] reduce-scatter(p), dimensions={1}, " +
+                         Groups(2, 4) + ", to_apply=add"),
+             false);
+  // 16 MiB, of which the last rank sends seven copies.
+  CHECK(RunOn(8, sum(4096)).buffer_bytes <= 24 << 20);
 }
 
 // Devices 0 and 2 of a rank get different results, which have a block of the other rank in common.
