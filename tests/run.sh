@@ -11,14 +11,9 @@ passed=0 failed=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# stage NAME COMMAND...: runs it and adds what it counted; without a count it is one test.
-stage() {
-  local name=$1 log="$work/log" start=$SECONDS status line ok bad
-  shift
-  echo "== $name"
-  "$@" 2>&1 | tee "$log"
-  status=${PIPESTATUS[0]}
-  ok="" bad=""
+# count NAME LOG STATUS SECONDS: adds what a stage has counted; without a count it is one test.
+count() {
+  local name=$1 log=$2 status=$3 seconds=$4 line ok="" bad=""
   line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log" | tail -1)
   if [ -n "$line" ]; then
     ok=$(sed -E 's/^([0-9]+) passed.*/\1/' <<<"$line") bad=$(sed -E 's/^[0-9]+ passed, ([0-9]+) failed.*/\1/' <<<"$line")
@@ -32,7 +27,40 @@ stage() {
   if [ "$status" = 0 ] && [ "$ok" = 0 ] && [ "$bad" = 0 ]; then ok=1; fi
   passed=$((passed + ok)) failed=$((failed + bad))
   [ "$status" = 0 ] || echo "== $name FAILED"
-  printf '%5d s  %s\n' "$((SECONDS - start))" "$name" >>"$work/times"
+  printf '%5d s  %s\n' "$seconds" "$name" >>"$work/times"
+}
+
+# stage NAME COMMAND...
+stage() {
+  local name=$1 start=$SECONDS status
+  shift
+  echo "== $name"
+  "$@" 2>&1 | tee "$work/log"
+  status=${PIPESTATUS[0]}
+  count "$name" "$work/log" "$status" "$((SECONDS - start))"
+}
+
+# two_at_a_time PREFIX PROGRAM FILE...: a stage for each file, told when its turn comes; most of them use one core.
+two_at_a_time() {
+  local prefix=$1 program=$2 lanes file name log
+  shift 2
+  printf '%s\n' "$@" | xargs -P 2 -I{} bash -c '
+    log=$1/$(basename "$3").log
+    "$2" "$3" >"$log.part" 2>&1
+    echo "$? $SECONDS" >"$log.status"
+    mv "$log.part" "$log"' _ "$work" "$program" {} &
+  lanes=$!
+  for file in "$@"; do
+    name="$prefix: $(basename "${file%_test.*}")"
+    log=$work/$(basename "$file").log
+    echo "== $name"
+    while [ ! -e "$log" ] && kill -0 "$lanes" 2>/dev/null; do sleep 1; done
+    [ -e "$log" ] || { echo "was not run" >"$log" && echo "1 0" >"$log.status"; }
+    cat "$log"
+    # shellcheck disable=SC2046  # two words
+    count "$name" "$log" $(cat "$log.status")
+  done
+  wait
 }
 
 finish() {
@@ -74,9 +102,7 @@ if [ ! -x "$venv/bin/python" ]; then
   python3 -m venv "$venv" && "$venv/bin/pip" install -q -r tests/differential/requirements.txt
 fi
 if "$venv/bin/python" -c 'import jaxlib' 2>/dev/null; then
-  for suite in tests/differential/*_test.py; do
-    [ -e "$suite" ] && stage "against XLA: $(basename "$suite" _test.py)" "$venv/bin/python" "$suite"
-  done
+  two_at_a_time "against XLA" "$venv/bin/python" tests/differential/*_test.py
 else
   echo "SKIPPED: tests against XLA (jaxlib could not be installed from PyPI)"
 fi
