@@ -56,13 +56,14 @@ bool ModuleParser::ParseArrayShape(std::string_view type, const Shape*& shape) {
     if (p < end && *p == ']') {
       ++p;
       // A brace opens a layout only before a number, ':' or in "{}" of nothing else.
+      bool is_whole = true;
       if (end - p >= 2 && *p == '{' && (HasClass(p[1], kDigit) || p[1] == ':')) {
-        const char* layout = p;
         while (p < end && *p != '}' && *p != '\n') ++p;
-        p = p < end && *p == '}' ? p + 1 : layout;
+        is_whole = p < end && *p == '}';
+        if (is_whole) ++p;
       }
       const std::string_view text(type.data(), static_cast<size_t>(p - type.data()));
-      if (const auto it = shape_of_.find(text); it != shape_of_.end()) {
+      if (const auto it = shape_of_.find(text); is_whole && it != shape_of_.end()) {
         shape = it->second;
         lexer_.set_position(p);
         return true;

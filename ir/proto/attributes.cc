@@ -503,10 +503,7 @@ bool AttributeReader::Aliasing(const InstructionProto& proto, std::string_view& 
 void* AttributeReader::CustomCall(const InstructionProto& proto,
                                   std::span<Instruction* const> operands, const Shape* shape) {
   CustomCallAttributes call;
-  const std::string quoted = Quoted(proto.target);
-  call.target = quoted.size() == proto.target.size() + 2
-                    ? proto.target
-                    : module_.arena().Copy(std::string_view(quoted).substr(1, quoted.size() - 2));
+  call.target = Escaped(proto.target, module_.arena());
   call.feature_group_count = std::max<int64_t>(proto.feature_group_count, 1);
   call.batch_group_count = std::max<int64_t>(proto.batch_group_count, 1);
   call.has_side_effect = proto.has_side_effect;
@@ -664,12 +661,10 @@ void* AttributeReader::Calling(Opcode opcode, const InstructionProto& proto) {
       return Aliasing(proto, fusion.output_to_operand_aliasing) ? New(fusion) : nullptr;
     }
     case Opcode::kAsyncStart: {
-      const std::string quoted = Quoted(proto.async_thread);
       AsyncAttributes async;
       // "main" is what no thread means.
       if (proto.async_thread != "main") {
-        async.execution_thread =
-            module_.arena().Copy(std::string_view(quoted).substr(1, quoted.size() - 2));
+        async.execution_thread = Escaped(proto.async_thread, module_.arena());
       }
       return Aliasing(proto, async.output_to_operand_aliasing) ? New(async) : nullptr;
     }

@@ -257,7 +257,9 @@ class ModuleReader {
       return errors_.Fail(Error::kReference, fmt::format("another computation has the id {}", id));
     }
     Computation* computation = module_->AddComputation(name);
-    if (!thread.empty() && thread != "main") computation->set_execution_thread(thread);
+    if (!thread.empty() && thread != "main") {
+      computation->set_execution_thread(Escaped(thread, module_->arena()));
+    }
     instruction_of_.Reset(instructions_.size());
     for (std::string_view instruction : instructions_) {
       if (!ReadInstruction(computation, instruction)) return false;

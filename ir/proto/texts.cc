@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/lexer.h"
+#include "ir/metadata.h"
 #include "ir/proto/wire.h"
 
 namespace gshard::proto {
@@ -212,6 +213,12 @@ bool AppendBareOrQuoted(std::string_view text, std::string& out) {
     AppendQuoted(text, out);
   }
   return true;
+}
+
+std::string_view Escaped(std::string_view text, Arena& arena) {
+  const std::string quoted = Quoted(text);
+  if (quoted.size() == text.size() + 2) return text;
+  return arena.Copy(std::string_view(quoted).substr(1, quoted.size() - 2));
 }
 
 bool AppendFrontendAttributes(std::string_view bytes, std::string& out) {

@@ -34,6 +34,9 @@ bool AppendOperandAliasing(std::string_view bytes, std::string& out);
 // `text` as the value of an attribute: bare where it is a JSON dict, else quoted; nothing if empty.
 bool AppendBareOrQuoted(std::string_view text, std::string& out);
 
+// `text` as it stands between the quotes of an attribute: itself or a copy in `arena`.
+std::string_view Escaped(std::string_view text, Arena& arena);
+
 // One of these texts of every instruction. Every distinct byte string is read once: instructions
 // of the same metadata share its text, which is in `arena`.
 class TextReader {

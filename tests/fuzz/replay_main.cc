@@ -1,30 +1,39 @@
 // A main for fuzz targets where there is no libFuzzer: replays kept inputs, or mutates them.
 //
 //   gshard_pipeline_fuzz FILE|FOLDER ..                    replay; cases are split at "// -----"
-//   gshard_pipeline_fuzz --mutate N [--seed S] [--keep F] FILE|FOLDER ..
+//   gshard_pipeline_fuzz --mutate N [--seed S] [--from I] [--faults DIR] FILE|FOLDER ..
 //
-// Mutates words, numbers and lines of the inputs N times. The input at hand is in file F (default:
-// current.hlo) while it is tried, so that it is there after a crash. Prints "N passed, 0 failed".
+// Mutates words, numbers and lines of the inputs N times. A fault does not end it: it tells the
+// first of each kind, and keeps its input in DIR (default: faults). Ends with "N passed, N failed".
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <random>
+#include <map>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "tests/fuzz/program_mutator.h"
+#include "tests/property/check_apart.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace {
 
-int Try(const std::string& text) {
-  return LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-}
+using gshard::property::Verdict;
+
+struct Options {
+  uint64_t mutations = 0, seed = 1, from = 0;
+  std::filesystem::path faults = "faults";
+  std::vector<std::string> cases;
+};
 
 void AddCases(const std::filesystem::path& path, std::vector<std::string>& cases) {
   if (std::filesystem::is_directory(path)) {
@@ -47,155 +56,105 @@ void AddCases(const std::filesystem::path& path, std::vector<std::string>& cases
   }
 }
 
-class Mutator {
- public:
-  Mutator(const std::vector<std::string>& cases, uint64_t seed) : cases_(cases), random_(seed) {}
+Options ReadOptions(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view flag = argv[i];
+    const char* value = i + 1 < argc ? argv[i + 1] : "";
+    if (flag == "--mutate") {
+      options.mutations = std::strtoull(value, nullptr, 10);
+    } else if (flag == "--seed") {
+      options.seed = std::strtoull(value, nullptr, 10);
+    } else if (flag == "--from") {
+      options.from = std::strtoull(value, nullptr, 10);
+    } else if (flag == "--faults") {
+      options.faults = value;
+    } else {
+      AddCases(argv[i], options.cases);
+      continue;
+    }
+    ++i;
+  }
+  return options;
+}
 
-  std::string Next() {
-    std::string text = cases_[Below(cases_.size())];
-    for (size_t n = 1 + Below(3); n > 0 && !text.empty(); --n) Change(text);
+// What the process of a case says goes here, from its beginning at each case.
+class Log {
+ public:
+  Log() : file_(memfd_create("log", 0)) {}
+  void Restart() const {
+    if (ftruncate(file_, 0) == 0) lseek(file_, 0, SEEK_SET);
+    dup2(file_, STDERR_FILENO);
+  }
+  std::string Text() const {
+    std::string text(4096, '\0');
+    const ssize_t count = pread(file_, text.data(), text.size(), 0);
+    text.resize(count > 0 ? static_cast<size_t>(count) : 0);
     return text;
   }
 
  private:
-  struct Range {
-    size_t begin, size;
-  };
-
-  size_t Below(size_t n) { return static_cast<size_t>(random_() % n); }
-
-  // Maximal runs of characters of a kind.
-  template <typename Is>
-  static std::vector<Range> Runs(const std::string& text, Is is) {
-    std::vector<Range> runs;
-    for (size_t i = 0; i < text.size();) {
-      size_t end = i;
-      while (end < text.size() && is(text[end])) ++end;
-      if (end > i) runs.push_back({i, end - i});
-      i = std::max(end, i + 1);
-    }
-    return runs;
-  }
-  static bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-  static bool IsWord(char c) {
-    return IsDigit(c) || c == '_' || c == '-' || c == '.' || (c >= 'a' && c <= 'z') ||
-           (c >= 'A' && c <= 'Z');
-  }
-
-  void Change(std::string& text) {
-    switch (Below(8)) {
-      case 0:
-      case 1:
-      case 2:
-        return ChangeNumber(text);
-      case 3:
-        return ChangeAllOfANumber(text);
-      case 4:
-        return SwapRuns(text, Runs(text, IsWord));
-      case 5:
-        return SwapRuns(text, Runs(text, [](char c) { return c != '\n'; }));
-      case 6:
-        return TakeWordOfAnother(text);
-      default: {
-        const auto lines = Runs(text, [](char c) { return c != '\n'; });
-        if (!lines.empty()) {
-          const Range line = lines[Below(lines.size())];
-          text.erase(line.begin, line.size);
-        }
-      }
-    }
-  }
-  std::string NewNumber(const std::string& old) {
-    static const char* const kNumbers[] = {"0", "1",  "2", "3",  "4",
-                                           "8", "-1", "7", "16", "2147483648"};
-    const long value = std::strtol(old.c_str(), nullptr, 10);
-    switch (Below(4)) {
-      case 0:
-        return std::to_string(value + 1);
-      case 1:
-        return std::to_string(value / 2);
-      case 2:
-        return std::to_string(value * 2);
-      default:
-        return kNumbers[Below(std::size(kNumbers))];
-    }
-  }
-  void ChangeNumber(std::string& text) {
-    const auto numbers = Runs(text, IsDigit);
-    if (numbers.empty()) return;
-    const Range at = numbers[Below(numbers.size())];
-    text.replace(at.begin, at.size, NewNumber(text.substr(at.begin, at.size)));
-  }
-  // Dims change together, so that shapes still fit.
-  void ChangeAllOfANumber(std::string& text) {
-    auto numbers = Runs(text, IsDigit);
-    if (numbers.empty()) return;
-    const Range chosen = numbers[Below(numbers.size())];
-    const std::string old = text.substr(chosen.begin, chosen.size), now = NewNumber(old);
-    for (size_t i = numbers.size(); i-- > 0;) {
-      if (text.compare(numbers[i].begin, numbers[i].size, old) == 0) {
-        text.replace(numbers[i].begin, numbers[i].size, now);
-      }
-    }
-  }
-  void SwapRuns(std::string& text, const std::vector<Range>& runs) {
-    if (runs.size() < 2) return;
-    Range a = runs[Below(runs.size())], b = runs[Below(runs.size())];
-    if (a.begin > b.begin) std::swap(a, b);
-    if (a.begin == b.begin) return;
-    text = text.substr(0, a.begin) + text.substr(b.begin, b.size) +
-           text.substr(a.begin + a.size, b.begin - a.begin - a.size) +
-           text.substr(a.begin, a.size) + text.substr(b.begin + b.size);
-  }
-  void TakeWordOfAnother(std::string& text) {
-    const std::string& other = cases_[Below(cases_.size())];
-    const auto from = Runs(other, IsWord), to = Runs(text, IsWord);
-    if (from.empty() || to.empty()) return;
-    const Range word = from[Below(from.size())], at = to[Below(to.size())];
-    text.replace(at.begin, at.size, other, word.begin, word.size);
-  }
-
-  const std::vector<std::string>& cases_;
-  std::mt19937_64 random_;
+  int file_;
 };
+
+// The same for the same cause: the first words of the fault without what is particular to a text.
+std::string FaultKind(const std::string& failure, const std::string& log) {
+  const size_t end = log.find('\n', std::min(log.find('\n'), log.size() - 1) + 1);
+  std::string kind = failure + ": ";
+  for (const char c : log.substr(0, std::min(end, size_t{400}))) {
+    const bool is_digit = c >= '0' && c <= '9';
+    if (!is_digit || kind.back() != '#') kind += is_digit ? '#' : c;
+  }
+  return kind;
+}
+
+Verdict Try(const std::string& text) {
+  const bool whole_way =
+      LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(text.data()), text.size()) != 0;
+  return {whole_way ? Verdict::Kind::kPassed : Verdict::Kind::kSkipped};
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  long mutations = 0, whole_way = 0, tried = 0;
-  uint64_t seed = 1;
-  std::string keep = "current.hlo";
-  std::vector<std::string> cases;
-  for (int i = 1; i < argc; ++i) {
-    const bool has_value = i + 1 < argc;
-    if (std::strcmp(argv[i], "--mutate") == 0 && has_value) {
-      mutations = std::atol(argv[++i]);
-    } else if (std::strcmp(argv[i], "--seed") == 0 && has_value) {
-      seed = std::strtoull(argv[++i], nullptr, 10);
-    } else if (std::strcmp(argv[i], "--keep") == 0 && has_value) {
-      keep = argv[++i];
-    } else {
-      AddCases(argv[i], cases);
-    }
-  }
-  if (cases.empty()) {
+  const Options options = ReadOptions(argc, argv);
+  if (options.cases.empty()) {
     std::fprintf(stderr, "no inputs\n");
     return 2;
   }
-  if (mutations == 0) {
-    for (const std::string& text : cases) {
-      whole_way += Try(text);
-      ++tried;
-    }
-  }
-  Mutator mutator(cases, seed);
-  for (; tried < mutations; ++tried) {
-    const std::string text = mutator.Next();
-    std::ofstream(keep, std::ios::binary) << text;
-    whole_way += Try(text);
-  }
-  if (mutations > 0) std::filesystem::remove(keep);
-  std::printf("%ld were programs that went through the passes\n%ld passed, 0 failed\n", whole_way,
-              tried);
-  return 0;
+  const auto input = [&](uint64_t number) {
+    return options.mutations == 0
+               ? options.cases[number]
+               : gshard::fuzz::MutatedProgram(options.cases, options.seed, number);
+  };
+  const uint64_t inputs = options.mutations == 0 ? options.cases.size() : options.mutations;
+  uint64_t next = options.from, whole_way = 0, passed = 0, failed = 0;
+  std::map<std::string, uint64_t> kinds;
+  const Log log;
+  gshard::property::ApartOptions apart;
+  apart.batch = 256;
+  apart.seconds = 60;
+  gshard::property::CheckApart(
+      apart, [&] { return next < inputs ? std::optional(next++) : std::nullopt; },
+      [&](uint64_t number) {
+        log.Restart();
+        return Try(input(number));
+      },
+      [&](uint64_t number, const Verdict& verdict) {
+        whole_way += verdict.kind == Verdict::Kind::kPassed;
+        if (verdict.kind != Verdict::Kind::kFailed) return ++passed, true;
+        ++failed;
+        const std::string said = log.Text();
+        if (++kinds[FaultKind(verdict.failure, said)] > 1) return true;
+        std::filesystem::create_directories(options.faults);
+        const auto kept = options.faults / fmt::format("{}_{}.hlo", options.seed, number);
+        std::ofstream(kept, std::ios::binary) << input(number);
+        fmt::print("{}: {}\n{}\n", kept.string(), verdict.failure, said);
+        std::fflush(stdout);
+        return true;
+      });
+  for (const auto& [kind, count] : kinds) fmt::print("{} times {}\n", count, kind);
+  fmt::print("{} were programs that went through the passes\n{} passed, {} failed\n", whole_way,
+             passed, failed);
+  return failed == 0 ? 0 : 1;
 }

@@ -123,6 +123,15 @@ TEST_CASE("instructions of the same metadata share its text", "[ir][proto]") {
   CHECK(parameters[2]->metadata().data() == parameters[0]->metadata().data());
 }
 
+TEST_CASE("names of threads are escaped", "[ir][proto]") {
+  Message p, computation;
+  p.Bytes(1, "p").Bytes(2, "parameter").Bytes(3, ShapeOf(kF32, {})).Int(35, 1);
+  computation.Bytes(1, "main").Bytes(2, p.bytes()).Bytes(8, std::string("a\"\0b", 4));
+  const std::string text =
+      Printed(Message().Bytes(1, "m").Bytes(2, "main").Bytes(3, computation.bytes()).bytes());
+  CHECK(text.find("}, execution_thread=\"a\\\"\\000b\"") != text.npos);
+}
+
 TEST_CASE("snapshots have arguments", "[ir][proto]") {
   const std::string module = ModuleBytes(Literal22({1, 0}));
   const std::string argument = Literal22({1, 0});
