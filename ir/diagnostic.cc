@@ -25,6 +25,19 @@ size_t Columns(std::string_view text) {
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
+// A name in a text may have megabytes: what does not fit a screen is left out in the middle.
+std::string Shortened(std::string_view text) {
+  constexpr size_t kHead = 1200, kTail = 400;
+  if (text.size() <= kHead + kTail) return std::string(text);
+  const auto is_continued = [&](size_t at) {
+    return (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
+  };
+  size_t head = kHead, tail = text.size() - kTail;
+  while (head > 0 && is_continued(head)) --head;
+  while (tail < text.size() && is_continued(tail)) ++tail;
+  return fmt::format("{}[.. {} bytes ..]{}", text.substr(0, head), tail - head, text.substr(tail));
+}
+
 void AppendTo(std::string& out, const Diagnostic& d) {
   if (!d.file.empty()) {
     out += d.file;
@@ -32,7 +45,7 @@ void AppendTo(std::string& out, const Diagnostic& d) {
     if (d.line > 0 && d.column > 0) out += fmt::format(":{}", d.column);
     out += ": ";
   }
-  out += fmt::format("{}: {}", SeverityName(d.severity), d.message);
+  out += fmt::format("{}: {}", SeverityName(d.severity), Shortened(d.message));
   if (!d.code.empty()) out += fmt::format(" [{}]", d.code);
   out += '\n';
   if (!d.source_line.empty()) {
@@ -42,7 +55,7 @@ void AppendTo(std::string& out, const Diagnostic& d) {
     out += fmt::format("  {}\n  {:>{}}{:~>{}}\n", line, '^', Columns(line.substr(0, at)) + 1, "",
                        marked - 1);
   }
-  if (!d.hint.empty()) out += fmt::format("  hint: {}\n", d.hint);
+  if (!d.hint.empty()) out += fmt::format("  hint: {}\n", Shortened(d.hint));
   for (const Diagnostic& note : d.notes) AppendTo(out, note);
 }
 

@@ -104,29 +104,6 @@ Problem CheckGroups(const CollectiveAttributes& attributes, const IdSpace& ids, 
   return std::nullopt;
 }
 
-Problem CheckPairs(const CollectiveAttributes& attributes, int64_t count) {
-  auto check = [count](std::vector<int64_t>& ids, std::string_view role) -> Problem {
-    std::sort(ids.begin(), ids.end());
-    if (!ids.empty() && (ids.front() < 0 || (count > 0 && ids.back() >= count))) {
-      return "source_target_pairs names device " +
-             Number(ids.front() < 0 ? ids.front() : ids.back()) +
-             (count > 0 ? ", expected ids below " + Number(count) : std::string());
-    }
-    auto twice = std::adjacent_find(ids.begin(), ids.end());
-    if (twice == ids.end()) return std::nullopt;
-    return "source_target_pairs has device " + Number(*twice) + " twice as a " + std::string(role);
-  };
-  std::vector<int64_t> sources, targets;
-  sources.reserve(attributes.source_target_pairs.size());
-  targets.reserve(attributes.source_target_pairs.size());
-  for (const DevicePair& pair : attributes.source_target_pairs) {
-    sources.push_back(pair.source);
-    targets.push_back(pair.target);
-  }
-  if (Problem problem = check(sources, "source")) return problem;
-  return check(targets, "target");
-}
-
 // The result's dim is the operand's times (or over) the group size.
 Problem CheckFactor(const Instruction& instruction, int64_t dim, const Shape* operand,
                     const Shape* result, int64_t group, bool grow) {
@@ -181,6 +158,29 @@ Problem CheckSizes(const Instruction& instruction, const CollectiveAttributes& a
 
 }  // namespace
 
+std::optional<std::string> CheckDevicePairs(std::span<const DevicePair> pairs, int64_t count) {
+  auto check = [count](std::vector<int64_t>& ids, std::string_view role) -> Problem {
+    std::sort(ids.begin(), ids.end());
+    if (!ids.empty() && (ids.front() < 0 || (count > 0 && ids.back() >= count))) {
+      return "source_target_pairs names device " +
+             Number(ids.front() < 0 ? ids.front() : ids.back()) +
+             (count > 0 ? ", expected ids below " + Number(count) : std::string());
+    }
+    auto twice = std::adjacent_find(ids.begin(), ids.end());
+    if (twice == ids.end()) return std::nullopt;
+    return "source_target_pairs has device " + Number(*twice) + " twice as a " + std::string(role);
+  };
+  std::vector<int64_t> sources, targets;
+  sources.reserve(pairs.size());
+  targets.reserve(pairs.size());
+  for (const DevicePair& pair : pairs) {
+    sources.push_back(pair.source);
+    targets.push_back(pair.target);
+  }
+  if (Problem problem = check(sources, "source")) return problem;
+  return check(targets, "target");
+}
+
 std::optional<std::string> CheckCollective(const Module& module, const Instruction& instruction) {
   const auto& attributes = instruction.attributes<CollectiveAttributes>();
   if (attributes.channel_id < 0) {
@@ -192,7 +192,7 @@ std::optional<std::string> CheckCollective(const Module& module, const Instructi
   const Opcode opcode = instruction.opcode();
   const IdSpace ids = IdsOf(module.header(), opcode, attributes);
   if (opcode == Opcode::kCollectivePermute || opcode == Opcode::kCollectivePermuteStart) {
-    return CheckPairs(attributes, ids.count);
+    return CheckDevicePairs(attributes.source_target_pairs, ids.count);
   }
   GroupSizes sizes;
   const bool must_cover = opcode != Opcode::kCollectiveBroadcast;

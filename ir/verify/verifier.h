@@ -10,6 +10,7 @@
 #define GSHARD_IR_VERIFY_VERIFIER_H_
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "ir/module.h"
@@ -30,6 +31,10 @@ Expected<void> VerifyShardings(const Module& module);
 // What is wrong with a collective's shapes, attributes or operand count among groups of `size`
 // devices; nothing if they fit. For callers that know the real size where the text leaves it open.
 std::optional<std::string> CheckGroupSize(const Instruction& instruction, int64_t size);
+
+// What is wrong with the pairs of a permute among `count` devices (0: any number of them): ids out
+// of range, a source or a target twice.
+std::optional<std::string> CheckDevicePairs(std::span<const DevicePair> pairs, int64_t count);
 
 }  // namespace gshard
 

@@ -3,6 +3,7 @@
 #include "core/analysis/channels.h"
 #include "core/transforms/expand/transfer_values.h"
 #include "core/transforms/rewriter.h"
+#include "ir/verify/verifier.h"
 
 namespace gshard {
 namespace {
@@ -41,6 +42,17 @@ void Rewrite(Module& module, Computation* computation, const ComputationChannels
   rewriter.Finish();
 }
 
+// The permutes that take the channels' places must be well-formed.
+Expected<void> CheckChannels(const Module& module, const ComputationChannels& channels) {
+  const int64_t partitions = module.header().num_partitions;
+  for (const auto& [id, channel] : channels.by_id) {
+    if (channel.recv == nullptr) continue;  // only a -done, of a loop
+    const auto problem = CheckDevicePairs(channel.pairs, partitions > 1 ? partitions : 0);
+    if (problem) return Fail(module.ErrorAt(channel.recv, "E-RUN-GROUPS", *problem));
+  }
+  return {};
+}
+
 }  // namespace
 
 Expected<bool> ResolveChannels(Module& module) {
@@ -49,6 +61,7 @@ Expected<bool> ResolveChannels(Module& module) {
     const ComputationChannels channels = PairChannels(module, *computation);
     if (!channels.problems.empty()) return Fail(channels.problems[0].error);
     if (channels.by_id.empty()) continue;
+    if (auto checked = CheckChannels(module, channels); !checked) return Fail(checked.error());
     Rewrite(module, computation, channels);
     changed = true;
   }

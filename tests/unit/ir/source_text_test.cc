@@ -85,5 +85,14 @@ TEST_CASE("files are read whole", "[ir][source_text]") {
   CHECK((*pipe)->text().empty());
 }
 
+TEST_CASE("messages with endless names are cut in the middle", "[ir][diagnostic]") {
+  const Diagnostic error = MakeError("E-TEST-001", "no 'a" + std::string(100000, 'x') + "z'");
+  const std::string rendered = Render(error);
+  CHECK(rendered.size() < 2000);
+  CHECK(rendered.starts_with("error: no 'axx"));
+  CHECK(rendered.find("x[.. 98406 bytes ..]x") != std::string::npos);
+  CHECK(rendered.ends_with("xz' [E-TEST-001]\n"));
+}
+
 }  // namespace
 }  // namespace gshard
