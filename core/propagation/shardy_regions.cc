@@ -9,6 +9,7 @@
 #include "fmt/ranges.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
+#include "ir/ops/shape_rules.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
 #include "ir/traversal.h"
@@ -128,10 +129,12 @@ class RegionImport {
     if (!ReadShardyManualAxes(axes, inside.manual)) {
       return Fail(Error(marker, "xla.sdy.manual_axes = " + axes));
     }
+    const Shape* shape = marker->shape();
+    const size_t results = shape->IsTuple() ? shape->elements().size() : 1;
     if (static_cast<int64_t>(shardings.size()) != marker->operand_count() ||
-        marker->shape()->leaf_count() != marker->operand_count()) {
-      return Fail(Error(marker, fmt::format("{} shardings for {} values", shardings.size(),
-                                            marker->operand_count())));
+        static_cast<int64_t>(results) != marker->operand_count()) {
+      return Fail(Error(marker, fmt::format("{} shardings for {} operands and {} results",
+                                            shardings.size(), marker->operand_count(), results)));
     }
     if (!shardings.empty()) inside.mesh = shardings[0].mesh;
     return {};
@@ -155,6 +158,11 @@ class RegionImport {
       auto beyond = Parse(x, sharding, to);
       if (!beyond) return Fail(beyond.error());
       const Shape* shape = x->shape()->IsTuple() ? x->shape()->element(k) : x->shape();
+      if (!SameButForLengths(operand->shape(), shape)) {
+        return Fail(Error(x, fmt::format("operand {} is {} on one side and {} on the other", k,
+                                         ToString(operand->shape(), /*layouts=*/false),
+                                         ToString(shape, /*layouts=*/false))));
+      }
       Instruction* copy = AddCall(x, operand, operand->shape(), kShardingTarget);
       copy->set_sharding(*here);
       Instruction* border =

@@ -1,19 +1,7 @@
-#include <algorithm>
-
 #include "ir/custom_call.h"
 #include "ir/ops/shape_rules.h"
 
 namespace gshard {
-namespace {
-
-// At the border of a manual region.
-bool SameButForLengths(const Shape* a, const Shape* b) {
-  if (a->IsArray() && b->IsArray()) return a->dtype() == b->dtype() && a->rank() == b->rank();
-  if (!a->IsTuple() || !b->IsTuple()) return Compatible(a, b);
-  return std::ranges::equal(a->elements(), b->elements(), SameButForLengths);
-}
-
-}  // namespace
 
 ShapeResult InferCustomCall(Context&, const OpView& op) {
   const auto& call = op.as<CustomCallAttributes>();

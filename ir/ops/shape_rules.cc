@@ -31,6 +31,12 @@ bool DimsAgree(const Shape* shape, Dims dims) {
   return true;
 }
 
+bool SameButForLengths(const Shape* a, const Shape* b) {
+  if (a->IsArray() && b->IsArray()) return a->dtype() == b->dtype() && a->rank() == b->rank();
+  if (!a->IsTuple() || !b->IsTuple()) return Compatible(a, b);
+  return std::ranges::equal(a->elements(), b->elements(), SameButForLengths);
+}
+
 bool SameUpToDynamic(const Shape* a, const Shape* b) {
   if (a->bare() == b->bare()) return true;
   if (a->kind() != b->kind()) return false;

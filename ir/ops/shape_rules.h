@@ -89,6 +89,8 @@ bool HasUnbounded(const Shape* shape);
 // Same rank and sizes that agree; dynamic marks and element types ignored. Both arrays.
 bool DimsAgree(const Shape* a, const Shape* b);
 bool DimsAgree(const Shape* shape, Dims dims);
+// At the border of a manual region: same types and ranks, for tuples of each element.
+bool SameButForLengths(const Shape* a, const Shape* b);
 // The type that operands of two types meet in: equal types, or the wider of two floats (of two
 // equally wide ones that of the larger exponent). Nothing for other mixes.
 std::optional<DType> CommonType(DType a, DType b);
