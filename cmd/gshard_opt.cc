@@ -72,7 +72,7 @@ AnnotateOptions ReadAnnotateFlags(const Flags& flags, std::vector<AnnotationRule
   options.rules = std::move(rules);
   if (!flags.mesh.empty()) {
     auto mesh = ParseMeshFlag(flags.mesh);
-    if (!mesh) throw FlagError("--mesh", mesh.error().message + "; " + mesh.error().hint);
+    if (!mesh) throw FlagError("--mesh", mesh.error());
     options.mesh = std::move(*mesh);
   }
   for (const std::string& shard : flags.shards) {

@@ -25,17 +25,27 @@ size_t Columns(std::string_view text) {
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
+// What a terminal would obey, an escape say, is no part of a message.
+std::string WithoutControls(std::string_view text) {
+  std::string shown(text);
+  std::ranges::replace(shown, '\t', ' ');
+  std::ranges::replace_if(
+      shown, [](char c) { return (c >= 0 && c < 0x20 && c != '\n') || c == 0x7F; }, '?');
+  return shown;
+}
+
 // A name in a text may have megabytes: what does not fit a screen is left out in the middle.
-std::string Shortened(std::string_view text) {
+std::string Shown(std::string_view text) {
   constexpr size_t kHead = 1200, kTail = 400;
-  if (text.size() <= kHead + kTail) return std::string(text);
+  if (text.size() <= kHead + kTail) return WithoutControls(text);
   const auto is_continued = [&](size_t at) {
     return (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
   };
   size_t head = kHead, tail = text.size() - kTail;
   while (head > 0 && is_continued(head)) --head;
   while (tail < text.size() && is_continued(tail)) ++tail;
-  return fmt::format("{}[.. {} bytes ..]{}", text.substr(0, head), tail - head, text.substr(tail));
+  return WithoutControls(
+      fmt::format("{}[.. {} bytes ..]{}", text.substr(0, head), tail - head, text.substr(tail)));
 }
 
 void AppendTo(std::string& out, const Diagnostic& d) {
@@ -45,17 +55,18 @@ void AppendTo(std::string& out, const Diagnostic& d) {
     if (d.line > 0 && d.column > 0) out += fmt::format(":{}", d.column);
     out += ": ";
   }
-  out += fmt::format("{}: {}", SeverityName(d.severity), Shortened(d.message));
+  out += fmt::format("{}: {}", SeverityName(d.severity), Shown(d.message));
   if (!d.code.empty()) out += fmt::format(" [{}]", d.code);
   out += '\n';
   if (!d.source_line.empty()) {
-    std::string_view line = d.source_line;
+    const std::string shown = WithoutControls(d.source_line);
+    const std::string_view line = shown;
     const size_t at = std::min<size_t>(d.caret_offset, line.size());
     const size_t marked = std::max<size_t>(Columns(line.substr(at, d.caret_length)), 1);
     out += fmt::format("  {}\n  {:>{}}{:~>{}}\n", line, '^', Columns(line.substr(0, at)) + 1, "",
                        marked - 1);
   }
-  if (!d.hint.empty()) out += fmt::format("  hint: {}\n", Shortened(d.hint));
+  if (!d.hint.empty()) out += fmt::format("  hint: {}\n", Shown(d.hint));
   for (const Diagnostic& note : d.notes) AppendTo(out, note);
 }
 

@@ -32,7 +32,7 @@ Expected<std::vector<AnnotationRule>> ReadRules(const CostSweepFlags& flags) {
   }
   for (const std::string& shard : flags.shards) {
     Expected<AnnotationRule> rule = ParseAnnotationRule(shard, "--shard");
-    if (!rule) throw FlagError("--shard", rule.error().message + "; " + rule.error().hint);
+    if (!rule) throw FlagError("--shard", rule.error());
     rules.push_back(std::move(*rule));
   }
   return rules;
@@ -48,7 +48,7 @@ Expected<std::vector<MeshShape>> ShapesFor(Module& module, const CostSweepFlags&
   if (!annotated) return Fail(std::move(annotated.error()));
   if (flags.mesh.empty()) return std::vector<MeshShape>{annotated->axes};
   auto shapes = ParseMeshShapes(flags.mesh);
-  if (!shapes) throw FlagError("--mesh", shapes.error().message + "; " + shapes.error().hint);
+  if (!shapes) throw FlagError("--mesh", shapes.error());
   for (MeshShape& shape : *shapes) {
     auto renamed = MeshAfterRenaming(annotated->axes, shape);
     if (!renamed) return Fail(std::move(renamed.error()));
@@ -59,7 +59,7 @@ Expected<std::vector<MeshShape>> ShapesFor(Module& module, const CostSweepFlags&
 
 std::vector<int64_t> SizesOf(const char* flag, const std::string& text) {
   auto sizes = ParseSizes(text);
-  if (!sizes) throw FlagError(flag, sizes.error().message + "; " + sizes.error().hint);
+  if (!sizes) throw FlagError(flag, sizes.error());
   return *sizes;
 }
 

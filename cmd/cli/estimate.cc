@@ -89,7 +89,7 @@ void AddEstimateFlags(const Command& command, EstimateFlags& flags) {
 Expected<Chip> ReadChip(const EstimateFlags& flags) {
   if (flags.chip_file.empty()) {
     Expected<Chip> chip = BuiltInChip(flags.chip);
-    if (!chip) throw FlagError("--chip", chip.error().message + "; " + chip.error().hint);
+    if (!chip) throw FlagError("--chip", chip.error());
     return chip;
   }
   Expected<std::string> text = ReadFile(flags.chip_file);

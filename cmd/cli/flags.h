@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "ir/diagnostic.h"
+
 namespace CLI {
 class App;
 }  // namespace CLI
@@ -23,6 +25,9 @@ class FlagError : public std::runtime_error {
  public:
   FlagError(const std::string& flag, const std::string& problem)
       : std::runtime_error(flag + ": " + problem) {}
+  FlagError(const std::string& flag, const Diagnostic& problem)
+      : FlagError(flag,
+                  problem.hint.empty() ? problem.message : problem.message + "; " + problem.hint) {}
 };
 
 // What a flag takes besides the type of its variable.

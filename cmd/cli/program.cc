@@ -171,13 +171,13 @@ Expected<int64_t> ParseByteSize(std::string_view text) {
 
 int64_t ByteSizeOf(const std::string& flag, std::string_view text) {
   Expected<int64_t> bytes = ParseByteSize(text);
-  if (!bytes) throw FlagError(flag, bytes.error().message + "; " + bytes.error().hint);
+  if (!bytes) throw FlagError(flag, bytes.error());
   return *bytes;
 }
 
 const Pass* PassOf(const std::string& flag, std::string_view name) {
   Expected<const Pass*> pass = PassNamed(name);
-  if (!pass) throw FlagError(flag, pass.error().message + "; " + pass.error().hint);
+  if (!pass) throw FlagError(flag, pass.error());
   return *pass;
 }
 

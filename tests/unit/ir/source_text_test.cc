@@ -94,5 +94,11 @@ TEST_CASE("messages with endless names are cut in the middle", "[ir][diagnostic]
   CHECK(rendered.ends_with("xz' [E-TEST-001]\n"));
 }
 
+TEST_CASE("messages have no control characters", "[ir][diagnostic]") {
+  Diagnostic error = MakeError("E-TEST-001", "no '\x1b[31m'", "say\x7f it");
+  error.source_line = "a\tb\x01";
+  CHECK(Render(error) == "error: no '?[31m' [E-TEST-001]\n  a b?\n  ^\n  hint: say? it\n");
+}
+
 }  // namespace
 }  // namespace gshard
