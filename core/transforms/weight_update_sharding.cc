@@ -232,6 +232,11 @@ class WeightUpdate {
         may_change[update.output] = true;
       }
     }
+    auto whole = [&](Builder& builder, const Update& update) {
+      Instruction* copy = builder.Add(Opcode::kCopy, {update.value});
+      copy->set_sharding(update.before);
+      return copy;
+    };
     Rewriter(module_).Run(module_.entry(), [&](Instruction* x, Rewriter& rewriter) {
       if (in_updates_.contains(x)) {
         for (int64_t i = 0; i < x->operand_count(); ++i) {
@@ -243,21 +248,20 @@ class WeightUpdate {
           x->set_operand(i, weight->second);
         }
       }
-      if (x != root_ || gathered.empty()) return x;
-      auto whole = [&](const Update& update) {
-        Instruction* copy = rewriter.builder().Add(Opcode::kCopy, {update.value});
-        copy->set_sharding(update.before);
-        return copy;
-      };
-      if (x->opcode() != Opcode::kTuple) return whole(*gathered.begin()->second);
+      if (x != root_ || x->opcode() != Opcode::kTuple || gathered.empty()) return x;
       std::vector<Instruction*> outputs(x->operands().begin(), x->operands().end());
       for (size_t i = 0; i < outputs.size(); ++i) {
         if (auto found = gathered.find(i); found != gathered.end()) {
-          outputs[i] = whole(*found->second);
+          outputs[i] = whole(rewriter.builder(), *found->second);
         }
       }
       return rewriter.builder().Tuple(outputs);
     });
+    if (root_->opcode() == Opcode::kTuple || gathered.empty()) return;
+    // The only output: the copy reads it, and stands behind it.
+    Builder builder(module_, module_.entry());
+    builder.set_origin(root_);
+    module_.entry()->set_root(whole(builder, *gathered.begin()->second));
   }
 
   static Instruction* Barrier(Builder& builder, Instruction* x) {
