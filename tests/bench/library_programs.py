@@ -3,10 +3,12 @@
 
 Both sides run the same step on the same inputs, in turn, round by round; figures are medians of all steps after the
 first of each round. Results are compared: a program that gives others than JAX's fails whatever its time.
+--processor-time measures what the steps take of the processors instead: the figure for a machine that does other work.
 """
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -242,6 +244,25 @@ class Case:
             sys.exit(f"library_programs: {self.path}: exit {done.returncode}: {done.stderr.strip()[:1000]}")
         self.ours += json.loads(done.stdout)["step_times_s"][1:]
 
+    def run_processor_time(self, binary, steps):
+        """A round of each, in user and system seconds a step; of short steps as many as take 0.2 s."""
+        start = time.process_time()
+        jax.block_until_ready(self.compiled(*self.arguments))
+        steps = max(steps, min(1000, int(0.2 / max(1e-4, time.process_time() - start))))
+        start = time.process_time()
+        for _ in range(steps):
+            self.results = jax.block_until_ready(self.compiled(*self.arguments))
+        self.theirs.append((time.process_time() - start) / steps)
+        # What starting takes is in both runs.
+        self.ours.append((self.gshard_seconds(binary, 2 * steps) - self.gshard_seconds(binary, steps)) / steps)
+
+    def gshard_seconds(self, binary, steps):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.run_gshard(binary, steps)
+        del self.ours[-steps:]
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
     def compare(self):
         """The largest difference from JAX's results, each relative to its largest element.
 
@@ -262,6 +283,7 @@ def main():
     parser.add_argument("--bin", required=True, help="folder of gshard-run")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=7, help="steps a round, after one to warm up")
+    parser.add_argument("--processor-time", action="store_true", help="user and system time, not elapsed")
     parser.add_argument("--keep", metavar="DIR", help="write texts and inputs there")
     options = parser.parse_args()
     for name in options.programs:
@@ -275,6 +297,9 @@ def main():
         for name in options.programs or PROGRAMS:
             case = Case(name, options.keep or work)
             for _ in range(options.rounds):
+                if options.processor_time:
+                    case.run_processor_time(binary, options.steps)
+                    continue
                 case.run_jax(options.steps)
                 case.run_gshard(binary, options.steps)
             case.compare()

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 
 #include "ir/diagnostic.h"
 
@@ -109,7 +110,50 @@ void CopyRows(const T* source, int64_t source_row, int64_t row, int64_t step, T*
   }
 }
 
-// target[i * target_i + j] = source[i + j * source_j]: i contiguous in the source, j in the target.
+// target[i * target_i + j] = source[i + j * source_j] of four by four elements, in registers.
+void TransposeQuad(const uint32_t* source, int64_t source_j, uint32_t* target, int64_t target_i) {
+  using Quad = uint32_t __attribute__((vector_size(16)));
+  std::array<Quad, 4> s;
+  for (size_t j = 0; j < 4; ++j) {
+    std::memcpy(&s[j], source + static_cast<int64_t>(j) * source_j, sizeof(Quad));
+  }
+  const Quad low01 = __builtin_shufflevector(s[0], s[1], 0, 4, 1, 5);
+  const Quad low23 = __builtin_shufflevector(s[2], s[3], 0, 4, 1, 5);
+  const Quad high01 = __builtin_shufflevector(s[0], s[1], 2, 6, 3, 7);
+  const Quad high23 = __builtin_shufflevector(s[2], s[3], 2, 6, 3, 7);
+  const std::array<Quad, 4> t = {__builtin_shufflevector(low01, low23, 0, 1, 4, 5),
+                                 __builtin_shufflevector(low01, low23, 2, 3, 6, 7),
+                                 __builtin_shufflevector(high01, high23, 0, 1, 4, 5),
+                                 __builtin_shufflevector(high01, high23, 2, 3, 6, 7)};
+  for (size_t i = 0; i < 4; ++i) {
+    std::memcpy(target + static_cast<int64_t>(i) * target_i, &t[i], sizeof(Quad));
+  }
+}
+
+// The same of `side` by `side` elements.
+template <int64_t side, typename T>
+void TransposeBlock(const T* source, int64_t source_j, T* target, int64_t target_i) {
+  if constexpr (sizeof(T) == sizeof(uint32_t)) {
+    static_assert(std::is_same_v<T, uint32_t> && side % 4 == 0);
+    for (int64_t i = 0; i < side; i += 4) {
+      for (int64_t j = 0; j < side; j += 4) {
+        TransposeQuad(source + i + j * source_j, source_j, target + i * target_i + j, target_i);
+      }
+    }
+    return;
+  }
+  std::array<T, static_cast<size_t>(side * side)> block;
+  for (int64_t j = 0; j < side; ++j) {
+    std::memcpy(block.data() + j * side, source + j * source_j, side * sizeof(T));
+  }
+  for (int64_t i = 0; i < side; ++i) {
+    for (int64_t j = 0; j < side; ++j) {
+      target[i * target_i + j] = block[static_cast<size_t>(j * side + i)];
+    }
+  }
+}
+
+// The same of any number: i contiguous in the source, j in the target.
 template <typename T>
 void TransposeBlocks(const T* source, int64_t source_j, T* target, int64_t target_i, int64_t n_i,
                      int64_t n_j) {
@@ -120,17 +164,8 @@ void TransposeBlocks(const T* source, int64_t source_j, T* target, int64_t targe
   for (; j0 + kBlock <= n_j; j0 += kBlock) {
     int64_t i0 = 0;
     for (; i0 + kBlock <= n_i; i0 += kBlock) {
-      const T* s = source + i0 + j0 * source_j;
-      T* t = target + i0 * target_i + j0;
-      std::array<T, static_cast<size_t>(kBlock * kBlock)> block;
-      for (int64_t j = 0; j < kBlock; ++j) {
-        std::memcpy(block.data() + j * kBlock, s + j * source_j, kBlock * sizeof(T));
-      }
-      for (int64_t i = 0; i < kBlock; ++i) {
-        for (int64_t j = 0; j < kBlock; ++j) {
-          t[i * target_i + j] = block[static_cast<size_t>(j * kBlock + i)];
-        }
-      }
+      TransposeBlock<kBlock>(source + i0 + j0 * source_j, source_j, target + i0 * target_i + j0,
+                             target_i);
     }
     for (; i0 < n_i; ++i0) {
       for (int64_t j = j0; j < j0 + kBlock; ++j)
