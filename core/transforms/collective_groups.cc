@@ -89,6 +89,32 @@ std::optional<AxisList> WithoutAxes(AxisSpan whole, AxisSpan part, int64_t devic
   return MergedAxes(rest);
 }
 
+std::optional<std::vector<OwnTile>> OwnTiles(const Instruction* slice, DeviceFunctions& devices) {
+  std::vector<OwnTile> tiles;
+  const Shape* from = slice->operand(0)->shape();
+  for (int64_t d = 0; d < from->rank(); ++d) {
+    const int64_t tile = slice->shape()->dim(d);
+    if (tile == from->dim(d)) continue;
+    std::optional<DeviceFunction> start = devices.Of(slice->operand(d + 1));
+    if (!start || tile == 0 || from->dim(d) % tile != 0) return std::nullopt;
+    std::optional<DeviceFunction> place = Quotient(*start, tile);
+    if (!place || Scaled(*place, tile) != *start) return std::nullopt;
+    std::optional<AxisList> axes = AxesOfGroupPosition(*place);
+    if (!axes || AxesSize(*axes) * tile != from->dim(d)) return std::nullopt;
+    tiles.push_back({d, std::move(*axes)});
+  }
+  return tiles;
+}
+
+bool IsOwnTileOf(const Instruction* slice, const Instruction* gather, DeviceFunctions& devices) {
+  std::optional<std::vector<OwnTile>> tiles = OwnTiles(slice, devices);
+  std::optional<AxisList> axes = GroupAxes(gather, devices.device_count());
+  if (!tiles || !axes || tiles->size() != 1) return false;
+  const OwnTile& tile = tiles->front();
+  return tile.dim == gather->attributes<CollectiveAttributes>().dimension &&
+         MergedAxes(tile.axes) == MergedAxes(*axes);
+}
+
 Instruction* SameCollectiveOn(Builder& builder, const Instruction* original, Instruction* operand) {
   CollectiveAttributes attributes = original->attributes<CollectiveAttributes>();
   attributes.channel_id = builder.module().NextChannelId();

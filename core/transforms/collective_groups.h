@@ -5,6 +5,7 @@
 #define GSHARD_CORE_TRANSFORMS_COLLECTIVE_GROUPS_H_
 
 #include <optional>
+#include <vector>
 
 #include "core/analysis/device_function.h"
 #include "core/partition/layout/device_axes.h"
@@ -30,6 +31,17 @@ ReplicaGroups GroupsAlong(AxisSpan axes, int64_t device_count);
 std::optional<AxisList> AxesOfGroupPosition(const DeviceFunction& place);
 // `whole` without `part`, in decreasing order of strides; nothing if part is not within whole.
 std::optional<AxisList> WithoutAxes(AxisSpan whole, AxisSpan part, int64_t device_count);
+
+// A dim of which a device keeps tile number (its place along `axes`).
+struct OwnTile {
+  int64_t dim = 0;
+  AxisList axes;
+};
+// The dims that a dynamic-slice cuts into equal tiles of which every device keeps its own; nothing
+// if it does anything else.
+std::optional<std::vector<OwnTile>> OwnTiles(const Instruction* slice, DeviceFunctions& devices);
+// Does every device keep the tile that it has in the plain all-gather `gather`?
+bool IsOwnTileOf(const Instruction* slice, const Instruction* gather, DeviceFunctions& devices);
 
 // The same collective on another operand: groups, reduction and cause kept, fresh channel. Shape
 // inferred.

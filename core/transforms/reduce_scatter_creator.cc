@@ -8,31 +8,6 @@
 namespace gshard {
 namespace {
 
-// A dim of which a device keeps tile number (its place along `axes`).
-struct OwnTile {
-  int64_t dim = 0;
-  AxisList axes;
-};
-
-// The dims that a dynamic-slice cuts into equal tiles of which every device keeps its own; nothing
-// if it does anything else.
-std::optional<std::vector<OwnTile>> OwnTiles(const Instruction* slice, DeviceFunctions& devices) {
-  std::vector<OwnTile> tiles;
-  const Shape* from = slice->operand(0)->shape();
-  for (int64_t d = 0; d < from->rank(); ++d) {
-    const int64_t tile = slice->shape()->dim(d);
-    if (tile == from->dim(d)) continue;
-    std::optional<DeviceFunction> start = devices.Of(slice->operand(d + 1));
-    if (!start || tile == 0 || from->dim(d) % tile != 0) return std::nullopt;
-    std::optional<DeviceFunction> place = Quotient(*start, tile);
-    if (!place || Scaled(*place, tile) != *start) return std::nullopt;
-    std::optional<AxisList> axes = AxesOfGroupPosition(*place);
-    if (!axes || AxesSize(*axes) * tile != from->dim(d)) return std::nullopt;
-    tiles.push_back({d, std::move(*axes)});
-  }
-  return tiles;
-}
-
 Instruction* OfAllReduce(Instruction* slice, Rewriter& rewriter, DeviceFunctions& devices) {
   Instruction* reduce = slice->operand(0);
   if (!rewriter.IsOnlyUse(reduce) || !ReductionOf(reduce)) return slice;
@@ -59,13 +34,7 @@ Instruction* OfAllReduce(Instruction* slice, Rewriter& rewriter, DeviceFunctions
 
 Instruction* OfAllGather(Instruction* slice, DeviceFunctions& devices) {
   Instruction* gather = slice->operand(0);
-  std::optional<std::vector<OwnTile>> tiles = OwnTiles(slice, devices);
-  std::optional<AxisList> axes = GroupAxes(gather, devices.device_count());
-  if (!tiles || !axes || tiles->size() != 1) return slice;
-  const OwnTile& tile = tiles->front();
-  bool is_own = tile.dim == gather->attributes<CollectiveAttributes>().dimension &&
-                MergedAxes(tile.axes) == MergedAxes(*axes);
-  return is_own ? gather->operand(0) : slice;
+  return IsOwnTileOf(slice, gather, devices) ? gather->operand(0) : slice;
 }
 
 }  // namespace

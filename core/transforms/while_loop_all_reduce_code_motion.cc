@@ -21,6 +21,7 @@ struct Sum {
   int64_t accumulator = 0;              // which operand
   std::vector<Instruction*> movements;  // last first
   Instruction* reduce = nullptr;
+  Instruction* summand = nullptr;  // what is summed; of a shared all-reduce, the whole of it
 };
 
 struct Accumulation {
@@ -102,8 +103,8 @@ class BodyGraph {
 class AccumulationSearch {
  public:
   AccumulationSearch(const LoopParts& parts, const BodyGraph& graph, const CallSites& sites,
-                     bool may_branch, int64_t element)
-      : parts_(parts), graph_(graph), sites_(sites), may_branch_(may_branch) {
+                     DeviceFunctions* devices, bool may_branch, int64_t element)
+      : parts_(parts), graph_(graph), sites_(sites), devices_(devices), may_branch_(may_branch) {
     found_.element = element;
   }
 
@@ -189,10 +190,16 @@ class AccumulationSearch {
   // False if the sum is one with an all-reduce over other groups.
   bool AddSum(const BodyGraph::Use& use) {
     Instruction* term = use.user->operand(1 - use.operand);
-    Sum sum{use.user, use.operand, {}, term};
+    Sum sum{use.user, use.operand, {}, term, nullptr};
     while (IsMovement(sum.reduce->opcode()) && graph_.HasOneUse(sum.reduce)) {
       sum.movements.push_back(sum.reduce);
       sum.reduce = sum.reduce->operand(0);
+    }
+    if (Instruction* slice = SharedSlice(sum.reduce)) {
+      sum.reduce = sum.reduce->operand(0);
+      sum.summand = slice->operand(0);
+    } else if (sum.reduce->operand_count() > 0) {
+      sum.summand = sum.reduce->operand(0);
     }
     if (!IsPlainCollective(sum.reduce, Opcode::kAllReduce) || !graph_.HasOneUse(sum.reduce) ||
         ReductionOf(sum.reduce) != Opcode::kAdd) {
@@ -204,6 +211,18 @@ class AccumulationSearch {
     summing_.insert(sum.add->parent());
     found_.sums.push_back(std::move(sum));
     return true;
+  }
+
+  // Of all-gather(all-reduce(slice(g))), which is all-reduce(g) where devices with the same g share
+  // the work: the slice. Null: not that.
+  Instruction* SharedSlice(const Instruction* gather) const {
+    if (devices_ == nullptr || !IsPlainCollective(gather, Opcode::kAllGather)) return nullptr;
+    const Instruction* reduce = gather->operand(0);
+    if (!IsPlainCollective(reduce, Opcode::kAllReduce) || !graph_.HasOneUse(gather)) return nullptr;
+    Instruction* slice = reduce->operand(0);
+    const bool is_own = slice->opcode() == Opcode::kDynamicSlice && graph_.HasOneUse(slice) &&
+                        IsOwnTileOf(slice, gather, *devices_);
+    return is_own ? slice : nullptr;
   }
 
   bool EnterBranch(const BodyGraph::Use& use, std::optional<int64_t> i) {
@@ -251,6 +270,7 @@ class AccumulationSearch {
   const LoopParts& parts_;
   const BodyGraph& graph_;
   const CallSites& sites_;
+  DeviceFunctions* devices_;  // null: groups are not by device numbers alone
   bool may_branch_;
   Accumulation found_;
   std::set<Place> reached_;
@@ -261,7 +281,7 @@ class AccumulationSearch {
 };
 
 std::vector<Accumulation> FindAccumulations(const LoopParts& parts, const CallSites& sites,
-                                            bool may_branch) {
+                                            DeviceFunctions* devices, bool may_branch) {
   std::unordered_set<int64_t> tested;
   for (const Instruction* x : parts.condition->instructions()) {
     if (auto element = ElementOf(x, parts.condition_state)) tested.insert(*element);
@@ -270,7 +290,7 @@ std::vector<Accumulation> FindAccumulations(const LoopParts& parts, const CallSi
   std::vector<Accumulation> found;
   for (int64_t i = 0; i < parts.size(); ++i) {
     if (tested.contains(i)) continue;
-    auto accumulation = AccumulationSearch(parts, graph, sites, may_branch, i).Run();
+    auto accumulation = AccumulationSearch(parts, graph, sites, devices, may_branch, i).Run();
     if (accumulation) found.push_back(*std::move(accumulation));
   }
   return found;
@@ -278,7 +298,8 @@ std::vector<Accumulation> FindAccumulations(const LoopParts& parts, const CallSi
 
 class LoopShortener {
  public:
-  explicit LoopShortener(Module& module) : module_(module), sites_(module) {}
+  explicit LoopShortener(Module& module)
+      : module_(module), sites_(module), devices_(module.DeviceCount()) {}
 
   Instruction* Visit(Instruction* x, Rewriter& rewriter) {
     if (x->opcode() == Opcode::kWhile) Shorten(x, rewriter.builder());
@@ -305,7 +326,9 @@ class LoopShortener {
     if (!parts || !UsedByElement(loop)) return;
     // Of a loop that itself is in a branch, not all of a group may come by.
     const bool may_branch = loop->parent() == module_.entry();
-    const std::vector<Accumulation> accumulations = FindAccumulations(*parts, sites_, may_branch);
+    DeviceFunctions* devices = module_.header().replica_count > 1 ? nullptr : &devices_;
+    const std::vector<Accumulation> accumulations =
+        FindAccumulations(*parts, sites_, devices, may_branch);
     if (accumulations.empty()) return;
     std::vector<Instruction*> inits;
     for (int64_t i = 0; i < parts->size(); ++i) inits.push_back(parts->Init(builder, i));
@@ -335,7 +358,7 @@ class LoopShortener {
 
   // What the device adds up itself.
   static Instruction* OwnSum(const Sum& sum, Builder& builder) {
-    Instruction* term = sum.reduce->operand(0);
+    Instruction* term = sum.summand;
     for (auto it = sum.movements.rbegin(); it != sum.movements.rend(); ++it) {
       term = builder.CloneWith(*it, {&term, 1}, (*it)->shape());
     }
@@ -357,6 +380,7 @@ class LoopShortener {
 
   Module& module_;
   CallSites sites_;
+  DeviceFunctions devices_;
   std::map<std::pair<const Instruction*, int64_t>, Moved> moved_;
 };
 
