@@ -157,17 +157,21 @@ class ComputationPartitioner {
     return leaves;
   }
 
-  // Per operand of a root tuple: the sharding it ends in; its own object if that says the same.
+  // Of the root, or per operand of a root tuple: the sharding it ends in; its own object if that
+  // says the same.
   std::vector<const Sharding*> OutputShardings(std::span<const MeshLayout* const> leaves) {
     std::vector<const Sharding*> shardings;
     const Instruction* root = source_.root();
-    if (root->opcode() != Opcode::kTuple) return shardings;
-    for (const Instruction* operand : root->operands()) {
+    const Instruction* const itself[] = {root};
+    auto outputs = std::span<const Instruction* const>(itself);
+    if (root->opcode() == Opcode::kTuple) outputs = root->operands();
+    for (const Instruction* operand : outputs) {
       const Sharding* sharding = nullptr;
       if (operand->shape()->IsArray()) {
         const MeshLayout* own =
             LayoutOfLeaf(run_.layouts, operand->shape(), operand->sharding(), Fidelity::kExact);
-        sharding = own == leaves[0] ? operand->sharding() : run_.layouts.ToSharding(leaves[0]);
+        const bool is_own = own == leaves[0] && operand->sharding() != nullptr;
+        sharding = is_own ? operand->sharding() : run_.layouts.ToSharding(leaves[0]);
       }
       shardings.push_back(sharding);
       leaves = leaves.subspan(static_cast<size_t>(operand->shape()->leaf_count()));
@@ -383,7 +387,9 @@ class ComputationPartitioner {
       }
     }
     OpRule op = RuleFor(source.opcode()).rule;
-    return IsPartial(rule.wanted_leaves()) ? RunWantedPartial(rule, op) : op(rule);
+    if (IsPartial(rule.wanted_leaves())) return RunWantedPartial(rule, op);
+    std::optional<RuleResult> deferred = RunBeforeCombining(rule, op);
+    return deferred ? *std::move(deferred) : op(rule);
   }
 
   PartitionedValue* CopyManual(PartitionContext& rule) {

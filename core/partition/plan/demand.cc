@@ -23,6 +23,7 @@ bool IsDoneAnywhere(Opcode opcode) {
     case Opcode::kBroadcast:
     case Opcode::kCholesky:
     case Opcode::kConcatenate:
+    case Opcode::kConditional:
     case Opcode::kConvolution:
     case Opcode::kDot:
     case Opcode::kDynamicSlice:
@@ -74,7 +75,9 @@ void Demand::Collect(const Computation& computation, std::span<const Sharding* c
       continue;
     }
     bool is_elementwise = IsElementwise(user.opcode()) && user.shape()->IsArray();
-    const Sharding* sharding = is_elementwise ? ShardingOf(user) : nullptr;
+    const bool is_output = &user == &root && !outputs.empty();
+    const Sharding* sharding = nullptr;
+    if (is_elementwise) sharding = is_output ? outputs[0] : ShardingOf(user);
     for (const Instruction* operand : user.operands()) {
       Asked& asked = asked_[operand->id()];
       asked.has_other_users = true;
@@ -103,7 +106,7 @@ void Demand::AskForOutputs(const Instruction& root, std::span<const Sharding* co
 const Sharding* Demand::Better(const Instruction& instruction, const Sharding* asked) {
   const Sharding* own = instruction.sharding();
   if (!IsPlain(asked) || !IsDoneAnywhere(instruction.opcode())) return own;
-  if (own == nullptr) return asked;
+  if (own == nullptr || own->kind == ShardingKind::kMaximal) return asked;
   return IsPlain(own) && TileCount(asked) > TileCount(own) ? asked : own;
 }
 

@@ -22,7 +22,7 @@ class Demand {
 
   // Reads the users of all values of `computation`. Linear. Forgets what was read for another
   // partitioning of it. `outputs`: where the elements of a root tuple will be needed, one per
-  // operand of the root; null: nothing is known.
+  // operand of the root, or the array that the root is; null: nothing is known.
   void Collect(const Computation& computation, std::span<const Sharding* const> outputs);
   // The sharding that a value should be produced in: its own, or the one that all users ask for if
   // that has more tiles: what is done once need not be done by several devices.

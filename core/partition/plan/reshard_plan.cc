@@ -19,6 +19,8 @@ namespace {
 
 // More digits are not worth a second search.
 constexpr size_t kMostRefinedDigits = 6;
+// Bytes that a collective more must save.
+constexpr double kSharedReductionCost = 256;
 
 std::vector<int64_t> PrimeFactors(int64_t n) {
   std::vector<int64_t> primes;
@@ -110,6 +112,10 @@ struct ReshardPlanner::Impl {
 
   ReshardPlan Make(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
   ReshardPlan MakeInOneOrder(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
+  ReshardPlan Searched(const Shape* shape, const MeshLayout* from, const MeshLayout* to,
+                       const AxisList& digits);
+  ReshardPlan ShareReduction(const Shape* shape, const MeshLayout* from, const MeshLayout* to,
+                             const AxisList& axes, ReshardPlan plan);
   ReshardPlan PermuteLast(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
   void AppendPermute(ReshardPlan& plan, const Shape* shape, const MeshLayout* layout);
 };
@@ -241,6 +247,20 @@ AxisList Refined(const AxisList& digits) {
   return refined;
 }
 
+// The digits of the device number that are in no axis.
+AxisList UnusedAxes(const AxisList& axes, int64_t device_count) {
+  const AxisList digits = *CommonDigits(axes, device_count);
+  std::vector<uint8_t> is_used(digits.size(), 0);
+  for (const DeviceAxis& axis : axes) {
+    for (int digit : DigitsOf(digits, axis)) is_used[static_cast<size_t>(digit)] = 1;
+  }
+  AxisList unused;
+  for (size_t k = 0; k < digits.size(); ++k) {
+    if (is_used[k] == 0) unused.push_back(digits[k]);
+  }
+  return unused;
+}
+
 }  // namespace
 
 ReshardPlan ReshardPlanner::Impl::MakeInOneOrder(const Shape* shape, const MeshLayout* from,
@@ -257,14 +277,51 @@ ReshardPlan ReshardPlanner::Impl::MakeInOneOrder(const Shape* shape, const MeshL
   if (!digits.has_value() || digits->size() > kMostSearchedDigits) {
     return PermuteLast(shape, from, to);
   }
-  ReshardPlan plan = SearchPlan(shape, from, to, *digits, weights);
+  ReshardPlan plan = Searched(shape, from, to, *digits);
+  const bool is_shared = !from->unreduced.empty() && plan.cost > kSharedReductionCost;
+  return is_shared ? ShareReduction(shape, from, to, axes, std::move(plan)) : plan;
+}
+
+ReshardPlan ReshardPlanner::Impl::Searched(const Shape* shape, const MeshLayout* from,
+                                           const MeshLayout* to, const AxisList& digits) {
+  ReshardPlan plan = SearchPlan(shape, from, to, digits, weights);
   bool is_best = plan.steps.size() <= 1 || plan.bytes == 0 || !from->unreduced.empty() ||
                  static_cast<double>(plan.bytes) <= LeastReshardBytes(shape, from, to);
   if (is_best) return plan;
-  AxisList refined = Refined(*digits);
-  if (refined.size() == digits->size() || refined.size() > kMostRefinedDigits) return plan;
+  AxisList refined = Refined(digits);
+  if (refined.size() == digits.size() || refined.size() > kMostRefinedDigits) return plan;
   ReshardPlan other = SearchPlan(shape, from, to, std::move(refined), weights);
   return other.cost < plan.cost ? other : plan;
+}
+
+// Devices that have the same summands share the work: each adds up a piece and gathers the others'.
+// Of n summands in r copies 2(n-1)/(nr) + (r-1)/r of the bytes are received, not 2(n-1)/n.
+ReshardPlan ReshardPlanner::Impl::ShareReduction(const Shape* shape, const MeshLayout* from,
+                                                 const MeshLayout* to, const AxisList& axes,
+                                                 ReshardPlan plan) {
+  const AxisList copies = PrimeDigits(UnusedAxes(axes, layouts.device_count()));
+  for (int64_t d = 0; d < shape->rank(); ++d) {
+    AxisList pieces = copies;
+    const int64_t size = shape->dim(d);
+    while (!pieces.empty() && size % (from->Count(d) * AxesSize(pieces)) != 0) pieces.pop_back();
+    pieces = MergedAxes(pieces);
+    AxisList all = axes;
+    all.insert(all.end(), pieces.begin(), pieces.end());
+    const std::optional<AxisList> digits = CommonDigits(all, layouts.device_count());
+    if (pieces.empty() || !digits.has_value() || digits->size() > kMostSearchedDigits) continue;
+    MeshLayout cut = *from;
+    cut.dims[static_cast<size_t>(d)] = JoinedAxes(from->axes(d), pieces);
+    const MeshLayout* own_piece = layouts.Intern(std::move(cut));
+    ReshardPlan rest = SearchPlan(shape, own_piece, to, *digits, weights);
+    rest.cost += kReshardStepCost;
+    if (rest.cost + kSharedReductionCost >= plan.cost) continue;
+    ReshardStep slice{.kind = ReshardKind::kSlice,
+                      .moves = {{.axes = pieces, .to = d}},
+                      .after = StateOf(shape, own_piece)};
+    rest.steps.insert(rest.steps.begin(), std::move(slice));
+    plan = std::move(rest);
+  }
+  return plan;
 }
 
 ReshardPlanner::ReshardPlanner(MeshLayoutTable& layouts, ReshardWeights weights)

@@ -12,6 +12,21 @@ namespace {
 
 bool IsPartial(const MeshLayout* layout) { return !layout->unreduced.empty(); }
 
+// Do the dims of `layout` leave all digits of `axes` alone?
+bool HasNoneOf(MeshLayoutTable& layouts, const MeshLayout& layout, AxisList axes) {
+  for (const AxisList& list : layout.dims) axes.insert(axes.end(), list.begin(), list.end());
+  std::optional<AxisList> digits = CommonDigits(axes, layouts.device_count());
+  if (!digits.has_value()) return false;
+  std::vector<bool> taken(digits->size(), false);
+  for (const DeviceAxis& axis : axes) {
+    for (int digit : DigitsOf(*digits, axis)) {
+      if (taken[static_cast<size_t>(digit)]) return false;
+      taken[static_cast<size_t>(digit)] = true;
+    }
+  }
+  return true;
+}
+
 // Rules that carry values or leave partial results take partial layouts as they are.
 bool KnowsPartialLayouts(Opcode opcode) {
   switch (opcode) {
@@ -217,19 +232,8 @@ class PartialOperandRule {
       return false;
     }
     if (layout->TileCount() == 1) return true;
-    if (layout->order != wanted_->order) return false;
-    AxisList axes = wanted_->unreduced;
-    for (const AxisList& list : layout->dims) axes.insert(axes.end(), list.begin(), list.end());
-    std::optional<AxisList> digits = CommonDigits(axes, rule_.layouts().device_count());
-    if (!digits.has_value()) return false;
-    std::vector<bool> taken(digits->size(), false);
-    for (const DeviceAxis& axis : axes) {
-      for (int digit : DigitsOf(*digits, axis)) {
-        if (taken[static_cast<size_t>(digit)]) return false;
-        taken[static_cast<size_t>(digit)] = true;
-      }
-    }
-    return true;
+    return layout->order == wanted_->order &&
+           HasNoneOf(rule_.layouts(), *layout, wanted_->unreduced);
   }
 
   // The rule's result as a partial value of the source's.
@@ -253,6 +257,74 @@ class PartialOperandRule {
 
 }  // namespace
 
+namespace {
+
+// Movements, and sums of what is summed over devices: operations that `x` may be the first of.
+bool CombinesAlike(const Instruction& x, Opcode combiner) {
+  switch (x.opcode()) {
+    case Opcode::kCopy:
+    case Opcode::kReshape:
+    case Opcode::kSlice:
+    case Opcode::kTranspose:
+      return true;
+    case Opcode::kReduce:
+      return x.operand_count() == 2 && CombinerOf(x.called(0)) == combiner;
+    default:
+      return false;
+  }
+}
+
+// Does a chain of such operations, each the only user of the one before, make half or less of it?
+bool MakesSmaller(const Instruction& source, Opcode combiner, const Users& users) {
+  constexpr int kMost = 8;
+  const Instruction* x = &source;
+  for (int i = 0; i < kMost && CombinesAlike(*x, combiner); ++i) {
+    if (2 * x->shape()->element_count() <= source.operand(0)->shape()->element_count()) return true;
+    if (users.of(x).size() != 1 || users.of(x)[0]->operand(0) != x) return false;
+    x = users.of(x)[0];
+  }
+  return false;
+}
+
+// The layout of an operand that is there as partial values only, for nobody else; null: none.
+const MeshLayout* OnlyPartial(PartitionContext& rule, int64_t i) {
+  const PartitionedValue& operand = *rule.operand(i);
+  if (operand.IsTuple() || operand.maker != nullptr || operand.required_layout != nullptr ||
+      operand.variants.size() != 1 || !IsPartial(operand.variants[0].layout)) {
+    return nullptr;
+  }
+  const Instruction& source = rule.source();
+  const Users& users = rule.scope().run().UsersIn(*source.parent());
+  return users.of(source.operand(i)).size() == 1 ? operand.variants[0].layout : nullptr;
+}
+
+// The partial layout that the result may be left in; null: none.
+const MeshLayout* DeferredLayout(PartitionContext& rule) {
+  const Instruction& source = rule.source();
+  if (source.operand_count() == 0 || !source.shape()->IsArray()) return nullptr;
+  const MeshLayout* has = OnlyPartial(rule, 0);
+  const MeshLayout* wanted = rule.wanted();
+  if (has == nullptr || wanted->kind != MeshLayout::Kind::kTiled || has->manual != wanted->manual) {
+    return nullptr;
+  }
+  if (source.opcode() == Opcode::kAdd || source.opcode() == Opcode::kSubtract) {
+    return has->combiner == Opcode::kAdd && OnlyPartial(rule, 1) == has ? has : nullptr;
+  }
+  const Users& users = rule.scope().run().UsersIn(*source.parent());
+  if (!MakesSmaller(source, has->combiner, users)) return nullptr;
+  MeshLayout layout = *wanted;
+  const bool is_clear = (wanted->order == has->order || wanted->TileCount() == 1) &&
+                        HasNoneOf(rule.layouts(), *wanted, has->unreduced);
+  if (!is_clear && has->TileCount() > 1) return nullptr;
+  if (!is_clear) layout.dims.assign(layout.dims.size(), {});
+  layout.order = has->order;
+  layout.unreduced = has->unreduced;
+  layout.combiner = has->combiner;
+  return rule.layouts().Intern(std::move(layout));
+}
+
+}  // namespace
+
 bool IsPartial(std::span<const MeshLayout* const> leaves) {
   return std::ranges::any_of(leaves, [](const MeshLayout* leaf) { return IsPartial(leaf); });
 }
@@ -266,6 +338,13 @@ RuleResult RunWantedPartial(PartitionContext& rule, OpRule op) {
   }
   PartitionContext inner(rule.scope(), rule.source(), rule.operands(), combined);
   return op(inner);
+}
+
+std::optional<RuleResult> RunBeforeCombining(PartitionContext& rule, OpRule op) {
+  const MeshLayout* partial[] = {DeferredLayout(rule)};
+  if (partial[0] == nullptr) return std::nullopt;
+  PartitionContext inner(rule.scope(), rule.source(), rule.operands(), partial);
+  return PartialOperandRule(inner, op).Run();
 }
 
 }  // namespace gshard

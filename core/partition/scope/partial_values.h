@@ -5,6 +5,7 @@
 #ifndef GSHARD_CORE_PARTITION_SCOPE_PARTIAL_VALUES_H_
 #define GSHARD_CORE_PARTITION_SCOPE_PARTIAL_VALUES_H_
 
+#include <optional>
 #include <span>
 
 #include "core/partition/scope/op_rule.h"
@@ -16,6 +17,11 @@ bool IsPartial(std::span<const MeshLayout* const> leaves);
 // The source's rule where some layouts wanted are partial. What is not linear, or has no partial
 // operand, is computed on combined values; a result is taken apart when it is needed so.
 RuleResult RunWantedPartial(PartitionContext& rule, OpRule op);
+
+// The same where the result is not wanted partial, but is to be combined only behind this
+// operation: it adds up two such values, or begins a chain that makes half or less of one. Nothing:
+// not so.
+std::optional<RuleResult> RunBeforeCombining(PartitionContext& rule, OpRule op);
 
 }  // namespace gshard
 

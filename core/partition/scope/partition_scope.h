@@ -172,6 +172,8 @@ class PartitionScope {
 
  private:
   void ShareOwners(PartitionedValue* value, const ReshardCause& cause);
+  // The operation of the value's source on operands in this layout.
+  Instruction* Recompute(PartitionedValue* value, const MeshLayout* layout);
   PartitionedValue* NewEmpty(const Shape* shape);
   std::string_view NameOf(const Instruction* source);
   Instruction* Caused(Instruction* collective, const ReshardCause& cause, int64_t bytes);

@@ -10,6 +10,7 @@
 #include "core/partition/scope/masking.h"
 #include "core/partition/scope/partition_scope.h"
 #include "core/partition/scope/range_cut.h"
+#include "core/partition/scope/recompute.h"
 #include "ir/dims.h"
 
 namespace gshard {
@@ -442,6 +443,19 @@ void PartitionScope::ShareOwners(PartitionedValue* value, const ReshardCause& ca
   value->variants.push_back({whole, AllReduce(mine, whole, everybody, merge, with_text)});
 }
 
+Instruction* PartitionScope::Recompute(PartitionedValue* value, const MeshLayout* layout) {
+  const Instruction* source = value->source;
+  std::vector<Instruction*> locals;
+  for (const Instruction* x : source->operands()) {
+    PartitionedValue* operand = run_.value_of[x->id()];
+    const ReshardCause cause{.user = source, .value = x};
+    locals.push_back(Reshard(operand, LayoutOfOperand(*this, *operand, layout), cause));
+  }
+  Instruction* local = CloneLocal(source, locals, LocalShape(context(), value->shape, layout));
+  value->variants.push_back({layout, local});
+  return local;
+}
+
 Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* layout,
                                      const ReshardCause& cause) {
   if (Instruction* local = value->Find(layout)) return local;
@@ -492,6 +506,9 @@ Instruction* PartitionScope::Reshard(PartitionedValue* value, const MeshLayout* 
       run_.planner.Plan(value->shape, value->required_layout, layout).cost < best_plan->cost) {
     Reshard(value, value->required_layout, {.user = nullptr, .value = cause.value});
     return Reshard(value, layout, cause);
+  }
+  if (!IsLocalPlan(*best_plan) && IsCheaperToRecompute(*this, *value, layout, best_plan->cost)) {
+    return Recompute(value, layout);
   }
   std::string text;
   if (!IsLocalPlan(*best_plan)) text = CauseText(layouts(), cause, best->layout, layout);
