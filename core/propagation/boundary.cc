@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "ir/custom_call.h"
+#include "ir/metadata.h"
 #include "ir/propagation_flags.h"
 #include "ir/sharding_algebra.h"
 
@@ -37,6 +39,17 @@ std::vector<bool> FreeParameters(const Computation& entry) {
     free.push_back(std::find(leaves.begin(), leaves.end(), true) != leaves.end());
   }
   return free;
+}
+
+// A constraint on the value that is also the only result says nothing of the result: what jit's
+// out_shardings say stands on an element of a tuple.
+std::vector<bool> FreeResults(const Computation& entry) {
+  const Instruction* root = entry.root();
+  if (IsCustomCallTo(*root, kShardingTarget) &&
+      !FrontendAttribute(root->frontend_attributes(), "xla.sdy.sharding").empty()) {
+    return {true};
+  }
+  return FreeLeaves(root);
 }
 
 // Of the leaves with a true flag, those that are not whole on every device.
@@ -165,7 +178,7 @@ Expected<BoundaryFlags> ResolveBoundary(const Module& module,
   }
   if (flags.results.empty()) {
     flags.results_by_default = true;
-    flags.results = FreeLeaves(module.entry()->root());
+    flags.results = FreeResults(*module.entry());
   }
   return flags;
 }
@@ -219,7 +232,7 @@ void RecordBoundary(Module& module, const BoundaryFlags& flags) {
   if (refused(flags.parameters, flags.parameters_by_default, FreeParameters(*module.entry()))) {
     header.propagation_to_parameters = {false};
   }
-  if (refused(flags.results, flags.results_by_default, FreeLeaves(module.entry()->root()))) {
+  if (refused(flags.results, flags.results_by_default, FreeResults(*module.entry()))) {
     header.propagation_to_output = {false};
   }
 }

@@ -37,11 +37,21 @@ bool IsMadeAgain(Opcode opcode) {
   }
 }
 
-// What may be made again for each of its users.
+// Elements of a tuple and what branches are given are laid out apart: each is a use of its own.
+bool UsesApart(Opcode opcode) { return opcode == Opcode::kTuple || opcode == Opcode::kConditional; }
+
+// All operands of `user` that are the constant, or the one at `position`.
+struct Use {
+  Instruction* user = nullptr;
+  int64_t position = -1;
+};
+
+// What may be made again for each of its uses.
 struct Constant {
   int32_t operations = 0;
   bool shareable = true;  // a control dependence names one instruction
-  std::vector<Instruction*> users, copies;
+  std::vector<Use> uses;
+  std::vector<Instruction*> copies;
 };
 constexpr int32_t kNone = -1;  // slot of what is none
 
@@ -116,33 +126,39 @@ class ConstantSplitter {
     }
   }
 
-  // x as a user of its operands, once of each.
   void AddUser(Instruction* x) {
-    for (const Instruction* operand : x->operands()) {
-      Constant* constant = Find(operand);
+    const bool apart = UsesApart(x->opcode());
+    for (int64_t i = 0; i < x->operand_count(); ++i) {
+      Constant* constant = Find(x->operand(i));
       if (constant == nullptr) continue;
-      if (constant->users.empty() || constant->users.back() != x) constant->users.push_back(x);
+      std::vector<Use>& uses = constant->uses;
+      if (apart) {
+        uses.push_back({x, i});
+      } else if (uses.empty() || uses.back().user != x) {
+        uses.push_back({x, -1});
+      }
     }
   }
 
   bool AnyShared() {
     const Constant* root = Find(computation_->root());
     return std::ranges::any_of(constants_, [&](const Constant& constant) {
-      return constant.shareable && constant.users.size() + (&constant == root) > 1;
+      return constant.shareable && constant.uses.size() + (&constant == root) > 1;
     });
   }
 
   void Split(Instruction* x, Constant& constant) {
-    // x itself is the root's, else the first user's.
+    // x itself is the root's, else the first use's.
     const size_t kept = x == computation_->root() ? 0 : 1;
-    const std::vector<Instruction*>& users = constant.users;
-    if (!constant.shareable || users.size() <= kept) return;
+    const std::vector<Use>& uses = constant.uses;
+    if (!constant.shareable || uses.size() <= kept) return;
     order_.erase(x);
     const std::vector<Instruction*> operands(x->operands().begin(), x->operands().end());
-    for (size_t i = kept; i < users.size(); ++i) {
+    for (size_t i = kept; i < uses.size(); ++i) {
       Instruction* copy = module_.Clone(computation_, x, operands, module_.UniqueName(x->name()));
-      for (int64_t k = 0; k < users[i]->operand_count(); ++k) {
-        if (users[i]->operand(k) == x) users[i]->set_operand(k, copy);
+      const auto [user, position] = uses[i];
+      for (int64_t k = 0; k < user->operand_count(); ++k) {
+        if (user->operand(k) == x && (position < 0 || k == position)) user->set_operand(k, copy);
       }
       constant.copies.push_back(copy);
       copies_.push_back({copy, x});

@@ -20,12 +20,12 @@ struct ConstantCopy {
   Instruction* original = nullptr;  // stands before its copies, which follow each other
 };
 
-// To run before propagation, after calls are inlined. What has several users in its computation
-// (the root is one), no sharding, and follows cheaply from constants, iotas and broadcast scalars
-// keeps its first user; every other one gets a copy, of the operands likewise. Scalars, literals
-// of more than 4096 elements and expressions of more than 16 operations stay shared. `copies`
-// receives what was made, `order` loses the entries that are void. True if something was split.
-// Linear in the number of uses.
+// To run before propagation, after calls are inlined. What has several uses in its computation (the
+// root is one, a tuple or a conditional one for each operand), no sharding, and follows cheaply
+// from constants, iotas and broadcast scalars keeps its first use; every other one gets a copy, of
+// the operands likewise. Scalars, literals of more than 4096 elements and expressions of more than
+// 16 operations stay shared. `copies` receives what was made, `order` loses the entries that are
+// void. True if something was split. Linear in the number of uses.
 bool SplitConstants(Module& module, std::vector<ConstantCopy>& copies, UserOrderOverride& order);
 
 // To run after propagation: copies that have got the sharding of their original, or of an earlier

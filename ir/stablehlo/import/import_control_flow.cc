@@ -1,17 +1,22 @@
 // Loops, branches, calls, tuples, barriers.
 #include <fmt/format.h>
 
+#include <map>
+
 #include "ir/stablehlo/import/converters.h"
 #include "ir/stablehlo/import/importer.h"
 
 namespace gshard::stablehlo {
 namespace {
 
+void AppendOnce(Value* value, std::vector<Value*>& values) {
+  if (std::ranges::find(values, value) == values.end()) values.push_back(value);
+}
+
 // What a region uses of the scopes around it, but for constants: those are cloned into it.
 void AppendCaptures(const Region& region, std::vector<Value*>& captures) {
   for (Value* value : region.captures) {
-    if (IsConstant(*value)) continue;
-    if (std::ranges::find(captures, value) == captures.end()) captures.push_back(value);
+    if (!IsConstant(*value)) AppendOnce(value, captures);
   }
 }
 
@@ -44,9 +49,54 @@ bool EmitCall(Importer& in, const Operation& op, Computation* computation, bool 
   return in.DefineAll(op, *call);
 }
 
+// Values inside a loop, and those around it that they are.
+using StandIns = std::map<const Value*, Value*>;
+
+// Of `outside` what the region and those in it compute with, but for constants, by first use.
+void AppendUsed(const Region& region, const StandIns& outside, bool is_body,
+                std::vector<Value*>& captures) {
+  for (const Operation* op : region.operations) {
+    for (size_t i = 0; i < op->operands.size(); ++i) {
+      const auto it = outside.find(op->operands[i]);
+      if (it == outside.end() || IsConstant(*it->second)) continue;
+      // That a body returns what came is no use of it.
+      const bool passed_on = is_body && op == region.operations.back() &&
+                             i < region.arguments.size() && op->operands[i] == &region.arguments[i];
+      if (!passed_on) AppendOnce(it->second, captures);
+    }
+    for (const Region* inner : op->regions) {
+      AppendUsed(*inner, outside, /*is_body=*/false, captures);
+    }
+  }
+}
+
+// Does the body return its argument i as it came?
+bool IsPassedOn(const Operation& op, size_t i) {
+  const Region& body = *op.regions[1];
+  if (body.operations.empty()) return false;
+  const auto returned = body.operations.back()->operands;
+  return returned.size() == body.arguments.size() && returned[i] == &body.arguments[i];
+}
+
+bool HasSharding(const Operation& op) {
+  return std::ranges::any_of(op.attributes, [](const NamedAttribute& attribute) {
+    return attribute.key.ends_with(".sharding");
+  });
+}
+
+// The operations of a branch in place of `op`.
+bool ConvertInPlace(Importer& in, const Operation& op, const Region& region) {
+  std::vector<Instruction*> values;
+  if (!in.ConvertOperations(region) || !in.TerminatorValues(region, values)) return false;
+  if (!in.WantResults(op, values.size())) return false;
+  for (size_t i = 0; i < values.size(); ++i) in.Define(op, i, values[i]);
+  return true;
+}
+
 }  // namespace
 
-// One tuple carries the loop's values, then the captured ones, which never change.
+// One tuple carries what the loop changes, then the captured values, which never change: those of
+// the scopes around it, and as in XLA's export those that the body returns as they came.
 bool ConvertWhile(Importer& in, const Operation& op) {
   if (!in.WantRegions(op, 2) || !in.WantResults(op, op.operands.size())) return false;
   for (const Region* region : op.regions) {
@@ -56,9 +106,22 @@ bool ConvertWhile(Importer& in, const Operation& op) {
                                  region->arguments.size(), op.operands.size()));
     }
   }
+  std::vector<bool> passed_on(op.operands.size());
+  std::vector<Instruction*> elements;
+  StandIns outside;
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    passed_on[i] = IsPassedOn(op, i) && !HasSharding(op);
+    if (!passed_on[i]) elements.push_back(in.Operand(op, i));
+    for (const Region* region : op.regions) {
+      if (passed_on[i]) outside[&region->arguments[i]] = op.operands[i];
+    }
+  }
+  const auto carried = static_cast<int64_t>(elements.size());
   std::vector<Value*> captures;
-  for (const Region* region : op.regions) AppendCaptures(*region, captures);
-  std::vector<Instruction*> elements = in.Operands(op);
+  for (const Region* region : op.regions) {
+    for (Value* value : region->captures) outside[value] = value;
+    AppendUsed(*region, outside, region == op.regions[1], captures);
+  }
   for (const Value* value : captures) {
     if (value->instruction == nullptr) {
       return in.Fail(op, ParseError::kUnknownOperand,
@@ -67,10 +130,11 @@ bool ConvertWhile(Importer& in, const Operation& op) {
     elements.push_back(value->instruction);
   }
   Instruction* init = EmitTuple(in, op, elements);
-  Computation* condition = in.CapturingComputation(op, *op.regions[0], "while_condition", captures,
-                                                   /*as_tuple=*/true, /*return_captures=*/false);
+  Computation* condition =
+      in.CapturingComputation(op, *op.regions[0], "while_condition", captures, passed_on,
+                              /*as_tuple=*/true, /*return_captures=*/false);
   if (condition == nullptr) return false;
-  Computation* body = in.CapturingComputation(op, *op.regions[1], "while_body", captures,
+  Computation* body = in.CapturingComputation(op, *op.regions[1], "while_body", captures, passed_on,
                                               /*as_tuple=*/true, /*return_captures=*/true);
   if (body == nullptr) return false;
   Computation* const called[] = {condition, body};
@@ -78,9 +142,12 @@ bool ConvertWhile(Importer& in, const Operation& op) {
   Instruction* loop =
       in.Emit(op, Opcode::kWhile, operands, NoAttributes{}, init->shape()->bare(), called);
   if (loop == nullptr) return false;
+  int64_t element = 0;
   for (size_t i = 0; i < op.results.size(); ++i) {
-    if (!in.Define(op, i, in.EmitElement(op, loop, static_cast<int64_t>(i)))) return false;
+    Instruction* result = passed_on[i] ? in.Operand(op, i) : in.EmitElement(op, loop, element++);
+    if (!in.Define(op, i, result)) return false;
   }
+  CheckInternal(element == carried, "a loop has another number of results");
   return true;
 }
 
@@ -96,6 +163,14 @@ bool ConvertConditional(Importer& in, const Operation& op) {
                    fmt::format("{} branches on a scalar {}, not on {}", op.name,
                                is_if ? "i1" : "i32", ToString(index, /*layouts=*/false)));
   }
+  // Where the branch is known it stands for the operation, as in XLA's export.
+  std::vector<int64_t> known;
+  if (!is_if && !HasSharding(op) && in.ConstantIntegers(*op.operands[0], known)) {
+    const auto last = static_cast<int64_t>(op.regions.size()) - 1;
+    const int64_t taken = known[0] < 0 || known[0] > last ? last : known[0];
+    const Region& region = *op.regions[static_cast<size_t>(taken)];
+    if (region.arguments.empty()) return ConvertInPlace(in, op, region);
+  }
   std::vector<Instruction*> operands = {in.Operand(op, 0)};
   std::vector<Computation*> called;
   for (size_t i = 0; i < op.regions.size(); ++i) {
@@ -109,7 +184,8 @@ bool ConvertConditional(Importer& in, const Operation& op) {
     for (const Value* value : captures) elements.push_back(value->instruction);
     operands.push_back(elements.size() == 1 ? elements[0] : EmitTuple(in, op, elements));
     Computation* branch = in.CapturingComputation(op, region, fmt::format("branch_{}", i), captures,
-                                                  /*as_tuple=*/false, /*return_captures=*/false);
+                                                  {}, /*as_tuple=*/false,
+                                                  /*return_captures=*/false);
     if (branch == nullptr) return false;
     called.push_back(branch);
   }

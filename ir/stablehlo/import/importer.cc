@@ -7,6 +7,7 @@
 #include "ir/metadata.h"
 #include "ir/shape_inference.h"
 #include "ir/sharding_text.h"
+#include "ir/stablehlo/import/simplify.h"
 #include "ir/stablehlo/syntax/lexer.h"
 
 namespace gshard::stablehlo {
@@ -344,7 +345,15 @@ bool Importer::ConvertOperation(const Operation& op) {
   for (const Value& result : op.results) {
     CheckInternal(result.instruction != nullptr, "a converter left a result undefined");
   }
-  return op.results.empty() || SetSharding(op, op.results[0].instruction);
+  if (op.results.empty()) return true;
+  if (!SetSharding(op, op.results[0].instruction)) return false;
+  Instruction*& result = op.results[0].instruction;
+  // What carries a sharding is there to carry it.
+  if (op.results.size() == 1 && computation_->instructions().back() == result &&
+      result->sharding() == nullptr && result->frontend_attributes().empty()) {
+    result = Simplified(*module_, computation_, result);
+  }
+  return true;
 }
 
 bool Importer::ConvertOperations(const Region& region) {

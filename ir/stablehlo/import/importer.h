@@ -111,10 +111,14 @@ class Importer {
   // The computation of `op(a, b)` on scalars of a type, for `reduce .. applies op`.
   Computation* AppliedComputation(const Operation& op, std::string_view name, DType dtype);
   // A region whose captured values come in with its arguments as elements of one tuple parameter
-  // (`as_tuple`), or as that value itself where there is just one.
+  // (`as_tuple`), or as that value itself where there is just one. Arguments that are `passed_on`
+  // (empty: none) stand for the operands, which are captured or constants.
   Computation* CapturingComputation(const Operation& op, const Region& region,
                                     std::string_view name, std::span<Value* const> captures,
-                                    bool as_tuple, bool return_captures);
+                                    const std::vector<bool>& passed_on, bool as_tuple,
+                                    bool return_captures);
+  // All but the terminator, into the current computation.
+  bool ConvertOperations(const Region& region);
   // A region as the body of a call: one parameter for each argument and captured value.
   Computation* BodyComputation(const Operation& op, const Region& region, std::string_view name);
   // The computation of @name for arguments of these shapes, converted on first use. `values`: the
@@ -161,7 +165,6 @@ class Importer {
   bool FinishEntry(Function& function, std::vector<Instruction*>& values);
   Computation* ConvertFunction(const Operation& op, Function& function,
                                std::span<const Shape* const> shapes);
-  bool ConvertOperations(const Region& region);
   bool ConvertOperation(const Operation& op);
   bool CheckOperandTypes(const Operation& op);
   bool CloneInto(const Operation& op, Value* value, int depth);

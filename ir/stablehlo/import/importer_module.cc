@@ -4,6 +4,7 @@
 #include "ir/metadata.h"
 #include "ir/stablehlo/import/importer.h"
 #include "ir/stablehlo/syntax/lexer.h"
+#include "ir/traversal.h"
 
 namespace gshard::stablehlo {
 namespace {
@@ -224,6 +225,12 @@ std::unique_ptr<Module> Importer::Run() {
   }
   if (!BindDynamicDims(*entry) || !ConvertEntry(*entry)) return nullptr;
   module_->SetComputations(std::move(finished_));
+  // As XLA's export has it: what nobody needs is gone, and the order is the one XLA prints. Who
+  // partitions goes by the order, so that both texts of a program cost the same.
+  RemoveDeadCode(*module_);
+  for (Computation* computation : module_->computations()) {
+    computation->SetInstructions(PostOrder(*computation));
+  }
   if (const std::string tables = locations_.DebugTables(); !tables.empty()) {
     module_->set_debug_tables(arena().Copy(std::string_view(tables)));
   }

@@ -203,21 +203,24 @@ Computation* Importer::AppliedComputation(const Operation& op, std::string_view 
 
 Computation* Importer::CapturingComputation(const Operation& op, const Region& region,
                                             std::string_view name, std::span<Value* const> captures,
-                                            bool as_tuple, bool return_captures) {
+                                            const std::vector<bool>& passed_on, bool as_tuple,
+                                            bool return_captures) {
   Inside inside(*this, name, region.source);
   Rebindings rebindings;
   std::vector<Value*> carried;
-  for (Value& argument : region.arguments) carried.push_back(&argument);
-  carried.insert(carried.end(), captures.begin(), captures.end());
   std::vector<const Shape*> shapes;
-  for (size_t i = 0; i < carried.size(); ++i) {
-    const Value* value = carried[i];
-    // Arguments have the shape of the operands; captured values their own.
-    const bool is_argument = i < region.arguments.size();
-    const Shape* shape = is_argument && i < op.operands.size()
-                             ? op.operands[i]->instruction->shape()
-                             : (is_argument ? value->type : value->instruction->shape());
+  const auto is_passed_on = [&](size_t i) { return i < passed_on.size() && passed_on[i]; };
+  // Arguments have the shape of the operands; captured values their own.
+  for (size_t i = 0; i < region.arguments.size(); ++i) {
+    if (is_passed_on(i)) continue;
+    carried.push_back(&region.arguments[i]);
+    const Shape* shape =
+        i < op.operands.size() ? op.operands[i]->instruction->shape() : region.arguments[i].type;
     shapes.push_back(shape->bare());
+  }
+  for (Value* value : captures) {
+    carried.push_back(value);
+    shapes.push_back(value->instruction->shape()->bare());
   }
   if (carried.size() == 1 && !as_tuple) {
     rebindings.Bind(carried[0], AddParameter(inside.computation(), 0, shapes[0], carried[0]->name,
@@ -234,9 +237,23 @@ Computation* Importer::CapturingComputation(const Operation& op, const Region& r
     rebindings.Save(value);
     if (!CloneInto(op, value, 0)) return nullptr;
   }
+  for (size_t i = 0; i < passed_on.size(); ++i) {
+    if (!passed_on[i]) continue;
+    Value* operand = op.operands[i];
+    if (IsConstant(*operand) && !rebindings.Has(operand)) {
+      rebindings.Save(operand);
+      if (!CloneInto(op, operand, 0)) return nullptr;
+    }
+    rebindings.Bind(&region.arguments[i], operand->instruction);
+  }
   std::vector<Instruction*> values;
   if (!ConvertOperations(region) || !TerminatorValues(region, values)) return nullptr;
   if (return_captures) {
+    std::vector<Instruction*> returned;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (!is_passed_on(i)) returned.push_back(values[i]);
+    }
+    values = std::move(returned);
     for (const Value* value : captures) values.push_back(value->instruction);
   }
   SetRoot(inside.computation(), values, region.operations.back(), return_captures);

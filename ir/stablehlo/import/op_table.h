@@ -26,10 +26,13 @@ std::span<const OpRow> AllRows();
 // By the name in the text; `mhlo.` stands for `stablehlo.`. Null: no such operation.
 const OpRow* FindRow(std::string_view name);
 
-// Is `value` a constant of the text?
+// Is `value` a constant of the text, or one that is broadcast?
 inline bool IsConstant(const Value& value) {
-  return value.definition != nullptr && value.definition->row != nullptr &&
-         value.definition->row->opcode == Opcode::kConstant;
+  if (value.definition == nullptr || value.definition->row == nullptr) return false;
+  const Opcode opcode = value.definition->row->opcode;
+  return opcode == Opcode::kConstant ||
+         (opcode == Opcode::kBroadcast && value.definition->operands.size() == 1 &&
+          IsConstant(*value.definition->operands[0]));
 }
 
 }  // namespace gshard::stablehlo

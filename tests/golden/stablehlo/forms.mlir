@@ -16,11 +16,11 @@ module @forms attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 :
     // CHECK: %slice.4 = f32[2,8] slice(%arg0), slice={[1:3], [0:8]}
     %4 = "stablehlo.slice"(%arg0) {limit_indices = dense<[3, 8]> : tensor<2xi64>, start_indices = dense<[1, 0]> : tensor<2xi64>, strides = dense<1> : tensor<2xi64>} : (tensor<4x8xf32>) -> tensor<2x8xf32>
     %5 = stablehlo.maximum %3, %4 : tensor<2x8xf32>
+    // CHECK: %iota.6 = s32[4,8] iota(), iota_dimension=1
     // CHECK: %cst = f32[] constant(-inf)
     %cst = stablehlo.constant dense<0xFF800000> : tensor<f32>
     // CHECK: %c = s32[] constant(0)
     %c = stablehlo.constant dense<0> : tensor<i32>
-    // CHECK: %iota.6 = s32[4,8] iota(), iota_dimension=1
     %6 = stablehlo.iota dim = 1 : tensor<4x8xi32>
     // CHECK: %reduce.7 = (f32[4], s32[4]) reduce(%arg0, %iota.6, %cst, %c), dimensions={1}, to_apply=%region_reduce
     %7:2 = stablehlo.reduce(%arg0 init: %cst), (%6 init: %c) across dimensions = [1] : (tensor<4x8xf32>, tensor<4x8xi32>, tensor<f32>, tensor<i32>) -> (tensor<4xf32>, tensor<4xi32>)
@@ -43,6 +43,7 @@ module @empty_operands attributes {mhlo.num_partitions = 4 : i32} {
   func.func public @main(%arg0: tensor<3x8xf32>, %arg1: tensor<0x8xf32>) -> (tensor<6x8xf32>, tensor<3x8xf32>, tensor<0x8xf32>) {
     // CHECK: %add.0 = f32[3,8] add(%arg0, %arg0){{$}}
     // CHECK-NEXT: %concatenate.1 = f32[6,8] concatenate(%arg0, %add.0), dimensions={0}
+    // CHECK-NEXT: %arg1 = f32[0,8] parameter(1)
     // CHECK-NEXT: %concatenate.3 = f32[0,8] concatenate(%arg1, %arg1), dimensions={0}
     // CHECK-NEXT: ROOT {{.*}} tuple(%concatenate.1, %add.0, %concatenate.3)
     %0 = stablehlo.add %arg0, %arg0 : tensor<3x8xf32>
