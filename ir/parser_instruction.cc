@@ -221,6 +221,12 @@ bool ModuleParser::ResolveOperand(Computation* computation, std::string_view tex
     for (uint32_t i = 0; i < bindings_.size() && i < names.size(); ++i) {
       if (bindings_[i].computation == computation_serial_) nearest.Offer(names.name(i));
     }
+    if (lone_instruction_) {
+      return FailAt(ParseError::kUnknownOperand, text,
+                    fmt::format("no instruction '{}' before this one", name),
+                    "if the text is the middle of a program, copy it from 'HloModule' on; operands "
+                    "of a lone instruction carry their shapes");
+    }
     return FailAt(ParseError::kUnknownOperand, text,
                   fmt::format("no instruction '{}' before this one in computation '{}'", name,
                               computation->name()),

@@ -114,6 +114,13 @@ bool IsQuoted(std::string_view text) {
   return start != text.npos && StartsProgram(text.substr(start));
 }
 
+// HloModule m\n\nENTRY .. as a log of JSON has it: one line, with \n where lines end.
+bool IsEscaped(std::string_view text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  return StartsProgram(line) &&
+         (line.find("\\n\\n") != line.npos || line.find("\\n  ") != line.npos);
+}
+
 bool IsColoured(std::string_view text) { return text.find("\x1b[") != text.npos; }
 
 // At the beginning of a line, where no name is.
@@ -122,12 +129,11 @@ bool HasNoBreakSpaces(std::string_view text) { return text.find("\n\xc2\xa0") !=
 bool IsBase64(std::string_view text) {
   constexpr size_t kLeast = 60;
   const size_t end = std::min(text.find_first_of("\r\n="), text.size());
-  return end >= kLeast && std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end),
-                                      [](char c) {
-                                        return (HasClass(c, kNameContinue) && c != '.' &&
-                                                c != '-' && c != '_') ||
-                                               c == '+' || c == '/';
-                                      });
+  return end >= kLeast &&
+         std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), [](char c) {
+           return (HasClass(c, kNameContinue) && c != '.' && c != '-' && c != '_') || c == '+' ||
+                  c == '/';
+         });
 }
 
 bool IsMiddleOfStableHlo(std::string_view text) {
@@ -145,6 +151,8 @@ struct Copied {
 constexpr Copied kCopied[] = {
     {IsQuoted, "a program in quotes, as Python shows a string",
      "write the string itself: print(text), or open('step.txt', 'w').write(text)"},
+    {IsEscaped, "a program in one line, with \\n where lines end",
+     "end the lines: sed 's/\\\\n/\\n/g' FILE | gshard-opt print -"},
     {IsColoured, "text with a terminal's codes for colours",
      "drop them: sed 's/\\x1b\\[[0-9;]*m//g' FILE | gshard-opt print -"},
     {HasNoBreakSpaces, "text with no-break spaces, as web pages have them",

@@ -102,6 +102,64 @@ def adam(x, w):
     return w - m / (jnp.sqrt(v) + 1e-8), jnp.zeros((64, 64)) + x
 
 
+def scan_of_pairs(a, b):
+    def combine(p, q):
+        return p[0] * q[0], q[0] * p[1] + q[1]
+    return jax.lax.associative_scan(combine, (a, b))[1]
+
+
+def blockwise_attention(q, k, v):
+    """Softmax over blocks of keys: its gradient's loops pass on what they only read, and begin many sums with zeros."""
+    def step(carry, block):
+        out, top, total = carry
+        scores = q @ block[0].swapaxes(-1, -2)
+        new_top = jnp.maximum(top, scores.max(-1))
+        p, shrink = jnp.exp(scores - new_top[..., None]), jnp.exp(top - new_top)
+        return (out * shrink[..., None] + p @ block[1], new_top, total * shrink + p.sum(-1)), None
+    init = (jnp.zeros_like(q), jnp.full(q.shape[:-1], -1e9), jnp.zeros(q.shape[:-1]))
+    (out, _, total), _ = jax.lax.scan(step, init, (k, v))
+    return out / total[..., None]
+
+
+def blockwise_gradient(q, k, v):
+    return jax.grad(lambda *a: (blockwise_attention(*a) ** 2).sum(), argnums=(0, 1, 2))(q, k, v)
+
+
+def dispatch(experts, gate, x):
+    """GShard's einsums over one-hot masks, made of identities and constants."""
+    wi, wo = experts
+    split = NamedSharding(mesh(), P("data"))
+    constrain = jax.lax.with_sharding_constraint
+    scores = jax.nn.softmax(jnp.einsum("gsm,me->gse", x, gate))
+    mask = jax.nn.one_hot(jnp.argmax(scores, -1), 4)
+    position = jnp.cumsum(mask, 1) * mask
+    sent = (mask * (position <= 4))[..., None] * jax.nn.one_hot((position - 1).astype(int), 4)
+    inputs = constrain(jnp.einsum("gsec,gsm->egcm", sent, x), split)
+    hidden = constrain(jax.nn.relu(jnp.einsum("egcm,emh->egch", inputs, wi)), split)
+    outputs = constrain(jnp.einsum("egch,ehm->egcm", hidden, wo), split)
+    return constrain(jnp.einsum("gsec,egcm->gsm", sent * scores[..., None], outputs), split)
+
+
+def dispatch_gradient(experts, gate, x):
+    return jax.value_and_grad(lambda e: (dispatch(e, gate, x) ** 2).mean())(experts)
+
+
+def contrastive(w, a, b):
+    """A loss over the diagonal: jnp.diag's gradient branches on what is known."""
+    def loss(w):
+        left, right = (y / jnp.linalg.norm(y, axis=-1, keepdims=True) for y in (a @ w, b @ w))
+        logits = left @ right.T * 10
+        return -(jnp.diag(jax.nn.log_softmax(logits, 0)) + jnp.diag(jax.nn.log_softmax(logits, 1))).mean()
+    return jax.grad(loss)(w)
+
+
+def uneven_result(table, rows, updates):
+    """The only result is a constraint, with uneven tiles."""
+    data = NamedSharding(mesh(), P("data"))
+    constrain = jax.lax.with_sharding_constraint
+    return constrain(constrain(table, data).at[rows].add(updates), data)
+
+
 def manual(x):
     def body(x):
         return jax.lax.psum(x * jax.lax.axis_index("data"), "data")
@@ -131,6 +189,14 @@ PROGRAMS = {
     "shared_zeros": (shared_zeros, *SQUARES),
     "loop_with_zeros": (loop_with_zeros, *SQUARES),
     "adam": (adam, *SQUARES),
+    "scan_of_pairs": (scan_of_pairs, (floats(16, 8), floats(16, 8)), (P("data", "model"), P("data", "model"))),
+    "blockwise_gradient": (blockwise_gradient, (floats(4, 8, 8), floats(3, 4, 8, 8), floats(3, 4, 8, 8)),
+                           (P("data"), P(None, "data"), P(None, "data", None, "model"))),
+    "dispatch_gradient": (dispatch_gradient, ((floats(4, 8, 16), floats(4, 16, 8)), floats(8, 4), floats(8, 8, 8)),
+                          ((P("data", None, "model"), P("data", "model")), P(), P("data"))),
+    "contrastive": (contrastive, (floats(8, 8), floats(16, 8), floats(16, 8)), (P(None, "model"), P("data"), P("data"))),
+    "uneven_result": (uneven_result, (floats(11, 6), jax.ShapeDtypeStruct((5,), jnp.int32), floats(5, 6)),
+                      (P(), P(), P())),
     "manual": (manual, (floats(8, 16),), (P("data"),)),
     "scatter": (scatter, (floats(16, 8), jax.ShapeDtypeStruct((4,), jnp.int32), floats(4, 8)),
                 (P(None, "model"), P(), P(None, "model"))),

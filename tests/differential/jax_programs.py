@@ -160,6 +160,19 @@ add('m_calls',lambda x:jax.jit(jnp.tanh)(sm(lambda a:jax.jit(jnp.tanh)(a)*2,P('d
 add('m_nested_jit',lambda x:sm(jax.jit(lambda a:jax.nn.softmax(a)+lax.axis_index('data')),P('data'),P('data'))(x)+jax.nn.softmax(x),f32(16,8))
 
 
+# --- what the export leaves out or knows already; forms that libraries make of masks, scans and samplers
+add('tril_mask',lambda x:jnp.where(jnp.tril(jnp.ones((8,8),bool)),x@x.T,-1e9),f32(8,4))
+add('diag_grad',jax.grad(lambda x:(jnp.diag(jax.nn.log_softmax(x))**2).sum()),f32(8,8))
+add('zero_size',lambda x,y:(jnp.concatenate([x,y]),y.sum(),jnp.pad(y,((2,1),(0,0)),constant_values=3.0)),f32(8,4),f32(0,4))
+add('binomial',lambda s:jax.random.binomial(jax.random.wrap_key_data(s),10,0.3,(8,)),jnp.zeros((2,),jnp.uint32))
+add('segment_softmax',lambda x,k:(lambda e:e/jax.ops.segment_sum(e,k,4)[k])(jnp.exp(x-jax.ops.segment_max(x,k,4)[k])),f32(16),i32(16))
+add('selective_scan',jax.grad(lambda a,b:lax.associative_scan(lambda p,q:(p[0]*q[0],q[0]*p[1]+q[1]),(jax.nn.sigmoid(a),b))[1].sum(),argnums=(0,1)),f32(13,4),f32(13,4))
+add('ragged_grad',jax.grad(lambda x,w,g:(lax.ragged_dot(x,w,g)**2).sum(),argnums=(0,1)),f32(12,4),f32(3,4,5),jnp.array([4,0,8],jnp.int32))
+add('gae_reverse',lambda r,v:lax.scan(lambda a,x:((x[0]-x[1]+.9*a),)*2,jnp.zeros(4),(r,v),reverse=True)[1],f32(6,4),f32(6,4))
+add('edit_distance',lambda a,b:lax.scan(lambda r,c:(lambda z:(lax.associative_scan(jnp.minimum,z-jnp.arange(9))+jnp.arange(9),None))(jnp.concatenate([r[:1]+1,jnp.minimum(r[1:]+1,r[:-1]+(b!=c))])),jnp.arange(9),a)[0],i32(8),i32(8))
+add('passed_on',lambda x,y,n:lax.while_loop(lambda s:s[1]<s[2],lambda s:(s[0]*s[3],s[1]+1,s[2],s[3]),(x,0,n,y)),f32(8),f32(8),jnp.int32(3))
+
+
 def libs():
     try:
         import flax.linen as nn, optax

@@ -59,8 +59,14 @@ KernelOrError MakeCustomCall(const Instruction& instruction) {
   if (IsIdentityCall(instruction)) return MakeIdentity(instruction);
   if (target == "TopK") return MakeTopK(instruction);
   if (IsLapackTarget(target)) return MakeLapackCall(instruction);
-  return Error(instruction,
-               "custom-call to \"" + std::string(target) + "\", whose code is not in the module",
+  const std::string message =
+      "custom-call to \"" + std::string(target) + "\", whose code is not in the module";
+  if (target.find("python") != target.npos && target.find("callback") != target.npos) {
+    return Error(instruction, message,
+                 "this calls Python: print the program without jax.debug, pure_callback and "
+                 "io_callback; EQX_ON_ERROR=nan leaves out the checks of equinox and diffrax");
+  }
+  return Error(instruction, message,
                "gshard-run knows sharding and placement markers, TopK and lapack_*_ffi; lower "
                "others to plain operations (in JAX: for the CPU, without callbacks and kernels)");
 }

@@ -18,12 +18,13 @@ std::string_view NameOf(Opcode opcode) {
   return {};
 }
 
-// Operands and result of one type: `op %a, %b : T`; else `op %a, %b : (A, B) -> C`.
+// Operands and result of one type: `op %a, %b : T`; else `op %a, %b : (A, B) -> C`. A select has the
+// predicate's type besides, even where it selects predicates.
 std::string TypesOf(const ModuleWriter& w, const Instruction* x) {
   const bool same = std::ranges::all_of(x->operands(), [&](const Instruction* operand) {
     return operand->shape()->bare() == x->shape()->bare();
   });
-  return same ? w.Type(x->shape()) : w.FunctionType(x);
+  return same && x->opcode() != Opcode::kSelect ? w.Type(x->shape()) : w.FunctionType(x);
 }
 
 bool WriteCompare(ModuleWriter& w, const Instruction* x) {
