@@ -10,13 +10,16 @@ namespace {
 
 constexpr int kMaxEvaluationDepth = 200;
 constexpr int64_t kMaxKnownElements = 64;
+constexpr int kMostCalls =
+    256;  // each is followed anew: functions that call others twice, over and over
 
 using Known = std::map<const Instruction*, std::vector<int64_t>>;
 
 // The elements of integer instructions, from constants up.
 class Evaluator {
  public:
-  explicit Evaluator(const Known& parameters) : parameters_(parameters) {}
+  Evaluator(const Known& parameters, int& calls_left)
+      : parameters_(parameters), calls_left_(calls_left) {}
 
   bool Evaluate(const Instruction* x, std::vector<int64_t>& out, int depth = 0) {
     const Shape* shape = x->shape();
@@ -50,6 +53,13 @@ class Evaluator {
         out.push_back(ElementAsInt64(literal, i));
       }
       return true;
+    }
+    if (x->opcode() == Opcode::kCall) return OfCall(x, x->called()[0]->root(), out, depth);
+    if (x->opcode() == Opcode::kGetTupleElement && x->operand(0)->opcode() == Opcode::kCall) {
+      const Instruction* root = x->operand(0)->called()[0]->root();
+      return root->opcode() == Opcode::kTuple &&
+             OfCall(x->operand(0), root->operand(x->attributes<GetTupleElementAttributes>().index),
+                    out, depth);
     }
     std::vector<std::vector<int64_t>> operands(static_cast<size_t>(x->operand_count()));
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -86,6 +96,21 @@ class Evaluator {
     return Elementwise(x, operands, count, out);
   }
 
+  // A value of the callee, as far as the arguments that are known determine it.
+  bool OfCall(const Instruction* call, const Instruction* value, std::vector<int64_t>& out,
+              int depth) {
+    if (--calls_left_ < 0) return false;
+    Known arguments;
+    for (const Instruction* parameter : call->called()[0]->parameters()) {
+      const int64_t number = parameter->attributes<ParameterAttributes>().number;
+      std::vector<int64_t> elements;
+      if (Evaluate(call->operand(number), elements, depth + 1)) {
+        arguments[parameter] = std::move(elements);
+      }
+    }
+    return Evaluator(arguments, calls_left_).Evaluate(value, out, depth + 1);
+  }
+
   static bool Elementwise(const Instruction* x, const std::vector<std::vector<int64_t>>& operands,
                           size_t count, std::vector<int64_t>& out) {
     if (!IsIntegerOperation(x->opcode())) return false;
@@ -104,6 +129,7 @@ class Evaluator {
   }
 
   const Known& parameters_;
+  int& calls_left_;
   Known done_;
 };
 
@@ -111,8 +137,9 @@ class Evaluator {
 
 bool Importer::ConstantIntegers(const Value& value, std::vector<int64_t>& elements) {
   elements.clear();
+  int calls_left = kMostCalls;
   return value.instruction != nullptr &&
-         Evaluator(known_parameters_).Evaluate(value.instruction, elements);
+         Evaluator(known_parameters_, calls_left).Evaluate(value.instruction, elements);
 }
 
 bool Importer::ConstantDims(const Operation& op, size_t operand, std::vector<int64_t>& dims) {
@@ -144,7 +171,7 @@ bool Importer::BindDynamicDims(Function& function) {
       std::string name;
       const std::string_view text = FieldOf(attributes[i], "jax.global_constant");
       const Operation* size = op->operands[i]->definition;
-      if (text.empty() || !ReadString(text, name) || size == nullptr ||
+      if (text.empty() || !ReadString(text, name) || name.empty() || size == nullptr ||
           !size->name.ends_with(".get_dimension_size") || size->operands.size() != 1 ||
           size->operands[0]->definition != nullptr) {
         continue;

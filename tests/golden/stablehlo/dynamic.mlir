@@ -56,3 +56,45 @@ func.func @main(%x: tensor<?x4xbf16>, %i: tensor<i32>) -> tensor<?x?xf32> {
   %3 = stablehlo.dot_general %2, %0, contracting_dims = [1] x [1] : (tensor<?x4xbf16>, tensor<?x4xbf16>) -> tensor<?x?xf32>
   return %3 : tensor<?x?xf32>
 }
+
+// -----
+// RUN: gshard-opt print %s --dim a:0=6
+// A size that a function computes, as the export of x[2 * b] has it, whose dim has no name.
+module @halves attributes {jax.uses_shape_polymorphism = true} {
+  func.func public @main(%a: tensor<?x4xf32>) -> tensor<?x2x4xf32> {
+    %c = stablehlo.constant dense<2> : tensor<i32>
+    %0 = stablehlo.get_dimension_size %a, dim = 0 : (tensor<?x4xf32>) -> tensor<i32>
+    %1:2 = call @divmod(%0, %c) : (tensor<i32>, tensor<i32>) -> (tensor<i32>, tensor<i32>)
+    %2 = call @body(%1#0, %a) : (tensor<i32>, tensor<?x4xf32>) -> tensor<?x2x4xf32>
+    return %2 : tensor<?x2x4xf32>
+  }
+  func.func private @divmod(%n: tensor<i32> {jax.global_constant = ""}, %d: tensor<i32> {jax.global_constant = ""}) -> (tensor<i32>, tensor<i32>) {
+    %0 = stablehlo.divide %n, %d : tensor<i32>
+    %1 = stablehlo.remainder %n, %d : tensor<i32>
+    return %0, %1 : tensor<i32>, tensor<i32>
+  }
+  func.func private @body(%b: tensor<i32> {jax.global_constant = "b"}, %a: tensor<?x4xf32>) -> tensor<?x2x4xf32> {
+    %c = stablehlo.constant dense<[2, 4]> : tensor<2xi32>
+    %0 = stablehlo.reshape %b : (tensor<i32>) -> tensor<1xi32>
+    %1 = stablehlo.concatenate %0, %c, dim = 0 : (tensor<1xi32>, tensor<2xi32>) -> tensor<3xi32>
+    %2 = stablehlo.dynamic_reshape %a, %1 : (tensor<?x4xf32>, tensor<3xi32>) -> tensor<?x2x4xf32>
+    return %2 : tensor<?x2x4xf32>
+  }
+}
+// CHECK: f32[3,2,4] reshape
+
+// -----
+// RUN: gshard-opt print %s 2>&1
+// EXIT: 1
+func.func public @main(%a: tensor<?xf32>) -> tensor<?xf32> {
+  %c = stablehlo.constant dense<2> : tensor<i32>
+  %0 = stablehlo.get_dimension_size %a, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+  %1 = call @half(%0, %c) : (tensor<i32>, tensor<i32>) -> tensor<i32>
+  return %a : tensor<?xf32>
+}
+func.func private @half(%n: tensor<i32> {jax.global_constant = ""}, %d: tensor<i32> {jax.global_constant = ""}) -> tensor<i32> {
+  %0 = stablehlo.divide %n, %d : tensor<i32>
+  return %0 : tensor<i32>
+}
+// CHECK: error: dim 0 of '%a' has no size
+// CHECK: hint: give it one: --dim a:0=16
