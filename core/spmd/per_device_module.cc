@@ -1,11 +1,13 @@
 #include "core/spmd/per_device_module.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/analysis/device_grid.h"
 #include "core/analysis/meshes.h"
 #include "core/propagation/shardy_import.h"
 #include "core/transforms/expand/dynamic_padder.h"
+#include "ir/sharding_algebra.h"
 
 namespace gshard {
 namespace {
@@ -29,6 +31,20 @@ Expected<void> PadWherePossible(Module& module, PassContext& context,
     return {};
   }
   return RunNamed("dynamic-padder", module, context, options);
+}
+
+// On one device every array is whole, whatever the text says about more of them.
+void KeepWhole(Module& module) {
+  for (Computation* computation : module.computations()) {
+    for (Instruction* x : computation->instructions()) {
+      const Sharding* sharding = x->sharding();
+      if (sharding == nullptr) continue;
+      const auto is_tiled = [](const Sharding* s) { return s->IsTiled(); };
+      const bool tiled = sharding->IsTuple() ? std::ranges::any_of(sharding->elements, is_tiled)
+                                             : is_tiled(sharding);
+      if (tiled && !WhyNotApplicable(*x, 1).empty()) x->set_sharding(module.context().Replicated());
+    }
+  }
 }
 
 Expected<void> Propagate(const DeviceGrid& devices, Module& module, PassContext& context,
@@ -58,6 +74,7 @@ Expected<DeviceGrid> CompleteShardings(Module& module, PassContext& context,
   if (!done) return Fail(done.error());
   const DeviceGrid devices = CountDevices(module, options.num_partitions);
   if (Expected<void> ok = VerifyForPartitions(module, devices.partitions); !ok) return Fail(ok.error());
+  if (devices.partitions == 1) KeepWhole(module);
   done = RunNamed("inline-calls", module, context, options);
   if (done && options.pad_dynamic_sizes) done = PadWherePossible(module, context, options);
   if (done && options.before_sharding) done = options.before_sharding(module);

@@ -1,6 +1,7 @@
 // Any program goes through every pass alone, and through the whole way to the program of one device
 // and its optimization. What comes out of each verifies, and prints to text that parses again and
-// prints the same; the last is run on the emulated mesh.
+// prints the same; the last is run on the emulated mesh. So do its derivative and what fits into
+// less memory; it is priced and checked.
 //
 //   pipeline_fuzz -dict=tests/fuzz/hlo.dict -timeout=20 CORPUS tests/fuzz/pipeline_corpus
 //
@@ -14,7 +15,13 @@
 #include <thread>
 
 #include "backends/cpu/emulate.h"
+#include "core/autodiff/gradient.h"
+#include "core/check/communication_check.h"
+#include "core/cost/chip.h"
+#include "core/cost/cost_report.h"
 #include "core/pass.h"
+#include "core/remat/fit_to_memory.h"
+#include "core/report/device_model.h"
 #include "core/spmd/per_device_module.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
@@ -144,6 +151,45 @@ void CheckWholeWay(const std::string& input) {
   RunOnMesh(std::move(module), shards, input);
 }
 
+// Derivatives, values computed again, fewer optimizer states on each device.
+void CheckOtherPrograms(const std::string& input) {
+  std::unique_ptr<Module> module = Read(input);
+  if (const auto done = gshard::Differentiate(*module, {}); !done) {
+    CheckError(done.error(), "grad", input);
+  } else {
+    CheckReadable(*module, "grad", input);
+  }
+  module = Read(input);
+  gshard::PassContext context;
+  if (const auto fit = gshard::FitToMemory(*module, context, {.limit_bytes = 1024}); !fit) {
+    CheckError(fit.error(), "remat", input);
+  } else {
+    CheckReadable(*module, "remat", input);
+  }
+  module = Read(input);
+  gshard::PassContext other;
+  const gshard::PerDeviceOptions way{.weight_update_sharding = true, .windowed_einsum = true};
+  if (const auto made = MakePerDeviceModule(*module, other, way); !made) {
+    CheckError(made.error(), "weight updates and einsums", input);
+  } else {
+    CheckReadable(*module, "weight updates and einsums", input);
+  }
+}
+
+void CheckReports(const std::string& input) {
+  std::unique_ptr<Module> module = Read(input);
+  gshard::PassContext context;
+  if (!MakePerDeviceModule(*module, context)) return;
+  for (const auto& finding : CheckCommunication(*module, gshard::CountDevices(*module)).findings) {
+    CheckError(finding.diagnostic, "check", input);
+  }
+  const auto chip = gshard::BuiltInChip("tpu-v4");
+  if (!chip || !gshard::CleanForCost(*module)) return;
+  const auto report = gshard::EstimateCost(*module, *chip);
+  if (!report) return CheckError(report.error(), "cost", input);
+  Require(report->memory.peak_bytes >= 0, "cost", "a negative peak", input);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -154,6 +200,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     CheckEachPass(input);
     CheckWholeWay(input);
+    CheckOtherPrograms(input);
+    CheckReports(input);
   } catch (const std::exception& fault) {
     Require(false, "something", std::string("exception: ") + fault.what(), input);
   }
