@@ -238,6 +238,10 @@ void ReverseScope::SetAdjoint(Instruction* x, Instruction* adjoint, int64_t leaf
 void ReverseScope::Add(Instruction* x, Instruction* adjoint, int64_t leaf) {
   if (adjoint == nullptr || !Wants(x, leaf)) return;
   const Shape* shape = LeafShapes(x)[At(leaf)];
+  // Of an operation of several types, which converted the value to its own.
+  if (IsFloat(adjoint->shape()->dtype()) && IsFloat(shape->dtype())) {
+    adjoint = builder_.Convert(adjoint, shape->dtype());
+  }
   CheckInternal(SameDims(adjoint->shape(), shape) && adjoint->shape()->dtype() == shape->dtype(),
                 "an adjoint has another shape than its value");
   Instruction* sum = Adjoint(x, leaf);

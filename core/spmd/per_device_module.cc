@@ -73,7 +73,9 @@ Expected<DeviceGrid> CompleteShardings(Module& module, PassContext& context,
   auto done = RunNamed("import-shardy", module, context, options);
   if (!done) return Fail(done.error());
   const DeviceGrid devices = CountDevices(module, options.num_partitions);
-  if (Expected<void> ok = VerifyForPartitions(module, devices.partitions); !ok) return Fail(ok.error());
+  if (auto verified = VerifyForPartitions(module, devices.partitions); !verified) {
+    return Fail(verified.error());
+  }
   if (devices.partitions == 1) KeepWhole(module);
   done = RunNamed("inline-calls", module, context, options);
   if (done && options.pad_dynamic_sizes) done = PadWherePossible(module, context, options);
