@@ -161,14 +161,17 @@ void CheckOtherPrograms(const std::string& input) {
   }
   module = Read(input);
   gshard::PassContext context;
-  if (const auto fit = gshard::FitToMemory(*module, context, {.limit_bytes = 1024}); !fit) {
+  gshard::FitOptions small;
+  small.limit_bytes = 1024;
+  if (const auto fit = gshard::FitToMemory(*module, context, small); !fit) {
     CheckError(fit.error(), "remat", input);
   } else {
     CheckReadable(*module, "remat", input);
   }
   module = Read(input);
   gshard::PassContext other;
-  const gshard::PerDeviceOptions way{.weight_update_sharding = true, .windowed_einsum = true};
+  gshard::PerDeviceOptions way;
+  way.weight_update_sharding = way.windowed_einsum = true;
   if (const auto made = MakePerDeviceModule(*module, other, way); !made) {
     CheckError(made.error(), "weight updates and einsums", input);
   } else {
