@@ -308,7 +308,9 @@ const MeshLayout* DeferredLayout(PartitionContext& rule) {
     return nullptr;
   }
   if (source.opcode() == Opcode::kAdd || source.opcode() == Opcode::kSubtract) {
-    return has->combiner == Opcode::kAdd && OnlyPartial(rule, 1) == has ? has : nullptr;
+    // Where the sum is scattered, adding up tiles is less work.
+    const bool is_alike = has->combiner == Opcode::kAdd && OnlyPartial(rule, 1) == has;
+    return is_alike && wanted->TileCount() <= has->TileCount() ? has : nullptr;
   }
   const Users& users = rule.scope().run().UsersIn(*source.parent());
   if (!MakesSmaller(source, has->combiner, users)) return nullptr;
