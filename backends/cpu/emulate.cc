@@ -58,16 +58,35 @@ void ReportSteps(const StepRuns& steps, RunReport& report) {
 
 Diagnostic Stopped() { return MakeError("E-RUN-STOPPED", "interrupted"); }
 
+// What the judged step tells of the whole graph's own way; nothing: it is to run by itself.
+Expected<std::optional<OwnWay>> OwnWayOf(const PreparedRun& prepared,
+                                         std::optional<JudgedStep>& judged,
+                                         const EmulateOptions& options) {
+  if (!judged) return std::nullopt;
+  LocalCheckRuns& runs = judged->runs;
+  if (runs.outputs) return OwnWay{std::move(*runs.outputs), {}};
+  // Picks are the mesh's where every step is right.
+  const bool is_proven = judged->check.unsettled == 0 && judged->check.outputs_agree;
+  if (runs.choices == nullptr || !is_proven) return std::nullopt;
+  auto own = RunWithPicks(prepared, *runs.mesh, *runs.choices, options);
+  if (!own && own.error().code == "E-RUN-MEMORY") return std::nullopt;
+  runs.choices.reset();
+  return own;
+}
+
 // The verdict: outputs, then every array that is known by name, then, where that does not explain
-// what differs, outputs in double precision. `prepared.run` has run, and is given up.
+// what differs, outputs in double precision. `prepared.run` has run, and is given up. `near_ties`:
+// where `expected` follows from the mesh's picks.
 Expected<void> Verify(PreparedRun& prepared, const EmulateOptions& options,
                       const RankAgreement& ranks, std::vector<OutputArray> expected,
-                      std::optional<LocalCheckResult> judged, RunReport& report) {
+                      std::vector<NearTie> near_ties, std::optional<LocalCheckResult> judged,
+                      RunReport& report) {
   const bool verifies = ranks.IsFirst();
   const MeshRun& run = *prepared.run;
   if (verifies) {
     options.Progress("compare", 0);
     report.verify = VerifyOutputs(run, expected, prepared.programs.Reference(), options.tolerance);
+    report.verify->near_ties = std::move(near_ties);
   }
   auto determined = ranks.Agree(verifies ? CheckDetermined(*report.verify, run) : Expected<void>());
   if (!determined) return Fail(determined.error());
@@ -110,9 +129,12 @@ Expected<std::vector<FeedCapacity>> RunStages(std::unique_ptr<Module> module,
   auto judged = JudgeFirstStep(*prepared, options);
   if (!judged) return Fail(judged.error());
   std::vector<OutputArray> expected;
-  const bool is_known = judged->has_value() && (*judged)->runs.outputs;
-  if (is_known) {
-    expected = std::move(*(*judged)->runs.outputs);
+  std::vector<NearTie> near_ties;
+  auto own = OwnWayOf(*prepared, *judged, options);
+  if (!own) return Fail(own.error());
+  if (own->has_value()) {
+    expected = std::move((*own)->outputs);
+    near_ties = std::move((*own)->near_ties);
   } else if (options.verify) {
     auto whole = ranks.Agree(verifies ? RunWholeGraph(*prepared, options)
                                       : Expected<std::vector<OutputArray>>());
@@ -157,7 +179,8 @@ Expected<std::vector<FeedCapacity>> RunStages(std::unique_ptr<Module> module,
   if (!options.verify) return {};
   std::optional<LocalCheckResult> check;
   if (judged->has_value()) check = std::move((*judged)->check);
-  auto verified = Verify(*prepared, options, ranks, std::move(expected), std::move(check), report);
+  auto verified = Verify(*prepared, options, ranks, std::move(expected), std::move(near_ties),
+                         std::move(check), report);
   if (!verified) return Fail(verified.error());
   return {};
 }

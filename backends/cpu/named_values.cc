@@ -1,5 +1,6 @@
 #include "backends/cpu/named_values.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -74,6 +75,8 @@ Expected<std::optional<JudgedStep>> JudgeFirstStep(const PreparedRun& prepared,
   }
   JudgedStep judged;
   options.Progress("verify", 0);
+  judged.runs.most_kept_bytes =
+      std::max(kLeastBudget, prepared.run->plan().memory.arena_bytes() / 2);
   auto check = CheckLocally(programs.Reference(), *programs.program, programs.forms,
                             *prepared.inputs, OptionsFor(prepared, options), &judged.runs);
   if (!check && check.error().code == "E-RUN-MEMORY") return std::nullopt;

@@ -2,35 +2,76 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "backends/cpu/given_reference.h"
 
 namespace gshard::cpu {
+namespace {
+
+MeshRunOptions WholeOptions(const PreparedRun& prepared) {
+  MeshRunOptions mesh = prepared.mesh.ForWholeGraph(prepared.programs.whole.grid);
+  mesh.keep.clear();
+  mesh.keep_forms.clear();
+  return mesh;
+}
+
+Expected<void> RunOnce(MeshRun& run, TapObserver* observer, const EmulateOptions& options) {
+  if (auto done = run.Start(options.stop); !done) return done;
+  RunOptions once;
+  once.stop = options.stop;
+  once.observer = observer;
+  once.progress = [&](double share) { options.Progress("reference", share); };
+  return run.Run(once);
+}
+
+}  // namespace
 
 Expected<std::vector<OutputArray>> RunWholeGraph(const PreparedRun& prepared,
                                                  const EmulateOptions& options) {
   options.Progress("reference", 0);
   const MeshPrograms& programs = prepared.programs;
-  MeshRunOptions mesh = prepared.mesh.ForWholeGraph(programs.whole.grid);
+  MeshRunOptions mesh = WholeOptions(prepared);
   if (mesh.memory_limit > 0) {
     const int64_t mesh_bytes = prepared.run->plan().program->elided_bytes;
     mesh.memory_limit = std::max<int64_t>(1, mesh.memory_limit - mesh_bytes);
   }
-  mesh.keep.clear();
-  mesh.keep_forms.clear();
   auto run = MeshRun::Prepare(programs.Reference(), *prepared.inputs, mesh);
   if (!run) return Fail(run.error());
-  if (auto done = (*run)->Start(options.stop); !done) return Fail(done.error());
-  RunOptions once;
-  once.stop = options.stop;
-  once.progress = [&](double share) { options.Progress("reference", share); };
-  if (auto done = (*run)->Run(once); !done) return Fail(done.error());
+  if (auto done = RunOnce(**run, nullptr, options); !done) return Fail(done.error());
   std::vector<OutputArray> results = (*run)->Outputs(programs.feeds.shown_results);
   if (programs.given != nullptr) {
     auto done = CheckResults(*prepared.run, *programs.program, prepared.ShownResults(), results);
     if (!done) return Fail(done.error());
   }
   return results;
+}
+
+Expected<std::optional<OwnWay>> RunWithPicks(const PreparedRun& prepared, const MeshRun& mesh,
+                                             KeptChoices& choices, const EmulateOptions& options) {
+  options.Progress("reference", 0);
+  const MeshPrograms& programs = prepared.programs;
+  const ShownChoices& shown = choices.shown();
+  MeshRunOptions of_whole = WholeOptions(prepared);
+  of_whole.taps = shown.whole_taps;
+  of_whole.tapped_bytes = 1;  // what follows a pick is computed from the one put in its place
+  auto run = MeshRun::Prepare(programs.Reference(), *prepared.inputs, of_whole);
+  if (!run) return Fail(run.error());
+  PickComparer::Spreads spreads;
+  for (const Candidate& candidate : shown.candidates) {
+    const LocalForm& form = *candidate.form;
+    spreads.emplace_back(mesh.SpreadOfTiles(form.local->shape(), form.sharding));
+  }
+  PickComparer comparer(programs.Reference(), shown, mesh, std::move(spreads), choices);
+  if (auto done = RunOnce(**run, &comparer, options); !done) return Fail(done.error());
+  OwnWay own{(*run)->Outputs(programs.feeds.shown_results), {}};
+  if (!comparer.took_picks()) return own;
+  own.near_ties = comparer.NearTies();
+  const VerifyResult compared =
+      VerifyOutputs(mesh, own.outputs, programs.Reference(), options.tolerance);
+  const bool agrees = compared.ok && compared.discrete_differences == 0;
+  if (own.near_ties.empty() || !agrees) return std::nullopt;
+  return own;
 }
 
 }  // namespace gshard::cpu

@@ -2,10 +2,13 @@
 #ifndef GSHARD_BACKENDS_CPU_WHOLE_RUN_H_
 #define GSHARD_BACKENDS_CPU_WHOLE_RUN_H_
 
+#include <optional>
 #include <vector>
 
 #include "backends/cpu/emulate_options.h"
 #include "backends/cpu/prepared_run.h"
+#include "backends/cpu/verify/kept_choices.h"
+#include "backends/cpu/verify/verify.h"
 
 namespace gshard::cpu {
 
@@ -15,6 +18,19 @@ namespace gshard::cpu {
 // results of the mesh cannot be put together to these.
 Expected<std::vector<OutputArray>> RunWholeGraph(const PreparedRun& prepared,
                                                  const EmulateOptions& options);
+
+struct OwnWay {
+  std::vector<OutputArray> outputs;
+  // Where the graph went on with the mesh's picks: all outputs agree then. Empty: it never did.
+  std::vector<NearTie> near_ties;
+};
+
+// The same after a step every array of which was judged right (LocalCheckRuns), for near ties at
+// once: where a choice has other picks than the mesh though the floats agree, the graph goes on
+// with the mesh's. Nothing: it did, and outputs differ all the same, so that they are to be known
+// without. Errors: of planning and running.
+Expected<std::optional<OwnWay>> RunWithPicks(const PreparedRun& prepared, const MeshRun& mesh,
+                                             KeptChoices& choices, const EmulateOptions& options);
 
 }  // namespace gshard::cpu
 

@@ -6,8 +6,8 @@
 Programs: files, or the workloads of vs_xla.sh at 2048 devices (those need jax; --texts keeps their texts). Without any: the six
 workloads, and the samples as they are (all devices alike), over 8 devices and over 2048. Both sides run in turn, as whole processes;
 figures are medians.
-`wall` is the ratio of elapsed times, `user` of processor seconds outside the system: new pages take up to 3 s a GB in some virtual
-machines, 0.1 s elsewhere, and they are not counted there. `memory` is the ratio of peak resident sets.
+`wall` is the ratio of elapsed times, `cpu` of processor seconds, `user` of those outside the system: new pages take up to 3 s a GB
+in some virtual machines, 0.1 s elsewhere, and they are not counted there. `memory` is the ratio of peak resident sets.
 """
 import argparse
 import os
@@ -27,7 +27,7 @@ MESH = 2048
 
 class Side:
     def __init__(self):
-        self.wall, self.user, self.memory = [], [], []
+        self.wall, self.cpu, self.user, self.memory = [], [], [], []
 
     def run(self, command):
         begin = time.monotonic()
@@ -38,6 +38,7 @@ class Side:
             out.seek(0)
             text = out.read().decode(errors="replace")
         self.wall.append(time.monotonic() - begin)
+        self.cpu.append(usage.ru_utime + usage.ru_stime)
         self.user.append(usage.ru_utime)
         self.memory.append(usage.ru_maxrss / 1024)
         return process.returncode, text
@@ -78,7 +79,8 @@ def measure(name, path, options):
         verdict = next((line[7:].split(":")[0].strip() for line in text.splitlines() if line.startswith("verify ")), f"exit {code}")
     median = statistics.median
     ratio = lambda what: median(getattr(verified, what)) / max(median(getattr(plain, what)), 1e-9)
-    return (f"| {name} | {median(plain.wall):.2f} s | {median(verified.wall):.2f} s | {ratio('wall'):.2f} | {ratio('user'):.2f} | "
+    return (f"| {name} | {median(plain.wall):.2f} s | {median(verified.wall):.2f} s | {ratio('wall'):.2f} | {ratio('cpu'):.2f} | "
+            f"{ratio('user'):.2f} | "
             f"{median(plain.memory):.0f} MiB | {median(verified.memory):.0f} MiB | {ratio('memory'):.1f} | {verdict} |")
 
 
@@ -93,7 +95,7 @@ def main():
         os.environ.pop(name, None)
     os.environ["PATH"] = os.path.abspath(options.bin) + os.pathsep + os.environ["PATH"]
     print(f"{processor()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
-    print("| program | plain | verified | wall | user | plain | verified | memory | verdict |\n|---|---|---|---|---|---|---|---|---|")
+    print("| program | plain | verified | wall | cpu | user | plain | verified | memory | verdict |\n|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.texts or scratch
         for name, path in programs(options, folder):

@@ -441,17 +441,26 @@ std::optional<MeshRun::TapSpread> MeshRun::SpreadOfTap(size_t tap, const Shardin
   if (shown == kNoValue) return std::nullopt;
   // A reshape without effect has its operand's value: the shape is the tapped instruction's.
   const Shape* shape = program.values[program.tap_results[tap]].shape;
-  const DeviceClasses& classes = *program.values[shown].classes;
+  return SpreadOver(*program.values[shown].classes, *shape, sharding);
+}
+
+MeshRun::TapSpread MeshRun::SpreadOfTiles(const Shape* tile, const Sharding* sharding) const {
+  return SpreadOver(*ClassesOfTiles(plan_->program->classes, grid_, sharding, tile->rank()), *tile,
+                    sharding);
+}
+
+MeshRun::TapSpread MeshRun::SpreadOver(const DeviceClasses& classes, const Shape& tile,
+                                       const Sharding* sharding) const {
   TapSpread spread;
   spread.classes_ = &classes;
   spread.layout_.sharding = sharding;
-  spread.layout_.local_dims.assign(shape->dims().begin(), shape->dims().end());
+  spread.layout_.local_dims.assign(tile.dims().begin(), tile.dims().end());
   std::vector<std::vector<uint32_t>> devices(classes.count());
   if (sharding != nullptr && sharding->IsMaximal()) {
     const auto device = static_cast<uint32_t>(sharding->device);
     devices[classes.class_of(device)].push_back(device);
   } else {
-    spread.layout_.tiles = ClassesOfTiles(plan_->program->classes, grid_, sharding, shape->rank());
+    spread.layout_.tiles = ClassesOfTiles(plan_->program->classes, grid_, sharding, tile.rank());
     const DeviceClasses* joined = plan_->program->classes.Join(&classes, spread.layout_.tiles);
     for (uint32_t j = 0; j < joined->count(); ++j) {
       const uint32_t device = joined->first_device(j);

@@ -164,6 +164,8 @@ class MeshRun {
   };
   // Of a tap whose instruction does not run once (see Program::tapped): nothing.
   std::optional<TapSpread> SpreadOfTap(size_t tap, const Sharding* sharding) const;
+  // Of an array that no tap shows, of which devices with the same tile have the same instance.
+  TapSpread SpreadOfTiles(const Shape* tile, const Sharding* sharding) const;
   // data is null.
   Instance BoxOf(const TapSpread& spread, uint32_t device) const {
     return {device, StartOf(spread.layout_, device), spread.layout_.local_dims, nullptr};
@@ -185,6 +187,8 @@ class MeshRun {
   Expected<void> MakePlan(std::unique_ptr<Program> program, const MeshRunOptions& options);
   Expected<void> FindResultLayouts(const Module& module, const MeshRunOptions& options);
 
+  TapSpread SpreadOver(const DeviceClasses& classes, const Shape& tile,
+                       const Sharding* sharding) const;
   Expected<void> ReadInPieces(const GlobalArray& input, std::vector<int64_t> start,
                               std::vector<int64_t> sizes, int64_t bytes, std::byte* data) const;
   std::vector<int64_t> StartOf(const Layout& layout, uint32_t device) const;

@@ -24,22 +24,26 @@ constexpr int64_t kPieceElements = 16384;  // looked at together; no task is sma
 class Judge final : public TapObserver {
  public:
   Judge(const Module& whole, const Module& partitioned, std::span<const Candidate> candidates,
-        ValueExchange& exchange, int threads, LocalCheckResult& result)
+        ValueExchange& exchange, int threads, LocalCheckResult& result, KeptChoices* choices)
       : candidates_(candidates),
         exchange_(exchange),
         result_(result),
+        choices_(choices),
         workers_(threads),
         scale_(whole),
         rules_(StepRulesOf(whole, partitioned, candidates)),
         states_(whole.instruction_limit(), State::kKnown),
         was_judged_(candidates.size(), 0),
         iterations_(candidates.size(), 0),
-        open_(candidates.size()) {}
+        open_(candidates.size()) {
+    if (choices != nullptr) shown_choices_.resize(choices->shown().candidates.size());
+  }
 
   bool Prepare(std::span<const uint32_t> taps) override {
     if (is_done()) return false;
     std::vector<uint32_t> wanted;
     for (uint32_t tap : taps) {
+      if (IsOfChoice(tap)) continue;
       open_[tap].shown.clear();
       if (candidates_[tap].Wants(iterations_[tap]++, true)) wanted.push_back(tap);
     }
@@ -51,11 +55,19 @@ class Judge final : public TapObserver {
   void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t) override {
     if (part != 0) return;
     const std::lock_guard lock(mutex_);
+    if (IsOfChoice(tap)) {
+      shown_choices_[NumberOfChoice(tap)] = data;
+      return;
+    }
     open_[tap].shown.emplace_back(c, data);
   }
 
   void Finish(std::span<const uint32_t> taps) override {
     for (uint32_t tap : taps) {
+      if (IsOfChoice(tap)) {
+        Keep(NumberOfChoice(tap));
+        continue;
+      }
       Open& open = open_[tap];
       const bool known = open.mesh && !open.mesh->data.empty() && !open.shown.empty();
       State& state = states_[candidates_[tap].x->id()];
@@ -93,6 +105,20 @@ class Judge final : public TapObserver {
     kVaries,   // one of those that the mesh's devices have
     kUnknown,  // its own
   };
+
+  // Taps behind the candidates' are those of `choices`.
+  bool IsOfChoice(uint32_t tap) const { return tap >= candidates_.size(); }
+  uint32_t NumberOfChoice(uint32_t tap) const {
+    return tap - static_cast<uint32_t>(candidates_.size());
+  }
+
+  void Keep(uint32_t tap) {
+    if (took_another_ && shown_choices_[tap] != nullptr) {
+      choices_->Keep(tap, shown_choices_[tap]);
+    } else {
+      choices_->Skip(tap);
+    }
+  }
 
   bool AnyAnchor(const StepRule& rule, State state) const {
     return std::any_of(rule.anchors.begin(), rule.anchors.end(),
@@ -245,6 +271,8 @@ class Judge final : public TapObserver {
   std::span<const Candidate> candidates_;
   ValueExchange& exchange_;
   LocalCheckResult& result_;
+  KeptChoices* choices_;                   // null: none are kept
+  std::vector<std::byte*> shown_choices_;  // by tap of `choices`
   Workers workers_;
   ErrorScale scale_;
   const std::vector<StepRule> rules_;  // by tap
@@ -260,16 +288,22 @@ class Judge final : public TapObserver {
 class LocalChecker {
  public:
   LocalChecker(const Module& whole, const Module& partitioned, const Inputs& inputs,
-               const InstructionsOptions& options, std::vector<Candidate> candidates)
+               const InstructionsOptions& options, std::vector<Candidate> candidates,
+               std::unique_ptr<KeptChoices> choices)
       : whole_module_(whole),
         options_(options),
         inputs_(inputs),
         partitioned_(partitioned),
-        candidates_(std::move(candidates)) {}
+        candidates_(std::move(candidates)),
+        choices_(std::move(choices)) {}
 
   // Nothing: to be done again with the arrays inside of chains. `kept`: see CheckLocally.
   Expected<std::optional<LocalCheckResult>> Run(LocalCheckRuns* kept) {
-    const std::vector<TapPoint> whole_taps = WholeTaps(candidates_);
+    std::vector<TapPoint> whole_taps = WholeTaps(candidates_);
+    if (choices_ != nullptr) {
+      const std::vector<TapPoint>& more = choices_->shown().whole_taps;
+      whole_taps.insert(whole_taps.end(), more.begin(), more.end());
+    }
     const std::vector<TapPoint> local_taps = LocalTaps(candidates_, partitioned_);
     MeshAhead runs;
     runs.options = &options_;
@@ -278,11 +312,12 @@ class LocalChecker {
         runs.Prepare(whole_module_, whole_taps, partitioned_, local_taps, inputs_);
     if (!done) return Fail(done.error());
     Judge judge(whole_module_, partitioned_, candidates_, *runs.exchange, options_.mesh.threads,
-                result_);
+                result_, choices_.get());
     done = runs.Run(judge, [&] { return judge.is_done(); });
     if (!done) return Fail(done.error());
     if (judge.needs_chains()) return std::nullopt;
     result_.peak_memory_bytes = runs.peak_memory_bytes();
+    if (choices_ != nullptr) result_.peak_memory_bytes += choices_->peak_bytes();
     result_.arrays = judge.arrays();
     if (result_.fault) return std::move(result_);
     const VerifyResult compared = runs.CompareOutputs(whole_module_, {});
@@ -292,6 +327,7 @@ class LocalChecker {
       if (judge.went_its_own_way()) kept->outputs = runs.Outputs();
       kept->mesh_time_s = runs.mesh_time_s;
       kept->mesh = std::move(runs.mesh);
+      if (choices_ != nullptr && !choices_->IsEmpty()) kept->choices = std::move(choices_);
     }
     return std::move(result_);
   }
@@ -302,6 +338,7 @@ class LocalChecker {
   const Inputs& inputs_;
   const Module& partitioned_;
   std::vector<Candidate> candidates_;
+  std::unique_ptr<KeptChoices> choices_;
   LocalCheckResult result_;
 };
 
@@ -311,16 +348,24 @@ Expected<LocalCheckResult> CheckLocally(const Module& whole, const Module& parti
                                         std::span<const LocalForm> forms, const Inputs& inputs,
                                         const InstructionsOptions& options, LocalCheckRuns* runs) {
   ComparedArrays arrays = CollectArrays(whole, options.whole_grid, options.whole_forms, forms);
+  const auto choices_to_keep = [&]() -> std::unique_ptr<KeptChoices> {
+    if (runs == nullptr || options.whole_grid.device_count() != 1) return nullptr;
+    ShownChoices shown = FindShownChoices(whole, partitioned, arrays.candidates);
+    if (shown.choices.empty() || BytesToKeep(whole, shown) > runs->most_kept_bytes) return nullptr;
+    return std::make_unique<KeptChoices>(std::move(shown), runs->most_kept_bytes);
+  };
   const auto check = [&](std::vector<Candidate> candidates) {
     // Both graphs have the same parameters, the unpartitioned one all of them at its beginning: it
     // would wait for those that the mesh shows late.
     std::erase_if(candidates, [&](const Candidate& candidate) {
       return candidate.x->opcode() == Opcode::kParameter;
     });
-    return LocalChecker(whole, partitioned, inputs, options, std::move(candidates)).Run(runs);
+    return LocalChecker(whole, partitioned, inputs, options, std::move(candidates),
+                        choices_to_keep())
+        .Run(runs);
   };
   auto result = check(ChainEnds(arrays.candidates));
-  if (result && !*result) result = check(std::move(arrays.candidates));
+  if (result && !*result) result = check(arrays.candidates);
   if (!result) return Fail(result.error());
   (*result)->left_out = arrays.left_out;
   return **std::move(result);

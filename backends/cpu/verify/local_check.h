@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backends/cpu/verify/compared_arrays.h"
+#include "backends/cpu/verify/kept_choices.h"
 #include "backends/cpu/verify/verify_instructions.h"
 
 namespace gshard::cpu {
@@ -47,11 +48,15 @@ struct LocalCheckResult {
 
 // What a check without a fault leaves behind.
 struct LocalCheckRuns {
+  int64_t most_kept_bytes = 0;    // given: more than that is not kept of choices
   std::unique_ptr<MeshRun> mesh;  // after its step, with all arrays shown
   double mesh_time_s = 0;         // of the step, without waiting for the unpartitioned graph
   // What the unpartitioned graph computes on its own way, if it never went on with other bits than
   // its own: every array of the mesh that it took was equal.
   std::optional<std::vector<OutputArray>> outputs;
+  // Its choices with the mesh's picks, from where it went on with other bits (choice_check.h);
+  // null: none.
+  std::unique_ptr<KeptChoices> choices;
 };
 
 // As VerifyInstructions. Where devices that hold the same part of an array differ, the lowest's and
