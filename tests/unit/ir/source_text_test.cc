@@ -90,7 +90,7 @@ TEST_CASE("messages with endless names are cut in the middle", "[ir][diagnostic]
   const std::string rendered = Render(error);
   CHECK(rendered.size() < 2000);
   CHECK(rendered.starts_with("error: no 'axx"));
-  CHECK(rendered.find("x[.. 98406 bytes ..]x") != std::string::npos);
+  CHECK(rendered.find("x[.. 98407 bytes ..]x") != std::string::npos);
   CHECK(rendered.ends_with("xz' [E-TEST-001]\n"));
 }
 

@@ -125,7 +125,7 @@ TEST_CASE("instructions of the same metadata share its text", "[ir][proto]") {
 
 TEST_CASE("names of threads are escaped", "[ir][proto]") {
   Message p, computation;
-  p.Bytes(1, "p").Bytes(2, "parameter").Bytes(3, ShapeOf(kF32, {})).Int(35, 1);
+  p.Bytes(1, "p").Bytes(2, "parameter").Bytes(3, ShapeOf(kF32, {})).Int(35, 0);
   computation.Bytes(1, "main").Bytes(2, p.bytes()).Bytes(8, std::string("a\"\0b", 4));
   const std::string text =
       Printed(Message().Bytes(1, "m").Bytes(2, "main").Bytes(3, computation.bytes()).bytes());
