@@ -13,6 +13,8 @@ namespace {
 
 // For values that wait to be compared.
 constexpr int64_t kWaitingBytes = int64_t{1} << 30;
+// Of choices: to write out more takes longer than it saves.
+constexpr int64_t kKeptBytes = int64_t{256} << 20;
 
 InstructionsOptions OptionsFor(const PreparedRun& prepared, const EmulateOptions& options) {
   const WholeGraph& whole = prepared.programs.whole;
@@ -75,8 +77,8 @@ Expected<std::optional<JudgedStep>> JudgeFirstStep(const PreparedRun& prepared,
   }
   JudgedStep judged;
   options.Progress("verify", 0);
-  judged.runs.most_kept_bytes =
-      std::max(kLeastBudget, prepared.run->plan().memory.arena_bytes() / 2);
+  const int64_t mesh_bytes = prepared.run->plan().memory.arena_bytes();
+  judged.runs.most_kept_bytes = std::max(kLeastBudget, std::min(mesh_bytes / 4 * 3, kKeptBytes));
   auto check = CheckLocally(programs.Reference(), *programs.program, programs.forms,
                             *prepared.inputs, OptionsFor(prepared, options), &judged.runs);
   if (!check && check.error().code == "E-RUN-MEMORY") return std::nullopt;
