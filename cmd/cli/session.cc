@@ -12,6 +12,7 @@
 #include "cmd/cli/program.h"
 #include "core/analysis/meshes.h"
 #include "core/json.h"
+#include "core/spmd/expansion.h"
 #include "ir/input/module_input.h"
 #include "ir/sharding_text.h"
 #include "ir/stablehlo/writer.h"
@@ -99,6 +100,10 @@ Expected<std::string> Print(Module& module, const SessionOptions& options) {
   if (options.format == "stablehlo") {
     // Shardy's shardings name axes: those of the module's mesh, or inferred ones.
     if (!options.gspmd) DeclareMainMesh(module);
+    PassContext context;
+    if (auto expanded = ExpandForStableHlo(module, context); !expanded) {
+      return Fail(expanded.error());
+    }
     return stablehlo::WriteModule(module,
                                   {.gspmd = options.gspmd, .locations = options.print.metadata});
   }
@@ -146,8 +151,8 @@ int RunSession(const SessionOptions& options, PassContext& context, const Sessio
   std::string text;
   for (int round = 0; round < options.repeat; ++round) {
     InputReport report;
-    auto module = stopwatch.Time(
-        "parse", [&] { return ReadModuleInput(*source, input, nullptr, &report); });
+    auto module =
+        stopwatch.Time("parse", [&] { return ReadModuleInput(*source, input, nullptr, &report); });
     if (!module) return ReportError(module.error());
     if (round == 0) ReportWarnings(report.notes);
     // Before it is verified: groups and shardings are to fit the devices that the user names.

@@ -25,6 +25,10 @@ struct ExpansionOptions {
 Expected<void> ExpandForBackend(Module& module, PassContext& context,
                                 const ExpansionOptions& options = {});
 
+// The same for StableHLO, in place: what it has no words for is said in its words, and the module
+// is verified as one of the devices that it is then written for. Shardings stay.
+Expected<void> ExpandForStableHlo(Module& module, PassContext& context);
+
 }  // namespace gshard
 
 #endif  // GSHARD_CORE_SPMD_EXPANSION_H_

@@ -1,7 +1,7 @@
 // Any program goes through every pass alone, and through the whole way to the program of one device
 // and its optimization. What comes out of each verifies, and prints to text that parses again and
 // prints the same; the last is run on the emulated mesh. So do its derivative and what fits into
-// less memory; it is priced and checked.
+// less memory; it is priced and checked, and what is written of it as StableHLO reads back.
 //
 //   pipeline_fuzz -dict=tests/fuzz/hlo.dict -timeout=20 CORPUS tests/fuzz/pipeline_corpus
 //
@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "backends/cpu/emulate.h"
+#include "core/analysis/meshes.h"
 #include "core/autodiff/gradient.h"
 #include "core/check/communication_check.h"
 #include "core/cost/chip.h"
@@ -22,9 +23,12 @@
 #include "core/pass.h"
 #include "core/remat/fit_to_memory.h"
 #include "core/report/device_model.h"
+#include "core/spmd/expansion.h"
 #include "core/spmd/per_device_module.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
+#include "ir/stablehlo/reader.h"
+#include "ir/stablehlo/writer.h"
 #include "ir/verify/verifier.h"
 
 namespace {
@@ -179,6 +183,25 @@ void CheckOtherPrograms(const std::string& input) {
   }
 }
 
+// As StableHLO, or refused by name; what is written reads back and verifies.
+void CheckStableHlo(const std::string& input) {
+  const std::unique_ptr<Module> module = Read(input);
+  DeclareMainMesh(*module);
+  gshard::PassContext context;
+  if (const auto done = ExpandForStableHlo(*module, context); !done) {
+    return CheckError(done.error(), "the way to StableHLO", input);
+  }
+  const auto written = gshard::stablehlo::WriteModule(*module);
+  if (!written) return CheckError(written.error(), "print as StableHLO", input);
+  const auto again =
+      gshard::stablehlo::ReadModule(gshard::SourceText::FromString("written.mlir", *written));
+  Require(again.has_value(), "print as StableHLO",
+          again ? "" : Render(again.error()) + "\n" + *written, input);
+  const Expected<void> holds = gshard::VerifyModule(**again);
+  Require(holds.has_value(), "print as StableHLO",
+          holds ? "" : Render(holds.error()) + "\n" + *written, input);
+}
+
 void CheckReports(const std::string& input) {
   std::unique_ptr<Module> module = Read(input);
   gshard::PassContext context;
@@ -204,6 +227,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     CheckEachPass(input);
     CheckWholeWay(input);
     CheckOtherPrograms(input);
+    CheckStableHlo(input);
     CheckReports(input);
   } catch (const std::exception& fault) {
     Require(false, "something", std::string("exception: ") + fault.what(), input);

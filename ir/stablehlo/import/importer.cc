@@ -444,8 +444,11 @@ bool Importer::SetSharding(const Operation& op, Instruction* x) {
     if (attribute.key == "mhlo.frontend_attributes") frontend = attribute.value;
   }
   if (sdy.empty() && hlo.empty() && frontend.empty()) return true;
-  // Of several results: the tuple they are elements of.
-  if (op.results.size() > 1 && x->opcode() == Opcode::kGetTupleElement) x = x->operand(0);
+  // Of several results: the tuple they are elements of, or of a tuple in it (infeed).
+  while (op.results.size() > 1 && x->opcode() == Opcode::kGetTupleElement &&
+         x->source().begin == op.source.begin) {
+    x = x->operand(0);
+  }
   // Where nothing was made, the sharding is not the operand's.
   const auto is_x = [x](const Value* operand) { return operand->instruction == x; };
   if (std::ranges::any_of(op.operands, is_x)) return true;

@@ -155,7 +155,7 @@ void ModuleWriter::AddCommonAttributes(Line& line) {
   if (!frontend.empty()) {
     line.dict.push_back(fmt::format("mhlo.frontend_attributes = {{{}}}", frontend));
   }
-  const std::string sharding = shardings_.OperationAttribute(line.x);
+  const std::string sharding = shardings_.OperationAttribute(line.x, line.leaves);
   if (!sharding.empty()) line.dict.push_back(sharding);
 }
 
@@ -195,8 +195,9 @@ void ModuleWriter::EmitRaw(const Instruction* x, std::string_view text) {
 
 void ModuleWriter::Generic(const Instruction* x, std::string_view name,
                            std::vector<std::string> props, const std::string& regions,
-                           const Shape* results) {
+                           const Shape* results, std::vector<size_t> leaves) {
   Line line(x);
+  line.leaves = std::move(leaves);
   line.head = fmt::format("\"{}\"({})", name, Operands(x));
   if (!props.empty()) line.head += " <{" + Joined(props) + "}>";
   if (!regions.empty()) line.head += " (" + regions + ")";
@@ -416,6 +417,7 @@ bool ModuleWriter::WriteFunction(const Computation& computation, bool is_entry) 
   next_argument_ = 0;
   std::string arguments;
   for (const Instruction* parameter : computation.parameters()) {
+    if (!HasTypes(parameter)) return false;
     Leaves names;
     for (size_t i = 0; i < LeafShapes(parameter->shape()).size(); ++i) {
       names.push_back(FreshArgument());
@@ -454,11 +456,21 @@ bool ModuleWriter::WriteInstructions(const Computation& computation) {
   return true;
 }
 
+bool ModuleWriter::HasTypes(const Instruction* x) {
+  for (const Shape* leaf : LeafShapes(x->shape())) {
+    if (leaf->IsArray() || leaf->kind() == ShapeKind::kToken) continue;
+    Fail(x, fmt::format("StableHLO has no type {}", ToString(leaf, /*layouts=*/false)));
+    return false;
+  }
+  return true;
+}
+
 bool ModuleWriter::WriteInstruction(const Instruction* x) {
+  if (!HasTypes(x)) return false;
   using Family = bool (*)(ModuleWriter&, const Instruction*);
-  constexpr Family kFamilies[] = {WriteElementwise, WriteMovement,    WriteContraction,
-                                  WriteReduction,   WriteControlFlow, WriteCollective,
-                                  WriteCustomCall};
+  constexpr Family kFamilies[] = {WriteElementwise, WriteMovement,     WriteContraction,
+                                  WriteReduction,   WriteManualRegion, WriteControlFlow,
+                                  WriteCollective,  WriteCustomCall};
   for (const Family family : kFamilies) {
     if (!family(*this, x)) continue;
     return !error_.has_value();

@@ -40,6 +40,7 @@ class ModuleWriter {
     std::vector<std::string> dict;  // `key = value` of the attribute dictionary
     std::string types;              // behind the colon
     std::string tail;               // regions of reduce and while
+    std::vector<size_t> leaves;     // of `x` that the results are; empty: all
   };
   const Module& module() const { return module_; }
   ShardingWriter& shardings() { return shardings_; }
@@ -59,13 +60,14 @@ class ModuleWriter {
   void Emit(Line& line) { Emit(line, line.x->shape()); }
   void Emit(Line& line, const Shape* results);
   // A line whose attributes are in place already.
-  void EmitLoop(Line& line) { EmitFinished(line, line.x->shape()); }
+  void EmitInPlace(Line& line) { EmitFinished(line, line.x->shape()); }
   void EmitRaw(const Instruction* x, std::string_view text);  // a line without results
   void SetValue(const Instruction* x, Leaves leaves) { values_[x] = std::move(leaves); }
   std::string NewValue();
   // `"stablehlo.name"(operands) <{props}> ({regions}) : type`
   void Generic(const Instruction* x, std::string_view name, std::vector<std::string> props,
-               const std::string& regions = {}, const Shape* results = nullptr);
+               const std::string& regions = {}, const Shape* results = nullptr,
+               std::vector<size_t> leaves = {});
   // A computation of scalars as a region `{ ^bb0(..): .. }` with its block's arguments.
   std::string Region(const Computation& computation);
   // The same with arguments written elsewhere; they are appended to `arguments`.
@@ -99,6 +101,7 @@ class ModuleWriter {
   std::string ModuleAttributes() const;
   bool WriteInstructions(const Computation& computation);
   bool WriteInstruction(const Instruction* x);
+  bool HasTypes(const Instruction* x);  // else failed
   std::string LocationOf(const Instruction* x);
   void CollectMeshes();
 
@@ -125,6 +128,7 @@ bool WriteMovement(ModuleWriter& w, const Instruction* x);
 bool WriteContraction(ModuleWriter& w, const Instruction* x);
 bool WriteReduction(ModuleWriter& w, const Instruction* x);
 bool WriteControlFlow(ModuleWriter& w, const Instruction* x);
+bool WriteManualRegion(ModuleWriter& w, const Instruction* x);
 bool WriteCollective(ModuleWriter& w, const Instruction* x);
 bool WriteCustomCall(ModuleWriter& w, const Instruction* x);
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ir/custom_call.h"
+#include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/sharding_text.h"
 #include "ir/shardy_text.h"
@@ -56,6 +58,11 @@ std::string MeshText(const Mesh& mesh) {
   return text + ">";
 }
 
+bool IsShardyMarker(const Instruction& x) {
+  return IsCustomCallTo(x, "xla.sdy.GlobalToLocalShape") ||
+         IsCustomCallTo(x, "xla.sdy.LocalToGlobalShape");
+}
+
 // What a mesh-form sharding says of its mesh.
 const Mesh* MeshOf(Context& context, const std::string& mesh_form) {
   const auto sharding = ParseSharding(context, "{" + mesh_form + ", []}");
@@ -69,6 +76,7 @@ ShardingWriter::ShardingWriter(const Module& module, bool gspmd) : module_(modul
   if (meshes_.empty()) gspmd_ = true;
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
+      has_manual_regions_ |= IsShardyMarker(*x);
       ForEachLeaf(x->sharding(), [&](const Sharding* leaf) {
         if (!gspmd_ && !CanSpell(leaf)) gspmd_ = true;
       });
@@ -150,11 +158,25 @@ bool ShardingWriter::CanSpell(const Sharding* leaf) const {
 
 std::string ShardingWriter::MeshLines() const {
   std::string lines;
-  if (gspmd_) return lines;
+  if (gspmd_ && !has_manual_regions_) return lines;
   for (const NamedMesh& mesh : meshes_) {
     lines += fmt::format("  sdy.mesh @{} = {}\n", mesh.name, mesh.text);
   }
   return lines;
+}
+
+ShardyMeshes ShardingWriter::Meshes() const {
+  ShardyMeshes meshes;
+  for (const NamedMesh& mesh : meshes_) {
+    ReadShardyMeshes(fmt::format("{{{} = #sdy.mesh{}}}", mesh.name, mesh.text), meshes);
+  }
+  return meshes;
+}
+
+bool ShardingWriter::CanRead(const std::string& per_value, int64_t count) const {
+  std::vector<ShardySharding> list;
+  return ReadShardyShardings(per_value, Meshes(), list) &&
+         static_cast<int64_t>(list.size()) == count;
 }
 
 std::string ShardingWriter::ShardyText(const Sharding* leaf, const Instruction* x,
@@ -165,12 +187,8 @@ std::string ShardingWriter::ShardyText(const Sharding* leaf, const Instruction* 
                                 ? FrontendAttribute(x->frontend_attributes(), "xla.sdy.sharding")
                                 : std::string();
   if (!known.empty()) {
-    ShardyMeshes meshes;
-    for (const NamedMesh& mesh : meshes_) {
-      ReadShardyMeshes(fmt::format("{{{} = #sdy.mesh{}}}", mesh.name, mesh.text), meshes);
-    }
     std::vector<ShardySharding> list;
-    if (ReadShardyShardings(known, meshes, list) && list.size() == 1) {
+    if (ReadShardyShardings(known, Meshes(), list) && list.size() == 1) {
       const auto parsed = ParseSharding(module_.context(), MeshFormOf(list[0]));
       if (parsed.has_value() && SameSharding(*parsed, leaf)) {
         const size_t begin =
@@ -217,16 +235,24 @@ std::string ShardingWriter::ArgumentAttribute(const Sharding* leaf, const Instru
   return text.empty() ? std::string() : "sdy.sharding = #sdy.sharding" + text;
 }
 
-std::string ShardingWriter::OperationAttribute(const Instruction* x) const {
+std::string ShardingWriter::OperationAttribute(const Instruction* x,
+                                               std::span<const size_t> chosen) const {
   const Sharding* sharding = x->sharding();
   if (sharding == nullptr || sharding->IsUnknown()) return {};
-  if (gspmd_) return "mhlo.sharding = " + QuotedMlir(ToString(sharding, {.tiles = true}));
   std::vector<const Shape*> leaves;
-  const auto collect = [&leaves](auto&& self, const Shape* shape) -> void {
-    if (!shape->IsTuple()) return leaves.push_back(shape);
-    for (const Shape* element : shape->elements()) self(self, element);
-  };
-  collect(collect, x->shape());
+  AppendLeafShapes(x->shape(), leaves);
+  if (!chosen.empty()) {
+    std::vector<const Shape*> shapes;
+    std::vector<const Sharding*> elements;
+    for (const size_t leaf : chosen) {
+      shapes.push_back(leaves[leaf]);
+      elements.push_back(sharding->IsTuple() ? sharding->elements[leaf] : sharding);
+    }
+    leaves = std::move(shapes);
+    sharding = elements.size() == 1 ? elements[0] : module_.context().TupleOf(std::move(elements));
+    if (sharding->IsUnknown()) return {};
+  }
+  if (gspmd_) return "mhlo.sharding = " + QuotedMlir(ToString(sharding, {.tiles = true}));
   std::string list;
   for (size_t i = 0; i < leaves.size(); ++i) {
     const Sharding* leaf = sharding->IsTuple() ? sharding->elements[i] : sharding;

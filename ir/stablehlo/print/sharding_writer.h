@@ -3,12 +3,14 @@
 #ifndef GSHARD_IR_STABLEHLO_PRINT_SHARDING_WRITER_H_
 #define GSHARD_IR_STABLEHLO_PRINT_SHARDING_WRITER_H_
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "ir/module.h"
+#include "ir/shardy_text.h"
 
 namespace gshard::stablehlo {
 
@@ -19,14 +21,17 @@ class ShardingWriter {
   ShardingWriter(const Module& module, bool gspmd);
 
   bool gspmd() const { return gspmd_; }
-  // `sdy.mesh @mesh = <["x"=2]>`, one line each.
+  // `sdy.mesh @mesh = <["x"=2]>`, one line each. With GSPMD's shardings: where manual regions,
+  // which are Shardy's always, name meshes.
   std::string MeshLines() const;
+  // Is this `#sdy.sharding_per_value<[..]>` one of so many values, over the module's meshes?
+  bool CanRead(const std::string& per_value, int64_t count) const;
   // `<@mesh, [{"x"}, {}]>` of a leaf; `x`, if given, may know it by xla.sdy.sharding.
   std::string ShardyText(const Sharding* leaf, const Instruction* x, int64_t rank) const;
   // `sdy.sharding = ..` or `mhlo.sharding = ".."` of an argument or result; empty: nothing to say.
   std::string ArgumentAttribute(const Sharding* leaf, const Instruction* x, int64_t rank) const;
-  // The same of an operation with results of the leaves of `x`.
-  std::string OperationAttribute(const Instruction* x) const;
+  // The same of an operation whose results are those leaves of `x`; empty: all.
+  std::string OperationAttribute(const Instruction* x, std::span<const size_t> leaves = {}) const;
 
  private:
   struct NamedMesh {
@@ -36,11 +41,13 @@ class ShardingWriter {
   };
   void AddMesh(const Mesh* mesh, std::string name, std::string text);
   void FindMeshes();
+  ShardyMeshes Meshes() const;
   bool CanSpell(const Sharding* leaf) const;
   const NamedMesh* MeshFor(const Sharding* leaf, const NamedSharding** named) const;
 
   const Module& module_;
   bool gspmd_;
+  bool has_manual_regions_ = false;
   std::vector<NamedMesh> meshes_;
 };
 

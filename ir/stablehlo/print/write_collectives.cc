@@ -1,6 +1,7 @@
 // Collectives and transfers.
 #include <fmt/format.h>
 
+#include "ir/dims.h"
 #include "ir/stablehlo/print/dense_text.h"
 #include "ir/stablehlo/print/module_writer.h"
 
@@ -31,10 +32,15 @@ std::string ChannelText(int64_t channel, int64_t type) {
 std::vector<std::string> CommonProps(ModuleWriter& w, const CollectiveAttributes& a) {
   std::vector<std::string> props;
   if (a.channel_id > 0) props.push_back(ChannelText(a.channel_id, 1));
-  const bool written = a.replica_groups != nullptr && !a.replica_groups->IsAll();
-  const std::string groups = written
-                                 ? GroupsText(a.replica_groups->ToLists(w.module().DeviceCount()))
-                                 : fmt::format("dense<> : tensor<{}x{}xi64>", 0, 0);
+  // Global ids want all devices by number.
+  const bool all = a.replica_groups == nullptr || a.replica_groups->IsAll();
+  std::string groups = "dense<> : tensor<0x0xi64>";
+  if (!all || a.use_global_device_ids) {
+    const int64_t devices = w.module().DeviceCount() *
+                            (all ? std::max<int64_t>(1, w.module().header().replica_count) : 1);
+    groups =
+        GroupsText(all ? ReplicaGroups().ToLists(devices) : a.replica_groups->ToLists(devices));
+  }
   props.push_back(fmt::format("replica_groups = {}", groups));
   return props;
 }
@@ -73,8 +79,38 @@ bool WriteAllToAll(ModuleWriter& w, const Instruction* x) {
   return true;
 }
 
+// A collective of one tensor for each operand of `x`: StableHLO's have no more.
+bool WriteEach(ModuleWriter& w, const Instruction* x, std::string_view name,
+               const std::vector<std::string>& props) {
+  const std::vector<const Shape*> shapes = w.LeafShapes(DoneShape(x));
+  const Leaves operands = w.OperandLeaves(x);
+  std::vector<const Shape*> operand_shapes;
+  for (const Instruction* operand : x->operands()) {
+    AppendLeafShapes(operand->shape(), operand_shapes);
+  }
+  if (shapes.size() != operands.size()) {
+    return w.Fail(x, fmt::format("{} of {} values makes {}", name, operands.size(), shapes.size()));
+  }
+  Leaves results;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    ModuleWriter::Line line(x);
+    line.head = fmt::format("\"{}\"({}) <{{{}}}>", name, operands[i], Joined(props));
+    line.types = w.FunctionType({&operand_shapes[i], 1}, {&shapes[i], 1});
+    if (operands.size() > 1) line.leaves = {i};
+    w.Emit(line, shapes[i]);
+    results.push_back(w.Of(x).front());
+  }
+  w.SetValue(x, std::move(results));
+  return true;
+}
+
 bool WritePermute(ModuleWriter& w, const Instruction* x) {
   const auto& a = x->attributes<CollectiveAttributes>();
+  if (!a.slice_sizes.empty()) {
+    return w.Fail(
+        x, "StableHLO has no collective_permute of slices",
+        "gshard-opt optimize --passes expand-sliced-permutes makes it one of whole tensors");
+  }
   std::vector<std::string> props;
   if (a.channel_id > 0) props.push_back(ChannelText(a.channel_id, 1));
   std::string pairs;
@@ -84,22 +120,35 @@ bool WritePermute(ModuleWriter& w, const Instruction* x) {
   props.push_back(fmt::format("source_target_pairs = dense<{}> : tensor<{}x2xi64>",
                               pairs.empty() ? std::string() : fmt::format("[{}]", pairs),
                               a.source_target_pairs.size()));
-  w.Generic(x, "stablehlo.collective_permute", std::move(props), {}, DoneShape(x));
-  return true;
+  return WriteEach(w, x, "stablehlo.collective_permute", props);
+}
+
+bool WriteBroadcast(ModuleWriter& w, const Instruction* x) {
+  const auto& a = x->attributes<CollectiveAttributes>();
+  if (a.has_dynamic_root == "true") {
+    return w.Fail(x, "StableHLO has no collective_broadcast from a root known at run time",
+                  "gshard-opt optimize --passes expand-dynamic-roots makes it an all-reduce");
+  }
+  return WriteEach(w, x, "stablehlo.collective_broadcast", CommonProps(w, a));
 }
 
 bool WriteTransfer(ModuleWriter& w, const Instruction* x) {
   const auto& a = x->attributes<ChannelAttributes>();
   const bool send = x->opcode() == Opcode::kSend;
+  const size_t token = w.LeafShapes(x->shape()).size() - 1;
   const int64_t type = a.is_host_transfer ? (send ? 2 : 3) : 1;
   std::vector<std::string> props = {ChannelText(a.channel_id, type),
                                     fmt::format("is_host_transfer = {}", a.is_host_transfer)};
   if (send) {
-    w.Generic(x, "stablehlo.send", std::move(props), {}, x->shape()->element(2));
+    w.Generic(x, "stablehlo.send", std::move(props), {}, x->shape()->element(2), {token});
     return true;
   }
   const Shape* parts[] = {x->shape()->element(0), x->shape()->element(2)};
-  w.Generic(x, "stablehlo.recv", std::move(props), {}, w.module().context().Tuple(parts));
+  std::vector<size_t> leaves;
+  for (size_t i = 0; i + 1 < token; ++i) leaves.push_back(i);
+  leaves.push_back(token);
+  w.Generic(x, "stablehlo.recv", std::move(props), {}, w.module().context().Tuple(parts),
+            std::move(leaves));
   return true;
 }
 
@@ -153,9 +202,7 @@ bool WriteCollective(ModuleWriter& w, const Instruction* x) {
     case Opcode::kCollectivePermuteStart:
       return WritePermute(w, x);
     case Opcode::kCollectiveBroadcast:
-      w.Generic(x, "stablehlo.collective_broadcast",
-                CommonProps(w, x->attributes<CollectiveAttributes>()));
-      return true;
+      return WriteBroadcast(w, x);
     case Opcode::kAllReduceDone:
     case Opcode::kAllGatherDone:
     case Opcode::kCollectivePermuteDone:

@@ -1,20 +1,12 @@
-// Loops, branches, calls, tuples, manual computations; fusions and asynchronous pairs are undone.
+// Loops, branches, calls, tuples; fusions and asynchronous pairs are undone.
 #include <fmt/format.h>
 
-#include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/stablehlo/print/dense_text.h"
 #include "ir/stablehlo/print/module_writer.h"
 
 namespace gshard::stablehlo {
 namespace {
-
-constexpr std::string_view kEnter = "xla.sdy.GlobalToLocalShape";
-constexpr std::string_view kLeave = "xla.sdy.LocalToGlobalShape";
-
-const Instruction* BehindElement(const Instruction* x) {
-  return x->opcode() == Opcode::kGetTupleElement ? x->operand(0) : x;
-}
 
 bool WriteWhile(ModuleWriter& w, const Instruction* x) {
   const Leaves init = w.OperandLeaves(x);
@@ -41,7 +33,7 @@ bool WriteWhile(ModuleWriter& w, const Instruction* x) {
     line.types += fmt::format(" attributes {{{}}}", Joined(line.dict));
     line.dict.clear();
   }
-  w.EmitLoop(line);
+  w.EmitInPlace(line);
   return true;
 }
 
@@ -64,72 +56,7 @@ bool WriteConditional(ModuleWriter& w, const Instruction* x) {
   return true;
 }
 
-// The marker behind a body's call, if all its results go into one.
-const Instruction* LeaveMarker(ModuleWriter& w, const Instruction* call) {
-  const Users& users = w.users(*call->parent());
-  std::vector<const Instruction*> uses(users.of(call).begin(), users.of(call).end());
-  for (size_t i = 0; i < uses.size(); ++i) {
-    if (uses[i]->opcode() == Opcode::kGetTupleElement) {
-      for (const Instruction* user : users.of(uses[i])) uses.push_back(user);
-    } else if (IsCustomCallTo(*uses[i], kLeave)) {
-      return uses[i];
-    }
-  }
-  return nullptr;
-}
-
-// `#sdy.sharding_per_value<[..]>` as `[..]`, `#sdy<manual_axes{..}>` as `{..}`.
-std::string Inner(const std::string& text, char open, char close) {
-  const size_t begin = text.find(open);
-  const size_t end = text.rfind(close);
-  return begin == text.npos || end == text.npos ? std::string()
-                                                : text.substr(begin, end - begin + 1);
-}
-
-bool WriteManualComputation(ModuleWriter& w, const Instruction* call, const Instruction* enter,
-                            const Instruction* leave) {
-  const std::string_view attributes = leave->frontend_attributes();
-  const std::string in =
-      enter != nullptr
-          ? Inner(FrontendAttribute(enter->frontend_attributes(), "xla.sdy.in_shardings"), '[', ']')
-          : "[]";
-  const std::string out = Inner(FrontendAttribute(attributes, "xla.sdy.out_shardings"), '[', ']');
-  const std::string axes = Inner(FrontendAttribute(attributes, "xla.sdy.manual_axes"), '{', '}');
-  Leaves arguments;
-  std::string block;
-  const Computation& body = *call->called(0);
-  for (const Instruction* parameter : body.parameters()) {
-    for (const Shape* leaf : w.LeafShapes(parameter->shape())) {
-      if (!block.empty()) block += ", ";
-      arguments.push_back(w.FreshArgument());
-      block += arguments.back() + ": " + w.Type(leaf);
-    }
-  }
-  std::vector<const Shape*> operand_shapes;
-  Leaves operands;
-  if (enter != nullptr) {
-    operands = w.OperandLeaves(enter);
-    for (const Instruction* operand : enter->operands()) operand_shapes.push_back(operand->shape());
-  }
-  ModuleWriter::Line line(leave);
-  line.head = fmt::format(
-      "sdy.manual_computation({}) in_shardings={} out_shardings={} manual_axes={} ({}) {{\n",
-      Joined(operands), in, out, axes, block);
-  line.head += w.Body(body, arguments, "sdy.return", 2);
-  line.head += w.Spaces() + "}";
-  line.types = w.FunctionType(operand_shapes, w.LeafShapes(leave->shape()));
-  w.Emit(line);
-  w.SetValue(call, Leaves(w.LeafShapes(call->shape()).size(), "%manual"));
-  return true;
-}
-
 bool WriteCall(ModuleWriter& w, const Instruction* x) {
-  const Instruction* leave = LeaveMarker(w, x);
-  const Instruction* enter = nullptr;
-  for (const Instruction* operand : x->operands()) {
-    if (IsCustomCallTo(*BehindElement(operand), kEnter)) enter = BehindElement(operand);
-  }
-  if (leave != nullptr) return WriteManualComputation(w, x, enter, leave);
   ModuleWriter::Line line(x);
   const std::string_view name = w.FunctionName(*x->called(0));
   line.types = w.FunctionType(x);
@@ -178,6 +105,11 @@ bool WriteBarrier(ModuleWriter& w, const Instruction* x) {
     line.types += w.Type(leaf);
   }
   if (line.types.empty()) return WriteTuple(w, x);
+  if (x->sharding() != nullptr || !x->frontend_attributes().empty()) {
+    // The pretty form has attributes in front, where readers differ.
+    w.Generic(x, "stablehlo.optimization_barrier", {});
+    return true;
+  }
   w.Emit(line);
   return true;
 }

@@ -87,6 +87,10 @@ bool WriteOpaque(ModuleWriter& w, const Instruction* x) {
   const auto& a = x->attributes<CustomCallAttributes>();
   ModuleWriter::Line line(x);
   const std::string target(a.target);
+  if (target.empty()) {
+    return w.Fail(x, "StableHLO has no custom call without a target",
+                  "name one: custom_call_target=\"..\"");
+  }
   const bool plain =
       target.find_first_not_of(
           "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$") == target.npos;
@@ -142,12 +146,6 @@ bool WriteConstraint(ModuleWriter& w, const Instruction* x) {
 bool WriteCustomCall(ModuleWriter& w, const Instruction* x) {
   if (x->opcode() != Opcode::kCustomCall) return false;
   const std::string_view target = x->attributes<CustomCallAttributes>().target;
-  if (target == "xla.sdy.GlobalToLocalShape") {
-    // Written with the call behind it.
-    w.SetValue(x, Leaves(w.LeafShapes(x->shape()).size(), "%local"));
-    return true;
-  }
-  if (target == "xla.sdy.LocalToGlobalShape") return true;  // written with the call before it
   if (target == "xla.sdy.FuncResultSharding") {
     w.SetValue(x, w.Of(x->operand(0)));
     return true;

@@ -18,8 +18,8 @@ std::string_view NameOf(Opcode opcode) {
   return {};
 }
 
-// Operands and result of one type: `op %a, %b : T`; else `op %a, %b : (A, B) -> C`. A select has the
-// predicate's type besides, even where it selects predicates.
+// Operands and result of one type: `op %a, %b : T`; else `op %a, %b : (A, B) -> C`. A select has
+// the predicate's type besides, even where it selects predicates.
 std::string TypesOf(const ModuleWriter& w, const Instruction* x) {
   const bool same = std::ranges::all_of(x->operands(), [&](const Instruction* operand) {
     return operand->shape()->bare() == x->shape()->bare();
@@ -66,9 +66,14 @@ bool WriteConstant(ModuleWriter& w, const Instruction* x) {
   }
   AppendDense(dense, literal);
   ModuleWriter::Line line(x);
-  line.head = "stablehlo.constant " + dense;
+  line.head = "stablehlo.constant";
+  // Attributes stand before the value.
+  w.AddCommonAttributes(line);
+  if (!line.dict.empty()) line.head += fmt::format(" {{{}}}", Joined(line.dict));
+  line.dict.clear();
+  line.head += " " + dense;
   line.types = w.Type(x->shape());
-  w.Emit(line);
+  w.EmitInPlace(line);
   return true;
 }
 

@@ -1,6 +1,8 @@
 // Operations with regions of scalars.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ir/stablehlo/import/op_table.h"
 #include "ir/stablehlo/print/dense_text.h"
 #include "ir/stablehlo/print/module_writer.h"
@@ -154,8 +156,15 @@ bool WriteReduction(ModuleWriter& w, const Instruction* x) {
                 w.Region(*x->called(0)));
       return true;
     case Opcode::kSelectAndScatter: {
-      std::vector<std::string> props = WindowProps(x->attributes<WindowAttributes>().window);
-      props.resize(3);  // it has no dilations
+      const auto window = x->attributes<WindowAttributes>().window;
+      if (std::ranges::any_of(window, [](const WindowDim& dim) {
+            return dim.base_dilation != 1 || dim.window_dilation != 1;
+          })) {
+        return w.Fail(x, "StableHLO has no dilations of select_and_scatter",
+                      "pad its operand instead: pad with interior padding");
+      }
+      std::vector<std::string> props = WindowProps(window);
+      props.resize(3);
       const std::string select = w.Region(*x->called(0));
       w.Generic(x, "stablehlo.select_and_scatter", std::move(props),
                 select + ", " + w.Region(*x->called(1)));
