@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ir/custom_call.h"
 #include "ir/dims.h"
 #include "ir/metadata.h"
@@ -24,6 +26,22 @@ bool IsPlainSymbol(std::string_view name) {
   return !name.empty() &&
          name.find_first_not_of(
              "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$") == name.npos;
+}
+
+bool IsOtherHalf(const Instruction* x) {
+  switch (x->opcode()) {
+    case Opcode::kAllGatherDone:
+    case Opcode::kAllReduceDone:
+    case Opcode::kAsyncDone:
+    case Opcode::kAsyncUpdate:
+    case Opcode::kCollectivePermuteDone:
+    case Opcode::kCopyDone:
+    case Opcode::kRecvDone:
+    case Opcode::kSendDone:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -456,9 +474,20 @@ bool ModuleWriter::WriteInstructions(const Computation& computation) {
   return true;
 }
 
+bool ModuleWriter::IsWhole(const Instruction* x) {
+  const auto found = values_.find(x);
+  if (found == values_.end() || found->second.size() == LeafShapes(x->shape()).size()) return true;
+  // A half of an asynchronous pair: only its other half knows what to do with it.
+  const auto uses = users(*x->parent()).of(x);
+  if (x != x->parent()->root() && std::ranges::all_of(uses, IsOtherHalf)) return true;
+  Fail(x, fmt::format("StableHLO has no {} apart from its done", OpcodeName(x->opcode())));
+  return false;
+}
+
 bool ModuleWriter::HasTypes(const Instruction* x) {
   for (const Shape* leaf : LeafShapes(x->shape())) {
-    if (leaf->IsArray() || leaf->kind() == ShapeKind::kToken) continue;
+    const bool one_bit = leaf->dtype() == DType::kS1 || leaf->dtype() == DType::kU1;
+    if ((leaf->IsArray() && !one_bit) || leaf->kind() == ShapeKind::kToken) continue;
     Fail(x, fmt::format("StableHLO has no type {}", ToString(leaf, /*layouts=*/false)));
     return false;
   }
@@ -473,7 +502,7 @@ bool ModuleWriter::WriteInstruction(const Instruction* x) {
                                   WriteCollective,  WriteCustomCall};
   for (const Family family : kFamilies) {
     if (!family(*this, x)) continue;
-    return !error_.has_value();
+    return !error_.has_value() && IsWhole(x);
   }
   Fail(x, fmt::format("StableHLO has no operation for {}", OpcodeName(x->opcode())));
   return false;

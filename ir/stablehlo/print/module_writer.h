@@ -102,6 +102,7 @@ class ModuleWriter {
   bool WriteInstructions(const Computation& computation);
   bool WriteInstruction(const Instruction* x);
   bool HasTypes(const Instruction* x);  // else failed
+  bool IsWhole(const Instruction* x);   // the same
   std::string LocationOf(const Instruction* x);
   void CollectMeshes();
 

@@ -71,7 +71,8 @@ const Mesh* MeshOf(Context& context, const std::string& mesh_form) {
 
 }  // namespace
 
-ShardingWriter::ShardingWriter(const Module& module, bool gspmd) : module_(module), gspmd_(gspmd) {
+ShardingWriter::ShardingWriter(const Module& module, bool gspmd)
+    : module_(module), devices_(module.DeviceCount()), gspmd_(gspmd) {
   FindMeshes();
   if (meshes_.empty()) gspmd_ = true;
   for (const Computation* computation : module.computations()) {
@@ -153,7 +154,9 @@ bool ShardingWriter::CanSpell(const Sharding* leaf) const {
   if (leaf->IsManual() || (leaf->IsTiled() && leaf->HasManualSubgroup())) return false;
   if (leaf->group_kind != ShardGroupKind::kNone) return false;
   const NamedSharding* named = nullptr;
-  return MeshFor(leaf, &named) != nullptr;
+  if (MeshFor(leaf, &named) == nullptr) return false;
+  // Shardy's meshes have all devices.
+  return named == nullptr || named->mesh->device_count() == devices_;
 }
 
 std::string ShardingWriter::MeshLines() const {

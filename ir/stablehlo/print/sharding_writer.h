@@ -46,6 +46,7 @@ class ShardingWriter {
   const NamedMesh* MeshFor(const Sharding* leaf, const NamedSharding** named) const;
 
   const Module& module_;
+  int64_t devices_;
   bool gspmd_;
   bool has_manual_regions_ = false;
   std::vector<NamedMesh> meshes_;
