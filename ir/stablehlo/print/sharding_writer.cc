@@ -255,6 +255,8 @@ std::string ShardingWriter::OperationAttribute(const Instruction* x,
     sharding = elements.size() == 1 ? elements[0] : module_.context().TupleOf(std::move(elements));
     if (sharding->IsUnknown()) return {};
   }
+  // A tuple of one value is that value.
+  if (leaves.size() == 1 && sharding->IsTuple()) sharding = sharding->elements[0];
   if (gspmd_) return "mhlo.sharding = " + QuotedMlir(ToString(sharding, {.tiles = true}));
   std::string list;
   for (size_t i = 0; i < leaves.size(); ++i) {
