@@ -1,6 +1,8 @@
 // See json.h.
 #include "core/json.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -23,6 +25,38 @@ auto Reading(F read) {
     const size_t tag_end = words.find("] ");
     const bool tagged = words.starts_with("[json.") && tag_end != words.npos;
     throw JsonError(std::string(tagged ? words.substr(tag_end + 2) : words));
+  }
+}
+
+std::string_view KindOf(const Library& json) {
+  switch (json.type()) {
+    case Library::value_t::null:
+      return "null";
+    case Library::value_t::object:
+      return "an object";
+    case Library::value_t::array:
+      return "a list";
+    case Library::value_t::string:
+      return "a string";
+    case Library::value_t::boolean:
+      return "true or false";
+    default:
+      return "a number";
+  }
+}
+
+// The member `key` of an object as a T, which is called `what`.
+template <typename T>
+T MemberAs(const Library& json, std::string_view key, std::string_view what) {
+  if (!json.is_object()) {
+    throw JsonError(fmt::format("'{}' is looked for in {}: an object has it", key, KindOf(json)));
+  }
+  const auto member = json.find(std::string(key));
+  if (member == json.end()) throw JsonError(fmt::format("'{}' is missing: {}", key, what));
+  try {
+    return member->get<T>();
+  } catch (const Library::exception&) {
+    throw JsonError(fmt::format("'{}' must be {}, found {}", key, what, KindOf(*member)));
   }
 }
 
@@ -73,24 +107,23 @@ Json Json::Parse(std::string_view text) {
 bool Json::Has(std::string_view key) const { return value_->json.contains(std::string(key)); }
 
 std::string Json::StringAt(std::string_view key) const {
-  return Reading([&] { return value_->json.at(std::string(key)).get<std::string>(); });
+  return MemberAs<std::string>(value_->json, key, "a string");
 }
 
 double Json::NumberAt(std::string_view key) const {
-  return Reading([&] { return value_->json.at(std::string(key)).get<double>(); });
+  return MemberAs<double>(value_->json, key, "a number");
 }
 
 std::map<std::string, double> Json::NumbersAt(std::string_view key) const {
-  return Reading(
-      [&] { return value_->json.at(std::string(key)).get<std::map<std::string, double>>(); });
+  return MemberAs<std::map<std::string, double>>(value_->json, key, "an object of numbers");
 }
 
 bool Json::BoolAt(std::string_view key) const {
-  return Reading([&] { return value_->json.at(std::string(key)).get<bool>(); });
+  return MemberAs<bool>(value_->json, key, "true or false");
 }
 
 std::vector<double> Json::NumberListAt(std::string_view key) const {
-  return Reading([&] { return value_->json.at(std::string(key)).get<std::vector<double>>(); });
+  return MemberAs<std::vector<double>>(value_->json, key, "a list of numbers");
 }
 
 Json Json::At(std::string_view key) const {

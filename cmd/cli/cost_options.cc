@@ -3,6 +3,7 @@
 #include "cmd/cli/cost_options.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 
 namespace gshard {
@@ -40,7 +41,19 @@ CostOptions ReadCostOptions(const CostOptionFlags& flags) {
     if (equals == std::string_view::npos || equals == 0 || equals + 1 == entry.size()) {
       throw FlagError("--mesh-map", "'" + std::string(entry) + "' is not AXIS=DIM or AXIS=DIM+DIM");
     }
-    options.mesh_map[std::string(entry.substr(0, equals))] = entry.substr(equals + 1);
+    const std::string axis(entry.substr(0, equals));
+    if (!options.mesh_map.emplace(axis, entry.substr(equals + 1)).second) {
+      throw FlagError("--mesh-map", "the axis '" + axis + "' is there twice");
+    }
+    std::set<std::string_view> dims;
+    for (std::string_view left = entry.substr(equals + 1); !left.empty();) {
+      const std::string_view dim = left.substr(0, left.find('+'));
+      left.remove_prefix(std::min(dim.size() + 1, left.size()));
+      if (!dims.insert(dim).second) {
+        throw FlagError("--mesh-map", "'" + std::string(entry) + "' names the network dim '" +
+                                          std::string(dim) + "' twice");
+      }
+    }
   }
   return options;
 }
