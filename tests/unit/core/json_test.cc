@@ -43,8 +43,8 @@ TEST_CASE("what a document lacks is said in words", "[core]") {
   CHECK(document.NumbersAt("rates").at("bf16") == 2);
   CHECK(document.Has("size"));
   CHECK_FALSE(document.Has("width"));
-  CHECK_THROWS_WITH(document.NumberAt("width"), "key 'width' not found");
-  CHECK_THROWS_WITH(document.NumberAt("name"), "type must be number, but is string");
+  CHECK_THROWS_WITH(document.NumberAt("width"), "'width' is missing: a number");
+  CHECK_THROWS_WITH(document.NumberAt("name"), "'name' must be a number, found a string");
   CHECK_THROWS_AS(Json::Parse("{"), JsonError);
 }
 
