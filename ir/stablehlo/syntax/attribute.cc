@@ -84,23 +84,25 @@ bool ReadString(std::string_view text, std::string& value) {
   if (text.size() < 2 || text.front() != '"' || text.back() != '"') return false;
   text = text.substr(1, text.size() - 2);
   value.clear();
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '\\' || i + 1 >= text.size()) {
-      value += text[i];
-      continue;
+  for (size_t i = 0; i < text.size();) {
+    // Most text has nothing escaped: it is taken in runs. A backslash at the end is one.
+    const size_t escape = text.find('\\', i);
+    if (escape == std::string_view::npos || escape + 1 == text.size()) {
+      value.append(text.substr(i));
+      break;
     }
-    const char next = text[i + 1];
+    value.append(text.substr(i, escape - i));
+    const char next = text[escape + 1];
     const int high = HexDigit(next);
-    const int low = i + 2 < text.size() ? HexDigit(text[i + 2]) : -1;
+    const int low = escape + 2 < text.size() ? HexDigit(text[escape + 2]) : -1;
+    i = escape + 2;
     if (next == 'n' || next == 't') {
       value += next == 'n' ? '\n' : '\t';
-      ++i;
     } else if (high >= 0 && low >= 0) {
       value += static_cast<char>(high * 16 + low);
-      i += 2;
+      ++i;
     } else {
       value += next;
-      ++i;
     }
   }
   return true;
