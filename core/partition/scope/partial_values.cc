@@ -255,10 +255,6 @@ class PartialOperandRule {
   const MeshLayout* wanted_;
 };
 
-}  // namespace
-
-namespace {
-
 // Movements, and sums of what is summed over devices: operations that `x` may be the first of.
 bool CombinesAlike(const Instruction& x, Opcode combiner) {
   switch (x.opcode()) {

@@ -34,21 +34,6 @@ bool Is(const Literal* literal, double value) {
          ElementAsDouble(*literal, 0) == value;
 }
 
-bool Commutes(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kAdd:
-    case Opcode::kMultiply:
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-    case Opcode::kAnd:
-    case Opcode::kOr:
-    case Opcode::kXor:
-      return true;
-    default:
-      return false;
-  }
-}
-
 bool AllBitsSet(const Literal* literal) {
   if (literal == nullptr) return false;
   const DType dtype = literal->shape->dtype();
@@ -57,7 +42,7 @@ bool AllBitsSet(const Literal* literal) {
 }
 
 Instruction* SimplifiedBinary(Instruction* x) {
-  if (Commutes(x->opcode()) && ScalarOf(x->operand(0)) != nullptr &&
+  if (HasFlag(x->opcode(), kCommutative) && ScalarOf(x->operand(0)) != nullptr &&
       ScalarOf(x->operand(1)) == nullptr) {
     Instruction* constant = x->operand(0);
     x->set_operand(0, x->operand(1));
