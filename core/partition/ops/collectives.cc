@@ -119,7 +119,8 @@ const Sharding* ReplicatedLeaves(Context& context, const Shape* shape) {
 
 RuleResult HostTransfer(PartitionContext& rule) {
   const Instruction& source = rule.source();
-  if (source.sharding() == nullptr && HasManualOperand(rule)) {
+  if (source.sharding() == nullptr && source.opcode() != Opcode::kRecvDone &&
+      HasManualOperand(rule)) {
     return rule.Error(
         "E-PARTITION-001",
         "a host transfer in a manual region needs a sharding: {manual} if every device "
@@ -138,10 +139,20 @@ RuleResult HostTransfer(PartitionContext& rule) {
     locals.push_back(rule.scope().Materialize(operand, layouts, cause));
   }
   std::vector<const MeshLayout*> leaves(rule.wanted_leaves().begin(), rule.wanted_leaves().end());
+  const Sharding* sharding = source.sharding();
+  if (source.opcode() == Opcode::kRecvDone) {
+    // What has arrived is laid out as its recv says, whatever this one says: (data, u32, token) to
+    // (data, token).
+    const std::vector<const MeshLayout*> arriving = PartitionScope::LeafLayouts(*rule.operand(0));
+    leaves = {arriving.front(), arriving.back()};
+    sharding = locals[0]->sharding();
+    if (sharding != nullptr && sharding->IsTuple()) {
+      sharding = rule.context().TupleOf({sharding->elements.front(), sharding->elements.back()});
+    }
+  }
   const Shape* shape = LocalShapeByLeaf(rule.context(), source.shape(), leaves);
   Instruction* local = rule.EmitLocal(locals, shape);
-  local->set_sharding(source.sharding() != nullptr ? source.sharding()
-                                                   : ReplicatedLeaves(rule.context(), shape));
+  local->set_sharding(sharding != nullptr ? sharding : ReplicatedLeaves(rule.context(), shape));
   return rule.scope().NewFromLocal(source.shape(), leaves, local);
 }
 

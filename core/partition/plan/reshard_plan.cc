@@ -299,7 +299,11 @@ ReshardPlan ReshardPlanner::Impl::Searched(const Shape* shape, const MeshLayout*
 ReshardPlan ReshardPlanner::Impl::ShareReduction(const Shape* shape, const MeshLayout* from,
                                                  const MeshLayout* to, const AxisList& axes,
                                                  ReshardPlan plan) {
+  // No device does with less than the bytes it ends with: none of them is the sum yet. Two summands need no more.
+  if (plan.bytes <= LocalShape(layouts.context(), shape, to)->byte_size()) return plan;
   const AxisList copies = PrimeDigits(UnusedAxes(axes, layouts.device_count()));
+  if (copies.empty()) return plan;
+  const bool keeps_tiles = from->dims == to->dims;
   for (int64_t d = 0; d < shape->rank(); ++d) {
     AxisList pieces = copies;
     const int64_t size = shape->dim(d);
@@ -314,12 +318,15 @@ ReshardPlan ReshardPlanner::Impl::ShareReduction(const Shape* shape, const MeshL
     const MeshLayout* own_piece = layouts.Intern(std::move(cut));
     ReshardPlan rest = SearchPlan(shape, own_piece, to, *digits, weights);
     rest.cost += kReshardStepCost;
-    if (rest.cost + kSharedReductionCost >= plan.cost) continue;
-    ReshardStep slice{.kind = ReshardKind::kSlice,
-                      .moves = {{.axes = pieces, .to = d}},
-                      .after = StateOf(shape, own_piece)};
-    rest.steps.insert(rest.steps.begin(), std::move(slice));
-    plan = std::move(rest);
+    if (rest.cost + kSharedReductionCost < plan.cost) {
+      ReshardStep slice{.kind = ReshardKind::kSlice,
+                        .moves = {{.axes = pieces, .to = d}},
+                        .after = StateOf(shape, own_piece)};
+      rest.steps.insert(rest.steps.begin(), std::move(slice));
+      plan = std::move(rest);
+    }
+    // Where tiles stay as they are, dims differ by the number of pieces only.
+    if (keeps_tiles && AxesSize(pieces) == AxesSize(copies)) break;
   }
   return plan;
 }
