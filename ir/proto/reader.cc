@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "ir/lexer.h"
 #include "ir/metadata.h"
@@ -278,14 +279,21 @@ class ModuleReader {
 
   bool FindEntry() {
     errors_.Enter("the module", "", {});
-    Computation* entry = nullptr;
-    if (const auto it = computation_of_.find(entry_id_); it != computation_of_.end()) {
-      entry = it->second;
+    Computation* entry = named_entry_;
+    // Of a file that is cut short the first computations are left: none of them is the entry for
+    // want of an id.
+    const bool is_found_by_id = entry_id_.has_value() || entry_name_.empty();
+    if (entry == nullptr && is_found_by_id) {
+      const auto it = computation_of_.find(entry_id_.value_or(0));
+      if (it != computation_of_.end()) entry = it->second;
     }
-    if (named_entry_ != nullptr) entry = named_entry_;
     if (entry == nullptr) {
-      return errors_.Fail(Error::kReference,
-                          fmt::format("there is no entry computation of id {}", entry_id_));
+      return errors_.Fail(
+          Error::kReference,
+          is_found_by_id
+              ? fmt::format("there is no entry computation of id {}", entry_id_.value_or(0))
+              : fmt::format("there is no entry computation '{}': is the file cut short?",
+                            entry_name_));
     }
     module_->set_entry(entry);
     std::vector<Computation*> computations(module_->computations().begin(),
@@ -443,7 +451,7 @@ class ModuleReader {
   TextReader metadata_, frontend_attributes_, backend_configs_;
   std::vector<std::string_view> computations_;
   std::string_view entry_name_;
-  int64_t entry_id_ = 0;
+  std::optional<int64_t> entry_id_;  // 0 is not written
   Computation* named_entry_ = nullptr;
   tsl::robin_map<int64_t, Computation*> computation_of_;
   tsl::robin_map<int64_t, std::vector<int64_t>> schedule_;  // instruction ids, by computation

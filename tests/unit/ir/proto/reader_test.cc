@@ -172,5 +172,25 @@ TEST_CASE("errors of protos name the instruction and its byte", "[ir][proto]") {
   CHECK(none.error().file == "m.hlo.pb");
 }
 
+// What is left of a dump that stops behind its first computation, which has the id 0.
+TEST_CASE("another computation is not taken for the entry that is missing", "[ir][proto]") {
+  Message p;
+  p.Bytes(1, "p").Bytes(2, "parameter").Bytes(3, ShapeOf(kF32, {2})).Int(35, 1);
+  const std::string region = Message().Bytes(1, "region").Bytes(2, p.bytes()).Int(6, 1).bytes();
+  auto module = [&](const std::string& entry) {
+    Message m;
+    m.Bytes(1, "m");
+    if (!entry.empty()) m.Bytes(2, entry);
+    return m.Bytes(3, region).bytes();
+  };
+  CHECK(Printed(module("main")) ==
+        "there is no entry computation 'main': is the file cut short?");
+  CHECK(Read(module("region")).has_value());
+  CHECK(Read(module("")).has_value());
+  CHECK(Read(module("main") + Message().Int(6, 0).bytes()).has_value());
+  CHECK(Printed(module("main") + Message().Int(6, 3).bytes()) ==
+        "there is no entry computation of id 3");
+}
+
 }  // namespace
 }  // namespace gshard
