@@ -299,7 +299,8 @@ ReshardPlan ReshardPlanner::Impl::Searched(const Shape* shape, const MeshLayout*
 ReshardPlan ReshardPlanner::Impl::ShareReduction(const Shape* shape, const MeshLayout* from,
                                                  const MeshLayout* to, const AxisList& axes,
                                                  ReshardPlan plan) {
-  // No device does with less than the bytes it ends with: none of them is the sum yet. Two summands need no more.
+  // No device does with less than the bytes it ends with: none of them is the sum yet. Two summands
+  // need no more.
   if (plan.bytes <= LocalShape(layouts.context(), shape, to)->byte_size()) return plan;
   const AxisList copies = PrimeDigits(UnusedAxes(axes, layouts.device_count()));
   if (copies.empty()) return plan;

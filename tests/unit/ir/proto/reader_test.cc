@@ -183,8 +183,7 @@ TEST_CASE("another computation is not taken for the entry that is missing", "[ir
     if (!entry.empty()) m.Bytes(2, entry);
     return m.Bytes(3, region).bytes();
   };
-  CHECK(Printed(module("main")) ==
-        "there is no entry computation 'main': is the file cut short?");
+  CHECK(Printed(module("main")) == "there is no entry computation 'main': is the file cut short?");
   CHECK(Read(module("region")).has_value());
   CHECK(Read(module("")).has_value());
   CHECK(Read(module("main") + Message().Int(6, 0).bytes()).has_value());
