@@ -106,6 +106,8 @@ Json Json::Parse(std::string_view text) {
 
 bool Json::Has(std::string_view key) const { return value_->json.contains(std::string(key)); }
 
+bool Json::IsList() const { return value_->json.is_array(); }
+
 std::string Json::StringAt(std::string_view key) const {
   return MemberAs<std::string>(value_->json, key, "a string");
 }

@@ -59,6 +59,7 @@ class Json {
   // Throws JsonError, as everything below.
   static Json Parse(std::string_view text);
   bool Has(std::string_view key) const;
+  bool IsList() const;
   std::string StringAt(std::string_view key) const;
   double NumberAt(std::string_view key) const;
   std::map<std::string, double> NumbersAt(std::string_view key) const;

@@ -63,7 +63,7 @@ void ReadNetwork(const Json& json, Chip& chip) {
   if (json.Has("network")) {
     chip.network.clear();
     const Json levels = json.At("network");
-    if (!levels.CompactText().starts_with('[')) {
+    if (!levels.IsList()) {
       throw JsonError("'network' must be a list of objects, one a level");
     }
     for (size_t i = 0; i < levels.size(); ++i) chip.network.push_back(ReadLevel(levels.At(i)));
