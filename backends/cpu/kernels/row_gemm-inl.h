@@ -23,7 +23,7 @@ constexpr int64_t kOnce = 12;       // so few rows do not pay for a copy of b
 // Rows of a block of c. Its sums, vectors of a row of b and an element of a fill the registers:
 // fewer sums would wait on loads and on each other.
 constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3;  // 32 instead of 16
-constexpr size_t kRows = kManyRegisters ? 14 : 6;        // of two vectors
+constexpr size_t kRows = kManyRegisters ? 14 : 6;        // of two vectors, at most
 constexpr size_t kNarrowRows = 12;                       // of one
 constexpr size_t kFewRows = kManyRegisters ? 6 : 3;      // of four, if these are all rows there are
 
@@ -44,8 +44,6 @@ struct Rows {
   int64_t count, offset;
   int64_t row, column;
   int64_t chunk;
-
-  Rows From(int64_t i) const { return {data, count, offset + i * row, row, column, chunk}; }
 };
 
 // Asks for `rows` rows of `width` elements.
@@ -57,48 +55,52 @@ void Prefetch(const T* data, int64_t rows, int64_t row, int64_t width) {
   }
 }
 
-// The first `width` of `full` columns of sums.
+// Products of rows of a and one panel of b: c[i][0 .. width) of all rows i.
 template <typename T>
-HWY_NOINLINE void StoreNarrow(const T* sums, int64_t rows, int64_t full, int64_t width, Into into,
-                              T* c, int64_t c_row) {
-  for (int64_t i = 0; i < rows; ++i, sums += full, c += c_row) {
-    for (int64_t j = 0; j < width; ++j) c[j] = into == Into::kAdd ? c[j] + sums[j] : sums[j];
-  }
+struct Columns {
+  const Rows<T>& a;
+  Panel<T> panel;
+  T* c;
+  int64_t c_row;
+  int64_t width;
+  Into into;
+  bool prefetch;  // the rows of a that come next
+};
+
+// A compiler that knows how pointers differ keeps the differences, more than there are registers,
+// and spills them to vector registers: then a block's addresses wait for the sums of the block
+// before.
+template <typename T>
+HWY_INLINE void Forget(T*& pointer) {
+  asm("" : "+r"(pointer));
 }
 
-// The other way round; what is beyond `width` becomes zero.
-template <typename T>
-HWY_NOINLINE void LoadNarrow(const T* c, int64_t c_row, int64_t rows, int64_t full, int64_t width,
-                             T* sums) {
-  for (int64_t i = 0; i < rows; ++i, sums += full, c += c_row) {
-    for (int64_t j = 0; j < full; ++j) sums[j] = j < width ? c[j] : T{0};
-  }
-}
-
-// c[i][0 .. width) (+)= sum over p of a(i, p) * panel(p, ..), for kR rows and kV vectors.
+// kR rows from `first` on of x, in kV vectors.
 template <typename T, size_t kR, size_t kV>
-HWY_INLINE void Block(const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width,
-                      Into into) {
+HWY_INLINE void Block(const Columns<T>& x, int64_t first) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const size_t lanes = hn::Lanes(d);
-  const bool narrow = width < static_cast<int64_t>(kV * lanes);
-  HWY_ALIGN T buffer[kR * kV * HWY_MAX_BYTES / sizeof(T)];
+  const Rows<T>& a = x.a;
+  const int64_t offset = a.offset + first * a.row;
+  // Only a last panel, of one vector, can be narrower.
+  const bool narrow = kV == 1 && x.width < static_cast<int64_t>(lanes);
+  // Copies: stores of vectors could change any member.
+  const int64_t c_row = x.c_row;
+  const Into into = x.into;
+  T* out = x.c + first * c_row;
   V sum[kR][kV];
   if (into == Into::kContinue) {
-    const T* from = c;
-    int64_t from_row = c_row;
-    if (narrow) {
-      from_row = static_cast<int64_t>(kV * lanes);
-      LoadNarrow(c, c_row, kR, from_row, width, buffer);
-      from = buffer;
-    }
+    const T* from = out;
 #pragma GCC unroll 24
     for (size_t i = 0; i < kR; ++i) {
 #pragma GCC unroll 24
       for (size_t v = 0; v < kV; ++v) {
-        sum[i][v] = hn::LoadU(d, from + static_cast<int64_t>(i) * from_row + v * lanes);
+        sum[i][v] = narrow ? hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(x.width)), d, from)
+                           : hn::LoadU(d, from + v * lanes);
       }
+      from += c_row;
+      Forget(from);
     }
   } else {
 #pragma GCC unroll 24
@@ -107,88 +109,114 @@ HWY_INLINE void Block(const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int
       for (size_t v = 0; v < kV; ++v) sum[i][v] = hn::Zero(d);
     }
   }
-  const int64_t chunk = a.chunk, a_row = a.row, a_column = a.column, b_row = panel.row;
+  const int64_t chunk = a.chunk, a_row = a.row, a_column = a.column, b_row = x.panel.row;
   for (int64_t s = 0; s < a.count; ++s) {
-    const T* x = a.data[s] + a.offset;
-    const T* b = panel.Of(s);
+    const T* rows[(kR + 3) / 4];  // the first of each four
+    rows[0] = a.data[s] + offset;
+#pragma GCC unroll 24
+    for (size_t i = 1; i < (kR + 3) / 4; ++i) {
+      rows[i] = rows[i - 1] + 4 * a_row;
+      Forget(rows[i]);
+    }
+    const T* b = x.panel.Of(s);
     for (int64_t p = 0; p < chunk; ++p) {
       V row[kV];
 #pragma GCC unroll 24
       for (size_t v = 0; v < kV; ++v) row[v] = hn::LoadU(d, b + v * lanes);
 #pragma GCC unroll 24
       for (size_t i = 0; i < kR; ++i) {
-        const V factor = hn::Set(d, x[static_cast<int64_t>(i) * a_row]);
+        const V factor = hn::Set(d, rows[i / 4][static_cast<int64_t>(i % 4) * a_row]);
 #pragma GCC unroll 24
         for (size_t v = 0; v < kV; ++v) sum[i][v] = hn::MulAdd(factor, row[v], sum[i][v]);
       }
       b += b_row;
-      x += a_column;
+#pragma GCC unroll 24
+      for (size_t i = 0; i < (kR + 3) / 4; ++i) rows[i] += a_column;
     }
   }
   if (narrow) {
+    const auto mask = hn::FirstN(d, static_cast<size_t>(x.width));
 #pragma GCC unroll 24
     for (size_t i = 0; i < kR; ++i) {
-#pragma GCC unroll 24
-      for (size_t v = 0; v < kV; ++v) hn::Store(sum[i][v], d, buffer + (i * kV + v) * lanes);
+      V whole = sum[i][0];
+      if (into == Into::kAdd) whole = hn::Add(hn::MaskedLoad(mask, d, out), whole);
+      hn::BlendedStore(whole, mask, d, out);
+      out += c_row;
+      Forget(out);
     }
-    StoreNarrow(buffer, kR, static_cast<int64_t>(kV * lanes), width, into, c, c_row);
     return;
   }
 #pragma GCC unroll 24
   for (size_t i = 0; i < kR; ++i) {
 #pragma GCC unroll 24
     for (size_t v = 0; v < kV; ++v) {
-      T* out = c + static_cast<int64_t>(i) * c_row + v * lanes;
-      hn::StoreU(into == Into::kAdd ? hn::Add(hn::LoadU(d, out), sum[i][v]) : sum[i][v], d, out);
+      T* to = out + v * lanes;
+      hn::StoreU(into == Into::kAdd ? hn::Add(hn::LoadU(d, to), sum[i][v]) : sum[i][v], d, to);
     }
+    out += c_row;
+    Forget(out);
   }
 }
 
-// `count` blocks of kR rows.
+// `count` blocks of `rows` rows, kR at most, from row `first` on.
 template <typename T, size_t kV, size_t kR>
-HWY_INLINE void BlocksOf(int64_t count, const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row,
-                         int64_t width, Into into, bool prefetch) {
+void Blocks(int64_t count, int64_t rows, const Columns<T>& x, int64_t first) {
   constexpr int64_t kHeight = static_cast<int64_t>(kR);
-  for (int64_t i = 0; i < count * kHeight; i += kHeight) {
-    if (prefetch) {
+  if constexpr (kR > 1) {
+    if (rows < kHeight) return Blocks<T, kV, kR - 1>(count, rows, x, first);
+  }
+  const Rows<T>& a = x.a;
+  for (int64_t i = first; i < first + count * kHeight; i += kHeight) {
+    if (x.prefetch) {
       Prefetch(a.data[0] + a.offset + (i + kHeight) * a.row, kHeight, a.row, a.chunk);
     }
-    Block<T, kR, kV>(a.From(i), panel, c + i * c_row, c_row, width, into);
+    Block<T, kR, kV>(x, i);
   }
-}
-
-// The same for a height of at most kR that is known at run time.
-template <typename T, size_t kV, size_t kR>
-void Blocks(int64_t count, int64_t rows, const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row,
-            int64_t width, Into into, bool prefetch) {
-  if constexpr (kR > 1) {
-    if (rows < static_cast<int64_t>(kR)) {
-      return Blocks<T, kV, kR - 1>(count, rows, a, panel, c, c_row, width, into, prefetch);
-    }
-  }
-  BlocksOf<T, kV, kR>(count, a, panel, c, c_row, width, into, prefetch);
 }
 
 // Rows in as few blocks as registers allow, whose heights differ by one at most: a low block would
 // wait on the latency of its sums.
+struct Heights {
+  int64_t rows;           // of a low block
+  int64_t higher, lower;  // how many blocks are a row higher, how many are not
+};
+
 template <typename T, size_t kV>
-void BlockRows(int64_t m, const Rows<T>& a, Panel<T> panel, T* c, int64_t c_row, int64_t width,
-               Into into, bool first) {
-  constexpr size_t kMost = kV == 1 ? kNarrowRows : kV == 2 ? kRows : kFewRows;
-  const bool prefetch = first && a.column == 1 && a.count == 1;
+constexpr size_t kMostRows = kV == 1   ? kNarrowRows
+                             : kV == 2 ? kRows
+                             : kV == 4 ? kFewRows
+                                       : 1;
+
+// Zen does one product of vectors of 512 bits a cycle: 12 sums keep it busy, and of higher blocks
+// it stores the sums while it has nothing to multiply.
+inline bool PrefersLowBlocks() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("amd");
+#else
+  return false;
+#endif
+}
+
+template <typename T, size_t kV>
+Heights HeightsOf(int64_t m, const Rows<T>& a) {
   // Rows at such distances compete for the same few lines of the L1 cache.
-  constexpr int64_t kSameLines = 4096, kMostOnSameLines = 6;
+  constexpr int64_t kSameLines = 4096, kLow = 6;
   const bool same_lines =
       a.column == 1 && a.row * static_cast<int64_t>(sizeof(T)) % kSameLines == 0;
-  const int64_t most =
-      same_lines ? std::min<int64_t>(kMost, kMostOnSameLines) : static_cast<int64_t>(kMost);
-  const int64_t count = (m + most - 1) / most;
-  const int64_t rows = m / count, higher = m % count, i = higher * (rows + 1);
-  if (higher > 0) {
-    Blocks<T, kV, kMost>(higher, rows + 1, a, panel, c, c_row, width, into, prefetch);
-  }
-  Blocks<T, kV, kMost>(count - higher, rows, a.From(i), panel, c + i * c_row, c_row, width, into,
-                       prefetch);
+  const auto most = static_cast<int64_t>(kMostRows<T, kV>);
+  const bool low = same_lines || (kV > 1 && PrefersLowBlocks());
+  const int64_t limit = low ? std::min(most, kLow) : most;
+  if (m <= limit) return {m, 0, 1};
+  const int64_t count = (m + limit - 1) / limit;
+  return {m / count, m % count, count - m % count};
+}
+
+template <typename T, size_t kV>
+void BlockRows(const Heights& heights, const Columns<T>& x) {
+  constexpr size_t kMost = kMostRows<T, kV>;
+  const auto& [rows, higher, lower] = heights;
+  if (higher > 0) Blocks<T, kV, kMost>(higher, rows + 1, x, 0);
+  Blocks<T, kV, kMost>(lower, rows, x, higher * (rows + 1));
 }
 
 // Columns of adjacent elements to rows: panel[p * full + j] = from[p + j * column].
@@ -310,6 +338,10 @@ int64_t Panels(const Chunk<T>& x, int64_t begin, T* packed) {
   const int64_t end = kTail ? x.n : begin + (x.n - begin) / full * full;
   const int64_t panel_size = a.count * a.chunk * full;
   const int64_t strip_width = kPacked / (a.count * a.chunk) * full;
+  const Heights heights = HeightsOf<T, kV>(x.m, a);
+  const bool prefetch = a.column == 1 && a.count == 1;
+  Columns<T> columns{
+      a, {nullptr, packed, 0, panel_size / a.count, 0}, x.c, x.c_row, full, x.into, false};
   for (int64_t strip = begin, strip_end = begin; strip < end; strip = strip_end) {
     strip_end = std::min(strip + strip_width, end);
     // A last panel that is not full is packed: in place it would be read beyond the end of b.
@@ -320,11 +352,15 @@ int64_t Panels(const Chunk<T>& x, int64_t begin, T* packed) {
       Pack<T, kV>(a.chunk, part, strip_end - strip, panel_size, packed + s * a.chunk * full);
     }
     for (int64_t j = strip; j < strip_end; j += full) {
-      const Panel<T> panel{packs ? nullptr : b.data, packed + (j - strip) / full * panel_size,
-                           x.b_offset + j, a.chunk * full, packs ? full : b.row};
-      const int64_t width = std::min(full, end - j);
-      if (x.next_rows > 0) Prefetch(x.next + j, x.next_rows, b.row, width);
-      BlockRows<T, kV>(x.m, a, panel, x.c + j, x.c_row, width, x.into, j == 0);
+      columns.panel.in_place = packs ? nullptr : b.data;
+      columns.panel.packed = packed + (j - strip) / full * panel_size;
+      columns.panel.offset = x.b_offset + j;
+      columns.panel.row = packs ? full : b.row;
+      columns.c = x.c + j;
+      columns.width = std::min(full, end - j);
+      columns.prefetch = prefetch && j == 0;
+      if (x.next_rows > 0) Prefetch(x.next + j, x.next_rows, b.row, columns.width);
+      BlockRows<T, kV>(heights, columns);
     }
   }
   return end;
@@ -368,6 +404,7 @@ void Run(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<T> a, Matrix
         }
         int64_t j = 0;
         // Few rows wait on the latency of their sums: more columns at once, read in place.
+        if (x.m == 1 && b.column == 1 && x.a.count == 1) j = Panels<T, 8, false>(x, j, packed);
         if (x.m <= static_cast<int64_t>(kFewRows) && b.column == 1 && x.a.count == 1)
           j = Panels<T, 4, false>(x, j, packed);
         j = Panels<T, 2, false>(x, j, packed);
