@@ -331,7 +331,7 @@ void ReducePrecisionLoop(const Tile& tile) {
   for (int64_t i = 0; i < n; ++i) {
     const Bits sign = in[i] & kSign;
     const Bits magnitude = in[i] & kRest;
-    const Bits odd = drop > 0 ? (magnitude >> drop) & 1 : 0;
+    const Bits odd = drop > 0 ? static_cast<Bits>((magnitude >> drop) & 1) : Bits{0};
     Bits rounded =
         drop > 0 ? static_cast<Bits>((magnitude + (half - 1) + odd) & kept_mask) : magnitude;
     rounded = rounded >= largest ? kInfinity : rounded;

@@ -387,9 +387,9 @@ class RunningFoldKernel : public Kernel {
         }
       }
     } else {
-      constexpr int64_t kRows = 128;
-      for (int64_t o = 0; o < count; o += kRows) {
-        Fold(o * length_, length_, std::min(kRows, count - o), moved, results, scratch);
+      constexpr int64_t kRowsAtOnce = 128;
+      for (int64_t o = 0; o < count; o += kRowsAtOnce) {
+        Fold(o * length_, length_, std::min(kRowsAtOnce, count - o), moved, results, scratch);
       }
     }
     scratch.Rewind(mark);

@@ -2,16 +2,20 @@
 #include "backends/cpu/verify/local_check.h"
 
 #include <functional>
+#include <memory>
+#include <vector>
 
 #include "tests/unit/backends/cpu/mesh_fixture.h"
 
 namespace gshard::cpu {
 namespace {
 
-std::unique_ptr<Module> ParseText(const std::string& text) {
+// Modules stay: results name their instructions.
+const Module* ParseText(const std::string& text) {
+  static std::vector<std::unique_ptr<Module>> modules;
   auto module = ParseModule(SourceText::FromString("test.hlo", text));
   REQUIRE(module);
-  return std::move(*module);
+  return modules.emplace_back(std::move(*module)).get();
 }
 
 // By name, where both modules have an array: spread by `sharding` if it is a quarter of the whole.
