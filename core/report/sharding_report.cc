@@ -61,11 +61,12 @@ class ShardingSurvey {
     int64_t tiles = s == nullptr ? 1 : s->TileCount();
     int64_t manual = s != nullptr && s->IsTiled() ? s->SubgroupSize(SubgroupType::kManual) : 1;
     int64_t copies = report_.devices / std::max<int64_t>(1, tiles * manual);
+    auto shard_size = [&](int64_t d) {
+      if (shape->dim(d) == Shape::kUnbounded) return int64_t{0};  // not known: counts as nothing
+      return CeilDivide(shape->dim(d), s == nullptr ? 1 : s->TileCount(d));
+    };
     int64_t shard_elements = 1;
-    for (int64_t d = 0; d < shape->rank(); ++d) {
-      int64_t count = s == nullptr ? 1 : s->TileCount(d);
-      shard_elements *= CeilDivide(shape->dim(d), count);
-    }
+    for (int64_t d = 0; d < shape->rank(); ++d) shard_elements *= shard_size(d);
     double per_element =
         static_cast<double>(shape->byte_size()) / static_cast<double>(shape->element_count());
     auto bytes = [&](int64_t elements) {
@@ -74,8 +75,7 @@ class ShardingSurvey {
     if (copies > 1) {
       ShardingReport::Replicated entry{x, leaf, copies, -1, 1, bytes(shard_elements)};
       for (int64_t d = 0; d < shape->rank(); ++d) {
-        int64_t count = s == nullptr ? 1 : s->TileCount(d);
-        int64_t factor = std::gcd(CeilDivide(shape->dim(d), count), copies);
+        int64_t factor = std::gcd(shard_size(d), copies);
         if (factor > entry.factor) {
           entry.factor = factor;
           entry.dim = d;
@@ -89,7 +89,7 @@ class ShardingSurvey {
     if (s == nullptr || !s->IsTiled()) return;
     for (int64_t d = 0; d < shape->rank(); ++d) {
       int64_t count = s->TileCount(d);
-      if (shape->dim(d) % count == 0) continue;
+      if (shape->dim(d) == Shape::kUnbounded || shape->dim(d) % count == 0) continue;
       int64_t padded = CeilDivide(shape->dim(d), count) * count;
       report_.uneven.push_back(
           {x, leaf, d, shape->dim(d), count,

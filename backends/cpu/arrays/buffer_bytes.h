@@ -8,7 +8,7 @@
 
 namespace gshard::cpu {
 
-// Bytes of one array as buffers hold it (StorageBytes per element); 0 for tokens.
+// Bytes of one array as buffers hold it (StorageBytes per element), saturating; 0 for tokens.
 int64_t BufferBytes(const Shape* shape);
 
 }  // namespace gshard::cpu
