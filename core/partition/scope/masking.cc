@@ -77,7 +77,7 @@ double ExtremeFloat(DType dtype, bool largest) {
 int64_t ExtremeInteger(DType dtype, bool largest) {
   int bits = dtype == DType::kPred ? 1 : DTypeBits(dtype);
   if (ClassOf(dtype) == DTypeClass::kSigned) {
-    int64_t smallest = -(int64_t{1} << (bits - 1));
+    const int64_t smallest = INT64_MIN >> (64 - bits);
     return largest ? -(smallest + 1) : smallest;
   }
   if (!largest) return 0;
