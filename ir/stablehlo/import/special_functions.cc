@@ -464,7 +464,7 @@ Instruction* NextAfter(Builder& builder, Instruction* x, Instruction* y) {
   const auto as_bits = [&](Instruction* value) {
     return builder.Add(Opcode::kBitcastConvert, {value}, bits_shape);
   };
-  const int64_t sign_bit = -(int64_t{1} << (width - 1));
+  const int64_t sign_bit = INT64_MIN >> (64 - width);
   Instruction* xb = as_bits(x);
   Instruction* yb = as_bits(y);
   Instruction* magnitude = constant(~sign_bit);
