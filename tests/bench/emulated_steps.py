@@ -9,21 +9,18 @@ apart from the program that the partitioner writes. Medians of `rounds` runs of 
 sees, each build with its own program.
 """
 import argparse
+import json
 import math
 import os
-import re
 import statistics
 import subprocess
 import tempfile
 
-UNIT_MS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
-
 
 def step_ms(folder, path, threads):
-    words = [os.path.join(folder, "gshard-run"), path, "--threads", str(threads), "--repeat", "3"]
+    words = [os.path.join(folder, "gshard-run"), path, "--threads", str(threads), "--repeat", "3", "--json"]
     report = subprocess.run(words, check=True, capture_output=True, text=True)
-    found = re.search(r"^step\s+([\d.]+) (us|ms|s)\b", report.stdout + report.stderr, re.M)
-    return float(found[1]) * UNIT_MS[found[2]]
+    return json.loads(report.stdout)["step_time_s"] * 1e3
 
 
 def main():

@@ -340,8 +340,7 @@ int64_t Panels(const Chunk<T>& x, int64_t begin, T* packed) {
   const int64_t strip_width = kPacked / (a.count * a.chunk) * full;
   const Heights heights = HeightsOf<T, kV>(x.m, a);
   const bool prefetch = a.column == 1 && a.count == 1;
-  Columns<T> columns{
-      a, {nullptr, packed, 0, panel_size / a.count, 0}, x.c, x.c_row, full, x.into, false};
+  Columns<T> columns{a, {nullptr, packed, 0, a.chunk * full, 0}, x.c, x.c_row, full, x.into, false};
   for (int64_t strip = begin, strip_end = begin; strip < end; strip = strip_end) {
     strip_end = std::min(strip + strip_width, end);
     // A last panel that is not full is packed: in place it would be read beyond the end of b.
