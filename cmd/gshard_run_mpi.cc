@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 #include "backends/mpi/mpi_transport.h"
@@ -17,17 +16,9 @@
 namespace gshard {
 namespace {
 
-std::string Digest(std::istream& in) {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (std::istreambuf_iterator<char> c(in), end; c != end; ++c) {
-    hash = (hash ^ static_cast<uint8_t>(*c)) * 0x100000001b3;
-  }
-  return fmt::format("{:016x}", hash);
-}
-
 std::string ProgramDigest() {
-  std::ifstream file("/proc/self/exe", std::ios::binary);
-  return Digest(file);
+  auto program = ReadFile("/proc/self/exe");
+  return program ? Digest(*program) : "";
 }
 
 // What kernels are chosen by.
@@ -36,8 +27,7 @@ std::string ProcessorDigest() {
   std::string line;
   while (std::getline(file, line)) {
     if (line.rfind("flags", 0) != 0) continue;
-    std::istringstream flags(line);
-    return Digest(flags);
+    return Digest(line);
   }
   return "";
 }

@@ -1,8 +1,11 @@
 // The stages in their order: each takes what those before it have returned.
 #include "backends/cpu/emulate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +19,7 @@
 #include "backends/cpu/whole_run.h"
 #include "backends/cpu/widened_runs.h"
 #include "core/analysis/host_transfers.h"
+#include "ir/output_file.h"
 
 namespace gshard::cpu {
 namespace {
@@ -112,6 +116,17 @@ Expected<void> Verify(PreparedRun& prepared, const EmulateOptions& options,
   return {};
 }
 
+// The last step of all ranks in one file.
+Expected<void> WriteTrace(const Trace& trace, const EmulateOptions& options,
+                          const RankAgreement& ranks) {
+  const int rank = ranks.several() ? options.ranks->rank() : 0;
+  const std::vector<std::string> events = ranks.Gather(
+      trace.Events(rank, ranks.several() ? fmt::format("rank {}", rank) : "gshard-run"),
+      "the trace");
+  return ranks.Agree(ranks.IsFirst() ? WriteWholeFile(options.trace, Trace::ToJson(events))
+                                     : Expected<void>());
+}
+
 // All stages; each adds to `report` what it has measured, which stays where a later one ends with
 // E-RUN-STOPPED. Returns the feeds that had no room for their items: with them known, all is to be
 // done again.
@@ -159,6 +174,9 @@ Expected<std::vector<FeedCapacity>> RunStages(std::unique_ptr<Module> module,
   if (steps->stopped) ranks.FailAlone(Stopped());
   report.peak_memory_bytes = run.executor().memory_bytes();
   if (steps->stopped) return Fail(Stopped());
+  if (steps->trace != nullptr) {
+    if (auto done = WriteTrace(*steps->trace, options, ranks); !done) return Fail(done.error());
+  }
 
   const MeshPrograms& programs = prepared->programs;
   auto items = CountItems(run, *programs.program, programs.feeds);

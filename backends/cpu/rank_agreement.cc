@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <span>
 #include <string>
 
 namespace gshard::cpu {
@@ -17,6 +18,28 @@ void RankAgreement::GatherResults(MeshRun& run, bool reads, size_t dump_count) c
   for (size_t d = 0; d < dump_count; ++d) {
     for (size_t leaf : run.KeptLeaves(d)) run.GatherKept(leaf);
   }
+}
+
+std::vector<std::string> RankAgreement::Gather(std::string mine, std::string_view where) const {
+  std::vector<std::string> texts;
+  if (!several()) {
+    texts.push_back(std::move(mine));
+    return texts;
+  }
+  const std::vector<std::string> sizes = ranks_->AllGatherText(std::to_string(mine.size()), where);
+  std::vector<mpi::Ranks::Outgoing> out;
+  std::vector<mpi::Ranks::Incoming> in;
+  if (IsFirst()) {
+    for (const std::string& size : sizes) texts.emplace_back(std::stoull(size), ' ');
+    texts.front() = std::move(mine);
+    for (size_t rank = 1; rank < texts.size(); ++rank) {
+      in.push_back({static_cast<int>(rank), std::as_writable_bytes(std::span(texts[rank]))});
+    }
+  } else {
+    out.push_back({0, std::as_bytes(std::span(mine))});
+  }
+  ranks_->Exchange(out, in, where);
+  return texts;
 }
 
 std::vector<RunReport::Rank> RankAgreement::RankReports(const MeshRun& run) const {

@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,6 +48,8 @@ class RankAgreement {
   // Brings kept values (`dump_count` of MeshRunOptions::keep) to the first rank, and results if
   // somebody `reads` them there.
   void GatherResults(MeshRun& run, bool reads, size_t dump_count) const;
+  // `mine` of every rank at the first, by rank, and nothing at the others.
+  std::vector<std::string> Gather(std::string mine, std::string_view where) const;
   // Memory and waiting of each rank; empty if there is one.
   std::vector<RunReport::Rank> RankReports(const MeshRun& run) const;
 

@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <string>
-
-#include "backends/cpu/run/trace.h"
-#include "ir/output_file.h"
+#include <utility>
 
 namespace gshard::cpu {
 
@@ -19,6 +16,8 @@ Expected<StepRuns> RunSteps(MeshRun& run, const EmulateOptions& options) {
   for (int64_t i = 0; i < count; ++i) {
     // One step is enough to look at: the last.
     if (!options.trace.empty() && i + 1 == count) {
+      // Ranks' times are since they have all come here.
+      if (options.ranks != nullptr) options.ranks->AllGather({}, "the trace");
       trace = std::make_unique<Trace>(run.threads());
     }
     RunOptions step;
@@ -36,11 +35,7 @@ Expected<StepRuns> RunSteps(MeshRun& run, const EmulateOptions& options) {
     if (!done) return Fail(done.error());
     steps.times_s.push_back(std::chrono::duration<double>(Clock::now() - start).count());
   }
-  if (trace != nullptr) {
-    if (auto done = WriteWholeFile(options.trace, trace->ToJson()); !done) {
-      return Fail(done.error());
-    }
-  }
+  steps.trace = std::move(trace);
   return steps;
 }
 

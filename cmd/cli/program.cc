@@ -11,12 +11,13 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <functional>
 
 #include "cmd/cli/failed_pipe.h"
 #include "core/json.h"
 #include "ir/input/module_input.h"
-#include "ir/source_text.h"
 #include "ir/output_file.h"
+#include "ir/source_text.h"
 #include "ir/verify/verifier.h"
 
 namespace gshard {
@@ -130,14 +131,18 @@ Expected<std::string> ReadFile(const std::string& path) {
   return std::string((*source)->text());
 }
 
+std::string Digest(std::string_view bytes) {
+  return fmt::format("{} {:016x}", bytes.size(), std::hash<std::string_view>()(bytes));
+}
+
 Expected<void> WriteFile(const std::string& path, std::string_view text, bool dash_is_stderr) {
   if (path != "-") return WriteWholeFile(path, text);
   std::FILE* file = dash_is_stderr ? stderr : stdout;
   const bool ok = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   if (std::fflush(file) != 0 || !ok) {
-    return Fail(MakeError("E-IO-003", fmt::format("writing standard {} failed: {}",
-                                                  dash_is_stderr ? "error" : "output",
-                                                  std::strerror(errno))));
+    return Fail(MakeError("E-IO-003",
+                          fmt::format("writing standard {} failed: {}",
+                                      dash_is_stderr ? "error" : "output", std::strerror(errno))));
   }
   return {};
 }

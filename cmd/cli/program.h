@@ -50,6 +50,8 @@ Expected<std::unique_ptr<Module>> ReadModule(std::shared_ptr<const SourceText> s
                                              InputReport* report = nullptr);
 // Whole file or standard input.
 Expected<std::string> ReadFile(const std::string& path);
+// By which processes of one build see whether they have read the same.
+std::string Digest(std::string_view bytes);
 // "-": standard output; "--report -" style callers pass `dash_is_stderr`.
 Expected<void> WriteFile(const std::string& path, std::string_view text,
                          bool dash_is_stderr = false);

@@ -223,7 +223,6 @@ int RunCommand::RunModule(mpi::Ranks* ranks, std::atomic<uint64_t>* work, int ow
   };
   if (ranks != nullptr) {
     options.ranks = ranks;
-    if (ranks->rank() != 0) options.trace.clear();
     options.fail_alone = [&](const Diagnostic& error) {
       line.Clear();
       const bool stopped = error.code == "E-RUN-STOPPED";
@@ -271,9 +270,7 @@ int RunCommand::RunOnRank(mpi::Ranks& ranks, std::atomic<uint64_t>& work, int ow
 std::string RunCommand::InputDigest() const {
   auto text = ReadFile(flags_->input);
   if (!text) return "";
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : *text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-  return fmt::format("{} {:016x}", text->size(), hash);
+  return Digest(*text);
 }
 
 int RunCommand::threads() const {

@@ -56,6 +56,14 @@ for program in samples/m*.hlo samples/[ps]*.hlo tests/golden/run/*.hlo tests/gol
   check "$program on $ranks ranks" cmp -s "$work/one.npz" "$work/many.npz"
 done
 echo "$programs programs"
+
+# One trace of all ranks, each a process in it.
+over 3 gshard-run-mpi samples/mlp.hlo --threads 1 --trace "$work/trace.json" >"$work/log" 2>&1
+for rank in 0 1 2; do
+  check "rank $rank has a name in the trace" grep -q "\"pid\":$rank,\"name\":\"process_name\",\"args\":{\"name\":\"rank $rank\"}" "$work/trace.json"
+  check "rank $rank has events in the trace" grep -q "\"ph\":\"X\",\"pid\":$rank," "$work/trace.json"
+done
+check "the trace is one document" python3 -m json.tool "$work/trace.json" /dev/null
 check "programs to compare" [ "$programs" -gt 0 ]
 
 # Each rank takes its devices' part of a file: cut by rows, by columns, not at all.

@@ -23,12 +23,23 @@ void GatherRows(const WirePiece& range, const std::byte* member, int64_t begin, 
 
 }  // namespace
 
+std::byte* GrowingRoom::Take(size_t bytes) {
+  if (bytes > bytes_) {
+    data_.reset();
+    data_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    bytes_ = bytes;
+  }
+  return data_.get();
+}
+
 RankReduction::RankReduction(const WirePlan& wire, const CollectiveStep& step, std::byte* arena,
-                             Workers& workers, RankHolders& holders, mpi::Ranks& ranks)
+                             Workers& workers, RankHolders& holders, GrowingRoom& room,
+                             mpi::Ranks& ranks)
     : wire_(wire),
       step_(step),
       arena_(arena),
       workers_(workers),
+      room_(room),
       ranks_(ranks),
       rank_(holders.cut().rank),
       rounds_(static_cast<uint32_t>(wire.rounds.size())) {
@@ -80,7 +91,7 @@ RoundBuffers& RankReduction::Fold(uint32_t round) {
     scratch.Rewind(mark);
   });
   for (const Target& target : targets_) {
-    if (target.to == nullptr) PlaceResult(wire_.units[target.unit], nullptr, target.folded.data());
+    if (target.to == nullptr) PlaceResult(wire_.units[target.unit], nullptr, target.folded);
   }
   PackResults(round, buffers);
   return buffers;
@@ -99,23 +110,29 @@ int64_t RankReduction::FindTargets(uint32_t round, RoundBuffers& buffers) {
       outgoing[{item.unit, item.node}] = data.data() + item.offset;
     }
   }
-  int64_t work = 0;
+  int64_t work = 0, folded_bytes = 0;
   for (const auto& [id, n] : nodes_[round]) {
     const WireUnit& unit = wire_.units[id];
     const CollectivePart& part = PartOf(unit);
     const auto found = outgoing.find({id, n});
     const bool root = n == unit.root;
     if (!root && found == outgoing.end()) continue;
-    Target target{id, n, root ? nullptr : found->second, {}};
+    const Target target{id, n, root ? nullptr : found->second, nullptr};
     const int64_t bytes = unit.range.bytes();
-    if (root) target.folded.resize(static_cast<size_t>(bytes));
+    if (root) folded_bytes += bytes;
     const int64_t piece =
         std::max<int64_t>(kFoldedBytes / part.element_bytes, 1) * part.element_bytes;
     for (int64_t begin = 0; begin < bytes; begin += piece) {
       tasks_.push_back({targets_.size(), begin, std::min(begin + piece, bytes)});
     }
     work += bytes * std::ssize(part.MembersOf(unit.sequence));
-    targets_.push_back(std::move(target));
+    targets_.push_back(target);
+  }
+  std::byte* folded = room_.Take(static_cast<size_t>(folded_bytes));
+  for (Target& target : targets_) {
+    if (target.to != nullptr) continue;
+    target.folded = folded;
+    folded += wire_.units[target.unit].range.bytes();
   }
   return work;
 }
@@ -132,7 +149,7 @@ void RankReduction::RunTask(const Task& task, Scratch& scratch) {
   }
   std::byte* partial = scratch.Allocate(static_cast<size_t>(count * partial_bytes));
   Evaluate(target.unit, target.node, task.begin, task.end, partial, scratch);
-  part.fold->Finish(count, partial, target.folded.data() + task.begin);
+  part.fold->Finish(count, partial, target.folded + task.begin);
 }
 
 // What this rank wants of a unit: from a message, one after another, or from the whole range.
@@ -150,7 +167,7 @@ void RankReduction::PlaceResult(const WireUnit& unit, const std::byte* packed,
 void RankReduction::PackResults(uint32_t round, RoundBuffers& buffers) {
   std::map<uint32_t, const std::byte*> folded;
   for (const Target& target : targets_) {
-    if (target.to == nullptr) folded[target.unit] = target.folded.data();
+    if (target.to == nullptr) folded[target.unit] = target.folded;
   }
   for (const WireMessage& message : MessagesOf(round)) {
     if (message.from != rank_) continue;

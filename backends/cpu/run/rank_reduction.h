@@ -23,11 +23,23 @@ struct RoundBuffers {
   int64_t bytes() const;
 };
 
-// All arguments outlive this.
+// Memory that grows to what was wanted most and is kept: what the system gives anew it clears.
+class GrowingRoom {
+ public:
+  // What was in it is gone.
+  std::byte* Take(size_t bytes);
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::unique_ptr<std::byte[]> data_;
+  size_t bytes_ = 0;
+};
+
+// All arguments outlive this. `room` is for one reduction at a time.
 class RankReduction {
  public:
   RankReduction(const WirePlan& wire, const CollectiveStep& step, std::byte* arena,
-                Workers& workers, RankHolders& holders, mpi::Ranks& ranks);
+                Workers& workers, RankHolders& holders, GrowingRoom& room, mpi::Ranks& ranks);
 
   uint32_t rounds() const { return rounds_; }
   // Computes this rank's nodes of a round: results go to their places, messages are ready to be
@@ -50,8 +62,8 @@ class RankReduction {
   struct Target {
     uint32_t unit = 0;
     int32_t node = 0;
-    std::byte* to = nullptr;  // null: a root, into `folded`
-    std::vector<std::byte> folded;
+    std::byte* to = nullptr;      // null: a root, into `folded`
+    std::byte* folded = nullptr;  // in `room_`
   };
   struct Task {
     size_t target = 0;
@@ -75,6 +87,7 @@ class RankReduction {
   const CollectiveStep& step_;
   std::byte* arena_;
   Workers& workers_;
+  GrowingRoom& room_;
   mpi::Ranks& ranks_;
   const int rank_;
   std::vector<SequenceResults> results_;  // by part
@@ -83,8 +96,8 @@ class RankReduction {
     uint32_t unit = 0;
     int32_t node = 0;
   };
-  std::vector<std::vector<NodeOfUnit>> nodes_;  // by round: those that this rank computes
-  std::vector<uint32_t> last_use_;              // by round
+  std::vector<std::vector<NodeOfUnit>> nodes_;          // by round: those that this rank computes
+  std::vector<uint32_t> last_use_;                      // by round
   std::vector<std::unique_ptr<RoundBuffers>> buffers_;  // by round; null: recycled
   std::vector<std::unique_ptr<RoundBuffers>> spare_;
   std::vector<Target> targets_;

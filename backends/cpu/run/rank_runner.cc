@@ -160,7 +160,7 @@ void RankRunner::SendPieces(const WirePlan& wire, std::string_view where) {
 void RankRunner::RunReduction(const WirePlan& wire, const CollectiveStep& step,
                               RankHolders& holders) {
   Note(wire);
-  RankReduction reduction(wire, step, arena_, workers_, holders, ranks_);
+  RankReduction reduction(wire, step, arena_, workers_, holders, folded_, ranks_);
   std::vector<mpi::Ranks::Begun> begun(wire.rounds.size());
   uint32_t released = 0, finished = 0;
   const auto finish = [&](uint32_t last_use) {
@@ -174,7 +174,8 @@ void RankRunner::RunReduction(const WirePlan& wire, const CollectiveStep& step,
     if (round < begun.size()) {
       begun[round] = Begin(wire.rounds[round], buffers);
       ranks_.FinishIncoming(begun[round], NameOf(step));
-      buffer_bytes_ = std::max(buffer_bytes_, CopyBufferBytes() + reduction.buffer_bytes());
+      buffer_bytes_ = std::max(buffer_bytes_, CopyBufferBytes() + reduction.buffer_bytes() +
+                                                  static_cast<int64_t>(folded_.bytes()));
       reduction.Take(round);
     }
     for (; released <= round && reduction.LastUse(released) <= round; ++released) {

@@ -1,8 +1,9 @@
-// Who ran what when: Chrome trace events, one row a thread (opens in Perfetto).
+// Who ran what when: Chrome trace events, one process a rank, one row a thread (opens in Perfetto).
 #ifndef GSHARD_BACKENDS_CPU_RUN_TRACE_H_
 #define GSHARD_BACKENDS_CPU_RUN_TRACE_H_
 
 #include <chrono>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,10 @@ class Trace {
     std::vector<Event>& events = rows_[static_cast<size_t>(row)];
     if (events.size() < kMostEvents) events.push_back({std::string(name), begin, end});
   }
-  std::string ToJson() const;
+  // The events of this process, its rank and its name first; times are since this was made.
+  std::string Events(int rank, std::string_view process) const;
+  // A whole document of the events of one or more processes.
+  static std::string ToJson(std::span<const std::string> processes);
 
  private:
   struct Event {
