@@ -17,7 +17,7 @@ def main():
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(f"localhost:{port}", ranks, rank)
     from workloads import Case
-    case = Case(name, ranks)
+    case = Case(name, ranks, is_abstract=False)
 
     def make(shape, sharding):
         block = lambda index: np.full([len(range(*s.indices(n))) for s, n in zip(index, shape.shape)], 0.01,

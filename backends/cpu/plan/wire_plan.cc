@@ -513,7 +513,7 @@ class ReductionPlanner {
 
 }  // namespace
 
-bool RankHolders::Holds(const DeviceClasses* classes, uint32_t c, int rank) {
+std::span<const uint8_t> RankHolders::HoldersOf(const DeviceClasses* classes) {
   std::vector<uint8_t>& holds = holds_[classes];
   const auto size = static_cast<size_t>(cut_.size);
   if (holds.empty()) {
@@ -524,44 +524,47 @@ bool RankHolders::Holds(const DeviceClasses* classes, uint32_t c, int rank) {
       }
     }
   }
-  return holds[c * size + static_cast<size_t>(rank)] != 0;
+  return holds;
 }
 
-uint32_t SequenceResults::ClassOf(uint32_t sequence, int64_t block) {
-  if (class_of_.empty()) {
-    class_of_.assign((part_.begin.size() - 1) * static_cast<size_t>(part_.blocks), kNoDevice);
-    for (uint32_t c = 0; c < part_.classes->count(); ++c) {
-      const int64_t position = part_.blocks > 1 ? part_.position_of[c] : 0;
-      class_of_[static_cast<size_t>(part_.sequence_of[c] * part_.blocks + position)] = c;
-    }
+SequenceResults::SequenceResults(const CollectivePart& part, RankHolders& holders)
+    : part_(part),
+      ranks_(static_cast<size_t>(holders.cut().size)),
+      holders_(holders.HoldersOf(part.classes)),
+      class_of_((part.begin.size() - 1) * static_cast<size_t>(part.blocks), kNoDevice) {
+  for (uint32_t c = 0; c < part.classes->count(); ++c) {
+    const int64_t position = part.blocks > 1 ? part.position_of[c] : 0;
+    class_of_[static_cast<size_t>(part.sequence_of[c] * part.blocks + position)] = c;
   }
-  return class_of_[static_cast<size_t>(sequence * part_.blocks + block)];
 }
 
-bool SequenceResults::Wants(uint32_t sequence, int rank) {
-  for (int64_t b = 0; b < part_.blocks; ++b) {
-    const uint32_t c = ClassOf(sequence, b);
-    if (c != kNoDevice && holders_.Holds(part_.classes, c, rank)) return true;
-  }
-  return false;
+bool SequenceResults::Wants(uint32_t sequence, int rank) const {
+  return std::ranges::any_of(ClassesOf(sequence), [&](uint32_t c) { return IsWanted(c, rank); });
 }
 
 int64_t SequenceResults::ForEach(
     uint32_t sequence, const WirePiece& range, int rank,
-    const std::function<void(uint32_t, int64_t, int64_t, int64_t)>& visit) {
+    const std::function<void(uint32_t, int64_t, int64_t, int64_t)>& visit) const {
+  const std::span<const uint32_t> classes = ClassesOf(sequence);
   int64_t bytes = 0;
   for (int64_t row = 0; row < range.rows; ++row) {
+    const int64_t begin = range.offset + row * range.stride;
+    int64_t inside = begin % part_.inner;
+    int64_t outer = begin / part_.inner / part_.blocks;
+    int64_t block = begin / part_.inner % part_.blocks;
     for (int64_t done = 0; done < range.row_bytes;) {
-      const int64_t at = range.offset + row * range.stride + done;
-      const int64_t length = std::min(part_.inner - at % part_.inner, range.row_bytes - done);
-      const int64_t block = at / part_.inner;
-      const uint32_t c = ClassOf(sequence, block % part_.blocks);
-      if (c != kNoDevice && holders_.Holds(part_.classes, c, rank)) {
-        visit(c, block / part_.blocks * part_.inner + at % part_.inner,
-              row * range.row_bytes + done, length);
+      const int64_t length = std::min(part_.inner - inside, range.row_bytes - done);
+      const uint32_t c = classes[static_cast<size_t>(block)];
+      if (IsWanted(c, rank)) {
+        visit(c, outer * part_.inner + inside, row * range.row_bytes + done, length);
         bytes += length;
       }
       done += length;
+      inside = 0;
+      if (++block == part_.blocks) {
+        block = 0;
+        ++outer;
+      }
     }
   }
   return bytes;

@@ -30,7 +30,11 @@ class RankHolders {
   RankHolders(const RankCut& cut, std::span<const uint8_t> active) : cut_(cut), active_(active) {}
   const RankCut& cut() const { return cut_; }
   bool IsActive(uint32_t device) const { return active_.empty() || active_[device] != 0; }
-  bool Holds(const DeviceClasses* classes, uint32_t c, int rank);
+  bool Holds(const DeviceClasses* classes, uint32_t c, int rank) {
+    return HoldersOf(classes)[c * static_cast<size_t>(cut_.size) + static_cast<size_t>(rank)] != 0;
+  }
+  // The same of all classes and ranks: [class][rank].
+  std::span<const uint8_t> HoldersOf(const DeviceClasses* classes);
 
  private:
   RankCut cut_;
@@ -118,19 +122,25 @@ WirePlan MakeWirePlan(const CollectiveStep& reduction, const MemberHolder& holde
 // The ranks that have results of a reduction's sequence, and whether a rank has all its members.
 class SequenceResults {
  public:
-  SequenceResults(const CollectivePart& part, RankHolders& holders)
-      : part_(part), holders_(holders) {}
-  bool Wants(uint32_t sequence, int rank);
+  SequenceResults(const CollectivePart& part, RankHolders& holders);
+  bool Wants(uint32_t sequence, int rank) const;
   // Bytes of a unit's range that a rank wants; `visit(class, offset in its instance, offset in the
   // range, bytes)`.
   int64_t ForEach(uint32_t sequence, const WirePiece& range, int rank,
-                  const std::function<void(uint32_t, int64_t, int64_t, int64_t)>& visit);
+                  const std::function<void(uint32_t, int64_t, int64_t, int64_t)>& visit) const;
 
  private:
-  uint32_t ClassOf(uint32_t sequence, int64_t block);
+  bool IsWanted(uint32_t c, int rank) const {
+    return c != kNoDevice && holders_[c * ranks_ + static_cast<size_t>(rank)] != 0;
+  }
+  std::span<const uint32_t> ClassesOf(uint32_t sequence) const {  // by block
+    const auto blocks = static_cast<size_t>(part_.blocks);
+    return std::span(class_of_).subspan(sequence * blocks, blocks);
+  }
   const CollectivePart& part_;
-  RankHolders& holders_;
-  std::vector<uint32_t> class_of_;  // by sequence and block
+  const size_t ranks_;
+  const std::span<const uint8_t> holders_;  // [class][rank]
+  std::vector<uint32_t> class_of_;          // by sequence and block
 };
 
 // The rows that a ragged-all-to-all moves between ranks, once its index operands are everywhere:
