@@ -261,9 +261,9 @@ class Region {
 };
 
 // Positions of a computation's instructions, and walks along them.
-class TextOrder {
+class TextPositions {
  public:
-  explicit TextOrder(const Computation& computation) : list_(computation.instructions()) {
+  explicit TextPositions(const Computation& computation) : list_(computation.instructions()) {
     for (size_t i = 0; i < list_.size(); ++i) position_[list_[i]] = i;
   }
   size_t of(const Instruction* x) const { return position_.at(x); }
@@ -399,7 +399,7 @@ class Finder {
 
   const Computation& computation_;
   const Users& users_;
-  TextOrder order_;
+  TextPositions order_;
   std::unordered_set<const Instruction*> taken_;
   std::vector<AttentionKernel> kernels_;
 };

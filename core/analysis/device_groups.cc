@@ -122,10 +122,6 @@ Expected<void> CheckSize(const Instruction& instruction, const ResolvedGroups& g
   return {};
 }
 
-bool IsPermute(const Instruction& x) {
-  return x.opcode() == Opcode::kCollectivePermute || x.opcode() == Opcode::kCollectivePermuteStart;
-}
-
 // All that the devices of a collective follow from.
 struct CollectiveKey {
   Opcode opcode = Opcode::kAllReduce;
@@ -242,7 +238,7 @@ Expected<std::vector<uint32_t>> ResolvePairs(const Instruction& instruction,
 Expected<CollectiveDevices> ResolveCollective(const Instruction& instruction,
                                               const DeviceGrid& grid) {
   CollectiveDevices devices;
-  if (IsPermute(instruction)) {
+  if (IsCollectivePermute(instruction)) {
     auto sources = ResolvePermuteSources(instruction, grid);
     if (!sources) return Fail(sources.error());
     devices.sources = std::move(*sources);
@@ -273,7 +269,7 @@ Expected<const CollectiveDevices*> CollectiveResolver::Of(const Instruction& col
     return known_->devices.try_emplace(key, std::move(devices)).first->second.get();
   }
   // Which size is right depends on the shapes.
-  if (!IsPermute(collective)) {
+  if (!IsCollectivePermute(collective)) {
     if (auto done = CheckSize(collective, found->second->groups); !done) return Fail(done.error());
   }
   return found->second.get();

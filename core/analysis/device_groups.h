@@ -18,6 +18,11 @@ namespace gshard {
 
 inline constexpr uint32_t kNoDevice = UINT32_MAX;
 
+// Or the start of one.
+inline bool IsCollectivePermute(const Instruction& x) {
+  return x.opcode() == Opcode::kCollectivePermute || x.opcode() == Opcode::kCollectivePermuteStart;
+}
+
 struct ResolvedGroups {
   std::vector<uint32_t> members;      // group after group, in the order the groups list them
   std::vector<uint32_t> begin;        // group g is members[begin[g] .. begin[g + 1])

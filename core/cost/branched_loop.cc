@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/analysis/device_groups.h"
 #include "core/cost/step_model.h"
 #include "core/cost/work_totals.h"
 #include "ir/computation.h"
@@ -79,9 +80,7 @@ void FindExchanges(BranchedLoop& branched) {
       tick = &branched.ticks[next++];
     }
     if (!IsCollective(x->opcode())) continue;
-    const bool is_permute =
-        x->opcode() == Opcode::kCollectivePermute || x->opcode() == Opcode::kCollectivePermuteStart;
-    if (!is_permute) {
+    if (!IsCollectivePermute(*x)) {
       tick->all_wait = true;
       continue;
     }

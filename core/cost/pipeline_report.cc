@@ -9,6 +9,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "core/analysis/device_groups.h"
 #include "core/cost/shift_pipeline.h"
 #include "core/cost/work_totals.h"
 #include "ir/metadata.h"
@@ -119,16 +120,14 @@ class PipelineDescriber {
 
   void AddSent(const Instruction& collective, double bytes) {
     std::unordered_set<int64_t> sources;
-    const bool is_permute = collective.opcode() == Opcode::kCollectivePermute ||
-                            collective.opcode() == Opcode::kCollectivePermuteStart;
-    if (is_permute) {
+    if (IsCollectivePermute(collective)) {
       for (const DevicePair& pair :
            collective.attributes<CollectiveAttributes>().source_target_pairs) {
         sources.insert(pair.source);
       }
     }
     for (PipelineStage& stage : report_.stages) {
-      if (!is_permute || sources.contains(stage.devices[0])) stage.sent_bytes += bytes;
+      if (!IsCollectivePermute(collective) || sources.contains(stage.devices[0])) stage.sent_bytes += bytes;
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/analysis/device_groups.h"
 #include "core/analysis/meshes.h"
 #include "core/analysis/shift_clock.h"
 #include "core/analysis/trip_count.h"
@@ -11,10 +12,6 @@
 
 namespace gshard {
 namespace {
-
-bool IsPermute(const Instruction& x) {
-  return x.opcode() == Opcode::kCollectivePermute || x.opcode() == Opcode::kCollectivePermuteStart;
-}
 
 class ShiftDescriber {
  public:
@@ -57,7 +54,7 @@ class ShiftDescriber {
   // The mesh axis along which the buffer moves on.
   bool FindAxis(const Computation& body) {
     for (const Instruction* x : body.instructions()) {
-      if (!IsPermute(*x)) continue;
+      if (!IsCollectivePermute(*x)) continue;
       const auto& pairs = x->attributes<CollectiveAttributes>().source_target_pairs;
       const std::vector<std::string> axes = AxesOfPairs(mesh_, pairs);
       if (axes.size() != 1) continue;
@@ -71,7 +68,7 @@ class ShiftDescriber {
   }
 
   bool IsAlongStages(const Instruction& x) const {
-    if (!IsPermute(x)) return false;
+    if (!IsCollectivePermute(x)) return false;
     const auto& pairs = x.attributes<CollectiveAttributes>().source_target_pairs;
     return AxesOfPairs(mesh_, pairs) ==
            std::vector<std::string>{mesh_.axes[static_cast<size_t>(axis_)].name};

@@ -1,4 +1,4 @@
-"""Names that meet in a batch of the release build: files of one folder are compiled together (CMakeLists.txt, gshard_batch), so two
+"""Names that meet in a batch of the release build: files of one or more folders are compiled together (CMakeLists.txt, gshard_batch), so two
 of them must not define the same thing in their anonymous namespaces. Says it in a second; the release build takes minutes.
 
 usage: unity.py, from the top of the checkout
@@ -78,21 +78,17 @@ def definitions(path):
                 break
 
 
-def batched_folders():
-    """The folders whose files are batched: `gshard_batch(target pattern)`, perhaps with the variable of a foreach around it."""
+def batches():
+    """The folders whose files are batched, batch by batch: `gshard_batch(target pattern.. [MOST_BYTES n])`."""
     for listed in sorted(pathlib.Path(".").glob("*/CMakeLists.txt")) + sorted(pathlib.Path(".").glob("*/*/CMakeLists.txt")):
-        text = listed.read_text()
-        for match in re.finditer(r"gshard_batch\(\w+ (\S+)\)", text):
-            patterns = [match.group(1)]
-            if variable := re.search(r"\$\{(\w+)\}", match.group(1)):
-                loop = text.rfind(f"foreach({variable.group(1)} ", 0, match.start())
-                values = text[text.index(" ", loop):text.index(")", loop)].split()
-                patterns = [match.group(1).replace(variable.group(0), value) for value in values]
-            for pattern in patterns:
+        for match in re.finditer(r"gshard_batch\(\w+ ([^)]*)\)", listed.read_text()):
+            folders = []
+            for pattern in re.sub(r" MOST_BYTES \d+", "", match.group(1)).split():
                 folder, files = (listed.parent / pattern).parent, (listed.parent / pattern).name
                 if files != "*.cc" or not any(folder.glob(files)):
                     raise SystemExit(f"{listed}: no sources of a batch are found by {pattern}\n0 passed, 1 failed")
-                yield folder
+                folders.append(folder)
+            yield folders
 
 
 def types_of_headers(folder):
@@ -104,9 +100,11 @@ def types_of_headers(folder):
 
 def main():
     problems, count, types_of_ir = [], 0, types_of_headers(pathlib.Path("ir"))
-    for folder in batched_folders():
-        seen, types = {}, {**types_of_ir, **types_of_headers(folder)}
-        for path in sorted(folder.glob("*.cc")):
+    for folders in batches():
+        seen, types = {}, dict(types_of_ir)
+        for folder in folders:
+            types.update(types_of_headers(folder))
+        for path in sorted(path for folder in folders for path in folder.glob("*.cc")):
             if path.stat().st_size > LARGEST:
                 continue
             for key, line, same in definitions(path):

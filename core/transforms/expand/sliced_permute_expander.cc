@@ -7,15 +7,14 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/analysis/device_groups.h"
 #include "core/transforms/rewriter.h"
 
 namespace gshard {
 namespace {
 
 bool IsSliced(const Instruction& x) {
-  return (x.opcode() == Opcode::kCollectivePermute ||
-          x.opcode() == Opcode::kCollectivePermuteStart) &&
-         !x.attributes<CollectiveAttributes>().slice_sizes.empty();
+  return IsCollectivePermute(x) && !x.attributes<CollectiveAttributes>().slice_sizes.empty();
 }
 
 // {{1,8},{2,8}}
