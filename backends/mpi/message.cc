@@ -44,6 +44,15 @@ void SharedRoom::GiveBack(const std::byte* begin, size_t bytes) {
   free_.erase(at);
 }
 
+std::byte* GrowingRoom::Take(size_t bytes) {
+  if (bytes > bytes_) {
+    data_.reset();
+    data_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    bytes_ = bytes;
+  }
+  return data_.get();
+}
+
 void Message::Resize(size_t bytes, SharedRoom* room) {
   if (room != nullptr && room_bytes_ < bytes) {
     GiveBack();
@@ -57,12 +66,7 @@ void Message::Resize(size_t bytes, SharedRoom* room) {
     data_ = {in_room_, bytes};
     return;
   }
-  if (own_bytes_ < bytes) {
-    own_ = nullptr;
-    own_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    own_bytes_ = bytes;
-  }
-  data_ = {own_.get(), bytes};
+  data_ = {own_.Take(bytes), bytes};
 }
 
 void Message::GiveBack() {

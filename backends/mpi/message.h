@@ -27,6 +27,18 @@ class SharedRoom {
   std::map<size_t, size_t> free_;  // bytes by offset; neighbours are one
 };
 
+// Memory that grows to what was wanted most and is kept: what the system gives anew it clears.
+class GrowingRoom {
+ public:
+  // What was in it is gone.
+  std::byte* Take(size_t bytes);
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::unique_ptr<std::byte[]> data_;
+  size_t bytes_ = 0;
+};
+
 // Filled or read by Ranks' user, moved by Ranks, which must outlive it.
 class Message {
  public:
@@ -38,7 +50,7 @@ class Message {
   std::byte* data() { return data_.data(); }
   size_t size() const { return data_.size(); }
   // Memory that this rank has for it, used or not.
-  size_t capacity() const { return own_bytes_ + room_bytes_; }
+  size_t capacity() const { return own_.bytes() + room_bytes_; }
 
  private:
   friend class Ranks;
@@ -48,8 +60,7 @@ class Message {
   void GiveBack();
 
   std::span<std::byte> data_;
-  std::unique_ptr<std::byte[]> own_;
-  size_t own_bytes_ = 0;
+  GrowingRoom own_;
   SharedRoom* room_ = nullptr;
   std::byte* in_room_ = nullptr;
   size_t room_bytes_ = 0;

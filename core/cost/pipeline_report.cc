@@ -120,14 +120,15 @@ class PipelineDescriber {
 
   void AddSent(const Instruction& collective, double bytes) {
     std::unordered_set<int64_t> sources;
-    if (IsCollectivePermute(collective)) {
+    const bool is_permute = IsCollectivePermute(collective);
+    if (is_permute) {
       for (const DevicePair& pair :
            collective.attributes<CollectiveAttributes>().source_target_pairs) {
         sources.insert(pair.source);
       }
     }
     for (PipelineStage& stage : report_.stages) {
-      if (!IsCollectivePermute(collective) || sources.contains(stage.devices[0])) stage.sent_bytes += bytes;
+      if (!is_permute || sources.contains(stage.devices[0])) stage.sent_bytes += bytes;
     }
   }
 

@@ -1,5 +1,5 @@
-"""Names that meet in a batch of the release build: files of one or more folders are compiled together (CMakeLists.txt, gshard_batch), so two
-of them must not define the same thing in their anonymous namespaces. Says it in a second; the release build takes minutes.
+"""Names that meet in a batch of the release build: files of one or more folders are compiled together (CMakeLists.txt,
+gshard_batch), so two of them must not define the same thing in their anonymous namespaces. Says it in a second; the release build takes minutes.
 
 usage: unity.py, from the top of the checkout
 

@@ -23,17 +23,8 @@ void GatherRows(const WirePiece& range, const std::byte* member, int64_t begin, 
 
 }  // namespace
 
-std::byte* GrowingRoom::Take(size_t bytes) {
-  if (bytes > bytes_) {
-    data_.reset();
-    data_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    bytes_ = bytes;
-  }
-  return data_.get();
-}
-
 RankReduction::RankReduction(const WirePlan& wire, const CollectiveStep& step, std::byte* arena,
-                             Workers& workers, RankHolders& holders, GrowingRoom& room,
+                             Workers& workers, RankHolders& holders, mpi::GrowingRoom& room,
                              mpi::Ranks& ranks)
     : wire_(wire),
       step_(step),

@@ -23,23 +23,11 @@ struct RoundBuffers {
   int64_t bytes() const;
 };
 
-// Memory that grows to what was wanted most and is kept: what the system gives anew it clears.
-class GrowingRoom {
- public:
-  // What was in it is gone.
-  std::byte* Take(size_t bytes);
-  size_t bytes() const { return bytes_; }
-
- private:
-  std::unique_ptr<std::byte[]> data_;
-  size_t bytes_ = 0;
-};
-
 // All arguments outlive this. `room` is for one reduction at a time.
 class RankReduction {
  public:
   RankReduction(const WirePlan& wire, const CollectiveStep& step, std::byte* arena,
-                Workers& workers, RankHolders& holders, GrowingRoom& room, mpi::Ranks& ranks);
+                Workers& workers, RankHolders& holders, mpi::GrowingRoom& room, mpi::Ranks& ranks);
 
   uint32_t rounds() const { return rounds_; }
   // Computes this rank's nodes of a round: results go to their places, messages are ready to be
@@ -87,7 +75,7 @@ class RankReduction {
   const CollectiveStep& step_;
   std::byte* arena_;
   Workers& workers_;
-  GrowingRoom& room_;
+  mpi::GrowingRoom& room_;
   mpi::Ranks& ranks_;
   const int rank_;
   std::vector<SequenceResults> results_;  // by part

@@ -109,7 +109,7 @@ class RankRunner {
   // Of copies: rounds are packed while those before are on their way.
   static constexpr size_t kRoundsBegun = 4;
   std::array<RoundBuffers, kRoundsBegun> round_buffers_;
-  GrowingRoom folded_;  // of reductions
+  mpi::GrowingRoom folded_;  // of reductions
   int64_t buffer_bytes_ = 0, gathered_bytes_ = 0;
 };
 
