@@ -12,9 +12,16 @@ class Mutator {
  public:
   Mutator(const std::vector<std::string>& cases, uint64_t seed) : cases_(cases), random_(seed) {}
 
-  std::string Next() {
+  std::string NextProgram() {
     std::string text = cases_[Below(cases_.size())];
     for (size_t n = 1 + Below(3); n > 0 && !text.empty(); --n) Change(text);
+    return text;
+  }
+  std::string NextBytes() {
+    std::string text = cases_[Below(cases_.size())];
+    for (size_t n = 1 + Below(3); n > 0 && !text.empty(); --n) {
+      Below(2) == 0 ? Change(text) : ChangeBytes(text);
+    }
     return text;
   }
 
@@ -116,6 +123,41 @@ class Mutator {
     text.replace(at.begin, at.size, other, word.begin, word.size);
   }
 
+  // A short range of `text`, not empty.
+  Range ShortRange(const std::string& text) {
+    const size_t begin = Below(text.size());
+    return {begin, 1 + Below(std::min(text.size() - begin, size_t{32}))};
+  }
+  void ChangeBytes(std::string& text) {
+    const Range range = ShortRange(text);
+    switch (Below(7)) {
+      case 0:
+        text[range.begin] = static_cast<char>(Below(256));
+        return;
+      case 1:
+        text[range.begin] = static_cast<char>(text[range.begin] ^ (1 << Below(8)));
+        return;
+      case 2:
+        text[range.begin] = text[Below(text.size())];
+        return;
+      case 3:
+        text.erase(range.begin, range.size);
+        return;
+      case 4:
+        text.insert(Below(text.size() + 1), text.substr(range.begin, range.size));
+        return;
+      case 5: {
+        const std::string& other = cases_[Below(cases_.size())];
+        if (other.empty()) return;
+        const Range from = ShortRange(other);
+        text.replace(range.begin, Below(2) == 0 ? 0 : range.size, other, from.begin, from.size);
+        return;
+      }
+      default:
+        text.resize(range.begin);
+    }
+  }
+
   const std::vector<std::string>& cases_;
   std::mt19937_64 random_;
 };
@@ -123,7 +165,11 @@ class Mutator {
 }  // namespace
 
 std::string MutatedProgram(const std::vector<std::string>& cases, uint64_t seed, uint64_t number) {
-  return Mutator(cases, seed * 0x9E3779B97F4A7C15 + number).Next();
+  return Mutator(cases, seed * 0x9E3779B97F4A7C15 + number).NextProgram();
+}
+
+std::string MutatedBytes(const std::vector<std::string>& cases, uint64_t seed, uint64_t number) {
+  return Mutator(cases, seed * 0x9E3779B97F4A7C15 + number).NextBytes();
 }
 
 }  // namespace gshard::fuzz

@@ -1,4 +1,4 @@
-// Programs that are damaged a little: words, numbers and lines of given ones.
+// Programs that are damaged a little: words, numbers and lines of given ones, or their bytes.
 #ifndef GSHARD_TESTS_FUZZ_PROGRAM_MUTATOR_H_
 #define GSHARD_TESTS_FUZZ_PROGRAM_MUTATOR_H_
 
@@ -10,6 +10,9 @@ namespace gshard::fuzz {
 
 // The program of this number: one of `cases` with one to three changes. The same on every machine.
 std::string MutatedProgram(const std::vector<std::string>& cases, uint64_t seed, uint64_t number);
+
+// The same for a reader, whose input may be any bytes: every other change is one of bytes.
+std::string MutatedBytes(const std::vector<std::string>& cases, uint64_t seed, uint64_t number);
 
 }  // namespace gshard::fuzz
 

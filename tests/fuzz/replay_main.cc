@@ -1,10 +1,11 @@
 // A main for fuzz targets where there is no libFuzzer: replays kept inputs, or mutates them.
 //
 //   gshard_pipeline_fuzz FILE|FOLDER ..                    replay; cases are split at "// -----"
-//   gshard_pipeline_fuzz --mutate N [--seed S] [--from I] [--faults DIR] FILE|FOLDER ..
+//   gshard_pipeline_fuzz --mutate N [--bytes] [--seed S] [--from I] [--jobs J] [--faults DIR] ..
 //
-// Mutates words, numbers and lines of the inputs N times. A fault does not end it: it tells the
-// first of each kind, and keeps its input in DIR (default: faults). Ends with "N passed, N failed".
+// Mutates words, numbers and lines of the inputs N times, with --bytes also bytes. A fault does not
+// end it: it tells the first of each kind, and keeps its input in DIR (default: faults). Ends with
+// "N passed, N failed". gshard_parse_fuzz, gshard_stablehlo_fuzz and gshard_proto_fuzz are alike.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -31,6 +32,8 @@ using gshard::property::Verdict;
 
 struct Options {
   uint64_t mutations = 0, seed = 1, from = 0;
+  int jobs = 1;
+  bool bytes = false;
   std::filesystem::path faults = "faults";
   std::vector<std::string> cases;
 };
@@ -39,7 +42,10 @@ void AddCases(const std::filesystem::path& path, std::vector<std::string>& cases
   if (std::filesystem::is_directory(path)) {
     std::vector<std::filesystem::path> files;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) {
-      if (entry.path().extension() == ".hlo") files.push_back(entry.path());
+      const auto extension = entry.path().extension();
+      if (extension == ".hlo" || extension == ".mlir" || extension == ".pb") {
+        files.push_back(entry.path());
+      }
     }
     std::sort(files.begin(), files.end());
     for (const auto& file : files) AddCases(file, cases);
@@ -67,6 +73,11 @@ Options ReadOptions(int argc, char** argv) {
       options.seed = std::strtoull(value, nullptr, 10);
     } else if (flag == "--from") {
       options.from = std::strtoull(value, nullptr, 10);
+    } else if (flag == "--jobs") {
+      options.jobs = std::atoi(value);
+    } else if (flag == "--bytes") {
+      options.bytes = true;
+      continue;
     } else if (flag == "--faults") {
       options.faults = value;
     } else {
@@ -123,16 +134,17 @@ int main(int argc, char** argv) {
     return 2;
   }
   const auto input = [&](uint64_t number) {
-    return options.mutations == 0
-               ? options.cases[number]
-               : gshard::fuzz::MutatedProgram(options.cases, options.seed, number);
+    if (options.mutations == 0) return options.cases[number];
+    return options.bytes ? gshard::fuzz::MutatedBytes(options.cases, options.seed, number)
+                         : gshard::fuzz::MutatedProgram(options.cases, options.seed, number);
   };
   const uint64_t inputs = options.mutations == 0 ? options.cases.size() : options.mutations;
   uint64_t next = options.from, whole_way = 0, passed = 0, failed = 0;
   std::map<std::string, uint64_t> kinds;
   const Log log;
   gshard::property::ApartOptions apart;
-  apart.batch = 256;
+  apart.jobs = options.jobs;
+  apart.batch = options.bytes ? 16384 : 256;  // readers take microseconds
   apart.seconds = 60;
   gshard::property::CheckApart(
       apart, [&] { return next < inputs ? std::optional(next++) : std::nullopt; },
