@@ -76,7 +76,7 @@ class Mutator {
   std::string NewNumber(const std::string& old) {
     static const char* const kNumbers[] = {"0", "1",  "2", "3",  "4",
                                            "8", "-1", "7", "16", "2147483648"};
-    const long value = std::strtol(old.c_str(), nullptr, 10);
+    const unsigned long value = std::strtoul(old.c_str(), nullptr, 10);
     switch (Below(4)) {
       case 0:
         return std::to_string(value + 1);

@@ -1,11 +1,13 @@
 // A main for fuzz targets where there is no libFuzzer: replays kept inputs, or mutates them.
 //
 //   gshard_pipeline_fuzz FILE|FOLDER ..                    replay; cases are split at "// -----"
-//   gshard_pipeline_fuzz --mutate N [--bytes] [--seed S] [--from I] [--jobs J] [--faults DIR] ..
+//   gshard_pipeline_fuzz --mutate N [--bytes] [--seed S] [--from I] [--jobs J] [--most-bytes B]
+//       [--faults DIR] FILE|FOLDER ..
 //
-// Mutates words, numbers and lines of the inputs N times, with --bytes also bytes. A fault does not
-// end it: it tells the first of each kind, and keeps its input in DIR (default: faults). Ends with
-// "N passed, N failed". gshard_parse_fuzz, gshard_stablehlo_fuzz and gshard_proto_fuzz are alike.
+// Mutates words, numbers and lines of the inputs (of up to B bytes) N times, with --bytes also
+// bytes. A fault does not end it: it tells the first of each kind, and keeps its input in DIR
+// (default: faults). Ends with "N passed, N failed". gshard_parse_fuzz, gshard_stablehlo_fuzz and
+// gshard_proto_fuzz are alike.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -32,6 +34,7 @@ using gshard::property::Verdict;
 
 struct Options {
   uint64_t mutations = 0, seed = 1, from = 0;
+  size_t most_bytes = SIZE_MAX;
   int jobs = 1;
   bool bytes = false;
   std::filesystem::path faults = "faults";
@@ -75,6 +78,8 @@ Options ReadOptions(int argc, char** argv) {
       options.from = std::strtoull(value, nullptr, 10);
     } else if (flag == "--jobs") {
       options.jobs = std::atoi(value);
+    } else if (flag == "--most-bytes") {
+      options.most_bytes = std::strtoull(value, nullptr, 10);
     } else if (flag == "--bytes") {
       options.bytes = true;
       continue;
@@ -86,16 +91,18 @@ Options ReadOptions(int argc, char** argv) {
     }
     ++i;
   }
+  std::erase_if(options.cases,
+                [&](const std::string& text) { return text.size() > options.most_bytes; });
   return options;
 }
 
 // What the process of a case says goes here, from its beginning at each case.
 class Log {
  public:
-  Log() : file_(memfd_create("log", 0)) {}
+  Log() : file_(memfd_create("log", 0)) { dup2(file_, STDERR_FILENO); }
   void Restart() const {
+    if (lseek(file_, 0, SEEK_CUR) == 0) return;
     if (ftruncate(file_, 0) == 0) lseek(file_, 0, SEEK_SET);
-    dup2(file_, STDERR_FILENO);
   }
   std::string Text() const {
     std::string text(4096, '\0');

@@ -1,5 +1,7 @@
 // Any bytes read as StableHLO are a module or a located error. What verifies is written as
-// StableHLO that reads back and is written the same, or refused by name.
+// StableHLO that reads back and is written the same, or refused by name. Once it may be written
+// otherwise: reading takes what a loop does not change out of it before it folds, as XLA's export
+// does, and so finds one more in a text that was folded (a loop that counts by zero).
 //
 //   stablehlo_fuzz -dict=tests/fuzz/stablehlo.dict -rss_limit_mb=1024 -timeout=5 CORPUS
 //       tests/fuzz/stablehlo_corpus
@@ -30,6 +32,14 @@ auto Read(const std::string& text) {
                                        options);
 }
 
+std::string WrittenAgain(const std::string& text) {
+  const auto module = Read(text);
+  Require(module.has_value(), module.has_value() ? "" : Render(module.error()), text);
+  const auto written = gshard::stablehlo::WriteModule(**module);
+  Require(written.has_value(), "read, and not written", text);
+  return *written;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -47,9 +57,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Require(!written.error().message.empty(), "no message", text);
     return 0;
   }
-  const auto again = Read(*written);
-  Require(again.has_value(), again.has_value() ? "" : Render(again.error()), *written);
-  const auto rewritten = gshard::stablehlo::WriteModule(**again);
-  Require(rewritten.has_value() && *rewritten == *written, "the text is no fixpoint", *written);
+  const std::string rewritten = WrittenAgain(*written);
+  if (rewritten == *written) return 0;
+  Require(WrittenAgain(rewritten) == rewritten, "the text is no fixpoint", *written);
   return 0;
 }
