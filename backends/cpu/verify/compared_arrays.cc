@@ -10,6 +10,7 @@
 #include "backends/cpu/verify/graph_walk.h"
 #include "backends/cpu/verify/taint.h"
 #include "core/analysis/trip_count.h"
+#include "core/propagation/dot_dims.h"
 #include "ir/computation.h"
 #include "ir/equality.h"
 #include "ir/literal.h"
@@ -164,6 +165,11 @@ CutDims CutDimsOfReshape(const Shape& from, const Shape& to, const Sharding& of_
   return pairs;
 }
 
+bool IsTrivial(const WindowDim& window) {
+  return window.size == 1 && window.stride == 1 && window.pad_low == 0 && window.pad_high == 0 &&
+         window.base_dilation == 1;
+}
+
 // Tells which arrays need not be looked at.
 class ChainFinder {
  public:
@@ -173,12 +179,27 @@ class ChainFinder {
         is_inside_(candidates.size(), 0),
         moved_from_(candidates.size(), kNone),
         users_(candidates.size()) {
-    for (size_t i = 0; i < candidates.size(); ++i) places_.emplace(candidates[i].x, i);
     for (size_t i = 0; i < candidates.size(); ++i) {
-      const bool is_move = IsSameMove(candidates[i]);
-      if (is_move) moved_from_[i] = places_.at(MovedFrom(*candidates[i].x));
-      is_same_step_[i] = is_move || IsSameStep(candidates[i]);
+      places_.emplace(candidates[i].x, i);
+      const Instruction* made_by = MadeBy(*candidates[i].x);
+      if (made_by != candidates[i].x) elements_[made_by].push_back(i);
     }
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      const Candidate* source = LeftByLoop(candidates[i]);
+      if (source == nullptr && IsSameMove(candidates[i])) {
+        source = &candidates_[places_.at(MovedFrom(*candidates[i].x))];
+      }
+      if (source != nullptr) moved_from_[i] = static_cast<size_t>(source - candidates_.data());
+      is_same_step_[i] = source != nullptr || IsSameStep(candidates[i]);
+    }
+    // Where no sum is cut, both graphs make the same bits nearly always, and sums are steps of
+    // chains; else a pick among what is made of one may flip.
+    std::vector<size_t> sums;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (IsSum(MadeBy(*candidates[i].x)->opcode())) sums.push_back(i);
+    }
+    if (!std::ranges::all_of(sums, [&](size_t i) { return IsSameSum(candidates_[i]); })) return;
+    for (const size_t i : sums) is_same_step_[i] = 1;
   }
 
   std::vector<Candidate> Run() {
@@ -227,6 +248,29 @@ class ChainFinder {
         copy_of_[i] = from;
       }
     }
+  }
+
+  // What a loop leaves behind is what its body has made in the last iteration, in both graphs.
+  const Candidate* LeftByLoop(const Candidate& candidate) const {
+    const Instruction* made = MadeByBody(*candidate.x);
+    const Instruction* local = MadeByBody(*candidate.form->local);
+    if (made == nullptr || local == nullptr) return nullptr;
+    const auto found = places_.find(made);
+    if (found == places_.end()) return nullptr;
+    const Candidate& source = candidates_[found->second];
+    const int64_t trips = TripCount(*candidate.x->operand(0)).value_or(0);
+    const bool is_compared = trips > 0 && trips % source.stride_in_iterations == 0;
+    const bool is_same = source.form->local == local &&
+                         SameSharding(source.form->sharding, candidate.form->sharding);
+    return is_compared && is_same && candidate.stride_in_iterations == 1 ? &source : nullptr;
+  }
+  static const Instruction* MadeByBody(const Instruction& x) {
+    if (x.opcode() != Opcode::kGetTupleElement || x.operand(0)->opcode() != Opcode::kWhile) {
+      return nullptr;
+    }
+    const Instruction& root = *x.operand(0)->called(1)->root();
+    if (root.opcode() != Opcode::kTuple) return nullptr;
+    return root.operand(x.attributes<GetTupleElementAttributes>().index);
   }
 
   // Does the mesh move its parts of the same array in the same way? Of what only has another name
@@ -312,6 +356,74 @@ class ChainFinder {
     return fits ? &candidate : nullptr;
   }
 
+  // What computes x, which may be an element of a reduction of several arrays.
+  static const Instruction* MadeBy(const Instruction& x) {
+    const bool is_element =
+        x.opcode() == Opcode::kGetTupleElement && x.operand(0)->opcode() == Opcode::kReduce;
+    return is_element ? x.operand(0) : &x;
+  }
+
+  // Does every device sum over whole rows, of its parts of the same operands?
+  bool IsSameSum(const Candidate& candidate) const {
+    const Instruction &x = *MadeBy(*candidate.x), &local = *MadeBy(*candidate.form->local);
+    if (!SameOperation(x, local) || x.operand_count() != local.operand_count()) return false;
+    switch (x.opcode()) {
+      case Opcode::kDot: {
+        const DotDims dims = DotDimsOf(x);
+        return HasRows(candidate, 0, dims.operand_to_output[0]) &&
+               HasRows(candidate, 1, dims.operand_to_output[1]);
+      }
+      case Opcode::kReduce: {
+        const int64_t arrays = x.operand_count() / 2;
+        std::vector<int64_t> of_result(static_cast<size_t>(x.operand(0)->shape()->rank()), 0);
+        for (const int64_t d : x.attributes<DimensionsAttributes>().dimensions) {
+          of_result[static_cast<size_t>(d)] = -1;
+        }
+        int64_t kept = 0;
+        for (int64_t& d : of_result) d = d < 0 ? -1 : kept++;
+        for (int64_t k = 0; k < arrays; ++k) {
+          if (!HasRows(candidate, k, of_result)) return false;
+          const int64_t init = arrays + k;
+          if (!IsSameOperand(candidate, *x.operand(init), *local.operand(init))) return false;
+        }
+        return true;
+      }
+      case Opcode::kReduceWindow: {
+        if (x.operand_count() != 2) return false;
+        std::vector<int64_t> of_result;
+        for (const WindowDim& window : x.attributes<WindowAttributes>().window) {
+          of_result.push_back(IsTrivial(window) ? static_cast<int64_t>(of_result.size()) : -1);
+        }
+        return HasRows(candidate, 0, of_result) &&
+               IsSameOperand(candidate, *x.operand(1), *local.operand(1));
+      }
+      default:
+        return false;
+    }
+  }
+
+  // Has every device of operand k the part that its part of the result is made of, and all of each
+  // dim that is summed? `of_result`: by dim of the operand; -1: it is summed.
+  bool HasRows(const Candidate& user, int64_t k, std::span<const int64_t> of_result) const {
+    const Instruction &x = *MadeBy(*user.x), &local = *MadeBy(*user.form->local);
+    const Candidate* operand = HeldIn(*x.operand(k), *local.operand(k), user);
+    if (operand == nullptr) return false;
+    const Sharding *from = operand->form->sharding, *to = user.form->sharding;
+    if (from == nullptr || to == nullptr || HoldsElsewhere(*from) || HoldsElsewhere(*to))
+      return false;
+    CutDims pairs;
+    for (size_t d = 0; d < of_result.size(); ++d) {
+      const auto dim = static_cast<int64_t>(d);
+      if (of_result[d] >= 0) {
+        pairs.emplace_back(dim, of_result[d]);
+      } else if (from->TileCount(dim) != 1) {
+        return false;
+      }
+    }
+    return HaveSameTiles(*from, static_cast<int64_t>(of_result.size()), *to,
+                         user.x->shape()->rank(), pairs);
+  }
+
   // Has every device the part of the operand that its part of the result is made of?
   bool IsSameBroadcast(const Candidate& candidate) const {
     const Instruction& x = *candidate.x;
@@ -341,20 +453,25 @@ class ChainFinder {
 
   // What such operations make differs by roundings whatever their operands' roundings are.
   static bool IsSum(Opcode opcode) {
-    return opcode == Opcode::kDot || opcode == Opcode::kConvolution || opcode == Opcode::kReduce;
+    return opcode == Opcode::kDot || opcode == Opcode::kConvolution || opcode == Opcode::kReduce ||
+           opcode == Opcode::kReduceWindow;
   }
 
   // What anything but a chain or a sum wants is no inside of a chain.
   void FindUsers(const Computation& computation) {
     for (const Instruction* user : computation.instructions()) {
-      const auto by = places_.find(user);
-      const bool goes_on =
-          by != places_.end() && (is_same_step_[by->second] != 0 || IsSum(user->opcode()));
+      std::vector<size_t> by;  // the candidates that it makes
+      if (const auto place = places_.find(user); place != places_.end()) by = {place->second};
+      if (const auto parts = elements_.find(user); parts != elements_.end()) by = parts->second;
+      const bool goes_on = !by.empty() && std::ranges::all_of(by, [&](size_t i) {
+        return is_same_step_[i] != 0 || IsSum(candidates_[i].x->opcode());
+      });
       for (const Instruction* operand : user->operands()) {
         const auto used = places_.find(operand);
         if (used == places_.end()) continue;
         if (goes_on) {
-          users_[used->second].push_back(by->second);
+          std::vector<size_t>& users = users_[used->second];
+          users.insert(users.end(), by.begin(), by.end());
         } else {
           is_inside_[used->second] = 0;
         }
@@ -366,9 +483,10 @@ class ChainFinder {
 
   std::span<const Candidate> candidates_;
   std::unordered_map<const Instruction*, size_t> places_;
-  std::vector<uint8_t> is_same_step_, is_inside_;  // by candidate
-  std::vector<size_t> moved_from_;                 // of a same move: the candidate; else none
-  std::vector<size_t> copy_of_;                    // what is looked at in its place, or none
+  std::unordered_map<const Instruction*, std::vector<size_t>> elements_;  // by what makes several
+  std::vector<uint8_t> is_same_step_, is_inside_;                         // by candidate
+  std::vector<size_t> moved_from_;  // of a same move: the candidate; else none
+  std::vector<size_t> copy_of_;     // what is looked at in its place, or none
   std::vector<std::vector<size_t>> users_;
 };
 

@@ -8,7 +8,9 @@
 #include <mutex>
 #include <utility>
 
+#include "backends/cpu/arrays/buffer_bytes.h"
 #include "backends/cpu/run/workers.h"
+#include "backends/cpu/verify/dot_checksums.h"
 #include "backends/cpu/verify/element_error.h"
 #include "backends/cpu/verify/error_scale.h"
 #include "backends/cpu/verify/mesh_giver.h"
@@ -20,12 +22,15 @@ namespace {
 
 constexpr int64_t kPieceElements = 16384;  // looked at together; no task is smaller
 
-// The unpartitioned graph: compares, and goes on with the mesh's values.
+// The unpartitioned graph: compares, and goes on with the mesh's values. Taps are those of the
+// candidates, then of `choices`, then the differences of `checksums`, by candidate as told there.
 class Judge final : public TapObserver {
  public:
   Judge(const Module& whole, const Module& partitioned, std::span<const Candidate> candidates,
-        ValueExchange& exchange, int threads, LocalCheckResult& result, KeptChoices* choices)
+        std::span<const DotChecksum> checksums, ValueExchange& exchange, int threads,
+        LocalCheckResult& result, KeptChoices* choices)
       : candidates_(candidates),
+        checksums_(checksums),
         exchange_(exchange),
         result_(result),
         choices_(choices),
@@ -35,15 +40,19 @@ class Judge final : public TapObserver {
         states_(whole.instruction_limit(), State::kKnown),
         was_judged_(candidates.size(), 0),
         iterations_(candidates.size(), 0),
-        open_(candidates.size()) {
+        open_(candidates.size()),
+        allowed_sums_(candidates.size()),
+        magnitudes_(candidates.size(), 0),
+        product_sums_(checksums.size()) {
     if (choices != nullptr) shown_choices_.resize(choices->shown().candidates.size());
+    for (const DotChecksum& checksum : checksums) allowed_sums_[checksum.candidate] = 0;
   }
 
   bool Prepare(std::span<const uint32_t> taps) override {
     if (is_done()) return false;
     std::vector<uint32_t> wanted;
     for (uint32_t tap : taps) {
-      if (IsOfChoice(tap)) continue;
+      if (!IsOfArray(tap)) continue;
       open_[tap].shown.clear();
       if (candidates_[tap].Wants(iterations_[tap]++, true)) wanted.push_back(tap);
     }
@@ -55,6 +64,10 @@ class Judge final : public TapObserver {
   void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t) override {
     if (part != 0) return;
     const std::lock_guard lock(mutex_);
+    if (IsChecksum(tap)) {
+      sums_ = data;
+      return;
+    }
     if (IsOfChoice(tap)) {
       shown_choices_[NumberOfChoice(tap)] = data;
       return;
@@ -64,6 +77,10 @@ class Judge final : public TapObserver {
 
   void Finish(std::span<const uint32_t> taps) override {
     for (uint32_t tap : taps) {
+      if (IsChecksum(tap)) {
+        if (!is_done()) TakeSums(NumberOfChecksum(tap));
+        continue;
+      }
       if (IsOfChoice(tap)) {
         Keep(NumberOfChoice(tap));
         continue;
@@ -72,16 +89,22 @@ class Judge final : public TapObserver {
       const bool known = open.mesh && !open.mesh->data.empty() && !open.shown.empty();
       State& state = states_[candidates_[tap].x->id()];
       state = !known ? State::kUnknown : open.mesh->other.empty() ? State::kKnown : State::kVaries;
-      if (known && !is_done()) Compare(tap);
+      if (allowed_sums_[tap]) {
+        needs_more_ = needs_more_ || state != State::kKnown;
+        if (!is_done()) TakeUnseen(tap);
+      } else if (known && !is_done()) {
+        Compare(tap);
+      }
       if (open.mesh && !open.mesh->data.empty()) exchange_.Return(open.mesh->data);
       open.mesh.reset();
     }
   }
 
   // Nothing more is to be known.
-  bool is_done() const { return result_.fault.has_value() || needs_chains_; }
-  // The end of a chain differs by more than its rule allows: what is inside is to tell.
-  bool needs_chains() const { return needs_chains_; }
+  bool is_done() const { return result_.fault.has_value() || needs_more_; }
+  // The end of a chain differs by more than its rule allows, or the sums of a product: all arrays
+  // are to tell.
+  bool needs_more() const { return needs_more_; }
   // Has the graph never gone on with another value than its own?
   bool went_its_own_way() const { return !took_another_; }
   // Arrays that were judged at least once, and those inside of chains that end in them.
@@ -106,10 +129,16 @@ class Judge final : public TapObserver {
     kUnknown,  // its own
   };
 
-  // Taps behind the candidates' are those of `choices`.
-  bool IsOfChoice(uint32_t tap) const { return tap >= candidates_.size(); }
+  bool IsOfArray(uint32_t tap) const { return tap < candidates_.size(); }
+  bool IsChecksum(uint32_t tap) const { return tap >= candidates_.size() + shown_choices_.size(); }
+  bool IsOfChoice(uint32_t tap) const { return !IsOfArray(tap) && !IsChecksum(tap); }
   uint32_t NumberOfChoice(uint32_t tap) const {
     return tap - static_cast<uint32_t>(candidates_.size());
+  }
+
+  // Two for each.
+  uint32_t NumberOfChecksum(uint32_t tap) const {
+    return tap - static_cast<uint32_t>(candidates_.size() + shown_choices_.size());
   }
 
   void Keep(uint32_t tap) {
@@ -188,10 +217,7 @@ class Judge final : public TapObserver {
     const std::span<const std::byte> want(lowest->second, open.mesh->data.size());
     std::vector<uint8_t> differs;
     const double magnitude = LookAt(dtype, want.data(), open.mesh->data.data(), elements, differs);
-    // What is inside of a chain has no scale of its own.
-    const double scale = scale_.Of(x, magnitude);
-    const double allowed =
-        rule.tolerance * (candidates_[tap].ends_chain ? magnitude : scale) + kSmallestAllowed;
+    const double allowed = AllowedError(tap, magnitude);
     const bool exact = rule.is_one_operation && !AnyAnchor(rule, State::kVaries);
     const bool sure = !AnyAnchor(rule, State::kUnknown) && !rule.may_flip;
     bool agrees = true;
@@ -204,21 +230,67 @@ class Judge final : public TapObserver {
                   is_other ? std::vector<uint8_t>(differs.size(), 1) : differs, exact, allowed);
       NoteLargest(x, magnitude, error);
       agrees = error.beyond == 0;
-      needs_chains_ = !agrees && candidates_[tap].ends_chain;
-      if (needs_chains_) return;
+      needs_more_ = !agrees && candidates_[tap].ends_chain;
+      if (needs_more_) return;
       if (agrees || !sure) continue;
       // Where all is to be equal, what differs is told from what does not by less.
       NoteFault(tap, mesh, want, error, exact ? std::min(allowed, error.largest / 8) : allowed);
       return;
     }
     if (agrees) {
-      was_judged_[tap] = 1;
-      result_.judged += 1 + candidates_[tap].stands_for;
+      NoteRight(tap);
     } else {
       ++result_.unsettled;
     }
     scale_.Observe(x, 0, 1);
     GoOnWithTheMesh(open, *lowest, elements, StorageBytes(dtype), differs);
+  }
+  void NoteRight(size_t tap) {
+    was_judged_[tap] = 1;
+    result_.judged += 1 + candidates_[tap].stands_for;
+  }
+
+  // The mesh's product, which the graph has not computed: its sums will tell.
+  void TakeUnseen(uint32_t tap) {
+    const Open& open = open_[tap];
+    const Instruction& x = *candidates_[tap].x;
+    const DType dtype = x.shape()->dtype();
+    const int64_t elements = x.shape()->element_count();
+    const std::byte* mesh = open.mesh->data.data();
+    std::vector<uint8_t> differs;
+    const double magnitude = LookAt(dtype, mesh, mesh, elements, differs);
+    allowed_sums_[tap] = AllowedError(tap, magnitude);
+    magnitudes_[tap] = magnitude;
+    scale_.Observe(x, 0, 1);
+    std::ranges::fill(differs, uint8_t{1});
+    GoOnWithTheMesh(open, open.shown.front(), elements, StorageBytes(dtype), differs);
+  }
+  // Of the product, then of its operands.
+  void TakeSums(uint32_t number) {
+    const DotChecksum& checksum = checksums_[number / 2];
+    const Shape& shape = *checksum.of_product.shown->shape();
+    const auto bytes = static_cast<size_t>(BufferBytes(&shape));
+    if (number % 2 == 0) {
+      product_sums_[number / 2].assign(sums_, sums_ + bytes);
+      return;
+    }
+    const size_t tap = checksum.candidate;
+    RowError error;
+    const std::vector<std::byte> of_product = std::exchange(product_sums_[number / 2], {});
+    CheckInternal(of_product.size() == bytes, "sums of operands before those of their product");
+    CompareRow(shape.dtype(), of_product.data(), sums_, shape.element_count(),
+               *allowed_sums_[tap] * checksum.growth, 0, error);
+    error.largest /= checksum.growth;
+    NoteLargest(*candidates_[tap].x, magnitudes_[tap], error);
+    needs_more_ = error.beyond > 0;
+    if (!needs_more_) NoteRight(tap);
+  }
+
+  // What is inside of a chain has no scale of its own.
+  double AllowedError(uint32_t tap, double magnitude) {
+    const double scale = scale_.Of(*candidates_[tap].x, magnitude);
+    return rules_[tap].tolerance * (candidates_[tap].ends_chain ? magnitude : scale) +
+           kSmallestAllowed;
   }
 
   void GoOnWithTheMesh(const Open& open, const std::pair<uint32_t, std::byte*>& lowest,
@@ -269,6 +341,7 @@ class Judge final : public TapObserver {
   }
 
   std::span<const Candidate> candidates_;
+  std::span<const DotChecksum> checksums_;
   ValueExchange& exchange_;
   LocalCheckResult& result_;
   KeptChoices* choices_;                   // null: none are kept
@@ -280,24 +353,31 @@ class Judge final : public TapObserver {
   std::vector<uint8_t> was_judged_;    // by tap
   std::vector<int64_t> iterations_;
   std::vector<Open> open_;
+  // By tap of what is compared by sums: what an element may be off by; the largest one.
+  std::vector<std::optional<double>> allowed_sums_;
+  std::vector<double> magnitudes_;
+  const std::byte* sums_ = nullptr;
+  std::vector<std::vector<std::byte>> product_sums_;  // by checksum, until they are compared
   std::mutex mutex_;
   std::atomic<bool> took_another_ = false;
-  bool needs_chains_ = false;
+  bool needs_more_ = false;
 };
 
 class LocalChecker {
  public:
+  // `sums_products`: large products are compared by checksums.
   LocalChecker(const Module& whole, const Module& partitioned, const Inputs& inputs,
                const InstructionsOptions& options, std::vector<Candidate> candidates,
-               std::unique_ptr<KeptChoices> choices)
+               std::unique_ptr<KeptChoices> choices, bool sums_products)
       : whole_module_(whole),
         options_(options),
+        sums_products_(sums_products),
         inputs_(inputs),
         partitioned_(partitioned),
         candidates_(std::move(candidates)),
         choices_(std::move(choices)) {}
 
-  // Nothing: to be done again with the arrays inside of chains. `kept`: see CheckLocally.
+  // Nothing: to be done again with all arrays, each computed. `kept`: see CheckLocally.
   Expected<std::optional<LocalCheckResult>> Run(LocalCheckRuns* kept) {
     std::vector<TapPoint> whole_taps = WholeTaps(candidates_);
     if (choices_ != nullptr) {
@@ -305,17 +385,28 @@ class LocalChecker {
       whole_taps.insert(whole_taps.end(), more.begin(), more.end());
     }
     const std::vector<TapPoint> local_taps = LocalTaps(candidates_, partitioned_);
+    std::optional<ChecksummedGraph> checked;
+    if (sums_products_) checked = ChecksumDots(whole_module_, candidates_, whole_taps);
+    std::span<const DotChecksum> checksums;
+    if (checked) {
+      checksums = checked->checksums;
+      whole_taps = checked->taps;
+      for (const DotChecksum& checksum : checksums) {
+        whole_taps.push_back(checksum.of_product);
+        whole_taps.push_back(checksum.of_operands);
+      }
+    }
     MeshAhead runs;
     runs.options = &options_;
     runs.candidates = candidates_;
-    Expected<void> done =
-        runs.Prepare(whole_module_, whole_taps, partitioned_, local_taps, inputs_);
+    Expected<void> done = runs.Prepare(checked ? *checked->module : whole_module_, whole_taps,
+                                       partitioned_, local_taps, inputs_);
     if (!done) return Fail(done.error());
-    Judge judge(whole_module_, partitioned_, candidates_, *runs.exchange, options_.mesh.threads,
-                result_, choices_.get());
+    Judge judge(whole_module_, partitioned_, candidates_, checksums, *runs.exchange,
+                options_.mesh.threads, result_, choices_.get());
     done = runs.Run(judge, [&] { return judge.is_done(); });
     if (!done) return Fail(done.error());
-    if (judge.needs_chains()) return std::nullopt;
+    if (judge.needs_more()) return std::nullopt;
     result_.peak_memory_bytes = runs.peak_memory_bytes();
     if (choices_ != nullptr) result_.peak_memory_bytes += choices_->peak_bytes();
     result_.arrays = judge.arrays();
@@ -335,6 +426,7 @@ class LocalChecker {
  private:
   const Module& whole_module_;
   const InstructionsOptions& options_;
+  const bool sums_products_;
   const Inputs& inputs_;
   const Module& partitioned_;
   std::vector<Candidate> candidates_;
@@ -354,18 +446,18 @@ Expected<LocalCheckResult> CheckLocally(const Module& whole, const Module& parti
     if (shown.choices.empty() || BytesToKeep(whole, shown) > runs->most_kept_bytes) return nullptr;
     return std::make_unique<KeptChoices>(std::move(shown), runs->most_kept_bytes);
   };
-  const auto check = [&](std::vector<Candidate> candidates) {
+  const auto check = [&](std::vector<Candidate> candidates, bool sums_products) {
     // Both graphs have the same parameters, the unpartitioned one all of them at its beginning: it
     // would wait for those that the mesh shows late.
     std::erase_if(candidates, [&](const Candidate& candidate) {
       return candidate.x->opcode() == Opcode::kParameter;
     });
     return LocalChecker(whole, partitioned, inputs, options, std::move(candidates),
-                        choices_to_keep())
+                        choices_to_keep(), sums_products)
         .Run(runs);
   };
-  auto result = check(ChainEnds(arrays.candidates));
-  if (result && !*result) result = check(arrays.candidates);
+  auto result = check(ChainEnds(arrays.candidates), options.whole_grid.device_count() == 1);
+  if (result && !*result) result = check(arrays.candidates, false);
   if (!result) return Fail(result.error());
   (*result)->left_out = arrays.left_out;
   return **std::move(result);

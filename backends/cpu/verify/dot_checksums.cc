@@ -1,0 +1,189 @@
+// Candidates that are products are replaced in a copy of the graph.
+#include "backends/cpu/verify/dot_checksums.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "core/propagation/dot_dims.h"
+#include "core/transforms/rewriter.h"
+#include "ir/computation.h"
+
+namespace gshard::cpu {
+namespace {
+
+constexpr int64_t kLeastFlops = int64_t{1} << 24;
+constexpr int64_t kLeastDepth = 32;  // of FLOPs for each element that is read or written
+constexpr int64_t kMostColumns = 32, kLeastColumns = 8;  // of a block
+
+// The dim of an operand that is cut into blocks of columns.
+struct Blocks {
+  int64_t operand = 0, dim = 0, output_dim = 0, columns = 0;
+};
+
+int64_t ColumnsOf(int64_t size) {
+  int64_t columns = std::min(size, kMostColumns);
+  while (size % columns != 0) --columns;
+  return columns;
+}
+
+// The innermost dim of each operand, where there is one that cuts well: rows stay together.
+std::optional<Blocks> BlocksOf(const Instruction& x) {
+  const DotDims dims = DotDimsOf(x);
+  std::optional<Blocks> best;
+  for (const auto* free : {&dims.lhs_free, &dims.rhs_free}) {
+    const int64_t operand = free == &dims.lhs_free ? 0 : 1;
+    for (const DotDims::Dim& d : *free) {
+      const int64_t dim = operand == 0 ? d.lhs : d.rhs;
+      const Blocks blocks{operand, dim, d.output, ColumnsOf(x.operand(operand)->shape()->dim(dim))};
+      if (blocks.columns < kLeastColumns) continue;
+      const auto rank = [&](const Blocks& b) {
+        return std::pair(b.output_dim, b.dim - x.operand(b.operand)->shape()->rank());
+      };
+      if (!best || rank(blocks) > rank(*best)) best = blocks;
+    }
+  }
+  return best;
+}
+
+int64_t FlopsOf(const Instruction& x) {
+  int64_t depth = 1;
+  for (const int64_t d : x.attributes<DotAttributes>().lhs_contracting) {
+    depth *= x.operand(0)->shape()->dim(d);
+  }
+  return 2 * depth * x.shape()->element_count();
+}
+
+bool IsLargeProduct(const Candidate& candidate) {
+  const Instruction& x = *candidate.x;
+  if (x.opcode() != Opcode::kDot || candidate.stride_in_iterations != 1) return false;
+  int64_t elements = 0;
+  for (const Instruction* at : {static_cast<const Instruction*>(x.operand(0)),
+                                static_cast<const Instruction*>(x.operand(1)), &x}) {
+    const DType dtype = at->shape()->dtype();
+    if (dtype != x.shape()->dtype() || (dtype != DType::kF32 && dtype != DType::kF64)) return false;
+    elements += at->shape()->element_count();
+  }
+  return FlopsOf(x) >= std::max(kLeastFlops, kLeastDepth * elements) && BlocksOf(x).has_value();
+}
+
+// Does every device sum over whole rows?
+bool SumsAlike(const Candidate& candidate) {
+  const Instruction &x = *candidate.x, &local = *candidate.form->local;
+  return local.opcode() == Opcode::kDot &&
+         FlopsOf(x) / x.shape()->element_count() ==
+             FlopsOf(local) / std::max<int64_t>(1, local.shape()->element_count());
+}
+
+// Of magnitude one or so, no two alike and of either sign, so that elements that have changed
+// places, or cancel each other, do not hide.
+Instruction* Weights(Builder& builder, DType dtype, int64_t count) {
+  std::vector<int64_t> weights;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t magnitude = 48 + (i * 13) % 32;  // 13 and 32 have no common factor
+    weights.push_back((i * i / 3 + i) % 2 == 0 ? magnitude : -magnitude);
+  }
+  Instruction* table = builder.Convert(builder.IntegerTable(DType::kS32, weights), dtype);
+  const int64_t dims[] = {count};
+  return builder.Multiply(table, builder.BroadcastScalar(builder.Scalar(dtype, 1.0 / 64), dims));
+}
+
+// The sums of x's elements by block of a dim.
+Instruction* SumsOfBlocks(Builder& builder, Instruction* x, int64_t dim, int64_t columns,
+                          Instruction* weights) {
+  std::vector<int64_t> dims(x->shape()->dims().begin(), x->shape()->dims().end());
+  dims[static_cast<size_t>(dim)] /= columns;
+  dims.insert(dims.begin() + dim + 1, columns);
+  const int64_t lhs[] = {dim + 1}, rhs[] = {0};
+  DotAttributes attributes;
+  attributes.lhs_contracting = builder.Copy(lhs);
+  attributes.rhs_contracting = builder.Copy(rhs);
+  Instruction* const operands[] = {builder.Reshape(x, dims), weights};
+  return builder.Add(Opcode::kDot, operands, attributes);
+}
+
+// What stands where the mesh's product will: one of the terms that it sums.
+Instruction* StandIn(Builder& builder, const Instruction& x) {
+  const auto& attributes = x.attributes<DotAttributes>();
+  const auto first = [&](Instruction* operand, Dims contracting) {
+    for (const int64_t dim : contracting) operand = builder.SliceDim(operand, dim, 0, 1);
+    return operand;
+  };
+  Instruction* const operands[] = {first(x.operand(0), attributes.lhs_contracting),
+                                   first(x.operand(1), attributes.rhs_contracting)};
+  return builder.CloneWith(&x, operands, x.shape());
+}
+
+class Checksummer {
+ public:
+  Checksummer(const Module& whole, std::span<const Candidate> candidates)
+      : graph_{whole.Clone(), {}, {}}, stand_ins_(whole.instruction_limit(), nullptr) {
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (IsLargeProduct(candidates[i])) candidate_of_.emplace(candidates[i].x->id(), i);
+    }
+  }
+
+  ChecksummedGraph Run(std::span<const TapPoint> taps) {
+    Rewriter rewriter(*graph_.module);
+    std::vector<const Instruction*> same(stand_ins_.size(), nullptr);
+    for (Computation* computation : graph_.module->computations()) {
+      const std::vector<Instruction*> list(computation->instructions().begin(),
+                                           computation->instructions().end());
+      rewriter.Begin(computation);
+      for (Instruction* x : list) {
+        same[x->id()] = x;
+        rewriter.RedirectOperands(x);
+        const auto found = candidate_of_.find(x->id());
+        if (found == candidate_of_.end()) {
+          rewriter.Keep(x);
+        } else {
+          rewriter.Replace(x, Checked(rewriter.builder(), *x, found->second));
+        }
+      }
+      rewriter.Finish();
+    }
+    const auto now = [&](const Instruction* x) {
+      return stand_ins_[x->id()] != nullptr ? stand_ins_[x->id()] : same[x->id()];
+    };
+    for (const TapPoint& tap : taps) graph_.taps.push_back({now(tap.shown), now(tap.after)});
+    return std::move(graph_);
+  }
+
+ private:
+  Instruction* Checked(Builder& builder, const Instruction& x, size_t candidate) {
+    builder.set_origin(&x);
+    const Blocks blocks = *BlocksOf(x);
+    Instruction* stand_in = StandIn(builder, x);
+    Instruction* weights = Weights(builder, x.shape()->dtype(), blocks.columns);
+    Instruction* of_product =
+        SumsOfBlocks(builder, stand_in, blocks.output_dim, blocks.columns, weights);
+    Instruction* operands[] = {x.operand(0), x.operand(1)};
+    Instruction*& cut = operands[blocks.operand];
+    cut = SumsOfBlocks(builder, cut, blocks.dim, blocks.columns, weights);
+    Instruction* of_operands = builder.CloneWith(&x, operands);
+    graph_.checksums.push_back({candidate,
+                                {of_product, of_product},
+                                {of_operands, of_operands},
+                                std::sqrt(static_cast<double>(blocks.columns))});
+    stand_ins_[x.id()] = stand_in;
+    return stand_in;
+  }
+
+  ChecksummedGraph graph_;
+  std::unordered_map<uint32_t, size_t> candidate_of_;  // by instruction id
+  std::vector<const Instruction*> stand_ins_;          // by id of what they stand for
+};
+
+}  // namespace
+
+std::optional<ChecksummedGraph> ChecksumDots(const Module& whole,
+                                             std::span<const Candidate> candidates,
+                                             std::span<const TapPoint> taps) {
+  const bool is_worth_it = std::ranges::any_of(candidates, [](const Candidate& candidate) {
+    return IsLargeProduct(candidate) && !SumsAlike(candidate);
+  });
+  if (!is_worth_it) return std::nullopt;
+  return Checksummer(whole, candidates).Run(taps);
+}
+
+}  // namespace gshard::cpu
