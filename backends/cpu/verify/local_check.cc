@@ -10,9 +10,10 @@
 
 #include "backends/cpu/arrays/buffer_bytes.h"
 #include "backends/cpu/run/workers.h"
-#include "backends/cpu/verify/dot_checksums.h"
+#include "backends/cpu/verify/analysis/chain_ends.h"
+#include "backends/cpu/verify/analysis/dot_checksums.h"
+#include "backends/cpu/verify/analysis/error_scale.h"
 #include "backends/cpu/verify/element_error.h"
-#include "backends/cpu/verify/error_scale.h"
 #include "backends/cpu/verify/mesh_giver.h"
 #include "backends/cpu/verify/step_rule.h"
 #include "backends/cpu/verify/value_exchange.h"

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/verify/compared_arrays.h"
+#include "backends/cpu/verify/analysis/compared_arrays.h"
 #include "backends/cpu/verify/kept_choices.h"
 #include "backends/cpu/verify/verify_instructions.h"
 

@@ -14,7 +14,7 @@
 
 #include "backends/cpu/plan/tap.h"
 #include "backends/cpu/run/mesh_run.h"
-#include "backends/cpu/verify/compared_arrays.h"
+#include "backends/cpu/verify/analysis/compared_arrays.h"
 #include "backends/cpu/verify/tile_places.h"
 #include "backends/cpu/verify/value_exchange.h"
 #include "backends/cpu/verify/verify_instructions.h"

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/cpu/verify/analysis/taint.h"
 #include "backends/cpu/verify/element_error.h"
-#include "backends/cpu/verify/taint.h"
 #include "ir/computation.h"
 
 namespace gshard::cpu {

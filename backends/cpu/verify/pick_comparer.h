@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "backends/cpu/run/mesh_run.h"
+#include "backends/cpu/verify/analysis/error_scale.h"
 #include "backends/cpu/verify/element_error.h"
-#include "backends/cpu/verify/error_scale.h"
 #include "backends/cpu/verify/near_ties.h"
 #include "backends/cpu/verify/shown_choices.h"
 #include "backends/cpu/verify/value_exchange.h"

@@ -22,8 +22,7 @@ std::vector<const Sharding*> SpreadsThatFit(const Module& module, int64_t partit
 
 // After a run: gives each result that lies stacked, but is an array of `expected`'s dims, the
 // sharding of those that fit under which it is nearest to it. A note says which were taken.
-void FindResultSpreads(MeshRun& run, const Module& module,
-                       const std::vector<OutputArray>& expected,
+void FindResultSpreads(MeshRun& run, const Module& module, const std::vector<OutputArray>& expected,
                        const std::function<void(const Diagnostic&)>& note);
 
 }  // namespace gshard::cpu

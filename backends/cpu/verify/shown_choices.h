@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/cpu/plan/tap.h"
-#include "backends/cpu/verify/compared_arrays.h"
+#include "backends/cpu/verify/analysis/compared_arrays.h"
 #include "ir/module.h"
 
 namespace gshard::cpu {

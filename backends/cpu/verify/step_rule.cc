@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "backends/cpu/verify/graph_walk.h"
+#include "backends/cpu/verify/analysis/graph_walk.h"
 #include "backends/cpu/verify/verify.h"
 #include "ir/computation.h"
 #include "ir/opcode.h"

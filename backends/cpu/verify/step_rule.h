@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/cpu/verify/compared_arrays.h"
+#include "backends/cpu/verify/analysis/compared_arrays.h"
 
 namespace gshard::cpu {
 

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "backends/cpu/arrays/array_rows.h"
+#include "backends/cpu/verify/analysis/graph_walk.h"
+#include "backends/cpu/verify/analysis/taint.h"
 #include "backends/cpu/verify/element_error.h"
-#include "backends/cpu/verify/graph_walk.h"
-#include "backends/cpu/verify/taint.h"
 
 namespace gshard::cpu {
 double ToleranceOf(DType dtype) {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "backends/cpu/memory/memory.h"
-#include "backends/cpu/verify/compared_arrays.h"
-#include "backends/cpu/verify/error_scale.h"
+#include "backends/cpu/verify/analysis/compared_arrays.h"
+#include "backends/cpu/verify/analysis/error_scale.h"
 #include "backends/cpu/verify/near_ties.h"
 #include "backends/cpu/verify/value_exchange.h"
 #include "backends/cpu/verify/verify_observers.h"

@@ -21,8 +21,8 @@
 
 #include "backends/cpu/plan/tap.h"
 #include "backends/cpu/run/mesh_run.h"
-#include "backends/cpu/verify/compared_arrays.h"
-#include "backends/cpu/verify/error_scale.h"
+#include "backends/cpu/verify/analysis/compared_arrays.h"
+#include "backends/cpu/verify/analysis/error_scale.h"
 #include "backends/cpu/verify/near_ties.h"
 #include "backends/cpu/verify/value_exchange.h"
 

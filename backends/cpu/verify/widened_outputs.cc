@@ -11,10 +11,10 @@
 #include <unordered_set>
 #include <utility>
 
+#include "backends/cpu/verify/analysis/graph_walk.h"
+#include "backends/cpu/verify/analysis/taint.h"
 #include "backends/cpu/verify/element_error.h"
-#include "backends/cpu/verify/graph_walk.h"
 #include "backends/cpu/verify/near_ties.h"
-#include "backends/cpu/verify/taint.h"
 
 namespace gshard::cpu {
 namespace {

@@ -5,15 +5,18 @@
 #include <memory>
 #include <vector>
 
+#include "backends/cpu/verify/analysis/chain_ends.h"
+#include "backends/cpu/verify/analysis/dot_checksums.h"
+#include "ir/verify/verifier.h"
 #include "tests/unit/backends/cpu/mesh_fixture.h"
 
 namespace gshard::cpu {
 namespace {
 
 // Modules stay: results name their instructions.
-const Module* ParseText(const std::string& text) {
+const Module* ParseText(const std::string& text, std::shared_ptr<Context> context = nullptr) {
   static std::vector<std::unique_ptr<Module>> modules;
-  auto module = ParseModule(SourceText::FromString("test.hlo", text));
+  auto module = ParseModule(SourceText::FromString("test.hlo", text), std::move(context));
   REQUIRE(module);
   return modules.emplace_back(std::move(*module)).get();
 }
@@ -162,8 +165,10 @@ std::vector<std::string> NamesOfEnds(
     const Module& whole, const Module& local,
     const std::function<const Sharding*(std::string_view)>& spread) {
   std::vector<LocalForm> forms;
-  for (const Instruction* x : local.entry()->instructions()) {
-    forms.push_back({x->name(), x, spread(x->name())});
+  for (const Computation* computation : local.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (x->shape()->IsArray()) forms.push_back({x->name(), x, spread(x->name())});
+    }
   }
   const ComparedArrays arrays = CollectArrays(whole, DeviceGrid(), {}, forms);
   std::vector<std::string> names;
@@ -256,6 +261,173 @@ TEST_CASE("broadcasts lie inside of chains that sums end", "[cpu]") {
   CHECK(ends_with("<=[4]") == Names{"x", "s", "out"});
   // Devices have other rows of s than of x: the broadcast is to be looked at.
   CHECK(ends_with("3,2,1,0") == Names{"x", "s", "b", "out"});
+}
+
+// Of what is cut by rows: a product, its rows' sums, and their largest.
+std::string RowSums(const std::string& header, const std::string& rows, const std::string& tiles,
+                    const std::string& product) {
+  const std::string array = "f32[" + rows + ",4]", column = "f32[" + rows + "]";
+  return "HloModule m" + header +
+         "\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n"
+         "ENTRY e { x = " +
+         array + " parameter(0)" + tiles +
+         "\n w = f32[4,4] parameter(1), sharding={replicated}\n p = " + array + " " + product +
+         "\n zero = f32[] constant(0)\n sums = " + column +
+         " reduce(p, zero), dimensions={1}, to_apply=add\n ROOT out = " + column +
+         " tanh(sums) }\n";
+}
+
+TEST_CASE("chains go through sums where all are of whole rows", "[cpu]") {
+  using Names = std::vector<std::string>;
+  const std::string four = ", num_partitions=4", tiles = ", sharding={devices=[4,1]<=[4]}";
+  const std::string dot = "dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}";
+  const auto whole = ParseText(RowSums("", "8", "", dot));
+  const auto local = ParseText(RowSums(four, "2", tiles, dot), whole->shared_context());
+  const Sharding* by_rows = local->entry()->parameter(0)->sharding();
+  const Sharding* replicated = local->entry()->parameter(1)->sharding();
+  const Sharding* in_four = ParseText(
+                                "HloModule m, num_partitions=4\nENTRY e { ROOT x = f32[2] "
+                                "parameter(0), sharding={devices=[4]<=[4]} }")
+                                ->entry()
+                                ->root()
+                                ->sharding();
+  const auto spread = [&](std::string_view name) {
+    return name == "w" || name == "zero"     ? replicated
+           : name == "sums" || name == "out" ? in_four
+                                             : by_rows;
+  };
+  CHECK(NamesOfEnds(*whole, *local, spread) == Names{"x", "w", "out"});
+  // One of them by another product: all sums are looked at.
+  const auto other = ParseText(
+      RowSums(four, "2", tiles, "dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={1}"));
+  CHECK(NamesOfEnds(*whole, *other, spread) == Names{"x", "w", "p", "sums", "out"});
+  // Rows that are cut are not whole.
+  const Sharding* by_columns = ParseText(
+                                   "HloModule m, num_partitions=4\nENTRY e { ROOT x = f32[2,4] "
+                                   "parameter(0), sharding={devices=[1,4]<=[4]} }")
+                                   ->entry()
+                                   ->root()
+                                   ->sharding();
+  const auto cut = [&](std::string_view name) { return name == "x" ? by_columns : spread(name); };
+  CHECK(NamesOfEnds(*whole, *local, cut) == Names{"x", "w", "p", "sums", "out"});
+}
+
+// A loop that writes rows; what it leaves is told by its body's.
+std::string Rows(const std::string& header, const std::string& columns, const std::string& tiles) {
+  const std::string row = "f32[1," + columns + "]", rows = "f32[3," + columns + "]";
+  const std::string state = "(s32[], " + rows + ", " + row + ")";
+  return "HloModule m" + header + "\nbody { t = " + state +
+         " parameter(0)\n i = s32[] get-tuple-element(t), index=0\n a = " + rows +
+         " get-tuple-element(t), index=1\n r = " + row +
+         " get-tuple-element(t), index=2\n zero = s32[] constant(0)\n u = " + rows +
+         " dynamic-update-slice(a, r, i, zero)\n one = s32[] constant(1)\n n = s32[] add(i, one)\n "
+         "ROOT o = " +
+         state + " tuple(n, u, r) }\ncondition { t = " + state +
+         " parameter(0)\n i = s32[] get-tuple-element(t), index=0\n three = s32[] constant(3)\n "
+         "ROOT l = pred[] compare(i, three), direction=LT }\nENTRY e { x = " +
+         row + " parameter(0)" + tiles + "\n y = " + rows + " parameter(1)" + tiles +
+         "\n zero.1 = s32[] constant(0)\n init = " + state +
+         " tuple(zero.1, y, x)\n loop = " + state +
+         " while(init), condition=condition, body=body\n left = " + rows +
+         " get-tuple-element(loop), index=1\n ROOT out = " + rows + " negate(left) }\n";
+}
+
+TEST_CASE("what a loop leaves is what its body has made last", "[cpu]") {
+  const auto whole = ParseText(Rows("", "8", ""));
+  const auto local = ParseText(Rows(", num_partitions=4", "2", ", sharding={devices=[1,4]<=[4]}"));
+  const Sharding* tiled = local->entry()->parameter(0)->sharding();
+  const auto names = NamesOfEnds(*whole, *local, [&](std::string_view) { return tiled; });
+  CHECK(std::ranges::count(names, "u") == 1);
+  CHECK(std::ranges::count(names, "left") == 0);
+  CHECK(std::ranges::count(names, "out") == 1);
+}
+
+// A product that the mesh sums over devices, large enough to be told by sums of its columns.
+std::string Product(const std::string& header, const std::string& depth, const std::string& of_x,
+                    const std::string& of_y, const std::string& total) {
+  return "HloModule m" + header +
+         "\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n"
+         "ENTRY e { x = f32[256," +
+         depth + "] parameter(0)" + of_x + "\n y = f32[" + depth + ",256] parameter(1)" + of_y +
+         "\n part = f32[256,256] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n " +
+         total + "\n ROOT out = f32[256,256] tanh(p) }\n";
+}
+
+TEST_CASE("large products are told by sums of columns", "[cpu]") {
+  const std::string four = ", num_partitions=4";
+  const std::string by_columns = ", sharding={devices=[1,4]<=[4]}";
+  const std::string by_rows = ", sharding={devices=[4,1]<=[4]}";
+  const auto whole = ParseText(
+      "HloModule m\nENTRY e { x = f32[256,256] parameter(0)\n y = f32[256,256] parameter(1)\n"
+      " p = f32[256,256] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+      " ROOT out = f32[256,256] tanh(p) }\n");
+  const auto check = [&](const std::string& total) {
+    const auto local = ParseText(Product(four, "64", by_columns, by_rows, total));
+    std::vector<LocalForm> forms;
+    const Sharding* replicated =
+        ParseText("HloModule r\nENTRY e { ROOT x = f32[] parameter(0), sharding={replicated} }")
+            ->entry()
+            ->root()
+            ->sharding();
+    for (const Instruction* x : local->entry()->instructions()) {
+      if (x->name() == "part") continue;
+      forms.push_back({x->name(), x, x->sharding() != nullptr ? x->sharding() : replicated});
+    }
+    const auto inputs = std::move(*Inputs::Open("", 0));
+    InstructionsOptions options;
+    options.mesh.grid = CountDevices(*local, 4);
+    options.mesh.threads = 2;
+    options.budget_bytes = 1 << 24;
+    auto result = CheckLocally(*whole, *local, forms, *inputs, options);
+    REQUIRE(result);
+    return *result;
+  };
+  const std::string sum = "p = f32[256,256] all-reduce(part)" + kSum;
+  const LocalCheckResult right = check(sum);
+  CHECK_FALSE(right.fault);
+  CHECK(right.arrays == 2);
+  CHECK(right.max_rel_error > 0);
+  CHECK(right.max_rel_error < 1e-5);
+  // Found by its sums, then told by its elements: all of them, or one alone.
+  const LocalCheckResult missing = check("p = f32[256,256] copy(part)");
+  REQUIRE(missing.fault);
+  CHECK(missing.fault->x->name() == "p");
+  CHECK(missing.fault->mismatch.differences > 65000);
+  const LocalCheckResult one =
+      check("q = f32[256,256] all-reduce(part)" + kSum +
+            "\n i = s32[] constant(77)\n v = f32[1,1] constant({{0.5}})\n p = f32[256,256] "
+            "dynamic-update-slice(q, v, i, i)");
+  REQUIRE(one.fault);
+  CHECK(one.fault->x->name() == "p");
+  CHECK(one.fault->mismatch.differences == 1);
+}
+
+TEST_CASE("the graph without its large products", "[cpu]") {
+  const auto whole = ParseText(
+      "HloModule m\nENTRY e { x = f32[2,256,128] parameter(0)\n y = f32[2,512,128] parameter(1)\n"
+      " p = f32[2,256,512] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0},"
+      " lhs_contracting_dims={2}, rhs_contracting_dims={2}\n"
+      " ROOT out = f32[2,256,512] tanh(p) }\n");
+  const auto local = ParseText("HloModule l\nENTRY e { ROOT p = f32[2,256,512] parameter(0) }");
+  const LocalForm form{"p", local->entry()->root()};
+  std::vector<Candidate> candidates(1);
+  candidates[0].x = whole->entry()->instructions()[2];
+  candidates[0].form = &form;
+  const std::vector<TapPoint> taps = WholeTaps(candidates);
+  const auto graph = ChecksumDots(*whole, candidates, taps);
+  REQUIRE(graph);
+  REQUIRE(graph->checksums.size() == 1);
+  CHECK(VerifyModule(*graph->module));
+  const DotChecksum& sums = graph->checksums[0];
+  CHECK(ToString(sums.of_product.shown->shape(), false) == "f32[2,256,16]");
+  CHECK(ToString(sums.of_operands.shown->shape(), false) == "f32[2,256,16]");
+  CHECK(sums.growth * sums.growth == Approx(32));
+  const Instruction* out = graph->module->entry()->root();
+  CHECK(out->operand(0) == graph->taps[0].shown);
+  CHECK(out->operand(0)->operand(0)->shape()->dim(2) == 1);  // one of its terms stands in
+  // Not worth it: few FLOPs for what is read, or an array that is not looked at in every iteration.
+  candidates[0].stride_in_iterations = 2;
+  CHECK_FALSE(ChecksumDots(*whole, candidates, taps));
 }
 
 TEST_CASE("one device's copy is wrong", "[cpu]") {

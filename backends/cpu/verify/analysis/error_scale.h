@@ -1,8 +1,8 @@
 // What errors of an instruction's value are relative to: its largest magnitude, or what its terms
 // had before they cancelled each other, so that sums of numbers around zero are not taken for
 // errors. Not thread-safe.
-#ifndef GSHARD_BACKENDS_CPU_VERIFY_ERROR_SCALE_H_
-#define GSHARD_BACKENDS_CPU_VERIFY_ERROR_SCALE_H_
+#ifndef GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_ERROR_SCALE_H_
+#define GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_ERROR_SCALE_H_
 
 #include <cstdint>
 #include <unordered_map>
@@ -40,4 +40,4 @@ class ErrorScale {
 
 }  // namespace gshard::cpu
 
-#endif  // GSHARD_BACKENDS_CPU_VERIFY_ERROR_SCALE_H_
+#endif  // GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_ERROR_SCALE_H_

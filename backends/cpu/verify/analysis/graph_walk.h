@@ -1,6 +1,6 @@
 // Where an array's elements come from, through tuples, calls, branches and loops.
-#ifndef GSHARD_BACKENDS_CPU_VERIFY_GRAPH_WALK_H_
-#define GSHARD_BACKENDS_CPU_VERIFY_GRAPH_WALK_H_
+#ifndef GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_GRAPH_WALK_H_
+#define GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_GRAPH_WALK_H_
 
 #include <cstdint>
 #include <unordered_map>
@@ -41,4 +41,4 @@ const Instruction* MovedFrom(const Instruction& x);
 
 }  // namespace gshard::cpu
 
-#endif  // GSHARD_BACKENDS_CPU_VERIFY_GRAPH_WALK_H_
+#endif  // GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_GRAPH_WALK_H_

@@ -1,5 +1,5 @@
 // Candidates that are products are replaced in a copy of the graph.
-#include "backends/cpu/verify/dot_checksums.h"
+#include "backends/cpu/verify/analysis/dot_checksums.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Which instructions follow from random streams or from discrete decisions over floats: their
 // values may differ from the unpartitioned graph's without anything being wrong.
-#ifndef GSHARD_BACKENDS_CPU_VERIFY_TAINT_H_
-#define GSHARD_BACKENDS_CPU_VERIFY_TAINT_H_
+#ifndef GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_TAINT_H_
+#define GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_TAINT_H_
 
 #include <cstdint>
 #include <unordered_map>
@@ -44,4 +44,4 @@ class Taint {
 
 }  // namespace gshard::cpu
 
-#endif  // GSHARD_BACKENDS_CPU_VERIFY_TAINT_H_
+#endif  // GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_TAINT_H_

@@ -1,4 +1,4 @@
-#include "backends/cpu/verify/error_scale.h"
+#include "backends/cpu/verify/analysis/error_scale.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // Which arrays of the unpartitioned graph are compared with the mesh's, and where each run shows
 // them.
-#ifndef GSHARD_BACKENDS_CPU_VERIFY_COMPARED_ARRAYS_H_
-#define GSHARD_BACKENDS_CPU_VERIFY_COMPARED_ARRAYS_H_
+#ifndef GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_COMPARED_ARRAYS_H_
+#define GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_COMPARED_ARRAYS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Candidate {
   // Inside a loop: only every so many iterations. In-place updates and what a loop carries cost
   // nothing in an iteration, but as much as the whole array to compare.
   int64_t stride_in_iterations = 1;
-  // An elementwise chain ends in it (ChainEnds); of whose arrays so many are not looked at.
+  // An elementwise chain ends in it (chain_ends.h); of whose arrays so many are not looked at.
   bool ends_chain = false;
   int64_t stands_for = 0;
   // Turns without room for the value, with their place in the order; in the next pass these only.
@@ -58,13 +58,6 @@ ComparedArrays CollectArrays(const Module& whole, const DeviceGrid& whole_grid,
                              std::span<const LocalForm> whole_forms,
                              std::span<const LocalForm> forms);
 
-// Without the arrays inside of chains of elementwise operations, broadcasts and moves (copies,
-// reshapes, transposes), each of which the mesh makes by the operation that the whole graph has, of
-// its parts of the same operands: such a step is right whatever the values are, and kernels need
-// not write it out. What a chain ends in, an operation of this kind or a sum, stands for them.
-// Without what is only moved so from an array that is looked at, either: that stands for it.
-std::vector<Candidate> ChainEnds(std::span<const Candidate> candidates);
-
 // Taps of the unpartitioned graph, and of the mesh: tap i is of candidate i. The mesh shows values
 // in about the order in which the whole graph computes them, which then need not wait. Most are in
 // that order; what is made long before (a value that serves several instructions) is shown behind
@@ -81,4 +74,4 @@ const Instruction* HeldForm(const Instruction* x, std::span<const uint8_t> liste
 
 }  // namespace gshard::cpu
 
-#endif  // GSHARD_BACKENDS_CPU_VERIFY_COMPARED_ARRAYS_H_
+#endif  // GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_COMPARED_ARRAYS_H_

@@ -1,4 +1,4 @@
-#include "backends/cpu/verify/graph_walk.h"
+#include "backends/cpu/verify/analysis/graph_walk.h"
 
 #include "ir/computation.h"
 #include "ir/custom_call.h"
@@ -6,7 +6,7 @@
 namespace gshard::cpu {
 namespace {
 
-constexpr int kMostNested = 16;        // of tuples within tuples
+constexpr int kMostNested = 16;     // of tuples within tuples
 constexpr int64_t kNoElement = -1;  // instead of an element of a tuple
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "backends/cpu/verify/taint.h"
+#include "backends/cpu/verify/analysis/taint.h"
 
 #include "ir/computation.h"
 

@@ -4,8 +4,8 @@
 // C w = A (B w), in blocks of up to 32 columns, each of which has a sum of its own (Freivalds;
 // Huang and Abraham, "Algorithm-based fault tolerance for matrix operations", 1984). Roundings of a
 // sum of b elements with random errors are sqrt(b) times an element's.
-#ifndef GSHARD_BACKENDS_CPU_VERIFY_DOT_CHECKSUMS_H_
-#define GSHARD_BACKENDS_CPU_VERIFY_DOT_CHECKSUMS_H_
+#ifndef GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_DOT_CHECKSUMS_H_
+#define GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_DOT_CHECKSUMS_H_
 
 #include <cstdint>
 #include <memory>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "backends/cpu/plan/tap.h"
-#include "backends/cpu/verify/compared_arrays.h"
+#include "backends/cpu/verify/analysis/compared_arrays.h"
 #include "ir/module.h"
 
 namespace gshard::cpu {
@@ -41,4 +41,4 @@ std::optional<ChecksummedGraph> ChecksumDots(const Module& whole,
 
 }  // namespace gshard::cpu
 
-#endif  // GSHARD_BACKENDS_CPU_VERIFY_DOT_CHECKSUMS_H_
+#endif  // GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_DOT_CHECKSUMS_H_

@@ -1,10 +1,10 @@
 // Rules by opcode: sums, reductions, products, contractions.
-#include "backends/cpu/verify/error_scale.h"
+#include "backends/cpu/verify/analysis/error_scale.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "backends/cpu/verify/graph_walk.h"
+#include "backends/cpu/verify/analysis/graph_walk.h"
 #include "core/analysis/combiner.h"
 #include "ir/computation.h"
 
