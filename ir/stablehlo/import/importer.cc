@@ -338,6 +338,7 @@ bool Importer::ConvertOperation(const Operation& op) {
                   fmt::format("'%{}' cannot be used here", operand->name));
     }
   }
+  const size_t made_before = computation_->instructions().size();
   if (!CheckOperandTypes(op) || !op.row->convert(*this, op)) {
     CheckInternal(errors_.failed(), "a converter failed without an error");
     return false;
@@ -345,11 +346,14 @@ bool Importer::ConvertOperation(const Operation& op) {
   for (const Value& result : op.results) {
     CheckInternal(result.instruction != nullptr, "a converter left a result undefined");
   }
+  for (const Instruction* made : computation_->instructions().subspan(made_before)) {
+    simplifies_ = simplifies_ && FitsItsOperands(*module_, *made);
+  }
   if (op.results.empty()) return true;
   if (!SetSharding(op, op.results[0].instruction)) return false;
   Instruction*& result = op.results[0].instruction;
   // What carries a sharding is there to carry it.
-  if (op.results.size() == 1 && computation_->instructions().back() == result &&
+  if (simplifies_ && op.results.size() == 1 && computation_->instructions().back() == result &&
       result->sharding() == nullptr && result->frontend_attributes().empty()) {
     result = Simplified(*module_, computation_, result);
   }

@@ -179,6 +179,7 @@ class Importer {
                              std::span<Computation* const> called);
 
   Errors& errors_;
+  bool simplifies_ = true;  // until there is something that the verifier will refuse
   Program& program_;
   const DimSizes& given_dims_;
   std::unique_ptr<Module> module_;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "ir/literal.h"
+#include "ir/shape_inference.h"
 #include "ir/stablehlo/import/fold_constants.h"
 
 namespace gshard::stablehlo {
@@ -312,6 +313,17 @@ class Simplifier {
 
 Instruction* Simplified(Module& module, Computation* computation, Instruction* x) {
   return Simplifier(module, computation, x).Run();
+}
+
+bool FitsItsOperands(Module& module, const Instruction& x) {
+  std::vector<const Shape*> operands;
+  for (const Instruction* operand : x.operands()) operands.push_back(operand->shape());
+  const auto inferred = InferShape(
+      module.context(), {x.opcode(), operands, x.raw_attributes(), x.called(), x.shape()});
+  if (!inferred) return false;
+  const bool is_fixed = x.shape()->IsArray() && !x.shape()->HasDynamicDims() &&
+                        (*inferred)->IsArray() && !(*inferred)->HasDynamicDims();
+  return !is_fixed || x.shape()->bare() == (*inferred)->bare();
 }
 
 }  // namespace gshard::stablehlo

@@ -10,8 +10,13 @@ namespace gshard::stablehlo {
 // where `x` changes nothing (sums with 0, products with 1, whole slices), one with fewer operands
 // between (a broadcast of a broadcast), else `x`, a constant second where operands commute. Equal
 // texts of a program are partitioned alike only if both are without what XLA's export leaves out
-// (docs/stablehlo.md has the list). Takes no account of shardings.
+// (docs/stablehlo.md has the list). Takes no account of shardings. Every instruction that `x` is
+// made of fits its operands.
 Instruction* Simplified(Module& module, Computation* computation, Instruction* x);
+
+// Has `x` the operands and attributes that its shape follows from? Else the verifier will say what
+// is wrong with it.
+bool FitsItsOperands(Module& module, const Instruction& x);
 
 }  // namespace gshard::stablehlo
 

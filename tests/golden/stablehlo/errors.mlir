@@ -138,3 +138,10 @@ module {
 // EXIT: 1
 // CHECK: error: expected the value of an alias
 // CHECK: hint: what pretty_debug_info prints, MLIR itself does not read: print without it
+// -----
+// RUN: gshard-opt print %s
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // EXPECT-ERROR@+1: dynamic-update-slice needs an operand and an update
+  %0 = stablehlo.dynamic_update_slice %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
