@@ -16,10 +16,16 @@ constexpr int64_t kLeastFlops = int64_t{1} << 24;
 constexpr int64_t kLeastDepth = 32;  // of FLOPs for each element that is read or written
 constexpr int64_t kMostColumns = 32, kLeastColumns = 8;  // of a block
 
-// The dim of an operand that is cut into blocks of columns.
+// The dims of an operand, one after another in both, that are cut into blocks of columns together.
 struct Blocks {
-  int64_t operand = 0, dim = 0, output_dim = 0, columns = 0;
+  int64_t operand = 0, dim = 0, output_dim = 0, count = 0, columns = 0;
 };
+
+int64_t SizeOf(const Shape& shape, int64_t dim, int64_t count) {
+  int64_t size = 1;
+  for (int64_t d = dim; d < dim + count; ++d) size *= shape.dim(d);
+  return size;
+}
 
 int64_t ColumnsOf(int64_t size) {
   int64_t columns = std::min(size, kMostColumns);
@@ -27,20 +33,27 @@ int64_t ColumnsOf(int64_t size) {
   return columns;
 }
 
-// The innermost dim of each operand, where there is one that cuts well: rows stay together.
+// Rows stay together: of the second operand the innermost dims, which are those of the product,
+// else the dim that is innermost in the product.
 std::optional<Blocks> BlocksOf(const Instruction& x) {
   const DotDims dims = DotDimsOf(x);
+  const Shape& rhs = *x.operand(1)->shape();
+  const auto is_free = [&](int64_t dim) {
+    return std::ranges::any_of(dims.rhs_free, [&](const auto& d) { return d.rhs == dim; });
+  };
+  int64_t count = 0;
+  while (count < rhs.rank() && is_free(rhs.rank() - 1 - count)) ++count;
+  Blocks blocks{1, rhs.rank() - count, x.shape()->rank() - count, count, 0};
+  if (count > 0) blocks.columns = ColumnsOf(SizeOf(rhs, blocks.dim, count));
+  if (blocks.columns >= kLeastColumns) return blocks;
   std::optional<Blocks> best;
   for (const auto* free : {&dims.lhs_free, &dims.rhs_free}) {
-    const int64_t operand = free == &dims.lhs_free ? 0 : 1;
     for (const DotDims::Dim& d : *free) {
-      const int64_t dim = operand == 0 ? d.lhs : d.rhs;
-      const Blocks blocks{operand, dim, d.output, ColumnsOf(x.operand(operand)->shape()->dim(dim))};
+      const bool is_lhs = free == &dims.lhs_free;
+      blocks = {is_lhs ? 0 : 1, is_lhs ? d.lhs : d.rhs, d.output, 1, 0};
+      blocks.columns = ColumnsOf(x.shape()->dim(d.output));
       if (blocks.columns < kLeastColumns) continue;
-      const auto rank = [&](const Blocks& b) {
-        return std::pair(b.output_dim, b.dim - x.operand(b.operand)->shape()->rank());
-      };
-      if (!best || rank(blocks) > rank(*best)) best = blocks;
+      if (!best || blocks.output_dim > best->output_dim) best = blocks;
     }
   }
   return best;
@@ -88,12 +101,14 @@ Instruction* Weights(Builder& builder, DType dtype, int64_t count) {
   return builder.Multiply(table, builder.BroadcastScalar(builder.Scalar(dtype, 1.0 / 64), dims));
 }
 
-// The sums of x's elements by block of a dim.
-Instruction* SumsOfBlocks(Builder& builder, Instruction* x, int64_t dim, int64_t columns,
+// The sums of x's elements by block of `count` dims together.
+Instruction* SumsOfBlocks(Builder& builder, Instruction* x, int64_t dim, const Blocks& blocks,
                           Instruction* weights) {
-  std::vector<int64_t> dims(x->shape()->dims().begin(), x->shape()->dims().end());
-  dims[static_cast<size_t>(dim)] /= columns;
-  dims.insert(dims.begin() + dim + 1, columns);
+  const Dims all = x->shape()->dims();
+  std::vector<int64_t> dims(all.begin(), all.begin() + dim);
+  dims.push_back(SizeOf(*x->shape(), dim, blocks.count) / blocks.columns);
+  dims.push_back(blocks.columns);
+  dims.insert(dims.end(), all.begin() + dim + blocks.count, all.end());
   const int64_t lhs[] = {dim + 1}, rhs[] = {0};
   DotAttributes attributes;
   attributes.lhs_contracting = builder.Copy(lhs);
@@ -155,11 +170,10 @@ class Checksummer {
     const Blocks blocks = *BlocksOf(x);
     Instruction* stand_in = StandIn(builder, x);
     Instruction* weights = Weights(builder, x.shape()->dtype(), blocks.columns);
-    Instruction* of_product =
-        SumsOfBlocks(builder, stand_in, blocks.output_dim, blocks.columns, weights);
+    Instruction* of_product = SumsOfBlocks(builder, stand_in, blocks.output_dim, blocks, weights);
     Instruction* operands[] = {x.operand(0), x.operand(1)};
     Instruction*& cut = operands[blocks.operand];
-    cut = SumsOfBlocks(builder, cut, blocks.dim, blocks.columns, weights);
+    cut = SumsOfBlocks(builder, cut, blocks.dim, blocks, weights);
     Instruction* of_operands = builder.CloneWith(&x, operands);
     graph_.checksums.push_back({candidate,
                                 {of_product, of_product},
