@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kPieceElements = 16384;  // looked at together; no task is smaller
 
 // The unpartitioned graph: compares, and goes on with the mesh's values. Taps are those of the
-// candidates, then of `choices`, then the differences of `checksums`, by candidate as told there.
+// candidates, then of `choices`, then two of each of `checksums`.
 class Judge final : public TapObserver {
  public:
   Judge(const Module& whole, const Module& partitioned, std::span<const Candidate> candidates,
@@ -65,7 +65,7 @@ class Judge final : public TapObserver {
   void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t) override {
     if (part != 0) return;
     const std::lock_guard lock(mutex_);
-    if (IsChecksum(tap)) {
+    if (IsOfChecksum(tap)) {
       sums_ = data;
       return;
     }
@@ -78,8 +78,8 @@ class Judge final : public TapObserver {
 
   void Finish(std::span<const uint32_t> taps) override {
     for (uint32_t tap : taps) {
-      if (IsChecksum(tap)) {
-        if (!is_done()) TakeSums(NumberOfChecksum(tap));
+      if (IsOfChecksum(tap)) {
+        if (!is_done()) TakeSums(NumberOfSums(tap));
         continue;
       }
       if (IsOfChoice(tap)) {
@@ -131,14 +131,15 @@ class Judge final : public TapObserver {
   };
 
   bool IsOfArray(uint32_t tap) const { return tap < candidates_.size(); }
-  bool IsChecksum(uint32_t tap) const { return tap >= candidates_.size() + shown_choices_.size(); }
-  bool IsOfChoice(uint32_t tap) const { return !IsOfArray(tap) && !IsChecksum(tap); }
+  bool IsOfChecksum(uint32_t tap) const {
+    return tap >= candidates_.size() + shown_choices_.size();
+  }
+  bool IsOfChoice(uint32_t tap) const { return !IsOfArray(tap) && !IsOfChecksum(tap); }
   uint32_t NumberOfChoice(uint32_t tap) const {
     return tap - static_cast<uint32_t>(candidates_.size());
   }
 
-  // Two for each.
-  uint32_t NumberOfChecksum(uint32_t tap) const {
+  uint32_t NumberOfSums(uint32_t tap) const {
     return tap - static_cast<uint32_t>(candidates_.size() + shown_choices_.size());
   }
 
@@ -246,6 +247,7 @@ class Judge final : public TapObserver {
     scale_.Observe(x, 0, 1);
     GoOnWithTheMesh(open, *lowest, elements, StorageBytes(dtype), differs);
   }
+
   void NoteRight(size_t tap) {
     was_judged_[tap] = 1;
     result_.judged += 1 + candidates_[tap].stands_for;
@@ -266,7 +268,8 @@ class Judge final : public TapObserver {
     std::ranges::fill(differs, uint8_t{1});
     GoOnWithTheMesh(open, open.shown.front(), elements, StorageBytes(dtype), differs);
   }
-  // Of the product, then of its operands.
+
+  // Those of the product, then those of its operands.
   void TakeSums(uint32_t number) {
     const DotChecksum& checksum = checksums_[number / 2];
     const Shape& shape = *checksum.of_product.shown->shape();
@@ -366,13 +369,13 @@ class Judge final : public TapObserver {
 
 class LocalChecker {
  public:
-  // `sums_products`: large products are compared by checksums.
+  // `by_checksums`: large products are compared by checksums.
   LocalChecker(const Module& whole, const Module& partitioned, const Inputs& inputs,
                const InstructionsOptions& options, std::vector<Candidate> candidates,
-               std::unique_ptr<KeptChoices> choices, bool sums_products)
+               std::unique_ptr<KeptChoices> choices, bool by_checksums)
       : whole_module_(whole),
         options_(options),
-        sums_products_(sums_products),
+        by_checksums_(by_checksums),
         inputs_(inputs),
         partitioned_(partitioned),
         candidates_(std::move(candidates)),
@@ -387,7 +390,7 @@ class LocalChecker {
     }
     const std::vector<TapPoint> local_taps = LocalTaps(candidates_, partitioned_);
     std::optional<ChecksummedGraph> checked;
-    if (sums_products_) checked = ChecksumDots(whole_module_, candidates_, whole_taps);
+    if (by_checksums_) checked = ChecksumDots(whole_module_, candidates_, whole_taps);
     std::span<const DotChecksum> checksums;
     if (checked) {
       checksums = checked->checksums;
@@ -427,7 +430,7 @@ class LocalChecker {
  private:
   const Module& whole_module_;
   const InstructionsOptions& options_;
-  const bool sums_products_;
+  const bool by_checksums_;
   const Inputs& inputs_;
   const Module& partitioned_;
   std::vector<Candidate> candidates_;
@@ -447,14 +450,14 @@ Expected<LocalCheckResult> CheckLocally(const Module& whole, const Module& parti
     if (shown.choices.empty() || BytesToKeep(whole, shown) > runs->most_kept_bytes) return nullptr;
     return std::make_unique<KeptChoices>(std::move(shown), runs->most_kept_bytes);
   };
-  const auto check = [&](std::vector<Candidate> candidates, bool sums_products) {
+  const auto check = [&](std::vector<Candidate> candidates, bool by_checksums) {
     // Both graphs have the same parameters, the unpartitioned one all of them at its beginning: it
     // would wait for those that the mesh shows late.
     std::erase_if(candidates, [&](const Candidate& candidate) {
       return candidate.x->opcode() == Opcode::kParameter;
     });
     return LocalChecker(whole, partitioned, inputs, options, std::move(candidates),
-                        choices_to_keep(), sums_products)
+                        choices_to_keep(), by_checksums)
         .Run(runs);
   };
   auto result = check(ChainEnds(arrays.candidates), options.whole_grid.device_count() == 1);
