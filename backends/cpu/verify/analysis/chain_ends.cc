@@ -257,6 +257,8 @@ class ChainFinder {
   bool IsSameSum(const Candidate& candidate) const {
     const Instruction &x = *MadeBy(*candidate.x), &local = *MadeBy(*candidate.form->local);
     if (!SameOperation(x, local) || x.operand_count() != local.operand_count()) return false;
+    const bool is_element = &x != candidate.x;
+    if (is_element && !SameOperation(*candidate.x, *candidate.form->local)) return false;
     switch (x.opcode()) {
       case Opcode::kDot: {
         const DotDims dims = DotDimsOf(x);

@@ -312,6 +312,43 @@ TEST_CASE("chains go through sums where all are of whole rows", "[cpu]") {
   CHECK(NamesOfEnds(*whole, *local, cut) == Names{"x", "w", "p", "sums", "out"});
 }
 
+// The sums of rows, and of their doubles, as one reduction; `element` is the result.
+std::string TwoSums(const std::string& header, const std::string& rows, const std::string& tiles,
+                    const std::string& element) {
+  const std::string array = "f32[" + rows + ",4]", column = "f32[" + rows + "]";
+  return "HloModule m" + header +
+         "\nadd2 { a = f32[] parameter(0) b = f32[] parameter(1) c = f32[] parameter(2) d = f32[] "
+         "parameter(3) e = f32[] add(a, c) f = f32[] add(b, d) ROOT s = (f32[], f32[]) tuple(e, f) "
+         "}\nENTRY m { x = " +
+         array + " parameter(0)" + tiles + "\n y = " + array +
+         " add(x, x)\n zero = f32[] constant(0)\n both = (" + column + ", " + column +
+         ") reduce(x, y, zero, zero), dimensions={1}, to_apply=add2\n one = " + column +
+         " get-tuple-element(both), index=" + element + "\n ROOT out = " + column +
+         " tanh(one) }\n";
+}
+
+TEST_CASE("chains go through one result of a reduction of several arrays", "[cpu]") {
+  using Names = std::vector<std::string>;
+  const std::string four = ", num_partitions=4", tiles = ", sharding={devices=[4,1]<=[4]}";
+  const auto whole = ParseText(TwoSums("", "8", "", "1"));
+  const auto ends = [&](const std::string& element) {
+    const auto local = ParseText(TwoSums(four, "2", tiles, element), whole->shared_context());
+    const Sharding* by_rows = local->entry()->parameter(0)->sharding();
+    const Sharding* in_four = ParseText(
+                                  "HloModule m, num_partitions=4\nENTRY e { ROOT x = f32[2] "
+                                  "parameter(0), sharding={devices=[4]<=[4]} }")
+                                  ->entry()
+                                  ->root()
+                                  ->sharding();
+    return NamesOfEnds(*whole, *local, [&](std::string_view name) {
+      return name == "one" || name == "out" ? in_four : by_rows;
+    });
+  };
+  CHECK(ends("1") == Names{"x", "out"});
+  const Names other = ends("0");  // the other result
+  CHECK(std::ranges::count(other, "one") == 1);
+}
+
 // A loop that writes rows; what it leaves is told by its body's.
 std::string Rows(const std::string& header, const std::string& columns, const std::string& tiles) {
   const std::string row = "f32[1," + columns + "]", rows = "f32[3," + columns + "]";
