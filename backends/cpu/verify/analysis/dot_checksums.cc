@@ -67,15 +67,28 @@ int64_t FlopsOf(const Instruction& x) {
   return 2 * depth * x.shape()->element_count();
 }
 
+// That sums of such numbers are taken in; nothing: of no such ones.
+std::optional<DType> TypeOfSums(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return DType::kF64;
+    case DType::kF32:
+    case DType::kF16:
+    case DType::kBF16:
+      return DType::kF32;
+    default:
+      return std::nullopt;
+  }
+}
+
 bool IsLargeProduct(const Candidate& candidate) {
   const Instruction& x = *candidate.x;
   if (x.opcode() != Opcode::kDot || candidate.stride_in_iterations != 1) return false;
-  int64_t elements = 0;
-  for (const Instruction* at : {static_cast<const Instruction*>(x.operand(0)),
-                                static_cast<const Instruction*>(x.operand(1)), &x}) {
-    const DType dtype = at->shape()->dtype();
-    if (dtype != x.shape()->dtype() || (dtype != DType::kF32 && dtype != DType::kF64)) return false;
-    elements += at->shape()->element_count();
+  const std::optional<DType> sums = TypeOfSums(x.shape()->dtype());
+  int64_t elements = x.shape()->element_count();
+  for (const Instruction* operand : x.operands()) {
+    if (!sums || TypeOfSums(operand->shape()->dtype()) != sums) return false;
+    elements += operand->shape()->element_count();
   }
   return FlopsOf(x) >= std::max(kLeastFlops, kLeastDepth * elements) && BlocksOf(x).has_value();
 }
@@ -169,12 +182,13 @@ class Checksummer {
     builder.set_origin(&x);
     const Blocks blocks = *BlocksOf(x);
     Instruction* stand_in = StandIn(builder, x);
-    Instruction* weights = Weights(builder, x.shape()->dtype(), blocks.columns);
+    const DType type = *TypeOfSums(x.shape()->dtype());
+    Instruction* weights = Weights(builder, type, blocks.columns);
     Instruction* of_product = SumsOfBlocks(builder, stand_in, blocks.output_dim, blocks, weights);
     Instruction* operands[] = {x.operand(0), x.operand(1)};
     Instruction*& cut = operands[blocks.operand];
     cut = SumsOfBlocks(builder, cut, blocks.dim, blocks, weights);
-    Instruction* of_operands = builder.CloneWith(&x, operands);
+    Instruction* of_operands = builder.Add(Opcode::kDot, operands, x.attributes<DotAttributes>());
     graph_.checksums.push_back({candidate,
                                 {of_product, of_product},
                                 {of_operands, of_operands},

@@ -462,9 +462,21 @@ TEST_CASE("the graph without its large products", "[cpu]") {
   const Instruction* out = graph->module->entry()->root();
   CHECK(out->operand(0) == graph->taps[0].shown);
   CHECK(out->operand(0)->operand(0)->shape()->dim(2) == 1);  // one of its terms stands in
+  // Sums of short floats are taken in f32.
+  const auto narrow = ParseText(
+      "HloModule m\nENTRY e { x = bf16[256,256] parameter(0)\n y = bf16[256,256] parameter(1)\n"
+      " p = bf16[256,256] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+      " ROOT out = bf16[256,256] tanh(p) }\n");
+  candidates[0].x = narrow->entry()->instructions()[2];
+  const auto in_f32 = ChecksumDots(*narrow, candidates, WholeTaps(candidates));
+  REQUIRE(in_f32);
+  CHECK(VerifyModule(*in_f32->module));
+  CHECK(in_f32->taps[0].shown->shape()->dtype() == DType::kBF16);
+  CHECK(in_f32->checksums[0].of_product.shown->shape()->dtype() == DType::kF32);
+  CHECK(in_f32->checksums[0].of_operands.shown->shape()->dtype() == DType::kF32);
   // Not worth it: few FLOPs for what is read, or an array that is not looked at in every iteration.
   candidates[0].stride_in_iterations = 2;
-  CHECK_FALSE(ChecksumDots(*whole, candidates, taps));
+  CHECK_FALSE(ChecksumDots(*narrow, candidates, WholeTaps(candidates)));
 }
 
 TEST_CASE("one device's copy is wrong", "[cpu]") {
