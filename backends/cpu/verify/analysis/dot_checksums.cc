@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
+#include <utility>
 
 #include "core/propagation/dot_dims.h"
 #include "core/transforms/rewriter.h"
@@ -59,12 +60,13 @@ std::optional<Blocks> BlocksOf(const Instruction& x) {
   return best;
 }
 
-int64_t FlopsOf(const Instruction& x) {
+// Terms of each element's sum.
+int64_t DepthOf(const Instruction& dot) {
   int64_t depth = 1;
-  for (const int64_t d : x.attributes<DotAttributes>().lhs_contracting) {
-    depth *= x.operand(0)->shape()->dim(d);
+  for (const int64_t d : dot.attributes<DotAttributes>().lhs_contracting) {
+    depth *= dot.operand(0)->shape()->dim(d);
   }
-  return 2 * depth * x.shape()->element_count();
+  return depth;
 }
 
 // That sums of such numbers are taken in; nothing: of no such ones.
@@ -81,24 +83,25 @@ std::optional<DType> TypeOfSums(DType dtype) {
   }
 }
 
-bool IsLargeProduct(const Candidate& candidate) {
+// Of a large product; nothing: it is computed.
+std::optional<Blocks> BlocksOfLarge(const Candidate& candidate) {
   const Instruction& x = *candidate.x;
-  if (x.opcode() != Opcode::kDot || candidate.stride_in_iterations != 1) return false;
+  if (x.opcode() != Opcode::kDot || candidate.stride_in_iterations != 1) return std::nullopt;
   const std::optional<DType> sums = TypeOfSums(x.shape()->dtype());
   int64_t elements = x.shape()->element_count();
   for (const Instruction* operand : x.operands()) {
-    if (!sums || TypeOfSums(operand->shape()->dtype()) != sums) return false;
+    if (!sums || TypeOfSums(operand->shape()->dtype()) != sums) return std::nullopt;
     elements += operand->shape()->element_count();
   }
-  return FlopsOf(x) >= std::max(kLeastFlops, kLeastDepth * elements) && BlocksOf(x).has_value();
+  const int64_t flops = 2 * DepthOf(x) * x.shape()->element_count();
+  if (flops < std::max(kLeastFlops, kLeastDepth * elements)) return std::nullopt;
+  return BlocksOf(x);
 }
 
 // Does every device sum over whole rows?
 bool SumsAlike(const Candidate& candidate) {
-  const Instruction &x = *candidate.x, &local = *candidate.form->local;
-  return local.opcode() == Opcode::kDot &&
-         FlopsOf(x) / x.shape()->element_count() ==
-             FlopsOf(local) / std::max<int64_t>(1, local.shape()->element_count());
+  const Instruction& local = *candidate.form->local;
+  return local.opcode() == Opcode::kDot && DepthOf(local) == DepthOf(*candidate.x);
 }
 
 // Of magnitude one or so, no two alike and of either sign, so that elements that have changed
@@ -142,64 +145,68 @@ Instruction* StandIn(Builder& builder, const Instruction& x) {
   return builder.CloneWith(&x, operands, x.shape());
 }
 
+struct Product {
+  size_t candidate = 0;
+  Blocks blocks;
+};
+
 class Checksummer {
  public:
-  Checksummer(const Module& whole, std::span<const Candidate> candidates)
-      : graph_{whole.Clone(), {}, {}}, stand_ins_(whole.instruction_limit(), nullptr) {
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      if (IsLargeProduct(candidates[i])) candidate_of_.emplace(candidates[i].x->id(), i);
-    }
-  }
+  Checksummer(const Module& whole, std::unordered_map<uint32_t, Product> products)
+      : graph_{whole.Clone(), {}, {}},
+        products_(std::move(products)),
+        shown_(whole.instruction_limit(), nullptr) {}
 
   ChecksummedGraph Run(std::span<const TapPoint> taps) {
     Rewriter rewriter(*graph_.module);
-    std::vector<const Instruction*> same(stand_ins_.size(), nullptr);
     for (Computation* computation : graph_.module->computations()) {
       const std::vector<Instruction*> list(computation->instructions().begin(),
                                            computation->instructions().end());
       rewriter.Begin(computation);
       for (Instruction* x : list) {
-        same[x->id()] = x;
         rewriter.RedirectOperands(x);
-        const auto found = candidate_of_.find(x->id());
-        if (found == candidate_of_.end()) {
+        const auto found = products_.find(x->id());
+        if (found == products_.end()) {
           rewriter.Keep(x);
+          shown_[x->id()] = x;
         } else {
-          rewriter.Replace(x, Checked(rewriter.builder(), *x, found->second));
+          Instruction* stand_in = Checked(rewriter.builder(), *x, found->second);
+          rewriter.Replace(x, stand_in);
+          shown_[x->id()] = stand_in;
         }
       }
       rewriter.Finish();
     }
-    const auto now = [&](const Instruction* x) {
-      return stand_ins_[x->id()] != nullptr ? stand_ins_[x->id()] : same[x->id()];
-    };
-    for (const TapPoint& tap : taps) graph_.taps.push_back({now(tap.shown), now(tap.after)});
+    for (const TapPoint& tap : taps) {
+      graph_.taps.push_back({shown_[tap.shown->id()], shown_[tap.after->id()]});
+    }
     return std::move(graph_);
   }
 
  private:
-  Instruction* Checked(Builder& builder, const Instruction& x, size_t candidate) {
+  Instruction* Checked(Builder& builder, const Instruction& x, const Product& product) {
     builder.set_origin(&x);
-    const Blocks blocks = *BlocksOf(x);
-    Instruction* stand_in = StandIn(builder, x);
+    const Blocks& blocks = product.blocks;
     const DType type = *TypeOfSums(x.shape()->dtype());
+    Instruction* stand_in = StandIn(builder, x);
     Instruction* weights = Weights(builder, type, blocks.columns);
-    Instruction* of_product = SumsOfBlocks(builder, stand_in, blocks.output_dim, blocks, weights);
-    Instruction* operands[] = {x.operand(0), x.operand(1)};
+    Instruction* of_product =
+        SumsOfBlocks(builder, builder.Convert(stand_in, type), blocks.output_dim, blocks, weights);
+    Instruction* operands[] = {builder.Convert(x.operand(0), type),
+                               builder.Convert(x.operand(1), type)};
     Instruction*& cut = operands[blocks.operand];
     cut = SumsOfBlocks(builder, cut, blocks.dim, blocks, weights);
     Instruction* of_operands = builder.Add(Opcode::kDot, operands, x.attributes<DotAttributes>());
-    graph_.checksums.push_back({candidate,
+    graph_.checksums.push_back({product.candidate,
                                 {of_product, of_product},
                                 {of_operands, of_operands},
                                 std::sqrt(static_cast<double>(blocks.columns))});
-    stand_ins_[x.id()] = stand_in;
     return stand_in;
   }
 
   ChecksummedGraph graph_;
-  std::unordered_map<uint32_t, size_t> candidate_of_;  // by instruction id
-  std::vector<const Instruction*> stand_ins_;          // by id of what they stand for
+  const std::unordered_map<uint32_t, Product> products_;  // by instruction id
+  std::vector<const Instruction*> shown_;                 // of the copy, by id in the original
 };
 
 }  // namespace
@@ -207,11 +214,16 @@ class Checksummer {
 std::optional<ChecksummedGraph> ChecksumDots(const Module& whole,
                                              std::span<const Candidate> candidates,
                                              std::span<const TapPoint> taps) {
-  const bool is_worth_it = std::ranges::any_of(candidates, [](const Candidate& candidate) {
-    return IsLargeProduct(candidate) && !SumsAlike(candidate);
-  });
+  std::unordered_map<uint32_t, Product> products;
+  bool is_worth_it = false;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const std::optional<Blocks> blocks = BlocksOfLarge(candidates[i]);
+    if (!blocks) continue;
+    products.emplace(candidates[i].x->id(), Product{i, *blocks});
+    is_worth_it = is_worth_it || !SumsAlike(candidates[i]);
+  }
   if (!is_worth_it) return std::nullopt;
-  return Checksummer(whole, candidates).Run(taps);
+  return Checksummer(whole, std::move(products)).Run(taps);
 }
 
 }  // namespace gshard::cpu

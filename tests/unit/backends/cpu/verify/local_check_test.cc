@@ -474,6 +474,12 @@ TEST_CASE("the graph without its large products", "[cpu]") {
   CHECK(in_f32->taps[0].shown->shape()->dtype() == DType::kBF16);
   CHECK(in_f32->checksums[0].of_product.shown->shape()->dtype() == DType::kF32);
   CHECK(in_f32->checksums[0].of_operands.shown->shape()->dtype() == DType::kF32);
+  for (const Computation* computation : in_f32->module->computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (x->opcode() != Opcode::kDot) continue;
+      CHECK(x->operand(0)->shape()->dtype() == x->operand(1)->shape()->dtype());
+    }
+  }
   // Not worth it: few FLOPs for what is read, or an array that is not looked at in every iteration.
   candidates[0].stride_in_iterations = 2;
   CHECK_FALSE(ChecksumDots(*narrow, candidates, WholeTaps(candidates)));
