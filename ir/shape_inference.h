@@ -34,6 +34,10 @@ bool ShapeIsInferable(Opcode opcode);
 // Elements along a dim of `size` seen through a window (docs/semantics.md, "Convolution"); an
 // unbounded dim stays so. -1 if the arithmetic overflows.
 int64_t WindowOutputSize(int64_t size, const WindowDim& window);
+// Does each place of the window hold the element of the same place, and no other?
+inline bool IsTrivial(const WindowDim& w) {
+  return w.size == 1 && w.stride == 1 && w.pad_low == 0 && w.pad_high == 0 && w.base_dilation == 1;
+}
 // The size of a dim after padding; -1 if it would be negative or overflows.
 int64_t PaddedSize(int64_t size, const PadDim& padding);
 // Elements of [start:limit:stride], start <= limit.

@@ -10,14 +10,11 @@
 #include "core/partition/scope/range_cut.h"
 #include "core/partition/scope/tile_prefix.h"
 #include "ir/dims.h"
+#include "ir/shape_inference.h"
 
 namespace gshard::partition_rules {
 
 namespace {
-
-bool IsTrivial(const WindowDim& w) {
-  return w.size == 1 && w.stride == 1 && w.pad_low == 0 && w.pad_high == 0 && w.base_dilation == 1;
-}
 
 // Windows that hold all elements up to their own (from their own on, if reversed).
 struct Running {

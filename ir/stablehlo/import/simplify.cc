@@ -320,10 +320,8 @@ bool FitsItsOperands(Module& module, const Instruction& x) {
   for (const Instruction* operand : x.operands()) operands.push_back(operand->shape());
   const auto inferred = InferShape(
       module.context(), {x.opcode(), operands, x.raw_attributes(), x.called(), x.shape()});
-  if (!inferred) return false;
-  const bool is_fixed = x.shape()->IsArray() && !x.shape()->HasDynamicDims() &&
-                        (*inferred)->IsArray() && !(*inferred)->HasDynamicDims();
-  return !is_fixed || x.shape()->bare() == (*inferred)->bare();
+  return inferred &&
+         (x.shape()->bare() == (*inferred)->bare() || SameUpToDynamic(x.shape(), *inferred));
 }
 
 }  // namespace gshard::stablehlo

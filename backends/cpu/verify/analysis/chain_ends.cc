@@ -13,6 +13,7 @@
 #include "ir/computation.h"
 #include "ir/equality.h"
 #include "ir/literal.h"
+#include "ir/shape_inference.h"
 #include "ir/sharding_algebra.h"
 
 namespace gshard::cpu {
@@ -53,11 +54,6 @@ CutDims CutDimsOfReshape(const Shape& from, const Shape& to, const Sharding& of_
     if (is_even || from.dim(a) == to.dim(b)) pairs.emplace_back(a, b);
   }
   return pairs;
-}
-
-bool IsTrivial(const WindowDim& window) {
-  return window.size == 1 && window.stride == 1 && window.pad_low == 0 && window.pad_high == 0 &&
-         window.base_dilation == 1;
 }
 
 // Tells which arrays need not be looked at.
