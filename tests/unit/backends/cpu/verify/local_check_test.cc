@@ -21,17 +21,22 @@ const Module* ParseText(const std::string& text, std::shared_ptr<Context> contex
   return modules.emplace_back(std::move(*module)).get();
 }
 
+const Sharding* ShardingOf(const std::string& shape, const std::string& sharding) {
+  const Module* module = ParseText("HloModule m, num_partitions=4\nENTRY e { ROOT x = " + shape +
+                                   " parameter(0), sharding=" + sharding + " }");
+  return module->entry()->root()->sharding();
+}
+
 // By name, where both modules have an array: spread by `sharding` if it is a quarter of the whole.
 LocalCheckResult Check(const Module& whole, const Module& partitioned) {
   const Sharding* tiled = partitioned.entry()->parameter(0)->sharding();
-  const auto replicated =
-      ParseText("HloModule r\nENTRY e { ROOT x = f32[] parameter(0), sharding={replicated} }");
+  const Sharding* replicated = ShardingOf("f32[]", "{replicated}");
   std::vector<LocalForm> forms;
   for (const Computation* computation : partitioned.computations()) {
     for (const Instruction* x : computation->instructions()) {
       if (!x->shape()->IsArray()) continue;
       const bool is_tile = x->shape()->rank() == 1 && x->shape()->dim(0) == 2;
-      forms.push_back({x->name(), x, is_tile ? tiled : replicated->entry()->root()->sharding()});
+      forms.push_back({x->name(), x, is_tile ? tiled : replicated});
     }
   }
   const auto inputs = std::move(*Inputs::Open("", 0));
@@ -285,12 +290,7 @@ TEST_CASE("chains go through sums where all are of whole rows", "[cpu]") {
   const auto local = ParseText(RowSums(four, "2", tiles, dot), whole->shared_context());
   const Sharding* by_rows = local->entry()->parameter(0)->sharding();
   const Sharding* replicated = local->entry()->parameter(1)->sharding();
-  const Sharding* in_four = ParseText(
-                                "HloModule m, num_partitions=4\nENTRY e { ROOT x = f32[2] "
-                                "parameter(0), sharding={devices=[4]<=[4]} }")
-                                ->entry()
-                                ->root()
-                                ->sharding();
+  const Sharding* in_four = ShardingOf("f32[2]", "{devices=[4]<=[4]}");
   const auto spread = [&](std::string_view name) {
     return name == "w" || name == "zero"     ? replicated
            : name == "sums" || name == "out" ? in_four
@@ -302,12 +302,7 @@ TEST_CASE("chains go through sums where all are of whole rows", "[cpu]") {
       RowSums(four, "2", tiles, "dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={1}"));
   CHECK(NamesOfEnds(*whole, *other, spread) == Names{"x", "w", "p", "sums", "out"});
   // Rows that are cut are not whole.
-  const Sharding* by_columns = ParseText(
-                                   "HloModule m, num_partitions=4\nENTRY e { ROOT x = f32[2,4] "
-                                   "parameter(0), sharding={devices=[1,4]<=[4]} }")
-                                   ->entry()
-                                   ->root()
-                                   ->sharding();
+  const Sharding* by_columns = ShardingOf("f32[2,4]", "{devices=[1,4]<=[4]}");
   const auto cut = [&](std::string_view name) { return name == "x" ? by_columns : spread(name); };
   CHECK(NamesOfEnds(*whole, *local, cut) == Names{"x", "w", "p", "sums", "out"});
 }
@@ -334,12 +329,7 @@ TEST_CASE("chains go through one result of a reduction of several arrays", "[cpu
   const auto ends = [&](const std::string& element) {
     const auto local = ParseText(TwoSums(four, "2", tiles, element), whole->shared_context());
     const Sharding* by_rows = local->entry()->parameter(0)->sharding();
-    const Sharding* in_four = ParseText(
-                                  "HloModule m, num_partitions=4\nENTRY e { ROOT x = f32[2] "
-                                  "parameter(0), sharding={devices=[4]<=[4]} }")
-                                  ->entry()
-                                  ->root()
-                                  ->sharding();
+    const Sharding* in_four = ShardingOf("f32[2]", "{devices=[4]<=[4]}");
     return NamesOfEnds(*whole, *local, [&](std::string_view name) {
       return name == "one" || name == "out" ? in_four : by_rows;
     });
@@ -401,11 +391,7 @@ TEST_CASE("large products are told by sums of columns", "[cpu]") {
   const auto check = [&](const std::string& total) {
     const auto local = ParseText(Product(four, "64", by_columns, by_rows, total));
     std::vector<LocalForm> forms;
-    const Sharding* replicated =
-        ParseText("HloModule r\nENTRY e { ROOT x = f32[] parameter(0), sharding={replicated} }")
-            ->entry()
-            ->root()
-            ->sharding();
+    const Sharding* replicated = ShardingOf("f32[]", "{replicated}");
     for (const Instruction* x : local->entry()->instructions()) {
       if (x->name() == "part") continue;
       forms.push_back({x->name(), x, x->sharding() != nullptr ? x->sharding() : replicated});
