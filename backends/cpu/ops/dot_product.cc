@@ -392,20 +392,51 @@ const std::byte* DotProduct::Prepare(const ArrayConvert& convert, const StridedC
   return packed;
 }
 
+const std::byte* DotProduct::PreparePart(const ArrayConvert& convert, const StridedCopy* pack,
+                                         int64_t count, const Part& part, const std::byte* data,
+                                         Scratch& scratch) const {
+  const int64_t n = part.end - part.begin;
+  const bool dense = part.stride * part.of == count;
+  if (pack == nullptr && dense) {
+    return convert.InScratch(n * part.stride,
+                             data + part.begin * part.stride * convert.from_bytes(), scratch);
+  }
+  // Whole rows of the copy, or the operand is prepared as a whole.
+  const int64_t rows = pack == nullptr ? 0 : pack->RowCount();
+  const int64_t first = part.begin * rows / part.of, last = part.end * rows / part.of;
+  if (!dense || first * part.of != part.begin * rows || last * part.of != part.end * rows) {
+    return Prepare(convert, pack, count, data, scratch) +
+           part.begin * part.stride * convert.to_bytes();
+  }
+  data = convert.InScratch(count, data, scratch);
+  std::byte* packed = scratch.Allocate(static_cast<size_t>(n * part.stride * convert.to_bytes()));
+  pack->RunRows(first, last - first, data, packed);
+  return packed;
+}
+
 void DotProduct::RunRows(int64_t begin, int64_t end, const std::byte* lhs, const std::byte* rhs,
                          std::byte* result, Scratch& scratch) const {
   const int64_t count = (end - begin) * n_;
   if (count == 0) return;
-  int64_t first = begin;
-  if (!lhs_convert_.IsIdentity() && !pack_lhs_ && outer_ == 1 && lhs_row_ * m_ == lhs_count_) {
-    // Only the rows of this range are converted.
-    lhs = lhs_convert_.InScratch((end - begin) * lhs_row_,
-                                 lhs + begin * lhs_row_ * lhs_convert_.from_bytes(), scratch);
-    first = 0;
+  const StridedCopy* const pack_lhs = pack_lhs_ ? &lhs_pack_ : nullptr;
+  const StridedCopy* const pack_rhs = pack_rhs_ ? &rhs_pack_ : nullptr;
+  int64_t first = 0;
+  if (outer_ == 1) {
+    lhs = PreparePart(lhs_convert_, pack_lhs, lhs_count_, {begin, end, rows_, lhs_row_}, lhs,
+                      scratch);
+    rhs = Prepare(rhs_convert_, pack_rhs, rhs_count_, rhs, scratch);
+  } else if (loops_.size() == 1) {
+    const int64_t first_pass = begin / m_, last_pass = (end + m_ - 1) / m_;
+    first = begin % m_;
+    lhs = PreparePart(lhs_convert_, pack_lhs, lhs_count_,
+                      {first_pass, last_pass, outer_, loops_[0].lhs}, lhs, scratch);
+    rhs = PreparePart(rhs_convert_, pack_rhs, rhs_count_,
+                      {first_pass, last_pass, outer_, loops_[0].rhs}, rhs, scratch);
   } else {
-    lhs = Prepare(lhs_convert_, pack_lhs_ ? &lhs_pack_ : nullptr, lhs_count_, lhs, scratch);
+    lhs = Prepare(lhs_convert_, pack_lhs, lhs_count_, lhs, scratch);
+    rhs = Prepare(rhs_convert_, pack_rhs, rhs_count_, rhs, scratch);
+    first = begin;
   }
-  rhs = Prepare(rhs_convert_, pack_rhs_ ? &rhs_pack_ : nullptr, rhs_count_, rhs, scratch);
   if (result_convert_.IsIdentity()) {
     Dispatch(first, first + end - begin, lhs, rhs, result);
     return;

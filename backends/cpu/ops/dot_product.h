@@ -97,6 +97,13 @@ class DotProduct {
                  Scratch& scratch) const;
   const std::byte* Prepare(const ArrayConvert& convert, const StridedCopy* pack, int64_t count,
                            const std::byte* data, Scratch& scratch) const;
+  // [begin, end) of so many equal parts of an operand, at distance `stride` as it is multiplied.
+  struct Part {
+    int64_t begin, end, of, stride;
+  };
+  // Points at the first of them; no others are prepared where they lie one after another.
+  const std::byte* PreparePart(const ArrayConvert& convert, const StridedCopy* pack, int64_t count,
+                               const Part& part, const std::byte* data, Scratch& scratch) const;
 
   DType accumulate_;
   DType factor_;  // the type of operands when they are multiplied: accumulate_, or s16

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/memory/memory.h"
+#include "tests/unit/backends/cpu/ops/kernel_runner.h"
 
 namespace gshard::cpu {
 namespace {
@@ -231,6 +232,28 @@ TEST_CASE("rows of a range of a product", "[cpu][dot]") {
   CHECK(DotProduct({DType::kF32, two, batch, third}, {DType::kF32, others, batch, second},
                    DType::kF32)
             .row_granule() == 300);
+}
+
+TEST_CASE("a range of a batch packs its own products only", "[cpu][dot]") {
+  // Two dims are contracted that do not lie beside each other.
+  constexpr int64_t kBatch = 8, kRows = 5, kColumns = 3;
+  const std::vector<int64_t> batch = {0}, contracting = {1, 3};
+  const std::vector<int64_t> left = {kBatch, 2, kRows, 4}, right = {kBatch, 2, kColumns, 4};
+  const DotProduct product({DType::kF32, left, batch, contracting},
+                           {DType::kF32, right, batch, contracting}, DType::kF32);
+  REQUIRE(product.row_granule() == kRows);
+  const auto lhs = WholeNumbers<float>(Product(left), 1);
+  const auto rhs = WholeNumbers<float>(Product(right), 2);
+  std::vector<float> whole(kBatch * kRows * kColumns), parts(whole.size());
+  testing::GarbageScratch all, own;
+  product.Run(Bytes(lhs), Bytes(rhs), Bytes(whole), all);
+  REQUIRE(all.bytes() == sizeof(float) * (lhs.size() + rhs.size()));
+  for (int64_t first = 0; first < product.rows(); first += 2 * kRows) {
+    product.RunRows(first, first + 2 * kRows, Bytes(lhs), Bytes(rhs),
+                    Bytes(parts) + first * kColumns * static_cast<int64_t>(sizeof(float)), own);
+  }
+  CHECK(parts == whole);
+  CHECK(own.bytes() == all.bytes());
 }
 
 }  // namespace gshard::cpu
