@@ -7,25 +7,30 @@
 namespace gshard::stablehlo {
 
 bool IsMlirText(std::string_view text) {
-  const std::string_view head = text.substr(0, 4096);
-  Lexer lexer(head);
+  Lexer lexer(text);
   lexer.SkipSpace();
+  constexpr size_t kHead = 65536;  // aliases of attributes come first
+  const std::string_view head = lexer.Rest().substr(0, kHead);
   const char first = lexer.Raw();
   const auto has = [head](std::string_view word) { return head.find(word) != head.npos; };
   if (first == '#') {
-    return head.substr(lexer.offset()).starts_with("#loc") || has("= loc(") || has("#sdy") ||
-           has("#stablehlo") || has("module");
+    return head.starts_with("#loc") || has("= loc(") || has("#sdy") || has("#stablehlo") ||
+           has("module");
   }
-  if (first == '{') return lexer.Rest().starts_with("{-#");
+  if (first == '{') return head.starts_with("{-#");
   if (first == '"') return has("\"builtin.module\"") || has("\"func.func\"");
   const std::string_view word = lexer.Identifier();
   if (word == "func.func" || word == "builtin.module" || word == "sdy.mesh") return true;
   if (word != "module") return false;
   const char next = lexer.Peek();
   if (next == '@') return true;
-  // `module { .. }` may be HLO without a header: a computation called "module".
-  if (next != '{' && !lexer.ConsumeWord("attributes")) return false;
-  return has("stablehlo.") || has("mhlo.") || has("func.func") || has("chlo.");
+  if (next != '{') return lexer.ConsumeWord("attributes");
+  // HLO without a header may have a computation called "module": {, then `[ROOT] [%]name = ..`.
+  lexer.Consume('{');
+  if (lexer.ConsumeWord("ROOT")) return false;
+  lexer.Consume('%');
+  lexer.SkipSpace();
+  return lexer.Suffix().empty() || lexer.Peek() != '=';
 }
 
 Expected<std::unique_ptr<Module>> ReadModule(std::shared_ptr<const SourceText> source,

@@ -42,11 +42,10 @@ class Judge final : public TapObserver {
         was_judged_(candidates.size(), 0),
         iterations_(candidates.size(), 0),
         open_(candidates.size()),
-        allowed_sums_(candidates.size()),
-        magnitudes_(candidates.size(), 0),
-        product_sums_(checksums.size()) {
+        checksum_of_(candidates.size()),
+        products_(checksums.size()) {
     if (choices != nullptr) shown_choices_.resize(choices->shown().candidates.size());
-    for (const DotChecksum& checksum : checksums) allowed_sums_[checksum.candidate] = 0;
+    for (size_t i = 0; i < checksums.size(); ++i) checksum_of_[checksums[i].candidate] = i;
   }
 
   bool Prepare(std::span<const uint32_t> taps) override {
@@ -90,7 +89,7 @@ class Judge final : public TapObserver {
       const bool known = open.mesh && !open.mesh->data.empty() && !open.shown.empty();
       State& state = states_[candidates_[tap].x->id()];
       state = !known ? State::kUnknown : open.mesh->other.empty() ? State::kKnown : State::kVaries;
-      if (allowed_sums_[tap]) {
+      if (checksum_of_[tap]) {
         needs_more_ = needs_more_ || state != State::kKnown;
         if (!is_done()) TakeUnseen(tap);
       } else if (known && !is_done()) {
@@ -121,6 +120,13 @@ class Judge final : public TapObserver {
   struct Open {
     std::optional<WholeValue> mesh;
     std::vector<std::pair<uint32_t, std::byte*>> shown;  // by class of devices
+  };
+
+  // Compared by sums.
+  struct Product {
+    double magnitude = 0;         // of the largest element
+    double allowed = 0;           // what an element may be off by
+    std::vector<std::byte> sums;  // of the product, until those of its operands are there
   };
 
   // What the graph goes on with of a compared array.
@@ -261,9 +267,9 @@ class Judge final : public TapObserver {
     const int64_t elements = x.shape()->element_count();
     const std::byte* mesh = open.mesh->data.data();
     std::vector<uint8_t> differs;
-    const double magnitude = LookAt(dtype, mesh, mesh, elements, differs);
-    allowed_sums_[tap] = AllowedError(tap, magnitude);
-    magnitudes_[tap] = magnitude;
+    Product& product = products_[*checksum_of_[tap]];
+    product.magnitude = LookAt(dtype, mesh, mesh, elements, differs);
+    product.allowed = AllowedError(tap, product.magnitude);
     scale_.Observe(x, 0, 1);
     std::ranges::fill(differs, uint8_t{1});
     GoOnWithTheMesh(open, open.shown.front(), elements, StorageBytes(dtype), differs);
@@ -272,20 +278,21 @@ class Judge final : public TapObserver {
   // Those of the product, then those of its operands.
   void TakeSums(uint32_t number) {
     const DotChecksum& checksum = checksums_[number / 2];
+    Product& product = products_[number / 2];
     const Shape& shape = *checksum.of_product.shown->shape();
     const auto bytes = static_cast<size_t>(BufferBytes(&shape));
     if (number % 2 == 0) {
-      product_sums_[number / 2].assign(sums_, sums_ + bytes);
+      product.sums.assign(sums_, sums_ + bytes);
       return;
     }
     const size_t tap = checksum.candidate;
     RowError error;
-    const std::vector<std::byte> of_product = std::exchange(product_sums_[number / 2], {});
+    const std::vector<std::byte> of_product = std::exchange(product.sums, {});
     CheckInternal(of_product.size() == bytes, "sums of operands before those of their product");
     CompareRow(shape.dtype(), of_product.data(), sums_, shape.element_count(),
-               *allowed_sums_[tap] * checksum.growth, 0, error);
+               product.allowed * checksum.growth, 0, error);
     error.largest /= checksum.growth;
-    NoteLargest(*candidates_[tap].x, magnitudes_[tap], error);
+    NoteLargest(*candidates_[tap].x, product.magnitude, error);
     needs_more_ = error.beyond > 0;
     if (!needs_more_) NoteRight(tap);
   }
@@ -357,11 +364,9 @@ class Judge final : public TapObserver {
   std::vector<uint8_t> was_judged_;    // by tap
   std::vector<int64_t> iterations_;
   std::vector<Open> open_;
-  // By tap of what is compared by sums: what an element may be off by; the largest one.
-  std::vector<std::optional<double>> allowed_sums_;
-  std::vector<double> magnitudes_;
-  const std::byte* sums_ = nullptr;
-  std::vector<std::vector<std::byte>> product_sums_;  // by checksum, until they are compared
+  std::vector<std::optional<size_t>> checksum_of_;  // by tap; nothing: elements are compared
+  std::vector<Product> products_;                   // by checksum
+  const std::byte* sums_ = nullptr;                 // shown last
   std::mutex mutex_;
   std::atomic<bool> took_another_ = false;
   bool needs_more_ = false;

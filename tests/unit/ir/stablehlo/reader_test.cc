@@ -45,12 +45,16 @@ const Literal& Constant(std::unique_ptr<Module>& module, const std::string& dens
 TEST_CASE("MLIR is told from HLO by its first words", "[ir][stablehlo]") {
   for (const char* text :
        {"module @m {", "// x\nmodule @jit_f attributes {", "#loc = loc(unknown)\nmodule @m {",
-        "func.func @main() {", "\"builtin.module\"() ({", "module {\n func.func @main() {"}) {
+        "func.func @main() {", "\"builtin.module\"() ({", "module {\n func.func @main() {",
+        "module {}", "module attributes {a.b = 1 : i32} {",
+        "module {\n  // x\n  sdy.mesh @m = <[]>"}) {
     CHECK(stablehlo::IsMlirText(text));
   }
-  for (const char* text : {"HloModule m", "ENTRY e { ROOT p = f32[] parameter(0) }",
-                           "module { ROOT p = f32[] parameter(0) }", "", "add = f32[] add(f32[] a)",
-                           "module (p: f32[]) -> f32[] { ROOT p = f32[] parameter(0) }"}) {
+  for (const char* text :
+       {"HloModule m", "ENTRY e { ROOT p = f32[] parameter(0) }",
+        "module { ROOT p = f32[] parameter(0) }", "module { %p-1 = f32[] parameter(0)",
+        "module {\n  p = f32[]", "", "add = f32[] add(f32[] a)",
+        "module (p: f32[]) -> f32[] { ROOT p = f32[] parameter(0) }"}) {
     CHECK_FALSE(stablehlo::IsMlirText(text));
   }
 }
