@@ -102,7 +102,7 @@ bool StartsJson(std::string_view text) {
 
 bool StartsProgram(std::string_view text) {
   return text.starts_with("HloModule ") || text.starts_with("module @") ||
-         text.starts_with("module attributes");
+         text.starts_with("module attributes") || text.starts_with("module {");
 }
 
 // 'HloModule m\n..' as a notebook shows it, or text = """HloModule m .. in a script.

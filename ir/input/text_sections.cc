@@ -8,6 +8,7 @@
 
 #include "ir/input/line_prefix.h"
 #include "ir/lexer.h"
+#include "ir/stablehlo/reader.h"
 
 namespace gshard {
 namespace {
@@ -59,7 +60,8 @@ class Sections {
       const std::string_view line = whole.substr(prefix);
       if (line.starts_with("#loc") || line.starts_with("#sdy")) {
         if (aliases == text.npos) aliases = begin;
-      } else if (std::string name = MayBeHeader(line) ? HeaderName(line) : std::string();
+      } else if (std::string name =
+                     MayBeHeader(line) ? NameAt(line, begin + prefix) : std::string();
                  !name.empty()) {
         if (!sections_.empty()) sections_.back().end = begin;
         const bool own = aliases != text.npos && sections_.empty();
@@ -103,6 +105,15 @@ class Sections {
   }
 
  private:
+  // Of the module whose header starts there. `module {` alone may be a computation of HLO.
+  std::string NameAt(std::string_view line, size_t begin) const {
+    const bool in_hlo =
+        !sections_.empty() && text_.substr(sections_.back().begin).starts_with("HloModule");
+    if (line.starts_with("module {") && !in_hlo && stablehlo::IsMlirText(text_.substr(begin))) {
+      return "module";
+    }
+    return HeaderName(line);
+  }
   static bool MayBeHeader(std::string_view line) {
     return line.starts_with("HloModule ") || line.starts_with("module ") ||
            line.starts_with("builtin.module ");

@@ -96,6 +96,20 @@ TEST_CASE("lines around a program are skipped with a note", "[ir][input]") {
   CHECK(Read("// a comment\n" + kHlo + "// another\n").notes.empty());
 }
 
+TEST_CASE("modules without a name are found among other lines", "[ir][input]") {
+  std::string unnamed = kMlir;
+  unnamed.replace(0, unnamed.find('{'), "module ");
+  CHECK(Read("a log line\n" + unnamed).module == "module");
+  CHECK(Read(unnamed + unnamed).error.code == "E-INPUT-004");
+  CHECK(Read(unnamed + kHlo, "first").module == "first");
+  // Not a computation of that name.
+  const Outcome hlo = Read(
+      "a log line\nHloModule m\nmodule {\n  p = f32[] parameter(0)\n"
+      "  ROOT q = f32[] negate(p)\n}\nENTRY e {\n  p = f32[] parameter(0)\n"
+      "  ROOT c = f32[] call(p), to_apply=module\n}\n");
+  CHECK(hlo.module == "m");
+}
+
 TEST_CASE("the prefixes of a log are skipped", "[ir][input]") {
   std::string log;
   for (size_t begin = 0; begin < kHlo.size();) {
