@@ -1,7 +1,7 @@
 // Speed of reading, verifying and printing: MB of the file per second, one core.
 //
-//   parse_bench [--benchmark_filter=parse]     files of $GSHARD_CORPUS, or those given after --:
-//                                              HLO text, StableHLO or protos, by content
+//   parse_bench [--benchmark_filter=parse] [FILE...]   files of $GSHARD_CORPUS, or those given:
+//                                                      HLO text, StableHLO or protos, by content
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
