@@ -418,25 +418,20 @@ void DotProduct::RunRows(int64_t begin, int64_t end, const std::byte* lhs, const
                          std::byte* result, Scratch& scratch) const {
   const int64_t count = (end - begin) * n_;
   if (count == 0) return;
-  const StridedCopy* const pack_lhs = pack_lhs_ ? &lhs_pack_ : nullptr;
-  const StridedCopy* const pack_rhs = pack_rhs_ ? &rhs_pack_ : nullptr;
-  int64_t first = 0;
+  Part left{0, 1, 1, lhs_count_}, right{0, 1, 1, rhs_count_};
+  int64_t first = begin;  // as the parts have it
   if (outer_ == 1) {
-    lhs = PreparePart(lhs_convert_, pack_lhs, lhs_count_, {begin, end, rows_, lhs_row_}, lhs,
-                      scratch);
-    rhs = Prepare(rhs_convert_, pack_rhs, rhs_count_, rhs, scratch);
+    left = {begin, end, rows_, lhs_row_};
+    first = 0;
   } else if (loops_.size() == 1) {
     const int64_t first_pass = begin / m_, last_pass = (end + m_ - 1) / m_;
+    left = {first_pass, last_pass, outer_, loops_[0].lhs};
+    right = {first_pass, last_pass, outer_, loops_[0].rhs};
     first = begin % m_;
-    lhs = PreparePart(lhs_convert_, pack_lhs, lhs_count_,
-                      {first_pass, last_pass, outer_, loops_[0].lhs}, lhs, scratch);
-    rhs = PreparePart(rhs_convert_, pack_rhs, rhs_count_,
-                      {first_pass, last_pass, outer_, loops_[0].rhs}, rhs, scratch);
-  } else {
-    lhs = Prepare(lhs_convert_, pack_lhs, lhs_count_, lhs, scratch);
-    rhs = Prepare(rhs_convert_, pack_rhs, rhs_count_, rhs, scratch);
-    first = begin;
   }
+  lhs = PreparePart(lhs_convert_, pack_lhs_ ? &lhs_pack_ : nullptr, lhs_count_, left, lhs, scratch);
+  rhs =
+      PreparePart(rhs_convert_, pack_rhs_ ? &rhs_pack_ : nullptr, rhs_count_, right, rhs, scratch);
   if (result_convert_.IsIdentity()) {
     Dispatch(first, first + end - begin, lhs, rhs, result);
     return;
