@@ -184,15 +184,21 @@ Expected<PartitionedGraph> PartitionChosen(Partitioning way, MeshPrograms& made,
       return PartitionGraph(*made.program, made.grid, options.num_partitions, options, inputs,
                             capacities);
     case Partitioning::kGiven: {
+      DeviceGrid grid = made.grid;
       if (IsPipelined(*made.program)) {
-        // Only results are compared, so the shardings over the mesh without stages may go.
-        if (auto own = ReadDevices(*made.given); !own) return Fail(own.error());
-        ReplicateOutsideManual(*made.given);
+        auto own = ReadDevices(*made.given);
+        if (!own) return Fail(own.error());
+        // Only results are compared: the shardings over the mesh without stages may go, or, where
+        // manual regions need its devices, the reference runs on that mesh.
+        if (HasManualRegions(*made.given)) {
+          grid = *own;
+        } else {
+          ReplicateOutsideManual(*made.given);
+        }
       }
-      auto devices = ReadDevices(*made.given, made.grid.partitions);
+      auto devices = ReadDevices(*made.given, grid.partitions);
       if (!devices) return Fail(devices.error());
-      auto result =
-          PartitionGraph(*made.given, made.grid, made.grid.partitions, options, inputs, capacities);
+      auto result = PartitionGraph(*made.given, grid, grid.partitions, options, inputs, capacities);
       if (result) result->seconds = 0;  // not on the program's way
       return result;
     }

@@ -1,5 +1,6 @@
 #include "core/pipeline/pipeline.h"
 
+#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -15,6 +16,7 @@
 #include "core/pipeline/plan/layer_loops.h"
 #include "core/pipeline/plan/phases.h"
 #include "core/pipeline/plan/shift_schedule.h"
+#include "core/pipeline/plan/tuple_elements.h"
 #include "core/pipeline/plan/unpipelined_shardings.h"
 #include "core/pipeline/restack.h"
 #include "core/pipeline/work.h"
@@ -50,6 +52,31 @@ std::unordered_map<std::string, const Sharding*> TakeAnnotations(Module& module)
   return taken;
 }
 
+// Of the entry's instructions outside manual regions.
+ShardingOfInstruction AnnotationsOutside(
+    const Module& module, const std::unordered_map<std::string, const Sharding*>& annotations,
+    const ManualRegions& regions) {
+  ShardingOfInstruction annotation;
+  for (const Instruction* x : module.entry()->instructions()) {
+    auto it = annotations.find(std::string(x->name()));
+    if (it != annotations.end() && !regions.IsInside(x)) annotation[x] = it->second;
+  }
+  return annotation;
+}
+
+// Adds those in regions: manual, or what the text says of a value in a region of some axes.
+void AnnotateRegions(const Module& module,
+                     const std::unordered_map<std::string, const Sharding*>& annotations,
+                     const ManualRegions& regions, ShardingOfInstruction& annotation) {
+  for (const Instruction* x : module.entry()->instructions()) {
+    if (!regions.IsInside(x) && !regions.Leaves(x)) continue;
+    auto it = annotations.find(std::string(x->name()));
+    const Sharding* s = regions.ShardingOf(module.context(), x);
+    if (s == nullptr && it != annotations.end()) s = it->second;
+    if (s != nullptr) annotation[x] = s;
+  }
+}
+
 // The pipeliner rematerialises by stage; barriers of the user's own would keep equal recomputations
 // apart, and tie values of several layers together.
 void DropBarriers(Module& module) {
@@ -71,23 +98,16 @@ int64_t DevicesOf(const Module& module) {
   return devices > 1 ? devices : 1;
 }
 
-// Each shard of the batch has micro-batches of its own: M divides its rows. The number of shards.
-Expected<int64_t> CheckShards(const Module& module, const BatchDims& batch,
-                              const std::unordered_map<std::string, const Sharding*>& annotations,
-                              int64_t microbatches) {
-  int64_t most = 1;
+// Into how many parts annotations of parameters cut the batch.
+int64_t ShardsOf(const Module& module, const BatchDims& batch,
+                 const std::unordered_map<std::string, const Sharding*>& annotations) {
+  int64_t shards = 1;
   for (auto [number, dim] : batch.dimension) {
     const Instruction* x = module.entry()->parameter(number);
     auto it = annotations.find(std::string(x->name()));
-    int64_t shards = it == annotations.end() ? 1 : it->second->TileCount(dim);
-    most = std::max(most, shards);
-    if (x->shape()->dim(dim) % (shards * microbatches) == 0) continue;
-    return Fail(module.ErrorAt(
-        x, "E-PIPELINE-001",
-        fmt::format("{} micro-batches on {} shards do not divide the {} examples of '{}'",
-                    microbatches, shards, x->shape()->dim(dim), x->name())));
+    if (it != annotations.end()) shards = std::lcm(shards, it->second->TileCount(dim));
   }
-  return most;
+  return shards;
 }
 
 // The mesh with the stage axis, and the schedule for those who read the program.
@@ -145,14 +165,15 @@ struct AlikeLayers {
 
 // For the shifting buffer; nothing for other schedules.
 Expected<AlikeLayers> MakeLayersAlike(Module& module, const BatchDims& batch,
-                                      const Updates& updates, const PipelineOptions& options) {
+                                      const Updates& updates, const PipelineOptions& options,
+                                      const ManualRegions& regions) {
   AlikeLayers alike;
   if (options.schedule != ScheduleKind::kShift) return alike;
-  auto copies = CopyEnteringExamples(module, batch, updates, options);
+  auto copies = CopyEnteringExamples(module, batch, updates, options, regions);
   if (!copies) return Fail(std::move(copies.error()));
   alike.entering = std::move(*copies);
   const Phases phases(module, batch, alike.entering);
-  Expected<LayerGraph> layers = LayerGraph::Make(module, phases, updates, options);
+  Expected<LayerGraph> layers = LayerGraph::Make(module, phases, updates, options, regions);
   if (!layers) return Fail(std::move(layers.error()));
   alike.own_constants = SplitLayerConstants(module, phases, *layers);
   return alike;
@@ -265,25 +286,27 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   if (auto written = WriteOutLayerLoops(module, batch->parameters()); !written) {
     return Fail(std::move(written.error()));
   }
+  const Expected<ManualRegions> regions = ManualRegions::Hide(module, devices);
+  if (!regions) return Fail(regions.error());
   DropBarriers(module);
   const Mesh* mesh = NamedMesh(module);
   auto annotations = TakeAnnotations(module);
-  Expected<int64_t> shards = CheckShards(module, *batch, annotations, options.microbatches);
-  if (!shards) return Fail(std::move(shards.error()));
+  const int64_t shards = ShardsOf(module, *batch, annotations);
   const ModuleHeader header = module.header();
-  Expected<SplitProgram> split = SplitBatch(module, *batch, options.microbatches, *shards);
+  Expected<SplitProgram> split = SplitBatch(module, *batch, options.microbatches, shards, *regions);
   if (!split) return Fail(std::move(split.error()));
   module.header().entry_parameter_layouts = header.entry_parameter_layouts;
   module.header().entry_result_layout = header.entry_result_layout;
   module.header().propagation_to_parameters = {false};
   module.header().propagation_to_output = {true};
+  TakeTuplesApart(module);
 
-  Expected<AlikeLayers> alike = MakeLayersAlike(module, *batch, updates, options);
+  Expected<AlikeLayers> alike = MakeLayersAlike(module, *batch, updates, options, *regions);
   if (!alike) return Fail(std::move(alike.error()));
   const Phases phases(module, *batch, alike->entering);
   plan.warnings = WarnOfOwnSums(module, phases, options.microbatches);
   Expected<LayerGraph> layers =
-      LayerGraph::Make(module, phases, updates, options, alike->own_constants);
+      LayerGraph::Make(module, phases, updates, options, *regions, alike->own_constants);
   if (!layers) return Fail(std::move(layers.error()));
   plan.layers = layers->layers();
   const int64_t repeats = StagesOfDevice(options);
@@ -298,14 +321,11 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   MakeTimeline(plan, stages, *layers, has_forward_of_last);
   plan.flops = FlopsOf(stages);
 
-  ShardingOfInstruction annotation;
-  for (const Instruction* x : module.entry()->instructions()) {
-    auto it = annotations.find(std::string(x->name()));
-    if (it != annotations.end()) annotation[x] = it->second;
-  }
+  ShardingOfInstruction annotation = AnnotationsOutside(module, annotations, layers->regions());
   const Expected<ShardingOfInstruction> unpipelined =
       PropagateUnpipelined(module, annotation, devices);
   if (!unpipelined) return Fail(unpipelined.error());
+  AnnotateRegions(module, annotations, layers->regions(), annotation);
   RegionShardings shardings(module.context(), options.stages, devices);
   EmissionInputs emission;
   emission.module = &module;
@@ -325,6 +345,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   Expected<WeightBytes> weights = EmitPipeline(emission);
   if (!weights) return Fail(std::move(weights.error()));
   plan.weights = *weights;
+  layers->regions().Restore(module, options.stages);
   RestackRows(module, options.stages);
   Record(module, plan, mesh);
   return plan;

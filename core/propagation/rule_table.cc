@@ -1,6 +1,7 @@
 // The one table opcode -> rules. A forgotten or doubled opcode does not compile.
 #include <array>
 
+#include "core/propagation/custom_call_rule.h"
 #include "core/propagation/rules.h"
 #include "ir/opcode_rows.h"
 
@@ -92,7 +93,7 @@ constexpr Row kRows[] = {
     {Opcode::kRecvDone, kNoRule},
     {Opcode::kInfeed, {NothingForward, NothingBackward, Always}},
     {Opcode::kOutfeed, {NothingForward, OutfeedBackward, Never}},
-    {Opcode::kCustomCall, {CustomCallForward, SameDimsBackward, CustomCallSupported}},
+    {Opcode::kCustomCall, {CustomCallForward, CustomCallBackward, CustomCallSupported}},
 };
 
 // Being elementwise is a row.

@@ -8,6 +8,7 @@
 #include "core/partition/scope/masking.h"
 #include "core/partition/scope/moving_tiles.h"
 #include "ir/dims.h"
+#include "ir/dimwise_call.h"
 
 namespace gshard::partition_rules {
 
@@ -129,6 +130,19 @@ RuleResult OnBatch(PartitionContext& rule, int64_t batch) {
   return rule.scope().NewFromLocal(source.shape(), strategy.results, local);
 }
 
+// The same call on equal tiles.
+RuleResult Dimwise(PartitionContext& rule) {
+  Labels labels;
+  std::vector<int> dims;
+  for (int64_t d = 0; d < rule.source().shape()->rank(); ++d) {
+    const bool follows = FollowsOperandDim(rule.source(), d);
+    dims.push_back(follows ? labels.Add({.divides = true}) : Labels::kWhole);
+  }
+  labels.operands = {dims};
+  labels.results = {dims};
+  return rule.ByLabels(labels);
+}
+
 }  // namespace
 
 RuleResult CustomCall(PartitionContext& rule) {
@@ -143,6 +157,7 @@ RuleResult CustomCall(PartitionContext& rule) {
   if (IsPlacementHint(call.target)) return Pointwise(rule);
   if (call.target == kEnterManualTarget) return EnterManual(rule);
   if (call.target == kLeaveManualTarget) return LeaveManual(rule);
+  if (IsDimwiseCall(rule.source())) return Dimwise(rule);
   if (call.target == "TopK") return TopK(rule);
   if (const int64_t batch = BatchDimsOf(rule.source()); batch > 0) return OnBatch(rule, batch);
   return rule.Default();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/pipeline/emit/manual_borders.h"
 #include "core/pipeline/emit/neutral.h"
 #include "core/pipeline/emit/shift_region.h"
 #include "core/pipeline/emit/weight_stacks.h"
@@ -25,6 +26,7 @@ class Emitter {
         old_(module_.entry()),
         entry_(module_.AddComputation(old_->name())),
         builder_(module_, entry_),
+        borders_(in.layers->regions(), *in.shardings, ManualBorders::Where::kEntry),
         stages_(in.schedule->stages),
         repeats_(in.schedule->repeats) {}
 
@@ -56,13 +58,13 @@ class Emitter {
  private:
   Instruction* Copy(Instruction* x) {
     std::vector<Instruction*> operands;
-    for (Instruction* operand : x->operands()) operands.push_back(value_.at(operand));
+    for (Instruction* operand : x->operands()) {
+      operands.push_back(borders_.OperandOf(builder_, x, operand, value_.at(operand)));
+    }
     Instruction* copy = CloneInto(module_, entry_, x, operands, /*take_name=*/true);
     copy->set_sharding(nullptr);
-    if (copy->shape()->IsArray()) {
-      if (const Sharding* s = in_.annotation(x)) {
-        copy->set_sharding(in_.shardings->Outside(copy->shape()->rank(), s, -1));
-      }
+    if (const Sharding* s = in_.annotation(x)) {
+      copy->set_sharding(borders_.Here(copy->shape(), s));
     } else if (x == old_->root() && x->opcode() == Opcode::kTuple) {
       std::vector<const Shape*> shapes;
       for (const Instruction* operand : operands) shapes.push_back(operand->shape());
@@ -119,6 +121,8 @@ class Emitter {
     in.phases = in_.phases;
     in.microbatches = in_.schedule->microbatches;
     in.value = &value_;
+    in.borders = &borders_;
+    in.annotation = in_.annotation;
     for (const Instruction* parameter : old_->parameters()) {
       if (in_.phases->UsesExamples(parameter)) in.data[parameter] = FormOf(parameter);
     }
@@ -128,7 +132,7 @@ class Emitter {
   DataForm FormOf(const Instruction* x) const {
     DataForm form;
     form.dimension = in_.batch->dimension.at(x->attributes<ParameterAttributes>().number);
-    if (const Sharding* s = in_.annotation(x)) form.shards = s->TileCount(form.dimension);
+    form.shards = in_.split->shards;
     return form;
   }
 
@@ -137,9 +141,9 @@ class Emitter {
   // Of virtual stages [first, end): the lists of all others are empty, but those of boundaries.
   RegionState StateOf(int64_t first, int64_t end) {
     const StageGraph& stages = *in_.stages;
-    auto pairs = [](const std::vector<Instruction*>& list) {
+    auto pairs = [&](const std::vector<Instruction*>& list) {
       std::vector<std::pair<const Instruction*, const Shape*>> out;
-      for (const Instruction* x : list) out.emplace_back(x, x->shape());
+      for (const Instruction* x : list) out.emplace_back(x, borders_.HandedOn(x));
       return out;
     };
     std::vector<std::vector<std::pair<const Instruction*, const Shape*>>> forward, backward, saved,
@@ -158,7 +162,7 @@ class Emitter {
       kept = pairs(stages.saved(v)), late = pairs(stages.delayed(v));
       for (Pass pass : {Pass::kForward, Pass::kBackward, Pass::kWeights}) {
         for (const StageTerm& term : stages.pass(pass, v).terms) {
-          of.emplace_back(term.accumulated, term.values[0]->shape());
+          of.emplace_back(term.accumulated, borders_.HandedOn(term.values[0]));
         }
         for (const Instruction* x : stages.pass(pass, v).outputs) out.emplace_back(x, x->shape());
       }
@@ -205,7 +209,7 @@ class Emitter {
       auto& of = own.emplace_back();
       for (Instruction* x : list) {
         if (uses[x] < end - first || one) {
-          of.emplace_back(x, x->shape());
+          of.emplace_back(x, borders_.HandedOn(x));
         } else if (shared.insert(x).second) {
           state.shared.push_back(x);
         }
@@ -273,8 +277,19 @@ class Emitter {
   }
 
   bool IsCutUnpipelined(const Instruction* x) const {
+    if (in_.layers->regions().IsInside(x)) return true;
     auto it = in_.unpipelined->find(x);
     return it != in_.unpipelined->end() && IsCut(x->shape(), it->second);
+  }
+
+  // A weight as stages take it, and how that lies over the mesh of one stage.
+  Instruction* HandedOn(const Instruction* x) {
+    return borders_.HandOn(builder_, x, value_.at(x));
+  }
+  const Sharding* ShardingHandedOn(const Instruction* x) {
+    const ManualRegions& regions = in_.layers->regions();
+    if (regions.IsInside(x)) return regions.WholeSharding(context_, x);
+    return AnnotationOf(x, in_.annotation, context_);
   }
 
   // [K * R, length]: each row the values of one virtual stage, one after another.
@@ -396,8 +411,8 @@ class Emitter {
       for (int64_t v = 0; v < in_.stages->count(); ++v) {
         for (auto& [at, x] : state.weights.values(static_cast<size_t>(v))) {
           if (at != slot) continue;
-          rows[static_cast<size_t>(RowOf(v))].value = value_.at(x);
-          if (s == nullptr) s = AnnotationOf(x, in_.annotation, context_);
+          rows[static_cast<size_t>(RowOf(v))].value = HandedOn(x);
+          if (s == nullptr) s = ShardingHandedOn(x);
         }
       }
       Instruction* stack = StackWeights(builder_, rows, shape, shardings, s);
@@ -417,7 +432,7 @@ class Emitter {
                                      shardings.Inside(2, nullptr)));
     }
     for (Instruction* x : state.shared) {
-      region.shared.push_back(EnterShared(x, AnnotationOf(x, in_.annotation, context_)));
+      region.shared.push_back(EnterShared(x, ShardingHandedOn(x)));
     }
     for (Instruction* x : state.data) {
       region.functions.data.push_back(FormOf(x));
@@ -438,9 +453,9 @@ class Emitter {
 
   // The same value on all stages; once for each.
   Instruction* EnterShared(const Instruction* x, const Sharding* s) {
-    Instruction* value = value_.at(x);
-    auto [known, fresh] = entered_.try_emplace(value, nullptr);
+    auto [known, fresh] = entered_.try_emplace(value_.at(x), nullptr);
     if (!fresh) return known->second;
+    Instruction* value = HandedOn(x);
     int64_t rank = value->shape()->rank();
     return known->second = Enter(value, in_.shardings->Outside(rank, s, -1), value->shape()->bare(),
                                  in_.shardings->Inside(rank, s));
@@ -465,7 +480,12 @@ class Emitter {
     for (size_t v = 0; v < state.terms.lists(); ++v) {
       for (auto& [slot, index] : state.terms.values(v)) {
         const Instruction* term = in_.phases->accumulated()[index].term;
-        const Sharding* s = IsCutUnpipelined(term) ? in_.unpipelined->at(term) : nullptr;
+        const Sharding* s = nullptr;
+        if (in_.layers->regions().IsInside(term)) {
+          s = in_.layers->regions().WholeSharding(context_, term);
+        } else if (IsCutUnpipelined(term)) {
+          s = in_.unpipelined->at(term);
+        }
         found[slot] = any[slot] && found[slot] != s ? nullptr : s;
         any[slot] = true;
       }
@@ -528,7 +548,7 @@ class Emitter {
             x->shape()->dims());
         x = builder_.Binary(Opcode::kDivide, x, count);
       }
-      value_[accumulated[i].result] = x;
+      value_[accumulated[i].result] = borders_.Take(builder_, accumulated[i].result, x);
     }
   }
 
@@ -598,6 +618,7 @@ class Emitter {
   Computation* old_;
   Computation* entry_;
   Builder builder_;
+  ManualBorders borders_;
   int64_t stages_, repeats_;
   WeightBytes weight_bytes_;
   std::vector<DataForm> data_;

@@ -46,6 +46,7 @@ Parts PartsOf(int64_t rank, const Sharding* s, int64_t devices) {
 
 const Sharding* RegionShardings::Outside(int64_t rank, const Sharding* s, int64_t stage_dim) const {
   if (stages_ == 1) return s != nullptr ? s : context_->Replicated();
+  if (s != nullptr && s->IsManual()) return s;
   Parts parts = PartsOf(rank, s, devices_);
   const DeviceAxis stage{stages_, devices_};
   if (stage_dim < 0) {
@@ -61,7 +62,7 @@ const Sharding* RegionShardings::Outside(int64_t rank, const Sharding* s, int64_
 
 const Sharding* RegionShardings::Inside(int64_t rank, const Sharding* s) const {
   if (stages_ == 1) return s != nullptr ? s : context_->Replicated();
-  if (is_fully_manual()) return context_->Manual();
+  if (is_fully_manual() || (s != nullptr && s->IsManual())) return context_->Manual();
   Parts parts = PartsOf(rank, s, devices_);
   parts.Insert(static_cast<size_t>(rank), stages_, {stages_, devices_});
   parts.subgroups.insert(parts.subgroups.begin(), SubgroupType::kManual);

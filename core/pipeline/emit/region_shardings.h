@@ -20,7 +20,8 @@ class RegionShardings {
   bool is_fully_manual() const { return devices_ == 1; }
 
   // `s`: over the devices of one stage; null: replicated. Outside the region, dim `stage_dim` cut
-  // over the stages (major), or the same on all stages (-1).
+  // over the stages (major), or the same on all stages (-1). What is manual over all devices of a
+  // stage is manual over all devices.
   const Sharding* Outside(int64_t rank, const Sharding* s, int64_t stage_dim) const;
   // Inside: manual over the stages.
   const Sharding* Inside(int64_t rank, const Sharding* s) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/pipeline/emit/manual_borders.h"
 #include "core/pipeline/emit/neutral.h"
 #include "core/pipeline/emit/pass_values.h"
 #include "core/pipeline/plan/clone.h"
@@ -50,6 +51,7 @@ class FunctionBuilder {
         pass_(pass),
         v_(v),
         values_(*in.stages, pass, v),
+        borders_(in.layers->regions(), *in.shardings, ManualBorders::Where::kStage),
         computation_(in.module->AddComputation(pass == Pass::kNone
                                                    ? std::string("idle")
                                                    : fmt::format("stage{}_{}", v, PassName(pass)))),
@@ -106,25 +108,22 @@ class FunctionBuilder {
     if (x->opcode() == Opcode::kPartitionId) {
       return builder_.Convert(Number(PassNumber::kMicrobatch), DType::kU32);
     }
-    if (in_.layers->WeightOf(x) == x) return Weight(x);
+    if (in_.layers->WeightOf(x) == x) return borders_.Take(builder_, x, Weight(x));
     if (!stages.IsInput(pass_, v_, x)) return nullptr;
+    auto take = [&](const Group& group, size_t slot, PassNumber row) {
+      Instruction* buffer = Element(group.begin + static_cast<int64_t>(slot));
+      return borders_.Take(builder_, x, Row(buffer, Number(row)));
+    };
     if (pass_ == Pass::kWeights && state_.delayed.Has(v, x)) {
-      return Row(
-          Element(state_.delayed_in.begin + static_cast<int64_t>(state_.delayed.SlotOf(v, x))),
-          Number(PassNumber::kDelayed));
+      return take(state_.delayed_in, state_.delayed.SlotOf(v, x), PassNumber::kDelayed);
     }
     if (v_ > 0 && state_.forward.Has(v - 1, x)) {
-      return Row(
-          Element(state_.forward_in.begin + static_cast<int64_t>(state_.forward.SlotOf(v - 1, x))),
-          Number(PassNumber::kForwardInput));
+      return take(state_.forward_in, state_.forward.SlotOf(v - 1, x), PassNumber::kForwardInput);
     }
     if (state_.saved.Has(v, x)) {
-      return Row(Element(state_.saved_in.begin + static_cast<int64_t>(state_.saved.SlotOf(v, x))),
-                 Number(PassNumber::kSaved));
+      return take(state_.saved_in, state_.saved.SlotOf(v, x), PassNumber::kSaved);
     }
-    return Row(
-        Element(state_.backward_in.begin + static_cast<int64_t>(state_.backward.SlotOf(v, x))),
-        Number(PassNumber::kBackwardInput));
+    return take(state_.backward_in, state_.backward.SlotOf(v, x), PassNumber::kBackwardInput);
   }
 
   Instruction* Weight(Instruction* x) {
@@ -222,10 +221,17 @@ class FunctionBuilder {
           builder_.Add(Opcode::kOptBarrier, both, NoAttributes{}, both[0]->shape()), 0);
     }
     Instruction* x = value.first;
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = borders_.OperandOf(builder_, x, operands[i].first, values[i]);
+    }
     return x->opcode() == Opcode::kAllReduce ? RepeatedSum(x, values[0]) : Copy(x, values);
   }
 
   Instruction* Local(Instruction* x) const { return local_.at(values_.ResultOf(x)); }
+  // As it is handed on or kept.
+  Instruction* HandedOn(const Instruction* x) {
+    return borders_.HandOn(builder_, x, Local(const_cast<Instruction*>(x)));
+  }
 
   Instruction* Copy(Instruction* x, const std::vector<Instruction*>& operands) {
     Instruction* copy = CloneInto(*in_.module, computation_, x, operands, /*take_name=*/false);
@@ -268,9 +274,9 @@ class FunctionBuilder {
   }
 
   void Annotate(Instruction* made, const Instruction* x) {
-    if (in_.shardings->is_fully_manual() || !made->shape()->IsArray()) return;
+    if (in_.shardings->is_fully_manual()) return;
     if (const Sharding* s = in_.annotation(x)) {
-      made->set_sharding(in_.shardings->Inside(made->shape()->rank(), s));
+      made->set_sharding(borders_.Here(made->shape(), s));
     }
   }
 
@@ -304,7 +310,7 @@ class FunctionBuilder {
       std::vector<Instruction*> out(slots.size(), nullptr);
       if (has) {
         for (auto& [slot, x] : slots.values(static_cast<size_t>(boundary))) {
-          if (HandsOn(slot)) out[slot] = Local(const_cast<Instruction*>(x));
+          if (HandsOn(slot)) out[slot] = HandedOn(x);
         }
       }
       for (size_t i = 0; i < out.size(); ++i) {
@@ -321,7 +327,7 @@ class FunctionBuilder {
       for (int64_t i = 0; i < group.size; ++i) out.push_back(Element(group.begin + i));
       if (has) {
         for (auto& [slot, x] : slots.values(static_cast<size_t>(v_))) {
-          out[slot] = SetRow(out[slot], Local(const_cast<Instruction*>(x)), Number(row));
+          out[slot] = SetRow(out[slot], HandedOn(x), Number(row));
         }
       }
       results.insert(results.end(), out.begin(), out.end());
@@ -343,6 +349,7 @@ class FunctionBuilder {
         for (Instruction* x : term.values) {
           sum = sum == nullptr ? Local(x) : builder_.Binary(combiner, sum, Local(x));
         }
+        sum = borders_.HandOn(builder_, term.values[0], sum);
         sum = OfWork(sum, NeutralOf(builder_, sum->shape()->bare(), combiner));
         const size_t v = static_cast<size_t>(v_);
         if (const auto* place = state_.term_packs.Find(v, term.accumulated)) {
@@ -395,6 +402,7 @@ class FunctionBuilder {
   Pass pass_;
   int64_t v_;
   PassValues values_;
+  ManualBorders borders_;
   Computation* computation_;
   Builder builder_;
   Instruction* parameter_;

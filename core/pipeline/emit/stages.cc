@@ -196,6 +196,7 @@ void StageGraph::FindSaved() {
 // Gradients of weights are put off: what no lower layer needs. They are given the values that they
 // use of the backward pass, and of the forward pass it has computed again.
 void StageGraph::SplitBackward() {
+  const Users users(*module_.entry());
   std::unordered_set<const Instruction*> early;
   std::vector<Instruction*> open;
   for (Instruction* x : module_.entry()->instructions()) {
@@ -215,6 +216,9 @@ void StageGraph::SplitBackward() {
     for (Instruction* operand : x->operands()) {
       if (layers_.IsBackward(operand)) open.push_back(operand);
     }
+    // Elements of a tuple are computed where the tuple is.
+    if (!x->shape()->IsTuple() || x->opcode() == Opcode::kTuple) continue;
+    for (Instruction* user : users.of(x)) open.push_back(user);
   }
   for (int64_t v = 0; v < count(); ++v) {
     StagePass& backward = passes_[1][Index(v)];
@@ -238,7 +242,7 @@ void StageGraph::SplitBackward() {
       todo.pop_back();
       if (!layers_.IsPlaced(x) || !seen.insert(x).second) continue;
       bool is_late = layers_.IsBackward(x) && early.count(x) == 0 && StageOf(x) == v;
-      if (!is_late) {
+      if (!is_late && x->opcode() != Opcode::kTuple) {
         // What the forward pass was given or saved is kept until then (DepthsOf).
         if (!IsInput(Pass::kWeights, v, x)) list.push_back(x);
         continue;

@@ -83,9 +83,12 @@ Instruction* EmitWholeSum(Builder& b, const WholeSumInputs& in, Instruction* sum
       continue;
     }
     std::vector<Instruction*> operands;
-    for (Instruction* operand : x->operands()) operands.push_back(local.at(operand));
+    for (Instruction* operand : x->operands()) {
+      operands.push_back(in.borders->OperandOf(inner, x, operand, local.at(operand)));
+    }
     local[x] = CloneInto(*in.module, body, x, operands, /*take_name=*/false);
-    local[x]->set_sharding(nullptr);
+    const Sharding* s = in.annotation(x);
+    local[x]->set_sharding(s == nullptr ? nullptr : in.borders->Here(x->shape(), s));
   }
   next[1] = inner.Binary(combiner, next[1], local.at(sum->operand(0)));
   next[0] = inner.Add(next[0], inner.ScalarInt(DType::kS32, 1));

@@ -3,9 +3,11 @@
 #ifndef GSHARD_CORE_PIPELINE_EMIT_WHOLE_SUMS_H_
 #define GSHARD_CORE_PIPELINE_EMIT_WHOLE_SUMS_H_
 
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
+#include "core/pipeline/emit/manual_borders.h"
 #include "core/pipeline/plan/phases.h"
 #include "ir/builder.h"
 
@@ -28,6 +30,9 @@ struct WholeSumInputs {
   // Of the program of one micro-batch: what is there already in the new entry (parameters whole).
   const std::unordered_map<const Instruction*, Instruction*>* value = nullptr;
   std::unordered_map<const Instruction*, DataForm> data;
+  const ManualBorders* borders = nullptr;
+  // The user's sharding of a value of IN; null: none.
+  std::function<const Sharding*(const Instruction*)> annotation;
 };
 
 // The all-reduce `sum` over all micro-batches, as a loop appended by `b`.

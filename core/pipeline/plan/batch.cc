@@ -3,6 +3,7 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/analysis/combiner.h"
 #include "core/analysis/gradient_results.h"
@@ -15,6 +16,8 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "ir/builder.h"
+#include "ir/custom_call.h"
+#include "ir/dimwise_call.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 #include "ir/traversal.h"
@@ -109,10 +112,48 @@ std::vector<int64_t> CutDims(const Module& module) {
   return dims;
 }
 
-// The partitioned form over `count` micro-batches of a batch that is cut into `shards` besides.
-// Output dims are reported if asked for.
-Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count, int64_t shards,
-                         std::vector<int64_t>* output_dimension) {
+// Each shard of the batch has micro-batches of its own: M divides its rows.
+Expected<void> CheckShards(const Module& module, const BatchDims& batch, int64_t microbatches,
+                           int64_t shards) {
+  for (auto [number, dim] : batch.dimension) {
+    const Instruction* x = module.entry()->parameter(number);
+    if (x->shape()->dim(dim) % (shards * microbatches) == 0) continue;
+    return Fail(module.ErrorAt(
+        x, "E-PIPELINE-001",
+        fmt::format("{} micro-batches on {} shards do not divide the {} examples of '{}'",
+                    microbatches, shards, x->shape()->dim(dim), x->name())));
+  }
+  return {};
+}
+
+// A custom call that nobody here knows is made for arrays of its shapes (a TPU kernel is compiled
+// for them), so that nothing is known of its micro-batches. Of a propagated module.
+Expected<void> CheckCustomCalls(const Module& module) {
+  const auto is_cut = [](const Instruction* x) {
+    const Sharding* s = x->sharding();
+    return s != nullptr && s->IsTiled() && !s->IsReplicated();
+  };
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (x->opcode() != Opcode::kCustomCall || IsIdentityCall(*x) || IsDimwiseCall(*x)) continue;
+      if (IsCustomCallTo(*x, "TopK") || BatchDimsOf(*x) > 0) continue;
+      if (std::ranges::none_of(x->operands(), is_cut)) continue;
+      Diagnostic error = module.ErrorAt(
+          x, "E-PIPELINE-011",
+          fmt::format("pipelines do not take '{}', a custom call to '{}': it is for arrays of these "
+                      "shapes, and what it makes of a micro-batch is not known",
+                      x->name(), x->attributes<CustomCallAttributes>().target));
+      error.hint = "write what it computes in operations";
+      return Fail(std::move(error));
+    }
+  }
+  return {};
+}
+
+// The partitioned form over `count` micro-batches of a batch that is cut into split.shards besides,
+// or further by regions. `split` is told the output dims and the shards.
+Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
+                         const ManualRegions& regions, SplitProgram& split) {
   Context& context = module.context();
   ModuleHeader& header = module.header();
   header.propagation_to_parameters = {false};
@@ -132,8 +173,14 @@ Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count, 
   PerDeviceOptions way;
   way.num_partitions = count;
   way.after_propagation = [&](Module&) -> Expected<void> {
-    if (output_dimension != nullptr) *output_dimension = CutDims(module);
-    FollowShards(module, count, shards);
+    split.output_dimension = CutDims(module);
+    if (auto done = CheckCustomCalls(module); !done) return done;
+    ManualRegions inside = regions;
+    inside.FindInside(module);
+    const int64_t parts = regions.PartsOfBatch(module, count);
+    split.shards = std::lcm(split.shards, parts);
+    if (auto done = CheckShards(module, batch, count, split.shards); !done) return done;
+    FollowShards(module, count, split.shards, inside, parts);
     return {};
   };
   if (auto done = MakePerDeviceModule(module, context_of_passes, way); !done) {
@@ -185,7 +232,8 @@ Expected<void> CheckMixing(const Module& module, const BatchDims& batch) {
 // the batch were cut in two: one-member all-reduces mark them.
 Expected<void> MarkSums(Module& module, const BatchDims& batch) {
   std::unique_ptr<Module> halves = module.Clone();
-  if (auto done = Partition(*halves, batch, 2, 1, nullptr); !done) return done;
+  SplitProgram split;
+  if (auto done = Partition(*halves, batch, 2, ManualRegions(), split); !done) return done;
   if (auto done = CheckMixing(*halves, batch); !done) return done;
   std::map<std::string, const Instruction*, std::less<>> sums;
   for (const Instruction* x : halves->entry()->instructions()) {
@@ -281,8 +329,9 @@ Expected<BatchDims> FindBatch(const Module& module, const PipelineOptions& optio
 }
 
 Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_t microbatches,
-                                  int64_t shards) {
+                                  int64_t shards, const ManualRegions& regions) {
   SplitProgram split;
+  split.shards = shards;
   for (const Instruction* x : module.entry()->parameters()) {
     split.parameter_shapes.push_back(x->shape());
   }
@@ -292,7 +341,7 @@ Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_
     split.output_dimension.assign(split.output_shapes.size(), 0);
     return split;
   }
-  if (auto done = Partition(module, batch, microbatches, shards, &split.output_dimension); !done) {
+  if (auto done = Partition(module, batch, microbatches, regions, split); !done) {
     return Fail(std::move(done.error()));
   }
   if (auto done = CheckMixing(module, batch); !done) return Fail(std::move(done.error()));

@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/pipeline/plan/manual_regions.h"
 #include "core/pipeline/plan/options.h"
 #include "ir/module.h"
 
@@ -44,13 +45,16 @@ struct SplitProgram {
   std::vector<const Shape*> parameter_shapes;  // whole
   std::vector<const Shape*> output_shapes;     // whole
   std::vector<int64_t> output_dimension;       // the dim that counts examples; -1: none
+  int64_t shards = 1;  // of the batch, each with micro-batches of its own
 };
 
-// Turns `module` (flat, without shardings) into the program of one micro-batch. Errors:
+// Turns `module` (flat, without shardings, its manual regions hidden) into the program of one
+// micro-batch. `shards`: into how many parts annotations cut the batch; regions may cut it further.
+// Errors: E-PIPELINE-001 where micro-batches do not divide the examples of these parts;
 // E-PIPELINE-003 where examples of different micro-batches are mixed other than by sums and
 // extremes; those of propagation and partitioning.
 Expected<SplitProgram> SplitBatch(Module& module, const BatchDims& batch, int64_t microbatches,
-                                  int64_t shards);
+                                  int64_t shards, const ManualRegions& regions);
 
 }  // namespace gshard::pipeline
 

@@ -73,16 +73,16 @@ int64_t CountRepeated(const LayerGraph& graph) {
 
 Expected<std::unordered_set<const Instruction*>> CopyEnteringExamples(
     Module& module, const BatchDims& batch, const Updates& updates,
-    const PipelineOptions& options) {
+    const PipelineOptions& options, const ManualRegions& regions) {
   const Phases phases(module, batch);
-  Expected<LayerGraph> graph = LayerGraph::Make(module, phases, updates, options);
+  Expected<LayerGraph> graph = LayerGraph::Make(module, phases, updates, options, regions);
   if (!graph) return Fail(std::move(graph.error()));
   const std::unordered_set<int64_t> numbers = NumbersEntering(module, phases, *graph);
   if (numbers.empty()) return std::unordered_set<const Instruction*>();
   if (!graph->layers()[0].is_repeated) {
     std::unique_ptr<Module> tried = module.Clone();
     const Phases with(*tried, batch, Copy(*tried, numbers));
-    Expected<LayerGraph> other = LayerGraph::Make(*tried, with, updates, options);
+    Expected<LayerGraph> other = LayerGraph::Make(*tried, with, updates, options, regions);
     if (!other) return Fail(std::move(other.error()));
     if (CountRepeated(*other) <= CountRepeated(*graph)) {
       return std::unordered_set<const Instruction*>();

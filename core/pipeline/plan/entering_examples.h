@@ -16,7 +16,8 @@ namespace gshard::pipeline {
 // Copies the floating examples that only the first layer uses, where more layers are alike then or
 // the first is among them already. Returns the copies, for Phases. Errors: those of LayerGraph.
 Expected<std::unordered_set<const Instruction*>> CopyEnteringExamples(
-    Module& module, const BatchDims& batch, const Updates& updates, const PipelineOptions& options);
+    Module& module, const BatchDims& batch, const Updates& updates, const PipelineOptions& options,
+    const ManualRegions& regions);
 
 }  // namespace gshard::pipeline
 

@@ -196,10 +196,10 @@ class Writer {
     return next;
   }
 
-  // A copy, or the constant that it is known to be.
+  // A copy, or the scalar constant that it is known to be.
   Instruction* Made(Instruction* x) {
     if (std::optional<int64_t> known = integers_.Evaluate(x);
-        known && x->opcode() != Opcode::kConstant) {
+        known && x->opcode() != Opcode::kConstant && x->shape()->rank() == 0) {
       x = builder_->ScalarInt(x->shape()->dtype(), *known);
       integers_.Evaluate(x);
     }

@@ -24,16 +24,20 @@ std::string NameOf(const Instruction* x) {
 
 }  // namespace
 
-LayerGraph::LayerGraph(const Module& module, const Phases& phases)
+LayerGraph::LayerGraph(const Module& module, const Phases& phases, const ManualRegions& regions)
     : module_(module),
       phases_(phases),
+      regions_(regions),
       users_(*module.entry()),
-      info_(module.instruction_limit()) {}
+      info_(module.instruction_limit()) {
+  regions_.FindInside(module);
+}
 
 Expected<LayerGraph> LayerGraph::Make(const Module& module, const Phases& phases,
                                       const Updates& updates, const PipelineOptions& options,
+                                      const ManualRegions& regions,
                                       const std::unordered_set<const Instruction*>& own_constants) {
-  LayerGraph graph(module, phases);
+  LayerGraph graph(module, phases, regions);
   graph.FindTerms();
   graph.MarkPlaced();
   graph.MarkForward(updates);
@@ -67,10 +71,11 @@ Instruction* LayerGraph::BeforeRearranging(Instruction* x) {
 }
 
 Instruction* LayerGraph::WeightOf(Instruction* x) const {
-  if (phases_.UsesExamples(x)) return nullptr;
+  if (phases_.UsesExamples(x) || x->opcode() == Opcode::kTuple) return nullptr;
   const bool is_weight = phases_.UsesWeights(x);
   if (!is_weight && own_constants_.empty()) return nullptr;
   x = BeforeRearranging(x);
+  if (regions_.IsInside(x) && x->opcode() != Opcode::kAllReduce) return nullptr;
   return is_weight || own_constants_.contains(x) ? x : nullptr;
 }
 
@@ -293,8 +298,22 @@ void LayerGraph::PlaceLayers(const LayerCuts& cuts, const Updates& updates) {
   for (Info& info : info_) info.layer = info.last_forward = -1;
   PlaceForward(cuts);
   PlaceBackward();
+  LeaveTuplesUnplaced();
   Summarise();
   ShareState(updates);
+}
+
+// A tuple is put together where it is used: no stage can hand it on.
+void LayerGraph::LeaveTuplesUnplaced() {
+  for (const Instruction* x : module_.entry()->instructions()) {
+    if (x->opcode() == Opcode::kTuple) Of(x).layer = -1;
+  }
+}
+
+// The tuple that x is an element of, if stages divide it among them; null: x is no such element.
+const Instruction* LayerGraph::TupleOf(const Instruction* x) const {
+  if (x->opcode() != Opcode::kGetTupleElement) return nullptr;
+  return IsPlaced(x->operand(0)) ? x->operand(0) : nullptr;
 }
 
 // Optimizer state is weights' in proportion.
@@ -330,6 +349,7 @@ void LayerGraph::PlaceForward(const LayerCuts& cuts) {
     for (const Instruction* operand : x->operands()) {
       if (Of(operand).is_forward) info.layer = std::max(info.layer, Of(operand).layer);
     }
+    if (const Instruction* tuple = TupleOf(x)) info.layer = Of(tuple).layer;
     info.last_forward = info.layer;
     for (const Instruction* operand : x->operands()) {
       Info& from = Of(operand);
@@ -629,6 +649,11 @@ void LayerGraph::PlaceBackward() {
     for (const Instruction* operand : x->operands()) {
       const Info& from = Of(operand);
       if (from.is_backward && from.layer >= 0) Of(x).layer = std::min(Of(x).layer, from.layer);
+    }
+  }
+  for (const Instruction* x : module_.entry()->instructions()) {
+    if (const Instruction* tuple = TupleOf(x); tuple != nullptr && Of(x).is_backward) {
+      Of(x).layer = Of(tuple).layer;
     }
   }
 }

@@ -40,16 +40,18 @@ struct Term {
 
 class LayerGraph {
  public:
-  // `own_constants`: more of them than FindLayerConstants knows. Errors: E-PIPELINE-004 (nothing to
+  // `regions`: what of the module is inside one is found here. `own_constants`: more of them than FindLayerConstants knows. Errors: E-PIPELINE-004 (nothing to
   // cut, --cut matches nothing).
   static Expected<LayerGraph> Make(
       const Module& module, const Phases& phases, const Updates& updates,
-      const PipelineOptions& options,
+      const PipelineOptions& options, const ManualRegions& regions,
       const std::unordered_set<const Instruction*>& own_constants = {});
 
   const std::vector<Layer>& layers() const { return layers_; }
   int64_t count() const { return static_cast<int64_t>(layers_.size()); }
   const std::vector<Term>& terms() const { return terms_; }
+
+  const ManualRegions& regions() const { return regions_; }
 
   // -1: computed where it is needed.
   int64_t LayerOf(const Instruction* x) const { return info_[x->id()].layer; }
@@ -59,8 +61,9 @@ class LayerGraph {
   // By the cost model, of what is placed; a kernel's time is its root's.
   double SecondsOf(const Instruction* x) const { return info_[x->id()].seconds; }
   // The array of weights behind an operand from before the micro-batches: broadcasts, reshapes,
-  // transposes and reversals are made where they are needed. Null if it is no weight. With the
-  // shifting buffer layers' own constants are weights, too.
+  // transposes and reversals are made where they are needed, and so is what a manual region makes of
+  // weights. Null if it is no weight. With the shifting buffer layers' own constants are weights,
+  // too.
   Instruction* WeightOf(Instruction* x) const;
   // What these operations rearrange.
   static Instruction* BeforeRearranging(Instruction* x);
@@ -72,7 +75,7 @@ class LayerGraph {
     double seconds = 0;
     bool is_placed = false, is_forward = false, is_backward = false;
   };
-  LayerGraph(const Module& module, const Phases& phases);
+  LayerGraph(const Module& module, const Phases& phases, const ManualRegions& regions);
   Info& Of(const Instruction* x) { return info_[x->id()]; }
   void FindTerms();
   void MarkPlaced();
@@ -85,6 +88,8 @@ class LayerGraph {
   void PlaceLayers(const LayerCuts& cuts, const Updates& updates);
   void PlaceForward(const LayerCuts& cuts);
   void PlaceBackward();
+  void LeaveTuplesUnplaced();
+  const Instruction* TupleOf(const Instruction* x) const;
   using WeightHomes = std::unordered_map<const Instruction*, std::vector<int32_t>>;
   struct BackwardNeeds {
     bool floats = false;  // no cotangent is behind it
@@ -110,6 +115,7 @@ class LayerGraph {
 
   const Module& module_;
   const Phases& phases_;
+  ManualRegions regions_;
   Users users_;
   std::vector<Info> info_;  // by id
   std::vector<Instruction*> forward_;

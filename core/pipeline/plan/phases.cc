@@ -70,13 +70,17 @@ void Phases::FindPhases(const Computation& entry) {
     if (info.phase != Phase::kAfter || x->opcode() == Opcode::kAllReduce || x == root) continue;
     // What joins a value of the micro-batch's with another that depends on examples is the
     // micro-batch's, too: the mean of products is no product of means.
+    // What takes a tuple of the micro-batch's is, too: the pipeline hands on arrays.
     int own = 0, dependent = 0;
+    bool takes_tuple = false;
     for (const Instruction* operand : x->operands()) {
       const Info& from = Of(operand);
-      own += from.phase == Phase::kMicrobatch;
+      const bool is_own = from.phase == Phase::kMicrobatch;
+      own += is_own;
       dependent += from.examples;
+      takes_tuple = takes_tuple || (is_own && operand->shape()->IsTuple());
     }
-    if (own > 0 && dependent > 1) info.phase = Phase::kMicrobatch;
+    if (takes_tuple || (own > 0 && dependent > 1)) info.phase = Phase::kMicrobatch;
   }
 }
 

@@ -1,5 +1,7 @@
 #include "core/pipeline/plan/shard_rows.h"
 
+#include <unordered_set>
+
 #include "core/transforms/rewriter.h"
 
 namespace gshard::pipeline {
@@ -31,11 +33,15 @@ bool KnowsRows(const Instruction& x, int64_t dimension) {
 
 class RowOrder {
  public:
-  RowOrder(Module& module, int64_t microbatches, int64_t shards)
-      : module_(module), microbatches_(microbatches), shards_(shards) {}
+  RowOrder(Module& module, int64_t microbatches, const std::unordered_set<const Instruction*>& own)
+      : module_(module), microbatches_(microbatches), own_(own) {}
 
-  void Run(Computation* computation) {
+  // What knows the rows of `shards` shards: those of `own`, or all others.
+  void Run(Computation* computation, int64_t shards, bool is_own) {
+    shards_ = shards;
+    if (shards == 1) return;
     InsertAfterEach(module_, computation, [&](Instruction* x, Builder& builder) -> Instruction* {
+      if (own_.contains(x) != is_own) return x;
       const int64_t dimension = CutDim(x->shape(), x->sharding(), microbatches_);
       if (dimension < 0 || !KnowsRows(*x, dimension)) return x;
       if (x->shape()->dim(dimension) % (microbatches_ * shards_) != 0) return x;
@@ -100,15 +106,52 @@ class RowOrder {
   }
 
   Module& module_;
-  int64_t microbatches_, shards_;
+  int64_t microbatches_, shards_ = 1;
+  const std::unordered_set<const Instruction*>& own_;
 };
+
+void AddCalled(const Instruction& x, std::unordered_set<const Instruction*>& found) {
+  for (const Computation* called : x.called()) {
+    for (const Instruction* y : called->instructions()) {
+      found.insert(y);
+      AddCalled(*y, found);
+    }
+  }
+}
+
+// What manual regions read and nothing else does, although it is made of nothing.
+std::unordered_set<const Instruction*> ReadByRegions(const Module& module,
+                                                     const ManualRegions& regions) {
+  std::unordered_set<const Instruction*> found, outside;
+  std::span<Instruction* const> list = module.entry()->instructions();
+  for (size_t i = list.size(); i-- > 0;) {
+    const Instruction* x = list[i];
+    const bool is_inside = regions.IsInside(x) || (found.contains(x) && !outside.contains(x));
+    if (is_inside) found.insert(x);
+    for (const Instruction* operand : x->operands()) {
+      (is_inside && !regions.Enters(x) ? found : outside).insert(operand);
+    }
+  }
+  std::erase_if(found, [&](const Instruction* x) {
+    return outside.contains(x) && !regions.IsInside(x);
+  });
+  for (const Instruction* x : list) {
+    if (found.contains(x)) AddCalled(*x, found);
+  }
+  return found;
+}
 
 }  // namespace
 
-void FollowShards(Module& module, int64_t microbatches, int64_t shards) {
+void FollowShards(Module& module, int64_t microbatches, int64_t shards,
+                  const ManualRegions& regions, int64_t parts) {
   if (microbatches == 1 || shards == 1) return;
-  RowOrder order(module, microbatches, shards);
-  for (Computation* computation : module.computations()) order.Run(computation);
+  const auto own = ReadByRegions(module, regions);
+  RowOrder order(module, microbatches, own);
+  for (Computation* computation : module.computations()) {
+    order.Run(computation, shards, /*is_own=*/false);
+    order.Run(computation, shards / parts, /*is_own=*/true);
+  }
 }
 
 }  // namespace gshard::pipeline

@@ -7,13 +7,16 @@
 #ifndef GSHARD_CORE_PIPELINE_PLAN_SHARD_ROWS_H_
 #define GSHARD_CORE_PIPELINE_PLAN_SHARD_ROWS_H_
 
+#include "core/pipeline/plan/manual_regions.h"
 #include "ir/module.h"
 
 namespace gshard::pipeline {
 
 // Of a propagated module, whose shardings cut batch dims into `microbatches` tiles: such values get
-// their rows in the order of the split batch.
-void FollowShards(Module& module, int64_t microbatches, int64_t shards);
+// their rows in the order of the split batch. In manual regions, which cut the batch into `parts`,
+// they know the rows of one of these.
+void FollowShards(Module& module, int64_t microbatches, int64_t shards,
+                  const ManualRegions& regions, int64_t parts);
 
 }  // namespace gshard::pipeline
 

@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/propagation/custom_call_rule.h"
 #include "core/propagation/rules.h"
+#include "ir/dimwise_call.h"
 
 namespace gshard {
 namespace {
@@ -50,16 +52,41 @@ void BatchForward(const PropagationContext& c, const Instruction& x, Offers& off
   }
 }
 
+// What cuts dims of `from` into tiles that dims of `to`, the other side of a dimwise call, follow.
+const Sharding* DimwiseSharding(const PropagationContext& c, const Instruction& call,
+                                const Sharding* s, const Shape* from, const Shape* to) {
+  if (s->IsManual()) return s;
+  if (!s->IsTiled()) return nullptr;
+  std::vector<int64_t> dims;
+  for (int64_t d = 0; d < to->rank(); ++d) {
+    const int64_t tiles = s->TileCount(d);
+    if (from->dim(d) % tiles == 0 && to->dim(d) % tiles == 0 && FollowsOperandDim(call, d)) {
+      dims.push_back(d);
+    }
+  }
+  return c.derive().AlongDims(s, dims, dims, to->rank());
+}
+
 }  // namespace
 
+const Sharding* CustomCallBackward(const PropagationContext& c, const Instruction& user,
+                                   const Sharding* s, const Instruction& x) {
+  if (!IsDimwiseCall(user)) return SameDimsBackward(c, user, s, x);
+  return DimwiseSharding(c, user, s, user.shape(), x.shape());
+}
+
 bool CustomCallSupported(const PropagationContext&, const Instruction& x) {
-  return PassesThrough(x) || BatchDimsOf(x) > 0 || IsCustomCallTo(x, kShardBarrierFrom) ||
+  return PassesThrough(x) || BatchDimsOf(x) > 0 || IsDimwiseCall(x) || IsCustomCallTo(x, kShardBarrierFrom) ||
          IsCustomCallTo(x, kShardBarrierTo);
 }
 
 void CustomCallForward(const PropagationContext& c, const Instruction& x, Offers& offers) {
   if (PassesThrough(x) || IsCustomCallTo(x, kShardBarrierTo)) FirstOperandForward(c, x, offers);
   if (BatchDimsOf(x) > 0) BatchForward(c, x, offers);
+  if (!IsDimwiseCall(x)) return;
+  if (const Sharding* s = c.Partitioned(x.operand(0))) {
+    offers.Add(DimwiseSharding(c, x, s, x.operand(0)->shape(), x.shape()), x.operand(0), true);
+  }
 }
 
 }  // namespace gshard
