@@ -25,6 +25,7 @@
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/annotate.h"
 #include "ir/opcode.h"
+#include "ir/verify/verifier.h"
 
 namespace gshard {
 namespace {
@@ -98,7 +99,11 @@ int RunAnnotate(Flags& flags) {
   const AnnotateOptions options = ReadAnnotateFlags(flags, std::move(*rules));
   return RunSession(flags.session, flags.context,
                     [&](Module& module, PassContext&, const PassManagerOptions&,
-                        std::vector<PassTiming>&) { return Annotate(module, options); });
+                        std::vector<PassTiming>&) -> Expected<void> {
+                      if (auto done = Annotate(module, options); !done) return done;
+                      // What the text has already may be for another number of devices.
+                      return VerifyModule(module);
+                    });
 }
 
 PerDeviceOptions WayOf(const Flags& flags, const PassManagerOptions& passes,
