@@ -131,7 +131,7 @@ int Run(const Flags& flags) {
   Expected<Chip> chip = ReadChip(flags.estimate);
   if (!chip) return Refuse(flags, chip.error());
   std::optional<int64_t> limit;
-  if (!flags.limit.empty()) limit = ByteSizeOf("--limit", flags.limit);
+  if (!flags.limit.empty()) limit = MemoryLimitOf("--limit", flags.limit);
   const double head_room = ReadHeadRoom(flags.head_room);
   Expected<std::optional<Budget>> budget = ReadBudget(flags);
   if (!budget) return Refuse(flags, budget.error());
@@ -147,7 +147,9 @@ int Run(const Flags& flags) {
   const CommunicationFindings findings = FindingsOf(*estimate, flags.estimate.num_partitions);
   std::vector<Breach> breaches;
   if (*budget) {
-    auto found = Breaches(FiguresFor(*estimate), **budget, flags.check);
+    const Budget figures = FiguresFor(*estimate);
+    if (auto warning = ChipWarning(figures, **budget, flags.check)) ReportError(*warning);
+    auto found = Breaches(figures, **budget, flags.check);
     if (!found) return Refuse(flags, found.error());
     breaches = std::move(*found);
   }

@@ -236,7 +236,7 @@ int RunOptimize(Flags& flags) {
 
 int RunRemat(Flags& flags) {
   FitOptions options;
-  options.limit_bytes = ByteSizeOf("--limit", flags.limit);
+  options.limit_bytes = MemoryLimitOf("--limit", flags.limit);
   options.num_partitions = flags.session.num_partitions;
   RematStats stats;
   int code = RunSession(flags.session, flags.context,
@@ -265,18 +265,20 @@ int RunRemat(Flags& flags) {
 
 int ListPasses(const Flags& flags) {
   Json list = Json::Array();
+  std::string text;
   for (const Pass& pass : AllPasses()) {
     if (flags.json) {
       list.Append({{"name", pass.name}, {"description", pass.description}});
     } else {
-      fmt::print("{:<35}{}\n", pass.name, pass.description);
+      text += fmt::format("{:<35}{}\n", pass.name, pass.description);
     }
   }
   if (flags.json) {
     const Json document = {{"schema", "gshard.list_passes/1"}, {"passes", std::move(list)}};
-    fmt::print("{}", document.Text());
+    text = document.Text();
   }
-  return kExitOk;
+  auto written = WriteFile("-", text);
+  return written ? kExitOk : ReportError(written.error());
 }
 
 void AddPassFlags(const Command& command, Flags& flags) {

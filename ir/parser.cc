@@ -201,7 +201,13 @@ bool ModuleParser::ParseText() {
   }
   // An unclosed comment looks like the end of the text.
   if (lexer_.unclosed_comment() != nullptr) return FailExpected("the end of the comment");
-  if (module_->entry() == nullptr) module_->set_entry(finished_.back());
+  if (module_->entry() == nullptr) {
+    // What has a program's layout is printed as a whole.
+    if (module_->header().entry_result_layout != nullptr) {
+      return FailExpected("the ENTRY computation");
+    }
+    module_->set_entry(finished_.back());
+  }
   std::stable_partition(finished_.begin(), finished_.end(),
                         [&](const Computation* c) { return c != module_->entry(); });
   module_->SetComputations(std::move(finished_));

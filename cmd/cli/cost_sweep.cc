@@ -159,7 +159,7 @@ int RunCostSweep(const CostSweepFlags& flags) {
   if (!chip) return refuse(chip.error());
   sweep.chip = chip->name;
   sweep.memory_limit_bytes = flags.limit.empty() ? static_cast<int64_t>(chip->hbm_bytes)
-                                                 : ByteSizeOf("--limit", flags.limit);
+                                                 : MemoryLimitOf("--limit", flags.limit);
   Expected<std::vector<AnnotationRule>> rules = ReadRules(flags);
   if (!rules) return refuse(rules.error());
   auto source = SourceText::Open(flags.input);

@@ -204,6 +204,10 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
   way.num_partitions = options.num_partitions;
   way.after_propagation = [&](Module& propagated) {
     instruction = FindInstruction(propagated, name);
+    if (instruction == nullptr && (instruction = OnlyWithOpName(propagated, name)) != nullptr) {
+      text += fmt::format("'{}' is the op_name of {}\n", name, instruction->name());
+      name = instruction->name();
+    }
     if (instruction == nullptr) similar = SimilarNames(propagated, name);
     mesh = NamedMesh(propagated);
     if (instruction != nullptr) {

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <new>
+#include <sstream>
 #include <type_traits>
 
 #include "cmd/cli/failed_pipe.h"
@@ -227,6 +228,14 @@ std::vector<const CLI::Option*> TakeRequired(CLI::App& app) {
   return required;
 }
 
+// What --help and --version ask for.
+int PrintAnswer(const CLI::App& app, const CLI::Error& question) {
+  std::ostringstream answer, problems;
+  app.exit(question, answer, problems);
+  auto written = WriteFile("-", answer.str());
+  return written ? kExitOk : ReportError(written.error());
+}
+
 int ReportUsage(const CLI::App& app, std::string_view problem) {
   std::string program = app.get_name();
   for (const CLI::App* chosen : app.get_subcommands()) program += " " + chosen->get_name();
@@ -262,7 +271,7 @@ int CommandLine::RunChosen(int argc, char** argv, const std::function<int()>& ru
     }
     return run();
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    if (error.get_exit_code() == 0) return PrintAnswer(app, error);  // --help, --version
     const bool unknown_subcommand = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
                                     argc > 1 && app.get_require_subcommand_min() > 0 &&
                                     app.get_subcommands().empty();

@@ -41,27 +41,72 @@ const Instruction* ValueAfterInlining(const Module& module, const Instruction* x
   return x;
 }
 
-std::string SimilarNames(const Module& module, std::string_view text) {
-  constexpr size_t kMost = 8;
-  std::vector<std::string_view> by_name, by_source;
-  NearestWord nearest(text);
+namespace {
+
+constexpr size_t kMostSimilar = 8;
+
+// Instructions that hold the text: in their names, else in their op_names or source lines. No more
+// than a hint shows.
+struct Similar {
+  std::vector<const Instruction*> by_name, by_source;
+};
+
+Similar SimilarTo(const Module& module, std::string_view text) {
+  Similar similar;
   for (const Computation* computation : module.computations()) {
     for (const Instruction* instruction : computation->instructions()) {
-      nearest.Offer(instruction->name());
       if (instruction->name().find(text) != std::string_view::npos) {
-        by_name.push_back(instruction->name());
-      } else if (by_source.size() < kMost &&
+        similar.by_name.push_back(instruction);
+        if (similar.by_name.size() == kMostSimilar) return similar;
+      } else if (similar.by_source.size() < kMostSimilar &&
                  (OpNameOf(*instruction).find(text) != std::string::npos ||
                   SourceLineOf(module, *instruction).find(text) != std::string::npos)) {
-        by_source.push_back(instruction->name());
+        similar.by_source.push_back(instruction);
       }
-      if (by_name.size() == kMost)
-        return fmt::format("names like it: {}", fmt::join(by_name, ", "));
     }
   }
-  if (!by_name.empty()) return fmt::format("names like it: {}", fmt::join(by_name, ", "));
-  if (!by_source.empty()) {
-    return fmt::format("op_name or source line has it: {}", fmt::join(by_source, ", "));
+  return similar;
+}
+
+std::string Names(const std::vector<const Instruction*>& instructions) {
+  std::string names;
+  for (const Instruction* x : instructions) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", x->name());
+  }
+  return names;
+}
+
+}  // namespace
+
+const Instruction* OnlyWithOpName(const Module& module, std::string_view op_name) {
+  const Instruction* only = nullptr;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (OpNameOf(*x) != op_name) continue;
+      if (only != nullptr) return nullptr;
+      only = x;
+    }
+  }
+  return only;
+}
+
+const Instruction* OnlySimilar(const Module& module, std::string_view text) {
+  if (text.empty()) return nullptr;
+  if (const Instruction* only = OnlyWithOpName(module, text)) return only;
+  const Similar similar = SimilarTo(module, text);
+  const auto& matches = similar.by_name.empty() ? similar.by_source : similar.by_name;
+  return matches.size() == 1 ? matches[0] : nullptr;
+}
+
+std::string SimilarNames(const Module& module, std::string_view text) {
+  const Similar similar = SimilarTo(module, text);
+  if (!similar.by_name.empty()) return "names like it: " + Names(similar.by_name);
+  if (!similar.by_source.empty()) {
+    return "op_name or source line has it: " + Names(similar.by_source);
+  }
+  NearestWord nearest(text);
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) nearest.Offer(x->name());
   }
   if (!nearest.best().empty()) return nearest.Hint();
   return "gshard-opt print and gshard-opt partition show the names";

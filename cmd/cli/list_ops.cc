@@ -74,24 +74,25 @@ constexpr Column kColumns[] = {
     {"run", 10, Run},
 };
 
-void PrintRow(std::string (*cell)(const Column&, Opcode), Opcode opcode) {
+std::string Row(std::string (*cell)(const Column&, Opcode), Opcode opcode) {
   std::string line;
   for (const Column& column : kColumns) {
     line += fmt::format("{:<{}}", cell(column, opcode), column.width);
   }
   line.erase(line.find_last_not_of(' ') + 1);
-  fmt::print("{}\n", line);
+  return line + "\n";
 }
 
 }  // namespace
 
 int RunListOps(bool json) {
   Json rows = Json::Array();
-  if (!json) PrintRow([](const Column& column, Opcode) { return std::string(column.name); }, {});
+  std::string text;
+  if (!json) text = Row([](const Column& column, Opcode) { return std::string(column.name); }, {});
   for (int i = 0; i < kOpcodeCount; ++i) {
     const auto opcode = static_cast<Opcode>(i);
     if (!json) {
-      PrintRow([](const Column& column, Opcode of) { return column.cell(of); }, opcode);
+      text += Row([](const Column& column, Opcode of) { return column.cell(of); }, opcode);
       continue;
     }
     Json row;
@@ -100,9 +101,10 @@ int RunListOps(bool json) {
   }
   if (json) {
     const Json document = {{"schema", "gshard.list_ops/1"}, {"ops", std::move(rows)}};
-    fmt::print("{}", document.Text());
+    text = document.Text();
   }
-  return kExitOk;
+  auto written = WriteFile("-", text);
+  return written ? kExitOk : ReportError(written.error());
 }
 
 }  // namespace gshard

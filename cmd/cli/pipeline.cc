@@ -27,7 +27,7 @@ Expected<pipeline::PipelineOptions> ReadPipelineFlags(const PipelineFlags& flags
   auto chip = BuiltInChip(flags.chip);
   if (!chip) return Fail(std::move(chip.error()));
   options.chip = std::move(*chip);
-  if (!flags.limit.empty()) options.memory_limit_bytes = ByteSizeOf("--limit", flags.limit);
+  if (!flags.limit.empty()) options.memory_limit_bytes = MemoryLimitOf("--limit", flags.limit);
   for (const std::string& text : flags.batch) {
     auto rule = pipeline::ParseBatchRule(text);
     if (!rule) return Fail(std::move(rule.error()));

@@ -47,7 +47,7 @@ void PrintErrorJson(const Diagnostic& diagnostic, std::string_view schema) {
   if (!diagnostic.hint.empty()) error.Set("hint", diagnostic.hint);
   Json document = {{"schema", schema}};
   document.Set("error", std::move(error));
-  fmt::print("{}", document.Text());
+  if (auto written = WriteFile("-", document.Text()); !written) ReportError(written.error());
 }
 
 void ReportWarnings(std::span<const Diagnostic> diagnostics) {
@@ -178,6 +178,19 @@ int64_t ByteSizeOf(const std::string& flag, std::string_view text) {
   Expected<int64_t> bytes = ParseByteSize(text);
   if (!bytes) throw FlagError(flag, bytes.error());
   return *bytes;
+}
+
+int64_t MemoryLimitOf(const std::string& flag, std::string_view text) {
+  constexpr int64_t kLeast = 4096;
+  const int64_t bytes = ByteSizeOf(flag, text);
+  if (bytes > 0 && bytes < kLeast && text.find_first_not_of("0123456789.") == text.npos) {
+    Diagnostic warning = MakeError("W-USAGE-001", fmt::format("{} {} is {} bytes", flag, text, bytes),
+                                   fmt::format("with a unit: {0}GiB, or {0}B if bytes are meant",
+                                               text));
+    warning.severity = Severity::kWarning;
+    ReportError(warning);
+  }
+  return bytes;
 }
 
 const Pass* PassOf(const std::string& flag, std::string_view name) {

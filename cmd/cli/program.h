@@ -60,6 +60,8 @@ Expected<void> WriteFile(const std::string& path, std::string_view text,
 Expected<int64_t> ParseByteSize(std::string_view text);
 // The same of a flag's value: throws FlagError, which names the flag.
 int64_t ByteSizeOf(const std::string& flag, std::string_view text);
+// The same of a limit on memory; warns of a bare number so small that gibibytes were meant.
+int64_t MemoryLimitOf(const std::string& flag, std::string_view text);
 
 // The pass that a flag's value names: throws FlagError.
 const Pass* PassOf(const std::string& flag, std::string_view name);

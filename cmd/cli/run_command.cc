@@ -60,7 +60,8 @@ int Refuse(const Diagnostic& error, bool json) {
   if (json && exit_code == kExitCheckFailed) {
     const FailedCheck check{
         error.code == "E-RUN-NAN" ? "nan" : "memory-limit", error.message, "", {}, {}};
-    fmt::print("{}", cpu::ToJson({}, {&check, 1}, /*measured=*/false));
+    const std::string document = cpu::ToJson({}, {&check, 1}, /*measured=*/false);
+    if (auto written = WriteFile("-", document); !written) return ReportError(written.error());
   } else if (json) {
     PrintErrorJson(error, "gshard.run/1");
   }
@@ -181,7 +182,7 @@ void RunCommand::ReadFlags() {
     throw FlagError("--verify", "there is nothing to compare --unpartitioned with");
   }
   if (!flags.memory_limit.empty()) {
-    options.memory_limit = ByteSizeOf("--memory-limit", flags.memory_limit);
+    options.memory_limit = MemoryLimitOf("--memory-limit", flags.memory_limit);
   }
   if (!options.passes.print_after.empty()) PassOf("--print-after", options.passes.print_after);
   for (const std::string& dump : flags.dumps) {

@@ -94,6 +94,10 @@ int RunShow(const ShowOptions& options, PassContext& context) {
   auto devices = CompleteShardings(module, context, way);
   if (!devices) return Refuse(options, devices.error());
   const Instruction* x = FindInstruction(module, name);
+  if (x == nullptr && (x = OnlySimilar(module, name)) != nullptr) {
+    fmt::print(stderr, "no instruction is called '{}'; the only one like it is {}\n", name,
+               x->name());
+  }
   if (x == nullptr) {
     return Refuse(options,
                   MakeError("E-SHOW-001", fmt::format("no instruction is called '{}'", name),

@@ -225,10 +225,43 @@ std::vector<std::string> BuiltInChipNames() {
   return names;
 }
 
+namespace {
+
+// Lower-case letters and digits: "TPU v5e" and "tpu-v5e" are one.
+std::string Bare(std::string_view name) {
+  std::string bare;
+  for (char c : name) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) bare += c;
+  }
+  return bare;
+}
+
+// "did you mean 'a100-40' or 'a100-80'? " for "A100": chips whose names hold what was given, or the
+// other way round (v3-8); else the name that is nearest. Empty if none is.
+std::string ChipsMeantBy(std::string_view name) {
+  const std::string asked = Bare(name);
+  std::vector<std::string> meant;
+  for (const EmbeddedChip& chip : EmbeddedChips()) {
+    const std::string bare = Bare(chip.name);
+    const std::string model = bare.starts_with("tpu") ? bare.substr(3) : bare;
+    if (asked.size() < 2) break;
+    if (bare.find(asked) != bare.npos || asked.find(model) != asked.npos) {
+      meant.push_back(fmt::format("'{}'", chip.name));
+    }
+  }
+  if (meant.empty() || meant.size() > 4) {
+    return DidYouMean(name, EmbeddedChips(), &EmbeddedChip::name);
+  }
+  return fmt::format("did you mean {}? ", fmt::join(meant, " or "));
+}
+
+}  // namespace
+
 Expected<Chip> BuiltInChip(std::string_view name) {
   if (const EmbeddedChip* found = FindEmbedded(name)) return ReadEmbedded(*found);
   return Fail(MakeError("E-COST-001", fmt::format("no chip is called '{}'", name),
-                        DidYouMean(name, EmbeddedChips(), &EmbeddedChip::name) +
+                        ChipsMeantBy(name) +
                             fmt::format("there are {}; --chip-file reads another",
                                         fmt::join(BuiltInChipNames(), ", "))));
 }

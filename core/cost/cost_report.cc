@@ -325,6 +325,7 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   report.padding_flops_per_device =
       std::max(0.0, report.flops_per_device - report.recompute_flops_per_device -
                         report.useful_flops_per_device);
+  report.tells_recomputation = TellsRecomputation(module);
   const double capacity = report.step_time_s * chip.NominalFlops();
   if (capacity > 0) {
     report.mfu = report.useful_flops_per_device / capacity;

@@ -101,6 +101,7 @@ struct CostReport {
   double padding_flops_per_device = 0;    // on the padding of tiles that do not divide evenly, and
                                           // repeated on devices that compute the same
   double masked_flops_per_device = 0;     // attention scores that a causal mask throws away
+  bool tells_recomputation = true;        // false: the text has no op_name, see recomputation.h
   double mfu = 0;                         // useful FLOPs / (step time * peak)
   double hfu = 0;                         // FLOPs done / (step time * peak)
   double hbm_bytes_per_device = 0;

@@ -2,7 +2,10 @@
 #ifndef GSHARD_CORE_COST_RECOMPUTATION_H_
 #define GSHARD_CORE_COST_RECOMPUTATION_H_
 
+#include <algorithm>
+
 #include "ir/instruction.h"
+#include "ir/module.h"
 
 namespace gshard {
 
@@ -11,6 +14,15 @@ namespace gshard {
 inline bool IsRecomputed(const Instruction& instruction) {
   return instruction.metadata().find("rematted_computation") != std::string_view::npos ||
          instruction.name().find(".remat") != std::string_view::npos;
+}
+
+// Can IsRecomputed() know? Not of a text without a single op_name, unless a pass has cloned values.
+inline bool TellsRecomputation(const Module& module) {
+  return std::ranges::any_of(module.computations(), [](const Computation* computation) {
+    return std::ranges::any_of(computation->instructions(), [](const Instruction* x) {
+      return x->metadata().find("op_name") != std::string_view::npos || IsRecomputed(*x);
+    });
+  });
 }
 
 }  // namespace gshard

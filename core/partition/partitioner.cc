@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "core/analysis/host_transfers.h"
 #include "core/partition/rule_table.h"
@@ -133,6 +134,9 @@ class ComputationPartitioner {
     }
     scope_.builder().set_origin(root);
     PartitionedValue* value = run_.value_of[root->id()];
+    if (Expected<void> legal = CheckPassedOn(*root, *value, leaves); !legal) {
+      return Fail(legal.error());
+    }
     Instruction* local =
         scope_.Materialize(value, leaves, {.user = nullptr, .value = root, .note = {}});
     if (root->opcode() == Opcode::kTuple && local->opcode() == Opcode::kTuple) {
@@ -294,27 +298,73 @@ class ComputationPartitioner {
                        [](const MeshLayout* layout) { return layout->IsManual(); });
   }
 
-  // Values cross the border of a manual region by markers only; values that are the same
-  // everywhere may be used anywhere.
+  // Values that are the same everywhere may be used anywhere.
+  static bool MayBeUsedIn(const PartitionedValue& value, const MeshLayout* wanted) {
+    if (IsMadeFromNothing(value) || !value.shape->IsArray()) return true;
+    const MeshLayout* layout = PartitionScope::LayoutOf(value);
+    return SameRegion(layout, wanted) || (layout->IsReplicated() && layout->manual.empty());
+  }
+
+  // The first array of a value that is to be used in another region and has another shape there;
+  // null: none. Takes as many layouts as it has leaves. (Where nothing in a region says that it is
+  // manual, values have their local shapes and count as copies.)
+  const PartitionedValue* FirstBeyondBorder(const PartitionedValue& value,
+                                            std::span<const MeshLayout* const>& wanted) {
+    if (!value.IsTuple()) {
+      const MeshLayout* layout = wanted[0];
+      wanted = wanted.subspan(1);
+      if (MayBeUsedIn(value, layout)) return nullptr;
+      Context& context = run_.module.context();
+      const Shape* here = LocalShape(context, value.shape, PartitionScope::LayoutOf(value));
+      return SameDims(here, LocalShape(context, value.shape, layout)) ? nullptr : &value;
+    }
+    for (const PartitionedValue* element : value.elements) {
+      if (const PartitionedValue* found = FirstBeyondBorder(*element, wanted)) return found;
+    }
+    return nullptr;
+  }
+
+  Diagnostic BorderError(const Instruction& at, std::string_view what,
+                         const PartitionedValue& value, const MeshLayout* wanted) {
+    return run_.module.ErrorAt(
+        &at, "E-PARTITION-002",
+        fmt::format("{} crosses the border of a manual region, from {} to {}, without "
+                    "SPMDFullToShardShape or SPMDShardToFullShape",
+                    what, run_.layouts.ToText(PartitionScope::LayoutOf(value)),
+                    run_.layouts.ToText(wanted)));
+  }
+
+  // Values cross the border of a manual region by markers only.
   Expected<void> CheckRegions(const Instruction& source,
                               std::span<PartitionedValue* const> operands,
                               std::span<const MeshLayout* const> wanted) {
+    const Opcode opcode = source.opcode();
+    if (opcode == Opcode::kWhile) return CheckPassedOn(source, *operands[0], wanted);
+    if (opcode == Opcode::kGetTupleElement) {
+      const int64_t index = source.attributes<GetTupleElementAttributes>().index;
+      return CheckPassedOn(source, *operands[0]->elements[At(index)], wanted);
+    }
     if (!source.shape()->IsArray()) return {};
     for (size_t i = 0; i < operands.size(); ++i) {
-      const PartitionedValue& operand = *operands[i];
-      if (IsMadeFromNothing(operand) || !operand.shape->IsArray()) continue;
-      const MeshLayout* layout = PartitionScope::LayoutOf(operand);
-      if (SameRegion(layout, wanted[0])) continue;
-      bool same_everywhere = layout->IsReplicated() && layout->manual.empty();
-      if (same_everywhere) continue;
-      return Fail(run_.module.ErrorAt(
-          &source, "E-PARTITION-002",
-          fmt::format("operand {} ({}) crosses the border of a manual region, from {} to {}, "
-                      "without SPMDFullToShardShape or SPMDShardToFullShape",
-                      i, source.operand(static_cast<int64_t>(i))->name(),
-                      run_.layouts.ToText(layout), run_.layouts.ToText(wanted[0]))));
+      if (MayBeUsedIn(*operands[i], wanted[0])) continue;
+      const std::string what =
+          fmt::format("operand {} ({})", i, source.operand(static_cast<int64_t>(i))->name());
+      return Fail(BorderError(source, what, *operands[i], wanted[0]));
     }
     return {};
+  }
+
+  // Of what passes a value on as it is.
+  Expected<void> CheckPassedOn(const Instruction& source, const PartitionedValue& value,
+                               std::span<const MeshLayout* const> wanted) {
+    std::span<const MeshLayout* const> rest = wanted;
+    const PartitionedValue* found = FirstBeyondBorder(value, rest);
+    if (found == nullptr) return {};
+    const MeshLayout* layout = wanted[wanted.size() - rest.size() - 1];
+    const std::string what = found->source == nullptr
+                                 ? fmt::format("a value of {}", source.name())
+                                 : std::string(found->source->name());
+    return Fail(BorderError(source, what, *found, layout));
   }
 
   // The layout of the one device that has the operands, if it is to do the operation as well: what
@@ -472,6 +522,17 @@ void UpdateHeader(PartitionRun& run, const Computation& before, const Computatio
   });
 }
 
+// A computation that stays beside its copy (a fusion calls it) gets names of its own: in text each
+// name stands for one instruction.
+void NameApart(Module& module) {
+  std::unordered_set<std::string_view> taken;
+  for (const Computation* computation : module.computations()) {
+    for (Instruction* x : computation->instructions()) {
+      if (!taken.insert(x->name()).second) x->set_name(module.UniqueName(x->name()));
+    }
+  }
+}
+
 bool HoldsWholeArray(const MeshLayout* layout) {
   return !layout->IsManual() && layout->manual.empty() && layout->unreduced.empty();
 }
@@ -553,9 +614,15 @@ Expected<PartitionStats> PartitionModule(Module& module, const PartitionOptions&
   RemoveDeadCode(module);
   // The first copy takes the name of a source that is gone: fusions and reductions keep theirs.
   const auto& kept = module.computations();
+  bool keeps_copied = false;
   for (const auto& [source, copy] : run.first_copies) {
-    if (std::ranges::find(kept, source) == kept.end()) copy->set_name(source->name());
+    if (std::ranges::find(kept, source) == kept.end()) {
+      copy->set_name(source->name());
+    } else {
+      keeps_copied = true;
+    }
   }
+  if (keeps_copied) NameApart(module);
   if (options.local_forms != nullptr) *options.local_forms = FindLocalForms(run, sources);
   run.stats.reshards = run.planner.plans_made();
   return run.stats;

@@ -75,6 +75,8 @@ Expected<Budget> Read(const Json& document, const std::string& file) {
             "E-COST-021", file,
             fmt::format("the schema is '{}', not {}", document.StringAt(key), kBudgetSchema));
       }
+    } else if (key == "chip") {
+      budget.chip = document.StringAt(key);
     } else if (key == "step_time_s") {
       budget.step_time_s = BoundAt(document, key);
     } else if (key == "peak_bytes") {
@@ -87,7 +89,7 @@ Expected<Budget> Read(const Json& document, const std::string& file) {
       budget.collectives = BoundsAt(document, key);
     } else {
       return Error("E-COST-021", file, fmt::format("a budget has no key '{}'", key),
-                   "its keys are step_time_s, peak_bytes, bytes_per_device, collectives and "
+                   "its keys are chip, step_time_s, peak_bytes, bytes_per_device, collectives and "
                    "full_rematerializations");
     }
   }
@@ -136,6 +138,7 @@ Expected<Budget> ParseBudget(std::string_view json, const std::string& file) {
 Budget FiguresFor(const CostReport& report, const Mesh* mesh,
                   std::optional<int64_t> full_rematerializations) {
   Budget figures;
+  figures.chip = report.chip;
   figures.step_time_s = report.step_time_s;
   figures.peak_bytes = static_cast<double>(report.memory.peak_bytes);
   if (mesh != nullptr) {
@@ -194,6 +197,21 @@ Expected<std::vector<Breach>> Breaches(const Budget& figures, const Budget& budg
   return breaches;
 }
 
+std::optional<Diagnostic> ChipWarning(const Budget& figures, const Budget& budget,
+                                      const std::string& file) {
+  if (!budget.step_time_s || budget.chip.empty() || budget.chip == figures.chip) {
+    return std::nullopt;
+  }
+  Diagnostic warning = MakeError(
+      "W-COST-001",
+      fmt::format("the budget is of {}, this estimate of {}: their times do not compare",
+                  budget.chip, figures.chip),
+      fmt::format("estimate with --chip {}, or write a budget of {}", budget.chip, figures.chip));
+  warning.severity = Severity::kWarning;
+  warning.file = file;
+  return warning;
+}
+
 std::string BreachesAsText(const std::vector<Breach>& breaches) {
   TextTable table{{{"figure", false}, {"is", true}, {"allowed", true}, {"over by", true}}, {}};
   for (const Breach& breach : breaches) {
@@ -206,6 +224,7 @@ std::string BreachesAsText(const std::vector<Breach>& breaches) {
 std::string BudgetAsJson(const Budget& figures, double head_room) {
   const double factor = 1 + head_room;
   Json document = {{"schema", kBudgetSchema}};
+  if (!figures.chip.empty()) document.Set("chip", figures.chip);
   if (figures.step_time_s) document.Set("step_time_s", RoundedUp(*figures.step_time_s * factor));
   if (figures.peak_bytes) {
     document.Set("peak_bytes", static_cast<int64_t>(std::ceil(*figures.peak_bytes * factor)));

@@ -23,6 +23,8 @@ struct Budget {
   std::map<std::string, double> bytes_per_device;
   std::map<std::string, double> collectives;  // executions in a step by kind; "*": of all kinds
   std::optional<double> full_rematerializations;
+  // Of the estimate that a budget was made of, or of this one; empty: not told. No bound.
+  std::string chip;
 };
 
 // Unknown keys and kinds of collectives, and what is no number, are errors (E-COST-021) of `file`.
@@ -41,6 +43,9 @@ struct Breach {
 // have, or on what is not known.
 Expected<std::vector<Breach>> Breaches(const Budget& figures, const Budget& budget,
                                        const std::string& file);
+// Where the time is bounded and budget and figures are of different chips: that this is so.
+std::optional<Diagnostic> ChipWarning(const Budget& figures, const Budget& budget,
+                                      const std::string& file);
 // One line each.
 std::string BreachesAsText(const std::vector<Breach>& breaches);
 

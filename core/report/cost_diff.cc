@@ -183,6 +183,13 @@ std::string Described(const std::string& file, const CostFigures& figures) {
                      figures.devices == 1 ? "" : "s", figures.chip);
 }
 
+// That times are of two chips; empty if they are of one, or if a report does not tell.
+std::string ChipNote(const CostDiff& diff) {
+  const std::string &before = diff.before.chip, &after = diff.after.chip;
+  if (before == after || before.empty() || after.empty()) return "";
+  return fmt::format("note: times are of {} before and of {} after\n", before, after);
+}
+
 Json ToJson(const BeforeAfter& value) { return {{"before", value.before}, {"after", value.after}}; }
 
 Json Side(const std::string& file, const CostFigures& figures) {
@@ -246,8 +253,8 @@ CostDiff DiffCosts(std::string before_name, CostFigures before, std::string afte
 
 std::string CostDiffAsText(const CostDiff& diff, size_t top) {
   std::string text =
-      fmt::format("before  {}\nafter   {}\n\n", Described(diff.before_name, diff.before),
-                  Described(diff.after_name, diff.after));
+      fmt::format("before  {}\nafter   {}\n{}\n", Described(diff.before_name, diff.before),
+                  Described(diff.after_name, diff.after), ChipNote(diff));
   for (const Section& section : Sections(diff, top)) {
     if (!section.title.empty()) text += "\n" + section.title + "\n";
     text += TableAsText(section.table);
@@ -259,6 +266,7 @@ std::string CostDiffAsText(const CostDiff& diff, size_t top) {
 std::string CostDiffAsMarkdown(const CostDiff& diff, size_t top) {
   std::string text = fmt::format("**{}** → **{}**\n", Described(diff.before_name, diff.before),
                                  Described(diff.after_name, diff.after));
+  if (const std::string note = ChipNote(diff); !note.empty()) text += "\n" + note;
   for (const Section& section : Sections(diff, top)) {
     text += "\n";
     if (!section.title.empty()) text += "**" + section.title + "**\n\n";

@@ -139,6 +139,7 @@ std::string CostAsJson(const Module& module, const CostReport& report, size_t to
                    {"recompute_flops_per_device", report.recompute_flops_per_device},
                    {"padding_flops_per_device", report.padding_flops_per_device},
                    {"masked_flops_per_device", report.masked_flops_per_device},
+                   {"tells_recomputation", report.tells_recomputation},
                    {"mfu", report.mfu},
                    {"hfu", report.hfu},
                    {"hbm_bytes_per_device", report.hbm_bytes_per_device},

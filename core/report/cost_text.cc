@@ -92,6 +92,9 @@ std::string CostAsText(const Module& module, const CostReport& report, size_t to
     out += fmt::format("  network        {:>12}   overlap {}\n", report.network,
                        OverlapName(report.overlap));
   }
+  if (!report.tells_recomputation && report.flops_per_device > 0) {
+    out += "  note: the text has no op_name: what is recomputed cannot be told, MFU counts it\n";
+  }
   if (report.unknown_trip_counts > 0) {
     const bool is_one = report.unknown_trip_counts == 1;
     out += fmt::format("  note: {} while loop{} without a known trip count {} counted once\n",

@@ -136,6 +136,33 @@ bool IsBase64(std::string_view text) {
          });
 }
 
+// "ROOT %x = f32[4] add(": an instruction, as HLO writes one.
+bool StartsInstruction(std::string_view line) {
+  Lexer lexer(line);
+  lexer.ConsumeWord("ROOT");
+  lexer.Consume('%');
+  if (lexer.Identifier().empty() || !lexer.Consume('=')) return false;
+  const std::string_view rest = line.substr(lexer.offset());
+  return rest.find('(') != rest.npos && rest.find('[') != rest.npos;
+}
+
+// Instructions without the computation that they belong to (a single one is read as it is), or the
+// rest of a header.
+bool IsMiddleOfHlo(std::string_view text) {
+  const size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  if (line.starts_with("entry_computation_layout=") || line.starts_with("is_scheduled=")) {
+    return true;
+  }
+  if (!StartsInstruction(line)) return false;
+  const size_t next = text.find_first_not_of(" \t\r\n", end);
+  if (next == text.npos) return false;
+  const std::string_view rest = text.substr(next);
+  return rest[0] == '}' || StartsInstruction(rest.substr(0, rest.find('\n')));
+}
+
+bool IsEndOfProgram(std::string_view text) { return text[0] == '}'; }
+
 bool IsMiddleOfStableHlo(std::string_view text) {
   const std::string_view line = text.substr(0, text.find('\n'));
   return line.starts_with('%') && line.find(" : ") != line.npos &&
@@ -160,6 +187,10 @@ constexpr Copied kCopied[] = {
     {IsBase64, "in base64", "decode it: base64 -d FILE | gshard-opt print -"},
     {IsMiddleOfStableHlo, "the middle of a StableHLO program, without its beginning",
      "copy it from 'module @' on"},
+    {IsMiddleOfHlo, "the middle of an HLO program, without its beginning",
+     "copy it from 'HloModule' on; a computation is ENTRY main { .. }"},
+    {IsEndOfProgram, "the end of a program, without its beginning",
+     "copy it from 'HloModule' or 'module @' on"},
 };
 
 }  // namespace
@@ -181,6 +212,12 @@ std::optional<Diagnostic> WhyNoProgram(const SourceText& source) {
   }
   const std::string_view head = bytes.substr(0, 4096);
   const size_t begin = head.find_first_not_of(" \t\r\n");
+  if (begin == head.npos && bytes.find_first_not_of(" \t\r\n") == bytes.npos) {
+    Diagnostic error = MakeError("E-INPUT-003", "this is no program: it is empty",
+                                 "was it written? a full disk or a failed command leaves such files");
+    error.file = source.name();
+    return error;
+  }
   if (begin == head.npos) return std::nullopt;
   const std::string_view text = head.substr(begin);
   for (const Kind& kind : kText) {

@@ -1,5 +1,6 @@
 #include "ir/input/module_input.h"
 
+#include "ir/input/cut_text.h"
 #include "ir/input/foreign_file.h"
 #include "ir/input/gzip.h"
 #include "ir/input/older_forms.h"
@@ -33,11 +34,11 @@ Expected<std::unique_ptr<Module>> ReadModuleInput(std::shared_ptr<const SourceTe
   if (*text == source) {  // nothing was skipped: is it a text at all?
     if (auto why = WhyNoProgram(*source)) return Fail(*std::move(why));
   }
-  if (stablehlo::IsMlirText((*text)->text())) {
-    return stablehlo::ReadModule(*std::move(text), std::move(context), {.dims = options.dims});
-  }
-  auto module = ParseModule(*std::move(text), std::move(context));
-  if (module.has_value()) RewriteOlderForms(**module);
+  const bool is_mlir = stablehlo::IsMlirText((*text)->text());
+  auto module = is_mlir ? stablehlo::ReadModule(*text, std::move(context), {.dims = options.dims})
+                        : ParseModule(*text, std::move(context));
+  if (!module.has_value()) return Fail(NamedAsCut(std::move(module.error()), **text));
+  if (!is_mlir) RewriteOlderForms(**module);
   return module;
 }
 

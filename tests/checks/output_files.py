@@ -94,9 +94,22 @@ def check_two_outputs(folder):
         check(not same.exists(), "two outputs: nothing is written")
     done = run([OPT, "partition", MLP, "-n", "8", "-o", "/dev/null", "--report", "/dev/null"])
     check(done.returncode == 0, "/dev/null may be named twice")
-    with open("/dev/full", "w") as full:
-        done = subprocess.run([OPT, "print", MLP], stdout=full, stderr=subprocess.PIPE, text=True)
-    check(done.returncode == 1 and "standard output" in done.stderr, f"a full standard output: {done.returncode}")
+
+
+def check_full_standard_output():
+    """Whatever goes there: exit code 1, and the reason."""
+    programs = [OPT, COST, RUN]
+    commands = [[program, flag] for program in programs for flag in ("--help", "--version")]
+    commands += [[OPT, name, *flags] for name in ("list-ops", "list-passes") for flags in ([], ["--json"])]
+    commands += [[OPT, "print", "--help"], [OPT, "print", MLP], [OPT, "check", MLP], [OPT, "show", MLP, "x"],
+                 [OPT, "explain", MLP, "x"], [COST, MLP], [RUN, MLP], [RUN, MLP, "--json"],
+                 [RUN, MLP, "--json", "--memory-limit", "5000"], [COST, "/none", "--json"]]
+    for words in commands:
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)
+        what = " ".join(os.path.basename(word) for word in words)
+        check(done.returncode == 1, f"{what} to a full standard output: exit {done.returncode}")
+        check("writing standard output failed" in done.stderr, f"{what} to a full standard output: {done.stderr!r}")
 
 
 def deep_program(lines):
@@ -142,6 +155,7 @@ for writer, words in WRITERS.items():
         check_writer(writer, words, pathlib.Path(place))
 with tempfile.TemporaryDirectory() as place:
     check_two_outputs(pathlib.Path(place))
+check_full_standard_output()
 with tempfile.TemporaryDirectory() as place:
     check_interrupts(pathlib.Path(place))
 print(f"{passed} passed, {failed} failed")

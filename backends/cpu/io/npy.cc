@@ -322,6 +322,14 @@ Expected<std::vector<std::byte>> ConvertNpy(NpyArray array, DType dtype, const s
     return Fail(MakeError("E-NPY-TYPE", fmt::format("{}: elements of type {} do not convert to {}",
                                                     name, array.descr, DTypeName(dtype))));
   }
+  if (item == bytes && (type[0] == 'i' || type[0] == 'u') && IsFloat(dtype) &&
+      NpyDescr(dtype).starts_with("|V")) {
+    return Fail(MakeError(
+        "E-NPY-TYPE",
+        fmt::format("{}: elements of type {} may be numbers or the bits of {}", name, array.descr,
+                    DTypeName(dtype)),
+        fmt::format("bits: x.view('V{}'); numbers: x.astype('float32')", bytes)));
+  }
   const int64_t count = ElementCount(array.dims);
   std::vector<std::byte> data(static_cast<size_t>(count * bytes));
   for (int64_t i = 0; i < count; ++i) {

@@ -50,7 +50,8 @@ std::string FormatNpyHeader(DType dtype, std::span<const int64_t> dims);
 std::string NpyDescr(DType dtype);
 
 // The array's elements as `dtype`: the same bytes if the types agree (raw bytes of the right size
-// agree with any type), else converted number by number. Errors: types that do not convert.
+// agree with any type), else converted number by number. Errors: types that do not convert, and
+// integers as wide as a float that NumPy does not know (bf16, 8 bits), which may be its bits.
 Expected<std::vector<std::byte>> ConvertNpy(NpyArray array, DType dtype, const std::string& name);
 
 }  // namespace gshard::cpu

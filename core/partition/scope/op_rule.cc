@@ -91,6 +91,23 @@ PartitionedValue* PartitionContext::Finish(Instruction* local, const Instruction
   return Result(local, layout);
 }
 
+const MeshLayout* PartitionContext::Region() {
+  if (!wanted_.empty()) return wanted_[0];
+  const Sharding* sharding = source_.sharding();
+  if (sharding != nullptr && sharding->IsTuple() && !sharding->elements.empty()) {
+    sharding = sharding->elements[0];
+  }
+  if (sharding != nullptr && (sharding->IsManual() || sharding->HasManualSubgroup())) {
+    return layouts().FromSharding(sharding, sharding->data_rank());
+  }
+  for (const PartitionedValue* operand : operands_) {
+    if (operand->IsTuple()) continue;
+    const MeshLayout* layout = PartitionScope::LayoutOf(*operand);
+    if (layout->IsManual() || !layout->manual.empty()) return layout;
+  }
+  return layouts().Replicated(0);
+}
+
 std::vector<const MeshLayout*> PartitionContext::WholeLeaves(const Shape* shape) {
   std::vector<const Shape*> leaves;
   AppendLeafShapes(shape, leaves);

@@ -55,7 +55,7 @@ class PartitionContext {
   std::span<const MeshLayout* const> wanted_leaves() const { return wanted_; }
   const MeshLayout* wanted() const { return wanted_[0]; }
   // Whole, within the manual region that the instruction belongs to.
-  const MeshLayout* Whole(int64_t rank) { return layouts().ReplicatedLike(wanted_[0], rank); }
+  const MeshLayout* Whole(int64_t rank) { return layouts().ReplicatedLike(Region(), rank); }
 
   // Operand i in a layout (its local form); the cause is recorded.
   Instruction* Operand(int64_t i, const MeshLayout* layout);
@@ -100,6 +100,10 @@ class PartitionContext {
                                    std::string hint = "") const;
 
  private:
+  // A layout of the manual region that the instruction belongs to; a result () has no leaf that
+  // says it.
+  const MeshLayout* Region();
+
   PartitionScope& scope_;
   const Instruction& source_;
   std::span<PartitionedValue* const> operands_;

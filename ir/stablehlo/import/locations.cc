@@ -227,13 +227,13 @@ const Locations::Entry& Locations::Of(std::string_view text) {
 std::string Locations::DebugTables() const {
   if (frames_.empty()) return {};
   std::string text;
+  // As the parser of HLO text takes them: no line ends behind the last row.
   const auto add = [&text](std::string_view title, const std::vector<std::string>& rows) {
+    if (!text.empty()) text += "\n\n";
     text += title;
-    text += '\n';
     for (size_t i = 0; i < rows.size(); ++i) {
-      text += fmt::format("{} {}\n", i + 1, rows[i]);
+      text += fmt::format("\n{} {}", i + 1, rows[i]);
     }
-    text += '\n';
   };
   add("FileNames", files_);
   add("FunctionNames", functions_);
