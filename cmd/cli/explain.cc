@@ -147,6 +147,18 @@ const Instruction* WrittenAt(const Module& module, const SourceRange& source) {
   return nullptr;
 }
 
+// The instruction of that name, else the only one with that op_name: then `name` becomes its name,
+// which `text` tells. Null: neither.
+const Instruction* NamedOrWithOpName(const Module& module, std::string_view& name,
+                                     std::string& text) {
+  if (const Instruction* named = FindInstruction(module, name)) return named;
+  const Instruction* only = OnlyWithOpName(module, name);
+  if (only == nullptr) return nullptr;
+  text += fmt::format("'{}' is the op_name of {}\n", name, only->name());
+  name = only->name();
+  return only;
+}
+
 // Where a copy that inlining has made of a pipelined program's instruction belongs.
 std::string PlaceOfInlined(const ExplainOptions& options, const Instruction* copy, Json& document) {
   auto module = ReadModule(options.input, options.num_partitions);
@@ -203,11 +215,7 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
   PerDeviceOptions way;
   way.num_partitions = options.num_partitions;
   way.after_propagation = [&](Module& propagated) {
-    instruction = FindInstruction(propagated, name);
-    if (instruction == nullptr && (instruction = OnlyWithOpName(propagated, name)) != nullptr) {
-      text += fmt::format("'{}' is the op_name of {}\n", name, instruction->name());
-      name = instruction->name();
-    }
+    instruction = NamedOrWithOpName(propagated, name, text);
     if (instruction == nullptr) similar = SimilarNames(propagated, name);
     mesh = NamedMesh(propagated);
     if (instruction != nullptr) {

@@ -176,6 +176,53 @@ TEST_CASE("files that are no program are named", "[ir][input]") {
   CHECK(what("let f = { lambda ; a:f32[]. let in (a,) } in\n{ lambda ; a:f32[]. let in (a,) }") ==
         "this is no program: it is a jaxpr");
   CHECK(what("\xff\xfeH") == "this is no program: it is text in UTF-16");
+  CHECK(what("") == "this is no program: it is empty");
+  CHECK(what(std::string(5000, '\n')) == "this is no program: it is empty");
+}
+
+TEST_CASE("texts without their beginning are named", "[ir][input]") {
+  const auto what = [](const std::string& text) { return Read(text).error.message; };
+  const std::string middle =
+      "this is no program: it is the middle of an HLO program, without its beginning";
+  CHECK(what("  x = f32[4] parameter(0)\n  ROOT y = f32[4] negate(x)\n}\n") == middle);
+  CHECK(what("  ROOT %y = f32[4]{0} negate(%x)\n}\n") == middle);
+  CHECK(what("entry_computation_layout={(f32[4])->f32[4]}\n\nENTRY e {\n}") == middle);
+  CHECK(what("}\n\nENTRY e { ROOT x = f32[4] parameter(0) }") ==
+        "this is no program: it is the end of a program, without its beginning");
+  // An instruction alone is read, on several lines, too.
+  CHECK(Read("%y = f32[4] negate(f32[4] %x)").module == "_");
+  CHECK(Read("%y = f32[4] add(f32[4] %x,\n    f32[4] %z)").module == "_");
+  // What an earlier computation or the header should have said.
+  const std::string lost = "the text has no 'HloModule' line: was its beginning lost?";
+  CHECK(Read("ENTRY e {\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] map(x), dimensions={0}, "
+             "to_apply=f\n}\n")
+            .error.hint.starts_with(lost));
+  CHECK(Read("ENTRY e { ROOT x = f32[4] parameter(0), sharding={@pod, [{'data'}]} }")
+            .error.hint.starts_with(lost));
+}
+
+TEST_CASE("texts that are cut short are named", "[ir][input]") {
+  const std::string cut = "the text breaks off here: is the file cut short?";
+  const std::string hlo =
+      "HloModule m, entry_computation_layout={(f32[4])->f32[4]}\n\nf {\n  a = f32[] "
+      "parameter(0)\n  ROOT b = f32[] negate(a), metadata={op_name=\"f/neg\"}\n}\n\nENTRY e {\n"
+      "  x = f32[4] parameter(0)\n  ROOT y = f32[4] map(x), dimensions={0}, to_apply=f\n}";
+  REQUIRE(Read(hlo).module == "m");
+  for (size_t size = hlo.find("\n\nf"); size < hlo.size(); ++size) {
+    INFO(hlo.substr(0, size));
+    CHECK(Read(hlo.substr(0, size)).error.hint.starts_with(cut));
+  }
+  const std::string mlir =
+      "module @m {\n  func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {\n"
+      "    %0 = stablehlo.negate %arg0 : tensor<4xf32>\n    return %0 : tensor<4xf32>\n  }\n}";
+  REQUIRE(Read(mlir).module == "m");
+  for (size_t size = mlir.find('('); size < mlir.size(); ++size) {
+    INFO(mlir.substr(0, size));
+    CHECK(Read(mlir.substr(0, size)).error.hint.starts_with(cut));
+  }
+  // A mistake within a whole text is none of this.
+  CHECK(Read("HloModule m\nENTRY e {\n  ROOT x = f32[4] paramter(0)\n}").error.hint.find(cut) ==
+        std::string::npos);
 }
 
 }  // namespace

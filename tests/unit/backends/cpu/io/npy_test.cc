@@ -63,6 +63,23 @@ TEST_CASE("column-major arrays are turned, other numbers converted", "[cpu]") {
   CHECK_FALSE(ConvertNpy(doubles, DType::kC64, "x"));
 }
 
+TEST_CASE("integers for a float that NumPy does not know may be its bits", "[cpu]") {
+  const NpyArray bits{"<u2", {2}, BytesOf<uint16_t>({0x3f80, 0x4000})};
+  for (const char* descr : {"<u2", "<i2"}) {
+    const auto refused = ConvertNpy({descr, bits.dims, bits.data}, DType::kBF16, "x");
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == "E-NPY-TYPE");
+    CHECK(refused.error().hint == "bits: x.view('V2'); numbers: x.astype('float32')");
+  }
+  CHECK_FALSE(ConvertNpy({"|u1", {1}, BytesOf<uint8_t>({7})}, DType::kF8E5M2, "x"));
+  CHECK(*ConvertNpy({"|V2", bits.dims, bits.data}, DType::kBF16, "x") == bits.data);
+  // Of another width, or for a type that NumPy has, they are numbers.
+  CHECK(*ConvertNpy({"|u1", {1}, BytesOf<uint8_t>({2})}, DType::kBF16, "x") ==
+        BytesOf<uint16_t>({0x4000}));
+  CHECK(*ConvertNpy({"<u2", {1}, BytesOf<uint16_t>({2})}, DType::kF16, "x") ==
+        BytesOf<uint16_t>({0x4000}));
+}
+
 TEST_CASE("values that a type does not have become ones that it has", "[cpu]") {
   const NpyArray large{"<u8", {1}, BytesOf<uint64_t>({uint64_t{1} << 63})};
   CHECK(*ConvertNpy(large, DType::kF32, "x") == BytesOf<float>({0x1p63f}));
