@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "ir/custom_call.h"
 #include "ir/integer_operation.h"
 #include "ir/literal.h"
 
@@ -30,6 +31,9 @@ std::optional<int64_t> IntegerValues::Compute(const Instruction* x, int depth) {
     case Opcode::kReshape:
     case Opcode::kBroadcast:
     case Opcode::kOptBarrier:
+      return Evaluate(x->operand(0), depth);
+    case Opcode::kCustomCall:
+      if (!IsIdentityCall(*x) || x->operand_count() != 1) return std::nullopt;
       return Evaluate(x->operand(0), depth);
     case Opcode::kBitcast: {
       std::optional<int64_t> bits = Evaluate(x->operand(0), depth);

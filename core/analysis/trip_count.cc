@@ -9,6 +9,7 @@
 #include "core/analysis/integer_value.h"
 #include "ir/comparison.h"
 #include "ir/computation.h"
+#include "ir/custom_call.h"
 
 namespace gshard {
 namespace {
@@ -24,6 +25,10 @@ const Instruction* SkipCopies(const Instruction* x) {
       case Opcode::kBitcast:
       case Opcode::kConvert:
       case Opcode::kOptBarrier:
+        x = x->operand(0);
+        continue;
+      case Opcode::kCustomCall:  // in a region that is manual in some axes a marker is on each value
+        if (!IsIdentityCall(*x) || x->operand_count() != 1) return x;
         x = x->operand(0);
         continue;
       case Opcode::kGetTupleElement: {

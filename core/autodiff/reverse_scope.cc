@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "ir/custom_call.h"
 #include "ir/metadata.h"
 
 namespace gshard {
@@ -25,6 +26,8 @@ bool IsCheap(const Instruction* x) {
     case Opcode::kTuple:
     case Opcode::kGetTupleElement:
       return true;
+    case Opcode::kCustomCall:
+      return IsIdentityCall(*x) && !IsRegionMarker(*x);
     default:
       break;
   }

@@ -49,5 +49,35 @@ TEST_CASE("Trips follow from the text, else from what XLA recorded", "[analysis]
   CHECK(TripsOf(kFused, "") == std::nullopt);
 }
 
+TEST_CASE("Trips are seen through annotations of the counter and its bound", "[analysis]") {
+  auto module = Parsed(R"(HloModule m
+c {
+  s = (s32[], f32[8]) parameter(0)
+  t = s32[] get-tuple-element(s), index=0
+  marked_t = s32[] custom-call(t), custom_call_target="Sharding", sharding={replicated}
+  n = s32[] constant(5)
+  marked_n = s32[] custom-call(n), custom_call_target="Sharding", sharding={replicated}
+  ROOT l = pred[] compare(marked_t, marked_n), direction=LT
+}
+b {
+  s = (s32[], f32[8]) parameter(0)
+  t = s32[] get-tuple-element(s), index=0
+  marked_t = s32[] custom-call(t), custom_call_target="Sharding", sharding={replicated}
+  x = f32[8] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  marked_one = s32[] custom-call(one), custom_call_target="Sharding", sharding={replicated}
+  u = s32[] add(marked_t, marked_one)
+  marked_u = s32[] custom-call(u), custom_call_target="Sharding", sharding={replicated}
+  ROOT r = (s32[], f32[8]) tuple(marked_u, x)
+}
+ENTRY e {
+  x = f32[8] parameter(0)
+  z = s32[] constant(0)
+  s = (s32[], f32[8]) tuple(z, x)
+  ROOT w = (s32[], f32[8]) while(s), condition=c, body=b
+})");
+  CHECK(TripCount(*module->entry()->root()) == 5);
+}
+
 }  // namespace
 }  // namespace gshard
