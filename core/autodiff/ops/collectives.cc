@@ -11,6 +11,7 @@
 
 #include "core/autodiff/combiners.h"
 #include "core/autodiff/emit.h"
+#include "core/autodiff/manual_region.h"
 #include "core/autodiff/reverse_scope.h"
 
 namespace gshard {
@@ -100,6 +101,35 @@ void PermuteOne(const Instruction* x, Instruction* operand, Instruction* c, Reve
                                          operand->shape()->bare()));
 }
 
+// Groups of partitions, as a collective-broadcast has them, as an all-reduce names them: by devices,
+// of which each is in one.
+void NameDevices(Instruction* all_reduce, Module& module) {
+  auto& attributes = all_reduce->mutable_attributes<CollectiveAttributes>();
+  const int64_t partitions = module.DeviceCount();
+  const ReplicaGroups all;
+  const ReplicaGroups& groups =
+      attributes.replica_groups != nullptr ? *attributes.replica_groups : all;
+  std::vector<std::vector<int64_t>> of_partitions = groups.ToLists(partitions), lists;
+  std::vector<bool> named(At(partitions));
+  for (const std::vector<int64_t>& group : of_partitions) {
+    for (int64_t member : group) {
+      if (member < partitions) named[At(member)] = true;
+    }
+  }
+  for (int64_t k = 0; k < partitions; ++k) {
+    if (!named[At(k)]) of_partitions.push_back({k});
+  }
+  for (int64_t replica = 0; replica < std::max<int64_t>(module.header().replica_count, 1);
+       ++replica) {
+    for (std::vector<int64_t> group : of_partitions) {
+      for (int64_t& member : group) member += replica * partitions;
+      lists.push_back(std::move(group));
+    }
+  }
+  attributes.replica_groups = module.Own(ReplicaGroups::FromLists(std::move(lists)));
+  attributes.use_global_device_ids = true;
+}
+
 }  // namespace
 
 Expected<void> GradAllReduce(Instruction* x, Adjoints adjoints, ReverseScope& scope) {
@@ -177,6 +207,7 @@ Expected<void> GradCollectiveBroadcast(Instruction* x, Adjoints adjoints, Revers
   const bool by_partition = attributes.channel_id != 0;
   Instruction* self = by_partition ? b.PartitionId()
                                    : b.Add(Opcode::kReplicaId, {}, b.context().Scalar(DType::kU32));
+  if (by_partition) self->set_sharding(ManualRegionOf(x, 0, b.context()));
   Instruction* is_source = nullptr;
   if (attributes.replica_groups != nullptr) {
     for (const std::vector<int64_t>& group :
@@ -191,6 +222,7 @@ Expected<void> GradCollectiveBroadcast(Instruction* x, Adjoints adjoints, Revers
     Instruction* operand = x->operand(static_cast<int64_t>(i));
     if (adjoints[i] == nullptr || !scope.Wants(operand)) continue;
     Instruction* sum = AllReduce(x, adjoints[i], scope, Opcode::kAdd);
+    if (by_partition) NameDevices(sum, scope.module());
     Instruction* mask = b.BroadcastScalar(is_source, sum->shape()->dims());
     scope.Add(operand, e.Where(mask, sum));
   }

@@ -13,11 +13,10 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <unordered_set>
 
 #include "core/autodiff/emit.h"
+#include "core/autodiff/manual_region.h"
 #include "core/autodiff/reverse_scope.h"
-#include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
 
 namespace gshard {
@@ -30,10 +29,6 @@ struct Side {
   std::string_view open_dims;
 };
 
-bool IsOfRegion(const Sharding* sharding) {
-  return sharding != nullptr && (sharding->IsManual() || sharding->HasManualSubgroup());
-}
-
 Side SideOf(const Instruction* x) {
   const bool is_marker = IsRegionMarker(*x) || IsCustomCallTo(*x, kShardingTarget);
   return {x->sharding(), is_marker ? x->backend_config() : std::string_view()};
@@ -45,23 +40,9 @@ Side OutsideOf(const Instruction* x, Context& context) {
   return side;
 }
 
-// Where `x` itself does not tell, one of the values that it is computed from does. Without any the
-// region is manual in all axes, as programs were before there were others.
 Side InsideOf(const Instruction* x, Context& context) {
-  if (IsOfRegion(x->sharding())) return SideOf(x);
-  std::vector<const Instruction*> work = {x};
-  std::unordered_set<const Instruction*> seen = {x};
-  while (!work.empty()) {
-    const Instruction* value = work.back();
-    work.pop_back();
-    if (IsOfRegion(value->sharding())) {
-      return {ReplicateAllDataDims(context, value->sharding(), x->shape()->rank()), {}};
-    }
-    for (const Instruction* operand : value->operands()) {
-      if (seen.insert(operand).second) work.push_back(operand);
-    }
-  }
-  return {context.Manual(), {}};
+  if (IsOfManualRegion(x->sharding())) return SideOf(x);
+  return {ManualRegionOf(x, x->shape()->rank(), context), {}};
 }
 
 // Devices that have the same part of a value: groups of `count`.
