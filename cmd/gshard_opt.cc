@@ -378,8 +378,8 @@ void AddGradFlags(const Command& grad, Flags& flags) {
 void AddExplainFlags(const Command& explain, Flags& flags) {
   AddInputFlags(explain, flags.explain.input, flags.explain.num_partitions);
   explain.Add("NAME", flags.explain.name,
-              "An instruction of IN, a collective of its partitioned program, or a line of the "
-              "program it was made of, gpt.py:22 (required)",
+              "An instruction of IN, an op_name of one only, a collective of its partitioned program, "
+              "or a line of the program it was made of, gpt.py:22 (required)",
               {.type = "INSTRUCTION", .required = true});
   AddPropagationFlags(explain, flags.propagation);
   explain.AddSwitch("--json", flags.explain.json, "JSON (gshard.explain/1)");
@@ -387,7 +387,7 @@ void AddExplainFlags(const Command& explain, Flags& flags) {
 
 void AddShowFlags(const Command& show, Flags& flags) {
   AddInputFlags(show, flags.show.input, flags.show.num_partitions);
-  show.Add("NAME", flags.show.name, "An instruction of IN (required)",
+  show.Add("NAME", flags.show.name, "An instruction of IN, or an op_name of one only (required)",
            {.type = "INSTRUCTION", .required = true});
   AddPropagationFlags(show, flags.propagation);
   show.AddSwitch("--full", flags.show.full, "All rows and columns, however many");
