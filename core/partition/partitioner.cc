@@ -305,17 +305,19 @@ class ComputationPartitioner {
     return SameRegion(layout, wanted) || (layout->IsReplicated() && layout->manual.empty());
   }
 
-  // The first array of a value that is to be used in another region and has another shape there;
-  // null: none. Takes as many layouts as it has leaves. (Where nothing in a region says that it is
-  // manual, values have their local shapes and count as copies.)
+  // The first array of a value that is to be used within a region of all axes, or without, where it
+  // is not, and has another shape there; null: none. Takes as many layouts as it has leaves. (Where
+  // nothing in a region says that it is manual, values have their local shapes and count as copies.)
   const PartitionedValue* FirstBeyondBorder(const PartitionedValue& value,
                                             std::span<const MeshLayout* const>& wanted) {
     if (!value.IsTuple()) {
       const MeshLayout* layout = wanted[0];
       wanted = wanted.subspan(1);
       if (MayBeUsedIn(value, layout)) return nullptr;
+      const MeshLayout* own = PartitionScope::LayoutOf(value);
+      if (own->IsManual() == layout->IsManual()) return nullptr;
       Context& context = run_.module.context();
-      const Shape* here = LocalShape(context, value.shape, PartitionScope::LayoutOf(value));
+      const Shape* here = LocalShape(context, value.shape, own);
       return SameDims(here, LocalShape(context, value.shape, layout)) ? nullptr : &value;
     }
     for (const PartitionedValue* element : value.elements) {
