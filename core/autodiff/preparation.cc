@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "core/autodiff/leaves.h"
+#include "ir/custom_call.h"
 #include "ir/traversal.h"
 
 namespace gshard {
@@ -149,6 +150,37 @@ class PartInliner {
   Module& module_;
 };
 
+// What a reduction or a comparison applies to scalars has no layout: annotations within, which JAX
+// writes in regions that are manual in some axes, say nothing and hide what the function is.
+void DropMarkersOfScalars(Module& module) {
+  std::unordered_set<Computation*> functions;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (IsCalledOnce(x->opcode())) continue;
+      for (Computation* called : x->called()) functions.insert(called);
+    }
+  }
+  for (Computation* function : functions) {
+    std::unordered_map<const Instruction*, Instruction*> value;
+    std::vector<Instruction*> list;
+    for (Instruction* x : function->instructions()) {
+      for (int64_t i = 0; i < x->operand_count(); ++i) {
+        if (auto it = value.find(x->operand(i)); it != value.end()) x->set_operand(i, it->second);
+      }
+      if (IsIdentityCall(*x) && x->operand_count() == 1) {
+        value[x] = x->operand(0);
+      } else {
+        list.push_back(x);
+      }
+    }
+    if (value.empty()) continue;
+    Instruction* root = function->root();
+    if (auto it = value.find(root); it != value.end()) root = it->second;
+    function->SetInstructions(std::move(list));
+    function->set_root(root);
+  }
+}
+
 // Loops on a tuple, as the rules expect them: one on an array gets a tuple of one.
 void MakeTupleState(Module& module) {
   const std::vector<Computation*> computations(module.computations().begin(),
@@ -204,6 +236,7 @@ void MakeTupleState(Module& module) {
 
 Expected<void> PrepareForDifferentiation(Module& module) {
   if (auto separated = CallerSeparator(module).Run(); !separated) return separated;
+  DropMarkersOfScalars(module);
   PartInliner(module).Run();
   RemoveDeadCode(module);
   MakeTupleState(module);

@@ -4,6 +4,8 @@ Each loss has a shard_map over some axes of a mesh of 8 devices, or over all of 
 differentiated; its value and gradients, run on an emulated mesh, must be jax.value_and_grad's, and the partitioned
 program must verify against the unpartitioned one.
 
+Each is read in both forms that JAX writes: Shardy's, and GSPMD's (which is printed only, not compiled).
+
     grad_manual_test.py [--only REGEX]
 """
 import argparse
@@ -163,27 +165,37 @@ def tool(*words):
     return f"{words[0]} {words[1]}: exit {run.returncode}: {run.stderr.strip()[:500]}" if run.returncode != 0 else ""
 
 
+def difference(actual, expected):
+    """What is wrong; empty if nothing."""
+    for k, x in enumerate(expected):
+        x = np.asarray(x)
+        error = np.max(np.abs(actual[f"o{k}"] - x)) / np.max(np.abs(x))
+        if not error <= TOLERANCE:
+            return f"{'value' if k == 0 else f'gradient {k - 1}'}: relative error {error:.2g}"
+    return ""
+
+
 def check(name, mesh, function, arguments, folder):
     """What is wrong; empty if nothing."""
     random = np.random.default_rng(len(name))
     values = [random.normal(size=shape) / 2 for shape, _ in arguments]
     shardings = [NamedSharding(mesh, spec) for _, spec in arguments]
     with jax.set_mesh(mesh):
-        text = jax.jit(function, in_shardings=shardings).lower(*values).as_text()
+        texts = []
+        for shardy in (True, False):
+            jax.config.update("jax_use_shardy_partitioner", shardy)
+            texts.append(jax.jit(function, in_shardings=shardings).lower(*values).as_text())
+        jax.config.update("jax_use_shardy_partitioner", True)
         gradient = jax.value_and_grad(function, argnums=tuple(range(len(values))))
         value, expected = jax.jit(gradient, in_shardings=shardings)(*values)
-    (folder / "loss.mlir").write_text(text)
     np.savez(folder / "in.npz", **{f"p{k}": x for k, x in enumerate(values)})
-    problem = tool("gshard-opt", "grad", folder / "loss.mlir", "-o", folder / "grad.hlo")
-    problem = problem or tool("gshard-run", folder / "grad.hlo", "--input", folder / "in.npz", "--verify", "--output", folder / "out.npz")
-    if problem:
-        return problem
-    actual = np.load(folder / "out.npz")
-    for k, x in enumerate([value, *expected]):
-        x = np.asarray(x)
-        error = np.max(np.abs(actual[f"o{k}"] - x)) / np.max(np.abs(x))
-        if not error <= TOLERANCE:
-            return f"{'value' if k == 0 else f'gradient {k - 1}'}: relative error {error:.2g}"
+    for form, text in zip(("Shardy", "GSPMD"), texts):
+        (folder / "loss.mlir").write_text(text)
+        problem = tool("gshard-opt", "grad", folder / "loss.mlir", "-o", folder / "grad.hlo")
+        problem = problem or tool("gshard-run", folder / "grad.hlo", "--input", folder / "in.npz", "--verify", "--output", folder / "out.npz")
+        problem = problem or difference(np.load(folder / "out.npz"), [value, *expected])
+        if problem:
+            return f"{form}: {problem}"
     return ""
 
 
