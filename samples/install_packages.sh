@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what gshard needs from Debian 12: install_packages.sh [--tests] [--mpi]
+# Installs what gshard needs from Debian 12 or 13: install_packages.sh [--tests] [--mpi]
 # Root, or sudo. Does nothing where all packages are there already.
 set -eu
 packages="g++ cmake ninja-build pkg-config libcli11-dev nlohmann-json3-dev libfmt-dev libre2-dev libopenblas-dev

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs, builds and runs every test on a Debian 12 machine. Ends with "N passed, N failed".
+# Installs, builds and runs every test on a Debian 12 or 13 machine. Ends with "N passed, N failed".
 #
 # GSHARD_CORPUS: folder of real HLO files (default ../shared/corpus; its tests are skipped where absent).
 # GSHARD_XLA_VENV: an existing virtual environment with jaxlib, instead of a throwaway one.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/cpu/feed_items.h"
+#include "backends/cpu/machine/machine.h"
 #include "backends/cpu/named_values.h"
 #include "backends/cpu/prepared_run.h"
 #include "backends/cpu/rank_agreement.h"
@@ -207,6 +208,7 @@ Expected<std::vector<FeedCapacity>> RunStages(std::unique_ptr<Module> module,
 
 Expected<Emulation> Emulate(std::unique_ptr<Module> module, const EmulateOptions& options,
                             std::unique_ptr<Module> reference) {
+  if (const auto warning = WarningOfOldKernel()) options.Warn(*warning);
   // Feeds of unknown size show in a first run how many items they have.
   const bool may_repeat = HasHostTransfers(*module);
   const auto copy = [&](std::unique_ptr<Module>& of) {

@@ -16,8 +16,9 @@ struct Emulation {
   bool interrupted = false;  // the report holds what was measured until then
 };
 
-// The module is consumed. `reference`: the graph before partitioning, to verify a module with that
-// is partitioned already; instructions are compared where both shard alike. Errors: of
+// A program calls SetUpMachine (machine/machine.h) at its start, or products may take several times
+// as long. The module is consumed. `reference`: the graph before partitioning, to verify a module
+// with that is partitioned already; instructions are compared where both shard alike. Errors: of
 // partitioning, planning (E-RUN-MEMORY among them) and running.
 Expected<Emulation> Emulate(std::unique_ptr<Module> module, const EmulateOptions& options,
                             std::unique_ptr<Module> reference = nullptr);

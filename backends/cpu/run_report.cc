@@ -429,6 +429,11 @@ std::string ToJson(const RunReport& report, std::span<const FailedCheck> failed,
                {"failed_checks", FailedChecksAsJson(failed)},
                {"devices", figure(report.devices)},
                {"threads", figure(report.threads)},
+               {"machine",
+                {{"processor", report.machine.processor},
+                 {"instruction_set", NameOf(report.machine.instructions)},
+                 {"blas", report.machine.blas},
+                 {"blas_kernel", report.machine.blas_kernel}}},
                {"partition_time_s", figure(report.partition_time_s)},
                {"plan_time_s", figure(report.plan_time_s)},
                {"step_time_s", figure(step)},
@@ -467,6 +472,7 @@ std::string ToText(const RunReport& report) {
   const double step = report.MedianStepTime();
   out += fmt::format("devices       {} on {} thread{}\n", report.devices, report.threads,
                      report.threads == 1 ? "" : "s");
+  out += fmt::format("machine       {}\n", ToText(report.machine));
   out += ToText(report.inputs);
   if (report.partition_time_s > 0) {
     out += fmt::format("partition     {}\n", HumanSeconds(report.partition_time_s));

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/machine/machine.h"
 #include "backends/cpu/verify/verify.h"
 #include "core/report/device_model.h"
 #include "core/report/failed_check.h"
@@ -15,6 +16,7 @@
 namespace gshard::cpu {
 
 struct RunReport {
+  Machine machine = ThisMachine();
   int64_t devices = 1;
   int threads = 1;
   double partition_time_s = 0;

@@ -70,8 +70,9 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-void AddVersionFlag(CLI::App& app) {
-  app.set_version_flag("--version", std::string("gshard ") + GSHARD_VERSION, "Print the version");
+void AddVersionFlag(CLI::App& app, const std::string& more = "") {
+  app.set_version_flag("--version", std::string("gshard ") + GSHARD_VERSION + more,
+                       "Print the version");
   app.set_help_flag("-h,--help", "Print this text");
 }
 
@@ -156,6 +157,8 @@ CommandLine::CommandLine(const std::string& program, const std::string& descript
 }
 
 CommandLine::~CommandLine() = default;
+
+void CommandLine::AddVersionText(const std::string& text) { AddVersionFlag(*app_, "\n" + text); }
 
 void CommandLine::AddSubcommand(const std::string& name, const std::string& description,
                                 const std::string& example, std::function<int()> run,

@@ -85,6 +85,9 @@ class CommandLine : public Command {
                      const std::string& example, std::function<int()> run,
                      std::function<void(const Command&)> add_flags);
 
+  // Lines that --version prints behind the program's own.
+  void AddVersionText(const std::string& text);
+
   // Parses the arguments and calls the chosen subcommand's function, else `run`. "help", "help
   // SUBCOMMAND" and "SUBCOMMAND help" are --help in words. Maps everything
   // that can go wrong to an exit code (ExitCode in program.h): usage errors print one line and a

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backends/cpu/emulate.h"
+#include "backends/cpu/machine/machine.h"
 #include "backends/cpu/run/workers.h"
 #include "backends/mpi/ranks.h"
 #include "cmd/cli/interrupt.h"
@@ -76,13 +77,15 @@ struct RunCommand::Flags {
   bool json = false, fail_on_near_ties = false;
   PropagationFlags propagation;
   cpu::EmulateOptions options;
+  Expected<std::vector<Diagnostic>> machine = cpu::SetUpMachine();
 };
 
 RunCommand::RunCommand() : flags_(std::make_unique<Flags>()) {}
 
 RunCommand::~RunCommand() = default;
 
-void RunCommand::AddFlags(const Command& command) {
+void RunCommand::AddFlags(CommandLine& command) {
+  command.AddVersionText(cpu::ToText(cpu::ThisMachine()));
   Flags& flags = *flags_;
   cpu::EmulateOptions& options = flags.options;
   AddInputFlags(command, flags.input, options.num_partitions);
@@ -168,6 +171,8 @@ std::optional<double> ReadTolerance(const char* flag, const std::string& text, b
 // What flags say together or in a syntax of their own.
 void RunCommand::ReadFlags() {
   Flags& flags = *flags_;
+  if (!flags.machine) throw FlagError("GSHARD_CPU", flags.machine.error());
+  ReportWarnings(*flags.machine);
   cpu::EmulateOptions& options = flags.options;
   if (!flags.partitioned.empty()) options.partitioned = flags.partitioned == "yes";
   ReadPropagationFlags(flags.propagation, options.propagation);
@@ -228,9 +233,9 @@ int RunCommand::RunModule(mpi::Ranks* ranks, std::atomic<uint64_t>* work, int ow
       line.Clear();
       const bool stopped = error.code == "E-RUN-STOPPED";
       if (!stopped || ranks->rank() == 0) {
-        const std::string text =
-            stopped ? "gshard-run-mpi: interrupted\n"
-                    : fmt::format("[rank {}] {}", ranks->rank(), Render(error));
+        const std::string text = stopped
+                                     ? "gshard-run-mpi: interrupted\n"
+                                     : fmt::format("[rank {}] {}", ranks->rank(), Render(error));
         if (write(own_errors, text.data(), text.size()) < 0) ranks->Abort(kExitInternalError);
       }
       ranks->Abort(stopped ? kExitInterrupted : ExitCodeOf(error));
@@ -274,8 +279,6 @@ std::string RunCommand::InputDigest() const {
   return Digest(*text);
 }
 
-int RunCommand::threads() const {
-  return cpu::ThreadsFor(flags_->options.threads);
-}
+int RunCommand::threads() const { return cpu::ThreadsFor(flags_->options.threads); }
 
 }  // namespace gshard

@@ -18,12 +18,13 @@ namespace gshard {
 // the ranks find one another, and run by all.
 class RunCommand {
  public:
+  // Sets up the machine (backends/cpu/machine/machine.h): before there are threads that multiply.
   RunCommand();
   ~RunCommand();
   RunCommand(const RunCommand&) = delete;
   RunCommand& operator=(const RunCommand&) = delete;
 
-  void AddFlags(const Command& command);
+  void AddFlags(CommandLine& command);
   // Returns the exit code. Throws FlagError.
   int Run();
   // The same on one of several ranks: `work` counts up while it gets on; errors that the others do

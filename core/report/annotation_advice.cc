@@ -77,8 +77,9 @@ void AdviseAnnotations(const Module& program, const PassContext& context,
   costliest.resize(std::min(limit, costliest.size()));
   for (Rematerialization* r : costliest) {
     for (const Candidate& candidate : CandidatesFor(r->cause)) {
-      AnnotationRule rule{fmt::format("^{}$", RE2::QuoteMeta(candidate.instruction->name())),
-                          ToString(candidate.sharding), "--report", 0};
+      AnnotationRule rule{
+          fmt::format("^{}$", RE2::QuoteMeta(std::string(candidate.instruction->name()))),
+          ToString(candidate.sharding), "--report", 0};
       std::optional<Outcome> outcome = Try(program, context, way, rule);
       // Worth taking: one less, none of the other kind for it, and less is sent.
       if (!outcome || outcome->bytes >= report.bytes_per_device) continue;

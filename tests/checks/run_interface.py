@@ -378,6 +378,41 @@ def misspelt(directory):
     check(result.returncode == 1 and "numpy.savez" in result.stderr, f"a .npy is no .npz: {result.stderr}")
 
 
+def run_with(variables, *args):
+    environment = {name: value for name, value in os.environ.items() if name not in ("OPENBLAS_CORETYPE", "GSHARD_CPU")}
+    return subprocess.run([RUN, *args], capture_output=True, text=True, env={**environment, **variables})
+
+
+def machine():
+    """The processor and OpenBLAS's kernel are named; what the user chooses stays, and is told where it is slow."""
+    own = json.loads(run_with({}, MLP, "--json").stdout)["machine"]
+    shown = f"{own['processor']}, {own['instruction_set']}; {own['blas']}, kernel {own['blas_kernel']}"
+    version = run_with({}, "--version").stdout.splitlines()
+    check(len(version) == 2 and version[1] == shown, f"--version: {version}, not {shown}")
+    check(f"machine       {shown}\n" in run_with({}, MLP).stdout, "the report names the machine")
+    sets = ["baseline", "avx", "avx2", "avx512"]
+    for name in sets:
+        result = run_with({"GSHARD_CPU": name}, MLP, "--verify", "--json")
+        if sets.index(name) > sets.index(own["instruction_set"]):
+            check(result.returncode == 2 and "this processor does not offer" in result.stderr, f"GSHARD_CPU={name}: {result}")
+            continue
+        report = json.loads(result.stdout)
+        check(report["verify"]["ok"] and report["machine"]["instruction_set"] == name, f"GSHARD_CPU={name}: {report['machine']}")
+    result = run_with({"GSHARD_CPU": "mmx"}, MLP)
+    check(result.returncode == 2 and "baseline, avx, avx2 and avx512" in result.stderr, f"GSHARD_CPU=mmx: {result}")
+    if own["instruction_set"] == "baseline":
+        return
+    limited = json.loads(run_with({"GSHARD_CPU": "baseline"}, MLP, "--json").stdout)["machine"]
+    check(limited["blas_kernel"] == "Prescott", f"OpenBLAS is limited, too: {limited}")
+    chosen = run_with({"OPENBLAS_CORETYPE": "Prescott"}, MLP, "--verify", "--json")
+    report = json.loads(chosen.stdout)
+    check(report["verify"]["ok"] and report["machine"]["blas_kernel"] == "Prescott", f"the user's kernel: {report['machine']}")
+    check("OPENBLAS_CORETYPE=Prescott: products take" in chosen.stderr and "[W-RUN-BLAS]" in chosen.stderr,
+          f"the user's kernel is slow: {chosen.stderr}")
+    chosen = run_with({"OPENBLAS_CORETYPE": own["blas_kernel"]}, MLP)
+    check("W-RUN-BLAS" not in chosen.stderr, f"the user's kernel is the best: {chosen.stderr}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as directory:
         if has_terminals():
@@ -395,6 +430,7 @@ def main():
         refusals(directory)
         failures_as_json(directory)
         misspelt(directory)
+        machine()
     print(f"{checks - len(failures)} passed, {len(failures)} failed")
     sys.exit(1 if failures else 0)
 

@@ -23,6 +23,7 @@ def plain(text):
     text = re.sub(r"\b\d+(\.\d+)?e-\d+\b", "#", text)
     text = re.sub(r"on \d+ threads?", "on # threads", text)
     text = re.sub(r"[\d.]+ [KMG]iB in all", "# in all", text)
+    text = re.sub(r"^machine .*\n?", "", text, flags=re.M)
     text = re.sub(r"^growth .*\n?", "", text, flags=re.M)
     text = re.sub(r"error # at \S+", "error # at #", text)
     return re.sub(r"[ \t]+", " ", text).strip()

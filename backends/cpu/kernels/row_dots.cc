@@ -1,6 +1,7 @@
-// Products of a matrix of adjacent columns and a vector: eight rows at a time are transposed in
-// registers, four columns after four, so that each row has a lane of its own. Many products of a
-// row and a column each: a lane of its own for each of them, too.
+// Products of a matrix of adjacent columns and a vector: eight rows at a time (four where a
+// register holds no more floats) are transposed in registers, four columns after four, so that each
+// row has a lane of its own. Many products of a row and a column each: a lane of its own for each
+// of them, too.
 #include <algorithm>
 #include <cstdint>
 
@@ -71,26 +72,31 @@ int64_t RunDots(int64_t, int64_t, const float*, int64_t, const float*, int64_t, 
   return 0;
 }
 #else
-constexpr int64_t kTogether = 8;
-using Eight = hn::FixedTag<float, kTogether>;
+constexpr int64_t kTogether = HWY_MAX_BYTES < 32 ? 4 : 8;
+using Rows = hn::FixedTag<float, kTogether>;
 using Four = hn::FixedTag<float, 4>;
-using Lanes = hn::Vec<Eight>;
+using Lanes = hn::Vec<Rows>;
 
-// The sums of columns [begin, end) of eight rows.
+// Four columns of row i and, where registers hold eight floats, of row i + 4 behind them.
+HWY_INLINE Lanes LoadRows(const float* a, int64_t a_row, int64_t i) {
+  const Four four;
+#if HWY_MAX_BYTES < 32
+  return hn::LoadU(four, a + i * a_row);
+#else
+  return hn::Combine(Rows(), hn::LoadU(four, a + (i + 4) * a_row), hn::LoadU(four, a + i * a_row));
+#endif
+}
+
+// The sums of columns [begin, end) of kTogether rows.
 HWY_INLINE Lanes SumChunk(const float* a, int64_t a_row, const float* x, int64_t x_row,
                           int64_t begin, int64_t end) {
-  const Eight d;
-  const Four half;
-  const hn::RepartitionToWide<Eight> pairs;
+  const Rows d;
+  const hn::RepartitionToWide<Rows> pairs;
   Lanes sum = hn::Zero(d);
   int64_t p = begin;
   for (; p + 4 <= end; p += 4) {
-    // Of rows i and i + 4, side by side.
-    const auto rows = [&](int64_t i) {
-      const float* at = a + i * a_row + p;
-      return hn::Combine(d, hn::LoadU(half, at + 4 * a_row), hn::LoadU(half, at));
-    };
-    const Lanes r0 = rows(0), r1 = rows(1), r2 = rows(2), r3 = rows(3);
+    const Lanes r0 = LoadRows(a + p, a_row, 0), r1 = LoadRows(a + p, a_row, 1),
+                r2 = LoadRows(a + p, a_row, 2), r3 = LoadRows(a + p, a_row, 3);
     const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
     const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
     const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
@@ -114,7 +120,7 @@ HWY_INLINE Lanes SumChunk(const float* a, int64_t a_row, const float* x, int64_t
 
 int64_t RunDots(int64_t m, int64_t k, const float* a, int64_t a_row, const float* x, int64_t x_row,
                 float* y) {
-  const Eight d;
+  const Rows d;
   int64_t i = 0;
   for (; i + kTogether <= m; i += kTogether, a += kTogether * a_row) {
     Lanes sum = SumChunk(a, a_row, x, x_row, 0, std::min(kChunk, k));

@@ -1,0 +1,117 @@
+#include "backends/cpu/machine/machine.h"
+
+#include <fmt/format.h>
+#include <hwy/targets.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "backends/cpu/machine/blas_core.h"
+
+namespace gshard::cpu {
+namespace {
+
+constexpr const char* kCode = "W-RUN-BLAS";
+
+// What GSHARD_CPU leaves of the processor, once SetUpMachine was called.
+std::optional<InstructionSet>& SetUp() {
+  static std::optional<InstructionSet> instructions;
+  return instructions;
+}
+
+Expected<InstructionSet> InstructionsToUse() {
+  const InstructionSet offered = ThisProcessor().offers;
+  const char* const limit = std::getenv("GSHARD_CPU");
+  if (limit == nullptr || *limit == '\0') return offered;
+  const std::optional<InstructionSet> named = InstructionSetOf(limit);
+  if (!named) {
+    return Fail(MakeError("E-RUN-CPU", fmt::format("'{}' is no instruction set", limit),
+                          "it is one of baseline, avx, avx2 and avx512"));
+  }
+  if (*named > offered) {
+    return Fail(MakeError("E-RUN-CPU", fmt::format("this processor does not offer {}", limit),
+                          fmt::format("it offers {}", NameOf(offered))));
+  }
+  return *named;
+}
+
+// Highway's targets of x86: the lower the bit, the more instructions. Our loops have none between
+// the baseline and AVX2 (kernels/targets.h).
+void LimitLoops(InstructionSet instructions) {
+  int64_t best = HWY_STATIC_TARGET;
+  if (instructions == InstructionSet::kAvx2) best = HWY_AVX2;
+  if (instructions == InstructionSet::kAvx512) best = HWY_AVX3;
+  hwy::DisableTargets(best - 1);
+}
+
+// Empty: he leaves the choice to OpenBLAS.
+std::string_view CoreOfUser() {
+  const char* const core = std::getenv("OPENBLAS_CORETYPE");
+  return core != nullptr ? core : "";
+}
+
+Diagnostic Warning(std::string message, std::string hint) {
+  Diagnostic warning = MakeError(kCode, std::move(message), std::move(hint));
+  warning.severity = Severity::kWarning;
+  return warning;
+}
+
+Diagnostic NotSwitched(const BlasLibrary& library, const std::string& wanted) {
+  return Warning(fmt::format("OpenBLAS {} multiplies with its kernel {} and has no {} to change to",
+                             library.version, library.core, wanted),
+                 "take a build of it for several processors (DYNAMIC_ARCH)");
+}
+
+std::optional<Diagnostic> SetUpBlas(InstructionSet instructions) {
+  const BlasLibrary library = LoadedBlas();
+  const BlasCoreChoice choice = ChooseBlasCore(instructions, library, !CoreOfUser().empty());
+  if (choice.core.empty()) return std::nullopt;
+  if (!choice.is_advice) {
+    if (SwitchBlasCore(choice.core)) return std::nullopt;
+    return NotSwitched(library, choice.core);
+  }
+  const double slowdown = SlowdownAgainst(choice.core);
+  if (slowdown < 2) return std::nullopt;
+  return Warning(fmt::format("OPENBLAS_CORETYPE={}: products take {:.1f} times as long as with {}",
+                             CoreOfUser(), slowdown, choice.core),
+                 "unset it, unless an old kernel is what you want");
+}
+
+}  // namespace
+
+Machine ThisMachine() {
+  const BlasLibrary library = LoadedBlas();
+  return {ThisProcessor().name, SetUp().value_or(ThisProcessor().offers),
+          "OpenBLAS " + library.version, library.core};
+}
+
+std::string ToText(const Machine& machine) {
+  return fmt::format("{}, {}; {}, kernel {}", machine.processor, NameOf(machine.instructions),
+                     machine.blas, machine.blas_kernel);
+}
+
+Expected<std::vector<Diagnostic>> SetUpMachine() {
+  const Expected<InstructionSet> instructions = InstructionsToUse();
+  if (!instructions) return Fail(instructions.error());
+  SetUp() = *instructions;
+  if (*instructions < ThisProcessor().offers) LimitLoops(*instructions);
+  std::vector<Diagnostic> warnings;
+  if (auto warning = SetUpBlas(*instructions)) warnings.push_back(std::move(*warning));
+  return warnings;
+}
+
+std::optional<Diagnostic> WarningOfOldKernel() {
+  if (SetUp().has_value()) return std::nullopt;
+  const BlasLibrary library = LoadedBlas();
+  const BlasCoreChoice choice =
+      ChooseBlasCore(ThisProcessor().offers, library, !CoreOfUser().empty());
+  if (choice.core.empty() || choice.is_advice) return std::nullopt;
+  return Warning(fmt::format("OpenBLAS {} multiplies with its kernel {}, where {} is right",
+                             library.version, library.core, choice.core),
+                 fmt::format("call gshard::cpu::SetUpMachine() at the start of main, or set "
+                             "OPENBLAS_CORETYPE={}",
+                             choice.core));
+}
+
+}  // namespace gshard::cpu
