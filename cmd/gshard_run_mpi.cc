@@ -87,6 +87,7 @@ int RunRanks(mpi::Transport& transport, RunCommand& command, double timeout, int
 
 int main(int argc, char** argv) {
   using namespace gshard;
+  RunCommand command;  // before MPI's threads
   mpi::MpiSession session(&argc, &argv);
   mpi::Transport& transport = session.transport();
   // What all ranks have to say alike, rank 0 says.
@@ -97,7 +98,6 @@ int main(int argc, char** argv) {
     dup2(nowhere, STDERR_FILENO);
     close(nowhere);
   }
-  RunCommand command;
   int64_t timeout = 300;
   CommandLine line("gshard-run-mpi",
                    "gshard-run over several processes: each runs a block of the devices, and the "

@@ -52,8 +52,8 @@ double MatrixSeconds(const MatrixWork& product, const Chip& chip, double efficie
   const double rate = MatrixRate(product, chip) * efficiency;
   const double exact = product.batch * product.m * product.n * product.k;
   if (exact <= 0) return product.flops / rate;
-  const auto [tile_m, tile_n, tile_k] = chip.matrix_tile;
-  const double k = RoundUp(product.k, tile_k);
+  const auto tile_m = chip.matrix_tile[0], tile_n = chip.matrix_tile[1];
+  const double k = RoundUp(product.k, chip.matrix_tile[2]);
   const double units = static_cast<double>(chip.matrix_units);
   auto share_used = [&](double m, double n) {
     const double padded = RoundUp(m, tile_m) * RoundUp(n, tile_n) * k;

@@ -211,23 +211,21 @@ Expected<Network> Network::Make(const Chip& chip, int64_t devices, const Mesh* m
   }
   if (chip.devices_per_chip > 1) known.emplace_back("core");
   for (const auto& [axis, text] : mesh_map) {
-    auto at =
-        std::find_if(axes.begin(), axes.end(), [&](const Request& r) { return r.name == axis; });
+    auto at = std::find_if(axes.begin(), axes.end(),
+                           [&, &name = axis](const Request& r) { return r.name == name; });
     if (at == axes.end()) {
       std::vector<std::string> names;
       for (const Request& request : axes) names.push_back(request.name);
-      return Fail(MakeError("E-COST-003",
-                            fmt::format("--mesh-map: the mesh has no axis '{}'", axis),
-                            DidYouMean(axis, names) +
-                                fmt::format("its axes are {}", fmt::join(names, ", "))));
+      return Fail(MakeError(
+          "E-COST-003", fmt::format("--mesh-map: the mesh has no axis '{}'", axis),
+          DidYouMean(axis, names) + fmt::format("its axes are {}", fmt::join(names, ", "))));
     }
     at->dims = SplitAtPlus(text);
     for (const std::string& dim : at->dims) {
       if (std::find(known.begin(), known.end(), dim) != known.end()) continue;
-      return Fail(MakeError("E-COST-003",
-                            fmt::format("--mesh-map: {} has no network dim '{}'", chip.name, dim),
-                            DidYouMean(dim, known) +
-                                fmt::format("it has {}", fmt::join(known, ", "))));
+      return Fail(MakeError(
+          "E-COST-003", fmt::format("--mesh-map: {} has no network dim '{}'", chip.name, dim),
+          DidYouMean(dim, known) + fmt::format("it has {}", fmt::join(known, ", "))));
     }
   }
   std::optional<Placement> best = BestPlacement(chip, devices, axes);

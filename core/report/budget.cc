@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ranges>
 
 #include "core/json.h"
 #include "core/report/quantity_text.h"
@@ -174,10 +173,11 @@ Expected<std::vector<Breach>> Breaches(const Budget& figures, const Budget& budg
     if (sent == figures.bytes_per_device.end()) {
       std::string axes;
       for (const auto& [name, bytes] : figures.bytes_per_device) axes += name + " ";
-      return Error(
-          "E-COST-022", file,
-          fmt::format("bytes_per_device.{}: the mesh has no axis '{}'", axis, axis),
-          DidYouMean(axis, std::views::keys(figures.bytes_per_device)) + "there are: " + axes);
+      return Error("E-COST-022", file,
+                   fmt::format("bytes_per_device.{}: the mesh has no axis '{}'", axis, axis),
+                   DidYouMean(axis, figures.bytes_per_device,
+                              [](const auto& row) -> const std::string& { return row.first; }) +
+                       "there are: " + axes);
     }
     compare("bytes_per_device." + axis, sent->second, allowed);
   }

@@ -37,7 +37,7 @@ int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 class ShardingSurvey {
  public:
-  ShardingSurvey(const Module& module, ShardingReport& report) : module_(module), report_(report) {}
+  explicit ShardingSurvey(ShardingReport& report) : report_(report) {}
 
   void Add(const Instruction* x) {
     if (!x->shape()->IsTuple()) {
@@ -97,7 +97,6 @@ class ShardingSurvey {
     }
   }
 
-  const Module& module_;
   ShardingReport& report_;
 };
 
@@ -165,7 +164,7 @@ ShardingReport MakeShardingReport(const Module& module, const PropagationFinding
   ShardingReport report;
   report.devices = module.DeviceCount();
   report.findings = findings;
-  ShardingSurvey survey(module, report);
+  ShardingSurvey survey(report);
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
       if (MakesItsValue(x, module)) survey.Add(x);

@@ -102,6 +102,11 @@ class Annotator {
   }
 
  private:
+  static Diagnostic Note(std::string message) {
+    Diagnostic note = MakeError("", std::move(message));
+    note.severity = Severity::kNote;
+    return note;
+  }
   static tl::unexpected<Diagnostic> RuleError(const AnnotationRule& rule, std::string code,
                                               std::string message, std::string hint = "") {
     Diagnostic diagnostic = MakeError(std::move(code), std::move(message), std::move(hint));
@@ -109,7 +114,7 @@ class Annotator {
       PlaceAt(diagnostic, rule.where, rule.line, RuleText(rule));
     } else {
       diagnostic.notes.push_back(
-          {Severity::kNote, "", fmt::format("in rule '{}' of {}", RuleText(rule), rule.where)});
+          Note(fmt::format("in rule '{}' of {}", RuleText(rule), rule.where)));
     }
     return Fail(std::move(diagnostic));
   }
@@ -209,11 +214,11 @@ class Annotator {
       return RuleError(
           rule, "E-ANNOTATE-001", "the pattern matches no instruction",
           WordMeantBy(module_, rule.pattern) +
-          (HasOpNames()
-              ? "patterns match names, op_name paths and param:K; `gshard-opt print` shows "
-                "the names"
-              : "the text has no op_name paths, only names and param:K: print it from JAX "
-                "with as_text('hlo', debug_info=True)"));
+              (HasOpNames()
+                   ? "patterns match names, op_name paths and param:K; `gshard-opt print` shows "
+                     "the names"
+                   : "the text has no op_name paths, only names and param:K: print it from JAX "
+                     "with as_text('hlo', debug_info=True)"));
     }
     for (Instruction* instruction : matches) {
       const Shape* shape = instruction->shape();
@@ -235,7 +240,7 @@ class Annotator {
         diagnostic.hint = fmt::format("narrow the pattern; it matches {} instruction{}",
                                       matches.size(), matches.size() == 1 ? "" : "s");
         if (rule.line > 0) {
-          Diagnostic note{Severity::kNote, "", "the rule stands here"};
+          Diagnostic note = Note("the rule stands here");
           PlaceAt(note, rule.where, rule.line, RuleText(rule));
           diagnostic.notes.push_back(std::move(note));
         }

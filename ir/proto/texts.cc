@@ -141,7 +141,7 @@ bool AppendRow(std::string_view bytes, std::span<const Column> columns, int64_t 
 }  // namespace
 
 bool AppendMetadata(std::string_view bytes, std::string& out) {
-  std::string_view op_type, op_name, file, deduplicated, scheduling, payload;
+  std::string_view op_type, op_name, file, deduplicated, scheduling;
   int64_t line = 0, frame = 0, end_line = 0, column = 0, end_column = 0;
   std::vector<int64_t> profile_types;
   FieldReader field(bytes);

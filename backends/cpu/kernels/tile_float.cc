@@ -277,7 +277,7 @@ void SelectLoop(const Tile& tile) {
   const T* b = static_cast<const T*>(tile.in[2]);
   T* out = static_cast<T*>(tile.out);
   const int64_t n = tile.count;
-#pragma GCC ivdep
+  GSHARD_INDEPENDENT_STEPS
   for (int64_t i = 0; i < n; ++i) {
     const T x = a[i], y = b[i];
     out[i] = pred[i] != 0 ? x : y;
@@ -327,7 +327,7 @@ void ReducePrecisionLoop(const Tile& tile) {
     largest = static_cast<Bits>(static_cast<Bits>(bias + reduced_bias + 1) << kMantissa);
     smallest = static_cast<Bits>(static_cast<Bits>(bias - reduced_bias + 1) << kMantissa);
   }
-#pragma GCC ivdep
+  GSHARD_INDEPENDENT_STEPS
   for (int64_t i = 0; i < n; ++i) {
     const Bits sign = in[i] & kSign;
     const Bits magnitude = in[i] & kRest;

@@ -14,6 +14,13 @@
 #include "ir/dtype.h"
 #include "ir/opcode.h"
 
+// Before a loop whose steps do not depend on each other: an output is an input exactly, or apart.
+#ifdef __clang__
+#define GSHARD_INDEPENDENT_STEPS _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define GSHARD_INDEPENDENT_STEPS _Pragma("GCC ivdep")
+#endif
+
 namespace gshard::cpu {
 
 struct Tile {

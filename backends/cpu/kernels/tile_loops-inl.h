@@ -6,7 +6,7 @@ void UnaryLoop(const Tile& tile) {
   const In* a = static_cast<const In*>(tile.in[0]);
   Out* out = static_cast<Out*>(tile.out);
   const int64_t n = tile.count;
-#pragma GCC ivdep
+  GSHARD_INDEPENDENT_STEPS
   for (int64_t i = 0; i < n; ++i) out[i] = Op::Do(a[i]);
 }
 
@@ -16,7 +16,7 @@ void BinaryLoop(const Tile& tile) {
   const In* b = static_cast<const In*>(tile.in[1]);
   Out* out = static_cast<Out*>(tile.out);
   const int64_t n = tile.count;
-#pragma GCC ivdep
+  GSHARD_INDEPENDENT_STEPS
   for (int64_t i = 0; i < n; ++i) out[i] = Op::Do(a[i], b[i]);
 }
 
@@ -27,7 +27,7 @@ void TernaryLoop(const Tile& tile) {
   const T* c = static_cast<const T*>(tile.in[2]);
   T* out = static_cast<T*>(tile.out);
   const int64_t n = tile.count;
-#pragma GCC ivdep
+  GSHARD_INDEPENDENT_STEPS
   for (int64_t i = 0; i < n; ++i) out[i] = Op::Do(a[i], b[i], c[i]);
 }
 
@@ -38,7 +38,7 @@ void UnaryParameterLoop(const Tile& tile) {
   Out* out = static_cast<Out*>(tile.out);
   const int64_t n = tile.count;
   const int parameter = static_cast<int>(tile.parameter);
-#pragma GCC ivdep
+  GSHARD_INDEPENDENT_STEPS
   for (int64_t i = 0; i < n; ++i) out[i] = Op::Do(a[i], parameter);
 }
 
@@ -49,6 +49,6 @@ void BinaryParameterLoop(const Tile& tile) {
   Out* out = static_cast<Out*>(tile.out);
   const int64_t n = tile.count;
   const int parameter = static_cast<int>(tile.parameter);
-#pragma GCC ivdep
+  GSHARD_INDEPENDENT_STEPS
   for (int64_t i = 0; i < n; ++i) out[i] = Op::Do(a[i], b[i], parameter);
 }

@@ -327,7 +327,7 @@ class ReductionPlanner {
         giver >= 0 ? std::vector<int>(MemberCount(s), giver) : PlacesOf(s);
     std::vector<int> taking_part = places;
     std::ranges::sort(taking_part);
-    taking_part.erase(std::ranges::unique(taking_part).begin(), taking_part.end());
+    taking_part.erase(std::unique(taking_part.begin(), taking_part.end()), taking_part.end());
     for (const auto& [range, home] : RangesOf(s, taking_part, std::ssize(wanting))) {
       WireUnit unit = MakeUnit(s, range, places, home);
       out.least_bytes += static_cast<int64_t>(taking_part.size() - 1) * PartialBytes(range);

@@ -332,7 +332,7 @@ class Judge final : public TapObserver {
                  const RowError& error, double allowed) {
     const Candidate& candidate = candidates_[tap];
     const Shape* shape = candidate.x->shape();
-    LocalCheckResult::Fault& fault = result_.fault.emplace();
+    LocalCheckResult::Fault& fault = result_.fault.emplace(LocalCheckResult::Fault());
     fault.x = candidate.x;
     fault.form = candidate.form;
     fault.iteration = iterations_[tap] - 1;

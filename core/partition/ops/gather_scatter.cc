@@ -175,7 +175,7 @@ Geometry MakeGeometry(const Instruction* indices, const Shape* operand, Dims win
 class IndexComponents {
  public:
   IndexComponents(PartitionContext& rule, Instruction* indices, int64_t vector_dim)
-      : rule_(rule), indices_(indices), vector_dim_(vector_dim) {
+      : rule_(rule), vector_dim_(vector_dim) {
     bool has_dim = vector_dim < indices->shape()->rank();
     int64_t count = has_dim ? indices->shape()->dim(vector_dim) : 1;
     for (int64_t c = 0; c < count; ++c) {
@@ -212,7 +212,6 @@ class IndexComponents {
 
  private:
   PartitionContext& rule_;
-  Instruction* indices_;
   int64_t vector_dim_;
   std::vector<Instruction*> parts_;
 };

@@ -6,7 +6,6 @@
 #include <array>
 #include <limits>
 #include <queue>
-#include <ranges>
 #include <span>
 
 #include "core/partition/plan/halo_plan.h"
@@ -419,7 +418,7 @@ void Search::ExpandEmptyTiles(int index) {
       const size_t lead = wanted.size() - list.size();
       const std::span<const uint8_t> digits = std::span<const uint8_t>(wanted).first(lead);
       if ((Mask(digits) & taken) == 0 &&
-          std::ranges::equal(list, wanted | std::views::drop(lead))) {
+          std::ranges::equal(list, std::span<const uint8_t>(wanted).subspan(lead))) {
         Node next = node;
         next.dims[dim] = wanted;
         Push(index, std::move(next), {ReshardKind::kRetile, {}}, 0, 0);

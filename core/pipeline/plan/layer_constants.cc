@@ -83,9 +83,9 @@ std::unordered_set<const Instruction*> OwnOf(const std::map<int64_t, ConstantUse
   auto add = [&](const ConstantUse& use) { found.insert(use.values.begin(), use.values.end()); };
   for (const ConstantUse* use : own) add(*use);
   for (const auto& [number, use] : uses) {
-    const bool is_replaced = std::any_of(own.begin(), own.end(), [&](const ConstantUse* other) {
-      return takes_its_place(use, *other);
-    });
+    const bool is_replaced = std::any_of(
+        own.begin(), own.end(),
+        [&, &one = use](const ConstantUse* other) { return takes_its_place(one, *other); });
     if (by_all_inside(use) && use.layers != repeated && is_replaced) add(use);
   }
   return found;

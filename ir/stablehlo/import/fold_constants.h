@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "ir/context.h"
 #include "ir/instruction.h"
 #include "ir/literal.h"
 

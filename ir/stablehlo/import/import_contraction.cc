@@ -144,7 +144,7 @@ bool ReadConvolutionWindow(Importer& in, const Operation& op, ConvolutionText& t
     }
     return true;
   }
-  Dims padding, reversal;
+  Dims padding;
   if (!in.Integers(op, {"window_strides"}, text.strides, false) ||
       !in.Integers(op, {"padding"}, padding, false) ||
       !in.Integers(op, {"lhs_dilation"}, text.lhs_dilation, false) ||
