@@ -238,7 +238,7 @@ void ModulePrinter::PrintWindow(std::span<const WindowDim> window) {
 // There are as many as devices: each is appended as one piece.
 void ModulePrinter::PrintPairs(std::span<const DevicePair> pairs) {
   char pair[48] = ",{";
-  char* const last = pair + sizeof(pair);
+  char* const last = pair + sizeof(pair) - 2;  // a number has 10 digits, a sign behind it
   out_ += '{';
   for (size_t i = 0; i < pairs.size(); ++i) {
     char* end = std::to_chars(pair + 2, last, pairs[i].source).ptr;

@@ -86,7 +86,7 @@ class FourStepFft {
   // The last dim as two, [major, minor]; and back.
   Instruction* Split(Instruction* x, int64_t major, int64_t minor) {
     std::vector<int64_t> dims = DimsOf(x);
-    dims.back() = major;
+    dims[At(last_)] = major;
     dims.push_back(minor);
     return builder_.Reshape(x, dims);
   }

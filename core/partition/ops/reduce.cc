@@ -33,11 +33,12 @@ RuleResult Reduce(PartitionContext& rule) {
   const Instruction& source = rule.source();
   Dims dimensions = rule.attributes<DimensionsAttributes>().dimensions;
   auto inputs = static_cast<int64_t>(rule.operands().size()) / 2;
-  std::optional<Opcode> combiner =
-      inputs == 1 ? CombinerOf(source.called(0)) : std::optional<Opcode>();
-  const bool mergeable = combiner.has_value();
+  std::optional<Opcode> found;
+  if (inputs == 1) found = CombinerOf(source.called(0));
+  const bool mergeable = found.has_value();
+  const Opcode combiner = found.value_or(Opcode::kAdd);
   Labels labels = ReduceLabels(rule, dimensions, inputs, /*cut_reduced=*/true);
-  if (mergeable) labels.combiner = *combiner;
+  if (mergeable) labels.combiner = combiner;
   const Strategy& strategy = rule.Choose(labels);
 
   bool is_cut = false;
@@ -50,9 +51,9 @@ RuleResult Reduce(PartitionContext& rule) {
   for (int64_t i = 0; i < inputs; ++i) {
     inits.push_back(rule.Operand(inputs + i, strategy.operands[static_cast<size_t>(inputs + i)]));
   }
-  if (is_cut && mergeable && !IsIdentity(*combiner, source.operand(1))) {
+  if (is_cut && mergeable && !IsIdentity(combiner, source.operand(1))) {
     late_init = inits[0];
-    inits[0] = Identity(rule.scope(), *combiner, inits[0]->shape()->dtype());
+    inits[0] = Identity(rule.scope(), combiner, inits[0]->shape()->dtype());
   }
   for (int64_t i = 0; i < inputs; ++i) {
     const MeshLayout* layout = strategy.operands[static_cast<size_t>(i)];
@@ -66,7 +67,7 @@ RuleResult Reduce(PartitionContext& rule) {
     const MeshLayout* reduced = rule.layouts().Reduced(strategy.results[0]);
     Instruction* sum = rule.Move(result, reduced);
     Instruction* init = rule.builder().BroadcastScalar(late_init, sum->shape()->dims());
-    return rule.Result(rule.builder().Add(*combiner, {init, sum}), reduced);
+    return rule.Result(rule.builder().Add(combiner, {init, sum}), reduced);
   }
 
   // Any other computation: gather one partial result per shard and reduce again.
