@@ -3,7 +3,7 @@
 # Root, or sudo. Does nothing where all packages are there already.
 set -eu
 packages="g++ cmake ninja-build pkg-config libcli11-dev nlohmann-json3-dev libfmt-dev libre2-dev libopenblas-dev
-  libtbb-dev robin-map-dev libexpected-dev libzip-dev zlib1g-dev libhwy-dev"
+  libtbb-dev robin-map-dev libexpected-dev libzip-dev zlib1g-dev libhwy-dev libdnnl-dev"
 for flag in "$@"; do
   if [ "$flag" = --mpi ]; then packages="$packages libopenmpi-dev openmpi-bin"; fi
   [ "$flag" = --tests ] || continue

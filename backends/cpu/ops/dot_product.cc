@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "backends/cpu/kernels/gemm.h"
+#include "backends/cpu/kernels/onednn.h"
 
 namespace gshard::cpu {
 
@@ -74,9 +75,40 @@ bool FitsShort(DType type) {
   return type == DType::kPred || type == DType::kS16 || (IsInteger(type) && DTypeBits(type) <= 8);
 }
 
-DType FactorType(DType lhs, DType rhs, DType accumulate) {
-  return accumulate == DType::kU32 && FitsShort(lhs) && FitsShort(rhs) ? DType::kS16 : accumulate;
+bool FitsInt8(DType type) { return FitsShort(type) && type != DType::kS16; }
+
+// bf16 has all values of the type, none of them subnormal there if they are not here.
+bool FitsBf16(DType type) {
+  return type == DType::kBF16 ||
+         (IsFloat(type) && DTypeBits(type) <= 8 && type != DType::kF8E8M0FNU);
 }
+
+// Does oneDNN multiply these, each of both operands' rows and columns at a time?
+bool PrefersOneDnn(const DotProduct::Operand& lhs, const DotProduct::Operand& rhs,
+                   DType accumulate) {
+  // Without it, small products of bf16 that share an operand are stacked.
+  constexpr int64_t kWorthBf16 = 1 << 18;
+  const auto sizes = [](const DotProduct::Operand& x, std::span<const int64_t> dims) {
+    int64_t product = 1;
+    for (int64_t dim : dims) product *= x.dims[static_cast<size_t>(dim)];
+    return product;
+  };
+  const int64_t work =
+      sizes(lhs, FreeDims(lhs)) * sizes(lhs, lhs.contracting) * sizes(rhs, FreeDims(rhs));
+  if (accumulate == DType::kU32 && FitsInt8(lhs.dtype) && FitsInt8(rhs.dtype)) {
+    return work >= kWorthOneDnn && HasInt8Products();
+  }
+  return accumulate == DType::kF32 && FitsBf16(lhs.dtype) && FitsBf16(rhs.dtype) &&
+         work >= kWorthBf16 && HasBf16Products();
+}
+
+DType FactorType(DType own, DType other, DType accumulate, bool one_dnn) {
+  if (one_dnn) return accumulate == DType::kF32 ? DType::kBF16 : own;
+  return accumulate == DType::kU32 && FitsShort(own) && FitsShort(other) ? DType::kS16 : accumulate;
+}
+
+template <typename T>
+constexpr bool kOfOneDnn = std::is_same_v<T, Bf16> || std::is_same_v<T, int8_t>;
 
 }  // namespace
 
@@ -181,23 +213,23 @@ std::pair<bool, bool> DotProduct::Arrange(const Side& lhs, const Side& rhs) {
   rows_ = outer_ * m_;
 
   const bool is_float = accumulate_ == DType::kF32 || accumulate_ == DType::kF64;
-  blas_ = IsComplex(accumulate_) || (is_float && !PrefersRowGemm(m_, n_, k_));
-  if (blas_) {
+  by_library_ = one_dnn_ || IsComplex(accumulate_) || (is_float && !PrefersRowGemm(m_, n_, k_));
+  if (by_library_) {
     pack_lhs = pack_lhs || !IsBlasOperand(m_, k_, lhs_row_, lhs_column_);
     pack_rhs = pack_rhs || !IsBlasOperand(k_, n_, rhs_row_, rhs_column_);
   }
   return {pack_lhs && !lhs.packed, pack_rhs && !rhs.packed};
 }
 
-// Every call of OpenBLAS packs both its operands: a block of rows packs all of the rhs once more, a
-// block of columns all of the lhs. The blocks depend on nothing but the shape.
+// Every call of a library packs both its operands: a block of rows packs all of the rhs once more,
+// a block of columns all of the lhs. The blocks depend on nothing but the shape.
 void DotProduct::ChooseBlocks() {
   constexpr int64_t kBlasRows = 512, kBlasColumns = 1024;
   block_columns_ = n_;
-  block_rows_ = blas_ ? std::clamp<int64_t>(m_, 1, kBlasRows) : 0;
+  block_rows_ = by_library_ ? std::clamp<int64_t>(m_, 1, kBlasRows) : 0;
   // Much work in few rows: at least four pieces, so that several threads have some.
-  constexpr int64_t kWorthSplitting = int64_t{1} << 28;
-  if (!blas_ || m_ * n_ * k_ < kWorthSplitting) return;
+  const int64_t worth_splitting = int64_t{1} << (one_dnn_ ? 26 : 28);
+  if (!by_library_ || m_ * n_ * k_ < worth_splitting) return;
   const auto quarter = [](int64_t size) { return (size + 255) / 256 * 64; };
   // A share neither prepares the rhs (each would do all of it) nor converts sums.
   const bool can_share =
@@ -214,9 +246,13 @@ void DotProduct::ChooseBlocks() {
 
 DotProduct::DotProduct(const Operand& lhs, const Operand& rhs, DType result)
     : accumulate_(AccumulationType(lhs.dtype, rhs.dtype, result)),
-      factor_(FactorType(lhs.dtype, rhs.dtype, accumulate_)),
-      lhs_convert_(lhs.dtype, factor_),
-      rhs_convert_(rhs.dtype, factor_),
+      one_dnn_(PrefersOneDnn(lhs, rhs, accumulate_)),
+      lhs_signed_(ClassOf(lhs.dtype) == DTypeClass::kSigned),
+      rhs_signed_(ClassOf(rhs.dtype) == DTypeClass::kSigned),
+      lhs_factor_(FactorType(lhs.dtype, rhs.dtype, accumulate_, one_dnn_)),
+      rhs_factor_(FactorType(rhs.dtype, lhs.dtype, accumulate_, one_dnn_)),
+      lhs_convert_(lhs.dtype, lhs_factor_),
+      rhs_convert_(rhs.dtype, rhs_factor_),
       // Integers end as their low bits; pred as "any".
       result_convert_(accumulate_, result),
       lhs_count_(gshard::cpu::Product(lhs.dims)),
@@ -238,9 +274,9 @@ DotProduct::DotProduct(const Operand& lhs, const Operand& rhs, DType result)
   for (;;) {
     const auto [pack_lhs, pack_rhs] = Arrange(left, right);
     if (!pack_lhs && !pack_rhs) break;
-    if (pack_lhs) left.Pack(StorageBytes(factor_), /*contracted_last=*/true);
+    if (pack_lhs) left.Pack(StorageBytes(lhs_factor_), /*contracted_last=*/true);
     // Rows of adjacent columns are what RowGemm reads in place.
-    if (pack_rhs) right.Pack(StorageBytes(factor_), right.ContractsLast());
+    if (pack_rhs) right.Pack(StorageBytes(rhs_factor_), right.ContractsLast());
   }
   pack_lhs_ = left.packed;
   pack_rhs_ = right.packed;
@@ -257,7 +293,8 @@ DotProduct::DotProduct(const Operand& lhs, const Operand& rhs, DType result)
   can_stack_ = block_rows_ == 0 && (accumulate_ == DType::kF32 || accumulate_ == DType::kF64) &&
                loops_.empty() && !pack_lhs_ && lhs_row_ * m_ == lhs_count_;
   can_sum_ = (accumulate_ == DType::kF32 || accumulate_ == DType::kF64) && loops_.empty() &&
-             lhs_convert_.IsIdentity() && rhs_convert_.IsIdentity() && result_convert_.IsIdentity();
+             !one_dnn_ && lhs_convert_.IsIdentity() && rhs_convert_.IsIdentity() &&
+             result_convert_.IsIdentity();
   constexpr int64_t kNarrow = 64;  // bytes of a row of the result
   const bool dense_rhs =
       (rhs_column_ == 1 && rhs_row_ == n_) || (rhs_row_ == 1 && rhs_column_ == k_);
@@ -267,7 +304,7 @@ DotProduct::DotProduct(const Operand& lhs, const Operand& rhs, DType result)
 
 // A batch of products of a row and a column each.
 bool DotProduct::IsPairs() const {
-  return loops_.size() == 1 && m_ == 1 && n_ == 1 && k_ > 0 && !blas_ &&
+  return loops_.size() == 1 && m_ == 1 && n_ == 1 && k_ > 0 && !by_library_ &&
          DotRows<float>::MayLie(loops_[0].lhs) && DotRows<float>::MayLie(loops_[0].rhs);
 }
 
@@ -292,11 +329,27 @@ void DotProduct::MultiplyNarrow(int64_t m, const T* lhs, const T* rhs, T* result
 }
 
 template <typename T, typename Sum>
+void DotProduct::MultiplyBlock(int64_t m, int64_t n, const T* lhs, const T* rhs,
+                               Sum* result) const {
+  const MatrixView<T> a{lhs, lhs_row_, lhs_column_}, b{rhs, rhs_row_, rhs_column_};
+  if constexpr (std::is_same_v<T, int8_t>) {
+    const auto view = [](const MatrixView<T>& x, bool is_signed) {
+      return Int8View{reinterpret_cast<const std::byte*>(x.data), x.row, x.column, is_signed};
+    };
+    OneDnnGemm(m, n, k_, view(a, lhs_signed_), view(b, rhs_signed_), result, n_);
+  } else if constexpr (kOfOneDnn<T>) {
+    OneDnnGemm(m, n, k_, a, b, result, n_);
+  } else {
+    BlasGemm(m, n, k_, a, b, result, n_);
+  }
+}
+
+template <typename T, typename Sum>
 void DotProduct::Multiply(int64_t m, const T* lhs, const T* rhs, Sum* result) const {
   const MatrixView<T> a{lhs, lhs_row_, lhs_column_}, b{rhs, rhs_row_, rhs_column_};
   if (k_ == 0) {
     std::fill_n(result, m * n_, Sum{0});
-  } else if constexpr (std::is_integral_v<T>) {
+  } else if constexpr (std::is_integral_v<T> && !kOfOneDnn<T>) {
     IntegerGemm(m, n_, k_, a, b, result, n_);
   } else {
     if (block_columns_ < n_) {
@@ -328,18 +381,17 @@ void DotProduct::Multiply(int64_t m, const T* lhs, const T* rhs, Sum* result) co
         return;
       }
     }
-    BlasGemm(m, n_, k_, a, b, result, n_);
+    MultiplyBlock(m, n_, lhs, rhs, result);
   }
 }
 
-template <typename T>
+template <typename T, typename Sum>
 void DotProduct::MultiplyShare(int64_t share, int64_t m, const T* lhs, const T* rhs,
-                               T* result) const {
-  if constexpr (!std::is_integral_v<T>) {  // integers have one share
+                               Sum* result) const {
+  if constexpr (!std::is_integral_v<T> || kOfOneDnn<T>) {  // other integers have one share
     const int64_t column = share * block_columns_;
-    BlasGemm(m, std::min(block_columns_, n_ - column), k_,
-             MatrixView<T>{lhs, lhs_row_, lhs_column_},
-             MatrixView<T>{rhs + column * rhs_column_, rhs_row_, rhs_column_}, result + column, n_);
+    MultiplyBlock(m, std::min(block_columns_, n_ - column), lhs, rhs + column * rhs_column_,
+                  result + column);
   }
 }
 
@@ -374,12 +426,17 @@ void DotProduct::RunTyped(int64_t begin, int64_t end, const std::byte* lhs_data,
   }
 }
 
+template <typename F>
+void DotProduct::WithTypes(F&& f) const {
+  if (one_dnn_) return accumulate_ == DType::kF32 ? f(Bf16{}, float{}) : f(int8_t{}, uint32_t{});
+  if (lhs_factor_ == DType::kS16) return f(int16_t{}, uint32_t{});
+  WithAccumulationType(accumulate_, [&](auto tag) { f(tag, tag); });
+}
+
 void DotProduct::Dispatch(int64_t begin, int64_t end, const std::byte* lhs, const std::byte* rhs,
                           std::byte* result) const {
-  if (factor_ != accumulate_) return RunTyped<int16_t, uint32_t>(begin, end, lhs, rhs, result);
-  WithAccumulationType(accumulate_, [&](auto tag) {
-    using T = decltype(tag);
-    RunTyped<T, T>(begin, end, lhs, rhs, result);
+  WithTypes([&](auto factor, auto sum) {
+    RunTyped<decltype(factor), decltype(sum)>(begin, end, lhs, rhs, result);
   });
 }
 
@@ -448,10 +505,10 @@ void DotProduct::RunShare(int64_t share, const std::byte* lhs, const std::byte* 
     return;
   }
   lhs = Prepare(lhs_convert_, pack_lhs_ ? &lhs_pack_ : nullptr, lhs_count_, lhs, scratch);
-  WithAccumulationType(accumulate_, [&](auto tag) {
-    using T = decltype(tag);
+  WithTypes([&](auto factor, auto sum) {
+    using T = decltype(factor);
     MultiplyShare(share, m_, reinterpret_cast<const T*>(lhs), reinterpret_cast<const T*>(rhs),
-                  reinterpret_cast<T*>(result));
+                  reinterpret_cast<decltype(sum)*>(result));
   });
 }
 

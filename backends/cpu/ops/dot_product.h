@@ -74,9 +74,14 @@ class DotProduct {
   std::pair<bool, bool> Arrange(const Side& lhs, const Side& rhs);
   void ChooseBlocks();
   bool IsPairs() const;
-  // T: of the factors, and of sums but for those of int16_t, which are uint32_t.
-  template <typename T>
-  void MultiplyShare(int64_t share, int64_t m, const T* lhs, const T* rhs, T* result) const;
+  // Calls f with a value of the C++ type of factors and one of that of sums.
+  template <typename F>
+  void WithTypes(F&& f) const;
+  // T: of factors. As many rows and columns as OpenBLAS or oneDNN does at once.
+  template <typename T, typename Sum>
+  void MultiplyBlock(int64_t m, int64_t n, const T* lhs, const T* rhs, Sum* result) const;
+  template <typename T, typename Sum>
+  void MultiplyShare(int64_t share, int64_t m, const T* lhs, const T* rhs, Sum* result) const;
   template <typename T, typename Sum>
   void Multiply(int64_t m, const T* lhs, const T* rhs, Sum* result) const;
   template <typename T>
@@ -106,7 +111,9 @@ class DotProduct {
                                const Part& part, const std::byte* data, Scratch& scratch) const;
 
   DType accumulate_;
-  DType factor_;  // the type of operands when they are multiplied: accumulate_, or s16
+  bool one_dnn_;  // multiplies 8-bit integers, or bf16
+  bool lhs_signed_, rhs_signed_;
+  DType lhs_factor_, rhs_factor_;  // types of operands when they are multiplied
   ArrayConvert lhs_convert_, rhs_convert_, result_convert_;
   int64_t lhs_count_, rhs_count_;
   bool pack_lhs_ = false, pack_rhs_ = false;
@@ -117,8 +124,8 @@ class DotProduct {
   int64_t lhs_row_ = 0, lhs_column_ = 0, rhs_row_ = 0, rhs_column_ = 0;
   int64_t rows_ = 1;
   int64_t row_granule_ = 1;
-  bool blas_ = false;
-  int64_t block_rows_ = 0;     // rows of one OpenBLAS call; 0: RowGemm
+  bool by_library_ = false;    // OpenBLAS or oneDNN, whose calls are cut alike every time
+  int64_t block_rows_ = 0;     // rows of one of its calls; 0: our own kernels
   int64_t block_columns_ = 0;  // columns of one call
   bool can_stack_ = false, can_sum_ = false, can_widen_ = false;
 };

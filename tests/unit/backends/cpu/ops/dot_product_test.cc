@@ -2,6 +2,8 @@
 // small whole numbers, so that every order of addition gives the same bits.
 #include "backends/cpu/ops/dot_product.h"
 
+#include <algorithm>
+#include <bit>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <random>
@@ -143,6 +145,91 @@ TEST_CASE("shares of a product have the bits of the product", "[cpu][dot]") {
                      scratch);
   }
   CHECK(std::memcmp(whole.data(), shared.data(), whole.size() * sizeof(float)) == 0);
+}
+
+// s8, u8, pred: large ones have their own instructions.
+template <typename A, typename B>
+void CheckSmallIntegers(DType left, DType right, const Sizes& s) {
+  CAPTURE(DTypeName(left), DTypeName(right), s.m, s.n, s.k, s.transposed);
+  static const std::vector<int64_t> none, first = {0}, second = {1};
+  const std::vector<int64_t> lhs_dims = {s.m, s.k};
+  const std::vector<int64_t> rhs_dims =
+      s.transposed ? std::vector<int64_t>{s.n, s.k} : std::vector<int64_t>{s.k, s.n};
+  const DotProduct product({left, lhs_dims, none, second},
+                           {right, rhs_dims, none, s.transposed ? second : first}, DType::kS32);
+  std::mt19937 random(5);
+  std::vector<A> lhs(static_cast<size_t>(s.m * s.k));
+  std::vector<B> rhs(static_cast<size_t>(s.k * s.n));
+  for (A& x : lhs) x = static_cast<A>(left == DType::kPred ? random() % 2 : random());
+  for (B& x : rhs) x = static_cast<B>(right == DType::kPred ? random() % 2 : random());
+  const auto size = static_cast<size_t>(s.m * s.n);
+  std::vector<int32_t> expected(size), whole(size, -1), shared(size, -1), ranges(size, -1);
+  AddProduct(s, std::vector<int32_t>(lhs.begin(), lhs.end()),
+             std::vector<int32_t>(rhs.begin(), rhs.end()), expected);
+  BumpScratch scratch;
+  product.Run(Bytes(std::as_const(lhs)), Bytes(std::as_const(rhs)), Bytes(whole), scratch);
+  CHECK(whole == expected);
+  for (int64_t share = product.ShareCount(); share-- > 0;) {
+    product.RunShare(share, Bytes(std::as_const(lhs)), Bytes(std::as_const(rhs)), Bytes(shared),
+                     scratch);
+  }
+  CHECK(shared == expected);
+  for (int64_t row = 0; row < product.rows(); row += product.row_granule()) {
+    const int64_t end = std::min(row + product.row_granule(), product.rows());
+    product.RunRows(row, end, Bytes(std::as_const(lhs)), Bytes(std::as_const(rhs)),
+                    Bytes(ranges) + row * s.n * 4, scratch);
+  }
+  CHECK(ranges == expected);
+}
+
+TEST_CASE("products of 8-bit integers, whole and in parts", "[cpu][dot]") {
+  for (const Sizes& s :
+       {Sizes{3, 5, 7, true}, Sizes{40, 50, 60, false}, Sizes{70, 1, 1031, false},
+        Sizes{1, 70, 1031, true}, Sizes{530, 300, 530, true}, Sizes{300, 530, 530, false}}) {
+    CheckSmallIntegers<int8_t, int8_t>(DType::kS8, DType::kS8, s);
+    CheckSmallIntegers<uint8_t, int8_t>(DType::kU8, DType::kS8, s);
+    CheckSmallIntegers<int8_t, uint8_t>(DType::kS8, DType::kU8, s);
+    CheckSmallIntegers<uint8_t, uint8_t>(DType::kU8, DType::kPred, s);
+  }
+}
+
+// bf16 and narrower floats, with whole numbers: exact in any order.
+TEST_CASE("products of bf16, whole and in parts", "[cpu][dot]") {
+  for (const Sizes& s :
+       {Sizes{64, 80, 96, false}, Sizes{700, 300, 530, true}, Sizes{300, 700, 530, false}}) {
+    CAPTURE(s.m, s.n, s.k, s.transposed);
+    static const std::vector<int64_t> none, first = {0}, second = {1};
+    const std::vector<int64_t> lhs_dims = {s.m, s.k};
+    const std::vector<int64_t> rhs_dims =
+        s.transposed ? std::vector<int64_t>{s.n, s.k} : std::vector<int64_t>{s.k, s.n};
+    const DotProduct product({DType::kBF16, lhs_dims, none, second},
+                             {DType::kBF16, rhs_dims, none, s.transposed ? second : first},
+                             DType::kF32);
+    const auto lhs = WholeNumbers<float>(s.m * s.k, 1), rhs = WholeNumbers<float>(s.k * s.n, 2);
+    const auto to_bf16 = [](const std::vector<float>& values) {
+      std::vector<uint16_t> bits;
+      for (const float value : values) {
+        bits.push_back(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
+      }
+      return bits;
+    };
+    const std::vector<uint16_t> a = to_bf16(lhs), b = to_bf16(rhs);
+    const auto size = static_cast<size_t>(s.m * s.n);
+    std::vector<float> expected(size), whole(size, -1), shared(size, -1), ranges(size, -1);
+    AddProduct(s, lhs, rhs, expected);
+    BumpScratch scratch;
+    product.Run(Bytes(a), Bytes(b), Bytes(whole), scratch);
+    CHECK(whole == expected);
+    for (int64_t share = product.ShareCount(); share-- > 0;) {
+      product.RunShare(share, Bytes(a), Bytes(b), Bytes(shared), scratch);
+    }
+    CHECK(shared == expected);
+    for (int64_t row = 0; row < product.rows(); row += product.row_granule()) {
+      const int64_t end = std::min(row + product.row_granule(), product.rows());
+      product.RunRows(row, end, Bytes(a), Bytes(b), Bytes(ranges) + row * s.n * 4, scratch);
+    }
+    CHECK(ranges == expected);
+  }
 }
 
 TEST_CASE("products of little work and products that end converted have one share", "[cpu][dot]") {
