@@ -9,27 +9,12 @@
 
 #include "backends/cpu/verify/mesh_runs.h"
 #include "backends/cpu/verify/result_spread.h"
+#include "backends/cpu/verify/widened_copy.h"
 #include "backends/cpu/verify/widened_outputs.h"
-#include "core/precision/float_widening.h"
 #include "ir/verify/verifier.h"
 
 namespace gshard::cpu {
 namespace {
-
-std::unique_ptr<Module> Widened(const Module& module) {
-  std::unique_ptr<Module> wide = module.Clone();
-  WidenFloats(*wide);
-  return wide;
-}
-
-// Of the widened program: parameters are as they were, results are not.
-MeshRunOptions WidenedMesh(const PreparedRun& prepared, Context& context) {
-  MeshRunOptions mesh = prepared.mesh;
-  mesh.keep.clear();
-  mesh.keep_forms.clear();
-  for (const Shape*& shape : mesh.global_results) shape = WidenedShape(context, shape);
-  return mesh;
-}
 
 MeshRuns RunsOf(const EmulateOptions& options) {
   return MeshRuns(options.ranks, options.fail_alone);
@@ -44,12 +29,12 @@ class WidenedRuns {
                               const VerifyResult& verify) {
     const MeshPrograms& programs = prepared_.programs;
     options_.Progress("widened", 0);
-    const std::unique_ptr<Module> program = Widened(*programs.program);
-    const std::unique_ptr<Module> reference = Widened(programs.Reference());
+    const std::unique_ptr<Module> program = WidenedCopy(*programs.program);
+    const std::unique_ptr<Module> reference = WidenedCopy(programs.Reference());
     for (const Module* module : {program.get(), reference.get()}) {
       if (auto done = VerifyModule(*module, {.shardings = false}); !done) return Fail(done.error());
     }
-    MeshRunOptions mesh = WidenedMesh(prepared_, program->context());
+    MeshRunOptions mesh = WidenedMesh(prepared_.mesh, program->context());
     LeaveRoom(narrow_expected, mesh);
     auto expected = RunReference(*reference, mesh, narrow_expected.size());
     if (!expected) return Fail(expected.error());
@@ -131,8 +116,8 @@ Expected<void> VerifyWidened(const PreparedRun& prepared, const EmulateOptions& 
 }
 
 void FollowWidened(const PreparedRun& prepared, const EmulateOptions& options) {
-  const std::unique_ptr<Module> program = Widened(*prepared.programs.program);
-  RunsOf(options).Follow(*program, *prepared.inputs, WidenedMesh(prepared, program->context()),
+  const std::unique_ptr<Module> program = WidenedCopy(*prepared.programs.program);
+  RunsOf(options).Follow(*program, *prepared.inputs, WidenedMesh(prepared.mesh, program->context()),
                          options.stop);
 }
 

@@ -33,8 +33,11 @@ bool IsNarrowLapack(std::string_view target) {
 
 class FloatWidener {
  public:
-  explicit FloatWidener(Module& module)
-      : module_(module), shapes_(module.instruction_limit()), kept_(module.instruction_limit(), 0) {
+  FloatWidener(Module& module, const WideningOptions& options)
+      : module_(module),
+        options_(options),
+        shapes_(module.instruction_limit()),
+        kept_(module.instruction_limit(), 0) {
     Reach(module.entry());
   }
 
@@ -107,7 +110,7 @@ class FloatWidener {
       return HasNarrow(x.shape()) && format.exponent_bits >= kLeastExponentBits &&
              format.mantissa_bits >= kLeastMantissaBits;
     }
-    return x.opcode() == Opcode::kConvert && HasNarrow(x.shape()) &&
+    return x.opcode() == Opcode::kConvert && !options_.keep_converts && HasNarrow(x.shape()) &&
            Compatible(Wide(x.shape()), Wide(shapes_[x.operand(0)->id()]));
   }
 
@@ -230,6 +233,7 @@ class FloatWidener {
   }
 
   Module& module_;
+  const WideningOptions options_;
   std::unordered_set<const Computation*> reached_;
   std::vector<Computation*> computations_;  // that are widened
   std::vector<const Shape*> shapes_;        // by instruction id: as they were
@@ -274,6 +278,8 @@ const Shape* WidenedShape(Context& context, const Shape* shape) {
   }
 }
 
-bool WidenFloats(Module& module) { return FloatWidener(module).Run(); }
+bool WidenFloats(Module& module, const WideningOptions& options) {
+  return FloatWidener(module, options).Run();
+}
 
 }  // namespace gshard

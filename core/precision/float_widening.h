@@ -27,8 +27,14 @@ DType WidenedType(DType dtype);
 // The same of every leaf.
 const Shape* WidenedShape(Context& context, const Shape* shape);
 
+struct WideningOptions {
+  // Roundings to a type that is widened stay as conversions from f64 to f64, so that each array of
+  // the module still has an instruction of its name.
+  bool keep_converts = false;
+};
+
 // In place; linear in the size of the module. True if it had anything to widen.
-bool WidenFloats(Module& module);
+bool WidenFloats(Module& module, const WideningOptions& options = {});
 
 }  // namespace gshard
 

@@ -1,12 +1,13 @@
 """Single faults injected into partitioned samples: `gshard-run --verify` must catch each and name its instruction.
 
-  tests/verification/inject_faults.py [--faults N] [--seed S] [--keep DIR] [--right N]
+  tests/verification/inject_faults.py [--faults N] [--seed S] [--keep DIR] [--right N] [--models DIR]
 
 Each sample is partitioned for 8 devices; one line of the per-device program is damaged; `gshard-run damaged.hlo --reference
 sample.hlo --verify` must fail (exit code 3). A fault that changes no bit of any output and of no array in between is no fault
 (an operand that is zero anyway, say): another is drawn. The right instruction is the first array of the whole graph that the
 damaged line has a part in: by name, or because the line is among the per-device instructions that are told to make it. Needs at least 99 of 100 caught and 90 named. `--right N`: N random right programs
-(gshard_property) must not be called wrong. gshard-opt, gshard-run and gshard_property are taken from PATH.
+(gshard_property) must not be called wrong. `--models DIR`: the programs are DIR/*.mlir, each as often as the others, with
+shardings of their own for 8 devices (bf16_models.py writes some). gshard-opt, gshard-run and gshard_property are taken from PATH.
 """
 import argparse
 import collections
@@ -34,13 +35,19 @@ def run(*command):
 
 
 class Program:
-    """A sample, partitioned: its lines, and who uses whom."""
+    """A sample, or the file of a model, partitioned: its lines, and who uses whom."""
 
-    def __init__(self, name, mesh, folder):
+    def __init__(self, name, mesh, folder, model=None):
         self.name = name
         self.damaged = set()  # texts that were tried
         self.whole = os.path.join(folder, name + ".hlo")
-        if mesh is None:
+        if model:
+            done = run("gshard-opt", "print", model)
+            if done.returncode:
+                sys.exit(f"{name}: {done.stderr}")
+            with open(self.whole, "w") as out:
+                out.write(done.stdout)
+        elif mesh is None:
             with open(samples.path(name)) as source, open(self.whole, "w") as out:
                 out.write(source.read())
         else:
@@ -265,8 +272,8 @@ def outputs_of(path, *flags):
             return 0, results.read()
 
 
-def inject(programs, rng, folder, tally, keep):
-    program = rng.choices(programs, SHARE)[0]
+def inject(programs, shares, rng, folder, tally, keep):
+    program = rng.choices(programs, shares)[0]
     fault = rng.choice(FAULTS)
     made = fault(program, rng)
     if made is None:
@@ -329,15 +336,22 @@ def main():
     parser.add_argument("--right", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", default="")
+    parser.add_argument("--models", default="")
     options = parser.parse_args()
     rng = random.Random(options.seed)
     tally = collections.defaultdict(list)
     failed = False
     with tempfile.TemporaryDirectory() as folder:
-        programs = [Program(name, mesh, folder) for name, mesh in PROGRAMS] if options.faults else []
+        if options.models:
+            files = sorted(f for f in os.listdir(options.models) if f.endswith(".mlir"))
+            shares = [1] * len(files)
+            programs = [Program(f[:-5], None, folder, os.path.join(options.models, f)) for f in files]
+        else:
+            shares = SHARE
+            programs = [Program(name, mesh, folder) for name, mesh in PROGRAMS] if options.faults else []
         done = 0
         while done < options.faults:
-            done += inject(programs, rng, folder, tally, options.keep)
+            done += inject(programs, shares, rng, folder, tally, options.keep)
         total = [r for results in tally.values() for r in results]
         print(f"{'fault':36} {'injected':>8} {'caught':>7} {'named':>7} {'diagnosed':>9}")
         for what, results in sorted(tally.items()) + [("all", total)]:

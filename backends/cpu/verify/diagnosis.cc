@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "backends/cpu/verify/evidence.h"
+#include "core/analysis/combiner.h"
 #include "core/analysis/meshes.h"
 #include "core/analysis/partitioned.h"
 #include "ir/computation.h"
@@ -55,7 +56,10 @@ Axes AxesOf(const Module& partitioned, uint32_t devices) {
 
 class Diagnostician {
  public:
-  Diagnostician(const Evidence& evidence, const Axes& axes) : evidence_(evidence), axes_(axes) {
+  // `made_by`: the wrong array's instructions behind right ones.
+  Diagnostician(const Evidence& evidence, const Axes& axes,
+                std::span<const Instruction* const> made_by)
+      : evidence_(evidence), axes_(axes), made_by_(made_by) {
     for (uint32_t device : evidence.devices()) {
       if (evidence.IsWrong(device)) wrong_.push_back(device);
     }
@@ -177,10 +181,33 @@ class Diagnostician {
     return true;
   }
 
+  // Does a collective among the array's instructions fold over just these groups?
+  bool HasFold(std::vector<std::vector<uint32_t>> groups, Fold fold) const {
+    const Opcode wanted = fold == Fold::kSum   ? Opcode::kAdd
+                          : fold == Fold::kMax ? Opcode::kMaximum
+                                               : Opcode::kMinimum;
+    std::sort(groups.begin(), groups.end());
+    return std::any_of(made_by_.begin(), made_by_.end(), [&](const Instruction* x) {
+      if (x->opcode() != Opcode::kAllReduce && x->opcode() != Opcode::kReduceScatter) return false;
+      if (CombinerOf(x->called(0)) != wanted) return false;
+      const ReplicaGroups* found = x->attributes<CollectiveAttributes>().replica_groups;
+      std::vector<std::vector<uint32_t>> lists;
+      for (const auto& list :
+           (found == nullptr ? ReplicaGroups() : *found).ToLists(evidence_.device_count())) {
+        std::vector<uint32_t>& members = lists.emplace_back(list.begin(), list.end());
+        std::sort(members.begin(), members.end());
+      }
+      std::sort(lists.begin(), lists.end());
+      return lists == groups;
+    });
+  }
+
   std::string MissingSum() const {
     for (const Fold fold : {Fold::kSum, Fold::kMax, Fold::kMin}) {
       for (uint32_t subset = 1; subset < SubsetCount(); ++subset) {
-        if (SizeOf(subset) == 1 || !GroupsFoldToReference(GroupsAlong(subset), fold)) continue;
+        if (SizeOf(subset) == 1) continue;
+        const std::vector<std::vector<uint32_t>> groups = GroupsAlong(subset);
+        if (!GroupsFoldToReference(groups, fold) || HasFold(groups, fold)) continue;
         const char* what = fold == Fold::kSum ? "sum" : fold == Fold::kMax ? "maximum" : "minimum";
         return fmt::format(
             "the {} over {} of the devices' values equals the reference: an all-reduce over {} is "
@@ -416,6 +443,7 @@ class Diagnostician {
 
   const Evidence& evidence_;
   const Axes& axes_;
+  const std::span<const Instruction* const> made_by_;
   std::vector<uint32_t> wrong_;
 };
 
@@ -474,7 +502,8 @@ Expected<Finding> Diagnose(const Module& whole, const Module& partitioned,
   Finding finding;
   finding.mismatch = fault.mismatch;
   Place(whole, *fault.x, finding);
-  for (const Instruction* x : MadeBy(*fault.form->local, forms)) {
+  const std::vector<const Instruction*> made_by = MadeBy(*fault.form->local, forms);
+  for (const Instruction* x : made_by) {
     if (finding.made_by.size() < kMostMadeBy) {
       finding.made_by.push_back(fmt::format("{} {}", OpcodeName(x->opcode()), x->name()));
     }
@@ -493,7 +522,7 @@ Expected<Finding> Diagnose(const Module& whole, const Module& partitioned,
   finding.diagnosis = finding.mismatch.right_device
                           ? fmt::format("device {}'s copy is right: {}",
                                         *finding.mismatch.right_device, kUnequalCopies)
-                          : Diagnostician(**evidence, axes).Run();
+                          : Diagnostician(**evidence, axes, made_by).Run();
   // The device that is wrong, not the first that has the element.
   for (uint32_t device : (*evidence)->devices()) {
     if (!(*evidence)->Holds(device, fault.mismatch.index) || !(*evidence)->IsWrong(device))

@@ -1,6 +1,7 @@
 // One tap, shown to an observer that keeps every instance of it.
 #include "backends/cpu/verify/evidence.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -95,6 +96,7 @@ Expected<std::optional<Evidence>> Evidence::Collect(const Module& partitioned, c
   evidence.sizes_.assign(local->shape()->dims().begin(), local->shape()->dims().end());
   evidence.whole_ = Numbers(dtype, fault.want.data);
   evidence.allowed_ = fault.allowed;
+  evidence.error_ = fault.error;
   for (const std::vector<std::byte>& instance : keeper.instances()) {
     if (instance.empty()) return std::nullopt;  // not reached, or on some devices only
     evidence.values_.push_back(Numbers(dtype, instance));
@@ -143,11 +145,12 @@ bool Evidence::Holds(uint32_t device, std::span<const int64_t> index) const {
 bool Evidence::Agree(std::span<const double> have, std::span<const double> want,
                      double factor) const {
   bool any = false;
+  const double allowed = std::max(allowed_, std::min(factor * allowed_, error_ / 4));
   for (size_t i = 0; i < want.size(); ++i) {
     if (std::isnan(want[i])) continue;
     any = true;
     // Infinities agree with themselves only.
-    if (have[i] != want[i] && !(std::fabs(have[i] - want[i]) <= factor * allowed_)) return false;
+    if (have[i] != want[i] && !(std::fabs(have[i] - want[i]) <= allowed)) return false;
   }
   return any;
 }

@@ -36,14 +36,15 @@ class Evidence {
   std::span<const int64_t> sizes() const { return sizes_; }
   std::span<const int64_t> dims() const { return dims_; }
 
-  // Within what rounding allows, wherever it is known what should be.
+  // Within what rounding allows, wherever it is known what should be. A factor is of what is
+  // allowed, but no further than a quarter of the error that is to be explained.
   bool Agree(std::span<const double> have, std::span<const double> want, double factor = 1) const;
   bool IsWrong(uint32_t device) const { return !Agree(have(device), WantOf(device)); }
 
  private:
   std::vector<int64_t> dims_, sizes_;
   std::vector<double> whole_;  // what should be
-  double allowed_ = 0;
+  double allowed_ = 0, error_ = 0;
   std::vector<uint32_t> devices_;
   std::vector<uint32_t> value_of_;            // by device
   std::vector<std::vector<double>> values_;   // different instances

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -22,6 +23,9 @@ namespace gshard::cpu {
 namespace {
 
 constexpr int64_t kPieceElements = 16384;  // looked at together; no task is smaller
+// A 16-bit float that is rounded once differs from another way to the same number by no more units
+// in the last place of the largest one.
+constexpr double kUnsuspiciousUlps = 1;
 
 // The unpartitioned graph: compares, and goes on with the mesh's values. Taps are those of the
 // candidates, then of `choices`, then two of each of `checksums`.
@@ -29,17 +33,19 @@ class Judge final : public TapObserver {
  public:
   Judge(const Module& whole, const Module& partitioned, std::span<const Candidate> candidates,
         std::span<const DotChecksum> checksums, ValueExchange& exchange, int threads,
-        LocalCheckResult& result, KeptChoices* choices)
+        bool short_sums_by_terms, LocalCheckResult& result, KeptChoices* choices)
       : candidates_(candidates),
         checksums_(checksums),
         exchange_(exchange),
         result_(result),
         choices_(choices),
+        short_sums_by_terms_(short_sums_by_terms),
         workers_(threads),
         scale_(whole),
         rules_(StepRulesOf(whole, partitioned, candidates)),
         states_(whole.instruction_limit(), State::kKnown),
         was_judged_(candidates.size(), 0),
+        rounding_(candidates.size(), 0),
         iterations_(candidates.size(), 0),
         open_(candidates.size()),
         checksum_of_(candidates.size()),
@@ -107,6 +113,8 @@ class Judge final : public TapObserver {
   bool needs_more() const { return needs_more_; }
   // Has the graph never gone on with another value than its own?
   bool went_its_own_way() const { return !took_another_; }
+  // What short sums of this array's step may be off by; 0: it has none, or was not judged.
+  double RoundingOf(size_t tap) const { return was_judged_[tap] != 0 ? rounding_[tap] : 0; }
   // Arrays that were judged at least once, and those inside of chains that end in them.
   int64_t arrays() const {
     int64_t count = 0;
@@ -238,6 +246,7 @@ class Judge final : public TapObserver {
                   is_other ? std::vector<uint8_t>(differs.size(), 1) : differs, exact, allowed);
       NoteLargest(x, magnitude, error);
       agrees = error.beyond == 0;
+      NoteSuspect(rule, magnitude, error);
       needs_more_ = !agrees && candidates_[tap].ends_chain;
       if (needs_more_) return;
       if (agrees || !sure) continue;
@@ -252,6 +261,13 @@ class Judge final : public TapObserver {
     }
     scale_.Observe(x, 0, 1);
     GoOnWithTheMesh(open, *lowest, elements, StorageBytes(dtype), differs);
+  }
+
+  void NoteSuspect(const StepRule& rule, double magnitude, const RowError& error) {
+    if (rule.short_roundoff == 0 || error.largest == 0) return;
+    const double unit =
+        magnitude > 0 ? std::ldexp(2 * rule.short_roundoff, std::ilogb(magnitude)) : 0;
+    result_.is_suspect = result_.is_suspect || error.largest > kUnsuspiciousUlps * unit;
   }
 
   void NoteRight(size_t tap) {
@@ -300,8 +316,11 @@ class Judge final : public TapObserver {
   // What is inside of a chain has no scale of its own.
   double AllowedError(uint32_t tap, double magnitude) {
     const double scale = scale_.Of(*candidates_[tap].x, magnitude);
-    return rules_[tap].tolerance * (candidates_[tap].ends_chain ? magnitude : scale) +
-           kSmallestAllowed;
+    double allowed = rules_[tap].tolerance * (candidates_[tap].ends_chain ? magnitude : scale);
+    const double of_sums = rules_[tap].short_sums * scale;
+    if (short_sums_by_terms_) allowed = std::max(allowed, of_sums);
+    rounding_[tap] = std::max(rounding_[tap], of_sums);
+    return allowed + kSmallestAllowed;
   }
 
   void GoOnWithTheMesh(const Open& open, const std::pair<uint32_t, std::byte*>& lowest,
@@ -336,7 +355,9 @@ class Judge final : public TapObserver {
     fault.x = candidate.x;
     fault.form = candidate.form;
     fault.iteration = iterations_[tap] - 1;
+    fault.error = error.largest;
     fault.allowed = allowed;
+    fault.is_short = rules_[tap].short_roundoff > 0;
     fault.want.dtype = shape->dtype();
     fault.want.dims.assign(shape->dims().begin(), shape->dims().end());
     fault.want.data.assign(want.begin(), want.end());
@@ -355,13 +376,15 @@ class Judge final : public TapObserver {
   std::span<const DotChecksum> checksums_;
   ValueExchange& exchange_;
   LocalCheckResult& result_;
-  KeptChoices* choices_;                   // null: none are kept
+  KeptChoices* choices_;  // null: none are kept
+  const bool short_sums_by_terms_;
   std::vector<std::byte*> shown_choices_;  // by tap of `choices`
   Workers workers_;
   ErrorScale scale_;
   const std::vector<StepRule> rules_;  // by tap
   std::vector<State> states_;          // by instruction id
   std::vector<uint8_t> was_judged_;    // by tap
+  std::vector<double> rounding_;       // by tap: what short sums of it may be off by
   std::vector<int64_t> iterations_;
   std::vector<Open> open_;
   std::vector<std::optional<size_t>> checksum_of_;  // by tap; nothing: elements are compared
@@ -412,13 +435,14 @@ class LocalChecker {
                                        partitioned_, local_taps, inputs_);
     if (!done) return Fail(done.error());
     Judge judge(whole_module_, partitioned_, candidates_, checksums, *runs.exchange,
-                options_.mesh.threads, result_, choices_.get());
+                options_.mesh.threads, options_.short_sums_by_terms, result_, choices_.get());
     done = runs.Run(judge, [&] { return judge.is_done(); });
     if (!done) return Fail(done.error());
     if (judge.needs_more()) return std::nullopt;
     result_.peak_memory_bytes = runs.peak_memory_bytes();
     if (choices_ != nullptr) result_.peak_memory_bytes += choices_->peak_bytes();
     result_.arrays = judge.arrays();
+    NoteOutputRoundings(judge);
     if (result_.fault) return std::move(result_);
     const VerifyResult compared = runs.CompareOutputs(whole_module_, {});
     result_.outputs_agree = compared.ok && compared.discrete_differences == 0;
@@ -433,6 +457,21 @@ class LocalChecker {
   }
 
  private:
+  void NoteOutputRoundings(const Judge& judge) {
+    const Instruction* root = whole_module_.entry()->root();
+    std::vector<const Instruction*> outputs = {root};
+    if (root->opcode() == Opcode::kTuple) {
+      outputs.assign(root->operands().begin(), root->operands().end());
+    }
+    for (const Instruction* output : outputs) {
+      const auto found = std::ranges::find(candidates_, output, &Candidate::x);
+      result_.output_roundings.push_back(
+          found == candidates_.end()
+              ? 0
+              : judge.RoundingOf(static_cast<size_t>(found - candidates_.begin())));
+    }
+  }
+
   const Module& whole_module_;
   const InstructionsOptions& options_;
   const bool by_checksums_;
@@ -465,7 +504,11 @@ Expected<LocalCheckResult> CheckLocally(const Module& whole, const Module& parti
                         choices_to_keep(), by_checksums)
         .Run(runs);
   };
-  auto result = check(ChainEnds(arrays.candidates), options.whole_grid.device_count() == 1);
+  // What short sums may round shows in all arrays: what a chain ends in has no scale of its terms.
+  Expected<std::optional<LocalCheckResult>> result = std::optional<LocalCheckResult>();
+  if (!options.short_sums_by_terms) {
+    result = check(ChainEnds(arrays.candidates), options.whole_grid.device_count() == 1);
+  }
   if (result && !*result) result = check(arrays.candidates, false);
   if (!result) return Fail(result.error());
   (*result)->left_out = arrays.left_out;

@@ -35,14 +35,21 @@ struct LocalCheckResult {
     int64_t iteration = 0;
     Mismatch mismatch;
     OutputArray want;  // of the mesh's operands
-    double allowed = 0;
+    double error = 0, allowed = 0;
+    bool is_short = false;  // a step that rounds to f16 or bf16: it may be rounding
     // Devices of the reference, which has several for manual regions, hold different copies too.
     bool reference_varies = false;
   };
   std::optional<Fault> fault;
+  // A step that rounds to f16 or bf16 is off by more than one such rounding is, and by no more than
+  // sums of them may be: double precision tells whether it is right.
+  bool is_suspect = false;
   // Without a fault: do the outputs agree with those that the unpartitioned graph makes so?
   bool outputs_agree = false;
   Mismatch output_mismatch;
+  // By output, what short sums of its last step may be off by, also where their elements are only
+  // moved or converted from there on; 0: it has none, or nothing is known.
+  std::vector<double> output_roundings;
   int64_t peak_memory_bytes = 0;
 };
 

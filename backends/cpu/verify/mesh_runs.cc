@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "backends/cpu/run/rank_errors.h"
+#include "backends/cpu/verify/widened_copy.h"
 #include "ir/computation.h"
 
 namespace gshard::cpu {
@@ -170,7 +171,8 @@ Expected<std::unique_ptr<MeshRun>> MeshRuns::Prepare(const Module& partitioned,
                                                      const Inputs& inputs,
                                                      const MeshRunOptions& options) const {
   if (ranks_ == nullptr) return MeshRun::Prepare(partitioned, inputs, options);
-  Tell(Command{Act::kPrepare, options.memory_limit, options.tapped_bytes, options.taps.size()});
+  Tell(Command{Act::kPrepare, options.memory_limit, options.tapped_bytes, options.taps.size(),
+               widened_ ? uint64_t{1} : 0});
   std::vector<std::array<uint32_t, 2>> taps;
   for (const TapPoint& tap : options.taps) taps.push_back({tap.shown->id(), tap.after->id()});
   Tell(std::as_bytes(std::span(taps)));
@@ -233,6 +235,8 @@ std::vector<TapPoint> MeshRuns::HearTaps(const Module& partitioned, uint64_t cou
 void MeshRuns::Follow(const Module& partitioned, const Inputs& inputs, MeshRunOptions options,
                       const std::atomic<bool>* stop) const {
   std::vector<TapPoint> taps;
+  std::unique_ptr<Module> widened;
+  MeshRunOptions of_widened;
   std::unique_ptr<MeshRun> run;
   for (;;) {
     Command command;
@@ -240,11 +244,17 @@ void MeshRuns::Follow(const Module& partitioned, const Inputs& inputs, MeshRunOp
     switch (command.act) {
       case Act::kPrepare: {
         run.reset();
-        taps = HearTaps(partitioned, command.taps);
-        options.taps = taps;
-        options.memory_limit = command.memory_limit;
-        options.tapped_bytes = command.tapped_bytes;
-        auto prepared = MeshRun::Prepare(partitioned, inputs, options);
+        if (command.widened != 0 && widened == nullptr) {
+          widened = WidenedCopy(partitioned, {.keep_converts = true});
+          of_widened = WidenedMesh(options, widened->context());
+        }
+        const Module& program = command.widened != 0 ? *widened : partitioned;
+        MeshRunOptions& how = command.widened != 0 ? of_widened : options;
+        taps = HearTaps(program, command.taps);
+        how.taps = taps;
+        how.memory_limit = command.memory_limit;
+        how.tapped_bytes = command.tapped_bytes;
+        auto prepared = MeshRun::Prepare(program, inputs, how);
         if (Agree(prepared ? Expected<void>() : Fail(prepared.error()))) run = std::move(*prepared);
         break;
       }

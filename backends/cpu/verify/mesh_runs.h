@@ -27,6 +27,13 @@ class MeshRuns {
       : ranks_(ranks != nullptr && ranks->size() > 1 ? ranks : nullptr),
         fail_alone_(std::move(fail_alone)) {}
 
+  // Of the program in double precision, whose arrays keep their names (widened_copy.h).
+  MeshRuns Widened() const {
+    MeshRuns runs = *this;
+    runs.widened_ = true;
+    return runs;
+  }
+
   // --- the rank that verifies: as MeshRun's. Errors of another rank are its own.
   Expected<std::unique_ptr<MeshRun>> Prepare(const Module& partitioned, const Inputs& inputs,
                                              const MeshRunOptions& options) const;
@@ -50,6 +57,7 @@ class MeshRuns {
     Act act = Act::kFinish;
     int64_t memory_limit = 0, tapped_bytes = 0;
     uint64_t taps = 0;
+    uint64_t widened = 0;  // not 0: of the widened program
   };
 
   void Tell(std::span<const std::byte> data) const;
@@ -60,6 +68,7 @@ class MeshRuns {
   Expected<void> Agree(const Expected<void>& mine) const;
 
   mpi::Ranks* ranks_ = nullptr;  // null: one process
+  bool widened_ = false;
   std::function<void(const Diagnostic&)> fail_alone_;
 };
 

@@ -3,13 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "backends/cpu/verify/choice_check.h"
 #include "backends/cpu/verify/diagnosis.h"
+#include "backends/cpu/verify/widened_steps.h"
 
 namespace gshard::cpu {
 namespace {
+
+constexpr std::string_view kLessPrecise =
+    "every step is right in f64: the devices lose more precision here than sums in the type of the "
+    "unpartitioned graph may";
 
 // The step on the way of the largest error where it grows most.
 IllConditioned Amplifier(const InstructionsResult& instructions) {
@@ -60,6 +66,36 @@ void Explain(const LocalCheckResult& steps, const OutputTolerance& tolerance,
   verify.ill_conditioned = Amplifier(instructions);
 }
 
+// Outputs that differ by no more than short sums of their last step may round do not differ.
+void AcceptShortSums(const LocalCheckResult& steps, const OutputTolerance& tolerance,
+                     VerifyResult& verify) {
+  if (tolerance.IsGiven() || !steps.outputs_agree) return;
+  for (OutputError& output : verify.outputs) {
+    if (output.output >= steps.output_roundings.size()) continue;
+    if (output.error <= steps.output_roundings[output.output]) output.differs = false;
+  }
+  verify.ok = verify.ok || !verify.OutputsDiffer();
+}
+
+// A step in f16 or bf16 that is off by more than it should is wrong if it is in double precision,
+// too. What is right there may be off by what its sums round: `steps` becomes what is left to say.
+Expected<WidenedSteps> SettleShortFloats(const Module& whole, const Module& partitioned,
+                                         std::span<const LocalForm> forms, const Inputs& inputs,
+                                         const InstructionsOptions& options,
+                                         LocalCheckResult& steps) {
+  auto wide = JudgeWidenedSteps(whole, partitioned, forms, inputs, options);
+  if (!wide) return wide;
+  steps.peak_memory_bytes = std::max(steps.peak_memory_bytes, wide->peak_memory_bytes);
+  if (wide->finding || !steps.fault) return wide;
+  InstructionsOptions by_terms = options;
+  by_terms.short_sums_by_terms = true;
+  auto again = CheckLocally(whole, partitioned, forms, inputs, by_terms);
+  if (!again) return Fail(again.error());
+  again->peak_memory_bytes = std::max(again->peak_memory_bytes, steps.peak_memory_bytes);
+  steps = std::move(*again);
+  return wide;
+}
+
 // In one run of each graph where both have room, else round by round.
 Expected<ChoiceCheckResult> FindNearTies(const Module& whole, const Module& partitioned,
                                          std::span<const LocalForm> forms, const Inputs& inputs,
@@ -86,9 +122,18 @@ Expected<InstructionsResult> Settle(const Module& whole, const Module& partition
                      : CheckLocally(whole, partitioned, forms, inputs, options);
   const bool judged = steps.has_value();
   if (!judged && steps.error().code != "E-RUN-MEMORY") return Fail(steps.error());
-  if (judged && steps->fault) {
-    auto finding = Diagnose(whole, partitioned, forms, inputs, options, *steps->fault);
+  WidenedSteps wide;
+  if (judged && (steps->fault ? steps->fault->is_short : steps->is_suspect)) {
+    auto settled = SettleShortFloats(whole, partitioned, forms, inputs, options, *steps);
+    if (!settled) return Fail(settled.error());
+    wide = std::move(*settled);
+  }
+  if (judged && (wide.finding || steps->fault)) {
+    Expected<Finding> finding =
+        wide.finding ? Expected<Finding>(*wide.finding)
+                     : Diagnose(whole, partitioned, forms, inputs, options, *steps->fault);
     if (!finding) return Fail(finding.error());
+    if (!wide.finding && wide.are_judged) finding->diagnosis = kLessPrecise;
     InstructionsResult instructions = Summary(*steps);
     if (verify.discrete_differences > 0) {
       // Near ties may stand beside it.
@@ -103,6 +148,7 @@ Expected<InstructionsResult> Settle(const Module& whole, const Module& partition
     return instructions;
   }
   const bool proven = judged && steps->unsettled == 0;
+  if (proven) AcceptShortSums(*steps, options.tolerance, verify);
   if (proven && verify.ok && verify.discrete_differences == 0) {
     InstructionsResult instructions = Summary(*steps);
     Explain(*steps, options.tolerance, instructions, verify);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backends/cpu/verify/analysis/graph_walk.h"
+#include "backends/cpu/verify/analysis/sum_terms.h"
 #include "backends/cpu/verify/verify.h"
 #include "ir/computation.h"
 #include "ir/opcode.h"
@@ -38,12 +39,56 @@ bool IsComputedAsTuple(const Instruction& x) {
   }
 }
 
+// Roundings to f16 and bf16 between an array and the compared ones behind it.
+struct ShortRoundings {
+  double roundoff = 0;  // the coarsest; 0: there are none
+  // Of the sums among them, with the number of their terms.
+  double roundings = 0, terms = 1;
+
+  void See(const Instruction& x, int64_t device_count) {
+    if (!x.shape()->IsArray() || OnlyMoves(x)) return;
+    const double of_type = ShortRoundoff(x.shape()->dtype());
+    roundoff = std::max(roundoff, of_type);
+    if (of_type == 0) return;
+    const auto count = static_cast<double>(MostTermsOf(x, device_count));
+    if (count == 1) return;
+    roundings += count;
+    terms *= count;
+  }
+};
+
+// On the mesh, from the array back to compared ones.
+ShortRoundings ShortRoundingsOnMesh(const Instruction& local, const GraphWalk& walk,
+                                    const std::vector<uint8_t>& compared, int64_t device_count) {
+  ShortRoundings found;
+  std::vector<const Instruction*> stack = {&local}, seen;
+  while (!stack.empty() && seen.size() < kMostWalked) {
+    const Instruction* at = stack.back();
+    stack.pop_back();
+    if (!SeeFirst(at, seen) || (at != &local && compared[at->id()] != 0)) continue;
+    found.See(*at, device_count);
+    const std::vector<const Instruction*> behind = walk.Behind(*at);
+    stack.insert(stack.end(), behind.begin(), behind.end());
+  }
+  return found;
+}
+
+// The terms that both graphs add up are the same ones, on the mesh in parts.
+void SetShortSums(const ShortRoundings& of_whole, const ShortRoundings& of_mesh, StepRule& rule) {
+  rule.short_roundoff = std::max(of_whole.roundoff, of_mesh.roundoff);
+  // What only the mesh rounds to such a type is its mistake.
+  if (of_mesh.roundoff > of_whole.roundoff) return;
+  rule.short_sums = of_whole.roundoff * (of_whole.roundings + of_mesh.roundings) *
+                    std::max(of_whole.terms, of_mesh.terms);
+}
+
 StepRule RuleInWhole(const Instruction& x, const GraphWalk& walk,
-                     const std::vector<uint8_t>& compared) {
+                     const std::vector<uint8_t>& compared, ShortRoundings& roundings) {
   StepRule rule;
   bool computes = false;  // floats, without being compared itself
   bool is_computed = IsComputedAsTuple(x);
   double coarsest = 0;
+  roundings.See(x, 1);
   std::vector<const Instruction*> stack = walk.Behind(x), seen = {&x};
   while (!stack.empty() && seen.size() < kMostWalked) {
     const Instruction* at = stack.back();
@@ -54,6 +99,7 @@ StepRule RuleInWhole(const Instruction& x, const GraphWalk& walk,
       continue;
     }
     is_computed = is_computed || IsComputedAsTuple(*at);
+    roundings.See(*at, 1);
     if (at->shape()->IsArray() && !OnlyMoves(*at) && ToleranceOf(at->shape()->dtype()) > 0) {
       computes = true;
       coarsest = std::max(coarsest, ToleranceOf(at->shape()->dtype()));
@@ -123,8 +169,16 @@ std::vector<StepRule> StepRulesOf(const Module& whole, const Module& partitioned
     compared_on_mesh[candidate.form->local->id()] = 1;
   }
   std::vector<StepRule> rules;
+  const int64_t device_count = partitioned.DeviceCount();
   for (const Candidate& candidate : candidates) {
-    StepRule rule = RuleInWhole(*candidate.x, walk, compared);
+    ShortRoundings roundings;
+    StepRule rule = RuleInWhole(*candidate.x, walk, compared, roundings);
+    if (ToleranceOf(candidate.x->shape()->dtype()) > 0) {
+      SetShortSums(
+          roundings,
+          ShortRoundingsOnMesh(*candidate.form->local, mesh_walk, compared_on_mesh, device_count),
+          rule);
+    }
     const DType dtype = candidate.x->shape()->dtype();
     // Units in the last place say little of 8 bits, and nothing of a complex number's parts.
     rule.is_one_operation =
@@ -133,6 +187,11 @@ std::vector<StepRule> StepRulesOf(const Module& whole, const Module& partitioned
     rules.push_back(std::move(rule));
   }
   return rules;
+}
+
+double ShortRoundoff(DType dtype) {
+  if (dtype == DType::kF16) return 0x1p-11;
+  return dtype == DType::kBF16 ? 0x1p-8 : 0;
 }
 
 double StepToleranceOf(DType dtype) {

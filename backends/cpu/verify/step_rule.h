@@ -25,11 +25,20 @@ struct StepRule {
   // Both graphs make each element from the same elements by the same one operation: it is equal
   // but for kStepUlps of its own magnitude, where the anchors are the same on all devices.
   bool is_one_operation = false;
+  // The coarsest unit roundoff of f16 and bf16 that the step, or the mesh's, rounds to; 0: none.
+  double short_roundoff = 0;
+  // What short sums of the step may be off by, in units of the scale of its operands: n terms t are
+  // added up within n u sum|t| (N. Higham, Accuracy and Stability of Numerical Algorithms, 4.2),
+  // with u the unit roundoff, by both graphs. 0: it has none.
+  double short_sums = 0;
 };
 
 // By candidate. `partitioned` has their local forms.
 std::vector<StepRule> StepRulesOf(const Module& whole, const Module& partitioned,
                                   std::span<const Candidate> candidates);
+
+// The unit roundoff of f16 and bf16, half the distance of neighbouring numbers from 1 on; else 0.
+double ShortRoundoff(DType dtype);
 
 // Tolerance of one step: roundings of sums, in units of the scale of its terms.
 double StepToleranceOf(DType dtype);

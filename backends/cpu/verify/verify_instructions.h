@@ -24,6 +24,9 @@ struct InstructionsOptions {
   int64_t budget_bytes = 0;  // for values that wait to be compared
   // Compares only discrete choices and what they are made from, to find near ties.
   bool only_choices = false;
+  // Steps that sum in f16 or bf16 may be off by what such sums of so many terms may round, where
+  // double precision has shown that each is the right sum (widened_steps.h).
+  bool short_sums_by_terms = false;
   size_t output_count = SIZE_MAX;  // results beyond are no outputs
   OutputTolerance tolerance;
   RunOptions run;  // stop
