@@ -37,6 +37,21 @@ const Instruction* AsyncStartOf(const Instruction* instruction) {
   return instruction->opcode() == Opcode::kAsyncStart ? instruction : nullptr;
 }
 
+bool TakesOperands(Opcode opcode, size_t count) {
+  const int arity = InfoOf(opcode).arity;
+  return arity == kVariadic || count == static_cast<size_t>(arity) ||
+         (opcode == Opcode::kAsyncUpdate && count > 1);
+}
+
+bool StartsWithoutOperands(const Instruction& async_start) {
+  return async_start.opcode() == Opcode::kAsyncStart && async_start.operand_count() == 0 &&
+         async_start.called(0)->parameter_count() > 0;
+}
+
+bool BringsOperands(const Instruction& async_update) {
+  return async_update.opcode() == Opcode::kAsyncUpdate && async_update.operand_count() > 1;
+}
+
 const Instruction* WrappedOperation(const Instruction* async_start) {
   if (async_start->called().empty()) return nullptr;
   const Computation* computation = async_start->called(0);

@@ -22,6 +22,15 @@ AsyncOpcode ParseAsyncOpcode(std::string_view text);
 // The async-start whose chain of updates `instruction` ends; null if there is none.
 const Instruction* AsyncStartOf(const Instruction* instruction);
 
+// May an operation have so many operands? As opcodes.def says, but an async-update may bring the
+// operands of its start besides.
+bool TakesOperands(Opcode opcode, size_t count);
+
+// Does an async-start leave its operands to an async-update, as XLA's compiler for TPUs has it?
+bool StartsWithoutOperands(const Instruction& async_start);
+// Does an async-update bring them?
+bool BringsOperands(const Instruction& async_update);
+
 // The one operation that an async-start's computation holds, if the short spelling loses nothing;
 // else null.
 const Instruction* WrappedOperation(const Instruction* async_start);

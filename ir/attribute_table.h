@@ -50,6 +50,7 @@ struct AttributeRow {
   uint16_t offset = 0;  // of the member; of a computation: its index in called()
   bool required = false;
   bool always_printed = false;
+  bool read_only = false;  // another spelling of a member that another row prints
   // The value that is not printed: of integers and booleans. Other kinds: when empty.
   int64_t omitted = 0;
   std::span<const std::string_view> words;
@@ -68,6 +69,11 @@ struct AttributeRow {
   constexpr AttributeRow AlwaysPrinted() const {
     AttributeRow row = Optional();
     row.always_printed = true;
+    return row;
+  }
+  constexpr AttributeRow ReadOnly() const {
+    AttributeRow row = Optional();
+    row.read_only = true;
     return row;
   }
   constexpr AttributeRow Words(std::span<const std::string_view> allowed) const {

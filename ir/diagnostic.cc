@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ir/utf8.h"
+
 namespace gshard {
 namespace {
 
@@ -25,9 +27,12 @@ size_t Columns(std::string_view text) {
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-// What a terminal would obey, an escape say, is no part of a message.
+// What a terminal would obey, an escape say, is no part of a message, nor is what is no UTF-8.
 std::string WithoutControls(std::string_view text) {
   std::string shown(text);
+  for (size_t at = FirstNotUtf8(shown); at < shown.size(); at = FirstNotUtf8(shown, at + 1)) {
+    shown[at] = '?';
+  }
   std::ranges::replace(shown, '\t', ' ');
   std::ranges::replace_if(
       shown, [](char c) { return (c >= 0 && c < 0x20 && c != '\n') || c == 0x7F; }, '?');

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "ir/lexer.h"
+#include "ir/utf8.h"
 
 namespace gshard {
 namespace {
@@ -174,7 +175,14 @@ std::string Quoted(std::string_view text) {
   size_t done = 0;  // most text has nothing to escape: it is taken in runs
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    if (is_plain(c)) continue;
+    if (static_cast<unsigned char>(c) >= 0x80) {
+      if (const size_t length = Utf8Length(text, i); length > 0) {
+        i += length - 1;
+        continue;
+      }
+    } else if (is_plain(c)) {
+      continue;
+    }
     result.append(text, done, i - done);
     done = i + 1;
     switch (c) {

@@ -151,8 +151,8 @@ bool ModuleParser::ParseOperands(Computation* computation, Line& line) {
   }
   if (!lexer_.Consume(')')) return FailExpected("',' or ')' in the operand list");
   const size_t count = operands_.size() - line.first_operand;
-  const int arity = InfoOf(line.opcode).arity;
-  if (arity != kVariadic && count != static_cast<size_t>(arity)) {
+  if (!TakesOperands(line.opcode, count)) {
+    const int arity = InfoOf(line.opcode).arity;
     return FailAt(ParseError::kOperandCount, line.opcode_text,
                   fmt::format("{} takes {}, but has {}", line.opcode_text,
                               Plural(static_cast<size_t>(arity), "operand"), count));

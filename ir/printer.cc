@@ -8,6 +8,7 @@
 #include "ir/module_printer.h"
 #include "ir/sharding_text.h"
 #include "ir/text_hash.h"
+#include "ir/utf8.h"
 #include "tsl/robin_set.h"
 
 namespace gshard {
@@ -323,6 +324,8 @@ std::string PrintModule(const Module& module, const PrintOptions& options) {
   ModulePrinter printer(out, module, options);
   if (!options.ids) printer.ShortenNames();
   printer.PrintAll();
+  // Attributes are printed as they were written, whatever bytes their strings had.
+  EscapeNotUtf8(out, ByteEscape::kOctal);
   return out;
 }
 

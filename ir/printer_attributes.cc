@@ -54,7 +54,7 @@ bool ModulePrinter::IsPrinted(const AttributeRow& row, const Instruction& instru
     default:
       break;
   }
-  if (!options_.ids && row.name == "channel_id") return false;
+  if (row.read_only || (!options_.ids && row.name == "channel_id")) return false;
   if (row.always_printed) return true;
   switch (row.kind) {
     case AttributeKind::kInt:

@@ -87,6 +87,8 @@ class ShardingParser {
       ok = ParseMesh(s);
     } else if (in_.lex.set_position(start); in_.lex.ConsumeWord("maximal_mesh")) {
       ok = ParseMaximalMesh(s);
+    } else if (in_.lex.set_position(start); in_.lex.ConsumeWord("single_device")) {
+      ok = ParseMaximalMesh(s);
     } else {
       in_.lex.set_position(start);
       ok = ParsePlain(s);
@@ -284,6 +286,7 @@ class ShardingParser {
     return ParseNamed(s, std::move(named));
   }
 
+  // {maximal_mesh[device_id=3]}; newer text has single_device for the first word.
   bool ParseMaximalMesh(Sharding& s) {
     NamedSharding named;
     named.form = NamedSharding::Form::kMaximal;
@@ -300,8 +303,9 @@ class ShardingParser {
   }
 
   bool ParseNamed(Sharding& s, NamedSharding named) {
-    // XLA also takes the dims without a comma before them.
-    if (in_.lex.Peek() != '[' &&
+    // XLA also takes the dims, and the word that stands for them, without a comma before.
+    const char next = in_.lex.Peek();
+    if (next != '[' && !HasClass(next, kNameStart) &&
         !in_.Expect(',', "',' and the axes of each dim in [..], or replicated")) {
       return false;
     }

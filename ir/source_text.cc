@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "ir/utf8.h"
+
 namespace gshard {
 namespace {
 
@@ -30,30 +32,6 @@ class FileDescriptor {
   int fd_;
   bool owned_;
 };
-
-// Length of the valid UTF-8 sequence that starts at text[at]; 0 if there is none.
-size_t Utf8Length(std::string_view text, size_t at) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(at);
-  size_t length = lead < 0x80   ? 1
-                  : lead < 0xC2 ? 0
-                  : lead < 0xE0 ? 2
-                  : lead < 0xF0 ? 3
-                  : lead < 0xF5 ? 4
-                                : 0;
-  if (length == 0 || at + length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(at + i) & 0xC0) != 0x80) return 0;
-  }
-  if (length >= 3) {  // overlong forms, surrogates, beyond U+10FFFF
-    const unsigned char second = byte(at + 1);
-    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
-        (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) {
-      return 0;
-    }
-  }
-  return length;
-}
 
 // Same number of bytes as `raw`, so that offsets stay valid.
 std::string Printable(std::string_view raw) {

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "core/autodiff/leaves.h"
+#include "ir/async_sugar.h"
 #include "ir/custom_call.h"
 #include "ir/traversal.h"
 
@@ -31,6 +32,11 @@ class CallerSeparator {
       const std::vector<Instruction*> list(computation->instructions().begin(),
                                            computation->instructions().end());
       for (Instruction* x : list) {
+        if (BringsOperands(*x)) {
+          return Fail(module_.ErrorAt(
+              x, "E-GRAD-003",
+              "derivatives cannot follow operands that come after their operation has started"));
+        }
         if (!IsCalledOnce(x->opcode())) continue;
         for (int64_t k = 0; k < static_cast<int64_t>(x->called().size()); ++k) {
           if (!seen_.insert(x->called(k)).second) {

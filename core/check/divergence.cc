@@ -134,6 +134,21 @@ class DivergenceWalk {
     return arguments;
   }
 
+  // (operands, result, state..) of `x`, which runs what `start` calls once it has the arguments.
+  DeviceLeaves Started(const Instruction& x, const Instruction& start, const Arguments& arguments,
+                       const DevicePath& path) {
+    DeviceLeaves leaves;
+    for (const DeviceLeaves& argument : arguments) {
+      leaves.insert(leaves.end(), argument.begin(), argument.end());
+    }
+    if (!StartsWithoutOperands(x)) {
+      const DeviceLeaves results = Walk(*start.called(0), arguments, path);
+      leaves.insert(leaves.end(), results.begin(), results.end());
+    }
+    leaves.resize(static_cast<size_t>(x.shape()->leaf_count()), rules_.Unknown(table_.Uniform()));
+    return leaves;
+  }
+
   DeviceLeaves ResultOf(const Instruction& x, const DevicePath& path) {
     if (IsCollective(x.opcode())) return Collective(x, path);
     switch (x.opcode()) {
@@ -146,19 +161,14 @@ class DivergenceWalk {
         return Walk(*x.called(0), ArgumentsOf(x), path);
       case Opcode::kScan:
         return Scan(x, path);
-      case Opcode::kAsyncStart: {
-        DeviceLeaves leaves;
-        for (const DeviceLeaves& argument : ArgumentsOf(x)) {
-          leaves.insert(leaves.end(), argument.begin(), argument.end());
-        }
-        const DeviceLeaves results = Walk(*x.called(0), ArgumentsOf(x), path);
-        leaves.insert(leaves.end(), results.begin(), results.end());
-        leaves.resize(static_cast<size_t>(x.shape()->leaf_count()),
-                      rules_.Unknown(table_.Uniform()));
-        return leaves;
+      case Opcode::kAsyncStart:
+        return Started(x, x, StartsWithoutOperands(x) ? Arguments{} : ArgumentsOf(x), path);
+      case Opcode::kAsyncUpdate: {
+        if (!BringsOperands(x)) return values_[x.operand(0)->id()];
+        Arguments arguments = ArgumentsOf(x);
+        arguments.erase(arguments.begin());
+        return Started(x, *AsyncStartOf(&x), arguments, path);
       }
-      case Opcode::kAsyncUpdate:
-        return values_[x.operand(0)->id()];
       case Opcode::kAsyncDone:
       case Opcode::kAllGatherDone:
       case Opcode::kCollectivePermuteDone:

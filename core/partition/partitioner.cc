@@ -336,6 +336,23 @@ class ComputationPartitioner {
                     run_.layouts.ToText(wanted)));
   }
 
+  // A copy with the sharding {replicated} takes a value out of a region of some axes, as in XLA: it
+  // is put together over the axes that are not manual, and what each device has then counts.
+  static bool LeavesRegion(const Instruction& source, const MeshLayout* layout) {
+    return source.opcode() == Opcode::kCopy && source.sharding() != nullptr &&
+           source.sharding()->IsReplicated() && !layout->IsManual() && !layout->manual.empty();
+  }
+  PartitionedValue* LeaveRegion(const Instruction& source, size_t i, const MeshLayout* layout) {
+    PartitionedValue* operand = operands_[i];
+    const auto rank = operand->shape->rank();
+    const MeshLayout* whole = run_.layouts.ReplicatedLike(layout, rank);
+    Instruction* local =
+        scope_.Materialize(operand, {&whole, 1},
+                           {.user = &source, .value = source.operand(static_cast<int64_t>(i))});
+    const MeshLayout* replicated = run_.layouts.Replicated(rank);
+    return scope_.NewFromLocal(operand->shape, {&replicated, 1}, local);
+  }
+
   // Values cross the border of a manual region by markers only.
   Expected<void> CheckRegions(const Instruction& source,
                               std::span<PartitionedValue* const> operands,
@@ -349,6 +366,11 @@ class ComputationPartitioner {
     if (!source.shape()->IsArray()) return {};
     for (size_t i = 0; i < operands.size(); ++i) {
       if (MayBeUsedIn(*operands[i], wanted[0])) continue;
+      const MeshLayout* layout = PartitionScope::LayoutOf(*operands[i]);
+      if (LeavesRegion(source, layout)) {
+        operands_[i] = LeaveRegion(source, i, layout);
+        continue;
+      }
       const std::string what =
           fmt::format("operand {} ({})", i, source.operand(static_cast<int64_t>(i))->name());
       return Fail(BorderError(source, what, *operands[i], wanted[0]));

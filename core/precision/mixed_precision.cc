@@ -103,7 +103,13 @@ class MixedPrecision {
     return WantsConvert(x, i) ? *WantedType(x, i) : TypeOf(x.operand(i));
   }
 
+  // A slice of another type than what it is taken from is converted once it is taken.
+  static bool ConvertsResult(const Instruction& x) {
+    return x.opcode() == Opcode::kDynamicSlice && TypeOf(&x) != TypeOf(x.operand(0));
+  }
+
   static bool Mixes(const Instruction& x) {
+    if (ConvertsResult(x)) return true;
     for (int64_t i = 0; i < x.operand_count(); ++i) {
       if (WantsConvert(x, i)) return true;
     }
@@ -120,6 +126,13 @@ class MixedPrecision {
       rewriter.RedirectOperands(x);
       builder.set_origin(x);
       ConvertOperands(x, builder);
+      if (ConvertsResult(*x)) {
+        const DType type = TypeOf(x);
+        x->set_shape(module_.context().WithDType(x->shape(), TypeOf(x->operand(0))));
+        rewriter.Keep(x);
+        rewriter.Alias(x, builder.Convert(x, type));
+        continue;
+      }
       if (!WantsReducer(*x)) {
         rewriter.Keep(x);
         continue;

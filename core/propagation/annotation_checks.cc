@@ -1,12 +1,17 @@
 #include "core/propagation/annotation_checks.h"
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 
 #include "fmt/format.h"
 #include "ir/device_subsets.h"
+#include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
+#include "ir/sharding_text.h"
+#include "ir/shardy_text.h"
 
 namespace gshard {
 namespace {
@@ -23,7 +28,7 @@ class MeshSurvey {
       auto [first, fresh] = first_.try_emplace(axis.name, Use{x, mesh});
       if (fresh) continue;
       std::string difference = Difference(axis, *mesh, *first->second.mesh);
-      if (difference.empty()) continue;
+      if (difference.empty() || AreDeclared(*mesh, *first->second.mesh)) continue;
       const Instruction* other = first->second.instruction;
       warnings_.push_back(
           WarningAbout(module_, x, "W-PROP-002",
@@ -35,6 +40,28 @@ class MeshSurvey {
   }
 
  private:
+  // Meshes that the module declares by name (xla.sdy.meshes) differ because the user means it.
+  bool AreDeclared(const Mesh& a, const Mesh& b) {
+    if (!declared_.has_value()) {
+      declared_.emplace();
+      ShardyMeshes meshes;
+      const std::string text =
+          FrontendAttribute(module_.header().frontend_attributes, "xla.sdy.meshes");
+      if (!ReadShardyMeshes(text, meshes)) return false;
+      for (const auto& [name, mesh] : meshes) {
+        const auto form = ParseSharding(module_.context(), "{" + mesh.text + ", []}");
+        if (form.has_value() && (*form)->named != nullptr)
+          declared_->push_back((*form)->named->mesh);
+      }
+    }
+    const auto is_declared = [&](const Mesh& mesh) {
+      return std::ranges::any_of(*declared_, [&](const Mesh* other) {
+        return other != nullptr && other->axes == mesh.axes && other->devices == mesh.devices;
+      });
+    };
+    return is_declared(a) && is_declared(b);
+  }
+
   struct Use {
     const Instruction* instruction;
     const Mesh* mesh;
@@ -55,6 +82,7 @@ class MeshSurvey {
   const Module& module_;
   std::vector<Diagnostic>& warnings_;
   std::set<const Mesh*> seen_;
+  std::optional<std::vector<const Mesh*>> declared_;
   std::map<std::string, Use> first_;  // by axis name
 };
 

@@ -1,7 +1,10 @@
 #include "core/propagation/shardy_import.h"
 
+#include <algorithm>
+#include <charconv>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "core/propagation/rules.h"
@@ -21,11 +24,12 @@ Expected<void> ImportInto(Module& module, Instruction* x, const ShardyMeshes& me
   if (attribute.empty()) return {};
   std::vector<ShardySharding> shardings;
   auto fail = [&](const std::string& why) {
-    return Fail(module.ErrorAt(
-        x, "E-SDY-001",
-        fmt::format("cannot read the xla.sdy.sharding of '{}': {}", x->name(), why)));
+    return Fail(module.ErrorAt(x, "E-SDY-001",
+                               fmt::format("cannot read the xla.sdy.sharding of '{}', {}: {}",
+                                           x->name(), attribute, why)));
   };
-  if (!ReadShardyShardings(attribute, meshes, shardings)) return fail(attribute);
+  TextError error;
+  if (!ReadShardyShardings(attribute, meshes, shardings, &error)) return fail(error.message);
   std::vector<const Sharding*> leaves;
   for (const ShardySharding& sharding : shardings) {
     tl::expected<const Sharding*, TextError> s =
@@ -46,6 +50,77 @@ Expected<void> ImportInto(Module& module, Instruction* x, const ShardyMeshes& me
   return {};
 }
 
+// Shardy's barrier as GSPMD's: what may not pass forward stops at a ShardBarrierFrom, what may not
+// pass backward at a ShardBarrierTo.
+Instruction* ImportBarrier(Module& module, Instruction* x, std::vector<Instruction*>& list) {
+  const std::string text = FrontendAttribute(x->frontend_attributes(), "xla.sdy.allowed_direction");
+  const int direction = text.empty() ? 0 : text[0] - '0';
+  constexpr int kForward = 1, kBackward = 2;  // NONE 0, FORWARD 1, BACKWARD 2, BOTH 3
+  Instruction* value = x->operand(0);
+  const auto add = [&](std::string_view target) {
+    CustomCallAttributes attributes;
+    attributes.target = target;
+    Instruction* const operands[] = {value};
+    value = module.Add(x->parent(), Opcode::kCustomCall, module.UniqueName(x->name()), x->shape(),
+                       operands, attributes);
+    value->set_metadata(x->metadata());
+    value->set_source(x->source());
+    list.push_back(value);
+  };
+  if ((direction & kForward) == 0) add(kShardBarrierFrom);
+  if ((direction & kBackward) == 0) add(kShardBarrierTo);
+  return value;
+}
+
+// A value of a sharding group is marked as one that is sharded as the others of the group.
+void ImportGroup(Module& module, const Instruction* x) {
+  const std::string text = FrontendAttribute(x->frontend_attributes(), "xla.sdy.sharding_group_id");
+  int64_t group = 0;
+  std::from_chars(text.data(), text.data() + text.size(), group);
+  Instruction* value = x->operand(0);
+  if (!value->shape()->IsArray() || group < 0) return;
+  Sharding marked;
+  marked.kind = ShardingKind::kUnknown;
+  if (value->sharding() != nullptr) marked = *value->sharding();
+  if (marked.group_kind != ShardGroupKind::kNone) return;
+  marked.group_kind = ShardGroupKind::kShardAs;
+  marked.group_id = group;
+  value->set_sharding(module.context().Intern(std::move(marked)));
+}
+
+// Shardy's markers that speak of propagation only, in terms of GSPMD's.
+bool ImportPropagationMarkers(Module& module, Computation* computation) {
+  constexpr std::string_view kBarrier = "xla.sdy.PropagationBarrier";
+  constexpr std::string_view kGroup = "xla.sdy.ShardingGroup";
+  const std::vector<Instruction*> old(computation->instructions().begin(),
+                                      computation->instructions().end());
+  const auto is_marker = [&](const Instruction* x) {
+    return x->operand_count() == 1 && (IsCustomCallTo(*x, kBarrier) ||
+                                       (IsCustomCallTo(*x, kGroup) && x != computation->root()));
+  };
+  if (std::ranges::none_of(old, is_marker)) return false;
+  std::unordered_map<const Instruction*, Instruction*> value_of;
+  const auto resolve = [&](Instruction* x) {
+    const auto it = value_of.find(x);
+    return it == value_of.end() ? x : it->second;
+  };
+  std::vector<Instruction*> list;
+  for (Instruction* x : old) {
+    for (int64_t i = 0; i < x->operand_count(); ++i) x->set_operand(i, resolve(x->operand(i)));
+    if (!is_marker(x)) {
+      list.push_back(x);
+    } else if (IsCustomCallTo(*x, kBarrier)) {
+      value_of[x] = ImportBarrier(module, x, list);
+    } else {
+      ImportGroup(module, x);
+    }
+  }
+  Instruction* root = resolve(computation->root());
+  computation->SetInstructions(std::move(list));
+  computation->set_root(root);
+  return true;
+}
+
 }  // namespace
 
 Expected<bool> ImportShardyShardings(Module& module) {
@@ -55,8 +130,11 @@ Expected<bool> ImportShardyShardings(Module& module) {
     for (const auto& [key, value] : ParseFrontendAttributes(header)) {
       if (key != "xla.sdy.meshes") continue;
       std::string text = value.starts_with('"') ? Unquoted(value) : std::string(value);
-      if (!ReadShardyMeshes(text, meshes)) {
-        return Fail(MakeError("E-SDY-002", "cannot read the module's xla.sdy.meshes: " + text));
+      TextError error;
+      if (!ReadShardyMeshes(text, meshes, &error)) {
+        return Fail(MakeError("E-SDY-002", fmt::format("cannot read the module's xla.sdy.meshes, "
+                                                       "{}: {}",
+                                                       text, error.message)));
       }
     }
   }
@@ -81,6 +159,7 @@ Expected<bool> ImportShardyShardings(Module& module) {
       if (x->sharding() == nullptr) x->set_sharding(module.context().Unknown());
       changed = true;
     }
+    changed |= ImportPropagationMarkers(module, computation);
   }
   return changed;
 }

@@ -115,14 +115,66 @@ class RegionImport {
     return {};
   }
 
+  // Newer text of XLA has no attributes at the markers: the values before one that enters, and the
+  // results of one that leaves, have shardings by mesh axes, and on the other side the shardings
+  // name the manual axes. False if they do not.
+  static bool ReadMarkerShardings(const Instruction* marker, const Region& outer,
+                                  std::vector<ShardySharding>& shardings, Region& inside) {
+    const bool enters = IsCustomCallTo(*marker, kEnter);
+    const Sharding* manual = enters
+                                 ? LeafOf(marker->sharding(), 0)
+                                 : (marker->operand_count() > 0 ? OfOperand(*marker, 0) : nullptr);
+    if (manual == nullptr || manual->named == nullptr || manual->named->mesh == nullptr) {
+      return false;
+    }
+    std::vector<ShardySharding> list;
+    for (int64_t k = 0; k < marker->operand_count(); ++k) {
+      const Sharding* whole =
+          enters ? OfOperand(*marker, k) : LeafOf(marker->sharding(), static_cast<size_t>(k));
+      const Shape* shape = marker->operand(k)->shape();
+      if (whole == nullptr || whole->named == nullptr || whole->named->mesh == nullptr ||
+          !shape->IsArray()) {
+        return false;
+      }
+      list.push_back(ShardyShardingOf(*whole->named, shape->rank()));
+    }
+    inside = outer;
+    inside.mesh = ShardyShardingOf(*manual->named, 0).mesh;
+    for (const std::string& axis : ManualAxesOf(*manual->named)) {
+      if (std::ranges::find(inside.manual, axis) == inside.manual.end()) {
+        inside.manual.push_back(axis);
+      }
+    }
+    shardings = std::move(list);
+    return true;
+  }
+
+  static const Sharding* LeafOf(const Sharding* sharding, size_t leaf) {
+    if (sharding == nullptr || !sharding->IsTuple()) return sharding;
+    return leaf < sharding->elements.size() ? sharding->elements[leaf] : nullptr;
+  }
+  // An element of a tuple may leave it to the tuple.
+  static const Sharding* OfOperand(const Instruction& x, int64_t k) {
+    const Instruction* operand = x.operand(k);
+    if (operand->sharding() != nullptr) return operand->sharding();
+    if (operand->opcode() != Opcode::kGetTupleElement) return nullptr;
+    const auto index = operand->attributes<GetTupleElementAttributes>().index;
+    return LeafOf(operand->operand(0)->sharding(), static_cast<size_t>(index));
+  }
+
   Expected<void> ReadMarker(const Instruction* marker, const Region& outer,
                             std::vector<ShardySharding>& shardings, Region& inside) {
     std::string_view attributes = marker->frontend_attributes();
+    if (FrontendAttribute(attributes, "xla.sdy.manual_axes").empty() &&
+        ReadMarkerShardings(marker, outer, shardings, inside)) {
+      return {};
+    }
     std::string_view key =
         IsCustomCallTo(*marker, kEnter) ? "xla.sdy.in_shardings" : "xla.sdy.out_shardings";
     std::string text = FrontendAttribute(attributes, key);
-    if (!ReadShardyShardings(text, meshes_, shardings)) {
-      return Fail(Error(marker, fmt::format("{} = {}", key, text)));
+    TextError error;
+    if (!ReadShardyShardings(text, meshes_, shardings, &error)) {
+      return Fail(Error(marker, fmt::format("{} = {}: {}", key, text, error.message)));
     }
     inside = outer;
     std::string axes = FrontendAttribute(attributes, "xla.sdy.manual_axes");

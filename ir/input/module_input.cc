@@ -1,5 +1,9 @@
 #include "ir/input/module_input.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "ir/input/async_collectives.h"
 #include "ir/input/cut_text.h"
 #include "ir/input/foreign_file.h"
 #include "ir/input/gzip.h"
@@ -26,7 +30,9 @@ Expected<std::unique_ptr<Module>> ReadModuleInput(std::shared_ptr<const SourceTe
     auto read = proto::ReadModule(std::move(source), std::move(context));
     if (!read.has_value()) return Fail(std::move(read.error()));
     report->arguments = std::move(read->arguments);
+    std::ranges::move(read->warnings, std::back_inserter(report->notes));
     RewriteOlderForms(*read->module);
+    RewriteAsyncCollectives(*read->module);
     return std::move(read->module);
   }
   auto text = SelectModuleText(source, options.module_name, report->notes);
@@ -39,6 +45,7 @@ Expected<std::unique_ptr<Module>> ReadModuleInput(std::shared_ptr<const SourceTe
                         : ParseModule(*text, std::move(context));
   if (!module.has_value()) return Fail(NamedAsCut(std::move(module.error()), **text));
   if (!is_mlir) RewriteOlderForms(**module);
+  RewriteAsyncCollectives(**module);
   return module;
 }
 

@@ -9,6 +9,7 @@ namespace gshard {
 
 // An rng-bit-generator that returns its bits only, without the new state, becomes one that returns
 // both, and a get-tuple-element of that name.
+// A scan of one result and its body both return it in a tuple, or both do not.
 void RewriteOlderForms(Module& module);
 
 }  // namespace gshard

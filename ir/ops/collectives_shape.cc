@@ -239,10 +239,11 @@ ShapeResult InferCollectiveBroadcast(Context& ctx, const OpView& op) {
   if (dynamic != "true") return OperandsAsResult(ctx, op);
   // The last operand is the root's position in the group.
   const Shape* root = op.operands.back();
-  if (op.operands.size() < 2 || !root->IsScalar() || !IsInteger(root->dtype())) {
+  const bool is_single = root->IsArray() && root->rank() <= 1 && root->element_count() == 1;
+  if (op.operands.size() < 2 || !is_single || !IsInteger(root->dtype())) {
     return Wrong(
         "the last operand of collective-broadcast with a dynamic root must be an integer "
-        "scalar, found {}",
+        "scalar or one integer in an array, found {}",
         Text(root));
   }
   OpView values = op;

@@ -40,7 +40,13 @@ constexpr AttributeRow kAsyncStart[] = {
     Calls("calls"),
 };
 // Older dumps repeat what the start has.
-constexpr AttributeRow kAsyncContinued[] = {
+constexpr AttributeRow kAsyncUpdate[] = {
+    Attribute("async_execution_thread", kIgnored).Optional(),
+    // That the state of the start stays where it is follows from what an update is.
+    Attribute("output_to_operand_aliasing", kIgnored).Optional(),
+    Attribute("calls", kIgnored).Optional(),
+};
+constexpr AttributeRow kAsyncDone[] = {
     Attribute("async_execution_thread", kIgnored).Optional(),
     Attribute("calls", kIgnored).Optional(),
 };
@@ -54,8 +60,8 @@ std::span<const OpcodeAttributes> ControlFlowRows() {
       {Opcode::kCall, kCall},
       {Opcode::kFusion, kFusion},
       {Opcode::kAsyncStart, kAsyncStart},
-      {Opcode::kAsyncUpdate, kAsyncContinued},
-      {Opcode::kAsyncDone, kAsyncContinued},
+      {Opcode::kAsyncUpdate, kAsyncUpdate},
+      {Opcode::kAsyncDone, kAsyncDone},
   };
   return kTable;
 }

@@ -70,18 +70,14 @@ ShapeResult InferCall(Context&, const OpView& op) {
 
 ShapeResult InferFusion(Context& ctx, const OpView& op) { return InferCall(ctx, op); }
 
-// ((operands..), result, state..)
-ShapeResult InferAsyncStart(Context& ctx, const OpView& op) {
-  if (Problem problem = CheckArguments(op.called[0], "computation", op.operands)) {
-    return Wrong(std::move(problem));
-  }
-  std::vector<const Shape*> arguments;
-  for (const Shape* operand : op.operands) arguments.push_back(operand->bare());
-  std::vector<const Shape*> parts = {ctx.Tuple(arguments), op.called[0]->root()->shape()->bare()};
+namespace {
+
+// (parts.., state..) with the state of the shape that the text gives.
+ShapeResult WithDeclaredState(Context& ctx, const OpView& op, std::vector<const Shape*> parts) {
   if (op.declared == nullptr) return ctx.Tuple(parts);
   const Shape* declared = op.declared;
   if (!declared->IsTuple() || declared->elements().size() < 2) {
-    return Wrong("an async start returns ((operands..), result, state..), found {}",
+    return Wrong("{} returns ((operands..), result, state..), found {}", OpcodeName(op.opcode),
                  Text(declared));
   }
   for (int64_t i = 2; i < static_cast<int64_t>(declared->elements().size()); ++i) {
@@ -90,9 +86,28 @@ ShapeResult InferAsyncStart(Context& ctx, const OpView& op) {
   return ctx.Tuple(parts);
 }
 
+bool IsEmptyTuple(const Shape* shape) { return shape->IsTuple() && shape->elements().empty(); }
+
+}  // namespace
+
+// ((operands..), result, state..). TPUs start an operation before its operands are there: the start
+// has none then, its result is (), and an async-update brings the operands.
+ShapeResult InferAsyncStart(Context& ctx, const OpView& op) {
+  if (op.operands.empty() && op.called[0]->parameter_count() > 0) {
+    return WithDeclaredState(ctx, op, {ctx.Tuple({}), ctx.Tuple({})});
+  }
+  if (Problem problem = CheckArguments(op.called[0], "computation", op.operands)) {
+    return Wrong(std::move(problem));
+  }
+  std::vector<const Shape*> arguments;
+  for (const Shape* operand : op.operands) arguments.push_back(operand->bare());
+  return WithDeclaredState(ctx, op, {ctx.Tuple(arguments), op.called[0]->root()->shape()->bare()});
+}
+
 namespace {
 
 Problem CheckAsyncOperand(const OpView& op) {
+  if (op.operands.empty()) return ProblemOf("{} needs an operand", OpcodeName(op.opcode));
   const Shape* x = op.operands[0];
   if (x->IsTuple() && x->elements().size() >= 2 && x->element(0)->IsTuple()) return std::nullopt;
   return ProblemOf(
@@ -103,9 +118,22 @@ Problem CheckAsyncOperand(const OpView& op) {
 
 }  // namespace
 
-ShapeResult InferAsyncUpdate(Context&, const OpView& op) {
+// With operands of its own it brings those that the start did without; what the start calls is not
+// seen here, so the result is as the text has it (the verifier compares it with the computation's).
+ShapeResult InferAsyncUpdate(Context& ctx, const OpView& op) {
   if (Problem problem = CheckAsyncOperand(op)) return Wrong(std::move(problem));
-  return op.operands[0]->bare();
+  if (op.operands.size() == 1) return op.operands[0]->bare();
+  if (!IsEmptyTuple(op.operands[0]->element(0)) || !IsEmptyTuple(op.operands[0]->element(1))) {
+    return Wrong("async-update brings operands to a start that has its own, {}",
+                 Text(op.operands[0]));
+  }
+  std::vector<const Shape*> arguments;
+  for (const Shape* operand : op.operands.subspan(1)) arguments.push_back(operand->bare());
+  const bool has_result =
+      op.declared != nullptr && op.declared->IsTuple() && op.declared->elements().size() >= 2;
+  return WithDeclaredState(
+      ctx, op,
+      {ctx.Tuple(arguments), has_result ? op.declared->element(1)->bare() : ctx.Tuple({})});
 }
 
 ShapeResult InferAsyncDone(Context&, const OpView& op) {

@@ -12,6 +12,9 @@ using enum AttributeKind;
 constexpr std::string_view kDirections[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
 constexpr std::string_view kCompareTypes[] = {"", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"};
 
+// As newer text has it, by ComparisonType: order=TOTAL is type=TOTALORDER.
+constexpr std::string_view kCompareOrders[] = {"PARTIAL", "", "TOTAL"};
+
 constexpr AttributeRow kMath[] = {
     Attribute("result_accuracy", kRaw, offsetof(MathAttributes, result_accuracy)).Optional(),
 };
@@ -22,6 +25,7 @@ constexpr AttributeRow kReducePrecision[] = {
 constexpr AttributeRow kCompare[] = {
     Attribute("direction", kEnum, offsetof(CompareAttributes, direction)).Words(kDirections),
     Attribute("type", kEnum, offsetof(CompareAttributes, type)).Words(kCompareTypes).Optional(),
+    Attribute("order", kEnum, offsetof(CompareAttributes, type)).Words(kCompareOrders).ReadOnly(),
 };
 constexpr AttributeRow kMap[] = {
     Attribute("dimensions", kDims, offsetof(DimensionsAttributes, dimensions)).AlwaysPrinted(),

@@ -148,6 +148,7 @@ Problem CheckStarts(const OpView& op, const Shape* x, std::span<const Shape* con
 
 }  // namespace
 
+// A slice of floats may be of another float type, as XLA's compiler for TPUs has it.
 ShapeResult InferDynamicSlice(Context& ctx, const OpView& op) {
   if (op.operands.empty()) return Wrong("dynamic-slice needs an operand");
   if (Problem problem = CheckArrays(op)) return Wrong(std::move(problem));
@@ -168,7 +169,9 @@ ShapeResult InferDynamicSlice(Context& ctx, const OpView& op) {
     }
     dims.Append(size, x->IsDynamic(i) && size == x->dim(i));
   }
-  return dims.Make(ctx, x->dtype());
+  const bool converts = op.declared != nullptr && op.declared->IsArray() &&
+                        IsFloat(op.declared->dtype()) && IsFloat(x->dtype());
+  return dims.Make(ctx, converts ? op.declared->dtype() : x->dtype());
 }
 
 ShapeResult InferDynamicUpdateSlice(Context&, const OpView& op) {

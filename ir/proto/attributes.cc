@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <numeric>
+#include <optional>
 
 #include "ir/metadata.h"
 #include "ir/proto/literals.h"
@@ -171,7 +172,12 @@ void* AttributeReader::Compare(const InstructionProto& proto,
   size_t type = 0;
   std::string wrong = Unknown(proto.comparison_direction, kDirections, direction);
   if (wrong.empty()) wrong = Unknown(proto.comparison_type, kTypes, type);
+  // Newer protos have PARTIAL or TOTAL in place of a type.
+  constexpr std::string_view kOrders[] = {"", "PARTIAL", "TOTAL"};
+  size_t order = 0;
+  if (wrong.empty()) wrong = Unknown(proto.comparison_order, kOrders, order);
   if (!wrong.empty()) return Fail("compares by " + wrong);
+  if (proto.comparison_order == "TOTAL") type = static_cast<size_t>(ComparisonType::kTotalOrder);
   CompareAttributes compare;
   compare.direction = static_cast<ComparisonDirection>(direction);
   compare.type = static_cast<ComparisonType>(type);
@@ -406,14 +412,23 @@ void* AttributeReader::Domain(const InstructionProto& proto) {
 bool AttributeReader::Groups(const InstructionProto& proto, const ReplicaGroups*& groups) {
   std::string text;
   std::vector<std::string_view> lists = proto.groups;
+  // Explicit lists, or, up to jaxlib 0.8.3, an array of device numbers within them.
+  std::optional<std::string_view> iota;
+  if (proto.has_iota_groups) iota = proto.iota_groups;
+  FieldReader group_list(proto.group_list);
+  while (group_list.Next()) {
+    if (group_list.number() == 1) lists.push_back(group_list.bytes());
+    if (group_list.number() == 2) iota = group_list.bytes();
+  }
+  if (!group_list.ok()) return errors_.Damaged("replica groups");
   if (proto.has_mesh_groups) {
     const auto mesh = MeshGroupsText(proto.mesh_groups, errors_);
     if (!mesh.has_value()) return false;
     text = *mesh;
-  } else if (proto.has_iota_groups) {
+  } else if (iota.has_value()) {
     int64_t count = 0, size = 0;
     std::vector<int64_t> dims, permutation;
-    FieldReader field(proto.iota_groups);
+    FieldReader field(*iota);
     bool ok = true;
     while (ok && field.Next()) {
       if (field.number() == 1) count = field.integer();
@@ -425,11 +440,6 @@ bool AttributeReader::Groups(const InstructionProto& proto, const ReplicaGroups*
     text = fmt::format("[{},{}]<=[{}]", count, size, fmt::join(dims, ","));
     if (dims.size() > 1) text += fmt::format("T({})", fmt::join(permutation, ","));
   } else {
-    FieldReader field(proto.group_list);
-    while (field.Next()) {
-      if (field.number() == 1) lists.push_back(field.bytes());
-    }
-    if (!field.ok()) return errors_.Damaged("replica groups");
     text = "{";
     for (std::string_view list : lists) {
       Dims devices;

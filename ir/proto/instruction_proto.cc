@@ -1,5 +1,8 @@
 #include "ir/proto/instruction_proto.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "ir/proto/wire.h"
 
 namespace gshard::proto {
@@ -44,6 +47,7 @@ constexpr ViewField kViews[] = {
     {91, &P::accuracy},
     {92, &P::iota_groups, &P::has_iota_groups},
     {93, &P::mesh_groups, &P::has_mesh_groups},
+    {102, &P::comparison_order},
 };
 struct IntegerField {
   uint32_t number;
@@ -110,7 +114,7 @@ struct Slot {
   Kind kind = kNone;
   uint8_t index = 0;
 };
-constexpr uint32_t kSlotCount = 100;
+constexpr uint32_t kSlotCount = 103;
 
 struct Slots {
   Slot of[kSlotCount] = {};
@@ -128,6 +132,13 @@ struct Slots {
   }
 };
 constexpr Slots kSlots;
+
+// Fields whose content says nothing of what the program computes, or says again what others say.
+constexpr uint32_t kLeftOut[] = {24, 82, 99};
+
+bool HasContent(const FieldReader& field) {
+  return field.IsBytes() ? !field.bytes().empty() : field.value() != 0;
+}
 
 }  // namespace
 
@@ -163,6 +174,7 @@ void InstructionProto::Clear() {
     }
   }
   others_.clear();
+  unknown.clear();
   epsilon = 0;
 }
 
@@ -206,8 +218,12 @@ bool InstructionProto::Read(std::string_view bytes) {
 
 bool InstructionProto::ReadOther(FieldReader field) {
   if (field.number() == 24) epsilon = field.real();
-  if (field.number() >= kSlotCount) return true;
-  const Slot slot = kSlots.of[field.number()];
+  const Slot slot = field.number() < kSlotCount ? kSlots.of[field.number()] : Slot{};
+  if (slot.kind == kNone && HasContent(field) &&
+      std::ranges::find(kLeftOut, field.number()) == std::end(kLeftOut) &&
+      std::ranges::find(unknown, field.number()) == unknown.end()) {
+    unknown.push_back(field.number());
+  }
   if (slot.kind != kNone) others_.push_back(static_cast<uint8_t>(field.number()));
   switch (slot.kind) {
     case kNone:

@@ -17,7 +17,7 @@ class InstructionProto {
   std::string_view gather_dims, scatter_dims, ragged_dims, precision, sharding, backend_config;
   std::string_view domain_entry, domain_exit, triangular_solve, cholesky, replication;
   std::string_view frontend_attributes, statistics, origin, accuracy, async_thread;
-  std::string_view comparison_direction, comparison_type;
+  std::string_view comparison_direction, comparison_type, comparison_order;
   std::string_view group_list, iota_groups, mesh_groups;
   bool has_literal = false, has_dot_dims = false, has_sharding = false, has_outfeed_shape = false;
   bool has_group_list = false, has_iota_groups = false, has_mesh_groups = false;
@@ -33,6 +33,8 @@ class InstructionProto {
   bool is_reverse = false;
   std::vector<int64_t> dimensions, fft_length, dynamic_slice_sizes, gather_slice_sizes;
   std::vector<int64_t> operand_ids, control_ids, called_ids;
+  // Numbers of the fields with content that no member stands for, each once.
+  std::vector<uint32_t> unknown;
   std::vector<std::string_view> slice_dims, groups, source_target_pairs, operand_shapes, aliasing;
 
   // Made anew of the bytes; lists keep their memory. False where the bytes are no message.

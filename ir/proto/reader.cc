@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 
+#include "ir/async_sugar.h"
 #include "ir/lexer.h"
 #include "ir/metadata.h"
 #include "ir/proto/attributes.h"
@@ -17,6 +20,7 @@
 #include "ir/proto/shardings.h"
 #include "ir/proto/texts.h"
 #include "ir/proto/wire.h"
+#include "ir/sharding_text.h"
 #include "tsl/robin_map.h"
 
 namespace gshard::proto {
@@ -48,6 +52,8 @@ class ModuleReader {
       result.arguments.push_back(ReadLiteral(argument, module_->arena(), shapes_, errors_));
       if (result.arguments.back() == nullptr) return gshard::Fail(errors_.Take());
     }
+    AddUnknownFields(result.warnings);
+    if (!TakeShardSpread()) return gshard::Fail(errors_.Take());
     result.module = std::move(module_);
     return result;
   }
@@ -85,6 +91,12 @@ class ModuleReader {
         case 8:
           ok = ReadAliases(field.bytes());
           break;
+        case 12:
+          output_sharding_ = field.bytes();
+          break;
+        case 14:
+          parameter_shardings_.push_back(field.bytes());
+          break;
         case 15:
           ok = ReadDeviceAssignment(field.bytes());
           break;
@@ -103,11 +115,20 @@ class ModuleReader {
           header.frontend_attributes = Copy(text);
           break;
         default:
+          if (!IsLeftOut(field)) unknown_module_fields_.insert(field.number());
           break;
       }
     }
     if (!field.ok()) return errors_.Damaged("the module");
     return ok;
+  }
+
+  // Is there nothing in the field, or nothing that the program computes differently for: its id,
+  // what is fetched before it starts, flags of compilation, where values come from?
+  static bool IsLeftOut(const FieldReader& field) {
+    constexpr uint32_t kLeftOut[] = {5, 9, 10, 13, 16, 20};
+    return (field.IsBytes() ? field.bytes().empty() : field.value() == 0) ||
+           std::ranges::find(kLeftOut, field.number()) != std::end(kLeftOut);
   }
 
   // HloScheduleProto {1 map of computation ids to {1 instruction_ids*}}
@@ -360,10 +381,10 @@ class ModuleReader {
       return errors_.Fail(Error::kReference,
                           fmt::format("no instruction before it has the id {} of its operand", id));
     }
-    const int arity = InfoOf(opcode).arity;
-    if (arity == kVariadic || operands_.size() == static_cast<size_t>(arity)) return true;
-    return errors_.Fail(Error::kValue, fmt::format("{} takes {} operands, but has {}",
-                                                   OpcodeName(opcode), arity, operands_.size()));
+    if (TakesOperands(opcode, operands_.size())) return true;
+    return errors_.Fail(Error::kValue,
+                        fmt::format("{} takes {} operands, but has {}", OpcodeName(opcode),
+                                    InfoOf(opcode).arity, operands_.size()));
   }
 
   bool FindCalled(Opcode opcode) {
@@ -398,6 +419,10 @@ class ModuleReader {
 
   // What every opcode may have.
   bool ReadCommon(Instruction* instruction) {
+    for (const uint32_t number : proto_.unknown) {
+      auto [it, fresh] = unknown_fields_.try_emplace(number, Unknown{std::string(proto_.name), 0});
+      ++it->second.count;
+    }
     if (proto_.has_sharding) {
       const Sharding* sharding = shardings_.Read(proto_.sharding);
       if (sharding == nullptr) return false;
@@ -443,12 +468,64 @@ class ModuleReader {
     return true;
   }
 
+  // A field that this reader does not know may say what the program means.
+  void AddUnknownFields(std::vector<Diagnostic>& warnings) const {
+    const auto add = [&](std::string of) {
+      Diagnostic warning = MakeError(
+          "W-PROTO-001", fmt::format("{} is not known: what it says is left out", std::move(of)));
+      warning.severity = Severity::kWarning;
+      warning.file = module_->source()->name();
+      warnings.push_back(std::move(warning));
+    };
+    for (const uint32_t number : unknown_module_fields_) {
+      add(fmt::format("field {} of the module", number));
+    }
+    for (const auto& [number, unknown] : unknown_fields_) {
+      const std::string others =
+          unknown.count > 1 ? fmt::format(" and {} more", unknown.count - 1) : "";
+      add(fmt::format("field {} of instruction '{}'{}", number, unknown.first, others));
+    }
+  }
+
+  // How the entry's parameters and results of a partitioned program are spread over the devices:
+  // newer protos say it here only, older ones on the parameters, too.
+  bool TakeShardSpread() {
+    const auto parameters = module_->entry()->parameters();
+    errors_.Enter("the module", "", {});
+    if (parameter_shardings_.size() != parameters.size()) return true;
+    bool is_news = false;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      Instruction* x = parameters[i];
+      if (x == nullptr || x->sharding() != nullptr) continue;
+      const Sharding* sharding = shardings_.Read(parameter_shardings_[i]);
+      if (sharding == nullptr) return false;
+      if (sharding->IsTuple() != x->shape()->IsTuple()) continue;
+      x->set_sharding(sharding);
+      is_news = true;
+    }
+    if (!is_news || output_sharding_.empty()) return true;
+    const Sharding* output = shardings_.Read(output_sharding_);
+    if (output == nullptr) return false;
+    ModuleHeader& header = module_->header();
+    header.frontend_attributes = WithFrontendAttribute(module_->arena(), header.frontend_attributes,
+                                                       "gshard.output_shardings", ToString(output));
+    return true;
+  }
+
   Errors errors_;
   std::unique_ptr<Module> module_;
   ShapeReader shapes_;
   ShardingReader shardings_;
   AttributeReader attributes_;
   TextReader metadata_, frontend_attributes_, backend_configs_;
+  struct Unknown {
+    std::string first;  // instruction that has it
+    int64_t count = 0;
+  };
+  std::map<uint32_t, Unknown> unknown_fields_;
+  std::set<uint32_t> unknown_module_fields_;
+  std::string_view output_sharding_;
+  std::vector<std::string_view> parameter_shardings_;
   std::vector<std::string_view> computations_;
   std::string_view entry_name_;
   std::optional<int64_t> entry_id_;  // 0 is not written

@@ -23,6 +23,8 @@ struct ReadResult {
   std::unique_ptr<Module> module;
   // Of a snapshot: a literal for each parameter, in the module's arena; else empty.
   std::vector<const Literal*> arguments;
+  // Content that is not read (W-PROTO-001), one warning for each kind of field.
+  std::vector<Diagnostic> warnings;
 };
 
 // The module keeps views into `source` and shares its ownership. Errors: E-PROTO-*, with the

@@ -124,15 +124,13 @@ bool AppendRow(std::string_view bytes, std::span<const Column> columns, int64_t 
   values[columns.back().field] += add_to_last;
   char row[kLocation.size() * kMostOfColumn];
   char* end = row;
-  for (const Column& column : columns) {
-    if (values[column.field] == 0) continue;
+  for (const Column& column : columns) {  // zeros, too: XLA's parser wants every one
     const fmt::format_int digits(values[column.field]);
     const char before = end == row ? '{' : ' ';
     *end++ = before;
     end = std::copy(column.head.begin(), column.head.end(), end);
     end = std::copy_n(digits.data(), digits.size(), end);
   }
-  if (end == row) *end++ = '{';
   *end++ = '}';
   out.append(row, end);
   return field.ok();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ir/async_sugar.h"
 #include "ir/verify/checks.h"
 #include "ir/verify/verifier.h"
 
@@ -216,6 +217,30 @@ Problem ExpectStart(const Instruction& done, std::initializer_list<Opcode> start
          std::string(OpcodeName(operand->opcode()));
 }
 
+// Operands that an async-update brings are those of the computation that its start calls, and the
+// result is that computation's.
+Problem CheckLateOperands(const Instruction& update) {
+  const Instruction* start = AsyncStartOf(&update);
+  if (start == nullptr) return std::nullopt;  // ExpectStart finds that further up
+  const Computation& called = *start->called(0);
+  const auto late = update.operands().subspan(1);
+  if (late.size() != called.parameters().size()) {
+    return "async-update brings " + Number(static_cast<int64_t>(late.size())) +
+           " operands to a computation of " +
+           Number(static_cast<int64_t>(called.parameters().size())) + " parameters";
+  }
+  for (size_t i = 0; i < late.size(); ++i) {
+    const Shape* parameter = called.parameters()[i]->shape();
+    if (Compatible(late[i]->shape(), parameter)) continue;
+    return "operand " + Number(static_cast<int64_t>(i) + 1) + " of async-update must be " +
+           ToString(parameter, false) + ", found " + ToString(late[i]->shape(), false);
+  }
+  const Shape* result = update.shape()->element(1);
+  if (Compatible(result, called.root()->shape())) return std::nullopt;
+  return "the result of async-update must be " + ToString(called.root()->shape(), false) +
+         ", found " + ToString(result, false);
+}
+
 // A transfer may be in flight over a loop's back edge, so the start need not be the operand itself.
 Problem CheckTransferDone(const Instruction& done, Opcode start) {
   const Instruction* operand = done.operand(0);
@@ -249,6 +274,10 @@ Problem CheckTransferDone(const Instruction& done, Opcode start) {
 std::optional<std::string> CheckAsyncPair(const Instruction& instruction) {
   switch (instruction.opcode()) {
     case Opcode::kAsyncUpdate:
+      if (Problem problem = ExpectStart(instruction, {Opcode::kAsyncStart, Opcode::kAsyncUpdate})) {
+        return problem;
+      }
+      return instruction.operand_count() > 1 ? CheckLateOperands(instruction) : std::nullopt;
     case Opcode::kAsyncDone:
       return ExpectStart(instruction, {Opcode::kAsyncStart, Opcode::kAsyncUpdate});
     case Opcode::kCopyDone:

@@ -14,6 +14,7 @@
 #include "backends/cpu/memory/memory.h"
 #include "backends/cpu/plan/short_loops.h"
 #include "core/report/quantity_text.h"
+#include "ir/async_sugar.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/ops/shape_rules.h"
@@ -355,12 +356,18 @@ class Lowering {
         return Part(LeavesOf(x.operand(0)), start->element(0)->leaf_count(),
                     x.shape()->leaf_count());
       }
-      case Opcode::kAsyncUpdate:
-        return LeavesOf(x.operand(0));
+      case Opcode::kAsyncUpdate: {
+        if (!BringsOperands(x)) return LeavesOf(x.operand(0));
+        const Leaves brought = Part(OperandLeaves(x), x.operand(0)->shape()->leaf_count());
+        auto results = LowerComputation(*AsyncStartOf(&x)->called(0), brought, block);
+        if (!results) return results;
+        return StartLeaves(x, brought, *results);
+      }
       case Opcode::kAsyncStart: {
+        if (StartsWithoutOperands(x)) return StartLeaves(x, {}, {});
         auto results = LowerComputation(*x.called(0), OperandLeaves(x), block);
         if (!results) return results;
-        return StartLeaves(x, *results);
+        return StartLeaves(x, OperandLeaves(x), *results);
       }
       case Opcode::kAllGatherStart:
       case Opcode::kCollectivePermuteStart: {
@@ -372,7 +379,7 @@ class Lowering {
         AppendLeaves(x, result, op.results);
         Leaves results = op.results;
         block->ops.push_back(std::move(op));
-        return x.shape()->IsTuple() ? StartLeaves(x, results) : results;
+        return x.shape()->IsTuple() ? StartLeaves(x, OperandLeaves(x), results) : results;
       }
       case Opcode::kAllReduce:
       case Opcode::kAllReduceStart:
@@ -417,10 +424,12 @@ class Lowering {
   static Leaves Part(const Leaves& leaves, int64_t begin, int64_t count) {
     return Leaves(leaves.begin() + begin, leaves.begin() + begin + count);
   }
+  static Leaves Part(const Leaves& leaves, int64_t begin) {
+    return Leaves(leaves.begin() + begin, leaves.end());
+  }
 
   // (operands, results, context..) of an async start.
-  Leaves StartLeaves(const Instruction& x, const Leaves& results) {
-    Leaves leaves = OperandLeaves(x);
+  Leaves StartLeaves(const Instruction& x, Leaves leaves, const Leaves& results) {
     leaves.insert(leaves.end(), results.begin(), results.end());
     Leaves fresh = NewLeaves(x);
     for (size_t i = leaves.size(); i < fresh.size(); ++i) leaves.push_back(ZeroLike(fresh[i]));

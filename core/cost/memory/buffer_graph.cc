@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/cost/memory/in_place.h"
+#include "ir/async_sugar.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
 #include "ir/sharding.h"
@@ -131,6 +132,8 @@ class GraphBuilder {
       case Opcode::kAsyncStart:
       case Opcode::kSend:
         return AppendStart(x);
+      case Opcode::kAsyncUpdate:
+        return BringsOperands(*x) ? AppendBroughtOperands(x) : AddSame(x->operand(0));
       case Opcode::kCopyStart: {  // (destination, source, context)
         std::vector<const Shape*> shapes;
         AppendLeafShapes(x->shape(), shapes);
@@ -169,7 +172,6 @@ class GraphBuilder {
       case Opcode::kAddDependency:
       case Opcode::kDomain:
       case Opcode::kAllReduceDone:
-      case Opcode::kAsyncUpdate:
         return true;
       case Opcode::kCustomCall:
         return IsIdentityCall(*x) && Compatible(x->shape(), x->operand(0)->shape());
@@ -266,6 +268,26 @@ class GraphBuilder {
       AddSame(operand);
     }
     AddNewFrom(x, static_cast<int64_t>(leaves_.size()) - before);
+  }
+
+  // (operands, result, state) of an async-update with operands: they and the state of the start,
+  // which is all that the start has, stay where they are.
+  void AppendBroughtOperands(const Instruction* x) {
+    const Instruction* start = x->operand(0);
+    int64_t before = static_cast<int64_t>(leaves_.size());
+    for (const Instruction* operand : x->operands().subspan(1)) AddSame(operand);
+    std::vector<const Shape*> shapes;
+    AppendLeafShapes(x->shape(), shapes);
+    const auto first = static_cast<size_t>(static_cast<int64_t>(leaves_.size()) - before);
+    const auto result = static_cast<size_t>(x->shape()->element(1)->leaf_count());
+    for (size_t i = first; i < shapes.size(); ++i) {
+      const auto state = static_cast<int64_t>(i) - static_cast<int64_t>(first + result);
+      if (state >= 0 && state < start->shape()->leaf_count()) {
+        AddSame(start, state, 1);
+      } else {
+        AddNew(x, static_cast<int64_t>(i), shapes[i]);
+      }
+    }
   }
 
   void AppendDone(const Instruction* x) {

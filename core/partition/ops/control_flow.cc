@@ -1,6 +1,7 @@
 // While, conditional, call, async calls: called computations are partitioned for the layouts of
 // their site.
 #include "core/partition/ops/rules.h"
+#include "ir/async_sugar.h"
 #include "ir/sharding_algebra.h"
 
 namespace gshard::partition_rules {
@@ -88,7 +89,7 @@ std::vector<const MeshLayout*> LayoutsOf(PartitionContext& rule, const Shape* sh
 // computation leaves them, the context whole.
 RuleResult AsyncStart(PartitionContext& rule) {
   const Instruction& source = rule.source();
-  if (IsForeign(source)) return rule.Default();
+  if (IsForeign(source) || StartsWithoutOperands(source)) return rule.Default();
   const Shape* shape = source.shape();
   CalleeSignature signature;
   std::vector<const MeshLayout*> leaves;
@@ -121,6 +122,7 @@ RuleResult AsyncStart(PartitionContext& rule) {
 }
 
 RuleResult AsyncUpdate(PartitionContext& rule) {
+  if (BringsOperands(rule.source())) return rule.Default();
   std::vector<const MeshLayout*> leaves = PartitionScope::LeafLayouts(*rule.operand(0));
   ReshardCause cause{.user = &rule.source(), .value = rule.source().operand(0)};
   Instruction* locals[] = {rule.scope().Materialize(rule.operand(0), leaves, cause)};

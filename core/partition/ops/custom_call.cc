@@ -103,8 +103,7 @@ RuleResult OnBatch(PartitionContext& rule, int64_t batch) {
   std::vector<int64_t> dims(At(batch));
   std::iota(dims.begin(), dims.end(), 0);
   std::vector<Instruction*> locals;
-  std::vector<const Shape*> results, constraints;
-  auto attributes = rule.attributes<CustomCallAttributes>();
+  std::vector<const Shape*> results;
   for (size_t i = 0; i < rule.operands().size(); ++i) {
     const MeshLayout* layout = strategy.operands[i];
     const Shape* shape = rule.operands()[i]->shape;
@@ -112,21 +111,12 @@ RuleResult OnBatch(PartitionContext& rule, int64_t batch) {
     // Matrices of padding: what lies there might not converge.
     Instruction* zero = rule.geometry().Number(shape->dtype(), 0);
     locals.push_back(MaskPadding(rule.scope(), local, shape, layout, dims, zero));
-    if (i < attributes.operand_layout_constraints.size()) {
-      constraints.push_back(
-          LocalShape(rule.context(), attributes.operand_layout_constraints[i], layout));
-    }
   }
   for (size_t i = 0; i < strategy.results.size(); ++i) {
     results.push_back(LocalShape(rule.context(), rule.ResultShapes()[i], strategy.results[i]));
   }
-  attributes.operand_layout_constraints = rule.builder().module().arena().Copy(constraints);
-  Instruction* local = rule.builder().Add(
-      Opcode::kCustomCall, locals, attributes,
-      source.shape()->IsTuple() ? rule.context().Tuple(results) : results[0], source.called());
-  local->set_frontend_attributes(source.frontend_attributes());
-  local->set_backend_config(source.backend_config());
-  rule.TakeName(local);
+  Instruction* local = rule.EmitLocal(
+      locals, source.shape()->IsTuple() ? rule.context().Tuple(results) : results[0]);
   return rule.scope().NewFromLocal(source.shape(), strategy.results, local);
 }
 

@@ -80,12 +80,15 @@ RuleResult DynamicSlice(PartitionContext& rule) {
   const Shape* from = rule.operand_shape(0);
   const Shape* to = rule.source().shape();
   int64_t rank = from->rank();
-  if (std::optional<SliceAttributes> known = KnownSlice(rule)) return SliceAt(rule, *known);
+  const bool converts = from->dtype() != to->dtype();
+  if (std::optional<SliceAttributes> known = KnownSlice(rule); known && !converts) {
+    return SliceAt(rule, *known);
+  }
   Labels labels;
   std::vector<int> in, out;
   for (int64_t d = 0; d < rank; ++d) {
     bool is_full = from->dim(d) == to->dim(d);
-    if (!is_full && (to->dim(d) == 0 || !CanMerge(from->dtype()))) {
+    if (!is_full && (to->dim(d) == 0 || !CanMerge(from->dtype()) || !CanMerge(to->dtype()))) {
       in.push_back(Labels::kWhole);
     } else {
       in.push_back(is_full ? labels.Add() : labels.Add({.summed = true}));
@@ -94,7 +97,7 @@ RuleResult DynamicSlice(PartitionContext& rule) {
   }
   labels.operands = {in};
   labels.results = {out};
-  labels.combiner = DisjointCombiner(from->dtype());
+  labels.combiner = DisjointCombiner(to->dtype());
   labels.flops = static_cast<double>(to->element_count());
   AddIndexOperands(rule, 1, labels);
   const Strategy& strategy = rule.Choose(labels);
@@ -139,6 +142,7 @@ RuleResult DynamicSlice(PartitionContext& rule) {
     local = builder.Select(builder.BroadcastScalar(is_in, dims), local,
                            builder.BroadcastScalar(nothing, dims));
   }
+  if (converts) local = builder.Convert(local, to->dtype());
   if (local != operand) {
     local->set_shape(LocalShape(rule.context(), to, result));
     rule.TakeName(local);

@@ -84,12 +84,36 @@ void PartitionScope::TakeName(Instruction* local, const Instruction* source) {
   local->set_name(NameOf(source));
 }
 
+namespace {
+
+// Those of `source`; the layouts that a custom call wants of its operands are those of the tiles.
+void* LocalAttributes(Module& module, const Instruction* source,
+                      std::span<Instruction* const> operands) {
+  void* attributes = const_cast<void*>(source->raw_attributes());
+  if (source->opcode() != Opcode::kCustomCall) return attributes;
+  const auto wanted = source->attributes<CustomCallAttributes>().operand_layout_constraints;
+  std::vector<const Shape*> fitted(wanted.begin(), wanted.end());
+  for (size_t i = 0; i < std::min(fitted.size(), operands.size()); ++i) {
+    const Shape* shape = operands[i]->shape();
+    if (!shape->IsArray() || !fitted[i]->IsArray() || shape->rank() != fitted[i]->rank()) continue;
+    fitted[i] = module.context().Array(fitted[i]->dtype(), shape->dims(), fitted[i]->layout(),
+                                       shape->dynamic_flags());
+  }
+  if (std::ranges::equal(fitted, wanted)) return attributes;
+  auto* local =
+      module.arena().New<CustomCallAttributes>(source->attributes<CustomCallAttributes>());
+  local->operand_layout_constraints = module.arena().Copy(fitted);
+  return local;
+}
+
+}  // namespace
+
 Instruction* PartitionScope::CloneLocal(const Instruction* source,
                                         std::span<Instruction* const> operands,
                                         const Shape* shape) {
   Instruction* local =
       run_.module.AddRaw(builder_.computation(), source->opcode(), NameOf(source), shape, operands,
-                         const_cast<void*>(source->raw_attributes()), source->called());
+                         LocalAttributes(run_.module, source, operands), source->called());
   local->set_source(source->source());
   local->set_metadata(source->metadata());
   local->set_frontend_attributes(source->frontend_attributes());

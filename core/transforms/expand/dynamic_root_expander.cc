@@ -35,7 +35,8 @@ class DynamicRootExpansion {
       : builder_(builder), x_(x), grid_(grid), groups_(groups) {}
 
   Instruction* Run() {
-    Instruction* root = builder_.Convert(x_.operand(x_.operand_count() - 1), DType::kS32);
+    Instruction* root =
+        builder_.Convert(builder_.Reshape(x_.operand(x_.operand_count() - 1), {}), DType::kS32);
     is_root_ = builder_.Compare(ComparisonDirection::kEq, Position(), root);
     std::vector<Instruction*> results;
     for (Instruction* value : x_.operands().first(static_cast<size_t>(x_.operand_count()) - 1)) {

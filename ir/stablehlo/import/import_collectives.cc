@@ -1,5 +1,6 @@
 // Collectives and transfers.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "ir/sharding_text.h"
 #include "ir/stablehlo/import/collective_attributes.h"
@@ -29,11 +30,82 @@ std::string GroupsText(std::span<const int64_t> values, std::span<const int64_t>
 
 }  // namespace
 
+namespace {
+
+// `"x"` as the mesh form of groups has it.
+bool AppendAxisName(std::string_view quoted, std::string& text) {
+  std::string name;
+  if (!ReadString(quoted, name)) return false;
+  text += fmt::format("'{}'", name);
+  return true;
+}
+
+// `@mesh`, or `#stablehlo.mesh<axes = [<name = "x", size = 8>], device_ids = dense<..>>`, as
+// "mesh['x'=8], device_ids=(..)".
+bool AppendGroupMesh(Importer& in, std::string_view mesh, std::string& text) {
+  if (mesh.starts_with('@')) {
+    std::string name(mesh.substr(1));
+    if (name.starts_with('"') && !ReadString(mesh.substr(1), name)) return false;
+    const auto it = in.meshes().find(name);
+    if (it != in.meshes().end()) text += it->second.text;
+    return it != in.meshes().end();
+  }
+  std::vector<NamedAttribute> fields;
+  std::vector<std::string_view> axes;
+  if (!SplitFields(mesh, fields) || !SplitList(FieldOf(fields, "axes"), axes)) return false;
+  text += "mesh[";
+  for (const std::string_view axis : axes) {
+    std::vector<NamedAttribute> parts;
+    int64_t size = 0;
+    if (text.back() != '[') text += ',';
+    if (!SplitFields(axis, parts) || !AppendAxisName(FieldOf(parts, "name"), text) ||
+        !ReadInteger(FieldOf(parts, "size"), size)) {
+      return false;
+    }
+    text += fmt::format("={}", size);
+  }
+  text += ']';
+  const std::string_view ids = FieldOf(fields, "device_ids");
+  std::vector<int64_t> devices;
+  if (!ids.empty() && !ReadIntegers(ids, devices)) return false;
+  if (!devices.empty()) text += fmt::format(", device_ids=({})", fmt::join(devices, ","));
+  return true;
+}
+
+// `#stablehlo.replica_group_mesh_axes<mesh = @m, axes = [#stablehlo.axis_ref<name = "x",
+// sub_axis_info = (1)2>]>` as "mesh['x'=8] {'x':(1)2}".
+bool MeshGroupsText(Importer& in, std::string_view attribute, std::string& text) {
+  std::vector<NamedAttribute> fields;
+  std::vector<std::string_view> axes;
+  if (!SplitFields(attribute, fields) || !SplitList(FieldOf(fields, "axes"), axes) ||
+      !AppendGroupMesh(in, in.Resolve(FieldOf(fields, "mesh")), text)) {
+    return false;
+  }
+  text += " {";
+  for (const std::string_view axis : axes) {
+    std::vector<NamedAttribute> parts;
+    if (text.back() != '{') text += ',';
+    if (!SplitFields(axis, parts) || !AppendAxisName(FieldOf(parts, "name"), text)) return false;
+    const std::string_view part = FieldOf(parts, "sub_axis_info");
+    if (!part.empty()) text += fmt::format(":{}", part);
+  }
+  text += '}';
+  return true;
+}
+
+}  // namespace
+
 bool ReadReplicaGroups(Importer& in, const Operation& op, std::string_view text,
                        const ReplicaGroups*& groups) {
-  std::vector<int64_t> values, dims;
-  if (!ReadIntegers(text, values, &dims)) return in.BadValue(op, "replica_groups", text);
-  auto parsed = ParseReplicaGroups(GroupsText(values, dims));
+  std::string form;
+  if (text.starts_with("#stablehlo.replica_group_mesh_axes")) {
+    if (!MeshGroupsText(in, text, form)) return in.BadValue(op, "replica_groups", text);
+  } else {
+    std::vector<int64_t> values, dims;
+    if (!ReadIntegers(text, values, &dims)) return in.BadValue(op, "replica_groups", text);
+    form = GroupsText(values, dims);
+  }
+  auto parsed = ParseReplicaGroups(form);
   if (!parsed.has_value()) {
     return in.errors().Fail(ParseError::kAttributeValue, text, parsed.error().message);
   }
@@ -150,9 +222,16 @@ bool ConvertCollectivePermute(Importer& in, const Operation& op) {
          in.EmitResults(op, Opcode::kCollectivePermute, in.Operands(op), attributes);
 }
 
+// With a dynamic root the last operand says who of the group sends: its result is the others'.
 bool ConvertCollectiveBroadcast(Importer& in, const Operation& op) {
   CollectiveAttributes attributes;
-  return ReadCollective(in, op, attributes) && in.WantResults(op, op.operands.size()) &&
+  bool dynamic = false;
+  if (!ReadCollective(in, op, attributes) || !in.Bool(op, {"has_dynamic_root"}, dynamic)) {
+    return false;
+  }
+  if (dynamic) attributes.has_dynamic_root = "true";
+  if (dynamic && op.operands.empty()) return in.WantOperands(op, 2);
+  return in.WantResults(op, op.operands.size() - (dynamic ? 1 : 0)) &&
          in.EmitResults(op, Opcode::kCollectiveBroadcast, in.Operands(op), attributes);
 }
 

@@ -197,6 +197,40 @@ bool ConvertApproxTopK(Importer& in, const Operation& op, Computation* comparato
   return true;
 }
 
+// stablehlo.dynamic_reduce_window(inputs.., inits.., sizes, strides, base dilations, window
+// dilations, padding) of jax.export: a reduce_window whose window the program computes.
+bool ConvertDynamicReduceWindow(Importer& in, const Operation& op, Computation* reducer) {
+  constexpr size_t kWindowOperands = 5;
+  const size_t count = op.operands.size();
+  if (count < 2 + kWindowOperands || (count - kWindowOperands) % 2 != 0) {
+    return in.WantOperands(op, 2 + kWindowOperands);
+  }
+  const size_t arrays = count - kWindowOperands;
+  std::vector<int64_t> parts[kWindowOperands];
+  for (size_t k = 0; k < kWindowOperands; ++k) {
+    if (!in.ConstantDims(op, arrays + k, parts[k])) return false;
+  }
+  std::vector<WindowDim> window(parts[0].size());
+  for (size_t k = 1; k < kWindowOperands; ++k) {
+    if (parts[k].size() == window.size() * (k + 1 == kWindowOperands ? 2 : 1)) continue;
+    return in.Fail(op, ParseError::kShape, "the parts of the window differ in length");
+  }
+  for (size_t d = 0; d < window.size(); ++d) {
+    window[d].size = parts[0][d];
+    window[d].stride = parts[1][d];
+    window[d].base_dilation = parts[2][d];
+    window[d].window_dilation = parts[3][d];
+    window[d].pad_low = parts[4][2 * d];
+    window[d].pad_high = parts[4][2 * d + 1];
+  }
+  WindowAttributes attributes;
+  attributes.window = in.arena().Copy(window);
+  std::vector<Instruction*> operands = in.Operands(op);
+  operands.resize(arrays);
+  Computation* const called[] = {reducer};
+  return in.EmitResults(op, Opcode::kReduceWindow, operands, attributes, called);
+}
+
 bool ConvertMhloTopK(Importer& in, const Operation& op) {
   TopKAttributes attributes;
   const auto text = in.Find(op, {"mhlo.attributes"});
@@ -231,12 +265,13 @@ bool ConvertCustomCall(Importer& in, const Operation& op) {
   attributes.target = in.arena().Copy(std::string_view(target));
   std::string_view payload;
   const Shape* shape = in.ResultsShape(op);
-  if (shape == nullptr) {
+  const bool is_window = target == "stablehlo.dynamic_reduce_window";
+  if (shape == nullptr && !is_window) {
     return in.Fail(op, ParseError::kShape, "the results of a custom call have static types");
   }
   if (!ReadPayload(in, op, attributes, payload) ||
       !in.Bool(op, {"has_side_effect"}, attributes.has_side_effect) ||
-      !ReadCallLayouts(in, op, attributes, shape) || !ReadAliases(in, op, attributes)) {
+      (shape != nullptr && !ReadCallLayouts(in, op, attributes, shape)) || !ReadAliases(in, op, attributes)) {
     return false;
   }
   std::vector<Computation*> called;
@@ -254,6 +289,10 @@ bool ConvertCustomCall(Importer& in, const Operation& op) {
     }
     called.push_back(in.FunctionComputation(op, name, shapes, {}));
     if (called.back() == nullptr) return false;
+  }
+  if (is_window) {
+    return called.size() == 1 ? ConvertDynamicReduceWindow(in, op, called[0])
+                              : in.BadValue(op, "called_computations", "");
   }
   if (target == "ApproxTopK" && called.size() == 1) return ConvertApproxTopK(in, op, called[0]);
   Instruction* call = in.Emit(op, Opcode::kCustomCall, in.Operands(op), attributes, shape, called);

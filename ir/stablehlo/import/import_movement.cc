@@ -3,6 +3,7 @@
 
 #include "ir/stablehlo/import/converters.h"
 #include "ir/stablehlo/import/importer.h"
+#include "ir/stablehlo/syntax/lexer.h"
 
 namespace gshard::stablehlo {
 namespace {
@@ -114,9 +115,9 @@ bool ConvertConstant(Importer& in, const Operation& op) {
     return in.Fail(op, ParseError::kShape, "the type of a constant is a static tensor");
   }
   // A splat is a scalar and a broadcast: text and memory stay small.
-  const bool splat = shape->rank() > 0 && shape->element_count() > 1 &&
-                     value->starts_with("dense<") && value->size() > 6 && (*value)[6] != '[' &&
-                     (*value)[6] != '"' && (*value)[6] != '>';
+  Lexer lexer(*value);
+  const bool splat = shape->rank() > 0 && shape->element_count() > 1 && lexer.Consume("dense<") &&
+                     lexer.Peek() != '[' && lexer.Raw() != '"' && lexer.Raw() != '>';
   const Shape* literal_shape = splat ? in.context().Scalar(shape->dtype()) : shape;
   DenseError error;
   const Literal* literal =

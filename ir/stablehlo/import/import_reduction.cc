@@ -191,6 +191,8 @@ bool ConvertScan(Importer& in, const Operation& op) {
   std::vector<int64_t> sizes;
   if (segments.has_value() && ReadIntegers(*segments, sizes) && sizes.size() == 2) {
     attributes.num_carries = sizes[1];
+  } else if (op.leading_operands >= 0) {
+    attributes.num_carries = static_cast<int64_t>(op.operands.size()) - op.leading_operands;
   }
   Computation* const called[] = {in.RegionComputation(op, *op.regions[0])};
   return called[0] != nullptr &&

@@ -23,24 +23,50 @@ const Shape* Joined(Importer& in, std::span<const Shape* const> shapes) {
 
 }  // namespace
 
+namespace {
+
+// The operand with another sharding.
+bool Constrain(Importer& in, const Operation& op, std::string_view text) {
+  Instruction* x = in.Operand(op, 0);
+  if (in.in_reducer()) return in.Define(op, 0, x);
+  const Sharding* sharding = in.ReadSharding(text, x->shape());
+  if (sharding == nullptr) return false;
+  Instruction* const operands[] = {x};
+  Instruction* call = EmitMarker(in, op, operands, "Sharding", text.find("unreduced") != text.npos,
+                                 x->shape()->bare());
+  if (call == nullptr) return false;
+  call->set_sharding(sharding);
+  const std::string_view body = text.substr(std::min(text.find('<'), text.size()));
+  in.SetFrontendAttribute(call, "xla.sdy.sharding",
+                          fmt::format("#sdy.sharding_per_value<[{}]>", body));
+  return in.Define(op, 0, call);
+}
+
+}  // namespace
+
 // sdy.sharding_constraint %x <@mesh, [{"a"}, {?}]> : T
 bool ConvertShardingConstraint(Importer& in, const Operation& op) {
   const auto text = in.Find(op, {"sharding", "#0"});
   if (!in.WantOperands(op, 1, /*arrays=*/false) || !in.WantResults(op, 1)) return false;
   if (!text.has_value()) return in.BadValue(op, "sharding", "");
-  Instruction* x = in.Operand(op, 0);
-  if (in.in_reducer()) return in.Define(op, 0, x);
-  const Sharding* sharding = in.ReadSharding(&op, in.errors().RangeOf(*text), *text, x->shape());
-  if (sharding == nullptr) return false;
-  Instruction* const operands[] = {x};
-  Instruction* call = EmitMarker(in, op, operands, "Sharding",
-                                 text->find("unreduced") != text->npos, x->shape()->bare());
-  if (call == nullptr) return false;
-  call->set_sharding(sharding);
-  const std::string_view body = text->substr(std::min(text->find('<'), text->size()));
-  in.SetFrontendAttribute(call, "xla.sdy.sharding",
-                          fmt::format("#sdy.sharding_per_value<[{}]>", body));
-  return in.Define(op, 0, call);
+  return Constrain(in, op, *text);
+}
+
+// sdy.all_gather [{}, {"x"}] %x out_sharding=<@mesh, [{"y"}, {}]> : T, and the other collectives of
+// Shardy. Their values are whole arrays: what they do to the tiles follows from the shardings of
+// both sides.
+bool ConvertShardyCollective(Importer& in, const Operation& op) {
+  const auto text = in.Find(op, {"out_sharding"});
+  if (!in.WantOperands(op, 1, /*arrays=*/false) || !in.WantResults(op, 1)) return false;
+  if (!text.has_value()) return in.BadValue(op, "out_sharding", "");
+  return Constrain(in, op, *text);
+}
+
+// sdy.data_flow_edge %x sharding=<@mesh, [{"a"}, {?}]> : T
+bool ConvertDataFlowEdge(Importer& in, const Operation& op) {
+  if (!in.WantOperands(op, 1, /*arrays=*/false) || !in.WantResults(op, 1)) return false;
+  const auto text = in.Find(op, {"sharding"});
+  return text.has_value() ? Constrain(in, op, *text) : in.Define(op, 0, in.Operand(op, 0));
 }
 
 // sdy.sharding_group %x group_id=0 : T
@@ -88,12 +114,13 @@ bool ConvertManualComputation(Importer& in, const Operation& op) {
     return in.Fail(op, ParseError::kOperandCount, "the region has another number of arguments");
   }
   const auto per_value = [](std::string_view text) {
-    return text.starts_with('[') ? fmt::format("#sdy.sharding_per_value<{}>", text)
-                                 : std::string(text);
+    return WithoutInnerNames(text.starts_with('[')
+                                 ? fmt::format("#sdy.sharding_per_value<{}>", text)
+                                 : std::string(text));
   };
   const std::string manual =
       axes->starts_with('{') ? fmt::format("#sdy<manual_axes{}>", *axes) : std::string(*axes);
-  if (!in.CheckManualRegion(op, per_value(*in_shardings), per_value(*out_shardings), manual)) {
+  if (!in.CheckManualRegion(op, *in_shardings, *out_shardings, manual)) {
     return false;
   }
   std::vector<Instruction*> locals;

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "ir/metadata.h"
+#include "ir/proto/errors.h"
+#include "ir/proto/shardings.h"
 #include "ir/shape_inference.h"
 #include "ir/sharding_text.h"
 #include "ir/stablehlo/import/simplify.h"
@@ -23,6 +25,14 @@ bool IsStatic(const Shape* shape) {
 
 bool IsNumber(std::string_view name) {
   return !name.empty() && std::ranges::all_of(name, [](char c) { return HasClass(c, kDigit); });
+}
+
+// For a message: text that fits on a line.
+std::string Shortened(std::string_view text) {
+  constexpr size_t kMost = 80;
+  std::string shortened(text.substr(0, kMost));
+  std::ranges::replace(shortened, '\n', ' ');
+  return text.size() > kMost ? shortened + ".." : shortened;
 }
 
 // The operation's name without its dialect.
@@ -349,7 +359,10 @@ bool Importer::ConvertOperation(const Operation& op) {
   for (const Instruction* made : computation_->instructions().subspan(made_before)) {
     simplifies_ = simplifies_ && FitsItsOperands(*module_, *made);
   }
-  if (op.results.empty()) return true;
+  if (op.results.empty()) {
+    const auto made = computation_->instructions().subspan(made_before);
+    return made.empty() || SetSharding(op, made.back());
+  }
   if (!SetSharding(op, op.results[0].instruction)) return false;
   Instruction*& result = op.results[0].instruction;
   // What carries a sharding is there to carry it.
@@ -371,22 +384,33 @@ bool Importer::ConvertOperations(const Region& region) {
 
 // --- shardings
 
-const Sharding* Importer::ReadSharding(const Operation* op, SourceRange place,
-                                       std::string_view text, const Shape* shape) {
+// `text` is `#sdy.sharding<..>`, `#sdy.sharding_per_value<[..]>`, or either without its name.
+bool Importer::ReadShardyList(std::string_view text, std::vector<ShardySharding>& list) {
+  const std::string_view name = text.starts_with('<')   ? "#sdy.sharding"
+                                : text.starts_with('[') ? "#sdy.sharding_per_value<"
+                                                        : "";
+  const std::string full = fmt::format("{}{}{}", name, text, name.ends_with('<') ? ">" : "");
+  TextError error;
+  if (ReadShardyShardings(full, meshes_, list, &error)) return true;
+  const size_t at = std::min(error.offset - std::min(error.offset, name.size()), text.size());
+  return errors_.Fail(
+      ParseError::kSharding, text.substr(at, std::max<size_t>(error.length, 1)),
+      fmt::format("cannot read the sharding {}: {}", Shortened(text), error.message));
+}
+
+const Sharding* Importer::ReadSharding(std::string_view text, const Shape* shape) {
   text = Resolve(text);
   std::string key(text);
   if (const auto it = shardings_.find(key); it != shardings_.end() && !shape->IsTuple()) {
     return it->second;
   }
   std::vector<ShardySharding> list;
-  const std::string full = text.starts_with('<') ? fmt::format("#sdy.sharding{}", text) : key;
+  if (!ReadShardyList(text, list)) return nullptr;
   const auto fail = [&](std::string_view why) {
-    errors_.Fail(ParseError::kSharding, place, fmt::format("cannot read this sharding: {}", why));
+    errors_.Fail(ParseError::kSharding, text,
+                 fmt::format("cannot read the sharding {}: {}", Shortened(text), why));
     return nullptr;
   };
-  if (!ReadShardyShardings(full, meshes_, list)) {
-    return fail(op != nullptr ? std::string_view(op->name) : std::string_view(text));
-  }
   std::vector<const Sharding*> leaves;
   for (const ShardySharding& sharding : list) {
     const auto leaf = ParseSharding(context(), MeshFormOf(sharding));
@@ -398,25 +422,27 @@ const Sharding* Importer::ReadSharding(const Operation* op, SourceRange place,
     shardings_[key] = leaves[0];
     return leaves[0];
   }
-  const auto count = static_cast<size_t>(shape->leaf_count());
+  // An operation without results has one sharding, which says who does it.
+  const auto count = std::max<size_t>(static_cast<size_t>(shape->leaf_count()), 1);
   if (leaves.size() == 1) leaves.resize(count, leaves[0]);
   if (leaves.size() != count)
     return fail(fmt::format("{} shardings for {} values", leaves.size(), count));
   return context().TupleOf(std::move(leaves));
 }
 
-bool Importer::CheckManualRegion(const Operation& op, const std::string& in_shardings,
-                                 const std::string& out_shardings, const std::string& axes) {
+bool Importer::CheckManualRegion(const Operation& op, std::string_view in_shardings,
+                                 std::string_view out_shardings, const std::string& axes) {
   std::vector<ShardySharding> ins, outs;
   std::vector<std::string> names;
   if (!ReadShardyManualAxes(axes, names)) return BadValue(op, "manual_axes", {});
-  if (!ReadShardyShardings(in_shardings, meshes_, ins) || ins.size() != op.operands.size()) {
-    return BadValue(op, "in_shardings", {});
-  }
-  if (!ReadShardyShardings(out_shardings, meshes_, outs) || outs.size() != op.results.size()) {
-    return BadValue(op, "out_shardings", {});
-  }
-  return true;
+  if (!ReadShardyList(in_shardings, ins) || !ReadShardyList(out_shardings, outs)) return false;
+  const auto counts = [&](std::string_view text, size_t found, size_t wanted) {
+    return found == wanted ||
+           errors_.Fail(ParseError::kSharding, text,
+                        fmt::format("{} shardings for {} values", found, wanted));
+  };
+  return counts(in_shardings, ins.size(), op.operands.size()) &&
+         counts(out_shardings, outs.size(), op.results.size());
 }
 
 const Sharding* Importer::ReadHloSharding(SourceRange place, std::string_view quoted,
@@ -427,16 +453,31 @@ const Sharding* Importer::ReadHloSharding(SourceRange place, std::string_view qu
     return nullptr;
   }
   // Names of axes and devices of the text outlive it in the arena.
-  const auto sharding = ParseSharding(context(), arena().Copy(std::string_view(text)));
+  const std::string_view kept = arena().Copy(std::string_view(text));
+  if (!kept.starts_with('{')) {  // older text has the bytes of the proto
+    proto::Errors wrong(*module_->source());
+    const Sharding* read = proto::ShardingReader(context(), wrong).Read(kept);
+    if (read == nullptr) {
+      errors_.Fail(ParseError::kSharding, place,
+                   "mhlo.sharding is neither a sharding in braces nor the bytes of one: " +
+                       wrong.Take().message);
+      return nullptr;
+    }
+    return SpreadOver(shape, read);
+  }
+  const auto sharding = ParseSharding(context(), kept);
   if (!sharding.has_value()) {
     errors_.Fail(ParseError::kSharding, place, sharding.error().message);
     return nullptr;
   }
-  if (shape->IsTuple() && !(*sharding)->IsTuple()) {
-    return context().TupleOf(
-        std::vector<const Sharding*>(static_cast<size_t>(shape->leaf_count()), *sharding));
-  }
-  return *sharding;
+  return SpreadOver(shape, *sharding);
+}
+
+// One sharding for a tuple counts for each of its leaves.
+const Sharding* Importer::SpreadOver(const Shape* shape, const Sharding* sharding) {
+  if (!shape->IsTuple() || sharding->IsTuple()) return sharding;
+  return context().TupleOf(std::vector<const Sharding*>(
+      std::max<size_t>(static_cast<size_t>(shape->leaf_count()), 1), sharding));
 }
 
 // Shardings and frontend attributes that any operation may carry.
@@ -466,12 +507,12 @@ bool Importer::SetSharding(const Operation& op, Instruction* x) {
       }
     }
   }
-  const SourceRange place = errors_.RangeOf(sdy.empty() ? hlo : sdy);
+  const SourceRange place = errors_.RangeOf(hlo);
   if (!sdy.empty()) {
-    const Sharding* sharding = ReadSharding(&op, place, sdy, x->shape());
+    const Sharding* sharding = ReadSharding(sdy, x->shape());
     if (sharding == nullptr) return false;
     x->set_sharding(sharding);
-    SetFrontendAttribute(x, "xla.sdy.sharding", Resolve(sdy));
+    SetFrontendAttribute(x, "xla.sdy.sharding", WithoutInnerNames(Resolve(sdy)));
   } else if (!hlo.empty()) {
     const Sharding* sharding = ReadHloSharding(place, hlo, x->shape());
     if (sharding == nullptr) return false;

@@ -136,13 +136,13 @@ class Importer {
   bool in_reducer() const { return reducer_depth_ > 0; }
 
   // --- shardings
-  // `#sdy.sharding<..>`, `#sdy.sharding_per_value<[..]>` or the text in angle brackets. Null after
-  // an error. `count`: of values.
-  const Sharding* ReadSharding(const Operation* op, SourceRange place, std::string_view text,
-                               const Shape* shape);
+  // `#sdy.sharding<..>`, `#sdy.sharding_per_value<[..]>`, or either from its bracket on. Null after
+  // an error.
+  const Sharding* ReadSharding(std::string_view text, const Shape* shape);
   // Can the shardings of a manual computation's values and its axes be read?
-  bool CheckManualRegion(const Operation& op, const std::string& in_shardings,
-                         const std::string& out_shardings, const std::string& axes);
+  bool CheckManualRegion(const Operation& op, std::string_view in_shardings,
+                         std::string_view out_shardings, const std::string& axes);
+  const ShardyMeshes& meshes() const { return meshes_; }
   const Sharding* ReadHloSharding(SourceRange place, std::string_view quoted, const Shape* shape);
 
   // --- values that are known while importing
@@ -174,6 +174,8 @@ class Importer {
                bool always_tuple);
   std::string_view NameFor(const Operation& op, Opcode opcode);
   bool SetSharding(const Operation& op, Instruction* x);
+  const Sharding* SpreadOver(const Shape* shape, const Sharding* sharding);
+  bool ReadShardyList(std::string_view text, std::vector<ShardySharding>& list);
   const Shape* InferredShape(const Operation& op, Opcode opcode,
                              std::span<Instruction* const> operands, void* attributes,
                              std::span<Computation* const> called);

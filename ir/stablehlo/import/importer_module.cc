@@ -23,9 +23,10 @@ bool Importer::ReadMeshes() {
     if (text.size() > 1) text += ", ";
     text += fmt::format("{} = #sdy.mesh{}", mesh.key, mesh.value);
     ShardyMeshes one;
-    if (!ReadShardyMeshes(fmt::format("{{{} = #sdy.mesh{}}}", mesh.key, mesh.value), one)) {
+    TextError error;
+    if (!ReadShardyMeshes(fmt::format("{{{} = #sdy.mesh{}}}", mesh.key, mesh.value), one, &error)) {
       return errors_.Fail(ParseError::kSharding, mesh.value,
-                          fmt::format("cannot read the mesh '{}'", mesh.key),
+                          fmt::format("cannot read the mesh '{}': {}", mesh.key, error.message),
                           "a mesh is <[\"x\"=2, \"y\"=4]>");
     }
     meshes_.merge(one);
@@ -112,7 +113,7 @@ bool Importer::AddArgument(Function& function, size_t i, bool is_entry, const Sh
   const std::string_view sdy = ValueOf(attributes, "sdy.sharding");
   const std::string_view hlo = ValueOf(attributes, "mhlo.sharding");
   if (!sdy.empty()) {
-    const Sharding* sharding = ReadSharding(nullptr, errors_.RangeOf(sdy), sdy, shape);
+    const Sharding* sharding = ReadSharding(sdy, shape);
     if (sharding == nullptr) return false;
     x->set_sharding(sharding);
     SetFrontendAttribute(x, "xla.sdy.sharding", Resolve(sdy));
@@ -159,8 +160,7 @@ bool Importer::FinishEntry(Function& function, std::vector<Instruction*>& values
     any = true;
     const SourceRange place = errors_.RangeOf(sdy.empty() ? hlo : sdy);
     const Shape* shape = values[i]->shape();
-    leaves[i] =
-        sdy.empty() ? ReadHloSharding(place, hlo, shape) : ReadSharding(nullptr, place, sdy, shape);
+    leaves[i] = sdy.empty() ? ReadHloSharding(place, hlo, shape) : ReadSharding(sdy, shape);
     if (leaves[i] == nullptr) return false;
     if (sdy.empty()) continue;
     CustomCallAttributes attributes;

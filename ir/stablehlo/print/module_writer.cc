@@ -387,7 +387,7 @@ std::string ModuleWriter::ArgumentText(const Instruction* parameter, const Leave
         attributes.emplace_back("jax.buffer_donor = true");
       }
     }
-    const Sharding* leaf = LeafSharding(parameter->sharding(), i);
+    const Sharding* leaf = LeafSharding(shardings_.Of(parameter), i);
     if (partitioned && is_entry && leaf != nullptr) {
       // A record of what the shards are of; not an annotation.
       attributes.push_back(fmt::format("mhlo.frontend_attributes = {{gshard.sharding = {}}}",
@@ -421,7 +421,9 @@ std::string ModuleWriter::ResultText(const Computation& computation, bool is_ent
     const std::vector<bool>& free = module_.header().propagation_to_output;
     const bool is_free = i < free.size() && free.size() == shapes.size() && free[i];
     const bool marked = IsCustomCallTo(*value, "xla.sdy.FuncResultSharding");
-    const Sharding* leaf = is_free && !marked ? nullptr : LeafSharding(root->sharding(), i);
+    const Sharding* leaf = LeafSharding(shardings_.Of(root), i);
+    if (marked && root->sharding() == nullptr) leaf = shardings_.Of(value);
+    if (is_free && !marked) leaf = nullptr;
     const std::string sharding =
         shardings_.ArgumentAttribute(leaf, marked ? value : nullptr, shapes[i]->rank());
     if (!sharding.empty()) text += " {" + sharding + "}";
@@ -525,6 +527,7 @@ std::string ModuleWriter::ModuleAttributes() const {
 }
 
 Expected<std::string> ModuleWriter::Write() {
+  if (shardings_.error().has_value()) return gshard::Fail(*shardings_.error());
   const Computation* entry = module_.entry();
   out_ = fmt::format("module @{} attributes {{{}}} {{\n",
                      IsPlainSymbol(module_.name()) ? module_.name() : QuotedMlir(module_.name()),

@@ -78,10 +78,47 @@ ShardingWriter::ShardingWriter(const Module& module, bool gspmd)
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
       has_manual_regions_ |= IsShardyMarker(*x);
-      ForEachLeaf(x->sharding(), [&](const Sharding* leaf) {
+      if (x->sharding() == nullptr) ReadAttribute(x);
+      ForEachLeaf(Of(x), [&](const Sharding* leaf) {
         if (!gspmd_ && !CanSpell(leaf)) gspmd_ = true;
       });
     }
+  }
+}
+
+const Sharding* ShardingWriter::Of(const Instruction* x) const {
+  if (x->sharding() != nullptr) return x->sharding();
+  const auto it = by_attribute_.find(x);
+  return it == by_attribute_.end() ? nullptr : it->second;
+}
+
+void ShardingWriter::ReadAttribute(const Instruction* x) {
+  if (x->frontend_attributes().find("xla.sdy.sharding") == std::string_view::npos) return;
+  const std::string text = FrontendAttribute(x->frontend_attributes(), "xla.sdy.sharding");
+  if (text.empty()) return;  // xla.sdy.sharding_rule, say
+  const auto fail = [&](std::string_view why) {
+    if (error_.has_value()) return;
+    error_ = module_.ErrorAt(
+        x, "E-SDY-001",
+        fmt::format("cannot read the xla.sdy.sharding of '{}', {}: {}", x->name(), text, why));
+  };
+  std::vector<ShardySharding> list;
+  TextError error;
+  if (!ReadShardyShardings(text, Meshes(), list, &error)) return fail(error.message);
+  const auto count = static_cast<size_t>(x->shape()->leaf_count());
+  std::vector<const Sharding*> leaves;
+  for (const ShardySharding& sharding : list) {
+    const auto leaf = ParseSharding(module_.context(), MeshFormOf(sharding));
+    if (!leaf.has_value()) return fail(leaf.error().message);
+    leaves.push_back(*leaf);
+  }
+  if (leaves.size() == 1) leaves.resize(std::max<size_t>(count, 1), leaves[0]);
+  if (leaves.size() != std::max<size_t>(count, 1)) {
+    return fail(fmt::format("{} shardings for {} values", leaves.size(), count));
+  }
+  if (!leaves.empty()) {
+    by_attribute_[x] =
+        x->shape()->IsTuple() ? module_.context().TupleOf(std::move(leaves)) : leaves[0];
   }
 }
 
@@ -215,17 +252,21 @@ std::string ShardingWriter::ShardyText(const Sharding* leaf, const Instruction* 
                     : std::string("{}");
   }
   std::string text = fmt::format("<@{}, [{}]", mesh->name, dims);
+  const std::string_view reduction = leaf->reduction == ReductionKind::kMax   ? "max"
+                                     : leaf->reduction == ReductionKind::kMin ? "min"
+                                                                              : "";
   if (!named->replicated.empty()) {
     text += ", replicated=" + AxesText(*named->mesh, named->replicated, false);
   }
   if (!named->unreduced.empty()) {
-    text += ", unreduced=" + AxesText(*named->mesh, named->unreduced, false);
+    text +=
+        fmt::format(", unreduced={}{}", reduction, AxesText(*named->mesh, named->unreduced, false));
   } else if (leaf->IsUnreduced()) {
     std::vector<AxisRef> all;
     for (size_t i = 0; i < named->mesh->axes.size(); ++i) {
       all.push_back({static_cast<int>(i), 1, named->mesh->axes[i].size});
     }
-    text += ", unreduced=" + AxesText(*named->mesh, all, false);
+    text += fmt::format(", unreduced={}{}", reduction, AxesText(*named->mesh, all, false));
   }
   return text + ">";
 }
@@ -240,7 +281,7 @@ std::string ShardingWriter::ArgumentAttribute(const Sharding* leaf, const Instru
 
 std::string ShardingWriter::OperationAttribute(const Instruction* x,
                                                std::span<const size_t> chosen) const {
-  const Sharding* sharding = x->sharding();
+  const Sharding* sharding = Of(x);
   if (sharding == nullptr || sharding->IsUnknown()) return {};
   std::vector<const Shape*> leaves;
   AppendLeafShapes(x->shape(), leaves);
@@ -254,6 +295,11 @@ std::string ShardingWriter::OperationAttribute(const Instruction* x,
     leaves = std::move(shapes);
     sharding = elements.size() == 1 ? elements[0] : module_.context().TupleOf(std::move(elements));
     if (sharding->IsUnknown()) return {};
+  }
+  // An operation without results has one sharding all the same.
+  if (leaves.empty() && sharding->IsTuple() && sharding->elements.size() == 1) {
+    const std::string text = gspmd_ ? std::string() : ShardyText(sharding->elements[0], x, 0);
+    if (!text.empty()) return fmt::format("sdy.sharding = #sdy.sharding_per_value<[{}]>", text);
   }
   // A tuple of one value is that value.
   if (leaves.size() == 1 && sharding->IsTuple()) sharding = sharding->elements[0];

@@ -3,9 +3,11 @@
 #ifndef GSHARD_IR_STABLEHLO_PRINT_SHARDING_WRITER_H_
 #define GSHARD_IR_STABLEHLO_PRINT_SHARDING_WRITER_H_
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,11 @@ class ShardingWriter {
   ShardingWriter(const Module& module, bool gspmd);
 
   bool gspmd() const { return gspmd_; }
+  // What is wrong with an xla.sdy.sharding that cannot be read; nothing if all can.
+  const std::optional<Diagnostic>& error() const { return error_; }
+  // That of the instruction, or of its xla.sdy.sharding where it has no other (XLA's text of
+  // Shardy's shardings has both, or that one); null: neither.
+  const Sharding* Of(const Instruction* x) const;
   // `sdy.mesh @mesh = <["x"=2]>`, one line each. With GSPMD's shardings: where manual regions,
   // which are Shardy's always, name meshes.
   std::string MeshLines() const;
@@ -41,6 +48,7 @@ class ShardingWriter {
   };
   void AddMesh(const Mesh* mesh, std::string name, std::string text);
   void FindMeshes();
+  void ReadAttribute(const Instruction* x);
   ShardyMeshes Meshes() const;
   bool CanSpell(const Sharding* leaf) const;
   const NamedMesh* MeshFor(const Sharding* leaf, const NamedSharding** named) const;
@@ -50,6 +58,9 @@ class ShardingWriter {
   bool gspmd_;
   bool has_manual_regions_ = false;
   std::vector<NamedMesh> meshes_;
+  // By xla.sdy.sharding, of instructions that have no other.
+  std::unordered_map<const Instruction*, const Sharding*> by_attribute_;
+  std::optional<Diagnostic> error_;
 };
 
 }  // namespace gshard::stablehlo

@@ -123,12 +123,13 @@ bool WriteOpaque(ModuleWriter& w, const Instruction* x) {
 }
 
 bool WriteConstraint(ModuleWriter& w, const Instruction* x) {
-  if (w.in_reducer() || x->sharding() == nullptr) {
+  const Sharding* sharding = w.shardings().Of(x);
+  if (w.in_reducer() || sharding == nullptr) {
     w.SetValue(x, w.Of(x->operand(0)));
     return true;
   }
   const std::string text =
-      w.shardings().ShardyText(x->sharding(), x, x->shape()->IsArray() ? x->shape()->rank() : 0);
+      w.shardings().ShardyText(sharding, x, x->shape()->IsArray() ? x->shape()->rank() : 0);
   if (text.empty()) {
     w.SetValue(x, w.Of(x->operand(0)));
     return true;

@@ -127,6 +127,21 @@ bool WriteTopK(ModuleWriter& w, const Instruction* x) {
   return true;
 }
 
+bool WriteScan(ModuleWriter& w, const Instruction* x) {
+  const auto& a = x->attributes<ScanAttributes>();
+  const auto results = static_cast<int64_t>(w.LeafShapes(x->shape()).size());
+  w.Generic(x, "chlo.scan",
+            {fmt::format("dimension = {} : i64", a.dimension),
+             fmt::format("is_associative = {}", a.is_associative),
+             fmt::format("is_reverse = {}", a.is_reverse),
+             fmt::format("operandSegmentSizes = array<i32: {}, {}>",
+                         x->operand_count() - a.num_carries, a.num_carries),
+             fmt::format("resultSegmentSizes = array<i32: {}, {}>", results - a.num_carries,
+                         a.num_carries)},
+            w.Region(*x->called(0)));
+  return true;
+}
+
 bool WriteBatchNorm(ModuleWriter& w, const Instruction* x) {
   const auto& a = x->attributes<BatchNormAttributes>();
   std::string epsilon;
@@ -182,6 +197,8 @@ bool WriteReduction(ModuleWriter& w, const Instruction* x) {
                 w.Region(*x->called(0)));
       return true;
     }
+    case Opcode::kScan:
+      return WriteScan(w, x);
     case Opcode::kTopK:
       return WriteTopK(w, x);
     case Opcode::kBatchNormTraining:

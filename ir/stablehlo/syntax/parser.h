@@ -65,6 +65,7 @@ class Parser {
     std::vector<NamedAttribute> attributes;
     std::vector<Region*> regions;
     uint32_t unnamed = 0;
+    int64_t leading_operands = -1;
   };
   struct ResultName {
     std::string_view name;
@@ -82,6 +83,7 @@ class Parser {
   bool ParsePrettyTypes(Draft& draft);
   bool ParseReduce(Draft& draft);
   bool ParseWhile(Draft& draft);
+  bool ParseScan(Draft& draft);
   bool ParseRegionArguments(std::vector<Value>& arguments);
   bool ParseLocation(std::string_view& location);
   bool ParseOperand(Draft& draft);

@@ -129,7 +129,7 @@ bool Parser::ParseModuleBody() {
   return true;
 }
 
-// sdy.mesh @mesh = <["x"=2]> {stablehlo.mesh = ..}
+// sdy.mesh @mesh = <["x"=2]> {stablehlo.mesh = ..}; `#sdy.mesh` may stand before the bracket.
 bool Parser::ParseMesh() {
   lexer_.Identifier();
   if (!Expect('@', "of a mesh")) return false;
@@ -139,6 +139,7 @@ bool Parser::ParseMesh() {
   }
   const std::string_view name = SymbolName(lexer_.Since(start));
   if (!Expect('=', "after the name of a mesh")) return false;
+  lexer_.Consume("#sdy.mesh");
   const std::string_view text = lexer_.Balanced();
   if (text.empty()) return FailExpected("'<' of a mesh");
   program_.meshes.push_back({name, text});

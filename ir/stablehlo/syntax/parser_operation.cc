@@ -345,8 +345,29 @@ bool Parser::ParseWhile(Draft& draft) {
   return true;
 }
 
+// chlo.scan(%x) inits(%y) dimension=0 attributes {..} { ^bb0(..): .. } : types
+bool Parser::ParseScan(Draft& draft) {
+  if (!ParseOperands(draft)) return false;
+  draft.leading_operands = static_cast<int64_t>(draft.operands.size());
+  if (!lexer_.ConsumeWord("inits")) return FailExpected("'inits(..)' of scan");
+  if (!ParseOperands(draft)) return false;
+  if (!lexer_.ConsumeWord("dimension")) return FailExpected("'dimension=..' of scan");
+  if (!Expect('=', "after 'dimension'")) return false;
+  draft.attributes.push_back({"dimension", {}});
+  if (!ParseKeyed(draft)) return false;
+  if (lexer_.ConsumeWord("attributes") && !ParseAttributeDict(draft.attributes, '{', '}')) {
+    return false;
+  }
+  Region* region = nullptr;
+  if (!ParseRegion({}, region)) return false;
+  draft.regions.push_back(region);
+  if (lexer_.Peek() == '{' && !ParseAttributeDict(draft.attributes, '{', '}')) return false;
+  return ParsePrettyTypes(draft);
+}
+
 bool Parser::ParsePretty(std::string_view name, Draft& draft) {
   if (name == "stablehlo.while") return ParseWhile(draft);
+  if (name == "chlo.scan") return ParseScan(draft);
   if (name == "stablehlo.reduce") return ParseReduce(draft);
   if (!ParseItems(draft, false)) return false;
   if (lexer_.Peek() == '(') {
@@ -355,6 +376,7 @@ bool Parser::ParsePretty(std::string_view name, Draft& draft) {
     Region* region = nullptr;
     if (!ParseRegionArguments(arguments) || !ParseRegion(arguments, region)) return false;
     draft.regions.push_back(region);
+    if (lexer_.Peek() == '{' && !ParseAttributeDict(draft.attributes, '{', '}')) return false;
   }
   return ParsePrettyTypes(draft);
 }
@@ -437,6 +459,7 @@ bool Parser::Finish(Operation& op, Draft& draft, std::span<const ResultName> nam
                                     draft.operands.size(), draft.operand_types.size()));
   }
   op.operands = arena.Copy(std::span<Value* const>(draft.operands));
+  op.leading_operands = draft.leading_operands;
   op.operand_types = arena.Copy(std::span<const Shape* const>(draft.operand_types));
   op.attributes = arena.Copy(std::span<const NamedAttribute>(draft.attributes));
   op.regions = arena.Copy(std::span<Region* const>(draft.regions));

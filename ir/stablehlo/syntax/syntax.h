@@ -52,6 +52,8 @@ struct Operation {
   SourceRange source;                  // its name in the text
   mutable const OpRow* row = nullptr;  // set by the importer; null: not looked at, or unknown
   std::span<Value* const> operands;
+  // How many of them are in the first of two lists, where a pretty form has two; else -1.
+  int64_t leading_operands = -1;
   std::span<const Shape* const> operand_types;  // empty if they are not written
   std::span<Value> results;
   std::span<const NamedAttribute> attributes;
