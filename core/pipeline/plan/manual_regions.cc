@@ -158,9 +158,10 @@ class RegionHiding {
     hidden.inside = enters ? x->sharding() : operand->sharding();
     hidden.outside = enters ? operand->sharding() : x->sharding();
     hidden.open = x->backend_config();
-    if (hidden.inside == nullptr) hidden.inside = b.context().Manual();
-    if (IsCustomCallTo(*operand, kShardingTarget) && operand->operand_count() == 1) {
-      // Made again before the border.
+    if (enters && hidden.inside == nullptr) hidden.inside = b.context().Manual();
+    if (IsCustomCallTo(*operand, kShardingTarget) && operand->operand_count() == 1 &&
+        !operand->backend_config().empty()) {
+      // Made again before the border, with its open dims.
       hidden.operand_open = operand->backend_config();
       operand = operand->operand(0);
     }
