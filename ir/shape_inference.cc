@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "ir/async_sugar.h"
 #include "ir/ops/shape_rules.h"
 
 namespace gshard {
@@ -58,7 +59,7 @@ Problem CheckCalled(const OpView& op, int expected) {
 ShapeResult InferShape(Context& ctx, const OpView& op) {
   const OpcodeInfo& info = InfoOf(op.opcode);
   const ShapeRuleRow& row = kShapeRules[static_cast<size_t>(op.opcode)];
-  if (info.arity != kVariadic && op.operands.size() != static_cast<size_t>(info.arity)) {
+  if (!TakesOperands(op.opcode, op.operands.size())) {
     return Wrong("{} takes {} operand{}, found {}", info.text, info.arity,
                  info.arity == 1 ? "" : "s", op.operands.size());
   }

@@ -118,14 +118,20 @@ class RegionImport {
   // Newer text of XLA has no attributes at the markers: the values before one that enters, and the
   // results of one that leaves, have shardings by mesh axes, and on the other side the shardings
   // name the manual axes. False if they do not.
-  static bool ReadMarkerShardings(const Instruction* marker, const Region& outer,
-                                  std::vector<ShardySharding>& shardings, Region& inside) {
+  bool ReadMarkerShardings(const Instruction* marker, const Region& outer,
+                           std::vector<ShardySharding>& shardings, Region& inside) const {
     const bool enters = IsCustomCallTo(*marker, kEnter);
-    const Sharding* manual = enters
-                                 ? LeafOf(marker->sharding(), 0)
-                                 : (marker->operand_count() > 0 ? OfOperand(*marker, 0) : nullptr);
-    if (manual == nullptr || manual->named == nullptr || manual->named->mesh == nullptr) {
-      return false;
+    if (marker->operand_count() == 0) return false;
+    // What has been visited is marked already: its region is known.
+    const auto known = body_calls_.find(BehindElement(marker->operand(0)));
+    if (enters || known == body_calls_.end()) {
+      const Sharding* manual = enters ? LeafOf(marker->sharding(), 0) : OfOperand(*marker, 0);
+      if (manual == nullptr || manual->named == nullptr || manual->named->mesh == nullptr) {
+        return false;
+      }
+      inside = InsideOf(*manual->named, outer);
+    } else {
+      inside = known->second;
     }
     std::vector<ShardySharding> list;
     for (int64_t k = 0; k < marker->operand_count(); ++k) {
@@ -138,15 +144,20 @@ class RegionImport {
       }
       list.push_back(ShardyShardingOf(*whole->named, shape->rank()));
     }
-    inside = outer;
-    inside.mesh = ShardyShardingOf(*manual->named, 0).mesh;
-    for (const std::string& axis : ManualAxesOf(*manual->named)) {
+    shardings = std::move(list);
+    return true;
+  }
+
+  // The region within `outer` whose values have a sharding with those manual axes.
+  static Region InsideOf(const NamedSharding& named, const Region& outer) {
+    Region inside = outer;
+    inside.mesh = ShardyShardingOf(named, 0).mesh;
+    for (const std::string& axis : ManualAxesOf(named)) {
       if (std::ranges::find(inside.manual, axis) == inside.manual.end()) {
         inside.manual.push_back(axis);
       }
     }
-    shardings = std::move(list);
-    return true;
+    return inside;
   }
 
   static const Sharding* LeafOf(const Sharding* sharding, size_t leaf) {

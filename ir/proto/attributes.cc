@@ -482,6 +482,9 @@ void* AttributeReader::Collective(Opcode opcode, const InstructionProto& proto) 
   collective.channel_id = proto.channel_id;
   collective.constrain_layout = proto.constrain_layout;
   collective.use_global_device_ids = proto.use_global_device_ids;
+  if (opcode == Opcode::kCollectiveBroadcast && proto.has_dynamic_root) {
+    collective.has_dynamic_root = "true";
+  }
   const bool has_dimension = opcode == Opcode::kAllGather || opcode == Opcode::kAllGatherStart ||
                              opcode == Opcode::kReduceScatter || opcode == Opcode::kAllToAll;
   if (has_dimension) collective.dimension = OneDimension(proto);

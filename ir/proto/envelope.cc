@@ -64,10 +64,23 @@ std::vector<std::string_view> LiteralsOf(std::string_view message, uint32_t numb
   return literals;
 }
 
+// What is left of a first field, of number 1, that ends behind the end of the file; else empty.
+std::string_view CutFirstField(std::string_view bytes) {
+  constexpr char kKey = 0x0a;
+  if (bytes.empty() || bytes[0] != kKey) return {};
+  const char* end = bytes.data() + bytes.size();
+  uint64_t size = 0;
+  const char* p = LongVarint(bytes.data() + 1, end, size);
+  if (p == nullptr || size <= static_cast<uint64_t>(end - p)) return {};
+  return {p, static_cast<size_t>(end - p)};
+}
+
 }  // namespace
 
 std::optional<Envelope> OpenEnvelope(std::string_view bytes) {
   if (IsModule(bytes)) return Envelope{bytes, {}};
+  // The reader of the module says what is missing.
+  if (const auto rest = CutFirstField(bytes); IsModule(rest)) return Envelope{rest, {}};
   const auto inner = FieldsOf(bytes, 1);
   if (inner.size() != 1) return std::nullopt;
   if (IsModule(inner[0])) {

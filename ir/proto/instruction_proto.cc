@@ -90,6 +90,7 @@ constexpr BooleanField kBooleans[] = {
     {85, &P::largest},
     {89, &P::is_composite},
     {94, &P::is_reverse},
+    {100, &P::has_dynamic_root},
 };
 struct ListField {
   uint32_t number;

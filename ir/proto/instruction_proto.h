@@ -30,7 +30,7 @@ class InstructionProto {
   bool is_host_transfer = false, constrain_layout = false, is_stable = false;
   bool has_side_effect = false, indices_are_sorted = false, unique_indices = false;
   bool use_global_device_ids = false, largest = false, is_composite = false;
-  bool is_reverse = false;
+  bool is_reverse = false, has_dynamic_root = false;
   std::vector<int64_t> dimensions, fft_length, dynamic_slice_sizes, gather_slice_sizes;
   std::vector<int64_t> operand_ids, control_ids, called_ids;
   // Numbers of the fields with content that no member stands for, each once.

@@ -59,6 +59,8 @@ class ModuleReader {
   }
 
  private:
+  static constexpr uint32_t kStackFrames = 17;
+
   std::string_view Copy(std::string_view text) { return module_->arena().Copy(text); }
 
   bool ReadHeader(std::string_view bytes) {
@@ -100,10 +102,10 @@ class ModuleReader {
         case 15:
           ok = ReadDeviceAssignment(field.bytes());
           break;
-        case 17:
+        case kStackFrames:
           text.clear();
-          ok = AppendStackFrames(field.bytes(), text) || errors_.Damaged("the table of frames");
-          module_->set_debug_tables(Copy(text));
+          has_damaged_frames_ = !AppendStackFrames(field.bytes(), text);
+          if (!has_damaged_frames_) module_->set_debug_tables(Copy(text));
           break;
         case 18:
           ok = ReadDonors(field.bytes());
@@ -119,8 +121,11 @@ class ModuleReader {
           break;
       }
     }
-    if (!field.ok()) return errors_.Damaged("the module");
-    return ok;
+    if (field.ok() || !ok) return ok;
+    // Behind the program there is the table of frames: the program is whole without it, and without
+    // what a wrong length of the table hides.
+    has_damaged_frames_ |= field.number() == kStackFrames;
+    return (has_damaged_frames_ && !computations_.empty()) || errors_.Damaged("the module");
   }
 
   // Is there nothing in the field, or nothing that the program computes differently for: its id,
@@ -477,6 +482,15 @@ class ModuleReader {
       warning.file = module_->source()->name();
       warnings.push_back(std::move(warning));
     };
+    if (has_damaged_frames_) {
+      Diagnostic warning =
+          MakeError("W-PROTO-002",
+                    "the table of stack frames is damaged and is left out: it says where "
+                    "instructions come from, not what they do");
+      warning.severity = Severity::kWarning;
+      warning.file = module_->source()->name();
+      warnings.push_back(std::move(warning));
+    }
     for (const uint32_t number : unknown_module_fields_) {
       add(fmt::format("field {} of the module", number));
     }
@@ -524,6 +538,7 @@ class ModuleReader {
   };
   std::map<uint32_t, Unknown> unknown_fields_;
   std::set<uint32_t> unknown_module_fields_;
+  bool has_damaged_frames_ = false;
   std::string_view output_sharding_;
   std::vector<std::string_view> parameter_shardings_;
   std::vector<std::string_view> computations_;

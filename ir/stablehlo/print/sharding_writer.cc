@@ -76,8 +76,11 @@ ShardingWriter::ShardingWriter(const Module& module, bool gspmd)
   FindMeshes();
   if (meshes_.empty()) gspmd_ = true;
   for (const Computation* computation : module.computations()) {
+    has_manual_regions_ |= std::ranges::any_of(
+        computation->instructions(), [](const Instruction* x) { return IsShardyMarker(*x); });
+  }
+  for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
-      has_manual_regions_ |= IsShardyMarker(*x);
       if (x->sharding() == nullptr) ReadAttribute(x);
       ForEachLeaf(Of(x), [&](const Sharding* leaf) {
         if (!gspmd_ && !CanSpell(leaf)) gspmd_ = true;
@@ -104,7 +107,7 @@ void ShardingWriter::ReadAttribute(const Instruction* x) {
   };
   std::vector<ShardySharding> list;
   TextError error;
-  if (!ReadShardyShardings(text, Meshes(), list, &error)) return fail(error.message);
+  if (!ReadShardyShardings(text, declared_, list, &error)) return fail(error.message);
   const auto count = static_cast<size_t>(x->shape()->leaf_count());
   std::vector<const Sharding*> leaves;
   for (const ShardySharding& sharding : list) {
@@ -143,6 +146,7 @@ void ShardingWriter::FindMeshes() {
     std::vector<NamedAttribute> fields;
     ShardyMeshes meshes;
     if (!SplitFields(text, fields) || !ReadShardyMeshes(text, meshes)) continue;
+    declared_ = meshes;
     for (const NamedAttribute& field : fields) {
       const auto it = meshes.find(field.key);
       const size_t angle = field.value.find('<');
@@ -188,7 +192,9 @@ const ShardingWriter::NamedMesh* ShardingWriter::MeshFor(const Sharding* leaf,
 
 bool ShardingWriter::CanSpell(const Sharding* leaf) const {
   if (leaf->IsUnknown()) return true;
-  if (leaf->IsManual() || (leaf->IsTiled() && leaf->HasManualSubgroup())) return false;
+  // Shardy's regions say themselves what is manual.
+  if (leaf->IsManual()) return has_manual_regions_;
+  if (leaf->IsTiled() && leaf->HasManualSubgroup() && !has_manual_regions_) return false;
   if (leaf->group_kind != ShardGroupKind::kNone) return false;
   const NamedSharding* named = nullptr;
   if (MeshFor(leaf, &named) == nullptr) return false;
@@ -221,7 +227,7 @@ bool ShardingWriter::CanRead(const std::string& per_value, int64_t count) const 
 
 std::string ShardingWriter::ShardyText(const Sharding* leaf, const Instruction* x,
                                        int64_t rank) const {
-  if (leaf == nullptr || leaf->IsUnknown()) return {};
+  if (leaf == nullptr || leaf->IsUnknown() || leaf->IsManual()) return {};
   // The text it came from has open dims and priorities, too.
   const std::string known = x != nullptr
                                 ? FrontendAttribute(x->frontend_attributes(), "xla.sdy.sharding")

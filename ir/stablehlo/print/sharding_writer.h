@@ -58,6 +58,7 @@ class ShardingWriter {
   bool gspmd_;
   bool has_manual_regions_ = false;
   std::vector<NamedMesh> meshes_;
+  ShardyMeshes declared_;  // by the header's xla.sdy.meshes, which attributes name
   // By xla.sdy.sharding, of instructions that have no other.
   std::unordered_map<const Instruction*, const Sharding*> by_attribute_;
   std::optional<Diagnostic> error_;

@@ -78,10 +78,61 @@ std::string Inner(const std::string& text, char open, char close) {
                                                 : text.substr(begin, end - begin + 1);
 }
 
+const Sharding* LeafOf(const Sharding* sharding, size_t leaf) {
+  if (sharding == nullptr || !sharding->IsTuple()) return sharding;
+  return leaf < sharding->elements.size() ? sharding->elements[leaf] : nullptr;
+}
+
+// Of an operand, or of the tuple that it is an element of.
+const Sharding* OperandSharding(const Instruction* x, int64_t k) {
+  const Instruction* operand = x->operand(k);
+  if (operand->sharding() != nullptr || operand->opcode() != Opcode::kGetTupleElement) {
+    return operand->sharding();
+  }
+  return LeafOf(operand->operand(0)->sharding(),
+                static_cast<size_t>(operand->attributes<GetTupleElementAttributes>().index));
+}
+
+// Newer text of XLA has no attributes at the markers: the values outside of the region have the
+// shardings (core/propagation/shardy_regions.h).
+std::optional<std::string> ShardingsByAxes(ModuleWriter& w, const Instruction* marker) {
+  const bool enters = IsCustomCallTo(*marker, kEnter);
+  std::string list = "[";
+  for (int64_t k = 0; k < marker->operand_count(); ++k) {
+    const Sharding* sharding =
+        enters ? OperandSharding(marker, k) : LeafOf(marker->sharding(), static_cast<size_t>(k));
+    const Shape* shape = marker->operand(k)->shape();
+    const std::string text = shape->IsArray()
+                                 ? w.shardings().ShardyText(sharding, nullptr, shape->rank())
+                                 : std::string();
+    if (text.empty()) {
+      FailRegion(w, marker, "it has neither attributes of Shardy nor shardings by mesh axes");
+      return std::nullopt;
+    }
+    if (k > 0) list += ", ";
+    list += text;
+  }
+  return list + "]";
+}
+
+// `#sdy<manual_axes{"x"}>`: those that the sharding of a value in the region names.
+std::string AxesBySharding(const Instruction* leave) {
+  const Sharding* inside = leave->operand_count() > 0 ? OperandSharding(leave, 0) : nullptr;
+  if (inside == nullptr || inside->named == nullptr || inside->named->mesh == nullptr) return {};
+  std::string text = "#sdy<manual_axes{";
+  for (std::string axis : ManualAxesOf(*inside->named)) {
+    std::ranges::replace(axis, '\'', '"');
+    if (text.back() != '{') text += ", ";
+    text += axis;
+  }
+  return text + "}>";
+}
+
 // The shardings of a marker's values as `[..]`; nothing if they cannot be read.
 std::optional<std::string> ShardingsOf(ModuleWriter& w, const Instruction* marker,
                                        std::string_view key) {
   const std::string text = FrontendAttribute(marker->frontend_attributes(), key);
+  if (text.empty()) return ShardingsByAxes(w, marker);
   if (!w.shardings().CanRead(text, marker->operand_count())) {
     FailRegion(w, marker, fmt::format("{} is {}", key, text.empty() ? "missing" : text));
     return std::nullopt;
@@ -104,7 +155,8 @@ bool WriteManualComputation(ModuleWriter& w, const Instruction* call, const Inst
   if (!in) return true;
   const auto out = ShardingsOf(w, leave, "xla.sdy.out_shardings");
   if (!out) return true;
-  const std::string manual = FrontendAttribute(leave->frontend_attributes(), "xla.sdy.manual_axes");
+  std::string manual = FrontendAttribute(leave->frontend_attributes(), "xla.sdy.manual_axes");
+  if (manual.empty()) manual = AxesBySharding(leave);
   std::vector<std::string> names;
   if (!ReadShardyManualAxes(manual, names)) {
     return FailRegion(w, leave, "xla.sdy.manual_axes is " + (manual.empty() ? "missing" : manual));

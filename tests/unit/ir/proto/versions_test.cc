@@ -16,7 +16,7 @@ Expected<proto::ReadResult> Read(const std::string& bytes) {
 std::string Vector(int64_t type, int64_t size) {
   return Message().Int(2, type).Ints(3, {size}).bytes();
 }
-constexpr int64_t kPred = 1, kF32 = 11;
+constexpr int64_t kPred = 1, kS32 = 4, kF32 = 11;
 
 std::string Parameter(const std::string& name, int64_t number, int64_t size) {
   return Message()
@@ -85,6 +85,28 @@ TEST_CASE("replica groups as an array of numbers stand in one of two fields", "[
         std::string::npos);
 }
 
+TEST_CASE("a broadcast may have a root that is known at run time", "[ir][proto]") {
+  const std::string root = Message()
+                               .Bytes(1, "r")
+                               .Bytes(2, "parameter")
+                               .Bytes(3, Vector(kS32, 1))
+                               .Int(9, 1)
+                               .Int(35, 2)
+                               .bytes();
+  const std::string broadcast = Message()
+                                    .Bytes(1, "b")
+                                    .Bytes(2, "collective-broadcast")
+                                    .Bytes(3, Vector(kF32, 4))
+                                    .Int(35, 3)
+                                    .Ints(36, {1, 2})
+                                    .Int(26, 1)
+                                    .Int(100, 1)
+                                    .bytes();
+  CHECK(
+      Printed(ModuleOf({Parameter("p", 0, 4), root, broadcast}, 3)).find("has_dynamic_root=true") !=
+      std::string::npos);
+}
+
 TEST_CASE("a comparison in total order says so by its type or by its order", "[ir][proto]") {
   const auto compared = [](const std::string& how) {
     Message c;
@@ -141,6 +163,28 @@ TEST_CASE("rows of locations have all their columns", "[ir][proto]") {
       Printed(ModuleOf({Parameter("p", 0, 4)}, 1, Message().Bytes(17, tables).bytes()));
   CHECK(text.find("{file_name_id=1 function_name_id=1 line=9 end_line=0 column=0 end_column=0}") !=
         text.npos);
+}
+
+TEST_CASE("a damaged table of frames is left out", "[ir][proto]") {
+  const auto read = Read(ModuleOf({Parameter("p", 0, 4)}, 1,
+                                  Message()
+                                      .Bytes(17,
+                                             "\x0a\x7f"
+                                             "f.py")
+                                      .bytes()));
+  REQUIRE(read.has_value());
+  CHECK(read->module->debug_tables().empty());
+  REQUIRE(read->warnings.size() == 1);
+  CHECK(read->warnings[0].code == "W-PROTO-002");
+  // A file that ends within the table has the whole program, in an HloProto, too.
+  const std::string cut = ModuleOf({Parameter("p", 0, 4)}, 1) + std::string("\x8a\x01\x40\x0a", 4);
+  REQUIRE(Read(cut).has_value());
+  CHECK(Read(cut)->warnings.size() == 1);
+  std::string wrapped = Message().Bytes(1, cut + "more").bytes();
+  wrapped.resize(wrapped.size() - 4);
+  CHECK(Read(wrapped).has_value());
+  // One that ends within the program does not.
+  CHECK_FALSE(Read(cut.substr(0, cut.size() / 2)).has_value());
 }
 
 }  // namespace
