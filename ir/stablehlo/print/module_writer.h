@@ -132,6 +132,8 @@ bool WriteControlFlow(ModuleWriter& w, const Instruction* x);
 bool WriteManualRegion(ModuleWriter& w, const Instruction* x);
 bool WriteCollective(ModuleWriter& w, const Instruction* x);
 bool WriteCustomCall(ModuleWriter& w, const Instruction* x);
+// A copy that has another sharding than its operand, as a constraint. False: it is no such copy.
+bool WriteResharding(ModuleWriter& w, const Instruction* x);
 
 // "[0, 1]", "array<i64: 0, 1>".
 std::string ListText(Dims dims);

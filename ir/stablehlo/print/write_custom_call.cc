@@ -144,6 +144,20 @@ bool WriteConstraint(ModuleWriter& w, const Instruction* x) {
 
 }  // namespace
 
+bool WriteResharding(ModuleWriter& w, const Instruction* x) {
+  const Sharding* sharding = w.shardings().Of(x);
+  if (w.in_reducer() || !x->shape()->IsArray() || sharding == nullptr || sharding->IsUnknown() ||
+      sharding->IsManual() || SameSharding(sharding, w.shardings().Of(x->operand(0)))) {
+    return false;
+  }
+  if (!w.shardings().gspmd()) return WriteConstraint(w, x);
+  ModuleWriter::Line line(x);
+  line.head = fmt::format("stablehlo.custom_call @{}({})", kShardingTarget, w.Operands(x));
+  line.types = w.FunctionType(x);
+  w.Emit(line);
+  return true;
+}
+
 bool WriteCustomCall(ModuleWriter& w, const Instruction* x) {
   if (x->opcode() != Opcode::kCustomCall) return false;
   const std::string_view target = x->attributes<CustomCallAttributes>().target;

@@ -150,6 +150,7 @@ bool WriteElementwise(ModuleWriter& w, const Instruction* x) {
     case Opcode::kFft:
       return WriteLinearAlgebra(w, x);
     case Opcode::kCopy:
+      return WriteResharding(w, x) || WriteAlias(w, x);
     case Opcode::kCopyStart:
     case Opcode::kCopyDone:
     case Opcode::kAddDependency:
