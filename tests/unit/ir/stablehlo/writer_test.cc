@@ -14,17 +14,25 @@ namespace gshard {
 namespace {
 
 // Written as something else, or as what they stand for: StableHLO has no such operations.
-const std::set<Opcode> kWrittenOtherwise = {
-    Opcode::kParameter,      Opcode::kCopy,
-    Opcode::kBitcast,        Opcode::kFusion,
-    Opcode::kAddDependency,  Opcode::kDomain,
-    Opcode::kAsyncStart,     Opcode::kAsyncUpdate,
-    Opcode::kAsyncDone,      Opcode::kCopyStart,
-    Opcode::kCopyDone,       Opcode::kRaggedAllToAll,
-    Opcode::kAllReduceStart, Opcode::kAllReduceDone,
-    Opcode::kAllGatherStart, Opcode::kAllGatherDone,
-    Opcode::kSendDone,       Opcode::kCollectivePermuteStart,
-    Opcode::kRecvDone,       Opcode::kCollectivePermuteDone};
+const std::set<Opcode> kWrittenOtherwise = {Opcode::kParameter,
+                                            Opcode::kBitcast,
+                                            Opcode::kFusion,
+                                            Opcode::kAddDependency,
+                                            Opcode::kDomain,
+                                            Opcode::kAsyncStart,
+                                            Opcode::kAsyncUpdate,
+                                            Opcode::kAsyncDone,
+                                            Opcode::kCopyStart,
+                                            Opcode::kCopyDone,
+                                            Opcode::kRaggedAllToAll,
+                                            Opcode::kAllReduceStart,
+                                            Opcode::kAllReduceDone,
+                                            Opcode::kAllGatherStart,
+                                            Opcode::kAllGatherDone,
+                                            Opcode::kSendDone,
+                                            Opcode::kCollectivePermuteStart,
+                                            Opcode::kRecvDone,
+                                            Opcode::kCollectivePermuteDone};
 
 // Refused where a module has them, with an error that names them.
 const std::set<Opcode> kRefused = {Opcode::kStochasticConvert, Opcode::kDynamicReshape,
