@@ -1,6 +1,7 @@
 // Loops, branches, calls, tuples; fusions and asynchronous pairs are undone.
 #include <fmt/format.h>
 
+#include "ir/async_sugar.h"
 #include "ir/metadata.h"
 #include "ir/stablehlo/print/dense_text.h"
 #include "ir/stablehlo/print/module_writer.h"
@@ -125,9 +126,20 @@ bool WriteControlFlow(ModuleWriter& w, const Instruction* x) {
     case Opcode::kCall:
       return WriteCall(w, x);
     case Opcode::kFusion:
-    case Opcode::kAsyncStart:
       return w.Inline(x, *x->called(0), w.OperandLeaves(x));
+    case Opcode::kAsyncStart:
+      if (!StartsWithoutOperands(*x)) return w.Inline(x, *x->called(0), w.OperandLeaves(x));
+      w.SetValue(x, {});
+      return true;
     case Opcode::kAsyncUpdate:
+      if (BringsOperands(*x)) {
+        Leaves operands;
+        for (const Instruction* operand : x->operands().subspan(1)) {
+          operands.insert(operands.end(), w.Of(operand).begin(), w.Of(operand).end());
+        }
+        return w.Inline(x, *AsyncStartOf(x)->called(0), operands);
+      }
+      [[fallthrough]];
     case Opcode::kAsyncDone:
       w.SetValue(x, w.Of(x->operand(0)));
       return true;
