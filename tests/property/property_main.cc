@@ -25,6 +25,7 @@
 #include <sstream>
 #include <thread>
 
+#include "backends/cpu/machine/machine.h"
 #include "tests/gradient/finite_differences.h"
 #include "tests/property/check_apart.h"
 #include "tests/property/decisions.h"
@@ -376,4 +377,10 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace gshard::property
 
-int main(int argc, char** argv) { return gshard::property::Main(argc, argv); }
+int main(int argc, char** argv) {
+  if (const auto machine = gshard::cpu::SetUpMachine(); !machine) {
+    fmt::print(stderr, "{}", gshard::Render(machine.error()));
+    return 2;
+  }
+  return gshard::property::Main(argc, argv);
+}

@@ -14,10 +14,17 @@ namespace {
 
 constexpr const char* kCode = "W-RUN-BLAS";
 
-// What GSHARD_CPU leaves of the processor, once SetUpMachine was called.
-std::optional<InstructionSet>& SetUp() {
-  static std::optional<InstructionSet> instructions;
-  return instructions;
+// What SetUpMachine has found.
+struct Setup {
+  std::optional<InstructionSet> instructions;  // what GSHARD_CPU leaves of the processor
+  bool told = false;                           // that OpenBLAS's kernel is an old one
+};
+Setup& TheSetup() {
+  static Setup setup;
+  return setup;
+}
+InstructionSet InstructionsInUse() {
+  return TheSetup().instructions.value_or(ThisProcessor().offers);
 }
 
 Expected<InstructionSet> InstructionsToUse() {
@@ -69,6 +76,7 @@ std::optional<Diagnostic> SetUpBlas(InstructionSet instructions) {
   if (choice.core.empty()) return std::nullopt;
   if (!choice.is_advice) {
     if (SwitchBlasCore(choice.core)) return std::nullopt;
+    TheSetup().told = true;
     return NotSwitched(library, choice.core);
   }
   const double slowdown = SlowdownAgainst(choice.core);
@@ -82,8 +90,7 @@ std::optional<Diagnostic> SetUpBlas(InstructionSet instructions) {
 
 Machine ThisMachine() {
   const BlasLibrary library = LoadedBlas();
-  return {ThisProcessor().name, SetUp().value_or(ThisProcessor().offers),
-          "OpenBLAS " + library.version, library.core};
+  return {ThisProcessor().name, InstructionsInUse(), "OpenBLAS " + library.version, library.core};
 }
 
 std::string ToText(const Machine& machine) {
@@ -94,7 +101,7 @@ std::string ToText(const Machine& machine) {
 Expected<std::vector<Diagnostic>> SetUpMachine() {
   const Expected<InstructionSet> instructions = InstructionsToUse();
   if (!instructions) return Fail(instructions.error());
-  SetUp() = *instructions;
+  TheSetup().instructions = *instructions;
   if (*instructions < ThisProcessor().offers) LimitLoops(*instructions);
   std::vector<Diagnostic> warnings;
   if (auto warning = SetUpBlas(*instructions)) warnings.push_back(std::move(*warning));
@@ -102,10 +109,9 @@ Expected<std::vector<Diagnostic>> SetUpMachine() {
 }
 
 std::optional<Diagnostic> WarningOfOldKernel() {
-  if (SetUp().has_value()) return std::nullopt;
+  if (TheSetup().told) return std::nullopt;
   const BlasLibrary library = LoadedBlas();
-  const BlasCoreChoice choice =
-      ChooseBlasCore(ThisProcessor().offers, library, !CoreOfUser().empty());
+  const BlasCoreChoice choice = ChooseBlasCore(InstructionsInUse(), library, !CoreOfUser().empty());
   if (choice.core.empty() || choice.is_advice) return std::nullopt;
   return Warning(fmt::format("OpenBLAS {} multiplies with its kernel {}, where {} is right",
                              library.version, library.core, choice.core),

@@ -29,8 +29,8 @@ std::string ToText(const Machine& machine);
 // none of the names of instruction sets, or names one that the processor does not offer.
 Expected<std::vector<Diagnostic>> SetUpMachine();
 
-// Of a program that has not called SetUpMachine: a warning where that would have changed OpenBLAS's
-// kernel.
+// Of a program that has not called SetUpMachine: a warning where that would change OpenBLAS's
+// kernel. Emulate gives it.
 std::optional<Diagnostic> WarningOfOldKernel();
 
 }  // namespace gshard::cpu
