@@ -390,7 +390,7 @@ def machine():
     version = run_with({}, "--version").stdout.splitlines()
     check(len(version) == 2 and version[1] == shown, f"--version: {version}, not {shown}")
     check(f"machine       {shown}\n" in run_with({}, MLP).stdout, "the report names the machine")
-    sets = ["baseline", "avx", "avx2", "avx512"]
+    sets = ["baseline", "avx", "avx2", "avx512", "avx512_vnni", "amx"]
     for name in sets:
         result = run_with({"GSHARD_CPU": name}, MLP, "--verify", "--json")
         if sets.index(name) > sets.index(own["instruction_set"]):
@@ -399,7 +399,7 @@ def machine():
         report = json.loads(result.stdout)
         check(report["verify"]["ok"] and report["machine"]["instruction_set"] == name, f"GSHARD_CPU={name}: {report['machine']}")
     result = run_with({"GSHARD_CPU": "mmx"}, MLP)
-    check(result.returncode == 2 and "baseline, avx, avx2 and avx512" in result.stderr, f"GSHARD_CPU=mmx: {result}")
+    check(result.returncode == 2 and "baseline, avx, avx2, avx512, avx512_vnni and amx" in result.stderr, f"GSHARD_CPU=mmx: {result}")
     if own["instruction_set"] == "baseline":
         return
     limited = json.loads(run_with({"GSHARD_CPU": "baseline"}, MLP, "--json").stdout)["machine"]

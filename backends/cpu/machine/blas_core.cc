@@ -126,6 +126,7 @@ BlasCoreChoice ChooseBlasCore(InstructionSet instructions, const BlasLibrary& li
                               bool chosen_by_user) {
   const std::optional<InstructionSet> current = InstructionsOf(library.core);
   if (!current) return {};
+  instructions = std::min(instructions, InstructionSet::kAvx512);
   if (IsBefore(library.version, {0, 3, 21})) {
     instructions = std::min(instructions, InstructionSet::kAvx2);
   }

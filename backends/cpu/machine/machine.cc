@@ -34,7 +34,7 @@ Expected<InstructionSet> InstructionsToUse() {
   const std::optional<InstructionSet> named = InstructionSetOf(limit);
   if (!named) {
     return Fail(MakeError("E-RUN-CPU", fmt::format("'{}' is no instruction set", limit),
-                          "it is one of baseline, avx, avx2 and avx512"));
+                          "it is one of baseline, avx, avx2, avx512, avx512_vnni and amx"));
   }
   if (*named > offered) {
     return Fail(MakeError("E-RUN-CPU", fmt::format("this processor does not offer {}", limit),
@@ -43,13 +43,17 @@ Expected<InstructionSet> InstructionsToUse() {
   return *named;
 }
 
-// Highway's targets of x86: the lower the bit, the more instructions. Our loops have none between
-// the baseline and AVX2 (kernels/targets.h).
+// Our loops: Highway's targets of x86, of which a lower bit is one with more instructions. They
+// have none between the baseline and AVX2, and none above AVX-512 (kernels/targets.h). oneDNN
+// (kernels/onednn.h) is loaded later, and reads then what it may use.
 void LimitLoops(InstructionSet instructions) {
   int64_t best = HWY_STATIC_TARGET;
-  if (instructions == InstructionSet::kAvx2) best = HWY_AVX2;
-  if (instructions == InstructionSet::kAvx512) best = HWY_AVX3;
-  hwy::DisableTargets(best - 1);
+  if (instructions >= InstructionSet::kAvx2) best = HWY_AVX2;
+  if (instructions >= InstructionSet::kAvx512) best = HWY_AVX3;
+  if (instructions <= InstructionSet::kAvx512) hwy::DisableTargets(best - 1);
+  constexpr const char* kOneDnn[] = {"SSE41", "AVX", "AVX2", "AVX512_CORE", "AVX512_CORE_BF16",
+                                     "ALL"};
+  setenv("ONEDNN_MAX_CPU_ISA", kOneDnn[static_cast<size_t>(instructions)], /*overwrite=*/0);
 }
 
 // Empty: he leaves the choice to OpenBLAS.

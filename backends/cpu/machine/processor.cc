@@ -12,7 +12,7 @@
 namespace gshard::cpu {
 namespace {
 
-constexpr std::array kNames = {"baseline", "avx", "avx2", "avx512"};
+constexpr std::array kNames = {"baseline", "avx", "avx2", "avx512", "avx512_vnni", "amx"};
 
 #if defined(__x86_64__)
 // The brand string: 48 bytes in three leaves, with a zero and spaces around.
@@ -35,6 +35,19 @@ std::string NameItSays() {
   return name;
 }
 
+// Tiles, which the operating system saves, and their products.
+bool HasAmx() {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  constexpr uint32_t kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25,
+                     kAll = kBf16 | kTile | kInt8;
+  if ((d & kAll) != kAll) return false;
+  uint32_t low = 0, high = 0;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  constexpr uint32_t kTilesSaved = 3u << 17;
+  return (low & kTilesSaved) == kTilesSaved;
+}
+
 // The builtins heed what the operating system saves of the registers.
 InstructionSet Offered() {
   __builtin_cpu_init();
@@ -45,7 +58,9 @@ InstructionSet Offered() {
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
-  return avx512 ? InstructionSet::kAvx512 : InstructionSet::kAvx2;
+  if (!avx512) return InstructionSet::kAvx2;
+  if (!__builtin_cpu_supports("avx512vnni")) return InstructionSet::kAvx512;
+  return HasAmx() ? InstructionSet::kAmx : InstructionSet::kVnni;
 }
 #else
 std::string NameItSays() { return ""; }

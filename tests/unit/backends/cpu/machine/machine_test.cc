@@ -13,7 +13,8 @@ namespace gshard::cpu {
 namespace {
 
 constexpr auto kBaseline = InstructionSet::kBaseline, kAvx = InstructionSet::kAvx,
-               kAvx2 = InstructionSet::kAvx2, kAvx512 = InstructionSet::kAvx512;
+               kAvx2 = InstructionSet::kAvx2, kAvx512 = InstructionSet::kAvx512,
+               kVnni = InstructionSet::kVnni, kAmx = InstructionSet::kAmx;
 
 TEST_CASE("OpenBLAS's kernel is the best of what the processor offers", "[machine]") {
   struct Case {
@@ -23,15 +24,15 @@ TEST_CASE("OpenBLAS's kernel is the best of what the processor offers", "[machin
     const char* wanted;          // empty: that is right
   };
   const Case cases[] = {
-      {"Xeon of 2024, Debian 12, which does not know it", kAvx512, "0.3.21", "Prescott",
-       "SkylakeX"},
-      {"Xeon of 2024, Debian 13", kAvx512, "0.3.29", "SapphireRapids", ""},
-      {"Xeon of 2019", kAvx512, "0.3.21", "SkylakeX", ""},
-      {"Xeon of 2020 with bf16", kAvx512, "0.3.21", "Cooperlake", ""},
+      {"Xeon of 2024, Debian 12, which does not know it", kAmx, "0.3.21", "Prescott", "SkylakeX"},
+      {"Xeon of 2024, Debian 13", kAmx, "0.3.29", "SapphireRapids", ""},
+      {"Xeon of 2017", kAvx512, "0.3.21", "SkylakeX", ""},
+      {"Xeon of 2019", kVnni, "0.3.21", "SkylakeX", ""},
+      {"Xeon of 2020 with bf16", kVnni, "0.3.21", "Cooperlake", ""},
       {"Core i7 of 2023, no AVX-512", kAvx2, "0.3.24", "Prescott", "Haswell"},
       {"Core i7 of 2013", kAvx2, "0.3.21", "Haswell", ""},
-      {"EPYC with AVX-512, taken for an older one", kAvx512, "0.3.21", "Zen", "SkylakeX"},
-      {"EPYC with AVX-512", kAvx512, "0.3.29", "Cooperlake", ""},
+      {"EPYC with AVX-512, taken for an older one", kVnni, "0.3.21", "Zen", "SkylakeX"},
+      {"EPYC with AVX-512", kVnni, "0.3.29", "Cooperlake", ""},
       {"EPYC of 2019", kAvx2, "0.3.21", "Zen", ""},
       {"A10 of 2015", kAvx2, "0.3.21", "Excavator", ""},
       {"a virtual machine that hides AVX2", kAvx, "0.3.21", "Prescott", "Sandybridge"},
@@ -81,7 +82,7 @@ TEST_CASE("what the user has chosen stays, with advice where a better kernel is 
 }
 
 TEST_CASE("names of instruction sets are read back", "[machine]") {
-  for (const InstructionSet set : {kBaseline, kAvx, kAvx2, kAvx512}) {
+  for (const InstructionSet set : {kBaseline, kAvx, kAvx2, kAvx512, kVnni, kAmx}) {
     CHECK(InstructionSetOf(NameOf(set)) == set);
   }
   CHECK(!InstructionSetOf("AVX2"));
