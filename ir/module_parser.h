@@ -28,6 +28,8 @@ class ModuleParser {
   ModuleParser(std::shared_ptr<const SourceText> source, std::shared_ptr<Context> context);
 
   Expected<std::unique_ptr<Module>> Parse();
+  // The whole text is one shape.
+  Expected<const Shape*> ParseLoneShape();
 
  private:
   // --- errors and nesting (parser.cc)

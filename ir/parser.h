@@ -14,6 +14,9 @@ namespace gshard {
 Expected<std::unique_ptr<Module>> ParseModule(std::shared_ptr<const SourceText> source,
                                               std::shared_ptr<Context> context = nullptr);
 
+// A shape alone, such as "(f32[10], s32[])", interned in `context`. Errors: E-PARSE-*.
+Expected<const Shape*> ParseShape(std::shared_ptr<Context> context, std::string_view text);
+
 }  // namespace gshard
 
 #endif  // GSHARD_IR_PARSER_H_

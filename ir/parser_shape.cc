@@ -16,6 +16,13 @@ bool ModuleParser::AtShapeBody(std::string_view identifier) {
   return lexer_.Raw() == '[' || (identifier == "b" && lexer_.Raw() == '(');
 }
 
+Expected<const Shape*> ModuleParser::ParseLoneShape() {
+  const Shape* shape = nullptr;
+  if (ParseShape(shape) && (lexer_.AtEnd() || FailExpected("the end of the shape"))) return shape;
+  CheckInternal(error_.has_value(), "the parser failed without an error");
+  return gshard::Fail(*std::move(error_));
+}
+
 bool ModuleParser::ParseShape(const Shape*& shape) {
   if (lexer_.Peek() == '(') return ParseTupleShape(shape);
   const std::string_view type = lexer_.Identifier();
@@ -190,6 +197,11 @@ bool ModuleParser::ParseLayout(int64_t rank, const Layout*& layout) {
   layout = context_->InternLayout(std::span<const int64_t>(integers_).subspan(first), tail);
   integers_.resize(first);
   return true;
+}
+
+Expected<const Shape*> ParseShape(std::shared_ptr<Context> context, std::string_view text) {
+  return ModuleParser(SourceText::FromString("shape", std::string(text)), std::move(context))
+      .ParseLoneShape();
 }
 
 }  // namespace gshard

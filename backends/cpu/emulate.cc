@@ -79,19 +79,42 @@ Expected<std::optional<OwnWay>> OwnWayOf(const PreparedRun& prepared,
   return own;
 }
 
+// Where the mesh runs a pipelined program that is another function in micro-batches: puts what
+// those compute into `expected`, and returns what was there.
+Expected<std::vector<OutputArray>> PutMicrobatched(const PreparedRun& prepared,
+                                                   const EmulateOptions& options,
+                                                   const RankAgreement& ranks,
+                                                   std::vector<OutputArray>& expected) {
+  std::vector<OutputArray> whole_batch;
+  const MicrobatchedReference& reference = prepared.programs.microbatched;
+  if (reference.module == nullptr) return whole_batch;
+  auto microbatched = ranks.Agree(ranks.IsFirst() ? RunMicrobatched(prepared, options)
+                                                  : Expected<std::vector<OutputArray>>());
+  if (!microbatched) return Fail(microbatched.error());
+  whole_batch = expected;
+  TakeMicrobatched(reference.sums, *microbatched, expected);
+  return whole_batch;
+}
+
 // The verdict: outputs, then every array that is known by name, then, where that does not explain
 // what differs, outputs in double precision. `prepared.run` has run, and is given up. `near_ties`:
-// where `expected` follows from the mesh's picks.
+// where `expected` follows from the mesh's picks. `whole_batch`: the reference's own, where
+// `expected` has some of its micro-batches; else empty.
 Expected<void> Verify(PreparedRun& prepared, const EmulateOptions& options,
                       const RankAgreement& ranks, std::vector<OutputArray> expected,
-                      std::vector<NearTie> near_ties, std::optional<LocalCheckResult> judged,
-                      RunReport& report) {
+                      std::vector<OutputArray> whole_batch, std::vector<NearTie> near_ties,
+                      std::optional<LocalCheckResult> judged, RunReport& report) {
   const bool verifies = ranks.IsFirst();
   const MeshRun& run = *prepared.run;
   if (verifies) {
     options.Progress("compare", 0);
     report.verify = VerifyOutputs(run, expected, prepared.programs.Reference(), options.tolerance);
     report.verify->near_ties = std::move(near_ties);
+    if (prepared.programs.microbatched.module != nullptr) {
+      report.verify->microbatch_sums = prepared.programs.microbatched.sums;
+      CompareWithWholeBatch(run, whole_batch, *report.verify->microbatch_sums);
+      whole_batch.clear();
+    }
   }
   auto determined = ranks.Agree(verifies ? CheckDetermined(*report.verify, run) : Expected<void>());
   if (!determined) return Fail(determined.error());
@@ -157,6 +180,8 @@ Expected<std::vector<FeedCapacity>> RunStages(std::unique_ptr<Module> module,
     if (!whole) return Fail(whole.error());
     expected = std::move(*whole);
   }
+  auto whole_batch = PutMicrobatched(*prepared, options, ranks, expected);
+  if (!whole_batch) return Fail(whole_batch.error());
 
   Expected<StepRuns> steps;
   if (judged->has_value()) {
@@ -187,10 +212,11 @@ Expected<std::vector<FeedCapacity>> RunStages(std::unique_ptr<Module> module,
   ranks.GatherResults(run, options.verify || (!options.output.empty() && !in_pieces),
                       options.dumps.size());
   if (verifies && programs.given != nullptr) {
-    FindResultSpreads(run, *programs.program, expected,
+    FindResultSpreads(run, *programs.program, expected, programs.reference_results,
                       [&](const Diagnostic& note) { options.Warn(note); });
   }
   if (in_pieces && !ranks.IsFirst()) GivePieces(*prepared);
+  if (ranks.IsFirst()) NoteUnknownSizes(*prepared, options);
   auto written = ranks.Agree(ranks.IsFirst() ? WriteResults(*prepared, *items, options, in_pieces)
                                              : Expected<void>());
   if (!written) return Fail(written.error());
@@ -198,8 +224,8 @@ Expected<std::vector<FeedCapacity>> RunStages(std::unique_ptr<Module> module,
   if (!options.verify) return {};
   std::optional<LocalCheckResult> check;
   if (judged->has_value()) check = std::move((*judged)->check);
-  auto verified = Verify(*prepared, options, ranks, std::move(expected), std::move(near_ties),
-                         std::move(check), report);
+  auto verified = Verify(*prepared, options, ranks, std::move(expected), std::move(*whole_batch),
+                         std::move(near_ties), std::move(check), report);
   if (!verified) return Fail(verified.error());
   return {};
 }

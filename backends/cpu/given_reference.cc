@@ -8,8 +8,11 @@
 
 #include "backends/cpu/io/inputs.h"
 #include "backends/cpu/verify/result_spread.h"
+#include "core/analysis/partition_record.h"
 #include "core/analysis/partitioned.h"
+#include "core/pipeline/pipeline.h"
 #include "ir/metadata.h"
+#include "ir/sharding_text.h"
 
 namespace gshard::cpu {
 namespace {
@@ -20,25 +23,19 @@ bool SameArray(const Shape* a, const Shape* b) {
          std::ranges::equal(a->dims(), b->dims());
 }
 
-bool IsShardOf(const ParameterLeaf& leaf, const Shape* whole) {
-  const Shape* local = leaf.shape;
-  if (!local->IsArray() || !whole->IsArray()) return true;
-  if (local->dtype() != whole->dtype() || local->rank() != whole->rank()) return false;
-  for (int64_t d = 0; d < local->rank(); ++d) {
-    const bool tiled = leaf.sharding != nullptr && leaf.sharding->IsTiled();
-    const int64_t tiles = tiled ? leaf.sharding->TileCount(d) : 1;
-    if (local->dim(d) != (whole->dim(d) + tiles - 1) / tiles) return false;
-  }
-  return true;
+// The same sharding where pointers of another module are not known.
+const Sharding* InContext(Context& context, const Sharding* sharding) {
+  if (sharding == nullptr) return nullptr;
+  const auto parsed =
+      ParseSharding(context, ToString(sharding->canonical, {.tiles = true, .metadata = false}));
+  return parsed ? *parsed : nullptr;
 }
-
-// core/pipeline/pipeline.h
-constexpr std::string_view kPipelineAttribute = "gshard.pipeline";
 
 }  // namespace
 
 bool IsPipelined(const Module& program) {
-  return !FrontendAttribute(program.header().frontend_attributes, kPipelineAttribute).empty();
+  return !FrontendAttribute(program.header().frontend_attributes, pipeline::kPipelineAttribute)
+              .empty();
 }
 
 std::vector<LocalForm> FormsByName(const Module& program, std::vector<LocalForm> forms) {
@@ -60,6 +57,44 @@ std::vector<LocalForm> FormsByName(const Module& program, std::vector<LocalForm>
   return forms;
 }
 
+std::vector<int64_t> TakeParameterShardings(Module& program, const Module& reference,
+                                            std::span<const Shape* const> whole) {
+  std::vector<int64_t> taken;
+  if (HasPartitionRecord(program)) return taken;
+  const std::vector<ParameterLeaf> leaves = ParameterLeaves(*program.entry());
+  const std::vector<ParameterLeaf> of_reference = ParameterLeaves(*reference.entry());
+  if (leaves.size() != of_reference.size() || leaves.size() != whole.size()) return taken;
+  Context& context = program.context();
+  size_t k = 0;
+  for (Instruction* parameter : program.entry()->parameters()) {
+    const size_t end = k + static_cast<size_t>(parameter->shape()->leaf_count());
+    if (parameter->sharding() != nullptr) k = end;
+    std::vector<const Sharding*> shardings;
+    bool all_fit = true, any_cut = false;
+    for (; k < end; ++k) {
+      const Sharding* s = InContext(context, of_reference[k].sharding);
+      // What the reference leaves open the compiler may have left whole.
+      if (!IsShardOf(leaves[k].shape, s, whole[k])) s = context.Replicated();
+      all_fit = all_fit && IsShardOf(leaves[k].shape, s, whole[k]);
+      any_cut = any_cut || !s->IsReplicated();
+      shardings.push_back(s);
+    }
+    if (!all_fit || !any_cut) continue;
+    parameter->set_sharding(parameter->shape()->IsTuple() ? context.TupleOf(shardings)
+                                                          : shardings[0]);
+    taken.push_back(parameter->attributes<ParameterAttributes>().number);
+  }
+  return taken;
+}
+
+Expected<std::vector<const Sharding*>> ResultShardings(const Module& program,
+                                                       const Module& reference) {
+  auto shardings = RecordedOutputShardings(reference);
+  if (!shardings) return shardings;
+  for (const Sharding*& s : *shardings) s = InContext(program.context(), s);
+  return shardings;
+}
+
 Expected<void> CheckParameters(const Module& program, std::span<const Shape* const> whole) {
   const std::vector<ParameterLeaf> leaves = ParameterLeaves(*program.entry());
   if (leaves.size() != whole.size()) {
@@ -68,20 +103,30 @@ Expected<void> CheckParameters(const Module& program, std::span<const Shape* con
                                                       whole.size(), leaves.size())));
   }
   for (size_t k = 0; k < leaves.size(); ++k) {
-    if (IsShardOf(leaves[k], whole[k])) continue;
-    return Fail(
-        MakeError("E-RUN-VERIFY", fmt::format("parameter {} is no shard of the reference's", k)));
+    if (IsShardOf(leaves[k].shape, leaves[k].sharding, whole[k])) continue;
+    Diagnostic error =
+        MakeError("E-RUN-VERIFY", fmt::format("parameter {} is no shard of the reference's", k));
+    if (leaves[k].sharding == nullptr) {
+      error.hint = fmt::format(
+          "the text does not say how {} is spread (compiled text of JAX 0.12 does not), and the "
+          "reference's does not make {} of {}: give the reference's parameter its sharding "
+          "(gshard-opt annotate)",
+          leaves[k].name, ToString(leaves[k].shape, false), ToString(whole[k], false));
+    }
+    return Fail(std::move(error));
   }
   return {};
 }
 
 Expected<void> CheckResults(const MeshRun& run, const Module& program, size_t count,
-                            std::span<const OutputArray> expected) {
+                            std::span<const OutputArray> expected,
+                            std::span<const Sharding* const> reference) {
   bool equal = count == expected.size();
   for (size_t k = 0; equal && k < expected.size(); ++k) {
     equal = run.AssemblesTo(k, expected[k].dims) ||
             (run.IsStacked(k) &&
-             !SpreadsThatFit(program, run.grid().partitions, run.LocalDims(k), expected[k].dims)
+             !SpreadsThatFit(program, run.grid().partitions, run.LocalDims(k), expected[k].dims,
+                             k < reference.size() ? reference[k] : nullptr)
                   .empty());
   }
   if (equal) return {};

@@ -21,14 +21,25 @@ bool IsPipelined(const Module& program);
 // the results are known to be the same; nor of a pipelined program.
 std::vector<LocalForm> FormsByName(const Module& program, std::vector<LocalForm> forms);
 
+// Gives the parameters of `program`, whose text has no record of ours and does not say how they are
+// spread (XLA's since JAX 0.12), the shardings of those of the partitioned `reference`, where these
+// make their shapes of the whole ones. Returns the numbers of the parameters that took one.
+std::vector<int64_t> TakeParameterShardings(Module& program, const Module& reference,
+                                            std::span<const Shape* const> whole);
+
+// How the results of the partitioned `reference` are spread, by leaf, in the context of `program`.
+Expected<std::vector<const Sharding*>> ResultShardings(const Module& program,
+                                                       const Module& reference);
+
 // Are the program's parameters shards of the reference's, whose leaves have the shapes `whole`?
 // Errors: E-RUN-VERIFY.
 Expected<void> CheckParameters(const Module& program, std::span<const Shape* const> whole);
 
-// Do the first `count` results of `run`, which runs `program`, form those of the reference? Errors:
-// E-RUN-VERIFY.
+// Do the first `count` results of `run`, which runs `program`, form those of the reference, which
+// are spread as `reference` says? Errors: E-RUN-VERIFY.
 Expected<void> CheckResults(const MeshRun& run, const Module& program, size_t count,
-                            std::span<const OutputArray> expected);
+                            std::span<const OutputArray> expected,
+                            std::span<const Sharding* const> reference);
 
 }  // namespace gshard::cpu
 

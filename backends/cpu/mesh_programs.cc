@@ -9,6 +9,7 @@
 #include "backends/cpu/given_reference.h"
 #include "backends/cpu/verify/manual_reference.h"
 #include "core/analysis/host_transfers.h"
+#include "core/analysis/partition_record.h"
 #include "core/analysis/partitioned.h"
 #include "core/check/communication_check.h"
 #include "core/spmd/expansion.h"
@@ -173,6 +174,28 @@ Expected<Partitioning> ChoosePartitioning(const Module& module, bool partitioned
   return Partitioning::kNone;
 }
 
+// The reference in the micro-batches of the pipelined program, where that is another function.
+Expected<void> TakeMicrobatches(MeshPrograms& made, const EmulateOptions& options,
+                                const Inputs& inputs) {
+  auto microbatched = MakeMicrobatchedReference(*made.program, *made.given);
+  if (!microbatched) {
+    // Compared with the whole batch all the same.
+    Diagnostic warning = microbatched.error();
+    warning.severity = Severity::kWarning;
+    warning.message =
+        "the reference cannot be split as the program's batch was: " + warning.message;
+    options.Warn(warning);
+    return {};
+  }
+  made.microbatched = std::move(*microbatched);
+  if (made.microbatched.module == nullptr) return {};
+  ExpansionOptions expansion;
+  expansion.communication = false;
+  auto feeds = Expand(*made.microbatched.module, expansion, {made.grid.replicas, 1}, inputs, {});
+  if (!feeds) return Fail(feeds.error());
+  return {};
+}
+
 // Partitions the one of the two graphs that is to be. `made` has both, and its grid.
 Expected<PartitionedGraph> PartitionChosen(Partitioning way, MeshPrograms& made,
                                            const EmulateOptions& options, const Inputs& inputs,
@@ -193,6 +216,7 @@ Expected<PartitionedGraph> PartitionChosen(Partitioning way, MeshPrograms& made,
         if (HasManualRegions(*made.given)) {
           grid = *own;
         } else {
+          if (auto done = TakeMicrobatches(made, options, inputs); !done) return Fail(done.error());
           ReplicateOutsideManual(*made.given);
         }
       }
@@ -218,6 +242,24 @@ Expected<void> RefuseDeadlock(const Module& program, const DeviceGrid& grid) {
       return Fail(std::move(finding.diagnostic));
     }
   }
+  return {};
+}
+
+// How the given reference's parameters and results are spread, where the program's text does not
+// tell it of its own.
+Expected<void> TakeSpreads(MeshPrograms& made, const EmulateOptions& options) {
+  auto results = ResultShardings(*made.program, *made.given);
+  if (!results) return Fail(results.error());
+  made.reference_results = std::move(*results);
+  const std::vector<int64_t> taken =
+      TakeParameterShardings(*made.program, *made.given, made.global_parameters);
+  if (taken.empty()) return {};
+  Diagnostic note = MakeError(
+      "", fmt::format("the text does not say how its parameters are spread; those of the reference "
+                      "are taken for {} of {}",
+                      taken.size(), made.program->entry()->parameters().size()));
+  note.severity = Severity::kNote;
+  options.Warn(note);
   return {};
 }
 
@@ -265,6 +307,14 @@ Expected<MeshPrograms> MakeMeshPrograms(std::unique_ptr<Module> module,
   made.forms = std::move(result->forms);
   made.whole = std::move(result->whole);
   made.partition_time_s = result->seconds;
+  if (has_given) {
+    if (auto done = TakeSpreads(made, options); !done) return Fail(done.error());
+  } else if (partitioned && made.grid.partitions > 1) {
+    auto recorded = RecordedWholeShapes(program);
+    if (!recorded) return Fail(recorded.error());
+    made.global_parameters = std::move(recorded->parameters);
+    made.global_results = std::move(recorded->results);
+  }
   made.model = ModelOneDevice(program);
   ExpansionOptions expansion;
   expansion.passes = options.passes;

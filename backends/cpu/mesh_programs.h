@@ -9,6 +9,7 @@
 
 #include "backends/cpu/emulate_options.h"
 #include "backends/cpu/io/inputs.h"
+#include "backends/cpu/microbatched_reference.h"
 #include "core/analysis/device_grid.h"
 #include "core/partition/partitioner.h"
 #include "core/report/device_model.h"
@@ -32,8 +33,11 @@ struct MeshPrograms {
   HostFeeds feeds;
   // Whole shapes of parameters' and results' leaves; empty where only `program` tells.
   std::vector<const Shape*> global_parameters, global_results;
+  // With a given reference: how its results' leaves are spread, in `program`'s context.
+  std::vector<const Sharding*> reference_results;
   std::vector<LocalForm> forms;  // what `program` holds of the whole graph's arrays
   WholeGraph whole;
+  MicrobatchedReference microbatched;
   std::unique_ptr<Module> given;     // the reference that the user gave: owns names and shapes
   double partition_time_s = 0;       // 0: `program` came partitioned
   std::optional<DeviceModel> model;  // of `program` before it was expanded

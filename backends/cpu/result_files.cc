@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -67,6 +69,28 @@ Expected<void> WriteOutputInPieces(const PreparedRun& prepared, const EmulateOpt
 }
 
 }  // namespace
+
+void NoteUnknownSizes(const PreparedRun& prepared, const EmulateOptions& options) {
+  if (options.output.empty() || !prepared.programs.global_results.empty()) return;
+  const MeshRun& run = *prepared.run;
+  std::string results;
+  size_t count = 0;
+  for (size_t k = 0; k < prepared.ShownResults(); ++k) {
+    if (!run.IsArray(k) || run.IsStacked(k)) continue;
+    const std::span<const int64_t> tile = run.LocalDims(k);
+    if (std::ranges::equal(run.OutputDims(k).last(tile.size()), tile)) continue;
+    if (++count <= 3) results += fmt::format("{}o{}", results.empty() ? "" : ", ", k);
+  }
+  if (count == 0) return;
+  if (count > 3) results += fmt::format(" and {} more", count - 3);
+  Diagnostic note = MakeError(
+      "", fmt::format("the text does not say how large its whole results are: {} {} written as "
+                      "large as the tiles are together, padding included",
+                      results, count == 1 ? "is" : "are"));
+  note.severity = Severity::kNote;
+  note.hint = "partitioned by this gshard-opt, the text has gshard.output_shapes";
+  options.Warn(note);
+}
 
 bool WritesInPieces(const PreparedRun& prepared, const EmulateOptions& options) {
   return options.ranks != nullptr && options.ranks->size() > 1 && !options.output.empty() &&

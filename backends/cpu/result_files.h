@@ -19,6 +19,9 @@ Expected<void> WriteResults(const PreparedRun& prepared, const FeedItems& items,
                             const EmulateOptions& options, bool in_pieces = false);
 // Meanwhile on ranks other than the first: gives it the pieces.
 void GivePieces(const PreparedRun& prepared);
+// Says which results come out as large as their tiles together, because the program's text does not
+// tell how large they are; nothing where none is written.
+void NoteUnknownSizes(const PreparedRun& prepared, const EmulateOptions& options);
 // Whether results can be written so: they are files' only, and none has items of a feed.
 bool WritesInPieces(const PreparedRun& prepared, const EmulateOptions& options);
 

@@ -57,6 +57,8 @@ const char* StatusName(VerifyStatus status) {
       return "near-ties";
     case VerifyStatus::kIllConditioned:
       return "ill-conditioned";
+    case VerifyStatus::kMicrobatchSums:
+      return "microbatch-sums";
     case VerifyStatus::kMismatch:
       return "mismatch";
   }
@@ -122,9 +124,24 @@ Json WidenedJson(const WidenedResult& widened) {
   return json;
 }
 
+Json MicrobatchSumsJson(const MicrobatchSums& found) {
+  Json sums = Json::Array();
+  for (const MicrobatchSums::Sum& sum : found.sums) {
+    sums.Append({{"name", sum.name}, {"op_name", sum.op_name}, {"source", sum.source}});
+  }
+  std::vector<std::string> outputs;
+  for (size_t k : found.outputs) outputs.push_back(fmt::format("o{}", k));
+  return {{"microbatches", found.microbatches},
+          {"sums", std::move(sums)},
+          {"outputs", outputs},
+          {"max_abs_error", NumberJson(found.max_abs_error)},
+          {"max_rel_error", NumberJson(found.max_rel_error)},
+          {"worst", found.worst}};
+}
+
 Json VerifyJson(const VerifyResult& verify) {
   auto number = NumberJson;
-  Json json = {{"ok", verify.ok},
+  Json json = {{"ok", verify.ok && !verify.microbatch_sums},
                {"status", StatusName(verify.Status())},
                {"max_abs_error", number(verify.max_abs_error)},
                {"max_rel_error", number(verify.max_rel_error)},
@@ -149,6 +166,9 @@ Json VerifyJson(const VerifyResult& verify) {
                                  {"growth", NumberJson(verify.ill_conditioned->growth)}});
   }
   if (verify.widened) json.Set("widened", WidenedJson(*verify.widened));
+  if (verify.microbatch_sums) {
+    json.Set("microbatch_sums", MicrobatchSumsJson(*verify.microbatch_sums));
+  }
   if (verify.instructions) json.Set("instructions", InstructionsJson(*verify.instructions));
   return json;
 }
@@ -231,6 +251,8 @@ const char* StatusText(const VerifyResult& verify) {
       return verify.near_ties.empty() ? "ok but for picks" : "ok but for near ties";
     case VerifyStatus::kIllConditioned:
       return "ok but ill-conditioned";
+    case VerifyStatus::kMicrobatchSums:
+      return "differs as W-PIPELINE-001 says";
     case VerifyStatus::kMismatch:
       return "MISMATCH";
   }
@@ -303,11 +325,50 @@ void AppendWidened(const WidenedResult& widened, bool tell_outputs, std::string&
   }
 }
 
+// "'reduce.12' (unet.py:34) and 23 more"
+std::string SumsText(const MicrobatchSums& found) {
+  constexpr size_t kMostNamed = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(found.sums.size(), kMostNamed); ++i) {
+    const MicrobatchSums::Sum& sum = found.sums[i];
+    const std::string& place = sum.source.empty() ? sum.op_name : sum.source;
+    text += fmt::format("{}'{}'{}", i == 0 ? "" : ", ", sum.name,
+                        place.empty() ? "" : fmt::format(" ({})", place));
+  }
+  if (found.sums.size() > kMostNamed) {
+    text += fmt::format(" and {} more", found.sums.size() - kMostNamed);
+  }
+  return text;
+}
+
+// The verdict and its figures: of what differs from the reference on purpose, the difference.
+void AppendSummary(const VerifyResult& verify, std::string& out) {
+  const auto errors = [](double absolute, double relative, const std::string& worst) {
+    return fmt::format("largest error {:.3g} ({:.3g} relative, {})", absolute, relative,
+                       worst.empty() ? "none" : worst);
+  };
+  const std::string compared = errors(verify.max_abs_error, verify.max_rel_error, verify.worst);
+  const char* plural = verify.compared == 1 ? "" : "s";
+  if (verify.Status() != VerifyStatus::kMicrobatchSums) {
+    out += fmt::format("verify        {}: {} output{}, {}\n", StatusText(verify), verify.compared,
+                       plural, compared);
+  }
+  if (!verify.microbatch_sums) return;
+  const MicrobatchSums& found = *verify.microbatch_sums;
+  if (verify.ok) {
+    out += fmt::format("verify        {}: {} of {} output{}, {}\n", StatusText(verify),
+                       found.outputs.size(), verify.compared, plural,
+                       errors(found.max_abs_error, found.max_rel_error, found.worst));
+  }
+  out += fmt::format("              {} from sums over a micro-batch: {}\n",
+                     verify.ok ? "they follow" : fmt::format("{} follow", found.outputs.size()),
+                     SumsText(found));
+  out += fmt::format("              compared with the reference in the same {} micro-batches{}\n",
+                     found.microbatches, verify.ok ? ": " + compared : "");
+}
+
 void AppendVerify(const VerifyResult& verify, std::string& out) {
-  out += fmt::format("verify        {}: {} output{}, largest error {:.3g} ({:.3g} relative, {})\n",
-                     StatusText(verify), verify.compared, verify.compared == 1 ? "" : "s",
-                     verify.max_abs_error, verify.max_rel_error,
-                     verify.worst.empty() ? "none" : verify.worst);
+  AppendSummary(verify, out);
   if (!verify.trivial.empty()) out += fmt::format("              trivial: {}\n", verify.trivial);
   if (verify.finding) {
     AppendFinding(*verify.finding, out);
@@ -391,29 +452,38 @@ std::string DeviceGroupsText(const RunReport& report) {
 
 }  // namespace
 
-std::vector<FailedCheck> RunReport::FailedChecks(bool fail_on_near_ties) const {
+std::vector<FailedCheck> RunReport::FailedChecks(bool fail_on_near_ties,
+                                                 bool allow_microbatch_sums) const {
   if (!verify) return {};
-  switch (verify->Status()) {
-    case VerifyStatus::kMismatch: {
-      const bool has_finding = verify->finding.has_value();
-      std::string message =
-          MismatchText(has_finding ? verify->finding->mismatch : verify->mismatch);
-      if (has_finding && !verify->finding->diagnosis.empty()) {
-        message += "; " + verify->finding->diagnosis;
-      }
-      if (verify->widened && verify->widened->outcome == WidenedResult::Outcome::kRemains) {
-        message += "; " + RemainsText(*verify->widened);
-      }
-      return {{"verify", std::move(message), "", {}, {}}};
+  if (!verify->ok) {
+    const bool has_finding = verify->finding.has_value();
+    std::string message = MismatchText(has_finding ? verify->finding->mismatch : verify->mismatch);
+    if (has_finding && !verify->finding->diagnosis.empty()) {
+      message += "; " + verify->finding->diagnosis;
     }
-    case VerifyStatus::kNearTie:
-      if (!fail_on_near_ties) return {};
-      return {{"near-ties", "picks among floats within rounding of each other differ", "", {}, {}}};
-    case VerifyStatus::kOk:
-    case VerifyStatus::kIllConditioned:
-      return {};
+    if (verify->widened && verify->widened->outcome == WidenedResult::Outcome::kRemains) {
+      message += "; " + RemainsText(*verify->widened);
+    }
+    return {{"verify", std::move(message), "", {}, {}}};
   }
-  return {};
+  std::vector<FailedCheck> failed;
+  if (verify->microbatch_sums && !allow_microbatch_sums) {
+    const MicrobatchSums& found = *verify->microbatch_sums;
+    failed.push_back({"microbatch-sums",
+                      fmt::format("as W-PIPELINE-001 says, {} outputs follow from sums over a "
+                                  "micro-batch and differ by up to {:.3g} of the largest "
+                                  "magnitude: {}",
+                                  found.outputs.size(), found.max_rel_error, SumsText(found)),
+                      "",
+                      {},
+                      {}});
+  }
+  const bool settles_picks = verify->ill_conditioned || verify->widened;
+  if (fail_on_near_ties && !settles_picks && verify->HasNearTies()) {
+    failed.push_back(
+        {"near-ties", "picks among floats within rounding of each other differ", "", {}, {}});
+  }
+  return failed;
 }
 
 std::string ToJson(const RunReport& report, std::span<const FailedCheck> failed, bool measured) {

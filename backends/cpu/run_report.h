@@ -58,8 +58,10 @@ struct RunReport {
   bool interrupted = false;  // by the user: the figures are what was measured until then
 
   double MedianStepTime() const;
-  // What makes --verify fail; near ties only where they are to.
-  std::vector<FailedCheck> FailedChecks(bool fail_on_near_ties) const;
+  // What makes --verify fail; near ties only where they are to, and sums over micro-batches unless
+  // they may.
+  std::vector<FailedCheck> FailedChecks(bool fail_on_near_ties,
+                                        bool allow_microbatch_sums = false) const;
 };
 
 // gshard.run/1 with the checks that failed. Of a program that was not run (`measured` is false) it

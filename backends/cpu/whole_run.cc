@@ -41,10 +41,23 @@ Expected<std::vector<OutputArray>> RunWholeGraph(const PreparedRun& prepared,
   if (auto done = RunOnce(**run, nullptr, options); !done) return Fail(done.error());
   std::vector<OutputArray> results = (*run)->Outputs(programs.feeds.shown_results);
   if (programs.given != nullptr) {
-    auto done = CheckResults(*prepared.run, *programs.program, prepared.ShownResults(), results);
+    auto done = CheckResults(*prepared.run, *programs.program, prepared.ShownResults(), results,
+                             programs.reference_results);
     if (!done) return Fail(done.error());
   }
   return results;
+}
+
+Expected<std::vector<OutputArray>> RunMicrobatched(const PreparedRun& prepared,
+                                                   const EmulateOptions& options) {
+  options.Progress("reference", 0);
+  MeshRunOptions mesh = prepared.mesh.ForWholeGraph({prepared.programs.whole.grid.replicas, 1});
+  mesh.keep.clear();
+  mesh.keep_forms.clear();
+  auto run = MeshRun::Prepare(*prepared.programs.microbatched.module, *prepared.inputs, mesh);
+  if (!run) return Fail(run.error());
+  if (auto done = RunOnce(**run, nullptr, options); !done) return Fail(done.error());
+  return (*run)->Outputs(prepared.programs.feeds.shown_results);
 }
 
 Expected<std::optional<OwnWay>> RunWithPicks(const PreparedRun& prepared, const MeshRun& mesh,

@@ -19,6 +19,10 @@ namespace gshard::cpu {
 Expected<std::vector<OutputArray>> RunWholeGraph(const PreparedRun& prepared,
                                                  const EmulateOptions& options);
 
+// The same of the reference in the micro-batches of a pipelined program, which there is.
+Expected<std::vector<OutputArray>> RunMicrobatched(const PreparedRun& prepared,
+                                                   const EmulateOptions& options);
+
 struct OwnWay {
   std::vector<OutputArray> outputs;
   // Where the graph went on with the mesh's picks: all outputs agree then. Empty: it never did.

@@ -36,8 +36,16 @@ class WidenedRuns {
     }
     MeshRunOptions mesh = WidenedMesh(prepared_.mesh, program->context());
     LeaveRoom(narrow_expected, mesh);
-    auto expected = RunReference(*reference, mesh, narrow_expected.size());
+    const DeviceGrid& whole_grid = programs.whole.grid;
+    auto expected = RunReference(*reference, mesh, whole_grid, narrow_expected.size());
     if (!expected) return Fail(expected.error());
+    if (programs.microbatched.module != nullptr) {
+      const std::unique_ptr<Module> in_microbatches = Widened(*programs.microbatched.module);
+      auto microbatched =
+          RunReference(*in_microbatches, mesh, {whole_grid.replicas, 1}, narrow_expected.size());
+      if (!microbatched) return Fail(microbatched.error());
+      TakeMicrobatched(programs.microbatched.sums, *microbatched, *expected);
+    }
     LeaveRoom(*expected, mesh);
     auto run = runs_.Prepare(*program, *prepared_.inputs, mesh);
     if (!run) return Fail(run.error());
@@ -45,7 +53,7 @@ class WidenedRuns {
     if (auto done = runs_.Run(**run, Once(0.5)); !done) return Fail(done.error());
     runs_.GatherResults(**run);
     if (programs.given != nullptr)
-      FindResultSpreads(**run, *program, *expected, [](const auto&) {});
+      FindResultSpreads(**run, *program, *expected, programs.reference_results, [](const auto&) {});
     return JudgeWidened(verify, narrow_expected, *programs.program, programs.Reference(), **run,
                         *expected);
   }
@@ -70,9 +78,9 @@ class WidenedRuns {
   }
 
   Expected<std::vector<OutputArray>> RunReference(const Module& reference,
-                                                  const MeshRunOptions& mesh, size_t count) const {
-    auto run = MeshRun::Prepare(reference, *prepared_.inputs,
-                                mesh.ForWholeGraph(prepared_.programs.whole.grid));
+                                                  const MeshRunOptions& mesh,
+                                                  const DeviceGrid& grid, size_t count) const {
+    auto run = MeshRun::Prepare(reference, *prepared_.inputs, mesh.ForWholeGraph(grid));
     if (!run) return Fail(run.error());
     if (auto done = (*run)->Start(options_.stop); !done) return Fail(done.error());
     RunOptions once = Once(0);

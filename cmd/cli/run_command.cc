@@ -74,7 +74,7 @@ int Refuse(const Diagnostic& error, bool json) {
 struct RunCommand::Flags {
   std::string input, partitioned, memory_limit, verify, reference, rtol, atol;
   std::vector<std::string> dumps;
-  bool json = false, fail_on_near_ties = false;
+  bool json = false, fail_on_near_ties = false, allow_microbatch_sums = false;
   PropagationFlags propagation;
   cpu::EmulateOptions options;
   Expected<std::vector<Diagnostic>> machine = cpu::SetUpMachine();
@@ -137,6 +137,9 @@ void RunCommand::AddFlags(CommandLine& command) {
   command.AddSwitch("--fail-on-near-ties", flags.fail_on_near_ties,
                     "With --verify: exit 3 also where picks among floats (arg-max, top-k, sort, "
                     "comparisons) within rounding of each other are all that differs");
+  command.AddSwitch("--allow-microbatch-sums", flags.allow_microbatch_sums,
+                    "With --verify of a pipelined program: exit 0, not 3, where sums over a "
+                    "micro-batch are all that differs from the reference, as W-PIPELINE-001 says");
   command.Add("--dump", flags.dumps,
               "NAME=FILE.npy or NAME@DEVICE=FILE.npy: write an instruction's value, put together "
               "or of one device (may be repeated; default: none)",
@@ -180,6 +183,9 @@ void RunCommand::ReadFlags() {
   options.verify_instructions = flags.verify != "outputs";
   if (flags.fail_on_near_ties && !options.verify) {
     throw FlagError("--fail-on-near-ties", "it goes with --verify");
+  }
+  if (flags.allow_microbatch_sums && !options.verify) {
+    throw FlagError("--allow-microbatch-sums", "it goes with --verify");
   }
   options.tolerance.relative = ReadTolerance("--rtol", flags.rtol, options.verify);
   options.tolerance.absolute = ReadTolerance("--atol", flags.atol, options.verify);
@@ -257,7 +263,8 @@ int RunCommand::RunModule(mpi::Ranks* ranks, std::atomic<uint64_t>* work, int ow
   line.End();
   if (!emulation) return Refuse(emulation.error(), flags.json);
   const cpu::RunReport& report = emulation->report;
-  const std::vector<FailedCheck> failed = report.FailedChecks(flags.fail_on_near_ties);
+  const std::vector<FailedCheck> failed =
+      report.FailedChecks(flags.fail_on_near_ties, flags.allow_microbatch_sums);
   const std::string text = flags.json ? cpu::ToJson(report, failed) : cpu::ToText(report);
   if (auto written = WriteFile("-", text); !written) return ReportError(written.error());
   if (emulation->interrupted) {

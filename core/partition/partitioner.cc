@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "core/analysis/host_transfers.h"
+#include "core/analysis/partitioned.h"
 #include "core/partition/rule_table.h"
 #include "core/partition/scope/partial_values.h"
 #include "core/partition/scope/value_numbering.h"
@@ -514,11 +515,16 @@ void UpdateHeader(PartitionRun& run, const Computation& before, const Computatio
   const Instruction* root = before.root();
   const Sharding* sharding = root->sharding() != nullptr ? root->sharding() : context.Replicated();
   header.num_partitions = run.layouts.device_count();
-  header.frontend_attributes =
-      WithFrontendAttribute(arena, header.frontend_attributes, "gshard.num_partitions",
-                            std::to_string(run.layouts.device_count()));
-  header.frontend_attributes = WithFrontendAttribute(arena, header.frontend_attributes,
-                                                     "gshard.output_shardings", ToString(sharding));
+  const auto record = [&](std::string_view key, std::string_view value) {
+    header.frontend_attributes =
+        WithFrontendAttribute(arena, header.frontend_attributes, key, value);
+  };
+  record(kNumPartitionsAttribute, std::to_string(run.layouts.device_count()));
+  record(kOutputShardingsAttribute, ToString(sharding));
+  std::vector<const Shape*> parameters;
+  for (const Instruction* parameter : before.parameters()) parameters.push_back(parameter->shape());
+  record(kParameterShapesAttribute, ToString(context.Tuple(parameters), /*layouts=*/false));
+  record(kOutputShapesAttribute, ToString(root->shape(), /*layouts=*/false));
 
   for (size_t k = 0; k < header.entry_parameter_layouts.size(); ++k) {
     const Instruction* parameter = before.parameters()[k];

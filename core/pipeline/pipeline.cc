@@ -1,5 +1,6 @@
 #include "core/pipeline/pipeline.h"
 
+#include <algorithm>
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
@@ -27,6 +28,7 @@
 #include "ir/device_subsets.h"
 #include "ir/metadata.h"
 #include "ir/sharding_text.h"
+#include "ir/source_lines.h"
 #include "ir/traversal.h"
 
 namespace gshard::pipeline {
@@ -110,8 +112,20 @@ int64_t ShardsOf(const Module& module, const BatchDims& batch,
   return shards;
 }
 
+// "93:0:4,94:0:4": parameters with examples, the dim that counts them, and its shards.
+std::string BatchText(const Module& module, const BatchDims& batch,
+                      const std::unordered_map<std::string, const Sharding*>& annotations) {
+  std::string text;
+  for (auto [number, dim] : batch.dimension) {
+    auto it = annotations.find(std::string(module.entry()->parameter(number)->name()));
+    text += fmt::format("{}{}:{}:{}", text.empty() ? "" : ",", number, dim,
+                        it == annotations.end() ? 1 : it->second->TileCount(dim));
+  }
+  return text;
+}
+
 // The mesh with the stage axis, and the schedule for those who read the program.
-void Record(Module& module, const PipelinePlan& plan, const Mesh* mesh) {
+void Record(Module& module, const PipelinePlan& plan, const Mesh* mesh, const std::string& batch) {
   Mesh whole;
   if (mesh != nullptr) whole.name = mesh->name;
   whole.axes.push_back({plan.options.axis, plan.options.stages});
@@ -149,13 +163,13 @@ void Record(Module& module, const PipelinePlan& plan, const Mesh* mesh) {
       fmt::format("stages={} repeats={} microbatches={} schedule={} bubble={:.6f} remat={} "
                   "recompute={:.6f} imbalance={:.6f} useful_flops={:.6g} executed_flops={:.6g} "
                   "forward_s={} recompute_s={} backward_s={} weights_s={} layers={} "
-                  "first_layers={} cuts={}",
+                  "first_layers={} cuts={} batch={} microbatch_sums={}",
                   schedule.stages, schedule.repeats, schedule.microbatches, NameOf(schedule.kind),
                   plan.simulation.bubble_fraction, NameOf(plan.options.remat),
                   work.recompute_fraction, work.imbalance, work.useful_flops, work.executed_flops,
                   list(plan.times.forward), list(plan.times.recompute), list(plan.times.backward),
                   list(plan.times.weights), plan.layers.size(), fmt::join(plan.first_layers, ","),
-                  cuts));
+                  cuts, batch, plan.microbatch_sums.size()));
 }
 
 // Copies in the module that make layers alike: of examples, and of constants.
@@ -180,15 +194,26 @@ Expected<AlikeLayers> MakeLayersAlike(Module& module, const BatchDims& batch,
 }
 
 // Batch norm and its like: what M micro-batches compute is not what the whole batch does.
-std::vector<Diagnostic> WarnOfOwnSums(const Module& module, const Phases& phases,
-                                      int64_t microbatches) {
+void FindMicrobatchSums(const Module& module, const Phases& phases, PipelinePlan& plan) {
+  const Computation& entry = *module.entry();
+  const SourceLines lines(module);
   std::vector<const Instruction*> own;
-  for (const Instruction* x : module.entry()->instructions()) {
-    const bool returns = x->opcode() == Opcode::kAllReduce && microbatches > 1 &&
+  std::vector<bool> follows(module.instruction_limit(), false);
+  for (const Instruction* x : entry.instructions()) {
+    const bool returns = x->opcode() == Opcode::kAllReduce && plan.options.microbatches > 1 &&
                          phases.PhaseOf(x) == Phase::kMicrobatch;
-    if (returns) own.push_back(x->operand(0));
+    follows[x->id()] = returns || std::ranges::any_of(x->operands(), [&](const Instruction* from) {
+                         return follows[from->id()];
+                       });
+    if (!returns) continue;
+    const Instruction* sum = x->operand(0);
+    own.push_back(sum);
+    plan.microbatch_sums.push_back({std::string(sum->name()), OpNameOf(*sum), lines.TextOf(*sum)});
   }
-  if (own.empty()) return {};
+  for (const Instruction* x : OutputsOf(entry)) {
+    plan.follows_microbatch_sum.push_back(follows[x->id()]);
+  }
+  if (own.empty()) return;
   const std::string others =
       own.size() == 1 ? "" : fmt::format(" and {} more like it are", own.size() - 1);
   Diagnostic warning = module.ErrorAt(
@@ -197,7 +222,7 @@ std::vector<Diagnostic> WarnOfOwnSums(const Module& module, const Phases& phases
                   own[0]->name(), others.empty() ? " is" : others));
   warning.severity = Severity::kWarning;
   warning.hint = "results differ from the unpipelined step's, as batch norm's do in GPipe";
-  return {std::move(warning)};
+  plan.warnings.push_back(std::move(warning));
 }
 
 // Times of the passes of each virtual stage, by the cost model.
@@ -292,6 +317,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   const Mesh* mesh = NamedMesh(module);
   auto annotations = TakeAnnotations(module);
   const int64_t shards = ShardsOf(module, *batch, annotations);
+  const std::string batch_text = BatchText(module, *batch, annotations);
   const ModuleHeader header = module.header();
   Expected<SplitProgram> split = SplitBatch(module, *batch, options.microbatches, shards, *regions);
   if (!split) return Fail(std::move(split.error()));
@@ -304,7 +330,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   Expected<AlikeLayers> alike = MakeLayersAlike(module, *batch, updates, options, *regions);
   if (!alike) return Fail(std::move(alike.error()));
   const Phases phases(module, *batch, alike->entering);
-  plan.warnings = WarnOfOwnSums(module, phases, options.microbatches);
+  FindMicrobatchSums(module, phases, plan);
   Expected<LayerGraph> layers =
       LayerGraph::Make(module, phases, updates, options, *regions, alike->own_constants);
   if (!layers) return Fail(std::move(layers.error()));
@@ -347,7 +373,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   plan.weights = *weights;
   layers->regions().Restore(module, options.stages);
   RestackRows(module, options.stages);
-  Record(module, plan, mesh);
+  Record(module, plan, mesh, batch_text);
   return plan;
 }
 

@@ -16,11 +16,21 @@ namespace gshard::pipeline {
 // Frontend attribute of the header that says how a program is pipelined, words KEY=VALUE: "stages=8
 // repeats=1 microbatches=32 schedule=1f1b bubble=0.193989 remat=stage recompute=0.24 imbalance=1.05
 // useful_flops=1.2e9 executed_flops=1.2e9 forward_s=1e-3,1e-3,.. recompute_s=.. backward_s=..
-// weights_s=.. layers=18 first_layers=0,3,.. cuts=gather.1,dot.7,..". The last two are the first
-// layer of each virtual stage, and that layer's first instruction. Times are the cost model's,
-// lists by virtual stage (shift: the layers before and after are the first and the last); the rest
-// as in WorkSummary.
+// weights_s=.. layers=18 first_layers=0,3,.. cuts=gather.1,dot.7,.. batch=93:0:4,94:0:4
+// microbatch_sums=0". first_layers and cuts are the first layer of each virtual stage, and that
+// layer's first instruction; batch is the parameters that hold examples, each with the dim that
+// counts them and the shards of that dim; microbatch_sums counts those of W-PIPELINE-001. Times are
+// the cost model's, lists by virtual stage (shift: the layers before and after are the first and
+// the last); the rest as in WorkSummary.
 inline constexpr std::string_view kPipelineAttribute = "gshard.pipeline";
+
+// A sum over the examples of a micro-batch that the step needs again for these examples, as batch
+// norm needs its mean: it is not the whole batch's.
+struct MicrobatchSum {
+  std::string name;     // of the instruction that sums
+  std::string op_name;  // of the front end; may be empty
+  std::string source;   // "file.py:12"; may be empty
+};
 
 // What was decided, for reports.
 struct PipelinePlan {
@@ -38,7 +48,9 @@ struct PipelinePlan {
   // Of a pass of each virtual stage as it is printed: what the backward pass does not need it does
   // not compute again.
   PassTimes flops;
-  std::vector<Diagnostic> warnings;  // W-PIPELINE-001
+  std::vector<MicrobatchSum> microbatch_sums;
+  std::vector<bool> follows_microbatch_sum;  // by result of the step
+  std::vector<Diagnostic> warnings;          // W-PIPELINE-001: there are such sums
 };
 
 // Rewrites `module`, whose calls must be inlined, into one SPMD program over a mesh with the axis

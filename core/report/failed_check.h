@@ -12,7 +12,8 @@
 namespace gshard {
 
 struct FailedCheck {
-  std::string check;    // "limit", "budget", "memory-limit", "nan", "verify", "near-ties"
+  std::string check;    // "limit", "budget", "memory-limit", "nan", "verify", "near-ties",
+                        // "microbatch-sums"
   std::string message;  // in words
   std::string key;      // of a budget: "bytes_per_device.model"; else empty
   // Of limits and budgets, in the unit of the figure.

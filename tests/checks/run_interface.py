@@ -226,6 +226,55 @@ def dumps(directory):
     check(run(MLP, "--dump", "y@seven=x").returncode == 2, "a device that is no number")
 
 
+UNEVEN = """HloModule uneven
+ENTRY main {
+  x = f32[10] parameter(0), sharding={devices=[4]<=[4]}
+  w = f32[16,3,5] parameter(1), sharding={devices=[1,4,1]<=[4]}
+  y = f32[10] negate(x), sharding={devices=[4]<=[4]}
+  v = f32[16,3,5] negate(w), sharding={devices=[1,4,1]<=[4]}
+  ROOT out = (f32[10], f32[16,3,5]) tuple(y, v), sharding={{devices=[4]<=[4]}, {devices=[1,4,1]<=[4]}}
+}
+"""
+
+
+def uneven_sizes(directory):
+    """Whole arrays of a partitioned text are those of the graph, also where tiles stick out."""
+    graph, device, old = (os.path.join(directory, name) for name in ("uneven.hlo", "uneven_device.hlo", "uneven_old.hlo"))
+    output, dump = os.path.join(directory, "uneven.npz"), os.path.join(directory, "uneven.npy")
+    with open(graph, "w") as file:
+        file.write(UNEVEN)
+    subprocess.run(f"{OPT} partition {graph} | {OPT} optimize - -o {device}", shell=True, check=True)
+    with open(device) as file, open(old, "w") as copy:
+        copy.write(re.sub(r',gshard\.(parameter|output)_shapes="[^"]*"', "", file.read()))
+
+    def results(program, *flags):
+        result = run(program, "--output", output, *flags)
+        check(result.returncode == 0, f"{program}: {result.stderr}")
+        found = []
+        with zipfile.ZipFile(output) as archive:
+            for name in ("o0.npy", "o1.npy"):
+                with archive.open(name) as member, open(dump, "wb") as copy:
+                    copy.write(member.read())
+                found.append(read_npy(dump))
+        return found, result.stderr
+
+    whole, _ = results(graph)
+    ours, note = results(device, "--dump", f"x={os.path.join(directory, 'x.npy')}")
+    check(whole == ours and whole[0][1] == (10,) and whole[1][1] == (16, 3, 5), "the graph's arrays and the partitioned text's")
+    check("padding" not in note, note)
+    check(read_npy(os.path.join(directory, "x.npy"))[1] == (10,), "a parameter is dumped in its own size")
+    padded, note = results(old)
+    check(padded[0][1] == (12,) and padded[1][1] == (16, 4, 5), f"as large as the tiles: {[array[1] for array in padded]}")
+    check("o0, o1 are written as large as the tiles are together, padding included" in note, note)
+    with open(device) as file:
+        text = file.read()
+    with open(old, "w") as copy:
+        copy.write(text.replace('(f32[10], f32[16,3,5])"', '(f32[13], f32[16,3,5])"'))
+    check(text.count('(f32[10], f32[16,3,5])"') == 2, text)
+    result = run(old)
+    check(result.returncode == 1 and "is f32[13], of which f32[3] is no shard [E-RUN-RECORD]" in result.stderr, result.stderr)
+
+
 def broken_program(directory, name, old, new):
     """The partitioned MLP with one mistake in it."""
     path = os.path.join(directory, name)
@@ -425,6 +474,7 @@ def main():
         ctrl_c()
         trace(directory)
         dumps(directory)
+        uneven_sizes(directory)
         verify_partitioned(directory)
         near_ties(directory)
         refusals(directory)

@@ -19,7 +19,7 @@
 #include "backends/cpu/plan/memory_error.h"
 #include "backends/cpu/plan/uniformity.h"
 #include "backends/cpu/plan/views.h"
-#include "core/analysis/partitioned.h"
+#include "core/analysis/partition_record.h"
 #include "core/report/quantity_text.h"
 #include "ir/dims.h"
 #include "ir/metadata.h"
@@ -58,6 +58,21 @@ const DeviceClasses* ClassesOfTiles(DeviceClassTable& table, const DeviceGrid& g
     labels[d] |= static_cast<uint64_t>(place) << 32;
   }
   return table.Intern(labels);
+}
+
+// Of `x`'s leaves, if it is a parameter of the entry and they are known.
+std::vector<const Shape*> WholeShapesOfParameter(const Module& module, const Instruction& x,
+                                                 const MeshRunOptions& options) {
+  size_t first = 0;
+  for (const Instruction* parameter : module.entry()->parameters()) {
+    const auto count = static_cast<size_t>(parameter->shape()->leaf_count());
+    if (parameter == &x && first + count <= options.global_parameters.size()) {
+      const auto begin = options.global_parameters.begin() + static_cast<std::ptrdiff_t>(first);
+      return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+    }
+    first += count;
+  }
+  return {};
 }
 
 const DeviceClasses* ClassesOfReplicas(DeviceClassTable& table, const DeviceGrid& grid) {
@@ -202,16 +217,10 @@ Expected<void> MeshRun::MakePlan(std::unique_ptr<Program> program, const MeshRun
 Expected<void> MeshRun::FindResultLayouts(const Module& module, const MeshRunOptions& options) {
   AppendLeafShapes(module.entry()->root()->shape(), result_shapes_);
   std::vector<const Sharding*> record;
-  const std::string text =
-      FrontendAttribute(module.header().frontend_attributes, kOutputShardingsAttribute);
-  if (grid_.partitions > 1 && !text.empty()) {
-    auto parsed = ParseSharding(module.context(), text, module.header().meshes);
-    if (!parsed) {
-      return Fail(MakeError("E-RUN-RECORD",
-                            fmt::format("the header's {} is not a sharding: {}",
-                                        kOutputShardingsAttribute, parsed.error().message)));
-    }
-    record = LeafShardings(module.entry()->root()->shape(), *parsed);
+  if (grid_.partitions > 1) {
+    auto recorded = RecordedOutputShardings(module);
+    if (!recorded) return Fail(recorded.error());
+    record = std::move(*recorded);
   }
   const bool several = grid_.device_count() > 1;
   for (size_t k = 0; k < result_shapes_.size(); ++k) {
@@ -277,6 +286,7 @@ void MeshRun::FindKeptLayouts(const Module& module, const MeshRunOptions& option
     const size_t begin = program.kept_begin[i];
     const size_t end =
         i + 1 < program.kept_begin.size() ? program.kept_begin[i + 1] : program.kept.size();
+    const std::vector<const Shape*> whole = WholeShapesOfParameter(module, x, options);
     for (size_t leaf = begin; leaf < end; ++leaf) {
       const Shape* shape = program.kept_shapes[leaf];
       Layout& layout = kept_.emplace_back();
@@ -285,7 +295,8 @@ void MeshRun::FindKeptLayouts(const Module& module, const MeshRunOptions& option
       if (layout.sharding != nullptr && layout.sharding->IsManual()) layout.sharding = nullptr;
       const bool differs = !program.values[program.kept[leaf]].classes->IsUniform();
       const bool stacked = layout.sharding == nullptr && differs;
-      SetLayout(shape, form.whole, stacked, !stacked && differs && grid_.replicas > 1, layout);
+      const Shape* known_whole = leaf - begin < whole.size() ? whole[leaf - begin] : form.whole;
+      SetLayout(shape, known_whole, stacked, !stacked && differs && grid_.replicas > 1, layout);
     }
   }
 }

@@ -91,6 +91,19 @@ bool HasTiles(const Sharding* sharding, std::span<const int64_t> tiles, int64_t 
   return std::ranges::equal(sharding->data_dims(), tiles);
 }
 
+// Does `sharding` cut dims `whole` into `local`, on each device a tile or a part of one?
+bool Cuts(const Sharding& sharding, std::span<const int64_t> local,
+          std::span<const int64_t> whole) {
+  if (sharding.IsManual() || sharding.HasManualSubgroup() || local.size() != whole.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < whole.size(); ++i) {
+    const int64_t tiles = sharding.IsTiled() ? sharding.TileCount(static_cast<int64_t>(i)) : 1;
+    if (local[i] != (whole[i] + tiles - 1) / tiles) return false;
+  }
+  return true;
+}
+
 // The tile counts; empty if no tiles of dims `whole` have the dims `local`.
 std::vector<int64_t> TilesOf(std::span<const int64_t> local, std::span<const int64_t> whole,
                              int64_t partitions) {
@@ -118,35 +131,39 @@ std::vector<int64_t> TilesOf(std::span<const int64_t> local, std::span<const int
 
 std::vector<const Sharding*> SpreadsThatFit(const Module& module, int64_t partitions,
                                             std::span<const int64_t> local,
-                                            std::span<const int64_t> whole) {
-  const std::vector<int64_t> tiles = TilesOf(local, whole, partitions);
-  if (tiles.size() != whole.size()) return {};
-  Context& context = module.context();
-  const bool is_whole = std::ranges::equal(local, whole);
-  if (is_whole) return {context.Replicated()};
+                                            std::span<const int64_t> whole,
+                                            const Sharding* reference) {
   std::vector<const Sharding*> spreads;
+  const auto add = [&](const Sharding* sharding) {
+    if (std::ranges::find(spreads, sharding->canonical) == spreads.end()) {
+      spreads.push_back(sharding->canonical);
+    }
+  };
+  if (reference != nullptr && Cuts(*reference, local, whole)) add(reference);
+  const std::vector<int64_t> tiles = TilesOf(local, whole, partitions);
+  if (tiles.size() != whole.size()) return spreads;
+  Context& context = module.context();
+  if (std::ranges::equal(local, whole)) {
+    add(context.Replicated());
+    return spreads;
+  }
   for (const Instruction* parameter : module.entry()->parameters()) {
-    const Sharding* sharding = parameter->sharding();
-    if (HasTiles(sharding, tiles, partitions) &&
-        std::find(spreads.begin(), spreads.end(), sharding->canonical) == spreads.end()) {
-      spreads.push_back(sharding->canonical);
-    }
+    if (HasTiles(parameter->sharding(), tiles, partitions)) add(parameter->sharding());
   }
-  for (const Sharding* sharding : SpreadSearch(context, partitions, tiles).Run()) {
-    if (std::find(spreads.begin(), spreads.end(), sharding->canonical) == spreads.end()) {
-      spreads.push_back(sharding->canonical);
-    }
-  }
+  for (const Sharding* sharding : SpreadSearch(context, partitions, tiles).Run()) add(sharding);
   return spreads;
 }
 
 void FindResultSpreads(MeshRun& run, const Module& module, const std::vector<OutputArray>& expected,
+                       std::span<const Sharding* const> reference,
                        const std::function<void(const Diagnostic&)>& note) {
   std::string taken;
   for (size_t k = 0; k < std::min(run.result_count(), expected.size()); ++k) {
     const OutputArray& want = expected[k];
     if (!run.IsStacked(k) || !IsArrayType(want.dtype) || run.AssemblesTo(k, want.dims)) continue;
-    const auto spreads = SpreadsThatFit(module, run.grid().partitions, run.LocalDims(k), want.dims);
+    const Sharding* of_reference = k < reference.size() ? reference[k] : nullptr;
+    const auto spreads =
+        SpreadsThatFit(module, run.grid().partitions, run.LocalDims(k), want.dims, of_reference);
     const Sharding* best = nullptr;
     double least = std::numeric_limits<double>::infinity();
     for (const Sharding* sharding : spreads) {
@@ -164,8 +181,10 @@ void FindResultSpreads(MeshRun& run, const Module& module, const std::vector<Out
     if (best == nullptr) continue;
     run.SetResultSpread(k, best, want.dims);
     if (spreads.size() > 1) {
-      taken += fmt::format("{}o{} {} of {} that fit", taken.empty() ? "" : ", ", k, ToString(best),
-                           spreads.size());
+      const bool is_reference = of_reference != nullptr && best == of_reference->canonical;
+      taken +=
+          fmt::format("{}o{} {} of {} that fit{}", taken.empty() ? "" : ", ", k, ToString(best),
+                      spreads.size(), is_reference ? " (the reference's own)" : "");
     }
   }
   if (taken.empty()) return;

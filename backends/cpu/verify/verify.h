@@ -140,10 +140,27 @@ struct WidenedResult {
   std::vector<Output> outputs;  // that differ in their own types, or in f64
 };
 
+// Of a pipelined program: sums over a micro-batch that return to its examples (W-PIPELINE-001).
+// What follows from them was compared with the reference in the same micro-batches, all else with
+// the reference on the whole batch.
+struct MicrobatchSums {
+  int64_t microbatches = 1;
+  struct Sum {
+    std::string name;             // of the instruction that sums
+    std::string op_name, source;  // of the front end; may be empty
+  };
+  std::vector<Sum> sums;
+  std::vector<size_t> outputs;  // that follow from them
+  // Of these, from the reference on the whole batch; the output that is off most.
+  double max_abs_error = 0, max_rel_error = 0;
+  std::string worst;
+};
+
 enum class VerifyStatus : uint8_t {
   kOk,
   kNearTie,         // equal but for near ties and what follows from them
   kIllConditioned,  // right, and the program magnifies roundings
+  kMicrobatchSums,  // right, but another function than the reference, as W-PIPELINE-001 says
   kMismatch,
 };
 
@@ -169,17 +186,19 @@ struct VerifyResult {
   std::optional<IllConditioned> ill_conditioned;  // with ok
   std::vector<OutputError> outputs;               // that were compared
   std::optional<WidenedResult> widened;           // where outputs differ and no step explains it
+  std::optional<MicrobatchSums> microbatch_sums;  // of a pipelined program that has any
 
   // Any of those compared, by more than is allowed: picks among floats that are let pass included.
   bool OutputsDiffer() const {
     return std::any_of(outputs.begin(), outputs.end(),
                        [](const OutputError& output) { return output.differs; });
   }
+  bool HasNearTies() const { return !near_ties.empty() || discrete_differences > 0; }
   VerifyStatus Status() const {
     if (!ok) return VerifyStatus::kMismatch;
+    if (microbatch_sums) return VerifyStatus::kMicrobatchSums;
     if (ill_conditioned || widened) return VerifyStatus::kIllConditioned;
-    const bool ties = !near_ties.empty() || discrete_differences > 0;
-    return ties ? VerifyStatus::kNearTie : VerifyStatus::kOk;
+    return HasNearTies() ? VerifyStatus::kNearTie : VerifyStatus::kOk;
   }
 };
 

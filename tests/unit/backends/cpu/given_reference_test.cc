@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "ir/parser.h"
+#include "ir/sharding_text.h"
 
 namespace gshard::cpu {
 namespace {
@@ -57,6 +58,48 @@ TEST_CASE("arrays of one name and shape are the same ones", "[cpu]") {
 
 TEST_CASE("a pipelined program's names say nothing", "[cpu]") {
   CHECK(Common(R"(, frontend_attributes={gshard.pipeline="stages=2"})").empty());
+}
+
+TEST_CASE("parameters of compiled text are spread as the reference's", "[cpu]") {
+  const auto reference = Parsed(R"(HloModule whole, num_partitions=4
+ENTRY e {
+  p = f32[2,6] parameter(0), sharding={devices=[4,1]<=[4]}
+  t = (f32[3], f32[4]) parameter(1), sharding={{devices=[2,2]<=[4] last_tile_dim_replicate}, {devices=[4]<=[4]}}
+  q = f32[3] parameter(2), sharding={devices=[2,2]<=[4] last_tile_dim_replicate}
+  r = f32[2] parameter(3), sharding={devices=[4]<=[4]}
+  ROOT s = f32[3] negate(q)
+})");
+  // Of the tuple's second leaf and of r the compiler has made something else: whole, and of other
+  // tiles. q says by itself how it lies.
+  const std::string parameters = R"(
+  p = f32[2,6] parameter(0)
+  t = (f32[3], f32[16]) parameter(1)
+  q = f32[3] parameter(2), sharding={devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}
+  r = f32[4] parameter(3)
+  ROOT s = f32[3] negate(q)
+})";
+  const auto program = Parsed("HloModule device, num_partitions=4\nENTRY e {" + parameters);
+  Context& context = program->context();
+  const auto shape = [&](std::vector<int64_t> dims) { return context.Array(DType::kF32, dims); };
+  const std::vector<const Shape*> whole = {shape({8, 6}), shape({6}), shape({16}), shape({6}),
+                                           shape({8})};
+  CHECK(TakeParameterShardings(*program, *reference, whole) == std::vector<int64_t>{0, 1});
+  const auto text = [&](int64_t number) {
+    const Sharding* sharding = program->entry()->parameter(number)->sharding();
+    return sharding == nullptr ? "none" : ToString(sharding);
+  };
+  CHECK(text(0) == "{devices=[4,1]<=[4]}");
+  CHECK(text(1) == "{{devices=[2,2]<=[4] last_tile_dim_replicate}, {replicated}}");
+  CHECK(text(2) == "{devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}");
+  CHECK(text(3) == "none");
+  CHECK_FALSE(CheckParameters(*program, whole));
+
+  // Our own text has said all there is to say.
+  const auto ours = Parsed(
+      "HloModule device, num_partitions=4, frontend_attributes={gshard.num_partitions=\"4\"}\n"
+      "ENTRY e {" +
+      parameters);
+  CHECK(TakeParameterShardings(*ours, *reference, whole).empty());
 }
 
 }  // namespace gshard::cpu

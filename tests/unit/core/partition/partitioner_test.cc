@@ -55,6 +55,8 @@ TEST_CASE("The header records devices and output shardings", "[partition]") {
   std::string_view record = module->header().frontend_attributes;
   CHECK(FrontendAttribute(record, "gshard.num_partitions") == "4");
   CHECK(FrontendAttribute(record, "gshard.output_shardings") == "{devices=[4,1]<=[4]}");
+  CHECK(FrontendAttribute(record, "gshard.parameter_shapes") == "(f32[8,6])");
+  CHECK(FrontendAttribute(record, "gshard.output_shapes") == "f32[8,6]");
   CHECK(module->entry()->parameter(0)->name() == "p");
   CHECK(module->entry()->parameter(0)->shape()->dim(0) == 2);
   CHECK(module->entry()->root()->name() == "n");

@@ -43,6 +43,25 @@ TEST_CASE("spreads that fit shards and a whole array", "[cpu][verify]") {
   CHECK(Spreads(*module, 4, {2}, {5}).size() == 2);  // 3 rows of 2: 4 tiles, the last one empty
 }
 
+TEST_CASE("the reference's own spread comes first, be it unreduced", "[cpu][verify]") {
+  const auto module =
+      Parse("HloModule m, num_partitions=8\nENTRY e { ROOT x = f32[8] parameter(0) }");
+  const auto first = [&](const char* text, std::vector<int64_t> local, std::vector<int64_t> whole) {
+    const Sharding* own = *ParseSharding(module->context(), text);
+    const auto spreads = SpreadsThatFit(*module, 8, local, whole, own);
+    return spreads.empty() ? "none" : ToString(spreads.front());
+  };
+  const char* unreduced = "{devices=[4,1,2]<=[8] last_tile_dims={unreduced}}";
+  CHECK(first(unreduced, {4, 6}, {16, 6}) == unreduced);
+  CHECK(first(unreduced, {16, 6}, {16, 6}) == "{replicated}");
+  const char* partial = "{devices=[1,1,8]<=[8] last_tile_dims={unreduced}}";
+  CHECK(first(partial, {16, 6}, {16, 6}) ==
+        ToString((*ParseSharding(module->context(), partial))->canonical));
+  const char* minor = "{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}";
+  CHECK(first(minor, {8, 6}, {16, 6}) == minor);
+  CHECK(first("{manual}", {16, 6}, {16, 6}) == "{replicated}");
+}
+
 TEST_CASE("XLA's compiled text is recognised", "[cpu][verify]") {
   const std::string body = " { ROOT x = f32[4] parameter(0) }";
   CHECK(IsPartitioned(*Parse("HloModule m, num_partitions=8\nENTRY main.0_spmd" + body)));
