@@ -96,47 +96,154 @@ Expected<std::vector<OutputArray>> PutMicrobatched(const PreparedRun& prepared,
   return whole_batch;
 }
 
+// A step of the mesh in `prepared.run` and, with --verify, what the whole graph makes of the same
+// inputs.
+struct ComparedStep {
+  StepRuns steps;
+  std::vector<OutputArray> expected;      // results of the whole graph
+  std::vector<NearTie> near_ties;         // where `expected` follows from the mesh's picks
+  // The reference's own results, where `expected` has some of its micro-batches; else empty.
+  std::vector<OutputArray> whole_batch;
+  std::optional<LocalCheckResult> check;  // of the step that was verified as it ran
+};
+
+// Errors: of planning and running; those of this rank alone do not return.
+Expected<ComparedStep> RunComparedStep(PreparedRun& prepared, const EmulateOptions& options,
+                                       const RankAgreement& ranks) {
+  ComparedStep step;
+  const bool verifies = options.verify && ranks.IsFirst();
+  auto judged = JudgeFirstStep(prepared, options);
+  if (!judged) return Fail(judged.error());
+  auto own = OwnWayOf(prepared, *judged, options);
+  if (!own) return Fail(own.error());
+  if (own->has_value()) {
+    step.expected = std::move((*own)->outputs);
+    step.near_ties = std::move((*own)->near_ties);
+  } else if (options.verify) {
+    auto whole = ranks.Agree(verifies ? RunWholeGraph(prepared, options)
+                                      : Expected<std::vector<OutputArray>>());
+    if (!whole) return Fail(whole.error());
+    step.expected = std::move(*whole);
+  }
+  auto whole_batch = PutMicrobatched(prepared, options, ranks, step.expected);
+  if (!whole_batch) return Fail(whole_batch.error());
+  step.whole_batch = std::move(*whole_batch);
+  if (judged->has_value()) {
+    prepared.run = std::move((*judged)->runs.mesh);
+    step.steps = std::move((*judged)->steps);
+    step.check = std::move((*judged)->check);
+    return step;
+  }
+  if (auto done = ranks.Agree(prepared.run->Start(options.stop)); !done) return Fail(done.error());
+  auto steps = RunSteps(*prepared.run, options);
+  if (!steps) {
+    ranks.FailAlone(steps.error());
+    return Fail(steps.error());
+  }
+  step.steps = std::move(*steps);
+  return step;
+}
+
 // The verdict: outputs, then every array that is known by name, then, where that does not explain
-// what differs, outputs in double precision. `prepared.run` has run, and is given up. `near_ties`:
-// where `expected` follows from the mesh's picks. `whole_batch`: the reference's own, where
-// `expected` has some of its micro-batches; else empty.
+// what differs, outputs in double precision; to `verify` on the first rank. `prepared.run` has run
+// `step`, and is given up.
 Expected<void> Verify(PreparedRun& prepared, const EmulateOptions& options,
-                      const RankAgreement& ranks, std::vector<OutputArray> expected,
-                      std::vector<OutputArray> whole_batch, std::vector<NearTie> near_ties,
-                      std::optional<LocalCheckResult> judged, RunReport& report) {
+                      const RankAgreement& ranks, ComparedStep step,
+                      std::optional<VerifyResult>& verify) {
   const bool verifies = ranks.IsFirst();
   const MeshRun& run = *prepared.run;
+  std::vector<OutputArray>& expected = step.expected;
   if (verifies) {
     options.Progress("compare", 0);
-    report.verify = VerifyOutputs(run, expected, prepared.programs.Reference(), options.tolerance);
-    report.verify->near_ties = std::move(near_ties);
+    verify = VerifyOutputs(run, expected, prepared.programs.Reference(), options.tolerance);
+    verify->near_ties = std::move(step.near_ties);
     if (prepared.programs.microbatched.module != nullptr) {
-      report.verify->microbatch_sums = prepared.programs.microbatched.sums;
-      CompareWithWholeBatch(run, whole_batch, *report.verify->microbatch_sums);
-      whole_batch.clear();
+      verify->microbatch_sums = prepared.programs.microbatched.sums;
+      CompareWithWholeBatch(run, step.whole_batch, *verify->microbatch_sums);
+      step.whole_batch.clear();
     }
   }
-  auto determined = ranks.Agree(verifies ? CheckDetermined(*report.verify, run) : Expected<void>());
+  auto determined = ranks.Agree(verifies ? CheckDetermined(*verify, run) : Expected<void>());
   if (!determined) return Fail(determined.error());
-  if (verifies && !report.verify->OutputsDiffer()) expected.clear();
+  if (verifies && !verify->OutputsDiffer()) expected.clear();
   prepared.run.reset();
   Expected<void> named;
   if (verifies) {
-    named = VerifyNamedValues(prepared, options, *report.verify, std::move(judged));
+    named = VerifyNamedValues(prepared, options, *verify, std::move(step.check));
   } else {
     FollowNamedValues(prepared, options);
   }
   named = ranks.Agree(std::move(named));
   if (!named) return Fail(named.error());
-  if (!ranks.AsFirstSays(verifies && NeedsWidenedRuns(*report.verify))) return {};
+  if (!ranks.AsFirstSays(verifies && NeedsWidenedRuns(*verify))) return {};
   Expected<void> widened;
   if (verifies) {
-    widened = VerifyWidened(prepared, options, expected, *report.verify);
+    widened = VerifyWidened(prepared, options, expected, *verify);
   } else {
     FollowWidened(prepared, options);
   }
   widened = ranks.Agree(std::move(widened));
   if (!widened) return Fail(widened.error());
+  return {};
+}
+
+// How many draws of random integers that index something are run, of those that it takes to reach
+// all of it: as many as take about a second, by figures that are the same on every machine.
+int64_t AffordedDraws(const PreparedRun& prepared, int64_t wanted) {
+  constexpr double kBudget = 4e9;  // bytes, or what takes as long
+  constexpr double kFlopsPerByte = 8;
+  constexpr double kBytesPerInstruction = 2000;
+  const MeshPrograms& programs = prepared.programs;
+  if (wanted <= 1 || !programs.feeds.feeds.empty() || !programs.model) return 1;
+  double instructions = 0;
+  for (const Computation* computation : programs.program->computations()) {
+    instructions += static_cast<double>(computation->instructions().size());
+  }
+  const double work =
+      static_cast<double>(programs.grid.device_count()) *
+      (programs.model->flops / kFlopsPerByte + static_cast<double>(programs.model->peak_bytes) +
+       kBytesPerInstruction * instructions);
+  return std::clamp(static_cast<int64_t>(kBudget / work), int64_t{1}, wanted);
+}
+
+// The draws after the first: the same once more, but for files and times. The worst verdict stays.
+Expected<void> VerifyMoreDraws(PreparedRun& prepared, EmulateOptions options,
+                               const RankAgreement& ranks, RunReport& report) {
+  report.draws.wanted = report.inputs.WantedDraws();
+  const int64_t draws = AffordedDraws(prepared, report.draws.wanted);
+  options.repeat = 0;
+  options.trace.clear();
+  options.dumps.clear();
+  options.check_nan = false;
+  prepared.mesh.keep.clear();
+  prepared.mesh.keep_forms.clear();
+  for (int64_t draw = 1; draw < draws; ++draw) {
+    const bool is_first = ranks.IsFirst();
+    if (ranks.AsFirstSays(is_first && !report.verify->ok)) return {};
+    prepared.inputs->set_draw(draw);
+    auto run =
+        ranks.Agree(MeshRun::Prepare(*prepared.programs.program, *prepared.inputs, prepared.mesh));
+    if (!run) return Fail(run.error());
+    prepared.run = std::move(*run);
+    auto step = RunComparedStep(prepared, options, ranks);
+    if (!step) return Fail(step.error());
+    if (step->steps.stopped) ranks.FailAlone(Stopped());
+    if (step->steps.stopped) return Fail(Stopped());
+    ranks.GatherResults(*prepared.run, /*reads=*/true, 0);
+    if (is_first && prepared.programs.given != nullptr) {
+      FindResultSpreads(*prepared.run, *prepared.programs.program, step->expected,
+                        prepared.programs.reference_results, [](const Diagnostic&) {});
+    }
+    InputSummary inputs = prepared.run->input_summary();
+    std::optional<VerifyResult> verify;
+    auto verified = Verify(prepared, options, ranks, std::move(*step), verify);
+    if (!verified) return Fail(verified.error());
+    ++report.draws.done;
+    if (!is_first || verify->Status() <= report.verify->Status()) continue;
+    report.verify = std::move(verify);
+    report.inputs = std::move(inputs);
+    report.draws.told = draw;
+  }
   return {};
 }
 
@@ -165,37 +272,11 @@ Expected<std::vector<FeedCapacity>> RunStages(std::unique_ptr<Module> module,
   if (!prepared) return Fail(prepared.error());
   ReportPlan(*prepared, report);
   const bool verifies = options.verify && ranks.IsFirst();
-  auto judged = JudgeFirstStep(*prepared, options);
-  if (!judged) return Fail(judged.error());
-  std::vector<OutputArray> expected;
-  std::vector<NearTie> near_ties;
-  auto own = OwnWayOf(*prepared, *judged, options);
-  if (!own) return Fail(own.error());
-  if (own->has_value()) {
-    expected = std::move((*own)->outputs);
-    near_ties = std::move((*own)->near_ties);
-  } else if (options.verify) {
-    auto whole = ranks.Agree(verifies ? RunWholeGraph(*prepared, options)
-                                      : Expected<std::vector<OutputArray>>());
-    if (!whole) return Fail(whole.error());
-    expected = std::move(*whole);
-  }
-  auto whole_batch = PutMicrobatched(*prepared, options, ranks, expected);
-  if (!whole_batch) return Fail(whole_batch.error());
-
-  Expected<StepRuns> steps;
-  if (judged->has_value()) {
-    prepared->run = std::move((*judged)->runs.mesh);
-    steps = std::move((*judged)->steps);
-    report.step_was_verified = true;
-  } else {
-    if (auto done = ranks.Agree(prepared->run->Start(options.stop)); !done)
-      return Fail(done.error());
-    steps = RunSteps(*prepared->run, options);
-  }
+  auto step = RunComparedStep(*prepared, options, ranks);
+  if (!step) return Fail(step.error());
+  StepRuns* const steps = &step->steps;
+  report.step_was_verified = step->check.has_value();
   MeshRun& run = *prepared->run;
-  if (!steps) ranks.FailAlone(steps.error());
-  if (!steps) return Fail(steps.error());
   ReportSteps(*steps, report);
   if (steps->stopped) ranks.FailAlone(Stopped());
   report.peak_memory_bytes = run.executor().memory_bytes();
@@ -212,7 +293,7 @@ Expected<std::vector<FeedCapacity>> RunStages(std::unique_ptr<Module> module,
   ranks.GatherResults(run, options.verify || (!options.output.empty() && !in_pieces),
                       options.dumps.size());
   if (verifies && programs.given != nullptr) {
-    FindResultSpreads(run, *programs.program, expected, programs.reference_results,
+    FindResultSpreads(run, *programs.program, step->expected, programs.reference_results,
                       [&](const Diagnostic& note) { options.Warn(note); });
   }
   if (in_pieces && !ranks.IsFirst()) GivePieces(*prepared);
@@ -222,10 +303,10 @@ Expected<std::vector<FeedCapacity>> RunStages(std::unique_ptr<Module> module,
   if (!written) return Fail(written.error());
   report.ranks = ranks.RankReports(run);
   if (!options.verify) return {};
-  std::optional<LocalCheckResult> check;
-  if (judged->has_value()) check = std::move((*judged)->check);
-  auto verified = Verify(*prepared, options, ranks, std::move(expected), std::move(*whole_batch),
-                         std::move(near_ties), std::move(check), report);
+  auto verified = Verify(*prepared, options, ranks, std::move(*step), report.verify);
+  if (!verified) return Fail(verified.error());
+  verified = VerifyMoreDraws(*prepared, options, ranks, report);
+  report.not_exercised = prepared->coverage->Missing();
   if (!verified) return Fail(verified.error());
   return {};
 }

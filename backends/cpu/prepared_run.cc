@@ -1,12 +1,16 @@
 #include "backends/cpu/prepared_run.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backends/cpu/result_files.h"
 #include "backends/cpu/run/workers.h"
+#include "core/analysis/index_inputs.h"
 #include "core/analysis/partitioned.h"
+#include "ir/dims.h"
 
 namespace gshard::cpu {
 namespace {
@@ -46,6 +50,28 @@ MeshRunOptions MeshOptions(const EmulateOptions& options, const MeshPrograms& pr
   return mesh;
 }
 
+// Of the whole graph's runs, by the tiles of the mesh.
+std::unique_ptr<IndexCoverage> CoverageOf(const MeshPrograms& programs,
+                                          std::span<const IndexInput> inputs) {
+  const Module& whole = programs.Reference();
+  std::vector<LocalForm> forms;
+  if (programs.whole.forms.empty()) {
+    forms = programs.forms;
+    // Parameters are known by their number, too.
+    const std::vector<ParameterLeaf> leaves = ParameterLeaves(*programs.program->entry());
+    int64_t leaf = 0;
+    for (const Instruction* parameter : whole.entry()->parameters()) {
+      const bool has_shard = parameter->shape()->IsArray() && At(leaf) < leaves.size();
+      if (has_shard) {
+        forms.push_back(
+            {parameter->name(), nullptr, leaves[At(leaf)].sharding, parameter->shape()});
+      }
+      leaf += parameter->shape()->leaf_count();
+    }
+  }
+  return std::make_unique<IndexCoverage>(whole, forms, inputs);
+}
+
 // The groups of a partitioned program do not fit a single device.
 Diagnostic WithPartitionedHint(Diagnostic error, const Module& program,
                                const EmulateOptions& options) {
@@ -64,11 +90,17 @@ Expected<PreparedRun> PrepareRun(std::unique_ptr<Module> module, std::unique_ptr
   auto inputs = OpenInputs(*module, options);
   if (!inputs) return Fail(inputs.error());
   prepared.inputs = std::move(*inputs);
+  const Module& meant = given != nullptr ? *given : *module;
+  prepared.inputs->SetIndexInputs(FindIndexInputs(meant, meant.DeviceCount()));
   auto programs =
       MakeMeshPrograms(std::move(module), std::move(given), options, *prepared.inputs, capacities);
   if (!programs) return Fail(programs.error());
   prepared.programs = std::move(*programs);
   prepared.mesh = MeshOptions(options, prepared.programs);
+  if (options.verify) {
+    prepared.coverage = CoverageOf(prepared.programs, prepared.inputs->index_inputs());
+    prepared.mesh.whole_index_observer = prepared.coverage.get();
+  }
   if (writes) {
     auto done = CheckFiles(options, prepared.mesh.grid.device_count());
     if (!done) return Fail(done.error());

@@ -11,6 +11,7 @@
 #include "backends/cpu/io/inputs.h"
 #include "backends/cpu/mesh_programs.h"
 #include "backends/cpu/run/mesh_run.h"
+#include "backends/cpu/verify/index_coverage.h"
 #include "ir/module.h"
 
 namespace gshard::cpu {
@@ -19,7 +20,8 @@ namespace gshard::cpu {
 struct PreparedRun {
   std::unique_ptr<Inputs> inputs;
   MeshPrograms programs;
-  MeshRunOptions mesh;  // of `run`
+  std::unique_ptr<IndexCoverage> coverage;  // with --verify: of runs of the whole graph
+  MeshRunOptions mesh;                      // of `run`
   std::unique_ptr<MeshRun> run;
 
   // Results of the user's program; those beyond count what its feeds took.

@@ -173,6 +173,20 @@ Json VerifyJson(const VerifyResult& verify) {
   return json;
 }
 
+Json NotExercisedJson(const std::vector<NotExercised>& not_exercised) {
+  Json rows = Json::Array();
+  for (const NotExercised& at : not_exercised) {
+    Json row = {{"instruction", at.instruction}};
+    if (at.dim >= 0) row.Set("dim", at.dim);
+    row.Set(at.dim >= 0 ? "tiles" : "branches", at.parts);
+    row.Set("missed", at.missed);
+    row.Set("below", !at.no_below);
+    row.Set("beyond", !at.no_beyond);
+    rows.Append(std::move(row));
+  }
+  return rows;
+}
+
 std::string MismatchText(const Mismatch& mismatch) {
   std::string text = fmt::format("{}[{}] on device {}: {}, unpartitioned {} ({:.3g} ulp)",
                                  mismatch.name, fmt::join(mismatch.index, ","), mismatch.device,
@@ -367,6 +381,82 @@ void AppendSummary(const VerifyResult& verify, std::string& out) {
                      found.microbatches, verify.ok ? ": " + compared : "");
 }
 
+// Scalars that index something.
+std::vector<const InputSummary::Random*> DrawnScalars(const InputSummary& inputs) {
+  std::vector<const InputSummary::Random*> scalars;
+  for (const InputSummary::Random& random : inputs.random) {
+    if (random.value) scalars.push_back(&random);
+  }
+  return scalars;
+}
+
+// With which starts and branches the verdict was found, and in how many draws.
+void AppendDraws(const RunReport& report, std::string& out) {
+  constexpr size_t kMaxShown = 4;
+  const RunReport::Draws& draws = report.draws;
+  const auto scalars = DrawnScalars(report.inputs);
+  if (draws.wanted <= 1) return;
+  const bool is_ok = report.verify->Status() == VerifyStatus::kOk;
+  std::string names;
+  for (size_t i = 0; i < std::min(scalars.size(), kMaxShown); ++i) {
+    names += (i == 0 ? "" : ", ") + scalars[i]->name;
+    if (!is_ok) names += fmt::format(" = {}", *scalars[i]->value);
+  }
+  if (scalars.size() > kMaxShown) names += fmt::format(" and {} more", scalars.size() - kMaxShown);
+  if (!is_ok) {
+    out += fmt::format("              in draw {} of {}{}{}\n", draws.told + 1, draws.wanted,
+                       names.empty() ? "" : ": ", names);
+  } else {
+    out += fmt::format("              in {} draw{} of {}", draws.done, draws.done == 1 ? "" : "s",
+                       names.empty() ? "the inputs" : names);
+    if (draws.done < draws.wanted) {
+      out += fmt::format("; {} reach all: --seed takes another", draws.wanted);
+    }
+    out += "\n";
+  }
+}
+
+// "gather.3 (tiles 5, 7 of 8 along 0)"
+std::string MissedText(const NotExercised& at) {
+  constexpr size_t kMaxShown = 4;
+  std::string which;
+  for (size_t i = 0; i < std::min(at.missed.size(), kMaxShown); ++i) {
+    which += fmt::format("{}{}", i == 0 ? "" : ", ", at.missed[i]);
+  }
+  if (at.missed.size() > kMaxShown) which += ", ..";
+  if (at.dim < 0) return fmt::format("{} ({} of {})", at.instruction, which, at.parts);
+  return fmt::format("{} ({} of {} along {})", at.instruction, which, at.parts, at.dim);
+}
+
+void AppendNotExercised(std::string_view what, const std::vector<std::string>& names,
+                        std::string& out) {
+  constexpr size_t kMaxShown = 3;
+  if (names.empty()) return;
+  out += fmt::format("not exercised {}: ", what);
+  for (size_t i = 0; i < std::min(names.size(), kMaxShown); ++i) {
+    out += (i == 0 ? "" : ", ") + names[i];
+  }
+  if (names.size() > kMaxShown) out += fmt::format(" and {} more", names.size() - kMaxShown);
+  out += "\n";
+}
+
+// Where a wrong program may have passed.
+void AppendNotExercised(const std::vector<NotExercised>& not_exercised, std::string& out) {
+  std::vector<std::string> tiles, branches, below, beyond;
+  for (const NotExercised& at : not_exercised) {
+    if (!at.missed.empty()) (at.dim < 0 ? branches : tiles).push_back(MissedText(at));
+    const auto add = [&](std::vector<std::string>& names) {
+      if (names.empty() || names.back() != at.instruction) names.push_back(at.instruction);
+    };
+    if (at.no_below) add(below);
+    if (at.no_beyond) add(beyond);
+  }
+  AppendNotExercised("tiles", tiles, out);
+  AppendNotExercised("branches", branches, out);
+  AppendNotExercised("indices below 0", below, out);
+  AppendNotExercised("indices beyond the end", beyond, out);
+}
+
 void AppendVerify(const VerifyResult& verify, std::string& out) {
   AppendSummary(verify, out);
   if (!verify.trivial.empty()) out += fmt::format("              trivial: {}\n", verify.trivial);
@@ -532,7 +622,14 @@ std::string ToJson(const RunReport& report, std::span<const FailedCheck> failed,
     json.Set("ranks", std::move(ranks));
   }
   json.Set("inputs", ToJson(report.inputs));
-  if (report.verify) json.Set("verify", VerifyJson(*report.verify));
+  if (report.verify) {
+    Json verify = VerifyJson(*report.verify);
+    verify.Set("draws", {{"done", report.draws.done},
+                         {"wanted", report.draws.wanted},
+                         {"told", report.draws.told}});
+    verify.Set("not_exercised", NotExercisedJson(report.not_exercised));
+    json.Set("verify", std::move(verify));
+  }
   if (report.interrupted) json.Set("interrupted", true);
   return json.Text();
 }
@@ -581,7 +678,11 @@ std::string ToText(const RunReport& report) {
     }
     out += fmt::format(", {} waiting\n", HumanSeconds(rank.wait_s));
   }
-  if (report.verify) AppendVerify(*report.verify, out);
+  if (report.verify) {
+    AppendVerify(*report.verify, out);
+    AppendDraws(report, out);
+    if (report.verify->ok) AppendNotExercised(report.not_exercised, out);
+  }
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/machine/machine.h"
+#include "backends/cpu/verify/index_coverage.h"
 #include "backends/cpu/verify/verify.h"
 #include "core/report/device_model.h"
 #include "core/report/failed_check.h"
@@ -43,6 +44,15 @@ struct RunReport {
   std::vector<Collective> collectives;
   InputSummary inputs;
   std::optional<VerifyResult> verify;
+  // With --verify, of random integers that index something: how often all was run, each time with
+  // other ones, and how often it takes to reach every tile and both ends. The verdict, and
+  // `inputs`, are of the draw that was worst, of equal ones the first.
+  struct Draws {
+    int64_t done = 1, wanted = 1;
+    int64_t told = 0;
+  };
+  Draws draws;
+  std::vector<NotExercised> not_exercised;  // with --verify, in all draws
   // Of several processes, each by its number.
   struct Rank {
     std::string host;

@@ -37,23 +37,11 @@ def run(*command):
 class Program:
     """A sample, or the file of a model, partitioned: its lines, and who uses whom."""
 
-    def __init__(self, name, mesh, folder, model=None):
+    def __init__(self, name, whole):
+        """`whole`: the file of the graph, with its shardings."""
         self.name = name
         self.damaged = set()  # texts that were tried
-        self.whole = os.path.join(folder, name + ".hlo")
-        if model:
-            done = run("gshard-opt", "print", model)
-            if done.returncode:
-                sys.exit(f"{name}: {done.stderr}")
-            with open(self.whole, "w") as out:
-                out.write(done.stdout)
-        elif mesh is None:
-            with open(samples.path(name)) as source, open(self.whole, "w") as out:
-                out.write(source.read())
-        else:
-            problem = samples.annotate(name, name, mesh, self.whole)
-            if problem:
-                sys.exit(f"{name}: {problem}")
+        self.whole = whole
         done = run("gshard-opt", "partition", self.whole)
         if done.returncode:
             sys.exit(f"{name}: {done.stderr}")
@@ -75,6 +63,28 @@ class Program:
                 current = header.group(2)
             if i in self.lines:
                 self.computation[self.lines[i].name] = current
+
+    @classmethod
+    def of_model(cls, name, model, folder):
+        whole = os.path.join(folder, name + ".hlo")
+        done = run("gshard-opt", "print", model)
+        if done.returncode:
+            sys.exit(f"{name}: {done.stderr}")
+        with open(whole, "w") as out:
+            out.write(done.stdout)
+        return cls(name, whole)
+
+    @classmethod
+    def of_sample(cls, name, mesh, folder):
+        whole = os.path.join(folder, name + ".hlo")
+        if mesh is None:
+            with open(samples.path(name)) as source, open(whole, "w") as out:
+                out.write(source.read())
+        else:
+            problem = samples.annotate(name, name, mesh, whole)
+            if problem:
+                sys.exit(f"{name}: {problem}")
+        return cls(name, whole)
 
     def is_array(self, name):
         """Is it compared? Constants and spread-out scalars are not."""
@@ -345,10 +355,10 @@ def main():
         if options.models:
             files = sorted(f for f in os.listdir(options.models) if f.endswith(".mlir"))
             shares = [1] * len(files)
-            programs = [Program(f[:-5], None, folder, os.path.join(options.models, f)) for f in files]
+            programs = [Program.of_model(f[:-5], os.path.join(options.models, f), folder) for f in files]
         else:
             shares = SHARE
-            programs = [Program(name, mesh, folder) for name, mesh in PROGRAMS] if options.faults else []
+            programs = [Program.of_sample(name, mesh, folder) for name, mesh in PROGRAMS] if options.faults else []
         done = 0
         while done < options.faults:
             done += inject(programs, shares, rng, folder, tally, options.keep)

@@ -116,6 +116,10 @@ void FillRandom(DType dtype, int64_t rank, uint64_t seed, uint64_t stream, int64
   }
 }
 
+uint64_t RandomBits(uint64_t seed, uint64_t stream, int64_t index) {
+  return BitsAt(KeyOf(seed, stream), index);
+}
+
 void FillElided(const Shape* shape, uint64_t seed, std::span<std::byte> out) {
   if (!shape->IsArray()) return;
   uint64_t stream = 0x656c69646564;  // apart from the parameters' streams

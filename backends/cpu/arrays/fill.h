@@ -17,6 +17,9 @@ namespace gshard::cpu {
 void FillRandom(DType dtype, int64_t rank, uint64_t seed, uint64_t stream, int64_t first,
                 int64_t count, std::byte* out);
 
+// Random bits for place `index` of a stream: what all random values are made of.
+uint64_t RandomBits(uint64_t seed, uint64_t stream, int64_t index);
+
 // Stands in for a constant whose values were elided ("{...}") in the text: random as above, the
 // same for all constants of one shape.
 void FillElided(const Shape* shape, uint64_t seed, std::span<std::byte> out);

@@ -124,7 +124,9 @@ Expected<void> GlobalArray::ReadBox(std::span<const int64_t> start, std::span<co
       std::byte* to = out + at * bytes;
       const auto begin = static_cast<size_t>(flat * bytes);
       const auto length_bytes = static_cast<size_t>(length * bytes);
-      if (IsRandom()) {
+      if (IsRandom() && indices != nullptr) {
+        indices->Fill(seed, stream, draw, flat, length, to);
+      } else if (IsRandom()) {
         FillRandom(dtype, static_cast<int64_t>(dims.size()), seed, stream, flat, length, to);
       } else if (!reader) {
         std::memcpy(to, data.data() + begin, length_bytes);
@@ -227,19 +229,29 @@ Expected<std::optional<std::vector<int64_t>>> Inputs::FileDims(const ParameterLe
   return std::move(header->dims);
 }
 
+// `array`, if it is random, with what it indexes.
+GlobalArray Inputs::WithIndices(GlobalArray array, size_t k) const {
+  if (!array.IsRandom()) return array;
+  const auto found = std::ranges::find(index_inputs_, static_cast<int64_t>(k), &IndexInput::leaf);
+  if (found == index_inputs_.end()) return array;
+  array.indices = std::make_shared<IndexValues>(*found, array.dtype, array.dims);
+  array.draw = draw_;
+  return array;
+}
+
 Expected<GlobalArray> Inputs::Load(const ParameterLeaf& leaf, size_t k,
                                    std::span<const int64_t> dims,
                                    std::span<const int64_t> local_dims, bool exact,
                                    const DeviceGrid& grid, InputForm* form) const {
   *form = InputForm::kWhole;
-  if (k < arrays_.size()) return arrays_[k];
+  if (k < arrays_.size()) return WithIndices(arrays_[k], k);
   GlobalArray array;
   array.dtype = leaf.shape->dtype();
   array.dims.assign(dims.begin(), dims.end());
   array.seed = seed_;
   array.stream = k;
   const std::string name = NameOf(leaf, k);
-  if (name.empty()) return array;
+  if (name.empty()) return WithIndices(std::move(array), k);
   auto header = file_->Header(name);
   if (!header) return Fail(header.error());
   std::vector<int64_t> per_device{grid.device_count()}, per_replica{grid.replicas};

@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "backends/cpu/arrays/fill.h"
+#include "backends/cpu/io/index_values.h"
 #include "backends/cpu/io/npz.h"
 #include "core/analysis/device_grid.h"
+#include "core/analysis/index_inputs.h"
 #include "ir/module.h"
 
 namespace gshard::cpu {
@@ -37,6 +39,9 @@ struct GlobalArray {
   std::vector<std::byte> data;  // empty: random, or `stored`
   StoredArray stored;           // as it lies in a file: only what is read takes memory
   uint64_t seed = 0, stream = 0;
+  // Of random integers that index something; null: as FillRandom has it.
+  std::shared_ptr<const IndexValues> indices;
+  int64_t draw = 0;            // of `indices`
   std::string converted_from;  // NumPy's name of the file's type, where that is not `dtype`
 
   bool IsRandom() const { return data.empty() && stored.file == nullptr; }
@@ -60,6 +65,13 @@ class Inputs {
   // One array per leaf, whole.
   static std::unique_ptr<Inputs> FromArrays(std::vector<GlobalArray> arrays);
 
+  // What leaves index, so that random values lie in all of it: found in the program before it is
+  // partitioned.
+  void SetIndexInputs(std::vector<IndexInput> inputs) { index_inputs_ = std::move(inputs); }
+  const std::vector<IndexInput>& index_inputs() const { return index_inputs_; }
+  // Which draw of them Load takes from now on: 0 first.
+  void set_draw(int64_t draw) { draw_ = draw; }
+
   // Leaf `k` as an array of `dims`, or, where a file has it so, of [replicas] + `dims` or
   // [devices] + `local_dims`; *form tells which. Not `exact`: `dims` are tiles times tile counts,
   // and the file may have smaller arrays that are cut into the same tiles. Errors: another shape
@@ -74,9 +86,12 @@ class Inputs {
 
  private:
   std::string NameOf(const ParameterLeaf& leaf, size_t k) const;
+  GlobalArray WithIndices(GlobalArray array, size_t k) const;
   std::string path_;
   std::unique_ptr<NpzReader> file_;
   std::vector<GlobalArray> arrays_;
+  std::vector<IndexInput> index_inputs_;
+  int64_t draw_ = 0;
   uint64_t seed_ = 0;
 };
 

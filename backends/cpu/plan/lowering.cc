@@ -664,6 +664,7 @@ void Program::SetKnown(ValueId value, const DeviceClasses* value_classes,
 Expected<std::unique_ptr<Program>> LowerModule(const Module& module, const DeviceGrid& grid,
                                                const LoweringOptions& options) {
   auto program = std::make_unique<Program>(module, grid);
+  program->index_observer = options.index_observer;
   if (Expected<void> done = Lowering(*program, options).Run(); !done) return Fail(done.error());
   RemoveDeadOps(*program);
   return program;

@@ -17,6 +17,7 @@ struct LoweringOptions {
   std::span<const std::string> keep;
   // Arrays that are shown to an observer (tap.h).
   std::span<const TapPoint> taps;
+  IndexObserver* index_observer = nullptr;  // see Program
   // Seeds the filler of elided constants ("{...}"): arrays/fill.h.
   uint64_t seed = 0;
   // Bytes that the fillers may take; 0: what the machine has free.

@@ -73,6 +73,7 @@ enum class OpKind : uint8_t {
 };
 
 struct Block;
+class IndexObserver;
 
 struct Op {
   OpKind kind = OpKind::kKernel;
@@ -99,6 +100,7 @@ struct Program {
 
   const Module* module;
   DeviceGrid grid;
+  IndexObserver* index_observer = nullptr;  // of what runs; null: none
   DeviceClassTable classes;
   std::vector<Value> values;
   std::deque<Block> blocks;
@@ -112,10 +114,10 @@ struct Program {
   // An operation must have results: those of taps have no bytes.
   std::vector<ValueId> tapped, tap_results;
   std::vector<const Instruction*> elided_constants;
-  int64_t elided_bytes = 0;  // that stand in for them, beside the plan's arrays
+  int64_t elided_bytes = 0;                      // that stand in for them, beside the plan's arrays
   std::vector<std::unique_ptr<Kernel>> kernels;  // by instruction id; null where not needed
   CollectiveResolver collectives;
-  std::deque<Op> fused_ops;                                     // see fusion.h
+  std::deque<Op> fused_ops;  // see fusion.h
   std::vector<std::unique_ptr<Kernel>> fused_kernels;
   std::deque<std::vector<std::byte>> owned_data;  // behind Value::known
 

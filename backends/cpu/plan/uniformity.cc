@@ -12,6 +12,7 @@
 
 #include "backends/cpu/memory/memory.h"
 #include "backends/cpu/ops/kernel_table.h"
+#include "backends/cpu/plan/index_observer.h"
 #include "core/analysis/collective_classes.h"
 #include "ir/attribute_equality.h"
 #include "ir/equality.h"
@@ -117,6 +118,10 @@ class Uniformity {
         return Fail(error);
       }
       kernel = std::move(*made);
+      IndexObserver* const observer = program_.index_observer;
+      if (observer != nullptr && observer->Observes(x)) {
+        kernel = ObservedKernel(std::move(kernel), x, *observer);
+      }
     }
     op.kernel = kernel.get();
     return {};

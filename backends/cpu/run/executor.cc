@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backends/cpu/plan/collective_plan.h"
+#include "backends/cpu/plan/index_observer.h"
 #include "backends/cpu/run/collectives.h"
 #include "core/analysis/trip_count.h"
 
@@ -107,8 +108,8 @@ Expected<void> Executor::CheckParameters() {
       if (here != nullptr && here->OfClasses(value.classes)[c] == 0) continue;
       const auto found = FindNotFinite(value.shape, Parameter(k, c));
       if (!found || !found->is_nan) continue;
-      auto error = NanError(*value.source, value.shape, found->element,
-                            value.classes->first_device(c));
+      auto error =
+          NanError(*value.source, value.shape, found->element, value.classes->first_device(c));
       error.value().hint = "it came with the inputs";
       return error;
     }
@@ -242,8 +243,8 @@ tl::unexpected<Diagnostic> Executor::NotFiniteError(const BadValue& bad) const {
       &x, "E-RUN-NAN",
       fmt::format("{}{} is {} at [{}] on device {}", x.name(),
                   x.shape()->IsTuple() ? fmt::format("{{{}}}", bad.leaf) : "",
-                  bad.found.is_nan ? "NaN" : "infinite",
-                  IndexText(shape, bad.found.element), bad.device)));
+                  bad.found.is_nan ? "NaN" : "infinite", IndexText(shape, bad.found.element),
+                  bad.device)));
 }
 
 // What a collective makes of finite values: sums that overflow.
@@ -256,8 +257,7 @@ std::optional<BadValue> Executor::FindBadValue(const CollectiveStep& step, Activ
     const uint8_t* mask = active == nullptr ? nullptr : active->OfClasses(part.classes).data();
     for (uint32_t c = 0; c < part.classes->count(); ++c) {
       if (mask != nullptr && mask[c] == 0) continue;
-      const auto found =
-          FindNotFinite(shape, arena_.data() + part.results[c]);
+      const auto found = FindNotFinite(shape, arena_.data() + part.results[c]);
       if (!found) continue;
       bool came_in = false;
       const uint32_t sequence = part.sequence_of[c];
@@ -361,9 +361,13 @@ Expected<void> Executor::RunStep(const WhileStep& step, ActiveSet* active) {
 Expected<void> Executor::RunStep(const ConditionalStep& step, ActiveSet* active) {
   const DeviceClasses& classes = *step.selector_classes;
   const auto branches = static_cast<int64_t>(step.branches.size());
+  IndexObserver* const index_observer = plan_.program->index_observer;
   const std::vector<int64_t> chosen = ReadSelectors(
       step.selector, step.selector_classes, active, step.op, [&](const std::byte* at) {
         const int64_t branch = ReadSelector(at, step.is_predicate);
+        if (index_observer != nullptr && index_observer->Observes(*step.op->instruction)) {
+          index_observer->Chosen(*step.op->instruction, branch);
+        }
         return branch < 0 || branch >= branches ? branches - 1 : branch;
       });
   const std::vector<uint8_t>* mask =

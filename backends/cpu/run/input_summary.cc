@@ -22,6 +22,22 @@ std::string RandomValues(const Shape* shape) {
   }
 }
 
+void DescribeIndices(const GlobalArray& array, InputSummary::Random& random) {
+  const IndexValues& indices = *array.indices;
+  const bool is_scalar = std::ranges::all_of(array.dims, [](int64_t dim) { return dim == 1; });
+  if (is_scalar) random.value = indices.ValueAt(array.seed, array.stream, array.draw, 0);
+  random.values = indices.InWords();
+  random.indexes = indices.readers();
+  random.draws = indices.WantedDraws();
+  random.low = indices.ranges()[0].low;
+  random.high = indices.ranges()[0].high;
+  for (const IndexRange& range : indices.ranges()) {
+    random.low = std::min(random.low, range.low);
+    random.high = std::max(random.high, range.high);
+    random.has_beyond |= range.has_beyond;
+  }
+}
+
 // By value: does an operation, a result or a view that is one read it?
 std::vector<bool> ReadValues(const Program& program) {
   std::vector<bool> read(program.values.size());
@@ -53,9 +69,10 @@ std::vector<bool> ReadValues(const Program& program) {
 
 std::string Listed(const std::vector<std::string>& names, std::string_view between = ", ") {
   std::string text = fmt::format(
-      "{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                                         names.size(), kMostNames)),
-                      between));
+      "{}",
+      fmt::join(names.begin(),
+                names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMostNames)),
+                between));
   if (names.size() > kMostNames) text += fmt::format(" and {} more", names.size() - kMostNames);
   return text;
 }
@@ -72,7 +89,12 @@ InputSummary SummarizeInputs(std::span<const ParameterLeaf> leaves,
     if (!leaves[k].shape->IsArray()) continue;
     ++summary.parameters;
     const std::string& name = leaves[k].name;
-    if (arrays[k].IsRandom()) summary.random.push_back({name, RandomValues(leaves[k].shape)});
+    if (arrays[k].IsRandom()) {
+      InputSummary::Random& random = summary.random.emplace_back();
+      random.name = name;
+      random.values = RandomValues(leaves[k].shape);
+      if (arrays[k].indices != nullptr) DescribeIndices(arrays[k], random);
+    }
     if (!arrays[k].converted_from.empty()) {
       summary.converted.push_back(
           {name, arrays[k].converted_from, std::string(DTypeName(leaves[k].shape->dtype()))});
@@ -82,14 +104,20 @@ InputSummary SummarizeInputs(std::span<const ParameterLeaf> leaves,
   return summary;
 }
 
+int64_t InputSummary::WantedDraws() const {
+  int64_t draws = 1;
+  for (const Random& r : random) draws = std::max(draws, r.draws);
+  return draws;
+}
+
 std::string ToText(const InputSummary& inputs) {
   std::string text;
   const auto random = static_cast<int64_t>(inputs.random.size());
   std::vector<std::string> which;
   for (const InputSummary::Random& r : inputs.random) {
     // Where all are random it is enough to tell the kinds of values.
-    std::string words = random == inputs.parameters ? r.values
-                                                    : fmt::format("{} ({})", r.name, r.values);
+    std::string words =
+        random == inputs.parameters ? r.values : fmt::format("{} ({})", r.name, r.values);
     if (std::ranges::find(which, words) == which.end()) which.push_back(std::move(words));
   }
   if (random > 0) {
@@ -110,7 +138,14 @@ std::string ToText(const InputSummary& inputs) {
 Json ToJson(const InputSummary& inputs) {
   Json random = Json::Array(), converted = Json::Array();
   for (const InputSummary::Random& r : inputs.random) {
-    random.Append({{"name", r.name}, {"values", r.values}});
+    Json row = {{"name", r.name}, {"values", r.values}};
+    if (!r.indexes.empty()) {
+      row.Set("range", std::vector<int64_t>{r.low, r.high});
+      row.Set("beyond", r.has_beyond);
+      row.Set("indexes", r.indexes);
+      if (r.value) row.Set("value", *r.value);
+    }
+    random.Append(std::move(row));
   }
   for (const InputSummary::Converted& c : inputs.converted) {
     converted.Append({{"name", c.name}, {"from", c.from}, {"to", c.to}});

@@ -4,6 +4,7 @@
 #define GSHARD_BACKENDS_CPU_RUN_INPUT_SUMMARY_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,12 @@ struct InputSummary {
   int64_t parameters = 0;  // leaves
   struct Random {
     std::string name, values;  // "normal, deviation 0.1"
+    // Of integers that index something: what, in which range (of several the widest is told).
+    std::vector<std::string> indexes;
+    int64_t low = 0, high = 0;
+    bool has_beyond = false;
+    int64_t draws = 1;             // that it takes to reach all tiles and both ends
+    std::optional<int64_t> value;  // of a scalar
   };
   std::vector<Random> random;  // not given
   struct Converted {
@@ -26,6 +33,9 @@ struct InputSummary {
   };
   std::vector<Converted> converted;
   std::vector<std::string> unused;  // no result follows from them
+
+  // Draws that it takes to reach all that random integers index (io/index_values.h).
+  int64_t WantedDraws() const;
 };
 
 // `arrays`: as loaded, one a leaf. Of a program without dead operations.

@@ -87,6 +87,7 @@ MeshRunOptions MeshRunOptions::ForWholeGraph(const DeviceGrid& whole_grid) const
   MeshRunOptions options = *this;
   options.grid = whole_grid;
   options.ranks = nullptr;
+  options.index_observer = whole_index_observer;
   if (whole_grid.partitions == 1) {
     options.global_parameters.clear();
     options.global_results.clear();
@@ -122,6 +123,7 @@ Expected<std::unique_ptr<Program>> MeshRun::Lower(const Module& module,
   LoweringOptions lowering;
   lowering.keep = options.keep;
   lowering.taps = options.taps;
+  lowering.index_observer = options.index_observer;
   lowering.seed = options.seed;
   lowering.memory_limit = options.memory_limit;
   auto program = LowerModule(module, grid_, lowering);

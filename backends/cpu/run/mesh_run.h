@@ -49,6 +49,9 @@ struct MeshRunOptions {
   Padding padding = Padding::kPoisoned;
   std::span<const TapPoint> taps;    // shown to RunOptions::observer (tap.h)
   int64_t tapped_bytes = INT64_MAX;  // see MakeSchedule
+  // Observes what indexes arrays in runs of this graph, and of the unpartitioned one; null: none.
+  IndexObserver* index_observer = nullptr;
+  IndexObserver* whole_index_observer = nullptr;
   // Several processes that run a contiguous block of the devices each; null: all run here. All must
   // call the same functions in the same order. Outlives the run.
   mpi::Ranks* ranks = nullptr;
