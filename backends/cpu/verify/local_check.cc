@@ -14,6 +14,7 @@
 #include "backends/cpu/verify/analysis/chain_ends.h"
 #include "backends/cpu/verify/analysis/dot_checksums.h"
 #include "backends/cpu/verify/analysis/error_scale.h"
+#include "backends/cpu/verify/analysis/graph_walk.h"
 #include "backends/cpu/verify/element_error.h"
 #include "backends/cpu/verify/mesh_giver.h"
 #include "backends/cpu/verify/step_rule.h"
@@ -33,13 +34,13 @@ class Judge final : public TapObserver {
  public:
   Judge(const Module& whole, const Module& partitioned, std::span<const Candidate> candidates,
         std::span<const DotChecksum> checksums, ValueExchange& exchange, int threads,
-        bool short_sums_by_terms, LocalCheckResult& result, KeptChoices* choices)
+        std::span<const uint8_t> right_when_widened, LocalCheckResult& result, KeptChoices* choices)
       : candidates_(candidates),
         checksums_(checksums),
         exchange_(exchange),
         result_(result),
         choices_(choices),
-        short_sums_by_terms_(short_sums_by_terms),
+        right_when_widened_(right_when_widened),
         workers_(threads),
         scale_(whole),
         rules_(StepRulesOf(whole, partitioned, candidates)),
@@ -113,6 +114,14 @@ class Judge final : public TapObserver {
   bool needs_more() const { return needs_more_; }
   // Has the graph never gone on with another value than its own?
   bool went_its_own_way() const { return !took_another_; }
+  // By instruction id.
+  std::vector<uint8_t> IsRight() const {
+    std::vector<uint8_t> is_right(states_.size(), 0);
+    for (size_t tap = 0; tap < candidates_.size(); ++tap) {
+      is_right[candidates_[tap].x->id()] = was_judged_[tap];
+    }
+    return is_right;
+  }
   // What short sums of this array's step may be off by; 0: it has none, or was not judged.
   double RoundingOf(size_t tap) const { return was_judged_[tap] != 0 ? rounding_[tap] : 0; }
   // Arrays that were judged at least once, and those inside of chains that end in them.
@@ -318,7 +327,10 @@ class Judge final : public TapObserver {
     const double scale = scale_.Of(*candidates_[tap].x, magnitude);
     double allowed = rules_[tap].tolerance * (candidates_[tap].ends_chain ? magnitude : scale);
     const double of_sums = rules_[tap].short_sums * scale;
-    if (short_sums_by_terms_) allowed = std::max(allowed, of_sums);
+    const size_t id = candidates_[tap].x->id();
+    if (id < right_when_widened_.size() && right_when_widened_[id] != 0) {
+      allowed = std::max(allowed, of_sums);
+    }
     rounding_[tap] = std::max(rounding_[tap], of_sums);
     return allowed + kSmallestAllowed;
   }
@@ -376,9 +388,9 @@ class Judge final : public TapObserver {
   std::span<const DotChecksum> checksums_;
   ValueExchange& exchange_;
   LocalCheckResult& result_;
-  KeptChoices* choices_;  // null: none are kept
-  const bool short_sums_by_terms_;
-  std::vector<std::byte*> shown_choices_;  // by tap of `choices`
+  KeptChoices* choices_;                               // null: none are kept
+  const std::span<const uint8_t> right_when_widened_;  // by instruction id
+  std::vector<std::byte*> shown_choices_;              // by tap of `choices`
   Workers workers_;
   ErrorScale scale_;
   const std::vector<StepRule> rules_;  // by tap
@@ -435,7 +447,7 @@ class LocalChecker {
                                        partitioned_, local_taps, inputs_);
     if (!done) return Fail(done.error());
     Judge judge(whole_module_, partitioned_, candidates_, checksums, *runs.exchange,
-                options_.mesh.threads, options_.short_sums_by_terms, result_, choices_.get());
+                options_.mesh.threads, options_.right_when_widened, result_, choices_.get());
     done = runs.Run(judge, [&] { return judge.is_done(); });
     if (!done) return Fail(done.error());
     if (judge.needs_more()) return std::nullopt;
@@ -443,6 +455,7 @@ class LocalChecker {
     if (choices_ != nullptr) result_.peak_memory_bytes += choices_->peak_bytes();
     result_.arrays = judge.arrays();
     NoteOutputRoundings(judge);
+    result_.is_right = judge.IsRight();
     if (result_.fault) return std::move(result_);
     const VerifyResult compared = runs.CompareOutputs(whole_module_, {});
     result_.outputs_agree = compared.ok && compared.discrete_differences == 0;
@@ -464,12 +477,19 @@ class LocalChecker {
       outputs.assign(root->operands().begin(), root->operands().end());
     }
     for (const Instruction* output : outputs) {
-      const auto found = std::ranges::find(candidates_, output, &Candidate::x);
-      result_.output_roundings.push_back(
-          found == candidates_.end()
-              ? 0
-              : judge.RoundingOf(static_cast<size_t>(found - candidates_.begin())));
+      double rounding = 0;
+      for (const Instruction* x = output; x != nullptr && rounding == 0; x = SameNumbers(*x)) {
+        const auto found = std::ranges::find(candidates_, x, &Candidate::x);
+        if (found == candidates_.end()) continue;
+        rounding = judge.RoundingOf(static_cast<size_t>(found - candidates_.begin()));
+      }
+      result_.output_roundings.push_back(rounding);
     }
+  }
+  // What x has the elements of, in another type or place; null: x computes.
+  static const Instruction* SameNumbers(const Instruction& x) {
+    const Instruction* from = x.opcode() == Opcode::kConvert ? x.operand(0) : MovedFrom(x);
+    return from != nullptr && from->shape()->IsArray() ? from : nullptr;
   }
 
   const Module& whole_module_;
@@ -506,7 +526,7 @@ Expected<LocalCheckResult> CheckLocally(const Module& whole, const Module& parti
   };
   // What short sums may round shows in all arrays: what a chain ends in has no scale of its terms.
   Expected<std::optional<LocalCheckResult>> result = std::optional<LocalCheckResult>();
-  if (!options.short_sums_by_terms) {
+  if (options.right_when_widened.empty()) {
     result = check(ChainEnds(arrays.candidates), options.whole_grid.device_count() == 1);
   }
   if (result && !*result) result = check(arrays.candidates, false);

@@ -44,6 +44,7 @@ struct LocalCheckResult {
   // A step that rounds to f16 or bf16 is off by more than one such rounding is, and by no more than
   // sums of them may be: double precision tells whether it is right.
   bool is_suspect = false;
+  std::vector<uint8_t> is_right;  // by instruction id of the whole graph: judged, and right
   // Without a fault: do the outputs agree with those that the unpartitioned graph makes so?
   bool outputs_agree = false;
   Mismatch output_mismatch;

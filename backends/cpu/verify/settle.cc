@@ -14,8 +14,7 @@ namespace gshard::cpu {
 namespace {
 
 constexpr std::string_view kLessPrecise =
-    "every step is right in f64: the devices lose more precision here than sums in the type of the "
-    "unpartitioned graph may";
+    "right in f64: the devices lose more precision here than the unpartitioned graph's sums may";
 
 // The step on the way of the largest error where it grows most.
 IllConditioned Amplifier(const InstructionsResult& instructions) {
@@ -86,14 +85,26 @@ Expected<WidenedSteps> SettleShortFloats(const Module& whole, const Module& part
   auto wide = JudgeWidenedSteps(whole, partitioned, forms, inputs, options);
   if (!wide) return wide;
   steps.peak_memory_bytes = std::max(steps.peak_memory_bytes, wide->peak_memory_bytes);
-  if (wide->finding || !steps.fault) return wide;
+  if (wide->finding || !wide->why_not.empty() || !steps.fault) return wide;
   InstructionsOptions by_terms = options;
-  by_terms.short_sums_by_terms = true;
+  by_terms.right_when_widened = wide->is_right;
   auto again = CheckLocally(whole, partitioned, forms, inputs, by_terms);
   if (!again) return Fail(again.error());
   again->peak_memory_bytes = std::max(again->peak_memory_bytes, steps.peak_memory_bytes);
   steps = std::move(*again);
   return wide;
+}
+
+// What double precision says of a fault that is none there.
+void QualifyShort(const WidenedSteps& wide, const LocalCheckResult::Fault& fault,
+                  Finding& finding) {
+  if (!wide.why_not.empty()) {
+    finding.diagnosis +=
+        fmt::format("{}not run in f64, which would tell whether it is rounding: {}",
+                    finding.diagnosis.empty() ? "" : "; ", wide.why_not);
+  } else if (fault.x->id() < wide.is_right.size() && wide.is_right[fault.x->id()] != 0) {
+    finding.diagnosis = kLessPrecise;
+  }
 }
 
 // In one run of each graph where both have room, else round by round.
@@ -133,7 +144,7 @@ Expected<InstructionsResult> Settle(const Module& whole, const Module& partition
         wide.finding ? Expected<Finding>(*wide.finding)
                      : Diagnose(whole, partitioned, forms, inputs, options, *steps->fault);
     if (!finding) return Fail(finding.error());
-    if (!wide.finding && wide.are_judged) finding->diagnosis = kLessPrecise;
+    if (!wide.finding) QualifyShort(wide, *steps->fault, *finding);
     InstructionsResult instructions = Summary(*steps);
     if (verify.discrete_differences > 0) {
       // Near ties may stand beside it.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "backends/cpu/io/inputs.h"
 #include "backends/cpu/run/mesh_run.h"
@@ -24,9 +25,9 @@ struct InstructionsOptions {
   int64_t budget_bytes = 0;  // for values that wait to be compared
   // Compares only discrete choices and what they are made from, to find near ties.
   bool only_choices = false;
-  // Steps that sum in f16 or bf16 may be off by what such sums of so many terms may round, where
-  // double precision has shown that each is the right sum (widened_steps.h).
-  bool short_sums_by_terms = false;
+  // By instruction of the whole graph (id): the right ones in double precision (widened_steps.h).
+  // Such a step may be off by what sums of its terms may round in f16 or bf16. Empty: none.
+  std::vector<uint8_t> right_when_widened;
   size_t output_count = SIZE_MAX;  // results beyond are no outputs
   OutputTolerance tolerance;
   RunOptions run;  // stop

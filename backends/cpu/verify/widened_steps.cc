@@ -40,7 +40,9 @@ Expected<WidenedSteps> JudgeWidenedSteps(const Module& whole, const Module& part
   const std::unique_ptr<Module> wide_mesh = WidenedCopy(partitioned, widening);
   WidenedSteps steps;
   for (const Module* module : {wide_whole.get(), wide_mesh.get()}) {
-    if (!VerifyModule(*module, {.shardings = false})) return steps;
+    const Expected<void> valid = VerifyModule(*module, {.shardings = false});
+    if (!valid) steps.why_not = valid.error().message;
+    if (!valid) return steps;
   }
   const std::vector<LocalForm> wide_forms = WidenedForms(forms, *wide_mesh);
   const std::vector<LocalForm> wide_whole_forms = WidenedForms(options.whole_forms, *wide_whole);
@@ -50,9 +52,10 @@ Expected<WidenedSteps> JudgeWidenedSteps(const Module& whole, const Module& part
   of_wide.runs = options.runs.Widened();
   auto check = CheckLocally(*wide_whole, *wide_mesh, wide_forms, inputs, of_wide);
   if (!check && check.error().code == "E-RUN-STOPPED") return Fail(check.error());
+  if (!check) steps.why_not = check.error().message;
   if (!check) return steps;
   steps.peak_memory_bytes = check->peak_memory_bytes;
-  steps.are_judged = check->fault.has_value() || check->unsettled == 0;
+  steps.is_right = std::move(check->is_right);
   if (!check->fault) return steps;
   auto finding = Diagnose(*wide_whole, *wide_mesh, wide_forms, inputs, of_wide, *check->fault);
   if (!finding) return Fail(finding.error());

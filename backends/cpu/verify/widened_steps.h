@@ -8,6 +8,8 @@
 
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "backends/cpu/verify/verify.h"
 #include "backends/cpu/verify/verify_instructions.h"
@@ -15,9 +17,9 @@
 namespace gshard::cpu {
 
 struct WidenedSteps {
-  // False: both programs found no room, cannot be widened, or steps stayed unsettled.
-  bool are_judged = false;
+  std::string why_not;             // they are not judged, for want of memory say; empty: they are
   std::optional<Finding> finding;  // the first wrong array; values are those of double precision
+  std::vector<uint8_t> is_right;   // by instruction id of the whole graph: judged, and right
   int64_t peak_memory_bytes = 0;
 };
 

@@ -219,6 +219,59 @@ TEST_CASE("outputs that no step explains are run in double precision", "[cpu][ra
   CHECK(report.verify->widened->max_rel_error == verify.widened->max_rel_error);
 }
 
+// A gradient of an embedding: each of its rows is a sum of about 128 updates, rounded to bf16 one
+// by one.
+std::unique_ptr<Module> ScatteredSums() {
+  return MustParse(SourceText::FromString("scattered.hlo", R"(HloModule scattered, num_partitions=8
+add { a = bf16[] parameter(0) b = bf16[] parameter(1) ROOT s = bf16[] add(a, b) }
+ENTRY e {
+  rows = s32[512,1] parameter(0), sharding={devices=[8,1]<=[8]}
+  y = bf16[512,8] parameter(1), sharding={devices=[8,1]<=[8]}
+  zero = bf16[] constant(0)
+  zeros = bf16[16,8] broadcast(zero), dimensions={}
+  ROOT g = bf16[16,8] scatter(zeros, rows, y), update_window_dims={1}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add, sharding={replicated}
+})"));
+}
+
+TEST_CASE("sums of bf16 that round otherwise are right in double precision", "[cpu][ranks]") {
+  EmulateOptions options;
+  options.verify = true;
+  options.threads = 1;
+  double largest = 0;
+  for (options.seed = 0; options.seed < 8; ++options.seed) {
+    INFO(options.seed);
+    const auto alone = Emulate(ScatteredSums(), options);
+    REQUIRE(alone);
+    CHECK(alone->report.verify->Status() == VerifyStatus::kOk);
+    largest = std::max(largest, alone->report.verify->max_rel_error);
+  }
+  CHECK(largest > ToleranceOf(DType::kBF16));
+  options.seed = 0;
+  const RunReport report = EmulateOnRanks(3, ScatteredSums, options);
+  CHECK(report.verify->Status() == VerifyStatus::kOk);
+}
+
+TEST_CASE("without room for double precision sums of bf16 are judged by tolerances", "[cpu]") {
+  EmulateOptions options;
+  options.verify = true;
+  options.threads = 1;
+  bool any = false, is_right = false;
+  for (options.memory_limit = 16 << 20; options.memory_limit < (20 << 20) && !is_right;
+       options.memory_limit += 32 << 10) {
+    const auto emulation = Emulate(ScatteredSums(), options);
+    REQUIRE(emulation);
+    const VerifyResult& verify = *emulation->report.verify;
+    is_right = verify.ok;
+    any = any ||
+          (verify.finding &&
+           verify.finding->diagnosis.find(
+               "not run in f64, which would tell whether it is rounding") != std::string::npos);
+  }
+  CHECK(any);
+  CHECK(is_right);
+}
+
 TEST_CASE("double precision needs room", "[cpu][widened]") {
   EmulateOptions options;
   options.verify = true;
