@@ -40,21 +40,22 @@ int64_t FloorDivide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0
 
 // The values that a step takes to those of `range`.
 IndexRange Before(const Step& step, IndexRange range) {
-  const auto [low, high, beyond] = range;
+  const auto [low, high, beyond, extent] = range;
   switch (step.kind) {
     case Step::Kind::kAddEvery:
       if (low - step.low <= high - step.high) {
-        return {low - step.low, high - step.high, beyond};
+        return {low - step.low, high - step.high, beyond, extent};
       }
       [[fallthrough]];
     case Step::Kind::kAddAny:
-      return {low - step.high, high - step.low, beyond};
+      return {low - step.high, high - step.low, beyond, 0};
     case Step::Kind::kMultiply:
-      return {-FloorDivide(-low, step.low), std::max(FloorDivide(high, step.low), low), beyond};
+      return {-FloorDivide(-low, step.low), std::max(FloorDivide(high, step.low), low), beyond,
+              -FloorDivide(-extent, step.low)};
     case Step::Kind::kDivide:
-      return {low * step.low, high * step.low + step.low - 1, beyond};
+      return {low * step.low, high * step.low + step.low - 1, beyond, extent * step.low};
     case Step::Kind::kNegate:
-      return {-high, -low, beyond};
+      return {-high, -low, beyond, extent};
   }
   return range;
 }
@@ -239,7 +240,8 @@ class Walk {
     const auto add = [&](std::optional<IndexRange> to) {
       if (!to) return range;
       return IndexRange{std::min(to->low, range.low), std::max(to->high, range.high),
-                        to->has_beyond || range.has_beyond};
+                        to->has_beyond || range.has_beyond,
+                        to->extent == range.extent ? range.extent : 0};
     };
     const bool is_first = ranges.empty();
     if (leaf_dim >= 0 && (is_first || input_.component_dim == leaf_dim)) {
@@ -428,7 +430,8 @@ void Walk::UseInCompare(const State& state, const Instruction* user, int64_t ope
   const auto direction = user->attributes<CompareAttributes>().direction;
   const bool is_class =
       direction == ComparisonDirection::kEq || direction == ComparisonDirection::kNe;
-  Want(state, user, {bounds->low, bounds->high + (is_class ? 0 : 1), true});
+  Want(state, user,
+       {bounds->low, bounds->high + (is_class ? 0 : 1), true, bounds->high - bounds->low + 1});
 }
 
 // The conditional whose branch `x`, a pred, chooses; null if there is none.
@@ -498,7 +501,7 @@ void Walk::UseAsIndex(const State& state, const Instruction* user, int64_t opera
   }
   const auto want = [&](size_t c, int64_t along) {
     const int64_t extent = user->operand(0)->shape()->dim(indexed.dims[c]);
-    Want(state, user, {0, extent - indexed.sizes[c], true}, along, static_cast<int64_t>(c));
+    Want(state, user, {0, extent - indexed.sizes[c], true, extent}, along, static_cast<int64_t>(c));
   };
   if (indexed.are_scalars) {
     if (component < static_cast<int64_t>(indexed.dims.size())) want(At(component), -1);

@@ -18,6 +18,9 @@ struct IndexRange {
   // Values outside of it have a meaning, too: a start is clamped, an update is dropped, a row stays
   // empty.
   bool has_beyond = false;
+  // Elements of what is indexed, which tiles cut; more than the range has where slices are longer
+  // than 1. 0: of several things.
+  int64_t extent = 0;
 
   bool operator==(const IndexRange&) const = default;
 };

@@ -13,7 +13,10 @@ namespace gshard::cpu {
 namespace {
 
 constexpr int64_t kMaxPlaces = 1 << 21;  // strata: times a range of an index, it fits int64_t
-constexpr int64_t kBeyondShare = 16;     // of the places, beyond each end
+constexpr int64_t kBeyondShare = 16;     // of the strata, beyond each end
+constexpr int64_t kTiles[] = {8, 4, 2};  // whose edges are drawn
+constexpr int64_t kFewValues = 16;       // each of them is drawn
+constexpr int64_t kFewStrata = 2;        // beside the edges, of scalars
 constexpr size_t kMaxNames = 2;
 
 // A permutation of 0..count-1 that follows from `key`: rounds of bijections of the numbers with as
@@ -71,56 +74,79 @@ IndexValues::IndexValues(const IndexInput& input, DType dtype, std::span<const i
     ranges_.resize(1);
   }
   vectors_ = std::max<int64_t>(elements / components_, 1);
+  for (const IndexRange& range : ranges_) {
+    places_.push_back(PlacesOf(range));
+    const int64_t wanted = std::min(places_.back().count(), kMaxWanted);
+    wanted_draws_ = std::max(wanted_draws_, (wanted + vectors_ - 1) / vectors_);
+  }
 }
 
-int64_t IndexValues::Wanted(const IndexRange& range) const {
+int64_t IndexValues::WantedDraws() const { return wanted_draws_; }
+
+IndexValues::Places IndexValues::PlacesOf(const IndexRange& range) const {
   const int64_t inside = range.high - range.low + 1;
-  return std::min(inside + (range.has_beyond ? 2 : 0), kWantedPlaces);
-}
-
-int64_t IndexValues::WantedDraws() const {
-  int64_t wanted = 1;
-  for (const IndexRange& range : ranges_) wanted = std::max(wanted, Wanted(range));
-  return (wanted + vectors_ - 1) / vectors_;
+  Places places;
+  if (input_.is_distinct || input_.is_sorted) {
+    places.strata = std::min({inside, vectors_, kMaxPlaces});
+    return places;  // one draw
+  }
+  if (inside <= kFewValues) {
+    for (int64_t value = range.low; value <= range.high; ++value) places.edges.push_back(value);
+  } else {
+    const int64_t extent = range.extent > 0 ? range.extent : inside;
+    for (const int64_t tiles : kTiles) {
+      const int64_t tile = std::max<int64_t>((extent + tiles - 1) / tiles, 1);
+      for (int64_t edge = range.low; edge <= range.high; edge += tile) {
+        places.edges.push_back(edge);
+        places.edges.push_back(std::min(edge + tile - 1, range.high));
+      }
+    }
+    std::ranges::sort(places.edges);
+    const auto rest = std::ranges::unique(places.edges);
+    places.edges.erase(rest.begin(), rest.end());
+    const int64_t room = std::min(vectors_, kMaxPlaces) - static_cast<int64_t>(places.edges.size());
+    if (range.has_beyond)
+      places.beyond = std::max<int64_t>(1, std::min(room, inside) / kBeyondShare);
+    places.strata = std::clamp<int64_t>(room - 2 * places.beyond, kFewStrata, inside);
+  }
+  if (range.has_beyond) places.beyond = std::max<int64_t>(1, places.beyond);
+  return places;
 }
 
 int64_t IndexValues::ValueAt(uint64_t seed, uint64_t stream, int64_t draw, int64_t place) const {
   const int64_t vector = place / (inner_ * components_) * inner_ + place % inner_;
   const int64_t component = components_ == 1 ? 0 : place / inner_ % components_;
   const IndexRange& range = ranges_[At(component)];
+  const Places& places = places_[At(component)];
   const int64_t inside = range.high - range.low + 1;
   // Several draws go on where the one before has ended, but for values that are to differ within
   // each.
-  const bool by_draw = input_.is_distinct || input_.is_sorted;
-  const int64_t all =
-      by_draw ? vectors_ : std::max(std::min(vectors_, kMaxPlaces) * WantedDraws(), kWantedPlaces);
-  const int64_t at = by_draw ? vector : draw * vectors_ + vector;
-  const bool goes_beyond = range.has_beyond && !by_draw;
-  const int64_t most = std::min(all, kMaxPlaces);
-  const int64_t beyond =
-      goes_beyond ? std::max<int64_t>(1, std::min(most, inside) / kBeyondShare) : 0;
-  const int64_t places = std::min(most, inside + 2 * beyond);
-  const int64_t strata = places - 2 * beyond;
+  const int64_t at = input_.is_distinct || input_.is_sorted ? vector : draw * vectors_ + vector;
   const uint64_t leaf_stream = stream * 64 + static_cast<uint64_t>(component % 64);
-  const uint64_t key = RandomBits(seed ^ 0x696e646578, leaf_stream, by_draw ? draw : at / places);
+  const auto edges = static_cast<int64_t>(places.edges.size());
+  const int64_t inner = edges + places.strata;
+  const int64_t outer = 2 * places.beyond;
+  // Of every `window` values, which all draws together have, some lie beyond the ends.
+  const int64_t window = std::min(inner + outer, wanted_draws_ * vectors_);
+  const int64_t turn = input_.is_distinct ? draw : at / window;
+  const uint64_t key = RandomBits(seed ^ 0x696e646578, leaf_stream, turn);
   const uint64_t bits = RandomBits(seed, leaf_stream, draw * vectors_ + vector);
-  int64_t stratum = at % places;
-  if (input_.is_sorted) {
-    // As the promise has it: in the order of the places.
-    stratum = vectors_ >= strata ? vector * strata / vectors_ : vector;
-  } else {
-    stratum = Permuted(stratum, places, key);
-  }
-  if (stratum >= strata) {
-    const bool is_above =
-        ((stratum - strata) % 2 == 0 && range.high < most_) || range.low <= least_;
+  int64_t which = Permuted(at % window, window, key);
+  if (which < outer) {
+    const bool is_above = (which % 2 == 0 && range.high < most_) || range.low <= least_;
     const int64_t room = is_above ? most_ - range.high : range.low - least_;
     const int64_t far = std::min(std::max<int64_t>(inside / 8, 1), room);
     const auto away = 1 + static_cast<int64_t>(bits % static_cast<uint64_t>(far));
     return is_above ? range.high + away : range.low - away;
   }
-  const int64_t from = range.low + stratum * inside / strata;
-  const int64_t to = range.low + (stratum + 1) * inside / strata;
+  // The others go on from turn to turn; sorted ones are in the order of the places, as is promised.
+  which += turn % inner * (window - outer) - outer;
+  which = input_.is_sorted ? vector * inner / vectors_
+                           : Permuted(which % inner, inner, RandomBits(seed, leaf_stream, -1));
+  if (which < edges) return places.edges[At(which)];
+  which -= edges;
+  const int64_t from = range.low + which * inside / places.strata;
+  const int64_t to = range.low + (which + 1) * inside / places.strata;
   return from + static_cast<int64_t>(bits % static_cast<uint64_t>(to - from));
 }
 

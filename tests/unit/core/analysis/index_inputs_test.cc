@@ -152,7 +152,7 @@ TEST_CASE("what would be read out of range as NaN is drawn in range", "[analysis
   in = pred[5] parameter(2)
   n = f32[] constant(nan)
   nb = f32[5] broadcast(n), dimensions={}
-  ROOT r = f32[5] select(in, g, nb))") == Texts{"leaf 1: 0..63 / g"});
+  ROOT r = f32[5] select(in, g, nb))") == Texts{"leaf 1: 0..63 along 1 / g"});
 }
 
 TEST_CASE("integers are followed through tuples, calls, loops and branches", "[analysis]") {

@@ -22,22 +22,26 @@ IndexInput Of(std::vector<IndexRange> ranges) {
   return input;
 }
 
-TEST_CASE("indices reach every tile and lie a little beyond both ends", "[cpu]") {
+TEST_CASE("indices reach every edge and lie a little beyond both ends", "[cpu]") {
   const std::vector<int64_t> dims{32, 1};
-  const IndexValues values(Of({{0, 63, true}}), DType::kS32, dims);
+  const IndexValues values(Of({{0, 63, true, 64}}), DType::kS32, dims);
   CHECK(values.WantedDraws() == 1);
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    std::set<int32_t> tiles;
+    std::set<int32_t> inside;
     int below = 0, above = 0;
     for (int32_t value : Drawn(values, 32, 0, seed)) {
-      if (value >= 0 && value < 64) tiles.insert(value / 8);
+      if (value >= 0 && value < 64) inside.insert(value);
       below += value < 0;
       above += value > 63;
       CHECK((value >= -8 && value < 72));
     }
-    CHECK(tiles.size() == 8);
-    CHECK(below == 2);
-    CHECK(above == 2);
+    // The first and the last row of each tile.
+    for (int32_t tile = 0; tile < 8; ++tile) {
+      CHECK(inside.contains(8 * tile));
+      CHECK(inside.contains(8 * tile + 7));
+    }
+    CHECK(below == 1);
+    CHECK(above == 1);
   }
 }
 
@@ -51,16 +55,35 @@ TEST_CASE("many indices reach every value about equally often", "[cpu]") {
   for (const auto& [value, count] : counts) CHECK(count == 256);
 }
 
-TEST_CASE("a scalar reaches every tile and both ends in as many draws as it wants", "[cpu]") {
-  const IndexValues values(Of({{0, 63, true}}), DType::kS32, {});
-  REQUIRE(values.WantedDraws() == IndexValues::kWantedPlaces);
+TEST_CASE("a scalar reaches every edge and both ends in as many draws as it wants", "[cpu]") {
+  const IndexValues values(Of({{0, 63, true, 64}}), DType::kS32, {});
+  REQUIRE(values.WantedDraws() == 20);
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    std::set<int32_t> tiles;
+    std::set<int32_t> drawn;
     for (int64_t draw = 0; draw < values.WantedDraws(); ++draw) {
-      const int32_t value = Drawn(values, 1, draw, seed)[0];
-      tiles.insert(value < 0 ? -1 : value / 8);
+      drawn.insert(Drawn(values, 1, draw, seed)[0]);
     }
-    CHECK(tiles.size() == 10);  // -1..8
+    for (int32_t tile = 0; tile < 8; ++tile) {
+      CHECK(drawn.contains(8 * tile));
+      CHECK(drawn.contains(8 * tile + 7));
+    }
+    CHECK(*drawn.begin() < 0);
+    CHECK(*drawn.rbegin() > 63);
+  }
+  // Of a slice of 6 rows of 50 on up to 8 devices: tiles of 7, 13 and 25.
+  const IndexValues slices(Of({{0, 44, true, 50}}), DType::kS32, {});
+  REQUIRE(slices.WantedDraws() <= IndexValues::kMaxWanted);
+  // Also where not all edges are wanted, both ends are.
+  const IndexValues from_end(Of({{-64, 63, true, 64}}), DType::kS32, {});
+  REQUIRE(from_end.WantedDraws() == IndexValues::kMaxWanted);
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    std::set<int32_t> drawn;
+    for (int64_t draw = 0; draw < from_end.WantedDraws(); ++draw) {
+      drawn.insert(Drawn(from_end, 1, draw, seed)[0]);
+    }
+    CHECK(*drawn.begin() < -64);
+    CHECK(*drawn.rbegin() > 63);
+    CHECK(drawn.size() >= 22);
   }
   // Two branches and what is beyond them take four.
   const IndexValues branches(Of({{0, 1, true}}), DType::kS32, {});
