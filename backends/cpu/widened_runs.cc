@@ -40,7 +40,7 @@ class WidenedRuns {
     auto expected = RunReference(*reference, mesh, whole_grid, narrow_expected.size());
     if (!expected) return Fail(expected.error());
     if (programs.microbatched.module != nullptr) {
-      const std::unique_ptr<Module> in_microbatches = Widened(*programs.microbatched.module);
+      const std::unique_ptr<Module> in_microbatches = WidenedCopy(*programs.microbatched.module);
       auto microbatched =
           RunReference(*in_microbatches, mesh, {whole_grid.replicas, 1}, narrow_expected.size());
       if (!microbatched) return Fail(microbatched.error());
