@@ -314,6 +314,8 @@ class ComputationPartitioner {
     if (!value.IsTuple()) {
       const MeshLayout* layout = wanted[0];
       wanted = wanted.subspan(1);
+      // What can be made in any layout has none yet.
+      if (value.layout == nullptr && value.variants.empty()) return nullptr;
       if (MayBeUsedIn(value, layout)) return nullptr;
       const MeshLayout* own = PartitionScope::LayoutOf(value);
       if (own->IsManual() == layout->IsManual()) return nullptr;

@@ -101,27 +101,17 @@ void PermuteOne(const Instruction* x, Instruction* operand, Instruction* c, Reve
                                          operand->shape()->bare()));
 }
 
-// Groups of partitions, as a collective-broadcast has them, as an all-reduce names them: by devices,
-// of which each is in one.
+// Groups of partitions, as a collective-broadcast has them, as an all-reduce names them: by devices.
 void NameDevices(Instruction* all_reduce, Module& module) {
   auto& attributes = all_reduce->mutable_attributes<CollectiveAttributes>();
   const int64_t partitions = module.DeviceCount();
   const ReplicaGroups all;
   const ReplicaGroups& groups =
       attributes.replica_groups != nullptr ? *attributes.replica_groups : all;
-  std::vector<std::vector<int64_t>> of_partitions = groups.ToLists(partitions), lists;
-  std::vector<bool> named(At(partitions));
-  for (const std::vector<int64_t>& group : of_partitions) {
-    for (int64_t member : group) {
-      if (member < partitions) named[At(member)] = true;
-    }
-  }
-  for (int64_t k = 0; k < partitions; ++k) {
-    if (!named[At(k)]) of_partitions.push_back({k});
-  }
+  std::vector<std::vector<int64_t>> lists;
   for (int64_t replica = 0; replica < std::max<int64_t>(module.header().replica_count, 1);
        ++replica) {
-    for (std::vector<int64_t> group : of_partitions) {
+    for (std::vector<int64_t> group : groups.ToLists(partitions)) {
       for (int64_t& member : group) member += replica * partitions;
       lists.push_back(std::move(group));
     }

@@ -14,10 +14,11 @@ module @m attributes {mhlo.num_partitions = 8 : i32} {
     return %2 : tensor<f32>
   }
 }
-// CHECK: custom_call_target="SPMDFullToShardShape", sharding={mesh['i'=2,'j'=4], [{}, {}], manual={'i'}}, frontend_attributes={gshard.adjoint_of={{.*}}}, backend_config="unspecified_dims=[0,1]"
-// CHECK: custom_call_target="SPMDShardToFullShape", sharding={mesh['i'=2,'j'=4], [{'i'}, {}]}, frontend_attributes={gshard.adjoint_of={{.*}}}, backend_config="unspecified_dims=[0,1]"
-// CHECK: f32[8,8] all-reduce({{.*}}replica_groups=[4,2]<=[2,4]T(1,0)
-// CHECK: custom_call_target="SPMDShardToFullShape", sharding={mesh['i'=2,'j'=4], [{}, {}]}, frontend_attributes={gshard.adjoint_of={{.*}}}, backend_config="unspecified_dims=[0,1]"
+// CHECK: ENTRY %main
+// CHECK: "SPMDFullToShardShape", sharding={mesh['i'=2,'j'=4], [{}, {}], manual={'i'}}, frontend_attributes={gshard.adjoint_of={{.*}}}, backend_config="unspecified_dims=[0,1]"
+// CHECK-DAG: "SPMDShardToFullShape", sharding={mesh['i'=2,'j'=4], [{'i'}, {}]}, frontend_attributes={gshard.adjoint_of={{.*}}}, backend_config="unspecified_dims=[0,1]"
+// CHECK-DAG: f32[8,8] all-reduce({{.*}}replica_groups=[4,2]<=[2,4]T(1,0)
+// CHECK-DAG: "SPMDShardToFullShape", sharding={mesh['i'=2,'j'=4], [{}, {}]}, frontend_attributes={gshard.adjoint_of={{.*}}}, backend_config="unspecified_dims=[0,1]"
 // CHECK-NOT: all-reduce(
 // CHECK: ROOT %tuple
 // CHECK: verify {{.*}}ok
