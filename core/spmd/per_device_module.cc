@@ -1,5 +1,7 @@
 #include "core/spmd/per_device_module.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -47,6 +49,17 @@ void KeepWhole(Module& module) {
   }
 }
 
+// jax.pmap made such programs up to JAX 0.7.2; its users may expect them to be cut.
+Diagnostic NoteOnReplicas(uint32_t replicas) {
+  Diagnostic note = MakeError(
+      "",
+      fmt::format("the program has {} replicas and one partition, as jax.pmap makes it: its arrays "
+                  "are each device's own, and nothing is partitioned",
+                  replicas));
+  note.severity = Severity::kNote;
+  return note;
+}
+
 Expected<void> Propagate(const DeviceGrid& devices, Module& module, PassContext& context,
                          const PerDeviceOptions& options) {
   const bool split = options.split_constants && devices.partitions > 1;
@@ -77,6 +90,9 @@ Expected<DeviceGrid> CompleteShardings(Module& module, PassContext& context,
     return Fail(verified.error());
   }
   if (devices.partitions == 1) KeepWhole(module);
+  if (devices.partitions == 1 && devices.replicas > 1) {
+    context.diagnostics.push_back(NoteOnReplicas(devices.replicas));
+  }
   done = RunNamed("inline-calls", module, context, options);
   if (done && options.pad_dynamic_sizes) done = PadWherePossible(module, context, options);
   if (done && options.before_sharding) done = options.before_sharding(module);
