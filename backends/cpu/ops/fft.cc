@@ -3,8 +3,10 @@
 // Real transforms are complex ones of half the length; of odd lengths, complex ones of which one
 // half is not kept (RFFT) or filled in (IRFFT).
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -123,11 +125,16 @@ class FftKernel : public Kernel {
       }
     }
   }
+  // One NaN for all: which of two operands' NaNs a sum takes is the compiler's choice, another one
+  // for lines side by side than for one.
+  T Result(double value) const {
+    return std::isnan(value) ? std::numeric_limits<T>::quiet_NaN() : static_cast<T>(value * scale_);
+  }
   void Store(Range rows, SplitComplex box, Buffers results, int64_t batch) const {
     if (type_ == FftType::kIrfft) {
       T* out = reinterpret_cast<T*>(results[0]) + batch * out_size_;
       for (int64_t i = rows.begin * last_; i < rows.end * last_; ++i) {
-        out[i] = static_cast<T>(box.real[i] * scale_);
+        out[i] = Result(box.real[i]);
       }
       return;
     }
@@ -136,8 +143,7 @@ class FftKernel : public Kernel {
     for (int64_t row = rows.begin; row < rows.end; ++row) {
       for (int64_t i = 0; i < width; ++i) {
         const int64_t at = row * last_ + i;
-        out[row * width + i] = {static_cast<T>(box.real[at] * scale_),
-                                static_cast<T>(box.imag[at] * scale_)};
+        out[row * width + i] = {Result(box.real[at]), Result(box.imag[at])};
       }
     }
   }
