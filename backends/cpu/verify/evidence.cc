@@ -145,7 +145,7 @@ bool Evidence::Holds(uint32_t device, std::span<const int64_t> index) const {
 bool Evidence::Agree(std::span<const double> have, std::span<const double> want,
                      double factor) const {
   bool any = false;
-  const double allowed = std::max(allowed_, std::min(factor * allowed_, error_ / 4));
+  const double allowed = std::max(allowed_, std::min(factor * allowed_, error_ / 2));
   for (size_t i = 0; i < want.size(); ++i) {
     if (std::isnan(want[i])) continue;
     any = true;

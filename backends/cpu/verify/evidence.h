@@ -37,7 +37,7 @@ class Evidence {
   std::span<const int64_t> dims() const { return dims_; }
 
   // Within what rounding allows, wherever it is known what should be. A factor is of what is
-  // allowed, but no further than a quarter of the error that is to be explained.
+  // allowed, but no further than half of the error that is to be explained.
   bool Agree(std::span<const double> have, std::span<const double> want, double factor = 1) const;
   bool IsWrong(uint32_t device) const { return !Agree(have(device), WantOf(device)); }
 
