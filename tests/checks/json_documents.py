@@ -113,6 +113,13 @@ with tempfile.TemporaryDirectory() as folder:
     fails = run("gshard-run", unnamed, "--reference", whole, "--json", code=3)
     same_shape(good, fails, ["verify"], "--reference, other names")
     check(fails["verify"]["widened"]["outcome"] == "remains", "a wrong program is wrong in f64")
+    normed = os.path.join("tests", "golden", "pipeline", "batch_norm.hlo")
+    step, device = (os.path.join(folder, name) for name in ["step.hlo", "device.hlo"])
+    pathlib.Path(step).write_text(pathlib.Path(normed).read_text().split("// -----")[0])
+    for words in [["pipeline", step, "--stages", "2", "--microbatches", "4", "-o", device], ["partition", device, "-o", device]]:
+        subprocess.run([os.path.join(BIN, "gshard-opt"), *words], check=True, capture_output=True)
+    fails = run("gshard-run", device, "--reference", step, "--verify", "--json", code=3)
+    check(fails["verify"]["status"] == "microbatch-sums", "sums over a micro-batch have a verdict of their own")
     run("gshard-run", nan, "--verify", "--json")  # on one device, which shows nothing: says so
     is_error(run("gshard-run", bad, "--json", code=1), "gshard-run")
 
