@@ -26,7 +26,7 @@ def check_file(results, name, path):
     if partition.returncode != 0:
         return results.check(name, f"gshard-opt partition: {partition.stderr[:500]}")
     # A byte is too little to run in: the program is made and printed, the run refused.
-    run = output("gshard-run", path, "--verify", "--print-after=partition", "--memory-limit", "1")
+    run = output("gshard-run", path, "--verify", "--print-after=partition", "--memory-limit", "1B")
     if not run.stderr.startswith(partition.stdout):
         return results.check(name, first_difference(partition.stdout, run.stderr))
     devices = re.search(r'gshard.num_partitions="(\d+)"', partition.stdout)
