@@ -2,6 +2,7 @@
 #include "backends/cpu/kernels/gemm.h"
 
 #include <cblas.h>
+#include <hwy/targets.h>
 
 #include <algorithm>
 
@@ -45,7 +46,23 @@ bool IsBlasOperand(int64_t rows, int64_t columns, int64_t row, int64_t column) {
   return (column == 1 && row >= columns) || (row == 1 && column >= rows);
 }
 
-bool PrefersRowGemm(int64_t m, int64_t n, int64_t k) { return m < 64 || m * n * k <= 1 << 23; }
+namespace {
+// Blocks of RowGemm that fill 32 registers are as fast as OpenBLAS on what is packed.
+bool HasManyRegisters() { return (hwy::SupportedTargets() & HWY_AVX3) != 0; }
+constexpr int64_t kInCache = 1 << 23;
+}  // namespace
+
+bool PrefersRowGemm(int64_t m, int64_t n, int64_t k) {
+  constexpr int64_t kFewRows = 64, kHardlyAny = 6;
+  return m * n * k <= kInCache || m < (HasManyRegisters() ? kFewRows : kHardlyAny);
+}
+
+bool PrefersPackedBf16(int64_t m, int64_t n, int64_t k) {
+  // Of larger ones OpenBLAS's blocks are worth the copies.
+  constexpr int64_t kRows = 6, kColumns = 128, kLarge = int64_t{1} << 31;
+  const int64_t work = m * n * k;
+  return m >= kRows && n >= kColumns && work > kInCache && work <= kLarge && HasManyRegisters();
+}
 
 // Fortran integers are 32 bits here; larger dims are cut by the callers' row blocks.
 #define GSHARD_BLAS_GEMM(T, function, one, zero, ...)                                           \

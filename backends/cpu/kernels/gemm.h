@@ -32,6 +32,16 @@ void RowGemm(int64_t m, int64_t n, int64_t k, MatrixView<float> a, MatrixView<fl
 void RowGemm(int64_t m, int64_t n, int64_t k, MatrixView<double> a, MatrixView<double> b, double* c,
              int64_t c_row);
 
+// A bf16 by its bits.
+struct Bf16 {
+  uint16_t bits;
+};
+// RowGemm of the factors as floats, bit for bit; k > 0.
+void RowGemm(int64_t m, int64_t n, int64_t k, MatrixView<Bf16> a, MatrixView<Bf16> b, float* c,
+             int64_t c_row);
+// Is that faster than OpenBLAS on factors that are converted first?
+bool PrefersPackedBf16(int64_t m, int64_t n, int64_t k);
+
 // RowGemm of a matrix of adjacent columns and one column, the same bits in less time:
 // y (m) = a (m x k, rows at distance a_row) * x (elements at distance x_row).
 void RowDots(int64_t m, int64_t k, const float* a, int64_t a_row, const float* x, int64_t x_row,
@@ -126,7 +136,7 @@ void WithAccumulationType(DType type, F&& f) {
 // One of the strides is 1 and rows (columns) do not overlap; dims of size 1 may have any stride.
 bool IsBlasOperand(int64_t rows, int64_t columns, int64_t row, int64_t column);
 
-// Below this many multiplications (or rows) RowGemm is the better choice.
+// Below this many multiplications RowGemm is the better choice, and of few rows.
 bool PrefersRowGemm(int64_t m, int64_t n, int64_t k);
 
 // Holds OpenBLAS to the calling thread and ends its own; called before its first use, idempotent.

@@ -25,10 +25,6 @@ bool HasInt8Products();  // exact ones: without VNNI sums of pairs would saturat
 // Below so many multiplications a call costs more than it saves.
 inline constexpr int64_t kWorthOneDnn = 1 << 16;
 
-// A bf16 by its bits.
-struct Bf16 {
-  uint16_t bits;
-};
 // c (m x n, rows at distance c_row, columns adjacent) = a (m x k) * b (k x n), products summed in
 // f32; IsBlasOperand must hold for a and b; m, n, k > 0. Subnormal factors and sums count as zero.
 void OneDnnGemm(int64_t m, int64_t n, int64_t k, MatrixView<Bf16> a, MatrixView<Bf16> b, float* c,

@@ -75,14 +75,56 @@ HWY_INLINE void Forget(T*& pointer) {
   asm("" : "+r"(pointer));
 }
 
-// kR rows from `first` on of x, in kV vectors.
+constexpr size_t kAhead = 16;  // rows of a packed panel that are asked for ahead of their use
+
+template <typename T, size_t kV>
+HWY_INLINE void PrefetchRow(const T* row) {
+  constexpr size_t kLine = 64 / sizeof(T);
+  for (size_t j = 0; j < kV * hn::Lanes(hn::ScalableTag<T>()); j += kLine) {
+    __builtin_prefetch(row + j, 0, 3);
+  }
+}
+
+// Asks for a block of c, to be written.
 template <typename T, size_t kR, size_t kV>
+HWY_INLINE void PrefetchTile(const T* c, int64_t c_row) {
+  constexpr size_t kLine = 64 / sizeof(T);
+#pragma GCC unroll 24
+  for (size_t i = 0; i < kR; ++i) {
+    for (size_t j = 0; j < kV * hn::Lanes(hn::ScalableTag<T>()); j += kLine) {
+      __builtin_prefetch(c + j, 1, 3);
+    }
+    c += c_row;
+    Forget(c);
+  }
+}
+
+// The first `width` elements of kR rows of sums.
+template <typename T, size_t kR, size_t kV, typename V>
+HWY_INLINE void StoreNarrow(int64_t width, const V (&sum)[kR][kV], Into into, T* out,
+                            int64_t c_row) {
+  const hn::ScalableTag<T> d;
+  const auto mask = hn::FirstN(d, static_cast<size_t>(width));
+#pragma GCC unroll 24
+  for (size_t i = 0; i < kR; ++i) {
+    V whole = sum[i][0];
+    if (into == Into::kAdd) whole = hn::Add(hn::MaskedLoad(mask, d, out), whole);
+    hn::BlendedStore(whole, mask, d, out);
+    out += c_row;
+    Forget(out);
+  }
+}
+
+// kR rows from `first` on of x, in kV vectors. kPacked: the rows of a block lie column by column,
+// of a.row columns, the first of x at a.offset; their panel is packed, too.
+template <typename T, size_t kR, size_t kV, bool kPacked>
 HWY_INLINE void Block(const Columns<T>& x, int64_t first) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const size_t lanes = hn::Lanes(d);
   const Rows<T>& a = x.a;
-  const int64_t offset = a.offset + first * a.row;
+  constexpr auto kRowCount = static_cast<int64_t>(kR);
+  const int64_t offset = (kPacked ? a.offset * kRowCount : a.offset) + first * a.row;
   // Only a last panel, of one vector, can be narrower.
   const bool narrow = kV == 1 && x.width < static_cast<int64_t>(lanes);
   // Copies: stores of vectors could change any member.
@@ -109,7 +151,9 @@ HWY_INLINE void Block(const Columns<T>& x, int64_t first) {
       for (size_t v = 0; v < kV; ++v) sum[i][v] = hn::Zero(d);
     }
   }
-  const int64_t chunk = a.chunk, a_row = a.row, a_column = a.column, b_row = x.panel.row;
+  if constexpr (kPacked) PrefetchTile<T, kR, kV>(out, c_row);
+  const int64_t chunk = a.chunk, b_row = x.panel.row;
+  const int64_t a_row = kPacked ? 1 : a.row, a_column = kPacked ? kRowCount : a.column;
   for (int64_t s = 0; s < a.count; ++s) {
     const T* rows[(kR + 3) / 4];  // the first of each four
     rows[0] = a.data[s] + offset;
@@ -123,6 +167,8 @@ HWY_INLINE void Block(const Columns<T>& x, int64_t first) {
       V row[kV];
 #pragma GCC unroll 24
       for (size_t v = 0; v < kV; ++v) row[v] = hn::LoadU(d, b + v * lanes);
+      // Rows of a have displaced the panel from L1.
+      if constexpr (kPacked) PrefetchRow<T, kV>(b + kAhead * kV * lanes);
 #pragma GCC unroll 24
       for (size_t i = 0; i < kR; ++i) {
         const V factor = hn::Set(d, rows[i / 4][static_cast<int64_t>(i % 4) * a_row]);
@@ -134,18 +180,7 @@ HWY_INLINE void Block(const Columns<T>& x, int64_t first) {
       for (size_t i = 0; i < (kR + 3) / 4; ++i) rows[i] += a_column;
     }
   }
-  if (narrow) {
-    const auto mask = hn::FirstN(d, static_cast<size_t>(x.width));
-#pragma GCC unroll 24
-    for (size_t i = 0; i < kR; ++i) {
-      V whole = sum[i][0];
-      if (into == Into::kAdd) whole = hn::Add(hn::MaskedLoad(mask, d, out), whole);
-      hn::BlendedStore(whole, mask, d, out);
-      out += c_row;
-      Forget(out);
-    }
-    return;
-  }
+  if (narrow) return StoreNarrow<T, kR, kV>(x.width, sum, into, out, c_row);
 #pragma GCC unroll 24
   for (size_t i = 0; i < kR; ++i) {
 #pragma GCC unroll 24
@@ -159,18 +194,18 @@ HWY_INLINE void Block(const Columns<T>& x, int64_t first) {
 }
 
 // `count` blocks of `rows` rows, kR at most, from row `first` on.
-template <typename T, size_t kV, size_t kR>
+template <typename T, size_t kV, bool kPacked, size_t kR>
 void Blocks(int64_t count, int64_t rows, const Columns<T>& x, int64_t first) {
   constexpr int64_t kHeight = static_cast<int64_t>(kR);
   if constexpr (kR > 1) {
-    if (rows < kHeight) return Blocks<T, kV, kR - 1>(count, rows, x, first);
+    if (rows < kHeight) return Blocks<T, kV, kPacked, kR - 1>(count, rows, x, first);
   }
   const Rows<T>& a = x.a;
   for (int64_t i = first; i < first + count * kHeight; i += kHeight) {
     if (x.prefetch) {
       Prefetch(a.data[0] + a.offset + (i + kHeight) * a.row, kHeight, a.row, a.chunk);
     }
-    Block<T, kR, kV>(x, i);
+    Block<T, kR, kV, kPacked>(x, i);
   }
 }
 
@@ -179,6 +214,9 @@ void Blocks(int64_t count, int64_t rows, const Columns<T>& x, int64_t first) {
 struct Heights {
   int64_t rows;           // of a low block
   int64_t higher, lower;  // how many blocks are a row higher, how many are not
+
+  // Of the block that begins at row i.
+  int64_t HeightAt(int64_t i) const { return i < higher * (rows + 1) ? rows + 1 : rows; }
 };
 
 template <typename T, size_t kV>
@@ -211,12 +249,12 @@ Heights HeightsOf(int64_t m, const Rows<T>& a) {
   return {m / count, m % count, count - m % count};
 }
 
-template <typename T, size_t kV>
+template <typename T, size_t kV, bool kPacked = false>
 void BlockRows(const Heights& heights, const Columns<T>& x) {
   constexpr size_t kMost = kMostRows<T, kV>;
   const auto& [rows, higher, lower] = heights;
-  if (higher > 0) Blocks<T, kV, kMost>(higher, rows + 1, x, 0);
-  Blocks<T, kV, kMost>(lower, rows, x, higher * (rows + 1));
+  if (higher > 0) Blocks<T, kV, kPacked, kMost>(higher, rows + 1, x, 0);
+  Blocks<T, kV, kPacked, kMost>(lower, rows, x, higher * (rows + 1));
 }
 
 // Columns of adjacent elements to rows: panel[p * full + j] = from[p + j * column].

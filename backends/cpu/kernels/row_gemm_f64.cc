@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <type_traits>
 
 #include "backends/cpu/kernels/gemm.h"
 
@@ -19,9 +21,16 @@ namespace HWY_NAMESPACE {
 namespace {
 
 #include "backends/cpu/kernels/row_gemm-inl.h"
+// Behind what it is built on.
+#include "backends/cpu/kernels/packed_gemm-inl.h"
 
 void RunDouble(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<double> a,
                MatrixList<double> b, double* c, int64_t c_row, bool accumulate) {
+  if (PrefersPacked<double>(count, m, n, k, accumulate)) {
+    RunPacked(m, n, k, MatrixView<double>{a.data[0], a.row, a.column},
+              MatrixView<double>{b.data[0], b.row, b.column}, c, c_row, accumulate);
+    return;
+  }
   Run<double>(count, m, n, k, a, b, c, c_row, accumulate);
 }
 

@@ -83,32 +83,32 @@ bool FitsBf16(DType type) {
          (IsFloat(type) && DTypeBits(type) <= 8 && type != DType::kF8E8M0FNU);
 }
 
-// Does oneDNN multiply these, each of both operands' rows and columns at a time?
-bool PrefersOneDnn(const DotProduct::Operand& lhs, const DotProduct::Operand& rhs,
-                   DType accumulate) {
-  // Without it, small products of bf16 that share an operand are stacked.
+// Are these multiplied as they are, 8-bit integers or bf16, each of both operands' rows and columns
+// at a time?
+bool StaysNarrow(const DotProduct::Operand& lhs, const DotProduct::Operand& rhs, DType accumulate) {
+  // Below, small products of bf16 that share an operand are stacked.
   constexpr int64_t kWorthBf16 = 1 << 18;
   const auto sizes = [](const DotProduct::Operand& x, std::span<const int64_t> dims) {
     int64_t product = 1;
     for (int64_t dim : dims) product *= x.dims[static_cast<size_t>(dim)];
     return product;
   };
-  const int64_t work =
-      sizes(lhs, FreeDims(lhs)) * sizes(lhs, lhs.contracting) * sizes(rhs, FreeDims(rhs));
+  const int64_t m = sizes(lhs, FreeDims(lhs)), n = sizes(rhs, FreeDims(rhs));
+  const int64_t k = sizes(lhs, lhs.contracting);
   if (accumulate == DType::kU32 && FitsInt8(lhs.dtype) && FitsInt8(rhs.dtype)) {
-    return work >= kWorthOneDnn && HasInt8Products();
+    return m * n * k >= kWorthOneDnn && HasInt8Products();
   }
-  return accumulate == DType::kF32 && FitsBf16(lhs.dtype) && FitsBf16(rhs.dtype) &&
-         work >= kWorthBf16 && HasBf16Products();
+  if (accumulate != DType::kF32 || !FitsBf16(lhs.dtype) || !FitsBf16(rhs.dtype)) return false;
+  return (m * n * k >= kWorthBf16 && HasBf16Products()) || PrefersPackedBf16(m, n, k);
 }
 
-DType FactorType(DType own, DType other, DType accumulate, bool one_dnn) {
-  if (one_dnn) return accumulate == DType::kF32 ? DType::kBF16 : own;
+DType FactorType(DType own, DType other, DType accumulate, bool narrow) {
+  if (narrow) return accumulate == DType::kF32 ? DType::kBF16 : own;
   return accumulate == DType::kU32 && FitsShort(own) && FitsShort(other) ? DType::kS16 : accumulate;
 }
 
 template <typename T>
-constexpr bool kOfOneDnn = std::is_same_v<T, Bf16> || std::is_same_v<T, int8_t>;
+constexpr bool kIsNarrow = std::is_same_v<T, Bf16> || std::is_same_v<T, int8_t>;
 
 }  // namespace
 
@@ -213,7 +213,7 @@ std::pair<bool, bool> DotProduct::Arrange(const Side& lhs, const Side& rhs) {
   rows_ = outer_ * m_;
 
   const bool is_float = accumulate_ == DType::kF32 || accumulate_ == DType::kF64;
-  by_library_ = one_dnn_ || IsComplex(accumulate_) || (is_float && !PrefersRowGemm(m_, n_, k_));
+  by_library_ = narrow_ || IsComplex(accumulate_) || (is_float && !PrefersRowGemm(m_, n_, k_));
   if (by_library_) {
     pack_lhs = pack_lhs || !IsBlasOperand(m_, k_, lhs_row_, lhs_column_);
     pack_rhs = pack_rhs || !IsBlasOperand(k_, n_, rhs_row_, rhs_column_);
@@ -228,7 +228,7 @@ void DotProduct::ChooseBlocks() {
   block_columns_ = n_;
   block_rows_ = by_library_ ? std::clamp<int64_t>(m_, 1, kBlasRows) : 0;
   // Much work in few rows: at least four pieces, so that several threads have some.
-  const int64_t worth_splitting = int64_t{1} << (one_dnn_ ? 26 : 28);
+  const int64_t worth_splitting = int64_t{1} << (narrow_ ? 26 : 28);
   if (!by_library_ || m_ * n_ * k_ < worth_splitting) return;
   const auto quarter = [](int64_t size) { return (size + 255) / 256 * 64; };
   // A share neither prepares the rhs (each would do all of it) nor converts sums.
@@ -246,11 +246,11 @@ void DotProduct::ChooseBlocks() {
 
 DotProduct::DotProduct(const Operand& lhs, const Operand& rhs, DType result)
     : accumulate_(AccumulationType(lhs.dtype, rhs.dtype, result)),
-      one_dnn_(PrefersOneDnn(lhs, rhs, accumulate_)),
+      narrow_(StaysNarrow(lhs, rhs, accumulate_)),
       lhs_signed_(ClassOf(lhs.dtype) == DTypeClass::kSigned),
       rhs_signed_(ClassOf(rhs.dtype) == DTypeClass::kSigned),
-      lhs_factor_(FactorType(lhs.dtype, rhs.dtype, accumulate_, one_dnn_)),
-      rhs_factor_(FactorType(rhs.dtype, lhs.dtype, accumulate_, one_dnn_)),
+      lhs_factor_(FactorType(lhs.dtype, rhs.dtype, accumulate_, narrow_)),
+      rhs_factor_(FactorType(rhs.dtype, lhs.dtype, accumulate_, narrow_)),
       lhs_convert_(lhs.dtype, lhs_factor_),
       rhs_convert_(rhs.dtype, rhs_factor_),
       // Integers end as their low bits; pred as "any".
@@ -293,7 +293,7 @@ DotProduct::DotProduct(const Operand& lhs, const Operand& rhs, DType result)
   can_stack_ = block_rows_ == 0 && (accumulate_ == DType::kF32 || accumulate_ == DType::kF64) &&
                loops_.empty() && !pack_lhs_ && lhs_row_ * m_ == lhs_count_;
   can_sum_ = (accumulate_ == DType::kF32 || accumulate_ == DType::kF64) && loops_.empty() &&
-             !one_dnn_ && lhs_convert_.IsIdentity() && rhs_convert_.IsIdentity() &&
+             !narrow_ && lhs_convert_.IsIdentity() && rhs_convert_.IsIdentity() &&
              result_convert_.IsIdentity();
   constexpr int64_t kNarrow = 64;  // bytes of a row of the result
   const bool dense_rhs =
@@ -337,8 +337,12 @@ void DotProduct::MultiplyBlock(int64_t m, int64_t n, const T* lhs, const T* rhs,
       return Int8View{reinterpret_cast<const std::byte*>(x.data), x.row, x.column, is_signed};
     };
     OneDnnGemm(m, n, k_, view(a, lhs_signed_), view(b, rhs_signed_), result, n_);
-  } else if constexpr (kOfOneDnn<T>) {
-    OneDnnGemm(m, n, k_, a, b, result, n_);
+  } else if constexpr (std::is_same_v<T, Bf16>) {
+    if (HasBf16Products()) {
+      OneDnnGemm(m, n, k_, a, b, result, n_);
+    } else {
+      RowGemm(m, n, k_, a, b, result, n_);
+    }
   } else {
     BlasGemm(m, n, k_, a, b, result, n_);
   }
@@ -349,7 +353,7 @@ void DotProduct::Multiply(int64_t m, const T* lhs, const T* rhs, Sum* result) co
   const MatrixView<T> a{lhs, lhs_row_, lhs_column_}, b{rhs, rhs_row_, rhs_column_};
   if (k_ == 0) {
     std::fill_n(result, m * n_, Sum{0});
-  } else if constexpr (std::is_integral_v<T> && !kOfOneDnn<T>) {
+  } else if constexpr (std::is_integral_v<T> && !kIsNarrow<T>) {
     IntegerGemm(m, n_, k_, a, b, result, n_);
   } else {
     if (block_columns_ < n_) {
@@ -388,7 +392,7 @@ void DotProduct::Multiply(int64_t m, const T* lhs, const T* rhs, Sum* result) co
 template <typename T, typename Sum>
 void DotProduct::MultiplyShare(int64_t share, int64_t m, const T* lhs, const T* rhs,
                                Sum* result) const {
-  if constexpr (!std::is_integral_v<T> || kOfOneDnn<T>) {  // other integers have one share
+  if constexpr (!std::is_integral_v<T> || kIsNarrow<T>) {  // other integers have one share
     const int64_t column = share * block_columns_;
     MultiplyBlock(m, std::min(block_columns_, n_ - column), lhs, rhs + column * rhs_column_,
                   result + column);
@@ -428,7 +432,7 @@ void DotProduct::RunTyped(int64_t begin, int64_t end, const std::byte* lhs_data,
 
 template <typename F>
 void DotProduct::WithTypes(F&& f) const {
-  if (one_dnn_) return accumulate_ == DType::kF32 ? f(Bf16{}, float{}) : f(int8_t{}, uint32_t{});
+  if (narrow_) return accumulate_ == DType::kF32 ? f(Bf16{}, float{}) : f(int8_t{}, uint32_t{});
   if (lhs_factor_ == DType::kS16) return f(int16_t{}, uint32_t{});
   WithAccumulationType(accumulate_, [&](auto tag) { f(tag, tag); });
 }

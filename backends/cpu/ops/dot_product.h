@@ -111,7 +111,7 @@ class DotProduct {
                                const Part& part, const std::byte* data, Scratch& scratch) const;
 
   DType accumulate_;
-  bool one_dnn_;  // multiplies 8-bit integers, or bf16
+  bool narrow_;  // factors are multiplied as 8-bit integers, or as bf16
   bool lhs_signed_, rhs_signed_;
   DType lhs_factor_, rhs_factor_;  // types of operands when they are multiplied
   ArrayConvert lhs_convert_, rhs_convert_, result_convert_;
