@@ -26,7 +26,7 @@ HWY_INLINE float Widened(Bf16 x) {
 // What a thread packs into.
 template <typename T>
 struct PackedRoom {
-  static constexpr int64_t kFull = 2 * HWY_MAX_BYTES / sizeof(T);  // of a panel, or more
+  static constexpr size_t kFull = 2 * HWY_MAX_BYTES / sizeof(T);  // of a panel, or more
   alignas(64) T right[kDepth * (kStrip + kFull)];
   alignas(64) T left[kDepth * kHeight];
   alignas(64) T sums[kHeight * kFull];
@@ -144,8 +144,8 @@ HWY_NOINLINE void RunPacked(int64_t m, int64_t n, int64_t k, MatrixView<From> a,
 // does and there is little to add.
 template <typename T>
 bool PrefersPacked(int64_t count, int64_t m, int64_t n, int64_t k, bool accumulate) {
-  constexpr int64_t kFarBytes = 1 << 20, kFewRows = 6, kLittle = 64;
+  constexpr int64_t kFarBytes = 1 << 20, kNotFew = 6, kLittle = 64;
   constexpr int64_t kBytes = sizeof(T);
-  if (count > 1 || (accumulate && k <= kChunk) || m < kFewRows || n < 128 || k == 0) return false;
+  if (count > 1 || (accumulate && k <= kChunk) || m < kNotFew || n < 128 || k == 0) return false;
   return k * n * kBytes > kFarBytes || (k <= kLittle && m * n * kBytes >= kFarBytes);
 }
