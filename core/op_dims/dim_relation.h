@@ -1,0 +1,66 @@
+// How the dims of an operation's operands and results relate, as data.
+//
+// An operation is described by *factors*, as an einsum "ij,jk->ik" is by letters: each dim of each
+// operand and result is a product of factors, major to minor, nearly always of one. Dims that share
+// a factor can be cut alike; the factor's kind says what that costs. For example
+//
+//   dot       ([i, k], [k, j])->([i, j]) {i=8, j=32, k=16} reduction={k}
+//   reshape   ([ij])->([i, j]) {i=2, j=4}
+//   sort      ([i, j])->([i, j]) {i=4, j=9} need_replication={j}
+//
+// The factors, their kinds and their order are those of Shardy's sharding rules (its public
+// documentation, "Propagation"; observed op by op, docs/propagation.md). Values of control flow
+// (loops, branches, calls) relate by edges between values and have no factors.
+#ifndef GSHARD_CORE_OP_DIMS_DIM_RELATION_H_
+#define GSHARD_CORE_OP_DIMS_DIM_RELATION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/instruction.h"
+
+namespace gshard {
+
+// What it takes to compute an operation whose dims are cut along a factor.
+enum class FactorKind : uint8_t {
+  kPassThrough,      // nothing: each device computes its part
+  kReduction,        // a sum (or another reduction) of the results over the devices
+  kPermutation,      // elements of neighbours (halos), or of other devices in turn
+  kNeedReplication,  // the whole dim on every device
+};
+
+struct Factor {
+  int64_t size = 1;
+  FactorKind kind = FactorKind::kPassThrough;
+  bool blocked = false;  // shardings are not propagated along it
+  bool operator==(const Factor&) const = default;
+};
+
+// The factors of one dim, as indices into DimRelation::factors, major to minor; never empty.
+using FactorList = std::vector<int>;
+
+struct DimRelation {
+  std::vector<Factor> factors;
+  // By operand (or leaf of the result's shape in pre-order) and dim. What is no array has no dims.
+  std::vector<std::vector<FactorList>> operands, results;
+  // False for operations whose dims do not relate at all: parameters, constants, unknown custom
+  // calls, control flow. All dims then have factors of their own.
+  bool relates = true;
+};
+
+// The relation of any instruction. Pure; shapes and attributes must be verified. The product of a
+// dim's factors is the dim's size except where sizes differ along one factor: a slice and what it
+// is cut from share a factor of the larger size, a window and its base one of the result's.
+DimRelation RelationOf(const Instruction& x);
+
+// "([i, k], [k, j])->([i, j]) {i=8, j=32, k=16} reduction={k}", as Shardy prints its rules.
+std::string ToString(const DimRelation& relation);
+// The same without sizes and kinds: "([i, k], [k, j])->([i, j])".
+std::string DimsText(const DimRelation& relation);
+// The letter of a factor there: i, j, .. z, i1, ..
+std::string FactorName(int factor);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_OP_DIMS_DIM_RELATION_H_

@@ -1,0 +1,146 @@
+// Products: what is summed over is a factor of the operands only.
+#include "core/op_dims/relation_rules.h"
+
+namespace gshard::op_dims {
+namespace {
+
+// Batch dims of all three, free dims of the left and of the right operand; then what is summed.
+void AddDot(RelationBuilder& b, const DotAttributes& dot) {
+  int64_t result_dim = 0;
+  for (size_t i = 0; i < dot.lhs_batch.size(); ++i) {
+    const int factor = b.Add(b.operand(0)->dim(dot.lhs_batch[i]));
+    b.ToOperand(0, dot.lhs_batch[i], factor);
+    b.ToOperand(1, dot.rhs_batch[i], factor);
+    b.ToResult(0, result_dim++, factor);
+  }
+  for (int64_t side = 0; side < 2; ++side) {
+    const Dims batch = side == 0 ? dot.lhs_batch : dot.rhs_batch;
+    const Dims contracting = side == 0 ? dot.lhs_contracting : dot.rhs_contracting;
+    for (int64_t d = 0; d < b.operand(side)->rank(); ++d) {
+      if (Contains(batch, d) || Contains(contracting, d)) continue;
+      const int factor = b.Add(b.operand(side)->dim(d));
+      b.ToOperand(side, d, factor);
+      b.ToResult(0, result_dim++, factor);
+    }
+  }
+  for (size_t i = 0; i < dot.lhs_contracting.size(); ++i) {
+    const int factor =
+        b.Add(b.operand(0)->dim(dot.lhs_contracting[i]), FactorKind::kReduction);
+    b.ToOperand(0, dot.lhs_contracting[i], factor);
+    b.ToOperand(1, dot.rhs_contracting[i], factor);
+  }
+}
+
+}  // namespace
+
+void Dot(RelationBuilder& b) { AddDot(b, b.attributes<DotAttributes>()); }
+
+// The scale of an operand has its dims; where it is shorter, an element of it serves a block of the
+// operand's, and the dim keeps a factor of its own.
+void ScaledDot(RelationBuilder& b) {
+  AddDot(b, b.attributes<DotAttributes>());
+  for (int64_t i = 0; i < 2; ++i) {
+    for (int64_t d = 0; d < b.operand(i)->rank(); ++d) {
+      if (b.operand(i + 2)->dim(d) != b.operand(i)->dim(d)) continue;
+      for (const int factor : b.FactorsOfOperand(i, d)) b.ToOperand(i + 2, d, factor);
+    }
+  }
+}
+
+// lhs [b, m, k] and rhs [g, b, k, n] make [b, m, n] if the ragged dim is one of the rows m, and
+// [g, b, m, n] if it is summed over; a ragged batch dim changes nothing of a dot. The ragged dim
+// needs to be whole, since the groups' sizes are known at run time only.
+void RaggedDot(RelationBuilder& b) {
+  const auto& dot = b.attributes<DotAttributes>();
+  const int64_t ragged = dot.lhs_ragged.empty() ? -1 : dot.lhs_ragged[0];
+  const int64_t group = dot.rhs_group.empty() ? -1 : dot.rhs_group[0];
+  const bool sums_ragged = Contains(dot.lhs_contracting, ragged);
+  int64_t result_dim = sums_ragged ? 1 : 0;  // [g, ..]: the groups have a factor of their own
+  for (size_t i = 0; i < dot.lhs_batch.size(); ++i) {
+    const bool whole = dot.lhs_batch[i] == ragged;
+    const int factor =
+        b.Add(b.operand(0)->dim(dot.lhs_batch[i]),
+              whole ? FactorKind::kNeedReplication : FactorKind::kPassThrough, whole);
+    b.ToOperand(0, dot.lhs_batch[i], factor);
+    b.ToOperand(1, dot.rhs_batch[i], factor);
+    b.ToResult(0, result_dim++, factor);
+  }
+  for (int64_t side = 0; side < 2; ++side) {
+    const Dims batch = side == 0 ? dot.lhs_batch : dot.rhs_batch;
+    const Dims contracting = side == 0 ? dot.lhs_contracting : dot.rhs_contracting;
+    for (int64_t d = 0; d < b.operand(side)->rank(); ++d) {
+      if (Contains(batch, d) || Contains(contracting, d) || (side == 1 && d == group)) continue;
+      const bool whole = side == 0 && d == ragged;
+      const int factor =
+          b.Add(b.operand(side)->dim(d),
+                whole ? FactorKind::kNeedReplication : FactorKind::kPassThrough, whole);
+      b.ToOperand(side, d, factor);
+      b.ToResult(0, result_dim++, factor);
+    }
+  }
+  for (size_t i = 0; i < dot.lhs_contracting.size(); ++i) {
+    const bool whole = dot.lhs_contracting[i] == ragged;
+    const int factor =
+        b.Add(b.operand(0)->dim(dot.lhs_contracting[i]),
+              whole ? FactorKind::kNeedReplication : FactorKind::kReduction, whole);
+    b.ToOperand(0, dot.lhs_contracting[i], factor);
+    b.ToOperand(1, dot.rhs_contracting[i], factor);
+  }
+}
+
+namespace {
+
+// A spatial dim with a stride is seen as blocks of so many elements where the window covers a block:
+// the blocks are the result's elements, and the elements of a block belong to the window.
+void AddSpatial(RelationBuilder& b, const ConvolutionAttributes& conv, size_t i) {
+  const WindowDim& window = conv.window[i];
+  const int64_t result = b.result(0)->dim(conv.output_spatial[i]);
+  const int positions = b.Add(result, FactorKind::kPermutation);
+  b.ToOperand(0, conv.input_spatial[i], positions);
+  b.ToResult(0, conv.output_spatial[i], positions);
+  if (window.stride > 1 && window.size >= window.stride) {
+    const int within = b.Add(window.stride, FactorKind::kReduction);
+    b.ToOperand(0, conv.input_spatial[i], within);
+    b.ToOperand(1, conv.kernel_spatial[i], within);
+  }
+}
+
+}  // namespace
+
+void Convolution(RelationBuilder& b) {
+  const auto& conv = b.attributes<ConvolutionAttributes>();
+  const Shape* result = b.result(0);
+  const int64_t batch_groups = conv.batch_group_count, groups = conv.feature_group_count;
+  int group = -1;
+  if (batch_groups > 1) {
+    group = b.Add(batch_groups);
+    b.ToOperand(0, conv.input_batch, group);
+  }
+  const int batch = b.Add(result->dim(conv.output_batch));
+  b.ToOperand(0, conv.input_batch, batch);
+  b.ToResult(0, conv.output_batch, batch);
+  for (size_t i = 0; i < conv.window.size(); ++i) AddSpatial(b, conv, i);
+
+  const int64_t input_feature = b.operand(0)->dim(conv.input_feature);
+  if (groups > 1) {
+    group = b.Add(groups);
+    b.ToOperand(0, conv.input_feature, group);
+  }
+  const int64_t summed_size = input_feature / groups;
+  const int summed = b.Add(summed_size, FactorKind::kReduction);
+  if (groups == 1 || summed_size > 1) b.ToOperand(0, conv.input_feature, summed);
+  b.ToOperand(1, conv.kernel_input_feature, summed);
+
+  const int64_t made = result->dim(conv.output_feature);
+  const int64_t rest = group >= 0 ? made / b.SizeOf(group) : made;
+  if (group >= 0) {
+    b.ToOperand(1, conv.kernel_output_feature, group);
+    b.ToResult(0, conv.output_feature, group);
+    if (rest == 1) return;
+  }
+  const int feature = b.Add(rest);
+  b.ToOperand(1, conv.kernel_output_feature, feature);
+  b.ToResult(0, conv.output_feature, feature);
+}
+
+}  // namespace gshard::op_dims
