@@ -203,7 +203,8 @@ bool ReadSharding(Cursor& c, const ShardyMeshes& meshes, ShardySharding& out) {
     bool open = false;
     if (!ReadAxes(c, out.dims.emplace_back(), open)) return false;
     if (open) out.open_dims.push_back(static_cast<int64_t>(out.dims.size()) - 1);
-    c.Word();  // priority
+    const std::string_view priority = c.Word();  // "p1"
+    out.priorities.push_back(priority.empty() ? 0 : std::atoll(std::string(priority.substr(1)).c_str()));
     c.Eat(",");
   }
   while (c.Eat(",")) {

@@ -31,6 +31,7 @@ struct ShardySharding {
   ShardyMesh mesh;
   std::vector<std::vector<std::string>> dims;  // axes of each dim, major first
   std::vector<int64_t> open_dims;              // dims with "?", ascending
+  std::vector<int64_t> priorities;             // of each dim; 0 where none is given
   // Axes by "replicated", "unreduced", and "unreduced=max", "unreduced=min" for partial values that
   // are put together in another way than by adding.
   std::vector<std::pair<std::string, std::vector<std::string>>> other;

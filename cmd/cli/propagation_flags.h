@@ -1,5 +1,5 @@
-// --allow-spmd-sharding-propagation-to-parameters and -to-output, alike wherever a program is
-// propagated.
+// --propagation, --allow-spmd-sharding-propagation-to-parameters and -to-output, alike wherever a
+// program is propagated.
 #ifndef GSHARD_CMD_CLI_PROPAGATION_FLAGS_H_
 #define GSHARD_CMD_CLI_PROPAGATION_FLAGS_H_
 
@@ -12,7 +12,7 @@
 namespace gshard {
 
 struct PropagationFlags {
-  std::optional<std::string> to_parameters, to_output;
+  std::optional<std::string> mode, to_parameters, to_output;
 };
 
 void AddPropagationFlags(const Command& command, PropagationFlags& flags);

@@ -5,6 +5,7 @@
 #define GSHARD_CORE_EXPLAIN_RECORDER_H_
 
 #include <cstdint>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -30,10 +31,12 @@ struct ShardingChange {
   const Instruction* instruction = nullptr;
   const Instruction* from = nullptr;  // null: the user's annotation or the program boundary
   ShardingEdge edge = ShardingEdge::kAnnotation;
-  int8_t level = -1;                  // aggressiveness 0..3; -1: outside the driver
+  int8_t level = -1;  // aggressiveness 0..3, or Shardy's tier of operations; -1: outside the driver
   const Sharding* offered = nullptr;  // what the rule derived; merged may differ from it
   const Sharding* before = nullptr;
   const Sharding* after = nullptr;
+  // Of Shardy's propagation: "factor j of ([i, k], [k, j])->([i, j])"; else empty.
+  std::string rule = {};
 };
 
 // Why the partitioner inserted a collective. Instructions are those of the sharded program, which

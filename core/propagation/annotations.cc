@@ -13,6 +13,7 @@
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
 #include "ir/traversal.h"
+#include "ir/unspecified_dims.h"
 
 namespace gshard {
 namespace {

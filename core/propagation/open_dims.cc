@@ -1,13 +1,11 @@
 #include "core/propagation/open_dims.h"
 
 #include <algorithm>
-#include <charconv>
-#include <string>
 
 #include "core/propagation/engine.h"
 #include "ir/custom_call.h"
-#include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
+#include "ir/unspecified_dims.h"
 
 namespace gshard {
 namespace {
@@ -55,29 +53,6 @@ const Sharding* MergeAcrossBoundary(Context& ctx, const Sharding* candidate, con
 }
 
 }  // namespace
-
-std::vector<int64_t> UnspecifiedDims(const Instruction& x) {
-  std::vector<int64_t> dims;
-  std::string text = Unquoted(x.backend_config());
-  constexpr std::string_view kKey = "unspecified_dims=[";
-  size_t at = text.find(kKey);
-  if (at == std::string::npos) return dims;
-  const char* p = text.data() + at + kKey.size();
-  const char* end = text.data() + text.size();
-  while (p < end && *p != ']') {
-    int64_t value = 0;
-    auto [next, error] = std::from_chars(p, end, value);
-    if (error != std::errc()) {
-      ++p;
-      continue;
-    }
-    dims.push_back(value);
-    p = next;
-  }
-  std::sort(dims.begin(), dims.end());
-  dims.erase(std::unique(dims.begin(), dims.end()), dims.end());
-  return dims;
-}
 
 bool RefineOpenDims(Engine& engine, Instruction* copy, const std::vector<int64_t>& open,
                     const Sharding* s, const Instruction* from) {

@@ -21,9 +21,6 @@ void RefineOpenDimsBackward(Engine& engine, Instruction* copy, const std::vector
 bool RefineOpenDims(Engine& engine, Instruction* copy, const std::vector<int64_t>& open,
                     const Sharding* s, const Instruction* from);
 
-// "unspecified_dims=[0,2]" in a backend_config or opaque string: sorted dims; empty if none.
-std::vector<int64_t> UnspecifiedDims(const Instruction& x);
-
 }  // namespace gshard
 
 #endif  // GSHARD_CORE_PROPAGATION_OPEN_DIMS_H_

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "core/propagation/annotation_checks.h"
 #include "core/propagation/annotations.h"
 #include "core/propagation/boundary.h"
 #include "core/propagation/engine.h"
 #include "core/propagation/shard_groups.h"
+#include "core/propagation/shardy/shardy_mode.h"
 #include "core/propagation/shardy_import.h"
 #include "ir/device_subsets.h"
 
@@ -69,7 +71,27 @@ Expected<void> SpreadFromBoundary(Module& module, ExplainRecorder* recorder) {
   return {};
 }
 
+Expected<bool> InferAsShardy(Module& module, const BoundaryFlags& boundary, bool imported,
+                             const PropagationOptions& options, ExplainRecorder* recorder) {
+  if (Expected<void> ok = CheckAnnotations(module); !ok) return Fail(ok.error());
+  RecordAnnotations(module, recorder);
+  const bool changed =
+      shardy::PropagateAsShardy(module, {boundary.parameters, boundary.results}, recorder);
+  RecordBoundary(module, boundary);
+  if (options.warnings != nullptr) {
+    if (auto note = FreeBoundaryNote(module, boundary)) {
+      options.warnings->push_back(std::move(*note));
+    }
+  }
+  return changed || imported;
+}
+
 }  // namespace
+
+PropagationMode ModeFor(const Module& module, PropagationMode wanted) {
+  if (wanted != PropagationMode::kByText) return wanted;
+  return shardy::SpeaksShardy(module) ? PropagationMode::kShardy : PropagationMode::kGspmd;
+}
 
 Expected<bool> PropagateShardings(Module& module, const PropagationOptions& options,
                                   ExplainRecorder* recorder) {
@@ -79,6 +101,9 @@ Expected<bool> PropagateShardings(Module& module, const PropagationOptions& opti
       ResolveBoundary(module, options.allow_to_parameters, options.allow_to_output);
   if (!resolved) return Fail(resolved.error());
   const BoundaryFlags& boundary = *resolved;
+  if (ModeFor(module, options.mode) == PropagationMode::kShardy) {
+    return InferAsShardy(module, boundary, *imported, options, recorder);
+  }
   Engine::Options allowed{AnyTrue(boundary.parameters), AnyTrue(boundary.results)};
   const bool has_subsets = HasDeviceSubsets(module);
   const int64_t devices = module.DeviceCount();

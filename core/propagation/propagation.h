@@ -17,7 +17,15 @@
 
 namespace gshard {
 
+// Whose rules infer shardings: GSPMD's, or Shardy's, which JAX runs since version 0.7.
+enum class PropagationMode : uint8_t {
+  kByText,  // Shardy's where the text has annotations of Shardy, else GSPMD's
+  kGspmd,
+  kShardy,
+};
+
 struct PropagationOptions {
+  PropagationMode mode = PropagationMode::kByText;
   // One entry, or one per entry parameter (per element of a single tuple parameter) / per element
   // of the root tuple. Empty: as the module's header says; if that is silent, those without an
   // annotation are free, and a note among the warnings says so where they come out sharded.
@@ -30,6 +38,9 @@ struct PropagationOptions {
   // Warnings (contradicting annotations) go here if not null.
   std::vector<Diagnostic>* warnings = nullptr;
 };
+
+// The mode that runs: kGspmd or kShardy.
+PropagationMode ModeFor(const Module& module, PropagationMode wanted);
 
 // Infers shardings in place; true if anything changed. Every instruction whose sharding can be
 // inferred carries one afterwards, those without are replicated. `Sharding` custom-calls become

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/propagation/rules.h"
+#include "core/propagation/shardy/annotation.h"
 #include "core/propagation/shardy_regions.h"
 #include "fmt/format.h"
 #include "ir/custom_call.h"
@@ -125,17 +126,12 @@ bool ImportPropagationMarkers(Module& module, Computation* computation) {
 
 Expected<bool> ImportShardyShardings(Module& module) {
   ShardyMeshes meshes;
-  std::string_view header = module.header().frontend_attributes;
-  if (header.find("xla.sdy.meshes") != std::string_view::npos) {
-    for (const auto& [key, value] : ParseFrontendAttributes(header)) {
-      if (key != "xla.sdy.meshes") continue;
-      std::string text = value.starts_with('"') ? Unquoted(value) : std::string(value);
-      TextError error;
-      if (!ReadShardyMeshes(text, meshes, &error)) {
-        return Fail(MakeError("E-SDY-002", fmt::format("cannot read the module's xla.sdy.meshes, "
-                                                       "{}: {}",
-                                                       text, error.message)));
-      }
+  if (std::string text = shardy::ShardyMeshesText(module); !text.empty()) {
+    TextError error;
+    if (!ReadShardyMeshes(text, meshes, &error)) {
+      return Fail(MakeError("E-SDY-002", fmt::format("cannot read the module's xla.sdy.meshes, "
+                                                     "{}: {}",
+                                                     text, error.message)));
     }
   }
   Expected<bool> regions = ImportManualRegions(module, meshes);

@@ -158,6 +158,12 @@ std::string WhyNone(const Module& module, const Instruction* x) {
   return "no neighbour has one that fits";
 }
 
+// By which rule and when: GSPMD's level, or Shardy's factor and tier.
+std::string WhenOf(const ShardingChange& change) {
+  return change.rule.empty() ? fmt::format("level {}", change.level)
+                             : fmt::format("{}, P{}", change.rule, change.level);
+}
+
 std::string Reason(const Module& module, const ExplainStep& step) {
   const ShardingChange& c = *step.change;
   const Instruction* from = c.from == nullptr ? nullptr : SourceOfLeaf(c, step.leaf);
@@ -176,11 +182,11 @@ std::string Reason(const Module& module, const ExplainStep& step) {
     case ShardingEdge::kSharding:
       return fmt::format("operand of the Sharding call '{}'", from->name());
     case ShardingEdge::kOperand:
-      return fmt::format("{}operand '{}' through {}, level {}", how, from->name(),
-                         OpcodeName(step.instruction->opcode()), c.level);
+      return fmt::format("{}operand '{}' through {}, {}", how, from->name(),
+                         OpcodeName(step.instruction->opcode()), WhenOf(c));
     case ShardingEdge::kUser:
-      return fmt::format("{}user '{}' through {}, level {}", how, from->name(),
-                         OpcodeName(from->opcode()), c.level);
+      return fmt::format("{}user '{}' through {}, {}", how, from->name(),
+                         OpcodeName(from->opcode()), WhenOf(c));
     case ShardingEdge::kControlFlow:
       return fmt::format("same value as '{}'", from->name());
     case ShardingEdge::kShardGroup:

@@ -21,7 +21,7 @@ module @group attributes {mhlo.num_partitions = 8 : i32} {
   sdy.mesh @mesh = <["data"=4, "model"=2]>
   func.func public @main(%x: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"data"}, {}]>}, %y: tensor<16x32xf32>) -> tensor<16x32xf32> {
     sdy.sharding_group %x group_id=0 : tensor<16x32xf32>
-    // CHECK: %sine.0 = f32[16,32] sine(%y), sharding={devices=[4,1,2]<=[8] last_tile_dim_replicate
+    // CHECK: %sine.0 = f32[16,32] sine(%y), sharding={mesh['data'=4,'model'=2], [{'data'}, {}]}
     %0 = stablehlo.sine %y : tensor<16x32xf32>
     sdy.sharding_group %0 group_id=0 : tensor<16x32xf32>
     return %0 : tensor<16x32xf32>

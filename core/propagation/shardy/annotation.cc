@@ -1,0 +1,142 @@
+#include "core/propagation/shardy/annotation.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "ir/dims.h"
+#include "ir/metadata.h"
+#include "ir/named_sharding.h"
+#include "ir/sharding_text.h"
+#include "ir/shardy_text.h"
+#include "ir/unspecified_dims.h"
+
+namespace gshard::shardy {
+namespace {
+
+const Sharding* LeafOf(const Sharding* s, int64_t leaf) {
+  if (s == nullptr || !s->IsTuple()) return s;
+  return At(leaf) < s->elements.size() ? s->elements[At(leaf)] : nullptr;
+}
+
+// The axes of another mesh as those of `mesh`, by name and size; nothing if one is not there.
+std::optional<AxisList> OnMesh(const AxisList& axes, const Mesh& from, const Mesh& mesh) {
+  AxisList list;
+  for (AxisRef axis : axes) {
+    const MeshAxis& named = from.axes[static_cast<size_t>(axis.axis)];
+    if (named.size == 1) continue;
+    axis.axis = mesh.FindAxis(named.name);
+    if (axis.axis < 0 || mesh.axes[static_cast<size_t>(axis.axis)].size != named.size) {
+      return std::nullopt;
+    }
+    Append(list, axis);
+  }
+  return list;
+}
+
+// The sharding's spelling by axes of `mesh`; null if there is none.
+const NamedSharding* NamedOn(Context& context, const Sharding* s, const Mesh* mesh) {
+  if (s->named != nullptr && s->named->mesh != nullptr) return s->named;
+  const Sharding* spelled = SpelledByMesh(context, s, mesh, /*sugar=*/false);
+  return spelled->named;
+}
+
+// Which dims the text leaves open, and their priorities.
+void ReadOpenDims(const Instruction& x, int64_t leaf, const ShardyMeshes& meshes, Tensor& tensor) {
+  for (const int64_t d : UnspecifiedDims(x)) {
+    if (At(d) < tensor.dims.size()) tensor.dims[At(d)].open = true;
+  }
+  const std::string text = FrontendAttribute(x.frontend_attributes(), "xla.sdy.sharding");
+  if (text.empty()) return;
+  std::vector<ShardySharding> shardings;
+  if (!ReadShardyShardings(text, meshes, shardings) || At(leaf) >= shardings.size()) return;
+  const ShardySharding& sharding = shardings[At(leaf)];
+  if (sharding.dims.size() != tensor.dims.size()) return;
+  for (const int64_t d : sharding.open_dims) tensor.dims[At(d)].open = true;
+  for (size_t d = 0; d < tensor.dims.size(); ++d) {
+    tensor.dims[d].priority = sharding.priorities[d];
+  }
+}
+
+}  // namespace
+
+std::string ShardyMeshesText(const Module& module) {
+  const std::string_view header = module.header().frontend_attributes;
+  if (header.find("xla.sdy.meshes") == std::string_view::npos) return {};
+  for (const auto& [key, value] : ParseFrontendAttributes(header)) {
+    if (key != "xla.sdy.meshes") continue;
+    return value.starts_with('"') ? Unquoted(value) : std::string(value);
+  }
+  return {};
+}
+
+bool ReadAnnotation(const AnnotationReader& reader, const Instruction& x, int64_t leaf,
+                    Tensor& tensor) {
+  const Mesh* mesh = reader.mesh;
+  const Sharding* s = LeafOf(x.sharding(), leaf);
+  if (s == nullptr || s->IsUnknown() || s->IsMaximal()) return false;
+  Tensor read = tensor;
+  read.replicated.clear();
+  read.unreduced.clear();
+  for (Dim& dim : read.dims) dim = Dim{.axes = {}, .open = false};
+  if (s->IsTiled() || s->named != nullptr) {
+    const NamedSharding* named = NamedOn(reader.context, s, mesh);
+    if (named == nullptr || (named->form != NamedSharding::Form::kDims &&
+                             named->form != NamedSharding::Form::kReplicated)) {
+      return false;
+    }
+    const auto take = [&](const AxisList& axes, AxisList& out) {
+      const auto list = OnMesh(axes, *named->mesh, *mesh);
+      if (list) out = *list;
+      return list.has_value();
+    };
+    for (size_t d = 0; d < read.dims.size() && d < named->dims.size(); ++d) {
+      if (!take(named->dims[d].axes, read.dims[d].axes)) return false;
+      read.dims[d].open = named->dims[d].open;
+    }
+    if (!take(named->replicated, read.replicated) || !take(named->unreduced, read.unreduced)) {
+      return false;
+    }
+  }
+  read.mesh = mesh;
+  ReadOpenDims(x, leaf, reader.meshes, read);
+  tensor = std::move(read);
+  return true;
+}
+
+AxisList ManualAxesOf(const AnnotationReader& reader, const Instruction& x) {
+  const Mesh* mesh = reader.mesh;
+  const Sharding* s = LeafOf(x.sharding(), 0);
+  AxisList all;
+  for (size_t i = 0; i < mesh->axes.size(); ++i) {
+    if (mesh->axes[i].size > 1) all.push_back({static_cast<int>(i), 1, mesh->axes[i].size});
+  }
+  if (s == nullptr) return {};
+  if (s->IsManual()) return all;
+  if (!s->IsTiled() || !s->HasManualSubgroup()) return {};
+  const NamedSharding* named = NamedOn(reader.context, s, mesh);
+  if (named == nullptr) return {};
+  return OnMesh(named->manual, *named->mesh, *mesh).value_or(AxisList());
+}
+
+const Sharding* ShardingOf(Context& context, const Tensor& tensor, bool inside,
+                           const AxisList& manual, const Mesh* mesh) {
+  NamedSharding named;
+  named.mesh = mesh;
+  named.sugar = !mesh->name.empty();
+  for (const Dim& dim : tensor.dims) {
+    NamedSharding::Dim& out = named.dims.emplace_back();
+    out.axes.assign(dim.axes.begin() + (inside ? dim.manual : 0), dim.axes.end());
+  }
+  named.unreduced = tensor.unreduced;
+  named.manual = manual;
+  const bool whole = std::ranges::all_of(named.dims, [](const auto& d) { return d.axes.empty(); });
+  if (whole && named.unreduced.empty() && manual.empty()) return context.Replicated();
+  Canonicalise(named);
+  Sharding s = gshard::ShardingOf(named);
+  s.spelling = Spelling::kNamed;
+  s.named = context.Intern(std::move(named));
+  return context.Intern(std::move(s));
+}
+
+}  // namespace gshard::shardy

@@ -1,0 +1,41 @@
+// What the text says of a value's sharding, by axes of the mesh.
+#ifndef GSHARD_CORE_PROPAGATION_SHARDY_ANNOTATION_H_
+#define GSHARD_CORE_PROPAGATION_SHARDY_ANNOTATION_H_
+
+#include <cstdint>
+#include <string>
+
+#include "core/propagation/shardy/tensor.h"
+#include "ir/context.h"
+#include "ir/module.h"
+#include "ir/shardy_text.h"
+
+namespace gshard::shardy {
+
+// The header's xla.sdy.meshes; empty if it has none.
+std::string ShardyMeshesText(const Module& module);
+
+// What reading needs to know of the module; outlives no change of it.
+struct AnnotationReader {
+  Context& context;
+  const Mesh* mesh;      // over all devices
+  ShardyMeshes meshes;   // those that attributes name
+};
+
+// Gives `tensor` the sharding that leaf `leaf` of `x` carries: its axes, and from the frontend
+// attribute xla.sdy.sharding or unspecified_dims which dims are open and their priorities. Dims are
+// closed where nothing says otherwise; axes of size 1 are left out. False, and the tensor is as it
+// was, if the leaf has no sharding that axes of `mesh` can spell.
+bool ReadAnnotation(const AnnotationReader& reader, const Instruction& x, int64_t leaf,
+                    Tensor& tensor);
+
+// The axes that are manual where `x` is, as its sharding says.
+AxisList ManualAxesOf(const AnnotationReader& reader, const Instruction& x);
+
+// The tensor's sharding as a module has it; `manual`: the axes of the region that it is seen from.
+const Sharding* ShardingOf(Context& context, const Tensor& tensor, bool inside,
+                           const AxisList& manual, const Mesh* mesh);
+
+}  // namespace gshard::shardy
+
+#endif  // GSHARD_CORE_PROPAGATION_SHARDY_ANNOTATION_H_

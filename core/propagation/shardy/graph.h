@@ -1,0 +1,66 @@
+// A module as Shardy sees it: tensors, and the operations between them in the order of the text.
+//
+// Tuples and their elements are no operations: a tensor is a leaf of an instruction's value, and
+// tuple, get-tuple-element and control flow hand it on. Loops and branches become edges, each of
+// which makes one tensor of several values; so do the borders of manual regions, whose two sides
+// are one tensor seen from outside and from inside.
+#ifndef GSHARD_CORE_PROPAGATION_SHARDY_GRAPH_H_
+#define GSHARD_CORE_PROPAGATION_SHARDY_GRAPH_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/op_dims/dim_relation.h"
+#include "core/propagation/shardy/annotation.h"
+#include "core/propagation/shardy/projection.h"
+#include "core/propagation/shardy/tensor.h"
+#include "ir/module.h"
+
+namespace gshard::shardy {
+
+// In which order operations take part (docs/propagation.md, "Shardy").
+enum class OpClass : uint8_t {
+  kPassThrough,   // element by element, reshapes and transposes; constraints, edges and results
+  kDynamicSlice,  // dynamic-slice and dynamic-update-slice
+  kOther,
+  kBroadcast,
+};
+
+struct Operation {
+  const Instruction* instruction = nullptr;  // that it stands for
+  OpClass op_class = OpClass::kOther;
+  bool is_constraint = false;
+  bool is_result = false;  // a leaf of the program's result
+  std::vector<View> operands, results;
+  std::shared_ptr<const DimRelation> relation;  // operations of equal relations share one
+  int allowed = 3;  // directions that a barrier lets through: 1 forward, 2 backward
+};
+
+struct Graph {
+  std::vector<Tensor> tensors;
+  std::vector<Operation> operations;  // results of the program first, then in text order
+  // By instruction id: where the tensors of its leaves begin in `leaves`; empty for dead calls.
+  std::vector<uint32_t> first_leaf;
+  std::vector<View> leaves;
+  // The leaves of an instruction of the module.
+  std::span<const View> LeavesOf(const Instruction& x) const;
+  const Mesh* mesh = nullptr;
+  // The manual axes of the region that an instruction is in, by id; null: of none.
+  std::vector<const AxisList*> region;
+  std::vector<std::unique_ptr<AxisList>> regions;
+  // Leaves of the program's result that have a sharding of their own: the leaf, and its tensor.
+  std::vector<std::pair<size_t, int>> result_tensors;
+  // Tensors of one sharding group.
+  std::vector<std::vector<int>> groups;
+};
+
+// `meshes`: those that the module's attributes name. `mesh` spans all devices. `free_results`: which
+// leaves of the root propagation may lay out, one flag each or one for all; empty: all.
+Graph MakeGraph(Module& module, const Mesh* mesh, const ShardyMeshes& meshes,
+                const std::vector<bool>& free_results);
+
+}  // namespace gshard::shardy
+
+#endif  // GSHARD_CORE_PROPAGATION_SHARDY_GRAPH_H_
