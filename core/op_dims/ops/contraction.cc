@@ -4,11 +4,24 @@
 namespace gshard::op_dims {
 namespace {
 
-// Batch dims of all three, free dims of the left and of the right operand; then what is summed.
-void AddDot(RelationBuilder& b, const DotAttributes& dot) {
-  int64_t result_dim = 0;
+// The ragged dim of the left operand, whose rows are in groups, and the dim of the right one that
+// has a matrix for each group; -1: none.
+struct Ragged {
+  int64_t dim = -1, group = -1;
+};
+
+// Batch dims of all three, free dims of the left and of the right operand; then what is summed. A
+// ragged dim is needed whole, since the sizes of its groups are known at run time only.
+void AddDot(RelationBuilder& b, const DotAttributes& dot, const Ragged& ragged = {}) {
+  // Where the ragged dim is summed over, the result has a dim of groups in front.
+  const bool sums_ragged = ragged.dim >= 0 && Contains(dot.lhs_contracting, ragged.dim);
+  int64_t result_dim = sums_ragged ? 1 : 0;
+  const auto add = [&](int64_t side, int64_t dim, FactorKind kind) {
+    const bool whole = side == 0 && dim == ragged.dim;
+    return b.Add(b.operand(side)->dim(dim), whole ? FactorKind::kNeedReplication : kind, whole);
+  };
   for (size_t i = 0; i < dot.lhs_batch.size(); ++i) {
-    const int factor = b.Add(b.operand(0)->dim(dot.lhs_batch[i]));
+    const int factor = add(0, dot.lhs_batch[i], FactorKind::kPassThrough);
     b.ToOperand(0, dot.lhs_batch[i], factor);
     b.ToOperand(1, dot.rhs_batch[i], factor);
     b.ToResult(0, result_dim++, factor);
@@ -18,14 +31,14 @@ void AddDot(RelationBuilder& b, const DotAttributes& dot) {
     const Dims contracting = side == 0 ? dot.lhs_contracting : dot.rhs_contracting;
     for (int64_t d = 0; d < b.operand(side)->rank(); ++d) {
       if (Contains(batch, d) || Contains(contracting, d)) continue;
-      const int factor = b.Add(b.operand(side)->dim(d));
+      if (side == 1 && d == ragged.group) continue;
+      const int factor = add(side, d, FactorKind::kPassThrough);
       b.ToOperand(side, d, factor);
       b.ToResult(0, result_dim++, factor);
     }
   }
   for (size_t i = 0; i < dot.lhs_contracting.size(); ++i) {
-    const int factor =
-        b.Add(b.operand(0)->dim(dot.lhs_contracting[i]), FactorKind::kReduction);
+    const int factor = add(0, dot.lhs_contracting[i], FactorKind::kReduction);
     b.ToOperand(0, dot.lhs_contracting[i], factor);
     b.ToOperand(1, dot.rhs_contracting[i], factor);
   }
@@ -48,44 +61,11 @@ void ScaledDot(RelationBuilder& b) {
 }
 
 // lhs [b, m, k] and rhs [g, b, k, n] make [b, m, n] if the ragged dim is one of the rows m, and
-// [g, b, m, n] if it is summed over; a ragged batch dim changes nothing of a dot. The ragged dim
-// needs to be whole, since the groups' sizes are known at run time only.
+// [g, b, m, n] if it is summed over.
 void RaggedDot(RelationBuilder& b) {
   const auto& dot = b.attributes<DotAttributes>();
-  const int64_t ragged = dot.lhs_ragged.empty() ? -1 : dot.lhs_ragged[0];
-  const int64_t group = dot.rhs_group.empty() ? -1 : dot.rhs_group[0];
-  const bool sums_ragged = Contains(dot.lhs_contracting, ragged);
-  int64_t result_dim = sums_ragged ? 1 : 0;  // [g, ..]: the groups have a factor of their own
-  for (size_t i = 0; i < dot.lhs_batch.size(); ++i) {
-    const bool whole = dot.lhs_batch[i] == ragged;
-    const int factor =
-        b.Add(b.operand(0)->dim(dot.lhs_batch[i]),
-              whole ? FactorKind::kNeedReplication : FactorKind::kPassThrough, whole);
-    b.ToOperand(0, dot.lhs_batch[i], factor);
-    b.ToOperand(1, dot.rhs_batch[i], factor);
-    b.ToResult(0, result_dim++, factor);
-  }
-  for (int64_t side = 0; side < 2; ++side) {
-    const Dims batch = side == 0 ? dot.lhs_batch : dot.rhs_batch;
-    const Dims contracting = side == 0 ? dot.lhs_contracting : dot.rhs_contracting;
-    for (int64_t d = 0; d < b.operand(side)->rank(); ++d) {
-      if (Contains(batch, d) || Contains(contracting, d) || (side == 1 && d == group)) continue;
-      const bool whole = side == 0 && d == ragged;
-      const int factor =
-          b.Add(b.operand(side)->dim(d),
-                whole ? FactorKind::kNeedReplication : FactorKind::kPassThrough, whole);
-      b.ToOperand(side, d, factor);
-      b.ToResult(0, result_dim++, factor);
-    }
-  }
-  for (size_t i = 0; i < dot.lhs_contracting.size(); ++i) {
-    const bool whole = dot.lhs_contracting[i] == ragged;
-    const int factor =
-        b.Add(b.operand(0)->dim(dot.lhs_contracting[i]),
-              whole ? FactorKind::kNeedReplication : FactorKind::kReduction, whole);
-    b.ToOperand(0, dot.lhs_contracting[i], factor);
-    b.ToOperand(1, dot.rhs_contracting[i], factor);
-  }
+  AddDot(b, dot,
+         {.dim = dot.lhs_ragged[0], .group = dot.rhs_group.empty() ? -1 : dot.rhs_group[0]});
 }
 
 namespace {
