@@ -27,14 +27,24 @@ const Sharding* WithoutTiles(Context& context, const Sharding* s) {
   return context.Replicated();
 }
 
-// How the value is cut by the axes that are manual inside: along the dims that change.
+// How the value is cut by the axes that are manual inside: along the dims that change, into as many
+// tiles as make the shape inside. They are the major ones of a dim; what else cuts it, the axes that
+// are not manual, are replicas.
 const Sharding* CutAtBorder(Context& context, const Instruction& outside,
-                            const Instruction& inside) {
+                            const Instruction& inside, const Sharding* s) {
+  if (!s->IsTiled()) return s;
   std::vector<int64_t> cut;
   for (int64_t d = 0; d < outside.shape()->rank(); ++d) {
-    if (outside.shape()->dim(d) != inside.shape()->dim(d)) cut.push_back(d);
+    const int64_t whole = outside.shape()->dim(d), part = inside.shape()->dim(d);
+    if (whole == part) continue;
+    cut.push_back(d);
+    const int64_t tiles = part > 0 ? whole / part : 1;
+    if (tiles <= 1 || s->TileCount(d) == tiles || s->TileCount(d) % tiles != 0) continue;
+    const int64_t minor[] = {d + 1};
+    s = SplitDim(context, s, d, tiles);
+    s = RemoveDims(context, ReplicateOnDims(context, s, minor), minor);
   }
-  return KeepOnlyDims(context, outside.sharding(), cut);
+  return KeepOnlyDims(context, s, cut);
 }
 
 void Rewrite(Module& module, Computation& computation) {
@@ -47,7 +57,8 @@ void Rewrite(Module& module, Computation& computation) {
       Instruction* copy =
           module.Add(&computation, Opcode::kCopy, module.UniqueName(operands[0]->name()),
                      operands[0]->shape(), operands, NoAttributes());
-      copy->set_sharding(CutAtBorder(module.context(), *operands[0], *x));
+      copy->set_sharding(
+          CutAtBorder(module.context(), *operands[0], *x, operands[0]->sharding()));
       copy->set_source(x->source());
       x->set_operand(0, copy);
       list.push_back(copy);
@@ -56,9 +67,14 @@ void Rewrite(Module& module, Computation& computation) {
     list.push_back(x);
   }
   std::sort(copies.begin(), copies.end());
-  // How values are cut and put together at the borders stays; copies have it from their operands.
+  // How the manual axes cut and put together values at the borders stays; copies have it from their
+  // operands.
   for (Instruction* x : list) {
-    if (x->sharding() == nullptr || IsCustomCallTo(*x, kLeaveManualTarget)) continue;
+    if (x->sharding() == nullptr) continue;
+    if (IsCustomCallTo(*x, kLeaveManualTarget)) {
+      x->set_sharding(CutAtBorder(module.context(), *x, *x->operand(0), x->sharding()));
+      continue;
+    }
     if (!std::binary_search(copies.begin(), copies.end(), x)) {
       x->set_sharding(WithoutTiles(module.context(), x->sharding()));
     }

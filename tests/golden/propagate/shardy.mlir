@@ -89,3 +89,18 @@ module @why attributes {mhlo.num_partitions = 8 : i32} {
     return %0 : tensor<8x32xf32>
   }
 }
+// -----
+// RUN: gshard-run %s --verify
+// An automatic axis cuts the border behind the manual one: the reference cuts it by the manual axis alone.
+// CHECK: verify        ok
+module @both_at_a_border attributes {mhlo.num_partitions = 8 : i32} {
+  sdy.mesh @mesh = <["a"=2, "b"=4]>
+  func.func public @main(%x: tensor<16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a"}, {}]>}) -> tensor<16x8xf32> {
+    %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"a", ?}, {?}]>] out_shardings=[<@mesh, [{"a", ?}, {?}]>] manual_axes={"a"} (%p: tensor<8x8xf32>) {
+      %1 = stablehlo.tanh %p : tensor<8x8xf32>
+      %2 = sdy.sharding_constraint %1 <@mesh, [{"b"}, {}]> : tensor<8x8xf32>
+      sdy.return %2 : tensor<8x8xf32>
+    } : (tensor<16x8xf32>) -> tensor<16x8xf32>
+    return %0 : tensor<16x8xf32>
+  }
+}
