@@ -89,8 +89,10 @@ Expected<bool> InferAsShardy(Module& module, const BoundaryFlags& boundary, bool
 }  // namespace
 
 PropagationMode ModeFor(const Module& module, PropagationMode wanted) {
-  if (wanted != PropagationMode::kByText) return wanted;
-  return shardy::SpeaksShardy(module) ? PropagationMode::kShardy : PropagationMode::kGspmd;
+  if (wanted == PropagationMode::kByText) {
+    wanted = shardy::SpeaksShardy(module) ? PropagationMode::kShardy : PropagationMode::kGspmd;
+  }
+  return shardy::HasDerivedRegions(module) ? PropagationMode::kGspmd : wanted;
 }
 
 Expected<bool> PropagateShardings(Module& module, const PropagationOptions& options,

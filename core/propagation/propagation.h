@@ -39,7 +39,8 @@ struct PropagationOptions {
   std::vector<Diagnostic>* warnings = nullptr;
 };
 
-// The mode that runs: kGspmd or kShardy.
+// The mode that runs: kGspmd or kShardy. Manual regions that gshard-opt has differentiated or
+// pipelined are GSPMD's, whatever is wanted.
 PropagationMode ModeFor(const Module& module, PropagationMode wanted);
 
 // Infers shardings in place; true if anything changed. Every instruction whose sharding can be

@@ -63,9 +63,12 @@ bool FollowConstraintChains(Module& module) {
 bool ReplaceMarkers(Module& module) {
   std::unordered_map<const Instruction*, Instruction*> replacement;
   for (Computation* computation : module.computations()) {
+    // New instructions are appended to the computation meanwhile.
+    const std::vector<Instruction*> given(computation->instructions().begin(),
+                                          computation->instructions().end());
     std::vector<Instruction*> list;
     bool touched = false;
-    for (Instruction* x : computation->instructions()) {
+    for (Instruction* x : given) {
       if (!IsConstraint(*x) && !IsCustomCallTo(*x, kShardBarrierFrom) &&
           !IsCustomCallTo(*x, kShardBarrierTo)) {
         list.push_back(x);

@@ -8,6 +8,7 @@
 #include "core/propagation/shardy/engine.h"
 #include "core/propagation/shardy/explanation.h"
 #include "core/propagation/shardy/markers.h"
+#include "ir/custom_call.h"
 #include "ir/dims.h"
 
 namespace gshard::shardy {
@@ -179,6 +180,20 @@ class Mode {
 
 bool SpeaksShardy(const Module& module) {
   return module.header().frontend_attributes.find("xla.sdy.meshes") != std::string_view::npos;
+}
+
+bool HasDerivedRegions(const Module& module) {
+  const std::string_view header = module.header().frontend_attributes;
+  if (header.find("gshard.gradients") == std::string_view::npos &&
+      header.find("gshard.pipeline") == std::string_view::npos) {
+    return false;
+  }
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (IsRegionMarker(*x)) return true;
+    }
+  }
+  return false;
 }
 
 bool PropagateAsShardy(Module& module, const ModeOptions& options, ExplainRecorder* recorder) {

@@ -19,6 +19,10 @@ struct ModeOptions {
 // Does the text speak Shardy: meshes of its in the header, which annotations of it name?
 bool SpeaksShardy(const Module& module);
 
+// Has it manual regions that gshard-opt has differentiated or pipelined? Values inside and outside of
+// those share loops and tuples, which Shardy's form of regions does not have: GSPMD's mode takes them.
+bool HasDerivedRegions(const Module& module);
+
 // Infers shardings in place, of every instruction that Shardy's rules reach; true if anything
 // changed. Shardy's attributes must have been imported (core/propagation/shardy_import.h), calls
 // inlined. `Sharding` custom-calls and barriers become copies. A second run
