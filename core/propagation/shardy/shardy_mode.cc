@@ -1,8 +1,9 @@
 #include "core/propagation/shardy/shardy_mode.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
-#include <unordered_map>
+#include <span>
 
 #include "core/analysis/meshes.h"
 #include "core/propagation/shardy/engine.h"
@@ -112,8 +113,28 @@ class Mode {
     const Tensor& tensor = graph_.tensors[At(view.tensor)];
     const AxisList* region = graph_.region[x.id()];
     if (!tensor.HasSharding() && region == nullptr) return nullptr;
-    return ShardingOf(module_.context(), tensor, view.inside,
-                      region != nullptr ? *region : AxisList(), mesh_);
+    const Sharding*& made = made_[KeyOf(tensor, view.inside, region)];
+    if (made == nullptr) {
+      made = ShardingOf(module_.context(), tensor, view.inside,
+                        region != nullptr ? *region : AxisList(), mesh_);
+    }
+    return made;
+  }
+
+  // All that a sharding depends on: programs have few different ones.
+  static std::vector<int64_t> KeyOf(const Tensor& tensor, bool inside, const AxisList* region) {
+    std::vector<int64_t> key;
+    const auto add = [&](std::span<const AxisRef> axes) {
+      key.push_back(-1);
+      for (const AxisRef& axis : axes) {
+        key.insert(key.end(), {axis.axis, axis.pre_size, axis.size});
+      }
+    };
+    for (const Dim& dim : tensor.dims) add(std::span(dim.axes).subspan(inside ? At(dim.manual) : 0));
+    key.push_back(-2);
+    add(tensor.unreduced);
+    if (region != nullptr) add(*region);
+    return key;
   }
 
   bool SetSharding(Instruction& x) const {
@@ -174,6 +195,7 @@ class Mode {
   Graph graph_;
   std::vector<bool> given_;      // by leaf of the parameters: has an annotation
   std::vector<Tensor> results_;  // by leaf of the root
+  mutable std::map<std::vector<int64_t>, const Sharding*> made_;
 };
 
 }  // namespace
