@@ -107,6 +107,12 @@ class GraphMaker {
     }
     for (size_t i = 0; i < leaves.size(); ++i) {
       if (leaves[i].inside) continue;
+      // In the sharding of a tuple, {replicated} also stands for elements that have none.
+      const bool is_argument =
+          x.opcode() == Opcode::kParameter && x.parent() == module_.entry();
+      const bool may_have_none = !is_argument && x.sharding()->IsTuple() &&
+                                 x.sharding()->elements[i]->IsReplicated();
+      if (may_have_none) continue;
       ReadAnnotation(reader_, x, static_cast<int64_t>(i), graph_.tensors[At(leaves[i].tensor)]);
     }
   }
