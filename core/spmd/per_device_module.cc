@@ -62,7 +62,10 @@ Diagnostic NoteOnReplicas(uint32_t replicas) {
 
 Expected<void> Propagate(const DeviceGrid& devices, Module& module, PassContext& context,
                          const PerDeviceOptions& options) {
-  const bool split = options.split_constants && devices.partitions > 1;
+  // Shardy splits them wherever it runs.
+  const bool as_shardy =
+      ModeFor(module, context.propagation.mode) == PropagationMode::kShardy;
+  const bool split = (options.split_constants || as_shardy) && devices.partitions > 1;
   if (split) {
     if (auto done = RunNamed("split-constants", module, context, options); !done) return done;
   }
