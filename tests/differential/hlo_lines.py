@@ -8,16 +8,11 @@ INSTRUCTION = re.compile(r"^\s*(ROOT )?%?([^\s=(){},%]+) = ")
 
 
 def xla_defaults(text):
-    """Flags of gshard-opt that do as XLA's passes do on HLO text.
-
-    Where the header is silent, XLA lets parameters and results take no shardings; its pass infers them as GSPMD does,
-    whatever annotations the text has.
-    """
+    """Flags of gshard-opt: where the header is silent, XLA lets parameters and results take no shardings."""
     header = re.search(r"^HloModule [^\n]*", text, re.M)
     header = header.group(0) if header else ""
-    return ["--propagation=gspmd",
-            *[f"--allow-spmd-sharding-propagation-to-{what}=false" for what in ("parameters", "output")
-              if f"allow_spmd_sharding_propagation_to_{what}=" not in header]]
+    return [f"--allow-spmd-sharding-propagation-to-{what}=false" for what in ("parameters", "output")
+            if f"allow_spmd_sharding_propagation_to_{what}=" not in header]
 
 
 def closing(text, start):

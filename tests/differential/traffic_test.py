@@ -41,7 +41,7 @@ MORE = 0.1
 def partitioned(text, *flags):
     """(our module of one device, "") or (None, error)."""
     tool = os.environ.get("GSHARD_OPT", "gshard-opt")
-    done = subprocess.run([tool, "partition", *hlo_lines.xla_defaults(text), *flags, "-"], input=text,
+    done = subprocess.run([tool, "partition", "--propagation=gspmd", *hlo_lines.xla_defaults(text), *flags, "-"], input=text,
                           capture_output=True, text=True, timeout=120)
     return (done.stdout, "") if done.returncode == 0 else (None, done.stderr.strip()[:400])
 

@@ -9,13 +9,13 @@ import shardings
 import xla_propagation
 
 
-def ours(text, as_xla=True, split_constants=False):
+def ours(text, as_xla=True, split_constants=False, mode="gspmd"):
     """(propagated text, "") or (None, error). Not `as_xla`: with our own defaults for the program's boundary.
 
     XLA on CPU propagates constants as they are shared in the text.
     """
     tool = os.environ.get("GSHARD_OPT", "gshard-opt")
-    flags = [] if split_constants else ["--no-split-constants"]
+    flags = [f"--propagation={mode}", *([] if split_constants else ["--no-split-constants"])]
     done = subprocess.run([tool, "propagate", "-", *flags, *(hlo_lines.xla_defaults(text) if as_xla else [])],
                           input=text, capture_output=True, text=True, timeout=60)
     return (done.stdout, "") if done.returncode == 0 else (None, done.stderr.strip()[:400])

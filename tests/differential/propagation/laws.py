@@ -78,6 +78,10 @@ def broken(text):
         return error
     if compare.ours(text, split_constants=True)[0] != once:
         return "two runs differ"
+    if "xla.sdy.meshes" in text:
+        shardy, error = compare.ours(text, as_xla=False, mode="shardy")
+        if shardy is None or compare.ours(shardy, as_xla=False, mode="shardy")[0] != shardy:
+            return f"in Shardy's mode a second run differs {error}"
     # The text alone says what was refused.
     twice, error = compare.ours(once, as_xla=False, split_constants=True)
     if twice is None:
