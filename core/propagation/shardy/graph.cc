@@ -133,41 +133,40 @@ class GraphMaker {
   void FindRegions() {
     for (const Computation* computation : module_.computations()) {
       for (const Instruction* x : computation->instructions()) {
-        has_regions_ = has_regions_ || Enters(*x) || Leaves(*x);
+        has_regions_ = has_regions_ || IsRegionMarker(*x);
       }
     }
-    if (has_regions_) FindRegionsIn(module_.entry(), nullptr);
+    if (!has_regions_) return;
+    known_.assign(module_.instruction_limit(), false);
+    FindRegionsIn(module_.entry(), nullptr);
   }
 
   // Values are in the region of their operands; those without operands in that of their users.
   void FindRegionsIn(Computation* computation, const AxisList* outer) {
     std::vector<const AxisList*>& region = graph_.region;
     const std::vector<Instruction*> order = PostOrder(*computation);
-    std::vector<bool> known(module_.instruction_limit());
     const auto set = [&](const Instruction& x, const AxisList* where) {
       region[x.id()] = where;
-      known[x.id()] = true;
+      known_[x.id()] = true;
     };
     for (const Instruction* x : order) {
-      if (Enters(*x)) {
-        set(*x, RegionOf(ManualAxesOf(reader_, *x)));
-      } else if (Leaves(*x)) {
+      if (IsRegionMarker(*x)) {
         set(*x, RegionOf(ManualAxesOf(reader_, *x)));
       } else if (x->opcode() == Opcode::kParameter) {
         set(*x, outer);
       } else {
         for (const Instruction* operand : x->operands()) {
-          if (known[operand->id()]) set(*x, region[operand->id()]);
+          if (known_[operand->id()]) set(*x, region[operand->id()]);
         }
       }
     }
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
       const Instruction* user = *it;
-      if (!known[user->id()]) set(*user, outer);
+      if (!known_[user->id()]) set(*user, outer);
       const AxisList* from = region[user->id()];
-      if (Enters(*user) || Leaves(*user)) continue;
+      if (IsRegionMarker(*user)) continue;
       for (const Instruction* operand : user->operands()) {
-        if (!known[operand->id()]) set(*operand, from);
+        if (!known_[operand->id()]) set(*operand, from);
       }
     }
     for (const Instruction* x : order) {
@@ -434,7 +433,6 @@ class GraphMaker {
       outside = {NewTensor(x.operand(0)->shape()), false};
       AddIdentity(x, {from}, outside);
     }
-    graph_.tensors[At(outside.tensor)].is_edge_target = true;
     HideManual(*x.operand(0), x, outside.tensor);
     const View inside{outside.tensor, true};
     SetLeaves(x, std::span(&inside, 1));
@@ -475,22 +473,16 @@ class GraphMaker {
 
   // --- the program's results
 
-  bool IsFree(size_t leaf) const {
-    if (free_results_.empty()) return true;
-    return free_results_.size() == 1 ? free_results_[0]
-                                     : leaf < free_results_.size() && free_results_[leaf];
-  }
-
   // Constraints at the root that came from annotations of results: those whose sharding propagation
   // may not choose.
   void FindFunctionResults(const Instruction* root) {
     if (root->opcode() == Opcode::kGetTupleElement) root = root->operand(0);
     if (root->opcode() != Opcode::kTuple) {
-      if (!IsFree(0)) function_results_.insert(root);
+      if (!IsFree(free_results_, 0)) function_results_.insert(root);
       return;
     }
     for (size_t i = 0; i < root->operands().size(); ++i) {
-      if (!IsFree(i)) function_results_.insert(root->operands()[i]);
+      if (!IsFree(free_results_, i)) function_results_.insert(root->operands()[i]);
     }
   }
 
@@ -499,7 +491,8 @@ class GraphMaker {
   void AddResults(const Instruction* root) {
     const std::vector<View> leaves = LeavesOf(*root);
     for (size_t i = 0; i < leaves.size(); ++i) {
-      if (IsFree(i) || root->sharding() == nullptr || IsResultTensor(leaves[i].tensor)) continue;
+      if (IsFree(free_results_, i) || root->sharding() == nullptr) continue;
+      if (IsResultTensor(leaves[i].tensor)) continue;
       const int tensor = NewTensor(graph_.tensors[At(leaves[i].tensor)].shape);
       if (!ReadAnnotation(reader_, *root, static_cast<int64_t>(i), graph_.tensors[At(tensor)])) {
         graph_.tensors.pop_back();
@@ -532,6 +525,7 @@ class GraphMaker {
   Graph graph_;
   std::vector<Operation> results_;
   bool has_regions_ = false;
+  std::vector<bool> known_;  // by instruction id: its region has been found
   std::unordered_set<const Instruction*> function_results_;
   std::map<int64_t, std::vector<int>> groups_;
   std::map<std::pair<const Shape*, size_t>, std::shared_ptr<const DimRelation>> identities_;

@@ -56,6 +56,12 @@ struct Graph {
   std::vector<std::vector<int>> groups;
 };
 
+// Of flags as PropagationOptions has them: may leaf i take a sharding that propagation finds?
+inline bool IsFree(const std::vector<bool>& flags, size_t i) {
+  if (flags.empty()) return true;
+  return flags.size() == 1 ? flags[0] : i < flags.size() && flags[i];
+}
+
 // `meshes`: those that the module's attributes name. `mesh` spans all devices. `free_results`: which
 // leaves of the root propagation may lay out, one flag each or one for all; empty: all.
 Graph MakeGraph(Module& module, const Mesh* mesh, const ShardyMeshes& meshes,

@@ -15,11 +15,6 @@
 namespace gshard::shardy {
 namespace {
 
-bool MayTakeShardings(const std::vector<bool>& flags, size_t i) {
-  if (flags.empty()) return true;
-  return flags.size() == 1 ? flags[0] : i < flags.size() && flags[i];
-}
-
 void Close(Tensor& tensor, const Mesh* mesh) {
   tensor.mesh = mesh;
   for (Dim& dim : tensor.dims) dim.open = false;
@@ -75,7 +70,7 @@ class Mode {
       for (const View& view : graph_.LeavesOf(*parameter)) {
         Tensor& tensor = graph_.tensors[At(view.tensor)];
         given_.push_back(tensor.HasSharding());
-        if (!MayTakeShardings(options_.free_parameters, leaf++) && !tensor.HasSharding()) {
+        if (!IsFree(options_.free_parameters, leaf++) && !tensor.HasSharding()) {
           Close(tensor, mesh_);
         }
       }
@@ -96,7 +91,7 @@ class Mode {
       const auto own = std::ranges::find(graph_.result_tensors, i, &std::pair<size_t, int>::first);
       const bool annotated = own != graph_.result_tensors.end();
       Tensor result = graph_.tensors[At(annotated ? own->second : leaves[i].tensor)];
-      if (!annotated && !MayTakeShardings(options_.free_results, i) && !IsResult(leaves[i])) {
+      if (!annotated && !IsFree(options_.free_results, i) && !IsResult(leaves[i])) {
         for (Dim& dim : result.dims) dim.axes.clear();
       }
       KeepWhatDivides(result, mesh_, annotated || IsResult(leaves[i]));
@@ -104,9 +99,11 @@ class Mode {
     }
   }
   bool IsResult(const View& view) const {
-    return std::ranges::any_of(graph_.operations, [&](const Operation& op) {
-      return op.is_result && op.results[0].tensor == view.tensor;
-    });
+    for (const Operation& op : graph_.operations) {  // results are the first
+      if (!op.is_result) return false;
+      if (op.results[0].tensor == view.tensor) return true;
+    }
+    return false;
   }
 
   const Sharding* ShardingOfView(const Instruction& x, const View& view) const {
