@@ -16,7 +16,7 @@
 namespace gshard {
 
 // True if anything changed. Linear in the size of the result. Fails (E-INLINE-001) when nested
-// calls would grow the module beyond 4 million instructions. `order`, if not null, receives the
+// calls would grow the module beyond what half of the free memory holds. `order`, if not null, receives the
 // order of uses that XLA's inliner leaves: a body's uses are appended, then the last use takes the
 // place of the call. `warnings` may be null.
 Expected<bool> InlineCalls(Module& module, UserOrderOverride* order = nullptr,

@@ -5,14 +5,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <mutex>
 #include <new>
-#include <optional>
-#include <sstream>
-#include <string>
 #include <utility>
 #include <vector>
+
+#include "ir/free_memory.h"
 
 namespace gshard::cpu {
 namespace {
@@ -88,43 +86,9 @@ SpareRegions& Spares() {
   return spares;
 }
 
-// The number a file holds; none if it says something else ("max") or is not there.
-std::optional<int64_t> NumberIn(const char* path) {
-  std::ifstream file(path);
-  int64_t number = 0;
-  if (file >> number) return number;
-  return std::nullopt;
-}
-
-// The bytes of some lines of /proc/meminfo.
-std::optional<int64_t> FreeOnMachine() {
-  std::ifstream file("/proc/meminfo");
-  std::string line, key;
-  int64_t kibibytes = 0, bytes = 0;
-  bool found = false;
-  while (std::getline(file, line)) {
-    std::istringstream words(line);
-    if (!(words >> key >> kibibytes)) continue;
-    if (key == "MemAvailable:" || key == "SwapFree:") bytes += kibibytes * 1024;
-    found |= key == "MemAvailable:";
-  }
-  if (!found) return std::nullopt;
-  return bytes;
-}
-
 }  // namespace
 
-int64_t AvailableMemory() {
-  int64_t bytes = INT64_MAX;
-  if (const auto free = FreeOnMachine()) {
-    bytes = *free + Spares().bytes();
-  }
-  for (const char* limit :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    bytes = std::min(bytes, NumberIn(limit).value_or(INT64_MAX));
-  }
-  return bytes;
-}
+int64_t AvailableMemory() { return FreeMemory(Spares().bytes()); }
 
 MappedRegion::MappedRegion(size_t bytes) {
   if (bytes == 0) return;

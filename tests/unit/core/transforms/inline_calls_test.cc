@@ -1,5 +1,6 @@
 #include "core/transforms/inline_calls.h"
 
+#include "fmt/format.h"
 #include "tests/unit/core/propagation/propagated.h"
 
 namespace gshard {
@@ -109,19 +110,24 @@ ENTRY e {
   CHECK(Named(*m, "w")->called(1) != Named(*m, "w.1")->called(1));
 }
 
-TEST_CASE("Calls that would explode are refused", "[inline]") {
+// f1 calls f0 a thousand times, f2 f1, f3 f2: 2 GiB of memory hold a million instructions, no
+// machine a billion.
+TEST_CASE("Calls that would explode are refused where they exceed the memory", "[inline]") {
   std::string text = "HloModule m\nf0 { p0 = f32[] parameter(0) ROOT s0 = f32[] sine(p0) }\n";
-  for (int i = 1; i < 40; ++i) {
-    std::string n = std::to_string(i), before = std::to_string(i - 1);
-    text += "f" + n + " { q" + n + " = f32[] parameter(0) a" + n + " = f32[] call(q" + n +
-            "), to_apply=f" + before + " ROOT b" + n + " = f32[] call(a" + n + "), to_apply=f" +
-            before + " }\n";
+  for (int i = 1; i <= 3; ++i) {
+    text += fmt::format("f{} {{ x0 = f32[] parameter(0)\n", i);
+    for (int k = 1; k <= 1000; ++k) {
+      text += fmt::format("{}x{} = f32[] call(x{}), to_apply=f{}\n", k == 1000 ? "ROOT " : "", k,
+                          k - 1, i - 1);
+    }
+    text += "}\n";
   }
-  text += "ENTRY e { x = f32[] parameter(0) ROOT r = f32[] call(x), to_apply=f39 }\n";
+  text += "ENTRY e { x = f32[] parameter(0) ROOT r = f32[] call(x), to_apply=f3 }\n";
   auto m = Parsed(text);
   auto result = InlineCalls(*m);
   REQUIRE_FALSE(result.has_value());
   CHECK(result.error().code == "E-INLINE-001");
+  CHECK(result.error().message.rfind("inlining the calls of 'f3' ", 0) == 0);
 }
 
 }  // namespace
