@@ -101,6 +101,11 @@ venv=${GSHARD_XLA_VENV:-$work/venv}
 if [ ! -x "$venv/bin/python" ]; then
   python3 -m venv "$venv" && "$venv/bin/pip" install -q -r tests/differential/requirements.txt
 fi
+if "$venv/bin/python" -c 'import numpy' 2>/dev/null; then
+  # 100 of each by hand (docs/verification.md).
+  stage "faults that --verify must catch" "$venv/bin/python" tests/verification/inject_faults.py --faults 8
+  stage "faults of indices" "$venv/bin/python" tests/verification/inject_index_faults.py --faults 16
+fi
 if "$venv/bin/python" -c 'import jaxlib' 2>/dev/null; then
   two_at_a_time "against XLA" "$venv/bin/python" tests/differential/*_test.py
 else

@@ -131,9 +131,9 @@ class ModuleReader {
   // Is there nothing in the field, or nothing that the program computes differently for: its id,
   // what is fetched before it starts, flags of compilation, where values come from?
   static bool IsLeftOut(const FieldReader& field) {
-    constexpr uint32_t kLeftOut[] = {5, 9, 10, 13, 16, 20};
+    constexpr uint32_t kUnreadFields[] = {5, 9, 10, 13, 16, 20};
     return (field.IsBytes() ? field.bytes().empty() : field.value() == 0) ||
-           std::ranges::find(kLeftOut, field.number()) != std::end(kLeftOut);
+           std::ranges::find(kUnreadFields, field.number()) != std::end(kUnreadFields);
   }
 
   // HloScheduleProto {1 map of computation ids to {1 instruction_ids*}}
