@@ -73,6 +73,7 @@ struct Target {
   const Sharding* whole = nullptr;     // replicated, device:K, or sharding text
   std::vector<std::vector<int>> dims;  // mesh axes of each dim, major first
   std::vector<int64_t> open_dims;
+  bool rest_is_whole = false;  // "..": of dims behind these, as a PartitionSpec leaves them out
 };
 
 class Annotator {
@@ -150,6 +151,13 @@ class Annotator {
     }
     std::vector<bool> used(mesh_ == nullptr ? 0 : mesh_->axes.size());
     for (std::string_view dim : Split(spec, ',')) {
+      if (target.rest_is_whole) {
+        return RuleError(rule, "E-ANNOTATE-003", "nothing follows '..', which is all other dims");
+      }
+      if (dim == "..") {
+        target.rest_is_whole = true;
+        continue;
+      }
       target.dims.emplace_back();
       if (dim == "_") continue;
       if (dim == "*") {
@@ -206,7 +214,7 @@ class Annotator {
     }
     Expected<Target> target = Resolve(rule);
     if (!target) return Fail(std::move(target.error()));
-    const Sharding* sharding = ShardingOf(*target);
+    const auto named = static_cast<int64_t>(target->dims.size());
     int64_t devices = mesh_ != nullptr ? devices_ : 0;
 
     std::vector<Instruction*> matches = Matches(pattern);
@@ -222,13 +230,17 @@ class Annotator {
     }
     for (Instruction* instruction : matches) {
       const Shape* shape = instruction->shape();
+      if (target->rest_is_whole && shape->IsArray()) {
+        target->dims.resize(static_cast<size_t>(std::max(named, shape->rank())));
+      }
+      const Sharding* sharding = ShardingOf(*target);
       std::string problem;
       if (target->whole == nullptr && !shape->IsArray()) {
         problem = fmt::format("{} has no dims to shard", ToString(shape, false));
       } else if (target->whole == nullptr &&
                  shape->rank() != static_cast<int64_t>(target->dims.size())) {
-        problem = fmt::format("the rule names {} dims, {} has {}", target->dims.size(),
-                              ToString(shape, false), shape->rank());
+        problem = fmt::format("the rule names {} dims, {} has {}", named, ToString(shape, false),
+                              shape->rank());
       } else if (!shape->IsTuple() || sharding->IsTuple()) {
         problem = WhyNotApplicable(sharding, shape, devices);
       }
@@ -237,8 +249,10 @@ class Annotator {
             module_.ErrorAt(instruction, "E-ANNOTATE-007",
                             fmt::format("'{}={}' does not fit {}: {}", rule.pattern, rule.spec,
                                         instruction->name(), problem));
-        diagnostic.hint = fmt::format("narrow the pattern; it matches {} instruction{}",
-                                      matches.size(), matches.size() == 1 ? "" : "s");
+        const bool is_short = target->whole == nullptr && shape->IsArray() && named < shape->rank();
+        diagnostic.hint = is_short ? "'..' at the end stands for the other dims; or " : "";
+        diagnostic.hint += fmt::format("narrow the pattern; it matches {} instruction{}",
+                                       matches.size(), matches.size() == 1 ? "" : "s");
         if (rule.line > 0) {
           Diagnostic note = Note("the rule stands here");
           PlaceAt(note, rule.where, rule.line, RuleText(rule));

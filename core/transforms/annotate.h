@@ -17,7 +17,7 @@ namespace gshard {
 struct AnnotationRule {
   std::string
       pattern;       // RE2, partial match on the name, the op_name, or "param:K" (entry parameters)
-  std::string spec;  // "data,_,data+model", "replicated", "device:3", "{devices=[2,1]1,0}"
+  std::string spec;  // "data,_,data+model", "data,..", "replicated", "device:3", "{devices=[2,1]1,0}"
   std::string where;  // "--shard", or the file of line `line`
   uint32_t line = 0;  // 1-based; 0: not of a file
 };
