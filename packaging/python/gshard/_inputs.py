@@ -1,0 +1,162 @@
+"""From what users have, a function or what JAX made of it, to bytes that the programs read."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from dataclasses import dataclass
+from typing import Any, Iterable, Mapping, Optional, Sequence, Tuple, Union
+
+from . import _programs
+from .errors import UsageError
+
+#: What a program may be given as: text, a path, bytes of a proto, or an object of JAX. Functions that are not jitted are.
+Program = Any
+#: Axis sizes by name, the same as text ("data=4,model=8"), or a mesh of JAX.
+Mesh = Union[str, Mapping[str, int], Any]
+#: Patterns with the sharding of what they match, or a file of such lines.
+Rules = Union[str, "os.PathLike[str]", Mapping[str, Any], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A program as bytes, and the name that messages give it."""
+
+    data: bytes
+    name: str
+
+
+def read(program: Program, args: Sequence[Any] = (), kwargs: Optional[Mapping[str, Any]] = None) -> Source:
+    """The text, or the proto, of a program.
+
+    Args:
+      program: HLO or StableHLO text; a path of a file with either, a proto, or gzip of these; bytes; an object that says
+        its text, as JAX's Lowered, Compiled, Traced and Exported, a StableHLO module or an HLO module do; or a function,
+        jitted or not, which is lowered for `args` and `kwargs`.
+
+    Raises:
+      UsageError: if it is none of these, or if arguments were given for what takes none.
+    """
+    if isinstance(program, Source):
+        return program
+    text = _text_of(program)
+    if text is not None:
+        if args or kwargs:
+            raise UsageError("arguments go with a function, and this is a program already")
+        return text
+    lowered = _lower(program, args, kwargs or {})
+    text = _text_of(lowered)
+    if text is None:
+        raise UsageError(f"a {type(program).__name__} is neither a program nor a function")
+    return text
+
+
+def _text_of(program: Program) -> Optional[Source]:
+    if isinstance(program, bytes):
+        return Source(program, "program")
+    if isinstance(program, os.PathLike):
+        return _file(pathlib.Path(program))
+    if isinstance(program, str):
+        return Source(program.encode(), "program") if "\n" in program else _file(pathlib.Path(program))
+    if isinstance(program, type):
+        return None
+    # Each of JAX's objects has one of these; the debug information has op_names and lines.
+    for method, options in (("as_text", {"debug_info": True}), ("as_text", {}), ("mlir_module", {}), ("to_string", {}),
+                            ("as_hlo_text", {})):
+        write = getattr(program, method, None)
+        if not callable(write):
+            continue
+        try:
+            text = write(**options)
+        except TypeError:
+            continue
+        if isinstance(text, (str, bytes)):
+            return Source(text.encode() if isinstance(text, str) else text, _name_of(program))
+    operation = getattr(program, "operation", None)  # of an MLIR module
+    if operation is not None and hasattr(operation, "get_asm"):
+        return Source(operation.get_asm(enable_debug_info=True).encode(), _name_of(program))
+    return None
+
+
+def _file(path: pathlib.Path) -> Source:
+    try:
+        return Source(path.read_bytes(), str(path))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; a program as text has more than one line") from error
+
+
+def _name_of(program: Any) -> str:
+    name = getattr(program, "fun_name", None) or getattr(program, "__name__", None)
+    return name if isinstance(name, str) else "program"
+
+
+def _lower(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    lower = getattr(function, "lower", None)
+    if callable(lower):
+        return lower(*args, **kwargs)
+    if not callable(function) or isinstance(function, type):
+        raise UsageError(f"a {type(function).__name__} is neither a program nor a function")
+    try:
+        import jax  # only here: whoever has a function to lower has it
+    except ImportError as error:
+        raise UsageError(f"to lower {_name_of(function)}, which is not jitted, takes jax: {error}") from error
+    return jax.jit(function).lower(*args, **kwargs)
+
+
+def annotated(source: Source, mesh: Optional[Mesh], rules: Optional[Rules]) -> Source:
+    """The program with the shardings that `rules` put on its values; itself without a mesh and rules."""
+    if mesh is None and rules is None:
+        return source
+    flags = ["annotate", "-"]
+    if mesh is not None:
+        flags += ["--mesh", mesh_text(mesh)]
+    if rules is not None:
+        flags += _rule_flags(rules)
+    return Source(_programs.run("gshard-opt", flags, source.data).text.encode(), source.name)
+
+
+def mesh_text(mesh: Mesh) -> str:
+    """A mesh as --mesh takes it.
+
+    >>> mesh_text({"data": 4, "model": 8})
+    'data=4,model=8'
+    """
+    if isinstance(mesh, str):
+        return mesh
+    shape = mesh if isinstance(mesh, Mapping) else getattr(mesh, "shape", None)
+    if not isinstance(shape, Mapping):
+        raise UsageError(f"a {type(mesh).__name__} is no mesh: write {{'data': 4, 'model': 8}}")
+    return ",".join(f"{name}={size}" for name, size in shape.items())
+
+
+def _rule_flags(rules: Rules) -> list[str]:
+    if isinstance(rules, (str, os.PathLike)):
+        return ["--rules", os.fspath(rules)]
+    lines = [f"{pattern}={spec_text(spec)}" for pattern, spec in rules.items()] if isinstance(rules, Mapping) else list(rules)
+    return [word for line in lines for word in ("--shard", line)]
+
+
+def spec_text(spec: Any) -> str:
+    """A sharding as a rule has it; takes PartitionSpecs, and tuples that are written like them.
+
+    Dims behind those that are named are whole, as PartitionSpecs have it.
+
+    >>> spec_text(("data", None, ("data", "model")))
+    'data,_,data+model,..'
+    >>> spec_text(())
+    'replicated'
+    """
+    if isinstance(spec, str):
+        return spec
+    dims = tuple(spec)
+    return ",".join([*map(_dim_text, dims), ".."]) if dims else "replicated"
+
+
+def _dim_text(dim: Union[None, str, Tuple[str, ...], Iterable[str], Any]) -> str:
+    if dim is None:
+        return "_"
+    if isinstance(dim, str):
+        return dim
+    if isinstance(dim, (tuple, list)):
+        return "+".join(dim) if dim else "_"
+    return "*"  # PartitionSpec.UNCONSTRAINED

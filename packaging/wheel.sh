@@ -1,0 +1,11 @@
+#!/bin/bash
+# Makes the wheel: wheel.sh [OUT]. docs: packaging/README.md. GSHARD_WHEEL_FLAGS: more for pip, such as -Cbuild-dir=build/x.
+set -eu
+cd "$(dirname "$0")/.."
+out=$(realpath -m "${1:-dist}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 315532800)}"
+# shellcheck disable=SC2086  # one word a flag
+python3 -m pip wheel . --no-deps -w "$work" ${GSHARD_WHEEL_FLAGS:-}
+python3 packaging/portable_wheel.py "$work"/gshard-*.whl "$out"
