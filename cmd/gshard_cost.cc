@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
+#include "cmd/cli/ci_output.h"
 #include "cmd/cli/cost_diff.h"
 #include "cmd/cli/cost_sweep.h"
 #include "cmd/cli/estimate.h"
@@ -12,6 +14,7 @@
 #include "core/analysis/meshes.h"
 #include "core/check/communication_check.h"
 #include "core/report/budget.h"
+#include "core/report/ci/cost_checks.h"
 #include "core/report/cost_json.h"
 #include "core/report/cost_markdown.h"
 #include "core/report/cost_page.h"
@@ -37,6 +40,7 @@ struct Flags {
   std::string trace;
   bool gantt = false;
   bool json = false, markdown = false;
+  CiFlags ci;
 };
 
 // What is wrong with the input; returns the exit code.
@@ -82,7 +86,7 @@ Budget FiguresFor(const Estimate& estimate) {
 // What is over the limit and the budget.
 std::vector<FailedCheck> FailedChecks(const Flags& flags, const Estimate& estimate,
                                       std::optional<int64_t> limit,
-                                      const std::vector<Breach>& breaches) {
+                                      const std::vector<BoundedFigure>& bounds) {
   std::vector<FailedCheck> failed;
   const auto peak = static_cast<double>(estimate.report.memory.peak_bytes);
   if (limit && peak > static_cast<double>(*limit)) {
@@ -92,22 +96,23 @@ std::vector<FailedCheck> FailedChecks(const Flags& flags, const Estimate& estima
                                   HumanBytes(allowed)),
                       "", peak, allowed});
   }
-  for (const Breach& breach : breaches) {
-    failed.push_back({"budget", fmt::format("over the budget of {}", flags.check), breach.key,
-                      breach.value, breach.allowed});
+  for (const BoundedFigure& bound : bounds) {
+    if (!bound.IsExceeded()) continue;
+    failed.push_back({"budget", fmt::format("over the budget of {}", flags.check), bound.key,
+                      bound.value, bound.allowed});
   }
   return failed;
 }
 
 // Standard error tells them; returns the exit code.
 int ReportChecks(const Flags& flags, const std::vector<FailedCheck>& failed,
-                 const std::vector<Breach>& breaches) {
+                 const std::vector<BoundedFigure>& bounds) {
   for (const FailedCheck& check : failed) {
     if (check.check == "limit") fmt::print(stderr, "gshard-cost: {}\n", check.message);
   }
-  if (!breaches.empty()) {
+  if (std::ranges::any_of(bounds, &BoundedFigure::IsExceeded)) {
     fmt::print(stderr, "gshard-cost: over the budget of {}:\n{}", flags.check,
-               BreachesAsText(breaches));
+               ExceededAsText(bounds));
   } else if (!flags.check.empty()) {
     fmt::print(stderr, "gshard-cost: within the budget of {}\n", flags.check);
   }
@@ -125,6 +130,22 @@ CommunicationFindings FindingsOf(const Estimate& estimate, int64_t num_partition
     fmt::print(stderr, "{}", Render(warning));
   }
   return findings;
+}
+
+// All checks, and what is wrong with the communication, for --github and the like.
+Expected<void> TellCi(const Flags& flags, const Estimate& estimate, std::optional<int64_t> limit,
+                      const std::vector<BoundedFigure>& bounds,
+                      const CommunicationFindings& findings) {
+  if (!flags.ci.AreGiven()) return {};
+  const CollectiveReport* causes = estimate.collectives ? &*estimate.collectives : nullptr;
+  CiReport report{"gshard-cost", "", flags.input, {}, ""};
+  report.checks = CostChecks(*estimate.module, estimate.report, bounds, limit, causes);
+  for (const CommunicationFinding& finding : findings) {
+    report.checks.push_back(CheckOf(finding.diagnostic, std::string(finding.instruction->name())));
+    report.checks.back().outcome = CiOutcome::kWarning;  // as it is printed: the cost is told
+  }
+  report.markdown = CostAsMarkdown(*estimate.module, estimate.report);
+  return WriteCiReport(flags.ci, std::move(report));
 }
 
 int Run(const Flags& flags) {
@@ -145,13 +166,13 @@ int Run(const Flags& flags) {
   if (!estimate) return Refuse(flags, estimate.error());
   ReportWarnings(estimate->diagnostics);
   const CommunicationFindings findings = FindingsOf(*estimate, flags.estimate.num_partitions);
-  std::vector<Breach> breaches;
+  std::vector<BoundedFigure> bounds;
   if (*budget) {
     const Budget figures = FiguresFor(*estimate);
     if (auto warning = ChipWarning(figures, **budget, flags.check)) ReportError(*warning);
-    auto found = Breaches(figures, **budget, flags.check);
+    auto found = BoundedFigures(figures, **budget, flags.check);
     if (!found) return Refuse(flags, found.error());
-    breaches = std::move(*found);
+    bounds = std::move(*found);
   }
   CostReport& report = estimate->report;
   if (limit) {
@@ -160,7 +181,7 @@ int Run(const Flags& flags) {
   }
   const auto top = static_cast<size_t>(flags.top);
   const size_t rows = top > 0 ? top : 12;
-  const std::vector<FailedCheck> failed = FailedChecks(flags, *estimate, limit, breaches);
+  const std::vector<FailedCheck> failed = FailedChecks(flags, *estimate, limit, bounds);
   std::string text = flags.json       ? CostAsJson(*estimate->module, report, top, findings, failed)
                      : flags.markdown ? CostAsMarkdown(*estimate->module, report, rows)
                                       : CostAsText(*estimate->module, report, rows);
@@ -179,7 +200,10 @@ int Run(const Flags& flags) {
     auto written = WriteFile(flags.html, CostPage(*estimate->module, report, *chip, causes));
     if (!written) return ReportError(written.error());
   }
-  return ReportChecks(flags, failed, breaches);
+  if (auto done = TellCi(flags, *estimate, limit, bounds, findings); !done) {
+    return ReportError(done.error());
+  }
+  return ReportChecks(flags, failed, bounds);
 }
 
 void AddBudgetFlags(const Command& command, Flags& flags) {
@@ -228,6 +252,7 @@ int main(int argc, char** argv) {
   line.AddSwitch("--json", flags.json, "JSON (gshard.cost/1) instead of text");
   line.AddSwitch("--markdown", flags.markdown, "Markdown instead, for a comment on a change",
                  "--json");
+  AddCiFlags(line, flags.ci);
   AddCostDiff(line, diff);
   AddCostSweep(line, sweep);
   return line.Run(argc, argv, [&] { return Run(flags); });

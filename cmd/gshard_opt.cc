@@ -401,6 +401,7 @@ void AddCheckFlags(const Command& check, Flags& flags) {
             {.type = "yes|no", .one_of = {"yes", "no"}});
   AddPropagationFlags(check, flags.propagation);
   check.AddSwitch("--json", flags.check.json, "JSON (gshard.check/1)");
+  AddCiFlags(check, flags.check.ci);
 }
 
 // A subcommand that reads a module and prints what `run` makes of it.

@@ -40,6 +40,22 @@ std::string Summary(const CommunicationCheck& check, const DeviceGrid& grid) {
   return text + "\n";
 }
 
+// One check that no device waits for ever, if nothing is wrong; else one a finding.
+CiReport CiReportOf(const CheckOptions& options, const CommunicationCheck& check,
+                    const DeviceGrid& grid) {
+  CiReport report{"gshard-opt check", "", options.input, {}, ""};
+  for (const CommunicationFinding& finding : check.findings) {
+    report.checks.push_back(CheckOf(finding.diagnostic, std::string(finding.instruction->name())));
+  }
+  if (report.checks.empty()) {
+    std::string summary = Summary(check, grid);
+    summary.pop_back();  // the newline
+    report.checks.push_back(
+        {"communication", CiOutcome::kPassed, "communication", std::move(summary), "", {}});
+  }
+  return report;
+}
+
 }  // namespace
 
 int RunCheck(const CheckOptions& options, PassContext& context) {
@@ -76,6 +92,9 @@ int RunCheck(const CheckOptions& options, PassContext& context) {
     if (auto written = WriteFile("-", Summary(check, grid)); !written) {
       return ReportError(written.error());
     }
+  }
+  if (auto told = WriteCiReport(options.ci, CiReportOf(options, check, grid)); !told) {
+    return ReportError(told.error());
   }
   return check.HasErrors() ? kExitBadInput : kExitOk;
 }

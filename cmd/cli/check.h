@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "cmd/cli/ci_output.h"
 #include "core/pass.h"
 
 namespace gshard {
@@ -14,6 +15,7 @@ struct CheckOptions {
   int64_t num_partitions = 0;
   std::string partitioned;  // "yes", "no"; empty: found out
   bool json = false;
+  CiFlags ci;
 };
 
 // Partitions IN unless it is, prints what it finds; exit code 1 if there is an error in it.

@@ -2,7 +2,10 @@
 
 #include "cmd/cli/cost_diff.h"
 
+#include <fmt/format.h>
+
 #include "cmd/cli/program.h"
+#include "core/report/ci/diff_conditions.h"
 #include "core/report/cost_diff.h"
 #include "core/report/cost_json.h"
 #include "ir/source_text.h"
@@ -29,6 +32,12 @@ int RunCostDiff(const CostDiffFlags& flags) {
   if (flags.before == "-" && flags.after == "-") {
     throw FlagError("AFTER", "BEFORE is standard input already");
   }
+  std::vector<DiffCondition> conditions;
+  if (!flags.check.empty()) {
+    Expected<std::vector<DiffCondition>> read = ParseDiffConditions(flags.check);
+    if (!read) throw FlagError("--check", read.error());
+    conditions = std::move(*read);
+  }
   Expected<Chip> chip = ReadChip(flags.estimate);
   if (!chip) return ReportEstimateError(chip.error(), flags.json, kSchema);
   Expected<CostFigures> before = FiguresOf(flags.before, flags, *chip);
@@ -36,12 +45,21 @@ int RunCostDiff(const CostDiffFlags& flags) {
   Expected<CostFigures> after = FiguresOf(flags.after, flags, *chip);
   if (!after) return ReportEstimateError(after.error(), flags.json, kSchema);
   const CostDiff diff = DiffCosts(flags.before, std::move(*before), flags.after, std::move(*after));
+  const std::vector<CiCheck> checks = CheckDiff(diff, conditions);
+  const std::vector<FailedCheck> failed = FailedChecks(checks);
   const auto top = static_cast<size_t>(flags.top);
-  const std::string text = flags.json       ? CostDiffAsJson(diff)
+  const std::string text = flags.json       ? CostDiffAsJson(diff, failed)
                            : flags.markdown ? CostDiffAsMarkdown(diff, top)
                                             : CostDiffAsText(diff, top);
-  auto written = WriteFile(flags.output, text);
-  return written ? kExitOk : ReportError(written.error());
+  if (auto written = WriteFile(flags.output, text); !written) return ReportError(written.error());
+  CiReport report{"gshard-cost diff", "", flags.after, checks, CostDiffAsMarkdown(diff)};
+  if (auto told = WriteCiReport(flags.ci, std::move(report)); !told) {
+    return ReportError(told.error());
+  }
+  for (const FailedCheck& check : failed) {
+    fmt::print(stderr, "gshard-cost: {} does not hold: {}\n", check.key, check.message);
+  }
+  return failed.empty() ? kExitOk : kExitCheckFailed;
 }
 
 void AddFlags(const Command& command, CostDiffFlags& flags) {
@@ -58,8 +76,13 @@ void AddFlags(const Command& command, CostDiffFlags& flags) {
   AddEstimateFlags(command, flags.estimate);
   command.Add("--top", flags.top, "Most rows of a list, such as 30 (default: 12, in JSON all)",
               {.type = "N", .between = {{1, INT32_MAX}}});
+  command.Add("--check", flags.check,
+              "What the change may cost: exit 3 if it costs more, such as "
+              "'step_time<+2%,peak<+1%,collectives==' (default: anything)",
+              {.type = "CONDITIONS"});
   command.AddSwitch("--json", flags.json, "JSON (gshard.diff/1) instead of text");
   command.AddSwitch("--markdown", flags.markdown, "Markdown, for a comment on a change", "--json");
+  AddCiFlags(command, flags.ci);
 }
 
 }  // namespace

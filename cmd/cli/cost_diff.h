@@ -2,6 +2,7 @@
 #ifndef GSHARD_CMD_CLI_COST_DIFF_H_
 #define GSHARD_CMD_CLI_COST_DIFF_H_
 
+#include "cmd/cli/ci_output.h"
 #include "cmd/cli/estimate.h"
 #include "cmd/cli/flags.h"
 
@@ -13,6 +14,8 @@ struct CostDiffFlags {
   int64_t top = 12;
   bool json = false, markdown = false;
   std::string output = "-";
+  std::string check;  // conditions on the change; empty: none
+  CiFlags ci;
 };
 
 // `flags` must outlive the command line.

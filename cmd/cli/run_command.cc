@@ -17,6 +17,7 @@
 #include "backends/cpu/machine/machine.h"
 #include "backends/cpu/run/workers.h"
 #include "backends/mpi/ranks.h"
+#include "cmd/cli/ci_output.h"
 #include "cmd/cli/interrupt.h"
 #include "cmd/cli/program.h"
 #include "cmd/cli/progress_line.h"
@@ -54,6 +55,36 @@ int ExitCodeOf(const Diagnostic& error) {
                                                                    : kExitBadInput;
 }
 
+// The checks that failed, the first wrong step with its line, and each output that was compared.
+CiReport CiReportOf(const std::string& input, const cpu::RunReport& run,
+                    std::span<const FailedCheck> failed) {
+  CiReport report{"gshard-run", "", input, {}, ""};
+  CiPlace first_wrong;
+  if (run.verify && run.verify->finding) {
+    first_wrong = {run.verify->finding->file, run.verify->finding->line, 0};
+  }
+  for (const FailedCheck& check : failed) {
+    const CiPlace place = check.check == "verify" ? first_wrong : CiPlace();
+    report.checks.push_back(
+        {check.check, CiOutcome::kFailed, check.check, check.message, "", place});
+  }
+  if (!run.verify) return report;
+  for (const cpu::OutputError& output : run.verify->outputs) {
+    const bool is_wrong = output.differs && !run.verify->ok;
+    report.checks.push_back(
+        {fmt::format("output o{}", output.output),
+         is_wrong         ? CiOutcome::kFailed
+         : output.differs ? CiOutcome::kWarning
+                          : CiOutcome::kPassed,
+         "verify",
+         fmt::format("off by {:.3g} where values are up to {:.3g}; {:.3g} of these is allowed",
+                     output.error, output.magnitude, output.tolerance),
+         output.differs && !is_wrong ? "docs/verification.md tells why this may be" : "",
+         is_wrong ? first_wrong : CiPlace()});
+  }
+  return report;
+}
+
 // Reports why there is no result; returns the exit code.
 int Refuse(const Diagnostic& error, bool json) {
   ReportError(error);
@@ -76,6 +107,7 @@ struct RunCommand::Flags {
   std::vector<std::string> dumps;
   bool json = false, fail_on_near_ties = false, allow_microbatch_sums = false;
   PropagationFlags propagation;
+  CiFlags ci;
   cpu::EmulateOptions options;
   Expected<std::vector<Diagnostic>> machine = cpu::SetUpMachine();
 };
@@ -156,6 +188,7 @@ void RunCommand::AddFlags(CommandLine& command) {
       "--print-after-all", options.passes.print_after_all,
       "Print the module after every pass, headed by `// after PASS`; the last is what runs");
   command.AddSwitch("--json", flags.json, "JSON (gshard.run/1) instead of text");
+  AddCiFlags(command, flags.ci);
 }
 
 // A number of at least 0; nothing if the flag was not given.
@@ -267,6 +300,11 @@ int RunCommand::RunModule(mpi::Ranks* ranks, std::atomic<uint64_t>* work, int ow
       report.FailedChecks(flags.fail_on_near_ties, flags.allow_microbatch_sums);
   const std::string text = flags.json ? cpu::ToJson(report, failed) : cpu::ToText(report);
   if (auto written = WriteFile("-", text); !written) return ReportError(written.error());
+  const bool tells = ranks == nullptr || ranks->rank() == 0;
+  if (auto told = tells ? WriteCiReport(flags.ci, CiReportOf(flags.input, report, failed)) : Expected<void>();
+      !told) {
+    return ReportError(told.error());
+  }
   if (emulation->interrupted) {
     fmt::print(stderr, "gshard-run: interrupted\n");
     return kExitInterrupted;

@@ -104,15 +104,9 @@ Expected<Budget> Read(const Json& document, const std::string& file) {
 // "model" of "model:(1)4", a part of the axis.
 std::string WholeAxis(const std::string& axis) { return axis.substr(0, axis.find(':')); }
 
-std::string LimitText(const std::string& key, double value) {
-  if (key == "step_time_s") return HumanSeconds(value);
-  if (key == "peak_bytes" || key.starts_with("bytes_per_device.")) return HumanBytes(value);
-  return fmt::format("{}", value);
-}
-
-std::string OverBy(const Breach& breach) {
-  const double factor = breach.value / breach.allowed;
-  if (!(factor < 10)) return LimitText(breach.key, breach.value - breach.allowed);
+std::string OverBy(const BoundedFigure& bound) {
+  const double factor = bound.value / bound.allowed;
+  if (!(factor < 10)) return BoundText(bound.key, bound.value - bound.allowed);
   return fmt::format("{:.1f}%", 100 * (factor - 1));
 }
 
@@ -159,12 +153,22 @@ Budget FiguresFor(const CostReport& report, const Mesh* mesh,
   return figures;
 }
 
-Expected<std::vector<Breach>> Breaches(const Budget& figures, const Budget& budget,
-                                       const std::string& file) {
-  std::vector<Breach> breaches;
+std::string BoundText(const std::string& key, double value) {
+  if (key == "step_time_s") return HumanSeconds(value);
+  if (key == "peak_bytes" || key.starts_with("bytes_per_device.")) return HumanBytes(value);
+  return fmt::format("{}", value);
+}
+
+bool BoundedFigure::IsExceeded() const {
+  // A budget that was written by way of text may be off in the last digit.
+  return value > allowed * (1 + 1e-12);
+}
+
+Expected<std::vector<BoundedFigure>> BoundedFigures(const Budget& figures, const Budget& budget,
+                                                    const std::string& file) {
+  std::vector<BoundedFigure> bounds;
   auto compare = [&](std::string key, double value, double allowed) {
-    // A budget that was written by way of text may be off in the last digit.
-    if (value > allowed * (1 + 1e-12)) breaches.push_back({std::move(key), value, allowed});
+    bounds.push_back({std::move(key), value, allowed});
   };
   if (budget.step_time_s) compare("step_time_s", *figures.step_time_s, *budget.step_time_s);
   if (budget.peak_bytes) compare("peak_bytes", *figures.peak_bytes, *budget.peak_bytes);
@@ -194,7 +198,7 @@ Expected<std::vector<Breach>> Breaches(const Budget& figures, const Budget& budg
     compare("full_rematerializations", *figures.full_rematerializations,
             *budget.full_rematerializations);
   }
-  return breaches;
+  return bounds;
 }
 
 std::optional<Diagnostic> ChipWarning(const Budget& figures, const Budget& budget,
@@ -212,11 +216,12 @@ std::optional<Diagnostic> ChipWarning(const Budget& figures, const Budget& budge
   return warning;
 }
 
-std::string BreachesAsText(const std::vector<Breach>& breaches) {
+std::string ExceededAsText(const std::vector<BoundedFigure>& bounds) {
   TextTable table{{{"figure", false}, {"is", true}, {"allowed", true}, {"over by", true}}, {}};
-  for (const Breach& breach : breaches) {
-    table.rows.push_back({breach.key, LimitText(breach.key, breach.value),
-                          LimitText(breach.key, breach.allowed), OverBy(breach)});
+  for (const BoundedFigure& bound : bounds) {
+    if (!bound.IsExceeded()) continue;
+    table.rows.push_back({bound.key, BoundText(bound.key, bound.value),
+                          BoundText(bound.key, bound.allowed), OverBy(bound)});
   }
   return TableAsText(table);
 }

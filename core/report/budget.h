@@ -35,19 +35,22 @@ Expected<Budget> ParseBudget(std::string_view json, const std::string& file);
 Budget FiguresFor(const CostReport& report, const Mesh* mesh,
                   std::optional<int64_t> full_rematerializations);
 
-struct Breach {
+struct BoundedFigure {
   std::string key;  // "bytes_per_device.model"
   double value = 0, allowed = 0;
+  bool IsExceeded() const;
 };
-// In the order of Budget's members. Errors (E-COST-022): a bound on an axis that the mesh does not
-// have, or on what is not known.
-Expected<std::vector<Breach>> Breaches(const Budget& figures, const Budget& budget,
-                                       const std::string& file);
+// All that the budget bounds, in the order of Budget's members. Errors (E-COST-022): a bound on an
+// axis that the mesh does not have, or on what is not known.
+Expected<std::vector<BoundedFigure>> BoundedFigures(const Budget& figures, const Budget& budget,
+                                                    const std::string& file);
+// Value and bound of one in words: "3.50 MiB", "2 MiB".
+std::string BoundText(const std::string& key, double value);
 // Where the time is bounded and budget and figures are of different chips: that this is so.
 std::optional<Diagnostic> ChipWarning(const Budget& figures, const Budget& budget,
                                       const std::string& file);
-// One line each.
-std::string BreachesAsText(const std::vector<Breach>& breaches);
+// A table of the exceeded ones, one line each.
+std::string ExceededAsText(const std::vector<BoundedFigure>& bounds);
 
 // gshard.budget/1 of these figures. Times and bytes have `head_room` (0.1: a tenth) added; counts
 // are what they are.

@@ -276,8 +276,9 @@ std::string CostDiffAsMarkdown(const CostDiff& diff, size_t top) {
   return text;
 }
 
-std::string CostDiffAsJson(const CostDiff& diff) {
+std::string CostDiffAsJson(const CostDiff& diff, std::span<const FailedCheck> failed) {
   Json document = {{"schema", "gshard.diff/1"},
+                   {"failed_checks", FailedChecksAsJson(failed)},
                    {"before", Side(diff.before_name, diff.before)},
                    {"after", Side(diff.after_name, diff.after)}};
   for (const CostDiff::Total& total : diff.totals) document.Set(total.key, ToJson(total.value));

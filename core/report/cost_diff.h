@@ -3,10 +3,12 @@
 #ifndef GSHARD_CORE_REPORT_COST_DIFF_H_
 #define GSHARD_CORE_REPORT_COST_DIFF_H_
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/report/cost_figures.h"
+#include "core/report/failed_check.h"
 
 namespace gshard {
 
@@ -55,8 +57,8 @@ CostDiff DiffCosts(std::string before_name, CostFigures before, std::string afte
 std::string CostDiffAsText(const CostDiff& diff, size_t top = 12);
 // For a pull request's comment.
 std::string CostDiffAsMarkdown(const CostDiff& diff, size_t top = 12);
-// gshard.diff/1; all rows.
-std::string CostDiffAsJson(const CostDiff& diff);
+// gshard.diff/1; all rows, and the conditions of `--check` that do not hold.
+std::string CostDiffAsJson(const CostDiff& diff, std::span<const FailedCheck> failed = {});
 
 }  // namespace gshard
 

@@ -137,7 +137,9 @@ with tempfile.TemporaryDirectory() as folder:
     check(over["failed_checks"][0]["key"] == "peak_bytes", "the bound that is broken")
     is_error(run("gshard-cost", bad, "--json", code=1), "gshard-cost")
 
-    run("gshard-cost", "diff", MLP, PIPELINE, "--json")
+    good = run("gshard-cost", "diff", MLP, PIPELINE, "--json")
+    same_shape(good, run("gshard-cost", "diff", MLP, PIPELINE, "--json", "--check", "collectives==", code=3), ["diff"],
+               "diff --check")
     is_error(run("gshard-cost", "diff", MLP, bad, "--json", code=1), "gshard-cost diff")
     run("gshard-cost", "sweep", MLP, "--mesh", "data=2..4,model=2", "--json")
     is_error(run("gshard-cost", "sweep", bad, "--mesh", "data=2", "--json", code=1), "gshard-cost sweep")
