@@ -64,6 +64,8 @@ def bundle(root):
             if name in names:
                 continue
             names.add(name)
+            if library.parent == folder.resolve():
+                continue  # the programs' own
             shutil.copyfile(library, folder / name)
             (folder / name).chmod(0o755)
             subprocess.run(["strip", "--strip-unneeded", str(folder / name)], check=True)
