@@ -7,13 +7,17 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 #include <new>
 #include <sstream>
 #include <type_traits>
 
+#include "cmd/cli/command_tree.h"
 #include "cmd/cli/failed_pipe.h"
 #include "cmd/cli/interrupt.h"
+#include "cmd/cli/manual_page.h"
 #include "cmd/cli/program.h"
+#include "cmd/cli/shell_completions.h"
 #include "ir/output_file.h"
 #include "ir/parser_errors.h"
 
@@ -78,6 +82,20 @@ void AddVersionFlag(CLI::App& app, const std::string& more = "") {
 
 }  // namespace
 
+namespace {
+
+std::map<const CLI::Option*, std::vector<std::string>>& KnownChoices() {
+  static std::map<const CLI::Option*, std::vector<std::string>> choices;
+  return choices;
+}
+
+}  // namespace
+
+std::vector<std::string> ChoicesOf(const CLI::Option* option) {
+  auto known = KnownChoices().find(option);
+  return known == KnownChoices().end() ? std::vector<std::string>() : known->second;
+}
+
 void ClaimOutput(const std::string& flag, const std::string& path) {
   static std::vector<std::pair<std::string, std::string>> claimed;
   if (path.empty() || path == "-") return;
@@ -99,6 +117,9 @@ void Command::Add(const std::string& names, T& value, const std::string& help,
   if (traits.required) option->required();
   if (traits.may_be_bare) option->expected(0, 1)->default_str("");
   if (!traits.one_of.empty()) option->check(CLI::IsMember(traits.one_of).description(""));
+  const std::vector<std::string>& choices =
+      traits.one_of.empty() ? traits.suggested : traits.one_of;
+  if (!choices.empty()) KnownChoices()[option] = choices;
   if (traits.between) {
     auto [least, most] = *traits.between;
     option->check(CLI::Range(least, most).description(""));
@@ -144,9 +165,11 @@ void Command::AddOffSwitch(const std::string& names, bool& value, const std::str
 
 void Command::AddChoice(const std::string& name, const std::string& bare, std::string& value,
                         const std::string& help, const std::vector<std::string>& texts) const {
-  app_->add_flag(fmt::format("{}{{{}}}", name, bare), value, Wrapped(help))
-      ->check(CLI::IsMember(texts).description(""))
-      ->option_text(fmt::format("[={}]", fmt::join(texts, "|")));
+  CLI::Option* option =
+      app_->add_flag(fmt::format("{}{{{}}}", name, bare), value, Wrapped(help))
+          ->check(CLI::IsMember(texts).description(""))
+          ->option_text(fmt::format("[={}]", fmt::join(texts, "|")));
+  KnownChoices()[option] = texts;
 }
 
 CommandLine::CommandLine(const std::string& program, const std::string& description)
@@ -166,10 +189,12 @@ void CommandLine::AddSubcommand(const std::string& name, const std::string& desc
   app_->require_subcommand(1);
   CLI::App* command = app_->add_subcommand(name, description);
   command->footer("Example: " + example);
-  command->preparse_callback([command, add_flags = std::move(add_flags)](size_t) {
+  auto add_all = [command, add_flags = std::move(add_flags)] {
     AddVersionFlag(*command);
     add_flags(Command(command));
-  });
+  };
+  add_subcommand_flags_.push_back(add_all);
+  command->preparse_callback([add_all = std::move(add_all)](size_t) { add_all(); });
   command->callback([this, run = std::move(run)] { chosen_ = run; });
 }
 
@@ -254,11 +279,29 @@ int CommandLine::Run(int argc, char** argv, const std::function<int()>& run) {
   return exit_code;
 }
 
+int CommandLine::PrintDescription(const std::string& form) {
+  for (const std::function<void()>& add_flags : add_subcommand_flags_) add_flags();
+  const CommandNode program = DescribeCommand(*app_);
+  const std::string text = form == "bash"   ? BashCompletions(program)
+                           : form == "zsh"  ? ZshCompletions(program)
+                           : form == "fish" ? FishCompletions(program)
+                                            : ManualPage(program, GSHARD_RELEASE_DATE);
+  auto written = WriteFile("-", text);
+  return written ? kExitOk : ReportError(written.error());
+}
+
 int CommandLine::RunChosen(int argc, char** argv, const std::function<int()>& run) {
   app_->footer(
       "Exit codes: 0 ok, 1 bad input, 2 bad usage, 3 a check or limit failed, 4 internal error, "
       "130 ended by Ctrl-C.");
   const CLI::App& app = *app_;
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  const std::vector<std::string> shells = {"bash", "zsh", "fish"};
+  if (words == std::vector<std::string>{"--manual"}) return PrintDescription("manual");
+  if (words.size() == 2 && words[0] == "--completions" &&
+      std::ranges::find(shells, words[1]) != shells.end()) {
+    return PrintDescription(words[1]);
+  }
   std::vector<const CLI::Option*> required;
   if (run && app_->get_require_subcommand_min() > 0) {
     app_->require_subcommand(0, 1);

@@ -1,5 +1,5 @@
 // Command lines: flags and subcommands of a program, bound to the variables they fill. It hides the
-// library (CLI11, in flags.cc only), whose templates take seconds in each file that sees them.
+// library (CLI11, in flags.cc and command_tree.cc only), whose templates take seconds in each file that sees them.
 #ifndef GSHARD_CMD_CLI_FLAGS_H_
 #define GSHARD_CMD_CLI_FLAGS_H_
 
@@ -16,6 +16,7 @@
 
 namespace CLI {
 class App;
+class Option;
 }  // namespace CLI
 
 namespace gshard {
@@ -36,6 +37,7 @@ struct FlagTraits {
   bool required = false;
   bool may_be_bare = false;  // "--flag" alone is "--flag="
   std::vector<std::string> one_of = {};
+  std::vector<std::string> suggested = {};  // what shells offer of values that may be others, too
   std::optional<std::pair<int64_t, int64_t>> between = {};  // both included
   bool is_output = false;                                   // a file, which ClaimOutput is told
 };
@@ -43,6 +45,9 @@ struct FlagTraits {
 // `path` ("-" and "": nothing) is written for `flag`. Throws FlagError if it is another flag's
 // file.
 void ClaimOutput(const std::string& flag, const std::string& path);
+
+// The values that an option takes, or some of them, as its traits have told; empty: any.
+std::vector<std::string> ChoicesOf(const CLI::Option* option);
 
 // A program's command line or a subcommand's. The variables must outlive it.
 class Command {
@@ -92,14 +97,18 @@ class CommandLine : public Command {
   // SUBCOMMAND" and "SUBCOMMAND help" are --help in words. Maps everything
   // that can go wrong to an exit code (ExitCode in program.h): usage errors print one line and a
   // pointer to --help; internal errors say that they are ours and how to report them.
+  // "--completions bash|zsh|fish" and "--manual", each alone, print what is made of the flags for
+  // shells and manuals; the build calls them.
   // A pipe that this writes to is marked if it fails (cmd/cli/failed_pipe.h).
   int Run(int argc, char** argv, const std::function<int()>& run = nullptr);
 
  private:
   int RunChosen(int argc, char** argv, const std::function<int()>& run);
+  int PrintDescription(const std::string& form);
 
   std::unique_ptr<CLI::App> owned_;
   std::function<int()> chosen_;
+  std::vector<std::function<void()>> add_subcommand_flags_;
 };
 
 }  // namespace gshard

@@ -48,7 +48,7 @@ void AddPipelineFlags(const Command& command, PipelineFlags& flags) {
   AddStageFlags(command, flags);
   command.Add("--chip", flags.chip,
               "Chip whose times and links layers are balanced by (default: tpu-v3)",
-              {.type = "NAME"});
+              {.type = "NAME", .suggested = BuiltInChipNames()});
   command.Add("--limit", flags.limit,
               "Memory of a device, such as 16GiB, that stages of --balance cost fit in (default: "
               "no limit)",

@@ -1,0 +1,12 @@
+# Writes PROGRAM's manual page and its completions below the folder OUT, as the program describes itself.
+get_filename_component(name ${PROGRAM} NAME)
+function(describe file)
+  execute_process(COMMAND ${PROGRAM} ${ARGN} OUTPUT_FILE ${OUT}/${file} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+foreach(folder man bash zsh fish)
+  file(MAKE_DIRECTORY ${OUT}/${folder})
+endforeach()
+describe(man/${name}.1 --manual)
+describe(bash/${name} --completions bash)
+describe(zsh/_${name} --completions zsh)
+describe(fish/${name}.fish --completions fish)
