@@ -11,6 +11,7 @@
 #include "cmd/cli/pipeline.h"
 #include "cmd/cli/program.h"
 #include "cmd/cli/propagation_flags.h"
+#include "cmd/cli/reduce.h"
 #include "cmd/cli/session.h"
 #include "cmd/cli/show.h"
 #include "core/analysis/meshes.h"
@@ -48,6 +49,7 @@ struct Flags {
   bool weight_update_sharding = false;
   bool json = false;
   PipelineFlags pipeline;
+  ReduceFlags reduce;
   std::string wrt;
   GradientOptions gradient;
 };
@@ -472,6 +474,11 @@ void AddQuestions(CommandLine& line, Flags& flags) {
       line, flags, "check", "Find deadlocks and collectives that do not match, without a run",
       "gshard-opt check step.hlo", [](Flags& f) { return RunCheck(f.check, f.context); },
       AddCheckFlags);
+  line.AddSubcommand(
+      "reduce", "Make a program small on which a command still succeeds",
+      "gshard-opt reduce step.hlo --verify-fails -o small.hlo",
+      [&flags] { return RunReduce(flags.reduce); },
+      [&flags](const Command& command) { AddReduceFlags(command, flags.reduce); });
   auto add_json = [&flags](const char* schema) {
     return [&flags, schema](const Command& list) {
       list.AddSwitch("--json", flags.json, fmt::format("JSON ({})", schema));
