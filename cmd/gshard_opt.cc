@@ -24,7 +24,7 @@
 #include "core/report/quantity_text.h"
 #include "core/report/sharding_report.h"
 #include "core/spmd/per_device_module.h"
-#include "core/transforms/annotate.h"
+#include "core/transforms/annotations/annotate.h"
 #include "ir/opcode.h"
 #include "ir/verify/verifier.h"
 

@@ -12,7 +12,7 @@
 #include "backends/cpu/microbatched_reference.h"
 #include "core/analysis/device_grid.h"
 #include "core/partition/partitioner.h"
-#include "core/report/device_model.h"
+#include "core/estimate/device_model.h"
 #include "core/transforms/expand/host_transfer_expander.h"
 #include "ir/module.h"
 

@@ -11,7 +11,7 @@
 #include "backends/cpu/machine/machine.h"
 #include "backends/cpu/verify/index_coverage.h"
 #include "backends/cpu/verify/verify.h"
-#include "core/report/device_model.h"
+#include "core/estimate/device_model.h"
 #include "core/report/failed_check.h"
 
 namespace gshard::cpu {

@@ -12,7 +12,7 @@
 #include "core/report/cost_page.h"
 #include "core/report/mesh_sweep.h"
 #include "core/transforms/inline_calls.h"
-#include "core/transforms/remesh.h"
+#include "core/transforms/annotations/remesh.h"
 #include "ir/input/module_input.h"
 #include "ir/source_text.h"
 
@@ -133,15 +133,17 @@ Expected<void> EstimateAt(SweepPoint& point, const std::shared_ptr<const SourceT
   if (point.pipeline.stages > 0) {
     if (auto done = RunInStages(**module, point.pipeline, flags); !done) return done;
   }
-  auto estimate = EstimateModule(std::move(*module), chip, flags.estimate);
-  if (!estimate) return Fail(std::move(estimate.error()));
-  const CostReport& report = estimate->report;
-  point.step_time_s = report.step_time_s;
-  point.compute_time_s = report.compute_time_s;
-  point.exposed_communication_s = report.exposed_communication_s;
-  point.mfu = report.mfu;
-  point.bubble_share = report.pipeline ? report.pipeline->bubble_share : 0;
-  point.peak_bytes = report.memory.peak_bytes;
+  auto program = MakeDeviceProgram(std::move(*module), ProgramOptionsFor(flags.estimate));
+  if (!program) return Fail(std::move(program.error()));
+  const CostOptions options = CostOptionsFor(flags.estimate, chip);
+  const auto figures = PriceProgram(*std::move(program), chip, options);
+  if (!figures) return Fail(figures.error());
+  point.step_time_s = figures->step_time_s;
+  point.compute_time_s = figures->compute_time_s;
+  point.exposed_communication_s = figures->exposed_communication_s;
+  point.mfu = figures->mfu;
+  point.bubble_share = figures->bubble_share;
+  point.peak_bytes = figures->peak_bytes;
   point.fits = point.peak_bytes <= limit;
   return {};
 }

@@ -6,51 +6,16 @@
 
 #include "cmd/cli/program.h"
 #include "core/analysis/partitioned.h"
-#include "core/cost/memory/global_tensors.h"
-#include "core/cost/useful_flops.h"
-#include "core/explain/recorder.h"
 #include "core/report/annotation_advice.h"
-#include "core/report/device_model.h"
 #include "core/spmd/per_device_module.h"
-#include "core/transforms/inline_calls.h"
 
 namespace gshard {
 namespace {
 
-// With calls inlined: to be partitioned they have to be written out.
-constexpr int64_t kMostInstructions = 1'000'000;
-
 // Full rematerialisations that advice is looked for: a page shows three findings.
 constexpr size_t kMostAdvice = 3;
 
-// Makes the program of one device of `module`, in place, unless it is for one device anyway;
-// returns the FLOPs of the program as a whole.
-Expected<std::optional<double>> PartitionForCost(Module& module, int64_t num_partitions,
-                                                 GlobalTensors& tensors, PassContext& context) {
-  auto devices = ReadDevices(module, num_partitions);
-  if (!devices) return Fail(devices.error());
-  if (devices->partitions == 1) return std::nullopt;
-  if (auto small = CheckInlinedSize(module, kMostInstructions); !small) {
-    return Fail(std::move(small.error()));
-  }
-  std::optional<double> useful;
-  PerDeviceOptions way;
-  way.num_partitions = num_partitions;
-  way.after_propagation = [&](Module& whole) {
-    useful = TotalFlops(whole);
-    tensors.Record(whole);
-    return Expected<void>();
-  };
-  if (auto done = MakePerDeviceModule(module, context, way); !done) return Fail(done.error());
-  return useful;
-}
-
-Expected<void> Optimize(Module& module) {
-  PassContext context;
-  return RunPasses(module, DefaultOptimizationPasses(), context, {});
-}
-
-MemoryOptions MemoryOptionsOf(const EstimateFlags& flags, const Chip& chip) {
+MemoryOptions MemoryOptionsFor(const EstimateFlags& flags, const Chip& chip) {
   MemoryOptions options = MemoryOptionsOf(chip);
   options.tiling = flags.tiling == "none"  ? Tiling::kDense
                    : flags.tiling == "tpu" ? Tiling::kTpu
@@ -97,47 +62,50 @@ Expected<Chip> ReadChip(const EstimateFlags& flags) {
   return ParseChip(*text, flags.chip_file);
 }
 
+CostOptions CostOptionsFor(const EstimateFlags& flags, const Chip& chip) {
+  CostOptions options = ReadCostOptions(flags.cost);
+  options.memory = MemoryOptionsFor(flags, chip);
+  return options;
+}
+
+DeviceProgramOptions ProgramOptionsFor(const EstimateFlags& flags) {
+  DeviceProgramOptions options;
+  options.num_partitions = flags.num_partitions;
+  if (!flags.partitioned.empty()) options.is_partitioned = flags.partitioned == "yes";
+  options.optimize = flags.optimize;
+  ReadPropagationFlags(flags.propagation, options.propagation);
+  return options;
+}
+
 Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& chip,
                                   const EstimateFlags& flags, Causes causes) {
-  if (auto bounded = CheckBoundedSizes(*module); !bounded) return Fail(bounded.error());
   Estimate estimate;
-  CostOptions options = ReadCostOptions(flags.cost);
-  options.memory = MemoryOptionsOf(flags, chip);
-  GlobalTensors tensors;
-  const bool partitioned =
-      flags.partitioned.empty() ? IsPartitioned(*module) : flags.partitioned == "yes";
-  if (partitioned) {
-    if (flags.num_partitions > 0) module->header().num_partitions = flags.num_partitions;
-    if (flags.optimize) {
-      if (auto done = Optimize(*module); !done) return Fail(std::move(done.error()));
-    }
-  } else {
-    if (causes != Causes::kNone) estimate.recorder = std::make_unique<ExplainRecorder>();
-    const std::unique_ptr<Module> written = causes == Causes::kAdvised ? module->Clone() : nullptr;
-    PassContext context;
-    context.recorder = estimate.recorder.get();
-    ReadPropagationFlags(flags.propagation, context.propagation);
-    auto flops = PartitionForCost(*module, flags.num_partitions, tensors, context);
-    if (!flops) return Fail(flops.error());
-    options.useful_flops = *flops;
-    if (flags.optimize) {
-      if (auto done = Optimize(*module); !done) return Fail(std::move(done.error()));
-    }
-    if (causes != Causes::kNone) {
-      estimate.collectives = MakeCollectiveReport(*module, context.recorder);
-    }
-    if (written != nullptr) {
-      PerDeviceOptions way;
-      way.num_partitions = flags.num_partitions;
-      AdviseAnnotations(*written, context, way, *estimate.collectives, kMostAdvice);
-    }
-    estimate.diagnostics = std::move(context.diagnostics);
+  const CostOptions cost = CostOptionsFor(flags, chip);
+  DeviceProgramOptions options = ProgramOptionsFor(flags);
+  options.records_tensors = true;
+  options.is_partitioned = options.is_partitioned.value_or(IsPartitioned(*module));
+  if (*options.is_partitioned) causes = Causes::kNone;
+  if (causes != Causes::kNone) {
+    estimate.recorder = std::make_unique<ExplainRecorder>();
+    options.recorder = estimate.recorder.get();
   }
-  if (auto clean = CleanForCost(*module); !clean) return Fail(std::move(clean.error()));
-  Expected<CostReport> report = EstimateCost(*module, chip, options);
+  const std::unique_ptr<Module> written = causes == Causes::kAdvised ? module->Clone() : nullptr;
+  Expected<DeviceProgram> program = MakeDeviceProgram(std::move(module), options);
+  if (!program) return Fail(std::move(program.error()));
+  if (causes != Causes::kNone) {
+    estimate.collectives = MakeCollectiveReport(*program->module, options.recorder);
+  }
+  if (written != nullptr) {
+    PassContext context;
+    context.propagation = options.propagation;
+    PerDeviceOptions way;
+    way.num_partitions = flags.num_partitions;
+    AdviseAnnotations(*written, context, way, *estimate.collectives, kMostAdvice);
+  }
+  estimate.diagnostics = std::move(program->diagnostics);
+  Expected<CostReport> report = ReportCost(*program, chip, cost);
   if (!report) return Fail(std::move(report.error()));
-  DescribeTensors(*module, tensors, report->memory);
-  estimate.module = std::move(module);
+  estimate.module = std::move(program->module);
   estimate.report = std::move(*report);
   return estimate;
 }

@@ -15,6 +15,7 @@
 #include "cmd/cli/propagation_flags.h"
 #include "core/cost/chip.h"
 #include "core/cost/cost_report.h"
+#include "core/estimate/device_program.h"
 #include "core/report/collective_report.h"
 #include "ir/module.h"
 
@@ -37,6 +38,10 @@ void AddEstimateFlags(const Command& command, EstimateFlags& flags);
 
 // Throws FlagError for a name that is no chip's.
 Expected<Chip> ReadChip(const EstimateFlags& flags);
+
+// What the flags say, as options. Throw FlagError.
+CostOptions CostOptionsFor(const EstimateFlags& flags, const Chip& chip);
+DeviceProgramOptions ProgramOptionsFor(const EstimateFlags& flags);
 
 struct Estimate {
   std::unique_ptr<Module> module;  // of one device; the report points into it

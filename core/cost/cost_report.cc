@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <unordered_map>
 
 #include "core/analysis/meshes.h"
 #include "core/cost/op_name_group.h"
 #include "core/cost/recomputation.h"
 #include "core/cost/step_model.h"
-#include "core/cost/useful_flops.h"
+#include "core/cost/work_totals.h"
 #include "ir/metadata.h"
 #include "ir/source_lines.h"
 
@@ -275,6 +276,60 @@ class TimelineBuilder {
   Timeline& timeline_;
 };
 
+// A program's schedules on a chip's network.
+class PricedStep {
+ public:
+  static Expected<PricedStep> Make(Module& module, const Chip& chip, const CostOptions& options) {
+    PricedStep priced(module, chip, options);
+    Expected<Network> network =
+        Network::Make(chip, priced.devices, priced.mesh, options.mesh_map);
+    if (!network) return Fail(std::move(network.error()));
+    priced.network = std::make_unique<Network>(*std::move(network));
+    priced.model = priced.MakeModel({priced.overlap, options.fuse_attention, false});
+    priced.entry = &priced.model->Of(*module.entry());
+    priced.pipeline = DescribePipeline(module, priced.mesh, *priced.model);
+    return priced;
+  }
+
+  std::unique_ptr<StepModel> MakeModel(const StepModelOptions& options) const {
+    return std::make_unique<StepModel>(module_, chip_, mesh, network.get(), options);
+  }
+
+  // Of `done` FLOPs a device, `repeated` of them a second time.
+  double UsefulFlops(std::optional<double> of_whole_program, double done, double repeated) const {
+    // Of a pipeline before it is partitioned it is not known who works when. In a shifting buffer
+    // everybody does, at times on padding.
+    const bool has_branches = pipeline && !pipeline->is_shift;
+    double useful = of_whole_program && !has_branches
+                        ? *of_whole_program / static_cast<double>(devices)
+                        : done - repeated;
+    if (pipeline) useful -= pipeline->PaddingFlopsPerDevice() - pipeline->padding_recompute_flops;
+    return useful;
+  }
+
+  int64_t devices;
+  Overlap overlap;  // not kChipDefault
+  const Mesh* mesh;
+  std::unique_ptr<Network> network;
+  std::unique_ptr<StepModel> model;
+  const ComputationCost* entry = nullptr;
+  std::optional<PipelineReport> pipeline;
+
+ private:
+  PricedStep(Module& module, const Chip& chip, const CostOptions& options)
+      : devices(module.DeviceCount()),
+        overlap(options.overlap),
+        mesh(MainMesh(module)),
+        module_(module),
+        chip_(chip) {
+    if (overlap != Overlap::kChipDefault) return;
+    overlap = chip.overlaps_collectives || IsCompiled(module) ? Overlap::kXla : Overlap::kNone;
+  }
+
+  const Module& module_;
+  const Chip& chip_;
+};
+
 }  // namespace
 
 Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOptions& options) {
@@ -284,44 +339,26 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
     if (!parsed) return Fail(std::move(parsed.error()));
     group.emplace(*std::move(parsed));
   }
+  Expected<PricedStep> priced = PricedStep::Make(module, chip, options);
+  if (!priced) return Fail(std::move(priced.error()));
   CostReport report;
-  report.devices = module.DeviceCount();
+  report.devices = priced->devices;
   report.chip = chip.name;
-  report.overlap = options.overlap;
-  if (report.overlap == Overlap::kChipDefault) {
-    report.overlap =
-        chip.overlaps_collectives || IsCompiled(module) ? Overlap::kXla : Overlap::kNone;
-  }
-  const Mesh* mesh = MainMesh(module);
-  if (mesh != nullptr) report.mesh = mesh->axes;
-  report.mesh_is_inferred = mesh != nullptr && NamedMesh(module) == nullptr;
-  Expected<Network> network = Network::Make(chip, report.devices, mesh, options.mesh_map);
-  if (!network) return Fail(std::move(network.error()));
-  report.network = network->Description();
-  StepModelOptions model_options{report.overlap, options.fuse_attention, false};
-  StepModel model(module, chip, mesh, &*network, model_options);
-  const ComputationCost& entry = model.Of(*module.entry());
-  ReportBuilder(module, report, group ? &*group : nullptr).Run(entry);
-  TimelineBuilder(*network, report.timeline).Run(entry);
-  report.unknown_trip_counts = model.unknown_trip_counts();
+  report.overlap = priced->overlap;
+  if (priced->mesh != nullptr) report.mesh = priced->mesh->axes;
+  report.mesh_is_inferred = priced->mesh != nullptr && NamedMesh(module) == nullptr;
+  report.network = priced->network->Description();
+  ReportBuilder(module, report, group ? &*group : nullptr).Run(*priced->entry);
+  TimelineBuilder(*priced->network, report.timeline).Run(*priced->entry);
+  report.unknown_trip_counts = priced->model->unknown_trip_counts();
   report.mean_branch_step_time_s = report.step_time_s;
-  if (model.has_conditionals()) {
-    model_options.mean_branches = true;
-    StepModel means(module, chip, mesh, &*network, model_options);
-    report.mean_branch_step_time_s = means.Of(*module.entry()).schedule.seconds;
+  if (priced->model->has_conditionals()) {
+    const auto means = priced->MakeModel({report.overlap, options.fuse_attention, true});
+    report.mean_branch_step_time_s = means->Of(*module.entry()).schedule.seconds;
   }
-  report.pipeline = DescribePipeline(module, mesh, model);
-  // Of a pipeline before it is partitioned it is not known who works when. In a shifting buffer
-  // everybody does, at times on padding.
-  const bool has_branches = report.pipeline && !report.pipeline->is_shift;
-  report.useful_flops_per_device =
-      options.useful_flops && !has_branches
-          ? *options.useful_flops / static_cast<double>(report.devices)
-          : report.flops_per_device - report.recompute_flops_per_device;
-  if (report.pipeline) {
-    report.useful_flops_per_device -=
-        report.pipeline->PaddingFlopsPerDevice() - report.pipeline->padding_recompute_flops;
-  }
+  report.useful_flops_per_device = priced->UsefulFlops(
+      options.useful_flops, report.flops_per_device, report.recompute_flops_per_device);
+  report.pipeline = std::move(priced->pipeline);
   report.padding_flops_per_device =
       std::max(0.0, report.flops_per_device - report.recompute_flops_per_device -
                         report.useful_flops_per_device);
@@ -339,6 +376,30 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   report.memory.limit_bytes = static_cast<int64_t>(chip.hbm_bytes);
   report.memory.limit_name = chip.name;
   return report;
+}
+
+Expected<StepFigures> EstimateStep(Module& module, const Chip& chip, const CostOptions& options) {
+  StepFigures figures;
+  {
+    Expected<PricedStep> priced = PricedStep::Make(module, chip, options);
+    if (!priced) return Fail(std::move(priced.error()));
+    WorkTotalsTable table;
+    const WorkTotals& totals = table.Of(*priced->entry);
+    figures.step_time_s = priced->entry->schedule.seconds;
+    figures.compute_time_s = totals.busy_s + totals.copy_s;
+    figures.exposed_communication_s =
+        std::max(0.0, figures.step_time_s - figures.compute_time_s - totals.idle_s);
+    figures.flops_per_device = totals.flops;
+    if (priced->pipeline) figures.bubble_share = priced->pipeline->bubble_share;
+    const double capacity = figures.step_time_s * chip.NominalFlops();
+    if (capacity > 0) {
+      figures.mfu = priced->UsefulFlops(options.useful_flops, totals.flops,
+                                        totals.recompute_flops) /
+                    capacity;
+    }
+  }
+  figures.peak_bytes = PeakBytes(module, options.memory);
+  return figures;
 }
 
 }  // namespace gshard

@@ -138,6 +138,23 @@ struct CostOptions {
 Expected<CostReport> EstimateCost(Module& module, const Chip& chip,
                                   const CostOptions& options = {});
 
+// The figures by which programs are compared: those of the report, to rounding, by the same names.
+struct StepFigures {
+  double step_time_s = 0;
+  double compute_time_s = 0;
+  double exposed_communication_s = 0;
+  double bubble_share = 0;  // of a program that runs in stages
+  double flops_per_device = 0;
+  double mfu = 0;
+  int64_t peak_bytes = 0;
+};
+
+// The figures without the report's tables, for searches over many programs. `module` is as in
+// EstimateCost and must not be used further: it is changed as a compiler would before it places
+// buffers. Errors: E-COST-003.
+Expected<StepFigures> EstimateStep(Module& module, const Chip& chip,
+                                   const CostOptions& options = {});
+
 }  // namespace gshard
 
 #endif  // GSHARD_CORE_COST_COST_REPORT_H_

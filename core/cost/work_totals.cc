@@ -29,15 +29,19 @@ const WorkTotals& WorkTotalsTable::Of(const ComputationCost& cost) {
         break;
       case StepNode::Kind::kCopy:
         sum.exposed_s += cost.schedule.exposed_s[i];
+        sum.copy_s += cost.schedule.exposed_s[i];
         break;
       case StepNode::Kind::kLoop:
       case StepNode::Kind::kCallee:
+        sum.idle_s += cost.trips * step.idle_s;
         for (const auto& [callee, runs] : step.callees) {
           const WorkTotals& inner = Of(*callee);
           const double times = cost.trips * runs;
           sum.busy_s += times * inner.busy_s;
           sum.recompute_s += times * inner.recompute_s;
           sum.exposed_s += times * inner.exposed_s;
+          sum.copy_s += times * inner.copy_s;
+          sum.idle_s += times * inner.idle_s;
           sum.flops += times * inner.flops;
           sum.recompute_flops += times * inner.recompute_flops;
           sum.sent_bytes += times * inner.sent_bytes;

@@ -12,6 +12,8 @@ struct WorkTotals {
   double busy_s = 0;       // of kernels on the compute stream
   double recompute_s = 0;  // of it, of kernels that compute again
   double exposed_s = 0;    // compute waits for collectives and copies
+  double copy_s = 0;       // of it, for copies
+  double idle_s = 0;       // waits for devices whose branch of a conditional takes longer
   double flops = 0;
   double recompute_flops = 0;  // of it
   double sent_bytes = 0;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/analysis/meshes.h"
-#include "core/transforms/annotate.h"
+#include "core/transforms/annotations/annotate.h"
 #include "ir/builder.h"
 
 namespace gshard::reduce {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/analysis/partitioned.h"
+#include "core/estimate/device_program.h"
 #include "core/remat/loop_residuals.h"
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/forward_tuple_elements.h"
@@ -18,13 +19,12 @@ namespace {
 constexpr int kMaxAttempts = 6;
 
 Expected<int64_t> PeakOnOneDevice(const Module& module, bool is_whole, const FitOptions& options) {
-  if (!is_whole) return PeakMemory(module, options.memory).peak_bytes;
-  std::unique_ptr<Module> copy = module.Clone();
-  PassContext context;
-  PerDeviceOptions way;
+  DeviceProgramOptions way;
   way.num_partitions = options.num_partitions;
-  if (auto done = MakePerDeviceModule(*copy, context, way); !done) return Fail(done.error());
-  return PeakMemory(*copy, options.memory).peak_bytes;
+  way.is_partitioned = !is_whole;
+  Expected<DeviceProgram> program = MakeDeviceProgram(module.Clone(), way);
+  if (!program) return Fail(std::move(program.error()));
+  return PeakBytes(*program->module, options.memory);
 }
 
 // Computes rows of stacks again that loops save for later loops, as few stacks as the limit needs.

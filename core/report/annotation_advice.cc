@@ -5,7 +5,8 @@
 
 #include <algorithm>
 
-#include "core/transforms/annotate.h"
+#include "core/estimate/plan.h"
+#include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
 
 namespace gshard {
@@ -38,6 +39,16 @@ std::vector<Candidate> CandidatesFor(const CollectiveCause& cause) {
   return candidates;
 }
 
+// Null: none, as of what passes made.
+const Instruction* FindByName(const Module& module, std::string_view name) {
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (x->name() == name) return x;
+    }
+  }
+  return nullptr;
+}
+
 struct Outcome {
   size_t rematerializations = 0, xla_rematerializations = 0;
   double bytes = 0;
@@ -45,9 +56,13 @@ struct Outcome {
 
 // What the program sends with one more annotation; nothing if that is illegal.
 std::optional<Outcome> Try(const Module& program, const PassContext& context,
-                           const PerDeviceOptions& way, const AnnotationRule& rule) {
-  std::unique_ptr<Module> module = program.Clone();
-  if (!Annotate(*module, {.mesh = {}, .rules = {rule}})) return std::nullopt;
+                           const PerDeviceOptions& way, const Candidate& candidate) {
+  const Instruction* x = FindByName(program, candidate.instruction->name());
+  if (x == nullptr ||
+      !WhyNotApplicable(candidate.sharding, x->shape(), 0).empty()) {
+    return std::nullopt;
+  }
+  std::unique_ptr<Module> module = WithShardings(program, {{x->id(), candidate.sharding}});
   ExplainRecorder recorder;
   PassContext trial = context;
   trial.diagnostics.clear();
@@ -77,16 +92,16 @@ void AdviseAnnotations(const Module& program, const PassContext& context,
   costliest.resize(std::min(limit, costliest.size()));
   for (Rematerialization* r : costliest) {
     for (const Candidate& candidate : CandidatesFor(r->cause)) {
-      AnnotationRule rule{
-          fmt::format("^{}$", RE2::QuoteMeta(std::string(candidate.instruction->name()))),
-          ToString(candidate.sharding), "--report", 0};
-      std::optional<Outcome> outcome = Try(program, context, way, rule);
+      std::optional<Outcome> outcome = Try(program, context, way, candidate);
       // Worth taking: one less, none of the other kind for it, and less is sent.
       if (!outcome || outcome->bytes >= report.bytes_per_device) continue;
       if (outcome->rematerializations > own || outcome->xla_rematerializations > by_xla) continue;
       if (outcome->rematerializations + outcome->xla_rematerializations >= own + by_xla) continue;
       if (r->advice && r->advice->bytes_per_device <= outcome->bytes) continue;
-      r->advice = {rule.pattern + "=" + rule.spec, outcome->bytes};
+      const std::string name(candidate.instruction->name());
+      r->advice = {
+          fmt::format("^{}$={}", RE2::QuoteMeta(name), ToString(candidate.sharding)),
+          outcome->bytes};
     }
   }
 }

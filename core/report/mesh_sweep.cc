@@ -5,16 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
-#include <exception>
-#include <mutex>
-#include <thread>
 
+#include "core/estimate/parallel_for.h"
 #include "core/json.h"
 #include "core/report/quantity_text.h"
 #include "core/report/table_text.h"
-#include "core/transforms/annotate.h"
+#include "core/transforms/annotations/annotate.h"
 
 namespace gshard {
 namespace {
@@ -168,28 +165,8 @@ std::vector<SweepPoint> PointsOf(const std::vector<MeshShape>& shapes,
 
 std::vector<SweepPoint> SweepPoints(std::vector<SweepPoint> points, const EstimatePoint& estimate,
                                     int threads) {
-  std::atomic<size_t> next = 0;
-  std::mutex mutex;
-  std::exception_ptr thrown;
-  auto work = [&] {
-    for (size_t i = next++; i < points.size(); i = next++) {
-      try {
-        estimate(points[i]);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!thrown) thrown = std::current_exception();
-        next = points.size();
-      }
-    }
-  };
-  if (threads <= 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  std::vector<std::jthread> workers;
-  for (int i = 1; i < threads && static_cast<size_t>(i) < points.size(); ++i) {
-    workers.emplace_back(work);
-  }
-  work();
-  workers.clear();  // joins
-  if (thrown) std::rethrow_exception(thrown);
+  ParallelFor(points.size(), ThreadsOrCores(threads),
+              [&](size_t index, size_t) { estimate(points[index]); });
   MarkPareto(points);
   return points;
 }

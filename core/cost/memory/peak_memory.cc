@@ -207,28 +207,35 @@ class MemoryReporter {
   const ModuleMemory& memory_;
 };
 
-// What of it a compiler would change before it schedules; null: the module as it is.
-std::shared_ptr<const Module> AsCompiled(const Module& module, const MemoryOptions& options) {
-  if (module.header().is_scheduled) return nullptr;
-  int64_t calls = 0, all_reduces = 0;
-  for (const Computation* computation : module.computations()) {
-    for (const Instruction* x : computation->instructions()) {
-      calls += x->opcode() == Opcode::kCall;
-      all_reduces += x->opcode() == Opcode::kAllReduce;
+// What a compiler changes before it schedules.
+struct CompilerChanges {
+  bool inlines_calls = false, combines_all_reduces = false;
+
+  explicit CompilerChanges(const Module& module) {
+    if (module.header().is_scheduled) return;
+    int64_t calls = 0, all_reduces = 0;
+    for (const Computation* computation : module.computations()) {
+      for (const Instruction* x : computation->instructions()) {
+        calls += x->opcode() == Opcode::kCall;
+        all_reduces += x->opcode() == Opcode::kAllReduce;
+      }
+    }
+    inlines_calls = calls > 0;
+    combines_all_reduces = all_reduces > 1;
+  }
+  bool Any() const { return inlines_calls || combines_all_reduces; }
+
+  void ApplyTo(Module& module, const MemoryOptions& options) const {
+    constexpr int64_t kMaxInstructions = 1000000;
+    if (inlines_calls && CheckInlinedSize(module, kMaxInstructions) && InlineCalls(module)) {
+      RemoveDeadCode(module);
+    }
+    if (combines_all_reduces) {
+      CombineOptions combine{options.combine_bytes, std::numeric_limits<int64_t>::max()};
+      CombineCollectives(module, Opcode::kAllReduce, combine);
     }
   }
-  if (calls == 0 && all_reduces < 2) return nullptr;
-  std::shared_ptr<Module> copy = module.Clone();
-  constexpr int64_t kMaxInstructions = 1000000;
-  if (calls > 0 && CheckInlinedSize(module, kMaxInstructions) && InlineCalls(*copy)) {
-    RemoveDeadCode(*copy);
-  }
-  if (all_reduces > 1) {
-    CombineOptions combine{options.combine_bytes, std::numeric_limits<int64_t>::max()};
-    CombineCollectives(*copy, Opcode::kAllReduce, combine);
-  }
-  return copy;
-}
+};
 
 }  // namespace
 
@@ -239,7 +246,11 @@ std::string_view BufferClassName(BufferClass kind) {
 }
 
 MemoryReport PeakMemory(const Module& module, const MemoryOptions& options) {
-  std::shared_ptr<const Module> compiled = AsCompiled(module, options);
+  std::shared_ptr<Module> compiled;  // null: the module as it is
+  if (const CompilerChanges changes(module); changes.Any()) {
+    compiled = module.Clone();
+    changes.ApplyTo(*compiled, options);
+  }
   const ModuleMemory memory(compiled ? *compiled : module, options);
   MemoryReport report = MemoryReporter(memory).Run();
   for (const std::vector<std::string>& names : options.never_run) {
@@ -247,6 +258,11 @@ MemoryReport PeakMemory(const Module& module, const MemoryOptions& options) {
   }
   report.compiled = std::move(compiled);
   return report;
+}
+
+int64_t PeakBytes(Module& module, const MemoryOptions& options) {
+  if (const CompilerChanges changes(module); changes.Any()) changes.ApplyTo(module, options);
+  return ModuleMemory(module, options).entry().liveness.peak_bytes;
 }
 
 Expected<void> CheckBoundedSizes(const Module& module) {

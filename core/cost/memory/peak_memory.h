@@ -88,6 +88,10 @@ struct MemoryOptions {
 // `module` is the program of one device.
 MemoryReport PeakMemory(const Module& module, const MemoryOptions& options = {});
 
+// Its peak_bytes alone, for searches over many programs. The module is changed as a compiler would
+// before it places buffers (calls inlined, all-reduces combined) and must not be used further.
+int64_t PeakBytes(Module& module, const MemoryOptions& options = {});
+
 // An error at the first array whose size is not known: unbounded dimensions (E-COST-010).
 Expected<void> CheckBoundedSizes(const Module& module);
 

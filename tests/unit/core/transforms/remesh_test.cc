@@ -1,4 +1,4 @@
-#include "core/transforms/remesh.h"
+#include "core/transforms/annotations/remesh.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "core/transforms/resize_mesh.h"
+#include "core/transforms/annotations/resize_mesh.h"
 
 #include <array>
 #include <catch2/catch.hpp>

@@ -1,9 +1,10 @@
 // Puts shardings on a graph that carries none: the user names a mesh and a few tensors.
 //
 // GShard's annotation API (GShard paper section 3.2: replicate, split, shard) as rules over names.
-#ifndef GSHARD_CORE_TRANSFORMS_ANNOTATE_H_
-#define GSHARD_CORE_TRANSFORMS_ANNOTATE_H_
+#ifndef GSHARD_CORE_TRANSFORMS_ANNOTATIONS_ANNOTATE_H_
+#define GSHARD_CORE_TRANSFORMS_ANNOTATIONS_ANNOTATE_H_
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,10 +18,16 @@ namespace gshard {
 struct AnnotationRule {
   std::string
       pattern;       // RE2, partial match on the name, the op_name, or "param:K" (entry parameters)
-  std::string spec;  // "data,_,data+model", "data,..", "replicated", "device:3", "{devices=[2,1]1,0}"
+  // "data,_,data+model", "data,..", "replicated", "device:3", "{devices=[2,1]1,0}"; "free": none
+  std::string spec;
   std::string where;  // "--shard", or the file of line `line`
   uint32_t line = 0;  // 1-based; 0: not of a file
 };
+
+// What "data,_,data+model" means: `dims` has the axes of each dim, major first, as indices into the
+// mesh's; no axis is there twice. Axes that cut no dim hold copies.
+const Sharding* ShardingByAxes(Context& context, const Mesh& mesh,
+                               std::span<const std::vector<int>> dims);
 
 struct AnnotateOptions {
   // Row-major over devices 0..N-1; empty: the mesh that the module names, if any.
@@ -36,6 +43,10 @@ Expected<AnnotationRule> ParseAnnotationRule(std::string_view text, std::string 
 Expected<std::vector<AnnotationRule>> ParseRulesFile(std::string_view text,
                                                      const std::string& file_name);
 
+// What a rule with this pattern would annotate. Errors: E-ANNOTATE-002.
+Expected<std::vector<Instruction*>> InstructionsMatching(const Module& module,
+                                                         const std::string& pattern);
+
 // Sets sharding= on every match; a later rule overrides an earlier one. A dim spelt `*` stays open:
 // the instruction gets a `Sharding` custom-call with unspecified_dims behind it. The mesh is
 // recorded in the header (frontend attribute gshard.meshes) and num_partitions becomes its size.
@@ -45,4 +56,4 @@ Expected<void> Annotate(Module& module, const AnnotateOptions& options);
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_TRANSFORMS_ANNOTATE_H_
+#endif  // GSHARD_CORE_TRANSFORMS_ANNOTATIONS_ANNOTATE_H_

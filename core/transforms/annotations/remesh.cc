@@ -1,6 +1,6 @@
 // See remesh.h.
 
-#include "core/transforms/remesh.h"
+#include "core/transforms/annotations/remesh.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "core/analysis/meshes.h"
 #include "core/propagation/shardy_import.h"
-#include "core/transforms/resize_mesh.h"
+#include "core/transforms/annotations/resize_mesh.h"
 
 namespace gshard {
 namespace {

@@ -1,10 +1,10 @@
 // The same program over another mesh: annotations by axis name are applied again, to other sizes.
-#ifndef GSHARD_CORE_TRANSFORMS_REMESH_H_
-#define GSHARD_CORE_TRANSFORMS_REMESH_H_
+#ifndef GSHARD_CORE_TRANSFORMS_ANNOTATIONS_REMESH_H_
+#define GSHARD_CORE_TRANSFORMS_ANNOTATIONS_REMESH_H_
 
 #include <vector>
 
-#include "core/transforms/annotate.h"
+#include "core/transforms/annotations/annotate.h"
 #include "ir/mesh.h"
 #include "ir/module.h"
 
@@ -31,4 +31,4 @@ Expected<void> Remesh(Module& module, const std::vector<MeshAxis>& axes,
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_TRANSFORMS_REMESH_H_
+#endif  // GSHARD_CORE_TRANSFORMS_ANNOTATIONS_REMESH_H_

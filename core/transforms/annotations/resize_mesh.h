@@ -1,8 +1,8 @@
 // Gives a mesh other sizes: what was split along an axis is split along the same axis of the other
 // mesh. `{devices=[4,1,2]<=[8] last_tile_dim_replicate}`, [data, _] on data=4,model=2, becomes
 // [data, _] on data=16,model=8. Sweeps over mesh shapes and `annotate --mesh` rest on it.
-#ifndef GSHARD_CORE_TRANSFORMS_RESIZE_MESH_H_
-#define GSHARD_CORE_TRANSFORMS_RESIZE_MESH_H_
+#ifndef GSHARD_CORE_TRANSFORMS_ANNOTATIONS_RESIZE_MESH_H_
+#define GSHARD_CORE_TRANSFORMS_ANNOTATIONS_RESIZE_MESH_H_
 
 #include <span>
 
@@ -27,4 +27,4 @@ Expected<void> ResizeMesh(Module& module, const Mesh* from, const Mesh* to,
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_TRANSFORMS_RESIZE_MESH_H_
+#endif  // GSHARD_CORE_TRANSFORMS_ANNOTATIONS_RESIZE_MESH_H_

@@ -1,6 +1,6 @@
 // See resize_mesh.h.
 
-#include "core/transforms/resize_mesh.h"
+#include "core/transforms/annotations/resize_mesh.h"
 
 #include <fmt/format.h>
 

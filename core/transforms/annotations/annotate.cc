@@ -1,6 +1,6 @@
 // Rules over names -> shardings. See annotate.h.
 
-#include "core/transforms/annotate.h"
+#include "core/transforms/annotations/annotate.h"
 
 #include <fmt/format.h>
 #include <re2/re2.h>
@@ -12,7 +12,7 @@
 
 #include "core/analysis/meshes.h"
 #include "core/analysis/near_names.h"
-#include "core/transforms/resize_mesh.h"
+#include "core/transforms/annotations/resize_mesh.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/parser_errors.h"
@@ -75,6 +75,27 @@ struct Target {
   std::vector<int64_t> open_dims;
   bool rest_is_whole = false;  // "..": of dims behind these, as a PartitionSpec leaves them out
 };
+
+std::vector<Instruction*> Matches(const Module& module, const RE2& pattern) {
+  std::vector<Instruction*> matches;
+  for (Computation* computation : module.computations()) {
+    for (Instruction* instruction : computation->instructions()) {
+      std::string_view name = instruction->name();
+      bool match = RE2::PartialMatch({name.data(), name.size()}, pattern);
+      if (!match && !instruction->metadata().empty()) {
+        match = RE2::PartialMatch(OpNameOf(*instruction), pattern);
+      }
+      if (!match && computation == module.entry() &&
+          instruction->opcode() == Opcode::kParameter) {
+        match = RE2::PartialMatch(
+            fmt::format("param:{}", instruction->attributes<ParameterAttributes>().number),
+            pattern);
+      }
+      if (match) matches.push_back(instruction);
+    }
+  }
+  return matches;
+}
 
 class Annotator {
  public:
@@ -184,25 +205,25 @@ class Annotator {
 
   const Sharding* ShardingOf(const Target& target) {
     if (target.whole != nullptr) return target.whole;
-    std::vector<int64_t> counts, order;
-    int64_t used = 1;
-    for (const std::vector<int>& axes : target.dims) {
-      int64_t count = 1;
-      for (int axis : axes) {
-        count *= mesh_->axes[static_cast<size_t>(axis)].size;
-        order.push_back(axis);
-      }
-      counts.push_back(count);
-      used *= count;
-    }
-    for (size_t axis = 0; axis < mesh_->axes.size(); ++axis) {
-      if (std::find(order.begin(), order.end(), static_cast<int64_t>(axis)) == order.end()) {
-        order.push_back(static_cast<int64_t>(axis));
-      }
-    }
-    if (used == 1) return ctx_.Replicated();
-    counts.push_back(devices_ / used);
-    return ctx_.Tiled(mesh_->devices.Transpose(order).Reshape(counts), {SubgroupType::kReplicated});
+    if (mesh_ == nullptr) return ctx_.Replicated();
+    return ShardingByAxes(ctx_, *mesh_, target.dims);
+  }
+
+  tl::unexpected<Diagnostic> NothingMatches(const AnnotationRule& rule) const {
+    return RuleError(
+        rule, "E-ANNOTATE-001", "the pattern matches no instruction",
+        WordMeantBy(module_, rule.pattern) +
+            (HasOpNames()
+                 ? "patterns match names, op_name paths and param:K; `gshard-opt print` shows "
+                   "the names"
+                 : "the text has no op_name paths, only names and param:K: print it from JAX "
+                   "with as_text('hlo', debug_info=True)"));
+  }
+
+  Expected<void> Free(const AnnotationRule& rule, const std::vector<Instruction*>& matches) const {
+    if (matches.empty()) return NothingMatches(rule);
+    for (Instruction* x : matches) x->set_sharding(nullptr);
+    return {};
   }
 
   Expected<void> Apply(const AnnotationRule& rule) {
@@ -212,22 +233,14 @@ class Annotator {
     if (!pattern.ok()) {
       return RuleError(rule, "E-ANNOTATE-002", "bad regular expression: " + pattern.error());
     }
+    if (rule.spec == "free") return Free(rule, Matches(module_, pattern));
     Expected<Target> target = Resolve(rule);
     if (!target) return Fail(std::move(target.error()));
     const auto named = static_cast<int64_t>(target->dims.size());
     int64_t devices = mesh_ != nullptr ? devices_ : 0;
 
-    std::vector<Instruction*> matches = Matches(pattern);
-    if (matches.empty()) {
-      return RuleError(
-          rule, "E-ANNOTATE-001", "the pattern matches no instruction",
-          WordMeantBy(module_, rule.pattern) +
-              (HasOpNames()
-                   ? "patterns match names, op_name paths and param:K; `gshard-opt print` shows "
-                     "the names"
-                   : "the text has no op_name paths, only names and param:K: print it from JAX "
-                     "with as_text('hlo', debug_info=True)"));
-    }
+    std::vector<Instruction*> matches = Matches(module_, pattern);
+    if (matches.empty()) return NothingMatches(rule);
     for (Instruction* instruction : matches) {
       const Shape* shape = instruction->shape();
       if (target->rest_is_whole && shape->IsArray()) {
@@ -266,27 +279,6 @@ class Annotator {
       if (!target->open_dims.empty()) InsertOpenCall(instruction, sharding, target->open_dims);
     }
     return {};
-  }
-
-  std::vector<Instruction*> Matches(const RE2& pattern) {
-    std::vector<Instruction*> matches;
-    for (Computation* computation : module_.computations()) {
-      for (Instruction* instruction : computation->instructions()) {
-        std::string_view name = instruction->name();
-        bool match = RE2::PartialMatch({name.data(), name.size()}, pattern);
-        if (!match && !instruction->metadata().empty()) {
-          match = RE2::PartialMatch(OpNameOf(*instruction), pattern);
-        }
-        if (!match && computation == module_.entry() &&
-            instruction->opcode() == Opcode::kParameter) {
-          match = RE2::PartialMatch(
-              fmt::format("param:{}", instruction->attributes<ParameterAttributes>().number),
-              pattern);
-        }
-        if (match) matches.push_back(instruction);
-      }
-    }
-    return matches;
   }
 
   // x -> Sharding(x) with the open dims listed, used by everything that used x.
@@ -370,6 +362,29 @@ class Annotator {
 
 }  // namespace
 
+const Sharding* ShardingByAxes(Context& context, const Mesh& mesh,
+                               std::span<const std::vector<int>> dims) {
+  std::vector<int64_t> counts, order;
+  int64_t used = 1;
+  for (const std::vector<int>& axes : dims) {
+    int64_t count = 1;
+    for (int axis : axes) {
+      count *= mesh.axes[static_cast<size_t>(axis)].size;
+      order.push_back(axis);
+    }
+    counts.push_back(count);
+    used *= count;
+  }
+  if (used == 1) return context.Replicated();
+  for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
+    if (std::find(order.begin(), order.end(), static_cast<int64_t>(axis)) == order.end()) {
+      order.push_back(static_cast<int64_t>(axis));
+    }
+  }
+  counts.push_back(mesh.device_count() / used);
+  return context.Tiled(mesh.devices.Transpose(order).Reshape(counts), {SubgroupType::kReplicated});
+}
+
 Expected<std::vector<MeshAxis>> ParseMeshFlag(std::string_view text) {
   constexpr int64_t kMostDevices = int64_t{1} << 20;
   std::vector<MeshAxis> axes;
@@ -429,6 +444,17 @@ Expected<std::vector<AnnotationRule>> ParseRulesFile(std::string_view text,
     rules.push_back(std::move(*rule));
   }
   return rules;
+}
+
+Expected<std::vector<Instruction*>> InstructionsMatching(const Module& module,
+                                                         const std::string& pattern) {
+  RE2::Options quiet;
+  quiet.set_log_errors(false);
+  const RE2 compiled(pattern, quiet);
+  if (!compiled.ok()) {
+    return Fail(MakeError("E-ANNOTATE-002", "bad regular expression: " + compiled.error()));
+  }
+  return Matches(module, compiled);
 }
 
 Expected<void> Annotate(Module& module, const AnnotateOptions& options) {

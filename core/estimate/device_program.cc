@@ -1,0 +1,102 @@
+// See device_program.h.
+
+#include "core/estimate/device_program.h"
+
+#include <utility>
+
+#include "core/analysis/fusion.h"
+#include "core/analysis/partitioned.h"
+#include "core/cost/useful_flops.h"
+#include "core/pass.h"
+#include "core/spmd/per_device_module.h"
+#include "core/transforms/forward_tuple_elements.h"
+#include "core/transforms/inline_calls.h"
+#include "ir/traversal.h"
+
+namespace gshard {
+namespace {
+
+// With calls inlined: to be partitioned they have to be written out.
+constexpr int64_t kMaxInstructions = 1'000'000;
+
+// In place; a module for one device stays as it is.
+Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& options) {
+  Module& module = *program.module;
+  auto devices = ReadDevices(module, options.num_partitions);
+  if (!devices) return Fail(std::move(devices.error()));
+  if (devices->partitions == 1) return {};
+  if (auto small = CheckInlinedSize(module, kMaxInstructions); !small) return small;
+  PassContext context;
+  context.propagation = options.propagation;
+  context.recorder = options.recorder;
+  PerDeviceOptions way;
+  way.num_partitions = options.num_partitions;
+  way.weight_update_sharding = options.weight_update_sharding;
+  way.after_propagation = [&](Module& whole) {
+    program.useful_flops = TotalFlops(whole);
+    if (options.records_tensors) program.tensors.Record(whole);
+    return Expected<void>();
+  };
+  auto done = MakePerDeviceModule(module, context, way);
+  program.diagnostics = std::move(context.diagnostics);
+  if (!done) return Fail(std::move(done.error()));
+  return {};
+}
+
+Expected<void> CleanAndTell(DeviceProgram& program, CostOptions& options) {
+  options.useful_flops = program.useful_flops;
+  return CleanForCost(*program.module);
+}
+
+}  // namespace
+
+Expected<DeviceProgram> MakeDeviceProgram(std::unique_ptr<Module> module,
+                                          const DeviceProgramOptions& options) {
+  if (auto bounded = CheckBoundedSizes(*module); !bounded) return Fail(std::move(bounded.error()));
+  DeviceProgram program;
+  program.module = std::move(module);
+  if (options.is_partitioned.value_or(IsPartitioned(*program.module))) {
+    if (options.num_partitions > 0) {
+      program.module->header().num_partitions = options.num_partitions;
+    }
+  } else if (auto done = Partition(program, options); !done) {
+    return Fail(std::move(done.error()));
+  }
+  if (options.optimize) {
+    PassContext context;
+    auto done = RunPasses(*program.module, DefaultOptimizationPasses(), context, {});
+    if (!done) return Fail(std::move(done.error()));
+  }
+  return program;
+}
+
+Expected<CostReport> ReportCost(DeviceProgram& program, const Chip& chip, CostOptions options) {
+  if (auto clean = CleanAndTell(program, options); !clean) return Fail(std::move(clean.error()));
+  Expected<CostReport> report = EstimateCost(*program.module, chip, options);
+  if (report) DescribeTensors(*program.module, program.tensors, report->memory);
+  return report;
+}
+
+Expected<StepFigures> PriceProgram(DeviceProgram program, const Chip& chip, CostOptions options) {
+  if (auto clean = CleanAndTell(program, options); !clean) return Fail(std::move(clean.error()));
+  return EstimateStep(*program.module, chip, options);
+}
+
+Expected<void> CleanForCost(Module& module) {
+  if (IsCompiled(module)) return {};
+  if (CheckInlinedSize(module, kMaxInstructions)) {
+    if (auto inlined = InlineCalls(module); !inlined) return Fail(std::move(inlined.error()));
+  }
+  ForwardTupleElements(module);
+  RemoveDeadCode(module);
+  return {};
+}
+
+MemoryOptions MemoryOptionsOf(const Chip& chip) {
+  MemoryOptions options;
+  options.rounds_dot_operands = chip.RoundsDotOperands();
+  if (chip.all_reduce_combine_bytes > 0) options.combine_bytes = chip.all_reduce_combine_bytes;
+  return options;
+}
+
+}  // namespace gshard

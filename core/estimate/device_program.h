@@ -1,0 +1,66 @@
+// From a program to its price, the one way that gshard-cost, sweep, diff, advice, rematerialization
+// and automatic sharding go (docs/cost.md):
+//
+//   whole program ─► MakeDeviceProgram ─► program of one device ─► ReportCost: every table
+//                    (core/spmd, optimize)                      └► PriceProgram: figures alone
+//
+// Single-threaded per context, like passes; many programs may be priced at once if each has a
+// context of its own.
+#ifndef GSHARD_CORE_ESTIMATE_DEVICE_PROGRAM_H_
+#define GSHARD_CORE_ESTIMATE_DEVICE_PROGRAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/cost/cost_report.h"
+#include "core/cost/memory/global_tensors.h"
+#include "core/explain/recorder.h"
+#include "core/propagation/propagation.h"
+#include "ir/module.h"
+
+namespace gshard {
+
+// How the program of one device is made.
+struct DeviceProgramOptions {
+  int64_t num_partitions = 0;          // 0: as the module says
+  std::optional<bool> is_partitioned;  // is it the program of one device already? Nothing: found out
+  bool optimize = false;               // then what `gshard-opt optimize` does
+  bool weight_update_sharding = false;
+  PropagationOptions propagation;
+  ExplainRecorder* recorder = nullptr;  // learns the causes of collectives; may be null
+  bool records_tensors = false;         // ReportCost then names the tensors behind the peak's tiles
+};
+
+struct DeviceProgram {
+  std::unique_ptr<Module> module;
+  std::optional<double> useful_flops;  // TotalFlops of the whole program, where there was one
+  GlobalTensors tensors;               // if they were to be recorded
+  std::vector<Diagnostic> diagnostics;  // warnings and notes
+};
+
+// Of a whole program, or of one for one device, which stays as it is but for `optimize`. Errors:
+// sizes without a bound (E-COST-010), calls that would be written out to over a million
+// instructions, those of propagation and partitioning.
+Expected<DeviceProgram> MakeDeviceProgram(std::unique_ptr<Module> module,
+                                          const DeviceProgramOptions& options);
+
+// Cleans the program up as a compiler does and prices it; the report points into `program`. Errors:
+// those of EstimateCost.
+Expected<CostReport> ReportCost(DeviceProgram& program, const Chip& chip, CostOptions options);
+
+// The same without tables. `program` is used up.
+Expected<StepFigures> PriceProgram(DeviceProgram program, const Chip& chip, CostOptions options);
+
+// As compilers do before they place buffers: what a call does is fused with what surrounds it, what
+// nothing needs goes. Compiled text stays as it is, and so do calls that would be written out to
+// more than a million instructions. Errors: those of InlineCalls.
+Expected<void> CleanForCost(Module& module);
+
+// Options of the memory model that follow from the chip.
+MemoryOptions MemoryOptionsOf(const Chip& chip);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_ESTIMATE_DEVICE_PROGRAM_H_

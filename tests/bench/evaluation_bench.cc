@@ -1,0 +1,92 @@
+// Time of one evaluation of a plan (core/estimate/plan.h), on one core: copy, annotate, propagate,
+// partition, clean, price; and of its parts.
+//
+//   evaluation_bench samples/moe_train.hlo samples/transformer_train.hlo   ms each, medians
+//   evaluation_bench --profile 10 FILE.hlo     evaluates for so many seconds, for a profiler
+//
+// The program's own annotations are the plan. Reading is not counted: a search reads once.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "core/estimate/plan.h"
+#include "core/spmd/per_device_module.h"
+#include "core/transforms/inline_calls.h"
+#include "ir/parser.h"
+
+namespace gshard {
+namespace {
+
+constexpr int kRepetitions = 25;
+
+template <typename T>
+T Must(Expected<T> value) {
+  if (value.has_value()) return std::move(*value);
+  std::fputs(Render(value.error()).c_str(), stderr);
+  std::exit(1);
+}
+
+template <typename F>
+double MedianMs(F&& f) {
+  std::vector<double> times;
+  for (int i = 0; i < kRepetitions; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    f();
+    const std::chrono::duration<double, std::milli> taken =
+        std::chrono::steady_clock::now() - begin;
+    times.push_back(taken.count());
+  }
+  std::nth_element(times.begin(), times.begin() + kRepetitions / 2, times.end());
+  return times[kRepetitions / 2];
+}
+
+struct Bench {
+  std::unique_ptr<Module> whole;
+  Chip chip = Must(BuiltInChip("tpu-v5p"));
+  DeviceProgramOptions program;
+  CostOptions cost;
+
+  explicit Bench(const char* path) : whole(Must(ParseModule(Must(SourceText::Open(path))))) {
+    Must(InlineCalls(*whole));
+    cost.memory = MemoryOptionsOf(chip);
+  }
+  PlanFigures Evaluate() const { return Must(PricePlan(*whole, {}, chip, program, cost)); }
+};
+
+void Report(const char* path) {
+  const Bench bench(path);
+  const PlanFigures figures = bench.Evaluate();
+  const double all = MedianMs([&] { bench.Evaluate(); });
+  const double clone = MedianMs([&] { bench.whole->Clone(); });
+  const double propagate = MedianMs([&] {
+    PassContext context;
+    auto module = bench.whole->Clone();
+    Must(CompleteShardings(*module, context));
+  });
+  const double partition =
+      MedianMs([&] { Must(MakeDeviceProgram(bench.whole->Clone(), bench.program)); });
+  fmt::print("{}: {:.2f} ms; clone {:.2f}, propagate {:.2f}, partition {:.2f}, price {:.2f}; step "
+             "{:.6g} s, peak {} bytes\n",
+             path, all, clone, propagate - clone, partition - propagate, all - partition,
+             figures.step.step_time_s, figures.step.peak_bytes);
+}
+
+}  // namespace
+}  // namespace gshard
+
+int main(int argc, char** argv) {
+  if (argc == 4 && std::string(argv[1]) == "--profile") {
+    const gshard::Bench bench(argv[3]);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(std::atoi(argv[2]));
+    int count = 0;
+    for (; std::chrono::steady_clock::now() < end; ++count) bench.Evaluate();
+    fmt::print("{} evaluations\n", count);
+    return 0;
+  }
+  for (int i = 1; i < argc; ++i) gshard::Report(argv[i]);
+}
