@@ -115,11 +115,27 @@ bool IsOwnTileOf(const Instruction* slice, const Instruction* gather, DeviceFunc
          MergedAxes(tile.axes) == MergedAxes(*axes);
 }
 
-Instruction* SameCollectiveOn(Builder& builder, const Instruction* original, Instruction* operand) {
-  CollectiveAttributes attributes = original->attributes<CollectiveAttributes>();
+namespace {
+
+Instruction* Repeated(Builder& builder, const Instruction* original, Instruction* operand,
+                      CollectiveAttributes attributes, const Shape* shape) {
   attributes.channel_id = builder.module().NextChannelId();
-  Instruction* operands[] = {operand};
-  const Shape* shape = nullptr;
+  std::vector<Computation*> called(original->called().begin(), original->called().end());
+  const DType type = operand->shape()->dtype();
+  if (!called.empty() && type != original->operand(0)->shape()->dtype()) {
+    called = {builder.BinaryComputation(*ReductionOf(original), type)};
+  }
+  Instruction* const operands[] = {operand};
+  Instruction* made = builder.Add(original->opcode(), operands, attributes, shape, called);
+  KeepCause(made, original);
+  return made;
+}
+
+}  // namespace
+
+Instruction* SameCollectiveOn(Builder& builder, const Instruction* original, Instruction* operand) {
+  const CollectiveAttributes attributes = original->attributes<CollectiveAttributes>();
+  const Shape* shape = operand->shape()->bare();
   const int64_t dim = attributes.dimension;
   if (original->opcode() == Opcode::kAllGather || original->opcode() == Opcode::kReduceScatter) {
     const int64_t before = original->operand(0)->shape()->dim(dim);
@@ -128,13 +144,17 @@ Instruction* SameCollectiveOn(Builder& builder, const Instruction* original, Ins
     int64_t& size = dims[static_cast<size_t>(dim)];
     size = after > before ? size * (after / before) : size / (before / std::max<int64_t>(1, after));
     shape = builder.context().Array(operand->shape()->dtype(), dims);
-  } else {
-    shape = operand->shape()->bare();
   }
-  std::vector<Computation*> called(original->called().begin(), original->called().end());
-  Instruction* made = builder.Add(original->opcode(), operands, attributes, shape, called);
-  KeepCause(made, original);
-  return made;
+  return Repeated(builder, original, operand, attributes, shape);
+}
+
+Instruction* SameCollectiveAlong(Builder& builder, const Instruction* original,
+                                 Instruction* operand, int64_t dimension,
+                                 std::span<const int64_t> dims) {
+  CollectiveAttributes attributes = original->attributes<CollectiveAttributes>();
+  attributes.dimension = dimension;
+  return Repeated(builder, original, operand, attributes,
+                  builder.context().Array(operand->shape()->dtype(), dims));
 }
 
 void KeepCause(Instruction* made, const Instruction* original) {

@@ -43,9 +43,13 @@ std::optional<std::vector<OwnTile>> OwnTiles(const Instruction* slice, DeviceFun
 // Does every device keep the tile that it has in the plain all-gather `gather`?
 bool IsOwnTileOf(const Instruction* slice, const Instruction* gather, DeviceFunctions& devices);
 
-// The same collective on another operand: groups, reduction and cause kept, fresh channel. Shape
-// inferred.
+// The same collective on another operand, which may be of another type: groups, reduction and cause
+// kept, fresh channel. Shape inferred.
 Instruction* SameCollectiveOn(Builder& builder, const Instruction* original, Instruction* operand);
+// A gather or scatter like `original` along another dim, with a result of these dims.
+Instruction* SameCollectiveAlong(Builder& builder, const Instruction* original,
+                                 Instruction* operand, int64_t dimension,
+                                 std::span<const int64_t> dims);
 // `made` exists for what `original` existed for.
 void KeepCause(Instruction* made, const Instruction* original);
 

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
+#include "core/analysis/device_function.h"
 #include "core/transforms/algebraic_simplifier.h"
 #include "core/transforms/collective_groups.h"
 #include "core/transforms/loop_parts.h"
@@ -15,24 +19,33 @@
 namespace gshard {
 namespace {
 
-// add(accumulator, movements(reduce(g))), operands in either order.
-struct Sum {
-  Instruction* add = nullptr;
-  int64_t accumulator = 0;              // which operand
-  std::vector<Instruction*> movements;  // last first
-  Instruction* reduce = nullptr;
-  Instruction* summand = nullptr;  // what is summed; of a shared all-reduce, the whole of it
+// A collective that leaves the loop: in its place each device takes `part`.
+struct LoopSum {
+  Instruction* collective = nullptr;
+  Instruction* repeated = nullptr;  // whose communication is done behind the loop instead
+  Instruction* part() const {
+    // Of a shared all-reduce the whole of what is summed.
+    Instruction* operand = repeated->operand(0);
+    return collective == repeated ? operand : operand->operand(0);
+  }
 };
 
 struct Accumulation {
-  int64_t element = 0;       // of the state
-  std::vector<Sum> sums;     // all over the same groups
-  bool keeps_places = true;  // without the sums, what is there stays as it is
+  int64_t element = 0;        // of the state
+  std::vector<LoopSum> sums;  // all alike but for what they sum
+  // Without the sums the element stays as it is, so that what it is on entry can be added at the
+  // end; else it must be 0 on entry.
+  bool keeps_places = true;
+  // Of a collective whose result has another shape than its operand: the values of the loop's body
+  // that become parts, with the dims that they get; and where the parts lie in what is carried.
+  std::unordered_map<const Instruction*, std::vector<int64_t>> reshaped;
+  int64_t dimension = -1;
+  std::vector<int64_t> part_dims;  // of what is carried
+  bool changes_shape() const { return dimension >= 0; }
 };
 
-bool IsMovement(Opcode opcode) {
-  return opcode == Opcode::kReshape || opcode == Opcode::kTranspose;
-}
+// Operations in a row that are looked through.
+constexpr int kMostDepth = 1000;
 
 // A value, or with an index an element of the tuple that an instruction makes.
 using Place = std::pair<Instruction*, std::optional<int64_t>>;
@@ -95,20 +108,141 @@ class BodyGraph {
   std::unordered_map<const Computation*, std::vector<Instruction*>> callers_;
 };
 
-// Follows an element of the state through an iteration, in the body and in branches, to its next
-// value. On the way each device may have its own part of the sum instead of the whole if
-//   - only movements, sums with all-reduces over the same groups, and updates of the accumulator by
-//     itself read it, alike on all devices;
-//   - a branch that does not hand it on as it is has such an all-reduce: a group takes it together.
+// Does f have the same value on devices that differ along `axes` only?
+bool IsAlikeAlong(const DeviceFunction& f, AxisSpan axes) {
+  return std::ranges::all_of(f.digits, [&](const DeviceDigit& digit) {
+    return std::ranges::all_of(axes, [&](const DeviceAxis& axis) {
+      return digit.stride >= axis.stride * axis.size || axis.stride >= digit.stride * digit.size;
+    });
+  });
+}
+
+// Values of a loop's body that are the same on all devices of each group of a collective.
+class AlikeValues {
+ public:
+  // `outer`: of the loop in whose body this one is; null: none. Read here only.
+  AlikeValues(const LoopParts& parts, const BodyGraph& graph, DeviceFunctions* devices,
+              const Instruction* collective, AlikeValues* outer)
+      : parts_(parts), graph_(graph), devices_(devices) {
+    if (devices != nullptr) axes_ = GroupAxes(collective, devices->device_count());
+    FindElements(outer);
+  }
+
+  bool Is(const Instruction* x) {
+    const auto known = known_.find(x);
+    if (known != known_.end()) return known->second;
+    if (depth_ == kMostDepth) return false;
+    ++depth_;
+    const bool is_alike = Find(x);
+    --depth_;
+    return known_[x] = is_alike;
+  }
+
+ private:
+  // Elements of the state are alike that are so on entry and, if they all are, after a turn.
+  void FindElements(AlikeValues* outer) {
+    const Instruction* init = parts_.loop->operand(0);
+    elements_.assign(static_cast<size_t>(parts_.size()), false);
+    if (init->opcode() != Opcode::kTuple) return;
+    for (size_t i = 0; i < elements_.size(); ++i) {
+      const Instruction* x = init->operand(static_cast<int64_t>(i));
+      elements_[i] = outer != nullptr ? outer->Is(x) : Is(x);
+    }
+    for (bool changed = true; changed;) {
+      changed = false;
+      known_.clear();
+      for (size_t i = 0; i < elements_.size(); ++i) {
+        if (!elements_[i] || Is(parts_.Next(static_cast<int64_t>(i)))) continue;
+        elements_[i] = false, changed = true;
+      }
+    }
+  }
+
+  bool Find(const Instruction* x) {
+    if (devices_ != nullptr && axes_ && x->shape()->IsArray() &&
+        x->shape()->element_count() == 1 && IsInteger(x->shape()->dtype())) {
+      if (const auto f = devices_->Of(x); f && IsAlikeAlong(*f, *axes_)) return true;
+    }
+    switch (x->opcode()) {
+      case Opcode::kConstant:
+      case Opcode::kIota:
+        return true;
+      case Opcode::kBroadcast:
+      case Opcode::kReshape:
+      case Opcode::kTranspose:
+      case Opcode::kCopy:
+      case Opcode::kSlice:
+      case Opcode::kDynamicSlice:
+      case Opcode::kConcatenate:
+        break;
+      case Opcode::kGetTupleElement:
+        return IsElement(x->operand(0), x->attributes<GetTupleElementAttributes>().index);
+      default:
+        if (!IsElementwise(x->opcode())) return false;
+    }
+    return std::ranges::all_of(x->operands(), [&](const Instruction* from) { return Is(from); });
+  }
+
+  bool IsElement(const Instruction* tuple, int64_t i) {
+    if (tuple == parts_.body_state) return elements_[static_cast<size_t>(i)];
+    if (tuple->opcode() == Opcode::kTuple) return Is(tuple->operand(i));
+    if (tuple->opcode() != Opcode::kParameter) return false;
+    const Computation* branch = tuple->parent();
+    const std::span<Instruction* const> callers = graph_.CallersOf(branch);
+    return !callers.empty() && std::ranges::all_of(callers, [&](const Instruction* conditional) {
+      for (int64_t k = 1; k < conditional->operand_count(); ++k) {
+        if (conditional->called(k - 1) == branch && !IsElement(conditional->operand(k), i)) {
+          return false;
+        }
+      }
+      return true;
+    });
+  }
+
+  const LoopParts& parts_;
+  const BodyGraph& graph_;
+  DeviceFunctions* devices_;
+  std::optional<AxisList> axes_;  // of the groups
+  int depth_ = 0;
+  std::vector<bool> elements_;
+  std::unordered_map<const Instruction*, bool> known_;
+};
+
+// Rounding apart, a sum of converted values is the converted sum: where nothing is lost.
+bool Widens(const Instruction* convert) {
+  const DType from = convert->operand(0)->shape()->dtype(), to = convert->shape()->dtype();
+  return IsFloat(from) && IsFloat(to) && DTypeBits(to) >= 32 && DTypeBits(to) > DTypeBits(from);
+}
+
+// Follows an element of the state through a turn, in the body and in branches, to its next value.
+// It may be each device's part on the way if
+//   - only linear operations that are alike on all devices of a group read it;
+//   - what is added to it, or written into it, is linear in collectives over the same groups too;
+//   - a branch that does not hand it on as it is has such a collective: a group takes it together.
 class AccumulationSearch {
  public:
+  // `around`: of the loop in whose body this one is, where the element is a term of its
+  // accumulator; null: none.
   AccumulationSearch(const LoopParts& parts, const BodyGraph& graph, const CallSites& sites,
-                     DeviceFunctions* devices, bool may_branch, int64_t element)
-      : parts_(parts), graph_(graph), sites_(sites), devices_(devices), may_branch_(may_branch) {
+                     DeviceFunctions* devices, bool may_branch, int64_t element,
+                     const AccumulationSearch* around = nullptr)
+      : parts_(parts),
+        graph_(graph),
+        sites_(sites),
+        devices_(devices),
+        may_branch_(may_branch),
+        around_(around) {
     found_.element = element;
   }
 
-  // Nothing if there is no all-reduce on the way, or a use that needs the whole.
+  // Does the loop go on or end by it?
+  static bool IsTested(const LoopParts& parts, int64_t element) {
+    return std::ranges::any_of(parts.condition->instructions(), [&](const Instruction* x) {
+      return ElementOf(x, parts.condition_state) == element;
+    });
+  }
+
+  // Nothing if there is no collective on the way, or a use that needs the whole.
   std::optional<Accumulation> Run() {
     Reach({parts_.body_state, found_.element});
     while (!todo_.empty()) {
@@ -116,13 +250,22 @@ class AccumulationSearch {
       todo_.pop_back();
       if (element.has_value() ? !FollowElement(x, *element) : !Follow(x)) return std::nullopt;
     }
-    must_be_reached_.push_back(parts_.Next(found_.element));
-    const bool is_closed =
-        std::ranges::all_of(must_be_reached_, [&](Instruction* x) { return IsReached(x); });
-    if (found_.sums.empty() || !is_closed) return std::nullopt;
+    must_be_parts_.push_back(parts_.Next(found_.element));
+    for (Instruction* x : must_be_parts_) {
+      if (!IsPart(x)) return std::nullopt;
+    }
+    for (Instruction* x : terms_) {
+      const int64_t before = reached_again_;
+      if (!IsPart(x)) return std::nullopt;
+      if (reached_again_ > before) found_.keeps_places = false;
+    }
+    // Rows that are written once each are no fewer behind the loop.
+    const bool saves = around_ != nullptr || !terms_.empty();
+    if (!saves || found_.sums.empty() || !AreAlike()) return std::nullopt;
     for (const auto& [conditional, passage] : passages_) {
       if (!IsPassage(*conditional, passage)) return std::nullopt;
     }
+    if (!MayChangeShape()) return std::nullopt;
     return std::move(found_);
   }
 
@@ -155,74 +298,186 @@ class AccumulationSearch {
   bool FollowInto(const BodyGraph::Use& use) {
     Instruction* user = use.user;
     switch (user->opcode()) {
-      case Opcode::kReshape:
-      case Opcode::kCopy:
-        break;
-      case Opcode::kTranspose:
-      case Opcode::kSlice:
-        found_.keeps_places = false;
-        break;
-      case Opcode::kAdd:
-        if (!AddSum(use)) return false;
-        break;
-      case Opcode::kConcatenate:
-        found_.keeps_places = false;
-        for (Instruction* x : user->operands()) must_be_reached_.push_back(x);
-        break;
-      case Opcode::kDynamicUpdateSlice:
-        for (int64_t i = 2; i < user->operand_count(); ++i) {
-          if (user->operand(i)->opcode() != Opcode::kConstant) return false;
-        }
-        must_be_reached_.insert(must_be_reached_.end(), {user->operand(0), user->operand(1)});
-        break;
       case Opcode::kTuple:
         Reach({user, use.operand});
         return true;
       case Opcode::kConditional:
         return EnterBranch(use, std::nullopt);
+      case Opcode::kReshape:
+      case Opcode::kCopy:
+        break;
+      case Opcode::kAdd:
+        terms_.push_back(user->operand(1 - use.operand));
+        break;
+      case Opcode::kSubtract:
+        terms_.push_back(user->operand(1 - use.operand));
+        if (use.operand == 1) found_.keeps_places = false;
+        break;
       default:
-        return false;
+        found_.keeps_places = false;
+        if (!NoteOperands(user, use.operand)) return false;
     }
     Reach({user, std::nullopt});
     return true;
   }
 
-  // False if the sum is one with an all-reduce over other groups.
-  bool AddSum(const BodyGraph::Use& use) {
-    Instruction* term = use.user->operand(1 - use.operand);
-    Sum sum{use.user, use.operand, {}, term, nullptr};
-    while (IsMovement(sum.reduce->opcode()) && graph_.HasOneUse(sum.reduce)) {
-      sum.movements.push_back(sum.reduce);
-      sum.reduce = sum.reduce->operand(0);
+  static bool IsUnaryMap(const Instruction* x) {
+    switch (x->opcode()) {
+      case Opcode::kReshape:
+      case Opcode::kTranspose:
+      case Opcode::kSlice:
+      case Opcode::kCopy:
+      case Opcode::kNegate:
+        return true;
+      case Opcode::kConvert:
+        return Widens(x);
+      default:
+        return false;
     }
-    if (Instruction* slice = SharedSlice(sum.reduce)) {
-      sum.reduce = sum.reduce->operand(0);
-      sum.summand = slice->operand(0);
-    } else if (sum.reduce->operand_count() > 0) {
-      sum.summand = sum.reduce->operand(0);
+  }
+
+  // Of a linear operation that reads a part as operand `part`: what else must be a part or alike.
+  // False: it is none.
+  bool NoteOperands(Instruction* x, int64_t part) {
+    if (IsUnaryMap(x)) return true;
+    switch (x->opcode()) {
+      case Opcode::kMultiply:
+        must_be_alike_.push_back(x->operand(1 - part));
+        return true;
+      case Opcode::kDivide:
+        must_be_alike_.push_back(x->operand(1));
+        return part == 0 && IsFloat(x->shape()->dtype());
+      case Opcode::kConcatenate:
+        must_be_parts_.insert(must_be_parts_.end(), x->operands().begin(), x->operands().end());
+        return true;
+      case Opcode::kDynamicSlice:
+        return part == 0 && NoteStarts(x, 1);
+      case Opcode::kDynamicUpdateSlice:
+        must_be_parts_.insert(must_be_parts_.end(), {x->operand(0), x->operand(1)});
+        return part < 2 && NoteStarts(x, 2);
+      default:
+        return false;
     }
-    if (!IsPlainCollective(sum.reduce, Opcode::kAllReduce) || !graph_.HasOneUse(sum.reduce) ||
-        ReductionOf(sum.reduce) != Opcode::kAdd) {
-      found_.keeps_places = false;
-      must_be_reached_.push_back(term);
-      return true;
-    }
-    if (!found_.sums.empty() && !SameCommunication(found_.sums[0].reduce, sum.reduce)) return false;
-    summing_.insert(sum.add->parent());
-    found_.sums.push_back(std::move(sum));
+  }
+  bool NoteStarts(const Instruction* x, int64_t first) {
+    for (int64_t i = first; i < x->operand_count(); ++i) must_be_alike_.push_back(x->operand(i));
     return true;
   }
 
-  // Of all-gather(all-reduce(slice(g))), which is all-reduce(g) where devices with the same g share
-  // the work: the slice. Null: not that.
-  Instruction* SharedSlice(const Instruction* gather) const {
-    if (devices_ == nullptr || !IsPlainCollective(gather, Opcode::kAllGather)) return nullptr;
+  // Reached from the accumulator, or linear in collectives that nobody else reads.
+  bool IsPart(Instruction* x) {
+    if (IsReached(x)) return ++reached_again_, true;
+    if (IsFilledWith(x, 0.0)) return true;
+    if (!graph_.HasOneUse(x) || depth_ == kMostDepth) return false;
+    ++depth_;
+    const bool is_part = FindPart(x);
+    --depth_;
+    return is_part;
+  }
+
+  bool FindPart(Instruction* x) {
+    if (IsCollective(x->opcode())) return AddSum(x);
+    if (x->opcode() == Opcode::kGetTupleElement) return AddSumsOfLoop(x);
+    if (IsUnaryMap(x)) return IsPart(x->operand(0));
+    switch (x->opcode()) {
+      case Opcode::kMultiply:
+        for (int64_t part : {0, 1}) {
+          if (!MayBePart(x->operand(part))) continue;
+          must_be_alike_.push_back(x->operand(1 - part));
+          return IsPart(x->operand(part));
+        }
+        return false;
+      case Opcode::kDivide:
+        must_be_alike_.push_back(x->operand(1));
+        return IsFloat(x->shape()->dtype()) && IsPart(x->operand(0));
+      case Opcode::kAdd:
+      case Opcode::kSubtract:
+      case Opcode::kConcatenate:
+        return std::ranges::all_of(x->operands(), [&](Instruction* from) { return IsPart(from); });
+      case Opcode::kDynamicSlice:
+        return NoteStarts(x, 1) && IsPart(x->operand(0));
+      case Opcode::kDynamicUpdateSlice:
+        return NoteStarts(x, 2) && IsPart(x->operand(0)) && IsPart(x->operand(1));
+      default:
+        return false;
+    }
+  }
+
+  // Which factor of a product it is that has a collective behind it.
+  bool MayBePart(Instruction* x) const {
+    for (; graph_.HasOneUse(x); x = x->operand(0)) {
+      if (IsReached(x) || IsCollective(x->opcode())) return true;
+      const bool goes_on = IsUnaryMap(x) || x->opcode() == Opcode::kMultiply ||
+                           x->opcode() == Opcode::kDivide || x->opcode() == Opcode::kAdd ||
+                           x->opcode() == Opcode::kSubtract;
+      if (!goes_on) return x->opcode() == Opcode::kGetTupleElement;
+    }
+    return IsReached(x);
+  }
+
+  bool AddSum(Instruction* x) {
+    LoopSum sum{x, x};
+    if (SharesWork(x)) sum.repeated = x->operand(0);
+    const bool sums = IsPlainCollective(sum.repeated, Opcode::kAllReduce) ||
+                      IsPlainCollective(x, Opcode::kReduceScatter);
+    if (!sums && !IsPlainCollective(x, Opcode::kAllGather)) return false;
+    if (sums && ReductionOf(sum.repeated) != Opcode::kAdd) return false;
+    if (const LoopSum* first = FirstSum()) {
+      if (first->repeated->opcode() != sum.repeated->opcode()) return false;
+      if (!SameCommunication(first->repeated, sum.repeated)) return false;
+    }
+    summing_.insert(x->parent());
+    found_.sums.push_back(sum);
+    return true;
+  }
+
+  const LoopSum* FirstSum() const {
+    if (!found_.sums.empty()) return &found_.sums[0];
+    return around_ == nullptr ? nullptr : around_->FirstSum();
+  }
+
+  // all-gather(all-reduce(slice(g))), which is all-reduce(g) where devices with the same g share
+  // the work.
+  bool SharesWork(const Instruction* gather) const {
+    if (devices_ == nullptr || !IsPlainCollective(gather, Opcode::kAllGather)) return false;
     const Instruction* reduce = gather->operand(0);
-    if (!IsPlainCollective(reduce, Opcode::kAllReduce) || !graph_.HasOneUse(gather)) return nullptr;
-    Instruction* slice = reduce->operand(0);
-    const bool is_own = slice->opcode() == Opcode::kDynamicSlice && graph_.HasOneUse(slice) &&
-                        IsOwnTileOf(slice, gather, *devices_);
-    return is_own ? slice : nullptr;
+    if (!IsPlainCollective(reduce, Opcode::kAllReduce) || !graph_.HasOneUse(reduce)) return false;
+    const Instruction* slice = reduce->operand(0);
+    return slice->opcode() == Opcode::kDynamicSlice && graph_.HasOneUse(slice) &&
+           IsOwnTileOf(slice, gather, *devices_);
+  }
+
+  // Of a loop in the body, as over layers: an element that begins with zeros and is a sum, too.
+  bool AddSumsOfLoop(Instruction* x) {
+    Instruction* loop = x->operand(0);
+    const int64_t element = x->attributes<GetTupleElementAttributes>().index;
+    const std::optional<LoopParts> parts = PartsOf(loop, sites_);
+    if (!parts || loop->parent()->root() == loop || loop->operand(0)->opcode() != Opcode::kTuple) {
+      return false;
+    }
+    if (!graph_.UsesOf(loop).empty() || graph_.ElementsOf(loop, element).size() != 1) return false;
+    if (!IsFilledWith(loop->operand(0)->operand(element), 0.0) || IsTested(*parts, element)) {
+      return false;
+    }
+    const BodyGraph graph(*parts->body);
+    const bool may_branch = may_branch_ && loop->parent() == parts_.body;
+    AccumulationSearch inner(*parts, graph, sites_, devices_, may_branch, element, this);
+    const std::optional<Accumulation> sums = inner.Run();
+    if (!sums || sums->changes_shape()) return false;
+    found_.sums.insert(found_.sums.end(), sums->sums.begin(), sums->sums.end());
+    return true;
+  }
+
+  AlikeValues AlikeFor(const Instruction* collective) const {
+    if (around_ == nullptr) return {parts_, graph_, devices_, collective, nullptr};
+    AlikeValues outer = around_->AlikeFor(collective);
+    return {parts_, graph_, devices_, collective, &outer};
+  }
+
+  bool AreAlike() {
+    if (must_be_alike_.empty()) return true;
+    AlikeValues alike = AlikeFor(found_.sums[0].repeated);
+    return std::ranges::all_of(must_be_alike_, [&](const Instruction* x) { return alike.Is(x); });
   }
 
   bool EnterBranch(const BodyGraph::Use& use, std::optional<int64_t> i) {
@@ -267,29 +522,91 @@ class AccumulationSearch {
     return x->opcode() == Opcode::kTuple ? x->operand(*i) : nullptr;
   }
 
+  // Where the collective's operand has another shape than its result, what is between it and the
+  // next turn gets that, too: it must be elementwise, by factors of one number, or transposed.
+  bool MayChangeShape() {
+    const Instruction* first = found_.sums[0].collective;
+    if (SameDims(first->shape(), found_.sums[0].part()->shape())) return true;
+    if (!passages_.empty() || around_ != nullptr) return false;
+    found_.keeps_places = false;
+    for (const LoopSum& sum : found_.sums) {
+      if (!ReshapeTerm(sum)) return false;
+    }
+    for (const auto& [x, i] : reached_) {
+      if (i.has_value()) continue;
+      const bool is_state = ElementOf(x, parts_.body_state).has_value();
+      const bool maps = IsElementwise(x->opcode()) || x->opcode() == Opcode::kCopy;
+      if (x->parent() != parts_.body || !(is_state || maps)) return false;
+      found_.reshaped[x] = Scaled(x->shape()->dims(), found_.dimension, *first);
+    }
+    found_.part_dims = found_.reshaped.at(parts_.Next(found_.element));
+    const auto is_number = [](const Instruction* x) {
+      return x->opcode() == Opcode::kBroadcast && x->operand(0)->shape()->rank() == 0;
+    };
+    return std::ranges::all_of(must_be_alike_, is_number);
+  }
+
+  // From the collective to where it meets the accumulator.
+  bool ReshapeTerm(const LoopSum& sum) {
+    const Instruction* x = sum.collective;
+    int64_t d = x->attributes<CollectiveAttributes>().dimension;
+    while (true) {
+      Instruction* user = graph_.UsesOf(x)[0].user;
+      if (user->opcode() == Opcode::kTranspose) {
+        const auto dims = user->attributes<DimensionsAttributes>().dimensions;
+        d = std::ranges::find(dims, d) - dims.begin();
+      } else if (!IsElementwise(user->opcode()) && user->opcode() != Opcode::kCopy) {
+        return false;
+      }
+      if (IsReached(user)) break;
+      std::vector<int64_t> dims = Scaled(user->shape()->dims(), d, *sum.collective);
+      const auto [known, is_new] = found_.reshaped.emplace(user, dims);
+      if (!is_new && known->second != dims) return false;
+      x = user;
+    }
+    const bool is_same = found_.dimension < 0 || found_.dimension == d;
+    found_.dimension = d;
+    return is_same;
+  }
+
+  // The dims of parts whose collective has these along `d`.
+  static std::vector<int64_t> Scaled(std::span<const int64_t> dims, int64_t d,
+                                     const Instruction& collective) {
+    const int64_t at = collective.attributes<CollectiveAttributes>().dimension;
+    const int64_t whole = collective.operand(0)->shape()->dim(at);
+    const int64_t made = collective.shape()->dim(at);
+    std::vector<int64_t> scaled(dims.begin(), dims.end());
+    int64_t& size = scaled[static_cast<size_t>(d)];
+    size = whole > made ? size * (whole / made) : size / (made / whole);
+    return scaled;
+  }
+
   const LoopParts& parts_;
   const BodyGraph& graph_;
   const CallSites& sites_;
   DeviceFunctions* devices_;  // null: groups are not by device numbers alone
   bool may_branch_;
+  const AccumulationSearch* around_;
   Accumulation found_;
   std::set<Place> reached_;
   std::vector<Place> todo_;
-  std::vector<Instruction*> must_be_reached_;  // for the accumulator to be made of nothing else
+  std::vector<Instruction*> must_be_parts_;  // for the accumulator to be made of nothing else
+  std::vector<Instruction*> terms_;          // the same, of what is added to it
+  std::vector<Instruction*> must_be_alike_;  // on all devices of a group
+  int64_t reached_again_ = 0;  // how often the accumulator was found in what must be a part
+  int depth_ = 0;
   std::unordered_set<const Computation*> summing_;
   std::unordered_map<const Instruction*, Passage> passages_;
 };
 
+// `devices`: null where groups are not by device numbers alone. `may_branch`: all devices come to
+// the loop, so that groups which part in its branches meet again.
 std::vector<Accumulation> FindAccumulations(const LoopParts& parts, const CallSites& sites,
                                             DeviceFunctions* devices, bool may_branch) {
-  std::unordered_set<int64_t> tested;
-  for (const Instruction* x : parts.condition->instructions()) {
-    if (auto element = ElementOf(x, parts.condition_state)) tested.insert(*element);
-  }
   const BodyGraph graph(*parts.body);
   std::vector<Accumulation> found;
   for (int64_t i = 0; i < parts.size(); ++i) {
-    if (tested.contains(i)) continue;
+    if (AccumulationSearch::IsTested(parts, i)) continue;
     auto accumulation = AccumulationSearch(parts, graph, sites, devices, may_branch, i).Run();
     if (accumulation) found.push_back(*std::move(accumulation));
   }
@@ -301,24 +618,31 @@ class LoopShortener {
   explicit LoopShortener(Module& module)
       : module_(module), sites_(module), devices_(module.DeviceCount()) {}
 
+  bool changed() const { return changed_; }
+
   Instruction* Visit(Instruction* x, Rewriter& rewriter) {
     if (x->opcode() == Opcode::kWhile) Shorten(x, rewriter.builder());
     if (x->opcode() != Opcode::kGetTupleElement) return x;
     auto moved = moved_.find({x->operand(0), x->attributes<GetTupleElementAttributes>().index});
     if (moved == moved_.end()) return x;
-    // The reduction that each iteration used to do, once.
+    // What each iteration used to do, once.
     Builder& builder = rewriter.builder();
     Instruction* mine = builder.Add(Opcode::kGetTupleElement, x->operands(),
-                                    GetTupleElementAttributes{moved->first.second}, x->shape());
-    Instruction* sum = SameCollectiveOn(builder, moved->second.reduce, mine);
-    Instruction* init = moved->second.init;
-    return IsFilledWith(init, 0.0) ? sum : builder.Add(init, sum);
+                                    GetTupleElementAttributes{moved->first.second},
+                                    x->operand(0)->shape()->elements()[static_cast<size_t>(
+                                        moved->first.second)]);
+    const auto& [collective, first, dimension] = moved->second;
+    Instruction* sum = dimension < 0 ? SameCollectiveOn(builder, collective, mine)
+                                     : SameCollectiveAlong(builder, collective, mine, dimension,
+                                                           x->shape()->dims());
+    return IsFilledWith(first, 0.0) ? sum : builder.Add(first, sum);
   }
 
  private:
   struct Moved {
-    const Instruction* reduce;
+    const Instruction* collective;
     Instruction* init;
+    int64_t dimension = -1;  // of the collective, where it is another
   };
 
   void Shorten(Instruction* loop, Builder& builder) {
@@ -332,38 +656,68 @@ class LoopShortener {
     if (accumulations.empty()) return;
     std::vector<Instruction*> inits;
     for (int64_t i = 0; i < parts->size(); ++i) inits.push_back(parts->Init(builder, i));
-    std::unordered_map<const Instruction*, const Sum*> sum_of;
+    std::unordered_map<const Instruction*, const LoopSum*> sum_of;
+    std::unordered_map<const Instruction*, std::span<const int64_t>> reshaped;
     std::vector<Computation*> summing;
     for (const Accumulation& a : accumulations) {
+      Instruction*& init = inits[static_cast<size_t>(a.element)];
       // What is there on entry is added at the end: where it was.
-      if (!a.keeps_places && !IsFilledWith(inits[static_cast<size_t>(a.element)], 0.0)) continue;
-      for (const Sum& sum : a.sums) {
-        sum_of[sum.add] = &sum;
-        Computation* parent = sum.add->parent();
+      if (!a.keeps_places && !IsFilledWith(init, 0.0)) continue;
+      for (const LoopSum& sum : a.sums) {
+        sum_of[sum.collective] = &sum;
+        Computation* parent = sum.collective->parent();
         if (std::ranges::find(summing, parent) == summing.end()) summing.push_back(parent);
       }
-      Instruction*& init = inits[static_cast<size_t>(a.element)];
-      moved_[{loop, a.element}] = {a.sums[0].reduce, init};
-      init = builder.Zero(init->shape());
+      moved_[{loop, a.element}] = {a.sums[0].repeated, init, a.dimension};
+      for (const auto& [x, dims] : a.reshaped) reshaped[x] = dims;
+      init = builder.Zero(a.changes_shape()
+                              ? module_.context().Array(init->shape()->dtype(), a.part_dims)
+                              : init->shape());
     }
     if (sum_of.empty()) return;
     SetState(*parts, builder, inits);
     for (Computation* computation : summing) {
       Rewriter(module_).Run(computation, [&](Instruction* x, Rewriter& rewriter) {
-        auto found = sum_of.find(x);
-        return found == sum_of.end() ? x : OwnSum(*found->second, rewriter.builder());
+        if (const auto sum = sum_of.find(x); sum != sum_of.end()) return PartOf(x, *sum->second);
+        const auto dims = reshaped.find(x);
+        return dims == reshaped.end() ? x : Reshaped(x, dims->second, rewriter.builder());
       });
     }
+    changed_ = true;
+    if (reshaped.empty()) return;
+    Instruction* root = parts->body->root();
+    std::vector<const Shape*> shapes;
+    for (const Instruction* x : root->operands()) shapes.push_back(x->shape());
+    root->set_shape(module_.context().Tuple(shapes));
   }
 
-  // What the device adds up itself.
-  static Instruction* OwnSum(const Sum& sum, Builder& builder) {
-    Instruction* term = sum.summand;
-    for (auto it = sum.movements.rbegin(); it != sum.movements.rend(); ++it) {
-      term = builder.CloneWith(*it, {&term, 1}, (*it)->shape());
+  // What the device adds up itself. Operands are redirected already.
+  static Instruction* PartOf(Instruction* x, const LoopSum& sum) {
+    Instruction* part = x->operand(0);
+    if (sum.collective != sum.repeated) part = part->operand(0)->operand(0);
+    x->set_shape(part->shape()->bare());
+    return part;
+  }
+
+  // The same operation on parts, which has these dims.
+  Instruction* Reshaped(Instruction* x, std::span<const int64_t> dims, Builder& builder) {
+    const Shape* shape = module_.context().Array(x->shape()->dtype(), dims);
+    x->set_shape(shape);
+    if (x->opcode() == Opcode::kTranspose) return builder.CloneWith(x, x->operands(), shape);
+    if (x->opcode() == Opcode::kGetTupleElement) {
+      return builder.Add(Opcode::kGetTupleElement, x->operands(),
+                         x->attributes<GetTupleElementAttributes>(), shape);
     }
-    Instruction* accumulator = sum.add->operand(sum.accumulator);
-    return sum.accumulator == 0 ? builder.Add(accumulator, term) : builder.Add(term, accumulator);
+    std::vector<Instruction*> operands;
+    for (Instruction* from : x->operands()) {
+      const bool is_number = !SameDims(from->shape(), shape);
+      operands.push_back(is_number ? builder.BroadcastScalar(NumberOf(from, builder), dims) : from);
+    }
+    return builder.CloneWith(x, operands, shape);
+  }
+  static Instruction* NumberOf(Instruction* filled, Builder& builder) {
+    if (filled->opcode() == Opcode::kBroadcast) return filled->operand(0);
+    return builder.Scalar(filled->shape()->dtype(), 0);  // what is filled with zeros
   }
 
   static bool UsedByElement(const Instruction* loop) {
@@ -381,15 +735,23 @@ class LoopShortener {
   Module& module_;
   CallSites sites_;
   DeviceFunctions devices_;
+  bool changed_ = false;
   std::map<std::pair<const Instruction*, int64_t>, Moved> moved_;
 };
 
 }  // namespace
 
 bool MoveAllReducesOutOfLoops(Module& module) {
-  LoopShortener sweep(module);
-  return RewriteModule(
-      module, [&](Instruction* x, Rewriter& rewriter) { return sweep.Visit(x, rewriter); });
+  // An all-gather of all-reduces leaves first, then these.
+  constexpr int kMostInARow = 3;
+  bool any = false;
+  for (int i = 0; i < kMostInARow; ++i) {
+    LoopShortener sweep(module);
+    any |= RewriteModule(
+        module, [&](Instruction* x, Rewriter& rewriter) { return sweep.Visit(x, rewriter); });
+    if (!sweep.changed()) break;
+  }
+  return any;
 }
 
 }  // namespace gshard

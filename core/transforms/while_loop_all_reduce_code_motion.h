@@ -6,13 +6,20 @@
 
 namespace gshard {
 
-// Where an element of a loop's state is only ever added to, state += AR(g), every device adds up
-// its own g from zero, and after the loop the sum is all-reduced once and added to the initial
-// value: what is sent no longer grows with the number of iterations. Sums are added in another
-// order. The accumulator, and AR(g), may be reshaped on the way, and all this stand in branches, as
-// pipelines add up gradients (docs/pipelining.md), if a branch without all-reduce hands the
-// accumulator on as it is. One that begins at zero may also be moved about, cut and put together.
-// True if something changed. Linear.
+// Gradient accumulation is `total += all-reduce(g)`, turn by turn. As an all-reduce is linear, each
+// device may add up its own g instead, its part, from zero, and the whole is reduced once behind the
+// loop and added to the initial value: what is sent no longer grows with the number of turns. Sums
+// are added in another order. That holds for every linear way from one turn's total to the next, if
+// all devices of a group take the same one:
+//
+//   total - all-reduce(g)          0.9 * total + all-reduce(g)         total + all-reduce(g) / 8
+//   total + f32(all-reduce(bf16))  rows of `total` updated by all-reduces
+//   total + h, where a loop in the turn writes all-reduces into the rows of h
+//   total + reduce-scatter(g)      total + all-gather(g): what is carried then is of g's shape
+//
+// What a reduce-scatter adds up takes the room of its operand meanwhile. All but the last line may
+// stand in branches, as pipelines add up gradients (docs/pipelining.md). True if something changed.
+// For each sum linear in the size of the body.
 bool MoveAllReducesOutOfLoops(Module& module);
 
 }  // namespace gshard

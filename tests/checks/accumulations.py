@@ -2,8 +2,8 @@
 
 usage: accumulations.py [FIRST_SEED [COUNT]]     (default: 0 150)
 
-Each program keeps two accumulators that are added to, cut, moved, put together, exchanged and handed through conditionals, of
-which some are taken by whole groups of devices and others by single ones. `gshard-opt optimize --passes
+Each program keeps two accumulators that are added to, scaled, cut, moved, put together, exchanged and handed through
+conditionals, of which some are taken by whole groups of devices and others by single ones. `gshard-opt optimize --passes
 while-loop-all-reduce-code-motion` must leave what gshard-run computes as it is. Integers: equal means equal. gshard-opt and
 gshard-run are taken from PATH.
 """
@@ -20,6 +20,7 @@ import tally  # noqa: E402
 GROUPS = ["[2,2]<=[4]"] * 4 + ["[2,2]<=[2,2]T(1,0)"]  # of neighbours, whom branches keep together, and across
 STATE = "(s32[], s32[8], s32[8], s32[8])"
 BOTH = "(s32[8], s32[8])"
+GIVEN = "(s32[8], s32[8], s32[8], s32[])"  # to a branch
 MOST_CHANGED, LEAST_CHANGED = 0.8, 0.2  # share of programs that the pass changes: else they test nothing
 
 
@@ -41,7 +42,8 @@ class LoopMaker:
 
     def step(self, lines, acc, other, groups):
         """What becomes of an accumulator; without `groups` no devices may meet."""
-        kind = self.rng.choice(["sum"] * 5 * bool(groups) + ["own", "other", "update", "move", "twice", "keep"])
+        kind = self.rng.choice((["sum"] * 6 + ["minus", "rows", "gather", "scatter"]) * bool(groups)
+                               + ["own", "other", "update", "move", "twice", "keep", "scale", "halve"])
         if kind == "sum":
             term = self.add(lines, f"s32[8] {self.rng.choice(['negate', 'sign', 'abs'])}(x)")
             term = self.all_reduce(lines, "s32[8]", term, groups)
@@ -49,6 +51,28 @@ class LoopMaker:
                 term = self.add(lines, f"s32[8] reshape({self.add(lines, f's32[2,4] reshape({term})')})")
             terms = self.rng.sample([acc, term], 2)
             return self.add(lines, f"s32[8] add({terms[0]}, {terms[1]})")
+        if kind == "minus":
+            term = self.all_reduce(lines, "s32[8]", self.add(lines, f"s32[8] multiply(x, {acc if self.rng.random() < 0.1 else 'x'})"), groups)
+            term = self.scaled(lines, term) if self.rng.random() < 0.5 else term
+            return self.add(lines, f"s32[8] subtract({acc}, {term})")
+        if kind == "rows":
+            term = self.all_reduce(lines, "s32[4]", self.add(lines, "s32[4] slice(x), slice={[4:8]}"), groups)
+            start = self.add(lines, f"s32[] {self.rng.choice(['multiply(n, n)', 'add(n, n)', 'constant(3)'])}")
+            old = self.add(lines, f"s32[4] dynamic-slice({acc}, {start}), dynamic_slice_sizes={{4}}")
+            term = self.add(lines, f"s32[4] add({old}, {term})") if self.rng.random() < 0.7 else term
+            return self.add(lines, f"s32[8] dynamic-update-slice({acc}, {term}, {start})")
+        if kind in ("gather", "scatter"):
+            # Between shapes: of what two devices have each device gets the whole, or its half of the sum.
+            own = {"gather": "s32[4] slice(x), slice={[0:4]}", "scatter": "s32[16] concatenate(x, x), dimensions={0}"}[kind]
+            term = self.add(lines, f"s32[8] {dict(gather='all-gather', scatter='reduce-scatter')[kind]}({self.add(lines, own)}), "
+                                   f"channel_id={self.count + 1}, replica_groups={groups}, use_global_device_ids=true, "
+                                   f"dimensions={{0}}{', to_apply=sum' * (kind == 'scatter')}")
+            return self.add(lines, f"s32[8] add({acc}, {term})")
+        if kind == "scale":
+            return self.scaled(lines, acc)
+        if kind == "halve":  # of integers that is not linear
+            two = self.add(lines, f"s32[8] broadcast({self.add(lines, 's32[] constant(2)')}), dimensions={{}}")
+            return self.add(lines, f"s32[8] divide({acc}, {two})")
         if kind in ("own", "other", "twice"):
             return self.add(lines, f"s32[8] add({acc}, {dict(own='x', other=other, twice=acc)[kind]})")
         if kind == "update":
@@ -64,13 +88,20 @@ class LoopMaker:
             return self.add(lines, f"s32[8] concatenate({halves[0]}, {halves[1]}), dimensions={{0}}")
         return acc
 
+    def scaled(self, lines, value):
+        """By a number in the text, by one that counts turns, or by one that the devices of a group do not share."""
+        factor = self.rng.choice(["constant(-3)", "add(n, n)", "add(n, own)"])
+        factor = self.add(lines, f"s32[8] broadcast({self.add(lines, f's32[] {factor}')}), dimensions={{}}")
+        return self.add(lines, f"s32[8] multiply({value}, {factor})")
+
     def steps(self, lines, values, groups):
         k = self.rng.randrange(2)
         values[k] = self.step(lines, values[k], values[1 - k], groups)
 
     def branch(self, groups, may_exchange):
-        lines = ["  p = (s32[8], s32[8], s32[8]) parameter(0)"]
+        lines = [f"  p = {GIVEN} parameter(0)"]
         lines += [f"  {name} = s32[8] get-tuple-element(p), index={i}" for i, name in enumerate("xab")]
+        lines += ["  n = s32[] get-tuple-element(p), index=3", "  own = s32[] convert(u32[] partition-id())"]
         values = ["a", "b"]
         for _ in range(self.rng.randrange(3)):
             self.steps(lines, values, groups)
@@ -91,12 +122,13 @@ class LoopMaker:
         branches = [self.branch(GROUPS[0] if taken != "by device" else None, may_exchange) for _ in range(2)]
         if self.rng.random() < 0.15:
             branches[1] = branches[0]
-        given = self.add(lines, f"(s32[8], s32[8], s32[8]) tuple(x, {values[0]}, {values[1]})")
+        given = self.add(lines, f"{GIVEN} tuple(x, {values[0]}, {values[1]}, turn)")
         both = self.add(lines, f"{BOTH} conditional({chosen}, {given}, {given}), branch_computations={{{', '.join(branches)}}}")
         values[:] = [self.add(lines, f"s32[8] get-tuple-element({both}), index={i}") for i in range(2)]
 
     def program(self):
-        lines = [f"  state = {STATE} parameter(0)", "  turn = s32[] get-tuple-element(state), index=0"]
+        lines = [f"  state = {STATE} parameter(0)", "  turn = s32[] get-tuple-element(state), index=0",
+                 "  n = s32[] copy(turn)", "  own = s32[] convert(u32[] partition-id())"]
         lines += [f"  {name} = s32[8] get-tuple-element(state), index={i + 1}" for i, name in enumerate("xab")]
         lines += ["  one = s32[] constant(1)", "  next = s32[] add(turn, one)", "  id = u32[] partition-id()",
                   "  two = u32[] constant(2)", "  two_s = s32[] constant(2)"]
