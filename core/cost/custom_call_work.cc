@@ -204,12 +204,75 @@ bool IsGemm(std::string_view target) {
          Contains(target, "te_scaled_matmul") || target == "__cudnn$blockScaledDot";
 }
 
+// A product over groups of rows, each by a matrix of its own (megablox): [m, k] x [g, k, n] -> [m,
+// n], or [m, k] x [m, n] -> [g, k, n].
+std::optional<MatrixWork> GroupedProduct(const Instruction& call) {
+  const Shape* result = FirstArray(call.shape());
+  const Shape* rows = nullptr;
+  const Shape* matrices = result->IsArray() && result->rank() == 3 ? result : nullptr;
+  for (const Instruction* operand : call.operands()) {
+    const Shape* shape = operand->shape();
+    if (!shape->IsArray()) continue;
+    if (shape->rank() == 2 && rows == nullptr) rows = shape;
+    if (shape->rank() == 3 && matrices == nullptr) matrices = shape;
+  }
+  if (rows == nullptr || matrices == nullptr) return std::nullopt;
+  MatrixWork work;
+  work.k = Dim(matrices, 2);
+  work.n = Dim(matrices, 1);
+  work.m = std::max(1.0, Elements(rows) / std::max(1.0, work.k));
+  work.flops = 2 * work.m * work.k * work.n;
+  work.dtype = rows->dtype();
+  return work;
+}
+
+// What a Pallas kernel is called: by the name in its configuration, or by those of its caller.
+enum class KernelKind : uint8_t { kUnknown, kAttention, kGroupedProduct };
+KernelKind KindByName(const Instruction& call) {
+  const std::string name =
+      OpNameOf(call) + " " + std::string(ConfigValue(call, "kernel_name").substr(0, 80));
+  for (std::string_view attention : {"attention", "flash", "splash", "mha"}) {
+    if (Contains(name, attention)) return KernelKind::kAttention;
+  }
+  for (std::string_view product : {"megablox", "gmm", "grouped_matmul"}) {
+    if (Contains(name, product)) return KernelKind::kGroupedProduct;
+  }
+  return KernelKind::kUnknown;
+}
+
+// Arithmetic of more operations than this an element that crosses the kernel's border is products:
+// elementwise work does not do as much with what it reads.
+constexpr double kMostElementwiseFlops = 64;
+
 struct Known {
   std::optional<MatrixWork> product;
   double flops = 0, transcendentals = 0;
   std::optional<double> bytes;
   bool is_attention = false;
 };
+
+// By the author's cost_estimate. What exponentials outnumber the elements that a kernel of products
+// reads and writes, it keeps to itself: scores.
+void RecogniseEstimated(const Instruction& call, double flops, Known& known) {
+  known.flops = flops;
+  known.transcendentals = ConfigNumber(call, "transcendentals").value_or(0);
+  known.bytes = ConfigNumber(call, "bytes_accessed");
+  double elements = Elements(FirstArray(call.shape()));
+  for (const Instruction* operand : call.operands()) {
+    if (operand->shape()->IsArray()) elements += Elements(operand->shape());
+  }
+  const KernelKind kind = KindByName(call);
+  const bool has_products = flops > kMostElementwiseFlops * elements;
+  known.is_attention =
+      kind == KernelKind::kAttention || (has_products && known.transcendentals > elements);
+  if (!has_products && kind == KernelKind::kUnknown) return;
+  MatrixWork work;
+  work.flops = flops;
+  work.dtype = call.operand_count() > 0 ? FirstArray(call.operand(0)->shape())->dtype()
+                                        : FirstArray(call.shape())->dtype();
+  work.m = 0;  // its shape is not known: no padding
+  known.product = work;
+}
 
 Known Recognise(const Instruction& call) {
   const std::string_view target = call.attributes<CustomCallAttributes>().target;
@@ -227,18 +290,18 @@ Known Recognise(const Instruction& call) {
   } else if (IsFactorisation(target)) {
     known.flops = Factorisation(call, target);
   } else if (std::optional<double> flops = ConfigNumber(call, "flops")) {
-    // Pallas kernels carry their author's cost_estimate.
-    known.flops = *flops;
-    known.transcendentals = ConfigNumber(call, "transcendentals").value_or(0);
-    known.bytes = ConfigNumber(call, "bytes_accessed");
-    const std::string name = OpNameOf(call);
-    known.is_attention = Contains(name, "attention") || Contains(name, "flash");
+    RecogniseEstimated(call, *flops, known);
   } else if (target == "tpu_custom_call" || Contains(target, "triton")) {
+    const KernelKind kind = KindByName(call);
     const std::string name = OpNameOf(call);
-    if (Contains(name, "flash_attention") || Contains(name, "splash_attention") ||
-        Contains(name, "mha")) {
-      known.product = Attention(call, Contains(name, "bwd") || Contains(name, "transpose("));
-      known.is_attention = known.product.has_value();
+    if (kind == KernelKind::kGroupedProduct) {
+      known.product = GroupedProduct(call);
+    } else if (kind == KernelKind::kAttention) {
+      known.is_attention = true;
+      // Paged caches hold keys that few queries read: their bytes are what counts.
+      if (!Contains(name, "paged")) {
+        known.product = Attention(call, Contains(name, "bwd") || Contains(name, "transpose("));
+      }
     }
   }
   if (known.product) known.flops = known.product->flops;
@@ -255,12 +318,6 @@ void AddCustomCall(const Instruction& call, KernelWork& work) {
   if (known.bytes) work.bytes = *known.bytes;
   if (known.product) {
     work.matrix.push_back(*known.product);
-  } else if (known.flops > 0) {
-    MatrixWork work_of_flops;
-    work_of_flops.flops = known.flops;
-    work_of_flops.dtype = FirstArray(call.shape())->dtype();
-    work_of_flops.k = known.flops / 2;
-    if (known.is_attention || known.bytes) work.matrix.push_back(work_of_flops);
   }
   work.work_class = known.is_attention     ? WorkClass::kAttention
                     : !work.matrix.empty() ? WorkClass::kDot
