@@ -27,7 +27,7 @@ TEST_CASE("Every built-in chip can be read and has what estimates need", "[chip]
 TEST_CASE("Devices are as programs count them", "[chip]") {
   CHECK(BuiltInChip("tpu-v3")->NominalFlops() == Approx(61.5e12));
   CHECK(BuiltInChip("tpu-v4")->NominalFlops() == Approx(275e12));
-  CHECK(BuiltInChip("tpu-v5p")->hbm_bytes == Approx(95e9));
+  CHECK(BuiltInChip("tpu-v5p")->hbm_bytes == Approx(95.73 * (1 << 30)));
   CHECK(BuiltInChip("h100")->PeakFlops(DType::kF8E4M3FN) == Approx(1979e12));
   CHECK(BuiltInChip("h100")->all_reduce_combine_bytes == 30 << 20);
   CHECK(BuiltInChip("tpu-v4")->all_reduce_combine_bytes == 0);
