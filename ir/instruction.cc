@@ -31,8 +31,8 @@ void* Copy(Arena& arena, const void* attributes) {
 
 void* NewAttributes(Arena& arena, Opcode opcode) {
   switch (opcode) {
-#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) \
-  case Opcode::enumerator:                                                              \
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, ...) \
+  case Opcode::enumerator:                                              \
     return New<attributes>(arena);
 #include "ir/opcodes.def"
 #undef GSHARD_OPCODE
@@ -42,8 +42,8 @@ void* NewAttributes(Arena& arena, Opcode opcode) {
 
 void* CopyAttributes(Arena& arena, Opcode opcode, const void* source) {
   switch (opcode) {
-#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) \
-  case Opcode::enumerator:                                                              \
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, ...) \
+  case Opcode::enumerator:                                              \
     return Copy<attributes>(arena, source);
 #include "ir/opcodes.def"
 #undef GSHARD_OPCODE

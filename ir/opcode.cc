@@ -1,22 +1,29 @@
 // Opcode tables, all generated from ir/opcodes.def.
 #include "ir/opcode.h"
 
-#include <array>
-
 #include "ir/instruction.h"
 
 namespace gshard {
-namespace {
 
-constexpr std::array<OpcodeInfo, kOpcodeCount> kInfos = {{
-#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) \
-  {text, arity, #family, static_cast<uint32_t>(flags), static_cast<uint32_t>(types)},
+constexpr std::array<OpcodeInfo, kOpcodeCount> kOpcodeInfos = {{
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, motion, purity, callees, \
+                      shape, types)                                                                \
+  {text,                                                                                           \
+   arity,                                                                                          \
+   #family,                                                                                        \
+   static_cast<uint32_t>(flags),                                                                   \
+   static_cast<uint32_t>(types),                                                                   \
+   Motion::motion,                                                                                 \
+   Purity::purity,                                                                                 \
+   Callees::callees},
 #include "ir/opcodes.def"
 #undef GSHARD_OPCODE
 }};
 
+namespace {
+
 constexpr std::array<AttributeTag, kOpcodeCount> kTags = {{
-#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) \
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, ...) \
   &AttributeType<attributes>::kTag,
 #include "ir/opcodes.def"
 #undef GSHARD_OPCODE
@@ -42,8 +49,8 @@ constexpr uint32_t HashName(std::string_view text) {
 constexpr std::array<uint8_t, kOpcodeSlots> BuildSlots() {
   std::array<uint8_t, kOpcodeSlots> slots{};
   for (uint8_t& slot : slots) slot = kEmpty;
-  for (size_t i = 0; i < kInfos.size(); ++i) {
-    size_t slot = HashName(kInfos[i].text);
+  for (size_t i = 0; i < kOpcodeInfos.size(); ++i) {
+    size_t slot = HashName(kOpcodeInfos[i].text);
     while (slots[slot] != kEmpty) slot = (slot + 1) % kOpcodeSlots;
     slots[slot] = static_cast<uint8_t>(i);
   }
@@ -53,11 +60,9 @@ constexpr std::array<uint8_t, kOpcodeSlots> kNameSlots = BuildSlots();
 
 }  // namespace
 
-const OpcodeInfo& InfoOf(Opcode opcode) { return kInfos[static_cast<size_t>(opcode)]; }
-
 std::optional<Opcode> OpcodeFromName(std::string_view text) {
   for (size_t slot = HashName(text); kNameSlots[slot] != kEmpty; slot = (slot + 1) % kOpcodeSlots) {
-    if (kInfos[kNameSlots[slot]].text == text) return static_cast<Opcode>(kNameSlots[slot]);
+    if (kOpcodeInfos[kNameSlots[slot]].text == text) return static_cast<Opcode>(kNameSlots[slot]);
   }
   return std::nullopt;
 }

@@ -19,7 +19,7 @@ inline constexpr Opcode kNoOpcode = static_cast<Opcode>(kOpcodeCount);
 
 // By opcode: InfoOf(opcode).flags, when compiling.
 inline constexpr uint32_t kOpcodeFlags[] = {
-#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) (flags),
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, ...) (flags),
 #include "ir/opcodes.def"
 #undef GSHARD_OPCODE
 };

@@ -24,7 +24,9 @@ constexpr ShapeRuleRow Declares(ShapeRule rule, int called = 0) {
 }
 
 constexpr std::array<ShapeRuleRow, kOpcodeCount> kShapeRules = {{
-#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) shape,
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, motion, purity, callees, \
+                      shape, types)                                                                \
+  shape,
 #include "ir/opcodes.def"
 #undef GSHARD_OPCODE
 }};

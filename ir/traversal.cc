@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/op_traits.h"
 #include "tsl/robin_map.h"
 #include "tsl/robin_set.h"
 
@@ -20,11 +21,7 @@ Instruction* Predecessor(const Instruction* instruction, size_t i) {
 
 bool MustStay(const Instruction* instruction,
               const tsl::robin_set<const Computation*>& with_side_effects) {
-  if (HasFlag(instruction->opcode(), kSideEffect)) return true;
-  if (instruction->opcode() == Opcode::kCustomCall &&
-      instruction->attributes<CustomCallAttributes>().has_side_effect) {
-    return true;
-  }
+  if (HasSideEffect(*instruction)) return true;
   return std::any_of(instruction->called().begin(), instruction->called().end(),
                      [&](const Computation* c) { return with_side_effects.contains(c); });
 }

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/op_traits.h"
+
 namespace gshard {
 namespace {
 
@@ -17,15 +19,9 @@ bool IsBatchedDot(const Instruction* x) {
 
 // Moves or reinterprets elements, each once.
 bool KeepsElements(const Instruction* x) {
-  switch (x->opcode()) {
-    case Opcode::kReshape:
-    case Opcode::kBitcast:
-    case Opcode::kTranspose:
-    case Opcode::kOptBarrier:
-      return x->shape()->IsArray();
-    default:
-      return IsElementwise(x->opcode()) && x->shape()->IsArray();
-  }
+  const Opcode opcode = x->opcode();
+  return x->shape()->IsArray() &&
+         (IsElementwise(opcode) || KeepsOrder(opcode) || opcode == Opcode::kTranspose);
 }
 
 double DotFlops(const Instruction* dot) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/module.h"
+#include "ir/op_traits.h"
 
 namespace gshard {
 namespace {
@@ -22,53 +23,52 @@ enum class Role : uint8_t {
 };
 
 Role RoleOf(const Instruction* x) {
-  switch (x->opcode()) {
-    case Opcode::kParameter:
-    case Opcode::kConstant:
-    case Opcode::kTuple:
-    case Opcode::kGetTupleElement:
-    case Opcode::kReshape:
-    case Opcode::kBitcast:
-    case Opcode::kOptBarrier:
+  const Opcode opcode = x->opcode();
+  switch (opcode) {
+    case Opcode::kIota:
+      return Role::kCheap;
     case Opcode::kAfterAll:
-    case Opcode::kAddDependency:
-    case Opcode::kDomain:
-    case Opcode::kPartitionId:
-    case Opcode::kReplicaId:
     case Opcode::kGetDimensionSize:
     case Opcode::kSetDimensionSize:
       return Role::kFree;
-    case Opcode::kWhile:
-    case Opcode::kConditional:
-    case Opcode::kCall:
-    case Opcode::kAsyncStart:
+    case Opcode::kFusion:  // a kernel already
+      return Role::kOpaque;
     case Opcode::kAsyncUpdate:
     case Opcode::kAsyncDone:
       return Role::kBoundary;
-    case Opcode::kBroadcast:
-    case Opcode::kIota:
-      return Role::kCheap;
-    case Opcode::kSlice:
-    case Opcode::kPad:
-    case Opcode::kConcatenate:
-    case Opcode::kReverse:
-    case Opcode::kDynamicSlice:
-    case Opcode::kTranspose:
-    case Opcode::kGather:
-      return Role::kMovement;
     case Opcode::kReduce:
     case Opcode::kReduceWindow:
       return Role::kReduce;
-    case Opcode::kDynamicUpdateSlice:
     case Opcode::kScatter:
       return Role::kUpdate;
     case Opcode::kDot:
     case Opcode::kConvolution:
       return Role::kDot;
-    default:
-      if (InfoOf(x->opcode()).family == "collectives") return Role::kBoundary;
-      return IsElementwise(x->opcode()) ? Role::kElementwise : Role::kOpaque;
+    default:  // by what it does with elements
+      break;
   }
+  if (IsElementwise(opcode)) return Role::kElementwise;
+  if (IsControlFlow(opcode) || InfoOf(opcode).family == "collectives") return Role::kBoundary;
+  switch (MotionOf(opcode)) {
+    case Motion::kMakes:
+    case Motion::kPacks:
+    case Motion::kKeepsOrder:
+      return Role::kFree;
+    case Motion::kRepeats:
+      return Role::kCheap;
+    case Motion::kRearranges:
+    case Motion::kTakes:
+    case Motion::kGathers:
+    case Motion::kJoins:
+      return Role::kMovement;
+    case Motion::kUpdates:
+      return Role::kUpdate;
+    case Motion::kComputes:
+    case Motion::kChooses:
+    case Motion::kExchanges:
+      break;
+  }
+  return Role::kOpaque;
 }
 
 // Too dear to compute once for each of several consumers.

@@ -5,18 +5,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "ir/op_traits.h"
+
 namespace gshard {
 namespace {
-
-// Of the operand or a part of it, nothing computed.
-bool IsMoved(Opcode opcode) {
-  return opcode == Opcode::kTranspose || opcode == Opcode::kSlice ||
-         opcode == Opcode::kDynamicSlice || opcode == Opcode::kReverse;
-}
-
-bool IsOtherName(Opcode opcode) {
-  return opcode == Opcode::kReshape || opcode == Opcode::kBitcast || opcode == Opcode::kCopy;
-}
 
 bool RoundsOperands(const Instruction* x) {
   if (x->opcode() == Opcode::kConvert) return x->shape()->dtype() == DType::kBF16;
@@ -62,8 +54,8 @@ class ReaderWalk {
         is_rounded_ = true;
       } else if (user->opcode() == Opcode::kTuple) {
         if (!AddCarried(x, user)) return false;
-      } else if (IsOtherName(user->opcode()) ||
-                 (IsMoved(user->opcode()) && user->operand(0) == x)) {
+      } else if (MovesOneArray(user->opcode()) && user->operand(0) == x &&
+                 MotionOf(user->opcode()) != Motion::kRepeats) {
         Add(user);
       } else {
         return false;

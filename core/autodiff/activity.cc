@@ -4,6 +4,7 @@
 
 #include "core/autodiff/leaves.h"
 #include "core/autodiff/rules.h"
+#include "ir/op_traits.h"
 
 namespace gshard {
 namespace {
@@ -20,11 +21,6 @@ bool Merge(LeafMask& to, const LeafMask& from) {
     to[i] = changed = true;
   }
   return changed;
-}
-
-// Does one computation stand for the operation, its parameters for the operands?
-bool IsCallLike(Opcode opcode) {
-  return opcode == Opcode::kCall || opcode == Opcode::kFusion || opcode == Opcode::kAsyncStart;
 }
 
 }  // namespace
@@ -171,7 +167,8 @@ std::vector<LeafMask> Activity::UsefulOperands(const Instruction& x, const LeafM
       }
       return operands;
     default:
-      if (IsCallLike(x.opcode()) && useful.size() == LeafCount(x.called(0)->root())) {
+      if (CalleesOf(x.opcode()) == Callees::kOnce &&
+          useful.size() == LeafCount(x.called(0)->root())) {
         return UsefulParameters(*x.called(0), useful);
       }
       for (LeafMask& operand : operands) operand.assign(operand.size(), true);

@@ -8,17 +8,13 @@
 #include "core/autodiff/leaves.h"
 #include "ir/async_sugar.h"
 #include "ir/custom_call.h"
+#include "ir/op_traits.h"
 #include "ir/traversal.h"
 
 namespace gshard {
 namespace {
 
 // --- one caller for every called computation
-
-bool IsCalledOnce(Opcode opcode) {
-  return opcode == Opcode::kWhile || opcode == Opcode::kConditional || opcode == Opcode::kCall ||
-         opcode == Opcode::kFusion || opcode == Opcode::kAsyncStart;
-}
 
 class CallerSeparator {
  public:
@@ -37,7 +33,7 @@ class CallerSeparator {
               x, "E-GRAD-003",
               "derivatives cannot follow operands that come after their operation has started"));
         }
-        if (!IsCalledOnce(x->opcode())) continue;
+        if (!IsControlFlow(x->opcode())) continue;
         for (int64_t k = 0; k < static_cast<int64_t>(x->called().size()); ++k) {
           if (!seen_.insert(x->called(k)).second) {
             if (module_.instruction_limit() > kMaxInstructions) {
@@ -112,7 +108,7 @@ class PartInliner {
     std::vector<Instruction*> list;
     for (Instruction* x : old) {
       for (int64_t i = 0; i < x->operand_count(); ++i) x->set_operand(i, current(x->operand(i)));
-      if (IsCalledOnce(x->opcode())) {
+      if (IsControlFlow(x->opcode())) {
         for (Computation* called : x->called()) {
           Visit(called, in_loop || x->opcode() == Opcode::kWhile);
         }
@@ -162,7 +158,7 @@ void DropMarkersOfScalars(Module& module) {
   std::unordered_set<Computation*> functions;
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
-      if (IsCalledOnce(x->opcode())) continue;
+      if (IsControlFlow(x->opcode())) continue;
       for (Computation* called : x->called()) functions.insert(called);
     }
   }

@@ -7,44 +7,22 @@
 
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
+#include "ir/op_traits.h"
 
 namespace gshard {
 namespace {
 
 // Computed again rather than kept: moves data, or is arithmetic of integers and predicates.
 bool IsCheap(const Instruction* x) {
-  switch (x->opcode()) {
-    case Opcode::kBroadcast:
-    case Opcode::kReshape:
-    case Opcode::kBitcast:
-    case Opcode::kTranspose:
-    case Opcode::kSlice:
-    case Opcode::kReverse:
-    case Opcode::kDynamicSlice:
-    case Opcode::kConvert:
-    case Opcode::kCopy:
-    case Opcode::kTuple:
-    case Opcode::kGetTupleElement:
-      return true;
-    case Opcode::kCustomCall:
-      return IsIdentityCall(*x) && !IsRegionMarker(*x);
-    default:
-      break;
+  const Opcode opcode = x->opcode();
+  if (opcode == Opcode::kCustomCall) return IsIdentityCall(*x) && !IsRegionMarker(*x);
+  if (PurityOf(opcode) == Purity::kPure &&
+      (MovesOneArray(opcode) || MotionOf(opcode) == Motion::kPacks)) {
+    return true;
   }
-  return IsElementwise(x->opcode()) && x->shape()->IsArray() &&
+  if (opcode == Opcode::kConvert) return true;
+  return IsElementwise(opcode) && x->shape()->IsArray() &&
          (IsInteger(x->shape()->dtype()) || x->shape()->dtype() == DType::kPred);
-}
-
-// Must not run twice: has effects, or is another value the second time.
-bool RunsOnce(const Instruction* x) {
-  return HasFlag(x->opcode(), kSideEffect) ||
-         (x->opcode() == Opcode::kCustomCall &&
-          x->attributes<CustomCallAttributes>().has_side_effect);
-}
-
-bool IsControlFlow(Opcode opcode) {
-  return opcode == Opcode::kWhile || opcode == Opcode::kConditional || opcode == Opcode::kCall ||
-         opcode == Opcode::kFusion || opcode == Opcode::kAsyncStart;
 }
 
 }  // namespace
@@ -81,7 +59,7 @@ Instruction* ReverseScope::NestedValue(Instruction* x) {
   if (x->opcode() == Opcode::kGetTupleElement && x->operand(0)->opcode() == Opcode::kTuple) {
     return Value(x->operand(0)->operand(x->attributes<GetTupleElementAttributes>().index));
   }
-  if (state_.rematerialize ? !RunsOnce(x) : IsFree(x)) {
+  if (state_.rematerialize ? !HasSideEffect(*x) : IsFree(x)) {
     if (x->opcode() != Opcode::kParameter) return CloneHere(x);
   }
   if (x->shape()->IsTuple()) return TupleValue(x);
@@ -209,7 +187,7 @@ Computation* ReverseScope::CloneCalled(Computation* computation) {
 }
 
 Instruction* ReverseScope::Editable(Instruction* x) {
-  if (!nesting_ || !state_.rematerialize || RunsOnce(x)) return state_.Current(x);
+  if (!nesting_ || !state_.rematerialize || HasSideEffect(*x)) return state_.Current(x);
   return Value(x);
 }
 

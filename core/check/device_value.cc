@@ -8,6 +8,7 @@
 #include "ir/computation.h"
 #include "ir/dims.h"
 #include "ir/integer_operation.h"
+#include "ir/op_traits.h"
 #include "ir/sharding_algebra.h"
 
 namespace gshard {
@@ -16,32 +17,18 @@ namespace {
 constexpr int64_t kMostElements = 64;          // of a value that is computed
 constexpr int64_t kMostKnownElements = 65536;  // of it on all devices
 
-// Is the element order of operand and result the same?
-bool KeepsOrder(const Instruction& x) {
-  switch (x.opcode()) {
-    case Opcode::kCopy:
-    case Opcode::kReshape:
-      return true;
-    case Opcode::kBitcast:
-      return x.shape()->IsArray() && x.operand(0)->shape()->IsArray() &&
-             x.shape()->dtype() == x.operand(0)->shape()->dtype() &&
-             std::ranges::count_if(x.shape()->dims(), [](int64_t d) { return d > 1; }) <= 1;
-    default:
-      return false;
-  }
+// Is the element order of operand and result the same? A bitcast follows layouts.
+bool KeepsElements(const Instruction& x) {
+  if (x.opcode() != Opcode::kBitcast) return KeepsOrder(x.opcode());
+  return x.shape()->IsArray() && x.operand(0)->shape()->IsArray() &&
+         x.shape()->dtype() == x.operand(0)->shape()->dtype() &&
+         std::ranges::count_if(x.shape()->dims(), [](int64_t d) { return d > 1; }) <= 1;
 }
 
 // Operations on single elements that ElementOf knows.
 bool IsElementMove(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kBroadcast:
-    case Opcode::kSlice:
-    case Opcode::kDynamicSlice:
-    case Opcode::kConcatenate:
-      return true;
-    default:
-      return false;
-  }
+  return opcode == Opcode::kBroadcast || opcode == Opcode::kSlice ||
+         opcode == Opcode::kDynamicSlice || opcode == Opcode::kConcatenate;
 }
 
 const Sharding* PartOf(std::span<const Sharding* const> shardings, size_t i) {
@@ -143,7 +130,7 @@ DeviceLeaves DeviceValueRules::Of(const Instruction& x,
     default:
       break;
   }
-  if (KeepsOrder(x) && operands[0]->size() == 1) return *operands[0];
+  if (KeepsElements(x) && operands[0]->size() == 1) return *operands[0];
   if (x.shape()->IsArray()) {
     DeviceValue value = Evaluated(x, operands);
     if (value.classes != nullptr) return {std::move(value)};

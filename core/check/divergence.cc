@@ -16,6 +16,7 @@
 #include "core/check/ragged_sizes.h"
 #include "ir/async_sugar.h"
 #include "ir/computation.h"
+#include "ir/op_traits.h"
 
 namespace gshard {
 namespace {
@@ -26,21 +27,6 @@ constexpr int64_t kMostTripVisits = 4'000'000;
 
 bool IsDeviceRecv(const Instruction& x) {
   return x.opcode() == Opcode::kRecv && IsDeviceTransfer(x);
-}
-
-// Does it run what it calls, rather than call it for each element?
-bool RunsItsComputations(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kWhile:
-    case Opcode::kConditional:
-    case Opcode::kCall:
-    case Opcode::kFusion:
-    case Opcode::kAsyncStart:
-    case Opcode::kScan:
-      return true;
-    default:
-      return false;
-  }
 }
 
 class DivergenceWalk {
@@ -83,7 +69,7 @@ class DivergenceWalk {
     for (const Instruction* x : computation.instructions()) {
       talks |= IsCollective(x->opcode()) || IsDeviceRecv(*x);
       if (talks) break;
-      if (RunsItsComputations(x->opcode())) {
+      if (RunsCallees(x->opcode())) {
         for (const Computation* called : x->called()) talks |= Talks(*called);
       }
     }
@@ -99,7 +85,7 @@ class DivergenceWalk {
     for (const Instruction* x : computation.instructions()) {
       if (++visits_ > kMostVisits) break;
       DeviceLeaves& result = values_[x->id()];
-      const bool runs_others = RunsItsComputations(x->opcode());
+      const bool runs_others = RunsCallees(x->opcode());
       if (!demand_.IsWanted(*x) && !runs_others) {
         // Only who takes part matters.
         if (IsCollective(x->opcode())) CheckMembers(*x, path);

@@ -37,8 +37,7 @@ constexpr CostRule RuleOfFamily(std::string_view family) {
 }
 
 constexpr std::array<CostRule, kOpcodeCount> kRules = {
-#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) \
-  RuleOfFamily(#family),
+#define GSHARD_OPCODE(enumerator, text, arity, family, ...) RuleOfFamily(#family),
 #include "ir/opcodes.def"
 #undef GSHARD_OPCODE
 };

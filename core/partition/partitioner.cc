@@ -15,6 +15,7 @@
 #include "ir/device_subsets.h"
 #include "ir/dims.h"
 #include "ir/metadata.h"
+#include "ir/op_traits.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
@@ -67,15 +68,6 @@ bool SameRegion(const MeshLayout* a, const MeshLayout* b) {
 // Has no region: it can be made anywhere.
 bool IsMadeFromNothing(const PartitionedValue& value) {
   return value.maker != nullptr && (value.payload == nullptr || IsMadeFromNothing(*value.payload));
-}
-
-bool HasSideEffect(const Instruction& instruction) {
-  if (instruction.opcode() == Opcode::kCustomCall) {
-    // XLA marks placement hints so that they stay; they only say in which memory a value lies.
-    const auto& call = instruction.attributes<CustomCallAttributes>();
-    return call.has_side_effect && !IsPlacementHint(call.target);
-  }
-  return HasFlag(instruction.opcode(), kSideEffect);
 }
 
 // Tiles have sizes.

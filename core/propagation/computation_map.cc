@@ -1,10 +1,13 @@
 #include "core/propagation/computation_map.h"
 
+#include "ir/op_traits.h"
+
 namespace gshard {
 namespace {
 
+// Fusions and asynchronous computations are shut to propagation.
 bool IsMappedCaller(Opcode opcode) {
-  return opcode == Opcode::kWhile || opcode == Opcode::kConditional || opcode == Opcode::kCall;
+  return IsControlFlow(opcode) && opcode != Opcode::kFusion && opcode != Opcode::kAsyncStart;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "core/propagation/open_dims.h"
 #include "core/propagation/shard_groups.h"
 #include "ir/custom_call.h"
+#include "ir/op_traits.h"
 #include "ir/sharding_algebra.h"
 
 namespace gshard {
@@ -19,13 +20,6 @@ bool IsManual(const Sharding* s) { return s != nullptr && IsAll(s, ShardingKind:
 // Manual regions take over values that nobody has placed yet.
 bool YieldsToManual(const Sharding* s) {
   return s == nullptr || IsAll(s, ShardingKind::kReplicated) || IsAll(s, ShardingKind::kMaximal);
-}
-
-bool HasSideEffect(const Instruction* x) {
-  if (HasFlag(x->opcode(), kSideEffect)) return true;
-  if (x->opcode() != Opcode::kCustomCall) return false;
-  const auto& call = x->attributes<CustomCallAttributes>();
-  return call.has_side_effect && !IsPlacementHint(call.target);
 }
 
 bool TakesManualFromOperands(const Instruction* x) {
@@ -408,7 +402,7 @@ bool Engine::TakeManualForward(Instruction* x, bool& ends) {
 
 void Engine::TakeReplicationForward(Instruction* x) {
   if (x->shape()->IsTuple() || x->operand_count() == 0 || x == x->parent()->root() ||
-      HasSideEffect(x)) {
+      HasSideEffect(*x)) {
     return;
   }
   for (const Instruction* operand : x->operands()) {

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/analysis/loop_scalars.h"
 #include "core/analysis/integer_value.h"
+#include "core/analysis/loop_scalars.h"
 #include "core/analysis/trip_count.h"
 #include "core/cost/op_cost.h"
 #include "core/transforms/cse.h"
@@ -19,6 +19,7 @@
 #include "core/transforms/rewriter.h"
 #include "core/transforms/while_loop_simplifier.h"
 #include "ir/custom_call.h"
+#include "ir/op_traits.h"
 #include "ir/traversal.h"
 
 namespace gshard {
@@ -40,24 +41,11 @@ struct LoopPair {
   std::vector<Residual> residuals;
 };
 
-// May be computed twice.
+// May be computed twice, cheaply.
 bool IsPure(const Instruction* x) {
   if (IsCustomCallTo(*x, kShardingTarget)) return true;  // an annotation
-  if (HasFlag(x->opcode(), kSideEffect) || IsCollective(x->opcode())) return false;
-  switch (x->opcode()) {
-    case Opcode::kWhile:
-    case Opcode::kConditional:
-    case Opcode::kCall:
-    case Opcode::kFusion:
-    case Opcode::kCustomCall:
-    case Opcode::kRng:
-    case Opcode::kRngBitGenerator:
-    case Opcode::kParameter:
-    case Opcode::kOptBarrier:
-      return false;
-    default:
-      return x->shape()->IsArray() && x->control_predecessors().empty();
-  }
+  return x->shape()->IsArray() && x->opcode() != Opcode::kCustomCall &&
+         !IsControlFlow(x->opcode()) && MayBeRepeated(*x);
 }
 
 // Renamings of a row's value: [1, 4] of [4].

@@ -10,6 +10,7 @@
 #include "core/cost/op_cost.h"
 #include "ir/builder.h"
 #include "ir/custom_call.h"
+#include "ir/op_traits.h"
 
 namespace gshard {
 namespace {
@@ -20,24 +21,13 @@ constexpr size_t kMaxClosure = 256;
 constexpr double kFlopsPerByte = 100;
 
 bool MayRepeat(const Instruction* x) {
-  Opcode opcode = x->opcode();
-  if (HasFlag(opcode, kSideEffect) || IsCollective(opcode) || !x->control_predecessors().empty())
-    return false;
-  switch (opcode) {
-    case Opcode::kParameter:
-    case Opcode::kWhile:
-    case Opcode::kConditional:
-    case Opcode::kCall:
-    case Opcode::kTuple:
-    case Opcode::kGetTupleElement:
-    case Opcode::kOptBarrier:
-    case Opcode::kDynamicUpdateSlice:  // in place the first time, a copy the second
-      return false;
-    case Opcode::kCustomCall:
-      return IsCustomCallTo(*x, kShardingTarget);
-    default:
-      return x->shape()->IsArray();
-  }
+  const Opcode opcode = x->opcode();
+  if (!x->shape()->IsArray() || !MayBeRepeated(*x)) return false;
+  if (opcode == Opcode::kCustomCall) return IsCustomCallTo(*x, kShardingTarget);
+  const bool is_loop_or_call = IsControlFlow(opcode) && opcode != Opcode::kFusion;
+  // Updates are in place the first time, copies the second; elements are names.
+  return !is_loop_or_call && opcode != Opcode::kDynamicUpdateSlice &&
+         opcode != Opcode::kGetTupleElement;
 }
 
 double RepeatCost(const Instruction* x) {

@@ -9,7 +9,8 @@ namespace {
 
 constexpr int kMostMovements = 4;
 
-bool MovesElements(Opcode opcode) {
+// Linear, and the same on each device: what a sum may be taken behind.
+bool CommutesWithSums(Opcode opcode) {
   return opcode == Opcode::kReshape || opcode == Opcode::kTranspose || opcode == Opcode::kSlice;
 }
 
@@ -22,7 +23,7 @@ struct ReducedTerm {
 std::optional<ReducedTerm> FindReduction(Instruction* term, Opcode combiner,
                                          const Rewriter& rewriter) {
   ReducedTerm found;
-  while (MovesElements(term->opcode()) && rewriter.IsOnlyUse(term) &&
+  while (CommutesWithSums(term->opcode()) && rewriter.IsOnlyUse(term) &&
          found.movements.size() < kMostMovements) {
     found.movements.push_back(term);
     term = term->operand(0);

@@ -6,41 +6,16 @@
 #include "core/transforms/rewriter.h"
 #include "ir/attribute_equality.h"
 #include "ir/hash.h"
+#include "ir/op_traits.h"
 #include "tsl/robin_set.h"
 
 namespace gshard {
 namespace {
 
+// A copy stays: memory of its own is what it is for. Equal collectives do the same work twice.
 bool MayMerge(const Instruction* x) {
-  if (HasFlag(x->opcode(), kSideEffect)) return false;
-  switch (x->opcode()) {
-    case Opcode::kParameter:
-    case Opcode::kCopy:
-    case Opcode::kOptBarrier:
-    case Opcode::kWhile:
-    case Opcode::kConditional:
-    case Opcode::kCall:
-    case Opcode::kFusion:
-    case Opcode::kCustomCall:
-    case Opcode::kRngBitGenerator:
-    case Opcode::kAfterAll:
-    case Opcode::kAddDependency:
-    case Opcode::kDomain:
-    case Opcode::kAsyncStart:
-    case Opcode::kAsyncUpdate:
-    case Opcode::kAsyncDone:
-    case Opcode::kAllReduceStart:
-    case Opcode::kAllGatherStart:
-    case Opcode::kCollectivePermuteStart:
-    case Opcode::kAllReduceDone:
-    case Opcode::kAllGatherDone:
-    case Opcode::kCollectivePermuteDone:
-    case Opcode::kCopyStart:
-    case Opcode::kCopyDone:
-      return false;
-    default:
-      return true;
-  }
+  if (IsControlFlow(x->opcode()) || x->opcode() == Opcode::kCopy) return false;
+  return MayBeRepeated(*x) || (IsCollective(x->opcode()) && PurityOf(x->opcode()) == Purity::kPure);
 }
 
 bool SameComputations(const Instruction* a, const Instruction* b) {

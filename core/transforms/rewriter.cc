@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "ir/op_traits.h"
 #include "ir/traversal.h"
 
 namespace gshard {
 namespace {
 
 bool MustStay(const Instruction* x) {
-  return HasFlag(x->opcode(), kSideEffect) || x->opcode() == Opcode::kParameter;
+  return HasSideEffect(*x) || x->opcode() == Opcode::kParameter;
 }
 
 // "dot.3" says nothing about a dot that its opcode does not say.

@@ -6,6 +6,7 @@
 #include "core/transforms/collective_groups.h"
 #include "core/transforms/loop_parts.h"
 #include "core/transforms/rewriter.h"
+#include "ir/op_traits.h"
 
 namespace gshard {
 namespace {
@@ -20,24 +21,11 @@ bool IsHoistable(const Instruction* x) {
 
 // Operations cheap enough to be done once more before the loop.
 bool IsCheap(const Instruction* x) {
-  if (IsElementwise(x->opcode())) return true;
-  switch (x->opcode()) {
-    case Opcode::kConstant:
-    case Opcode::kIota:
-    case Opcode::kPartitionId:
-    case Opcode::kReplicaId:
-    case Opcode::kBroadcast:
-    case Opcode::kReshape:
-    case Opcode::kTranspose:
-    case Opcode::kSlice:
-    case Opcode::kDynamicSlice:
-    case Opcode::kPad:
-    case Opcode::kConcatenate:
-    case Opcode::kReverse:
-      return true;
-    default:
-      return false;
-  }
+  const Opcode opcode = x->opcode();
+  if (PurityOf(opcode) != Purity::kPure) return false;
+  const Motion motion = MotionOf(opcode);
+  return IsElementwise(opcode) || MovesOneArray(opcode) || motion == Motion::kMakes ||
+         motion == Motion::kJoins;
 }
 
 class LoopHoist {

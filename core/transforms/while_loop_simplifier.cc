@@ -5,6 +5,7 @@
 
 #include "core/transforms/loop_parts.h"
 #include "core/transforms/rewriter.h"
+#include "ir/op_traits.h"
 #include "ir/traversal.h"
 
 namespace gshard {
@@ -14,11 +15,7 @@ namespace {
 class Effects {
  public:
   bool Has(const Instruction* x) {
-    if (HasFlag(x->opcode(), kSideEffect)) return true;
-    if (x->opcode() == Opcode::kCustomCall &&
-        x->attributes<CustomCallAttributes>().has_side_effect) {
-      return true;
-    }
+    if (HasSideEffect(*x)) return true;
     return std::ranges::any_of(x->called(), [&](const Computation* called) { return In(called); });
   }
 

@@ -37,9 +37,9 @@ constexpr AttributeRow kMap[] = {
 std::span<const OpcodeAttributes> ElementwiseRows() {
   // All that have MathAttributes have the same text.
   static constexpr OpcodeAttributes kTable[] = {
-#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, flags, shape, types) \
-  {Opcode::enumerator, std::is_same_v<attributes, MathAttributes>                       \
-                           ? std::span(kMath)                                           \
+#define GSHARD_OPCODE(enumerator, text, arity, family, attributes, ...) \
+  {Opcode::enumerator, std::is_same_v<attributes, MathAttributes>       \
+                           ? std::span(kMath)                           \
                            : std::span<const AttributeRow>()},
 #include "ir/opcodes.def"
 #undef GSHARD_OPCODE

@@ -394,7 +394,7 @@ class ModuleReader {
 
   bool FindCalled(Opcode opcode) {
     called_.clear();
-    if (!HasFlag(opcode, kCallsComputations)) return true;
+    if (InfoOf(opcode).callees == Callees::kNoCallee) return true;
     for (int64_t id : proto_.called_ids) {
       const auto it = computation_of_.find(id);
       if (it == computation_of_.end()) {

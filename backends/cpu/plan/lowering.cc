@@ -17,6 +17,7 @@
 #include "ir/async_sugar.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
+#include "ir/op_traits.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/parser_errors.h"
 
@@ -40,7 +41,7 @@ bool IsRowMajor(const Shape* shape) {
 }
 
 // Dims other than those of size 1 keep their order.
-bool KeepsOrder(std::span<const int64_t> permutation, const Shape* operand) {
+bool KeepsDimOrder(std::span<const int64_t> permutation, const Shape* operand) {
   int64_t previous = -1;
   for (int64_t dim : permutation) {
     if (operand->dim(dim) == 1) continue;
@@ -53,11 +54,6 @@ bool KeepsOrder(std::span<const int64_t> permutation, const Shape* operand) {
 // The result has the same bytes as operand 0: no kernel is needed.
 bool IsRenaming(const Instruction& x) {
   switch (x.opcode()) {
-    case Opcode::kCopy:
-    case Opcode::kDomain:
-    case Opcode::kOptBarrier:
-    case Opcode::kAddDependency:
-      return true;
     case Opcode::kReshape:
       return !x.shape()->HasDynamicDims() && !x.operand(0)->shape()->HasDynamicDims();
     case Opcode::kBitcast:
@@ -71,7 +67,7 @@ bool IsRenaming(const Instruction& x) {
     case Opcode::kConvert:
       return x.shape()->dtype() == x.operand(0)->shape()->dtype();
     case Opcode::kTranspose:
-      return KeepsOrder(x.attributes<DimensionsAttributes>().dimensions, x.operand(0)->shape());
+      return KeepsDimOrder(x.attributes<DimensionsAttributes>().dimensions, x.operand(0)->shape());
     case Opcode::kBroadcast: {
       const Shape* operand = x.operand(0)->shape();
       if (x.shape()->element_count() != operand->element_count()) return false;
@@ -85,17 +81,14 @@ bool IsRenaming(const Instruction& x) {
       return true;
     }
     case Opcode::kSlice:
-    case Opcode::kConcatenate:
-    case Opcode::kReduce:
-      // One operand taken whole. (A reduce over size-1 dims still folds in its init.)
-      return x.opcode() != Opcode::kReduce &&
-             x.shape()->element_count() == x.operand(0)->shape()->element_count() &&
+    case Opcode::kConcatenate:  // one operand taken whole
+      return x.shape()->element_count() == x.operand(0)->shape()->element_count() &&
              (x.opcode() == Opcode::kSlice || x.operand_count() == 1) &&
              x.shape()->element_count() > 0;
     case Opcode::kCustomCall:
       return IsIdentityCall(x);
-    default:
-      return false;
+    default:  // copies and barriers; halves of pairs have leaves of their own
+      return KeepsOrder(x.opcode()) && PurityOf(x.opcode()) != Purity::kPaired;
   }
 }
 
@@ -154,7 +147,7 @@ class Lowering {
       auto size = static_cast<int64_t>(computation->instructions().size());
       for (const Instruction* x : computation->instructions()) {
         for (const Computation* called : x->called()) {
-          if (!IsInlinedControlFlow(x->opcode())) continue;
+          if (!IsControlFlow(x->opcode())) continue;
           const auto found = sizes.find(called);
           if (found != sizes.end()) size += found->second;
         }
@@ -630,19 +623,6 @@ class Lowering {
 };
 
 }  // namespace
-
-bool IsInlinedControlFlow(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kCall:
-    case Opcode::kFusion:
-    case Opcode::kWhile:
-    case Opcode::kConditional:
-    case Opcode::kAsyncStart:
-      return true;
-    default:
-      return false;
-  }
-}
 
 ValueId Program::NewValue(const Shape* shape, const Instruction* source, uint32_t leaf) {
   const auto id = static_cast<ValueId>(values.size());

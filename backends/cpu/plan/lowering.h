@@ -35,10 +35,6 @@ void RemoveDeadOps(Program& program);
 // at was found needed before.
 void RemoveDeadKernels(Program& program);
 
-// Whether the computations that such an instruction calls become operations of the program, in
-// contrast to functions on elements.
-bool IsInlinedControlFlow(Opcode opcode);
-
 }  // namespace gshard::cpu
 
 #endif  // GSHARD_BACKENDS_CPU_PLAN_LOWERING_H_

@@ -7,6 +7,7 @@
 #include "backends/cpu/verify/analysis/sum_terms.h"
 #include "backends/cpu/verify/verify.h"
 #include "ir/computation.h"
+#include "ir/op_traits.h"
 #include "ir/opcode.h"
 
 namespace gshard::cpu {
@@ -25,18 +26,7 @@ bool SeeFirst(const Instruction* x, std::vector<const Instruction*>& seen) {
 // it to the operands at once.
 bool IsComputedAsTuple(const Instruction& x) {
   if (x.opcode() != Opcode::kGetTupleElement) return false;
-  switch (x.operand(0)->opcode()) {
-    case Opcode::kOptBarrier:
-    case Opcode::kParameter:
-    case Opcode::kTuple:
-    case Opcode::kGetTupleElement:
-    case Opcode::kWhile:
-    case Opcode::kCall:
-    case Opcode::kConditional:
-      return false;
-    default:
-      return true;
-  }
+  return !OnlyMoves(*x.operand(0));
 }
 
 // Roundings to f16 and bf16 between an array and the compared ones behind it.
@@ -116,14 +106,7 @@ StepRule RuleInWhole(const Instruction& x, const GraphWalk& walk,
 }
 
 bool OnlyMovesOnMesh(const Instruction& x) {
-  switch (x.opcode()) {
-    case Opcode::kAllGather:
-    case Opcode::kAllToAll:
-    case Opcode::kCollectivePermute:
-      return true;
-    default:
-      return OnlyMoves(x) && !IsComputedAsTuple(x);
-  }
+  return MotionOf(x.opcode()) == Motion::kExchanges || (OnlyMoves(x) && !IsComputedAsTuple(x));
 }
 
 // Does the mesh make x by x's operation, once, from compared arrays that are only moved around it?

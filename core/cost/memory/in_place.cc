@@ -6,15 +6,17 @@
 #include <charconv>
 #include <unordered_map>
 
+#include "ir/op_traits.h"
+
 namespace gshard {
 namespace {
 
 // How a value of the kernel is read from the result: a set of these.
 enum Reading : uint8_t { kSameIndex = 1, kSliced = 2, kOtherwise = 4 };
 
-bool KeepsOrder(Opcode opcode) {
-  return opcode == Opcode::kBitcast || opcode == Opcode::kReshape || opcode == Opcode::kMap ||
-         IsElementwise(opcode);
+// Is element i of the result of elements i of the operands?
+bool KeepsPlaces(Opcode opcode) {
+  return IsElementwise(opcode) || KeepsOrder(opcode) || opcode == Opcode::kMap;
 }
 
 // Walks a kernel from its root, noting how each value is read.
@@ -50,7 +52,7 @@ class KernelReadings {
 
  private:
   void VisitOperands(const Instruction* x, Reading how) {
-    bool keeps = KeepsOrder(x->opcode());
+    bool keeps = KeepsPlaces(x->opcode());
     for (int64_t i = 0; i < x->operand_count(); ++i) {
       Reading next = kOtherwise;
       if (keeps) {
@@ -111,7 +113,7 @@ std::vector<OperandLeaf> InPlaceInputs(const Instruction* root, int64_t leaf,
     default:
       break;
   }
-  if (!KeepsOrder(root->opcode())) return {};
+  if (!KeepsPlaces(root->opcode())) return {};
   const Instruction* moved = ThroughBitcasts(root, is_input);
   if (!is_input(moved) && moved->opcode() == Opcode::kDynamicUpdateSlice)
     return UpdatedArray(moved, is_input);

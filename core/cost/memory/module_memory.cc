@@ -5,13 +5,14 @@
 #include <algorithm>
 
 #include "core/cost/memory/memory_schedule.h"
+#include "ir/op_traits.h"
 
 namespace gshard {
 namespace {
 
+// A fusion is one kernel.
 bool CallsWithOwnMemory(Opcode opcode) {
-  return opcode == Opcode::kWhile || opcode == Opcode::kConditional || opcode == Opcode::kCall ||
-         opcode == Opcode::kAsyncStart;
+  return IsControlFlow(opcode) && opcode != Opcode::kFusion;
 }
 
 CalleeFacts FactsOf(const ComputationMemory& analyzed) {

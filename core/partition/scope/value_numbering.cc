@@ -5,29 +5,16 @@
 #include "ir/attribute_equality.h"
 #include "ir/equality.h"
 #include "ir/hash.h"
+#include "ir/op_traits.h"
 
 namespace gshard {
 namespace {
 
 // Operations that are what their operands and attributes say, and more than a name for operands.
 bool IsNumbered(const Instruction& instruction) {
-  switch (instruction.opcode()) {
-    case Opcode::kParameter:
-    case Opcode::kTuple:
-    case Opcode::kWhile:
-    case Opcode::kConditional:
-    case Opcode::kCall:
-    case Opcode::kAfterAll:
-    case Opcode::kAddDependency:
-    case Opcode::kOptBarrier:
-      return false;
-    case Opcode::kCustomCall:
-      return !instruction.attributes<CustomCallAttributes>().has_side_effect;
-    default:
-      return !HasFlag(instruction.opcode(), kSideEffect) &&
-             !HasFlag(instruction.opcode(), kCollective) &&
-             instruction.control_predecessors().empty();
-  }
+  const Opcode opcode = instruction.opcode();
+  const bool is_loop_or_call = IsControlFlow(opcode) && opcode != Opcode::kFusion;
+  return !is_loop_or_call && opcode != Opcode::kTuple && MayBeRepeated(instruction);
 }
 
 // What the sharding adds to the meaning of an instruction. Values made from nothing are made anew

@@ -13,6 +13,7 @@
 #include "core/pipeline/plan/minimum_cut.h"
 #include "core/pipeline/plan/unlike_weights.h"
 #include "ir/metadata.h"
+#include "ir/op_traits.h"
 
 namespace gshard::pipeline {
 namespace {
@@ -53,18 +54,10 @@ Expected<LayerGraph> LayerGraph::Make(const Module& module, const Phases& phases
 }
 
 Instruction* LayerGraph::BeforeRearranging(Instruction* x) {
+  // A reverse: a convolution's kernel, for the cotangent of its input.
   auto rearranges = [](Opcode opcode) {
-    switch (opcode) {
-      case Opcode::kBroadcast:
-      case Opcode::kReshape:
-      case Opcode::kTranspose:
-      case Opcode::kReverse:  // a convolution's kernel, for the cotangent of its input
-      case Opcode::kBitcast:
-      case Opcode::kCopy:
-        return true;
-      default:
-        return false;
-    }
+    return PurityOf(opcode) == Purity::kPure && MovesOneArray(opcode) &&
+           MotionOf(opcode) != Motion::kTakes;
   };
   while (rearranges(x->opcode())) x = x->operand(0);
   return x;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/transforms/rewriter.h"
+#include "ir/op_traits.h"
 #include "ir/traversal.h"
 
 namespace gshard {
@@ -27,7 +28,7 @@ bool NeedsPlan(const Computation& computation) {
       case Opcode::kCustomCall:
         break;
       default:
-        if (IsCollective(x->opcode()) || HasFlag(x->opcode(), kSideEffect)) return true;
+        if (IsCollective(x->opcode()) || HasSideEffect(*x)) return true;
     }
   }
   return false;

@@ -43,7 +43,7 @@ TEST_CASE("rows are well-formed", "[ir][attributes]") {
       CHECK(row.words.empty() != has_words);
     }
     // async-update and -done read calls= and drop it.
-    CHECK(calls == HasFlag(opcode, kCallsComputations));
+    CHECK(calls == (InfoOf(opcode).callees != Callees::kNoCallee));
     const bool has_struct = AttributeTagOf(opcode) != &AttributeType<NoAttributes>::kTag;
     if (!has_struct) {
       for (const AttributeRow& row : AttributesOf(opcode)) {

@@ -9,6 +9,7 @@
 #include "backends/cpu/verify/analysis/taint.h"
 #include "core/analysis/trip_count.h"
 #include "ir/computation.h"
+#include "ir/op_traits.h"
 
 namespace gshard::cpu {
 namespace {
@@ -66,7 +67,7 @@ class Collector {
   void Collect(const Computation& computation, int64_t trips) {
     for (const Instruction* x : computation.instructions()) {
       for (const Computation* called : x->called()) {
-        if (calls_[called] != 1 || !IsInlinedControlFlow(x->opcode())) continue;
+        if (calls_[called] != 1 || !IsControlFlow(x->opcode())) continue;
         Collect(*called, x->opcode() == Opcode::kWhile ? TripCount(*x).value_or(0) : trips);
       }
       if (!x->shape()->IsArray() || x->shape()->element_count() == 0) continue;
@@ -125,8 +126,7 @@ class Collector {
 }  // namespace
 
 bool KeepsElements(Opcode opcode) {
-  return opcode == Opcode::kReshape || opcode == Opcode::kBitcast || opcode == Opcode::kCopy ||
-         opcode == Opcode::kGetTupleElement || opcode == Opcode::kOptBarrier;
+  return KeepsOrder(opcode) || opcode == Opcode::kGetTupleElement;
 }
 
 const Instruction* HeldForm(const Instruction* x, std::span<const uint8_t> listed) {

@@ -2,12 +2,18 @@
 
 #include "ir/computation.h"
 #include "ir/custom_call.h"
+#include "ir/op_traits.h"
 
 namespace gshard::cpu {
 namespace {
 
 constexpr int kMostNested = 16;     // of tuples within tuples
 constexpr int64_t kNoElement = -1;  // instead of an element of a tuple
+
+// Its elements are those of what it calls, which walks go into. Fusions count as one operation.
+bool HandsOnResults(Opcode opcode) {
+  return opcode == Opcode::kWhile || opcode == Opcode::kCall || opcode == Opcode::kConditional;
+}
 
 }  // namespace
 
@@ -103,33 +109,10 @@ void GraphWalk::AppendPassedIn(const Instruction& parameter, int64_t index, int 
 }
 
 bool OnlyMoves(const Instruction& x) {
-  switch (x.opcode()) {
-    case Opcode::kParameter:
-    case Opcode::kConstant:
-    case Opcode::kIota:
-    case Opcode::kTuple:
-    case Opcode::kGetTupleElement:
-    case Opcode::kReshape:
-    case Opcode::kBitcast:
-    case Opcode::kCopy:
-    case Opcode::kOptBarrier:
-    case Opcode::kBroadcast:
-    case Opcode::kTranspose:
-    case Opcode::kReverse:
-    case Opcode::kSlice:
-    case Opcode::kConcatenate:
-    case Opcode::kPad:
-    case Opcode::kDynamicSlice:
-    case Opcode::kDynamicUpdateSlice:
-    case Opcode::kGather:
-    case Opcode::kSelect:
-    case Opcode::kWhile:
-    case Opcode::kCall:
-    case Opcode::kConditional:
-      return true;
-    default:
-      return IsCustomCallTo(x, kShardingTarget);
-  }
+  const Opcode opcode = x.opcode();
+  const Motion motion = MotionOf(opcode);
+  return MovesElements(opcode) || motion == Motion::kMakes || motion == Motion::kPacks ||
+         HandsOnResults(opcode) || IsCustomCallTo(x, kShardingTarget);
 }
 
 const Instruction* MovedFrom(const Instruction& x) {

@@ -1,6 +1,7 @@
 #include "backends/cpu/verify/analysis/taint.h"
 
 #include "ir/computation.h"
+#include "ir/op_traits.h"
 
 namespace gshard::cpu {
 
@@ -20,7 +21,7 @@ bool IsDiscreteChoice(const Instruction& x) {
       return x.shape()->IsTuple() && floats();
     case Opcode::kCustomCall:
       return x.attributes<CustomCallAttributes>().target == "TopK";
-    default:
+    default:  // chooses nothing
       return false;
   }
 }
@@ -44,17 +45,14 @@ void Taint::Walk(const Computation& computation, bool argument_tainted) {
     bool tainted = x->opcode() == Opcode::kParameter ? argument_tainted : Holds(*x);
     for (const Instruction* operand : x->operands()) tainted |= Of(*operand);
     if (tainted) tainted_[x->id()] = 1;
-    switch (x->opcode()) {
-      case Opcode::kWhile:
-      case Opcode::kCall:
-      case Opcode::kFusion:
-      case Opcode::kAsyncStart:
-        for (const Computation* called : x->called()) {
-          Walk(*called, x->opcode() == Opcode::kWhile ? tainted : OperandsTainted(*x));
-        }
-        break;
-      default:
-        break;
+    if (!IsControlFlow(x->opcode())) continue;
+    for (size_t k = 0; k < x->called().size(); ++k) {
+      const bool is_branch = x->opcode() == Opcode::kConditional;
+      const bool is_loop = x->opcode() == Opcode::kWhile;
+      const bool tainted_argument = is_branch ? Of(*x->operand(static_cast<int64_t>(k) + 1))
+                                    : is_loop ? tainted
+                                              : OperandsTainted(*x);
+      Walk(*x->called()[k], tainted_argument);
     }
   }
 }
