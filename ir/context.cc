@@ -40,7 +40,7 @@ int64_t DenseBytes(DType dtype, int64_t elements) {
 
 struct LayoutHash {
   size_t operator()(const Layout* layout) const {
-    return HashText(HashSpan(0, layout->minor_to_major), layout->tail);
+    return HashCombine(HashSpan(0, layout->minor_to_major), HashText(layout->tail));
   }
 };
 struct LayoutEqual {
@@ -81,9 +81,9 @@ size_t HashAxes(size_t seed, std::span<const AxisRef> axes) {
 // Equality by value of interned objects that own memory, hence live in a deque, not in the arena.
 struct ValueHash {
   size_t operator()(const Mesh* mesh) const {
-    size_t seed = HashText(mesh->devices.Hash(), mesh->name);
+    size_t seed = HashCombine(mesh->devices.Hash(), HashText(mesh->name));
     for (const MeshAxis& axis : mesh->axes) {
-      seed = HashCombine(HashText(seed, axis.name), static_cast<uint64_t>(axis.size));
+      seed = HashCombine(HashCombine(seed, HashText(axis.name)), static_cast<uint64_t>(axis.size));
     }
     return seed;
   }
@@ -102,7 +102,7 @@ struct ValueHash {
     seed = HashCombine(seed, static_cast<uint64_t>(s->reduction));
     seed = HashCombine(seed, static_cast<uint64_t>(s->spelling));
     seed = HashCombine(seed, static_cast<uint64_t>(s->device));
-    seed = HashPointer(HashText(seed, s->metadata), s->named);
+    seed = HashPointer(HashCombine(seed, HashText(s->metadata)), s->named);
     return HashCombine(HashCombine(seed, static_cast<uint64_t>(s->group_kind)),
                        static_cast<uint64_t>(s->group_id));
   }

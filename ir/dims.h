@@ -27,6 +27,35 @@ inline void AppendLeafShapes(const Shape* shape, std::vector<const Shape*>& leav
   }
 }
 
+inline std::vector<const Shape*> LeafShapes(const Shape* shape) {
+  std::vector<const Shape*> leaves;
+  AppendLeafShapes(shape, leaves);
+  return leaves;
+}
+
+// Do the elements lie in row-major order? Dims of size 1 may stand anywhere in the layout.
+inline bool IsRowMajor(const Shape* shape) {
+  if (shape->layout() == nullptr) return true;
+  int64_t previous = INT64_MAX;
+  for (int64_t dim : shape->layout()->minor_to_major) {
+    if (shape->dim(dim) == 1) continue;
+    if (dim > previous) return false;
+    previous = dim;
+  }
+  return true;
+}
+
+// Of a product's operand with `rank` dims: those that are neither batch nor contracted, ascending;
+// without `except`.
+inline std::vector<int64_t> FreeDims(int64_t rank, Dims batch, Dims contracting,
+                                     int64_t except = -1) {
+  std::vector<int64_t> free;
+  for (int64_t d = 0; d < rank; ++d) {
+    if (d != except && !Contains(batch, d) && !Contains(contracting, d)) free.push_back(d);
+  }
+  return free;
+}
+
 // The part of a tuple shape that an index path names; null if there is none.
 inline const Shape* ShapePart(const Shape* shape, std::span<const int64_t> index) {
   for (int64_t i : index) {

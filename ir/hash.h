@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 
 namespace gshard {
 
@@ -24,10 +23,6 @@ size_t HashSpan(size_t seed, std::span<const T> values) {
 
 inline size_t HashPointer(size_t seed, const void* pointer) {
   return HashCombine(seed, reinterpret_cast<uintptr_t>(pointer));
-}
-
-inline size_t HashText(size_t seed, std::string_view text) {
-  return HashCombine(seed, std::hash<std::string_view>{}(text));
 }
 
 }  // namespace gshard

@@ -356,8 +356,7 @@ std::string WhyNotApplicable(const Instruction& x, int64_t devices, bool subsets
   if (x.opcode() != Opcode::kOutfeed || !x.sharding()->IsTuple()) {
     return WhyNotApplicable(x.sharding(), x.shape(), devices, subsets);
   }
-  std::vector<const Shape*> shapes;
-  AppendLeafShapes(x.operand(0)->shape(), shapes);
+  const std::vector<const Shape*> shapes = LeafShapes(x.operand(0)->shape());
   const std::vector<const Sharding*>& elements = x.sharding()->elements;
   if (elements.size() != shapes.size() && elements.size() != shapes.size() + 1) {
     return fmt::format("the sharding has {} entries, the data of the outfeed has {} leaves",

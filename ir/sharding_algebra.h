@@ -72,6 +72,11 @@ bool DividesEvenly(const Sharding* s, const Shape* shape);
 // --- tuples
 // `s` for every leaf of `shape`, in pre-order: a tuple sharding as it is, any other repeated.
 std::vector<const Sharding*> LeafShardings(const Shape* shape, const Sharding* s);
+// `s` for leaf `leaf`; null where there is none.
+inline const Sharding* LeafSharding(const Sharding* s, size_t leaf) {
+  if (s == nullptr || !s->IsTuple()) return s;
+  return leaf < s->elements.size() ? s->elements[leaf] : nullptr;
+}
 // Sharding of element `index` of a tuple-shaped value.
 const Sharding* ElementSharding(Context& ctx, const Shape* shape, const Sharding* s, int64_t index);
 

@@ -7,7 +7,7 @@ packages="g++ cmake ninja-build pkg-config libcli11-dev nlohmann-json3-dev libfm
 for flag in "$@"; do
   if [ "$flag" = --mpi ]; then packages="$packages libopenmpi-dev openmpi-bin"; fi
   [ "$flag" = --tests ] || continue
-  packages="$packages ccache mold catch2 librapidcheck-dev libbenchmark-dev python3 python3-venv chromium"
+  packages="$packages ccache mold catch2 libbenchmark-dev python3 python3-venv chromium"
 done
 missing=""
 for package in $packages; do

@@ -11,6 +11,7 @@
 #include "core/analysis/partition_record.h"
 #include "core/analysis/partitioned.h"
 #include "core/pipeline/pipeline.h"
+#include "ir/attribute_names.h"
 #include "ir/metadata.h"
 #include "ir/sharding_text.h"
 
@@ -34,8 +35,7 @@ const Sharding* InContext(Context& context, const Sharding* sharding) {
 }  // namespace
 
 bool IsPipelined(const Module& program) {
-  return !FrontendAttribute(program.header().frontend_attributes, pipeline::kPipelineAttribute)
-              .empty();
+  return !FrontendAttribute(program.header().frontend_attributes, kPipelineAttribute).empty();
 }
 
 std::vector<LocalForm> FormsByName(const Module& program, std::vector<LocalForm> forms) {

@@ -14,6 +14,7 @@
 #include "core/check/communication_check.h"
 #include "core/spmd/expansion.h"
 #include "core/spmd/per_device_module.h"
+#include "ir/attribute_names.h"
 #include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"

@@ -8,6 +8,7 @@
 
 #include "backends/cpu/verify/element_error.h"
 #include "core/pipeline/microbatched_step.h"
+#include "ir/attribute_names.h"
 #include "ir/metadata.h"
 
 namespace gshard::cpu {
@@ -16,7 +17,7 @@ Expected<MicrobatchedReference> MakeMicrobatchedReference(const Module& program,
                                                           const Module& given) {
   MicrobatchedReference made;
   const std::string attribute =
-      FrontendAttribute(program.header().frontend_attributes, pipeline::kPipelineAttribute);
+      FrontendAttribute(program.header().frontend_attributes, kPipelineAttribute);
   const pipeline::BatchSplit split = pipeline::ReadBatchSplit(attribute);
   // To compare with the whole batch is the stricter test, so the text may ask for it.
   if (split.microbatches <= 1 || split.microbatch_sums == 0) return made;

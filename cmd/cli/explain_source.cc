@@ -17,6 +17,7 @@
 #include "core/analysis/partitioned.h"
 #include "core/json.h"
 #include "core/spmd/per_device_module.h"
+#include "ir/attribute_names.h"
 #include "ir/metadata.h"
 #include "ir/parser_errors.h"
 

@@ -43,8 +43,7 @@ int Show(const ShowOptions& options, Module& module, const Instruction* x, int64
   const Mesh* mesh = NamedMesh(module);
   const Sharding* sharding =
       x->sharding() == nullptr ? module.context().Replicated() : x->sharding();
-  std::vector<const Shape*> shapes;
-  AppendLeafShapes(x->shape(), shapes);
+  const std::vector<const Shape*> shapes = LeafShapes(x->shape());
   const std::vector<const Sharding*> shardings = LeafShardings(x->shape(), sharding);
   Json leaves = Json::Array();
   std::string text;

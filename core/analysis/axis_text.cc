@@ -81,6 +81,14 @@ const NamedSharding* NamedOf(Context& ctx, const Sharding* leaf, const Mesh* mes
 
 }  // namespace
 
+std::string MeshText(std::span<const MeshAxis> axes) {
+  std::string text;
+  for (const MeshAxis& axis : axes) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis.name, axis.size);
+  }
+  return text;
+}
+
 std::string AxisText(Context& ctx, const Sharding* sharding, const Mesh* mesh) {
   if (mesh == nullptr) return ToString(sharding);
   if (sharding->IsTuple()) {

@@ -18,6 +18,9 @@ namespace gshard {
 // spelling where `mesh` is null or its axes cannot say it.
 std::string AxisText(Context& ctx, const Sharding* sharding, const Mesh* mesh);
 
+// "data=8,model=4": the notation of --mesh.
+std::string MeshText(std::span<const MeshAxis> axes);
+
 // Axes as AxesOfGroups spells them, joined by "+", parts of axes in words: "data(outer 2)+model".
 // "-" if there are none.
 std::string AxesInWords(std::span<const std::string> axes, std::span<const MeshAxis> mesh);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/analysis/partitioned.h"
+#include "ir/attribute_names.h"
 #include "ir/metadata.h"
 #include "ir/verify/verifier.h"
 

@@ -4,16 +4,10 @@
 #include <string>
 
 #include "fmt/format.h"
+#include "ir/attribute_names.h"
 #include "ir/metadata.h"
 
 namespace gshard {
-namespace {
-
-// "1=0 2=3": result 1 is the gradient of parameter 0.
-constexpr std::string_view kGradientsAttribute = "gshard.gradients";
-
-}  // namespace
-
 void SetGradientResults(Module& module, const GradientResults& results) {
   std::string text;
   for (auto [result, parameter] : results) {

@@ -687,8 +687,7 @@ std::vector<IndexInput> FindIndexInputs(const Module& module, int64_t device_cou
   std::optional<Walk> walk;
   int64_t number = 0;
   for (const Instruction* parameter : module.entry()->parameters()) {
-    std::vector<const Shape*> leaves;
-    AppendLeafShapes(parameter->shape(), leaves);
+    const std::vector<const Shape*> leaves = LeafShapes(parameter->shape());
     for (size_t part = 0; part < leaves.size(); ++part, ++number) {
       const Shape* leaf = leaves[part];
       if (!leaf->IsArray() || leaf->element_count() == 0) continue;

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <set>
 
+#include "ir/attribute_names.h"
 #include "ir/metadata.h"
 #include "ir/sharding_text.h"
 

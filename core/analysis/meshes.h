@@ -6,12 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "ir/attribute_names.h"
 #include "ir/module.h"
 
 namespace gshard {
-
-inline constexpr std::string_view kMeshesAttribute = "gshard.meshes";
-inline constexpr std::string_view kInferredMeshAttribute = "gshard.inferred_mesh";
 
 // The mesh over all devices that the module names: declared in the header (meshes=, frontend
 // attribute gshard.meshes or xla.sdy.meshes) or used in a mesh-form sharding. Null if there is

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/analysis/partitioned.h"
+#include "ir/attribute_names.h"
 #include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/parser.h"
@@ -54,8 +55,7 @@ Expected<std::vector<const Shape*>> LeavesThatFit(const Module& module, std::str
 }
 
 void AppendLeaves(const Shape* shape, const Sharding* sharding, std::vector<Leaf>& leaves) {
-  std::vector<const Shape*> shapes;
-  AppendLeafShapes(shape, shapes);
+  const std::vector<const Shape*> shapes = LeafShapes(shape);
   std::vector<const Sharding*> shardings;
   if (sharding != nullptr) shardings = LeafShardings(shape, sharding);
   for (size_t i = 0; i < shapes.size(); ++i) {

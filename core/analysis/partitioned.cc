@@ -2,6 +2,7 @@
 
 #include "core/analysis/partitioned.h"
 
+#include "ir/attribute_names.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/sharding.h"

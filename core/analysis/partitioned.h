@@ -4,19 +4,10 @@
 
 #include <string_view>
 
+#include "ir/attribute_names.h"
 #include "ir/module.h"
 
 namespace gshard {
-
-// Frontend attributes of the header that the partitioner leaves as its record.
-inline constexpr std::string_view kNumPartitionsAttribute = "gshard.num_partitions";
-inline constexpr std::string_view kOutputShardingsAttribute = "gshard.output_shardings";
-// Shapes of the whole parameters, as a tuple, and of the whole result: shards do not tell them
-// where tiles do not divide a dim.
-inline constexpr std::string_view kParameterShapesAttribute = "gshard.parameter_shapes";
-inline constexpr std::string_view kOutputShapesAttribute = "gshard.output_shapes";
-// Of a collective: what it was inserted for, in words or the name of the instruction that needs it.
-inline constexpr std::string_view kCauseAttribute = "gshard.cause";
 
 // Has the partitioner left its record?
 bool HasPartitionRecord(const Module& module);

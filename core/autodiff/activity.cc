@@ -43,7 +43,7 @@ bool Activity::Mark(const Instruction* x, const LeafMask& leaves) {
   if (!Any(leaves) || is_constant_(x)) return false;
   if (varied_.size() <= x->id()) varied_.resize(std::max<size_t>(x->id() + 1, varied_.size() * 2));
   LeafMask& mask = varied_[x->id()];
-  const std::vector<const Shape*> shapes = LeafShapes(x);
+  const std::vector<const Shape*> shapes = LeafShapes(x->shape());
   if (mask.size() < shapes.size()) mask.resize(shapes.size(), false);
   bool changed = false;
   for (size_t i = 0; i < shapes.size(); ++i) {

@@ -152,7 +152,7 @@ class EntryGradient {
   }
 
   static bool HasDifferentiableLeaf(const Instruction* parameter) {
-    return std::ranges::any_of(LeafShapes(parameter), IsDifferentiable);
+    return std::ranges::any_of(LeafShapes(parameter->shape()), IsDifferentiable);
   }
 
   Expected<std::vector<Instruction*>> Chosen(const GradientOptions& options) const {
@@ -226,7 +226,7 @@ class EntryGradient {
     for (Instruction* parameter : parameters) {
       b.set_origin(parameter);
       std::vector<Instruction*> leaves;
-      const std::vector<const Shape*> shapes = LeafShapes(parameter);
+      const std::vector<const Shape*> shapes = LeafShapes(parameter->shape());
       for (size_t leaf = 0; leaf < shapes.size(); ++leaf) {
         leaves.push_back(scope.AdjointOrZero(parameter, static_cast<int64_t>(leaf)));
       }

@@ -4,12 +4,6 @@
 
 namespace gshard {
 
-std::vector<const Shape*> LeafShapes(const Instruction* x) {
-  std::vector<const Shape*> leaves;
-  AppendLeafShapes(x->shape(), leaves);
-  return leaves;
-}
-
 int64_t FirstLeaf(const Shape* tuple, int64_t index) {
   int64_t first = 0;
   for (int64_t i = 0; i < index; ++i) first += tuple->element(i)->leaf_count();

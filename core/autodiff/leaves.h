@@ -1,4 +1,4 @@
-// Leaves of tuple-shaped values: numbered in pre-order, as AppendLeafShapes lists them.
+// Leaves of tuple-shaped values: numbered in pre-order, as LeafShapes (ir/dims.h) lists them.
 #ifndef GSHARD_CORE_AUTODIFF_LEAVES_H_
 #define GSHARD_CORE_AUTODIFF_LEAVES_H_
 
@@ -11,8 +11,6 @@
 
 namespace gshard {
 
-// Shapes of the leaves of x.
-std::vector<const Shape*> LeafShapes(const Instruction* x);
 // The first leaf of element `index` of a tuple.
 int64_t FirstLeaf(const Shape* tuple, int64_t index);
 // Is the leaf of a type that has gradients: floating or complex?

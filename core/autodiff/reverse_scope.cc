@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "ir/attribute_names.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/op_traits.h"
@@ -207,7 +208,7 @@ Instruction* ReverseScope::Adjoint(const Instruction* x, int64_t leaf) const {
 
 Instruction* ReverseScope::AdjointOrZero(Instruction* x, int64_t leaf) {
   if (Instruction* adjoint = Adjoint(x, leaf)) return adjoint;
-  return builder_.Zero(LeafShapes(x)[At(leaf)]->bare());
+  return builder_.Zero(LeafShapes(x->shape())[At(leaf)]->bare());
 }
 
 void ReverseScope::SetAdjoint(Instruction* x, Instruction* adjoint, int64_t leaf) {
@@ -218,7 +219,7 @@ void ReverseScope::SetAdjoint(Instruction* x, Instruction* adjoint, int64_t leaf
 
 void ReverseScope::Add(Instruction* x, Instruction* adjoint, int64_t leaf) {
   if (adjoint == nullptr || !Wants(x, leaf)) return;
-  const Shape* shape = LeafShapes(x)[At(leaf)];
+  const Shape* shape = LeafShapes(x->shape())[At(leaf)];
   // Of an operation of several types, which converted the value to its own.
   if (IsFloat(adjoint->shape()->dtype()) && IsFloat(shape->dtype())) {
     adjoint = builder_.Convert(adjoint, shape->dtype());
@@ -271,7 +272,7 @@ void ReverseScope::MarkAdjoints(const Instruction* of, std::string_view name, si
     metadata.insert(begin, "transpose(");
   }
   const std::string_view kept = arena.Copy(std::string_view(metadata));
-  const std::string_view attributes = WithFrontendAttribute(arena, {}, "gshard.adjoint_of", name);
+  const std::string_view attributes = WithFrontendAttribute(arena, {}, kAdjointOfAttribute, name);
   for (Instruction* x : made) {
     // Copies of forward values and what a nested sweep made say so already.
     if (x->opcode() == Opcode::kConstant || x->opcode() == Opcode::kParameter ||

@@ -42,12 +42,6 @@ int64_t DeviceValue::ElementOn(uint32_t device, int64_t at, int64_t count) const
   return (*elements)[static_cast<size_t>(classes->class_of(device) * count + at)];
 }
 
-std::vector<const Shape*> LeafShapes(const Shape* shape) {
-  std::vector<const Shape*> leaves;
-  AppendLeafShapes(shape, leaves);
-  return leaves;
-}
-
 int64_t ElementsOf(const Shape* leaf) { return leaf->IsArray() ? leaf->element_count() : 0; }
 
 DeviceLeaves DeviceValueRules::OfParameter(const Shape* shape, const Sharding* sharding) {

@@ -31,7 +31,6 @@ struct DeviceValue {
 // An instruction's result: its arrays and tokens in pre-order.
 using DeviceLeaves = std::vector<DeviceValue>;
 
-std::vector<const Shape*> LeafShapes(const Shape* shape);
 int64_t ElementsOf(const Shape* leaf);  // of a token: 0
 
 // The transfer functions of operations that run no computation with control flow or communication.

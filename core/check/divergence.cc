@@ -16,6 +16,7 @@
 #include "core/check/ragged_sizes.h"
 #include "ir/async_sugar.h"
 #include "ir/computation.h"
+#include "ir/dims.h"
 #include "ir/op_traits.h"
 
 namespace gshard {

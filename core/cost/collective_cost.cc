@@ -6,6 +6,7 @@
 
 #include "core/analysis/meshes.h"
 #include "core/analysis/partitioned.h"
+#include "ir/attribute_names.h"
 #include "ir/metadata.h"
 
 namespace gshard {

@@ -12,12 +12,11 @@
 #include "core/analysis/device_groups.h"
 #include "core/cost/shift_pipeline.h"
 #include "core/cost/work_totals.h"
+#include "ir/attribute_names.h"
 #include "ir/metadata.h"
 
 namespace gshard {
 namespace {
-
-constexpr std::string_view kPipelineAttribute = "gshard.pipeline";  // core/pipeline/pipeline.h
 
 // "stages=8 repeats=1 microbatches=32 schedule=1f1b bubble=0.193989"
 void ReadHeader(const Module& module, PipelineReport& report) {

@@ -11,6 +11,7 @@
 #include "core/partition/scope/partial_values.h"
 #include "core/partition/scope/value_numbering.h"
 #include "core/transforms/shard_barriers.h"
+#include "ir/attribute_names.h"
 #include "ir/custom_call.h"
 #include "ir/device_subsets.h"
 #include "ir/dims.h"
@@ -44,8 +45,7 @@ void AppendLayouts(MeshLayoutTable& layouts, const Shape* shape, const Sharding*
     result.push_back(LayoutOfLeaf(layouts, shape, sharding, fidelity));
     return;
   }
-  std::vector<const Shape*> shapes;
-  AppendLeafShapes(shape, shapes);
+  const std::vector<const Shape*> shapes = LeafShapes(shape);
   std::vector<const Sharding*> leaves(shapes.size(), sharding);
   if (sharding != nullptr && sharding->IsTuple()) leaves = LeafShardings(shape, sharding);
   for (size_t i = 0; i < shapes.size(); ++i) {

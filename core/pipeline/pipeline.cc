@@ -24,6 +24,7 @@
 #include "core/transforms/rewriter.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "ir/attribute_names.h"
 #include "ir/custom_call.h"
 #include "ir/device_subsets.h"
 #include "ir/metadata.h"

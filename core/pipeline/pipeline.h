@@ -10,19 +10,9 @@
 #include "core/pipeline/plan/layers.h"
 #include "core/pipeline/plan/options.h"
 #include "core/pipeline/plan/schedule.h"
+#include "ir/attribute_names.h"
 
 namespace gshard::pipeline {
-
-// Frontend attribute of the header that says how a program is pipelined, words KEY=VALUE: "stages=8
-// repeats=1 microbatches=32 schedule=1f1b bubble=0.193989 remat=stage recompute=0.24 imbalance=1.05
-// useful_flops=1.2e9 executed_flops=1.2e9 forward_s=1e-3,1e-3,.. recompute_s=.. backward_s=..
-// weights_s=.. layers=18 first_layers=0,3,.. cuts=gather.1,dot.7,.. batch=93:0:4,94:0:4
-// microbatch_sums=0". first_layers and cuts are the first layer of each virtual stage, and that
-// layer's first instruction; batch is the parameters that hold examples, each with the dim that
-// counts them and the shards of that dim; microbatch_sums counts those of W-PIPELINE-001. Times are
-// the cost model's, lists by virtual stage (shift: the layers before and after are the first and
-// the last); the rest as in WorkSummary.
-inline constexpr std::string_view kPipelineAttribute = "gshard.pipeline";
 
 // A sum over the examples of a micro-batch that the step needs again for these examples, as batch
 // norm needs its mean: it is not the whole batch's.

@@ -239,8 +239,8 @@ class Restacker {
         case Opcode::kReduce:
           x = b_->Reduce(x, step->operand(1), OneLater(Dimensions(step)), step->called(0));
           break;
-        default:
-          break;  // a copy
+        default:  // a copy
+          break;
       }
     }
     return x;

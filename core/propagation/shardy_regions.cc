@@ -125,7 +125,7 @@ class RegionImport {
     // What has been visited is marked already: its region is known.
     const auto known = body_calls_.find(BehindElement(marker->operand(0)));
     if (enters || known == body_calls_.end()) {
-      const Sharding* manual = enters ? LeafOf(marker->sharding(), 0) : OfOperand(*marker, 0);
+      const Sharding* manual = enters ? LeafSharding(marker->sharding(), 0) : OfOperand(*marker, 0);
       if (manual == nullptr || manual->named == nullptr || manual->named->mesh == nullptr) {
         return false;
       }
@@ -136,7 +136,7 @@ class RegionImport {
     std::vector<ShardySharding> list;
     for (int64_t k = 0; k < marker->operand_count(); ++k) {
       const Sharding* whole =
-          enters ? OfOperand(*marker, k) : LeafOf(marker->sharding(), static_cast<size_t>(k));
+          enters ? OfOperand(*marker, k) : LeafSharding(marker->sharding(), static_cast<size_t>(k));
       const Shape* shape = marker->operand(k)->shape();
       if (whole == nullptr || whole->named == nullptr || whole->named->mesh == nullptr ||
           !shape->IsArray()) {
@@ -160,17 +160,13 @@ class RegionImport {
     return inside;
   }
 
-  static const Sharding* LeafOf(const Sharding* sharding, size_t leaf) {
-    if (sharding == nullptr || !sharding->IsTuple()) return sharding;
-    return leaf < sharding->elements.size() ? sharding->elements[leaf] : nullptr;
-  }
   // An element of a tuple may leave it to the tuple.
   static const Sharding* OfOperand(const Instruction& x, int64_t k) {
     const Instruction* operand = x.operand(k);
     if (operand->sharding() != nullptr) return operand->sharding();
     if (operand->opcode() != Opcode::kGetTupleElement) return nullptr;
     const auto index = operand->attributes<GetTupleElementAttributes>().index;
-    return LeafOf(operand->operand(0)->sharding(), static_cast<size_t>(index));
+    return LeafSharding(operand->operand(0)->sharding(), static_cast<size_t>(index));
   }
 
   Expected<void> ReadMarker(const Instruction* marker, const Region& outer,

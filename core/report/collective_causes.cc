@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "core/analysis/partitioned.h"
+#include "ir/attribute_names.h"
 #include "ir/metadata.h"
 
 namespace gshard {

@@ -129,10 +129,6 @@ std::string PlaceOf(const Module& module, const Instruction& x) {
   return fmt::format("{}:{}", at.file, at.line);
 }
 
-std::string Counted(size_t count, std::string_view one) {
-  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
-}
-
 // More rows of collectives than that are summed by kind, too.
 constexpr size_t kRowsAtAGlance = 8;
 
@@ -207,9 +203,10 @@ std::string CollectiveReportText(Module& partitioned, const CollectiveReport& re
                                  size_t top) {
   std::string out = fmt::format(
       "{}: {}, {}, {} sent a device and step, {}\n", partitioned.name(),
-      Counted(static_cast<size_t>(report.devices), "device"),
-      Counted(report.collectives.size(), "collective"), HumanBytes(report.bytes_per_device),
-      Counted(report.rematerializations.size(), "full rematerialisation"));
+      Counted(static_cast<int64_t>(report.devices), "device"),
+      Counted(static_cast<int64_t>(report.collectives.size()), "collective"),
+      HumanBytes(report.bytes_per_device),
+      Counted(static_cast<int64_t>(report.rematerializations.size()), "full rematerialisation"));
   const Mesh* mesh = MainMesh(partitioned);
   const std::vector<MeshAxis> axes = mesh == nullptr ? std::vector<MeshAxis>() : mesh->axes;
   if (axes.size() > 1 && NamedMesh(partitioned) == nullptr) {

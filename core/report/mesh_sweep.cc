@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/analysis/axis_text.h"
 #include "core/estimate/parallel_for.h"
 #include "core/json.h"
 #include "core/report/quantity_text.h"
@@ -60,15 +61,6 @@ void MarkPareto(std::vector<SweepPoint>& points) {
              (other.step_time_s < point.step_time_s || other.peak_bytes < point.peak_bytes);
     });
   }
-}
-
-std::string MeshText(const MeshShape& mesh) {
-  std::string text;
-  for (const MeshAxis& axis : mesh) {
-    if (!text.empty()) text += ',';
-    text += fmt::format("{}={}", axis.name, axis.size);
-  }
-  return text;
 }
 
 std::string PointText(const SweepPoint& point) {

@@ -7,15 +7,11 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "ir/attribute_names.h"
 #include "ir/metadata.h"
 
 namespace gshard {
 namespace {
-
-// core/pipeline/pipeline.h, core/pipeline/emit/stage_functions.h
-constexpr std::string_view kPipelineAttribute = "gshard.pipeline";
-constexpr std::string_view kStageAttribute = "gshard.stage";
-constexpr std::string_view kLayerAttribute = "gshard.layer";
 
 std::vector<std::string> Split(std::string_view text, char separator) {
   std::vector<std::string> parts;

@@ -25,6 +25,10 @@ std::string Scaled(double value, double base, std::span<const std::string_view> 
 
 }  // namespace
 
+std::string Counted(int64_t count, std::string_view one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
 std::string HumanBytes(double bytes) {
   static constexpr std::array<std::string_view, 6> kUnits = {"B",   "KiB", "MiB",
                                                              "GiB", "TiB", "PiB"};

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/analysis/axis_text.h"
+#include "core/report/quantity_text.h"
 #include "ir/sharding_algebra.h"
 
 namespace gshard {
@@ -17,10 +18,6 @@ constexpr size_t kMostRows = 12;   // else the first ones and the last
 constexpr size_t kMostTiles = 24;  // of a dim that is cut alone, which is folded into lines
 
 int64_t TileSize(int64_t size, int64_t tiles) { return (size + tiles - 1) / tiles; }
-
-std::string Counted(int64_t count, std::string_view one) {
-  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
-}
 
 // "0:512", "1536:2000 +48" where the tile is longer than what is left, "- +512" where nothing is.
 std::string RangeText(int64_t size, int64_t tiles, int64_t i) {

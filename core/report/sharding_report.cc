@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "core/report/quantity_text.h"
 #include "fmt/format.h"
+#include "ir/dims.h"
 #include "ir/dtype.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
@@ -113,15 +114,6 @@ std::string PlaceOf(const Module& module, const Instruction* x) {
   return place.empty() ? OpNameOf(*x) : place;
 }
 
-const Sharding* LeafSharding(const Instruction* x, int64_t leaf) {
-  const Sharding* s = x->sharding();
-  return s != nullptr && s->IsTuple() ? s->elements[static_cast<size_t>(leaf)] : s;
-}
-
-std::string Counted(int64_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 // "; the 25 largest:" where not all are listed.
 std::string Listed(size_t listed, bool lists_all, const char* which) {
   return lists_all ? "" : fmt::format("; the {} {}:", listed, which);
@@ -180,7 +172,7 @@ ShardingReport MakeShardingReport(const Module& module, const PropagationFinding
   report.uneven_count = static_cast<int64_t>(report.uneven.size());
   report.conflict_count = static_cast<int64_t>(report.findings.conflicts.size());
   auto kind_of = [&](const auto& entry) {
-    const Sharding* s = LeafSharding(entry.instruction, entry.leaf);
+    const Sharding* s = LeafSharding(entry.instruction->sharding(), At(entry.leaf));
     return std::pair(LeafShape(entry.instruction, entry.leaf)->bare(),
                      s == nullptr ? module.context().Replicated() : s->canonical);
   };
@@ -203,7 +195,7 @@ std::string ShardingReportText(const Module& module, const ShardingReport& repor
                   HumanBytes(static_cast<double>(report.replicated_bytes)),
                   Listed(report.replicated.size(), report.lists_all, "largest"));
   for (const ShardingReport::Replicated& r : report.replicated) {
-    const Sharding* sharding = LeafSharding(r.instruction, r.leaf);
+    const Sharding* sharding = LeafSharding(r.instruction->sharding(), At(r.leaf));
     std::string axes = FreeAxesText(ctx, sharding, mesh);
     out += fmt::format(
         "  {:>10}  {} {}: {} devices have each tile, dim {} could be cut {} ways{}{}{}\n",

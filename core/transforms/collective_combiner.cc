@@ -5,6 +5,7 @@
 
 #include "core/analysis/partitioned.h"
 #include "core/transforms/collective_groups.h"
+#include "ir/attribute_names.h"
 #include "ir/metadata.h"
 #include "ir/traversal.h"
 

@@ -1,28 +1,14 @@
 // Attribute text of the dot family (see ir/attribute_table.h).
 #include <cstddef>
+#include <span>
 
 #include "ir/attribute_table.h"
+#include "ir/dot_algorithms.h"
 
 namespace gshard {
 namespace {
 
 using enum AttributeKind;
-
-constexpr std::string_view kDotAlgorithms[] = {
-    "dot_f32_f32_f32",
-    "dot_f64_f64_f64",
-    "dot_f16_f16_f16",
-    "dot_f16_f16_f32",
-    "dot_bf16_bf16_bf16",
-    "dot_bf16_bf16_f32",
-    "dot_bf16_bf16_f32_x3",
-    "dot_bf16_bf16_f32_x6",
-    "dot_bf16_bf16_f32_x9",
-    "dot_tf32_tf32_f32",
-    "dot_tf32_tf32_f32_x3",
-    "dot_any_f8_any_f8_f32",
-    "dot_any_f8_any_f8_f32_fast_accum",
-};
 
 constexpr AttributeRow kLhsBatch =
     Attribute("lhs_batch_dims", kDims, offsetof(DotAttributes, lhs_batch)).Optional();
@@ -44,7 +30,7 @@ constexpr AttributeRow kDot[] = {
     kRhsContracting,
     kOperandPrecision,
     Attribute("algorithm", kWord, offsetof(DotAttributes, algorithm))
-        .Words(kDotAlgorithms)
+        .Words(std::span(kDotAlgorithms).subspan(1))
         .Optional(),
 };
 constexpr AttributeRow kRaggedDot[] = {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "ir/dot_algorithms.h"
 #include "ir/metadata.h"
 #include "ir/proto/literals.h"
 #include "ir/proto/shardings.h"
@@ -17,23 +18,6 @@
 namespace gshard::proto {
 namespace {
 
-// By xla's PrecisionConfig.Algorithm.
-constexpr std::array<std::string_view, 14> kAlgorithms = {
-    "",
-    "dot_any_f8_any_f8_f32",
-    "dot_any_f8_any_f8_f32_fast_accum",
-    "dot_f16_f16_f16",
-    "dot_f16_f16_f32",
-    "dot_bf16_bf16_bf16",
-    "dot_bf16_bf16_f32",
-    "dot_bf16_bf16_f32_x3",
-    "dot_bf16_bf16_f32_x6",
-    "dot_tf32_tf32_f32",
-    "dot_tf32_tf32_f32_x3",
-    "dot_f32_f32_f32",
-    "dot_f64_f64_f64",
-    "dot_bf16_bf16_f32_x9",
-};
 constexpr std::array<std::string_view, 4> kConvolutionKinds = {"", "fprop", "dgrad", "wgrad"};
 constexpr std::array<std::string_view, 3> kPaddingTypes = {"", "PADDING_VALID", "PADDING_SAME"};
 constexpr std::array<std::string_view, 3> kSchedules = {"", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST"};
@@ -142,8 +126,8 @@ bool AttributeReader::Precisions(std::string_view bytes, std::span<const Precisi
   }
   if (!all_default) precision = module_.arena().Copy(values);
   if (algorithm == nullptr) return true;
-  if (!OneEnum(algorithm_number, kAlgorithms.size(), "a dot algorithm")) return false;
-  *algorithm = kAlgorithms[static_cast<size_t>(algorithm_number)];
+  if (!OneEnum(algorithm_number, kDotAlgorithms.size(), "a dot algorithm")) return false;
+  *algorithm = kDotAlgorithms[static_cast<size_t>(algorithm_number)];
   return true;
 }
 

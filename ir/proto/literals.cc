@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "ir/dims.h"
 #include "ir/proto/wire.h"
 
 namespace gshard::proto {
@@ -83,15 +84,6 @@ void ExtendNarrow(DType dtype, std::span<std::byte> data) {
                   ? static_cast<std::byte>(static_cast<int8_t>(shifted) >> unused)
                   : static_cast<std::byte>(shifted >> unused);
   }
-}
-
-bool IsRowMajor(const Shape* shape) {
-  if (shape->layout() == nullptr) return true;
-  const auto order = shape->layout()->minor_to_major;
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (order[i] != static_cast<int64_t>(order.size() - 1 - i)) return false;
-  }
-  return true;
 }
 
 // Elements of `from`, which lie in the shape's layout, to row-major `to`.

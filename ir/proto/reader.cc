@@ -8,6 +8,7 @@
 #include <set>
 
 #include "ir/async_sugar.h"
+#include "ir/attribute_names.h"
 #include "ir/lexer.h"
 #include "ir/metadata.h"
 #include "ir/proto/attributes.h"
@@ -522,7 +523,7 @@ class ModuleReader {
     if (output == nullptr) return false;
     ModuleHeader& header = module_->header();
     header.frontend_attributes = WithFrontendAttribute(module_->arena(), header.frontend_attributes,
-                                                       "gshard.output_shardings", ToString(output));
+                                                       kOutputShardingsAttribute, ToString(output));
     return true;
   }
 

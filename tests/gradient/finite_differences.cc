@@ -252,8 +252,7 @@ class Check {
     std::vector<int64_t> places;
     int64_t next = 1;
     for (const Instruction* parameter : loss_->entry()->parameters()) {
-      std::vector<const Shape*> leaves;
-      AppendLeafShapes(parameter->shape(), leaves);
+      const std::vector<const Shape*> leaves = LeafShapes(parameter->shape());
       const bool has_gradient = std::any_of(leaves.begin(), leaves.end(), [](const Shape* leaf) {
         return leaf->IsArray() && IsDouble(leaf->dtype());
       });

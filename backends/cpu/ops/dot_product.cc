@@ -8,6 +8,7 @@
 
 #include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/kernels/onednn.h"
+#include "ir/dims.h"
 
 namespace gshard::cpu {
 
@@ -48,16 +49,8 @@ std::vector<PairDim> Merge(std::vector<PairDim> dims) {
   return merged;
 }
 
-std::vector<int64_t> FreeDims(const DotProduct::Operand& operand) {
-  std::vector<int64_t> dims;
-  for (int64_t i = 0; i < static_cast<int64_t>(operand.dims.size()); ++i) {
-    const bool batch =
-        std::find(operand.batch.begin(), operand.batch.end(), i) != operand.batch.end();
-    const bool contracting = std::find(operand.contracting.begin(), operand.contracting.end(), i) !=
-                             operand.contracting.end();
-    if (!batch && !contracting) dims.push_back(i);
-  }
-  return dims;
+std::vector<int64_t> FreeDimsOf(const DotProduct::Operand& x) {
+  return FreeDims(static_cast<int64_t>(x.dims.size()), x.batch, x.contracting);
 }
 
 DType Wider(DType a, DType b) {
@@ -93,7 +86,7 @@ bool StaysNarrow(const DotProduct::Operand& lhs, const DotProduct::Operand& rhs,
     for (int64_t dim : dims) product *= x.dims[static_cast<size_t>(dim)];
     return product;
   };
-  const int64_t m = sizes(lhs, FreeDims(lhs)), n = sizes(rhs, FreeDims(rhs));
+  const int64_t m = sizes(lhs, FreeDimsOf(lhs)), n = sizes(rhs, FreeDimsOf(rhs));
   const int64_t k = sizes(lhs, lhs.contracting);
   if (accumulate == DType::kU32 && FitsInt8(lhs.dtype) && FitsInt8(rhs.dtype)) {
     return m * n * k >= kWorthOneDnn && HasInt8Products();
@@ -269,8 +262,8 @@ DotProduct::DotProduct(const Operand& lhs, const Operand& rhs, DType result)
     lhs_contracting.push_back(l);
     rhs_contracting.push_back(r);
   }
-  Side left{lhs, lhs_contracting, FreeDims(lhs), RowMajorStrides(lhs.dims), false, {}};
-  Side right{rhs, rhs_contracting, FreeDims(rhs), RowMajorStrides(rhs.dims), false, {}};
+  Side left{lhs, lhs_contracting, FreeDimsOf(lhs), RowMajorStrides(lhs.dims), false, {}};
+  Side right{rhs, rhs_contracting, FreeDimsOf(rhs), RowMajorStrides(rhs.dims), false, {}};
   for (;;) {
     const auto [pack_lhs, pack_rhs] = Arrange(left, right);
     if (!pack_lhs && !pack_rhs) break;

@@ -16,14 +16,6 @@
 namespace gshard::cpu {
 namespace {
 
-std::vector<int64_t> FreeDims(const Shape* shape, Dims batch, Dims contracting, int64_t except) {
-  std::vector<int64_t> free;
-  for (int64_t i = 0; i < shape->rank(); ++i) {
-    if (!Contains(batch, i) && !Contains(contracting, i) && i != except) free.push_back(i);
-  }
-  return free;
-}
-
 int64_t SizeOf(const Shape* shape, std::span<const int64_t> dims) {
   int64_t size = 1;
   for (int64_t dim : dims) size *= shape->dim(dim);
@@ -53,9 +45,9 @@ class RaggedDotKernel : public Kernel {
     batch_ = SizeOf(lhs, dot.lhs_batch);
     const int64_t group_dim = dot.rhs_group.empty() ? -1 : dot.rhs_group[0];
     const std::vector<int64_t> lhs_free =
-        FreeDims(lhs, dot.lhs_batch, dot.lhs_contracting, contracts_ragged_ ? -1 : ragged);
+        FreeDims(lhs->rank(), dot.lhs_batch, dot.lhs_contracting, contracts_ragged_ ? -1 : ragged);
     const std::vector<int64_t> rhs_free =
-        FreeDims(rhs, dot.rhs_batch, dot.rhs_contracting, group_dim);
+        FreeDims(rhs->rank(), dot.rhs_batch, dot.rhs_contracting, group_dim);
     // Contracted dims in pairs, the ragged one first.
     std::vector<int64_t> lhs_k, rhs_k;
     for (size_t i = 0; i < dot.lhs_contracting.size(); ++i) {

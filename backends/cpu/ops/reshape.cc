@@ -3,6 +3,7 @@
 #include "backends/cpu/arrays/strided.h"
 #include "backends/cpu/ops/factories.h"
 #include "backends/cpu/ops/view_kernel.h"
+#include "ir/dims.h"
 
 namespace gshard::cpu {
 namespace {
@@ -39,15 +40,6 @@ class LayoutBitcastKernel : public Kernel {
   int64_t bytes_;
   StridedCopy to_memory_, from_memory_;
 };
-
-bool IsRowMajor(const Shape* shape) {
-  if (shape->layout() == nullptr) return true;
-  const auto order = shape->layout()->minor_to_major;
-  for (size_t k = 0; k < order.size(); ++k) {
-    if (order[k] != static_cast<int64_t>(order.size() - 1 - k)) return false;
-  }
-  return true;
-}
 
 }  // namespace
 

@@ -16,6 +16,7 @@
 #include "core/report/quantity_text.h"
 #include "ir/async_sugar.h"
 #include "ir/custom_call.h"
+#include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/op_traits.h"
 #include "ir/ops/shape_rules.h"
@@ -27,18 +28,6 @@ namespace {
 // Inlining may blow up a graph of calls; beyond this many operations it is refused.
 constexpr int64_t kMaxOps = 20'000'000;
 constexpr double kMostBytes = 0x1p58;
-
-bool IsRowMajor(const Shape* shape) {
-  if (shape->layout() == nullptr) return true;
-  std::span<const int64_t> order = shape->layout()->minor_to_major;
-  int64_t previous = INT64_MAX;
-  for (int64_t dim : order) {
-    if (shape->dim(dim) == 1) continue;
-    if (dim > previous) return false;
-    previous = dim;
-  }
-  return true;
-}
 
 // Dims other than those of size 1 keep their order.
 bool KeepsDimOrder(std::span<const int64_t> permutation, const Shape* operand) {

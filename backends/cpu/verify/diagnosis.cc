@@ -15,6 +15,7 @@
 #include "core/analysis/combiner.h"
 #include "core/analysis/meshes.h"
 #include "core/analysis/partitioned.h"
+#include "ir/attribute_names.h"
 #include "ir/computation.h"
 #include "ir/mesh.h"
 #include "ir/metadata.h"

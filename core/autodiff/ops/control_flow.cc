@@ -132,7 +132,7 @@ class LoopReversal {
     nested_.emplace(state_, std::move(nesting));
     Builder& builder = nested_->builder();
     builder.set_origin(original_);
-    const std::vector<const Shape*> shapes = LeafShapes(body_->parameter(0));
+    const std::vector<const Shape*> shapes = LeafShapes(body_->parameter(0)->shape());
     Instruction* root = body_->root();
     for (size_t k = 0; k < carried_.size(); ++k) {
       nested_->Add(root,
@@ -151,7 +151,7 @@ class LoopReversal {
 
   void Emit(Adjoints adjoints) {
     Builder& outer = scope_.builder();
-    const std::vector<const Shape*> shapes = LeafShapes(original_);
+    const std::vector<const Shape*> shapes = LeafShapes(original_->shape());
     std::vector<Instruction*> inits = {outer.ScalarInt(DType::kS32, 0)};
     for (int64_t leaf : carried_) {
       Instruction* adjoint = adjoints[At(leaf)];
@@ -368,7 +368,8 @@ class CallReversal {
             branch.scope->Adjoint(branch.forward->parameter(static_cast<int64_t>(i)), target.leaf);
         if (adjoint != nullptr) sum = sum == nullptr ? adjoint : builder.Add(sum, adjoint);
       }
-      if (sum == nullptr) sum = builder.Zero(LeafShapes(target.operand)[At(target.leaf)]->bare());
+      if (sum == nullptr)
+        sum = builder.Zero(LeafShapes(target.operand->shape())[At(target.leaf)]->bare());
       results.push_back(sum);
     }
     branch.reverse->computation->set_root(builder.Tuple(results));

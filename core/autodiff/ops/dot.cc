@@ -9,14 +9,6 @@
 namespace gshard {
 namespace {
 
-std::vector<int64_t> FreeDims(const Shape* shape, Dims batch, Dims contracting) {
-  std::vector<int64_t> dims;
-  for (int64_t d = 0; d < shape->rank(); ++d) {
-    if (!Contains(batch, d) && !Contains(contracting, d)) dims.push_back(d);
-  }
-  return dims;
-}
-
 bool IsWider(DType a, DType b) { return DTypeBits(a) > DTypeBits(b); }
 
 // The adjoint of operand `side`, from the adjoint c of the result (batch, lhs free, rhs free dims).
@@ -29,8 +21,9 @@ Instruction* DotAdjoint(Instruction* x, int64_t side, Instruction* c, ReverseSco
   Dims other_contracting = side == 0 ? dot.rhs_contracting : dot.lhs_contracting;
   const Shape* shape = x->operand(side)->shape();
   const Shape* other_shape = x->operand(1 - side)->shape();
-  const std::vector<int64_t> free = FreeDims(shape, batch, contracting);
-  const std::vector<int64_t> other_free = FreeDims(other_shape, other_batch, other_contracting);
+  const std::vector<int64_t> free = FreeDims(shape->rank(), batch, contracting);
+  const std::vector<int64_t> other_free =
+      FreeDims(other_shape->rank(), other_batch, other_contracting);
 
   std::vector<int64_t> c_batch, c_contracting;
   for (size_t i = 0; i < batch.size(); ++i) c_batch.push_back(static_cast<int64_t>(i));
@@ -58,7 +51,7 @@ Instruction* DotAdjoint(Instruction* x, int64_t side, Instruction* c, ReverseSco
   // Result dims: batch, free, then the contracting dims in the order the other factor has them.
   std::vector<int64_t> order(batch.begin(), batch.end());
   order.insert(order.end(), free.begin(), free.end());
-  for (int64_t d : FreeDims(other_shape, other_batch, other_free)) {
+  for (int64_t d : FreeDims(other_shape->rank(), other_batch, other_free)) {
     order.push_back(
         contracting[At(std::ranges::find(other_contracting, d) - other_contracting.begin())]);
   }
@@ -129,11 +122,12 @@ void GradRaggedFree(Instruction* x, Instruction* c, ReverseScope& scope) {
   Instruction* rhs = x->operand(1);
   Instruction* sizes = scope.Value(x->operand(2));
   const size_t batch = dot.lhs_batch.size();
-  const std::vector<int64_t> lhs_free = FreeDims(lhs->shape(), dot.lhs_batch, dot.lhs_contracting);
+  const std::vector<int64_t> lhs_free =
+      FreeDims(lhs->shape()->rank(), dot.lhs_batch, dot.lhs_contracting);
   std::vector<int64_t> rhs_batch_and_group(dot.rhs_batch.begin(), dot.rhs_batch.end());
   Append(rhs_batch_and_group, dot.rhs_group);
   const std::vector<int64_t> rhs_free =
-      FreeDims(rhs->shape(), rhs_batch_and_group, dot.rhs_contracting);
+      FreeDims(rhs->shape()->rank(), rhs_batch_and_group, dot.rhs_contracting);
   const std::vector<int64_t> c_batch = Numbered(0, batch);
   const std::vector<int64_t> c_lhs = Numbered(batch, lhs_free.size());
   const std::vector<int64_t> c_rhs = Numbered(batch + lhs_free.size(), rhs_free.size());
@@ -170,9 +164,9 @@ void GradRaggedContracting(Instruction* x, Instruction* c, ReverseScope& scope) 
   const auto& dot = x->attributes<DotAttributes>();
   const size_t batch = dot.lhs_batch.size();
   const std::vector<int64_t> lhs_free =
-      FreeDims(x->operand(0)->shape(), dot.lhs_batch, dot.lhs_contracting);
+      FreeDims(x->operand(0)->shape()->rank(), dot.lhs_batch, dot.lhs_contracting);
   const std::vector<int64_t> rhs_free =
-      FreeDims(x->operand(1)->shape(), dot.rhs_batch, dot.rhs_contracting);
+      FreeDims(x->operand(1)->shape()->rank(), dot.rhs_batch, dot.rhs_contracting);
   const std::vector<int64_t> c_lhs = Numbered(batch + 1, lhs_free.size());
   const std::vector<int64_t> c_rhs = Numbered(batch + 1 + lhs_free.size(), rhs_free.size());
   const std::vector<int64_t> c_batch = Numbered(1, batch);

@@ -73,7 +73,7 @@ class Call {
   }
   Instruction* AdjointOrZero(int64_t leaf) {
     if (adjoints_[At(leaf)] != nullptr) return adjoints_[At(leaf)];
-    return b_.Zero(LeafShapes(x_)[At(leaf)]->bare());
+    return b_.Zero(LeafShapes(x_->shape())[At(leaf)]->bare());
   }
   bool Has(int64_t leaf) const { return adjoints_[At(leaf)] != nullptr; }
 
@@ -422,7 +422,7 @@ ValuesOrError Expand(Builder& b, const Instruction* x, std::string_view routine,
 }
 
 Expected<void> Call::Expanded(std::string_view routine) {
-  const std::vector<const Shape*> shapes = LeafShapes(x_);
+  const std::vector<const Shape*> shapes = LeafShapes(x_->shape());
   return scope_.DifferentiateExpansion(
       x_, adjoints_, [&](Builder& b, std::span<const Values> operands) -> ValuesOrError {
         std::vector<Values> inputs(operands.begin(), operands.end());

@@ -76,7 +76,7 @@ bool HasGaps(std::span<const WindowDim> window) {
 Expected<void> GradWindowFold(Instruction* x, Adjoints adjoints, ReverseScope& scope) {
   const size_t count = At(x->operand_count() / 2);
   const std::span<const WindowDim> window = x->attributes<WindowAttributes>().window;
-  std::vector<const Shape*> leaves = LeafShapes(x);
+  std::vector<const Shape*> leaves = LeafShapes(x->shape());
   Dims result = leaves[0]->dims();
   int64_t positions = 1;
   for (const WindowDim& dim : window) positions *= dim.size;

@@ -42,7 +42,7 @@ Expected<void> GradScan(Instruction* x, Adjoints adjoints, ReverseScope& scope) 
   const auto& scan = x->attributes<ScanAttributes>();
   const size_t carries = At(scan.num_carries);
   const size_t inputs = At(x->operand_count()) - carries;
-  const std::vector<const Shape*> results = LeafShapes(x);
+  const std::vector<const Shape*> results = LeafShapes(x->shape());
   const size_t outputs = results.size() - carries;
   if (inputs == 0) return {};
   const int64_t length = x->operand(0)->shape()->dim(scan.dimension);

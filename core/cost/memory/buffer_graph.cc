@@ -9,7 +9,9 @@
 #include "ir/async_sugar.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
+#include "ir/op_traits.h"
 #include "ir/sharding.h"
+#include "ir/sharding_algebra.h"
 
 namespace gshard {
 namespace {
@@ -83,8 +85,7 @@ class GraphBuilder {
   }
 
   static int64_t TileBytes(int64_t bytes, const Sharding* sharding, size_t leaf) {
-    if (sharding != nullptr && sharding->IsTuple())
-      sharding = leaf < sharding->elements.size() ? sharding->elements[leaf] : nullptr;
+    sharding = LeafSharding(sharding, leaf);
     int64_t tiles = sharding != nullptr ? sharding->TileCount() : 1;
     return bytes / tiles + (bytes % tiles != 0);
   }
@@ -99,8 +100,7 @@ class GraphBuilder {
   void AddSame(const Instruction* operand) { AddSame(operand, 0, operand->shape()->leaf_count()); }
 
   void AddNewFrom(const Instruction* x, int64_t first) {
-    std::vector<const Shape*> shapes;
-    AppendLeafShapes(x->shape(), shapes);
+    const std::vector<const Shape*> shapes = LeafShapes(x->shape());
     for (size_t i = static_cast<size_t>(first); i < shapes.size(); ++i)
       AddNew(x, static_cast<int64_t>(i), shapes[i]);
   }
@@ -135,8 +135,7 @@ class GraphBuilder {
       case Opcode::kAsyncUpdate:
         return BringsOperands(*x) ? AppendBroughtOperands(x) : AddSame(x->operand(0));
       case Opcode::kCopyStart: {  // (destination, source, context)
-        std::vector<const Shape*> shapes;
-        AppendLeafShapes(x->shape(), shapes);
+        const std::vector<const Shape*> shapes = LeafShapes(x->shape());
         AddNew(x, 0, shapes[0]);
         AddSame(x->operand(0));
         for (size_t i = 2; i < shapes.size(); ++i) AddNew(x, static_cast<int64_t>(i), shapes[i]);
@@ -163,21 +162,15 @@ class GraphBuilder {
         IsFused(x->operand(0))) {
       return false;
     }
-    switch (x->opcode()) {
-      case Opcode::kReshape:  // a compiler turns those that move nothing into bitcasts
-      case Opcode::kCopy:     // and drops those that it did not make
-        return !options_.is_scheduled;
-      case Opcode::kBitcast:
-      case Opcode::kOptBarrier:
-      case Opcode::kAddDependency:
-      case Opcode::kDomain:
-      case Opcode::kAllReduceDone:
-        return true;
-      case Opcode::kCustomCall:
-        return IsIdentityCall(*x) && Compatible(x->shape(), x->operand(0)->shape());
-      default:
-        return false;
+    // A compiler turns reshapes that move nothing into bitcasts, and drops copies that it did not
+    // make.
+    if (x->opcode() == Opcode::kReshape || x->opcode() == Opcode::kCopy) {
+      return !options_.is_scheduled;
     }
+    if (x->opcode() == Opcode::kCustomCall) {
+      return IsIdentityCall(*x) && Compatible(x->shape(), x->operand(0)->shape());
+    }
+    return KeepsOrder(x->opcode());
   }
 
   int64_t FirstLeaf(const Instruction* element) {
@@ -202,8 +195,7 @@ class GraphBuilder {
   // What every iteration passes on unchanged stays where it is.
   void AppendWhile(const Instruction* x) {
     const CalleeFacts* body = FactsOf(x->called(1));
-    std::vector<const Shape*> shapes;
-    AppendLeafShapes(x->shape(), shapes);
+    const std::vector<const Shape*> shapes = LeafShapes(x->shape());
     for (size_t i = 0; i < shapes.size(); ++i) {
       auto leaf = static_cast<int64_t>(i);
       if (body != nullptr && body->unchanged[i] == static_cast<int32_t>(i)) {
@@ -216,8 +208,7 @@ class GraphBuilder {
 
   // What a callee gives back unchanged is the operand.
   void AppendCall(const Instruction* x) {
-    std::vector<const Shape*> shapes;
-    AppendLeafShapes(x->shape(), shapes);
+    const std::vector<const Shape*> shapes = LeafShapes(x->shape());
     for (size_t i = 0; i < shapes.size(); ++i) {
       uint32_t same = CommonSource(x, i, /*unchanged=*/true);
       if (same != kNone) {
@@ -276,8 +267,7 @@ class GraphBuilder {
     const Instruction* start = x->operand(0);
     int64_t before = static_cast<int64_t>(leaves_.size());
     for (const Instruction* operand : x->operands().subspan(1)) AddSame(operand);
-    std::vector<const Shape*> shapes;
-    AppendLeafShapes(x->shape(), shapes);
+    const std::vector<const Shape*> shapes = LeafShapes(x->shape());
     const auto first = static_cast<size_t>(static_cast<int64_t>(leaves_.size()) - before);
     const auto result = static_cast<size_t>(x->shape()->element(1)->leaf_count());
     for (size_t i = first; i < shapes.size(); ++i) {

@@ -6,14 +6,10 @@
 #include "core/analysis/meshes.h"
 #include "ir/context.h"
 #include "ir/dims.h"
+#include "ir/sharding_algebra.h"
 
 namespace gshard {
 namespace {
-
-const Sharding* LeafSharding(const Sharding* sharding, size_t leaf) {
-  if (sharding == nullptr || !sharding->IsTuple()) return sharding;
-  return leaf < sharding->elements.size() ? sharding->elements[leaf] : nullptr;
-}
 
 // Is `local` the tile (rounded up) of `tensor`?
 bool IsTileOf(const Shape* local, const GlobalTensors::Tensor& tensor) {
@@ -40,8 +36,7 @@ void GlobalTensors::Record(const Module& propagated) {
   for (const Computation* computation : propagated.computations()) {
     for (const Instruction* x : computation->instructions()) {
       if (x->source().empty()) continue;
-      std::vector<const Shape*> leaves;
-      AppendLeafShapes(x->shape(), leaves);
+      const std::vector<const Shape*> leaves = LeafShapes(x->shape());
       for (size_t i = 0; i < leaves.size(); ++i) {
         if (leaves[i]->IsArray() && leaves[i]->rank() > 0)
           by_place_.insert(

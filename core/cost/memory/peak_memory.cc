@@ -105,8 +105,7 @@ class MemoryReporter {
 
   LiveBuffer RowOf(const BufferGraph& graph, const LiveRange& range, BufferClass kind) {
     const Buffer& buffer = graph.buffers[range.buffer];
-    std::vector<const Shape*> shapes;
-    AppendLeafShapes(buffer.owner->shape(), shapes);
+    const std::vector<const Shape*> shapes = LeafShapes(buffer.owner->shape());
     return {buffer.owner, buffer.leaf, shapes[buffer.leaf],
             range.bytes,  kind,        memory_.IsRounded(buffer.owner)};
   }
@@ -268,8 +267,7 @@ int64_t PeakBytes(Module& module, const MemoryOptions& options) {
 Expected<void> CheckBoundedSizes(const Module& module) {
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
-      std::vector<const Shape*> leaves;
-      AppendLeafShapes(x->shape(), leaves);
+      const std::vector<const Shape*> leaves = LeafShapes(x->shape());
       for (const Shape* leaf : leaves) {
         if (leaf->IsArray() && std::ranges::count(leaf->dims(), Shape::kUnbounded) > 0) {
           return Fail(

@@ -77,8 +77,7 @@ RuleResult Outfeed(PartitionContext& rule) {
       source.sharding() != nullptr ? source.sharding() : rule.context().Replicated();
   std::vector<const Sharding*> shardings = OutfeedShardings(source);
   std::vector<const MeshLayout*> layouts = PartitionScope::LeafLayouts(*rule.operand(0));
-  std::vector<const Shape*> shapes;
-  AppendLeafShapes(rule.operand_shape(0), shapes);
+  const std::vector<const Shape*> shapes = LeafShapes(rule.operand_shape(0));
   for (size_t k = 0; k < shapes.size(); ++k) {
     const Sharding* sharding = shardings[k] != nullptr ? shardings[k] : rule.context().Replicated();
     const bool tells =

@@ -6,6 +6,7 @@
 
 #include "core/partition/ops/rules.h"
 #include "core/partition/scope/dim_range.h"
+#include "ir/dims.h"
 
 namespace gshard::partition_rules {
 
@@ -205,20 +206,6 @@ class ReshapeRule {
 }  // namespace
 
 RuleResult Reshape(PartitionContext& rule) { return ReshapeRule(rule).Run(); }
-
-namespace {
-
-// No layout, or the usual one: elements in row-major order.
-bool IsRowMajor(const Shape* shape) {
-  if (shape->layout() == nullptr) return true;
-  std::span<const int64_t> order = shape->layout()->minor_to_major;
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (order[i] != shape->rank() - 1 - static_cast<int64_t>(i)) return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 // A bitcast reads the same bytes in another shape; it is a reshape where both are row-major.
 RuleResult Bitcast(PartitionContext& rule) {

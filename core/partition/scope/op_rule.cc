@@ -109,8 +109,7 @@ const MeshLayout* PartitionContext::Region() {
 }
 
 std::vector<const MeshLayout*> PartitionContext::WholeLeaves(const Shape* shape) {
-  std::vector<const Shape*> leaves;
-  AppendLeafShapes(shape, leaves);
+  const std::vector<const Shape*> leaves = LeafShapes(shape);
   std::vector<const MeshLayout*> layouts;
   for (const Shape* leaf : leaves) layouts.push_back(Whole(leaf->IsArray() ? leaf->rank() : 0));
   return layouts;

@@ -9,6 +9,7 @@
 #include "core/pipeline/plan/clone.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "ir/attribute_names.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"

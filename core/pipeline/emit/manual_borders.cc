@@ -26,8 +26,7 @@ bool IsMadeOfNothing(const Instruction* x, int depth) {
 const Sharding* ManualBorders::Here(const Shape* shape, const Sharding* s) const {
   Context& context = shardings_->context();
   if (shape->IsTuple()) {
-    std::vector<const Shape*> shapes;
-    AppendLeafShapes(shape, shapes);
+    const std::vector<const Shape*> shapes = LeafShapes(shape);
     const std::vector<const Sharding*> given = LeafShardings(shape, s);
     std::vector<const Sharding*> leaves;
     for (size_t i = 0; i < shapes.size(); ++i) leaves.push_back(Here(shapes[i], given[i]));

@@ -8,6 +8,7 @@
 #include "core/pipeline/plan/clone.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "ir/attribute_names.h"
 #include "ir/equality.h"
 #include "ir/metadata.h"
 
@@ -33,11 +34,10 @@ std::string_view PassName(Pass pass) {
 // Without what `gshard-opt grad` notes: the name of an instruction of IN, so that alike stages
 // differ.
 std::string_view WithoutAdjointNote(Arena& arena, std::string_view attributes) {
-  constexpr std::string_view kAdjointOf = "gshard.adjoint_of";
-  if (attributes.find(kAdjointOf) == std::string_view::npos) return attributes;
+  if (attributes.find(kAdjointOfAttribute) == std::string_view::npos) return attributes;
   std::string_view kept;
   for (const auto& [key, value] : ParseFrontendAttributes(attributes)) {
-    if (key == kAdjointOf) continue;
+    if (key == kAdjointOfAttribute) continue;
     kept = WithFrontendAttribute(arena, kept, key, FrontendAttribute(attributes, key));
   }
   return kept;

@@ -19,18 +19,12 @@
 #include "core/pipeline/emit/region_shardings.h"
 #include "core/pipeline/emit/region_state.h"
 #include "core/pipeline/emit/whole_sums.h"
+#include "ir/attribute_names.h"
 #include "ir/builder.h"
 
 namespace gshard::pipeline {
 
-// Frontend attributes that say where printed instructions belong (core/report/pipeline_place.h).
-// Of the root of a pass's computation: "forward 0,1,2", the pass and the virtual stages that run
-// it; or "idle". Of a parameter that stages use as a weight: "weight 0,3".
-inline constexpr std::string_view kStageAttribute = "gshard.stage";
-// Of what a pass computes: "1 backward", the layer counted from the stage's first, and forward,
-// again (a forward value that the backward pass computes anew) or backward.
-inline constexpr std::string_view kLayerAttribute = "gshard.layer";
-// The second attribute's values; written when it is known which computations are kept, as stages
+// Values of kLayerAttribute; written when it is known which computations are kept, as stages
 // that compute the same share one.
 using LayerNotes = std::unordered_map<const Instruction*, std::string>;
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/analysis/partitioned.h"
+#include "ir/attribute_names.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
 

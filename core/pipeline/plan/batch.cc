@@ -15,6 +15,7 @@
 #include "core/transforms/while_loop_all_reduce_code_motion.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "ir/attribute_names.h"
 #include "ir/builder.h"
 #include "ir/custom_call.h"
 #include "ir/dimwise_call.h"

@@ -85,8 +85,7 @@ class GraphMaker {
     return static_cast<int>(graph_.tensors.size()) - 1;
   }
   std::vector<View> NewTensors(const Instruction& x) {
-    std::vector<const Shape*> shapes;
-    AppendLeafShapes(x.shape(), shapes);
+    const std::vector<const Shape*> shapes = LeafShapes(x.shape());
     std::vector<View> views;
     for (const Shape* shape : shapes) views.push_back({NewTensor(shape), false});
     return views;

@@ -9,6 +9,7 @@
 #include "core/propagation/shardy/engine.h"
 #include "core/propagation/shardy/explanation.h"
 #include "core/propagation/shardy/markers.h"
+#include "ir/attribute_names.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
 
@@ -203,8 +204,8 @@ bool SpeaksShardy(const Module& module) {
 
 bool HasDerivedRegions(const Module& module) {
   const std::string_view header = module.header().frontend_attributes;
-  if (header.find("gshard.gradients") == std::string_view::npos &&
-      header.find("gshard.pipeline") == std::string_view::npos) {
+  if (header.find(kGradientsAttribute) == std::string_view::npos &&
+      header.find(kPipelineAttribute) == std::string_view::npos) {
     return false;
   }
   for (const Computation* computation : module.computations()) {

@@ -10,9 +10,11 @@
 #include <numeric>
 #include <optional>
 
+#include "core/analysis/axis_text.h"
 #include "core/analysis/meshes.h"
 #include "core/analysis/near_names.h"
 #include "core/transforms/annotations/resize_mesh.h"
+#include "ir/attribute_names.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
 #include "ir/parser_errors.h"
@@ -43,14 +45,6 @@ std::optional<int64_t> ParseInt(std::string_view text) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
-}
-
-std::string MeshText(const std::vector<MeshAxis>& axes) {
-  std::string text;
-  for (const MeshAxis& axis : axes) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis.name, axis.size);
-  }
-  return text;
 }
 
 // Says that it is about this line of a file of rules, all of it.

@@ -13,6 +13,7 @@
 #include "core/analysis/trip_count.h"
 #include "core/transforms/expand/transfer_values.h"
 #include "core/transforms/rewriter.h"
+#include "ir/attribute_names.h"
 #include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/sharding.h"
@@ -312,8 +313,7 @@ class HostTransfers {
     }
     for (Feed& feed : feeds_) {
       if (feed.parameter == nullptr) continue;
-      std::vector<const Shape*> shapes;
-      AppendLeafShapes(feed.parameter->shape(), shapes);
+      const std::vector<const Shape*> shapes = LeafShapes(feed.parameter->shape());
       const size_t first = first_leaf[static_cast<size_t>(ParameterNumber(*feed.parameter))];
       std::optional<int64_t> items;
       for (size_t i = 0; i < shapes.size(); ++i) {
@@ -392,8 +392,7 @@ class HostTransfers {
   // How per-device parts of what goes to the host form whole arrays: as the transfer's sharding
   // says, with items along a dim before the others if `stacked`; without one each device's.
   void AppendRecords(const Instruction& x, bool stacked, std::vector<std::string>& records) {
-    std::vector<const Shape*> shapes;
-    AppendLeafShapes(ItemShape(x), shapes);
+    const std::vector<const Shape*> shapes = LeafShapes(ItemShape(x));
     std::vector<const Sharding*> shardings(shapes.size(), x.sharding());
     if (x.opcode() == Opcode::kOutfeed) {
       shardings = OutfeedShardings(x);

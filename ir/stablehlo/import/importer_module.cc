@@ -1,6 +1,7 @@
 // The module's header, the entry's arguments and results, and the way through all of it.
 #include <fmt/format.h>
 
+#include "ir/attribute_names.h"
 #include "ir/metadata.h"
 #include "ir/stablehlo/import/importer.h"
 #include "ir/stablehlo/syntax/lexer.h"
@@ -72,7 +73,7 @@ bool Importer::ReadHeader() {
 bool Importer::ReadShardRecord(std::span<const NamedAttribute> attributes, Instruction* x) {
   std::vector<NamedAttribute> fields;
   if (!SplitFields(FieldOf(attributes, "mhlo.frontend_attributes"), fields)) return true;
-  const std::string_view record = FieldOf(fields, "gshard.sharding");
+  const std::string_view record = FieldOf(fields, kShardingAttribute);
   if (record.empty()) return true;
   const Sharding* sharding = ReadHloSharding(errors_.RangeOf(record), record, x->shape());
   x->set_sharding(sharding);
@@ -199,7 +200,7 @@ bool Importer::FinishEntry(Function& function, std::vector<Instruction*>& values
   for (const Instruction* x : computation_->parameters()) annotated |= x->sharding() != nullptr;
   // What is partitioned already has records, not annotations.
   const bool partitioned =
-      header.frontend_attributes.find("gshard.num_partitions") != std::string_view::npos;
+      header.frontend_attributes.find(kNumPartitionsAttribute) != std::string_view::npos;
   if (!annotated || partitioned) return true;
   for (size_t i = 0; i < values.size(); ++i) {
     const auto attributes = i < function.result_attributes.size()

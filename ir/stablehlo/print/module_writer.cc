@@ -5,10 +5,12 @@
 
 #include <algorithm>
 
+#include "ir/attribute_names.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/parser_errors.h"
+#include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
 #include "ir/stablehlo/print/dense_text.h"
 
@@ -16,11 +18,6 @@ namespace gshard::stablehlo {
 namespace {
 
 constexpr int kMaxRegionDepth = 150;
-
-const Sharding* LeafSharding(const Sharding* sharding, size_t leaf) {
-  if (sharding == nullptr || !sharding->IsTuple()) return sharding;
-  return leaf < sharding->elements.size() ? sharding->elements[leaf] : nullptr;
-}
 
 bool IsPlainSymbol(std::string_view name) {
   return !name.empty() &&
@@ -85,12 +82,6 @@ const Users& ModuleWriter::users(const Computation& computation) {
   std::unique_ptr<Users>& users = users_[&computation];
   if (users == nullptr) users = std::make_unique<Users>(computation);
   return *users;
-}
-
-std::vector<const Shape*> ModuleWriter::LeafShapes(const Shape* shape) const {
-  std::vector<const Shape*> leaves;
-  AppendLeafShapes(shape, leaves);
-  return leaves;
 }
 
 const std::string& ModuleWriter::Type(const Shape* shape) const {
@@ -370,7 +361,7 @@ std::string ModuleWriter::ArgumentText(const Instruction* parameter, const Leave
                                        bool is_entry) {
   const std::vector<const Shape*> shapes = LeafShapes(parameter->shape());
   const bool partitioned =
-      module_.header().frontend_attributes.find("gshard.num_partitions") != std::string_view::npos;
+      module_.header().frontend_attributes.find(kNumPartitionsAttribute) != std::string_view::npos;
   std::string text;
   for (size_t i = 0; i < shapes.size(); ++i) {
     if (i > 0) text += ", ";
@@ -390,7 +381,7 @@ std::string ModuleWriter::ArgumentText(const Instruction* parameter, const Leave
     const Sharding* leaf = LeafSharding(shardings_.Of(parameter), i);
     if (partitioned && is_entry && leaf != nullptr) {
       // A record of what the shards are of; not an annotation.
-      attributes.push_back(fmt::format("mhlo.frontend_attributes = {{gshard.sharding = {}}}",
+      attributes.push_back(fmt::format("mhlo.frontend_attributes = {{{} = {}}}", kShardingAttribute,
                                        QuotedMlir(ToString(leaf, {.tiles = true}))));
     } else {
       const std::string sharding = shardings_.ArgumentAttribute(

@@ -89,8 +89,6 @@ class ModuleWriter {
   // Commonly printed attributes of an instruction: shardings, frontend attributes.
   void AddCommonAttributes(Line& line);
   const Users& users(const Computation& computation);
-  // Shapes of the leaves of `x`.
-  std::vector<const Shape*> LeafShapes(const Shape* shape) const;
   bool in_reducer() const { return reducer_depth_ > 0; }
 
  private:

@@ -289,8 +289,7 @@ std::string ShardingWriter::OperationAttribute(const Instruction* x,
                                                std::span<const size_t> chosen) const {
   const Sharding* sharding = Of(x);
   if (sharding == nullptr || sharding->IsUnknown()) return {};
-  std::vector<const Shape*> leaves;
-  AppendLeafShapes(x->shape(), leaves);
+  std::vector<const Shape*> leaves = LeafShapes(x->shape());
   if (!chosen.empty()) {
     std::vector<const Shape*> shapes;
     std::vector<const Sharding*> elements;

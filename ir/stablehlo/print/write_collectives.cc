@@ -82,7 +82,7 @@ bool WriteAllToAll(ModuleWriter& w, const Instruction* x) {
 // A collective of one tensor for each operand of `x`: StableHLO's have no more.
 bool WriteEach(ModuleWriter& w, const Instruction* x, std::string_view name,
                const std::vector<std::string>& props) {
-  const std::vector<const Shape*> shapes = w.LeafShapes(DoneShape(x));
+  const std::vector<const Shape*> shapes = LeafShapes(DoneShape(x));
   const Leaves operands = w.OperandLeaves(x);
   std::vector<const Shape*> operand_shapes;
   for (const Instruction* operand : x->operands()) {
@@ -135,7 +135,7 @@ bool WriteBroadcast(ModuleWriter& w, const Instruction* x) {
 bool WriteTransfer(ModuleWriter& w, const Instruction* x) {
   const auto& a = x->attributes<ChannelAttributes>();
   const bool send = x->opcode() == Opcode::kSend;
-  const size_t token = w.LeafShapes(x->shape()).size() - 1;
+  const size_t token = LeafShapes(x->shape()).size() - 1;
   const int64_t type = a.is_host_transfer ? (send ? 2 : 3) : 1;
   std::vector<std::string> props = {ChannelText(a.channel_id, type),
                                     fmt::format("is_host_transfer = {}", a.is_host_transfer)};

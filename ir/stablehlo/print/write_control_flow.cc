@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "ir/async_sugar.h"
+#include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/stablehlo/print/dense_text.h"
 #include "ir/stablehlo/print/module_writer.h"
@@ -11,7 +12,7 @@ namespace {
 
 bool WriteWhile(ModuleWriter& w, const Instruction* x) {
   const Leaves init = w.OperandLeaves(x);
-  const std::vector<const Shape*> shapes = w.LeafShapes(x->shape());
+  const std::vector<const Shape*> shapes = LeafShapes(x->shape());
   ModuleWriter::Line line(x);
   Leaves arguments;
   line.head = "stablehlo.while(";
@@ -52,7 +53,7 @@ bool WriteConditional(ModuleWriter& w, const Instruction* x) {
   ModuleWriter::Line line(x);
   line.head = fmt::format("\"stablehlo.{}\"({}) ({})", is_if ? "if" : "case", w.One(x), regions);
   const Shape* index[] = {x->operand(0)->shape()};
-  line.types = w.FunctionType(index, w.LeafShapes(x->shape()));
+  line.types = w.FunctionType(index, LeafShapes(x->shape()));
   w.Emit(line);
   return true;
 }
@@ -91,8 +92,8 @@ bool WriteElement(ModuleWriter& w, const Instruction* x) {
   const Leaves& leaves = w.Of(tuple);
   size_t first = 0;
   const int64_t index = x->attributes<GetTupleElementAttributes>().index;
-  for (int64_t i = 0; i < index; ++i) first += w.LeafShapes(tuple->shape()->element(i)).size();
-  const size_t count = w.LeafShapes(x->shape()).size();
+  for (int64_t i = 0; i < index; ++i) first += LeafShapes(tuple->shape()->element(i)).size();
+  const size_t count = LeafShapes(x->shape()).size();
   w.SetValue(x, Leaves(leaves.begin() + static_cast<std::ptrdiff_t>(first),
                        leaves.begin() + static_cast<std::ptrdiff_t>(first + count)));
   return true;
@@ -101,7 +102,7 @@ bool WriteElement(ModuleWriter& w, const Instruction* x) {
 bool WriteBarrier(ModuleWriter& w, const Instruction* x) {
   ModuleWriter::Line line(x);
   line.head = "stablehlo.optimization_barrier " + w.Operands(x);
-  for (const Shape* leaf : w.LeafShapes(x->shape())) {
+  for (const Shape* leaf : LeafShapes(x->shape())) {
     if (!line.types.empty()) line.types += ", ";
     line.types += w.Type(leaf);
   }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "ir/custom_call.h"
+#include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/stablehlo/print/dense_text.h"
 #include "ir/stablehlo/print/module_writer.h"
@@ -110,7 +111,7 @@ bool WriteOpaque(ModuleWriter& w, const Instruction* x) {
     std::vector<const Shape*> operands;
     for (const Shape* shape : a.operand_layout_constraints) operands.push_back(shape);
     line.Add("operand_layouts = " + LayoutsText(operands));
-    line.Add("result_layouts = " + LayoutsText(w.LeafShapes(x->shape())));
+    line.Add("result_layouts = " + LayoutsText(LeafShapes(x->shape())));
   }
   if (!a.output_to_operand_aliasing.empty()) {
     line.Add("output_operand_aliases = " + AliasesText(a.output_to_operand_aliasing));

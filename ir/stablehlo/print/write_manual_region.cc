@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "ir/custom_call.h"
+#include "ir/dims.h"
 #include "ir/metadata.h"
+#include "ir/sharding_algebra.h"
 #include "ir/stablehlo/print/module_writer.h"
 
 namespace gshard::stablehlo {
@@ -78,19 +80,14 @@ std::string Inner(const std::string& text, char open, char close) {
                                                 : text.substr(begin, end - begin + 1);
 }
 
-const Sharding* LeafOf(const Sharding* sharding, size_t leaf) {
-  if (sharding == nullptr || !sharding->IsTuple()) return sharding;
-  return leaf < sharding->elements.size() ? sharding->elements[leaf] : nullptr;
-}
-
 // Of an operand, or of the tuple that it is an element of.
 const Sharding* OperandSharding(const Instruction* x, int64_t k) {
   const Instruction* operand = x->operand(k);
   if (operand->sharding() != nullptr || operand->opcode() != Opcode::kGetTupleElement) {
     return operand->sharding();
   }
-  return LeafOf(operand->operand(0)->sharding(),
-                static_cast<size_t>(operand->attributes<GetTupleElementAttributes>().index));
+  return LeafSharding(operand->operand(0)->sharding(),
+                      static_cast<size_t>(operand->attributes<GetTupleElementAttributes>().index));
 }
 
 // Newer text of XLA has no attributes at the markers: the values outside of the region have the
@@ -99,8 +96,8 @@ std::optional<std::string> ShardingsByAxes(ModuleWriter& w, const Instruction* m
   const bool enters = IsCustomCallTo(*marker, kEnter);
   std::string list = "[";
   for (int64_t k = 0; k < marker->operand_count(); ++k) {
-    const Sharding* sharding =
-        enters ? OperandSharding(marker, k) : LeafOf(marker->sharding(), static_cast<size_t>(k));
+    const Sharding* sharding = enters ? OperandSharding(marker, k)
+                                      : LeafSharding(marker->sharding(), static_cast<size_t>(k));
     const Shape* shape = marker->operand(k)->shape();
     const std::string text = shape->IsArray()
                                  ? w.shardings().ShardyText(sharding, nullptr, shape->rank())
@@ -166,7 +163,7 @@ bool WriteManualComputation(ModuleWriter& w, const Instruction* call, const Inst
   std::string block;
   const Computation& body = *call->called(0);
   for (const Instruction* parameter : body.parameters()) {
-    for (const Shape* leaf : w.LeafShapes(parameter->shape())) {
+    for (const Shape* leaf : LeafShapes(parameter->shape())) {
       if (!block.empty()) block += ", ";
       arguments.push_back(w.FreshArgument());
       block += arguments.back() + ": " + w.Type(leaf);
@@ -184,9 +181,9 @@ bool WriteManualComputation(ModuleWriter& w, const Instruction* call, const Inst
       Joined(operands), *in, *out, axes, block);
   line.head += w.Body(body, arguments, "sdy.return", 2);
   line.head += w.Spaces() + "}";
-  line.types = w.FunctionType(operand_shapes, w.LeafShapes(leave->shape()));
+  line.types = w.FunctionType(operand_shapes, LeafShapes(leave->shape()));
   w.Emit(line);
-  w.SetValue(call, Leaves(w.LeafShapes(call->shape()).size(), "%manual"));
+  w.SetValue(call, Leaves(LeafShapes(call->shape()).size(), "%manual"));
   return true;
 }
 
@@ -201,7 +198,7 @@ bool WriteManualRegion(ModuleWriter& w, const Instruction* x) {
     // Written with the call behind it.
     for (const Instruction* user : UsersBehindElements(w, x)) {
       if (user->opcode() != Opcode::kCall || LeaveMarker(w, user) == nullptr) continue;
-      w.SetValue(x, Leaves(w.LeafShapes(x->shape()).size(), "%local"));
+      w.SetValue(x, Leaves(LeafShapes(x->shape()).size(), "%local"));
       return true;
     }
     return FailRegion(w, x, "no call takes what enters it");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/dims.h"
 #include "ir/stablehlo/import/op_table.h"
 #include "ir/stablehlo/print/dense_text.h"
 #include "ir/stablehlo/print/module_writer.h"
@@ -129,7 +130,7 @@ bool WriteTopK(ModuleWriter& w, const Instruction* x) {
 
 bool WriteScan(ModuleWriter& w, const Instruction* x) {
   const auto& a = x->attributes<ScanAttributes>();
-  const auto results = static_cast<int64_t>(w.LeafShapes(x->shape()).size());
+  const auto results = static_cast<int64_t>(LeafShapes(x->shape()).size());
   w.Generic(x, "chlo.scan",
             {fmt::format("dimension = {} : i64", a.dimension),
              fmt::format("is_associative = {}", a.is_associative),
