@@ -73,7 +73,7 @@ bool ComparesPositions(const Instruction* x, int depth) {
     case Opcode::kOr:
     case Opcode::kSelect:
       break;
-    default:
+    default:  // it makes new values: no mask of positions
       return false;
   }
   return std::any_of(x->operands().begin(), x->operands().end(), [&](const Instruction* operand) {

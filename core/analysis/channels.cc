@@ -229,7 +229,7 @@ bool IsDeviceTransfer(const Instruction& x) {
     case Opcode::kRecv:
     case Opcode::kRecvDone:
       return !x.attributes<ChannelAttributes>().is_host_transfer;
-    default:
+    default:  // no transfer
       return false;
   }
 }

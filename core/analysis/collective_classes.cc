@@ -42,7 +42,7 @@ Way WayOf(Opcode opcode) {
     case Opcode::kReduceScatter:
     case Opcode::kRaggedAllToAll:
       return Way::kByPosition;
-    default:
+    default:  // its group computes one value
       return Way::kSameForAll;
   }
 }

@@ -84,7 +84,7 @@ std::optional<Opcode> CombinerOf(const Computation* computation) {
     case Opcode::kOr:
     case Opcode::kXor:
       return operation;
-    default:
+    default:  // no reduction that has a name
       return std::nullopt;
   }
 }

@@ -260,7 +260,7 @@ std::optional<DeviceFunction> DeviceFunctions::Read(const Instruction* x) {
     }
     case Opcode::kDynamicSlice:
       return ReadLookup(x);
-    default:
+    default:  // only these operations are understood
       return x->operand_count() == 2 ? ReadBinary(x) : std::nullopt;
   }
 }
@@ -294,7 +294,7 @@ std::optional<DeviceFunction> DeviceFunctions::ReadBinary(const Instruction* x) 
     case Opcode::kMaximum:
       if (a->Least() >= b->Largest()) return a;
       return b->Least() >= a->Largest() ? b : std::nullopt;
-    default:
+    default:  // no closed form
       return std::nullopt;
   }
 }

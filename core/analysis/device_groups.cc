@@ -28,7 +28,7 @@ IdMeaning MeaningOf(const Instruction& instruction, const CollectiveAttributes& 
     case Opcode::kCollectivePermuteStart:
     case Opcode::kCollectiveBroadcast:
       return IdMeaning::kPartition;
-    default:
+    default:  // the attributes say
       return attributes.use_global_device_ids ? IdMeaning::kFlat
                                               : IdMeaning::kReplicaOfAllPartitions;
   }
@@ -40,7 +40,7 @@ bool NeedsEqualSizes(Opcode opcode) {
     case Opcode::kAllReduceStart:
     case Opcode::kCollectiveBroadcast:
       return false;
-    default:
+    default:  // each member sends or gets a share
       return true;
   }
 }

@@ -81,7 +81,7 @@ bool IsExpensive(const Instruction* x) {
     case Opcode::kSqrt:
     case Opcode::kRsqrt:
       return true;
-    default:
+    default:  // transcendental functions are
       return AttributeTagOf(x->opcode()) == &AttributeType<MathAttributes>::kTag;
   }
 }

@@ -23,7 +23,7 @@ bool IsHostTransfer(const Instruction& x) {
     case Opcode::kRecv:
     case Opcode::kRecvDone:
       return x.attributes<ChannelAttributes>().is_host_transfer;
-    default:
+    default:  // no transfer
       return false;
   }
 }

@@ -324,7 +324,7 @@ void Walk::Return(const State& state) {
         }
         Pass(state, caller, state.leaf);
         break;
-      default:
+      default:  // a function of elements
         break;
     }
   }
@@ -451,7 +451,7 @@ const Instruction* Walk::ChosenBy(const Instruction* x) const {
         case Opcode::kNot:
           next = user;
           break;
-        default:
+        default:  // not handed on as it is
           break;
       }
     }
@@ -479,7 +479,7 @@ bool Walk::FillsWithNan(const Instruction* gather) const {
         case Opcode::kSelect:
           if (IsNan(user->operand(1)) || IsNan(user->operand(2))) return true;
           break;
-        default:
+        default:  // not handed on element for element
           break;
       }
     }
@@ -564,7 +564,7 @@ void Walk::UseInMove(const State& state, const Instruction* user, int64_t operan
         if (to->dim(d) != state.at->shape()->dim(d)) dims[At(d)] = {};
       }
       break;
-    default:
+    default:  // where its elements lie is not followed
       break;
   }
   Move(state, user, std::move(dims));
@@ -611,7 +611,7 @@ void Walk::UseOperand(const State& state, const Instruction* user, int64_t opera
     case Opcode::kCall:
     case Opcode::kFusion:
       return UseInCall(state, user, operand);
-    default:
+    default:  // no whole values: arrays
       if (state.at->shape()->IsArray()) UseElements(state, user, operand);
       return;
   }
@@ -675,7 +675,7 @@ void Walk::UseElements(const State& state, const Instruction* user, int64_t oper
     case Opcode::kPad:
       if (operand == 0) UseInMove(state, user, operand);
       return;
-    default:
+    default:  // not followed: its value is of no index
       return;
   }
 }

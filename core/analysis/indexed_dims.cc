@@ -61,7 +61,7 @@ std::optional<IndexedDims> IndexedDimsOf(const Instruction& x) {
       }
       return result;
     }
-    default:
+    default:  // takes no indices
       return std::nullopt;
   }
 }

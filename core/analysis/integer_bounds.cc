@@ -69,7 +69,7 @@ std::optional<IntegerBounds> IntegerBoundsFinder::OfParameter(const Instruction*
       return number < caller->second->operand_count()
                  ? Find(caller->second->operand(number), depth + 1)
                  : std::nullopt;
-    default:
+    default:  // its parameters are not the operands one by one
       return {};
   }
 }
@@ -112,7 +112,7 @@ std::optional<IntegerBounds> IntegerBoundsFinder::OfArithmetic(const Instruction
       bounds.low = std::max(a->low, b->low);
       bounds.high = std::max(a->high, b->high);
       return bounds;
-    default:
+    default:  // unbounded
       return {};
   }
 }
@@ -174,7 +174,7 @@ std::optional<IntegerBounds> IntegerBoundsFinder::Compute(const Instruction* x, 
       return tuple->opcode() == Opcode::kTuple ? Find(tuple->operand(index), depth + 1)
                                                : std::nullopt;
     }
-    default:
+    default:  // arithmetic, or unbounded
       return x->operand_count() == 2 ? OfArithmetic(x, depth) : std::nullopt;
   }
 }

@@ -53,7 +53,7 @@ std::optional<int64_t> IntegerValues::Compute(const Instruction* x, int depth) {
       if (!predicate) return std::nullopt;
       return Evaluate(x->operand(*predicate != 0 ? 1 : 2), depth);
     }
-    default:
+    default:  // arithmetic, below
       break;
   }
   if (!IsIntegerOperation(x->opcode())) return std::nullopt;

@@ -123,7 +123,7 @@ class ScalarProgram {
         return Lookup(x, at, depth);
       case Opcode::kGetTupleElement:
         return Carried(x, at, depth);
-      default:
+      default:  // arithmetic, or not understood
         return Elementwise(x, at, depth);
     }
   }

@@ -32,7 +32,7 @@ bool CrossesPartitions(const Instruction* instruction) {
       return channel.channel_id > 0 && !channel.is_host_transfer &&
              instruction->sharding() == nullptr;
     }
-    default:
+    default:  // collectives, by their ids
       return IsCollective(instruction->opcode()) &&
              instruction->attributes<CollectiveAttributes>().channel_id > 0 &&
              !InManualRegion(instruction);

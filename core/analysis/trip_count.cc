@@ -40,7 +40,7 @@ const Instruction* SkipCopies(const Instruction* x) {
         x = tuple->operand(x->attributes<GetTupleElementAttributes>().index);
         continue;
       }
-      default:
+      default:  // the value itself
         return x;
     }
   }

@@ -130,7 +130,7 @@ LeafMask Activity::Transfer(const Instruction* x) {
     case Opcode::kCall:
     case Opcode::kFusion:
       return TransferCall(x, 0);
-    default:
+    default:  // as its rule in core/autodiff/rule_table.cc says
       return LeafMask(leaves, GradRuleFor(x->opcode()).kind != GradKind::kZero);
   }
 }
@@ -166,7 +166,7 @@ std::vector<LeafMask> Activity::UsefulOperands(const Instruction& x, const LeafM
         operands[k + 1] = UsefulParameters(*x.called()[k], useful)[0];
       }
       return operands;
-    default:
+    default:  // as its rule in core/autodiff/rule_table.cc says
       if (CalleesOf(x.opcode()) == Callees::kOnce &&
           useful.size() == LeafCount(x.called(0)->root())) {
         return UsefulParameters(*x.called(0), useful);

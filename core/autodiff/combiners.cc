@@ -16,7 +16,7 @@ std::optional<Opcode> ReductionOf(const Computation& computation) {
     case Opcode::kMaximum:
     case Opcode::kMinimum:
       return combiner;
-    default:
+    default:  // no reduction that has an adjoint
       return std::nullopt;
   }
 }
@@ -39,7 +39,7 @@ bool IsIdentityOf(const Instruction* init, Opcode combiner) {
       return *value <= -huge;
     case Opcode::kMinimum:
       return *value >= huge;
-    default:
+    default:  // no such combiner: ReductionOf
       return false;
   }
 }

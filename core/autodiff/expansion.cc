@@ -63,7 +63,7 @@ class Lifter {
       case Opcode::kOptBarrier:
         if (x->shape()->IsScalar() || x->opcode() == Opcode::kOptBarrier) return operands[0];
         break;
-      default:
+      default:  // elementwise, or refused
         break;
     }
     if (!IsElementwise(x->opcode()) || !x->shape()->IsScalar()) {

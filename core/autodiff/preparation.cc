@@ -91,7 +91,7 @@ class PartInliner {
         case Opcode::kDynamicUpdateSlice:
         case Opcode::kGather:
           return ParameterLeafOf(x->operand(0)).has_value();
-        default:
+        default:  // takes operands whole
           return false;
       }
     });

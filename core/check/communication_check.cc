@@ -96,7 +96,7 @@ class StructureCheck {
       case Opcode::kRecvDone:
         finished_.insert(KeyOf(x));
         break;
-      default:
+      default:  // no start and no end
         break;
     }
   }

@@ -24,7 +24,7 @@ ConditionDemand::ConditionDemand(const Module& module)
         case Opcode::kRaggedAllToAll:
           WantAll(*x);
           break;
-        default:
+        default:  // decides nothing
           break;
       }
     }
@@ -81,7 +81,7 @@ void ConditionDemand::Follow(const Instruction& x, int64_t leaf) {
     case Opcode::kConditional:
       for (const Computation* branch : x.called()) Want(*branch->root(), leaf);
       return;
-    default:
+    default:  // made of all its operands
       WantOperands(x);
       for (const Computation* called : x.called()) WantAll(*called->root());
       return;

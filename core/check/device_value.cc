@@ -121,7 +121,7 @@ DeviceLeaves DeviceValueRules::Of(const Instruction& x,
     case Opcode::kRecv:
     case Opcode::kRecvDone:
       return DeviceLeaves(static_cast<size_t>(x.shape()->leaf_count()), Unknown(table_.Distinct()));
-    default:
+    default:  // by its elements, below
       break;
   }
   if (KeepsElements(x) && operands[0]->size() == 1) return *operands[0];

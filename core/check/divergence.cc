@@ -160,7 +160,7 @@ class DivergenceWalk {
       case Opcode::kAllGatherDone:
       case Opcode::kCollectivePermuteDone:
         return Done(x);
-      default:
+      default:  // runs nothing: by its operands
         break;
     }
     if (IsDeviceRecv(x)) Recv(x, path);

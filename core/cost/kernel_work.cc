@@ -61,7 +61,7 @@ double ShareOf(const Instruction* user, int64_t operand) {
       return std::min(
           1.0, static_cast<double>(user->operand(inputs + 1)->shape()->element_count()) / whole);
     }
-    default:
+    default:  // reads it whole
       return 1;
   }
 }

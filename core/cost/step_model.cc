@@ -168,7 +168,7 @@ class StepBuilder {
       case Opcode::kCopyStart:
         AddCopy(x);
         return;
-      default:
+      default:  // by family, below
         break;
     }
     if (IsCollective(x->opcode())) {

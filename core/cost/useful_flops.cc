@@ -41,7 +41,7 @@ class FlopsWalk {
       case Opcode::kFusion:
       case Opcode::kAsyncStart:
         return x.called().empty() ? 0 : Of(*x.called(0));
-      default:
+      default:  // runs nothing
         return IsRecomputed(x) ? 0 : CostOf(x).flops * DevicesOf(x);
     }
   }

@@ -92,7 +92,7 @@ bool IsCopiedInManualRegion(Opcode opcode) {
     case Opcode::kAfterAll:
     case Opcode::kAddDependency:
       return false;
-    default:
+    default:  // the same on local values
       return true;
   }
 }
@@ -436,7 +436,7 @@ class ComputationPartitioner {
       case Opcode::kAsyncUpdate:
       case Opcode::kAsyncDone:
         return false;
-      default:
+      default:  // IsCopiedInManualRegion answers
         return IsCopiedInManualRegion(source.opcode()) && !IsCollective(source.opcode()) &&
                !HasSideEffect(source);
     }

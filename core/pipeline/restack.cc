@@ -43,7 +43,7 @@ bool ActsOnOneRow(const Instruction* x) {
       return x->sharding() == nullptr;
     case Opcode::kReduce:
       return x->operand_count() == 2 && x->sharding() == nullptr;
-    default:
+    default:  // not done on all rows at once
       return false;
   }
 }

@@ -98,7 +98,7 @@ class FloatWidener {
       case Opcode::kInfeed:
       case Opcode::kOutfeed:
         return true;
-      default:
+      default:  // computes in the wider type
         return false;
     }
   }
@@ -171,7 +171,7 @@ class FloatWidener {
       case Opcode::kCustomCall:
         WidenCall(x->mutable_attributes<CustomCallAttributes>());
         break;
-      default:
+      default:  // has no types in its attributes
         break;
     }
   }

@@ -68,7 +68,7 @@ class MixedPrecision {
       case Opcode::kConcatenate:
       case Opcode::kPad:
         return TypeOf(&x);
-      default:
+      default:  // XLA takes mixed operands, or has one only
         return IsElementwise(x.opcode()) ? CommonFloat(x.operands()) : std::nullopt;
     }
   }
@@ -87,7 +87,7 @@ class MixedPrecision {
       case Opcode::kScatter:
       case Opcode::kSelectAndScatter:
         break;
-      default:
+      default:  // has no reducer
         return false;
     }
     const auto parameters = x.called().back()->parameters();

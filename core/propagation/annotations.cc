@@ -368,7 +368,7 @@ class AnnotationNormalizer {
       case Opcode::kConditional:
       case Opcode::kCall:
         return output == nullptr;
-      default:
+      default:  // GSPMD refines these only
         return false;
     }
   }

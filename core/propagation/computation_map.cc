@@ -65,7 +65,7 @@ std::vector<Instruction*> ComputationMap::RelatedSetOf(Instruction* caller) {
       for (const Computation* called : caller->called()) set.push_back(called->root());
       return set;
     }
-    default:
+    default:  // not one of IsMappedCaller
       return {};
   }
 }

@@ -31,7 +31,7 @@ bool TakesManualFromOperands(const Instruction* x) {
     case Opcode::kSort:
     case Opcode::kReduceWindow:
       return true;
-    default:
+    default:  // as GSPMD: tuples of these only
       return false;
   }
 }
@@ -56,7 +56,7 @@ void SetLevels(Opcode opcode, bool elementwise, uint8_t& forward, uint8_t& user)
     case Opcode::kWhile:
       forward = user = 0;
       return;
-    default:
+    default:  // as GSPMD
       forward = user = elementwise ? 0 : 1;
   }
 }

@@ -71,7 +71,7 @@ std::optional<int64_t> IotaDim(const Instruction* x, const ComputationMap& compu
       if (incoming == nullptr || incoming->opcode() != Opcode::kTuple) return std::nullopt;
       return IotaDim(incoming->operand(index), computations, depth + 1);
     }
-    default:
+    default:  // no iota
       return std::nullopt;
   }
 }

@@ -29,7 +29,7 @@ bool MakesItsValue(const Instruction* x, const Module& module) {
       return false;
     case Opcode::kParameter:
       return x->parent() == module.entry();
-    default:
+    default:  // makes it
       return true;
   }
 }

@@ -104,7 +104,7 @@ Instruction* SimplifyBinary(SimplifyContext&, Instruction* x) {
       return (is_pred && IsFilledWith(b, 1)) || IsFilledWith(a, 0) ? b : x;
     case Opcode::kXor:
       return IsFilledWith(b, 0) ? a : IsFilledWith(a, 0) ? b : x;
-    default:
+    default:  // no identity is known
       return x;
   }
 }
@@ -152,7 +152,7 @@ Instruction* SimplifyDeviceScalar(SimplifyContext& context, Instruction* x) {
     case Opcode::kReshape:
     case Opcode::kBroadcast:
       return x;
-    default:
+    default:  // arithmetic, below
       break;
   }
   if (!x->shape()->IsArray() || x->shape()->element_count() != 1 || !IsIntegerType(x)) return x;
@@ -213,7 +213,7 @@ Instruction* SimplifyByOpcode(SimplifyContext& context, Instruction* x) {
     case Opcode::kAllToAll:
     case Opcode::kCollectivePermute:
       return SimplifyCollective(context, x);
-    default:
+    default:  // by family, below
       break;
   }
   if (x->operand_count() == 2 && IsElementwise(x->opcode())) return SimplifyBinary(context, x);

@@ -19,7 +19,7 @@ class Folder {
         return ReduceScatterOf(x);
       case Opcode::kSlice:
         return SliceOf(x);
-      default:
+      default:  // not looked for
         return x;
     }
   }

@@ -19,7 +19,7 @@ bool IsPlainCollective(const Instruction* x, Opcode opcode) {
       return attributes.use_global_device_ids && attributes.replica_groups != nullptr;
     case Opcode::kAllToAll:
       return attributes.dimension >= 0 && attributes.replica_groups != nullptr;
-    default:
+    default:  // the other kinds have no more
       return true;
   }
 }

@@ -55,7 +55,7 @@ class Mover {
         return SliceOnParts(x, gather);
       case Opcode::kReduce:
         return ReduceOnParts(x, gather);
-      default:
+      default:  // not moved past a gather
         return x;
     }
   }

@@ -32,7 +32,7 @@ bool IsMadeAgain(Opcode opcode) {
     case Opcode::kNegate:
     case Opcode::kAbs:
       return true;
-    default:
+    default:  // not what XLA copies with constants
       return false;
   }
 }

@@ -126,7 +126,7 @@ Instruction* SimplifySlice(SimplifyContext& context, Instruction* x) {
     case Opcode::kBroadcast:
       if (Instruction* scalar = FillingScalar(operand)) return Refilled(context, scalar, x);
       return x;
-    default:
+    default:  // no simpler form is known
       return x;
   }
 }
@@ -273,7 +273,7 @@ Instruction* SimplifyMovement(SimplifyContext& context, Instruction* x) {
       return x->operand(0)->opcode() == Opcode::kTuple
                  ? x->operand(0)->operand(x->attributes<GetTupleElementAttributes>().index)
                  : x;
-    default:
+    default:  // moves nothing
       return x;
   }
 }

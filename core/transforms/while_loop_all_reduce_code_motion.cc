@@ -313,7 +313,7 @@ class AccumulationSearch {
         terms_.push_back(user->operand(1 - use.operand));
         if (use.operand == 1) found_.keeps_places = false;
         break;
-      default:
+      default:  // NoteOperands knows which of them are linear
         found_.keeps_places = false;
         if (!NoteOperands(user, use.operand)) return false;
     }

@@ -32,7 +32,7 @@ bool IsExactOnSmallFloats(Opcode opcode) {
     case Opcode::kClamp:
     case Opcode::kRemainder:
       return true;
-    default:
+    default:  // rounds
       return false;
   }
 }
@@ -48,7 +48,7 @@ bool StaysInRange(Opcode opcode) {
     case Opcode::kSign:
     case Opcode::kRemainder:
       return true;
-    default:
+    default:  // leaves the range
       return false;
   }
 }
@@ -258,7 +258,7 @@ Expected<Value> ElementwiseProgram::AddInstruction(const Instruction& instructio
     case Opcode::kIsFinite:
       if (!IsFloat(type)) return Fail(NoMeaning(instruction, type));
       break;
-    default:
+    default:  // arithmetic, below
       break;
   }
   if (operands.empty() || operands.size() > 3 || IsUnsupportedOn(opcode, type) ||

@@ -231,7 +231,7 @@ bool CanFuseElementwise(const Instruction& instruction) {
     case Opcode::kBroadcast:
     case Opcode::kMap:
       return true;
-    default:
+    default:  // only elementwise operations do
       return IsElementwise(instruction.opcode());
   }
 }

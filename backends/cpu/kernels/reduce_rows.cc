@@ -185,7 +185,7 @@ ReduceRowsFunction FindFloat(Opcode opcode) {
       return &FloatRows<MaximumOp, T>;
     case Opcode::kMinimum:
       return &FloatRows<MinimumOp, T>;
-    default:
+    default:  // no such reduction
       return nullptr;
   }
 }
@@ -209,7 +209,7 @@ ReduceRowsFunction FindInteger(Opcode opcode) {
       return &PlainRows<OrOp, U>;
     case Opcode::kXor:
       return &PlainRows<XorOp, U>;
-    default:
+    default:  // no such reduction
       return nullptr;
   }
 }
@@ -226,7 +226,7 @@ ReduceRowsFunction FindPred(Opcode opcode) {
       return &PlainRows<AndOp, uint8_t>;
     case Opcode::kXor:
       return &PlainRows<XorOp, uint8_t>;
-    default:
+    default:  // no such reduction
       return nullptr;
   }
 }

@@ -258,7 +258,7 @@ TileFunction Find(Opcode opcode) {
       return &ToReal<C, Real<C>>;
     case Opcode::kImag:
       return &ToReal<C, Imag<C>>;
-    default:
+    default:  // not of complex numbers
       return nullptr;
   }
 }

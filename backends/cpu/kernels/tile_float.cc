@@ -185,7 +185,7 @@ TileFunction Find(Opcode opcode) {
       return &UnaryLoop<RsqrtOp, T, T>;
     case Opcode::kIsFinite:
       return &UnaryLoop<IsFiniteOp, T, uint8_t>;
-    default:
+    default:  // in tile_math.cc, or not of floats
       return nullptr;
   }
 }

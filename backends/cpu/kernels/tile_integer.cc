@@ -258,7 +258,7 @@ TileFunction FindSignless(Opcode opcode) {
       return &BinaryParameterLoop<ShiftRightLogicalOp, T, T>;
     case Opcode::kShiftRightArithmetic:
       return &BinaryParameterLoop<ShiftRightArithmeticOp, T, T>;
-    default:
+    default:  // by sign, or not of integers
       return nullptr;
   }
 }
@@ -284,7 +284,7 @@ TileFunction FindSigned(Opcode opcode) {
       return &UnaryLoop<AbsOp, T, T>;
     case Opcode::kSign:
       return &UnaryLoop<SignOp, T, T>;
-    default:
+    default:  // the sign does not matter
       return FindSignless<Unsigned<T>>(opcode);
   }
 }
@@ -305,7 +305,7 @@ TileFunction FindPred(Opcode opcode) {
       return &UnaryLoop<LogicalNotOp, uint8_t, uint8_t>;
     case Opcode::kClamp:
       return &TernaryLoop<ClampOp, uint8_t>;
-    default:
+    default:  // not of predicates
       return nullptr;
   }
 }

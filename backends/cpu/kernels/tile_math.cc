@@ -252,7 +252,7 @@ TileFunction FindFor(Opcode opcode) {
       return &LibraryLoop2<T, std::atan2>;
     case Opcode::kPower:
       return &LibraryLoop2<T, Power<T>>;
-    default:
+    default:  // no transcendental function
       return nullptr;
   }
 }

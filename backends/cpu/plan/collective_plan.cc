@@ -65,7 +65,7 @@ class CollectivePlanner {
         return operand_bytes * (g - 1) / g;
       case Opcode::kRaggedAllToAll:
         return x().operand(0)->shape()->byte_size() * (g - 1) / g;
-      default:
+      default:  // sends its operand
         return operand_bytes;
     }
   }
@@ -98,7 +98,7 @@ class CollectivePlanner {
           break;
         case Opcode::kRaggedAllToAll:
           break;
-        default:
+        default:  // shapes are equal
           fits = in == out;
       }
       if (!fits) {

@@ -40,7 +40,7 @@ void ForEachRead(const Op& op, size_t k, uint32_t device,
         for (size_t i = 2; i < operands.size(); ++i) visit(operands[i], member, -1);
       }
       return;
-    default:
+    default:  // reductions read all: no copy
       return;
   }
 }

@@ -398,7 +398,7 @@ class Lowering {
                        fmt::format("{} talks to a host or a channel that the emulated mesh does "
                                    "not have",
                                    OpcodeName(x.opcode())));
-      default:
+      default:  // one kernel
         return Emit(OpKind::kKernel, x, block, OperandLeaves(x));
     }
   }

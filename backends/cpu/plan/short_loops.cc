@@ -32,7 +32,7 @@ std::optional<int64_t> OperationsOf(const Computation& computation) {
       case Opcode::kRng:
       case Opcode::kRngGetAndUpdateState:
         return std::nullopt;
-      default:
+      default:  // copied, unless devices communicate
         if (IsCollective(x->opcode())) return std::nullopt;
     }
     if (operations > kMostOperations) return std::nullopt;

@@ -82,7 +82,7 @@ class Views {
       case Opcode::kSelect:
         Select(op);
         break;
-      default:
+      default:  // makes new elements
         break;
     }
   }
@@ -225,7 +225,7 @@ class Views {
       case Opcode::kAllGatherStart:
         AllGather(op);
         return;
-      default:
+      default:  // makes new elements
         break;
     }
     // A group of one hands its operand on.

@@ -37,7 +37,7 @@ bool RoundsFloats(const Instruction& x) {
       return true;
     case Opcode::kConvert:
       return !IsFloat(x.shape()->dtype()) && !IsComplex(x.shape()->dtype());
-    default:
+    default:  // keeps the float
       return false;
   }
 }
@@ -54,7 +54,7 @@ int64_t PickedDim(const Instruction& choice) {
     case Opcode::kTopK:
     case Opcode::kCustomCall:  // TopK
       return choice.operand(0)->shape()->rank() - 1;
-    default:
+    default:  // picks nothing
       return -1;
   }
 }
@@ -84,7 +84,7 @@ bool PicksAreIndices(const Instruction& choice, int64_t leaf, int64_t dim) {
     case Opcode::kReduce:
     case Opcode::kSort:
       return leaf < choice.operand_count() && CountsAlong(*choice.operand(leaf), dim);
-    default:
+    default:  // picks nothing
       return false;
   }
 }

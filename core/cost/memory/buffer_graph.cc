@@ -149,7 +149,7 @@ class GraphBuilder {
       case Opcode::kRecvDone:
         AddSame(x->operand(0), 0, 1);
         return AddNewFrom(x, 1);
-      default:
+      default:  // a name or new buffers, below
         break;
     }
     if (IsRename(x)) return AddSame(x->operand(0));

@@ -110,7 +110,7 @@ std::vector<OperandLeaf> InPlaceInputs(const Instruction* root, int64_t leaf,
       return OneOperand(root, leaf);
     case Opcode::kTriangularSolve:
       return OneOperand(root, 1);
-    default:
+    default:  // elementwise operations, below
       break;
   }
   if (!KeepsPlaces(root->opcode())) return {};

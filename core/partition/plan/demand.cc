@@ -41,7 +41,7 @@ bool IsDoneAnywhere(Opcode opcode) {
     case Opcode::kTranspose:
     case Opcode::kTriangularSolve:
       return true;
-    default:
+    default:  // else its rule does not ask for a layout
       return IsElementwise(opcode);
   }
 }

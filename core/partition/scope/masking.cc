@@ -94,7 +94,7 @@ int64_t IntegerIdentity(Opcode combiner, DType dtype) {
       return ExtremeInteger(dtype, /*largest=*/true);
     case Opcode::kAnd:
       return ClassOf(dtype) == DTypeClass::kSigned ? -1 : ExtremeInteger(dtype, true);
-    default:
+    default:  // of sums and the like
       return 0;
   }
 }
@@ -107,7 +107,7 @@ double FloatIdentity(Opcode combiner, DType dtype) {
       return ExtremeFloat(dtype, /*largest=*/false);
     case Opcode::kMinimum:
       return ExtremeFloat(dtype, /*largest=*/true);
-    default:
+    default:  // of sums and the like
       return 0;
   }
 }

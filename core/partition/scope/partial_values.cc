@@ -41,7 +41,7 @@ bool KnowsPartialLayouts(Opcode opcode) {
     case Opcode::kGetTupleElement:
     case Opcode::kOptBarrier:
       return true;
-    default:
+    default:  // no rule of its own for partial values
       return false;
   }
 }
@@ -107,7 +107,7 @@ class PartialOperandRule {
           return std::nullopt;
         }
         return IfPartial(first);
-      default:
+      default:  // not of maxima and the like
         return wanted_->combiner == Opcode::kAdd ? PartialSummands() : std::nullopt;
     }
   }
@@ -135,7 +135,7 @@ class PartialOperandRule {
         if (one[0] == one[1]) return std::nullopt;
         return one;
       }
-      default:
+      default:  // not linear
         return std::nullopt;
     }
   }
@@ -265,7 +265,7 @@ bool CombinesAlike(const Instruction& x, Opcode combiner) {
       return true;
     case Opcode::kReduce:
       return x.operand_count() == 2 && CombinerOf(x.called(0)) == combiner;
-    default:
+    default:  // changes partial values
       return false;
   }
 }

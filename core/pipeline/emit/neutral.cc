@@ -34,7 +34,7 @@ Instruction* NeutralOf(Builder& b, const Shape* shape, Opcode combiner) {
     case Opcode::kAnd:
       if (ClassOf(type) == DTypeClass::kSigned) return b.Filled(shape, b.ScalarInt(type, -1));
       return b.Filled(shape, b.Scalar(type, Highest(type)));
-    default:
+    default:  // of products
       return b.Filled(shape, b.Scalar(type, 1));
   }
 }

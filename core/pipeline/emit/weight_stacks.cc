@@ -54,7 +54,7 @@ const Sharding* AnnotationOf(const Instruction* x,
                  ? nullptr
                  : TransposeSharding(context, s, x->attributes<DimensionsAttributes>().dimensions);
     }
-    default:
+    default:  // changes the weight
       return nullptr;
   }
 }

@@ -33,7 +33,7 @@ double InstructionTimes::Of(const Instruction* x) const {
       for (const Computation* branch : x->called()) longest = std::max(longest, SecondsOf(*branch));
       return longest;
     }
-    default:
+    default:  // by its kernel, below
       break;
   }
   const FusionKernel* kernel = fusion_.KernelOf(x);

@@ -36,7 +36,7 @@ bool HasStandIn(const Instruction& x) {
       return collective.slice_sizes.empty() && x.operand_count() == 1 && x.shape()->IsArray();
     case Opcode::kCollectiveBroadcast:
       return collective.has_dynamic_root.empty() && x.operand_count() == 1;
-    default:
+    default:  // has no local operation that stands for it
       return false;
   }
 }

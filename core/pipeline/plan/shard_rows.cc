@@ -26,7 +26,7 @@ bool KnowsRows(const Instruction& x, int64_t dimension) {
       return true;
     case Opcode::kGetTupleElement:
       return x.operand(0)->opcode() == Opcode::kRngBitGenerator;
-    default:
+    default:  // made of operands
       return false;
   }
 }

@@ -143,7 +143,7 @@ class DynamicPadder {
         return SetSize(x);
       case Opcode::kDynamicReshape:
         return DynamicReshape(x);
-      default:
+      default:  // below
         break;
     }
     if (!dynamic) {
@@ -193,7 +193,7 @@ class DynamicPadder {
         return Dot(x);
       case Opcode::kSort:
         return Sort(x);
-      default:
+      default:  // not padded: refused
         return Error(*x, "is an operand");
     }
   }

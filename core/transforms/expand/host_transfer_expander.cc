@@ -160,7 +160,7 @@ class HostTransfers {
             if (auto done = Collect(branch, executions); !done) return done;
           }
           break;
-        default:
+        default:  // runs what it calls once, or calls it for elements
           for (const Computation* called : x->called()) {
             if (!HoldsHostTransfer(*called)) continue;
             return Error(*x, fmt::format("{} {} calls a computation that talks to the host",

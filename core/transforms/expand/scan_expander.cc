@@ -27,7 +27,7 @@ bool NeedsPlan(const Computation& computation) {
         break;
       case Opcode::kCustomCall:
         break;
-      default:
+      default:  // runs in a kernel unless it communicates
         if (IsCollective(x->opcode()) || HasSideEffect(*x)) return true;
     }
   }

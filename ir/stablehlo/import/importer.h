@@ -1,5 +1,5 @@
 // Makes a Module of a parsed program: callees first, regions as computations, captured values as
-// operands. Converters (ir/stablehlo/converters.h) see operations one at a time through this
+// operands. Converters (ir/stablehlo/import/converters.h) see operations one at a time through this
 // interface. Internal to ir/stablehlo. One object imports one program.
 #ifndef GSHARD_IR_STABLEHLO_IMPORT_IMPORTER_H_
 #define GSHARD_IR_STABLEHLO_IMPORT_IMPORTER_H_

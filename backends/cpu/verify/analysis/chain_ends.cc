@@ -285,7 +285,7 @@ class ChainFinder {
         return HasRows(candidate, 0, of_result) &&
                IsSameOperand(candidate, *x.operand(1), *local.operand(1));
       }
-      default:
+      default:  // no sum
         return false;
     }
   }

@@ -43,7 +43,7 @@ ScaleRule ScaleRuleOf(Opcode opcode) {
     case Opcode::kBatchNormGrad:
     case Opcode::kCustomCall:
       return ScaleRule::kProduct;
-    default:
+    default:  // its operands' errors add up
       return ScaleRule::kSum;
   }
 }
@@ -163,7 +163,7 @@ double ErrorScale::ScaleOfElement(const Instruction& tuple, int64_t index, int d
     case Opcode::kWhile:
       return std::max(ScaleOfElement(*tuple.called(1)->root(), index, depth + 1),
                       ScaleOfElement(*tuple.operand(0), index, depth + 1));
-    default:
+    default:  // made of all its operands
       for (const Instruction* operand : tuple.operands()) {
         scale = std::max(scale, ScaleOfOperand(*operand, depth + 1));
       }
@@ -196,7 +196,7 @@ double ErrorScale::ScaleOfParameter(const Instruction& parameter, int64_t index,
     case Opcode::kFusion:
     case Opcode::kAsyncStart:
       return number < caller.operand_count() ? scale_of(*caller.operand(number)) : 0;
-    default:
+    default:  // its parameters are no operands
       return 0;
   }
 }

@@ -40,7 +40,7 @@ std::vector<const Instruction*> GraphWalk::Behind(const Instruction& x) const {
       if (x.opcode() != Opcode::kCall) out.push_back(x.operand(0));
       for (const Computation* called : x.called()) out.push_back(called->root());
       break;
-    default:
+    default:  // made of its operands
       out.assign(x.operands().begin(), x.operands().end());
   }
   return out;
@@ -83,7 +83,7 @@ void GraphWalk::AppendElement(const Instruction& tuple, int64_t index, int depth
         AppendElement(*called->root(), index, depth + 1, out);
       }
       return;
-    default:
+    default:  // made of its operands
       out.insert(out.end(), tuple.operands().begin(), tuple.operands().end());
   }
 }
@@ -126,7 +126,7 @@ const Instruction* MovedFrom(const Instruction& x) {
       if (tuple.opcode() != Opcode::kTuple) return nullptr;
       return tuple.operand(x.attributes<GetTupleElementAttributes>().index);
     }
-    default:
+    default:  // moved by more than one instruction tells
       return IsCustomCallTo(x, kShardingTarget) ? x.operand(0) : nullptr;
   }
 }

@@ -50,7 +50,7 @@ int64_t MostTermsOf(const Instruction& x, int64_t device_count) {
       const ReplicaGroups* groups = x.attributes<CollectiveAttributes>().replica_groups;
       return groups == nullptr ? device_count : groups->GroupSize(device_count);
     }
-    default:
+    default:  // adds up nothing
       return 1;
   }
 }
