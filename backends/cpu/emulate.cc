@@ -68,7 +68,7 @@ Expected<std::optional<OwnWay>> OwnWayOf(const PreparedRun& prepared,
                                          std::optional<JudgedStep>& judged,
                                          const EmulateOptions& options) {
   if (!judged) return std::nullopt;
-  LocalCheckRuns& runs = judged->runs;
+  StepCheckRuns& runs = judged->runs;
   if (runs.outputs) return OwnWay{std::move(*runs.outputs), {}};
   // Picks are the mesh's where every step is right.
   const bool is_proven = judged->check.unsettled == 0 && judged->check.outputs_agree;
@@ -104,7 +104,7 @@ struct ComparedStep {
   std::vector<NearTie> near_ties;         // where `expected` follows from the mesh's picks
   // The reference's own results, where `expected` has some of its micro-batches; else empty.
   std::vector<OutputArray> whole_batch;
-  std::optional<LocalCheckResult> check;  // of the step that was verified as it ran
+  std::optional<StepCheckResult> check;  // of the step that was verified as it ran
 };
 
 // Errors: of planning and running; those of this rank alone do not return.
@@ -112,7 +112,7 @@ Expected<ComparedStep> RunComparedStep(PreparedRun& prepared, const EmulateOptio
                                        const RankAgreement& ranks) {
   ComparedStep step;
   const bool verifies = options.verify && ranks.IsFirst();
-  auto judged = JudgeFirstStep(prepared, options);
+  auto judged = CheckFirstStep(prepared, options);
   if (!judged) return Fail(judged.error());
   auto own = OwnWayOf(prepared, *judged, options);
   if (!own) return Fail(own.error());
@@ -171,7 +171,7 @@ Expected<void> Verify(PreparedRun& prepared, const EmulateOptions& options,
   if (verifies) {
     named = VerifyNamedValues(prepared, options, *verify, std::move(step.check));
   } else {
-    FollowNamedValues(prepared, options);
+    ReplayNamedValues(prepared, options);
   }
   named = ranks.Agree(std::move(named));
   if (!named) return Fail(named.error());
@@ -180,7 +180,7 @@ Expected<void> Verify(PreparedRun& prepared, const EmulateOptions& options,
   if (verifies) {
     widened = VerifyWidened(prepared, options, expected, *verify);
   } else {
-    FollowWidened(prepared, options);
+    ReplayWidened(prepared, options);
   }
   widened = ranks.Agree(std::move(widened));
   if (!widened) return Fail(widened.error());

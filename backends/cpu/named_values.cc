@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "backends/cpu/verify/settle.h"
+#include "backends/cpu/verify/verdict.h"
 #include "backends/cpu/verify/verify_instructions.h"
 #include "ir/computation.h"
 
@@ -50,14 +50,14 @@ bool HasBranches(const Module& program) {
 
 Expected<void> Verify(const PreparedRun& prepared, const EmulateOptions& options,
                       const InstructionsOptions& how, VerifyResult& verify,
-                      std::optional<LocalCheckResult> judged) {
+                      std::optional<StepCheckResult> judged) {
   const MeshPrograms& programs = prepared.programs;
   if (!IsKnownByName(programs)) return {};
   const bool differs = !verify.ok || verify.discrete_differences > 0;
   if (!options.verify_instructions && !differs) return {};
   const Module& whole = programs.Reference();
-  auto found = Settle(whole, *programs.program, programs.forms, *prepared.inputs, how, verify,
-                      std::move(judged));
+  auto found = DecideVerdict(whole, *programs.program, programs.forms, *prepared.inputs, how,
+                             verify, std::move(judged));
   if (!found) return Fail(found.error());
   if (options.verify_instructions) verify.instructions = std::move(*found);
   return {};
@@ -65,7 +65,7 @@ Expected<void> Verify(const PreparedRun& prepared, const EmulateOptions& options
 
 }  // namespace
 
-Expected<std::optional<JudgedStep>> JudgeFirstStep(const PreparedRun& prepared,
+Expected<std::optional<JudgedStep>> CheckFirstStep(const PreparedRun& prepared,
                                                    const EmulateOptions& options) {
   const MeshPrograms& programs = prepared.programs;
   const bool shows_more = options.repeat > 0 || !options.trace.empty() || !options.dumps.empty() ||
@@ -78,9 +78,9 @@ Expected<std::optional<JudgedStep>> JudgeFirstStep(const PreparedRun& prepared,
   JudgedStep judged;
   options.Progress("verify", 0);
   const int64_t mesh_bytes = prepared.run->plan().memory.arena_bytes();
-  judged.runs.most_kept_bytes = std::max(kLeastBudget, std::min(mesh_bytes / 4 * 3, kKeptBytes));
-  auto check = CheckLocally(programs.Reference(), *programs.program, programs.forms,
-                            *prepared.inputs, OptionsFor(prepared, options), &judged.runs);
+  judged.runs.most_kept_bytes = std::max(kMinBudget, std::min(mesh_bytes / 4 * 3, kKeptBytes));
+  auto check = CheckSteps(programs.Reference(), *programs.program, programs.forms, *prepared.inputs,
+                          OptionsFor(prepared, options), &judged.runs);
   if (!check && check.error().code == "E-RUN-MEMORY") return std::nullopt;
   if (!check) return Fail(check.error());
   if (check->fault) return std::nullopt;
@@ -94,16 +94,16 @@ Expected<std::optional<JudgedStep>> JudgeFirstStep(const PreparedRun& prepared,
 }
 
 Expected<void> VerifyNamedValues(const PreparedRun& prepared, const EmulateOptions& options,
-                                 VerifyResult& verify, std::optional<LocalCheckResult> judged) {
+                                 VerifyResult& verify, std::optional<StepCheckResult> judged) {
   const InstructionsOptions how = OptionsFor(prepared, options);
   Expected<void> done = Verify(prepared, options, how, verify, std::move(judged));
   how.runs.Finish();
   return done;
 }
 
-void FollowNamedValues(const PreparedRun& prepared, const EmulateOptions& options) {
+void ReplayNamedValues(const PreparedRun& prepared, const EmulateOptions& options) {
   const InstructionsOptions how = OptionsFor(prepared, options);
-  how.runs.Follow(*prepared.programs.program, *prepared.inputs, how.mesh, options.stop);
+  how.runs.Replay(*prepared.programs.program, *prepared.inputs, how.mesh, options.stop);
 }
 
 }  // namespace gshard::cpu

@@ -9,15 +9,15 @@
 #include "backends/cpu/emulate_options.h"
 #include "backends/cpu/prepared_run.h"
 #include "backends/cpu/step_runs.h"
-#include "backends/cpu/verify/local_check.h"
+#include "backends/cpu/verify/step_check.h"
 #include "backends/cpu/verify/verify.h"
 
 namespace gshard::cpu {
 
 // A step of the mesh that was judged as it ran: no other one is needed.
 struct JudgedStep {
-  LocalCheckResult check;
-  LocalCheckRuns runs;
+  StepCheckResult check;
+  StepCheckRuns runs;
   StepRuns steps;
 };
 
@@ -25,7 +25,7 @@ struct JudgedStep {
 // something else (its time alone, a trace, dumps, NaN, what ranks or branches do), where it is not
 // known by name what to compare with, where memory is limited, and where a step is wrong: what is
 // to be said of it takes other runs. Errors: of planning and running, E-RUN-STOPPED among them.
-Expected<std::optional<JudgedStep>> JudgeFirstStep(const PreparedRun& prepared,
+Expected<std::optional<JudgedStep>> CheckFirstStep(const PreparedRun& prepared,
                                                    const EmulateOptions& options);
 
 // Runs both graphs once more, unless `judged` has done so, and adds to `verify`, which
@@ -34,9 +34,9 @@ Expected<std::optional<JudgedStep>> JudgeFirstStep(const PreparedRun& prepared,
 // name, and with replicas: what an instruction is may differ between them. Errors: of planning and
 // running, E-RUN-STOPPED among them.
 Expected<void> VerifyNamedValues(const PreparedRun& prepared, const EmulateOptions& options,
-                                 VerifyResult& verify, std::optional<LocalCheckResult> judged);
+                                 VerifyResult& verify, std::optional<StepCheckResult> judged);
 // The same on ranks other than the first: runs what that one wants to look at.
-void FollowNamedValues(const PreparedRun& prepared, const EmulateOptions& options);
+void ReplayNamedValues(const PreparedRun& prepared, const EmulateOptions& options);
 
 }  // namespace gshard::cpu
 

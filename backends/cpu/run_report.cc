@@ -213,8 +213,8 @@ std::string CandidatesText(const NearTie& tie) {
 }
 
 void AppendNearTies(const VerifyResult& verify, std::string& out) {
-  constexpr size_t kMostShown = 8;
-  for (size_t i = 0; i < std::min(verify.near_ties.size(), kMostShown); ++i) {
+  constexpr size_t kMaxShown = 8;
+  for (size_t i = 0; i < std::min(verify.near_ties.size(), kMaxShown); ++i) {
     const NearTie& tie = verify.near_ties[i];
     out += fmt::format("near tie      {}[{}] on device {}: {} picks {}, unpartitioned {}",
                        tie.pick.name, fmt::join(tie.pick.index, ","), tie.pick.device, tie.opcode,
@@ -226,9 +226,9 @@ void AppendNearTies(const VerifyResult& verify, std::string& out) {
     const std::string candidates = CandidatesText(tie);
     if (!candidates.empty()) out += fmt::format("              from {}\n", candidates);
   }
-  if (verify.near_ties.size() > kMostShown) {
-    out += fmt::format("              and {} more: see --json\n",
-                       verify.near_ties.size() - kMostShown);
+  if (verify.near_ties.size() > kMaxShown) {
+    out +=
+        fmt::format("              and {} more: see --json\n", verify.near_ties.size() - kMaxShown);
   }
   if (!verify.near_ties.empty()) {
     out += fmt::format("              with these picks in the unpartitioned graph {}\n",
@@ -311,7 +311,7 @@ std::string RemainsText(const WidenedResult& widened) {
 
 // `tell_outputs`: those that differ in their own types, too.
 void AppendWidened(const WidenedResult& widened, bool tell_outputs, std::string& out) {
-  constexpr size_t kMostShown = 4;
+  constexpr size_t kMaxShown = 4;
   switch (widened.outcome) {
     case WidenedResult::Outcome::kRemains:
       out += fmt::format("              {}\n", RemainsText(widened));
@@ -328,29 +328,29 @@ void AppendWidened(const WidenedResult& widened, bool tell_outputs, std::string&
   }
   out += "\n";
   if (!tell_outputs) return;
-  for (size_t i = 0; i < std::min(widened.outputs.size(), kMostShown); ++i) {
+  for (size_t i = 0; i < std::min(widened.outputs.size(), kMaxShown); ++i) {
     const WidenedResult::Output& output = widened.outputs[i];
     out += fmt::format("              {}; in f64 off by {:.2g}\n", MismatchText(output.mismatch),
                        output.error);
   }
-  if (widened.outputs.size() > kMostShown) {
+  if (widened.outputs.size() > kMaxShown) {
     out +=
-        fmt::format("              and {} more: see --json\n", widened.outputs.size() - kMostShown);
+        fmt::format("              and {} more: see --json\n", widened.outputs.size() - kMaxShown);
   }
 }
 
 // "'reduce.12' (unet.py:34) and 23 more"
 std::string SumsText(const MicrobatchSums& found) {
-  constexpr size_t kMostNamed = 3;
+  constexpr size_t kMaxNamed = 3;
   std::string text;
-  for (size_t i = 0; i < std::min(found.sums.size(), kMostNamed); ++i) {
+  for (size_t i = 0; i < std::min(found.sums.size(), kMaxNamed); ++i) {
     const MicrobatchSums::Sum& sum = found.sums[i];
     const std::string& place = sum.source.empty() ? sum.op_name : sum.source;
     text += fmt::format("{}'{}'{}", i == 0 ? "" : ", ", sum.name,
                         place.empty() ? "" : fmt::format(" ({})", place));
   }
-  if (found.sums.size() > kMostNamed) {
-    text += fmt::format(" and {} more", found.sums.size() - kMostNamed);
+  if (found.sums.size() > kMaxNamed) {
+    text += fmt::format(" and {} more", found.sums.size() - kMaxNamed);
   }
   return text;
 }
@@ -662,7 +662,7 @@ std::string ToText(const RunReport& report) {
   out += fmt::format(", {} per device\n", HumanFlops(static_cast<double>(report.device_flops)));
   out += DeviceGroupsText(report);
   if (report.model) {
-    out += fmt::format("gshard-cost   {}, {} per device: as compiled for a chip, not as run here\n",
+    out += fmt::format("gshard-cost   {}, {} per device: estimated for a chip, not for this emulation\n",
                        Bytes(report.model->peak_bytes), HumanFlops(report.model->flops));
   }
   for (const RunReport::Collective& collective : report.collectives) {

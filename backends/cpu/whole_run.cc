@@ -16,7 +16,7 @@ MeshRunOptions WholeOptions(const PreparedRun& prepared) {
   return mesh;
 }
 
-Expected<void> RunOnce(MeshRun& run, TapObserver* observer, const EmulateOptions& options) {
+Expected<void> RunOnce(MeshRun& run, ProbeObserver* observer, const EmulateOptions& options) {
   if (auto done = run.Start(options.stop); !done) return done;
   RunOptions once;
   once.stop = options.stop;
@@ -66,8 +66,8 @@ Expected<std::optional<OwnWay>> RunWithPicks(const PreparedRun& prepared, const 
   const MeshPrograms& programs = prepared.programs;
   const ShownChoices& shown = choices.shown();
   MeshRunOptions of_whole = WholeOptions(prepared);
-  of_whole.taps = shown.whole_taps;
-  of_whole.tapped_bytes = 1;  // what follows a pick is computed from the one put in its place
+  of_whole.probes = shown.whole_probes;
+  of_whole.probed_bytes = 1;  // what follows a pick is computed from the one put in its place
   auto run = MeshRun::Prepare(programs.Reference(), *prepared.inputs, of_whole);
   if (!run) return Fail(run.error());
   PickComparer::Spreads spreads;

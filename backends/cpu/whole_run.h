@@ -29,7 +29,7 @@ struct OwnWay {
   std::vector<NearTie> near_ties;
 };
 
-// The same after a step every array of which was judged right (LocalCheckRuns), for near ties at
+// The same after a step every array of which was judged right (StepCheckRuns), for near ties at
 // once: where a choice has other picks than the mesh though the floats agree, the graph goes on
 // with the mesh's. Nothing: it did, and outputs differ all the same, so that they are to be known
 // without. Errors: of planning and running.

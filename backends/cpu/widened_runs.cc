@@ -85,7 +85,7 @@ class WidenedRuns {
     if (auto done = (*run)->Start(options_.stop); !done) return Fail(done.error());
     RunOptions once = Once(0);
     once.progress = [this, tell = once.progress](double done) {
-      runs_.GetOn();  // other ranks wait
+      runs_.ReportProgress();  // other ranks wait
       tell(done);
     };
     if (auto done = (*run)->Run(once); !done) return Fail(done.error());
@@ -123,9 +123,9 @@ Expected<void> VerifyWidened(const PreparedRun& prepared, const EmulateOptions& 
   return {};
 }
 
-void FollowWidened(const PreparedRun& prepared, const EmulateOptions& options) {
+void ReplayWidened(const PreparedRun& prepared, const EmulateOptions& options) {
   const std::unique_ptr<Module> program = WidenedCopy(*prepared.programs.program);
-  RunsOf(options).Follow(*program, *prepared.inputs, WidenedMesh(prepared.mesh, program->context()),
+  RunsOf(options).Replay(*program, *prepared.inputs, WidenedMesh(prepared.mesh, program->context()),
                          options.stop);
 }
 

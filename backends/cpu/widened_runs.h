@@ -20,7 +20,7 @@ bool NeedsWidenedRuns(const VerifyResult& verify);
 Expected<void> VerifyWidened(const PreparedRun& prepared, const EmulateOptions& options,
                              const std::vector<OutputArray>& expected, VerifyResult& verify);
 // The same on ranks other than the first.
-void FollowWidened(const PreparedRun& prepared, const EmulateOptions& options);
+void ReplayWidened(const PreparedRun& prepared, const EmulateOptions& options);
 
 }  // namespace gshard::cpu
 

@@ -10,15 +10,15 @@ constexpr size_t kAlignment = 64;
 
 }  // namespace
 
-SharedRoom::SharedRoom(std::span<std::byte> memory) : memory_(memory) {
+SharedBuffer::SharedBuffer(std::span<std::byte> memory) : memory_(memory) {
   if (!memory.empty()) free_[0] = memory.size() / kAlignment * kAlignment;
 }
 
-size_t SharedRoom::Rounded(size_t bytes) {
+size_t SharedBuffer::Rounded(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-std::byte* SharedRoom::Take(size_t bytes) {
+std::byte* SharedBuffer::Take(size_t bytes) {
   const size_t needed = Rounded(bytes);
   for (auto at = free_.begin(); at != free_.end(); ++at) {
     const auto [offset, room] = *at;
@@ -30,7 +30,7 @@ std::byte* SharedRoom::Take(size_t bytes) {
   return nullptr;
 }
 
-void SharedRoom::GiveBack(const std::byte* begin, size_t bytes) {
+void SharedBuffer::GiveBack(const std::byte* begin, size_t bytes) {
   auto at = free_.emplace(static_cast<size_t>(begin - memory_.data()), Rounded(bytes)).first;
   if (const auto next = std::next(at);
       next != free_.end() && at->first + at->second == next->first) {
@@ -44,7 +44,7 @@ void SharedRoom::GiveBack(const std::byte* begin, size_t bytes) {
   free_.erase(at);
 }
 
-std::byte* GrowingRoom::Take(size_t bytes) {
+std::byte* GrowableBuffer::Take(size_t bytes) {
   if (bytes > bytes_) {
     data_.reset();
     data_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
@@ -53,7 +53,7 @@ std::byte* GrowingRoom::Take(size_t bytes) {
   return data_.get();
 }
 
-void Message::Resize(size_t bytes, SharedRoom* room) {
+void Message::Resize(size_t bytes, SharedBuffer* room) {
   if (room != nullptr && room_bytes_ < bytes) {
     GiveBack();
     in_room_ = room->Take(bytes);

@@ -14,9 +14,9 @@ namespace gshard::mpi {
 
 // The room in a rank's shared memory: first fit, so that the same memory is used again and again.
 // Not thread-safe.
-class SharedRoom {
+class SharedBuffer {
  public:
-  explicit SharedRoom(std::span<std::byte> memory);
+  explicit SharedBuffer(std::span<std::byte> memory);
   // Nothing: there is no such room.
   std::byte* Take(size_t bytes);
   void GiveBack(const std::byte* begin, size_t bytes);
@@ -27,8 +27,8 @@ class SharedRoom {
   std::map<size_t, size_t> free_;  // bytes by offset; neighbours are one
 };
 
-// Memory that grows to what was wanted most and is kept: what the system gives anew it clears.
-class GrowingRoom {
+// A buffer that only grows. It is reused because the operating system zeroes fresh pages.
+class GrowableBuffer {
  public:
   // What was in it is gone.
   std::byte* Take(size_t bytes);
@@ -56,12 +56,12 @@ class Message {
   friend class Ranks;
 
   // Contents are undefined afterwards. `room`: null, or where to look first.
-  void Resize(size_t bytes, SharedRoom* room);
+  void Resize(size_t bytes, SharedBuffer* room);
   void GiveBack();
 
   std::span<std::byte> data_;
-  GrowingRoom own_;
-  SharedRoom* room_ = nullptr;
+  GrowableBuffer own_;
+  SharedBuffer* room_ = nullptr;
   std::byte* in_room_ = nullptr;
   size_t room_bytes_ = 0;
   int64_t place_ = 0;  // in its sender's shared memory, as told to its receiver; -1: nowhere

@@ -77,8 +77,8 @@ class Ranks::Watch {
     Beat last, incoming, outgoing;
     Clock::time_point changed, heard;
     Transport::Request request = 0, sending = 0;
-    int missed =
-        0;  // our own beats since it was heard: time in which we were stopped does not count
+    // Our own beats since it was heard: time in which this process was stopped does not count.
+    int missed = 0;
     bool left = false;
   };
 
@@ -89,7 +89,7 @@ class Ranks::Watch {
     return transport_.IReceive(p, kBeatTag, std::as_writable_bytes(std::span(&peer.incoming, 1)));
   }
 
-  void Tell(bool last) {
+  void SendProgress(bool last) {
     for (int p = 0; p < transport_.size(); ++p) {
       Peer& peer = PeerOf(p);
       if (p == transport_.rank()) continue;
@@ -133,7 +133,7 @@ class Ranks::Watch {
     std::unique_lock<std::mutex> lock(mutex_);
     while (!ending_) {
       lock.unlock();
-      Tell(false);
+      SendProgress(false);
       for (int p = 0; p < transport_.size(); ++p) {
         if (p != transport_.rank()) Poll(p);
       }
@@ -144,7 +144,7 @@ class Ranks::Watch {
     const bool quietly = quietly_;
     lock.unlock();
     if (quietly) return;
-    Tell(true);
+    SendProgress(true);
     for (int p = 0; p < transport_.size(); ++p) {
       Peer& peer = PeerOf(p);
       while (p != transport_.rank() && (!peer.left || peer.sending != 0)) {
@@ -227,7 +227,7 @@ void Ranks::Wait(std::vector<Transfer>& transfers, bool incoming_only, std::stri
     if (!done.empty()) moved = Clock::now();
     for (size_t i = done.size(); i-- > 0;) {
       const auto transfer = transfers.begin() + static_cast<ptrdiff_t>(done[i]);
-      if (!GoesOn(*transfer)) transfers.erase(transfer);
+      if (!Advance(*transfer)) transfers.erase(transfer);
     }
     if (is_done() || Since(moved) < options_.timeout_seconds) continue;
     for (const Transfer& transfer : transfers) {
@@ -262,8 +262,8 @@ int Ranks::NextStep() {
 }
 
 void Ranks::Send(int peer, int tag, std::span<const std::byte> data, Begun& begun) {
-  for (size_t begin = 0; begin < data.size(); begin += kMostMessageBytes) {
-    const auto piece = data.subspan(begin, std::min(kMostMessageBytes, data.size() - begin));
+  for (size_t begin = 0; begin < data.size(); begin += kMaxMessageBytes) {
+    const auto piece = data.subspan(begin, std::min(kMaxMessageBytes, data.size() - begin));
     begun.transfers.push_back({Transfer::Kind::kSent, peer, piece.size(),
                                transport_.ISend(peer, tag, piece), tag, nullptr});
     ++traffic_.messages;
@@ -272,8 +272,8 @@ void Ranks::Send(int peer, int tag, std::span<const std::byte> data, Begun& begu
 }
 
 void Ranks::Receive(int peer, int tag, std::span<std::byte> data, Begun& begun) {
-  for (size_t begin = 0; begin < data.size(); begin += kMostMessageBytes) {
-    const auto piece = data.subspan(begin, std::min(kMostMessageBytes, data.size() - begin));
+  for (size_t begin = 0; begin < data.size(); begin += kMaxMessageBytes) {
+    const auto piece = data.subspan(begin, std::min(kMaxMessageBytes, data.size() - begin));
     begun.transfers.push_back({Transfer::Kind::kReceived, peer, piece.size(),
                                transport_.IReceive(peer, tag, piece), tag, nullptr});
   }
@@ -289,7 +289,7 @@ Ranks::Begun Ranks::Begin(std::span<const Outgoing> out, std::span<const Incomin
 }
 
 bool Ranks::IsShared(int peer, size_t bytes) {
-  return bytes >= options_.least_shared_bytes && bytes <= kMostMessageBytes &&
+  return bytes >= options_.least_shared_bytes && bytes <= kMaxMessageBytes &&
          !transport_.Shared(peer).empty();
 }
 
@@ -342,7 +342,7 @@ Ranks::Begun Ranks::Begin(std::span<const Packet> out, std::span<const Awaited> 
   return begun;
 }
 
-bool Ranks::GoesOn(Transfer& transfer) {
+bool Ranks::Advance(Transfer& transfer) {
   if (transfer.kind != Transfer::Kind::kTold) return false;
   Message& message = *transfer.message;
   if (message.place_ != kNowhere) {

@@ -2,8 +2,8 @@
 // die or hang.
 //
 // Every rank goes through the same exchanges in the same order, so nothing is negotiated: a message
-// is matched by its step. A peer that is silent, or says that it does not get on, for the time-out
-// while somebody waits for it ends the run; one that is slow but gets on does not.
+// is matched by its step. The run is aborted if a peer that others wait for sends nothing, or reports
+// no progress, for the time-out; a peer that is slow but makes progress does not end it.
 #ifndef GSHARD_BACKENDS_MPI_RANKS_H_
 #define GSHARD_BACKENDS_MPI_RANKS_H_
 
@@ -21,14 +21,15 @@
 
 namespace gshard::mpi {
 
-inline constexpr size_t kLeastSharedBytes = 16 << 10;
+inline constexpr size_t kMinSharedBytes = 16 << 10;
 
 struct RanksOptions {
   double timeout_seconds = 300;
   // Shorter messages are copied to the ranks of this host, too: that takes less time than to tell
   // where they are and that they were read.
-  size_t least_shared_bytes = kLeastSharedBytes;
-  // Counts up while this rank computes; null: only its exchanges and GetOn show that it gets on.
+  size_t least_shared_bytes = kMinSharedBytes;
+  // Counts up while this rank computes; null: only its exchanges and ReportProgress show that it
+  // gets on.
   const std::atomic<uint64_t>* work = nullptr;
   // Told what is wrong before Abort.
   std::function<void(const std::string& message)> report;
@@ -102,7 +103,7 @@ class Ranks {
   std::string Broadcast(const std::string& text, std::string_view where);
 
   // This rank gets on with work of its own between exchanges. Thread-safe.
-  void GetOn() { own_work_.fetch_add(1, std::memory_order_relaxed); }
+  void ReportProgress() { own_work_.fetch_add(1, std::memory_order_relaxed); }
 
   [[noreturn]] void Abort(int code);
 
@@ -121,7 +122,7 @@ class Ranks {
   void Receive(int peer, int tag, std::span<std::byte> data, Begun& begun);
   bool IsShared(int peer, size_t bytes);
   // After a transfer's request is done: true if it has another now.
-  bool GoesOn(Transfer& transfer);
+  bool Advance(Transfer& transfer);
   void ForgetNotes(double seconds);
   // Until no transfer is left, or none that comes in.
   void Wait(std::vector<Transfer>& transfers, bool incoming_only, std::string_view where);
@@ -130,7 +131,7 @@ class Ranks {
   RanksOptions options_;
   Traffic traffic_;
   uint64_t step_ = 0;
-  SharedRoom room_;
+  SharedBuffer room_;
   std::vector<Transport::Request> notes_;  // that messages were read
   std::atomic<uint64_t> own_work_{0};
   std::unique_ptr<Watch> watch_;

@@ -12,7 +12,7 @@
 namespace gshard::mpi {
 
 // Messages of at most this many bytes: MPI counts with ints.
-inline constexpr size_t kMostMessageBytes = size_t{1} << 30;
+inline constexpr size_t kMaxMessageBytes = size_t{1} << 30;
 // Tags are below this: the least upper bound that MPI allows a library.
 inline constexpr int kTagLimit = 32768;
 // Payload has tags below this, by step (ranks.h); what is said about payload has those above.

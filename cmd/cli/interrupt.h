@@ -11,8 +11,8 @@ inline constexpr int kExitInterrupted = 130;
 // Ctrl-C ends the process at once. CommandLine::Run calls it; `program` must live on.
 void ExitOnInterrupt(const char* program);
 
-// While it lives, Ctrl-C sets `stop`, which who works is to look at. If the work has not ended two
-// seconds later (a phase that does not look), or at a second Ctrl-C, the process ends as above.
+// While this object lives, Ctrl-C sets `stop`; the worker must poll it. If the work has not ended two
+// seconds later (a phase that does not poll), or at a second Ctrl-C, the process ends as above.
 class InterruptibleWork {
  public:
   explicit InterruptibleWork(std::atomic<bool>* stop);

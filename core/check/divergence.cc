@@ -46,7 +46,7 @@ class DivergenceWalk {
     if (!Talks(entry)) return {};
     std::vector<DeviceLeaves> arguments;
     for (const Instruction* parameter : entry.parameters()) {
-      // Of what no condition is made of, nothing is asked.
+      // Parameters that reach no condition are skipped.
       arguments.push_back(demand_.IsWanted(*parameter)
                               ? rules_.OfParameter(parameter->shape(), parameter->sharding())
                               : AllDiffer(*parameter));

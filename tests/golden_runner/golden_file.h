@@ -8,11 +8,10 @@
 //   // CHECK-COUNT-4: PATTERN             four later lines do
 //   // CHECK-DAG: PATTERN                 adjacent ones match in any order, each a line of its own
 //   // CHECK-NOT: PATTERN                 no line between the matches before and after does
-//   // CHECK-LABEL: PATTERN               cuts the output: what stands between two labels is looked
-//   for
-//                                         between their lines only
-//   // EXPECT-ERROR@+2: message           exit 1, and "…:LINE:…error: …message" for the line two
-//   below
+//   // CHECK-LABEL: PATTERN               cuts the output: directives between two labels
+//                                        match lines between them only
+//   // EXPECT-ERROR@+2: message           exit 1, and "…:LINE:…error: …message" for the line
+//                                        two below
 //   // EXIT: 3                            expected exit code (default 0; 1 with EXPECT-ERROR)
 //   // -----                              next part; it inherits RUN if it has none
 //

@@ -14,7 +14,7 @@ constexpr int64_t kTileBytes = 24 * 1024;
 constexpr int64_t kMinTile = 128;
 constexpr int64_t kMaxTile = 8192;
 constexpr int64_t kTileMultiple = 64;  // keeps every slot 64-byte aligned
-constexpr int64_t kMostKept = 512;     // elements of a constant that is kept written out
+constexpr int64_t kMaxKept = 512;      // elements of a constant that is kept written out
 
 // (i / inner) % size for i from `first`.
 template <typename T>
@@ -388,7 +388,7 @@ void ElementwiseProgram::Build(bool outputs_may_alias) {
 
 void ElementwiseProgram::KeepConstants(int64_t count) {
   const int64_t elements = (count + kTileMultiple - 1) / kTileMultiple * kTileMultiple;
-  if (elements > std::min(kMostKept, tile_)) return;
+  if (elements > std::min(kMaxKept, tile_)) return;
   kept_elements_ = elements;
   for (size_t i = 0; i < splats_; ++i) {
     const int64_t bytes = registers_[static_cast<size_t>(steps_[i].out)].bytes;

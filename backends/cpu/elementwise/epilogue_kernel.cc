@@ -7,14 +7,14 @@ namespace gshard::cpu {
 namespace {
 
 constexpr int64_t kPanelBytes = 128 << 10;
-constexpr int64_t kMostPanelBytes = 512 << 10;  // where the product cannot be cut finer
+constexpr int64_t kMaxPanelBytes = 512 << 10;  // where the product cannot be cut finer
 // Fewer rows at a time would have the product prepare its right-hand side too often.
 constexpr int64_t kMinRows = 64;
 
 int64_t PanelOf(const Kernel& product, int64_t element_bytes) {
   const int64_t granule = product.RangeGranule(), bytes = granule * element_bytes;
   int64_t granules = std::max<int64_t>(kPanelBytes / bytes, 1);
-  if (kMinRows * bytes <= kMostPanelBytes) granules = std::max(granules, kMinRows);
+  if (kMinRows * bytes <= kMaxPanelBytes) granules = std::max(granules, kMinRows);
   return granules * granule;
 }
 
@@ -23,7 +23,7 @@ int64_t PanelOf(const Kernel& product, int64_t element_bytes) {
 bool EpilogueKernel::Pays(const Kernel& product, int64_t count, int64_t element_bytes) {
   const int64_t granule = product.RangeGranule();
   return granule > 0 && product.ShareCount() == 1 && count * element_bytes > kPanelBytes &&
-         granule * element_bytes <= kMostPanelBytes;
+         granule * element_bytes <= kMaxPanelBytes;
 }
 
 EpilogueKernel::EpilogueKernel(const Kernel& product, size_t product_operands,

@@ -17,7 +17,7 @@ namespace {
 // Accumulators of one tile stay in the first-level cache while all members pass by.
 constexpr int64_t kTile = 2048;
 // Of a tree over less than 2^32 blocks.
-constexpr size_t kMostLevels = 33;
+constexpr size_t kMaxLevels = 33;
 
 // Goes through the tree of a tile's blocks: `make_block(first, last, level)` folds members [first,
 // last) into the accumulator of that number, `merge(level)` folds level + 1 into level. Accumulator
@@ -59,7 +59,7 @@ class TileFold final : public Fold {
            std::byte* result, Scratch& scratch) const override {
     const Scratch::Mark mark = scratch.Position();
     const auto tile_bytes = static_cast<size_t>(kTile * bytes_);
-    std::byte* waiting[kMostLevels];
+    std::byte* waiting[kMaxLevels];
     const size_t blocks = (members.size() - 1) / block + 1;
     const auto levels = static_cast<size_t>(std::bit_width(blocks - 1)) + 1;
     for (size_t i = finish_ != nullptr ? 0 : 1; i < levels; ++i) {
@@ -156,7 +156,7 @@ class GeneralFold final : public Fold {
   void Run(int64_t count, std::span<const std::byte* const> members, uint32_t block,
            std::byte* result, Scratch& scratch) const override {
     const Scratch::Mark mark = scratch.Position();
-    std::byte* waiting[kMostLevels];
+    std::byte* waiting[kMaxLevels];
     const size_t blocks = (members.size() - 1) / block + 1;
     const auto levels = static_cast<size_t>(std::bit_width(blocks - 1)) + 1;
     for (size_t i = 1; i < levels; ++i) {

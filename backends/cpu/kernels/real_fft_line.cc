@@ -61,7 +61,7 @@ void RealFftLine::ToBins(int64_t count, int64_t row, SplitComplex parts, SplitCo
     const double *ar = parts.real + k * count, *ai = parts.imag + k * count;
     const double *br = parts.real + mirror % h * count, *bi = parts.imag + mirror % h * count;
     const double wr = root_real_[static_cast<size_t>(k)], wi = root_imag_[static_cast<size_t>(k)];
-    double real[kMostLines], imag[kMostLines], mirror_real[kMostLines], mirror_imag[kMostLines];
+    double real[kMaxLines], imag[kMaxLines], mirror_real[kMaxLines], mirror_imag[kMaxLines];
     for (int64_t l = 0; l < count; ++l) {
       const double even_real = 0.5 * (ar[l] + br[l]), even_imag = 0.5 * (ai[l] - bi[l]);
       const double odd_real = 0.5 * (ai[l] + bi[l]), odd_imag = 0.5 * (br[l] - ar[l]);

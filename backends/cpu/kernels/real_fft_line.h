@@ -19,7 +19,7 @@ class RealFftLine {
   // `length` is even. Inverse: from bins to the signal.
   RealFftLine(int64_t length, bool inverse);
 
-  // At most kMostLines lines in place, `row` elements from one to the next. The signal is in the
+  // At most kMaxLines lines in place, `row` elements from one to the next. The signal is in the
   // real parts; the imaginary ones of bins 0 and h are not looked at. `room` holds
   // RoomElements(count) doubles.
   void Run(int64_t count, int64_t row, SplitComplex lines, double* room) const;
@@ -27,7 +27,7 @@ class RealFftLine {
     return 2 * half_.length() * count + half_.RoomElements(count);
   }
 
-  static constexpr int64_t kMostLines = 8;
+  static constexpr int64_t kMaxLines = 8;
 
  private:
   void FromSignal(int64_t count, int64_t row, SplitComplex lines, SplitComplex parts) const;

@@ -30,8 +30,8 @@ HWY_INLINE void SumPairs(int64_t count, int64_t k, DotRows<T> a, DotRows<T> b, T
   const hn::ScalableTag<T> d;
   const hn::RebindToSigned<decltype(d)> offsets;
   using Offset = hn::TFromD<decltype(offsets)>;
-  constexpr size_t kMostLanes = HWY_MAX_BYTES / sizeof(T);
-  HWY_ALIGN Offset left[kMostLanes] = {}, right[kMostLanes] = {};
+  constexpr size_t kMaxLanes = HWY_MAX_BYTES / sizeof(T);
+  HWY_ALIGN Offset left[kMaxLanes] = {}, right[kMaxLanes] = {};
   for (int64_t i = 0; i < count; ++i) {
     left[i] = static_cast<Offset>(i * a.row);
     right[i] = static_cast<Offset>(i * b.row);
@@ -46,7 +46,7 @@ HWY_INLINE void SumPairs(int64_t count, int64_t k, DotRows<T> a, DotRows<T> b, T
     }
     sum = begin == 0 ? chunk : hn::Add(sum, chunk);
   }
-  HWY_ALIGN T sums[kMostLanes];
+  HWY_ALIGN T sums[kMaxLanes];
   hn::Store(sum, d, sums);
   std::copy_n(sums, count, y);
 }

@@ -220,10 +220,10 @@ struct Heights {
 };
 
 template <typename T, size_t kV>
-constexpr size_t kMostRows = kV == 1   ? kNarrowRows
-                             : kV == 2 ? kRows
-                             : kV == 4 ? kFewRows
-                                       : 1;
+constexpr size_t kMaxRows = kV == 1   ? kNarrowRows
+                            : kV == 2 ? kRows
+                            : kV == 4 ? kFewRows
+                                      : 1;
 
 // Zen does one product of vectors of 512 bits a cycle: 12 sums keep it busy, and of higher blocks
 // it stores the sums while it has nothing to multiply.
@@ -241,7 +241,7 @@ Heights HeightsOf(int64_t m, const Rows<T>& a) {
   constexpr int64_t kSameLines = 4096, kLow = 6;
   const bool same_lines =
       a.column == 1 && a.row * static_cast<int64_t>(sizeof(T)) % kSameLines == 0;
-  const auto most = static_cast<int64_t>(kMostRows<T, kV>);
+  const auto most = static_cast<int64_t>(kMaxRows<T, kV>);
   const bool low = same_lines || (kV > 1 && PrefersLowBlocks());
   const int64_t limit = low ? std::min(most, kLow) : most;
   if (m <= limit) return {m, 0, 1};
@@ -251,7 +251,7 @@ Heights HeightsOf(int64_t m, const Rows<T>& a) {
 
 template <typename T, size_t kV, bool kPacked = false>
 void BlockRows(const Heights& heights, const Columns<T>& x) {
-  constexpr size_t kMost = kMostRows<T, kV>;
+  constexpr size_t kMost = kMaxRows<T, kV>;
   const auto& [rows, higher, lower] = heights;
   if (higher > 0) Blocks<T, kV, kPacked, kMost>(higher, rows + 1, x, 0);
   Blocks<T, kV, kPacked, kMost>(lower, rows, x, higher * (rows + 1));

@@ -21,10 +21,11 @@ std::vector<uint32_t> PartialGroup(const Sharding* sharding, uint32_t partition,
 // The place of `partition` in its group.
 int64_t PartialPlace(const Sharding* sharding, uint32_t partition);
 
-// Turns whole elements into the part that the member at `place` of a group of two or more holds.
-// Of sums the first two members hold one half each (exactly: integers an upper and a lower half),
-// so that reducing too late or not at all shows; 8-bit and smaller floats the first all. Others
-// hold the identity of the reduction; of maxima and minima of types without infinity, the value.
+// Turns whole elements into the part that the member at `place` of a group of two or more
+// holds. Of sums the first two members hold one half each (exactly: integers an upper and a lower
+// half), so that reducing too late or not at all shows; 8-bit and smaller floats the first all.
+// Others hold the identity of the reduction; of maxima and minima of types without infinity, the
+// value.
 void MakePartial(DType dtype, ReductionKind reduction, int64_t place, int64_t count,
                  std::byte* data);
 // The members past this place hold the same.

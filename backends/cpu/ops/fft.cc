@@ -18,7 +18,7 @@ namespace gshard::cpu {
 namespace {
 
 // Lines that are transformed side by side, as long as they stay in L2.
-constexpr int64_t kTogether = RealFftLine::kMostLines;
+constexpr int64_t kTogether = RealFftLine::kMaxLines;
 constexpr int64_t kLongest = 8192;
 // Batches that are too few to be divided between threads.
 constexpr int64_t kFew = 8;

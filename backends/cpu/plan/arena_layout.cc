@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "backends/cpu/memory/memory.h"
-#include "backends/cpu/plan/reduction_sinks.h"
+#include "backends/cpu/plan/fused_accumulators.h"
 
 namespace gshard::cpu {
 namespace {
@@ -81,7 +81,7 @@ class ArenaPlanner {
     const int64_t footprint = std::max<int64_t>(one + external, 1);
     int64_t most = std::max<int64_t>(footprint <= kSmallInstance ? count / 16 : count / 64, 1);
     int64_t tasks = 0;
-    if (!chain.sinks.empty()) {
+    if (!chain.fused_accumulators.empty()) {
       tasks = static_cast<int64_t>(chain.tasks.size()) - 1;
       most = std::min<int64_t>(most, count / tasks);
     }
@@ -92,15 +92,16 @@ class ArenaPlanner {
     layout.slots = slots;
     layout.slot_buffer = layout_.packer.Add(layout.slot_bytes * slots, step.begin, step.begin);
     int64_t tasks_here = 0;
-    if (!chain.sinks.empty()) {
+    if (!chain.fused_accumulators.empty()) {
       const std::vector<uint8_t> here = layout_.places.kept().TasksHere(chain);
       tasks_here = std::count(here.begin(), here.end(), uint8_t{1});
     }
-    for (const Sink& sink : chain.sinks) {
-      const int64_t bytes = value(sink.collective->operands[sink.index]).bytes;
+    for (const FusedAccumulator& fused_accumulator : chain.fused_accumulators) {
+      const int64_t bytes =
+          value(fused_accumulator.collective->operands[fused_accumulator.index]).bytes;
       const auto stride = static_cast<int64_t>(AlignUp(static_cast<size_t>(bytes)));
       layout.accumulators.push_back(
-          FoldsIntoResults(chain, sink)
+          FoldsIntoResults(chain, fused_accumulator)
               ? ChainLayout::kDirect
               : layout_.packer.Add(tasks_here * stride, step.begin, step.begin));
     }

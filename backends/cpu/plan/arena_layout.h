@@ -25,7 +25,8 @@ struct ChainLayout {
   int64_t slot_bytes = 0;
   uint32_t slot_buffer = 0;  // a buffer of the arena
   int64_t slots = 0;         // in it
-  // Per sink: accumulators of the tasks that run here, or kDirect if they are the results.
+  // Per fused accumulator: accumulators of the tasks that run here, or kDirect if they are the
+  // results.
   std::vector<uint32_t> accumulators;
   static constexpr uint32_t kDirect = UINT32_MAX;
   tsl::robin_map<ValueId, int64_t> offsets;  // of slot values, for blocks of `block` classes

@@ -21,7 +21,7 @@ class DeadCode {
     needed_.assign(program_.values.size(), false);
     for (ValueId value : program_.results) Need(value);
     for (ValueId value : program_.kept) Need(value);
-    for (ValueId value : program_.tap_results) {
+    for (ValueId value : program_.probe_results) {
       if (value != kNoValue) Need(value);
     }
     for (const Block& block : program_.blocks) {

@@ -285,8 +285,8 @@ class Fusion {
       }
     }
     // Storing one array and reading it again costs as much as reading three.
-    constexpr size_t kMostArrays = 2;
-    if (arrays.size() > kMostArrays) return {};
+    constexpr size_t kMaxArrays = 2;
+    if (arrays.size() > kMaxArrays) return {};
     std::reverse(producers.begin(), producers.end());
     std::reverse(rest.begin(), rest.end());
     group.ops = std::move(rest);

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "backends/cpu/plan/collective_reads.h"
-#include "backends/cpu/plan/reduction_sinks.h"
+#include "backends/cpu/plan/fused_accumulators.h"
 #include "backends/cpu/plan/views.h"
 #include "core/analysis/collective_classes.h"
 
@@ -115,7 +115,8 @@ class KeptInstances::Finder {
     for (const ScheduledStep& step : block.steps) {
       for (const ScheduledBlock* inner : step.blocks) VisitBlock(*inner);
       if (step.op == nullptr) {
-        for (const Sink& sink : step.chain.sinks) VisitSink(step.chain, sink);
+        for (const FusedAccumulator& fused_accumulator : step.chain.fused_accumulators)
+          VisitFusedAccumulator(step.chain, fused_accumulator);
       } else if (step.op->kind == OpKind::kCollective) {
         VisitCollective(step);
       }
@@ -143,13 +144,13 @@ class KeptInstances::Finder {
   }
 
   // Accumulators that are results: of all tasks that run here.
-  void VisitSink(const Chain& chain, const Sink& sink) {
-    if (!FoldsIntoResults(chain, sink)) return;
-    const Op& op = *sink.collective;
-    const ValueId result = op.results[sink.index];
+  void VisitFusedAccumulator(const Chain& chain, const FusedAccumulator& fused_accumulator) {
+    if (!FoldsIntoResults(chain, fused_accumulator)) return;
+    const Op& op = *fused_accumulator.collective;
+    const ValueId result = op.results[fused_accumulator.index];
     const Value& value = program_.values[result];
     const ResolvedGroups& groups = op.devices->groups;
-    const DeviceClasses* members = program_.values[op.operands[sink.index]].classes;
+    const DeviceClasses* members = program_.values[op.operands[fused_accumulator.index]].classes;
     const std::vector<uint8_t> tasks = TasksOf(chain, Own(chain.classes));
     const std::vector<uint32_t> first_group = SequencesOf(groups, *members).first_group;
     for (size_t t = 0; t < first_group.size(); ++t) {

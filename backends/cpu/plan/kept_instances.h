@@ -44,7 +44,7 @@ class KeptInstances {
     const Numbers* numbers = NumbersOf(value);
     return numbers == nullptr ? 0 : numbers->first;
   }
-  // By task of a chain with sinks: whether some of its classes are this rank's.
+  // By task of a chain with fused accumulators: whether some of its classes are this rank's.
   std::vector<uint8_t> TasksHere(const Chain& chain) const;
 
  private:

@@ -27,7 +27,7 @@ namespace {
 
 // Inlining may blow up a graph of calls; beyond this many operations it is refused.
 constexpr int64_t kMaxOps = 20'000'000;
-constexpr double kMostBytes = 0x1p58;
+constexpr double kMaxBytes = 0x1p58;
 
 // Dims other than those of size 1 keep their order.
 bool KeepsDimOrder(std::span<const int64_t> permutation, const Shape* operand) {
@@ -103,11 +103,11 @@ class Lowering {
     for (const Instruction* parameter : entry.parameters()) {
       for (ValueId leaf : NewLeaves(*parameter)) program_.parameters.push_back(leaf);
     }
-    for (uint32_t t = 0; t < options_.taps.size(); ++t) {
-      taps_[options_.taps[t].after].push_back(t);
+    for (uint32_t t = 0; t < options_.probes.size(); ++t) {
+      probes_[options_.probes[t].after].push_back(t);
     }
-    program_.tapped.assign(options_.taps.size(), kNoValue);
-    program_.tap_results.assign(options_.taps.size(), kNoValue);
+    program_.probed.assign(options_.probes.size(), kNoValue);
+    program_.probe_results.assign(options_.probes.size(), kNoValue);
     program_.entry = NewBlock();
     auto results = LowerComputation(entry, program_.parameters, program_.entry);
     if (!results) return Fail(results.error());
@@ -156,7 +156,7 @@ class Lowering {
       return ErrorAt(x, "E-RUN-DYNAMIC", "a dimension without a bound cannot be executed");
     }
     total_bytes_ += static_cast<double>(x.shape()->byte_size()) * program_.grid.device_count();
-    if (total_bytes_ > kMostBytes) {
+    if (total_bytes_ > kMaxBytes) {
       return ErrorAt(x, "E-RUN-MEMORY", "the arrays of the program exceed any memory");
     }
     const bool elided =
@@ -243,7 +243,7 @@ class Lowering {
                                       arguments.begin() + static_cast<ptrdiff_t>(next + count));
       next += count;
       if (Expected<void> sized = CheckSize(*parameter); !sized) return Fail(sized.error());
-      AppendTaps(*parameter, block);
+      AppendProbes(*parameter, block);
     }
     for (const Instruction* x : computation.instructions()) {
       if (x->opcode() == Opcode::kParameter) continue;
@@ -251,30 +251,30 @@ class Lowering {
       Expected<Leaves> leaves = LowerInstruction(*x, block);
       if (!leaves) return Fail(leaves.error());
       leaves_[x->id()] = std::move(*leaves);
-      AppendTaps(*x, block);
+      AppendProbes(*x, block);
     }
     return leaves_[computation.root()->id()];
   }
 
-  void AppendTaps(const Instruction& x, Block* block) {
-    if (taps_.empty()) return;
-    const auto taps = taps_.find(&x);
-    if (taps == taps_.end()) return;
-    for (uint32_t tap : taps->second) {
-      if (program_.tap_results[tap] != kNoValue) {  // a second place
-        program_.tapped[tap] = kNoValue;
+  void AppendProbes(const Instruction& x, Block* block) {
+    if (probes_.empty()) return;
+    const auto probes = probes_.find(&x);
+    if (probes == probes_.end()) return;
+    for (uint32_t probe : probes->second) {
+      if (program_.probe_results[probe] != kNoValue) {  // a second place
+        program_.probed[probe] = kNoValue;
         continue;
       }
       Op op;
-      op.kind = OpKind::kTap;
-      const Instruction& shown = *options_.taps[tap].shown;
+      op.kind = OpKind::kProbe;
+      const Instruction& shown = *options_.probes[probe].shown;
       op.instruction = &shown;
-      op.tap = tap;
+      op.probe = probe;
       op.operands = {LeavesOf(&shown).front()};
       op.results = {program_.NewValue(shown.shape(), &shown, 0)};
       program_.values[op.results[0]].bytes = 0;
-      program_.tapped[tap] = op.operands[0];
-      program_.tap_results[tap] = op.results[0];
+      program_.probed[probe] = op.operands[0];
+      program_.probe_results[probe] = op.results[0];
       block->ops.push_back(std::move(op));
     }
   }
@@ -480,8 +480,8 @@ class Lowering {
 
   Expected<Leaves> LowerWhile(const Instruction& x, Block* block) {
     const Leaves initial = LeavesOf(x.operand(0));
-    // Who asks for values inside, by name or by taps, gets those of each trip.
-    const auto trips = taps_.empty() && options_.keep.empty() ? TripsToUnroll(x) : std::nullopt;
+    // Who asks for values inside, by name or by probes, gets those of each trip.
+    const auto trips = probes_.empty() && options_.keep.empty() ? TripsToUnroll(x) : std::nullopt;
     if (trips) {
       Leaves carried = initial;
       for (int64_t trip = 0; trip < *trips; ++trip) {
@@ -589,11 +589,11 @@ class Lowering {
     }
     resolve(program_.results);
     resolve(program_.kept);
-    for (size_t t = 0; t < program_.tapped.size(); ++t) {
-      if (program_.tapped[t] == kNoValue) {
-        program_.tap_results[t] = kNoValue;
+    for (size_t t = 0; t < program_.probed.size(); ++t) {
+      if (program_.probed[t] == kNoValue) {
+        program_.probe_results[t] = kNoValue;
       } else {
-        program_.tapped[t] = Resolve(program_.tapped[t]);
+        program_.probed[t] = Resolve(program_.probed[t]);
       }
     }
   }
@@ -602,7 +602,7 @@ class Lowering {
   const LoweringOptions& options_;
   std::vector<Leaves> leaves_;  // by instruction id
   tsl::robin_map<uint32_t, Leaves> constants_;
-  tsl::robin_map<const Instruction*, std::vector<uint32_t>> taps_;
+  tsl::robin_map<const Instruction*, std::vector<uint32_t>> probes_;
   std::vector<ValueId> forward_;
   tsl::robin_map<const Shape*, std::vector<int64_t>> leaf_begins_;
   double total_bytes_ = 0;  // of all values on all devices

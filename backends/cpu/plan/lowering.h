@@ -15,8 +15,8 @@ namespace gshard::cpu {
 struct LoweringOptions {
   // Names of instructions whose value must stay readable after a run.
   std::span<const std::string> keep;
-  // Arrays that are shown to an observer (tap.h).
-  std::span<const TapPoint> taps;
+  // Arrays that are shown to an observer (probe.h).
+  std::span<const ProbePoint> probes;
   IndexObserver* index_observer = nullptr;  // see Program
   // Seeds the filler of elided constants ("{...}"): arrays/fill.h.
   uint64_t seed = 0;

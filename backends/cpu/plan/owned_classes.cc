@@ -102,7 +102,7 @@ class Divider {
 OwnedClasses MakeOwnedClasses(const Plan& plan, const ChainStep& step, RankHolders& holders) {
   OwnedClasses owned;
   // Sums and what is shown are where their classes are.
-  if (step.flops == 0 || !step.sinks.empty() || !step.taps.empty()) return owned;
+  if (step.flops == 0 || !step.fused_accumulators.empty() || !step.probes.empty()) return owned;
   const std::vector<StoredResult> stored = StoredResults(plan, step);
   int64_t bytes = 0;
   for (const StoredResult& result : stored) bytes += result.bytes;

@@ -8,9 +8,9 @@
 #include "backends/cpu/plan/address_table.h"
 #include "backends/cpu/plan/arena_layout.h"
 #include "backends/cpu/plan/collective_plan.h"
+#include "backends/cpu/plan/fused_accumulators.h"
 #include "backends/cpu/plan/fusion.h"
 #include "backends/cpu/plan/plan_memory.h"
-#include "backends/cpu/plan/reduction_sinks.h"
 #include "backends/cpu/plan/schedule.h"
 #include "backends/cpu/plan/storage.h"
 #include "backends/cpu/plan/views.h"
@@ -101,8 +101,8 @@ class StepEmitter {
       Call call;
       call.kernel = op->kernel;
       call.op = op;
-      call.tap = op->tap;
-      if (op->tap != kNoTap) step.taps.push_back(op->tap);
+      call.probe = op->probe;
+      if (op->probe != kNoProbe) step.probes.push_back(op->probe);
       call.flops = op->kernel->Flops();
       if (op->kernel->RangeGranule() > 0) {
         call.elements = value(op->results[0]).shape->element_count();
@@ -118,7 +118,7 @@ class StepEmitter {
       }
       call.results = static_cast<uint32_t>(step.refs.size());
       call.sums = value(op->results[0]).accumulated_by_kernel;
-      const bool writes = !call.sums && op->tap == kNoTap;
+      const bool writes = !call.sums && op->probe == kNoProbe;
       call.result_count = writes ? static_cast<uint32_t>(op->results.size()) : 0;
       for (ValueId result : op->results) {
         if (!writes) break;
@@ -127,12 +127,12 @@ class StepEmitter {
         step.refs.push_back(ref);
         call.bytes += value(result).bytes;
       }
-      call.sinks = static_cast<uint32_t>(step.sinks.size());
-      for (size_t k = 0; k < chain.sinks.size(); ++k) {
-        if (chain.sinks[k].after_op != i) continue;
-        Expected<void> done = EmitSink(scheduled, k, step);
+      call.fused_accumulators = static_cast<uint32_t>(step.fused_accumulators.size());
+      for (size_t k = 0; k < chain.fused_accumulators.size(); ++k) {
+        if (chain.fused_accumulators[k].after_op != i) continue;
+        Expected<void> done = EmitFusedAccumulator(scheduled, k, step);
         if (!done) return done;
-        ++call.sink_count;
+        ++call.fused_accumulator_count;
       }
       step.flops += call.flops;
       step.bytes += call.bytes;
@@ -147,13 +147,14 @@ class StepEmitter {
     return {};
   }
 
-  Expected<void> EmitSink(const ScheduledStep& scheduled, size_t k, ChainStep& step) {
+  Expected<void> EmitFusedAccumulator(const ScheduledStep& scheduled, size_t k, ChainStep& step) {
     const ChainLayout& layout = layout_.chains.at(&scheduled);
     const Chain& chain = scheduled.chain;
-    const Sink& sink = chain.sinks[k];
-    const Op& op = *sink.collective;
-    const ValueId contribution = op.operands[sink.index], result = op.results[sink.index];
-    PlannedSink planned;
+    const FusedAccumulator& fused_accumulator = chain.fused_accumulators[k];
+    const Op& op = *fused_accumulator.collective;
+    const ValueId contribution = op.operands[fused_accumulator.index],
+                  result = op.results[fused_accumulator.index];
+    PlannedFusedAccumulator planned;
     if (!value(contribution).accumulated_by_kernel)
       planned.value = addresses_.InChain(contribution, scheduled);
     planned.bytes = value(contribution).bytes;
@@ -168,7 +169,7 @@ class StepEmitter {
         planned.accumulators.push_back(layout_.places.OffsetOf(result, c));
       }
       if (plan_.cut.size > 1) {
-        auto made = MakeReduction(op, sink.index, planned.accumulators, 1);
+        auto made = MakeReduction(op, fused_accumulator.index, planned.accumulators, 1);
         if (!made) return Fail(made.error());
         step.direct_results.push_back(std::move(*made));
       }
@@ -179,11 +180,12 @@ class StepEmitter {
         planned.accumulators.push_back(here != 0 ? next : kNotHere);
         if (here != 0) next += stride;
       }
-      auto made = MakeReduction(op, sink.index, planned.accumulators, chain.tasks_per_group);
+      auto made =
+          MakeReduction(op, fused_accumulator.index, planned.accumulators, chain.tasks_per_group);
       if (!made) return Fail(made.error());
       step.final_reductions.push_back(std::move(*made));
     }
-    step.sinks.push_back(std::move(planned));
+    step.fused_accumulators.push_back(std::move(planned));
     return {};
   }
 
@@ -291,11 +293,11 @@ Expected<std::unique_ptr<Plan>> BuildPlan(std::unique_ptr<Program> program,
   plan->speeds = options.speeds;
   Program& lowered = *plan->program;
   CloneCheapProducers(lowered);
-  Schedule schedule = MakeSchedule(lowered, options.tapped_bytes);
+  Schedule schedule = MakeSchedule(lowered, options.probed_bytes);
   if (options.fuse) {
     if (Expected<void> done = FuseElementwise(lowered, schedule); !done) return Fail(done.error());
   }
-  if (options.sinks) FindReductionSinks(lowered, schedule);
+  if (options.fused_accumulators) FindFusedAccumulators(lowered, schedule);
   const StorageAssignment storage = AssignStorage(lowered, schedule);
   ArenaLayout layout = LayOutArena(lowered, schedule, storage, options.threads,
                                    KeptInstances(lowered, schedule, storage, options.cut));

@@ -51,9 +51,9 @@ struct Call {
   const Op* op = nullptr;
   uint32_t operands = 0, operand_count = 0;  // into ChainStep::refs
   uint32_t results = 0, result_count = 0;
-  uint32_t sinks = 0, sink_count = 0;  // fed by this call
-  bool sums = false;                   // the kernel itself adds its result to the one sink
-  uint32_t tap = kNoTap;               // shows operand 0 instead of running the kernel
+  uint32_t fused_accumulators = 0, fused_accumulator_count = 0;  // fed by this call
+  bool sums = false;          // the kernel itself adds its result to the one fused accumulator
+  uint32_t probe = kNoProbe;  // shows operand 0 instead of running the kernel
   int64_t elements = 0;                // of a result; 0: it cannot be run in ranges
   int64_t flops = 0;
   int64_t bytes = 0;  // read and written by one instance
@@ -91,7 +91,7 @@ struct CollectiveStep {
 };
 
 // A value of a chain that is folded into accumulators as it is made: one per task.
-struct PlannedSink {
+struct PlannedFusedAccumulator {
   BufferRef value;
   int64_t bytes = 0;
   int64_t element_bytes = 1;
@@ -109,16 +109,16 @@ struct ChainStep {
   int64_t slot_bytes = 0;
   int64_t flops = 0;  // of one class
   int64_t bytes = 0;  // read and written for one class
-  // With sinks: classes in running order, the beginnings of tasks in it (and the end), and what
-  // turns accumulators into results where they are not the results themselves.
-  std::vector<PlannedSink> sinks;
+  // With fused accumulators: classes in running order, the beginnings of tasks in it (and the end),
+  // and what turns accumulators into results where they are not the results themselves.
+  std::vector<PlannedFusedAccumulator> fused_accumulators;
   std::vector<uint32_t> order, tasks;
   uint32_t tasks_per_group = 1;
   std::vector<CollectiveStep> final_reductions;
   // Where accumulators are the results: each its sequence's only member. For ranks, which send them
   // to those who want them.
   std::vector<CollectiveStep> direct_results;
-  std::vector<uint32_t> taps;  // of the calls
+  std::vector<uint32_t> probes;  // of the calls
   uint32_t number = 0;         // among all chains
 };
 
@@ -170,8 +170,8 @@ struct RankSpeeds {
 struct PlanOptions {
   int threads = 1;
   bool fuse = true;                  // off: every operation's value is written out (--check-nan)
-  bool sinks = true;                 // reductions fold partial sums as they are made
-  int64_t tapped_bytes = INT64_MAX;  // see MakeSchedule
+  bool fused_accumulators = true;    // reductions fold partial sums as they are made
+  int64_t probed_bytes = INT64_MAX;  // see MakeSchedule
   int64_t memory_limit = 0;          // bytes; 0: none. A plan above it is not for running.
   RankCut cut;                       // the devices that this process runs
   RankSpeeds speeds;

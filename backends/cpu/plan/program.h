@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "backends/cpu/elementwise/kernel.h"
-#include "backends/cpu/plan/tap.h"
+#include "backends/cpu/plan/probe.h"
 #include "core/analysis/device_classes.h"
 #include "core/analysis/device_groups.h"
 #include "ir/module.h"
@@ -69,7 +69,7 @@ enum class OpKind : uint8_t {
   kWhile,        // blocks: condition, body; operands: initial values of the carried ones
   kConditional,  // blocks: the branches; operands: {predicate or index}
   kRngState,     // rng-get-and-update-state
-  kTap,          // shows its operand to an observer; in chains, as kernels
+  kProbe,        // shows its operand to an observer; in chains, as kernels
 };
 
 struct Block;
@@ -86,7 +86,7 @@ struct Op {
   // while: the carried values, which are parameters of both blocks and afterwards the results.
   std::vector<ValueId> results;
   std::vector<Block*> blocks;
-  uint32_t tap = kNoTap;  // kTap
+  uint32_t probe = kNoProbe;  // kProbe
 };
 
 struct Block {
@@ -110,9 +110,9 @@ struct Program {
   std::vector<ValueId> kept;              // leaves that must stay readable after a run (--dump)
   std::vector<const Shape*> kept_shapes;  // of the leaves asked for, whatever they are names of
   std::vector<size_t> kept_begin;         // per name asked for: its first leaf in `kept`
-  // Per tap: the value shown, or kNoValue if its instruction runs nowhere or in several places.
-  // An operation must have results: those of taps have no bytes.
-  std::vector<ValueId> tapped, tap_results;
+  // Per probe: the value shown, or kNoValue if its instruction runs nowhere or in several places.
+  // An operation must have results: those of probes have no bytes.
+  std::vector<ValueId> probed, probe_results;
   std::vector<const Instruction*> elided_constants;
   int64_t elided_bytes = 0;                      // that stand in for them, beside the plan's arrays
   std::vector<std::unique_ptr<Kernel>> kernels;  // by instruction id; null where not needed

@@ -13,8 +13,8 @@ namespace {
 
 class Scheduler {
  public:
-  Scheduler(const Program& program, int64_t tapped_bytes)
-      : program_(program), tapped_bytes_(tapped_bytes), segment_of_(program.values.size(), 0) {}
+  Scheduler(const Program& program, int64_t probed_bytes)
+      : program_(program), probed_bytes_(probed_bytes), segment_of_(program.values.size(), 0) {}
 
   Schedule Run() {
     schedule_.entry = VisitBlock(*program_.entry);
@@ -41,7 +41,7 @@ class Scheduler {
       segment = ++last_segment_;
     };
     for (const Op& op : block.ops) {
-      if (op.kind != OpKind::kKernel && op.kind != OpKind::kTap) {
+      if (op.kind != OpKind::kKernel && op.kind != OpKind::kProbe) {
         if (DependsOn(op, segment)) flush();
         ScheduledStep step;
         step.op = &op;
@@ -60,13 +60,13 @@ class Scheduler {
         chain->classes = classes;
       }
       chain->ops.push_back(&op);
-      if (op.kind == OpKind::kTap) {
+      if (op.kind == OpKind::kProbe) {
         const Value& shown = program_.values[op.operands[0]];
-        chain->tapped_bytes += shown.bytes * shown.classes->count();
+        chain->probed_bytes += shown.bytes * shown.classes->count();
       }
       for (ValueId result : op.results) segment_of_[result] = segment;
       // What is shown next is to come next, too, whatever its classes.
-      if (chain->tapped_bytes >= tapped_bytes_) flush();
+      if (chain->probed_bytes >= probed_bytes_) flush();
     }
     flush();
     return scheduled;
@@ -126,7 +126,7 @@ class Scheduler {
   }
 
   const Program& program_;
-  const int64_t tapped_bytes_;
+  const int64_t probed_bytes_;
   Schedule schedule_;
   std::vector<uint32_t> segment_of_;  // by value: the segment its kernel is in
   uint32_t last_segment_ = 0;
@@ -195,8 +195,8 @@ void CloneCheapProducers(Program& program) {
   RemoveDeadKernels(program);  // those that all users have copies of
 }
 
-Schedule MakeSchedule(const Program& program, int64_t tapped_bytes) {
-  return Scheduler(program, tapped_bytes).Run();
+Schedule MakeSchedule(const Program& program, int64_t probed_bytes) {
+  return Scheduler(program, probed_bytes).Run();
 }
 
 }  // namespace gshard::cpu

@@ -17,8 +17,8 @@
 
 namespace gshard::cpu {
 
-// A value of a chain that goes into a reduction as it is made: see reduction_sinks.h.
-struct Sink {
+// A value of a chain that goes into a reduction as it is made: see fused_accumulators.h.
+struct FusedAccumulator {
   uint32_t after_op = 0;           // index in Chain::ops of what makes the value
   const Op* collective = nullptr;  // reduces operand `index` to result `index`
   uint32_t index = 0;
@@ -27,10 +27,10 @@ struct Sink {
 struct Chain {
   const DeviceClasses* classes = nullptr;
   std::vector<const Op*> ops;
-  int64_t tapped_bytes = 0;  // that its taps show
-  std::vector<Sink> sinks;
-  // With sinks: classes in the order of their groups, and where each task begins in it (and the
-  // end). Consecutive tasks_per_group tasks are the segments of one group.
+  int64_t probed_bytes = 0;  // that its probes show
+  std::vector<FusedAccumulator> fused_accumulators;
+  // With fused accumulators: classes in the order of their groups, and where each task begins in it
+  // (and the end). Consecutive tasks_per_group tasks are the segments of one group.
   std::vector<uint32_t> order;
   std::vector<uint32_t> tasks;
   uint32_t tasks_per_group = 1;
@@ -62,9 +62,10 @@ struct Schedule {
 // a fused group, but much memory if it has to wait for a far user.
 void CloneCheapProducers(Program& program);
 
-// Segments end where the taps of a chain show more than `tapped_bytes` (over all devices), so that
-// an observer need not hold more at a time, and is shown large arrays in about the program's order.
-Schedule MakeSchedule(const Program& program, int64_t tapped_bytes);
+// Segments end where the probes of a chain show more than `probed_bytes` (over all devices), so
+// that an observer need not hold more at a time, and is shown large arrays in about the program's
+// order.
+Schedule MakeSchedule(const Program& program, int64_t probed_bytes);
 
 // The values without view behind a value: itself, or what it is a view of.
 std::vector<ValueId> BasesOf(const Program& program, ValueId value);

@@ -7,16 +7,16 @@ namespace gshard::cpu {
 namespace {
 
 // Threefry, as JAX writes it, has 5 trips of 60 operations.
-constexpr int64_t kMostTrips = 16;
-constexpr int64_t kMostOperations = 1024;  // of all trips
+constexpr int64_t kMaxTrips = 16;
+constexpr int64_t kMaxOperations = 1024;  // of all trips
 // Of one result: operations on larger arrays outweigh the loop around them.
-constexpr int64_t kMostResultBytes = 256 << 10;
+constexpr int64_t kMaxResultBytes = 256 << 10;
 
 // How many operations a trip has, calls resolved; nothing if they are too many or not to be copied.
 std::optional<int64_t> OperationsOf(const Computation& computation) {
   auto operations = static_cast<int64_t>(computation.instructions().size());
   for (const Instruction* x : computation.instructions()) {
-    if (x->shape()->IsArray() && x->shape()->byte_size() > kMostResultBytes) return std::nullopt;
+    if (x->shape()->IsArray() && x->shape()->byte_size() > kMaxResultBytes) return std::nullopt;
     switch (x->opcode()) {
       case Opcode::kCall:
       case Opcode::kFusion: {
@@ -35,7 +35,7 @@ std::optional<int64_t> OperationsOf(const Computation& computation) {
       default:  // copied, unless devices communicate
         if (IsCollective(x->opcode())) return std::nullopt;
     }
-    if (operations > kMostOperations) return std::nullopt;
+    if (operations > kMaxOperations) return std::nullopt;
   }
   return operations;
 }
@@ -44,9 +44,9 @@ std::optional<int64_t> OperationsOf(const Computation& computation) {
 
 std::optional<int64_t> TripsToUnroll(const Instruction& loop) {
   const std::optional<LoopCounter> counter = CounterOf(loop);
-  if (!counter || counter->trips > kMostTrips) return std::nullopt;
+  if (!counter || counter->trips > kMaxTrips) return std::nullopt;
   const auto operations = OperationsOf(*loop.called(1));
-  if (!operations || *operations * counter->trips > kMostOperations) return std::nullopt;
+  if (!operations || *operations * counter->trips > kMaxOperations) return std::nullopt;
   return counter->trips;
 }
 

@@ -119,11 +119,12 @@ class StorageAssigner {
           for (ValueId operand : op->operands) Use(operand, {step.begin, i}, loop, op, &step);
           for (ValueId result : op->results) Define(result, block, step, i, loop, op);
         }
-        for (const Sink& sink : step.chain.sinks) {
-          Use(sink.collective->operands[sink.index], {step.begin, sink.after_op}, loop, nullptr,
-              &step);
-          const ValueId result = sink.collective->results[sink.index];
-          Define(result, block, step, sink.after_op, loop, sink.collective);
+        for (const FusedAccumulator& fused_accumulator : step.chain.fused_accumulators) {
+          Use(fused_accumulator.collective->operands[fused_accumulator.index],
+              {step.begin, fused_accumulator.after_op}, loop, nullptr, &step);
+          const ValueId result = fused_accumulator.collective->results[fused_accumulator.index];
+          Define(result, block, step, fused_accumulator.after_op, loop,
+                 fused_accumulator.collective);
           lives_[result].stored = true;
         }
         continue;
@@ -267,8 +268,8 @@ class StorageAssigner {
     for (const ScheduledStep& step : block.steps) {
       if (step.op == nullptr) {
         for (const Op* op : step.chain.ops) AssignKernel(*op, loop);
-        for (const Sink& sink : step.chain.sinks) {
-          const ValueId result = sink.collective->results[sink.index];
+        for (const FusedAccumulator& fused_accumulator : step.chain.fused_accumulators) {
+          const ValueId result = fused_accumulator.collective->results[fused_accumulator.index];
           if (IsUnassigned(result)) result_.storage[result] = NewStorage(result);
         }
       } else if (step.op->kind == OpKind::kWhile) {

@@ -27,8 +27,8 @@ constexpr int64_t kKnownTotalBytes = int64_t{1} << 20;
 // Work limit of one such computation, in operand bytes over all classes.
 constexpr int64_t kKnownOperandBytes = int64_t{64} << 20;
 
-// Chains hold operations with kernels; what a tap does is up to whoever runs the chain.
-const Kernel& TapKernel() {
+// Chains hold operations with kernels; what a probe does is up to whoever runs the chain.
+const Kernel& ProbeKernel() {
   class NoKernel final : public Kernel {
    public:
     void Run(ConstBuffers, Buffers, Scratch&) const override {}
@@ -89,8 +89,8 @@ class Uniformity {
       case OpKind::kRngState:
         value(op.results[0]).classes = table_.Uniform();
         return {};
-      case OpKind::kTap:
-        op.kernel = &TapKernel();
+      case OpKind::kProbe:
+        op.kernel = &ProbeKernel();
         value(op.results[0]).classes = ClassesOf(op.operands[0]);
         return {};
     }

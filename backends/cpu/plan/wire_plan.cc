@@ -14,13 +14,13 @@ namespace gshard::cpu {
 namespace {
 
 // A range of a reduction is worth a root of its own if it is at least this long.
-constexpr int64_t kLeastRange = 1 << 10;
+constexpr int64_t kMinRange = 1 << 10;
 // A rank sends about so much at a time, to all others together; of copies no less to one. Small
 // enough that what is packed is still in the cache when it is sent, and what has come when it is
 // unpacked.
-constexpr int64_t kRoundBytes = 1 << 20, kLeastRoundBytes = 128 << 10;
+constexpr int64_t kRoundBytes = 1 << 20, kMinRoundBytes = 128 << 10;
 // Tasks that go from rank to rank are cut into so many waves.
-constexpr uint32_t kMostWaves = 8;
+constexpr uint32_t kMaxWaves = 8;
 
 // Appends `item` to the items of a message; to the last one if it goes on where that ends, since a
 // collective of thousands of devices has millions of pieces.
@@ -92,7 +92,7 @@ class Messages {
 class Pieces {
  public:
   explicit Pieces(const RankCut& cut)
-      : round_bytes_(std::max(kRoundBytes / std::max(cut.size - 1, 1), kLeastRoundBytes)) {}
+      : round_bytes_(std::max(kRoundBytes / std::max(cut.size - 1, 1), kMinRoundBytes)) {}
 
   void Add(int from, int to, WireItem item, WirePlan& out, Messages& messages) {
     out.least_bytes += item.bytes;
@@ -316,15 +316,15 @@ class ReductionPlanner {
     const WirePiece whole{0, 1, part_.operand_bytes, 0};
     // Who has everything needs nobody.
     const bool here = std::ranges::count(complete, cut().rank) > 0;
-    const int giver = complete.empty() ? -1 : complete[s % complete.size()];
-    if (here && results_.Wants(s, cut().rank) && (poor.empty() || giver != cut().rank)) {
+    const int producer = complete.empty() ? -1 : complete[s % complete.size()];
+    if (here && results_.Wants(s, cut().rank) && (poor.empty() || producer != cut().rank)) {
       WireUnit unit = MakeUnit(s, whole, std::vector<int>(MemberCount(s), cut().rank), -1);
       unit.is_private = true;
       out.units.push_back(std::move(unit));
     }
     if (poor.empty()) return;
     const std::vector<int> places =
-        giver >= 0 ? std::vector<int>(MemberCount(s), giver) : PlacesOf(s);
+        producer >= 0 ? std::vector<int>(MemberCount(s), producer) : PlacesOf(s);
     std::vector<int> taking_part = places;
     std::ranges::sort(taking_part);
     taking_part.erase(std::unique(taking_part.begin(), taking_part.end()), taking_part.end());
@@ -379,9 +379,9 @@ class ReductionPlanner {
     }
     const int64_t elements = part_.operand_bytes / part_.element_bytes;
     const auto roots = static_cast<int64_t>(ranks.size());
-    const int64_t longest = std::max(kRoundBytes / receivers, kLeastRange);
+    const int64_t longest = std::max(kRoundBytes / receivers, kMinRange);
     const int64_t most = roots * (part_.operand_bytes / (roots * longest) + 1);
-    const int64_t count = std::clamp<int64_t>(part_.operand_bytes / kLeastRange, 1, most);
+    const int64_t count = std::clamp<int64_t>(part_.operand_bytes / kMinRange, 1, most);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t begin = elements * i / count * part_.element_bytes;
       const int64_t end = elements * (i + 1) / count * part_.element_bytes;
@@ -664,13 +664,15 @@ namespace {
 
 // Where the classes of a group's tasks are folded: one rank for each, or all at every rank that has
 // all of them.
-class SinkPlanner {
+class FusedAccumulatorPlanner {
  public:
-  SinkPlanner(const ChainStep& step, RankHolders& holders) : step_(step), holders_(holders) {
-    for (const PlannedSink& sink : step.sinks) task_bytes_ += sink.bytes;
+  FusedAccumulatorPlanner(const ChainStep& step, RankHolders& holders)
+      : step_(step), holders_(holders) {
+    for (const PlannedFusedAccumulator& fused_accumulator : step.fused_accumulators)
+      task_bytes_ += fused_accumulator.bytes;
   }
 
-  SinkPlan Run() {
+  FusedAccumulatorPlan Run() {
     const auto tasks = static_cast<uint32_t>(step_.tasks.size() - 1);
     const auto size = static_cast<size_t>(holders_.cut().size);
     plan_.holds.assign(tasks * size, 0);
@@ -743,7 +745,7 @@ class SinkPlanner {
   void SetSlots() {
     uint32_t cut_tasks = 0, most_runs = 1, runs = 0;
     std::vector<uint8_t> begins(static_cast<size_t>(holders_.cut().size), 0);
-    for (const SinkRun& run : plan_.runs) {
+    for (const FusedAccumulatorRun& run : plan_.runs) {
       runs = run.from < 0 ? 1 : runs + 1;
       most_runs = std::max(most_runs, runs);
       if (run.from < 0 && run.to >= 0) {
@@ -751,11 +753,11 @@ class SinkPlanner {
         begins[static_cast<size_t>(run.rank)] = 1;
       }
     }
-    const uint32_t waves = cut_tasks == 0 ? 1 : std::min(cut_tasks, kMostWaves);
+    const uint32_t waves = cut_tasks == 0 ? 1 : std::min(cut_tasks, kMaxWaves);
     plan_.slots = waves + most_runs - 1;
     uint32_t number = 0, slot = 0;
     std::set<std::tuple<uint32_t, int, int>> pairs;
-    for (SinkRun& run : plan_.runs) {
+    for (FusedAccumulatorRun& run : plan_.runs) {
       if (run.from < 0 && run.to < 0) {
         // Whole tasks fill the time before the first wave comes, or after the last has gone.
         run.slot = begins[static_cast<size_t>(run.rank)] != 0 ? plan_.slots - 1 : 0;
@@ -768,19 +770,19 @@ class SinkPlanner {
       pairs.insert({slot, run.rank, run.to});
     }
     plan_.messages = static_cast<int64_t>(pairs.size());
-    std::ranges::stable_sort(plan_.runs, {}, &SinkRun::slot);
+    std::ranges::stable_sort(plan_.runs, {}, &FusedAccumulatorRun::slot);
   }
 
   const ChainStep& step_;
   RankHolders& holders_;
   int64_t task_bytes_ = 0;
-  SinkPlan plan_;
+  FusedAccumulatorPlan plan_;
 };
 
 }  // namespace
 
-SinkPlan MakeSinkPlan(const ChainStep& step, RankHolders& holders) {
-  return SinkPlanner(step, holders).Run();
+FusedAccumulatorPlan MakeFusedAccumulatorPlan(const ChainStep& step, RankHolders& holders) {
+  return FusedAccumulatorPlanner(step, holders).Run();
 }
 
 }  // namespace gshard::cpu

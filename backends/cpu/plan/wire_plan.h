@@ -3,8 +3,8 @@
 //
 //   every rank    local folds  ─►  one message a pair of ranks and round  ─►  local folds
 //
-// A rank has an instance of a value if one of its devices is in the class. Only what it has not is
-// sent to it, once, however many of its devices want it; into the place that its arena has for the
+// A rank has an instance of a value if one of its devices is in the class. It receives each missing
+// instance once, even if several of its devices need it, into the place that its arena has for the
 // instance (kept_instances.h). Reductions are the trees of fold.h: a rank folds what it has
 // of a block (the rest of it goes on with the next rank's members), and the tree over the blocks
 // runs where most of a node is. A group is cut into ranges with a root each, so that no rank sends
@@ -91,7 +91,7 @@ struct LocalCopy {
   int64_t to = 0;  // offset
 };
 
-// Of one collective, or of the part of it that chains with sinks leave over.
+// Of one collective, or of the part of it that chains with fused accumulators leave over.
 struct WirePlan {
   std::vector<WireUnit> units;
   std::vector<LocalCopy> copies;  // after the rounds
@@ -148,20 +148,21 @@ class SequenceResults {
 WirePlan MakeRaggedRows(const Plan& plan, const CollectiveStep& step, RankHolders& holders,
                         const std::function<int64_t(int64_t, size_t, int64_t)>& read);
 
-// Runs of neighbouring classes of a sink's task that one rank folds, and when (reduction_sinks.h):
-// what a rank has begun goes on at the next, so tasks are cut into waves that follow one another.
-struct SinkRun {
+// Runs of neighbouring classes of a sink's task that one rank folds, and when
+// (fused_accumulators.h): what a rank has begun goes on at the next, so tasks are cut into waves
+// that follow one another.
+struct FusedAccumulatorRun {
   uint32_t task = 0, first = 0, last = 0;  // into ChainStep::order
   int rank = 0, from = -1, to = -1;        // who began it, who goes on
   uint32_t slot = 0;
 };
-struct SinkPlan {
-  std::vector<SinkRun> runs;  // by slot; private ones of this rank among them
+struct FusedAccumulatorPlan {
+  std::vector<FusedAccumulatorRun> runs;  // by slot; private ones of this rank among them
   uint32_t slots = 0;
   std::vector<uint8_t> holds;  // [task][rank]: who has the finished accumulator
   int64_t messages = 0, bytes = 0;
 };
-SinkPlan MakeSinkPlan(const ChainStep& step, RankHolders& holders);
+FusedAccumulatorPlan MakeFusedAccumulatorPlan(const ChainStep& step, RankHolders& holders);
 
 }  // namespace gshard::cpu
 

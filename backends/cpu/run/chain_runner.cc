@@ -38,13 +38,13 @@ std::byte* ChainRunner::At(const BufferRef& ref, uint32_t c, uint32_t i, std::by
 
 bool ChainRunner::Run(const ChainStep& step, ActiveSet* active) {
   bad_value_.reset();
-  const bool taps = observer_ != nullptr && !step.taps.empty();
-  if (taps && active == nullptr && step.sinks.empty() && step.classes->IsUniform()) {
+  const bool probes = observer_ != nullptr && !step.probes.empty();
+  if (probes && active == nullptr && step.fused_accumulators.empty() && step.classes->IsUniform()) {
     return RunSplit(step, ClassBlock(), arena_ + step.slot_base);
   }
-  if (taps && !observer_->Prepare(step.taps)) return false;
+  if (probes && !observer_->Prepare(step.probes)) return false;
   if (!RunClasses(step, active)) return false;
-  if (taps) observer_->Finish(step.taps);
+  if (probes) observer_->Finish(step.probes);
   return true;
 }
 
@@ -53,11 +53,11 @@ bool ChainRunner::RunClasses(const ChainStep& step, ActiveSet* active) {
   const uint8_t* mask = active != nullptr ? active->OfClasses(step.classes).data() : nullptr;
   const uint8_t* owned = ranks_ != nullptr ? ranks_->OwnedClassesOf(step, active) : nullptr;
   if (owned != nullptr) mask = owned;
-  if (!step.sinks.empty() && ranks_ != nullptr) {
+  if (!step.fused_accumulators.empty() && ranks_ != nullptr) {
     RunTasksOfRank(step, active);
     return true;
   }
-  if (!step.sinks.empty()) {
+  if (!step.fused_accumulators.empty()) {
     RunTasks(step, mask);
     for (const CollectiveStep& reduction : step.final_reductions) {
       RunCollective(reduction, arena_, active, workers_);
@@ -86,7 +86,7 @@ bool ChainRunner::RunClasses(const ChainStep& step, ActiveSet* active) {
     });
     return true;
   }
-  if (count == 1 && step.taps.empty() && trace_ == nullptr && !check_nan_) {
+  if (count == 1 && step.probes.empty() && trace_ == nullptr && !check_nan_) {
     return RunSingleClass(step, slots);
   }
   for (uint32_t first = 0; first < count; first += step.block) {
@@ -140,7 +140,7 @@ void ChainRunner::RunSome(const ChainStep& step, const std::vector<uint32_t>& cl
   };
   // There is a slot for every thread only if there are enough blocks for all.
   const bool spread = static_cast<int>(step.classes->count() / step.block) >= workers_.threads();
-  if (ranks_ != nullptr && observer_ == nullptr && step.sinks.empty() &&
+  if (ranks_ != nullptr && observer_ == nullptr && step.fused_accumulators.empty() &&
       blocks < 2 * workers_.threads()) {
     for (int64_t b = 0; b < blocks; ++b) RunSplit(step, block_at(b), slots);
     return;
@@ -154,14 +154,14 @@ void ChainRunner::RunTasksOfRank(const ChainStep& step, ActiveSet* active) {
   const std::vector<uint8_t>& mask = active->OfClasses(step.classes);
   std::vector<uint8_t> folded(mask.size(), 0);
   const int64_t work = WorkOf(step.bytes, step.flops);
-  ranks_->RunSinks(step, active, [&](std::span<const SinkRun> runs) {
+  ranks_->RunFusedAccumulators(step, active, [&](std::span<const FusedAccumulatorRun> runs) {
     int64_t classes = 0;
-    for (const SinkRun& run : runs) {
+    for (const FusedAccumulatorRun& run : runs) {
       classes += run.last - run.first;
       for (uint32_t i = run.first; i < run.last; ++i) folded[step.order[i]] = 1;
     }
     workers_.For(static_cast<int64_t>(runs.size()), work * classes, [&](int64_t r, int worker) {
-      const SinkRun& run = runs[static_cast<size_t>(r)];
+      const FusedAccumulatorRun& run = runs[static_cast<size_t>(r)];
       std::byte* slot = arena_ + step.slot_base + worker * step.slot_bytes;
       for (uint32_t first = run.first; first < run.last; first += step.block) {
         const uint32_t count = std::min(step.block, run.last - first);
@@ -171,7 +171,7 @@ void ChainRunner::RunTasksOfRank(const ChainStep& step, ActiveSet* active) {
       }
     });
   });
-  // What others fold is computed here, too, where it is not for sinks only.
+  // What others fold is computed here, too, where it is not for fused accumulators only.
   std::vector<uint32_t> rest;
   for (uint32_t c = 0; c < mask.size(); ++c) {
     if (mask[c] != 0 && folded[c] == 0) rest.push_back(c);
@@ -201,11 +201,12 @@ void ChainRunner::RunBlock(const ChainStep& step, const ClassBlock& block, std::
       trace_ != nullptr ? Trace::Clock::now() : Trace::Clock::time_point();
   for (const Call& call : step.calls) {
     if (call.sums) {
-      if (block.sinks) RunSum(step, call, block, slot, scratch);
+      if (block.fused_accumulators) RunSum(step, call, block, slot, scratch);
       continue;
     }
     RunCall(step, call, block, slot, scratch);
-    if (call.sink_count > 0 && block.sinks) Accumulate(step, call, block, slot, scratch);
+    if (call.fused_accumulator_count > 0 && block.fused_accumulators)
+      Accumulate(step, call, block, slot, scratch);
   }
   if (trace_ != nullptr) {
     const auto worker = &scratch - &workers_.scratch(0);
@@ -217,14 +218,17 @@ void ChainRunner::RunBlock(const ChainStep& step, const ClassBlock& block, std::
 void ChainRunner::Accumulate(const ChainStep& step, const Call& call, const ClassBlock& block,
                              std::byte* slot, BumpScratch& scratch) {
   const BumpScratch::Mark mark = scratch.Position();
-  for (uint32_t s = call.sinks; s < call.sinks + call.sink_count; ++s) {
-    const PlannedSink& sink = step.sinks[s];
-    std::byte* accumulator = arena_ + sink.accumulators[block.task];
+  for (uint32_t s = call.fused_accumulators;
+       s < call.fused_accumulators + call.fused_accumulator_count; ++s) {
+    const PlannedFusedAccumulator& fused_accumulator = step.fused_accumulators[s];
+    std::byte* accumulator = arena_ + fused_accumulator.accumulators[block.task];
     auto** members = PointersIn<const std::byte*>(scratch, block.count + 1);
     size_t count = 0;
     if (!block.starts_task) members[count++] = accumulator;
-    for (uint32_t i = 0; i < block.count; ++i) members[count++] = At(sink.value, block[i], i, slot);
-    sink.fold->RunInOrder(sink.bytes / sink.element_bytes, {members, count}, accumulator, scratch);
+    for (uint32_t i = 0; i < block.count; ++i)
+      members[count++] = At(fused_accumulator.value, block[i], i, slot);
+    fused_accumulator.fold->RunInOrder(fused_accumulator.bytes / fused_accumulator.element_bytes,
+                                       {members, count}, accumulator, scratch);
   }
   scratch.Rewind(mark);
 }
@@ -233,8 +237,9 @@ void ChainRunner::RunSum(const ChainStep& step, const Call& call, const ClassBlo
                          std::byte* slot, BumpScratch& scratch) {
   const BumpScratch::Mark mark = scratch.Position();
   const BatchOperand* operands = OperandsOf(step, call, block, slot, scratch);
-  call.kernel->RunSum(block.count, {operands, call.operand_count}, !block.starts_task,
-                      arena_ + step.sinks[call.sinks].accumulators[block.task], scratch);
+  call.kernel->RunSum(
+      block.count, {operands, call.operand_count}, !block.starts_task,
+      arena_ + step.fused_accumulators[call.fused_accumulators].accumulators[block.task], scratch);
   scratch.Rewind(mark);
 }
 
@@ -268,7 +273,7 @@ void ChainRunner::FindBuffers(const ChainStep& step, const Call& call, uint32_t 
 
 void ChainRunner::RunCall(const ChainStep& step, const Call& call, const ClassBlock& block,
                           std::byte* slot, BumpScratch& scratch) {
-  if (call.tap != kNoTap) return ShowTap(step, call, block, slot);
+  if (call.probe != kNoProbe) return ShowProbe(step, call, block, slot);
   const BumpScratch::Mark mark = scratch.Position();
   const size_t operand_count = call.operand_count, result_count = call.result_count;
   auto** one_operand = PointersIn<const std::byte*>(scratch, operand_count);
@@ -306,32 +311,32 @@ void ChainRunner::RunCall(const ChainStep& step, const Call& call, const ClassBl
   }
 }
 
-void ChainRunner::ShowTap(const ChainStep& step, const Call& call, const ClassBlock& block,
-                          std::byte* slot) {
+void ChainRunner::ShowProbe(const ChainStep& step, const Call& call, const ClassBlock& block,
+                            std::byte* slot) {
   if (observer_ == nullptr) return;
   for (uint32_t i = 0; i < block.count; ++i) {
-    observer_->Show(call.tap, block[i], At(step.refs[call.operands], block[i], i, slot), 0, 1);
+    observer_->Show(call.probe, block[i], At(step.refs[call.operands], block[i], i, slot), 0, 1);
   }
 }
 
-void ChainRunner::ShowTapSplit(const ChainStep& step, const Call& call, uint32_t c,
-                               std::byte* slot) {
+void ChainRunner::ShowProbeSplit(const ChainStep& step, const Call& call, uint32_t c,
+                                 std::byte* slot) {
   if (observer_ == nullptr) return;
   const int64_t pieces = std::clamp<int64_t>(call.bytes / kPieceWork, 1, kMaxPieces);
   std::byte* data = At(step.refs[call.operands], c, 0, slot);
   workers_.For(pieces, call.bytes,
-               [&](int64_t piece, int) { observer_->Show(call.tap, c, data, piece, pieces); });
+               [&](int64_t piece, int) { observer_->Show(call.probe, c, data, piece, pieces); });
 }
 
-// With a tap alone in front of its observer where all classes run in one piece.
+// With a probe alone in front of its observer where all classes run in one piece.
 bool ChainRunner::RunSplit(const ChainStep& step, const ClassBlock& block, std::byte* slot) {
   const bool one_by_one = observer_ != nullptr && step.classes->IsUniform();
   for (const Call& call : step.calls) {
-    if (call.tap != kNoTap && block.count == 1) {
-      const std::span<const uint32_t> tap(&call.tap, 1);
-      if (one_by_one && !observer_->Prepare(tap)) return false;
-      ShowTapSplit(step, call, block[0], slot);
-      if (one_by_one) observer_->Finish(tap);
+    if (call.probe != kNoProbe && block.count == 1) {
+      const std::span<const uint32_t> probe(&call.probe, 1);
+      if (one_by_one && !observer_->Prepare(probe)) return false;
+      ShowProbeSplit(step, call, block[0], slot);
+      if (one_by_one) observer_->Finish(probe);
       continue;
     }
     const Trace::Clock::time_point begin =

@@ -40,10 +40,10 @@ class ChainRunner {
   ChainRunner(std::byte* arena, Workers& workers, uint32_t chains)
       : arena_(arena), workers_(workers), single_(chains) {}
 
-  // False: the observer of the step's taps, or what is called after operations, ends the run.
+  // False: the observer of the step's probes, or what is called after operations, ends the run.
   bool Run(const ChainStep& step, ActiveSet* active);
 
-  // With several ranks: how sinks are folded.
+  // With several ranks: how fused accumulators are folded.
   void set_ranks(RankRunner* ranks) { ranks_ = ranks; }
 
   // Where operations run one after another, the work (Executor::WorkOf) of each that is worth it is
@@ -53,7 +53,7 @@ class ChainRunner {
   }
 
   void set_check_nan(bool check) { check_nan_ = check; }
-  void set_observer(TapObserver* observer) { observer_ = observer; }
+  void set_observer(ProbeObserver* observer) { observer_ = observer; }
   void set_trace(Trace* trace) { trace_ = trace; }
   // The first bad value of the last Run, if asked for.
   const std::optional<BadValue>& bad_value() const { return bad_value_; }
@@ -63,9 +63,9 @@ class ChainRunner {
   struct ClassBlock {
     const uint32_t* order = nullptr;
     uint32_t first = 0, count = 1;
-    uint32_t task = 0;         // of a chain with sinks
+    uint32_t task = 0;         // of a chain with fused accumulators
     bool starts_task = false;  // accumulators hold nothing yet
-    bool sinks = true;         // fold
+    bool fused_accumulators = true;  // fold
     uint32_t operator[](uint32_t i) const {
       return order != nullptr ? order[first + i] : first + i;
     }
@@ -83,7 +83,7 @@ class ChainRunner {
   void RunBlock(const ChainStep& step, const ClassBlock& block, std::byte* slot,
                 BumpScratch& scratch);
   void RunTasks(const ChainStep& step, const uint8_t* mask);
-  // The same of several ranks: this one's share, and what is not for sinks.
+  // The same of several ranks: this one's share, and what is not for fused accumulators.
   void RunTasksOfRank(const ChainStep& step, ActiveSet* active);
   void RunSome(const ChainStep& step, const std::vector<uint32_t>& classes);
   void RunCall(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot,
@@ -96,8 +96,8 @@ class ChainRunner {
   void Accumulate(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot,
                   BumpScratch& scratch);
   bool RunSplit(const ChainStep& step, const ClassBlock& block, std::byte* slot);
-  void ShowTap(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot);
-  void ShowTapSplit(const ChainStep& step, const Call& call, uint32_t c, std::byte* slot);
+  void ShowProbe(const ChainStep& step, const Call& call, const ClassBlock& block, std::byte* slot);
+  void ShowProbeSplit(const ChainStep& step, const Call& call, uint32_t c, std::byte* slot);
   // In how many pieces one instance of a call is run.
   int64_t PiecesOf(const Call& call) const;
   void RunCallSplit(const ChainStep& step, const Call& call, uint32_t c, std::byte* slot);
@@ -112,7 +112,7 @@ class ChainRunner {
   std::byte* arena_;
   Workers& workers_;
   Trace* trace_ = nullptr;
-  TapObserver* observer_ = nullptr;
+  ProbeObserver* observer_ = nullptr;
   RankRunner* ranks_ = nullptr;
   std::function<bool(double)> after_call_;
   bool check_nan_ = false;

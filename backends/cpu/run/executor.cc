@@ -73,7 +73,7 @@ Expected<void> Executor::Run(const RunOptions& options) {
   workers_.set_stop(options.stop);
   counts_ = {};
   tally_ = DeviceTally(plan_.program->grid.device_count());
-  done_work_ = told_work_ = 0;
+  done_work_ = reported_work_ = 0;
   if (ranks_ != nullptr) ranks_->ReleaseGathered();
   if (options.progress && total_work_ == 0) total_work_ = WorkOfBlock(plan_.entry);
   chains_.set_check_nan(options.check_nan);
@@ -211,11 +211,11 @@ double Executor::WorkOfBlock(uint32_t block) const {
 
 // Who listens looks at the clock: operations on small arrays are told of together.
 void Executor::Progress(double work) {
-  constexpr double kWorthTelling = 256 << 10;
+  constexpr double kWorthReporting = 256 << 10;
   if (!options_.progress) return;
   done_work_ += work;
-  if (done_work_ - told_work_ < kWorthTelling) return;
-  told_work_ = done_work_;
+  if (done_work_ - reported_work_ < kWorthReporting) return;
+  reported_work_ = done_work_;
   options_.progress(total_work_ > 0 ? std::min(done_work_ / total_work_, 1.0) : 1.0);
 }
 
@@ -230,7 +230,8 @@ Expected<void> Executor::RunStep(const ChainStep& step, ActiveSet* active) {
   }
   counts_.flops += step.flops * classes;
   tally_.Add({step.flops, 0});
-  for (const PlannedSink& sink : step.sinks) counts_.partial_sum_bytes += sink.bytes * classes;
+  for (const PlannedFusedAccumulator& fused_accumulator : step.fused_accumulators)
+    counts_.partial_sum_bytes += fused_accumulator.bytes * classes;
   Progress(after - done_work_);  // what its operations have not told
   if (chains_.bad_value()) return NotFiniteError(*chains_.bad_value());
   return {};

@@ -25,7 +25,7 @@ namespace gshard::cpu {
 struct RunOptions {
   bool check_nan = false;
   Trace* trace = nullptr;
-  TapObserver* observer = nullptr;  // of the program's taps
+  ProbeObserver* observer = nullptr;  // of the program's probes
   // Set by a signal handler: the run stops before the next operation or step.
   const std::atomic<bool>* stop = nullptr;
   // Called with the share done (by an estimate of the work) after steps, from the running thread.
@@ -106,7 +106,7 @@ class Executor {
   RunOptions options_;
   RunCounts counts_;
   DeviceTally tally_;
-  double total_work_ = 0, done_work_ = 0, told_work_ = 0;
+  double total_work_ = 0, done_work_ = 0, reported_work_ = 0;
 };
 
 }  // namespace gshard::cpu

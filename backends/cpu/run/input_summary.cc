@@ -7,7 +7,7 @@
 namespace gshard::cpu {
 namespace {
 
-constexpr size_t kMostNames = 4;
+constexpr size_t kMaxNamesListed = 4;
 
 // FillRandom's in words.
 std::string RandomValues(const Shape* shape) {
@@ -71,9 +71,9 @@ std::string Listed(const std::vector<std::string>& names, std::string_view betwe
   std::string text = fmt::format(
       "{}",
       fmt::join(names.begin(),
-                names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMostNames)),
+                names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMaxNamesListed)),
                 between));
-  if (names.size() > kMostNames) text += fmt::format(" and {} more", names.size() - kMostNames);
+  if (names.size() > kMaxNamesListed) text += fmt::format(" and {} more", names.size() - kMaxNamesListed);
   return text;
 }
 

@@ -122,7 +122,7 @@ Expected<std::unique_ptr<Program>> MeshRun::Lower(const Module& module,
                                                   const MeshRunOptions& options) {
   LoweringOptions lowering;
   lowering.keep = options.keep;
-  lowering.taps = options.taps;
+  lowering.probes = options.probes;
   lowering.index_observer = options.index_observer;
   lowering.seed = options.seed;
   lowering.memory_limit = options.memory_limit;
@@ -195,8 +195,8 @@ Expected<void> MeshRun::MakePlan(std::unique_ptr<Program> program, const MeshRun
   PlanOptions plan_options;
   plan_options.threads = options.threads;
   plan_options.fuse = options.fuse;
-  plan_options.sinks = options.fuse;
-  plan_options.tapped_bytes = options.tapped_bytes;
+  plan_options.fused_accumulators = options.fuse;
+  plan_options.probed_bytes = options.probed_bytes;
   plan_options.cut.devices = grid_.device_count();
   plan_options.speeds = options.rank_speeds;
   if (ranks_ != nullptr) {
@@ -321,7 +321,7 @@ Expected<void> MeshRun::ReadInPieces(const GlobalArray& input, std::vector<int64
     sizes[dim] = std::min(rows, end - start[dim]);
     if (auto done = input.ReadBox(start, sizes, padding_, data); !done) return done;
     data += sizes[dim] * row_bytes;
-    ranks_->GetOn();
+    ranks_->ReportProgress();
   }
   return {};
 }
@@ -448,23 +448,24 @@ std::vector<MeshRun::Instance> MeshRun::InstancesOf(ValueId value, const Layout&
   return instances;
 }
 
-std::optional<MeshRun::TapSpread> MeshRun::SpreadOfTap(size_t tap, const Sharding* sharding) const {
+std::optional<MeshRun::ProbeSpread> MeshRun::SpreadOfProbe(size_t probe,
+                                                           const Sharding* sharding) const {
   const Program& program = *plan_->program;
-  const ValueId shown = program.tapped[tap];
+  const ValueId shown = program.probed[probe];
   if (shown == kNoValue) return std::nullopt;
-  // A reshape without effect has its operand's value: the shape is the tapped instruction's.
-  const Shape* shape = program.values[program.tap_results[tap]].shape;
+  // A reshape without effect has its operand's value: the shape is the probed instruction's.
+  const Shape* shape = program.values[program.probe_results[probe]].shape;
   return SpreadOver(*program.values[shown].classes, *shape, sharding);
 }
 
-MeshRun::TapSpread MeshRun::SpreadOfTiles(const Shape* tile, const Sharding* sharding) const {
+MeshRun::ProbeSpread MeshRun::SpreadOfTiles(const Shape* tile, const Sharding* sharding) const {
   return SpreadOver(*ClassesOfTiles(plan_->program->classes, grid_, sharding, tile->rank()), *tile,
                     sharding);
 }
 
-MeshRun::TapSpread MeshRun::SpreadOver(const DeviceClasses& classes, const Shape& tile,
-                                       const Sharding* sharding) const {
-  TapSpread spread;
+MeshRun::ProbeSpread MeshRun::SpreadOver(const DeviceClasses& classes, const Shape& tile,
+                                         const Sharding* sharding) const {
+  ProbeSpread spread;
   spread.classes_ = &classes;
   spread.layout_.sharding = sharding;
   spread.layout_.local_dims.assign(tile.dims().begin(), tile.dims().end());
@@ -528,8 +529,9 @@ void MeshRun::VisitTiles(size_t k, const std::function<void(const Instance&)>& v
     for (uint32_t c = 0; visit && c < layout.tiles->count() && v.bytes > 0; ++c) {
       const uint32_t device = layout.tiles->first_device(c);
       const uint32_t source = SourceOf(layout, device);
-      const int giver = ranks == nullptr ? 0 : ranks->GiverOf(value, v.classes->class_of(source));
-      if (giver == from) visit(InstanceOn(value, layout, device));
+      const int producer =
+          ranks == nullptr ? 0 : ranks->GiverOf(value, v.classes->class_of(source));
+      if (producer == from) visit(InstanceOn(value, layout, device));
     }
     if (from > 0) ranks->ReleaseGathered(value);
   }

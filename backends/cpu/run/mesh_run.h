@@ -47,8 +47,8 @@ struct MeshRunOptions {
   std::vector<WholeForm> keep_forms;
   bool fuse = true;  // see PlanOptions
   Padding padding = Padding::kPoisoned;
-  std::span<const TapPoint> taps;    // shown to RunOptions::observer (tap.h)
-  int64_t tapped_bytes = INT64_MAX;  // see MakeSchedule
+  std::span<const ProbePoint> probes;  // shown to RunOptions::observer (probe.h)
+  int64_t probed_bytes = INT64_MAX;    // see MakeSchedule
   // Observes what indexes arrays in runs of this graph, and of the unpartitioned one; null: none.
   IndexObserver* index_observer = nullptr;
   IndexObserver* whole_index_observer = nullptr;
@@ -130,8 +130,8 @@ class MeshRun {
     std::vector<int64_t> local_dims, global_dims;
     const DeviceClasses* tiles = nullptr;  // devices with the same tile
   };
-  // Where in a whole array spread by `sharding` the instances of a tapped value belong.
-  class TapSpread {
+  // Where in a whole array spread by `sharding` the instances of a probed value belong.
+  class ProbeSpread {
    public:
     // The devices, one a tile, that have instance `c`.
     std::span<const uint32_t> devices(uint32_t c) const {
@@ -165,12 +165,12 @@ class MeshRun {
     const DeviceClasses* classes_ = nullptr;  // devices with the same instance
     std::vector<uint32_t> begin_, devices_;
   };
-  // Of a tap whose instruction does not run once (see Program::tapped): nothing.
-  std::optional<TapSpread> SpreadOfTap(size_t tap, const Sharding* sharding) const;
-  // Of an array that no tap shows, of which devices with the same tile have the same instance.
-  TapSpread SpreadOfTiles(const Shape* tile, const Sharding* sharding) const;
+  // Of a probe whose instruction does not run once (see Program::probed): nothing.
+  std::optional<ProbeSpread> SpreadOfProbe(size_t probe, const Sharding* sharding) const;
+  // Of an array that no probe shows, of which devices with the same tile have the same instance.
+  ProbeSpread SpreadOfTiles(const Shape* tile, const Sharding* sharding) const;
   // data is null.
-  Instance BoxOf(const TapSpread& spread, uint32_t device) const {
+  Instance BoxOf(const ProbeSpread& spread, uint32_t device) const {
     return {device, StartOf(spread.layout_, device), spread.layout_.local_dims, nullptr};
   }
 
@@ -190,8 +190,8 @@ class MeshRun {
   Expected<void> MakePlan(std::unique_ptr<Program> program, const MeshRunOptions& options);
   Expected<void> FindResultLayouts(const Module& module, const MeshRunOptions& options);
 
-  TapSpread SpreadOver(const DeviceClasses& classes, const Shape& tile,
-                       const Sharding* sharding) const;
+  ProbeSpread SpreadOver(const DeviceClasses& classes, const Shape& tile,
+                         const Sharding* sharding) const;
   Expected<void> ReadInPieces(const GlobalArray& input, std::vector<int64_t> start,
                               std::vector<int64_t> sizes, int64_t bytes, std::byte* data) const;
   std::vector<int64_t> StartOf(const Layout& layout, uint32_t device) const;

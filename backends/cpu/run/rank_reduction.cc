@@ -24,7 +24,7 @@ void GatherRows(const WirePiece& range, const std::byte* member, int64_t begin, 
 }  // namespace
 
 RankReduction::RankReduction(const WirePlan& wire, const CollectiveStep& step, std::byte* arena,
-                             Workers& workers, RankHolders& holders, mpi::GrowingRoom& room,
+                             Workers& workers, RankHolders& holders, mpi::GrowableBuffer& room,
                              mpi::Ranks& ranks)
     : wire_(wire),
       step_(step),

@@ -27,7 +27,8 @@ struct RoundBuffers {
 class RankReduction {
  public:
   RankReduction(const WirePlan& wire, const CollectiveStep& step, std::byte* arena,
-                Workers& workers, RankHolders& holders, mpi::GrowingRoom& room, mpi::Ranks& ranks);
+                Workers& workers, RankHolders& holders, mpi::GrowableBuffer& room,
+                mpi::Ranks& ranks);
 
   uint32_t rounds() const { return rounds_; }
   // Computes this rank's nodes of a round: results go to their places, messages are ready to be
@@ -75,7 +76,7 @@ class RankReduction {
   const CollectiveStep& step_;
   std::byte* arena_;
   Workers& workers_;
-  mpi::GrowingRoom& room_;
+  mpi::GrowableBuffer& room_;
   mpi::Ranks& ranks_;
   const int rank_;
   std::vector<SequenceResults> results_;  // by part

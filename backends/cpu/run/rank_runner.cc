@@ -61,7 +61,7 @@ void RankRunner::Note(const WirePlan& wire) {
   predicted_.least_bytes += wire.least_bytes;
 }
 
-void RankRunner::Note(const SinkPlan& plan) {
+void RankRunner::Note(const FusedAccumulatorPlan& plan) {
   predicted_.messages += plan.messages;
   predicted_.bytes += plan.bytes;
   predicted_.least_bytes += plan.bytes;
@@ -221,47 +221,51 @@ void RankRunner::ShareOwned(const ChainStep& step) {
   MovePieces(owned_classes_.at(&step).wire, step.calls.back().op->instruction->name());
 }
 
-void RankRunner::RunSinks(const ChainStep& step, ActiveSet* active,
-                          const std::function<void(std::span<const SinkRun>)>& fold) {
+void RankRunner::RunFusedAccumulators(
+    const ChainStep& step, ActiveSet* active,
+    const std::function<void(std::span<const FusedAccumulatorRun>)>& fold) {
   RankHolders some(plan_.cut, active->devices());
   RankHolders& holders = active == &everyone_ ? all_ : some;
-  SinkPlan own;
-  if (active != &everyone_) own = MakeSinkPlan(step, holders);
-  const auto [found, inserted] = sink_plans_.try_emplace(&step);
-  if (inserted) found->second = MakeSinkPlan(step, all_);
-  const SinkPlan& plan = active == &everyone_ ? found->second : own;
+  FusedAccumulatorPlan own;
+  if (active != &everyone_) own = MakeFusedAccumulatorPlan(step, holders);
+  const auto [found, inserted] = fused_accumulator_plans_.try_emplace(&step);
+  if (inserted) found->second = MakeFusedAccumulatorPlan(step, all_);
+  const FusedAccumulatorPlan& plan = active == &everyone_ ? found->second : own;
   Note(plan);
   const std::string_view where = step.calls.back().op->instruction->name();
   // Who begins need not wait for those who go on: sums are on their way while the next are folded.
-  std::array<SinkSlot, kRoundsBegun> slots;
-  std::span<const SinkRun> left = plan.runs;
+  std::array<FusedAccumulatorSlot, kRoundsBegun> slots;
+  std::span<const FusedAccumulatorRun> left = plan.runs;
   for (uint32_t s = 0; s < plan.slots; ++s) {
-    const auto end = std::ranges::find_if(left, [s](const SinkRun& run) { return run.slot != s; });
-    const std::span<const SinkRun> runs = left.first(static_cast<size_t>(end - left.begin()));
+    const auto end =
+        std::ranges::find_if(left, [s](const FusedAccumulatorRun& run) { return run.slot != s; });
+    const std::span<const FusedAccumulatorRun> runs =
+        left.first(static_cast<size_t>(end - left.begin()));
     left = left.subspan(runs.size());
-    std::vector<SinkRun> mine;
+    std::vector<FusedAccumulatorRun> mine;
     std::ranges::copy_if(runs, std::back_inserter(mine),
-                         [&](const SinkRun& run) { return run.rank == ranks_.rank(); });
+                         [&](const FusedAccumulatorRun& run) { return run.rank == ranks_.rank(); });
     fold(mine);
-    SinkSlot& slot = slots[s % kRoundsBegun];
+    FusedAccumulatorSlot& slot = slots[s % kRoundsBegun];
     ranks_.Finish(slot.begun, where);
     BeginSlot(step, plan, runs, slot);
     ranks_.FinishIncoming(slot.begun, where);
     TakeSlot(step, runs, slot);
   }
-  for (SinkSlot& slot : slots) ranks_.Finish(slot.begun, where);
-  ReduceSinks(step, plan, active, holders);
+  for (FusedAccumulatorSlot& slot : slots) ranks_.Finish(slot.begun, where);
+  ReduceFusedAccumulators(step, plan, active, holders);
 }
 
-void RankRunner::BeginSlot(const ChainStep& step, const SinkPlan& plan,
-                           std::span<const SinkRun> runs, SinkSlot& slot) {
+void RankRunner::BeginSlot(const ChainStep& step, const FusedAccumulatorPlan& plan,
+                           std::span<const FusedAccumulatorRun> runs, FusedAccumulatorSlot& slot) {
   if (plan.messages == 0) return;
   std::map<int, size_t> sent, received;  // bytes by peer
-  for (const SinkRun& run : runs) {
+  for (const FusedAccumulatorRun& run : runs) {
     if (run.to < 0) continue;
-    for (const PlannedSink& sink : step.sinks) {
-      if (run.rank == ranks_.rank()) sent[run.to] += static_cast<size_t>(sink.bytes);
-      if (run.to == ranks_.rank()) received[run.rank] += static_cast<size_t>(sink.bytes);
+    for (const PlannedFusedAccumulator& fused_accumulator : step.fused_accumulators) {
+      if (run.rank == ranks_.rank()) sent[run.to] += static_cast<size_t>(fused_accumulator.bytes);
+      if (run.to == ranks_.rank())
+        received[run.rank] += static_cast<size_t>(fused_accumulator.bytes);
     }
   }
   std::vector<mpi::Ranks::Packet> out;
@@ -273,34 +277,37 @@ void RankRunner::BeginSlot(const ChainStep& step, const SinkPlan& plan,
   }
   for (const auto& [peer, bytes] : received) in.push_back({peer, bytes, &slot.buffers.in[peer]});
   std::map<int, size_t> packed;
-  for (const SinkRun& run : runs) {
+  for (const FusedAccumulatorRun& run : runs) {
     if (run.rank != ranks_.rank() || run.to < 0) continue;
-    for (const PlannedSink& sink : step.sinks) {
+    for (const PlannedFusedAccumulator& fused_accumulator : step.fused_accumulators) {
       size_t& at = packed[run.to];
-      std::memcpy(slot.buffers.out[run.to].data() + at, arena_ + sink.accumulators[run.task],
-                  static_cast<size_t>(sink.bytes));
-      at += static_cast<size_t>(sink.bytes);
+      std::memcpy(slot.buffers.out[run.to].data() + at,
+                  arena_ + fused_accumulator.accumulators[run.task],
+                  static_cast<size_t>(fused_accumulator.bytes));
+      at += static_cast<size_t>(fused_accumulator.bytes);
     }
   }
   slot.begun = ranks_.Begin(out, in);
 }
 
-void RankRunner::TakeSlot(const ChainStep& step, std::span<const SinkRun> runs, SinkSlot& slot) {
+void RankRunner::TakeSlot(const ChainStep& step, std::span<const FusedAccumulatorRun> runs,
+                          FusedAccumulatorSlot& slot) {
   std::map<int, size_t> taken;
-  for (const SinkRun& run : runs) {
+  for (const FusedAccumulatorRun& run : runs) {
     if (run.to != ranks_.rank()) continue;
     size_t& at = taken[run.rank];
-    for (const PlannedSink& sink : step.sinks) {
-      std::memcpy(arena_ + sink.accumulators[run.task], slot.buffers.in.at(run.rank).data() + at,
-                  static_cast<size_t>(sink.bytes));
-      at += static_cast<size_t>(sink.bytes);
+    for (const PlannedFusedAccumulator& fused_accumulator : step.fused_accumulators) {
+      std::memcpy(arena_ + fused_accumulator.accumulators[run.task],
+                  slot.buffers.in.at(run.rank).data() + at,
+                  static_cast<size_t>(fused_accumulator.bytes));
+      at += static_cast<size_t>(fused_accumulator.bytes);
     }
   }
   for (auto& [peer, message] : slot.buffers.in) ranks_.Release(message);
 }
 
-void RankRunner::ReduceSinks(const ChainStep& step, const SinkPlan& plan, ActiveSet* active,
-                             RankHolders& holders) {
+void RankRunner::ReduceFusedAccumulators(const ChainStep& step, const FusedAccumulatorPlan& plan,
+                                         ActiveSet* active, RankHolders& holders) {
   const auto size = static_cast<size_t>(plan_.cut.size);
   auto reduce = [&](const CollectiveStep& reduction, uint32_t per_group) {
     const MemberHolder holder = [&](uint32_t s, uint32_t m, int rank) {

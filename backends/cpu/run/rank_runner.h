@@ -31,10 +31,10 @@ class RankRunner {
 
   // Throws as RunCollective does.
   void RunCollective(const CollectiveStep& step, ActiveSet* active);
-  // A chain's sinks: `fold` folds runs of classes into their tasks' accumulators. Afterwards the
-  // reductions' results are where they are wanted.
-  void RunSinks(const ChainStep& step, ActiveSet* active,
-                const std::function<void(std::span<const SinkRun>)>& fold);
+  // A chain's fused accumulators: `fold` folds runs of classes into their tasks' accumulators.
+  // Afterwards the reductions' results are where they are wanted.
+  void RunFusedAccumulators(const ChainStep& step, ActiveSet* active,
+                            const std::function<void(std::span<const FusedAccumulatorRun>)>& fold);
   // By class of a chain: whether this rank runs it; null: it runs those of its devices. Afterwards
   // ShareOwned brings what others have run for it.
   const uint8_t* OwnedClassesOf(const ChainStep& step, ActiveSet* active);
@@ -77,17 +77,18 @@ class RankRunner {
   mpi::Ranks::Begun Begin(const std::vector<WireMessage>& messages, RoundBuffers& buffers);
   int64_t CopyBufferBytes() const;
   void Note(const WirePlan& wire);
-  void Note(const SinkPlan& plan);
-  // Of a sink's runs: sums that others go on with.
-  struct SinkSlot {
+  void Note(const FusedAccumulatorPlan& plan);
+  // Of a fused accumulator's runs: sums that others go on with.
+  struct FusedAccumulatorSlot {
     RoundBuffers buffers;
     mpi::Ranks::Begun begun;
   };
-  void BeginSlot(const ChainStep& step, const SinkPlan& plan, std::span<const SinkRun> runs,
-                 SinkSlot& slot);
-  void TakeSlot(const ChainStep& step, std::span<const SinkRun> runs, SinkSlot& slot);
-  void ReduceSinks(const ChainStep& step, const SinkPlan& plan, ActiveSet* active,
-                   RankHolders& holders);
+  void BeginSlot(const ChainStep& step, const FusedAccumulatorPlan& plan,
+                 std::span<const FusedAccumulatorRun> runs, FusedAccumulatorSlot& slot);
+  void TakeSlot(const ChainStep& step, std::span<const FusedAccumulatorRun> runs,
+                FusedAccumulatorSlot& slot);
+  void ReduceFusedAccumulators(const ChainStep& step, const FusedAccumulatorPlan& plan,
+                               ActiveSet* active, RankHolders& holders);
   std::string_view NameOf(const CollectiveStep& step) const;
 
   const Plan& plan_;
@@ -97,7 +98,7 @@ class RankRunner {
   ActiveSet everyone_;
   RankHolders all_;                                  // of everyone_
   std::map<const CollectiveStep*, WirePlan> plans_;  // for everyone_; null: for some, the last
-  std::map<const ChainStep*, SinkPlan> sink_plans_;
+  std::map<const ChainStep*, FusedAccumulatorPlan> fused_accumulator_plans_;
   std::map<const ChainStep*, OwnedClasses> owned_classes_;
   // By value: messages, and where in them the instances are.
   struct GatheredValue {
@@ -109,7 +110,7 @@ class RankRunner {
   // Of copies: rounds are packed while those before are on their way.
   static constexpr size_t kRoundsBegun = 4;
   std::array<RoundBuffers, kRoundsBegun> round_buffers_;
-  mpi::GrowingRoom folded_;  // of reductions
+  mpi::GrowableBuffer folded_;  // of reductions
   int64_t buffer_bytes_ = 0, gathered_bytes_ = 0;
 };
 

@@ -17,10 +17,10 @@ class Trace {
   using Clock = std::chrono::steady_clock;
   // Row 0 holds the steps, row 1 + worker what a worker ran. Each row belongs to one thread. A row
   // ends after so many events: a loop would fill the memory, and no viewer shows them.
-  static constexpr size_t kMostEvents = 1'000'000;
+  static constexpr size_t kMaxEvents = 1'000'000;
   void Add(int row, std::string_view name, Clock::time_point begin, Clock::time_point end) {
     std::vector<Event>& events = rows_[static_cast<size_t>(row)];
-    if (events.size() < kMostEvents) events.push_back({std::string(name), begin, end});
+    if (events.size() < kMaxEvents) events.push_back({std::string(name), begin, end});
   }
   // The events of this process, its rank and its name first; times are since this was made.
   std::string Events(int rank, std::string_view process) const;

@@ -115,9 +115,9 @@ void Workers::ForImpl(int64_t count, int64_t work, const void* body,
 }
 
 int ThreadsFor(int asked) {
-  constexpr int kMostPerCore = 8;
+  constexpr int kMaxPerCore = 8;
   const int cores = AvailableCores();
-  return asked > 0 ? std::min(asked, kMostPerCore * cores) : cores;
+  return asked > 0 ? std::min(asked, kMaxPerCore * cores) : cores;
 }
 
 int AvailableCores() {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "backends/cpu/verify/mesh_giver.h"
+#include "backends/cpu/verify/paired_run.h"
 #include "backends/cpu/verify/pick_comparer.h"
 #include "backends/cpu/verify/value_exchange.h"
 
@@ -16,10 +16,10 @@ class ExchangeSource final : public PickSource {
  public:
   explicit ExchangeSource(ValueExchange& exchange) : exchange_(exchange) {}
 
-  std::vector<std::optional<WholeValue>> Take(std::span<const uint32_t> taps) override {
-    exchange_.Await(taps);
+  std::vector<std::optional<WholeValue>> Take(std::span<const uint32_t> probes) override {
+    exchange_.Await(probes);
     std::vector<std::optional<WholeValue>> values;
-    for (uint32_t tap : taps) values.push_back(exchange_.Take(tap));
+    for (uint32_t probe : probes) values.push_back(exchange_.Take(probe));
     return values;
   }
   void Return(std::span<std::byte> data) override { exchange_.Return(data); }
@@ -36,15 +36,15 @@ Expected<ChoiceCheckResult> CheckChoices(const Module& whole, const Module& part
   const ComparedArrays arrays =
       CollectArrays(whole, options.whole_grid, options.whole_forms, forms);
   const ShownChoices shown = FindShownChoices(whole, partitioned, arrays.candidates);
-  MeshAhead runs;
+  PairedRun runs;
   runs.options = &options;
   runs.candidates = shown.candidates;
   Expected<void> done =
-      runs.Prepare(whole, shown.whole_taps, partitioned, shown.local_taps, inputs);
+      runs.Prepare(whole, shown.whole_probes, partitioned, shown.local_probes, inputs);
   if (!done) return Fail(done.error());
   PickComparer::Spreads spreads;
   for (size_t t = 0; t < shown.candidates.size(); ++t) {
-    spreads.push_back(runs.mesh->SpreadOfTap(t, shown.candidates[t].form->sharding));
+    spreads.push_back(runs.mesh->SpreadOfProbe(t, shown.candidates[t].form->sharding));
   }
   ExchangeSource source(*runs.exchange);
   PickComparer comparer(whole, shown, *runs.mesh, std::move(spreads), source);

@@ -1,5 +1,5 @@
 // Are near ties all that outputs differ by? For programs every step of which is right
-// (local_check.h).
+// (step_check.h).
 //
 // Both graphs run once, each on its own way, and show their discrete choices over floats with what
 // decides them. Where the picks differ though the floats agree within the tolerance, the

@@ -23,10 +23,10 @@
 namespace gshard::cpu {
 namespace {
 
-constexpr size_t kMostMadeBy = 8;      // instructions told
-constexpr uint32_t kMostSubsets = 64;  // of mesh axes
-constexpr int64_t kMostShift = 16;     // along a dim, besides whole tiles
-constexpr size_t kMostPairsTold = 4;
+constexpr size_t kMaxMadeBy = 8;      // instructions told
+constexpr uint32_t kMaxSubsets = 64;  // of mesh axes
+constexpr int64_t kMaxShift = 16;     // along a dim, besides whole tiles
+constexpr size_t kMaxPairsTold = 4;
 
 // The mesh axes by name with their coordinates: one axis of all devices where the module has none.
 struct Axes {
@@ -100,10 +100,10 @@ class Diagnostician {
   std::string OnSomeDevices() const {
     if (wrong_.size() == evidence_.devices().size()) return {};
     std::string list;
-    for (size_t i = 0; i < std::min(wrong_.size(), kMostPairsTold); ++i) {
+    for (size_t i = 0; i < std::min(wrong_.size(), kMaxPairsTold); ++i) {
       list += fmt::format("{}{}", i == 0 ? "" : ", ", wrong_[i]);
     }
-    if (wrong_.size() > kMostPairsTold) list += ", ..";
+    if (wrong_.size() > kMaxPairsTold) list += ", ..";
     return fmt::format(" (on device{} {} only, others are right)", wrong_.size() == 1 ? "" : "s",
                        list);
   }
@@ -158,7 +158,7 @@ class Diagnostician {
   }
   uint32_t SubsetCount() const {
     const auto axes = static_cast<uint32_t>(std::min<size_t>(axes_.names.size(), 6));
-    return std::min(uint32_t{1} << axes, kMostSubsets);
+    return std::min(uint32_t{1} << axes, kMaxSubsets);
   }
 
   enum class Fold { kSum, kMax, kMin };
@@ -259,12 +259,12 @@ class Diagnostician {
       pairs.emplace_back(device, *owner);
     }
     std::string text;
-    for (size_t i = 0; i < std::min(pairs.size(), kMostPairsTold); ++i) {
+    for (size_t i = 0; i < std::min(pairs.size(), kMaxPairsTold); ++i) {
       text += fmt::format("{}device {} holds device {}'s piece", i == 0 ? "" : ", ", pairs[i].first,
                           pairs[i].second);
     }
-    if (pairs.size() > kMostPairsTold) {
-      text += fmt::format(", and {} more", pairs.size() - kMostPairsTold);
+    if (pairs.size() > kMaxPairsTold) {
+      text += fmt::format(", and {} more", pairs.size() - kMaxPairsTold);
     }
     return text + ": wrong pair in the permute, wrong order in a group, or wrong start";
   }
@@ -324,7 +324,7 @@ class Diagnostician {
     for (size_t dim = 0; dim < evidence_.dims().size(); ++dim) {
       const int64_t size = evidence_.sizes()[dim];
       std::vector<int64_t> shifts;
-      for (int64_t s = 1; s <= std::min(kMostShift, evidence_.dims()[dim] - 1); ++s) {
+      for (int64_t s = 1; s <= std::min(kMaxShift, evidence_.dims()[dim] - 1); ++s) {
         shifts.insert(shifts.end(), {s, -s});
       }
       shifts.insert(shifts.end(), {size, -size});
@@ -499,13 +499,13 @@ void Place(const Module& whole, const Instruction& x, Finding& finding) {
 Expected<Finding> Diagnose(const Module& whole, const Module& partitioned,
                            std::span<const LocalForm> forms, const Inputs& inputs,
                            const InstructionsOptions& options,
-                           const LocalCheckResult::Fault& fault) {
+                           const StepCheckResult::Fault& fault) {
   Finding finding;
   finding.mismatch = fault.mismatch;
   Place(whole, *fault.x, finding);
   const std::vector<const Instruction*> made_by = MadeBy(*fault.form->local, forms);
   for (const Instruction* x : made_by) {
-    if (finding.made_by.size() < kMostMadeBy) {
+    if (finding.made_by.size() < kMaxMadeBy) {
       finding.made_by.push_back(fmt::format("{} {}", OpcodeName(x->opcode()), x->name()));
     }
     if (finding.cause.empty()) {

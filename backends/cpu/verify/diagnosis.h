@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/cpu/verify/local_check.h"
+#include "backends/cpu/verify/step_check.h"
 
 namespace gshard::cpu {
 
@@ -21,8 +21,7 @@ inline constexpr std::string_view kUnequalCopies =
 // running.
 Expected<Finding> Diagnose(const Module& whole, const Module& partitioned,
                            std::span<const LocalForm> forms, const Inputs& inputs,
-                           const InstructionsOptions& options,
-                           const LocalCheckResult::Fault& fault);
+                           const InstructionsOptions& options, const StepCheckResult::Fault& fault);
 
 }  // namespace gshard::cpu
 

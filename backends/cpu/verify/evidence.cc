@@ -1,4 +1,4 @@
-// One tap, shown to an observer that keeps every instance of it.
+// One probe, shown to an observer that keeps every instance of it.
 #include "backends/cpu/verify/evidence.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 namespace gshard::cpu {
 namespace {
 
-constexpr int64_t kMostElements = int64_t{1} << 25;  // of all instances
+constexpr int64_t kMaxElements = int64_t{1} << 25;  // of all instances
 
 // Keeps what is shown the `iteration`-th time, and ends the run.
-class Keeper final : public TapObserver {
+class Keeper final : public ProbeObserver {
  public:
   Keeper(int64_t iteration, const Shape& shape, size_t classes)
       : iteration_(iteration), shape_(shape), instances_(classes) {}
@@ -68,19 +68,19 @@ std::vector<double> Numbers(DType dtype, std::span<const std::byte> data) {
 
 Expected<std::optional<Evidence>> Evidence::Collect(const Module& partitioned, const Inputs& inputs,
                                                     const InstructionsOptions& options,
-                                                    const LocalCheckResult::Fault& fault) {
+                                                    const StepCheckResult::Fault& fault) {
   const Instruction* local = fault.form->local;
-  const TapPoint taps[] = {{local, local}};
+  const ProbePoint probes[] = {{local, local}};
   MeshRunOptions mesh = options.mesh;
-  mesh.taps = taps;
+  mesh.probes = probes;
   auto run = options.runs.Prepare(partitioned, inputs, mesh);
   if (!run) return Fail(run.error());
-  const auto spread = (*run)->SpreadOfTap(0, fault.form->sharding);
+  const auto spread = (*run)->SpreadOfProbe(0, fault.form->sharding);
   const size_t classes = spread ? spread->class_count() : 0;
   const DType dtype = local->shape()->dtype();
   if (classes == 0 || static_cast<int64_t>(classes) * local->shape()->element_count() +
                               static_cast<int64_t>(fault.want.data.size()) >
-                          kMostElements) {
+                          kMaxElements) {
     return std::nullopt;
   }
   if (Expected<void> done = options.runs.Start(**run, options.run.stop); !done) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/verify/local_check.h"
+#include "backends/cpu/verify/step_check.h"
 
 namespace gshard::cpu {
 
@@ -18,7 +18,7 @@ class Evidence {
   // of running.
   static Expected<std::optional<Evidence>> Collect(const Module& partitioned, const Inputs& inputs,
                                                    const InstructionsOptions& options,
-                                                   const LocalCheckResult::Fault& fault);
+                                                   const StepCheckResult::Fault& fault);
 
   // One device of each tile and value, lowest first.
   std::span<const uint32_t> devices() const { return devices_; }

@@ -11,9 +11,9 @@ namespace gshard::cpu {
 namespace {
 
 // How often computations run that are called from one place.
-class Turns {
+class Iterations {
  public:
-  explicit Turns(const Module& module) {
+  explicit Iterations(const Module& module) {
     for (const Computation* computation : module.computations()) {
       for (const Instruction* x : computation->instructions()) {
         for (const Computation* called : x->called()) caller_[called] = x;
@@ -37,34 +37,34 @@ class Turns {
 KeptChoices::KeptChoices(ShownChoices shown, int64_t budget_bytes)
     : shown_(std::move(shown)),
       pool_(budget_bytes),
-      turns_(shown_.candidates.size(), 0),
+      iterations_(shown_.candidates.size(), 0),
       taken_(shown_.candidates.size(), 0) {}
 
-void KeptChoices::Keep(uint32_t tap, const std::byte* data) {
-  const Instruction* x = shown_.candidates[tap].x;
-  const auto [value, is_new] = values_.try_emplace({x, turns_[tap]++});
+void KeptChoices::Keep(uint32_t probe, const std::byte* data) {
+  const Instruction* x = shown_.candidates[probe].x;
+  const auto [value, is_new] = values_.try_emplace({x, iterations_[probe]++});
   if (!is_new) return;
   value->second = pool_.Take(BufferBytes(x->shape()));
   if (!value->second.empty()) std::memcpy(value->second.data(), data, value->second.size());
 }
 
-std::vector<std::optional<WholeValue>> KeptChoices::Take(std::span<const uint32_t> taps) {
+std::vector<std::optional<WholeValue>> KeptChoices::Take(std::span<const uint32_t> probes) {
   std::vector<std::optional<WholeValue>> values;
-  for (uint32_t tap : taps) {
+  for (uint32_t probe : probes) {
     std::optional<WholeValue>& value = values.emplace_back();
-    const auto kept = values_.find({shown_.candidates[tap].x, taken_[tap]++});
+    const auto kept = values_.find({shown_.candidates[probe].x, taken_[probe]++});
     if (kept != values_.end()) value.emplace().data = kept->second;
   }
   return values;
 }
 
 int64_t BytesToKeep(const Module& whole, const ShownChoices& shown) {
-  const Turns turns(whole);
+  const Iterations iterations(whole);
   std::set<const Instruction*> seen;
   int64_t bytes = 0;
   for (const Candidate& candidate : shown.candidates) {
     const Instruction* x = candidate.x;
-    if (seen.insert(x).second) bytes += BufferBytes(x->shape()) * turns.Of(x->parent());
+    if (seen.insert(x).second) bytes += BufferBytes(x->shape()) * iterations.Of(x->parent());
   }
   return bytes;
 }

@@ -24,14 +24,14 @@ class KeptChoices final : public PickSource {
 
   const ShownChoices& shown() const { return shown_; }
 
-  // --- the run with the mesh's values: the next turn of a tap, whose value is there.
-  void Keep(uint32_t tap, const std::byte* data);
-  // The same of a turn up to which the graph has gone on with no bits but its own: on its own way
-  // it makes the same there.
-  void Skip(uint32_t tap) { ++turns_[tap]; }
+  // --- the run with the mesh's values: the next iteration of a probe, whose value is there.
+  void Keep(uint32_t probe, const std::byte* data);
+  // Skips an iteration in which the reference has used only its own values: alone, it computes the
+  // same there.
+  void Skip(uint32_t probe) { ++iterations_[probe]; }
 
   // --- the run on its own way
-  std::vector<std::optional<WholeValue>> Take(std::span<const uint32_t> taps) override;
+  std::vector<std::optional<WholeValue>> Take(std::span<const uint32_t> probes) override;
   void Return(std::span<std::byte>) override {}
 
   bool IsEmpty() const { return values_.empty(); }
@@ -40,12 +40,12 @@ class KeptChoices final : public PickSource {
  private:
   ShownChoices shown_;
   ValuePool pool_;
-  std::vector<int64_t> turns_, taken_;  // by tap
+  std::vector<int64_t> iterations_, taken_;  // by probe
   // What decides several choices is kept once.
-  std::map<std::pair<const Instruction*, int64_t>, std::span<std::byte>> values_;  // and turn
+  std::map<std::pair<const Instruction*, int64_t>, std::span<std::byte>> values_;  // and iteration
 };
 
-// What the choices of all turns of loops would take, as far as these are known.
+// What the choices of all iterations of loops would take, as far as these are known.
 int64_t BytesToKeep(const Module& whole, const ShownChoices& shown);
 
 }  // namespace gshard::cpu

@@ -42,28 +42,28 @@ class MeshRuns {
   Expected<void> Run(MeshRun& run, const RunOptions& options) const;
   // Brings all results here, before they are read.
   void GatherResults(MeshRun& run) const;
-  // Nothing more comes: Follow returns on the others.
+  // Nothing more comes: Replay returns on the others.
   void Finish() const;
   // The others need not worry: this rank works on its own. Thread-safe.
-  void GetOn() const;
+  void ReportProgress() const;
 
   // --- the others: do what they are told. `options` but for what Prepare is told there.
-  void Follow(const Module& partitioned, const Inputs& inputs, MeshRunOptions options,
+  void Replay(const Module& partitioned, const Inputs& inputs, MeshRunOptions options,
               const std::atomic<bool>* stop) const;
 
  private:
   enum class Act : uint64_t { kPrepare, kStart, kRun, kGather, kFinish };
   struct Command {
     Act act = Act::kFinish;
-    int64_t memory_limit = 0, tapped_bytes = 0;
-    uint64_t taps = 0;
+    int64_t memory_limit = 0, probed_bytes = 0;
+    uint64_t probes = 0;
     uint64_t widened = 0;  // not 0: of the widened program
   };
 
-  void Tell(std::span<const std::byte> data) const;
-  void Hear(std::span<std::byte> data) const;
-  void Tell(const Command& command) const { Tell(std::as_bytes(std::span(&command, 1))); }
-  std::vector<TapPoint> HearTaps(const Module& partitioned, uint64_t count) const;
+  void Send(std::span<const std::byte> data) const;
+  void Receive(std::span<std::byte> data) const;
+  void Send(const Command& command) const { Send(std::as_bytes(std::span(&command, 1))); }
+  std::vector<ProbePoint> ReceiveProbes(const Module& partitioned, uint64_t count) const;
   Expected<void> RunHere(MeshRun& run, const RunOptions& options) const;
   Expected<void> Agree(const Expected<void>& mine) const;
 

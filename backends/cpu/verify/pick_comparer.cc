@@ -19,26 +19,26 @@ PickComparer::PickComparer(const Module& whole, const ShownChoices& shown, const
       open_(shown.candidates.size()),
       found_(shown.choices.size()) {}
 
-bool PickComparer::Prepare(std::span<const uint32_t> taps) {
+bool PickComparer::Prepare(std::span<const uint32_t> probes) {
   std::vector<uint32_t> wanted;
-  for (uint32_t tap : taps) {
-    if (spreads_[tap]) wanted.push_back(tap);
+  for (uint32_t probe : probes) {
+    if (spreads_[probe]) wanted.push_back(probe);
   }
   std::vector<std::optional<WholeValue>> values = source_.Take(wanted);
   for (size_t i = 0; i < wanted.size(); ++i) open_[wanted[i]].mesh = std::move(values[i]);
   return true;
 }
 
-void PickComparer::Show(uint32_t tap, uint32_t, std::byte* data, int64_t part, int64_t) {
-  if (part == 0) open_[tap].whole = data;
+void PickComparer::Show(uint32_t probe, uint32_t, std::byte* data, int64_t part, int64_t) {
+  if (part == 0) open_[probe].whole = data;
 }
 
-void PickComparer::Finish(std::span<const uint32_t> taps) {
-  for (uint32_t tap : taps) {
-    const size_t c = shown_.choice_of[tap];
-    if (shown_.choices[c].tap != tap) continue;
+void PickComparer::Finish(std::span<const uint32_t> probes) {
+  for (uint32_t probe : probes) {
+    const size_t c = shown_.choice_of[probe];
+    if (shown_.choices[c].probe != probe) continue;
     Compare(c);
-    for (uint32_t t = shown_.choices[c].first_deciding; t <= tap; ++t) {
+    for (uint32_t t = shown_.choices[c].first_deciding; t <= probe; ++t) {
       if (open_[t].IsKnown()) source_.Return(open_[t].mesh->data);
       open_[t] = {};
     }
@@ -59,9 +59,9 @@ std::vector<NearTie> PickComparer::NearTies() const {
   return ties;
 }
 
-RowError PickComparer::ErrorOf(uint32_t tap) {
-  Open& open = open_[tap];
-  const Instruction& x = *shown_.candidates[tap].x;
+RowError PickComparer::ErrorOf(uint32_t probe) {
+  Open& open = open_[probe];
+  const Instruction& x = *shown_.candidates[probe].x;
   const DType dtype = x.shape()->dtype();
   const double magnitude = LargestMagnitude(dtype, {open.whole, open.mesh->data.size()});
   open.allowed = ToleranceOf(dtype) * scale_.Of(x, magnitude) + kSmallestAllowed;
@@ -72,19 +72,19 @@ RowError PickComparer::ErrorOf(uint32_t tap) {
   return error;
 }
 
-bool PickComparer::Agrees(uint32_t tap) {
-  return open_[tap].IsKnown() && open_[tap].whole != nullptr && ErrorOf(tap).beyond == 0;
+bool PickComparer::Agrees(uint32_t probe) {
+  return open_[probe].IsKnown() && open_[probe].whole != nullptr && ErrorOf(probe).beyond == 0;
 }
 
 void PickComparer::Compare(size_t c) {
   const Choice& choice = shown_.choices[c];
-  const Open& picks = open_[choice.tap];
+  const Open& picks = open_[choice.probe];
   if (!picks.IsKnown() || picks.whole == nullptr) return;
   bool decides_alike = choice.is_held;
-  for (uint32_t t = choice.first_deciding; t < choice.tap; ++t) {
+  for (uint32_t t = choice.first_deciding; t < choice.probe; ++t) {
     decides_alike = Agrees(t) && decides_alike;
   }
-  if (ErrorOf(choice.tap).beyond == 0) return;
+  if (ErrorOf(choice.probe).beyond == 0) return;
   Found& found = found_[c];
   found.has_other_cause |= !decides_alike;
   Note(choice, found);
@@ -92,14 +92,14 @@ void PickComparer::Compare(size_t c) {
 }
 
 void PickComparer::Note(const Choice& choice, Found& found) {
-  const Open& picks = open_[choice.tap];
+  const Open& picks = open_[choice.probe];
   const Shape* shape = choice.x->shape();
   const DType dtype = shape->dtype();
   const int64_t bytes = StorageBytes(dtype);
   RowError worst;
   uint32_t worst_device = 0;
   int64_t beyond = 0, elements = 0;
-  const MeshRun::TapSpread& spread = *spreads_[choice.tap];
+  const MeshRun::ProbeSpread& spread = *spreads_[choice.probe];
   for (uint32_t k = 0; k < spread.class_count(); ++k) {
     for (uint32_t device : spread.devices(k)) {
       const MeshRun::Instance box = mesh_.BoxOf(spread, device);
@@ -131,7 +131,7 @@ void PickComparer::Note(const Choice& choice, Found& found) {
 }
 
 void PickComparer::NoteContenders(const Choice& choice, int64_t at, Found& found) {
-  const Open& picks = open_[choice.tap];
+  const Open& picks = open_[choice.probe];
   const auto bytes = static_cast<size_t>(StorageBytes(choice.x->shape()->dtype()));
   std::array<std::byte, 16> have{}, want{};
   std::memcpy(have.data(), picks.mesh->data.data() + static_cast<size_t>(at) * bytes, bytes);
@@ -140,7 +140,7 @@ void PickComparer::NoteContenders(const Choice& choice, int64_t at, Found& found
   for (const Contender& contender : found.contenders) {
     ContenderValue& value = found.values.emplace_back();
     ReadGiven(*contender.operand, value);
-    for (uint32_t t = choice.first_deciding; t < choice.tap; ++t) {
+    for (uint32_t t = choice.first_deciding; t < choice.probe; ++t) {
       if (shown_.candidates[t].x != contender.operand || !open_[t].IsKnown()) continue;
       const auto size = static_cast<size_t>(StorageBytes(contender.operand->shape()->dtype()));
       const size_t place = static_cast<size_t>(contender.at) * size;
@@ -154,7 +154,7 @@ void PickComparer::NoteContenders(const Choice& choice, int64_t at, Found& found
 
 void PickComparer::TakePicks(const Choice& choice) {
   took_picks_ = true;
-  const Open& picks = open_[choice.tap];
+  const Open& picks = open_[choice.probe];
   const DType dtype = choice.x->shape()->dtype();
   const int64_t bytes = StorageBytes(dtype), elements = choice.x->shape()->element_count();
   for (int64_t i = 0; i < elements; ++i) {

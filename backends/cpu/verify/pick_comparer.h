@@ -18,25 +18,26 @@
 
 namespace gshard::cpu {
 
-// Where the mesh's arrays come from, by tap.
+// Where the mesh's arrays come from, by probe.
 class PickSource {
  public:
   virtual ~PickSource() = default;
-  // Of the tap's next turn; nothing, or without data: it is not known, and not compared.
-  virtual std::vector<std::optional<WholeValue>> Take(std::span<const uint32_t> taps) = 0;
+  // Of the probe's next turn; nothing, or without data: it is not known, and not compared.
+  virtual std::vector<std::optional<WholeValue>> Take(std::span<const uint32_t> probes) = 0;
   virtual void Return(std::span<std::byte> data) = 0;
 };
 
-class PickComparer final : public TapObserver {
+class PickComparer final : public ProbeObserver {
  public:
-  using Spreads = std::vector<std::optional<MeshRun::TapSpread>>;  // by tap; without one: not shown
+  using Spreads =
+      std::vector<std::optional<MeshRun::ProbeSpread>>;  // by probe; without one: not shown
 
   PickComparer(const Module& whole, const ShownChoices& shown, const MeshRun& mesh, Spreads spreads,
                PickSource& source);
 
-  bool Prepare(std::span<const uint32_t> taps) override;
-  void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) override;
-  void Finish(std::span<const uint32_t> taps) override;
+  bool Prepare(std::span<const uint32_t> probes) override;
+  void Show(uint32_t probe, uint32_t c, std::byte* data, int64_t part, int64_t parts) override;
+  void Finish(std::span<const uint32_t> probes) override;
 
   // Where all that differs are ties. In order of execution.
   std::vector<NearTie> NearTies() const;
@@ -61,8 +62,8 @@ class PickComparer final : public TapObserver {
   };
 
   // Of the mesh's array against the unpartitioned graph's.
-  RowError ErrorOf(uint32_t tap);
-  bool Agrees(uint32_t tap);
+  RowError ErrorOf(uint32_t probe);
+  bool Agrees(uint32_t probe);
   void Compare(size_t c);
   // As the devices have them: the worst element of the lowest one.
   void Note(const Choice& choice, Found& found);
@@ -74,7 +75,7 @@ class PickComparer final : public TapObserver {
   const Spreads spreads_;
   PickSource& source_;
   ErrorScale scale_;
-  std::vector<Open> open_;    // by tap
+  std::vector<Open> open_;    // by probe
   std::vector<Found> found_;  // by choice
   int64_t last_order_ = 0;
   bool took_picks_ = false;

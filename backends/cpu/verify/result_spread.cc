@@ -37,7 +37,7 @@ class SpreadSearch {
 
  private:
   void Assign(size_t dim, int64_t left) {
-    if (found_.size() >= kMostSpreads || ++steps_ > kMostSteps) return;
+    if (found_.size() >= kMaxSpreads || ++steps_ > kMaxSteps) return;
     if (left == 1) {
       if (dim + 1 < tiles_.size()) return Assign(dim + 1, tiles_[dim + 1]);
       return Add();
@@ -73,7 +73,7 @@ class SpreadSearch {
     }
   }
 
-  static constexpr int kMostSteps = 100000;
+  static constexpr int kMaxSteps = 100000;
   Context& context_;
   std::vector<int64_t> digits_, tiles_, order_;
   std::vector<bool> used_;

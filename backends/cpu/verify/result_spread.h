@@ -15,9 +15,9 @@ namespace gshard::cpu {
 // The shardings over `partitions` devices that cut an array of dims `whole` into shards of dims
 // `local`, fewest surprises first: `reference`, the sharding that the reference's result has (null:
 // not known), be it unreduced; those of the module's parameters that do; then whole axes of the
-// device number, major ones first. At most kMostSpreads and `reference`, none if the shapes do not
+// device number, major ones first. At most kMaxSpreads and `reference`, none if the shapes do not
 // fit.
-inline constexpr size_t kMostSpreads = 256;
+inline constexpr size_t kMaxSpreads = 256;
 std::vector<const Sharding*> SpreadsThatFit(const Module& module, int64_t partitions,
                                             std::span<const int64_t> local,
                                             std::span<const int64_t> whole,

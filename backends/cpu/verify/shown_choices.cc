@@ -52,17 +52,17 @@ class ShownChoicesBuilder {
                            positions_[form->local->id()] <= positions_[local->id()];
       Add(*held, form, {held, &x}, {form->local, follows ? local : form->local});
     }
-    const auto tap = static_cast<uint32_t>(shown_.candidates.size());
+    const auto probe = static_cast<uint32_t>(shown_.candidates.size());
     Add(x, choice.form, {&x, &x}, {local, local});
-    shown_.choices.push_back({&x, tap, first, is_held});
+    shown_.choices.push_back({&x, probe, first, is_held});
   }
 
-  void Add(const Instruction& x, const LocalForm* form, TapPoint whole, TapPoint local) {
+  void Add(const Instruction& x, const LocalForm* form, ProbePoint whole, ProbePoint local) {
     Candidate& candidate = shown_.candidates.emplace_back();
     candidate.x = &x;
     candidate.form = form;
-    shown_.whole_taps.push_back(whole);
-    shown_.local_taps.push_back(local);
+    shown_.whole_probes.push_back(whole);
+    shown_.local_probes.push_back(local);
     shown_.choice_of.push_back(static_cast<uint32_t>(shown_.choices.size()));
   }
 

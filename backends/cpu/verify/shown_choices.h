@@ -7,25 +7,25 @@
 #include <span>
 #include <vector>
 
-#include "backends/cpu/plan/tap.h"
+#include "backends/cpu/plan/probe.h"
 #include "backends/cpu/verify/analysis/compared_arrays.h"
 #include "ir/module.h"
 
 namespace gshard::cpu {
 
-// A choice, whose tap comes after those of what decides it.
+// A choice, whose probe comes after those of what decides it.
 struct Choice {
   const Instruction* x = nullptr;
-  uint32_t tap = 0, first_deciding = 0;  // taps [first_deciding, tap) are the deciding arrays
+  uint32_t probe = 0, first_deciding = 0;  // probes [first_deciding, probe) are the deciding arrays
   bool is_held = false;                  // do both graphs have all that decides?
 };
 
-// What is shown of both graphs: arrays by tap.
+// What is shown of both graphs: arrays by probe.
 struct ShownChoices {
   std::vector<Candidate> candidates;
-  std::vector<TapPoint> whole_taps, local_taps;
+  std::vector<ProbePoint> whole_probes, local_probes;
   std::vector<Choice> choices;
-  std::vector<uint32_t> choice_of;  // by tap
+  std::vector<uint32_t> choice_of;  // by probe
 };
 
 // Of `arrays`, which both graphs have.

@@ -13,7 +13,7 @@
 namespace gshard::cpu {
 namespace {
 
-constexpr size_t kMostWalked = 4096;  // instructions behind one
+constexpr size_t kMaxWalked = 4096;  // instructions behind one
 
 // A list of what was seen: walks are short.
 bool SeeFirst(const Instruction* x, std::vector<const Instruction*>& seen) {
@@ -52,7 +52,7 @@ ShortRoundings ShortRoundingsOnMesh(const Instruction& local, const GraphWalk& w
                                     const std::vector<uint8_t>& compared, int64_t device_count) {
   ShortRoundings found;
   std::vector<const Instruction*> stack = {&local}, seen;
-  while (!stack.empty() && seen.size() < kMostWalked) {
+  while (!stack.empty() && seen.size() < kMaxWalked) {
     const Instruction* at = stack.back();
     stack.pop_back();
     if (!SeeFirst(at, seen) || (at != &local && compared[at->id()] != 0)) continue;
@@ -80,7 +80,7 @@ StepRule RuleInWhole(const Instruction& x, const GraphWalk& walk,
   double coarsest = 0;
   roundings.See(x, 1);
   std::vector<const Instruction*> stack = walk.Behind(x), seen = {&x};
-  while (!stack.empty() && seen.size() < kMostWalked) {
+  while (!stack.empty() && seen.size() < kMaxWalked) {
     const Instruction* at = stack.back();
     stack.pop_back();
     if (!SeeFirst(at, seen)) continue;
@@ -123,7 +123,7 @@ bool MeshDoesTheSame(const Instruction& x, const Instruction& local, const Graph
     const auto [at, is_behind] = stack.back();
     stack.pop_back();
     if (!SeeFirst(at, seen)) continue;
-    if (seen.size() == kMostWalked) return false;
+    if (seen.size() == kMaxWalked) return false;
     if (at != &local && compared[at->id()] != 0) {
       if (!is_behind) return false;
       continue;

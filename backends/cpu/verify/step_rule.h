@@ -1,5 +1,5 @@
 // What one step of the unpartitioned graph may be off by from the mesh's, for the operands that it
-// had (local_check.h).
+// had (step_check.h).
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_STEP_RULE_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_STEP_RULE_H_
 

@@ -42,7 +42,7 @@ void CopyRows(const std::byte* from, std::byte* to, int64_t bytes, int64_t count
 
 }  // namespace
 
-TilePlaces::TilePlaces(const MeshRun& run, MeshRun::TapSpread spread, const Shape* whole)
+TilePlaces::TilePlaces(const MeshRun& run, MeshRun::ProbeSpread spread, const Shape* whole)
     : run_(run), spread_(std::move(spread)), whole_(whole) {
   const auto dims = whole->dims();
   std::vector<int64_t> strides(dims.size());

@@ -1,4 +1,4 @@
-// Where the instances of a tapped value belong in the whole array.
+// Where the instances of a probed value belong in the whole array.
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_TILE_PLACES_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_TILE_PLACES_H_
 
@@ -17,7 +17,7 @@ namespace gshard::cpu {
 class TilePlaces {
  public:
   // `whole`: the shape that the tiles make; `run` must outlive this.
-  TilePlaces(const MeshRun& run, MeshRun::TapSpread spread, const Shape* whole);
+  TilePlaces(const MeshRun& run, MeshRun::ProbeSpread spread, const Shape* whole);
 
   // Do devices that have the same tile have instances that may differ?
   bool has_copies() const { return has_copies_; }
@@ -44,7 +44,7 @@ class TilePlaces {
   void PutRows(const std::byte*& data, std::byte* to, size_t depth) const;
 
   const MeshRun& run_;
-  MeshRun::TapSpread spread_;
+  MeshRun::ProbeSpread spread_;
   const Shape* whole_;
   bool has_copies_ = false;
   int64_t row_bytes_ = 0;

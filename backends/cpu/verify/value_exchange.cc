@@ -1,31 +1,33 @@
 // One lock and one condition for everything: turns change a few times per step of a run.
 #include "backends/cpu/verify/value_exchange.h"
 
+#include <exception>
+#include <thread>
 #include <utility>
 
 namespace gshard::cpu {
 
-ValueExchange::ValueExchange(size_t taps, int64_t budget_bytes, bool in_turns)
-    : in_turns_(in_turns), pool_(budget_bytes), awaited_(taps, 0), values_(taps) {}
+ValueExchange::ValueExchange(size_t probes, int64_t budget_bytes, bool in_turns)
+    : in_turns_(in_turns), pool_(budget_bytes), awaited_(probes, 0), values_(probes) {}
 
 bool ValueExchange::Begin() { return WaitUntilNeeded(); }
 
-std::span<std::byte> ValueExchange::Room(uint32_t tap, int64_t bytes) {
+std::span<std::byte> ValueExchange::Room(uint32_t probe, int64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (drains_) return {};
-  const bool must = awaited_[tap] != 0 || pool_.IsUnused();
+  const bool must = awaited_[probe] != 0 || pool_.IsUnused();
   return must ? pool_.TakeAnyway(bytes) : pool_.Take(bytes);
 }
 
-void ValueExchange::Give(uint32_t tap, WholeValue value) {
+void ValueExchange::Give(uint32_t probe, WholeValue value) {
   const std::lock_guard lock(mutex_);
   if (drains_) {
     if (!value.data.empty()) pool_.Return(value.data);
     return;
   }
-  values_[tap].push_back(std::move(value));
-  if (awaited_[tap] == 0) return;
-  awaited_[tap] = 0;
+  values_[probe].push_back(std::move(value));
+  if (awaited_[probe] == 0) return;
+  awaited_[probe] = 0;
   if (--outstanding_ == 0) turn_ = Turn::kMeshComparer;
   changed_.notify_all();
 }
@@ -43,11 +45,11 @@ void ValueExchange::End() {
   changed_.notify_all();
 }
 
-void ValueExchange::Await(std::span<const uint32_t> taps) {
+void ValueExchange::Await(std::span<const uint32_t> probes) {
   std::unique_lock lock(mutex_);
-  for (uint32_t tap : taps) {
-    if (!values_[tap].empty() || awaited_[tap] != 0) continue;
-    awaited_[tap] = 1;
+  for (uint32_t probe : probes) {
+    if (!values_[probe].empty() || awaited_[probe] != 0) continue;
+    awaited_[probe] = 1;
     ++outstanding_;
   }
   if (outstanding_ > 0 && !ended_) {
@@ -55,15 +57,15 @@ void ValueExchange::Await(std::span<const uint32_t> taps) {
     changed_.notify_all();
     changed_.wait(lock, [&] { return turn_ == Turn::kMeshComparer || ended_; });
   }
-  for (uint32_t tap : taps) awaited_[tap] = 0;
+  for (uint32_t probe : probes) awaited_[probe] = 0;
   outstanding_ = 0;
 }
 
-std::optional<WholeValue> ValueExchange::Take(uint32_t tap) {
+std::optional<WholeValue> ValueExchange::Take(uint32_t probe) {
   const std::lock_guard lock(mutex_);
-  if (values_[tap].empty()) return std::nullopt;
-  WholeValue value = std::move(values_[tap].front());
-  values_[tap].pop_front();
+  if (values_[probe].empty()) return std::nullopt;
+  WholeValue value = std::move(values_[probe].front());
+  values_[probe].pop_front();
   return value;
 }
 
@@ -82,6 +84,33 @@ void ValueExchange::Drain() {
   const std::lock_guard lock(mutex_);
   drains_ = true;
   changed_.notify_all();
+}
+
+ValueExchange::Outcome ValueExchange::Run(
+    const std::function<Expected<void>()>& produce, const std::function<Expected<void>()>& consume,
+    const std::function<bool(const Expected<void>& consumed)>& drains) {
+  Outcome outcome;
+  std::exception_ptr thrown, thrown_by_producer;
+  std::thread thread([&] {
+    try {
+      if (Begin()) outcome.produced = produce();
+    } catch (...) {
+      thrown_by_producer = std::current_exception();
+    }
+    End();
+  });
+  bool goes_on = false;
+  try {
+    outcome.consumed = consume();
+    goes_on = drains(outcome.consumed);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  goes_on ? Drain() : Close();
+  thread.join();
+  if (thrown) std::rethrow_exception(thrown);
+  if (thrown_by_producer) std::rethrow_exception(thrown_by_producer);
+  return outcome;
 }
 
 }  // namespace gshard::cpu

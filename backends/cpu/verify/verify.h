@@ -88,7 +88,7 @@ struct InstructionsResult {
   std::optional<bool> outputs_agree;
 };
 
-// The first array that is wrong in itself (local_check.h).
+// The first array that is wrong in itself (step_check.h).
 struct Finding {
   Mismatch mismatch;      // with the instruction's name, or the output's
   std::string diagnosis;  // what kind of mistake, in words; empty: none is recognised

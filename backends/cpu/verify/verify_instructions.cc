@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <string_view>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -22,11 +20,11 @@
 namespace gshard::cpu {
 namespace {
 
-constexpr size_t kMaxGrowth = 16;  // steps reported
+constexpr size_t kMaxStepsReported = 16;  // steps reported
 // Near ties that another one hides show when the unpartitioned graph has made its pick: so many
 // times, and with so much of the mesh's values at most.
 constexpr int kMaxRounds = 8;
-constexpr int64_t kMostAdopted = int64_t{1} << 30;
+constexpr int64_t kMaxAdopted = int64_t{1} << 30;
 
 class InstructionVerifier {
  public:
@@ -92,7 +90,7 @@ class InstructionVerifier {
   // Passes until every candidate was compared, or none has room any more.
   Expected<void> CompareAll() {
     const auto all = static_cast<double>(candidates_.size());
-    settled_ = told_ = 0;
+    settled_ = reported_ = 0;
     settles_ = 1;
     for (bool first = true; !candidates_.empty(); first = false) {
       const int64_t compared = comparisons_;
@@ -101,13 +99,13 @@ class InstructionVerifier {
       if (!done) return done;
       for (Candidate& candidate : candidates_) candidate.retry = std::move(candidate.missed);
       if (comparisons_ == compared) break;
-      // Taps are numbered anew.
+      // Probes are numbered anew.
       std::erase_if(candidates_, [](const Candidate& c) { return c.retry.empty(); });
       const double now = 1 - static_cast<double>(candidates_.size()) / all;
       settles_ = std::min(now - settled_, 1 - now);
       settled_ = now;
-      if (first) told_ = now;
-      if (!candidates_.empty()) Tell(0);
+      if (first) reported_ = now;
+      if (!candidates_.empty()) ReportProgress(0);
     }
     result_.skipped = left_out_ + static_cast<int64_t>(candidates_.size());
     return {};
@@ -140,7 +138,7 @@ class InstructionVerifier {
               [](const Flip* a, const Flip* b) { return a->order < b->order; });
     bool found = false;
     for (Flip* flip : flips) {
-      if (!IsRoot(*flip) || adopted_.bytes() > kMostAdopted) continue;
+      if (!IsRoot(*flip) || adopted_.bytes() > kMaxAdopted) continue;
       found |= Adopt(std::move(*flip));
     }
     flips_.clear();
@@ -184,10 +182,10 @@ class InstructionVerifier {
 
   // Runs the mesh alone for the values that are to be adopted.
   Expected<void> Capture() {
-    settled_ = told_ = 0;
+    settled_ = reported_ = 0;
     settles_ = 1;
-    const std::vector<TapPoint> taps = LocalTaps(candidates_, partitioned_);
-    auto mesh = options_.runs.Prepare(partitioned_, inputs_, MeshOptions(taps));
+    const std::vector<ProbePoint> probes = LocalProbes(candidates_, partitioned_);
+    auto mesh = options_.runs.Prepare(partitioned_, inputs_, MeshOptions(probes));
     if (!mesh) return Fail(mesh.error());
     if (Expected<void> done = options_.runs.Start(**mesh, options_.run.stop); !done) return done;
     Capturer capturer(candidates_, **mesh, adopted_);
@@ -225,29 +223,30 @@ class InstructionVerifier {
 
   // Runs both graphs and compares the candidates.
   Expected<void> RunPass(bool first) {
-    const std::vector<TapPoint> whole_taps = WholeTaps(candidates_);
-    const std::vector<TapPoint> local_taps = LocalTaps(candidates_, partitioned_);
-    auto whole = MeshRun::Prepare(whole_, inputs_, WholeOptions(whole_taps));
+    const std::vector<ProbePoint> whole_probes = WholeProbes(candidates_);
+    const std::vector<ProbePoint> local_probes = LocalProbes(candidates_, partitioned_);
+    auto whole = MeshRun::Prepare(whole_, inputs_, WholeOptions(whole_probes));
     if (!whole) return Fail(whole.error());
-    auto mesh = options_.runs.Prepare(partitioned_, inputs_, MeshOptions(local_taps));
+    auto mesh = options_.runs.Prepare(partitioned_, inputs_, MeshOptions(local_probes));
     if (!mesh) return Fail(mesh.error());
     const int64_t whole_bytes = (*whole)->plan().memory.arena_bytes();
     const int64_t mesh_bytes = (*mesh)->plan().memory.arena_bytes();
     const int64_t limit = MemoryToUse();
-    const bool in_turns = whole_bytes + mesh_bytes + kLeastBudget <= limit;
+    const bool in_turns = whole_bytes + mesh_bytes + kMinBudget <= limit;
     int64_t budget = std::max(options_.budget_bytes, whole_bytes);
     const int64_t arenas = in_turns ? whole_bytes + mesh_bytes : std::max(whole_bytes, mesh_bytes);
     budget = std::min(budget, std::max<int64_t>(limit - arenas, 1));
     ValueExchange exchange(candidates_.size(), budget, in_turns);
-    ReferenceProducer giver(candidates_, exchange, *scale_, adopted_, first);
-    MeshComparer taker(candidates_, exchange, *scale_, **mesh, first,
-                       [this](Candidate& candidate, const Comparison& c) { Note(candidate, c); });
+    ReferenceProducer producer(candidates_, exchange, *scale_, adopted_, first);
+    MeshComparer consumer(
+        candidates_, exchange, *scale_, **mesh, first,
+        [this](Candidate& candidate, const Comparison& c) { Note(candidate, c); });
     // The outputs of the unpartitioned graph with the mesh's picks.
     std::vector<OutputArray> outputs;
     std::vector<OutputArray>* wanted = first && !adopted_.empty() ? &outputs : nullptr;
-    Expected<void> done = in_turns
-                              ? RunInTurns(**whole, **mesh, exchange, giver, taker, wanted)
-                              : RunAfterEachOther(*whole, **mesh, exchange, giver, taker, wanted);
+    Expected<void> done =
+        in_turns ? RunInTurns(**whole, **mesh, exchange, producer, consumer, wanted)
+                 : RunAfterEachOther(*whole, **mesh, exchange, producer, consumer, wanted);
     result_.peak_memory_bytes =
         std::max(result_.peak_memory_bytes, arenas + exchange.peak_bytes() + adopted_.bytes());
     if (done && wanted != nullptr) {
@@ -259,9 +258,9 @@ class InstructionVerifier {
   }
 
   // Never less than before, but once: the first pass hopes to be the last.
-  void Tell(double share_of_pass) {
-    told_ = std::max(told_, settled_ + settles_ * share_of_pass);
-    if (options_.progress) options_.progress(told_);
+  void ReportProgress(double share_of_pass) {
+    reported_ = std::max(reported_, settled_ + settles_ * share_of_pass);
+    if (options_.progress) options_.progress(reported_);
   }
 
   // What is adopted counts.
@@ -274,85 +273,66 @@ class InstructionVerifier {
   int64_t MemoryToUse() const {
     return options_.mesh.memory_limit > 0 ? MemoryLimit() : AvailableMemory();
   }
-  MeshRunOptions WholeOptions(std::span<const TapPoint> taps) const {
+  MeshRunOptions WholeOptions(std::span<const ProbePoint> probes) const {
     MeshRunOptions options = options_.mesh.ForWholeGraph(options_.whole_grid);
     options.memory_limit = MemoryLimit();
-    options.taps = taps;
+    options.probes = probes;
     return options;
   }
-  MeshRunOptions MeshOptions(std::span<const TapPoint> taps) const {
+  MeshRunOptions MeshOptions(std::span<const ProbePoint> probes) const {
     MeshRunOptions options = options_.mesh;
     options.memory_limit = MemoryLimit();
-    options.taps = taps;
-    options.tapped_bytes = kMostTapped;
+    options.probes = probes;
+    options.probed_bytes = kMaxProbed;
     return options;
   }
 
   // `outputs`: of the whole graph, where they are wanted.
   Expected<void> RunInTurns(MeshRun& whole, MeshRun& mesh, ValueExchange& exchange,
-                            ReferenceProducer& giver, MeshComparer& taker,
+                            ReferenceProducer& producer, MeshComparer& consumer,
                             std::vector<OutputArray>* outputs) {
     if (Expected<void> done = whole.Start(options_.run.stop); !done) return done;
     if (Expected<void> done = options_.runs.Start(mesh, options_.run.stop); !done) return done;
-    Expected<void> given;
-    std::exception_ptr thrown, thrown_by_giver;
-    std::thread thread([&] {
-      try {
-        if (exchange.Begin()) given = RunWhole(whole, giver);
-      } catch (...) {
-        thrown_by_giver = std::current_exception();
-      }
-      exchange.End();
-    });
-    Expected<void> taken;
-    try {
-      taken = RunMesh(mesh, taker);
-    } catch (...) {
-      thrown = std::current_exception();
-    }
-    if (outputs != nullptr && taken && !thrown) {
-      exchange.Drain();
-    } else {
-      exchange.Close();
-    }
-    thread.join();
-    if (thrown) std::rethrow_exception(thrown);
-    if (thrown_by_giver) std::rethrow_exception(thrown_by_giver);
+    const auto [given, taken] = exchange.Run(
+        [&] { return RunWhole(whole, producer); }, [&] { return RunMesh(mesh, consumer); },
+        [&](const Expected<void>& done) { return outputs != nullptr && done; });
     if (outputs != nullptr && given) *outputs = whole.Outputs(options_.output_count);
-    // The giver is stopped when the mesh has all it wants.
+    // The producer is stopped when the mesh has all it wants.
     if (!given && given.error().code != "E-RUN-STOPPED") return given;
     return taken;
   }
 
   Expected<void> RunAfterEachOther(std::unique_ptr<MeshRun>& whole, MeshRun& mesh,
-                                   ValueExchange& exchange, ReferenceProducer& giver,
-                                   MeshComparer& taker, std::vector<OutputArray>* outputs) {
+                                   ValueExchange& exchange, ReferenceProducer& producer,
+                                   MeshComparer& consumer, std::vector<OutputArray>* outputs) {
     if (Expected<void> done = whole->Start(options_.run.stop); !done) return done;
     const double whole_share = 0.5;
-    if (Expected<void> done = RunWhole(*whole, giver, whole_share); !done) return done;
+    if (Expected<void> done = RunWhole(*whole, producer, whole_share); !done) return done;
     exchange.End();
     if (outputs != nullptr) *outputs = whole->Outputs(options_.output_count);
     whole.reset();
     if (Expected<void> done = options_.runs.Start(mesh, options_.run.stop); !done) return done;
-    return RunMesh(mesh, taker, whole_share);
+    return RunMesh(mesh, consumer, whole_share);
   }
 
   // `share`: of the pass, which is told; 0: the mesh tells it.
-  Expected<void> RunWhole(MeshRun& whole, ReferenceProducer& giver, double share = 0) {
+  Expected<void> RunWhole(MeshRun& whole, ReferenceProducer& producer, double share = 0) {
     RunOptions options = options_.run;
-    options.observer = &giver;
+    options.observer = &producer;
     options.progress = [this, share](double done) {
-      options_.runs.GetOn();
-      if (share > 0) Tell(share * done);
+      options_.runs.ReportProgress();
+      if (share > 0) ReportProgress(share * done);
     };
     return whole.Run(options);
   }
   // `before`: the share of the pass that is done.
-  Expected<void> RunMesh(MeshRun& mesh, TapObserver& observer, double before = 0) {
+  Expected<void> RunMesh(MeshRun& mesh, ProbeObserver& observer, double before = 0) {
     RunOptions options = options_.run;
     options.observer = &observer;
     if (options_.progress) {
-      options.progress = [this, before](double share) { Tell(before + (1 - before) * share); };
+      options.progress = [this, before](double share) {
+        ReportProgress(before + (1 - before) * share);
+      };
     }
     return options_.runs.Run(mesh, options);
   }
@@ -424,7 +404,7 @@ class InstructionVerifier {
         continue;
       }
       steps.push_back({std::string(x->name()), errors.relative, errors.ulps});
-      if (steps.size() == kMaxGrowth) break;
+      if (steps.size() == kMaxStepsReported) break;
     }
     result_.growth.assign(steps.rbegin(), steps.rend());
   }
@@ -470,7 +450,7 @@ class InstructionVerifier {
   // Of the candidates, by passes that are over, and by the present one if it does as much as the
   // one before it.
   double settled_ = 0, settles_ = 1;
-  double told_ = 0;
+  double reported_ = 0;
   const Instruction* first_ = nullptr;
   const Instruction* worst_ = nullptr;
   uint64_t first_order_ = 0;

@@ -31,26 +31,26 @@ int64_t AdoptedValues::bytes() const {
 
 // --- ReferenceProducer
 
-bool ReferenceProducer::Prepare(std::span<const uint32_t> taps) {
+bool ReferenceProducer::Prepare(std::span<const uint32_t> probes) {
   if (!exchange_.WaitUntilNeeded()) return false;
-  for (uint32_t tap : taps) {
-    Open& open = open_[tap];
-    open.wanted = candidates_[tap].Wants(iterations_[tap]++, first_pass_) ||
-                  adopted_.Find(*candidates_[tap].x, iterations_[tap] - 1) != nullptr;
+  for (uint32_t probe : probes) {
+    Open& open = open_[probe];
+    open.wanted = candidates_[probe].Wants(iterations_[probe]++, first_pass_) ||
+                  adopted_.Find(*candidates_[probe].x, iterations_[probe] - 1) != nullptr;
     if (!open.wanted) continue;
     open.magnitude = 0;
-    open.data = exchange_.Room(tap, BufferBytes(candidates_[tap].x->shape()));
+    open.data = exchange_.Room(probe, BufferBytes(candidates_[probe].x->shape()));
   }
   return true;
 }
 
-void ReferenceProducer::Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part,
+void ReferenceProducer::Show(uint32_t probe, uint32_t c, std::byte* data, int64_t part,
                              int64_t parts) {
-  Open& open = open_[tap];
+  Open& open = open_[probe];
   // Where several devices run the whole graph, the first one's value stands for all.
   if (!open.wanted || c != 0) return;
   if (part == 0) open.shown = data;
-  const Shape* shape = candidates_[tap].x->shape();
+  const Shape* shape = candidates_[probe].x->shape();
   const int64_t bytes = StorageBytes(shape->dtype());
   const int64_t begin = shape->element_count() * part / parts * bytes;
   const int64_t end = shape->element_count() * (part + 1) / parts * bytes;
@@ -68,25 +68,25 @@ void ReferenceProducer::Show(uint32_t tap, uint32_t c, std::byte* data, int64_t 
   }
 }
 
-void ReferenceProducer::Finish(std::span<const uint32_t> taps) {
-  // All scales before the first value is given: then the taker may observe errors.
+void ReferenceProducer::Finish(std::span<const uint32_t> probes) {
+  // All scales before the first value is given: then the consumer may observe errors.
   std::vector<std::pair<uint32_t, WholeValue>> values;
-  for (uint32_t tap : taps) {
-    if (open_[tap].wanted) values.emplace_back(tap, Close(tap));
+  for (uint32_t probe : probes) {
+    if (open_[probe].wanted) values.emplace_back(probe, Close(probe));
   }
-  for (auto& [tap, value] : values) {
-    if (candidates_[tap].Wants(iterations_[tap] - 1, first_pass_)) {
-      exchange_.Give(tap, std::move(value));
+  for (auto& [probe, value] : values) {
+    if (candidates_[probe].Wants(iterations_[probe] - 1, first_pass_)) {
+      exchange_.Give(probe, std::move(value));
     } else if (!value.data.empty()) {
       exchange_.Return(value.data);
     }
   }
 }
 
-WholeValue ReferenceProducer::Close(uint32_t tap) {
-  Open& open = open_[tap];
-  Candidate& candidate = candidates_[tap];
-  const int64_t iteration = iterations_[tap] - 1;
+WholeValue ReferenceProducer::Close(uint32_t probe) {
+  Open& open = open_[probe];
+  Candidate& candidate = candidates_[probe];
+  const int64_t iteration = iterations_[probe] - 1;
   WholeValue value;
   value.magnitude = open.magnitude;
   value.allowed = AllowedError(*candidate.x, scale_.Of(*candidate.x, value.magnitude));
@@ -133,70 +133,70 @@ MeshComparer::MeshComparer(std::span<Candidate> candidates, ValueExchange& excha
       iterations_(candidates.size(), 0),
       comparisons_(candidates.size()) {
   for (size_t t = 0; t < candidates.size(); ++t) {
-    spreads_.push_back(run.SpreadOfTap(t, candidates[t].form->sharding));
+    spreads_.push_back(run.SpreadOfProbe(t, candidates[t].form->sharding));
   }
 }
 
-bool MeshComparer::Prepare(std::span<const uint32_t> taps) {
+bool MeshComparer::Prepare(std::span<const uint32_t> probes) {
   std::vector<uint32_t> wanted;
-  for (uint32_t tap : taps) {
-    if (candidates_[tap].Wants(iterations_[tap]++, first_pass_)) wanted.push_back(tap);
+  for (uint32_t probe : probes) {
+    if (candidates_[probe].Wants(iterations_[probe]++, first_pass_)) wanted.push_back(probe);
   }
   exchange_.Await(wanted);
-  for (uint32_t tap : wanted) {
-    Comparison& comparison = comparisons_[tap];
-    comparison.want = exchange_.Take(tap);
-    comparison.iteration = iterations_[tap] - 1;
+  for (uint32_t probe : wanted) {
+    Comparison& comparison = comparisons_[probe];
+    comparison.want = exchange_.Take(probe);
+    comparison.iteration = iterations_[probe] - 1;
     comparison.elements = comparison.beyond = 0;
     comparison.largest = 0;
     comparison.at = -1;
   }
-  std::erase_if(wanted, [&](uint32_t tap) { return !comparisons_[tap].want.has_value(); });
+  std::erase_if(wanted, [&](uint32_t probe) { return !comparisons_[probe].want.has_value(); });
   DropUnwanted(wanted);
-  for (uint32_t tap : wanted) {
-    Comparison& comparison = comparisons_[tap];
+  for (uint32_t probe : wanted) {
+    Comparison& comparison = comparisons_[probe];
     if (comparison.want->data.empty()) comparison.want.reset();
   }
   return true;
 }
 
-// The giver is ahead and did not know yet what errors the operands have.
-void MeshComparer::DropUnwanted(std::vector<uint32_t>& taps) {
-  std::sort(taps.begin(), taps.end(), [&](uint32_t a, uint32_t b) {
+// The producer is ahead and did not know yet what errors the operands have.
+void MeshComparer::DropUnwanted(std::vector<uint32_t>& probes) {
+  std::sort(probes.begin(), probes.end(), [&](uint32_t a, uint32_t b) {
     return comparisons_[a].want->order < comparisons_[b].want->order;
   });
-  for (uint32_t tap : taps) {
-    const Instruction& x = *candidates_[tap].x;
-    WholeValue& want = *comparisons_[tap].want;
+  for (uint32_t probe : probes) {
+    const Instruction& x = *candidates_[probe].x;
+    WholeValue& want = *comparisons_[probe].want;
     want.allowed = std::min(want.allowed, AllowedError(x, scale_.Of(x, want.magnitude)));
   }
 }
 
-void MeshComparer::Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) {
-  Comparison& comparison = comparisons_[tap];
+void MeshComparer::Show(uint32_t probe, uint32_t c, std::byte* data, int64_t part, int64_t parts) {
+  Comparison& comparison = comparisons_[probe];
   if (!comparison.want) return;
-  for (uint32_t device : spreads_[tap]->devices(c)) {
-    Compare(tap, comparison, device, data, part, parts);
+  for (uint32_t device : spreads_[probe]->devices(c)) {
+    Compare(probe, comparison, device, data, part, parts);
   }
 }
 
-void MeshComparer::Finish(std::span<const uint32_t> taps) {
-  for (uint32_t tap : taps) {
-    Comparison& comparison = comparisons_[tap];
+void MeshComparer::Finish(std::span<const uint32_t> probes) {
+  for (uint32_t probe : probes) {
+    Comparison& comparison = comparisons_[probe];
     if (!comparison.want) continue;
-    const Instruction& x = *candidates_[tap].x;
+    const Instruction& x = *candidates_[probe].x;
     scale_.Observe(x, comparison.largest, ToleranceOf(x.shape()->dtype()));
-    done_(candidates_[tap], comparison);
+    done_(candidates_[probe], comparison);
     exchange_.Return(comparison.want->data);
     comparison.want.reset();
   }
 }
 
-void MeshComparer::Compare(uint32_t tap, Comparison& comparison, uint32_t device,
+void MeshComparer::Compare(uint32_t probe, Comparison& comparison, uint32_t device,
                            const std::byte* data, int64_t part, int64_t parts) {
-  const Shape* shape = candidates_[tap].x->shape();
+  const Shape* shape = candidates_[probe].x->shape();
   const int64_t bytes = StorageBytes(shape->dtype());
-  const MeshRun::Instance box = run_.BoxOf(*spreads_[tap], device);
+  const MeshRun::Instance box = run_.BoxOf(*spreads_[probe], device);
   const BoxRows rows(box.start, box.sizes, shape->dims());
   RowError error;
   {
@@ -237,31 +237,31 @@ Capturer::Capturer(std::span<const Candidate> candidates, const MeshRun& run,
       iterations_(candidates.size(), 0),
       open_(candidates.size(), nullptr) {
   for (size_t t = 0; t < candidates.size(); ++t) {
-    spreads_.push_back(run.SpreadOfTap(t, candidates[t].form->sharding));
+    spreads_.push_back(run.SpreadOfProbe(t, candidates[t].form->sharding));
   }
 }
 
-bool Capturer::Prepare(std::span<const uint32_t> taps) {
-  for (uint32_t tap : taps) {
-    const Instruction& x = *candidates_[tap].x;
-    open_[tap] = adopted_.Find(x, iterations_[tap]++);
-    if (open_[tap] == nullptr) continue;
-    open_[tap]->data.assign(static_cast<size_t>(BufferBytes(x.shape())), std::byte{0});
+bool Capturer::Prepare(std::span<const uint32_t> probes) {
+  for (uint32_t probe : probes) {
+    const Instruction& x = *candidates_[probe].x;
+    open_[probe] = adopted_.Find(x, iterations_[probe]++);
+    if (open_[probe] == nullptr) continue;
+    open_[probe]->data.assign(static_cast<size_t>(BufferBytes(x.shape())), std::byte{0});
   }
   return true;
 }
 
-void Capturer::Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) {
-  if (open_[tap] == nullptr) return;
-  const Shape* shape = candidates_[tap].x->shape();
+void Capturer::Show(uint32_t probe, uint32_t c, std::byte* data, int64_t part, int64_t parts) {
+  if (open_[probe] == nullptr) return;
+  const Shape* shape = candidates_[probe].x->shape();
   const int64_t bytes = StorageBytes(shape->dtype());
-  for (uint32_t device : spreads_[tap]->devices(c)) {
+  for (uint32_t device : spreads_[probe]->devices(c)) {
     // Of copies that should be equal the first device's counts.
-    if (!spreads_[tap]->IsFirstOfTile(device)) continue;
-    const MeshRun::Instance box = run_.BoxOf(*spreads_[tap], device);
+    if (!spreads_[probe]->IsFirstOfTile(device)) continue;
+    const MeshRun::Instance box = run_.BoxOf(*spreads_[probe], device);
     const BoxRows rows(box.start, box.sizes, shape->dims());
     ForEachRunOfPart(rows, part, parts, [&](int64_t global, int64_t local, int64_t count) {
-      std::memcpy(open_[tap]->data.data() + global * bytes, data + local * bytes,
+      std::memcpy(open_[probe]->data.data() + global * bytes, data + local * bytes,
                   static_cast<size_t>(count * bytes));
     });
   }

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/plan/tap.h"
+#include "backends/cpu/plan/probe.h"
 #include "backends/cpu/run/mesh_run.h"
 #include "backends/cpu/verify/analysis/compared_arrays.h"
 #include "backends/cpu/verify/analysis/error_scale.h"
@@ -61,7 +61,7 @@ class AdoptedValues {
 };
 
 // The unpartitioned run: copies values and hands them over.
-class ReferenceProducer final : public TapObserver {
+class ReferenceProducer final : public ProbeObserver {
  public:
   ReferenceProducer(std::span<Candidate> candidates, ValueExchange& exchange, ErrorScale& scale,
                     AdoptedValues& adopted, bool first_pass)
@@ -73,9 +73,9 @@ class ReferenceProducer final : public TapObserver {
         iterations_(candidates.size(), 0),
         open_(candidates.size()) {}
 
-  bool Prepare(std::span<const uint32_t> taps) override;
-  void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) override;
-  void Finish(std::span<const uint32_t> taps) override;
+  bool Prepare(std::span<const uint32_t> probes) override;
+  void Show(uint32_t probe, uint32_t c, std::byte* data, int64_t part, int64_t parts) override;
+  void Finish(std::span<const uint32_t> probes) override;
 
  private:
   struct Open {
@@ -85,7 +85,7 @@ class ReferenceProducer final : public TapObserver {
     std::span<std::byte> data;
   };
   // The value that was shown, and what it may be off by.
-  WholeValue Close(uint32_t tap);
+  WholeValue Close(uint32_t probe);
   // The run goes on with the mesh's value where that is not further off than it may be.
   static void Adopt(const Instruction& x, double allowed, std::byte* data, AdoptedArray& mesh);
 
@@ -113,7 +113,7 @@ struct Comparison {
 
 // The mesh: compares every instance as it is made. The results are handed to `done`, in the order
 // of the mesh.
-class MeshComparer final : public TapObserver {
+class MeshComparer final : public ProbeObserver {
  public:
   using Done = std::function<void(Candidate&, const Comparison&)>;
 
@@ -121,14 +121,14 @@ class MeshComparer final : public TapObserver {
   MeshComparer(std::span<Candidate> candidates, ValueExchange& exchange, ErrorScale& scale,
                const MeshRun& run, bool first_pass, Done done);
 
-  bool Prepare(std::span<const uint32_t> taps) override;
-  bool Wants(uint32_t tap) const override { return comparisons_[tap].want.has_value(); }
-  void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) override;
-  void Finish(std::span<const uint32_t> taps) override;
+  bool Prepare(std::span<const uint32_t> probes) override;
+  bool Wants(uint32_t probe) const override { return comparisons_[probe].want.has_value(); }
+  void Show(uint32_t probe, uint32_t c, std::byte* data, int64_t part, int64_t parts) override;
+  void Finish(std::span<const uint32_t> probes) override;
 
  private:
-  void DropUnwanted(std::vector<uint32_t>& taps);
-  void Compare(uint32_t tap, Comparison& comparison, uint32_t device, const std::byte* data,
+  void DropUnwanted(std::vector<uint32_t>& probes);
+  void Compare(uint32_t probe, Comparison& comparison, uint32_t device, const std::byte* data,
                int64_t part, int64_t parts);
 
   std::span<Candidate> candidates_;
@@ -139,17 +139,17 @@ class MeshComparer final : public TapObserver {
   const Done done_;
   std::vector<int64_t> iterations_;
   std::vector<Comparison> comparisons_;
-  std::vector<std::optional<MeshRun::TapSpread>> spreads_;
+  std::vector<std::optional<MeshRun::ProbeSpread>> spreads_;
 };
 
 // The mesh: puts together the arrays that are to be adopted.
-class Capturer final : public TapObserver {
+class Capturer final : public ProbeObserver {
  public:
   Capturer(std::span<const Candidate> candidates, const MeshRun& run, AdoptedValues& adopted);
 
-  bool Prepare(std::span<const uint32_t> taps) override;
-  void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t parts) override;
-  bool Wants(uint32_t tap) const override { return open_[tap] != nullptr; }
+  bool Prepare(std::span<const uint32_t> probes) override;
+  void Show(uint32_t probe, uint32_t c, std::byte* data, int64_t part, int64_t parts) override;
+  bool Wants(uint32_t probe) const override { return open_[probe] != nullptr; }
   void Finish(std::span<const uint32_t>) override {}
 
  private:
@@ -157,8 +157,8 @@ class Capturer final : public TapObserver {
   const MeshRun& run_;
   AdoptedValues& adopted_;
   std::vector<int64_t> iterations_;
-  std::vector<AdoptedArray*> open_;  // by tap
-  std::vector<std::optional<MeshRun::TapSpread>> spreads_;
+  std::vector<AdoptedArray*> open_;  // by probe
+  std::vector<std::optional<MeshRun::ProbeSpread>> spreads_;
 };
 
 }  // namespace gshard::cpu

@@ -12,7 +12,7 @@ MeshRunOptions WidenedMesh(MeshRunOptions narrow, Context& context) {
   MeshRunOptions mesh = std::move(narrow);
   mesh.keep.clear();
   mesh.keep_forms.clear();
-  mesh.taps = {};
+  mesh.probes = {};
   for (const Shape*& shape : mesh.global_results) shape = WidenedShape(context, shape);
   return mesh;
 }

@@ -14,7 +14,7 @@ namespace gshard::cpu {
 // is of the same context.
 std::unique_ptr<Module> WidenedCopy(const Module& module, const WideningOptions& options = {});
 
-// Of the widened program: parameters are as they were, results are not; nothing is kept or tapped.
+// Of the widened program: parameters are as they were, results are not; nothing is kept or probed.
 MeshRunOptions WidenedMesh(MeshRunOptions narrow, Context& context);
 
 }  // namespace gshard::cpu

@@ -22,7 +22,7 @@ namespace {
 constexpr double kShareOfRounding = 1e-4;
 constexpr double kClearlyAbove = 10;      // rounding: wrong
 constexpr double kClearlyCoarser = 1000;  // the mesh's rounding than the unpartitioned graph's
-constexpr int64_t kMostConstantElements = 4096;  // of a constant that is looked into
+constexpr int64_t kMaxConstantElements = 4096;  // of a constant that is looked into
 
 // Rounds to significands of so many bits, the leading one not counted, or fewer.
 template <int kMantissaBits>
@@ -79,7 +79,7 @@ void VisitConstants(const Module& module, const Visit& visit) {
       const DType dtype = x->shape()->dtype();
       const Literal& literal = *x->attributes<ConstantAttributes>().literal;
       const bool is_narrow = IsFloat(dtype) && dtype != DType::kF64;
-      if (!is_narrow || literal.elided || x->shape()->element_count() > kMostConstantElements)
+      if (!is_narrow || literal.elided || x->shape()->element_count() > kMaxConstantElements)
         continue;
       for (int64_t i = 0; i < x->shape()->element_count(); ++i) {
         visit(ElementAsDouble(literal, i), dtype);
@@ -144,7 +144,7 @@ class WidenedJudge {
         jumps_(reference, Jumps),
         rounded_constants_(HasRoundedConstants(program, reference)) {}
 
-  WidenedResult Judge() {
+  WidenedResult Decide() {
     result_.was_run = true;
     for (const OutputError& output : narrow_.outputs) JudgeOutput(output);
     if (clearest_ > 0) {
@@ -266,7 +266,7 @@ WidenedResult JudgeWidened(const VerifyResult& narrow,
                            const std::vector<OutputArray>& narrow_expected, const Module& program,
                            const Module& reference, const MeshRun& run,
                            const std::vector<OutputArray>& expected) {
-  return WidenedJudge(narrow, narrow_expected, program, reference, run, expected).Judge();
+  return WidenedJudge(narrow, narrow_expected, program, reference, run, expected).Decide();
 }
 
 }  // namespace gshard::cpu

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/cpu/verify/diagnosis.h"
-#include "backends/cpu/verify/local_check.h"
+#include "backends/cpu/verify/step_check.h"
 #include "backends/cpu/verify/widened_copy.h"
 #include "ir/computation.h"
 #include "ir/verify/verifier.h"
@@ -50,7 +50,7 @@ Expected<WidenedSteps> JudgeWidenedSteps(const Module& whole, const Module& part
   of_wide.mesh = WidenedMesh(options.mesh, wide_mesh->context());
   of_wide.whole_forms = wide_whole_forms;
   of_wide.runs = options.runs.Widened();
-  auto check = CheckLocally(*wide_whole, *wide_mesh, wide_forms, inputs, of_wide);
+  auto check = CheckSteps(*wide_whole, *wide_mesh, wide_forms, inputs, of_wide);
   if (!check && check.error().code == "E-RUN-STOPPED") return Fail(check.error());
   if (!check) steps.why_not = check.error().message;
   if (!check) return steps;

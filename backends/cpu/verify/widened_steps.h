@@ -2,7 +2,7 @@
 //
 // A sum in a 16-bit float that is taken in another order may differ by as much as a mistake does.
 // In double precision it may not: every step of both widened programs is judged there
-// (local_check.h), and what is wrong there is wrong by 1e-12 of its terms.
+// (step_check.h), and what is wrong there is wrong by 1e-12 of its terms.
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_WIDENED_STEPS_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_WIDENED_STEPS_H_
 
@@ -23,7 +23,7 @@ struct WidenedSteps {
   int64_t peak_memory_bytes = 0;
 };
 
-// As CheckLocally, of both programs widened. Errors: E-RUN-STOPPED; of running.
+// As CheckSteps, of both programs widened. Errors: E-RUN-STOPPED; of running.
 Expected<WidenedSteps> JudgeWidenedSteps(const Module& whole, const Module& partitioned,
                                          std::span<const LocalForm> forms, const Inputs& inputs,
                                          const InstructionsOptions& options);

@@ -1,9 +1,11 @@
 // Loops, branches and calls: the called computation is differentiated into one of its own.
 //
-//   while (s = init; n times) s = F(s)      ct = dL/ds_n; n times, last iteration first: ct = R(ct,
-//   residuals) conditional(p, a, b) -> F or G          conditional(p, (ct, residuals of F), (ct,
-//   residuals of G)) -> R_F or R_G call(a) -> F                            call((ct, residuals)) ->
-//   R_F
+//   while (s = init; n times) s = F(s)
+//     backward: ct = dL/ds_n; n times, last iteration first: ct = R(ct, residuals)
+//   conditional(p, a, b) -> F or G
+//     backward: conditional(p, (ct, residuals of F), (ct, residuals of G)) -> R_F or R_G
+//   call(a) -> F
+//     backward: call((ct, residuals)) -> R_F
 
 #include <fmt/format.h>
 

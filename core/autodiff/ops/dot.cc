@@ -1,7 +1,8 @@
 // Contractions: the adjoint of one factor is the adjoint of the product contracted with the other.
 //
-//   y[m,n] = dot(a[m,k], b[k,n])    a += dot(c[m,n], b[k,n]) over n,  b += dot(c[m,n], a[m,k]) over
-//   m
+//   y[m,n] = dot(a[m,k], b[k,n])
+//     adjoint of a: dot(c[m,n], b[k,n]) over n
+//     adjoint of b: dot(c[m,n], a[m,k]) over m
 
 #include "core/autodiff/emit.h"
 #include "core/autodiff/reverse_scope.h"

@@ -75,7 +75,7 @@ class Emitter {
     return copy;
   }
 
-  // Results of the whole step lie as the weights that they update. Left to propagation, a small one
+  // Each updated weight gets the sharding of the weight it replaces. Left to propagation, a small one
   // may be cut where it needs padding, and its global shape is not in the text then.
   void CutResults() {
     if (stages_ == 1) return;

@@ -3,8 +3,7 @@
 // Forward instructions are those that the loss needs; ordered depth first from the loss, a layer is
 // a stretch of them between two places that few values cross. Stretches that repeat are the
 // repeated blocks of the network; what precedes and follows them are layers, too. A backward
-// instruction belongs to the layer whose forward values or weights it needs: the latest that the
-// cotangents it uses have reached. What the backward pass computes from forward values alone has no
+// instruction belongs to the deepest layer that any cotangent it reads has passed. What the backward pass computes from forward values alone has no
 // layer: it is computed where it is used.
 #ifndef GSHARD_CORE_PIPELINE_PLAN_LAYERS_H_
 #define GSHARD_CORE_PIPELINE_PLAN_LAYERS_H_

@@ -1,4 +1,4 @@
-// Arrays that need not be looked at, since what they are used for is.
+// Arrays that need no check because a later array that depends on them is checked.
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_CHAIN_ENDS_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_CHAIN_ENDS_H_
 

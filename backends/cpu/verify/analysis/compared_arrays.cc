@@ -144,13 +144,14 @@ ComparedArrays CollectArrays(const Module& whole, const DeviceGrid& whole_grid,
   return Collector(whole, whole_grid, whole_forms, forms).Run();
 }
 
-std::vector<TapPoint> WholeTaps(std::span<const Candidate> candidates) {
-  std::vector<TapPoint> taps;
-  for (const Candidate& candidate : candidates) taps.push_back({candidate.x, candidate.x});
-  return taps;
+std::vector<ProbePoint> WholeProbes(std::span<const Candidate> candidates) {
+  std::vector<ProbePoint> probes;
+  for (const Candidate& candidate : candidates) probes.push_back({candidate.x, candidate.x});
+  return probes;
 }
 
-std::vector<TapPoint> LocalTaps(std::span<const Candidate> candidates, const Module& partitioned) {
+std::vector<ProbePoint> LocalProbes(std::span<const Candidate> candidates,
+                                    const Module& partitioned) {
   std::unordered_map<const Computation*, std::vector<size_t>> by_computation;
   for (size_t i = 0; i < candidates.size(); ++i) {
     by_computation[candidates[i].x->parent()].push_back(i);
@@ -164,26 +165,26 @@ std::vector<TapPoint> LocalTaps(std::span<const Candidate> candidates, const Mod
       if (x->opcode() != Opcode::kParameter) position[x->id()] = next++;
     }
   }
-  std::vector<TapPoint> taps;
+  std::vector<ProbePoint> probes;
   for (const Candidate& candidate : candidates) {
-    taps.push_back({candidate.form->local, candidate.form->local});
+    probes.push_back({candidate.form->local, candidate.form->local});
   }
   for (const auto& [computation, members] : by_computation) {
     std::vector<uint32_t> positions;
-    for (size_t i : members) positions.push_back(position[taps[i].shown->id()]);
+    for (size_t i : members) positions.push_back(position[probes[i].shown->id()]);
     const std::vector<uint8_t> in_order = LongestRise(positions);
-    const TapPoint* before = nullptr;
+    const ProbePoint* before = nullptr;
     for (size_t k = 0; k < members.size(); ++k) {
-      TapPoint& tap = taps[members[k]];
+      ProbePoint& probe = probes[members[k]];
       if (in_order[k] != 0) {
-        before = &tap;
-      } else if (before != nullptr && before->shown->parent() == tap.shown->parent() &&
+        before = &probe;
+      } else if (before != nullptr && before->shown->parent() == probe.shown->parent() &&
                  positions[k] < position[before->shown->id()]) {
-        tap.after = before->shown;
+        probe.after = before->shown;
       }
     }
   }
-  return taps;
+  return probes;
 }
 
 }  // namespace gshard::cpu

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/cpu/plan/tap.h"
+#include "backends/cpu/plan/probe.h"
 #include "backends/cpu/run/mesh_run.h"
 #include "core/partition/partitioner.h"
 #include "ir/module.h"
@@ -16,10 +16,10 @@
 namespace gshard::cpu {
 
 // What is held at a time where memory is short, and what blocks of classes may want at once.
-inline constexpr int64_t kLeastBudget = int64_t{16} << 20;
-inline constexpr int64_t kMostTapped = int64_t{64} << 20;
+inline constexpr int64_t kMinBudget = int64_t{16} << 20;
+inline constexpr int64_t kMaxProbed = int64_t{64} << 20;
 
-// An array that both graphs have; its tap has the same number in both.
+// An array that both graphs have; its probe has the same number in both.
 struct Candidate {
   const Instruction* x = nullptr;
   const LocalForm* form = nullptr;
@@ -29,7 +29,8 @@ struct Candidate {
   // An elementwise chain ends in it (chain_ends.h); of whose arrays so many are not looked at.
   bool ends_chain = false;
   int64_t stands_for = 0;
-  // Turns without room for the value, with their place in the order; in the next pass these only.
+  // Iterations without room for the value, with their place in the order; in the next pass these
+  // only.
   struct Missed {
     int64_t iteration = 0;
     uint64_t order = 0;
@@ -58,12 +59,13 @@ ComparedArrays CollectArrays(const Module& whole, const DeviceGrid& whole_grid,
                              std::span<const LocalForm> whole_forms,
                              std::span<const LocalForm> forms);
 
-// Taps of the unpartitioned graph, and of the mesh: tap i is of candidate i. The mesh shows values
-// in about the order in which the whole graph computes them, which then need not wait. Most are in
-// that order; what is made long before (a value that serves several instructions) is shown behind
-// the one before it.
-std::vector<TapPoint> WholeTaps(std::span<const Candidate> candidates);
-std::vector<TapPoint> LocalTaps(std::span<const Candidate> candidates, const Module& partitioned);
+// Probes of the unpartitioned graph, and of the mesh: probe i is of candidate i. The mesh shows
+// values in about the order in which the whole graph computes them, which then need not wait. Most
+// are in that order; what is made long before (a value that serves several instructions) is shown
+// behind the one before it.
+std::vector<ProbePoint> WholeProbes(std::span<const Candidate> candidates);
+std::vector<ProbePoint> LocalProbes(std::span<const Candidate> candidates,
+                                    const Module& partitioned);
 
 // Does the result have its operand's elements, in order?
 bool KeepsElements(Opcode opcode);

@@ -13,9 +13,9 @@
 namespace gshard::cpu {
 namespace {
 
-constexpr int64_t kLeastFlops = int64_t{1} << 24;
-constexpr int64_t kLeastDepth = 32;  // of FLOPs for each element that is read or written
-constexpr int64_t kMostColumns = 32, kLeastColumns = 8;  // of a block
+constexpr int64_t kMinFlops = int64_t{1} << 24;
+constexpr int64_t kMinDepth = 32;  // of FLOPs for each element that is read or written
+constexpr int64_t kMaxColumns = 32, kMinColumns = 8;  // of a block
 
 // The dims of an operand, one after another in both, that are cut into blocks of columns together.
 struct Blocks {
@@ -29,7 +29,7 @@ int64_t SizeOf(const Shape& shape, int64_t dim, int64_t count) {
 }
 
 int64_t ColumnsOf(int64_t size) {
-  int64_t columns = std::min(size, kMostColumns);
+  int64_t columns = std::min(size, kMaxColumns);
   while (size % columns != 0) --columns;
   return columns;
 }
@@ -46,14 +46,14 @@ std::optional<Blocks> BlocksOf(const Instruction& x) {
   while (count < rhs.rank() && is_free(rhs.rank() - 1 - count)) ++count;
   Blocks blocks{1, rhs.rank() - count, x.shape()->rank() - count, count, 0};
   if (count > 0) blocks.columns = ColumnsOf(SizeOf(rhs, blocks.dim, count));
-  if (blocks.columns >= kLeastColumns) return blocks;
+  if (blocks.columns >= kMinColumns) return blocks;
   std::optional<Blocks> best;
   for (const auto* free : {&dims.lhs_free, &dims.rhs_free}) {
     for (const DotDims::Dim& d : *free) {
       const bool is_lhs = free == &dims.lhs_free;
       blocks = {is_lhs ? 0 : 1, is_lhs ? d.lhs : d.rhs, d.output, 1, 0};
       blocks.columns = ColumnsOf(x.shape()->dim(d.output));
-      if (blocks.columns < kLeastColumns) continue;
+      if (blocks.columns < kMinColumns) continue;
       if (!best || blocks.output_dim > best->output_dim) best = blocks;
     }
   }
@@ -94,7 +94,7 @@ std::optional<Blocks> BlocksOfLarge(const Candidate& candidate) {
     elements += operand->shape()->element_count();
   }
   const int64_t flops = 2 * DepthOf(x) * x.shape()->element_count();
-  if (flops < std::max(kLeastFlops, kLeastDepth * elements)) return std::nullopt;
+  if (flops < std::max(kMinFlops, kMinDepth * elements)) return std::nullopt;
   return BlocksOf(x);
 }
 
@@ -157,7 +157,7 @@ class Checksummer {
         products_(std::move(products)),
         shown_(whole.instruction_limit(), nullptr) {}
 
-  ChecksummedGraph Run(std::span<const TapPoint> taps) {
+  ChecksummedGraph Run(std::span<const ProbePoint> probes) {
     Rewriter rewriter(*graph_.module);
     for (Computation* computation : graph_.module->computations()) {
       const std::vector<Instruction*> list(computation->instructions().begin(),
@@ -177,8 +177,8 @@ class Checksummer {
       }
       rewriter.Finish();
     }
-    for (const TapPoint& tap : taps) {
-      graph_.taps.push_back({shown_[tap.shown->id()], shown_[tap.after->id()]});
+    for (const ProbePoint& probe : probes) {
+      graph_.probes.push_back({shown_[probe.shown->id()], shown_[probe.after->id()]});
     }
     return std::move(graph_);
   }
@@ -213,7 +213,7 @@ class Checksummer {
 
 std::optional<ChecksummedGraph> ChecksumDots(const Module& whole,
                                              std::span<const Candidate> candidates,
-                                             std::span<const TapPoint> taps) {
+                                             std::span<const ProbePoint> probes) {
   std::unordered_map<uint32_t, Product> products;
   bool is_worth_it = false;
   for (size_t i = 0; i < candidates.size(); ++i) {
@@ -223,7 +223,7 @@ std::optional<ChecksummedGraph> ChecksumDots(const Module& whole,
     is_worth_it = is_worth_it || !SumsAlike(candidates[i]);
   }
   if (!is_worth_it) return std::nullopt;
-  return Checksummer(whole, std::move(products)).Run(taps);
+  return Checksummer(whole, std::move(products)).Run(probes);
 }
 
 }  // namespace gshard::cpu

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/cpu/plan/tap.h"
+#include "backends/cpu/plan/probe.h"
 #include "backends/cpu/verify/analysis/compared_arrays.h"
 #include "ir/module.h"
 
@@ -21,7 +21,7 @@ namespace gshard::cpu {
 
 struct DotChecksum {
   size_t candidate = 0;
-  TapPoint of_product, of_operands;  // the sums by block of columns; in this order in the graph
+  ProbePoint of_product, of_operands;  // the sums by block of columns; in this order in the graph
   double growth = 1;                 // of what an element of the product may be off by, in a sum
 };
 
@@ -30,14 +30,14 @@ struct DotChecksum {
 struct ChecksummedGraph {
   std::unique_ptr<Module> module;
   std::vector<DotChecksum> checksums;
-  std::vector<TapPoint> taps;  // those that were given, of `module`
+  std::vector<ProbePoint> probes;  // those that were given, of `module`
 };
 
 // Nothing: where no product is large, or where the mesh sums all of them in the graph's own order,
 // so that its values are likely those of the graph on its own way, bit by bit.
 std::optional<ChecksummedGraph> ChecksumDots(const Module& whole,
                                              std::span<const Candidate> candidates,
-                                             std::span<const TapPoint> taps);
+                                             std::span<const ProbePoint> probes);
 
 }  // namespace gshard::cpu
 

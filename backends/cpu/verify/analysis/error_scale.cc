@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMaxDepth = 8;         // of operands that were not given
 constexpr int64_t kWholeValue = -1;  // instead of an element of a tuple
-constexpr double kMostGrowth = 16;   // of an error that was observed, in what uses it
+constexpr double kMaxGrowth = 16;    // of an error that was observed, in what uses it
 
 // How the scale of a result follows from those of its operands.
 enum class ScaleRule : uint8_t { kSum, kReduction, kProduct, kContraction };
@@ -113,7 +113,7 @@ double ErrorScale::Of(const Instruction& x, double magnitude) {
 
 void ErrorScale::Observe(const Instruction& x, double error, double tolerance) {
   State& state = states_[x.id()];
-  const double observed = kMostGrowth * error / tolerance;
+  const double observed = kMaxGrowth * error / tolerance;
   if (observed < state.scale) state.scale = std::max(state.magnitude, observed);
 }
 

@@ -7,7 +7,7 @@
 namespace gshard::cpu {
 namespace {
 
-constexpr int kMostNested = 16;     // of tuples within tuples
+constexpr int kMaxNested = 16;      // of tuples within tuples
 constexpr int64_t kNoElement = -1;  // instead of an element of a tuple
 
 // Its elements are those of what it calls, which walks go into. Fusions count as one operation.
@@ -57,7 +57,7 @@ void GraphWalk::Append(const Instruction& x, int64_t index, int depth,
 
 void GraphWalk::AppendElement(const Instruction& tuple, int64_t index, int depth,
                               std::vector<const Instruction*>& out) const {
-  if (depth >= kMostNested) {
+  if (depth >= kMaxNested) {
     out.insert(out.end(), tuple.operands().begin(), tuple.operands().end());
     return;
   }
@@ -91,7 +91,7 @@ void GraphWalk::AppendElement(const Instruction& tuple, int64_t index, int depth
 void GraphWalk::AppendPassedIn(const Instruction& parameter, int64_t index, int depth,
                                std::vector<const Instruction*>& out) const {
   const auto callers = callers_.find(parameter.parent());
-  if (callers == callers_.end() || depth >= kMostNested) return;
+  if (callers == callers_.end() || depth >= kMaxNested) return;
   const int64_t number = parameter.attributes<ParameterAttributes>().number;
   for (const Instruction* caller : callers->second) {
     if (caller->opcode() == Opcode::kWhile) {

@@ -88,7 +88,7 @@ TEST_CASE("a rank that is slow but gets on is waited for", "[ranks]") {
           for (int i = 0; ranks.rank() == 1 && i < 60; ++i) {
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
             if (counts_itself) {
-              ranks.GetOn();
+              ranks.ReportProgress();
             } else {
               ++work;
             }
@@ -189,7 +189,7 @@ TEST_CASE("who keeps another's message is named as one that hangs", "[ranks]") {
 
 TEST_CASE("room in shared memory is used again", "[ranks]") {
   std::vector<std::byte> memory(1024);
-  SharedRoom room(memory);
+  SharedBuffer room(memory);
   std::byte* const a = room.Take(100);
   std::byte* const b = room.Take(500);
   std::byte* const c = room.Take(300);
@@ -201,7 +201,7 @@ TEST_CASE("room in shared memory is used again", "[ranks]") {
   room.GiveBack(c, 300);
   room.GiveBack(b, 500);
   CHECK(room.Take(1024) == a);
-  CHECK(SharedRoom({}).Take(1) == nullptr);
+  CHECK(SharedBuffer({}).Take(1) == nullptr);
 }
 
 TEST_CASE("memory that processes of a host share", "[ranks]") {

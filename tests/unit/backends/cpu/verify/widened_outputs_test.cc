@@ -27,8 +27,8 @@ std::vector<OutputArray> Outputs(MeshRun& run) {
 }
 
 // What is said of two programs of one device, with these inputs.
-WidenedResult Judge(const std::string& program, const std::string& reference,
-                    const std::vector<TestInput>& inputs) {
+WidenedResult StepChecker(const std::string& program, const std::string& reference,
+                          const std::vector<TestInput>& inputs) {
   TestMesh mesh(program, inputs), whole(reference, inputs);
   const std::vector<OutputArray> expected = Outputs(whole.Run());
   const VerifyResult narrow = VerifyOutputs(mesh.Run(), expected, whole.module());
@@ -63,7 +63,7 @@ const char* const kLastAdded =
     " f = f32[4] subtract(d, s)\n ROOT r = f32[4] subtract(f, c)\n";
 
 TEST_CASE("sums that cancel to nothing differ by rounding", "[widened]") {
-  const WidenedResult result = Judge(Cancelled(kFirstAdded), Cancelled(kLastAdded), kInputs);
+  const WidenedResult result = StepChecker(Cancelled(kFirstAdded), Cancelled(kLastAdded), kInputs);
   CHECK(result.outcome == Outcome::kRounding);
   CHECK(result.was_run);
   REQUIRE(result.outputs.size() == 1);
@@ -76,7 +76,7 @@ TEST_CASE("sums that cancel to nothing differ by rounding", "[widened]") {
 
 TEST_CASE("what stays in double precision is no rounding", "[widened]") {
   const WidenedResult result =
-      Judge(Entry("ROOT r = f32[4] sine(x)"), Entry("ROOT r = f32[4] tanh(x)"), kInputs);
+      StepChecker(Entry("ROOT r = f32[4] sine(x)"), Entry("ROOT r = f32[4] tanh(x)"), kInputs);
   CHECK(result.outcome == Outcome::kRemains);
   CHECK(result.worst == "o0");
   REQUIRE(result.outputs.size() == 1);
@@ -98,7 +98,7 @@ std::string CancelledAnd(const std::string& order, const std::string& factor) {
 TEST_CASE("rounding of one output hides no mistake in another, however small", "[widened]") {
   // Within the tolerance of f32, and well above the rounding of a product.
   WidenedResult result =
-      Judge(CancelledAnd(kFirstAdded, "1.00002"), CancelledAnd(kLastAdded, "1"), kInputs);
+      StepChecker(CancelledAnd(kFirstAdded, "1.00002"), CancelledAnd(kLastAdded, "1"), kInputs);
   CHECK(result.outcome == Outcome::kRemains);
   CHECK(result.worst == "o1");
   // About as large as the rounding: nothing is known.
@@ -108,10 +108,10 @@ TEST_CASE("rounding of one output hides no mistake in another, however small", "
                      "decay = f32[4] multiply(x, ks)\n y = f32[4] subtract(x, decay)\n");
   std::string without = CancelledAnd(kFirstAdded, "1.5e-7");
   without.replace(without.find(last), last.size(), "y = f32[4] copy(x)\n");
-  result = Judge(without, with_decay, kInputs);
+  result = StepChecker(without, with_decay, kInputs);
   CHECK(result.outcome == Outcome::kUndecided);
   CHECK(result.reason.find("o1 stays off by") == 0);
-  result = Judge(CancelledAnd(kFirstAdded, "1"), CancelledAnd(kLastAdded, "1"), kInputs);
+  result = StepChecker(CancelledAnd(kFirstAdded, "1"), CancelledAnd(kLastAdded, "1"), kInputs);
   CHECK(result.outcome == Outcome::kRounding);
 }
 
@@ -130,26 +130,28 @@ TEST_CASE("a constant that was rounded to its type is off by that in double, too
     text.erase(text.rfind('}'));
     return text + rest + " ROOT both = (f32[4], f32[4]) tuple(r, y) }\n";
   };
-  CHECK(Judge(with(third, kFirstAdded), with(by_three, kLastAdded), kInputs).outcome ==
+  CHECK(StepChecker(with(third, kFirstAdded), with(by_three, kLastAdded), kInputs).outcome ==
         Outcome::kRounding);
   // Where the reference has it as well it is no new one: what differs has another cause.
-  CHECK(Judge(with(third, kFirstAdded), with(third, kLastAdded), kInputs).outcome ==
+  CHECK(StepChecker(with(third, kFirstAdded), with(third, kLastAdded), kInputs).outcome ==
         Outcome::kRounding);
 }
 
 TEST_CASE("coarser types, overflow and lost precision are not rounding of the program",
           "[widened]") {
   const std::string plain = Entry("s = f32[4] sine(x)\n ROOT r = f32[4] multiply(s, s)");
-  WidenedResult result = Judge(Entry("s = f32[4] sine(x)\n b = bf16[4] convert(s)\n"
-                                     " w = f32[4] convert(b)\n ROOT r = f32[4] multiply(w, w)"),
-                               plain, kInputs);
+  WidenedResult result =
+      StepChecker(Entry("s = f32[4] sine(x)\n b = bf16[4] convert(s)\n"
+                        " w = f32[4] convert(b)\n ROOT r = f32[4] multiply(w, w)"),
+                  plain, kInputs);
   CHECK(result.outcome == Outcome::kUndecided);
   CHECK(result.reason ==
         "both agree in f64, but the devices round o0 to 16 bits, the unpartitioned graph to 32 "
         "bits");
-  result = Judge(Entry("s = f32[4] sine(x)\n q = f32[4] reduce-precision(s), exponent_bits=8, "
-                       "mantissa_bits=7\n ROOT r = f32[4] multiply(q, q)"),
-                 plain, kInputs);
+  result =
+      StepChecker(Entry("s = f32[4] sine(x)\n q = f32[4] reduce-precision(s), exponent_bits=8, "
+                        "mantissa_bits=7\n ROOT r = f32[4] multiply(q, q)"),
+                  plain, kInputs);
   CHECK(result.reason.find("16 bits") != std::string::npos);
 
   const auto around = [](const char* there, const char* back, const char* big) {
@@ -158,10 +160,10 @@ TEST_CASE("coarser types, overflow and lost precision are not rounding of the pr
                  "(s, ks)\n b = f32[4] " + there + "(a, ks)\n c = f32[4] " + back +
                  "(b, ks)\n d = f32[4] " + back + "(c, ks)\n ROOT r = f32[4] multiply(d, d)\n");
   };
-  result = Judge(around("multiply", "divide", "1e30"), plain, kInputs);
+  result = StepChecker(around("multiply", "divide", "1e30"), plain, kInputs);
   CHECK(result.outcome == Outcome::kUndecided);
   CHECK(result.reason == "both agree in f64, but the devices make NaN or infinity of o0");
-  result = Judge(around("add", "subtract", "65536"), plain, kInputs);
+  result = StepChecker(around("add", "subtract", "65536"), plain, kInputs);
   CHECK(result.outcome == Outcome::kUndecided);
   CHECK(result.reason.find("the devices lose precision") != std::string::npos);
 }
@@ -173,7 +175,7 @@ TEST_CASE("of results of f64 alone nothing is known", "[widened]") {
     return std::string("HloModule m\nENTRY e { x = f64[2] parameter(0)\n ROOT r = f64[2] ") + op +
            "(x) }\n";
   };
-  const WidenedResult result = Judge(text("sine"), text("tanh"), inputs);
+  const WidenedResult result = StepChecker(text("sine"), text("tanh"), inputs);
   CHECK(result.outcome == Outcome::kUndecided);
   CHECK(result.reason == "o0 follows from nothing narrower than f64");
 }
@@ -188,12 +190,12 @@ TEST_CASE("picks are judged as they are in double precision", "[widened]") {
            " k = f32[] constant(1073741824)\n ks = f32[4] broadcast(k), dimensions={}\n"
            " y = f32[4] multiply(r, ks)\n ROOT n = s32[4] convert(y) }\n";
   };
-  const WidenedResult result = Judge(floors(kFirstAdded), floors(kLastAdded), kInputs);
+  const WidenedResult result = StepChecker(floors(kFirstAdded), floors(kLastAdded), kInputs);
   CHECK(result.outcome == Outcome::kRounding);
-  CHECK(Judge(Entry("ROOT n = s32[4] convert(x)"),
-              Entry("one = f32[] constant(1)\n ones = f32[4] broadcast(one), dimensions={}\n"
-                    " y = f32[4] add(x, ones)\n ROOT n = s32[4] convert(y)"),
-              kInputs)
+  CHECK(StepChecker(Entry("ROOT n = s32[4] convert(x)"),
+                    Entry("one = f32[] constant(1)\n ones = f32[4] broadcast(one), dimensions={}\n"
+                          " y = f32[4] add(x, ones)\n ROOT n = s32[4] convert(y)"),
+                    kInputs)
             .outcome == Outcome::kRemains);
 }
 
@@ -204,7 +206,7 @@ TEST_CASE("the sign of rounding is undecided in any precision", "[widened]") {
     text.erase(text.rfind('}'));
     return text + " ROOT n = f32[4] sign(r) }\n";
   };
-  const WidenedResult result = Judge(signs(kFirstAdded), signs(kLastAdded), kInputs);
+  const WidenedResult result = StepChecker(signs(kFirstAdded), signs(kLastAdded), kInputs);
   CHECK(result.outcome == Outcome::kUndecided);
   CHECK(result.reason.find("that may be rounding") != std::string::npos);
 }

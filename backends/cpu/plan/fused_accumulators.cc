@@ -1,5 +1,5 @@
 // Finding of values that only a reduction wants, and the order that serves most of them.
-#include "backends/cpu/plan/reduction_sinks.h"
+#include "backends/cpu/plan/fused_accumulators.h"
 
 #include <tsl/robin_map.h>
 
@@ -21,9 +21,10 @@ constexpr uint32_t kMinClasses = 32;
 // Tasks that should be there to keep threads busy.
 constexpr uint32_t kMinTasks = 32;
 
-class SinkFinder {
+class FusedAccumulatorFinder {
  public:
-  explicit SinkFinder(Program& program) : program_(program), uses_(program.values.size()) {
+  explicit FusedAccumulatorFinder(Program& program)
+      : program_(program), uses_(program.values.size()) {
     for (const Block& block : program_.blocks) {
       for (const Op& op : block.ops) {
         for (uint32_t k = 0; k < op.operands.size(); ++k) Use(op.operands[k], &op, k);
@@ -108,7 +109,7 @@ class SinkFinder {
   void VisitChain(Chain& chain, const ScheduledBlock& block) {
     if (chain.classes->count() < kMinClasses) return;
     struct Candidates {
-      std::vector<Sink> sinks;
+      std::vector<FusedAccumulator> fused_accumulators;
       int64_t bytes = 0;
     };
     std::map<Grouping, Candidates> by_grouping;
@@ -122,7 +123,7 @@ class SinkFinder {
         std::optional<Grouping> grouping = GroupingOf(*uses.op, *chain.classes);
         if (!grouping) continue;
         Candidates& candidates = by_grouping[std::move(*grouping)];
-        candidates.sinks.push_back({i, uses.op, uses.index});
+        candidates.fused_accumulators.push_back({i, uses.op, uses.index});
         candidates.bytes += program_.values[result].bytes;
       }
     }
@@ -145,12 +146,15 @@ class SinkFinder {
     }
     chain.tasks.push_back(groups.back());
     chain.order = order;
-    chain.sinks = best->second.sinks;
-    for (const Sink& sink : chain.sinks) {
-      Value& contribution = program_.values[sink.collective->operands[sink.index]];
+    chain.fused_accumulators = best->second.fused_accumulators;
+    for (const FusedAccumulator& fused_accumulator : chain.fused_accumulators) {
+      Value& contribution =
+          program_.values[fused_accumulator.collective->operands[fused_accumulator.index]];
       contribution.fused_into_reduction = true;
-      contribution.accumulated_by_kernel = IsSummed(*chain.ops[sink.after_op], *sink.collective);
-      program_.values[sink.collective->results[sink.index]].fused_into_reduction = true;
+      contribution.accumulated_by_kernel =
+          IsSummed(*chain.ops[fused_accumulator.after_op], *fused_accumulator.collective);
+      program_.values[fused_accumulator.collective->results[fused_accumulator.index]]
+          .fused_into_reduction = true;
     }
   }
 
@@ -166,13 +170,13 @@ class SinkFinder {
 
 }  // namespace
 
-void FindReductionSinks(Program& program, Schedule& schedule) {
-  SinkFinder(program).VisitBlock(*schedule.entry);
+void FindFusedAccumulators(Program& program, Schedule& schedule) {
+  FusedAccumulatorFinder(program).VisitBlock(*schedule.entry);
 }
 
-bool FoldsIntoResults(const Chain& chain, const Sink& sink) {
+bool FoldsIntoResults(const Chain& chain, const FusedAccumulator& fused_accumulator) {
   return chain.tasks_per_group == 1 &&
-         sink.collective->instruction->opcode() != Opcode::kReduceScatter;
+         fused_accumulator.collective->instruction->opcode() != Opcode::kReduceScatter;
 }
 
 }  // namespace gshard::cpu

@@ -6,8 +6,8 @@
 // Here the unpartitioned graph goes on with the mesh's value of every array it has computed, so
 // that the next one differs by the rounding of one step, however ill-conditioned the program is:
 // what differs by more is wrong, even where no output shows it.
-#ifndef GSHARD_BACKENDS_CPU_VERIFY_LOCAL_CHECK_H_
-#define GSHARD_BACKENDS_CPU_VERIFY_LOCAL_CHECK_H_
+#ifndef GSHARD_BACKENDS_CPU_VERIFY_STEP_CHECK_H_
+#define GSHARD_BACKENDS_CPU_VERIFY_STEP_CHECK_H_
 
 #include <cstdint>
 #include <memory>
@@ -21,7 +21,7 @@
 
 namespace gshard::cpu {
 
-struct LocalCheckResult {
+struct StepCheckResult {
   int64_t judged = 0;        // arrays, in loops each time they are made
   int64_t unsettled = 0;     // whose operands found no room in memory, or where a pick may flip
   int64_t arrays = 0;        // judged, each counted once
@@ -55,7 +55,7 @@ struct LocalCheckResult {
 };
 
 // What a check without a fault leaves behind.
-struct LocalCheckRuns {
+struct StepCheckRuns {
   int64_t most_kept_bytes = 0;    // given: more than that is not kept of choices
   std::unique_ptr<MeshRun> mesh;  // after its step, with all arrays shown
   double mesh_time_s = 0;         // of the step, without waiting for the unpartitioned graph
@@ -69,11 +69,11 @@ struct LocalCheckRuns {
 
 // As VerifyInstructions. Where devices that hold the same part of an array differ, the lowest's and
 // the highest's instances are compared, and the unpartitioned graph goes on with the lowest's.
-Expected<LocalCheckResult> CheckLocally(const Module& whole, const Module& partitioned,
-                                        std::span<const LocalForm> forms, const Inputs& inputs,
-                                        const InstructionsOptions& options,
-                                        LocalCheckRuns* runs = nullptr);
+Expected<StepCheckResult> CheckSteps(const Module& whole, const Module& partitioned,
+                                     std::span<const LocalForm> forms, const Inputs& inputs,
+                                     const InstructionsOptions& options,
+                                     StepCheckRuns* runs = nullptr);
 
 }  // namespace gshard::cpu
 
-#endif  // GSHARD_BACKENDS_CPU_VERIFY_LOCAL_CHECK_H_
+#endif  // GSHARD_BACKENDS_CPU_VERIFY_STEP_CHECK_H_

@@ -1,5 +1,5 @@
 // Steps are right or wrong by themselves, whatever came before them.
-#include "backends/cpu/verify/local_check.h"
+#include "backends/cpu/verify/step_check.h"
 
 #include <functional>
 #include <memory>
@@ -28,7 +28,7 @@ const Sharding* ShardingOf(const std::string& shape, const std::string& sharding
 }
 
 // By name, where both modules have an array: spread by `sharding` if it is a quarter of the whole.
-LocalCheckResult Check(const Module& whole, const Module& partitioned) {
+StepCheckResult Check(const Module& whole, const Module& partitioned) {
   const Sharding* tiled = partitioned.entry()->parameter(0)->sharding();
   const Sharding* replicated = ShardingOf("f32[]", "{replicated}");
   std::vector<LocalForm> forms;
@@ -44,7 +44,7 @@ LocalCheckResult Check(const Module& whole, const Module& partitioned) {
   options.mesh.grid = CountDevices(partitioned, 4);
   options.mesh.threads = 2;
   options.budget_bytes = 1 << 20;
-  auto result = CheckLocally(whole, partitioned, forms, *inputs, options);
+  auto result = CheckSteps(whole, partitioned, forms, *inputs, options);
   REQUIRE(result);
   return *result;
 }
@@ -77,7 +77,7 @@ TEST_CASE("what cancels to rounding is right where each step is", "[cpu]") {
   const std::string tiles = ", sharding={devices=[4]<=[4]}";
   const auto right = ParseText(Centred(four, "2", tiles, "all-reduce(rest)" + kSum));
   // `part` and `rest` are partial sums there, and no arrays of the whole graph.
-  LocalCheckResult result = Check(*ParseText(Centred("", "8", "", "copy(rest)")), *right);
+  StepCheckResult result = Check(*ParseText(Centred("", "8", "", "copy(rest)")), *right);
   REQUIRE(result.fault);
   CHECK(result.fault->x->name() == "part");
   auto without_parts = [](const std::string& text) {
@@ -121,7 +121,7 @@ TEST_CASE("what one operation makes of equal operands is equal", "[cpu]") {
   const std::string four =
       ", num_partitions=4, frontend_attributes={gshard.output_shardings=\"{devices=[4]<=[4]}\"}";
   const std::string tiles = ", sharding={devices=[4]<=[4]}";
-  LocalCheckResult result = Check(*whole, *ParseText(Moved(four, "2", tiles, "1e-6")));
+  StepCheckResult result = Check(*whole, *ParseText(Moved(four, "2", tiles, "1e-6")));
   CHECK_FALSE(result.fault);
   CHECK(result.judged == 2);
   CHECK(result.max_rel_error == 0);
@@ -152,13 +152,13 @@ TEST_CASE("of an elementwise chain that both graphs have the end is looked at", 
       ", num_partitions=4, frontend_attributes={gshard.output_shardings=\"{devices=[4]<=[4]}\"}";
   const std::string tiles = ", sharding={devices=[4]<=[4]}";
   const auto local = ParseText(Chains(four, "2", tiles));
-  const LocalCheckResult result = Check(*whole, *local);
+  const StepCheckResult result = Check(*whole, *local);
   CHECK_FALSE(result.fault);
   CHECK(result.judged == 5);  // n, m, s, d by out
   CHECK(result.arrays == 5);
   // A maximum hides what it is made of: -x is never above 100.
   const auto hides = ParseText(Chains("", "8", "", "100"));
-  LocalCheckResult found = Check(*hides, *ParseText(Chains(four, "2", tiles, "99")));
+  StepCheckResult found = Check(*hides, *ParseText(Chains(four, "2", tiles, "99")));
   REQUIRE(found.fault);
   CHECK(found.fault->x->name() == "m");
   found = Check(*whole, *ParseText(Chains(four, "2", tiles, "3", "s, n")));
@@ -401,22 +401,22 @@ TEST_CASE("large products are told by sums of columns", "[cpu]") {
     options.mesh.grid = CountDevices(*local, 4);
     options.mesh.threads = 2;
     options.budget_bytes = 1 << 24;
-    auto result = CheckLocally(*whole, *local, forms, *inputs, options);
+    auto result = CheckSteps(*whole, *local, forms, *inputs, options);
     REQUIRE(result);
     return *result;
   };
   const std::string sum = "p = f32[256,256] all-reduce(part)" + kSum;
-  const LocalCheckResult right = check(sum);
+  const StepCheckResult right = check(sum);
   CHECK_FALSE(right.fault);
   CHECK(right.arrays == 2);
   CHECK(right.max_rel_error > 0);
   CHECK(right.max_rel_error < 1e-5);
   // Found by its sums, then told by its elements: all of them, or one alone.
-  const LocalCheckResult missing = check("p = f32[256,256] copy(part)");
+  const StepCheckResult missing = check("p = f32[256,256] copy(part)");
   REQUIRE(missing.fault);
   CHECK(missing.fault->x->name() == "p");
   CHECK(missing.fault->mismatch.differences > 65000);
-  const LocalCheckResult one =
+  const StepCheckResult one =
       check("q = f32[256,256] all-reduce(part)" + kSum +
             "\n i = s32[] constant(77)\n v = f32[1,1] constant({{0.5}})\n p = f32[256,256] "
             "dynamic-update-slice(q, v, i, i)");
@@ -436,8 +436,8 @@ TEST_CASE("the graph without its large products", "[cpu]") {
   std::vector<Candidate> candidates(1);
   candidates[0].x = whole->entry()->instructions()[2];
   candidates[0].form = &form;
-  const std::vector<TapPoint> taps = WholeTaps(candidates);
-  const auto graph = ChecksumDots(*whole, candidates, taps);
+  const std::vector<ProbePoint> probes = WholeProbes(candidates);
+  const auto graph = ChecksumDots(*whole, candidates, probes);
   REQUIRE(graph);
   REQUIRE(graph->checksums.size() == 1);
   CHECK(VerifyModule(*graph->module));
@@ -446,7 +446,7 @@ TEST_CASE("the graph without its large products", "[cpu]") {
   CHECK(ToString(sums.of_operands.shown->shape(), false) == "f32[2,256,16]");
   CHECK(sums.growth * sums.growth == Approx(32));
   const Instruction* out = graph->module->entry()->root();
-  CHECK(out->operand(0) == graph->taps[0].shown);
+  CHECK(out->operand(0) == graph->probes[0].shown);
   CHECK(out->operand(0)->operand(0)->shape()->dim(2) == 1);  // one of its terms stands in
   // Sums of short floats are taken in f32.
   const auto narrow = ParseText(
@@ -454,10 +454,10 @@ TEST_CASE("the graph without its large products", "[cpu]") {
       " p = bf16[256,256] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
       " ROOT out = bf16[256,256] tanh(p) }\n");
   candidates[0].x = narrow->entry()->instructions()[2];
-  const auto in_f32 = ChecksumDots(*narrow, candidates, WholeTaps(candidates));
+  const auto in_f32 = ChecksumDots(*narrow, candidates, WholeProbes(candidates));
   REQUIRE(in_f32);
   CHECK(VerifyModule(*in_f32->module));
-  CHECK(in_f32->taps[0].shown->shape()->dtype() == DType::kBF16);
+  CHECK(in_f32->probes[0].shown->shape()->dtype() == DType::kBF16);
   CHECK(in_f32->checksums[0].of_product.shown->shape()->dtype() == DType::kF32);
   CHECK(in_f32->checksums[0].of_operands.shown->shape()->dtype() == DType::kF32);
   for (const Computation* computation : in_f32->module->computations()) {
@@ -468,7 +468,7 @@ TEST_CASE("the graph without its large products", "[cpu]") {
   }
   // Not worth it: few FLOPs for what is read, or an array that is not looked at in every iteration.
   candidates[0].stride_in_iterations = 2;
-  CHECK_FALSE(ChecksumDots(*narrow, candidates, WholeTaps(candidates)));
+  CHECK_FALSE(ChecksumDots(*narrow, candidates, WholeProbes(candidates)));
 }
 
 TEST_CASE("one device's copy is wrong", "[cpu]") {
@@ -485,7 +485,7 @@ TEST_CASE("one device's copy is wrong", "[cpu]") {
         " y = f32[8] select(is, x, n)\n ROOT out = f32[8] tanh(y) }\n");
   };
   for (const char* device : {"0", "3"}) {
-    const LocalCheckResult result = Check(*whole, *on_device(device));
+    const StepCheckResult result = Check(*whole, *on_device(device));
     REQUIRE(result.fault);
     CHECK(result.fault->x->name() == "y");
   }

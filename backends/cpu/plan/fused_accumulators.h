@@ -8,20 +8,21 @@
 // A group's members are folded in the group's order. Where there are few groups, each is cut into
 // segments of neighbouring members with an accumulator each, folded at the end; how many follows
 // from the numbers of classes and groups alone, so results do not depend on the number of threads.
-#ifndef GSHARD_BACKENDS_CPU_PLAN_REDUCTION_SINKS_H_
-#define GSHARD_BACKENDS_CPU_PLAN_REDUCTION_SINKS_H_
+#ifndef GSHARD_BACKENDS_CPU_PLAN_FUSED_ACCUMULATORS_H_
+#define GSHARD_BACKENDS_CPU_PLAN_FUSED_ACCUMULATORS_H_
 
 #include "backends/cpu/plan/schedule.h"
 
 namespace gshard::cpu {
 
-// Fills Chain::sinks and Chain::order, and marks the values concerned
+// Fills Chain::fused_accumulators and Chain::order, and marks the values concerned
 // (Value::fused_into_reduction).
-void FindReductionSinks(Program& program, Schedule& schedule);
+void FindFusedAccumulators(Program& program, Schedule& schedule);
 
-// Whether the accumulators of a chain's sink are the reduction's results: each group is one task.
-bool FoldsIntoResults(const Chain& chain, const Sink& sink);
+// Whether the accumulators of a chain's fused accumulator are the reduction's results: each group
+// is one task.
+bool FoldsIntoResults(const Chain& chain, const FusedAccumulator& fused_accumulator);
 
 }  // namespace gshard::cpu
 
-#endif  // GSHARD_BACKENDS_CPU_PLAN_REDUCTION_SINKS_H_
+#endif  // GSHARD_BACKENDS_CPU_PLAN_FUSED_ACCUMULATORS_H_

@@ -1,6 +1,6 @@
 // The mesh gives its values, put together; the unpartitioned graph compares its own and goes on
 // with the mesh's.
-#include "backends/cpu/verify/local_check.h"
+#include "backends/cpu/verify/step_check.h"
 
 #include <algorithm>
 #include <atomic>
@@ -16,7 +16,7 @@
 #include "backends/cpu/verify/analysis/error_scale.h"
 #include "backends/cpu/verify/analysis/graph_walk.h"
 #include "backends/cpu/verify/element_error.h"
-#include "backends/cpu/verify/mesh_giver.h"
+#include "backends/cpu/verify/paired_run.h"
 #include "backends/cpu/verify/step_rule.h"
 #include "backends/cpu/verify/value_exchange.h"
 
@@ -28,13 +28,14 @@ constexpr int64_t kPieceElements = 16384;  // looked at together; no task is sma
 // in the last place of the largest one.
 constexpr double kUnsuspiciousUlps = 1;
 
-// The unpartitioned graph: compares, and goes on with the mesh's values. Taps are those of the
+// The unpartitioned graph: compares, and goes on with the mesh's values. Probes are those of the
 // candidates, then of `choices`, then two of each of `checksums`.
-class Judge final : public TapObserver {
+class StepChecker final : public ProbeObserver {
  public:
-  Judge(const Module& whole, const Module& partitioned, std::span<const Candidate> candidates,
-        std::span<const DotChecksum> checksums, ValueExchange& exchange, int threads,
-        std::span<const uint8_t> right_when_widened, LocalCheckResult& result, KeptChoices* choices)
+  StepChecker(const Module& whole, const Module& partitioned, std::span<const Candidate> candidates,
+              std::span<const DotChecksum> checksums, ValueExchange& exchange, int threads,
+              std::span<const uint8_t> right_when_widened, StepCheckResult& result,
+              KeptChoices* choices)
       : candidates_(candidates),
         checksums_(checksums),
         exchange_(exchange),
@@ -55,52 +56,52 @@ class Judge final : public TapObserver {
     for (size_t i = 0; i < checksums.size(); ++i) checksum_of_[checksums[i].candidate] = i;
   }
 
-  bool Prepare(std::span<const uint32_t> taps) override {
+  bool Prepare(std::span<const uint32_t> probes) override {
     if (is_done()) return false;
     std::vector<uint32_t> wanted;
-    for (uint32_t tap : taps) {
-      if (!IsOfArray(tap)) continue;
-      open_[tap].shown.clear();
-      if (candidates_[tap].Wants(iterations_[tap]++, true)) wanted.push_back(tap);
+    for (uint32_t probe : probes) {
+      if (!IsOfArray(probe)) continue;
+      open_[probe].shown.clear();
+      if (candidates_[probe].Wants(iterations_[probe]++, true)) wanted.push_back(probe);
     }
     exchange_.Await(wanted);
-    for (uint32_t tap : wanted) open_[tap].mesh = exchange_.Take(tap);
+    for (uint32_t probe : wanted) open_[probe].mesh = exchange_.Take(probe);
     return true;
   }
 
-  void Show(uint32_t tap, uint32_t c, std::byte* data, int64_t part, int64_t) override {
+  void Show(uint32_t probe, uint32_t c, std::byte* data, int64_t part, int64_t) override {
     if (part != 0) return;
     const std::lock_guard lock(mutex_);
-    if (IsOfChecksum(tap)) {
+    if (IsOfChecksum(probe)) {
       sums_ = data;
       return;
     }
-    if (IsOfChoice(tap)) {
-      shown_choices_[NumberOfChoice(tap)] = data;
+    if (IsOfChoice(probe)) {
+      shown_choices_[NumberOfChoice(probe)] = data;
       return;
     }
-    open_[tap].shown.emplace_back(c, data);
+    open_[probe].shown.emplace_back(c, data);
   }
 
-  void Finish(std::span<const uint32_t> taps) override {
-    for (uint32_t tap : taps) {
-      if (IsOfChecksum(tap)) {
-        if (!is_done()) TakeSums(NumberOfSums(tap));
+  void Finish(std::span<const uint32_t> probes) override {
+    for (uint32_t probe : probes) {
+      if (IsOfChecksum(probe)) {
+        if (!is_done()) TakeSums(NumberOfSums(probe));
         continue;
       }
-      if (IsOfChoice(tap)) {
-        Keep(NumberOfChoice(tap));
+      if (IsOfChoice(probe)) {
+        Keep(NumberOfChoice(probe));
         continue;
       }
-      Open& open = open_[tap];
+      Open& open = open_[probe];
       const bool known = open.mesh && !open.mesh->data.empty() && !open.shown.empty();
-      State& state = states_[candidates_[tap].x->id()];
+      State& state = states_[candidates_[probe].x->id()];
       state = !known ? State::kUnknown : open.mesh->other.empty() ? State::kKnown : State::kVaries;
-      if (checksum_of_[tap]) {
+      if (checksum_of_[probe]) {
         needs_more_ = needs_more_ || state != State::kKnown;
-        if (!is_done()) TakeUnseen(tap);
+        if (!is_done()) TakeUnseen(probe);
       } else if (known && !is_done()) {
-        Compare(tap);
+        Compare(probe);
       }
       if (open.mesh && !open.mesh->data.empty()) exchange_.Return(open.mesh->data);
       open.mesh.reset();
@@ -117,18 +118,18 @@ class Judge final : public TapObserver {
   // By instruction id.
   std::vector<uint8_t> IsRight() const {
     std::vector<uint8_t> is_right(states_.size(), 0);
-    for (size_t tap = 0; tap < candidates_.size(); ++tap) {
-      is_right[candidates_[tap].x->id()] = was_judged_[tap];
+    for (size_t probe = 0; probe < candidates_.size(); ++probe) {
+      is_right[candidates_[probe].x->id()] = was_judged_[probe];
     }
     return is_right;
   }
   // What short sums of this array's step may be off by; 0: it has none, or was not judged.
-  double RoundingOf(size_t tap) const { return was_judged_[tap] != 0 ? rounding_[tap] : 0; }
+  double RoundingOf(size_t probe) const { return was_judged_[probe] != 0 ? rounding_[probe] : 0; }
   // Arrays that were judged at least once, and those inside of chains that end in them.
   int64_t arrays() const {
     int64_t count = 0;
-    for (size_t tap = 0; tap < candidates_.size(); ++tap) {
-      if (was_judged_[tap] != 0) count += 1 + candidates_[tap].stands_for;
+    for (size_t probe = 0; probe < candidates_.size(); ++probe) {
+      if (was_judged_[probe] != 0) count += 1 + candidates_[probe].stands_for;
     }
     return count;
   }
@@ -153,24 +154,24 @@ class Judge final : public TapObserver {
     kUnknown,  // its own
   };
 
-  bool IsOfArray(uint32_t tap) const { return tap < candidates_.size(); }
-  bool IsOfChecksum(uint32_t tap) const {
-    return tap >= candidates_.size() + shown_choices_.size();
+  bool IsOfArray(uint32_t probe) const { return probe < candidates_.size(); }
+  bool IsOfChecksum(uint32_t probe) const {
+    return probe >= candidates_.size() + shown_choices_.size();
   }
-  bool IsOfChoice(uint32_t tap) const { return !IsOfArray(tap) && !IsOfChecksum(tap); }
-  uint32_t NumberOfChoice(uint32_t tap) const {
-    return tap - static_cast<uint32_t>(candidates_.size());
-  }
-
-  uint32_t NumberOfSums(uint32_t tap) const {
-    return tap - static_cast<uint32_t>(candidates_.size() + shown_choices_.size());
+  bool IsOfChoice(uint32_t probe) const { return !IsOfArray(probe) && !IsOfChecksum(probe); }
+  uint32_t NumberOfChoice(uint32_t probe) const {
+    return probe - static_cast<uint32_t>(candidates_.size());
   }
 
-  void Keep(uint32_t tap) {
-    if (took_another_ && shown_choices_[tap] != nullptr) {
-      choices_->Keep(tap, shown_choices_[tap]);
+  uint32_t NumberOfSums(uint32_t probe) const {
+    return probe - static_cast<uint32_t>(candidates_.size() + shown_choices_.size());
+  }
+
+  void Keep(uint32_t probe) {
+    if (took_another_ && shown_choices_[probe] != nullptr) {
+      choices_->Keep(probe, shown_choices_[probe]);
     } else {
-      choices_->Skip(tap);
+      choices_->Skip(probe);
     }
   }
 
@@ -232,17 +233,17 @@ class Judge final : public TapObserver {
     return all;
   }
 
-  void Compare(uint32_t tap) {
-    const Open& open = open_[tap];
-    const Instruction& x = *candidates_[tap].x;
-    const StepRule& rule = rules_[tap];
+  void Compare(uint32_t probe) {
+    const Open& open = open_[probe];
+    const Instruction& x = *candidates_[probe].x;
+    const StepRule& rule = rules_[probe];
     const DType dtype = x.shape()->dtype();
     const int64_t elements = x.shape()->element_count();
     const auto lowest = std::min_element(open.shown.begin(), open.shown.end());
     const std::span<const std::byte> want(lowest->second, open.mesh->data.size());
     std::vector<uint8_t> differs;
     const double magnitude = LookAt(dtype, want.data(), open.mesh->data.data(), elements, differs);
-    const double allowed = AllowedError(tap, magnitude);
+    const double allowed = AllowedError(probe, magnitude);
     const bool exact = rule.is_one_operation && !AnyAnchor(rule, State::kVaries);
     const bool sure = !AnyAnchor(rule, State::kUnknown) && !rule.may_flip;
     bool agrees = true;
@@ -256,15 +257,15 @@ class Judge final : public TapObserver {
       NoteLargest(x, magnitude, error);
       agrees = error.beyond == 0;
       NoteSuspect(rule, magnitude, error);
-      needs_more_ = !agrees && candidates_[tap].ends_chain;
+      needs_more_ = !agrees && candidates_[probe].ends_chain;
       if (needs_more_) return;
       if (agrees || !sure) continue;
       // Where all is to be equal, what differs is told from what does not by less.
-      NoteFault(tap, mesh, want, error, exact ? std::min(allowed, error.largest / 8) : allowed);
+      NoteFault(probe, mesh, want, error, exact ? std::min(allowed, error.largest / 8) : allowed);
       return;
     }
     if (agrees) {
-      NoteRight(tap);
+      NoteRight(probe);
     } else {
       ++result_.unsettled;
     }
@@ -279,22 +280,22 @@ class Judge final : public TapObserver {
     result_.is_suspect = result_.is_suspect || error.largest > kUnsuspiciousUlps * unit;
   }
 
-  void NoteRight(size_t tap) {
-    was_judged_[tap] = 1;
-    result_.judged += 1 + candidates_[tap].stands_for;
+  void NoteRight(size_t probe) {
+    was_judged_[probe] = 1;
+    result_.judged += 1 + candidates_[probe].stands_for;
   }
 
   // The mesh's product, which the graph has not computed: its sums will tell.
-  void TakeUnseen(uint32_t tap) {
-    const Open& open = open_[tap];
-    const Instruction& x = *candidates_[tap].x;
+  void TakeUnseen(uint32_t probe) {
+    const Open& open = open_[probe];
+    const Instruction& x = *candidates_[probe].x;
     const DType dtype = x.shape()->dtype();
     const int64_t elements = x.shape()->element_count();
     const std::byte* mesh = open.mesh->data.data();
     std::vector<uint8_t> differs;
-    Product& product = products_[*checksum_of_[tap]];
+    Product& product = products_[*checksum_of_[probe]];
     product.magnitude = LookAt(dtype, mesh, mesh, elements, differs);
-    product.allowed = AllowedError(tap, product.magnitude);
+    product.allowed = AllowedError(probe, product.magnitude);
     scale_.Observe(x, 0, 1);
     std::ranges::fill(differs, uint8_t{1});
     GoOnWithTheMesh(open, open.shown.front(), elements, StorageBytes(dtype), differs);
@@ -310,28 +311,28 @@ class Judge final : public TapObserver {
       product.sums.assign(sums_, sums_ + bytes);
       return;
     }
-    const size_t tap = checksum.candidate;
+    const size_t probe = checksum.candidate;
     RowError error;
     const std::vector<std::byte> of_product = std::exchange(product.sums, {});
     CheckInternal(of_product.size() == bytes, "sums of operands before those of their product");
     CompareRow(shape.dtype(), of_product.data(), sums_, shape.element_count(),
                product.allowed * checksum.growth, 0, error);
     error.largest /= checksum.growth;
-    NoteLargest(*candidates_[tap].x, product.magnitude, error);
+    NoteLargest(*candidates_[probe].x, product.magnitude, error);
     needs_more_ = error.beyond > 0;
-    if (!needs_more_) NoteRight(tap);
+    if (!needs_more_) NoteRight(probe);
   }
 
   // What is inside of a chain has no scale of its own.
-  double AllowedError(uint32_t tap, double magnitude) {
-    const double scale = scale_.Of(*candidates_[tap].x, magnitude);
-    double allowed = rules_[tap].tolerance * (candidates_[tap].ends_chain ? magnitude : scale);
-    const double of_sums = rules_[tap].short_sums * scale;
-    const size_t id = candidates_[tap].x->id();
+  double AllowedError(uint32_t probe, double magnitude) {
+    const double scale = scale_.Of(*candidates_[probe].x, magnitude);
+    double allowed = rules_[probe].tolerance * (candidates_[probe].ends_chain ? magnitude : scale);
+    const double of_sums = rules_[probe].short_sums * scale;
+    const size_t id = candidates_[probe].x->id();
     if (id < right_when_widened_.size() && right_when_widened_[id] != 0) {
       allowed = std::max(allowed, of_sums);
     }
-    rounding_[tap] = std::max(rounding_[tap], of_sums);
+    rounding_[probe] = std::max(rounding_[probe], of_sums);
     return allowed + kSmallestAllowed;
   }
 
@@ -359,17 +360,17 @@ class Judge final : public TapObserver {
     result_.worst = x.name();
   }
 
-  void NoteFault(uint32_t tap, std::span<const std::byte> mesh, std::span<const std::byte> want,
+  void NoteFault(uint32_t probe, std::span<const std::byte> mesh, std::span<const std::byte> want,
                  const RowError& error, double allowed) {
-    const Candidate& candidate = candidates_[tap];
+    const Candidate& candidate = candidates_[probe];
     const Shape* shape = candidate.x->shape();
-    LocalCheckResult::Fault& fault = result_.fault.emplace(LocalCheckResult::Fault());
+    StepCheckResult::Fault& fault = result_.fault.emplace(StepCheckResult::Fault());
     fault.x = candidate.x;
     fault.form = candidate.form;
-    fault.iteration = iterations_[tap] - 1;
+    fault.iteration = iterations_[probe] - 1;
     fault.error = error.largest;
     fault.allowed = allowed;
-    fault.is_short = rules_[tap].short_roundoff > 0;
+    fault.is_short = rules_[probe].short_roundoff > 0;
     fault.want.dtype = shape->dtype();
     fault.want.dims.assign(shape->dims().begin(), shape->dims().end());
     fault.want.data.assign(want.begin(), want.end());
@@ -379,7 +380,7 @@ class Judge final : public TapObserver {
     fault.mismatch.differences = error.beyond;
     fault.mismatch.elements = shape->element_count();
     fault.reference_varies =
-        std::any_of(open_[tap].shown.begin(), open_[tap].shown.end(), [&](const auto& shown) {
+        std::any_of(open_[probe].shown.begin(), open_[probe].shown.end(), [&](const auto& shown) {
           return std::memcmp(shown.second, want.data(), want.size()) != 0;
         });
   }
@@ -387,19 +388,19 @@ class Judge final : public TapObserver {
   std::span<const Candidate> candidates_;
   std::span<const DotChecksum> checksums_;
   ValueExchange& exchange_;
-  LocalCheckResult& result_;
+  StepCheckResult& result_;
   KeptChoices* choices_;                               // null: none are kept
   const std::span<const uint8_t> right_when_widened_;  // by instruction id
-  std::vector<std::byte*> shown_choices_;              // by tap of `choices`
+  std::vector<std::byte*> shown_choices_;              // by probe of `choices`
   Workers workers_;
   ErrorScale scale_;
-  const std::vector<StepRule> rules_;  // by tap
+  const std::vector<StepRule> rules_;  // by probe
   std::vector<State> states_;          // by instruction id
-  std::vector<uint8_t> was_judged_;    // by tap
-  std::vector<double> rounding_;       // by tap: what short sums of it may be off by
+  std::vector<uint8_t> was_judged_;    // by probe
+  std::vector<double> rounding_;       // by probe: what short sums of it may be off by
   std::vector<int64_t> iterations_;
   std::vector<Open> open_;
-  std::vector<std::optional<size_t>> checksum_of_;  // by tap; nothing: elements are compared
+  std::vector<std::optional<size_t>> checksum_of_;  // by probe; nothing: elements are compared
   std::vector<Product> products_;                   // by checksum
   const std::byte* sums_ = nullptr;                 // shown last
   std::mutex mutex_;
@@ -421,47 +422,48 @@ class LocalChecker {
         candidates_(std::move(candidates)),
         choices_(std::move(choices)) {}
 
-  // Nothing: to be done again with all arrays, each computed. `kept`: see CheckLocally.
-  Expected<std::optional<LocalCheckResult>> Run(LocalCheckRuns* kept) {
-    std::vector<TapPoint> whole_taps = WholeTaps(candidates_);
+  // Nothing: to be done again with all arrays, each computed. `kept`: see CheckSteps.
+  Expected<std::optional<StepCheckResult>> Run(StepCheckRuns* kept) {
+    std::vector<ProbePoint> whole_probes = WholeProbes(candidates_);
     if (choices_ != nullptr) {
-      const std::vector<TapPoint>& more = choices_->shown().whole_taps;
-      whole_taps.insert(whole_taps.end(), more.begin(), more.end());
+      const std::vector<ProbePoint>& more = choices_->shown().whole_probes;
+      whole_probes.insert(whole_probes.end(), more.begin(), more.end());
     }
-    const std::vector<TapPoint> local_taps = LocalTaps(candidates_, partitioned_);
+    const std::vector<ProbePoint> local_probes = LocalProbes(candidates_, partitioned_);
     std::optional<ChecksummedGraph> checked;
-    if (by_checksums_) checked = ChecksumDots(whole_module_, candidates_, whole_taps);
+    if (by_checksums_) checked = ChecksumDots(whole_module_, candidates_, whole_probes);
     std::span<const DotChecksum> checksums;
     if (checked) {
       checksums = checked->checksums;
-      whole_taps = checked->taps;
+      whole_probes = checked->probes;
       for (const DotChecksum& checksum : checksums) {
-        whole_taps.push_back(checksum.of_product);
-        whole_taps.push_back(checksum.of_operands);
+        whole_probes.push_back(checksum.of_product);
+        whole_probes.push_back(checksum.of_operands);
       }
     }
-    MeshAhead runs;
+    PairedRun runs;
     runs.options = &options_;
     runs.candidates = candidates_;
-    Expected<void> done = runs.Prepare(checked ? *checked->module : whole_module_, whole_taps,
-                                       partitioned_, local_taps, inputs_);
+    Expected<void> done = runs.Prepare(checked ? *checked->module : whole_module_, whole_probes,
+                                       partitioned_, local_probes, inputs_);
     if (!done) return Fail(done.error());
-    Judge judge(whole_module_, partitioned_, candidates_, checksums, *runs.exchange,
-                options_.mesh.threads, options_.right_when_widened, result_, choices_.get());
-    done = runs.Run(judge, [&] { return judge.is_done(); });
+    StepChecker checker(whole_module_, partitioned_, candidates_, checksums, *runs.exchange,
+                        options_.mesh.threads, options_.right_when_widened, result_,
+                        choices_.get());
+    done = runs.Run(checker, [&] { return checker.is_done(); });
     if (!done) return Fail(done.error());
-    if (judge.needs_more()) return std::nullopt;
+    if (checker.needs_more()) return std::nullopt;
     result_.peak_memory_bytes = runs.peak_memory_bytes();
     if (choices_ != nullptr) result_.peak_memory_bytes += choices_->peak_bytes();
-    result_.arrays = judge.arrays();
-    NoteOutputRoundings(judge);
-    result_.is_right = judge.IsRight();
+    result_.arrays = checker.arrays();
+    NoteOutputRoundings(checker);
+    result_.is_right = checker.IsRight();
     if (result_.fault) return std::move(result_);
     const VerifyResult compared = runs.CompareOutputs(whole_module_, {});
     result_.outputs_agree = compared.ok && compared.discrete_differences == 0;
     result_.output_mismatch = compared.mismatch;
     if (kept != nullptr) {
-      if (judge.went_its_own_way()) kept->outputs = runs.Outputs();
+      if (checker.went_its_own_way()) kept->outputs = runs.Outputs();
       kept->mesh_time_s = runs.mesh_time_s;
       kept->mesh = std::move(runs.mesh);
       if (choices_ != nullptr && !choices_->IsEmpty()) kept->choices = std::move(choices_);
@@ -470,7 +472,7 @@ class LocalChecker {
   }
 
  private:
-  void NoteOutputRoundings(const Judge& judge) {
+  void NoteOutputRoundings(const StepChecker& checker) {
     const Instruction* root = whole_module_.entry()->root();
     std::vector<const Instruction*> outputs = {root};
     if (root->opcode() == Opcode::kTuple) {
@@ -481,7 +483,7 @@ class LocalChecker {
       for (const Instruction* x = output; x != nullptr && rounding == 0; x = SameNumbers(*x)) {
         const auto found = std::ranges::find(candidates_, x, &Candidate::x);
         if (found == candidates_.end()) continue;
-        rounding = judge.RoundingOf(static_cast<size_t>(found - candidates_.begin()));
+        rounding = checker.RoundingOf(static_cast<size_t>(found - candidates_.begin()));
       }
       result_.output_roundings.push_back(rounding);
     }
@@ -499,14 +501,14 @@ class LocalChecker {
   const Module& partitioned_;
   std::vector<Candidate> candidates_;
   std::unique_ptr<KeptChoices> choices_;
-  LocalCheckResult result_;
+  StepCheckResult result_;
 };
 
 }  // namespace
 
-Expected<LocalCheckResult> CheckLocally(const Module& whole, const Module& partitioned,
-                                        std::span<const LocalForm> forms, const Inputs& inputs,
-                                        const InstructionsOptions& options, LocalCheckRuns* runs) {
+Expected<StepCheckResult> CheckSteps(const Module& whole, const Module& partitioned,
+                                     std::span<const LocalForm> forms, const Inputs& inputs,
+                                     const InstructionsOptions& options, StepCheckRuns* runs) {
   ComparedArrays arrays = CollectArrays(whole, options.whole_grid, options.whole_forms, forms);
   const auto choices_to_keep = [&]() -> std::unique_ptr<KeptChoices> {
     if (runs == nullptr || options.whole_grid.device_count() != 1) return nullptr;
@@ -525,7 +527,7 @@ Expected<LocalCheckResult> CheckLocally(const Module& whole, const Module& parti
         .Run(runs);
   };
   // What short sums may round shows in all arrays: what a chain ends in has no scale of its terms.
-  Expected<std::optional<LocalCheckResult>> result = std::optional<LocalCheckResult>();
+  Expected<std::optional<StepCheckResult>> result = std::optional<StepCheckResult>();
   if (options.right_when_widened.empty()) {
     result = check(ChainEnds(arrays.candidates), options.whole_grid.device_count() == 1);
   }

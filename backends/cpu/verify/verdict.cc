@@ -1,4 +1,4 @@
-#include "backends/cpu/verify/settle.h"
+#include "backends/cpu/verify/verdict.h"
 
 #include <fmt/format.h>
 
@@ -29,7 +29,7 @@ IllConditioned Amplifier(const InstructionsResult& instructions) {
   return found;
 }
 
-InstructionsResult Summary(const LocalCheckResult& steps) {
+InstructionsResult Summary(const StepCheckResult& steps) {
   InstructionsResult result;
   result.compared = steps.arrays;
   result.skipped = steps.left_out + steps.unsettled;
@@ -41,7 +41,7 @@ InstructionsResult Summary(const LocalCheckResult& steps) {
 
 // What the outputs' differences are where no step is wrong by itself. `instructions`: of both
 // graphs as they run by themselves.
-void Explain(const LocalCheckResult& steps, const OutputTolerance& tolerance,
+void Explain(const StepCheckResult& steps, const OutputTolerance& tolerance,
              InstructionsResult& instructions, VerifyResult& verify) {
   if (!steps.outputs_agree) {
     verify.ok = false;
@@ -66,7 +66,7 @@ void Explain(const LocalCheckResult& steps, const OutputTolerance& tolerance,
 }
 
 // Outputs that differ by no more than short sums of their last step may round do not differ.
-void AcceptShortSums(const LocalCheckResult& steps, const OutputTolerance& tolerance,
+void AcceptShortSums(const StepCheckResult& steps, const OutputTolerance& tolerance,
                      VerifyResult& verify) {
   if (tolerance.IsGiven() || !steps.outputs_agree) return;
   for (OutputError& output : verify.outputs) {
@@ -81,14 +81,14 @@ void AcceptShortSums(const LocalCheckResult& steps, const OutputTolerance& toler
 Expected<WidenedSteps> SettleShortFloats(const Module& whole, const Module& partitioned,
                                          std::span<const LocalForm> forms, const Inputs& inputs,
                                          const InstructionsOptions& options,
-                                         LocalCheckResult& steps) {
+                                         StepCheckResult& steps) {
   auto wide = JudgeWidenedSteps(whole, partitioned, forms, inputs, options);
   if (!wide) return wide;
   steps.peak_memory_bytes = std::max(steps.peak_memory_bytes, wide->peak_memory_bytes);
   if (wide->finding || !wide->why_not.empty() || !steps.fault) return wide;
   InstructionsOptions by_terms = options;
   by_terms.right_when_widened = wide->is_right;
-  auto again = CheckLocally(whole, partitioned, forms, inputs, by_terms);
+  auto again = CheckSteps(whole, partitioned, forms, inputs, by_terms);
   if (!again) return Fail(again.error());
   again->peak_memory_bytes = std::max(again->peak_memory_bytes, steps.peak_memory_bytes);
   steps = std::move(*again);
@@ -96,8 +96,7 @@ Expected<WidenedSteps> SettleShortFloats(const Module& whole, const Module& part
 }
 
 // What double precision says of a fault that is none there.
-void QualifyShort(const WidenedSteps& wide, const LocalCheckResult::Fault& fault,
-                  Finding& finding) {
+void QualifyShort(const WidenedSteps& wide, const StepCheckResult::Fault& fault, Finding& finding) {
   if (!wide.why_not.empty()) {
     finding.diagnosis +=
         fmt::format("{}not run in f64, which would tell whether it is rounding: {}",
@@ -125,12 +124,12 @@ Expected<ChoiceCheckResult> FindNearTies(const Module& whole, const Module& part
 
 }  // namespace
 
-Expected<InstructionsResult> Settle(const Module& whole, const Module& partitioned,
-                                    std::span<const LocalForm> forms, const Inputs& inputs,
-                                    const InstructionsOptions& options, VerifyResult& verify,
-                                    std::optional<LocalCheckResult> known) {
-  auto steps = known ? Expected<LocalCheckResult>(*std::move(known))
-                     : CheckLocally(whole, partitioned, forms, inputs, options);
+Expected<InstructionsResult> DecideVerdict(const Module& whole, const Module& partitioned,
+                                           std::span<const LocalForm> forms, const Inputs& inputs,
+                                           const InstructionsOptions& options, VerifyResult& verify,
+                                           std::optional<StepCheckResult> known) {
+  auto steps = known ? Expected<StepCheckResult>(*std::move(known))
+                     : CheckSteps(whole, partitioned, forms, inputs, options);
   const bool judged = steps.has_value();
   if (!judged && steps.error().code != "E-RUN-MEMORY") return Fail(steps.error());
   WidenedSteps wide;
