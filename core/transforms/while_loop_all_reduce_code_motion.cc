@@ -177,7 +177,7 @@ class AlikeValues {
         break;
       case Opcode::kGetTupleElement:
         return IsElement(x->operand(0), x->attributes<GetTupleElementAttributes>().index);
-      default:
+      default:  // alike if computed element by element of what is alike
         if (!IsElementwise(x->opcode())) return false;
     }
     return std::ranges::all_of(x->operands(), [&](const Instruction* from) { return Is(from); });
@@ -331,7 +331,7 @@ class AccumulationSearch {
         return true;
       case Opcode::kConvert:
         return Widens(x);
-      default:
+      default:  // not a linear map of one operand
         return false;
     }
   }
@@ -355,7 +355,7 @@ class AccumulationSearch {
       case Opcode::kDynamicUpdateSlice:
         must_be_parts_.insert(must_be_parts_.end(), {x->operand(0), x->operand(1)});
         return part < 2 && NoteStarts(x, 2);
-      default:
+      default:  // not linear
         return false;
     }
   }
@@ -398,7 +398,7 @@ class AccumulationSearch {
         return NoteStarts(x, 1) && IsPart(x->operand(0));
       case Opcode::kDynamicUpdateSlice:
         return NoteStarts(x, 2) && IsPart(x->operand(0)) && IsPart(x->operand(1));
-      default:
+      default:  // not linear
         return false;
     }
   }
