@@ -1,11 +1,16 @@
 #include "cmd/cli/pipeline.h"
 
 #include "cmd/cli/program.h"
+#include "core/pipeline/best_schedule.h"
 #include "core/pipeline/pipeline.h"
 #include "core/pipeline/report.h"
 #include "core/spmd/per_device_module.h"
 
 namespace gshard {
+
+namespace {
+constexpr std::string_view kBest = "best";  // of the schedules
+}
 
 Expected<pipeline::PipelineOptions> ReadPipelineFlags(const PipelineFlags& flags) {
   pipeline::PipelineOptions options;
@@ -15,12 +20,14 @@ Expected<pipeline::PipelineOptions> ReadPipelineFlags(const PipelineFlags& flags
   options.axis = flags.axis;
   options.cut = flags.cut;
   options.balance = flags.balance;
-  auto schedule = pipeline::ParseSchedule(flags.schedule);
+  auto schedule = pipeline::ParseSchedule(flags.schedule == kBest ? "1f1b" : flags.schedule);
   if (!schedule) return Fail(std::move(schedule.error()));
   options.schedule = *schedule;
-  auto remat = pipeline::ParseRemat(flags.remat);
-  if (!remat) return Fail(std::move(remat.error()));
-  options.remat = *remat;
+  if (!flags.remat.empty()) {
+    auto remat = pipeline::ParseRemat(flags.remat);
+    if (!remat) return Fail(std::move(remat.error()));
+    options.remat = *remat;
+  }
   auto weights = pipeline::ParseWeights(flags.weights);
   if (!weights) return Fail(std::move(weights.error()));
   options.weights = *weights;
@@ -43,7 +50,8 @@ void AddPipelineFlags(const Command& command, PipelineFlags& flags) {
               "Micro-batches a step; they divide the batch (required)",
               {.type = "M", .required = true, .between = {{1, 1048576}}});
   command.Add("--schedule", flags.schedule,
-              "gpipe, 1f1b, interleaved, zero-bubble or shift (default: 1f1b)",
+              "gpipe, 1f1b, interleaved, zero-bubble, shift, or best: the cheapest that fits in "
+              "memory (default: 1f1b)",
               {.type = "SCHEDULE"});
   AddStageFlags(command, flags);
   command.Add("--chip", flags.chip,
@@ -77,11 +85,34 @@ void AddStageFlags(const Command& command, PipelineFlags& flags) {
               "cost, layers, gpipe, or the first layer of each stage, 0,5,11 (default: cost)",
               {.type = "BALANCE"});
   command.Add("--remat", flags.remat,
-              "What the backward pass computes again: stage, none or all (default: stage)",
+              "What the backward pass computes again: stage, none, all, or program, what the step "
+              "itself does (default: program where that has checkpoints, else stage)",
               {.type = "REMAT"});
   command.Add("--weights", flags.weights,
               "sharded over the stages or replicated (default: sharded)", {.type = "WEIGHTS"});
 }
+
+namespace {
+
+// Zero-bubble is never worse than 1F1B: where splitting the backward pass costs more than it fills,
+// that is what is printed.
+Expected<pipeline::BestPipeline> Pipelined(Module& module, const pipeline::PipelineOptions& options,
+                                           const PipelineFlags& flags) {
+  using pipeline::ScheduleKind;
+  static constexpr ScheduleKind kAll[] = {ScheduleKind::k1F1B, ScheduleKind::kGPipe,
+                                          ScheduleKind::kInterleaved, ScheduleKind::kZeroBubble,
+                                          ScheduleKind::kShift};
+  static constexpr ScheduleKind kSplitOrNot[] = {ScheduleKind::kZeroBubble, ScheduleKind::k1F1B};
+  if (flags.schedule == kBest) return pipeline::PipelineByBest(module, options, kAll);
+  if (options.schedule == ScheduleKind::kZeroBubble && options.stages > 1) {
+    return pipeline::PipelineByBest(module, options, kSplitOrNot);
+  }
+  auto plan = pipeline::PipelineModule(module, options);
+  if (!plan) return Fail(std::move(plan.error()));
+  return pipeline::BestPipeline{*std::move(plan), {}};
+}
+
+}  // namespace
 
 int RunPipeline(SessionOptions& session, PassContext& context, const PipelineFlags& flags) {
   Expected<pipeline::PipelineOptions> options = ReadPipelineFlags(flags);
@@ -98,17 +129,29 @@ int RunPipeline(SessionOptions& session, PassContext& context, const PipelineFla
         if (auto done = CompleteShardings(module, passes, way); !done) {
           return Fail(std::move(done.error()));
         }
-        Expected<pipeline::PipelinePlan> plan = pipeline::PipelineModule(module, *options);
-        if (!plan) {
-          over_limit = plan.error().code == "E-PIPELINE-007";
-          return Fail(std::move(plan.error()));
+        Expected<pipeline::BestPipeline> made = Pipelined(module, *options, flags);
+        if (!made) {
+          over_limit = made.error().code == "E-PIPELINE-007";
+          return Fail(std::move(made.error()));
         }
-        passes.diagnostics.insert(passes.diagnostics.end(), plan->warnings.begin(),
-                                  plan->warnings.end());
-        if (flags.report.empty()) return {};
-        bool json = flags.report.ends_with(".json");
-        return WriteFile(flags.report, json ? pipeline::PlanJson(*plan) : pipeline::PlanText(*plan),
-                         /*dash_is_stderr=*/true);
+        pipeline::PipelinePlan& plan = made->plan;
+        passes.diagnostics.insert(passes.diagnostics.end(), plan.warnings.begin(),
+                                  plan.warnings.end());
+        const bool has_report = !flags.report.empty();
+        if (flags.schedule == kBest && (!has_report || flags.report.ends_with(".json"))) {
+          auto shown = WriteFile("-", pipeline::TriedText(made->tried), /*dash_is_stderr=*/true);
+          if (!shown) return shown;
+        }
+        if (!has_report) return {};
+        if (!plan.emitted) {
+          auto cost = pipeline::CostOfEmitted(module, options->stages, options->chip);
+          if (!cost) return Fail(std::move(cost.error()));
+          plan.emitted = *std::move(cost);
+        }
+        const bool json = flags.report.ends_with(".json");
+        std::string text = json ? pipeline::PlanJson(plan, made->tried) : pipeline::PlanText(plan);
+        if (!json && !made->tried.empty()) text += "\n" + pipeline::TriedText(made->tried);
+        return WriteFile(flags.report, text, /*dash_is_stderr=*/true);
       });
   return over_limit ? kExitCheckFailed : status;
 }

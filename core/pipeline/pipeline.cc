@@ -80,11 +80,34 @@ void AnnotateRegions(const Module& module,
   }
 }
 
-// The pipeliner rematerialises by stage; barriers of the user's own would keep equal recomputations
-// apart, and tie values of several layers together.
-void DropBarriers(Module& module) {
-  RewriteModule(module, [](Instruction* x, Rewriter& rewriter) -> Instruction* {
-    if (x->opcode() == Opcode::kOptBarrier) return x->operand(0);
+bool HasBarriers(const Module& module) {
+  return std::ranges::any_of(module.entry()->instructions(), [](const Instruction* x) {
+    return x->opcode() == Opcode::kOptBarrier;
+  });
+}
+
+// What the barrier `x` makes of each element of a tuple of arrays.
+Instruction* BarrierOfEach(Instruction* x, Builder& builder) {
+  std::vector<Instruction*> elements;
+  for (int64_t i = 0; i < static_cast<int64_t>(x->shape()->elements().size()); ++i) {
+    Instruction* const element[] = {builder.GetTupleElement(x->operand(0), i)};
+    const Shape* shape = element[0]->shape();
+    elements.push_back(shape->IsArray()
+                           ? builder.Add(Opcode::kOptBarrier, element, NoAttributes{}, shape)
+                           : element[0]);
+  }
+  return builder.Tuple(elements);
+}
+
+// Where the pipeliner rematerialises by stage, barriers of the user's own would keep equal
+// recomputations apart. Where they stay (`keeps`), each value has one of its own: what is tied
+// together may be of several layers.
+void DropBarriers(Module& module, bool keeps) {
+  RewriteModule(module, [&](Instruction* x, Rewriter& rewriter) -> Instruction* {
+    if (x->opcode() == Opcode::kOptBarrier) {
+      if (!keeps) return x->operand(0);
+      return x->shape()->IsTuple() ? BarrierOfEach(x, rewriter.builder()) : x;
+    }
     // A constraint is an annotation like any other: a copy holds it.
     if (IsCustomCallTo(*x, kShardingTarget) && x->operand_count() == 1) {
       return rewriter.builder().Add(Opcode::kCopy, {x->operand(0)}, x->shape(), x->name());
@@ -94,6 +117,30 @@ void DropBarriers(Module& module) {
     }
     return x;
   });
+}
+
+// A barrier would make another weight of a weight.
+void DropBarriersOfWeights(Module& module, const std::unordered_set<int64_t>& data) {
+  std::unordered_set<const Instruction*> examples;
+  for (const Instruction* x : module.entry()->instructions()) {
+    const bool is_data = x->opcode() == Opcode::kParameter &&
+                         data.contains(x->attributes<ParameterAttributes>().number);
+    const bool follows = std::ranges::any_of(
+        x->operands(), [&](const Instruction* from) { return examples.contains(from); });
+    if (is_data || follows) examples.insert(x);
+  }
+  RewriteModule(module, [&](Instruction* x, Rewriter&) -> Instruction* {
+    const bool is_of_weight = x->opcode() == Opcode::kOptBarrier && x->parent() == module.entry() &&
+                              x->shape()->IsArray() && !examples.contains(x);
+    return is_of_weight ? x->operand(0) : x;
+  });
+}
+
+// What becomes of the step's own checkpoints; decides `remat` where the caller leaves it open.
+void TakeBarriers(Module& module, const BatchDims& batch, std::optional<Remat>& remat) {
+  if (!remat) remat = HasBarriers(module) ? Remat::kProgram : Remat::kStage;
+  DropBarriers(module, remat == Remat::kProgram);
+  DropBarriersOfWeights(module, batch.parameters());
 }
 
 int64_t DevicesOf(const Module& module) {
@@ -166,7 +213,7 @@ void Record(Module& module, const PipelinePlan& plan, const Mesh* mesh, const st
                   "forward_s={} recompute_s={} backward_s={} weights_s={} layers={} "
                   "first_layers={} cuts={} batch={} microbatch_sums={}",
                   schedule.stages, schedule.repeats, schedule.microbatches, NameOf(schedule.kind),
-                  plan.simulation.bubble_fraction, NameOf(plan.options.remat),
+                  plan.simulation.bubble_fraction, NameOf(*plan.options.remat),
                   work.recompute_fraction, work.imbalance, work.useful_flops, work.executed_flops,
                   list(plan.times.forward), list(plan.times.recompute), list(plan.times.backward),
                   list(plan.times.weights), plan.layers.size(), fmt::join(plan.first_layers, ","),
@@ -237,7 +284,7 @@ PassTimes TimesOf(const PipelinePlan& plan, const StageGraph& stage_graph,
       const Layer& layer = plan.layers[static_cast<size_t>(i)];
       times.forward[v] += layer.forward_s;
       times.backward[v] += layer.backward_s;
-      const bool ahead = stage_graph.recomputes_ahead() && v + 1 < stages;
+      const bool ahead = stage_graph.recomputes_ahead();
       (ahead ? times.recompute : times.backward)[v] += layer.forward_s * ForwardsAgain(plan, v, i);
     }
     if (!stage_graph.splits_backward()) continue;
@@ -300,9 +347,10 @@ void MakeTimeline(PipelinePlan& plan, const StageGraph& stages, const LayerGraph
 
 }  // namespace
 
-Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& options) {
+Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& given) {
   PipelinePlan plan;
-  plan.options = options;
+  plan.options = given;
+  const PipelineOptions& options = plan.options;
   Expected<BatchDims> batch = FindBatch(module, options);
   if (!batch) return Fail(std::move(batch.error()));
   plan.batch = batch->size;
@@ -314,7 +362,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   }
   const Expected<ManualRegions> regions = ManualRegions::Hide(module, devices);
   if (!regions) return Fail(regions.error());
-  DropBarriers(module);
+  TakeBarriers(module, *batch, plan.options.remat);
   const Mesh* mesh = NamedMesh(module);
   auto annotations = TakeAnnotations(module);
   const int64_t shards = ShardsOf(module, *batch, annotations);
@@ -343,7 +391,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
   plan.first_layers = std::move(*first);
 
   const bool has_forward_of_last =
-      options.remat == Remat::kNone && options.schedule != ScheduleKind::kShift;
+      KeepsValues(*options.remat) && options.schedule != ScheduleKind::kShift;
   StageGraph stages(module, phases, *layers, plan.first_layers, has_forward_of_last, options);
   MakeTimeline(plan, stages, *layers, has_forward_of_last);
   plan.flops = FlopsOf(stages);
@@ -369,11 +417,12 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& opt
     return it == annotation.end() ? nullptr : it->second;
   };
   emission.unpipelined = &*unpipelined;
-  Expected<WeightBytes> weights = EmitPipeline(emission);
-  if (!weights) return Fail(std::move(weights.error()));
-  plan.weights = *weights;
+  emission.updates = &updates;
+  Expected<Emission> emitted = EmitPipeline(emission);
+  if (!emitted) return Fail(std::move(emitted.error()));
+  plan.weights = emitted->weights;
   layers->regions().Restore(module, options.stages);
-  RestackRows(module, options.stages);
+  RestackRows(module, {&shardings, &emitted->annotations, &emitted->unread});
   Record(module, plan, mesh, batch_text);
   return plan;
 }

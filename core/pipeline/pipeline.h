@@ -3,10 +3,12 @@
 #ifndef GSHARD_CORE_PIPELINE_PIPELINE_H_
 #define GSHARD_CORE_PIPELINE_PIPELINE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/pipeline/emit/emission.h"
+#include "core/pipeline/emitted_cost.h"
 #include "core/pipeline/plan/layers.h"
 #include "core/pipeline/plan/options.h"
 #include "core/pipeline/plan/schedule.h"
@@ -41,6 +43,7 @@ struct PipelinePlan {
   std::vector<MicrobatchSum> microbatch_sums;
   std::vector<bool> follows_microbatch_sum;  // by result of the step
   std::vector<Diagnostic> warnings;          // W-PIPELINE-001: there are such sums
+  std::optional<EmittedCost> emitted;        // of the program that was printed, if it was asked for
 };
 
 // Rewrites `module`, whose calls must be inlined, into one SPMD program over a mesh with the axis

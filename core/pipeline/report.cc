@@ -41,8 +41,16 @@ int64_t DeviceOf(const PipelinePlan& plan, size_t v) {
   return (stage - 1) % plan.schedule.stages;
 }
 
-// What the stage keeps; of layers outside a shifting buffer one micro-batch's.
+// What the cost model says of the stage's device; null: not asked for, or outside the stages.
+const EmittedStage* EmittedOf(const PipelinePlan& plan, size_t v) {
+  const int64_t device = DeviceOf(plan, v);
+  return plan.emitted && device >= 0 ? &plan.emitted->stages[static_cast<size_t>(device)] : nullptr;
+}
+
+// The peak of the stage's device; of layers outside a shifting buffer what they keep of one
+// micro-batch.
 int64_t BytesOf(const PipelinePlan& plan, size_t v) {
+  if (const EmittedStage* stage = EmittedOf(plan, v)) return stage->peak_bytes;
   const Schedule& schedule = plan.schedule;
   int64_t in_flight = schedule.microbatches, delayed = 0;
   if (schedule.kind != ScheduleKind::kShift) {
@@ -53,6 +61,16 @@ int64_t BytesOf(const PipelinePlan& plan, size_t v) {
   }
   return delayed + StageBytes(plan.layers, static_cast<size_t>(plan.first_layers[v]),
                               static_cast<size_t>(EndOfStage(plan, v)), in_flight, plan.options);
+}
+
+// Of a micro-batch: of all chunks of the stage's device, as they are printed, or of the stage, as
+// planned.
+double SecondsOf(const PipelinePlan& plan, size_t v) {
+  if (const EmittedStage* stage = EmittedOf(plan, v)) {
+    return stage->busy_s / static_cast<double>(plan.schedule.microbatches);
+  }
+  return plan.times.forward[v] + plan.times.recompute[v] + plan.times.backward[v] +
+         plan.times.weights[v];
 }
 
 // Forward and backward.
@@ -126,8 +144,7 @@ std::string PlanText(const PipelinePlan& plan) {
         HumanBytes(static_cast<double>(sum.output_bytes)),
         HumanBytes(static_cast<double>(sum.saved_bytes)),
         HumanBytes(static_cast<double>(BytesOf(plan, v))),
-        1e3 * (plan.times.forward[v] + plan.times.recompute[v] + plan.times.backward[v] +
-               plan.times.weights[v]));
+        1e3 * SecondsOf(plan, v));
   }
   const WorkSummary work = SummarizeWork(plan);
   text += WeightsText(plan);
@@ -149,7 +166,28 @@ std::string PlanText(const PipelinePlan& plan) {
   return text;
 }
 
-std::string PlanJson(const PipelinePlan& plan) {
+namespace {
+
+Json TriedJson(std::span<const TriedSchedule> tried) {
+  Json list = Json::Array();
+  for (const TriedSchedule& t : tried) {
+    Json row = {{"schedule", NameOf(t.kind)}, {"repeats", t.repeats}, {"taken", t.is_taken}};
+    if (t.cost) {
+      row.Set("step_time_s", t.cost->step_time_s);
+      row.Set("bubble_share", t.cost->bubble_share);
+      row.Set("peak_bytes", t.cost->peak_bytes);
+      row.Set("fits", t.fits);
+    } else {
+      row.Set("error", t.error);
+    }
+    list.Append(std::move(row));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string PlanJson(const PipelinePlan& plan, std::span<const TriedSchedule> tried) {
   const Schedule& schedule = plan.schedule;
   Json layers = Json::Array(), stages = Json::Array();
   for (size_t v = 0; v < plan.first_layers.size(); ++v) {
@@ -172,6 +210,7 @@ std::string PlanJson(const PipelinePlan& plan) {
                    {"weights_pass_flops", plan.flops.weights[v]},
                    {"weight_bytes", sum.weight_bytes},
                    {"memory_bytes", BytesOf(plan, v)},
+                   {"device_time_s", SecondsOf(plan, v)},
                    {"boundary_bytes", sum.output_bytes},
                    {"saved_bytes", sum.saved_bytes}});
     for (int64_t i = plan.first_layers[v]; i < EndOfStage(plan, v); ++i) {
@@ -187,12 +226,12 @@ std::string PlanJson(const PipelinePlan& plan) {
     }
   }
   const WorkSummary work = SummarizeWork(plan);
-  const Json document = {{"schema", "gshard.pipeline/1"},
+  Json document = {{"schema", "gshard.pipeline/1"},
                          {"stages", schedule.stages},
                          {"repeats", schedule.repeats},
                          {"microbatches", schedule.microbatches},
                          {"schedule", NameOf(schedule.kind)},
-                         {"remat", NameOf(plan.options.remat)},
+                         {"remat", NameOf(*plan.options.remat)},
                          {"batch", plan.batch},
                          {"ticks", TicksOf(schedule)},
                          {"bubble_fraction", plan.simulation.bubble_fraction},
@@ -210,6 +249,8 @@ std::string PlanJson(const PipelinePlan& plan) {
                            {"replicated_bytes", plan.weights.replicated}}},
                          {"stage", std::move(stages)},
                          {"layers", std::move(layers)}};
+  if (plan.emitted) document.Set("step_time_s", plan.emitted->step_time_s);
+  if (!tried.empty()) document.Set("tried", TriedJson(tried));
   return document.Text();
 }
 

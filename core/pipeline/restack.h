@@ -14,14 +14,27 @@
 #ifndef GSHARD_CORE_PIPELINE_RESTACK_H_
 #define GSHARD_CORE_PIPELINE_RESTACK_H_
 
-#include "ir/module.h"
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/pipeline/emit/region_shardings.h"
 
 namespace gshard::pipeline {
 
-// In the entry, of concatenations along dim 0 of single rows, or what each makes of one by
-// operations that rearrange or convert, of arrays whose dim 0 is cut in `stages` tiles. Others stay
-// as they are. What nobody reads any more goes.
-void RestackRows(Module& module, int64_t stages);
+struct RestackInputs {
+  const RegionShardings* shardings = nullptr;
+  // Copies in the entry that hold an annotation of the user's: how it lies over the devices of one
+  // stage.
+  const std::unordered_map<const Instruction*, const Sharding*>* annotations = nullptr;
+  // Zeros that stand for rows of stages which have none.
+  const std::unordered_set<const Instruction*>* unread = nullptr;
+};
+
+// In the entry, of concatenations along dim 0 of single rows of arrays whose dim 0 is cut over the
+// stages, or of what each makes of one by operations that rearrange, convert or join it with numbers
+// in the text. Rows that do not divide fill tiles but the last ones. Other concatenations stay as
+// they are. What nobody reads any more goes.
+void RestackRows(Module& module, const RestackInputs& inputs);
 
 }  // namespace gshard::pipeline
 

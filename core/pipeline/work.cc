@@ -12,7 +12,7 @@ int64_t EndOfStage(const PipelinePlan& plan, size_t v) {
 }
 
 double ForwardsAgain(const PipelinePlan& plan, size_t v, int64_t layer) {
-  const double again = ForwardsInBackward(plan.options.remat, layer + 1 == EndOfStage(plan, v));
+  const double again = ForwardsInBackward(*plan.options.remat, layer + 1 == EndOfStage(plan, v));
   const bool outside = plan.options.schedule == ScheduleKind::kShift &&
                        (v == 0 || v + 1 == plan.first_layers.size());
   return outside ? std::max(again, 1.0) : again;

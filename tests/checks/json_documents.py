@@ -147,6 +147,17 @@ with tempfile.TemporaryDirectory() as folder:
         run("gshard-opt", subcommand, MLP, name, "--json")
         is_error(run("gshard-opt", subcommand, MLP, "nosuch", "--json", code=1), f"gshard-opt {subcommand}")
         is_error(run("gshard-opt", subcommand, bad, name, "--json", code=1), f"gshard-opt {subcommand}")
+    plan = os.path.join(folder, "plan.json")
+    report = run("gshard-opt", "pipeline", step, "--stages", "2", "--microbatches", "4", "--schedule", "best", "--report", plan,
+                 "-o", device, file=plan)
+    check(0 <= report["bubble_fraction"] < 1 and report["stages"] == 2, "the bubble and the stages")
+    taken = [row["schedule"] for row in report["tried"] if row["taken"]]
+    check(taken == [report["schedule"]], f"one schedule is taken: {taken}")
+    least = min(row["step_time_s"] for row in report["tried"] if "step_time_s" in row)
+    check(report["step_time_s"] == least, "the cheapest, where all fit")
+    cost = run("gshard-cost", device, "--json")
+    check(cost["step_time_s"] == report["step_time_s"], "the report's step time is gshard-cost's")
+    check(max(row["memory_bytes"] for row in report["stage"]) == cost["memory"]["peak_bytes"], "and so is its memory")
     run("gshard-opt", "check", PIPELINE, "--json")
     is_error(run("gshard-opt", "check", bad, "--json", code=1), "gshard-opt check")
     run("gshard-opt", "list-ops", "--json")

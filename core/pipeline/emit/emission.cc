@@ -1,6 +1,7 @@
 #include "core/pipeline/emit/emission.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/pipeline/emit/manual_borders.h"
 #include "core/pipeline/emit/neutral.h"
@@ -31,7 +32,8 @@ class Emitter {
         stages_(in.schedule->stages),
         repeats_(in.schedule->repeats) {}
 
-  Expected<WeightBytes> Run() {
+  Expected<Emission> Run() {
+    FindStacks();
     CloneParameters();
     for (Instruction* x : old_->instructions()) {
       if (x->opcode() == Opcode::kParameter || in_.phases->PhaseOf(x) != Phase::kBefore) continue;
@@ -53,10 +55,27 @@ class Emitter {
     module_.set_entry(entry_);
     RemoveDeadCode(module_);
     module_.header().num_partitions = in_.shardings->device_count();
-    return weight_bytes_;
+    return std::move(emission_);
   }
 
  private:
+  // Parameters whose rows are layers' weights, and what has their dims: optimizer state.
+  void FindStacks() {
+    for (const Instruction* x : old_->instructions()) {
+      if (x->opcode() != Opcode::kSlice || x->operand(0)->opcode() != Opcode::kParameter) continue;
+      const Shape *row = x->shape(), *whole = x->operand(0)->shape();
+      if (whole->rank() == 0 || row->dim(0) != 1 || in_.phases->UsesExamples(x)) continue;
+      if (row->element_count() * whole->dim(0) != whole->element_count()) continue;
+      stacks_.insert({whole->dims().begin(), whole->dims().end()});
+    }
+  }
+  // The dim of a weight or of its update that is cut over the stages; -1: none.
+  int64_t StageDimOf(const Shape* shape, const Sharding* s) const {
+    if (in_.options->weights != WeightPlacement::kSharded) return -1;
+    const bool is_stack = stacks_.contains({shape->dims().begin(), shape->dims().end()});
+    return StageDim(shape, s, stages_, is_stack);
+  }
+
   Instruction* Copy(Instruction* x) {
     std::vector<Instruction*> operands;
     for (Instruction* operand : x->operands()) {
@@ -66,6 +85,7 @@ class Emitter {
     copy->set_sharding(nullptr);
     if (const Sharding* s = in_.annotation(x)) {
       copy->set_sharding(borders_.Here(copy->shape(), s));
+      if (!in_.layers->regions().IsInside(x)) emission_.annotations.emplace(copy, s);
     } else if (x == old_->root() && x->opcode() == Opcode::kTuple) {
       std::vector<const Shape*> shapes;
       for (const Instruction* operand : operands) shapes.push_back(operand->shape());
@@ -75,29 +95,26 @@ class Emitter {
     return copy;
   }
 
-  // Each updated weight gets the sharding of the weight it replaces. Left to propagation, a small one
-  // may be cut where it needs padding, and its global shape is not in the text then.
+  // Each updated weight gets the sharding of the weight it replaces, over the stages also where the
+  // user says how over other axes. Left to propagation, a small one may be cut where it needs
+  // padding, and its global shape is not in the text then.
   void CutResults() {
     if (stages_ == 1) return;
-    std::unordered_map<int64_t, const Instruction*> updated;  // by result
-    for (const ModuleHeader::Alias& alias : module_.header().input_output_alias) {
-      if (!alias.parameter_index.empty() || alias.output_index.size() > 1) continue;
-      const int64_t result = alias.output_index.empty() ? 0 : alias.output_index[0];
-      updated[result] = old_->parameter(alias.parameter);
-    }
     const Instruction* root = old_->root();
     for (int64_t i = 0; i < std::max<int64_t>(root->operand_count(), 1); ++i) {
       const Instruction* x = root->opcode() == Opcode::kTuple ? root->operand(i) : root;
       if (in_.phases->PhaseOf(x) != Phase::kAfter || !x->shape()->IsArray()) continue;
       Instruction* value = value_.at(x);
-      if (value->sharding() != nullptr || value->shape()->rank() == 0) continue;
-      auto weight = updated.find(i);
+      if (value->shape()->rank() == 0) continue;
+      const auto weight = in_.updates->parameter_of.find(i);
+      const bool is_update = weight != in_.updates->parameter_of.end();
+      const Sharding* s = in_.annotation(x);
       // Other axes are propagation's unless the weight says how.
-      if (weight == updated.end() && !in_.shardings->is_fully_manual()) continue;
-      const Sharding* s = weight == updated.end() ? nullptr : in_.annotation(weight->second);
-      const bool cut = in_.options->weights == WeightPlacement::kSharded;
-      value->set_sharding(in_.shardings->Outside(value->shape()->rank(), s,
-                                                 cut ? StageDim(value->shape(), s, stages_) : -1));
+      if (!is_update && (s != nullptr || !in_.shardings->is_fully_manual())) continue;
+      if (value->sharding() != nullptr && (s == nullptr || s->IsManual())) continue;
+      if (s == nullptr && is_update) s = in_.annotation(old_->parameter(weight->second));
+      value->set_sharding(
+          in_.shardings->Outside(value->shape()->rank(), s, StageDimOf(value->shape(), s)));
     }
   }
 
@@ -110,9 +127,8 @@ class Emitter {
       if (!copy->shape()->IsArray()) continue;
       const Sharding* s = in_.annotation(x);
       bool data = in_.batch->dimension.count(static_cast<int64_t>(number)) != 0;
-      bool cut = !data && in_.options->weights == WeightPlacement::kSharded;
       copy->set_sharding(in_.shardings->Outside(copy->shape()->rank(), s,
-                                                cut ? StageDim(copy->shape(), s, stages_) : -1));
+                                                data ? -1 : StageDimOf(copy->shape(), s)));
     }
   }
 
@@ -197,7 +213,7 @@ class Emitter {
     for (int64_t v = first; v < end; ++v) {
       std::vector<Instruction*>& list = lists[static_cast<size_t>(v)];
       std::unordered_set<const Instruction*> found;
-      for (Pass pass : {Pass::kForward, Pass::kBackward, Pass::kWeights}) {
+      for (Pass pass : {Pass::kForward, Pass::kBackward, Pass::kWeights, Pass::kRecompute}) {
         WeightsOf(pass, v, found, list);
       }
       for (Instruction* x : list) ++uses[x];
@@ -312,7 +328,7 @@ class Emitter {
       }
       rows[static_cast<size_t>(RowOf(v))].value = builder_.Concatenate(parts, 0);
     }
-    return StackWeights(builder_, rows, shape, *in_.shardings, nullptr);
+    return StackWeights(builder_, rows, shape, emission_.unread);
   }
 
   void WeightsOf(Pass pass, int64_t v, std::unordered_set<const Instruction*>& found,
@@ -416,7 +432,7 @@ class Emitter {
           if (s == nullptr) s = ShardingHandedOn(x);
         }
       }
-      Instruction* stack = StackWeights(builder_, rows, shape, shardings, s);
+      Instruction* stack = StackWeights(builder_, rows, shape, emission_.unread);
       std::vector<int64_t> dims(stack->shape()->dims().begin(), stack->shape()->dims().end());
       dims[0] = repeats_;
       const Sharding* row_sharding =
@@ -621,7 +637,9 @@ class Emitter {
   Builder builder_;
   ManualBorders borders_;
   int64_t stages_, repeats_;
-  WeightBytes weight_bytes_;
+  Emission emission_;
+  WeightBytes& weight_bytes_ = emission_.weights;
+  std::set<std::vector<int64_t>> stacks_;  // dims of parameters that stack layers' weights
   std::vector<DataForm> data_;
   std::vector<Instruction*> sums_;  // by index into Phases::accumulated()
   std::unordered_map<const Instruction*, Instruction*> entered_;
@@ -630,6 +648,6 @@ class Emitter {
 
 }  // namespace
 
-Expected<WeightBytes> EmitPipeline(const EmissionInputs& inputs) { return Emitter(inputs).Run(); }
+Expected<Emission> EmitPipeline(const EmissionInputs& inputs) { return Emitter(inputs).Run(); }
 
 }  // namespace gshard::pipeline

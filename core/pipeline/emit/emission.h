@@ -7,6 +7,8 @@
 #define GSHARD_CORE_PIPELINE_EMIT_EMISSION_H_
 
 #include <functional>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "core/pipeline/emit/region.h"
 #include "core/pipeline/plan/batch.h"
@@ -26,6 +28,7 @@ struct EmissionInputs {
   const RegionShardings* shardings = nullptr;
   std::function<const Sharding*(const Instruction*)> annotation;  // of IN, by name; null: none
   const ShardingOfInstruction* unpipelined = nullptr;
+  const Updates* updates = nullptr;
 };
 
 // Bytes of weights on one device while the micro-batches run.
@@ -37,9 +40,16 @@ struct WeightBytes {
   int64_t replicated = 0;  // the same if whole on every device
 };
 
+struct Emission {
+  WeightBytes weights;
+  // As RestackRows takes them.
+  std::unordered_map<const Instruction*, const Sharding*> annotations;
+  std::unordered_set<const Instruction*> unread;
+};
+
 // Replaces the entry. The header's number of partitions is set. Errors: E-PIPELINE-006 (stages of
 // the shifting buffer that are not alike).
-Expected<WeightBytes> EmitPipeline(const EmissionInputs& inputs);
+Expected<Emission> EmitPipeline(const EmissionInputs& inputs);
 
 }  // namespace gshard::pipeline
 

@@ -64,9 +64,13 @@ class RegionBuilder {
       for (const Shape* shape : slots.shapes()) out.push_back(Stacked(rows, shape));
     };
     // One row more than there are micro-batches to keep: what arrives and is nobody's.
-    stacked(state_.forward, Rows(state_.depths.forward_input) + 1, forward_);
+    const BufferDepths& depths = state_.depths;
+    auto rows = [&](const SharedRows& shared, int64_t depth) {
+      return shared.row.empty() ? Rows(depth) : shared.count;
+    };
+    stacked(state_.forward, rows(depths.forward_rows, depths.forward_input) + 1, forward_);
     stacked(state_.backward, Rows(state_.depths.backward_input) + 1, backward_);
-    stacked(state_.saved, Rows(state_.depths.saved), saved_);
+    stacked(state_.saved, rows(depths.saved_rows, depths.saved), saved_);
     stacked(state_.delayed, Rows(state_.depths.delayed), delayed_);
     stacked(state_.terms, state_.repeats, terms_);
     stacked(state_.term_packs, state_.repeats, terms_);

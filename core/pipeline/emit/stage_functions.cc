@@ -91,9 +91,15 @@ class FunctionBuilder {
   Instruction* SetRow(Instruction* buffer, Instruction* value, Instruction* row) {
     std::vector<int64_t> sizes(buffer->shape()->dims().begin(), buffer->shape()->dims().end());
     if (sizes[0] == 1) return builder_.Reshape(value, sizes);
-    sizes[0] = 1;
+    return UpdateRow(buffer, value, row);
+  }
+  // In place also where the buffer has one row only: other passes hand it on as it is, so that a
+  // new array in its place would lie beside it.
+  Instruction* UpdateRow(Instruction* buffer, Instruction* value, Instruction* row) {
+    std::vector<int64_t> sizes(buffer->shape()->dims().begin(), buffer->shape()->dims().end());
     std::vector<Instruction*> starts(sizes.size(), Zero());
-    starts[0] = row;
+    if (sizes[0] > 1) starts[0] = row;
+    sizes[0] = 1;
     return builder_.DynamicUpdateSlice(buffer, builder_.Reshape(value, sizes), starts);
   }
   Instruction* Zero() { return builder_.ScalarInt(DType::kS32, 0); }
@@ -327,7 +333,7 @@ class FunctionBuilder {
       for (int64_t i = 0; i < group.size; ++i) out.push_back(Element(group.begin + i));
       if (has) {
         for (auto& [slot, x] : slots.values(static_cast<size_t>(v_))) {
-          out[slot] = SetRow(out[slot], HandedOn(x), Number(row));
+          out[slot] = UpdateRow(out[slot], HandedOn(x), Number(row));
         }
       }
       results.insert(results.end(), out.begin(), out.end());

@@ -14,7 +14,7 @@ StageGraph::StageGraph(const Module& module, const Phases& phases, const LayerGr
       has_forward_of_last_(has_forward_of_last),
       has_outside_(options.schedule == ScheduleKind::kShift),
       splits_backward_(options.schedule == ScheduleKind::kZeroBubble),
-      saves_values_(options.remat == Remat::kNone),
+      saves_values_(KeepsValues(*options.remat)),
       recomputes_layers_(options.remat == Remat::kAll),
       recomputes_ahead_(options.schedule == ScheduleKind::kGPipe &&
                         options.remat == Remat::kStage && first_layers_.size() > 2) {
@@ -160,17 +160,16 @@ bool StageGraph::IsInput(Pass pass, int64_t v, const Instruction* x) const {
   return v + 1 < count() && StageOf(x) > v && backward_set_[Index(v)].count(x) != 0;
 }
 
-// The forward values of stage v among what `targets` need.
 std::vector<Instruction*> StageGraph::InputsOf(const std::vector<Instruction*>& targets, Pass pass,
-                                               int64_t v, bool only_forward) const {
+                                               int64_t v, SavedRoom* room) const {
   std::vector<Instruction*> open = targets, found;
   std::unordered_set<const Instruction*> seen;
   while (!open.empty()) {
     Instruction* x = open.back();
     open.pop_back();
     if (!phases_.UsesExamples(x) || !seen.insert(x).second || IsInput(pass, v, x)) continue;
-    bool forward = layers_.IsPlaced(x) && !layers_.IsBackward(x) && StageOf(x) >= 0;
-    if (forward == only_forward && forward) {
+    const bool forward = layers_.IsPlaced(x) && !layers_.IsBackward(x) && StageOf(x) >= 0;
+    if (forward && (room == nullptr || (*room)[x->shape()->bare()]-- > 0)) {
       found.push_back(x);
       continue;
     }
@@ -183,11 +182,18 @@ std::vector<Instruction*> StageGraph::InputsOf(const std::vector<Instruction*>& 
 }
 
 void StageGraph::FindSaved() {
+  SavedRoom room;  // of each shape as many as some stage keeps
   for (int64_t v = 0; v < count(); ++v) {
     // Computed where they are needed.
-    if (IsOutside(v) || (recomputes_ahead_ && v + 1 == count())) continue;
+    if (IsOutside(v)) continue;
+    // All devices have the same buffers: what of the last stage has no room in those of the others,
+    // as what the loss is made of, its backward pass computes.
+    const bool is_bounded = recomputes_ahead_ && v + 1 == count();
     std::vector<Instruction*> list =
-        InputsOf(TargetsOf(Pass::kBackward, v), Pass::kBackward, v, /*only_forward=*/true);
+        InputsOf(TargetsOf(Pass::kBackward, v), Pass::kBackward, v, is_bounded ? &room : nullptr);
+    SavedRoom own;
+    for (const Instruction* x : list) ++own[x->shape()->bare()];
+    for (auto [shape, number] : own) room[shape] = std::max(room[shape], number);
     saved_set_[Index(v)].insert(list.begin(), list.end());
     saved_[Index(v)] = std::move(list);
   }

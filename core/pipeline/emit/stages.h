@@ -42,8 +42,9 @@ class StageGraph {
   bool saves_values() const { return saves_values_; }
   // The backward pass computes each layer again from its input (--remat all).
   bool recomputes_layers() const { return recomputes_layers_; }
-  // In a pass of its own, before the backward pass (but the last stage's). Two stages gain nothing
-  // by it: the first waits for no one but the last.
+  // In a pass of its own, before the backward pass; of the last stage that is its forward pass. So
+  // what the backward pass needs lies in the same buffers on all stages. Two stages gain nothing by
+  // it: the first waits for no one but the last.
   bool recomputes_ahead() const { return recomputes_ahead_; }
   // Computed outside the shifting buffer.
   bool IsOutside(int64_t v) const { return has_outside_ && (v == 0 || v == count() - 1); }
@@ -80,8 +81,11 @@ class StageGraph {
   void FindSaved();
   void SplitBackward();
   void PlaceTerms();
+  using SavedRoom = std::unordered_map<const Shape*, int64_t>;  // values of each shape
+  // Forward values of stage v that the targets need. `room`: no more than there is room for, others
+  // are looked through; null: any.
   std::vector<Instruction*> InputsOf(const std::vector<Instruction*>& targets, Pass pass, int64_t v,
-                                     bool only_forward) const;
+                                     SavedRoom* room) const;
 
   const Module& module_;
   const Phases& phases_;

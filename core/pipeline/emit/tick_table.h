@@ -26,6 +26,10 @@ enum class TickColumn : uint8_t {
   kBackwardChunk,
 };
 inline constexpr int64_t kTickColumns = 7;
+// Where chunks of a device share the rows of buffers (BufferDepths): those of the pass's input, of
+// what it saves, and of what arrives.
+enum class SharedColumn : uint8_t { kForwardInput = kTickColumns, kSaved, kForwardArrival };
+inline constexpr int64_t kTickColumnsOfShared = 10;
 
 // Ticks from `first_tick` on repeat every `period` ticks, each time with `step` added to all
 // micro-batches. Their rows begin at `first_row` (in ticks).
@@ -37,8 +41,12 @@ struct TickTable {
   int64_t stages = 0, repeats = 1;
   BufferDepths depths;
   std::vector<TickSegment> segments;
-  std::vector<int64_t> values;  // [rows, stages, kTickColumns]
-  int64_t rows() const { return static_cast<int64_t>(values.size()) / stages / kTickColumns; }
+  std::vector<int64_t> values;  // [rows, stages, columns()]
+  bool shares_rows() const {
+    return !depths.forward_rows.row.empty() || !depths.saved_rows.row.empty();
+  }
+  int64_t columns() const { return shares_rows() ? kTickColumnsOfShared : kTickColumns; }
+  int64_t rows() const { return static_cast<int64_t>(values.size()) / stages / columns(); }
 };
 
 TickTable MakeTickTable(const Schedule& schedule, const BufferDepths& depths,
@@ -55,7 +63,7 @@ struct TickNumbers {
   Instruction* backward_arrival = nullptr;
 };
 
-// The table as a constant, s32[rows * stages, kTickColumns].
+// The table as a constant, s32[rows * stages, columns].
 Instruction* EmitTable(Builder& b, const TickTable& table);
 
 // Code that looks up the row of `tick` and `stage` (s32[] both) in it.

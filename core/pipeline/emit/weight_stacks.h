@@ -3,6 +3,7 @@
 #define GSHARD_CORE_PIPELINE_EMIT_WEIGHT_STACKS_H_
 
 #include <functional>
+#include <unordered_set>
 #include <vector>
 
 #include "core/pipeline/emit/region_shardings.h"
@@ -15,14 +16,13 @@ struct StackRow {
   Instruction* value = nullptr;
 };
 
-// [K * R, ...]: rows by device, then chunk; zeros where there is none. Rows that are evenly spaced
-// slices of one stacked parameter are one slice of it, reshaped.
+// [K * R, ...]: rows by device, then chunk; zeros where there is none, which are added to `unread`.
 Instruction* StackWeights(Builder& b, const std::vector<StackRow>& rows, const Shape* shape,
-                          const RegionShardings& shardings, const Sharding* row_sharding);
+                          std::unordered_set<const Instruction*>& unread);
 
-// The dim of a parameter that is cut over the stages: the first whose tiles divide evenly; -1:
-// none.
-int64_t StageDim(const Shape* shape, const Sharding* s, int64_t stages);
+// The dim of a parameter that is cut over the stages: the first whose tiles divide evenly; of a
+// stack of layers' weights (`is_stack`) dim 0, also where the last device has fewer layers. -1: none.
+int64_t StageDim(const Shape* shape, const Sharding* s, int64_t stages, bool is_stack);
 
 // The user's annotation of a value made of a parameter by slices, reshapes and elementwise
 // operations; null: none.

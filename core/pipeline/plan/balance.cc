@@ -27,11 +27,59 @@ Kept KeptOf(int64_t stages, const PipelineOptions& options) {
   schedule.repeats = StagesOfDevice(options);
   schedule.stages = stages / schedule.repeats;
   schedule.microbatches = options.microbatches;
-  schedule.has_forward_of_last = options.remat == Remat::kNone;
+  schedule.has_forward_of_last = KeepsValues(*options.remat);
   schedule.puts_off_weights = options.remat == Remat::kNone;
   const Schedule made = MakeSchedule(schedule);
   return {MicrobatchesInFlight(made), MicrobatchesDelayed(made)};
 }
+
+// Weights that lie on another device between steps than the stage that uses them, and are sent.
+class AwayBytes {
+ public:
+  AwayBytes(const std::vector<Layer>& layers, int64_t devices)
+      : of_device_(static_cast<size_t>(devices)) {
+    for (size_t i = 0; i < layers.size(); ++i) {
+      int64_t sum = 0;
+      for (auto [home, bytes] : layers[i].home_bytes) {
+        auto& list = of_device_[static_cast<size_t>(home)];
+        list.push_back({i, bytes + (list.empty() ? 0 : list.back().bytes)});
+        sum += bytes;
+      }
+      all_.push_back(all_.back() + sum);
+    }
+  }
+
+  // Of layers [from, to) as a stage of `device`.
+  int64_t Of(size_t device, size_t from, size_t to) const {
+    return all_[to] - all_[from] - (At(device, to) - At(device, from));
+  }
+
+ private:
+  struct Sum {
+    size_t layer;
+    int64_t bytes;  // of that layer and those before
+  };
+  // Bytes of layers before `layer` that lie on the device.
+  int64_t At(size_t device, size_t layer) const {
+    const std::vector<Sum>& list = of_device_[device];
+    const auto after = std::ranges::lower_bound(list, layer, {}, &Sum::layer);
+    return after == list.begin() ? 0 : std::prev(after)->bytes;
+  }
+
+  std::vector<int64_t> all_ = {0};
+  std::vector<std::vector<Sum>> of_device_;
+};
+
+// Of the first stages: their longest time, and the sum of squares.
+struct Best {
+  double longest = kInfinity, squares = 0;
+  bool operator<(const Best& other) const {
+    if (other.longest == kInfinity) return longest < kInfinity;
+    double slack = 1e-9 * other.longest;
+    if (longest < other.longest - slack) return true;
+    return longest <= other.longest + slack && squares < other.squares * (1 - 1e-12);
+  }
+};
 
 Expected<std::vector<int64_t>> ExplicitCuts(const std::string& text, int64_t layers,
                                             int64_t stages) {
@@ -110,13 +158,15 @@ Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64
                                          const PipelineOptions& options) {
   const size_t n = layers.size(), k = static_cast<size_t>(stages);
   std::vector<double> before(n + 1, 0), forward(n + 1, 0);
-  auto forwards = [&](bool is_last) { return 1 + ForwardsInBackward(options.remat, is_last); };
+  auto forwards = [&](bool is_last) { return 1 + ForwardsInBackward(*options.remat, is_last); };
   for (size_t i = 0; i < n; ++i) {
     before[i + 1] = before[i] + forwards(false) * layers[i].forward_s + layers[i].backward_s;
     forward[i + 1] = forward[i] + layers[i].forward_s;
   }
   const double link = LinkBytesPerSecond(options.chip);
   const Kept kept = KeptOf(stages, options);
+  const size_t devices = k / static_cast<size_t>(StagesOfDevice(options));
+  const AwayBytes away(layers, static_cast<int64_t>(devices));
   const int64_t limit = options.memory_limit_bytes / StagesOfDevice(options);
   int64_t least_excess = std::numeric_limits<int64_t>::max();
   // Both ways: activations and their cotangents.
@@ -130,38 +180,37 @@ Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64
         return kInfinity;
       }
     }
-    const double work =
-        before[to] - before[from] - (forwards(false) - forwards(true)) * layers[to - 1].forward_s;
+    // Weights come, and their gradients go, once a step.
+    const double sent = 2 * static_cast<double>(away.Of(stage % devices, from, to)) / link /
+                        static_cast<double>(options.microbatches);
+    const double work = before[to] - before[from] + sent -
+                        (forwards(false) - forwards(true)) * layers[to - 1].forward_s;
     if (to < n) return work + 2 * static_cast<double>(layers[to - 1].output_bytes) / link;
     // The last stage's first forward pass is that of its backward pass. With gpipe it waits for the
     // others' forward passes first.
     const bool no_gain = options.schedule == ScheduleKind::kGPipe && k > 1;
-    return options.remat == Remat::kNone || no_gain ? work : work - (forward[to] - forward[from]);
+    return KeepsValues(*options.remat) || no_gain ? work : work - (forward[to] - forward[from]);
   };
-  struct Best {
-    double longest = kInfinity, squares = 0;
-    size_t from = 0;
-    bool operator<(const Best& other) const {
-      if (other.longest == kInfinity) return longest < kInfinity;
-      double slack = 1e-9 * other.longest;
-      if (longest < other.longest - slack) return true;
-      return longest <= other.longest + slack && squares < other.squares * (1 - 1e-12);
-    }
-  };
-  std::vector<std::vector<Best>> best(k + 1, std::vector<Best>(n + 1));
-  best[0][0] = {0, 0, 0};
+  std::vector<Best> last(n + 1), next;
+  last[0] = {0, 0};
+  std::vector<std::vector<int32_t>> from_of(k + 1, std::vector<int32_t>(n + 1, 0));
   for (size_t s = 1; s <= k; ++s) {
+    next.assign(n + 1, Best());
     for (size_t to = s; to + (k - s) <= n; ++to) {
-      for (size_t from = s - 1; from < to; ++from) {
-        if (best[s - 1][from].longest == kInfinity) continue;
+      // The more layers, the longer the stage.
+      for (size_t from = to; from-- > s - 1;) {
         const double t = time(s - 1, from, to);
-        Best candidate{std::max(best[s - 1][from].longest, t), best[s - 1][from].squares + t * t,
-                       from};
-        if (candidate < best[s][to]) best[s][to] = candidate;
+        if (t < kInfinity && t > next[to].longest * (1 + 1e-9)) break;
+        if (t == kInfinity || last[from].longest == kInfinity) continue;
+        const Best candidate{std::max(last[from].longest, t), last[from].squares + t * t};
+        if (next[to] < candidate) continue;
+        next[to] = candidate;
+        from_of[s][to] = static_cast<int32_t>(from);
       }
     }
+    std::swap(last, next);
   }
-  if (best[k][n].longest == kInfinity) {
+  if (last[n].longest == kInfinity) {
     return Fail(MakeError("E-PIPELINE-007",
                           fmt::format("no {} stages of these {} layers fit in {} bytes a device",
                                       stages, n, options.memory_limit_bytes),
@@ -172,7 +221,7 @@ Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64
   StagePartition partition{std::vector<int64_t>(k), std::vector<double>(k)};
   size_t to = n;
   for (size_t s = k; s > 0; --s) {
-    const size_t from = best[s][to].from;
+    const auto from = static_cast<size_t>(from_of[s][to]);
     partition.first[s - 1] = static_cast<int64_t>(from);
     partition.seconds[s - 1] = time(s - 1, from, to);
     to = from;
@@ -191,8 +240,9 @@ int64_t StageBytes(const std::vector<Layer>& layers, size_t from, size_t to, int
     largest = std::max(largest, layers[i].saved_bytes);
     outputs += layers[i].output_bytes;
   }
-  switch (options.remat) {
+  switch (*options.remat) {
     case Remat::kNone:
+    case Remat::kProgram:
       return bytes + (input + saved) * in_flight;
     case Remat::kStage:
       return bytes + input * in_flight + saved;

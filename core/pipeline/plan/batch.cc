@@ -268,12 +268,15 @@ Updates FindUpdates(const Module& module) {
   for (const ModuleHeader::Alias& alias : module.header().input_output_alias) {
     if (!alias.parameter_index.empty() || alias.output_index.size() > 1) continue;
     updates.parameters.insert(alias.parameter);
-    updates.outputs.insert(alias.output_index.empty() ? 0 : alias.output_index[0]);
+    const int64_t output = alias.output_index.empty() ? 0 : alias.output_index[0];
+    updates.outputs.insert(output);
+    updates.parameter_of.emplace(output, alias.parameter);
   }
   if (!updates.parameters.empty()) return updates;
   for (auto [result, parameter] : GradientResultsOf(module)) {
     updates.outputs.insert(result);
     updates.parameters.insert(parameter);
+    updates.parameter_of.emplace(result, parameter);
   }
   if (!updates.parameters.empty()) return updates;
   // From each output back through elementwise operations of its dims.
@@ -288,8 +291,10 @@ Updates FindUpdates(const Module& module) {
       const Instruction* x = open.back();
       open.pop_back();
       if (x->opcode() == Opcode::kParameter && shape->rank() > 0) {
-        updates.parameters.insert(x->attributes<ParameterAttributes>().number);
+        const int64_t number = x->attributes<ParameterAttributes>().number;
+        updates.parameters.insert(number);
         updates.outputs.insert(static_cast<int64_t>(k));
+        updates.parameter_of.emplace(static_cast<int64_t>(k), number);
       }
       if (!IsElementwise(x->opcode())) continue;
       for (const Instruction* operand : x->operands()) {

@@ -37,6 +37,7 @@ Expected<BatchDims> FindBatch(const Module& module, const PipelineOptions& optio
 // aliases, else by its gradients, else by elementwise operations from one to the other.
 struct Updates {
   std::unordered_set<int64_t> parameters, outputs;
+  std::map<int64_t, int64_t> parameter_of;  // by output; of several the first found
 };
 Updates FindUpdates(const Module& module);
 

@@ -11,6 +11,7 @@
 #include "core/pipeline/plan/layer_constants.h"
 #include "core/pipeline/plan/layer_cuts.h"
 #include "core/pipeline/plan/minimum_cut.h"
+#include "core/pipeline/plan/stage_tiles.h"
 #include "core/pipeline/plan/unlike_weights.h"
 #include "ir/metadata.h"
 #include "ir/op_traits.h"
@@ -43,6 +44,9 @@ Expected<LayerGraph> LayerGraph::Make(const Module& module, const Phases& phases
   graph.MarkPlaced();
   graph.MarkForward(updates);
   graph.MeasureTimes(options.chip);
+  const bool are_cut = options.weights == WeightPlacement::kSharded &&
+                       options.schedule != ScheduleKind::kShift;
+  if (are_cut) graph.stages_ = options.stages;
   if (auto found = graph.FindLayers(updates, options); !found) {
     return Fail(std::move(found.error()));
   }
@@ -713,6 +717,20 @@ void LayerGraph::MeasureTimes(const Chip& chip) {
   }
 }
 
+// The device that has a weight between steps, as a row of a stack; -1: it is no such row.
+int64_t LayerGraph::HomeOf(const Instruction* weight) const {
+  const Instruction* x = weight;  // bf16 copies of rows are weights
+  while (x->opcode() == Opcode::kConvert || x->opcode() == Opcode::kReshape ||
+         x->opcode() == Opcode::kTranspose || x->opcode() == Opcode::kCopy) {
+    x = x->operand(0);
+  }
+  if (x->opcode() != Opcode::kSlice || x->operand(0)->opcode() != Opcode::kParameter) return -1;
+  if (x->shape()->rank() == 0) return -1;
+  const int64_t rows = x->operand(0)->shape()->dim(0);
+  if (x->shape()->dim(0) != 1 || !FillsTiles(rows, stages_)) return -1;
+  return x->attributes<SliceAttributes>().starts[0] / RowsOfTile(rows, stages_);
+}
+
 void LayerGraph::Summarise() {
   std::unordered_set<const Instruction*> seen;
   for (Instruction* x : module_.entry()->instructions()) {
@@ -737,6 +755,11 @@ void LayerGraph::Summarise() {
       if (weight != nullptr && seen.insert(weight).second) {
         layer.weight_bytes += weight->shape()->byte_size();
         layer.parameters += weight->shape()->element_count();
+        const int64_t home = stages_ == 1 ? -1 : HomeOf(weight);
+        if (home < 0) continue;
+        auto same = std::ranges::find(layer.home_bytes, home, &std::pair<int64_t, int64_t>::first);
+        if (same == layer.home_bytes.end()) same = layer.home_bytes.insert(same, {home, 0});
+        same->second += weight->shape()->byte_size();
       }
     }
     if (!info.is_forward || !x->shape()->IsArray()) continue;

@@ -28,6 +28,9 @@ struct Layer {
   int64_t output_bytes = 0;  // of the values that cross into later layers, one micro-batch
   int64_t saved_bytes = 0;   // of forward values that the layer's backward pass needs
   bool is_repeated = false;  // one of a run of equal blocks
+  // Of the weights that are rows of stacked parameters: bytes by the device of the stage axis on
+  // which they lie between steps.
+  std::vector<std::pair<int64_t, int64_t>> home_bytes;
 };
 
 // A summand of an accumulated value: sums of several terms are taken apart, so that shared weights
@@ -110,6 +113,7 @@ class LayerGraph {
   void LowerBackward(const std::vector<Instruction*>& list, int32_t layer,
                      const std::unordered_map<const Instruction*, int32_t>& lowest);
   void Summarise();
+  int64_t HomeOf(const Instruction* weight) const;
   void ShareState(const Updates& updates);
 
   const Module& module_;
@@ -122,6 +126,7 @@ class LayerGraph {
   std::vector<Instruction*> targets_;
   std::vector<Layer> layers_;
   std::unordered_set<const Instruction*> own_constants_;
+  int64_t stages_ = 1;  // over which parameters are cut; 1: they are not
 };
 
 }  // namespace gshard::pipeline

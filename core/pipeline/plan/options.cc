@@ -19,7 +19,10 @@ constexpr Word<ScheduleKind> kSchedules[] = {{"gpipe", ScheduleKind::kGPipe},
                                              {"zero-bubble", ScheduleKind::kZeroBubble},
                                              {"shift", ScheduleKind::kShift}};
 constexpr Word<Remat> kRemats[] = {
-    {"stage", Remat::kStage}, {"none", Remat::kNone}, {"all", Remat::kAll}};
+    {"stage", Remat::kStage},
+    {"none", Remat::kNone},
+    {"program", Remat::kProgram},
+    {"all", Remat::kAll}};
 constexpr Word<WeightPlacement> kPlacements[] = {{"sharded", WeightPlacement::kSharded},
                                                  {"replicated", WeightPlacement::kReplicated}};
 
@@ -57,7 +60,7 @@ int64_t StagesOfDevice(const PipelineOptions& options) {
 }
 
 double ForwardsInBackward(Remat remat, bool is_last_of_stage) {
-  if (remat == Remat::kNone) return 0;
+  if (KeepsValues(remat)) return 0;
   return remat == Remat::kStage || is_last_of_stage ? 1 : 2;
 }
 

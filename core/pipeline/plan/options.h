@@ -3,6 +3,7 @@
 #define GSHARD_CORE_PIPELINE_PLAN_OPTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,10 +24,13 @@ enum class ScheduleKind : uint8_t {
 
 // What the backward pass of a stage computes again from the stage's input.
 enum class Remat : uint8_t {
-  kNone,   // nothing
-  kStage,  // the stage once
-  kAll,    // the stage up to the inputs of its layers, then each layer from its input
+  kNone,     // nothing
+  kProgram,  // what the step itself computes again, as jax.checkpoint has it
+  kStage,    // the stage once
+  kAll,      // the stage up to the inputs of its layers, then each layer from its input
 };
+// Are forward values kept that the backward pass needs?
+inline bool KeepsValues(Remat remat) { return remat == Remat::kNone || remat == Remat::kProgram; }
 // How often the backward pass of a stage computes the forward pass of one of its layers: with kAll
 // the last has no layer above it whose input it makes.
 double ForwardsInBackward(Remat remat, bool is_last_of_stage);
@@ -50,7 +54,7 @@ struct PipelineOptions {
   std::vector<BatchRule> batch;  // empty: dim 0 of parameters neither updated nor scalar
   std::string cut;               // RE2: the first instruction of each layer; empty: found
   std::string balance = "cost";  // cost, layers, gpipe, or the first layer of each stage
-  Remat remat = Remat::kStage;
+  std::optional<Remat> remat;  // unset: kProgram where the step has checkpoints, else kStage
   WeightPlacement weights = WeightPlacement::kSharded;
   Chip chip = *BuiltInChip("tpu-v3");  // whose times and links layers are balanced by
   int64_t memory_limit_bytes = 0;      // of a stage's device, for --balance cost; 0: none

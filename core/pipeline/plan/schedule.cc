@@ -1,7 +1,9 @@
 #include "core/pipeline/plan/schedule.h"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
+#include <queue>
 
 #include "core/pipeline/plan/schedule_progress.h"
 #include "core/pipeline/plan/zero_bubble.h"
@@ -178,7 +180,6 @@ Schedule MakeSchedule(const ScheduleOptions& options) {
   for (Order& order : s.order) {
     std::erase_if(order, [&](const ScheduledPass& p) {
       return (p.pass == Pass::kForward && p.stage == last && !s.has_forward_of_last) ||
-             (p.pass == Pass::kRecompute && p.stage == last) ||
              (p.pass != Pass::kForward && !s.has_backward);
     });
   }
@@ -288,6 +289,63 @@ std::vector<int64_t> MicrobatchesDelayed(const Schedule& s) {
   return most;
 }
 
+namespace {
+
+using Tick = std::function<double(int64_t v, int64_t i)>;
+
+// A value in a buffer: it takes its row after tick `from`, which is free again after tick `to`.
+struct HeldValue {
+  double from, to;
+  size_t at;
+};
+
+// Of one device, in the order in which they take their rows.
+std::vector<HeldValue> HeldValues(const Schedule& s, int64_t device, const Tick& from,
+                                  const Tick& to) {
+  std::vector<HeldValue> values;
+  for (int64_t v = device; v < s.virtual_stages(); v += s.stages) {
+    for (int64_t i = 0; i < s.microbatches; ++i) {
+      if (from(v, i) == Progress::kNever) continue;
+      values.push_back({from(v, i), to(v, i), static_cast<size_t>(v * s.microbatches + i)});
+    }
+  }
+  std::ranges::sort(values, {}, &HeldValue::from);
+  return values;
+}
+
+// Of all free rows the one that has been so longest, so that all devices come to the same order.
+SharedRows ShareRows(const Schedule& s, const Tick& from, const Tick& to) {
+  SharedRows rows;
+  rows.row.assign(static_cast<size_t>(s.virtual_stages() * s.microbatches), 0);
+  using Release = std::pair<double, int64_t>;  // tick, row
+  using Held = std::priority_queue<Release, std::vector<Release>, std::greater<>>;
+  for (int64_t device = 0; device < s.stages; ++device) {
+    Held held;
+    for (const HeldValue& value : HeldValues(s, device, from, to)) {
+      while (!held.empty() && held.top().first <= value.from) held.pop();
+      held.push({value.to, 0});
+      rows.count = std::max(rows.count, static_cast<int64_t>(held.size()));
+    }
+  }
+  for (int64_t device = 0; device < s.stages; ++device) {
+    Held held;
+    std::deque<int64_t> free;
+    for (int64_t row = 0; row < rows.count; ++row) free.push_back(row);
+    for (const HeldValue& value : HeldValues(s, device, from, to)) {
+      for (; !held.empty() && held.top().first <= value.from; held.pop()) {
+        free.push_back(held.top().second);
+      }
+      rows.row[value.at] = free.front();
+      held.push({value.to, free.front()});
+      free.pop_front();
+    }
+  }
+  rows.count = std::max<int64_t>(rows.count, 1);
+  return rows;
+}
+
+}  // namespace
+
 BufferDepths DepthsOf(const Schedule& s) {
   Progress begin(s), end(s);
   for (size_t t = 0; t < s.ticks.size(); ++t) {
@@ -297,7 +355,6 @@ BufferDepths DepthsOf(const Schedule& s) {
     }
   }
   const int64_t last = s.virtual_stages() - 1;
-  using Tick = std::function<double(int64_t v, int64_t i)>;
   auto of = [&](Pass pass) {
     return [&begin, pass](int64_t v, int64_t i) { return begin.At(pass, v, i); };
   };
@@ -320,10 +377,18 @@ BufferDepths DepthsOf(const Schedule& s) {
                           : s.kind == ScheduleKind::kZeroBubble ? Pass::kWeights
                                                                 : Pass::kBackward;
   // The gradients of weights read the stage's input and what the forward pass saved, too.
-  depths.forward_input = depth(
-      1, last, [&](int64_t v, int64_t i) { return begin.At(Pass::kForward, v - 1, i); },
-      of(final_pass));
+  const Tick arrival = [&](int64_t v, int64_t i) {
+    return v == 0 ? Progress::kNever : begin.At(Pass::kForward, v - 1, i);
+  };
+  depths.forward_input = depth(1, last, arrival, of(final_pass));
   if (!s.has_backward) return depths;
+  if (s.repeats > 1 && !s.has_forward_of_last) {
+    // The first stage's as if it were handed its examples: so rows come round alike on all devices.
+    const Tick begun = [&](int64_t v, int64_t i) {
+      return v == 0 ? begin.At(Pass::kForward, v, i) - 0.5 : arrival(v, i);
+    };
+    depths.forward_rows = ShareRows(s, begun, of(final_pass));
+  }
   depths.backward_input = depth(
       0, last - 1, [&](int64_t v, int64_t i) { return begin.At(Pass::kBackward, v + 1, i); },
       of(Pass::kBackward));
@@ -334,8 +399,11 @@ BufferDepths DepthsOf(const Schedule& s) {
       return t == Progress::kNever ? t : t - 0.5;
     };
   };
-  depths.saved =
-      depth(0, last, before(s.has_recompute ? Pass::kRecompute : Pass::kForward), of(final_pass));
+  const Tick saving = before(s.has_recompute ? Pass::kRecompute : Pass::kForward);
+  depths.saved = depth(0, last, saving, of(final_pass));
+  if (s.repeats > 1 && s.has_forward_of_last) {
+    depths.saved_rows = ShareRows(s, saving, of(final_pass));
+  }
   if (s.kind == ScheduleKind::kZeroBubble) {
     depths.delayed = depth(0, last, before(Pass::kBackward), of(Pass::kWeights));
   }

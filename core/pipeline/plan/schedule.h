@@ -48,7 +48,7 @@ struct Schedule {
   int64_t microbatches = 1;
   bool has_forward_of_last = true;  // false: the last stage's backward pass contains its forward
   bool has_backward = true;
-  bool has_recompute = false;  // but for the last stage, whose forward pass is none before
+  bool has_recompute = false;  // of the last stage that is its forward pass
   std::vector<std::vector<ScheduledPass>> order;  // by device
   std::vector<std::vector<ScheduledPass>> ticks;  // by tick, then device; a multiple of `period`
   int64_t period = 1;  // who hands on to whom depends on the tick modulo this
@@ -106,13 +106,23 @@ std::vector<int64_t> MicrobatchesInFlight(const Schedule& schedule);
 // By virtual stage: most micro-batches at a time whose gradients of weights are put off.
 std::vector<int64_t> MicrobatchesDelayed(const Schedule& schedule);
 
+// Rows of one buffer that all chunks of a device share: values of chunks live unequally long, so as
+// many as there are at a time are fewer than each chunk's most together.
+struct SharedRows {
+  int64_t count = 0;         // most on any device
+  std::vector<int64_t> row;  // by virtual stage * M + micro-batch; empty: nothing is shared
+};
+
 // Most micro-batches at a time whose value lives from one pass to another, over virtual stages:
-// what is stored by micro-batch modulo that number is never overwritten too early.
+// what is stored by micro-batch modulo that number is never overwritten too early. With several
+// chunks a device that which takes most has shared rows instead: what forward passes save, or, where
+// they save nothing (not has_forward_of_last), the inputs of stages.
 struct BufferDepths {
   int64_t forward_input = 1;   // from the arrival of a stage's input to its last use
   int64_t backward_input = 1;  // from the arrival of a cotangent to its use
   int64_t saved = 1;           // from the forward pass to the backward pass
   int64_t delayed = 1;         // from the backward pass to the gradients of weights
+  SharedRows forward_rows, saved_rows;
 };
 BufferDepths DepthsOf(const Schedule& schedule);
 

@@ -23,24 +23,27 @@ class Progress {
                      static_cast<size_t>(s_.microbatches) +
                  static_cast<size_t>(i)];
   }
+  // When the stage's input is there.
+  double ArrivalOf(const ScheduledPass& p) {
+    return p.stage == 0 ? 0 : At(Pass::kForward, p.stage - 1, p.microbatch);
+  }
   // When all that a pass needs is done; kNever: not yet known.
   double Ready(const ScheduledPass& p) {
     const int64_t last = s_.virtual_stages() - 1;
     switch (p.pass) {
       case Pass::kForward:
-        return p.stage == 0 ? 0 : At(Pass::kForward, p.stage - 1, p.microbatch);
+        return ArrivalOf(p);
       case Pass::kBackward: {
         double ready = 0;
         if (p.stage < last) ready = At(Pass::kBackward, p.stage + 1, p.microbatch);
+        if (s_.has_recompute) return std::max(ready, At(Pass::kRecompute, p.stage, p.microbatch));
         if (p.stage < last || s_.has_forward_of_last) {
-          const bool again = s_.has_recompute && p.stage < last;
-          return std::max(ready,
-                          At(again ? Pass::kRecompute : Pass::kForward, p.stage, p.microbatch));
+          return std::max(ready, At(Pass::kForward, p.stage, p.microbatch));
         }
-        return p.stage == 0 ? 0 : At(Pass::kForward, p.stage - 1, p.microbatch);
+        return ArrivalOf(p);
       }
       case Pass::kRecompute:
-        return At(Pass::kForward, p.stage, p.microbatch);
+        return p.stage < last ? At(Pass::kForward, p.stage, p.microbatch) : ArrivalOf(p);
       case Pass::kWeights:
         return At(Pass::kBackward, p.stage, p.microbatch);
       case Pass::kNone:

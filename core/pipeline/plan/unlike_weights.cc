@@ -60,7 +60,7 @@ std::vector<double> UnlikeWeightSeconds(const Module& module, const LayerGraph& 
   for (size_t v = 0; v < first.size(); ++v) {
     // Out of the weights' pieces in a forward and a backward pass, which the last stage may have as
     // one; out of the sums' and back.
-    const bool is_one = v + 1 == first.size() && options.remat != Remat::kNone;
+    const bool is_one = v + 1 == first.size() && !KeepsValues(*options.remat);
     const double copies = is_one ? 3 : 4;
     for (auto [shape, count] : counts[v]) {
       seconds[v] += copies * static_cast<double>(std::max<int64_t>(count - alike[shape], 0)) *

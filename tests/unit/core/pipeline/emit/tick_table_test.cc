@@ -22,6 +22,11 @@ void CheckTable(const Schedule& s) {
       if (p.pass == Pass::kNone) continue;
       CHECK(row[1] == p.microbatch);
       CHECK(row[2] == p.stage / s.stages);
+      const SharedRows& saved = table.depths.saved_rows;
+      if (!saved.row.empty()) {
+        const auto at = static_cast<size_t>(p.stage * s.microbatches + p.microbatch);
+        CHECK(row[static_cast<size_t>(SharedColumn::kSaved)] == saved.row[at]);
+      }
       // The receiver hears of it.
       if (p.pass == Pass::kForward && p.stage + 1 < s.virtual_stages()) {
         int64_t to = (p.stage + 1) % s.stages;
@@ -63,7 +68,13 @@ TEST_CASE("The table does not grow with the number of micro-batches") {
                  MakeSchedule({.kind = kind, .stages = 4, .repeats = repeats, .microbatches = m}))
           .rows();
     };
-    CHECK(rows(256) == rows(64));
+    if (kind != ScheduleKind::kInterleaved) {
+      CHECK(rows(256) == rows(64));
+      continue;
+    }
+    // The 11 rows that 8 chunks share come round after 2 * 11 * 8 ticks. What is left of the last
+    // round depends on M.
+    for (int64_t m : {256, 1024, 4096}) CHECK(rows(m) < 3 * 2 * 11 * 8);
   }
 }
 

@@ -1,0 +1,41 @@
+// The cheapest of several schedules, by what the cost model says of each printed program.
+#ifndef GSHARD_CORE_PIPELINE_BEST_SCHEDULE_H_
+#define GSHARD_CORE_PIPELINE_BEST_SCHEDULE_H_
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/pipeline/emitted_cost.h"
+#include "core/pipeline/pipeline.h"
+
+namespace gshard::pipeline {
+
+struct TriedSchedule {
+  ScheduleKind kind = ScheduleKind::k1F1B;
+  int64_t repeats = 1;              // chunks a device
+  std::optional<EmittedCost> cost;  // unset: this step cannot be run so
+  std::string error;                // why not
+  bool fits = false;                // in the memory limit
+  bool is_taken = false;
+};
+
+struct BestPipeline {
+  PipelinePlan plan;
+  std::vector<TriedSchedule> tried;  // in the order of `kinds`
+};
+
+// As PipelineModule with the schedule of `kinds` whose program takes least time of those that fit
+// in options.memory_limit_bytes, or, if that is 0, in the chip's memory; where none fits the one
+// that needs least memory; of equal ones the first. options.schedule is not read. Errors: those of
+// the first kind where none can be run; E-PIPELINE-007 where none fits in a limit that was given.
+Expected<BestPipeline> PipelineByBest(Module& module, const PipelineOptions& options,
+                                      std::span<const ScheduleKind> kinds);
+
+// All that were tried, as a table.
+std::string TriedText(std::span<const TriedSchedule> tried);
+
+}  // namespace gshard::pipeline
+
+#endif  // GSHARD_CORE_PIPELINE_BEST_SCHEDULE_H_
