@@ -173,7 +173,7 @@ class Restacker {
         return 0;
       case Opcode::kReduce:
         return x->operand_count() == 2 ? 0 : -1;
-      default:
+      default:  // elementwise, or none
         break;
     }
     if (!IsElementwise(x->opcode())) return -1;
@@ -301,7 +301,7 @@ class Restacker {
         return b_->Reduce(x, step->operand(1), OneLater(Dimensions(step)), step->called(0));
       case Opcode::kCopy:
         return step->sharding() == nullptr ? x : Annotated(x, in_.annotations->at(step));
-      default:
+      default:  // element by element
         break;
     }
     std::vector<Instruction*> operands;

@@ -96,7 +96,7 @@ def giants(directory):
         stages = [s for s in d["stage"] if s["device"] >= 0]
         device = {}
         for s in stages:
-            device[s["device"]] = device.get(s["device"], 0) + s["memory_bytes"]
+            device[s["device"]] = s["memory_bytes"]  # of the whole device, told with each of its stages
         weights = sum(layer["parameters"] for layer in d["layers"])
         print(f"{title:34} {k:3} {d['repeats']:3} {schedule:>9} {weights / 1e9:10.3f}B {d['bubble_fraction']:7.1%} "
               f"{d['imbalance']:9.3f} {d['useful_flops'] / d['executed_flops']:7.1%} "
