@@ -34,7 +34,8 @@ void AddEstimateFlags(const Command& command, EstimateFlags& flags) {
   AddPropagationFlags(command, flags.propagation);
   command.Add("--chip", flags.chip,
               fmt::format("One of {} (default: tpu-v3)", fmt::join(BuiltInChipNames(), ", ")),
-              {.type = "NAME", .suggested = BuiltInChipNames()});
+              {.type = "NAME"});
+  command.Suggest("--chip", BuiltInChipNames());
   command.Add("--chip-file", flags.chip_file,
               "Chip description in JSON, as docs/cost.md tells it (default: --chip)",
               {.type = "FILE"});

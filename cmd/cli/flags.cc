@@ -117,9 +117,7 @@ void Command::Add(const std::string& names, T& value, const std::string& help,
   if (traits.required) option->required();
   if (traits.may_be_bare) option->expected(0, 1)->default_str("");
   if (!traits.one_of.empty()) option->check(CLI::IsMember(traits.one_of).description(""));
-  const std::vector<std::string>& choices =
-      traits.one_of.empty() ? traits.suggested : traits.one_of;
-  if (!choices.empty()) KnownChoices()[option] = choices;
+  if (!traits.one_of.empty()) KnownChoices()[option] = traits.one_of;
   if (traits.between) {
     auto [least, most] = *traits.between;
     option->check(CLI::Range(least, most).description(""));
@@ -161,6 +159,10 @@ void Command::AddSwitch(const std::string& names, bool& value, const std::string
 void Command::AddOffSwitch(const std::string& names, bool& value, const std::string& help) const {
   app_->add_flag_callback(
       names, [&value] { value = false; }, Wrapped(help));
+}
+
+void Command::Suggest(const std::string& name, std::vector<std::string> values) const {
+  KnownChoices()[app_->get_option(name)] = std::move(values);
 }
 
 void Command::AddChoice(const std::string& name, const std::string& bare, std::string& value,

@@ -37,7 +37,6 @@ struct FlagTraits {
   bool required = false;
   bool may_be_bare = false;  // "--flag" alone is "--flag="
   std::vector<std::string> one_of = {};
-  std::vector<std::string> suggested = {};  // what shells offer of values that may be others, too
   std::optional<std::pair<int64_t, int64_t>> between = {};  // both included
   bool is_output = false;                                   // a file, which ClaimOutput is told
 };
@@ -46,7 +45,7 @@ struct FlagTraits {
 // file.
 void ClaimOutput(const std::string& flag, const std::string& path);
 
-// The values that an option takes, or some of them, as its traits have told; empty: any.
+// The values that an option takes, or some of them, as far as they were told; empty: any.
 std::vector<std::string> ChoicesOf(const CLI::Option* option);
 
 // A program's command line or a subcommand's. The variables must outlive it.
@@ -66,6 +65,8 @@ class Command {
                  const std::string& excluded = "") const;
   // Clears `value`.
   void AddOffSwitch(const std::string& names, bool& value, const std::string& help) const;
+  // Values that shells offer for a flag that takes others, too.
+  void Suggest(const std::string& name, std::vector<std::string> values) const;
   // "--flag" alone gives `value` the text `bare`, "--flag=TEXT" one of `texts`.
   void AddChoice(const std::string& name, const std::string& bare, std::string& value,
                  const std::string& help, const std::vector<std::string>& texts) const;

@@ -162,7 +162,7 @@ std::string ManualPage(const CommandNode& program, const std::string& date) {
     for (const CommandNode& command : program.subcommands) {
       page += fmt::format(".Ss {}\n", command.name) + Paragraph(command.description + ".") +
               Example(command);
-      page += ".Pp\n" + Flags(command);
+      page += Flags(command);
     }
   }
   page += ".Sh EXIT STATUS\n.Bl -tag -width Ds\n";

@@ -56,7 +56,8 @@ void AddPipelineFlags(const Command& command, PipelineFlags& flags) {
   AddStageFlags(command, flags);
   command.Add("--chip", flags.chip,
               "Chip whose times and links layers are balanced by (default: tpu-v3)",
-              {.type = "NAME", .suggested = BuiltInChipNames()});
+              {.type = "NAME"});
+  command.Suggest("--chip", BuiltInChipNames());
   command.Add("--limit", flags.limit,
               "Memory of a device, such as 16GiB, that stages of --balance cost fit in (default: "
               "no limit)",

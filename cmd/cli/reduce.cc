@@ -152,7 +152,7 @@ void AddReduceFlags(const Command& command, ReduceFlags& flags) {
               {.type = "N", .between = {{1, 256}}});
   command.Add("--timeout", flags.timeout_s,
               "Seconds that the command may take; a program that takes longer is not interesting "
-              "(default: 20)",
+              "(default: 60)",
               {.type = "SECONDS", .between = {{1, 86400}}});
 }
 

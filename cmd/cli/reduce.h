@@ -15,7 +15,7 @@ struct ReduceFlags {
   std::string test;  // a command of the shell
   bool verify_fails = false, crashes = false;
   int threads = 0;         // 0: one a core
-  int64_t timeout_s = 20;  // of one run of the command
+  int64_t timeout_s = 60;  // of one run of the command
 };
 
 void AddReduceFlags(const Command& command, ReduceFlags& flags);

@@ -84,9 +84,9 @@ Items EntryValues(Module& module) {
   Items items;
   AppendReversed(
       *module.entry(),
-      [&](const Instruction* x) {
+      [](const Instruction* x) {
         return x->opcode() != Opcode::kParameter && x->opcode() != Opcode::kTuple &&
-               x != module.entry()->root() && (x->shape()->IsArray() || x->shape()->IsTuple());
+               (x->shape()->IsArray() || x->shape()->IsTuple());
       },
       items);
   return items;

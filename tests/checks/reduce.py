@@ -26,9 +26,10 @@ done = subprocess.run([sys.argv[1], "print", sys.argv[4]], capture_output=True, 
 if done.returncode != 0: sys.exit(2)
 opcode = {}
 for line in done.stdout.splitlines():
-    found = re.match(r"\\s*(?:ROOT )?(%[^ ]+) = .*?[\\])}] ([a-z-]+)\\((.*)", line)
+    name, equals, value = line.strip().removeprefix("ROOT ").partition(" = ")
+    found = equals and re.search(r"[\\])}] ([a-z-]+)\\(", value)
     if not found: continue
-    name, op, rest = found.groups()
+    op, rest = found.group(1), value[found.end():]
     opcode[name] = op
     if op == sys.argv[3] and any(opcode.get(each) == sys.argv[2] for each in re.findall(r"%[^ ,)]+", rest.split("),")[0])): sys.exit(0)
 sys.exit(1)
@@ -50,10 +51,11 @@ def pairs(text):
     """Pairs of opcodes, producer and user, each once."""
     opcode, found = {}, []
     for line in text.splitlines():
-        match = re.match(r"\s*(?:ROOT )?(%[^ ]+) = .*?[\])}] ([a-z-]+)\((.*)", line)
+        name, equals, value = line.strip().removeprefix("ROOT ").partition(" = ")
+        match = equals and re.search(r"[\])}] ([a-z-]+)\(", value)
         if not match:
             continue
-        name, op, rest = match.groups()
+        op, rest = match.group(1), value[match.end():]
         opcode[name] = op
         found += [(opcode[each], op) for each in re.findall(r"%[^ ,)]+", rest.split("),")[0]) if each in opcode]
     return sorted(set(found) - {pair for pair in found if "parameter" in pair or "constant" in pair or "tuple" in pair})

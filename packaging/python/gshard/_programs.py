@@ -70,8 +70,9 @@ class Output:
 
     def json(self) -> dict[str, Any]:
         """The text as the JSON document that it is."""
-        document = json.loads(self.text)
-        assert isinstance(document, dict)
+        document = _document(self.text)
+        if document is None:  # exit code 3 without a report: there was no memory
+            raise InternalError(self.messages.strip() or "there is no report")
         return document
 
 
