@@ -34,6 +34,26 @@ Instruction* BehindTuples(Instruction* x) {
   return x;
 }
 
+// A result of a loop, perhaps in another type or order.
+bool IsFromLoop(const Instruction* x) {
+  while (true) {
+    switch (x->opcode()) {
+      case Opcode::kWhile:
+        return true;
+      case Opcode::kGetTupleElement:
+      case Opcode::kReshape:
+      case Opcode::kTranspose:
+      case Opcode::kConvert:
+      case Opcode::kCopy:
+      case Opcode::kOptBarrier:
+        x = x->operand(0);
+        continue;
+      default:  // computed, or moved in parts
+        return false;
+    }
+  }
+}
+
 class WeightUpdate {
  public:
   WeightUpdate(Module& module, const WeightUpdateOptions& options)
@@ -211,7 +231,9 @@ class WeightUpdate {
     Users users(*module_.entry());
     std::unordered_map<size_t, const Update*> gathered;  // outputs that come back whole
     // Read by the update through a barrier: how the update is cut is not to spread into the model.
-    std::unordered_map<const Instruction*, Instruction*> weights;
+    // So are gradients that a loop over layers stacks, in whose body the cut would compete with
+    // the batch's.
+    std::unordered_map<const Instruction*, Instruction*> barriers;
     for (Update& update : updates_) {
       update.value->set_sharding(update.cut);
       for (Instruction* parameter : update.from) {
@@ -219,7 +241,7 @@ class WeightUpdate {
           parameter->set_sharding(update.cut);
         } else {
           Pin(parameter, update.before);
-          weights.emplace(parameter, nullptr);
+          barriers.emplace(parameter, nullptr);
         }
       }
       const Instruction* own = OwnParameter(update);
@@ -240,12 +262,12 @@ class WeightUpdate {
     Rewriter(module_).Run(module_.entry(), [&](Instruction* x, Rewriter& rewriter) {
       if (in_updates_.contains(x)) {
         for (int64_t i = 0; i < x->operand_count(); ++i) {
-          auto weight = weights.find(x->operand(i));
-          if (weight == weights.end()) continue;
-          if (weight->second == nullptr) {
-            weight->second = Barrier(rewriter.builder(), x->operand(i));
-          }
-          x->set_operand(i, weight->second);
+          Instruction* operand = x->operand(i);
+          const bool is_gradient = !in_updates_.contains(operand) && IsFromLoop(operand);
+          if (!is_gradient && !barriers.contains(operand)) continue;
+          Instruction*& barrier = barriers[operand];
+          if (barrier == nullptr) barrier = Barrier(rewriter.builder(), operand);
+          x->set_operand(i, barrier);
         }
       }
       if (x != root_ || x->opcode() != Opcode::kTuple || gathered.empty()) return x;
