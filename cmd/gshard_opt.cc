@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 
+#include "cmd/cli/auto.h"
 #include "cmd/cli/check.h"
 #include "cmd/cli/explain.h"
 #include "cmd/cli/list_ops.h"
@@ -49,6 +50,7 @@ struct Flags {
   bool weight_update_sharding = false;
   bool json = false;
   PipelineFlags pipeline;
+  AutoFlags automatic;
   ReduceFlags reduce;
   std::string wrt;
   GradientOptions gradient;
@@ -484,6 +486,11 @@ void AddQuestions(CommandLine& line, Flags& flags) {
       list.AddSwitch("--json", flags.json, fmt::format("JSON ({})", schema));
     };
   };
+  line.AddSubcommand(
+      "auto", "Find shardings: the few annotations of the best plan, with alternatives",
+      "gshard-opt auto step.hlo --mesh data=8,model=4 --chip tpu-v5p --report - -o sharded.hlo",
+      [&flags] { return RunAuto(flags.automatic); },
+      [&flags](const Command& command) { AddAutoFlags(command, flags.automatic); });
   line.AddSubcommand(
       "list-ops", "What each layer knows of each opcode", "gshard-opt list-ops",
       [&flags] { return RunListOps(flags.json); }, add_json("gshard.list_ops/1"));

@@ -20,6 +20,7 @@
 #include "core/transforms/expand/sliced_permute_expander.h"
 #include "core/transforms/inline_calls.h"
 #include "core/transforms/reduce_scatter_creator.h"
+#include "core/transforms/annotations/strip_shardings.h"
 #include "core/transforms/while_loop_all_reduce_code_motion.h"
 #include "core/transforms/while_loop_invariant_code_motion.h"
 #include "core/transforms/while_loop_simplifier.h"
@@ -125,6 +126,11 @@ Expected<bool> RunWindowedEinsum(Module& module, PassContext& context) {
   return MakeWindowedEinsums(module, context.windowed_einsum);
 }
 
+template <StrippedShardings which>
+Expected<bool> RunStripShardings(Module& module, PassContext&) {
+  return StripShardings(module, which);
+}
+
 Expected<bool> RunDynamicPadder(Module& module, PassContext&) { return PadDynamicSizes(module); }
 
 Expected<bool> RunUnwrapAsync(Module& module, PassContext&) { return UnwrapAsync(module); }
@@ -163,6 +169,10 @@ Expected<bool> RunCombiner(Module& module, PassContext& context) {
 
 constexpr Pass kPasses[] = {
     {"import-shardy", "Turn shardings in Shardy's attributes into plain ones", RunImportShardy},
+    {"strip-shardings", "Take all annotations away but those of manual regions",
+     RunStripShardings<StrippedShardings::kAll>},
+    {"strip-inner-shardings", "The same, but parameters and results of the program keep theirs",
+     RunStripShardings<StrippedShardings::kInner>},
     {"inline-calls", "Replace every call by the body of its callee", RunInlineCalls},
     {"dynamic-padder", "Arrays of sizes known at run time become arrays of their bounds, masked",
      RunDynamicPadder},

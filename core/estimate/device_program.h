@@ -24,9 +24,10 @@ namespace gshard {
 
 // How the program of one device is made.
 struct DeviceProgramOptions {
-  int64_t num_partitions = 0;          // 0: as the module says
-  std::optional<bool> is_partitioned;  // is it the program of one device already? Nothing: found out
-  bool optimize = false;               // then what `gshard-opt optimize` does
+  int64_t num_partitions = 0;  // 0: as the module says
+  std::optional<bool>
+      is_partitioned;     // is it the program of one device already? Nothing: found out
+  bool optimize = false;  // then what `gshard-opt optimize` does
   bool weight_update_sharding = false;
   PropagationOptions propagation;
   ExplainRecorder* recorder = nullptr;  // learns the causes of collectives; may be null
@@ -35,8 +36,8 @@ struct DeviceProgramOptions {
 
 struct DeviceProgram {
   std::unique_ptr<Module> module;
-  std::optional<double> useful_flops;  // TotalFlops of the whole program, where there was one
-  GlobalTensors tensors;               // if they were to be recorded
+  std::optional<double> useful_flops;   // TotalFlops of the whole program, where there was one
+  GlobalTensors tensors;                // if they were to be recorded
   std::vector<Diagnostic> diagnostics;  // warnings and notes
 };
 

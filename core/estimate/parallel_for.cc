@@ -10,8 +10,7 @@
 namespace gshard {
 
 int ThreadsOrCores(int threads) {
-  return threads > 0 ? threads
-                     : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 void ParallelFor(size_t count, int threads,

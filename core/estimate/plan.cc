@@ -25,8 +25,8 @@ bool ReturnsStateAlike(const Module& device) {
   return std::ranges::all_of(
       device.header().input_output_alias, [&](const ModuleHeader::Alias& alias) {
         if (alias.parameter < 0 || alias.parameter >= entry.parameter_count()) return true;
-        const Shape* from = PartAt(entry.parameter(alias.parameter)->shape(),
-                                   alias.parameter_index);
+        const Shape* from =
+            PartAt(entry.parameter(alias.parameter)->shape(), alias.parameter_index);
         const Shape* to = PartAt(entry.root()->shape(), alias.output_index);
         if (from == nullptr || to == nullptr || !from->IsArray() || !to->IsArray()) return true;
         return std::ranges::equal(from->dims(), to->dims());

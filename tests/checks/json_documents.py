@@ -141,6 +141,8 @@ with tempfile.TemporaryDirectory() as folder:
     same_shape(good, run("gshard-cost", "diff", MLP, PIPELINE, "--json", "--check", "collectives==", code=3), ["diff"],
                "diff --check")
     is_error(run("gshard-cost", "diff", MLP, bad, "--json", code=1), "gshard-cost diff")
+    found = os.path.join(folder, "auto.json")
+    run("gshard-opt", "auto", MLP, "--mesh", "data=2,model=2", "--evaluations", "60", "-o", os.devnull, "--report", found, file=found)
     run("gshard-cost", "sweep", MLP, "--mesh", "data=2..4,model=2", "--json")
     is_error(run("gshard-cost", "sweep", bad, "--mesh", "data=2", "--json", code=1), "gshard-cost sweep")
     for subcommand, name in [("explain", "y"), ("show", "y")]:

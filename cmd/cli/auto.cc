@@ -1,0 +1,187 @@
+// See auto.h.
+
+#include "cmd/cli/auto.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "cmd/cli/program.h"
+#include "core/autoshard/auto_sharding.h"
+#include "core/autoshard/report.h"
+#include "core/report/quantity_text.h"
+
+namespace gshard {
+namespace {
+
+// "60s", "2min", "90" -> seconds.
+double SecondsOf(const std::string& flag, const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  const double seconds = unit == "min" ? 60 * value : value;
+  const bool known = unit.empty() || unit == "s" || unit == "min";
+  if (error != std::errc() || !known || !(seconds > 0)) {
+    throw FlagError(flag, fmt::format("'{}' is no time such as 60s or 2min", text));
+  }
+  return seconds;
+}
+
+autoshard::AutoOptions OptionsOf(const AutoFlags& flags, Chip chip) {
+  autoshard::AutoOptions options;
+  if (flags.mesh.empty() == (flags.devices == 0)) {
+    throw FlagError("--mesh", "either it or --devices is required");
+  }
+  if (!flags.mesh.empty()) {
+    auto mesh = ParseMeshFlag(flags.mesh);
+    if (!mesh) throw FlagError("--mesh", mesh.error());
+    options.mesh = std::move(*mesh);
+  }
+  options.pricing.cost = CostOptionsFor(flags.estimate, chip);
+  options.pricing.program = ProgramOptionsFor(flags.estimate);
+  options.pricing.threads = flags.threads;
+  options.limit_bytes = flags.limit.empty() ? static_cast<int64_t>(chip.hbm_bytes)
+                                            : MemoryLimitOf("--limit", flags.limit);
+  options.pricing.chip = std::move(chip);
+  options.evaluations = flags.evaluations;
+  options.seconds = SecondsOf("--time-limit", flags.time_limit);
+  options.keep = flags.keep == "all"    ? autoshard::Keep::kAll
+                 : flags.keep == "none" ? autoshard::Keep::kNone
+                                        : autoshard::Keep::kInputsAndOutputs;
+  for (const std::string& pattern : flags.freed) {
+    options.rules.push_back({pattern, "free", "--free", 0});
+  }
+  for (const std::string& fix : flags.fixed) {
+    Expected<AnnotationRule> rule = ParseAnnotationRule(fix, "--fix");
+    if (!rule) throw FlagError("--fix", rule.error());
+    options.rules.push_back(std::move(*rule));
+  }
+  options.zero = flags.zero == "auto";
+  options.remat = flags.remat == "auto";
+  options.top = static_cast<size_t>(flags.top);
+  return options;
+}
+
+// 1.rules, 1.sh, 2.rules, ..: the plans of the table.
+Expected<void> WritePlans(const std::string& folder, const autoshard::AutoResult& result) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return Fail(MakeError("E-IO-001",
+                          fmt::format("cannot make the folder {}: {}", folder, error.message())));
+  }
+  for (size_t i = 0; i < result.plans.size(); ++i) {
+    const autoshard::AutoPlan& plan = result.plans[i];
+    auto done =
+        WriteFile(fmt::format("{}/{}.rules", folder, i + 1), autoshard::RulesFile(result, plan));
+    if (done) {
+      done = WriteFile(fmt::format("{}/{}.sh", folder, i + 1),
+                       fmt::format("#!/bin/sh\n{}\n", plan.command));
+    }
+    if (!done) return done;
+  }
+  return {};
+}
+
+Expected<void> WriteResults(const AutoFlags& flags, const autoshard::AutoResult& result) {
+  auto done = WriteFile(flags.output, result.text);
+  if (done && !flags.report.empty()) {
+    done = WriteFile(flags.report,
+                     flags.report.ends_with(".json") ? autoshard::AutoAsJson(result)
+                                                     : autoshard::AutoAsText(result),
+                     /*dash_is_stderr=*/true);
+  }
+  if (done && !flags.write_rules.empty()) {
+    done = WriteFile(flags.write_rules, autoshard::RulesFile(result, result.plans.front()));
+  }
+  if (done && !flags.write_plans.empty()) done = WritePlans(flags.write_plans, result);
+  return done;
+}
+
+}  // namespace
+
+int RunAuto(const AutoFlags& flags) {
+  Expected<Chip> chip = ReadChip(flags.estimate);
+  if (!chip) return ReportError(chip.error());
+  const autoshard::AutoOptions options = OptionsOf(flags, *std::move(chip));
+  auto module = ReadModule(flags.input);
+  if (!module) return ReportError(module.error());
+  auto result = flags.devices > 0
+                    ? autoshard::ShardOverDevices(**module, flags.input, flags.devices, options)
+                    : autoshard::ShardAutomatically(std::move(*module), flags.input, options);
+  if (!result) return ReportError(result.error());
+  if (auto written = WriteResults(flags, *result); !written) return ReportError(written.error());
+  const autoshard::AutoPlan& best = result->plans.front();
+  if (best.fits) return kExitOk;
+  const auto peak = static_cast<double>(best.peak_bytes);
+  const auto limit = static_cast<double>(options.limit_bytes);
+  fmt::print(
+      stderr,
+      "gshard-opt: no plan fits {}: the smallest peak found is {} a device, the largest part "
+      "of it {}\n",
+      HumanBytes(limit), HumanBytes(peak), best.largest_at_peak);
+  return kExitCheckFailed;
+}
+
+void AddAutoFlags(const Command& command, AutoFlags& flags) {
+  command.Add("IN", flags.input, "HLO or StableHLO text; - is standard input (required)",
+              {.type = "FILE", .required = true});
+  command.Add("--mesh", flags.mesh,
+              "Mesh axes, major first: data=8,model=4 (required without --devices)",
+              {.type = "AXES"});
+  command.Add("--devices", flags.devices,
+              "Find the mesh too, of one or two axes over so many devices (default: --mesh)",
+              {.type = "N", .between = {{2, 1 << 20}}});
+  command.Add("-o,--output", flags.output,
+              "Where IN with the annotations of the best plan goes (default: -, standard output)",
+              {.type = "FILE", .is_output = true});
+  command.Add("--limit", flags.limit,
+              "Memory per device, such as 16GiB: exit 3 if no plan fits (default: the chip's)",
+              {.type = "SIZE"});
+  command.Add("--keep", flags.keep,
+              "Which annotations of IN stay: all, io: those of parameters and results, none "
+              "(default: io)",
+              {.type = "all|io|none", .one_of = {"all", "io", "none"}});
+  command.Add("--fix", flags.fixed,
+              "Fix the sharding of what PATTERN finds, as annotate --shard does (may be repeated; "
+              "default: nothing)",
+              {.type = "PATTERN=SPEC"});
+  command.Add(
+      "--free", flags.freed,
+      "Free what PATTERN finds of annotations that stay (may be repeated; default: nothing)",
+      {.type = "PATTERN"});
+  command.Add(
+      "--zero", flags.zero,
+      "May updates of weights and optimizer state be cut along the batch's axes? auto: where "
+      "that is better (default: auto)",
+      {.type = "off|auto", .one_of = {"off", "auto"}});
+  command.Add("--remat", flags.remat,
+              "May values be computed again so that a plan fits? (default: auto)",
+              {.type = "off|auto", .one_of = {"off", "auto"}});
+  command.Add("--evaluations", flags.evaluations, "Most plans that are priced (default: 1500)",
+              {.type = "N", .between = {{1, 10'000'000}}});
+  command.Add("--time-limit", flags.time_limit,
+              "As many plans at most as two cores price in so long, by the size of IN, so that "
+              "machines agree (default: 60s)",
+              {.type = "TIME"});
+  command.Add("--top", flags.top, "Most plans that are told (default: 10)",
+              {.type = "N", .between = {{1, 1000}}});
+  command.Add("--threads", flags.threads,
+              "Threads (default: one a core); the answer does not depend on them",
+              {.type = "N", .between = {{1, 1024}}});
+  AddEstimateFlags(command, flags.estimate);
+  command.Add("--report", flags.report,
+              "Alternatives, rules, bound and commands, as text or, for FILE.json, as JSON "
+              "(gshard.auto/1); - is standard error (default: no report)",
+              {.type = "FILE", .is_output = true});
+  command.Add("--write-rules", flags.write_rules,
+              "Write the best plan as rules for annotate --rules (default: none)",
+              {.type = "FILE", .is_output = true});
+  command.Add("--write-plans", flags.write_plans,
+              "Write rules and command of each plan to this folder: 1.rules, 1.sh, .. (default: "
+              "none)",
+              {.type = "DIR", .is_output = true});
+}
+
+}  // namespace gshard

@@ -1,0 +1,28 @@
+// `gshard-opt auto IN --mesh data=8,model=4`: flags and run.
+#ifndef GSHARD_CMD_CLI_AUTO_H_
+#define GSHARD_CMD_CLI_AUTO_H_
+
+#include <string>
+#include <vector>
+
+#include "cmd/cli/estimate.h"
+#include "cmd/cli/flags.h"
+
+namespace gshard {
+
+struct AutoFlags {
+  std::string input, output = "-";
+  EstimateFlags estimate;
+  std::string mesh, limit, keep = "io", zero = "auto", remat = "auto", time_limit = "60s";
+  std::vector<std::string> fixed, freed;
+  int64_t devices = 0, evaluations = 1500, top = 10;
+  int threads = 0;
+  std::string report, write_rules, write_plans;
+};
+
+void AddAutoFlags(const Command& command, AutoFlags& flags);
+int RunAuto(const AutoFlags& flags);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CMD_CLI_AUTO_H_

@@ -1,0 +1,393 @@
+// See auto_sharding.h.
+
+#include "core/autoshard/auto_sharding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/autoshard/plan_rules.h"
+#include "core/autoshard/prepared_program.h"
+#include "core/autoshard/search.h"
+#include "core/remat/fit_to_memory.h"
+#include "core/report/quantity_text.h"
+#include "core/transforms/annotations/strip_shardings.h"
+#include "ir/parser.h"
+#include "ir/printer.h"
+
+namespace gshard::autoshard {
+namespace {
+
+// Plans over the limit that rematerialization is tried on.
+constexpr size_t kMaxRemats = 3;
+// Of two plans in the table one is better by as much in time or in memory.
+constexpr double kTellsApart = .01;
+// What a plan takes to price, by the size of the program, on a processor of 2026; two of them work.
+constexpr double kSecondsPerInstruction = 2e-6 / 2;
+
+Expected<std::unique_ptr<Module>> Parse(const std::string& text) {
+  return ParseModule(SourceText::FromString("plan", text));
+}
+
+// Largest part of the step's time, in words.
+std::string WhyOf(const CostReport& report) {
+  if (report.step_time_s <= 0) return "";
+  const CostBreakdown& parts = report.breakdown;
+  std::pair<double, std::string> largest{parts.dot_s, "dots"};
+  for (const auto& [seconds, name] :
+       {std::pair<double, const char*>{parts.attention_s, "attention"},
+        {parts.movement_s, "movement"},
+        {parts.other_s, "elementwise"},
+        {parts.bubble_s, "bubble"}}) {
+    if (seconds > largest.first) largest = {seconds, name};
+  }
+  if (parts.exposed_communication_s > largest.first) {
+    const auto row = std::ranges::max_element(report.collectives, {}, &CollectiveRow::exposed_s);
+    std::string name = "communication";
+    if (row != report.collectives.end()) {
+      name = fmt::format("{} over {}", row->kind, fmt::join(row->axes, "+"));
+      largest = {row->exposed_s, name};
+    } else {
+      largest = {parts.exposed_communication_s, name};
+    }
+  }
+  return fmt::format("{} {:.0f} %", largest.second, 100 * largest.first / report.step_time_s);
+}
+
+void MarkPareto(std::vector<AutoPlan>& plans) {
+  for (AutoPlan& plan : plans) {
+    plan.pareto = std::ranges::none_of(plans, [&](const AutoPlan& other) {
+      return other.step_time_s <= plan.step_time_s && other.peak_bytes <= plan.peak_bytes &&
+             (other.step_time_s < plan.step_time_s || other.peak_bytes < plan.peak_bytes);
+    });
+  }
+}
+
+class AutoSharding {
+ public:
+  AutoSharding(const AutoOptions& options, PreparedProgram prepared)
+      : options_(options), prepared_(std::move(prepared)) {}
+
+  Expected<AutoResult> Run() {
+    auto pricer = PlanPricer::Make(prepared_.text, prepared_.written, options_.pricing);
+    if (!pricer) return Fail(std::move(pricer.error()));
+    pricer_ = std::move(*pricer);
+    const auto& written = pricer_->written();
+    const bool has_written =
+        std::ranges::any_of(written, [](const Sharding* x) { return x != nullptr; });
+    space_.emplace(pricer_->module(), written, options_.mesh);
+    if (auto bound = FindBound(); !bound) return Fail(std::move(bound.error()));
+    SearchOptions search;
+    search.limit_bytes = options_.limit_bytes;
+    search.evaluations = Evaluations();
+    search.zero = options_.zero;
+    auto found = SearchPlans(*pricer_, *space_, has_written, search);
+    if (!found) return Fail(std::move(found.error()));
+    result_.module = pricer_->module().name();
+    result_.chip = options_.pricing.chip.name;
+    result_.devices = pricer_->module().DeviceCount();
+    result_.limit_bytes = options_.limit_bytes;
+    for (const PricedPlan* plan : Choose(found->plans)) {
+      if (auto added = AddPlan(*plan, false); !added) return Fail(std::move(added.error()));
+    }
+    if (options_.remat) {
+      if (auto added = AddRematerialized(found->plans); !added) return Fail(added.error());
+    }
+    Finish(*found);
+    return std::move(result_);
+  }
+
+ private:
+  bool Fits(int64_t peak_bytes) const {
+    return options_.limit_bytes == 0 || peak_bytes <= options_.limit_bytes;
+  }
+
+  int64_t Evaluations() const {
+    if (options_.seconds <= 0) return options_.evaluations;
+    int64_t instructions = 0;
+    for (const Computation* computation : pricer_->module().computations()) {
+      instructions += static_cast<int64_t>(computation->instructions().size());
+    }
+    const double each =
+        kSecondsPerInstruction * static_cast<double>(std::max<int64_t>(100, instructions));
+    return std::clamp<int64_t>(static_cast<int64_t>(options_.seconds / each), 16,
+                               options_.evaluations);
+  }
+
+  // The whole step on one device that has all the memory it wants: no plan makes a kernel faster
+  // than its share.
+  Expected<void> FindBound() {
+    auto module = Parse(prepared_.text);
+    if (!module) return Fail(std::move(module.error()));
+    auto stripped = StripShardings(**module, StrippedShardings::kAll);
+    if (!stripped) return Fail(std::move(stripped.error()));
+    const int64_t devices = (*module)->DeviceCount();
+    (*module)->header().num_partitions = 1;
+    (*module)->header().frontend_attributes = {};
+    DeviceProgramOptions program;
+    program.is_partitioned = true;  // by not being cut
+    auto made = MakeDeviceProgram(std::move(*module), program);
+    if (!made) return Fail(std::move(made.error()));
+    CostOptions cost = options_.pricing.cost;
+    cost.mesh_map.clear();
+    auto figures = PriceProgram(*std::move(made), options_.pricing.chip, cost);
+    if (!figures) return Fail(std::move(figures.error()));
+    result_.bound_s = figures->step_time_s / static_cast<double>(devices);
+    return {};
+  }
+
+  // The best, then the Pareto front of all that fit, then the next in time, of plans that differ;
+  // where nothing fits, those that come nearest.
+  std::vector<const PricedPlan*> Choose(const std::vector<PricedPlan>& plans) const {
+    std::vector<const PricedPlan*> chosen = {&plans[0]};
+    const auto differs = [&](const PricedPlan& plan) {
+      return std::ranges::all_of(chosen, [&](const PricedPlan* other) {
+        const StepFigures &a = plan.figures.step, &b = other->figures.step;
+        const auto apart = [](double x, double y) { return std::abs(x - y) > kTellsApart * y; };
+        return apart(a.step_time_s, b.step_time_s) ||
+               apart(static_cast<double>(a.peak_bytes), static_cast<double>(b.peak_bytes));
+      });
+    };
+    int64_t least = INT64_MAX;
+    for (const bool front : {true, false}) {
+      for (const PricedPlan& plan : plans) {
+        if (chosen.size() >= options_.top) break;
+        const bool is_front = plan.figures.step.peak_bytes < least;
+        least = std::min(least, plan.figures.step.peak_bytes);
+        if (front && !is_front) continue;
+        if (!plan.figures.returns_state_alike || !differs(plan)) continue;
+        if (Fits(plan.figures.step.peak_bytes) != Fits(plans[0].figures.step.peak_bytes)) continue;
+        chosen.push_back(&plan);
+      }
+    }
+    return chosen;
+  }
+
+  Expected<std::string> TextOf(const PricedPlan& plan, bool remat) const {
+    auto module = pricer_->Apply(*space_, plan.plan);
+    if (!module) return Fail(std::move(module.error()));
+    if (remat) {
+      PassContext context;
+      FitOptions fit;
+      fit.limit_bytes = options_.limit_bytes;
+      if (auto done = FitToMemory(**module, context, fit); !done) return Fail(done.error());
+    }
+    return PrintModule(**module);
+  }
+
+  // Priced from its text, as gshard-cost prices it.
+  Expected<void> AddPlan(const PricedPlan& plan, bool remat) {
+    auto text = TextOf(plan, remat);
+    if (!text) return Fail(std::move(text.error()));
+    auto module = Parse(*text);
+    if (!module) return Fail(std::move(module.error()));
+    DeviceProgramOptions program = options_.pricing.program;
+    auto made = MakeDeviceProgram(std::move(*module), program);
+    if (!made) return Fail(std::move(made.error()));
+    auto report = ReportCost(*made, options_.pricing.chip, options_.pricing.cost);
+    if (!report) return Fail(std::move(report.error()));
+    AutoPlan told;
+    told.mesh = options_.mesh;
+    told.zero = plan.plan.cuts_weight_updates;
+    told.remat = remat;
+    told.step_time_s = report->step_time_s;
+    told.exposed_communication_s = report->exposed_communication_s;
+    told.mfu = report->mfu;
+    told.bubble_share = report->pipeline ? report->pipeline->bubble_share : 0;
+    told.peak_bytes = report->memory.peak_bytes;
+    told.fits = Fits(told.peak_bytes);
+    told.why = WhyOf(*report);
+    told.annotations = plan.annotations;
+    told.rules = RulesOf(pricer_->module(), pricer_->written(), *space_, plan.plan);
+    told.command = prepared_.command;
+    for (const PlannedRule& rule : told.rules) {
+      told.command += " --shard " + ShellWord(rule.pattern + "=" + rule.spec);
+    }
+    if (told.zero) told.command += " | gshard-opt optimize - --passes weight-update-sharding";
+    if (remat)
+      told.command += fmt::format(" | gshard-opt remat - --limit {}", options_.limit_bytes);
+    result_.overlap = std::string(OverlapName(report->overlap));
+    texts_.push_back(std::move(*text));
+    if (!report->memory.at_peak.empty()) {
+      const LiveBuffer& row = report->memory.at_peak.front();
+      told.largest_at_peak =
+          fmt::format("{} {} of {}", BufferClassName(row.kind),
+                      HumanBytes(static_cast<double>(row.bytes)), row.instruction->name());
+    }
+    result_.plans.push_back(std::move(told));
+    return {};
+  }
+
+  // Of plans over the limit by less than as much again that are faster than the best that fits.
+  Expected<void> AddRematerialized(const std::vector<PricedPlan>& plans) {
+    if (options_.limit_bytes == 0) return {};
+    std::vector<const PricedPlan*> over;
+    const AutoPlan& best = result_.plans[0];
+    for (const PricedPlan& plan : plans) {
+      const StepFigures& step = plan.figures.step;
+      const bool is_near = !Fits(step.peak_bytes) && step.peak_bytes < 2 * options_.limit_bytes;
+      const bool is_faster = !best.fits || step.step_time_s < best.step_time_s;
+      if (is_near && is_faster && plan.figures.returns_state_alike) over.push_back(&plan);
+    }
+    std::stable_sort(over.begin(), over.end(), [](const PricedPlan* a, const PricedPlan* b) {
+      return a->figures.step.step_time_s < b->figures.step.step_time_s;
+    });
+    double last = 0;
+    size_t tried = 0;
+    for (const PricedPlan* plan : over) {
+      if (tried >= kMaxRemats) break;
+      if (plan->figures.step.step_time_s < last * (1 + kTellsApart)) continue;
+      last = plan->figures.step.step_time_s;
+      ++tried;
+      if (auto added = AddPlan(*plan, true); !added) return added;
+    }
+    return {};
+  }
+
+  void Finish(const SearchResult& found) {
+    // The search's best goes before what is no better: it has fewer annotations.
+    const AutoPlan& best = result_.plans[0];
+    const auto beats_best = [&](size_t i) {
+      const AutoPlan& plan = result_.plans[i];
+      if (plan.fits != best.fits) return plan.fits;
+      return plan.fits ? plan.step_time_s < best.step_time_s * (1 - 1e-3)
+                       : plan.peak_bytes < best.peak_bytes;
+    };
+    std::vector<size_t> order(result_.plans.size() - 1);
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i + 1;
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      const AutoPlan &x = result_.plans[a], &y = result_.plans[b];
+      if (x.fits != y.fits) return x.fits;
+      return x.fits ? x.step_time_s < y.step_time_s : x.peak_bytes < y.peak_bytes;
+    });
+    order.insert(std::ranges::find_if_not(order, beats_best), 0);
+    std::vector<AutoPlan> plans;
+    for (const size_t i : order) plans.push_back(std::move(result_.plans[i]));
+    result_.text = std::move(texts_[order[0]]);
+    if (plans.size() > options_.top) plans.resize(options_.top);
+    MarkPareto(plans);
+    result_.plans = std::move(plans);
+    result_.evaluations = pricer_->evaluations();
+    result_.refused = pricer_->refused();
+    result_.gap = result_.bound_s > 0 ? result_.plans[0].step_time_s / result_.bound_s - 1 : 0;
+    result_.searched = SearchedInWords(found);
+  }
+
+  std::string SearchedInWords(const SearchResult& found) const {
+    std::string text = fmt::format("{} names of dims, {} groups of tensors; ",
+                                   space_->cuttable_names().size(), space_->groups().size());
+    if (found.names_exhausted) {
+      text += fmt::format("all {} plans that cut at most two names an axis were priced",
+                          found.name_plans);
+    } else {
+      text += fmt::format(
+          "{} plans by names were priced, one name an axis and second names on "
+          "the best of those",
+          found.name_plans);
+    }
+    if (found.is_local_optimum) {
+      text += fmt::format("; none of the {} changes of one group makes the best plan better",
+                          found.moves);
+    } else if (found.is_cut_short) {
+      text += "; the limit on evaluations ended the search: more may find better plans";
+    }
+    if (space_->shortened_groups() > 0) {
+      text += fmt::format("; of {} groups only the 64 cuts into most parts were tried",
+                          space_->shortened_groups());
+    }
+    return text;
+  }
+
+  const AutoOptions& options_;
+  const PreparedProgram prepared_;
+  std::unique_ptr<PlanPricer> pricer_;
+  std::optional<PlanSpace> space_;
+  AutoResult result_;
+  std::vector<std::string> texts_;  // of result_.plans
+};
+
+}  // namespace
+
+Expected<AutoResult> ShardAutomatically(std::unique_ptr<Module> module, const std::string& input,
+                                        const AutoOptions& options) {
+  auto prepared = Prepare(std::move(module), input, options);
+  if (!prepared) return Fail(std::move(prepared.error()));
+  return AutoSharding(options, std::move(*prepared)).Run();
+}
+
+namespace {
+
+// Meshes that get all the evaluations that are left, and what each gets before.
+constexpr size_t kFinalists = 2;
+constexpr int64_t kFirstLook = 150;
+
+std::vector<std::vector<MeshAxis>> MeshesOf(int64_t devices) {
+  std::vector<std::vector<MeshAxis>> meshes = {{{"data", devices}}};
+  for (int64_t outer = 2; outer < devices; ++outer) {
+    if (devices % outer == 0) meshes.push_back({{"data", outer}, {"model", devices / outer}});
+  }
+  return meshes;
+}
+
+bool ComesFirst(const AutoPlan& a, const AutoPlan& b) {
+  if (a.fits != b.fits) return a.fits;
+  return a.fits ? a.step_time_s < b.step_time_s : a.peak_bytes < b.peak_bytes;
+}
+
+}  // namespace
+
+Expected<AutoResult> ShardOverDevices(const Module& module, const std::string& input,
+                                      int64_t devices, const AutoOptions& options) {
+  const auto search = [&](const std::vector<MeshAxis>& mesh, int64_t evaluations) {
+    AutoOptions one = options;
+    one.mesh = mesh;
+    one.evaluations = evaluations;
+    return ShardAutomatically(module.Clone(), input, one);
+  };
+  std::vector<AutoResult> results;
+  std::optional<Diagnostic> first_error;
+  int64_t evaluations = 0, refused = 0;
+  const auto take = [&](Expected<AutoResult> result) {
+    if (!result) {
+      if (!first_error) first_error = std::move(result.error());
+      return;
+    }
+    evaluations += result->evaluations;
+    refused += result->refused;
+    results.push_back(std::move(*result));
+  };
+  const auto best_first = [](const AutoResult& a, const AutoResult& b) {
+    return ComesFirst(a.plans.front(), b.plans.front());
+  };
+  const std::vector<std::vector<MeshAxis>> meshes = MeshesOf(devices);
+  for (const std::vector<MeshAxis>& mesh : meshes) {
+    take(search(mesh, std::min(kFirstLook, options.evaluations)));
+  }
+  if (results.empty()) return Fail(std::move(*first_error));
+  std::stable_sort(results.begin(), results.end(), best_first);
+  const int64_t left = (options.evaluations - evaluations) / static_cast<int64_t>(kFinalists);
+  for (size_t i = 0; i < std::min(kFinalists, results.size()); ++i) {
+    if (left <= kFirstLook) break;
+    const std::vector<MeshAxis> mesh = results[i].plans.front().mesh;
+    Expected<AutoResult> more = search(mesh, left);
+    if (!more) return more;
+    evaluations += more->evaluations;
+    refused += more->refused;
+    if (best_first(*more, results[i])) results[i] = std::move(*more);
+  }
+  std::stable_sort(results.begin(), results.end(), best_first);
+  AutoResult all = std::move(results.front());
+  for (size_t i = 1; i < results.size(); ++i) {
+    for (AutoPlan& plan : results[i].plans) all.plans.push_back(std::move(plan));
+  }
+  std::stable_sort(all.plans.begin() + 1, all.plans.end(), ComesFirst);
+  MarkPareto(all.plans);
+  all.plans.resize(std::min(all.plans.size(), options.top));
+  all.evaluations = evaluations;
+  all.refused = refused;
+  all.searched = fmt::format("{} meshes of one and two axes; of the best, {}: {}", meshes.size(),
+                             MeshText(all.plans.front().mesh), all.searched);
+  return all;
+}
+
+}  // namespace gshard::autoshard

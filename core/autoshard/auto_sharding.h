@@ -1,0 +1,82 @@
+// Automatic sharding: from a program and a mesh to the few annotations of the best plan found, what
+// it costs, how far it is from perfect scaling, and alternatives with a command for each.
+// docs/auto.md.
+#ifndef GSHARD_CORE_AUTOSHARD_AUTO_SHARDING_H_
+#define GSHARD_CORE_AUTOSHARD_AUTO_SHARDING_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/autoshard/plan_pricer.h"
+#include "core/transforms/annotations/annotate.h"
+#include "ir/module.h"
+
+namespace gshard::autoshard {
+
+// Which of the user's annotations stay.
+enum class Keep : uint8_t { kAll, kInputsAndOutputs, kNone };
+
+struct AutoOptions {
+  std::vector<MeshAxis> mesh;
+  PricingOptions pricing;
+  int64_t limit_bytes = 0;     // memory of one device; 0: no limit
+  int64_t evaluations = 1500;  // at most, but for the seeds of style
+  double seconds = 0;          // so many evaluations as two cores price in so long; 0: no limit
+  Keep keep = Keep::kInputsAndOutputs;
+  std::vector<AnnotationRule> rules;  // of the user; "free" for what is not to stay
+  bool zero = true;                   // weight updates may be cut
+  bool remat = true;                  // values may be computed again so that a plan fits
+  size_t top = 10;                    // plans that are told
+};
+
+// The annotations of one group, as rules for `gshard-opt annotate`.
+struct PlannedRule {
+  std::string pattern, spec;
+  std::string what;     // "weights", "inputs", "products", "annotated"
+  std::string example;  // name of a member
+  std::string shape;    // "f32[32,4096]"
+  int64_t instructions = 0;
+};
+
+// A plan in the words of the report. Figures are gshard-cost's for the plan's text.
+struct AutoPlan {
+  std::vector<MeshAxis> mesh;
+  bool zero = false, remat = false;
+  double step_time_s = 0, exposed_communication_s = 0, mfu = 0, bubble_share = 0;
+  int64_t peak_bytes = 0;
+  bool fits = true, pareto = false;
+  std::string why;              // the largest part of the time: "dots 81 %"
+  std::string largest_at_peak;  // "argument 1.50 GiB of Arg_0.1"
+  int64_t annotations = 0;
+  std::vector<PlannedRule> rules;
+  std::string command;  // a shell pipeline from IN to the plan's text
+};
+
+struct AutoResult {
+  std::string module, chip, overlap;
+  int64_t devices = 0, limit_bytes = 0;
+  int64_t evaluations = 0, refused = 0;  // plans priced; of them, that cannot be partitioned
+  double bound_s = 0;                    // the step on one device, divided by the devices
+  double gap = 0;                        // the best plan's time over the bound, less one
+  std::string searched;                  // in words
+  std::vector<AutoPlan> plans;           // best first, then those that do not fit
+  std::string text;                      // HLO of the best plan
+};
+
+// `module` is used up. `input`: how commands name it. Errors: what partitioning refuses; a program
+// of one device (E-AUTO-002); annotations that stay but are for another mesh (E-AUTO-003).
+Expected<AutoResult> ShardAutomatically(std::unique_ptr<Module> module, const std::string& input,
+                                        const AutoOptions& options);
+
+// The same where only the number of devices is known: over every mesh of one or two axes, data and
+// model, major first. All meshes are searched with a small part of the evaluations, the best of
+// them with the rest. `options.mesh` is not looked at. Errors: those of the first mesh, if all have
+// one.
+Expected<AutoResult> ShardOverDevices(const Module& module, const std::string& input,
+                                      int64_t devices, const AutoOptions& options);
+
+}  // namespace gshard::autoshard
+
+#endif  // GSHARD_CORE_AUTOSHARD_AUTO_SHARDING_H_

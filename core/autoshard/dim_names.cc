@@ -1,0 +1,215 @@
+// See dim_names.h.
+
+#include "core/autoshard/dim_names.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "core/op_dims/dim_relation.h"
+#include "ir/dims.h"
+#include "ir/metadata.h"
+
+namespace gshard::autoshard {
+namespace {
+
+bool IsMadeOfNothing(Opcode opcode) {
+  return opcode == Opcode::kConstant || opcode == Opcode::kIota || opcode == Opcode::kPartitionId ||
+         opcode == Opcode::kReplicaId;
+}
+
+// "params[3]['wq']" -> "params[]['wq']": numbers that something is said of. A number at the end
+// tells tensors of one layer apart (w1, w2) and stays.
+std::string WithoutLayerNumbers(const std::string& name) {
+  size_t last_letter = name.size();
+  while (last_letter > 0 && !std::isalpha(static_cast<unsigned char>(name[last_letter - 1]))) {
+    --last_letter;
+  }
+  std::string text;
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (i >= last_letter || !std::isdigit(static_cast<unsigned char>(name[i]))) text += name[i];
+  }
+  return text;
+}
+
+int64_t LeafOffset(const Shape* tuple, int64_t index) {
+  int64_t leaf = 0;
+  for (int64_t i = 0; i < index; ++i) leaf += tuple->element(i)->leaf_count();
+  return leaf;
+}
+
+}  // namespace
+
+DimNames::DimNames(const Module& module) {
+  AddNodes(module);
+  for (const Computation* computation : module.computations()) TieComputation(*computation);
+  TieAliases(module);
+  TieLayers(module);
+  name_.assign(parent_.size(), -1);
+  for (Node node = 0; node < parent_.size(); ++node) {
+    int& name = name_[Find(node)];
+    if (name < 0) name = count_++;
+  }
+}
+
+int DimNames::Of(const Instruction* x, int64_t leaf, int64_t dim) const {
+  return name_[Find(NodeOf(x, leaf, dim))];
+}
+
+void DimNames::AddNodes(const Module& module) {
+  first_.resize(module.instruction_limit());
+  Node next = 0;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      std::vector<const Shape*> leaves;
+      AppendLeafShapes(x->shape(), leaves);
+      for (const Shape* leaf : leaves) {
+        first_[x->id()].push_back(next);
+        if (leaf->IsArray()) next += static_cast<Node>(leaf->rank());
+      }
+      first_[x->id()].push_back(next);
+    }
+  }
+  parent_.resize(next);
+  for (Node node = 0; node < next; ++node) parent_[node] = node;
+}
+
+int64_t DimNames::RankOf(const Instruction* x, int64_t leaf) const {
+  const std::vector<Node>& first = first_[x->id()];
+  return first[static_cast<size_t>(leaf) + 1] - first[static_cast<size_t>(leaf)];
+}
+
+DimNames::Node DimNames::Find(Node node) const {
+  while (parent_[node] != node) node = parent_[node] = parent_[parent_[node]];
+  return node;
+}
+
+// The earlier node stands for both, so that names do not depend on the order of ties.
+void DimNames::Tie(Node a, Node b) {
+  a = Find(a);
+  b = Find(b);
+  parent_[std::max(a, b)] = std::min(a, b);
+}
+
+void DimNames::TieValues(const Instruction* a, int64_t leaf_a, const Instruction* b, int64_t leaf_b,
+                         int64_t leaves) {
+  for (int64_t i = 0; i < leaves; ++i) {
+    const int64_t rank = std::min(RankOf(a, leaf_a + i), RankOf(b, leaf_b + i));
+    for (int64_t d = 0; d < rank; ++d) Tie(NodeOf(a, leaf_a + i, d), NodeOf(b, leaf_b + i, d));
+  }
+}
+
+// Arguments with the results that take their place.
+void DimNames::TieAliases(const Module& module) {
+  const Computation& entry = *module.entry();
+  for (const ModuleHeader::Alias& alias : module.header().input_output_alias) {
+    const bool is_plain = alias.parameter_index.empty() && alias.output_index.size() <= 1 &&
+                          alias.parameter >= 0 && alias.parameter < entry.parameter_count();
+    if (!is_plain) continue;
+    const Instruction* parameter = entry.parameter(alias.parameter);
+    const Shape* results = entry.root()->shape();
+    const int64_t element = alias.output_index.empty() ? 0 : alias.output_index[0];
+    if (!parameter->shape()->IsArray()) continue;
+    if (alias.output_index.empty() != results->IsArray()) continue;
+    if (results->IsTuple() && element >= static_cast<int64_t>(results->elements().size())) continue;
+    TieValues(parameter, 0, entry.root(), results->IsTuple() ? LeafOffset(results, element) : 0, 1);
+  }
+}
+
+void DimNames::TieLayers(const Module& module) {
+  std::map<std::pair<std::string, const Shape*>, const Instruction*> first;
+  for (const Instruction* parameter : module.entry()->parameters()) {
+    const std::string name = OpNameOf(*parameter);
+    if (name.empty() || !parameter->shape()->IsArray()) continue;
+    const auto [it, is_new] =
+        first.try_emplace({WithoutLayerNumbers(name), parameter->shape()}, parameter);
+    if (!is_new) TieValues(it->second, 0, parameter, 0, 1);
+  }
+}
+
+void DimNames::TieComputation(const Computation& computation) {
+  std::vector<bool> is_constant(first_.size(), false);
+  for (const Instruction* x : computation.instructions()) {
+    const auto known = [&](const Instruction* operand) { return is_constant[operand->id()]; };
+    is_constant[x->id()] =
+        IsMadeOfNothing(x->opcode()) || (x->operand_count() > 0 && x->called().empty() &&
+                                         std::ranges::all_of(x->operands(), known));
+    if (!is_constant[x->id()]) TieOperation(x, is_constant);
+  }
+}
+
+void DimNames::TieOperation(const Instruction* x, const std::vector<bool>& is_constant) {
+  switch (x->opcode()) {
+    case Opcode::kTuple: {
+      int64_t leaf = 0;
+      for (const Instruction* operand : x->operands()) {
+        const int64_t leaves = operand->shape()->leaf_count();
+        if (!is_constant[operand->id()]) TieValues(x, leaf, operand, 0, leaves);
+        leaf += leaves;
+      }
+      return;
+    }
+    case Opcode::kGetTupleElement: {
+      const int64_t index = x->attributes<GetTupleElementAttributes>().index;
+      TieValues(x, 0, x->operand(0), LeafOffset(x->operand(0)->shape(), index),
+                x->shape()->leaf_count());
+      return;
+    }
+    case Opcode::kOptBarrier:
+      TieValues(x, 0, x->operand(0), 0, x->shape()->leaf_count());
+      return;
+    case Opcode::kWhile:
+    case Opcode::kConditional:
+      TieControlFlow(x);
+      return;
+    default:  // by its relation, which is empty for what relates nothing
+      break;
+  }
+  const DimRelation relation = RelationOf(*x);
+  if (!relation.relates) return;
+  std::vector<int64_t> node_of(relation.factors.size(), -1);
+  const auto tie = [&](const Instruction* value, int64_t leaf,
+                       const std::vector<FactorList>& dims) {
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (dims[d].empty()) continue;
+      // The major factor is what the major part of the dim follows.
+      const Factor& factor = relation.factors[At(dims[d][0])];
+      if (factor.kind == FactorKind::kNeedReplication || factor.blocked) continue;
+      const Node node = NodeOf(value, leaf, static_cast<int64_t>(d));
+      int64_t& known = node_of[At(dims[d][0])];
+      if (known < 0) {
+        known = node;
+      } else {
+        Tie(static_cast<Node>(known), node);
+      }
+    }
+  };
+  for (size_t i = 0; i < relation.operands.size(); ++i) {
+    const Instruction* operand = x->operand(static_cast<int64_t>(i));
+    if (operand->shape()->IsArray() && !is_constant[operand->id()]) {
+      tie(operand, 0, relation.operands[i]);
+    }
+  }
+  for (size_t i = 0; i < relation.results.size(); ++i) {
+    tie(x, static_cast<int64_t>(i), relation.results[i]);
+  }
+}
+
+void DimNames::TieControlFlow(const Instruction* x) {
+  const int64_t leaves = x->shape()->leaf_count();
+  if (x->opcode() == Opcode::kWhile) {
+    TieValues(x, 0, x->operand(0), 0, leaves);
+    TieValues(x, 0, x->called(0)->parameter(0), 0, leaves);
+    TieValues(x, 0, x->called(1)->parameter(0), 0, leaves);
+    TieValues(x, 0, x->called(1)->root(), 0, leaves);
+    return;
+  }
+  for (size_t i = 0; i < x->called().size(); ++i) {
+    const Computation* branch = x->called()[i];
+    const Instruction* operand = x->operand(static_cast<int64_t>(i) + 1);
+    TieValues(operand, 0, branch->parameter(0), 0, operand->shape()->leaf_count());
+    TieValues(x, 0, branch->root(), 0, leaves);
+  }
+}
+
+}  // namespace gshard::autoshard

@@ -1,0 +1,66 @@
+// Prices plans, each by the whole pipeline (core/estimate/plan.h), on several threads: every thread
+// has read the text for itself and shares nothing with the others, so the figures do not depend on
+// how many there are.
+#ifndef GSHARD_CORE_AUTOSHARD_PLAN_PRICER_H_
+#define GSHARD_CORE_AUTOSHARD_PLAN_PRICER_H_
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/autoshard/plan_space.h"
+#include "core/estimate/plan.h"
+
+namespace gshard::autoshard {
+
+struct PricingOptions {
+  Chip chip;
+  DeviceProgramOptions program;
+  CostOptions cost;
+  int threads = 0;  // 0: one a core
+};
+
+class PlanPricer {
+ public:
+  // `text`: what plans are put on, HLO that names a mesh, without calls. `written`: the same with
+  // all annotations of the user; empty: there are no others. Errors: those of the parser.
+  static Expected<std::unique_ptr<PlanPricer>> Make(const std::string& text,
+                                                    const std::string& written,
+                                                    PricingOptions options);
+  ~PlanPricer();
+
+  const Module& module() const;
+  // By instruction id of `module`: what the user's text annotates and `text` does not; null: not.
+  const std::vector<const Sharding*>& written() const;
+
+  // In the order of the plans; nothing for one that cannot be partitioned. What has been priced
+  // before is remembered.
+  std::vector<std::optional<PlanFigures>> Price(const PlanSpace& space,
+                                                std::span<const Plan> plans);
+  // Of all plans so far, each counted once.
+  int64_t evaluations() const { return static_cast<int64_t>(known_.size()); }
+  int64_t refused() const { return refused_; }
+  bool Knows(const Plan& plan) const { return known_.contains(KeyOf(plan)); }
+
+  // The program that a plan makes of `module`, before propagation: annotated, updates cut.
+  Expected<std::unique_ptr<Module>> Apply(const PlanSpace& space, const Plan& plan) const;
+
+ private:
+  struct Reading;  // of the text, by one thread
+
+  explicit PlanPricer(PricingOptions options);
+  static std::string KeyOf(const Plan& plan);
+  std::optional<PlanFigures> PriceOne(const PlanSpace& space, const Plan& plan, Reading& reading);
+
+  PricingOptions options_;
+  std::vector<std::unique_ptr<Reading>> readings_;  // by thread
+  std::unordered_map<std::string, std::optional<PlanFigures>> known_;
+  int64_t refused_ = 0;
+};
+
+}  // namespace gshard::autoshard
+
+#endif  // GSHARD_CORE_AUTOSHARD_PLAN_PRICER_H_

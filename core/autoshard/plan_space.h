@@ -1,0 +1,91 @@
+// The space that automatic sharding searches: groups of tensors, and the cuts that each may have.
+//
+// A group is the parameters, the inputs, or the results of dots and convolutions whose dims have
+// the same names and sizes (dim_names.h): the same weight of all layers, the hidden activations of
+// all layers. All its members are cut alike. A cut gives each mesh axis a dim of the tensor, or
+// none; where no annotation is put, propagation decides.
+#ifndef GSHARD_CORE_AUTOSHARD_PLAN_SPACE_H_
+#define GSHARD_CORE_AUTOSHARD_PLAN_SPACE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/autoshard/dim_names.h"
+#include "ir/mesh.h"
+#include "ir/module.h"
+
+namespace gshard::autoshard {
+
+// By mesh axis: the dim that it cuts, or -1: copies along it.
+using Cut = std::vector<int>;
+
+enum class GroupKind : uint8_t {
+  kState,    // parameters that the program returns updated: weights, optimizer state
+  kInput,    // other parameters: batches, or the weights of an inference step
+  kProduct,  // results of dots and convolutions
+  kWritten,  // what else the user's text annotates: that annotation, or none
+};
+
+struct Group {
+  GroupKind kind = GroupKind::kInput;
+  const Shape* shape = nullptr;   // of each member; of the module's context
+  std::vector<int> names;         // by dim
+  std::vector<uint32_t> members;  // instruction ids
+  double bytes = 0;               // of all members, whole
+  // Number 0: no annotation. Every cut divides its dims evenly.
+  std::vector<std::optional<Cut>> options;
+};
+
+// A choice for every group: an index into its options, or kAsWritten.
+struct Plan {
+  static constexpr int kAsWritten = -1;  // as the user's text has it
+  std::vector<int> choices;
+  bool cuts_weight_updates = false;  // ZeRO (core/transforms/weight_update_sharding.h)
+  bool operator==(const Plan&) const = default;
+};
+
+class PlanSpace {
+ public:
+  // `module` is what plans are put on: without calls. Instructions that it annotates are fixed.
+  // `written`: by instruction id, what else the user's text annotates; null: nothing.
+  PlanSpace(const Module& module, const std::vector<const Sharding*>& written,
+            const std::vector<MeshAxis>& mesh);
+
+  const std::vector<Group>& groups() const { return groups_; }
+  const std::vector<MeshAxis>& mesh() const { return mesh_; }
+  int name_count() const { return names_.count(); }
+  // Names that some cut of some group cuts, the heaviest first: by bytes of state and inputs.
+  const std::vector<int>& cuttable_names() const { return cuttable_; }
+  // Groups of which options were left out because there were too many.
+  int64_t shortened_groups() const { return shortened_; }
+
+  // The option of a group that is this cut; nothing if it does not divide.
+  std::optional<int> OptionOf(size_t group, const Cut& cut) const;
+  // How many instructions a plan annotates.
+  int64_t AnnotationsOf(const Plan& plan) const;
+  // Groups of which one's members are operands of the other's, in pairs, each once.
+  const std::vector<std::pair<size_t, size_t>>& neighbours() const { return neighbours_; }
+
+ private:
+  void AddMember(const Instruction* x, GroupKind kind);
+  void AddOptions(Group& group);
+  void FindNeighbours(const Module& module);
+
+  std::vector<MeshAxis> mesh_;
+  DimNames names_;
+  std::vector<Group> groups_;
+  std::vector<int> cuttable_;
+  std::vector<std::pair<size_t, size_t>> neighbours_;
+  int64_t shortened_ = 0;
+};
+
+// "data,_,data+model", as `gshard-opt annotate` takes it.
+std::string SpecText(const std::vector<MeshAxis>& mesh, const Shape* shape, const Cut& cut);
+// The axes of each dim, major first: what ShardingByAxes takes.
+std::vector<std::vector<int>> AxesByDim(const Shape* shape, const Cut& cut);
+
+}  // namespace gshard::autoshard
+
+#endif  // GSHARD_CORE_AUTOSHARD_PLAN_SPACE_H_

@@ -1,0 +1,113 @@
+// See prepared_program.h.
+
+#include "core/autoshard/prepared_program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/analysis/partitioned.h"
+#include "core/propagation/shardy_import.h"
+#include "core/transforms/annotations/remesh.h"
+#include "core/transforms/annotations/strip_shardings.h"
+#include "core/transforms/inline_calls.h"
+#include "ir/printer.h"
+
+namespace gshard::autoshard {
+namespace {
+
+constexpr int64_t kMaxInstructions = 1'000'000;
+
+Expected<void> CheckWhole(const Module& module) {
+  if (!IsPartitioned(module)) return CheckInlinedSize(module, kMaxInstructions);
+  return Fail(MakeError("E-AUTO-002", "this is the program of one device already",
+                        "give the text that was partitioned"));
+}
+
+bool HasSharding(const Module& module) {
+  return std::ranges::any_of(module.computations(), [](const Computation* computation) {
+    return std::ranges::any_of(computation->instructions(),
+                               [](const Instruction* x) { return x->sharding() != nullptr; });
+  });
+}
+
+// Takes the program's annotations to `mesh`; false, and it is to be thrown away, if they are for
+// one with other axes.
+Expected<bool> TakeToMesh(Module& module, const std::vector<MeshAxis>& mesh) {
+  Expected<AnnotatedMesh> annotated = FindAnnotatedMesh(module);
+  if (!annotated) return Fail(std::move(annotated.error()));
+  if (annotated->mesh != nullptr && annotated->axes != mesh) {
+    auto renamed = MeshAfterRenaming(annotated->axes, mesh);
+    if (!renamed || *renamed != mesh || !Remesh(module, mesh, {})) return false;
+    return true;
+  }
+  if (auto done = Annotate(module, {.mesh = mesh, .rules = {}}); !done) return Fail(done.error());
+  return true;
+}
+
+Expected<std::string> TextOf(Module& module) {
+  if (auto inlined = InlineCalls(module); !inlined) return Fail(std::move(inlined.error()));
+  return PrintModule(module);
+}
+
+}  // namespace
+
+std::string MeshText(const std::vector<MeshAxis>& mesh) {
+  std::string text;
+  for (const MeshAxis& axis : mesh) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis.name, axis.size);
+  }
+  return text;
+}
+
+std::string ShellWord(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+Expected<PreparedProgram> Prepare(std::unique_ptr<Module> module, const std::string& input,
+                                  const AutoOptions& options) {
+  if (auto imported = ImportShardyShardings(*module); !imported) return Fail(imported.error());
+  if (auto whole = CheckWhole(*module); !whole) return Fail(std::move(whole.error()));
+  PreparedProgram prepared;
+  if (HasSharding(*module)) {
+    std::unique_ptr<Module> written = module->Clone();
+    Expected<bool> done = TakeToMesh(*written, options.mesh);
+    if (!done) return Fail(std::move(done.error()));
+    if (*done) {
+      auto text = TextOf(*written);
+      if (!text) return Fail(std::move(text.error()));
+      prepared.written = std::move(*text);
+    }
+  }
+  std::string passes = "inline-calls";
+  if (options.keep != Keep::kAll) {
+    const bool all = options.keep == Keep::kNone;
+    auto stripped =
+        StripShardings(*module, all ? StrippedShardings::kAll : StrippedShardings::kInner);
+    if (!stripped) return Fail(std::move(stripped.error()));
+    passes = all ? "strip-shardings,inline-calls" : "strip-inner-shardings,inline-calls";
+  }
+  Expected<bool> done = TakeToMesh(*module, options.mesh);
+  if (!done) return Fail(std::move(done.error()));
+  if (!*done) {
+    return Fail(MakeError(
+        "E-AUTO-003",
+        fmt::format("annotations that stay are for another mesh than {}", MeshText(options.mesh)),
+        "--keep none takes them away, or name the mesh's own axes"));
+  }
+  if (auto inlined = InlineCalls(*module); !inlined) return Fail(std::move(inlined.error()));
+  auto annotated = Annotate(*module, {.mesh = options.mesh, .rules = options.rules});
+  if (!annotated) return Fail(std::move(annotated.error()));
+  prepared.command =
+      fmt::format("gshard-opt optimize {} --passes {} | gshard-opt annotate - --mesh {}",
+                  ShellWord(input), passes, MeshText(options.mesh));
+  for (const AnnotationRule& rule : options.rules) {
+    prepared.command += " --shard " + ShellWord(rule.pattern + "=" + rule.spec);
+  }
+  prepared.text = PrintModule(*module);
+  return prepared;
+}
+
+}  // namespace gshard::autoshard

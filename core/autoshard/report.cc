@@ -1,0 +1,135 @@
+// See report.h.
+
+#include "core/autoshard/report.h"
+
+#include <fmt/format.h>
+
+#include "core/autoshard/prepared_program.h"
+#include "core/json.h"
+#include "core/report/quantity_text.h"
+#include "core/report/table_text.h"
+
+namespace gshard::autoshard {
+namespace {
+
+std::string ShortPattern(const PlannedRule& rule) {
+  constexpr size_t kMost = 48;
+  return rule.pattern.size() <= kMost ? rule.pattern : rule.pattern.substr(0, kMost - 2) + "..";
+}
+
+std::string TableOfPlans(const AutoResult& result) {
+  TextTable table{{{"", false},
+                   {"mesh", false},
+                   {"zero", false},
+                   {"remat", false},
+                   {"step time", true},
+                   {"exposed", true},
+                   {"MFU", true},
+                   {"peak memory", true},
+                   {"annotations", true},
+                   {"most time", false},
+                   {"", false}},
+                  {}};
+  for (const AutoPlan& plan : result.plans) {
+    table.rows.push_back(
+        {plan.pareto ? "*" : "", MeshText(plan.mesh), plan.zero ? "yes" : "no",
+         plan.remat ? "yes" : "no", HumanSeconds(plan.step_time_s),
+         HumanSeconds(plan.exposed_communication_s), fmt::format("{:.1f}%", 100 * plan.mfu),
+         HumanBytes(static_cast<double>(plan.peak_bytes)), fmt::format("{}", plan.annotations),
+         plan.why, plan.fits ? "" : "does not fit"});
+  }
+  return TableAsText(table);
+}
+
+std::string TableOfRules(const AutoPlan& plan) {
+  TextTable table{{{"of", false},
+                   {"instructions", true},
+                   {"shape", false},
+                   {"such as", false},
+                   {"sharding", false},
+                   {"rule", false}},
+                  {}};
+  for (const PlannedRule& rule : plan.rules) {
+    table.rows.push_back({rule.what, fmt::format("{}", rule.instructions), rule.shape, rule.example,
+                          rule.spec, ShortPattern(rule)});
+  }
+  return TableAsText(table);
+}
+
+}  // namespace
+
+std::string AutoAsText(const AutoResult& result) {
+  const AutoPlan& best = result.plans.front();
+  std::string text = fmt::format("{} on {} {}", result.module, result.devices, result.chip);
+  if (result.limit_bytes > 0) {
+    text += fmt::format(" of {}", HumanBytes(static_cast<double>(result.limit_bytes)));
+  }
+  text += fmt::format(": {} a step, {} a device{}\n", HumanSeconds(best.step_time_s),
+                      HumanBytes(static_cast<double>(best.peak_bytes)),
+                      best.fits ? "" : ", which does NOT fit");
+  text += fmt::format("perfect scaling of one device's step: {}; the plan is {:.1f} % above it\n",
+                      HumanSeconds(result.bound_s), 100 * result.gap);
+  text += fmt::format(
+      "{} plans priced{}: {}\n\n", result.evaluations,
+      result.refused > 0 ? fmt::format(" ({} cannot be partitioned)", result.refused) : "",
+      result.searched);
+  text += TableOfPlans(result);
+  text += "* no other of these is better in both time and memory\n";
+  if (best.rules.empty()) {
+    text += "\nthe first needs no annotations\n";
+  } else {
+    text += "\nannotations of the first:\n" + TableOfRules(best);
+  }
+  return text + "\n" + best.command + "\n";
+}
+
+std::string AutoAsJson(const AutoResult& result) {
+  Json plans = Json::Array();
+  for (const AutoPlan& plan : result.plans) {
+    Json mesh{std::initializer_list<Json::Member>{}};
+    for (const MeshAxis& axis : plan.mesh) mesh.Set(axis.name, axis.size);
+    std::vector<std::string> rules;
+    for (const PlannedRule& rule : plan.rules) rules.push_back(rule.pattern + "=" + rule.spec);
+    plans.Append({{"mesh", std::move(mesh)},
+                  {"zero", plan.zero},
+                  {"remat", plan.remat},
+                  {"step_time_s", plan.step_time_s},
+                  {"peak_bytes", plan.peak_bytes},
+                  {"mfu", plan.mfu},
+                  {"exposed_communication_s", plan.exposed_communication_s},
+                  {"bubble_share", plan.bubble_share},
+                  {"fits", plan.fits},
+                  {"pareto", plan.pareto},
+                  {"why", plan.why},
+                  {"rules", rules},
+                  {"annotations", plan.annotations},
+                  {"command", plan.command}});
+  }
+  const Json document = {{"schema", "gshard.auto/1"},
+                         {"module", result.module},
+                         {"chip", result.chip},
+                         {"devices", result.devices},
+                         {"limit_bytes", result.limit_bytes},
+                         {"overlap", result.overlap},
+                         {"evaluations", result.evaluations},
+                         {"refused", result.refused},
+                         {"bound_s", result.bound_s},
+                         {"gap", result.gap},
+                         {"searched", result.searched},
+                         {"plans", std::move(plans)}};
+  return document.Text();
+}
+
+std::string RulesFile(const AutoResult& result, const AutoPlan& plan) {
+  std::string text =
+      fmt::format("# {} on {}: {} a step, {} a device\n# mesh {}\n", result.module, result.chip,
+                  HumanSeconds(plan.step_time_s), HumanBytes(static_cast<double>(plan.peak_bytes)),
+                  MeshText(plan.mesh));
+  for (const PlannedRule& rule : plan.rules) {
+    text += fmt::format("# {}: {} such as {} {}\n{}={}\n", rule.what, rule.instructions, rule.shape,
+                        rule.example, rule.pattern, rule.spec);
+  }
+  return text;
+}
+
+}  // namespace gshard::autoshard

@@ -1,0 +1,19 @@
+// What automatic sharding tells: a table and rules for people, gshard.auto/1 for programs.
+#ifndef GSHARD_CORE_AUTOSHARD_REPORT_H_
+#define GSHARD_CORE_AUTOSHARD_REPORT_H_
+
+#include <string>
+
+#include "core/autoshard/auto_sharding.h"
+
+namespace gshard::autoshard {
+
+std::string AutoAsText(const AutoResult& result);
+std::string AutoAsJson(const AutoResult& result);  // gshard.auto/1
+
+// A file of rules for `gshard-opt annotate --rules`.
+std::string RulesFile(const AutoResult& result, const AutoPlan& plan);
+
+}  // namespace gshard::autoshard
+
+#endif  // GSHARD_CORE_AUTOSHARD_REPORT_H_

@@ -1,0 +1,113 @@
+// See strip_shardings.h.
+
+#include "core/transforms/annotations/strip_shardings.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_set>
+
+#include "core/propagation/shardy_import.h"
+#include "core/transforms/rewriter.h"
+#include "ir/custom_call.h"
+#include "ir/metadata.h"
+
+namespace gshard {
+namespace {
+
+// Without its pairs whose keys start with `prefix`.
+std::string_view WithoutAttributes(Arena& arena, std::string_view text, std::string_view prefix) {
+  if (text.find(prefix) == std::string_view::npos) return text;
+  std::string rest;
+  for (const auto& [key, value] : ParseFrontendAttributes(text)) {
+    if (key.starts_with(prefix)) continue;
+    rest += rest.empty() ? "" : ",";
+    rest.append(key).append("=").append(value);
+  }
+  return rest.empty() ? std::string_view() : arena.Copy(std::string_view("{" + rest + "}"));
+}
+
+bool IsManual(const Sharding* sharding) {
+  if (sharding == nullptr) return false;
+  if (sharding->IsTuple()) return std::ranges::any_of(sharding->elements, IsManual);
+  return sharding->IsManual() || (sharding->IsTiled() && sharding->HasManualSubgroup());
+}
+
+class Stripper {
+ public:
+  Stripper(Module& module, StrippedShardings which) : module_(module), which_(which) {
+    for (const Computation* computation : module.computations()) FindKept(*computation);
+  }
+
+  bool Run() {
+    bool changed = false;
+    for (Computation* computation : module_.computations()) {
+      for (Instruction* x : computation->instructions()) changed |= Strip(x);
+    }
+    if (which_ == StrippedShardings::kAll) changed |= StripHeader();
+    changed |= RewriteModule(module_, [&](Instruction* x, Rewriter&) {
+      const bool goes = x->sharding() == nullptr && x->opcode() == Opcode::kCustomCall &&
+                        IsShardingMarker(x->attributes<CustomCallAttributes>().target);
+      return goes && x->operand_count() == 1 ? x->operand(0) : x;
+    });
+    return changed;
+  }
+
+ private:
+  // What is manual, and what stands at the borders of a region; parameters and results.
+  void FindKept(const Computation& computation) {
+    for (const Instruction* x : computation.instructions()) {
+      if (!IsRegionMarker(*x)) {
+        if (IsManual(x->sharding())) kept_.insert(x);
+        continue;
+      }
+      kept_.insert(x);
+      for (const Instruction* operand : x->operands()) kept_.insert(operand);
+    }
+    if (which_ == StrippedShardings::kAll || &computation != module_.entry()) return;
+    for (const Instruction* parameter : computation.parameters()) kept_.insert(parameter);
+    const Instruction* root = computation.root();
+    kept_.insert(root);
+    // JAX says how results lie by Sharding calls on the elements of the root.
+    for (const Instruction* operand : root->operands()) {
+      if (IsCustomCallTo(*operand, kShardingTarget)) kept_.insert(operand);
+    }
+  }
+
+  bool Strip(Instruction* x) {
+    if (kept_.contains(x)) return false;
+    const std::string_view attributes =
+        WithoutAttributes(module_.arena(), x->frontend_attributes(), "xla.sdy.");
+    const bool changed =
+        x->sharding() != nullptr || attributes.size() != x->frontend_attributes().size();
+    x->set_sharding(nullptr);
+    x->set_frontend_attributes(attributes);
+    return changed;
+  }
+
+  bool StripHeader() {
+    ModuleHeader& header = module_.header();
+    const std::string_view attributes =
+        WithoutAttributes(module_.arena(), header.frontend_attributes, "xla.sdy.");
+    const bool changed = attributes.size() != header.frontend_attributes.size() ||
+                         !header.propagation_to_parameters.empty() ||
+                         !header.propagation_to_output.empty();
+    header.frontend_attributes = attributes;
+    header.propagation_to_parameters.clear();
+    header.propagation_to_output.clear();
+    return changed;
+  }
+
+  Module& module_;
+  const StrippedShardings which_;
+  std::unordered_set<const Instruction*> kept_;
+};
+
+}  // namespace
+
+Expected<bool> StripShardings(Module& module, StrippedShardings which) {
+  Expected<bool> imported = ImportShardyShardings(module);
+  if (!imported) return Fail(std::move(imported.error()));
+  return Stripper(module, which).Run() || *imported;
+}
+
+}  // namespace gshard

@@ -1,0 +1,21 @@
+// Takes annotations away, so that others can be tried in their place.
+#ifndef GSHARD_CORE_TRANSFORMS_ANNOTATIONS_STRIP_SHARDINGS_H_
+#define GSHARD_CORE_TRANSFORMS_ANNOTATIONS_STRIP_SHARDINGS_H_
+
+#include "ir/module.h"
+
+namespace gshard {
+
+enum class StrippedShardings : uint8_t {
+  kAll,    // the header's propagation flags and Shardy's meshes go, too
+  kInner,  // all but those of the entry's parameters and results
+};
+
+// True if anything went. `Sharding` calls give way to their operands. Manual regions stay as they
+// are: what is manual, and the calls at a region's borders, is part of the program, not advice.
+// Errors: E-SDY-*, since Shardy's attributes are imported first.
+Expected<bool> StripShardings(Module& module, StrippedShardings which);
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_TRANSFORMS_ANNOTATIONS_STRIP_SHARDINGS_H_

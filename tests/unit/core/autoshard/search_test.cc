@@ -1,0 +1,179 @@
+// The search against all plans there are, priced by the real pipeline.
+
+#include "core/autoshard/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "core/autoshard/auto_sharding.h"
+#include "core/transforms/annotations/annotate.h"
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "tests/unit/random.h"
+
+namespace gshard::autoshard {
+namespace {
+
+// A chain of dots with an elementwise operation behind each; large enough that launches do not
+// decide. Some weights are returned updated.
+std::string RandomChain(Random& random, int dots) {
+  constexpr int64_t kSizes[] = {512, 1024, 4096, 8192};
+  const auto size = [&] { return kSizes[random.Below(std::size(kSizes))]; };
+  const int64_t rows = size();
+  int64_t width = size();
+  std::string text =
+      fmt::format("HloModule chain\nENTRY e {{\n  x0 = f32[{},{}] parameter(0)\n", rows, width);
+  for (int i = 1; i <= dots; ++i) {
+    const int64_t next = size();
+    text += fmt::format("  w{} = f32[{},{}] parameter({})\n", i, width, next, i);
+    text += fmt::format(
+        "  d{} = f32[{},{}] dot(x{}, w{}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+        "  x{} = f32[{},{}] tanh(d{})\n",
+        i, rows, next, i - 1, i, i, rows, next, i);
+    width = next;
+  }
+  if (random.Below(2) == 0)
+    return text + fmt::format("  ROOT r = f32[{},{}] copy(x{})\n}}\n", rows, width, dots);
+  return text +
+         fmt::format("  u = f32[{0},{1}] negate(x{2})\n  ROOT r = f32[{0},{1}] add(u, x{2})\n}}\n",
+                     rows, width, dots);
+}
+
+struct Problem {
+  std::unique_ptr<PlanPricer> pricer;
+  std::unique_ptr<PlanSpace> space;
+
+  Problem(const std::string& text, const std::vector<MeshAxis>& mesh, int threads = 1) {
+    auto module = *ParseModule(SourceText::FromString("t.hlo", text));
+    REQUIRE(Annotate(*module, {.mesh = mesh, .rules = {}}));
+    PricingOptions options;
+    options.chip = *BuiltInChip("h100");
+    options.cost.memory = MemoryOptionsOf(options.chip);
+    options.threads = threads;
+    pricer = std::move(*PlanPricer::Make(PrintModule(*module), "", options));
+    space = std::make_unique<PlanSpace>(pricer->module(), pricer->written(), mesh);
+  }
+};
+
+// The least of all plans.
+PricedPlan BruteForce(Problem& problem, int64_t limit) {
+  std::vector<Plan> plans = {{std::vector<int>(problem.space->groups().size(), 0), false}};
+  for (size_t g = 0; g < problem.space->groups().size(); ++g) {
+    const size_t before = plans.size();
+    for (size_t option = 1; option < problem.space->groups()[g].options.size(); ++option) {
+      for (size_t i = 0; i < before; ++i) {
+        plans.push_back(plans[i]);
+        plans.back().choices[g] = static_cast<int>(option);
+      }
+    }
+  }
+  const auto figures = problem.pricer->Price(*problem.space, plans);
+  std::optional<PricedPlan> best;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    if (!figures[i]) continue;
+    PricedPlan priced{plans[i], *figures[i], problem.space->AnnotationsOf(plans[i])};
+    if (!best || IsBetter(priced, *best, limit)) best = std::move(priced);
+  }
+  return *best;
+}
+
+TEST_CASE("the search finds the least of all plans", "[autoshard]") {
+  Random random(7);
+  int found = 0, tried = 0;
+  for (int graph = 0; graph < 12; ++graph) {
+    const bool two_axes = graph % 3 == 2;
+    const std::string text = RandomChain(random, two_axes ? 1 : 2);
+    const std::vector<MeshAxis> mesh =
+        two_axes ? std::vector<MeshAxis>{{"a", 4}, {"b", 2}} : std::vector<MeshAxis>{{"a", 8}};
+    Problem all(text, mesh);
+    const PricedPlan unlimited = BruteForce(all, 0);
+    for (const int64_t limit : {int64_t{0}, unlimited.figures.step.peak_bytes * 3 / 4}) {
+      const PricedPlan least = BruteForce(all, limit);
+      Problem searched(text, mesh);
+      const auto result = SearchPlans(*searched.pricer, *searched.space, false,
+                                      {.limit_bytes = limit, .evaluations = 2000, .zero = false});
+      REQUIRE(result);
+      const PricedPlan& best = result->plans.front();
+      ++tried;
+      // The order among times within a thousandth is no order: the figures are compared.
+      const bool same_time =
+          best.figures.step.step_time_s <= least.figures.step.step_time_s * (1 + 2e-3);
+      const bool fits = limit == 0 || best.figures.step.peak_bytes <=
+                                          std::max(limit, least.figures.step.peak_bytes);
+      found += same_time && fits;
+      if (!(same_time && fits)) UNSCOPED_INFO(text << " limit " << limit);
+      CHECK(result->is_local_optimum);
+      CHECK(searched.pricer->evaluations() <= all.pricer->evaluations());
+    }
+  }
+  CHECK(found == tried);
+}
+
+TEST_CASE("the plan does not depend on the number of threads", "[autoshard]") {
+  Random random(3);
+  const std::string text = RandomChain(random, 3);
+  std::vector<std::string> plans;
+  for (const int threads : {1, 3}) {
+    Problem problem(text, {{"a", 4}, {"b", 2}}, threads);
+    const auto result = SearchPlans(*problem.pricer, *problem.space, false, {.evaluations = 300});
+    REQUIRE(result);
+    const auto module = problem.pricer->Apply(*problem.space, result->plans.front().plan);
+    REQUIRE(module);
+    plans.push_back(PrintModule(**module) + std::to_string(result->plans.size()));
+  }
+  CHECK(plans[0] == plans[1]);
+}
+
+AutoResult Sharded(const std::string& text, AutoOptions options) {
+  options.pricing.chip = *BuiltInChip("h100");
+  options.pricing.cost.memory = MemoryOptionsOf(options.pricing.chip);
+  options.pricing.threads = 1;
+  options.evaluations = 300;
+  auto result =
+      ShardAutomatically(*ParseModule(SourceText::FromString("t.hlo", text)), "t.hlo", options);
+  if (!result) FAIL(Render(result.error()));
+  return std::move(*result);
+}
+
+TEST_CASE("the text of the best plan has the figures that are told", "[autoshard]") {
+  Random random(5);
+  for (int graph = 0; graph < 4; ++graph) {
+    AutoOptions options;
+    options.mesh = {{"data", 4}, {"model", 2}};
+    const AutoResult result = Sharded(RandomChain(random, 2), options);
+    const AutoPlan& best = result.plans.front();
+    DeviceProgramOptions program;
+    auto made =
+        MakeDeviceProgram(*ParseModule(SourceText::FromString("o.hlo", result.text)), program);
+    REQUIRE(made);
+    CostOptions cost;
+    const Chip chip = *BuiltInChip("h100");
+    cost.memory = MemoryOptionsOf(chip);
+    const auto figures = PriceProgram(*std::move(made), chip, cost);
+    REQUIRE(figures);
+    CHECK(figures->step_time_s == best.step_time_s);
+    CHECK(figures->peak_bytes == best.peak_bytes);
+    CHECK(best.step_time_s >= result.bound_s);
+    for (const AutoPlan& plan : result.plans) CHECK(plan.step_time_s >= best.step_time_s * .999);
+  }
+}
+
+TEST_CASE("what is fixed stays as it is", "[autoshard]") {
+  Random random(11);
+  AutoOptions options;
+  options.mesh = {{"data", 4}, {"model", 2}};
+  options.rules = {{"^w1$", "model,data", "--fix", 0}};
+  const AutoResult result = Sharded(RandomChain(random, 2), options);
+  const auto module = *ParseModule(SourceText::FromString("o.hlo", result.text));
+  const Mesh mesh{"mesh", options.mesh, TileAssignment::Iota(std::vector<int64_t>{4, 2}), ""};
+  const std::vector<std::vector<int>> dims = {{1}, {0}};
+  for (const Instruction* x : module->entry()->parameters()) {
+    if (x->name() != "w1") continue;
+    CHECK(SameSharding(x->sharding(), ShardingByAxes(module->context(), mesh, dims)));
+  }
+}
+
+}  // namespace
+}  // namespace gshard::autoshard
