@@ -4,6 +4,7 @@
 #include "core/pass.h"
 #include "core/precision/float_widening.h"
 #include "core/precision/mixed_precision.h"
+#include "core/propagation/canonicalizer.h"
 #include "core/propagation/shardy_import.h"
 #include "core/transforms/algebraic_simplifier.h"
 #include "core/transforms/all_reduce_folder.h"
@@ -47,9 +48,13 @@ Expected<bool> RunInlineCalls(Module& module, PassContext& context) {
   return inlined;
 }
 
+Expected<bool> RunCanonicalize(Module& module, PassContext&) { return Canonicalize(module); }
+
 Expected<bool> RunSplitConstants(Module& module, PassContext& context) {
   context.constant_copies.clear();
-  return SplitConstants(module, context.constant_copies, context.use_order);
+  const bool as_shardy = ModeFor(module, context.propagation.mode) == PropagationMode::kShardy;
+  return SplitConstants(module, as_shardy ? ConstantUses::kElements : ConstantUses::kInstructions,
+                        context.constant_copies, context.use_order);
 }
 
 Expected<bool> RunMergeConstants(Module& module, PassContext& context) {
@@ -178,8 +183,11 @@ constexpr Pass kPasses[] = {
      RunDynamicPadder},
     {"weight-update-sharding", "Cut optimizer state and weight updates along the batch's axes",
      RunWeightUpdateSharding},
+    {"canonicalize",
+     "Leave out what XLA's import leaves out: movements of nothing, equal constants",
+     RunCanonicalize},
     {"split-constants",
-     "A copy of each cheap constant for every user, so that each lays out its own",
+     "A copy of each constant for every user, so that each lays out its own",
      RunSplitConstants},
     {"propagate", "Infer the sharding of every tensor from the annotated ones", RunPropagate},
     {"merge-constants", "Copies that split-constants made and propagate laid out alike: one again",

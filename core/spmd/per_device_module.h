@@ -2,7 +2,7 @@
 // programs, reports and tests go, so that all speak of the same program (docs/architecture.md).
 //
 //   import-shardy ─► inline-calls ─► [dynamic-padder] ─► before_sharding ─►
-//   [weight-update-sharding] ─► split-constants ─► propagate ─► merge-constants ─►
+//   [weight-update-sharding] ─► canonicalize ─► split-constants ─► propagate ─► merge-constants ─►
 //   after_propagation ─► partition ─► [windowed-einsum]
 //
 // Each step is a pass of core/pass_list.cc and takes its options from the PassContext.

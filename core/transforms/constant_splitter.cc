@@ -8,37 +8,13 @@ namespace gshard {
 namespace {
 
 constexpr int64_t kMaxLiteralElements = 4096;
-constexpr int32_t kMaxOperations = 16;
+// Of the copies that one computation gets: shared values that share others multiply.
+constexpr size_t kMaxCopies = 65536;
 
-// Made again on every device without a thought.
-bool IsMadeAgain(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kBroadcast:
-    case Opcode::kReshape:
-    case Opcode::kTranspose:
-    case Opcode::kSlice:
-    case Opcode::kConvert:
-    case Opcode::kCompare:
-    case Opcode::kSelect:
-    case Opcode::kAnd:
-    case Opcode::kOr:
-    case Opcode::kXor:
-    case Opcode::kNot:
-    case Opcode::kAdd:
-    case Opcode::kSubtract:
-    case Opcode::kMultiply:
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-    case Opcode::kNegate:
-    case Opcode::kAbs:
-      return true;
-    default:  // not what XLA copies with constants
-      return false;
-  }
+// Made of constants alone, it is one.
+bool MakesConstants(Opcode opcode) {
+  return HasFlag(opcode, kElementwise) || opcode == Opcode::kBroadcast || opcode == Opcode::kSlice;
 }
-
-// Elements of a tuple and what branches are given are laid out apart: each is a use of its own.
-bool UsesApart(Opcode opcode) { return opcode == Opcode::kTuple || opcode == Opcode::kConditional; }
 
 // All operands of `user` that are the constant, or the one at `position`.
 struct Use {
@@ -48,8 +24,7 @@ struct Use {
 
 // What may be made again for each of its uses.
 struct Constant {
-  int32_t operations = 0;
-  bool shareable = true;  // a control dependence names one instruction
+  bool is_split = true;  // not: a scalar, or what a control dependence names
   std::vector<Use> uses;
   std::vector<Instruction*> copies;
 };
@@ -59,10 +34,11 @@ constexpr int32_t kNone = -1;  // slot of what is none
 class ConstantSplitter {
  public:
   ConstantSplitter(Module& module, Computation* computation, std::vector<int32_t>& slot_of,
-                   std::vector<ConstantCopy>& copies, UserOrderOverride& order)
+                   ConstantUses uses, std::vector<ConstantCopy>& copies, UserOrderOverride& order)
       : module_(module),
         computation_(computation),
         slot_of_(slot_of),
+        uses_(uses),
         copies_(copies),
         order_(order),
         list_(computation->instructions().begin(), computation->instructions().end()) {}
@@ -92,42 +68,36 @@ class ConstantSplitter {
     return slot == kNone ? nullptr : &constants_[static_cast<size_t>(slot)];
   }
 
-  // Operations of which x consists, as a tree; 0: it is no constant to make again.
-  int32_t OperationsOf(const Instruction* x) {
+  bool IsConstant(const Instruction* x) {
     const Opcode opcode = x->opcode();
-    const bool is_leaf = opcode == Opcode::kIota || opcode == Opcode::kConstant;
-    if (!is_leaf && !IsMadeAgain(opcode)) return 0;
     const Shape* shape = x->shape();
-    if (!shape->IsArray() || shape->rank() == 0 || shape->HasDynamicDims()) return 0;
-    if (x->sharding() != nullptr || !x->control_predecessors().empty()) return 0;
+    if (!shape->IsArray() || shape->HasDynamicDims()) return false;
+    if (x->sharding() != nullptr || !x->control_predecessors().empty()) return false;
+    if (opcode == Opcode::kIota) return true;
     if (opcode == Opcode::kConstant) return shape->element_count() <= kMaxLiteralElements;
-    int32_t sum = 1;
-    for (const Instruction* operand : x->operands()) {
-      if (operand->shape()->IsScalar()) continue;
-      const Constant* constant = Find(operand);
-      if (constant == nullptr) return 0;
-      sum += constant->operations;
-    }
-    return sum <= kMaxOperations ? sum : 0;
+    return MakesConstants(opcode) && std::ranges::all_of(x->operands(), [&](const Instruction* y) {
+             return Find(y) != nullptr;
+           });
   }
 
   void FindConstants() {
     for (Instruction* x : list_) {
-      if (const int32_t operations = OperationsOf(x); operations > 0) {
+      if (IsConstant(x)) {
         slot_of_[x->id()] = static_cast<int32_t>(constants_.size());
-        constants_.push_back({operations, true, {}, {}});
+        constants_.push_back({x->shape()->rank() > 0, {}, {}});
       }
       AddUser(x);
     }
     for (const Instruction* x : list_) {
       for (const Instruction* predecessor : x->control_predecessors()) {
-        if (Constant* constant = Find(predecessor)) constant->shareable = false;
+        if (Constant* constant = Find(predecessor)) constant->is_split = false;
       }
     }
   }
 
   void AddUser(Instruction* x) {
-    const bool apart = UsesApart(x->opcode());
+    const bool apart = uses_ == ConstantUses::kElements &&
+                       (x->opcode() == Opcode::kTuple || x->opcode() == Opcode::kConditional);
     for (int64_t i = 0; i < x->operand_count(); ++i) {
       Constant* constant = Find(x->operand(i));
       if (constant == nullptr) continue;
@@ -143,7 +113,7 @@ class ConstantSplitter {
   bool AnyShared() {
     const Constant* root = Find(computation_->root());
     return std::ranges::any_of(constants_, [&](const Constant& constant) {
-      return constant.shareable && constant.uses.size() + (&constant == root) > 1;
+      return constant.is_split && constant.uses.size() + (&constant == root) > 1;
     });
   }
 
@@ -151,7 +121,8 @@ class ConstantSplitter {
     // x itself is the root's, else the first use's.
     const size_t kept = x == computation_->root() ? 0 : 1;
     const std::vector<Use>& uses = constant.uses;
-    if (!constant.shareable || uses.size() <= kept) return;
+    if (!constant.is_split || uses.size() <= kept || made_ + uses.size() > kMaxCopies) return;
+    made_ += uses.size() - kept;
     order_.erase(x);
     const std::vector<Instruction*> operands(x->operands().begin(), x->operands().end());
     for (size_t i = kept; i < uses.size(); ++i) {
@@ -177,6 +148,8 @@ class ConstantSplitter {
   Computation* computation_;
   // In constants_, by Instruction::id(): of one computation at a time.
   std::vector<int32_t>& slot_of_;
+  const ConstantUses uses_;
+  size_t made_ = 0;  // copies
   std::vector<ConstantCopy>& copies_;
   UserOrderOverride& order_;
   const std::vector<Instruction*> list_;
@@ -185,11 +158,12 @@ class ConstantSplitter {
 
 }  // namespace
 
-bool SplitConstants(Module& module, std::vector<ConstantCopy>& copies, UserOrderOverride& order) {
+bool SplitConstants(Module& module, ConstantUses uses, std::vector<ConstantCopy>& copies,
+                    UserOrderOverride& order) {
   std::vector<int32_t> slot_of(module.instruction_limit(), kNone);
   bool changed = false;
   for (Computation* computation : module.computations()) {
-    changed |= ConstantSplitter(module, computation, slot_of, copies, order).Run();
+    changed |= ConstantSplitter(module, computation, slot_of, uses, copies, order).Run();
   }
   return changed;
 }

@@ -21,9 +21,10 @@ bool IsOneOf(std::string_view target, std::span<const std::string_view> list) {
 
 constexpr std::array<std::string_view, 3> kAlwaysPassThrough = {"Sharding", "X64Combine",
                                                                 "LayoutConstraint"};
-constexpr std::array<std::string_view, 9> kSameRankPassThrough = {
-    "ResizeNearest", "ResizeBilinear", "ResizeNearestGrad", "ResizeBilinearGrad", "Cholesky",
-    "MoveToHost",    "MoveToDevice",   "PinToDevice",       "PinToDeviceSram"};
+constexpr std::array<std::string_view, 10> kSameRankPassThrough = {
+    "ResizeNearest", "ResizeBilinear", "ResizeNearestGrad", "ResizeBilinearGrad",
+    "Cholesky",      "MoveToHost",     "MoveToDevice",      "annotate_device_placement",
+    "PinToDevice",   "PinToDeviceSram"};
 
 bool PassesThrough(const Instruction& x) {
   std::string_view target = x.attributes<CustomCallAttributes>().target;

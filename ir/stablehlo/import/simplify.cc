@@ -228,8 +228,9 @@ class Simplifier {
 
   Instruction* Broadcast() {
     Instruction* inner = x_->operand(0);
-    if (!May(inner, Opcode::kBroadcast)) return x_;
     const Dims outer = x_->attributes<DimensionsAttributes>().dimensions;
+    if (inner->shape() == x_->shape() && IsIdentity(outer)) return inner;
+    if (!May(inner, Opcode::kBroadcast)) return x_;
     std::vector<int64_t> both;
     for (const int64_t d : inner->attributes<DimensionsAttributes>().dimensions) {
       both.push_back(outer[static_cast<size_t>(d)]);

@@ -1,4 +1,4 @@
-// What XLA's export of StableHLO leaves out. Internal to ir/stablehlo.
+// What XLA's export of StableHLO leaves out. For the importer and core/propagation/canonicalizer.h.
 #ifndef GSHARD_IR_STABLEHLO_IMPORT_SIMPLIFY_H_
 #define GSHARD_IR_STABLEHLO_IMPORT_SIMPLIFY_H_
 

