@@ -137,6 +137,7 @@ int RunPropagate(Flags& flags) {
                       if (!done) return Fail(done.error());
                       if (flags.report.empty()) return {};
                       ShardingReport report = MakeShardingReport(module, findings);
+                      report.propagated_as = context.propagated_as;
                       bool json = flags.report.ends_with(".json");
                       return WriteFile(flags.report,
                                        json ? ShardingReportJson(module, report)
@@ -182,6 +183,7 @@ int RunPartition(Flags& flags) {
         if (!done) return Fail(done.error());
         if (original == nullptr) return {};
         CollectiveReport report = MakeCollectiveReport(module, &recorder);
+        report.propagated_as = context.propagated_as;
         AdviseAnnotations(*original, context, way, report);
         return WriteCollectiveReport(flags.report, module, report, flags.top);
       });

@@ -34,6 +34,8 @@ struct PassContext {
   WindowedEinsumOptions windowed_einsum;
   HostTransferOptions host_transfers;
   std::optional<DeviceGrid> devices;  // of expand-dynamic-roots; nothing: as the module says
+  // Whose rules the last `propagate` followed; kByText: none has run.
+  PropagationMode propagated_as = PropagationMode::kByText;
   UserOrderOverride use_order;        // from inline-calls to propagate
   std::vector<ConstantCopy> constant_copies;  // from split-constants to merge-constants
   ExplainRecorder* recorder = nullptr;        // null: nothing is recorded

@@ -65,6 +65,7 @@ Expected<bool> RunPropagate(Module& module, PassContext& context) {
   PropagationOptions options = context.propagation;
   options.warnings = &context.diagnostics;
   options.use_order = &context.use_order;
+  options.mode = context.propagated_as = ModeFor(module, options.mode);
   return PropagateShardings(module, options, context.recorder);
 }
 

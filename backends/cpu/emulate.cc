@@ -27,6 +27,7 @@ namespace {
 
 void ReportPlan(const PreparedRun& prepared, RunReport& report) {
   report.threads = prepared.mesh.threads;
+  report.propagated_as = prepared.programs.propagated_as;
   report.partition_time_s = prepared.programs.partition_time_s;
   report.devices = prepared.mesh.grid.device_count();
   report.plan_time_s = prepared.run->plan_seconds();

@@ -29,6 +29,7 @@ struct PartitionedGraph {
   WholeGraph whole;
   std::vector<FeedCapacity> capacities;  // of all feeds: the program has the whole graph's room
   double seconds = 0;
+  PropagationMode propagated_as = PropagationMode::kByText;
 };
 
 Expected<HostFeeds> Expand(Module& module, const ExpansionOptions& options, const DeviceGrid& grid,
@@ -145,6 +146,7 @@ Expected<PartitionedGraph> PartitionGraph(Module& graph, const DeviceGrid& grid,
   if (!made) return Fail(made.error());
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   result.seconds = elapsed.count();
+  result.propagated_as = context.propagated_as;
   return result;
 }
 
@@ -308,6 +310,7 @@ Expected<MeshPrograms> MakeMeshPrograms(std::unique_ptr<Module> module,
   made.forms = std::move(result->forms);
   made.whole = std::move(result->whole);
   made.partition_time_s = result->seconds;
+  made.propagated_as = result->propagated_as;
   if (has_given) {
     if (auto done = TakeSpreads(made, options); !done) return Fail(done.error());
   } else if (partitioned && made.grid.partitions > 1) {

@@ -39,6 +39,7 @@ struct MeshPrograms {
   WholeGraph whole;
   MicrobatchedReference microbatched;
   std::unique_ptr<Module> given;     // the reference that the user gave: owns names and shapes
+  PropagationMode propagated_as = PropagationMode::kByText;  // kByText: came partitioned
   double partition_time_s = 0;       // 0: `program` came partitioned
   std::optional<DeviceModel> model;  // of `program` before it was expanded
 

@@ -594,6 +594,7 @@ std::string ToJson(const RunReport& report, std::span<const FailedCheck> failed,
                  {"instruction_set", NameOf(report.machine.instructions)},
                  {"blas", report.machine.blas},
                  {"blas_kernel", report.machine.blas_kernel}}},
+               {"propagation", ModeName(report.propagated_as)},
                {"partition_time_s", figure(report.partition_time_s)},
                {"plan_time_s", figure(report.plan_time_s)},
                {"step_time_s", figure(step)},
@@ -642,7 +643,10 @@ std::string ToText(const RunReport& report) {
   out += fmt::format("machine       {}\n", ToText(report.machine));
   out += ToText(report.inputs);
   if (report.partition_time_s > 0) {
-    out += fmt::format("partition     {}\n", HumanSeconds(report.partition_time_s));
+    out += fmt::format("partition     {}{}\n", HumanSeconds(report.partition_time_s),
+                       report.propagated_as == PropagationMode::kShardy
+                           ? ", propagated by Shardy's rules"
+                           : "");
   }
   out += fmt::format("plan          {}\n", HumanSeconds(report.plan_time_s));
   if (!report.step_times_s.empty()) {

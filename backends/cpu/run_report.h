@@ -12,6 +12,7 @@
 #include "backends/cpu/verify/index_coverage.h"
 #include "backends/cpu/verify/verify.h"
 #include "core/estimate/device_model.h"
+#include "core/propagation/propagation.h"
 #include "core/report/failed_check.h"
 
 namespace gshard::cpu {
@@ -20,6 +21,7 @@ struct RunReport {
   Machine machine = ThisMachine();
   int64_t devices = 1;
   int threads = 1;
+  PropagationMode propagated_as = PropagationMode::kByText;  // kByText: came partitioned
   double partition_time_s = 0;
   double plan_time_s = 0;
   std::vector<double> step_times_s;

@@ -95,6 +95,7 @@ Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& ch
   if (!program) return Fail(std::move(program.error()));
   if (causes != Causes::kNone) {
     estimate.collectives = MakeCollectiveReport(*program->module, options.recorder);
+    estimate.collectives->propagated_as = program->propagated_as;
   }
   if (written != nullptr) {
     PassContext context;
@@ -108,6 +109,7 @@ Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& ch
   if (!report) return Fail(std::move(report.error()));
   estimate.module = std::move(program->module);
   estimate.report = std::move(*report);
+  estimate.report.propagation = ModeName(program->propagated_as);
   return estimate;
 }
 

@@ -171,6 +171,13 @@ std::string PlaceOfInlined(const ExplainOptions& options, const Instruction* cop
          ToText(*place, written);
 }
 
+// Whose rules inferred the shardings.
+void TellPropagation(PropagationMode mode, Json& document, std::string& text) {
+  document.Set("propagation", ModeName(mode));
+  if (mode != PropagationMode::kShardy) return;
+  text += "propagated by Shardy's rules (docs/propagation.md, section 11)\n";
+}
+
 }  // namespace
 
 int RefuseToExplain(const ExplainOptions& options, const Diagnostic& error) {
@@ -235,6 +242,7 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
   if (!made) return RefuseToExplain(options, made.error());
   std::vector<CausedCollective> collectives;
   if (partitions) collectives = CollectivesBecauseOf(**module, &recorder, name);
+  TellPropagation(context.propagated_as, document, text);
   document.Set("collectives", ToJson(collectives));
   text += ToText(collectives, name);
   if (instruction == nullptr) {

@@ -84,6 +84,7 @@ struct CostReport {
   int64_t devices = 1;
   std::string chip;
   std::vector<MeshAxis> mesh;       // named, or inferred: axis0, axis1, ..; empty for one device
+  std::string propagation;          // "gspmd", "shardy"; empty: the text came partitioned
   bool mesh_is_inferred = false;    // the text names no axes
   std::string network;              // "data -> x, model -> y+core; x=8, y=8, core=2"
   Overlap overlap = Overlap::kXla;  // never kChipDefault

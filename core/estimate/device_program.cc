@@ -39,6 +39,7 @@ Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& opt
   };
   auto done = MakePerDeviceModule(module, context, way);
   program.diagnostics = std::move(context.diagnostics);
+  program.propagated_as = context.propagated_as;
   if (!done) return Fail(std::move(done.error()));
   return {};
 }

@@ -39,6 +39,7 @@ struct DeviceProgram {
   std::optional<double> useful_flops;   // TotalFlops of the whole program, where there was one
   GlobalTensors tensors;                // if they were to be recorded
   std::vector<Diagnostic> diagnostics;  // warnings and notes
+  PropagationMode propagated_as = PropagationMode::kByText;  // kByText: nothing was propagated
 };
 
 // Of a whole program, or of one for one device, which stays as it is but for `optimize`. Errors:

@@ -13,7 +13,7 @@
 #include "core/explain/recorder.h"
 #include "core/propagation/annotations.h"
 #include "core/propagation/computation_map.h"
-#include "core/propagation/findings.h"
+#include "core/explain/propagation_findings.h"
 #include "core/propagation/rules.h"
 #include "core/propagation/worklist.h"
 #include "ir/module.h"

@@ -74,9 +74,10 @@ Expected<void> SpreadFromBoundary(Module& module, ExplainRecorder* recorder) {
 Expected<bool> InferAsShardy(Module& module, const BoundaryFlags& boundary, bool imported,
                              const PropagationOptions& options, ExplainRecorder* recorder) {
   if (Expected<void> ok = CheckAnnotations(module); !ok) return Fail(ok.error());
+  if (options.warnings != nullptr) WarnOfDifferingMeshes(module, *options.warnings);
   RecordAnnotations(module, recorder);
-  const bool changed =
-      shardy::PropagateAsShardy(module, {boundary.parameters, boundary.results}, recorder);
+  const bool changed = shardy::PropagateAsShardy(module, {boundary.parameters, boundary.results},
+                                                 options.findings, recorder);
   RecordBoundary(module, boundary);
   if (options.warnings != nullptr) {
     if (auto note = FreeBoundaryNote(module, boundary)) {
@@ -87,6 +88,18 @@ Expected<bool> InferAsShardy(Module& module, const BoundaryFlags& boundary, bool
 }
 
 }  // namespace
+
+std::string_view ModeName(PropagationMode mode) {
+  switch (mode) {
+    case PropagationMode::kByText:
+      return "";
+    case PropagationMode::kGspmd:
+      return "gspmd";
+    case PropagationMode::kShardy:
+      return "shardy";
+  }
+  return "";
+}
 
 PropagationMode ModeFor(const Module& module, PropagationMode wanted) {
   if (wanted == PropagationMode::kByText) {

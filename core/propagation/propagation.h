@@ -7,10 +7,11 @@
 #ifndef GSHARD_CORE_PROPAGATION_PROPAGATION_H_
 #define GSHARD_CORE_PROPAGATION_PROPAGATION_H_
 
+#include <string_view>
 #include <vector>
 
 #include "core/explain/recorder.h"
-#include "core/propagation/findings.h"
+#include "core/explain/propagation_findings.h"
 #include "ir/diagnostic.h"
 #include "ir/module.h"
 #include "ir/traversal.h"
@@ -23,6 +24,9 @@ enum class PropagationMode : uint8_t {
   kGspmd,
   kShardy,
 };
+
+// "gspmd", "shardy", as --propagation takes it; "" for kByText.
+std::string_view ModeName(PropagationMode mode);
 
 struct PropagationOptions {
   PropagationMode mode = PropagationMode::kByText;

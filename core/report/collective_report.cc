@@ -207,6 +207,9 @@ std::string CollectiveReportText(Module& partitioned, const CollectiveReport& re
       Counted(static_cast<int64_t>(report.collectives.size()), "collective"),
       HumanBytes(report.bytes_per_device),
       Counted(static_cast<int64_t>(report.rematerializations.size()), "full rematerialisation"));
+  if (report.propagated_as == PropagationMode::kShardy) {
+    out += "shardings propagated by Shardy's rules\n";
+  }
   const Mesh* mesh = MainMesh(partitioned);
   const std::vector<MeshAxis> axes = mesh == nullptr ? std::vector<MeshAxis>() : mesh->axes;
   if (axes.size() > 1 && NamedMesh(partitioned) == nullptr) {
@@ -283,6 +286,7 @@ std::string CollectiveReportJson(const Module& partitioned, const CollectiveRepo
   };
   Json document = {{"schema", "gshard.collectives/1"},
                    {"devices", report.devices},
+                   {"propagation", ModeName(report.propagated_as)},
                    {"bytes_per_device", report.bytes_per_device},
                    {"collectives", std::move(collectives)},
                    {"full_rematerializations", rows(report.rematerializations)},

@@ -10,6 +10,7 @@
 
 #include "core/cost/collective_cost.h"
 #include "core/explain/recorder.h"
+#include "core/propagation/propagation.h"
 #include "ir/module.h"
 
 namespace gshard {
@@ -37,6 +38,7 @@ struct CollectiveReport {
   };
 
   int64_t devices = 1;
+  PropagationMode propagated_as = PropagationMode::kByText;  // the caller knows
   double bytes_per_device = 0;          // sent in one step
   std::vector<Collective> collectives;  // most bytes first
   std::vector<Rematerialization> rematerializations;

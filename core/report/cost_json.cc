@@ -123,6 +123,7 @@ std::string CostAsJson(const Module& module, const CostReport& report, size_t to
                    {"failed_checks", FailedChecksAsJson(failed)},
                    {"mesh", std::move(mesh)},
                    {"mesh_is_inferred", report.mesh_is_inferred},
+                   {"propagation", report.propagation},
                    {"network", report.network},
                    {"overlap", OverlapName(report.overlap)},
                    {"fits", report.memory.Fits()},

@@ -73,8 +73,9 @@ std::string GroupsText(const std::vector<WorkRow>& groups) {
 
 std::string CostAsText(const Module& module, const CostReport& report, size_t top) {
   std::string out = VerdictText(report.memory);
-  out += fmt::format("{}: {} device{}, {}\n", module.name(), report.devices,
-                     report.devices == 1 ? "" : "s", report.chip);
+  out += fmt::format("{}: {} device{}, {}{}\n", module.name(), report.devices,
+                     report.devices == 1 ? "" : "s", report.chip,
+                     report.propagation == "shardy" ? ", propagated by Shardy's rules" : "");
   out += fmt::format("  step time      {:>12}   {}\n", HumanSeconds(report.step_time_s),
                      BreakdownText(report));
   std::string waste = WasteText(report);

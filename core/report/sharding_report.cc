@@ -188,7 +188,9 @@ std::string ShardingReportText(const Module& module, const ShardingReport& repor
                                const Mesh* mesh) {
   Context& ctx = module.context();
   std::string out =
-      fmt::format("{}: shardings over {}\n", module.name(), Counted(report.devices, "device"));
+      fmt::format("{}: shardings over {}{}\n", module.name(), Counted(report.devices, "device"),
+                  report.propagated_as == PropagationMode::kShardy ? ", propagated by Shardy's rules"
+                                                                   : "");
   out +=
       fmt::format("\nReplicated although a dim could be cut further: {}, {} per device in all{}\n",
                   Counted(report.replicated_count, "value"),
@@ -262,6 +264,7 @@ std::string ShardingReportJson(const Module& module, const ShardingReport& repor
   }
   Json document = {{"schema", "gshard.shardings/1"},
                    {"devices", report.devices},
+                   {"propagation", ModeName(report.propagated_as)},
                    {"replicated_count", report.replicated_count},
                    {"replicated_bytes_per_device", report.replicated_bytes},
                    {"replicated", std::move(replicated)},

@@ -7,13 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "core/propagation/findings.h"
+#include "core/explain/propagation_findings.h"
+#include "core/propagation/propagation.h"
 #include "ir/module.h"
 
 namespace gshard {
 
 struct ShardingReport {
   int64_t devices = 1;
+  PropagationMode propagated_as = PropagationMode::kByText;  // the caller knows
   // Values of which several devices hold the same tile although a dim could be cut further.
   struct Replicated {
     const Instruction* instruction = nullptr;

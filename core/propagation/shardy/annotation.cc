@@ -34,28 +34,39 @@ std::optional<AxisList> OnMesh(const AxisList& axes, const Mesh& from, const Mes
   return list;
 }
 
-// The sharding's spelling by axes of `mesh`; null if there is none.
-const NamedSharding* NamedOn(Context& context, const Sharding* s, const Mesh* mesh) {
+// The sharding's spelling by axes of the mesh; null if there is none.
+const NamedSharding* NamedOn(const AnnotationReader& reader, const Sharding* s) {
   if (s->named != nullptr && s->named->mesh != nullptr) return s->named;
-  const Sharding* spelled = SpelledByMesh(context, s, mesh, /*sugar=*/false);
-  return spelled->named;
+  const auto [it, fresh] = reader.named.try_emplace(s, nullptr);
+  if (fresh) it->second = SpelledByMesh(reader.context, s, reader.mesh, /*sugar=*/false)->named;
+  return it->second;
+}
+
+const std::vector<ShardySharding>& ShardingsInAttribute(const AnnotationReader& reader,
+                                                        const Instruction& x) {
+  const auto [it, fresh] = reader.read.try_emplace(x.frontend_attributes());
+  if (fresh) {
+    const std::string text = FrontendAttribute(x.frontend_attributes(), "xla.sdy.sharding");
+    if (text.empty() || !ReadShardyShardings(text, reader.meshes, it->second)) it->second.clear();
+  }
+  return it->second;
 }
 
 // Which dims the text leaves open, and their priorities.
-void ReadOpenDims(const Instruction& x, int64_t leaf, const ShardyMeshes& meshes, Tensor& tensor) {
-  for (const int64_t d : UnspecifiedDims(x)) {
-    if (At(d) < tensor.dims.size()) tensor.dims[At(d)].open = true;
+void ReadOpenDims(const AnnotationReader& reader, const Instruction& x, int64_t leaf,
+                  std::span<Dim> dims) {
+  if (!x.backend_config().empty()) {
+    for (const int64_t d : UnspecifiedDims(x)) {
+      if (At(d) < dims.size()) dims[At(d)].open = true;
+    }
   }
-  const std::string text = FrontendAttribute(x.frontend_attributes(), "xla.sdy.sharding");
-  if (text.empty()) return;
-  std::vector<ShardySharding> shardings;
-  if (!ReadShardyShardings(text, meshes, shardings) || At(leaf) >= shardings.size()) return;
+  if (x.frontend_attributes().empty()) return;
+  const std::vector<ShardySharding>& shardings = ShardingsInAttribute(reader, x);
+  if (At(leaf) >= shardings.size()) return;
   const ShardySharding& sharding = shardings[At(leaf)];
-  if (sharding.dims.size() != tensor.dims.size()) return;
-  for (const int64_t d : sharding.open_dims) tensor.dims[At(d)].open = true;
-  for (size_t d = 0; d < tensor.dims.size(); ++d) {
-    tensor.dims[d].priority = sharding.priorities[d];
-  }
+  if (sharding.dims.size() != dims.size()) return;
+  for (const int64_t d : sharding.open_dims) dims[At(d)].open = true;
+  for (size_t d = 0; d < dims.size(); ++d) dims[d].priority = sharding.priorities[d];
 }
 
 }  // namespace
@@ -75,32 +86,31 @@ bool ReadAnnotation(const AnnotationReader& reader, const Instruction& x, int64_
   const Mesh* mesh = reader.mesh;
   const Sharding* s = LeafOf(x.sharding(), leaf);
   if (s == nullptr || s->IsUnknown() || s->IsMaximal()) return false;
-  Tensor read = tensor;
-  read.replicated.clear();
-  read.unreduced.clear();
-  for (Dim& dim : read.dims) dim = Dim{.axes = {}, .open = false};
+  std::vector<Dim> dims(tensor.dims.size(), Dim{.axes = {}, .open = false});
+  Axes replicated, unreduced;
   if (s->IsTiled() || s->named != nullptr) {
-    const NamedSharding* named = NamedOn(reader.context, s, mesh);
+    const NamedSharding* named = NamedOn(reader, s);
     if (named == nullptr || (named->form != NamedSharding::Form::kDims &&
                              named->form != NamedSharding::Form::kReplicated)) {
       return false;
     }
-    const auto take = [&](const AxisList& axes, AxisList& out) {
+    const auto take = [&](const AxisList& axes, Axes& out) {
       const auto list = OnMesh(axes, *named->mesh, *mesh);
-      if (list) out = *list;
+      if (list) out = reader.axes.Make(*list);
       return list.has_value();
     };
-    for (size_t d = 0; d < read.dims.size() && d < named->dims.size(); ++d) {
-      if (!take(named->dims[d].axes, read.dims[d].axes)) return false;
-      read.dims[d].open = named->dims[d].open;
+    for (size_t d = 0; d < dims.size() && d < named->dims.size(); ++d) {
+      if (!take(named->dims[d].axes, dims[d].axes)) return false;
+      dims[d].open = named->dims[d].open;
     }
-    if (!take(named->replicated, read.replicated) || !take(named->unreduced, read.unreduced)) {
-      return false;
-    }
+    if (!take(named->replicated, replicated) || !take(named->unreduced, unreduced)) return false;
   }
-  read.mesh = mesh;
-  ReadOpenDims(x, leaf, reader.meshes, read);
-  tensor = std::move(read);
+  ReadOpenDims(reader, x, leaf, dims);
+  tensor.mesh = mesh;
+  tensor.is_annotated = true;
+  tensor.replicated = replicated;
+  tensor.unreduced = unreduced;
+  std::ranges::copy(dims, tensor.dims.begin());
   return true;
 }
 
@@ -114,7 +124,7 @@ AxisList ManualAxesOf(const AnnotationReader& reader, const Instruction& x) {
   if (s == nullptr) return {};
   if (s->IsManual()) return all;
   if (!s->IsTiled() || !s->HasManualSubgroup()) return {};
-  const NamedSharding* named = NamedOn(reader.context, s, mesh);
+  const NamedSharding* named = NamedOn(reader, s);
   if (named == nullptr) return {};
   return OnMesh(named->manual, *named->mesh, *mesh).value_or(AxisList());
 }
@@ -126,9 +136,10 @@ const Sharding* ShardingOf(Context& context, const Tensor& tensor, bool inside,
   named.sugar = !mesh->name.empty();
   for (const Dim& dim : tensor.dims) {
     NamedSharding::Dim& out = named.dims.emplace_back();
-    out.axes.assign(dim.axes.begin() + (inside ? dim.manual : 0), dim.axes.end());
+    const std::span<const AxisRef> visible = VisibleAxes(dim, {-1, inside});
+    out.axes.assign(visible.begin(), visible.end());
   }
-  named.unreduced = tensor.unreduced;
+  named.unreduced.assign(tensor.unreduced.list().begin(), tensor.unreduced.list().end());
   named.manual = manual;
   const bool whole = std::ranges::all_of(named.dims, [](const auto& d) { return d.axes.empty(); });
   if (whole && named.unreduced.empty() && manual.empty()) return context.Replicated();

@@ -4,6 +4,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "core/propagation/shardy/tensor.h"
 #include "ir/context.h"
@@ -17,9 +21,18 @@ std::string ShardyMeshesText(const Module& module);
 
 // What reading needs to know of the module; outlives no change of it.
 struct AnnotationReader {
+  AnnotationReader(Context& context_in, AxisTable& axes_in, const Mesh* mesh_in,
+                   ShardyMeshes meshes_in)
+      : context(context_in), axes(axes_in), mesh(mesh_in), meshes(std::move(meshes_in)) {}
   Context& context;
-  const Mesh* mesh;      // over all devices
-  ShardyMeshes meshes;   // those that attributes name
+  AxisTable& axes;
+  const Mesh* mesh;     // over all devices
+  ShardyMeshes meshes;  // those that attributes name
+  // What attributes xla.sdy.sharding say, by the frontend attributes that they stand in: many
+  // instructions have the same.
+  mutable std::unordered_map<std::string_view, std::vector<ShardySharding>> read;
+  // Shardings spelled by axes of `mesh`; null: there is no spelling.
+  mutable std::unordered_map<const Sharding*, const NamedSharding*> named;
 };
 
 // Gives `tensor` the sharding that leaf `leaf` of `x` carries: its axes, and from the frontend

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/hash.h"
+
 namespace gshard::shardy {
 namespace {
 
@@ -17,6 +19,22 @@ int64_t SizeOf(std::span<const AxisRef> axes) {
   int64_t size = 1;
   for (const AxisRef& axis : axes) size *= axis.size;
   return size;
+}
+
+Axes AxisTable::Make(std::span<const AxisRef> list) {
+  if (list.empty()) return {};
+  size_t hash = list.size();
+  for (const AxisRef& axis : list) {
+    hash = HashCombine(hash, static_cast<uint64_t>(axis.axis));
+    hash = HashCombine(hash, static_cast<uint64_t>(axis.pre_size));
+    hash = HashCombine(hash, static_cast<uint64_t>(axis.size));
+  }
+  const auto [first, last] = lists_.equal_range(hash);
+  for (auto it = first; it != last; ++it) {
+    if (std::ranges::equal(it->second->list, list)) return Axes(it->second.get());
+  }
+  auto made = std::make_unique<Axes::Data>(Axes::Data{{list.begin(), list.end()}, SizeOf(list)});
+  return Axes(lists_.emplace(hash, std::move(made))->second.get());
 }
 
 bool Overlap(const AxisRef& a, const AxisRef& b) {
@@ -43,6 +61,10 @@ bool IsPrefix(std::span<const AxisRef> prefix, std::span<const AxisRef> list) {
   return true;
 }
 
+Axes CommonPrefix(AxisTable& table, Axes a, Axes b) {
+  return a == b ? a : table.Make(CommonPrefix(a.list(), b.list()));
+}
+
 AxisList CommonPrefix(std::span<const AxisRef> a, std::span<const AxisRef> b) {
   AxisList common;
   for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
@@ -59,10 +81,10 @@ AxisList CommonPrefix(std::span<const AxisRef> a, std::span<const AxisRef> b) {
   return common;
 }
 
-AxisList Joined(std::span<const AxisRef> a, std::span<const AxisRef> b) {
-  if (IsPrefix(a, b)) return {b.begin(), b.end()};
-  if (IsPrefix(b, a)) return {a.begin(), a.end()};
-  return CommonPrefix(a, b);
+Axes Joined(AxisTable& table, Axes a, Axes b) {
+  if (IsPrefix(a, b)) return b;
+  if (IsPrefix(b, a)) return a;
+  return table.Make(CommonPrefix(a, b));
 }
 
 std::optional<AxisRef> FreeMajorPart(const AxisRef& axis, std::span<const AxisRef> used) {
@@ -83,7 +105,8 @@ AxisList Rest(std::span<const AxisRef> list, std::span<const AxisRef> prefix) {
   const size_t last = prefix.size() - 1;
   const AxisRef& whole = list[last];
   if (prefix[last].size < whole.size) {
-    rest.push_back({whole.axis, whole.pre_size * prefix[last].size, whole.size / prefix[last].size});
+    rest.push_back(
+        {whole.axis, whole.pre_size * prefix[last].size, whole.size / prefix[last].size});
   }
   rest.insert(rest.end(), list.begin() + static_cast<int64_t>(last) + 1, list.end());
   return rest;

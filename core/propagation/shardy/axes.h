@@ -3,8 +3,10 @@
 #define GSHARD_CORE_PROPAGATION_SHARDY_AXES_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/mesh.h"
@@ -15,6 +17,41 @@ using AxisList = std::vector<AxisRef>;
 
 // Into how many parts the axes cut.
 int64_t SizeOf(std::span<const AxisRef> axes);
+
+// An interned list, handed around by value: lists of one AxisTable are equal if their handles are.
+// A program has few different lists and compares and copies them all the time. Valid as long as the
+// table.
+class Axes {
+ public:
+  Axes() = default;  // the empty list
+  bool empty() const { return data_ == nullptr; }
+  std::span<const AxisRef> list() const {
+    return empty() ? std::span<const AxisRef>() : std::span<const AxisRef>(data_->list);
+  }
+  operator std::span<const AxisRef>() const { return list(); }
+  // Into how many parts they cut.
+  int64_t shards() const { return empty() ? 1 : data_->shards; }
+  bool operator==(const Axes&) const = default;
+  const void* id() const { return data_; }  // to hash by
+
+ private:
+  friend class AxisTable;
+  struct Data {
+    AxisList list;
+    int64_t shards = 1;
+  };
+  explicit Axes(const Data* data) : data_(data) {}
+  const Data* data_ = nullptr;
+};
+
+// Owns interned lists. Not thread-safe.
+class AxisTable {
+ public:
+  Axes Make(std::span<const AxisRef> list);
+
+ private:
+  std::unordered_multimap<size_t, std::unique_ptr<const Axes::Data>> lists_;  // by hash
+};
 
 // Do two references have positions of one axis in common?
 bool Overlap(const AxisRef& a, const AxisRef& b);
@@ -27,10 +64,11 @@ bool IsPrefix(std::span<const AxisRef> prefix, std::span<const AxisRef> list);
 
 // The longest list of which both are prefixes as far as they agree: [a] and [a, b] give [a, b];
 // [a, b] and [a, c] give [a]; "d":(1)2 and "d" give "d"; ["d":(1)2, a] and ["d"] give "d":(1)2.
-AxisList Joined(std::span<const AxisRef> a, std::span<const AxisRef> b);
+Axes Joined(AxisTable& table, Axes a, Axes b);
 
 // The longest common beginning, the last axis perhaps a part.
 AxisList CommonPrefix(std::span<const AxisRef> a, std::span<const AxisRef> b);
+Axes CommonPrefix(AxisTable& table, Axes a, Axes b);
 
 // The major part of `axis` that does not overlap `used`; nothing if none is left.
 std::optional<AxisRef> FreeMajorPart(const AxisRef& axis, std::span<const AxisRef> used);

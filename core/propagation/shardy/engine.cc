@@ -1,17 +1,22 @@
 #include "core/propagation/shardy/engine.h"
 
 #include <algorithm>
+#include <bit>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
 
+#include "core/propagation/shardy/projection.h"
 #include "ir/dims.h"
 
 namespace gshard::shardy {
 namespace {
 
 constexpr int kForward = 1, kBackward = 2, kBoth = 3;
-constexpr int kTiers = 4;
+constexpr int kTiers = 5;
+// Up to here only factors that need no communication give axes.
+constexpr int kLastPassingTier = 2;
 
 bool SameDims(const Tensor& a, const Tensor& b) {
   if (a.dims.size() != b.dims.size()) return false;
@@ -24,13 +29,13 @@ bool SameDims(const Tensor& a, const Tensor& b) {
 // A constraint with closed dims says what its operand is to be, if nothing else does.
 void ApplyConstraints(Graph& graph) {
   const auto dictates = [](const Operation& op) {
-    return op.is_constraint && !op.is_result && !op.results[0].inside;
+    return op.is_constraint && !op.is_result && !op.results()[0].inside;
   };
   std::vector<int> agreed(graph.tensors.size(), -1);  // the constraint's tensor; -2: they differ
   for (const Operation& op : graph.operations) {
     if (!dictates(op)) continue;
-    int& of = agreed[At(op.operands[0].tensor)];
-    const int tensor = op.results[0].tensor;
+    int& of = agreed[At(op.operands()[0].tensor)];
+    const int tensor = op.results()[0].tensor;
     if (of == -1) {
       of = tensor;
     } else if (of >= 0 && !SameDims(graph.tensors[At(of)], graph.tensors[At(tensor)])) {
@@ -39,10 +44,10 @@ void ApplyConstraints(Graph& graph) {
   }
   for (const Operation& op : graph.operations) {
     if (!dictates(op)) continue;
-    Tensor& operand = graph.tensors[At(op.operands[0].tensor)];
-    const Tensor& constraint = graph.tensors[At(op.results[0].tensor)];
+    Tensor& operand = graph.tensors[At(op.operands()[0].tensor)];
+    const Tensor& constraint = graph.tensors[At(op.results()[0].tensor)];
     if (!constraint.IsClosed() || operand.HasSharding() || operand.is_edge_target ||
-        agreed[At(op.operands[0].tensor)] < 0) {
+        agreed[At(op.operands()[0].tensor)] < 0) {
       continue;
     }
     operand.mesh = constraint.mesh;
@@ -55,21 +60,55 @@ void ApplyConstraints(Graph& graph) {
   }
 }
 
+// Some of the operations, by index.
+class OperationSet {
+ public:
+  explicit OperationSet(size_t operations) : words_((operations + 63) / 64), end_(operations) {}
+  void Add(size_t i) { words_[i / 64] |= uint64_t{1} << (i % 64); }
+  void Remove(size_t i) { words_[i / 64] &= ~(uint64_t{1} << (i % 64)); }
+  bool Has(size_t i) const { return (words_[i / 64] >> (i % 64) & 1) != 0; }
+  // The first member that is not below i; the number of operations if there is none.
+  size_t FirstFrom(size_t i) const {
+    if (i >= end_) return end_;
+    uint64_t word = words_[i / 64] & (~uint64_t{0} << (i % 64));
+    for (size_t w = i / 64; word == 0;) {
+      if (++w == words_.size()) return end_;
+      word = words_[w];
+      i = 64 * w;
+    }
+    return i / 64 * 64 + static_cast<size_t>(std::countr_zero(word));
+  }
+
+ private:
+  std::vector<uint64_t> words_;
+  size_t end_;
+};
+
 class Propagation {
  public:
   Propagation(Graph& graph, std::vector<Growth>* growths)
       : graph_(graph),
         growths_(growths),
-        users_(graph.tensors.size()),
-        stale_(graph.operations.size(), 1) {
+        first_user_(graph.tensors.size() + 2),
+        stale_(graph.operations.size()),
+        has_axes_(graph.operations.size()) {
+    // Users of tensor t are counted at t + 2, so that their places are found at t + 1.
+    for (const Operation& op : graph.operations) {
+      for (const View& view : op.views) ++first_user_[At(view.tensor) + 2];
+    }
+    std::partial_sum(first_user_.begin(), first_user_.end(), first_user_.begin());
+    users_.resize(first_user_.back());
     for (size_t i = 0; i < graph.operations.size(); ++i) {
-      const Operation& op = graph.operations[i];
-      for (const auto* views : {&op.operands, &op.results}) {
-        for (const View& view : *views) {
-          users_[At(view.tensor)].push_back(static_cast<uint32_t>(i));
-        }
+      for (const View& view : graph.operations[i].views) {
+        users_[first_user_[At(view.tensor) + 1]++] = static_cast<uint32_t>(i);
       }
     }
+    for (size_t t = 0; t < graph.tensors.size(); ++t) {
+      for (const Dim& dim : graph.tensors[t].dims) {
+        if (!dim.axes.empty()) Queue(static_cast<int>(t));
+      }
+    }
+    if (graph.groups.empty()) return;
     group_of_.assign(graph.tensors.size(), -1);
     for (size_t g = 0; g < graph.groups.size(); ++g) {
       for (const int tensor : graph.groups[g]) group_of_[At(tensor)] = static_cast<int>(g);
@@ -104,7 +143,7 @@ class Propagation {
         direction = tier < 2 ? 0 : kBoth;
         break;
       case OpClass::kBroadcast:
-        direction = tier < 2 ? 0 : tier == 2 ? kBackward : kBoth;
+        direction = tier < 2 ? 0 : tier < 4 ? kBackward : kBoth;
         break;
     }
     return direction & op.allowed;
@@ -113,7 +152,7 @@ class Propagation {
   // Before all others only what nobody else uses is settled.
   int EarlyDirection(const Operation& op) const {
     bool single = true, closed = true;
-    for (const View& view : op.operands) {
+    for (const View& view : op.operands()) {
       const Tensor& tensor = graph_.tensors[At(view.tensor)];
       if (tensor.uses <= 1) continue;
       single = false;
@@ -124,206 +163,228 @@ class Propagation {
 
   void RunTier(bool all) {
     for (size_t i = 0; i < graph_.operations.size(); ++i) {
+      if (!has_axes_.Has(i) || stale_.Has(i)) continue;
       const Operation& op = graph_.operations[i];
-      const bool other = tier_ == 0 || DirectionOf(op, tier_) != DirectionOf(op, tier_ - 1);
-      if (other || (all && tier_ == 0)) stale_[i] = 1;
+      const bool more_factors = tier_ == kLastPassingTier + 1 && !op.relation->passes_only;
+      const bool other = more_factors || (tier_ == 0 && all) ||
+                         (tier_ > 0 && DirectionOf(op, tier_) != DirectionOf(op, tier_ - 1));
+      if (other) stale_.Add(i);
     }
+    // Sweeps in the order of the text: what becomes stale before the operation at hand is for the
+    // next one.
     for (bool changed = true; changed;) {
       changed = false;
-      for (size_t i = 0; i < graph_.operations.size(); ++i) {
-        if (stale_[i] == 0) continue;
+      for (size_t i = stale_.FirstFrom(0); i < graph_.operations.size();
+           i = stale_.FirstFrom(i + 1)) {
+        stale_.Remove(i);
         const Operation& op = graph_.operations[i];
-        const int direction = DirectionOf(op, tier_);
-        if (direction == 0) continue;
-        stale_[i] = 0;
-        if (HasAxes(op)) changed |= Visit(op, direction);
+        // One that has no direction yet is stale again when it gets one.
+        if (const int direction = DirectionOf(op, tier_)) changed |= Visit(op, direction);
       }
     }
-  }
-
-  bool HasAxes(const Operation& op) const {
-    for (const auto* views : {&op.operands, &op.results}) {
-      for (const View& view : *views) {
-        for (const Dim& dim : graph_.tensors[At(view.tensor)].dims) {
-          if (!dim.axes.empty()) return true;
-        }
-      }
-    }
-    return false;
   }
 
   // --- one operation
 
-  struct Side {
-    const View* view;
-    const std::vector<FactorList>* dims;
-    bool is_result;
-    Projection projection;
-  };
-
   // What a factor could be cut by.
   struct Candidate {
     int factor = 0;
-    AxisList axes;
+    Axes axes;
     bool passes = false;
     int64_t elements = 0;  // of the largest tensor that has all of the axes
-    int64_t shards = 1;
-    size_t source = 0;  // index of the side it is
+    size_t source = 0;     // index of that tensor among the operation's
   };
 
   bool Visit(const Operation& op, int direction) {
-    Project(op);
-    std::vector<Candidate> candidates;
-    for (size_t f = 0; f < op.relation->factors.size(); ++f) {
-      if (op.relation->factors[f].blocked) continue;
-      std::optional<Candidate> candidate = CandidateOf(op, static_cast<int>(f), direction);
-      if (candidate) candidates.push_back(std::move(*candidate));
+    const IndexedRelation& relation = *op.relation;
+    ProjectToFactors(relation, op.views, graph_.tensors, priority_, *graph_.axes, projection_);
+    candidates_.clear();
+    for (size_t f = 0; f < relation.relation.factors.size(); ++f) {
+      const Factor& factor = relation.relation.factors[f];
+      if (AreAlike(relation.SlotsOf(f)) || factor.blocked) continue;
+      if (tier_ <= kLastPassingTier && factor.kind != FactorKind::kPassThrough) continue;
+      AddCandidate(op, f, direction);
     }
-    std::ranges::stable_sort(candidates, [](const Candidate& a, const Candidate& b) {
-      return std::tuple(!a.passes, -a.elements, -a.shards, a.source) <
-             std::tuple(!b.passes, -b.elements, -b.shards, b.source);
+    if (candidates_.empty()) return false;
+    std::ranges::sort(candidates_, [](const Candidate& a, const Candidate& b) {
+      return std::tuple(!a.passes, -a.elements, -a.axes.shards(), a.source, a.factor) <
+             std::tuple(!b.passes, -b.elements, -b.axes.shards(), b.source, b.factor);
     });
-    for (const Candidate& candidate : candidates) Take(op, candidate, direction);
+    projection_.changed.assign(relation.slots.size(), 0);
+    bool any = false;
+    for (const Candidate& candidate : candidates_) any |= Take(op, candidate, direction);
+    if (!any) return false;
     bool changed = false;
-    for (Side& side : sides_) changed |= Write(op, side, candidates);
+    for (size_t i = 0; i < op.views.size(); ++i) changed |= Write(op, i);
     return changed;
   }
 
-  void Project(const Operation& op) {
-    sides_.clear();
-    const auto add = [&](const std::vector<View>& views,
-                         const std::vector<std::vector<FactorList>>& dims, bool is_result) {
-      for (size_t i = 0; i < views.size(); ++i) {
-        const Tensor& tensor = graph_.tensors[At(views[i].tensor)];
-        sides_.push_back({&views[i], &dims[i], is_result,
-                          ProjectToFactors(tensor, views[i], dims[i], op.relation->factors,
-                                           priority_)});
-      }
-    };
-    add(op.operands, op.relation->operands, false);
-    add(op.results, op.relation->results, true);
+  // Nobody has axes of the factor that another has not.
+  bool AreAlike(std::span<const uint32_t> slots) const {
+    for (size_t i = 1; i < slots.size(); ++i) {
+      if (projection_.axes[slots[i]] != projection_.axes[slots[0]]) return false;
+    }
+    return true;
   }
 
-  std::optional<Candidate> CandidateOf(const Operation& op, int factor, int direction) const {
+  void AddCandidate(const Operation& op, size_t factor, int direction) {
+    const std::span<const uint32_t> slots = op.relation->SlotsOf(factor);
     Candidate candidate;
-    candidate.factor = factor;
-    size_t tensors = 0;
-    bool conflict = false;
-    for (const Side& side : sides_) {
-      const Projection::Entry* entry = side.projection.Find(factor);
-      if (entry == nullptr) continue;
-      ++tensors;
-      if (entry->axes.empty()) continue;
-      if (candidate.axes.empty() && !conflict) {
-        candidate.axes = entry->axes;
+    candidate.factor = static_cast<int>(factor);
+    for (const uint32_t slot : slots) {
+      const Axes axes = projection_.axes[slot];
+      if (axes.empty()) continue;
+      if (candidate.axes.empty()) {
+        candidate.axes = axes;
       } else {
-        candidate.axes = Joined(candidate.axes, entry->axes);
-        conflict = candidate.axes.empty();
+        candidate.axes = Joined(*graph_.axes, candidate.axes, axes);
+        if (candidate.axes.empty()) return;  // a conflict
       }
-      if (conflict) return std::nullopt;
     }
-    if (tensors < 2 || candidate.axes.empty()) return std::nullopt;
-    if (direction != kBoth) LimitToGivers(candidate, direction == kForward);
-    if (candidate.axes.empty()) return std::nullopt;
-    candidate.passes = op.relation->factors[At(factor)].kind == FactorKind::kPassThrough;
-    candidate.shards = SizeOf(candidate.axes);
+    if (direction != kBoth) LimitToGivers(op, candidate, direction == kForward);
+    if (candidate.axes.empty()) return;
+    candidate.passes = op.relation->relation.factors[factor].kind == FactorKind::kPassThrough;
     bool found = false;
-    for (size_t i = 0; i < sides_.size(); ++i) {
-      const Projection::Entry* entry = sides_[i].projection.Find(factor);
-      if (entry == nullptr || !IsPrefix(candidate.axes, entry->axes)) continue;
-      const int64_t elements = ElementsOf(sides_[i]);
+    for (const uint32_t slot : slots) {
+      if (!IsPrefix(candidate.axes, projection_.axes[slot])) continue;
+      const size_t source = At(op.relation->slots[slot].tensor);
+      const int64_t elements = TensorOf(op, source).shape->element_count();
       if (found && elements <= candidate.elements) continue;
       found = true;
       candidate.elements = elements;
-      candidate.source = i;
+      candidate.source = source;
     }
-    return candidate;
+    candidates_.push_back(candidate);
   }
 
-  int64_t ElementsOf(const Side& side) const {
-    return graph_.tensors[At(side.view->tensor)].shape->element_count();
+  Tensor& TensorOf(const Operation& op, size_t index) {
+    return graph_.tensors[At(op.views[index].tensor)];
+  }
+  static bool IsResult(const Operation& op, uint32_t slot) {
+    return At(op.relation->slots[slot].tensor) >= op.operand_count;
   }
 
   // In one direction only what the giving side has goes on.
-  void LimitToGivers(Candidate& candidate, bool forward) const {
-    AxisList given;
-    for (const Side& side : sides_) {
-      const Projection::Entry* entry = side.projection.Find(candidate.factor);
-      if (entry == nullptr || side.is_result == forward) continue;
-      AxisList common = CommonPrefix(candidate.axes, entry->axes);
-      if (SizeOf(common) > SizeOf(given)) given = std::move(common);
+  void LimitToGivers(const Operation& op, Candidate& candidate, bool forward) {
+    Axes given;
+    for (const uint32_t slot : op.relation->SlotsOf(At(candidate.factor))) {
+      if (IsResult(op, slot) == forward) continue;
+      const Axes common = CommonPrefix(*graph_.axes, candidate.axes, projection_.axes[slot]);
+      if (common.shards() > given.shards()) given = common;
     }
-    candidate.axes = std::move(given);
+    candidate.axes = given;
   }
 
-  // Results first; in element by element operations operands take only what the results have.
-  void Take(const Operation& op, const Candidate& candidate, int direction) {
+  // Results first; in element by element operations operands take only what the results have. True
+  // if anything has been taken.
+  bool Take(const Operation& op, const Candidate& candidate, int direction) {
+    const std::span<const uint32_t> slots = op.relation->SlotsOf(At(candidate.factor));
+    bool any = false;
     if ((direction & kForward) != 0) {
-      for (Side& side : sides_) {
-        if (side.is_result) Extend(side, candidate.factor, candidate.axes);
+      for (const uint32_t slot : slots) {
+        if (IsResult(op, slot)) any |= Extend(op, slot, candidate.axes);
       }
     }
-    if ((direction & kBackward) == 0) return;
-    AxisList limited = candidate.axes;
+    if ((direction & kBackward) == 0) return any;
+    Axes limited = candidate.axes;
     if (op.op_class == OpClass::kPassThrough) {
-      for (const Side& side : sides_) {
-        const Projection::Entry* entry =
-            side.is_result ? side.projection.Find(candidate.factor) : nullptr;
-        if (entry != nullptr) limited = CommonPrefix(limited, entry->axes);
+      for (const uint32_t slot : slots) {
+        if (!IsResult(op, slot)) continue;
+        limited = CommonPrefix(*graph_.axes, limited, projection_.axes[slot]);
       }
     }
-    for (Side& side : sides_) {
-      if (!side.is_result) Extend(side, candidate.factor, limited);
+    for (const uint32_t slot : slots) {
+      if (!IsResult(op, slot)) any |= Extend(op, slot, limited);
     }
+    return any;
   }
 
-  // As many of the axes as are free in this tensor, behind those that it has.
-  static void Extend(Side& side, int factor, const AxisList& axes) {
-    Projection::Entry* entry = side.projection.Find(factor);
-    if (entry == nullptr || entry->fixed || !IsPrefix(entry->axes, axes)) return;
-    AxisList used = side.projection.taken;
-    for (const Projection::Entry& other : side.projection.entries) {
-      if (&other != entry) used.insert(used.end(), other.axes.begin(), other.axes.end());
-    }
-    for (const AxisRef& axis : Rest(axes, entry->axes)) {
+  // As many of the axes as are free in this tensor, behind those that it has. True if any are.
+  bool Extend(const Operation& op, uint32_t slot, Axes axes) {
+    const Axes before = projection_.axes[slot];
+    if (before == axes || !IsPrefix(before, axes)) return false;
+    const IndexedRelation::Slot& place = op.relation->slots[slot];
+    const Dim& dim = TensorOf(op, At(place.tensor)).dims[At(place.dim)];
+    if (!dim.open || dim.priority > priority_) return false;
+    bool all_free = before.empty();
+    ForEachUsedBeside(op, slot, [&](const AxisRef& used) {
+      for (const AxisRef& axis : axes.list()) all_free = all_free && !Overlap(axis, used);
+    });
+    projection_.axes[slot] = all_free ? axes : FreePart(op, slot, before, axes);
+    const bool grown = projection_.axes[slot] != before;
+    if (grown) projection_.changed[slot] = 1;
+    return grown;
+  }
+
+  // `before`, and behind it what of `axes` follows and is free.
+  Axes FreePart(const Operation& op, uint32_t slot, Axes before, Axes axes) {
+    AxisList used;
+    ForEachUsedBeside(op, slot, [&](const AxisRef& axis) { used.push_back(axis); });
+    AxisList taken(before.list().begin(), before.list().end());
+    for (const AxisRef& axis : Rest(axes, before)) {
       const std::optional<AxisRef> free = FreeMajorPart(axis, used);
-      if (!free) return;
-      Append(entry->axes, *free);
-      entry->changed = true;
-      if (free->size != axis.size) return;
+      if (!free) break;
+      Append(taken, *free);
+      if (free->size != axis.size) break;
+    }
+    return graph_.axes->Make(taken);
+  }
+
+  // Axes that the slot's tensor has in another slot or in none, and those that may not cut it.
+  template <typename Visit>
+  void ForEachUsedBeside(const Operation& op, uint32_t slot, const Visit& visit) {
+    const size_t index = At(op.relation->slots[slot].tensor);
+    const Tensor& tensor = TensorOf(op, index);
+    std::ranges::for_each(tensor.replicated.list(), visit);
+    std::ranges::for_each(tensor.unreduced.list(), visit);
+    for (const Dim& dim : tensor.dims) {
+      const size_t hidden = op.views[index].inside ? At(dim.manual) : 0;
+      const auto axes = dim.axes.list();
+      std::ranges::for_each(dim.priority > priority_ ? axes : axes.first(hidden), visit);
+    }
+    for (const Projection::Leftover& leftover : projection_.leftovers) {
+      if (leftover.tensor == index) visit(leftover.axis);
+    }
+    for (uint32_t s = op.relation->first_slot[index]; s < op.relation->first_slot[index + 1]; ++s) {
+      if (s != slot) std::ranges::for_each(projection_.axes[s].list(), visit);
     }
   }
 
-  bool Write(const Operation& op, Side& side, const std::vector<Candidate>& candidates) {
-    const bool any = std::ranges::any_of(side.projection.entries,
-                                         [](const Projection::Entry& e) { return e.changed; });
-    if (!any) return false;
-    Tensor& tensor = graph_.tensors[At(side.view->tensor)];
-    if (!WriteBack(side.projection, *side.view, *side.dims, op.relation->factors, tensor)) {
-      return false;
-    }
+  bool Write(const Operation& op, size_t index) {
+    const auto slots =
+        std::span(projection_.changed)
+            .subspan(op.relation->first_slot[index], op.relation->SlotsOfTensor(index).size());
+    if (std::ranges::find(slots, 1) == slots.end()) return false;
+    const View& view = op.views[index];
+    Tensor& tensor = TensorOf(op, index);
+    if (!WriteBack(*op.relation, index, projection_, view, *graph_.axes, tensor)) return false;
     if (tensor.mesh == nullptr) tensor.mesh = graph_.mesh;
-    if (growths_ != nullptr) Record(op, side, candidates);
-    Queue(side.view->tensor);
-    const int group = group_of_[At(side.view->tensor)];
+    if (growths_ != nullptr) Record(op, index);
+    Queue(view.tensor);
+    const int group = group_of_.empty() ? -1 : group_of_[At(view.tensor)];
     if (group >= 0) AlignGroup(graph_.groups[At(group)]);
     return true;
   }
 
-  void Record(const Operation& op, const Side& side, const std::vector<Candidate>& candidates) {
-    for (const Projection::Entry& entry : side.projection.entries) {
-      if (!entry.changed) continue;
+  void Record(const Operation& op, size_t index) {
+    for (uint32_t s = op.relation->first_slot[index]; s < op.relation->first_slot[index + 1]; ++s) {
+      if (projection_.changed[s] == 0) continue;
+      const IndexedRelation::Slot& slot = op.relation->slots[s];
       int from = -1;
-      for (const Candidate& candidate : candidates) {
-        if (candidate.factor == entry.factor) from = sides_[candidate.source].view->tensor;
+      for (const Candidate& candidate : candidates_) {
+        if (candidate.factor == slot.factor) from = op.views[candidate.source].tensor;
       }
       growths_->push_back(
-          {&op, side.view->tensor, entry.dim, entry.factor, from, tier_, priority_});
+          {&op, op.views[index].tensor, slot.dim, slot.factor, from, tier_, priority_});
     }
   }
 
   void Queue(int tensor) {
-    for (const uint32_t op : users_[At(tensor)]) stale_[op] = 1;
+    const size_t first = first_user_[At(tensor)], end = first_user_[At(tensor) + 1];
+    for (size_t i = first; i < end; ++i) {
+      stale_.Add(users_[i]);
+      has_axes_.Add(users_[i]);
+    }
   }
 
   // The members of a sharding group have one sharding: the first that has any.
@@ -333,7 +394,7 @@ class Propagation {
     for (const int member : group) {
       const Tensor& tensor = graph_.tensors[At(member)];
       int64_t shards = 1;
-      for (const Dim& dim : tensor.dims) shards *= SizeOf(dim.axes);
+      for (const Dim& dim : tensor.dims) shards *= dim.axes.shards();
       if (tensor.HasSharding() && shards > most) {
         best = &tensor;
         most = shards;
@@ -357,10 +418,12 @@ class Propagation {
 
   Graph& graph_;
   std::vector<Growth>* growths_;
-  std::vector<std::vector<uint32_t>> users_;  // operations by tensor
-  std::vector<uint8_t> stale_;                // by operation: a tensor changed since its last visit
-  std::vector<int> group_of_;
-  std::vector<Side> sides_;
+  std::vector<uint32_t> first_user_, users_;  // operations by tensor
+  OperationSet stale_;                        // a tensor changed since the last visit
+  OperationSet has_axes_;                     // of any tensor: others have nothing to give
+  std::vector<int> group_of_;                 // by tensor; empty without groups
+  Projection projection_;                     // of the visit at hand, as are
+  std::vector<Candidate> candidates_;
   int tier_ = 0;
   int64_t priority_ = 0;
 };

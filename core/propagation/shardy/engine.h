@@ -12,15 +12,16 @@ struct Growth {
   const Operation* operation = nullptr;
   int tensor = -1;
   int64_t dim = 0;
-  int factor = 0;       // of the operation's relation
-  int from = -1;        // tensor that gave the axes
-  int tier = 0;         // 0..3
+  int factor = 0;  // of the operation's relation
+  int from = -1;   // tensor that gave the axes
+  int tier = 0;    // 0..4
   int64_t priority = 0;
 };
 
-// Closed constraints give their sharding to what they constrain; then, priority by priority and tier
-// by tier, all operations until nothing changes. `growths` (may be null) receives every step in
-// order. Deterministic; the time is proportional to what changes and to the number of operations.
+// Closed constraints give their sharding to what they constrain; then, priority by priority and
+// tier by tier, all operations until nothing changes. `growths` (may be null) receives every step
+// in order. Deterministic; the time is proportional to what changes and to the number of
+// operations.
 void Propagate(Graph& graph, std::vector<Growth>* growths);
 
 }  // namespace gshard::shardy

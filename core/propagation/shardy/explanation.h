@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/explain/propagation_findings.h"
 #include "core/explain/recorder.h"
 #include "core/propagation/shardy/engine.h"
 #include "ir/module.h"
@@ -14,6 +15,12 @@ namespace gshard::shardy {
 // shardings must have been set.
 void RecordGrowths(const Graph& graph, const std::vector<Growth>& growths, const Module& module,
                    ExplainRecorder& recorder);
+
+// Annotated tensors that an operation would have cut in a way that neither contains their
+// annotation nor is contained in it: data moves there. In program order; `mesh`: of the shardings
+// told.
+void FindConflicts(const Graph& graph, const Module& module, const Mesh* mesh,
+                   PropagationFindings& findings);
 
 }  // namespace gshard::shardy
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -24,8 +25,7 @@ OpClass ClassOf(const Instruction& x) {
     case Opcode::kBroadcast:
       return OpClass::kBroadcast;
     default:
-      return (InfoOf(x.opcode()).flags & kElementwise) != 0 ? OpClass::kPassThrough
-                                                             : OpClass::kOther;
+      return HasFlag(x.opcode(), kElementwise) ? OpClass::kPassThrough : OpClass::kOther;
   }
 }
 
@@ -51,8 +51,13 @@ class GraphMaker {
  public:
   GraphMaker(Module& module, const Mesh* mesh, const ShardyMeshes& meshes,
              const std::vector<bool>& free_results)
-      : module_(module), reader_{module.context(), mesh, meshes}, free_results_(free_results) {
+      : module_(module),
+        reader_(module.context(), *graph_.axes, mesh, meshes),
+        free_results_(free_results) {
     graph_.mesh = mesh;
+    graph_.tensors.reserve(module.instruction_limit());
+    graph_.operations.reserve(module.instruction_limit());
+    graph_.leaves.reserve(module.instruction_limit());
     graph_.first_leaf.assign(module.instruction_limit(), kNoLeaves);
     graph_.region.assign(module.instruction_limit(), nullptr);
   }
@@ -61,7 +66,7 @@ class GraphMaker {
     FindRegions();
     Computation* entry = module_.entry();
     for (Instruction* parameter : entry->parameters()) {
-      SetLeaves(*parameter, NewTensors(*parameter));
+      MakeLeaves(*parameter);
       Annotate(*parameter);
     }
     FindFunctionResults(entry->root());
@@ -81,36 +86,48 @@ class GraphMaker {
   int NewTensor(const Shape* shape) {
     Tensor& tensor = graph_.tensors.emplace_back();
     tensor.shape = shape;
-    if (shape->IsArray()) tensor.dims.resize(At(shape->rank()));
+    if (shape->IsArray()) {
+      tensor.dims = graph_.arena->NewSpan<Dim>(At(shape->rank()));
+      std::ranges::fill(tensor.dims, Dim());
+    }
     return static_cast<int>(graph_.tensors.size()) - 1;
   }
-  std::vector<View> NewTensors(const Instruction& x) {
-    const std::vector<const Shape*> shapes = LeafShapes(x.shape());
-    std::vector<View> views;
-    for (const Shape* shape : shapes) views.push_back({NewTensor(shape), false});
-    return views;
+  void AppendNewTensors(const Shape* shape) {
+    if (shape->IsTuple()) {
+      for (const Shape* element : shape->elements()) AppendNewTensors(element);
+    } else {
+      graph_.leaves.push_back({NewTensor(shape), false});
+    }
   }
-  void SetLeaves(const Instruction& x, std::span<const View> leaves) {
+  // Tensors of its own for each leaf of x.
+  void MakeLeaves(const Instruction& x) {
     graph_.first_leaf[x.id()] = static_cast<uint32_t>(graph_.leaves.size());
-    graph_.leaves.insert(graph_.leaves.end(), leaves.begin(), leaves.end());
+    AppendNewTensors(x.shape());
   }
-  std::vector<View> LeavesOf(const Instruction& x) const {
-    const std::span<const View> leaves = graph_.LeavesOf(x);
-    return {leaves.begin(), leaves.end()};
+  void SetLeaf(const Instruction& x, View view) {
+    graph_.first_leaf[x.id()] = static_cast<uint32_t>(graph_.leaves.size());
+    graph_.leaves.push_back(view);
   }
+  // The leaves of x are those of `from`, from its leaf `first` on.
+  void ShareLeaves(const Instruction& x, const Instruction& from, size_t first = 0) {
+    const uint32_t start = graph_.first_leaf[from.id()];
+    graph_.first_leaf[x.id()] =
+        start == kNoLeaves ? kNoLeaves : start + static_cast<uint32_t>(first);
+  }
+  View LeafOf(const Instruction& x, size_t i) const { return graph_.LeavesOf(x)[i]; }
+
   void Annotate(const Instruction& x) {
     if (x.sharding() == nullptr) return;
-    const std::vector<View> leaves = LeavesOf(x);
+    const std::span<const View> leaves = graph_.LeavesOf(x);
     if (x.sharding()->group_kind == ShardGroupKind::kShardAs && leaves.size() == 1) {
       groups_[x.sharding()->group_id].push_back(leaves[0].tensor);
     }
     for (size_t i = 0; i < leaves.size(); ++i) {
       if (leaves[i].inside) continue;
       // In the sharding of a tuple, {replicated} also stands for elements that have none.
-      const bool is_argument =
-          x.opcode() == Opcode::kParameter && x.parent() == module_.entry();
-      const bool may_have_none = !is_argument && x.sharding()->IsTuple() &&
-                                 x.sharding()->elements[i]->IsReplicated();
+      const bool is_argument = x.opcode() == Opcode::kParameter && x.parent() == module_.entry();
+      const bool may_have_none =
+          !is_argument && x.sharding()->IsTuple() && x.sharding()->elements[i]->IsReplicated();
       if (may_have_none) continue;
       ReadAnnotation(reader_, x, static_cast<int64_t>(i), graph_.tensors[At(leaves[i].tensor)]);
     }
@@ -181,43 +198,39 @@ class GraphMaker {
 
   // --- operations
 
-  void AddIdentity(const Instruction& x, std::vector<View> operands, View result,
-                   bool is_result = false) {
-    Operation op;
+  // Appends an operation of views_, operands first; leaves views_ empty.
+  Operation& Append(std::vector<Operation>& list, const Instruction& x, size_t operands) {
+    Operation& op = list.emplace_back();
     op.instruction = &x;
-    op.op_class = OpClass::kPassThrough;
-    const Shape* shape = graph_.tensors[At(result.tensor)].shape;
-    op.relation = IdentityRelation(shape, operands.size());
-    op.operands = std::move(operands);
-    op.results = {result};
-    op.is_constraint = IsCustomCallTo(x, kShardingTarget);
-    op.is_result = is_result;
-    (is_result ? results_ : graph_.operations).push_back(std::move(op));
+    op.operand_count = operands;
+    op.views = graph_.arena->Copy(views_);
+    views_.clear();
+    return op;
   }
 
-  std::shared_ptr<const DimRelation> IdentityRelation(const Shape* shape, size_t operands) {
-    auto& relation = identities_[{shape, operands}];
-    if (relation == nullptr) {
-      auto made = std::make_shared<DimRelation>();
-      std::vector<FactorList> dims;
-      for (int64_t d = 0; shape->IsArray() && d < shape->rank(); ++d) {
-        made->factors.push_back({shape->dim(d)});
-        dims.push_back({static_cast<int>(d)});
-      }
-      made->operands.assign(operands, dims);
-      made->results.assign(1, dims);
-      relation = std::move(made);
-    }
-    return relation;
+  // Of the operands in views_.
+  void AddIdentity(const Instruction& x, View result, bool is_result = false) {
+    const size_t operands = views_.size();
+    views_.push_back(result);
+    Operation& op = Append(is_result ? results_ : graph_.operations, x, operands);
+    op.op_class = OpClass::kPassThrough;
+    op.relation =
+        graph_.relations->Identity(graph_.tensors[At(result.tensor)].shape->bare(), operands);
+    op.is_constraint = IsCustomCallTo(x, kShardingTarget);
+    op.is_result = is_result;
+  }
+  void AddIdentity(const Instruction& x, View operand, View result, bool is_result = false) {
+    views_.push_back(operand);
+    AddIdentity(x, result, is_result);
   }
 
   void Visit(Computation* computation) {
     if (!visited_.insert(computation).second) return;
     bool in_order = true;
-    std::unordered_set<const Instruction*> seen;
+    if (seen_.empty()) seen_.resize(module_.instruction_limit());
     for (const Instruction* x : computation->instructions()) {
-      for (const Instruction* operand : x->operands()) in_order &= seen.count(operand) != 0;
-      seen.insert(x);
+      for (const Instruction* operand : x->operands()) in_order &= seen_[operand->id()] != 0;
+      seen_[x->id()] = 1;
     }
     if (in_order) {
       for (Instruction* x : computation->instructions()) Add(*x);
@@ -229,7 +242,7 @@ class GraphMaker {
   void Add(Instruction& x) {
     switch (x.opcode()) {  // what hands tensors on; all others make new ones
       case Opcode::kParameter:
-        if (graph_.first_leaf[x.id()] == kNoLeaves) SetLeaves(x, NewTensors(x));
+        if (graph_.first_leaf[x.id()] == kNoLeaves) MakeLeaves(x);
         return;
       case Opcode::kTuple:
         return AddTuple(x);
@@ -254,28 +267,36 @@ class GraphMaker {
   }
 
   void AddOperation(const Instruction& x) {
-    SetLeaves(x, NewTensors(x));
+    MakeLeaves(x);
     Annotate(x);
-    Operation op;
-    op.instruction = &x;
-    op.op_class = ClassOf(x);
-    if ((InfoOf(x.opcode()).flags & kElementwise) != 0 && x.opcode() != Opcode::kBitcastConvert &&
-        x.shape()->IsArray() && AllOperandsLike(x)) {
-      op.relation = IdentityRelation(x.shape()->bare(), At(x.operand_count()));
-    } else if (!IsUnknownToShardy(x)) {
-      op.relation = std::make_shared<DimRelation>(RelationOf(x));
-    }
-    for (const Instruction* operand : x.operands()) {
-      const std::span<const View> leaves = graph_.LeavesOf(*operand);
-      op.operands.insert(op.operands.end(), leaves.begin(), leaves.end());
-    }
-    if (op.relation == nullptr || !op.relation->relates ||
-        op.relation->operands.size() != op.operands.size()) {
-      for (const View& view : op.operands) ++graph_.tensors[At(view.tensor)].uses;
+    if (x.operand_count() == 0) return;
+    for (const Instruction* operand : x.operands()) AppendViews(*operand);
+    const IndexedRelation* relation = RelationFor(x);
+    if (relation == nullptr || !relation->relation.relates ||
+        relation->relation.operands.size() != views_.size()) {
+      for (const View& view : views_) ++graph_.tensors[At(view.tensor)].uses;
+      views_.clear();
       return;
     }
-    op.results = LeavesOf(x);
-    graph_.operations.push_back(std::move(op));
+    const size_t operands = views_.size();
+    AppendViews(x);
+    Operation& op = Append(graph_.operations, x, operands);
+    op.op_class = ClassOf(x);
+    op.relation = relation;
+  }
+
+  // Null: none that Shardy knows.
+  const IndexedRelation* RelationFor(const Instruction& x) {
+    if (HasFlag(x.opcode(), kElementwise) && x.opcode() != Opcode::kBitcastConvert &&
+        x.shape()->IsArray() && AllOperandsLike(x)) {
+      return graph_.relations->Identity(x.shape()->bare(), At(x.operand_count()));
+    }
+    return IsUnknownToShardy(x) ? nullptr : graph_.relations->Of(x);
+  }
+
+  void AppendViews(const Instruction& x) {
+    const std::span<const View> leaves = graph_.LeavesOf(x);
+    views_.insert(views_.end(), leaves.begin(), leaves.end());
   }
 
   static bool AllOperandsLike(const Instruction& x) {
@@ -285,12 +306,12 @@ class GraphMaker {
   }
 
   void AddTuple(const Instruction& x) {
-    std::vector<View> leaves;
+    graph_.first_leaf[x.id()] = static_cast<uint32_t>(graph_.leaves.size());
     for (const Instruction* operand : x.operands()) {
-      const std::span<const View> part = graph_.LeavesOf(*operand);
-      leaves.insert(leaves.end(), part.begin(), part.end());
+      for (size_t i = 0; i < graph_.LeavesOf(*operand).size(); ++i) {
+        graph_.leaves.push_back(LeafOf(*operand, i));
+      }
     }
-    SetLeaves(x, leaves);
   }
 
   void AddElement(const Instruction& x) {
@@ -298,60 +319,57 @@ class GraphMaker {
     const int64_t index = x.attributes<GetTupleElementAttributes>().index;
     size_t first = 0;
     for (int64_t i = 0; i < index; ++i) first += At(tuple->shape()->element(i)->leaf_count());
-    const std::span<const View> all = graph_.LeavesOf(*tuple);
-    const std::span<const View> part = all.subspan(first, At(x.shape()->leaf_count()));
-    SetLeaves(x, std::vector<View>(part.begin(), part.end()));
+    ShareLeaves(x, *tuple, first);
   }
 
   // One tensor a leaf, which the operand's flows into.
   void AddEdges(const Instruction& x) {
-    const std::vector<View> from = LeavesOf(*x.operand(0));
-    const std::vector<View> to = NewTensors(x);
-    SetLeaves(x, to);
+    MakeLeaves(x);
     Annotate(x);
-    for (size_t i = 0; i < to.size(); ++i) AddIdentity(x, {from[i]}, to[i]);
+    for (size_t i = 0; i < graph_.LeavesOf(x).size(); ++i) {
+      AddIdentity(x, LeafOf(*x.operand(0), i), LeafOf(x, i));
+    }
   }
 
-  void MarkAsTargets(std::span<const View> targets) {
-    for (const View& view : targets) graph_.tensors[At(view.tensor)].is_edge_target = true;
+  void MarkAsTargets(const Instruction& x) {
+    for (const View& view : graph_.LeavesOf(x)) {
+      graph_.tensors[At(view.tensor)].is_edge_target = true;
+    }
   }
 
   void AddWhile(const Instruction& x) {
-    const std::vector<View> initial = LeavesOf(*x.operand(0));
-    const std::vector<View> carried = NewTensors(x);
-    MarkAsTargets(carried);
-    SetLeaves(x, carried);
+    MakeLeaves(x);
+    MarkAsTargets(x);
     Annotate(x);
     for (Computation* called : x.called()) {
-      SetLeaves(*called->parameter(0), carried);
+      ShareLeaves(*called->parameter(0), x);
       Annotate(*called->parameter(0));
       Visit(called);
     }
-    const std::vector<View> returned = LeavesOf(*x.called(1)->root());
-    for (size_t i = 0; i < carried.size(); ++i) {
-      AddIdentity(x, {initial[i], returned[i]}, carried[i]);
+    const Instruction& returned = *x.called(1)->root();
+    for (size_t i = 0; i < graph_.LeavesOf(x).size(); ++i) {
+      views_ = {LeafOf(*x.operand(0), i), LeafOf(returned, i)};
+      AddIdentity(x, LeafOf(x, i));
     }
   }
 
   // Branches see the operands themselves; each result is what any of them returns.
   void AddConditional(const Instruction& x) {
-    const std::vector<View> results = NewTensors(x);
-    MarkAsTargets(results);
-    SetLeaves(x, results);
+    MakeLeaves(x);
+    MarkAsTargets(x);
     Annotate(x);
-    std::vector<std::vector<View>> returned;
     for (size_t i = 0; i < x.called().size(); ++i) {
       Computation* branch = x.called(static_cast<int64_t>(i));
       if (visited_.count(branch) == 0) {
-        SetLeaves(*branch->parameter(0), LeavesOf(*x.operand(static_cast<int64_t>(i) + 1)));
+        ShareLeaves(*branch->parameter(0), *x.operand(static_cast<int64_t>(i) + 1));
       }
       Visit(branch);
-      returned.push_back(LeavesOf(*branch->root()));
     }
-    for (size_t leaf = 0; leaf < results.size(); ++leaf) {
-      std::vector<View> sources;
-      for (const std::vector<View>& branch : returned) sources.push_back(branch[leaf]);
-      AddIdentity(x, std::move(sources), results[leaf]);
+    for (size_t leaf = 0; leaf < graph_.LeavesOf(x).size(); ++leaf) {
+      for (const Computation* branch : x.called()) {
+        views_.push_back(LeafOf(*branch->root(), leaf));
+      }
+      AddIdentity(x, LeafOf(x, leaf));
     }
   }
 
@@ -360,16 +378,16 @@ class GraphMaker {
     Computation* callee = x.called(0);
     const bool first = visited_.count(callee) == 0;
     for (int64_t i = 0; i < x.operand_count(); ++i) {
-      const std::vector<View> from = LeavesOf(*x.operand(i));
       if (first) {
-        SetLeaves(*callee->parameter(i), from);
+        ShareLeaves(*callee->parameter(i), *x.operand(i));
         continue;
       }
-      const std::vector<View> to = LeavesOf(*callee->parameter(i));
-      for (size_t k = 0; k < to.size(); ++k) AddIdentity(x, {from[k]}, to[k]);
+      for (size_t k = 0; k < graph_.LeavesOf(*x.operand(i)).size(); ++k) {
+        AddIdentity(x, LeafOf(*x.operand(i), k), LeafOf(*callee->parameter(i), k));
+      }
     }
     Visit(callee);
-    SetLeaves(x, LeavesOf(*callee->root()));
+    ShareLeaves(x, *callee->root());
     Annotate(x);
   }
 
@@ -384,7 +402,8 @@ class GraphMaker {
     } else if (IsCustomCallTo(x, kShardingTarget)) {
       AddConstraint(x);
     } else if (IsCustomCallTo(x, kShardBarrierFrom) || IsCustomCallTo(x, kShardBarrierTo)) {
-      AddEdges(x);  // what stops at the former on its way forward, at the latter on its way backward
+      AddEdges(
+          x);  // what stops at the former on its way forward, at the latter on its way backward
       graph_.operations.back().allowed = IsCustomCallTo(x, kShardBarrierFrom) ? 2 : 1;
     } else {
       return false;
@@ -393,22 +412,21 @@ class GraphMaker {
   }
 
   void AddConstraint(const Instruction& x) {
-    const View from = graph_.LeavesOf(*x.operand(0))[0];
+    const View from = LeafOf(*x.operand(0), 0);
     if (const Instruction* border = ExitOf(x)) {
       // The last value of a region: one tensor with what leaves it.
-      View outside{NewTensor(border->shape()), false};
-      SetLeaves(*border, std::span(&outside, 1));
+      const View outside{NewTensor(border->shape()), false};
+      SetLeaf(*border, outside);
       Annotate(*border);
       HideManual(*border, x, outside.tensor);
       const View inside{outside.tensor, true};
-      SetLeaves(x, std::span(&inside, 1));
-      AddIdentity(x, {from}, inside);
+      SetLeaf(x, inside);
+      AddIdentity(x, from, inside);
       return;
     }
-    const std::vector<View> to = NewTensors(x);
-    SetLeaves(x, to);
+    MakeLeaves(x);
     Annotate(x);
-    AddIdentity(x, {from}, to[0], function_results_.count(&x) != 0);
+    AddIdentity(x, from, LeafOf(x, 0), function_results_.count(&x) != 0);
   }
 
   // The call that leaves a region with this constraint's value, of which it is the border.
@@ -426,24 +444,23 @@ class GraphMaker {
   }
 
   void AddEntry(const Instruction& x) {
-    const View from = graph_.LeavesOf(*x.operand(0))[0];
+    const View from = LeafOf(*x.operand(0), 0);
     View outside = from;
     if (!IsCustomCallTo(*x.operand(0), kShardingTarget)) {
       outside = {NewTensor(x.operand(0)->shape()), false};
-      AddIdentity(x, {from}, outside);
+      AddIdentity(x, from, outside);
     }
     HideManual(*x.operand(0), x, outside.tensor);
-    const View inside{outside.tensor, true};
-    SetLeaves(x, std::span(&inside, 1));
+    SetLeaf(x, {outside.tensor, true});
   }
 
   void AddExit(const Instruction& x) {
     if (graph_.first_leaf[x.id()] != kNoLeaves) return;  // with its constraint
     const View outside{NewTensor(x.shape()), false};
-    SetLeaves(x, std::span(&outside, 1));
+    SetLeaf(x, outside);
     Annotate(x);
     HideManual(x, *x.operand(0), outside.tensor);
-    AddIdentity(x, {graph_.LeavesOf(*x.operand(0))[0]}, {outside.tensor, true});
+    AddIdentity(x, LeafOf(*x.operand(0), 0), {outside.tensor, true});
   }
 
   // Of the axes that cut the border, those that are manual inside only are not seen there. A manual
@@ -459,14 +476,16 @@ class GraphMaker {
     }
     for (Dim& dim : border.dims) {
       dim.manual = 0;
-      for (const AxisRef& axis : dim.axes) {
+      for (const AxisRef& axis : dim.axes.list()) {
         const auto it = std::ranges::find(hidden, axis);
         if (it == hidden.end()) break;
         ++dim.manual;
         hidden.erase(it);
       }
     }
-    for (const AxisRef& axis : hidden) border.replicated.push_back(axis);
+    const std::span<const AxisRef> replicated = border.replicated;
+    hidden.insert(hidden.begin(), replicated.begin(), replicated.end());
+    border.replicated = graph_.axes->Make(hidden);
     if (border.mesh == nullptr) border.mesh = reader_.mesh;
   }
 
@@ -488,7 +507,7 @@ class GraphMaker {
   // What the root's sharding says of a leaf is a tensor of its own, which the leaf flows into, but
   // for leaves that propagation may lay out.
   void AddResults(const Instruction* root) {
-    const std::vector<View> leaves = LeavesOf(*root);
+    const std::span<const View> leaves = graph_.LeavesOf(*root);
     for (size_t i = 0; i < leaves.size(); ++i) {
       if (IsFree(free_results_, i) || root->sharding() == nullptr) continue;
       if (IsResultTensor(leaves[i].tensor)) continue;
@@ -497,37 +516,37 @@ class GraphMaker {
         graph_.tensors.pop_back();
         continue;
       }
-      AddIdentity(*root, {leaves[i]}, {tensor, false}, /*is_result=*/true);
+      AddIdentity(*root, leaves[i], {tensor, false}, /*is_result=*/true);
       graph_.result_tensors.push_back({i, tensor});
     }
   }
   bool IsResultTensor(int tensor) const {
-    return std::ranges::any_of(results_, [&](const Operation& op) {
-      return op.results[0].tensor == tensor;
-    });
+    return std::ranges::any_of(
+        results_, [&](const Operation& op) { return op.results()[0].tensor == tensor; });
   }
 
-  // Each operand slot is a use, and each leaf of the program's result. (Those of operations without a
-  // relation have been counted.)
+  // Each operand slot is a use, and each leaf of the program's result. (Those of operations without
+  // a relation have been counted.)
   void CountUses() {
     for (const Operation& op : graph_.operations) {
-      for (const View& view : op.operands) ++graph_.tensors[At(view.tensor)].uses;
+      for (const View& view : op.operands()) ++graph_.tensors[At(view.tensor)].uses;
     }
-    for (const View& view : LeavesOf(*module_.entry()->root())) {
+    for (const View& view : graph_.LeavesOf(*module_.entry()->root())) {
       ++graph_.tensors[At(view.tensor)].uses;
     }
   }
 
   Module& module_;
+  Graph graph_;
   AnnotationReader reader_;
   const std::vector<bool>& free_results_;
-  Graph graph_;
   std::vector<Operation> results_;
+  std::vector<View> views_;  // of the operation that is being added
   bool has_regions_ = false;
   std::vector<bool> known_;  // by instruction id: its region has been found
   std::unordered_set<const Instruction*> function_results_;
   std::map<int64_t, std::vector<int>> groups_;
-  std::map<std::pair<const Shape*, size_t>, std::shared_ptr<const DimRelation>> identities_;
+  std::vector<uint8_t> seen_;  // by instruction id
   std::unordered_set<const Computation*> visited_;
   std::unordered_map<const Instruction*, const Instruction*> exits_;
 };
@@ -538,6 +557,18 @@ std::span<const View> Graph::LeavesOf(const Instruction& x) const {
   const uint32_t first = first_leaf[x.id()];
   if (first == UINT32_MAX) return {};
   return std::span(leaves).subspan(first, x.shape()->IsTuple() ? At(x.shape()->leaf_count()) : 1);
+}
+
+std::vector<const Instruction*> MakersOf(const Graph& graph, const Module& module) {
+  std::vector<const Instruction*> makers(graph.tensors.size(), nullptr);
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      for (const View& view : graph.LeavesOf(*x)) {
+        if (makers[At(view.tensor)] == nullptr) makers[At(view.tensor)] = x;
+      }
+    }
+  }
+  return makers;
 }
 
 Graph MakeGraph(Module& module, const Mesh* mesh, const ShardyMeshes& meshes,

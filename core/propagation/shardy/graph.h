@@ -12,10 +12,10 @@
 #include <span>
 #include <vector>
 
-#include "core/op_dims/dim_relation.h"
 #include "core/propagation/shardy/annotation.h"
-#include "core/propagation/shardy/projection.h"
+#include "core/propagation/shardy/relations.h"
 #include "core/propagation/shardy/tensor.h"
+#include "ir/arena.h"
 #include "ir/module.h"
 
 namespace gshard::shardy {
@@ -33,12 +33,19 @@ struct Operation {
   OpClass op_class = OpClass::kOther;
   bool is_constraint = false;
   bool is_result = false;  // a leaf of the program's result
-  std::vector<View> operands, results;
-  std::shared_ptr<const DimRelation> relation;  // operations of equal relations share one
-  int allowed = 3;  // directions that a barrier lets through: 1 forward, 2 backward
+  int allowed = 3;         // directions that a barrier lets through: 1 forward, 2 backward
+  size_t operand_count = 0;
+  std::span<const View> views;  // operands, then results; the graph owns them
+  const IndexedRelation* relation = nullptr;
+
+  std::span<const View> operands() const { return views.first(operand_count); }
+  std::span<const View> results() const { return views.subspan(operand_count); }
 };
 
 struct Graph {
+  std::unique_ptr<Arena> arena = std::make_unique<Arena>();  // of dims and views
+  std::unique_ptr<AxisTable> axes = std::make_unique<AxisTable>();
+  std::unique_ptr<RelationTable> relations = std::make_unique<RelationTable>();
   std::vector<Tensor> tensors;
   std::vector<Operation> operations;  // results of the program first, then in text order
   // By instruction id: where the tensors of its leaves begin in `leaves`; empty for dead calls.
@@ -56,14 +63,17 @@ struct Graph {
   std::vector<std::vector<int>> groups;
 };
 
+// By tensor: the first instruction in the text that has it, which is the one that makes it.
+std::vector<const Instruction*> MakersOf(const Graph& graph, const Module& module);
+
 // Of flags as PropagationOptions has them: may leaf i take a sharding that propagation finds?
 inline bool IsFree(const std::vector<bool>& flags, size_t i) {
   if (flags.empty()) return true;
   return flags.size() == 1 ? flags[0] : i < flags.size() && flags[i];
 }
 
-// `meshes`: those that the module's attributes name. `mesh` spans all devices. `free_results`: which
-// leaves of the root propagation may lay out, one flag each or one for all; empty: all.
+// `meshes`: those that the module's attributes name. `mesh` spans all devices. `free_results`:
+// which leaves of the root propagation may lay out, one flag each or one for all; empty: all.
 Graph MakeGraph(Module& module, const Mesh* mesh, const ShardyMeshes& meshes,
                 const std::vector<bool>& free_results);
 

@@ -1,5 +1,6 @@
 #include "core/propagation/shardy/markers.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <vector>
 
@@ -15,13 +16,14 @@ bool IsConstraint(const Instruction& x) {
 
 bool FollowChainsIn(Computation& computation) {
   const std::span<Instruction* const> list = computation.instructions();
+  const auto continues_chain = [](const Instruction* x) {
+    return IsConstraint(*x) && IsConstraint(*x->operand(0));
+  };
+  if (std::ranges::none_of(list, continues_chain)) return false;
   std::unordered_map<const Instruction*, std::vector<Instruction*>> uses;  // a slot, a use
-  bool any = false;
   for (Instruction* x : list) {
-    any = any || (IsConstraint(*x) && IsConstraint(*x->operand(0)));
     for (Instruction* operand : x->operands()) uses[operand].push_back(x);
   }
-  if (!any) return false;
   uses[computation.root()].push_back(nullptr);
   bool changed = false;
   for (size_t i = 0; i < list.size(); ++i) {
@@ -60,17 +62,22 @@ bool FollowConstraintChains(Module& module) {
   return changed;
 }
 
-bool ReplaceMarkers(Module& module) {
+bool ReplaceMarkers(Module& module, PropagationFindings* findings) {
   std::unordered_map<const Instruction*, Instruction*> replacement;
   for (Computation* computation : module.computations()) {
+    const auto is_marker = [](const Instruction* x) {
+      return x->opcode() == Opcode::kCustomCall &&
+             (IsConstraint(*x) || IsCustomCallTo(*x, kShardBarrierFrom) ||
+              IsCustomCallTo(*x, kShardBarrierTo));
+    };
+    if (std::ranges::none_of(computation->instructions(), is_marker)) continue;
     // New instructions are appended to the computation meanwhile.
     const std::vector<Instruction*> given(computation->instructions().begin(),
                                           computation->instructions().end());
     std::vector<Instruction*> list;
-    bool touched = false;
+    list.reserve(given.size());
     for (Instruction* x : given) {
-      if (!IsConstraint(*x) && !IsCustomCallTo(*x, kShardBarrierFrom) &&
-          !IsCustomCallTo(*x, kShardBarrierTo)) {
+      if (!is_marker(x)) {
         list.push_back(x);
         continue;
       }
@@ -84,9 +91,7 @@ bool ReplaceMarkers(Module& module) {
       copy->set_sharding(x->sharding());
       replacement[x] = copy;
       list.push_back(copy);
-      touched = true;
     }
-    if (!touched) continue;
     const auto resolve = [&](Instruction* x) {
       const auto it = replacement.find(x);
       return it == replacement.end() ? x : it->second;
@@ -103,6 +108,13 @@ bool ReplaceMarkers(Module& module) {
     Instruction* root = resolve(computation->root());
     computation->SetInstructions(std::move(list));
     computation->set_root(root);
+  }
+  if (findings != nullptr) {
+    for (PropagationFindings::Conflict& conflict : findings->conflicts) {
+      for (const Instruction** x : {&conflict.annotated, &conflict.neighbour}) {
+        if (const auto it = replacement.find(*x); it != replacement.end()) *x = it->second;
+      }
+    }
   }
   return !replacement.empty();
 }

@@ -5,9 +5,7 @@
 namespace gshard::shardy {
 namespace {
 
-std::span<const AxisRef> VisibleAxes(const Dim& dim, const View& view) {
-  return std::span(dim.axes).subspan(view.inside ? At(dim.manual) : 0);
-}
+using Slot = IndexedRelation::Slot;
 
 // The part of a dim's axes that a factor of size `left` takes; removes it from `axes`.
 AxisList TakeFor(int64_t left, AxisList& axes) {
@@ -29,88 +27,102 @@ AxisList TakeFor(int64_t left, AxisList& axes) {
   return taken;
 }
 
+// Of a dim of several factors, whose slots begin at `first`.
+void ProjectDim(const IndexedRelation& relation, size_t first, std::span<const AxisRef> visible,
+                AxisTable& table, Projection& projection) {
+  AxisList axes(visible.begin(), visible.end());
+  bool reachable = true;  // all factors before are full
+  for (size_t s = first;; ++s) {
+    const Slot& slot = relation.slots[s];
+    projection.axes[s] = {};
+    if (slot.is_minor_most) {
+      if (reachable) {
+        projection.axes[s] = table.Make(axes);
+        axes.clear();
+      }
+      break;
+    }
+    if (!reachable) continue;
+    const int64_t size = relation.relation.factors[At(slot.factor)].size;
+    projection.axes[s] = table.Make(TakeFor(size, axes));
+    reachable = projection.axes[s].shards() == size;
+  }
+  for (const AxisRef& axis : axes) {
+    projection.leftovers.push_back({At(relation.slots[first].tensor), axis});
+  }
+}
+
+// The axes of a dim of several factors, whose slots begin at `first`.
+AxisList AxesOfDim(const IndexedRelation& relation, size_t first, const Projection& projection) {
+  AxisList written;
+  for (size_t s = first;; ++s) {
+    const Slot& slot = relation.slots[s];
+    int64_t left = relation.relation.factors[At(slot.factor)].size;
+    bool divides = true;
+    for (const AxisRef& axis : projection.axes[s].list()) {
+      if (!slot.is_minor_most && left % axis.size != 0) {
+        divides = false;
+        break;
+      }
+      left /= axis.size;
+      Append(written, axis);
+    }
+    if (slot.is_minor_most || !divides || left != 1) return written;
+  }
+}
+
 }  // namespace
 
-Projection::Entry* Projection::Find(int factor) {
-  for (Entry& entry : entries) {
-    if (entry.factor == factor) return &entry;
-  }
-  return nullptr;
-}
-
-const Projection::Entry* Projection::Find(int factor) const {
-  return const_cast<Projection*>(this)->Find(factor);
-}
-
-Projection ProjectToFactors(const Tensor& tensor, const View& view, std::span<const FactorList> dims,
-                            std::span<const Factor> factors, int64_t priority) {
-  Projection projection;
-  projection.taken = tensor.replicated;
-  projection.taken.insert(projection.taken.end(), tensor.unreduced.begin(), tensor.unreduced.end());
-  projection.entries.reserve(dims.size());
-  for (size_t d = 0; d < dims.size(); ++d) {
-    const Dim& dim = tensor.dims[d];
-    const bool later = dim.priority > priority;
-    AxisList axes;
-    for (const AxisRef& axis : dim.axes) {
-      const bool manual = view.inside && &axis - dim.axes.data() < dim.manual;
-      if (manual || later) projection.taken.push_back(axis);
-    }
-    if (!later) {
-      const std::span<const AxisRef> visible = VisibleAxes(dim, view);
-      axes.assign(visible.begin(), visible.end());
-    }
-    bool reachable = true;  // all factors before are full
-    for (size_t k = 0; k < dims[d].size(); ++k) {
-      const int factor = dims[d][k];
-      Projection::Entry entry{factor, static_cast<int64_t>(d), {}, !dim.open || later, false};
-      if (k + 1 == dims[d].size()) {
-        if (reachable) entry.axes = std::move(axes);
-        axes = reachable ? AxisList() : axes;
-      } else if (reachable) {
-        entry.axes = TakeFor(factors[At(factor)].size, axes);
-        reachable = SizeOf(entry.axes) == factors[At(factor)].size;
+void ProjectToFactors(const IndexedRelation& relation, std::span<const View> views,
+                      std::span<const Tensor> tensors, int64_t priority, AxisTable& table,
+                      Projection& projection) {
+  projection.leftovers.clear();
+  if (projection.axes.size() < relation.slots.size()) projection.axes.resize(relation.slots.size());
+  for (size_t i = 0; i < views.size(); ++i) {
+    const View& view = views[i];
+    const Tensor& tensor = tensors[At(view.tensor)];
+    size_t s = relation.first_slot[i];
+    for (const Dim& dim : tensor.dims) {
+      const bool later = dim.priority > priority;
+      const bool hides = view.inside && dim.manual > 0;
+      if (relation.slots[s].is_minor_most) {
+        projection.axes[s] = later ? Axes() : hides ? table.Make(VisibleAxes(dim, view)) : dim.axes;
+        ++s;
+        continue;
       }
-      projection.entries.push_back(std::move(entry));
+      ProjectDim(relation, s, later ? std::span<const AxisRef>() : VisibleAxes(dim, view), table,
+                 projection);
+      while (!relation.slots[s++].is_minor_most) {
+      }
     }
-    projection.taken.insert(projection.taken.end(), axes.begin(), axes.end());
   }
-  return projection;
 }
 
-bool WriteBack(const Projection& projection, const View& view, std::span<const FactorList> dims,
-               std::span<const Factor> factors, Tensor& tensor) {
+bool WriteBack(const IndexedRelation& relation, size_t index, const Projection& projection,
+               const View& view, AxisTable& table, Tensor& tensor) {
   bool grown = false;
-  size_t e = 0;
-  for (size_t d = 0; d < dims.size(); ++d) {
-    const size_t first = e;
-    e += dims[d].size();
+  size_t next = relation.first_slot[index];
+  for (Dim& dim : tensor.dims) {
+    const size_t first = next;
     bool changed = false;
-    for (size_t k = first; k < e; ++k) changed |= projection.entries[k].changed;
-    Dim& dim = tensor.dims[d];
+    do {
+      changed = changed || projection.changed[next] != 0;
+    } while (!relation.slots[next++].is_minor_most);
     if (!changed || !dim.open) continue;
-    AxisList axes(dim.axes.begin(), dim.axes.begin() + (view.inside ? dim.manual : 0));
-    const size_t visible_from = axes.size();
-    AxisList written;
-    for (size_t k = first; k < e; ++k) {
-      const Projection::Entry& entry = projection.entries[k];
-      const bool last = k + 1 == e;
-      int64_t left = factors[At(entry.factor)].size;
-      bool divides = true;
-      for (const AxisRef& axis : entry.axes) {
-        if (!last && left % axis.size != 0) {
-          divides = false;
-          break;
-        }
-        left /= axis.size;
-        Append(written, axis);
-      }
-      if (!last && (!divides || left != 1)) break;
+    if (next == first + 1 && !(view.inside && dim.manual > 0)) {
+      const Axes axes = projection.axes[first];
+      if (axes == dim.axes || !IsPrefix(dim.axes, axes)) continue;
+      dim.axes = axes;
+      grown = true;
+      continue;
     }
-    const AxisList before(dim.axes.begin() + static_cast<int64_t>(visible_from), dim.axes.end());
+    const AxisList written = AxesOfDim(relation, first, projection);
+    const std::span<const AxisRef> before = VisibleAxes(dim, view);
     if (!IsPrefix(before, written) || SizeOf(written) == SizeOf(before)) continue;
+    const std::span<const AxisRef> all = dim.axes.list();
+    AxisList axes(all.begin(), all.end() - static_cast<int64_t>(before.size()));
     axes.insert(axes.end(), written.begin(), written.end());
-    dim.axes = std::move(axes);
+    dim.axes = table.Make(axes);
     grown = true;
   }
   return grown;

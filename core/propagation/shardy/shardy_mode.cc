@@ -1,9 +1,10 @@
 #include "core/propagation/shardy/shardy_mode.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <span>
+#include <unordered_map>
+#include <utility>
 
 #include "core/analysis/meshes.h"
 #include "core/propagation/shardy/engine.h"
@@ -12,6 +13,7 @@
 #include "ir/attribute_names.h"
 #include "ir/custom_call.h"
 #include "ir/dims.h"
+#include "ir/hash.h"
 
 namespace gshard::shardy {
 namespace {
@@ -23,11 +25,12 @@ void Close(Tensor& tensor, const Mesh* mesh) {
 
 // The longest prefix of each dim's axes that divides its size. `keep_sub_axes`: else only whole
 // axes.
-void KeepWhatDivides(Tensor& tensor, const Mesh* mesh, bool keep_sub_axes) {
+void KeepWhatDivides(AxisTable& table, Tensor& tensor, const Mesh* mesh, bool keep_sub_axes) {
   for (size_t d = 0; d < tensor.dims.size(); ++d) {
+    if (tensor.dims[d].axes.empty()) continue;
     int64_t left = tensor.shape->dim(static_cast<int64_t>(d));
     AxisList kept;
-    for (AxisRef axis : tensor.dims[d].axes) {
+    for (AxisRef axis : tensor.dims[d].axes.list()) {
       const int64_t size = std::gcd(left, axis.size);
       const bool divides = size == axis.size;
       axis.size = size;
@@ -36,14 +39,15 @@ void KeepWhatDivides(Tensor& tensor, const Mesh* mesh, bool keep_sub_axes) {
       left /= size;
       if (!divides || (!keep_sub_axes && !whole)) break;
     }
-    tensor.dims[d].axes = std::move(kept);
+    tensor.dims[d].axes = table.Make(kept);
   }
 }
 
 class Mode {
  public:
-  Mode(Module& module, const ModeOptions& options, ExplainRecorder* recorder, const Mesh* mesh)
-      : module_(module), options_(options), recorder_(recorder), mesh_(mesh) {}
+  Mode(Module& module, const ModeOptions& options, PropagationFindings* findings,
+       ExplainRecorder* recorder, const Mesh* mesh)
+      : module_(module), options_(options), findings_(findings), recorder_(recorder), mesh_(mesh) {}
 
   bool Run() {
     bool changed = FollowConstraintChains(module_);
@@ -54,13 +58,14 @@ class Mode {
     CloseBoundary();
     std::vector<Growth> growths;
     Propagate(graph_, recorder_ != nullptr ? &growths : nullptr);
+    if (findings_ != nullptr) FindConflicts(graph_, module_, mesh_, *findings_);
     FitBoundary();
     for (Computation* computation : module_.computations()) {
       for (Instruction* x : computation->instructions()) changed |= SetSharding(*x);
     }
     changed |= SetRootSharding();
     if (recorder_ != nullptr) RecordGrowths(graph_, growths, module_, *recorder_);
-    changed |= ReplaceMarkers(module_);
+    changed |= ReplaceMarkers(module_, findings_);
     return changed;
   }
 
@@ -83,56 +88,53 @@ class Mode {
     size_t leaf = 0;
     for (const Instruction* parameter : module_.entry()->parameters()) {
       for (const View& view : graph_.LeavesOf(*parameter)) {
-        KeepWhatDivides(graph_.tensors[At(view.tensor)], mesh_, given_[leaf++]);
+        KeepWhatDivides(*graph_.axes, graph_.tensors[At(view.tensor)], mesh_, given_[leaf++]);
       }
     }
     const Instruction& root = *module_.entry()->root();
     const std::span<const View> leaves = graph_.LeavesOf(root);
-    for (size_t i = 0; i < leaves.size(); ++i) {
-      const auto own = std::ranges::find(graph_.result_tensors, i, &std::pair<size_t, int>::first);
-      const bool annotated = own != graph_.result_tensors.end();
-      Tensor result = graph_.tensors[At(annotated ? own->second : leaves[i].tensor)];
-      if (!annotated && !IsFree(options_.free_results, i) && !IsResult(leaves[i])) {
-        for (Dim& dim : result.dims) dim.axes.clear();
-      }
-      KeepWhatDivides(result, mesh_, annotated || IsResult(leaves[i]));
-      results_.push_back(std::move(result));
-    }
-  }
-  bool IsResult(const View& view) const {
+    std::vector<uint8_t> is_result(graph_.tensors.size());
     for (const Operation& op : graph_.operations) {  // results are the first
-      if (!op.is_result) return false;
-      if (op.results[0].tensor == view.tensor) return true;
+      if (!op.is_result) break;
+      is_result[At(op.results()[0].tensor)] = 1;
     }
-    return false;
+    auto own = graph_.result_tensors.begin();  // in the order of leaves
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      const bool annotated = own != graph_.result_tensors.end() && own->first == i;
+      const int tensor = annotated ? (own++)->second : leaves[i].tensor;
+      Tensor result = graph_.tensors[At(tensor)];  // with dims of its own
+      result.dims = graph_.arena->NewSpan<Dim>(result.dims.size());
+      std::ranges::copy(graph_.tensors[At(tensor)].dims, result.dims.begin());
+      const bool stays = annotated || is_result[At(tensor)] != 0;
+      if (!stays && !IsFree(options_.free_results, i)) {
+        for (Dim& dim : result.dims) dim.axes = {};
+      }
+      KeepWhatDivides(*graph_.axes, result, mesh_, stays);
+      results_.push_back(result);
+    }
   }
 
   const Sharding* ShardingOfView(const Instruction& x, const View& view) const {
     const Tensor& tensor = graph_.tensors[At(view.tensor)];
     const AxisList* region = graph_.region[x.id()];
     if (!tensor.HasSharding() && region == nullptr) return nullptr;
-    const Sharding*& made = made_[KeyOf(tensor, view.inside, region)];
-    if (made == nullptr) {
-      made = ShardingOf(module_.context(), tensor, view.inside,
-                        region != nullptr ? *region : AxisList(), mesh_);
+    key_.clear();
+    for (const Dim& dim : tensor.dims) {
+      const bool hides = view.inside && dim.manual > 0;
+      key_.push_back(hides ? graph_.axes->Make(VisibleAxes(dim, view)).id() : dim.axes.id());
     }
+    key_.push_back(tensor.unreduced.id());
+    key_.push_back(region);
+    size_t hash = key_.size();
+    for (const void* part : key_) hash = HashPointer(hash, part);
+    const auto [first, last] = made_.equal_range(hash);
+    for (auto it = first; it != last; ++it) {
+      if (it->second.first == key_) return it->second.second;
+    }
+    const Sharding* made = ShardingOf(module_.context(), tensor, view.inside,
+                                      region != nullptr ? *region : AxisList(), mesh_);
+    made_.emplace(hash, std::pair(key_, made));
     return made;
-  }
-
-  // All that a sharding depends on: programs have few different ones.
-  static std::vector<int64_t> KeyOf(const Tensor& tensor, bool inside, const AxisList* region) {
-    std::vector<int64_t> key;
-    const auto add = [&](std::span<const AxisRef> axes) {
-      key.push_back(-1);
-      for (const AxisRef& axis : axes) {
-        key.insert(key.end(), {axis.axis, axis.pre_size, axis.size});
-      }
-    };
-    for (const Dim& dim : tensor.dims) add(std::span(dim.axes).subspan(inside ? At(dim.manual) : 0));
-    key.push_back(-2);
-    add(tensor.unreduced);
-    if (region != nullptr) add(*region);
-    return key;
   }
 
   bool SetSharding(Instruction& x) const {
@@ -188,12 +190,16 @@ class Mode {
 
   Module& module_;
   const ModeOptions& options_;
+  PropagationFindings* findings_;
   ExplainRecorder* recorder_;
   const Mesh* mesh_;
   Graph graph_;
   std::vector<bool> given_;      // by leaf of the parameters: has an annotation
   std::vector<Tensor> results_;  // by leaf of the root
-  mutable std::map<std::vector<int64_t>, const Sharding*> made_;
+  // Shardings made so far, by all that they depend on: programs have few different ones.
+  mutable std::unordered_multimap<size_t, std::pair<std::vector<const void*>, const Sharding*>>
+      made_;
+  mutable std::vector<const void*> key_;
 };
 
 }  // namespace
@@ -216,10 +222,11 @@ bool HasDerivedRegions(const Module& module) {
   return false;
 }
 
-bool PropagateAsShardy(Module& module, const ModeOptions& options, ExplainRecorder* recorder) {
+bool PropagateAsShardy(Module& module, const ModeOptions& options, PropagationFindings* findings,
+                       ExplainRecorder* recorder) {
   const Mesh* mesh = MainMesh(module);
-  if (mesh == nullptr) return ReplaceMarkers(module);
-  return Mode(module, options, recorder, mesh).Run();
+  if (mesh == nullptr) return ReplaceMarkers(module, findings);
+  return Mode(module, options, findings, recorder, mesh).Run();
 }
 
 }  // namespace gshard::shardy

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "core/explain/propagation_findings.h"
 #include "core/explain/recorder.h"
 #include "ir/module.h"
 
@@ -19,15 +20,17 @@ struct ModeOptions {
 // Does the text speak Shardy: meshes of its in the header, which annotations of it name?
 bool SpeaksShardy(const Module& module);
 
-// Has it manual regions that gshard-opt has differentiated or pipelined? Values inside and outside of
-// those share loops and tuples, which Shardy's form of regions does not have: GSPMD's mode takes them.
+// Has it manual regions that gshard-opt has differentiated or pipelined? Values inside and outside
+// of those share loops and tuples, which Shardy's form of regions does not have: GSPMD's mode takes
+// them.
 bool HasDerivedRegions(const Module& module);
 
 // Infers shardings in place, of every instruction that Shardy's rules reach; true if anything
 // changed. Shardy's attributes must have been imported (core/propagation/shardy_import.h), calls
 // inlined. `Sharding` custom-calls and barriers become copies. A second run
-// changes nothing. `recorder` may be null.
-bool PropagateAsShardy(Module& module, const ModeOptions& options, ExplainRecorder* recorder);
+// changes nothing. `findings` and `recorder` may be null.
+bool PropagateAsShardy(Module& module, const ModeOptions& options, PropagationFindings* findings,
+                       ExplainRecorder* recorder);
 
 }  // namespace gshard::shardy
 

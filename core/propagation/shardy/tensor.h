@@ -3,7 +3,7 @@
 #define GSHARD_CORE_PROPAGATION_SHARDY_TENSOR_H_
 
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "core/propagation/shardy/axes.h"
 #include "ir/mesh.h"
@@ -12,20 +12,21 @@
 namespace gshard::shardy {
 
 struct Dim {
-  AxisList axes;  // within a manual region: with the manual axes, which are the major ones
-  bool open = true;
+  Axes axes;  // within a manual region: with the manual axes, which are the major ones
   int64_t priority = 0;
   int manual = 0;  // how many of `axes` are manual: not to be seen from inside the region
+  bool open = true;
 };
 
 struct Tensor {
   const Shape* shape = nullptr;  // as seen from outside of a region that it enters or leaves
   // Null: has no sharding, all dims open.
   const Mesh* mesh = nullptr;
-  std::vector<Dim> dims;               // one per dim of the shape
-  AxisList replicated, unreduced;      // can cut no dim
-  bool is_edge_target = false;         // constraints do not dictate its sharding
-  int uses = 0;                        // operand slots that have it
+  std::span<Dim> dims;          // one per dim of the shape; the graph owns them
+  Axes replicated, unreduced;   // can cut no dim
+  bool is_annotated = false;    // the text gives it a sharding
+  bool is_edge_target = false;  // constraints do not dictate its sharding
+  int uses = 0;                 // operand slots that have it
   bool HasSharding() const { return mesh != nullptr; }
   bool IsClosed() const {
     for (const Dim& dim : dims) {
@@ -34,6 +35,17 @@ struct Tensor {
     return HasSharding();
   }
 };
+
+// A tensor as an operation sees it: from inside a manual region its manual axes are not there.
+struct View {
+  int tensor = -1;
+  bool inside = false;
+};
+
+// What the view shows of a dim's axes.
+inline std::span<const AxisRef> VisibleAxes(const Dim& dim, const View& view) {
+  return dim.axes.list().subspan(view.inside ? static_cast<size_t>(dim.manual) : 0);
+}
 
 }  // namespace gshard::shardy
 

@@ -1,7 +1,7 @@
 // What propagation noticed that a user may worry about: annotations that say something else than
 // their neighbours wanted.
-#ifndef GSHARD_CORE_PROPAGATION_FINDINGS_H_
-#define GSHARD_CORE_PROPAGATION_FINDINGS_H_
+#ifndef GSHARD_CORE_EXPLAIN_PROPAGATION_FINDINGS_H_
+#define GSHARD_CORE_EXPLAIN_PROPAGATION_FINDINGS_H_
 
 #include <vector>
 
@@ -24,4 +24,4 @@ struct PropagationFindings {
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_PROPAGATION_FINDINGS_H_
+#endif  // GSHARD_CORE_EXPLAIN_PROPAGATION_FINDINGS_H_

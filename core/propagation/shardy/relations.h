@@ -1,0 +1,67 @@
+// The relations of a graph's operations, each made once.
+#ifndef GSHARD_CORE_PROPAGATION_SHARDY_RELATIONS_H_
+#define GSHARD_CORE_PROPAGATION_SHARDY_RELATIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "core/op_dims/dim_relation.h"
+#include "ir/instruction.h"
+
+namespace gshard::shardy {
+
+// A relation as visits read it. Its *slots*, one for each factor of each dim of each tensor, stand
+// in one row: tensors as operands, then results, dims in order, factors major to minor.
+struct IndexedRelation {
+  struct Slot {
+    int factor = 0;
+    int tensor = 0;  // among operands, then results
+    int dim = 0;
+    bool is_minor_most = true;  // of its dim's factors
+  };
+  DimRelation relation;
+  std::vector<Slot> slots;
+  std::vector<uint32_t> first_slot;  // by tensor, and the end
+  bool passes_only = true;           // all factors that propagate are of the kind kPassThrough
+
+  // By factor: at most one slot a tensor, the first.
+  std::vector<uint32_t> by_factor, first_of_factor;
+  std::span<const uint32_t> SlotsOf(size_t factor) const {
+    return std::span(by_factor).subspan(first_of_factor[factor],
+                                        first_of_factor[factor + 1] - first_of_factor[factor]);
+  }
+  std::span<const Slot> SlotsOfTensor(size_t tensor) const {
+    return std::span(slots).subspan(first_slot[tensor],
+                                    first_slot[tensor + 1] - first_slot[tensor]);
+  }
+
+  explicit IndexedRelation(DimRelation of);
+};
+
+// Owns relations: operations with equal opcodes, attributes and shapes share one.
+class RelationTable {
+ public:
+  // Of `operands` tensors of this shape and a result like them, dim by dim.
+  const IndexedRelation* Identity(const Shape* shape, size_t operands);
+  const IndexedRelation* Of(const Instruction& x);
+
+ private:
+  const IndexedRelation* Own(DimRelation relation);
+
+  struct Known {
+    const Instruction* instruction;  // null: an identity
+    const Shape* shape;
+    size_t operands;
+    const IndexedRelation* relation;
+  };
+  std::vector<std::unique_ptr<const IndexedRelation>> relations_;
+  std::unordered_multimap<size_t, Known> known_;  // by hash
+};
+
+}  // namespace gshard::shardy
+
+#endif  // GSHARD_CORE_PROPAGATION_SHARDY_RELATIONS_H_
