@@ -13,8 +13,12 @@ void AddCostOptionFlags(const Command& command, CostOptionFlags& flags) {
               "Which collectives run beside compute: none, those XLA's scheduler makes async, all "
               "(default: as the chip's compiler does)",
               {.type = "none|xla|perfect", .one_of = {"none", "xla", "perfect"}});
-  command.AddSwitch("--no-flash", flags.no_flash,
-                    "Attention is dots and a softmax that write their scores, not one kernel");
+  command.Add(
+      "--attention", flags.attention,
+      "Attention is one kernel that makes its masks and keeps its scores to itself, or dots "
+      "and a softmax that write them, in time and memory alike (default: flash)",
+      {.type = "flash|materialized", .one_of = {"flash", "materialized"}});
+  command.AddSwitch("--no-flash", flags.no_flash, "The old name of --attention materialized");
   command.Add("--group-by", flags.group_by,
               "Sum up by what this pattern captures in op_name, such as 'layer_(\\d+)' (default: "
               "no groups)",
@@ -31,7 +35,9 @@ CostOptions ReadCostOptions(const CostOptionFlags& flags) {
                     : flags.overlap == "xla"     ? Overlap::kXla
                     : flags.overlap == "perfect" ? Overlap::kPerfect
                                                  : Overlap::kChipDefault;
-  options.fuse_attention = !flags.no_flash;
+  if (flags.no_flash && flags.attention == "flash")
+    throw FlagError("--no-flash", "it says the contrary of --attention flash");
+  options.fuse_attention = !flags.no_flash && flags.attention != "materialized";
   options.group_by = flags.group_by;
   std::string_view rest = flags.mesh_map;
   while (!rest.empty()) {

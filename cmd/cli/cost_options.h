@@ -10,7 +10,8 @@
 namespace gshard {
 
 struct CostOptionFlags {
-  std::string overlap;  // empty: as the chip's compiler does
+  std::string overlap;    // empty: as the chip's compiler does
+  std::string attention;  // empty: flash
   bool no_flash = false;
   std::string group_by;
   std::string mesh_map;

@@ -3,7 +3,10 @@
 #include "core/analysis/fusion.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
+#include "ir/custom_call.h"
 #include "ir/module.h"
 #include "ir/op_traits.h"
 
@@ -44,6 +47,8 @@ Role RoleOf(const Instruction* x) {
     case Opcode::kDot:
     case Opcode::kConvolution:
       return Role::kDot;
+    case Opcode::kCustomCall:
+      return IsIdentityCall(*x) ? Role::kFree : Role::kOpaque;
     default:  // by what it does with elements
       break;
   }
@@ -71,19 +76,42 @@ Role RoleOf(const Instruction* x) {
   return Role::kOpaque;
 }
 
-// Too dear to compute once for each of several consumers.
-bool IsExpensive(const Instruction* x) {
-  switch (x->opcode()) {
-    case Opcode::kDivide:
-    case Opcode::kRemainder:
-    case Opcode::kPower:
-    case Opcode::kAtan2:
-    case Opcode::kSqrt:
-    case Opcode::kRsqrt:
-      return true;
-    default:  // transcendental functions are
-      return AttributeTagOf(x->opcode()) == &AttributeType<MathAttributes>::kTag;
+// The arrays that a reduce's operand is computed from elementwise, each of its size: what the
+// kernel reads. Stops at values that are worth keeping apart.
+std::vector<const Instruction*> SourcesOf(const Instruction* reduce) {
+  constexpr size_t kMost = 32;
+  std::vector<const Instruction*> sources, pending = {reduce->operand(0)}, seen;
+  while (!pending.empty() && seen.size() < kMost) {
+    const Instruction* x = pending.back();
+    pending.pop_back();
+    if (std::find(seen.begin(), seen.end(), x) != seen.end()) continue;
+    seen.push_back(x);
+    if (x->shape()->element_count() != reduce->operand(0)->shape()->element_count()) continue;
+    const bool is_computed = IsElementwise(x->opcode()) || x->opcode() == Opcode::kReshape ||
+                             x->opcode() == Opcode::kBitcast;
+    if (is_computed) {
+      pending.insert(pending.end(), x->operands().begin(), x->operands().end());
+    } else if (x->opcode() != Opcode::kBroadcast && x->opcode() != Opcode::kIota &&
+               x->opcode() != Opcode::kConstant) {
+      sources.push_back(x);
+    }
   }
+  return sources;
+}
+
+// Does `x` need `other`, directly or through others? Nothing found within a bound counts as yes.
+bool Needs(const Instruction* x, const Instruction* other) {
+  constexpr size_t kMost = 4000;
+  std::unordered_set<const Instruction*> seen;
+  std::vector<const Instruction*> pending = {x};
+  while (!pending.empty()) {
+    const Instruction* value = pending.back();
+    pending.pop_back();
+    if (value == other || seen.size() > kMost) return true;
+    if (!seen.insert(value).second) continue;
+    pending.insert(pending.end(), value->operands().begin(), value->operands().end());
+  }
+  return false;
 }
 
 // Is x the array that `user` updates in place?
@@ -127,7 +155,7 @@ class FusionBuilder {
 
   void Run() {
     kernels_of_.resize(model_.state_.size());
-    if (options_.fuse_attention && !options_.is_compiled) TakeAttention();
+    if (model_.spared_ != nullptr) TakeAttention();
     std::span<Instruction* const> list = computation_.instructions();
     for (size_t i = list.size(); i-- > 0;) Place(list[i]);
     Finish();
@@ -146,13 +174,13 @@ class FusionBuilder {
   };
 
   void TakeAttention() {
-    model_.attention_ = FindAttention(computation_, users_);
-    for (size_t i = 0; i < model_.attention_.size(); ++i) {
+    model_.attention_ = &options_.attention->KernelsOf(computation_);
+    for (size_t i = 0; i < model_.attention_->size(); ++i) {
       Draft draft;
       draft.kernel.attention = static_cast<int>(i);
       draft.has_dot = true;
       draft.root_role = Role::kDot;
-      const auto& members = model_.attention_[i].members;
+      const auto& members = (*model_.attention_)[i].members;
       draft.kernel.root = members.back();
       draft.elements = members.back()->shape()->element_count();
       for (const Instruction* x : members) {
@@ -175,20 +203,22 @@ class FusionBuilder {
     };
     if (x == computation_.root()) add(kOutside);
     for (const Instruction* user : users_.of(x)) {
+      if (user->shape()->IsArray() && model_.IsSpared(user)) continue;
       const KernelList& theirs = kernels_of_[model_.Index(user)];
       if (theirs.empty() || IsUpdatedBy(user, x)) add(kOutside);
       for (int32_t kernel : theirs) add(kernel);
     }
+    if (kernels.empty() && !users_.of(x).empty()) add(kOutside);  // attention reads it
     return kernels;
   }
 
   void Place(const Instruction* x) {
     FusionModel::State& state = model_.state_[model_.Index(x)];
-    if (state.kernel >= 0) {  // attention's; is its value needed outside?
-      KernelList kernels = KernelsOfUsers(x);
-      state.is_fused = kernels.size() == 1 && kernels[0] == state.kernel;
+    if (state.kernel >= 0) {
+      state.is_fused = StaysInAttention(x, state.kernel);
       return;
     }
+    if ((x->shape()->IsArray() && model_.IsSpared(x)) || IsOnHost(x)) return;
     const bool is_alias = IsAlias(x);
     const Role role = is_alias ? Role::kFree : RoleOf(x);
     if (role == Role::kBoundary) return;
@@ -201,13 +231,33 @@ class FusionBuilder {
       return;
     }
     if (!options_.is_compiled && CanFuse(x, role)) return;
-    if (JoinsAttention(x)) return;
+    if (JoinsAttention(x) || JoinsSibling(x)) return;
     NewKernel(x, role);
+  }
+
+  // Is x on the host, or on its way from there?
+  bool IsOnHost(const Instruction* x) const {
+    if (options_.host == nullptr || options_.host->IsEmpty()) return false;
+    return (x->shape()->IsArray() && options_.host->Has(x)) || options_.host->IsTransfer(x);
+  }
+
+  // Is a member's value needed by its attention kernel only? Others compute scores again.
+  bool StaysInAttention(const Instruction* x, int32_t own) const {
+    const KernelList kernels = KernelsOfUsers(x);
+    if (kernels.size() == 1 && kernels[0] == own) return true;
+    return !kernels.empty() && std::all_of(kernels.begin(), kernels.end(), [&](int32_t kernel) {
+      if (kernel == kOutside) return false;
+      const int attention = drafts_[static_cast<size_t>(kernel)].kernel.attention;
+      return attention >= 0 && x->shape()->IsArray() &&
+             (*model_.attention_)[static_cast<size_t>(attention)].score_elements ==
+                 x->shape()->element_count();
+    });
   }
 
   // A layout change of what an attention kernel makes, for nobody else, is a result of that kernel.
   bool JoinsAttention(const Instruction* x) {
-    if (model_.attention_.empty() || !options_.fuses_movement || !IsLayoutChange(x)) return false;
+    if (model_.attention_ == nullptr || !options_.fuses_movement || !IsLayoutChange(x))
+      return false;
     const Instruction* source = x->operand(0);
     while (users_.of(source).size() == 1 && (IsLayoutChange(source) || IsAlias(source))) {
       source = source->operand(0);
@@ -230,7 +280,7 @@ class FusionBuilder {
     for (int32_t kernel : kernels) {
       if (!Accepts(drafts_[static_cast<size_t>(kernel)], x, role)) return false;
     }
-    if (kernels.size() > 1 && !IsWorthCopying(x, role, kernels.size())) return false;
+    if (kernels.size() > 1 && !IsWorthCopying(x, role)) return JoinsFirstUser(x, role, kernels);
     FusionModel::State& state = model_.state_[model_.Index(x)];
     state.kernel = kernels[0];
     state.is_fused = true;
@@ -245,20 +295,76 @@ class FusionBuilder {
     return true;
   }
 
-  // Would reading x's operands in every kernel move less than writing x once and reading it there?
-  bool IsWorthCopying(const Instruction* x, Role role, size_t kernels) const {
+  // Is what x is made of no more to read, and to keep in memory, than x itself? Then each kernel
+  // computes it: a cast to a wider type, exp(x - max). A transcendental takes a vector unit about
+  // as long as memory takes a byte. What is made of two arrays of its size is written once.
+  bool IsWorthCopying(const Instruction* x, Role role) const {
     if (role == Role::kCheap) return true;
-    if (!options_.copies_values) return false;
-    if (role == Role::kDot || role == Role::kReduce || IsExpensive(x)) return false;
+    if (role == Role::kDot || role == Role::kReduce) return false;
     const int64_t made = x->shape()->byte_size();
     int64_t read = 0;
+    std::vector<const Instruction*> counted;
     for (const Instruction* operand : x->operands()) {
-      bool sliced = role == Role::kMovement && operand == x->operand(0) &&
-                    x->opcode() != Opcode::kConcatenate;
-      read += sliced ? made : operand->shape()->byte_size();
+      if (std::find(counted.begin(), counted.end(), operand) != counted.end()) continue;
+      counted.push_back(operand);
+      const bool is_sliced = role == Role::kMovement && operand == x->operand(0) &&
+                             x->opcode() != Opcode::kConcatenate;
+      while (operand->opcode() == Opcode::kBroadcast) operand = operand->operand(0);
+      const bool is_made = operand->opcode() == Opcode::kIota || operand->shape()->rank() == 0;
+      read += is_sliced ? made : is_made ? 0 : operand->shape()->byte_size();
     }
-    const int64_t times = static_cast<int64_t>(kernels);
-    return read * times <= made * (times + 1) + read;
+    return read <= made + made / 8;
+  }
+
+  // A value of several kernels that is to be in memory is written by the first of them, which
+  // computes it anyway: an output beside its own.
+  bool JoinsFirstUser(const Instruction* x, Role role, const KernelList& kernels) {
+    if (role != Role::kElementwise || kernels[0] == kOutside) return false;
+    const int32_t first = kernels.back();
+    Draft& draft = drafts_[static_cast<size_t>(first)];
+    const Instruction* root = draft.kernel.root;
+    const bool is_reduce = draft.root_role == Role::kReduce && root->opcode() == Opcode::kReduce;
+    if (draft.has_dot || (!is_reduce && draft.root_role != Role::kElementwise)) return false;
+    const Shape* work = is_reduce ? root->operand(0)->shape() : root->shape();
+    if (!work->IsArray() || work->element_count() != x->shape()->element_count()) return false;
+    model_.state_[model_.Index(x)].kernel = first;
+    draft.kernel.members.push_back(x);
+    kernels_of_[model_.Index(x)] = {first};
+    return true;
+  }
+
+  static bool AnyReduceNeeds(const Draft& draft, const Instruction* x) {
+    return std::any_of(draft.kernel.members.begin(), draft.kernel.members.end(),
+                       [&](const Instruction* member) {
+                         return member->opcode() == Opcode::kReduce && Needs(member, x);
+                       });
+  }
+
+  // A reduce of what a later one reads, too, over the same dims, is its second output.
+  bool JoinsSibling(const Instruction* x) {
+    if (x->opcode() != Opcode::kReduce || options_.is_compiled) return false;
+    const std::vector<const Instruction*> sources = SourcesOf(x);
+    for (const Instruction* source : sources) {
+      auto known = reduces_of_.find(source);
+      if (known == reduces_of_.end()) continue;
+      for (const Instruction* other : known->second) {
+        const int32_t kernel = model_.state_[model_.Index(other)].kernel;
+        if (kernel < 0 || drafts_[static_cast<size_t>(kernel)].has_dot ||
+            !std::ranges::equal(other->attributes<DimensionsAttributes>().dimensions,
+                                x->attributes<DimensionsAttributes>().dimensions) ||
+            !std::ranges::equal(other->operand(0)->shape()->dims(),
+                                x->operand(0)->shape()->dims()) ||
+            AnyReduceNeeds(drafts_[static_cast<size_t>(kernel)], x)) {
+          continue;
+        }
+        model_.state_[model_.Index(x)].kernel = kernel;
+        drafts_[static_cast<size_t>(kernel)].kernel.members.push_back(x);
+        kernels_of_[model_.Index(x)] = {kernel};
+        return true;
+      }
+    }
+    for (const Instruction* source : sources) reduces_of_[source].push_back(x);
+    return false;
   }
 
   // May the kernel compute x, an operand of one of its members?
@@ -359,6 +465,8 @@ class FusionBuilder {
   const FusionOptions& options_;
   FusionModel& model_;
   std::vector<Draft> drafts_;
+  std::unordered_map<const Instruction*, std::vector<const Instruction*>>
+      reduces_of_;                      // of sources
   std::vector<KernelList> kernels_of_;  // by index: of each instruction, that compute it
 };
 
@@ -366,6 +474,7 @@ FusionModel::FusionModel(const Computation& computation, const Users& users,
                          const FusionOptions& options) {
   is_compiled_ = options.is_compiled;
   rounded_ = options.is_compiled ? nullptr : options.rounded;
+  spared_ = options.is_compiled ? nullptr : options.attention;
   uint32_t last = 0;
   first_id_ = UINT32_MAX;
   for (const Instruction* instruction : computation.instructions()) {

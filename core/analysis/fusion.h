@@ -4,11 +4,14 @@
 // A model, not a pass: it cuts a computation into kernels the way XLA's fusion passes do. A kernel
 // is its root and the values that only it uses:
 //   - elementwise chains, and slices, gathers, transposes, pads and concatenations of values, run
-//     in their consumer; broadcasts, iotas and cheap values of few bytes in each consumer;
-//   - reductions, in-place updates, scatters take in what produces their operands;
+//     in their consumer; in each of several where what they are made of is no more to read and to
+//     keep than they are (broadcasts, casts to wider types, exp(x - max)); else the first of these
+//     writes them beside its own result;
+//   - reductions, in-place updates, scatters take in what produces their operands; reductions of
+//     what is made of one array, over the same dims, are one kernel;
 //   - dots and convolutions take in layout changes of their operands, on TPUs also elementwise
 //     producers and the elementwise chain that follows them;
-//   - attention is one kernel (core/analysis/attention.h).
+//   - attention is one kernel (core/analysis/attention/).
 // Programs that a compiler has scheduled are fused already: each fusion instruction is a kernel.
 #ifndef GSHARD_CORE_ANALYSIS_FUSION_H_
 #define GSHARD_CORE_ANALYSIS_FUSION_H_
@@ -17,7 +20,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/analysis/attention.h"
+#include "core/analysis/attention/module_attention.h"
+#include "core/analysis/host_memory.h"
 #include "core/analysis/rounded_values.h"
 #include "ir/computation.h"
 #include "ir/traversal.h"
@@ -30,11 +34,11 @@ struct FusionOptions {
   bool fuses_into_dots = false;
   // Slices, gathers, transposes, pads, .. run in the kernel that uses them.
   bool fuses_movement = false;
-  // Elementwise values and movements of several kernels are computed in each where that moves less
-  // memory; false: they are kept, as memory has to be for values from forward to backward passes.
-  bool copies_values = true;
-  // Attention is one kernel that never writes its scores.
-  bool fuse_attention = false;
+  // Attention is one kernel that never writes its scores nor reads its masks: of the module; null:
+  // attention is its dots and its softmax. Lives as long as the model.
+  const ModuleAttention* attention = nullptr;
+  // What lies on the host is no kernel's; null: nothing is known. Lives as long as the model.
+  const HostMemory* host = nullptr;
   // The text is a compiler's output: nothing but its fusions is fused.
   bool is_compiled = false;
   // What the chip keeps as bf16 though it is f32 in the text; null: nothing. Lives as long as the
@@ -75,7 +79,11 @@ class FusionModel {
     int32_t kernel = state_[Index(instruction)].kernel;
     return kernel < 0 ? nullptr : &kernels_[static_cast<size_t>(kernel)];
   }
-  const std::vector<AttentionKernel>& attention() const { return attention_; }
+  const std::vector<AttentionKernel>& attention() const { return *attention_; }
+  // Never computed, since only attention kernels need it (ModuleAttention::IsSpared)?
+  bool IsSpared(const Instruction* x, int64_t element = 0) const {
+    return spared_ != nullptr && spared_->IsSpared(x, element);
+  }
   bool is_compiled() const { return is_compiled_; }
   // Kept as bf16 though it is f32 in the text?
   bool IsRounded(const Instruction* x) const { return rounded_ != nullptr && rounded_->Has(x); }
@@ -97,7 +105,8 @@ class FusionModel {
   const RoundedValues* rounded_ = nullptr;
   std::vector<State> state_;
   std::vector<FusionKernel> kernels_;
-  std::vector<AttentionKernel> attention_;
+  const ModuleAttention* spared_ = nullptr;
+  const std::vector<AttentionKernel>* attention_ = nullptr;  // null: none
 };
 
 }  // namespace gshard

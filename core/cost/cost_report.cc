@@ -3,11 +3,13 @@
 #include "core/cost/cost_report.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <memory>
 #include <unordered_map>
 
 #include "core/analysis/meshes.h"
+#include "core/cost/kernel_time.h"
 #include "core/cost/op_name_group.h"
 #include "core/cost/recomputation.h"
 #include "core/cost/step_model.h"
@@ -199,11 +201,13 @@ class TimelineBuilder {
   static constexpr size_t kMostEvents = 200000;
 
  public:
-  TimelineBuilder(const Network& network, Timeline& timeline) : timeline_(timeline) {
+  TimelineBuilder(const Network& network, bool has_host_transfers, Timeline& timeline)
+      : timeline_(timeline) {
     timeline_.streams.emplace_back("compute");
     for (const NetworkDim& dim : network.dims()) {
       timeline_.streams.push_back(dim.name + " links");
     }
+    if (has_host_transfers) timeline_.streams.emplace_back("host link");
   }
 
   void Run(const ComputationCost& entry) {
@@ -230,19 +234,13 @@ class TimelineBuilder {
         case StepNode::Kind::kKernel:
           event.work_class = step.work.work_class;
           break;
-        case StepNode::Kind::kCollective: {
+        case StepNode::Kind::kCollective:
           event.work_class = WorkClass::kCollective;
-          uint32_t links = cost.nodes[node].links;
-          while (links != 0 && (links & 1) == 0) {
-            links >>= 1;
-            ++event.stream;
-          }
-          ++event.stream;
-          event.stream = std::min(event.stream, static_cast<int>(timeline_.streams.size()) - 1);
+          event.stream = StreamOf(cost.nodes[node]);
           break;
-        }
         case StepNode::Kind::kCopy:
           event.work_class = WorkClass::kMovement;
+          if (cost.nodes[node].links != 0) event.stream = StreamOf(cost.nodes[node]);
           break;
         case StepNode::Kind::kLoop:
         case StepNode::Kind::kCallee:
@@ -253,6 +251,13 @@ class TimelineBuilder {
       if (event.work_class != WorkClass::kLoop) continue;
       if (timeline_.events.size() < kMostEvents) AddCallees(step, event);
     }
+  }
+
+  // The first of the link streams that a node takes.
+  int StreamOf(const ScheduleNode& node) const {
+    if (node.links == 0) return static_cast<int>(timeline_.streams.size()) > 1 ? 1 : 0;
+    return std::min(1 + std::countr_zero(node.links),
+                    static_cast<int>(timeline_.streams.size()) - 1);
   }
 
   // Of a loop one trip of each kind, one after the other; of branches the one that takes the time.
@@ -330,6 +335,14 @@ class PricedStep {
   const Chip& chip_;
 };
 
+// Memory is cut into the same kernels as time.
+MemoryOptions MemoryOptionsFor(const Chip& chip, const CostOptions& options) {
+  MemoryOptions memory = options.memory;
+  memory.fuse_attention = options.fuse_attention;
+  memory.fusion = FusionOptionsOf(chip);
+  return memory;
+}
+
 }  // namespace
 
 Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOptions& options) {
@@ -349,7 +362,8 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   report.mesh_is_inferred = priced->mesh != nullptr && NamedMesh(module) == nullptr;
   report.network = priced->network->Description();
   ReportBuilder(module, report, group ? &*group : nullptr).Run(*priced->entry);
-  TimelineBuilder(*priced->network, report.timeline).Run(*priced->entry);
+  TimelineBuilder(*priced->network, priced->model->has_host_transfers(), report.timeline)
+      .Run(*priced->entry);
   report.unknown_trip_counts = priced->model->unknown_trip_counts();
   report.mean_branch_step_time_s = report.step_time_s;
   if (priced->model->has_conditionals()) {
@@ -368,10 +382,11 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
     report.mfu = report.useful_flops_per_device / capacity;
     report.hfu = report.flops_per_device / capacity;
   }
+  const MemoryOptions memory_options = MemoryOptionsFor(chip, options);
   if (report.pipeline) {
-    EstimateMemory(module, options.memory, *report.pipeline, report.memory);
+    EstimateMemory(module, memory_options, *report.pipeline, report.memory);
   } else {
-    report.memory = PeakMemory(module, options.memory);
+    report.memory = PeakMemory(module, memory_options);
   }
   report.memory.limit_bytes = static_cast<int64_t>(chip.hbm_bytes);
   report.memory.limit_name = chip.name;
@@ -398,7 +413,7 @@ Expected<StepFigures> EstimateStep(Module& module, const Chip& chip, const CostO
                     capacity;
     }
   }
-  figures.peak_bytes = PeakBytes(module, options.memory);
+  figures.peak_bytes = PeakBytes(module, MemoryOptionsFor(chip, options));
   return figures;
 }
 

@@ -14,6 +14,10 @@ constexpr double kVectorOpsPerTranscendental = 8;
 // Contractions this long are worth splitting over idle units.
 constexpr double kLeastSplitLength = 512;
 
+// Convolutions of fewer features than a TPU's vector unit has rows contract so many positions of
+// the matrix unit for every so many of the window, however few elements these have.
+constexpr double kFewFeatures = 8, kLeastContraction = 1024, kWindowsOfLeast = 32;
+
 double RoundUp(double value, int64_t tile) {
   return std::ceil(value / static_cast<double>(tile)) * static_cast<double>(tile);
 }
@@ -46,6 +50,27 @@ double RateOfAlgorithm(std::string_view algorithm, const Chip& chip) {
   return 0;
 }
 
+bool HasFewFeatures(const MatrixWork& product, const Chip& chip) {
+  return product.input_features > 0 && product.input_features < kFewFeatures &&
+         chip.compiler == Chip::Compiler::kTpu;
+}
+
+// What a convolution contracts on a matrix unit.
+double ContractionOf(const MatrixWork& product, const Chip& chip) {
+  if (!HasFewFeatures(product, chip)) return product.k;
+  return std::max(product.k, kLeastContraction * std::ceil(product.window / kWindowsOfLeast));
+}
+
+// A TPU's convolutions read and write features in whole tiles: bytes beyond the arrays' own.
+double PaddingBytes(const MatrixWork& product, const Chip& chip) {
+  if (product.input_features < kFewFeatures || chip.compiler != Chip::Compiler::kTpu) return 0;
+  auto padding = [&](double bytes, double features) {
+    return features > 0 ? bytes * (RoundUp(features, chip.matrix_tile[1]) / features - 1) : 0;
+  };
+  return padding(product.input_bytes, product.input_features) +
+         padding(product.output_bytes, product.n * product.batch);
+}
+
 // Matrix units work on whole tiles; where there are many units, the last wave may be part idle.
 double MatrixSeconds(const MatrixWork& product, const Chip& chip, double efficiency) {
   if (product.flops <= 0) return 0;
@@ -53,7 +78,7 @@ double MatrixSeconds(const MatrixWork& product, const Chip& chip, double efficie
   const double exact = product.batch * product.m * product.n * product.k;
   if (exact <= 0) return product.flops / rate;
   const auto tile_m = chip.matrix_tile[0], tile_n = chip.matrix_tile[1];
-  const double k = RoundUp(product.k, chip.matrix_tile[2]);
+  const double k = RoundUp(ContractionOf(product, chip), chip.matrix_tile[2]);
   const double units = static_cast<double>(chip.matrix_units);
   auto share_used = [&](double m, double n) {
     const double padded = RoundUp(m, tile_m) * RoundUp(n, tile_n) * k;
@@ -70,7 +95,8 @@ double MatrixSeconds(const MatrixWork& product, const Chip& chip, double efficie
   const double used = std::max(share_used(product.m, product.n), share_used(product.n, product.m));
   double seconds = product.flops / (rate * used);
   // Products too thin for the units run as elementwise work.
-  if (chip.vector_flops > 0) seconds = std::min(seconds, product.flops / chip.vector_flops);
+  if (chip.vector_flops > 0 && !HasFewFeatures(product, chip))
+    seconds = std::min(seconds, product.flops / chip.vector_flops);
   return seconds;
 }
 
@@ -116,11 +142,19 @@ double KernelSeconds(const KernelWork& work, const Chip& chip) {
       std::max(0.0, work.flops - matrix_flops) + kVectorOpsPerTranscendental * work.transcendentals;
   // Attention's efficiency is measured with its softmax.
   double vector_s = chip.vector_flops > 0 && !is_attention ? vector_ops / chip.vector_flops : 0;
+  double bytes = work.bytes;
+  for (const MatrixWork& product : work.matrix) bytes += PaddingBytes(product, chip);
   double memory_s =
-      work.bytes > 0 ? work.bytes / (chip.hbm_bytes_per_s * chip.memory_efficiency.At(work.bytes))
-                     : 0;
+      bytes > 0 ? bytes / (chip.hbm_bytes_per_s * chip.memory_efficiency.At(bytes)) : 0;
   double longest = std::max({matrix_s, vector_s, memory_s});
   return longest > 0 ? longest + chip.launch_s : 0;
+}
+
+FusionOptions FusionOptionsOf(const Chip& chip) {
+  FusionOptions options;
+  options.fuses_into_dots = chip.compiler == Chip::Compiler::kTpu;
+  options.fuses_movement = true;
+  return options;
 }
 
 }  // namespace gshard

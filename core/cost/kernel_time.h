@@ -15,6 +15,9 @@ double KernelSeconds(const KernelWork& work, const Chip& chip);
 // types that its precision or algorithm asks for. Without padding and efficiency.
 double MatrixRate(const MatrixWork& product, const Chip& chip);
 
+// How the chip's compiler cuts a program into kernels, for time and memory alike.
+FusionOptions FusionOptionsOf(const Chip& chip);
+
 }  // namespace gshard
 
 #endif  // GSHARD_CORE_COST_KERNEL_TIME_H_

@@ -144,6 +144,10 @@ MatrixWork MatrixOf(const Instruction& dot) {
     const double groups =
         static_cast<double>(std::max(conv.feature_group_count, conv.batch_group_count));
     work.batch = groups;
+    for (const WindowDim& dim : conv.window) work.window *= static_cast<double>(dim.size);
+    work.input_features = size(lhs, conv.input_feature);
+    work.input_bytes = BytesOf(lhs);
+    work.output_bytes = BytesOf(dot.shape());
     work.n = size(dot.shape(), conv.output_feature) / groups;
     work.m = static_cast<double>(dot.shape()->element_count()) /
              std::max(1.0, size(dot.shape(), conv.output_feature));
@@ -172,7 +176,7 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
   const AttentionKernel* attention =
       kernel.attention < 0 ? nullptr : &model.attention()[static_cast<size_t>(kernel.attention)];
   auto is_residual = [&](const Instruction* x) {
-    return attention != nullptr &&
+    return attention != nullptr && model.IsSpared(x) &&
            std::find(attention->residuals.begin(), attention->residuals.end(), x) !=
                attention->residuals.end();
   };
@@ -199,7 +203,7 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
   }
   for (const auto& [value, share] : reads.shares()) {
     bool inside = model.KernelOf(value) == &kernel || model.IsFused(value);
-    if (!inside) work.bytes += share * static_cast<double>(model.BytesOf(value));
+    if (!inside && !model.IsSpared(value)) work.bytes += share * static_cast<double>(model.BytesOf(value));
   }
   if (root->opcode() == Opcode::kCustomCall) {
     AddCustomCall(*root, work);
@@ -212,8 +216,8 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
   if (attention != nullptr) {
     work.work_class = WorkClass::kAttention;
     work.recomputed_flops = attention->recomputed_flops;
-    if (attention->is_causal) {
-      for (const MatrixWork& product : work.matrix) work.masked_flops += product.flops / 2;
+    for (const MatrixWork& product : work.matrix) {
+      work.masked_flops += product.flops * attention->masked_share;
     }
   }
   return work;

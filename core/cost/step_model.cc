@@ -15,6 +15,8 @@ namespace gshard {
 namespace {
 
 constexpr uint32_t kAllLinks = ~uint32_t{0};
+// To or from the host, one way, PCIe of a TPU.
+constexpr double kHostBytesPerSecond = 1.5e10;
 
 bool IsStart(Opcode opcode) {
   return opcode == Opcode::kAllReduceStart || opcode == Opcode::kAllGatherStart ||
@@ -52,10 +54,9 @@ class StepBuilder {
       : model_(model), computation_(computation), mixes_(mixes), cost_(cost) {}
 
   void Run() {
-    FusionOptions fusion_options;
-    fusion_options.fuses_into_dots = model_.chip_.compiler == Chip::Compiler::kTpu;
-    fusion_options.fuses_movement = true;
-    fusion_options.fuse_attention = model_.options_.fuse_attention;
+    FusionOptions fusion_options = FusionOptionsOf(model_.chip_);
+    fusion_options.host = &model_.host_;
+    if (model_.attention_) fusion_options.attention = &*model_.attention_;
     fusion_options.rounded = &model_.rounded_;
     fusion_options.is_compiled = model_.is_compiled_;
     FusionModel fusion(computation_, model_.users_, fusion_options);
@@ -93,7 +94,6 @@ class StepBuilder {
       int32_t number = AddNode(kernel.root, StepNode::Kind::kKernel);
       StepNode& step = cost_.steps.back();
       step.work = WorkOf(fusion, kernel);
-      if (kernel.attention >= 0) MarkCausal(fusion, kernel, step.work);
       for (const Instruction* member : kernel.members) {
         if (IsRecomputed(*member)) step.recompute_flops += FlopsOf(*member);
       }
@@ -143,6 +143,7 @@ class StepBuilder {
       NeedsOf(x) = fusion.IsFused(x) ? std::move(needs) : Needs{node};
       return;
     }
+    if (model_.host_.IsTransfer(x)) return AddHostTransfer(x);
     switch (x->opcode()) {
       case Opcode::kParameter:
         return;
@@ -193,44 +194,6 @@ class StepBuilder {
     return x->attributes<GetTupleElementAttributes>().index;
   }
 
-  // A backward kernel whose scores a loop carries from the forward pass is as causal as that was.
-  void MarkCausal(const FusionModel& fusion, const FusionKernel& kernel, KernelWork& work) {
-    const AttentionKernel& attention = fusion.attention()[static_cast<size_t>(kernel.attention)];
-    std::vector<bool>& carried = model_.causal_carries_[&computation_];
-    for (const Instruction* x : attention.residuals) {
-      if (x->opcode() != Opcode::kDynamicSlice && x->opcode() != Opcode::kDynamicUpdateSlice)
-        continue;
-      const int64_t element = CarriedElement(x->operand(0));
-      if (element < 0) continue;
-      const size_t i = static_cast<size_t>(element);
-      if (carried.size() <= i) carried.resize(i + 1);
-      if (x->opcode() == Opcode::kDynamicUpdateSlice) {
-        carried[i] = carried[i] || attention.is_causal;
-      } else if (carried[i] && work.masked_flops == 0) {
-        for (const MatrixWork& product : work.matrix) work.masked_flops += product.flops / 2;
-      }
-    }
-  }
-
-  // Which of a loop's initial values hold scores that an earlier loop saved.
-  void PassCausalCarries(const Instruction* loop) {
-    const Instruction* init = loop->operand(0);
-    if (init->opcode() != Opcode::kTuple) return;
-    std::vector<bool>& carried = model_.causal_carries_[loop->called(1)];
-    for (int64_t i = 0; i < init->operand_count(); ++i) {
-      const Instruction* x = init->operand(i);
-      if (x->opcode() != Opcode::kGetTupleElement) continue;
-      const Instruction* from = x->operand(0);
-      if (from->opcode() != Opcode::kWhile) continue;
-      auto saved = model_.causal_carries_.find(from->called(1));
-      if (saved == model_.causal_carries_.end()) continue;
-      const size_t element = static_cast<size_t>(x->attributes<GetTupleElementAttributes>().index);
-      if (element >= saved->second.size() || !saved->second[element]) continue;
-      if (carried.size() <= static_cast<size_t>(i)) carried.resize(static_cast<size_t>(i) + 1);
-      carried[static_cast<size_t>(i)] = true;
-    }
-  }
-
   // An array that a loop fills slice by slice and does not read needs no initial value: compilers
   // allocate it only.
   void DropInitialValues(const Instruction* loop) {
@@ -254,7 +217,6 @@ class StepBuilder {
   }
 
   void AddLoop(const Instruction* x) {
-    PassCausalCarries(x);
     DropInitialValues(x);
     std::optional<int64_t> known = TripCount(*x);
     if (!known) ++model_.unknown_trip_counts_;
@@ -337,6 +299,23 @@ class StepBuilder {
     cost_.steps.back().work.work_class = WorkClass::kMovement;
     cost_.steps.back().work.main = x;
     cost_.steps.back().work.bytes = 2 * bytes;
+    WaitFor(node, NeedsOfOperands(x));
+    NeedsOf(x) = {node};
+  }
+
+  // Beside compute, one after the other on a stream of their own.
+  void AddHostTransfer(const Instruction* x) {
+    model_.has_host_transfers_ = true;
+    const int32_t node = AddNode(x, StepNode::Kind::kCopy);
+    ScheduleNode& copy = cost_.nodes.back();
+    const double bytes = static_cast<double>(x->shape()->byte_size());
+    copy.seconds = bytes / kHostBytesPerSecond;
+    copy.on_compute = false;
+    const size_t stream = model_.network_ == nullptr ? 0 : model_.network_->dims().size();
+    copy.links = uint32_t{1} << std::min<size_t>(stream, 31);
+    cost_.steps.back().work.work_class = WorkClass::kMovement;
+    cost_.steps.back().work.main = x;
+    cost_.steps.back().work.bytes = bytes;
     WaitFor(node, NeedsOfOperands(x));
     NeedsOf(x) = {node};
   }
@@ -455,7 +434,10 @@ StepModel::StepModel(const Module& module, const Chip& chip, const Mesh* mesh,
       options_(options),
       users_(module),
       rounded_(chip.RoundsDotOperands() ? RoundedValues(module, users_) : RoundedValues()),
-      is_compiled_(IsCompiled(module)) {}
+      is_compiled_(IsCompiled(module)),
+      host_(module, users_) {
+  if (options.fuse_attention && !is_compiled_) attention_.emplace(module, users_);
+}
 
 StepModel::~StepModel() = default;
 

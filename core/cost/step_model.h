@@ -65,6 +65,8 @@ class StepModel {
   const ComputationCost& Of(const Computation& computation, double trips = 1);
   int64_t unknown_trip_counts() const { return unknown_trip_counts_; }
   bool has_conditionals() const { return has_conditionals_; }
+  // Does something go to or come from the host? Transfers have a link stream behind the network's.
+  bool has_host_transfers() const { return has_host_transfers_; }
   // In the order in which they were met, callees first.
   const std::vector<std::unique_ptr<BranchedLoop>>& branched_loops() const {
     return branched_loops_;
@@ -86,13 +88,13 @@ class StepModel {
   Users users_;
   RoundedValues rounded_;
   bool is_compiled_;
+  std::optional<ModuleAttention> attention_;
+  HostMemory host_;
   std::map<std::pair<const Computation*, double>, std::unique_ptr<ComputationCost>> costs_;
   std::vector<std::unique_ptr<ComputationCost>> mixed_bodies_;
   std::vector<std::unique_ptr<BranchedLoop>> branched_loops_;
-  // Of loop bodies: elements of the carried tuple that hold scores which a causal mask cut.
-  std::map<const Computation*, std::vector<bool>> causal_carries_;
   int64_t unknown_trip_counts_ = 0;
-  bool has_conditionals_ = false;
+  bool has_conditionals_ = false, has_host_transfers_ = false;
 };
 
 }  // namespace gshard

@@ -88,6 +88,10 @@ std::string CostAsText(const Module& module, const CostReport& report, size_t to
                      HumanBytes(static_cast<double>(memory.argument_bytes)),
                      HumanBytes(static_cast<double>(memory.output_bytes)),
                      HumanBytes(static_cast<double>(memory.temp_bytes)));
+  if (memory.host_peak_bytes > 0) {
+    out += fmt::format("  host memory    {:>12}   a device\n",
+                       HumanBytes(static_cast<double>(memory.host_peak_bytes)));
+  }
   out += InferredMeshText(report);
   if (report.devices > 1) {
     out += fmt::format("  network        {:>12}   overlap {}\n", report.network,

@@ -66,6 +66,22 @@ class GraphBuilder {
 
   PlaceOf& Place(const Instruction* x) { return places_[x->id() - first_id_]; }
   bool IsFused(const Instruction* x) const { return fusion_ && fusion_->IsFused(x); }
+  bool IsOnHost(const Instruction* x, int64_t leaf, const Shape* shape) const {
+    if (shape->IsArray() && IsHostLayout(shape)) return true;
+    const HostMemory* host = options_.fusion.host;
+    return host != nullptr && !host->IsEmpty() && HasFlatElements(x) && host->Has(x, leaf);
+  }
+  static bool HasFlatElements(const Instruction* x) {
+    return !x->shape()->IsTuple() ||
+           x->shape()->leaf_count() == static_cast<int64_t>(x->shape()->elements().size());
+  }
+  bool IsTransfer(const Instruction* x) const {
+    return options_.fusion.host != nullptr && options_.fusion.host->IsTransfer(x);
+  }
+  // Nested tuples are told apart by their elements only: their leaves are none's.
+  bool IsSpared(const Instruction* x, int64_t leaf) const {
+    return fusion_ && HasFlatElements(x) && fusion_->IsSpared(x, leaf);
+  }
   // Of a value that is no part of another kernel.
   std::span<const uint32_t> LeavesOf(const Instruction* x) {
     const PlaceOf& place = Place(x);
@@ -78,8 +94,9 @@ class GraphBuilder {
     auto buffer = static_cast<uint32_t>(graph_.buffers.size());
     int64_t bytes = BufferBytes(shape, options_.tiling);
     if (fusion_ && fusion_->IsRounded(x)) bytes = bytes / 2 + bytes % 2;
+    if (IsSpared(x, leaf) || IsOnHost(x, leaf, shape) != options_.counts_host) bytes = 0;
     if (options_.by_sharding) bytes = TileBytes(bytes, x->sharding(), static_cast<size_t>(leaf));
-    graph_.buffers.push_back({x, static_cast<uint32_t>(leaf), bytes});
+    graph_.buffers.push_back({x, static_cast<uint32_t>(leaf), bytes, false});
     graph_.allocates.Append(buffer);
     leaves_.push_back(buffer);
   }
@@ -168,7 +185,7 @@ class GraphBuilder {
       return !options_.is_scheduled;
     }
     if (x->opcode() == Opcode::kCustomCall) {
-      return IsIdentityCall(*x) && Compatible(x->shape(), x->operand(0)->shape());
+      return IsIdentityCall(*x) && !IsTransfer(x) && Compatible(x->shape(), x->operand(0)->shape());
     }
     return KeepsOrder(x->opcode());
   }
@@ -200,6 +217,7 @@ class GraphBuilder {
       auto leaf = static_cast<int64_t>(i);
       if (body != nullptr && body->unchanged[i] == static_cast<int32_t>(i)) {
         AddSame(x->operand(0), leaf, 1);
+        graph_.buffers[leaves_.back()].is_loop_invariant = true;
       } else {
         AddNew(x, leaf, shapes[i]);
       }
@@ -314,6 +332,8 @@ class GraphBuilder {
         continue;
       }
       graph_.predecessors.Append(place.node);
+      // Never computed, it reads nothing.
+      if (x->shape()->IsArray() && IsSpared(x, 0)) continue;
       // A renaming of one element of a tuple keeps that element only.
       if (x->opcode() == Opcode::kGetTupleElement) continue;
       std::span<const uint32_t> leaves = LeavesOf(value);

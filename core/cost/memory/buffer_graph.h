@@ -36,6 +36,7 @@ struct Buffer {
   const Instruction* owner = nullptr;  // that allocates it
   uint32_t leaf = 0;                   // of the owner's shape
   int64_t bytes = 0;
+  bool is_loop_invariant = false;  // a loop carries it unchanged
 };
 
 // What a caller must know of a callee: for each leaf of its result the leaf of its parameters (in
@@ -68,6 +69,8 @@ struct BufferGraphOptions {
   bool is_scheduled = false;
   Tiling tiling = Tiling::kLayout;
   bool by_sharding = false;  // arrays count as their tile on one device
+  // Whose memory counts: what lies in the other takes none.
+  bool counts_host = false;
   FusionOptions fusion;
 };
 

@@ -10,7 +10,6 @@ namespace gshard {
 namespace {
 
 constexpr int64_t kMaxBytes = int64_t{1} << 46;
-constexpr std::string_view kHostMemory = "S(5)";
 
 // Dims of the first tile of a layout's tail: {8, 128} of "T(8,128)(2,1)S(1)"; empty: none.
 std::vector<int64_t> FirstTile(std::string_view tail) {
@@ -98,7 +97,6 @@ int64_t BufferBytes(const Shape* leaf, Tiling tiling) {
   if (leaf->kind() == ShapeKind::kBuffer) leaf = leaf->element(0);
   if (!leaf->IsArray()) return 0;
   std::string_view tail = leaf->layout() != nullptr ? leaf->layout()->tail : std::string_view();
-  if (tail.find(kHostMemory) != std::string_view::npos) return 0;
   bool unbounded = std::any_of(leaf->dims().begin(), leaf->dims().end(),
                                [](int64_t dim) { return dim == Shape::kUnbounded; });
   if (!unbounded && (tiling == Tiling::kDense || (tiling == Tiling::kLayout && tail.empty())))

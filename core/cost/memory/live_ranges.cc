@@ -96,6 +96,11 @@ class LivenessWalk {
       // The candidate holds the memory still, and nobody reads it later.
       bool dies = last_use_[candidate] == step && holder_[range] == candidate;
       if (!dies || !overwritable_[candidate]) continue;
+      // XLA gives what a loop reads no memory of a donated argument.
+      if (graph_.buffers[buffer].is_loop_invariant && context_.returns_to_runtime &&
+          IsArgument(range)) {
+        continue;
+      }
       bool is_home = result_.ranges[range].buffer == home_[buffer];
       if (chosen == kNoRange || is_home) chosen = range;
       if (is_home) break;

@@ -56,8 +56,13 @@ ModuleMemory::ModuleMemory(const Module& module, const MemoryOptions& options)
     : module_(module),
       options_(options),
       users_(module),
-      rounded_(options.rounds_dot_operands ? RoundedValues(module, users_) : RoundedValues()) {
+      rounded_(options.rounds_dot_operands ? RoundedValues(module, users_) : RoundedValues()),
+      host_(module, users_) {
   options_.fusion.rounded = &rounded_;
+  options_.fusion.host = &host_;
+  if (options_.fuse_attention && !IsCompiled(module_)) {
+    options_.fusion.attention = &attention_.emplace(module_, users_);
+  }
   FindCallKinds();
   for (const Computation* computation : CallPostOrder(module_)) {
     if (computation == module_.entry() || kinds_.contains(computation)) Analyze(*computation);
@@ -121,7 +126,7 @@ void ModuleMemory::Analyze(const Computation& computation) {
   ComputationMemory& result = computations_[&computation];
   bool is_scheduled = module_.header().is_scheduled;
   BufferGraphOptions graph_options{is_scheduled, options_.tiling, options_.by_sharding,
-                                   options_.fusion};
+                                   options_.counts_host, options_.fusion};
   result.graph = MakeBufferGraph(computation, users_, graph_options, facts_);
   result.context = ContextOf(result.graph);
   const BufferGraph& graph = result.graph;

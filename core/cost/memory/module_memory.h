@@ -2,6 +2,7 @@
 #ifndef GSHARD_CORE_COST_MEMORY_MODULE_MEMORY_H_
 #define GSHARD_CORE_COST_MEMORY_MODULE_MEMORY_H_
 
+#include <optional>
 #include <unordered_map>
 
 #include "core/cost/memory/live_ranges.h"
@@ -34,6 +35,8 @@ class ModuleMemory {
   int64_t PeakWithout(const std::vector<std::string>& names) const;
   // Is its array kept as bf16 though it is f32 in the text?
   bool IsRounded(const Instruction* x) const { return rounded_.Has(x); }
+  // Does something lie on the host?
+  bool HasHost() const { return !host_.IsEmpty(); }
   // The callee of `x` whose peak counts while `x` runs; it has at least one.
   const ComputationMemory& DeepestCallee(const Instruction* x) const;
 
@@ -49,6 +52,8 @@ class ModuleMemory {
   MemoryOptions options_;
   Users users_;
   RoundedValues rounded_;
+  std::optional<ModuleAttention> attention_;
+  HostMemory host_;
   std::unordered_map<const Computation*, CallKind> kinds_;
   std::unordered_map<const Computation*, ComputationMemory> computations_;
   FactsOfCallees facts_;

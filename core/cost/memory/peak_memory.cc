@@ -255,6 +255,12 @@ MemoryReport PeakMemory(const Module& module, const MemoryOptions& options) {
   for (const std::vector<std::string>& names : options.never_run) {
     report.group_peak_bytes.push_back(memory.PeakWithout(names));
   }
+  if (memory.HasHost()) {
+    MemoryOptions of_host = options;
+    of_host.counts_host = true;
+    const ModuleMemory host(compiled ? *compiled : module, of_host);
+    report.host_peak_bytes = host.entry().liveness.peak_bytes;
+  }
   report.compiled = std::move(compiled);
   return report;
 }

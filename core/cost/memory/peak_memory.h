@@ -56,6 +56,7 @@ struct MemoryReport {
   int64_t argument_bytes = 0;
   int64_t output_bytes = 0;           // those that do not share an argument's memory
   int64_t temp_bytes = 0;             // peak without arguments and outputs
+  int64_t host_peak_bytes = 0;        // of what lies in the host's memory: not among the others
   std::vector<LiveBuffer> at_peak;    // largest first; adds up to peak_bytes
   const Instruction* peak = nullptr;  // runs then; null: the end of the program
   std::vector<MemoryPoint> curve;     // in order of execution
@@ -75,7 +76,11 @@ struct MemoryOptions {
   Tiling tiling = Tiling::kLayout;
   // Of a whole program that carries shardings: arrays count as their tile on one device.
   bool by_sharding = false;
-  FusionOptions fusion = {.copies_values = false};
+  FusionOptions fusion;
+  // The peak of the host's memory in place of the device's.
+  bool counts_host = false;
+  // Attention is one kernel: its scores and masks take no memory (core/analysis/attention/).
+  bool fuse_attention = true;
   // Transposed copies that are rounded where they are read are kept as bf16 (rounded_values.h).
   bool rounds_dot_operands = false;
   // Independent all-reduces become one up to so many bytes, as compilers have it: their operands

@@ -8,19 +8,20 @@
 namespace gshard::pipeline {
 namespace {
 
-FusionOptions OptionsFor(const Chip& chip) {
-  FusionOptions options;
-  options.fuses_into_dots = chip.compiler == Chip::Compiler::kTpu;
-  options.fuses_movement = true;
-  options.fuse_attention = true;
+FusionOptions OptionsFor(const Chip& chip, const ModuleAttention& attention) {
+  FusionOptions options = FusionOptionsOf(chip);
+  options.attention = &attention;
   return options;
 }
 
 }  // namespace
 
 InstructionTimes::InstructionTimes(const Computation& computation, const Users& users,
-                                   const Chip& chip)
-    : users_(users), chip_(chip), fusion_(computation, users, OptionsFor(chip)) {}
+                                   const ModuleAttention& attention, const Chip& chip)
+    : users_(users),
+      attention_(attention),
+      chip_(chip),
+      fusion_(computation, users, OptionsFor(chip, attention)) {}
 
 double InstructionTimes::Of(const Instruction* x) const {
   switch (x->opcode()) {
@@ -42,7 +43,7 @@ double InstructionTimes::Of(const Instruction* x) const {
 }
 
 double InstructionTimes::SecondsOf(const Computation& computation) const {
-  const InstructionTimes times(computation, users_, chip_);
+  const InstructionTimes times(computation, users_, attention_, chip_);
   double seconds = 0;
   for (const Instruction* x : computation.instructions()) seconds += times.Of(x);
   return seconds;

@@ -10,8 +10,9 @@ namespace gshard::pipeline {
 
 class InstructionTimes {
  public:
-  // `users`: of all computations of the module. All must live as long as this.
-  InstructionTimes(const Computation& computation, const Users& users, const Chip& chip);
+  // `users`, `attention`: of all computations of the module. All must live as long as this.
+  InstructionTimes(const Computation& computation, const Users& users,
+                   const ModuleAttention& attention, const Chip& chip);
 
   // Seconds. A kernel's time is its root's, other members take none; control flow takes what it
   // calls takes, loops as often as they run (where that is known).
@@ -21,6 +22,7 @@ class InstructionTimes {
   double SecondsOf(const Computation& computation) const;
 
   const Users& users_;
+  const ModuleAttention& attention_;
   const Chip& chip_;
   FusionModel fusion_;
 };

@@ -711,7 +711,8 @@ void LayerGraph::LowerBackward(const std::vector<Instruction*>& list, int32_t la
 
 void LayerGraph::MeasureTimes(const Chip& chip) {
   const Users all_users(module_);
-  const InstructionTimes times(*module_.entry(), all_users, chip);
+  const ModuleAttention attention(module_, all_users);
+  const InstructionTimes times(*module_.entry(), all_users, attention, chip);
   for (const Instruction* x : module_.entry()->instructions()) {
     if (Of(x).is_placed) Of(x).seconds = times.Of(x);
   }

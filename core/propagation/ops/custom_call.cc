@@ -77,8 +77,8 @@ const Sharding* CustomCallBackward(const PropagationContext& c, const Instructio
 }
 
 bool CustomCallSupported(const PropagationContext&, const Instruction& x) {
-  return PassesThrough(x) || BatchDimsOf(x) > 0 || IsDimwiseCall(x) || IsCustomCallTo(x, kShardBarrierFrom) ||
-         IsCustomCallTo(x, kShardBarrierTo);
+  return PassesThrough(x) || BatchDimsOf(x) > 0 || IsDimwiseCall(x) ||
+         IsCustomCallTo(x, kShardBarrierFrom) || IsCustomCallTo(x, kShardBarrierTo);
 }
 
 void CustomCallForward(const PropagationContext& c, const Instruction& x, Offers& offers) {

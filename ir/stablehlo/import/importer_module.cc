@@ -14,6 +14,41 @@ std::string_view ValueOf(std::span<const NamedAttribute> attributes, std::string
   return FieldOf(attributes, key);
 }
 
+// Memory kinds of arguments and results, as the entry's layouts have them: on the host S(5).
+void ReadMemoryKinds(const Function& function, const Computation& entry, Module& module) {
+  Context& context = module.context();
+  bool any = false;
+  auto place = [&](std::span<const NamedAttribute> attributes, const Shape* shape) {
+    const std::string_view kind = ValueOf(attributes, "mhlo.memory_kind");
+    if (kind.find("host") == std::string_view::npos || !shape->IsArray()) return shape;
+    any = true;
+    std::vector<int64_t> order;
+    for (int64_t d = shape->rank(); d-- > 0;) order.push_back(d);
+    return context.Array(shape->dtype(), shape->dims(), context.InternLayout(order, "S(5)"));
+  };
+  auto at = [](const auto& list, size_t i) {
+    return i < list.size() ? std::span<const NamedAttribute>(list[i])
+                           : std::span<const NamedAttribute>();
+  };
+  std::vector<const Shape*> parameters, results;
+  for (size_t i = 0; i < entry.parameters().size(); ++i) {
+    parameters.push_back(
+        place(at(function.argument_attributes, i), entry.parameters()[i]->shape()));
+  }
+  const Shape* result = entry.root()->shape();
+  if (result->IsTuple()) {
+    for (const Shape* element : result->elements()) {
+      results.push_back(place(at(function.result_attributes, results.size()), element));
+    }
+    result = context.Tuple(results);
+  } else {
+    result = place(at(function.result_attributes, 0), result);
+  }
+  if (!any) return;
+  module.header().entry_parameter_layouts = std::move(parameters);
+  module.header().entry_result_layout = result;
+}
+
 }  // namespace
 
 // `mesh = #sdy.mesh<["x"=2]>` of every mesh, as XLA's export has them in the header.
@@ -189,6 +224,7 @@ bool Importer::FinishEntry(Function& function, std::vector<Instruction*>& values
     element->set_sharding(leaves[0]);
     computation_->set_root(element);
   }
+  ReadMemoryKinds(function, *computation_, *module_);
   ModuleHeader& header = module_->header();
   if (any && values.size() > 1) {
     for (const Sharding*& leaf : leaves) {

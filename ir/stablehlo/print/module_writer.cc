@@ -378,6 +378,14 @@ std::string ModuleWriter::ArgumentText(const Instruction* parameter, const Leave
         attributes.emplace_back("jax.buffer_donor = true");
       }
     }
+    const std::vector<const Shape*>& layouts = module_.header().entry_parameter_layouts;
+    const Shape* placed = static_cast<size_t>(number) < layouts.size()
+                              ? layouts[static_cast<size_t>(number)]
+                              : parameter->shape();
+    if (is_entry && placed->IsArray() && placed->layout() != nullptr &&
+        placed->layout()->tail.find("S(5)") != std::string_view::npos) {
+      attributes.emplace_back("mhlo.memory_kind = \"pinned_host\"");
+    }
     const Sharding* leaf = LeafSharding(shardings_.Of(parameter), i);
     if (partitioned && is_entry && leaf != nullptr) {
       // A record of what the shards are of; not an annotation.

@@ -9,8 +9,8 @@
 namespace gshard {
 namespace {
 
-constexpr FusionOptions kTpu{true, true, true, true, false};
-constexpr FusionOptions kGpu{false, true, true, true, false};
+constexpr FusionOptions kTpu{.fuses_into_dots = true, .fuses_movement = true};
+constexpr FusionOptions kGpu{.fuses_into_dots = false, .fuses_movement = true};
 
 // "a+b, c": members of each kernel, roots last.
 std::string KernelsOf(const std::string& body, const FusionOptions& options) {
@@ -70,7 +70,51 @@ TEST_CASE("Values of several kernels are copied if they are cheap, else written"
     return text.replace(text.find("OP"), 2, opcode);
   };
   CHECK(KernelsOf(with("negate"), kGpu) == "a, m+b");
-  CHECK(KernelsOf(with("exponential"), kGpu) == "m, a, b");
+  CHECK(KernelsOf(with("exponential"), kGpu) == "a, m+b");
+  // Of two arrays: the first reduction writes it, the second reads it.
+  const std::string sum = R"(
+  x = f32[64,64] parameter(0)
+  y = f32[64,64] parameter(1)
+  zero = f32[] constant(0)
+  m = f32[64,64] add(x, y)
+  a = f32[64] reduce(m, zero), dimensions={0}, to_apply=add
+  b = f32[64] reduce(m, zero), dimensions={1}, to_apply=add
+  ROOT t = (f32[64], f32[64]) tuple(a, b)
+)";
+  CHECK(KernelsOf(sum, kGpu) == "m+a, b");
+}
+
+TEST_CASE("Reductions of one array over the same dims are one kernel", "[fusion]") {
+  const std::string body = R"(
+  x = bf16[64,64] parameter(0)
+  zero = f32[] constant(0)
+  w = f32[64,64] convert(x)
+  a = f32[64] reduce(w, zero), dimensions={0}, to_apply=add
+  q = f32[64,64] multiply(w, w)
+  b = f32[64] reduce(q, zero), dimensions={DIM}, to_apply=add
+  ROOT t = (f32[64], f32[64]) tuple(a, b)
+)";
+  auto over = [&](const std::string& dim) {
+    std::string text = body;
+    return text.replace(text.find("DIM"), 3, dim);
+  };
+  CHECK(KernelsOf(over("0"), kGpu) == "w+a+q+b");
+  CHECK(KernelsOf(over("1"), kGpu) == "a, w+q+b");
+}
+
+TEST_CASE("A reduction that needs another one reads its array again", "[fusion]") {
+  CHECK(KernelsOf(R"(
+  x = f32[64,64] parameter(0)
+  zero = f32[] constant(0)
+  top = f32[64] reduce(x, zero), dimensions={1}, to_apply=add
+  tops = f32[64,64] broadcast(top), dimensions={0}
+  s = f32[64,64] subtract(x, tops)
+  e = f32[64,64] exponential(s)
+  sum = f32[64] reduce(e, zero), dimensions={1}, to_apply=add
+  sums = f32[64,64] broadcast(sum), dimensions={0}
+  ROOT y = f32[64,64] divide(e, sums)
+)",
+                  kGpu) == "top, sum, tops+s+e+sums+y");
 }
 
 TEST_CASE("Dots take layouts everywhere, elementwise work on TPUs", "[fusion]") {
@@ -127,10 +171,12 @@ ENTRY e {
   std::vector<AttentionKernel> kernels = FindAttention(*module->entry(), users);
   REQUIRE(kernels.size() == 1);
   CHECK_FALSE(kernels[0].is_backward);
-  CHECK_FALSE(kernels[0].is_causal);
   CHECK(kernels[0].recomputed_flops == 0);
   CHECK(kernels[0].members.back()->name() == "o");
-  FusionModel model(*module->entry(), users, kGpu);
+  const ModuleAttention attention(*module, users);
+  FusionOptions options = kGpu;
+  options.attention = &attention;
+  FusionModel model(*module->entry(), users, options);
   CHECK(model.kernels().size() == 1);
 
   module = Parsed(R"(HloModule m
@@ -179,8 +225,15 @@ ENTRY e {
   CHECK_FALSE(kernels[0].is_backward);
   CHECK(kernels[1].is_backward);
   CHECK(kernels[1].recomputed_flops == 2.0 * 2 * 4 * 64 * 64 * 16);
-  FusionModel model(*module->entry(), users, kGpu);
+  const ModuleAttention attention(*module, users);
+  FusionOptions options = kGpu;
+  options.attention = &attention;
+  FusionModel model(*module->entry(), users, options);
   CHECK(model.kernels().size() == 3);  // with the tanh between them
+  // The backward kernel computes the forward one's probabilities again.
+  for (const Instruction* x : module->entry()->instructions()) {
+    if (x->name() == "y" || x->name() == "p") CHECK(model.IsFused(x));
+  }
 }
 
 TEST_CASE("A compiler's output is fused already", "[fusion]") {

@@ -163,7 +163,27 @@ large {
 )") == 3);
 }
 
-TEST_CASE("Tiled layouts are padded, host memory is not the device's", "[cost][memory]") {
+TEST_CASE("Host memory is not the device's", "[cost][memory]") {
+  auto module = Parsed(R"(HloModule m
+ENTRY e {
+  x = f32[64,16] parameter(0)
+  there = f32[64,16] custom-call(x), custom_call_target="MoveToHost"
+  here = f32[64,16] custom-call(there), custom_call_target="MoveToDevice"
+  ROOT y = f32[64,16] negate(here)
+})");
+  const MemoryReport report = PeakMemory(*module);
+  CHECK(report.host_peak_bytes == 4096);
+  CHECK(report.peak_bytes == 2 * 4096);  // x, and what came back
+
+  module = Parsed(R"(HloModule m
+ENTRY e {
+  x = f32[64,16] parameter(0)
+  ROOT y = f32[64,16] negate(x)
+})");
+  CHECK(PeakMemory(*module).host_peak_bytes == 0);
+}
+
+TEST_CASE("Tiled layouts are padded", "[cost][memory]") {
   auto bytes = [](const std::string& type, Tiling tiling) {
     auto module = Parsed("HloModule m\nENTRY e {\n  ROOT x = " + type + " parameter(0)\n}");
     return BufferBytes(module->entry()->root()->shape(), tiling);
@@ -178,7 +198,7 @@ TEST_CASE("Tiled layouts are padded, host memory is not the device's", "[cost][m
   CHECK(bytes("f32[64,16]", Tiling::kTpu) == 16 * 128 * 4);
   CHECK(bytes("f32[100]", Tiling::kTpu) == 128 * 4);
   CHECK(bytes("f32[]", Tiling::kTpu) == 4);
-  CHECK(bytes("f32[64,16]{1,0:S(5)}", Tiling::kLayout) == 0);
+  CHECK(bytes("f32[64,16]{1,0:S(5)}", Tiling::kLayout) == 64 * 16 * 4);
 }
 
 }  // namespace

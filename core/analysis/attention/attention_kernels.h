@@ -9,10 +9,13 @@
 // that consume them. A region with a row reduction that comes back to its scores, between dots that
 // produce and dots that consume scores, is attention: whatever the order of dims, with masks,
 // biases, caps and dropout, with grouped queries, with scores recomputed or saved (also as slices
-// of an array that a loop carries).
-#ifndef GSHARD_CORE_ANALYSIS_ATTENTION_H_
-#define GSHARD_CORE_ANALYSIS_ATTENTION_H_
+// of an array that a loop carries). So is the gradient of one whose rows' statistics (the logarithm
+// of the sum of exponentials) were saved and are given: two dots that produce scores, an
+// exponential, dots that consume them.
+#ifndef GSHARD_CORE_ANALYSIS_ATTENTION_ATTENTION_KERNELS_H_
+#define GSHARD_CORE_ANALYSIS_ATTENTION_ATTENTION_KERNELS_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "ir/computation.h"
@@ -26,15 +29,17 @@ struct AttentionKernel {
   // computes them again does neither.
   std::vector<const Instruction*> residuals;
   bool is_backward = false;     // has the gradient's dots
-  bool is_causal = false;       // scores are masked by comparing positions: half count
+  double masked_share = 0;      // of its scores, that a mask of positions cuts off: see MaskedShare
   double recomputed_flops = 0;  // of scores computed again that are no dot of the graph
   double score_flops = 0;       // of one dot over the scores
+  int64_t score_elements = 0;   // of the scores, and of one value a row of them
+  int64_t row_elements = 0;
 };
 
 // Attention kernels of a computation, each acyclic: no member needs what follows from another
-// through values outside. O(instructions) for each kernel.
+// through values outside. O(instructions) for each kernel. Masks are ModuleAttention's to find.
 std::vector<AttentionKernel> FindAttention(const Computation& computation, const Users& users);
 
 }  // namespace gshard
 
-#endif  // GSHARD_CORE_ANALYSIS_ATTENTION_H_
+#endif  // GSHARD_CORE_ANALYSIS_ATTENTION_ATTENTION_KERNELS_H_

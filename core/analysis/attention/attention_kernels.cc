@@ -1,6 +1,6 @@
-// Grows and checks attention regions. See attention.h.
+// Grows and checks attention regions. See attention_kernels.h.
 
-#include "core/analysis/attention.h"
+#include "core/analysis/attention/attention_kernels.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -10,8 +10,6 @@
 
 namespace gshard {
 namespace {
-
-constexpr int kDeepestMask = 12;
 
 bool IsBatchedDot(const Instruction* x) {
   return x->opcode() == Opcode::kDot && !x->attributes<DotAttributes>().lhs_batch.empty();
@@ -24,61 +22,16 @@ bool KeepsElements(const Instruction* x) {
          (IsElementwise(opcode) || KeepsOrder(opcode) || opcode == Opcode::kTranspose);
 }
 
-double DotFlops(const Instruction* dot) {
-  const auto& dims = dot->attributes<DotAttributes>();
+double Contracted(const Instruction* dot) {
   double contracted = 1;
-  for (int64_t dim : dims.lhs_contracting) {
+  for (int64_t dim : dot->attributes<DotAttributes>().lhs_contracting) {
     contracted *= static_cast<double>(dot->operand(0)->shape()->dim(dim));
   }
-  return 2 * contracted * static_cast<double>(dot->shape()->element_count());
+  return contracted;
 }
 
-// Is `x` a comparison of positions along two dims, or made of one?
-bool ComparesPositions(const Instruction* x, int depth) {
-  if (depth > kDeepestMask) return false;
-  if (x->opcode() == Opcode::kCompare) {
-    int64_t dims[2] = {-1, -1};
-    for (int side = 0; side < 2; ++side) {
-      const Instruction* value = x->operand(side);
-      // iota + offset, through broadcasts that move the iota's dim.
-      for (int step = 0; step < kDeepestMask && value->opcode() != Opcode::kIota; ++step) {
-        const Instruction* next = nullptr;
-        for (const Instruction* operand : value->operands()) {
-          if (operand->shape()->IsArray() && operand->shape()->element_count() > 1) next = operand;
-        }
-        if (next == nullptr || value->opcode() == Opcode::kDot) break;
-        if (value->opcode() == Opcode::kBroadcast && next->opcode() == Opcode::kIota) {
-          int64_t along = next->attributes<IotaAttributes>().dimension;
-          dims[side] =
-              value->attributes<DimensionsAttributes>().dimensions[static_cast<size_t>(along)];
-        }
-        value = next;
-      }
-      if (value->opcode() != Opcode::kIota) return false;
-      if (dims[side] < 0) dims[side] = value->attributes<IotaAttributes>().dimension;
-    }
-    auto direction = x->attributes<CompareAttributes>().direction;
-    return dims[0] != dims[1] && direction != ComparisonDirection::kEq &&
-           direction != ComparisonDirection::kNe;
-  }
-  switch (x->opcode()) {
-    case Opcode::kBroadcast:
-    case Opcode::kReshape:
-    case Opcode::kBitcast:
-    case Opcode::kTranspose:
-    case Opcode::kConvert:
-    case Opcode::kCopy:
-    case Opcode::kNot:
-    case Opcode::kAnd:
-    case Opcode::kOr:
-    case Opcode::kSelect:
-      break;
-    default:  // it makes new values: no mask of positions
-      return false;
-  }
-  return std::any_of(x->operands().begin(), x->operands().end(), [&](const Instruction* operand) {
-    return ComparesPositions(operand, depth + 1);
-  });
+double DotFlops(const Instruction* dot) {
+  return 2 * Contracted(dot) * static_cast<double>(dot->shape()->element_count());
 }
 
 class Region {
@@ -110,11 +63,15 @@ class Region {
   }
 
   bool IsAttention() const {
-    return !producing_.empty() && !consuming_.empty() && has_row_reduction_ && has_row_broadcast_;
+    if (producing_.empty() || consuming_.empty()) return false;
+    const bool has_softmax = has_row_reduction_ && has_row_broadcast_;
+    const bool has_given_statistics =
+        has_exponential_ && producing_.size() >= 2 && consuming_.size() >= 2;
+    return has_softmax || has_given_statistics;
   }
+  int64_t elements() const { return elements_; }
   const std::vector<const Instruction*>& producing() const { return producing_; }
   const std::vector<const Instruction*>& consuming() const { return consuming_; }
-  bool has_exponential() const { return has_exponential_; }
 
   // All of it, in text order (ids of one computation ascend in the text or not: by position).
   std::vector<const Instruction*> Members() const {
@@ -366,14 +323,17 @@ class Finder {
   void AddKernel(const Region& region, const std::vector<const Instruction*>& members) {
     if (members.empty() || order_.IsCyclic(members)) return;
     AttentionKernel kernel;
-    double done = 0;
-    size_t consuming = 0, producing = 0;
+    double done = 0, longest = 1;
+    size_t consuming = 0;
     for (const Instruction* x : members) {
       if (region.IsResidual(x)) kernel.residuals.push_back(x);
       if (!IsBatchedDot(x)) continue;
       bool consumes = std::find(region.consuming().begin(), region.consuming().end(), x) !=
                       region.consuming().end();
-      ++(consumes ? consuming : producing);
+      if (consumes) {
+        ++consuming;
+        longest = std::max(longest, Contracted(x));
+      }
       double flops = DotFlops(x);
       kernel.score_flops = std::max(kernel.score_flops, flops);
       done += flops;
@@ -383,11 +343,8 @@ class Finder {
     // Forward two dots; backward five, the scores' among them.
     double dots = (consuming == 1 || consuming >= 4 ? 2 : 0) + (consuming >= 2 ? 5 : 0);
     kernel.recomputed_flops = std::max(0.0, dots * kernel.score_flops - done);
-    kernel.is_causal = std::any_of(members.begin(), members.end(), [](const Instruction* x) {
-      return (x->opcode() == Opcode::kSelect || x->opcode() == Opcode::kAdd) &&
-             std::any_of(x->operands().begin(), x->operands().end(),
-                         [](const Instruction* operand) { return ComparesPositions(operand, 0); });
-    });
+    kernel.score_elements = region.elements();
+    kernel.row_elements = static_cast<int64_t>(static_cast<double>(region.elements()) / longest);
     kernel.members = members;
     taken_.insert(members.begin(), members.end());
     kernels_.push_back(std::move(kernel));

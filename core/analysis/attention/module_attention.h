@@ -1,0 +1,51 @@
+// The attention kernels of a whole module, and what nobody computes because they do it themselves.
+//
+// A kernel makes the masks it needs from positions (flash attention, arXiv 2205.14135, skips what a
+// causal mask or a window cuts off) and computes scores again backwards. So masks that only such
+// kernels read, and scores saved for them, are never in memory and take no time: wherever the text
+// computes them, before a loop, in another one, or one slice a trip.
+#ifndef GSHARD_CORE_ANALYSIS_ATTENTION_MODULE_ATTENTION_H_
+#define GSHARD_CORE_ANALYSIS_ATTENTION_MODULE_ATTENTION_H_
+
+#include <unordered_map>
+#include <vector>
+
+#include "core/analysis/attention/attention_kernels.h"
+#include "core/analysis/attention/carried_values.h"
+#include "ir/module.h"
+#include "ir/traversal.h"
+
+namespace gshard {
+
+// A snapshot: invalid after the module changes.
+class ModuleAttention {
+ public:
+  // `users`: of the whole module. A few passes over it, and for each kernel its region.
+  ModuleAttention(const Module& module, const Users& users);
+
+  // In text order; empty where there is none.
+  const std::vector<AttentionKernel>& KernelsOf(const Computation& computation) const;
+
+  // Never computed: an array, or element `element` of a tuple, that only attention kernels need, as
+  // masks or as saved scores.
+  bool IsSpared(const Instruction* x, int64_t element = 0) const {
+    const std::vector<bool>& spared = spared_;
+    if (spared.empty()) return false;
+    return spared[begin_[x->id()] + static_cast<size_t>(element)];
+  }
+
+ private:
+  using Kernels = std::unordered_map<const Computation*, std::vector<AttentionKernel>>;
+
+  void FindMasks(const CarriedValues& carried);
+  void ShareMasks(const CarriedValues& carried);
+  void FindSpared(const Module& module, const CarriedValues& carried);
+
+  Kernels kernels_;
+  std::vector<size_t> begin_;  // by instruction id
+  std::vector<bool> spared_;   // empty: nothing
+};
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_ANALYSIS_ATTENTION_MODULE_ATTENTION_H_

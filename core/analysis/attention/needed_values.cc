@@ -1,0 +1,92 @@
+#include "core/analysis/attention/needed_values.h"
+
+namespace gshard {
+namespace {
+
+bool HasEffect(const Instruction* x) {
+  if (HasFlag(x->opcode(), kSideEffect) || IsCollective(x->opcode())) return true;
+  return x->opcode() == Opcode::kCustomCall &&
+         x->attributes<CustomCallAttributes>().has_side_effect;
+}
+
+}  // namespace
+
+NeededValues::NeededValues(const Module& module, const Changes& changes) : changes_(changes) {
+  begin_.resize(module.instruction_limit());
+  is_visited_.resize(module.instruction_limit());
+  size_t count = 0;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      begin_[x->id()] = count;
+      count += static_cast<size_t>(ElementsOf(x));
+      if (x->opcode() != Opcode::kWhile) continue;
+      for (const Computation* called : x->called()) loops_of_.emplace(called, x);
+    }
+  }
+  needed_.resize(count);
+  Need(module.entry()->root(), kAll);
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (HasEffect(x)) Need(x, kAll);
+    }
+  }
+  while (!pending_.empty()) {
+    auto [x, element] = pending_.back();
+    pending_.pop_back();
+    Visit(x, element);
+  }
+}
+
+void NeededValues::Need(const Instruction* x, int64_t element) {
+  const int64_t count = ElementsOf(x);
+  const bool is_one = element != kAll && element < count;
+  if (count == 0 && !is_visited_[x->id()]) VisitOnce(x);
+  for (int64_t i = is_one ? element : 0; i < (is_one ? element + 1 : count); ++i) {
+    const size_t at = begin_[x->id()] + static_cast<size_t>(i);
+    if (needed_[at]) continue;
+    needed_[at] = true;
+    pending_.emplace_back(x, i);
+  }
+}
+
+void NeededValues::VisitOnce(const Instruction* x) {
+  is_visited_[x->id()] = true;
+  for (const Instruction* before : x->control_predecessors()) Need(before, kAll);
+  auto [from, to] = changes_.also_needed.equal_range(x);
+  for (auto it = from; it != to; ++it) Need(it->second, kAll);
+  if (x->opcode() == Opcode::kWhile) {
+    Need(x->called(0)->root(), kAll);
+    return;
+  }
+  for (const Computation* called : x->called()) Need(called->root(), kAll);
+}
+
+void NeededValues::Visit(const Instruction* x, int64_t element) {
+  const bool is_first = !is_visited_[x->id()];
+  if (is_first) VisitOnce(x);
+  switch (x->opcode()) {
+    case Opcode::kTuple:
+      return Need(x->operand(element), kAll);
+    case Opcode::kGetTupleElement:
+      return Need(x->operand(0), x->attributes<GetTupleElementAttributes>().index);
+    case Opcode::kOptBarrier:
+      return Need(x->operand(0), element);
+    case Opcode::kWhile:
+      Need(x->operand(0), element);
+      return Need(x->called(1)->root(), element);
+    case Opcode::kParameter: {
+      auto [from, to] = loops_of_.equal_range(x->parent());
+      for (auto it = from; it != to; ++it) Need(it->second, element);
+      return;
+    }
+    default:
+      break;
+  }
+  if (!is_first) return;
+  for (const Instruction* operand : x->operands()) {
+    if (changes_.is_unneeded && changes_.is_unneeded(x, operand)) continue;
+    Need(operand, kAll);
+  }
+}
+
+}  // namespace gshard
