@@ -37,7 +37,7 @@ bool StaysWithOperand(const Instruction* x) {
       return true;
     case Opcode::kCustomCall:
       return IsIdentityCall(*x) && !PutsOnHost(x);
-    default:
+    default:  // a value of its own, on the device
       return false;
   }
 }
@@ -133,7 +133,7 @@ void HostMemory::Follow(const Instruction* x, int64_t element, const Users& user
       case Opcode::kDynamicUpdateSlice:
         if (user->operand(0) == x || user->operand(1) == x) Put(user, 0);
         break;
-      default:
+      default:  // it reads the value and makes another
         if (StaysWithOperand(user) && user->operand(0) == x) Put(user, 0);
         break;
     }

@@ -95,6 +95,7 @@ Expected<void> CleanForCost(Module& module) {
 
 MemoryOptions MemoryOptionsOf(const Chip& chip) {
   MemoryOptions options;
+  options.fusion = FusionOptionsOf(chip);
   options.rounds_dot_operands = chip.RoundsDotOperands();
   if (chip.all_reduce_combine_bytes > 0) options.combine_bytes = chip.all_reduce_combine_bytes;
   return options;

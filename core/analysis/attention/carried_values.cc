@@ -74,7 +74,7 @@ CarriedValues::Place CarriedValues::Follow(const Instruction* x) const {
         if (loop != nullptr && place.index >= 0) next = Initial(loop, place.index);
         break;
       }
-      default:
+      default:  // a value of its own
         break;
     }
     if (next.x == nullptr) break;

@@ -79,7 +79,7 @@ void NeededValues::Visit(const Instruction* x, int64_t element) {
       for (auto it = from; it != to; ++it) Need(it->second, element);
       return;
     }
-    default:
+    default:  // all of its operands, in VisitOnce
       break;
   }
   if (!is_first) return;

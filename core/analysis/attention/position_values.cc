@@ -52,7 +52,7 @@ std::optional<double> UnaryValue(const Instruction* x, double a) {
     case Opcode::kCopy:
       if (x->shape()->dtype() == DType::kPred) return a != 0;
       return IsInteger(x->shape()) ? std::trunc(a) : a;
-    default:
+    default:  // no mask is made by others
       return std::nullopt;
   }
 }
@@ -87,7 +87,7 @@ std::optional<double> BinaryValue(const Instruction* x, double a, double b) {
     case Opcode::kXor:
       if (is_pred) return (a != 0) != (b != 0);
       return std::nullopt;
-    default:
+    default:  // no mask is made by others
       return std::nullopt;
   }
 }
@@ -111,7 +111,7 @@ bool IsMove(Opcode opcode) {
     case Opcode::kGetTupleElement:
     case Opcode::kOptBarrier:
       return true;
-    default:
+    default:  // it computes, or takes from several arrays
       return false;
   }
 }
@@ -175,7 +175,7 @@ std::optional<double> PositionValues::EvaluateMoved(const Instruction* x, const 
         return Evaluate(stored, index, depth + 1);
       }
       return std::nullopt;
-    default:
+    default:  // IsMove has no others
       return std::nullopt;
   }
 }
