@@ -7,6 +7,7 @@
 #include "ir/attribute_equality.h"
 #include "ir/custom_call.h"
 #include "ir/hash.h"
+#include "ir/op_traits.h"
 #include "ir/stablehlo/import/simplify.h"
 
 namespace gshard {
@@ -130,7 +131,7 @@ class Canonicalizer {
       const bool was_read = is_new || read_before_[x->id()] > 0;
       const bool goes = readers[x->id()] == 0 && was_read && x != root && MayGo(x) &&
                         x->opcode() != Opcode::kParameter && x->called().empty() &&
-                        x->opcode() != Opcode::kCustomCall && !HasFlag(x->opcode(), kSideEffect);
+                        x->opcode() != Opcode::kCustomCall && !HasSideEffect(*x);
       if (!goes) {
         kept.push_back(x);
         continue;

@@ -1,13 +1,12 @@
 #include "core/analysis/attention/needed_values.h"
 
+#include "ir/op_traits.h"
+
 namespace gshard {
 namespace {
 
-bool HasEffect(const Instruction* x) {
-  if (HasFlag(x->opcode(), kSideEffect) || IsCollective(x->opcode())) return true;
-  return x->opcode() == Opcode::kCustomCall &&
-         x->attributes<CustomCallAttributes>().has_side_effect;
-}
+// Collectives may not go on one device alone.
+bool HasEffect(const Instruction* x) { return HasSideEffect(*x) || IsCollective(x->opcode()); }
 
 }  // namespace
 
