@@ -6,6 +6,7 @@
 
 #include "core/analysis/fusion.h"
 #include "core/analysis/partitioned.h"
+#include "core/cost/kernel_time.h"
 #include "core/cost/useful_flops.h"
 #include "core/pass.h"
 #include "core/spmd/per_device_module.h"
