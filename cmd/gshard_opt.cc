@@ -7,6 +7,7 @@
 
 #include "cmd/cli/auto.h"
 #include "cmd/cli/check.h"
+#include "cmd/cli/estimate.h"
 #include "cmd/cli/explain.h"
 #include "cmd/cli/list_ops.h"
 #include "cmd/cli/pipeline.h"
@@ -18,6 +19,7 @@
 #include "core/analysis/meshes.h"
 #include "core/analysis/partitioned.h"
 #include "core/autodiff/gradient.h"
+#include "core/estimate/device_program.h"
 #include "core/json.h"
 #include "core/remat/fit_to_memory.h"
 #include "core/report/annotation_advice.h"
@@ -46,6 +48,7 @@ struct Flags {
   bool no_propagate = false;
   bool no_split_constants = false;
   std::string limit;
+  EstimateFlags chip;  // its --chip and --chip-file
   std::string passes, combine_threshold, windowed_einsum;
   bool weight_update_sharding = false;
   bool json = false;
@@ -244,6 +247,9 @@ int RunRemat(Flags& flags) {
   FitOptions options;
   options.limit_bytes = MemoryLimitOf("--limit", flags.limit);
   options.num_partitions = flags.session.num_partitions;
+  const Expected<Chip> chip = ReadChip(flags.chip);
+  if (!chip) return ReportError(chip.error());
+  options.memory = MemoryOptionsOf(*chip);
   RematStats stats;
   int code = RunSession(flags.session, flags.context,
                         [&](Module& module, PassContext& context, const PassManagerOptions&,
@@ -367,6 +373,7 @@ void AddRematFlags(const Command& remat, Flags& flags) {
             "Memory limit per device: exit 3, with the best there is printed, if it cannot be met "
             "(required)",
             {.type = "SIZE", .required = true});
+  AddChipFlags(remat, flags.chip);
 }
 
 void AddGradFlags(const Command& grad, Flags& flags) {

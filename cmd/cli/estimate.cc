@@ -27,11 +27,7 @@ MemoryOptions MemoryOptionsFor(const EstimateFlags& flags, const Chip& chip) {
 
 }  // namespace
 
-void AddEstimateFlags(const Command& command, EstimateFlags& flags) {
-  command.Add("--partitioned", flags.partitioned,
-              "Is IN the program of one device already? (default: found out)",
-              {.type = "yes|no", .one_of = {"yes", "no"}});
-  AddPropagationFlags(command, flags.propagation);
+void AddChipFlags(const Command& command, EstimateFlags& flags) {
   command.Add("--chip", flags.chip,
               fmt::format("One of {} (default: tpu-v3)", fmt::join(BuiltInChipNames(), ", ")),
               {.type = "NAME"});
@@ -39,6 +35,14 @@ void AddEstimateFlags(const Command& command, EstimateFlags& flags) {
   command.Add("--chip-file", flags.chip_file,
               "Chip description in JSON, as docs/cost.md tells it (default: --chip)",
               {.type = "FILE"});
+}
+
+void AddEstimateFlags(const Command& command, EstimateFlags& flags) {
+  command.Add("--partitioned", flags.partitioned,
+              "Is IN the program of one device already? (default: found out)",
+              {.type = "yes|no", .one_of = {"yes", "no"}});
+  AddPropagationFlags(command, flags.propagation);
+  AddChipFlags(command, flags);
   AddCostOptionFlags(command, flags.cost);
   command.Add("--tiling", flags.tiling,
               "Padding of arrays in memory: none, that of the text's tiled layouts, or tpu: "

@@ -33,6 +33,9 @@ struct EstimateFlags {
   PropagationFlags propagation;
 };
 
+// --chip and --chip-file alone, for commands that estimate nothing else.
+void AddChipFlags(const Command& command, EstimateFlags& flags);
+
 // All but --num-partitions, which stands beside IN.
 void AddEstimateFlags(const Command& command, EstimateFlags& flags);
 

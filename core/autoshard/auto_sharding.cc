@@ -9,6 +9,7 @@
 #include "core/autoshard/plan_rules.h"
 #include "core/autoshard/prepared_program.h"
 #include "core/autoshard/search.h"
+#include "core/estimate/device_program.h"
 #include "core/remat/fit_to_memory.h"
 #include "core/report/quantity_text.h"
 #include "core/transforms/annotations/strip_shardings.h"
@@ -170,6 +171,7 @@ class AutoSharding {
       PassContext context;
       FitOptions fit;
       fit.limit_bytes = options_.limit_bytes;
+      fit.memory = MemoryOptionsOf(options_.pricing.chip);
       if (auto done = FitToMemory(**module, context, fit); !done) return Fail(done.error());
     }
     return PrintModule(**module);

@@ -10,7 +10,7 @@ namespace gshard {
 
 struct FitOptions {
   int64_t limit_bytes = 0;  // per device
-  MemoryOptions memory;
+  MemoryOptions memory;  // MemoryOptionsOf the chip
   int64_t num_partitions = 0;  // 0: as the module says
 };
 

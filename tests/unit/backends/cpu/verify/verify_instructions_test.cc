@@ -340,7 +340,7 @@ TEST_CASE("over ranks the first one finds what it would alone", "[cpu][ranks]") 
         options.mesh.ranks = &ranks;
         options.runs = MeshRuns(&ranks, nullptr);
         if (ranks.rank() != 0) {
-          options.runs.Follow(*partitioned, *inputs, options.mesh, nullptr);
+          options.runs.Replay(*partitioned, *inputs, options.mesh, nullptr);
           return;
         }
         auto got = VerifyInstructions(*own_whole, *partitioned, forms, *inputs, options);
