@@ -278,7 +278,9 @@ class AutoSharding {
   std::string SearchedInWords(const SearchResult& found) const {
     std::string text = fmt::format("{} names of dims, {} groups of tensors; ",
                                    space_->cuttable_names().size(), space_->groups().size());
-    if (found.names_exhausted) {
+    if (found.is_exhaustive) {
+      text += "every plan that cuts each group by itself was priced: this is the best of them";
+    } else if (found.names_exhausted) {
       text += fmt::format("all {} plans that cut at most two names an axis were priced",
                           found.name_plans);
     } else {
@@ -287,7 +289,7 @@ class AutoSharding {
           "the best of those",
           found.name_plans);
     }
-    if (found.is_local_optimum) {
+    if (found.is_local_optimum && !found.is_exhaustive) {
       text += fmt::format("; none of the {} changes of one group makes the best plan better",
                           found.moves);
     } else if (found.is_cut_short) {

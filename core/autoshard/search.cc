@@ -13,7 +13,7 @@ namespace {
 
 // Times so near are one: what is left to differ is rounding and order.
 constexpr double kSameTime = 1e-3;
-// Plans by two names an axis are all tried up to so many; else one name an axis first, and second
+// All plans are priced up to so many. Plans by two names an axis are all tried up to as many; else one name an axis first, and second
 // names on the best of those.
 constexpr double kMaxExhaustive = 2000;
 // Names with one an axis: more are left out by weight.
@@ -35,6 +35,11 @@ class Search {
     if (!best_style) {
       return Fail(MakeError("E-AUTO-001", "no plan for this program can be partitioned",
                             "`gshard-opt partition` says why"));
+    }
+    if (CountPlans() <= std::min(kMaxExhaustive, static_cast<double>(Left()))) {
+      result_.is_exhaustive = result_.is_local_optimum = true;
+      result_.plans = Ranked(*BestOf(AllPlans(), INT64_MAX));
+      return std::move(result_);
     }
     // Seeds take half of the evaluations at most, so that the best of them can be improved.
     const std::optional<PricedPlan> by_parameters = BestByNames(false);
@@ -63,6 +68,27 @@ class Search {
   int64_t Left() const {
     const auto groups = static_cast<int64_t>(space_.groups().size());
     return std::max<int64_t>(0, options_.evaluations - groups - pricer_.evaluations());
+  }
+
+  double CountPlans() const {
+    double count = options_.zero ? 2 : 1;
+    for (const Group& group : space_.groups()) count *= static_cast<double>(group.options.size());
+    return count;
+  }
+
+  std::vector<Plan> AllPlans() const {
+    std::vector<Plan> plans = {{std::vector<int>(space_.groups().size(), 0), false}};
+    if (options_.zero) plans.push_back({plans[0].choices, true});
+    for (size_t g = 0; g < space_.groups().size(); ++g) {
+      const size_t before = plans.size();
+      for (size_t option = 1; option < space_.groups()[g].options.size(); ++option) {
+        for (size_t i = 0; i < before; ++i) {
+          plans.push_back(plans[i]);
+          plans.back().choices[g] = static_cast<int>(option);
+        }
+      }
+    }
+    return plans;
   }
 
   // Prices plans, `left` new ones at most; the best, if any could be priced.

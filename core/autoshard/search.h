@@ -1,7 +1,7 @@
 // Looks for the plan of the least step time that fits a memory limit. docs/auto.md tells how, and
 // what its answers claim.
 //
-// Plans by names first (seeds.h), then one group at a time changed for the better, then pairs of
+// Where there are few plans all are priced. Else plans by names first (seeds.h), then one group at a time changed for the better, then pairs of
 // groups that touch; at the end annotations that change nothing go. Every plan is priced by the
 // whole pipeline. A round is a fixed list of plans and its best is taken when all are priced: the
 // answer does not depend on the number of threads, and limits count evaluations, not seconds.
@@ -31,6 +31,7 @@ struct PricedPlan {
 struct SearchResult {
   // The best first: those that fit by time, then the others by peak. Not empty.
   std::vector<PricedPlan> plans;
+  bool is_exhaustive = false;     // every plan of the space was priced
   bool names_exhausted = false;   // every plan by two names an axis was priced
   int64_t name_plans = 0;         // plans by names that were priced
   bool is_local_optimum = false;  // no change of one group of the best plan is better
