@@ -444,11 +444,14 @@ class FusionBuilder {
     }
     for (const Instruction* x : list) {
       FusionModel::State& state = model_.state_[model_.Index(x)];
+      // Of a kernel of attention, and read by others: a value of its own.
+      const bool leaves_attention = state.kernel >= 0 && !state.is_fused;
       if (state.kernel >= 0) state.kernel = number[static_cast<size_t>(state.kernel)];
       if (!IsAlias(x)) continue;
       // A reshape of a fused value has no memory of its own either.
       const FusionModel::State& of = model_.state_[model_.Index(x->operand(0))];
-      state.is_fused = of.is_fused && !kernels_of_[model_.Index(x)].empty();
+      state.is_fused =
+          of.is_fused && !leaves_attention && !kernels_of_[model_.Index(x)].empty();
     }
     for (FusionKernel& kernel : model_.kernels_) {
       if (kernel.attention < 0) continue;
