@@ -133,8 +133,12 @@ Expected<bool> RunWindowedEinsum(Module& module, PassContext& context) {
 }
 
 template <StrippedShardings which>
-Expected<bool> RunStripShardings(Module& module, PassContext&) {
-  return StripShardings(module, which);
+Expected<bool> RunStripShardings(Module& module, PassContext& context) {
+  const Expected<bool> imported = RunImportShardy(module, context);
+  if (!imported) return imported;
+  const Expected<bool> stripped = StripShardings(module, which);
+  if (!stripped) return stripped;
+  return *imported || *stripped;
 }
 
 Expected<bool> RunDynamicPadder(Module& module, PassContext&) { return PadDynamicSizes(module); }

@@ -300,6 +300,7 @@ class FusionBuilder {
   // as long as memory takes a byte. What is made of two arrays of its size is written once.
   bool IsWorthCopying(const Instruction* x, Role role) const {
     if (role == Role::kCheap) return true;
+    if (!options_.copies_values) return false;
     if (role == Role::kDot || role == Role::kReduce) return false;
     const int64_t made = x->shape()->byte_size();
     int64_t read = 0;

@@ -34,6 +34,9 @@ struct FusionOptions {
   bool fuses_into_dots = false;
   // Slices, gathers, transposes, pads, .. run in the kernel that uses them.
   bool fuses_movement = false;
+  // A value of several kernels is computed in each of them where what it is made of is no more to
+  // read than itself; else it is written once.
+  bool copies_values = false;
   // Attention is one kernel that never writes its scores nor reads its masks: of the module; null:
   // attention is its dots and its softmax. Lives as long as the model.
   const ModuleAttention* attention = nullptr;

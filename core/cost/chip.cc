@@ -119,10 +119,12 @@ Chip ReadChip(const Json& json, const std::function<Chip(const std::string&)>& f
   chip.name = json.StringAt("name");
   if (json.Has("compiler")) {
     const std::string compiler = json.StringAt("compiler");
-    if (compiler != "tpu" && compiler != "gpu") {
-      throw JsonError(fmt::format("compiler is tpu or gpu, not '{}'", compiler));
+    if (compiler != "tpu" && compiler != "gpu" && compiler != "cpu") {
+      throw JsonError(fmt::format("compiler is tpu, gpu or cpu, not '{}'", compiler));
     }
-    chip.compiler = compiler == "tpu" ? Chip::Compiler::kTpu : Chip::Compiler::kGpu;
+    chip.compiler = compiler == "tpu"   ? Chip::Compiler::kTpu
+                    : compiler == "gpu" ? Chip::Compiler::kGpu
+                                        : Chip::Compiler::kCpu;
   }
   if (json.Has("peak_flops") || !has_base) {
     for (const auto& [type, rate] : json.NumbersAt("peak_flops")) chip.peak_flops[type] = rate;

@@ -43,7 +43,7 @@ struct NetworkLevel {
 // a whole chip).
 struct Chip {
   // Whose rules for fusion and overlap hold.
-  enum class Compiler : uint8_t { kTpu, kGpu };
+  enum class Compiler : uint8_t { kTpu, kGpu, kCpu };
 
   std::string name;
   Compiler compiler = Compiler::kTpu;

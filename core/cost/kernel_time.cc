@@ -152,8 +152,10 @@ double KernelSeconds(const KernelWork& work, const Chip& chip) {
 
 FusionOptions FusionOptionsOf(const Chip& chip) {
   FusionOptions options;
+  if (chip.compiler == Chip::Compiler::kCpu) return options;
   options.fuses_into_dots = chip.compiler == Chip::Compiler::kTpu;
   options.fuses_movement = true;
+  options.copies_values = true;
   return options;
 }
 

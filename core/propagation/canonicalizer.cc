@@ -53,6 +53,8 @@ class Canonicalizer {
     const size_t made_from = computation_->instructions().size();
     const std::vector<Instruction*> operands(x->operands().begin(), x->operands().end());
     Instruction* by = stablehlo::Simplified(module_, computation_, x);
+    // HLO's elementwise operations may take floats of several types, StableHLO's may not.
+    if (!Compatible(by->shape(), x->shape())) by = x;
     const auto made = computation_->instructions().subspan(made_from);
     list.insert(list.end(), made.begin(), made.end());
     changed_ = changed_ || by != x || !std::ranges::equal(operands, x->operands());

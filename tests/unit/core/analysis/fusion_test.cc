@@ -9,8 +9,10 @@
 namespace gshard {
 namespace {
 
-constexpr FusionOptions kTpu{.fuses_into_dots = true, .fuses_movement = true};
-constexpr FusionOptions kGpu{.fuses_into_dots = false, .fuses_movement = true};
+constexpr FusionOptions kTpu{.fuses_into_dots = true, .fuses_movement = true,
+                             .copies_values = true};
+constexpr FusionOptions kGpu{.fuses_into_dots = false, .fuses_movement = true,
+                             .copies_values = true};
 
 // "a+b, c": members of each kernel, roots last.
 std::string KernelsOf(const std::string& body, const FusionOptions& options) {
