@@ -320,6 +320,7 @@ class FusionBuilder {
   // A value of several kernels that is to be in memory is written by the first of them, which
   // computes it anyway: an output beside its own.
   bool JoinsFirstUser(const Instruction* x, Role role, const KernelList& kernels) {
+    if (!options_.copies_values) return false;
     if (role != Role::kElementwise || kernels[0] == kOutside) return false;
     const int32_t first = kernels.back();
     Draft& draft = drafts_[static_cast<size_t>(first)];

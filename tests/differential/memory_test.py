@@ -46,7 +46,7 @@ def our_bytes(cost, path):
     # XLA's CPU backend keeps the scores of attention, and calls libraries for products.
     chip = os.path.join(os.path.dirname(path), "cpu.json")
     with open(chip, "w") as file:
-        json.dump({"base": "h100", "name": "cpu", "compiler": "cpu"}, file)
+        json.dump({"base": "tpu-v3", "name": "cpu", "compiler": "cpu"}, file)
     done = subprocess.run([cost, path, "--json", "--chip-file", chip, "--attention", "materialized"], capture_output=True,
                           text=True)
     if done.returncode != 0:
