@@ -66,7 +66,8 @@ Expected<void> Propagate(const DeviceGrid& devices, Module& module, PassContext&
   const bool as_shardy =
       ModeFor(module, context.propagation.mode) == PropagationMode::kShardy;
   const bool split = (options.split_constants || as_shardy) && devices.partitions > 1;
-  if (!as_shardy && devices.partitions > 1) {
+  // XLA on CPU propagates before it simplifies.
+  if (!as_shardy && split) {
     if (auto done = RunNamed("canonicalize", module, context, options); !done) return done;
   }
   if (split) {
