@@ -57,7 +57,7 @@ class Canonicalizer {
     if (!Compatible(by->shape(), x->shape())) by = x;
     const auto made = computation_->instructions().subspan(made_from);
     list.insert(list.end(), made.begin(), made.end());
-    changed_ = changed_ || by != x || !std::ranges::equal(operands, x->operands());
+    changed_ = changed_ || by != x || !made.empty() || !std::ranges::equal(operands, x->operands());
     if (by == x) {
       if (Instruction* same = EqualConstant(x)) {
         changed_ = true;
