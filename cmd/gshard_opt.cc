@@ -317,7 +317,8 @@ void AddAnnotateFlags(const Command& annotate, Flags& flags) {
   annotate.Add("--shard", flags.shards,
                "Shard what REGEX finds in an instruction's name, its op_name or param:K. SPEC: for "
                "each dim an "
-               "axis, data+model, _ (whole) or * (open), .. for the rest whole; or replicated, device:K, {sharding text} "
+               "axis, data+model, _ (whole) or * (open), .. for the rest whole; or replicated, "
+               "device:K, {sharding text} "
                "(may be repeated; default: none)",
                {.type = "REGEX=SPEC"});
   annotate.Add("--rules", flags.rules_file,

@@ -35,7 +35,8 @@ struct FusionOptions {
   // Slices, gathers, transposes, pads, .. run in the kernel that uses them.
   bool fuses_movement = false;
   // A value of several kernels is computed in each of them where what it is made of is no more to
-  // read than itself; else it is written once.
+  // read than itself; else the first of them writes it beside its own result. False: it is a kernel
+  // of its own.
   bool copies_values = false;
   // Attention is one kernel that never writes its scores nor reads its masks: of the module; null:
   // attention is its dots and its softmax. Lives as long as the model.

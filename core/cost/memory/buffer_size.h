@@ -18,7 +18,8 @@ enum class Tiling : uint8_t {
   kTpu,     // those, and T(8,128), in the order of dims that pads least, where there are none
 };
 
-// Of anything but a tuple, in whichever memory. Sizes are capped at 2^46 bytes, so that sums of them do not overflow. An unbounded dimension counts as none.
+// Of anything but a tuple, in whichever memory. Sizes are capped at 2^46 bytes, so that sums of
+// them do not overflow. An unbounded dimension counts as none.
 int64_t BufferBytes(const Shape* leaf, Tiling tiling);
 
 // Of every leaf of a shape, in pre-order.
