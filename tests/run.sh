@@ -26,7 +26,11 @@ count() {
   if [ "$status" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
   if [ "$status" = 0 ] && [ "$ok" = 0 ] && [ "$bad" = 0 ]; then ok=1; fi
   passed=$((passed + ok)) failed=$((failed + bad))
-  [ "$status" = 0 ] || echo "== $name FAILED"
+  if [ "$status" != 0 ]; then
+    echo "== $name FAILED"
+    # What a reader of the last page of a long log needs: its failures again, else its last lines.
+    { echo "-- $name"; grep -E '^ *(FAIL|FAILED|not ok)|: FAILED:$|error:' "$log" | head -20 | grep . || tail -8 "$log"; } >>"$work/failed"
+  fi
   printf '%5d s  %s\n' "$seconds" "$name" >>"$work/times"
 }
 
@@ -66,6 +70,7 @@ two_at_a_time() {
 finish() {
   echo "== seconds of each stage, longest first, of $SECONDS"
   sort -rn "$work/times"
+  [ ! -e "$work/failed" ] || { echo "== what failed" && cat "$work/failed"; }
   echo "$passed passed, $failed failed"
   [ "$failed" = 0 ]
   exit
