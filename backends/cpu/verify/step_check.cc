@@ -246,6 +246,7 @@ class StepChecker final : public ProbeObserver {
     const double allowed = AllowedError(probe, magnitude);
     const bool exact = rule.is_one_operation && !AnyAnchor(rule, State::kVaries);
     const bool sure = !AnyAnchor(rule, State::kUnknown) && !rule.may_flip;
+    const bool bounded = !(rule.spans_short_steps && IsRightWhenWidened(x));
     bool agrees = true;
     for (std::span<const std::byte> mesh : {std::span<const std::byte>(open.mesh->data),
                                             std::span<const std::byte>(open.mesh->other)}) {
@@ -254,12 +255,12 @@ class StepChecker final : public ProbeObserver {
       const RowError error =
           ErrorOf(dtype, mesh.data(), want.data(), elements,
                   is_other ? std::vector<uint8_t>(differs.size(), 1) : differs, exact, allowed);
-      NoteLargest(x, magnitude, error);
+      NoteLargest(probe, magnitude, error);
       agrees = error.beyond == 0;
       NoteSuspect(rule, magnitude, error);
       needs_more_ = !agrees && candidates_[probe].ends_chain;
       if (needs_more_) return;
-      if (agrees || !sure) continue;
+      if (agrees || !sure || !bounded) continue;
       // Where all is to be equal, what differs is told from what does not by less.
       NoteFault(probe, mesh, want, error, exact ? std::min(allowed, error.largest / 8) : allowed);
       return;
@@ -267,7 +268,7 @@ class StepChecker final : public ProbeObserver {
     if (agrees) {
       NoteRight(probe);
     } else {
-      ++result_.unsettled;
+      ++(sure ? result_.right_in_f64 : result_.unsettled);
     }
     scale_.Observe(x, 0, 1);
     GoOnWithTheMesh(open, *lowest, elements, StorageBytes(dtype), differs);
@@ -318,7 +319,7 @@ class StepChecker final : public ProbeObserver {
     CompareRow(shape.dtype(), of_product.data(), sums_, shape.element_count(),
                product.allowed * checksum.growth, 0, error);
     error.largest /= checksum.growth;
-    NoteLargest(*candidates_[probe].x, product.magnitude, error);
+    NoteLargest(probe, product.magnitude, error);
     needs_more_ = error.beyond > 0;
     if (!needs_more_) NoteRight(probe);
   }
@@ -328,12 +329,15 @@ class StepChecker final : public ProbeObserver {
     const double scale = scale_.Of(*candidates_[probe].x, magnitude);
     double allowed = rules_[probe].tolerance * (candidates_[probe].ends_chain ? magnitude : scale);
     const double of_sums = rules_[probe].short_sums * scale;
-    const size_t id = candidates_[probe].x->id();
-    if (id < right_when_widened_.size() && right_when_widened_[id] != 0) {
+    if (IsRightWhenWidened(*candidates_[probe].x)) {
       allowed = std::max(allowed, of_sums);
     }
     rounding_[probe] = std::max(rounding_[probe], of_sums);
     return allowed + kSmallestAllowed;
+  }
+
+  bool IsRightWhenWidened(const Instruction& x) const {
+    return x.id() < right_when_widened_.size() && right_when_widened_[x.id()] != 0;
   }
 
   void GoOnWithTheMesh(const Open& open, const std::pair<uint32_t, std::byte*>& lowest,
@@ -353,11 +357,11 @@ class StepChecker final : public ProbeObserver {
     }
   }
 
-  void NoteLargest(const Instruction& x, double magnitude, const RowError& error) {
+  void NoteLargest(size_t probe, double magnitude, const RowError& error) {
     const double relative = magnitude > 0 ? error.largest / magnitude : error.largest;
     if (relative <= result_.max_rel_error) return;
     result_.max_rel_error = relative;
-    result_.worst = x.name();
+    result_.worst = candidates_[probe].form->name;
   }
 
   void NoteFault(uint32_t probe, std::span<const std::byte> mesh, std::span<const std::byte> want,
@@ -376,7 +380,7 @@ class StepChecker final : public ProbeObserver {
     fault.want.data.assign(want.begin(), want.end());
     fault.mismatch =
         MismatchAt(shape->dtype(), shape->dims(), want.data(), error.at, 0, mesh.data(), error.at);
-    fault.mismatch.name = candidate.x->name();
+    fault.mismatch.name = candidate.form->name;
     fault.mismatch.differences = error.beyond;
     fault.mismatch.elements = shape->element_count();
     fault.reference_varies =

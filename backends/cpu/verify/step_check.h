@@ -24,6 +24,9 @@ namespace gshard::cpu {
 struct StepCheckResult {
   int64_t judged = 0;        // arrays, in loops each time they are made
   int64_t unsettled = 0;     // whose operands found no room in memory, or where a pick may flip
+  // Beyond the tolerance, of a way through several short floats without bound, and right in double
+  // precision: outputs tell whether the devices lose precision there.
+  int64_t right_in_f64 = 0;
   int64_t arrays = 0;        // judged, each counted once
   int64_t left_out = 0;      // of random streams
   double max_rel_error = 0;  // of a step, to the magnitude of its array

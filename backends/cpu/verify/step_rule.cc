@@ -34,12 +34,14 @@ struct ShortRoundings {
   double roundoff = 0;  // the coarsest; 0: there are none
   // Of the sums among them, with the number of their terms.
   double roundings = 0, terms = 1;
+  int64_t steps = 0;  // that compute such floats
 
   void See(const Instruction& x, int64_t device_count) {
     if (!x.shape()->IsArray() || OnlyMoves(x)) return;
     const double of_type = ShortRoundoff(x.shape()->dtype());
     roundoff = std::max(roundoff, of_type);
     if (of_type == 0) return;
+    if (x.opcode() != Opcode::kConvert) ++steps;
     const auto count = static_cast<double>(MostTermsOf(x, device_count));
     if (count == 1) return;
     roundings += count;
@@ -68,6 +70,7 @@ void SetShortSums(const ShortRoundings& of_whole, const ShortRoundings& of_mesh,
   rule.short_roundoff = std::max(of_whole.roundoff, of_mesh.roundoff);
   // What only the mesh rounds to such a type is its mistake.
   if (of_mesh.roundoff > of_whole.roundoff) return;
+  rule.spans_short_steps = of_whole.steps > 1;
   rule.short_sums = of_whole.roundoff * (of_whole.roundings + of_mesh.roundings) *
                     std::max(of_whole.terms, of_mesh.terms);
 }

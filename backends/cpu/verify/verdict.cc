@@ -158,6 +158,7 @@ Expected<InstructionsResult> DecideVerdict(const Module& whole, const Module& pa
     return instructions;
   }
   const bool proven = judged && steps->unsettled == 0;
+  const bool in_f64 = proven && steps->right_in_f64 > 0;
   if (proven) AcceptShortSums(*steps, options.tolerance, verify);
   if (proven && verify.ok && verify.discrete_differences == 0) {
     InstructionsResult instructions = Summary(*steps);
@@ -185,7 +186,7 @@ Expected<InstructionsResult> DecideVerdict(const Module& whole, const Module& pa
   if (judged) {
     found->peak_memory_bytes = std::max(found->peak_memory_bytes, steps->peak_memory_bytes);
   }
-  if (proven) Explain(*steps, options.tolerance, *found, verify);
+  if (proven && !in_f64) Explain(*steps, options.tolerance, *found, verify);
   return found;
 }
 
