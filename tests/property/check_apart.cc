@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,14 +99,23 @@ class Pool {
     return true;
   }
 
+  // So many seconds of processor time, which a busy machine does not shorten; and of a process that
+  // waits for ever, ten times as many.
+  static void LimitTime(unsigned seconds) {
+    const itimerval limit{{0, 0}, {static_cast<time_t>(seconds), 0}};
+    setitimer(ITIMER_PROF, &limit, nullptr);
+    alarm(10 * seconds);
+  }
+
   [[noreturn]] void Work(const std::deque<uint64_t>& numbers, int file) const {
     std::signal(SIGALRM, SIG_DFL);
+    std::signal(SIGPROF, SIG_DFL);
     const rlim_t bytes = rlim_t{options_.memory_gib} << 30;
     const rlimit limit{bytes, bytes}, no_core{0, 0};
     if (bytes != 0) setrlimit(RLIMIT_AS, &limit);
     setrlimit(RLIMIT_CORE, &no_core);
     for (uint64_t number : numbers) {
-      alarm(options_.seconds);
+      LimitTime(options_.seconds);
       WriteAll(file, Packed(number, check_(number)));
     }
     _exit(0);
@@ -148,8 +158,9 @@ class Pool {
     again_.insert(again_.end(), worker.numbers.begin() + 1, worker.numbers.end());
     std::string failure = fmt::format("exit {}", WEXITSTATUS(status));
     if (WIFSIGNALED(status)) {
-      failure =
-          WTERMSIG(status) == SIGALRM ? "hang" : fmt::format("crash: signal {}", WTERMSIG(status));
+      const int signal = WTERMSIG(status);
+      const bool is_hang = signal == SIGPROF || signal == SIGALRM;
+      failure = is_hang ? "hang" : fmt::format("crash: signal {}", signal);
     }
     Report(worker.numbers.front(), {Verdict::Kind::kFailed, failure});
   }

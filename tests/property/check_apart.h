@@ -20,7 +20,7 @@ inline constexpr uint64_t kMemoryGib = 4;
 
 struct ApartOptions {
   int jobs = 1;
-  unsigned seconds = 30;             // a case may take; longer is a "hang"
+  unsigned seconds = 30;             // of processor time a case may take; longer is a "hang"
   size_t batch = 16;                 // cases that one process checks, one after another
   uint64_t memory_gib = kMemoryGib;  // addresses that a process may have; 0: any number
 };

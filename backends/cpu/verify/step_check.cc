@@ -246,7 +246,7 @@ class StepChecker final : public ProbeObserver {
     const double allowed = AllowedError(probe, magnitude);
     const bool exact = rule.is_one_operation && !AnyAnchor(rule, State::kVaries);
     const bool sure = !AnyAnchor(rule, State::kUnknown) && !rule.may_flip;
-    const bool bounded = !(rule.spans_short_steps && IsRightWhenWidened(x));
+    const bool bounded = !(rule.spans_steps && IsRightWhenWidened(x));
     bool agrees = true;
     for (std::span<const std::byte> mesh : {std::span<const std::byte>(open.mesh->data),
                                             std::span<const std::byte>(open.mesh->other)}) {
@@ -374,7 +374,7 @@ class StepChecker final : public ProbeObserver {
     fault.iteration = iterations_[probe] - 1;
     fault.error = error.largest;
     fault.allowed = allowed;
-    fault.is_short = rules_[probe].short_roundoff > 0;
+    fault.may_be_rounding = rules_[probe].short_roundoff > 0 || rules_[probe].spans_steps;
     fault.want.dtype = shape->dtype();
     fault.want.dims.assign(shape->dims().begin(), shape->dims().end());
     fault.want.data.assign(want.begin(), want.end());

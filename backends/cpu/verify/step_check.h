@@ -24,7 +24,7 @@ namespace gshard::cpu {
 struct StepCheckResult {
   int64_t judged = 0;        // arrays, in loops each time they are made
   int64_t unsettled = 0;     // whose operands found no room in memory, or where a pick may flip
-  // Beyond the tolerance, of a way through several short floats without bound, and right in double
+  // Beyond the tolerance, of a way through several steps without bound, and right in double
   // precision: outputs tell whether the devices lose precision there.
   int64_t right_in_f64 = 0;
   int64_t arrays = 0;        // judged, each counted once
@@ -39,7 +39,8 @@ struct StepCheckResult {
     Mismatch mismatch;
     OutputArray want;  // of the mesh's operands
     double error = 0, allowed = 0;
-    bool is_short = false;  // a step that rounds to f16 or bf16: it may be rounding
+    // Of a step that rounds to f16 or bf16, or spans several: double precision is to tell.
+    bool may_be_rounding = false;
     // Devices of the reference, which has several for manual regions, hold different copies too.
     bool reference_varies = false;
   };

@@ -14,6 +14,7 @@ namespace gshard::cpu {
 namespace {
 
 constexpr size_t kMaxWalked = 4096;  // instructions behind one
+constexpr int64_t kMinSpanned = 2;   // steps without an array that is compared in between
 
 // A list of what was seen: walks are short.
 bool SeeFirst(const Instruction* x, std::vector<const Instruction*>& seen) {
@@ -34,14 +35,12 @@ struct ShortRoundings {
   double roundoff = 0;  // the coarsest; 0: there are none
   // Of the sums among them, with the number of their terms.
   double roundings = 0, terms = 1;
-  int64_t steps = 0;  // that compute such floats
 
   void See(const Instruction& x, int64_t device_count) {
     if (!x.shape()->IsArray() || OnlyMoves(x)) return;
     const double of_type = ShortRoundoff(x.shape()->dtype());
     roundoff = std::max(roundoff, of_type);
     if (of_type == 0) return;
-    if (x.opcode() != Opcode::kConvert) ++steps;
     const auto count = static_cast<double>(MostTermsOf(x, device_count));
     if (count == 1) return;
     roundings += count;
@@ -69,8 +68,10 @@ ShortRoundings ShortRoundingsOnMesh(const Instruction& local, const GraphWalk& w
 void SetShortSums(const ShortRoundings& of_whole, const ShortRoundings& of_mesh, StepRule& rule) {
   rule.short_roundoff = std::max(of_whole.roundoff, of_mesh.roundoff);
   // What only the mesh rounds to such a type is its mistake.
-  if (of_mesh.roundoff > of_whole.roundoff) return;
-  rule.spans_short_steps = of_whole.steps > 1;
+  if (of_mesh.roundoff > of_whole.roundoff) {
+    rule.spans_steps = false;
+    return;
+  }
   rule.short_sums = of_whole.roundoff * (of_whole.roundings + of_mesh.roundings) *
                     std::max(of_whole.terms, of_mesh.terms);
 }
@@ -79,6 +80,7 @@ StepRule RuleInWhole(const Instruction& x, const GraphWalk& walk,
                      const std::vector<uint8_t>& compared, ShortRoundings& roundings) {
   StepRule rule;
   bool computes = false;  // floats, without being compared itself
+  int64_t steps = 0;      // that compute floats and are not compared themselves
   bool is_computed = IsComputedAsTuple(x);
   double coarsest = 0;
   roundings.See(x, 1);
@@ -95,6 +97,7 @@ StepRule RuleInWhole(const Instruction& x, const GraphWalk& walk,
     roundings.See(*at, 1);
     if (at->shape()->IsArray() && !OnlyMoves(*at) && ToleranceOf(at->shape()->dtype()) > 0) {
       computes = true;
+      if (at->opcode() != Opcode::kConvert) ++steps;
       coarsest = std::max(coarsest, ToleranceOf(at->shape()->dtype()));
     }
     const std::vector<const Instruction*> behind = walk.Behind(*at);
@@ -103,6 +106,7 @@ StepRule RuleInWhole(const Instruction& x, const GraphWalk& walk,
   if (!stack.empty()) computes = true;
   rule.tolerance = StepToleranceOf(x.shape()->dtype());
   if (rule.tolerance > 0) rule.tolerance = std::max(rule.tolerance, coarsest);
+  rule.spans_steps = steps >= kMinSpanned;
   rule.may_flip = rule.tolerance == 0 && computes;
   rule.is_one_operation = !computes && !is_computed && (IsElementwise(x.opcode()) || OnlyMoves(x));
   return rule;

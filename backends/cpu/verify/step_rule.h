@@ -31,10 +31,10 @@ struct StepRule {
   // added up within n u sum|t| (N. Higham, Accuracy and Stability of Numerical Algorithms, 4.2),
   // with u the unit roundoff, by both graphs. 0: it has none.
   double short_sums = 0;
-  // Short floats are computed from others that are computed on the way and not compared, such as
-  // the body of a manual region: what that magnifies has no bound, so the tolerance tells what is
-  // right and not what is wrong.
-  bool spans_short_steps = false;
+  // Floats are computed from others that are computed on the way and not compared, such as in the
+  // body of a manual region: what that magnifies has no bound, so the tolerance tells what is right
+  // and not what is wrong.
+  bool spans_steps = false;
 };
 
 // By candidate. `partitioned` has their local forms.

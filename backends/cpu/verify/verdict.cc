@@ -76,9 +76,10 @@ void AcceptShortSums(const StepCheckResult& steps, const OutputTolerance& tolera
   verify.ok = verify.ok || !verify.OutputsDiffer();
 }
 
-// A step in f16 or bf16 that is off by more than it should is wrong if it is in double precision,
-// too. What is right there may be off by what its sums round: `steps` becomes what is left to say.
-Expected<WidenedSteps> SettleShortFloats(const Module& whole, const Module& partitioned,
+// A step in f16 or bf16, or one that spans several, that is off by more than it should is wrong if it
+// is in double precision, too. What is right there may be off by what its sums round: `steps` becomes
+// what is left to say.
+Expected<WidenedSteps> SettleRoundings(const Module& whole, const Module& partitioned,
                                          std::span<const LocalForm> forms, const Inputs& inputs,
                                          const InstructionsOptions& options,
                                          StepCheckResult& steps) {
@@ -96,7 +97,7 @@ Expected<WidenedSteps> SettleShortFloats(const Module& whole, const Module& part
 }
 
 // What double precision says of a fault that is none there.
-void QualifyShort(const WidenedSteps& wide, const StepCheckResult::Fault& fault, Finding& finding) {
+void QualifyRounding(const WidenedSteps& wide, const StepCheckResult::Fault& fault, Finding& finding) {
   if (!wide.why_not.empty()) {
     finding.diagnosis +=
         fmt::format("{}not run in f64, which would tell whether it is rounding: {}",
@@ -133,8 +134,8 @@ Expected<InstructionsResult> DecideVerdict(const Module& whole, const Module& pa
   const bool judged = steps.has_value();
   if (!judged && steps.error().code != "E-RUN-MEMORY") return Fail(steps.error());
   WidenedSteps wide;
-  if (judged && (steps->fault ? steps->fault->is_short : steps->is_suspect)) {
-    auto settled = SettleShortFloats(whole, partitioned, forms, inputs, options, *steps);
+  if (judged && (steps->fault ? steps->fault->may_be_rounding : steps->is_suspect)) {
+    auto settled = SettleRoundings(whole, partitioned, forms, inputs, options, *steps);
     if (!settled) return Fail(settled.error());
     wide = std::move(*settled);
   }
@@ -143,7 +144,7 @@ Expected<InstructionsResult> DecideVerdict(const Module& whole, const Module& pa
         wide.finding ? Expected<Finding>(*wide.finding)
                      : Diagnose(whole, partitioned, forms, inputs, options, *steps->fault);
     if (!finding) return Fail(finding.error());
-    if (!wide.finding) QualifyShort(wide, *steps->fault, *finding);
+    if (!wide.finding) QualifyRounding(wide, *steps->fault, *finding);
     InstructionsResult instructions = Summary(*steps);
     if (verify.discrete_differences > 0) {
       // Near ties may stand beside it.
