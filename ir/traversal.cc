@@ -132,9 +132,13 @@ Users::Users(const Module& module, const UserOrderOverride* order) {
   Build(all, module.instruction_limit());
   if (order == nullptr) return;
   for (const auto& [value, users] : *order) {
-    uint32_t begin = begin_[value->id()];
-    if (users.size() != begin_[value->id() + 1] - begin) continue;
-    std::copy(users.begin(), users.end(), users_.begin() + begin);
+    const uint32_t begin = begin_[value->id()], end = begin_[value->id() + 1];
+    if (users.size() != end - begin) continue;
+    std::vector<const Instruction*> listed(users.begin(), users.end());
+    std::vector<const Instruction*> found(users_.begin() + begin, users_.begin() + end);
+    std::ranges::sort(listed);
+    std::ranges::sort(found);
+    if (listed == found) std::copy(users.begin(), users.end(), users_.begin() + begin);
   }
 }
 
