@@ -75,7 +75,6 @@ Expected<std::optional<OwnWay>> OwnWayOf(const PreparedRun& prepared,
   const bool is_proven = judged->check.unsettled == 0 && judged->check.outputs_agree;
   if (runs.choices == nullptr || !is_proven) return std::nullopt;
   auto own = RunWithPicks(prepared, *runs.mesh, *runs.choices, options);
-  if (!own && own.error().code == "E-RUN-MEMORY") return std::nullopt;
   runs.choices.reset();
   return own;
 }
@@ -101,8 +100,8 @@ Expected<std::vector<OutputArray>> PutMicrobatched(const PreparedRun& prepared,
 // inputs.
 struct ComparedStep {
   StepRuns steps;
-  std::vector<OutputArray> expected;      // results of the whole graph
-  std::vector<NearTie> near_ties;         // where `expected` follows from the mesh's picks
+  std::vector<OutputArray> expected;  // results of the whole graph
+  std::vector<NearTie> near_ties;     // where `expected` follows from the mesh's picks
   // The reference's own results, where `expected` has some of its micro-batches; else empty.
   std::vector<OutputArray> whole_batch;
   std::optional<StepCheckResult> check;  // of the step that was verified as it ran

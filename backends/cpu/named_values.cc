@@ -81,9 +81,8 @@ Expected<std::optional<JudgedStep>> CheckFirstStep(const PreparedRun& prepared,
   judged.runs.most_kept_bytes = std::max(kMinBudget, std::min(mesh_bytes / 4 * 3, kKeptBytes));
   auto check = CheckSteps(programs.Reference(), *programs.program, programs.forms, *prepared.inputs,
                           OptionsFor(prepared, options), &judged.runs);
-  if (!check && check.error().code == "E-RUN-MEMORY") return std::nullopt;
   if (!check) return Fail(check.error());
-  if (check->fault) return std::nullopt;
+  if (check->fault || !check->no_room.empty()) return std::nullopt;
   judged.check = std::move(*check);
   judged.steps.times_s = {judged.runs.mesh_time_s};
   judged.steps.counts = judged.runs.mesh->executor().counts();

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "backends/cpu/given_reference.h"
+#include "backends/cpu/verify/mesh_runs.h"
+#include "backends/cpu/verify/reference_comparer.h"
 
 namespace gshard::cpu {
 namespace {
@@ -68,14 +70,19 @@ Expected<std::optional<OwnWay>> RunWithPicks(const PreparedRun& prepared, const 
   MeshRunOptions of_whole = WholeOptions(prepared);
   of_whole.probes = shown.whole_probes;
   of_whole.probed_bytes = 1;  // what follows a pick is computed from the one put in its place
-  auto run = MeshRun::Prepare(programs.Reference(), *prepared.inputs, of_whole);
+  std::string no_room;
+  auto run = MeshRuns().PrepareIfRoom(programs.Reference(), *prepared.inputs, of_whole, no_room);
   if (!run) return Fail(run.error());
-  PickComparer::Spreads spreads;
+  if (*run == nullptr) return std::nullopt;
+  ReferenceComparer::Spreads spreads;
   for (const Candidate& candidate : shown.candidates) {
     const LocalForm& form = *candidate.form;
     spreads.emplace_back(mesh.SpreadOfTiles(form.local->shape(), form.sharding));
   }
-  PickComparer comparer(programs.Reference(), shown, mesh, std::move(spreads), choices);
+  ErrorScale scale(programs.Reference());
+  const std::vector<uint8_t> right(programs.Reference().instruction_limit(), 1);
+  ReferenceComparer comparer({{}, &shown, true, right, nullptr}, mesh, std::move(spreads), choices,
+                             scale);
   if (auto done = RunOnce(**run, &comparer, options); !done) return Fail(done.error());
   OwnWay own{(*run)->Outputs(programs.feeds.shown_results), {}};
   if (!comparer.took_picks()) return own;

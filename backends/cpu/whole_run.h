@@ -32,7 +32,7 @@ struct OwnWay {
 // The same after a step every array of which was judged right (StepCheckRuns), for near ties at
 // once: where a choice has other picks than the mesh though the floats agree, the graph goes on
 // with the mesh's. Nothing: it did, and outputs differ all the same, so that they are to be known
-// without. Errors: of planning and running.
+// without, or there is no room. Errors: of planning and running.
 Expected<std::optional<OwnWay>> RunWithPicks(const PreparedRun& prepared, const MeshRun& mesh,
                                              KeptChoices& choices, const EmulateOptions& options);
 

@@ -75,6 +75,9 @@ class MeshRun {
   // when `stop` is set. Errors: E-RUN-MEMORY; of reading the inputs' file.
   Expected<void> Start(const std::atomic<bool>* stop = nullptr);
 
+  // Gives the memory back. Nothing of the run can be read any more, but what was planned.
+  void FreeMemory() { executor_.reset(); }
+
   // Of several ranks: brings result k to rank 0, or to all, before Output(k) or Instances(k); and
   // what was kept.
   void GatherResult(size_t k, bool to_all = false);

@@ -513,10 +513,7 @@ Expected<Finding> Diagnose(const Module& whole, const Module& partitioned,
     }
   }
   auto evidence = Evidence::Collect(partitioned, inputs, options, fault);
-  if (!evidence) {
-    if (evidence.error().code == "E-RUN-MEMORY") return finding;
-    return Fail(evidence.error());
-  }
+  if (!evidence) return Fail(evidence.error());
   if (!*evidence) return finding;
   const Axes axes = AxesOf(partitioned, (*evidence)->device_count());
   if (fault.reference_varies) finding.mismatch.right_device = RightCopy(**evidence);

@@ -73,8 +73,10 @@ Expected<std::optional<Evidence>> Evidence::Collect(const Module& partitioned, c
   const ProbePoint probes[] = {{local, local}};
   MeshRunOptions mesh = options.mesh;
   mesh.probes = probes;
-  auto run = options.runs.Prepare(partitioned, inputs, mesh);
+  std::string no_room;
+  auto run = options.runs.PrepareIfRoom(partitioned, inputs, mesh, no_room);
   if (!run) return Fail(run.error());
+  if (*run == nullptr) return std::nullopt;
   const auto spread = (*run)->SpreadOfProbe(0, fault.form->sharding);
   const size_t classes = spread ? spread->class_count() : 0;
   const DType dtype = local->shape()->dtype();

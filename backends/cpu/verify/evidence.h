@@ -14,7 +14,8 @@ namespace gshard::cpu {
 
 class Evidence {
  public:
-  // Runs the mesh to the wrong array. Nothing where all instances are too many to look at. Errors:
+  // Runs the mesh to the wrong array. Nothing where all instances are too many to look at, or
+  // find no room. Errors:
   // of running.
   static Expected<std::optional<Evidence>> Collect(const Module& partitioned, const Inputs& inputs,
                                                    const InstructionsOptions& options,

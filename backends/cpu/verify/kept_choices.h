@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "backends/cpu/memory/value_pool.h"
-#include "backends/cpu/verify/pick_comparer.h"
 #include "backends/cpu/verify/shown_choices.h"
+#include "backends/cpu/verify/value_exchange.h"
 
 namespace gshard::cpu {
 
-class KeptChoices final : public PickSource {
+class KeptChoices final : public ValueSource {
  public:
   // Values that find no room within the budget are not kept.
   KeptChoices(ShownChoices shown, int64_t budget_bytes);

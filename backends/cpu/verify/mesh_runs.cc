@@ -185,6 +185,16 @@ Expected<std::unique_ptr<MeshRun>> MeshRuns::Prepare(const Module& partitioned,
   return run;
 }
 
+Expected<std::unique_ptr<MeshRun>> MeshRuns::PrepareIfRoom(const Module& partitioned,
+                                                           const Inputs& inputs,
+                                                           const MeshRunOptions& options,
+                                                           std::string& no_room) const {
+  auto run = Prepare(partitioned, inputs, options);
+  if (run || run.error().code != "E-RUN-MEMORY") return run;
+  no_room = run.error().message;
+  return nullptr;
+}
+
 Expected<void> MeshRuns::Start(MeshRun& run, const std::atomic<bool>* stop) const {
   if (ranks_ == nullptr) return run.Start(stop);
   Send(Command{Act::kStart});

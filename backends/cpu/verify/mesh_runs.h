@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,10 @@ class MeshRuns {
   // --- the rank that verifies: as MeshRun's. Errors of another rank are its own.
   Expected<std::unique_ptr<MeshRun>> Prepare(const Module& partitioned, const Inputs& inputs,
                                              const MeshRunOptions& options) const;
+  // Null where there is no room, which `no_room` tells of then.
+  Expected<std::unique_ptr<MeshRun>> PrepareIfRoom(const Module& partitioned, const Inputs& inputs,
+                                                   const MeshRunOptions& options,
+                                                   std::string& no_room) const;
   Expected<void> Start(MeshRun& run, const std::atomic<bool>* stop) const;
   // The observer is shown the instances of all ranks.
   Expected<void> Run(MeshRun& run, const RunOptions& options) const;

@@ -2,7 +2,9 @@
 #include "backends/cpu/verify/near_ties.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "backends/cpu/verify/analysis/taint.h"
@@ -111,6 +113,50 @@ int64_t PlaceOf(const Instruction& x, int64_t at, const Shape* keys, int64_t dim
   return flat;
 }
 
+bool Compares(ComparisonDirection direction, double a, double b) {
+  switch (direction) {
+    case ComparisonDirection::kEq:
+      return a == b;
+    case ComparisonDirection::kNe:
+      return a != b;
+    case ComparisonDirection::kGe:
+      return a >= b;
+    case ComparisonDirection::kGt:
+      return a > b;
+    case ComparisonDirection::kLe:
+      return a <= b;
+    case ComparisonDirection::kLt:
+      return a < b;
+  }
+  return false;
+}
+
+// What an operation that RoundsFloats makes of one element of each operand.
+double PickOf(const Instruction& x, double a, double b) {
+  switch (x.opcode()) {
+    case Opcode::kCompare:
+      return Compares(x.attributes<CompareAttributes>().direction, a, b) ? 1 : 0;
+    case Opcode::kFloor:
+      return std::floor(a);
+    case Opcode::kCeil:
+      return std::ceil(a);
+    case Opcode::kRoundNearestAfz:
+      return std::round(a);
+    case Opcode::kRoundNearestEven:
+      return std::nearbyint(a);
+    case Opcode::kSign:
+      return a == 0 ? a : std::copysign(1, a);
+    case Opcode::kIsFinite:
+      return std::isfinite(a) ? 1 : 0;
+    case Opcode::kRemainder:
+      return std::fmod(a, b);
+    case Opcode::kConvert:
+      return std::trunc(a);
+    default:  // rounds nothing
+      return std::numeric_limits<double>::quiet_NaN();
+  }
+}
+
 }  // namespace
 
 const Instruction* DecidingInstruction(const Instruction& x) {
@@ -149,6 +195,20 @@ std::vector<Contender> ContendersOf(const Instruction& x, int64_t at, const std:
   const Shape* keys = first.shape();
   if (std::min(mesh, whole) < 0 || std::max(mesh, whole) >= keys->dim(dim)) return {};
   return {{&first, PlaceOf(x, at, keys, dim, mesh)}, {&first, PlaceOf(x, at, keys, dim, whole)}};
+}
+
+bool MakesPick(const Instruction& x, const std::byte* pick,
+               std::span<const ContenderValue> values) {
+  if (values.empty() || !std::ranges::all_of(values, &ContenderValue::known)) return false;
+  const Instruction& choice = *DecidingInstruction(x);
+  const DType dtype = choice.operand(0)->shape()->dtype();
+  if (&choice != &x) {
+    return ElementError(dtype, values[0].want.data(), 0, values[1].want.data(), 0) <=
+           values[0].allowed + values[1].allowed;
+  }
+  const double a = ElementValue(dtype, values[0].have.data(), 0);
+  const double b = values.size() > 1 ? ElementValue(dtype, values[1].have.data(), 0) : 0;
+  return ElementValue(x.shape()->dtype(), pick, 0) == PickOf(x, a, b);
 }
 
 void ReadGiven(const Instruction& x, ContenderValue& value) {

@@ -2,15 +2,14 @@
 // pick.
 //
 // A pick that differs though what it is made from agrees is a near tie: neither pick is wrong. What
-// follows from it differs by any amount, so verification lets the unpartitioned graph pick the
-// same (verify_instructions.h) and compares again.
+// follows from it differs by any amount, so verification lets the unpartitioned graph go on with
+// the mesh's pick (reference_comparer.h).
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_NEAR_TIES_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_NEAR_TIES_H_
 
 #include <array>
 #include <cstdint>
-#include <optional>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "backends/cpu/verify/verify.h"
@@ -43,6 +42,11 @@ struct ContenderValue {
   double allowed = 0;  // error
   bool known = false;
 };
+
+// Does the step make this pick, the mesh's, of the mesh's floats? Of an arg-max, sort or top-k: are
+// the two elements as near to each other as what they may be off by? `values`: of ContendersOf; of
+// fewer than tell nothing is known, so that the answer is no.
+bool MakesPick(const Instruction& x, const std::byte* pick, std::span<const ContenderValue> values);
 
 // Of a constant, spread out or not, its value; else nothing.
 void ReadGiven(const Instruction& x, ContenderValue& value);

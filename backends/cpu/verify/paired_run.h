@@ -1,5 +1,5 @@
 // The mesh runs ahead: its arrays are put together and handed to the unpartitioned graph, which
-// compares its own with them (step_check.h, choice_check.h).
+// compares its own with them (step_check.h, reference_comparer.h).
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_PAIRED_RUN_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_PAIRED_RUN_H_
 
@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "backends/cpu/plan/probe.h"
@@ -25,7 +26,8 @@ namespace gshard::cpu {
 // array differ, the lowest's, and the highest's beside it.
 class MeshProducer final : public ProbeObserver {
  public:
-  MeshProducer(std::span<const Candidate> candidates, ValueExchange& exchange, const MeshRun& run);
+  MeshProducer(std::span<const Candidate> candidates, bool first_pass, ValueExchange& exchange,
+               const MeshRun& run);
 
   bool Prepare(std::span<const uint32_t> probes) override;
   bool Wants(uint32_t probe) const override { return !open_[probe].data.empty(); }
@@ -42,6 +44,7 @@ class MeshProducer final : public ProbeObserver {
   };
 
   std::span<const Candidate> candidates_;
+  const bool first_pass_;
   ValueExchange& exchange_;
   std::vector<int64_t> iterations_;
   std::vector<Open> open_;                                 // by probe
@@ -54,22 +57,33 @@ class MeshProducer final : public ProbeObserver {
 struct PairedRun {
   const InstructionsOptions* options = nullptr;
   std::span<const Candidate> candidates;
+  bool first_pass = true;                // see Candidate::Wants
+  int64_t budget_bytes = 0;              // for values that wait; 0: half of what is free
+  int64_t held_bytes = 0;                // of values that must have room
+  std::function<void(double)> progress;  // may be empty
   std::unique_ptr<MeshRun> whole, mesh;
   int64_t arena_bytes = 0;
+  bool in_turns = true;  // there is room for both graphs at once; else the mesh runs first
   std::optional<ValueExchange> exchange;
+  double mesh_time_s = 0;  // of its run, without waiting
 
-  // Errors: of planning; E-RUN-MEMORY where there is no room for both graphs at once.
+  // Plans both and, in turns, takes their memory. `no_room` says why if there is no room;
+  // `at_once`: for both graphs at once. Errors: of planning.
   Expected<void> Prepare(const Module& whole_module, std::span<const ProbePoint> whole_probes,
                          const Module& partitioned, std::span<const ProbePoint> local_probes,
-                         const Inputs& inputs);
+                         const Inputs& inputs, bool at_once);
+  std::string no_room;  // empty: there is room
   // Runs both, to their ends unless `is_done` says, after the unpartitioned one, that nothing more
   // is wanted of the mesh: then that is stopped, and the result is good.
   Expected<void> Run(ProbeObserver& consumer, const std::function<bool()>& is_done);
   int64_t peak_memory_bytes() const { return arena_bytes + exchange->peak_bytes(); }
-  double mesh_time_s = 0;  // of its run, without waiting
-  // Afterwards: those of the unpartitioned graph, and the mesh's against them.
+  // Afterwards: those of the unpartitioned graph, and the mesh's against them. Not in turns the
+  // mesh runs once more, without probes.
   std::vector<OutputArray> Outputs() const;
-  VerifyResult CompareOutputs(const Module& whole_module, const OutputTolerance& tolerance);
+  Expected<VerifyResult> CompareOutputs(const Module& whole_module, const Module& partitioned,
+                                        const Inputs& inputs, const OutputTolerance& tolerance);
+  // How the probed arrays lie on the mesh.
+  std::vector<std::optional<MeshRun::ProbeSpread>> Spreads() const;
 };
 
 }  // namespace gshard::cpu

@@ -61,6 +61,7 @@ class ShownChoicesBuilder {
     Candidate& candidate = shown_.candidates.emplace_back();
     candidate.x = &x;
     candidate.form = form;
+    candidate.in_each_pass = true;
     shown_.whole_probes.push_back(whole);
     shown_.local_probes.push_back(local);
     shown_.choice_of.push_back(static_cast<uint32_t>(shown_.choices.size()));

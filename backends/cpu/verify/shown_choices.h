@@ -17,7 +17,7 @@ namespace gshard::cpu {
 struct Choice {
   const Instruction* x = nullptr;
   uint32_t probe = 0, first_deciding = 0;  // probes [first_deciding, probe) are the deciding arrays
-  bool is_held = false;                  // do both graphs have all that decides?
+  bool is_held = false;                    // do both graphs have all that decides?
 };
 
 // What is shown of both graphs: arrays by probe.

@@ -64,8 +64,8 @@ class StepChecker final : public ProbeObserver {
       open_[probe].shown.clear();
       if (candidates_[probe].Wants(iterations_[probe]++, true)) wanted.push_back(probe);
     }
-    exchange_.Await(wanted);
-    for (uint32_t probe : wanted) open_[probe].mesh = exchange_.Take(probe);
+    std::vector<std::optional<WholeValue>> values = exchange_.Take(wanted);
+    for (size_t i = 0; i < wanted.size(); ++i) open_[wanted[i]].mesh = std::move(values[i]);
     return true;
   }
 
@@ -448,9 +448,12 @@ class LocalChecker {
     PairedRun runs;
     runs.options = &options_;
     runs.candidates = candidates_;
+    runs.progress = options_.progress;
     Expected<void> done = runs.Prepare(checked ? *checked->module : whole_module_, whole_probes,
-                                       partitioned_, local_probes, inputs_);
+                                       partitioned_, local_probes, inputs_, /*at_once=*/true);
     if (!done) return Fail(done.error());
+    result_.no_room = std::move(runs.no_room);
+    if (!result_.no_room.empty()) return std::move(result_);
     StepChecker checker(whole_module_, partitioned_, candidates_, checksums, *runs.exchange,
                         options_.mesh.threads, options_.right_when_widened, result_,
                         choices_.get());
@@ -463,9 +466,10 @@ class LocalChecker {
     NoteOutputRoundings(checker);
     result_.is_right = checker.IsRight();
     if (result_.fault) return std::move(result_);
-    const VerifyResult compared = runs.CompareOutputs(whole_module_, {});
-    result_.outputs_agree = compared.ok && compared.discrete_differences == 0;
-    result_.output_mismatch = compared.mismatch;
+    const auto compared = runs.CompareOutputs(whole_module_, partitioned_, inputs_, {});
+    if (!compared) return Fail(compared.error());
+    result_.outputs_agree = compared->ok && compared->discrete_differences == 0;
+    result_.output_mismatch = compared->mismatch;
     if (kept != nullptr) {
       if (checker.went_its_own_way()) kept->outputs = runs.Outputs();
       kept->mesh_time_s = runs.mesh_time_s;

@@ -22,6 +22,7 @@
 namespace gshard::cpu {
 
 struct StepCheckResult {
+  std::string no_room;       // why nothing was judged: both graphs find no room at once; else empty
   int64_t judged = 0;        // arrays, in loops each time they are made
   int64_t unsettled = 0;     // whose operands found no room in memory, or where a pick may flip
   // Beyond the tolerance, of a way through several steps without bound, and right in double
@@ -66,7 +67,7 @@ struct StepCheckRuns {
   // What the unpartitioned graph computes on its own way, if it never went on with other bits than
   // its own: every array of the mesh that it took was equal.
   std::optional<std::vector<OutputArray>> outputs;
-  // Its choices with the mesh's picks, from where it went on with other bits (choice_check.h);
+  // Its choices with the mesh's picks, from where it went on with other bits (kept_choices.h);
   // null: none.
   std::unique_ptr<KeptChoices> choices;
 };

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "backends/cpu/verify/choice_check.h"
 #include "backends/cpu/verify/diagnosis.h"
 #include "backends/cpu/verify/widened_steps.h"
 
@@ -91,6 +90,7 @@ Expected<WidenedSteps> SettleRoundings(const Module& whole, const Module& partit
   by_terms.right_when_widened = wide->is_right;
   auto again = CheckSteps(whole, partitioned, forms, inputs, by_terms);
   if (!again) return Fail(again.error());
+  if (!again->no_room.empty()) return wide;
   again->peak_memory_bytes = std::max(again->peak_memory_bytes, steps.peak_memory_bytes);
   steps = std::move(*again);
   return wide;
@@ -107,22 +107,6 @@ void QualifyRounding(const WidenedSteps& wide, const StepCheckResult::Fault& fau
   }
 }
 
-// In one run of each graph where both have room, else round by round.
-Expected<ChoiceCheckResult> FindNearTies(const Module& whole, const Module& partitioned,
-                                         std::span<const LocalForm> forms, const Inputs& inputs,
-                                         const InstructionsOptions& options) {
-  if (options.whole_grid.device_count() == 1) {
-    auto choices = CheckChoices(whole, partitioned, forms, inputs, options);
-    if (choices || choices.error().code != "E-RUN-MEMORY") return choices;
-  }
-  InstructionsOptions of_choices = options;
-  of_choices.only_choices = true;
-  auto found = VerifyInstructions(whole, partitioned, forms, inputs, of_choices);
-  if (!found) return Fail(found.error());
-  return ChoiceCheckResult{std::move(found->near_ties), found->outputs_agree.value_or(false),
-                           found->peak_memory_bytes};
-}
-
 }  // namespace
 
 Expected<InstructionsResult> DecideVerdict(const Module& whole, const Module& partitioned,
@@ -131,15 +115,17 @@ Expected<InstructionsResult> DecideVerdict(const Module& whole, const Module& pa
                                            std::optional<StepCheckResult> known) {
   auto steps = known ? Expected<StepCheckResult>(*std::move(known))
                      : CheckSteps(whole, partitioned, forms, inputs, options);
-  const bool judged = steps.has_value();
-  if (!judged && steps.error().code != "E-RUN-MEMORY") return Fail(steps.error());
+  if (!steps) return Fail(steps.error());
+  const bool judged = steps->no_room.empty();
   WidenedSteps wide;
-  if (judged && (steps->fault ? steps->fault->may_be_rounding : steps->is_suspect)) {
+  if (steps->fault ? steps->fault->may_be_rounding : steps->is_suspect) {
     auto settled = SettleRoundings(whole, partitioned, forms, inputs, options, *steps);
     if (!settled) return Fail(settled.error());
     wide = std::move(*settled);
   }
-  if (judged && (wide.finding || steps->fault)) {
+  InstructionsOptions own_ways = options;
+  own_ways.right = steps->is_right;
+  if (wide.finding || steps->fault) {
     Expected<Finding> finding =
         wide.finding ? Expected<Finding>(*wide.finding)
                      : Diagnose(whole, partitioned, forms, inputs, options, *steps->fault);
@@ -148,7 +134,7 @@ Expected<InstructionsResult> DecideVerdict(const Module& whole, const Module& pa
     InstructionsResult instructions = Summary(*steps);
     if (verify.discrete_differences > 0) {
       // Near ties may stand beside it.
-      auto found = VerifyInstructions(whole, partitioned, forms, inputs, options);
+      auto found = VerifyInstructions(whole, partitioned, forms, inputs, own_ways);
       if (!found) return found;
       instructions = std::move(*found);
       verify.near_ties = instructions.near_ties;
@@ -166,11 +152,13 @@ Expected<InstructionsResult> DecideVerdict(const Module& whole, const Module& pa
     Explain(*steps, options.tolerance, instructions, verify);
     return instructions;
   }
-  if (proven && steps->outputs_agree) {
+  if (proven) own_ways.right.assign(whole.instruction_limit(), 1);
+  if (proven && steps->outputs_agree && options.whole_grid.device_count() == 1) {
     // No step is wrong: picks and what they are made from tell whether near ties are all there is.
-    auto choices = FindNearTies(whole, partitioned, forms, inputs, options);
-    if (!choices) return Fail(choices.error());
-    if (choices->outputs_agree) {
+    own_ways.only_choices = true;
+    auto choices = VerifyInstructions(whole, partitioned, forms, inputs, own_ways);
+    if (!choices) return choices;
+    if (choices->outputs_agree.value_or(false)) {
       InstructionsResult instructions = Summary(*steps);
       instructions.peak_memory_bytes =
           std::max(instructions.peak_memory_bytes, choices->peak_memory_bytes);
@@ -178,15 +166,14 @@ Expected<InstructionsResult> DecideVerdict(const Module& whole, const Module& pa
       verify.ok = true;
       return instructions;
     }
+    own_ways.only_choices = options.only_choices;
   }
-  auto found = VerifyInstructions(whole, partitioned, forms, inputs, options);
+  auto found = VerifyInstructions(whole, partitioned, forms, inputs, own_ways);
   if (!found) return found;
   verify.near_ties = std::move(found->near_ties);
   // Near ties explain what differs exactly if nothing does once both graphs pick the same.
   if (found->outputs_agree) verify.ok = *found->outputs_agree;
-  if (judged) {
-    found->peak_memory_bytes = std::max(found->peak_memory_bytes, steps->peak_memory_bytes);
-  }
+  found->peak_memory_bytes = std::max(found->peak_memory_bytes, steps->peak_memory_bytes);
   if (proven && !in_f64) Explain(*steps, options.tolerance, *found, verify);
   return found;
 }

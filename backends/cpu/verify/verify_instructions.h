@@ -25,6 +25,9 @@ struct InstructionsOptions {
   int64_t budget_bytes = 0;  // for values that wait to be compared
   // Compares only discrete choices and what they are made from, to find near ties.
   bool only_choices = false;
+  // By instruction of the whole graph (id): steps that are right by themselves, so that their picks
+  // follow from the mesh's floats. Of others these are asked (MakesPick).
+  std::vector<uint8_t> right;
   // By instruction of the whole graph (id): the right ones in double precision (widened_steps.h).
   // Such a step may be off by what sums of its terms may round in f16 or bf16. Empty: none.
   std::vector<uint8_t> right_when_widened;
@@ -40,13 +43,13 @@ struct InstructionsOptions {
 // in the last iteration), in branches where both graphs take them. Computations that are called
 // from several places are left out.
 //
-// Both graphs run once, in turns: the whole one goes on until it has computed what the mesh is
-// about to. Values that find no room within the budget are compared in another such pass. Where a
-// memory limit does not allow both arenas, the whole graph runs first and fills the budget.
+// Both graphs run once, in turns: the mesh goes on until it has computed what the whole graph is
+// about to compare. Values that find no room within the budget are compared in another such pass.
+// Where memory does not allow both arenas, the mesh runs first and fills the budget.
 //
-// Where a discrete choice flips though the floats that decide agree (near_ties.h), the
-// unpartitioned graph goes on with the mesh's floats there, and all is compared again: if the picks
-// are equal then, it was a near tie, and what still diverges has another cause.
+// Where a discrete choice flips though the floats that decide agree (near_ties.h), it is a near
+// tie, and the whole graph goes on with the mesh's picks: what diverges behind it has another
+// cause. So a tie behind another one shows in the same run.
 //
 // An element may be off by ToleranceOf times the array's ErrorScale. Errors: of planning and
 // running.

@@ -52,8 +52,8 @@ Expected<WidenedSteps> JudgeWidenedSteps(const Module& whole, const Module& part
   of_wide.runs = options.runs.Widened();
   auto check = CheckSteps(*wide_whole, *wide_mesh, wide_forms, inputs, of_wide);
   if (!check && check.error().code == "E-RUN-STOPPED") return Fail(check.error());
-  if (!check) steps.why_not = check.error().message;
-  if (!check) return steps;
+  steps.why_not = check ? check->no_room : check.error().message;
+  if (!steps.why_not.empty()) return steps;
   steps.peak_memory_bytes = check->peak_memory_bytes;
   steps.is_right = std::move(check->is_right);
   if (!check->fault) return steps;

@@ -9,8 +9,9 @@
 #include "backends/cpu/mesh/partial_values.h"
 #include "backends/cpu/verify/analysis/graph_walk.h"
 #include "core/analysis/trip_count.h"
-#include "core/propagation/dot_dims.h"
+#include "core/op_dims/dim_relation.h"
 #include "ir/computation.h"
+#include "ir/dims.h"
 #include "ir/equality.h"
 #include "ir/literal.h"
 #include "ir/shape_inference.h"
@@ -28,33 +29,8 @@ bool IsSameConstant(const Instruction& a, const Instruction& b) {
          a.shape()->dtype() == b.shape()->dtype() && std::ranges::equal(x->data, y->data);
 }
 
-// Dims of a moved array that are cut alike: of what it is moved from, and its own.
+// Dims that are cut alike: of an operand, and of the result.
 using CutDims = std::vector<std::pair<int64_t, int64_t>>;
-
-// Of a reshape: those whose tiles stay runs of the same elements. Dims of the same number of
-// elements together correspond; of several only the outermost may be cut, and evenly.
-CutDims CutDimsOfReshape(const Shape& from, const Shape& to, const Sharding& of_from,
-                         const Sharding& of_to) {
-  CutDims pairs;
-  const auto first_of = [](const Shape& shape, int64_t begin, int64_t end) {
-    while (begin < end && shape.dim(begin) == 1) ++begin;
-    return begin;
-  };
-  int64_t i = 0, j = 0;
-  while (i < from.rank() && j < to.rank()) {
-    const int64_t begin_i = i, begin_j = j;
-    int64_t of_i = from.dim(i++), of_j = to.dim(j++);
-    while (of_i != of_j && (of_i < of_j ? i < from.rank() : j < to.rank())) {
-      (of_i < of_j ? of_i : of_j) *= of_i < of_j ? from.dim(i++) : to.dim(j++);
-    }
-    const int64_t a = first_of(from, begin_i, i), b = first_of(to, begin_j, j);
-    if (of_i != of_j || a == i || b == j) continue;
-    const bool is_even =
-        from.dim(a) % of_from.TileCount(a) == 0 && to.dim(b) % of_to.TileCount(b) == 0;
-    if (is_even || from.dim(a) == to.dim(b)) pairs.emplace_back(a, b);
-  }
-  return pairs;
-}
 
 // Tells which arrays need not be looked at.
 class ChainFinder {
@@ -172,25 +148,7 @@ class ChainFinder {
       }
       return same != nullptr && SameSharding(same->form->sharding, candidate.form->sharding);
     }
-    if (!SameOperation(x, local)) return false;
-    const Candidate* from = HeldIn(*source, *local.operand(0), candidate);
-    if (from == nullptr) return false;
-    const Sharding *of_source = from->form->sharding, *of_x = candidate.form->sharding;
-    if (of_source == nullptr || of_x == nullptr || HoldsElsewhere(*of_source) ||
-        HoldsElsewhere(*of_x)) {
-      return false;
-    }
-    CutDims pairs;
-    if (x.opcode() == Opcode::kReshape) {
-      pairs = CutDimsOfReshape(*source->shape(), *x.shape(), *of_source, *of_x);
-    } else {
-      const auto& dims = x.attributes<DimensionsAttributes>().dimensions;
-      for (size_t d = 0; d < dims.size(); ++d) pairs.emplace_back(dims[d], d);
-    }
-    int64_t tiles = 1;
-    for (const auto& [of_operand, of_result] : pairs) tiles *= of_x->TileCount(of_result);
-    return tiles == of_x->TileCount() && tiles == of_source->TileCount() &&
-           HaveSameTiles(*of_source, source->shape()->rank(), *of_x, x.shape()->rank(), pairs);
+    return SameOperation(x, local) && HasParts(candidate, 0);
   }
 
   // One device has it, or what the devices have is no tile.
@@ -223,7 +181,7 @@ class ChainFinder {
   bool IsSameStep(const Candidate& candidate) const {
     const Instruction &x = *candidate.x, &local = *candidate.form->local;
     if (!SameOperation(x, local) || x.operand_count() != local.operand_count()) return false;
-    if (x.opcode() == Opcode::kBroadcast) return IsSameBroadcast(candidate);
+    if (x.opcode() == Opcode::kBroadcast) return HasParts(candidate, 0);
     if (!IsElementwise(x.opcode()) || x.opcode() == Opcode::kStochasticConvert) return false;
     for (int64_t k = 0; k < x.operand_count(); ++k) {
       if (!IsSameOperand(candidate, *x.operand(k), *local.operand(k))) return false;
@@ -255,74 +213,56 @@ class ChainFinder {
     if (!SameOperation(x, local) || x.operand_count() != local.operand_count()) return false;
     const bool is_element = &x != candidate.x;
     if (is_element && !SameOperation(*candidate.x, *candidate.form->local)) return false;
-    switch (x.opcode()) {
-      case Opcode::kDot: {
-        const DotDims dims = DotDimsOf(x);
-        return HasRows(candidate, 0, dims.operand_to_output[0]) &&
-               HasRows(candidate, 1, dims.operand_to_output[1]);
-      }
-      case Opcode::kReduce: {
-        const int64_t arrays = x.operand_count() / 2;
-        std::vector<int64_t> of_result(static_cast<size_t>(x.operand(0)->shape()->rank()), 0);
-        for (const int64_t d : x.attributes<DimensionsAttributes>().dimensions) {
-          of_result[static_cast<size_t>(d)] = -1;
-        }
-        int64_t kept = 0;
-        for (int64_t& d : of_result) d = d < 0 ? -1 : kept++;
-        for (int64_t k = 0; k < arrays; ++k) {
-          if (!HasRows(candidate, k, of_result)) return false;
-          const int64_t init = arrays + k;
-          if (!IsSameOperand(candidate, *x.operand(init), *local.operand(init))) return false;
-        }
-        return true;
-      }
-      case Opcode::kReduceWindow: {
-        if (x.operand_count() != 2) return false;
-        std::vector<int64_t> of_result;
-        for (const WindowDim& window : x.attributes<WindowAttributes>().window) {
-          of_result.push_back(IsTrivial(window) ? static_cast<int64_t>(of_result.size()) : -1);
-        }
-        return HasRows(candidate, 0, of_result) &&
-               IsSameOperand(candidate, *x.operand(1), *local.operand(1));
-      }
-      default:  // no sum
-        return false;
+    const bool is_dot = x.opcode() == Opcode::kDot;
+    const bool reduces = x.opcode() == Opcode::kReduce ||
+                         (x.opcode() == Opcode::kReduceWindow && x.operand_count() == 2);
+    if (!is_dot && !reduces) return false;
+    for (int64_t k = 0; k < x.operand_count(); ++k) {
+      const bool is_array = is_dot || k < x.operand_count() / 2;
+      const bool is_same = is_array ? HasParts(candidate, k)
+                                    : IsSameOperand(candidate, *x.operand(k), *local.operand(k));
+      if (!is_same) return false;
     }
+    return true;
   }
 
   // Has every device of operand k the part that its part of the result is made of, and all of each
-  // dim that is summed? `of_result`: by dim of the operand; -1: it is summed.
-  bool HasRows(const Candidate& user, int64_t k, std::span<const int64_t> of_result) const {
+  // dim that is summed?
+  bool HasParts(const Candidate& user, int64_t k) const {
     const Instruction &x = *MadeBy(*user.x), &local = *MadeBy(*user.form->local);
     const Candidate* operand = HeldIn(*x.operand(k), *local.operand(k), user);
     if (operand == nullptr) return false;
     const Sharding *from = operand->form->sharding, *to = user.form->sharding;
-    if (from == nullptr || to == nullptr || HoldsElsewhere(*from) || HoldsElsewhere(*to))
+    if (from == nullptr || to == nullptr || HoldsElsewhere(*from) || HoldsElsewhere(*to)) {
       return false;
-    CutDims pairs;
-    for (size_t d = 0; d < of_result.size(); ++d) {
-      const auto dim = static_cast<int64_t>(d);
-      if (of_result[d] >= 0) {
-        pairs.emplace_back(dim, of_result[d]);
-      } else if (from->TileCount(dim) != 1) {
-        return false;
-      }
     }
-    return HaveSameTiles(*from, static_cast<int64_t>(of_result.size()), *to,
-                         user.x->shape()->rank(), pairs);
-  }
-
-  // Has every device the part of the operand that its part of the result is made of?
-  bool IsSameBroadcast(const Candidate& candidate) const {
-    const Instruction& x = *candidate.x;
-    const Candidate* operand = HeldIn(*x.operand(0), *candidate.form->local->operand(0), candidate);
-    if (operand == nullptr) return false;
-    const Sharding *from = operand->form->sharding, *to = candidate.form->sharding;
-    if (from == nullptr || to == nullptr) return false;
-    const auto& dims = x.attributes<DimensionsAttributes>().dimensions;
+    const DimRelation relation = RelationOf(x);
+    const std::vector<FactorList>& of_operand = relation.operands[At(k)];
+    const std::vector<FactorList>& of_result = relation.results[0];
+    const Shape &part = *operand->x->shape(), &result = *user.x->shape();
     CutDims pairs;
-    for (size_t d = 0; d < dims.size(); ++d) pairs.emplace_back(d, dims[d]);
-    return HaveSameTiles(*from, static_cast<int64_t>(dims.size()), *to, x.shape()->rank(), pairs);
+    for (int64_t a = 0; a < part.rank(); ++a) {
+      const FactorList& factors = of_operand[At(a)];
+      const bool is_kept = relation.factors[At(factors.front())].kind == FactorKind::kPassThrough;
+      const auto same = std::ranges::find_if(of_result, [&](const FactorList& of_dim) {
+        return is_kept && of_dim.front() == factors.front();
+      });
+      const int64_t b = same - of_result.begin(), tiles = from->TileCount(a);
+      // Of several factors only the major one may be cut, and evenly.
+      const bool fits =
+          same != of_result.end() &&
+          (*same == factors || (part.dim(a) % tiles == 0 && result.dim(b) % tiles == 0));
+      if (fits) pairs.emplace_back(a, b);
+      if (!fits && tiles > 1) return false;
+    }
+    for (int64_t b = 0; b < result.rank(); ++b) {
+      const bool is_paired = std::ranges::count(pairs, b, &CutDims::value_type::second) > 0;
+      const bool is_made_of_operand = std::ranges::any_of(of_operand, [&](const FactorList& dim) {
+        return std::ranges::find_first_of(dim, of_result[At(b)]) != dim.end();
+      });
+      if (to->TileCount(b) > 1 && !is_paired && is_made_of_operand) return false;
+    }
+    return HaveSameTiles(*from, part.rank(), *to, result.rank(), pairs);
   }
 
   bool IsSameOperand(const Candidate& user, const Instruction& whole,

@@ -26,6 +26,7 @@ struct Candidate {
   // Inside a loop: only every so many iterations. In-place updates and what a loop carries cost
   // nothing in an iteration, but as much as the whole array to compare.
   int64_t stride_in_iterations = 1;
+  bool in_each_pass = false;  // what the unpartitioned graph may go on with
   // An elementwise chain ends in it (chain_ends.h); of whose arrays so many are not looked at.
   bool ends_chain = false;
   int64_t stands_for = 0;
@@ -43,8 +44,8 @@ struct Candidate {
     return found != retry.end() && found->iteration == iteration ? &*found : nullptr;
   }
   bool Wants(int64_t iteration, bool first_pass) const {
-    return first_pass ? (iteration + 1) % stride_in_iterations == 0
-                      : FindRetry(iteration) != nullptr;
+    return first_pass || in_each_pass ? (iteration + 1) % stride_in_iterations == 0
+                                      : FindRetry(iteration) != nullptr;
   }
 };
 

@@ -11,9 +11,8 @@
 namespace gshard::cpu {
 namespace {
 
-constexpr int kMaxDepth = 8;         // of operands that were not given
-constexpr int64_t kWholeValue = -1;  // instead of an element of a tuple
-constexpr double kMaxGrowth = 16;    // of an error that was observed, in what uses it
+constexpr int kMaxDepth = 8;       // of operands that were not given
+constexpr double kMaxGrowth = 16;  // of an error that was observed, in what uses it
 
 // How the scale of a result follows from those of its operands.
 enum class ScaleRule : uint8_t { kSum, kReduction, kProduct, kContraction };
@@ -75,26 +74,14 @@ double GrowthOfSum(const Instruction& x) {
 
 }  // namespace
 
-ErrorScale::ErrorScale(const Module& module) : states_(module.instruction_limit()) {
-  for (const Computation* computation : module.computations()) {
-    for (const Instruction* x : computation->instructions()) {
-      for (const Computation* called : x->called()) {
-        // Of what is called from several places nothing is known.
-        auto [caller, first] = callers_.emplace(called, x);
-        if (!first && caller->second != x) caller->second = nullptr;
-      }
-    }
-  }
-}
+ErrorScale::ErrorScale(const Module& module) : states_(module.instruction_limit()), walk_(module) {}
 
 double ErrorScale::Of(const Instruction& x, double magnitude) {
   double largest = 0, product = 1, ratio = 1;
   for (const Instruction* operand : x.operands()) {
     if (!CarriesErrors(*operand) || !CarriesErrors(x)) continue;
     const double scale =
-        x.opcode() == Opcode::kGetTupleElement
-            ? ScaleOfElement(*operand, x.attributes<GetTupleElementAttributes>().index, 0)
-            : ScaleOfOperand(*operand, 0);
+        x.opcode() == Opcode::kGetTupleElement ? LargestBehind(x, 0) : ScaleOfOperand(*operand, 0);
     largest = std::max(largest, scale);
     const double operand_magnitude = StateOf(*operand).magnitude;
     product *= operand_magnitude > 0 ? operand_magnitude : scale;
@@ -132,9 +119,8 @@ double ErrorScale::ScaleOfOperand(const Instruction& x, int depth) const {
   const State& state = StateOf(x);
   if (!CarriesErrors(x)) return 0;
   if (state.scale > 0 || !x.shape()->IsArray() || depth == kMaxDepth) return state.scale;
-  if (x.opcode() == Opcode::kParameter) return ScaleOfParameter(x, kWholeValue, depth);
-  if (x.opcode() == Opcode::kGetTupleElement) {
-    return ScaleOfElement(*x.operand(0), x.attributes<GetTupleElementAttributes>().index, depth);
+  if (x.opcode() == Opcode::kParameter || x.opcode() == Opcode::kGetTupleElement) {
+    return LargestBehind(x, depth);
   }
   double scale = 0;
   for (const Instruction* operand : x.operands()) {
@@ -143,62 +129,12 @@ double ErrorScale::ScaleOfOperand(const Instruction& x, int depth) const {
   return scale;
 }
 
-double ErrorScale::ScaleOfElement(const Instruction& tuple, int64_t index, int depth) const {
-  if (depth == kMaxDepth) return 0;
+double ErrorScale::LargestBehind(const Instruction& x, int depth) const {
   double scale = 0;
-  switch (tuple.opcode()) {
-    case Opcode::kTuple:
-      return ScaleOfOperand(*tuple.operand(index), depth + 1);
-    case Opcode::kParameter:
-      return ScaleOfParameter(tuple, index, depth);
-    case Opcode::kOptBarrier:
-    case Opcode::kCopy:
-      return ScaleOfElement(*tuple.operand(0), index, depth + 1);
-    case Opcode::kCall:
-    case Opcode::kConditional:
-      for (const Computation* called : tuple.called()) {
-        scale = std::max(scale, ScaleOfElement(*called->root(), index, depth + 1));
-      }
-      return scale;
-    case Opcode::kWhile:
-      return std::max(ScaleOfElement(*tuple.called(1)->root(), index, depth + 1),
-                      ScaleOfElement(*tuple.operand(0), index, depth + 1));
-    default:  // made of all its operands
-      for (const Instruction* operand : tuple.operands()) {
-        scale = std::max(scale, ScaleOfOperand(*operand, depth + 1));
-      }
-      return scale;
+  for (const Instruction* from : walk_.Behind(x)) {
+    scale = std::max(scale, ScaleOfOperand(*from, depth + 1));
   }
-}
-
-// What the caller passes; in a loop also what the body hands on.
-double ErrorScale::ScaleOfParameter(const Instruction& parameter, int64_t index, int depth) const {
-  const auto found = callers_.find(parameter.parent());
-  if (found == callers_.end() || found->second == nullptr || depth == kMaxDepth) return 0;
-  const Instruction& caller = *found->second;
-  auto scale_of = [&](const Instruction& x) {
-    return index == kWholeValue ? ScaleOfOperand(x, depth + 1)
-                                : ScaleOfElement(x, index, depth + 1);
-  };
-  const int64_t number = parameter.attributes<ParameterAttributes>().number;
-  switch (caller.opcode()) {
-    case Opcode::kWhile:
-      return std::max(scale_of(*caller.operand(0)), scale_of(*caller.called(1)->root()));
-    case Opcode::kConditional: {
-      double scale = 0;
-      for (size_t b = 0; b < caller.called().size(); ++b) {
-        if (caller.called()[b] != parameter.parent()) continue;
-        scale = std::max(scale, scale_of(*caller.operand(static_cast<int64_t>(b) + 1)));
-      }
-      return scale;
-    }
-    case Opcode::kCall:
-    case Opcode::kFusion:
-    case Opcode::kAsyncStart:
-      return number < caller.operand_count() ? scale_of(*caller.operand(number)) : 0;
-    default:  // its parameters are no operands
-      return 0;
-  }
+  return scale;
 }
 
 }  // namespace gshard::cpu

@@ -4,10 +4,9 @@
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_ERROR_SCALE_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_ANALYSIS_ERROR_SCALE_H_
 
-#include <cstdint>
-#include <unordered_map>
 #include <vector>
 
+#include "backends/cpu/verify/analysis/graph_walk.h"
 #include "ir/module.h"
 
 namespace gshard::cpu {
@@ -31,11 +30,11 @@ class ErrorScale {
   };
   const State& StateOf(const Instruction& x) const;
   double ScaleOfOperand(const Instruction& x, int depth) const;
-  double ScaleOfElement(const Instruction& tuple, int64_t index, int depth) const;
-  double ScaleOfParameter(const Instruction& parameter, int64_t index, int depth) const;
+  // Of what a parameter, or an element of a tuple, is made of.
+  double LargestBehind(const Instruction& x, int depth) const;
 
   std::vector<State> states_;  // by instruction id
-  std::unordered_map<const Computation*, const Instruction*> callers_;
+  GraphWalk walk_;
 };
 
 }  // namespace gshard::cpu

@@ -198,12 +198,14 @@ TEST_CASE("what is within the tolerance is no divergence", "[cpu]") {
 
 // Which of a row's six floats is largest, and what follows from it. `keys` makes the floats k of x.
 std::string ArgMax(const std::string& header, const std::string& rows, const std::string& sharding,
-                   const std::string& keys) {
+                   const std::string& keys, const std::string& direction = "GT") {
   const std::string floats = "f32[" + rows + "]", picks = "s32[" + rows + "]";
   return "HloModule m" + header +
          "\npick { a = f32[] parameter(0)\n i = s32[] parameter(1)\n b = f32[] parameter(2)\n j = "
-         "s32[] parameter(3)\n gt = pred[] compare(a, b), direction=GT\n v = f32[] select(gt, a, "
-         "b)\n n = s32[] select(gt, i, j)\n ROOT t = (f32[], s32[]) tuple(v, n) }\nENTRY e { x = "
+         "s32[] parameter(3)\n gt = pred[] compare(a, b), direction=" +
+         direction +
+         "\n v = f32[] select(gt, a, b)\n n = s32[] select(gt, i, j)\n ROOT t = (f32[], s32[]) "
+         "tuple(v, n) }\nENTRY e { x = "
          "f32[" +
          rows + ",6] parameter(0)" + sharding + "\n" + keys + " it = s32[" + rows +
          ",6] iota(), iota_dimension=1\n low = f32[] constant(-1)\n no = s32[] constant(-1)\n r = "
@@ -226,16 +228,20 @@ std::string Keys(const std::string& rows, const std::string& marks, const std::s
 }
 
 // The whole graph's last row has the 9 a little larger, the mesh's the 9 + skew.
-InstructionsResult VerifyPicks(const std::string& skew) {
+InstructionsResult VerifyPicks(const std::string& skew, int64_t memory_limit = 0,
+                               const std::string& direction = "GT") {
   const std::string marks = "f32[12] constant({0,0,0,0,0,0,0,0,0,0,0,1})\n";
   const auto whole = ParseText(ArgMax("", "12", "", Keys("12", " m = " + marks, "-0.0001")));
   const auto mesh = ParseText(ArgMax(
-      ", num_partitions=4", "3", ", sharding={devices=[4,1]<=[4]}",
+      ", num_partitions=4, "
+      "frontend_attributes={gshard.output_shardings=\"{devices=[4]<=[4]}\"}",
+      "3", ", sharding={devices=[4,1]<=[4]}",
       Keys("3",
            " table = " + marks +
                " p = u32[] partition-id()\n three = u32[] constant(3)\n at = u32[] multiply(p, "
                "three)\n m = f32[3] dynamic-slice(table, at), dynamic_slice_sizes={3}\n",
-           skew)));
+           skew),
+      direction));
   const auto vectors = ParseText(
       "HloModule s, num_partitions=4\nENTRY e { ROOT x = f32[12] parameter(0), "
       "sharding={devices=[4]<=[4]} }\n");
@@ -250,13 +256,15 @@ InstructionsResult VerifyPicks(const std::string& skew) {
   options.budget_bytes = 1 << 20;
   options.mesh.grid = CountDevices(*mesh, 4);
   options.mesh.threads = 2;
+  options.mesh.memory_limit = memory_limit;
   auto result = VerifyInstructions(*whole, *mesh, forms, *inputs, options);
   REQUIRE(result);
   return *result;
 }
 
 TEST_CASE("a pick that flips within rounding is a near tie, and what follows is none", "[cpu]") {
-  const InstructionsResult result = VerifyPicks("0.0001");
+  // Without a limit in turns, else after each other.
+  const InstructionsResult result = VerifyPicks("0.0001", GENERATE(0, 1 << 20));
   REQUIRE(result.near_ties.size() == 1);
   const NearTie& tie = result.near_ties[0];
   CHECK(tie.opcode == "reduce");
@@ -277,6 +285,14 @@ TEST_CASE("a pick that flips within rounding is a near tie, and what follows is 
   // 8.9999 to 9 in steps of 2^-20.
   CHECK(tie.ulps == Approx(105).margin(1));
   CHECK_FALSE(result.first);
+  CHECK(result.outputs_agree == true);
+}
+
+TEST_CASE("picks of equal floats that do not follow from them are no near ties", "[cpu]") {
+  const InstructionsResult result = VerifyPicks("-0.0001", 0, "LE");  // an arg-min
+  CHECK(result.near_ties.empty());
+  REQUIRE(result.first);
+  CHECK(result.first->name == "best");
 }
 
 TEST_CASE("floats that differ by more than the tolerance are no near tie", "[cpu]") {
