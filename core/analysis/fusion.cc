@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "ir/custom_call.h"
 #include "ir/module.h"
@@ -99,21 +98,6 @@ std::vector<const Instruction*> SourcesOf(const Instruction* reduce) {
   return sources;
 }
 
-// Does `x` need `other`, directly or through others? Nothing found within a bound counts as yes.
-bool Needs(const Instruction* x, const Instruction* other) {
-  constexpr size_t kMost = 4000;
-  std::unordered_set<const Instruction*> seen;
-  std::vector<const Instruction*> pending = {x};
-  while (!pending.empty()) {
-    const Instruction* value = pending.back();
-    pending.pop_back();
-    if (value == other || seen.size() > kMost) return true;
-    if (!seen.insert(value).second) continue;
-    pending.insert(pending.end(), value->operands().begin(), value->operands().end());
-  }
-  return false;
-}
-
 // Is x the array that `user` updates in place?
 bool IsUpdatedBy(const Instruction* user, const Instruction* x) {
   if (RoleOf(user) != Role::kUpdate) return false;
@@ -155,8 +139,11 @@ class FusionBuilder {
 
   void Run() {
     kernels_of_.resize(model_.state_.size());
+    places_.resize(model_.state_.size());
+    seen_.resize(model_.state_.size());
     if (model_.spared_ != nullptr) TakeAttention();
     std::span<Instruction* const> list = computation_.instructions();
+    for (size_t i = 0; i < list.size(); ++i) places_[model_.Index(list[i])] = i;
     for (size_t i = list.size(); i-- > 0;) Place(list[i]);
     Finish();
   }
@@ -335,7 +322,27 @@ class FusionBuilder {
     return true;
   }
 
-  static bool AnyReduceNeeds(const Draft& draft, const Instruction* x) {
+  // Does `x` need `other`, directly or through others? Nothing found within a bound counts as yes.
+  bool Needs(const Instruction* x, const Instruction* other) {
+    constexpr int kMaxVisited = 4000;
+    ++search_;
+    int visited = 0;
+    pending_ = {x};
+    while (!pending_.empty()) {
+      const Instruction* value = pending_.back();
+      pending_.pop_back();
+      if (value == other || visited > kMaxVisited) return true;
+      // What stands before the other one does not need it.
+      const size_t at = model_.Index(value);
+      if (seen_[at] == search_ || places_[at] < places_[model_.Index(other)]) continue;
+      seen_[at] = search_;
+      ++visited;
+      pending_.insert(pending_.end(), value->operands().begin(), value->operands().end());
+    }
+    return false;
+  }
+
+  bool AnyReduceNeeds(const Draft& draft, const Instruction* x) {
     return std::any_of(draft.kernel.members.begin(), draft.kernel.members.end(),
                        [&](const Instruction* member) {
                          return member->opcode() == Opcode::kReduce && Needs(member, x);
@@ -432,8 +439,6 @@ class FusionBuilder {
   void Finish() {
     std::vector<int32_t> number(drafts_.size(), -1);
     std::span<Instruction* const> list = computation_.instructions();
-    std::vector<size_t> position(model_.state_.size());
-    for (size_t i = 0; i < list.size(); ++i) position[model_.Index(list[i])] = i;
     for (const Instruction* x : list) {
       int32_t kernel = model_.state_[model_.Index(x)].kernel;
       if (kernel < 0) continue;
@@ -452,15 +457,14 @@ class FusionBuilder {
       if (!IsAlias(x)) continue;
       // A reshape of a fused value has no memory of its own either.
       const FusionModel::State& of = model_.state_[model_.Index(x->operand(0))];
-      state.is_fused =
-          of.is_fused && !leaves_attention && !kernels_of_[model_.Index(x)].empty();
+      state.is_fused = of.is_fused && !leaves_attention && !kernels_of_[model_.Index(x)].empty();
     }
     for (FusionKernel& kernel : model_.kernels_) {
       if (kernel.attention < 0) continue;
       // Producers taken in after the recogniser stand between its members in the text.
       std::sort(kernel.members.begin(), kernel.members.end(),
                 [&](const Instruction* a, const Instruction* b) {
-                  return position[model_.Index(a)] < position[model_.Index(b)];
+                  return places_[model_.Index(a)] < places_[model_.Index(b)];
                 });
     }
   }
@@ -469,6 +473,10 @@ class FusionBuilder {
   const Users& users_;
   const FusionOptions& options_;
   FusionModel& model_;
+  std::vector<size_t> places_;  // in the computation, by index
+  std::vector<int> seen_;       // by index: the last search of Needs that came by
+  int search_ = 0;
+  std::vector<const Instruction*> pending_;
   std::vector<Draft> drafts_;
   std::unordered_map<const Instruction*, std::vector<const Instruction*>>
       reduces_of_;                      // of sources
