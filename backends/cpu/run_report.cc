@@ -526,17 +526,17 @@ Json ModelJson(const RunReport& report) {
 
 // Where devices differ: each group's figures, of many the first.
 std::string DeviceGroupsText(const RunReport& report) {
-  constexpr size_t kMost = 16;
+  constexpr size_t kMax = 16;
   const std::vector<RunReport::DeviceGroup>& groups = report.device_groups;
   std::string out;
-  for (size_t i = 0; groups.size() > 1 && i < std::min(groups.size(), kMost); ++i) {
+  for (size_t i = 0; groups.size() > 1 && i < std::min(groups.size(), kMax); ++i) {
     const RunReport::DeviceGroup& group = groups[i];
     std::string devices = fmt::format("{}", group.first_device);
     if (group.count > 1) devices += fmt::format("..{}", group.first_device + group.count - 1);
     out += fmt::format("  device {:<12} {}, {}\n", devices,
                        HumanFlops(static_cast<double>(group.flops)), Bytes(group.peak_bytes));
   }
-  if (groups.size() > kMost) out += fmt::format("  and {} more\n", groups.size() - kMost);
+  if (groups.size() > kMax) out += fmt::format("  and {} more\n", groups.size() - kMax);
   return out;
 }
 
@@ -643,10 +643,9 @@ std::string ToText(const RunReport& report) {
   out += fmt::format("machine       {}\n", ToText(report.machine));
   out += ToText(report.inputs);
   if (report.partition_time_s > 0) {
-    out += fmt::format("partition     {}{}\n", HumanSeconds(report.partition_time_s),
-                       report.propagated_as == PropagationMode::kShardy
-                           ? ", propagated by Shardy's rules"
-                           : "");
+    out += fmt::format(
+        "partition     {}{}\n", HumanSeconds(report.partition_time_s),
+        report.propagated_as == PropagationMode::kShardy ? ", propagated by Shardy's rules" : "");
   }
   out += fmt::format("plan          {}\n", HumanSeconds(report.plan_time_s));
   if (!report.step_times_s.empty()) {
@@ -666,8 +665,9 @@ std::string ToText(const RunReport& report) {
   out += fmt::format(", {} per device\n", HumanFlops(static_cast<double>(report.device_flops)));
   out += DeviceGroupsText(report);
   if (report.model) {
-    out += fmt::format("gshard-cost   {}, {} per device: estimated for a chip, not for this emulation\n",
-                       Bytes(report.model->peak_bytes), HumanFlops(report.model->flops));
+    out += fmt::format(
+        "gshard-cost   {}, {} per device: estimated for a chip, not for this emulation\n",
+        Bytes(report.model->peak_bytes), HumanFlops(report.model->flops));
   }
   for (const RunReport::Collective& collective : report.collectives) {
     out += fmt::format("{:<20} {:>6} x, {} sent per device\n", collective.kind, collective.count,

@@ -13,7 +13,7 @@ namespace gshard {
 namespace {
 
 // Full rematerialisations that advice is looked for: a page shows three findings.
-constexpr size_t kMostAdvice = 3;
+constexpr size_t kMaxAdvice = 3;
 
 MemoryOptions MemoryOptionsFor(const EstimateFlags& flags, const Chip& chip) {
   MemoryOptions options = MemoryOptionsOf(chip);
@@ -106,7 +106,7 @@ Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& ch
     context.propagation = options.propagation;
     PerDeviceOptions way;
     way.num_partitions = flags.num_partitions;
-    AdviseAnnotations(*written, context, way, *estimate.collectives, kMostAdvice);
+    AdviseAnnotations(*written, context, way, *estimate.collectives, kMaxAdvice);
   }
   estimate.diagnostics = std::move(program->diagnostics);
   Expected<CostReport> report = ReportCost(*program, chip, cost);

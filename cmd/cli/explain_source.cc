@@ -24,7 +24,7 @@
 namespace gshard {
 namespace {
 
-constexpr size_t kMostRows = 40;
+constexpr size_t kMaxRows = 40;
 
 // A value at the line, or one made by a function that the line calls.
 struct ValueHere {
@@ -60,9 +60,8 @@ std::vector<ValueHere> ValuesAt(Module& module, SourceLine asked, bool of_device
       here.opcode = OpcodeName(x->opcode());
       here.shape = ToString(x->shape(), false);
       if (!of_device) {
-        here.sharding = x->sharding() == nullptr
-                            ? "replicated"
-                            : AxisText(module.context(), x->sharding(), mesh);
+        here.sharding = x->sharding() == nullptr ? "replicated"
+                                                 : AxisText(module.context(), x->sharding(), mesh);
       }
       here.op_name = OpNameOf(*x);
       values.push_back(std::move(here));
@@ -99,7 +98,7 @@ std::vector<CollectiveHere> CollectivesAt(const Module& module, SourceLine asked
 
 // Lines of that file that have values, the nearest first; or files there are.
 std::string NearestLines(const Module& module, SourceLine asked) {
-  constexpr size_t kMost = 8;
+  constexpr size_t kMax = 8;
   const SourceLines lines(module);
   std::set<int64_t> numbers;
   std::set<std::string, std::less<>> files;
@@ -114,7 +113,7 @@ std::string NearestLines(const Module& module, SourceLine asked) {
   if (!numbers.empty()) {
     std::vector<int64_t> nearest(numbers.begin(), numbers.end());
     std::ranges::stable_sort(nearest, {}, [&](int64_t n) { return std::abs(n - asked.line); });
-    nearest.resize(std::min(nearest.size(), kMost));
+    nearest.resize(std::min(nearest.size(), kMax));
     std::ranges::sort(nearest);
     return fmt::format("nearest lines of {} that have any: {}", asked.file,
                        fmt::join(nearest, ", "));
@@ -130,7 +129,7 @@ std::string NearestLines(const Module& module, SourceLine asked) {
     meant.Offer(file);
   }
   if (!meant.best().empty()) return meant.Hint();
-  names.resize(std::min(names.size(), kMost));
+  names.resize(std::min(names.size(), kMax));
   return fmt::format("files there are: {}", fmt::join(names, ", "));
 }
 
@@ -142,7 +141,7 @@ std::string TextOf(SourceLine asked, const std::vector<ValueHere>& values,
   std::string text = fmt::format("{}:{}: {} value{}\n", asked.file, asked.line, values.size(),
                                  values.size() == 1 ? "" : "s");
   bool in_call = false;
-  for (size_t i = 0; i < std::min(values.size(), kMostRows); ++i) {
+  for (size_t i = 0; i < std::min(values.size(), kMaxRows); ++i) {
     const ValueHere& value = values[i];
     if (value.in_call && !in_call) text += "of functions it calls:\n";
     in_call = value.in_call;
@@ -151,17 +150,17 @@ std::string TextOf(SourceLine asked, const std::vector<ValueHere>& values,
     if (!value.op_name.empty()) text += fmt::format("  ({})", value.op_name);
     text += "\n";
   }
-  if (values.size() > kMostRows) {
-    text += fmt::format("  and {} more: --json has all\n", values.size() - kMostRows);
+  if (values.size() > kMaxRows) {
+    text += fmt::format("  and {} more: --json has all\n", values.size() - kMaxRows);
   }
   if (!collectives.empty()) text += "collectives:\n";
-  for (size_t i = 0; i < std::min(collectives.size(), kMostRows); ++i) {
+  for (size_t i = 0; i < std::min(collectives.size(), kMaxRows); ++i) {
     const CollectiveHere& collective = collectives[i];
     text += fmt::format("  {} {} {}: {}\n", collective.kind, collective.name, collective.shape,
                         collective.cause.empty() ? "no cause is recorded" : collective.cause);
   }
-  if (collectives.size() > kMostRows) {
-    text += fmt::format("  and {} more: --json has all\n", collectives.size() - kMostRows);
+  if (collectives.size() > kMaxRows) {
+    text += fmt::format("  and {} more: --json has all\n", collectives.size() - kMaxRows);
   }
   return text + "why: gshard-opt explain with the name of one of them\n";
 }
@@ -221,14 +220,14 @@ int ExplainSourceLine(const ExplainOptions& options, SourceLine asked, Module& m
   }
   if (values.empty()) {
     return RefuseToExplain(
-        options, MakeError("E-EXPLAIN-002",
-                           fmt::format("no value comes from {}:{}", asked.file, asked.line),
-                           std::move(nearest)));
+        options,
+        MakeError("E-EXPLAIN-002", fmt::format("no value comes from {}:{}", asked.file, asked.line),
+                  std::move(nearest)));
   }
   std::vector<CollectiveHere> collectives;
   if (has_collectives) collectives = CollectivesAt(module, asked, recorder, values);
-  const std::string text = options.json ? JsonOf(asked, values, collectives)
-                                        : TextOf(asked, values, collectives);
+  const std::string text =
+      options.json ? JsonOf(asked, values, collectives) : TextOf(asked, values, collectives);
   auto written = WriteFile("-", text);
   return written ? kExitOk : ReportError(written.error());
 }

@@ -43,7 +43,7 @@ const Instruction* ValueAfterInlining(const Module& module, const Instruction* x
 
 namespace {
 
-constexpr size_t kMostSimilar = 8;
+constexpr size_t kMaxSimilar = 8;
 
 // Instructions that hold the text: in their names, else in their op_names or source lines. No more
 // than a hint shows.
@@ -57,8 +57,8 @@ Similar SimilarTo(const Module& module, std::string_view text) {
     for (const Instruction* instruction : computation->instructions()) {
       if (instruction->name().find(text) != std::string_view::npos) {
         similar.by_name.push_back(instruction);
-        if (similar.by_name.size() == kMostSimilar) return similar;
-      } else if (similar.by_source.size() < kMostSimilar &&
+        if (similar.by_name.size() == kMaxSimilar) return similar;
+      } else if (similar.by_source.size() < kMaxSimilar &&
                  (OpNameOf(*instruction).find(text) != std::string::npos ||
                   SourceLineOf(module, *instruction).find(text) != std::string::npos)) {
         similar.by_source.push_back(instruction);

@@ -181,12 +181,12 @@ int64_t ByteSizeOf(const std::string& flag, std::string_view text) {
 }
 
 int64_t MemoryLimitOf(const std::string& flag, std::string_view text) {
-  constexpr int64_t kLeast = 4096;
+  constexpr int64_t kMin = 4096;
   const int64_t bytes = ByteSizeOf(flag, text);
-  if (bytes > 0 && bytes < kLeast && text.find_first_not_of("0123456789.") == text.npos) {
-    Diagnostic warning = MakeError("W-USAGE-001", fmt::format("{} {} is {} bytes", flag, text, bytes),
-                                   fmt::format("with a unit: {0}GiB, or {0}B if bytes are meant",
-                                               text));
+  if (bytes > 0 && bytes < kMin && text.find_first_not_of("0123456789.") == text.npos) {
+    Diagnostic warning =
+        MakeError("W-USAGE-001", fmt::format("{} {} is {} bytes", flag, text, bytes),
+                  fmt::format("with a unit: {0}GiB, or {0}B if bytes are meant", text));
     warning.severity = Severity::kWarning;
     ReportError(warning);
   }

@@ -11,7 +11,7 @@ namespace {
 constexpr auto kSilence = std::chrono::seconds(1);
 constexpr auto kInterval = std::chrono::milliseconds(100);
 constexpr int kPlaces = 30;
-constexpr double kLeastShare = 0.02;  // from which the rest can be told
+constexpr double kMinShare = 0.02;  // from which the rest can be told
 
 }  // namespace
 
@@ -62,7 +62,7 @@ void ProgressLine::Draw(Clock::time_point now) {
                                  pass_ == 1 ? phase_ : fmt::format("{} ({})", phase_, pass_), "",
                                  filled, "", kPlaces - filled, share_ * 100);
   const double done = share_ - start_share_;
-  if (done > kLeastShare) {
+  if (done > kMinShare) {
     const auto seconds = [&](Clock::time_point end) {
       return std::chrono::duration<double>(end - phase_start_).count();
     };

@@ -9,7 +9,7 @@ namespace gshard {
 namespace {
 
 constexpr int kDeepestExpression = 64;
-constexpr int64_t kMostTableDigits = 4;
+constexpr int64_t kMaxTableDigits = 4;
 // Values stay far from overflow: sizes, offsets and device numbers do.
 constexpr int64_t kLargestValue = int64_t{1} << 48;
 
@@ -315,7 +315,7 @@ std::optional<DeviceFunction> DeviceFunctions::ReadLookup(const Instruction* x) 
   if (!index || index->Least() < 0 || index->Largest() >= size) return std::nullopt;
   std::vector<int64_t> values(static_cast<size_t>(size));
   for (int64_t i = 0; i < size; ++i) values[static_cast<size_t>(i)] = ElementAsInt64(*literal, i);
-  std::optional<DeviceFunction> of_index = FunctionOfTable(values, kMostTableDigits);
+  std::optional<DeviceFunction> of_index = FunctionOfTable(values, kMaxTableDigits);
   if (!of_index) return std::nullopt;
   std::optional<DeviceFunction> result = ConstantFunction(of_index->bias);
   for (const DeviceDigit& digit : of_index->digits) {

@@ -78,9 +78,9 @@ Role RoleOf(const Instruction* x) {
 // The arrays that a reduce's operand is computed from elementwise, each of its size: what the
 // kernel reads. Stops at values that are worth keeping apart.
 std::vector<const Instruction*> SourcesOf(const Instruction* reduce) {
-  constexpr size_t kMost = 32;
+  constexpr size_t kMax = 32;
   std::vector<const Instruction*> sources, pending = {reduce->operand(0)}, seen;
-  while (!pending.empty() && seen.size() < kMost) {
+  while (!pending.empty() && seen.size() < kMax) {
     const Instruction* x = pending.back();
     pending.pop_back();
     if (std::find(seen.begin(), seen.end(), x) != seen.end()) continue;

@@ -16,8 +16,8 @@
 namespace gshard {
 namespace {
 
-constexpr int kDeepest = 2000;                   // operands of operands
-constexpr int64_t kMostOperations = 50'000'000;  // that are run in all
+constexpr int kDeepest = 2000;                  // operands of operands
+constexpr int64_t kMaxOperations = 50'000'000;  // that are run in all
 
 enum class Depends : uint8_t { kNothing, kDevice, kTrip };
 
@@ -299,10 +299,10 @@ std::optional<LoopScalars> EvaluateInLoop(const Instruction& while_loop,
   LoopScalars found;
   found.trips = counter->trips;
   const auto size = static_cast<int64_t>(program.size());
-  if (device_count > kMostOperations / size) return std::nullopt;
+  if (device_count > kMaxOperations / size) return std::nullopt;
   found.groups = DevicesAlike(program, results, device_count);
   const auto groups = static_cast<int64_t>(found.groups.size());
-  if (found.trips > kMostOperations / size / groups) return std::nullopt;
+  if (found.trips > kMaxOperations / size / groups) return std::nullopt;
   found.values.resize(scalars.size() * static_cast<size_t>(found.trips * groups));
   for (size_t group = 0; group < found.groups.size(); ++group) {
     std::vector<int64_t> values(program.size());

@@ -13,8 +13,8 @@ namespace gshard::autoshard {
 namespace {
 
 std::string ShortPattern(const PlannedRule& rule) {
-  constexpr size_t kMost = 48;
-  return rule.pattern.size() <= kMost ? rule.pattern : rule.pattern.substr(0, kMost - 2) + "..";
+  constexpr size_t kMax = 48;
+  return rule.pattern.size() <= kMax ? rule.pattern : rule.pattern.substr(0, kMax - 2) + "..";
 }
 
 std::string TableOfPlans(const AutoResult& result) {

@@ -14,8 +14,8 @@
 namespace gshard {
 namespace {
 
-constexpr int64_t kMostElements = 64;          // of a value that is computed
-constexpr int64_t kMostKnownElements = 65536;  // of it on all devices
+constexpr int64_t kMaxElements = 64;          // of a value that is computed
+constexpr int64_t kMaxKnownElements = 65536;  // of it on all devices
 
 // Is the element order of operand and result the same? A bitcast follows layouts.
 bool KeepsElements(const Instruction& x) {
@@ -137,7 +137,7 @@ DeviceValue DeviceValueRules::Evaluated(const Instruction& x,
                                         std::span<const DeviceLeaves* const> operands) {
   const DeviceValue none;
   const bool is_iota = x.opcode() == Opcode::kIota;
-  const bool can = IsIntegral(x.shape()) && x.shape()->element_count() <= kMostElements &&
+  const bool can = IsIntegral(x.shape()) && x.shape()->element_count() <= kMaxElements &&
                    (IsIntegerOperation(x.opcode()) || IsElementMove(x.opcode()) || is_iota);
   bool known = can;
   for (size_t i = 0; i < operands.size() && known; ++i) {
@@ -146,7 +146,7 @@ DeviceValue DeviceValueRules::Evaluated(const Instruction& x,
   }
   const int64_t count = known ? x.shape()->element_count() : 0;
   const DeviceClasses* classes = known ? ClassesOf(operands) : nullptr;
-  if (!known || count * classes->count() > kMostKnownElements) {
+  if (!known || count * classes->count() > kMaxKnownElements) {
     return x.opcode() == Opcode::kSelect ? Selected(x, operands) : none;
   }
   std::vector<int64_t> elements(static_cast<size_t>(count * classes->count()));
@@ -265,8 +265,8 @@ DeviceValue DeviceValueRules::Merge(std::span<const uint8_t> mask, const DeviceV
         mask[d] != 0 ? uint64_t{1} << 32 | taken.classes->class_of(d) : other.classes->class_of(d);
   }
   const DeviceClasses* classes = table_.Intern(labels);
-  if (!taken.IsKnown() || !other.IsKnown() || count > kMostElements ||
-      count * classes->count() > kMostKnownElements) {
+  if (!taken.IsKnown() || !other.IsKnown() || count > kMaxElements ||
+      count * classes->count() > kMaxKnownElements) {
     return Unknown(classes);
   }
   std::vector<int64_t> elements;
@@ -281,7 +281,7 @@ DeviceValue DeviceValueRules::Merge(std::span<const uint8_t> mask, const DeviceV
 DeviceValue DeviceValueRules::Widen(const DeviceValue& a, const DeviceValue& b, int64_t count) {
   const DeviceClasses* classes = table_.Join(a.classes, b.classes);
   if (a.literal != nullptr && a.literal == b.literal) return a;
-  bool equal = a.IsKnown() && b.IsKnown() && count <= kMostElements;
+  bool equal = a.IsKnown() && b.IsKnown() && count <= kMaxElements;
   for (uint32_t c = 0; c < classes->count() && equal; ++c) {
     const uint32_t device = classes->first_device(c);
     for (int64_t at = 0; at < count && equal; ++at) {

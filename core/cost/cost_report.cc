@@ -198,7 +198,7 @@ class ReportBuilder {
 // Lays the schedules' events on one time axis, loops with one trip inside.
 class TimelineBuilder {
   // Callees of more are not drawn: nests of calls are as long as the step.
-  static constexpr size_t kMostEvents = 200000;
+  static constexpr size_t kMaxEvents = 200000;
 
  public:
   TimelineBuilder(const Network& network, bool has_host_transfers, Timeline& timeline)
@@ -249,7 +249,7 @@ class TimelineBuilder {
       }
       timeline_.events.push_back(event);
       if (event.work_class != WorkClass::kLoop) continue;
-      if (timeline_.events.size() < kMostEvents) AddCallees(step, event);
+      if (timeline_.events.size() < kMaxEvents) AddCallees(step, event);
     }
   }
 
@@ -286,8 +286,7 @@ class PricedStep {
  public:
   static Expected<PricedStep> Make(Module& module, const Chip& chip, const CostOptions& options) {
     PricedStep priced(module, chip, options);
-    Expected<Network> network =
-        Network::Make(chip, priced.devices, priced.mesh, options.mesh_map);
+    Expected<Network> network = Network::Make(chip, priced.devices, priced.mesh, options.mesh_map);
     if (!network) return Fail(std::move(network.error()));
     priced.network = std::make_unique<Network>(*std::move(network));
     priced.model = priced.MakeModel({priced.overlap, options.fuse_attention, false});
@@ -408,9 +407,9 @@ Expected<StepFigures> EstimateStep(Module& module, const Chip& chip, const CostO
     if (priced->pipeline) figures.bubble_share = priced->pipeline->bubble_share;
     const double capacity = figures.step_time_s * chip.NominalFlops();
     if (capacity > 0) {
-      figures.mfu = priced->UsefulFlops(options.useful_flops, totals.flops,
-                                        totals.recompute_flops) /
-                    capacity;
+      figures.mfu =
+          priced->UsefulFlops(options.useful_flops, totals.flops, totals.recompute_flops) /
+          capacity;
     }
   }
   figures.peak_bytes = PeakBytes(module, MemoryOptionsFor(chip, options));

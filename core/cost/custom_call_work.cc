@@ -242,7 +242,7 @@ KernelKind KindByName(const Instruction& call) {
 
 // Arithmetic of more operations than this an element that crosses the kernel's border is products:
 // elementwise work does not do as much with what it reads.
-constexpr double kMostElementwiseFlops = 64;
+constexpr double kMaxElementwiseFlops = 64;
 
 struct Known {
   std::optional<MatrixWork> product;
@@ -262,7 +262,7 @@ void RecogniseEstimated(const Instruction& call, double flops, Known& known) {
     if (operand->shape()->IsArray()) elements += Elements(operand->shape());
   }
   const KernelKind kind = KindByName(call);
-  const bool has_products = flops > kMostElementwiseFlops * elements;
+  const bool has_products = flops > kMaxElementwiseFlops * elements;
   known.is_attention =
       kind == KernelKind::kAttention || (has_products && known.transcendentals > elements);
   if (!has_products && kind == KernelKind::kUnknown) return;

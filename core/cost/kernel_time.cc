@@ -12,11 +12,11 @@ namespace {
 // polynomial).
 constexpr double kVectorOpsPerTranscendental = 8;
 // Contractions this long are worth splitting over idle units.
-constexpr double kLeastSplitLength = 512;
+constexpr double kMinSplitLength = 512;
 
 // Convolutions of fewer features than a TPU's vector unit has rows contract so many positions of
 // the matrix unit for every so many of the window, however few elements these have.
-constexpr double kFewFeatures = 8, kLeastContraction = 1024, kWindowsOfLeast = 32;
+constexpr double kFewFeatures = 8, kMinContraction = 1024, kWindowsOfLeast = 32;
 
 double RoundUp(double value, int64_t tile) {
   return std::ceil(value / static_cast<double>(tile)) * static_cast<double>(tile);
@@ -58,7 +58,7 @@ bool HasFewFeatures(const MatrixWork& product, const Chip& chip) {
 // What a convolution contracts on a matrix unit.
 double ContractionOf(const MatrixWork& product, const Chip& chip) {
   if (!HasFewFeatures(product, chip)) return product.k;
-  return std::max(product.k, kLeastContraction * std::ceil(product.window / kWindowsOfLeast));
+  return std::max(product.k, kMinContraction * std::ceil(product.window / kWindowsOfLeast));
 }
 
 // A TPU's convolutions read and write features in whole tiles: bytes beyond the arrays' own.
@@ -87,7 +87,7 @@ double MatrixSeconds(const MatrixWork& product, const Chip& chip, double efficie
       double tiles = product.batch * RoundUp(m, tile_m) / static_cast<double>(tile_m) *
                      RoundUp(n, tile_n) / static_cast<double>(tile_n);
       if (tiles < units)
-        tiles = std::min(units, tiles * std::max(1.0, std::floor(k / kLeastSplitLength)));
+        tiles = std::min(units, tiles * std::max(1.0, std::floor(k / kMinSplitLength)));
       used *= tiles / (std::ceil(tiles / units) * units);
     }
     return used;

@@ -13,7 +13,7 @@
 namespace gshard::pipeline {
 namespace {
 
-constexpr int64_t kMostShards = int64_t{1} << 20;  // of a batch, together
+constexpr int64_t kMaxShards = int64_t{1} << 20;  // of a batch, together
 
 // Up to `separator`, which goes as well.
 std::string_view TakeUntil(std::string_view& text, char separator) {
@@ -43,7 +43,7 @@ void CutBatch(Module& step, const BatchSplit& split) {
     Instruction* x = step.entry()->parameter(of.parameter);
     const bool has_dim = x->shape()->IsArray() && of.dimension < x->shape()->rank();
     if (of.shards == 1 || !has_dim || of.shards > x->shape()->dim(of.dimension)) continue;
-    if (std::lcm(devices, of.shards) > kMostShards) continue;
+    if (std::lcm(devices, of.shards) > kMaxShards) continue;
     cut.emplace_back(x, &of);
     devices = std::lcm(devices, of.shards);
   }

@@ -21,8 +21,8 @@ namespace gshard {
 namespace {
 
 // Formats of reduce-precision that are those of widened types, or finer.
-constexpr int64_t kLeastExponentBits = 5;  // f16
-constexpr int64_t kLeastMantissaBits = 7;  // bf16
+constexpr int64_t kMinExponentBits = 5;  // f16
+constexpr int64_t kMinMantissaBits = 7;  // bf16
 
 // LAPACK's routines are named by their type: s, d, c, z.
 bool IsNarrowLapack(std::string_view target) {
@@ -107,8 +107,8 @@ class FloatWidener {
   bool IsRounding(const Instruction& x) const {
     if (x.opcode() == Opcode::kReducePrecision) {
       const auto& format = x.attributes<ReducePrecisionAttributes>();
-      return HasNarrow(x.shape()) && format.exponent_bits >= kLeastExponentBits &&
-             format.mantissa_bits >= kLeastMantissaBits;
+      return HasNarrow(x.shape()) && format.exponent_bits >= kMinExponentBits &&
+             format.mantissa_bits >= kMinMantissaBits;
     }
     return x.opcode() == Opcode::kConvert && !options_.keep_converts && HasNarrow(x.shape()) &&
            Compatible(Wide(x.shape()), Wide(shapes_[x.operand(0)->id()]));

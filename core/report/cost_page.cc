@@ -17,10 +17,10 @@
 namespace gshard {
 namespace {
 
-constexpr size_t kMostPoints = 1500;   // of the memory curve
-constexpr size_t kMostEvents = 4000;   // of the timeline
-constexpr size_t kMostTensors = 400;   // at the peak; the sum of the others is known
-constexpr size_t kMostPictures = 200;  // tensors whose sharding is drawn
+constexpr size_t kMaxPoints = 1500;   // of the memory curve
+constexpr size_t kMaxEvents = 4000;   // of the timeline
+constexpr size_t kMaxTensors = 400;   // at the peak; the sum of the others is known
+constexpr size_t kMaxPictures = 200;  // tensors whose sharding is drawn
 
 // Five digits are more than a screen shows.
 double Rounded(double value) {
@@ -36,7 +36,7 @@ Json Curve(const MemoryReport& memory) {
     for (const int64_t bytes : point.bytes) sum += bytes;
     return sum;
   };
-  const size_t step = std::max<size_t>(1, (curve.size() + kMostPoints - 1) / kMostPoints);
+  const size_t step = std::max<size_t>(1, (curve.size() + kMaxPoints - 1) / kMaxPoints);
   std::vector<std::string> names, classes;
   std::vector<std::vector<int64_t>> bytes(kBufferClasses);
   int64_t highest = -1;
@@ -70,14 +70,14 @@ Json Curve(const MemoryReport& memory) {
 // The longest events and the loops around them, in their order.
 std::vector<bool> Drawn(const Timeline& timeline) {
   const std::vector<TimelineEvent>& events = timeline.events;
-  std::vector<bool> drawn(events.size(), events.size() <= kMostEvents);
-  if (events.size() <= kMostEvents) return drawn;
+  std::vector<bool> drawn(events.size(), events.size() <= kMaxEvents);
+  if (events.size() <= kMaxEvents) return drawn;
   std::vector<size_t> order(events.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   auto length = [&](size_t i) { return events[i].end_s - events[i].start_s; };
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return length(a) > length(b); });
-  for (size_t i = 0; i < kMostEvents; ++i) {
+  for (size_t i = 0; i < kMaxEvents; ++i) {
     for (int at = static_cast<int>(order[i]); at >= 0 && !drawn[static_cast<size_t>(at)];
          at = events[static_cast<size_t>(at)].parent) {
       drawn[static_cast<size_t>(at)] = true;
@@ -140,7 +140,7 @@ void AddPictures(Json& data, const MemoryReport& memory, int64_t devices) {
     const Sharding* sharding = buffer.sharding;
     if (devices == 1 || sharding == nullptr || buffer.global_shape == nullptr) continue;
     if (!buffer.global_shape->IsArray() || sharding->IsManual() || sharding->IsTuple()) continue;
-    if (++count > kMostPictures) break;
+    if (++count > kMaxPictures) break;
     auto [it, is_new] = known.emplace(sharding, static_cast<int64_t>(known.size()));
     if (is_new) shardings.Append(ShardingJson(*sharding));
     const std::span<const int64_t> dims = buffer.global_shape->dims();
@@ -231,7 +231,7 @@ std::string CostPage(Module& module, const CostReport& report, const Chip& chip,
                      {"name", finding.name}});
   }
   Json data = {{"schema", "gshard.page/1"},
-               {"report", Json::Parse(CostAsJson(module, report, kMostTensors))},
+               {"report", Json::Parse(CostAsJson(module, report, kMaxTensors))},
                {"chip",
                 {{"name", chip.name},
                  {"nominal_flops", chip.NominalFlops()},

@@ -17,7 +17,7 @@
 namespace gshard {
 namespace {
 
-constexpr size_t kMostShapes = 10'000;
+constexpr size_t kMaxShapes = 10'000;
 
 struct AxisRange {
   std::string name;
@@ -109,8 +109,8 @@ Expected<std::vector<MeshShape>> ParseMeshShapes(std::string_view text) {
         longer.push_back(shape);
         longer.back().push_back({range->name, size});
       }
-      if (longer.size() > kMostShapes) {
-        return Error(fmt::format("'{}' makes more than {} meshes", text, kMostShapes));
+      if (longer.size() > kMaxShapes) {
+        return Error(fmt::format("'{}' makes more than {} meshes", text, kMaxShapes));
       }
     }
     shapes = std::move(longer);

@@ -14,8 +14,8 @@
 namespace gshard {
 namespace {
 
-constexpr size_t kMostRows = 12;   // else the first ones and the last
-constexpr size_t kMostTiles = 24;  // of a dim that is cut alone, which is folded into lines
+constexpr size_t kMaxRows = 12;   // else the first ones and the last
+constexpr size_t kMaxTiles = 24;  // of a dim that is cut alone, which is folded into lines
 
 int64_t TileSize(int64_t size, int64_t tiles) { return (size + tiles - 1) / tiles; }
 
@@ -101,7 +101,7 @@ class Picture {
     const int64_t count = Count(column_dim_), size = shape_->dim(column_dim_);
     std::vector<std::string> cells;
     for (const int64_t i :
-         Shown(count, options_.full ? static_cast<size_t>(count) : 2 * kMostTiles)) {
+         Shown(count, options_.full ? static_cast<size_t>(count) : 2 * kMaxTiles)) {
       cells.push_back(i < 0 ? ".."
                             : fmt::format("{} on {}", RangeText(size, count, i),
                                           DeviceListText(At(0, i).devices)));
@@ -121,7 +121,7 @@ class Picture {
   std::string Grid() const {
     const int64_t rows = Count(row_dim_), columns = Count(column_dim_);
     std::vector<int64_t> shown_rows =
-        Shown(rows, options_.full ? static_cast<size_t>(rows) : kMostRows);
+        Shown(rows, options_.full ? static_cast<size_t>(rows) : kMaxRows);
     std::vector<int64_t> shown_columns = Shown(columns, static_cast<size_t>(columns));
     std::vector<std::vector<std::string>> cells;
     std::vector<size_t> widths;
@@ -223,7 +223,7 @@ std::vector<ShardingTile> TilesOf(const Shape* shape, const Sharding* sharding, 
 }
 
 std::string DeviceListText(std::vector<int64_t> devices) {
-  constexpr size_t kMostParts = 6;
+  constexpr size_t kMaxParts = 6;
   std::sort(devices.begin(), devices.end());
   std::vector<std::string> parts;
   for (size_t i = 0; i < devices.size();) {
@@ -240,8 +240,8 @@ std::string DeviceListText(std::vector<int64_t> devices) {
     }
     i = end;
   }
-  if (parts.size() <= kMostParts) return fmt::format("{}", fmt::join(parts, ","));
-  parts.resize(kMostParts - 1);
+  if (parts.size() <= kMaxParts) return fmt::format("{}", fmt::join(parts, ","));
+  parts.resize(kMaxParts - 1);
   return fmt::format("{},.. {} in all", fmt::join(parts, ","), devices.size());
 }
 

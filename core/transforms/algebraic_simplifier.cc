@@ -12,7 +12,7 @@ namespace gshard {
 namespace {
 
 // A table that would take more arithmetic than this stays a table while it is short.
-constexpr size_t kMostDigits = 2;
+constexpr size_t kMaxDigits = 2;
 constexpr int64_t kShortTable = 64;
 
 bool IsFloatType(const Instruction* x) {
@@ -164,7 +164,7 @@ Instruction* SimplifyDeviceScalar(SimplifyContext& context, Instruction* x) {
   }
   if (x->opcode() == Opcode::kDynamicSlice) {
     const bool is_long = x->operand(0)->shape()->dim(0) > kShortTable;
-    if (f->digits.size() > kMostDigits && !is_long) return x;
+    if (f->digits.size() > kMaxDigits && !is_long) return x;
     Instruction* scalar = DeviceScalar(context.builder, *f, dtype, context.devices.device_count());
     return context.builder.Reshape(scalar, x->shape()->dims());
   }
@@ -256,11 +256,11 @@ bool IsFilledWith(const Instruction* x, double value) {
 
 bool SimplifyAlgebra(Module& module) {
   // A replacement may be simpler still; rules make programs smaller, so few rounds suffice.
-  constexpr int kMostRounds = 8;
+  constexpr int kMaxRounds = 8;
   DeviceFunctions devices(module.DeviceCount());
   return RewriteModule(module, [&](Instruction* x, Rewriter& rewriter) {
     SimplifyContext context{rewriter.builder(), devices};
-    for (int round = 0; round < kMostRounds; ++round) {
+    for (int round = 0; round < kMaxRounds; ++round) {
       Instruction* by = SimplifyOnce(context, x);
       if (by == x) break;
       x = by;

@@ -7,7 +7,7 @@
 namespace gshard {
 namespace {
 
-constexpr int kMostMovements = 4;
+constexpr int kMaxMovements = 4;
 
 // Linear, and the same on each device: what a sum may be taken behind.
 bool CommutesWithSums(Opcode opcode) {
@@ -24,7 +24,7 @@ std::optional<ReducedTerm> FindReduction(Instruction* term, Opcode combiner,
                                          const Rewriter& rewriter) {
   ReducedTerm found;
   while (CommutesWithSums(term->opcode()) && rewriter.IsOnlyUse(term) &&
-         found.movements.size() < kMostMovements) {
+         found.movements.size() < kMaxMovements) {
     found.movements.push_back(term);
     term = term->operand(0);
   }

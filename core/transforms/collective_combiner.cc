@@ -13,7 +13,7 @@ namespace gshard {
 namespace {
 
 // Kinds beyond this are left alone: each costs a walk over the computation.
-constexpr size_t kMostKinds = 32;
+constexpr size_t kMaxKinds = 32;
 
 struct Kind {
   std::vector<Instruction*> members;  // in list order
@@ -52,7 +52,7 @@ class Combiner {
       });
       if (kind != kinds.end()) {
         kind->members.push_back(x);
-      } else if (kinds.size() < kMostKinds) {
+      } else if (kinds.size() < kMaxKinds) {
         kinds.push_back({{x}});
       }
     }

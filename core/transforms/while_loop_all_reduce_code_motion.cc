@@ -45,7 +45,7 @@ struct Accumulation {
 };
 
 // Operations in a row that are looked through.
-constexpr int kMostDepth = 1000;
+constexpr int kMaxDepth = 1000;
 
 // A value, or with an index an element of the tuple that an instruction makes.
 using Place = std::pair<Instruction*, std::optional<int64_t>>;
@@ -131,7 +131,7 @@ class AlikeValues {
   bool Is(const Instruction* x) {
     const auto known = known_.find(x);
     if (known != known_.end()) return known->second;
-    if (depth_ == kMostDepth) return false;
+    if (depth_ == kMaxDepth) return false;
     ++depth_;
     const bool is_alike = Find(x);
     --depth_;
@@ -159,8 +159,8 @@ class AlikeValues {
   }
 
   bool Find(const Instruction* x) {
-    if (devices_ != nullptr && axes_ && x->shape()->IsArray() &&
-        x->shape()->element_count() == 1 && IsInteger(x->shape()->dtype())) {
+    if (devices_ != nullptr && axes_ && x->shape()->IsArray() && x->shape()->element_count() == 1 &&
+        IsInteger(x->shape()->dtype())) {
       if (const auto f = devices_->Of(x); f && IsAlikeAlong(*f, *axes_)) return true;
     }
     switch (x->opcode()) {
@@ -368,7 +368,7 @@ class AccumulationSearch {
   bool IsPart(Instruction* x) {
     if (IsReached(x)) return ++reached_again_, true;
     if (IsFilledWith(x, 0.0)) return true;
-    if (!graph_.HasOneUse(x) || depth_ == kMostDepth) return false;
+    if (!graph_.HasOneUse(x) || depth_ == kMaxDepth) return false;
     ++depth_;
     const bool is_part = FindPart(x);
     --depth_;
@@ -627,10 +627,9 @@ class LoopShortener {
     if (moved == moved_.end()) return x;
     // What each iteration used to do, once.
     Builder& builder = rewriter.builder();
-    Instruction* mine = builder.Add(Opcode::kGetTupleElement, x->operands(),
-                                    GetTupleElementAttributes{moved->first.second},
-                                    x->operand(0)->shape()->elements()[static_cast<size_t>(
-                                        moved->first.second)]);
+    Instruction* mine = builder.Add(
+        Opcode::kGetTupleElement, x->operands(), GetTupleElementAttributes{moved->first.second},
+        x->operand(0)->shape()->elements()[static_cast<size_t>(moved->first.second)]);
     const auto& [collective, first, dimension] = moved->second;
     Instruction* sum = dimension < 0 ? SameCollectiveOn(builder, collective, mine)
                                      : SameCollectiveAlong(builder, collective, mine, dimension,
@@ -743,9 +742,9 @@ class LoopShortener {
 
 bool MoveAllReducesOutOfLoops(Module& module) {
   // An all-gather of all-reduces leaves first, then these.
-  constexpr int kMostInARow = 3;
+  constexpr int kMaxInARow = 3;
   bool any = false;
-  for (int i = 0; i < kMostInARow; ++i) {
+  for (int i = 0; i < kMaxInARow; ++i) {
     LoopShortener sweep(module);
     any |= RewriteModule(
         module, [&](Instruction* x, Rewriter& rewriter) { return sweep.Visit(x, rewriter); });

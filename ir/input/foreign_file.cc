@@ -127,9 +127,9 @@ bool IsColoured(std::string_view text) { return text.find("\x1b[") != text.npos;
 bool HasNoBreakSpaces(std::string_view text) { return text.find("\n\xc2\xa0") != text.npos; }
 
 bool IsBase64(std::string_view text) {
-  constexpr size_t kLeast = 60;
+  constexpr size_t kMin = 60;
   const size_t end = std::min(text.find_first_of("\r\n="), text.size());
-  return end >= kLeast &&
+  return end >= kMin &&
          std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), [](char c) {
            return (HasClass(c, kNameContinue) && c != '.' && c != '-' && c != '_') || c == '+' ||
                   c == '/';
@@ -213,8 +213,9 @@ std::optional<Diagnostic> WhyNoProgram(const SourceText& source) {
   const std::string_view head = bytes.substr(0, 4096);
   const size_t begin = head.find_first_not_of(" \t\r\n");
   if (begin == head.npos && bytes.find_first_not_of(" \t\r\n") == bytes.npos) {
-    Diagnostic error = MakeError("E-INPUT-003", "this is no program: it is empty",
-                                 "was it written? a full disk or a failed command leaves such files");
+    Diagnostic error =
+        MakeError("E-INPUT-003", "this is no program: it is empty",
+                  "was it written? a full disk or a failed command leaves such files");
     error.file = source.name();
     return error;
   }

@@ -9,11 +9,11 @@
 namespace gshard {
 namespace {
 
-constexpr size_t kMostBytes = size_t{1} << 30;
-// Above kFreeBytes a byte of the file may stand for kMostRatio bytes at most: text packs 10 to 50
+constexpr size_t kMaxBytes = size_t{1} << 30;
+// Above kFreeBytes a byte of the file may stand for kMaxRatio bytes at most: text packs 10 to 50
 // to 1, what is made to fill memory 1000 to 1.
 constexpr size_t kFreeBytes = size_t{64} << 20;
-constexpr size_t kMostRatio = 300;
+constexpr size_t kMaxRatio = 300;
 constexpr int kWindowOfGzip = 15 + 16;
 
 class Inflater {
@@ -60,7 +60,7 @@ Expected<std::shared_ptr<const SourceText>> Gunzip(const SourceText& packed) {
     const int status = inflate(&stream, Z_NO_FLUSH);
     taken += next - stream.avail_in;
     size += room - stream.avail_out;
-    if (size > kMostBytes || (size > kFreeBytes && size / kMostRatio > taken)) {
+    if (size > kMaxBytes || (size > kFreeBytes && size / kMaxRatio > taken)) {
       return fail("E-INPUT-002", fmt::format("unpacks to more than {} MiB", size >> 20),
                   "unpack it with gunzip, and give what comes out");
     }

@@ -171,14 +171,14 @@ const Section* Find(const std::vector<Section>& sections, const std::string& nam
 }
 
 std::string Listed(const SourceText& source, const std::vector<Section>& sections) {
-  constexpr size_t kMostListed = 20;
+  constexpr size_t kMaxListed = 20;
   std::string list;
-  for (size_t i = 0; i < std::min(sections.size(), kMostListed); ++i) {
+  for (size_t i = 0; i < std::min(sections.size(), kMaxListed); ++i) {
     list += fmt::format("{}{} (line {})", list.empty() ? "" : ", ", sections[i].name,
                         LineOf(source.text(), sections[i].begin));
   }
-  if (sections.size() > kMostListed) {
-    list += fmt::format(" and {} more", sections.size() - kMostListed);
+  if (sections.size() > kMaxListed) {
+    list += fmt::format(" and {} more", sections.size() - kMaxListed);
   }
   return list;
 }

@@ -240,10 +240,10 @@ class ModuleReader {
 
   // {1 replica_count, 2 computation_count}: all that a proto says of the number of devices.
   bool ReadDeviceAssignment(std::string_view bytes) {
-    constexpr int64_t kMost = int64_t{1} << 31;
+    constexpr int64_t kMax = int64_t{1} << 31;
     FieldReader field(bytes);
     while (field.Next()) {
-      if (field.integer() < 1 || field.integer() > kMost) continue;
+      if (field.integer() < 1 || field.integer() > kMax) continue;
       if (field.number() == 1) module_->header().replica_count = field.integer();
       if (field.number() == 2) module_->header().num_partitions = field.integer();
     }

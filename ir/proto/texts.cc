@@ -115,14 +115,14 @@ constexpr std::array<Column, 2> kFrame = {{{1, "file_location_id="}, {2, "parent
 // "{line=1 column=2}", appended at once: tables have thousands of rows.
 bool AppendRow(std::string_view bytes, std::span<const Column> columns, int64_t add_to_last,
                std::string& out) {
-  constexpr size_t kMostOfColumn = 40;  // of a head, a blank and the digits of 64 bits
+  constexpr size_t kMaxOfColumn = 40;  // of a head, a blank and the digits of 64 bits
   std::array<int64_t, kLocation.size() + 1> values{};
   FieldReader field(bytes);
   while (field.Next()) {
     if (field.number() < values.size()) values[field.number()] = field.integer();
   }
   values[columns.back().field] += add_to_last;
-  char row[kLocation.size() * kMostOfColumn];
+  char row[kLocation.size() * kMaxOfColumn];
   char* end = row;
   for (const Column& column : columns) {  // zeros, too: XLA's parser wants every one
     const fmt::format_int digits(values[column.field]);

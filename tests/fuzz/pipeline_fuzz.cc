@@ -39,8 +39,8 @@ using gshard::Instruction;
 using gshard::Module;
 
 // Larger programs show nothing more and take longer.
-constexpr size_t kMostBytes = 1 << 16, kMostInstructions = 400;
-constexpr int64_t kMostArrayBytes = 1 << 16, kMostDevices = 16;
+constexpr size_t kMaxBytes = 1 << 16, kMaxInstructions = 400;
+constexpr int64_t kMaxArrayBytes = 1 << 16, kMaxDevices = 16;
 
 void Require(bool condition, std::string_view what, const std::string& detail,
              const std::string& text) {
@@ -60,12 +60,12 @@ bool IsSmall(const Module& module) {
   size_t instructions = 0;
   for (const gshard::Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
-      if (++instructions > kMostInstructions) return false;
-      if (x->shape()->byte_size() < 0 || x->shape()->byte_size() > kMostArrayBytes) return false;
+      if (++instructions > kMaxInstructions) return false;
+      if (x->shape()->byte_size() < 0 || x->shape()->byte_size() > kMaxArrayBytes) return false;
     }
   }
   const gshard::DeviceGrid devices = gshard::CountDevices(module);
-  return devices.partitions <= kMostDevices && devices.replicas <= kMostDevices;
+  return devices.partitions <= kMaxDevices && devices.replicas <= kMaxDevices;
 }
 
 // Verifies, and prints to what reads back and then prints the same. (The first time names may get
@@ -219,7 +219,7 @@ void CheckReports(const std::string& input) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size > kMostBytes) return 0;
+  if (size > kMaxBytes) return 0;
   const std::string input(reinterpret_cast<const char*>(data), size);
   const std::unique_ptr<Module> module = Read(input);
   if (module == nullptr || !IsSmall(*module)) return 0;

@@ -23,11 +23,11 @@
 #pragma GCC diagnostic ignored "-Wpedantic"
 
 namespace gshard {
-inline constexpr int kMostMutants = 1 << 14;
+inline constexpr int kMaxMutants = 1 << 14;
 
 // Adds `number` to the file that GSHARD_MUTANTS_REACHED names, once a process.
 [[gnu::noinline, gnu::cold]] inline void TellReached(const char* path, int number) {
-  static std::atomic<bool> told[kMostMutants];
+  static std::atomic<bool> told[kMaxMutants];
   if (told[number].load(std::memory_order_relaxed) || told[number].exchange(true)) return;
   std::FILE* file = std::fopen(path, "a");
   if (file == nullptr) return;

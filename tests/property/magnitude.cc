@@ -99,12 +99,12 @@ std::optional<Magnitude> SettleWrapped(DType dtype, Magnitude m) {
 }
 
 // Narrow types are added up in a wider one; what is rounded are the parts of 16 devices at most.
-constexpr double kMostRoundings = 16;
+constexpr double kMaxRoundings = 16;
 
 // The sum of n such values in any order, rounded so many times. Each rounding moves it by no more
 // than half a unit in the last place of the sum of absolute values.
 std::optional<Magnitude> Sum(DType dtype, Magnitude m, int64_t n,
-                             double roundings = kMostRoundings) {
+                             double roundings = kMaxRoundings) {
   if (n == 0) return Magnitude{};
   const double count = static_cast<double>(n), total = count * m.largest;
   Magnitude sum{total, count * m.noise, m.integral};

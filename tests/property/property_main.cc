@@ -40,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 constexpr unsigned kSecondsPerCase = 30;
 constexpr unsigned kSecondsPerShrinkingStep = 2;
 constexpr int kShrinkBudget = 600;
-constexpr size_t kMostShrunk = 8;
+constexpr size_t kMaxShrunk = 8;
 // So many programs have each opcode in them many times over. To make them all takes seconds.
 constexpr int64_t kCasesForCoverage = 20000;
 
@@ -255,7 +255,7 @@ class Session {
                verdict.detail);
     Program small = Make(seed);
     Verdict last = verdict;
-    if (!options_.no_shrink && i < kMostShrunk) {
+    if (!options_.no_shrink && i < kMaxShrunk) {
       const unsigned seconds =
           verdict.failure == "hang" ? kSecondsPerCase : kSecondsPerShrinkingStep;
       small = Shrink(std::move(small), kShrinkBudget, [&](const Program& candidate) {

@@ -12,8 +12,8 @@
 namespace gshard::property {
 namespace {
 
-constexpr int64_t kMostElements = 3000;
-constexpr size_t kMostParameters = 6;
+constexpr int64_t kMaxElements = 3000;
+constexpr size_t kMaxParameters = 6;
 
 // May any operation take it as an array? Identities are of a size that nobody calculates with, and
 // as data they would tie with padding.
@@ -44,7 +44,7 @@ int64_t ProgramMaker::RandomSize() {
 Sizes ProgramMaker::RandomDims(int64_t rank) {
   Sizes dims;
   for (int64_t i = 0; i < rank; ++i) dims.push_back(RandomSize());
-  while (Product(dims) > kMostElements) dims[Index(dims.size())] = 1 + Below(4);
+  while (Product(dims) > kMaxElements) dims[Index(dims.size())] = 1 + Below(4);
   return dims;
 }
 
@@ -78,7 +78,7 @@ std::string ProgramMaker::ScalarLiteral(DType dtype, int64_t value) const {
 
 size_t ProgramMaker::Emit(Node node) {
   for (const ArrayType& type : node.types) {
-    if (Product(type.dims) > kMostElements) throw Rejected();
+    if (Product(type.dims) > kMaxElements) throw Rejected();
     for (int64_t dim : type.dims) {
       if (dim < (has_empty_dims_ ? 0 : 1)) throw Rejected();
     }
@@ -163,8 +163,7 @@ size_t ProgramMaker::BroadcastTo(size_t scalar, const Sizes& dims) {
 size_t ProgramMaker::New(ArrayType type) {
   size_t parameters = 0;
   for (const Node& node : nodes()) parameters += node.opcode == Opcode::kParameter ? 1 : 0;
-  if (body_ == 0 && (Chance(75) || (parameters < 2 && Chance(80))) &&
-      parameters < kMostParameters) {
+  if (body_ == 0 && (Chance(75) || (parameters < 2 && Chance(80))) && parameters < kMaxParameters) {
     return Parameter(type);
   }
   const int64_t kind = Below(4);

@@ -251,10 +251,10 @@ Heights HeightsOf(int64_t m, const Rows<T>& a) {
 
 template <typename T, size_t kV, bool kPacked = false>
 void BlockRows(const Heights& heights, const Columns<T>& x) {
-  constexpr size_t kMost = kMaxRows<T, kV>;
+  constexpr size_t kMax = kMaxRows<T, kV>;
   const auto& [rows, higher, lower] = heights;
-  if (higher > 0) Blocks<T, kV, kPacked, kMost>(higher, rows + 1, x, 0);
-  Blocks<T, kV, kPacked, kMost>(lower, rows, x, higher * (rows + 1));
+  if (higher > 0) Blocks<T, kV, kPacked, kMax>(higher, rows + 1, x, 0);
+  Blocks<T, kV, kPacked, kMax>(lower, rows, x, higher * (rows + 1));
 }
 
 // Columns of adjacent elements to rows: panel[p * full + j] = from[p + j * column].

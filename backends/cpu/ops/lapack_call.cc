@@ -255,8 +255,8 @@ class LapackKernel : public Kernel {
   }
 
   void Run(ConstBuffers operands, Buffers results, Scratch& scratch) const override {
-    std::byte* in[kMost];
-    std::byte* out[kMost];
+    std::byte* in[kMax];
+    std::byte* out[kMax];
     for (size_t i = 0; i < operands_.size(); ++i) in[i] = Room(operands_[i], scratch);
     for (size_t i = 0; i < results_.size(); ++i) out[i] = Room(results_[i], scratch);
     const Frame frame{dims_, config_, {in, operands_.size()}, {out, results_.size()}, scratch};
@@ -281,7 +281,7 @@ class LapackKernel : public Kernel {
     }
   }
 
-  static constexpr size_t kMost = 8;  // operands or results
+  static constexpr size_t kMax = 8;  // operands or results
 
  private:
   static std::byte* Room(const Leaf& leaf, Scratch& scratch) {

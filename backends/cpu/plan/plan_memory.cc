@@ -64,7 +64,7 @@ int64_t DeviceMemory::PeakIn(const ScheduledBlock& block) const {
 std::vector<PlanMemory::LiveBuffer> LargestBuffers(const Program& program,
                                                    const StorageAssignment& storage,
                                                    const KeptInstances& kept) {
-  constexpr size_t kMost = 5;
+  constexpr size_t kMax = 5;
   // By storage: a value that has it.
   std::vector<ValueId> users(storage.storages.size(), kNoValue);
   for (ValueId v = 0; v < program.values.size(); ++v) {
@@ -82,9 +82,7 @@ std::vector<PlanMemory::LiveBuffer> LargestBuffers(const Program& program,
   const auto peak =
       static_cast<uint32_t>(std::max_element(change.begin(), change.end()) - change.begin());
   std::vector<PlanMemory::LiveBuffer> buffers;
-  auto add = [&](ValueId v) {
-    buffers.push_back({v, program.values[v].bytes * kept.count(v)});
-  };
+  auto add = [&](ValueId v) { buffers.push_back({v, program.values[v].bytes * kept.count(v)}); };
   for (ValueId parameter : program.parameters) add(parameter);
   for (size_t s = 0; s < users.size(); ++s) {
     const Storage& buffer = storage.storages[s];
@@ -92,7 +90,7 @@ std::vector<PlanMemory::LiveBuffer> LargestBuffers(const Program& program,
   }
   std::stable_sort(buffers.begin(), buffers.end(),
                    [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
-  buffers.resize(std::min(buffers.size(), kMost));
+  buffers.resize(std::min(buffers.size(), kMax));
   return buffers;
 }
 

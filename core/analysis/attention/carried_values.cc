@@ -4,7 +4,7 @@ namespace gshard {
 namespace {
 
 // Names of one value that are looked through, at most; texts have a handful.
-constexpr int kMostNames = 256;
+constexpr int kMaxNames = 256;
 
 const Instruction* SkipBarriers(const Instruction* x) {
   while (x->opcode() == Opcode::kOptBarrier) x = x->operand(0);
@@ -51,7 +51,7 @@ CarriedValues::Place CarriedValues::Initial(const Instruction* loop, int64_t ind
 
 CarriedValues::Place CarriedValues::Follow(const Instruction* x) const {
   Place place{x, -1};
-  for (int step = 0; step < kMostNames; ++step) {
+  for (int step = 0; step < kMaxNames; ++step) {
     Place next;
     switch (place.x->opcode()) {
       case Opcode::kGetTupleElement:

@@ -119,7 +119,7 @@ bool IsMove(Opcode opcode) {
 }  // namespace
 
 std::optional<double> PositionValues::At(const Instruction* x, const Index& index) {
-  operations_left_ = kMostOperations;
+  operations_left_ = kMaxOperations;
   return Evaluate(x, index, 0);
 }
 

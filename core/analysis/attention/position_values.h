@@ -33,7 +33,7 @@ class PositionValues {
 
  private:
   // Operations that one element may take: masks take a few dozen.
-  static constexpr int kMostOperations = 400;
+  static constexpr int kMaxOperations = 400;
   static constexpr int kDeepest = 100;
 
   std::optional<double> Evaluate(const Instruction* x, const Index& index, int depth);

@@ -23,8 +23,8 @@ struct Piece {
   int64_t size = 0;
 };
 
-constexpr size_t kMostPieces = 16;
-constexpr size_t kMostOperations = 4;
+constexpr size_t kMaxPieces = 16;
+constexpr size_t kMaxOperations = 4;
 // Exchanges of single operands need no tables: they may receive this much more, or this part more.
 constexpr double kTableOverhead = 128;
 constexpr double kNearTie = 1.0 / 16;
@@ -58,7 +58,7 @@ Piece PieceOf(PartitionContext& rule, int64_t i, int64_t dim) {
   // A bitcast-convert to another width changes the dims.
   while (IsElementwise(slice->opcode()) && slice->operand_count() == 1 &&
          SameDims(slice->shape(), slice->operand(0)->shape()) &&
-         operations.size() < kMostOperations) {
+         operations.size() < kMaxOperations) {
     operations.push_back(slice);
     slice = slice->operand(0);
   }
@@ -188,7 +188,7 @@ class ConcatenateRule {
     };
     std::vector<uint8_t> none(pieces_.size(), 0);
     strategy_ = choose(LabelsOf(none, false), operands_);
-    if (tiles_ == 1 || pieces_.size() > kMostPieces) return;
+    if (tiles_ == 1 || pieces_.size() > kMaxPieces) return;
     for (const std::vector<uint8_t>& halo : {seen, std::vector<uint8_t>(pieces_.size(), 1), none}) {
       Strategy strategy = choose(LabelsOf(halo, true), values);
       if (strategy.cost < strategy_.cost) {
@@ -322,7 +322,7 @@ class ConcatenateRule {
   int64_t size_;
   std::vector<PartitionedValue*> operands_;
   std::vector<Piece> pieces_;  // one an operand
-  int64_t tiles_ = 1;  // most along the dim in sight
+  int64_t tiles_ = 1;          // most along the dim in sight
   Strategy strategy_;
   std::vector<uint8_t> halo_;  // empty: nothing is cut along the dim
 };

@@ -12,9 +12,9 @@ PartitionedValue* InPlace(PartitionContext& rule) {
   const MeshLayout* wanted = rule.wanted();
   if (wanted->kind != MeshLayout::Kind::kTiled) return nullptr;
   const MeshLayout* scalar = nullptr;
-  constexpr size_t kMost = 4;
-  if (rule.operands().size() > kMost) return nullptr;
-  Instruction* locals[kMost];
+  constexpr size_t kMax = 4;
+  if (rule.operands().size() > kMax) return nullptr;
+  Instruction* locals[kMax];
   for (bool emit : {false, true}) {
     for (size_t i = 0; i < rule.operands().size(); ++i) {
       PartitionedValue* operand = rule.operands()[i];

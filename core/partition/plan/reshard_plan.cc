@@ -18,7 +18,7 @@ ReshardState StateOf(const Shape* shape, const MeshLayout* layout) {
 namespace {
 
 // More digits are not worth a second search.
-constexpr size_t kMostRefinedDigits = 6;
+constexpr size_t kMaxRefinedDigits = 6;
 // Bytes that a collective more must save.
 constexpr double kSharedReductionCost = 256;
 
@@ -274,7 +274,7 @@ ReshardPlan ReshardPlanner::Impl::MakeInOneOrder(const Shape* shape, const MeshL
   collect(from);
   collect(to);
   std::optional<AxisList> digits = CommonDigits(axes, layouts.device_count());
-  if (!digits.has_value() || digits->size() > kMostSearchedDigits) {
+  if (!digits.has_value() || digits->size() > kMaxSearchedDigits) {
     return PermuteLast(shape, from, to);
   }
   ReshardPlan plan = Searched(shape, from, to, *digits);
@@ -289,7 +289,7 @@ ReshardPlan ReshardPlanner::Impl::Searched(const Shape* shape, const MeshLayout*
                  static_cast<double>(plan.bytes) <= LeastReshardBytes(shape, from, to);
   if (is_best) return plan;
   AxisList refined = Refined(digits);
-  if (refined.size() == digits.size() || refined.size() > kMostRefinedDigits) return plan;
+  if (refined.size() == digits.size() || refined.size() > kMaxRefinedDigits) return plan;
   ReshardPlan other = SearchPlan(shape, from, to, std::move(refined), weights);
   return other.cost < plan.cost ? other : plan;
 }
@@ -313,7 +313,7 @@ ReshardPlan ReshardPlanner::Impl::ShareReduction(const Shape* shape, const MeshL
     AxisList all = axes;
     all.insert(all.end(), pieces.begin(), pieces.end());
     const std::optional<AxisList> digits = CommonDigits(all, layouts.device_count());
-    if (pieces.empty() || !digits.has_value() || digits->size() > kMostSearchedDigits) continue;
+    if (pieces.empty() || !digits.has_value() || digits->size() > kMaxSearchedDigits) continue;
     MeshLayout cut = *from;
     cut.dims[static_cast<size_t>(d)] = JoinedAxes(from->axes(d), pieces);
     const MeshLayout* own_piece = layouts.Intern(std::move(cut));

@@ -49,7 +49,7 @@ class DigitList {
   void clear() { size_ = 0; }
 
  private:
-  std::array<uint8_t, kMostSearchedDigits> digits_;
+  std::array<uint8_t, kMaxSearchedDigits> digits_;
   uint8_t size_ = 0;
 };
 

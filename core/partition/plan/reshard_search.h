@@ -10,9 +10,9 @@ namespace gshard {
 // In bytes: steps must not tie with doing nothing.
 inline constexpr double kReshardStepCost = 0.125;
 
-inline constexpr size_t kMostSearchedDigits = 31;
+inline constexpr size_t kMaxSearchedDigits = 31;
 
-// `digits`: at most kMostSearchedDigits, such that every axis of both layouts (same order and
+// `digits`: at most kMaxSearchedDigits, such that every axis of both layouts (same order and
 // manual digits) is a run of them. Where there are too many states it reduces, gathers all and cuts
 // again.
 ReshardPlan SearchPlan(const Shape* shape, const MeshLayout* from, const MeshLayout* to,

@@ -31,7 +31,7 @@ namespace {
 // Is all that is computed from `source` elementwise, or its elements in another order, up to the
 // root? Of more than a few dozen operations: no.
 bool EndsInOutputs(const Instruction& source, const Users& users) {
-  constexpr size_t kMost = 64;
+  constexpr size_t kMax = 64;
   std::vector<const Instruction*> reached = {&source};
   for (size_t i = 0; i < reached.size(); ++i) {
     for (const Instruction* user : users.of(reached[i])) {
@@ -39,7 +39,7 @@ bool EndsInOutputs(const Instruction& source, const Users& users) {
       const bool keeps_elements = IsElementwise(user->opcode()) ||
                                   user->opcode() == Opcode::kTranspose ||
                                   user->opcode() == Opcode::kReshape;
-      if (!keeps_elements || reached.size() == kMost) return false;
+      if (!keeps_elements || reached.size() == kMax) return false;
       if (std::find(reached.begin(), reached.end(), user) == reached.end()) {
         reached.push_back(user);
       }

@@ -272,9 +272,9 @@ bool CombinesAlike(const Instruction& x, Opcode combiner) {
 
 // Does a chain of such operations, each the only user of the one before, make half or less of it?
 bool MakesSmaller(const Instruction& source, Opcode combiner, const Users& users) {
-  constexpr int kMost = 8;
+  constexpr int kMax = 8;
   const Instruction* x = &source;
-  for (int i = 0; i < kMost && CombinesAlike(*x, combiner); ++i) {
+  for (int i = 0; i < kMax && CombinesAlike(*x, combiner); ++i) {
     if (2 * x->shape()->element_count() <= source.operand(0)->shape()->element_count()) return true;
     if (users.of(x).size() != 1 || users.of(x)[0]->operand(0) != x) return false;
     x = users.of(x)[0];

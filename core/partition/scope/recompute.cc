@@ -8,7 +8,7 @@ namespace gshard {
 
 namespace {
 
-constexpr size_t kMostRecomputed = 32;  // operations
+constexpr size_t kMaxRecomputed = 32;  // operations
 
 class Recomputation {
  public:
@@ -17,7 +17,7 @@ class Recomputation {
   bool Again(const PartitionedValue& value, const MeshLayout* layout) {
     const Instruction* source = value.source;
     if (source == nullptr || !IsElementwise(source->opcode()) || !source->called().empty() ||
-        scope_.run().value_of[source->id()] != &value || done_.size() == kMostRecomputed) {
+        scope_.run().value_of[source->id()] != &value || done_.size() == kMaxRecomputed) {
       return false;
     }
     done_.push_back(&value);

@@ -25,7 +25,7 @@ namespace {
 constexpr size_t kMaxCombinations = 512;
 constexpr int kNone = -1;
 // Operands looked back at for one that is the same value.
-constexpr size_t kMostCompared = 16;
+constexpr size_t kMaxCompared = 16;
 // A strategy that puts digits where nobody has them must cost less than this part of the best
 // other.
 constexpr double kFreeLabelShare = 0.75;
@@ -67,7 +67,7 @@ const MeshLayout* Tiled(MeshLayoutTable& layouts, const MeshLayout* layout) {
 
 // Index of the first of the last operands up to i that is the same value as operand i.
 size_t FirstOfSame(std::span<PartitionedValue* const> operands, size_t i) {
-  size_t first = i - std::min(i, kMostCompared);
+  size_t first = i - std::min(i, kMaxCompared);
   while (operands[first] != operands[i]) ++first;
   return first;
 }

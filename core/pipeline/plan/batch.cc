@@ -141,9 +141,10 @@ Expected<void> CheckCustomCalls(const Module& module) {
       if (std::ranges::none_of(x->operands(), is_cut)) continue;
       Diagnostic error = module.ErrorAt(
           x, "E-PIPELINE-011",
-          fmt::format("pipelines do not take '{}', a custom call to '{}': it is for arrays of these "
-                      "shapes, and what it makes of a micro-batch is not known",
-                      x->name(), x->attributes<CustomCallAttributes>().target));
+          fmt::format(
+              "pipelines do not take '{}', a custom call to '{}': it is for arrays of these "
+              "shapes, and what it makes of a micro-batch is not known",
+              x->name(), x->attributes<CustomCallAttributes>().target));
       error.hint = "write what it computes in operations";
       return Fail(std::move(error));
     }
@@ -197,10 +198,10 @@ Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
 
 // What was taken for examples, for those who know better.
 std::string GuessText(const Module& module, const BatchDims& batch) {
-  constexpr size_t kMostNamed = 3;
+  constexpr size_t kMaxNamed = 3;
   std::vector<std::string_view> names;
   for (auto [number, dim] : batch.dimension) {
-    if (names.size() < kMostNamed) names.push_back(module.entry()->parameter(number)->name());
+    if (names.size() < kMaxNamed) names.push_back(module.entry()->parameter(number)->name());
   }
   std::string text = fmt::format("{}", fmt::join(names, ", "));
   if (const size_t more = batch.dimension.size() - names.size(); more > 0) {

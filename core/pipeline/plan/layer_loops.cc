@@ -14,7 +14,7 @@
 namespace gshard::pipeline {
 namespace {
 
-constexpr int64_t kMostInstructions = 10'000'000;
+constexpr int64_t kMaxInstructions = 10'000'000;
 
 // An array put together along dim 0 piece by piece, or an ordinary value.
 struct Value {
@@ -152,11 +152,11 @@ class Writer {
   Expected<void> WriteOut(Instruction* loop, int64_t trips) {
     const Computation* body = loop->called(1);
     made_ += trips * static_cast<int64_t>(body->instructions().size());
-    if (made_ > kMostInstructions) {
+    if (made_ > kMaxInstructions) {
       return Fail(module_.ErrorAt(loop, "E-PIPELINE-010",
                                   fmt::format("writing out the {} layers of '{}' takes more than "
                                               "{} instructions",
-                                              trips, loop->name(), kMostInstructions)));
+                                              trips, loop->name(), kMaxInstructions)));
     }
     std::vector<ValueRef> state;
     for (Instruction* x : loop->operand(0)->operands()) state.push_back(At(x));

@@ -50,11 +50,11 @@ std::optional<int64_t> ParseInt(std::string_view text) {
 // Says that it is about this line of a file of rules, all of it.
 void PlaceAt(Diagnostic& diagnostic, const std::string& file, uint32_t line,
              std::string_view text) {
-  constexpr size_t kMost = 160;
+  constexpr size_t kMax = 160;
   diagnostic.file = file;
   diagnostic.line = line;
   diagnostic.column = 1;
-  diagnostic.source_line.assign(text.substr(0, kMost));
+  diagnostic.source_line.assign(text.substr(0, kMax));
   diagnostic.caret_length = static_cast<uint32_t>(diagnostic.source_line.size());
 }
 
@@ -79,8 +79,7 @@ std::vector<Instruction*> Matches(const Module& module, const RE2& pattern) {
       if (!match && !instruction->metadata().empty()) {
         match = RE2::PartialMatch(OpNameOf(*instruction), pattern);
       }
-      if (!match && computation == module.entry() &&
-          instruction->opcode() == Opcode::kParameter) {
+      if (!match && computation == module.entry() && instruction->opcode() == Opcode::kParameter) {
         match = RE2::PartialMatch(
             fmt::format("param:{}", instruction->attributes<ParameterAttributes>().number),
             pattern);
@@ -380,7 +379,7 @@ const Sharding* ShardingByAxes(Context& context, const Mesh& mesh,
 }
 
 Expected<std::vector<MeshAxis>> ParseMeshFlag(std::string_view text) {
-  constexpr int64_t kMostDevices = int64_t{1} << 20;
+  constexpr int64_t kMaxDevices = int64_t{1} << 20;
   std::vector<MeshAxis> axes;
   int64_t devices = 1;
   for (std::string_view part : Split(text, ',')) {
@@ -395,9 +394,9 @@ Expected<std::vector<MeshAxis>> ParseMeshFlag(std::string_view text) {
     if (name.find_first_of("'\"{}[]()+*,:? ") != std::string::npos || name == "_") {
       return Fail(MakeError("E-ANNOTATE-010", fmt::format("'{}' cannot be an axis name", name)));
     }
-    if (*size > kMostDevices || devices > kMostDevices / *size) {
+    if (*size > kMaxDevices || devices > kMaxDevices / *size) {
       return Fail(
-          MakeError("E-ANNOTATE-011", fmt::format("a mesh of over {} devices", kMostDevices)));
+          MakeError("E-ANNOTATE-011", fmt::format("a mesh of over {} devices", kMaxDevices)));
     }
     devices *= *size;
     for (const MeshAxis& axis : axes) {

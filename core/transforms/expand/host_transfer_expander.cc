@@ -25,7 +25,7 @@ namespace {
 
 // Room for outfeeds whose number is not known, or is large because branches may be taken always.
 constexpr int64_t kUnknownItems = 256;
-constexpr int64_t kMostBytes = int64_t{64} << 20;
+constexpr int64_t kMaxBytes = int64_t{64} << 20;
 
 bool BringsItem(const Instruction& x) {
   return x.opcode() == Opcode::kInfeed || x.opcode() == Opcode::kRecvDone;
@@ -198,7 +198,7 @@ class HostTransfers {
     }
     record.capacity = kUnknownItems;
     const auto bytes = Times(feed.executions, BytesOf(shape));
-    if (feed.executions && (*feed.executions < kUnknownItems || (bytes && *bytes <= kMostBytes))) {
+    if (feed.executions && (*feed.executions < kUnknownItems || (bytes && *bytes <= kMaxBytes))) {
       record.capacity = std::max<int64_t>(*feed.executions, 1);
     }
     SetKnownCapacity(record);

@@ -29,10 +29,10 @@ bool IsNumber(std::string_view name) {
 
 // For a message: text that fits on a line.
 std::string Shortened(std::string_view text) {
-  constexpr size_t kMost = 80;
-  std::string shortened(text.substr(0, kMost));
+  constexpr size_t kMax = 80;
+  std::string shortened(text.substr(0, kMax));
   std::ranges::replace(shortened, '\n', ' ');
-  return text.size() > kMost ? shortened + ".." : shortened;
+  return text.size() > kMax ? shortened + ".." : shortened;
 }
 
 // The operation's name without its dialect.

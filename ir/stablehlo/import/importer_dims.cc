@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMaxEvaluationDepth = 200;
 constexpr int64_t kMaxKnownElements = 64;
-constexpr int kMostCalls =
+constexpr int kMaxCalls =
     256;  // each is followed anew: functions that call others twice, over and over
 
 using Known = std::map<const Instruction*, std::vector<int64_t>>;
@@ -137,7 +137,7 @@ class Evaluator {
 
 bool Importer::ConstantIntegers(const Value& value, std::vector<int64_t>& elements) {
   elements.clear();
-  int calls_left = kMostCalls;
+  int calls_left = kMaxCalls;
   return value.instruction != nullptr &&
          Evaluator(known_parameters_, calls_left).Evaluate(value.instruction, elements);
 }

@@ -11,7 +11,7 @@
 namespace gshard::stablehlo {
 namespace {
 
-constexpr int64_t kMostListed = 100;
+constexpr int64_t kMaxListed = 100;
 
 std::string_view ElementName(DType dtype) {
   switch (dtype) {
@@ -194,7 +194,7 @@ void AppendDense(std::string& out, const Literal& literal) {
   }
   const int64_t count = literal.shape->element_count();
   out += "dense<";
-  if (count > kMostListed) {
+  if (count > kMaxListed) {
     out += "\"0x";
     constexpr char kDigits[] = "0123456789ABCDEF";
     // Types below 8 bits have their value in the low bits of a byte.
