@@ -9,36 +9,36 @@ namespace gshard {
 namespace {
 
 constexpr int kDeepestExpression = 64;
-constexpr int64_t kMaxTableDigits = 4;
+constexpr int64_t kMaxTableSubAxes = 4;
 // Values stay far from overflow: sizes, offsets and device numbers do.
 constexpr int64_t kLargestValue = int64_t{1} << 48;
 
-void Normalize(std::vector<DeviceDigit>& digits) {
-  std::sort(digits.begin(), digits.end(),
-            [](const DeviceDigit& a, const DeviceDigit& b) { return a.stride > b.stride; });
-  std::vector<DeviceDigit> kept;
-  for (const DeviceDigit& digit : digits) {
-    if (digit.size == 1 || digit.coefficient == 0) continue;
-    if (!kept.empty() && kept.back().stride == digit.stride * digit.size &&
-        kept.back().coefficient == digit.coefficient * digit.size) {
-      kept.back() = {kept.back().size * digit.size, digit.stride, digit.coefficient};
+void Normalize(std::vector<DeviceSubAxis>& sub_axes) {
+  std::sort(sub_axes.begin(), sub_axes.end(),
+            [](const DeviceSubAxis& a, const DeviceSubAxis& b) { return a.stride > b.stride; });
+  std::vector<DeviceSubAxis> kept;
+  for (const DeviceSubAxis& sub_axis : sub_axes) {
+    if (sub_axis.size == 1 || sub_axis.coefficient == 0) continue;
+    if (!kept.empty() && kept.back().stride == sub_axis.stride * sub_axis.size &&
+        kept.back().coefficient == sub_axis.coefficient * sub_axis.size) {
+      kept.back() = {kept.back().size * sub_axis.size, sub_axis.stride, sub_axis.coefficient};
     } else {
-      kept.push_back(digit);
+      kept.push_back(sub_axis);
     }
   }
-  digits = std::move(kept);
+  sub_axes = std::move(kept);
 }
 
-// Cuts digits at every point of `cuts` (sorted strides).
-bool CutAt(const std::vector<int64_t>& cuts, const DeviceDigit& digit,
-           std::vector<DeviceDigit>& out) {
-  int64_t begin = digit.stride;
-  const int64_t end = digit.stride * digit.size;
+// Cuts sub-axes at every point of `cuts` (sorted strides).
+bool CutAt(const std::vector<int64_t>& cuts, const DeviceSubAxis& sub_axis,
+           std::vector<DeviceSubAxis>& out) {
+  int64_t begin = sub_axis.stride;
+  const int64_t end = sub_axis.stride * sub_axis.size;
   for (int64_t cut : cuts) {
     if (cut <= begin) continue;
     if (cut > end) break;
     if (cut % begin != 0 || end % cut != 0) return false;
-    out.push_back({cut / begin, begin, digit.coefficient * (begin / digit.stride)});
+    out.push_back({cut / begin, begin, sub_axis.coefficient * (begin / sub_axis.stride)});
     begin = cut;
   }
   return begin == end;
@@ -56,22 +56,23 @@ std::optional<Division> Divide(const DeviceFunction& f, int64_t divisor) {
   Division result;
   result.high.bias = f.bias / divisor;
   result.low.bias = f.bias % divisor;
-  for (const DeviceDigit& digit : f.digits) {
-    if (digit.coefficient < 0) return std::nullopt;
-    if (digit.coefficient % divisor == 0) {
-      result.high.digits.push_back({digit.size, digit.stride, digit.coefficient / divisor});
-    } else if (divisor % digit.coefficient == 0) {
-      // The low part of the digit stays below the divisor, the high part is a multiple of it.
-      int64_t low = std::min(digit.size, divisor / digit.coefficient);
-      if (digit.size % low != 0) return std::nullopt;
-      result.low.digits.push_back({low, digit.stride, digit.coefficient});
-      result.high.digits.push_back({digit.size / low, digit.stride * low, 1});
+  for (const DeviceSubAxis& sub_axis : f.sub_axes) {
+    if (sub_axis.coefficient < 0) return std::nullopt;
+    if (sub_axis.coefficient % divisor == 0) {
+      result.high.sub_axes.push_back(
+          {sub_axis.size, sub_axis.stride, sub_axis.coefficient / divisor});
+    } else if (divisor % sub_axis.coefficient == 0) {
+      // The low part of the sub-axis stays below the divisor, the high part is a multiple of it.
+      int64_t low = std::min(sub_axis.size, divisor / sub_axis.coefficient);
+      if (sub_axis.size % low != 0) return std::nullopt;
+      result.low.sub_axes.push_back({low, sub_axis.stride, sub_axis.coefficient});
+      result.high.sub_axes.push_back({sub_axis.size / low, sub_axis.stride * low, 1});
     } else {
-      result.low.digits.push_back(digit);
+      result.low.sub_axes.push_back(sub_axis);
     }
   }
-  Normalize(result.high.digits);
-  Normalize(result.low.digits);
+  Normalize(result.high.sub_axes);
+  Normalize(result.low.sub_axes);
   if (result.low.Largest() >= divisor) return std::nullopt;
   return result;
 }
@@ -93,24 +94,24 @@ bool FitsType(const DeviceFunction& f, DType dtype) {
 
 int64_t DeviceFunction::Least() const {
   int64_t least = bias;
-  for (const DeviceDigit& digit : digits) {
-    least += std::min<int64_t>(0, digit.coefficient) * (digit.size - 1);
+  for (const DeviceSubAxis& sub_axis : sub_axes) {
+    least += std::min<int64_t>(0, sub_axis.coefficient) * (sub_axis.size - 1);
   }
   return least;
 }
 
 int64_t DeviceFunction::Largest() const {
   int64_t largest = bias;
-  for (const DeviceDigit& digit : digits) {
-    largest += std::max<int64_t>(0, digit.coefficient) * (digit.size - 1);
+  for (const DeviceSubAxis& sub_axis : sub_axes) {
+    largest += std::max<int64_t>(0, sub_axis.coefficient) * (sub_axis.size - 1);
   }
   return largest;
 }
 
 int64_t DeviceFunction::At(int64_t device) const {
   int64_t value = bias;
-  for (const DeviceDigit& digit : digits) {
-    value += digit.coefficient * (device / digit.stride % digit.size);
+  for (const DeviceSubAxis& sub_axis : sub_axes) {
+    value += sub_axis.coefficient * (device / sub_axis.stride % sub_axis.size);
   }
   return value;
 }
@@ -125,8 +126,8 @@ DeviceFunction IdentityFunction(int64_t device_count) {
 DeviceFunction Scaled(const DeviceFunction& f, int64_t factor) {
   DeviceFunction result = f;
   result.bias *= factor;
-  for (DeviceDigit& digit : result.digits) digit.coefficient *= factor;
-  if (factor == 0) result.digits.clear();
+  for (DeviceSubAxis& sub_axis : result.sub_axes) sub_axis.coefficient *= factor;
+  if (factor == 0) result.sub_axes.clear();
   return result;
 }
 
@@ -135,30 +136,30 @@ std::optional<DeviceFunction> Sum(const DeviceFunction& f, const DeviceFunction&
   result.bias = f.bias + g.bias;
   std::vector<int64_t> cuts;
   for (const DeviceFunction* h : {&f, &g}) {
-    for (const DeviceDigit& digit : h->digits) {
-      cuts.push_back(digit.stride);
-      cuts.push_back(digit.stride * digit.size);
+    for (const DeviceSubAxis& sub_axis : h->sub_axes) {
+      cuts.push_back(sub_axis.stride);
+      cuts.push_back(sub_axis.stride * sub_axis.size);
     }
   }
   std::sort(cuts.begin(), cuts.end());
-  std::vector<DeviceDigit> pieces;
+  std::vector<DeviceSubAxis> pieces;
   for (const DeviceFunction* h : {&f, &g}) {
-    for (const DeviceDigit& digit : h->digits) {
-      if (!CutAt(cuts, digit, pieces)) return std::nullopt;
+    for (const DeviceSubAxis& sub_axis : h->sub_axes) {
+      if (!CutAt(cuts, sub_axis, pieces)) return std::nullopt;
     }
   }
   // Pieces of both are equal or disjoint now.
   std::sort(pieces.begin(), pieces.end(),
-            [](const DeviceDigit& a, const DeviceDigit& b) { return a.stride > b.stride; });
-  for (const DeviceDigit& piece : pieces) {
-    if (!result.digits.empty() && result.digits.back().stride == piece.stride) {
-      if (result.digits.back().size != piece.size) return std::nullopt;
-      result.digits.back().coefficient += piece.coefficient;
+            [](const DeviceSubAxis& a, const DeviceSubAxis& b) { return a.stride > b.stride; });
+  for (const DeviceSubAxis& piece : pieces) {
+    if (!result.sub_axes.empty() && result.sub_axes.back().stride == piece.stride) {
+      if (result.sub_axes.back().size != piece.size) return std::nullopt;
+      result.sub_axes.back().coefficient += piece.coefficient;
     } else {
-      result.digits.push_back(piece);
+      result.sub_axes.push_back(piece);
     }
   }
-  Normalize(result.digits);
+  Normalize(result.sub_axes);
   return result;
 }
 
@@ -176,13 +177,14 @@ std::optional<DeviceFunction> Remainder(const DeviceFunction& f, int64_t divisor
   return division->low;
 }
 
-std::optional<DeviceFunction> FunctionOfTable(std::span<const int64_t> table, int64_t max_digits) {
+std::optional<DeviceFunction> FunctionOfTable(std::span<const int64_t> table,
+                                              int64_t max_sub_axes) {
   if (table.empty()) return std::nullopt;
   DeviceFunction result;
   result.bias = table[0];
   const auto whole = static_cast<int64_t>(table.size());
   auto at = [&](int64_t i) { return table[static_cast<size_t>(i)]; };
-  // Minor digits first: table[q * r + m] = table[q * r] + slope * m for the longest r that does.
+  // Minor sub-axes first: table[q * r + m] = table[q * r] + slope * m for the longest r that does.
   for (int64_t stride = 1; stride < whole;) {
     const int64_t left = whole / stride;
     const int64_t slope = at(stride) - at(0);
@@ -198,11 +200,11 @@ std::optional<DeviceFunction> FunctionOfTable(std::span<const int64_t> table, in
     };
     while (run >= 2 && (left % run != 0 || !repeats(run))) --run;
     if (run < 2) return std::nullopt;
-    if (slope != 0) result.digits.push_back({run, stride, slope});
-    if (static_cast<int64_t>(result.digits.size()) > max_digits) return std::nullopt;
+    if (slope != 0) result.sub_axes.push_back({run, stride, slope});
+    if (static_cast<int64_t>(result.sub_axes.size()) > max_sub_axes) return std::nullopt;
     stride *= run;
   }
-  Normalize(result.digits);
+  Normalize(result.sub_axes);
   return result;
 }
 
@@ -215,10 +217,10 @@ std::optional<DeviceFunction> PlaceInGroup(const ReplicaGroups& groups, int64_t 
   DeviceFunction place;
   int64_t weight = 1;
   for (auto axis = axes->rbegin(); axis != axes->rend(); ++axis) {
-    place.digits.push_back({axis->size, axis->stride, weight});
+    place.sub_axes.push_back({axis->size, axis->stride, weight});
     weight *= axis->size;
   }
-  Normalize(place.digits);
+  Normalize(place.sub_axes);
   return place;
 }
 
@@ -315,14 +317,14 @@ std::optional<DeviceFunction> DeviceFunctions::ReadLookup(const Instruction* x) 
   if (!index || index->Least() < 0 || index->Largest() >= size) return std::nullopt;
   std::vector<int64_t> values(static_cast<size_t>(size));
   for (int64_t i = 0; i < size; ++i) values[static_cast<size_t>(i)] = ElementAsInt64(*literal, i);
-  std::optional<DeviceFunction> of_index = FunctionOfTable(values, kMaxTableDigits);
+  std::optional<DeviceFunction> of_index = FunctionOfTable(values, kMaxTableSubAxes);
   if (!of_index) return std::nullopt;
   std::optional<DeviceFunction> result = ConstantFunction(of_index->bias);
-  for (const DeviceDigit& digit : of_index->digits) {
-    std::optional<DeviceFunction> value = Quotient(*index, digit.stride);
-    if (value && digit.stride * digit.size < size) value = Remainder(*value, digit.size);
+  for (const DeviceSubAxis& sub_axis : of_index->sub_axes) {
+    std::optional<DeviceFunction> value = Quotient(*index, sub_axis.stride);
+    if (value && sub_axis.stride * sub_axis.size < size) value = Remainder(*value, sub_axis.size);
     if (!value) return std::nullopt;
-    result = Sum(*result, Scaled(*value, digit.coefficient));
+    result = Sum(*result, Scaled(*value, sub_axis.coefficient));
     if (!result) return std::nullopt;
   }
   return result;

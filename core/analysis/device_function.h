@@ -2,7 +2,7 @@
 //
 // A DeviceFunction is bias + sum of coefficient * ((device / stride) % size): what mixed-radix
 // arithmetic on partition-id gives. So two offsets can be compared, and an offset with a place in a
-// replica group, for all devices at once: costs are in the number of digits, not of devices.
+// replica group, for all devices at once: costs are in the number of sub-axes, not of devices.
 #ifndef GSHARD_CORE_ANALYSIS_DEVICE_FUNCTION_H_
 #define GSHARD_CORE_ANALYSIS_DEVICE_FUNCTION_H_
 
@@ -17,18 +17,18 @@
 
 namespace gshard {
 
-struct DeviceDigit {
+struct DeviceSubAxis {
   int64_t size = 1, stride = 1, coefficient = 0;
-  bool operator==(const DeviceDigit&) const = default;
+  bool operator==(const DeviceSubAxis&) const = default;
 };
 
-// Normal form: digits by decreasing stride, disjoint, no size 1, no coefficient 0, neighbours that
-// continue each other merged. Equal functions of devices 0..n-1 have equal forms.
+// Normal form: sub-axes by decreasing stride, disjoint, no size 1, no coefficient 0, neighbours
+// that continue each other merged. Equal functions of devices 0..n-1 have equal forms.
 struct DeviceFunction {
   int64_t bias = 0;
-  std::vector<DeviceDigit> digits;
+  std::vector<DeviceSubAxis> sub_axes;
 
-  bool IsConstant() const { return digits.empty(); }
+  bool IsConstant() const { return sub_axes.empty(); }
   int64_t Least() const;
   int64_t Largest() const;
   int64_t At(int64_t device) const;
@@ -39,14 +39,14 @@ DeviceFunction ConstantFunction(int64_t value);
 // The device's own number.
 DeviceFunction IdentityFunction(int64_t device_count);
 DeviceFunction Scaled(const DeviceFunction& f, int64_t factor);
-// Nothing where the digits of both are not digits of one number system.
+// Nothing where the sub-axes of both are not sub-axes of one number system.
 std::optional<DeviceFunction> Sum(const DeviceFunction& f, const DeviceFunction& g);
 // f / divisor, rounded down, and f % divisor, for f >= 0 and divisor > 0; nothing where that has no
 // such form.
 std::optional<DeviceFunction> Quotient(const DeviceFunction& f, int64_t divisor);
 std::optional<DeviceFunction> Remainder(const DeviceFunction& f, int64_t divisor);
-// table[device] for devices 0..table.size()-1, if it has at most `max_digits` digits. O(table).
-std::optional<DeviceFunction> FunctionOfTable(std::span<const int64_t> table, int64_t max_digits);
+// table[device] for devices 0..table.size()-1, if it has at most `max_sub_axes` sub-axes. O(table).
+std::optional<DeviceFunction> FunctionOfTable(std::span<const int64_t> table, int64_t max_sub_axes);
 // The place of a device in its group; nothing for lists without such a form.
 std::optional<DeviceFunction> PlaceInGroup(const ReplicaGroups& groups, int64_t device_count);
 

@@ -12,7 +12,7 @@ namespace gshard {
 namespace {
 
 // A table that would take more arithmetic than this stays a table while it is short.
-constexpr size_t kMaxDigits = 2;
+constexpr size_t kMaxSubAxes = 2;
 constexpr int64_t kShortTable = 64;
 
 bool IsFloatType(const Instruction* x) {

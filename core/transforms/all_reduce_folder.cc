@@ -41,12 +41,12 @@ class Folder {
     AxisList joint = *first;
     joint.insert(joint.end(), second->begin(), second->end());
     // Disjoint iff taking one from both leaves the other.
-    std::optional<AxisList> digits = CommonDigits(joint, device_count_);
-    if (!digits) return std::nullopt;
-    std::vector<int> times(digits->size(), 0);
+    std::optional<AxisList> sub_axes = CommonSubAxes(joint, device_count_);
+    if (!sub_axes) return std::nullopt;
+    std::vector<int> times(sub_axes->size(), 0);
     for (const DeviceAxis& axis : joint) {
-      for (int digit : DigitsOf(*digits, axis)) {
-        if (++times[static_cast<size_t>(digit)] > 1) return std::nullopt;
+      for (int sub_axis : SubAxesOf(*sub_axes, axis)) {
+        if (++times[static_cast<size_t>(sub_axis)] > 1) return std::nullopt;
       }
     }
     return SortedAxes(joint);

@@ -54,16 +54,16 @@ ReplicaGroups GroupsAlong(AxisSpan axes, int64_t device_count) {
 
 std::optional<AxisList> AxesOfGroupPosition(const DeviceFunction& place) {
   if (place.bias != 0) return std::nullopt;
-  std::vector<DeviceDigit> digits = place.digits;
-  std::sort(digits.begin(), digits.end(), [](const DeviceDigit& a, const DeviceDigit& b) {
+  std::vector<DeviceSubAxis> sub_axes = place.sub_axes;
+  std::sort(sub_axes.begin(), sub_axes.end(), [](const DeviceSubAxis& a, const DeviceSubAxis& b) {
     return a.coefficient < b.coefficient;
   });
   AxisList axes;
   int64_t weight = 1;
-  for (const DeviceDigit& digit : digits) {
-    if (digit.coefficient != weight) return std::nullopt;
-    weight *= digit.size;
-    axes.push_back({digit.size, digit.stride});
+  for (const DeviceSubAxis& sub_axis : sub_axes) {
+    if (sub_axis.coefficient != weight) return std::nullopt;
+    weight *= sub_axis.size;
+    axes.push_back({sub_axis.size, sub_axis.stride});
   }
   std::reverse(axes.begin(), axes.end());
   return axes;
@@ -72,19 +72,19 @@ std::optional<AxisList> AxesOfGroupPosition(const DeviceFunction& place) {
 std::optional<AxisList> WithoutAxes(AxisSpan whole, AxisSpan part, int64_t device_count) {
   AxisList all(whole.begin(), whole.end());
   all.insert(all.end(), part.begin(), part.end());
-  std::optional<AxisList> digits = CommonDigits(all, device_count);
-  if (!digits) return std::nullopt;
-  std::vector<int8_t> in(digits->size(), 0);
+  std::optional<AxisList> sub_axes = CommonSubAxes(all, device_count);
+  if (!sub_axes) return std::nullopt;
+  std::vector<int8_t> in(sub_axes->size(), 0);
   for (const DeviceAxis& axis : whole) {
-    for (int digit : DigitsOf(*digits, axis)) ++in[static_cast<size_t>(digit)];
+    for (int sub_axis : SubAxesOf(*sub_axes, axis)) ++in[static_cast<size_t>(sub_axis)];
   }
   for (const DeviceAxis& axis : part) {
-    for (int digit : DigitsOf(*digits, axis)) --in[static_cast<size_t>(digit)];
+    for (int sub_axis : SubAxesOf(*sub_axes, axis)) --in[static_cast<size_t>(sub_axis)];
   }
   AxisList rest;
-  for (size_t i = 0; i < digits->size(); ++i) {
+  for (size_t i = 0; i < sub_axes->size(); ++i) {
     if (in[i] < 0) return std::nullopt;
-    if (in[i] > 0) rest.push_back((*digits)[i]);
+    if (in[i] > 0) rest.push_back((*sub_axes)[i]);
   }
   return MergedAxes(rest);
 }

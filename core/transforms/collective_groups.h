@@ -1,5 +1,5 @@
 // What collective passes ask about a collective: is it of the plain kind they know, whom does it
-// join, with what does it combine. Groups are lists of mesh digits, so nothing depends on the
+// join, with what does it combine. Groups are lists of mesh sub-axes, so nothing depends on the
 // number of devices.
 #ifndef GSHARD_CORE_TRANSFORMS_COLLECTIVE_GROUPS_H_
 #define GSHARD_CORE_TRANSFORMS_COLLECTIVE_GROUPS_H_

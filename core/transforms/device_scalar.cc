@@ -5,17 +5,19 @@ namespace gshard {
 Instruction* DeviceScalar(Builder& builder, const DeviceFunction& f, DType dtype,
                           int64_t device_count) {
   Instruction* sum = nullptr;
-  for (const DeviceDigit& digit : f.digits) {
+  for (const DeviceSubAxis& sub_axis : f.sub_axes) {
     Instruction* value = builder.PartitionId();
-    if (digit.stride > 1) {
-      value = builder.Binary(Opcode::kDivide, value, builder.ScalarInt(DType::kU32, digit.stride));
+    if (sub_axis.stride > 1) {
+      value =
+          builder.Binary(Opcode::kDivide, value, builder.ScalarInt(DType::kU32, sub_axis.stride));
     }
-    if (digit.stride * digit.size < device_count) {
-      value = builder.Binary(Opcode::kRemainder, value, builder.ScalarInt(DType::kU32, digit.size));
+    if (sub_axis.stride * sub_axis.size < device_count) {
+      value =
+          builder.Binary(Opcode::kRemainder, value, builder.ScalarInt(DType::kU32, sub_axis.size));
     }
     value = builder.Convert(value, dtype);
-    if (digit.coefficient != 1) {
-      value = builder.Multiply(value, builder.ScalarInt(dtype, digit.coefficient));
+    if (sub_axis.coefficient != 1) {
+      value = builder.Multiply(value, builder.ScalarInt(dtype, sub_axis.coefficient));
     }
     sum = sum == nullptr ? value : builder.Add(sum, value);
   }

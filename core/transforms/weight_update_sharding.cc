@@ -161,23 +161,24 @@ class WeightUpdate {
     return Without(axes, {});
   }
 
-  // The digits of `axes` that are in none of `used`, major first; empty if they share no digits.
+  // The sub-axes of `axes` that are in none of `used`, major first; empty if they share no
+  // sub-axes.
   AxisList Without(const AxisList& axes, const AxisList& used) const {
     AxisList all = axes;
     all.insert(all.end(), used.begin(), used.end());
-    std::optional<AxisList> digits = CommonDigits(all, layouts_.device_count());
-    if (!digits) return {};
-    std::vector<bool> in(digits->size(), false);
+    std::optional<AxisList> sub_axes = CommonSubAxes(all, layouts_.device_count());
+    if (!sub_axes) return {};
+    std::vector<bool> in(sub_axes->size(), false);
     auto mark = [&](const AxisList& list, bool value) {
       for (const DeviceAxis& axis : list) {
-        for (int digit : DigitsOf(*digits, axis)) in[static_cast<size_t>(digit)] = value;
+        for (int sub_axis : SubAxesOf(*sub_axes, axis)) in[static_cast<size_t>(sub_axis)] = value;
       }
     };
     mark(axes, true);
     mark(used, false);
     AxisList rest;
-    for (size_t i = 0; i < digits->size(); ++i) {
-      if (in[i]) rest.push_back((*digits)[i]);
+    for (size_t i = 0; i < sub_axes->size(); ++i) {
+      if (in[i]) rest.push_back((*sub_axes)[i]);
     }
     return rest;
   }

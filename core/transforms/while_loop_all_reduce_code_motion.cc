@@ -110,9 +110,10 @@ class BodyGraph {
 
 // Does f have the same value on devices that differ along `axes` only?
 bool IsAlikeAlong(const DeviceFunction& f, AxisSpan axes) {
-  return std::ranges::all_of(f.digits, [&](const DeviceDigit& digit) {
+  return std::ranges::all_of(f.sub_axes, [&](const DeviceSubAxis& sub_axis) {
     return std::ranges::all_of(axes, [&](const DeviceAxis& axis) {
-      return digit.stride >= axis.stride * axis.size || axis.stride >= digit.stride * digit.size;
+      return sub_axis.stride >= axis.stride * axis.size ||
+             axis.stride >= sub_axis.stride * sub_axis.size;
     });
   });
 }

@@ -65,7 +65,7 @@ AxisList ComplementAxes(AxisSpan used, int64_t device_count) {
   AxisList gaps;
   int64_t reached = 1;
   for (const DeviceAxis& axis : sorted) {
-    CheckInternal(axis.stride % reached == 0, "axes that are not digits of one number system");
+    CheckInternal(axis.stride % reached == 0, "axes that are not sub-axes of one number system");
     gaps.push_back({axis.stride / reached, reached});
     reached = axis.stride * axis.size;
   }
@@ -82,7 +82,7 @@ AxisList SortedAxes(AxisSpan axes) {
   return MergedAxes(sorted);
 }
 
-std::optional<AxisList> CommonDigits(AxisSpan axes, int64_t device_count) {
+std::optional<AxisList> CommonSubAxes(AxisSpan axes, int64_t device_count) {
   std::vector<int64_t> cuts = {1, device_count};
   for (const DeviceAxis& axis : axes) {
     cuts.push_back(axis.stride);
@@ -90,19 +90,19 @@ std::optional<AxisList> CommonDigits(AxisSpan axes, int64_t device_count) {
   }
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  AxisList digits;
+  AxisList sub_axes;
   for (size_t i = cuts.size() - 1; i > 0; --i) {
     if (cuts[i] % cuts[i - 1] != 0) return std::nullopt;
-    digits.push_back({cuts[i] / cuts[i - 1], cuts[i - 1]});
+    sub_axes.push_back({cuts[i] / cuts[i - 1], cuts[i - 1]});
   }
-  return digits;
+  return sub_axes;
 }
 
-DigitRun DigitsOf(AxisSpan digits, const DeviceAxis& axis) {
+SubAxisRun SubAxesOf(AxisSpan sub_axes, const DeviceAxis& axis) {
   size_t first = 0;
-  while (first < digits.size() && digits[first].stride >= axis.stride * axis.size) ++first;
+  while (first < sub_axes.size() && sub_axes[first].stride >= axis.stride * axis.size) ++first;
   size_t last = first;
-  while (last < digits.size() && digits[last].stride >= axis.stride) ++last;
+  while (last < sub_axes.size() && sub_axes[last].stride >= axis.stride) ++last;
   return {static_cast<int>(first), static_cast<int>(last)};
 }
 

@@ -8,24 +8,24 @@ namespace {
 
 constexpr int32_t kNobody = -1;
 
-// coordinate = coordinate * size + digit, at every position.
-void AppendDigit(std::vector<int32_t>& coordinates, const DeviceAxis& axis) {
+// coordinate = coordinate * size + place on the axis, at every position.
+void AppendCoordinate(std::vector<int32_t>& coordinates, const DeviceAxis& axis) {
   auto size = static_cast<int32_t>(axis.size);
   auto stride = At(axis.stride);
   for (size_t position = 0; position < coordinates.size();) {
-    for (int32_t digit = 0; digit < size; ++digit) {
+    for (int32_t place = 0; place < size; ++place) {
       for (size_t end = position + stride; position < end; ++position) {
-        coordinates[position] = coordinates[position] * size + digit;
+        coordinates[position] = coordinates[position] * size + place;
       }
     }
   }
 }
 
-// The tile of every device, numbered over manual digits and dims.
+// The tile of every device, numbered over manual sub-axes and dims.
 std::vector<int32_t> TileOfDevices(const MeshLayout& layout, int64_t device_count) {
   std::vector<int32_t> tile_at = CoordinatesOnAxes(layout.manual, device_count);
   for (const AxisList& axes : layout.dims) {
-    for (const DeviceAxis& axis : axes) AppendDigit(tile_at, axis);
+    for (const DeviceAxis& axis : axes) AppendCoordinate(tile_at, axis);
   }
   if (layout.order == nullptr) return tile_at;
   std::vector<int32_t> tile_of(tile_at.size());
@@ -50,7 +50,7 @@ std::vector<DevicePair> PairsOf(std::span<const int32_t> receiver_of) {
 
 std::vector<int32_t> CoordinatesOnAxes(AxisSpan axes, int64_t device_count) {
   std::vector<int32_t> coordinates(At(device_count), 0);
-  for (const DeviceAxis& axis : axes) AppendDigit(coordinates, axis);
+  for (const DeviceAxis& axis : axes) AppendCoordinate(coordinates, axis);
   return coordinates;
 }
 

@@ -12,16 +12,16 @@
 
 namespace gshard {
 
-// Mixed-radix number that the digits of each position form.
+// Mixed-radix number that the coordinates of each position form.
 std::vector<int32_t> CoordinatesOnAxes(AxisSpan axes, int64_t device_count);
 
 // Each tile of `to` from a device that has it in `from`; devices that have theirs already keep it,
 // and of several holders each serves one. By increasing source; empty if nothing moves. The layouts
-// have the same tile counts and manual digits.
+// have the same tile counts and manual sub-axes.
 std::vector<DevicePair> PermutationBetween(const MeshLayout& from, const MeshLayout& to,
                                            int64_t device_count);
 
-// In every row of the other digits, the device at coordinate i on `axes` receives from the one at
+// In every row of the other sub-axes, the device at coordinate i on `axes` receives from the one at
 // source_of[i] (negative: from nobody). By increasing source.
 std::vector<DevicePair> PermutationAlong(AxisSpan axes, std::span<const int64_t> source_of,
                                          const DeviceOrder* order, int64_t device_count);

@@ -1,8 +1,8 @@
-// The partitioner's view of a sharding: for each data dim, the mesh digits that cut it.
+// The partitioner's view of a sharding: for each data dim, the mesh sub-axes that cut it.
 //
-// What XLA calls partial replication and subgroups needs no cases here: digits in no list are
-// replicated, manual digits are those nobody may touch, unreduced digits hold partial values. All
-// device numbers stay global, also inside manual subgroups. Layouts are interned by a
+// What XLA calls partial replication and subgroups needs no cases here: sub-axes in no list are
+// replicated, manual sub-axes are those nobody may touch, unreduced sub-axes hold partial values.
+// All device numbers stay global, also inside manual subgroups. Layouts are interned by a
 // MeshLayoutTable: equal iff the pointers are. Explicit device lists are axes over positions in a
 // DeviceOrder.
 #ifndef GSHARD_CORE_PARTITION_LAYOUT_MESH_LAYOUT_H_
@@ -38,7 +38,7 @@ struct MeshLayout {
   Kind kind = Kind::kTiled;
   int64_t device = 0;          // kMaximal
   std::vector<AxisList> dims;  // one per dim of the shape, major first, merged
-  AxisList unreduced;          // the value is the `combiner` of the copies along these digits
+  AxisList unreduced;          // the value is the `combiner` of the copies along these sub-axes
   Opcode combiner = Opcode::kAdd;
   AxisList manual;
   const DeviceOrder* order = nullptr;  // null: positions are device numbers
@@ -75,9 +75,9 @@ class MeshLayoutTable {
   const std::string& ToText(const MeshLayout* layout);
 
   const MeshLayout* Replicated(int64_t rank);
-  // Data dims whole, manual digits and device order as in `like`.
+  // Data dims whole, manual sub-axes and device order as in `like`.
   const MeshLayout* ReplicatedLike(const MeshLayout* like, int64_t rank);
-  // `layout` with other lists per dim (same manual digits and order, nothing unreduced).
+  // `layout` with other lists per dim (same manual sub-axes and order, nothing unreduced).
   const MeshLayout* WithDims(const MeshLayout* layout, std::vector<AxisList> dims);
   // The same of merged lists that somebody else keeps: copies nothing if the layout is known.
   const MeshLayout* WithDims(const MeshLayout* layout, std::span<const AxisList* const> dims);
@@ -85,16 +85,16 @@ class MeshLayoutTable {
   const MeshLayout* Transposed(const MeshLayout* layout, std::span<const int64_t> permutation);
   const MeshLayout* WithDimsWhole(const MeshLayout* layout, std::span<const int64_t> dims);
   // Tiles of `dims` in the opposite order: where the tiles of a reversed value lie if every device
-  // reverses its own. No manual digits, nothing unreduced. Linear in the devices, remembered.
+  // reverses its own. No manual sub-axes, nothing unreduced. Linear in the devices, remembered.
   const MeshLayout* Mirrored(const MeshLayout* layout, std::span<const int64_t> dims);
-  // Without the minor digits of dims that only make tiles empty: 8 elements cut 32 ways have the
+  // Without the minor sub-axes of dims that only make tiles empty: 8 elements cut 32 ways have the
   // tiles of a cut in 8, and then copies instead of empty tiles.
   const MeshLayout* WithoutEmptyTiles(const MeshLayout* layout, const Shape* shape);
-  // Without partial values: the digits become replicated.
+  // Without partial values: the sub-axes become replicated.
   const MeshLayout* Reduced(const MeshLayout* layout);
 
-  // Groups of the devices that differ only along `axes`; member k has digits k (major first).
-  // `replica_count` > 1: for collectives that use global ids, groups repeat per replica.
+  // Groups of the devices that differ only along `axes`; member k has the coordinates of k (major
+  // first). `replica_count` > 1: for collectives that use global ids, groups repeat per replica.
   ReplicaGroups Groups(const MeshLayout* layout, AxisSpan axes, int64_t replica_count);
 
  private:

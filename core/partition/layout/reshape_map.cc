@@ -35,7 +35,7 @@ std::vector<ReshapeSegment> Segments(Dims from, Dims to) {
 
 namespace {
 
-// Digits of `axes` (major first) such that their product divides `size`, and the rest.
+// Sub-axes of `axes` (major first) such that their product divides `size`, and the rest.
 AxisList LargestPrefixDividing(const AxisList& axes, int64_t size) {
   AxisList prefix;
   for (const DeviceAxis& axis : axes) {
@@ -48,8 +48,8 @@ AxisList LargestPrefixDividing(const AxisList& axes, int64_t size) {
   return prefix;
 }
 
-// The digits that cut a run of dims, laid over another run of dims of the same total size: possible
-// for the leading digits, while every dim but the last one cut is cut completely.
+// The sub-axes that cut a run of dims, laid over another run of dims of the same total size:
+// possible for the leading sub-axes, while every dim but the last one cut is cut completely.
 void MapSegment(Dims from, const std::vector<AxisList>& from_axes, Dims to,
                 std::vector<AxisList>& kept, std::vector<AxisList>& mapped) {
   kept.assign(from.size(), {});
@@ -84,7 +84,7 @@ void MapSegment(Dims from, const std::vector<AxisList>& from_axes, Dims to,
       }
       rest = std::move(left);
     }
-    // What remains of this dim is minor to its digits: it must be matched in full before the next
+    // What remains of this dim is minor to its sub-axes: it must be matched in full before the next
     // dim may be cut.
     if (f_left > 1) return;
   }

@@ -1,4 +1,4 @@
-// Which layouts agree on the two sides of a reshape: digits of dims whose tiles are whole runs of
+// Which layouts agree on the two sides of a reshape: sub-axes of dims whose tiles are whole runs of
 // elements on both sides (docs/partitioning.md, "Reshapes").
 #ifndef GSHARD_CORE_PARTITION_LAYOUT_RESHAPE_MAP_H_
 #define GSHARD_CORE_PARTITION_LAYOUT_RESHAPE_MAP_H_

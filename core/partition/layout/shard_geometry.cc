@@ -33,18 +33,18 @@ Instruction* ShardGeometry::Ordinal(AxisSpan axes, const DeviceOrder* order, DTy
   }
   Instruction* ordinal = nullptr;
   for (const DeviceAxis& axis : axes) {
-    Instruction* digit = position;
+    Instruction* coordinate = position;
     if (axis.stride > 1) {
-      digit = builder_.Add(Opcode::kDivide, {digit, Int(axis.stride, DType::kU32)});
+      coordinate = builder_.Add(Opcode::kDivide, {coordinate, Int(axis.stride, DType::kU32)});
     }
     if (axis.stride * axis.size < device_count_) {
-      digit = builder_.Add(Opcode::kRemainder, {digit, Int(axis.size, DType::kU32)});
+      coordinate = builder_.Add(Opcode::kRemainder, {coordinate, Int(axis.size, DType::kU32)});
     }
     if (ordinal != nullptr) {
       ordinal = builder_.Add(Opcode::kMultiply, {ordinal, Int(axis.size, DType::kU32)});
-      digit = builder_.Add(Opcode::kAdd, {ordinal, digit});
+      coordinate = builder_.Add(Opcode::kAdd, {ordinal, coordinate});
     }
-    ordinal = digit;
+    ordinal = coordinate;
   }
   return cached = ordinal;
 }

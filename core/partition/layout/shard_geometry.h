@@ -21,7 +21,7 @@ class ShardGeometry {
   ShardGeometry(Builder& builder, int64_t device_count)
       : builder_(builder), device_count_(device_count) {}
 
-  // Mixed-radix number of this device's digits on `axes`.
+  // Mixed-radix number of this device's coordinates on `axes`.
   Instruction* Ordinal(AxisSpan axes, const DeviceOrder* order, DType dtype = DType::kS32);
   // ordinal * scale + bias; constant folded where it can be.
   Instruction* Affine(AxisSpan axes, const DeviceOrder* order, int64_t scale, int64_t bias,

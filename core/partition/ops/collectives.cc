@@ -11,7 +11,7 @@ namespace gshard::partition_rules {
 
 namespace {
 
-// Do the groups join only devices that differ along manual digits?
+// Do the groups join only devices that differ along manual sub-axes?
 bool StaysManual(PartitionContext& rule, const CollectiveAttributes& collective) {
   const MeshLayout* region = rule.wanted();
   int64_t count = rule.layouts().device_count();

@@ -14,15 +14,15 @@ namespace gshard::partition_rules {
 
 namespace {
 
-AxisList WithoutDigits(const AxisList& axes, const AxisList& dropped, int64_t device_count) {
+AxisList WithoutSubAxes(const AxisList& axes, const AxisList& dropped, int64_t device_count) {
   AxisList all = axes;
   all.insert(all.end(), dropped.begin(), dropped.end());
-  std::optional<AxisList> digits = CommonDigits(all, device_count);
-  CheckInternal(digits.has_value(), "manual digits that cut no mesh axes");
+  std::optional<AxisList> sub_axes = CommonSubAxes(all, device_count);
+  CheckInternal(sub_axes.has_value(), "manual sub-axes that cut no mesh axes");
   AxisList kept;
   for (const DeviceAxis& axis : axes) {
-    for (int digit : DigitsOf(*digits, axis)) {
-      const DeviceAxis& part = (*digits)[static_cast<size_t>(digit)];
+    for (int sub_axis : SubAxesOf(*sub_axes, axis)) {
+      const DeviceAxis& part = (*sub_axes)[static_cast<size_t>(sub_axis)];
       bool is_dropped = false;
       for (const DeviceAxis& drop : dropped) {
         is_dropped |= part.stride >= drop.stride && part.stride < drop.stride * drop.size;
@@ -66,7 +66,7 @@ RuleResult EnterManual(PartitionContext& rule) {
   return Relabelled(rule, local, rule.wanted());
 }
 
-// Manual -> automatic: within the region the value must lie as outside it, manual digits apart.
+// Manual -> automatic: within the region the value must lie as outside it, manual sub-axes apart.
 RuleResult LeaveManual(PartitionContext& rule) {
   PartitionedValue* operand = rule.operand(0);
   if (operand->IsTuple()) return rule.Error("E-PARTITION-004", "a tuple leaves a manual region");
@@ -75,7 +75,7 @@ RuleResult LeaveManual(PartitionContext& rule) {
   if (inside->kind == MeshLayout::Kind::kTiled && !inside->manual.empty()) {
     std::vector<AxisList> dims;
     for (const AxisList& axes : wanted->dims) {
-      dims.push_back(WithoutDigits(axes, inside->manual, rule.layouts().device_count()));
+      dims.push_back(WithoutSubAxes(axes, inside->manual, rule.layouts().device_count()));
     }
     inside = rule.layouts().WithDims(inside, std::move(dims));
   }

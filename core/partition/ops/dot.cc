@@ -1,4 +1,4 @@
-// Dots by cost: each mesh digit cuts a batch, row, column or contracting label, or none.
+// Dots by cost: each mesh sub-axis cuts a batch, row, column or contracting label, or none.
 #include <algorithm>
 
 #include "core/partition/ops/rules.h"

@@ -1,4 +1,4 @@
-// Reshapes keep the digits of dims whose tiles are whole runs of elements on both sides; where
+// Reshapes keep the sub-axes of dims whose tiles are whole runs of elements on both sides; where
 // tiles of leading dims are runs of different lengths, a halo exchange moves the boundaries.
 #include <algorithm>
 #include <numeric>
@@ -13,7 +13,7 @@ namespace gshard::partition_rules {
 namespace {
 
 // Tiles of a leading dim of the operand hold other numbers of elements than tiles of the result's
-// leading dim, which the same digits cut: boundaries move by runs of `unit` elements.
+// leading dim, which the same sub-axes cut: boundaries move by runs of `unit` elements.
 struct Shift {
   size_t from_begin = 0, from_end = 0;  // operand dims that are one run
   size_t from_dim = 0, to_dim = 0;
@@ -83,7 +83,7 @@ class ReshapeRule {
     return rule_.scope().run().reshapes.Map(from, to, layout);
   }
 
-  // The same digits on the leading dims of one run, whatever the tiles' lengths.
+  // The same sub-axes on the leading dims of one run, whatever the tiles' lengths.
   void ConsiderShift(const MeshLayout* layout, bool is_result) {
     for (const ReshapeSegment& segment : Segments(from_->dims(), to_->dims())) {
       size_t from = LeadingDim(from_->dims(), segment.from_begin, segment.from_end);
@@ -97,7 +97,7 @@ class ReshapeRule {
       int64_t to_row = ProductOf(to_->dims(), to + 1, segment.to_end);
       int64_t from_size = from_->dims()[from], to_size = to_->dims()[to];
       if (from_row == 0 || from_size == 0) continue;
-      // The other dims of the run must be whole: digits there stay behind.
+      // The other dims of the run must be whole: sub-axes there stay behind.
       const auto [kept, mapped] = is_result ? Map(to_, from_, layout) : Map(from_, to_, layout);
       std::vector<AxisList> operand = (is_result ? mapped : kept)->dims;
       std::vector<AxisList> result = (is_result ? kept : mapped)->dims;
@@ -113,7 +113,7 @@ class ReshapeRule {
     }
   }
 
-  // Digits that the reshape cannot keep cut a dim meanwhile that it does not touch.
+  // Sub-axes that the reshape cannot keep cut a dim meanwhile that it does not touch.
   void ConsiderMoved(const MeshLayout* layout, bool is_result) {
     const Shape* own_shape = is_result ? to_ : from_;
     const Shape* other_shape = is_result ? from_ : to_;

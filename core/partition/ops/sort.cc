@@ -130,7 +130,7 @@ RuleResult TopK(PartitionContext& rule) {
   int64_t tiles = MostTiles(*rule.operand(0), dim);
   if (tiles > 1 && k > 0 && k < CeilOfRatio(from->dim(dim), tiles) &&
       HasLastInOrder(from->dtype())) {
-    // The operand's digits along the dim cut nothing of the results: every device has all
+    // The operand's sub-axes along the dim cut nothing of the results: every device has all
     // candidates in the end.
     Labels staged = labels;
     double bytes = static_cast<double>(shape->byte_size()) * static_cast<double>(tiles - 1);

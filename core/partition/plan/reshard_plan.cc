@@ -1,4 +1,4 @@
-// The planner: brings the two layouts into one device order and one set of digits, and lets the
+// The planner: brings the two layouts into one device order and one set of sub-axes, and lets the
 // search find the rest.
 #include "core/partition/plan/reshard_plan.h"
 
@@ -17,8 +17,8 @@ ReshardState StateOf(const Shape* shape, const MeshLayout* layout) {
 
 namespace {
 
-// More digits are not worth a second search.
-constexpr size_t kMaxRefinedDigits = 6;
+// More sub-axes are not worth a second search.
+constexpr size_t kMaxRefinedSubAxes = 6;
 // Bytes that a collective more must save.
 constexpr double kSharedReductionCost = 256;
 
@@ -34,45 +34,45 @@ std::vector<int64_t> PrimeFactors(int64_t n) {
   return primes;
 }
 
-// Digits of prime size that `axes` consist of, major first.
-AxisList PrimeDigits(AxisSpan axes) {
-  AxisList digits;
+// Sub-axes of prime size that `axes` consist of, major first.
+AxisList PrimeSubAxes(AxisSpan axes) {
+  AxisList sub_axes;
   for (const DeviceAxis& axis : axes) {
     int64_t stride = axis.stride * axis.size;
     for (int64_t prime : PrimeFactors(axis.size)) {
       stride /= prime;
-      digits.push_back({prime, stride});
+      sub_axes.push_back({prime, stride});
     }
   }
-  return digits;
+  return sub_axes;
 }
 
-// A layout with the tile counts of `to` in the digits and device order of `from`, keeping what
+// A layout with the tile counts of `to` in the sub-axes and device order of `from`, keeping what
 // `from` has in each dim where possible.
-const MeshLayout* SameCountsInDigitsOf(MeshLayoutTable& layouts, const MeshLayout* from,
-                                       const MeshLayout* to) {
+const MeshLayout* SameCountsInSubAxesOf(MeshLayoutTable& layouts, const MeshLayout* from,
+                                        const MeshLayout* to) {
   AxisList used;
   for (const AxisList& list : from->dims) used.insert(used.end(), list.begin(), list.end());
   used.insert(used.end(), from->manual.begin(), from->manual.end());
   used.insert(used.end(), from->unreduced.begin(), from->unreduced.end());
-  AxisList free = PrimeDigits(ComplementAxes(used, layouts.device_count()));
-  // Digits of partial values can be had once those are reduced.
-  for (const DeviceAxis& digit : PrimeDigits(from->unreduced)) free.push_back(digit);
+  AxisList free = PrimeSubAxes(ComplementAxes(used, layouts.device_count()));
+  // Sub-axes of partial values can be had once those are reduced.
+  for (const DeviceAxis& sub_axis : PrimeSubAxes(from->unreduced)) free.push_back(sub_axis);
   std::vector<AxisList> own;
-  for (const AxisList& list : from->dims) own.push_back(PrimeDigits(list));
+  for (const AxisList& list : from->dims) own.push_back(PrimeSubAxes(list));
 
   std::vector<AxisList> dims(to->dims.size());
   std::vector<std::vector<int64_t>> missing(to->dims.size());
   for (size_t d = 0; d < dims.size(); ++d) {
     missing[d] = PrimeFactors(AxesSize(to->dims[d]));
     AxisList kept;
-    for (const DeviceAxis& digit : own[d]) {
-      auto found = std::find(missing[d].begin(), missing[d].end(), digit.size);
+    for (const DeviceAxis& sub_axis : own[d]) {
+      auto found = std::find(missing[d].begin(), missing[d].end(), sub_axis.size);
       if (found == missing[d].end()) {
-        free.push_back(digit);
+        free.push_back(sub_axis);
       } else {
         missing[d].erase(found);
-        kept.push_back(digit);
+        kept.push_back(sub_axis);
       }
     }
     dims[d] = std::move(kept);
@@ -80,7 +80,7 @@ const MeshLayout* SameCountsInDigitsOf(MeshLayoutTable& layouts, const MeshLayou
   for (size_t d = 0; d < dims.size(); ++d) {
     for (int64_t prime : missing[d]) {
       auto found = std::find_if(free.begin(), free.end(),
-                                [&](const DeviceAxis& digit) { return digit.size == prime; });
+                                [&](const DeviceAxis& sub_axis) { return sub_axis.size == prime; });
       CheckInternal(found != free.end(), "tile counts that do not divide the device count");
       dims[d].push_back(*found);
       free.erase(found);
@@ -113,14 +113,14 @@ struct ReshardPlanner::Impl {
   ReshardPlan Make(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
   ReshardPlan MakeInOneOrder(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
   ReshardPlan Searched(const Shape* shape, const MeshLayout* from, const MeshLayout* to,
-                       const AxisList& digits);
+                       const AxisList& sub_axes);
   ReshardPlan ShareReduction(const Shape* shape, const MeshLayout* from, const MeshLayout* to,
                              const AxisList& axes, ReshardPlan plan);
   ReshardPlan PermuteLast(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
   void AppendPermute(ReshardPlan& plan, const Shape* shape, const MeshLayout* layout);
 };
 
-// Digits in common: search. Otherwise the devices are permuted, before or after the rest.
+// Sub-axes in common: search. Otherwise the devices are permuted, before or after the rest.
 ReshardPlan ReshardPlanner::Impl::Make(const Shape* shape, const MeshLayout* from,
                                        const MeshLayout* to) {
   if (from->order == to->order) return MakeInOneOrder(shape, from, to);
@@ -140,7 +140,7 @@ ReshardPlan ReshardPlanner::Impl::Make(const Shape* shape, const MeshLayout* fro
   }
   ReshardPlan permute_last = PermuteLast(shape, from, to);
   if (!from->unreduced.empty()) return permute_last;
-  const MeshLayout* halfway = SameCountsInDigitsOf(layouts, layouts.Reduced(to), from);
+  const MeshLayout* halfway = SameCountsInSubAxesOf(layouts, layouts.Reduced(to), from);
   ReshardPlan permute_first;
   AppendPermute(permute_first, shape, halfway);
   ReshardPlan rest = MakeInOneOrder(shape, halfway, to);
@@ -167,7 +167,7 @@ void ReshardPlanner::Impl::AppendPermute(ReshardPlan& plan, const Shape* shape,
 ReshardPlan ReshardPlanner::Impl::PermuteLast(const Shape* shape, const MeshLayout* from,
                                               const MeshLayout* to) {
   const MeshLayout* tiles = layouts.Reduced(to);
-  ReshardPlan plan = MakeInOneOrder(shape, from, SameCountsInDigitsOf(layouts, from, tiles));
+  ReshardPlan plan = MakeInOneOrder(shape, from, SameCountsInSubAxesOf(layouts, from, tiles));
   AppendPermute(plan, shape, tiles);
   if (!to->unreduced.empty()) {
     ReshardStep partial;
@@ -224,15 +224,15 @@ double LeastReshardBytes(const Shape* shape, std::span<const int64_t> from_count
 
 namespace {
 
-// Splits digits so that parts of the smaller ones' sizes can be moved by themselves.
-AxisList Refined(const AxisList& digits) {
+// Splits sub-axes so that parts of the smaller ones' sizes can be moved by themselves.
+AxisList Refined(const AxisList& sub_axes) {
   AxisList refined;
-  for (const DeviceAxis& digit : digits) {
-    int64_t size = digit.size;
-    int64_t stride = digit.stride * digit.size;
+  for (const DeviceAxis& sub_axis : sub_axes) {
+    int64_t size = sub_axis.size;
+    int64_t stride = sub_axis.stride * sub_axis.size;
     for (bool found = true; found && size > 1;) {
       found = false;
-      for (const DeviceAxis& other : digits) {
+      for (const DeviceAxis& other : sub_axes) {
         if (other.size < size && size % other.size == 0) {
           size /= other.size;
           stride /= other.size;
@@ -247,16 +247,16 @@ AxisList Refined(const AxisList& digits) {
   return refined;
 }
 
-// The digits of the device number that are in no axis.
+// The sub-axes of the device number that are in no axis.
 AxisList UnusedAxes(const AxisList& axes, int64_t device_count) {
-  const AxisList digits = *CommonDigits(axes, device_count);
-  std::vector<uint8_t> is_used(digits.size(), 0);
+  const AxisList sub_axes = *CommonSubAxes(axes, device_count);
+  std::vector<uint8_t> is_used(sub_axes.size(), 0);
   for (const DeviceAxis& axis : axes) {
-    for (int digit : DigitsOf(digits, axis)) is_used[static_cast<size_t>(digit)] = 1;
+    for (int sub_axis : SubAxesOf(sub_axes, axis)) is_used[static_cast<size_t>(sub_axis)] = 1;
   }
   AxisList unused;
-  for (size_t k = 0; k < digits.size(); ++k) {
-    if (is_used[k] == 0) unused.push_back(digits[k]);
+  for (size_t k = 0; k < sub_axes.size(); ++k) {
+    if (is_used[k] == 0) unused.push_back(sub_axes[k]);
   }
   return unused;
 }
@@ -273,23 +273,23 @@ ReshardPlan ReshardPlanner::Impl::MakeInOneOrder(const Shape* shape, const MeshL
   };
   collect(from);
   collect(to);
-  std::optional<AxisList> digits = CommonDigits(axes, layouts.device_count());
-  if (!digits.has_value() || digits->size() > kMaxSearchedDigits) {
+  std::optional<AxisList> sub_axes = CommonSubAxes(axes, layouts.device_count());
+  if (!sub_axes.has_value() || sub_axes->size() > kMaxSearchedSubAxes) {
     return PermuteLast(shape, from, to);
   }
-  ReshardPlan plan = Searched(shape, from, to, *digits);
+  ReshardPlan plan = Searched(shape, from, to, *sub_axes);
   const bool is_shared = !from->unreduced.empty() && plan.cost > kSharedReductionCost;
   return is_shared ? ShareReduction(shape, from, to, axes, std::move(plan)) : plan;
 }
 
 ReshardPlan ReshardPlanner::Impl::Searched(const Shape* shape, const MeshLayout* from,
-                                           const MeshLayout* to, const AxisList& digits) {
-  ReshardPlan plan = SearchPlan(shape, from, to, digits, weights);
+                                           const MeshLayout* to, const AxisList& sub_axes) {
+  ReshardPlan plan = SearchPlan(shape, from, to, sub_axes, weights);
   bool is_best = plan.steps.size() <= 1 || plan.bytes == 0 || !from->unreduced.empty() ||
                  static_cast<double>(plan.bytes) <= LeastReshardBytes(shape, from, to);
   if (is_best) return plan;
-  AxisList refined = Refined(digits);
-  if (refined.size() == digits.size() || refined.size() > kMaxRefinedDigits) return plan;
+  AxisList refined = Refined(sub_axes);
+  if (refined.size() == sub_axes.size() || refined.size() > kMaxRefinedSubAxes) return plan;
   ReshardPlan other = SearchPlan(shape, from, to, std::move(refined), weights);
   return other.cost < plan.cost ? other : plan;
 }
@@ -302,7 +302,7 @@ ReshardPlan ReshardPlanner::Impl::ShareReduction(const Shape* shape, const MeshL
   // No device does with less than the bytes it ends with: none of them is the sum yet. Two summands
   // need no more.
   if (plan.bytes <= LocalShape(layouts.context(), shape, to)->byte_size()) return plan;
-  const AxisList copies = PrimeDigits(UnusedAxes(axes, layouts.device_count()));
+  const AxisList copies = PrimeSubAxes(UnusedAxes(axes, layouts.device_count()));
   if (copies.empty()) return plan;
   const bool keeps_tiles = from->dims == to->dims;
   for (int64_t d = 0; d < shape->rank(); ++d) {
@@ -312,12 +312,12 @@ ReshardPlan ReshardPlanner::Impl::ShareReduction(const Shape* shape, const MeshL
     pieces = MergedAxes(pieces);
     AxisList all = axes;
     all.insert(all.end(), pieces.begin(), pieces.end());
-    const std::optional<AxisList> digits = CommonDigits(all, layouts.device_count());
-    if (pieces.empty() || !digits.has_value() || digits->size() > kMaxSearchedDigits) continue;
+    const std::optional<AxisList> sub_axes = CommonSubAxes(all, layouts.device_count());
+    if (pieces.empty() || !sub_axes.has_value() || sub_axes->size() > kMaxSearchedSubAxes) continue;
     MeshLayout cut = *from;
     cut.dims[static_cast<size_t>(d)] = JoinedAxes(from->axes(d), pieces);
     const MeshLayout* own_piece = layouts.Intern(std::move(cut));
-    ReshardPlan rest = SearchPlan(shape, own_piece, to, *digits, weights);
+    ReshardPlan rest = SearchPlan(shape, own_piece, to, *sub_axes, weights);
     rest.cost += kReshardStepCost;
     if (rest.cost + kSharedReductionCost < plan.cost) {
       ReshardStep slice{.kind = ReshardKind::kSlice,

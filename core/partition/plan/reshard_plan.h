@@ -1,8 +1,8 @@
 // From one layout of a value to another by the cheapest sequence of collectives (GSPMD paper,
 // section 4.5, as one shortest-path search; docs/partitioning.md, "Resharding").
 //
-// A state is, per dim, the ordered list of mesh digits that cut it plus the tile size, and the set
-// of digits that still hold partial values. Moves: slice, all-gather, all-to-all, permute,
+// A state is, per dim, the ordered list of mesh sub-axes that cut it plus the tile size, and the
+// set of sub-axes that still hold partial values. Moves: slice, all-gather, all-to-all, permute,
 // all-reduce, reduce-scatter, and re-tiling where uneven sizes do not nest. Every move is correct,
 // so every plan is. Nothing here lists devices.
 #ifndef GSHARD_CORE_PARTITION_PLAN_RESHARD_PLAN_H_
@@ -17,8 +17,8 @@
 
 namespace gshard {
 
-// A value on its way: digits per dim, tile size per dim (>= ceil(size / tiles); tile i starts at
-// i * tile), digits with partial values.
+// A value on its way: sub-axes per dim, tile size per dim (>= ceil(size / tiles); tile i starts at
+// i * tile), sub-axes with partial values.
 struct ReshardState {
   std::vector<AxisList> dims;
   std::vector<int64_t> tiles;
@@ -27,16 +27,16 @@ struct ReshardState {
 };
 
 enum class ReshardKind : uint8_t {
-  kRetile,         // tile sizes change, digits do not: pad, trim or exchange edges
-  kSlice,          // replicated digits become minor digits of dims; local
-  kAllGather,      // minor digits of one dim become replicated
-  kGatherBySum,    // all or major digits of one dim become replicated where most tiles are empty:
+  kRetile,         // tile sizes change, sub-axes do not: pad, trim or exchange edges
+  kSlice,          // replicated sub-axes become minor sub-axes of dims; local
+  kAllGather,      // minor sub-axes of one dim become replicated
+  kGatherBySum,    // all or major sub-axes of one dim become replicated where most tiles are empty:
                    // all-reduce
-  kAllToAll,       // minor digits of dims become minor digits of other dims
-  kPermute,        // other digits, same tiles: one collective-permute
-  kAllReduce,      // partial digits become replicated
-  kReduceScatter,  // partial digits become minor digits of one dim
-  kPartial,        // replicated digits become partial: zeros on all but the first device; local
+  kAllToAll,       // minor sub-axes of dims become minor sub-axes of other dims
+  kPermute,        // other sub-axes, same tiles: one collective-permute
+  kAllReduce,      // partial sub-axes become replicated
+  kReduceScatter,  // partial sub-axes become minor sub-axes of one dim
+  kPartial,        // replicated sub-axes become partial: zeros on all but the first device; local
 };
 
 struct ReshardMove {
@@ -73,8 +73,8 @@ class ReshardPlanner {
   ReshardPlanner(MeshLayoutTable& layouts, ReshardWeights weights);
   ~ReshardPlanner();
 
-  // Both layouts are tiled, have the same manual digits and cut a value of `shape`'s dims and
-  // element type. Layouts whose orders or digits have nothing in common are planned up to a
+  // Both layouts are tiled, have the same manual sub-axes and cut a value of `shape`'s dims and
+  // element type. Layouts whose orders or sub-axes have nothing in common are planned up to a
   // permute. The reference stays valid.
   const ReshardPlan& Plan(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
   int64_t plans_made() const;

@@ -21,27 +21,27 @@ constexpr double kExcessWeight = 0.25;
 constexpr int kMaxStates = 2000;
 constexpr int kNowhere = -1;
 
-// Digits, as indices into those of the search, in place: searches copy lists all the time.
-class DigitList {
+// Sub-axes, as indices into those of the search, in place: searches copy lists all the time.
+class SubAxisList {
  public:
-  DigitList() = default;
-  DigitList(std::initializer_list<uint8_t> digits) { append(digits.begin(), digits.end()); }
-  explicit DigitList(std::span<const uint8_t> digits) {
-    append(digits.data(), digits.data() + digits.size());
+  SubAxisList() = default;
+  SubAxisList(std::initializer_list<uint8_t> sub_axes) { append(sub_axes.begin(), sub_axes.end()); }
+  explicit SubAxisList(std::span<const uint8_t> sub_axes) {
+    append(sub_axes.data(), sub_axes.data() + sub_axes.size());
   }
 
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  const uint8_t* begin() const { return digits_.data(); }
-  const uint8_t* end() const { return digits_.data() + size_; }
-  uint8_t* begin() { return digits_.data(); }
-  uint8_t* end() { return digits_.data() + size_; }
-  uint8_t operator[](size_t i) const { return digits_[i]; }
-  bool operator==(const DigitList& other) const {
+  const uint8_t* begin() const { return sub_axes_.data(); }
+  const uint8_t* end() const { return sub_axes_.data() + size_; }
+  uint8_t* begin() { return sub_axes_.data(); }
+  uint8_t* end() { return sub_axes_.data() + size_; }
+  uint8_t operator[](size_t i) const { return sub_axes_[i]; }
+  bool operator==(const SubAxisList& other) const {
     return std::equal(begin(), end(), other.begin(), other.end());
   }
 
-  void push_back(uint8_t digit) { digits_[size_++] = digit; }
+  void push_back(uint8_t sub_axis) { sub_axes_[size_++] = sub_axis; }
   void append(const uint8_t* first, const uint8_t* last) {
     for (; first != last; ++first) push_back(*first);
   }
@@ -49,43 +49,43 @@ class DigitList {
   void clear() { size_ = 0; }
 
  private:
-  std::array<uint8_t, kMaxSearchedDigits> digits_;
+  std::array<uint8_t, kMaxSearchedSubAxes> sub_axes_;
   uint8_t size_ = 0;
 };
 
 struct Node {
-  std::vector<DigitList> dims;
+  std::vector<SubAxisList> dims;
   std::vector<int64_t> tiles;
   uint64_t unreduced = 0;
   bool operator==(const Node&) const = default;
 };
 
-struct DigitMove {
-  DigitList digits;
+struct SubAxisMove {
+  SubAxisList sub_axes;
   int from = kNowhere;
   int to = kNowhere;
 };
 
 struct Edge {
   ReshardKind kind = ReshardKind::kRetile;
-  std::vector<DigitMove> moves;
+  std::vector<SubAxisMove> moves;
   int64_t bytes = 0;
 };
 
 class Search {
  public:
-  Search(const Shape* shape, const MeshLayout* from, const MeshLayout* to, AxisList digits,
+  Search(const Shape* shape, const MeshLayout* from, const MeshLayout* to, AxisList sub_axes,
          const ReshardWeights& weights)
       : sizes_(shape->dims()),
         element_bytes_(static_cast<double>(DTypeBits(shape->dtype())) / 8),
         can_sum_(!IsComplex(shape->dtype()) && DTypeBits(shape->dtype()) >= 8),
         weights_(weights),
-        digits_(std::move(digits)) {
-    for (uint8_t digit : ToDigits(from->manual)) manual_ |= uint64_t{1} << digit;
+        sub_axes_(std::move(sub_axes)) {
+    for (uint8_t sub_axis : ToSubAxes(from->manual)) manual_ |= uint64_t{1} << sub_axis;
     start_ = NodeOf(from);
     goal_ = NodeOf(to);
-    place_.assign(digits_.size(), kNowhere);
-    rank_.assign(digits_.size(), 0);
+    place_.assign(sub_axes_.size(), kNowhere);
+    rank_.assign(sub_axes_.size(), 0);
     for (size_t d = 0; d < goal_.dims.size(); ++d) {
       for (size_t k = 0; k < goal_.dims[d].size(); ++k) {
         place_[goal_.dims[d][k]] = static_cast<int>(d);
@@ -110,31 +110,32 @@ class Search {
 
   Node NodeOf(const MeshLayout* layout) const {
     Node node;
-    for (const AxisList& axes : layout->dims) node.dims.push_back(ToDigits(axes));
-    for (uint8_t digit : ToDigits(layout->unreduced)) node.unreduced |= uint64_t{1} << digit;
+    for (const AxisList& axes : layout->dims) node.dims.push_back(ToSubAxes(axes));
+    for (uint8_t sub_axis : ToSubAxes(layout->unreduced)) node.unreduced |= uint64_t{1} << sub_axis;
     for (size_t d = 0; d < node.dims.size(); ++d) {
       node.tiles.push_back(CeilOfRatio(sizes_[d], Size(node.dims[d])));
     }
     return node;
   }
 
-  DigitList ToDigits(const AxisList& axes) const {
-    DigitList list;
+  SubAxisList ToSubAxes(const AxisList& axes) const {
+    SubAxisList list;
     for (const DeviceAxis& axis : axes) {
-      for (int digit : DigitsOf(digits_, axis)) list.push_back(static_cast<uint8_t>(digit));
+      for (int sub_axis : SubAxesOf(sub_axes_, axis))
+        list.push_back(static_cast<uint8_t>(sub_axis));
     }
     return list;
   }
 
-  AxisList ToAxes(const DigitList& list) const {
+  AxisList ToAxes(const SubAxisList& list) const {
     AxisList axes;
-    for (uint8_t digit : list) axes.push_back(digits_[digit]);
+    for (uint8_t sub_axis : list) axes.push_back(sub_axes_[sub_axis]);
     return MergedAxes(axes);
   }
 
   int64_t Size(std::span<const uint8_t> list) const {
     int64_t size = 1;
-    for (uint8_t digit : list) size *= digits_[digit].size;
+    for (uint8_t sub_axis : list) size *= sub_axes_[sub_axis].size;
     return size;
   }
 
@@ -144,9 +145,9 @@ class Search {
     return bytes;
   }
 
-  static uint64_t Mask(std::span<const uint8_t> digits) {
+  static uint64_t Mask(std::span<const uint8_t> sub_axes) {
     uint64_t mask = 0;
-    for (uint8_t digit : digits) mask |= uint64_t{1} << digit;
+    for (uint8_t sub_axis : sub_axes) mask |= uint64_t{1} << sub_axis;
     return mask;
   }
 
@@ -159,7 +160,7 @@ class Search {
 
   uint64_t InDims(const Node& node) const {
     uint64_t mask = 0;
-    for (const DigitList& list : node.dims) mask |= Mask(list);
+    for (const SubAxisList& list : node.dims) mask |= Mask(list);
     return mask;
   }
 
@@ -204,13 +205,13 @@ class Search {
     return bytes;
   }
 
-  void AppendDigits(Node& node, size_t dim, const DigitList& list) const {
+  void AppendSubAxes(Node& node, size_t dim, const SubAxisList& list) const {
     node.tiles[dim] /= Size(list);
     node.dims[dim].append(list.begin(), list.end());
   }
 
   void DropSuffix(Node& node, size_t dim, size_t length) const {
-    DigitList& list = node.dims[dim];
+    SubAxisList& list = node.dims[dim];
     std::span<const uint8_t> suffix = std::span<const uint8_t>(list).last(length);
     node.tiles[dim] *= Size(suffix);
     list.resize(list.size() - length);
@@ -227,12 +228,12 @@ class Search {
   void ExpandExchanges(int index);
   using Suffix = std::pair<size_t, size_t>;  // dim, length
   void TryExchange(int index, std::span<const Suffix> losers, int gainer);
-  std::vector<DigitMove> MovesOf(int index, std::span<const Suffix> losers, int gainer) const;
+  std::vector<SubAxisMove> MovesOf(int index, std::span<const Suffix> losers, int gainer) const;
   void ExpandPermute(int index);
   void ExpandReductions(int index);
   void ExpandDetours(int index, uint64_t excess);
   void ExpandFinish(int index);
-  bool MayCut(const Node& node, size_t dim, uint8_t digit) const;
+  bool MayCut(const Node& node, size_t dim, uint8_t sub_axis) const;
   bool IsGoal(const Node& node) const {
     return node.dims == goal_.dims && node.tiles == goal_.tiles &&
            node.unreduced == goal_.unreduced;
@@ -243,12 +244,12 @@ class Search {
   double element_bytes_;
   bool can_sum_;
   ReshardWeights weights_;
-  AxisList digits_;
-  uint64_t manual_ = 0;  // digits that no dim may have, of both ends
+  AxisList sub_axes_;
+  uint64_t manual_ = 0;  // sub-axes that no dim may have, of both ends
   Node start_, goal_;
-  std::vector<int> place_;         // dim of the goal that a digit cuts, or kNowhere
-  std::vector<int> rank_;          // its index there
-  std::vector<DigitList> gained_;  // per dim, of the exchange being tried
+  std::vector<int> place_;           // dim of the goal that a sub-axis cuts, or kNowhere
+  std::vector<int> rank_;            // its index there
+  std::vector<SubAxisList> gained_;  // per dim, of the exchange being tried
   double goal_bytes_ = 0;
   double largest_end_ = 0;
   bool has_empty_tiles_ = false;                                // at one of the ends
@@ -263,7 +264,7 @@ class Search {
       size_t hash = node.unreduced;
       for (size_t d = 0; d < node.dims.size(); ++d) {
         hash = HashCombine(hash, static_cast<uint64_t>(node.tiles[d]));
-        for (uint8_t digit : node.dims[d]) hash = hash * 32 + digit + 1;
+        for (uint8_t sub_axis : node.dims[d]) hash = hash * 32 + sub_axis + 1;
       }
       return HashCombine(hash, 0);
     }
@@ -307,23 +308,23 @@ void Search::Push(int parent, Node node, Edge edge, double bytes, int messages) 
   queue_.push({bound, index});
 }
 
-// May a digit that no dim has become the minor digit of `dim`, on the way to the goal?
-bool Search::MayCut(const Node& node, size_t dim, uint8_t digit) const {
-  int target = place_[digit];
+// May a sub-axis that no dim has become the minor sub-axis of `dim`, on the way to the goal?
+bool Search::MayCut(const Node& node, size_t dim, uint8_t sub_axis) const {
+  int target = place_[sub_axis];
   if (target == kNowhere) return false;
-  const DigitList& list = node.dims[dim];
-  const DigitList& wanted = goal_.dims[static_cast<size_t>(target)];
-  auto rank = static_cast<size_t>(rank_[digit]);
+  const SubAxisList& list = node.dims[dim];
+  const SubAxisList& wanted = goal_.dims[static_cast<size_t>(target)];
+  auto rank = static_cast<size_t>(rank_[sub_axis]);
   if (static_cast<size_t>(target) == dim) {
-    // After a prefix of the goal's list, perhaps followed by digits the goal does not have.
+    // After a prefix of the goal's list, perhaps followed by sub-axes the goal does not have.
     if (list.size() < rank ||
-        !std::equal(wanted.begin(), wanted.begin() + rank_[digit], list.begin())) {
+        !std::equal(wanted.begin(), wanted.begin() + rank_[sub_axis], list.begin())) {
       return false;
     }
-    return std::all_of(list.begin() + rank_[digit], list.end(),
+    return std::all_of(list.begin() + rank_[sub_axis], list.end(),
                        [&](uint8_t d) { return place_[d] == kNowhere; });
   }
-  // Elsewhere only to travel with the digits before it.
+  // Elsewhere only to travel with the sub-axes before it.
   if (list.empty() || rank == 0 || list.size() > rank) return false;
   return std::equal(list.begin(), list.end(), wanted.begin() + (rank - list.size()));
 }
@@ -331,43 +332,43 @@ bool Search::MayCut(const Node& node, size_t dim, uint8_t digit) const {
 void Search::ExpandSlices(int index) {
   const Node node = visits_[static_cast<size_t>(index)].node;
   uint64_t taken = InDims(node) | node.unreduced;
-  for (uint8_t digit = 0; digit < digits_.size(); ++digit) {
-    if ((taken >> digit & 1) != 0 || place_[digit] == kNowhere) continue;
+  for (uint8_t sub_axis = 0; sub_axis < sub_axes_.size(); ++sub_axis) {
+    if ((taken >> sub_axis & 1) != 0 || place_[sub_axis] == kNowhere) continue;
     for (size_t dim = 0; dim < node.dims.size(); ++dim) {
-      if (!MayCut(node, dim, digit)) continue;
+      if (!MayCut(node, dim, sub_axis)) continue;
       Node next = node;
-      double bytes = PrepareGain(next, dim, digits_[digit].size);
-      AppendDigits(next, dim, {digit});
-      Edge edge{ReshardKind::kSlice, {{{digit}, kNowhere, static_cast<int>(dim)}}};
+      double bytes = PrepareGain(next, dim, sub_axes_[sub_axis].size);
+      AppendSubAxes(next, dim, {sub_axis});
+      Edge edge{ReshardKind::kSlice, {{{sub_axis}, kNowhere, static_cast<int>(dim)}}};
       Push(index, std::move(next), std::move(edge), bytes, bytes > 0 ? 1 : 0);
     }
   }
 }
 
-// Cuts every dim into as many tiles as the goal has, with whatever digits are free: the permute
+// Cuts every dim into as many tiles as the goal has, with whatever sub-axes are free: the permute
 // that follows then moves the smallest tiles.
 void Search::ExpandFill(int index) {
   Node next = visits_[static_cast<size_t>(index)].node;
   if (next.unreduced != 0) return;
   uint64_t taken = InDims(next) | manual_;
-  std::vector<DigitMove> moves;
+  std::vector<SubAxisMove> moves;
   double bytes = 0;
   for (size_t dim = 0; dim < next.dims.size(); ++dim) {
     int64_t count = Size(next.dims[dim]);
     int64_t goal_count = Size(goal_.dims[dim]);
     if (goal_count % count != 0) return;
     int64_t missing = goal_count / count;
-    DigitList list;
-    for (uint8_t digit = 0; digit < digits_.size() && missing > 1; ++digit) {
-      if ((taken >> digit & 1) != 0 || missing % digits_[digit].size != 0) continue;
-      list.push_back(digit);
-      taken |= uint64_t{1} << digit;
-      missing /= digits_[digit].size;
+    SubAxisList list;
+    for (uint8_t sub_axis = 0; sub_axis < sub_axes_.size() && missing > 1; ++sub_axis) {
+      if ((taken >> sub_axis & 1) != 0 || missing % sub_axes_[sub_axis].size != 0) continue;
+      list.push_back(sub_axis);
+      taken |= uint64_t{1} << sub_axis;
+      missing /= sub_axes_[sub_axis].size;
     }
     if (missing != 1) return;
     if (list.empty()) continue;
     bytes += PrepareGain(next, dim, Size(list));
-    AppendDigits(next, dim, list);
+    AppendSubAxes(next, dim, list);
     moves.push_back({list, kNowhere, static_cast<int>(dim)});
   }
   if (moves.empty()) return;
@@ -377,7 +378,7 @@ void Search::ExpandFill(int index) {
 void Search::ExpandGathers(int index) {
   const Node node = visits_[static_cast<size_t>(index)].node;
   for (size_t dim = 0; dim < node.dims.size(); ++dim) {
-    const DigitList& list = node.dims[dim];
+    const SubAxisList& list = node.dims[dim];
     // What already stands where the goal has it stays.
     size_t settled = 0;
     while (settled < list.size() && settled < goal_.dims[dim].size() &&
@@ -385,7 +386,7 @@ void Search::ExpandGathers(int index) {
       ++settled;
     }
     for (size_t length = 1; length <= list.size() - settled; ++length) {
-      DigitList suffix(std::span<const uint8_t>(list).last(length));
+      SubAxisList suffix(std::span<const uint8_t>(list).last(length));
       Node next = node;
       DropSuffix(next, dim, length);
       auto group = static_cast<double>(Size(suffix));
@@ -405,19 +406,19 @@ void Search::ExpandGathers(int index) {
   }
 }
 
-// Where more than the first tiles along the major digits are empty: those digits enter for nothing
-// (what their tiles hold is padding) and leave by a sum of what the first tiles have.
+// Where more than the first tiles along the major sub-axes are empty: those sub-axes enter for
+// nothing (what their tiles hold is padding) and leave by a sum of what the first tiles have.
 void Search::ExpandEmptyTiles(int index) {
   const Node node = visits_[static_cast<size_t>(index)].node;
   uint64_t taken = InDims(node) | node.unreduced;
   for (size_t dim = 0; dim < node.dims.size(); ++dim) {
-    const DigitList& list = node.dims[dim];
-    const DigitList& wanted = goal_.dims[dim];
+    const SubAxisList& list = node.dims[dim];
+    const SubAxisList& wanted = goal_.dims[dim];
     if (list.size() < wanted.size() && !list.empty() &&
         Size(list) * node.tiles[dim] >= sizes_[dim]) {
       const size_t lead = wanted.size() - list.size();
-      const std::span<const uint8_t> digits = std::span<const uint8_t>(wanted).first(lead);
-      if ((Mask(digits) & taken) == 0 &&
+      const std::span<const uint8_t> sub_axes = std::span<const uint8_t>(wanted).first(lead);
+      if ((Mask(sub_axes) & taken) == 0 &&
           std::ranges::equal(list, std::span<const uint8_t>(wanted).subspan(lead))) {
         Node next = node;
         next.dims[dim] = wanted;
@@ -426,9 +427,9 @@ void Search::ExpandEmptyTiles(int index) {
     }
     if (!can_sum_ || (Size(list) - 1) * node.tiles[dim] < sizes_[dim]) continue;
     for (size_t lead = 1; lead < list.size(); ++lead) {
-      DigitList rest(std::span<const uint8_t>(list).subspan(lead));
+      SubAxisList rest(std::span<const uint8_t>(list).subspan(lead));
       if (Size(rest) * node.tiles[dim] < sizes_[dim]) break;
-      DigitList major(std::span<const uint8_t>(list).first(lead));
+      SubAxisList major(std::span<const uint8_t>(list).first(lead));
       auto group = static_cast<double>(Size(major));
       Node next = node;
       next.dims[dim] = rest;
@@ -440,7 +441,7 @@ void Search::ExpandEmptyTiles(int index) {
 }
 
 // Moves suffixes (dim, length) of `losers` at once. gainer: the dim that gets all; kNowhere: each
-// digit goes to the dim where the goal has it.
+// sub-axis goes to the dim where the goal has it.
 void Search::TryExchange(int index, std::span<const Suffix> losers, int gainer) {
   const Node& node = visits_[static_cast<size_t>(index)].node;
   size_t rank = node.dims.size();
@@ -448,7 +449,7 @@ void Search::TryExchange(int index, std::span<const Suffix> losers, int gainer) 
   size_t gainers = 0;
   bool any_home = false;
   for (auto [dim, length] : losers) {
-    const DigitList& list = node.dims[dim];
+    const SubAxisList& list = node.dims[dim];
     for (size_t k = list.size() - length; k < list.size(); ++k) {
       int to = gainer == kNowhere ? place_[list[k]] : gainer;
       if (to == kNowhere) return;
@@ -456,7 +457,7 @@ void Search::TryExchange(int index, std::span<const Suffix> losers, int gainer) 
         if (static_cast<int>(loser) == to) return;
       }
       any_home |= place_[list[k]] == to;
-      DigitList& gained = gained_[static_cast<size_t>(to)];
+      SubAxisList& gained = gained_[static_cast<size_t>(to)];
       if (gained.empty()) ++gainers;
       gained.push_back(list[k]);
     }
@@ -479,23 +480,23 @@ void Search::TryExchange(int index, std::span<const Suffix> losers, int gainer) 
       if (a_home != b_home) return a_home;
       return a_home && rank_[a] < rank_[b];
     });
-    AppendDigits(next, dim, gained_[dim]);
+    AppendSubAxes(next, dim, gained_[dim]);
   }
   Push(index, std::move(next), {ReshardKind::kAllToAll, MovesOf(index, losers, gainer)}, bytes, 1);
 }
 
-// By (from, to), digits in the order they leave.
-std::vector<DigitMove> Search::MovesOf(int index, std::span<const Suffix> losers,
-                                       int gainer) const {
-  std::vector<DigitMove> moves;
+// By (from, to), sub-axes in the order they leave.
+std::vector<SubAxisMove> Search::MovesOf(int index, std::span<const Suffix> losers,
+                                         int gainer) const {
+  std::vector<SubAxisMove> moves;
   for (auto [dim, length] : losers) {
-    const DigitList& list = visits_[static_cast<size_t>(index)].node.dims[dim];
+    const SubAxisList& list = visits_[static_cast<size_t>(index)].node.dims[dim];
     for (size_t k = list.size() - length; k < list.size(); ++k) {
       int to = gainer == kNowhere ? place_[list[k]] : gainer;
       if (moves.empty() || moves.back().from != static_cast<int>(dim) || moves.back().to != to) {
         moves.push_back({{}, static_cast<int>(dim), to});
       }
-      moves.back().digits.push_back(list[k]);
+      moves.back().sub_axes.push_back(list[k]);
     }
   }
   return moves;
@@ -504,7 +505,7 @@ std::vector<DigitMove> Search::MovesOf(int index, std::span<const Suffix> losers
 void Search::ExpandExchanges(int index) {
   // Push may reallocate visits_: only sizes are read inside the loops.
   std::vector<size_t> lengths;
-  for (const DigitList& list : visits_[static_cast<size_t>(index)].node.dims) {
+  for (const SubAxisList& list : visits_[static_cast<size_t>(index)].node.dims) {
     lengths.push_back(list.size());
   }
   int rank = static_cast<int>(lengths.size());
@@ -526,8 +527,8 @@ void Search::ExpandExchanges(int index) {
   }
 }
 
-// Other digits, same counts: each dim gets as much of the goal's list as its count allows, the rest
-// from digits the goal does not have.
+// Other sub-axes, same counts: each dim gets as much of the goal's list as its count allows, the
+// rest from sub-axes the goal does not have.
 void Search::ExpandPermute(int index) {
   const Node node = visits_[static_cast<size_t>(index)].node;
   if (node.unreduced != 0) return;
@@ -537,24 +538,24 @@ void Search::ExpandPermute(int index) {
   for (size_t dim = 0; dim < node.dims.size(); ++dim) {
     int64_t count = Size(node.dims[dim]);
     next.dims[dim].clear();
-    for (uint8_t digit : goal_.dims[dim]) {
-      if (count % digits_[digit].size != 0) break;
-      count /= digits_[digit].size;
-      next.dims[dim].push_back(digit);
-      taken |= uint64_t{1} << digit;
+    for (uint8_t sub_axis : goal_.dims[dim]) {
+      if (count % sub_axes_[sub_axis].size != 0) break;
+      count /= sub_axes_[sub_axis].size;
+      next.dims[dim].push_back(sub_axis);
+      taken |= uint64_t{1} << sub_axis;
     }
     missing[dim] = count;
   }
-  for (int pass = 0; pass < 2; ++pass) {  // first digits that stay in their dim
+  for (int pass = 0; pass < 2; ++pass) {  // first sub-axes that stay in their dim
     for (size_t dim = 0; dim < node.dims.size(); ++dim) {
-      for (uint8_t digit = 0; digit < digits_.size() && missing[dim] > 1; ++digit) {
-        if ((taken >> digit & 1) != 0) continue;
-        const DigitList& list = node.dims[dim];
-        bool here = std::find(list.begin(), list.end(), digit) != list.end();
-        if ((pass == 0 && !here) || missing[dim] % digits_[digit].size != 0) continue;
-        next.dims[dim].push_back(digit);
-        taken |= uint64_t{1} << digit;
-        missing[dim] /= digits_[digit].size;
+      for (uint8_t sub_axis = 0; sub_axis < sub_axes_.size() && missing[dim] > 1; ++sub_axis) {
+        if ((taken >> sub_axis & 1) != 0) continue;
+        const SubAxisList& list = node.dims[dim];
+        bool here = std::find(list.begin(), list.end(), sub_axis) != list.end();
+        if ((pass == 0 && !here) || missing[dim] % sub_axes_[sub_axis].size != 0) continue;
+        next.dims[dim].push_back(sub_axis);
+        taken |= uint64_t{1} << sub_axis;
+        missing[dim] /= sub_axes_[sub_axis].size;
       }
     }
   }
@@ -568,17 +569,18 @@ void Search::ExpandPermute(int index) {
 void Search::ExpandReductions(int index) {
   const Node node = visits_[static_cast<size_t>(index)].node;
   uint64_t excess = node.unreduced & ~goal_.unreduced;
-  // Partial digits that the goal has in no dim, then all of them: one all-reduce.
+  // Partial sub-axes that the goal has in no dim, then all of them: one all-reduce.
   uint64_t unplaced = 0;
-  for (uint8_t digit = 0; digit < digits_.size(); ++digit) {
-    if ((excess >> digit & 1) != 0 && place_[digit] == kNowhere) unplaced |= uint64_t{1} << digit;
+  for (uint8_t sub_axis = 0; sub_axis < sub_axes_.size(); ++sub_axis) {
+    if ((excess >> sub_axis & 1) != 0 && place_[sub_axis] == kNowhere)
+      unplaced |= uint64_t{1} << sub_axis;
   }
   std::array<uint64_t, 2> sets = {unplaced, excess};
   for (size_t i = 0; i < sets.size(); ++i) {
     if (sets[i] == 0 || (i == 1 && sets[1] == sets[0])) continue;
-    DigitList list;
-    for (uint8_t digit = 0; digit < digits_.size(); ++digit) {
-      if ((sets[i] >> digit & 1) != 0) list.push_back(digit);
+    SubAxisList list;
+    for (uint8_t sub_axis = 0; sub_axis < sub_axes_.size(); ++sub_axis) {
+      if ((sets[i] >> sub_axis & 1) != 0) list.push_back(sub_axis);
     }
     Node next = node;
     next.unreduced &= ~sets[i];
@@ -587,36 +589,36 @@ void Search::ExpandReductions(int index) {
          2 * Bytes(node) * (group - 1) / group, 1);
   }
   for (size_t dim = 0; dim < node.dims.size(); ++dim) {
-    // The run of partial digits that the goal has next in this dim.
-    DigitList run;
+    // The run of partial sub-axes that the goal has next in this dim.
+    SubAxisList run;
     Node next = node;
     for (size_t k = node.dims[dim].size(); k < goal_.dims[dim].size(); ++k) {
-      uint8_t digit = goal_.dims[dim][k];
-      if ((excess >> digit & 1) == 0 || !MayCut(next, dim, digit)) break;
-      run.push_back(digit);
-      next.dims[dim].push_back(digit);
+      uint8_t sub_axis = goal_.dims[dim][k];
+      if ((excess >> sub_axis & 1) == 0 || !MayCut(next, dim, sub_axis)) break;
+      run.push_back(sub_axis);
+      next.dims[dim].push_back(sub_axis);
     }
     if (run.empty()) continue;
     next = node;
     auto group = static_cast<double>(Size(run));
     double bytes = PrepareGain(next, dim, Size(run));
     bytes += Bytes(next) * (group - 1) / group;
-    AppendDigits(next, dim, run);
-    for (uint8_t digit : run) next.unreduced &= ~(uint64_t{1} << digit);
+    AppendSubAxes(next, dim, run);
+    for (uint8_t sub_axis : run) next.unreduced &= ~(uint64_t{1} << sub_axis);
     Push(index, std::move(next),
          {ReshardKind::kReduceScatter, {{run, kNowhere, static_cast<int>(dim)}}}, bytes, 1);
   }
   ExpandDetours(index, excess);
 }
 
-// Partial digits whose place in the goal is taken by others scatter over another dim for now: the
+// Partial sub-axes whose place in the goal is taken by others scatter over another dim for now: the
 // moves that free their place then carry a part each instead of the whole.
 void Search::ExpandDetours(int index, uint64_t excess) {
   const Node node = visits_[static_cast<size_t>(index)].node;
   for (size_t home = 0; home < node.dims.size(); ++home) {
-    DigitList run;
-    for (uint8_t digit : goal_.dims[home]) {
-      if ((excess >> digit & 1) != 0) run.push_back(digit);
+    SubAxisList run;
+    for (uint8_t sub_axis : goal_.dims[home]) {
+      if ((excess >> sub_axis & 1) != 0) run.push_back(sub_axis);
     }
     if (run.empty() || MayCut(node, home, run[0])) continue;
     const int64_t group = Size(run);
@@ -624,8 +626,8 @@ void Search::ExpandDetours(int index, uint64_t excess) {
       const bool is_even = sizes_[dim] % (Size(node.dims[dim]) * group) == 0;
       if (dim == home || !is_even || node.tiles[dim] % group != 0) continue;
       Node next = node;
-      AppendDigits(next, dim, run);
-      for (uint8_t digit : run) next.unreduced &= ~(uint64_t{1} << digit);
+      AppendSubAxes(next, dim, run);
+      for (uint8_t sub_axis : run) next.unreduced &= ~(uint64_t{1} << sub_axis);
       Push(index, std::move(next),
            {ReshardKind::kReduceScatter, {{run, kNowhere, static_cast<int>(dim)}}},
            Bytes(node) * static_cast<double>(group - 1) / static_cast<double>(group), 1);
@@ -633,15 +635,15 @@ void Search::ExpandDetours(int index, uint64_t excess) {
   }
 }
 
-// The right digits everywhere: what is left are tile sizes and partial digits of the goal.
+// The right sub-axes everywhere: what is left are tile sizes and partial sub-axes of the goal.
 void Search::ExpandFinish(int index) {
   const Node node = visits_[static_cast<size_t>(index)].node;
   if (node.dims != goal_.dims || (node.unreduced & ~goal_.unreduced) != 0) return;
   uint64_t made_partial = goal_.unreduced & ~node.unreduced;
   if (made_partial != 0) {
-    DigitList list;
-    for (uint8_t digit = 0; digit < digits_.size(); ++digit) {
-      if ((made_partial >> digit & 1) != 0) list.push_back(digit);
+    SubAxisList list;
+    for (uint8_t sub_axis = 0; sub_axis < sub_axes_.size(); ++sub_axis) {
+      if ((made_partial >> sub_axis & 1) != 0) list.push_back(sub_axis);
     }
     Node next = node;
     next.unreduced = goal_.unreduced;
@@ -721,14 +723,14 @@ ReshardPlan Search::Extract(int index) const {
     ReshardStep step;
     step.kind = visit.edge.kind;
     step.bytes = visit.edge.bytes;
-    for (const DigitMove& move : visit.edge.moves) {
-      step.moves.push_back({ToAxes(move.digits), move.from, move.to});
+    for (const SubAxisMove& move : visit.edge.moves) {
+      step.moves.push_back({ToAxes(move.sub_axes), move.from, move.to});
     }
-    for (const DigitList& list : visit.node.dims) step.after.dims.push_back(ToAxes(list));
+    for (const SubAxisList& list : visit.node.dims) step.after.dims.push_back(ToAxes(list));
     step.after.tiles = visit.node.tiles;
-    DigitList partial;
-    for (uint8_t digit = 0; digit < digits_.size(); ++digit) {
-      if ((visit.node.unreduced >> digit & 1) != 0) partial.push_back(digit);
+    SubAxisList partial;
+    for (uint8_t sub_axis = 0; sub_axis < sub_axes_.size(); ++sub_axis) {
+      if ((visit.node.unreduced >> sub_axis & 1) != 0) partial.push_back(sub_axis);
     }
     step.after.unreduced = ToAxes(partial);
     plan.bytes += step.bytes;
@@ -743,8 +745,8 @@ ReshardPlan Search::Extract(int index) const {
 }  // namespace
 
 ReshardPlan SearchPlan(const Shape* shape, const MeshLayout* from, const MeshLayout* to,
-                       AxisList digits, const ReshardWeights& weights) {
-  return Search(shape, from, to, std::move(digits), weights).Run();
+                       AxisList sub_axes, const ReshardWeights& weights) {
+  return Search(shape, from, to, std::move(sub_axes), weights).Run();
 }
 
 }  // namespace gshard

@@ -10,13 +10,13 @@ namespace gshard {
 // In bytes: steps must not tie with doing nothing.
 inline constexpr double kReshardStepCost = 0.125;
 
-inline constexpr size_t kMaxSearchedDigits = 31;
+inline constexpr size_t kMaxSearchedSubAxes = 31;
 
-// `digits`: at most kMaxSearchedDigits, such that every axis of both layouts (same order and
-// manual digits) is a run of them. Where there are too many states it reduces, gathers all and cuts
-// again.
+// `sub_axes`: at most kMaxSearchedSubAxes, such that every axis of both layouts (same order and
+// manual sub-axes) is a run of them. Where there are too many states it reduces, gathers all and
+// cuts again.
 ReshardPlan SearchPlan(const Shape* shape, const MeshLayout* from, const MeshLayout* to,
-                       AxisList digits, const ReshardWeights& weights);
+                       AxisList sub_axes, const ReshardWeights& weights);
 
 }  // namespace gshard
 

@@ -16,7 +16,7 @@ Instruction* ExchangeHalo(PartitionScope& scope, Instruction* local, int64_t dim
                           const ReshardCause& cause);
 
 // For every shard i with source_of[i] >= 0 the `x` of shard source_of[i]; zeros for the others.
-// Within every row of the digits that are not in `axes`.
+// Within every row of the sub-axes that are not in `axes`.
 Instruction* PermuteTiles(PartitionScope& scope, Instruction* x, const MeshLayout* layout,
                           AxisSpan axes, std::span<const int64_t> source_of,
                           const ReshardCause& cause);

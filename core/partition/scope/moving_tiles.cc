@@ -35,7 +35,7 @@ class MovingTiles {
   }
 
  private:
-  // Tries the digits of whole dims on every labelled dim of a tensor that lies in `layout`.
+  // Tries the sub-axes of whole dims on every labelled dim of a tensor that lies in `layout`.
   void Suggest(const std::vector<int>& dims, const MeshLayout* layout) {
     if (layout->kind != MeshLayout::Kind::kTiled || layout->manual != wanted_[0]->manual) return;
     AxisList moving;

@@ -6,7 +6,7 @@
 
 namespace gshard {
 
-// As PartitionContext::Choose, but digits that cut whole dims (Labels::kWhole) of an operand or
+// As PartitionContext::Choose, but sub-axes that cut whole dims (Labels::kWhole) of an operand or
 // result may move to a labelled dim: two all-to-alls instead of an all-gather. The results of
 // `labels` must have their labels in common.
 Strategy ChooseMovingTiles(PartitionContext& rule, const Labels& labels);

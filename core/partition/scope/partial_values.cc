@@ -12,16 +12,16 @@ namespace {
 
 bool IsPartial(const MeshLayout* layout) { return !layout->unreduced.empty(); }
 
-// Do the dims of `layout` leave all digits of `axes` alone?
+// Do the dims of `layout` leave all sub-axes of `axes` alone?
 bool HasNoneOf(MeshLayoutTable& layouts, const MeshLayout& layout, AxisList axes) {
   for (const AxisList& list : layout.dims) axes.insert(axes.end(), list.begin(), list.end());
-  std::optional<AxisList> digits = CommonDigits(axes, layouts.device_count());
-  if (!digits.has_value()) return false;
-  std::vector<bool> taken(digits->size(), false);
+  std::optional<AxisList> sub_axes = CommonSubAxes(axes, layouts.device_count());
+  if (!sub_axes.has_value()) return false;
+  std::vector<bool> taken(sub_axes->size(), false);
   for (const DeviceAxis& axis : axes) {
-    for (int digit : DigitsOf(*digits, axis)) {
-      if (taken[static_cast<size_t>(digit)]) return false;
-      taken[static_cast<size_t>(digit)] = true;
+    for (int sub_axis : SubAxesOf(*sub_axes, axis)) {
+      if (taken[static_cast<size_t>(sub_axis)]) return false;
+      taken[static_cast<size_t>(sub_axis)] = true;
     }
   }
   return true;
@@ -46,7 +46,7 @@ bool KnowsPartialLayouts(Opcode opcode) {
   }
 }
 
-// One operation on operands that are partial along the digits its result is wanted partial along.
+// One operation on operands that are partial along the sub-axes its result is wanted partial along.
 class PartialOperandRule {
  public:
   PartialOperandRule(PartitionContext& rule, OpRule op)
@@ -161,7 +161,7 @@ class PartialOperandRule {
            });
   }
 
-  // --- layouts in which the partial digits are manual, and back
+  // --- layouts in which the partial sub-axes are manual, and back
 
   const MeshLayout* Hidden(const MeshLayout* layout) const {
     MeshLayout hidden = *layout;
@@ -224,7 +224,7 @@ class PartialOperandRule {
     return proxy;
   }
 
-  // Can the value be had in this layout, and does the layout leave the partial digits alone?
+  // Can the value be had in this layout, and does the layout leave the partial sub-axes alone?
   bool StaysClear(const PartitionedValue& value, const MeshLayout* layout) const {
     if (value.maker == nullptr && value.Find(layout) == nullptr) return false;
     if (layout->kind != MeshLayout::Kind::kTiled || IsPartial(layout) ||

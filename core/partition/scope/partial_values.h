@@ -1,6 +1,6 @@
 // Operations whose result is wanted partial (its sharding says unreduced) and that may as well be
 // done on partial operands: copies and moves, sums, products with values that are not partial. The
-// digits along which values are partial are hidden from the operation's rule as if they were
+// sub-axes along which values are partial are hidden from the operation's rule as if they were
 // manual, so that any rule works and none touches them.
 #ifndef GSHARD_CORE_PARTITION_SCOPE_PARTIAL_VALUES_H_
 #define GSHARD_CORE_PARTITION_SCOPE_PARTIAL_VALUES_H_

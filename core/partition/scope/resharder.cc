@@ -17,7 +17,7 @@ namespace gshard {
 
 namespace {
 
-// What follows the first `count` combinations of digits: {4,2} after 2 is {2,2}.
+// What follows the first `count` combinations of sub-axes: {4,2} after 2 is {2,2}.
 AxisList AfterPrefix(const AxisList& list, int64_t count) {
   AxisList rest;
   for (const DeviceAxis& axis : list) {
@@ -142,7 +142,7 @@ class PlanRunner {
           builder_.Add(Opcode::kBitcastConvert, {local_}, scope_.context().Array(summed, sizes));
     }
     int64_t tile = local_->shape()->dim(dim);
-    // Of the minor digits that stay, all elements lie with the first of those that leave.
+    // Of the minor sub-axes that stay, all elements lie with the first of those that leave.
     bool all_leave = AxesSize(axes) == Tiles(dim);
     int64_t filled = all_leave ? CeilOfRatio(shape_->dim(dim), tile) : 1;
     Instruction* ordinal = scope_.geometry().Ordinal(axes, layout_->order);
@@ -167,7 +167,7 @@ class PlanRunner {
     }
   }
 
-  // Makes the tiles of a dim `tile` long without changing its digits.
+  // Makes the tiles of a dim `tile` long without changing its sub-axes.
   void Retile(int64_t dim, int64_t tile) {
     int64_t now = local_->shape()->dim(dim);
     if (now == tile) return;
@@ -197,18 +197,18 @@ class PlanRunner {
     local_ = builder_.DynamicSlice(local_, starts, after.tiles);
   }
 
-  // The digits that each dim gains and loses in an all-to-all; the members of a group are numbered
-  // by the gained ones, dim by dim.
-  struct DigitMoves {
+  // The sub-axes that each dim gains and loses in an all-to-all; the members of a group are
+  // numbered by the gained ones, dim by dim.
+  struct SubAxisMoves {
     std::vector<AxisList> gained, lost;
     AxisList group;
-    AxisList digits;  // that all of them are made of
+    AxisList sub_axes;  // that all of them are made of
   };
 
   // Splits the tiles of dims that gain, too.
-  DigitMoves FindMoves(const ReshardState& after) {
+  SubAxisMoves FindMoves(const ReshardState& after) {
     const int64_t rank = shape_->rank();
-    DigitMoves moves{std::vector<AxisList>(At(rank)), std::vector<AxisList>(At(rank)), {}, {}};
+    SubAxisMoves moves{std::vector<AxisList>(At(rank)), std::vector<AxisList>(At(rank)), {}, {}};
     AxisList all;
     for (int64_t d = 0; d < rank; ++d) {
       const AxisList& before = state_.dims[At(d)];
@@ -225,13 +225,13 @@ class PlanRunner {
       }
     }
     all.insert(all.end(), moves.group.begin(), moves.group.end());
-    moves.digits = *CommonDigits(all, scope_.device_count());
+    moves.sub_axes = *CommonSubAxes(all, scope_.device_count());
     return moves;
   }
 
-  // Block k goes to member k: gained digits in front, one dim if several dims gain. `sizes` are
+  // Block k goes to member k: gained sub-axes in front, one dim if several dims gain. `sizes` are
   // those of the local dims, before and after; returns where the group's dim stands.
-  int64_t Exchange(const DigitMoves& moves, const ReshardState& after,
+  int64_t Exchange(const SubAxisMoves& moves, const ReshardState& after,
                    std::vector<int64_t>& sizes) {
     const int64_t rank = shape_->rank();
     std::vector<int64_t> gainers;
@@ -264,20 +264,20 @@ class PlanRunner {
 
   void AllToAll(const ReshardState& after) {
     const int64_t rank = shape_->rank();
-    const DigitMoves moves = FindMoves(after);
+    const SubAxisMoves moves = FindMoves(after);
     std::vector<int64_t> sizes(local_->shape()->dims().begin(), local_->shape()->dims().end());
     const int64_t front = Exchange(moves, after, sizes);
 
-    // Digits of the sender, in front of the dims that lost them.
+    // Sub-axes of the sender, in front of the dims that lost them.
     std::vector<int64_t> split;
-    std::map<int, int64_t> place;  // of a digit in `split`
+    std::map<int, int64_t> place;  // of a sub-axis in `split`
     std::vector<int64_t> dim_place;
     for (int64_t d = 0; d < rank; ++d) {
       if (d == front) {
         for (const DeviceAxis& axis : moves.group) {
-          for (int digit : DigitsOf(moves.digits, axis)) {
-            place[digit] = static_cast<int64_t>(split.size());
-            split.push_back(moves.digits[static_cast<size_t>(digit)].size);
+          for (int sub_axis : SubAxesOf(moves.sub_axes, axis)) {
+            place[sub_axis] = static_cast<int64_t>(split.size());
+            split.push_back(moves.sub_axes[static_cast<size_t>(sub_axis)].size);
           }
         }
       }
@@ -288,7 +288,7 @@ class PlanRunner {
     for (int64_t d = 0; d < rank; ++d) {
       int64_t size = sizes[At(d)];
       for (const DeviceAxis& axis : moves.lost[At(d)]) {
-        for (int digit : DigitsOf(moves.digits, axis)) order.push_back(place[digit]);
+        for (int sub_axis : SubAxesOf(moves.sub_axes, axis)) order.push_back(place[sub_axis]);
         size *= axis.size;
       }
       order.push_back(dim_place[At(d)]);
@@ -337,7 +337,7 @@ class PlanRunner {
   Builder& builder_;
   const Shape* shape_;
   const MeshLayout* to_;
-  const MeshLayout* layout_;  // gives order and manual digits to the axes in use
+  const MeshLayout* layout_;  // gives order and manual sub-axes to the axes in use
   Instruction* local_;
   const ReshardCause& cause_;
   ReshardState state_;
@@ -434,11 +434,8 @@ void PartitionScope::ShareOwners(PartitionedValue* value, const ReshardCause& ca
                                      builder_.BroadcastScalar(nothing, dims)});
   const DeviceAxis everybody[] = {{device_count(), 1}};
   std::string text = CauseText(layouts(), cause, first.layout, whole);
-  ReshardCause with_text{.user = cause.user,
-                         .value = cause.value,
-                         .note = text,
-                         .has = first.layout,
-                         .wants = whole};
+  ReshardCause with_text{
+      .user = cause.user, .value = cause.value, .note = text, .has = first.layout, .wants = whole};
   const Opcode merge = DisjointCombiner(value->shape->dtype());
   value->variants.push_back({whole, AllReduce(mine, whole, everybody, merge, with_text)});
 }

@@ -26,11 +26,11 @@ constexpr size_t kMaxCombinations = 512;
 constexpr int kNone = -1;
 // Operands looked back at for one that is the same value.
 constexpr size_t kMaxCompared = 16;
-// A strategy that puts digits where nobody has them must cost less than this part of the best
+// A strategy that puts sub-axes where nobody has them must cost less than this part of the best
 // other.
 constexpr double kFreeLabelShare = 0.75;
 
-// One operand or result: the labels of its dims and the layouts that suggest roles for digits.
+// One operand or result: the labels of its dims and the layouts that suggest roles for sub-axes.
 struct Tensor {
   const Shape* shape = nullptr;
   const std::vector<int>* labels = nullptr;
@@ -40,16 +40,16 @@ struct Tensor {
   size_t same_as = 0;  // the first tensor that is the same operand
 };
 
-// Per digit: the label it cuts, or kNone. In place: a search makes hundreds.
+// Per sub-axis: the label it cuts, or kNone. In place: a search makes hundreds.
 class Roles {
  public:
   explicit Roles(size_t size) : size_(size) {
-    CheckInternal(size <= labels_.size(), "more digits than device numbers have bits");
+    CheckInternal(size <= labels_.size(), "more sub-axes than device numbers have bits");
     std::fill_n(labels_.begin(), size, static_cast<int16_t>(kNone));
   }
   size_t size() const { return size_; }
-  int operator[](size_t digit) const { return labels_[digit]; }
-  void Set(size_t digit, int label) { labels_[digit] = static_cast<int16_t>(label); }
+  int operator[](size_t sub_axis) const { return labels_[sub_axis]; }
+  void Set(size_t sub_axis, int label) { labels_[sub_axis] = static_cast<int16_t>(label); }
   bool operator==(const Roles& other) const {
     return std::equal(labels_.begin(), labels_.begin() + static_cast<int64_t>(size_),
                       other.labels_.begin());
@@ -99,7 +99,7 @@ class Chooser {
         }
       }
     }
-    FindDigits();
+    FindSubAxes();
     FindLabelSizes();
     implied_share_ = ImpliedShare();
   }
@@ -115,7 +115,7 @@ class Chooser {
   }
 
  private:
-  void FindDigits() {
+  void FindSubAxes() {
     AxisList axes = frame_->manual;
     auto collect = [&](const MeshLayout* layout) {
       if (layout->order != frame_->order) return;
@@ -124,16 +124,16 @@ class Chooser {
     for (const Tensor& tensor : tensors_) {
       for (const MeshLayout* layout : tensor.seen) collect(layout);
     }
-    std::optional<AxisList> common = CommonDigits(axes, layouts_.device_count());
+    std::optional<AxisList> common = CommonSubAxes(axes, layouts_.device_count());
     if (!common.has_value()) {
       axes = frame_->manual;
       collect(tensors_[0].wanted);
       for (Tensor& tensor : tensors_) tensor.seen.clear();
       tensors_[0].seen.push_back(tensors_[0].wanted);
-      common = CommonDigits(axes, layouts_.device_count());
+      common = CommonSubAxes(axes, layouts_.device_count());
     }
-    digits_ = std::move(*common);
-    choices_.resize(digits_.size());
+    sub_axes_ = std::move(*common);
+    choices_.resize(sub_axes_.size());
     for (const Tensor& tensor : tensors_) {
       for (const MeshLayout* layout : tensor.seen) {
         if (layout->order != frame_->order) continue;
@@ -141,8 +141,8 @@ class Chooser {
           int label = (*tensor.labels)[d];
           if (label == Labels::kWhole) continue;
           for (const DeviceAxis& axis : layout->dims[d]) {
-            for (int digit : DigitsOf(digits_, axis)) {
-              std::vector<int>& choices = choices_[static_cast<size_t>(digit)];
+            for (int sub_axis : SubAxesOf(sub_axes_, axis)) {
+              std::vector<int>& choices = choices_[static_cast<size_t>(sub_axis)];
               if (std::find(choices.begin(), choices.end(), label) == choices.end()) {
                 choices.push_back(label);
               }
@@ -155,7 +155,8 @@ class Chooser {
     FindOrderConflicts();
   }
 
-  // Of two lists with the same digits in different orders one has an axis after one it is major to.
+  // Of two lists with the same sub-axes in different orders one has an axis after one it is major
+  // to.
   bool HasAscendingAxes() const {
     for (const Tensor& tensor : tensors_) {
       for (const MeshLayout* layout : tensor.seen) {
@@ -169,11 +170,11 @@ class Chooser {
     return false;
   }
 
-  // Do two layouts have the same two digits in one label, but in different orders? Each order is a
-  // candidate then.
+  // Do two layouts have the same two sub-axes in one label, but in different orders? Each order is
+  // a candidate then.
   void FindOrderConflicts() {
     if (!HasAscendingAxes()) return;
-    std::vector<std::pair<int, std::vector<int>>> runs;  // label, digits major first
+    std::vector<std::pair<int, std::vector<int>>> runs;  // label, sub-axes major first
     for (const Tensor& tensor : tensors_) {
       for (const MeshLayout* layout : tensor.seen) {
         if (layout->order != frame_->order) continue;
@@ -181,21 +182,21 @@ class Chooser {
           if ((*tensor.labels)[d] == Labels::kWhole) continue;
           std::vector<int> run;
           for (const DeviceAxis& axis : layout->dims[d]) {
-            for (int digit : DigitsOf(digits_, axis)) run.push_back(digit);
+            for (int sub_axis : SubAxesOf(sub_axes_, axis)) run.push_back(sub_axis);
           }
           if (run.size() > 1) runs.emplace_back((*tensor.labels)[d], std::move(run));
         }
       }
     }
-    auto place = [](const std::vector<int>& run, int digit) {
-      return std::find(run.begin(), run.end(), digit) - run.begin();
+    auto place = [](const std::vector<int>& run, int sub_axis) {
+      return std::find(run.begin(), run.end(), sub_axis) - run.begin();
     };
     for (size_t a = 0; a < runs.size(); ++a) {
       for (size_t b = a + 1; b < runs.size(); ++b) {
         if (runs[a].first != runs[b].first) continue;
         std::ptrdiff_t last = -1;
-        for (int digit : runs[a].second) {
-          std::ptrdiff_t at = place(runs[b].second, digit);
+        for (int sub_axis : runs[a].second) {
+          std::ptrdiff_t at = place(runs[b].second, sub_axis);
           if (at == std::ssize(runs[b].second)) continue;
           has_order_conflicts_ |= at < last;
           last = at;
@@ -222,14 +223,14 @@ class Chooser {
   }
 
   Roles FromTensor(const Tensor& tensor) const {
-    Roles roles(digits_.size());
+    Roles roles(sub_axes_.size());
     if (tensor.seen.empty()) return roles;
     const MeshLayout* layout = tensor.seen[0];
     if (layout->order != frame_->order) return roles;
     for (size_t d = 0; d < layout->dims.size(); ++d) {
       for (const DeviceAxis& axis : layout->dims[d]) {
-        for (int digit : DigitsOf(digits_, axis)) {
-          roles.Set(static_cast<size_t>(digit), (*tensor.labels)[d]);
+        for (int sub_axis : SubAxesOf(sub_axes_, axis)) {
+          roles.Set(static_cast<size_t>(sub_axis), (*tensor.labels)[d]);
         }
       }
     }
@@ -241,16 +242,16 @@ class Chooser {
   // along it alike make sums there.
   double ImpliedShare() const {
     double share = 1;
-    for (size_t digit = 0; digit < digits_.size(); ++digit) {
-      if (IsCutBy(*tensors_[0].wanted, digit) || IsSummedOver(static_cast<int>(digit))) {
-        share /= static_cast<double>(digits_[digit].size);
+    for (size_t sub_axis = 0; sub_axis < sub_axes_.size(); ++sub_axis) {
+      if (IsCutBy(*tensors_[0].wanted, sub_axis) || IsSummedOver(static_cast<int>(sub_axis))) {
+        share /= static_cast<double>(sub_axes_[sub_axis].size);
       }
     }
     return share;
   }
 
-  // Do all operands that have some summed label have it cut by this digit, in a layout at hand?
-  bool IsSummedOver(int digit) const {
+  // Do all operands that have some summed label have it cut by this sub-axis, in a layout at hand?
+  bool IsSummedOver(int sub_axis) const {
     for (size_t label = 0; label < labels_.labels.size(); ++label) {
       if (!labels_.labels[label].summed) continue;
       bool is_cut = true;
@@ -261,24 +262,24 @@ class Chooser {
         auto d = static_cast<size_t>(at - tensor.labels->begin());
         has_any = true;
         is_cut &= !tensor.seen.empty() && tensor.seen[0]->order == frame_->order &&
-                  HasDigit(tensor.seen[0]->dims[d], digit);
+                  HasSubAxis(tensor.seen[0]->dims[d], sub_axis);
       }
       if (has_any && is_cut) return true;
     }
     return false;
   }
 
-  bool HasDigit(const AxisList& list, int digit) const {
+  bool HasSubAxis(const AxisList& list, int sub_axis) const {
     return std::any_of(list.begin(), list.end(), [&](const DeviceAxis& axis) {
-      for (int inside : DigitsOf(digits_, axis)) {
-        if (inside == digit) return true;
+      for (int inside : SubAxesOf(sub_axes_, axis)) {
+        if (inside == sub_axis) return true;
       }
       return false;
     });
   }
 
-  bool IsCutBy(const MeshLayout& layout, size_t digit) const {
-    auto has = [&](const AxisList& list) { return HasDigit(list, static_cast<int>(digit)); };
+  bool IsCutBy(const MeshLayout& layout, size_t sub_axis) const {
+    auto has = [&](const AxisList& list) { return HasSubAxis(list, static_cast<int>(sub_axis)); };
     return layout.order == frame_->order &&
            (std::any_of(layout.dims.begin(), layout.dims.end(), has) || has(layout.unreduced));
   }
@@ -308,8 +309,8 @@ class Chooser {
 
   int64_t CountOf(const Roles& roles, int label) const {
     int64_t count = 1;
-    for (size_t digit = 0; digit < roles.size(); ++digit) {
-      if (roles[digit] == label) count *= digits_[digit].size;
+    for (size_t sub_axis = 0; sub_axis < roles.size(); ++sub_axis) {
+      if (roles[sub_axis] == label) count *= sub_axes_[sub_axis].size;
     }
     return count;
   }
@@ -329,11 +330,11 @@ class Chooser {
     return true;
   }
 
-  // Digits of each label, ordered as in tensor `first`, else as in the results, else as in the
+  // Sub-axes of each label, ordered as in tensor `first`, else as in the results, else as in the
   // operands.
   std::vector<AxisList> CutOf(const Roles& roles, size_t first) const {
     std::vector<AxisList> cut(labels_.labels.size());
-    std::vector<uint8_t> placed(digits_.size(), 0);
+    std::vector<uint8_t> placed(sub_axes_.size(), 0);
     for (size_t k = 0; k <= tensors_.size(); ++k) {
       if (k == first + 1) continue;
       const Tensor& tensor = tensors_[k == 0 ? first : k - 1];
@@ -343,19 +344,20 @@ class Chooser {
           int label = (*tensor.labels)[d];
           if (label == Labels::kWhole) continue;
           for (const DeviceAxis& axis : layout->dims[d]) {
-            for (int digit : DigitsOf(digits_, axis)) {
-              auto index = static_cast<size_t>(digit);
+            for (int sub_axis : SubAxesOf(sub_axes_, axis)) {
+              auto index = static_cast<size_t>(sub_axis);
               if (roles[index] != label || placed[index] != 0) continue;
               placed[index] = 1;
-              cut[static_cast<size_t>(label)].push_back(digits_[index]);
+              cut[static_cast<size_t>(label)].push_back(sub_axes_[index]);
             }
           }
         }
       }
     }
-    for (size_t digit = 0; digit < roles.size(); ++digit) {  // labels that nobody has them on
-      if (roles[digit] == kNone || placed[digit] != 0) continue;
-      cut[static_cast<size_t>(roles[digit])].push_back(digits_[digit]);
+    for (size_t sub_axis = 0; sub_axis < roles.size();
+         ++sub_axis) {  // labels that nobody has them on
+      if (roles[sub_axis] == kNone || placed[sub_axis] != 0) continue;
+      cut[static_cast<size_t>(roles[sub_axis])].push_back(sub_axes_[sub_axis]);
     }
     for (AxisList& list : cut) list = MergedAxes(list);
     return cut;
@@ -384,8 +386,8 @@ class Chooser {
   // A bound of what moving operands and results costs, from numbers of tiles alone.
   double LeastMoveCost(const Roles& roles) {
     bool is_partial = false;
-    for (size_t digit = 0; digit < roles.size(); ++digit) {
-      int role = roles[digit];
+    for (size_t sub_axis = 0; sub_axis < roles.size(); ++sub_axis) {
+      int role = roles[sub_axis];
       is_partial |= role != kNone && labels_.labels[static_cast<size_t>(role)].summed;
     }
     double cost = 0;
@@ -431,7 +433,7 @@ class Chooser {
     }
   }
 
-  // `work`: of the roles, however their digits are ordered.
+  // `work`: of the roles, however their sub-axes are ordered.
   void ConsiderCut(const Roles& roles, double work, const std::vector<AxisList>& cut) {
     double cost = work;
     std::vector<const MeshLayout*> chosen;
@@ -457,17 +459,17 @@ class Chooser {
       combinations = std::min(combinations * choices.size(), kMaxCombinations + 1);
     }
     if (combinations <= kMaxCombinations) {
-      Roles roles(digits_.size());
+      Roles roles(sub_axes_.size());
       EnumerateFrom(0, roles);
       return;
     }
-    // Too many: improve the best one digit at a time.
+    // Too many: improve the best one sub-axis at a time.
     for (bool improved = true; improved;) {
       improved = false;
-      for (size_t digit = 0; digit < digits_.size(); ++digit) {
-        for (int label : choices_[digit]) {
-          Roles roles = best_.has_value() ? best_roles_ : Roles(digits_.size());
-          roles.Set(digit, label);
+      for (size_t sub_axis = 0; sub_axis < sub_axes_.size(); ++sub_axis) {
+        for (int label : choices_[sub_axis]) {
+          Roles roles = best_.has_value() ? best_roles_ : Roles(sub_axes_.size());
+          roles.Set(sub_axis, label);
           double before = best_cost_;
           Consider(roles);
           improved |= best_cost_ < before;
@@ -476,22 +478,22 @@ class Chooser {
     }
   }
 
-  void EnumerateFrom(size_t digit, Roles& roles) {
-    if (digit == digits_.size()) {
+  void EnumerateFrom(size_t sub_axis, Roles& roles) {
+    if (sub_axis == sub_axes_.size()) {
       Consider(roles);
       return;
     }
-    for (int label : choices_[digit]) {
-      roles.Set(digit, label);
-      EnumerateFrom(digit + 1, roles);
+    for (int label : choices_[sub_axis]) {
+      roles.Set(sub_axis, label);
+      EnumerateFrom(sub_axis + 1, roles);
     }
   }
 
-  // Digits that would leave partial values may cut any dim of the result instead, though nobody has
-  // them there: attention with cut heads is local if queries and keys are cut by batch for it (two
-  // exchanges of small operands instead of the sum of a large product), and large activations may
-  // stay with their rows while small weights are gathered. Only into equal tiles, and where much is
-  // saved: whoever uses the result expects it elsewhere.
+  // Sub-axes that would leave partial values may cut any dim of the result instead, though nobody
+  // has them there: attention with cut heads is local if queries and keys are cut by batch for it
+  // (two exchanges of small operands instead of the sum of a large product), and large activations
+  // may stay with their rows while small weights are gathered. Only into equal tiles, and where
+  // much is saved: whoever uses the result expects it elsewhere.
   void ConsiderFreeLabels() {
     double best_so_far = best_cost_;
     best_cost_ -= (1 - kFreeLabelShare) * (best_cost_ - WorkCost(best_roles_));
@@ -505,10 +507,10 @@ class Chooser {
       for (int label : *tensors_[0].labels) {
         if (label == Labels::kWhole) continue;
         Roles roles = base;
-        for (size_t digit = 0; digit < roles.size(); ++digit) {
-          int role = roles[digit];
+        for (size_t sub_axis = 0; sub_axis < roles.size(); ++sub_axis) {
+          int role = roles[sub_axis];
           bool is_summed = role != kNone && labels_.labels[static_cast<size_t>(role)].summed;
-          if (is_summed) roles.Set(digit, label);
+          if (is_summed) roles.Set(sub_axis, label);
         }
         if (roles != base && CutsEvenly(roles, label)) Consider(roles);
       }
@@ -546,10 +548,10 @@ class Chooser {
   const Labels& labels_;
   MeshLayoutTable& layouts_;
   std::vector<Tensor> tensors_;        // results, then operands
-  const MeshLayout* frame_ = nullptr;  // gives manual digits and device order
-  AxisList digits_;
+  const MeshLayout* frame_ = nullptr;  // gives manual sub-axes and device order
+  AxisList sub_axes_;
   bool has_order_conflicts_ = false;
-  std::vector<std::vector<int>> choices_;  // per digit: labels and kNone
+  std::vector<std::vector<int>> choices_;  // per sub-axis: labels and kNone
   std::vector<std::vector<int64_t>> sizes_;
   double flops_ = 0;
   double implied_share_ = 1;

@@ -1,11 +1,11 @@
-// Which dims of an operation a mesh digit may cut, and the cheapest choice (docs/partitioning.md,
-// "Choosing a strategy").
+// Which dims of an operation a mesh sub-axis may cut, and the cheapest choice
+// (docs/partitioning.md, "Choosing a strategy").
 //
 // An operation is described by labels, as an einsum "ij,jk->ik": dims with one label are cut
 // alike. A label that is summed may be cut too: the results then hold partial values. Each mesh
-// digit gets a role, the label it cuts or none (the work is repeated); a role assignment fixes the
-// layouts of operands and results. Its price: moving the operands there, the local work, moving the
-// results to where they are wanted.
+// sub-axis gets a role, the label it cuts or none (the work is repeated); a role assignment fixes
+// the layouts of operands and results. Its price: moving the operands there, the local work, moving
+// the results to where they are wanted.
 #ifndef GSHARD_CORE_PARTITION_SCOPE_STRATEGY_H_
 #define GSHARD_CORE_PARTITION_SCOPE_STRATEGY_H_
 
@@ -28,7 +28,7 @@ struct Labels {
   std::vector<std::vector<int>> results;
   // Per label.
   struct Label {
-    bool summed = false;   // only in operands; the results become partial along its digits
+    bool summed = false;   // only in operands; the results become partial along its sub-axes
     bool divides = false;  // may be cut only into equal tiles of every dim that has it
     // Largest number of tiles (for grouped and halo dims); 0: no limit.
     int64_t max_tiles = 0;
@@ -53,10 +53,11 @@ struct Labels {
 
 struct Strategy {
   std::vector<const MeshLayout*> operands;
-  std::vector<const MeshLayout*> results;  // partial along summed digits
+  std::vector<const MeshLayout*> results;  // partial along summed sub-axes
   std::vector<AxisList> cut;               // per label
   double cost = 0;
-  // Results are cut by digits that nobody has there, to be moved where they are wanted afterwards.
+  // Results are cut by sub-axes that nobody has there, to be moved where they are wanted
+  // afterwards.
   bool cuts_freely = false;
 };
 
@@ -67,7 +68,7 @@ class StrategyTable {
   ~StrategyTable();
 
   // `wanted`: the layout each result ends in (a hint of where it should be produced). All layouts
-  // have the same manual digits. The reference stays valid.
+  // have the same manual sub-axes. The reference stays valid.
   const Strategy& Choose(PartitionScope& scope, const Labels& labels,
                          std::span<PartitionedValue* const> operands,
                          std::span<const Shape* const> results,

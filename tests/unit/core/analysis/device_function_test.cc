@@ -9,30 +9,30 @@
 namespace gshard {
 namespace {
 
-using Digits = std::vector<DeviceDigit>;
+using SubAxes = std::vector<DeviceSubAxis>;
 
-TEST_CASE("quotients and remainders of a device number are its digits") {
+TEST_CASE("quotients and remainders of a device number are its sub-axes") {
   DeviceFunction id = IdentityFunction(24);
-  CHECK(Quotient(id, 6)->digits == Digits{{4, 6, 1}});
-  CHECK(Remainder(id, 6)->digits == Digits{{6, 1, 1}});
-  CHECK(Remainder(*Quotient(id, 2), 3)->digits == Digits{{3, 2, 1}});
-  // 5 cuts no digit of 24.
+  CHECK(Quotient(id, 6)->sub_axes == SubAxes{{4, 6, 1}});
+  CHECK(Remainder(id, 6)->sub_axes == SubAxes{{6, 1, 1}});
+  CHECK(Remainder(*Quotient(id, 2), 3)->sub_axes == SubAxes{{3, 2, 1}});
+  // 5 cuts no sub-axis of 24.
   CHECK(!Quotient(id, 5));
   // (8 * (id % 4) + 3) / 16 = (id % 4) / 2, remainder 8 * (id % 2) + 3.
   DeviceFunction f = *Sum(Scaled(*Remainder(id, 4), 8), ConstantFunction(3));
-  CHECK(Quotient(f, 16)->digits == Digits{{2, 2, 1}});
+  CHECK(Quotient(f, 16)->sub_axes == SubAxes{{2, 2, 1}});
   CHECK(*Remainder(f, 16) == DeviceFunction{3, {{2, 1, 8}}});
   // 8 * (id % 4) + 12 carries at 16.
   CHECK(!Quotient(*Sum(Scaled(*Remainder(id, 4), 8), ConstantFunction(12)), 16));
 }
 
-TEST_CASE("sums refine digits and are in normal form") {
+TEST_CASE("sums refine sub-axes and are in normal form") {
   DeviceFunction id = IdentityFunction(8);
   DeviceFunction high = *Quotient(id, 4), low = *Remainder(id, 4);
   CHECK(*Sum(Scaled(high, 4), low) == id);
   CHECK(*Sum(id, Scaled(id, -1)) == ConstantFunction(0));
   CHECK(*Sum(id, low) == DeviceFunction{0, {{2, 4, 4}, {4, 1, 2}}});
-  // Digits of 2 x 3 and of 3 x 2 devices share nothing.
+  // Sub-axes of 2 x 3 and of 3 x 2 devices share nothing.
   CHECK(!Sum(*Remainder(IdentityFunction(6), 2), *Remainder(IdentityFunction(6), 3)));
 }
 
@@ -45,7 +45,7 @@ TEST_CASE("tables that are mixed-radix arithmetic") {
   CHECK(*FunctionOfTable(std::vector<int64_t>{0, 10, 1, 11}, 4) ==
         DeviceFunction{0, {{2, 2, 1}, {2, 1, 10}}});
   CHECK(!FunctionOfTable(std::vector<int64_t>{0, 1, 2, 4}, 1));
-  CHECK(!FunctionOfTable(std::vector<int64_t>{0, 1, 1, 0}, 4));  // no sum of digits
+  CHECK(!FunctionOfTable(std::vector<int64_t>{0, 1, 1, 0}, 4));  // no sum of sub-axes
   // Every form found gives the table back.
   for (int64_t size : {1, 2, 6, 12, 30}) {
     for (int64_t a = -2; a <= 2; ++a) {
