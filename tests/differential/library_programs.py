@@ -27,6 +27,7 @@ PLACEMENTS = {"dp": lambda x: P(),
               "fsdp": lambda x: P("data") if x.ndim > 0 and x.shape[0] % 8 == 0 else P(),
               "2d": lambda x: P("data", *[None] * (x.ndim - 2), "model") if x.ndim > 1 else P()}
 PROGRAMS = {}
+DIALECT = "hlo"  # of as_text; "stablehlo" for text before XLA takes it
 
 
 def fits(spec, shape, mesh):
@@ -48,7 +49,7 @@ def lowered(step, state, batch, mesh, placement):
     shardings = (jax.tree.map(place, state), jax.tree.map(place_batch, batch))
     jitted = jax.jit(step, in_shardings=shardings)
     with jax.sharding.use_mesh(mesh) if hasattr(jax.sharding, "use_mesh") else mesh:
-        return jitted.lower(state, batch).as_text("hlo")
+        return jitted.lower(state, batch).as_text(DIALECT)
 
 
 def program(name, make, meshes, placements):

@@ -386,10 +386,12 @@ void CheckFixpoint(const std::string& stage, const Module& module) {
 }
 
 // Propagating again changes nothing.
-void CheckIdempotence(const Module& propagated) {
+void CheckIdempotence(const Module& propagated, PropagationMode mode) {
   auto again = Parse("propagated", PrintModule(propagated));
   const std::string once = PrintModule(*again);
-  Need("propagate again", PropagateShardings(*again));
+  PropagationOptions options;
+  options.mode = mode;
+  Need("propagate again", PropagateShardings(*again, options));
   const std::string twice = PrintModule(*again);
   if (once != twice) Failed("propagation is not idempotent", FirstDifference(once, twice));
 }
@@ -436,11 +438,12 @@ OpcodeSet Check(const std::string& text, const std::string& plain, const CheckOp
   auto partitioned = module->Clone();
   OpcodeSet tiled;
   PassContext context;
+  context.propagation.mode = options.mode;
   // Programs are small: every other seed, rounds cost nothing.
   if (options.seed % 2 == 1) context.partition.bytes_per_round = 0;
   PerDeviceOptions way;
   way.after_propagation = [&](Module& propagated) {
-    if (options.propagate_twice) CheckIdempotence(propagated);
+    if (options.propagate_twice) CheckIdempotence(propagated, options.mode);
     tiled = TiledOpcodes(propagated);
     return VerifyModule(propagated);
   };

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/propagation/propagation.h"
 #include "tests/property/magnitude.h"
 
 namespace gshard::property {
@@ -29,6 +30,7 @@ struct CheckOptions {
   bool thorough = false;  // one device, unfused kernels, the reference evaluator
   bool propagate_twice = false;
   bool optimize = false;  // what `gshard-opt optimize` does, after partitioning
+  PropagationMode mode = PropagationMode::kByText;
   // Of the outputs' leaves. Empty: by type, as gshard-run --verify.
   std::vector<Magnitude> magnitudes;
 };

@@ -290,7 +290,23 @@ void ProgramMaker::MakeSource() {
   for (size_t i = 0; i < leaves; ++i) Parts(parameter, i);
 }
 
+// What may pass in some directions only.
+void ProgramMaker::MakeBarrier() {
+  const size_t x = AnyOfRank(1);
+  Node node;
+  node.opcode = Opcode::kCustomCall;
+  node.types = {TypeOf(x)};
+  node.operands = {x};
+  node.attributes = fmt::format(
+      ", custom_call_target=\"xla.sdy.PropagationBarrier\", custom_call_has_side_effect=true, "
+      "frontend_attributes={{xla.sdy.allowed_direction=\"{}\"}}",
+      Below(4));
+  node.placements.emplace_back();
+  Emit(std::move(node));
+}
+
 void ProgramMaker::MakeMarker() {
+  if (options_.shardy && Chance(25)) return MakeBarrier();
   const size_t x = AnyOfRank(1);
   Node node;
   node.opcode = Opcode::kCustomCall;

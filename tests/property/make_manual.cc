@@ -16,6 +16,7 @@ struct ProgramMaker::ManualRegion {
   size_t whole = 0, local = 0;  // the array, one device's tile
   ArrayType type, tile;
   Placement placement;
+  Placement joined;  // without the axis along `dim`
   // Inside: manual altogether, or along the axis only, the others being the partitioner's.
   Placement inside;
   size_t dim = 0, axis = 0;  // `axis` alone cuts `dim`
@@ -63,6 +64,8 @@ ProgramMaker::ManualRegion ProgramMaker::EnterRegion() {
     const size_t dim = Index(placement.dims.size());
     if (axis != region.axis && dim != region.dim && Chance(50)) placement.dims[dim].push_back(axis);
   }
+  region.joined = placement;
+  region.joined.dims[region.dim].clear();
   const bool is_subgroup = program_.mesh.size() > 1 && Chance(50);
   region.inside = is_subgroup ? placement : Manual();
   if (is_subgroup) {
@@ -83,13 +86,38 @@ ProgramMaker::ManualRegion ProgramMaker::EnterRegion() {
   cut.attributes = ", custom_call_target=\"Sharding\"";
   cut.placements = {placement};
   const size_t tiled = Emit(std::move(cut));
-  region.local = EmitManual(region, Opcode::kCustomCall, region.tile, {tiled},
-                            ", custom_call_target=\"SPMDFullToShardShape\"");
+  Node enter;
+  enter.opcode = Opcode::kCustomCall;
+  enter.placements = {options_.shardy ? placement : region.inside};
+  enter.types = {region.tile};
+  enter.operands = {tiled};
+  enter.attributes = ", custom_call_target=\"SPMDFullToShardShape\"";
+  enter.in_region = true;
+  MarkBorder(enter, region);
+  region.local = Emit(std::move(enter));
   return region;
 }
 
+// Shardy's borders say both sides: the sharding of the whole array, and what is manual inside. Dims
+// may take more axes if some are left to the partitioner.
+void ProgramMaker::MarkBorder(Node& node, const ManualRegion& region) {
+  if (!options_.shardy) return;
+  const bool enters = node.attributes.find("FullToShard") != std::string::npos;
+  node.attributes =
+      fmt::format(", custom_call_target=\"xla.sdy.{}Shape\", custom_call_has_side_effect=true",
+                  enters ? "GlobalToLocal" : "LocalToGlobal");
+  if (region.inside.kind == Placement::Kind::kManual) {
+    for (size_t axis = 0; axis < program_.mesh.size(); ++axis) node.border_axes.push_back(axis);
+    return;
+  }
+  node.border_axes = {region.axis};
+  Placement& placement = node.placements[0];
+  for (size_t d = 0; d < placement.dims.size(); ++d) placement.open.push_back(Chance(50));
+}
+
 // The array whose tiles are `local`; without shardings `whole` instead.
-void ProgramMaker::LeaveRegion(const Placement& placement, size_t local, size_t whole) {
+void ProgramMaker::LeaveRegion(const ManualRegion& region, const Placement& placement, size_t local,
+                               size_t whole) {
   Node full;
   full.opcode = Opcode::kCustomCall;
   full.types = {TypeOf(whole)};
@@ -97,6 +125,7 @@ void ProgramMaker::LeaveRegion(const Placement& placement, size_t local, size_t 
   full.attributes = ", custom_call_target=\"SPMDShardToFullShape\"";
   full.placements = {placement};
   full.in_region = true;  // its twin is as good
+  MarkBorder(full, region);
   const size_t tiled = Emit(std::move(full));
   Node choice;
   choice.opcode = Opcode::kCopy;
@@ -216,9 +245,6 @@ void ProgramMaker::MakeManual() {
   if (options_.for_xla || body_ != 0) throw Rejected();
   const ManualRegion region = EnterRegion();
   const ArrayType& tile = region.tile;
-  // Without the axis along `dim`.
-  Placement joined = region.placement;
-  joined.dims[region.dim].clear();
   ArrayType one_tile = region.type;
   one_tile.dims[region.dim] /= region.count;
   // A dim that is not cut and can be.
@@ -228,42 +254,44 @@ void ProgramMaker::MakeManual() {
   }
   switch (Below(9)) {
     case 0:
-      LeaveRegion(region.placement, EmitManual(region, Opcode::kNegate, tile, {region.local}),
+      LeaveRegion(region, region.placement,
+                  EmitManual(region, Opcode::kNegate, tile, {region.local}),
                   Emit(Opcode::kNegate, region.type, {region.whole}));
       return;
     case 1:
-      LeaveRegion(joined, EmitCollective(Opcode::kAllReduce, tile, region), SumOfTiles(region));
+      LeaveRegion(region, region.joined, EmitCollective(Opcode::kAllReduce, tile, region),
+                  SumOfTiles(region));
       return;
     case 2: {
       ArrayType gathered = tile;
       gathered.dims[region.dim] *= region.count;
       const size_t local = EmitCollective(Opcode::kAllGather, gathered, region,
                                           fmt::format(", dimensions={{{}}}", region.dim));
-      LeaveRegion(joined, local, Emit(Opcode::kCopy, region.type, {region.whole}));
+      LeaveRegion(region, region.joined, local, Emit(Opcode::kCopy, region.type, {region.whole}));
       return;
     }
     case 3: {
       const size_t other = Pick(others);
       const size_t local = EmitCollective(Opcode::kAllToAll, tile, region,
                                           fmt::format(", dimensions={{{}}}", other));
-      LeaveRegion(region.placement, local, ExchangeTiles(region, other));
+      LeaveRegion(region, region.placement, local, ExchangeTiles(region, other));
       return;
     }
     case 4: {
       const size_t other = Pick(others);
       ArrayType scattered = tile;
       scattered.dims[other] /= region.count;
-      Placement moved = joined;
+      Placement moved = region.joined;
       moved.dims[other] = {region.axis};
       const size_t local = EmitCollective(Opcode::kReduceScatter, scattered, region,
                                           fmt::format(", dimensions={{{}}}", other));
-      LeaveRegion(moved, local, SumOfTiles(region));
+      LeaveRegion(region, moved, local, SumOfTiles(region));
       return;
     }
     case 5: {
       const size_t shifted = ShiftedByOneTile(region);
-      LeaveRegion(region.placement, EmitCollective(Opcode::kCollectivePermute, tile, region),
-                  shifted);
+      LeaveRegion(region, region.placement,
+                  EmitCollective(Opcode::kCollectivePermute, tile, region), shifted);
       return;
     }
     case 6: {  // everybody gets the first one's
@@ -273,7 +301,8 @@ void ProgramMaker::MakeManual() {
       }
       const size_t first = Emit(Opcode::kSlice, one_tile, {region.whole},
                                 fmt::format(", slice={{{}}}", fmt::join(parts, ", ")));
-      LeaveRegion(joined, EmitCollective(Opcode::kCollectiveBroadcast, tile, region), first);
+      LeaveRegion(region, region.joined, EmitCollective(Opcode::kCollectiveBroadcast, tile, region),
+                  first);
       return;
     }
     case 7: {  // one replica: the number is zero
@@ -282,7 +311,8 @@ void ProgramMaker::MakeManual() {
       const size_t number = EmitManual(region, Opcode::kConvert, scalar, {id});
       const size_t numbers =
           EmitManual(region, Opcode::kBroadcast, tile, {number}, ", dimensions={}");
-      LeaveRegion(region.placement, EmitManual(region, Opcode::kAdd, tile, {region.local, numbers}),
+      LeaveRegion(region, region.placement,
+                  EmitManual(region, Opcode::kAdd, tile, {region.local, numbers}),
                   Emit(Opcode::kCopy, region.type, {region.whole}));
       return;
     }
@@ -337,7 +367,7 @@ void ProgramMaker::AddPlaceNumbers(const ManualRegion& region) {
   iota.magnitude = static_cast<double>(region.count);
   const size_t places = Emit(Opcode::kConvert, split_type, {Emit(std::move(iota))});
   const size_t sum = Emit(Opcode::kAdd, split_type, {split, places});
-  LeaveRegion(region.placement, local, Emit(Opcode::kReshape, region.type, {sum}));
+  LeaveRegion(region, region.placement, local, Emit(Opcode::kReshape, region.type, {sum}));
 }
 
 // Piece i of a device's tile goes to the i-th of its group, where it becomes the piece of the
@@ -387,7 +417,7 @@ void ProgramMaker::MakeManualExchange() {
   const size_t cut = Emit(Opcode::kReshape, pieces, {region.whole});
   const size_t swapped = Emit(Opcode::kTranspose, pieces, {cut},
                               fmt::format(", dimensions={{{}}}", fmt::join(permutation, ",")));
-  LeaveRegion(region.placement, local, Emit(Opcode::kReshape, region.type, {swapped}));
+  LeaveRegion(region, region.placement, local, Emit(Opcode::kReshape, region.type, {swapped}));
 }
 
 size_t ProgramMaker::EmitAsync(Opcode start, Opcode done, ArrayType type,
@@ -402,11 +432,10 @@ void ProgramMaker::MakeManualAsync() {
   const ManualRegion region = EnterRegion();
   if (region.inside.kind != Placement::Kind::kManual) throw Rejected();
   const ArrayType& tile = region.tile;
-  Placement joined = region.placement;
-  joined.dims[region.dim].clear();
   switch (Below(3)) {
     case 0:
-      LeaveRegion(joined, EmitAsync(Opcode::kAllReduceStart, Opcode::kAllReduceDone, tile, region),
+      LeaveRegion(region, region.joined,
+                  EmitAsync(Opcode::kAllReduceStart, Opcode::kAllReduceDone, tile, region),
                   SumOfTiles(region));
       return;
     case 1: {
@@ -414,12 +443,12 @@ void ProgramMaker::MakeManualAsync() {
       gathered.dims[region.dim] *= region.count;
       const size_t local = EmitAsync(Opcode::kAllGatherStart, Opcode::kAllGatherDone, gathered,
                                      region, fmt::format(", dimensions={{{}}}", region.dim));
-      LeaveRegion(joined, local, Emit(Opcode::kCopy, region.type, {region.whole}));
+      LeaveRegion(region, region.joined, local, Emit(Opcode::kCopy, region.type, {region.whole}));
       return;
     }
     default:
       LeaveRegion(
-          region.placement,
+          region, region.placement,
           EmitAsync(Opcode::kCollectivePermuteStart, Opcode::kCollectivePermuteDone, tile, region),
           ShiftedByOneTile(region));
   }

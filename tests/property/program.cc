@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "ir/diagnostic.h"
+#include "tests/property/shardy_text.h"
 
 namespace gshard::property {
 namespace {
@@ -51,8 +52,9 @@ std::string ApplyText(const Node& node) {
 }
 
 // Outputs hold values, not summands.
-std::string ShardingText(const Node& node, bool is_output) {
+std::string ShardingText(const Program& program, const Node& node, bool is_output) {
   if (node.placements.empty()) return {};
+  if (program.shardy) return ShardyText(program, node, is_output);
   std::vector<std::string> leaves;
   bool any = false;
   for (Placement placement : node.placements) {
@@ -111,7 +113,8 @@ void AppendBody(std::string& out, const Program& program, size_t index, bool sha
     out += fmt::format("  {}{} = {} {}({}){}{}{}{}\n", i == body.root ? "ROOT " : "",
                        NodeName(node), NodeShape(node), OpcodeName(node.opcode), operands,
                        node.attributes, ApplyText(node), CalledText(node, body.nodes),
-                       shardings ? ShardingText(node, index == 0 && i == body.root) : "");
+                       shardings ? ShardingText(program, node, index == 0 && i == body.root) : "");
+    if (shardings) out += ShardyGroupText(node, NodeName(node));
   }
   out += "}\n";
 }
@@ -247,6 +250,7 @@ std::string ToText(const Program& program, bool shardings) {
     allow("parameters", may_change && program.propagate_to_parameters);
     allow("output", may_change && program.propagate_to_output);
     out += fmt::format(", num_partitions={}", program.devices);
+    if (program.shardy) out += ", frontend_attributes=" + ShardyMeshesText(program.mesh);
   }
   out += "\n";
   for (const auto& [name, text] : program.combiners) {

@@ -37,6 +37,11 @@ struct Placement {
   std::vector<size_t> manual;             // kTiled: mesh axes of a manual subgroup
   bool unreduced = false;  // kTiled: devices along the other axes hold summands instead of copies
   Sizes order;             // the devices in the mesh's order; empty: 0, 1, 2, ..
+  // Of Shardy's programs: dims that may take more axes, the priorities of dims, axes that may cut
+  // none. `mesh` may then divide axes of the program's mesh, and no more than that.
+  std::vector<bool> open;
+  Sizes priorities;
+  std::vector<size_t> replicated;
 };
 
 struct Node {
@@ -50,6 +55,8 @@ struct Node {
   std::vector<size_t> called;         // bodies of while (condition, body), conditional, call
   std::vector<Placement> placements;  // per leaf; empty: no sharding
   bool in_region = false;             // of one device: other operations must not take it
+  std::vector<size_t> border_axes;    // of a border in Shardy's form: what is manual inside
+  bool in_group = false;              // of the program's sharding group, in Shardy's programs
   bool is_choice = false;  // a copy of operand 1; in the text without shardings, of operand 0
   uint32_t id = 0;         // unique in the program; kept when the program is shrunk
   // For the analysis of magnitudes.
@@ -78,6 +85,7 @@ struct Program {
   bool propagate_to_output = false;
   bool propagate_to_parameters = false;
   bool has_nan = false;  // in its inputs
+  bool shardy = false;   // annotations are Shardy's, by axes of the mesh
   uint32_t next_id = 0;
 
   Body& entry() { return bodies[0]; }

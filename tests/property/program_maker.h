@@ -88,6 +88,10 @@ class ProgramMaker {
   size_t AnyNumeric(int64_t least_rank = 0);
   std::string Combiner(Opcode opcode, DType dtype);
   Placement RandomPlacement(int64_t rank);
+  Placement RandomShardyPlacement(int64_t rank);
+  void MakeBarrier();
+  void MarkGroup();
+  void AnnotateResults(std::vector<size_t>& results);
   void MaybePlace(Node& node, int percent);
 
   // --- families
@@ -145,7 +149,10 @@ class ProgramMaker {
 
   struct ManualRegion;
   ManualRegion EnterRegion();
-  void LeaveRegion(const Placement& placement, size_t local, size_t whole);
+  void LeaveRegion(const ManualRegion& region, const Placement& placement, size_t local,
+                   size_t whole);
+  // Of a region's border in Shardy's form.
+  void MarkBorder(Node& node, const ManualRegion& region);
   size_t EmitManual(const ManualRegion& region, Opcode opcode, ArrayType type,
                     std::vector<size_t> operands, std::string attributes = {});
   size_t EmitCollective(Opcode opcode, ArrayType type, const ManualRegion& region,

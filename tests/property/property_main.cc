@@ -7,6 +7,8 @@
 //   gshard_property --seeds 0:10000 --one-way  gshard-run's program against gshard-opt partition's
 //   gshard_property --seeds 0:10000 --ranks 3  on three ranks and on one: the same bits
 //   gshard_property --seeds 0:20000 --grad   gradients against finite differences, in f64
+//   gshard_property --seeds 0:20000 --shardy  Shardy's annotations, propagated by its rules and by
+//                                            GSPMD's
 //   gshard_property --decisions FILE         shardings and bytes moved are those that are kept
 //   there gshard_property --write DIR --devices 8  programs as files, for other programs to run
 // Failing programs are shrunk and written to --out (default: failures of the current folder). The
@@ -49,7 +51,7 @@ struct Options {
   double budget_s = 0;
   std::string print;
   bool partitioned = false, no_shrink = false, has_nan = false, coverage = false;
-  bool propagate_twice = false, optimize = false, one_way = false, grad = false;
+  bool propagate_twice = false, optimize = false, one_way = false, grad = false, shardy = false;
   size_t max_failures = 20;
   uint64_t input_seed = 0;
   int64_t devices = 0;
@@ -84,6 +86,17 @@ Verdict CheckGradientText(const std::string& text, uint64_t seed = 0) {
   return {Verdict::Kind::kFailed, "gradient", gradient.why};
 }
 
+// Text with Shardy's annotations also by GSPMD's rules; the failure says which ones.
+Verdict CheckInModes(const std::string& text, const std::string& plain, CheckOptions options,
+                     bool both) {
+  const Verdict by_text = CheckProgram(text, plain, options);
+  if (!both || by_text.kind != Verdict::Kind::kPassed) return by_text;
+  options.mode = PropagationMode::kGspmd;
+  Verdict other = CheckProgram(text, plain, options);
+  if (other.kind == Verdict::Kind::kFailed) other.failure += " (GSPMD's rules)";
+  return other;
+}
+
 Verdict Check(const Program& program, uint64_t seed, const Options& session) {
   if (session.grad) return CheckGradientText(ToText(program, false), seed);
   if (session.one_way) return CheckOneWay(ToText(program));
@@ -94,7 +107,7 @@ Verdict Check(const Program& program, uint64_t seed, const Options& session) {
   CheckOptions options = OptionsOf(program, seed, thorough);
   options.propagate_twice = session.propagate_twice;
   options.optimize = session.optimize;
-  return CheckProgram(ToText(program), ToText(program, false), options);
+  return CheckInModes(ToText(program), ToText(program, false), options, session.shardy);
 }
 
 // One check in a process of its own.
@@ -197,7 +210,8 @@ class Session {
     const Verdict verdict = CheckOneApart(options_.seconds, options_.memory_gib, [&] {
       if (options_.grad) return CheckGradientText(text.str());
       if (options_.ranks > 0) return CheckRanks(text.str(), options_.ranks, check);
-      return options_.one_way ? CheckOneWay(text.str()) : CheckProgram(text.str(), {}, check);
+      if (options_.one_way) return CheckOneWay(text.str());
+      return CheckInModes(text.str(), {}, check, options_.shardy);
     });
     const bool bad = verdict.kind == Verdict::Kind::kFailed;
     if (verdict.kind != Verdict::Kind::kPassed) {
@@ -223,15 +237,17 @@ class Session {
   };
 
   Program Make(uint64_t seed) const {
-    return MakeRandomProgram(
-        seed,
-        {.focus = options_.op, .devices = options_.devices, .for_xla = !options_.write.empty()});
+    return MakeRandomProgram(seed, {.focus = options_.op,
+                                    .devices = options_.devices,
+                                    .for_xla = !options_.write.empty(),
+                                    .shardy = options_.shardy});
   }
 
   // What repeats the case, apart from the seed.
   std::string Flags() const {
     return (options_.op.empty() ? "" : " --op " + options_.op) +
-           (options_.devices == 0 ? "" : fmt::format(" --devices {}", options_.devices));
+           (options_.devices == 0 ? "" : fmt::format(" --devices {}", options_.devices)) +
+           (options_.shardy ? " --shardy" : "");
   }
 
   bool Take(uint64_t seed, const Verdict& verdict) {
@@ -273,6 +289,7 @@ class Session {
                     options_.optimize    ? " --optimize"
                     : options_.ranks > 0 ? fmt::format(" --ranks {}", options_.ranks)
                     : options_.one_way   ? " --one-way"
+                    : options_.shardy    ? " --shardy"
                                          : (options_.grad ? " --grad" : ""),
                     ToText(small));
     std::error_code ignored;
@@ -355,6 +372,8 @@ int Main(int argc, char** argv) {
   app.add_option("--input-seed", options.input_seed, "Of the inputs, with --file");
   app.add_flag("--optimize", options.optimize, "Optimize after partitioning");
   app.add_flag("--grad", options.grad, "Check the gradients of the program of one device, instead");
+  app.add_flag("--shardy", options.shardy,
+               "Annotations as Shardy's attributes; programs are propagated in both modes");
   app.add_flag("--one-way", options.one_way,
                "Check that gshard-run runs what gshard-opt partition prints, instead");
   app.add_option("--ranks", options.ranks,

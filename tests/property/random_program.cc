@@ -244,7 +244,74 @@ std::string ProgramMaker::Combiner(Opcode opcode, DType dtype) {
   return name;
 }
 
+// By axes of the program's mesh, perhaps by parts of them.
+Placement ProgramMaker::RandomShardyPlacement(int64_t rank) {
+  Placement placement;
+  const int64_t kind = Below(100);
+  if (kind < 8) return placement;  // all is open
+  placement.kind = Placement::Kind::kTiled;
+  placement.dims.resize(static_cast<size_t>(rank));
+  for (const int64_t size : program_.mesh) {
+    const bool divides = size % 2 == 0 && size > 2 && Chance(30);
+    if (divides) placement.mesh.push_back(2);
+    placement.mesh.push_back(divides ? size / 2 : size);
+  }
+  std::vector<size_t> axes(placement.mesh.size());
+  for (size_t i = 0; i < axes.size(); ++i) axes[i] = i;
+  if (Chance(40)) Shuffle(axes);
+  for (size_t axis : axes) {
+    if (rank == 0 || kind < 16 || Chance(30)) {
+      if (Chance(20)) placement.replicated.push_back(axis);
+      continue;
+    }
+    placement.dims[Index(placement.dims.size())].push_back(axis);
+  }
+  const bool has_priorities = Chance(20);
+  for (int64_t d = 0; d < rank; ++d) {
+    placement.open.push_back(Chance(35));
+    placement.priorities.push_back(has_priorities ? Below(3) : 0);
+  }
+  return placement;
+}
+
+// Two values of the same sizes, now and then.
+void ProgramMaker::MarkGroup() {
+  if (!Chance(20)) return;
+  const auto may = [&](const Node& node) {
+    return !node.tuple && !node.in_region && node.opcode != Opcode::kAfterAll &&
+           node.type().rank() > 0;
+  };
+  std::vector<size_t> members;
+  for (size_t i = 0; i < nodes().size(); ++i) {
+    if (may(nodes()[i])) members.push_back(i);
+  }
+  if (members.empty()) return;
+  const Sizes dims = TypeOf(Pick(members)).dims;
+  for (const size_t i : members) {
+    if (TypeOf(i).dims == dims) nodes()[i].in_group = Chance(60);
+  }
+}
+
+// Results as jit's out_shardings annotate them: by calls.
+void ProgramMaker::AnnotateResults(std::vector<size_t>& results) {
+  for (size_t& result : results) {
+    if (TypeOf(result).rank() == 0 || Chance(30)) continue;
+    Node node;
+    node.opcode = Opcode::kCustomCall;
+    node.types = {TypeOf(result)};
+    node.operands = {result};
+    node.attributes =
+        ", custom_call_target=\"xla.sdy.FuncResultSharding\", custom_call_has_side_effect=true";
+    node.placements = {RandomPlacement(TypeOf(result).rank())};
+    try {
+      result = Emit(std::move(node));
+    } catch (const Rejected&) {  // too large to be compared
+    }
+  }
+}
+
 Placement ProgramMaker::RandomPlacement(int64_t rank) {
+  if (options_.shardy) return RandomShardyPlacement(rank);
   Placement placement;
   const int64_t kind = Below(100);
   if (kind < 12 || rank == 0) {
@@ -370,6 +437,7 @@ Program ProgramMaker::Make() {
     program_.mesh = Pick(kMeshes);
   } while (options_.devices > 0 && Product(program_.mesh) != options_.devices);
   program_.devices = Product(program_.mesh);
+  program_.shardy = options_.shardy;
   program_.has_nan = Chance(10);
   program_.propagate_to_output = Chance(40);
   program_.propagate_to_parameters = Chance(25);
@@ -404,6 +472,10 @@ Program ProgramMaker::Make() {
     for (size_t i = 0; i < nodes().size(); ++i) {
       if (!nodes()[i].tuple && !nodes()[i].in_region) results = {i};
     }
+  }
+  if (options_.shardy) {
+    MarkGroup();
+    if (Chance(40)) AnnotateResults(results);
   }
   if (results.size() == 1 && Chance(70)) {
     program_.entry().root = results[0];

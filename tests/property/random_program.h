@@ -15,6 +15,9 @@ struct ProgramOptions {
   int64_t devices = 0;     // 0: any number
   // No tuples among the entry's parameters, none of the operations that XLA does not implement.
   bool for_xla = false;
+  // Annotations as Shardy's attributes: open dims, priorities, parts of axes, axes that stay
+  // replicated, constraints, barriers, a sharding group, borders of manual regions.
+  bool shardy = false;
 };
 
 // Of 3 to 15 operations.

@@ -165,6 +165,11 @@ class Shrinker {
     bool changed = false;
     for (size_t b = 0; b < program_.bodies.size(); ++b) {
       for (size_t i = 0; i < program_.bodies[b].nodes.size(); ++i) {
+        if (program_.bodies[b].nodes[i].in_group) {
+          Program alone = program_;
+          alone.bodies[b].nodes[i].in_group = false;
+          changed |= Try(std::move(alone));
+        }
         if (program_.bodies[b].nodes[i].placements.empty()) continue;
         Program candidate = program_;
         candidate.bodies[b].nodes[i].placements.clear();
@@ -202,6 +207,11 @@ class Shrinker {
     if (placement().kind != Placement::Kind::kTiled) return changed;
     if (placement().unreduced) attempt([](Placement& p) { p.unreduced = false; });
     if (!placement().order.empty()) attempt([](Placement& p) { p.order.clear(); });
+    if (!placement().replicated.empty()) attempt([](Placement& p) { p.replicated.clear(); });
+    if (!placement().priorities.empty()) attempt([](Placement& p) { p.priorities.clear(); });
+    for (size_t d = 0; d < placement().open.size(); ++d) {
+      if (placement().open[d]) attempt([&](Placement& p) { p.open[d] = false; });
+    }
     for (size_t d = 0; d < placement().dims.size(); ++d) {
       for (size_t a = placement().dims[d].size(); a-- > 0;) {
         attempt([&](Placement& p) {
@@ -224,6 +234,7 @@ class Shrinker {
       bool possible = true;
       for (Body& body : candidate.bodies) {
         for (Node& node : body.nodes) {
+          possible &= node.border_axes.empty();
           for (Placement& p : node.placements)
             possible &= DropAxis(p, axis, program_.mesh, candidate.devices);
         }
@@ -263,6 +274,8 @@ class Shrinker {
     if (p.kind != Placement::Kind::kTiled) return true;
     if (p.mesh != mesh || !p.order.empty()) return false;
     p.mesh.erase(p.mesh.begin() + static_cast<std::ptrdiff_t>(axis));
+    std::erase(p.replicated, axis);
+    for (size_t& a : p.replicated) a -= a > axis ? 1 : 0;
     for (std::vector<size_t>& dim : p.dims) {
       std::erase(dim, axis);
       for (size_t& a : dim) a -= a > axis ? 1 : 0;

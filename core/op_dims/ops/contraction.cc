@@ -1,4 +1,6 @@
 // Products: what is summed over is a factor of the operands only.
+#include <algorithm>
+
 #include "core/op_dims/relation_rules.h"
 
 namespace gshard::op_dims {
@@ -70,19 +72,29 @@ void RaggedDot(RelationBuilder& b) {
 
 namespace {
 
-// A spatial dim with a stride is seen as blocks of so many elements where the window covers a block:
-// the blocks are the result's elements, and the elements of a block belong to the window.
+// The input's elements are those of the result times those of the window, as far as that goes: in
+// a row of 16 with a stride of 4 and a window of 4 the blocks are the result's elements, and those
+// of a block belong to the window. The longer of both is major: a window of 16, as a kernel's
+// gradient has it, is the whole row, and its elements are summed.
 void AddSpatial(RelationBuilder& b, const ConvolutionAttributes& conv, size_t i) {
-  const WindowDim& window = conv.window[i];
+  const int64_t input = b.operand(0)->dim(conv.input_spatial[i]);
   const int64_t result = b.result(0)->dim(conv.output_spatial[i]);
-  const int positions = b.Add(result, FactorKind::kPermutation);
-  b.ToOperand(0, conv.input_spatial[i], positions);
-  b.ToResult(0, conv.output_spatial[i], positions);
-  if (window.stride > 1 && window.size >= window.stride) {
-    const int within = b.Add(window.stride, FactorKind::kReduction);
-    b.ToOperand(0, conv.input_spatial[i], within);
-    b.ToOperand(1, conv.kernel_spatial[i], within);
-  }
+  const int64_t window = b.operand(1)->dim(conv.kernel_spatial[i]);
+  const auto add_positions = [&](int64_t size) {
+    const int positions = b.Add(size, FactorKind::kPermutation);
+    b.ToOperand(0, conv.input_spatial[i], positions);
+    b.ToResult(0, conv.output_spatial[i], positions);
+  };
+  const auto add_window = [&](int64_t size) {
+    const int summed = b.Add(size, FactorKind::kReduction);
+    b.ToOperand(0, conv.input_spatial[i], summed);
+    b.ToOperand(1, conv.kernel_spatial[i], summed);
+  };
+  const bool window_first = window > result;
+  const int64_t major = std::min(input, std::max(window, result));
+  const int64_t minor = std::min(std::min(window, result), major == 0 ? 0 : input / major);
+  window_first ? add_window(major) : add_positions(major);
+  if (minor > 1) window_first ? add_positions(minor) : add_window(minor);
 }
 
 }  // namespace

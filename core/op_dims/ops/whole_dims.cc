@@ -18,10 +18,14 @@ void WholeFrom(RelationBuilder& b, int64_t first_whole, int64_t first_blocked) {
 
 void Sort(RelationBuilder& b) {
   const int64_t along = b.attributes<SortAttributes>().dimension;
+  // A cut of the sorted dim can move to another one, if there is one.
+  const bool alone = b.operand(0)->element_count() == b.operand(0)->dim(along);
   for (int64_t d = 0; d < b.operand(0)->rank(); ++d) {
+    const bool is_sorted = d == along;
     b.Alike(b.operand_count(), d,
             b.Add(b.operand(0)->dim(d),
-                  d == along ? FactorKind::kNeedReplication : FactorKind::kPassThrough));
+                  is_sorted ? FactorKind::kNeedReplication : FactorKind::kPassThrough,
+                  /*blocked=*/is_sorted && alone));
   }
 }
 
@@ -64,8 +68,7 @@ void TriangularSolve(RelationBuilder& b) {
 // The state goes in and comes out whole; the bits have dims of their own.
 void RngBitGenerator(RelationBuilder& b) {
   for (int64_t d = 0; d < b.operand(0)->rank(); ++d) {
-    const int factor =
-        b.Add(b.operand(0)->dim(d), FactorKind::kNeedReplication, /*blocked=*/true);
+    const int factor = b.Add(b.operand(0)->dim(d), FactorKind::kNeedReplication, /*blocked=*/true);
     b.ToOperand(0, d, factor);
     if (b.result_count() == 2) b.ToResult(0, d, factor);
   }

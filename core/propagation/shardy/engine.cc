@@ -151,6 +151,7 @@ class Propagation {
 
   // Before all others only what nobody else uses is settled.
   int EarlyDirection(const Operation& op) const {
+    if (op.is_edge) return kBoth;
     bool single = true, closed = true;
     for (const View& view : op.operands()) {
       const Tensor& tensor = graph_.tensors[At(view.tensor)];
@@ -170,17 +171,21 @@ class Propagation {
                          (tier_ > 0 && DirectionOf(op, tier_) != DirectionOf(op, tier_ - 1));
       if (other) stale_.Add(i);
     }
-    // Sweeps in the order of the text: what becomes stale before the operation at hand is for the
-    // next one.
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (size_t i = stale_.FirstFrom(0); i < graph_.operations.size();
-           i = stale_.FirstFrom(i + 1)) {
-        stale_.Remove(i);
-        const Operation& op = graph_.operations[i];
-        // One that has no direction yet is stale again when it gets one.
-        if (const int direction = DirectionOf(op, tier_)) changed |= Visit(op, direction);
+    // A work list, as Shardy has it: first all operations in the order of the text. One that
+    // becomes stale when it has had its turn comes next, before those that have not.
+    for (position_ = stale_.FirstFrom(0);;) {
+      size_t i = position_;
+      if (!again_.empty()) {
+        i = again_.back();
+        again_.pop_back();
+      } else if (i == graph_.operations.size()) {
+        return;
       }
+      stale_.Remove(i);
+      const Operation& op = graph_.operations[i];
+      // One that has no direction yet is stale again when it gets one.
+      if (const int direction = DirectionOf(op, tier_)) Visit(op, direction);
+      if (again_.empty()) position_ = stale_.FirstFrom(position_);
     }
   }
 
@@ -195,7 +200,7 @@ class Propagation {
     size_t source = 0;     // index of that tensor among the operation's
   };
 
-  bool Visit(const Operation& op, int direction) {
+  void Visit(const Operation& op, int direction) {
     const IndexedRelation& relation = *op.relation;
     ProjectToFactors(relation, op.views, graph_.tensors, priority_, *graph_.axes, projection_);
     candidates_.clear();
@@ -205,18 +210,20 @@ class Propagation {
       if (tier_ <= kLastPassingTier && factor.kind != FactorKind::kPassThrough) continue;
       AddCandidate(op, f, direction);
     }
-    if (candidates_.empty()) return false;
-    std::ranges::sort(candidates_, [](const Candidate& a, const Candidate& b) {
-      return std::tuple(!a.passes, -a.elements, -a.axes.shards(), a.source, a.factor) <
-             std::tuple(!b.passes, -b.elements, -b.axes.shards(), b.source, b.factor);
-    });
+    if (candidates_.empty()) return;
+    // Of equally large tensors the one that is cut finer leads, but in operations that are not
+    // element by element the first one.
+    const bool finer_first = op.op_class == OpClass::kPassThrough;
+    const auto key = [finer_first](const Candidate& c) {
+      const int64_t finer = -c.axes.shards();
+      return std::tuple(!c.passes, -c.elements, finer_first ? finer : 0, c.source, finer, c.factor);
+    };
+    std::ranges::sort(candidates_, {}, key);
     projection_.changed.assign(relation.slots.size(), 0);
     bool any = false;
     for (const Candidate& candidate : candidates_) any |= Take(op, candidate, direction);
-    if (!any) return false;
-    bool changed = false;
-    for (size_t i = 0; i < op.views.size(); ++i) changed |= Write(op, i);
-    return changed;
+    if (!any) return;
+    for (size_t i = 0; i < op.views.size(); ++i) Write(op, i);
   }
 
   // Nobody has axes of the factor that another has not.
@@ -350,20 +357,19 @@ class Propagation {
     }
   }
 
-  bool Write(const Operation& op, size_t index) {
+  void Write(const Operation& op, size_t index) {
     const auto slots =
         std::span(projection_.changed)
             .subspan(op.relation->first_slot[index], op.relation->SlotsOfTensor(index).size());
-    if (std::ranges::find(slots, 1) == slots.end()) return false;
+    if (std::ranges::find(slots, 1) == slots.end()) return;
     const View& view = op.views[index];
     Tensor& tensor = TensorOf(op, index);
-    if (!WriteBack(*op.relation, index, projection_, view, *graph_.axes, tensor)) return false;
+    if (!WriteBack(*op.relation, index, projection_, view, *graph_.axes, tensor)) return;
     if (tensor.mesh == nullptr) tensor.mesh = graph_.mesh;
     if (growths_ != nullptr) Record(op, index);
     Queue(view.tensor);
     const int group = group_of_.empty() ? -1 : group_of_[At(view.tensor)];
     if (group >= 0) AlignGroup(graph_.groups[At(group)]);
-    return true;
   }
 
   void Record(const Operation& op, size_t index) {
@@ -382,8 +388,11 @@ class Propagation {
   void Queue(int tensor) {
     const size_t first = first_user_[At(tensor)], end = first_user_[At(tensor) + 1];
     for (size_t i = first; i < end; ++i) {
-      stale_.Add(users_[i]);
-      has_axes_.Add(users_[i]);
+      const uint32_t user = users_[i];
+      has_axes_.Add(user);
+      if (stale_.Has(user)) continue;
+      stale_.Add(user);
+      if (user <= position_) again_.push_back(user);
     }
   }
 
@@ -426,6 +435,8 @@ class Propagation {
   std::vector<Candidate> candidates_;
   int tier_ = 0;
   int64_t priority_ = 0;
+  size_t position_ = 0;          // up to here operations have had their turn in this tier
+  std::vector<uint32_t> again_;  // stale ones of these, the next to visit at the back
 };
 
 }  // namespace

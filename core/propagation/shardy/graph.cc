@@ -75,11 +75,21 @@ class GraphMaker {
     graph_.operations.insert(graph_.operations.begin(), results_.begin(), results_.end());
     for (auto& [id, members] : groups_) graph_.groups.push_back(std::move(members));
     CountUses();
+    LeaveOutSingleDevices();
     return std::move(graph_);
   }
 
  private:
   static constexpr uint32_t kNoLeaves = UINT32_MAX;
+
+  // Shardy skips operations with tensors of different meshes, and one device is a mesh of its own.
+  void LeaveOutSingleDevices() {
+    std::erase_if(graph_.operations, [&](const Operation& op) {
+      return std::ranges::any_of(op.views, [&](const View& view) {
+        return graph_.tensors[At(view.tensor)].is_on_one_device;
+      });
+    });
+  }
 
   // --- tensors
 
@@ -129,6 +139,8 @@ class GraphMaker {
       const bool may_have_none =
           !is_argument && x.sharding()->IsTuple() && x.sharding()->elements[i]->IsReplicated();
       if (may_have_none) continue;
+      const Sharding* leaf = x.sharding()->IsTuple() ? x.sharding()->elements[i] : x.sharding();
+      if (leaf->IsMaximal()) graph_.tensors[At(leaves[i].tensor)].is_on_one_device = true;
       ReadAnnotation(reader_, x, static_cast<int64_t>(i), graph_.tensors[At(leaves[i].tensor)]);
     }
   }
@@ -287,11 +299,12 @@ class GraphMaker {
 
   // Null: none that Shardy knows.
   const IndexedRelation* RelationFor(const Instruction& x) {
+    if (IsUnknownToShardy(x)) return nullptr;
     if (HasFlag(x.opcode(), kElementwise) && x.opcode() != Opcode::kBitcastConvert &&
         x.shape()->IsArray() && AllOperandsLike(x)) {
       return graph_.relations->Identity(x.shape()->bare(), At(x.operand_count()));
     }
-    return IsUnknownToShardy(x) ? nullptr : graph_.relations->Of(x);
+    return graph_.relations->Of(x);
   }
 
   void AppendViews(const Instruction& x) {
@@ -328,6 +341,7 @@ class GraphMaker {
     Annotate(x);
     for (size_t i = 0; i < graph_.LeavesOf(x).size(); ++i) {
       AddIdentity(x, LeafOf(*x.operand(0), i), LeafOf(x, i));
+      graph_.operations.back().is_edge = x.opcode() != Opcode::kCustomCall;
     }
   }
 
@@ -350,6 +364,7 @@ class GraphMaker {
     for (size_t i = 0; i < graph_.LeavesOf(x).size(); ++i) {
       views_ = {LeafOf(*x.operand(0), i), LeafOf(returned, i)};
       AddIdentity(x, LeafOf(x, i));
+      graph_.operations.back().is_edge = true;
     }
   }
 
@@ -370,6 +385,7 @@ class GraphMaker {
         views_.push_back(LeafOf(*branch->root(), leaf));
       }
       AddIdentity(x, LeafOf(x, leaf));
+      graph_.operations.back().is_edge = true;
     }
   }
 
@@ -422,6 +438,7 @@ class GraphMaker {
       const View inside{outside.tensor, true};
       SetLeaf(x, inside);
       AddIdentity(x, from, inside);
+      graph_.operations.back().is_edge = true;
       return;
     }
     MakeLeaves(x);
@@ -449,6 +466,12 @@ class GraphMaker {
     if (!IsCustomCallTo(*x.operand(0), kShardingTarget)) {
       outside = {NewTensor(x.operand(0)->shape()), false};
       AddIdentity(x, from, outside);
+      graph_.operations.back().is_edge = true;
+    } else {
+      const auto is_its = [&](const Operation& op) { return op.instruction == x.operand(0); };
+      const auto end = graph_.operations.rend();
+      const auto border = std::find_if(graph_.operations.rbegin(), end, is_its);
+      if (border != end) border->is_edge = true;
     }
     HideManual(*x.operand(0), x, outside.tensor);
     SetLeaf(x, {outside.tensor, true});
@@ -461,6 +484,7 @@ class GraphMaker {
     Annotate(x);
     HideManual(x, *x.operand(0), outside.tensor);
     AddIdentity(x, LeafOf(*x.operand(0), 0), {outside.tensor, true});
+    graph_.operations.back().is_edge = true;
   }
 
   // Of the axes that cut the border, those that are manual inside only are not seen there. A manual

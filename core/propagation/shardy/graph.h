@@ -33,6 +33,7 @@ struct Operation {
   OpClass op_class = OpClass::kOther;
   bool is_constraint = false;
   bool is_result = false;  // a leaf of the program's result
+  bool is_edge = false;    // of a loop, a branch, a barrier or the border of a region
   int allowed = 3;         // directions that a barrier lets through: 1 forward, 2 backward
   size_t operand_count = 0;
   std::span<const View> views;  // operands, then results; the graph owns them

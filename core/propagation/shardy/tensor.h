@@ -22,11 +22,12 @@ struct Tensor {
   const Shape* shape = nullptr;  // as seen from outside of a region that it enters or leaves
   // Null: has no sharding, all dims open.
   const Mesh* mesh = nullptr;
-  std::span<Dim> dims;          // one per dim of the shape; the graph owns them
-  Axes replicated, unreduced;   // can cut no dim
-  bool is_annotated = false;    // the text gives it a sharding
-  bool is_edge_target = false;  // constraints do not dictate its sharding
-  int uses = 0;                 // operand slots that have it
+  std::span<Dim> dims;            // one per dim of the shape; the graph owns them
+  Axes replicated, unreduced;     // can cut no dim
+  bool is_on_one_device = false;  // as annotated: no mesh axis cuts it
+  bool is_annotated = false;      // the text gives it a sharding
+  bool is_edge_target = false;    // constraints do not dictate its sharding
+  int uses = 0;                   // operand slots that have it
   bool HasSharding() const { return mesh != nullptr; }
   bool IsClosed() const {
     for (const Dim& dim : dims) {

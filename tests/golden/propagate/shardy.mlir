@@ -104,3 +104,53 @@ module @both_at_a_border attributes {mhlo.num_partitions = 8 : i32} {
     return %0 : tensor<16x8xf32>
   }
 }
+// -----
+// RUN: gshard-opt propagate %s
+// Operands of one size: in a dot the first one's axes lead, though the second is cut finer.
+// CHECK: ROOT %dot_general.0 = {{.*}}sharding={mesh['a'=2,'b'=4], [{'b'}, {}, {'a'}]}
+module @first_operand attributes {mhlo.num_partitions = 8 : i32} {
+  sdy.mesh @mesh = <["a"=2, "b"=4]>
+  func.func public @main(%q: tensor<4x8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"b"}, {}, {}]>}, %k: tensor<4x8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"a", "b"}, {}]>}) -> tensor<4x8x8xf32> {
+    %0 = stablehlo.dot_general %q, %k, batching_dims = [0] x [0], contracting_dims = [2] x [2] : (tensor<4x8x16xf32>, tensor<4x8x16xf32>) -> tensor<4x8x8xf32>
+    return %0 : tensor<4x8x8xf32>
+  }
+}
+// -----
+// RUN: gshard-opt propagate %s
+// An addition takes what is cut finer, of either operand.
+// CHECK: ROOT %add.0 = {{.*}}sharding={mesh['a'=2,'b'=4], [{}, {'a', 'b'}]}
+module @finer attributes {mhlo.num_partitions = 8 : i32} {
+  sdy.mesh @mesh = <["a"=2, "b"=4]>
+  func.func public @main(%x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"b"}, {}]>}, %y: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"a", "b"}]>}) -> tensor<8x16xf32> {
+    %0 = stablehlo.add %x, %y : tensor<8x16xf32>
+    return %0 : tensor<8x16xf32>
+  }
+}
+// -----
+// RUN: gshard-opt propagate %s
+// The gradient of a kernel: its window is the whole image, whose rows are summed.
+// CHECK: %dy = f32[8,16,16,16] parameter(1), sharding={mesh['a'=2,'b'=4], [{'b'}, {'a'}, {}, {}]}
+module @kernel_gradient attributes {mhlo.num_partitions = 8 : i32} {
+  sdy.mesh @mesh = <["a"=2, "b"=4]>
+  func.func public @main(%x: tensor<8x16x16x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"b"}, {"a"}, {}, {}]>}, %dy: tensor<8x16x16x16xf32>) -> tensor<3x3x8x16xf32> {
+    %0 = stablehlo.convolution(%x, %dy) dim_numbers = [f, 0, 1, b]x[i, 0, 1, o]->[0, 1, b, f], window = {stride = [1, 1], pad = [[1, 1], [1, 1]], lhs_dilate = [1, 1], rhs_dilate = [1, 1], reverse = [false, false]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<8x16x16x8xf32>, tensor<8x16x16x16xf32>) -> tensor<3x3x8x16xf32>
+    return %0 : tensor<3x3x8x16xf32>
+  }
+}
+// -----
+// RUN: gshard-opt propagate %s
+// One branch's value is on one device, as a callback to the host has it: nothing passes between the branches.
+// CHECK: ROOT %case.0 = f32[8] conditional({{.*}}branch_computations={%branch_0, %branch_1}{{$}}
+module @callback attributes {mhlo.num_partitions = 8 : i32} {
+  sdy.mesh @mesh = <["a"=2, "b"=4]>
+  sdy.mesh @one = <[], device_ids=[0]>
+  func.func public @main(%i: tensor<i32>, %x: tensor<8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"b"}]>}) -> tensor<8xf32> {
+    %0 = "stablehlo.case"(%i) ({
+      stablehlo.return %x : tensor<8xf32>
+    }, {
+      %1 = stablehlo.custom_call @xla_ffi_python_cpu_callback(%i) {sdy.sharding = #sdy.sharding_per_value<[<@one, [{?}]>]>} : (tensor<i32>) -> tensor<8xf32>
+      stablehlo.return %1 : tensor<8xf32>
+    }) : (tensor<i32>) -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+}

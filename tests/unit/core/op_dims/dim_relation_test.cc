@@ -78,6 +78,14 @@ TEST_CASE("dims relate by factors", "[op_dims]") {
        "convolution(x, k), window={size=2 stride=2}, dim_labels=b0f_0io->b0f\n",
        "([i, jk, l], [k, l, m])->([i, j, m]) {i=2, j=8, k=2, l=8, m=32} reduction={k, l} "
        "permutation={j}"},
+      // As the gradient of a kernel has it: the window is longer than the result.
+      {"x = f32[2,16,8] parameter(0)\n k = f32[16,8,32] parameter(1)\n ROOT r = f32[2,3,32] "
+       "convolution(x, k), window={size=16 pad=1_1}, dim_labels=b0f_0io->b0f\n",
+       "([i, j, k], [j, k, l])->([i, m, l]) {i=2, j=16, k=8, l=32, m=3} reduction={j, k}"},
+      {"x = f32[2,16,8] parameter(0)\n k = f32[8,8,32] parameter(1)\n ROOT r = f32[2,4,32] "
+       "convolution(x, k), window={size=8 stride=4 pad=2_2}, dim_labels=b0f_0io->b0f\n",
+       "([i, jk, l], [j, l, m])->([i, k, m]) {i=2, j=8, k=2, l=8, m=32} reduction={j, l} "
+       "permutation={k}"},
       {"x = f32[2,16,8] parameter(0)\n k = f32[3,2,16] parameter(1)\n ROOT r = f32[2,16,16] "
        "convolution(x, k), window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f, feature_group_count=4\n",
        "([i, j, kl], [n, l, km])->([i, j, km]) {i=2, j=16, k=4, l=2, m=4, n=3} reduction={l} "
