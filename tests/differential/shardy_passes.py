@@ -1,6 +1,6 @@
 """Shardy's own answer for StableHLO text: the passes that jaxlib registers, over what XLA would hand to them.
 
-XLA inlines calls first, drops what nobody uses, and expands CHLO's operations: element by element, but top-k, whose last dim
+XLA inlines calls first, drops what nobody uses, puts operations in the order in which their results are needed, and expands CHLO's operations: element by element, but top-k, whose last dim
 does not propagate, and erf, which Shardy does not know. `prepare` does that in the text both sides read and names each operation
 by its location; `answer` runs the passes.
 """
@@ -101,6 +101,40 @@ def reshape_for_broadcast(module):
         op.erase()
 
 
+def put_in_order(block):
+    """XLA hands over each computation in post-order from its root: operands from left to right, then what regions use."""
+    operations = [op.operation for op in block]
+    position = {op: i for i, op in enumerate(operations)}
+    seen, order = set(), []
+
+    def used_by(op):
+        for nested in [op, *walk(op)]:
+            for value in nested.operands:
+                if isinstance(value.owner, ir.Block):
+                    continue
+                if value.owner.operation in position:
+                    yield value.owner.operation
+
+    for root in [operations[-1], *operations]:
+        stack = [(root, used_by(root))] if root not in seen else []
+        seen.add(root)
+        while stack:
+            op, operands = stack[-1]
+            following = next((operand for operand in operands if operand not in seen), None)
+            if following is None:
+                stack.pop()
+                order.append(op)
+            else:
+                seen.add(following)
+                stack.append((following, used_by(following)))
+    for op in order:
+        for region in op.regions:
+            for inner in region:
+                put_in_order(inner)
+        if op != operations[-1]:
+            op.move_before(operations[-1])
+
+
 def prepare(text):
     """The text with calls inlined and operations named v0, v1, .."""
     with mlir.make_ir_context(), ir.Location.unknown():
@@ -108,6 +142,7 @@ def prepare(text):
         inline_calls(module)
         drop_unused(module)
         reshape_for_broadcast(module)
+        put_in_order(main_of(module).regions[0].blocks[0])
         for i, op in enumerate(walk(module.operation)):
             op.location = ir.Location.name(f"v{i}")
         return module.operation.get_asm(enable_debug_info=True)
