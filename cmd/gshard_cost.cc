@@ -33,6 +33,7 @@ struct Flags {
   EstimateFlags estimate;
   std::string limit;
   int64_t top = 0;
+  int64_t advice = -1;  // not given
   std::string check, write_budget;
   std::string head_room = "10%";
   std::string html;
@@ -148,6 +149,12 @@ Expected<void> TellCi(const Flags& flags, const Estimate& estimate, std::optiona
   return WriteCiReport(flags.ci, std::move(report));
 }
 
+// Of suggestions that were tried.
+size_t RowsOfAdvice(const Flags& flags) {
+  if (flags.advice >= 0) return static_cast<size_t>(flags.advice);
+  return flags.json || flags.markdown ? 0 : 3;
+}
+
 int Run(const Flags& flags) {
   Expected<Chip> chip = ReadChip(flags.estimate);
   if (!chip) return Refuse(flags, chip.error());
@@ -159,10 +166,12 @@ int Run(const Flags& flags) {
   auto module = ReadModule(flags.input, flags.estimate.num_partitions);
   if (!module) return Refuse(flags, module.error());
   const bool counts_causes = !flags.check.empty() || !flags.write_budget.empty();
-  const Causes told = !flags.html.empty() ? Causes::kAdvised
-                      : counts_causes     ? Causes::kRecorded
-                                          : Causes::kNone;
-  Expected<Estimate> estimate = EstimateModule(std::move(*module), *chip, flags.estimate, told);
+  const size_t advice = RowsOfAdvice(flags);
+  const Causes told = !flags.html.empty() || advice > 0 ? Causes::kAdvised
+                      : counts_causes                   ? Causes::kRecorded
+                                                        : Causes::kNone;
+  Expected<Estimate> estimate = EstimateModule(std::move(*module), *chip, flags.estimate, told,
+                                               limit, /*tries_all=*/flags.advice > 0);
   if (!estimate) return Refuse(flags, estimate.error());
   ReportWarnings(estimate->diagnostics);
   const CommunicationFindings findings = FindingsOf(*estimate, flags.estimate.num_partitions);
@@ -175,16 +184,16 @@ int Run(const Flags& flags) {
     bounds = std::move(*found);
   }
   CostReport& report = estimate->report;
-  if (limit) {
-    report.memory.limit_bytes = *limit;
-    report.memory.limit_name.clear();
-  }
   const auto top = static_cast<size_t>(flags.top);
   const size_t rows = top > 0 ? top : 12;
   const std::vector<FailedCheck> failed = FailedChecks(flags, *estimate, limit, bounds);
-  std::string text = flags.json       ? CostAsJson(*estimate->module, report, top, findings, failed)
-                     : flags.markdown ? CostAsMarkdown(*estimate->module, report, rows)
-                                      : CostAsText(*estimate->module, report, rows);
+  std::vector<TriedAdvice> shown = estimate->advice;
+  if (shown.size() > advice) shown.resize(advice);
+  std::string text =
+      flags.json       ? CostAsJson(*estimate->module, report, top, findings, failed, shown)
+      : flags.markdown ? CostAsMarkdown(*estimate->module, report, rows)
+                       : CostAsText(*estimate->module, report, rows) +
+                             AdviceAsText(shown, report);
   if (flags.gantt && !flags.json && !flags.markdown) text += TimelineAsGantt(report);
   if (auto written = WriteFile(flags.output, text); !written) return ReportError(written.error());
   if (!flags.trace.empty()) {
@@ -197,7 +206,7 @@ int Run(const Flags& flags) {
   }
   if (!flags.html.empty()) {
     const CollectiveReport* causes = estimate->collectives ? &*estimate->collectives : nullptr;
-    auto written = WriteFile(flags.html, CostPage(*estimate->module, report, *chip, causes));
+    auto written = WriteFile(flags.html, CostPage(*estimate->module, report, *chip, causes, estimate->advice));
     if (!written) return ReportError(written.error());
   }
   if (auto done = TellCi(flags, *estimate, limit, bounds, findings); !done) {
@@ -245,6 +254,10 @@ int main(int argc, char** argv) {
   line.Add("--top", flags.top,
            "Rows of what is alive at the memory peak (default: 12, in JSON all), such as 30",
            {.type = "N", .between = {{1, INT32_MAX}}});
+  line.Add("--advice", flags.advice,
+           "Suggestions to show, each applied and priced (default: 3, in JSON none, in Markdown "
+           "none; of large programs fewer are tried unless it is given)",
+           {.type = "N", .between = {{0, INT32_MAX}}});
   AddBudgetFlags(line, flags);
   line.Add("--html", flags.html,
            "Write the report as a page for a browser: one file, no network (default: none)",

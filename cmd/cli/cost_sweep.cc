@@ -130,6 +130,7 @@ Expected<void> EstimateAt(SweepPoint& point, const std::shared_ptr<const SourceT
   if (!keeps_mesh) {
     if (auto done = Remesh(**module, point.mesh, rules); !done) return done;
   }
+  for (const Instruction* x : UnevenArrays(**module)) point.uneven.emplace_back(x->name());
   if (point.pipeline.stages > 0) {
     if (auto done = RunInStages(**module, point.pipeline, flags); !done) return done;
   }

@@ -4,8 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cmd/cli/program.h"
 #include "core/analysis/partitioned.h"
+#include "core/reduce/steps.h"
 #include "core/report/annotation_advice.h"
 #include "core/spmd/per_device_module.h"
 
@@ -14,6 +17,17 @@ namespace {
 
 // Full rematerialisations that advice is looked for: a page shows three findings.
 constexpr size_t kMaxAdvice = 3;
+constexpr size_t kTrialsOfOneAdvice = 3;
+// Instructions, copies of the program summed, that are priced for advice unless all of it is asked
+// for: about a second.
+constexpr int64_t kMaxTriedInstructions = 50'000;
+constexpr int64_t kMaxTrials = 32;
+
+size_t TrialsFor(int64_t instructions, bool tries_all) {
+  if (tries_all) return kMaxTrials;
+  return static_cast<size_t>(
+      std::min(kMaxTrials, kMaxTriedInstructions / std::max<int64_t>(1, instructions)));
+}
 
 MemoryOptions MemoryOptionsFor(const EstimateFlags& flags, const Chip& chip) {
   MemoryOptions options = MemoryOptionsOf(chip);
@@ -83,30 +97,34 @@ DeviceProgramOptions ProgramOptionsFor(const EstimateFlags& flags) {
 }
 
 Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& chip,
-                                  const EstimateFlags& flags, Causes causes) {
+                                  const EstimateFlags& flags, Causes causes,
+                                  std::optional<int64_t> limit, bool tries_all) {
   Estimate estimate;
   const CostOptions cost = CostOptionsFor(flags, chip);
   DeviceProgramOptions options = ProgramOptionsFor(flags);
   options.records_tensors = true;
   options.is_partitioned = options.is_partitioned.value_or(IsPartitioned(*module));
+  const size_t trials =
+      causes == Causes::kAdvised ? TrialsFor(reduce::CountInstructions(*module), tries_all) : 0;
+  const std::unique_ptr<Module> written = trials > 0 ? module->Clone() : nullptr;
   if (*options.is_partitioned) causes = Causes::kNone;
   if (causes != Causes::kNone) {
     estimate.recorder = std::make_unique<ExplainRecorder>();
     options.recorder = estimate.recorder.get();
   }
-  const std::unique_ptr<Module> written = causes == Causes::kAdvised ? module->Clone() : nullptr;
   Expected<DeviceProgram> program = MakeDeviceProgram(std::move(module), options);
   if (!program) return Fail(std::move(program.error()));
   if (causes != Causes::kNone) {
     estimate.collectives = MakeCollectiveReport(*program->module, options.recorder);
     estimate.collectives->propagated_as = program->propagated_as;
   }
-  if (written != nullptr) {
+  if (causes == Causes::kAdvised && written != nullptr) {
     PassContext context;
     context.propagation = options.propagation;
     PerDeviceOptions way;
     way.num_partitions = flags.num_partitions;
-    AdviseAnnotations(*written, context, way, *estimate.collectives, kMaxAdvice);
+    AdviseAnnotations(*written, context, way, *estimate.collectives,
+                      std::min(kMaxAdvice, trials / kTrialsOfOneAdvice));
   }
   estimate.diagnostics = std::move(program->diagnostics);
   Expected<CostReport> report = ReportCost(*program, chip, cost);
@@ -114,6 +132,15 @@ Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& ch
   estimate.module = std::move(program->module);
   estimate.report = std::move(*report);
   estimate.report.propagation = ModeName(program->propagated_as);
+  if (limit) {
+    estimate.report.memory.limit_bytes = *limit;
+    estimate.report.memory.limit_name.clear();
+  }
+  if (written != nullptr) {
+    const CollectiveReport* collectives = estimate.collectives ? &*estimate.collectives : nullptr;
+    estimate.advice =
+        TryAdvice({*written, chip, options, cost, estimate.report, collectives}, trials);
+  }
   return estimate;
 }
 

@@ -17,6 +17,7 @@
 #include "core/cost/cost_report.h"
 #include "core/estimate/device_program.h"
 #include "core/report/collective_report.h"
+#include "core/report/tried_advice.h"
 #include "ir/module.h"
 
 namespace gshard {
@@ -53,6 +54,7 @@ struct Estimate {
   // causes, and the full rematerialisations. Points into `recorder`.
   std::optional<CollectiveReport> collectives;
   std::unique_ptr<ExplainRecorder> recorder;
+  std::vector<TriedAdvice> advice;      // if asked for: all that helps, the best first
   std::vector<Diagnostic> diagnostics;  // warnings and notes of propagation
 };
 
@@ -60,13 +62,16 @@ struct Estimate {
 enum class Causes : uint8_t {
   kNone,
   kRecorded,
-  kAdvised,  // and which annotations avoid full rematerialisations: partitions some times more
+  kAdvised,  // and what helps: partitions and prices some times more
 };
 
-// Partitions `module` unless it is, and estimates its cost. May run for many modules at once, each
-// with a context of its own.
+// Partitions `module` unless it is, and estimates its cost. With kAdvised suggestions are tried, of
+// large programs fewer unless `tries_all`. `limit`: of memory, for advice; nothing: the chip's. May
+// run for many modules at once, each with a context of its own.
 Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& chip,
-                                  const EstimateFlags& flags, Causes causes = Causes::kNone);
+                                  const EstimateFlags& flags, Causes causes = Causes::kNone,
+                                  std::optional<int64_t> limit = std::nullopt,
+                                  bool tries_all = false);
 
 // Prints why there is no estimate, with `json` as a document of the schema too; returns the exit
 // code: bad input, or bad usage for flags that EstimateCost refuses.

@@ -33,6 +33,8 @@ Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& opt
   PerDeviceOptions way;
   way.num_partitions = options.num_partitions;
   way.weight_update_sharding = options.weight_update_sharding;
+  way.windowed_einsum = options.windowed_einsum;
+  if (options.windowed_einsum) context.windowed_einsum.min_bytes = 0;
   way.after_propagation = [&](Module& whole) {
     program.useful_flops = TotalFlops(whole);
     if (options.records_tensors) program.tensors.Record(whole);

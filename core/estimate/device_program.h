@@ -29,6 +29,7 @@ struct DeviceProgramOptions {
       is_partitioned;     // is it the program of one device already? Nothing: found out
   bool optimize = false;  // then what `gshard-opt optimize` does
   bool weight_update_sharding = false;
+  bool windowed_einsum = false;  // every gather and scatter of a dot, however small
   PropagationOptions propagation;
   ExplainRecorder* recorder = nullptr;  // learns the causes of collectives; may be null
   bool records_tensors = false;         // ReportCost then names the tensors behind the peak's tiles

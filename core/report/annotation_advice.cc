@@ -58,8 +58,7 @@ struct Outcome {
 std::optional<Outcome> Try(const Module& program, const PassContext& context,
                            const PerDeviceOptions& way, const Candidate& candidate) {
   const Instruction* x = FindByName(program, candidate.instruction->name());
-  if (x == nullptr ||
-      !WhyNotApplicable(candidate.sharding, x->shape(), 0).empty()) {
+  if (x == nullptr || !WhyNotApplicable(candidate.sharding, x->shape(), 0).empty()) {
     return std::nullopt;
   }
   std::unique_ptr<Module> module = WithShardings(program, {{x->id(), candidate.sharding}});
@@ -77,7 +76,64 @@ std::optional<Outcome> Try(const Module& program, const PassContext& context,
                  report.bytes_per_device};
 }
 
+int64_t AxisSize(std::span<const MeshAxis> mesh, const std::string& name) {
+  const auto axis = std::ranges::find(mesh, name, &MeshAxis::name);
+  return axis == mesh.end() ? 1 : axis->size;
+}
+
+// "_,model" for a tensor [_, _] that model could cut; empty if no dim divides.
+std::string SpecWith(const LiveBuffer& buffer, const std::string& axis, int64_t size) {
+  const std::string& text = buffer.sharding_text;
+  std::vector<std::string> dims(static_cast<size_t>(buffer.global_shape->rank()), "_");
+  if (text.size() > 2 && text.front() == '[' && text.back() == ']') {
+    size_t dim = 0;
+    for (size_t begin = 1; begin < text.size() && dim < dims.size(); ++dim) {
+      const size_t end = std::min(text.find(", ", begin), text.size() - 1);
+      dims[dim] = text.substr(begin, end - begin);
+      begin = end + 2;
+    }
+  }
+  int64_t best = -1;
+  for (size_t dim = 0; dim < dims.size(); ++dim) {
+    const int64_t extent = buffer.global_shape->dim(static_cast<int64_t>(dim));
+    if (dims[dim] != "_" || size <= 1 || extent % size != 0) continue;
+    if (best < 0 || extent > buffer.global_shape->dim(best)) best = static_cast<int64_t>(dim);
+  }
+  if (best < 0) return "";
+  dims[static_cast<size_t>(best)] = axis;
+  return fmt::format("{}", fmt::join(dims, ","));
+}
+
+// Of the axes "data+model" along which the tensor only has copies.
+CopyCut CutOf(const LiveBuffer& buffer, std::span<const MeshAxis> mesh) {
+  CopyCut cut;
+  for (size_t begin = 0; begin <= buffer.free_axes.size();) {
+    const size_t end = std::min(buffer.free_axes.find('+', begin), buffer.free_axes.size());
+    const std::string name = buffer.free_axes.substr(begin, end - begin);
+    const int64_t size = AxisSize(mesh, name);
+    std::string spec = SpecWith(buffer, name, size);
+    if (!spec.empty() && size > cut.axis_size) cut = {&buffer, name, size, std::move(spec), 0};
+    begin = end + 1;
+  }
+  cut.saved_bytes =
+      static_cast<double>(buffer.bytes) * (1 - 1.0 / static_cast<double>(cut.axis_size));
+  return cut;
+}
+
 }  // namespace
+
+std::vector<CopyCut> CutsOfCopies(const MemoryReport& memory, std::span<const MeshAxis> mesh) {
+  std::vector<CopyCut> cuts;
+  for (const LiveBuffer& buffer : memory.at_peak) {
+    if (buffer.free_axes.empty() || buffer.global_shape == nullptr) continue;
+    CopyCut cut = CutOf(buffer, mesh);
+    if (cut.buffer != nullptr) cuts.push_back(std::move(cut));
+  }
+  std::stable_sort(cuts.begin(), cuts.end(), [](const CopyCut& a, const CopyCut& b) {
+    return a.saved_bytes > b.saved_bytes;
+  });
+  return cuts;
+}
 
 void AdviseAnnotations(const Module& program, const PassContext& context,
                        const PerDeviceOptions& way, CollectiveReport& report, size_t limit) {
@@ -99,9 +155,8 @@ void AdviseAnnotations(const Module& program, const PassContext& context,
       if (outcome->rematerializations + outcome->xla_rematerializations >= own + by_xla) continue;
       if (r->advice && r->advice->bytes_per_device <= outcome->bytes) continue;
       const std::string name(candidate.instruction->name());
-      r->advice = {
-          fmt::format("^{}$={}", RE2::QuoteMeta(name), ToString(candidate.sharding)),
-          outcome->bytes};
+      r->advice = {fmt::format("^{}$={}", RE2::QuoteMeta(name), ToString(candidate.sharding)),
+                   outcome->bytes};
     }
   }
 }

@@ -113,7 +113,16 @@ Json Breakdown(const CostBreakdown& parts) {
 
 std::string CostAsJson(const Module& module, const CostReport& report, size_t top,
                        const CommunicationFindings& findings,
-                       std::span<const FailedCheck> failed) {
+                       std::span<const FailedCheck> failed,
+                       std::span<const TriedAdvice> advice) {
+  Json tried = Json::Array();
+  for (const TriedAdvice& one : advice) {
+    tried.Append({{"kind", AdviceKindName(one.kind)},
+                  {"what", one.what},
+                  {"instruction", one.instruction},
+                  {"step_time_s", one.step_time_s},
+                  {"peak_bytes", one.peak_bytes}});
+  }
   Json mesh = Json::Array();
   for (const MeshAxis& axis : report.mesh) mesh.Append({{"name", axis.name}, {"size", axis.size}});
   Json document = {{"schema", "gshard.cost/1"},
@@ -121,6 +130,7 @@ std::string CostAsJson(const Module& module, const CostReport& report, size_t to
                    {"devices", report.devices},
                    {"chip", report.chip},
                    {"failed_checks", FailedChecksAsJson(failed)},
+                   {"advice", std::move(tried)},
                    {"mesh", std::move(mesh)},
                    {"mesh_is_inferred", report.mesh_is_inferred},
                    {"propagation", report.propagation},

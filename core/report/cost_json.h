@@ -8,6 +8,7 @@
 #include "core/check/finding.h"
 #include "core/cost/cost_report.h"
 #include "core/report/failed_check.h"
+#include "core/report/tried_advice.h"
 
 namespace gshard {
 
@@ -15,7 +16,8 @@ namespace gshard {
 // the program's communication.
 std::string CostAsJson(const Module& module, const CostReport& report, size_t top = 0,
                        const CommunicationFindings& findings = {},
-                       std::span<const FailedCheck> failed = {});
+                       std::span<const FailedCheck> failed = {},
+                       std::span<const TriedAdvice> advice = {});
 
 }  // namespace gshard
 

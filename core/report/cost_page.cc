@@ -214,7 +214,8 @@ std::string Filled(std::string_view page, const std::string& title, const std::s
 }  // namespace
 
 std::string CostPage(Module& module, const CostReport& report, const Chip& chip,
-                     const CollectiveReport* collectives) {
+                     const CollectiveReport* collectives,
+                     const std::vector<TriedAdvice>& advice) {
   const Mesh* mesh = MainMesh(module);
   Json axes = Json::Array();
   if (mesh != nullptr) {
@@ -223,7 +224,7 @@ std::string CostPage(Module& module, const CostReport& report, const Chip& chip,
     }
   }
   Json findings = Json::Array();
-  for (const CostFinding& finding : WorstFindings(module, report, collectives)) {
+  for (const CostFinding& finding : WorstFindings(module, report, collectives, advice)) {
     findings.Append({{"title", finding.title},
                      {"detail", finding.detail},
                      {"fix", finding.fix},

@@ -10,13 +10,14 @@
 #include "core/cost/cost_report.h"
 #include "core/report/collective_report.h"
 #include "core/report/mesh_sweep.h"
+#include "core/report/tried_advice.h"
 
 namespace gshard {
 
-// `collectives`: with recorded causes, or null. Data of large programs is thinned out: of the
+// `collectives`: with recorded causes, or null; `advice`: all that was tried and helps. Data of large programs is thinned out: of the
 // memory curve the highest of neighbouring points stay, of the timeline the longest events.
 std::string CostPage(Module& module, const CostReport& report, const Chip& chip,
-                     const CollectiveReport* collectives);
+                     const CollectiveReport* collectives, const std::vector<TriedAdvice>& advice);
 
 // A plot of time and memory over the mesh shapes, and the table.
 std::string MeshSweepPage(const MeshSweep& sweep);

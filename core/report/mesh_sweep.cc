@@ -54,9 +54,9 @@ Expected<AxisRange> ParseRange(std::string_view part) {
 
 void MarkPareto(std::vector<SweepPoint>& points) {
   for (SweepPoint& point : points) {
-    if (point.error) continue;
+    if (point.error || !point.fits) continue;
     point.pareto = std::none_of(points.begin(), points.end(), [&](const SweepPoint& other) {
-      return !other.error && other.step_time_s <= point.step_time_s &&
+      return !other.error && other.fits && other.step_time_s <= point.step_time_s &&
              other.peak_bytes <= point.peak_bytes &&
              (other.step_time_s < point.step_time_s || other.peak_bytes < point.peak_bytes);
     });
@@ -68,6 +68,15 @@ std::string PointText(const SweepPoint& point) {
   if (point.pipeline.stages == 0) return text;
   return fmt::format("{}{}stages={} microbatches={} {}", text, text.empty() ? "" : " ",
                      point.pipeline.stages, point.pipeline.microbatches, point.pipeline.schedule);
+}
+
+// "does not fit; pads x and 2 more".
+std::string RemarkOn(const SweepPoint& point) {
+  std::string text = point.fits ? "" : "does not fit";
+  if (point.uneven.empty()) return text;
+  text += fmt::format("{}pads {}", text.empty() ? "" : "; ", point.uneven.front());
+  if (point.uneven.size() > 1) text += fmt::format(" and {} more", point.uneven.size() - 1);
+  return text;
 }
 
 bool HasStages(const MeshSweep& sweep) {
@@ -195,8 +204,7 @@ std::string MeshSweepAsText(const MeshSweep& sweep, bool markdown) {
                 HumanSeconds(point->compute_time_s), HumanSeconds(point->exposed_communication_s)});
     if (has_stages) row.push_back(fmt::format("{:.1f}%", 100 * point->bubble_share));
     row.insert(row.end(), {fmt::format("{:.1f}%", 100 * point->mfu),
-                           HumanBytes(static_cast<double>(point->peak_bytes)),
-                           point->fits ? "" : "does not fit"});
+                           HumanBytes(static_cast<double>(point->peak_bytes)), RemarkOn(*point)});
     table.rows.push_back(std::move(row));
   }
   const std::string_view what = has_stages ? "point" : "mesh";
@@ -208,8 +216,8 @@ std::string MeshSweepAsText(const MeshSweep& sweep, bool markdown) {
   if (sweep.memory_limit_bytes > 0) {
     text += fmt::format(" of {}", HumanBytes(static_cast<double>(sweep.memory_limit_bytes)));
   }
-  text += fmt::format("; * {} that no other beats in both time and memory\n{}", optimal,
-                      markdown ? "\n" : "");
+  text += fmt::format("; * {} that fit{} and that no other beats in both time and memory\n{}",
+                      optimal, optimal == 1 ? "s" : "", markdown ? "\n" : "");
   text += markdown ? TableAsMarkdown(table) : TableAsText(table);
   if (!failures.empty()) text += "\nno estimate:\n" + failures;
   return text;
@@ -241,6 +249,9 @@ std::string MeshSweepAsJson(const MeshSweep& sweep) {
     row.Set("mfu", point.mfu);
     row.Set("peak_bytes", point.peak_bytes);
     row.Set("fits", point.fits);
+    Json uneven = Json::Array();
+    for (const std::string& name : point.uneven) uneven.Append(name);
+    row.Set("uneven", std::move(uneven));
     row.Set("pareto", point.pareto);
     points.Append(std::move(row));
   }

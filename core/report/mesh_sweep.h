@@ -41,7 +41,8 @@ struct SweepPoint {
   double bubble_share = 0;  // of the pipeline's span, mean over stages
   int64_t peak_bytes = 0;
   bool fits = true;
-  bool pareto = false;              // no other point is better in time or memory, and no worse
+  std::vector<std::string> uneven;  // annotated arrays with a dim that the mesh does not divide
+  bool pareto = false;  // fits, and no other that does is better in time or memory, and no worse
   std::optional<Diagnostic> error;  // why there are no figures
 };
 
@@ -65,7 +66,8 @@ struct MeshSweep {
   std::vector<SweepPoint> points;
 };
 
-// By step time; the Pareto-optimal points are marked. `markdown`: as a GitHub table.
+// By step time; the Pareto-optimal points are marked, and what the mesh does not divide.
+// `markdown`: as a GitHub table.
 std::string MeshSweepAsText(const MeshSweep& sweep, bool markdown = false);
 std::string MeshSweepAsJson(const MeshSweep& sweep);  // gshard.sweep/1
 

@@ -97,7 +97,7 @@ def check_findings(name, body, html, expected):
     """The advice: an item a finding, in order, with what to try and a link to a view that is there."""
     data = json.loads(re.search(r'id="gshard-data">\n(.*?)</script>', html, re.S)[1])
     check([finding["title"] for finding in data["findings"]] == expected, f"{name}: findings {data['findings']}")
-    items = re.findall(r"<li><b>(.*?)</b><span>(.*?)</span><p class=\"fix\">Fix: (.*?)</p><a href=\"#(.*?)\">show</a></li>",
+    items = re.findall(r"<li><b>(.*?)</b><span>(.*?)</span><p class=\"fix\">(.*?)</p><a href=\"#(.*?)\">show</a></li>",
                        re.search(r'<ol class="findings">(.*?)</ol>', body, re.S)[1])
     plain = lambda text: markup.unescape(re.sub(r"</?code>", "`", text))
     check([tuple(map(plain, item)) for item in items] == [tuple(f[key] for key in ("title", "detail", "fix", "view")) for f in data["findings"]],

@@ -27,7 +27,7 @@ function verdictSection() {
   node.append(el('h3', {}, D.findings.length === 0 ? 'Findings' : D.findings.length === 1 ? 'The worst finding' : `The ${['two', 'three'][D.findings.length - 2]} worst findings`));
   if (D.findings.length === 0) node.append(el('p', {class: 'empty'}, 'Nothing stands out.'));
   node.append(el('ol', {class: 'findings'}, ...D.findings.map(finding => {
-    const fix = el('p', {class: 'fix'}, 'Fix: ');
+    const fix = el('p', {class: 'fix'});
     finding.fix.split('`').forEach((text, i) => fix.append(i % 2 ? el('code', {}, text) : text));
     const show = el('a', {href: '#' + finding.view, on: {click: () => { if (finding.name) setTimeout(() => select(finding.name)); }}}, 'show');
     return el('li', {}, el('b', {}, finding.title), el('span', {}, finding.detail), fix, show);

@@ -39,7 +39,7 @@ function plot(width) {
 
 function sweepSections() {
   const node = section('plot', 'Time and memory');
-  node.append(el('p', {class: 'dim'}, `${D.points.length} ${hasStages ? 'points' : 'meshes'} on ${D.chip}; on the line: no other is better in time or memory and no worse in the other.`),
+  node.append(el('p', {class: 'dim'}, `${D.points.length} ${hasStages ? 'points' : 'meshes'} on ${D.chip}; on the line: fits, and no other that does is better in time or memory and no worse in the other.`),
     legend([['var(--accent)', 'optimal'], ['var(--c5)', 'others'], ...(D.points.some(point => !point.fits) ? [['var(--bad)', 'does not fit']] : [])]), chart(plot));
   const list = section('meshes', 'Meshes');
   list.append(table([
@@ -56,6 +56,7 @@ function sweepSections() {
     {title: 'MFU', right: true, value: row => row.mfu, text: row => percent(row.mfu)},
     {title: 'peak memory', right: true, value: row => row.peak_bytes, text: row => bytes(row.peak_bytes)},
     {title: 'fits', value: row => row.fits ? 'yes' : 'no'},
+    {title: 'pads', value: row => row.uneven.join(', ')},
   ], D.points, {sort: hasStages ? 7 : 3, ascending: true, name: pointText}));
   if (D.failed.length > 0) {
     list.append(el('h3', {}, 'No estimate'), table([{title: 'mesh', value: pointText}, {title: 'why', long: true, value: row => row.message}], D.failed, {sort: 0}));

@@ -34,6 +34,16 @@ bool IsSharded(const Sharding* sharding) {
   return std::any_of(sharding->elements.begin(), sharding->elements.end(), IsSharded);
 }
 
+bool IsUneven(const Shape* shape, const Sharding* sharding) {
+  if (!shape->IsArray() || !sharding->IsTiled() || sharding->data_rank() != shape->rank()) {
+    return false;
+  }
+  for (int64_t dim = 0; dim < shape->rank(); ++dim) {
+    if (shape->dim(dim) % sharding->TileCount(dim) != 0) return true;
+  }
+  return false;
+}
+
 bool HasCommonName(const std::vector<MeshAxis>& a, const std::vector<MeshAxis>& b) {
   return std::any_of(a.begin(), a.end(),
                      [&](const MeshAxis& axis) { return FindAxis(b, axis.name) >= 0; });
@@ -89,7 +99,9 @@ Expected<void> Remesh(Module& module, const std::vector<MeshAxis>& axes,
     return Fail(MakeError("E-MESH-002", "nothing in the program is sharded",
                           "say what is, by axis names: --rules FILE or --shard 'REGEX=data,_'"));
   }
-  if (annotated->mesh != nullptr) {
+  const bool stays = annotated->mesh != nullptr && annotated->axes == axes;
+  if (stays && rules.empty()) return {};
+  if (annotated->mesh != nullptr && !stays) {
     const std::vector<MeshAxis>& from = annotated->axes;
     std::vector<int64_t> sizes;
     for (const MeshAxis& axis : axes) sizes.push_back(axis.size);
@@ -106,6 +118,16 @@ Expected<void> Remesh(Module& module, const std::vector<MeshAxis>& axes,
     if (!resized) return resized;
   }
   return Annotate(module, {.mesh = axes, .rules = rules});
+}
+
+std::vector<const Instruction*> UnevenArrays(const Module& module) {
+  std::vector<const Instruction*> uneven;
+  for (const Computation* computation : module.computations()) {
+    for (const Instruction* x : computation->instructions()) {
+      if (x->sharding() != nullptr && IsUneven(x->shape(), x->sharding())) uneven.push_back(x);
+    }
+  }
+  return uneven;
 }
 
 }  // namespace gshard

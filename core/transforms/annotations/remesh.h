@@ -24,10 +24,15 @@ Expected<AnnotatedMesh> FindAnnotatedMesh(Module& module);
 Expected<std::vector<MeshAxis>> MeshAfterRenaming(const std::vector<MeshAxis>& of_module,
                                                   const std::vector<MeshAxis>& axes);
 
-// Resizes the module's mesh to `axes`, as MeshAfterRenaming made them, and applies `rules`. Errors:
-// those of ResizeMesh and Annotate; (E-MESH-002): nothing is sharded and there are no rules.
+// Resizes the module's mesh to `axes`, as MeshAfterRenaming made them, and applies `rules`. On the
+// mesh that it was written for the program stays as it is, manual regions too. Errors: those of
+// ResizeMesh and Annotate; (E-MESH-002): nothing is sharded and there are no rules.
 Expected<void> Remesh(Module& module, const std::vector<MeshAxis>& axes,
                       const std::vector<AnnotationRule>& rules);
+
+// Annotated arrays with a dim that its tiles do not divide, in text order: their devices compute on
+// padding.
+std::vector<const Instruction*> UnevenArrays(const Module& module);
 
 }  // namespace gshard
 

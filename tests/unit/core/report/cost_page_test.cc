@@ -18,7 +18,7 @@ std::string PageOf(const char* text, CostReport* report_out = nullptr) {
   auto module = Parsed(text);
   const Chip chip = *BuiltInChip("tpu-v3");
   CostReport report = *EstimateCost(*module, chip);
-  const std::string page = CostPage(*module, report, chip, nullptr);
+  const std::string page = CostPage(*module, report, chip, nullptr, {});
   if (report_out != nullptr) *report_out = report;
   return page;
 }

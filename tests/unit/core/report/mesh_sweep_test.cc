@@ -68,6 +68,17 @@ TEST_CASE("Pareto-optimal points are those that no other beats", "[sweep]") {
   }
 }
 
+TEST_CASE("What does not fit is not optimal and beats nothing", "[sweep]") {
+  auto points = SweepPoints(PointsOf(*ParseMeshShapes("a=1..2")), [](SweepPoint& point) {
+    const bool is_first = point.mesh[0].size == 1;
+    point.step_time_s = is_first ? 1 : 2;
+    point.peak_bytes = 1;
+    point.fits = !is_first;
+  });
+  CHECK_FALSE(points[0].pareto);
+  CHECK(points[1].pareto);
+}
+
 TEST_CASE("Equal points are both optimal", "[sweep]") {
   auto points = SweepPoints(PointsOf(*ParseMeshShapes("a=1..2")), [](SweepPoint& point) {
     point.step_time_s = 1;
