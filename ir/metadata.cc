@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "ir/lexer.h"
+#include "ir/source_lines.h"
 #include "ir/utf8.h"
 
 namespace gshard {
@@ -119,16 +120,25 @@ std::string WrittenSourceLine(const OpMetadata& metadata) {
 
 std::string SourceLineOf(const Module& module, const Instruction& instruction) {
   const OpMetadata metadata = ParseMetadata(instruction.metadata());
-  if (!metadata.source_file.empty()) return WrittenSourceLine(metadata);
-  if (metadata.stack_frame_id <= 0) return {};
   const std::string_view tables = module.debug_tables();
-  const std::string_view frame = TableRow(tables, "StackFrames", metadata.stack_frame_id);
-  const std::string_view location =
-      TableRow(tables, "FileLocations", IntegerField(frame, "file_location_id"));
-  const std::string file =
-      Unquoted(TableRow(tables, "FileNames", IntegerField(location, "file_name_id")));
-  if (file.empty()) return {};
-  return fmt::format("{}:{}", file, IntegerField(location, "line"));
+  std::string innermost = WrittenSourceLine(metadata);
+  if (!innermost.empty() && !IsLibraryFile(metadata.source_file)) return innermost;
+  for (int64_t number = metadata.stack_frame_id; number > 0;) {
+    const std::string_view frame = TableRow(tables, "StackFrames", number);
+    const auto [location_id, parent] =
+        IntegerFields(frame, "file_location_id", "parent_frame_id");
+    const auto [file_id, line] =
+        IntegerFields(TableRow(tables, "FileLocations", location_id), "file_name_id", "line");
+    const std::string file = Unquoted(TableRow(tables, "FileNames", file_id));
+    if (file.empty()) break;
+    std::string text = fmt::format("{}:{}", file, line);
+    if (!IsLibraryFile(file)) return text;
+    if (innermost.empty()) innermost = std::move(text);
+    // The text has the parent's number plus one; a parent stands before its children.
+    if (parent > number) break;
+    number = parent - 1;
+  }
+  return innermost;
 }
 
 std::vector<std::pair<std::string_view, std::string_view>> ParseFrontendAttributes(

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "ir/metadata.h"
@@ -14,7 +15,29 @@ std::string_view Inner(std::string_view quoted) {
   return quoted.size() < 2 ? std::string_view() : quoted.substr(1, quoted.size() - 2);
 }
 
+// Folders that libraries are in.
+constexpr std::string_view kLibraryFolders[] = {"/site-packages/", "/dist-packages/", "/lib/python",
+                                                "/venv/", "/.venv/"};
+
+// "/home/me/" of "/home/me/a.py" and "/home/me/b/c.py".
+std::string_view CommonFolder(std::string_view folder, std::string_view file) {
+  while (!file.starts_with(folder)) {
+    folder.remove_suffix(1);
+    folder = folder.substr(0, folder.rfind('/') + 1);
+  }
+  return folder;
+}
+
+std::string_view FolderOf(std::string_view file) { return file.substr(0, file.rfind('/') + 1); }
+
 }  // namespace
+
+bool IsLibraryFile(std::string_view file) {
+  return file.starts_with('<') ||
+         std::ranges::any_of(kLibraryFolders, [&](std::string_view folder) {
+           return file.find(folder) != file.npos;
+         });
+}
 
 SourceLine ParseSourceLine(std::string_view text) {
   const size_t colon = text.rfind(':');
@@ -36,7 +59,11 @@ SourceLines::SourceLines(const Module& module) {
   const std::string_view tables = module.debug_tables();
   std::unordered_map<int64_t, std::string_view> files;
   ForEachTableRow(tables, "FileNames", [&](int64_t number, std::string_view name) {
-    files.try_emplace(number, Inner(name));
+    const std::string_view file = Inner(name);
+    files.try_emplace(number, file);
+    if (!IsLibraryFile(file)) {
+      root_ = root_.data() == nullptr ? FolderOf(file) : CommonFolder(root_, file);
+    }
     return true;
   });
   std::unordered_map<int64_t, SourceLine> locations;
@@ -77,10 +104,36 @@ std::vector<SourceLine> SourceLines::Of(const Instruction& x) const {
 
 std::string SourceLines::TextOf(const Instruction& x) const {
   const OpMetadata metadata = ParseMetadata(x.metadata());
-  if (!metadata.source_file.empty()) return WrittenSourceLine(metadata);
-  const auto frame = frames_.find(metadata.stack_frame_id);
-  if (frame == frames_.end() || frame->second.line.file.empty()) return {};
-  return fmt::format("{}:{}", Unquoted(frame->second.line.file), frame->second.line.line);
+  const bool is_written = !metadata.source_file.empty();
+  if (is_written && !IsLibraryFile(metadata.source_file)) return WrittenSourceLine(metadata);
+  const SourceLine* line = Innermost(metadata.stack_frame_id);
+  const bool is_known = line != nullptr && !line->file.empty();
+  if (is_written && (!is_known || IsLibraryFile(line->file))) return WrittenSourceLine(metadata);
+  return is_known ? fmt::format("{}:{}", Unquoted(line->file), line->line) : "";
+}
+
+std::string SourceLines::ShortTextOf(const Instruction& x) const {
+  std::string text = TextOf(x);
+  if (!IsLibraryFile(text)) {
+    return text.starts_with(root_) ? text.substr(root_.size()) : text;
+  }
+  size_t begin = 0;
+  for (const std::string_view folder : kLibraryFolders) {
+    const size_t found = text.rfind(folder);
+    if (found != text.npos) begin = std::max(begin, found + folder.size());
+  }
+  return text.substr(begin);
+}
+
+const SourceLine* SourceLines::Innermost(int64_t number) const {
+  const auto innermost = frames_.find(number);
+  for (auto frame = innermost; frame != frames_.end();) {
+    if (!IsLibraryFile(frame->second.line.file)) return &frame->second.line;
+    // A parent stands before its children, else the table is damaged.
+    if (frame->second.parent >= frame->first) break;
+    frame = frames_.find(frame->second.parent);
+  }
+  return innermost == frames_.end() ? nullptr : &innermost->second.line;
 }
 
 }  // namespace gshard

@@ -25,6 +25,10 @@ SourceLine ParseSourceLine(std::string_view text);
 // "/home/me/models/gpt.py")?
 bool IsFile(std::string_view file, std::string_view asked);
 
+// Is it a file of a library, not of the user's program: in site-packages, dist-packages, a virtual
+// environment or Python's own folder?
+bool IsLibraryFile(std::string_view file);
+
 // Reads the module's tables of stack frames once. The module must stay; texts are views into it.
 class SourceLines {
  public:
@@ -34,15 +38,23 @@ class SourceLines {
   // Without tables, source_file and source_line of its metadata.
   std::vector<SourceLine> Of(const Instruction& x) const;
 
-  // What SourceLineOf (ir/metadata.h) says, without reading the tables again.
+  // What SourceLineOf (ir/metadata.h) says, without reading the tables again: the innermost line of
+  // the user's program, else the innermost of all. Empty if nothing is known.
   std::string TextOf(const Instruction& x) const;
+
+  // The same, for people: the file's path from the folder that all files of the user's program are
+  // in, a library's from the folder that libraries are in.
+  std::string ShortTextOf(const Instruction& x) const;
 
  private:
   struct Frame {
     SourceLine line;
     int64_t parent = 0;  // its number; 0: none
   };
+  const SourceLine* Innermost(int64_t number) const;
+
   std::unordered_map<int64_t, Frame> frames_;  // by number
+  std::string_view root_;  // folder of the user's program, with its slash; empty if not known
 };
 
 }  // namespace gshard

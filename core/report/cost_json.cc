@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/json.h"
+#include "core/report/memory_text.h"
 #include "core/report/pipeline_text.h"
 #include "ir/metadata.h"
 
@@ -18,6 +19,7 @@ constexpr size_t kMaxRows = 200;
 // `top` rows, all of them if it is 0.
 Json AtPeakRows(const Module& module, const MemoryReport& memory, size_t top) {
   Json rows = Json::Array();
+  const BufferPlaces places(module, memory);
   size_t count = top == 0 ? memory.at_peak.size() : std::min(top, memory.at_peak.size());
   for (size_t i = 0; i < count; ++i) {
     const LiveBuffer& buffer = memory.at_peak[i];
@@ -32,7 +34,7 @@ Json AtPeakRows(const Module& module, const MemoryReport& memory, size_t top) {
                  {"sharding", buffer.sharding_text},
                  {"free_axes", buffer.free_axes},
                  {"op_name", OpNameOf(*buffer.instruction)},
-                 {"source", SourceLineOf(module, *buffer.instruction)}});
+                 {"source", places.Of(buffer)}});
   }
   return rows;
 }

@@ -11,7 +11,6 @@
 #include "core/report/pipeline_text.h"
 #include "core/report/quantity_text.h"
 #include "core/report/table_text.h"
-#include "ir/metadata.h"
 
 namespace gshard {
 namespace {
@@ -60,7 +59,7 @@ std::string Pipeline(const CostReport& report) {
 }
 
 std::string AtPeakTable(const Module& module, const MemoryReport& memory, size_t top) {
-  const Module& names = memory.compiled ? *memory.compiled : module;
+  const BufferPlaces places(module, memory);
   TextTable table{{{"bytes", true},
                    {"alive at the peak", false},
                    {"on a device", false},
@@ -72,7 +71,7 @@ std::string AtPeakTable(const Module& module, const MemoryReport& memory, size_t
     const LiveBuffer& buffer = memory.at_peak[i];
     table.rows.push_back({BytesCell(buffer.bytes), std::string(buffer.instruction->name()),
                           ToString(buffer.shape, false), buffer.sharding_text, buffer.free_axes,
-                          SourceLineOf(names, *buffer.instruction)});
+                          places.Of(buffer)});
   }
   return table.rows.empty() ? "" : fmt::format("\n{}", TableAsMarkdown(table));
 }

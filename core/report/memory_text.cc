@@ -33,7 +33,45 @@ std::string TensorText(const LiveBuffer& row) {
   return text;
 }
 
+// Values that are looked at for one with a source line.
+constexpr size_t kMostLooked = 200;
+
 }  // namespace
+
+BufferPlaces::BufferPlaces(const Module& module, const MemoryReport& report)
+    : module_(report.compiled ? *report.compiled : module), lines_(module_), users_(module_) {}
+
+std::string BufferPlaces::Of(const LiveBuffer& buffer) const {
+  const Instruction& x = *buffer.instruction;
+  std::string own = lines_.TextOf(x);
+  if (!own.empty()) return own;
+  for (const bool is_user : {true, false}) {
+    if (const Instruction* nearest = Nearest(x, is_user)) return lines_.TextOf(*nearest);
+  }
+  return "";
+}
+
+std::string BufferPlaces::TextOf(const LiveBuffer& buffer) const {
+  const Instruction& x = *buffer.instruction;
+  std::string own = lines_.ShortTextOf(x);
+  if (!own.empty()) return own;
+  if (const Instruction* user = Nearest(x, true)) return "used at " + lines_.ShortTextOf(*user);
+  const Instruction* made_of = Nearest(x, false);
+  return made_of == nullptr ? "" : "made of what is at " + lines_.ShortTextOf(*made_of);
+}
+
+// Breadth first.
+const Instruction* BufferPlaces::Nearest(const Instruction& x, bool is_user) const {
+  std::vector<const Instruction*> queue = {&x};
+  for (size_t i = 0; i < queue.size() && i < kMostLooked; ++i) {
+    const std::span<Instruction* const> next = is_user ? users_.of(queue[i]) : queue[i]->operands();
+    for (const Instruction* one : next) {
+      if (!lines_.TextOf(*one).empty()) return one;
+      if (std::ranges::find(queue, one) == queue.end()) queue.push_back(one);
+    }
+  }
+  return nullptr;
+}
 
 std::string VerdictText(const MemoryReport& report) {
   if (report.limit_bytes == 0) return "";
@@ -51,15 +89,16 @@ std::string VerdictText(const MemoryReport& report) {
 
 std::string AtPeakText(const Module& module, const MemoryReport& report, size_t rows) {
   if (report.at_peak.empty()) return "";
+  const BufferPlaces places(module, report);
   std::string when = "the end of the step";
   if (report.peak != nullptr) {
-    std::string place = SourceLineOf(module, *report.peak);
+    std::string place = places.TextOf({report.peak, 0, nullptr, 0});
     when = fmt::format("{}{}", report.peak->name(), place.empty() ? "" : " (" + place + ")");
   }
   std::string out = fmt::format("\n  {:>12}  alive at the memory peak, at {}\n", "bytes", when);
   for (size_t i = 0; i < std::min(rows, report.at_peak.size()); ++i) {
     const LiveBuffer& row = report.at_peak[i];
-    std::string place = SourceLineOf(module, *row.instruction);
+    std::string place = places.TextOf(row);
     std::string op = OpNameOf(*row.instruction);
     out += fmt::format("  {:>12}  {:<11}{} {}{}{}\n", BytesText(row.bytes),
                        BufferClassName(row.kind), LeafName(row), TensorText(row),

@@ -7,6 +7,7 @@
 
 #include "core/propagation/annotation_checks.h"
 #include "core/propagation/shardy_import.h"
+#include "core/transforms/inlined_metadata.h"
 #include "fmt/format.h"
 #include "ir/free_memory.h"
 #include "ir/sharding_text.h"
@@ -31,6 +32,7 @@ struct Template {
   struct Item {
     Instruction* instruction = nullptr;
     uint32_t first_operand = 0;
+    std::string_view metadata, call_site;  // as they were, see Inliner::call_sites_
   };
   std::vector<Item> items;  // without parameters
   std::vector<uint32_t> operands;  // slots
@@ -50,7 +52,7 @@ struct Template {
 class Inliner {
  public:
   Inliner(Module& module, UserOrderOverride* order, std::vector<Diagnostic>* warnings)
-      : module_(module), order_(order), warnings_(warnings) {}
+      : module_(module), order_(order), warnings_(warnings), metadata_(module) {}
 
   Expected<bool> Run() {
     std::vector<Computation*> order = CallPostOrder(module_);
@@ -64,6 +66,8 @@ class Inliner {
         SeparateControlFlow(computation);
       }
     }
+    PutCallSites();
+    metadata_.WriteFrames();
     std::vector<Computation*> kept;
     for (Computation* computation : CallPostOrder(module_)) kept.push_back(computation);
     module_.SetComputations(std::move(kept));
@@ -99,7 +103,8 @@ class Inliner {
     for (const Instruction* parameter : t.parameters) slot_of_[parameter->id()] = slots++;
     for (Instruction* x : PostOrder(*computation)) {
       if (x->opcode() == Opcode::kParameter) continue;
-      t.items.push_back({x, static_cast<uint32_t>(t.operands.size())});
+      t.items.push_back(
+          {x, static_cast<uint32_t>(t.operands.size()), x->metadata(), CallSiteOf(x)});
       for (const Instruction* operand : x->operands()) {
         t.operands.push_back(slot_of_[operand->id()]);
       }
@@ -139,6 +144,10 @@ class Inliner {
         copy = module_.Clone(into, x, operands, module_.UniqueName(x->name()));
         // The first copy may have taken the sharding of its call.
         if (x == t.root) copy->set_sharding(t.root_sharding);
+      }
+      copy->set_metadata(metadata_.Of(call->metadata(), item.metadata));
+      if (OwnsItsComputations(copy->opcode())) {
+        call_sites_[copy] = metadata_.Of(call->metadata(), item.call_site);
       }
       UsesOf(copy).clear();
       for (Instruction* operand : operands) AddUse(operand, copy);
@@ -253,6 +262,8 @@ class Inliner {
       operands.clear();
       for (const Instruction* operand : x->operands()) operands.push_back(value.at(operand));
       value[x] = module_.Clone(copy, x, operands, module_.UniqueName(x->name()));
+      const std::string_view call_site = CallSiteOf(x);
+      if (!call_site.empty()) call_sites_[value[x]] = call_site;
     }
     auto resolve = [&](Instruction* x) {
       auto it = value.find(x);
@@ -261,6 +272,28 @@ class Inliner {
     for (Instruction* x : copy->instructions()) RedirectControl(x, resolve);
     copy->set_root(value.at(original->root()));
     return copy;
+  }
+
+  // --- where calls were
+  std::string_view CallSiteOf(const Instruction* x) const {
+    const auto found = call_sites_.find(x);
+    return found == call_sites_.end() ? std::string_view() : found->second;
+  }
+  // What loops and branches of inlined computations run is inlined with them.
+  void PutCallSites() {
+    if (call_sites_.empty()) return;
+    std::vector<Computation*> order = CallPostOrder(module_);
+    std::unordered_map<const Computation*, std::string_view> inherited;
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {  // callers first
+      const std::string_view outer = inherited[*it];
+      for (Instruction* x : (*it)->instructions()) {
+        if (OwnsItsComputations(x->opcode())) {
+          const std::string_view all = metadata_.Of(outer, CallSiteOf(x));
+          for (const Computation* called : x->called()) inherited[called] = all;
+        }
+        x->set_metadata(metadata_.Of(outer, x->metadata()));
+      }
+    }
   }
 
   // --- uses, distinct, in the order they were made
@@ -298,11 +331,15 @@ class Inliner {
   Module& module_;
   UserOrderOverride* order_;
   std::vector<Diagnostic>* warnings_;
+  InlinedMetadata metadata_;
   std::vector<std::vector<Instruction*>> uses_;  // by id; of computations that had calls
   std::unordered_map<Computation*, Template> callees_;
   std::vector<uint32_t> slot_of_;  // by id; in the last template made that has the instruction
   std::unordered_set<const Computation*> kept_;  // for others than calls: never moved
   std::unordered_map<const Computation*, bool> owned_;
+  // Metadata of the calls, the outer and the inner as one, that a loop or conditional was inlined
+  // by: what it runs has to be told of it, once each computation has one caller.
+  std::unordered_map<const Instruction*, std::string_view> call_sites_;
 };
 
 }  // namespace

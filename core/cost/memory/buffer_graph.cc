@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_set>
 
 #include "core/cost/memory/in_place.h"
 #include "ir/async_sugar.h"
@@ -31,6 +32,10 @@ class GraphBuilder {
     for (const Instruction* x : computation.instructions()) {
       first_id_ = std::min(first_id_, x->id());
       last_id_ = std::max(last_id_, x->id());
+    }
+    if (computation.root()->opcode() == Opcode::kTuple) {
+      const std::span<Instruction* const> results = computation.root()->operands();
+      results_.insert(results.begin(), results.end());
     }
     places_.resize(computation.instructions().empty() ? 0 : last_id_ - first_id_ + 1);
   }
@@ -94,11 +99,20 @@ class GraphBuilder {
     auto buffer = static_cast<uint32_t>(graph_.buffers.size());
     int64_t bytes = BufferBytes(shape, options_.tiling);
     if (fusion_ && fusion_->IsRounded(x)) bytes = bytes / 2 + bytes % 2;
+    if (IsImmediate(x)) bytes = 0;
     if (IsSpared(x, leaf) || IsOnHost(x, leaf, shape) != options_.counts_host) bytes = 0;
     if (options_.by_sharding) bytes = TileBytes(bytes, x->sharding(), static_cast<size_t>(leaf));
     graph_.buffers.push_back({x, static_cast<uint32_t>(leaf), bytes, false});
     graph_.allocates.Append(buffer);
     leaves_.push_back(buffer);
+  }
+
+  // A scalar that is constant or the device's number, and no result: kernels have it in a register.
+  bool IsImmediate(const Instruction* x) const {
+    const bool is_known = x->opcode() == Opcode::kConstant || x->opcode() == Opcode::kPartitionId ||
+                          x->opcode() == Opcode::kReplicaId;
+    return is_known && x->shape()->IsArray() && x->shape()->rank() == 0 &&
+           x != computation_.root() && !results_.contains(x);
   }
 
   static int64_t TileBytes(int64_t bytes, const Sharding* sharding, size_t leaf) {
@@ -408,6 +422,7 @@ class GraphBuilder {
   const BufferGraphOptions& options_;
   const FactsOfCallees& facts_;
   std::optional<FusionModel> fusion_;
+  std::unordered_set<const Instruction*> results_;  // elements of a root tuple
   uint32_t first_id_ = UINT32_MAX, last_id_ = 0;
   std::vector<PlaceOf> places_;  // by instruction id
   std::vector<uint32_t> leaves_;

@@ -95,5 +95,29 @@ TEST_CASE("the text of a line, read once or for one instruction", "[ir][source]"
   CHECK(SourceLines(*module).TextOf(*module->entry()->root()) == "/home/me/a \"b\".py:7");
 }
 
+TEST_CASE("the user's line before the library's", "[ir][source]") {
+  CHECK(IsLibraryFile("/usr/lib/python3.11/functools.py"));
+  CHECK(IsLibraryFile("/home/me/.venv/lib/jax/core.py"));
+  CHECK(IsLibraryFile("/opt/site-packages/optax/update.py"));
+  CHECK_FALSE(IsLibraryFile("/home/me/venv_tools/train.py"));
+  std::string tables = kTables;
+  tables.replace(tables.find("/home/me/layers.py"), 18, "/x/site-packages/flax/layers.py");
+  const auto module = Parse(tables, "op_name=\"f\" stack_frame_id=2");
+  const Instruction& y = *module->entry()->root();
+  CHECK(SourceLines(*module).TextOf(y) == "/home/me/train.py:40");
+  CHECK(SourceLineOf(*module, y) == "/home/me/train.py:40");
+  CHECK(SourceLines(*module).ShortTextOf(y) == "train.py:40");
+}
+
+TEST_CASE("short paths start where the user's files do", "[ir][source]") {
+  std::string tables = kTables;
+  tables.replace(tables.find("/home/me/layers.py"), 18, "/home/me/models/layers.py");
+  const auto module = Parse(tables, "stack_frame_id=2");
+  CHECK(SourceLines(*module).ShortTextOf(*module->entry()->root()) == "models/layers.py:7");
+  const auto library =
+      Parse("", "source_file=\"/x/site-packages/flax/layers.py\" source_line=3");
+  CHECK(SourceLines(*library).ShortTextOf(*library->entry()->root()) == "flax/layers.py:3");
+}
+
 }  // namespace
 }  // namespace gshard

@@ -1,6 +1,8 @@
 #include "core/transforms/inline_calls.h"
 
 #include "fmt/format.h"
+#include "ir/metadata.h"
+#include "ir/source_lines.h"
 #include "tests/unit/core/propagation/propagated.h"
 
 namespace gshard {
@@ -128,6 +130,85 @@ TEST_CASE("Calls that would explode are refused where they exceed the memory", "
   REQUIRE_FALSE(result.has_value());
   CHECK(result.error().code == "E-INLINE-001");
   CHECK(result.error().message.rfind("inlining the calls of 'f3' ", 0) == 0);
+}
+
+const char* const kNamedCalls = R"hlo(HloModule m
+
+FileNames
+1 "/src/layers.py"
+2 "/src/model.py"
+
+FunctionNames
+1 "helper"
+2 "f"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=4 end_line=4 column=9 end_column=24}
+2 {file_name_id=2 function_name_id=2 line=6 end_line=6 column=9 end_column=24}
+3 {file_name_id=2 function_name_id=2 line=7 end_line=7 column=9 end_column=24}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+2 {file_location_id=2 parent_frame_id=1}
+3 {file_location_id=3 parent_frame_id=1}
+
+condition {
+  c = (f32[8], s32[]) parameter(0)
+  i = s32[] get-tuple-element(c), index=1
+  three = s32[] constant(3)
+  ROOT less = pred[] compare(i, three), direction=LT
+}
+body {
+  b = (f32[8], s32[]) parameter(0)
+  v = f32[8] get-tuple-element(b), index=0
+  j = s32[] get-tuple-element(b), index=1
+  one = s32[] constant(1)
+  sine = f32[8] sine(v), metadata={op_name="while/body/sin" stack_frame_id=1}
+  next = s32[] add(j, one)
+  ROOT out = (f32[8], s32[]) tuple(sine, next)
+}
+helper {
+  p = f32[8] parameter(0)
+  whole = f32[8] tanh(p), metadata={op_name="jit(f)/tanh"}
+  bare = f32[8] cosine(whole)
+  zero = s32[] constant(0)
+  start = (f32[8], s32[]) tuple(bare, zero)
+  loop = (f32[8], s32[]) while(start), condition=condition, body=body
+  ROOT named = f32[8] get-tuple-element(loop), index=0, metadata={op_name="checkpoint/mul" stack_frame_id=1}
+}
+ENTRY e {
+  a = f32[8] parameter(0)
+  x = f32[8] call(a), to_apply=helper, metadata={op_name="jit(f)/jvp(helper)" stack_frame_id=2}
+  ROOT y = f32[8] call(x), to_apply=helper, metadata={op_name="jit(f)/jit(helper)" stack_frame_id=3}
+})hlo";
+
+TEST_CASE("What is inlined stands behind its call, in name and in stack frames", "[inline]") {
+  auto m = Parsed(kNamedCalls);
+  REQUIRE(*InlineCalls(*m));
+  auto name = [&](const char* x) { return OpNameOf(*Named(*m, x)); };
+  CHECK(name("named") == "jit(f)/jvp(helper)/checkpoint/mul");
+  CHECK(name("named.1") == "jit(f)/jit(helper)/checkpoint/mul");
+  CHECK(name("whole") == "jit(f)/tanh");  // named from the start already
+  CHECK(name("bare.1") == "jit(f)/jit(helper)");
+  // What a loop of the helper runs was inlined with it.
+  CHECK(name("sine") == "jit(f)/jvp(helper)/while/body/sin");
+  CHECK(name("sine.1") == "jit(f)/jit(helper)/while/body/sin");
+
+  const SourceLines lines(*m);
+  auto stack = [&](const char* x) {
+    std::string text;
+    for (const SourceLine& line : lines.Of(*Named(*m, x))) {
+      text += fmt::format("{}:{} ", line.file, line.line);
+    }
+    return text;
+  };
+  CHECK(stack("named") == "/src/layers.py:4 /src/model.py:6 ");
+  CHECK(stack("named.1") == "/src/layers.py:4 /src/model.py:7 ");
+  CHECK(stack("sine.1") == "/src/layers.py:4 /src/model.py:7 ");
+  CHECK(stack("bare.1") == "/src/model.py:7 ");
+  // The printed text says the same.
+  auto again = Parsed(PrintModule(*m).c_str());
+  CHECK(SourceLines(*again).Of(*Named(*again, "named.1")).size() == 2);
 }
 
 }  // namespace

@@ -1,0 +1,119 @@
+// See inlined_metadata.h.
+
+#include "core/transforms/inlined_metadata.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/metadata.h"
+
+namespace gshard {
+namespace {
+
+constexpr std::string_view kFrames = "StackFrames";
+constexpr int kMaxDepth = 500;  // of calls; a longer stack is a damaged table
+
+bool IsPlace(std::string_view field) {
+  return field.starts_with("source_") || field == "stack_frame_id";
+}
+
+// "jit(step)/jvp(f)/dot" behind a call of "jit(step)/jvp(f)": named from the program's start.
+bool IsNamedFromStart(std::string_view op_name, std::string_view call) {
+  const std::string_view root = call.substr(0, call.find('/'));
+  return root.ends_with(')') && op_name.starts_with(root) &&
+         (op_name.size() == root.size() || op_name[root.size()] == '/');
+}
+
+}  // namespace
+
+InlinedMetadata::InlinedMetadata(Module& module) : module_(module) {
+  ForEachTableRow(module.debug_tables(), kFrames, [&](int64_t number, std::string_view row) {
+    const auto [location, parent] = IntegerFields(row, "file_location_id", "parent_frame_id");
+    // The text has the parent's number plus one; a parent stands before its children.
+    frames_.try_emplace(number, Frame{location, parent - 1 < number ? parent - 1 : 0});
+    last_ = std::max(last_, number);
+    return true;
+  });
+}
+
+void InlinedMetadata::ReadCall(std::string_view call) {
+  if (call.data() == call_.data() && call.size() == call_.size()) return;
+  call_ = call;
+  op_name_.clear();
+  place_.clear();
+  frame_ = IntegerField(call, "stack_frame_id");
+  for (const auto& [field, value] : ParseFrontendAttributes(call)) {
+    if (field == "op_name") op_name_ = Unquoted(value);
+    if (IsPlace(field)) place_ += fmt::format(" {}={}", field, value);
+  }
+}
+
+std::string_view InlinedMetadata::Of(std::string_view call, std::string_view own) {
+  if (call.empty() || own == call) return own;
+  if (own.empty()) return call;
+  ReadCall(call);
+  std::string name, rest;
+  bool has_place = false;
+  for (const auto& [field, value] : ParseFrontendAttributes(own)) {
+    if (field == "op_name") {
+      name = Unquoted(value);
+      continue;
+    }
+    has_place = has_place || IsPlace(field);
+    if (field == "stack_frame_id" && frame_ > 0) {
+      rest += fmt::format(" {}={}", field, Joined(IntegerField(own, field), frame_));
+    } else {
+      rest += fmt::format(" {}={}", field, value);
+    }
+  }
+  if (name.empty()) {
+    name = op_name_;
+  } else if (!op_name_.empty() && !IsNamedFromStart(name, op_name_)) {
+    name = op_name_ + "/" + name;
+  }
+  std::string text = name.empty() ? "" : fmt::format(" op_name={}", Quoted(name));
+  text += rest;
+  if (!has_place) text += place_;
+  if (text.empty()) return own;
+  text.front() = '{';
+  return module_.arena().Copy(std::string_view(text + "}"));
+}
+
+bool InlinedMetadata::IsCalledFrom(int64_t frame, int64_t outer) const {
+  for (auto it = frames_.find(frame); it != frames_.end(); it = frames_.find(it->second.parent)) {
+    if (it->first == outer) return true;
+  }
+  return false;
+}
+
+int64_t InlinedMetadata::Joined(int64_t own, int64_t outer, int depth) {
+  const auto frame = frames_.find(own);
+  if (frame == frames_.end() || depth > kMaxDepth || IsCalledFrom(own, outer)) return own;
+  if (const auto made = joined_.find({own, outer}); made != joined_.end()) return made->second;
+  const Frame inner = frame->second;
+  const int64_t parent = inner.parent > 0 ? Joined(inner.parent, outer, depth + 1) : outer;
+  const int64_t number = ++last_;
+  frames_[number] = {inner.location, parent};
+  joined_[{own, outer}] = number;
+  rows_ += fmt::format("\n{} {{file_location_id={} parent_frame_id={}}}", number, inner.location,
+                       parent + 1);
+  return number;
+}
+
+void InlinedMetadata::WriteFrames() {
+  if (rows_.empty()) return;
+  const std::string_view tables = module_.debug_tables();
+  size_t end = tables.find(kFrames);
+  ForEachTableRow(tables, kFrames, [&](int64_t, std::string_view row) {
+    end = static_cast<size_t>(row.data() + row.size() - tables.data());
+    return true;
+  });
+  std::string text(tables.substr(0, end));
+  text += rows_;
+  text += tables.substr(end);
+  module_.set_debug_tables(module_.arena().Copy(std::string_view(text)));
+  rows_.clear();
+}
+
+}  // namespace gshard

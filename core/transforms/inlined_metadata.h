@@ -1,0 +1,62 @@
+// What a value says of its place in the program once the call that it belonged to is inlined.
+//
+//   call  {op_name="jit(step)/jvp(f)" stack_frame_id=5}      model.py:6
+//   value {op_name="checkpoint/tanh" stack_frame_id=1}       layers.py:4
+//   now   {op_name="jit(step)/jvp(f)/checkpoint/tanh" stack_frame_id=8}
+//                                                            layers.py:4, called from model.py:6
+//
+// JAX lowers a function once for all of its calls and names what is in it from there; XLA's call
+// inliner joins names and frames as here.
+#ifndef GSHARD_CORE_TRANSFORMS_INLINED_METADATA_H_
+#define GSHARD_CORE_TRANSFORMS_INLINED_METADATA_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "ir/module.h"
+
+namespace gshard {
+
+class InlinedMetadata {
+ public:
+  // Reads the module's table of stack frames.
+  explicit InlinedMetadata(Module& module);
+
+  // Of a value with the metadata `own` in what a call with the metadata `call` runs; both as
+  // written, "{..}" or empty. Its op_name stands behind the call's unless it is named from the
+  // program's start already; its stack frames are called from the call's; where its source is not
+  // known it is the call's. In the module's arena. Values of one call in a row are fastest.
+  std::string_view Of(std::string_view call, std::string_view own);
+
+  // Puts the frames that were made into the module's table; to be called once, at the end.
+  void WriteFrames();
+
+ private:
+  struct Frame {
+    int64_t location = 0;
+    int64_t parent = 0;  // its number; 0: none
+  };
+  void ReadCall(std::string_view call);
+  // The frame `own` with its callers, called from `outer`.
+  int64_t Joined(int64_t own, int64_t outer, int depth = 0);
+  bool IsCalledFrom(int64_t frame, int64_t outer) const;
+
+  Module& module_;
+  std::unordered_map<int64_t, Frame> frames_;  // by number
+  int64_t last_ = 0;                           // the largest number
+  std::map<std::pair<int64_t, int64_t>, int64_t> joined_;
+  std::string rows_;  // of the frames made here
+
+  // Of the last call.
+  std::string_view call_;
+  std::string op_name_, place_;  // place_: " source_file=.. source_line=.. stack_frame_id=.."
+  int64_t frame_ = 0;
+};
+
+}  // namespace gshard
+
+#endif  // GSHARD_CORE_TRANSFORMS_INLINED_METADATA_H_
