@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <unordered_set>
 
 #include "core/cost/memory/in_place.h"
@@ -58,7 +59,7 @@ class GraphBuilder {
     }
     std::span<const uint32_t> root = LeavesOf(computation_.root());
     graph_.root_leaves.assign(root.begin(), root.end());
-    for (const Buffer& buffer : graph_.buffers) AddOverwrites(buffer);
+    for (uint32_t buffer = 0; buffer < graph_.buffers.size(); ++buffer) AddOverwrites(buffer);
     return std::move(graph_);
   }
 
@@ -364,7 +365,8 @@ class GraphBuilder {
     graph_.predecessors.EndList();
   }
 
-  void AddOverwrites(const Buffer& buffer) {
+  void AddOverwrites(uint32_t number) {
+    const Buffer buffer = graph_.buffers[number];
     if (buffer.bytes > 0) {
       auto offer = [&](uint32_t candidate) {
         if (graph_.buffers[candidate].bytes == buffer.bytes) graph_.overwrites.Append(candidate);
@@ -374,12 +376,44 @@ class GraphBuilder {
         offer(LeavesOf(x->operand(0))[buffer.leaf]);
       } else if (RunsConditionally(x->opcode())) {
         uint32_t source = CommonSource(x, buffer.leaf, /*unchanged=*/false);
+        if (source == kNone) source = AddBranchHome(x, number);
         if (source != kNone) offer(source);
       } else {
         OfferInputs(x, buffer.leaf, offer);
       }
     }
     graph_.overwrites.EndList();
+  }
+
+  // The operand that some branches give back as result `number` of a conditional, or kNone.
+  uint32_t AddBranchHome(const Instruction* x, uint32_t number) {
+    if (x->opcode() != Opcode::kConditional) return kNone;
+    const Buffer& result = graph_.buffers[number];
+    uint32_t home = kNone;
+    for (size_t callee = 0; callee < x->called().size(); ++callee) {
+      const CalleeFacts* facts = FactsOf(x->called()[callee]);
+      if (facts == nullptr) return kNone;
+      const int32_t parameter = facts->in_place[result.leaf];
+      if (parameter < 0) continue;
+      const uint32_t source = ArgumentLeaf(x, callee + 1, /*only_first=*/true, parameter);
+      if (source == kNone || (home != kNone && home != source)) return kNone;
+      home = source;
+    }
+    if (home == kNone || graph_.buffers[home].bytes != result.bytes) return kNone;
+    if (!homes_.insert({Place(x).node, home}).second) return kNone;
+    BranchHome& added = graph_.branch_homes.emplace_back();
+    added = {Place(x).node, result.leaf, home, {}};
+    for (size_t callee = 0; callee < x->called().size(); ++callee) {
+      const Instruction* operand = x->operand(static_cast<int64_t>(callee) + 1);
+      int32_t place = -1;
+      if (!IsFused(operand)) {
+        std::span<const uint32_t> leaves = LeavesOf(operand);
+        auto found = std::find(leaves.begin(), leaves.end(), home);
+        if (found != leaves.end()) place = static_cast<int32_t>(found - leaves.begin());
+      }
+      added.parameter_leaves.push_back(place);
+    }
+    return home;
   }
 
   template <typename Offer>
@@ -428,6 +462,7 @@ class GraphBuilder {
   std::vector<uint32_t> leaves_;
   std::vector<const Instruction*> pending_;
   std::unordered_map<const Shape*, std::vector<int64_t>> first_leaves_;
+  std::set<std::pair<uint32_t, uint32_t>> homes_;  // of conditionals: node, operand's buffer
   BufferGraph graph_;
 };
 

@@ -45,6 +45,13 @@ class LivenessWalk {
   // Where a result has to end: the parameter's buffer.
   void FindHomes() {
     home_.assign(graph_.buffers.size(), kNoRange);
+    callers_memory_.assign(context_.home.empty() ? 0 : graph_.buffers.size(), kNoHome);
+    for (size_t i = context_.home.size(); i-- > 0;) {
+      const uint32_t value = graph_.root_leaves[i];
+      callers_memory_[value] = context_.home[i];
+      if (context_.home[i] >= 0)
+        home_[value] = graph_.parameter_leaves[static_cast<size_t>(context_.home[i])];
+    }
     size_t placed = std::min(context_.root_place.size(), graph_.root_leaves.size());
     for (size_t i = 0; i < placed; ++i) {
       int32_t place = context_.root_place[i];
@@ -77,7 +84,10 @@ class LivenessWalk {
     int64_t fresh = 0;
     for (uint32_t buffer : graph_.allocates[node]) {
       if (graph_.IsParameter(buffer)) continue;
-      if (!TakeOver(buffer, step)) {
+      if (IsHomeFree(buffer, step)) {
+        AddRange(buffer, step, last_use_[buffer]);
+        result_.ranges.back().bytes = 0;
+      } else if (!TakeOver(buffer, step)) {
         AddRange(buffer, step, last_use_[buffer]);
         fresh += graph_.buffers[buffer].bytes;
       }
@@ -87,6 +97,14 @@ class LivenessWalk {
     // A callee's results are among what it allocates; a loop's carries are given to it.
     if (x->opcode() != Opcode::kWhile) extra = std::max<int64_t>(0, extra - fresh);
     result_.inner[step] = extra;
+  }
+
+  // May the caller's memory that waits for this result be written, since nothing reads it any more?
+  bool IsHomeFree(uint32_t buffer, uint32_t step) const {
+    if (callers_memory_.empty() || callers_memory_[buffer] == kNoHome) return false;
+    if (callers_memory_[buffer] == kHomeElsewhere) return true;
+    const uint32_t home = home_[buffer];
+    return last_use_[home] < step && holder_[result_.range_of[home]] == home;
   }
 
   bool TakeOver(uint32_t buffer, uint32_t step) {
@@ -169,6 +187,7 @@ class LivenessWalk {
   std::vector<uint32_t> last_use_, defined_;  // by buffer
   std::vector<bool> overwritable_;
   std::vector<uint32_t> home_;    // by buffer: the parameter's it has to end in, or kNoRange
+  std::vector<int32_t> callers_memory_;  // by buffer: CallContext::home; empty without any
   std::vector<uint32_t> holder_;  // by range: the buffer whose value it has at present
 };
 

@@ -28,11 +28,17 @@ struct CallContext {
   std::vector<Ownership> parameters;  // per parameter leaf
   // Per root leaf: the parameter leaf in whose memory it must end, or -1.
   std::vector<int32_t> root_place;
+  // Per root leaf of a branch: the caller's memory that it may be computed in (BranchHome), as the
+  // parameter leaf whose memory that is. Empty: of none.
+  std::vector<int32_t> home;
   bool returns_to_runtime = false;   // the entry: each result needs memory of its own
   bool copies_are_explicit = false;  // compiled text: adds no copies
   // Per node: the peak of the computations it calls beyond what it gives them.
   std::vector<int64_t> callees_extra;
 };
+
+inline constexpr int32_t kNoHome = -2;        // CallContext::home: it needs memory of its own
+inline constexpr int32_t kHomeElsewhere = -1;  // in no parameter's: free from the start
 
 using Order = std::vector<uint32_t>;  // of nodes
 

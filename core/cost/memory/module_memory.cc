@@ -115,6 +115,7 @@ void ModuleMemory::FindCallKinds() {
         CallKind kind = CallKind::kOther;
         if (x->opcode() == Opcode::kWhile)
           kind = i == 1 ? CallKind::kLoopBody : CallKind::kLoopCondition;
+        ++calls_[x->called()[i]];
         auto [it, is_new] = kinds_.try_emplace(x->called()[i], kind);
         if (it->second != kind) it->second = CallKind::kOther;
       }
@@ -124,17 +125,111 @@ void ModuleMemory::FindCallKinds() {
 
 void ModuleMemory::Analyze(const Computation& computation) {
   ComputationMemory& result = computations_[&computation];
-  bool is_scheduled = module_.header().is_scheduled;
-  BufferGraphOptions graph_options{is_scheduled, options_.tiling, options_.by_sharding,
+  BufferGraphOptions graph_options{module_.header().is_scheduled, options_.tiling, options_.by_sharding,
                                    options_.counts_host, options_.fusion};
   result.graph = MakeBufferGraph(computation, users_, graph_options, facts_);
   result.context = ContextOf(result.graph);
-  const BufferGraph& graph = result.graph;
-  for (uint32_t buffer : graph.parameter_leaves)
-    result.parameter_bytes += graph.buffers[buffer].bytes;
-  result.order = is_scheduled ? TextOrder(graph) : MinimizeMemory(graph, result.context);
-  result.liveness = ComputeLiveness(graph, result.order, result.context);
+  for (uint32_t buffer : result.graph.parameter_leaves)
+    result.parameter_bytes += result.graph.buffers[buffer].bytes;
+  FindOrder(result);
+  if (!result.graph.branch_homes.empty()) PlaceBranchResults(result);
   facts_[&computation] = FactsOf(result);
+}
+
+void ModuleMemory::FindOrder(ComputationMemory& memory) const {
+  memory.order = module_.header().is_scheduled ? TextOrder(memory.graph)
+                                               : MinimizeMemory(memory.graph, memory.context);
+  memory.liveness = ComputeLiveness(memory.graph, memory.order, memory.context);
+}
+
+namespace {
+
+// Does the result have the memory of the operand that is its home?
+bool IsAtHome(const ComputationMemory& memory, const BranchHome& home) {
+  for (uint32_t buffer : memory.graph.allocates[home.node]) {
+    if (memory.graph.buffers[buffer].leaf == home.leaf)
+      return memory.liveness.range_of[buffer] == memory.liveness.range_of[home.operand];
+  }
+  return false;
+}
+
+}  // namespace
+
+// Results that took over the memory of what other branches give back: the branches that compute
+// them need none for them. Where the new order no longer lets a result take over that memory, its
+// branches are given their own again.
+void ModuleMemory::PlaceBranchResults(ComputationMemory& memory) {
+  const std::vector<BranchHome>& homes = memory.graph.branch_homes;
+  std::vector<bool> placed(homes.size(), true);
+  auto not_at_home = [&](size_t i) { return placed[i] && !IsAtHome(memory, homes[i]); };
+  for (bool changed = true; changed;) {
+    for (size_t i = 0; i < homes.size(); ++i) placed[i] = placed[i] && IsAtHome(memory, homes[i]);
+    for (auto& [branch, home] : HomesOfBranches(memory.graph, placed)) {
+      ComputationMemory& of_branch = computations_.at(branch);
+      if (of_branch.context.home == home) continue;
+      of_branch.context.home = std::move(home);
+      FindOrder(of_branch);
+      if (!of_branch.graph.branch_homes.empty()) PlaceBranchResults(of_branch);
+    }
+    memory.context.callees_extra = CalleesExtra(memory.graph);
+    FindOrder(memory);
+    changed = false;
+    for (size_t i = 0; i < homes.size(); ++i) changed = changed || not_at_home(i);
+  }
+}
+
+// CallContext::home of each branch. A computation that is called from several places has only homes
+// that it has in all of them; the others are no longer `placed`.
+std::map<const Computation*, std::vector<int32_t>> ModuleMemory::HomesOfBranches(
+    const BufferGraph& graph, std::vector<bool>& placed) const {
+  struct Place {
+    int32_t home = kNoHome;
+    int64_t calls = 0;  // that agree
+  };
+  std::map<std::pair<const Computation*, uint32_t>, Place> places;
+  auto for_each_branch = [&](auto&& visit) {
+    for (size_t i = 0; i < placed.size(); ++i) {
+      const BranchHome& home = graph.branch_homes[i];
+      std::span<Computation* const> branches = graph.nodes[home.node]->called();
+      for (size_t k = 0; k < branches.size(); ++k)
+        visit(i, places[{branches[k], home.leaf}], branches[k], home.parameter_leaves[k]);
+    }
+  };
+  for_each_branch([&](size_t i, Place& place, const Computation*, int32_t home) {
+    if (!placed[i] || (place.calls > 0 && place.home != home)) return;
+    place.home = home;
+    ++place.calls;
+  });
+  for (bool dropped = true; dropped;) {
+    dropped = false;
+    for_each_branch([&](size_t i, Place& place, const Computation* branch, int32_t) {
+      if (!placed[i] || place.calls == calls_.at(branch)) return;
+      placed[i] = false;
+      dropped = true;
+    });
+    for_each_branch([&](size_t i, Place& place, const Computation*, int32_t) {
+      if (!placed[i]) place.calls = -1;
+    });
+  }
+  std::map<const Computation*, std::vector<int32_t>> result;
+  for_each_branch([&](size_t i, Place& place, const Computation* branch, int32_t) {
+    std::vector<int32_t>& home = result[branch];
+    home.resize(Of(branch).graph.root_leaves.size(), kNoHome);
+    if (placed[i]) home[graph.branch_homes[i].leaf] = place.home;
+  });
+  return result;
+}
+
+std::vector<int64_t> ModuleMemory::CalleesExtra(const BufferGraph& graph) const {
+  std::vector<int64_t> result;
+  for (const Instruction* x : graph.nodes) {
+    int64_t extra = 0;
+    if (CallsWithOwnMemory(x->opcode())) {
+      for (const Computation* callee : x->called()) extra = std::max(extra, Of(callee).extra());
+    }
+    result.push_back(extra);
+  }
+  return result;
 }
 
 CallContext ModuleMemory::ContextOf(const BufferGraph& graph) const {
@@ -155,13 +250,7 @@ CallContext ModuleMemory::ContextOf(const BufferGraph& graph) const {
       context.root_place.push_back(static_cast<int32_t>(i));
     }
   }
-  for (const Instruction* x : graph.nodes) {
-    int64_t extra = 0;
-    if (CallsWithOwnMemory(x->opcode())) {
-      for (const Computation* callee : x->called()) extra = std::max(extra, Of(callee).extra());
-    }
-    context.callees_extra.push_back(extra);
-  }
+  context.callees_extra = CalleesExtra(graph);
   return context;
 }
 

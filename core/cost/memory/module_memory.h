@@ -2,6 +2,7 @@
 #ifndef GSHARD_CORE_COST_MEMORY_MODULE_MEMORY_H_
 #define GSHARD_CORE_COST_MEMORY_MODULE_MEMORY_H_
 
+#include <map>
 #include <optional>
 #include <unordered_map>
 
@@ -45,6 +46,11 @@ class ModuleMemory {
 
   void FindCallKinds();
   void Analyze(const Computation& computation);
+  void FindOrder(ComputationMemory& memory) const;
+  void PlaceBranchResults(ComputationMemory& memory);
+  std::map<const Computation*, std::vector<int32_t>> HomesOfBranches(
+      const BufferGraph& graph, std::vector<bool>& placed) const;
+  std::vector<int64_t> CalleesExtra(const BufferGraph& graph) const;
   CallContext ContextOf(const BufferGraph& graph) const;
   void PlaceEntryResults(const BufferGraph& graph, CallContext& context) const;
 
@@ -55,6 +61,7 @@ class ModuleMemory {
   std::optional<ModuleAttention> attention_;
   HostMemory host_;
   std::unordered_map<const Computation*, CallKind> kinds_;
+  std::unordered_map<const Computation*, int64_t> calls_;  // from how many places
   std::unordered_map<const Computation*, ComputationMemory> computations_;
   FactsOfCallees facts_;
 };
