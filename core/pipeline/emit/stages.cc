@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/pipeline/emit/kept_values.h"
+
 namespace gshard::pipeline {
 
 StageGraph::StageGraph(const Module& module, const Phases& phases, const LayerGraph& layers,
@@ -80,13 +82,8 @@ void StageGraph::RouteAll() {
     if (user.stage > last) last = user.stage;
   }
   for (auto& [x, user] : needs) Route(x, user);
-  auto order = [&](std::vector<Instruction*>& list) {
-    std::sort(list.begin(), list.end(), [&](const Instruction* a, const Instruction* b) {
-      return position_.at(a) < position_.at(b);
-    });
-  };
-  for (auto& list : forward_) order(list);
-  for (auto& list : backward_) order(list);
+  for (auto& list : forward_) SortByPosition(list);
+  for (auto& list : backward_) SortByPosition(list);
 }
 
 void StageGraph::Route(Instruction* x, const Place& user) {
@@ -175,13 +172,49 @@ std::vector<Instruction*> StageGraph::InputsOf(const std::vector<Instruction*>& 
     }
     open.insert(open.end(), x->operands().begin(), x->operands().end());
   }
-  std::sort(found.begin(), found.end(), [&](const Instruction* a, const Instruction* b) {
-    return position_.at(a) < position_.at(b);
-  });
+  SortByPosition(found);
   return found;
 }
 
+void StageGraph::SortByPosition(std::vector<Instruction*>& list) const {
+  std::sort(list.begin(), list.end(), [&](const Instruction* a, const Instruction* b) {
+    return position_.at(a) < position_.at(b);
+  });
+}
+
+// What the pass that computes stage v again keeps: as few bytes as may be, from which the backward
+// pass computes the rest. `room` as in InputsOf.
+std::vector<Instruction*> StageGraph::KeptOf(
+    int64_t v, SavedRoom* room, const std::unordered_set<const Instruction*>& leaves_layer) const {
+  const std::vector<Instruction*> targets = TargetsOf(Pass::kBackward, v);
+  KeptValuesQuery query;
+  query.needed = InputsOf(targets, Pass::kBackward, v, nullptr);
+  query.is_given = [&](const Instruction* x) {
+    return !phases_.UsesExamples(x) || IsInput(Pass::kBackward, v, x) || !layers_.IsPlaced(x) ||
+           StageOf(x) < 0;
+  };
+  query.may_be_kept = [&](const Instruction* x) {
+    return room == nullptr || room->count(x->shape()->bare()) != 0;
+  };
+  query.leaves_layer = &leaves_layer;
+  std::optional<std::vector<Instruction*>> kept = FewestBytesToKeep(query);
+  if (!kept) return InputsOf(targets, Pass::kBackward, v, room);
+  SortByPosition(*kept);
+  if (room != nullptr) {
+    std::erase_if(*kept, [&](const Instruction* x) { return (*room)[x->shape()->bare()]-- <= 0; });
+  }
+  return std::move(*kept);
+}
+
 void StageGraph::FindSaved() {
+  std::unordered_set<const Instruction*> leaves_layer;
+  for (const Instruction* x : module_.entry()->instructions()) {
+    if (!recomputes_ahead_ || StageOf(x) < 0 || layers_.IsBackward(x)) continue;
+    for (const Instruction* operand : x->operands()) {
+      if (StageOf(operand) >= 0 && layers_.LayerOf(operand) != layers_.LayerOf(x))
+        leaves_layer.insert(operand);
+    }
+  }
   SavedRoom room;  // of each shape as many as some stage keeps
   for (int64_t v = 0; v < count(); ++v) {
     // Computed where they are needed.
@@ -189,8 +222,10 @@ void StageGraph::FindSaved() {
     // All devices have the same buffers: what of the last stage has no room in those of the others,
     // as what the loss is made of, its backward pass computes.
     const bool is_bounded = recomputes_ahead_ && v + 1 == count();
+    SavedRoom* const bound = is_bounded ? &room : nullptr;
     std::vector<Instruction*> list =
-        InputsOf(TargetsOf(Pass::kBackward, v), Pass::kBackward, v, is_bounded ? &room : nullptr);
+        recomputes_ahead_ ? KeptOf(v, bound, leaves_layer)
+                          : InputsOf(TargetsOf(Pass::kBackward, v), Pass::kBackward, v, bound);
     SavedRoom own;
     for (const Instruction* x : list) ++own[x->shape()->bare()];
     for (auto [shape, number] : own) room[shape] = std::max(room[shape], number);
@@ -255,9 +290,7 @@ void StageGraph::SplitBackward() {
       }
       todo.insert(todo.end(), x->operands().begin(), x->operands().end());
     }
-    std::sort(list.begin(), list.end(), [&](const Instruction* a, const Instruction* b) {
-      return position_.at(a) < position_.at(b);
-    });
+    SortByPosition(list);
     delayed_set_[Index(v)].insert(list.begin(), list.end());
     delayed_[Index(v)] = std::move(list);
   }

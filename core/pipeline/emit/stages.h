@@ -71,6 +71,7 @@ class StageGraph {
 
  private:
   static size_t Index(int64_t i) { return static_cast<size_t>(i); }
+  using SavedRoom = std::unordered_map<const Shape*, int64_t>;  // values of each shape
   struct Place {
     Pass pass = Pass::kNone;
     int64_t stage = -1;
@@ -79,9 +80,11 @@ class StageGraph {
   void RouteAll();
   void Route(Instruction* x, const Place& user);
   void FindSaved();
+  std::vector<Instruction*> KeptOf(
+      int64_t v, SavedRoom* room, const std::unordered_set<const Instruction*>& leaves_layer) const;
   void SplitBackward();
   void PlaceTerms();
-  using SavedRoom = std::unordered_map<const Shape*, int64_t>;  // values of each shape
+  void SortByPosition(std::vector<Instruction*>& list) const;
   // Forward values of stage v that the targets need. `room`: no more than there is room for, others
   // are looked through; null: any.
   std::vector<Instruction*> InputsOf(const std::vector<Instruction*>& targets, Pass pass, int64_t v,

@@ -43,12 +43,11 @@ int64_t FlowNetwork::Augment(int node, int sink, int64_t most) {
 }
 
 std::vector<bool> FlowNetwork::SourceSide(int source, int sink) {
-  int64_t flow = 0;
-  while (flow < kUncuttable && FindLevels(source, sink)) {
+  while (flow_ < kUncuttable && FindLevels(source, sink)) {
     next_.assign(edges_.size(), 0);
     while (int64_t pushed = Augment(source, sink, kUncuttable)) {
-      flow += pushed;
-      if (flow >= kUncuttable) break;
+      flow_ += pushed;
+      if (flow_ >= kUncuttable) break;
     }
   }
   FindLevels(source, sink);

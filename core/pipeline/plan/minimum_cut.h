@@ -19,6 +19,8 @@ class FlowNetwork {
 
   // By node: on the source's side of the minimum cut that is nearest the source. Once only.
   std::vector<bool> SourceSide(int source, int sink);
+  // After SourceSide: does a path of uncuttable edges join source and sink, so that there is no cut?
+  bool IsUncuttable() const { return flow_ >= kUncuttable; }
 
  private:
   struct Edge {
@@ -31,6 +33,7 @@ class FlowNetwork {
 
   std::vector<std::vector<Edge>> edges_;  // by node
   std::vector<int> level_;
+  int64_t flow_ = 0;
   std::vector<size_t> next_;
 };
 
