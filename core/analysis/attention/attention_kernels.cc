@@ -217,29 +217,26 @@ class Region {
 class TextPositions {
  public:
   explicit TextPositions(const Computation& computation) : list_(computation.instructions()) {
-    for (size_t i = 0; i < list_.size(); ++i) position_[list_[i]] = i;
+    uint32_t last = 0;
+    for (const Instruction* x : list_) {
+      first_id_ = std::min(first_id_, x->id());
+      last = std::max(last, x->id());
+    }
+    position_.resize(list_.empty() ? 0 : last - first_id_ + 1);
+    for (size_t i = 0; i < list_.size(); ++i) position_[list_[i]->id() - first_id_] = i;
   }
-  size_t of(const Instruction* x) const { return position_.at(x); }
+  size_t of(const Instruction* x) const { return position_[x->id() - first_id_]; }
   void Sort(std::vector<const Instruction*>& list) const {
     std::sort(list.begin(), list.end(),
               [&](const Instruction* a, const Instruction* b) { return of(a) < of(b); });
     list.erase(std::unique(list.begin(), list.end()), list.end());
   }
-  // Of `members` (sorted), those that need a value in `from`, directly or through others.
-  std::unordered_set<const Instruction*> Dependents(const std::vector<const Instruction*>& from,
-                                                    size_t last) const {
-    std::unordered_set<const Instruction*> reached(from.begin(), from.end());
-    size_t first = list_.size();
-    for (const Instruction* x : from) first = std::min(first, of(x));
-    for (size_t i = first; i <= last && i < list_.size(); ++i) {
-      for (const Instruction* operand : list_[i]->operands()) {
-        if (reached.find(operand) != reached.end()) {
-          reached.insert(list_[i]);
-          break;
-        }
-      }
-    }
-    return reached;
+  // Is `x` the batched dot, or does it need it, directly or through others? One walk through the
+  // text answers for 64 dots, so asking about dots in the order of the text takes time linear in
+  // the text for each 64 of them.
+  bool DependsOn(const Instruction* x, const Instruction* dot) {
+    if (bit_of_.find(dot) == bit_of_.end()) FollowDots(of(dot));
+    return (dots_behind_[of(x)] >> bit_of_.at(dot) & 1) != 0;
   }
   // Does a member need another through values outside?
   bool IsCyclic(const std::vector<const Instruction*>& members) const {
@@ -260,8 +257,26 @@ class TextPositions {
   }
 
  private:
+  // From the dot at `first` and the next 63 to all that needs them.
+  void FollowDots(size_t first) {
+    bit_of_.clear();
+    dots_behind_.assign(list_.size(), 0);
+    for (size_t i = first; i < list_.size(); ++i) {
+      uint64_t behind = 0;
+      for (const Instruction* operand : list_[i]->operands()) behind |= dots_behind_[of(operand)];
+      if (bit_of_.size() < 64 && IsBatchedDot(list_[i])) {
+        behind |= uint64_t{1} << bit_of_.size();
+        bit_of_.emplace(list_[i], static_cast<int>(bit_of_.size()));
+      }
+      dots_behind_[i] = behind;
+    }
+  }
+
   std::span<Instruction* const> list_;
-  std::unordered_map<const Instruction*, size_t> position_;
+  uint32_t first_id_ = UINT32_MAX;
+  std::vector<size_t> position_;                        // by id
+  std::unordered_map<const Instruction*, int> bit_of_;  // of the dots that were followed
+  std::vector<uint64_t> dots_behind_;                   // by position
 };
 
 class Finder {
@@ -292,12 +307,10 @@ class Finder {
     const Instruction* first = *std::min_element(
         region.consuming().begin(), region.consuming().end(),
         [&](const Instruction* a, const Instruction* b) { return order_.of(a) < order_.of(b); });
-    std::unordered_set<const Instruction*> after =
-        order_.Dependents({first}, order_.of(members.back()));
     std::unordered_set<const Instruction*> backward;
     std::unordered_set<const Instruction*> all(members.begin(), members.end());
     for (const Instruction* x : members) {
-      if (x != first && after.find(x) != after.end()) backward.insert(x);
+      if (x != first && order_.DependsOn(x, first)) backward.insert(x);
     }
     // Values that only the backward part uses belong to it.
     for (size_t i = members.size(); i-- > 0;) {

@@ -50,10 +50,10 @@ using FactsOfCallees = std::unordered_map<const Computation*, CalleeFacts>;
 // A result that some branches of a conditional give back from an operand and the others compute:
 // these may compute it in the operand's memory once nothing in them reads that.
 struct BranchHome {
-  uint32_t node = 0;                       // the conditional
-  uint32_t leaf = 0;                       // of its result
-  uint32_t operand = 0;                    // the buffer
-  std::vector<int32_t> parameter_leaves;   // by branch: where it is among the parameters, or -1
+  uint32_t node = 0;                      // the conditional
+  uint32_t leaf = 0;                      // of its result
+  uint32_t operand = 0;                   // the buffer
+  std::vector<int32_t> parameter_leaves;  // by branch: where it is among the parameters, or -1
 };
 
 struct BufferGraph {
@@ -67,7 +67,7 @@ struct BufferGraph {
   AdjacencyLists overwrites;    // buffer -> those whose memory it may take over, best first
   std::vector<uint32_t> parameter_leaves;  // buffers
   std::vector<uint32_t> root_leaves;
-  std::vector<BranchHome> branch_homes;    // in text order; an operand is home to one result
+  std::vector<BranchHome> branch_homes;  // in text order; an operand is home to one result
 
   bool IsParameter(uint32_t buffer) const {
     return buffers[buffer].owner->opcode() == Opcode::kParameter;

@@ -186,9 +186,9 @@ class LivenessWalk {
   Liveness result_;
   std::vector<uint32_t> last_use_, defined_;  // by buffer
   std::vector<bool> overwritable_;
-  std::vector<uint32_t> home_;    // by buffer: the parameter's it has to end in, or kNoRange
+  std::vector<uint32_t> home_;           // by buffer: the parameter's it has to end in, or kNoRange
   std::vector<int32_t> callers_memory_;  // by buffer: CallContext::home; empty without any
-  std::vector<uint32_t> holder_;  // by range: the buffer whose value it has at present
+  std::vector<uint32_t> holder_;         // by range: the buffer whose value it has at present
 };
 
 }  // namespace

@@ -37,7 +37,7 @@ struct CallContext {
   std::vector<int64_t> callees_extra;
 };
 
-inline constexpr int32_t kNoHome = -2;        // CallContext::home: it needs memory of its own
+inline constexpr int32_t kNoHome = -2;         // CallContext::home: it needs memory of its own
 inline constexpr int32_t kHomeElsewhere = -1;  // in no parameter's: free from the start
 
 using Order = std::vector<uint32_t>;  // of nodes

@@ -2,9 +2,10 @@
 // which the others follow by operations that cost little.
 //
 // A compiler's choice of what to keep between two passes as a minimum cut: FlashAttention's and
-// Chen et al.'s ("Training Deep Nets with Sublinear Memory Cost", 2016) observation that elementwise
-// operations are cheaper to repeat than to keep. Example: of `softmax(q k)` the backward pass uses
-// exponentials, sums and quotients, all of which follow from the product, one array of the three.
+// Chen et al.'s ("Training Deep Nets with Sublinear Memory Cost", 2016) observation that
+// elementwise operations are cheaper to repeat than to keep. Example: of `softmax(q k)` the
+// backward pass uses exponentials, sums and quotients, all of which follow from the product, one
+// array of the three.
 #ifndef GSHARD_CORE_PIPELINE_EMIT_KEPT_VALUES_H_
 #define GSHARD_CORE_PIPELINE_EMIT_KEPT_VALUES_H_
 

@@ -163,7 +163,8 @@ large {
 )") == 3);
 }
 
-// A loop that carries `a` and reads `x`; `make` gives a new value of `a`, other branches pass it on.
+// A loop that carries `a` and reads `x`; `make` gives a new value of `a`, other branches pass it
+// on.
 std::string LoopWithBranches(const std::string& make) {
   return R"(
 make {
