@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <filesystem>
 #include <optional>
 
 #include "cmd/cli/ci_output.h"
@@ -13,6 +15,7 @@
 #include "core/analysis/device_grid.h"
 #include "core/analysis/meshes.h"
 #include "core/check/communication_check.h"
+#include "core/cost/priced_step.h"
 #include "core/report/budget.h"
 #include "core/report/ci/cost_checks.h"
 #include "core/report/cost_json.h"
@@ -22,6 +25,9 @@
 #include "core/report/failed_check.h"
 #include "core/report/quantity_text.h"
 #include "core/report/timeline_text.h"
+#include "core/report/trace/chakra.h"
+#include "core/report/trace/perfetto.h"
+#include "core/report/trace/step_trace.h"
 
 namespace gshard {
 namespace {
@@ -38,7 +44,7 @@ struct Flags {
   std::string head_room = "10%";
   std::string html;
   std::string output = "-";
-  std::string trace;
+  std::string trace, chakra, devices;
   bool gantt = false;
   bool json = false, markdown = false;
   CiFlags ci;
@@ -155,6 +161,70 @@ size_t RowsOfAdvice(const Flags& flags) {
   return flags.json || flags.markdown ? 0 : 3;
 }
 
+// "0,5,8..11" -> 0, 5, 8, 9, 10, 11; empty: none.
+std::vector<int64_t> ReadDevices(const std::string& text, int64_t count) {
+  std::vector<int64_t> devices;
+  const char* p = text.data();
+  const char* const end = p + text.size();
+  const auto number = [&] {
+    int64_t value = -1;
+    const auto [next, error] = std::from_chars(p, end, value);
+    if (error != std::errc() || value < 0 || value >= count) {
+      throw FlagError(
+          "--devices",
+          fmt::format("'{}' names no devices of 0..{}; such as 0,5 or 0..7", text, count - 1));
+    }
+    p = next;
+    return value;
+  };
+  while (p != end) {
+    const int64_t first = number();
+    int64_t last = first;
+    if (end - p > 2 && p[0] == '.' && p[1] == '.') {
+      p += 2;
+      last = number();
+    }
+    for (int64_t device = first; device <= last; ++device) devices.push_back(device);
+    if (p != end && (*p != ',' || ++p == end)) number();  // which refuses it
+  }
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
+}
+
+// --chakra: traces for simulators of clusters, each file written by itself.
+Expected<void> WriteChakraFiles(const Flags& flags, const Chip& chip, const Estimate& estimate,
+                                std::span<const int64_t> devices) {
+  std::error_code error;
+  std::filesystem::create_directories(flags.chakra, error);
+  Expected<PricedStep> priced =
+      PricedStep::Make(*estimate.module, chip, CostOptionsFor(flags.estimate, chip));
+  if (!priced) return Fail(std::move(priced.error()));
+  const auto sink = [&](const std::string& name, std::string_view bytes) {
+    return WriteFile((std::filesystem::path(flags.chakra) / name).string(), bytes);
+  };
+  auto written = WriteChakra(*estimate.module, *priced, chip, devices, sink);
+  if (!written) return Fail(std::move(written.error()));
+  fmt::print(stderr, "gshard-cost: {}/step.*.et: {}, {} nodes, {}\n", flags.chakra,
+             Counted(written->traces, "trace"), written->nodes,
+             HumanBytes(static_cast<double>(written->bytes)));
+  return {};
+}
+
+Expected<void> WriteTraces(const Flags& flags, const Chip& chip, const Estimate& estimate) {
+  const std::vector<int64_t> devices = ReadDevices(flags.devices, estimate.report.devices);
+  if (!flags.trace.empty()) {
+    Expected<std::string> trace =
+        IsPerfettoFile(flags.trace)
+            ? StepAsPerfetto(*estimate.module, estimate.report, devices)
+            : Expected<std::string>(TimelineAsTrace(*estimate.module, estimate.report));
+    if (!trace) return Fail(std::move(trace.error()));
+    if (auto written = WriteFile(flags.trace, *trace); !written) return written;
+  }
+  if (flags.chakra.empty()) return {};
+  return WriteChakraFiles(flags, chip, estimate, devices);
+}
+
 int Run(const Flags& flags) {
   Expected<Chip> chip = ReadChip(flags.estimate);
   if (!chip) return Refuse(flags, chip.error());
@@ -196,9 +266,8 @@ int Run(const Flags& flags) {
                              AdviceAsText(shown, report);
   if (flags.gantt && !flags.json && !flags.markdown) text += TimelineAsGantt(report);
   if (auto written = WriteFile(flags.output, text); !written) return ReportError(written.error());
-  if (!flags.trace.empty()) {
-    auto written = WriteFile(flags.trace, TimelineAsTrace(*estimate->module, report));
-    if (!written) return ReportError(written.error());
+  if (auto written = WriteTraces(flags, *chip, *estimate); !written) {
+    return ReportError(written.error());
   }
   if (!flags.write_budget.empty()) {
     auto written = WriteFile(flags.write_budget, BudgetAsJson(FiguresFor(*estimate), head_room));
@@ -244,9 +313,16 @@ int main(int argc, char** argv) {
            {.type = "FILE", .is_output = true});
   AddEstimateFlags(line, flags.estimate);
   line.Add("--trace", flags.trace,
-           "Write the step's timeline as a Chrome trace for Perfetto, such as step.json (default: "
-           "none)",
+           "Write the step's timeline for Perfetto: step.pftrace in its own format, with counters "
+           "and arrows, step.json as a Chrome trace (default: none)",
            {.type = "FILE", .is_output = true});
+  line.Add("--chakra", flags.chakra,
+           "Write Chakra execution traces, one a device, and files for ASTRA-sim (default: none)",
+           {.type = "DIR"});
+  line.Add("--devices", flags.devices,
+           "Devices that --chakra and --trace FILE.pftrace show one by one, such as 0,5 or 0..7 "
+           "(default: all; in FILE.pftrace together)",
+           {.type = "LIST"});
   line.AddSwitch("--gantt", flags.gantt, "Draw the timeline under the report");
   line.Add("--limit", flags.limit,
            "Memory limit per device, such as 16GiB: exit 3 if the peak is over it (default: none)",

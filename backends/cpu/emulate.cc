@@ -251,11 +251,13 @@ Expected<void> VerifyMoreDraws(PreparedRun& prepared, EmulateOptions options,
 Expected<void> WriteTrace(const Trace& trace, const EmulateOptions& options,
                           const RankAgreement& ranks) {
   const int rank = ranks.several() ? options.ranks->rank() : 0;
+  const Trace::Format format = Trace::FormatOf(options.trace);
   const std::vector<std::string> events = ranks.Gather(
-      trace.Events(rank, ranks.several() ? fmt::format("rank {}", rank) : "gshard-run"),
+      trace.Events(rank, ranks.several() ? fmt::format("rank {}", rank) : "gshard-run", format),
       "the trace");
-  return ranks.Agree(ranks.IsFirst() ? WriteWholeFile(options.trace, Trace::ToJson(events))
-                                     : Expected<void>());
+  return ranks.Agree(ranks.IsFirst()
+                         ? WriteWholeFile(options.trace, Trace::Document(events, format))
+                         : Expected<void>());
 }
 
 // All stages; each adds to `report` what it has measured, which stays where a later one ends with

@@ -178,7 +178,8 @@ void RunCommand::AddFlags(CommandLine& command) {
               {.type = "NAME=FILE"});
   command.AddSwitch("--check-nan", options.check_nan, "Stop at the first NaN or infinity; exit 3");
   command.Add("--trace", options.trace,
-              "Write a Chrome trace (Perfetto) of the last step (default: none)",
+              "Write a trace of the last step for Perfetto: step.pftrace in its own format, "
+              "step.json as a Chrome trace (default: none)",
               {.type = "FILE", .is_output = true});
   command.Add("--print-after", options.passes.print_after,
               "Print the module after this pass, to standard error: partition, for one, shows the "

@@ -1,8 +1,10 @@
-// Who ran what when: Chrome trace events, one process a rank, one row a thread (opens in Perfetto).
+// Who ran what when, one process a rank, one row a thread: Chrome trace events, or Perfetto's own
+// format (ui.perfetto.dev opens both).
 #ifndef GSHARD_BACKENDS_CPU_RUN_TRACE_H_
 #define GSHARD_BACKENDS_CPU_RUN_TRACE_H_
 
 #include <chrono>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,12 +24,18 @@ class Trace {
     std::vector<Event>& events = rows_[static_cast<size_t>(row)];
     if (events.size() < kMaxEvents) events.push_back({std::string(name), begin, end});
   }
+  enum class Format : uint8_t { kChrome, kPerfetto };
+  // Which one a file of this name holds.
+  static Format FormatOf(std::string_view path);
   // The events of this process, its rank and its name first; times are since this was made.
-  std::string Events(int rank, std::string_view process) const;
-  // A whole document of the events of one or more processes.
-  static std::string ToJson(std::span<const std::string> processes);
+  std::string Events(int rank, std::string_view process, Format format) const;
+  // A whole document of the events of one or more processes, all of this format.
+  static std::string Document(std::span<const std::string> processes, Format format);
 
  private:
+  std::string PerfettoEvents(int rank, std::string_view process) const;
+  static std::string RowName(size_t row);
+
   struct Event {
     std::string name;
     Clock::time_point begin, end;

@@ -1,0 +1,50 @@
+// See priced_step.h.
+
+#include "core/cost/priced_step.h"
+
+#include <utility>
+
+#include "core/analysis/fusion.h"
+#include "core/analysis/meshes.h"
+
+namespace gshard {
+
+PricedStep::PricedStep(Module& module, const Chip& chip, const CostOptions& options)
+    : devices(module.DeviceCount()),
+      overlap(options.overlap),
+      mesh(MainMesh(module)),
+      module_(module),
+      chip_(chip) {
+  if (overlap != Overlap::kChipDefault) return;
+  overlap = chip.overlaps_collectives || IsCompiled(module) ? Overlap::kXla : Overlap::kNone;
+}
+
+Expected<PricedStep> PricedStep::Make(Module& module, const Chip& chip,
+                                      const CostOptions& options) {
+  PricedStep priced(module, chip, options);
+  Expected<Network> network = Network::Make(chip, priced.devices, priced.mesh, options.mesh_map);
+  if (!network) return Fail(std::move(network.error()));
+  priced.network = std::make_unique<Network>(*std::move(network));
+  priced.model = priced.MakeModel({priced.overlap, options.fuse_attention, false});
+  priced.entry = &priced.model->Of(*module.entry());
+  priced.pipeline = DescribePipeline(module, priced.mesh, *priced.model);
+  return priced;
+}
+
+std::unique_ptr<StepModel> PricedStep::MakeModel(const StepModelOptions& options) const {
+  return std::make_unique<StepModel>(module_, chip_, mesh, network.get(), options);
+}
+
+double PricedStep::UsefulFlops(std::optional<double> of_whole_program, double done,
+                               double repeated) const {
+  // Of a pipeline before it is partitioned it is not known who works when. In a shifting buffer
+  // everybody does, at times on padding.
+  const bool has_branches = pipeline && !pipeline->is_shift;
+  double useful = of_whole_program && !has_branches
+                      ? *of_whole_program / static_cast<double>(devices)
+                      : done - repeated;
+  if (pipeline) useful -= pipeline->PaddingFlopsPerDevice() - pipeline->padding_recompute_flops;
+  return useful;
+}
+
+}  // namespace gshard
