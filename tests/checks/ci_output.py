@@ -1,6 +1,7 @@
 """What CI systems are told: annotations, summaries, JUnit, SARIF, conditions on a change; samples/ci's commands run.
 
-usage: ci_output.py BIN_DIR, from the top of the checkout
+usage: ci_output.py BIN_DIR, from the top of the checkout. Where the packages xmlschema and jsonschema are, files are held against
+schemas, too (tests/data/junit.parts.xsd, sarif.parts.json).
 """
 import json
 import os
@@ -11,6 +12,13 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as xml
+
+try:
+    import jsonschema
+    import xmlschema
+except ImportError:
+    print("SKIPPED: the schemas of SARIF and JUnit (packages jsonschema, xmlschema)")
+    jsonschema = xmlschema = None
 
 BIN = os.path.abspath(sys.argv[1])
 SAMPLES = pathlib.Path("samples").resolve()
@@ -81,6 +89,9 @@ def annotations(text):
 def junit(path):
     """The suite's cases by name; the counts are true."""
     root = xml.parse(path).getroot()
+    if xmlschema is not None:
+        problem = next(iter(xmlschema.XMLSchema("tests/data/junit.parts.xsd").iter_errors(str(path))), None)
+        check(problem is None, f"{path}: {problem}")
     check(root.tag == "testsuites" and len(root) == 1 and root[0].tag == "testsuite", f"{path}: one suite")
     cases = {case.get("name"): case for case in root[0].findall("testcase")}
     failures = sum(case.find("failure") is not None for case in cases.values())
@@ -92,6 +103,9 @@ def junit(path):
 def sarif(path):
     """The results; what the schema requires is there, and indices name their rules."""
     document = json.loads(pathlib.Path(path).read_text())
+    if jsonschema is not None:
+        problem = next(jsonschema.Draft7Validator(json.loads(pathlib.Path("tests/data/sarif.parts.json").read_text())).iter_errors(document), None)
+        check(problem is None, f"{path}: {problem}")
     check(document["version"] == "2.1.0" and document["$schema"].endswith("sarif-2.1.0.json"), f"{path}: version")
     [only] = document["runs"]
     driver = only["tool"]["driver"]
