@@ -164,7 +164,7 @@ Instruction* SimplifyDeviceScalar(SimplifyContext& context, Instruction* x) {
   }
   if (x->opcode() == Opcode::kDynamicSlice) {
     const bool is_long = x->operand(0)->shape()->dim(0) > kShortTable;
-    if (f->digits.size() > kMaxDigits && !is_long) return x;
+    if (f->sub_axes.size() > kMaxSubAxes && !is_long) return x;
     Instruction* scalar = DeviceScalar(context.builder, *f, dtype, context.devices.device_count());
     return context.builder.Reshape(scalar, x->shape()->dims());
   }
