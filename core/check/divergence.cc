@@ -23,7 +23,7 @@ namespace gshard {
 namespace {
 
 // Instructions that are looked at: in all, and of loops that are followed trip by trip.
-constexpr int64_t kMaxVisits = 20'000'000;
+constexpr int64_t kMaxComputationVisits = 20'000'000;
 constexpr int64_t kMaxTripVisits = 4'000'000;
 
 bool IsDeviceRecv(const Instruction& x) {
@@ -55,7 +55,7 @@ class DivergenceWalk {
     path.may_part = table_.Uniform();
     sink_ = &report_.findings;
     Walk(entry, arguments, path);
-    report_.is_complete = visits_ < kMaxVisits;
+    report_.is_complete = visits_ < kMaxComputationVisits;
     return std::move(report_);
   }
 
@@ -84,7 +84,7 @@ class DivergenceWalk {
   DeviceLeaves Walk(const Computation& computation, const Arguments& arguments,
                     const DevicePath& path) {
     for (const Instruction* x : computation.instructions()) {
-      if (++visits_ > kMaxVisits) break;
+      if (++visits_ > kMaxComputationVisits) break;
       DeviceLeaves& result = values_[x->id()];
       const bool runs_others = RunsCallees(x->opcode());
       if (!demand_.IsWanted(*x) && !runs_others) {
@@ -373,7 +373,7 @@ class DivergenceWalk {
 
   void FindFixpoint(const Instruction& x, const DevicePath& path, Begins begins, LoopState& state) {
     const std::vector<const Shape*> shapes = LeafShapes(x.shape());
-    for (bool changed = true; changed && visits_ < kMaxVisits;) {
+    for (bool changed = true; changed && visits_ < kMaxComputationVisits;) {
       changed = false;
       const DeviceLeaves next = Trip(x, path, begins, state);
       for (size_t i = 0; i < state.carried.size() && i < next.size(); ++i) {
@@ -389,7 +389,7 @@ class DivergenceWalk {
   // As a run goes, while it is known which devices go on; nothing where it is not.
   std::optional<DeviceLeaves> TripByTrip(const Instruction& x, DeviceLeaves carried,
                                          const DevicePath& path) {
-    const int64_t last_visit = std::min(kMaxVisits, visits_ + kMaxTripVisits);
+    const int64_t last_visit = std::min(kMaxComputationVisits, visits_ + kMaxTripVisits);
     std::vector<uint8_t> active(grid_.device_count(), 1);
     if (path.active != nullptr) active = *path.active;
     bool is_whole = true;

@@ -14,8 +14,8 @@
 namespace gshard {
 namespace {
 
-constexpr size_t kMaxRows = 12;   // else the first ones and the last
-constexpr size_t kMaxTiles = 24;  // of a dim that is cut alone, which is folded into lines
+constexpr size_t kMaxShownRows = 12;  // else the first ones and the last
+constexpr size_t kMaxTiles = 24;      // of a dim that is cut alone, which is folded into lines
 
 int64_t TileSize(int64_t size, int64_t tiles) { return (size + tiles - 1) / tiles; }
 
@@ -121,7 +121,7 @@ class Picture {
   std::string Grid() const {
     const int64_t rows = Count(row_dim_), columns = Count(column_dim_);
     std::vector<int64_t> shown_rows =
-        Shown(rows, options_.full ? static_cast<size_t>(rows) : kMaxRows);
+        Shown(rows, options_.full ? static_cast<size_t>(rows) : kMaxShownRows);
     std::vector<int64_t> shown_columns = Shown(columns, static_cast<size_t>(columns));
     std::vector<std::vector<std::string>> cells;
     std::vector<size_t> widths;
