@@ -23,7 +23,7 @@ class MaskSampler {
   }
 
   double Share() {
-    if (operations_.empty()) return 0;
+    if (operations_.empty() || dims_.size() > PositionValues::kMaxRank) return 0;
     std::vector<size_t> varied;
     for (size_t d = 0; d < dims_.size(); ++d) {
       if (dims_[d] > 1 && DependsOn(d)) varied.push_back(d);

@@ -126,7 +126,10 @@ std::optional<double> PositionValues::At(const Instruction* x, const Index& inde
 std::optional<double> PositionValues::Evaluate(const Instruction* x, const Index& index,
                                                int depth) {
   x = carried_.Origin(x);
-  if (--operations_left_ < 0 || depth > kDeepest || !x->shape()->IsArray()) return std::nullopt;
+  if (--operations_left_ < 0 || depth > kDeepest || !x->shape()->IsArray() ||
+      x->shape()->rank() > kMaxRank) {
+    return std::nullopt;
+  }
   if (x->opcode() == Opcode::kIota) {
     return static_cast<double>(
         index[static_cast<size_t>(x->attributes<IotaAttributes>().dimension)]);
@@ -152,11 +155,18 @@ std::optional<double> PositionValues::EvaluateMoved(const Instruction* x, const 
       return Evaluate(operand, from, depth + 1);
     }
     case Opcode::kReshape:
-    case Opcode::kBitcast:
-      if (operand->shape()->element_count() != x->shape()->element_count()) return std::nullopt;
-      return Evaluate(operand,
-                      IndexAt(operand->shape()->dims(), RowMajor(x->shape()->dims(), index)),
-                      depth + 1);
+    case Opcode::kBitcast: {
+      const Shape* shape = operand->shape();
+      if (shape->element_count() != x->shape()->element_count() || shape->rank() > kMaxRank) {
+        return std::nullopt;
+      }
+      int64_t at = RowMajor(x->shape()->dims(), index);
+      Index from(static_cast<size_t>(shape->rank()));
+      for (int64_t dim = shape->rank(); dim-- > 0; at /= shape->dim(dim)) {
+        from[static_cast<size_t>(dim)] = at % shape->dim(dim);
+      }
+      return Evaluate(operand, from, depth + 1);
+    }
     case Opcode::kTranspose: {
       const auto& order = x->attributes<DimensionsAttributes>().dimensions;
       Index from(index.size());

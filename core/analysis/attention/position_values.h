@@ -6,8 +6,11 @@
 #ifndef GSHARD_CORE_ANALYSIS_ATTENTION_POSITION_VALUES_H_
 #define GSHARD_CORE_ANALYSIS_ATTENTION_POSITION_VALUES_H_
 
+#include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/analysis/attention/carried_values.h"
@@ -17,14 +20,33 @@ namespace gshard {
 
 class PositionValues {
  public:
-  using Index = std::vector<int64_t>;
+  static constexpr int64_t kMaxRank = 12;  // of arrays that are looked at
+  // Of one element, in place: masks are asked at thousands.
+  class Index {
+   public:
+    Index() = default;
+    Index(std::initializer_list<int64_t> index) {
+      for (const int64_t i : index) push_back(i);
+    }
+    explicit Index(size_t size) : size_(size) {}
+
+    void push_back(int64_t i) { at_[size_++] = i; }
+    size_t size() const { return size_; }
+    int64_t& operator[](size_t dim) { return at_[dim]; }
+    int64_t operator[](size_t dim) const { return at_[dim]; }
+    operator std::span<const int64_t>() const { return {at_.data(), size_}; }
+
+   private:
+    std::array<int64_t, kMaxRank> at_;
+    size_t size_ = 0;
+  };
 
   // `carried` must live as long as this.
   explicit PositionValues(const CarriedValues& carried) : carried_(carried) {}
 
   // The element of `x` at `index` where it follows from constants and iotas, in this computation or
   // in those that loops carry it from; preds are 0 or 1. Nothing where it depends on data: an `and`
-  // with a known false is false all the same.
+  // with a known false is false all the same. `x` has at most kMaxRank dims.
   std::optional<double> At(const Instruction* x, const Index& index);
 
   // If `x` is made elementwise of positions, constants and arrays of at most `most` elements (such
