@@ -226,7 +226,7 @@ Expected<void> WriteTraces(const Flags& flags, const Chip& chip, const Estimate&
 }
 
 int Run(const Flags& flags) {
-  Expected<Chip> chip = ReadChip(flags.estimate);
+  Expected<Chip> chip = ReadChip(flags.estimate.chip);
   if (!chip) return Refuse(flags, chip.error());
   std::optional<int64_t> limit;
   if (!flags.limit.empty()) limit = MemoryLimitOf("--limit", flags.limit);

@@ -48,7 +48,7 @@ struct Flags {
   bool no_propagate = false;
   bool no_split_constants = false;
   std::string limit;
-  EstimateFlags chip;  // its --chip and --chip-file
+  ChipFlags chip;  // its --chip and --chip-file
   std::string passes, combine_threshold, windowed_einsum;
   bool weight_update_sharding = false;
   bool json = false;
@@ -153,9 +153,9 @@ int RunPropagate(Flags& flags) {
 Expected<void> WriteCollectiveReport(const std::string& path, Module& module,
                                      const CollectiveReport& report, int64_t top) {
   return WriteFile(path,
-                   path.ends_with(".json") ? CollectiveReportJson(module, report)
-                                           : CollectiveReportText(module, report,
-                                                                  static_cast<size_t>(top)),
+                   path.ends_with(".json")
+                       ? CollectiveReportJson(module, report)
+                       : CollectiveReportText(module, report, static_cast<size_t>(top)),
                    /*dash_is_stderr=*/true);
 }
 
@@ -392,10 +392,11 @@ void AddGradFlags(const Command& grad, Flags& flags) {
 
 void AddExplainFlags(const Command& explain, Flags& flags) {
   AddInputFlags(explain, flags.explain.input, flags.explain.num_partitions);
-  explain.Add("NAME", flags.explain.name,
-              "An instruction of IN, an op_name of one only, a collective of its partitioned program, "
-              "or a line of the program it was made of, gpt.py:22 (required)",
-              {.type = "INSTRUCTION", .required = true});
+  explain.Add(
+      "NAME", flags.explain.name,
+      "An instruction of IN, an op_name of one only, a collective of its partitioned program, "
+      "or a line of the program it was made of, gpt.py:22 (required)",
+      {.type = "INSTRUCTION", .required = true});
   AddPropagationFlags(explain, flags.propagation);
   explain.AddSwitch("--json", flags.explain.json, "JSON (gshard.explain/1)");
 }

@@ -9,6 +9,7 @@
 #include "core/transforms/algebraic_simplifier.h"
 #include "core/transforms/all_reduce_folder.h"
 #include "core/transforms/all_reduce_reassociate.h"
+#include "core/transforms/annotations/strip_shardings.h"
 #include "core/transforms/collective_mover.h"
 #include "core/transforms/collective_permute_folder.h"
 #include "core/transforms/cse.h"
@@ -21,7 +22,6 @@
 #include "core/transforms/expand/sliced_permute_expander.h"
 #include "core/transforms/inline_calls.h"
 #include "core/transforms/reduce_scatter_creator.h"
-#include "core/transforms/annotations/strip_shardings.h"
 #include "core/transforms/while_loop_all_reduce_code_motion.h"
 #include "core/transforms/while_loop_invariant_code_motion.h"
 #include "core/transforms/while_loop_simplifier.h"
@@ -136,9 +136,7 @@ template <StrippedShardings which>
 Expected<bool> RunStripShardings(Module& module, PassContext& context) {
   const Expected<bool> imported = RunImportShardy(module, context);
   if (!imported) return imported;
-  const Expected<bool> stripped = StripShardings(module, which);
-  if (!stripped) return stripped;
-  return *imported || *stripped;
+  return StripShardings(module, which) || *imported;
 }
 
 Expected<bool> RunDynamicPadder(Module& module, PassContext&) { return PadDynamicSizes(module); }
@@ -191,8 +189,7 @@ constexpr Pass kPasses[] = {
     {"canonicalize",
      "Leave out what XLA's import leaves out: movements of nothing, equal constants",
      RunCanonicalize},
-    {"split-constants",
-     "A copy of each constant for every user, so that each lays out its own",
+    {"split-constants", "A copy of each constant for every user, so that each lays out its own",
      RunSplitConstants},
     {"propagate", "Infer the sharding of every tensor from the annotated ones", RunPropagate},
     {"merge-constants", "Copies that split-constants made and propagate laid out alike: one again",

@@ -38,7 +38,7 @@ autoshard::AutoOptions OptionsOf(const AutoFlags& flags, Chip chip) {
     if (!mesh) throw FlagError("--mesh", mesh.error());
     options.mesh = std::move(*mesh);
   }
-  options.pricing.cost = CostOptionsFor(flags.estimate, chip);
+  options.pricing.cost = CostOptionsFor(flags.estimate);
   options.pricing.program = ProgramOptionsFor(flags.estimate);
   options.pricing.threads = flags.threads;
   options.limit_bytes = flags.limit.empty() ? static_cast<int64_t>(chip.hbm_bytes)
@@ -102,7 +102,7 @@ Expected<void> WriteResults(const AutoFlags& flags, const autoshard::AutoResult&
 }  // namespace
 
 int RunAuto(const AutoFlags& flags) {
-  Expected<Chip> chip = ReadChip(flags.estimate);
+  Expected<Chip> chip = ReadChip(flags.estimate.chip);
   if (!chip) return ReportError(chip.error());
   const autoshard::AutoOptions options = OptionsOf(flags, *std::move(chip));
   auto module = ReadModule(flags.input);

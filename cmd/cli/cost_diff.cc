@@ -38,7 +38,7 @@ int RunCostDiff(const CostDiffFlags& flags) {
     if (!read) throw FlagError("--check", read.error());
     conditions = std::move(*read);
   }
-  Expected<Chip> chip = ReadChip(flags.estimate);
+  Expected<Chip> chip = ReadChip(flags.estimate.chip);
   if (!chip) return ReportEstimateError(chip.error(), flags.json, kSchema);
   Expected<CostFigures> before = FiguresOf(flags.before, flags, *chip);
   if (!before) return ReportEstimateError(before.error(), flags.json, kSchema);

@@ -11,8 +11,8 @@
 #include "core/pipeline/pipeline.h"
 #include "core/report/cost_page.h"
 #include "core/report/mesh_sweep.h"
-#include "core/transforms/inline_calls.h"
 #include "core/transforms/annotations/remesh.h"
+#include "core/transforms/inline_calls.h"
 #include "ir/input/module_input.h"
 #include "ir/source_text.h"
 
@@ -136,7 +136,7 @@ Expected<void> EstimateAt(SweepPoint& point, const std::shared_ptr<const SourceT
   }
   auto program = MakeDeviceProgram(std::move(*module), ProgramOptionsFor(flags.estimate));
   if (!program) return Fail(std::move(program.error()));
-  const CostOptions options = CostOptionsFor(flags.estimate, chip);
+  const CostOptions options = CostOptionsFor(flags.estimate);
   const auto figures = PriceProgram(*std::move(program), chip, options);
   if (!figures) return Fail(figures.error());
   point.step_time_s = figures->step_time_s;
@@ -158,7 +158,7 @@ int RunCostSweep(const CostSweepFlags& flags) {
   if (auto options = ReadPipelineFlags(flags.pipeline); !options) {
     return UsageError(options.error());
   }
-  Expected<Chip> chip = ReadChip(flags.estimate);
+  Expected<Chip> chip = ReadChip(flags.estimate.chip);
   if (!chip) return refuse(chip.error());
   sweep.chip = chip->name;
   sweep.memory_limit_bytes = flags.limit.empty() ? static_cast<int64_t>(chip->hbm_bytes)

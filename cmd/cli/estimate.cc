@@ -29,24 +29,14 @@ size_t TrialsFor(int64_t instructions, bool tries_all) {
       std::min(kMaxTrials, kMaxTriedInstructions / std::max<int64_t>(1, instructions)));
 }
 
-MemoryOptions MemoryOptionsFor(const EstimateFlags& flags, const Chip& chip) {
-  MemoryOptions options = MemoryOptionsOf(chip);
-  options.tiling = flags.tiling == "none"  ? Tiling::kDense
-                   : flags.tiling == "tpu" ? Tiling::kTpu
-                                           : Tiling::kLayout;
-  if (!flags.combine_threshold.empty())
-    options.combine_bytes = ByteSizeOf("--combine-threshold", flags.combine_threshold);
-  return options;
-}
-
 }  // namespace
 
-void AddChipFlags(const Command& command, EstimateFlags& flags) {
-  command.Add("--chip", flags.chip,
+void AddChipFlags(const Command& command, ChipFlags& flags) {
+  command.Add("--chip", flags.name,
               fmt::format("One of {} (default: tpu-v3)", fmt::join(BuiltInChipNames(), ", ")),
               {.type = "NAME"});
   command.Suggest("--chip", BuiltInChipNames());
-  command.Add("--chip-file", flags.chip_file,
+  command.Add("--chip-file", flags.file,
               "Chip description in JSON, as docs/cost.md tells it (default: --chip)",
               {.type = "FILE"});
 }
@@ -56,7 +46,7 @@ void AddEstimateFlags(const Command& command, EstimateFlags& flags) {
               "Is IN the program of one device already? (default: found out)",
               {.type = "yes|no", .one_of = {"yes", "no"}});
   AddPropagationFlags(command, flags.propagation);
-  AddChipFlags(command, flags);
+  AddChipFlags(command, flags.chip);
   AddCostOptionFlags(command, flags.cost);
   command.Add("--tiling", flags.tiling,
               "Padding of arrays in memory: none, that of the text's tiled layouts, or tpu: "
@@ -70,20 +60,25 @@ void AddEstimateFlags(const Command& command, EstimateFlags& flags) {
                     "The program of one device as `gshard-opt optimize` leaves it");
 }
 
-Expected<Chip> ReadChip(const EstimateFlags& flags) {
-  if (flags.chip_file.empty()) {
-    Expected<Chip> chip = BuiltInChip(flags.chip);
+Expected<Chip> ReadChip(const ChipFlags& flags) {
+  if (flags.file.empty()) {
+    Expected<Chip> chip = BuiltInChip(flags.name);
     if (!chip) throw FlagError("--chip", chip.error());
     return chip;
   }
-  Expected<std::string> text = ReadFile(flags.chip_file);
+  Expected<std::string> text = ReadFile(flags.file);
   if (!text) return Fail(std::move(text.error()));
-  return ParseChip(*text, flags.chip_file);
+  return ParseChip(*text, flags.file);
 }
 
-CostOptions CostOptionsFor(const EstimateFlags& flags, const Chip& chip) {
+CostOptions CostOptionsFor(const EstimateFlags& flags) {
   CostOptions options = ReadCostOptions(flags.cost);
-  options.memory = MemoryOptionsFor(flags, chip);
+  options.tiling = flags.tiling == "none"  ? Tiling::kDense
+                   : flags.tiling == "tpu" ? Tiling::kTpu
+                                           : Tiling::kLayout;
+  if (!flags.combine_threshold.empty()) {
+    options.combine_bytes = ByteSizeOf("--combine-threshold", flags.combine_threshold);
+  }
   return options;
 }
 
@@ -100,7 +95,7 @@ Expected<Estimate> EstimateModule(std::unique_ptr<Module> module, const Chip& ch
                                   const EstimateFlags& flags, Causes causes,
                                   std::optional<int64_t> limit, bool tries_all) {
   Estimate estimate;
-  const CostOptions cost = CostOptionsFor(flags, chip);
+  const CostOptions cost = CostOptionsFor(flags);
   DeviceProgramOptions options = ProgramOptionsFor(flags);
   options.records_tensors = true;
   options.is_partitioned = options.is_partitioned.value_or(IsPartitioned(*module));

@@ -22,11 +22,14 @@
 
 namespace gshard {
 
+struct ChipFlags {
+  std::string name = "tpu-v3", file;
+};
+
 struct EstimateFlags {
   int64_t num_partitions = 0;
   std::string partitioned;  // "yes", "no"; empty: found out
-  std::string chip = "tpu-v3";
-  std::string chip_file;
+  ChipFlags chip;
   CostOptionFlags cost;
   std::string tiling = "layout";
   std::string combine_threshold;
@@ -35,16 +38,16 @@ struct EstimateFlags {
 };
 
 // --chip and --chip-file alone, for commands that estimate nothing else.
-void AddChipFlags(const Command& command, EstimateFlags& flags);
+void AddChipFlags(const Command& command, ChipFlags& flags);
 
 // All but --num-partitions, which stands beside IN.
 void AddEstimateFlags(const Command& command, EstimateFlags& flags);
 
 // Throws FlagError for a name that is no chip's.
-Expected<Chip> ReadChip(const EstimateFlags& flags);
+Expected<Chip> ReadChip(const ChipFlags& flags);
 
 // What the flags say, as options. Throw FlagError.
-CostOptions CostOptionsFor(const EstimateFlags& flags, const Chip& chip);
+CostOptions CostOptionsFor(const EstimateFlags& flags);
 DeviceProgramOptions ProgramOptionsFor(const EstimateFlags& flags);
 
 struct Estimate {

@@ -16,10 +16,8 @@
 namespace gshard::autoshard {
 namespace {
 
-constexpr int64_t kMaxInstructions = 1'000'000;
-
 Expected<void> CheckWhole(const Module& module) {
-  if (!IsPartitioned(module)) return CheckInlinedSize(module, kMaxInstructions);
+  if (!IsPartitioned(module)) return CheckInlinedSize(module);
   return Fail(MakeError("E-AUTO-002", "this is the program of one device already",
                         "give the text that was partitioned"));
 }
@@ -84,9 +82,7 @@ Expected<PreparedProgram> Prepare(std::unique_ptr<Module> module, const std::str
   std::string passes = "inline-calls";
   if (options.keep != Keep::kAll) {
     const bool all = options.keep == Keep::kNone;
-    auto stripped =
-        StripShardings(*module, all ? StrippedShardings::kAll : StrippedShardings::kInner);
-    if (!stripped) return Fail(std::move(stripped.error()));
+    StripShardings(*module, all ? StrippedShardings::kAll : StrippedShardings::kInner);
     passes = all ? "strip-shardings,inline-calls" : "strip-inner-shardings,inline-calls";
   }
   Expected<bool> done = TakeToMesh(*module, options.mesh);

@@ -282,15 +282,23 @@ class TimelineBuilder {
   Timeline& timeline_;
 };
 
-// Memory is cut into the same kernels as time.
 MemoryOptions MemoryOptionsFor(const Chip& chip, const CostOptions& options) {
-  MemoryOptions memory = options.memory;
+  MemoryOptions memory = MemoryOptionsOf(chip);
+  memory.tiling = options.tiling;
   memory.fuse_attention = options.fuse_attention;
-  memory.fusion = FusionOptionsOf(chip);
+  if (options.combine_bytes > 0) memory.combine_bytes = options.combine_bytes;
   return memory;
 }
 
 }  // namespace
+
+MemoryOptions MemoryOptionsOf(const Chip& chip) {
+  MemoryOptions options;
+  options.fusion = FusionOptionsOf(chip);
+  options.rounds_dot_operands = chip.RoundsDotOperands();
+  if (chip.all_reduce_combine_bytes > 0) options.combine_bytes = chip.all_reduce_combine_bytes;
+  return options;
+}
 
 Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOptions& options) {
   std::optional<OpNameGroup> group;

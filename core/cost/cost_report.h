@@ -130,8 +130,14 @@ struct CostOptions {
   std::string group_by;
   // Mesh axis -> physical dims of the chip's network, "x+y"; axes not named take the default.
   std::map<std::string, std::string> mesh_map;
-  MemoryOptions memory;
+  // What the memory model does otherwise than MemoryOptionsOf says.
+  Tiling tiling = Tiling::kLayout;
+  int64_t combine_bytes = 0;  // 0: as the chip's compiler
 };
+
+// Options of the memory model that follow from the chip: memory is cut into the same kernels as
+// time.
+MemoryOptions MemoryOptionsOf(const Chip& chip);
 
 // `module` is partitioned (or runs on one device). Not const: meshes are interned in its context.
 // Errors (E-COST-003): a mesh map that the chip's network does not have; (E-COST-004): a pattern

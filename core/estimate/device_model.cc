@@ -17,9 +17,7 @@ std::optional<DeviceModel> ModelOneDevice(const Module& module) {
   options.is_partitioned = true;
   Expected<DeviceProgram> program = MakeDeviceProgram(module.Clone(), options);
   if (!program) return std::nullopt;
-  CostOptions cost;
-  cost.memory = MemoryOptionsOf(*chip);
-  const Expected<StepFigures> figures = PriceProgram(*std::move(program), *chip, cost);
+  const Expected<StepFigures> figures = PriceProgram(*std::move(program), *chip, CostOptions());
   if (!figures) return std::nullopt;
   return DeviceModel{figures->peak_bytes, figures->flops_per_device};
 }

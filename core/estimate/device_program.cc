@@ -4,9 +4,7 @@
 
 #include <utility>
 
-#include "core/analysis/fusion.h"
 #include "core/analysis/partitioned.h"
-#include "core/cost/kernel_time.h"
 #include "core/cost/useful_flops.h"
 #include "core/pass.h"
 #include "core/spmd/per_device_module.h"
@@ -17,16 +15,13 @@
 namespace gshard {
 namespace {
 
-// With calls inlined: to be partitioned they have to be written out.
-constexpr int64_t kMaxInstructions = 1'000'000;
-
 // In place; a module for one device stays as it is.
 Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& options) {
   Module& module = *program.module;
   auto devices = ReadDevices(module, options.num_partitions);
   if (!devices) return Fail(std::move(devices.error()));
   if (devices->partitions == 1) return {};
-  if (auto small = CheckInlinedSize(module, kMaxInstructions); !small) return small;
+  if (auto small = CheckInlinedSize(module); !small) return small;
   PassContext context;
   context.propagation = options.propagation;
   context.recorder = options.recorder;
@@ -88,20 +83,12 @@ Expected<StepFigures> PriceProgram(DeviceProgram program, const Chip& chip, Cost
 
 Expected<void> CleanForCost(Module& module) {
   if (IsCompiled(module)) return {};
-  if (CheckInlinedSize(module, kMaxInstructions)) {
+  if (CheckInlinedSize(module)) {
     if (auto inlined = InlineCalls(module); !inlined) return Fail(std::move(inlined.error()));
   }
   ForwardTupleElements(module);
   RemoveDeadCode(module);
   return {};
-}
-
-MemoryOptions MemoryOptionsOf(const Chip& chip) {
-  MemoryOptions options;
-  options.fusion = FusionOptionsOf(chip);
-  options.rounds_dot_operands = chip.RoundsDotOperands();
-  if (chip.all_reduce_combine_bytes > 0) options.combine_bytes = chip.all_reduce_combine_bytes;
-  return options;
 }
 
 }  // namespace gshard

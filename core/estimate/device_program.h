@@ -61,9 +61,6 @@ Expected<StepFigures> PriceProgram(DeviceProgram program, const Chip& chip, Cost
 // more than a million instructions. Errors: those of InlineCalls.
 Expected<void> CleanForCost(Module& module);
 
-// Options of the memory model that follow from the chip.
-MemoryOptions MemoryOptionsOf(const Chip& chip);
-
 }  // namespace gshard
 
 #endif  // GSHARD_CORE_ESTIMATE_DEVICE_PROGRAM_H_

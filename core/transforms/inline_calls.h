@@ -16,15 +16,18 @@
 namespace gshard {
 
 // True if anything changed. Linear in the size of the result. Fails (E-INLINE-001) when nested
-// calls would grow the module beyond what half of the free memory holds. `order`, if not null, receives the
-// order of uses that XLA's inliner leaves: a body's uses are appended, then the last use takes the
-// place of the call. `warnings` may be null.
+// calls would grow the module beyond what half of the free memory holds. `order`, if not null,
+// receives the order of uses that XLA's inliner leaves: a body's uses are appended, then the last
+// use takes the place of the call. `warnings` may be null.
 Expected<bool> InlineCalls(Module& module, UserOrderOverride* order = nullptr,
                            std::vector<Diagnostic>* warnings = nullptr);
 
-// Fails (E-INLINE-001, at a call) if the module would have more than `most` instructions with its
-// calls inlined. Linear in the module as it is: a way to ask before the work is done.
-Expected<void> CheckInlinedSize(const Module& module, int64_t most);
+// With its calls inlined, what a program that is partitioned or priced may have.
+inline constexpr int64_t kMaxInlinedInstructions = 1'000'000;
+
+// Fails (E-INLINE-001, at a call) if the module would have more instructions with its calls
+// inlined. Linear in the module as it is: a way to ask before the work is done.
+Expected<void> CheckInlinedSize(const Module& module, int64_t most = kMaxInlinedInstructions);
 
 }  // namespace gshard
 

@@ -53,7 +53,6 @@ struct Bench {
 
   explicit Bench(const char* path) : whole(Must(ParseModule(Must(SourceText::Open(path))))) {
     Must(InlineCalls(*whole));
-    cost.memory = MemoryOptionsOf(chip);
   }
   PlanFigures Evaluate() const { return Must(PricePlan(*whole, {}, chip, program, cost)); }
 };

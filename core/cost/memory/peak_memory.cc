@@ -225,8 +225,7 @@ struct CompilerChanges {
   bool Any() const { return inlines_calls || combines_all_reduces; }
 
   void ApplyTo(Module& module, const MemoryOptions& options) const {
-    constexpr int64_t kMaxInstructions = 1000000;
-    if (inlines_calls && CheckInlinedSize(module, kMaxInstructions) && InlineCalls(module)) {
+    if (inlines_calls && CheckInlinedSize(module) && InlineCalls(module)) {
       RemoveDeadCode(module);
     }
     if (combines_all_reduces) {

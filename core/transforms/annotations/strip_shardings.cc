@@ -6,7 +6,6 @@
 #include <string>
 #include <unordered_set>
 
-#include "core/propagation/shardy_import.h"
 #include "core/transforms/rewriter.h"
 #include "ir/custom_call.h"
 #include "ir/metadata.h"
@@ -104,10 +103,8 @@ class Stripper {
 
 }  // namespace
 
-Expected<bool> StripShardings(Module& module, StrippedShardings which) {
-  Expected<bool> imported = ImportShardyShardings(module);
-  if (!imported) return Fail(std::move(imported.error()));
-  return Stripper(module, which).Run() || *imported;
+bool StripShardings(Module& module, StrippedShardings which) {
+  return Stripper(module, which).Run();
 }
 
 }  // namespace gshard

@@ -13,8 +13,8 @@ enum class StrippedShardings : uint8_t {
 
 // True if anything went. `Sharding` calls give way to their operands. Manual regions stay as they
 // are: what is manual, and the calls at a region's borders, is part of the program, not advice.
-// Errors: E-SDY-*, since Shardy's attributes are imported first.
-Expected<bool> StripShardings(Module& module, StrippedShardings which);
+// Shardy's attributes must have been imported (core/propagation/shardy_import.h).
+bool StripShardings(Module& module, StrippedShardings which);
 
 }  // namespace gshard
 

@@ -50,7 +50,6 @@ struct Problem {
     REQUIRE(Annotate(*module, {.mesh = mesh, .rules = {}}));
     PricingOptions options;
     options.chip = *BuiltInChip("h100");
-    options.cost.memory = MemoryOptionsOf(options.chip);
     options.threads = threads;
     pricer = std::move(*PlanPricer::Make(PrintModule(*module), "", options));
     space = std::make_unique<PlanSpace>(pricer->module(), pricer->written(), mesh);
@@ -139,7 +138,6 @@ TEST_CASE("the plan does not depend on the number of threads", "[autoshard]") {
 
 AutoResult Sharded(const std::string& text, AutoOptions options) {
   options.pricing.chip = *BuiltInChip("h100");
-  options.pricing.cost.memory = MemoryOptionsOf(options.pricing.chip);
   options.pricing.threads = 1;
   options.evaluations = 300;
   auto result =
@@ -161,7 +159,6 @@ TEST_CASE("the text of the best plan has the figures that are told", "[autoshard
     REQUIRE(made);
     CostOptions cost;
     const Chip chip = *BuiltInChip("h100");
-    cost.memory = MemoryOptionsOf(chip);
     const auto figures = PriceProgram(*std::move(made), chip, cost);
     REQUIRE(figures);
     CHECK(figures->step_time_s == best.step_time_s);
