@@ -21,6 +21,7 @@
 #include "backends/cpu/widened_runs.h"
 #include "core/analysis/host_transfers.h"
 #include "ir/output_file.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -88,11 +89,10 @@ Expected<std::vector<OutputArray>> PutMicrobatched(const PreparedRun& prepared,
   std::vector<OutputArray> whole_batch;
   const MicrobatchedReference& reference = prepared.programs.microbatched;
   if (reference.module == nullptr) return whole_batch;
-  auto microbatched = ranks.Agree(ranks.IsFirst() ? RunMicrobatched(prepared, options)
-                                                  : Expected<std::vector<OutputArray>>());
-  if (!microbatched) return Fail(microbatched.error());
+  auto microbatched = GSHARD_TRY(ranks.Agree(
+      ranks.IsFirst() ? RunMicrobatched(prepared, options) : Expected<std::vector<OutputArray>>()));
   whole_batch = expected;
-  TakeMicrobatched(reference.sums, *microbatched, expected);
+  TakeMicrobatched(reference.sums, microbatched, expected);
   return whole_batch;
 }
 
@@ -112,29 +112,23 @@ Expected<ComparedStep> RunComparedStep(PreparedRun& prepared, const EmulateOptio
                                        const RankAgreement& ranks) {
   ComparedStep step;
   const bool verifies = options.verify && ranks.IsFirst();
-  auto judged = CheckFirstStep(prepared, options);
-  if (!judged) return Fail(judged.error());
-  auto own = OwnWayOf(prepared, *judged, options);
-  if (!own) return Fail(own.error());
-  if (own->has_value()) {
-    step.expected = std::move((*own)->outputs);
-    step.near_ties = std::move((*own)->near_ties);
+  auto judged = GSHARD_TRY(CheckFirstStep(prepared, options));
+  auto own = GSHARD_TRY(OwnWayOf(prepared, judged, options));
+  if (own.has_value()) {
+    step.expected = std::move(own->outputs);
+    step.near_ties = std::move(own->near_ties);
   } else if (options.verify) {
-    auto whole = ranks.Agree(verifies ? RunWholeGraph(prepared, options)
-                                      : Expected<std::vector<OutputArray>>());
-    if (!whole) return Fail(whole.error());
-    step.expected = std::move(*whole);
+    step.expected = GSHARD_TRY(ranks.Agree(verifies ? RunWholeGraph(prepared, options)
+                                                    : Expected<std::vector<OutputArray>>()));
   }
-  auto whole_batch = PutMicrobatched(prepared, options, ranks, step.expected);
-  if (!whole_batch) return Fail(whole_batch.error());
-  step.whole_batch = std::move(*whole_batch);
-  if (judged->has_value()) {
-    prepared.run = std::move((*judged)->runs.mesh);
-    step.steps = std::move((*judged)->steps);
-    step.check = std::move((*judged)->check);
+  step.whole_batch = GSHARD_TRY(PutMicrobatched(prepared, options, ranks, step.expected));
+  if (judged.has_value()) {
+    prepared.run = std::move(judged->runs.mesh);
+    step.steps = std::move(judged->steps);
+    step.check = std::move(judged->check);
     return step;
   }
-  if (auto done = ranks.Agree(prepared.run->Start(options.stop)); !done) return Fail(done.error());
+  GSHARD_TRY(ranks.Agree(prepared.run->Start(options.stop)));
   auto steps = RunSteps(*prepared.run, options);
   if (!steps) {
     ranks.FailAlone(steps.error());
@@ -163,8 +157,7 @@ Expected<void> Verify(PreparedRun& prepared, const EmulateOptions& options,
       step.whole_batch.clear();
     }
   }
-  auto determined = ranks.Agree(verifies ? CheckDetermined(*verify, run) : Expected<void>());
-  if (!determined) return Fail(determined.error());
+  GSHARD_TRY(ranks.Agree(verifies ? CheckDetermined(*verify, run) : Expected<void>()));
   if (verifies && !verify->OutputsDiffer()) expected.clear();
   prepared.run.reset();
   Expected<void> named;
@@ -221,23 +214,19 @@ Expected<void> VerifyMoreDraws(PreparedRun& prepared, EmulateOptions options,
     const bool is_first = ranks.IsFirst();
     if (ranks.AsFirstSays(is_first && !report.verify->ok)) return {};
     prepared.inputs->set_draw(draw);
-    auto run =
-        ranks.Agree(MeshRun::Prepare(*prepared.programs.program, *prepared.inputs, prepared.mesh));
-    if (!run) return Fail(run.error());
-    prepared.run = std::move(*run);
-    auto step = RunComparedStep(prepared, options, ranks);
-    if (!step) return Fail(step.error());
-    if (step->steps.stopped) ranks.FailAlone(Stopped());
-    if (step->steps.stopped) return Fail(Stopped());
+    prepared.run = GSHARD_TRY(
+        ranks.Agree(MeshRun::Prepare(*prepared.programs.program, *prepared.inputs, prepared.mesh)));
+    auto step = GSHARD_TRY(RunComparedStep(prepared, options, ranks));
+    if (step.steps.stopped) ranks.FailAlone(Stopped());
+    if (step.steps.stopped) return Fail(Stopped());
     ranks.GatherResults(*prepared.run, /*reads=*/true, 0);
     if (is_first && prepared.programs.given != nullptr) {
-      FindResultSpreads(*prepared.run, *prepared.programs.program, step->expected,
+      FindResultSpreads(*prepared.run, *prepared.programs.program, step.expected,
                         prepared.programs.reference_results, [](const Diagnostic&) {});
     }
     InputSummary inputs = prepared.run->input_summary();
     std::optional<VerifyResult> verify;
-    auto verified = Verify(prepared, options, ranks, std::move(*step), verify);
-    if (!verified) return Fail(verified.error());
+    GSHARD_TRY(Verify(prepared, options, ranks, std::move(step), verify));
     ++report.draws.done;
     if (!is_first || verify->Status() <= report.verify->Status()) continue;
     report.verify = std::move(verify);
@@ -269,46 +258,42 @@ Expected<std::vector<FeedCapacity>> RunStages(std::unique_ptr<Module> module,
                                               const std::vector<FeedCapacity>& capacities,
                                               RunReport& report) {
   const RankAgreement ranks(options.ranks, options.fail_alone);
-  auto prepared = ranks.Agree(
-      PrepareRun(std::move(module), std::move(given), options, capacities, ranks.IsFirst()));
-  if (!prepared) return Fail(prepared.error());
-  ReportPlan(*prepared, report);
+  auto prepared = GSHARD_TRY(ranks.Agree(
+      PrepareRun(std::move(module), std::move(given), options, capacities, ranks.IsFirst())));
+  ReportPlan(prepared, report);
   const bool verifies = options.verify && ranks.IsFirst();
-  auto step = RunComparedStep(*prepared, options, ranks);
-  if (!step) return Fail(step.error());
-  StepRuns* const steps = &step->steps;
-  report.step_was_verified = step->check.has_value();
-  MeshRun& run = *prepared->run;
+  auto step = GSHARD_TRY(RunComparedStep(prepared, options, ranks));
+  StepRuns* const steps = &step.steps;
+  report.step_was_verified = step.check.has_value();
+  MeshRun& run = *prepared.run;
   ReportSteps(*steps, report);
   if (steps->stopped) ranks.FailAlone(Stopped());
   report.peak_memory_bytes = run.executor().memory_bytes();
   if (steps->stopped) return Fail(Stopped());
   if (steps->trace != nullptr) {
-    if (auto done = WriteTrace(*steps->trace, options, ranks); !done) return Fail(done.error());
+    GSHARD_TRY(WriteTrace(*steps->trace, options, ranks));
   }
 
-  const MeshPrograms& programs = prepared->programs;
-  auto items = CountItems(run, *programs.program, programs.feeds);
-  if (!items) return Fail(items.error());
-  if (!items->overflown.empty()) return std::move(items->overflown);
-  const bool in_pieces = WritesInPieces(*prepared, options);
+  const MeshPrograms& programs = prepared.programs;
+  auto items = GSHARD_TRY(CountItems(run, *programs.program, programs.feeds));
+  if (!items.overflown.empty()) return std::move(items.overflown);
+  const bool in_pieces = WritesInPieces(prepared, options);
   ranks.GatherResults(run, options.verify || (!options.output.empty() && !in_pieces),
                       options.dumps.size());
   if (verifies && programs.given != nullptr) {
-    FindResultSpreads(run, *programs.program, step->expected, programs.reference_results,
+    FindResultSpreads(run, *programs.program, step.expected, programs.reference_results,
                       [&](const Diagnostic& note) { options.Warn(note); });
   }
-  if (in_pieces && !ranks.IsFirst()) GivePieces(*prepared);
-  if (ranks.IsFirst()) NoteUnknownSizes(*prepared, options);
-  auto written = ranks.Agree(ranks.IsFirst() ? WriteResults(*prepared, *items, options, in_pieces)
-                                             : Expected<void>());
-  if (!written) return Fail(written.error());
+  if (in_pieces && !ranks.IsFirst()) GivePieces(prepared);
+  if (ranks.IsFirst()) NoteUnknownSizes(prepared, options);
+  GSHARD_TRY(ranks.Agree(ranks.IsFirst() ? WriteResults(prepared, items, options, in_pieces)
+                                         : Expected<void>()));
   report.ranks = ranks.RankReports(run);
   if (!options.verify) return {};
-  auto verified = Verify(*prepared, options, ranks, std::move(*step), report.verify);
+  auto verified = Verify(prepared, options, ranks, std::move(step), report.verify);
   if (!verified) return Fail(verified.error());
-  verified = VerifyMoreDraws(*prepared, options, ranks, report);
-  report.not_exercised = prepared->coverage->Missing();
+  verified = VerifyMoreDraws(prepared, options, ranks, report);
+  report.not_exercised = prepared.coverage->Missing();
   if (!verified) return Fail(verified.error());
   return {};
 }

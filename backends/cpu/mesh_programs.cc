@@ -18,6 +18,7 @@
 #include "ir/dims.h"
 #include "ir/metadata.h"
 #include "ir/sharding_algebra.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -40,7 +41,7 @@ Expected<HostFeeds> Expand(Module& module, const ExpansionOptions& options, cons
   context.host_transfers.file_dims = [&](const Module& of, size_t leaf) {
     return inputs.FileDims(ParameterLeaves(*of.entry())[leaf], leaf);
   };
-  if (auto done = ExpandForBackend(module, context, options); !done) return Fail(done.error());
+  GSHARD_TRY(ExpandForBackend(module, context, options));
   return std::move(context.host_feeds);
 }
 
@@ -81,9 +82,8 @@ Expected<void> TakeWhole(const Module& graph, bool is_reference, const Inputs& i
   std::unique_ptr<Module> whole = graph.Clone();
   ExpansionOptions expansion;
   expansion.communication = false;
-  auto feeds = Expand(*whole, expansion, result.whole.grid, inputs, result.capacities);
-  if (!feeds) return Fail(feeds.error());
-  for (const HostFeed& feed : feeds->feeds) {
+  auto feeds = GSHARD_TRY(Expand(*whole, expansion, result.whole.grid, inputs, result.capacities));
+  for (const HostFeed& feed : feeds.feeds) {
     result.capacities.push_back({feed.name, feed.capacity});
   }
   take_shapes(*whole);
@@ -102,10 +102,8 @@ Expected<WholeGraph> MakeManualReference(const Module& graph, const DeviceGrid& 
   PartitionOptions partition;
   partition.num_partitions = grid.partitions;
   partition.local_forms = &whole.forms;
-  auto stats = PartitionModule(*whole.module, partition);
-  if (!stats) return Fail(stats.error());
-  auto feeds = Expand(*whole.module, {}, grid, inputs, capacities);
-  if (!feeds) return Fail(feeds.error());
+  GSHARD_TRY(PartitionModule(*whole.module, partition));
+  GSHARD_TRY(Expand(*whole.module, {}, grid, inputs, capacities));
   return whole;
 }
 
@@ -115,7 +113,7 @@ Expected<PartitionedGraph> PartitionGraph(Module& graph, const DeviceGrid& grid,
                                           const Inputs& inputs,
                                           const std::vector<FeedCapacity>& capacities) {
   if (options.verify) {
-    if (auto done = RefuseManualParameters(graph); !done) return Fail(done.error());
+    GSHARD_TRY(RefuseManualParameters(graph));
   }
   const bool manual = HasManualRegions(graph);
   options.Progress("partition", 0);
@@ -134,9 +132,7 @@ Expected<PartitionedGraph> PartitionGraph(Module& graph, const DeviceGrid& grid,
   };
   way.after_propagation = [&](Module& propagated) -> Expected<void> {
     if (options.verify && manual) {
-      auto whole = MakeManualReference(propagated, grid, inputs, result.capacities);
-      if (!whole) return Fail(whole.error());
-      result.whole = std::move(*whole);
+      result.whole = GSHARD_TRY(MakeManualReference(propagated, grid, inputs, result.capacities));
     }
     if (options.unpartitioned) ReplicateOutsideManual(propagated);
     return {};
@@ -194,8 +190,7 @@ Expected<void> TakeMicrobatches(MeshPrograms& made, const EmulateOptions& option
   if (made.microbatched.module == nullptr) return {};
   ExpansionOptions expansion;
   expansion.communication = false;
-  auto feeds = Expand(*made.microbatched.module, expansion, {made.grid.replicas, 1}, inputs, {});
-  if (!feeds) return Fail(feeds.error());
+  GSHARD_TRY(Expand(*made.microbatched.module, expansion, {made.grid.replicas, 1}, inputs, {}));
   return {};
 }
 
@@ -212,19 +207,17 @@ Expected<PartitionedGraph> PartitionChosen(Partitioning way, MeshPrograms& made,
     case Partitioning::kGiven: {
       DeviceGrid grid = made.grid;
       if (IsPipelined(*made.program)) {
-        auto own = ReadDevices(*made.given);
-        if (!own) return Fail(own.error());
+        auto own = GSHARD_TRY(ReadDevices(*made.given));
         // Only results are compared: the shardings over the mesh without stages may go, or, where
         // manual regions need its devices, the reference runs on that mesh.
         if (HasManualRegions(*made.given)) {
-          grid = *own;
+          grid = own;
         } else {
-          if (auto done = TakeMicrobatches(made, options, inputs); !done) return Fail(done.error());
+          GSHARD_TRY(TakeMicrobatches(made, options, inputs));
           ReplicateOutsideManual(*made.given);
         }
       }
-      auto devices = ReadDevices(*made.given, grid.partitions);
-      if (!devices) return Fail(devices.error());
+      GSHARD_TRY(ReadDevices(*made.given, grid.partitions));
       auto result = PartitionGraph(*made.given, grid, grid.partitions, options, inputs, capacities);
       if (result) result->seconds = 0;  // not on the program's way
       return result;
@@ -251,9 +244,7 @@ Expected<void> RefuseDeadlock(const Module& program, const DeviceGrid& grid) {
 // How the given reference's parameters and results are spread, where the program's text does not
 // tell it of its own.
 Expected<void> TakeSpreads(MeshPrograms& made, const EmulateOptions& options) {
-  auto results = ResultShardings(*made.program, *made.given);
-  if (!results) return Fail(results.error());
-  made.reference_results = std::move(*results);
+  made.reference_results = GSHARD_TRY(ResultShardings(*made.program, *made.given));
   const std::vector<int64_t> taken =
       TakeParameterShardings(*made.program, *made.given, made.global_parameters);
   if (taken.empty()) return {};
@@ -295,45 +286,36 @@ Expected<MeshPrograms> MakeMeshPrograms(std::unique_ptr<Module> module,
   }
   const bool partitioned = options.partitioned.value_or(IsPartitioned(program));
   const bool has_given = made.given != nullptr;
-  if (auto devices = ReadDevices(program, partitioned ? 0 : options.num_partitions); !devices) {
-    return Fail(devices.error());
-  }
+  GSHARD_TRY(ReadDevices(program, partitioned ? 0 : options.num_partitions));
   made.grid = CountDevices(program, options.num_partitions);
   if (!partitioned || has_given) made.whole.grid.replicas = made.grid.replicas;
-  auto way = ChoosePartitioning(program, partitioned, has_given, made.grid, options);
-  if (!way) return Fail(way.error());
-  if (*way == Partitioning::kNone && options.unpartitioned) made.grid = made.whole.grid;
-  auto result = PartitionChosen(*way, made, options, inputs, capacities);
-  if (!result) return Fail(result.error());
-  made.global_parameters = std::move(result->parameters);
-  made.global_results = std::move(result->results);
-  made.forms = std::move(result->forms);
-  made.whole = std::move(result->whole);
-  made.partition_time_s = result->seconds;
-  made.propagated_as = result->propagated_as;
+  auto way = GSHARD_TRY(ChoosePartitioning(program, partitioned, has_given, made.grid, options));
+  if (way == Partitioning::kNone && options.unpartitioned) made.grid = made.whole.grid;
+  auto result = GSHARD_TRY(PartitionChosen(way, made, options, inputs, capacities));
+  made.global_parameters = std::move(result.parameters);
+  made.global_results = std::move(result.results);
+  made.forms = std::move(result.forms);
+  made.whole = std::move(result.whole);
+  made.partition_time_s = result.seconds;
+  made.propagated_as = result.propagated_as;
   if (has_given) {
-    if (auto done = TakeSpreads(made, options); !done) return Fail(done.error());
+    GSHARD_TRY(TakeSpreads(made, options));
   } else if (partitioned && made.grid.partitions > 1) {
-    auto recorded = RecordedWholeShapes(program);
-    if (!recorded) return Fail(recorded.error());
-    made.global_parameters = std::move(recorded->parameters);
-    made.global_results = std::move(recorded->results);
+    auto recorded = GSHARD_TRY(RecordedWholeShapes(program));
+    made.global_parameters = std::move(recorded.parameters);
+    made.global_results = std::move(recorded.results);
   }
   made.model = ModelOneDevice(program);
   ExpansionOptions expansion;
   expansion.passes = options.passes;
-  auto feeds = Expand(program, expansion, made.grid, inputs, result->capacities);
-  if (!feeds) return Fail(feeds.error());
-  made.feeds = std::move(*feeds);
-  if (auto done = RefuseDeadlock(program, made.grid); !done) return Fail(done.error());
+  made.feeds = GSHARD_TRY(Expand(program, expansion, made.grid, inputs, result.capacities));
+  GSHARD_TRY(RefuseDeadlock(program, made.grid));
   if (!has_given) {
     DropReplaced(program, made.forms);
     return made;
   }
   made.forms = FormsByName(program, std::move(made.forms));
-  if (auto done = CheckParameters(program, made.global_parameters); !done) {
-    return Fail(done.error());
-  }
+  GSHARD_TRY(CheckParameters(program, made.global_parameters));
   return made;
 }
 

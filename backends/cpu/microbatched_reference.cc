@@ -10,6 +10,7 @@
 #include "core/pipeline/microbatched_step.h"
 #include "ir/attribute_names.h"
 #include "ir/metadata.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 
@@ -22,14 +23,13 @@ Expected<MicrobatchedReference> MakeMicrobatchedReference(const Module& program,
   // To compare with the whole batch is the stricter test, so the text may ask for it.
   if (split.microbatches <= 1 || split.microbatch_sums == 0) return made;
   std::unique_ptr<Module> step = given.Clone();
-  auto microbatched = pipeline::MakeMicrobatchedStep(*step, split);
-  if (!microbatched) return Fail(microbatched.error());
-  made.sums.microbatches = microbatched->microbatches;
-  for (pipeline::MicrobatchSum& sum : microbatched->sums) {
+  auto microbatched = GSHARD_TRY(pipeline::MakeMicrobatchedStep(*step, split));
+  made.sums.microbatches = microbatched.microbatches;
+  for (pipeline::MicrobatchSum& sum : microbatched.sums) {
     made.sums.sums.push_back({std::move(sum.name), std::move(sum.op_name), std::move(sum.source)});
   }
-  for (size_t k = 0; k < microbatched->follows_sum.size(); ++k) {
-    if (microbatched->follows_sum[k]) made.sums.outputs.push_back(k);
+  for (size_t k = 0; k < microbatched.follows_sum.size(); ++k) {
+    if (microbatched.follows_sum[k]) made.sums.outputs.push_back(k);
   }
   if (!made.sums.outputs.empty()) made.module = std::move(step);
   return made;

@@ -7,6 +7,7 @@
 #include "backends/cpu/verify/verdict.h"
 #include "backends/cpu/verify/verify_instructions.h"
 #include "ir/computation.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -56,10 +57,9 @@ Expected<void> Verify(const PreparedRun& prepared, const EmulateOptions& options
   const bool differs = !verify.ok || verify.discrete_differences > 0;
   if (!options.verify_instructions && !differs) return {};
   const Module& whole = programs.Reference();
-  auto found = DecideVerdict(whole, *programs.program, programs.forms, *prepared.inputs, how,
-                             verify, std::move(judged));
-  if (!found) return Fail(found.error());
-  if (options.verify_instructions) verify.instructions = std::move(*found);
+  auto found = GSHARD_TRY(DecideVerdict(whole, *programs.program, programs.forms, *prepared.inputs,
+                                        how, verify, std::move(judged)));
+  if (options.verify_instructions) verify.instructions = std::move(found);
   return {};
 }
 
@@ -79,11 +79,11 @@ Expected<std::optional<JudgedStep>> CheckFirstStep(const PreparedRun& prepared,
   options.Progress("verify", 0);
   const int64_t mesh_bytes = prepared.run->plan().memory.arena_bytes();
   judged.runs.most_kept_bytes = std::max(kMinBudget, std::min(mesh_bytes / 4 * 3, kKeptBytes));
-  auto check = CheckSteps(programs.Reference(), *programs.program, programs.forms, *prepared.inputs,
-                          OptionsFor(prepared, options), &judged.runs);
-  if (!check) return Fail(check.error());
-  if (check->fault || !check->no_room.empty()) return std::nullopt;
-  judged.check = std::move(*check);
+  auto check =
+      GSHARD_TRY(CheckSteps(programs.Reference(), *programs.program, programs.forms,
+                            *prepared.inputs, OptionsFor(prepared, options), &judged.runs));
+  if (check.fault || !check.no_room.empty()) return std::nullopt;
+  judged.check = std::move(check);
   judged.steps.times_s = {judged.runs.mesh_time_s};
   judged.steps.counts = judged.runs.mesh->executor().counts();
   // Arrays that wait to be shown are no part of the step.

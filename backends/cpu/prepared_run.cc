@@ -11,6 +11,7 @@
 #include "core/analysis/index_inputs.h"
 #include "core/analysis/partitioned.h"
 #include "ir/dims.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -87,23 +88,18 @@ Expected<PreparedRun> PrepareRun(std::unique_ptr<Module> module, std::unique_ptr
                                  const EmulateOptions& options,
                                  const std::vector<FeedCapacity>& capacities, bool writes) {
   PreparedRun prepared;
-  auto inputs = OpenInputs(*module, options);
-  if (!inputs) return Fail(inputs.error());
-  prepared.inputs = std::move(*inputs);
+  prepared.inputs = GSHARD_TRY(OpenInputs(*module, options));
   const Module& meant = given != nullptr ? *given : *module;
   prepared.inputs->SetIndexInputs(FindIndexInputs(meant, meant.DeviceCount()));
-  auto programs =
-      MakeMeshPrograms(std::move(module), std::move(given), options, *prepared.inputs, capacities);
-  if (!programs) return Fail(programs.error());
-  prepared.programs = std::move(*programs);
+  prepared.programs = GSHARD_TRY(
+      MakeMeshPrograms(std::move(module), std::move(given), options, *prepared.inputs, capacities));
   prepared.mesh = MeshOptions(options, prepared.programs);
   if (options.verify) {
     prepared.coverage = CoverageOf(prepared.programs, prepared.inputs->index_inputs());
     prepared.mesh.whole_index_observer = prepared.coverage.get();
   }
   if (writes) {
-    auto done = CheckFiles(options, prepared.mesh.grid.device_count());
-    if (!done) return Fail(done.error());
+    GSHARD_TRY(CheckFiles(options, prepared.mesh.grid.device_count()));
   }
   options.Progress("plan", 0);
   const Module& program = *prepared.programs.program;

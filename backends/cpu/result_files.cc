@@ -13,6 +13,7 @@
 #include "backends/cpu/arrays/array_rows.h"
 #include "backends/cpu/io/npz.h"
 #include "ir/output_file.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -122,7 +123,7 @@ Expected<void> CheckFiles(const EmulateOptions& options, uint32_t device_count) 
   files.push_back(options.trace);
   for (const std::string& file : files) {
     if (file.empty()) continue;
-    if (Expected<void> done = CheckWritable(file); !done) return done;
+    GSHARD_TRY(CheckWritable(file));
   }
   return {};
 }
@@ -131,18 +132,16 @@ Expected<void> WriteResults(const PreparedRun& prepared, const FeedItems& items,
                             const EmulateOptions& options, bool in_pieces) {
   const MeshRun& run = *prepared.run;
   if (in_pieces) {
-    if (Expected<void> done = WriteOutputInPieces(prepared, options); !done) return done;
+    GSHARD_TRY(WriteOutputInPieces(prepared, options));
   } else if (!options.output.empty()) {
     NpzWriter writer(options.output, options.stop);
     for (size_t k = 0; k < prepared.ShownResults(); ++k) {
       OutputArray array = run.Output(k);
       if (!IsArrayType(array.dtype)) continue;
       TrimToItems(prepared.programs.feeds, items, k, run.IsStacked(k), array);
-      Expected<void> done =
-          writer.Add(fmt::format("o{}", k), FormatNpy(array.dtype, array.dims, array.data));
-      if (!done) return done;
+      GSHARD_TRY(writer.Add(fmt::format("o{}", k), FormatNpy(array.dtype, array.dims, array.data)));
     }
-    if (Expected<void> done = writer.Finish(); !done) return done;
+    GSHARD_TRY(writer.Finish());
   }
   for (size_t d = 0; d < options.dumps.size(); ++d) {
     const EmulateOptions::Dump& dump = options.dumps[d];
@@ -150,8 +149,7 @@ Expected<void> WriteResults(const PreparedRun& prepared, const FeedItems& items,
     const std::vector<size_t> leaves = run.KeptLeaves(d);
     for (size_t i = 0; i < leaves.size(); ++i) {
       const std::string path = i == 0 ? dump.file : fmt::format("{}.{}", dump.file, i);
-      Expected<void> done = WriteNpy(path, run.Kept(leaves[i], dump.device));
-      if (!done) return done;
+      GSHARD_TRY(WriteNpy(path, run.Kept(leaves[i], dump.device)));
     }
   }
   return {};

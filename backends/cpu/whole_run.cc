@@ -7,6 +7,7 @@
 #include "backends/cpu/given_reference.h"
 #include "backends/cpu/verify/mesh_runs.h"
 #include "backends/cpu/verify/reference_comparer.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -19,7 +20,7 @@ MeshRunOptions WholeOptions(const PreparedRun& prepared) {
 }
 
 Expected<void> RunOnce(MeshRun& run, ProbeObserver* observer, const EmulateOptions& options) {
-  if (auto done = run.Start(options.stop); !done) return done;
+  GSHARD_TRY(run.Start(options.stop));
   RunOptions once;
   once.stop = options.stop;
   once.observer = observer;
@@ -38,14 +39,12 @@ Expected<std::vector<OutputArray>> RunWholeGraph(const PreparedRun& prepared,
     const int64_t mesh_bytes = prepared.run->plan().program->elided_bytes;
     mesh.memory_limit = std::max<int64_t>(1, mesh.memory_limit - mesh_bytes);
   }
-  auto run = MeshRun::Prepare(programs.Reference(), *prepared.inputs, mesh);
-  if (!run) return Fail(run.error());
-  if (auto done = RunOnce(**run, nullptr, options); !done) return Fail(done.error());
-  std::vector<OutputArray> results = (*run)->Outputs(programs.feeds.shown_results);
+  auto run = GSHARD_TRY(MeshRun::Prepare(programs.Reference(), *prepared.inputs, mesh));
+  GSHARD_TRY(RunOnce(*run, nullptr, options));
+  std::vector<OutputArray> results = run->Outputs(programs.feeds.shown_results);
   if (programs.given != nullptr) {
-    auto done = CheckResults(*prepared.run, *programs.program, prepared.ShownResults(), results,
-                             programs.reference_results);
-    if (!done) return Fail(done.error());
+    GSHARD_TRY(CheckResults(*prepared.run, *programs.program, prepared.ShownResults(), results,
+                            programs.reference_results));
   }
   return results;
 }
@@ -56,10 +55,10 @@ Expected<std::vector<OutputArray>> RunMicrobatched(const PreparedRun& prepared,
   MeshRunOptions mesh = prepared.mesh.ForWholeGraph({prepared.programs.whole.grid.replicas, 1});
   mesh.keep.clear();
   mesh.keep_forms.clear();
-  auto run = MeshRun::Prepare(*prepared.programs.microbatched.module, *prepared.inputs, mesh);
-  if (!run) return Fail(run.error());
-  if (auto done = RunOnce(**run, nullptr, options); !done) return Fail(done.error());
-  return (*run)->Outputs(prepared.programs.feeds.shown_results);
+  auto run =
+      GSHARD_TRY(MeshRun::Prepare(*prepared.programs.microbatched.module, *prepared.inputs, mesh));
+  GSHARD_TRY(RunOnce(*run, nullptr, options));
+  return run->Outputs(prepared.programs.feeds.shown_results);
 }
 
 Expected<std::optional<OwnWay>> RunWithPicks(const PreparedRun& prepared, const MeshRun& mesh,
@@ -71,9 +70,9 @@ Expected<std::optional<OwnWay>> RunWithPicks(const PreparedRun& prepared, const 
   of_whole.probes = shown.whole_probes;
   of_whole.probed_bytes = 1;  // what follows a pick is computed from the one put in its place
   std::string no_room;
-  auto run = MeshRuns().PrepareIfRoom(programs.Reference(), *prepared.inputs, of_whole, no_room);
-  if (!run) return Fail(run.error());
-  if (*run == nullptr) return std::nullopt;
+  auto run = GSHARD_TRY(
+      MeshRuns().PrepareIfRoom(programs.Reference(), *prepared.inputs, of_whole, no_room));
+  if (run == nullptr) return std::nullopt;
   ReferenceComparer::Spreads spreads;
   for (const Candidate& candidate : shown.candidates) {
     const LocalForm& form = *candidate.form;
@@ -83,8 +82,8 @@ Expected<std::optional<OwnWay>> RunWithPicks(const PreparedRun& prepared, const 
   const std::vector<uint8_t> right(programs.Reference().instruction_limit(), 1);
   ReferenceComparer comparer({{}, &shown, true, right, nullptr}, mesh, std::move(spreads), choices,
                              scale);
-  if (auto done = RunOnce(**run, &comparer, options); !done) return Fail(done.error());
-  OwnWay own{(*run)->Outputs(programs.feeds.shown_results), {}};
+  GSHARD_TRY(RunOnce(*run, &comparer, options));
+  OwnWay own{run->Outputs(programs.feeds.shown_results), {}};
   if (!comparer.took_picks()) return own;
   own.near_ties = comparer.NearTies();
   const VerifyResult compared =

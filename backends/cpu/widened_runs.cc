@@ -11,6 +11,7 @@
 #include "backends/cpu/verify/result_spread.h"
 #include "backends/cpu/verify/widened_copy.h"
 #include "backends/cpu/verify/widened_outputs.h"
+#include "ir/try.h"
 #include "ir/verify/verifier.h"
 
 namespace gshard::cpu {
@@ -32,30 +33,27 @@ class WidenedRuns {
     const std::unique_ptr<Module> program = WidenedCopy(*programs.program);
     const std::unique_ptr<Module> reference = WidenedCopy(programs.Reference());
     for (const Module* module : {program.get(), reference.get()}) {
-      if (auto done = VerifyModule(*module, {.shardings = false}); !done) return Fail(done.error());
+      GSHARD_TRY(VerifyModule(*module, {.shardings = false}));
     }
     MeshRunOptions mesh = WidenedMesh(prepared_.mesh, program->context());
     LeaveRoom(narrow_expected, mesh);
     const DeviceGrid& whole_grid = programs.whole.grid;
-    auto expected = RunReference(*reference, mesh, whole_grid, narrow_expected.size());
-    if (!expected) return Fail(expected.error());
+    auto expected = GSHARD_TRY(RunReference(*reference, mesh, whole_grid, narrow_expected.size()));
     if (programs.microbatched.module != nullptr) {
       const std::unique_ptr<Module> in_microbatches = WidenedCopy(*programs.microbatched.module);
-      auto microbatched =
-          RunReference(*in_microbatches, mesh, {whole_grid.replicas, 1}, narrow_expected.size());
-      if (!microbatched) return Fail(microbatched.error());
-      TakeMicrobatched(programs.microbatched.sums, *microbatched, *expected);
+      auto microbatched = GSHARD_TRY(
+          RunReference(*in_microbatches, mesh, {whole_grid.replicas, 1}, narrow_expected.size()));
+      TakeMicrobatched(programs.microbatched.sums, microbatched, expected);
     }
-    LeaveRoom(*expected, mesh);
-    auto run = runs_.Prepare(*program, *prepared_.inputs, mesh);
-    if (!run) return Fail(run.error());
-    if (auto done = runs_.Start(**run, options_.stop); !done) return Fail(done.error());
-    if (auto done = runs_.Run(**run, Once(0.5)); !done) return Fail(done.error());
-    runs_.GatherResults(**run);
+    LeaveRoom(expected, mesh);
+    auto run = GSHARD_TRY(runs_.Prepare(*program, *prepared_.inputs, mesh));
+    GSHARD_TRY(runs_.Start(*run, options_.stop));
+    GSHARD_TRY(runs_.Run(*run, Once(0.5)));
+    runs_.GatherResults(*run);
     if (programs.given != nullptr)
-      FindResultSpreads(**run, *program, *expected, programs.reference_results, [](const auto&) {});
-    return JudgeWidened(verify, narrow_expected, *programs.program, programs.Reference(), **run,
-                        *expected);
+      FindResultSpreads(*run, *program, expected, programs.reference_results, [](const auto&) {});
+    return JudgeWidened(verify, narrow_expected, *programs.program, programs.Reference(), *run,
+                        expected);
   }
 
  private:
@@ -80,16 +78,15 @@ class WidenedRuns {
   Expected<std::vector<OutputArray>> RunReference(const Module& reference,
                                                   const MeshRunOptions& mesh,
                                                   const DeviceGrid& grid, size_t count) const {
-    auto run = MeshRun::Prepare(reference, *prepared_.inputs, mesh.ForWholeGraph(grid));
-    if (!run) return Fail(run.error());
-    if (auto done = (*run)->Start(options_.stop); !done) return Fail(done.error());
+    auto run = GSHARD_TRY(MeshRun::Prepare(reference, *prepared_.inputs, mesh.ForWholeGraph(grid)));
+    GSHARD_TRY(run->Start(options_.stop));
     RunOptions once = Once(0);
     once.progress = [this, tell = once.progress](double done) {
       runs_.ReportProgress();  // other ranks wait
       tell(done);
     };
-    if (auto done = (*run)->Run(once); !done) return Fail(done.error());
-    return (*run)->Outputs(count);
+    GSHARD_TRY(run->Run(once));
+    return run->Outputs(count);
   }
 
   const PreparedRun& prepared_;

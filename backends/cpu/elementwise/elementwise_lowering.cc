@@ -11,6 +11,7 @@
 
 #include "backends/cpu/elementwise/elementwise_program.h"
 #include "ir/module.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -297,6 +298,15 @@ int64_t ValueCount(const Shape* shape) {
   return count;
 }
 
+// Of the values of a tuple those of the element that `x` gets.
+std::vector<Value> ElementOf(const Instruction& x, const std::vector<Value>& tuple) {
+  const Shape* shape = x.operand(0)->shape();
+  const int64_t index = x.attributes<GetTupleElementAttributes>().index;
+  int64_t begin = 0;
+  for (int64_t i = 0; i < index; ++i) begin += ValueCount(shape->element(i));
+  return {tuple.begin() + begin, tuple.begin() + begin + ValueCount(shape->element(index))};
+}
+
 }  // namespace
 
 Expected<std::vector<Value>> ElementwiseProgram::AddCall(const Computation& computation,
@@ -307,20 +317,20 @@ Expected<std::vector<Value>> ElementwiseProgram::AddCall(const Computation& comp
 Expected<Value> ElementwiseProgram::AddPartOfCall(const Computation& computation,
                                                   const Instruction& part,
                                                   std::span<const Value> arguments) {
-  auto values = AddCallUpTo(computation, part, arguments);
-  if (!values) return Fail(values.error());
-  return values->front();
+  auto values = GSHARD_TRY(AddCallUpTo(computation, part, arguments));
+  return values.front();
 }
 
 Expected<std::vector<Value>> ElementwiseProgram::AddCallUpTo(const Computation& computation,
                                                              const Instruction& last,
                                                              std::span<const Value> arguments) {
   tsl::robin_map<const Instruction*, std::vector<Value>> results;
-  std::vector<size_t> parameter_begin;
   size_t begin = 0;
   for (const Instruction* parameter : computation.parameters()) {
-    parameter_begin.push_back(begin);
-    begin += static_cast<size_t>(ValueCount(parameter->shape()));
+    const auto leaves =
+        arguments.subspan(begin, static_cast<size_t>(ValueCount(parameter->shape())));
+    results.insert_or_assign(parameter, std::vector<Value>(leaves.begin(), leaves.end()));
+    begin += leaves.size();
   }
   CheckInternal(begin == arguments.size(), "arguments of a called scalar computation");
   for (const Instruction* instruction : computation.instructions()) {
@@ -333,14 +343,9 @@ Expected<std::vector<Value>> ElementwiseProgram::AddCallUpTo(const Computation& 
     }
     std::vector<Value> values;
     switch (instruction->opcode()) {
-      case Opcode::kParameter: {
-        const size_t number =
-            static_cast<size_t>(instruction->attributes<ParameterAttributes>().number);
-        const size_t count = static_cast<size_t>(ValueCount(instruction->shape()));
-        const auto leaves = arguments.subspan(parameter_begin[number], count);
-        values.assign(leaves.begin(), leaves.end());
+      case Opcode::kParameter:
+        values = results.at(instruction);
         break;
-      }
       case Opcode::kConstant: {
         const Literal& literal = *instruction->attributes<ConstantAttributes>().literal;
         if (instruction->shape()->IsTuple()) {
@@ -375,24 +380,15 @@ Expected<std::vector<Value>> ElementwiseProgram::AddCallUpTo(const Computation& 
       case Opcode::kDynamicUpdateSlice:
         values = operands[1];
         break;
-      case Opcode::kGetTupleElement: {
-        const Shape* tuple = instruction->operand(0)->shape();
-        const int64_t index = instruction->attributes<GetTupleElementAttributes>().index;
-        int64_t from = 0;
-        for (int64_t i = 0; i < index; ++i) from += ValueCount(tuple->element(i));
-        const auto start = flat.begin() + from;
-        values.assign(start, start + ValueCount(tuple->element(index)));
+      case Opcode::kGetTupleElement:
+        values = ElementOf(*instruction, flat);
         break;
-      }
       case Opcode::kCall:
       case Opcode::kFusion:
       case Opcode::kMap:
-      case Opcode::kAsyncStart: {
-        auto inner = AddCall(*instruction->called(0), flat);
-        if (!inner) return Fail(inner.error());
-        values = std::move(*inner);
+      case Opcode::kAsyncStart:
+        values = GSHARD_TRY(AddCall(*instruction->called(0), flat));
         break;
-      }
       case Opcode::kReduce: {  // of one element: the body applied once to (init, element)
         const size_t half = operands.size() / 2;
         std::vector<Value> pairs(flat.begin() + static_cast<std::ptrdiff_t>(half), flat.end());
@@ -401,9 +397,7 @@ Expected<std::vector<Value>> ElementwiseProgram::AddCallUpTo(const Computation& 
           values.assign(flat.begin(), flat.begin() + static_cast<std::ptrdiff_t>(half));
           break;
         }
-        auto inner = AddCall(*instruction->called(0), pairs);
-        if (!inner) return Fail(inner.error());
-        values = std::move(*inner);
+        values = GSHARD_TRY(AddCall(*instruction->called(0), pairs));
         break;
       }
       case Opcode::kDot: {
@@ -411,24 +405,15 @@ Expected<std::vector<Value>> ElementwiseProgram::AddCallUpTo(const Computation& 
         values.push_back(AddConvert(product, instruction->shape()->dtype()));
         break;
       }
-      case Opcode::kConditional: {
-        auto inner = AddConditional(*instruction, operands);
-        if (!inner) return Fail(inner.error());
-        values = std::move(*inner);
+      case Opcode::kConditional:
+        values = GSHARD_TRY(AddConditional(*instruction, operands));
         break;
-      }
-      case Opcode::kWhile: {
-        auto inner = AddWhile(*instruction, flat);
-        if (!inner) return Fail(inner.error());
-        values = std::move(*inner);
+      case Opcode::kWhile:
+        values = GSHARD_TRY(AddWhile(*instruction, flat));
         break;
-      }
-      default: {
+      default:  // one operation
         if (!IsElementwise(instruction->opcode())) return Fail(NotScalar(*instruction));
-        auto value = AddInstruction(*instruction, flat);
-        if (!value) return Fail(value.error());
-        values.push_back(*value);
-      }
+        values = {GSHARD_TRY(AddInstruction(*instruction, flat))};
     }
     results.insert_or_assign(instruction, std::move(values));
     if (instruction == &last) break;
@@ -443,10 +428,10 @@ Expected<std::vector<Value>> ElementwiseProgram::AddConditional(
   const size_t branches = instruction.called().size();
   std::vector<Value> result;
   for (size_t k = branches; k-- > 0;) {
-    auto values = AddCall(*instruction.called(static_cast<int64_t>(k)), operands[k + 1]);
-    if (!values) return Fail(values.error());
+    auto values =
+        GSHARD_TRY(AddCall(*instruction.called(static_cast<int64_t>(k)), operands[k + 1]));
     if (k + 1 == branches) {  // also taken when the index is out of range
-      result = std::move(*values);
+      result = std::move(values);
       continue;
     }
     Value taken = selector;
@@ -456,7 +441,7 @@ Expected<std::vector<Value>> ElementwiseProgram::AddConditional(
       taken = AddCompare(ComparisonDirection::kEq, false, selector, number);
     }
     for (size_t i = 0; i < result.size(); ++i) {
-      result[i] = AddSelect(taken, (*values)[i], result[i]);
+      result[i] = AddSelect(taken, values[i], result[i]);
     }
   }
   return result;
@@ -486,15 +471,13 @@ Expected<std::vector<Value>> ElementwiseProgram::AddWhile(const Instruction& ins
   const size_t header = steps_.size();
   steps_.emplace_back();
   const std::vector<ValueInfo> saved = values_;
-  auto condition = AddCall(*instruction.called(0), carried_values());
-  if (!condition) return Fail(condition.error());
-  const Register predicate = Computed((*condition)[0]);
+  auto condition = GSHARD_TRY(AddCall(*instruction.called(0), carried_values()));
+  const Register predicate = Computed(condition[0]);
   const size_t condition_end = steps_.size();
   RestoreForms(saved);
-  auto body = AddCall(*instruction.called(1), carried_values());
-  if (!body) return Fail(body.error());
+  auto body = GSHARD_TRY(AddCall(*instruction.called(1), carried_values()));
   std::vector<Register> next;
-  for (Value value : *body) {
+  for (Value value : body) {
     const int64_t bytes = StorageBytes(ComputeType(TypeOf(value)));
     next.push_back(Emit(CopyTileFunction(bytes), {{Computed(value)}}, bytes));
   }

@@ -10,6 +10,7 @@
 #include "backends/cpu/kernels/tile_functions.h"
 #include "core/analysis/combiner.h"
 #include "ir/module.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -112,8 +113,8 @@ class TileFold final : public Fold {
     }
     for (int64_t begin = 0; begin < count; begin += kTile) {
       const int64_t n = std::min(kTile, count - begin);
-      finish_(Tile{{partial + begin * bytes_, nullptr, nullptr},
-                   result + begin * stored_bytes_, n, 0});
+      finish_(
+          Tile{{partial + begin * bytes_, nullptr, nullptr}, result + begin * stored_bytes_, n, 0});
     }
   }
 
@@ -239,9 +240,8 @@ Expected<std::unique_ptr<Fold>> MakeFold(const Computation& to_apply, DType dtyp
     return Fail(to_apply.module().ErrorAt(to_apply.root(), "E-RUN-REDUCTION",
                                           "a reduction over another type than its operand's"));
   }
-  auto function = CompileElementFunction(to_apply);
-  if (!function) return Fail(function.error());
-  return std::make_unique<GeneralFold>(std::move(*function), StorageBytes(dtype));
+  auto function = GSHARD_TRY(CompileElementFunction(to_apply));
+  return std::make_unique<GeneralFold>(std::move(function), StorageBytes(dtype));
 }
 
 }  // namespace gshard::cpu

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "ir/module.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -75,13 +76,11 @@ class GroupBuilder {
         std::vector<Value> operands;
         for (size_t i = 0; i < fused.operands.size(); ++i) operands.push_back(OperandOf(fused, i));
         if (member.opcode() == Opcode::kMap) {
-          auto values = program_.AddCall(*member.called(0), operands);
-          if (!values) return Fail(values.error());
-          value = values->front();
+          auto values = GSHARD_TRY(program_.AddCall(*member.called(0), operands));
+          value = values.front();
         } else {
-          auto added = program_.AddInstruction(member, operands);
-          if (!added) return Fail(added.error());
-          value = *added;
+          auto added = GSHARD_TRY(program_.AddInstruction(member, operands));
+          value = added;
         }
       }
     }
@@ -242,7 +241,7 @@ Expected<std::unique_ptr<Kernel>> MakeFusedElementwise(std::span<const FusedMemb
                                                        int64_t element_count) {
   GroupBuilder builder(externals, element_count);
   for (const FusedMember& member : members) {
-    if (Expected<void> added = builder.Add(member); !added) return Fail(added.error());
+    GSHARD_TRY(builder.Add(member));
   }
   std::vector<int64_t> operand_bytes, result_bytes;
   for (const Shape* external : externals) operand_bytes.push_back(StorageBytes(external->dtype()));

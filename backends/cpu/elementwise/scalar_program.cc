@@ -5,6 +5,7 @@
 
 #include "backends/cpu/elementwise/element_function.h"
 #include "ir/module.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -25,17 +26,15 @@ Expected<std::unique_ptr<ScalarProgram>> ScalarProgram::Compile(const Computatio
   }
   std::vector<ElementwiseProgram::Value> arguments;
   for (DType type : types) arguments.push_back(program.AddArrayInput(type));
-  auto values = program.AddCall(computation, arguments);
-  if (!values) return Fail(values.error());
-  for (ElementwiseProgram::Value value : *values) program.AddOutput(value);
+  auto values = GSHARD_TRY(program.AddCall(computation, arguments));
+  for (ElementwiseProgram::Value value : values) program.AddOutput(value);
   program.Build(/*outputs_may_alias=*/true);
   return result;
 }
 
 Expected<std::unique_ptr<ElementFunction>> CompileElementFunction(const Computation& computation) {
-  auto program = ScalarProgram::Compile(computation);
-  if (!program) return Fail(program.error());
-  return std::unique_ptr<ElementFunction>(std::move(*program));
+  auto program = GSHARD_TRY(ScalarProgram::Compile(computation));
+  return std::unique_ptr<ElementFunction>(std::move(program));
 }
 
 }  // namespace gshard::cpu

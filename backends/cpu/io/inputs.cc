@@ -12,6 +12,7 @@
 #include "backends/cpu/arrays/fill.h"
 #include "ir/literal.h"
 #include "ir/sharding_algebra.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -147,9 +148,7 @@ Expected<std::unique_ptr<Inputs>> Inputs::Open(const std::string& path, uint64_t
   inputs->path_ = path;
   inputs->seed_ = seed;
   if (!path.empty()) {
-    auto file = NpzReader::Open(path);
-    if (!file) return Fail(file.error());
-    inputs->file_ = std::move(*file);
+    inputs->file_ = GSHARD_TRY(NpzReader::Open(path));
   }
   return inputs;
 }
@@ -224,9 +223,8 @@ Expected<std::optional<std::vector<int64_t>>> Inputs::FileDims(const ParameterLe
                                                                size_t k) const {
   const std::string name = NameOf(leaf, k);
   if (name.empty()) return std::nullopt;
-  auto header = file_->Header(name);
-  if (!header) return Fail(header.error());
-  return std::move(header->dims);
+  auto header = GSHARD_TRY(file_->Header(name));
+  return std::move(header.dims);
 }
 
 // `array`, if it is random, with what it indexes.
@@ -252,44 +250,39 @@ Expected<GlobalArray> Inputs::Load(const ParameterLeaf& leaf, size_t k,
   array.stream = k;
   const std::string name = NameOf(leaf, k);
   if (name.empty()) return WithIndices(std::move(array), k);
-  auto header = file_->Header(name);
-  if (!header) return Fail(header.error());
+  auto header = GSHARD_TRY(file_->Header(name));
   std::vector<int64_t> per_device{grid.device_count()}, per_replica{grid.replicas};
   per_device.insert(per_device.end(), local_dims.begin(), local_dims.end());
   per_replica.insert(per_replica.end(), dims.begin(), dims.end());
   // Where only tiles are known, a dim may be of any size that is cut into such tiles.
-  bool covered = header->dims.size() == dims.size();
+  bool covered = header.dims.size() == dims.size();
   for (size_t i = 0; covered && i < dims.size(); ++i) {
     const int64_t tiles = exact || local_dims[i] == 0 ? 1 : dims[i] / local_dims[i];
-    covered = header->dims[i] == dims[i] ||
-              (tiles > 1 && (header->dims[i] + tiles - 1) / tiles == local_dims[i]);
+    covered = header.dims[i] == dims[i] ||
+              (tiles > 1 && (header.dims[i] + tiles - 1) / tiles == local_dims[i]);
   }
-  if (!covered && header->dims == per_device) {
+  if (!covered && header.dims == per_device) {
     *form = InputForm::kPerDevice;
-  } else if (!covered && grid.replicas > 1 && header->dims == per_replica) {
+  } else if (!covered && grid.replicas > 1 && header.dims == per_replica) {
     *form = InputForm::kPerReplica;
   } else if (!covered) {
     return Fail(MakeError(
         "E-RUN-INPUT", fmt::format("{}: {} is [{}], but parameter {} is [{}]", path_, name,
-                                   fmt::join(header->dims, ","), leaf.name, fmt::join(dims, ","))));
+                                   fmt::join(header.dims, ","), leaf.name, fmt::join(dims, ","))));
   }
-  array.dims = header->dims;
-  std::string descr = header->descr;
+  array.dims = header.dims;
+  std::string descr = header.descr;
   if (descr[0] == '>') descr[0] = '<';  // turned round on the way, which nobody needs to hear of
   if (descr != NpyDescr(array.dtype) && !descr.starts_with("|V")) {
     array.converted_from = NumPyName(descr);
   }
-  if (LiesAsRead(*header, array.dtype)) {
-    auto stored = file_->Stored(name);
-    if (!stored) return Fail(stored.error());
-    array.stored = std::move(*stored);
+  if (LiesAsRead(header, array.dtype)) {
+    array.stored = GSHARD_TRY(file_->Stored(name));
     if (array.stored.file != nullptr) return array;
   }
-  auto npy = file_->Read(name);
-  if (!npy) return Fail(npy.error());
-  auto data = ConvertNpy(std::move(*npy), array.dtype, fmt::format("{}: {}", path_, name));
-  if (!data) return Fail(data.error());
-  array.data = std::move(*data);
+  auto npy = GSHARD_TRY(file_->Read(name));
+  array.data =
+      GSHARD_TRY(ConvertNpy(std::move(npy), array.dtype, fmt::format("{}: {}", path_, name)));
   if (array.data.empty()) array.data.resize(1);
   return array;
 }

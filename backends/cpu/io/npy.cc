@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "ir/literal.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -231,12 +232,11 @@ Expected<size_t> NpyHeaderBytes(std::span<const std::byte> file, const std::stri
 }
 
 Expected<NpyHeader> ParseNpyHeader(std::span<const std::byte> file, const std::string& name) {
-  Expected<size_t> bytes = NpyHeaderBytes(file, name);
-  if (!bytes) return Fail(bytes.error());
-  if (*bytes > file.size()) return NpyError(name, "the header is cut off");
-  const std::string_view dict(reinterpret_cast<const char*>(file.data()), *bytes);
+  auto bytes = GSHARD_TRY(NpyHeaderBytes(file, name));
+  if (bytes > file.size()) return NpyError(name, "the header is cut off");
+  const std::string_view dict(reinterpret_cast<const char*>(file.data()), bytes);
   NpyHeader header;
-  header.data_begin = *bytes;
+  header.data_begin = bytes;
   std::string_view descr = DictValue(dict, "descr");
   if (descr.size() < 2 || descr[0] != '\'' || descr.find('\'', 1) == std::string_view::npos) {
     return NpyError(name, "only plain arrays are read, no records");
@@ -264,18 +264,17 @@ Expected<NpyHeader> ParseNpyHeader(std::span<const std::byte> file, const std::s
 }
 
 Expected<NpyArray> ParseNpy(std::span<const std::byte> file, const std::string& name) {
-  Expected<NpyHeader> header = ParseNpyHeader(file, name);
-  if (!header) return Fail(header.error());
-  const size_t rest = file.size() - header->data_begin;
-  if (rest < header->data_bytes) return NpyError(name, "the data is cut off");
-  if (rest > header->data_bytes) {
-    return NpyError(name, fmt::format("{} bytes follow the data", rest - header->data_bytes));
+  auto header = GSHARD_TRY(ParseNpyHeader(file, name));
+  const size_t rest = file.size() - header.data_begin;
+  if (rest < header.data_bytes) return NpyError(name, "the data is cut off");
+  if (rest > header.data_bytes) {
+    return NpyError(name, fmt::format("{} bytes follow the data", rest - header.data_bytes));
   }
-  NpyArray array{std::move(header->descr), std::move(header->dims), {}};
-  const auto data = file.subspan(header->data_begin);
+  NpyArray array{std::move(header.descr), std::move(header.dims), {}};
+  const auto data = file.subspan(header.data_begin);
   array.data.assign(data.begin(), data.end());
   if (array.descr[0] == '>') SwapBytes(array);
-  if (header->fortran_order) {
+  if (header.fortran_order) {
     ReorderFortran(array, static_cast<size_t>(ItemSize(array.descr)));
   }
   return array;
@@ -324,11 +323,10 @@ Expected<std::vector<std::byte>> ConvertNpy(NpyArray array, DType dtype, const s
   }
   if (item == bytes && (type[0] == 'i' || type[0] == 'u') && IsFloat(dtype) &&
       NpyDescr(dtype).starts_with("|V")) {
-    return Fail(MakeError(
-        "E-NPY-TYPE",
-        fmt::format("{}: elements of type {} may be numbers or the bits of {}", name, array.descr,
-                    DTypeName(dtype)),
-        fmt::format("bits: x.view('V{}'); numbers: x.astype('float32')", bytes)));
+    return Fail(MakeError("E-NPY-TYPE",
+                          fmt::format("{}: elements of type {} may be numbers or the bits of {}",
+                                      name, array.descr, DTypeName(dtype)),
+                          fmt::format("bits: x.view('V{}'); numbers: x.astype('float32')", bytes)));
   }
   const int64_t count = ElementCount(array.dims);
   std::vector<std::byte> data(static_cast<size_t>(count * bytes));

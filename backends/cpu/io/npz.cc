@@ -18,6 +18,7 @@
 
 #include "backends/cpu/io/zip_layout.h"
 #include "ir/output_file.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -129,17 +130,13 @@ Expected<NpzReader::Member> NpzReader::Begin(const std::string& name) const {
   member.file.reset(zip_fopen_index(zip, member.index, 0));
   if (member.file == nullptr) return ZipError(path_, fmt::format("{} cannot be opened", name));
   // The header first: a member is never unpacked beyond the array that it declares.
-  Expected<void> done = ReadUpTo(*member.file, std::min<size_t>(stat.size, kNpyPrefixBytes),
-                                 member.name, member.bytes);
-  if (!done) return Fail(done.error());
-  Expected<size_t> header_bytes = NpyHeaderBytes(member.bytes, member.name);
-  if (!header_bytes) return Fail(header_bytes.error());
-  done =
-      ReadUpTo(*member.file, std::min<size_t>(stat.size, *header_bytes), member.name, member.bytes);
-  if (!done) return Fail(done.error());
-  Expected<NpyHeader> header = ParseNpyHeader(member.bytes, member.name);
-  if (!header) return Fail(header.error());
-  member.header = std::move(*header);
+  GSHARD_TRY(ReadUpTo(*member.file, std::min<size_t>(stat.size, kNpyPrefixBytes), member.name,
+                      member.bytes));
+  auto header_bytes = GSHARD_TRY(NpyHeaderBytes(member.bytes, member.name));
+  GSHARD_TRY(
+      ReadUpTo(*member.file, std::min<size_t>(stat.size, header_bytes), member.name, member.bytes));
+  auto header = GSHARD_TRY(ParseNpyHeader(member.bytes, member.name));
+  member.header = std::move(header);
   if (stat.size != member.declared()) {
     return ZipError(path_, fmt::format("{} has {} bytes, its header declares {}", name, stat.size,
                                        member.declared()));
@@ -158,33 +155,29 @@ Expected<void> NpzReader::CheckEnd(const Member& member) {
 }
 
 Expected<NpyHeader> NpzReader::Header(const std::string& name) const {
-  Expected<Member> member = Begin(name);
-  if (!member) return Fail(member.error());
-  return std::move(member->header);
+  auto member = GSHARD_TRY(Begin(name));
+  return std::move(member.header);
 }
 
 Expected<NpyArray> NpzReader::Read(const std::string& name) const {
-  Expected<Member> member = Begin(name);
-  if (!member) return Fail(member.error());
-  Expected<void> done = ReadUpTo(*member->file, member->declared(), member->name, member->bytes);
-  if (done) done = CheckEnd(*member);
-  if (!done) return Fail(done.error());
-  return ParseNpy(member->bytes, member->name);
+  auto member = GSHARD_TRY(Begin(name));
+  GSHARD_TRY(ReadUpTo(*member.file, member.declared(), member.name, member.bytes));
+  GSHARD_TRY(CheckEnd(member));
+  return ParseNpy(member.bytes, member.name);
 }
 
 Expected<StoredArray> NpzReader::Stored(const std::string& name) const {
-  Expected<Member> member = Begin(name);
-  if (!member) return Fail(member.error());
+  auto member = GSHARD_TRY(Begin(name));
   if (archive_->file == nullptr) archive_->file = ReadFile::Open(path_);
   const std::shared_ptr<const ReadFile> file = archive_->file;
   if (file == nullptr) return StoredArray();
   const ReadBytes read = [&](size_t begin, std::span<std::byte> out) {
     return file->Read(begin, out);
   };
-  const std::optional<MemberPlace> place = PlaceOfStoredMember(file->size(), read, member->index);
-  if (!place || place->bytes != member->declared()) return StoredArray();
+  const std::optional<MemberPlace> place = PlaceOfStoredMember(file->size(), read, member.index);
+  if (!place || place->bytes != member.declared()) return StoredArray();
   // What libzip reads, checksum and all, is what lies there.
-  std::vector<std::byte>& step = member->bytes;
+  std::vector<std::byte>& step = member.bytes;
   std::vector<std::byte> stored;
   for (size_t at = 0; at < place->bytes;) {
     stored.resize(step.size());
@@ -192,12 +185,10 @@ Expected<StoredArray> NpzReader::Stored(const std::string& name) const {
     at += step.size();
     step.clear();
     constexpr size_t kStep = size_t{1} << 20;
-    Expected<void> done =
-        ReadUpTo(*member->file, std::min(kStep, place->bytes - at), member->name, step);
-    if (!done) return Fail(done.error());
+    GSHARD_TRY(ReadUpTo(*member.file, std::min(kStep, place->bytes - at), member.name, step));
   }
-  if (Expected<void> done = CheckEnd(*member); !done) return Fail(done.error());
-  return StoredArray{file, place->begin + member->header.data_begin, member->name};
+  GSHARD_TRY(CheckEnd(member));
+  return StoredArray{file, place->begin + member.header.data_begin, member.name};
 }
 
 struct NpzWriter::Archive {
@@ -231,7 +222,7 @@ Expected<void> NpzWriter::OpenArchive() {
 }
 
 Expected<void> NpzWriter::Add(const std::string& name, std::vector<std::byte> file) {
-  if (Expected<void> done = OpenArchive(); !done) return done;
+  GSHARD_TRY(OpenArchive());
   archive_->Unmap();
   archive_->members.push_back(std::move(file));
   const std::vector<std::byte>& data = archive_->members.back();
@@ -239,7 +230,7 @@ Expected<void> NpzWriter::Add(const std::string& name, std::vector<std::byte> fi
 }
 
 Expected<std::span<std::byte>> NpzWriter::AddOnDisk(const std::string& name, size_t bytes) {
-  if (Expected<void> done = OpenArchive(); !done) return Fail(done.error());
+  GSHARD_TRY(OpenArchive());
   archive_->Unmap();
   const int fd = OpenScratch(std::filesystem::path(OutputTarget(path_)).parent_path());
   if (fd < 0) return ZipError(path_, std::strerror(errno));
@@ -256,8 +247,7 @@ Expected<std::span<std::byte>> NpzWriter::AddOnDisk(const std::string& name, siz
   archive_->mapped = {static_cast<std::byte*>(mapped), bytes};
   fchmod(fd, 0666);  // libzip notes it in the archive: as of members from memory
   const auto length = static_cast<zip_int64_t>(bytes);
-  Expected<void> done = AddSource(name, zip_source_filep(archive_->zip.get(), file, 0, length));
-  if (!done) return Fail(done.error());
+  GSHARD_TRY(AddSource(name, zip_source_filep(archive_->zip.get(), file, 0, length)));
   return archive_->mapped;
 }
 
@@ -277,7 +267,7 @@ Expected<void> NpzWriter::AddSource(const std::string& name, zip_source_t* sourc
 }
 
 Expected<void> NpzWriter::Finish() {
-  if (Expected<void> done = OpenArchive(); !done) return done;
+  GSHARD_TRY(OpenArchive());
   archive_->Unmap();
   zip_t* zip = archive_->zip.release();
   if (stop_ != nullptr) {

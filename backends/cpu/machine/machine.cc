@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "backends/cpu/machine/blas_core.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -103,12 +104,11 @@ std::string ToText(const Machine& machine) {
 }
 
 Expected<std::vector<Diagnostic>> SetUpMachine() {
-  const Expected<InstructionSet> instructions = InstructionsToUse();
-  if (!instructions) return Fail(instructions.error());
-  TheSetup().instructions = *instructions;
-  if (*instructions < ThisProcessor().offers) LimitLoops(*instructions);
+  const auto instructions = GSHARD_TRY(InstructionsToUse());
+  TheSetup().instructions = instructions;
+  if (instructions < ThisProcessor().offers) LimitLoops(instructions);
   std::vector<Diagnostic> warnings;
-  if (auto warning = SetUpBlas(*instructions)) warnings.push_back(std::move(*warning));
+  if (auto warning = SetUpBlas(instructions)) warnings.push_back(std::move(*warning));
   return warnings;
 }
 

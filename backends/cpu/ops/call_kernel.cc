@@ -10,6 +10,7 @@
 #include "backends/cpu/ops/kernel_table.h"
 #include "ir/literal.h"
 #include "ir/module.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -89,9 +90,7 @@ Expected<std::vector<size_t>> CallKernel::Add(const Computation& computation,
       }
       case Opcode::kCall:
       case Opcode::kFusion: {
-        auto inner = Add(*instruction->called(0), flat);
-        if (!inner) return Fail(inner.error());
-        result = std::move(*inner);
+        result = GSHARD_TRY(Add(*instruction->called(0), flat));
         break;
       }
       default: {
@@ -102,10 +101,9 @@ Expected<std::vector<size_t>> CallKernel::Add(const Computation& computation,
               fmt::format("{} cannot be evaluated inside a body of scan",
                           OpcodeName(instruction->opcode()))));
         }
-        auto kernel = factory(*instruction);
-        if (!kernel) return Fail(kernel.error());
+        auto kernel = GSHARD_TRY(factory(*instruction));
         for (const Shape* leaf : leaves) result.push_back(AddSlot(leaf));
-        steps_.push_back({std::move(*kernel), std::move(flat), result});
+        steps_.push_back({std::move(kernel), std::move(flat), result});
       }
     }
     values.insert_or_assign(instruction, std::move(result));
@@ -122,9 +120,7 @@ Expected<CallKernel> CallKernel::Make(const Computation& computation) {
       call.slots_.back().argument = static_cast<int64_t>(arguments.size() - 1);
     }
   }
-  auto roots = call.Add(computation, arguments);
-  if (!roots) return Fail(roots.error());
-  call.roots_ = std::move(*roots);
+  call.roots_ = GSHARD_TRY(call.Add(computation, arguments));
   return call;
 }
 

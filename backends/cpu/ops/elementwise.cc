@@ -4,6 +4,7 @@
 #include "backends/cpu/elementwise/element_function.h"
 #include "backends/cpu/elementwise/program_kernel.h"
 #include "backends/cpu/ops/factories.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -84,12 +85,11 @@ KernelOrError MakeElementwise(const Instruction& instruction) {
   }
   if (instruction.opcode() == Opcode::kMap &&
       (instruction.shape()->IsTuple() || instruction.operand_count() == 0)) {
-    auto function = CompileElementFunction(*instruction.called(0));
-    if (!function) return Fail(function.error());
+    auto function = GSHARD_TRY(CompileElementFunction(*instruction.called(0)));
     const Shape* shape = instruction.shape();
     const int64_t count =
         shape->IsTuple() ? shape->element(0)->element_count() : shape->element_count();
-    return std::make_unique<MapKernel>(std::move(*function), count);
+    return std::make_unique<MapKernel>(std::move(function), count);
   }
   return MakeSingleElementwise(instruction);
 }

@@ -13,6 +13,7 @@
 #include "backends/cpu/ops/factories.h"
 #include "core/analysis/combiner.h"
 #include "ir/dims.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -316,9 +317,8 @@ KernelOrError MakeScatter(const Instruction& instruction) {
                                              ArithmeticFunction(*opcode, dtype), commutes);
     }
   }
-  auto program = ScalarProgram::Compile(combiner);
-  if (!program) return Fail(program.error());
-  return std::make_unique<ScatterKernel>(instruction, std::move(*program), nullptr, commutes);
+  auto program = GSHARD_TRY(ScalarProgram::Compile(combiner));
+  return std::make_unique<ScatterKernel>(instruction, std::move(program), nullptr, commutes);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "backends/cpu/ops/factories.h"
 #include "backends/cpu/ops/reduce_kernels.h"
 #include "core/analysis/combiner.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -386,9 +387,8 @@ KernelOrError MakeReduce(const Instruction& instruction) {
     }
   }
   if (std::unique_ptr<Kernel> kernel = MakeArgReduceKernel(instruction)) return kernel;
-  auto program = ScalarProgram::Compile(*instruction.called(0));
-  if (!program) return Fail(program.error());
-  return std::make_unique<ProgramReduceKernel>(instruction, std::move(*program));
+  auto program = GSHARD_TRY(ScalarProgram::Compile(*instruction.called(0)));
+  return std::make_unique<ProgramReduceKernel>(instruction, std::move(program));
 }
 
 }  // namespace gshard::cpu

@@ -15,6 +15,7 @@
 #include "backends/cpu/ops/factories.h"
 #include "backends/cpu/ops/tile_folder.h"
 #include "core/analysis/combiner.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -471,24 +472,23 @@ KernelOrError MakeSlidingReduce(const Instruction& instruction) {
   const int64_t inputs = instruction.operand_count() / 2;
   std::vector<DType> dtypes;
   for (int64_t k = 0; k < inputs; ++k) dtypes.push_back(instruction.operand(k)->shape()->dtype());
-  auto folder = TileFolder::Make(*instruction.called(0), std::move(dtypes));
-  if (!folder) return Fail(folder.error());
+  auto folder = GSHARD_TRY(TileFolder::Make(*instruction.called(0), std::move(dtypes)));
   const auto operand = instruction.operand(0)->shape()->dims();
   const Shape* result = instruction.shape();
   const auto output = (result->IsTuple() ? result->element(0) : result)->dims();
   const auto window = instruction.attributes<WindowAttributes>().window;
   const std::vector<SlidingDim> dims = SlidingDims(operand, output, window);
-  if (const auto cumulative = FindCumulativeDim(dims, **folder)) {
+  if (const auto cumulative = FindCumulativeDim(dims, *folder)) {
     return std::make_unique<RunningFoldKernel>(
         Product(operand.first(cumulative->dim)), operand[cumulative->dim],
-        Product(operand.subspan(cumulative->dim + 1)), cumulative->reverse, std::move(*folder));
+        Product(operand.subspan(cumulative->dim + 1)), cumulative->reverse, std::move(folder));
   }
-  if (LineWindowKernel::Supports(dims, **folder)) {
-    return std::make_unique<LineWindowKernel>(dims, *(*folder)->operation(),
+  if (LineWindowKernel::Supports(dims, *folder)) {
+    return std::make_unique<LineWindowKernel>(dims, *folder->operation(),
                                               instruction.operand(0)->shape()->dtype());
   }
   return std::make_unique<ReduceWindowKernel>(WindowRows(operand, output, window),
-                                              std::move(*folder));
+                                              std::move(folder));
 }
 
 // --- select-and-scatter
@@ -587,19 +587,17 @@ class SelectAndScatterKernel : public Kernel {
 };
 
 KernelOrError MakeSelectAndScatter(const Instruction& instruction) {
-  auto select = ScalarProgram::Compile(*instruction.called(0));
-  if (!select) return Fail(select.error());
+  auto select = GSHARD_TRY(ScalarProgram::Compile(*instruction.called(0)));
   const DType dtype = instruction.shape()->dtype();
   const auto operation = SingleBinaryOperation(*instruction.called(1));
   if (operation && ComputeType(dtype) == dtype &&
       ArithmeticFunction(*operation, dtype) != nullptr) {
-    return std::make_unique<SelectAndScatterKernel>(instruction, std::move(*select), nullptr,
+    return std::make_unique<SelectAndScatterKernel>(instruction, std::move(select), nullptr,
                                                     ArithmeticFunction(*operation, dtype));
   }
-  auto scatter = ScalarProgram::Compile(*instruction.called(1));
-  if (!scatter) return Fail(scatter.error());
-  return std::make_unique<SelectAndScatterKernel>(instruction, std::move(*select),
-                                                  std::move(*scatter), nullptr);
+  auto scatter = GSHARD_TRY(ScalarProgram::Compile(*instruction.called(1)));
+  return std::make_unique<SelectAndScatterKernel>(instruction, std::move(select),
+                                                  std::move(scatter), nullptr);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "backends/cpu/arrays/strided.h"
 #include "backends/cpu/ops/call_kernel.h"
 #include "backends/cpu/ops/factories.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -104,9 +105,8 @@ class ScanKernel : public Kernel {
 }  // namespace
 
 KernelOrError MakeScan(const Instruction& instruction) {
-  auto body = CallKernel::Make(*instruction.called(0));
-  if (!body) return Fail(body.error());
-  return std::make_unique<ScanKernel>(instruction, std::move(*body));
+  auto body = GSHARD_TRY(CallKernel::Make(*instruction.called(0)));
+  return std::make_unique<ScanKernel>(instruction, std::move(body));
 }
 
 }  // namespace gshard::cpu

@@ -11,6 +11,7 @@
 #include "backends/cpu/ops/factories.h"
 #include "backends/cpu/ops/sort_keys.h"
 #include "ir/comparison.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -161,9 +162,8 @@ Expected<ElementwiseProgram> KeyProgram(const Computation& comparator, const Key
     arguments.push_back(number == key.operand * 2 ? x
                                                   : program.AddZero(parameter->shape()->dtype()));
   }
-  auto value = program.AddPartOfCall(comparator, *key.key, arguments);
-  if (!value) return Fail(value.error());
-  program.AddOutput(program.AddConvert(*value, ComputeType(program.TypeOf(*value))));
+  auto value = GSHARD_TRY(program.AddPartOfCall(comparator, *key.key, arguments));
+  program.AddOutput(program.AddConvert(value, ComputeType(program.TypeOf(value))));
   program.Build();
   return program;
 }
@@ -338,14 +338,12 @@ class TopKKernel : public Kernel {
 KernelOrError MakeComparatorSort(const Instruction& instruction) {
   const Computation& comparator = *instruction.called(0);
   if (const auto key = FindKey(comparator)) {
-    auto program = KeyProgram(comparator, *key);
-    if (!program) return Fail(program.error());
-    return std::make_unique<SortKernel>(instruction, key, std::move(*program), nullptr);
+    auto program = GSHARD_TRY(KeyProgram(comparator, *key));
+    return std::make_unique<SortKernel>(instruction, key, std::move(program), nullptr);
   }
-  auto program = ScalarProgram::Compile(comparator);
-  if (!program) return Fail(program.error());
+  auto program = GSHARD_TRY(ScalarProgram::Compile(comparator));
   return std::make_unique<SortKernel>(instruction, std::nullopt, ElementwiseProgram(),
-                                      std::move(*program));
+                                      std::move(program));
 }
 
 }  // namespace

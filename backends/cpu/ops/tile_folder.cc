@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/analysis/combiner.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 
@@ -27,9 +28,7 @@ Expected<std::unique_ptr<TileFolder>> TileFolder::Make(const Computation& body,
       return folder;
     }
   }
-  auto program = ScalarProgram::Compile(body);
-  if (!program) return Fail(program.error());
-  folder->program_ = std::move(*program);
+  folder->program_ = GSHARD_TRY(ScalarProgram::Compile(body));
   return folder;
 }
 

@@ -5,6 +5,7 @@
 
 #include "backends/cpu/plan/views.h"
 #include "core/analysis/collective_classes.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -24,7 +25,7 @@ class CollectivePlanner {
     CollectiveStep step;
     step.op = &op_;
     step.bytes_sent = BytesSent();
-    if (Expected<void> fits = CheckShapes(); !fits) return Fail(fits.error());
+    GSHARD_TRY(CheckShapes());
     if (op_.instruction->opcode() == Opcode::kRaggedAllToAll) {
       step.parts.push_back(RaggedPart());
       return step;
@@ -32,9 +33,8 @@ class CollectivePlanner {
     for (size_t k = 0; k < op_.results.size(); ++k) {
       if (value(op_.results[k]).view != nullptr || value(op_.results[k]).fused_into_reduction)
         continue;
-      auto part = MakePart(k);
-      if (!part) return Fail(part.error());
-      step.parts.push_back(std::move(*part));
+      auto part = GSHARD_TRY(MakePart(k));
+      step.parts.push_back(std::move(part));
     }
     step.moves_data = !step.parts.empty();
     return step;
@@ -140,9 +140,7 @@ class CollectivePlanner {
       }
     }
     if (!x().called().empty()) {
-      auto fold = MakeFold(*x().called(0), shape->dtype());
-      if (!fold) return Fail(fold.error());
-      part.fold = std::move(*fold);
+      part.fold = GSHARD_TRY(MakeFold(*x().called(0), shape->dtype()));
     }
     return part;
   }
@@ -152,16 +150,15 @@ class CollectivePlanner {
     const ResolvedGroups& groups = op_.devices->groups;
     const Value& operand = value(op_.operands[k]);
     const GroupSequences sequences = SequencesOf(groups, *operand.classes);
-    auto part = MakeFrame(k, sequences);
-    if (!part) return part;
+    auto part = GSHARD_TRY(MakeFrame(k, sequences));
     for (uint32_t group : sequences.first_group) {
-      part->begin.push_back(static_cast<uint32_t>(part->members.size()));
+      part.begin.push_back(static_cast<uint32_t>(part.members.size()));
       for (uint32_t device : groups.group(group)) {
-        part->members.push_back(
+        part.members.push_back(
             places_.OffsetOf(Locate(program_, op_.operands[k], operand.classes->class_of(device))));
       }
     }
-    part->begin.push_back(static_cast<uint32_t>(part->members.size()));
+    part.begin.push_back(static_cast<uint32_t>(part.members.size()));
     return part;
   }
 
@@ -211,11 +208,10 @@ Expected<CollectivePart> PlanFinish(const Program& program, const Op& op, size_t
                                     std::span<const int64_t> accumulators, uint32_t per_group) {
   const Value& operand = program.values[op.operands[index]];
   const GroupSequences sequences = SequencesOf(op.devices->groups, *operand.classes);
-  auto part = CollectivePlanner(program, op, places).MakeFrame(index, sequences);
-  if (!part) return part;
-  part->members.assign(accumulators.begin(), accumulators.end());
-  part->fold_block = 1;
-  for (uint32_t i = 0; i <= sequences.first_group.size(); ++i) part->begin.push_back(i * per_group);
+  auto part = GSHARD_TRY(CollectivePlanner(program, op, places).MakeFrame(index, sequences));
+  part.members.assign(accumulators.begin(), accumulators.end());
+  part.fold_block = 1;
+  for (uint32_t i = 0; i <= sequences.first_group.size(); ++i) part.begin.push_back(i * per_group);
   return part;
 }
 

@@ -11,6 +11,7 @@
 #include "backends/cpu/elementwise/produced_reduce.h"
 #include "backends/cpu/elementwise/program_kernel.h"
 #include "ir/literal.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -32,10 +33,10 @@ class Fusion {
   Expected<void> VisitBlock(ScheduledBlock& block) {
     for (ScheduledStep& step : block.steps) {
       if (step.op == nullptr) {
-        if (Expected<void> done = VisitChain(step.chain); !done) return done;
+        GSHARD_TRY(VisitChain(step.chain));
       }
       for (ScheduledBlock* inner : step.blocks) {
-        if (Expected<void> done = VisitBlock(*inner); !done) return done;
+        GSHARD_TRY(VisitBlock(*inner));
       }
     }
     return {};
@@ -79,7 +80,7 @@ class Fusion {
     for (size_t i = 0; i < chain.ops.size(); ++i) {
       for (uint32_t g = first_open_; g < groups_.size(); ++g) {
         if (groups_[g].open && groups_[g].last_joined + kMaxIdleOps < i) {
-          if (Expected<void> closed = Close(g); !closed) return closed;
+          GSHARD_TRY(Close(g));
         }
       }
       const Op* op = chain.ops[i];
@@ -112,10 +113,10 @@ class Fusion {
       }
       for (uint32_t group : blocking) {
         if (!groups_[group].open) continue;
-        if (Expected<void> closed = Close(group); !closed) return closed;
+        GSHARD_TRY(Close(group));
       }
       if (!producers.empty()) {
-        if (Expected<void> made = FuseReduce(*op, producers); !made) return made;
+        GSHARD_TRY(FuseReduce(*op, producers));
         continue;
       }
       if (elements == 0) {
@@ -125,7 +126,7 @@ class Fusion {
       }
       if (joins == kNone || !groups_[joins].open) joins = OpenGroupOf(elements);
       if (groups_[joins].ops.size() >= kMaxMembers) {
-        if (Expected<void> closed = Close(joins); !closed) return closed;
+        GSHARD_TRY(Close(joins));
         joins = OpenGroupOf(elements);
       }
       groups_[joins].ops.push_back(op);
@@ -134,7 +135,7 @@ class Fusion {
     }
     for (uint32_t g = first_open_; g < groups_.size(); ++g) {
       if (!groups_[g].open) continue;
-      if (Expected<void> closed = Close(g); !closed) return closed;
+      GSHARD_TRY(Close(g));
     }
     first_open_ = 0;
     std::erase(done_, nullptr);  // products that went into their users
@@ -326,11 +327,10 @@ class Fusion {
     fused.operands.insert(fused.operands.end(),
                           reduce.operands.begin() + static_cast<ptrdiff_t>(inputs),
                           reduce.operands.end());
-    auto program =
-        MakeFusedElementwise(members.list, members.shapes, outputs, input->element_count());
-    if (!program) return Fail(program.error());
+    auto program = GSHARD_TRY(
+        MakeFusedElementwise(members.list, members.shapes, outputs, input->element_count()));
     Emit(std::move(fused), std::make_unique<ProducedReduceKernel>(
-                               *reduce.kernel, std::move(*program), std::move(arrays)));
+                               *reduce.kernel, std::move(program), std::move(arrays)));
     return {};
   }
 

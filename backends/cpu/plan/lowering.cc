@@ -21,6 +21,7 @@
 #include "ir/op_traits.h"
 #include "ir/ops/shape_rules.h"
 #include "ir/parser_errors.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -98,7 +99,7 @@ class Lowering {
       : program_(program), options_(options), leaves_(program.module->instruction_limit()) {}
 
   Expected<void> Run() {
-    if (Expected<void> sized = CheckGrowth(); !sized) return sized;
+    GSHARD_TRY(CheckGrowth());
     const Computation& entry = *program_.module->entry();
     for (const Instruction* parameter : entry.parameters()) {
       for (ValueId leaf : NewLeaves(*parameter)) program_.parameters.push_back(leaf);
@@ -109,10 +110,8 @@ class Lowering {
     program_.probed.assign(options_.probes.size(), kNoValue);
     program_.probe_results.assign(options_.probes.size(), kNoValue);
     program_.entry = NewBlock();
-    auto results = LowerComputation(entry, program_.parameters, program_.entry);
-    if (!results) return Fail(results.error());
-    program_.results = std::move(*results);
-    if (Expected<void> kept = FindKept(); !kept) return kept;
+    program_.results = GSHARD_TRY(LowerComputation(entry, program_.parameters, program_.entry));
+    GSHARD_TRY(FindKept());
     ResolveAll();
     return {};
   }
@@ -242,15 +241,13 @@ class Lowering {
       leaves_[parameter->id()].assign(arguments.begin() + static_cast<ptrdiff_t>(next),
                                       arguments.begin() + static_cast<ptrdiff_t>(next + count));
       next += count;
-      if (Expected<void> sized = CheckSize(*parameter); !sized) return Fail(sized.error());
+      GSHARD_TRY(CheckSize(*parameter));
       AppendProbes(*parameter, block);
     }
     for (const Instruction* x : computation.instructions()) {
       if (x->opcode() == Opcode::kParameter) continue;
-      if (Expected<void> sized = CheckSize(*x); !sized) return Fail(sized.error());
-      Expected<Leaves> leaves = LowerInstruction(*x, block);
-      if (!leaves) return Fail(leaves.error());
-      leaves_[x->id()] = std::move(*leaves);
+      GSHARD_TRY(CheckSize(*x));
+      leaves_[x->id()] = GSHARD_TRY(LowerInstruction(*x, block));
       AppendProbes(*x, block);
     }
     return leaves_[computation.root()->id()];
@@ -290,17 +287,31 @@ class Lowering {
     return results;
   }
 
-  Expected<Leaves> LowerInstruction(const Instruction& x, Block* block) {
-    if (IsRenaming(x)) {
-      if (x.opcode() == Opcode::kCustomCall && x.shape()->leaf_count() == 1 &&
-          x.shape()->IsArray() &&
-          (x.shape()->element_count() != x.operand(0)->shape()->element_count())) {
-        return ErrorAt(x, "E-RUN-MANUAL",
-                       "a manual region can only run on one device if its shapes are whole; "
-                       "partition the module first");
-      }
-      return LeavesOf(x.operand(0));
+  Expected<Leaves> LowerRenaming(const Instruction& x) {
+    if (x.opcode() == Opcode::kCustomCall && x.shape()->leaf_count() == 1 && x.shape()->IsArray() &&
+        (x.shape()->element_count() != x.operand(0)->shape()->element_count())) {
+      return ErrorAt(x, "E-RUN-MANUAL",
+                     "a manual region can only run on one device if its shapes are whole; "
+                     "partition the module first");
     }
+    return LeavesOf(x.operand(0));
+  }
+
+  // An all-gather or a permute that another instruction ends.
+  Leaves LowerStart(const Instruction& x, Block* block) {
+    const Shape* result = x.shape()->IsTuple() ? x.shape()->element(1) : x.shape();
+    Op op;
+    op.kind = OpKind::kCollective;
+    op.instruction = &x;
+    op.operands = OperandLeaves(x);
+    AppendLeaves(x, result, op.results);
+    Leaves results = op.results;
+    block->ops.push_back(std::move(op));
+    return x.shape()->IsTuple() ? StartLeaves(x, OperandLeaves(x), results) : results;
+  }
+
+  Expected<Leaves> LowerInstruction(const Instruction& x, Block* block) {
+    if (IsRenaming(x)) return LowerRenaming(x);
     switch (x.opcode()) {
       case Opcode::kConstant:
         return LowerConstant(x);
@@ -341,28 +352,17 @@ class Lowering {
       case Opcode::kAsyncUpdate: {
         if (!BringsOperands(x)) return LeavesOf(x.operand(0));
         const Leaves brought = Part(OperandLeaves(x), x.operand(0)->shape()->leaf_count());
-        auto results = LowerComputation(*AsyncStartOf(&x)->called(0), brought, block);
-        if (!results) return results;
-        return StartLeaves(x, brought, *results);
+        auto results = GSHARD_TRY(LowerComputation(*AsyncStartOf(&x)->called(0), brought, block));
+        return StartLeaves(x, brought, results);
       }
       case Opcode::kAsyncStart: {
         if (StartsWithoutOperands(x)) return StartLeaves(x, {}, {});
-        auto results = LowerComputation(*x.called(0), OperandLeaves(x), block);
-        if (!results) return results;
-        return StartLeaves(x, OperandLeaves(x), *results);
+        auto results = GSHARD_TRY(LowerComputation(*x.called(0), OperandLeaves(x), block));
+        return StartLeaves(x, OperandLeaves(x), results);
       }
       case Opcode::kAllGatherStart:
-      case Opcode::kCollectivePermuteStart: {
-        const Shape* result = x.shape()->IsTuple() ? x.shape()->element(1) : x.shape();
-        Op op;
-        op.kind = OpKind::kCollective;
-        op.instruction = &x;
-        op.operands = OperandLeaves(x);
-        AppendLeaves(x, result, op.results);
-        Leaves results = op.results;
-        block->ops.push_back(std::move(op));
-        return x.shape()->IsTuple() ? StartLeaves(x, OperandLeaves(x), results) : results;
-      }
+      case Opcode::kCollectivePermuteStart:
+        return LowerStart(x, block);
       case Opcode::kAllReduce:
       case Opcode::kAllReduceStart:
       case Opcode::kAllGather:
@@ -485,36 +485,32 @@ class Lowering {
     if (trips) {
       Leaves carried = initial;
       for (int64_t trip = 0; trip < *trips; ++trip) {
-        auto next = LowerComputation(*x.called(1), carried, block);
-        if (!next) return next;
-        carried = std::move(*next);
+        carried = GSHARD_TRY(LowerComputation(*x.called(1), carried, block));
       }
       return carried;
     }
     Leaves carried = NewLeaves(x);
     Block* condition = NewBlock();
     Block* body = NewBlock();
-    auto predicate = LowerComputation(*x.called(0), carried, condition);
-    if (!predicate) return predicate;
-    auto next = LowerComputation(*x.called(1), carried, body);
-    if (!next) return next;
+    auto predicate = GSHARD_TRY(LowerComputation(*x.called(0), carried, condition));
+    auto next = GSHARD_TRY(LowerComputation(*x.called(1), carried, body));
     Op op;
     op.kind = OpKind::kWhile;
     op.instruction = &x;
-    condition->results = *predicate;
+    condition->results = predicate;
     op.blocks = {condition, body};
     // A leaf that the body hands on as it is equals its initial value all the time. Swaps among
     // invariant leaves are not looked for.
     for (size_t i = 0; i < carried.size(); ++i) {
       if (carried[i] == token_) continue;
-      if (Resolve((*next)[i]) == Resolve(carried[i])) {
+      if (Resolve(next[i]) == Resolve(carried[i])) {
         Forward(carried[i], initial[i]);
         carried[i] = initial[i];
         continue;
       }
       op.operands.push_back(initial[i]);
       op.results.push_back(carried[i]);
-      body->results.push_back((*next)[i]);
+      body->results.push_back(next[i]);
     }
     block->ops.push_back(std::move(op));
     return carried;
@@ -527,10 +523,8 @@ class Lowering {
     op.operands = {LeavesOf(x.operand(0))[0]};
     for (size_t b = 0; b < x.called().size(); ++b) {
       Block* branch = NewBlock();
-      auto results = LowerComputation(*x.called()[b],
-                                      LeavesOf(x.operand(static_cast<int64_t>(b) + 1)), branch);
-      if (!results) return results;
-      branch->results = std::move(*results);
+      branch->results = GSHARD_TRY(LowerComputation(
+          *x.called()[b], LeavesOf(x.operand(static_cast<int64_t>(b) + 1)), branch));
       op.blocks.push_back(branch);
     }
     Leaves results = NewLeaves(x);
@@ -634,7 +628,7 @@ Expected<std::unique_ptr<Program>> LowerModule(const Module& module, const Devic
                                                const LoweringOptions& options) {
   auto program = std::make_unique<Program>(module, grid);
   program->index_observer = options.index_observer;
-  if (Expected<void> done = Lowering(*program, options).Run(); !done) return Fail(done.error());
+  GSHARD_TRY(Lowering(*program, options).Run());
   RemoveDeadOps(*program);
   return program;
 }

@@ -15,6 +15,7 @@
 #include "backends/cpu/plan/storage.h"
 #include "backends/cpu/plan/views.h"
 #include "core/analysis/collective_classes.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -48,27 +49,24 @@ class StepEmitter {
     plan_.blocks[index].device_peak_bytes = device_memory_.PeakIn(block);
     for (const ScheduledStep& step : block.steps) {
       if (step.op == nullptr) {
-        if (Expected<void> done = EmitChain(step, index); !done) return done;
+        GSHARD_TRY(EmitChain(step, index));
         continue;
       }
       switch (step.op->kind) {
         case OpKind::kCollective: {
-          auto made = PlanCollective(program_, *step.op, layout_.places);
-          if (!made) return Fail(made.error());
+          auto made = GSHARD_TRY(PlanCollective(program_, *step.op, layout_.places));
           for (ValueId result : step.op->results) {
-            made->is_read.push_back(IsRead(program_, storage_, result, step));
+            made.is_read.push_back(IsRead(program_, storage_, result, step));
           }
-          plan_.blocks[index].steps.emplace_back(std::move(*made));
+          plan_.blocks[index].steps.emplace_back(std::move(made));
           break;
         }
         case OpKind::kWhile: {
-          Expected<void> done = EmitWhile(step, index);
-          if (!done) return done;
+          GSHARD_TRY(EmitWhile(step, index));
           break;
         }
         case OpKind::kConditional: {
-          Expected<void> done = EmitConditional(step, index);
-          if (!done) return done;
+          GSHARD_TRY(EmitConditional(step, index));
           break;
         }
         case OpKind::kRngState: {
@@ -130,8 +128,7 @@ class StepEmitter {
       call.fused_accumulators = static_cast<uint32_t>(step.fused_accumulators.size());
       for (size_t k = 0; k < chain.fused_accumulators.size(); ++k) {
         if (chain.fused_accumulators[k].after_op != i) continue;
-        Expected<void> done = EmitFusedAccumulator(scheduled, k, step);
-        if (!done) return done;
+        GSHARD_TRY(EmitFusedAccumulator(scheduled, k, step));
         ++call.fused_accumulator_count;
       }
       step.flops += call.flops;
@@ -159,9 +156,8 @@ class StepEmitter {
       planned.value = addresses_.InChain(contribution, scheduled);
     planned.bytes = value(contribution).bytes;
     planned.element_bytes = StorageBytes(value(contribution).shape->dtype());
-    auto fold = MakeFold(*op.instruction->called(0), value(contribution).shape->dtype());
-    if (!fold) return Fail(fold.error());
-    planned.fold = std::move(*fold);
+    planned.fold =
+        GSHARD_TRY(MakeFold(*op.instruction->called(0), value(contribution).shape->dtype()));
     if (layout.accumulators[k] == ChainLayout::kDirect) {
       const ResolvedGroups& groups = op.devices->groups;
       for (uint32_t g : SequencesOf(groups, *value(contribution).classes).first_group) {
@@ -169,9 +165,8 @@ class StepEmitter {
         planned.accumulators.push_back(layout_.places.OffsetOf(result, c));
       }
       if (plan_.cut.size > 1) {
-        auto made = MakeReduction(op, fused_accumulator.index, planned.accumulators, 1);
-        if (!made) return Fail(made.error());
-        step.direct_results.push_back(std::move(*made));
+        auto made = GSHARD_TRY(MakeReduction(op, fused_accumulator.index, planned.accumulators, 1));
+        step.direct_results.push_back(std::move(made));
       }
     } else {
       const auto stride = static_cast<int64_t>(AlignUp(static_cast<size_t>(planned.bytes)));
@@ -180,10 +175,9 @@ class StepEmitter {
         planned.accumulators.push_back(here != 0 ? next : kNotHere);
         if (here != 0) next += stride;
       }
-      auto made =
-          MakeReduction(op, fused_accumulator.index, planned.accumulators, chain.tasks_per_group);
-      if (!made) return Fail(made.error());
-      step.final_reductions.push_back(std::move(*made));
+      auto made = GSHARD_TRY(
+          MakeReduction(op, fused_accumulator.index, planned.accumulators, chain.tasks_per_group));
+      step.final_reductions.push_back(std::move(made));
     }
     step.fused_accumulators.push_back(std::move(planned));
     return {};
@@ -193,11 +187,11 @@ class StepEmitter {
   Expected<CollectiveStep> MakeReduction(const Op& op, size_t operand,
                                          std::span<const int64_t> accumulators,
                                          uint32_t per_group) {
-    auto part = PlanFinish(program_, op, operand, layout_.places, accumulators, per_group);
-    if (!part) return Fail(part.error());
+    auto part =
+        GSHARD_TRY(PlanFinish(program_, op, operand, layout_.places, accumulators, per_group));
     CollectiveStep reduction;
     reduction.op = &op;
-    reduction.parts.push_back(std::move(*part));
+    reduction.parts.push_back(std::move(part));
     return reduction;
   }
 
@@ -238,8 +232,7 @@ class StepEmitter {
     step.body = NewBlock();
     const uint32_t condition = step.condition, body = step.body;
     plan_.blocks[index].steps.emplace_back(std::move(step));
-    Expected<void> done = EmitBlock(*scheduled.blocks[0], condition);
-    if (!done) return done;
+    GSHARD_TRY(EmitBlock(*scheduled.blocks[0], condition));
     return EmitBlock(*scheduled.blocks[1], body);
   }
 
@@ -263,8 +256,7 @@ class StepEmitter {
     const std::vector<uint32_t> branches = step.branches;
     plan_.blocks[index].steps.emplace_back(std::move(step));
     for (size_t b = 0; b < branches.size(); ++b) {
-      Expected<void> done = EmitBlock(*scheduled.blocks[b], branches[b]);
-      if (!done) return done;
+      GSHARD_TRY(EmitBlock(*scheduled.blocks[b], branches[b]));
     }
     return {};
   }
@@ -295,7 +287,7 @@ Expected<std::unique_ptr<Plan>> BuildPlan(std::unique_ptr<Program> program,
   CloneCheapProducers(lowered);
   Schedule schedule = MakeSchedule(lowered, options.probed_bytes);
   if (options.fuse) {
-    if (Expected<void> done = FuseElementwise(lowered, schedule); !done) return Fail(done.error());
+    GSHARD_TRY(FuseElementwise(lowered, schedule));
   }
   if (options.fused_accumulators) FindFusedAccumulators(lowered, schedule);
   const StorageAssignment storage = AssignStorage(lowered, schedule);
@@ -311,7 +303,7 @@ Expected<std::unique_ptr<Plan>> BuildPlan(std::unique_ptr<Program> program,
     return plan;
   }
   StepEmitter emitter(*plan, storage, layout, device_memory);
-  if (Expected<void> done = emitter.Run(*schedule.entry); !done) return Fail(done.error());
+  GSHARD_TRY(emitter.Run(*schedule.entry));
   plan->known = std::move(layout.known);
   plan->zero_bytes = layout.zero_bytes;
   plan->places.emplace(std::move(layout.places));

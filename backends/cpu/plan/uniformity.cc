@@ -17,6 +17,7 @@
 #include "ir/attribute_equality.h"
 #include "ir/equality.h"
 #include "ir/hash.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -66,8 +67,7 @@ class Uniformity {
 
   Expected<void> AnalyzeBlock(Block& block) {
     for (Op& op : block.ops) {
-      Expected<void> done = Analyze(op);
-      if (!done) return done;
+      GSHARD_TRY(Analyze(op));
     }
     return {};
   }
@@ -129,7 +129,7 @@ class Uniformity {
 
   Expected<void> AnalyzeKernel(Op& op) {
     if (op.kernel == nullptr) {
-      if (Expected<void> made = MakeKernel(op); !made) return made;
+      GSHARD_TRY(MakeKernel(op));
     }
     if (value(op.results[0]).IsKnown()) return {};
     const DeviceClasses* classes = table_.Uniform();
@@ -266,9 +266,8 @@ class Uniformity {
 
   Expected<void> AnalyzeCollective(Op& op) {
     if (op.devices == nullptr) {
-      auto resolved = program_.collectives.Of(*op.instruction);
-      if (!resolved) return Fail(resolved.error());
-      op.devices = *resolved;
+      auto resolved = GSHARD_TRY(program_.collectives.Of(*op.instruction));
+      op.devices = resolved;
     }
     const Opcode opcode = op.instruction->opcode();
     if (opcode == Opcode::kAllToAll &&
@@ -317,8 +316,8 @@ class Uniformity {
       value(op.results[i]).classes = ClassesOf(op.operands[i]);
     }
     for (;;) {
-      if (auto done = AnalyzeBlock(*op.blocks[0]); !done) return done;
-      if (auto done = AnalyzeBlock(*op.blocks[1]); !done) return done;
+      GSHARD_TRY(AnalyzeBlock(*op.blocks[0]));
+      GSHARD_TRY(AnalyzeBlock(*op.blocks[1]));
       const DeviceClasses* predicate = ClassesOf(op.blocks[0]->results[0]);
       bool changed = false;
       for (size_t i = 0; i < op.results.size(); ++i) {
@@ -334,7 +333,7 @@ class Uniformity {
 
   Expected<void> AnalyzeConditional(Op& op) {
     for (Block* branch : op.blocks) {
-      if (auto done = AnalyzeBlock(*branch); !done) return done;
+      GSHARD_TRY(AnalyzeBlock(*branch));
     }
     for (size_t i = 0; i < op.results.size(); ++i) {
       const DeviceClasses* classes = ClassesOf(op.operands[0]);

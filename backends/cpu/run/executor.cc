@@ -10,6 +10,7 @@
 #include "backends/cpu/plan/index_observer.h"
 #include "backends/cpu/run/collectives.h"
 #include "core/analysis/trip_count.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -84,7 +85,7 @@ Expected<void> Executor::Run(const RunOptions& options) {
     return !IsStopped();
   });
   if (options.check_nan) {
-    if (Expected<void> done = CheckParameters(); !done) return done;
+    GSHARD_TRY(CheckParameters());
   }
   Expected<void> done = RunBlock(plan_.entry, ranks_ != nullptr ? ranks_->everyone() : nullptr);
   counts_.devices = tally_.Totals();
@@ -326,8 +327,7 @@ Expected<void> Executor::RunStep(const WhileStep& step, ActiveSet* active) {
   for (;;) {
     // A loop without steps ends by this only.
     if (IsStopped()) return Stopped();
-    Expected<void> done = RunBlock(step.condition, active);
-    if (!done) return done;
+    GSHARD_TRY(RunBlock(step.condition, active));
     // Who goes on?
     const DeviceClasses& classes = *step.predicate_classes;
     const std::vector<int64_t> goes_on =
@@ -353,8 +353,7 @@ Expected<void> Executor::RunStep(const WhileStep& step, ActiveSet* active) {
       narrowed = MakeActiveSet(std::move(devices));
       active = narrowed.get();
     }
-    done = RunBlock(step.body, active);
-    if (!done) return done;
+    GSHARD_TRY(RunBlock(step.body, active));
     RunCopies(step.next, active);
   }
 }
@@ -398,8 +397,7 @@ Expected<void> Executor::RunStep(const ConditionalStep& step, ActiveSet* active)
     if (!any) continue;
     const DeviceTally::Group group(tally_, devices);
     const std::unique_ptr<ActiveSet> taken = MakeActiveSet(std::move(devices));
-    Expected<void> done = RunBlock(step.branches[static_cast<size_t>(b)], taken.get());
-    if (!done) return done;
+    GSHARD_TRY(RunBlock(step.branches[static_cast<size_t>(b)], taken.get()));
     RunCopies(step.results[static_cast<size_t>(b)], taken.get());
   }
   return {};

@@ -26,6 +26,7 @@
 #include "ir/parser_errors.h"
 #include "ir/sharding_algebra.h"
 #include "ir/sharding_text.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -103,17 +104,14 @@ Expected<std::unique_ptr<MeshRun>> MeshRun::Prepare(const Module& module, const 
   run->threads_ = options.threads;
   if (options.ranks != nullptr && options.ranks->size() > 1) run->ranks_ = options.ranks;
   const Clock::time_point start = Clock::now();
-  auto program = run->Lower(module, options);
-  if (!program) return Fail(program.error());
+  auto program = GSHARD_TRY(run->Lower(module, options));
   const Clock::time_point load = Clock::now();
-  Expected<void> done = run->LoadParameters(module, inputs, options, (*program)->classes);
-  if (!done) return Fail(done.error());
+  GSHARD_TRY(run->LoadParameters(module, inputs, options, program->classes));
   const Clock::duration loading = Clock::now() - load;
-  done = run->MakePlan(std::move(*program), options);
+  GSHARD_TRY(run->MakePlan(std::move(program), options));
   // Refusals of plans that are too large come from MakePlan, too; reading files is no planning.
   run->plan_seconds_ = std::chrono::duration<double>(Clock::now() - start - loading).count();
-  if (done) done = run->FindResultLayouts(module, options);
-  if (!done) return Fail(done.error());
+  GSHARD_TRY(run->FindResultLayouts(module, options));
   run->FindKeptLayouts(module, options);
   return run;
 }
@@ -126,9 +124,8 @@ Expected<std::unique_ptr<Program>> MeshRun::Lower(const Module& module,
   lowering.index_observer = options.index_observer;
   lowering.seed = options.seed;
   lowering.memory_limit = options.memory_limit;
-  auto program = LowerModule(module, grid_, lowering);
-  if (!program) return program;
-  for (const Instruction* constant : (*program)->elided_constants) {
+  auto program = GSHARD_TRY(LowerModule(module, grid_, lowering));
+  for (const Instruction* constant : program->elided_constants) {
     Diagnostic warning = module.ErrorAt(
         constant, "W-RUN-ELIDED",
         fmt::format("the values of {} were left out of the text; random ones stand in",
@@ -170,13 +167,12 @@ Expected<void> MeshRun::LoadParameters(const Module& module, const Inputs& input
       layout.global_dims = WholeDims(leaves[k].shape, layout.sharding);
     }
     InputForm form = InputForm::kWhole;
-    auto array = inputs.Load(leaves[k], k, layout.global_dims, layout.local_dims, whole_is_known,
-                             grid_, &form);
-    if (!array) return Fail(array.error());
+    auto array = GSHARD_TRY(inputs.Load(leaves[k], k, layout.global_dims, layout.local_dims,
+                                        whole_is_known, grid_, &form));
     layout.stacked = form == InputForm::kPerDevice;
     layout.by_replica = form == InputForm::kPerReplica;
-    layout.global_dims = array->dims;
-    inputs_[k] = std::move(*array);
+    layout.global_dims = array.dims;
+    inputs_[k] = std::move(array);
     const DeviceClasses* tiles =
         layout.stacked ? table.Distinct() : ClassesOfTiles(table, grid_, layout.sharding, true);
     parameter_classes_.push_back(
@@ -186,8 +182,7 @@ Expected<void> MeshRun::LoadParameters(const Module& module, const Inputs& input
 }
 
 Expected<void> MeshRun::MakePlan(std::unique_ptr<Program> program, const MeshRunOptions& options) {
-  Expected<void> done = AnalyzeUniformity(*program, parameter_classes_);
-  if (!done) return done;
+  GSHARD_TRY(AnalyzeUniformity(*program, parameter_classes_));
   FindViews(*program);
   RemoveDeadOps(*program);
   input_summary_ =
@@ -206,9 +201,7 @@ Expected<void> MeshRun::MakePlan(std::unique_ptr<Program> program, const MeshRun
   plan_options.memory_limit =
       options.memory_limit > 0 ? std::max<int64_t>(1, options.memory_limit - program->elided_bytes)
                                : AvailableMemory();
-  auto plan = BuildPlan(std::move(program), plan_options);
-  if (!plan) return Fail(plan.error());
-  plan_ = std::move(*plan);
+  plan_ = GSHARD_TRY(BuildPlan(std::move(program), plan_options));
   if (plan_->memory.arena_bytes() <= plan_options.memory_limit) return {};
   return Fail(options.memory_limit > 0
                   ? MemoryError(*plan_, "limit of ", plan_options.memory_limit)
@@ -220,9 +213,7 @@ Expected<void> MeshRun::FindResultLayouts(const Module& module, const MeshRunOpt
   AppendLeafShapes(module.entry()->root()->shape(), result_shapes_);
   std::vector<const Sharding*> record;
   if (grid_.partitions > 1) {
-    auto recorded = RecordedOutputShardings(module);
-    if (!recorded) return Fail(recorded.error());
-    record = std::move(*recorded);
+    record = GSHARD_TRY(RecordedOutputShardings(module));
   }
   const bool several = grid_.device_count() > 1;
   for (size_t k = 0; k < result_shapes_.size(); ++k) {
@@ -319,7 +310,7 @@ Expected<void> MeshRun::ReadInPieces(const GlobalArray& input, std::vector<int64
   const int64_t end = start[dim] + sizes[dim];
   for (; start[dim] < end; start[dim] += sizes[dim]) {
     sizes[dim] = std::min(rows, end - start[dim]);
-    if (auto done = input.ReadBox(start, sizes, padding_, data); !done) return done;
+    GSHARD_TRY(input.ReadBox(start, sizes, padding_, data));
     data += sizes[dim] * row_bytes;
     ranks_->ReportProgress();
   }

@@ -19,6 +19,7 @@
 #include "ir/computation.h"
 #include "ir/mesh.h"
 #include "ir/metadata.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -512,19 +513,17 @@ Expected<Finding> Diagnose(const Module& whole, const Module& partitioned,
       finding.cause = FrontendAttribute(x->frontend_attributes(), kCauseAttribute);
     }
   }
-  auto evidence = Evidence::Collect(partitioned, inputs, options, fault);
-  if (!evidence) return Fail(evidence.error());
-  if (!*evidence) return finding;
-  const Axes axes = AxesOf(partitioned, (*evidence)->device_count());
-  if (fault.reference_varies) finding.mismatch.right_device = RightCopy(**evidence);
+  auto evidence = GSHARD_TRY(Evidence::Collect(partitioned, inputs, options, fault));
+  if (!evidence) return finding;
+  const Axes axes = AxesOf(partitioned, evidence->device_count());
+  if (fault.reference_varies) finding.mismatch.right_device = RightCopy(*evidence);
   finding.diagnosis = finding.mismatch.right_device
                           ? fmt::format("device {}'s copy is right: {}",
                                         *finding.mismatch.right_device, kUnequalCopies)
-                          : Diagnostician(**evidence, axes, made_by).Run();
+                          : Diagnostician(*evidence, axes, made_by).Run();
   // The device that is wrong, not the first that has the element.
-  for (uint32_t device : (*evidence)->devices()) {
-    if (!(*evidence)->Holds(device, fault.mismatch.index) || !(*evidence)->IsWrong(device))
-      continue;
+  for (uint32_t device : evidence->devices()) {
+    if (!evidence->Holds(device, fault.mismatch.index) || !evidence->IsWrong(device)) continue;
     finding.mismatch.device = device;
     break;
   }

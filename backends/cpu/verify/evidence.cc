@@ -9,6 +9,7 @@
 #include "backends/cpu/arrays/array_rows.h"
 #include "backends/cpu/arrays/buffer_bytes.h"
 #include "backends/cpu/verify/element_error.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -74,10 +75,9 @@ Expected<std::optional<Evidence>> Evidence::Collect(const Module& partitioned, c
   MeshRunOptions mesh = options.mesh;
   mesh.probes = probes;
   std::string no_room;
-  auto run = options.runs.PrepareIfRoom(partitioned, inputs, mesh, no_room);
-  if (!run) return Fail(run.error());
-  if (*run == nullptr) return std::nullopt;
-  const auto spread = (*run)->SpreadOfProbe(0, fault.form->sharding);
+  auto run = GSHARD_TRY(options.runs.PrepareIfRoom(partitioned, inputs, mesh, no_room));
+  if (run == nullptr) return std::nullopt;
+  const auto spread = run->SpreadOfProbe(0, fault.form->sharding);
   const size_t classes = spread ? spread->class_count() : 0;
   const DType dtype = local->shape()->dtype();
   if (classes == 0 || static_cast<int64_t>(classes) * local->shape()->element_count() +
@@ -85,13 +85,11 @@ Expected<std::optional<Evidence>> Evidence::Collect(const Module& partitioned, c
                           kMaxElements) {
     return std::nullopt;
   }
-  if (Expected<void> done = options.runs.Start(**run, options.run.stop); !done) {
-    return Fail(done.error());
-  }
+  GSHARD_TRY(options.runs.Start(*run, options.run.stop));
   Keeper keeper(fault.iteration, *local->shape(), classes);
   RunOptions once = options.run;
   once.observer = &keeper;
-  Expected<void> done = options.runs.Run(**run, once);
+  Expected<void> done = options.runs.Run(*run, once);
   if (!done && done.error().code != "E-RUN-STOPPED") return Fail(done.error());
   Evidence evidence;
   evidence.dims_ = fault.want.dims;
@@ -109,7 +107,7 @@ Expected<std::optional<Evidence>> Evidence::Collect(const Module& partitioned, c
   std::sort(evidence.devices_.begin(), evidence.devices_.end());
   for (uint32_t device = 0; device < mesh.grid.device_count(); ++device) {
     evidence.value_of_.push_back(spread->class_of(device));
-    evidence.starts_.push_back((*run)->BoxOf(*spread, device).start);
+    evidence.starts_.push_back(run->BoxOf(*spread, device).start);
   }
   return std::optional<Evidence>(std::move(evidence));
 }

@@ -11,6 +11,7 @@
 #include "backends/cpu/run/rank_errors.h"
 #include "backends/cpu/verify/widened_copy.h"
 #include "ir/computation.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -180,8 +181,7 @@ Expected<std::unique_ptr<MeshRun>> MeshRuns::Prepare(const Module& partitioned,
     probes.push_back({probe.shown->id(), probe.after->id()});
   Send(std::as_bytes(std::span(probes)));
   auto run = MeshRun::Prepare(partitioned, inputs, options);
-  const Expected<void> agreed = Agree(run ? Expected<void>() : Fail(run.error()));
-  if (!agreed) return Fail(agreed.error());
+  GSHARD_TRY(Agree(run ? Expected<void>() : Fail(run.error())));
   return run;
 }
 

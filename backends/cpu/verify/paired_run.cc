@@ -9,6 +9,7 @@
 
 #include "backends/cpu/arrays/buffer_bytes.h"
 #include "backends/cpu/memory/memory.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 
@@ -111,9 +112,8 @@ Expected<void> PairedRun::Prepare(const Module& whole_module,
   exchange.emplace(candidates.size(), std::clamp<int64_t>(budget, 1, std::max<int64_t>(free, 1)),
                    in_turns);
   if (!in_turns) return {};
-  Expected<void> done = whole->Start(options->run.stop);
-  if (done) done = options->runs.Start(*mesh, options->run.stop);
-  return done;
+  GSHARD_TRY(whole->Start(options->run.stop));
+  return options->runs.Start(*mesh, options->run.stop);
 }
 
 Expected<void> PairedRun::Run(ProbeObserver& consumer, const std::function<bool()>& is_done) {
@@ -124,7 +124,7 @@ Expected<void> PairedRun::Run(ProbeObserver& consumer, const std::function<bool(
   };
   auto produce = [&]() -> Expected<void> {
     if (!in_turns) {
-      if (Expected<void> done = options->runs.Start(*mesh, options->run.stop); !done) return done;
+      GSHARD_TRY(options->runs.Start(*mesh, options->run.stop));
     }
     RunOptions run = options->run;
     run.observer = &producer;
@@ -138,7 +138,7 @@ Expected<void> PairedRun::Run(ProbeObserver& consumer, const std::function<bool(
   };
   auto consume = [&]() -> Expected<void> {
     if (!in_turns) {
-      if (Expected<void> done = whole->Start(options->run.stop); !done) return done;
+      GSHARD_TRY(whole->Start(options->run.stop));
     }
     RunOptions run = options->run;
     run.observer = &consumer;
@@ -169,11 +169,9 @@ Expected<VerifyResult> PairedRun::CompareOutputs(const Module& whole_module,
     whole->FreeMemory();
     MeshRunOptions of_mesh = options->mesh;
     of_mesh.probes = {};
-    auto again = options->runs.Prepare(partitioned, inputs, of_mesh);
-    if (!again) return Fail(again.error());
-    mesh = std::move(*again);
-    if (auto done = options->runs.Start(*mesh, options->run.stop); !done) return Fail(done.error());
-    if (auto done = options->runs.Run(*mesh, options->run); !done) return Fail(done.error());
+    mesh = GSHARD_TRY(options->runs.Prepare(partitioned, inputs, of_mesh));
+    GSHARD_TRY(options->runs.Start(*mesh, options->run.stop));
+    GSHARD_TRY(options->runs.Run(*mesh, options->run));
   }
   options->runs.GatherResults(*mesh);
   return VerifyOutputs(*mesh, outputs, whole_module, tolerance);

@@ -19,6 +19,7 @@
 #include "backends/cpu/verify/paired_run.h"
 #include "backends/cpu/verify/step_rule.h"
 #include "backends/cpu/verify/value_exchange.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -449,16 +450,14 @@ class LocalChecker {
     runs.options = &options_;
     runs.candidates = candidates_;
     runs.progress = options_.progress;
-    Expected<void> done = runs.Prepare(checked ? *checked->module : whole_module_, whole_probes,
-                                       partitioned_, local_probes, inputs_, /*at_once=*/true);
-    if (!done) return Fail(done.error());
+    GSHARD_TRY(runs.Prepare(checked ? *checked->module : whole_module_, whole_probes, partitioned_,
+                            local_probes, inputs_, /*at_once=*/true));
     result_.no_room = std::move(runs.no_room);
     if (!result_.no_room.empty()) return std::move(result_);
     StepChecker checker(whole_module_, partitioned_, candidates_, checksums, *runs.exchange,
                         options_.mesh.threads, options_.right_when_widened, result_,
                         choices_.get());
-    done = runs.Run(checker, [&] { return checker.is_done(); });
-    if (!done) return Fail(done.error());
+    GSHARD_TRY(runs.Run(checker, [&] { return checker.is_done(); }));
     if (checker.needs_more()) return std::nullopt;
     result_.peak_memory_bytes = runs.peak_memory_bytes();
     if (choices_ != nullptr) result_.peak_memory_bytes += choices_->peak_bytes();
@@ -466,10 +465,9 @@ class LocalChecker {
     NoteOutputRoundings(checker);
     result_.is_right = checker.IsRight();
     if (result_.fault) return std::move(result_);
-    const auto compared = runs.CompareOutputs(whole_module_, partitioned_, inputs_, {});
-    if (!compared) return Fail(compared.error());
-    result_.outputs_agree = compared->ok && compared->discrete_differences == 0;
-    result_.output_mismatch = compared->mismatch;
+    const auto compared = GSHARD_TRY(runs.CompareOutputs(whole_module_, partitioned_, inputs_, {}));
+    result_.outputs_agree = compared.ok && compared.discrete_differences == 0;
+    result_.output_mismatch = compared.mismatch;
     if (kept != nullptr) {
       if (checker.went_its_own_way()) kept->outputs = runs.Outputs();
       kept->mesh_time_s = runs.mesh_time_s;

@@ -8,6 +8,7 @@
 
 #include "backends/cpu/verify/diagnosis.h"
 #include "backends/cpu/verify/widened_steps.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -82,17 +83,15 @@ Expected<WidenedSteps> SettleRoundings(const Module& whole, const Module& partit
                                          std::span<const LocalForm> forms, const Inputs& inputs,
                                          const InstructionsOptions& options,
                                          StepCheckResult& steps) {
-  auto wide = JudgeWidenedSteps(whole, partitioned, forms, inputs, options);
-  if (!wide) return wide;
-  steps.peak_memory_bytes = std::max(steps.peak_memory_bytes, wide->peak_memory_bytes);
-  if (wide->finding || !wide->why_not.empty() || !steps.fault) return wide;
+  auto wide = GSHARD_TRY(JudgeWidenedSteps(whole, partitioned, forms, inputs, options));
+  steps.peak_memory_bytes = std::max(steps.peak_memory_bytes, wide.peak_memory_bytes);
+  if (wide.finding || !wide.why_not.empty() || !steps.fault) return wide;
   InstructionsOptions by_terms = options;
-  by_terms.right_when_widened = wide->is_right;
-  auto again = CheckSteps(whole, partitioned, forms, inputs, by_terms);
-  if (!again) return Fail(again.error());
-  if (!again->no_room.empty()) return wide;
-  again->peak_memory_bytes = std::max(again->peak_memory_bytes, steps.peak_memory_bytes);
-  steps = std::move(*again);
+  by_terms.right_when_widened = wide.is_right;
+  auto again = GSHARD_TRY(CheckSteps(whole, partitioned, forms, inputs, by_terms));
+  if (!again.no_room.empty()) return wide;
+  again.peak_memory_bytes = std::max(again.peak_memory_bytes, steps.peak_memory_bytes);
+  steps = std::move(again);
   return wide;
 }
 
@@ -113,68 +112,60 @@ Expected<InstructionsResult> DecideVerdict(const Module& whole, const Module& pa
                                            std::span<const LocalForm> forms, const Inputs& inputs,
                                            const InstructionsOptions& options, VerifyResult& verify,
                                            std::optional<StepCheckResult> known) {
-  auto steps = known ? Expected<StepCheckResult>(*std::move(known))
-                     : CheckSteps(whole, partitioned, forms, inputs, options);
-  if (!steps) return Fail(steps.error());
-  const bool judged = steps->no_room.empty();
+  auto steps = GSHARD_TRY(known ? Expected<StepCheckResult>(*std::move(known))
+                                : CheckSteps(whole, partitioned, forms, inputs, options));
+  const bool judged = steps.no_room.empty();
   WidenedSteps wide;
-  if (steps->fault ? steps->fault->may_be_rounding : steps->is_suspect) {
-    auto settled = SettleRoundings(whole, partitioned, forms, inputs, options, *steps);
-    if (!settled) return Fail(settled.error());
-    wide = std::move(*settled);
+  if (steps.fault ? steps.fault->may_be_rounding : steps.is_suspect) {
+    wide = GSHARD_TRY(SettleRoundings(whole, partitioned, forms, inputs, options, steps));
   }
   InstructionsOptions own_ways = options;
-  own_ways.right = steps->is_right;
-  if (wide.finding || steps->fault) {
-    Expected<Finding> finding =
+  own_ways.right = steps.is_right;
+  if (wide.finding || steps.fault) {
+    auto finding = GSHARD_TRY(
         wide.finding ? Expected<Finding>(*wide.finding)
-                     : Diagnose(whole, partitioned, forms, inputs, options, *steps->fault);
-    if (!finding) return Fail(finding.error());
-    if (!wide.finding) QualifyRounding(wide, *steps->fault, *finding);
-    InstructionsResult instructions = Summary(*steps);
+                     : Diagnose(whole, partitioned, forms, inputs, options, *steps.fault));
+    if (!wide.finding) QualifyRounding(wide, *steps.fault, finding);
+    InstructionsResult instructions = Summary(steps);
     if (verify.discrete_differences > 0) {
       // Near ties may stand beside it.
-      auto found = VerifyInstructions(whole, partitioned, forms, inputs, own_ways);
-      if (!found) return found;
-      instructions = std::move(*found);
+      instructions = GSHARD_TRY(VerifyInstructions(whole, partitioned, forms, inputs, own_ways));
       verify.near_ties = instructions.near_ties;
     }
-    instructions.first = finding->mismatch;
-    verify.finding = std::move(*finding);
+    instructions.first = finding.mismatch;
+    verify.finding = std::move(finding);
     verify.ok = false;
     return instructions;
   }
-  const bool proven = judged && steps->unsettled == 0;
-  const bool in_f64 = proven && steps->right_in_f64 > 0;
-  if (proven) AcceptShortSums(*steps, options.tolerance, verify);
+  const bool proven = judged && steps.unsettled == 0;
+  const bool in_f64 = proven && steps.right_in_f64 > 0;
+  if (proven) AcceptShortSums(steps, options.tolerance, verify);
   if (proven && verify.ok && verify.discrete_differences == 0) {
-    InstructionsResult instructions = Summary(*steps);
-    Explain(*steps, options.tolerance, instructions, verify);
+    InstructionsResult instructions = Summary(steps);
+    Explain(steps, options.tolerance, instructions, verify);
     return instructions;
   }
   if (proven) own_ways.right.assign(whole.instruction_limit(), 1);
-  if (proven && steps->outputs_agree && options.whole_grid.device_count() == 1) {
+  if (proven && steps.outputs_agree && options.whole_grid.device_count() == 1) {
     // No step is wrong: picks and what they are made from tell whether near ties are all there is.
     own_ways.only_choices = true;
-    auto choices = VerifyInstructions(whole, partitioned, forms, inputs, own_ways);
-    if (!choices) return choices;
-    if (choices->outputs_agree.value_or(false)) {
-      InstructionsResult instructions = Summary(*steps);
+    auto choices = GSHARD_TRY(VerifyInstructions(whole, partitioned, forms, inputs, own_ways));
+    if (choices.outputs_agree.value_or(false)) {
+      InstructionsResult instructions = Summary(steps);
       instructions.peak_memory_bytes =
-          std::max(instructions.peak_memory_bytes, choices->peak_memory_bytes);
-      verify.near_ties = std::move(choices->near_ties);
+          std::max(instructions.peak_memory_bytes, choices.peak_memory_bytes);
+      verify.near_ties = std::move(choices.near_ties);
       verify.ok = true;
       return instructions;
     }
     own_ways.only_choices = options.only_choices;
   }
-  auto found = VerifyInstructions(whole, partitioned, forms, inputs, own_ways);
-  if (!found) return found;
-  verify.near_ties = std::move(found->near_ties);
+  auto found = GSHARD_TRY(VerifyInstructions(whole, partitioned, forms, inputs, own_ways));
+  verify.near_ties = std::move(found.near_ties);
   // Near ties explain what differs exactly if nothing does once both graphs pick the same.
-  if (found->outputs_agree) verify.ok = *found->outputs_agree;
-  found->peak_memory_bytes = std::max(found->peak_memory_bytes, steps->peak_memory_bytes);
-  if (proven && !in_f64) Explain(*steps, options.tolerance, *found, verify);
+  if (found.outputs_agree) verify.ok = *found.outputs_agree;
+  found.peak_memory_bytes = std::max(found.peak_memory_bytes, steps.peak_memory_bytes);
+  if (proven && !in_f64) Explain(steps, options.tolerance, found, verify);
   return found;
 }
 

@@ -12,6 +12,7 @@
 #include "backends/cpu/verify/paired_run.h"
 #include "backends/cpu/verify/reference_comparer.h"
 #include "ir/computation.h"
+#include "ir/try.h"
 
 namespace gshard::cpu {
 namespace {
@@ -42,9 +43,8 @@ class InstructionVerifier {
     const auto all = static_cast<double>(arrays_.size() + choices_.choices.size() + 1);
     for (bool first = true; first || !arrays_.empty(); first = false) {
       const int64_t compared = comparisons_;
-      const Expected<bool> has_run = RunPass(first);
-      if (!has_run) return Fail(has_run.error());
-      if (!*has_run) {  // no room
+      const auto has_run = GSHARD_TRY(RunPass(first));
+      if (!has_run) {  // no room
         result_.skipped += first ? static_cast<int64_t>(choices_.choices.size()) : 0;
         break;
       }
@@ -99,8 +99,7 @@ class InstructionVerifier {
     runs.budget_bytes = options_.budget_bytes;
     runs.held_bytes = BytesToKeep(whole_, choices_);
     runs.progress = [this](double share) { ReportProgress(share); };
-    auto done = runs.Prepare(whole_, whole_probes, partitioned_, local_probes, inputs_, false);
-    if (!done) return Fail(done.error());
+    GSHARD_TRY(runs.Prepare(whole_, whole_probes, partitioned_, local_probes, inputs_, false));
     if (!runs.no_room.empty() && !choices_.choices.empty()) {
       // Without the mesh's picks there is less to hold.
       choices_ = {};
@@ -112,15 +111,15 @@ class InstructionVerifier {
         {arrays_, &choices_, first, options_.right,
          [this](const Candidate& array, const Comparison& found) { Note(*array.x, found); }},
         *runs.mesh, runs.Spreads(), *runs.exchange, scale_);
-    done = runs.Run(comparer, [] { return false; });
+    const Expected<void> done = runs.Run(comparer, [] { return false; });
     result_.peak_memory_bytes = std::max(result_.peak_memory_bytes, runs.peak_memory_bytes());
     if (!done) return Fail(done.error());
     if (!first) return true;
     result_.near_ties = comparer.NearTies();
     if (result_.near_ties.empty()) return true;
-    const auto compared = runs.CompareOutputs(whole_, partitioned_, inputs_, options_.tolerance);
-    if (!compared) return Fail(compared.error());
-    result_.outputs_agree = compared->ok && compared->discrete_differences == 0;
+    const auto compared =
+        GSHARD_TRY(runs.CompareOutputs(whole_, partitioned_, inputs_, options_.tolerance));
+    result_.outputs_agree = compared.ok && compared.discrete_differences == 0;
     return true;
   }
 

@@ -9,6 +9,7 @@
 #include "backends/cpu/verify/step_check.h"
 #include "backends/cpu/verify/widened_copy.h"
 #include "ir/computation.h"
+#include "ir/try.h"
 #include "ir/verify/verifier.h"
 
 namespace gshard::cpu {
@@ -57,9 +58,8 @@ Expected<WidenedSteps> JudgeWidenedSteps(const Module& whole, const Module& part
   steps.peak_memory_bytes = check->peak_memory_bytes;
   steps.is_right = std::move(check->is_right);
   if (!check->fault) return steps;
-  auto finding = Diagnose(*wide_whole, *wide_mesh, wide_forms, inputs, of_wide, *check->fault);
-  if (!finding) return Fail(finding.error());
-  steps.finding = std::move(*finding);
+  steps.finding =
+      GSHARD_TRY(Diagnose(*wide_whole, *wide_mesh, wide_forms, inputs, of_wide, *check->fault));
   return steps;
 }
 
