@@ -4,12 +4,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 
 #include "cmd/cli/program.h"
 #include "core/autoshard/auto_sharding.h"
+#include "core/autoshard/prepared_program.h"
 #include "core/autoshard/report.h"
+#include "core/pipeline/plan/options.h"
+#include "core/report/mesh_sweep.h"
 #include "core/report/quantity_text.h"
 
 namespace gshard {
@@ -26,6 +30,30 @@ double SecondsOf(const std::string& flag, const std::string& text) {
     throw FlagError(flag, fmt::format("'{}' is no time such as 60s or 2min", text));
   }
   return seconds;
+}
+
+std::vector<int64_t> NumbersOf(const char* flag, const std::string& text) {
+  if (text.empty()) return {};
+  auto sizes = ParseSizes(text);
+  if (!sizes) throw FlagError(flag, sizes.error());
+  return *sizes;
+}
+
+// Which pipelines may be, where --devices is given.
+void ReadPipelines(const AutoFlags& flags, autoshard::AutoOptions& options) {
+  options.pipelines = flags.stages != "off";
+  if (options.pipelines) options.stages = NumbersOf("--stages", flags.stages);
+  options.microbatches = NumbersOf("--microbatches", flags.microbatches);
+  for (std::string_view rest = flags.schedules; !rest.empty();) {
+    const std::string_view name = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+    auto kind = pipeline::ParseSchedule(name);
+    if (!kind) throw FlagError("--schedule", fmt::format("'{}': {}", name, kind.error().hint));
+    options.schedules.emplace_back(name);
+  }
+  options.chip_flag = flags.estimate.chip_file.empty()
+                          ? "--chip " + flags.estimate.chip
+                          : "--chip-file " + autoshard::ShellWord(flags.estimate.chip_file);
 }
 
 autoshard::AutoOptions OptionsOf(const AutoFlags& flags, Chip chip) {
@@ -60,6 +88,7 @@ autoshard::AutoOptions OptionsOf(const AutoFlags& flags, Chip chip) {
   options.zero = flags.zero == "auto";
   options.remat = flags.remat == "auto";
   options.top = static_cast<size_t>(flags.top);
+  ReadPipelines(flags, options);
   return options;
 }
 
@@ -131,8 +160,19 @@ void AddAutoFlags(const Command& command, AutoFlags& flags) {
               "Mesh axes, major first: data=8,model=4 (required without --devices)",
               {.type = "AXES"});
   command.Add("--devices", flags.devices,
-              "Find the mesh too, of one or two axes over so many devices (default: --mesh)",
+              "Find the mesh too, of up to three axes over so many devices, and stages (default: "
+              "--mesh)",
               {.type = "N", .between = {{2, 1 << 20}}});
+  command.Add("--stages", flags.stages,
+              "With --devices: numbers of pipeline stages that may be, 4,8, or off (default: any)",
+              {.type = "LIST|off"});
+  command.Add("--microbatches", flags.microbatches,
+              "With --devices: numbers of micro-batches that may be, 16,32 (default: powers of 2)",
+              {.type = "LIST"});
+  command.Add("--schedule", flags.schedules,
+              "With --devices: schedules of pipelines that may be, 1f1b,gpipe (default: all but "
+              "shift)",
+              {.type = "LIST"});
   command.Add("-o,--output", flags.output,
               "Where IN with the annotations of the best plan goes (default: -, standard output)",
               {.type = "FILE", .is_output = true});

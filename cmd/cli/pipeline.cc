@@ -31,7 +31,12 @@ Expected<pipeline::PipelineOptions> ReadPipelineFlags(const PipelineFlags& flags
   auto weights = pipeline::ParseWeights(flags.weights);
   if (!weights) return Fail(std::move(weights.error()));
   options.weights = *weights;
-  auto chip = BuiltInChip(flags.chip);
+  Expected<Chip> chip = BuiltInChip(flags.chip);
+  if (!flags.chip_file.empty()) {
+    Expected<std::string> text = ReadFile(flags.chip_file);
+    if (!text) return Fail(std::move(text.error()));
+    chip = ParseChip(*text, flags.chip_file);
+  }
   if (!chip) return Fail(std::move(chip.error()));
   options.chip = std::move(*chip);
   if (!flags.limit.empty()) options.memory_limit_bytes = MemoryLimitOf("--limit", flags.limit);
@@ -58,6 +63,9 @@ void AddPipelineFlags(const Command& command, PipelineFlags& flags) {
               "Chip whose times and links layers are balanced by (default: tpu-v3)",
               {.type = "NAME"});
   command.Suggest("--chip", BuiltInChipNames());
+  command.Add("--chip-file", flags.chip_file,
+              "Chip description in JSON, as docs/cost.md tells it (default: --chip)",
+              {.type = "FILE"});
   command.Add("--limit", flags.limit,
               "Memory of a device, such as 16GiB, that stages of --balance cost fit in (default: "
               "no limit)",
@@ -95,22 +103,14 @@ void AddStageFlags(const Command& command, PipelineFlags& flags) {
 
 namespace {
 
-// Zero-bubble is never worse than 1F1B: where splitting the backward pass costs more than it fills,
-// that is what is printed.
 Expected<pipeline::BestPipeline> Pipelined(Module& module, const pipeline::PipelineOptions& options,
                                            const PipelineFlags& flags) {
   using pipeline::ScheduleKind;
   static constexpr ScheduleKind kAll[] = {ScheduleKind::k1F1B, ScheduleKind::kGPipe,
                                           ScheduleKind::kInterleaved, ScheduleKind::kZeroBubble,
                                           ScheduleKind::kShift};
-  static constexpr ScheduleKind kSplitOrNot[] = {ScheduleKind::kZeroBubble, ScheduleKind::k1F1B};
   if (flags.schedule == kBest) return pipeline::PipelineByBest(module, options, kAll);
-  if (options.schedule == ScheduleKind::kZeroBubble && options.stages > 1) {
-    return pipeline::PipelineByBest(module, options, kSplitOrNot);
-  }
-  auto plan = pipeline::PipelineModule(module, options);
-  if (!plan) return Fail(std::move(plan.error()));
-  return pipeline::BestPipeline{*std::move(plan), {}};
+  return pipeline::PipelineBySchedule(module, options);
 }
 
 }  // namespace

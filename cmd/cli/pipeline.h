@@ -13,7 +13,7 @@ namespace gshard {
 struct PipelineFlags {
   int64_t stages = 0, microbatches = 0, repeats = 0;
   std::string schedule = "1f1b", axis = "stage", cut, balance = "cost", remat,
-              weights = "sharded", chip = "tpu-v3", limit, report;
+              weights = "sharded", chip = "tpu-v3", chip_file, limit, report;
   std::vector<std::string> batch;
 };
 

@@ -9,11 +9,10 @@
 #include "core/autoshard/plan_rules.h"
 #include "core/autoshard/prepared_program.h"
 #include "core/autoshard/search.h"
+#include "core/autoshard/told_plan.h"
 #include "core/estimate/device_program.h"
 #include "core/remat/fit_to_memory.h"
-#include "core/report/quantity_text.h"
 #include "core/transforms/annotations/strip_shardings.h"
-#include "ir/parser.h"
 #include "ir/printer.h"
 
 namespace gshard::autoshard {
@@ -25,44 +24,6 @@ constexpr size_t kMaxRemats = 3;
 constexpr double kTellsApart = .01;
 // What a plan takes to price, by the size of the program, on a processor of 2026; two of them work.
 constexpr double kSecondsPerInstruction = 2e-6 / 2;
-
-Expected<std::unique_ptr<Module>> Parse(const std::string& text) {
-  return ParseModule(SourceText::FromString("plan", text));
-}
-
-// Largest part of the step's time, in words.
-std::string WhyOf(const CostReport& report) {
-  if (report.step_time_s <= 0) return "";
-  const CostBreakdown& parts = report.breakdown;
-  std::pair<double, std::string> largest{parts.dot_s, "dots"};
-  for (const auto& [seconds, name] :
-       {std::pair<double, const char*>{parts.attention_s, "attention"},
-        {parts.movement_s, "movement"},
-        {parts.other_s, "elementwise"},
-        {parts.bubble_s, "bubble"}}) {
-    if (seconds > largest.first) largest = {seconds, name};
-  }
-  if (parts.exposed_communication_s > largest.first) {
-    const auto row = std::ranges::max_element(report.collectives, {}, &CollectiveRow::exposed_s);
-    std::string name = "communication";
-    if (row != report.collectives.end()) {
-      name = fmt::format("{} over {}", row->kind, fmt::join(row->axes, "+"));
-      largest = {row->exposed_s, name};
-    } else {
-      largest = {parts.exposed_communication_s, name};
-    }
-  }
-  return fmt::format("{} {:.0f} %", largest.second, 100 * largest.first / report.step_time_s);
-}
-
-void MarkPareto(std::vector<AutoPlan>& plans) {
-  for (AutoPlan& plan : plans) {
-    plan.pareto = std::ranges::none_of(plans, [&](const AutoPlan& other) {
-      return other.step_time_s <= plan.step_time_s && other.peak_bytes <= plan.peak_bytes &&
-             (other.step_time_s < plan.step_time_s || other.peak_bytes < plan.peak_bytes);
-    });
-  }
-}
 
 class AutoSharding {
  public:
@@ -118,7 +79,7 @@ class AutoSharding {
   // The whole step on one device that has all the memory it wants: no plan makes a kernel faster
   // than its share.
   Expected<void> FindBound() {
-    auto module = Parse(prepared_.text);
+    auto module = ParsePlan(prepared_.text);
     if (!module) return Fail(std::move(module.error()));
     StripShardings(**module, StrippedShardings::kAll);
     const int64_t devices = (*module)->DeviceCount();
@@ -180,24 +141,12 @@ class AutoSharding {
   Expected<void> AddPlan(const PricedPlan& plan, bool remat) {
     auto text = TextOf(plan, remat);
     if (!text) return Fail(std::move(text.error()));
-    auto module = Parse(*text);
-    if (!module) return Fail(std::move(module.error()));
-    DeviceProgramOptions program = options_.pricing.program;
-    auto made = MakeDeviceProgram(std::move(*module), program);
-    if (!made) return Fail(std::move(made.error()));
-    auto report = ReportCost(*made, options_.pricing.chip, options_.pricing.cost);
-    if (!report) return Fail(std::move(report.error()));
-    AutoPlan told;
+    auto figures = FiguresOfText(*text, options_);
+    if (!figures) return Fail(std::move(figures.error()));
+    AutoPlan told = std::move(figures->plan);
     told.mesh = options_.mesh;
     told.zero = plan.plan.cuts_weight_updates;
     told.remat = remat;
-    told.step_time_s = report->step_time_s;
-    told.exposed_communication_s = report->exposed_communication_s;
-    told.mfu = report->mfu;
-    told.bubble_share = report->pipeline ? report->pipeline->bubble_share : 0;
-    told.peak_bytes = report->memory.peak_bytes;
-    told.fits = Fits(told.peak_bytes);
-    told.why = WhyOf(*report);
     told.annotations = plan.annotations;
     told.rules = RulesOf(pricer_->module(), pricer_->written(), *space_, plan.plan);
     told.command = prepared_.command;
@@ -207,14 +156,8 @@ class AutoSharding {
     if (told.zero) told.command += " | gshard-opt optimize - --passes weight-update-sharding";
     if (remat)
       told.command += fmt::format(" | gshard-opt remat - --limit {}", options_.limit_bytes);
-    result_.overlap = std::string(OverlapName(report->overlap));
+    result_.overlap = std::move(figures->overlap);
     texts_.push_back(std::move(*text));
-    if (!report->memory.at_peak.empty()) {
-      const LiveBuffer& row = report->memory.at_peak.front();
-      told.largest_at_peak =
-          fmt::format("{} {} of {}", BufferClassName(row.kind),
-                      HumanBytes(static_cast<double>(row.bytes)), row.instruction->name());
-    }
     result_.plans.push_back(std::move(told));
     return {};
   }
@@ -316,81 +259,6 @@ Expected<AutoResult> ShardAutomatically(std::unique_ptr<Module> module, const st
   auto prepared = Prepare(std::move(module), input, options);
   if (!prepared) return Fail(std::move(prepared.error()));
   return AutoSharding(options, std::move(*prepared)).Run();
-}
-
-namespace {
-
-// Meshes that get all the evaluations that are left, and what each gets before.
-constexpr size_t kFinalists = 2;
-constexpr int64_t kFirstLook = 150;
-
-std::vector<std::vector<MeshAxis>> MeshesOf(int64_t devices) {
-  std::vector<std::vector<MeshAxis>> meshes = {{{"data", devices}}};
-  for (int64_t outer = 2; outer < devices; ++outer) {
-    if (devices % outer == 0) meshes.push_back({{"data", outer}, {"model", devices / outer}});
-  }
-  return meshes;
-}
-
-bool ComesFirst(const AutoPlan& a, const AutoPlan& b) {
-  if (a.fits != b.fits) return a.fits;
-  return a.fits ? a.step_time_s < b.step_time_s : a.peak_bytes < b.peak_bytes;
-}
-
-}  // namespace
-
-Expected<AutoResult> ShardOverDevices(const Module& module, const std::string& input,
-                                      int64_t devices, const AutoOptions& options) {
-  const auto search = [&](const std::vector<MeshAxis>& mesh, int64_t evaluations) {
-    AutoOptions one = options;
-    one.mesh = mesh;
-    one.evaluations = evaluations;
-    return ShardAutomatically(module.Clone(), input, one);
-  };
-  std::vector<AutoResult> results;
-  std::optional<Diagnostic> first_error;
-  int64_t evaluations = 0, refused = 0;
-  const auto take = [&](Expected<AutoResult> result) {
-    if (!result) {
-      if (!first_error) first_error = std::move(result.error());
-      return;
-    }
-    evaluations += result->evaluations;
-    refused += result->refused;
-    results.push_back(std::move(*result));
-  };
-  const auto best_first = [](const AutoResult& a, const AutoResult& b) {
-    return ComesFirst(a.plans.front(), b.plans.front());
-  };
-  const std::vector<std::vector<MeshAxis>> meshes = MeshesOf(devices);
-  for (const std::vector<MeshAxis>& mesh : meshes) {
-    take(search(mesh, std::min(kFirstLook, options.evaluations)));
-  }
-  if (results.empty()) return Fail(std::move(*first_error));
-  std::stable_sort(results.begin(), results.end(), best_first);
-  const int64_t left = (options.evaluations - evaluations) / static_cast<int64_t>(kFinalists);
-  for (size_t i = 0; i < std::min(kFinalists, results.size()); ++i) {
-    if (left <= kFirstLook) break;
-    const std::vector<MeshAxis> mesh = results[i].plans.front().mesh;
-    Expected<AutoResult> more = search(mesh, left);
-    if (!more) return more;
-    evaluations += more->evaluations;
-    refused += more->refused;
-    if (best_first(*more, results[i])) results[i] = std::move(*more);
-  }
-  std::stable_sort(results.begin(), results.end(), best_first);
-  AutoResult all = std::move(results.front());
-  for (size_t i = 1; i < results.size(); ++i) {
-    for (AutoPlan& plan : results[i].plans) all.plans.push_back(std::move(plan));
-  }
-  std::stable_sort(all.plans.begin() + 1, all.plans.end(), ComesFirst);
-  MarkPareto(all.plans);
-  all.plans.resize(std::min(all.plans.size(), options.top));
-  all.evaluations = evaluations;
-  all.refused = refused;
-  all.searched = fmt::format("{} meshes of one and two axes; of the best, {}: {}", meshes.size(),
-                             MeshText(all.plans.front().mesh), all.searched);
-  return all;
 }
 
 }  // namespace gshard::autoshard

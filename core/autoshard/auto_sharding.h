@@ -29,6 +29,12 @@ struct AutoOptions {
   bool zero = true;                   // weight updates may be cut
   bool remat = true;                  // values may be computed again so that a plan fits
   size_t top = 10;                    // plans that are told
+  // Of ShardOverDevices. Numbers of stages and of micro-batches, and schedules, that may be; empty:
+  // any, of schedules all but shift.
+  bool pipelines = true;
+  std::vector<int64_t> stages, microbatches;
+  std::vector<std::string> schedules;
+  std::string chip_flag = "--chip tpu-v3";  // that says pricing.chip in a command
 };
 
 // The annotations of one group, as rules for `gshard-opt annotate`.
@@ -44,6 +50,8 @@ struct PlannedRule {
 struct AutoPlan {
   std::vector<MeshAxis> mesh;
   bool zero = false, remat = false;
+  int64_t stages = 1, microbatches = 1;
+  std::string schedule;  // of a pipeline
   double step_time_s = 0, exposed_communication_s = 0, mfu = 0, bubble_share = 0;
   int64_t peak_bytes = 0;
   bool fits = true, pareto = false;
@@ -71,9 +79,10 @@ Expected<AutoResult> ShardAutomatically(std::unique_ptr<Module> module, const st
                                         const AutoOptions& options);
 
 // The same where only the number of devices is known: over every mesh of one or two axes, data and
-// model, major first. All meshes are searched with a small part of the evaluations, the best of
-// them with the rest. `options.mesh` is not looked at. Errors: those of the first mesh, if all have
-// one.
+// model, major first, and what the best of them comes to with three. All meshes are searched with a
+// small part of the evaluations, the best of them with the rest. Then pipelines whose stages have
+// the best plan of their devices (pipelined_plans.h). `options.mesh` is not looked at. Errors:
+// those of the first mesh, if all have one.
 Expected<AutoResult> ShardOverDevices(const Module& module, const std::string& input,
                                       int64_t devices, const AutoOptions& options);
 

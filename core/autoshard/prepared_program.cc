@@ -106,4 +106,29 @@ Expected<PreparedProgram> Prepare(std::unique_ptr<Module> module, const std::str
   return prepared;
 }
 
+Expected<PreparedProgram> PrepareForOneDevice(std::unique_ptr<Module> module,
+                                              const std::string& input,
+                                              const AutoOptions& options) {
+  if (auto imported = ImportShardyShardings(*module); !imported) return Fail(imported.error());
+  if (auto whole = CheckWhole(*module); !whole) return Fail(std::move(whole.error()));
+  std::string passes = "inline-calls";
+  if (HasSharding(*module)) {
+    const bool all = options.keep == Keep::kNone;
+    auto stripped =
+        StripShardings(*module, all ? StrippedShardings::kAll : StrippedShardings::kInner);
+    if (!stripped) return Fail(std::move(stripped.error()));
+    passes = all ? "strip-shardings,inline-calls" : "strip-inner-shardings,inline-calls";
+    if (options.keep == Keep::kAll || HasSharding(*module)) {
+      return Fail(MakeError("E-AUTO-003", "annotations that stay are for more than one device",
+                            "--keep none takes them away"));
+    }
+  }
+  PreparedProgram prepared;
+  auto text = TextOf(*module);
+  if (!text) return Fail(std::move(text.error()));
+  prepared.text = *std::move(text);
+  prepared.command = fmt::format("gshard-opt optimize {} --passes {}", ShellWord(input), passes);
+  return prepared;
+}
+
 }  // namespace gshard::autoshard

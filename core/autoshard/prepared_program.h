@@ -20,6 +20,11 @@ struct PreparedProgram {
 Expected<PreparedProgram> Prepare(std::unique_ptr<Module> module, const std::string& input,
                                   const AutoOptions& options);
 
+// The same for one device, with no annotation at all. Errors: annotations that are to stay
+// (E-AUTO-003).
+Expected<PreparedProgram> PrepareForOneDevice(std::unique_ptr<Module> module,
+                                              const std::string& input, const AutoOptions& options);
+
 // "data=8,model=4".
 std::string MeshText(const std::vector<MeshAxis>& mesh);
 // For a shell, in quotes.

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/autoshard/prepared_program.h"
 #include "core/json.h"
 #include "core/report/quantity_text.h"
@@ -17,7 +19,15 @@ std::string ShortPattern(const PlannedRule& rule) {
   return rule.pattern.size() <= kMax ? rule.pattern : rule.pattern.substr(0, kMax - 2) + "..";
 }
 
+// "8 x 32 1f1b"; empty: none.
+std::string StagesText(const AutoPlan& plan) {
+  if (plan.stages < 2) return "";
+  return fmt::format("{} x {} {}", plan.stages, plan.microbatches, plan.schedule);
+}
+
 std::string TableOfPlans(const AutoResult& result) {
+  const bool has_stages =
+      std::ranges::any_of(result.plans, [](const AutoPlan& plan) { return plan.stages > 1; });
   TextTable table{{{"", false},
                    {"mesh", false},
                    {"zero", false},
@@ -30,6 +40,9 @@ std::string TableOfPlans(const AutoResult& result) {
                    {"most time", false},
                    {"", false}},
                   {}};
+  if (has_stages) {
+    table.columns.insert(table.columns.begin() + 2, {"stages x micro-batches", false});
+  }
   for (const AutoPlan& plan : result.plans) {
     table.rows.push_back(
         {plan.pareto ? "*" : "", MeshText(plan.mesh), plan.zero ? "yes" : "no",
@@ -37,6 +50,7 @@ std::string TableOfPlans(const AutoResult& result) {
          HumanSeconds(plan.exposed_communication_s), fmt::format("{:.1f}%", 100 * plan.mfu),
          HumanBytes(static_cast<double>(plan.peak_bytes)), fmt::format("{}", plan.annotations),
          plan.why, plan.fits ? "" : "does not fit"});
+    if (has_stages) table.rows.back().insert(table.rows.back().begin() + 2, StagesText(plan));
   }
   return TableAsText(table);
 }
@@ -91,6 +105,9 @@ std::string AutoAsJson(const AutoResult& result) {
     std::vector<std::string> rules;
     for (const PlannedRule& rule : plan.rules) rules.push_back(rule.pattern + "=" + rule.spec);
     plans.Append({{"mesh", std::move(mesh)},
+                  {"stages", plan.stages},
+                  {"microbatches", plan.microbatches},
+                  {"schedule", plan.schedule},
                   {"zero", plan.zero},
                   {"remat", plan.remat},
                   {"step_time_s", plan.step_time_s},

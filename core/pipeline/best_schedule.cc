@@ -49,11 +49,11 @@ Expected<BestPipeline> PipelineByBest(Module& module, const PipelineOptions& opt
   }
   if (taken == nullptr) return Fail(*std::move(first_error));
   if (given > 0 && !taken->fits) {
-    return Fail(MakeError("E-PIPELINE-007",
-                          fmt::format("of all schedules {} needs least memory, {} a device",
-                                      NameOf(taken->kind),
-                                      HumanBytes(static_cast<double>(taken->cost->peak_bytes))),
-                          "more stages, smaller micro-batches, or --remat all"));
+    return Fail(MakeError(
+        "E-PIPELINE-007",
+        fmt::format("of all schedules {} needs least memory, {} a device", NameOf(taken->kind),
+                    HumanBytes(static_cast<double>(taken->cost->peak_bytes))),
+        "more stages, smaller micro-batches, or --remat all"));
   }
   taken->is_taken = true;
   PipelineOptions with = options;
@@ -65,6 +65,16 @@ Expected<BestPipeline> PipelineByBest(Module& module, const PipelineOptions& opt
   return best;
 }
 
+Expected<BestPipeline> PipelineBySchedule(Module& module, const PipelineOptions& options) {
+  static constexpr ScheduleKind kSplitOrNot[] = {ScheduleKind::kZeroBubble, ScheduleKind::k1F1B};
+  if (options.schedule == ScheduleKind::kZeroBubble && options.stages > 1) {
+    return PipelineByBest(module, options, kSplitOrNot);
+  }
+  auto plan = PipelineModule(module, options);
+  if (!plan) return Fail(std::move(plan.error()));
+  return BestPipeline{*std::move(plan), {}};
+}
+
 std::string TriedText(std::span<const TriedSchedule> tried) {
   std::string text = " schedule     repeats        step   bubble  peak memory\n";
   for (const TriedSchedule& t : tried) {
@@ -73,10 +83,10 @@ std::string TriedText(std::span<const TriedSchedule> tried) {
       text += fmt::format("  {}\n", t.error);
       continue;
     }
-    text += fmt::format(" {:>11} {:>7.1f}% {:>12}{}{}\n", HumanSeconds(t.cost->step_time_s),
-                        100 * t.cost->bubble_share,
-                        HumanBytes(static_cast<double>(t.cost->peak_bytes)),
-                        t.fits ? "" : "  does not fit", t.is_taken ? "  taken" : "");
+    text +=
+        fmt::format(" {:>11} {:>7.1f}% {:>12}{}{}\n", HumanSeconds(t.cost->step_time_s),
+                    100 * t.cost->bubble_share, HumanBytes(static_cast<double>(t.cost->peak_bytes)),
+                    t.fits ? "" : "  does not fit", t.is_taken ? "  taken" : "");
   }
   return text;
 }

@@ -33,6 +33,10 @@ struct BestPipeline {
 Expected<BestPipeline> PipelineByBest(Module& module, const PipelineOptions& options,
                                       std::span<const ScheduleKind> kinds);
 
+// As PipelineModule, but with kZeroBubble as 1F1B where that is cheaper, because splitting backward
+// passes costs more than it fills: what `gshard-opt pipeline --schedule NAME` prints.
+Expected<BestPipeline> PipelineBySchedule(Module& module, const PipelineOptions& options);
+
 // All that were tried, as a table.
 std::string TriedText(std::span<const TriedSchedule> tried);
 

@@ -1,0 +1,208 @@
+// ShardOverDevices: meshes of a number of devices, and pipelines of stages on some of them each.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/autoshard/auto_sharding.h"
+#include "core/autoshard/pipelined_plans.h"
+#include "core/autoshard/prepared_program.h"
+#include "core/autoshard/told_plan.h"
+
+namespace gshard::autoshard {
+namespace {
+
+// Meshes that get all the evaluations that are left, and what each gets before.
+constexpr size_t kFinalists = 2;
+constexpr int64_t kFirstLook = 150;
+// What the plan of the devices of one stage gets.
+constexpr int64_t kStageLook = 100;
+
+std::vector<std::vector<MeshAxis>> MeshesOf(int64_t devices) {
+  std::vector<std::vector<MeshAxis>> meshes = {{{"data", devices}}};
+  for (int64_t outer = 2; outer < devices; ++outer) {
+    if (devices % outer == 0) meshes.push_back({{"data", outer}, {"model", devices / outer}});
+  }
+  return meshes;
+}
+
+// Its axes each in two parts, as equal as may be: meshes of three axes from one of two.
+std::vector<std::vector<MeshAxis>> SplitMeshes(const std::vector<MeshAxis>& mesh) {
+  std::vector<std::vector<MeshAxis>> split;
+  if (mesh.size() != 2) return split;
+  for (size_t i = 0; i < mesh.size(); ++i) {
+    auto inner = static_cast<int64_t>(std::sqrt(static_cast<double>(mesh[i].size)));
+    while (inner > 1 && mesh[i].size % inner != 0) --inner;
+    if (inner <= 1) continue;
+    std::vector<MeshAxis> with = mesh;
+    with[i].size /= inner;
+    with.insert(with.begin() + static_cast<std::ptrdiff_t>(i) + 1, {"x", inner});
+    split.push_back(std::move(with));
+  }
+  return split;
+}
+
+class DeviceSearch {
+ public:
+  DeviceSearch(const Module& module, const std::string& input, int64_t devices,
+               const AutoOptions& options)
+      : module_(module), input_(input), devices_(devices), options_(options) {}
+
+  Expected<AutoResult> Run() {
+    const std::vector<std::vector<MeshAxis>> meshes = MeshesOf(devices_);
+    for (const std::vector<MeshAxis>& mesh : meshes) Look(mesh);
+    if (results_.empty()) return Fail(*std::move(first_error_));
+    SortResults();
+    for (const auto& mesh : SplitMeshes(results_.front().plans.front().mesh)) Look(mesh);
+    SortResults();
+    const size_t looked = results_.size();
+    LookLonger();
+    SortResults();
+    AutoResult all = std::move(results_.front());
+    for (size_t i = 1; i < results_.size(); ++i) {
+      for (AutoPlan& plan : results_[i].plans) all.plans.push_back(std::move(plan));
+    }
+    const std::string best_mesh = MeshText(all.plans.front().mesh);
+    const PipelinedPlans pipelines = AddPipelines(all);
+    std::stable_sort(all.plans.begin() + 1, all.plans.end(), ComesFirst);
+    DropAlike(all.plans);
+    MarkPareto(all.plans);
+    all.plans.resize(std::min(all.plans.size(), options_.top));
+    all.evaluations = evaluations_ + pipelines.tried;
+    all.refused = refused_ + pipelines.refused;
+    all.gap = all.bound_s > 0 ? all.plans[0].step_time_s / all.bound_s - 1 : 0;
+    all.searched = fmt::format("{} meshes of one to three axes; of the best, {}: {}", looked,
+                               best_mesh, all.searched);
+    if (pipelines.tried > 0) {
+      all.searched += fmt::format(
+          "; {} pipelines were printed and priced, those that promised most", pipelines.tried);
+    }
+    return all;
+  }
+
+ private:
+  Expected<AutoResult> Search(const std::vector<MeshAxis>& mesh, int64_t evaluations) const {
+    AutoOptions one = options_;
+    one.mesh = mesh;
+    one.evaluations = evaluations;
+    return ShardAutomatically(module_.Clone(), input_, one);
+  }
+
+  void Look(const std::vector<MeshAxis>& mesh) {
+    Expected<AutoResult> result = Search(mesh, std::min(kFirstLook, options_.evaluations));
+    if (!result) {
+      if (!first_error_) first_error_ = std::move(result.error());
+      return;
+    }
+    evaluations_ += result->evaluations;
+    refused_ += result->refused;
+    results_.push_back(std::move(*result));
+  }
+
+  void LookLonger() {
+    const int64_t left = (options_.evaluations - evaluations_) / static_cast<int64_t>(kFinalists);
+    for (size_t i = 0; i < std::min(kFinalists, results_.size()); ++i) {
+      if (left <= kFirstLook) break;
+      const std::vector<MeshAxis> mesh = results_[i].plans.front().mesh;
+      Expected<AutoResult> more = Search(mesh, left);
+      if (!more) continue;
+      evaluations_ += more->evaluations;
+      refused_ += more->refused;
+      if (ComesFirst(more->plans.front(), results_[i].plans.front()))
+        results_[i] = std::move(*more);
+    }
+  }
+
+  void SortResults() {
+    std::stable_sort(results_.begin(), results_.end(),
+                     [](const AutoResult& a, const AutoResult& b) {
+                       return ComesFirst(a.plans.front(), b.plans.front());
+                     });
+  }
+
+  bool MayHaveStages(int64_t stages) const {
+    if (stages < 2 || devices_ % stages != 0) return false;
+    const auto& asked = options_.stages;
+    return asked.empty() || std::ranges::find(asked, stages) != asked.end();
+  }
+
+  // The step on the devices of one stage, whatever memory it takes there.
+  std::optional<StageProgram> ProgramOfStage(int64_t devices, double one_device_s) {
+    StageProgram program;
+    program.devices = devices;
+    if (devices == 1) {
+      program.step_time_s = one_device_s;
+      auto prepared = PrepareForOneDevice(module_.Clone(), input_, options_);
+      if (!prepared) return std::nullopt;
+      program.text = std::move(prepared->text);
+      program.command = std::move(prepared->command);
+      return program;
+    }
+    AutoOptions one = options_;
+    one.mesh = program.mesh = {{"data", devices}};
+    one.evaluations = std::min(kStageLook, options_.evaluations);
+    one.limit_bytes = 0;
+    one.zero = one.remat = false;
+    one.top = 1;
+    Expected<AutoResult> found = ShardAutomatically(module_.Clone(), input_, one);
+    if (!found) return std::nullopt;
+    evaluations_ += found->evaluations;
+    refused_ += found->refused;
+    AutoPlan& plan = found->plans.front();
+    program.step_time_s = plan.step_time_s;
+    program.text = std::move(found->text);
+    program.command = std::move(plan.command);
+    program.rules = std::move(plan.rules);
+    program.annotations = plan.annotations;
+    return program;
+  }
+
+  // Of plans that are no better than one before them that one stays.
+  static void DropAlike(std::vector<AutoPlan>& plans) {
+    std::vector<AutoPlan> kept;
+    for (AutoPlan& plan : plans) {
+      const bool is_new =
+          std::ranges::all_of(kept, [&](const AutoPlan& other) { return AreApart(plan, other); });
+      if (is_new) kept.push_back(std::move(plan));
+    }
+    plans = std::move(kept);
+  }
+
+  // Pipelines take their place among the plans.
+  PipelinedPlans AddPipelines(AutoResult& all) {
+    std::vector<StageProgram> programs;
+    for (int64_t stages = 2; options_.pipelines && stages <= devices_; ++stages) {
+      if (!MayHaveStages(stages)) continue;
+      const double one_device_s = all.bound_s * static_cast<double>(devices_);
+      auto program = ProgramOfStage(devices_ / stages, one_device_s);
+      if (program) programs.push_back(std::move(*program));
+    }
+    PipelinedPlans found = SearchPipelines(programs, devices_, options_, all.plans.front());
+    if (found.plans.empty()) return found;
+    if (ComesFirst(found.plans.front(), all.plans.front())) {
+      all.text = std::move(found.texts.front());
+      all.plans.insert(all.plans.begin(), found.plans.front());
+      found.plans.erase(found.plans.begin());
+    }
+    for (AutoPlan& plan : found.plans) all.plans.push_back(std::move(plan));
+    return found;
+  }
+
+  const Module& module_;
+  const std::string& input_;
+  const int64_t devices_;
+  const AutoOptions& options_;
+  std::vector<AutoResult> results_;  // by mesh
+  std::optional<Diagnostic> first_error_;
+  int64_t evaluations_ = 0, refused_ = 0;
+};
+
+}  // namespace
+
+Expected<AutoResult> ShardOverDevices(const Module& module, const std::string& input,
+                                      int64_t devices, const AutoOptions& options) {
+  return DeviceSearch(module, input, devices, options).Run();
+}
+
+}  // namespace gshard::autoshard

@@ -1,0 +1,36 @@
+// Plans as the report tells them: figures from a plan's text, and which plan comes first.
+#ifndef GSHARD_CORE_AUTOSHARD_TOLD_PLAN_H_
+#define GSHARD_CORE_AUTOSHARD_TOLD_PLAN_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/autoshard/auto_sharding.h"
+
+namespace gshard::autoshard {
+
+// HLO that this program printed itself.
+Expected<std::unique_ptr<Module>> ParsePlan(const std::string& text);
+
+struct ToldFigures {
+  AutoPlan plan;  // time, memory, what takes most; the rest as AutoPlan has it by default
+  std::string overlap;
+};
+
+// The plan with this text, priced as gshard-cost prices it with the same flags. Errors: what
+// partitioning refuses.
+Expected<ToldFigures> FiguresOfText(const std::string& text, const AutoOptions& options);
+
+// What fits goes before what does not; of plans that fit the faster one, of others the smaller.
+bool ComesFirst(const AutoPlan& a, const AutoPlan& b);
+
+// Do the plans differ by a hundredth in time or in memory?
+bool AreApart(const AutoPlan& a, const AutoPlan& b);
+
+// Sets `pareto` of plans of which no other is better in time or peak memory and no worse in both.
+void MarkPareto(std::vector<AutoPlan>& plans);
+
+}  // namespace gshard::autoshard
+
+#endif  // GSHARD_CORE_AUTOSHARD_TOLD_PLAN_H_
