@@ -1,8 +1,8 @@
 """Shardy's own answer for StableHLO text: the passes that jaxlib registers, over what XLA would hand to them.
 
-XLA inlines calls first, drops what nobody uses, puts operations in the order in which their results are needed, and expands CHLO's operations: element by element, but top-k, whose last dim
-does not propagate, and erf, which Shardy does not know. `prepare` does that in the text both sides read and names each operation
-by its location; `answer` runs the passes.
+XLA inlines calls first, drops what nobody uses, puts operations in the order in which their results are needed, and expands
+CHLO's operations: element by element, but top-k, whose last dim does not propagate, and erf, which Shardy does not know.
+`prepare` does that in the text both sides read and names each operation by its location; `answer` runs the passes.
 """
 import re
 

@@ -2,9 +2,9 @@
 
 Three sets: forms of operations and JAX programs with random shardings of their arguments, as jit prints them, and steps of
 libraries with theirs. Shardy's passes run over a copy whose operations are named by their locations; gshard-opt propagate keeps
-these names as op_name. Of every program each argument, result and operation is compared, axis by axis. Where two conflicting axes
-meet in an order that is Shardy's work list's (docs/propagation.md, section 11) answers differ: of each set 99 % of the values,
-98 % of those that Shardy cuts and 95 % of the programs must agree.
+these names as op_name. Of every program each argument, result and operation is compared, axis by axis. XLA itself is the judge where
+the two differ: EXPLAINED has the programs in which XLA hands another program to Shardy than the text is. Of each set 99 % of the
+values, 98 % of those that Shardy cuts and 95 % of the programs must agree.
 GSHARD_SHARDY_SEEDS: random shardings of each program (default 1). GSHARD_SHARDY_SHARE: of libraries' steps, every n-th (default 8).
 GSHARD_SHARDY_KEEP: a folder for programs that differ. Arguments: names of programs, to run these alone.
 """
