@@ -19,6 +19,10 @@ void AddCostOptionFlags(const Command& command, CostOptionFlags& flags) {
       "and a softmax that write them, in time and memory alike (default: flash)",
       {.type = "flash|materialized", .one_of = {"flash", "materialized"}});
   command.AddSwitch("--no-flash", flags.no_flash, "The old name of --attention materialized");
+  command.Add("--cycles", flags.cycles,
+              "Times of a compiled text's kernels: the cycles that its compiler wrote, where the chip's "
+              "clock is known, or the model's; the report has both (default: text)",
+              {.type = "text|model", .one_of = {"text", "model"}});
   command.Add("--group-by", flags.group_by,
               "Sum up by what this pattern captures in op_name, such as 'layer_(\\d+)' (default: "
               "no groups)",
@@ -38,6 +42,7 @@ CostOptions ReadCostOptions(const CostOptionFlags& flags) {
   if (flags.no_flash && flags.attention == "flash")
     throw FlagError("--no-flash", "it says the contrary of --attention flash");
   options.fuse_attention = !flags.no_flash && flags.attention != "materialized";
+  options.uses_text_cycles = flags.cycles != "model";
   options.group_by = flags.group_by;
   std::string_view rest = flags.mesh_map;
   while (!rest.empty()) {

@@ -15,6 +15,7 @@ struct CostOptionFlags {
   bool no_flash = false;
   std::string group_by;
   std::string mesh_map;
+  std::string cycles;  // empty: text
 };
 
 void AddCostOptionFlags(const Command& command, CostOptionFlags& flags);

@@ -89,6 +89,7 @@ const std::vector<std::string_view>& KnownKeys() {
                                                      "vector_flops",
                                                      "hbm_bytes",
                                                      "hbm_bytes_per_s",
+                                                     "clock_hz",
                                                      "launch_s",
                                                      "collective_launch_s",
                                                      "devices_per_chip",
@@ -136,6 +137,7 @@ Chip ReadChip(const Json& json, const std::function<Chip(const std::string&)>& f
   ReadNumber(json, "hbm_bytes", chip.hbm_bytes);
   ReadNumber(json, "hbm_bytes_per_s", chip.hbm_bytes_per_s);
   ReadNumber(json, "vector_flops", chip.vector_flops);
+  ReadNumber(json, "clock_hz", chip.clock_hz);
   ReadNumber(json, "launch_s", chip.launch_s);
   ReadNumber(json, "collective_launch_s", chip.collective_launch_s);
   ReadInteger(json, "devices_per_chip", chip.devices_per_chip);
@@ -160,7 +162,7 @@ bool IsSound(const EfficiencyCurve& curve) {
 
 // What is wrong with the numbers; empty if nothing.
 std::string ProblemOf(const Chip& chip) {
-  bool positive = chip.hbm_bytes > 0 && chip.hbm_bytes_per_s > 0 && chip.launch_s >= 0 &&
+  bool positive = chip.hbm_bytes > 0 && chip.hbm_bytes_per_s > 0 && chip.launch_s >= 0 && chip.clock_hz >= 0 &&
                   chip.collective_launch_s >= 0 && chip.vector_flops >= 0 &&
                   chip.collective_compute_share >= 0 && chip.collective_compute_share < 1 &&
                   chip.PeakFlops(DType::kF32) > 0;

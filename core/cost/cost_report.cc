@@ -87,13 +87,21 @@ class ReportBuilder {
     if (work.is_scalar) return;
     report_.hbm_bytes_per_device += count * work.bytes;
     auto [it, is_new] = kernel_of_.try_emplace(step.instruction, report_.kernels.size());
-    if (is_new) report_.kernels.push_back({step.instruction, work.main, work.work_class});
+    if (is_new) {
+      KernelRow fresh;
+      fresh.root = step.instruction;
+      fresh.main = work.main;
+      fresh.work_class = work.work_class;
+      report_.kernels.push_back(fresh);
+    }
     KernelRow& row = report_.kernels[it->second];
     row.count += count;
     row.flops += count * work.flops;
     row.transcendentals += count * work.transcendentals;
     row.bytes += count * work.bytes;
     row.time_s += count * seconds;
+    row.model_time_s += count * step.model_s;
+    if (step.text_s) row.text_time_s = row.text_time_s.value_or(0) + count * *step.text_s;
     CostBreakdown& parts = report_.breakdown;
     double& part = work.work_class == WorkClass::kDot         ? parts.dot_s
                    : work.work_class == WorkClass::kAttention ? parts.attention_s
@@ -146,6 +154,8 @@ class ReportBuilder {
       row.bytes += work.bytes;
       row.communication_bytes += work.communication_bytes;
       row.time_s += work.time_s;
+      row.text_time_s += work.text_time_s;
+      row.model_time_s += work.model_time_s;
     };
     add(by_opcode_, std::string(OpcodeName(main.opcode())));
     add(by_source_, source_lines_.TextOf(main));
@@ -162,7 +172,12 @@ class ReportBuilder {
 
   void FinishRows() {
     for (const KernelRow& kernel : report_.kernels) {
-      AddWork(*kernel.main, {"", kernel.count, kernel.flops, kernel.bytes, 0, kernel.time_s});
+      WorkRow work{"", kernel.count, kernel.flops, kernel.bytes, 0, kernel.time_s};
+      if (kernel.text_time_s) {
+        work.text_time_s = *kernel.text_time_s;
+        work.model_time_s = kernel.model_time_s;
+      }
+      AddWork(*kernel.main, work);
     }
     for (const CollectiveCall& call : report_.collective_calls) {
       AddCollectiveRow(call);
@@ -313,6 +328,7 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   report.devices = priced->devices;
   report.chip = chip.name;
   report.overlap = priced->overlap;
+  report.uses_text_cycles = options.uses_text_cycles;
   if (priced->mesh != nullptr) report.mesh = priced->mesh->axes;
   report.mesh_is_inferred = priced->mesh != nullptr && NamedMesh(module) == nullptr;
   report.network = priced->network->Description();
@@ -322,20 +338,23 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   report.unknown_trip_counts = priced->model->unknown_trip_counts();
   report.mean_branch_step_time_s = report.step_time_s;
   if (priced->model->has_conditionals()) {
-    const auto means = priced->MakeModel({report.overlap, options.fuse_attention, true});
+    const auto means =
+        priced->MakeModel({report.overlap, options.fuse_attention, true, options.uses_text_cycles});
     report.mean_branch_step_time_s = means->Of(*module.entry()).schedule.seconds;
   }
-  report.useful_flops_per_device = priced->UsefulFlops(
-      options.useful_flops, report.flops_per_device, report.recompute_flops_per_device);
+  const double masked_once = WorkTotalsTable().Of(*priced->entry).masked_flops;
+  report.useful_flops_per_device =
+      priced->UsefulFlops(options.useful_flops, report.flops_per_device,
+                          report.recompute_flops_per_device, masked_once);
   report.pipeline = std::move(priced->pipeline);
   report.padding_flops_per_device =
-      std::max(0.0, report.flops_per_device - report.recompute_flops_per_device -
+      std::max(0.0, report.flops_per_device - report.recompute_flops_per_device - masked_once -
                         report.useful_flops_per_device);
   report.tells_recomputation = TellsRecomputation(module);
   const double capacity = report.step_time_s * chip.NominalFlops();
   if (capacity > 0) {
     report.mfu = report.useful_flops_per_device / capacity;
-    report.hfu = report.flops_per_device / capacity;
+    report.hfu = (report.flops_per_device - report.masked_flops_per_device) / capacity;
   }
   const MemoryOptions memory_options = MemoryOptionsFor(chip, options);
   if (report.pipeline) {
@@ -363,9 +382,9 @@ Expected<StepFigures> EstimateStep(Module& module, const Chip& chip, const CostO
     if (priced->pipeline) figures.bubble_share = priced->pipeline->bubble_share;
     const double capacity = figures.step_time_s * chip.NominalFlops();
     if (capacity > 0) {
-      figures.mfu =
-          priced->UsefulFlops(options.useful_flops, totals.flops, totals.recompute_flops) /
-          capacity;
+      figures.mfu = priced->UsefulFlops(options.useful_flops, totals.flops, totals.recompute_flops,
+                                        totals.masked_flops) /
+                    capacity;
     }
   }
   figures.peak_bytes = PeakBytes(module, MemoryOptionsFor(chip, options));

@@ -44,6 +44,9 @@ struct KernelRow {
   double transcendentals = 0;
   double bytes = 0;   // to and from memory
   double time_s = 0;  // on the compute stream
+  // Of a compiled text that has its compiler's estimates: by these, and by the model.
+  std::optional<double> text_time_s;
+  double model_time_s = 0;
 };
 
 // One collective instruction (its start half). Figures are of one step, loops multiplied.
@@ -63,6 +66,8 @@ struct WorkRow {
   double bytes = 0;                // to and from memory
   double communication_bytes = 0;  // sent
   double time_s = 0;               // compute time + exposed communication: adds up to the step time
+  // Of the kernels among them that the text has its compiler's estimates of: by these, by the model.
+  double text_time_s = 0, model_time_s = 0;
 };
 
 // Collectives of one kind along the same axes.
@@ -88,6 +93,7 @@ struct CostReport {
   bool mesh_is_inferred = false;    // the text names no axes
   std::string network;              // "data -> x, model -> y+core; x=8, y=8, core=2"
   Overlap overlap = Overlap::kXla;  // never kChipDefault
+  bool uses_text_cycles = true;
   double step_time_s = 0;
   double compute_time_s = 0;  // the compute stream is busy
   double exposed_communication_s = 0;
@@ -95,8 +101,8 @@ struct CostReport {
   CostBreakdown breakdown;
   double flops_per_device = 0;
   double transcendentals_per_device = 0;
-  double useful_flops_per_device = 0;  // of the unpartitioned program without recomputation,
-                                       // divided by the devices
+  double useful_flops_per_device = 0;  // of the unpartitioned program without recomputation and
+                                       // masked scores, divided by the devices
   // Parts of flops_per_device that a perfect program would not do.
   double recompute_flops_per_device = 0;  // rematerialised
   double padding_flops_per_device = 0;    // on the padding of tiles that do not divide evenly, and
@@ -104,7 +110,7 @@ struct CostReport {
   double masked_flops_per_device = 0;     // attention scores that a causal mask throws away
   bool tells_recomputation = true;        // false: the text has no op_name, see recomputation.h
   double mfu = 0;                         // useful FLOPs / (step time * peak)
-  double hfu = 0;                         // FLOPs done / (step time * peak)
+  double hfu = 0;                         // FLOPs done, not masked / (step time * peak)
   double hbm_bytes_per_device = 0;
   MemoryReport memory;
   std::vector<CollectiveRow> collectives;        // by bytes, largest first
@@ -128,6 +134,9 @@ struct CostOptions {
   bool fuse_attention = true;
   // RE2 pattern on op_name: by_group's key is its first capture, or the whole match. Must compile.
   std::string group_by;
+  // Kernels take the cycles that a compiled text says of them (core/cost/text_cycles.h), if the
+  // chip's clock is known; else what the model says.
+  bool uses_text_cycles = true;
   // Mesh axis -> physical dims of the chip's network, "x+y"; axes not named take the default.
   std::map<std::string, std::string> mesh_map;
   // What the memory model does otherwise than MemoryOptionsOf says.

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "core/cost/custom_call_work.h"
+#include "core/cost/memory/buffer_size.h"
 #include "core/cost/op_cost.h"
 #include "ir/computation.h"
 
@@ -235,10 +236,15 @@ KernelWork WorkOfFusion(const Instruction& fusion) {
   } else {
     outputs.push_back(root);
   }
-  for (const Instruction* output : outputs) {
-    output = SkipAliases(output, true);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Instruction* output = SkipAliases(outputs[i], true);
     reads.Need(output, 1);
-    if (output->opcode() != Opcode::kParameter) work.bytes += WrittenBytes(output);
+    const Shape* place = fusion.shape()->IsTuple() && fusion.shape()->elements().size() > i
+                             ? fusion.shape()->element(static_cast<int64_t>(i))
+                             : fusion.shape();
+    if (output->opcode() != Opcode::kParameter && !IsInFastMemory(place)) {
+      work.bytes += WrittenBytes(output);
+    }
   }
   for (size_t i = list.size(); i-- > 0;) {
     const Instruction* x = list[i];
@@ -247,6 +253,8 @@ KernelWork WorkOfFusion(const Instruction& fusion) {
       continue;
     }
     if (x->opcode() == Opcode::kParameter) {
+      const int64_t number = x->attributes<ParameterAttributes>().number;
+      if (IsInFastMemory(fusion.operand(number)->shape())) continue;
       work.bytes += reads.ShareOfValue(x) * BytesOf(x->shape());
       continue;
     }

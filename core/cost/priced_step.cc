@@ -2,6 +2,7 @@
 
 #include "core/cost/priced_step.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/analysis/fusion.h"
@@ -25,7 +26,8 @@ Expected<PricedStep> PricedStep::Make(Module& module, const Chip& chip,
   Expected<Network> network = Network::Make(chip, priced.devices, priced.mesh, options.mesh_map);
   if (!network) return Fail(std::move(network.error()));
   priced.network = std::make_unique<Network>(*std::move(network));
-  priced.model = priced.MakeModel({priced.overlap, options.fuse_attention, false});
+  priced.model =
+      priced.MakeModel({priced.overlap, options.fuse_attention, false, options.uses_text_cycles});
   priced.entry = &priced.model->Of(*module.entry());
   priced.pipeline = DescribePipeline(module, priced.mesh, *priced.model);
   return priced;
@@ -36,13 +38,15 @@ std::unique_ptr<StepModel> PricedStep::MakeModel(const StepModelOptions& options
 }
 
 double PricedStep::UsefulFlops(std::optional<double> of_whole_program, double done,
-                               double repeated) const {
+                               double repeated, double masked) const {
   // Of a pipeline before it is partitioned it is not known who works when. In a shifting buffer
   // everybody does, at times on padding.
   const bool has_branches = pipeline && !pipeline->is_shift;
-  double useful = of_whole_program && !has_branches
-                      ? *of_whole_program / static_cast<double>(devices)
-                      : done - repeated;
+  double useful =
+      of_whole_program && !has_branches
+          ? std::min(*of_whole_program / static_cast<double>(devices), done - repeated)
+          : done - repeated;
+  useful -= masked;
   if (pipeline) useful -= pipeline->PaddingFlopsPerDevice() - pipeline->padding_recompute_flops;
   return useful;
 }

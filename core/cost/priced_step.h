@@ -24,8 +24,9 @@ class PricedStep {
 
   std::unique_ptr<StepModel> MakeModel(const StepModelOptions& options) const;
 
-  // Of `done` FLOPs a device, `repeated` of them a second time.
-  double UsefulFlops(std::optional<double> of_whole_program, double done, double repeated) const;
+  // Of `done` FLOPs a device, `repeated` of them a second time, `masked` of the others cut off.
+  double UsefulFlops(std::optional<double> of_whole_program, double done, double repeated,
+                     double masked) const;
 
   int64_t devices;
   Overlap overlap;   // not kChipDefault

@@ -10,6 +10,7 @@
 #include "core/cost/kernel_time.h"
 #include "core/cost/op_cost.h"
 #include "core/cost/recomputation.h"
+#include "core/cost/text_cycles.h"
 
 namespace gshard {
 namespace {
@@ -97,7 +98,13 @@ class StepBuilder {
       for (const Instruction* member : kernel.members) {
         if (IsRecomputed(*member)) step.recompute_flops += FlopsOf(*member);
       }
-      cost_.nodes.back().seconds = KernelSeconds(step.work, model_.chip_);
+      step.model_s = KernelSeconds(step.work, model_.chip_);
+      const std::optional<int64_t> cycles = EstimatedCycles(*kernel.root);
+      if (cycles && model_.chip_.clock_hz > 0) {
+        step.text_s = static_cast<double>(*cycles) / model_.chip_.clock_hz;
+      }
+      cost_.nodes.back().seconds =
+          model_.options_.uses_text_cycles ? step.text_s.value_or(step.model_s) : step.model_s;
       for (const Instruction* member : kernel.members) node_of_[member] = number;
     }
   }

@@ -25,6 +25,7 @@ struct StepModelOptions {
   Overlap overlap = Overlap::kXla;  // not kChipDefault
   bool fuse_attention = true;
   bool mean_branches = false;  // conditionals take the mean of their branches, not the dearest
+  bool uses_text_cycles = true;  // where the text has them and the chip's clock is known
 };
 
 struct ComputationCost;
@@ -36,6 +37,12 @@ struct StepNode {
   const Instruction* instruction = nullptr;
   KernelWork work;             // kKernel; a collective's combiner
   double recompute_flops = 0;  // of work.flops, of rematerialised members
+  double model_s = 0;          // kKernel: of one execution, by the model
+  std::optional<double> text_s;  // and by the cycles that the compiler wrote
+  // Of work.masked_flops, what is not rematerialised: neither done nor asked for.
+  double MaskedOnceFlops() const {
+    return work.flops > 0 ? work.masked_flops * (1 - recompute_flops / work.flops) : 0;
+  }
   CollectiveCost collective;
   // kLoop: condition and body, once for each mix of branches that its trips take; kCallee: the
   // computation that counts (of a conditional, the dearest branch; all, each weighted, with

@@ -17,6 +17,7 @@ const WorkTotals& WorkTotalsTable::Of(const ComputationCost& cost) {
         const double seconds = cost.trips * cost.nodes[i].seconds;
         sum.flops += cost.trips * step.work.flops;
         sum.recompute_flops += cost.trips * step.recompute_flops;
+        sum.masked_flops += cost.trips * step.MaskedOnceFlops();
         sum.busy_s += seconds;
         const Instruction* main = step.work.main;
         if (main != nullptr && IsRecomputed(*main)) sum.recompute_s += seconds;
@@ -44,6 +45,7 @@ const WorkTotals& WorkTotalsTable::Of(const ComputationCost& cost) {
           sum.idle_s += times * inner.idle_s;
           sum.flops += times * inner.flops;
           sum.recompute_flops += times * inner.recompute_flops;
+          sum.masked_flops += times * inner.masked_flops;
           sum.sent_bytes += times * inner.sent_bytes;
         }
         break;

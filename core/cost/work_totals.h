@@ -16,6 +16,7 @@ struct WorkTotals {
   double idle_s = 0;       // waits for devices whose branch of a conditional takes longer
   double flops = 0;
   double recompute_flops = 0;  // of it
+  double masked_flops = 0;     // of the others, what masks cut off
   double sent_bytes = 0;
 };
 

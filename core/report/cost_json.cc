@@ -1,10 +1,10 @@
 // The JSON view of a cost report. See cost_json.h.
 
-#include "core/check/findings_json.h"
 #include "core/report/cost_json.h"
 
 #include <algorithm>
 
+#include "core/check/findings_json.h"
 #include "core/json.h"
 #include "core/report/memory_text.h"
 #include "core/report/pipeline_text.h"
@@ -83,6 +83,8 @@ Json Kernels(const Module& module, const CostReport& report) {
                  {"flops", kernel.flops},
                  {"bytes", kernel.bytes},
                  {"time_s", kernel.time_s},
+                 {"text_time_s", kernel.text_time_s.value_or(0)},
+                 {"model_time_s", kernel.model_time_s},
                  {"op_name", OpNameOf(*kernel.root)},
                  {"source", SourceLineOf(module, *kernel.root)}});
   }
@@ -97,7 +99,9 @@ Json WorkRows(const std::vector<WorkRow>& work) {
                  {"flops", row.flops},
                  {"bytes", row.bytes},
                  {"communication_bytes", row.communication_bytes},
-                 {"time_s", row.time_s}});
+                 {"time_s", row.time_s},
+                 {"text_time_s", row.text_time_s},
+                 {"model_time_s", row.model_time_s}});
   }
   return rows;
 }
@@ -114,8 +118,7 @@ Json Breakdown(const CostBreakdown& parts) {
 }  // namespace
 
 std::string CostAsJson(const Module& module, const CostReport& report, size_t top,
-                       const CommunicationFindings& findings,
-                       std::span<const FailedCheck> failed,
+                       const CommunicationFindings& findings, std::span<const FailedCheck> failed,
                        std::span<const TriedAdvice> advice) {
   Json tried = Json::Array();
   for (const TriedAdvice& one : advice) {

@@ -69,6 +69,19 @@ std::string GroupsText(const std::vector<WorkRow>& groups) {
   return out;
 }
 
+// The compiler's estimates beside the model's, of kernels that have the former; empty without.
+std::string CyclesText(const CostReport& report) {
+  std::string rows;
+  for (const WorkRow& row : report.by_opcode) {
+    if (row.text_time_s <= 0) continue;
+    rows += fmt::format("  {:<32}{:>14}{:>14}{:>10.2f}\n", row.key, HumanSeconds(row.text_time_s),
+                        HumanSeconds(row.model_time_s), row.model_time_s / row.text_time_s);
+  }
+  if (rows.empty()) return "";
+  return fmt::format("\n  {:<32}{:>14}{:>14}{:>10}  {} counts\n{}", "kernels of", "text's cycles",
+                     "model", "ratio", report.uses_text_cycles ? "the text" : "the model", rows);
+}
+
 }  // namespace
 
 std::string CostAsText(const Module& module, const CostReport& report, size_t top) {
@@ -119,6 +132,7 @@ std::string CostAsText(const Module& module, const CostReport& report, size_t to
     out += fmt::format("\n{}{}", PipelineHeadline(*report.pipeline, report.step_time_s, "  "),
                        PipelineTable(*report.pipeline));
   }
+  out += CyclesText(report);
   out += GroupsText(report.by_group);
   out += AtPeakText(module, memory, top);
   return out;

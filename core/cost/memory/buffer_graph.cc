@@ -100,7 +100,7 @@ class GraphBuilder {
     auto buffer = static_cast<uint32_t>(graph_.buffers.size());
     int64_t bytes = BufferBytes(shape, options_.tiling);
     if (fusion_ && fusion_->IsRounded(x)) bytes = bytes / 2 + bytes % 2;
-    if (IsImmediate(x)) bytes = 0;
+    if (IsImmediate(x) || IsInFastMemory(shape)) bytes = 0;
     if (IsSpared(x, leaf) || IsOnHost(x, leaf, shape) != options_.counts_host) bytes = 0;
     if (options_.by_sharding) bytes = TileBytes(bytes, x->sharding(), static_cast<size_t>(leaf));
     graph_.buffers.push_back({x, static_cast<uint32_t>(leaf), bytes, false});

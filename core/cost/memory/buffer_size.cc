@@ -93,6 +93,11 @@ int64_t ElementsInTpuTiles(const std::vector<int64_t>& dims) {
 
 }  // namespace
 
+bool IsInFastMemory(const Shape* leaf) {
+  return leaf->IsArray() && leaf->layout() != nullptr &&
+         leaf->layout()->tail.find("S(1)") != std::string_view::npos;
+}
+
 int64_t BufferBytes(const Shape* leaf, Tiling tiling) {
   if (leaf->kind() == ShapeKind::kBuffer) leaf = leaf->element(0);
   if (!leaf->IsArray()) return 0;
