@@ -142,7 +142,8 @@ class FusionBuilder {
     places_.resize(model_.state_.size());
     seen_.resize(model_.state_.size());
     if (model_.spared_ != nullptr) TakeAttention();
-    std::span<Instruction* const> list = computation_.instructions();
+    // Not in the text's order: that of a program's lines says nothing of its kernels.
+    const std::vector<Instruction*> list = PostOrder(computation_);
     for (size_t i = 0; i < list.size(); ++i) places_[model_.Index(list[i])] = i;
     for (size_t i = list.size(); i-- > 0;) Place(list[i]);
     Finish();

@@ -7,6 +7,7 @@
 #include "core/analysis/partitioned.h"
 #include "core/cost/useful_flops.h"
 #include "core/pass.h"
+#include "core/propagation/canonicalizer.h"
 #include "core/spmd/per_device_module.h"
 #include "core/transforms/forward_tuple_elements.h"
 #include "core/transforms/inline_calls.h"
@@ -15,12 +16,17 @@
 namespace gshard {
 namespace {
 
-// In place; a module for one device stays as it is.
+// In place; a module for one device stays one, simplified as one for more would be.
 Expected<void> Partition(DeviceProgram& program, const DeviceProgramOptions& options) {
   Module& module = *program.module;
   auto devices = ReadDevices(module, options.num_partitions);
   if (!devices) return Fail(std::move(devices.error()));
-  if (devices->partitions == 1) return {};
+  if (devices->partitions == 1) {
+    if (IsCompiled(module) || !CheckInlinedSize(module)) return {};
+    if (auto inlined = InlineCalls(module); !inlined) return Fail(std::move(inlined.error()));
+    Canonicalize(module);
+    return {};
+  }
   if (auto small = CheckInlinedSize(module); !small) return small;
   PassContext context;
   context.propagation = options.propagation;
