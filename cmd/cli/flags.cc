@@ -18,6 +18,7 @@
 #include "cmd/cli/manual_page.h"
 #include "cmd/cli/program.h"
 #include "cmd/cli/shell_completions.h"
+#include "core/json.h"
 #include "ir/output_file.h"
 #include "ir/parser_errors.h"
 
@@ -266,6 +267,21 @@ int PrintAnswer(const CLI::App& app, const CLI::Error& question) {
   return written ? kExitOk : ReportError(written.error());
 }
 
+// --version for scripts.
+int PrintVersionJson(const CLI::App& app) {
+  Json document = {{"schema", "gshard.version/1"},
+                   {"program", app.get_name()},
+                   {"version", GSHARD_VERSION},
+                   {"compiler", GSHARD_COMPILER},
+                   {"build_type", GSHARD_BUILD_TYPE}};
+  // gshard-run tells the machine behind the first line.
+  const std::string text = app.version();
+  const size_t line = text.find('\n');
+  if (line != std::string::npos) document.Set("machine", text.substr(line + 1));
+  auto written = WriteFile("-", document.Text());
+  return written ? kExitOk : ReportError(written.error());
+}
+
 int ReportUsage(const CLI::App& app, std::string_view problem) {
   std::string program = app.get_name();
   for (const CLI::App* chosen : app.get_subcommands()) program += " " + chosen->get_name();
@@ -303,6 +319,10 @@ int CommandLine::RunChosen(int argc, char** argv, const std::function<int()>& ru
   if (words.size() == 2 && words[0] == "--completions" &&
       std::ranges::find(shells, words[1]) != shells.end()) {
     return PrintDescription(words[1]);
+  }
+  if (words.size() == 2 && std::ranges::count(words, "--version") == 1 &&
+      std::ranges::count(words, "--json") == 1) {
+    return PrintVersionJson(app);
   }
   std::vector<const CLI::Option*> required;
   if (run && app_->get_require_subcommand_min() > 0) {

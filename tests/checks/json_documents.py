@@ -101,6 +101,10 @@ with tempfile.TemporaryDirectory() as folder:
     pathlib.Path(nan).write_text("HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  z = f32[4] subtract(x, x)\n"
                                  "  ROOT y = f32[4] divide(x, z)\n}\n")
 
+    for program in ("gshard-opt", "gshard-cost", "gshard-run"):
+        version = run(program, "--version", "--json")
+        check(version == run(program, "--json", "--version") and version["program"] == program, f"{program}: {version}")
+
     good = run("gshard-run", MLP, "--json")
     same_shape(good, run("gshard-run", MLP, "--json", "--memory-limit", "1KiB", code=3), ["memory-limit"], "--memory-limit")
     same_shape(run("gshard-run", nan, "--json"), run("gshard-run", nan, "--json", "--check-nan", code=3), ["nan"], "--check-nan")
