@@ -198,7 +198,7 @@ Expected<void> WriteChakraFiles(const Flags& flags, const Chip& chip, const Esti
   std::error_code error;
   std::filesystem::create_directories(flags.chakra, error);
   Expected<PricedStep> priced =
-      PricedStep::Make(*estimate.module, chip, CostOptionsFor(flags.estimate, chip));
+      PricedStep::Make(*estimate.module, chip, CostOptionsFor(flags.estimate));
   if (!priced) return Fail(std::move(priced.error()));
   const auto sink = [&](const std::string& name, std::string_view bytes) {
     return WriteFile((std::filesystem::path(flags.chakra) / name).string(), bytes);

@@ -51,9 +51,9 @@ void ReadPipelines(const AutoFlags& flags, autoshard::AutoOptions& options) {
     if (!kind) throw FlagError("--schedule", fmt::format("'{}': {}", name, kind.error().hint));
     options.schedules.emplace_back(name);
   }
-  options.chip_flag = flags.estimate.chip_file.empty()
-                          ? "--chip " + flags.estimate.chip
-                          : "--chip-file " + autoshard::ShellWord(flags.estimate.chip_file);
+  options.chip_flag = flags.estimate.chip.file.empty()
+                          ? "--chip " + flags.estimate.chip.name
+                          : "--chip-file " + autoshard::ShellWord(flags.estimate.chip.file);
 }
 
 autoshard::AutoOptions OptionsOf(const AutoFlags& flags, Chip chip) {

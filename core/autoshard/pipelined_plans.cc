@@ -27,8 +27,8 @@ constexpr size_t kRound = 4;
 constexpr double kPromise = 1.5;
 // What printing and pricing a pipeline takes, by the size of the step, on a processor of 2026.
 constexpr double kSecondsPerLine = 4e-4;
-constexpr double kMostPrograms = 40, kLeastPrograms = 4;
-constexpr int64_t kMostMicrobatches = 1024;
+constexpr double kMaxPrograms = 40, kMinPrograms = 4;
+constexpr int64_t kMaxMicrobatches = 1024;
 
 struct Point {
   size_t program = 0;
@@ -80,9 +80,9 @@ class PipelineSearcher {
     if (programs_.empty()) return 0;
     const auto lines =
         static_cast<double>(std::count(programs_[0].text.begin(), programs_[0].text.end(), '\n'));
-    if (options_.seconds <= 0) return static_cast<int64_t>(kMostPrograms);
+    if (options_.seconds <= 0) return static_cast<int64_t>(kMaxPrograms);
     return static_cast<int64_t>(std::clamp(options_.seconds / (lines * kSecondsPerLine),
-                                           kLeastPrograms, kMostPrograms));
+                                           kMinPrograms, kMaxPrograms));
   }
 
   double Promise(const Point& point) const {
@@ -91,7 +91,7 @@ class PipelineSearcher {
   }
 
   void Add(Point point, double share = 1) {
-    if (point.microbatches < 1 || point.microbatches > kMostMicrobatches) return;
+    if (point.microbatches < 1 || point.microbatches > kMaxMicrobatches) return;
     const auto& allowed = options_.microbatches;
     if (!allowed.empty() && std::ranges::find(allowed, point.microbatches) == allowed.end()) return;
     if (!known_.insert(point.Key()).second) return;

@@ -114,9 +114,7 @@ Expected<PreparedProgram> PrepareForOneDevice(std::unique_ptr<Module> module,
   std::string passes = "inline-calls";
   if (HasSharding(*module)) {
     const bool all = options.keep == Keep::kNone;
-    auto stripped =
-        StripShardings(*module, all ? StrippedShardings::kAll : StrippedShardings::kInner);
-    if (!stripped) return Fail(std::move(stripped.error()));
+    StripShardings(*module, all ? StrippedShardings::kAll : StrippedShardings::kInner);
     passes = all ? "strip-shardings,inline-calls" : "strip-inner-shardings,inline-calls";
     if (options.keep == Keep::kAll || HasSharding(*module)) {
       return Fail(MakeError("E-AUTO-003", "annotations that stay are for more than one device",

@@ -297,14 +297,6 @@ class TimelineBuilder {
   Timeline& timeline_;
 };
 
-MemoryOptions MemoryOptionsFor(const Chip& chip, const CostOptions& options) {
-  MemoryOptions memory = MemoryOptionsOf(chip);
-  memory.tiling = options.tiling;
-  memory.fuse_attention = options.fuse_attention;
-  if (options.combine_bytes > 0) memory.combine_bytes = options.combine_bytes;
-  return memory;
-}
-
 }  // namespace
 
 MemoryOptions MemoryOptionsOf(const Chip& chip) {
@@ -313,6 +305,14 @@ MemoryOptions MemoryOptionsOf(const Chip& chip) {
   options.rounds_dot_operands = chip.RoundsDotOperands();
   if (chip.all_reduce_combine_bytes > 0) options.combine_bytes = chip.all_reduce_combine_bytes;
   return options;
+}
+
+MemoryOptions MemoryOptionsOf(const Chip& chip, const CostOptions& options) {
+  MemoryOptions memory = MemoryOptionsOf(chip);
+  memory.tiling = options.tiling;
+  memory.fuse_attention = options.fuse_attention;
+  if (options.combine_bytes > 0) memory.combine_bytes = options.combine_bytes;
+  return memory;
 }
 
 Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOptions& options) {
@@ -356,7 +356,7 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
     report.mfu = report.useful_flops_per_device / capacity;
     report.hfu = (report.flops_per_device - report.masked_flops_per_device) / capacity;
   }
-  const MemoryOptions memory_options = MemoryOptionsFor(chip, options);
+  const MemoryOptions memory_options = MemoryOptionsOf(chip, options);
   if (report.pipeline) {
     EstimateMemory(module, memory_options, *report.pipeline, report.memory);
   } else {
@@ -387,7 +387,7 @@ Expected<StepFigures> EstimateStep(Module& module, const Chip& chip, const CostO
                     capacity;
     }
   }
-  figures.peak_bytes = PeakBytes(module, MemoryOptionsFor(chip, options));
+  figures.peak_bytes = PeakBytes(module, MemoryOptionsOf(chip, options));
   return figures;
 }
 

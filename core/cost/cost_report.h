@@ -147,6 +147,8 @@ struct CostOptions {
 // Options of the memory model that follow from the chip: memory is cut into the same kernels as
 // time.
 MemoryOptions MemoryOptionsOf(const Chip& chip);
+// And what `options` say otherwise.
+MemoryOptions MemoryOptionsOf(const Chip& chip, const CostOptions& options);
 
 // `module` is partitioned (or runs on one device). Not const: meshes are interned in its context.
 // Errors (E-COST-003): a mesh map that the chip's network does not have; (E-COST-004): a pattern

@@ -34,7 +34,7 @@ std::string TensorText(const LiveBuffer& row) {
 }
 
 // Values that are looked at for one with a source line.
-constexpr size_t kMostLooked = 200;
+constexpr size_t kMaxLooked = 200;
 
 }  // namespace
 
@@ -63,7 +63,7 @@ std::string BufferPlaces::TextOf(const LiveBuffer& buffer) const {
 // Breadth first.
 const Instruction* BufferPlaces::Nearest(const Instruction& x, bool is_user) const {
   std::vector<const Instruction*> queue = {&x};
-  for (size_t i = 0; i < queue.size() && i < kMostLooked; ++i) {
+  for (size_t i = 0; i < queue.size() && i < kMaxLooked; ++i) {
     const std::span<Instruction* const> next = is_user ? users_.of(queue[i]) : queue[i]->operands();
     for (const Instruction* one : next) {
       if (!lines_.TextOf(*one).empty()) return one;

@@ -18,9 +18,9 @@
 namespace gshard {
 namespace {
 
-constexpr size_t kMostShards = 3;    // tensors of which a cut is tried
-constexpr size_t kMostMeshes = 12;   // other shapes of the mesh
-constexpr double kLeastWait = 0.01;  // of the step, before something is tried against waiting
+constexpr size_t kMaxShards = 3;    // tensors of which a cut is tried
+constexpr size_t kMaxMeshes = 12;   // other shapes of the mesh
+constexpr double kMinWait = 0.01;  // of the step, before something is tried against waiting
 constexpr double kShorter = 0.01, kSmaller = 0.02;
 
 // What is changed before the program is made, and before it is priced; both may be empty.
@@ -106,7 +106,7 @@ class AdviceTrials {
 
  private:
   bool Fits() const { return priced_.report.memory.Fits(); }
-  bool Waits() const { return priced_.report.exposed_communication_s > kLeastWait * step_; }
+  bool Waits() const { return priced_.report.exposed_communication_s > kMinWait * step_; }
 
   // How much better it is than the program as it was; 0 or less: it does not help.
   double GainOf(const StepFigures& figures) const {
@@ -161,7 +161,7 @@ class AdviceTrials {
   void TryShards() {
     if (priced_.report.mesh_is_inferred) return;  // annotations need names of axes
     std::vector<CopyCut> cuts = CutsOfCopies(priced_.report.memory, priced_.report.mesh);
-    if (cuts.size() > kMostShards) cuts.resize(kMostShards);
+    if (cuts.size() > kMaxShards) cuts.resize(kMaxShards);
     for (const CopyCut& cut : cuts) {
       const std::string name(cut.buffer->instruction->name());
       TryAnnotation(AdviceKind::kShard, fmt::format("^{}$={}", RE2::QuoteMeta(name), cut.spec),
@@ -201,7 +201,7 @@ class AdviceTrials {
     Try(AdviceKind::kFlashAttention,
         "an attention kernel that keeps scores on the chip (`--attention flash`)", "",
         {[](Module&, DeviceProgramOptions&, CostOptions& cost) {
-           cost.fuse_attention = cost.memory.fuse_attention = true;
+           cost.fuse_attention = true;
            return Expected<void>();
          },
          {}});
@@ -211,7 +211,7 @@ class AdviceTrials {
     if (Fits()) return;
     FitOptions fit;
     fit.limit_bytes = priced_.report.memory.limit_bytes;
-    fit.memory = priced_.cost.memory;
+    fit.memory = MemoryOptionsOf(priced_.chip, priced_.cost);
     fit.num_partitions = priced_.program.num_partitions;
     Try(AdviceKind::kRecomputation,
         fmt::format("`gshard-opt remat IN --limit {} --chip {}`", LimitFlag(fit.limit_bytes),
@@ -253,7 +253,7 @@ class AdviceTrials {
     std::vector<std::vector<MeshAxis>> shapes;
     AddShapes(axes, 0, annotated->mesh->device_count(), shapes);
     std::erase(shapes, annotated->axes);
-    if (shapes.size() > kMostMeshes) return;
+    if (shapes.size() > kMaxMeshes) return;
     for (const std::vector<MeshAxis>& shape : shapes) {
       Try(AdviceKind::kMesh,
           fmt::format("a mesh of {} in place of {}", SizesOf(shape), SizesOf(annotated->axes)), "",

@@ -15,9 +15,9 @@
 namespace gshard {
 namespace {
 
-constexpr size_t kMostNodes = size_t{1} << 20;   // what Chakra's feeder holds at a time
-constexpr size_t kMostVisits = size_t{1} << 26;  // nodes that take no time included
-constexpr size_t kMostEnds = 8;                  // of more, a node joins them
+constexpr size_t kMaxNodes = size_t{1} << 20;   // what Chakra's feeder holds at a time
+constexpr size_t kMaxVisits = size_t{1} << 26;  // nodes that take no time included
+constexpr size_t kMaxEnds = 8;                  // of more, a node joins them
 
 class Unroller {
  public:
@@ -36,7 +36,7 @@ class Unroller {
   using Nodes = std::vector<uint32_t>;
 
   Nodes AddNode(const StepNode* step, double seconds, const Nodes& after) {
-    if (nodes_.size() >= kMostNodes) {
+    if (nodes_.size() >= kMaxNodes) {
       too_many_ = true;
       return {};
     }
@@ -54,7 +54,7 @@ class Unroller {
   Nodes Joined(Nodes nodes) {
     std::sort(nodes.begin(), nodes.end());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
-    return nodes.size() > kMostEnds ? AddNode(nullptr, 0, nodes) : nodes;
+    return nodes.size() > kMaxEnds ? AddNode(nullptr, 0, nodes) : nodes;
   }
 
   // Of the nodes since `begin`, those that no other waits for; `entry` if there are none.
@@ -72,7 +72,7 @@ class Unroller {
                const BranchedLoop* loop, int64_t trip) {
     std::vector<Nodes> now(cost.steps.size());
     for (size_t i = 0; i < cost.steps.size() && !too_many_; ++i) {
-      if (++visits_ > kMostVisits) too_many_ = true;
+      if (++visits_ > kMaxVisits) too_many_ = true;
       const ScheduleNode& node = cost.nodes[i];
       Nodes needs;
       auto add = [&](const Nodes& more) { needs.insert(needs.end(), more.begin(), more.end()); };
@@ -184,7 +184,7 @@ Expected<std::vector<UnrolledStep>> UnrollStep(const PricedStep& priced) {
     if (!unroller.Run(*priced.entry)) {
       return Fail(MakeError(
           "E-TRACE-001",
-          fmt::format("a device runs more than {} kernels and collectives in a step", kMostNodes),
+          fmt::format("a device runs more than {} kernels and collectives in a step", kMaxNodes),
           "a trace has each of them by itself: take a step with fewer layers or trips"));
     }
     steps.push_back({std::move(devices), unroller.Take()});
