@@ -14,7 +14,10 @@
 #ifndef GSHARD_CORE_OP_DIMS_DIM_RELATION_H_
 #define GSHARD_CORE_OP_DIMS_DIM_RELATION_H_
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -38,7 +41,38 @@ struct Factor {
 };
 
 // The factors of one dim, as indices into DimRelation::factors, major to minor; never empty.
-using FactorList = std::vector<int>;
+// Nearly all have one or two, which need no memory of their own.
+class FactorList {
+ public:
+  FactorList() = default;
+  FactorList(std::initializer_list<int> factors) {
+    for (const int factor : factors) push_back(factor);
+  }
+  void push_back(int factor) {
+    if (size_ < kOwn) {
+      own_[size_] = factor;
+    } else {
+      if (size_ == kOwn) more_.assign(own_.begin(), own_.end());
+      more_.push_back(factor);
+    }
+    ++size_;
+  }
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  const int* begin() const { return size_ <= kOwn ? own_.data() : more_.data(); }
+  const int* end() const { return begin() + size_; }
+  int operator[](size_t i) const { return begin()[i]; }
+  int back() const { return begin()[size_ - 1]; }
+  bool operator==(const FactorList& other) const {
+    return std::equal(begin(), end(), other.begin(), other.end());
+  }
+
+ private:
+  static constexpr size_t kOwn = 2;
+  size_t size_ = 0;
+  std::array<int, kOwn> own_{};
+  std::vector<int> more_;  // all of them, if there are more than kOwn
+};
 
 struct DimRelation {
   std::vector<Factor> factors;

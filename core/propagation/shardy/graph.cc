@@ -308,8 +308,7 @@ class GraphMaker {
   }
 
   void AppendViews(const Instruction& x) {
-    const std::span<const View> leaves = graph_.LeavesOf(x);
-    views_.insert(views_.end(), leaves.begin(), leaves.end());
+    for (const View& view : graph_.LeavesOf(x)) views_.push_back(view);
   }
 
   static bool AllOperandsLike(const Instruction& x) {

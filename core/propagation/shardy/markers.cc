@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ir/custom_call.h"
+#include "ir/dims.h"
 #include "ir/traversal.h"
 
 namespace gshard::shardy {
@@ -14,29 +15,58 @@ bool IsConstraint(const Instruction& x) {
   return IsCustomCallTo(x, kShardingTarget) && x.operand_count() == 1;
 }
 
-bool FollowChainsIn(Computation& computation) {
+// A slot, a use; only of constraints and of what they constrain. The root has one more.
+class ConstraintUses {
+ public:
+  ConstraintUses(const Computation& computation, size_t instruction_limit)
+      : uses_of_(instruction_limit, -1) {
+    for (const Instruction* x : computation.instructions()) {
+      if (!IsConstraint(*x)) continue;
+      for (const Instruction* of : {x, static_cast<const Instruction*>(x->operand(0))}) {
+        int& at = uses_of_[of->id()];
+        if (at >= 0) continue;
+        at = static_cast<int>(uses_.size());
+        uses_.emplace_back();
+      }
+    }
+    for (Instruction* x : computation.instructions()) {
+      for (const Instruction* operand : x->operands()) {
+        if (const int at = uses_of_[operand->id()]; at >= 0) uses_[At(at)].push_back(x);
+      }
+    }
+    if (const int at = uses_of_[computation.root()->id()]; at >= 0) {
+      uses_[At(at)].push_back(nullptr);
+    }
+  }
+  const std::vector<Instruction*>& Of(const Instruction* x) const {
+    return uses_[At(uses_of_[x->id()])];
+  }
+
+ private:
+  std::vector<int> uses_of_;  // by instruction id: where in uses_; -1: nobody asks
+  std::vector<std::vector<Instruction*>> uses_;
+};
+
+bool FollowChainsIn(Computation& computation, size_t instruction_limit) {
   const std::span<Instruction* const> list = computation.instructions();
   const auto continues_chain = [](const Instruction* x) {
     return IsConstraint(*x) && IsConstraint(*x->operand(0));
   };
   if (std::ranges::none_of(list, continues_chain)) return false;
-  std::unordered_map<const Instruction*, std::vector<Instruction*>> uses;  // a slot, a use
-  for (Instruction* x : list) {
-    for (Instruction* operand : x->operands()) uses[operand].push_back(x);
-  }
-  uses[computation.root()].push_back(nullptr);
+  const ConstraintUses uses(computation, instruction_limit);
   bool changed = false;
   for (size_t i = 0; i < list.size(); ++i) {
     Instruction* first = list[i];
     if (!IsConstraint(*first) || IsConstraint(*first->operand(0))) continue;
     Instruction* head = first->operand(0);
     int constraints = 0;
-    for (const Instruction* user : uses[head]) {
+    for (const Instruction* user : uses.Of(head)) {
       if (user != nullptr && (IsConstraint(*user) || IsRegionMarker(*user))) ++constraints;
     }
     Instruction* last = first;
-    while (uses[last].size() == 1 && uses[last][0] != nullptr && IsConstraint(*uses[last][0])) {
-      last = uses[last][0];
+    while (uses.Of(last).size() == 1 && uses.Of(last)[0] != nullptr &&
+           IsConstraint(*uses.Of(last)[0])) {
+      last = uses.Of(last)[0];
     }
     if (constraints != 1 || last == first) continue;
     bool behind = false;
@@ -58,7 +88,9 @@ bool FollowChainsIn(Computation& computation) {
 
 bool FollowConstraintChains(Module& module) {
   bool changed = false;
-  for (Computation* computation : module.computations()) changed |= FollowChainsIn(*computation);
+  for (Computation* computation : module.computations()) {
+    changed |= FollowChainsIn(*computation, module.instruction_limit());
+  }
   return changed;
 }
 

@@ -1,6 +1,7 @@
 #include "core/propagation/shardy/relations.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "ir/attribute_equality.h"
@@ -40,17 +41,26 @@ IndexedRelation::IndexedRelation(DimRelation of) : relation(std::move(of)) {
   for (const Factor& factor : relation.factors) {
     passes_only = passes_only && (factor.blocked || factor.kind == FactorKind::kPassThrough);
   }
-  std::vector<std::vector<uint32_t>> of_factor(relation.factors.size());
+  size_t tensors = 0, slot_count = 0;
+  for (const auto* list : {&relation.operands, &relation.results}) {
+    tensors += list->size();
+    for (const std::vector<FactorList>& dims : *list) {
+      for (const FactorList& factors : dims) slot_count += factors.size();
+    }
+  }
+  slots.reserve(slot_count);
+  first_slot.reserve(tensors + 1);
+  first_of_factor.assign(relation.factors.size() + 1, 0);
+  std::vector<int> last_tensor(relation.factors.size(), -1);
   int tensor = 0;
-  for (const auto* tensors : {&relation.operands, &relation.results}) {
-    for (const std::vector<FactorList>& dims : *tensors) {
+  for (const auto* list : {&relation.operands, &relation.results}) {
+    for (const std::vector<FactorList>& dims : *list) {
       first_slot.push_back(static_cast<uint32_t>(slots.size()));
       for (size_t d = 0; d < dims.size(); ++d) {
         for (size_t k = 0; k < dims[d].size(); ++k) {
           const int factor = dims[d][k];
-          std::vector<uint32_t>& others = of_factor[At(factor)];
-          if (others.empty() || slots[others.back()].tensor != tensor) {
-            others.push_back(static_cast<uint32_t>(slots.size()));
+          if (std::exchange(last_tensor[At(factor)], tensor) != tensor) {
+            ++first_of_factor[At(factor) + 1];
           }
           slots.push_back({factor, tensor, static_cast<int>(d), k + 1 == dims[d].size()});
         }
@@ -59,11 +69,15 @@ IndexedRelation::IndexedRelation(DimRelation of) : relation(std::move(of)) {
     }
   }
   first_slot.push_back(static_cast<uint32_t>(slots.size()));
-  for (const std::vector<uint32_t>& list : of_factor) {
-    first_of_factor.push_back(static_cast<uint32_t>(by_factor.size()));
-    by_factor.insert(by_factor.end(), list.begin(), list.end());
+  std::partial_sum(first_of_factor.begin(), first_of_factor.end(), first_of_factor.begin());
+  by_factor.resize(first_of_factor.back());
+  std::ranges::fill(last_tensor, -1);
+  std::vector<uint32_t> next(first_of_factor.begin(), first_of_factor.end() - 1);
+  for (size_t s = 0; s < slots.size(); ++s) {
+    const Slot& slot = slots[s];
+    if (std::exchange(last_tensor[At(slot.factor)], slot.tensor) == slot.tensor) continue;
+    by_factor[next[At(slot.factor)]++] = static_cast<uint32_t>(s);
   }
-  first_of_factor.push_back(static_cast<uint32_t>(by_factor.size()));
 }
 
 const IndexedRelation* RelationTable::Own(DimRelation relation) {

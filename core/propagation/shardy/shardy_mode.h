@@ -27,8 +27,9 @@ bool HasDerivedRegions(const Module& module);
 
 // Infers shardings in place, of every instruction that Shardy's rules reach; true if anything
 // changed. Shardy's attributes must have been imported (core/propagation/shardy_import.h), calls
-// inlined. `Sharding` custom-calls and barriers become copies. A second run
-// changes nothing. `findings` and `recorder` may be null.
+// inlined. `Sharding` custom-calls and barriers become copies. A second run changes nothing, but
+// where the boundary has dropped axes that do not divide a dim: they contradict nobody then.
+// `findings` and `recorder` may be null.
 bool PropagateAsShardy(Module& module, const ModeOptions& options, PropagationFindings* findings,
                        ExplainRecorder* recorder);
 
