@@ -396,6 +396,22 @@ class Propagation {
     }
   }
 
+  // Do the axes continue those of the dim, and are they free otherwise? Lists only grow: else two
+  // members of a group could take turns for ever.
+  static bool MayGrow(const Tensor& tensor, size_t dim, Axes axes) {
+    if (!IsPrefix(tensor.dims[dim].axes, axes)) return false;
+    const auto is_free = [&](const AxisRef& used) {
+      return std::ranges::none_of(axes.list(),
+                                  [&](const AxisRef& axis) { return Overlap(axis, used); });
+    };
+    bool free = std::ranges::all_of(tensor.replicated.list(), is_free) &&
+                std::ranges::all_of(tensor.unreduced.list(), is_free);
+    for (size_t d = 0; d < tensor.dims.size(); ++d) {
+      free = free && (d == dim || std::ranges::all_of(tensor.dims[d].axes.list(), is_free));
+    }
+    return free;
+  }
+
   // The members of a sharding group have one sharding: the first that has any.
   void AlignGroup(const std::vector<int>& group) {
     const Tensor* best = nullptr;
@@ -416,6 +432,7 @@ class Propagation {
       bool grown = false;
       for (size_t d = 0; d < tensor.dims.size(); ++d) {
         if (!tensor.dims[d].open || tensor.dims[d].axes == best->dims[d].axes) continue;
+        if (!MayGrow(tensor, d, best->dims[d].axes)) continue;
         tensor.dims[d].axes = best->dims[d].axes;
         grown = true;
       }

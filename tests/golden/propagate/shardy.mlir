@@ -154,3 +154,19 @@ module @callback attributes {mhlo.num_partitions = 8 : i32} {
     return %0 : tensor<8xf32>
   }
 }
+// -----
+// RUN: gshard-opt propagate %s
+// Members of a group take what continues their own axes; what contradicts these stays, and nobody takes turns.
+// CHECK-DAG: %x = {{.*}} sharding={mesh['a'=2,'b'=4], [{'a'}, {}]}
+// CHECK-DAG: %tanh.0 = {{.*}} sharding={mesh['a'=2,'b'=4], [{'b'}, {}]}
+module @taking_turns attributes {mhlo.num_partitions = 8 : i32} {
+  sdy.mesh @mesh = <["a"=2, "b"=4]>
+  func.func public @main(%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"a", ?}, {?}]>}, %y: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"b", ?}, {?}]>}) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+    sdy.sharding_group %x group_id=0 : tensor<8x8xf32>
+    sdy.sharding_group %y group_id=0 : tensor<8x8xf32>
+    %0 = stablehlo.tanh %x : tensor<8x8xf32>
+    %1 = stablehlo.negate %y : tensor<8x8xf32>
+    sdy.sharding_group %0 group_id=0 : tensor<8x8xf32>
+    return %0, %1 : tensor<8x8xf32>, tensor<8x8xf32>
+  }
+}
