@@ -62,6 +62,7 @@ class FactorList {
   const int* begin() const { return size_ <= kOwn ? own_.data() : more_.data(); }
   const int* end() const { return begin() + size_; }
   int operator[](size_t i) const { return begin()[i]; }
+  int front() const { return *begin(); }
   int back() const { return begin()[size_ - 1]; }
   bool operator==(const FactorList& other) const {
     return std::equal(begin(), end(), other.begin(), other.end());
