@@ -12,7 +12,7 @@ namespace gshard {
 namespace {
 
 constexpr std::string_view kFrames = "StackFrames";
-constexpr int kMaxDepth = 500;  // of calls; a longer stack is a damaged table
+constexpr int kMaxCallDepth = 500;  // of calls; a longer stack is a damaged table
 
 bool IsPlace(std::string_view field) {
   return field.starts_with("source_") || field == "stack_frame_id";
@@ -89,7 +89,7 @@ bool InlinedMetadata::IsCalledFrom(int64_t frame, int64_t outer) const {
 
 int64_t InlinedMetadata::Joined(int64_t own, int64_t outer, int depth) {
   const auto frame = frames_.find(own);
-  if (frame == frames_.end() || depth > kMaxDepth || IsCalledFrom(own, outer)) return own;
+  if (frame == frames_.end() || depth > kMaxCallDepth || IsCalledFrom(own, outer)) return own;
   if (const auto made = joined_.find({own, outer}); made != joined_.end()) return made->second;
   const Frame inner = frame->second;
   const int64_t parent = inner.parent > 0 ? Joined(inner.parent, outer, depth + 1) : outer;

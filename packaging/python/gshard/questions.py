@@ -40,7 +40,7 @@ def cost(program: Program, *args: Any, mesh: Optional[Mesh] = None, rules: Optio
 
     >>> report = cost("samples/mlp.hlo", chip="tpu-v3", limit="2MiB")
     >>> report.fits, report.memory.peak_bytes
-    (False, 3670020)
+    (False, 3670016)
     >>> print(report.failed_checks[0].message)
     over the limit: 3.50 MiB a device, allowed are 2 MiB
     >>> [(each.kind, each.axes, each.count) for each in report.collectives]
