@@ -46,6 +46,39 @@ RuleResult Relabelled(PartitionContext& rule, Instruction* local, const MeshLayo
   return rule.Result(local, layout);
 }
 
+int64_t TilesOf(const AxisList& axes) {
+  int64_t tiles = 1;
+  for (const DeviceAxis& axis : axes) tiles *= axis.size;
+  return tiles;
+}
+
+// At the border of a manual region. Where the part of a dim that the manual axes leave does not
+// divide by the other axes, it is padded part by part inside, and at the end of the array outside:
+// no tile is the same. Such a dim crosses the border cut by its manual axes alone.
+const MeshLayout* WithEvenParts(PartitionContext& rule, const Shape* shape,
+                                const MeshLayout* outside, const AxisList& manual) {
+  if (outside->kind != MeshLayout::Kind::kTiled || manual.empty()) return outside;
+  std::vector<AxisList> dims = outside->dims;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const AxisList inner = WithoutSubAxes(dims[d], manual, rule.layouts().device_count());
+    const int64_t tiles = TilesOf(dims[d]), inner_tiles = TilesOf(inner);
+    if (inner_tiles == 1 || inner_tiles == tiles) continue;
+    if (shape->dim(static_cast<int64_t>(d)) % tiles == 0) continue;
+    dims[d] = WithoutSubAxes(dims[d], inner, rule.layouts().device_count());
+  }
+  return dims == outside->dims ? outside : rule.layouts().WithDims(outside, std::move(dims));
+}
+
+// `outside` as the region has it, which is `inside` but for its dims.
+const MeshLayout* WithinRegion(PartitionContext& rule, const MeshLayout* inside,
+                               const MeshLayout* outside, const AxisList& manual) {
+  std::vector<AxisList> dims;
+  for (const AxisList& axes : outside->dims) {
+    dims.push_back(WithoutSubAxes(axes, manual, rule.layouts().device_count()));
+  }
+  return rule.layouts().WithDims(inside, std::move(dims));
+}
+
 // Automatic -> manual: the tile as it is, its padding zero.
 RuleResult EnterManual(PartitionContext& rule) {
   PartitionedValue* operand = rule.operand(0);
@@ -56,6 +89,12 @@ RuleResult EnterManual(PartitionContext& rule) {
       sharding != nullptr && !sharding->IsTuple()) {
     layout = rule.layouts().FromSharding(sharding, operand->shape->rank());
   }
+  const MeshLayout* wanted = rule.wanted();
+  const MeshLayout* even = WithEvenParts(rule, operand->shape, layout, wanted->manual);
+  if (even != layout) {
+    layout = even;
+    wanted = WithinRegion(rule, wanted, layout, wanted->manual);
+  }
   Instruction* local = rule.Operand(0, layout);
   if (layout->kind == MeshLayout::Kind::kTiled && !DividesEvenly(operand->shape, layout)) {
     std::vector<int64_t> dims;
@@ -63,7 +102,7 @@ RuleResult EnterManual(PartitionContext& rule) {
     Instruction* zero = rule.geometry().Number(operand->shape->dtype(), 0);
     local = MaskPadding(rule.scope(), local, operand->shape, layout, dims, zero);
   }
-  return Relabelled(rule, local, rule.wanted());
+  return Relabelled(rule, local, wanted);
 }
 
 // Manual -> automatic: within the region the value must lie as outside it, manual sub-axes apart.
@@ -73,11 +112,8 @@ RuleResult LeaveManual(PartitionContext& rule) {
   const MeshLayout* inside = PartitionScope::LayoutOf(*operand);
   const MeshLayout* wanted = rule.wanted();
   if (inside->kind == MeshLayout::Kind::kTiled && !inside->manual.empty()) {
-    std::vector<AxisList> dims;
-    for (const AxisList& axes : wanted->dims) {
-      dims.push_back(WithoutSubAxes(axes, inside->manual, rule.layouts().device_count()));
-    }
-    inside = rule.layouts().WithDims(inside, std::move(dims));
+    wanted = WithEvenParts(rule, rule.source().shape(), wanted, inside->manual);
+    inside = WithinRegion(rule, inside, wanted, inside->manual);
   }
   return Relabelled(rule, rule.Operand(0, inside), wanted);
 }
