@@ -223,7 +223,25 @@ class Propagation {
     bool any = false;
     for (const Candidate& candidate : candidates_) any |= Take(op, candidate, direction);
     if (!any) return;
-    for (size_t i = 0; i < op.views.size(); ++i) Write(op, i);
+    for (size_t i = 0; i < op.views.size(); ++i) {
+      if (!IsWrittenBefore(op, i)) Write(op, i);
+    }
+  }
+
+  // Has an operand before it, which is the same value, taken something? What this one would take
+  // did not know of it: the operation has another turn.
+  bool IsWrittenBefore(const Operation& op, size_t index) const {
+    for (size_t i = 0; i < index; ++i) {
+      if (op.views[i].tensor == op.views[index].tensor && HasChanged(op, i)) return true;
+    }
+    return false;
+  }
+
+  bool HasChanged(const Operation& op, size_t index) const {
+    const auto slots =
+        std::span(projection_.changed)
+            .subspan(op.relation->first_slot[index], op.relation->SlotsOfTensor(index).size());
+    return std::ranges::find(slots, 1) != slots.end();
   }
 
   // Nobody has axes of the factor that another has not.
@@ -358,10 +376,7 @@ class Propagation {
   }
 
   void Write(const Operation& op, size_t index) {
-    const auto slots =
-        std::span(projection_.changed)
-            .subspan(op.relation->first_slot[index], op.relation->SlotsOfTensor(index).size());
-    if (std::ranges::find(slots, 1) == slots.end()) return;
+    if (!HasChanged(op, index)) return;
     const View& view = op.views[index];
     Tensor& tensor = TensorOf(op, index);
     if (!WriteBack(*op.relation, index, projection_, view, *graph_.axes, tensor)) return;
