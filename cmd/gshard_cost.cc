@@ -275,7 +275,8 @@ int Run(const Flags& flags) {
   }
   if (!flags.html.empty()) {
     const CollectiveReport* causes = estimate->collectives ? &*estimate->collectives : nullptr;
-    auto written = WriteFile(flags.html, CostPage(*estimate->module, report, *chip, causes, estimate->advice));
+    auto written =
+        WriteFile(flags.html, CostPage(*estimate->module, report, *chip, causes, estimate->advice));
     if (!written) return ReportError(written.error());
   }
   if (auto done = TellCi(flags, *estimate, limit, bounds, findings); !done) {

@@ -66,9 +66,13 @@ Expected<Chip> ReadChip(const ChipFlags& flags) {
     if (!chip) throw FlagError("--chip", chip.error());
     return chip;
   }
-  Expected<std::string> text = ReadFile(flags.file);
+  return ReadChipFile(flags.file);
+}
+
+Expected<Chip> ReadChipFile(const std::string& path) {
+  Expected<std::string> text = ReadFile(path);
   if (!text) return Fail(std::move(text.error()));
-  return ParseChip(*text, flags.file);
+  return ParseChip(*text, path);
 }
 
 CostOptions CostOptionsFor(const EstimateFlags& flags) {

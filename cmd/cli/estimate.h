@@ -45,6 +45,8 @@ void AddEstimateFlags(const Command& command, EstimateFlags& flags);
 
 // Throws FlagError for a name that is no chip's.
 Expected<Chip> ReadChip(const ChipFlags& flags);
+// What --chip-file names.
+Expected<Chip> ReadChipFile(const std::string& path);
 
 // What the flags say, as options. Throw FlagError.
 CostOptions CostOptionsFor(const EstimateFlags& flags);

@@ -1,5 +1,6 @@
 #include "cmd/cli/pipeline.h"
 
+#include "cmd/cli/estimate.h"
 #include "cmd/cli/program.h"
 #include "core/pipeline/best_schedule.h"
 #include "core/pipeline/pipeline.h"
@@ -31,12 +32,8 @@ Expected<pipeline::PipelineOptions> ReadPipelineFlags(const PipelineFlags& flags
   auto weights = pipeline::ParseWeights(flags.weights);
   if (!weights) return Fail(std::move(weights.error()));
   options.weights = *weights;
-  Expected<Chip> chip = BuiltInChip(flags.chip);
-  if (!flags.chip_file.empty()) {
-    Expected<std::string> text = ReadFile(flags.chip_file);
-    if (!text) return Fail(std::move(text.error()));
-    chip = ParseChip(*text, flags.chip_file);
-  }
+  Expected<Chip> chip =
+      flags.chip_file.empty() ? BuiltInChip(flags.chip) : ReadChipFile(flags.chip_file);
   if (!chip) return Fail(std::move(chip.error()));
   options.chip = std::move(*chip);
   if (!flags.limit.empty()) options.memory_limit_bytes = MemoryLimitOf("--limit", flags.limit);

@@ -20,8 +20,6 @@ namespace {
 
 // Plans over the limit that rematerialization is tried on.
 constexpr size_t kMaxRemats = 3;
-// Of two plans in the table one is better by as much in time or in memory.
-constexpr double kTellsApart = .01;
 // What a plan takes to price, by the size of the program, on a processor of 2026; two of them work.
 constexpr double kSecondsPerInstruction = 2e-6 / 2;
 
@@ -103,10 +101,7 @@ class AutoSharding {
     std::vector<const PricedPlan*> chosen = {&plans[0]};
     const auto differs = [&](const PricedPlan& plan) {
       return std::ranges::all_of(chosen, [&](const PricedPlan* other) {
-        const StepFigures &a = plan.figures.step, &b = other->figures.step;
-        const auto apart = [](double x, double y) { return std::abs(x - y) > kTellsApart * y; };
-        return apart(a.step_time_s, b.step_time_s) ||
-               apart(static_cast<double>(a.peak_bytes), static_cast<double>(b.peak_bytes));
+        return AreApart(plan.figures.step, other->figures.step);
       });
     };
     int64_t least = INT64_MAX;

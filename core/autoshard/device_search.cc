@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/analysis/axis_text.h"
 #include "core/autoshard/auto_sharding.h"
 #include "core/autoshard/pipelined_plans.h"
 #include "core/autoshard/prepared_program.h"

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/analysis/axis_text.h"
 #include "core/analysis/partitioned.h"
 #include "core/propagation/shardy_import.h"
 #include "core/transforms/annotations/remesh.h"
@@ -49,14 +50,6 @@ Expected<std::string> TextOf(Module& module) {
 }
 
 }  // namespace
-
-std::string MeshText(const std::vector<MeshAxis>& mesh) {
-  std::string text;
-  for (const MeshAxis& axis : mesh) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis.name, axis.size);
-  }
-  return text;
-}
 
 std::string ShellWord(const std::string& text) {
   std::string quoted = "'";

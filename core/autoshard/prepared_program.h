@@ -25,8 +25,6 @@ Expected<PreparedProgram> Prepare(std::unique_ptr<Module> module, const std::str
 Expected<PreparedProgram> PrepareForOneDevice(std::unique_ptr<Module> module,
                                               const std::string& input, const AutoOptions& options);
 
-// "data=8,model=4".
-std::string MeshText(const std::vector<MeshAxis>& mesh);
 // For a shell, in quotes.
 std::string ShellWord(const std::string& text);
 

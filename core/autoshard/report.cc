@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/analysis/axis_text.h"
 #include "core/autoshard/prepared_program.h"
 #include "core/json.h"
 #include "core/report/quantity_text.h"

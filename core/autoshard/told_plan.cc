@@ -75,12 +75,6 @@ bool ComesFirst(const AutoPlan& a, const AutoPlan& b) {
   return a.fits ? a.step_time_s < b.step_time_s : a.peak_bytes < b.peak_bytes;
 }
 
-bool AreApart(const AutoPlan& a, const AutoPlan& b) {
-  const auto apart = [](double x, double y) { return std::abs(x - y) > .01 * y; };
-  return apart(a.step_time_s, b.step_time_s) ||
-         apart(static_cast<double>(a.peak_bytes), static_cast<double>(b.peak_bytes));
-}
-
 void MarkPareto(std::vector<AutoPlan>& plans) {
   for (AutoPlan& plan : plans) {
     plan.pareto = std::ranges::none_of(plans, [&](const AutoPlan& other) {

@@ -2,6 +2,7 @@
 #ifndef GSHARD_CORE_AUTOSHARD_TOLD_PLAN_H_
 #define GSHARD_CORE_AUTOSHARD_TOLD_PLAN_H_
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,8 +26,16 @@ Expected<ToldFigures> FiguresOfText(const std::string& text, const AutoOptions& 
 // What fits goes before what does not; of plans that fit the faster one, of others the smaller.
 bool ComesFirst(const AutoPlan& a, const AutoPlan& b);
 
-// Do the plans differ by a hundredth in time or in memory?
-bool AreApart(const AutoPlan& a, const AutoPlan& b);
+// Plans that are nearer to each other than this share are told once.
+inline constexpr double kTellsApart = .01;
+
+// Do two plans, AutoPlan or StepFigures, differ by as much in time or in memory?
+template <typename Figures>
+bool AreApart(const Figures& a, const Figures& b) {
+  const auto apart = [](double x, double y) { return std::abs(x - y) > kTellsApart * y; };
+  return apart(a.step_time_s, b.step_time_s) ||
+         apart(static_cast<double>(a.peak_bytes), static_cast<double>(b.peak_bytes));
+}
 
 // Sets `pareto` of plans of which no other is better in time or peak memory and no worse in both.
 void MarkPareto(std::vector<AutoPlan>& plans);

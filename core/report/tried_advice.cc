@@ -9,11 +9,13 @@
 #include <functional>
 #include <utility>
 
+#include "core/analysis/axis_text.h"
 #include "core/analysis/partitioned.h"
 #include "core/remat/fit_to_memory.h"
 #include "core/report/annotation_advice.h"
 #include "core/report/quantity_text.h"
 #include "core/transforms/annotations/remesh.h"
+#include "ir/dims.h"
 
 namespace gshard {
 namespace {
@@ -38,25 +40,10 @@ std::string LimitFlag(int64_t bytes) {
   return fmt::format("{}", bytes);
 }
 
-// "data=4,model=2".
-std::string SizesOf(const std::vector<MeshAxis>& axes) {
-  std::vector<std::string> sizes;
-  for (const MeshAxis& axis : axes) sizes.push_back(fmt::format("{}={}", axis.name, axis.size));
-  return fmt::format("{}", fmt::join(sizes, ","));
-}
-
-void AppendLeaves(const Shape* shape, std::vector<const Shape*>& leaves) {
-  if (!shape->IsTuple()) {
-    leaves.push_back(shape->bare());
-    return;
-  }
-  for (const Shape* element : shape->elements()) AppendLeaves(element, leaves);
-}
-
 // Array arguments that a result of the same shape can take the place of, each result once.
 std::vector<int64_t> ReplacedArguments(const Module& module) {
-  std::vector<const Shape*> results;
-  AppendLeaves(module.entry()->root()->shape(), results);
+  std::vector<const Shape*> results = LeafShapes(module.entry()->root()->shape());
+  for (const Shape*& result : results) result = result->bare();
   std::vector<int64_t> replaced;
   for (int64_t i = 0; i < module.entry()->parameter_count(); ++i) {
     const Shape* shape = module.entry()->parameter(i)->shape();
@@ -256,7 +243,8 @@ class AdviceTrials {
     if (shapes.size() > kMaxMeshes) return;
     for (const std::vector<MeshAxis>& shape : shapes) {
       Try(AdviceKind::kMesh,
-          fmt::format("a mesh of {} in place of {}", SizesOf(shape), SizesOf(annotated->axes)), "",
+          fmt::format("a mesh of {} in place of {}", MeshText(shape), MeshText(annotated->axes)),
+          "",
           {[&](Module& written, DeviceProgramOptions&, CostOptions&) {
              return Remesh(written, shape, {});
            },

@@ -236,6 +236,16 @@ class GraphMaker {
     AddIdentity(x, result, is_result);
   }
 
+  // The same of a loop, a branch, a barrier or the border of a region.
+  void AddEdge(const Instruction& x, View result) {
+    AddIdentity(x, result);
+    graph_.operations.back().is_edge = true;
+  }
+  void AddEdge(const Instruction& x, View operand, View result) {
+    views_.push_back(operand);
+    AddEdge(x, result);
+  }
+
   void Visit(Computation* computation) {
     if (!visited_.insert(computation).second) return;
     bool in_order = true;
@@ -362,8 +372,7 @@ class GraphMaker {
     const Instruction& returned = *x.called(1)->root();
     for (size_t i = 0; i < graph_.LeavesOf(x).size(); ++i) {
       views_ = {LeafOf(*x.operand(0), i), LeafOf(returned, i)};
-      AddIdentity(x, LeafOf(x, i));
-      graph_.operations.back().is_edge = true;
+      AddEdge(x, LeafOf(x, i));
     }
   }
 
@@ -383,8 +392,7 @@ class GraphMaker {
       for (const Computation* branch : x.called()) {
         views_.push_back(LeafOf(*branch->root(), leaf));
       }
-      AddIdentity(x, LeafOf(x, leaf));
-      graph_.operations.back().is_edge = true;
+      AddEdge(x, LeafOf(x, leaf));
     }
   }
 
@@ -436,8 +444,7 @@ class GraphMaker {
       HideManual(*border, x, outside.tensor);
       const View inside{outside.tensor, true};
       SetLeaf(x, inside);
-      AddIdentity(x, from, inside);
-      graph_.operations.back().is_edge = true;
+      AddEdge(x, from, inside);
       return;
     }
     MakeLeaves(x);
@@ -464,8 +471,7 @@ class GraphMaker {
     View outside = from;
     if (!IsCustomCallTo(*x.operand(0), kShardingTarget)) {
       outside = {NewTensor(x.operand(0)->shape()), false};
-      AddIdentity(x, from, outside);
-      graph_.operations.back().is_edge = true;
+      AddEdge(x, from, outside);
     } else {
       const auto is_its = [&](const Operation& op) { return op.instruction == x.operand(0); };
       const auto end = graph_.operations.rend();
@@ -482,8 +488,7 @@ class GraphMaker {
     SetLeaf(x, outside);
     Annotate(x);
     HideManual(x, *x.operand(0), outside.tensor);
-    AddIdentity(x, LeafOf(*x.operand(0), 0), {outside.tensor, true});
-    graph_.operations.back().is_edge = true;
+    AddEdge(x, LeafOf(*x.operand(0), 0), {outside.tensor, true});
   }
 
   // Of the axes that cut the border, those that are manual inside only are not seen there. A manual

@@ -19,6 +19,14 @@ constexpr size_t kMaxNodes = size_t{1} << 20;   // what Chakra's feeder holds at
 constexpr size_t kMaxVisits = size_t{1} << 26;  // nodes that take no time included
 constexpr size_t kMaxEnds = 8;                  // of more, a node joins them
 
+size_t GroupOf(const BranchedLoop& loop, int64_t device) {
+  for (size_t group = 0; group < loop.values.groups.size(); ++group) {
+    const std::vector<int64_t>& members = loop.values.groups[group];
+    if (std::binary_search(members.begin(), members.end(), device)) return group;
+  }
+  return 0;
+}
+
 class Unroller {
  public:
   Unroller(const PricedStep& priced, int64_t device) : device_(device) {
@@ -142,16 +150,6 @@ class Unroller {
     return step.slowest;
   }
 
- public:
-  static size_t GroupOf(const BranchedLoop& loop, int64_t device) {
-    for (size_t group = 0; group < loop.values.groups.size(); ++group) {
-      const std::vector<int64_t>& members = loop.values.groups[group];
-      if (std::binary_search(members.begin(), members.end(), device)) return group;
-    }
-    return 0;
-  }
-
- private:
   int64_t device_;
   std::unordered_map<const Instruction*, const BranchedLoop*> branched_;
   std::unordered_map<const Instruction*, int64_t> executions_;
@@ -174,7 +172,7 @@ Expected<std::vector<UnrolledStep>> UnrollStep(const PricedStep& priced) {
   for (int64_t device = 0; device < priced.devices; ++device) {
     std::vector<size_t> groups;
     for (const auto& loop : priced.model->branched_loops()) {
-      groups.push_back(Unroller::GroupOf(*loop, device));
+      groups.push_back(GroupOf(*loop, device));
     }
     classes[groups].push_back(static_cast<uint32_t>(device));
   }
