@@ -172,6 +172,9 @@ Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
   const std::string_view attributes = header.frontend_attributes;
   PassContext context_of_passes;
   context_of_passes.partition.bytes_per_moved_byte = 1e6;
+  // What counts examples is a question about the operations, not about the user's compiler: GSPMD's
+  // rules follow the stand-ins of manual regions.
+  context_of_passes.propagation.mode = PropagationMode::kGspmd;
   PerDeviceOptions way;
   way.num_partitions = count;
   way.after_propagation = [&](Module&) -> Expected<void> {
