@@ -37,22 +37,33 @@ InlinedMetadata::InlinedMetadata(Module& module) : module_(module) {
   });
 }
 
-void InlinedMetadata::ReadCall(std::string_view call) {
-  if (call.data() == call_.data() && call.size() == call_.size()) return;
-  call_ = call;
-  op_name_.clear();
-  place_.clear();
-  frame_ = IntegerField(call, "stack_frame_id");
-  for (const auto& [field, value] : ParseFrontendAttributes(call)) {
-    if (field == "op_name") op_name_ = Unquoted(value);
-    if (IsPlace(field)) place_ += fmt::format(" {}={}", field, value);
+InlinedMetadata::Call& InlinedMetadata::CallOf(std::string_view metadata) {
+  if (metadata.data() == last_text_.data() && metadata.size() == last_text_.size()) {
+    return *last_call_;
   }
+  auto [it, fresh] = calls_.try_emplace(metadata);
+  Call& call = it->second;
+  last_text_ = metadata;
+  last_call_ = &call;
+  if (!fresh) return call;
+  call.frame = IntegerField(metadata, "stack_frame_id");
+  for (const auto& [field, value] : ParseFrontendAttributes(metadata)) {
+    if (field == "op_name") call.op_name = Unquoted(value);
+    if (IsPlace(field)) call.place += fmt::format(" {}={}", field, value);
+  }
+  return call;
 }
 
 std::string_view InlinedMetadata::Of(std::string_view call, std::string_view own) {
   if (call.empty() || own == call) return own;
   if (own.empty()) return call;
-  ReadCall(call);
+  Call& caller = CallOf(call);
+  auto [made, fresh] = caller.made.try_emplace(own.data());
+  if (fresh) made->second = Made(caller, own);
+  return made->second;
+}
+
+std::string_view InlinedMetadata::Made(const Call& call, std::string_view own) {
   std::string name, rest;
   bool has_place = false;
   for (const auto& [field, value] : ParseFrontendAttributes(own)) {
@@ -61,20 +72,20 @@ std::string_view InlinedMetadata::Of(std::string_view call, std::string_view own
       continue;
     }
     has_place = has_place || IsPlace(field);
-    if (field == "stack_frame_id" && frame_ > 0) {
-      rest += fmt::format(" {}={}", field, Joined(IntegerField(own, field), frame_));
+    if (field == "stack_frame_id" && call.frame > 0) {
+      rest += fmt::format(" {}={}", field, Joined(IntegerField(own, field), call.frame));
     } else {
       rest += fmt::format(" {}={}", field, value);
     }
   }
   if (name.empty()) {
-    name = op_name_;
-  } else if (!op_name_.empty() && !IsNamedFromStart(name, op_name_)) {
-    name = op_name_ + "/" + name;
+    name = call.op_name;
+  } else if (!call.op_name.empty() && !IsNamedFromStart(name, call.op_name)) {
+    name = call.op_name + "/" + name;
   }
   std::string text = name.empty() ? "" : fmt::format(" op_name={}", Quoted(name));
   text += rest;
-  if (!has_place) text += place_;
+  if (!has_place) text += call.place;
   if (text.empty()) return own;
   text.front() = '{';
   return module_.arena().Copy(std::string_view(text + "}"));

@@ -29,7 +29,7 @@ class InlinedMetadata {
   // Of a value with the metadata `own` in what a call with the metadata `call` runs; both as
   // written, "{..}" or empty. Its op_name stands behind the call's unless it is named from the
   // program's start already; its stack frames are called from the call's; where its source is not
-  // known it is the call's. In the module's arena. Values of one call in a row are fastest.
+  // known it is the call's. In the module's arena, where both must lie as well.
   std::string_view Of(std::string_view call, std::string_view own);
 
   // Puts the frames that were made into the module's table; to be called once, at the end.
@@ -40,7 +40,13 @@ class InlinedMetadata {
     int64_t location = 0;
     int64_t parent = 0;  // its number; 0: none
   };
-  void ReadCall(std::string_view call);
+  struct Call {
+    std::string op_name, place;  // place: " source_file=.. source_line=.. stack_frame_id=.."
+    int64_t frame = 0;
+    std::unordered_map<const char*, std::string_view> made;  // by where the value's own text begins
+  };
+  Call& CallOf(std::string_view metadata);
+  std::string_view Made(const Call& call, std::string_view own);
   // The frame `own` with its callers, called from `outer`.
   int64_t Joined(int64_t own, int64_t outer, int depth = 0);
   bool IsCalledFrom(int64_t frame, int64_t outer) const;
@@ -51,10 +57,10 @@ class InlinedMetadata {
   std::map<std::pair<int64_t, int64_t>, int64_t> joined_;
   std::string rows_;  // of the frames made here
 
-  // Of the last call.
-  std::string_view call_;
-  std::string op_name_, place_;  // place_: " source_file=.. source_line=.. stack_frame_id=.."
-  int64_t frame_ = 0;
+  // By their text: layers that are alike say the same of most of their calls.
+  std::unordered_map<std::string_view, Call> calls_;
+  std::string_view last_text_;
+  Call* last_call_ = nullptr;
 };
 
 }  // namespace gshard
