@@ -399,6 +399,14 @@ void AddExplainFlags(const Command& explain, Flags& flags) {
       {.type = "INSTRUCTION", .required = true});
   AddPropagationFlags(explain, flags.propagation);
   explain.AddSwitch("--json", flags.explain.json, "JSON (gshard.explain/1)");
+  AutoFlags& plans = flags.explain.automatic;
+  explain.AddSwitch(
+      "--plan", flags.explain.plan,
+      "How automatic sharding could cut NAME, and what each choice makes of the plan");
+  explain.Add("--mesh", plans.mesh, "With --plan: mesh axes, major first (default: IN's own)",
+              {.type = "AXES"});
+  AddPlanFlags(explain, plans);
+  AddPricingFlags(explain, plans.estimate);
 }
 
 void AddShowFlags(const Command& show, Flags& flags) {
@@ -479,7 +487,11 @@ void AddQuestions(CommandLine& line, Flags& flags) {
   AddQuestion(
       line, flags, "explain", "Why a value is sharded so, and which collectives it needs",
       "gshard-opt explain sharded.hlo relu",
-      [](Flags& f) { return RunExplain(f.explain, f.context); }, AddExplainFlags);
+      [](Flags& f) {
+        f.explain.automatic.estimate.propagation = f.propagation;
+        return RunExplain(f.explain, f.context);
+      },
+      AddExplainFlags);
   AddQuestion(
       line, flags, "show", "Draw a tensor's sharding as a grid of devices",
       "gshard-opt show sharded.hlo relu", [](Flags& f) { return RunShow(f.show, f.context); },

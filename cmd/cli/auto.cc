@@ -56,11 +56,47 @@ void ReadPipelines(const AutoFlags& flags, autoshard::AutoOptions& options) {
                           : "--chip-file " + autoshard::ShellWord(flags.estimate.chip.file);
 }
 
-autoshard::AutoOptions OptionsOf(const AutoFlags& flags, Chip chip) {
-  autoshard::AutoOptions options;
-  if (flags.mesh.empty() == (flags.devices == 0)) {
-    throw FlagError("--mesh", "either it or --devices is required");
+// 1.rules, 1.sh, 2.rules, ..: the plans of the table.
+Expected<void> WritePlans(const std::string& folder, const autoshard::AutoResult& result) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return Fail(MakeError("E-IO-001",
+                          fmt::format("cannot make the folder {}: {}", folder, error.message())));
   }
+  for (size_t i = 0; i < result.plans.size(); ++i) {
+    const autoshard::AutoPlan& plan = result.plans[i];
+    auto done =
+        WriteFile(fmt::format("{}/{}.rules", folder, i + 1), autoshard::RulesFile(result, plan));
+    if (done) {
+      done = WriteFile(fmt::format("{}/{}.sh", folder, i + 1),
+                       fmt::format("#!/bin/sh\n{}\n", plan.command));
+    }
+    if (!done) return done;
+  }
+  return {};
+}
+
+Expected<void> WriteResults(const AutoFlags& flags, const autoshard::AutoResult& result) {
+  auto done = WriteFile(flags.output, result.text);
+  if (done && !flags.report.empty()) {
+    done = WriteFile(flags.report,
+                     flags.report.ends_with(".json") ? autoshard::AutoAsJson(result)
+                                                     : autoshard::AutoAsText(result),
+                     /*dash_is_stderr=*/true);
+  }
+  if (done && !flags.html.empty()) done = WriteFile(flags.html, autoshard::AutoAsPage(result));
+  if (done && !flags.write_rules.empty()) {
+    done = WriteFile(flags.write_rules, autoshard::RulesFile(result, result.plans.front()));
+  }
+  if (done && !flags.write_plans.empty()) done = WritePlans(flags.write_plans, result);
+  return done;
+}
+
+}  // namespace
+
+autoshard::AutoOptions AutoOptionsOf(const AutoFlags& flags, Chip chip) {
+  autoshard::AutoOptions options;
   if (!flags.mesh.empty()) {
     auto mesh = ParseMeshFlag(flags.mesh);
     if (!mesh) throw FlagError("--mesh", mesh.error());
@@ -92,48 +128,13 @@ autoshard::AutoOptions OptionsOf(const AutoFlags& flags, Chip chip) {
   return options;
 }
 
-// 1.rules, 1.sh, 2.rules, ..: the plans of the table.
-Expected<void> WritePlans(const std::string& folder, const autoshard::AutoResult& result) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    return Fail(MakeError("E-IO-001",
-                          fmt::format("cannot make the folder {}: {}", folder, error.message())));
-  }
-  for (size_t i = 0; i < result.plans.size(); ++i) {
-    const autoshard::AutoPlan& plan = result.plans[i];
-    auto done =
-        WriteFile(fmt::format("{}/{}.rules", folder, i + 1), autoshard::RulesFile(result, plan));
-    if (done) {
-      done = WriteFile(fmt::format("{}/{}.sh", folder, i + 1),
-                       fmt::format("#!/bin/sh\n{}\n", plan.command));
-    }
-    if (!done) return done;
-  }
-  return {};
-}
-
-Expected<void> WriteResults(const AutoFlags& flags, const autoshard::AutoResult& result) {
-  auto done = WriteFile(flags.output, result.text);
-  if (done && !flags.report.empty()) {
-    done = WriteFile(flags.report,
-                     flags.report.ends_with(".json") ? autoshard::AutoAsJson(result)
-                                                     : autoshard::AutoAsText(result),
-                     /*dash_is_stderr=*/true);
-  }
-  if (done && !flags.write_rules.empty()) {
-    done = WriteFile(flags.write_rules, autoshard::RulesFile(result, result.plans.front()));
-  }
-  if (done && !flags.write_plans.empty()) done = WritePlans(flags.write_plans, result);
-  return done;
-}
-
-}  // namespace
-
 int RunAuto(const AutoFlags& flags) {
   Expected<Chip> chip = ReadChip(flags.estimate.chip);
   if (!chip) return ReportError(chip.error());
-  const autoshard::AutoOptions options = OptionsOf(flags, *std::move(chip));
+  if (flags.mesh.empty() == (flags.devices == 0)) {
+    throw FlagError("--mesh", "either it or --devices is required");
+  }
+  const autoshard::AutoOptions options = AutoOptionsOf(flags, *std::move(chip));
   auto module = ReadModule(flags.input);
   if (!module) return ReportError(module.error());
   auto result = flags.devices > 0
@@ -151,6 +152,40 @@ int RunAuto(const AutoFlags& flags) {
       "of it {}\n",
       HumanBytes(limit), HumanBytes(peak), best.largest_at_peak);
   return kExitCheckFailed;
+}
+
+void AddPlanFlags(const Command& command, AutoFlags& flags) {
+  command.Add(
+      "--limit", flags.limit,
+      "Memory per device, such as 16GiB; auto ends with exit code 3 if no plan fits (default: the "
+      "chip's)",
+      {.type = "SIZE"});
+  command.Add("--keep", flags.keep,
+              "Which annotations of IN stay: all, io: those of parameters and results, none "
+              "(default: io)",
+              {.type = "all|io|none", .one_of = {"all", "io", "none"}});
+  command.Add("--fix", flags.fixed,
+              "Fix the sharding of what PATTERN finds, as annotate --shard does (may be repeated; "
+              "default: nothing)",
+              {.type = "PATTERN=SPEC"});
+  command.Add(
+      "--free", flags.freed,
+      "Free what PATTERN finds of annotations that stay (may be repeated; default: nothing)",
+      {.type = "PATTERN"});
+  command.Add(
+      "--zero", flags.zero,
+      "May updates of weights and optimizer state be cut along the batch's axes? auto: where "
+      "that is better (default: auto)",
+      {.type = "off|auto", .one_of = {"off", "auto"}});
+  command.Add("--evaluations", flags.evaluations, "Most plans that are priced (default: 1500)",
+              {.type = "N", .between = {{1, 10'000'000}}});
+  command.Add("--time-limit", flags.time_limit,
+              "As many plans at most as two cores price in so long, by the size of IN, so that "
+              "machines agree (default: 60s)",
+              {.type = "TIME"});
+  command.Add("--threads", flags.threads,
+              "Threads (default: one a core); the answer does not depend on them",
+              {.type = "N", .between = {{1, 1024}}});
 }
 
 void AddAutoFlags(const Command& command, AutoFlags& flags) {
@@ -176,44 +211,19 @@ void AddAutoFlags(const Command& command, AutoFlags& flags) {
   command.Add("-o,--output", flags.output,
               "Where IN with the annotations of the best plan goes (default: -, standard output)",
               {.type = "FILE", .is_output = true});
-  command.Add("--limit", flags.limit,
-              "Memory per device, such as 16GiB: exit 3 if no plan fits (default: the chip's)",
-              {.type = "SIZE"});
-  command.Add("--keep", flags.keep,
-              "Which annotations of IN stay: all, io: those of parameters and results, none "
-              "(default: io)",
-              {.type = "all|io|none", .one_of = {"all", "io", "none"}});
-  command.Add("--fix", flags.fixed,
-              "Fix the sharding of what PATTERN finds, as annotate --shard does (may be repeated; "
-              "default: nothing)",
-              {.type = "PATTERN=SPEC"});
-  command.Add(
-      "--free", flags.freed,
-      "Free what PATTERN finds of annotations that stay (may be repeated; default: nothing)",
-      {.type = "PATTERN"});
-  command.Add(
-      "--zero", flags.zero,
-      "May updates of weights and optimizer state be cut along the batch's axes? auto: where "
-      "that is better (default: auto)",
-      {.type = "off|auto", .one_of = {"off", "auto"}});
+  AddPlanFlags(command, flags);
   command.Add("--remat", flags.remat,
               "May values be computed again so that a plan fits? (default: auto)",
               {.type = "off|auto", .one_of = {"off", "auto"}});
-  command.Add("--evaluations", flags.evaluations, "Most plans that are priced (default: 1500)",
-              {.type = "N", .between = {{1, 10'000'000}}});
-  command.Add("--time-limit", flags.time_limit,
-              "As many plans at most as two cores price in so long, by the size of IN, so that "
-              "machines agree (default: 60s)",
-              {.type = "TIME"});
   command.Add("--top", flags.top, "Most plans that are told (default: 10)",
               {.type = "N", .between = {{1, 1000}}});
-  command.Add("--threads", flags.threads,
-              "Threads (default: one a core); the answer does not depend on them",
-              {.type = "N", .between = {{1, 1024}}});
   AddEstimateFlags(command, flags.estimate);
   command.Add("--report", flags.report,
               "Alternatives, rules, bound and commands, as text or, for FILE.json, as JSON "
               "(gshard.auto/1); - is standard error (default: no report)",
+              {.type = "FILE", .is_output = true});
+  command.Add("--html", flags.html,
+              "Write a plot of the plans, their annotations and commands as a page (default: none)",
               {.type = "FILE", .is_output = true});
   command.Add("--write-rules", flags.write_rules,
               "Write the best plan as rules for annotate --rules (default: none)",

@@ -7,6 +7,7 @@
 
 #include "cmd/cli/estimate.h"
 #include "cmd/cli/flags.h"
+#include "core/autoshard/auto_sharding.h"
 
 namespace gshard {
 
@@ -18,10 +19,17 @@ struct AutoFlags {
   std::string stages, microbatches, schedules;
   int64_t devices = 0, evaluations = 1500, top = 10;
   int threads = 0;
-  std::string report, write_rules, write_plans;
+  std::string report, html, write_rules, write_plans;
 };
 
 void AddAutoFlags(const Command& command, AutoFlags& flags);
+
+// Which plans may be and how many are priced: what auto and explain --plan share.
+void AddPlanFlags(const Command& command, AutoFlags& flags);
+
+// Throws FlagError. `chip`: as flags.estimate.chip says.
+autoshard::AutoOptions AutoOptionsOf(const AutoFlags& flags, Chip chip);
+
 int RunAuto(const AutoFlags& flags);
 
 }  // namespace gshard

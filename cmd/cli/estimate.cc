@@ -41,11 +41,7 @@ void AddChipFlags(const Command& command, ChipFlags& flags) {
               {.type = "FILE"});
 }
 
-void AddEstimateFlags(const Command& command, EstimateFlags& flags) {
-  command.Add("--partitioned", flags.partitioned,
-              "Is IN the program of one device already? (default: found out)",
-              {.type = "yes|no", .one_of = {"yes", "no"}});
-  AddPropagationFlags(command, flags.propagation);
+void AddPricingFlags(const Command& command, EstimateFlags& flags) {
   AddChipFlags(command, flags.chip);
   AddCostOptionFlags(command, flags.cost);
   command.Add("--tiling", flags.tiling,
@@ -58,6 +54,14 @@ void AddEstimateFlags(const Command& command, EstimateFlags& flags) {
       {.type = "SIZE"});
   command.AddSwitch("--optimize", flags.optimize,
                     "The program of one device as `gshard-opt optimize` leaves it");
+}
+
+void AddEstimateFlags(const Command& command, EstimateFlags& flags) {
+  command.Add("--partitioned", flags.partitioned,
+              "Is IN the program of one device already? (default: found out)",
+              {.type = "yes|no", .one_of = {"yes", "no"}});
+  AddPropagationFlags(command, flags.propagation);
+  AddPricingFlags(command, flags);
 }
 
 Expected<Chip> ReadChip(const ChipFlags& flags) {

@@ -40,6 +40,9 @@ struct EstimateFlags {
 // --chip and --chip-file alone, for commands that estimate nothing else.
 void AddChipFlags(const Command& command, ChipFlags& flags);
 
+// Chip, network and memory: all that says how a program is priced.
+void AddPricingFlags(const Command& command, EstimateFlags& flags);
+
 // All but --num-partitions, which stands beside IN.
 void AddEstimateFlags(const Command& command, EstimateFlags& flags);
 

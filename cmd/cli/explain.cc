@@ -12,6 +12,7 @@
 #include "core/analysis/axis_text.h"
 #include "core/analysis/meshes.h"
 #include "core/analysis/partitioned.h"
+#include "core/autoshard/value_options.h"
 #include "core/json.h"
 #include "core/report/collective_causes.h"
 #include "core/report/pipeline_place.h"
@@ -178,6 +179,38 @@ void TellPropagation(PropagationMode mode, Json& document, std::string& text) {
   text += "propagated by Shardy's rules (docs/propagation.md, section 11)\n";
 }
 
+// What automatic sharding could do with a value.
+int ExplainPlan(const ExplainOptions& options, std::unique_ptr<Module> module,
+                std::string_view name) {
+  AutoFlags flags = options.automatic;
+  if (flags.mesh.empty()) {
+    const Mesh* mesh = NamedMesh(*module);
+    if (mesh == nullptr) throw FlagError("--mesh", "the text names no mesh");
+    flags.mesh = MeshText(mesh->axes);
+  }
+  Expected<Chip> chip = ReadChip(flags.estimate.chip);
+  if (!chip) return RefuseToExplain(options, chip.error());
+  const autoshard::AutoOptions search = AutoOptionsOf(flags, *std::move(chip));
+  std::string text;
+  const Instruction* asked = FindInstruction(*module, name);
+  if (asked == nullptr) asked = NamedOrWithOpName(*module, name, text);
+  if (asked == nullptr) {
+    return RefuseToExplain(options, NoSuchName(name, SimilarNames(*module, name)));
+  }
+  const std::string value(ValueAfterInlining(*module, asked)->name());
+  auto choices = autoshard::OptionsOfValue(std::move(module), options.input, value, search);
+  if (!choices) return RefuseToExplain(options, choices.error());
+  if (choices->value != value) {
+    text += fmt::format("no plan annotates {}, it follows {}\n", value, choices->value);
+  }
+  const Json document = {{"schema", kExplainSchema},
+                         {"instruction", value},
+                         {"leaves", Json::Array()},
+                         {"collectives", Json::Array()},
+                         {"plan", autoshard::OptionsAsJson(*choices)}};
+  return Print(options.json ? document.Text() : text + autoshard::OptionsAsText(*choices));
+}
+
 }  // namespace
 
 int RefuseToExplain(const ExplainOptions& options, const Diagnostic& error) {
@@ -190,6 +223,7 @@ int RunExplain(const ExplainOptions& options, PassContext& context) {
   if (!module) return RefuseToExplain(options, module.error());
   std::string_view name = options.name;
   if (name.starts_with('%')) name.remove_prefix(1);
+  if (options.plan) return ExplainPlan(options, std::move(*module), name);
   if (const SourceLine line = ParseSourceLine(name); line.line > 0) {
     return ExplainSourceLine(options, line, **module, context);
   }

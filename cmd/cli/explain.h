@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "cmd/cli/auto.h"
 #include "core/pass.h"
 
 namespace gshard {
@@ -18,12 +19,16 @@ struct ExplainOptions {
   std::string name;
   int64_t num_partitions = 0;
   bool json = false;
+  bool plan = false;    // the value's choices in plans of automatic sharding, instead
+  AutoFlags automatic;  // of these plans
 };
 
 // Tells what is wrong with the input, as JSON too where that is asked for; returns the exit code.
 int RefuseToExplain(const ExplainOptions& options, const Diagnostic& error);
 
-// Propagates with a recorder, prints the chain of causes, partitions and lists the collectives.
+// With `plan`: searches for the best plan and prints what the value's other choices make of it.
+// Else propagates with a recorder, prints the chain of causes, partitions and lists the
+// collectives.
 int RunExplain(const ExplainOptions& options, PassContext& context);
 
 }  // namespace gshard

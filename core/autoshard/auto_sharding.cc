@@ -39,7 +39,7 @@ class AutoSharding {
     if (auto bound = FindBound(); !bound) return Fail(std::move(bound.error()));
     SearchOptions search;
     search.limit_bytes = options_.limit_bytes;
-    search.evaluations = Evaluations();
+    search.evaluations = EvaluationLimit(pricer_->module(), options_);
     search.zero = options_.zero;
     auto found = SearchPlans(*pricer_, *space_, has_written, search);
     if (!found) return Fail(std::move(found.error()));
@@ -60,18 +60,6 @@ class AutoSharding {
  private:
   bool Fits(int64_t peak_bytes) const {
     return options_.limit_bytes == 0 || peak_bytes <= options_.limit_bytes;
-  }
-
-  int64_t Evaluations() const {
-    if (options_.seconds <= 0) return options_.evaluations;
-    int64_t instructions = 0;
-    for (const Computation* computation : pricer_->module().computations()) {
-      instructions += static_cast<int64_t>(computation->instructions().size());
-    }
-    const double each =
-        kSecondsPerInstruction * static_cast<double>(std::max<int64_t>(100, instructions));
-    return std::clamp<int64_t>(static_cast<int64_t>(options_.seconds / each), 16,
-                               options_.evaluations);
   }
 
   // The whole step on one device that has all the memory it wants: no plan makes a kernel faster
@@ -248,6 +236,17 @@ class AutoSharding {
 };
 
 }  // namespace
+
+int64_t EvaluationLimit(const Module& module, const AutoOptions& options) {
+  if (options.seconds <= 0) return options.evaluations;
+  int64_t instructions = 0;
+  for (const Computation* computation : module.computations()) {
+    instructions += static_cast<int64_t>(computation->instructions().size());
+  }
+  const double each =
+      kSecondsPerInstruction * static_cast<double>(std::max<int64_t>(100, instructions));
+  return std::clamp<int64_t>(static_cast<int64_t>(options.seconds / each), 16, options.evaluations);
+}
 
 Expected<AutoResult> ShardAutomatically(std::unique_ptr<Module> module, const std::string& input,
                                         const AutoOptions& options) {

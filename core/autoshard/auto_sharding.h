@@ -37,6 +37,9 @@ struct AutoOptions {
   std::string chip_flag = "--chip tpu-v3";  // that says pricing.chip in a command
 };
 
+// How many plans of `module` may be priced: what `evaluations` and `seconds` allow.
+int64_t EvaluationLimit(const Module& module, const AutoOptions& options);
+
 // The annotations of one group, as rules for `gshard-opt annotate`.
 struct PlannedRule {
   std::string pattern, spec;

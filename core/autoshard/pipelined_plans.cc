@@ -81,8 +81,8 @@ class PipelineSearcher {
     const auto lines =
         static_cast<double>(std::count(programs_[0].text.begin(), programs_[0].text.end(), '\n'));
     if (options_.seconds <= 0) return static_cast<int64_t>(kMaxPrograms);
-    return static_cast<int64_t>(std::clamp(options_.seconds / (lines * kSecondsPerLine),
-                                           kMinPrograms, kMaxPrograms));
+    return static_cast<int64_t>(
+        std::clamp(options_.seconds / (lines * kSecondsPerLine), kMinPrograms, kMaxPrograms));
   }
 
   double Promise(const Point& point) const {

@@ -54,7 +54,6 @@ class RuleMaker {
   }
 
   void Add(const Group& group, const std::vector<uint32_t>& members, const std::string& spec) {
-    constexpr std::string_view kKinds[] = {"weights", "inputs", "products", "annotated"};
     std::set<uint32_t> left(members.begin(), members.end());
     std::set<std::string> patterns;
     for (const uint32_t id : members) {
@@ -80,7 +79,7 @@ class RuleMaker {
     PlannedRule rule;
     rule.pattern = joined;
     rule.spec = spec;
-    rule.what = kKinds[static_cast<size_t>(group.kind)];
+    rule.what = GroupName(group.kind);
     rule.example = by_id_[members[0]]->name();
     rule.shape = ToString(by_id_[members[0]]->shape(), false);
     rule.instructions = static_cast<int64_t>(members.size());

@@ -80,6 +80,11 @@ bool Divides(const std::vector<MeshAxis>& mesh, const Shape* shape, const Cut& c
 
 }  // namespace
 
+std::string_view GroupName(GroupKind kind) {
+  constexpr std::string_view kNames[] = {"weights", "inputs", "products", "annotated"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
 PlanSpace::PlanSpace(const Module& module, const std::vector<const Sharding*>& written,
                      const std::vector<MeshAxis>& mesh)
     : mesh_(mesh), names_(module) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/autoshard/dim_names.h"
@@ -27,6 +28,9 @@ enum class GroupKind : uint8_t {
   kProduct,  // results of dots and convolutions
   kWritten,  // what else the user's text annotates: that annotation, or none
 };
+
+// "weights", "inputs", "products", "annotated".
+std::string_view GroupName(GroupKind kind);
 
 struct Group {
   GroupKind kind = GroupKind::kInput;

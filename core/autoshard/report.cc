@@ -9,6 +9,7 @@
 #include "core/analysis/axis_text.h"
 #include "core/autoshard/prepared_program.h"
 #include "core/json.h"
+#include "core/report/embedded_page.h"
 #include "core/report/quantity_text.h"
 #include "core/report/table_text.h"
 
@@ -98,7 +99,9 @@ std::string AutoAsText(const AutoResult& result) {
   return text + "\n" + best.command + "\n";
 }
 
-std::string AutoAsJson(const AutoResult& result) {
+namespace {
+
+Json JsonOf(const AutoResult& result) {
   Json plans = Json::Array();
   for (const AutoPlan& plan : result.plans) {
     Json mesh{std::initializer_list<Json::Member>{}};
@@ -123,19 +126,28 @@ std::string AutoAsJson(const AutoResult& result) {
                   {"annotations", plan.annotations},
                   {"command", plan.command}});
   }
-  const Json document = {{"schema", "gshard.auto/1"},
-                         {"module", result.module},
-                         {"chip", result.chip},
-                         {"devices", result.devices},
-                         {"limit_bytes", result.limit_bytes},
-                         {"overlap", result.overlap},
-                         {"evaluations", result.evaluations},
-                         {"refused", result.refused},
-                         {"bound_s", result.bound_s},
-                         {"gap", result.gap},
-                         {"searched", result.searched},
-                         {"plans", std::move(plans)}};
-  return document.Text();
+  return {{"schema", "gshard.auto/1"},
+          {"module", result.module},
+          {"chip", result.chip},
+          {"devices", result.devices},
+          {"limit_bytes", result.limit_bytes},
+          {"overlap", result.overlap},
+          {"evaluations", result.evaluations},
+          {"refused", result.refused},
+          {"bound_s", result.bound_s},
+          {"gap", result.gap},
+          {"searched", result.searched},
+          {"plans", std::move(plans)}};
+}
+
+}  // namespace
+
+std::string AutoAsJson(const AutoResult& result) { return JsonOf(result).Text(); }
+
+std::string AutoAsPage(const AutoResult& result) {
+  const std::string title =
+      fmt::format("{}: plans for {} {}", result.module, result.devices, result.chip);
+  return HtmlPage(title, JsonOf(result), PageScript::kPlans);
 }
 
 std::string RulesFile(const AutoResult& result, const AutoPlan& plan) {

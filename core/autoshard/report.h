@@ -10,6 +10,8 @@ namespace gshard::autoshard {
 
 std::string AutoAsText(const AutoResult& result);
 std::string AutoAsJson(const AutoResult& result);  // gshard.auto/1
+// One HTML file that needs nothing else: a plot of the plans, their annotations and commands.
+std::string AutoAsPage(const AutoResult& result);
 
 // A file of rules for `gshard-opt annotate --rules`.
 std::string RulesFile(const AutoResult& result, const AutoPlan& plan);

@@ -13,8 +13,8 @@ namespace {
 
 // Times so near are one: what is left to differ is rounding and order.
 constexpr double kSameTime = 1e-3;
-// All plans are priced up to so many. Plans by two names an axis are all tried up to as many; else one name an axis first, and second
-// names on the best of those.
+// All plans are priced up to so many. Plans by two names an axis are all tried up to as many; else
+// one name an axis first, and second names on the best of those.
 constexpr double kMaxExhaustive = 2000;
 // Names with one an axis: more are left out by weight.
 constexpr size_t kMaxNames = 16;
@@ -61,6 +61,17 @@ class Search {
     result_.is_local_optimum = CheckLocalOptimum(best);
     result_.plans = Ranked(best);
     return std::move(result_);
+  }
+
+  // One round around a group that keeps its choice in `plan`.
+  std::optional<PricedPlan> RoundAround(const Plan& plan, size_t group) {
+    std::optional<PricedPlan> current = BestOf({plan}, 1);
+    if (!current) return current;
+    Take(ZeroMove(current->plan), *current);
+    for (const size_t g : ByWeight()) {
+      if (g != group) Take(MovesOfGroup(current->plan, g), *current);
+    }
+    return current;
   }
 
  private:
@@ -208,13 +219,19 @@ class Search {
     return true;
   }
 
-  // Group after group, the heaviest first, until no change of one is better.
-  PricedPlan Descend(PricedPlan current) {
+  // Groups, the heaviest first.
+  std::vector<size_t> ByWeight() const {
     std::vector<size_t> order(space_.groups().size());
     for (size_t g = 0; g < order.size(); ++g) order[g] = g;
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
       return space_.groups()[a].bytes > space_.groups()[b].bytes;
     });
+    return order;
+  }
+
+  // Group after group, until no change of one is better.
+  PricedPlan Descend(PricedPlan current) {
+    const std::vector<size_t> order = ByWeight();
     for (bool changed = true; changed && Left() > 0;) {
       changed = Take(ZeroMove(current.plan), current);
       for (const size_t g : order) changed |= Take(MovesOfGroup(current.plan, g), current);
@@ -325,6 +342,17 @@ bool IsBetter(const PricedPlan& a, const PricedPlan& b, int64_t limit_bytes) {
 Expected<SearchResult> SearchPlans(PlanPricer& pricer, const PlanSpace& space, bool has_written,
                                    const SearchOptions& options) {
   return Search(pricer, space, options).Run(has_written);
+}
+
+std::optional<PricedPlan> BestWithOption(PlanPricer& pricer, const PlanSpace& space,
+                                         const SearchOptions& options, const Plan& from,
+                                         size_t group, int option, int64_t evaluations) {
+  SearchOptions budget = options;
+  budget.evaluations =
+      pricer.evaluations() + evaluations + static_cast<int64_t>(space.groups().size());
+  Plan plan = from;
+  plan.choices[group] = option;
+  return Search(pricer, space, budget).RoundAround(plan, group);
 }
 
 }  // namespace gshard::autoshard

@@ -1,13 +1,15 @@
 // Looks for the plan of the least step time that fits a memory limit. docs/auto.md tells how, and
 // what its answers claim.
 //
-// Where there are few plans all are priced. Else plans by names first (seeds.h), then one group at a time changed for the better, then pairs of
-// groups that touch; at the end annotations that change nothing go. Every plan is priced by the
+// Where there are few plans all are priced. Else plans by names first (seeds.h), then one group at
+// a time changed for the better, then pairs of groups that touch; at the end annotations that
+// change nothing go. Every plan is priced by the
 // whole pipeline. A round is a fixed list of plans and its best is taken when all are priced: the
 // answer does not depend on the number of threads, and limits count evaluations, not seconds.
 #ifndef GSHARD_CORE_AUTOSHARD_SEARCH_H_
 #define GSHARD_CORE_AUTOSHARD_SEARCH_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +49,13 @@ bool IsBetter(const PricedPlan& a, const PricedPlan& b, int64_t limit_bytes);
 // (E-AUTO-001): the error of partitioning without annotations.
 Expected<SearchResult> SearchPlans(PlanPricer& pricer, const PlanSpace& space, bool has_written,
                                    const SearchOptions& options);
+
+// The best plan in which group `group` has its option `option`: from `from` on, every other group
+// is changed for the better once, the heaviest first, with `evaluations` more plans priced at most.
+// Nothing if no such plan can be partitioned.
+std::optional<PricedPlan> BestWithOption(PlanPricer& pricer, const PlanSpace& space,
+                                         const SearchOptions& options, const Plan& from,
+                                         size_t group, int option, int64_t evaluations);
 
 }  // namespace gshard::autoshard
 

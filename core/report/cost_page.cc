@@ -157,60 +157,6 @@ void AddPictures(Json& data, const MemoryReport& memory, int64_t devices) {
   data.Set("shardings", std::move(shardings));
 }
 
-// JSON within a script element: no text of the program can end it.
-std::string ScriptSafe(const std::string& json) {
-  std::string safe;
-  safe.reserve(json.size());
-  for (const char c : json) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe += c;
-    }
-  }
-  return safe;
-}
-
-std::string Escaped(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
-}
-
-// Fills the template's places, each once, in one pass: what is put in is not looked at again.
-std::string Filled(std::string_view page, const std::string& title, const std::string& data,
-                   std::string_view script) {
-  const std::string escaped = Escaped(title);
-  std::string out;
-  while (true) {
-    const size_t begin = page.find("@{");
-    const size_t end = page.find('}', begin == page.npos ? page.size() : begin);
-    if (begin == page.npos || end == page.npos) break;
-    out += page.substr(0, begin);
-    const std::string_view place = page.substr(begin + 2, end - begin - 2);
-    out += place == "title"   ? std::string_view(escaped)
-           : place == "style" ? PageStyle()
-           : place == "data"  ? std::string_view(data)
-                              : script;
-    page.remove_prefix(end + 1);
-  }
-  return out.append(page);
-}
-
 }  // namespace
 
 std::string CostPage(Module& module, const CostReport& report, const Chip& chip,
@@ -245,14 +191,13 @@ std::string CostPage(Module& module, const CostReport& report, const Chip& chip,
   AddPictures(data, report.memory, report.devices);
   const std::string title = fmt::format("{}: {} device{}, {}", module.name(), report.devices,
                                         report.devices == 1 ? "" : "s", report.chip);
-  return Filled(PageTemplate(), title, ScriptSafe(data.CompactText()), CostPageScript());
+  return HtmlPage(title, data, PageScript::kCost);
 }
 
 std::string MeshSweepPage(const MeshSweep& sweep) {
   const std::string title =
       fmt::format("{}: {} meshes, {}", sweep.module, sweep.points.size(), sweep.chip);
-  const std::string data = Json::Parse(MeshSweepAsJson(sweep)).CompactText();
-  return Filled(PageTemplate(), title, ScriptSafe(data), SweepPageScript());
+  return HtmlPage(title, Json::Parse(MeshSweepAsJson(sweep)), PageScript::kSweep);
 }
 
 }  // namespace gshard

@@ -141,6 +141,12 @@ def main():
         body = re.sub(r"<script.*?</script>", "", opened(pathlib.Path(folder, "shift.html"))[0], flags=re.S)
         check("computes at every tick" in body and "without waits for neighbours" not in body, "a shifting buffer's stages do not wait")
         check_page("sweep", folder, ["gshard-cost", "sweep", "-", "--mesh", "data=1..8,model=1..8"], mlp, ["Time and memory", "Meshes"])
+        plans = ["gshard-opt", "auto", "-", "--mesh", "data=4,model=2", "--keep", "none", "-o", "/dev/null"]
+        html = check_page("plans", folder, plans, mlp, ["Verdict", "Time and memory", "Plans", "Annotations and commands"])
+        body, _ = opened(pathlib.Path(folder, "plans.html"))
+        data = json.loads(re.search(r'id="gshard-data">\n(.*?)</script>', html, re.S)[1])
+        check(len(data["plans"]) > 1 and body.count("<details") == len(data["plans"]), "every plan of the report has its annotations on the page")
+        check(all(markup.escape(plan["command"], quote=False) in body for plan in data["plans"]), "and its command")
 
 
 main()

@@ -27,6 +27,7 @@ WRITERS = {
     "cost --trace": [COST, MLP, "-n", "8", "-o", "/dev/null", "--trace"],
     "cost --write-budget": [COST, MLP, "-n", "8", "-o", "/dev/null", "--write-budget"],
     "sweep -o": [COST, "sweep", MLP, "--mesh", "data=2..4", "-o"],
+    "auto --html": [OPT, "auto", MLP, "--mesh", "data=2", "--keep", "none", "-o", "/dev/null", "--html"],
     "sweep --html": [COST, "sweep", MLP, "--mesh", "data=2..4", "-o", "/dev/null", "--html"],
     "diff -o": [COST, "diff", MLP, MLP, "-n", "8", "-o"],
     "run --output": [RUN, MLP, "-n", "8", "--output"],
