@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "ir/metadata.h"
 
@@ -23,6 +24,22 @@ bool IsNamedFromStart(std::string_view op_name, std::string_view call) {
   const std::string_view root = call.substr(0, call.find('/'));
   return root.ends_with(')') && op_name.starts_with(root) &&
          (op_name.size() == root.size() || op_name[root.size()] == '/');
+}
+
+// Of a quoted string, as it is written: names are joined with their escapes.
+std::string_view WithoutQuotes(std::string_view value) {
+  const bool is_quoted = value.size() >= 2 && value.front() == '"' && value.back() == '"';
+  return is_quoted ? value.substr(1, value.size() - 2) : value;
+}
+
+int64_t NumberOf(std::string_view value) {
+  int64_t number = 0;
+  std::from_chars(value.data(), value.data() + value.size(), number);
+  return number;
+}
+
+void Append(std::string& text, std::string_view field, std::string_view value) {
+  text.append(1, ' ').append(field).append(1, '=').append(value);
 }
 
 }  // namespace
@@ -46,10 +63,10 @@ InlinedMetadata::Call& InlinedMetadata::CallOf(std::string_view metadata) {
   last_text_ = metadata;
   last_call_ = &call;
   if (!fresh) return call;
-  call.frame = IntegerField(metadata, "stack_frame_id");
   for (const auto& [field, value] : ParseFrontendAttributes(metadata)) {
-    if (field == "op_name") call.op_name = Unquoted(value);
-    if (IsPlace(field)) call.place += fmt::format(" {}={}", field, value);
+    if (field == "op_name") call.op_name = WithoutQuotes(value);
+    if (field == "stack_frame_id") call.frame = NumberOf(value);
+    if (IsPlace(field)) Append(call.place, field, value);
   }
   return call;
 }
@@ -64,31 +81,41 @@ std::string_view InlinedMetadata::Of(std::string_view call, std::string_view own
 }
 
 std::string_view InlinedMetadata::Made(const Call& call, std::string_view own) {
-  std::string name, rest;
+  std::string_view name;
+  std::string rest;
   bool has_place = false;
   for (const auto& [field, value] : ParseFrontendAttributes(own)) {
     if (field == "op_name") {
-      name = Unquoted(value);
+      name = WithoutQuotes(value);
       continue;
     }
     has_place = has_place || IsPlace(field);
     if (field == "stack_frame_id" && call.frame > 0) {
-      rest += fmt::format(" {}={}", field, Joined(IntegerField(own, field), call.frame));
+      Append(rest, field, std::to_string(Joined(NumberOf(value), call.frame)));
     } else {
-      rest += fmt::format(" {}={}", field, value);
+      Append(rest, field, value);
     }
   }
-  if (name.empty()) {
-    name = call.op_name;
-  } else if (!call.op_name.empty() && !IsNamedFromStart(name, call.op_name)) {
-    name = call.op_name + "/" + name;
+  std::string text;
+  text.reserve(call.op_name.size() + name.size() + rest.size() + call.place.size() + 16);
+  if (!name.empty() || !call.op_name.empty()) {
+    text += " op_name=\"";
+    if (name.empty()) {
+      text += call.op_name;
+    } else {
+      if (!call.op_name.empty() && !IsNamedFromStart(name, call.op_name)) {
+        text.append(call.op_name).append(1, '/');
+      }
+      text += name;
+    }
+    text += '"';
   }
-  std::string text = name.empty() ? "" : fmt::format(" op_name={}", Quoted(name));
   text += rest;
   if (!has_place) text += call.place;
   if (text.empty()) return own;
   text.front() = '{';
-  return module_.arena().Copy(std::string_view(text + "}"));
+  text += '}';
+  return module_.arena().Copy(std::string_view(text));
 }
 
 bool InlinedMetadata::IsCalledFrom(int64_t frame, int64_t outer) const {

@@ -41,7 +41,8 @@ class InlinedMetadata {
     int64_t parent = 0;  // its number; 0: none
   };
   struct Call {
-    std::string op_name, place;  // place: " source_file=.. source_line=.. stack_frame_id=.."
+    std::string op_name;  // as written, without its quotes
+    std::string place;    // " source_file=.. source_line=.. stack_frame_id=.."
     int64_t frame = 0;
     std::unordered_map<const char*, std::string_view> made;  // by where the value's own text begins
   };
