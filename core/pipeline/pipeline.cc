@@ -375,6 +375,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& giv
   module.header().propagation_to_parameters = {false};
   module.header().propagation_to_output = {true};
   TakeTuplesApart(module);
+  regions->SeparateConstants(module);
 
   Expected<AlikeLayers> alike = MakeLayersAlike(module, *batch, updates, options, *regions);
   if (!alike) return Fail(std::move(alike.error()));

@@ -20,6 +20,7 @@
 #include "ir/custom_call.h"
 #include "ir/dimwise_call.h"
 #include "ir/metadata.h"
+#include "ir/op_traits.h"
 #include "ir/sharding_algebra.h"
 #include "ir/traversal.h"
 
@@ -65,8 +66,14 @@ Expected<std::map<int64_t, int64_t>> ByRules(const Module& module, const Pipelin
   return dims;
 }
 
+bool IsCutAlongDim0(const Instruction* x) {
+  const Sharding* s = x->sharding();
+  return s != nullptr && s->IsTiled() && s->TileCount(0) > 1;
+}
+
 // Dim 0 of what is neither updated nor scalar, where it has the most frequent size: of integers, if
-// there are any, as weights that a step leaves frozen are none.
+// there are any, as weights that a step leaves frozen are none. Where some of that size are cut
+// along it, by the devices that share the batch, those that are said to be whole are such weights.
 std::map<int64_t, int64_t> ByUse(const Module& module) {
   Updates updates = FindUpdates(module);
   std::map<int64_t, int64_t> votes;
@@ -85,9 +92,14 @@ std::map<int64_t, int64_t> ByUse(const Module& module) {
   for (auto [dim, count] : votes) {
     if (count >= most) size = dim, most = count;
   }
+  std::erase_if(candidates, [&](const Instruction* x) { return x->shape()->dim(0) != size; });
+  const bool some_cut = std::ranges::any_of(candidates, [&](const Instruction* x) {
+    return IsCutAlongDim0(x) && (!has_integers || is_integer(x));
+  });
   std::map<int64_t, int64_t> dims;
   for (const Instruction* x : candidates) {
-    if (x->shape()->dim(0) == size) dims[x->attributes<ParameterAttributes>().number] = 0;
+    if (!some_cut || x->sharding() == nullptr || IsCutAlongDim0(x))
+      dims[x->attributes<ParameterAttributes>().number] = 0;
   }
   return dims;
 }
@@ -214,6 +226,28 @@ std::string GuessText(const Module& module, const BatchDims& batch) {
                      text);
 }
 
+// Is `computation` the one that starts here, or run by it?
+bool Runs(const Computation* start, const Computation* computation) {
+  if (start == computation) return true;
+  for (const Instruction* x : start->instructions()) {
+    for (const Computation* called : x->called()) {
+      if (IsControlFlow(x->opcode()) && Runs(called, computation)) return true;
+    }
+  }
+  return false;
+}
+
+// The loop of the entry that runs `computation`; null: none.
+const Instruction* LoopAround(const Module& module, const Computation* computation) {
+  for (const Instruction* x : module.entry()->instructions()) {
+    if (x->opcode() != Opcode::kWhile) continue;
+    for (const Computation* called : x->called()) {
+      if (Runs(called, computation)) return x;
+    }
+  }
+  return nullptr;
+}
+
 Expected<void> CheckMixing(const Module& module, const BatchDims& batch) {
   for (const Computation* computation : module.computations()) {
     for (const Instruction* x : computation->instructions()) {
@@ -226,7 +260,14 @@ Expected<void> CheckMixing(const Module& module, const BatchDims& batch) {
           x, "E-PIPELINE-003",
           fmt::format("examples of different micro-batches are mixed by '{}' ({}){}{}", x->name(),
                       OpcodeName(x->opcode()), cause.empty() ? "" : ": ", cause));
-      if (batch.is_guessed) mixed.hint = GuessText(module, batch);
+      if (const Instruction* loop = LoopAround(module, computation)) {
+        mixed.hint = fmt::format(
+            "it is in the loop '{}'. A step that adds up gradients over parts of its batch is "
+            "pipelined without that loop: --microbatches says into how many parts",
+            loop->name());
+      } else if (batch.is_guessed) {
+        mixed.hint = GuessText(module, batch);
+      }
       return Fail(std::move(mixed));
     }
   }

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <numeric>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include "core/analysis/combiner.h"
@@ -11,6 +12,7 @@
 #include "fmt/format.h"
 #include "ir/custom_call.h"
 #include "ir/dimwise_call.h"
+#include "ir/op_traits.h"
 #include "ir/sharding_algebra.h"
 #include "ir/traversal.h"
 
@@ -45,8 +47,7 @@ bool SameGroups(const CollectiveAttributes& a, const CollectiveAttributes& b) {
   const bool same = a.replica_groups == b.replica_groups ||
                     (a.replica_groups != nullptr && b.replica_groups != nullptr &&
                      *a.replica_groups == *b.replica_groups);
-  return same && a.use_global_device_ids == b.use_global_device_ids &&
-         a.dimension == b.dimension &&
+  return same && a.use_global_device_ids == b.use_global_device_ids && a.dimension == b.dimension &&
          std::ranges::equal(a.source_target_pairs, b.source_target_pairs,
                             [](const DevicePair& one, const DevicePair& other) {
                               return one.source == other.source && one.target == other.target;
@@ -117,7 +118,8 @@ class RegionHiding {
         Diagnostic error = module_.ErrorAt(
             x, "E-PIPELINE-011",
             fmt::format("pipelines do not take '{}' of a manual region: {}", x->name(), why));
-        error.hint = "give the values outside shard_map shardings instead, or call it for each layer";
+        error.hint =
+            "give the values outside shard_map shardings instead, or call it for each layer";
         return Fail(std::move(error));
       }
     }
@@ -144,8 +146,7 @@ class RegionHiding {
     const int64_t number = Number(hidden);
     std::vector<Instruction*> results;
     for (int64_t i = 0; i < x->operand_count(); ++i) {
-      results.push_back(
-          StandIn(b, x, {x->operand(i)}, ElementOf(x->shape(), i), number, whole));
+      results.push_back(StandIn(b, x, {x->operand(i)}, ElementOf(x->shape(), i), number, whole));
     }
     return x->shape()->IsTuple() ? b.Tuple(results) : results[0];
   }
@@ -241,6 +242,56 @@ void ManualRegions::FindInside(const Module& module) {
       break;
     }
   }
+}
+
+void ManualRegions::SeparateConstants(Module& module) const {
+  if (empty()) return;
+  ManualRegions regions = *this;
+  regions.FindInside(module);
+  Computation* entry = module.entry();
+  const std::vector<Instruction*> before(entry->instructions().begin(),
+                                         entry->instructions().end());
+  std::unordered_set<const Instruction*> constants, used_inside, used_outside;
+  for (const Instruction* x : before) {
+    const bool of_constants = std::ranges::all_of(
+        x->operands(), [&](const Instruction* operand) { return constants.contains(operand); });
+    if (x->opcode() != Opcode::kParameter && of_constants && HiddenOf(x) == nullptr &&
+        MayBeRepeated(*x)) {
+      constants.insert(x);
+    }
+  }
+  used_outside.insert(entry->root());
+  for (auto it = before.rbegin(); it != before.rend(); ++it) {  // users first
+    const Instruction* user = *it;
+    const bool is_constant = constants.contains(user);
+    const bool inside =
+        is_constant ? used_inside.contains(user) : regions.IsInside(user) || Leaves(user);
+    const bool outside = is_constant ? used_outside.contains(user) : !inside;
+    for (const Instruction* operand : user->operands()) {
+      if (!constants.contains(operand)) continue;
+      if (inside) used_inside.insert(operand);
+      if (outside) used_outside.insert(operand);
+    }
+  }
+  std::unordered_map<const Instruction*, Instruction*> copies;
+  const auto inner = [&](Instruction* operand) {
+    const auto copy = copies.find(operand);
+    return copy == copies.end() ? operand : copy->second;
+  };
+  std::vector<Instruction*> list;
+  for (Instruction* x : before) {
+    list.push_back(x);
+    const bool is_constant = constants.contains(x);
+    if (is_constant && used_inside.contains(x) && used_outside.contains(x)) {
+      std::vector<Instruction*> operands;
+      for (Instruction* operand : x->operands()) operands.push_back(inner(operand));
+      copies[x] = module.Clone(entry, x, operands, module.UniqueName(x->name()));
+      list.push_back(copies[x]);
+    } else if (is_constant ? used_inside.contains(x) : regions.IsInside(x) || Leaves(x)) {
+      for (int64_t i = 0; i < x->operand_count(); ++i) x->set_operand(i, inner(x->operand(i)));
+    }
+  }
+  entry->SetInstructions(std::move(list));
 }
 
 bool ManualRegions::Enters(const Instruction* x) const {
@@ -362,8 +413,8 @@ Instruction* ManualRegions::Original(Instruction* x, Rewriter& rewriter, int64_t
   const std::vector<Instruction*> operands(x->operands().begin(), x->operands().end());
   if (original.opcode() == Opcode::kCustomCall) {
     CustomCallAttributes attributes;
-    attributes.target = IsCustomCallTo(original, kEnterManualTarget) ? kEnterManualTarget
-                                                                     : kLeaveManualTarget;
+    attributes.target =
+        IsCustomCallTo(original, kEnterManualTarget) ? kEnterManualTarget : kLeaveManualTarget;
     Instruction* border =
         b.Add(Opcode::kCustomCall, operands, attributes, x->shape(), {}, x->name());
     border->set_backend_config(hidden->open);
@@ -415,8 +466,7 @@ void ManualRegions::Restore(Module& module, int64_t stages) const {
   }
   Rewriter rewriter(module);
   for (Computation* computation : all) {
-    rewriter.Run(computation,
-                 [&](Instruction* x, Rewriter& r) { return Original(x, r, stages); });
+    rewriter.Run(computation, [&](Instruction* x, Rewriter& r) { return Original(x, r, stages); });
   }
   module.SetComputations(CallPostOrder(module));
 }

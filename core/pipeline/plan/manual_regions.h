@@ -34,6 +34,10 @@ class ManualRegions {
   void FindInside(const Module& module);
   bool IsInside(const Instruction* x) const { return inside_.count(x) != 0; }
 
+  // Constants, and what is made of constants alone, that are used both inside regions and outside
+  // get a copy for the inside: propagation has merged what is equal, and could not see the borders.
+  void SeparateConstants(Module& module) const;
+
   // A border from outside to inside, or back.
   bool Enters(const Instruction* x) const;
   bool Leaves(const Instruction* x) const;

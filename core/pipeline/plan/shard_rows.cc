@@ -1,8 +1,11 @@
 #include "core/pipeline/plan/shard_rows.h"
 
+#include <algorithm>
 #include <unordered_set>
 
+#include "core/op_dims/dim_relation.h"
 #include "core/transforms/rewriter.h"
+#include "ir/dims.h"
 
 namespace gshard::pipeline {
 namespace {
@@ -45,21 +48,77 @@ class RowOrder {
       const int64_t dimension = CutDim(x->shape(), x->sharding(), microbatches_);
       if (dimension < 0 || !KnowsRows(*x, dimension)) return x;
       if (x->shape()->dim(dimension) % (microbatches_ * shards_) != 0) return x;
-      return Ordered(builder, x, dimension);
+      const Sharding* cut = x->sharding();
+      if (x->opcode() == Opcode::kIota) return OrderedIota(builder, x, dimension, cut);
+      // The whole of it on every micro-batch, of which each takes its rows.
+      x->set_sharding(builder.context().Replicated());
+      if (x->opcode() == Opcode::kGetTupleElement) {
+        Instruction* generator = x->operand(0);
+        generator->set_sharding(builder.context().TupleOf(std::vector<const Sharding*>(
+            generator->shape()->elements().size(), builder.context().Replicated())));
+      }
+      return Ordered(builder, x, dimension, cut);
     });
+    OrderWholeOperands(computation, is_own);
   }
 
  private:
-  Instruction* Ordered(Builder& b, Instruction* x, int64_t dimension) const {
-    const Sharding* cut = x->sharding();
-    if (x->opcode() == Opcode::kIota) return OrderedIota(b, x, dimension, cut);
-    // The whole of it on every micro-batch, of which each takes its rows.
-    x->set_sharding(b.context().Replicated());
-    if (x->opcode() == Opcode::kGetTupleElement) {
-      Instruction* generator = x->operand(0);
-      generator->set_sharding(b.context().TupleOf(std::vector<const Sharding*>(
-          generator->shape()->elements().size(), b.context().Replicated())));
+  // A whole array, such as a weight, of which an operation reads the rows of a micro-batch beside
+  // those of examples: `x + table` where the table has a row for each example.
+  void OrderWholeOperands(Computation* computation, bool is_own) {
+    const std::vector<Instruction*> old(computation->instructions().begin(),
+                                        computation->instructions().end());
+    Rewriter rewriter(module_);
+    rewriter.Begin(computation);
+    for (Instruction* x : old) {
+      rewriter.RedirectOperands(x);
+      rewriter.builder().set_origin(x);
+      const bool is_looked_at = own_.contains(x) == is_own && !ordered_.contains(x);
+      for (int64_t i = 0; is_looked_at && i < x->operand_count(); ++i) {
+        Instruction* operand = x->operand(i);
+        const int64_t dimension = RowsOfWhole(*x, i);
+        if (dimension < 0) continue;
+        std::vector<int64_t> tiles(operand->shape()->dims().size(), 1);
+        tiles[At(dimension)] = microbatches_;
+        const Sharding* cut = module_.context().Tiled(TileAssignment::Iota(tiles));
+        x->set_operand(i, Ordered(rewriter.builder(), operand, dimension, cut));
+      }
+      rewriter.Keep(x);
     }
+    rewriter.Finish();
+  }
+
+  // The dim of operand i of x that counts the rows of x's examples although the operand is whole;
+  // -1: none.
+  int64_t RowsOfWhole(const Instruction& x, int64_t i) const {
+    const Instruction* operand = x.operand(i);
+    const Shape* shape = operand->shape();
+    if (!shape->IsArray() || shape->rank() == 0) return -1;
+    if (operand->sharding() != nullptr && !operand->sharding()->IsReplicated()) return -1;
+    int64_t found = -1;
+    if (x.opcode() == Opcode::kTuple) {
+      const Sharding* s = x.sharding();
+      const bool is_tuple = s != nullptr && s->IsTuple() && At(i) < s->elements.size();
+      found = is_tuple ? CutDim(shape, s->elements[At(i)], microbatches_) : -1;
+    } else if (const DimRelation relation = RelationOf(x); relation.relates) {
+      const auto find = [&](const Instruction* value, const std::vector<FactorList>& dims) {
+        const int64_t cut = CutDim(value->shape(), value->sharding(), microbatches_);
+        if (cut < 0) return;
+        const auto alike = std::ranges::find_if(
+            relation.operands[At(i)],
+            [&](const FactorList& own) { return own.front() == dims[At(cut)].front(); });
+        if (alike != relation.operands[At(i)].end()) {
+          found = alike - relation.operands[At(i)].begin();
+        }
+      };
+      if (x.shape()->IsArray()) find(&x, relation.results[0]);
+      for (int64_t k = 0; k < x.operand_count(); ++k) find(x.operand(k), relation.operands[At(k)]);
+    }
+    return found >= 0 && shape->dim(found) % (microbatches_ * shards_) == 0 ? found : -1;
+  }
+
+  // The rows of a whole array in the order of the split batch, cut as micro-batches are.
+  Instruction* Ordered(Builder& b, Instruction* x, int64_t dimension, const Sharding* cut) {
     const size_t at = static_cast<size_t>(dimension);
     const auto dims = x->shape()->dims();
     std::vector<int64_t> split(dims.begin(), dims.end());
@@ -77,6 +136,7 @@ class RowOrder {
     whole->set_sharding(b.context().Replicated());
     Instruction* result = b.Add(Opcode::kCopy, {whole}, whole->shape());
     result->set_sharding(cut);
+    ordered_.insert(result);
     return result;
   }
 
@@ -108,6 +168,7 @@ class RowOrder {
   Module& module_;
   int64_t microbatches_, shards_ = 1;
   const std::unordered_set<const Instruction*>& own_;
+  std::unordered_set<const Instruction*> ordered_;  // what Ordered has made
 };
 
 void AddCalled(const Instruction& x, std::unordered_set<const Instruction*>& found) {
@@ -132,9 +193,8 @@ std::unordered_set<const Instruction*> ReadByRegions(const Module& module,
       (is_inside && !regions.Enters(x) ? found : outside).insert(operand);
     }
   }
-  std::erase_if(found, [&](const Instruction* x) {
-    return outside.contains(x) && !regions.IsInside(x);
-  });
+  std::erase_if(found,
+                [&](const Instruction* x) { return outside.contains(x) && !regions.IsInside(x); });
   for (const Instruction* x : list) {
     if (found.contains(x)) AddCalled(*x, found);
   }

@@ -3,7 +3,7 @@
 // Micro-batch j holds the j-th part of each shard's rows: of D shards and M micro-batches, row
 // (j, s, i) of the split batch is row (s, j, i) of the whole. Examples are read so
 // (MicrobatchRows); values that know the number of a row, and are not made of examples, have to
-// follow: iotas, constants, random numbers.
+// follow: iotas, constants, random numbers, and weights with a row for each example.
 #ifndef GSHARD_CORE_PIPELINE_PLAN_SHARD_ROWS_H_
 #define GSHARD_CORE_PIPELINE_PLAN_SHARD_ROWS_H_
 
