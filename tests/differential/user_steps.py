@@ -1,0 +1,311 @@
+"""Training steps as JAX's users write them, for the pipeliner: name -> StableHLO of 8 devices, as JAX prints it.
+
+optax, flax, nnx and equinox; data, tensor (2) and ZeRO-1 parallel; layers one by one and scanned; checkpoints by policy and by name;
+shard_map in the layers; mixed precision; explicit out_shardings with donation; frozen weights; low-rank adapters.
+"""
+import os
+
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import functools
+
+import equinox as eqx
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+from jax import shard_map
+from jax.ad_checkpoint import checkpoint_name
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+MESH = Mesh(np.array(jax.devices()).reshape(4, 2), ("data", "model"))
+BATCH, LENGTH, WIDTH, HEADS, HIDDEN, WORDS, LAYERS = 16, 8, 16, 2, 32, 32, 4
+STEPS = {}
+
+
+def step(make):
+    STEPS[make.__name__] = make
+    return make
+
+
+# --- how parameters lie
+def whole(x):
+    return P()
+
+
+def by_model(x):
+    return P(*[None] * (x.ndim - 1), "model") if x.ndim > 1 and x.shape[-1] % 2 == 0 else P()
+
+
+def by_data(x):
+    return P("data") if x.ndim > 0 and x.shape[0] % 4 == 0 else P()
+
+
+def inner_by_data(x):
+    return P(None, "data") if x.ndim > 1 and x.shape[1] % 4 == 0 else P()
+
+
+def placed(tree, spec):
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=NamedSharding(MESH, spec(x))), tree)
+
+
+def examples(dtype, *shape):
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(MESH, P("data")))
+
+
+# --- a decoder
+def norm(x, gain):
+    return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * gain
+
+
+def attention(x, p):
+    q, k, v = (t.reshape(*x.shape[:2], HEADS, -1) for t in jnp.split(norm(x, p["norm1"]) @ p["qkv"], 3, -1))
+    scores = jnp.einsum("bshk,bthk->bhst", q, k) / float(np.sqrt(WIDTH // HEADS))
+    scores = jnp.where(jnp.tril(jnp.ones((x.shape[1], x.shape[1]), bool)), scores, -1e9)
+    return x + jnp.einsum("bhst,bthk->bshk", jax.nn.softmax(scores), v).reshape(x.shape) @ p["out"]
+
+
+def mlp(x, p):
+    return x + jax.nn.gelu(norm(x, p["norm2"]) @ p["up"]) @ p["down"]
+
+
+def megatron_mlp(x, p):
+    def local(x, gain, up, down):
+        return jax.lax.psum(jax.nn.gelu(norm(x, gain) @ up) @ down, "model")
+
+    specs = (P("data"), P(), P(None, "model"), P("model"))
+    return x + shard_map(local, mesh=MESH, in_specs=specs, out_specs=P("data"))(x, p["norm2"], p["up"], p["down"])
+
+
+def block(x, p):
+    return mlp(attention(x, p), p)
+
+
+def shard_map_block(x, p):
+    return megatron_mlp(attention(x, p), p)
+
+
+def named_block(x, p):
+    return mlp(checkpoint_name(attention(x, p), "attention"), p)
+
+
+def decoder_parameters(scanned):
+    def normal(*shape):
+        return np.full(shape, .1, np.float32)
+
+    def layer():
+        return {"norm1": np.ones(WIDTH, np.float32), "norm2": np.ones(WIDTH, np.float32), "qkv": normal(WIDTH, 3 * WIDTH),
+                "out": normal(WIDTH, WIDTH), "up": normal(WIDTH, HIDDEN), "down": normal(HIDDEN, WIDTH)}
+
+    layers = [layer() for _ in range(LAYERS)]
+    if scanned:
+        layers = jax.tree.map(lambda *x: np.stack(x), *layers)
+    return {"embedding": normal(WORDS, WIDTH), "layers": layers, "head": normal(WIDTH, WORDS)}
+
+
+def cross_entropy(logits, words):
+    return optax.softmax_cross_entropy_with_integer_labels(logits[:, :-1].astype(jnp.float32), words[:, 1:]).mean()
+
+
+def decoder_loss(p, words, block=block, scanned=False, dtype=None):
+    if dtype is not None:
+        p = jax.tree.map(lambda x: x.astype(dtype), p)
+    x = p["embedding"][words]
+    if scanned:
+        x, _ = jax.lax.scan(lambda x, layer: (block(x, layer), None), x, p["layers"])
+    else:
+        for layer in p["layers"]:
+            x = block(x, layer)
+    return cross_entropy(x @ p["head"], words)
+
+
+def lowered(f, *arguments, donated=(), results=None):
+    more = {} if results is None else {"out_shardings": results}
+    return jax.jit(f, donate_argnums=donated, **more).lower(*arguments).as_text(debug_info=True)
+
+
+def optax_step(loss, optimizer, parameters, spec=whole, state_spec=None, says_results=False):
+    state = jax.eval_shape(optimizer.init, parameters)
+
+    def f(parameters, state, words):
+        value, gradient = jax.value_and_grad(loss)(parameters, words)
+        updates, state = optimizer.update(gradient, state, parameters)
+        return optax.apply_updates(parameters, updates), state, value
+
+    arguments = placed(parameters, spec), placed(state, state_spec or spec)
+    results = None
+    if says_results:
+        results = (*jax.tree.map(lambda x: x.sharding, arguments), NamedSharding(MESH, P()))
+    return lowered(f, *arguments, examples(jnp.int32, BATCH, LENGTH), donated=(0, 1), results=results)
+
+
+def decoder_step(optimizer, spec=whole, state_spec=None, says_results=False, **options):
+    loss = functools.partial(decoder_loss, **options)
+    return optax_step(loss, optimizer, decoder_parameters(options.get("scanned", False)), spec, state_spec, says_results)
+
+
+def descent_step(loss, parameters, *more, donated=(0,)):
+    """Plain gradient descent on what comes first."""
+    def f(parameters, *more):
+        value, gradient = jax.value_and_grad(loss)(parameters, *more)
+        return jax.tree.map(lambda x, g: x - .1 * g, parameters, gradient), value
+
+    return lowered(f, parameters, *more, donated=donated)
+
+
+@step
+def data_parallel_adam():
+    return decoder_step(optax.adam(1e-3))
+
+
+@step
+def clipped_adamw():
+    return decoder_step(optax.chain(optax.clip_by_global_norm(1.), optax.adamw(1e-3)))
+
+
+@step
+def tensor_parallel_adam():
+    return decoder_step(optax.adam(1e-3), by_model)
+
+
+@step
+def tensor_parallel_scanned_with_results():
+    return decoder_step(optax.adam(1e-3), by_model, says_results=True, scanned=True)
+
+
+@step
+def zero_1_with_results():
+    return decoder_step(optax.adam(1e-3), whole, by_data, says_results=True)
+
+
+@step
+def zero_1_scanned_with_results():
+    return decoder_step(optax.adam(1e-3), whole, inner_by_data, says_results=True, scanned=True)
+
+
+@step
+def checkpointed_scan():
+    return decoder_step(optax.sgd(1e-2, momentum=.9), scanned=True, block=jax.checkpoint(block))
+
+
+@step
+def checkpointed_but_products():
+    return decoder_step(optax.sgd(1e-2), block=jax.checkpoint(block, policy=jax.checkpoint_policies.dots_saveable))
+
+
+@step
+def checkpointed_but_names():
+    policy = jax.checkpoint_policies.save_only_these_names("attention")
+    return decoder_step(optax.sgd(1e-2), block=jax.checkpoint(named_block, policy=policy))
+
+
+@step
+def mixed_precision():
+    return decoder_step(optax.adam(1e-3), dtype=jnp.bfloat16)
+
+
+@step
+def mixed_precision_scanned_tensor_parallel():
+    return decoder_step(optax.adamw(1e-3), by_model, dtype=jnp.bfloat16, scanned=True)
+
+
+@step
+def shard_map_layers():
+    return decoder_step(optax.sgd(1e-2), block=shard_map_block)
+
+
+@step
+def shard_map_scanned():
+    return decoder_step(optax.adam(1e-3), block=shard_map_block, scanned=True)
+
+
+@step
+def shard_map_checkpointed():
+    return decoder_step(optax.sgd(1e-2), block=jax.checkpoint(shard_map_block))
+
+
+@step
+def frozen_embedding():
+    parameters = decoder_parameters(False)
+    embedding = parameters.pop("embedding")
+    return descent_step(lambda p, embedding, words: decoder_loss({**p, "embedding": embedding}, words), placed(parameters, whole),
+                        placed(embedding, whole), examples(jnp.int32, BATCH, LENGTH))
+
+
+@step
+def low_rank_adapters():
+    """The frozen gains are as long as the batch is large."""
+    adapters = [{"a": np.ones((WIDTH, 2), np.float32), "b": np.zeros((2, 3 * WIDTH), np.float32)} for _ in range(LAYERS)]
+
+    def loss(adapters, p, words):
+        layers = [{**layer, "qkv": layer["qkv"] + own["a"] @ own["b"]} for layer, own in zip(p["layers"], adapters)]
+        return decoder_loss({**p, "layers": layers}, words)
+
+    return descent_step(loss, placed(adapters, whole), placed(decoder_parameters(False), whole), examples(jnp.int32, BATCH, LENGTH))
+
+
+# --- by libraries
+class FlaxBlock(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        h = nn.LayerNorm()(x)
+        x = x + nn.MultiHeadDotProductAttention(num_heads=HEADS)(h, h)
+        return x + nn.Dense(WIDTH)(nn.gelu(nn.Dense(HIDDEN)(nn.LayerNorm()(x))))
+
+
+class FlaxDecoder(nn.Module):
+    checkpoints: bool = False
+
+    @nn.compact
+    def __call__(self, words):
+        x = nn.Embed(WORDS, WIDTH)(words)
+        layer = nn.remat(FlaxBlock) if self.checkpoints else FlaxBlock
+        for _ in range(LAYERS):
+            x = layer()(x)
+        return nn.Dense(WORDS)(nn.LayerNorm()(x))
+
+
+def flax_step(model, optimizer, spec=whole):
+    parameters = jax.eval_shape(model.init, jax.random.PRNGKey(0), jnp.zeros((1, LENGTH), jnp.int32))
+    return optax_step(lambda p, words: cross_entropy(model.apply(p, words), words), optimizer, parameters, spec)
+
+
+@step
+def flax_adamw():
+    return flax_step(FlaxDecoder(), optax.adamw(1e-3))
+
+
+@step
+def flax_checkpointed_tensor_parallel():
+    return flax_step(FlaxDecoder(True), optax.sgd(1e-2), by_model)
+
+
+def regression_step(apply, parameters):
+    rows = examples(jnp.float32, BATCH, WIDTH)
+    return descent_step(lambda p, x, y: jnp.mean((apply(p, x) - y) ** 2), placed(parameters, whole), rows, rows)
+
+
+@step
+def equinox_mlp():
+    parameters, static = eqx.partition(eqx.nn.MLP(WIDTH, WIDTH, HIDDEN, 6, key=jax.random.PRNGKey(0)), eqx.is_array)
+    return regression_step(lambda p, x: jax.vmap(eqx.combine(p, static))(x), parameters)
+
+
+class NnxNet(nnx.Module):
+    def __init__(self):
+        for i in range(6):
+            setattr(self, f"layer{i}", nnx.Linear(WIDTH, WIDTH, rngs=nnx.Rngs(i)))
+
+    def __call__(self, x):
+        for i in range(6):
+            x = x + jnp.tanh(getattr(self, f"layer{i}")(x))
+        return x
+
+
+@step
+def nnx_residual():
+    graph, state = nnx.split(NnxNet())
+    return regression_step(lambda state, x: nnx.merge(graph, state)(x), state)

@@ -1,0 +1,58 @@
+"""Pipelines of training steps as JAX's users write them: the step's own numbers, and the memory that the report says.
+
+  - `gshard-opt pipeline` takes each step in four schedules; the partitioned program of each verifies against the step
+  - gshard-cost's peak of it is within 5 % of the largest `memory_bytes` of a stage in the pipeliner's report
+
+gshard-opt, gshard-cost and gshard-run are taken from PATH.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from tally import Tally
+from user_steps import STEPS
+
+CASES = [("gpipe", 2, 2), ("1f1b", 2, 4), ("zero-bubble", 2, 2), ("interleaved", 2, 4)]
+
+
+def run(*words):
+    done = subprocess.run(words, capture_output=True, text=True)
+    return done.returncode, done.stdout, (done.stderr + done.stdout).strip()
+
+
+def check(path, schedule, stages, microbatches, work):
+    pipelined, device, report = (os.path.join(work, name) for name in ("pipelined.hlo", "device.hlo", "report.json"))
+    code, _, said = run("gshard-opt", "pipeline", path, "--stages", str(stages), "--microbatches", str(microbatches), "--schedule", schedule,
+                        "--report", report, "-o", pipelined)
+    if code != 0:
+        return said[:400]
+    code, _, said = run("gshard-opt", "partition", pipelined, "-o", device)
+    if code != 0:
+        return said[:400]
+    code, _, said = run("gshard-run", device, "--reference", path, "--verify")
+    if code != 0:
+        return said[-400:]
+    code, text, said = run("gshard-cost", device, "--json")
+    if code != 0:
+        return said[:400]
+    peak = json.loads(text)["memory"]["peak_bytes"]
+    most = max(stage["memory_bytes"] for stage in json.load(open(report))["stage"])
+    return "" if abs(peak / most - 1) <= .05 else f"gshard-cost has a peak of {peak} bytes, the report {most}"
+
+
+def main():
+    tally = Tally()
+    with tempfile.TemporaryDirectory() as work:
+        for name, make in STEPS.items():
+            path = os.path.join(work, name + ".mlir")
+            with open(path, "w") as out:
+                out.write(make())
+            for schedule, stages, microbatches in CASES:
+                tally.check(f"{name}, {schedule}, {stages} x {microbatches}", check(path, schedule, stages, microbatches, work))
+    tally.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
