@@ -117,7 +117,7 @@ Expected<bool> RunLoopInvariants(Module& module, PassContext&) {
 }
 
 Expected<bool> RunLoopAllReduces(Module& module, PassContext&) {
-  return MoveAllReducesOutOfLoops(module);
+  return MoveAllReducesOutOfLoops(module, PartNames::kNew);
 }
 
 Expected<bool> RunLoopSimplifier(Module& module, PassContext&) {

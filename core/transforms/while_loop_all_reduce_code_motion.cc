@@ -41,6 +41,8 @@ struct Accumulation {
   std::unordered_map<const Instruction*, std::vector<int64_t>> reshaped;
   int64_t dimension = -1;
   std::vector<int64_t> part_dims;  // of what is carried
+  // Values of the body, and of loops in it, that were sums over devices and become parts of them.
+  std::vector<Instruction*> parts;
   bool changes_shape() const { return dimension >= 0; }
 };
 
@@ -267,6 +269,9 @@ class AccumulationSearch {
       if (!IsPassage(*conditional, passage)) return std::nullopt;
     }
     if (!MayChangeShape()) return std::nullopt;
+    for (const auto& [x, i] : reached_) {
+      if (!i.has_value()) found_.parts.push_back(x);
+    }
     return std::move(found_);
   }
 
@@ -373,6 +378,7 @@ class AccumulationSearch {
     ++depth_;
     const bool is_part = FindPart(x);
     --depth_;
+    if (is_part && !IsCollective(x->opcode())) found_.parts.push_back(x);
     return is_part;
   }
 
@@ -466,6 +472,7 @@ class AccumulationSearch {
     const std::optional<Accumulation> sums = inner.Run();
     if (!sums || sums->changes_shape()) return false;
     found_.sums.insert(found_.sums.end(), sums->sums.begin(), sums->sums.end());
+    found_.parts.insert(found_.parts.end(), sums->parts.begin(), sums->parts.end());
     return true;
   }
 
@@ -616,8 +623,8 @@ std::vector<Accumulation> FindAccumulations(const LoopParts& parts, const CallSi
 
 class LoopShortener {
  public:
-  explicit LoopShortener(Module& module)
-      : module_(module), sites_(module), devices_(module.DeviceCount()) {}
+  LoopShortener(Module& module, PartNames names)
+      : module_(module), names_(names), sites_(module), devices_(module.DeviceCount()) {}
 
   bool changed() const { return changed_; }
 
@@ -670,6 +677,9 @@ class LoopShortener {
       }
       moved_[{loop, a.element}] = {a.sums[0].repeated, init, a.dimension};
       for (const auto& [x, dims] : a.reshaped) reshaped[x] = dims;
+      for (Instruction* x : a.parts) {
+        if (names_ == PartNames::kNew) x->set_name(module_.UniqueName(x->name()));
+      }
       init = builder.Zero(a.changes_shape()
                               ? module_.context().Array(init->shape()->dtype(), a.part_dims)
                               : init->shape());
@@ -733,6 +743,7 @@ class LoopShortener {
   }
 
   Module& module_;
+  PartNames names_;
   CallSites sites_;
   DeviceFunctions devices_;
   bool changed_ = false;
@@ -741,12 +752,12 @@ class LoopShortener {
 
 }  // namespace
 
-bool MoveAllReducesOutOfLoops(Module& module) {
+bool MoveAllReducesOutOfLoops(Module& module, PartNames names) {
   // An all-gather of all-reduces leaves first, then these.
   constexpr int kMaxInARow = 3;
   bool any = false;
   for (int i = 0; i < kMaxInARow; ++i) {
-    LoopShortener sweep(module);
+    LoopShortener sweep(module, names);
     any |= RewriteModule(
         module, [&](Instruction* x, Rewriter& rewriter) { return sweep.Visit(x, rewriter); });
     if (!sweep.changed()) break;

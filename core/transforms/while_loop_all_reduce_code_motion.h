@@ -2,6 +2,8 @@
 #ifndef GSHARD_CORE_TRANSFORMS_WHILE_LOOP_ALL_REDUCE_CODE_MOTION_H_
 #define GSHARD_CORE_TRANSFORMS_WHILE_LOOP_ALL_REDUCE_CODE_MOTION_H_
 
+#include <cstdint>
+
 #include "ir/module.h"
 
 namespace gshard {
@@ -20,7 +22,12 @@ namespace gshard {
 // What a reduce-scatter adds up takes the room of its operand meanwhile. All but the last line may
 // stand in branches, as pipelines add up gradients (docs/pipelining.md). True if something changed.
 // For each sum linear in the size of the body.
-bool MoveAllReducesOutOfLoops(Module& module);
+//
+// Values of the body that are a device's part from now on keep their names with `PartNames::kOwn`;
+// with kNew they get new ones, so that nobody takes them for what these names stand for in the
+// program before: that is how `gshard-run --verify` finds what to compare.
+enum class PartNames : uint8_t { kOwn, kNew };
+bool MoveAllReducesOutOfLoops(Module& module, PartNames names = PartNames::kOwn);
 
 }  // namespace gshard
 

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "backends/cpu/verify/analysis/graph_walk.h"
 #include "core/analysis/combiner.h"
 #include "ir/computation.h"
+#include "ir/literal.h"
 
 namespace gshard::cpu {
 namespace {
@@ -72,6 +74,19 @@ double GrowthOfSum(const Instruction& x) {
   return std::max(1.0, std::sqrt(terms));
 }
 
+// Of a constant that has one value everywhere.
+std::optional<double> NumberOf(const Instruction& x) {
+  const Instruction* at = &x;
+  while (at->opcode() == Opcode::kBroadcast) at = at->operand(0);
+  if (at->opcode() != Opcode::kConstant || !IsFloat(at->shape()->dtype()) ||
+      at->shape()->rank() > 0) {
+    return std::nullopt;
+  }
+  const Literal* literal = at->attributes<ConstantAttributes>().literal;
+  if (literal->elided) return std::nullopt;
+  return ElementAsDouble(*literal, 0);
+}
+
 }  // namespace
 
 ErrorScale::ErrorScale(const Module& module) : states_(module.instruction_limit()), walk_(module) {}
@@ -89,13 +104,33 @@ double ErrorScale::Of(const Instruction& x, double magnitude) {
   }
   double scale = largest;
   const ScaleRule rule = ScaleRuleOf(x.opcode());
-  if (rule == ScaleRule::kProduct) scale = magnitude * ratio;
+  if (rule == ScaleRule::kProduct) scale = std::max(magnitude * ratio, OfUnseenFactor(x));
   // Errors of one operand meet the other's values.
   if (rule == ScaleRule::kContraction) scale = product * ratio * GrowthOfSum(x);
   if (rule == ScaleRule::kReduction) scale = largest * GrowthOfSum(x);
   scale = std::isfinite(scale) ? std::max(scale, magnitude) : magnitude;
   states_[x.id()] = {magnitude, scale};
   return scale;
+}
+
+// A factor that was not given, such as a sum that the mesh has in parts only, may be what is left
+// of larger terms; they are told by what it is made of.
+double ErrorScale::OfUnseenFactor(const Instruction& x) const {
+  const bool divides = x.opcode() == Opcode::kDivide;
+  if ((x.opcode() != Opcode::kMultiply && !divides) || !CarriesErrors(x)) return 0;
+  const auto size_of = [&](const Instruction& factor) {
+    if (const std::optional<double> number = NumberOf(factor)) return std::abs(*number);
+    const double magnitude = StateOf(factor).magnitude;
+    return magnitude > 0 ? magnitude : ScaleOfOperand(factor, 0);
+  };
+  const auto is_unseen = [&](const Instruction& factor) {
+    return !NumberOf(factor) && StateOf(factor).magnitude == 0;
+  };
+  const Instruction &first = *x.operand(0), &second = *x.operand(1);
+  if (!is_unseen(first) && (divides || !is_unseen(second))) return 0;
+  const double by = size_of(second);
+  if (divides) return by > 0 ? size_of(first) / by : 0;
+  return size_of(first) * by;
 }
 
 void ErrorScale::Observe(const Instruction& x, double error, double tolerance) {
@@ -124,9 +159,9 @@ double ErrorScale::ScaleOfOperand(const Instruction& x, int depth) const {
   }
   double scale = 0;
   for (const Instruction* operand : x.operands()) {
-    if (CarriesErrors(*operand)) scale = std::max(scale, states_[operand->id()].scale);
+    if (CarriesErrors(*operand)) scale = std::max(scale, StateOf(*operand).scale);
   }
-  return scale;
+  return ScaleRuleOf(x.opcode()) == ScaleRule::kReduction ? scale * GrowthOfSum(x) : scale;
 }
 
 double ErrorScale::LargestBehind(const Instruction& x, int depth) const {

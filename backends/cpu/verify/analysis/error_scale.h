@@ -29,6 +29,7 @@ class ErrorScale {
     double magnitude = 0, scale = 0;
   };
   const State& StateOf(const Instruction& x) const;
+  double OfUnseenFactor(const Instruction& x) const;
   double ScaleOfOperand(const Instruction& x, int depth) const;
   // Of what a parameter, or an element of a tuple, is made of.
   double LargestBehind(const Instruction& x, int depth) const;
