@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:-dist}")
 mkdir -p "$out"
-samples/install_packages.sh
+samples/install_packages.sh --mpi --packaging
 echo "== wheel"
 packaging/wheel.sh "$out"
 echo "== archive and Debian packages"

@@ -6,6 +6,7 @@ out=$(realpath -m "${1:-dist}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 315532800)}"
+python3 -m venv "$work/venv"  # Debian's python3 has no pip
 # shellcheck disable=SC2086  # one word a flag
-python3 -m pip wheel . --no-deps -w "$work" ${GSHARD_WHEEL_FLAGS:-}
+"$work/venv/bin/pip" wheel . --no-deps -w "$work" ${GSHARD_WHEEL_FLAGS:-}
 python3 packaging/portable_wheel.py "$work"/gshard-*.whl "$out"

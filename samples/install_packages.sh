@@ -1,13 +1,15 @@
 #!/bin/sh
-# Installs what gshard needs from Debian 12 or 13: install_packages.sh [--tests] [--mpi]
+# Installs what gshard needs from Debian 12 or 13: install_packages.sh [--tests] [--mpi] [--packaging]
 # Root, or sudo. Does nothing where all packages are there already.
 set -eu
 packages="g++ cmake ninja-build pkg-config libcli11-dev nlohmann-json3-dev libfmt-dev libre2-dev libopenblas-dev
-  libtbb-dev robin-map-dev libexpected-dev libzip-dev zlib1g-dev libhwy-dev libdnnl-dev"
+  libtbb-dev robin-map-dev libexpected-dev libzip-dev zlib1g-dev libhwy-dev libdnnl-dev python3 python3-venv"
 for flag in "$@"; do
-  if [ "$flag" = --mpi ]; then packages="$packages libopenmpi-dev openmpi-bin"; fi
-  [ "$flag" = --tests ] || continue
-  packages="$packages ccache mold catch2 libbenchmark-dev python3 python3-venv chromium"
+  case $flag in
+    --mpi) packages="$packages libopenmpi-dev openmpi-bin" ;;
+    --tests) packages="$packages ccache mold catch2 libbenchmark-dev chromium" ;;
+    --packaging) packages="$packages dpkg-dev lintian" ;;
+  esac
 done
 missing=""
 for package in $packages; do
