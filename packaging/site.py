@@ -19,7 +19,7 @@ def on_config(config):
         target.parent.mkdir(parents=True, exist_ok=True)
         text = page.read_text()
         # mkdocs knows files by their names alone: links to folders and to other files stay texts.
-        text = re.sub(r"\[([^\]]*)\]\((?!https?:|#)([^)\s]*)\)", lambda link: _link(page, folder, link), text)
+        text = re.sub(r"\[([^\]]*)\]\((?!https?:|#)([^)\s]*)\)", lambda link, page=page: _link(page, folder, link), text)
         target.write_text(text)
     return config
 

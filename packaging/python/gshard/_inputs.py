@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import pathlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Iterable, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Union
 
 from . import _programs
 from .errors import UsageError
@@ -26,7 +27,7 @@ class Source:
     name: str
 
 
-def read(program: Program, args: Sequence[Any] = (), kwargs: Optional[Mapping[str, Any]] = None) -> Source:
+def read(program: Program, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Source:
     """The text, or the proto, of a program.
 
     Args:
@@ -51,7 +52,7 @@ def read(program: Program, args: Sequence[Any] = (), kwargs: Optional[Mapping[st
     return text
 
 
-def _text_of(program: Program) -> Optional[Source]:
+def _text_of(program: Program) -> Source | None:
     if isinstance(program, bytes):
         return Source(program, "program")
     if isinstance(program, os.PathLike):
@@ -103,7 +104,7 @@ def _lower(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     return jax.jit(function).lower(*args, **kwargs)
 
 
-def annotated(source: Source, mesh: Optional[Mesh], rules: Optional[Rules]) -> Source:
+def annotated(source: Source, mesh: Mesh | None, rules: Rules | None) -> Source:
     """The program with the shardings that `rules` put on its values; itself without a mesh and rules."""
     if mesh is None and rules is None:
         return source
@@ -152,7 +153,7 @@ def spec_text(spec: Any) -> str:
     return ",".join([*map(_dim_text, dims), ".."]) if dims else "replicated"
 
 
-def _dim_text(dim: Union[None, str, Tuple[str, ...], Iterable[str], Any]) -> str:
+def _dim_text(dim: None | str | tuple[str, ...] | Iterable[str] | Any) -> str:
     if dim is None:
         return "_"
     if isinstance(dim, str):

@@ -8,8 +8,9 @@ import pathlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Mapping, NoReturn, Optional, Sequence
+from typing import Any, NoReturn
 
 from .errors import InputError, InternalError, ProgramNotFound, UsageError
 
@@ -45,7 +46,7 @@ def command_of(program: str) -> list[str]:
     return [found]
 
 
-def _on_path(program: str) -> Optional[str]:
+def _on_path(program: str) -> str | None:
     """The first `program` on PATH that is no entry point of this package, which would start itself."""
     own = pathlib.Path(sys.argv[0]).resolve()
     for folder in os.get_exec_path():
@@ -76,8 +77,8 @@ class Output:
         return document
 
 
-def run(program: str, arguments: Sequence[str], stdin: Optional[bytes] = None,
-        environment: Optional[Mapping[str, str]] = None, findings_exit: bool = False) -> Output:
+def run(program: str, arguments: Sequence[str], stdin: bytes | None = None,
+        environment: Mapping[str, str] | None = None, findings_exit: bool = False) -> Output:
     """Runs `program` to its end.
 
     Args:
@@ -109,7 +110,7 @@ def run(program: str, arguments: Sequence[str], stdin: Optional[bytes] = None,
     raise InternalError(f"{program} ended with exit code {done.returncode}: {output.messages.strip()}")
 
 
-def _document(text: str) -> Optional[dict[str, Any]]:
+def _document(text: str) -> dict[str, Any] | None:
     try:
         document = json.loads(text)
     except ValueError:

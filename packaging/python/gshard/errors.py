@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional
+from collections.abc import Mapping
+from typing import Any
 
 
 class GshardError(Exception):
@@ -18,8 +19,8 @@ class InputError(GshardError):
       hint: what to try; empty if nothing is known.
     """
 
-    def __init__(self, text: str, code: str = "", file: Optional[str] = None, line: Optional[int] = None,
-                 column: Optional[int] = None, hint: str = "") -> None:
+    def __init__(self, text: str, code: str = "", file: str | None = None, line: int | None = None,
+                 column: int | None = None, hint: str = "") -> None:
         super().__init__(text)
         self.code = code
         self.file = file
@@ -28,7 +29,7 @@ class InputError(GshardError):
         self.hint = hint
 
     @classmethod
-    def of(cls, error: Optional[Mapping[str, Any]], rendered: str) -> InputError:
+    def of(cls, error: Mapping[str, Any] | None, rendered: str) -> InputError:
         """Of the "error" of a JSON document, and of what was printed for people."""
         error = error or {}
         text = rendered.strip() or str(error.get("message", "the program was refused"))

@@ -7,7 +7,7 @@ test names none.
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 import pytest
 
@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _with_chip(function: Callable[..., Any], config: pytest.Config) -> Callable[..., Any]:
-    chip: Optional[str] = config.getoption("--gshard-chip") or config.getini("gshard_chip") or None
+    chip: str | None = config.getoption("--gshard-chip") or config.getini("gshard_chip") or None
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:

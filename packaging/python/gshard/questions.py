@@ -6,7 +6,8 @@ import json
 import os
 import pathlib
 import tempfile
-from typing import Any, Mapping, Optional, Sequence, Union
+from collections.abc import Mapping, Sequence
+from typing import Any, Union
 
 from . import _inputs, _programs, reports
 from ._inputs import Mesh, Program, Rules, Source, read
@@ -15,17 +16,17 @@ Path = Union[str, "os.PathLike[str]"]
 Size = Union[int, str]  # bytes, or text such as "16GiB"
 
 
-def _cost_flags(chip: Optional[str], flags: Sequence[str]) -> list[str]:
+def _cost_flags(chip: str | None, flags: Sequence[str]) -> list[str]:
     return (["--chip", chip] if chip is not None else []) + list(flags)
 
 
-def _source(program: Program, args: Sequence[Any], kwargs: Optional[Mapping[str, Any]], mesh: Optional[Mesh],
-            rules: Optional[Rules]) -> Source:
+def _source(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any] | None, mesh: Mesh | None,
+            rules: Rules | None) -> Source:
     return _inputs.annotated(read(program, args, kwargs), mesh, rules)
 
 
-def cost(program: Program, *args: Any, mesh: Optional[Mesh] = None, rules: Optional[Rules] = None,
-         chip: Optional[str] = None, limit: Optional[Size] = None, kwargs: Optional[Mapping[str, Any]] = None,
+def cost(program: Program, *args: Any, mesh: Mesh | None = None, rules: Rules | None = None,
+         chip: str | None = None, limit: Size | None = None, kwargs: Mapping[str, Any] | None = None,
          flags: Sequence[str] = ()) -> reports.CostReport:
     """Estimates time, traffic and memory of a step on each device.
 
@@ -65,9 +66,9 @@ def _rendered(source: Source, flags: Sequence[str], form: str) -> str:
         return page.read_text(encoding="utf-8")
 
 
-def check(program: Program, *args: Any, budget: Union[None, Path, Mapping[str, Any]] = None,
-          mesh: Optional[Mesh] = None, rules: Optional[Rules] = None, chip: Optional[str] = None,
-          limit: Optional[Size] = None, kwargs: Optional[Mapping[str, Any]] = None,
+def check(program: Program, *args: Any, budget: None | Path | Mapping[str, Any] = None,
+          mesh: Mesh | None = None, rules: Rules | None = None, chip: str | None = None,
+          limit: Size | None = None, kwargs: Mapping[str, Any] | None = None,
           flags: Sequence[str] = ()) -> reports.CostReport:
     """The same estimate, held against a budget: `ok` and `failed_checks` of the report tell.
 
@@ -94,10 +95,10 @@ def check(program: Program, *args: Any, budget: Union[None, Path, Mapping[str, A
         return reports.cost_report(document, lambda form: _rendered(source, [*estimate, *limits], form))
 
 
-def run(program: Program, *args: Any, verify: Union[bool, str] = False, mesh: Optional[Mesh] = None,
-        rules: Optional[Rules] = None, seed: Optional[int] = None, inputs: Optional[Path] = None,
-        outputs: Optional[Path] = None, memory_limit: Optional[Size] = None,
-        kwargs: Optional[Mapping[str, Any]] = None, flags: Sequence[str] = ()) -> reports.RunReport:
+def run(program: Program, *args: Any, verify: bool | str = False, mesh: Mesh | None = None,
+        rules: Rules | None = None, seed: int | None = None, inputs: Path | None = None,
+        outputs: Path | None = None, memory_limit: Size | None = None,
+        kwargs: Mapping[str, Any] | None = None, flags: Sequence[str] = ()) -> reports.RunReport:
     """Runs a step on all devices of the mesh, emulated on this machine.
 
     Args:
@@ -119,8 +120,8 @@ def run(program: Program, *args: Any, verify: Union[bool, str] = False, mesh: Op
     return reports.run_report(_programs.run("gshard-run", [*words, *flags], source.data).json())
 
 
-def explain(program: Program, name: str, *args: Any, mesh: Optional[Mesh] = None, rules: Optional[Rules] = None,
-            kwargs: Optional[Mapping[str, Any]] = None, flags: Sequence[str] = ()) -> reports.Explanation:
+def explain(program: Program, name: str, *args: Any, mesh: Mesh | None = None, rules: Rules | None = None,
+            kwargs: Mapping[str, Any] | None = None, flags: Sequence[str] = ()) -> reports.Explanation:
     """Says why a value has its sharding, or what became of a line of the user's program ("gpt.py:22").
 
     >>> why = explain("samples/mlp.hlo", "relu")
@@ -135,8 +136,8 @@ def explain(program: Program, name: str, *args: Any, mesh: Optional[Mesh] = None
                                _programs.run("gshard-opt", words, source.data).text)
 
 
-def partition(program: Program, *args: Any, mesh: Optional[Mesh] = None, rules: Optional[Rules] = None,
-              kwargs: Optional[Mapping[str, Any]] = None, flags: Sequence[str] = ()) -> reports.Partitioned:
+def partition(program: Program, *args: Any, mesh: Mesh | None = None, rules: Rules | None = None,
+              kwargs: Mapping[str, Any] | None = None, flags: Sequence[str] = ()) -> reports.Partitioned:
     """Makes the program that each device runs.
 
     >>> device = partition("samples/mlp.hlo")
@@ -148,9 +149,9 @@ def partition(program: Program, *args: Any, mesh: Optional[Mesh] = None, rules: 
     return reports.partitioned(*_with_report(_source(program, args, kwargs, mesh, rules), ["partition", "-", *flags]))
 
 
-def pipeline(program: Program, *args: Any, stages: int, microbatches: int, schedule: Optional[str] = None,
-             mesh: Optional[Mesh] = None, rules: Optional[Rules] = None, chip: Optional[str] = None,
-             limit: Optional[Size] = None, kwargs: Optional[Mapping[str, Any]] = None,
+def pipeline(program: Program, *args: Any, stages: int, microbatches: int, schedule: str | None = None,
+             mesh: Mesh | None = None, rules: Rules | None = None, chip: str | None = None,
+             limit: Size | None = None, kwargs: Mapping[str, Any] | None = None,
              flags: Sequence[str] = ()) -> reports.Pipelined:
     """Cuts a training step into stages that work on micro-batches.
 
@@ -168,8 +169,8 @@ def pipeline(program: Program, *args: Any, stages: int, microbatches: int, sched
     return reports.pipelined(*_with_report(_source(program, args, kwargs, mesh, rules), words))
 
 
-def auto(program: Program, *args: Any, mesh: Optional[Mesh] = None, devices: Optional[int] = None,
-         limit: Optional[Size] = None, chip: Optional[str] = None, kwargs: Optional[Mapping[str, Any]] = None,
+def auto(program: Program, *args: Any, mesh: Mesh | None = None, devices: int | None = None,
+         limit: Size | None = None, chip: str | None = None, kwargs: Mapping[str, Any] | None = None,
          flags: Sequence[str] = ()) -> reports.Plans:
     """Searches for the shardings with which a step takes the least time and fits.
 
@@ -194,9 +195,9 @@ def _with_report(source: Source, words: Sequence[str]) -> tuple[dict[str, Any], 
         return json.loads(file.read_text(encoding="utf-8")), text
 
 
-def sweep(program: Program, *args: Any, mesh: Union[str, Mapping[str, Union[int, str]]], devices: Optional[int] = None,
-          rules: Optional[Path] = None, chip: Optional[str] = None, limit: Optional[Size] = None,
-          kwargs: Optional[Mapping[str, Any]] = None, flags: Sequence[str] = ()) -> reports.Sweep:
+def sweep(program: Program, *args: Any, mesh: str | Mapping[str, int | str], devices: int | None = None,
+          rules: Path | None = None, chip: str | None = None, limit: Size | None = None,
+          kwargs: Mapping[str, Any] | None = None, flags: Sequence[str] = ()) -> reports.Sweep:
     """Estimates a step on many meshes.
 
     Args:
@@ -215,7 +216,7 @@ def sweep(program: Program, *args: Any, mesh: Union[str, Mapping[str, Union[int,
     return reports.sweep_of(_programs.run("gshard-cost", words, read(program, args, kwargs).data).json())
 
 
-def diff(before: Program, after: Program, *, chip: Optional[str] = None, flags: Sequence[str] = ()) -> reports.Diff:
+def diff(before: Program, after: Program, *, chip: str | None = None, flags: Sequence[str] = ()) -> reports.Diff:
     """Compares the estimates of two programs. CostReports and what gshard-cost --json wrote go in as well.
 
     >>> change = diff("samples/mlp.hlo", cost("samples/mlp.hlo", chip="h100"), chip="h100")

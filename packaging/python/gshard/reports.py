@@ -10,20 +10,21 @@ import html
 import pathlib
 import tempfile
 import webbrowser
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Callable, Mapping, Optional, Tuple, Type, TypeVar
+from typing import Any, Callable, TypeVar
 
 Row = TypeVar("Row")
 Document = Mapping[str, Any]
 
 
-def _row(kind: Type[Row], values: Document) -> Row:
+def _row(kind: type[Row], values: Document) -> Row:
     """An object of `kind` with those of the values that it has fields for."""
     names = {each.name for each in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: values[name] for name in names if name in values})
 
 
-def _rows(kind: Type[Row], values: Any) -> Tuple[Row, ...]:
+def _rows(kind: type[Row], values: Any) -> tuple[Row, ...]:
     return tuple(_row(kind, value) for value in values or ())
 
 
@@ -34,8 +35,8 @@ class FailedCheck:
     check: str  #: "limit", "budget", "verify" and so on
     message: str
     key: str = ""  #: of the budget's bound
-    value: Optional[float] = None
-    allowed: Optional[float] = None
+    value: float | None = None
+    allowed: float | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Memory:
     argument_bytes: int
     output_bytes: int
     temp_bytes: int
-    at_peak: Tuple[Tensor, ...] = ()  #: largest first
+    at_peak: tuple[Tensor, ...] = ()  #: largest first
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Collective:
     kind: str
     count: int  #: executions in a step
     bytes_per_device: float  #: that a device sends in a step
-    axes: Tuple[str, ...] = ()
+    axes: tuple[str, ...] = ()
     time_s: float = 0.0
     exposed_s: float = 0.0  #: of it, while the compute units wait
     cause: str = ""
@@ -108,9 +109,9 @@ class CostReport:
     flops_per_device: float
     hbm_bytes_per_device: float
     memory: Memory
-    collectives: Tuple[Collective, ...]
-    findings: Tuple[Finding, ...]
-    failed_checks: Tuple[FailedCheck, ...]
+    collectives: tuple[Collective, ...]
+    findings: tuple[Finding, ...]
+    failed_checks: tuple[FailedCheck, ...]
     document: Document = field(repr=False, compare=False)
     _render: Callable[[str], str] = field(repr=False, compare=False)
 
@@ -155,7 +156,7 @@ def cost_report(document: Document, render: Callable[[str], str]) -> CostReport:
     return CostReport(**plain, document=document, _render=render)
 
 
-def _collectives(values: Any) -> Tuple[Collective, ...]:
+def _collectives(values: Any) -> tuple[Collective, ...]:
     return tuple(_row(Collective, {**value, "axes": tuple(value.get("axes", ())), "count": round(value["count"])})
                  for value in values)
 
@@ -178,12 +179,12 @@ class RunReport:
 
     devices: int
     threads: int
-    step_time_s: Optional[float]  #: of the emulation on this machine, not of real devices
-    peak_memory_bytes: Optional[int]
-    flops: Optional[float]
-    collectives: Tuple[Collective, ...]
-    verify: Optional[Verification]
-    failed_checks: Tuple[FailedCheck, ...]
+    step_time_s: float | None  #: of the emulation on this machine, not of real devices
+    peak_memory_bytes: int | None
+    flops: float | None
+    collectives: tuple[Collective, ...]
+    verify: Verification | None
+    failed_checks: tuple[FailedCheck, ...]
     document: Document = field(repr=False, compare=False)
 
     @property
@@ -222,7 +223,7 @@ class Explanation:
     """Why a value is sharded as it is; `print` shows it as gshard-opt explain does."""
 
     instruction: str
-    steps: Tuple[Step, ...]  #: of all leaves of its shape, the present sharding of each first
+    steps: tuple[Step, ...]  #: of all leaves of its shape, the present sharding of each first
     text: str = field(repr=False)
     document: Document = field(repr=False, compare=False)
 
@@ -244,8 +245,8 @@ class Partitioned:
     text: str = field(repr=False)
     devices: int
     bytes_per_device: float
-    collectives: Tuple[Collective, ...]  #: most bytes first
-    full_rematerializations: Tuple[Document, ...]
+    collectives: tuple[Collective, ...]  #: most bytes first
+    full_rematerializations: tuple[Document, ...]
     document: Document = field(repr=False, compare=False)
 
     def __str__(self) -> str:
@@ -278,7 +279,7 @@ class Pipelined:
 
     text: str = field(repr=False)
     schedule: str
-    stages: Tuple[Stage, ...]
+    stages: tuple[Stage, ...]
     microbatches: int
     bubble_fraction: float
     recompute_fraction: float
@@ -306,9 +307,9 @@ class Point:
     mfu: float
     fits: bool
     pareto: bool  #: no other point is better in time or memory without being worse in the other
-    stages: Optional[int] = None
-    microbatches: Optional[int] = None
-    schedule: Optional[str] = None
+    stages: int | None = None
+    microbatches: int | None = None
+    schedule: str | None = None
 
 
 @dataclass(frozen=True)
@@ -318,11 +319,11 @@ class Sweep:
     module: str
     chip: str
     memory_limit_bytes: int
-    points: Tuple[Point, ...]
+    points: tuple[Point, ...]
     document: Document = field(repr=False, compare=False)
 
     @property
-    def best(self) -> Optional[Point]:
+    def best(self) -> Point | None:
         """The fastest point that fits; None if none does."""
         return min((point for point in self.points if point.fits), key=lambda point: point.step_time_s, default=None)
 
@@ -378,7 +379,7 @@ class Plan:
     peak_bytes: int
     fits: bool
     mfu: float = 0.0
-    rules: Tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -386,11 +387,11 @@ class Plans:
     """What a search for shardings found: `text` is the program with those of the best plan."""
 
     text: str = field(repr=False)
-    plans: Tuple[Plan, ...]  #: those that fit first, best first
+    plans: tuple[Plan, ...]  #: those that fit first, best first
     document: Document = field(repr=False, compare=False)
 
     @property
-    def best(self) -> Optional[Plan]:
+    def best(self) -> Plan | None:
         """The best plan that fits; None if none does."""
         return next((plan for plan in self.plans if plan.fits), None)
 

@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional
+from collections.abc import Mapping
+from typing import Any
 
 from . import questions, reports
 from ._inputs import Program
 
 
-def assert_fits(program: Program, *args: Any, chip: Optional[str] = None, limit: Optional[questions.Size] = None,
+def assert_fits(program: Program, *args: Any, chip: str | None = None, limit: questions.Size | None = None,
                 **options: Any) -> reports.CostReport:
     """Fails if the memory peak of a device is over `limit`, or over the chip's memory; names the largest tensors.
 
