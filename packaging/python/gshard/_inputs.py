@@ -62,21 +62,29 @@ def _text_of(program: Program) -> Source | None:
     if isinstance(program, type):
         return None
     # Each of JAX's objects has one of these; the debug information has op_names and lines.
-    for method, options in (("as_text", {"debug_info": True}), ("as_text", {}), ("mlir_module", {}), ("to_string", {}),
-                            ("as_hlo_text", {})):
+    # The as_text of JAX 0.4.30 and older has no such flag, their compiler_ir() has it.
+    for method, options in (("as_text", {"debug_info": True}), ("compiler_ir", {}), ("as_text", {}), ("mlir_module", {}),
+                            ("to_string", {}), ("as_hlo_text", {})):
         write = getattr(program, method, None)
         if not callable(write):
             continue
         try:
-            text = write(**options)
+            written = write(**options)
         except TypeError:
             continue
-        if isinstance(text, (str, bytes)):
+        text = written if isinstance(written, (str, bytes)) else _assembly_of(written)
+        if text is not None:
             return Source(text.encode() if isinstance(text, str) else text, _name_of(program))
-    operation = getattr(program, "operation", None)  # of an MLIR module
-    if operation is not None and hasattr(operation, "get_asm"):
-        return Source(operation.get_asm(enable_debug_info=True).encode(), _name_of(program))
-    return None
+    assembly = _assembly_of(program)
+    return None if assembly is None else Source(assembly.encode(), _name_of(program))
+
+
+def _assembly_of(module: Any) -> str | None:
+    """The text of a module of MLIR, with names and lines; None of anything else."""
+    operation = getattr(module, "operation", None)
+    if operation is None or not hasattr(operation, "get_asm"):
+        return None
+    return str(operation.get_asm(enable_debug_info=True))
 
 
 def _file(path: pathlib.Path) -> Source:
