@@ -92,7 +92,11 @@ Items EntryValues(Module& module) {
   return items;
 }
 
-Instruction* OperandOfItsShape(const Instruction* x) {
+// An operand of its shape, or the element that it takes from a tuple; null if there is none.
+Instruction* SimplerValue(const Instruction* x) {
+  if (x->opcode() == Opcode::kGetTupleElement && x->operand(0)->opcode() == Opcode::kTuple) {
+    return x->operand(0)->operand(x->attributes<GetTupleElementAttributes>().index);
+  }
   for (Instruction* operand : x->operands()) {
     if (Compatible(operand->shape(), x->shape())) return operand;
   }
@@ -104,7 +108,7 @@ Items PassThrough(Module& module) {
   const auto list = module.computations();
   for (size_t c = list.size(); c-- > 0;) {
     AppendReversed(
-        *list[c], [](const Instruction* x) { return OperandOfItsShape(x) != nullptr; }, items);
+        *list[c], [](const Instruction* x) { return SimplerValue(x) != nullptr; }, items);
   }
   return items;
 }
@@ -230,7 +234,7 @@ int64_t CountPassThrough(Module& module) { return Size(PassThrough(module)); }
 
 bool ValuesToOperands(Module& module, int64_t begin, int64_t end) {
   std::unordered_map<const Instruction*, Instruction*> by;
-  for (Instruction* x : Chosen(PassThrough(module), begin, end)) by[x] = OperandOfItsShape(x);
+  for (Instruction* x : Chosen(PassThrough(module), begin, end)) by[x] = SimplerValue(x);
   for (Computation* computation : module.computations()) Redirect(*computation, by);
   return !by.empty();
 }

@@ -23,7 +23,8 @@ int64_t CountEntryValues(Module& module);
 bool ValuesToParameters(Module& module, int64_t begin, int64_t end);
 
 // Instructions of all computations, users first, whose users read an operand of the same shape in
-// their place. A while loop's state is one: the loop is cut.
+// their place, or the element of a tuple() that they take. A while loop's state is an operand: the
+// loop is cut.
 int64_t CountPassThrough(Module& module);
 bool ValuesToOperands(Module& module, int64_t begin, int64_t end);
 

@@ -70,6 +70,24 @@ TEST_CASE("What is left is what the test asks for", "[reduce]") {
   CHECK(loop->instructions < 14);
 }
 
+TEST_CASE("What takes an element of a tuple becomes the element", "[reduce]") {
+  ReduceOptions options;
+  options.is_interesting = [](const std::string& text) {
+    return text.find(" sine(") != std::string::npos && text.find("{'x'}") != std::string::npos;
+  };
+  auto sine = Reduce(R"(HloModule m, num_partitions=2, meshes={m=['x'=2]}
+ENTRY main {
+  a = f32[8,16] parameter(0), sharding={@m, [{'x'}, {}]}
+  b = s32[] parameter(1)
+  t = (s32[], f32[8,16]) tuple(b, a)
+  c = f32[8,16] get-tuple-element(t), index=1
+  ROOT r = f32[8,16] sine(c)
+})",
+                     options);
+  REQUIRE(sine);
+  CHECK(sine->instructions == 2);
+}
+
 TEST_CASE("The number of threads does not change the result", "[reduce]") {
   auto one = ReduceFor("compare("), four = ReduceFor("compare(", 4);
   REQUIRE((one && four));
