@@ -119,6 +119,7 @@ constexpr std::array kSteps = {
     Step{"results are dropped", CountResults, DropResults},
     Step{"calls are inlined", CountCalls, InlineAllCalls},
     Step{"instructions become parameters", CountEntryValues, ValuesToParameters},
+    Step{"instructions become sharded parameters", CountEntryValues, ValuesToShardedParameters},
     Step{"instructions become their operands", CountPassThrough, ValuesToOperands},
     Step{"loops and branches become calls", CountControlFlow, ControlFlowToCalls},
     Step{"instructions become zeros", CountInnerValues, ValuesToZeros},

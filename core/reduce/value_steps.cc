@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/propagation/propagation.h"
 #include "core/transforms/inline_calls.h"
 #include "ir/builder.h"
 
@@ -90,6 +91,21 @@ Items EntryValues(Module& module) {
       },
       items);
   return items;
+}
+
+// Parameters stand in for `values` of the entry, with the shardings that are given.
+void ToParameters(Module& module, const Items& values,
+                  const std::function<const Sharding*(const Instruction*)>& sharding_of) {
+  Computation* entry = module.entry();
+  std::unordered_map<const Instruction*, Instruction*> by;
+  Builder builder(module, entry);
+  for (Instruction* x : values) {
+    Instruction* parameter = builder.Parameter(entry->parameter_count(), x->shape(), x->name());
+    parameter->set_sharding(sharding_of(x));
+    by[x] = parameter;
+  }
+  MoveToFront(*entry, by.size());
+  Redirect(*entry, by);
 }
 
 // An operand of its shape, or the element that it takes from a tuple; null if there is none.
@@ -217,17 +233,27 @@ bool DropResults(Module& module, int64_t begin, int64_t end) {
 int64_t CountEntryValues(Module& module) { return Size(EntryValues(module)); }
 
 bool ValuesToParameters(Module& module, int64_t begin, int64_t end) {
-  Computation* entry = module.entry();
-  std::unordered_map<const Instruction*, Instruction*> by;
-  Builder builder(module, entry);
-  for (Instruction* x : Chosen(EntryValues(module), begin, end)) {
-    Instruction* parameter = builder.Parameter(entry->parameter_count(), x->shape(), x->name());
-    parameter->set_sharding(x->sharding());
-    by[x] = parameter;
+  const Items chosen = Chosen(EntryValues(module), begin, end);
+  ToParameters(module, chosen, [](const Instruction* x) { return x->sharding(); });
+  return !chosen.empty();
+}
+
+bool ValuesToShardedParameters(Module& module, int64_t begin, int64_t end) {
+  const std::unique_ptr<Module> inferred = module.Clone();
+  if (!PropagateShardings(*inferred)) return false;
+  std::unordered_map<std::string_view, const Sharding*> shardings;
+  for (const Instruction* x : inferred->entry()->instructions()) {
+    shardings[x->name()] = x->sharding();
   }
-  MoveToFront(*entry, by.size());
-  Redirect(*entry, by);
-  return !by.empty();
+  const auto sharding_of = [&](const Instruction* x) {
+    auto it = shardings.find(x->name());
+    return it == shardings.end() ? x->sharding() : it->second;
+  };
+  const Items chosen = Chosen(EntryValues(module), begin, end);
+  const bool says_more = std::ranges::any_of(
+      chosen, [&](const Instruction* x) { return sharding_of(x) != x->sharding(); });
+  if (says_more) ToParameters(module, chosen, sharding_of);
+  return says_more;
 }
 
 int64_t CountPassThrough(Module& module) { return Size(PassThrough(module)); }

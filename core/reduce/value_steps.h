@@ -21,6 +21,8 @@ bool DropResults(Module& module, int64_t begin, int64_t end);
 // Instructions of the entry, users first, that become parameters of their shape and sharding.
 int64_t CountEntryValues(Module& module);
 bool ValuesToParameters(Module& module, int64_t begin, int64_t end);
+// The same with the shardings that are inferred for them, where they have others or none.
+bool ValuesToShardedParameters(Module& module, int64_t begin, int64_t end);
 
 // Instructions of all computations, users first, whose users read an operand of the same shape in
 // their place, or the element of a tuple() that they take. A while loop's state is an operand: the

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "core/propagation/propagation.h"
 #include "core/reduce/steps.h"
 #include "ir/parser.h"
 
@@ -82,6 +83,26 @@ ENTRY main {
   t = (s32[], f32[8,16]) tuple(b, a)
   c = f32[8,16] get-tuple-element(t), index=1
   ROOT r = f32[8,16] sine(c)
+})",
+                     options);
+  REQUIRE(sine);
+  CHECK(sine->instructions == 2);
+}
+
+TEST_CASE("What only carries a sharding becomes a parameter that has it", "[reduce]") {
+  ReduceOptions options;
+  options.is_interesting = [](const std::string& text) {
+    auto module = Parsed(text.c_str());
+    if (!module || text.find(" sine(") == std::string::npos) return false;
+    if (!PropagateShardings(**module)) return false;
+    const Sharding* sharding = (*module)->entry()->root()->sharding();
+    return sharding != nullptr && sharding->IsTiled();
+  };
+  auto sine = Reduce(R"(HloModule m, num_partitions=2
+ENTRY main {
+  a = f32[8,16] parameter(0), sharding={devices=[2,1]<=[2]}
+  b = f32[16,8] transpose(a), dimensions={1,0}
+  ROOT r = f32[16,8] sine(b)
 })",
                      options);
   REQUIRE(sine);
