@@ -4,12 +4,11 @@
 set(CPACK_PACKAGE_NAME gshard)
 set(CPACK_PACKAGE_VENDOR gshard)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "sharding of large models: memory, time, verification")
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
-set(CPACK_PACKAGE_CONTACT "gshard developers <gshard@localhost>")
+set(CPACK_PACKAGE_CONTACT "gshard developers <gshard@example.org>")
 set(CPACK_SET_DESTDIR OFF)
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
@@ -29,29 +28,29 @@ if(TARGET gshard_mpi)
   list(APPEND CPACK_COMPONENTS_ALL mpi)
 endif()
 
-# Debian's names, sections and texts. Lines of a description begin with a blank.
+# Debian's names, sections and texts. The first line of a description is its summary.
 set(CPACK_DEBIAN_GSHARD_PACKAGE_NAME gshard)
 set(CPACK_DEBIAN_GSHARD_PACKAGE_SECTION science)
-set(CPACK_COMPONENT_GROUP_GSHARD_DESCRIPTION "sharding of large models: memory, time, verification
- Reads the program that JAX or XLA prints (HLO text, StableHLO) and sharding
- annotations, infers all other shardings, partitions it for one device,
- estimates what it costs and executes it on an emulated mesh of up to 2048
- devices, compared with the unpartitioned program.")
+set(CPACK_DEBIAN_GSHARD_DESCRIPTION "sharding of large models: memory, time, verification
+Reads the program that JAX or XLA prints (HLO text, StableHLO) and sharding
+annotations, infers all other shardings, partitions it for one device,
+estimates what it costs and executes it on an emulated mesh of up to 2048
+devices, compared with the unpartitioned program.")
 set(CPACK_DEBIAN_MPI_PACKAGE_NAME gshard-mpi)
 set(CPACK_DEBIAN_MPI_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "gshard (= ${PROJECT_VERSION}-1)")
-set(CPACK_COMPONENT_GROUP_MPI_DESCRIPTION "sharding of large models: emulation over several machines
- gshard-run-mpi executes a program on an emulated mesh as gshard-run does, over
- processes that MPI starts on one machine or many, with the same bits.")
+set(CPACK_DEBIAN_MPI_DESCRIPTION "sharding of large models: emulation over several machines
+gshard-run-mpi executes a program on an emulated mesh as gshard-run does, over
+processes that MPI starts on one machine or many, with the same bits.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libgshard-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
   "libexpected-dev, libfmt-dev, libhwy-dev, libopenblas-dev, libre2-dev, robin-map-dev, libtbb-dev, libzip-dev, zlib1g-dev")
-set(CPACK_COMPONENT_GROUP_DEVELOPMENT_DESCRIPTION "sharding of large models: development files
- Headers, static libraries and a CMake package of gshard: reading and writing of
- HLO text, propagation of shardings, partitioning, cost estimates, and the
- emulated mesh.")
+set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "sharding of large models: development files
+Headers, static libraries and a CMake package of gshard: reading and writing of
+HLO text, propagation of shardings, partitioning, cost estimates, and the
+emulated mesh.")
 
 # What Debian's policy asks of each package: copyright and changelog.
 file(READ ${PROJECT_SOURCE_DIR}/LICENSE license)
@@ -72,4 +71,10 @@ foreach(package gshard:programs gshard-mpi:mpi libgshard-dev:development)
   install(FILES ${PROJECT_BINARY_DIR}/debian/changelog.gz RENAME changelog.Debian.gz
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} COMPONENT ${component})
 endforeach()
+# gshard-run's page is of gshard-run-mpi, too.
+if(TARGET gshard_mpi)
+  file(WRITE ${PROJECT_BINARY_DIR}/debian/gshard-run-mpi.1 ".so man1/gshard-run.1\n")
+  execute_process(COMMAND ${GZIP_PROGRAM} -9nkf gshard-run-mpi.1 WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/debian)
+  install(FILES ${PROJECT_BINARY_DIR}/debian/gshard-run-mpi.1.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT mpi)
+endif()
 include(CPack)
