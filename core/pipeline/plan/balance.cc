@@ -191,6 +191,9 @@ Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64
     const bool no_gain = options.schedule == ScheduleKind::kGPipe && k > 1;
     return KeepsValues(*options.remat) || no_gain ? work : work - (forward[to] - forward[from]);
   };
+  // No stage of the best partition takes longer than the longest of equally many layers each.
+  double bound = 0;
+  for (size_t s = 0; s < k; ++s) bound = std::max(bound, time(s, s * n / k, (s + 1) * n / k));
   std::vector<Best> last(n + 1), next;
   last[0] = {0, 0};
   std::vector<std::vector<int32_t>> from_of(k + 1, std::vector<int32_t>(n + 1, 0));
@@ -200,7 +203,7 @@ Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64
       // The more layers, the longer the stage.
       for (size_t from = to; from-- > s - 1;) {
         const double t = time(s - 1, from, to);
-        if (t < kInfinity && t > next[to].longest * (1 + 1e-9)) break;
+        if (t < kInfinity && t > std::min(bound, next[to].longest) * (1 + 1e-9)) break;
         if (t == kInfinity || last[from].longest == kInfinity) continue;
         const Best candidate{std::max(last[from].longest, t), last[from].squares + t * t};
         if (next[to] < candidate) continue;

@@ -1,5 +1,6 @@
 #include "core/pipeline/plan/layer_loops.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -45,6 +46,13 @@ class Writer {
   }
 
  private:
+  struct Dependence {
+    bool examples = false, weights = false;
+  };
+  Dependence DependenceOf(const Instruction* x) const {
+    return x->id() < depends_.size() ? depends_[x->id()] : Dependence{};
+  }
+
   bool HasCandidates() const {
     for (const Instruction* x : old_->instructions()) {
       if (x->opcode() == Opcode::kWhile && TripCount(*x)) return true;
@@ -115,15 +123,16 @@ class Writer {
 
   // Does a value depend on examples, or on nothing but weights and constants?
   void Note(const Instruction* x) {
-    bool data = x->opcode() == Opcode::kParameter &&
-                data_.count(x->attributes<ParameterAttributes>().number) != 0;
-    bool weights = x->opcode() == Opcode::kParameter && !data;
+    if (x->id() >= depends_.size()) depends_.resize(std::max<size_t>(2 * x->id(), 1024));
+    const bool is_data = x->opcode() == Opcode::kParameter &&
+                         data_.count(x->attributes<ParameterAttributes>().number) != 0;
+    Dependence own{is_data, x->opcode() == Opcode::kParameter && !is_data};
     for (const Instruction* operand : x->operands()) {
-      data = data || examples_.count(operand) != 0;
-      weights = weights || weights_.count(operand) != 0;
+      const Dependence from = DependenceOf(operand);
+      own.examples = own.examples || from.examples;
+      own.weights = own.weights || from.weights;
     }
-    if (data) examples_.insert(x);
-    if (weights) weights_.insert(x);
+    depends_[x->id()] = own;
   }
 
   // See the head of the header.
@@ -143,7 +152,8 @@ class Writer {
       const ValueRef& value =
           At(init->operand(from->attributes<GetTupleElementAttributes>().index));
       if (value->IsStack()) return true;
-      bool only_weights = weights_.count(value->whole) != 0 && examples_.count(value->whole) == 0;
+      const Dependence on = DependenceOf(value->whole);
+      const bool only_weights = on.weights && !on.examples;
       if (only_weights || stacks_.count(value->whole) != 0) return true;
     }
     return false;
@@ -270,7 +280,8 @@ class Writer {
   std::unordered_map<const Instruction*, ValueRef> values_;
   std::unordered_map<const Instruction*, std::vector<ValueRef>> results_;  // of loops written out
   std::unordered_map<const Instruction*, Instruction*> tuples_;            // of those, where needed
-  std::unordered_set<const Instruction*> examples_, weights_, stacks_;
+  std::vector<Dependence> depends_;  // by id
+  std::unordered_set<const Instruction*> stacks_;
   int64_t written_ = 0, made_ = 0;
 };
 
