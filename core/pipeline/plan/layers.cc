@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 
-#include "core/analysis/gradient_results.h"
 #include "core/cost/op_cost.h"
 #include "core/pipeline/plan/balance.h"
 #include "core/pipeline/plan/instruction_times.h"
 #include "core/pipeline/plan/layer_constants.h"
 #include "core/pipeline/plan/layer_cuts.h"
-#include "core/pipeline/plan/minimum_cut.h"
 #include "core/pipeline/plan/stage_tiles.h"
 #include "core/pipeline/plan/unlike_weights.h"
 #include "ir/metadata.h"
@@ -41,6 +38,7 @@ Expected<LayerGraph> LayerGraph::Make(const Module& module, const Phases& phases
                                       const std::unordered_set<const Instruction*>& own_constants) {
   LayerGraph graph(module, phases, regions);
   graph.FindTerms();
+  graph.FindWeights();
   graph.MarkPlaced();
   graph.MarkForward(updates);
   graph.MeasureTimes(options.chip);
@@ -53,6 +51,7 @@ Expected<LayerGraph> LayerGraph::Make(const Module& module, const Phases& phases
   if (options.schedule == ScheduleKind::kShift) {
     graph.own_constants_ = FindLayerConstants(module, phases, graph);
     graph.own_constants_.insert(own_constants.begin(), own_constants.end());
+    graph.FindWeights();
   }
   return graph;
 }
@@ -67,7 +66,12 @@ Instruction* LayerGraph::BeforeRearranging(Instruction* x) {
   return x;
 }
 
-Instruction* LayerGraph::WeightOf(Instruction* x) const {
+void LayerGraph::FindWeights() {
+  weight_of_.assign(info_.size(), nullptr);
+  for (Instruction* x : module_.entry()->instructions()) weight_of_[x->id()] = FindWeight(x);
+}
+
+Instruction* LayerGraph::FindWeight(Instruction* x) const {
   if (phases_.UsesExamples(x) || x->opcode() == Opcode::kTuple) return nullptr;
   const bool is_weight = phases_.UsesWeights(x);
   if (!is_weight && own_constants_.empty()) return nullptr;
@@ -97,6 +101,7 @@ void LayerGraph::FindTerms() {
   for (Instruction* x : OutputsOf(*module_.entry())) {
     if (phases_.Varies(x)) targets_.push_back(x);
   }
+  for (const Instruction* x : targets_) Of(x).is_target = true;
 }
 
 void LayerGraph::MarkPlaced() {
@@ -250,6 +255,7 @@ Expected<void> LayerGraph::FindLayers(const Updates& updates, const PipelineOpti
   }
   const int64_t stages = options.stages * StagesOfDevice(options);
   const bool is_shift = options.schedule == ScheduleKind::kShift;
+  keeps_alike_ = is_shift;
   const LayerCuts stretches = finder.Stretches();
   std::vector<LayerCuts> found = finder.Blocks(stretches);
   if (!is_shift) {
@@ -352,360 +358,6 @@ void LayerGraph::PlaceForward(const LayerCuts& cuts) {
       Info& from = Of(operand);
       if (from.is_forward) from.last_forward = std::max(from.last_forward, info.layer);
     }
-  }
-}
-
-// Results that the header calls gradients, and their parameters.
-std::unordered_map<const Instruction*, Instruction*> LayerGraph::GradientsOfWeights() const {
-  std::unordered_map<const Instruction*, Instruction*> gradients;
-  const std::vector<Instruction*> outputs = OutputsOf(*module_.entry());
-  for (auto [result, parameter] : GradientResultsOf(module_)) {
-    gradients.emplace(outputs[static_cast<size_t>(result)], module_.entry()->parameter(parameter));
-  }
-  return gradients;
-}
-
-// The layer of the weight that each term's gradient updates: followed through operations on arrays
-// of the gradient's size, and through the rows of a stack of layers. Of a weight that several
-// layers use the last that is not after the term's.
-std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
-    const WeightHomes& homes) const {
-  std::map<std::pair<const Instruction*, int64_t>, int32_t> rows;
-  for (const auto& [weight, layers] : homes) {
-    const Instruction* row = weight;  // bf16 copies of rows are weights
-    while (row->opcode() == Opcode::kConvert || row->opcode() == Opcode::kReshape) {
-      row = row->operand(0);
-    }
-    if (row->opcode() != Opcode::kSlice) continue;
-    rows[{row->operand(0), row->attributes<SliceAttributes>().starts[0]}] = layers[0];
-  }
-  const WeightHomes derived = HomesOfSources(homes);
-  auto last_of = [](const std::vector<int32_t>& candidates, int32_t layer) {
-    int32_t home = -1;
-    for (int32_t candidate : candidates) {
-      if (candidate <= layer) home = std::max(home, candidate);
-    }
-    return home;
-  };
-  auto home_of = [&](Instruction* operand, int64_t row, int32_t layer) -> int32_t {
-    Instruction* weight = WeightOf(operand);
-    if (weight == nullptr) return -1;
-    if (auto it = homes.find(weight); it != homes.end()) return last_of(it->second, layer);
-    if (auto it = rows.find({weight, row}); it != rows.end()) return it->second;
-    auto it = derived.find(weight);
-    return it == derived.end() ? -1 : last_of(it->second, layer);
-  };
-  std::unordered_map<const Instruction*, int32_t> found;
-  const auto gradients = GradientsOfWeights();
-  for (const Term& term : terms_) {
-    int32_t home = -1;
-    struct Step {
-      Instruction* value;
-      int64_t row;
-    };
-    std::vector<Step> open = {{phases_.accumulated()[term.accumulated].result, -1}};
-    std::unordered_set<const Instruction*> seen;
-    while (!open.empty() && home < 0) {
-      auto [x, row] = open.back();
-      open.pop_back();
-      if (!seen.insert(x).second) continue;
-      if (auto weight = gradients.find(x); weight != gradients.end()) {
-        home = std::max(home, home_of(weight->second, row, info_[term.value->id()].layer));
-      }
-      for (Instruction* user : users_.of(x)) {
-        if (!user->shape()->IsArray() || phases_.PhaseOf(user) != Phase::kAfter) continue;
-        int64_t next_row = row;
-        if (user->opcode() == Opcode::kConcatenate && x->shape()->rank() > 0 &&
-            x->shape()->dim(0) == 1) {
-          auto at = std::find(user->operands().begin(), user->operands().end(), x);
-          next_row = at - user->operands().begin();
-        } else if (user->opcode() == Opcode::kPad && x->shape()->rank() > 0 &&
-                   x->shape()->dim(0) == 1) {
-          next_row = user->attributes<PadAttributes>().padding[0].low;
-        } else if (user->shape()->element_count() != x->shape()->element_count()) {
-          // The gradient of one factor of a weight is this one times the other factor.
-          for (Instruction* operand : user->operands()) {
-            if (user->opcode() != Opcode::kDot || operand == x) continue;
-            home = std::max(home, home_of(operand, row, info_[term.value->id()].layer));
-          }
-          continue;
-        }
-        for (Instruction* operand : user->operands()) {
-          home = std::max(home, home_of(operand, next_row, info_[term.value->id()].layer));
-        }
-        open.push_back({user, next_row});
-      }
-    }
-    if (home >= 0) found[term.value] = home;
-  }
-  return found;
-}
-
-// Layers whose forward pass uses a weight.
-LayerGraph::WeightHomes LayerGraph::HomesOfWeights() const {
-  WeightHomes homes;
-  for (Instruction* x : module_.entry()->instructions()) {
-    if (!info_[x->id()].is_forward) continue;
-    for (Instruction* operand : x->operands()) {
-      if (const Instruction* weight = WeightOf(operand)) {
-        homes[weight].push_back(info_[x->id()].layer);
-      }
-    }
-  }
-  return homes;
-}
-
-// Layers whose forward pass uses what is made of a weight before the micro-batches: a rounded copy
-// of it, rows of a table of positions.
-LayerGraph::WeightHomes LayerGraph::HomesOfSources(const WeightHomes& homes) const {
-  WeightHomes sources;
-  for (const auto& [weight, layers] : homes) {
-    std::vector<const Instruction*> open = {weight};
-    std::unordered_set<const Instruction*> seen;
-    while (!open.empty()) {
-      const Instruction* x = open.back();
-      open.pop_back();
-      for (const Instruction* operand : x->operands()) {
-        if (!phases_.UsesWeights(operand) || !seen.insert(operand).second) continue;
-        std::vector<int32_t>& of = sources[operand];
-        of.insert(of.end(), layers.begin(), layers.end());
-        open.push_back(operand);
-      }
-    }
-  }
-  return sources;
-}
-
-// The last layer, not after `layer`, whose forward pass uses a weight that x uses; -1: none.
-int32_t LayerGraph::HomeOfOperands(const Instruction* x, const WeightHomes& homes,
-                                   int32_t layer) const {
-  int32_t home = -1;
-  for (Instruction* operand : x->operands()) {
-    auto it = homes.find(WeightOf(operand));
-    if (it == homes.end()) continue;
-    for (int32_t candidate : it->second) {
-      if (candidate <= layer) home = std::max(home, candidate);
-    }
-  }
-  return home;
-}
-
-// The last layer whose values the backward pass uses: those after it merely add up, so that their
-// cotangents are constants.
-int32_t LayerGraph::LastUsedByBackward() const {
-  int32_t last = -1;
-  for (const Instruction* x : module_.entry()->instructions()) {
-    if (!info_[x->id()].is_backward) continue;
-    for (const Instruction* operand : x->operands()) {
-      const Info& from = info_[operand->id()];
-      if (from.is_forward) last = std::max(last, from.layer);
-    }
-  }
-  return last;
-}
-
-// Of each backward instruction what follows from its operands alone. Floating: no cotangent is
-// behind it yet; `bound` is the last layer that still has what it needs.
-std::unordered_map<const Instruction*, LayerGraph::BackwardNeeds> LayerGraph::FindNeeds(
-    const WeightHomes& homes) const {
-  const int32_t last = static_cast<int32_t>(layers_.size()) - 1, end = LastUsedByBackward();
-  std::unordered_set<const Instruction*> targets(targets_.begin(), targets_.end());
-  std::unordered_map<const Instruction*, BackwardNeeds> needs;
-  for (const Instruction* x : module_.entry()->instructions()) {
-    if (!info_[x->id()].is_backward) continue;
-    BackwardNeeds own;
-    own.bound = last;
-    // The forward pass ends with values of that layer: what follows from them is a cotangent.
-    bool cotangent = targets.count(x) != 0;
-    for (const Instruction* operand : x->operands()) {
-      const Info& from = info_[operand->id()];
-      if (from.is_forward) {
-        cotangent = cotangent || from.layer == end;
-        own.bound = std::min(own.bound, from.last_forward);
-        own.made = std::max(own.made, from.layer);
-      } else if (from.is_placed) {
-        const BackwardNeeds& other = needs.at(operand);
-        cotangent = cotangent || !other.floats || other.bound == last;
-        if (!other.floats) continue;
-        own.bound = std::min(own.bound, other.bound);
-        own.made = std::max(own.made, other.made);
-      }
-    }
-    own.home = HomeOfOperands(x, homes, last);
-    if (int32_t home = HomeOfOperands(x, homes, own.bound); home >= 0 && !cotangent) {
-      own.bound = home;
-    }
-    // So is what a layer needs of what a later one has made.
-    own.floats = !cotangent && own.made <= own.bound;
-    needs[x] = own;
-  }
-  return needs;
-}
-
-// What an instruction needs of a later layer than its own is computed there, and sent.
-void LayerGraph::SettleFloating(std::unordered_map<const Instruction*, BackwardNeeds>& needs) {
-  for (const Instruction* x : module_.entry()->instructions()) {
-    if (!Of(x).is_backward || Of(x).layer < 0) continue;
-    for (const Instruction* operand : x->operands()) {
-      auto it = needs.find(operand);
-      if (it == needs.end() || !it->second.floats || it->second.made <= Of(x).layer) continue;
-      it->second.floats = false;
-      Of(operand).layer = it->second.bound;
-    }
-  }
-}
-
-// What follows from each backward instruction needs forward values and weights of these layers.
-void LayerGraph::FindFloors(std::unordered_map<const Instruction*, BackwardNeeds>& needs) const {
-  for (const Instruction* x : module_.entry()->instructions()) {
-    auto it = needs.find(x);
-    if (it == needs.end()) continue;
-    int32_t made = 0;
-    for (const Instruction* operand : x->operands()) {
-      const Info& from = info_[operand->id()];
-      if (from.is_forward) made = std::max(made, from.layer);
-      auto other = needs.find(operand);
-      if (other != needs.end() && other->second.floats) made = std::max(made, other->second.made);
-    }
-    it->second.made = made;
-  }
-  std::span<Instruction* const> list = module_.entry()->instructions();
-  for (size_t i = list.size(); i-- > 0;) {
-    const Instruction* x = list[i];
-    auto it = needs.find(x);
-    if (it == needs.end()) continue;
-    it->second.floor = std::max(it->second.made, it->second.home);
-    for (const Instruction* user : users_.of(x)) {
-      auto used = needs.find(user);
-      if (used != needs.end()) it->second.floor = std::max(it->second.floor, used->second.floor);
-    }
-  }
-}
-
-// The last layer whose weights anything that follows from a backward instruction updates.
-std::unordered_map<const Instruction*, int32_t> LayerGraph::FindUpdated(
-    const WeightHomes& homes) const {
-  const int32_t last = static_cast<int32_t>(layers_.size()) - 1;
-  std::unordered_set<const Instruction*> targets(targets_.begin(), targets_.end());
-  const auto term_homes = HomesOfTerms(homes);
-  std::unordered_map<const Instruction*, int32_t> updated;
-  std::span<Instruction* const> list = module_.entry()->instructions();
-  for (size_t i = list.size(); i-- > 0;) {
-    const Instruction* x = list[i];
-    if (!info_[x->id()].is_backward) continue;
-    int32_t home = -1;
-    if (targets.count(x) != 0) {
-      auto it = term_homes.find(x);
-      home = it == term_homes.end() ? last : it->second;
-    }
-    for (const Instruction* user : users_.of(x)) {
-      if (info_[user->id()].is_backward) home = std::max(home, updated[user]);
-    }
-    updated[x] = home < 0 ? last : home;
-  }
-  return updated;
-}
-
-// As late as an instruction has all it needs; then down to the layers whose weights its results
-// update, where that makes what crosses between layers no larger.
-void LayerGraph::PlaceBackward() {
-  const int32_t last = static_cast<int32_t>(layers_.size()) - 1;
-  const WeightHomes homes = HomesOfWeights();
-  auto needs = FindNeeds(homes);
-  std::vector<std::vector<Instruction*>> of_layer(layers_.size());
-  std::unordered_map<const Instruction*, int32_t> lowest;
-  for (Instruction* x : module_.entry()->instructions()) {
-    if (!Of(x).is_backward) continue;
-    const BackwardNeeds& own = needs.at(x);
-    if (own.floats) continue;
-    int32_t layer = last;
-    for (const Instruction* operand : x->operands()) {
-      const Info& from = Of(operand);
-      if (from.is_forward) {
-        layer = std::min(layer, from.last_forward);
-      } else if (from.is_placed) {
-        layer = std::min(layer, from.layer >= 0 ? from.layer : needs.at(operand).bound);
-      }
-    }
-    if (int32_t home = HomeOfOperands(x, homes, layer); home >= 0) layer = home;
-    Of(x).layer = layer;
-  }
-  SettleFloating(needs);
-  FindFloors(needs);
-  for (Instruction* x : module_.entry()->instructions()) {
-    if (Of(x).is_backward && Of(x).layer >= 0) {
-      of_layer[static_cast<size_t>(Of(x).layer)].push_back(x);
-    }
-  }
-  for (auto& [x, layer] : FindUpdated(homes)) lowest[x] = std::max(layer, needs.at(x).floor);
-  for (int32_t layer = last; layer > 0; --layer) {
-    LowerBackward(of_layer[static_cast<size_t>(layer)], layer, lowest);
-  }
-  for (Instruction* x : module_.entry()->instructions()) {
-    if (!Of(x).is_backward || Of(x).layer < 0) continue;
-    for (const Instruction* operand : x->operands()) {
-      const Info& from = Of(operand);
-      if (from.is_backward && from.layer >= 0) Of(x).layer = std::min(Of(x).layer, from.layer);
-    }
-  }
-  for (const Instruction* x : module_.entry()->instructions()) {
-    if (const Instruction* tuple = TupleOf(x); tuple != nullptr && Of(x).is_backward) {
-      Of(x).layer = Of(tuple).layer;
-    }
-  }
-}
-
-// Which of a layer's backward instructions go to the layers below: of those that can, the set whose
-// operands in this layer and later ones are fewest bytes (a minimum cut); of equal ones the
-// largest.
-void LayerGraph::LowerBackward(const std::vector<Instruction*>& list, int32_t layer,
-                               const std::unordered_map<const Instruction*, int32_t>& lowest) {
-  const std::unordered_set<const Instruction*> targets(targets_.begin(), targets_.end());
-  std::unordered_set<const Instruction*> can;
-  for (size_t i = list.size(); i-- > 0;) {
-    const Instruction* x = list[i];
-    auto stays = [&](const Instruction* user) {
-      return Of(user).is_backward && Of(user).layer == layer && can.count(user) == 0;
-    };
-    auto users = users_.of(x);
-    if (lowest.at(x) < layer && std::none_of(users.begin(), users.end(), stays)) can.insert(x);
-  }
-  if (can.empty()) return;
-  FlowNetwork network;
-  const int source = network.AddNode(), sink = network.AddNode();
-  std::unordered_map<const Instruction*, int> entry_of;  // the node after it is its exit
-  auto node = [&](const Instruction* x) {
-    auto [it, fresh] = entry_of.try_emplace(x, 0);
-    if (!fresh) return it->second;
-    it->second = network.AddNode();
-    const int exit = network.AddNode();
-    const bool moves = can.count(x) != 0 && (targets.count(x) != 0 || !x->shape()->IsArray());
-    network.AddEdge(it->second, exit,
-                    moves ? FlowNetwork::kUncuttable : x->shape()->byte_size() + 1);
-    for (const Instruction* user : users_.of(x)) {
-      if (!Of(user).is_backward || Of(user).layer < 0 || Of(user).layer >= layer) continue;
-      network.AddEdge(exit, sink, FlowNetwork::kUncuttable);
-      break;
-    }
-    if (can.count(x) == 0) network.AddEdge(source, it->second, FlowNetwork::kUncuttable);
-    if (targets.count(x) != 0 && can.count(x) != 0) {
-      network.AddEdge(exit, sink, FlowNetwork::kUncuttable);
-    }
-    return it->second;
-  };
-  for (const Instruction* x : list) {
-    if (can.count(x) == 0) continue;
-    const int to = node(x);
-    for (const Instruction* operand : x->operands()) {
-      // What has come down to this layer would go on, too.
-      if (!Of(operand).is_backward || Of(operand).layer < layer) continue;
-      network.AddEdge(node(operand) + 1, to, FlowNetwork::kUncuttable);
-    }
-  }
-  const std::vector<bool> stays = network.SourceSide(source, sink);
-  for (Instruction* x : list) {
-    if (can.count(x) == 0 || stays[static_cast<size_t>(entry_of.at(x))]) continue;
-    Of(x).layer = lowest.at(x);
   }
 }
 

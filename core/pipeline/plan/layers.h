@@ -3,8 +3,8 @@
 // Forward instructions are those that the loss needs; ordered depth first from the loss, a layer is
 // a stretch of them between two places that few values cross. Stretches that repeat are the
 // repeated blocks of the network; what precedes and follows them are layers, too. A backward
-// instruction belongs to the deepest layer that any cotangent it reads has passed. What the backward pass computes from forward values alone has no
-// layer: it is computed where it is used.
+// instruction belongs to the deepest layer that any cotangent it reads has passed. What the
+// backward pass computes from forward values alone has no layer: it is computed where it is used.
 #ifndef GSHARD_CORE_PIPELINE_PLAN_LAYERS_H_
 #define GSHARD_CORE_PIPELINE_PLAN_LAYERS_H_
 
@@ -42,8 +42,8 @@ struct Term {
 
 class LayerGraph {
  public:
-  // `regions`: what of the module is inside one is found here. `own_constants`: more of them than FindLayerConstants knows. Errors: E-PIPELINE-004 (nothing to
-  // cut, --cut matches nothing).
+  // `regions`: what of the module is inside one is found here. `own_constants`: more of them than
+  // FindLayerConstants knows. Errors: E-PIPELINE-004 (nothing to cut, --cut matches nothing).
   static Expected<LayerGraph> Make(
       const Module& module, const Phases& phases, const Updates& updates,
       const PipelineOptions& options, const ManualRegions& regions,
@@ -66,7 +66,7 @@ class LayerGraph {
   // transposes and reversals are made where they are needed, and so is what a manual region makes of
   // weights. Null if it is no weight. With the shifting buffer layers' own constants are weights,
   // too.
-  Instruction* WeightOf(Instruction* x) const;
+  Instruction* WeightOf(const Instruction* x) const { return weight_of_[x->id()]; }
   // What these operations rearrange.
   static Instruction* BeforeRearranging(Instruction* x);
 
@@ -76,10 +76,13 @@ class LayerGraph {
     int32_t last_forward = -1;  // last layer with a forward use
     double seconds = 0;
     bool is_placed = false, is_forward = false, is_backward = false;
+    bool is_target = false;  // a term, or a result with examples
   };
   LayerGraph(const Module& module, const Phases& phases, const ManualRegions& regions);
   Info& Of(const Instruction* x) { return info_[x->id()]; }
   void FindTerms();
+  void FindWeights();
+  Instruction* FindWeight(Instruction* x) const;
   void MarkPlaced();
   void MarkForward(const Updates& updates);
   std::vector<int32_t> DepthsFromExamples() const;
@@ -92,7 +95,7 @@ class LayerGraph {
   void PlaceBackward();
   void LeaveTuplesUnplaced();
   const Instruction* TupleOf(const Instruction* x) const;
-  using WeightHomes = std::unordered_map<const Instruction*, std::vector<int32_t>>;
+  using WeightHomes = std::vector<std::vector<int32_t>>;  // layers, by id of the weight
   struct BackwardNeeds {
     bool floats = false;  // no cotangent is behind it
     int32_t bound = 0;    // last layer that has the forward values it needs
@@ -104,14 +107,16 @@ class LayerGraph {
   WeightHomes HomesOfSources(const WeightHomes& homes) const;
   int32_t HomeOfOperands(const Instruction* x, const WeightHomes& homes, int32_t layer) const;
   int32_t LastUsedByBackward() const;
-  std::unordered_map<const Instruction*, BackwardNeeds> FindNeeds(const WeightHomes& homes) const;
-  void SettleFloating(std::unordered_map<const Instruction*, BackwardNeeds>& needs);
-  void FindFloors(std::unordered_map<const Instruction*, BackwardNeeds>& needs) const;
-  std::unordered_map<const Instruction*, int32_t> FindUpdated(const WeightHomes& homes) const;
+  // By id, of backward instructions.
+  std::vector<BackwardNeeds> FindNeeds(const WeightHomes& homes) const;
+  void SettleFloating(std::vector<BackwardNeeds>& needs);
+  void FindFloors(std::vector<BackwardNeeds>& needs) const;
+  std::vector<int32_t> FindUpdated(const WeightHomes& homes) const;
   std::unordered_map<const Instruction*, Instruction*> GradientsOfWeights() const;
   std::unordered_map<const Instruction*, int32_t> HomesOfTerms(const WeightHomes& homes) const;
   void LowerBackward(const std::vector<Instruction*>& list, int32_t layer,
-                     const std::unordered_map<const Instruction*, int32_t>& lowest);
+                     const std::vector<int32_t>& lowest, std::vector<int32_t>& moves_from);
+  void RaiseUnlike(const std::vector<std::vector<Instruction*>>& of_layer);
   void Summarise();
   int64_t HomeOf(const Instruction* weight) const;
   void ShareState(const Updates& updates);
@@ -120,13 +125,15 @@ class LayerGraph {
   const Phases& phases_;
   ManualRegions regions_;
   Users users_;
-  std::vector<Info> info_;  // by id
+  std::vector<Info> info_;                // by id
+  std::vector<Instruction*> weight_of_;   // by id: of what uses no examples
   std::vector<Instruction*> forward_;
   std::vector<Term> terms_;
   std::vector<Instruction*> targets_;
   std::vector<Layer> layers_;
   std::unordered_set<const Instruction*> own_constants_;
-  int64_t stages_ = 1;  // over which parameters are cut; 1: they are not
+  bool keeps_alike_ = false;  // the equal layers: of the stages of a shifting buffer
+  int64_t stages_ = 1;        // over which parameters are cut; 1: they are not
 };
 
 }  // namespace gshard::pipeline

@@ -1,0 +1,409 @@
+// Which layer each instruction of the backward pass belongs to. See layers.h.
+
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+#include "core/analysis/gradient_results.h"
+#include "core/pipeline/plan/layers.h"
+#include "core/pipeline/plan/minimum_cut.h"
+
+namespace gshard::pipeline {
+
+// Results that the header calls gradients, and their parameters.
+std::unordered_map<const Instruction*, Instruction*> LayerGraph::GradientsOfWeights() const {
+  std::unordered_map<const Instruction*, Instruction*> gradients;
+  const std::vector<Instruction*> outputs = OutputsOf(*module_.entry());
+  for (auto [result, parameter] : GradientResultsOf(module_)) {
+    gradients.emplace(outputs[static_cast<size_t>(result)], module_.entry()->parameter(parameter));
+  }
+  return gradients;
+}
+
+// The layer of the weight that each term's gradient updates: followed through operations on arrays
+// of the gradient's size, and through the rows of a stack of layers. Of a weight that several
+// layers use the last that is not after the term's.
+std::unordered_map<const Instruction*, int32_t> LayerGraph::HomesOfTerms(
+    const WeightHomes& homes) const {
+  std::map<std::pair<const Instruction*, int64_t>, int32_t> rows;
+  for (const Instruction* row : module_.entry()->instructions()) {
+    const std::vector<int32_t>& layers = homes[row->id()];
+    if (layers.empty()) continue;
+    // bf16 copies of rows are weights
+    while (row->opcode() == Opcode::kConvert || row->opcode() == Opcode::kReshape) {
+      row = row->operand(0);
+    }
+    if (row->opcode() != Opcode::kSlice) continue;
+    rows[{row->operand(0), row->attributes<SliceAttributes>().starts[0]}] = layers[0];
+  }
+  const WeightHomes derived = HomesOfSources(homes);
+  auto last_of = [](const std::vector<int32_t>& candidates, int32_t layer) {
+    int32_t home = -1;
+    for (int32_t candidate : candidates) {
+      if (candidate <= layer) home = std::max(home, candidate);
+    }
+    return home;
+  };
+  auto home_of = [&](Instruction* operand, int64_t row, int32_t layer) -> int32_t {
+    Instruction* weight = WeightOf(operand);
+    if (weight == nullptr) return -1;
+    if (!homes[weight->id()].empty()) return last_of(homes[weight->id()], layer);
+    if (auto it = rows.find({weight, row}); it != rows.end()) return it->second;
+    return last_of(derived[weight->id()], layer);
+  };
+  std::unordered_map<const Instruction*, int32_t> found;
+  const auto gradients = GradientsOfWeights();
+  for (const Term& term : terms_) {
+    int32_t home = -1;
+    struct Step {
+      Instruction* value;
+      int64_t row;
+    };
+    std::vector<Step> open = {{phases_.accumulated()[term.accumulated].result, -1}};
+    std::unordered_set<const Instruction*> seen;
+    while (!open.empty() && home < 0) {
+      auto [x, row] = open.back();
+      open.pop_back();
+      if (!seen.insert(x).second) continue;
+      if (auto weight = gradients.find(x); weight != gradients.end()) {
+        home = std::max(home, home_of(weight->second, row, info_[term.value->id()].layer));
+      }
+      for (Instruction* user : users_.of(x)) {
+        if (!user->shape()->IsArray() || phases_.PhaseOf(user) != Phase::kAfter) continue;
+        int64_t next_row = row;
+        if (user->opcode() == Opcode::kConcatenate && x->shape()->rank() > 0 &&
+            x->shape()->dim(0) == 1) {
+          auto at = std::find(user->operands().begin(), user->operands().end(), x);
+          // Other operands are other rows, of other layers.
+          open.push_back({user, at - user->operands().begin()});
+          continue;
+        }
+        if (user->opcode() == Opcode::kPad && x->shape()->rank() > 0 &&
+                   x->shape()->dim(0) == 1) {
+          next_row = user->attributes<PadAttributes>().padding[0].low;
+        } else if (user->shape()->element_count() != x->shape()->element_count()) {
+          // The gradient of one factor of a weight is this one times the other factor.
+          for (Instruction* operand : user->operands()) {
+            if (user->opcode() != Opcode::kDot || operand == x) continue;
+            home = std::max(home, home_of(operand, row, info_[term.value->id()].layer));
+          }
+          continue;
+        }
+        for (Instruction* operand : user->operands()) {
+          home = std::max(home, home_of(operand, next_row, info_[term.value->id()].layer));
+        }
+        open.push_back({user, next_row});
+      }
+    }
+    if (home >= 0) found[term.value] = home;
+  }
+  return found;
+}
+
+// Layers whose forward pass uses a weight.
+LayerGraph::WeightHomes LayerGraph::HomesOfWeights() const {
+  WeightHomes homes(info_.size());
+  for (Instruction* x : module_.entry()->instructions()) {
+    if (!info_[x->id()].is_forward) continue;
+    for (Instruction* operand : x->operands()) {
+      if (const Instruction* weight = WeightOf(operand)) {
+        homes[weight->id()].push_back(info_[x->id()].layer);
+      }
+    }
+  }
+  return homes;
+}
+
+// Layers whose forward pass uses what is made of a weight before the micro-batches: a rounded copy
+// of it, rows of a table of positions.
+LayerGraph::WeightHomes LayerGraph::HomesOfSources(const WeightHomes& homes) const {
+  WeightHomes sources(info_.size());
+  for (const Instruction* weight : module_.entry()->instructions()) {
+    const std::vector<int32_t>& layers = homes[weight->id()];
+    if (layers.empty()) continue;
+    std::vector<const Instruction*> open = {weight};
+    std::unordered_set<const Instruction*> seen;
+    while (!open.empty()) {
+      const Instruction* x = open.back();
+      open.pop_back();
+      for (const Instruction* operand : x->operands()) {
+        if (!phases_.UsesWeights(operand) || !seen.insert(operand).second) continue;
+        std::vector<int32_t>& of = sources[operand->id()];
+        of.insert(of.end(), layers.begin(), layers.end());
+        open.push_back(operand);
+      }
+    }
+  }
+  return sources;
+}
+
+// The last layer, not after `layer`, whose forward pass uses a weight that x uses; -1: none.
+int32_t LayerGraph::HomeOfOperands(const Instruction* x, const WeightHomes& homes,
+                                   int32_t layer) const {
+  int32_t home = -1;
+  for (Instruction* operand : x->operands()) {
+    const Instruction* weight = WeightOf(operand);
+    if (weight == nullptr) continue;
+    for (int32_t candidate : homes[weight->id()]) {
+      if (candidate <= layer) home = std::max(home, candidate);
+    }
+  }
+  return home;
+}
+
+// The last layer whose values the backward pass uses: those after it merely add up, so that their
+// cotangents are constants.
+int32_t LayerGraph::LastUsedByBackward() const {
+  int32_t last = -1;
+  for (const Instruction* x : module_.entry()->instructions()) {
+    if (!info_[x->id()].is_backward) continue;
+    for (const Instruction* operand : x->operands()) {
+      const Info& from = info_[operand->id()];
+      if (from.is_forward) last = std::max(last, from.layer);
+    }
+  }
+  return last;
+}
+
+// Of each backward instruction what follows from its operands alone. Floating: no cotangent is
+// behind it yet; `bound` is the last layer that still has what it needs.
+std::vector<LayerGraph::BackwardNeeds> LayerGraph::FindNeeds(const WeightHomes& homes) const {
+  const int32_t last = static_cast<int32_t>(layers_.size()) - 1, end = LastUsedByBackward();
+  std::vector<BackwardNeeds> needs(info_.size());
+  for (const Instruction* x : module_.entry()->instructions()) {
+    if (!info_[x->id()].is_backward) continue;
+    BackwardNeeds own;
+    own.bound = last;
+    // The forward pass ends with values of that layer: what follows from them is a cotangent.
+    bool cotangent = info_[x->id()].is_target;
+    for (const Instruction* operand : x->operands()) {
+      const Info& from = info_[operand->id()];
+      if (from.is_forward) {
+        cotangent = cotangent || from.layer == end;
+        own.bound = std::min(own.bound, from.last_forward);
+        own.made = std::max(own.made, from.layer);
+      } else if (from.is_placed) {
+        const BackwardNeeds& other = needs[operand->id()];
+        cotangent = cotangent || !other.floats || other.bound == last;
+        if (!other.floats) continue;
+        own.bound = std::min(own.bound, other.bound);
+        own.made = std::max(own.made, other.made);
+      }
+    }
+    own.home = HomeOfOperands(x, homes, last);
+    if (int32_t home = HomeOfOperands(x, homes, own.bound); home >= 0 && !cotangent) {
+      own.bound = home;
+    }
+    // So is what a layer needs of what a later one has made.
+    own.floats = !cotangent && own.made <= own.bound;
+    needs[x->id()] = own;
+  }
+  return needs;
+}
+
+// What an instruction needs of a later layer than its own is computed there, and sent.
+void LayerGraph::SettleFloating(std::vector<BackwardNeeds>& needs) {
+  for (const Instruction* x : module_.entry()->instructions()) {
+    if (!Of(x).is_backward || Of(x).layer < 0) continue;
+    for (const Instruction* operand : x->operands()) {
+      BackwardNeeds& own = needs[operand->id()];
+      if (!own.floats || own.made <= Of(x).layer) continue;
+      own.floats = false;
+      Of(operand).layer = own.bound;
+    }
+  }
+}
+
+// What follows from each backward instruction needs forward values and weights of these layers.
+void LayerGraph::FindFloors(std::vector<BackwardNeeds>& needs) const {
+  for (const Instruction* x : module_.entry()->instructions()) {
+    if (!info_[x->id()].is_backward) continue;
+    int32_t made = 0;
+    for (const Instruction* operand : x->operands()) {
+      const Info& from = info_[operand->id()];
+      if (from.is_forward) made = std::max(made, from.layer);
+      const BackwardNeeds& other = needs[operand->id()];
+      if (other.floats) made = std::max(made, other.made);
+    }
+    needs[x->id()].made = made;
+  }
+  std::span<Instruction* const> list = module_.entry()->instructions();
+  for (size_t i = list.size(); i-- > 0;) {
+    const Instruction* x = list[i];
+    if (!info_[x->id()].is_backward) continue;
+    BackwardNeeds& own = needs[x->id()];
+    own.floor = std::max(own.made, own.home);
+    for (const Instruction* user : users_.of(x)) {
+      if (info_[user->id()].is_backward) own.floor = std::max(own.floor, needs[user->id()].floor);
+    }
+  }
+}
+
+// The last layer whose weights anything that follows from a backward instruction updates.
+std::vector<int32_t> LayerGraph::FindUpdated(const WeightHomes& homes) const {
+  const int32_t last = static_cast<int32_t>(layers_.size()) - 1;
+  const auto term_homes = HomesOfTerms(homes);
+  std::vector<int32_t> updated(info_.size(), -1);
+  std::span<Instruction* const> list = module_.entry()->instructions();
+  for (size_t i = list.size(); i-- > 0;) {
+    const Instruction* x = list[i];
+    if (!info_[x->id()].is_backward) continue;
+    int32_t home = -1;
+    if (info_[x->id()].is_target) {
+      auto it = term_homes.find(x);
+      home = it == term_homes.end() ? last : it->second;
+    }
+    for (const Instruction* user : users_.of(x)) {
+      if (info_[user->id()].is_backward) home = std::max(home, updated[user->id()]);
+    }
+    updated[x->id()] = home < 0 ? last : home;
+  }
+  return updated;
+}
+
+// As late as an instruction has all it needs; then down to the layers whose weights its results
+// update, where that makes what crosses between layers no larger.
+void LayerGraph::PlaceBackward() {
+  const int32_t last = static_cast<int32_t>(layers_.size()) - 1;
+  const WeightHomes homes = HomesOfWeights();
+  auto needs = FindNeeds(homes);
+  std::vector<std::vector<Instruction*>> of_layer(layers_.size());
+  for (Instruction* x : module_.entry()->instructions()) {
+    if (!Of(x).is_backward) continue;
+    const BackwardNeeds& own = needs[x->id()];
+    if (own.floats) continue;
+    int32_t layer = last;
+    for (const Instruction* operand : x->operands()) {
+      const Info& from = Of(operand);
+      if (from.is_forward) {
+        layer = std::min(layer, from.last_forward);
+      } else if (from.is_placed) {
+        layer = std::min(layer, from.layer >= 0 ? from.layer : needs[operand->id()].bound);
+      }
+    }
+    if (int32_t home = HomeOfOperands(x, homes, layer); home >= 0) layer = home;
+    Of(x).layer = layer;
+  }
+  SettleFloating(needs);
+  FindFloors(needs);
+  for (Instruction* x : module_.entry()->instructions()) {
+    if (Of(x).is_backward && Of(x).layer >= 0) {
+      of_layer[static_cast<size_t>(Of(x).layer)].push_back(x);
+    }
+  }
+  std::vector<int32_t> lowest = FindUpdated(homes);
+  for (size_t i = 0; i < lowest.size(); ++i) lowest[i] = std::max(lowest[i], needs[i].floor);
+  std::vector<int32_t> moves_from(info_.size(), -1);
+  for (int32_t layer = last; layer > 0; --layer) {
+    LowerBackward(of_layer[static_cast<size_t>(layer)], layer, lowest, moves_from);
+  }
+  if (keeps_alike_) RaiseUnlike(of_layer);
+  for (Instruction* x : module_.entry()->instructions()) {
+    if (!Of(x).is_backward || Of(x).layer < 0) continue;
+    for (const Instruction* operand : x->operands()) {
+      const Info& from = Of(operand);
+      if (from.is_backward && from.layer >= 0) Of(x).layer = std::min(Of(x).layer, from.layer);
+    }
+  }
+  for (const Instruction* x : module_.entry()->instructions()) {
+    if (const Instruction* tuple = TupleOf(x); tuple != nullptr && Of(x).is_backward) {
+      Of(x).layer = Of(tuple).layer;
+    }
+  }
+}
+
+// The layer behind the equal ones may be a loss without weights. From it goes down what also goes
+// down from one of these: else a part of the loss's cotangent were the last equal layer's alone,
+// and that unlike the others.
+void LayerGraph::RaiseUnlike(const std::vector<std::vector<Instruction*>>& of_layer) {
+  const auto is_repeated = [](const Layer& layer) { return layer.is_repeated; };
+  const auto reverse = std::find_if(layers_.rbegin(), layers_.rend(), is_repeated);
+  const auto after = static_cast<size_t>(layers_.rend() - reverse);
+  if (after == 0 || after == layers_.size()) return;
+  auto moves = [&](const Instruction* x, size_t from) {
+    return Of(x).layer >= 0 && Of(x).layer < static_cast<int32_t>(from);
+  };
+  std::map<std::pair<Opcode, const Shape*>, int64_t> from_equal;
+  for (const Instruction* x : of_layer[after - 1]) {
+    if (moves(x, after - 1)) ++from_equal[{x->opcode(), x->shape()->bare()}];
+  }
+  const std::vector<Instruction*>& list = of_layer[after];
+  // What was made of forward values alone is no part of a cotangent.
+  std::unordered_set<const Instruction*> of_cotangent;
+  for (const Instruction* x : list) {
+    const bool follows = std::ranges::any_of(x->operands(), [&](const Instruction* operand) {
+      return of_cotangent.contains(operand) ||
+             (Of(operand).is_backward && Of(operand).layer >= static_cast<int32_t>(after));
+    });
+    if (follows) of_cotangent.insert(x);
+  }
+  for (size_t i = list.size(); i-- > 0;) {
+    const Instruction* x = list[i];
+    if (!moves(x, after) || Of(x).is_target || !of_cotangent.contains(x)) continue;
+    const auto users = users_.of(x);
+    const bool stays = std::ranges::any_of(users, [&](const Instruction* user) {
+      return Of(user).is_backward && Of(user).layer == static_cast<int32_t>(after);
+    });
+    if (!stays && from_equal[{x->opcode(), x->shape()->bare()}]-- > 0) continue;
+    Of(x).layer = static_cast<int32_t>(after);
+  }
+}
+
+// Which of a layer's backward instructions go to the layers below: of those that can, the set whose
+// operands in this layer and later ones are fewest bytes (a minimum cut); of equal ones the
+// largest. `moves_from`, by id: the layer below which an instruction can go.
+void LayerGraph::LowerBackward(const std::vector<Instruction*>& list, int32_t layer,
+                               const std::vector<int32_t>& lowest,
+                               std::vector<int32_t>& moves_from) {
+  auto can = [&](const Instruction* x) { return moves_from[x->id()] == layer; };
+  bool any = false;
+  for (size_t i = list.size(); i-- > 0;) {
+    const Instruction* x = list[i];
+    auto stays = [&](const Instruction* user) {
+      return Of(user).is_backward && Of(user).layer == layer && !can(user);
+    };
+    auto users = users_.of(x);
+    if (lowest[x->id()] >= layer || std::any_of(users.begin(), users.end(), stays)) continue;
+    moves_from[x->id()] = layer;
+    any = true;
+  }
+  if (!any) return;
+  FlowNetwork network;
+  const int source = network.AddNode(), sink = network.AddNode();
+  std::unordered_map<const Instruction*, int> entry_of;  // the node after it is its exit
+  auto node = [&](const Instruction* x) {
+    auto [it, fresh] = entry_of.try_emplace(x, 0);
+    if (!fresh) return it->second;
+    it->second = network.AddNode();
+    const int exit = network.AddNode();
+    const bool moves = can(x) && (Of(x).is_target || !x->shape()->IsArray());
+    network.AddEdge(it->second, exit,
+                    moves ? FlowNetwork::kUncuttable : x->shape()->byte_size() + 1);
+    for (const Instruction* user : users_.of(x)) {
+      if (!Of(user).is_backward || Of(user).layer < 0 || Of(user).layer >= layer) continue;
+      network.AddEdge(exit, sink, FlowNetwork::kUncuttable);
+      break;
+    }
+    if (!can(x)) network.AddEdge(source, it->second, FlowNetwork::kUncuttable);
+    if (Of(x).is_target && can(x)) {
+      network.AddEdge(exit, sink, FlowNetwork::kUncuttable);
+    }
+    return it->second;
+  };
+  for (const Instruction* x : list) {
+    if (!can(x)) continue;
+    const int to = node(x);
+    for (const Instruction* operand : x->operands()) {
+      // What has come down to this layer would go on, too.
+      if (!Of(operand).is_backward || Of(operand).layer < layer) continue;
+      network.AddEdge(node(operand) + 1, to, FlowNetwork::kUncuttable);
+    }
+  }
+  const std::vector<bool> stays = network.SourceSide(source, sink);
+  for (Instruction* x : list) {
+    if (!can(x) || stays[static_cast<size_t>(entry_of.at(x))]) continue;
+    Of(x).layer = lowest[x->id()];
+  }
+}
+
+}  // namespace gshard::pipeline
