@@ -3,10 +3,12 @@
 #include <tsl/robin_map.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "ir/attribute_equality.h"
+#include "ir/dims.h"
 
 namespace gshard {
 
@@ -19,6 +21,18 @@ bool SameOperationWith(const Instruction& a, const Instruction& b, SameCallees s
          std::equal(
              a.called().begin(), a.called().end(), b.called().begin(), b.called().end(),
              [&](const Computation* x, const Computation* y) { return same_callees(*x, *y); });
+}
+
+std::string_view LayoutTail(const Shape* shape) {
+  return shape->layout() == nullptr ? std::string_view() : shape->layout()->tail;
+}
+
+// The same types and dims, in the same places of memory: a row-major layout need not be written.
+bool SameInMemory(const Shape* a, const Shape* b) {
+  if (a == b) return true;
+  if (!Compatible(a, b)) return false;
+  if (a->IsTuple()) return std::ranges::equal(a->elements(), b->elements(), SameInMemory);
+  return a->IsArray() && IsRowMajor(a) && IsRowMajor(b) && LayoutTail(a) == LayoutTail(b);
 }
 
 }  // namespace
@@ -41,7 +55,7 @@ bool SameComputationInAnyOrder(const Computation& a, const Computation& b) {
       if (known->second != y) return false;
       continue;
     }
-    if (x->shape() != y->shape() || x->sharding() != y->sharding() ||
+    if (!SameInMemory(x->shape(), y->shape()) || x->sharding() != y->sharding() ||
         x->operand_count() != y->operand_count() ||
         !SameOperationWith(*x, *y, SameComputationInAnyOrder)) {
       return false;

@@ -14,7 +14,8 @@ bool SameOperation(const Instruction& a, const Instruction& b);
 bool SameComputation(const Computation& a, const Computation& b);
 
 // The same work, whatever stands in front of what: what the root needs is compared, and the number
-// of the rest. Frontend attributes do not count, as they may name instructions (gshard.cause).
+// of the rest. Frontend attributes do not count, as they may name instructions (gshard.cause), nor
+// does it whether a row-major layout is written.
 bool SameComputationInAnyOrder(const Computation& a, const Computation& b);
 
 }  // namespace gshard

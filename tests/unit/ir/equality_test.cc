@@ -130,5 +130,37 @@ ENTRY e {
   CHECK_FALSE(SameComputationInAnyOrder(*of[0], *of[2]));
 }
 
+TEST_CASE("The same work counts whether or not a row-major layout is written", "[ir]") {
+  auto module = ParseModule(SourceText::FromString("m", R"(HloModule m
+a {
+  x = f32[4,2] parameter(0)
+  y = f32[4,2]{1,0} tanh(x)
+  ROOT t = (f32[4,2]{1,0}) tuple(y)
+}
+b {
+  x.1 = f32[4,2] parameter(0)
+  y.1 = f32[4,2] tanh(x.1)
+  ROOT t.1 = (f32[4,2]) tuple(y.1)
+}
+c {
+  x.2 = f32[4,2] parameter(0)
+  y.2 = f32[4,2]{0,1} tanh(x.2)
+  ROOT t.2 = (f32[4,2]{0,1}) tuple(y.2)
+}
+ENTRY e {
+  p = f32[4,2] parameter(0)
+  q = (f32[4,2]) call(p), to_apply=a
+  r = (f32[4,2]) call(p), to_apply=b
+  s = (f32[4,2]{0,1}) call(p), to_apply=c
+  ROOT all = ((f32[4,2]), (f32[4,2]), (f32[4,2]{0,1})) tuple(q, r, s)
+}
+)"));
+  REQUIRE(module);
+  const std::span<Computation* const> of = (*module)->computations();
+  CHECK(SameComputationInAnyOrder(*of[0], *of[1]));
+  CHECK_FALSE(SameComputation(*of[0], *of[1]));
+  CHECK_FALSE(SameComputationInAnyOrder(*of[0], *of[2]));
+}
+
 }  // namespace
 }  // namespace gshard
