@@ -61,6 +61,10 @@ bool MayRunAt(const Schedule& s, const ScheduledPass& p, int64_t tick, int64_t f
   if (s.kind == ScheduleKind::kGPipe && p.pass == Pass::kBackward && forwards_left > 0)
     return false;
   if (s.period == 1) return true;
+  if (s.period == 3) {  // a forward pass, a backward pass and gradients of weights by turns
+    const int64_t turn = (tick + 3 * s.stages - p.stage) % 3;
+    return p.pass == Pass::kWeights || turn == (p.pass == Pass::kBackward ? 1 : 0);
+  }
   if (s.period == 4) {  // every second tick is of gradients of weights, and nobody hands on then
     if (p.pass == Pass::kWeights || tick % 2 == 1)
       return (p.pass == Pass::kWeights) == (tick % 2 == 1);
@@ -138,7 +142,7 @@ Schedule BestZeroBubble(Schedule s, PassTimes times, bool puts_off) {
   double least = Progress::kNever;
   for (DeviceOrders& orders : ZeroBubbleOrders(s, times, puts_off)) {
     s.order = std::move(orders);
-    for (int64_t period : {2, 4}) {
+    for (int64_t period : {1, 2, 3, 4}) {
       s.period = s.stages > 1 ? period : 1;
       s.ticks.clear();
       MakeTicks(s);

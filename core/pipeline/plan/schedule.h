@@ -15,7 +15,9 @@
 //                 other one back, both just made
 //   interleaved   forward passes at even ticks, backward passes at odd ones, on all devices
 //   zero-bubble   as 1f1b, and gradients of weights at any; or those have every second tick to
-//                 themselves, after the exchange, and nobody waits for them
+//                 themselves, after the exchange, and nobody waits for them; or forward passes of
+//                 stage k at ticks t with t - k = 0 modulo 3, backward passes where it is 1; or all
+//                 passes at any tick
 //
 // Ticks that are idle because of that take no time.
 #ifndef GSHARD_CORE_PIPELINE_PLAN_SCHEDULE_H_
