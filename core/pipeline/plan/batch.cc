@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <ranges>
 
 #include "core/analysis/combiner.h"
 #include "core/analysis/gradient_results.h"
@@ -71,9 +72,63 @@ bool IsCutAlongDim0(const Instruction* x) {
   return s != nullptr && s->IsTiled() && s->TileCount(0) > 1;
 }
 
-// Dim 0 of what is neither updated nor scalar, where it has the most frequent size: of integers, if
-// there are any, as weights that a step leaves frozen are none. Where some of that size are cut
-// along it, by the devices that share the batch, those that are said to be whole are such weights.
+// Does a loop take `x`, an element of a tuple, row by row? Then it stacks the weights of layers.
+bool IsTakenByRows(const Instruction* x, const Instruction* tuple, const Users& users) {
+  for (const Instruction* loop : users.of(tuple)) {
+    if (loop->opcode() != Opcode::kWhile) continue;
+    for (const Instruction* element : users.of(loop->called(1)->parameter(0))) {
+      if (element->opcode() != Opcode::kGetTupleElement) continue;
+      const int64_t index = element->attributes<GetTupleElementAttributes>().index;
+      if (tuple->operand(index) != x) continue;
+      if (std::ranges::any_of(users.of(element), [&](const Instruction* user) {
+            return user->opcode() == Opcode::kDynamicSlice && user->operand(0) == element &&
+                   user->attributes<DynamicSliceAttributes>().slice_sizes[0] == 1;
+          })) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Does the product contract the first dim of `x` with one that is not the other operand's first?
+// The gradient of a weight contracts examples with examples, first dims both.
+bool ContractsAsWeight(const Instruction* dot, const Instruction* x) {
+  const auto& attributes = dot->attributes<DotAttributes>();
+  const auto is_first_of = [](std::span<const int64_t> own, std::span<const int64_t> other) {
+    for (size_t i = 0; i < own.size(); ++i) {
+      if (own[i] == 0 && other[i] != 0) return true;
+    }
+    return false;
+  };
+  return (dot->operand(0) == x &&
+          is_first_of(attributes.lhs_contracting, attributes.rhs_contracting)) ||
+         (dot->operand(1) == x &&
+          is_first_of(attributes.rhs_contracting, attributes.lhs_contracting));
+}
+
+// A floating parameter that the step leaves frozen and uses as a weight, whatever its first size.
+bool IsFrozenWeight(const Instruction* parameter, const Users& users) {
+  if (!IsFloat(parameter->shape()->dtype()) || parameter->shape()->dim(0) == 1) return false;
+  std::vector<const Instruction*> open = {parameter};
+  for (size_t i = 0; i < open.size(); ++i) {
+    const Instruction* x = open[i];
+    for (const Instruction* user : users.of(x)) {
+      if (user->opcode() == Opcode::kConvert || user->opcode() == Opcode::kCopy) {
+        open.push_back(user);
+      } else if ((user->opcode() == Opcode::kTuple && IsTakenByRows(x, user, users)) ||
+                 (user->opcode() == Opcode::kDot && ContractsAsWeight(user, x))) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Dim 0 of what is neither updated nor scalar, nor used as a weight, where it has the most frequent
+// size: of integers, if there are any, as weights that a step leaves frozen are none. Where some of
+// that size are cut along it, by the devices that share the batch, those that are said to be whole
+// are such weights.
 std::map<int64_t, int64_t> ByUse(const Module& module) {
   Updates updates = FindUpdates(module);
   std::map<int64_t, int64_t> votes;
@@ -83,6 +138,9 @@ std::map<int64_t, int64_t> ByUse(const Module& module) {
     if (updates.parameters.count(x->attributes<ParameterAttributes>().number) != 0) continue;
     candidates.push_back(x);
   }
+  const Users users(module);
+  const auto is_frozen = [&](const Instruction* x) { return IsFrozenWeight(x, users); };
+  if (!std::ranges::all_of(candidates, is_frozen)) std::erase_if(candidates, is_frozen);
   auto is_integer = [](const Instruction* x) { return IsInteger(x->shape()->dtype()); };
   const bool has_integers = std::ranges::any_of(candidates, is_integer);
   for (const Instruction* x : candidates) {
@@ -164,6 +222,37 @@ Expected<void> CheckCustomCalls(const Module& module) {
   return {};
 }
 
+// A gradient that is rounded and then widened, as mixed precision makes it of a bf16 product for an
+// f32 weight, is added up in the wide type: a sum of M terms in the narrow one would be rounded M
+// times. Example: convert(transpose(all-reduce(dot))) becomes transpose(all-reduce(convert(dot))).
+void SumInWideTypes(Module& module) {
+  RewriteModule(module, [&](Instruction* x, Rewriter& rewriter) -> Instruction* {
+    if (x->opcode() != Opcode::kConvert || x->parent() != module.entry()) return x;
+    const DType wide = x->shape()->dtype();
+    if (!IsFloat(x->operand(0)->shape()->dtype()) || !IsFloat(wide)) return x;
+    if (x->shape()->byte_size() <= x->operand(0)->shape()->byte_size()) return x;
+    std::vector<const Instruction*> moves;
+    const Instruction* sum = x->operand(0);
+    for (; rewriter.IsOnlyUse(sum) &&
+           (sum->opcode() == Opcode::kTranspose || sum->opcode() == Opcode::kReshape);
+         sum = sum->operand(0)) {
+      moves.push_back(sum);
+    }
+    const bool is_sum = sum->opcode() == Opcode::kAllReduce && sum->operand_count() == 1 &&
+                        rewriter.IsOnlyUse(sum) && CombinerOf(sum->called(0)) == Opcode::kAdd;
+    if (!is_sum) return x;
+    Builder& builder = rewriter.builder();
+    Instruction* made = builder.AllReduce(builder.Convert(sum->operand(0), wide), ReplicaGroups(),
+                                          builder.BinaryComputation(Opcode::kAdd, wide));
+    for (const Instruction* move : std::views::reverse(moves)) {
+      made = move->opcode() == Opcode::kReshape
+                 ? builder.Reshape(made, move->shape()->dims())
+                 : builder.Transpose(made, move->attributes<DimensionsAttributes>().dimensions);
+    }
+    return made;
+  });
+}
+
 // The partitioned form over `count` micro-batches of a batch that is cut into split.shards besides,
 // or further by regions. `split` is told the output dims and the shards.
 Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
@@ -206,6 +295,7 @@ Expected<void> Partition(Module& module, const BatchDims& batch, int64_t count,
   header.frontend_attributes = attributes;
   header.num_partitions = 1;
   MoveAllReducesOutOfLoops(module);
+  SumInWideTypes(module);
   for (Instruction* x : module.entry()->parameters()) x->set_sharding(nullptr);
   RemoveDeadCode(module);
   return {};
