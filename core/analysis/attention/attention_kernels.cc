@@ -34,6 +34,22 @@ double DotFlops(const Instruction* dot) {
   return 2 * Contracted(dot) * static_cast<double>(dot->shape()->element_count());
 }
 
+// One value for each of several elements of `x`, which a broadcast repeats.
+bool RepeatsRows(const Instruction* x) {
+  while (KeepsOrder(x->opcode()) || x->opcode() == Opcode::kConvert) x = x->operand(0);
+  if (x->opcode() != Opcode::kBroadcast) return false;
+  const int64_t rows = x->operand(0)->shape()->element_count();
+  return rows > 1 && rows < x->shape()->element_count();
+}
+
+// exp(scores - statistics of rows), as a softmax has it; exp(-x) of a sigmoid is none.
+bool IsExponentialOfDifference(const Instruction* x) {
+  if (x->opcode() != Opcode::kExponential) return false;
+  x = x->operand(0);
+  while (x->opcode() == Opcode::kConvert || KeepsOrder(x->opcode())) x = x->operand(0);
+  return x->opcode() == Opcode::kSubtract && RepeatsRows(x->operand(1));
+}
+
 class Region {
  public:
   Region(const Users& users, const Instruction* seed)
@@ -94,7 +110,7 @@ class Region {
   void AddScores(const Instruction* x) {
     if (!scores_.insert(x).second) return;
     if (IsBatchedDot(x)) producing_.push_back(x);
-    has_exponential_ = has_exponential_ || x->opcode() == Opcode::kExponential;
+    has_exponential_ = has_exponential_ || IsExponentialOfDifference(x);
     pending_.push_back(x);
   }
   void AddRow(const Instruction* x) {
