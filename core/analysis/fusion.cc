@@ -231,6 +231,13 @@ class FusionBuilder {
 
   // Is a member's value needed by its attention kernel only? Others compute scores again.
   bool StaysInAttention(const Instruction* x, int32_t own) const {
+    const auto users = users_.of(x);
+    const bool is_for_spared_ones =
+        x != computation_.root() && !users.empty() &&
+        std::all_of(users.begin(), users.end(), [&](const Instruction* user) {
+          return user->shape()->IsArray() && model_.IsSpared(user);
+        });
+    if (is_for_spared_ones) return true;  // scores on their way to a stack that nobody reads
     const KernelList kernels = KernelsOfUsers(x);
     if (kernels.size() == 1 && kernels[0] == own) return true;
     return !kernels.empty() && std::all_of(kernels.begin(), kernels.end(), [&](int32_t kernel) {
