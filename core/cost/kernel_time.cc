@@ -100,6 +100,13 @@ double MatrixSeconds(const MatrixWork& product, const Chip& chip, double efficie
   return seconds;
 }
 
+// Each of attention's products contracts or makes the width of a head, which takes whole tiles of a
+// TPU's matrix unit: 128 leave half of a unit of 256 x 256 idle.
+double HeadShareOfTile(const KernelWork& work, const Chip& chip) {
+  if (chip.compiler != Chip::Compiler::kTpu || work.head_width <= 0) return 1;
+  return work.head_width / RoundUp(work.head_width, chip.matrix_tile[1]);
+}
+
 }  // namespace
 
 double MatrixRate(const MatrixWork& product, const Chip& chip) {
@@ -127,9 +134,10 @@ double KernelSeconds(const KernelWork& work, const Chip& chip) {
   for (const MatrixWork& product : work.matrix) matrix_flops += product.flops;
   const EfficiencyCurve& curve = is_attention ? chip.attention_efficiency : chip.dot_efficiency;
   if (is_attention) {
-    // Its kernel keeps to tiles of its own making.
+    // Its kernel keeps to tiles of its own making, but for the width of a head.
     double todo = matrix_flops > 0 ? (matrix_flops + work.recomputed_flops) *
-                                         (1 - work.masked_flops / matrix_flops)
+                                         (1 - work.masked_flops / matrix_flops) /
+                                         HeadShareOfTile(work, chip)
                                    : 0;
     double rate = work.matrix.empty() ? chip.NominalFlops() : MatrixRate(work.matrix[0], chip);
     matrix_s = todo / (rate * curve.At(todo));

@@ -219,6 +219,8 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
     work.recomputed_flops = attention->recomputed_flops;
     for (const MatrixWork& product : work.matrix) {
       work.masked_flops += product.flops * attention->masked_share;
+      const double elements = product.batch * product.m * product.n;
+      if (elements == static_cast<double>(attention->score_elements)) work.head_width = product.k;
     }
   }
   return work;

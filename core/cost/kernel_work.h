@@ -34,6 +34,7 @@ struct KernelWork {
   std::vector<MatrixWork> matrix;  // its products; their flops are among `flops`
   double recomputed_flops = 0;     // attention's scores computed again: not among `flops`
   double masked_flops = 0;         // of `flops`, what a causal attention kernel skips
+  double head_width = 0;           // of an attention kernel, what its scores contract; 0: not known
   bool is_scalar = false;          // addresses and counters: no kernel of its own
 };
 
