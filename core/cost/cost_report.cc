@@ -303,6 +303,7 @@ MemoryOptions MemoryOptionsOf(const Chip& chip) {
   MemoryOptions options;
   options.fusion = FusionOptionsOf(chip);
   options.rounds_dot_operands = chip.RoundsDotOperands();
+  options.all_reduces_in_place = chip.compiler == Chip::Compiler::kTpu;
   if (chip.all_reduce_combine_bytes > 0) options.combine_bytes = chip.all_reduce_combine_bytes;
   return options;
 }

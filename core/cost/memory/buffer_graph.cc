@@ -425,6 +425,11 @@ class GraphBuilder {
       if (operand != nullptr && !IsFused(operand)) offer(LeavesOf(operand)[0]);
       return;
     }
+    if (options_.all_reduces_in_place && x->opcode() == Opcode::kAllReduce) {
+      const Instruction* operand = x->operand(leaf);
+      if (!IsFused(operand)) offer(LeavesOf(operand)[0]);
+      return;
+    }
     std::vector<OperandLeaf> inputs =
         InPlaceInputs(x, leaf, [this](const Instruction* value) { return !IsFused(value); });
     for (const OperandLeaf& input : inputs) {

@@ -81,6 +81,8 @@ struct BufferGraphOptions {
   bool by_sharding = false;  // arrays count as their tile on one device
   // Whose memory counts: what lies in the other takes none.
   bool counts_host = false;
+  // All-reduces write their results over operands that die there.
+  bool all_reduces_in_place = false;
   FusionOptions fusion;
 };
 

@@ -126,7 +126,8 @@ void ModuleMemory::FindCallKinds() {
 void ModuleMemory::Analyze(const Computation& computation) {
   ComputationMemory& result = computations_[&computation];
   BufferGraphOptions graph_options{module_.header().is_scheduled, options_.tiling,
-                                   options_.by_sharding, options_.counts_host, options_.fusion};
+                                   options_.by_sharding, options_.counts_host,
+                                   options_.all_reduces_in_place, options_.fusion};
   result.graph = MakeBufferGraph(computation, users_, graph_options, facts_);
   result.context = ContextOf(result.graph);
   for (uint32_t buffer : result.graph.parameter_leaves)

@@ -86,6 +86,8 @@ struct MemoryOptions {
   // Independent all-reduces become one up to so many bytes, as compilers have it: their operands
   // and results are alive together.
   int64_t combine_bytes = INT64_MAX;
+  // All-reduces write their results over operands that die there, as XLA's for TPUs do.
+  bool all_reduces_in_place = false;
   // By group of devices: names of branches' computations that none of them ever runs.
   std::vector<std::vector<std::string>> never_run;
 };
