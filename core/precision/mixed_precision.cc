@@ -103,13 +103,25 @@ class MixedPrecision {
     return WantsConvert(x, i) ? *WantedType(x, i) : TypeOf(x.operand(i));
   }
 
-  // A slice of another type than what it is taken from is converted once it is taken.
-  static bool ConvertsResult(const Instruction& x) {
-    return x.opcode() == Opcode::kDynamicSlice && TypeOf(&x) != TypeOf(x.operand(0));
+  // The type that a result has before it is converted to its own: of a slice that of what it is
+  // taken from, of arithmetic that a compiler rounds the one it is done in.
+  static std::optional<DType> TypeBeforeConvert(const Instruction& x) {
+    std::optional<DType> type;
+    if (x.opcode() == Opcode::kDynamicSlice) {
+      type = TypeOf(x.operand(0));
+    } else if (IsElementwise(x.opcode()) && !ChangesType(x.opcode()) && IsFloatArray(&x)) {
+      type = CommonFloat(x.operands());
+    }
+    return type && *type != TypeOf(&x) ? type : std::nullopt;
+  }
+
+  static bool ChangesType(Opcode opcode) {
+    return opcode == Opcode::kConvert || opcode == Opcode::kBitcastConvert ||
+           opcode == Opcode::kStochasticConvert;
   }
 
   static bool Mixes(const Instruction& x) {
-    if (ConvertsResult(x)) return true;
+    if (TypeBeforeConvert(x)) return true;
     for (int64_t i = 0; i < x.operand_count(); ++i) {
       if (WantsConvert(x, i)) return true;
     }
@@ -125,10 +137,11 @@ class MixedPrecision {
       Builder& builder = rewriter.builder();
       rewriter.RedirectOperands(x);
       builder.set_origin(x);
+      const std::optional<DType> before = TypeBeforeConvert(*x);
       ConvertOperands(x, builder);
-      if (ConvertsResult(*x)) {
+      if (before) {
         const DType type = TypeOf(x);
-        x->set_shape(module_.context().WithDType(x->shape(), TypeOf(x->operand(0))));
+        x->set_shape(module_.context().WithDType(x->shape(), *before));
         rewriter.Keep(x);
         rewriter.Alias(x, builder.Convert(x, type));
         continue;
