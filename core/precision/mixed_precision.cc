@@ -104,10 +104,12 @@ class MixedPrecision {
   }
 
   // The type that a result has before it is converted to its own: of a slice that of what it is
-  // taken from, of arithmetic that a compiler rounds the one it is done in.
+  // taken from, of arithmetic and sums that a compiler rounds the one they are done in.
   static std::optional<DType> TypeBeforeConvert(const Instruction& x) {
     std::optional<DType> type;
     if (x.opcode() == Opcode::kDynamicSlice) {
+      type = TypeOf(x.operand(0));
+    } else if (x.opcode() == Opcode::kAllReduce && IsFloatArray(&x)) {
       type = TypeOf(x.operand(0));
     } else if (IsElementwise(x.opcode()) && !ChangesType(x.opcode()) && IsFloatArray(&x)) {
       type = CommonFloat(x.operands());

@@ -223,7 +223,8 @@ class Verifier {
   // of its own: in their own text only.
   bool RoundsResult(const Instruction& x, const Shape* inferred) const {
     const Shape* declared = x.shape();
-    return module_.header().is_scheduled && IsElementwise(x.opcode()) && declared->IsArray() &&
+    const bool may_round = IsElementwise(x.opcode()) || x.opcode() == Opcode::kAllReduce;
+    return module_.header().is_scheduled && may_round && declared->IsArray() &&
            inferred->IsArray() && IsFloat(declared->dtype()) && IsFloat(inferred->dtype()) &&
            DimsAgree(declared, inferred);
   }
