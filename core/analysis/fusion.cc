@@ -275,7 +275,10 @@ class FusionBuilder {
     for (int32_t kernel : kernels) {
       if (!Accepts(drafts_[static_cast<size_t>(kernel)], x, role)) return false;
     }
-    if (kernels.size() > 1 && !IsWorthCopying(x, role)) return JoinsFirstUser(x, role, kernels);
+    if (kernels.size() > 1) {
+      if (!IsWorthCopying(x, role)) return JoinsFirstUser(x, role, kernels);
+      if (EndsDotChain(x, role)) return false;
+    }
     FusionModel::State& state = model_.state_[model_.Index(x)];
     state.kernel = kernels[0];
     state.is_fused = true;
@@ -288,6 +291,28 @@ class FusionBuilder {
     }
     kernels_of_[model_.Index(x)] = std::move(kernels);
     return true;
+  }
+
+  // Is x, which several kernels need, the end of an elementwise chain over a dot's elements that no
+  // one else reads? The dot's kernel writes it then, in the type that it has: f32 scores, not bf16
+  // ones that each reader casts.
+  bool EndsDotChain(const Instruction* x, Role role) const {
+    constexpr int kMaxLength = 16;
+    if (!options_.fuses_into_dots || role != Role::kElementwise) return false;
+    for (int length = 0; length < kMaxLength; ++length) {
+      const Instruction* next = nullptr;
+      for (const Instruction* operand : x->operands()) {
+        const bool is_link = operand->shape()->IsArray() && users_.of(operand).size() == 1 &&
+                             operand->shape()->element_count() == x->shape()->element_count() &&
+                             model_.state_[model_.Index(operand)].kernel < 0;
+        if (!is_link) continue;
+        if (operand->opcode() == Opcode::kDot) return true;
+        if (IsElementwise(operand->opcode()) || IsAlias(operand)) next = operand;
+      }
+      if (next == nullptr) return false;
+      x = next;
+    }
+    return false;
   }
 
   // Is what x is made of no more to read, and to keep in memory, than x itself? Then each kernel
