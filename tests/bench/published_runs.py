@@ -1,0 +1,115 @@
+"""Published training runs: the step time that gshard-cost predicts over the one that was measured.
+
+    python3 tests/bench/published_runs.py FILE.json.. --gshard build/ci/cmd [--only REGEX] [--programs DIR] [--json FILE]
+
+FILE.json has `rows`, by name a configuration and what was measured: devices, mesh, layers, widths, heads, vocabulary, batch,
+length, remat, and `step_s`, `tok_s_device`, `images_s` or `tflops_device` (of 6N + 12 L S N D FLOPs a token). Needs JAX
+(samples/gen/requirements.txt), no accelerator: published_models.py builds the graph of each row from shapes alone, once, in
+DIR. Prints a row a run with what its time goes to, each part over the measured time, and for each file the median and how
+many runs are within 15 and 30 %. Rows whose configuration is incomplete are listed with what is missing.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+PARTS = ("dot", "attention", "movement", "other", "exposed_communication", "bubble")
+HEADS = ("dots", "attention", "moves", "other", "exposed", "bubble")
+
+
+def model_flops(row):
+    """Of a step: 6 a weight and token, and the attention's 12 L S N D a token."""
+    weights = row["d"] * row["head_dim"] * 2 * (row["heads"] + row["kv"]) + row["d"] * row["ffn"] * (3 if row["gated"] else 2)
+    weights = row["layers"] * weights + 2 * row["vocab"] * row["d"]
+    attention = 12 * row["layers"] * row["seq"] * row["heads"] * row["head_dim"]
+    return row["batch"] * row["seq"] * (6 * weights + attention)
+
+
+def measured_seconds(row):
+    devices = row.get("devices_in_all", row["devices"])
+    if "step_s" in row:
+        return row["step_s"]
+    if "tok_s_device" in row:
+        return row["batch"] * row["seq"] / (row["tok_s_device"] * devices)
+    if "images_s" in row:
+        return row["batch"] / row["images_s"]
+    return model_flops(row) / (row["tflops_device"] * 1e12 * devices)
+
+
+def run(*command):
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}: {done.stderr[:2000]}")
+    return done.stdout
+
+
+def estimate(gshard, path, row):
+    if "pipeline" in row:
+        plan, staged = row["pipeline"], path.with_suffix(".stages.hlo")
+        flags = ["--stages", plan["stages"], "--microbatches", plan["microbatches"], "--schedule", plan["schedule"]]
+        if "repeats" in plan:
+            flags += ["--repeats", plan["repeats"]]
+        if not staged.exists():
+            run(gshard / "gshard-opt", "pipeline", path, "--chip", row["chip"], "-o", staged, *map(str, flags))
+        path = staged
+    return json.loads(run(gshard / "gshard-cost", path, "--chip", row["chip"], "--json"))
+
+
+def program(directory, name, row):
+    """The row's StableHLO; made in a process of its own if it is not there."""
+    path = directory / f"{name}.mlir"
+    if not path.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        import published_models
+        text = published_models.program(row)
+        path.write_text(text)
+    return path
+
+
+def print_row(name, row, report):
+    measured = measured_seconds(row)
+    ratio = report["step_time_s"] / measured
+    parts = " ".join(f"{report['breakdown'].get(part + '_s', 0) / measured:9.3f}" for part in PARTS)
+    print(f"{name:34} {row['chip']:8} {report['devices']:7} {measured:9.3f} {report['step_time_s']:9.3f} {ratio:6.3f}  {parts} "
+          f"{report['memory']['peak_bytes'] / 2**30:9.1f}", flush=True)
+    return ratio
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=pathlib.Path)
+    parser.add_argument("--gshard", required=True, type=pathlib.Path, help="the folder of gshard-cost and gshard-opt")
+    parser.add_argument("--only", default="", help="rows whose name matches")
+    parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/published_runs"))
+    parser.add_argument("--json", type=pathlib.Path, help="all ratios, to this file")
+    arguments = parser.parse_args()
+    import published_models
+    kept = {}
+    print(f"{'run':34} {'chip':8} {'devices':>7} {'measured':>9} {'gshard, s':>9} {'ratio':>6}  "
+          + " ".join(f"{head:>9}" for head in HEADS) + f" {'peak, GiB':>9}")
+    for file in arguments.files:
+        ratios = {}
+        for name, row in json.loads(file.read_text())["rows"].items():
+            if not re.search(arguments.only, name):
+                continue
+            if lacking := published_models.missing(row):
+                print(f"{name:34} lacks {', '.join(lacking)}")
+                continue
+            path = program(arguments.programs, name, row)
+            ratios[name] = print_row(name, row, estimate(arguments.gshard, path, row))
+        if ratios:
+            off = [abs(ratio - 1) for ratio in ratios.values()]
+            print(f"{file.name}: {len(ratios)} runs, median {statistics.median(ratios.values()):.3f}, {sum(x <= .15 for x in off)} within "
+                  f"15 %, {sum(x <= .3 for x in off)} within 30 %")
+        kept[file.name] = ratios
+    if arguments.json:
+        arguments.json.write_text(json.dumps(kept, indent=1))
+
+
+if __name__ == "__main__":
+    main()

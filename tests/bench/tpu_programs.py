@@ -1,0 +1,129 @@
+"""Peak memory and kernels' times of small programs: XLA's compiler for TPUs beside ours (tpu_program_list.py).
+
+    python3 tests/bench/tpu_programs.py --gshard build/ci/cmd/gshard-cost [--only REGEX] [--keep DIR] [--json FILE]
+
+Needs jax, jaxlib and libtpu from PyPI, no TPU: programs are compiled ahead of time, each in a process of its own, 5 to 60
+seconds a program; what is in DIR already is not compiled again. The compiler's peak is arguments + outputs - aliased +
+temporaries of memory_analysis(); its kernels' times are the `estimated_cycles` of its text over the chip's clock, loops
+multiplied. Ours are those of the program that JAX prints, of all devices, with attention as it is written (no kernel that
+the program does not name). Prints a row a program: both peaks, their ratio, and ratios of the time by class of kernels.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+
+os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
+os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+CHIPS = {"v4": "tpu-v4", "v5e": "tpu-v5e", "v5p": "tpu-v5p", "v6e": "tpu-v6e"}
+CLASSES = ("dot", "attention", "movement", "other")
+FIELDS = ("argument", "output", "alias", "temp", "host_temp")
+
+
+def compile_one(name, directory):
+    """Writes step.mlir, compiled.txt and memory.json of the program."""
+    import jax
+    import numpy
+    from jax.experimental import topologies
+    import tpu_program_list
+    _, topology, mesh, build = next(p for p in tpu_program_list.PROGRAMS if p[0] == name)
+    names, sizes = zip(*[(axis.split("=")[0], int(axis.split("=")[1])) for axis in mesh.split(",")])
+    # A v4 chip is one device, as its users have it.
+    options = {"chip_config_name": "megacore"} if topology.startswith("v4") else {}
+    devices = topologies.get_topology_desc(platform="tpu", topology_name=topology, **options).devices
+    step, arguments, donated = build(jax.sharding.Mesh(numpy.array(devices).reshape(sizes), names))
+    lowered = jax.jit(step, donate_argnums=donated).lower(*arguments)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "step.mlir").write_text(lowered.as_text(debug_info=True))
+    compiled = lowered.compile()
+    (directory / "compiled.txt").write_text(compiled.as_text())
+    memory = compiled.memory_analysis()
+    (directory / "memory.json").write_text(json.dumps({f: getattr(memory, f + "_size_in_bytes") for f in FIELDS}))
+
+
+def cost(gshard, path, chip, *flags):
+    done = subprocess.run([gshard, path, "--chip", chip, "--attention", "materialized", "--json", *flags], check=False,
+                          capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"gshard-cost {path}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def compare(gshard, program, directory):
+    name, topology = program[:2]
+    chip = CHIPS[topology.split(":")[0]]
+    ours, text = cost(gshard, directory / "step.mlir", chip, "--tiling", "tpu"), cost(gshard, directory / "compiled.txt", chip)
+    memory = json.loads((directory / "memory.json").read_text())
+    row = {"program": name, "topology": topology, "xla_peak": memory["argument"] + memory["output"] - memory["alias"] + memory["temp"],
+           "gshard_peak": ours["memory"]["peak_bytes"], "text_peak": text["memory"]["peak_bytes"], "memory": memory}
+    for kind in CLASSES:
+        # Copies between memories run beside kernels: only what has cycles counts.
+        theirs = sum(kernel["text_time_s"] for kernel in text["kernels"] if kernel["class"] == kind)
+        row[kind] = (ours["breakdown"][kind + "_s"], theirs)
+    return row
+
+
+def ratio(pair):
+    """Ours over theirs; of what takes less than a microsecond there is none."""
+    return pair[0] / pair[1] if min(pair) > 1e-6 else None
+
+
+def print_table(rows):
+    text = lambda value: f"{value:9.3f}" if value is not None else "        -"
+    print(f"{'program':34} {'topology':11} {'XLA, MiB':>9} {'ours':>9} {'ratio':>7} " + " ".join(f"{kind:>9}" for kind in CLASSES) + f" {'all':>9}")
+    for row in rows:
+        totals = [sum(row[kind][i] for kind in CLASSES) for i in (0, 1)]
+        print(f"{row['program']:34} {row['topology']:11} {row['xla_peak'] / 2**20:9.1f} {row['gshard_peak'] / 2**20:9.1f} "
+              f"{row['gshard_peak'] / row['xla_peak']:7.3f} " + " ".join(text(ratio(row[kind])) for kind in CLASSES) + f" {text(ratio(totals))}")
+    errors = [abs(row["gshard_peak"] / row["xla_peak"] - 1) for row in rows]
+    print(f"\npeaks: {sum(e <= .05 for e in errors)} of {len(rows)} within 5 %, {sum(e <= .1 for e in errors)} within 10 %, "
+          f"the worst {max(errors):.1%}")
+    for kind in CLASSES:
+        ratios = [r for r in (ratio(row[kind]) for row in rows) if r is not None]
+        if ratios:
+            print(f"{kind}: {len(ratios)} programs, median {statistics.median(ratios):.3f}, "
+                  f"median error {statistics.median(abs(r - 1) for r in ratios):.1%}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gshard", help="the program gshard-cost")
+    parser.add_argument("--only", default="", help="programs whose name matches")
+    parser.add_argument("--keep", type=pathlib.Path, default=pathlib.Path("build/tpu_programs"), help="where compiled programs lie")
+    parser.add_argument("--json", help="all rows, to this file")
+    parser.add_argument("--compile", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    place = lambda name: arguments.keep / re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+    if arguments.compile:
+        compile_one(arguments.compile, place(arguments.compile))
+        return
+    import tpu_program_list
+    rows = []
+    for program in tpu_program_list.PROGRAMS:
+        if not re.search(arguments.only, program[0]):
+            continue
+        directory = place(program[0])
+        if not (directory / "memory.json").exists():
+            done = subprocess.run([sys.executable, __file__, "--keep", arguments.keep, "--compile", program[0]], check=False,
+                                  capture_output=True, text=True)
+            if done.returncode:
+                print(f"{program[0]}: not compiled: {done.stderr.strip().splitlines()[-1][:200]}", file=sys.stderr)
+                continue
+            print(f"{program[0]}: compiled", file=sys.stderr)
+        if arguments.gshard:
+            rows.append(compare(arguments.gshard, program, directory))
+    if rows:
+        print_table(rows)
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
