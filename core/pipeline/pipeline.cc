@@ -241,6 +241,18 @@ Expected<AlikeLayers> MakeLayersAlike(Module& module, const BatchDims& batch,
   return alike;
 }
 
+Expected<void> CheckLateSums(const Module& module, const BatchDims& batch, const Phases& phases) {
+  const Instruction* sum = phases.late_sum();
+  if (sum == nullptr) return {};
+  Diagnostic error = module.ErrorAt(
+      sum, "E-PIPELINE-003",
+      fmt::format("examples of different micro-batches are mixed by '{}' ({}): single ones read "
+                  "what all of them add up to",
+                  sum->name(), OpcodeName(sum->opcode())));
+  if (batch.is_guessed) error.hint = GuessText(module, batch);
+  return Fail(std::move(error));
+}
+
 // Batch norm and its like: what M micro-batches compute is not what the whole batch does.
 void FindMicrobatchSums(const Module& module, const Phases& phases, PipelinePlan& plan) {
   const Computation& entry = *module.entry();
@@ -380,6 +392,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& giv
   Expected<AlikeLayers> alike = MakeLayersAlike(module, *batch, updates, options, *regions);
   if (!alike) return Fail(std::move(alike.error()));
   const Phases phases(module, *batch, alike->entering);
+  if (auto done = CheckLateSums(module, *batch, phases); !done) return Fail(done.error());
   FindMicrobatchSums(module, phases, plan);
   Expected<LayerGraph> layers =
       LayerGraph::Make(module, phases, updates, options, *regions, alike->own_constants);

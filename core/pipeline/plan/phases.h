@@ -41,6 +41,9 @@ class Phases {
   // A sum over the batch (of examples: not an extreme).
   static bool IsSum(const Instruction* x);
   const std::vector<Accumulated>& accumulated() const { return accumulated_; }
+  // Of all micro-batches, known when the last has ended, that a single one reads: such a program
+  // has no micro-batches. Null: there is none.
+  const Instruction* late_sum() const { return late_sum_; }
 
  private:
   struct Info {
@@ -52,6 +55,7 @@ class Phases {
   void FindAccumulated(const Computation& entry);
   std::vector<Info> info_;  // by id
   std::vector<Accumulated> accumulated_;
+  const Instruction* late_sum_ = nullptr;
 };
 
 }  // namespace gshard::pipeline
