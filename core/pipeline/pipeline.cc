@@ -285,6 +285,13 @@ void FindMicrobatchSums(const Module& module, const Phases& phases, PipelinePlan
   plan.warnings.push_back(std::move(warning));
 }
 
+Expected<void> FindBatchSums(const Module& module, const BatchDims& batch, const Phases& phases,
+                             PipelinePlan& plan) {
+  if (auto done = CheckLateSums(module, batch, phases); !done) return done;
+  FindMicrobatchSums(module, phases, plan);
+  return {};
+}
+
 // Times of the passes of each virtual stage, by the cost model.
 PassTimes TimesOf(const PipelinePlan& plan, const StageGraph& stage_graph,
                   const LayerGraph& layers) {
@@ -392,8 +399,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& giv
   Expected<AlikeLayers> alike = MakeLayersAlike(module, *batch, updates, options, *regions);
   if (!alike) return Fail(std::move(alike.error()));
   const Phases phases(module, *batch, alike->entering);
-  if (auto done = CheckLateSums(module, *batch, phases); !done) return Fail(done.error());
-  FindMicrobatchSums(module, phases, plan);
+  if (auto done = FindBatchSums(module, *batch, phases, plan); !done) return Fail(done.error());
   Expected<LayerGraph> layers =
       LayerGraph::Make(module, phases, updates, options, *regions, alike->own_constants);
   if (!layers) return Fail(std::move(layers.error()));
