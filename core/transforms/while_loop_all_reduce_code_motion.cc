@@ -666,6 +666,7 @@ class LoopShortener {
     std::unordered_map<const Instruction*, const LoopSum*> sum_of;
     std::unordered_map<const Instruction*, std::span<const int64_t>> reshaped;
     std::vector<Computation*> summing;
+    std::vector<Instruction*> parts_made;
     for (const Accumulation& a : accumulations) {
       Instruction*& init = inits[static_cast<size_t>(a.element)];
       // What is there on entry is added at the end: where it was.
@@ -677,14 +678,13 @@ class LoopShortener {
       }
       moved_[{loop, a.element}] = {a.sums[0].repeated, init, a.dimension};
       for (const auto& [x, dims] : a.reshaped) reshaped[x] = dims;
-      for (Instruction* x : a.parts) {
-        if (names_ == PartNames::kNew) x->set_name(module_.UniqueName(x->name()));
-      }
+      parts_made.insert(parts_made.end(), a.parts.begin(), a.parts.end());
       init = builder.Zero(a.changes_shape()
                               ? module_.context().Array(init->shape()->dtype(), a.part_dims)
                               : init->shape());
     }
     if (sum_of.empty()) return;
+    if (names_ == PartNames::kNew) Rename(std::move(parts_made));
     SetState(*parts, builder, inits);
     for (Computation* computation : summing) {
       Rewriter(module_).Run(computation, [&](Instruction* x, Rewriter& rewriter) {
@@ -699,6 +699,14 @@ class LoopShortener {
     std::vector<const Shape*> shapes;
     for (const Instruction* x : root->operands()) shapes.push_back(x->shape());
     root->set_shape(module_.context().Tuple(shapes));
+  }
+
+  // Each once, in an order that does not depend on where they lie in memory.
+  void Rename(std::vector<Instruction*> parts) {
+    std::ranges::sort(parts, {}, &Instruction::id);
+    const auto repeated = std::ranges::unique(parts);
+    parts.erase(repeated.begin(), repeated.end());
+    for (Instruction* x : parts) x->set_name(module_.UniqueName(x->name()));
   }
 
   // What the device adds up itself. Operands are redirected already.
