@@ -182,18 +182,17 @@ void TellPropagation(PropagationMode mode, Json& document, std::string& text) {
 // What automatic sharding could do with a value.
 int ExplainPlan(const ExplainOptions& options, std::unique_ptr<Module> module,
                 std::string_view name) {
-  AutoFlags flags = options.automatic;
-  if (flags.mesh.empty()) {
-    const Mesh* mesh = NamedMesh(*module);
-    if (mesh == nullptr) throw FlagError("--mesh", "the text names no mesh");
-    flags.mesh = MeshText(mesh->axes);
-  }
+  const AutoFlags& flags = options.automatic;
   Expected<Chip> chip = ReadChip(flags.estimate.chip);
   if (!chip) return RefuseToExplain(options, chip.error());
-  const autoshard::AutoOptions search = AutoOptionsOf(flags, *std::move(chip));
+  autoshard::AutoOptions search = AutoOptionsOf(flags, *std::move(chip));
+  if (search.mesh.empty()) {
+    const Mesh* mesh = NamedMesh(*module);
+    if (mesh == nullptr) throw FlagError("--mesh", "the text names no mesh");
+    search.mesh = mesh->axes;
+  }
   std::string text;
-  const Instruction* asked = FindInstruction(*module, name);
-  if (asked == nullptr) asked = NamedOrWithOpName(*module, name, text);
+  const Instruction* asked = NamedOrWithOpName(*module, name, text);
   if (asked == nullptr) {
     return RefuseToExplain(options, NoSuchName(name, SimilarNames(*module, name)));
   }

@@ -10,6 +10,7 @@
 #include "core/autoshard/prepared_program.h"
 #include "core/json.h"
 #include "core/report/embedded_page.h"
+#include "core/report/mesh_sweep.h"
 #include "core/report/quantity_text.h"
 #include "core/report/table_text.h"
 
@@ -104,11 +105,9 @@ namespace {
 Json JsonOf(const AutoResult& result) {
   Json plans = Json::Array();
   for (const AutoPlan& plan : result.plans) {
-    Json mesh{std::initializer_list<Json::Member>{}};
-    for (const MeshAxis& axis : plan.mesh) mesh.Set(axis.name, axis.size);
     std::vector<std::string> rules;
     for (const PlannedRule& rule : plan.rules) rules.push_back(rule.pattern + "=" + rule.spec);
-    plans.Append({{"mesh", std::move(mesh)},
+    plans.Append({{"mesh", MeshAsJson(plan.mesh)},
                   {"stages", plan.stages},
                   {"microbatches", plan.microbatches},
                   {"schedule", plan.schedule},

@@ -15,7 +15,7 @@
 #include "core/autoshard/prepared_program.h"
 #include "core/autoshard/search.h"
 #include "core/estimate/device_program.h"
-#include "core/json.h"
+#include "core/report/mesh_sweep.h"
 #include "core/report/quantity_text.h"
 #include "core/report/table_text.h"
 #include "ir/dims.h"
@@ -99,10 +99,10 @@ class ValueExplorer {
   Expected<const Instruction*> MemberFor(const std::string& name) {
     const Module& module = pricer_->module();
     const Instruction* asked = nullptr;
-    std::vector<const Instruction*> by_id(module.instruction_limit(), nullptr);
+    by_id_.resize(module.instruction_limit(), nullptr);
     for (const Computation* computation : module.computations()) {
       for (const Instruction* x : computation->instructions()) {
-        by_id[x->id()] = x;
+        by_id_[x->id()] = x;
         if (x->name() == name) asked = x;
       }
     }
@@ -110,7 +110,7 @@ class ValueExplorer {
       return Fail(MakeError("E-EXPLAIN-001", fmt::format("no instruction is called '{}'", name)));
     }
     for (size_t g = 0; g < space_->groups().size(); ++g) {
-      for (const uint32_t id : space_->groups()[g].members) group_of_[by_id[id]] = g;
+      for (const uint32_t id : space_->groups()[g].members) group_of_[by_id_[id]] = g;
     }
     if (asked->sharding() != nullptr) {
       return Fail(MakeError("E-AUTO-004", fmt::format("the annotation of '{}' stays", name),
@@ -148,8 +148,7 @@ class ValueExplorer {
     if (!report) return Fail(std::move(report.error()));
     Collectives sent;
     for (const CollectiveRow& row : report->collectives) {
-      CollectiveChange& sum = sent[{row.kind, row.axes}];
-      sum = {row.kind, row.axes, sum.count + row.count, sum.bytes + row.bytes_per_device};
+      sent[{row.kind, row.axes}] = {row.kind, row.axes, row.count, row.bytes_per_device};
     }
     return sent;
   }
@@ -175,7 +174,7 @@ class ValueExplorer {
       const Group& other = space_->groups()[g];
       const std::string spec = SpecOf(g, plan.plan.choices[g]);
       option.followed.push_back(fmt::format("{} {}: {}", GroupName(other.kind),
-                                            NameOf(other.members[0]),
+                                            by_id_[other.members[0]]->name(),
                                             spec.empty() ? "no annotation" : spec));
     }
     auto sent = CollectivesOf(plan.plan);
@@ -194,20 +193,12 @@ class ValueExplorer {
     return option;
   }
 
-  std::string NameOf(uint32_t id) const {
-    for (const Computation* computation : pricer_->module().computations()) {
-      for (const Instruction* x : computation->instructions()) {
-        if (x->id() == id) return std::string(x->name());
-      }
-    }
-    return "";
-  }
-
   const AutoOptions& options_;
   const PreparedProgram prepared_;
   SearchOptions search_;
   std::unique_ptr<PlanPricer> pricer_;
   std::optional<PlanSpace> space_;
+  std::vector<const Instruction*> by_id_;
   std::map<const Instruction*, size_t> group_of_;
 };
 
@@ -303,14 +294,12 @@ Json OptionsAsJson(const ValueOptions& options) {
                     {"followed", option.followed},
                     {"collective_changes", std::move(changes)}});
   }
-  Json mesh{std::initializer_list<Json::Member>{}};
-  for (const MeshAxis& axis : options.mesh) mesh.Set(axis.name, axis.size);
   return {{"value", options.value},
           {"group", options.group},
           {"shape", options.shape},
           {"members", options.members},
           {"chip", options.chip},
-          {"mesh", std::move(mesh)},
+          {"mesh", MeshAsJson(options.mesh)},
           {"limit_bytes", options.limit_bytes},
           {"evaluations", options.evaluations},
           {"refused", options.refused},

@@ -254,7 +254,10 @@ Expected<void> CheckLateSums(const Module& module, const BatchDims& batch, const
 }
 
 // Batch norm and its like: what M micro-batches compute is not what the whole batch does.
-void FindMicrobatchSums(const Module& module, const Phases& phases, PipelinePlan& plan) {
+// Errors: a sum of all of them that single ones read.
+Expected<void> FindMicrobatchSums(const Module& module, const BatchDims& batch,
+                                  const Phases& phases, PipelinePlan& plan) {
+  if (auto done = CheckLateSums(module, batch, phases); !done) return done;
   const Computation& entry = *module.entry();
   const SourceLines lines(module);
   std::vector<const Instruction*> own;
@@ -273,7 +276,7 @@ void FindMicrobatchSums(const Module& module, const Phases& phases, PipelinePlan
   for (const Instruction* x : OutputsOf(entry)) {
     plan.follows_microbatch_sum.push_back(follows[x->id()]);
   }
-  if (own.empty()) return;
+  if (own.empty()) return {};
   const std::string others =
       own.size() == 1 ? "" : fmt::format(" and {} more like it are", own.size() - 1);
   Diagnostic warning = module.ErrorAt(
@@ -283,12 +286,6 @@ void FindMicrobatchSums(const Module& module, const Phases& phases, PipelinePlan
   warning.severity = Severity::kWarning;
   warning.hint = "results differ from the unpipelined step's, as batch norm's do in GPipe";
   plan.warnings.push_back(std::move(warning));
-}
-
-Expected<void> FindBatchSums(const Module& module, const BatchDims& batch, const Phases& phases,
-                             PipelinePlan& plan) {
-  if (auto done = CheckLateSums(module, batch, phases); !done) return done;
-  FindMicrobatchSums(module, phases, plan);
   return {};
 }
 
@@ -399,7 +396,7 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& giv
   Expected<AlikeLayers> alike = MakeLayersAlike(module, *batch, updates, options, *regions);
   if (!alike) return Fail(std::move(alike.error()));
   const Phases phases(module, *batch, alike->entering);
-  if (auto done = FindBatchSums(module, *batch, phases, plan); !done) return Fail(done.error());
+  if (auto ok = FindMicrobatchSums(module, *batch, phases, plan); !ok) return Fail(ok.error());
   Expected<LayerGraph> layers =
       LayerGraph::Make(module, phases, updates, options, *regions, alike->own_constants);
   if (!layers) return Fail(std::move(layers.error()));

@@ -147,6 +147,12 @@ Expected<std::vector<int64_t>> ParseSizes(std::string_view text) {
   return sizes;
 }
 
+Json MeshAsJson(const MeshShape& mesh) {
+  Json axes{std::initializer_list<Json::Member>{}};
+  for (const MeshAxis& axis : mesh) axes.Set(axis.name, axis.size);
+  return axes;
+}
+
 int64_t DevicesOf(const SweepPoint& point) {
   return DevicesOf(point.mesh) * std::max<int64_t>(1, point.pipeline.stages);
 }
@@ -226,9 +232,7 @@ std::string MeshSweepAsText(const MeshSweep& sweep, bool markdown) {
 std::string MeshSweepAsJson(const MeshSweep& sweep) {
   Json points = Json::Array(), failed = Json::Array();
   for (const SweepPoint& point : sweep.points) {
-    Json mesh{std::initializer_list<Json::Member>{}};
-    for (const MeshAxis& axis : point.mesh) mesh.Set(axis.name, axis.size);
-    Json row = {{"mesh", std::move(mesh)}};
+    Json row = {{"mesh", MeshAsJson(point.mesh)}};
     const SweepPipeline& pipeline = point.pipeline;
     if (pipeline.stages > 0) {
       row.Set("stages", pipeline.stages);

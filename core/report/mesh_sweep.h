@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/json.h"
 #include "ir/diagnostic.h"
 #include "ir/mesh.h"
 
@@ -18,6 +19,8 @@ namespace gshard {
 using MeshShape = std::vector<MeshAxis>;
 
 int64_t DevicesOf(const MeshShape& mesh);
+// {"data": 8, "model": 4}, as the documents of sweep and of automatic sharding have it.
+Json MeshAsJson(const MeshShape& mesh);
 
 // "data=2..64,model=4": all shapes, the last axis fastest. A..B means the powers of two from A to
 // B. Meshes of more devices than there may be are left out. Errors (E-MESH-003): no range, no

@@ -18,39 +18,34 @@ from user_steps import STEPS, accumulated_gradients
 CASES = [("gpipe", 2, 2), ("1f1b", 2, 4), ("zero-bubble", 2, 2), ("interleaved", 2, 4)]
 
 
-def run(*words):
-    done = subprocess.run(words, capture_output=True, text=True)
-    return done.returncode, done.stdout, (done.stderr + done.stdout).strip()
+def failure(*commands):
+    """What the first command said that failed; empty if none did."""
+    for words in commands:
+        done = subprocess.run(words, capture_output=True, text=True)
+        if done.returncode != 0:
+            return (done.stderr + done.stdout).strip()[-400:] or f"exit code {done.returncode}"
+    return ""
 
 
 def check(path, schedule, stages, microbatches, work):
-    pipelined, device, report = (os.path.join(work, name) for name in ("pipelined.hlo", "device.hlo", "report.json"))
-    code, _, said = run("gshard-opt", "pipeline", path, "--stages", str(stages), "--microbatches", str(microbatches), "--schedule", schedule,
-                        "--report", report, "-o", pipelined)
-    if code != 0:
-        return said[:400]
-    code, _, said = run("gshard-opt", "partition", pipelined, "-o", device)
-    if code != 0:
-        return said[:400]
-    code, _, said = run("gshard-run", device, "--reference", path, "--verify")
-    if code != 0:
-        return said[-400:]
-    code, text, said = run("gshard-cost", device, "--json")
-    if code != 0:
-        return said[:400]
-    peak = json.loads(text)["memory"]["peak_bytes"]
+    names = ("pipelined.hlo", "device.hlo", "report.json", "cost.json")
+    pipelined, device, report, cost = (os.path.join(work, name) for name in names)
+    failed = failure(["gshard-opt", "pipeline", path, "--stages", str(stages), "--microbatches", str(microbatches),
+                      "--schedule", schedule, "--report", report, "-o", pipelined],
+                     ["gshard-opt", "partition", pipelined, "-o", device],
+                     ["gshard-run", device, "--reference", path, "--verify"],
+                     ["gshard-cost", device, "--json", "-o", cost])
+    if failed:
+        return failed
+    peak = json.load(open(cost))["memory"]["peak_bytes"]
     most = max(stage["memory_bytes"] for stage in json.load(open(report))["stage"])
     return "" if abs(peak / most - 1) <= .05 else f"gshard-cost has a peak of {peak} bytes, the report {most}"
 
 
 def check_optimized(path, work):
     device, optimized = (os.path.join(work, name) for name in ("device.hlo", "optimized.hlo"))
-    for words in (["gshard-opt", "partition", path, "-o", device], ["gshard-opt", "optimize", device, "-o", optimized],
-                  ["gshard-run", optimized, "--reference", path, "--verify"]):
-        code, _, said = run(*words)
-        if code != 0:
-            return said[-400:]
-    return ""
+    return failure(["gshard-opt", "partition", path, "-o", device], ["gshard-opt", "optimize", device, "-o", optimized],
+                   ["gshard-run", optimized, "--reference", path, "--verify"])
 
 
 def main():

@@ -260,13 +260,15 @@ void ManualRegions::SeparateConstants(Module& module) const {
       constants.insert(x);
     }
   }
+  const auto is_read_inside = [&](const Instruction* user) {
+    return constants.contains(user) ? used_inside.contains(user)
+                                    : regions.IsInside(user) || Leaves(user);
+  };
   used_outside.insert(entry->root());
   for (auto it = before.rbegin(); it != before.rend(); ++it) {  // users first
     const Instruction* user = *it;
-    const bool is_constant = constants.contains(user);
-    const bool inside =
-        is_constant ? used_inside.contains(user) : regions.IsInside(user) || Leaves(user);
-    const bool outside = is_constant ? used_outside.contains(user) : !inside;
+    const bool inside = is_read_inside(user);
+    const bool outside = constants.contains(user) ? used_outside.contains(user) : !inside;
     for (const Instruction* operand : user->operands()) {
       if (!constants.contains(operand)) continue;
       if (inside) used_inside.insert(operand);
@@ -281,13 +283,12 @@ void ManualRegions::SeparateConstants(Module& module) const {
   std::vector<Instruction*> list;
   for (Instruction* x : before) {
     list.push_back(x);
-    const bool is_constant = constants.contains(x);
-    if (is_constant && used_inside.contains(x) && used_outside.contains(x)) {
+    if (constants.contains(x) && used_inside.contains(x) && used_outside.contains(x)) {
       std::vector<Instruction*> operands;
       for (Instruction* operand : x->operands()) operands.push_back(inner(operand));
       copies[x] = module.Clone(entry, x, operands, module.UniqueName(x->name()));
       list.push_back(copies[x]);
-    } else if (is_constant ? used_inside.contains(x) : regions.IsInside(x) || Leaves(x)) {
+    } else if (is_read_inside(x)) {
       for (int64_t i = 0; i < x->operand_count(); ++i) x->set_operand(i, inner(x->operand(i)));
     }
   }
