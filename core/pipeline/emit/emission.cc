@@ -48,7 +48,9 @@ class Emitter {
     }
     FinishAccumulated();
     for (Instruction* x : old_->instructions()) {
-      if (in_.phases->PhaseOf(x) == Phase::kAfter && value_.count(x) == 0) Copy(x);
+      if (in_.phases->PhaseOf(x) != Phase::kAfter || value_.count(x) != 0) continue;
+      // A sum that is not accumulated: micro-batches alone read their own part of it.
+      if (x->opcode() != Opcode::kAllReduce) Copy(x);
     }
     CutResults();
     entry_->set_root(value_.at(old_->root()));

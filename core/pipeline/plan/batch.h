@@ -32,8 +32,6 @@ struct BatchDims {
 // E-PIPELINE-001 (none, or M does not divide it), E-PIPELINE-002 (a rule matches nothing or a dim
 // that is not there).
 Expected<BatchDims> FindBatch(const Module& module, const PipelineOptions& options);
-// What was taken for examples, a hint for those who know better.
-std::string GuessText(const Module& module, const BatchDims& batch);
 
 // Parameters that some result is an update or the gradient of, and those results: by the header's
 // aliases, else by its gradients, else by elementwise operations from one to the other.

@@ -82,12 +82,6 @@ void Phases::FindPhases(const Computation& entry) {
     }
     if (takes_tuple || (own > 0 && dependent > 1)) info.phase = Phase::kMicrobatch;
   }
-  for (const Instruction* x : list) {
-    if (PhaseOf(x) != Phase::kMicrobatch || late_sum_ != nullptr) continue;
-    for (const Instruction* operand : x->operands()) {
-      if (PhaseOf(operand) == Phase::kAfter) late_sum_ = operand;
-    }
-  }
 }
 
 void Phases::FindAccumulated(const Computation& entry) {

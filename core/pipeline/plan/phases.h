@@ -3,7 +3,8 @@
 // Read from the program of one micro-batch (core/pipeline/plan/batch.h). A value *varies* if it
 // differs between micro-batches. All-reduces end that: a sum over the batch that no varying value
 // needs is accumulated, and what follows from it is computed once, after the last micro-batch. One
-// that returns into an example's path (batch norm) is that of the micro-batch repeated M times.
+// that returns into an example's path (batch norm) is that of the micro-batch repeated M times. So is
+// a sum where the micro-batch joins it with such a one, whatever is accumulated of it besides.
 #ifndef GSHARD_CORE_PIPELINE_PLAN_PHASES_H_
 #define GSHARD_CORE_PIPELINE_PLAN_PHASES_H_
 
@@ -41,9 +42,6 @@ class Phases {
   // A sum over the batch (of examples: not an extreme).
   static bool IsSum(const Instruction* x);
   const std::vector<Accumulated>& accumulated() const { return accumulated_; }
-  // Of all micro-batches, known when the last has ended, that a single one reads: such a program
-  // has no micro-batches. Null: there is none.
-  const Instruction* late_sum() const { return late_sum_; }
 
  private:
   struct Info {
@@ -55,7 +53,6 @@ class Phases {
   void FindAccumulated(const Computation& entry);
   std::vector<Info> info_;  // by id
   std::vector<Accumulated> accumulated_;
-  const Instruction* late_sum_ = nullptr;
 };
 
 }  // namespace gshard::pipeline
