@@ -1,4 +1,4 @@
-"""What a reader can hold in mind: files below 800 lines, functions up to 80, lines of prose up to 130 characters.
+"""What a reader can hold in mind: files below 800 lines, functions up to 80 and 7 parameters, prose of 130 characters a line.
 
 usage: sizes.py [--list N], from the top of the checkout   --list: all functions of N lines and more
 
@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-MOST_LINES, MOST_FUNCTION, MOST_PROSE = 800, 80, 130
+MOST_LINES, MOST_FUNCTION, MOST_PARAMETERS, MOST_PROSE = 800, 80, 7, 130
 FOLDERS = ["ir", "core", "backends", "cmd", "tests"]
 NOT_A_FUNCTION = re.compile(r"^\s*(namespace|class|struct|enum|union|extern|#|//|if|for|while|switch|else|do|case|default|\}|return)\b|^\s*[}\]]")
 # Longer ones: one case after another, which reads no better in parts.
@@ -31,8 +31,19 @@ def before(lines, number):
     return lines[number - 1]
 
 
+def parameters(signature):
+    """How many a function has; its signature begins with its first parenthesis."""
+    count, depth = 0, 0
+    for at, c in enumerate(signature):
+        depth += (c in "(<[{") - (c in ")]}" or (c == ">" and signature[at - 1] != "-"))
+        if depth == 0:
+            return count + 1 if signature[1:at].strip() else 0
+        count += c == "," and depth == 1
+    return count + 1
+
+
 def functions(lines):
-    """(name, first line, number of lines) of each."""
+    """(name, first line, number of lines, number of parameters) of each."""
     number = 0
     while number < len(lines):
         line = lines[number]
@@ -51,7 +62,8 @@ def functions(lines):
                     end += 1
                 name = re.search(r"([\w:~]+|TEST_CASE\(\"[^\"]*\")\(", signature)
                 title = re.search(r"TEST_CASE\(\"([^\"]*)\"", signature)
-                yield (title.group(1) if title else name.group(1) if name else signature.strip()), start + 1, end - start + 1
+                yield (title.group(1) if title else name.group(1) if name else signature.strip()), start + 1, \
+                    end - start + 1, parameters(signature[name.end() - 1:]) if name and not title else 0
                 number = end
         number += 1
 
@@ -66,11 +78,13 @@ def main():
             lines = path.read_text().splitlines()
             if len(lines) >= MOST_LINES:
                 problems.append(f"{path} has {len(lines)} lines")
-            for name, line, count in functions(lines):
+            for name, line, count, taken in functions(lines):
                 found.append((count, f"{path}:{line}: {name}"))
                 key = f"{path}: {name}"
                 if count > MOST_FUNCTION and key not in LONG and not str(path).startswith("tests/unit"):
                     problems.append(f"{path}:{line}: {name} has {count} lines")
+                if taken > MOST_PARAMETERS:
+                    problems.append(f"{path}:{line}: {name} has {taken} parameters")
     if least is not None:
         for count, what in sorted(found, reverse=True):
             if count >= least:

@@ -65,23 +65,20 @@ bool PrefersPackedBf16(int64_t m, int64_t n, int64_t k) {
 }
 
 // Fortran integers are 32 bits here; larger dims are cut by the callers' row blocks.
-#define GSHARD_BLAS_GEMM(T, function, one, zero, ...)                                           \
-  void BlasGemm(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b, T* c,        \
-                int64_t c_row __VA_OPT__(, ) __VA_ARGS__) {                                     \
-    const BlasOperand da = Describe(m, k, a.row, a.column);                                     \
-    const BlasOperand db = Describe(k, n, b.row, b.column);                                     \
-    function(CblasRowMajor, da.transpose, db.transpose, static_cast<blasint>(m),                \
-             static_cast<blasint>(n), static_cast<blasint>(k), one, a.data, da.leading, b.data, \
-             db.leading, zero, c, static_cast<blasint>(c_row));                                 \
+#define GSHARD_BLAS_GEMM(T, function, factor)                                                  \
+  void BlasGemm(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b,             \
+                ResultRows<T> c) {                                                             \
+    const BlasOperand da = Describe(m, k, a.row, a.column);                                    \
+    const BlasOperand db = Describe(k, n, b.row, b.column);                                    \
+    const T one(1), kept = c.accumulate ? one : T(0);                                          \
+    function(CblasRowMajor, da.transpose, db.transpose, static_cast<blasint>(m),               \
+             static_cast<blasint>(n), static_cast<blasint>(k), factor one, a.data, da.leading, \
+             b.data, db.leading, factor kept, c.data, static_cast<blasint>(c.row));            \
   }
-namespace {
-constexpr std::complex<float> kOneC64{1, 0}, kZeroC64{0, 0};
-constexpr std::complex<double> kOneC128{1, 0}, kZeroC128{0, 0};
-}  // namespace
-GSHARD_BLAS_GEMM(float, cblas_sgemm, 1.0f, accumulate ? 1.0f : 0.0f, bool accumulate)
-GSHARD_BLAS_GEMM(double, cblas_dgemm, 1.0, accumulate ? 1.0 : 0.0, bool accumulate)
-GSHARD_BLAS_GEMM(std::complex<float>, cblas_cgemm, &kOneC64, &kZeroC64)
-GSHARD_BLAS_GEMM(std::complex<double>, cblas_zgemm, &kOneC128, &kZeroC128)
+GSHARD_BLAS_GEMM(float, cblas_sgemm, )
+GSHARD_BLAS_GEMM(double, cblas_dgemm, )
+GSHARD_BLAS_GEMM(std::complex<float>, cblas_cgemm, &)
+GSHARD_BLAS_GEMM(std::complex<double>, cblas_zgemm, &)
 #undef GSHARD_BLAS_GEMM
 
 }  // namespace gshard::cpu

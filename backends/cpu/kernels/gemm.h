@@ -25,6 +25,14 @@ struct MatrixView {
   int64_t row, column;
 };
 
+// A result: rows of adjacent elements, at a distance of `row`.
+template <typename T>
+struct ResultRows {
+  T* data;
+  int64_t row;
+  bool accumulate = false;  // the product is added to what is there
+};
+
 // c (m x n, rows at distance c_row, columns adjacent) = a (m x k) * b (k x n).
 // float, double: any strides. Products are added in order of k in chunks of 128.
 void RowGemm(int64_t m, int64_t n, int64_t k, MatrixView<float> a, MatrixView<float> b, float* c,
@@ -67,22 +75,22 @@ struct MatrixList {
   const T* const* data;
   int64_t row, column;
 };
-// c = (accumulate: c +) the sum of `count` products a[i] * b[i]: one product with the matrices side
-// by side along k. How the matrices are divided among calls does not show in the bits.
+// c = the sum of `count` products a[i] * b[i]: one product with the matrices side by side along k.
+// How the matrices are divided among calls does not show in the bits.
 void RowGemmSum(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<float> a,
-                MatrixList<float> b, float* c, int64_t c_row, bool accumulate);
+                MatrixList<float> b, ResultRows<float> c);
 void RowGemmSum(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<double> a,
-                MatrixList<double> b, double* c, int64_t c_row, bool accumulate);
+                MatrixList<double> b, ResultRows<double> c);
 
-// The same through OpenBLAS: IsBlasOperand must hold for a and b.
-void BlasGemm(int64_t m, int64_t n, int64_t k, MatrixView<float> a, MatrixView<float> b, float* c,
-              int64_t c_row, bool accumulate = false);
+// One product through OpenBLAS: IsBlasOperand must hold for a and b.
+void BlasGemm(int64_t m, int64_t n, int64_t k, MatrixView<float> a, MatrixView<float> b,
+              ResultRows<float> c);
 void BlasGemm(int64_t m, int64_t n, int64_t k, MatrixView<double> a, MatrixView<double> b,
-              double* c, int64_t c_row, bool accumulate = false);
+              ResultRows<double> c);
 void BlasGemm(int64_t m, int64_t n, int64_t k, MatrixView<std::complex<float>> a,
-              MatrixView<std::complex<float>> b, std::complex<float>* c, int64_t c_row);
+              MatrixView<std::complex<float>> b, ResultRows<std::complex<float>> c);
 void BlasGemm(int64_t m, int64_t n, int64_t k, MatrixView<std::complex<double>> a,
-              MatrixView<std::complex<double>> b, std::complex<double>* c, int64_t c_row);
+              MatrixView<std::complex<double>> b, ResultRows<std::complex<double>> c);
 
 // Integers, wrapping; any strides. Small values (s8, s16, most s32) take ShortGemm, or are
 // multiplied as floats, exactly (integer_gemm.cc).
@@ -108,7 +116,7 @@ void RowwiseGemm(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T>
   } else if constexpr (std::is_floating_point_v<T>) {
     RowGemm(m, n, k, a, b, c, c_row);
   } else {
-    BlasGemm(m, n, k, a, b, c, c_row);
+    BlasGemm(m, n, k, a, b, {c, c_row});
   }
 }
 

@@ -168,12 +168,13 @@ int Lapack<T>::Orgqr(int64_t m, int64_t n, int64_t k, T* a, const T* tau, Scratc
 }
 
 template <typename T>
-int Lapack<T>::Ormqr(bool left, bool adjoint, int64_t m, int64_t n, int64_t k, const T* a,
-                     const T* tau, T* c, Scratch& scratch) {
+int Lapack<T>::Ormqr(const QProduct& q, int64_t m, int64_t n, const T* a, const T* tau, T* c,
+                     Scratch& scratch) {
   LimitBlasThreads();
-  const char side = left ? 'L' : 'R';
-  const char trans = !adjoint ? 'N' : kIsComplex<T> ? 'C' : 'T';
-  const Int rows = ToInt(m), columns = ToInt(n), count = ToInt(k), leading = left ? rows : columns;
+  const char side = q.left ? 'L' : 'R';
+  const char trans = !q.adjoint ? 'N' : kIsComplex<T> ? 'C' : 'T';
+  const Int rows = ToInt(m), columns = ToInt(n), count = ToInt(q.reflectors);
+  const Int leading = q.left ? rows : columns;
   Int info = 0;
   WithWorkspace<T>(scratch, [&](T* work, const Int* size) {
     ormqr(T{})(&side, &trans, &rows, &columns, &count, a, &leading, tau, c, &rows, work, size,
@@ -213,11 +214,10 @@ int Lapack<T>::Syevd(char job, char uplo, int64_t n, T* a, Real* w, Scratch& scr
 }
 
 template <typename T>
-int Lapack<T>::Gesdd(char job, int64_t m, int64_t n, int64_t u_columns, int64_t vt_rows, T* a,
-                     Real* s, T* u, T* vt, Scratch& scratch) {
-  (void)u_columns;
+int Lapack<T>::Gesdd(char job, int64_t m, int64_t n, T* a, const SingularValues& to,
+                     Scratch& scratch) {
   LimitBlasThreads();
-  const Int rows = ToInt(m), columns = ToInt(n), vt_leading = ToInt(vt_rows);
+  const Int rows = ToInt(m), columns = ToInt(n), vt_leading = ToInt(to.vt_rows);
   const int64_t small = std::min(m, n), large = std::max(m, n);
   Int info = 0;
   Int* integer_work = Allocate<Int>(8 * small, scratch);
@@ -229,10 +229,10 @@ int Lapack<T>::Gesdd(char job, int64_t m, int64_t n, int64_t u_columns, int64_t 
   }
   WithWorkspace<T>(scratch, [&](T* work, const Int* size) {
     if constexpr (kIsComplex<T>) {
-      gesdd(T{})(&job, &rows, &columns, a, &rows, s, u, &rows, vt, &vt_leading, work, size,
+      gesdd(T{})(&job, &rows, &columns, a, &rows, to.s, to.u, &rows, to.vt, &vt_leading, work, size,
                  real_work, integer_work, &info, 1);
     } else {
-      gesdd(T{})(&job, &rows, &columns, a, &rows, s, u, &rows, vt, &vt_leading, work, size,
+      gesdd(T{})(&job, &rows, &columns, a, &rows, to.s, to.u, &rows, to.vt, &vt_leading, work, size,
                  integer_work, &info, 1);
     }
   });
@@ -268,9 +268,10 @@ void JoinValues(int64_t n, const R* re, const R* im, std::complex<R>* w) {
 }  // namespace
 
 template <typename T>
-int Lapack<T>::Geev(char left, char right, int64_t n, T* a, std::complex<Real>* w,
+int Lapack<T>::Geev(const EigenvectorJobs& jobs, int64_t n, T* a, std::complex<Real>* w,
                     std::complex<Real>* vl, std::complex<Real>* vr, Scratch& scratch) {
   LimitBlasThreads();
+  const char left = jobs.left, right = jobs.right;
   const Int size = ToInt(n);
   Int info = 0;
   if constexpr (kIsComplex<T>) {

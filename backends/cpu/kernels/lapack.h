@@ -16,6 +16,15 @@ namespace gshard::cpu {
 struct TriangularProblem {
   char side, uplo, trans, diag;
 };
+// Q or its adjoint, from the left or the right, of `reflectors` Householder reflectors.
+struct QProduct {
+  bool left, adjoint;
+  int64_t reflectors;
+};
+// 'V': the eigenvectors of that side are wanted; 'N': they are not.
+struct EigenvectorJobs {
+  char left, right;
+};
 
 // T: float, double and their complex types.
 template <typename T>
@@ -27,18 +36,23 @@ struct Lapack {
   static void Trsm(const TriangularProblem& problem, int64_t m, int64_t n, const T* a, T* b);
   static int Geqrf(int64_t m, int64_t n, T* a, T* tau, Scratch& scratch);
   static int Geqp3(int64_t m, int64_t n, T* a, int32_t* pivots, T* tau, Scratch& scratch);
-  // orgqr, ungqr; ormqr, unmqr (`adjoint`: Q^H).
+  // orgqr, ungqr; ormqr, unmqr.
   static int Orgqr(int64_t m, int64_t n, int64_t k, T* a, const T* tau, Scratch& scratch);
-  static int Ormqr(bool left, bool adjoint, int64_t m, int64_t n, int64_t k, const T* a,
-                   const T* tau, T* c, Scratch& scratch);
+  static int Ormqr(const QProduct& q, int64_t m, int64_t n, const T* a, const T* tau, T* c,
+                   Scratch& scratch);
   static int Getrf(int64_t m, int64_t n, T* a, int32_t* pivots);
   // syevd, heevd.
   static int Syevd(char job, char uplo, int64_t n, T* a, Real* w, Scratch& scratch);
-  // u: m x u_columns, vt: vt_rows x n.
-  static int Gesdd(char job, int64_t m, int64_t n, int64_t u_columns, int64_t vt_rows, T* a,
-                   Real* s, T* u, T* vt, Scratch& scratch);
+  // What gesdd makes: u of m rows, vt of vt_rows rows of n.
+  struct SingularValues {
+    Real* s;
+    T *u, *vt;
+    int64_t vt_rows;
+  };
+  static int Gesdd(char job, int64_t m, int64_t n, T* a, const SingularValues& to,
+                   Scratch& scratch);
   // `w` and the vectors are complex for all T.
-  static int Geev(char left, char right, int64_t n, T* a, std::complex<Real>* w,
+  static int Geev(const EigenvectorJobs& jobs, int64_t n, T* a, std::complex<Real>* w,
                   std::complex<Real>* vl, std::complex<Real>* vr, Scratch& scratch);
   static int Gehrd(int64_t n, int64_t low, int64_t high, T* a, T* tau, Scratch& scratch);
   // sytrd, hetrd.

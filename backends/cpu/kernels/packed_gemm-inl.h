@@ -86,38 +86,49 @@ HWY_NOINLINE void PackRight(int64_t depth, MatrixView<From> b, int64_t width, in
   }
 }
 
-// c[0 .. rows)[0 .. width) (kAdd: +)= packed rows times a packed panel, chunk after chunk.
+// A packed panel of b: `depth` rows of `full` elements, of which `width` are b's.
 template <typename T>
-void MultiplyPanel(const Heights& heights, int64_t rows, int64_t depth, int64_t width, int64_t full,
-                   const T* left, const T* panel, T* c, int64_t c_row, Into into, T* sums) {
+struct PackedPanel {
+  const T* data;
+  int64_t depth, width, full;
+};
+
+// c[0 .. rows)[0 .. width) (accumulate: +)= packed rows times a packed panel, chunk after chunk.
+template <typename T>
+void MultiplyPanel(const Heights& heights, int64_t rows, const T* left, const PackedPanel<T>& panel,
+                   ResultRows<T> c, T* sums) {
+  const auto [data, depth, width, full] = panel;
   const bool narrow = width < full;
-  if (narrow && into == Into::kAdd) {
-    for (int64_t i = 0; i < rows; ++i) std::copy_n(c + i * c_row, width, sums + i * full);
+  Into into = c.accumulate ? Into::kAdd : Into::kStore;
+  if (narrow && c.accumulate) {
+    for (int64_t i = 0; i < rows; ++i) std::copy_n(c.data + i * c.row, width, sums + i * full);
   }
   for (int64_t p = 0; p < depth; p += kChunk, into = Into::kAdd) {
     const Rows<T> a{&left, 1, p, depth, 1, std::min(kChunk, depth - p)};
     const Columns<T> columns{a,
-                             {nullptr, panel + p * full, 0, 0, full},
-                             narrow ? sums : c,
-                             narrow ? full : c_row,
+                             {nullptr, data + p * full, 0, 0, full},
+                             narrow ? sums : c.data,
+                             narrow ? full : c.row,
                              full,
                              into,
                              false};
     BlockRows<T, 2, true>(heights, columns);
   }
-  for (int64_t i = 0; narrow && i < rows; ++i) std::copy_n(sums + i * full, width, c + i * c_row);
+  for (int64_t i = 0; narrow && i < rows; ++i) {
+    std::copy_n(sums + i * full, width, c.data + i * c.row);
+  }
 }
 
 template <typename T, typename From>
 HWY_NOINLINE void RunPacked(int64_t m, int64_t n, int64_t k, MatrixView<From> a, MatrixView<From> b,
-                            T* c, int64_t c_row, bool accumulate) {
+                            ResultRows<T> c) {
   const int64_t full = static_cast<int64_t>(2 * hn::Lanes(hn::ScalableTag<T>()));
   thread_local std::unique_ptr<PackedRoom<T>> room;
   if (room == nullptr) room = std::make_unique_for_overwrite<PackedRoom<T>>();
   const int64_t blocks = (m + kHeight - 1) / kHeight;
   for (int64_t p = 0; p < k; p += kDepth) {
     const int64_t depth = std::min(kDepth, k - p);
-    const Into into = p > 0 || accumulate ? Into::kAdd : Into::kStore;
+    const bool accumulate = p > 0 || c.accumulate;
     for (int64_t j0 = 0; j0 < n; j0 += kStrip) {
       const int64_t strip = std::min(kStrip, n - j0);
       const MatrixView<From> part{b.data + p * b.row + j0 * b.column, b.row, b.column};
@@ -132,8 +143,9 @@ HWY_NOINLINE void RunPacked(int64_t m, int64_t n, int64_t k, MatrixView<From> a,
           i += height;
         }
         for (int64_t j = 0; j < strip; j += full) {
-          MultiplyPanel(heights, rows, depth, std::min(full, strip - j), full, room->left,
-                        room->right + j * depth, c + i0 * c_row + j0 + j, c_row, into, room->sums);
+          const PackedPanel<T> panel{room->right + j * depth, depth, std::min(full, strip - j), full};
+          T* const corner = c.data + i0 * c.row + j0 + j;
+          MultiplyPanel(heights, rows, room->left, panel, {corner, c.row, accumulate}, room->sums);
         }
       }
     }

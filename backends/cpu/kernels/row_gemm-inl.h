@@ -404,10 +404,10 @@ int64_t Panels(const Chunk<T>& x, int64_t begin, T* packed) {
 }
 
 template <typename T>
-void Run(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<T> a, MatrixList<T> b, T* c,
-         int64_t c_row, bool accumulate) {
+void Run(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<T> a, MatrixList<T> b,
+         ResultRows<T> c) {
   if (k == 0 || count == 0) {
-    for (int64_t i = 0; !accumulate && i < m; ++i) std::fill_n(c + i * c_row, n, T{0});
+    for (int64_t i = 0; !c.accumulate && i < m; ++i) std::fill_n(c.data + i * c.row, n, T{0});
     return;
   }
   HWY_ALIGN T packed[static_cast<size_t>(kPacked) * 2 * HWY_MAX_BYTES / sizeof(T)];
@@ -422,9 +422,9 @@ void Run(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<T> a, Matrix
                .a = {},
                .b = {},
                .b_offset = 0,
-               .c = c + i * c_row,
-               .c_row = c_row,
-               .into = accumulate ? again : Into::kStore};
+               .c = c.data + i * c.row,
+               .c_row = c.row,
+               .into = c.accumulate ? again : Into::kStore};
     for (int64_t s = 0; s < count; s += together) {
       x.b = {b.data + s, b.row, b.column};
       for (int64_t p = 0; p < k; p += kChunk) {

@@ -25,18 +25,18 @@ namespace {
 #include "backends/cpu/kernels/packed_gemm-inl.h"
 
 void RunFloat(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<float> a,
-              MatrixList<float> b, float* c, int64_t c_row, bool accumulate) {
-  if (PrefersPacked<float>(count, m, n, k, accumulate)) {
+              MatrixList<float> b, ResultRows<float> c) {
+  if (PrefersPacked<float>(count, m, n, k, c.accumulate)) {
     RunPacked(m, n, k, MatrixView<float>{a.data[0], a.row, a.column},
-              MatrixView<float>{b.data[0], b.row, b.column}, c, c_row, accumulate);
+              MatrixView<float>{b.data[0], b.row, b.column}, c);
     return;
   }
-  Run<float>(count, m, n, k, a, b, c, c_row, accumulate);
+  Run<float>(count, m, n, k, a, b, c);
 }
 
 void RunBf16(int64_t m, int64_t n, int64_t k, MatrixView<Bf16> a, MatrixView<Bf16> b, float* c,
              int64_t c_row) {
-  RunPacked(m, n, k, a, b, c, c_row, false);
+  RunPacked(m, n, k, a, b, ResultRows<float>{c, c_row});
 }
 
 }  // namespace
@@ -50,12 +50,12 @@ HWY_EXPORT(RunFloat);
 HWY_EXPORT(RunBf16);
 
 void RowGemmSum(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<float> a,
-                MatrixList<float> b, float* c, int64_t c_row, bool accumulate) {
-  HWY_DYNAMIC_DISPATCH(RunFloat)(count, m, n, k, a, b, c, c_row, accumulate);
+                MatrixList<float> b, ResultRows<float> c) {
+  HWY_DYNAMIC_DISPATCH(RunFloat)(count, m, n, k, a, b, c);
 }
 void RowGemm(int64_t m, int64_t n, int64_t k, MatrixView<float> a, MatrixView<float> b, float* c,
              int64_t c_row) {
-  RowGemmSum(1, m, n, k, {&a.data, a.row, a.column}, {&b.data, b.row, b.column}, c, c_row, false);
+  RowGemmSum(1, m, n, k, {&a.data, a.row, a.column}, {&b.data, b.row, b.column}, {c, c_row});
 }
 void RowGemm(int64_t m, int64_t n, int64_t k, MatrixView<Bf16> a, MatrixView<Bf16> b, float* c,
              int64_t c_row) {

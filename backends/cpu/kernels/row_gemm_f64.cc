@@ -25,13 +25,13 @@ namespace {
 #include "backends/cpu/kernels/packed_gemm-inl.h"
 
 void RunDouble(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<double> a,
-               MatrixList<double> b, double* c, int64_t c_row, bool accumulate) {
-  if (PrefersPacked<double>(count, m, n, k, accumulate)) {
+               MatrixList<double> b, ResultRows<double> c) {
+  if (PrefersPacked<double>(count, m, n, k, c.accumulate)) {
     RunPacked(m, n, k, MatrixView<double>{a.data[0], a.row, a.column},
-              MatrixView<double>{b.data[0], b.row, b.column}, c, c_row, accumulate);
+              MatrixView<double>{b.data[0], b.row, b.column}, c);
     return;
   }
-  Run<double>(count, m, n, k, a, b, c, c_row, accumulate);
+  Run<double>(count, m, n, k, a, b, c);
 }
 
 }  // namespace
@@ -44,12 +44,12 @@ namespace gshard::cpu {
 HWY_EXPORT(RunDouble);
 
 void RowGemmSum(int64_t count, int64_t m, int64_t n, int64_t k, MatrixList<double> a,
-                MatrixList<double> b, double* c, int64_t c_row, bool accumulate) {
-  HWY_DYNAMIC_DISPATCH(RunDouble)(count, m, n, k, a, b, c, c_row, accumulate);
+                MatrixList<double> b, ResultRows<double> c) {
+  HWY_DYNAMIC_DISPATCH(RunDouble)(count, m, n, k, a, b, c);
 }
 void RowGemm(int64_t m, int64_t n, int64_t k, MatrixView<double> a, MatrixView<double> b, double* c,
              int64_t c_row) {
-  RowGemmSum(1, m, n, k, {&a.data, a.row, a.column}, {&b.data, b.row, b.column}, c, c_row, false);
+  RowGemmSum(1, m, n, k, {&a.data, a.row, a.column}, {&b.data, b.row, b.column}, {c, c_row});
 }
 }  // namespace gshard::cpu
 #endif

@@ -150,29 +150,35 @@ HWY_INLINE void Block(int64_t pairs, const int16_t* a, const int16_t* panel, uin
   }
 }
 
+// A packed panel of b: `pairs` pairs of rows, `width` columns of which are b's.
+struct PairPanel {
+  const int16_t* data;
+  int64_t pairs, width;
+};
+
 // `count` blocks of `rows` rows, at most kR.
 template <size_t kR>
-void Blocks(int64_t count, int64_t rows, int64_t pairs, const int16_t* a, const int16_t* panel,
-            uint32_t* c, int64_t c_row, int64_t width, bool add) {
+void Blocks(int64_t count, int64_t rows, const int16_t* a, const PairPanel& panel,
+            ResultRows<uint32_t> c) {
   if constexpr (kR > 1) {
     if (rows < static_cast<int64_t>(kR)) {
-      return Blocks<kR - 1>(count, rows, pairs, a, panel, c, c_row, width, add);
+      return Blocks<kR - 1>(count, rows, a, panel, c);
     }
   }
   for (int64_t n = 0; n < count; ++n) {
     const int64_t i = n * static_cast<int64_t>(kR);
-    Block<kR>(pairs, a + 2 * i * pairs, panel, c + i * c_row, c_row, width, add);
+    Block<kR>(panel.pairs, a + 2 * i * panel.pairs, panel.data, c.data + i * c.row, c.row,
+              panel.width, c.accumulate);
   }
 }
 
 // Rows dealt out evenly to as few blocks as registers allow.
-void BlockRows(int64_t m, int64_t pairs, const int16_t* a, const int16_t* panel, uint32_t* c,
-               int64_t c_row, int64_t width, bool add) {
+void BlockRows(int64_t m, const int16_t* a, const PairPanel& panel, ResultRows<uint32_t> c) {
   const int64_t count = (m + static_cast<int64_t>(kHeight) - 1) / static_cast<int64_t>(kHeight);
   const int64_t rows = m / count, higher = m % count, i = higher * (rows + 1);
-  if (higher > 0) Blocks<kHeight>(higher, rows + 1, pairs, a, panel, c, c_row, width, add);
-  Blocks<kHeight>(count - higher, rows, pairs, a + 2 * i * pairs, panel, c + i * c_row, c_row,
-                  width, add);
+  if (higher > 0) Blocks<kHeight>(higher, rows + 1, a, panel, c);
+  Blocks<kHeight>(count - higher, rows, a + 2 * i * panel.pairs, panel,
+                  {c.data + i * c.row, c.row, c.accumulate});
 }
 
 template <typename T>
@@ -195,8 +201,9 @@ void Multiply(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b,
         PackLeft(rows, depth, MatrixView<T>{a.data + i * a.row + p * a.column, a.row, a.column},
                  pairs, left.get());
         for (int64_t j = 0; j < columns; j += full) {
-          BlockRows(rows, pairs, left.get(), right.get() + 2 * j * pairs, c + i * c_row + j0 + j,
-                    c_row, std::min(full, columns - j), p > 0);
+          BlockRows(rows, left.get(),
+                    {right.get() + 2 * j * pairs, pairs, std::min(full, columns - j)},
+                    {c + i * c_row + j0 + j, c_row, p > 0});
         }
       }
     }

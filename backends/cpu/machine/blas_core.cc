@@ -94,7 +94,7 @@ double SecondsOfProduct() {
   for (int i = 0; i < 3; ++i) {
     const auto start = std::chrono::steady_clock::now();
     BlasGemm(n, n, n, MatrixView<float>{a.data(), n, 1}, MatrixView<float>{a.data(), n, 1},
-             c.data(), n);
+             {c.data(), n});
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
     best = std::min(best, taken.count());
   }

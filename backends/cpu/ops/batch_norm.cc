@@ -57,7 +57,7 @@ class BatchNormKernel : public Kernel {
         Normalize(in[0], in[1], in[2], in[3], in[4], full, scratch);
         break;
       case Opcode::kBatchNormGrad:
-        Gradient(in[0], in[1], in[2], in[3], in[4], full, vectors[0], vectors[1], scratch);
+        Gradient(in, full, vectors[0], vectors[1], scratch);
         break;
       default:
         throw InternalError("not a batch norm");
@@ -123,8 +123,10 @@ class BatchNormKernel : public Kernel {
     ForEach([&](int64_t i, int64_t f) { y[i] = (x[i] - mean[f]) * factor[f] + offset[f]; });
   }
 
-  void Gradient(const T* x, const T* scale, const T* mean, const T* variance, const T* dy, T* dx,
-                T* dscale, T* doffset, Scratch& scratch) const {
+  // `in`: x, scale, mean, variance and the gradient of the result, as the operation's operands.
+  template <typename Operands>
+  void Gradient(const Operands& in, T* dx, T* dscale, T* doffset, Scratch& scratch) const {
+    const T *x = in[0], *scale = in[1], *mean = in[2], *variance = in[3], *dy = in[4];
     double* sums = Allocate<double>(features_, scratch);
     double* products = Allocate<double>(features_, scratch);
     T* inverse = Allocate<T>(features_, scratch);

@@ -337,7 +337,7 @@ void DotProduct::MultiplyBlock(int64_t m, int64_t n, const T* lhs, const T* rhs,
       RowGemm(m, n, k_, a, b, result, n_);
     }
   } else {
-    BlasGemm(m, n, k_, a, b, result, n_);
+    BlasGemm(m, n, k_, a, b, {result, n_});
   }
 }
 
@@ -575,7 +575,7 @@ void DotProduct::SumNarrow(int64_t count, const T* const* lhs, const T* const* r
     for (int64_t j = 0; j < n_; ++j) transposed[j * m_ + i] = sum[i * n_ + j];
   }
   RowGemmSum(count, n_, m_, k_, MatrixList<T>{rhs, rhs_column_, rhs_row_},
-             MatrixList<T>{lhs, lhs_column_, lhs_row_}, transposed, m_, accumulate);
+             MatrixList<T>{lhs, lhs_column_, lhs_row_}, {transposed, m_, accumulate});
   for (int64_t i = 0; i < m_; ++i) {
     for (int64_t j = 0; j < n_; ++j) sum[i * n_ + j] = transposed[j * m_ + i];
   }
@@ -594,14 +594,15 @@ void DotProduct::SumTyped(int64_t count, const T* const* lhs, const T* const* rh
   constexpr int64_t kShort = 64;
   if (block_rows_ == 0 || k_ < kShort) {
     RowGemmSum(count, m_, n_, k_, MatrixList<T>{lhs, lhs_row_, lhs_column_},
-               MatrixList<T>{rhs, rhs_row_, rhs_column_}, sum, n_, accumulate);
+               MatrixList<T>{rhs, rhs_row_, rhs_column_}, {sum, n_, accumulate});
     return;
   }
   for (int64_t s = 0; s < count; ++s) {
     for (int64_t i = 0; i < m_; i += block_rows_) {
       BlasGemm(std::min(block_rows_, m_ - i), n_, k_,
                MatrixView<T>{lhs[s] + i * lhs_row_, lhs_row_, lhs_column_},
-               MatrixView<T>{rhs[s], rhs_row_, rhs_column_}, sum + i * n_, n_, accumulate || s > 0);
+               MatrixView<T>{rhs[s], rhs_row_, rhs_column_},
+               {sum + i * n_, n_, accumulate || s > 0});
     }
   }
 }

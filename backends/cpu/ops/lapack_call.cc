@@ -90,7 +90,7 @@ struct Routines {
     L::Orgqr(f.n('m'), f.n('n'), f.n('t'), f.out<T>(0), f.in<T>(1), f.scratch);
   }
   static void Ormqr(const Frame& f) {
-    L::Ormqr(f.Flag("left"), f.Flag("transpose"), f.n('m'), f.n('n'), f.n('t'), f.in<T>(0),
+    L::Ormqr({f.Flag("left"), f.Flag("transpose"), f.n('t')}, f.n('m'), f.n('n'), f.in<T>(0),
              f.in<T>(1), f.out<T>(0), f.scratch);
   }
   static void Getrf(const Frame& f) {
@@ -105,8 +105,8 @@ struct Routines {
                        f.scratch));
   }
   static void Gesdd(const Frame& f) {
-    f.Info(4, L::Gesdd(f.Letter("mode"), f.n('m'), f.n('n'), f.n('u'), f.n('v'), f.out<T>(0),
-                       f.out<Real>(1), f.out<T>(2), f.out<T>(3), f.scratch));
+    f.Info(4, L::Gesdd(f.Letter("mode"), f.n('m'), f.n('n'), f.out<T>(0),
+                       {f.out<Real>(1), f.out<T>(2), f.out<T>(3), f.n('v')}, f.scratch));
   }
   static void Geev(const Frame& f) {
     const int64_t n = f.n('n');
@@ -114,7 +114,7 @@ struct Routines {
     Complex* w =
         reinterpret_cast<Complex*>(f.scratch.Allocate(static_cast<size_t>(n) * sizeof(Complex)));
     f.Info(vectors + 2,
-           L::Geev(f.Letter("compute_left"), f.Letter("compute_right"), n, f.in<T>(0), w,
+           L::Geev({f.Letter("compute_left"), f.Letter("compute_right")}, n, f.in<T>(0), w,
                    f.out<Complex>(vectors), f.out<Complex>(vectors + 1), f.scratch));
     StoreValues(f, 0, w, n);
   }

@@ -124,7 +124,7 @@ class ReduceWindowKernel : public Kernel {
         rows_.ForEach(
             first / lanes + r, begin, end,
             [&](int64_t lane, int64_t lane_step, int64_t n, int64_t offset, int64_t offset_step) {
-              Meet(lane - begin, lane_step, n, offset, offset_step, operands, rooms, work);
+              Meet({lane - begin, lane_step, n, offset, offset_step}, operands, rooms, work);
             });
         for (size_t k = 0; k < inputs; ++k) {
           folder_->Store(k, 0, end - begin,
@@ -138,9 +138,14 @@ class ReduceWindowKernel : public Kernel {
   }
 
  private:
-  // Folds operand elements offset, offset + offset_step, .. into lanes lane, lane + lane_step, ..
-  void Meet(int64_t lane, int64_t lane_step, int64_t n, int64_t offset, int64_t offset_step,
-            ConstBuffers operands, std::byte* const* rooms, TileFolder::Workspace& work) const {
+  // `n` operand elements offset, offset + offset_step, .. for lanes lane, lane + lane_step, ..
+  struct LaneRun {
+    int64_t lane, lane_step, n, offset, offset_step;
+  };
+  // Folds them into their lanes.
+  void Meet(const LaneRun& run, ConstBuffers operands, std::byte* const* rooms,
+            TileFolder::Workspace& work) const {
+    const auto [lane, lane_step, n, offset, offset_step] = run;
     const int64_t pieces = lane_step == 1 ? 1 : n;
     const int64_t each = lane_step == 1 ? n : 1;
     for (int64_t i = 0; i < pieces; ++i) {

@@ -127,7 +127,7 @@ void SlidingProduct::RunTyped(int64_t begin, int64_t end, const T* image, const 
     }
     RowGemmSum(count, inner_.output, outputs_, length,
                MatrixList<T>{inputs, inner_.stride * features_, 1},
-               MatrixList<T>{kernels, outputs_, 1}, result, outputs_, false);
+               MatrixList<T>{kernels, outputs_, 1}, {result, outputs_});
     result += inner_.output * outputs_;
   }
   scratch.Rewind(mark);

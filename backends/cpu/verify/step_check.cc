@@ -29,32 +29,38 @@ constexpr int64_t kPieceElements = 16384;  // looked at together; no task is sma
 // in the last place of the largest one.
 constexpr double kUnsuspiciousUlps = 1;
 
-// The unpartitioned graph: compares, and goes on with the mesh's values. Probes are those of the
-// candidates, then of `choices`, then two of each of `checksums`.
+// What the unpartitioned graph shows, in this order: the candidates, the choices (null: none are
+// kept), two sums of each checksum.
+struct ShownValues {
+  std::span<const Candidate> candidates;
+  KeptChoices* choices = nullptr;
+  std::span<const DotChecksum> checksums;
+};
+
+// The unpartitioned graph: compares, and goes on with the mesh's values. Probes are those of
+// `shown`.
 class StepChecker final : public ProbeObserver {
  public:
-  StepChecker(const Module& whole, const Module& partitioned, std::span<const Candidate> candidates,
-              std::span<const DotChecksum> checksums, ValueExchange& exchange, int threads,
-              std::span<const uint8_t> right_when_widened, StepCheckResult& result,
-              KeptChoices* choices)
-      : candidates_(candidates),
-        checksums_(checksums),
+  StepChecker(const Module& whole, const Module& partitioned, const ShownValues& shown,
+              ValueExchange& exchange, const InstructionsOptions& options, StepCheckResult& result)
+      : candidates_(shown.candidates),
+        checksums_(shown.checksums),
         exchange_(exchange),
         result_(result),
-        choices_(choices),
-        right_when_widened_(right_when_widened),
-        workers_(threads),
+        choices_(shown.choices),
+        right_when_widened_(options.right_when_widened),
+        workers_(options.mesh.threads),
         scale_(whole),
-        rules_(StepRulesOf(whole, partitioned, candidates)),
+        rules_(StepRulesOf(whole, partitioned, candidates_)),
         states_(whole.instruction_limit(), State::kKnown),
-        was_judged_(candidates.size(), 0),
-        rounding_(candidates.size(), 0),
-        iterations_(candidates.size(), 0),
-        open_(candidates.size()),
-        checksum_of_(candidates.size()),
-        products_(checksums.size()) {
-    if (choices != nullptr) shown_choices_.resize(choices->shown().candidates.size());
-    for (size_t i = 0; i < checksums.size(); ++i) checksum_of_[checksums[i].candidate] = i;
+        was_judged_(candidates_.size(), 0),
+        rounding_(candidates_.size(), 0),
+        iterations_(candidates_.size(), 0),
+        open_(candidates_.size()),
+        checksum_of_(candidates_.size()),
+        products_(checksums_.size()) {
+    if (choices_ != nullptr) shown_choices_.resize(choices_->shown().candidates.size());
+    for (size_t i = 0; i < checksums_.size(); ++i) checksum_of_[checksums_[i].candidate] = i;
   }
 
   bool Prepare(std::span<const uint32_t> probes) override {
@@ -454,9 +460,8 @@ class LocalChecker {
                             local_probes, inputs_, /*at_once=*/true));
     result_.no_room = std::move(runs.no_room);
     if (!result_.no_room.empty()) return std::move(result_);
-    StepChecker checker(whole_module_, partitioned_, candidates_, checksums, *runs.exchange,
-                        options_.mesh.threads, options_.right_when_widened, result_,
-                        choices_.get());
+    StepChecker checker(whole_module_, partitioned_, {candidates_, choices_.get(), checksums},
+                        *runs.exchange, options_, result_);
     GSHARD_TRY(runs.Run(checker, [&] { return checker.is_done(); }));
     if (checker.needs_more()) return std::nullopt;
     result_.peak_memory_bytes = runs.peak_memory_bytes();

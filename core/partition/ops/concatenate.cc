@@ -274,8 +274,9 @@ class ConcatenateRule {
                      .width = tile,
                      .ring = true};
     Instruction* operand = LocalOf(0);
-    Instruction* local = ExchangeHalo(rule_.scope(), operand, dim_, strategy_.operands[0],
-                                      result->axes(dim_), ring, rule_.Cause());
+    Instruction* local =
+        ExchangeHalo(rule_.scope(), operand, {dim_, strategy_.operands[0], result->axes(dim_)},
+                     ring, rule_.Cause());
     return rule_.Finish(local, operand, result);
   }
 
@@ -283,7 +284,7 @@ class ConcatenateRule {
     const MeshLayout* result = strategy_.results[0];
     std::vector<Instruction*> buffers;
     for (size_t i = 0; i < pieces_.size(); ++i) buffers.push_back(LocalOf(i));
-    return ExchangePieces(rule_.scope(), buffers, dim_, result, result->axes(dim_), plan,
+    return ExchangePieces(rule_.scope(), buffers, {dim_, result, result->axes(dim_)}, plan,
                           CeilOfRatio(size_, result->Count(dim_)), rule_.Cause());
   }
 
@@ -294,9 +295,10 @@ class ConcatenateRule {
     Instruction* joined = nullptr;
     Instruction* positions = nullptr;
     for (size_t i = pieces_.size(); i-- > 0;) {
-      Instruction* part = FetchPositions(
-          rule_.scope(), LocalOf(i), dim_, strategy_.operands[i]->IsSharded(dim_), result,
-          result->axes(dim_), RangeOf(pieces_[i], dim_, tile), nullptr, rule_.Cause());
+      Instruction* part =
+          FetchPositions(rule_.scope(), LocalOf(i), {dim_, result, result->axes(dim_)},
+                         strategy_.operands[i]->IsSharded(dim_), RangeOf(pieces_[i], dim_, tile),
+                         nullptr, rule_.Cause());
       if (joined == nullptr) {
         joined = part;
         continue;

@@ -207,9 +207,8 @@ std::vector<WindowDim> FetchSpatial(PartitionContext& rule, std::span<const Spat
     int64_t shards = AxesSize(axes);
     DimRange range = is_partial ? KernelRange(dim, shards) : OutputRange(dim, shards);
     const ReshardCause cause{.user = &rule.source(), .value = rule.source().operand(0)};
-    FetchedRange fetched =
-        FetchRange(rule.scope(), local.input, dim.input, input_layout->IsSharded(dim.input), layout,
-                   axes, range, zero, cause);
+    FetchedRange fetched = FetchRange(rule.scope(), local.input, {dim.input, layout, axes},
+                                      input_layout->IsSharded(dim.input), range, zero, cause);
     local.input = fetched.local;
     window[k].size = local.kernel->shape()->dim(dim.kernel);
     window[k].pad_low = fetched.pad_low;

@@ -210,7 +210,7 @@ class DistributedSorter {
   Instruction* Retiled(Instruction* x) {
     int64_t tile = CeilOfRatio(plan_.size, plan_.tiles);
     if (plan_.tile == tile) return x;
-    return ExchangeHalo(scope_, x, dim_, layout_, axes_,
+    return ExchangeHalo(scope_, x, {dim_, layout_, axes_},
                         {.shards = plan_.tiles,
                          .tile = plan_.tile,
                          .size = plan_.size,

@@ -133,7 +133,7 @@ RuleResult DynamicSlice(PartitionContext& rule) {
     if (to->dim(d) == 1) {
       is_in = is_in == nullptr ? own.is_in : builder.Binary(Opcode::kAnd, is_in, own.is_in);
     } else {
-      local = SliceRange(rule.scope(), local, d, own.shift, 0, -to->dim(d), own.width, to->dim(d),
+      local = SliceRange(rule.scope(), local, d, {own.shift, 0, -to->dim(d), own.width}, to->dim(d),
                          nothing);
     }
   }
@@ -191,7 +191,7 @@ RuleResult DynamicUpdateSlice(PartitionContext& rule) {
   for (auto& [d, own] : windows) {
     if (update_shape->dim(d) == 1) continue;
     Instruction* from = builder.Add(Opcode::kNegate, {own.shift});
-    update = SliceRange(rule.scope(), update, d, from, 0, -own.width, update_shape->dim(d),
+    update = SliceRange(rule.scope(), update, d, {from, 0, -own.width, update_shape->dim(d)},
                         own.width, nullptr);
   }
   for (auto& [d, own] : windows) {

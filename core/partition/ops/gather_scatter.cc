@@ -112,51 +112,71 @@ struct OperandDim {
   int64_t window = 1;       // window size
 };
 
-// What gather and scatter have in common. `windowed` is the gather's result, the scatter's updates.
+// Which dims of the operand, of the indices and of the windowed array (the gather's result, the
+// scatter's updates) the attributes of a gather or scatter name.
+struct IndexingDims {
+  Dims window, dropped, index_map, operand_batch, indices_batch;
+  int64_t vector_dim;
+};
+
+IndexingDims IndexingDimsOf(const GatherAttributes& gather) {
+  return {
+      gather.offset_dims,           gather.collapsed_slice_dims,        gather.start_index_map,
+      gather.operand_batching_dims, gather.start_indices_batching_dims, gather.index_vector_dim};
+}
+IndexingDims IndexingDimsOf(const ScatterAttributes& scatter) {
+  return {scatter.update_window_dims,
+          scatter.inserted_window_dims,
+          scatter.scatter_dims_to_operand_dims,
+          scatter.input_batching_dims,
+          scatter.scatter_indices_batching_dims,
+          scatter.index_vector_dim};
+}
+
+// What gather and scatter have in common.
 struct Geometry {
   std::vector<OperandDim> operand;
   std::vector<int64_t> windowed_of;  // dim of the windowed array, by dim of the indices
   int64_t vector_dim = 0;
 };
 
-Geometry MakeGeometry(const Instruction* indices, const Shape* operand, Dims window_dims,
-                      Dims dropped_dims, Dims index_map, Dims operand_batch, Dims indices_batch,
-                      int64_t vector_dim, const Shape* windowed) {
+Geometry MakeGeometry(const Instruction* indices, const Shape* operand, const IndexingDims& dims,
+                      const Shape* windowed) {
   Geometry geometry;
-  geometry.vector_dim = vector_dim;
+  geometry.vector_dim = dims.vector_dim;
   int64_t index_rank = indices->shape()->rank();
   geometry.windowed_of.assign(At(index_rank), -1);
   int64_t out = 0;
   for (int64_t d = 0; d < index_rank; ++d) {
-    if (d == vector_dim) continue;
-    while (Contains(window_dims, out)) ++out;
+    if (d == dims.vector_dim) continue;
+    while (Contains(dims.window, out)) ++out;
     geometry.windowed_of[At(d)] = out++;
   }
   size_t next_window = 0;
   std::vector<uint8_t> taken(At(index_rank), 0);
-  for (int64_t d : indices_batch) taken[At(d)] = 1;
+  for (int64_t d : dims.indices_batch) taken[At(d)] = 1;
   for (int64_t d = 0; d < operand->rank(); ++d) {
     OperandDim dim;
-    auto batch = std::find(operand_batch.begin(), operand_batch.end(), d);
-    if (batch != operand_batch.end()) {
+    auto batch = std::find(dims.operand_batch.begin(), dims.operand_batch.end(), d);
+    if (batch != dims.operand_batch.end()) {
       dim.kind = OperandDim::Kind::kBatch;
-      dim.index_dim = indices_batch[static_cast<size_t>(batch - operand_batch.begin())];
+      dim.index_dim = dims.indices_batch[static_cast<size_t>(batch - dims.operand_batch.begin())];
       geometry.operand.push_back(dim);
       continue;
     }
-    if (!Contains(dropped_dims, d)) {
-      dim.window_dim = window_dims[next_window++];
+    if (!Contains(dims.dropped, d)) {
+      dim.window_dim = dims.window[next_window++];
       dim.window = windowed->dim(dim.window_dim);
     }
-    auto indexed = std::find(index_map.begin(), index_map.end(), d);
-    if (indexed != index_map.end()) dim.component = indexed - index_map.begin();
+    auto indexed = std::find(dims.index_map.begin(), dims.index_map.end(), d);
+    if (indexed != dims.index_map.end()) dim.component = indexed - dims.index_map.begin();
     if (dim.window == operand->dim(d) && dim.window_dim >= 0) {
       dim.kind = OperandDim::Kind::kPassThrough;
     } else if (dim.component >= 0) {
       dim.kind = OperandDim::Kind::kIndexed;
       std::optional<int64_t> counting;
       if (dim.window == 1) {
-        counting = ComponentIotaDim(indices, vector_dim, dim.component);
+        counting = ComponentIotaDim(indices, dims.vector_dim, dim.component);
       }
       if (counting.has_value() && taken[At(*counting)] == 0 &&
           indices->shape()->dim(*counting) == operand->dim(d)) {
@@ -378,9 +398,7 @@ RuleResult Gather(PartitionContext& rule) {
   const Shape* to = rule.source().shape();
   if (to->element_count() == 0 || from->element_count() == 0) return rule.Default();
   const Geometry geometry =
-      MakeGeometry(rule.source().operand(1), from, gather.offset_dims, gather.collapsed_slice_dims,
-                   gather.start_index_map, gather.operand_batching_dims,
-                   gather.start_indices_batching_dims, gather.index_vector_dim, to);
+      MakeGeometry(rule.source().operand(1), from, IndexingDimsOf(gather), to);
   const Strategy& strategy = rule.Choose(GatherLabels(rule, geometry));
   const MeshLayout* result = strategy.results[0];
   const Shape* shape = LocalShape(rule.context(), to, rule.layouts().Reduced(result));
@@ -606,10 +624,8 @@ RuleResult Scatter(PartitionContext& rule) {
   const Shape* to = rule.operand_shape(0);
   const Shape* updates = rule.operand_shape(inputs + 1);
   if (to->element_count() == 0 || updates->element_count() == 0) return rule.Default();
-  const Geometry geometry = MakeGeometry(
-      source.operand(inputs), to, scatter.update_window_dims, scatter.inserted_window_dims,
-      scatter.scatter_dims_to_operand_dims, scatter.input_batching_dims,
-      scatter.scatter_indices_batching_dims, scatter.index_vector_dim, updates);
+  const Geometry geometry =
+      MakeGeometry(source.operand(inputs), to, IndexingDimsOf(scatter), updates);
   std::optional<Opcode> combiner;
   if (inputs == 1) combiner = CombinerOf(source.called(0));
   const ScatterLabels labels = LabelsOfScatter(rule, geometry, inputs, combiner);

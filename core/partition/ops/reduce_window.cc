@@ -281,8 +281,8 @@ void FetchDim(PartitionContext& rule, WindowProblem& problem, Inputs& inputs, in
   FetchedRange fetched;
   for (int64_t i = 0; i < inputs.count; ++i) {
     const ReshardCause cause{.user = &rule.source(), .value = rule.source().operand(i)};
-    fetched = FetchRange(rule.scope(), inputs.locals[At(i)], d, layout->IsSharded(d), result,
-                         result->axes(d), range, inputs.fills[At(i)], cause);
+    fetched = FetchRange(rule.scope(), inputs.locals[At(i)], {d, result, result->axes(d)},
+                         layout->IsSharded(d), range, inputs.fills[At(i)], cause);
     inputs.locals[At(i)] = fetched.local;
   }
   w.pad_low = fetched.pad_low;
@@ -468,18 +468,20 @@ RuleResult SelectAndScatter(PartitionContext& rule) {
     Instruction* identity = Identity(scope, *combiner, values->shape()->dtype());
     Instruction* first =
         geometry.AffineFloor(axes, layout->order, request.scale, request.bias, request.divisor);
-    values = ExchangeHalo(scope, values, d, layout, axes, request, rule.Cause());
+    values = ExchangeHalo(scope, values, {d, layout, axes}, request, rule.Cause());
     values = MaskRange(scope, values, d, first, 0, windows->dim(d), identity);
 
     Instruction* loser = Identity(scope, *loses, operand->shape()->dtype());
-    operand = FetchPositions(scope, operand, d, /*is_cut=*/true, layout, axes, cut.touching.operand,
-                             loser, rule.Cause());
+    operand = FetchPositions(scope, operand, {d, layout, axes}, /*is_cut=*/true,
+                             cut.touching.operand, loser, rule.Cause());
     Instruction* start = builder.Binary(Opcode::kMultiply, first, geometry.Int(w.stride));
     cut.first =
         builder.Binary(Opcode::kSubtract, start,
                        geometry.Affine(axes, layout->order, cut.touching.operand.scale, w.pad_low));
-    operand = SliceRange(scope, operand, d, cut.first, -cut.touching.least, 0,
-                         cut.touching.greatest - cut.touching.least, cut.touching.covered, nullptr);
+    operand =
+        SliceRange(scope, operand, d,
+                   {cut.first, -cut.touching.least, 0, cut.touching.greatest - cut.touching.least},
+                   cut.touching.covered, nullptr);
     w.pad_low = w.pad_high = 0;
     cuts.push_back(cut);
   }
@@ -491,8 +493,8 @@ RuleResult SelectAndScatter(PartitionContext& rule) {
   for (const Cut& cut : cuts) {
     int64_t tile = CeilOfRatio(shape->dim(cut.dim), layout->Count(cut.dim));
     Instruction* start = builder.Add(Opcode::kNegate, {cut.first});
-    local = SliceRange(scope, local, cut.dim, start, 0, -cut.touching.greatest, -cut.touching.least,
-                       tile, init);
+    local = SliceRange(scope, local, cut.dim,
+                       {start, 0, -cut.touching.greatest, -cut.touching.least}, tile, init);
   }
   local->set_shape(LocalShape(rule.context(), shape, layout));
   rule.TakeName(local);

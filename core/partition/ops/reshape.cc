@@ -190,10 +190,10 @@ class ReshapeRule {
     flat.push_back(shift.unit);
     flat.insert(flat.end(), dims.begin() + static_cast<int64_t>(shift.from_end), dims.end());
     local = rule_.builder().Reshape(local, flat);
-    return FetchPositions(rule_.scope(), local, static_cast<int64_t>(shift.from_begin),
-                          /*is_cut=*/true, candidate.operand,
-                          candidate.operand->dims[shift.from_dim], shift.range, nullptr,
-                          rule_.Cause());
+    return FetchPositions(rule_.scope(), local,
+                          {static_cast<int64_t>(shift.from_begin), candidate.operand,
+                           candidate.operand->dims[shift.from_dim]},
+                          /*is_cut=*/true, shift.range, nullptr, rule_.Cause());
   }
 
   PartitionContext& rule_;

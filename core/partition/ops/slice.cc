@@ -96,14 +96,14 @@ Instruction* OwnPart(PartitionContext& rule, Instruction* local, int64_t dim,
   Instruction* delta = rule.geometry().Affine(layout->axes(dim), layout->order, -tile, start);
   Instruction* nothing = ReductionIdentity(scope, local->shape()->dtype());
   OwnWindow own = FindOwnWindow(scope, delta, width, tile);
-  local = SliceRange(scope, local, dim, own.from, 0, 0, tile - own.width, own.width, nullptr);
+  local = SliceRange(scope, local, dim, {own.from, 0, 0, tile - own.width}, own.width, nullptr);
   if (width == 1) {
     Builder& builder = rule.builder();
     std::span<const int64_t> dims = local->shape()->dims();
     return builder.Select(builder.BroadcastScalar(own.is_in, dims), local,
                           builder.BroadcastScalar(nothing, dims));
   }
-  return SliceRange(scope, local, dim, own.shift, 0, -width, own.width, width, nothing);
+  return SliceRange(scope, local, dim, {own.shift, 0, -width, own.width}, width, nothing);
 }
 
 // A pad of some value: of the source itself, or of what is padded and then sliced.
@@ -150,7 +150,7 @@ PartitionedValue* EmitPad(PartitionContext& rule, const Padding& padding, const 
   for (int64_t d = 0; d < result->rank(); ++d) {
     if (op.touched[At(d)] == 0 || !result->IsSharded(d)) continue;
     rest[At(d)] = {};
-    local = FetchPositions(scope, local, d, layout->IsSharded(d), result, result->axes(d),
+    local = FetchPositions(scope, local, {d, result, result->axes(d)}, layout->IsSharded(d),
                            op.range(d, result->Count(d)), fill, rule.Cause());
   }
   return rule.Finish(rule.builder().Pad(local, fill, rest), operand, result);
@@ -224,8 +224,8 @@ RuleResult SliceAt(PartitionContext& rule, const SliceAttributes& slice) {
     if (op.touched[At(d)] == 0 || (!layout->IsSharded(d) && !result->IsSharded(d))) continue;
     DimRange range = op.range(d, result->Count(d));
     if (result->IsSharded(d)) {
-      local = FetchPositions(rule.scope(), local, d, layout->IsSharded(d), result, result->axes(d),
-                             range, nullptr, rule.Cause());
+      local = FetchPositions(rule.scope(), local, {d, result, result->axes(d)},
+                             layout->IsSharded(d), range, nullptr, rule.Cause());
     } else {
       local = OwnPart(rule, local, d, layout, slice.starts[At(d)], range.length);
     }
@@ -323,7 +323,7 @@ PartitionedValue* ReverseOwnTiles(PartitionContext& rule, const MeshLayout* layo
   Instruction* local = rule.EmitLocal(locals, LocalShape(rule.context(), shape, layout));
   for (int64_t d : dims) {
     if (!layout->IsSharded(d) || PaddingOf(shape, layout, d) == 0) continue;
-    local = ExchangeHalo(rule.scope(), local, d, result, result->axes(d),
+    local = ExchangeHalo(rule.scope(), local, {d, result, result->axes(d)},
                          PastPadding(shape, layout, d), rule.Cause());
   }
   return rule.Result(local, result);
@@ -357,7 +357,7 @@ RuleResult Reverse(PartitionContext& rule) {
   Instruction* local = rule.Operand(0, layout);
   for (int64_t d : reversed) {
     if (!result->IsSharded(d)) continue;
-    local = FetchPositions(rule.scope(), local, d, layout->IsSharded(d), result, result->axes(d),
+    local = FetchPositions(rule.scope(), local, {d, result, result->axes(d)}, layout->IsSharded(d),
                            op.range(d, result->Count(d)), nullptr, rule.Cause());
   }
   Instruction* locals[] = {local};

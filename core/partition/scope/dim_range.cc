@@ -96,9 +96,11 @@ HaloPlan PlanRange(const DimRange& range, int64_t shards, double row_bytes, int6
   return PlanHalo(request);
 }
 
-FetchedRange FetchRange(PartitionScope& scope, Instruction* local, int64_t dim, bool is_cut,
-                        const MeshLayout* layout, AxisSpan axes, const DimRange& range,
-                        Instruction* fill, const ReshardCause& cause) {
+FetchedRange FetchRange(PartitionScope& scope, Instruction* local, const ShardedDim& sharded,
+                        bool is_cut, const DimRange& range, Instruction* fill,
+                        const ReshardCause& cause) {
+  const int64_t dim = sharded.dim;
+  const AxisSpan axes = sharded.axes;
   Builder& builder = scope.builder();
   ShardGeometry& geometry = scope.geometry();
   int64_t shards = AxesSize(axes);
@@ -112,11 +114,11 @@ FetchedRange FetchRange(PartitionScope& scope, Instruction* local, int64_t dim, 
   DType index =
       std::max(range.size, std::abs(range.scale) * shards) > INT32_MAX ? DType::kS64 : DType::kS32;
   auto start = [&] {
-    return geometry.AffineFloor(axes, layout->order, request.scale, request.bias, request.divisor,
-                                index);
+    return geometry.AffineFloor(axes, sharded.layout->order, request.scale, request.bias,
+                                request.divisor, index);
   };
   if (tile == 0) {
-    local = SliceRange(scope, local, dim, nullptr, 0, 0, 0, request.width, fill);
+    local = SliceRange(scope, local, dim, {}, request.width, fill);
   } else if (!is_cut) {
     // Starts further out read fill only, as those at the bounds do.
     auto bounded = [&](int64_t i) {
@@ -124,10 +126,11 @@ FetchedRange FetchRange(PartitionScope& scope, Instruction* local, int64_t dim, 
     };
     int64_t least = std::min(bounded(0), bounded(shards - 1));
     int64_t greatest = std::max(bounded(0), bounded(shards - 1));
-    local = SliceRange(scope, local, dim, least == greatest ? nullptr : start(), 0, least, greatest,
-                       request.width, fill);
+    local =
+        SliceRange(scope, local, dim, {least == greatest ? nullptr : start(), 0, least, greatest},
+                   request.width, fill);
   } else {
-    local = ExchangeHalo(scope, local, dim, layout, axes, request, cause);
+    local = ExchangeHalo(scope, local, sharded, request, cause);
     bool is_filled = fill == nullptr || (HasZeroBits(fill) && OutsideIsZero(request));
     if (!is_filled) {
       auto [low, high] = NeedsFill(range, request);
@@ -150,20 +153,21 @@ FetchedRange FetchRange(PartitionScope& scope, Instruction* local, int64_t dim, 
   CheckInternal(fill != nullptr, "a dilated range without a fill value");
   local = builder.Pad(local, fill, padding);
   // From position (b - 1) - (Start * b - first position) of the padded array on.
-  Instruction* first = geometry.Affine(axes, layout->order, range.scale, range.bias + b - 1, index);
+  Instruction* first =
+      geometry.Affine(axes, sharded.layout->order, range.scale, range.bias + b - 1, index);
   Instruction* behind = builder.Add(Opcode::kMultiply, {start(), geometry.Int(b, index)});
   Instruction* from = builder.Add(Opcode::kSubtract, {first, behind});
-  fetched.local = SliceRange(scope, local, dim, from, 0, 0, b - 1, range.length, nullptr);
+  fetched.local = SliceRange(scope, local, dim, {from, 0, 0, b - 1}, range.length, nullptr);
   return fetched;
 }
 
-Instruction* FetchPositions(PartitionScope& scope, Instruction* local, int64_t dim, bool is_cut,
-                            const MeshLayout* layout, AxisSpan axes, const DimRange& range,
-                            Instruction* fill, const ReshardCause& cause) {
-  FetchedRange fetched = FetchRange(scope, local, dim, is_cut, layout, axes, range, fill, cause);
+Instruction* FetchPositions(PartitionScope& scope, Instruction* local, const ShardedDim& dim,
+                            bool is_cut, const DimRange& range, Instruction* fill,
+                            const ReshardCause& cause) {
+  FetchedRange fetched = FetchRange(scope, local, dim, is_cut, range, fill, cause);
   if (fetched.pad_low == 0 && fetched.pad_high == 0 && fetched.dilation == 1) return fetched.local;
   std::vector<PadDim> padding(static_cast<size_t>(local->shape()->rank()));
-  padding[static_cast<size_t>(dim)] = {fetched.pad_low, fetched.pad_high, fetched.dilation - 1};
+  padding[static_cast<size_t>(dim.dim)] = {fetched.pad_low, fetched.pad_high, fetched.dilation - 1};
   CheckInternal(fill != nullptr, "a padded range without a fill value");
   return scope.builder().Pad(fetched.local, fill, padding);
 }

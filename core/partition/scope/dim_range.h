@@ -34,16 +34,16 @@ struct FetchedRange {
   int64_t dilation = 1;
 };
 
-// Brings the range of every shard along `axes` (of `layout`) to it. `local` is cut along `dim` by
-// the same axes, or whole: then nothing is exchanged. Positions without data become the scalar
-// `fill`; null: they are unspecified (the dilation must be 1 then).
-FetchedRange FetchRange(PartitionScope& scope, Instruction* local, int64_t dim, bool is_cut,
-                        const MeshLayout* layout, AxisSpan axes, const DimRange& range,
-                        Instruction* fill, const ReshardCause& cause);
+// Brings the range of every shard along dim.axes to it. `local` is cut along the dim by the same
+// axes, or whole: then nothing is exchanged. Positions without data become the scalar `fill`; null:
+// they are unspecified (the dilation must be 1 then).
+FetchedRange FetchRange(PartitionScope& scope, Instruction* local, const ShardedDim& dim,
+                        bool is_cut, const DimRange& range, Instruction* fill,
+                        const ReshardCause& cause);
 // The same with padding and dilation carried out: `length` elements along dim.
-Instruction* FetchPositions(PartitionScope& scope, Instruction* local, int64_t dim, bool is_cut,
-                            const MeshLayout* layout, AxisSpan axes, const DimRange& range,
-                            Instruction* fill, const ReshardCause& cause);
+Instruction* FetchPositions(PartitionScope& scope, Instruction* local, const ShardedDim& dim,
+                            bool is_cut, const DimRange& range, Instruction* fill,
+                            const ReshardCause& cause);
 
 // The exchange that FetchRange makes when `shards` shards hold tiles of the canonical size; for
 // estimates. `tile`: of another size.

@@ -24,15 +24,15 @@ DType IndexType(const HaloRequest& request) {
 // Emits one exchange.
 class Exchange {
  public:
-  Exchange(PartitionScope& scope, Instruction* local, int64_t dim, const MeshLayout* layout,
-           AxisSpan axes, const HaloRequest& request, const ReshardCause& cause)
+  Exchange(PartitionScope& scope, Instruction* local, const ShardedDim& dim,
+           const HaloRequest& request, const ReshardCause& cause)
       : scope_(scope),
         builder_(scope.builder()),
         geometry_(scope.geometry()),
         local_(local),
-        dim_(dim),
-        layout_(layout),
-        axes_(axes),
+        dim_(dim.dim),
+        layout_(dim.layout),
+        axes_(dim.axes),
         request_(request),
         cause_(cause),
         index_type_(IndexType(request)) {}
@@ -116,7 +116,7 @@ class Exchange {
           axes_, layout_->order, request_.scale - stride * request_.divisor,
           request_.bias + (shift - origin) * request_.divisor, request_.divisor, index_type_);
     }
-    return SliceRange(scope_, buffer, dim_, start, -shift, least, greatest, request_.width,
+    return SliceRange(scope_, buffer, dim_, {start, -shift, least, greatest}, request_.width,
                       nullptr);
   }
 
@@ -156,8 +156,8 @@ class Exchange {
     const HaloPiece& piece = plan.pieces[0];
     auto [source, receiver] = plan.rounds[0].pairs[0];
     int64_t place = request_.Start(receiver) - source * request_.tile - piece.low;
-    return SliceRange(scope_, Edge(piece.low, piece.high, source_of), dim_, nullptr, 0, place,
-                      place, request_.width, nullptr);
+    return SliceRange(scope_, Edge(piece.low, piece.high, source_of), dim_,
+                      {nullptr, 0, place, place}, request_.width, nullptr);
   }
 
   Instruction* Rounds(const HaloPlan& plan);
@@ -208,7 +208,7 @@ void Exchange::Place(Instruction*& result, Instruction* part, Instruction* place
   // p - place: reads the part from -place on.
   Instruction* start = least == greatest ? nullptr : Op(Opcode::kSubtract, Int(0), place);
   Instruction* placed =
-      SliceRange(scope_, part, dim_, start, 0, -greatest, -least, request_.width, nullptr);
+      SliceRange(scope_, part, dim_, {start, 0, -greatest, -least}, request_.width, nullptr);
   if (result == nullptr) {
     result = placed;
     return;
@@ -261,7 +261,7 @@ Instruction* Exchange::Rounds(const HaloPlan& plan) {
       Instruction* wanted = Op(Opcode::kMaximum, StartOf(reader), r.begin);
       Instruction* from = Op(Opcode::kSubtract, wanted, Op(Opcode::kMultiply, own, r.tile));
       from = builder_.Clamp(Int(0), from, Int(slack));
-      sent = SliceRange(scope_, local_, dim_, from, 0, 0, slack, round.length, nullptr);
+      sent = SliceRange(scope_, local_, dim_, {from, 0, 0, slack}, round.length, nullptr);
     }
     std::vector<int64_t> source_of(static_cast<size_t>(r.shards), -1);
     int64_t least = std::numeric_limits<int64_t>::max();
@@ -303,10 +303,10 @@ Instruction* PermuteTiles(PartitionScope& scope, Instruction* x, const MeshLayou
   return scope.CollectivePermute(x, pairs, cause);
 }
 
-Instruction* SliceRange(PartitionScope& scope, Instruction* local, int64_t dim, Instruction* start,
-                        int64_t shift, int64_t least, int64_t greatest, int64_t width,
-                        Instruction* fill) {
+Instruction* SliceRange(PartitionScope& scope, Instruction* local, int64_t dim,
+                        const RangeStart& from, int64_t width, Instruction* fill) {
   Builder& builder = scope.builder();
+  const auto [start, shift, least, greatest] = from;
   int64_t length = local->shape()->dim(dim);
   int64_t low = std::max<int64_t>(0, -least);
   int64_t high = std::max<int64_t>(0, greatest + width - length);
@@ -326,20 +326,18 @@ Instruction* SliceRange(PartitionScope& scope, Instruction* local, int64_t dim, 
   std::vector<PadDim> padding(rank);
   padding[at] = {low, high, 0};
   local = builder.Pad(local, fill, padding);
-  if (shift + low != 0) {
-    start = builder.Add(Opcode::kAdd,
-                        {start, scope.geometry().Int(shift + low, start->shape()->dtype())});
-  }
-  std::vector<Instruction*> starts(rank, scope.geometry().Int(0, start->shape()->dtype()));
-  starts[at] = start;
+  const DType index = start->shape()->dtype();
+  std::vector<Instruction*> starts(rank, scope.geometry().Int(0, index));
+  starts[at] = shift + low == 0
+                   ? start
+                   : builder.Add(Opcode::kAdd, {start, scope.geometry().Int(shift + low, index)});
   std::vector<int64_t> sizes(local->shape()->dims().begin(), local->shape()->dims().end());
   sizes[at] = width;
   return builder.DynamicSlice(local, starts, sizes);
 }
 
-Instruction* ExchangeHalo(PartitionScope& scope, Instruction* local, int64_t dim,
-                          const MeshLayout* layout, AxisSpan axes, const HaloRequest& request,
-                          const ReshardCause& cause) {
+Instruction* ExchangeHalo(PartitionScope& scope, Instruction* local, const ShardedDim& dim,
+                          const HaloRequest& request, const ReshardCause& cause) {
   ReshardCause told = cause;
   std::string note;
   if (cause.note.empty() && cause.user != nullptr) {
@@ -348,7 +346,7 @@ Instruction* ExchangeHalo(PartitionScope& scope, Instruction* local, int64_t dim
                        has_value ? cause.value->name() : std::string_view());
     told.note = note;
   }
-  return Exchange(scope, local, dim, layout, axes, request, told).Run(PlanHalo(request));
+  return Exchange(scope, local, dim, request, told).Run(PlanHalo(request));
 }
 
 }  // namespace gshard

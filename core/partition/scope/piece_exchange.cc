@@ -10,14 +10,14 @@ namespace {
 
 class PieceExchange {
  public:
-  PieceExchange(PartitionScope& scope, std::span<Instruction* const> buffers, int64_t dim,
-                const MeshLayout* layout, AxisSpan axes, int64_t width, const ReshardCause& cause)
+  PieceExchange(PartitionScope& scope, std::span<Instruction* const> buffers, const ShardedDim& dim,
+                int64_t width, const ReshardCause& cause)
       : scope_(scope),
         buffers_(buffers),
-        dim_(dim),
-        layout_(layout),
-        axes_(axes),
-        shards_(AxesSize(axes)),
+        dim_(dim.dim),
+        layout_(dim.layout),
+        axes_(dim.axes),
+        shards_(AxesSize(dim.axes)),
         width_(width),
         cause_(cause) {}
 
@@ -62,7 +62,7 @@ class PieceExchange {
   Instruction* Sliced(Instruction* x, std::vector<int64_t> starts, int64_t width) {
     Numbers numbers = Filled(std::move(starts));
     Instruction* start = numbers.least == numbers.greatest ? nullptr : Lookup(numbers);
-    return SliceRange(scope_, x, dim_, start, 0, numbers.least, numbers.greatest, width, nullptr);
+    return SliceRange(scope_, x, dim_, {start, 0, numbers.least, numbers.greatest}, width, nullptr);
   }
 
   // The buffers a round takes from, one behind the other, and where each begins.
@@ -141,9 +141,9 @@ class PieceExchange {
 }  // namespace
 
 Instruction* ExchangePieces(PartitionScope& scope, std::span<Instruction* const> buffers,
-                            int64_t dim, const MeshLayout* layout, AxisSpan axes,
-                            const PiecePlan& plan, int64_t width, const ReshardCause& cause) {
-  return PieceExchange(scope, buffers, dim, layout, axes, width, cause).Run(plan);
+                            const ShardedDim& dim, const PiecePlan& plan, int64_t width,
+                            const ReshardCause& cause) {
+  return PieceExchange(scope, buffers, dim, width, cause).Run(plan);
 }
 
 }  // namespace gshard

@@ -9,12 +9,11 @@
 
 namespace gshard {
 
-// `buffers` are cut (or whole) along `dim`; shards are those of `axes` of `layout`. The result has
-// `width` elements along `dim`; elements in no piece are unspecified. Offsets are read from tables
-// where they are not affine.
+// `buffers` are cut (or whole) along the dim. The result has `width` elements along it; elements in
+// no piece are unspecified. Offsets are read from tables where they are not affine.
 Instruction* ExchangePieces(PartitionScope& scope, std::span<Instruction* const> buffers,
-                            int64_t dim, const MeshLayout* layout, AxisSpan axes,
-                            const PiecePlan& plan, int64_t width, const ReshardCause& cause);
+                            const ShardedDim& dim, const PiecePlan& plan, int64_t width,
+                            const ReshardCause& cause);
 
 }  // namespace gshard
 

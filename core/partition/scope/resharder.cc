@@ -175,7 +175,7 @@ class PlanRunner {
     if (axes.empty()) {
       local_ = scope_.Resize(local_, dim, tile);
     } else {
-      local_ = ExchangeHalo(scope_, local_, dim, layout_, axes,
+      local_ = ExchangeHalo(scope_, local_, {dim, layout_, axes},
                             {.shards = AxesSize(axes),
                              .tile = now,
                              .size = shape_->dim(dim),

@@ -249,12 +249,12 @@ TEST_CASE("sums of short products do not depend on how they are divided", "[fold
     }
     std::vector<float> whole(static_cast<size_t>(kM * n)), parts(whole.size());
     RowGemmSum(kMatrices, kM, n, kK, MatrixList<float>{lhs.data(), kK, 1},
-               MatrixList<float>{rhs.data(), n, 1}, whole.data(), n, false);
+               MatrixList<float>{rhs.data(), n, 1}, {whole.data(), n});
     for (const int64_t cut : {1, 7, 16, 33}) {
       RowGemmSum(cut, kM, n, kK, MatrixList<float>{lhs.data(), kK, 1},
-                 MatrixList<float>{rhs.data(), n, 1}, parts.data(), n, false);
+                 MatrixList<float>{rhs.data(), n, 1}, {parts.data(), n});
       RowGemmSum(kMatrices - cut, kM, n, kK, MatrixList<float>{lhs.data() + cut, kK, 1},
-                 MatrixList<float>{rhs.data() + cut, n, 1}, parts.data(), n, true);
+                 MatrixList<float>{rhs.data() + cut, n, 1}, {parts.data(), n, true});
       CHECK(std::memcmp(whole.data(), parts.data(), whole.size() * sizeof(float)) == 0);
     }
   }

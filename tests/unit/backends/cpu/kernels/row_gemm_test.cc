@@ -128,7 +128,7 @@ TEST_CASE("Sums of one product go on from what is there", "[kernels]") {
   std::vector<double> c(static_cast<size_t>(x.m * x.n), 2.5);
   const double *a = x.a.data(), *b = x.b.data();
   RowGemmSum(1, x.m, x.n, x.k, MatrixList<double>{&a, x.k, 1}, MatrixList<double>{&b, x.n, 1},
-             c.data(), x.n, true);
+             {c.data(), x.n, true});
   const std::vector<double> product = x.Multiply(60);
   bool near = true;
   for (size_t i = 0; i < c.size(); ++i) near = near && std::abs(c[i] - 2.5 - product[i]) < 1e-11;

@@ -112,7 +112,7 @@ void CheckProduct(int64_t m, int64_t n, int64_t k, bool transposed) {
       b[static_cast<size_t>(p * right.row + j * right.column)] = Entry<T>(p + 1, j);
     }
   }
-  BlasGemm(m, n, k, MatrixView<T>{a.data(), k, 1}, right, c.data(), n);
+  BlasGemm(m, n, k, MatrixView<T>{a.data(), k, 1}, right, {c.data(), n});
   int64_t wrong = 0;
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
