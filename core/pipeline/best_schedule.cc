@@ -1,5 +1,6 @@
 #include "core/pipeline/best_schedule.h"
 
+#include <algorithm>
 #include <memory>
 #include <tuple>
 
@@ -9,11 +10,17 @@
 namespace gshard::pipeline {
 namespace {
 
-Expected<EmittedCost> Try(const Module& module, const PipelineOptions& options) {
+Expected<EmittedCost> Try(const Module& module, const PipelineOptions& options,
+                          const PassTimes* times = nullptr) {
   std::unique_ptr<Module> copy = module.Clone();
-  auto plan = PipelineModule(*copy, options);
+  auto plan = PipelineModule(*copy, options, times);
   if (!plan) return Fail(std::move(plan.error()));
-  return CostOfEmitted(*copy, options.stages, options.chip);
+  Expected<EmittedCost> cost = CostOfEmitted(*copy, options.stages, options.chip);
+  if (cost) {
+    cost->passes.exchange =
+        cost->transfer_s / static_cast<double>(std::max<int64_t>(1, ExchangesOf(plan->schedule)));
+  }
+  return cost;
 }
 
 }  // namespace
@@ -26,9 +33,9 @@ Expected<BestPipeline> PipelineByBest(Module& module, const PipelineOptions& opt
   std::optional<Diagnostic> first_error;
   TriedSchedule* taken = nullptr;
   // What fits goes before what does not, then less time, or less memory.
-  auto rank = [](const TriedSchedule& t) {
-    const double cost = t.fits ? t.cost->step_time_s : static_cast<double>(t.cost->peak_bytes);
-    return std::tuple(!t.fits, cost);
+  auto rank = [limit](const EmittedCost& cost) {
+    const bool fits = cost.peak_bytes <= limit;
+    return std::tuple(!fits, fits ? cost.step_time_s : static_cast<double>(cost.peak_bytes));
   };
   best.tried.reserve(kinds.size());
   for (ScheduleKind kind : kinds) {
@@ -43,9 +50,18 @@ Expected<BestPipeline> PipelineByBest(Module& module, const PipelineOptions& opt
       if (!first_error) first_error = std::move(cost.error());
       continue;
     }
+    if (kind == ScheduleKind::kZeroBubble && options.stages > 1) {
+      // Which of its orders waits least depends on small differences between passes: those that
+      // store what is kept, and those that load it, take longer than their operations alone.
+      Expected<EmittedCost> again = Try(module, with, &cost->passes);
+      if (again && rank(*again) < rank(*cost)) {
+        tried.times = std::move(cost->passes);
+        cost = std::move(again);
+      }
+    }
     tried.cost = *std::move(cost);
     tried.fits = tried.cost->peak_bytes <= limit;
-    if (taken == nullptr || rank(tried) < rank(*taken)) taken = &tried;
+    if (taken == nullptr || rank(*tried.cost) < rank(*taken->cost)) taken = &tried;
   }
   if (taken == nullptr) return Fail(*std::move(first_error));
   if (given > 0 && !taken->fits) {
@@ -58,7 +74,7 @@ Expected<BestPipeline> PipelineByBest(Module& module, const PipelineOptions& opt
   taken->is_taken = true;
   PipelineOptions with = options;
   with.schedule = taken->kind;
-  auto plan = PipelineModule(module, with);
+  auto plan = PipelineModule(module, with, taken->times ? &*taken->times : nullptr);
   if (!plan) return Fail(std::move(plan.error()));
   best.plan = *std::move(plan);
   best.plan.emitted = taken->cost;

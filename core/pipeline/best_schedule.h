@@ -17,6 +17,7 @@ struct TriedSchedule {
   int64_t repeats = 1;              // chunks a device
   std::optional<EmittedCost> cost;  // unset: this step cannot be run so
   std::string error;                // why not
+  std::optional<PassTimes> times;   // what passes are ordered by, as PipelineModule's
   bool fits = false;                // in the memory limit
   bool is_taken = false;
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/cost/chip.h"
+#include "core/pipeline/plan/schedule.h"
 #include "ir/module.h"
 
 namespace gshard::pipeline {
@@ -20,8 +21,11 @@ struct EmittedStage {
 struct EmittedCost {
   double step_time_s = 0;
   double bubble_share = 0;  // of the stages' time span
+  double transfer_s = 0;    // between ticks, beside that span
   int64_t peak_bytes = 0;   // of any device
   std::vector<EmittedStage> stages;  // along the axis of the stages
+  // Of passes as they are printed, with what they store and load; empty: there are none.
+  PassTimes passes;
 };
 
 // `emitted`: what PipelineModule leaves, which stays as it is; a copy is partitioned. Errors: those

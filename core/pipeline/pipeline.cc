@@ -319,7 +319,7 @@ PassTimes FlopsOf(const StageGraph& stages) {
 
 // The schedule and when its passes run.
 void MakeTimeline(PipelinePlan& plan, const StageGraph& stages, const LayerGraph& layers,
-                  bool has_forward_of_last) {
+                  bool has_forward_of_last, const PassTimes* times) {
   ScheduleOptions schedule;
   schedule.kind = plan.options.schedule;
   schedule.stages = plan.options.stages;
@@ -328,7 +328,7 @@ void MakeTimeline(PipelinePlan& plan, const StageGraph& stages, const LayerGraph
   schedule.has_forward_of_last = has_forward_of_last;
   schedule.has_backward = stages.has_backward();
   schedule.has_recompute = stages.recomputes_ahead();
-  plan.times = TimesOf(plan, stages, layers);
+  plan.times = times != nullptr ? *times : TimesOf(plan, stages, layers);
   schedule.times = plan.times;
   schedule.puts_off_weights = plan.options.remat == Remat::kNone;
   plan.schedule = MakeSchedule(schedule);
@@ -347,7 +347,8 @@ void MakeTimeline(PipelinePlan& plan, const StageGraph& stages, const LayerGraph
 
 }  // namespace
 
-Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& given) {
+Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& given,
+                                      const PassTimes* times) {
   PipelinePlan plan;
   plan.options = given;
   const PipelineOptions& options = plan.options;
@@ -385,16 +386,15 @@ Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& giv
       LayerGraph::Make(module, phases, updates, options, *regions, alike->own_constants);
   if (!layers) return Fail(std::move(layers.error()));
   plan.layers = layers->layers();
-  const int64_t repeats = StagesOfDevice(options);
   Expected<std::vector<int64_t>> first =
-      BalanceStages(plan.layers, options.stages * repeats, options);
+      BalanceStages(plan.layers, options.stages * StagesOfDevice(options), options);
   if (!first) return Fail(std::move(first.error()));
   plan.first_layers = std::move(*first);
 
   const bool has_forward_of_last =
       KeepsValues(*options.remat) && options.schedule != ScheduleKind::kShift;
   StageGraph stages(module, phases, *layers, plan.first_layers, has_forward_of_last, options);
-  MakeTimeline(plan, stages, *layers, has_forward_of_last);
+  MakeTimeline(plan, stages, *layers, has_forward_of_last, times);
   plan.flops = FlopsOf(stages);
 
   ShardingOfInstruction annotation = AnnotationsOutside(module, annotations, layers->regions());

@@ -31,7 +31,7 @@ struct PipelinePlan {
   std::vector<Layer> layers;
   std::vector<int64_t> first_layers;  // of each virtual stage; shift: before, stages, after
   Schedule schedule;
-  PassTimes times;        // of virtual stages, by the cost model
+  PassTimes times;        // of virtual stages, by the cost model, or those that were given
   Simulation simulation;  // by these times
   WeightBytes weights;
   // By virtual stage: what a micro-batch's put off gradients of weights need beside what the stage
@@ -48,8 +48,11 @@ struct PipelinePlan {
 
 // Rewrites `module`, whose calls must be inlined, into one SPMD program over a mesh with the axis
 // `options.axis` (major) beside the module's own. Parameters and results keep their global shapes.
+// `times`: what passes are ordered by, as of a program that was printed before; null: the times of
+// their instructions, without what passes store and load.
 // Errors: E-PIPELINE-*, located where an instruction is at fault.
-Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& options);
+Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& options,
+                                      const PassTimes* times = nullptr);
 
 }  // namespace gshard::pipeline
 

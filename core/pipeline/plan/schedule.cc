@@ -241,12 +241,22 @@ Simulation SimulateTicks(const Schedule& schedule, const PassTimes& times) {
     for (size_t d = 0; d < devices; ++d) {
       const size_t next = (d + 1) % devices;
       if (!phase.forward[d] && !phase.backward[next]) continue;
-      free[d] = std::max(free[d], end[next]);
-      free[next] = std::max(free[next], end[d]);
+      free[d] = std::max(free[d], end[next] + times.exchange);
+      free[next] = std::max(free[next], end[d] + times.exchange);
     }
   }
   SetBubble(simulation);
   return simulation;
+}
+
+int64_t ExchangesOf(const Schedule& schedule) {
+  int64_t ticks = 0;
+  for (int64_t phase = 0; phase < schedule.period; ++phase) {
+    const Senders senders = SendersOf(schedule, phase);
+    if (std::ranges::count(senders.forward, true) + std::ranges::count(senders.backward, true) > 0)
+      ticks += std::ssize(schedule.ticks) / schedule.period;
+  }
+  return ticks;
 }
 
 Senders SendersOf(const Schedule& s, int64_t phase) {

@@ -64,10 +64,14 @@ struct Senders {
   std::vector<bool> forward, backward;  // by device
 };
 Senders SendersOf(const Schedule& schedule, int64_t phase);
+// Ticks of phases in which some device hands on a value.
+int64_t ExchangesOf(const Schedule& schedule);
 
-// Time of each pass of each virtual stage.
+// Time of each pass of each virtual stage, and of a tick's exchange between neighbours, for which
+// both wait.
 struct PassTimes {
   std::vector<double> forward, backward, weights, recompute = {};
+  double exchange = 0;
 };
 
 struct ScheduleOptions {
@@ -94,11 +98,11 @@ struct Simulation {
   // counts it: layers outside it have none.
   double bubble_fraction = 0;
 };
-// Every device runs its passes in order, each as soon as what it needs is there; transfers take no
+// Every device runs its passes in order, each as soon as what it needs is there; exchanges take no
 // time.
 Simulation Simulate(const Schedule& schedule, const PassTimes& times);
 // The same, tick by tick: at the end of each those who exchange at ticks of its phase wait for each
-// other. What the printed program does.
+// other, and for the exchange. What the printed program does.
 Simulation SimulateTicks(const Schedule& schedule, const PassTimes& times);
 
 // By virtual stage: most micro-batches at a time whose forward pass has begun and whose last

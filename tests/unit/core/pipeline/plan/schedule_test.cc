@@ -261,4 +261,25 @@ TEST_CASE("GPipe's first recomputation is hidden in the wait for the gradient") 
   CHECK(throughput(8) / throughput(2) == Approx(3.50).epsilon(0.01));
 }
 
+TEST_CASE("Neighbours wait for an exchange, and orders with fewer of them are taken", "[pipeline]") {
+  for (const int64_t k : {2, 4}) {
+    const std::vector<double> one(static_cast<size_t>(k), 1);
+    const PassTimes free{one, one, one, {}}, costly{one, one, one, {}, 0.5};
+    ScheduleOptions options{
+        .kind = ScheduleKind::k1F1B, .stages = k, .microbatches = 32, .times = free};
+    const Schedule alternating = MakeSchedule(options);
+    CHECK(ExchangesOf(alternating) > 0);
+    CHECK(ExchangesOf(alternating) <= std::ssize(alternating.ticks));
+    CHECK(SimulateTicks(alternating, costly).span > SimulateTicks(alternating, free).span);
+    options.kind = ScheduleKind::kZeroBubble;
+    const Schedule by_passes = MakeSchedule(options);
+    options.times = costly;
+    const Schedule by_both = MakeSchedule(options);
+    CAPTURE(k, ExchangesOf(by_passes), ExchangesOf(by_both));
+    CHECK(ExchangesOf(by_both) < ExchangesOf(by_passes));
+    CHECK(SimulateTicks(by_both, costly).span < SimulateTicks(by_passes, costly).span - 1e-9);
+    CHECK(SimulateTicks(by_passes, free).span <= SimulateTicks(by_both, free).span + 1e-9);
+  }
+}
+
 }  // namespace gshard::pipeline
