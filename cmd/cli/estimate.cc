@@ -39,6 +39,10 @@ void AddChipFlags(const Command& command, ChipFlags& flags) {
   command.Add("--chip-file", flags.file,
               "Chip description in JSON, as docs/cost.md tells it (default: --chip)",
               {.type = "FILE"});
+  command.Add("--stack", flags.stack,
+              "Who makes the kernels of a GPU: jax (XLA, or torch.compile), pytorch (each call is "
+              "one), megatron (Transformer Engine's) (default: jax)",
+              {.type = "jax|pytorch|megatron", .one_of = {"jax", "pytorch", "megatron"}});
 }
 
 void AddPricingFlags(const Command& command, EstimateFlags& flags) {
@@ -65,12 +69,11 @@ void AddEstimateFlags(const Command& command, EstimateFlags& flags) {
 }
 
 Expected<Chip> ReadChip(const ChipFlags& flags) {
-  if (flags.file.empty()) {
-    Expected<Chip> chip = BuiltInChip(flags.name);
-    if (!chip) throw FlagError("--chip", chip.error());
-    return chip;
-  }
-  return ReadChipFile(flags.file);
+  Expected<Chip> chip = flags.file.empty() ? BuiltInChip(flags.name) : ReadChipFile(flags.file);
+  if (!chip && flags.file.empty()) throw FlagError("--chip", chip.error());
+  if (!chip) return chip;
+  if (auto set = SetStack(*chip, flags.stack); !set) throw FlagError("--stack", set.error());
+  return chip;
 }
 
 Expected<Chip> ReadChipFile(const std::string& path) {

@@ -24,6 +24,7 @@ namespace gshard {
 
 struct ChipFlags {
   std::string name = "tpu-v3", file;
+  std::string stack = "jax";
 };
 
 struct EstimateFlags {
@@ -37,7 +38,7 @@ struct EstimateFlags {
   PropagationFlags propagation;
 };
 
-// --chip and --chip-file alone, for commands that estimate nothing else.
+// --chip, --chip-file and --stack alone, for commands that estimate nothing else.
 void AddChipFlags(const Command& command, ChipFlags& flags);
 
 // Chip, network and memory: all that says how a program is priced.
@@ -46,7 +47,7 @@ void AddPricingFlags(const Command& command, EstimateFlags& flags);
 // All but --num-partitions, which stands beside IN.
 void AddEstimateFlags(const Command& command, EstimateFlags& flags);
 
-// Throws FlagError for a name that is no chip's.
+// Throws FlagError for a name that is no chip's, and for a stack that the chip does not run.
 Expected<Chip> ReadChip(const ChipFlags& flags);
 // What --chip-file names.
 Expected<Chip> ReadChipFile(const std::string& path);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/analysis/combiner.h"
 #include "ir/custom_call.h"
+#include "ir/metadata.h"
 #include "ir/module.h"
 #include "ir/op_traits.h"
 
@@ -106,6 +108,89 @@ bool IsUpdatedBy(const Instruction* user, const Instruction* x) {
     if (user->operand(i) == x) return true;
   }
   return false;
+}
+
+// Is an operand repeated along dims that it lacks: a norm's statistic or scale, a bias?
+bool ReadsFewerDims(const Instruction* x) {
+  return std::ranges::any_of(x->operands(), [](const Instruction* operand) {
+    return operand->opcode() == Opcode::kBroadcast && operand->operand(0)->shape()->rank() > 0;
+  });
+}
+
+// The innermost function of a library that an operation is part of, by its op_name: all up to
+// "jit(silu)" of "jit(step)/jvp()/while/body/jit(silu)/mul". Empty: of none.
+std::string_view CallIn(std::string_view op_name) {
+  const size_t at = op_name.rfind("jit(");
+  if (at == std::string_view::npos || at == 0) return {};
+  const size_t end = op_name.find('/', at);
+  return end == std::string_view::npos ? std::string_view() : op_name.substr(0, end);
+}
+
+// Does a framework that launches call by call make x in the kernel of its user? The update of
+// weights, outside of derivatives, is one kernel (fused optimizers).
+bool IsOfOneCall(const Instruction* x, const Instruction* user) {
+  if (x->opcode() == Opcode::kConvert || user->opcode() == Opcode::kConvert) return true;
+  if (!IsElementwise(user->opcode())) return true;
+  if (ReadsFewerDims(x) || ReadsFewerDims(user)) return true;
+  const std::string name = OpNameOf(*x), other = OpNameOf(*user);
+  const bool is_of_model = name.find("jvp(") != std::string::npos;
+  if (!is_of_model || other.find("jvp(") == std::string::npos) return true;
+  const std::string_view call = CallIn(name);
+  return !call.empty() && call == CallIn(other);
+}
+
+// One iteration's rows of a loop's array that stacks them: autograd keeps the value itself.
+bool IsRowOfStack(const Instruction* x) {
+  if (x->opcode() != Opcode::kDynamicUpdateSlice) return false;
+  const Instruction* stack = x->operand(0);
+  const std::span<const int64_t> rows = x->operand(1)->shape()->dims();
+  return stack->opcode() == Opcode::kGetTupleElement &&
+         stack->operand(0)->opcode() == Opcode::kParameter && rows.size() > 1 && rows[0] == 1 &&
+         std::ranges::equal(rows.subspan(1), stack->shape()->dims().subspan(1));
+}
+
+// The largest magnitude of an array, by which it is scaled for an 8-bit type.
+bool IsLargestMagnitude(const Instruction* x) {
+  return x->opcode() == Opcode::kReduce && x->shape()->IsArray() &&
+         x->shape()->element_count() == 1 && x->operand(0)->opcode() == Opcode::kAbs &&
+         CombinerOf(x->called(0)) == Opcode::kMaximum;
+}
+
+bool IsFloat8(const Shape* shape) {
+  return shape->IsArray() && IsFloat(shape->dtype()) && DTypeBits(shape->dtype()) == 8;
+}
+
+// Is x, one number, made of a reduction in its computation?
+bool FollowsFromReduce(const Instruction* x) {
+  constexpr size_t kMax = 40;
+  std::vector<const Instruction*> open = {x};
+  for (size_t i = 0; i < open.size() && i < kMax; ++i) {
+    if (open[i]->opcode() == Opcode::kReduce) return true;
+    if (open[i]->opcode() == Opcode::kGetTupleElement) continue;
+    open.insert(open.end(), open[i]->operands().begin(), open[i]->operands().end());
+  }
+  return false;
+}
+
+// A cast to an 8-bit float of what is scaled and clamped, by a scale that is known before: of
+// earlier steps (delayed scaling).
+bool IsCastByKnownScale(const Instruction* x) {
+  if (x->opcode() != Opcode::kConvert || !IsFloat8(x->shape())) return false;
+  constexpr int kMaxLength = 8;
+  const Instruction* value = x->operand(0);
+  for (int i = 0; i < kMaxLength && IsElementwise(value->opcode()); ++i) {
+    const Instruction* next = nullptr;
+    for (const Instruction* operand : value->operands()) {
+      if (operand->opcode() == Opcode::kBroadcast) {
+        if (FollowsFromReduce(operand->operand(0))) return false;
+      } else if (operand->shape()->rank() > 0) {
+        next = operand;
+      }
+    }
+    if (next == nullptr) break;
+    value = next;
+  }
+  return true;
 }
 
 // Changes layout or type only: products are written so in the first place.
@@ -267,9 +352,32 @@ class FusionBuilder {
     return true;
   }
 
+  // Is x made with its operands, or left where they are?
+  bool IsFree(const Instruction* x) const {
+    if (options_.is_compiled) return false;
+    return (!options_.copies_into_stacks && IsRowOfStack(x)) ||
+           (options_.casts_in_producers && (IsLargestMagnitude(x) || IsCastByKnownScale(x)));
+  }
+
+  // Do the kernels of x's users launch with x in them, where each call is one?
+  bool MayJoinCalls(const Instruction* x, Role role) const {
+    if (options_.fuses_calls || role != Role::kElementwise) return true;
+    std::vector<const Instruction*> made = {x};  // x under other names
+    for (size_t i = 0; i < made.size(); ++i) {
+      for (const Instruction* user : users_.of(made[i])) {
+        if (IsAlias(user)) {
+          made.push_back(user);
+        } else if (!IsOfOneCall(x, user)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
   // Fuses x into the kernels of its users if they take it.
   bool CanFuse(const Instruction* x, Role role) {
-    if (!x->shape()->IsArray()) return false;
+    if (!x->shape()->IsArray() || !MayJoinCalls(x, role)) return false;
     KernelList kernels = KernelsOfUsers(x);
     if (kernels.empty() || kernels[0] == kOutside) return false;
     for (int32_t kernel : kernels) {
@@ -411,6 +519,10 @@ class FusionBuilder {
 
   // May the kernel compute x, an operand of one of its members?
   bool Accepts(const Draft& draft, const Instruction* x, Role role) const {
+    if (draft.kernel.is_free) {
+      return role == Role::kCheap || (role == Role::kElementwise && users_.of(x).size() == 1 &&
+                                      draft.root_role != Role::kUpdate);
+    }
     if (role == Role::kMovement && !options_.fuses_movement) return false;
     switch (draft.root_role) {
       case Role::kElementwise:
@@ -458,6 +570,7 @@ class FusionBuilder {
     Draft draft;
     draft.kernel.root = x;
     draft.kernel.members.push_back(x);
+    draft.kernel.is_free = IsFree(x);
     draft.root_role = role == Role::kCheap ? Role::kElementwise : role;
     draft.has_dot = role == Role::kDot;
     draft.changes_layout_only = IsLayoutChange(x);

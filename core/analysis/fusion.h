@@ -43,6 +43,15 @@ struct FusionOptions {
   const ModuleAttention* attention = nullptr;
   // What lies on the host is no kernel's; null: nothing is known. Lives as long as the model.
   const HostMemory* host = nullptr;
+  // Elementwise operations of a model are fused only with those of the same function of a library
+  // (jit(silu)), and with the statistics of a norm or softmax: each call is a kernel.
+  bool fuses_calls = true;
+  // Results of a loop's iterations are copied into the arrays that stack them; false: they stay
+  // where they are made.
+  bool copies_into_stacks = true;
+  // What makes a value also makes its largest magnitude, and its 8-bit form where the scale does
+  // not depend on that.
+  bool casts_in_producers = false;
   // The text is a compiler's output: nothing but its fusions is fused.
   bool is_compiled = false;
   // What the chip keeps as bf16 though it is f32 in the text; null: nothing. Lives as long as the
@@ -62,6 +71,9 @@ struct FusionKernel {
   std::vector<const Instruction*> members;  // in text order, root last; each member of one kernel
   std::vector<const Instruction*> copies;   // values that other kernels compute for themselves too
   int attention = -1;                       // index into FusionModel::attention(); -1: none
+  // Part of what makes its operands, or left where they are (copies_into_stacks,
+  // casts_in_producers).
+  bool is_free = false;
 };
 
 class FusionModel {

@@ -162,8 +162,8 @@ bool IsSound(const EfficiencyCurve& curve) {
 
 // What is wrong with the numbers; empty if nothing.
 std::string ProblemOf(const Chip& chip) {
-  bool positive = chip.hbm_bytes > 0 && chip.hbm_bytes_per_s > 0 && chip.launch_s >= 0 && chip.clock_hz >= 0 &&
-                  chip.collective_launch_s >= 0 && chip.vector_flops >= 0 &&
+  bool positive = chip.hbm_bytes > 0 && chip.hbm_bytes_per_s > 0 && chip.launch_s >= 0 &&
+                  chip.clock_hz >= 0 && chip.collective_launch_s >= 0 && chip.vector_flops >= 0 &&
                   chip.collective_compute_share >= 0 && chip.collective_compute_share < 1 &&
                   chip.PeakFlops(DType::kF32) > 0;
   for (const auto& [type, rate] : chip.peak_flops) positive = positive && rate > 0;
@@ -262,12 +262,39 @@ std::string ChipsMeantBy(std::string_view name) {
 
 }  // namespace
 
+namespace {
+constexpr std::pair<std::string_view, Chip::Stack> kStacks[] = {
+    {"jax", Chip::Stack::kJax},
+    {"pytorch", Chip::Stack::kPytorch},
+    {"megatron", Chip::Stack::kMegatron}};
+}  // namespace
+
+Expected<void> SetStack(Chip& chip, std::string_view name) {
+  for (const auto& [known, stack] : kStacks) {
+    if (known != name) continue;
+    if (stack != Chip::Stack::kJax && chip.compiler != Chip::Compiler::kGpu) {
+      return Fail(
+          MakeError("E-COST-001", fmt::format("'{}' runs on GPUs, {} is none", name, chip.name)));
+    }
+    chip.stack = stack;
+    return {};
+  }
+  return Fail(
+      MakeError("E-COST-001", fmt::format("no stack '{}': jax, pytorch or megatron", name)));
+}
+
+std::string_view NameOf(Chip::Stack stack) {
+  for (const auto& [name, known] : kStacks) {
+    if (known == stack) return name;
+  }
+  return "";
+}
+
 Expected<Chip> BuiltInChip(std::string_view name) {
   if (const EmbeddedChip* found = FindEmbedded(name)) return ReadEmbedded(*found);
   return Fail(MakeError("E-COST-001", fmt::format("no chip is called '{}'", name),
-                        ChipsMeantBy(name) +
-                            fmt::format("there are {}; --chip-file reads another",
-                                        fmt::join(BuiltInChipNames(), ", "))));
+                        ChipsMeantBy(name) + fmt::format("there are {}; --chip-file reads another",
+                                                         fmt::join(BuiltInChipNames(), ", "))));
 }
 
 Expected<Chip> ParseChip(std::string_view json, const std::string& file_name) {

@@ -45,8 +45,13 @@ struct Chip {
   // Whose rules for fusion and overlap hold.
   enum class Compiler : uint8_t { kTpu, kGpu, kCpu };
 
+  // Who makes a GPU's kernels of a program: a compiler of the whole of it (XLA; torch.compile makes
+  // about the same), PyTorch call by call, or Megatron with Transformer Engine's fused kernels.
+  enum class Stack : uint8_t { kJax, kPytorch, kMegatron };
+
   std::string name;
   Compiler compiler = Compiler::kTpu;
+  Stack stack = Stack::kJax;  // not kJax: of a GPU
   std::map<std::string, double> peak_flops;  // of matrix units by dtype name, FLOP/s; "f32", "bf16"
   double vector_flops = 0;                   // elementwise work, FLOP/s
   double hbm_bytes = 0;
@@ -76,6 +81,11 @@ struct Chip {
   // What mfu and hfu are shares of: bf16's.
   double NominalFlops() const { return PeakFlops(DType::kBF16); }
 };
+
+// "jax", "pytorch", "megatron". Errors: E-COST-001 for another name, and for a stack that the chip
+// does not run.
+Expected<void> SetStack(Chip& chip, std::string_view name);
+std::string_view NameOf(Chip::Stack stack);
 
 // "tpu-v3", .. Errors (E-COST-001) list the names there are.
 Expected<Chip> BuiltInChip(std::string_view name);

@@ -328,6 +328,7 @@ Expected<CostReport> EstimateCost(Module& module, const Chip& chip, const CostOp
   CostReport report;
   report.devices = priced->devices;
   report.chip = chip.name;
+  report.stack = chip.stack;
   report.overlap = priced->overlap;
   report.uses_text_cycles = options.uses_text_cycles;
   if (priced->mesh != nullptr) report.mesh = priced->mesh->axes;

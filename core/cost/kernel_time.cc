@@ -164,6 +164,9 @@ FusionOptions FusionOptionsOf(const Chip& chip) {
   options.fuses_into_dots = chip.compiler == Chip::Compiler::kTpu;
   options.fuses_movement = true;
   options.copies_values = true;
+  options.fuses_calls = chip.stack != Chip::Stack::kPytorch;
+  options.copies_into_stacks = chip.stack == Chip::Stack::kJax;
+  options.casts_in_producers = chip.stack == Chip::Stack::kMegatron;
   return options;
 }
 

@@ -174,6 +174,10 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
   const Instruction* root = kernel.root;
   if (root->opcode() == Opcode::kFusion) return WorkOfFusion(*root);
   KernelWork work;
+  if (kernel.is_free) {
+    work.main = root;
+    return work;
+  }
   const AttentionKernel* attention =
       kernel.attention < 0 ? nullptr : &model.attention()[static_cast<size_t>(kernel.attention)];
   auto is_residual = [&](const Instruction* x) {
@@ -204,7 +208,8 @@ KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel) {
   }
   for (const auto& [value, share] : reads.shares()) {
     bool inside = model.KernelOf(value) == &kernel || model.IsFused(value);
-    if (!inside && !model.IsSpared(value)) work.bytes += share * static_cast<double>(model.BytesOf(value));
+    if (!inside && !model.IsSpared(value))
+      work.bytes += share * static_cast<double>(model.BytesOf(value));
   }
   if (root->opcode() == Opcode::kCustomCall) {
     AddCustomCall(*root, work);

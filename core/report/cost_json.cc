@@ -134,6 +134,7 @@ std::string CostAsJson(const Module& module, const CostReport& report, size_t to
                    {"module", module.name()},
                    {"devices", report.devices},
                    {"chip", report.chip},
+                   {"stack", NameOf(report.stack)},
                    {"failed_checks", FailedChecksAsJson(failed)},
                    {"advice", std::move(tried)},
                    {"mesh", std::move(mesh)},

@@ -86,8 +86,11 @@ std::string CyclesText(const CostReport& report) {
 
 std::string CostAsText(const Module& module, const CostReport& report, size_t top) {
   std::string out = VerdictText(report.memory);
-  out += fmt::format("{}: {} device{}, {}{}\n", module.name(), report.devices,
+  out += fmt::format("{}: {} device{}, {}{}{}\n", module.name(), report.devices,
                      report.devices == 1 ? "" : "s", report.chip,
+                     report.stack == Chip::Stack::kJax
+                         ? ""
+                         : fmt::format(", kernels as {} makes them", NameOf(report.stack)),
                      report.propagation == "shardy" ? ", propagated by Shardy's rules" : "");
   out += fmt::format("  step time      {:>12}   {}\n", HumanSeconds(report.step_time_s),
                      BreakdownText(report));

@@ -72,7 +72,7 @@ def fitted(path, row):
 
 
 def cost(path, row):
-    run = subprocess.run(["gshard-cost", path, "--chip", row["chip"], "--json"], check=False,
+    run = subprocess.run(["gshard-cost", path, "--chip", row["chip"], "--stack", row.get("stack", "jax"), "--json"], check=False,
                          capture_output=True, text=True)
     if run.returncode:
         sys.exit(run.stderr)

@@ -19,6 +19,9 @@ import sys
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 PARTS = ("dot", "attention", "movement", "other", "exposed_communication", "bubble")
+# Who made the kernels, by what the source is of; JAX, and PyTorch programs that torch.compile makes, are "jax".
+STACKS = (("pytorch", "llm-foundry|nanotron|DeepLearningExamples"),
+          ("megatron", "NeMo|Megatron|dgxc-benchmarking (nemotron|llama3)|TransformerEngine|2205.05198"))
 HEADS = ("dots", "attention", "moves", "other", "exposed", "bubble")
 
 
@@ -41,6 +44,10 @@ def measured_seconds(row):
     return model_flops(row) / (row["tflops_device"] * 1e12 * devices)
 
 
+def stack_of(row):
+    return next((stack for stack, source in STACKS if re.search(source, row["source"])), "jax")
+
+
 def run(*command):
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
@@ -57,7 +64,7 @@ def estimate(gshard, path, row):
         if not staged.exists():
             run(gshard / "gshard-opt", "pipeline", path, "--chip", row["chip"], "-o", staged, *map(str, flags))
         path = staged
-    return json.loads(run(gshard / "gshard-cost", path, "--chip", row["chip"], "--json"))
+    return json.loads(run(gshard / "gshard-cost", path, "--chip", row["chip"], "--stack", stack_of(row), "--json"))
 
 
 def program(directory, name, row):

@@ -47,6 +47,89 @@ TEST_CASE("Copies are their operands until a compiler writes them", "[fusion]") 
   CHECK(KernelsOf(body, compiled) == "n, k, s");
 }
 
+TEST_CASE("PyTorch launches call by call, but for norms, casts and the update of weights",
+          "[fusion]") {
+  FusionOptions eager = kGpu;
+  eager.fuses_calls = false;
+  // silu is one call of two operations, the product with it another.
+  const char* gated = R"(
+  x = bf16[64,64] parameter(0)
+  y = bf16[64,64] parameter(1)
+  s = bf16[64,64] logistic(x), metadata={op_name="jit(f)/jvp(jit(silu))/logistic"}
+  m = bf16[64,64] multiply(x, s), metadata={op_name="jit(f)/jvp(jit(silu))/mul"}
+  g = bf16[64,64] multiply(m, y), metadata={op_name="jit(f)/jvp()/mul"}
+  ROOT a = bf16[64,64] add(g, x), metadata={op_name="jit(f)/jvp()/add"})";
+  CHECK(KernelsOf(gated, kGpu) == "s+m+g+a");
+  CHECK(KernelsOf(gated, eager) == "s+m, g, a");
+  const char* norm = R"(
+  x = bf16[64,64] parameter(0)
+  w = f32[64] parameter(1)
+  zero = f32[] constant(0)
+  c = f32[64,64] convert(x), metadata={op_name="jit(f)/jvp()/convert"}
+  q = f32[64,64] multiply(c, c), metadata={op_name="jit(f)/jvp()/mul"}
+  t = f32[64] reduce(q, zero), dimensions={1}, to_apply=add, metadata={op_name="jit(f)/jvp()/sum"}
+  r = f32[64] rsqrt(t), metadata={op_name="jit(f)/jvp()/rsqrt"}
+  rb = f32[64,64] broadcast(r), dimensions={0}
+  n = f32[64,64] multiply(c, rb), metadata={op_name="jit(f)/jvp()/mul"}
+  wb = f32[64,64] broadcast(w), dimensions={1}
+  k = f32[64,64] multiply(n, wb), metadata={op_name="jit(f)/jvp()/mul"}
+  ROOT o = bf16[64,64] convert(k), metadata={op_name="jit(f)/jvp()/convert"})";
+  CHECK(KernelsOf(norm, eager) == KernelsOf(norm, kGpu));
+  const char* update = R"(
+  w = f32[64] parameter(0)
+  g = f32[64] parameter(1)
+  m = f32[64] multiply(g, g), metadata={op_name="jit(f)/mul"}
+  ROOT n = f32[64] subtract(w, m), metadata={op_name="jit(f)/sub"})";
+  CHECK(KernelsOf(update, eager) == "m+n");
+}
+
+// Names of kernels that take no time.
+std::string FreeKernelsOf(const std::string& text, const FusionOptions& options) {
+  auto module = Parsed(text);
+  Users users(*module);
+  std::string names;
+  for (const Computation* computation : module->computations()) {
+    for (const FusionKernel& kernel : FusionModel(*computation, users, options).kernels()) {
+      if (kernel.is_free) names += std::string(kernel.root->name()) + " ";
+    }
+  }
+  return names;
+}
+
+TEST_CASE("What loops stack stays where it is made; 8-bit casts are their producers'", "[fusion]") {
+  FusionOptions megatron = kGpu;
+  megatron.copies_into_stacks = false, megatron.casts_in_producers = true;
+  const char* loop = R"(
+HloModule m
+max { a = bf16[] parameter(0) b = bf16[] parameter(1) ROOT c = bf16[] maximum(a, b) }
+ENTRY body {
+  p = (s32[], bf16[8,64,64], bf16[8,4,64], bf16[]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  kept = bf16[8,64,64] get-tuple-element(p), index=1
+  cache = bf16[8,4,64] get-tuple-element(p), index=2
+  scale = bf16[] get-tuple-element(p), index=3
+  zero = s32[] constant(0)
+  x = bf16[64,64] parameter(1)
+  y = bf16[64,64] exponential(x)
+  row = bf16[1,64,64] reshape(y)
+  stack = bf16[8,64,64] dynamic-update-slice(kept, row, i, zero, zero)
+  written = bf16[1,1,64] parameter(2)
+  append = bf16[8,4,64] dynamic-update-slice(cache, written, i, i, zero)
+  size = bf16[64,64] abs(y)
+  least = bf16[] constant(0)
+  amax = bf16[] reduce(size, least), dimensions={0,1}, to_apply=max
+  sb = bf16[64,64] broadcast(scale), dimensions={}
+  delayed = bf16[64,64] multiply(y, sb)
+  d8 = f8e4m3fn[64,64] convert(delayed)
+  ab = bf16[64,64] broadcast(amax), dimensions={}
+  current = bf16[64,64] divide(y, ab)
+  c8 = f8e4m3fn[64,64] convert(current)
+  ROOT r = (bf16[8,64,64], bf16[8,4,64], bf16[], f8e4m3fn[64,64], f8e4m3fn[64,64]) tuple(stack, append, amax, d8, c8)
+})";
+  CHECK(FreeKernelsOf(loop, kGpu).empty());
+  CHECK(FreeKernelsOf(loop, megatron) == "stack amax d8 ");
+}
+
 TEST_CASE("Elementwise chains and what moves data run in their consumer", "[fusion]") {
   CHECK(KernelsOf(R"(
   x = f32[64,64] parameter(0)

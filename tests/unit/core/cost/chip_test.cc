@@ -24,6 +24,21 @@ TEST_CASE("Every built-in chip can be read and has what estimates need", "[chip]
   CHECK(missing.error().code == "E-COST-001");
 }
 
+TEST_CASE("GPUs have stacks, TPUs have XLA", "[chip]") {
+  Chip chip = *BuiltInChip("h100");
+  CHECK(NameOf(chip.stack) == "jax");
+  for (const std::string_view name : {"pytorch", "megatron", "jax"}) {
+    REQUIRE(SetStack(chip, name));
+    CHECK(NameOf(chip.stack) == name);
+  }
+  CHECK_FALSE(SetStack(chip, "mxnet"));
+  Chip tpu = *BuiltInChip("tpu-v5e");
+  CHECK(SetStack(tpu, "jax"));
+  auto refused = SetStack(tpu, "megatron");
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message == "'megatron' runs on GPUs, tpu-v5e is none");
+}
+
 TEST_CASE("Devices are as programs count them", "[chip]") {
   CHECK(BuiltInChip("tpu-v3")->NominalFlops() == Approx(61.5e12));
   CHECK(BuiltInChip("tpu-v4")->NominalFlops() == Approx(275e12));
