@@ -19,9 +19,10 @@
 
 namespace gshard {
 
-// rep-on: devices that differ only along `dims` become replicas; the counts become 1.
+// Makes devices that differ only along `dims` replicas of each other: the counts of these dims
+// become 1. Called *rep-on* in docs/sharding.md.
 const Sharding* ReplicateOnDims(Context& ctx, const Sharding* s, std::span<const int64_t> dims);
-// rep-on all data dims but `dims`.
+// Applies ReplicateOnDims to all data dims but `dims`.
 const Sharding* KeepOnlyDims(Context& ctx, const Sharding* s, std::span<const int64_t> dims);
 // Keeps manual subgroups only; the result has `rank` data dims of count 1.
 const Sharding* ReplicateAllDataDims(Context& ctx, const Sharding* s, int64_t rank);
@@ -32,11 +33,11 @@ const Sharding* AddDims(Context& ctx, const Sharding* s, std::span<const int64_t
 // New data dim i is old data dim permutation[i].
 const Sharding* TransposeSharding(Context& ctx, const Sharding* s,
                                   std::span<const int64_t> permutation);
-// map dims / partial transpose: source dim i goes to target dim source_to_target[i], -1 for none
-// (its count must be 1, else null is returned); unnamed target dims get count 1.
+// Moves source dim i to target dim source_to_target[i], -1 for none (its count must be 1, else null
+// is returned). Target dims that are not named get count 1.
 const Sharding* MapDims(Context& ctx, const Sharding* s, std::span<const int64_t> source_to_target,
                         int64_t target_rank);
-// along: keep only `from`, then from[i] becomes target dim to[i]; other target dims 1.
+// Keeps only the dims `from`; from[i] becomes target dim to[i]. Other target dims get count 1.
 const Sharding* AlongDims(Context& ctx, const Sharding* s, std::span<const int64_t> from,
                           std::span<const int64_t> to, int64_t target_rank);
 // Element at tile t moves to tile count-1-t along `dims`.
@@ -47,37 +48,46 @@ const Sharding* SplitDim(Context& ctx, const Sharding* s, int64_t dim, int64_t k
 const Sharding* MergeDims(Context& ctx, const Sharding* s, int64_t dim);
 // count(to) *= count(from), the old `from` index minor; count(from) = 1.
 const Sharding* MoveTiles(Context& ctx, const Sharding* s, int64_t from, int64_t to);
-// Reshape propagation; replicated where nothing maps.
+// Returns the sharding that a reshape from `from_dims` to `to_dims` passes on; replicated where
+// nothing maps.
 const Sharding* PropagateThroughReshape(Context& ctx, const Sharding* s,
                                         std::span<const int64_t> from_dims,
                                         std::span<const int64_t> to_dims);
 
-// A refines B on this shape.
+// True if `a` refines `b` on this shape: each device's tile by `a` lies within its tile by `b`.
+// True for any `a` if `b` is replicated or maximal.
 bool IsSubTiling(const Sharding* a, const Sharding* b, const Shape* shape);
-// merge A into B with at least `minimum_tiles` (0: tiles(B)+1). Null on failure; B unchanged.
+// Returns a sharding that refines both `a` and `b` with at least `minimum_tiles` tiles (0: one more
+// than `b` has), or null if there is none that this finds. If `b` is replicated or maximal: `a`, if
+// it is tiled. If `a` is: null.
 const Sharding* MergeShardings(Context& ctx, const Sharding* a, const Sharding* b,
                                int64_t minimum_tiles = 0);
+// Merges the shardings of `list` one after the other, each into what those before it give, with at
+// least as many tiles as that has. Where that fails, `fallback`, or the first of the list if that
+// is null; `fallback` for an empty list.
 const Sharding* CommonSharding(Context& ctx, std::span<const Sharding* const> list,
                                const Sharding* fallback = nullptr);
-// Is leaf or tuple A more specific than B (docs/propagation.md, "The improvement rule").
+// True if `a`, a leaf or a tuple, is more specific than `b` (docs/propagation.md, "The improvement
+// rule").
 bool IsMoreSpecific(const Sharding* a, const Sharding* b);
 
 // --- geometry. Tile size c = ceil(n/t); device at tile i holds [min(i*c,n), min((i+1)*c,n)).
 // Shape of one device's buffer: tiled dims become their tile size; layouts kept. Tuples by leaf.
 const Shape* ShardShape(Context& ctx, const Shape* shape, const Sharding* s);
-// Index of a device's tile along each data dim (zeros unless tiled).
+// Returns the index of a device's tile along each data dim (zeros unless tiled).
 std::vector<int64_t> TileIndexOf(const Sharding* s, int64_t device, int64_t rank);
 bool DividesEvenly(const Sharding* s, const Shape* shape);
 
 // --- tuples
-// `s` for every leaf of `shape`, in pre-order: a tuple sharding as it is, any other repeated.
+// Returns the sharding of each leaf of `shape`, in pre-order: the elements of a tuple sharding, any
+// other sharding repeated.
 std::vector<const Sharding*> LeafShardings(const Shape* shape, const Sharding* s);
-// `s` for leaf `leaf`; null where there is none.
+// Returns the sharding of leaf `leaf`; null where there is none.
 inline const Sharding* LeafSharding(const Sharding* s, size_t leaf) {
   if (s == nullptr || !s->IsTuple()) return s;
   return leaf < s->elements.size() ? s->elements[leaf] : nullptr;
 }
-// Sharding of element `index` of a tuple-shaped value.
+// Returns the sharding of element `index` of a tuple-shaped value.
 const Sharding* ElementSharding(Context& ctx, const Shape* shape, const Sharding* s, int64_t index);
 
 // --- device groups. Each dim in `dims` of count t splits into t/kept groups (major) by `kept`
@@ -112,10 +122,10 @@ TileAssignment CollectiveGroups(const Sharding* s, std::span<const int64_t> dims
 // another mesh.
 std::string WhyNotApplicable(const Sharding* s, const Shape* shape, int64_t devices,
                              bool subsets = false);
-// The same of an instruction's own sharding. An outfeed's may be of its data: one for all leaves,
-// or a tuple of the leaves' with or without one for its token.
+// Same question about an instruction's own sharding. The sharding of an outfeed may be that of its
+// data: one for all leaves, or a tuple of the leaves' with or without one for its token.
 std::string WhyNotApplicable(const Instruction& x, int64_t devices, bool subsets = false);
-// Of the leaves of an outfeed's data; nulls where nothing is said.
+// Returns the shardings of the leaves of an outfeed's data; null where none is given.
 std::vector<const Sharding*> OutfeedShardings(const Instruction& outfeed);
 
 }  // namespace gshard

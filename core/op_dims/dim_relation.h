@@ -1,6 +1,6 @@
 // How the dims of an operation's operands and results relate, as data.
 //
-// An operation is described by *factors*, as an einsum "ij,jk->ik" is by letters: each dim of each
+// An operation is described by *factors*, as an einsum "ik,kj->ij" is by letters: each dim of each
 // operand and result is a product of factors, major to minor, nearly always of one. Dims that share
 // a factor can be cut alike; the factor's kind says what that costs. For example
 //
@@ -11,6 +11,12 @@
 // The factors, their kinds and their order are those of Shardy's sharding rules (its public
 // documentation, "Propagation"; observed op by op, docs/propagation.md). Values of control flow
 // (loops, branches, calls) relate by edges between values and have no factors.
+//
+// Users: Shardy's mode of propagation (core/propagation/shardy/), automatic sharding
+// (core/autoshard/dim_names.h), the pipeliner (core/pipeline/plan/shard_rows.h) and the choice of
+// arrays to compare (backends/cpu/verify/analysis/chain_ends.h). GSPMD's mode has rules and DotDims
+// instead (core/propagation/rules.h, dot_dims.h), the partitioner Labels
+// (core/partition/scope/strategy.h).
 #ifndef GSHARD_CORE_OP_DIMS_DIM_RELATION_H_
 #define GSHARD_CORE_OP_DIMS_DIM_RELATION_H_
 
@@ -25,7 +31,9 @@
 
 namespace gshard {
 
-// What it takes to compute an operation whose dims are cut along a factor.
+// What it takes to compute an operation whose dims are cut along a factor. The kind does not keep
+// shardings from propagating along the factor, only Factor::blocked does; but Shardy's tiers 0 to 2
+// use kPassThrough alone (core/propagation/shardy/engine.h).
 enum class FactorKind : uint8_t {
   kPassThrough,      // nothing: each device computes its part
   kReduction,        // a sum (or another reduction) of the results over the devices
@@ -84,16 +92,17 @@ struct DimRelation {
   bool relates = true;
 };
 
-// The relation of any instruction. Pure; shapes and attributes must be verified. The product of a
-// dim's factors is the dim's size except where sizes differ along one factor: a slice and what it
-// is cut from share a factor of the larger size, a window and its base one of the result's.
+// Returns the relation of any instruction. Pure; shapes and attributes must be verified. The
+// product of a dim's factors is the dim's size except where sizes differ along one factor: a slice
+// and what it is cut from share a factor of the larger size, a window and its base one of the
+// result's.
 DimRelation RelationOf(const Instruction& x);
 
 // "([i, k], [k, j])->([i, j]) {i=8, j=32, k=16} reduction={k}", as Shardy prints its rules.
 std::string ToString(const DimRelation& relation);
-// The same without sizes and kinds: "([i, k], [k, j])->([i, j])".
+// Returns that text without sizes and kinds: "([i, k], [k, j])->([i, j])".
 std::string DimsText(const DimRelation& relation);
-// The letter of a factor there: i, j, .. z, i1, ..
+// Returns the letter of a factor in these texts: i, j, .. z, i1, ..
 std::string FactorName(int factor);
 
 }  // namespace gshard

@@ -1,5 +1,6 @@
-// The relation of each opcode's dims, in core/op_dims/ops/<family>.cc. Each function adds the
-// factors that dims share; dims that it leaves out get factors of their own.
+// Functions that make the relation of one opcode's dims, in the file of core/op_dims/ops/ that the
+// comment above each block names. Each adds the factors that dims share; dims that it leaves out
+// get factors of their own. Which opcode has which function: core/op_dims/relation_table.cc.
 #ifndef GSHARD_CORE_OP_DIMS_RELATION_RULES_H_
 #define GSHARD_CORE_OP_DIMS_RELATION_RULES_H_
 

@@ -1,6 +1,9 @@
-// Memo over ir/sharding_algebra.h: layers of a model ask the same few questions thousands of times.
+// Memoized forms of functions of ir/sharding_algebra.h: layers of a model ask the same few
+// questions thousands of times.
 //
-// Same meaning as the functions of the same names; results are canonical. One per propagation.
+// Each means the same as the function of the same name, but MapDims (see there); Transpose,
+// Reverse, Reshape and Merge stand for TransposeSharding, ReverseSharding, PropagateThroughReshape
+// and MergeShardings. Results are canonical. One object per propagation; not thread-safe.
 #ifndef GSHARD_CORE_PROPAGATION_DERIVED_SHARDINGS_H_
 #define GSHARD_CORE_PROPAGATION_DERIVED_SHARDINGS_H_
 
@@ -27,7 +30,8 @@ class DerivedShardings {
   const Sharding* AddDims(const Sharding* s, std::span<const int64_t> dims);
   const Sharding* Transpose(const Sharding* s, std::span<const int64_t> permutation);
   const Sharding* Reverse(const Sharding* s, std::span<const int64_t> dims);
-  // Source dims that go nowhere (-1) are replicated first.
+  // Differs from the function of that name: source dims that map to -1 are replicated first, so
+  // their counts need not be 1.
   const Sharding* MapDims(const Sharding* s, std::span<const int64_t> source_to_target,
                           int64_t target_rank);
   const Sharding* AlongDims(const Sharding* s, std::span<const int64_t> from,

@@ -26,7 +26,8 @@ struct DotDims {
 
 DotDims DotDimsOf(const Instruction& dot_or_convolution);
 
-// Attributes and shapes decide them, so they are computed once per instruction.
+// Keeps the DotDims of each instruction: they depend on attributes and shapes alone, so they are
+// computed once. Not thread-safe. References stay valid until the cache is destroyed.
 class DotDimsCache {
  public:
   const DotDims& Of(const Instruction& x);

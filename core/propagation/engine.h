@@ -1,4 +1,5 @@
 // The state of one propagation and its fixed-point loop (docs/propagation.md, "Driver").
+// Not thread-safe: it changes the module's shardings and interns new ones in its Context.
 //
 // Shardings are canonical pointers by instruction id, written back to the instructions at the end.
 // Two worklists hold the instructions to re-examine forward (an operand changed) and backward (a
@@ -32,12 +33,13 @@ class Engine {
   Engine(Module& module, const Annotations& annotations, const Options& options,
          ExplainRecorder* recorder);
 
-  // Levels 0 to 3, each to a fixed point. True if anything changed.
+  // Runs levels 0 to 3 (see PropagationContext::level), each to a fixed point. True if anything
+  // changed.
   bool Run(ShardGroups& groups);
-  // One level to a fixed point.
+  // Runs one level to a fixed point. True if anything changed.
   bool RunLevel(int level, ShardGroups& groups);
 
-  // Annotations that their neighbours would have otherwise. After the last RunLevel.
+  // Adds the annotations that a neighbour contradicts. To be called after the last RunLevel.
   void FindConflicts(PropagationFindings& findings);
 
   const Sharding* of(const Instruction* x) const { return shardings_[x->id()]; }

@@ -8,20 +8,22 @@
 
 namespace gshard {
 
-// Merges `current` into `offered`, leaf by leaf for tuples. A leaf succeeds if the two combine into
-// more tiles than either (only with `combine`, both partially replicated) or if the offered one is
-// more specific. Null if no leaf succeeds; leaves that do not succeed keep what was offered.
-// Neither argument is null; tuples have equally many leaves.
+// Returns, leaf by leaf, the combination of `current` and `offered` if it has more tiles than
+// either (only with `combine`, and if both are partially replicated), otherwise `offered`. Returns
+// null if no leaf is such a combination and no offered leaf is more specific (IsMoreSpecific) than
+// the current one. Neither argument is null; tuples have equally many leaves.
 const Sharding* MergeIntoOffer(DerivedShardings& derive, const Sharding* current,
                                const Sharding* offered, bool combine);
 
-// What an instruction of `shape` with sharding `current` (null: none) takes from `offered`; null if
-// it keeps what it has. With `aggressive`, a tiling with more tiles wins even if it cuts across the
-// current one. Canonical in, canonical out; never `current` itself.
+// Returns the sharding that replaces `current` (null: none) of an instruction of `shape` when
+// `offered` is offered to it, or null if it keeps `current`. With `aggressive`, a tiling with more
+// tiles wins even if it does not refine the current one. Arguments and result are canonical; the
+// result is never `current` itself.
 const Sharding* Improve(DerivedShardings& derive, const Shape* shape, const Sharding* current,
                         const Sharding* offered, bool combine, bool aggressive);
 
-// The same for one leaf of an offer to a whole tuple, which may cut across; both non-null.
+// Same as Improve for one leaf of a tuple; a tiling with more tiles wins even if it does not refine
+// the current one. Both shardings are non-null.
 const Sharding* ImproveLeaf(DerivedShardings& derive, const Sharding* current,
                             const Sharding* offered, bool combine);
 

@@ -47,11 +47,11 @@ struct PropagationOptions {
 // pipelined are GSPMD's, whatever is wanted.
 PropagationMode ModeFor(const Module& module, PropagationMode wanted);
 
-// Infers shardings in place; true if anything changed. Every instruction whose sharding can be
-// inferred carries one afterwards, those without are replicated. `Sharding` custom-calls become
-// copies of the same name; the header's propagation flags are used up
-// (a refusal stays where there is no annotation). Annotations of the user are
-// never changed. A second run changes nothing. Errors: E-PROP-*, located.
+// Infers shardings in place; returns true if anything changed. Every instruction whose sharding can
+// be inferred carries one afterwards, those without are replicated. `Sharding` custom-calls become
+// copies of the same name; the header's propagation flags are used up (a refusal stays where there
+// is no annotation). Annotations of the user are never changed. A second run changes nothing. Not
+// thread-safe per Context. Errors: E-PROP-*, located.
 Expected<bool> PropagateShardings(Module& module, const PropagationOptions& options = {},
                                   ExplainRecorder* recorder = nullptr);
 

@@ -26,7 +26,8 @@ namespace gshard {
 // True of a sharding all of whose leaves are of `kind` (an empty tuple: false).
 bool IsAll(const Sharding* s, ShardingKind kind);
 
-// The state a rule may read.
+// State that a rule may read. Not thread-safe: its accessors fill caches. It owns none of what the
+// constructor is given; all of it must outlive the context.
 class PropagationContext {
  public:
   PropagationContext(DerivedShardings& derive, const std::vector<const Sharding*>& shardings,
@@ -37,7 +38,8 @@ class PropagationContext {
   DerivedShardings& derive() const { return *derive_; }
   // Canonical sharding of `x` now, or null.
   const Sharding* of(const Instruction* x) const { return (*shardings_)[x->id()]; }
-  // Has a sharding that is not maximal; a replicated one counts (as a weak fact).
+  // Returns the sharding of `x` unless it is on a single device (maximal), else null. A replicated
+  // one is returned, too; any tiled one is more specific (IsMoreSpecific).
   const Sharding* Partitioned(const Instruction* x) const {
     const Sharding* s = of(x);
     if (s == nullptr || (s->IsTuple() ? IsAll(s, ShardingKind::kMaximal) : s->IsMaximal())) {
@@ -45,7 +47,12 @@ class PropagationContext {
     }
     return s;
   }
-  // Aggressiveness 0..3 (docs/propagation.md, "Driver").
+  // Level 0..3 of aggressiveness (docs/propagation.md, "Driver"). What each adds:
+  //   0  elementwise operations; calls, concatenations, dynamic slices and updates, tuples and
+  //      their elements, barriers, reshapes, transposes and loops
+  //   1  all other operations but broadcasts; shardings may be combined (may_combine)
+  //   2  broadcasts backward: their operands take from them
+  //   3  broadcasts forward: they take from their operands
   int level() const { return level_; }
   void set_level(int level) { level_ = level; }
   bool may_combine() const { return level_ >= 1; }
@@ -132,12 +139,14 @@ const Instruction* MostSpecificOperand(const PropagationContext& c, const Instru
 // Operand 0's sharding, aggressively.
 void FirstOperandForward(const PropagationContext& c, const Instruction& x, Offers& offers);
 
-// Index of `x` among the operands of `user` (its first place).
+// Returns the first position of `x` among the operands of `user`, of which it must be one. A rule
+// that asks for it sees `x` in dot(x, x) as operand 0 only.
 int64_t OperandIndex(const Instruction& user, const Instruction& x);
 // The element of a tuple-shaped user's sharding (or the sharding itself for an array result).
 const Sharding* ResultElement(const Instruction& user, const Sharding* s, int64_t index);
 
-// Constant, iota and such: elementwise ops in the sense of the levels.
+// True for operations that take part from level 0 on: elementwise ones, and constants, random
+// numbers and others that count as such.
 bool CountsAsElementwise(const Instruction& x);
 
 // --- one block per file of core/propagation/ops
@@ -173,8 +182,10 @@ void DynamicUpdateSliceForward(const PropagationContext& c, const Instruction& x
 const Sharding* DynamicUpdateSliceBackward(const PropagationContext& c, const Instruction& user,
                                            const Sharding* s, const Instruction& x);
 
-// Forward: what each operand gives the result, in the order of the rule for two survivors
-// (lookahead, then the larger operand).
+// Offers the sharding that each operand induces on the result, if the result would take it. If both
+// would be taken, look-ahead decides which comes first: what the nearest sharded instruction down a
+// chain of single users would ask of the result. The offer that this one refines comes first if it
+// refines only one of the two; otherwise the offer of the operand with more bytes.
 void DotLikeForward(const PropagationContext& c, const Instruction& x, Offers& offers);
 const Sharding* DotLikeBackward(const PropagationContext& c, const Instruction& user,
                                 const Sharding* s, const Instruction& x);

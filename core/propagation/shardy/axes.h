@@ -15,7 +15,7 @@ namespace gshard::shardy {
 
 using AxisList = std::vector<AxisRef>;
 
-// Into how many parts the axes cut.
+// Number of parts that the axes cut into: the product of their sizes.
 int64_t SizeOf(std::span<const AxisRef> axes);
 
 // An interned list, handed around by value: lists of one AxisTable are equal if their handles are.
@@ -29,7 +29,7 @@ class Axes {
     return empty() ? std::span<const AxisRef>() : std::span<const AxisRef>(data_->list);
   }
   operator std::span<const AxisRef>() const { return list(); }
-  // Into how many parts they cut.
+  // Number of parts that they cut into.
   int64_t shards() const { return empty() ? 1 : data_->shards; }
   bool operator==(const Axes&) const = default;
   const void* id() const { return data_; }  // to hash by
@@ -56,24 +56,25 @@ class AxisTable {
 // Do two references have positions of one axis in common?
 bool Overlap(const AxisRef& a, const AxisRef& b);
 
-// Appends; parts of one axis that continue each other become one part.
+// Appends `axis` to `list`; if it continues the last axis of the list, both become one part.
 void Append(AxisList& list, const AxisRef& axis);
 
 // Is `prefix` the beginning of `list`, the last axis perhaps a major part of the one there?
 bool IsPrefix(std::span<const AxisRef> prefix, std::span<const AxisRef> list);
 
-// The longest list of which both are prefixes as far as they agree: [a] and [a, b] give [a, b];
-// [a, b] and [a, c] give [a]; "d":(1)2 and "d" give "d"; ["d":(1)2, a] and ["d"] give "d":(1)2.
+// Returns the longer list if one is a prefix of the other (see IsPrefix), otherwise their longest
+// common prefix: [a] and [a, b] give [a, b]; [a, b] and [a, c] give [a]; "d":(1)2 and "d" give "d";
+// ["d":(1)2, a] and ["d"] give "d":(1)2.
 Axes Joined(AxisTable& table, Axes a, Axes b);
 
-// The longest common beginning, the last axis perhaps a part.
+// Returns the longest common prefix; its last axis may be a major part of the one in both lists.
 AxisList CommonPrefix(std::span<const AxisRef> a, std::span<const AxisRef> b);
 Axes CommonPrefix(AxisTable& table, Axes a, Axes b);
 
 // The major part of `axis` that does not overlap `used`; nothing if none is left.
 std::optional<AxisRef> FreeMajorPart(const AxisRef& axis, std::span<const AxisRef> used);
 
-// What stands in `list` behind `prefix`, which must be its prefix.
+// Returns what follows `prefix` in `list`, of which it must be a prefix.
 AxisList Rest(std::span<const AxisRef> list, std::span<const AxisRef> prefix);
 
 }  // namespace gshard::shardy
