@@ -1,4 +1,5 @@
-// The partitioner's view of a sharding: for each data dim, the mesh sub-axes that cut it.
+// A sharding in the partitioner's representation: for each data dim, the mesh sub-axes that cut it.
+// It is no memory layout.
 //
 // What XLA calls partial replication and subgroups needs no cases here: sub-axes in no list are
 // replicated, manual sub-axes are those nobody may touch, unreduced sub-axes hold partial values.

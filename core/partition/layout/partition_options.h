@@ -21,16 +21,25 @@ struct LocalForm {
 
 struct PartitionOptions {
   int64_t num_partitions = 0;  // 0: module.DeviceCount()
-  // Cost weights of the reshard planner and of the choice of einsum strategies, in units of one
-  // byte received by a device.
-  double bytes_per_message = 0.0625;  // latency of one message of a collective
-  // Weight of moves that add nothing up. Large: sums are taken wherever there is a choice, as for
+  // Cost weights of the reshard planner (ReshardPlan::cost in core/partition/plan/reshard_plan.h
+  // has the formula) and of the choice of einsum strategies. The unit of cost is one byte received
+  // by a device. Times in seconds are another model's: core/cost/network.h.
+  //
+  // Cost of one message, whatever its size. So small that it only decides between plans of equal
+  // bytes; latency is not modelled here.
+  double bytes_per_message = 0.0625;
+  // Factor on the bytes of reshard steps that add nothing up (all but all-reduce and
+  // reduce-scatter). A large factor makes the planner take sums wherever there is a choice, as for
   // splitting a batch in time, where values cannot move (core/pipeline/plan/batch.h).
   double bytes_per_moved_byte = 1;
-  double bytes_per_round = 32768;             // the same where rounds save bytes (tile_prefix.h)
-  double bytes_per_flop = 1.0 / 1024;         // of local arithmetic
-  double bytes_per_repeated_flop = 1.0 / 16;  // high: traffic is not bought with repeated work
-  ExplainRecorder* recorder = nullptr;        // learns the cause of every collective; may be null
+  // Cost of each round of collective-permutes beyond the first where rounds receive fewer bytes
+  // than one all-gather (core/partition/scope/tile_prefix.h).
+  double bytes_per_round = 32768;
+  double bytes_per_flop = 1.0 / 1024;  // cost of one FLOP of local arithmetic
+  // Cost of one FLOP that several devices repeat; high, so that traffic is not bought with repeated
+  // work.
+  double bytes_per_repeated_flop = 1.0 / 16;
+  ExplainRecorder* recorder = nullptr;  // learns the cause of every collective; may be null
   // Learns, callees first, of every array that some instruction of the result holds as a whole: not
   // of partial values and not of what manual regions compute. May be null.
   std::vector<LocalForm>* local_forms = nullptr;

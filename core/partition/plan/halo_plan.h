@@ -19,13 +19,14 @@ struct HaloRequest {
   int64_t begin = 0;
   int64_t scale = 0, bias = 0, divisor = 1;
   int64_t width = 0;
-  // Positions count modulo shards * tile (`begin` and `size` are not looked at): scale must be
-  // `tile`, divisor 1.
+  // True: positions count modulo shards * tile, and `begin` and `size` are not looked at; scale
+  // must be `tile`, divisor 1.
   bool ring = false;
   // Where shards need less than their range: the elements [first, second) that have to arrive, per
   // shard; empty: all.
   std::vector<std::pair<int64_t, int64_t>> needs = {};
-  // Bytes of one element along the dim, to weigh bytes against messages.
+  // Size in bytes of the local array at one index of the dim: its bytes divided by `tile`. Weighs
+  // bytes received against the number of messages.
   double row_bytes = 64;
 
   int64_t Start(int64_t i) const;

@@ -40,31 +40,41 @@ enum class ReshardKind : uint8_t {
 };
 
 struct ReshardMove {
-  AxisList axes;      // major first, as they stand in the dim they leave or enter
-  int64_t from = -1;  // dim left; -1: was replicated or partial
-  int64_t to = -1;    // dim entered; -1: becomes replicated
+  AxisList axes;  // major first, as they stand in the dim they leave or enter
+  // Dim that the axes leave, and dim that they enter. -1: not a dim; ReshardStep::kind tells
+  // whether the axes were, or become, replicated or partial.
+  int64_t from = -1;
+  int64_t to = -1;
 };
 
 struct ReshardStep {
   ReshardKind kind = ReshardKind::kRetile;
   std::vector<ReshardMove> moves;
   ReshardState after;
-  int64_t bytes = 0;  // received per device
+  int64_t bytes = 0;  // received by one device
   // kPermute: from here on, positions are in the target's device order.
   bool changes_order = false;
 };
 
 struct ReshardPlan {
-  std::vector<ReshardStep> steps;
+  std::vector<ReshardStep> steps;  // empty: nothing is to be done
+  // Cost in units of one byte received by a device: the sum over steps of weight x bytes +
+  // bytes_per_message x messages + kReshardStepCost (reshard_search.h), plus a quarter of the bytes
+  // by which a step's result is larger than both ends. The weight is bytes_per_moved_byte, but 1
+  // for steps that add up and for the permute between two device orders. It orders plans and is no
+  // time: for seconds see core/cost/network.h.
   double cost = 0;
+  // Bytes received by one device, all steps together. In ring algorithms each device sends as many
+  // bytes as it receives.
   int64_t bytes = 0;
-  // A value tiled on both ends is made whole on the way.
+  // True if a value that is tiled at both ends is whole on every device in between.
   bool full_rematerialization = false;
 };
 
+// As in PartitionOptions.
 struct ReshardWeights {
   double bytes_per_message = 0.0625;
-  double bytes_per_moved_byte = 1;  // moves that add nothing up
+  double bytes_per_moved_byte = 1;  // of steps that add nothing up
 };
 
 // Plans and remembers. Not thread-safe.
@@ -73,9 +83,12 @@ class ReshardPlanner {
   ReshardPlanner(MeshLayoutTable& layouts, ReshardWeights weights);
   ~ReshardPlanner();
 
-  // Both layouts are tiled, have the same manual sub-axes and cut a value of `shape`'s dims and
-  // element type. Layouts whose orders or sub-axes have nothing in common are planned up to a
-  // permute. The reference stays valid.
+  // Returns the plan from one layout to the other, complete: its last step ends in `to`. Both
+  // layouts are tiled, have the same manual sub-axes and cut a value of `shape`'s dims and element
+  // type; maximal layouts are the caller's to make whole first (PartitionScope::Reshard). Where the
+  // two have different device orders, or sub-axes without a common refinement, one
+  // collective-permute of whole tiles stands first, or last but for kPartial, and the other steps
+  // are searched. Never fails for such layouts. The reference is valid as long as the planner.
   const ReshardPlan& Plan(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
   int64_t plans_made() const;
 
@@ -84,9 +97,10 @@ class ReshardPlanner {
   std::unique_ptr<Impl> impl_;
 };
 
-// Bytes that any plan must bring to some device; 0 where `from` has partial values or is not tiled.
+// Lower bound of the bytes that any plan must bring to some device: the tile of `to` less what of
+// it may be in the tile of `from`. 0 where `from` has partial values or is not tiled.
 double LeastReshardBytes(const Shape* shape, const MeshLayout* from, const MeshLayout* to);
-// The same where one side is known by its numbers of tiles per dim only.
+// Same bound where one side is known by its numbers of tiles per dim only.
 double LeastReshardBytes(const Shape* shape, const MeshLayout* from,
                          std::span<const int64_t> to_counts);
 double LeastReshardBytes(const Shape* shape, std::span<const int64_t> from_counts,

@@ -83,6 +83,8 @@ struct ReshardCause {
   bool full_rematerialization = false;
 };
 
+// The computation under construction and the values in it. Not thread-safe, like the PartitionRun
+// that it belongs to: both add to one module and its Context.
 class PartitionScope {
  public:
   PartitionScope(PartitionRun& run, Computation* computation)
@@ -140,7 +142,8 @@ class PartitionScope {
   // The value of an array in a layout; cached.
   Instruction* Reshard(PartitionedValue* value, const MeshLayout* layout,
                        const ReshardCause& cause);
-  // Bytes-equivalent cost of doing so (0 if it is there already).
+  // Cost of doing so, in units of one byte received by a device (ReshardPlan::cost); 0 if the value
+  // is there already.
   double ReshardCost(const PartitionedValue& value, const MeshLayout* layout);
   // The layouts in which a value is at hand (if it is made: could be, or is wanted).
   void CollectLayouts(const PartitionedValue& value, std::vector<const MeshLayout*>& layouts);

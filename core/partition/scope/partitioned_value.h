@@ -42,8 +42,9 @@ struct PartitionedValue {
   // By the source's sharding; null: the value has the layout it was made in. Not of tuples.
   const MeshLayout* layout = nullptr;
 
-  // Where it will be needed whatever else happens (an output of its computation): going through
-  // this layout costs only what lies behind it. May be null.
+  // Layout in which the value will be needed whatever else happens, as an output of its
+  // computation. A reshard via this layout is charged only for the part after it, since the first
+  // part is needed anyway. May be null.
   const MeshLayout* required_layout = nullptr;
 
   // Arrays (and tokens: rank 0, replicated).

@@ -61,7 +61,8 @@ struct Strategy {
   bool cuts_freely = false;
 };
 
-// Chooses strategies and remembers them by labels, shapes and the layouts that are at hand.
+// Chooses strategies and remembers them by labels, shapes and the layouts that are at hand. Not
+// thread-safe.
 class StrategyTable {
  public:
   StrategyTable();
