@@ -1,5 +1,18 @@
 // What gshard-run does, stage by stage: prepare (partition if needed, expand, plan), run, write the
 // results, verify, report.
+//
+// With --verify, in this order:
+//   1. CheckFirstStep (named_values.h), where possible: operations are checked during the first
+//      execution of the partitioned program.
+//   2. The reference, which is the unpartitioned program, runs by itself, unless 1 has what it
+//      would compute. The partitioned program runs, unless 1 has run it; results are written.
+//   3. VerifyOutputs (verify/verify.h): outputs are compared, which sets VerifyResult::ok.
+//   4. VerifyNamedValues: operations are checked, if 1 has not done so and outputs differ or the
+//      user asks for it.
+//   5. VerifyWidened (widened_runs.h), if outputs still differ and no operation is known to be
+//      wrong: both programs run in f64.
+// 4 and 5 may change VerifyResult::ok. Where random integers index something, 1 to 5 repeat with
+// other ones (RunReport::draws).
 #ifndef GSHARD_BACKENDS_CPU_EMULATE_H_
 #define GSHARD_BACKENDS_CPU_EMULATE_H_
 
@@ -13,13 +26,14 @@ namespace gshard::cpu {
 
 struct Emulation {
   RunReport report;
-  bool interrupted = false;  // the report holds what was measured until then
+  bool interrupted = false;  // true: the report holds what was measured until then
 };
 
-// A program calls SetUpMachine (machine/machine.h) at its start, or products may take several times
-// as long. The module is consumed. `reference`: the graph before partitioning, to verify a module
-// with that is partitioned already; instructions are compared where both shard alike. Errors: of
-// partitioning, planning (E-RUN-MEMORY among them) and running.
+// Runs `module`, which is consumed, through all stages. A program calls SetUpMachine
+// (machine/machine.h) at its start, or products may take several times as long. `reference`: the
+// unpartitioned program, to verify a module with that is partitioned already; null otherwise.
+// Instructions are compared where both shard alike. Errors: of partitioning, planning (E-RUN-MEMORY
+// among them) and running.
 Expected<Emulation> Emulate(std::unique_ptr<Module> module, const EmulateOptions& options,
                             std::unique_ptr<Module> reference = nullptr);
 

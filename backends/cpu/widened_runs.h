@@ -19,7 +19,7 @@ bool NeedsWidenedRuns(const VerifyResult& verify);
 // want of memory say, is no error but told as the reason. Errors: E-RUN-STOPPED.
 Expected<void> VerifyWidened(const PreparedRun& prepared, const EmulateOptions& options,
                              const std::vector<OutputArray>& expected, VerifyResult& verify);
-// The same on ranks other than the first.
+// Same stage on ranks other than the first.
 void ReplayWidened(const PreparedRun& prepared, const EmulateOptions& options);
 
 }  // namespace gshard::cpu

@@ -1,9 +1,10 @@
-// Discrete choices over floats: where values within rounding of each other may lead to another
-// pick.
+// Discrete choices over floats, and near ties among them.
 //
-// A pick that differs though what it is made from agrees is a near tie: neither pick is wrong. What
-// follows from it differs by any amount, so verification lets the unpartitioned graph go on with
-// the mesh's pick (reference_comparer.h).
+// Discrete choice: an operation whose result jumps when a float changes a little, such as a
+// comparison, an arg-max or a conversion to integers; its result is the pick. Near tie: the two
+// programs pick differently although their inputs are equal within tolerance, so neither pick is
+// wrong. What follows from a near tie differs by any amount, so verification lets the unpartitioned
+// graph go on with the mesh's pick (reference_comparer.h).
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_NEAR_TIES_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_NEAR_TIES_H_
 
@@ -17,22 +18,23 @@
 
 namespace gshard::cpu {
 
-// The instruction that picks x's value among floats, or rounds floats to fewer values: x itself
-// (compare, floor, convert to integers, ..) or, of an element of a tuple, what makes the tuple
-// (arg-max, sort, top-k). Null: none.
+// Returns the discrete choice that makes x's value: x itself (compare, floor, convert to integers,
+// ..) or, of an element of a tuple, the instruction that makes the tuple (arg-max, sort, top-k).
+// Null if x is no discrete choice over floats.
 const Instruction* DecidingInstruction(const Instruction& x);
 
-// The float arrays that decide: operands that are not the same everywhere by nature.
+// Returns the float operands that decide the choice, without those that are the same on all devices
+// by nature.
 std::vector<const Instruction*> DecidingOperands(const Instruction& choice);
 
-// Where an element of a deciding operand is.
+// Place of an element of a deciding operand.
 struct Contender {
   const Instruction* operand = nullptr;
-  int64_t at = 0;  // flat
+  int64_t at = 0;  // flat index
 };
-// What element `at` of x was picked from, the mesh's pick `have` before the unpartitioned `want`:
-// the two elements of an arg-max, sort or top-k whose picks are indices; the sides of a comparison;
-// what is rounded. Fewer where the values do not tell.
+// Returns what element `at` of x was picked from, the mesh's pick `have` before the reference's
+// `want`: the two elements of an arg-max, sort or top-k whose picks are indices; the sides of a
+// comparison; what is rounded. Fewer where the values do not tell.
 std::vector<Contender> ContendersOf(const Instruction& x, int64_t at, const std::byte* have,
                                     const std::byte* want);
 
@@ -43,15 +45,18 @@ struct ContenderValue {
   bool known = false;
 };
 
-// Does the step make this pick, the mesh's, of the mesh's floats? Of an arg-max, sort or top-k: are
-// the two elements as near to each other as what they may be off by? `values`: of ContendersOf; of
-// fewer than tell nothing is known, so that the answer is no.
+// True if the choice makes the mesh's pick `pick` of the mesh's floats; of an arg-max, sort or
+// top-k, if the reference's two elements are as near to each other as their allowed errors
+// together. `values`: of what ContendersOf returns; false if one of them is not known, or if there
+// are none.
 bool MakesPick(const Instruction& x, const std::byte* pick, std::span<const ContenderValue> values);
 
-// Of a constant, spread out or not, its value; else nothing.
+// Fills in `value` if x is a constant of one element, or a broadcast of one; else leaves it as it
+// is.
 void ReadGiven(const Instruction& x, ContenderValue& value);
 
-// `pick` is the flipped element of x, without a name.
+// Describes the near tie at `pick`, the element of x that the two programs pick differently, which
+// has no name yet.
 NearTie DescribeNearTie(const Instruction& x, Mismatch pick,
                         const std::vector<Contender>& contenders,
                         const std::vector<ContenderValue>& values);

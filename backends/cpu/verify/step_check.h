@@ -1,5 +1,7 @@
-// Is every step of the mesh right by itself? Each array is compared with what the unpartitioned
-// graph makes of the mesh's own operands.
+// Checks that every step of the partitioned program ("the mesh") is right by itself. Here and in
+// the other headers of this folder a step is what leads from compared arrays to the next compared
+// one: one operation, or several if those in between are not compared. Each array is compared with
+// what the unpartitioned graph makes of the mesh's own operands.
 //
 // A run that starts from the same inputs and goes its own way shows differences that grew on the
 // way: a quotient of small numbers or a sum that cancels magnifies roundings without being wrong.

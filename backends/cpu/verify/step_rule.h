@@ -1,5 +1,5 @@
-// What one step of the unpartitioned graph may be off by from the mesh's, for the operands that it
-// had (step_check.h).
+// Tolerance of one step: how much the unpartitioned graph's result may differ from the mesh's for
+// the same operands (step_check.h, which says what a step is).
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_STEP_RULE_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_STEP_RULE_H_
 
@@ -14,11 +14,13 @@ namespace gshard::cpu {
 // Roundings of elementwise kernels, which may take another way at the end of a row.
 inline constexpr double kStepUlps = 4;
 
-// From an array back to the nearest compared ones that it is made of.
+// Rule for one compared array. Its step reaches from the nearest compared arrays behind it to
+// itself.
 struct StepRule {
+  // Compared arrays from which this one is computed; the tolerance covers all operations between
+  // them and it.
   std::vector<const Instruction*> anchors;
-  // In units of the scale of its terms: of the type, or of a coarser one on the way that is not
-  // compared itself.
+  // Relative to the scale of the terms: by the array's type, or by a coarser one in the step.
   double tolerance = 0;
   // A pick among floats that are not compared: it may flip.
   bool may_flip = false;
@@ -37,14 +39,15 @@ struct StepRule {
   bool spans_steps = false;
 };
 
-// By candidate. `partitioned` has their local forms.
+// Returns the rules by candidate. `partitioned` is the module with their local forms.
 std::vector<StepRule> StepRulesOf(const Module& whole, const Module& partitioned,
                                   std::span<const Candidate> candidates);
 
-// The unit roundoff of f16 and bf16, half the distance of neighbouring numbers from 1 on; else 0.
+// Returns the unit roundoff of f16 or bf16, half the distance between 1 and the next larger number;
+// 0 for other types.
 double ShortRoundoff(DType dtype);
 
-// Tolerance of one step: roundings of sums, in units of the scale of its terms.
+// Returns the tolerance of one step for rounding in sums, relative to the scale of its terms.
 double StepToleranceOf(DType dtype);
 
 }  // namespace gshard::cpu

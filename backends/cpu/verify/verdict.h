@@ -1,4 +1,5 @@
-// Stage by stage to a verdict: every step by itself first, then what differences mean.
+// From compared outputs to the verdict: first whether each operation is right by itself, then what
+// differences of outputs mean. One stage of --verify (backends/cpu/emulate.h has their order).
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_VERDICT_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_VERDICT_H_
 
@@ -12,12 +13,13 @@ namespace gshard::cpu {
 
 // Completes `verify`, which VerifyOutputs has made, and returns what is known of instructions.
 //
-// Every step is judged by the mesh's own operands (step_check.h), unless `known` has that already.
-// One that is wrong is the finding, whatever the outputs say; in f16 and bf16 only one that is
-// wrong in double precision as well (widened_steps.h), or rounds more than its sums may. If all are
-// right and the outputs agree, so is the program. Where outputs differ, or memory does not allow to
-// judge, both graphs are compared as they run by themselves (VerifyInstructions): near ties, or
-// rounding that the program magnifies. Errors: of planning and running, E-RUN-STOPPED among them.
+// Every operation is judged by the operands that the partitioned program has for it (step_check.h),
+// unless `known` holds that result. A wrong one is the finding, whatever the outputs say; in f16
+// and bf16 only if it is wrong in double precision as well (widened_steps.h), or rounds more than
+// its sums may. If all operations are right and the outputs agree, the program is right. Where
+// outputs differ, or memory is too small to judge, the two programs are compared as each runs by
+// itself (VerifyInstructions): this tells near ties and rounding that the program magnifies.
+// Errors: of planning and running, E-RUN-STOPPED among them.
 Expected<InstructionsResult> DecideVerdict(const Module& whole, const Module& partitioned,
                                            std::span<const LocalForm> forms, const Inputs& inputs,
                                            const InstructionsOptions& options, VerifyResult& verify,

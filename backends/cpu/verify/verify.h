@@ -1,4 +1,7 @@
 // Compares what the devices hold with the unpartitioned result.
+//
+// Reference: the unpartitioned program, or graph. Partitioned program, or mesh: what the emulated
+// devices run. In formulas a is a value of the partitioned program, b the reference's.
 #ifndef GSHARD_BACKENDS_CPU_VERIFY_VERIFY_H_
 #define GSHARD_BACKENDS_CPU_VERIFY_VERIFY_H_
 
@@ -19,28 +22,30 @@ struct Mismatch {
   uint32_t device = 0;
   std::string value, expected;
   double ulps = 0;  // distance in units of the last place of the expected value
-  // Of the whole array, on all devices that may differ: those beyond what is allowed.
+  // Numbers for the whole array, on all devices that may differ: elements that are off by more than
+  // is allowed, and elements compared.
   int64_t differences = 0, elements = 0;
-  // Another device, which is to hold the same element and has the expected value.
+  // Another device that holds the same element and has the expected value.
   std::optional<uint32_t> right_device;
 };
 
-// Element `at` of the whole array, of which `device` has element `local` of its shard; unnamed.
+// Describes element `at` (flat) of the whole array `want`, which `device` has as element `local`
+// (flat) of its shard `have`. The result has no name.
 Mismatch MismatchAt(DType dtype, std::span<const int64_t> dims, const std::byte* want, int64_t at,
                     uint32_t device, const std::byte* have, int64_t local);
 
-// Allowed where the expected values are all zero.
+// Absolute error that is allowed where the expected values are all zero.
 inline constexpr double kSmallestAllowed = 1e-30;
 
 // A flipped decision changes few elements; more than this share is a wrong result.
 inline constexpr double kDiscreteShare = 0.05;
 
-// How far the instances of an array are from the whole one.
+// Difference between the devices' instances of an array and the whole one.
 struct ArrayError {
-  double largest = 0;  // |a - b|
-  int64_t beyond = 0;  // elements beyond what is allowed
-  int64_t elements = 0;
-  Mismatch mismatch;  // where the largest is; without a name
+  double largest = 0;    // |a - b|
+  int64_t beyond = 0;    // number of elements that are off by more than is allowed
+  int64_t elements = 0;  // number of elements compared
+  Mismatch mismatch;     // where the largest error is; without a name
 };
 ArrayError CompareInstances(std::span<const MeshRun::Instance> instances, const OutputArray& want,
                             double allowed);
@@ -52,7 +57,8 @@ struct ErrorStep {
   double ulps = 0;
 };
 
-// A pick among floats that flips though what it is made from agrees (near_ties.h).
+// A near tie: both programs make a discrete choice differently although its inputs are equal within
+// tolerance (near_ties.h).
 struct NearTie {
   std::string opcode;  // of what picks: compare, reduce (arg-max), sort, ..
   Mismatch pick;       // the first element that differs; its ulps mean nothing
@@ -73,9 +79,9 @@ struct NearTie {
 // All arrays that both graphs have by name (verify_instructions.h).
 struct InstructionsResult {
   int64_t compared = 0;
-  int64_t skipped = 0;  // random by nature, or without memory to hold them
-  double max_rel_error = 0;
-  std::string worst;
+  int64_t skipped = 0;            // random by nature, or without memory to hold them
+  double max_rel_error = 0;       // largest |a - b| / max|b| of an array
+  std::string worst;              // name of the array that has it
   std::optional<Mismatch> first;  // beyond its tolerance, in order of execution
   std::vector<ErrorStep> growth;  // from the inputs to the first, else to the worst
   // In order of execution. All else in this struct was compared with the unpartitioned graph making
@@ -165,13 +171,19 @@ enum class VerifyStatus : uint8_t {
 };
 
 struct VerifyResult {
+  // False if an operation is wrong, or if an output differs by more than is allowed and that is
+  // explained neither by near ties nor as rounding; a tolerance that the user gave is a demand,
+  // which rounding does not meet either. WidenedResult::Outcome::kUndecided leaves it false. True
+  // does not mean that --verify passes: RunReport::FailedChecks (run_report.h), from which the exit
+  // code follows, also looks at micro-batch sums and, if asked to, at near ties.
   bool ok = true;
-  double max_abs_error = 0;
+  double max_abs_error = 0;  // largest |a - b| of an output
   double max_rel_error = 0;  // largest |a - b| / max|b| of an output
-  std::string worst;         // the output that has it
+  std::string worst;         // name of the output that has it
   Mismatch mismatch;         // the worst element of the first output that fails, if !ok
-  int64_t compared = 0;      // outputs
-  int64_t shape_only = 0;    // outputs that depend on `rng`
+  int64_t compared = 0;      // number of outputs compared
+  // Number of outputs whose values are not compared, because they depend on `rng`.
+  int64_t shape_only = 0;
   // Outputs that differ and follow from constants whose values the text of the mesh's program
   // leaves out, where the reference has them: neither right nor wrong.
   std::vector<std::string> undetermined;
@@ -179,7 +191,9 @@ struct VerifyResult {
   int64_t discrete_outputs = 0;
   int64_t discrete_differences = 0;
   int64_t discrete_elements = 0;
-  std::string trivial;  // why it shows nothing about partitioning; empty: it shows something
+  // Reason why a pass proves nothing about partitioning, such as "there is one device"; empty: it
+  // proves something.
+  std::string trivial;
   std::vector<NearTie> near_ties;
   std::optional<InstructionsResult> instructions;
   std::optional<Finding> finding;                 // with !ok
@@ -188,7 +202,8 @@ struct VerifyResult {
   std::optional<WidenedResult> widened;           // where outputs differ and no step explains it
   std::optional<MicrobatchSums> microbatch_sums;  // of a pipelined program that has any
 
-  // Any of those compared, by more than is allowed: picks among floats that are let pass included.
+  // True if any compared output differs by more than is allowed; few differences after a discrete
+  // choice count here, too, though `ok` lets them pass.
   bool OutputsDiffer() const {
     return std::any_of(outputs.begin(), outputs.end(),
                        [](const OutputError& output) { return output.differs; });
@@ -206,21 +221,21 @@ struct VerifyResult {
 // f32, 2e-2 for bf16 and f16, 1e-9 for f64, 0.25 for 8-bit floats; integers and pred exactly.
 double ToleranceOf(DType dtype);
 
-// What the user allows, instead of ToleranceOf: |a - b| <= absolute + relative * max|b|.
+// Tolerance that the user gives instead of ToleranceOf: |a - b| <= absolute + relative * max|b|.
 struct OutputTolerance {
   std::optional<double> relative, absolute;
   bool IsGiven() const { return relative.has_value() || absolute.has_value(); }
 };
 
-// Every device's instance of every output of `run` against `expected` (whole arrays of the
+// Compares every device's instance of every output of `run` with `expected` (whole arrays of the
 // unpartitioned module). `reference` is that module: its graph tells which outputs depend on random
-// streams or on discrete decisions over floats, and which were computed in coarser types on their
-// way: these have the tolerance of those.
+// streams or on discrete choices over floats, and which were computed in coarser types on their
+// way, whose tolerance they then have.
 VerifyResult VerifyOutputs(const MeshRun& run, const std::vector<OutputArray>& expected,
                            const Module& reference, const OutputTolerance& tolerance = {});
 
-// An error (E-RUN-ELIDED) at a constant left out of the text where nothing is wrong but what
-// follows from such constants.
+// Returns an error (E-RUN-ELIDED), located at a constant whose values the text leaves out, if
+// `verify` is ok but for outputs that follow from such constants.
 Expected<void> CheckDetermined(const VerifyResult& verify, const MeshRun& run);
 
 }  // namespace gshard::cpu

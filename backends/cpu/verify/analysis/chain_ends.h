@@ -9,13 +9,15 @@
 
 namespace gshard::cpu {
 
-// Without the arrays inside of chains of elementwise operations, broadcasts and moves (copies,
-// reshapes, transposes), each of which the mesh makes by the operation that the whole graph has, of
-// its parts of the same operands: such a step is right whatever the values are, and kernels need
-// not write it out. What a chain ends in, an operation of this kind or a sum, stands for them.
-// Where no sum of the program is cut, sums of whole rows are such steps too. Without what is only
-// moved so from an array that is looked at, either, or what a loop leaves behind that its body has
-// made: that stands for it.
+// Returns `candidates` without those that another candidate stands for (counted in its
+// Candidate::stands_for), in the same order:
+//   (a) arrays inside chains: elementwise operations, broadcasts and moves (copies, reshapes,
+//       transposes) that the mesh makes by the same operation, of its parts of the same operands.
+//       Such a step is right whatever the values are, and kernels need not write it out. The last
+//       array of the chain, which may be a sum, stands for them. If no sum of the program is split
+//       over devices, sums count as links of chains, too;
+//   (b) arrays that only move, in the same way on the mesh, an array that is checked;
+//   (c) results of a loop whose body's array is checked.
 std::vector<Candidate> ChainEnds(std::span<const Candidate> candidates);
 
 }  // namespace gshard::cpu
