@@ -1,4 +1,5 @@
-// What a collective moves over the network, by ring formulas (docs/cost.md, "Collectives").
+// What a collective moves over the network, in bytes by ring formulas, and how long it takes, by
+// the fastest algorithm for its size (docs/cost.md, "Collectives").
 #ifndef GSHARD_CORE_COST_COLLECTIVE_COST_H_
 #define GSHARD_CORE_COST_COLLECTIVE_COST_H_
 
@@ -16,18 +17,19 @@ struct CollectiveCost {
   std::string kind;               // "all-gather"; start halves of async pairs count as their kind
   std::vector<std::string> axes;  // mesh axes it runs along; empty if it follows none
   int64_t group_size = 1;
-  double bytes_per_device = 0;  // what one device sends
+  double bytes_per_device = 0;  // sent by one device; in a ring it receives as many
   double time_s = 0;
   std::string_view algorithm;  // "ring", "one-shot", "bisection", ..; empty without a network
-  // Of the network, that it runs on.
+  // Segments of the network that it runs on; all if it follows no axes.
   std::vector<NetworkSegment> segments;
   std::string cause;  // frontend attribute gshard.cause, if any
 };
 
-// g members, V = bytes of the full (gathered) value: all-gather and reduce-scatter V(g-1)/g,
-// all-reduce twice that, all-to-all (g-1)/g of the local size, collective-permute and -broadcast
-// the local size. `instruction` must be a collective. `mesh` and `network` may be null: then
-// without axes, without time.
+// Returns the cost of one execution. With g members in a group and V the bytes of the full
+// (gathered) value, bytes_per_device is V(g-1)/g for all-gather and reduce-scatter, twice that for
+// all-reduce, (g-1)/g of the local size for all-to-all, and the local size for collective-permute
+// and -broadcast. `instruction` must be a collective. Without `mesh` (null) the result has no axes,
+// without `network` (null) no time.
 CollectiveCost CostOfCollective(const Instruction& instruction, int64_t devices, const Mesh* mesh,
                                 const Network* network);
 

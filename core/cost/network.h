@@ -7,7 +7,8 @@
 //   tpu-v3, 128 cores = 8 x 8 chips of 2 cores      mesh  data=8, model=16
 //   dims   x: 8   y: 8   core: 2                    data -> x     model -> y + core
 //
-// Immutable after Make; may be read by many threads.
+// Immutable after Make; may be read by many threads. Formulas of times and rates: docs/cost.md,
+// "Where axes lie" and "Time".
 #ifndef GSHARD_CORE_COST_NETWORK_H_
 #define GSHARD_CORE_COST_NETWORK_H_
 
@@ -44,10 +45,12 @@ struct NetworkSegment {
 
 // What a collective asks of the network.
 struct CollectiveDemand {
-  std::string_view kind;   // "all-gather", ..
-  double local_bytes = 0;  // of the operand on one device; all-gather: of its shard
+  std::string_view kind;  // "all-gather", ..
+  // Size in bytes of the collective's operands on one device: of an all-gather the shard before
+  // gathering, of a reduce-scatter the value before scattering.
+  double local_bytes = 0;
   int64_t group_size = 1;
-  std::vector<NetworkSegment> segments;  // that a group's members differ in
+  std::vector<NetworkSegment> segments;  // along which a group's members lie
 };
 
 struct CollectiveTime {
@@ -64,13 +67,14 @@ class Network {
                                 const std::map<std::string, std::string>& mesh_map = {});
 
   std::span<const NetworkDim> dims() const { return dims_; }
-  // Of an axis as AxesOfGroups spells it: "model", or the sub-axis "model:(2)4". Empty if unknown.
+  // Returns the segments that an axis covers, which is spelt as AxesOfGroups does: "model", or the
+  // sub-axis "model:(2)4". Empty if the axis is unknown.
   std::vector<NetworkSegment> SegmentsOf(std::string_view axis) const;
   std::vector<NetworkSegment> SegmentsOf(std::span<const std::string> axes) const;
-  // All dims: for groups that follow no axes.
+  // Returns all dims as segments, for groups that follow no axes.
   std::vector<NetworkSegment> AllSegments() const;
 
-  // By the best algorithm for the size; 0 for groups of one.
+  // Returns the time of the fastest algorithm for the size; 0 for groups of one.
   CollectiveTime TimeOf(const CollectiveDemand& demand) const;
 
   // "data -> x, model -> y+core; x=8, y=8, core=2".
