@@ -19,29 +19,35 @@ namespace gshard {
 
 struct ComputationCost;
 
-// What a conditional's branches do in some trips.
+// Mix: the branches that devices take in trips which are priced as one. BranchMix is what one
+// conditional does in them.
 struct BranchMix {
-  size_t slowest = 0;          // of the branches that are taken
-  double seconds = 0;          // a trip, mean over devices: the branch and waiting for others
-  std::vector<double> shares;  // by branch: executions a trip, mean over devices; idle branches: 0
+  size_t slowest = 0;  // branch that takes longest of those that are taken
+  // Seconds per trip, mean over devices: the branch and waiting for others.
+  double seconds = 0;
+  // Executions of each branch per trip, mean over devices; 0 for idle branches.
+  std::vector<double> shares;
 };
 using BranchMixes = std::map<const Instruction*, BranchMix>;
 
-// Trips that wait for the same branches.
+// Trips in which each conditional has the same slowest branch.
 struct TripMix {
-  double trips = 0;
-  BranchMixes branches;  // of the body's conditionals
+  double trips = 0;      // number of trips
+  BranchMixes branches;  // by conditional of the body
 };
 
 // A conditional of the body, in its order.
 struct BranchedTick {
   const Instruction* conditional = nullptr;
   size_t branch = 0, number = 0;  // scalars of BranchedLoop::values
-  bool all_wait = false;
-  std::vector<std::pair<size_t, size_t>> pairs;  // groups of devices that wait for each other
+  bool all_wait = false;          // all devices synchronise after this tick
+  // Pairs of indices into BranchedLoop::values.groups: the devices of the two groups synchronise
+  // after this tick.
+  std::vector<std::pair<size_t, size_t>> pairs;
 };
 
-// Of one tick, by group: a branch begins; it ends, and devices that need not wait go on; others do.
+// Times of one tick by group of devices, in seconds since the first tick: when the group's branch
+// begins, when it ends, and when the group goes on after waiting for others.
 struct TickTimes {
   std::vector<double> start, end, next;
 };
@@ -68,9 +74,9 @@ struct BranchedLoop {
   double SecondsAt(int64_t tick, size_t group) const;
 };
 
-// Fills in what is known of `branched.loop`, bodies apart, and tells the kinds of its trips; none
-// where it is not known which branches they take. Of several conditionals with different branches
-// `branched` is of those with the longest.
+// Fills in all of `branched` but its bodies, for `branched.loop`, and returns the mixes of the
+// loop's trips; none if it is not known which branches they take. If conditionals of the body have
+// different branches, `branched` describes those with the longest branch.
 using CostOfBranch = std::function<const ComputationCost*(const Computation&)>;
 std::vector<TripMix> MixesOf(BranchedLoop& branched, int64_t device_count,
                              const CostOfBranch& cost_of);

@@ -87,7 +87,7 @@ struct Chip {
 Expected<void> SetStack(Chip& chip, std::string_view name);
 std::string_view NameOf(Chip::Stack stack);
 
-// "tpu-v3", .. Errors (E-COST-001) list the names there are.
+// Returns the chip called "tpu-v3", .. Thread-safe. Errors (E-COST-001) list the names there are.
 Expected<Chip> BuiltInChip(std::string_view name);
 std::vector<std::string> BuiltInChipNames();
 // Fields as in core/cost/chips/*.json, or the short form

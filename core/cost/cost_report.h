@@ -55,7 +55,7 @@ struct CollectiveCall {
   CollectiveCost cost;   // of one execution
   double count = 0;      // executions
   double time_s = 0;     // on its links
-  double exposed_s = 0;  // of it, while the compute units wait
+  double exposed_s = 0;  // part of time_s in which the compute units wait
 };
 
 // Sums over kernels and collectives that have something in common.
@@ -77,7 +77,7 @@ struct CollectiveRow {
   double count = 0;             // executions in one step
   double bytes_per_device = 0;  // sent in one step
   double time_s = 0;
-  double exposed_s = 0;  // of it, while the compute units wait
+  double exposed_s = 0;  // part of time_s in which the compute units wait
   std::string cause;     // of its most expensive instruction
   double cause_bytes = 0;
   std::string op_name = {};  // of that, where no cause is known
@@ -95,10 +95,13 @@ struct CostReport {
   std::string network;              // "data -> x, model -> y+core; x=8, y=8, core=2"
   Overlap overlap = Overlap::kXla;  // never kChipDefault
   bool uses_text_cycles = true;
+  // step_time_s = compute_time_s + exposed_communication_s + breakdown.bubble_s, where
+  // compute_time_s = breakdown.dot_s + attention_s + movement_s + other_s.
   double step_time_s = 0;
-  double compute_time_s = 0;  // the compute stream is busy
+  double compute_time_s = 0;  // sum over kernels, with what compute waits for copies
   double exposed_communication_s = 0;
-  double recompute_s = 0;  // of the step: rematerialised kernels, waits for repeated collectives
+  double recompute_s = 0;  // part of step_time_s: rematerialised kernels, waits for repeated
+                           // collectives
   CostBreakdown breakdown;
   double flops_per_device = 0;
   double transcendentals_per_device = 0;
@@ -110,6 +113,7 @@ struct CostReport {
                                           // repeated on devices that compute the same
   double masked_flops_per_device = 0;     // attention scores that a causal mask throws away
   bool tells_recomputation = true;        // false: the text has no op_name, see recomputation.h
+  // Peak: Chip::NominalFlops, the rate of bf16 whatever types the program has.
   double mfu = 0;                         // useful FLOPs / (step time * peak)
   double hfu = 0;                         // FLOPs done, not masked / (step time * peak)
   double hbm_bytes_per_device = 0;
@@ -140,9 +144,11 @@ struct CostOptions {
   bool uses_text_cycles = true;
   // Mesh axis -> physical dims of the chip's network, "x+y"; axes not named take the default.
   std::map<std::string, std::string> mesh_map;
-  // What the memory model does otherwise than MemoryOptionsOf says.
+  // Options of the memory model that replace those that follow from the chip.
   Tiling tiling = Tiling::kLayout;
-  int64_t combine_bytes = 0;  // 0: as the chip's compiler
+  // MemoryOptions::combine_bytes: independent all-reduces become one up to so many bytes. 0: as the
+  // chip's compiler does. Times are those of the collectives as the text has them.
+  int64_t combine_bytes = 0;
 };
 
 // Options of the memory model that follow from the chip: memory is cut into the same kernels as
@@ -152,8 +158,8 @@ MemoryOptions MemoryOptionsOf(const Chip& chip);
 MemoryOptions MemoryOptionsOf(const Chip& chip, const CostOptions& options);
 
 // `module` is partitioned (or runs on one device). Not const: meshes are interned in its context.
-// Errors (E-COST-003): a mesh map that the chip's network does not have; (E-COST-004): a pattern
-// that is none.
+// Errors (E-COST-003): a mesh map that the chip's network does not have; (E-COST-004): an invalid
+// pattern. core/estimate/device_program.h says which function of this kind to call.
 Expected<CostReport> EstimateCost(Module& module, const Chip& chip,
                                   const CostOptions& options = {});
 
@@ -162,7 +168,7 @@ struct StepFigures {
   double step_time_s = 0;
   double compute_time_s = 0;
   double exposed_communication_s = 0;
-  double bubble_share = 0;  // of a program that runs in stages
+  double bubble_share = 0;  // PipelineReport::bubble_share; 0 without stages
   double flops_per_device = 0;
   double mfu = 0;
   int64_t peak_bytes = 0;

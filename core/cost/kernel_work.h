@@ -14,7 +14,7 @@
 
 namespace gshard {
 
-// One matrix product of a kernel: `batch` of [m, k] x [k, n].
+// One matrix product of a kernel: `batch` products of [m, k] x [k, n].
 struct MatrixWork {
   double batch = 1, m = 1, n = 1, k = 1;
   double flops = 0;
@@ -28,21 +28,23 @@ struct MatrixWork {
 struct KernelWork {
   WorkClass work_class = WorkClass::kOther;
   const Instruction* main = nullptr;  // whose opcode and source line stand for the kernel
-  double flops = 0;                   // of all units
-  double transcendentals = 0;
-  double bytes = 0;
-  std::vector<MatrixWork> matrix;  // its products; their flops are among `flops`
-  double recomputed_flops = 0;     // attention's scores computed again: not among `flops`
-  double masked_flops = 0;         // of `flops`, what a causal attention kernel skips
-  double head_width = 0;           // of an attention kernel, what its scores contract; 0: not known
-  bool is_scalar = false;          // addresses and counters: no kernel of its own
+  double flops = 0;                   // FLOPs of all units
+  double transcendentals = 0;         // number of operations; not among `flops`
+  double bytes = 0;                   // read from and written to memory
+  std::vector<MatrixWork> matrix;     // its products; their flops are among `flops`
+  // FLOPs by which an attention kernel computes its scores again: not among `flops`, unlike
+  // StepNode::recompute_flops.
+  double recomputed_flops = 0;
+  double masked_flops = 0;  // part of `flops` that a causal attention kernel skips
+  double head_width = 0;    // of an attention kernel, what its scores contract; 0: not known
+  bool is_scalar = false;   // addresses and counters: no kernel of its own
 };
 
 KernelWork WorkOf(const FusionModel& model, const FusionKernel& kernel);
-// Of a compiler's fusion instruction: its computation is the kernel.
+// Returns the work of a compiler's fusion instruction, whose computation is the kernel.
 KernelWork WorkOfFusion(const Instruction& fusion);
 
-// The matrix product of a dot, ragged-dot, scaled-dot or convolution.
+// Returns the matrix product of a dot, ragged-dot, scaled-dot or convolution.
 MatrixWork MatrixOf(const Instruction& dot);
 
 }  // namespace gshard

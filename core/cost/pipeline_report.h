@@ -18,26 +18,28 @@
 
 namespace gshard {
 
-// A branch of the conditional; of a shifting buffer a turn of its loop, on a micro-batch or not.
+// A branch of the conditional; of a shifting buffer a turn of its loop, on a micro-batch or on
+// padding.
 struct PipelinePass {
   const Computation* computation = nullptr;
   double time_s = 0;     // with the collectives inside that compute waits for
-  bool is_idle = false;  // no arithmetic
-  // Of a shifting buffer: is of one; computes on no micro-batch; is of the backward loop.
+  bool is_idle = false;  // it does no arithmetic
+  // is_shift: it belongs to a shifting buffer. Only then: is_padding: it computes on padding, not
+  // on a micro-batch; is_backward: it belongs to the backward loop.
   bool is_shift = false, is_padding = false, is_backward = false;
 };
 
 // Devices that take the same passes in all ticks. Figures are of one device and one step.
 struct PipelineStage {
   std::vector<int64_t> devices;
-  double busy_s = 0;       // passes, without idle ones
-  double recompute_s = 0;  // of it
-  double exposed_s = 0;    // of it: waits for collectives within passes
-  double idle_s = 0;       // waits for other stages, or computes on padding
-  double flops = 0;        // on micro-batches
-  double padding_flops = 0;
-  double sent_bytes = 0;   // in passes and between ticks
-  int64_t peak_bytes = 0;  // of memory, of passes that the stage runs
+  double busy_s = 0;         // in passes, without idle ones
+  double recompute_s = 0;    // part of busy_s: recomputation
+  double exposed_s = 0;      // part of busy_s: waits for collectives within passes
+  double idle_s = 0;         // waits for other stages, or computes on padding
+  double flops = 0;          // on micro-batches
+  double padding_flops = 0;  // on padding; not among `flops`
+  double sent_bytes = 0;     // in passes and between ticks
+  int64_t peak_bytes = 0;    // of memory, of passes that the stage runs
 };
 
 struct PipelineTick {
@@ -60,11 +62,12 @@ struct PipelineReport {
   std::vector<PipelinePass> passes;
   std::vector<PipelineStage> stages;
   std::vector<PipelineTick> ticks;
-  double span_s = 0;                   // passes, from the first tick to the last
-  double transfer_s = 0;               // what the loop takes beyond it: permutes, buffers
-  double bubble_share = 0;             // idle time over stages' times span
-  double recompute_share = 0;          // of busy time
-  double imbalance = 1;                // the busiest stage over the mean
+  double span_s = 0;      // passes, from the first tick to the last
+  double transfer_s = 0;  // what the loop takes beyond it: permutes, buffers
+  // Sum of the idle seconds of all devices, divided by (number of devices x span_s).
+  double bubble_share = 0;
+  double recompute_share = 0;          // recompute_s over busy_s, sums over devices
+  double imbalance = 1;                // busy_s of the busiest stage over the mean
   double padding_recompute_flops = 0;  // of padding_flops, mean over devices: names say recompute
 
   // Mean over devices, of the pipeline's passes: on micro-batches, and on padding.
@@ -72,9 +75,9 @@ struct PipelineReport {
   double PaddingFlopsPerDevice() const;
 };
 
-// Of the shifting buffer that the header speaks of, else of the loop with the most ticks' time
-// whose devices differ; nothing if there is none. `model` has the costs of `module`; `mesh` is its
-// MainMesh, or null.
+// Describes the shifting buffer that the header speaks of, else the loop with the most ticks' time
+// whose devices differ; returns nothing if there is none. `model` has the costs of `module`; `mesh`
+// is its MainMesh, or null.
 std::optional<PipelineReport> DescribePipeline(const Module& module, const Mesh* mesh,
                                                StepModel& model);
 

@@ -24,12 +24,15 @@ class PricedStep {
 
   std::unique_ptr<StepModel> MakeModel(const StepModelOptions& options) const;
 
-  // Of `done` FLOPs a device, `repeated` of them a second time, `masked` of the others cut off.
+  // Returns the useful FLOPs per device: `of_whole_program` (FLOPs of the unpartitioned program, if
+  // known) divided by the devices, but at most done - repeated, less `masked` and what a pipeline
+  // computes on padding. Per device, `done` are all FLOPs, `repeated` those of recomputation, and
+  // `masked` those of the others that a causal mask cuts off.
   double UsefulFlops(std::optional<double> of_whole_program, double done, double repeated,
                      double masked) const;
 
   int64_t devices;
-  Overlap overlap;   // not kChipDefault
+  Overlap overlap;   // never kChipDefault
   const Mesh* mesh;  // null: one device, or groups that follow no mesh
   std::unique_ptr<Network> network;
   std::unique_ptr<StepModel> model;

@@ -22,7 +22,7 @@
 namespace gshard {
 
 struct StepModelOptions {
-  Overlap overlap = Overlap::kXla;  // not kChipDefault
+  Overlap overlap = Overlap::kXla;  // kChipDefault is not allowed: PricedStep replaces it
   bool fuse_attention = true;
   bool mean_branches = false;  // conditionals take the mean of their branches, not the dearest
   bool uses_text_cycles = true;  // where the text has them and the chip's clock is known
@@ -30,13 +30,19 @@ struct StepModelOptions {
 
 struct ComputationCost;
 
-// What stands behind a node of a schedule.
+// What stands behind a node of a schedule. Times are in seconds.
+//
+// kKernel      a kernel of the fusion model
+// kCollective  a collective, or its start half
+// kLoop        a while loop
+// kCallee      a call, a conditional or an asynchronous computation
+// kCopy        an asynchronous copy in device memory, or a transfer between device and host memory
 struct StepNode {
   enum class Kind : uint8_t { kKernel, kCollective, kLoop, kCallee, kCopy };
   Kind kind = Kind::kKernel;
   const Instruction* instruction = nullptr;
   KernelWork work;             // kKernel; a collective's combiner
-  double recompute_flops = 0;  // of work.flops, of rematerialised members
+  double recompute_flops = 0;  // part of work.flops that rematerialised members do
   double model_s = 0;          // kKernel: of one execution, by the model
   std::optional<double> text_s;  // and by the cycles that the compiler wrote
   // Of work.masked_flops, what is not rematerialised: neither done nor asked for.
@@ -50,7 +56,7 @@ struct StepNode {
   std::vector<std::pair<const ComputationCost*, double>> callees;  // and how often each runs
   const ComputationCost* slowest = nullptr;  // of a mix: the longest branch that is taken
   double mix_s = 0;                          // of a mix: the branch and waits, mean over devices
-  double idle_s = 0;                         // of it
+  double idle_s = 0;                         // part of mix_s: waiting for other devices
 };
 
 struct ComputationCost {
@@ -61,6 +67,7 @@ struct ComputationCost {
   Schedule schedule;
 };
 
+// Not thread-safe: Of computes costs when they are first asked for, and keeps them.
 class StepModel {
  public:
   // All must outlive the model. `network` may be null: collectives take no time.
@@ -68,13 +75,15 @@ class StepModel {
             const StepModelOptions& options);
   ~StepModel();
 
-  // The cost of `trips` executions in a row; computed once for each pair.
+  // Returns the cost of `trips` executions in a row; computed once for each pair. The reference is
+  // valid as long as the model.
   const ComputationCost& Of(const Computation& computation, double trips = 1);
   int64_t unknown_trip_counts() const { return unknown_trip_counts_; }
   bool has_conditionals() const { return has_conditionals_; }
-  // Does something go to or come from the host? Transfers have a link stream behind the network's.
+  // True if something goes to or comes from the host. Transfers have a link stream of their own,
+  // after those of the network.
   bool has_host_transfers() const { return has_host_transfers_; }
-  // In the order in which they were met, callees first.
+  // Loops whose devices take known branches, in the order in which they were met, callees first.
   const std::vector<std::unique_ptr<BranchedLoop>>& branched_loops() const {
     return branched_loops_;
   }

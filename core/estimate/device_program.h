@@ -4,6 +4,13 @@
 //   whole program ─► MakeDeviceProgram ─► program of one device ─► ReportCost: every table
 //                    (core/spmd, optimize)                      └► PriceProgram: figures alone
 //
+// Which function to call:
+//   ReportCost                  every table, for a program to be shown
+//   PriceProgram                the figures alone, for a search over programs
+//   PricePlan (plan.h)          the figures of one program with a few other shardings
+//   EstimateCost, EstimateStep  what the first two call (core/cost/cost_report.h), for a program of
+//                               one device that CleanForCost has cleaned already
+//
 // Single-threaded per context, like passes; many programs may be priced at once if each has a
 // context of its own.
 #ifndef GSHARD_CORE_ESTIMATE_DEVICE_PROGRAM_H_
@@ -26,8 +33,8 @@ namespace gshard {
 struct DeviceProgramOptions {
   int64_t num_partitions = 0;  // 0: as the module says
   std::optional<bool>
-      is_partitioned;     // is it the program of one device already? Nothing: found out
-  bool optimize = false;  // then what `gshard-opt optimize` does
+      is_partitioned;     // true: it is the program of one device already; unset: IsPartitioned
+  bool optimize = false;  // run the passes of `gshard-opt optimize` afterwards
   bool weight_update_sharding = false;
   bool windowed_einsum = false;  // every gather and scatter of a dot, however small
   PropagationOptions propagation;
@@ -43,9 +50,10 @@ struct DeviceProgram {
   PropagationMode propagated_as = PropagationMode::kByText;  // kByText: nothing was propagated
 };
 
-// Of a whole program, or of one for one device, which stays as it is but for `optimize`. Errors:
-// sizes without a bound (E-COST-010), calls that would be written out to over a million
-// instructions, those of propagation and partitioning.
+// Makes the program of one device of a whole program. One that is partitioned already stays as it
+// is but for `optimize`; one for a single device has its calls inlined and is canonicalised, unless
+// it is compiled text. Errors: sizes without a bound (E-COST-010), calls that would be written out
+// to over a million instructions, those of propagation and partitioning.
 Expected<DeviceProgram> MakeDeviceProgram(std::unique_ptr<Module> module,
                                           const DeviceProgramOptions& options);
 
@@ -53,12 +61,12 @@ Expected<DeviceProgram> MakeDeviceProgram(std::unique_ptr<Module> module,
 // those of EstimateCost.
 Expected<CostReport> ReportCost(DeviceProgram& program, const Chip& chip, CostOptions options);
 
-// The same without tables. `program` is used up.
+// Prices the program like ReportCost, but without tables. `program` is used up.
 Expected<StepFigures> PriceProgram(DeviceProgram program, const Chip& chip, CostOptions options);
 
-// As compilers do before they place buffers: what a call does is fused with what surrounds it, what
-// nothing needs goes. Compiled text stays as it is, and so do calls that would be written out to
-// more than a million instructions. Errors: those of InlineCalls.
+// Cleans `module` up as compilers do before they place buffers: calls are inlined and dead code
+// goes. Compiled text (IsCompiled, core/analysis/fusion.h) stays as it is, and so do calls that
+// would be written out to more than a million instructions. Errors: those of InlineCalls.
 Expected<void> CleanForCost(Module& module);
 
 }  // namespace gshard

@@ -7,7 +7,7 @@
 
 namespace gshard {
 
-// `threads` if positive, else one a core.
+// Returns `threads` if positive, else one per core.
 int ThreadsOrCores(int threads);
 
 // Calls work(index, thread) once for each index below `count`, thread < `threads`, several at a

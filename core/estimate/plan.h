@@ -1,5 +1,6 @@
-// What a program is tried with: shardings of a few instructions, and whether the update of weights
-// is cut. The module is not read again for it, and no pattern is matched: a search tries hundreds.
+// A program with the shardings of a few instructions replaced, and its price. The module is not
+// read again for it, and no pattern is matched: a search tries hundreds. Whether the update of
+// weights is cut (ZeRO) is DeviceProgramOptions::weight_update_sharding.
 #ifndef GSHARD_CORE_ESTIMATE_PLAN_H_
 #define GSHARD_CORE_ESTIMATE_PLAN_H_
 
@@ -11,13 +12,15 @@
 
 namespace gshard {
 
+// Threads that search together each parse the same text, so instruction ids are the same in all
+// their copies; shardings are made in each copy's own Context.
 struct PlannedSharding {
   uint32_t instruction = 0;            // its id in the whole program
   const Sharding* sharding = nullptr;  // of the program's context; null: none, propagation decides
 };
 
-// A copy of `whole` with these shardings in the place of its own. What is planned twice has the
-// last.
+// Returns a copy of `whole` in which these shardings replace its own. The last one counts if an
+// instruction has several.
 std::unique_ptr<Module> WithShardings(const Module& whole,
                                       const std::vector<PlannedSharding>& shardings);
 

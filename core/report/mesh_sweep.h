@@ -59,7 +59,7 @@ std::vector<SweepPoint> PointsOf(const std::vector<MeshShape>& shapes,
 // throws ends the sweep.
 using EstimatePoint = std::function<void(SweepPoint& point)>;
 
-// The points in the order given, whatever the number of threads (0: one a core).
+// Returns the points in the order given, whatever the number of threads (0: one per core).
 std::vector<SweepPoint> SweepPoints(std::vector<SweepPoint> points, const EstimatePoint& estimate,
                                     int threads = 0);
 
