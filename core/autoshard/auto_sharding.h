@@ -22,22 +22,24 @@ struct AutoOptions {
   std::vector<MeshAxis> mesh;
   PricingOptions pricing;
   int64_t limit_bytes = 0;     // memory of one device; 0: no limit
-  int64_t evaluations = 1500;  // at most, but for the seeds of style
-  double seconds = 0;          // so many evaluations as two cores price in so long; 0: no limit
+  int64_t evaluations = 1500;  // most plans to price, beside those of known styles (seeds.h)
+  // Limits the number of evaluations further, to those that two cores price in so many seconds by
+  // an estimate; the same number on every machine. 0: no limit.
+  double seconds = 0;
   Keep keep = Keep::kInputsAndOutputs;
-  std::vector<AnnotationRule> rules;  // of the user; "free" for what is not to stay
-  bool zero = true;                   // weight updates may be cut
-  bool remat = true;                  // values may be computed again so that a plan fits
-  size_t top = 10;                    // plans that are told
-  // Of ShardOverDevices. Numbers of stages and of micro-batches, and schedules, that may be; empty:
-  // any, of schedules all but shift.
-  bool pipelines = true;
-  std::vector<int64_t> stages, microbatches;
-  std::vector<std::string> schedules;
-  std::string chip_flag = "--chip tpu-v3";  // that says pricing.chip in a command
+  // Rules of the user, applied after `keep`; the spec "free" takes an annotation away.
+  std::vector<AnnotationRule> rules;
+  bool zero = true;   // weight updates may be cut
+  bool remat = true;  // values may be computed again so that a plan fits
+  size_t top = 10;    // most plans to report
+  // The next four are read by ShardOverDevices only.
+  bool pipelines = true;                      // pipelines are tried, too
+  std::vector<int64_t> stages, microbatches;  // numbers that are allowed; empty: any
+  std::vector<std::string> schedules;         // that are allowed; empty: all but shift
+  std::string chip_flag = "--chip tpu-v3";    // flag that names pricing.chip in printed commands
 };
 
-// How many plans of `module` may be priced: what `evaluations` and `seconds` allow.
+// Returns the number of plans of `module` that `evaluations` and `seconds` allow to price.
 int64_t EvaluationLimit(const Module& module, const AutoOptions& options);
 
 // The annotations of one group, as rules for `gshard-opt annotate`.
@@ -62,30 +64,31 @@ struct AutoPlan {
   std::string largest_at_peak;  // "argument 1.50 GiB of Arg_0.1"
   int64_t annotations = 0;
   std::vector<PlannedRule> rules;
-  std::string command;  // a shell pipeline from IN to the plan's text
+  std::string command;  // a shell command that makes the plan's text of the input
 };
 
 struct AutoResult {
   std::string module, chip, overlap;
   int64_t devices = 0, limit_bytes = 0;
-  int64_t evaluations = 0, refused = 0;  // plans priced; of them, that cannot be partitioned
-  double bound_s = 0;                    // the step on one device, divided by the devices
-  double gap = 0;                        // the best plan's time over the bound, less one
+  int64_t evaluations = 0, refused = 0;  // plans priced; those of them that cannot be partitioned
+  double bound_s = 0;                    // time of the step on one device / number of devices
+  double gap = 0;                        // time of the best plan / bound_s - 1
   std::string searched;                  // in words
   std::vector<AutoPlan> plans;           // best first, then those that do not fit
   std::string text;                      // HLO of the best plan
 };
 
-// `module` is used up. `input`: how commands name it. Errors: what partitioning refuses; a program
-// of one device (E-AUTO-002); annotations that stay but are for another mesh (E-AUTO-003).
+// Searches for the best plan of `module`, which is used up, on options.mesh. `input`: name of the
+// input in printed commands. Errors: what partitioning refuses; a program of one device
+// (E-AUTO-002); annotations that stay but are for another mesh (E-AUTO-003).
 Expected<AutoResult> ShardAutomatically(std::unique_ptr<Module> module, const std::string& input,
                                         const AutoOptions& options);
 
-// The same where only the number of devices is known: over every mesh of one or two axes, data and
-// model, major first, and what the best of them comes to with three. All meshes are searched with a
-// small part of the evaluations, the best of them with the rest. Then pipelines whose stages have
-// the best plan of their devices (pipelined_plans.h). `options.mesh` is not looked at. Errors:
-// those of the first mesh, if all have one.
+// Searches over the meshes of a number of devices: every mesh of one or two axes, data and model,
+// major first. The best mesh is then also tried with three axes, if it has two. All meshes are
+// searched with a small part of the evaluations, the best of them with the rest. Then pipelines are
+// tried whose stages have the best plan of their devices (pipelined_plans.h). `options.mesh` is not
+// read. Errors: those of the first mesh, if all have one.
 Expected<AutoResult> ShardOverDevices(const Module& module, const std::string& input,
                                       int64_t devices, const AutoOptions& options);
 

@@ -1,6 +1,6 @@
-// Prices plans, each by the whole pipeline (core/estimate/plan.h), on several threads: every thread
-// has read the text for itself and shares nothing with the others, so the figures do not depend on
-// how many there are.
+// Prices plans on several threads. Every plan is propagated, partitioned and priced in full
+// (core/estimate/plan.h). Every thread has parsed the text for itself and shares nothing with the
+// others, so the figures do not depend on how many there are.
 #ifndef GSHARD_CORE_AUTOSHARD_PLAN_PRICER_H_
 #define GSHARD_CORE_AUTOSHARD_PLAN_PRICER_H_
 
@@ -20,13 +20,14 @@ struct PricingOptions {
   Chip chip;
   DeviceProgramOptions program;
   CostOptions cost;
-  int threads = 0;  // 0: one a core
+  int threads = 0;  // number of threads; 0: one per core
 };
 
+// Not thread-safe: Price starts the threads itself.
 class PlanPricer {
  public:
-  // `text`: what plans are put on, HLO that names a mesh, without calls. `written`: the same with
-  // all annotations of the user; empty: there are no others. Errors: those of the parser.
+  // `text`: the program that plans are put on, HLO that names a mesh, without calls. `written`: the
+  // same with all annotations of the user; empty: there are no others. Errors: those of the parser.
   static Expected<std::unique_ptr<PlanPricer>> Make(const std::string& text,
                                                     const std::string& written,
                                                     PricingOptions options);
@@ -36,8 +37,8 @@ class PlanPricer {
   // By instruction id of `module`: what the user's text annotates and `text` does not; null: not.
   const std::vector<const Sharding*>& written() const;
 
-  // In the order of the plans; nothing for one that cannot be partitioned. What has been priced
-  // before is remembered.
+  // Returns the figures in the order of the plans; nothing for one that cannot be partitioned.
+  // Plans that have been priced before are not priced again.
   std::vector<std::optional<PlanFigures>> Price(const PlanSpace& space,
                                                 std::span<const Plan> plans);
   // Of all plans so far, each counted once.

@@ -4,6 +4,9 @@
 // the same names and sizes (dim_names.h): the same weight of all layers, the hidden activations of
 // all layers. All its members are cut alike. A cut gives each mesh axis a dim of the tensor, or
 // none; where no annotation is put, propagation decides.
+//
+// A space may be read by many threads: it holds instruction ids, which are the same in every
+// thread's copy of the program because all parse the same text, and no shardings.
 #ifndef GSHARD_CORE_AUTOSHARD_PLAN_SPACE_H_
 #define GSHARD_CORE_AUTOSHARD_PLAN_SPACE_H_
 
@@ -19,7 +22,7 @@
 
 namespace gshard::autoshard {
 
-// By mesh axis: the dim that it cuts, or -1: copies along it.
+// By mesh axis: the dim that it cuts, or -1: the tensor is replicated along it.
 using Cut = std::vector<int>;
 
 enum class GroupKind : uint8_t {

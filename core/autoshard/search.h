@@ -3,9 +3,9 @@
 //
 // Where there are few plans all are priced. Else plans by names first (seeds.h), then one group at
 // a time changed for the better, then pairs of groups that touch; at the end annotations that
-// change nothing go. Every plan is priced by the
-// whole pipeline. A round is a fixed list of plans and its best is taken when all are priced: the
-// answer does not depend on the number of threads, and limits count evaluations, not seconds.
+// change nothing go. Every plan is propagated, partitioned and priced in full. A round is a fixed
+// list of plans and its best is taken when all are priced: the answer does not depend on the number
+// of threads, and limits count evaluations, not seconds.
 #ifndef GSHARD_CORE_AUTOSHARD_SEARCH_H_
 #define GSHARD_CORE_AUTOSHARD_SEARCH_H_
 
@@ -20,29 +20,30 @@ namespace gshard::autoshard {
 
 struct SearchOptions {
   int64_t limit_bytes = 0;     // of one device; 0: none
-  int64_t evaluations = 1500;  // at most, more or less a few
+  int64_t evaluations = 1500;  // most plans to price; a few more are possible
   bool zero = true;            // may weight updates be cut?
 };
 
 struct PricedPlan {
   Plan plan;
   PlanFigures figures;
-  int64_t annotations = 0;
+  int64_t annotations = 0;  // number of instructions that it annotates
 };
 
 struct SearchResult {
   // The best first: those that fit by time, then the others by peak. Not empty.
   std::vector<PricedPlan> plans;
   bool is_exhaustive = false;     // every plan of the space was priced
-  bool names_exhausted = false;   // every plan by two names an axis was priced
+  bool names_exhausted = false;   // every plan by up to two names per axis was priced
   int64_t name_plans = 0;         // plans by names that were priced
   bool is_local_optimum = false;  // no change of one group of the best plan is better
   int64_t moves = 0;              // how many such changes there are
   bool is_cut_short = false;      // more plans would have been priced without the limit
 };
 
-// Of two plans: is `a` the better one? Fitting before not fitting; then the peak where neither
-// fits, else the time; within a thousandth of it the smaller peak, then fewer annotations.
+// True if `a` is better than `b`. A plan that fits is better than one that does not; of two that
+// fit the faster one, of two that do not the one with the smaller peak; of times within a
+// thousandth of each other the smaller peak, then the fewer annotations.
 bool IsBetter(const PricedPlan& a, const PricedPlan& b, int64_t limit_bytes);
 
 // `has_written`: the user's text has annotations beside those that are fixed. Nothing can be priced

@@ -9,26 +9,30 @@
 
 namespace gshard::autoshard {
 
-// By mesh axis: up to two names. A tensor that has both is cut in the earlier dim.
+// Up to two names of dims (dim_names.h) for each mesh axis, which cuts the dims of these names. A
+// tensor that has both is cut in the earlier dim.
 using NameChoice = std::vector<std::vector<int>>;
 
-// The plan that cuts each tensor along each axis in the first dim that has a name of that axis and
-// that the axis divides. Tensors that nothing cuts are left to propagation. Without `products`,
-// parameters and inputs alone are annotated.
+// Returns the plan by names: along each axis it cuts each tensor in the first dim that has a name
+// of that axis and that the axis divides. Tensors that nothing cuts are left to propagation.
+// Without `products`, parameters and inputs alone are annotated.
 Plan PlanByNames(const PlanSpace& space, const NameChoice& names, bool products);
 
-// Every choice of at most `most` (1 or 2) names an axis out of the `heaviest` first cuttable ones.
+// Returns every choice of at most `most` (1 or 2) names per axis out of the first `heaviest`
+// cuttable ones (PlanSpace::cuttable_names).
 std::vector<NameChoice> NameChoices(const PlanSpace& space, int most, size_t heaviest);
-// How many those are.
+// Returns the number of these choices.
 double CountNameChoices(const PlanSpace& space, int most, size_t heaviest);
 
+// A plan of a known style of parallelism.
 struct NamedPlan {
-  std::string name;
+  std::string name;  // of the style: "FSDP over data"
   Plan plan;
 };
 
-// No annotation at all; the user's own; data parallelism, FSDP, ZeRO and the largest dim of every
-// tensor, along each axis and along all. `zero`: weight updates may be cut.
+// Returns the plans of known styles: no annotation at all; the user's own (if `has_written`); data
+// parallelism, FSDP, ZeRO (if `zero`: weight updates may be cut) and the largest dim of every
+// parameter and input, along each axis and along all.
 std::vector<NamedPlan> StylePlans(const PlanSpace& space, bool has_written, bool zero);
 
 }  // namespace gshard::autoshard

@@ -26,7 +26,7 @@ Expected<ToldFigures> FiguresOfText(const std::string& text, const AutoOptions& 
 // What fits goes before what does not; of plans that fit the faster one, of others the smaller.
 bool ComesFirst(const AutoPlan& a, const AutoPlan& b);
 
-// Plans that are nearer to each other than this share are told once.
+// Plans whose time and memory differ by no more than this share are reported once.
 inline constexpr double kTellsApart = .01;
 
 // Do two plans, AutoPlan or StepFigures, differ by as much in time or in memory?
