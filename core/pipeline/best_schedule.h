@@ -14,11 +14,11 @@ namespace gshard::pipeline {
 
 struct TriedSchedule {
   ScheduleKind kind = ScheduleKind::k1F1B;
-  int64_t repeats = 1;              // chunks a device
+  int64_t repeats = 1;              // chunks per device
   std::optional<EmittedCost> cost;  // unset: this step cannot be run so
-  std::string error;                // why not
+  std::string error;                // reason if `cost` is unset
   std::optional<PassTimes> times;   // what passes are ordered by, as PipelineModule's
-  bool fits = false;                // in the memory limit
+  bool fits = false;                // its peak is within the memory limit
   bool is_taken = false;
 };
 
@@ -27,10 +27,11 @@ struct BestPipeline {
   std::vector<TriedSchedule> tried;  // in the order of `kinds`
 };
 
-// As PipelineModule with the schedule of `kinds` whose program takes least time of those that fit
-// in options.memory_limit_bytes, or, if that is 0, in the chip's memory; where none fits the one
-// that needs least memory; of equal ones the first. options.schedule is not read. Errors: those of
-// the first kind where none can be run; E-PIPELINE-007 where none fits in a limit that was given.
+// Does what PipelineModule does with one of the schedules `kinds`: the one whose program takes
+// least time of those that fit in options.memory_limit_bytes or, if that is 0, in the chip's
+// memory; if none fits, the one that needs least memory; of equal ones the first. options.schedule
+// is not read. Errors: those of the first kind if none can be run; E-PIPELINE-007 if none fits in a
+// limit that was given (not 0).
 Expected<BestPipeline> PipelineByBest(Module& module, const PipelineOptions& options,
                                       std::span<const ScheduleKind> kinds);
 
@@ -38,7 +39,7 @@ Expected<BestPipeline> PipelineByBest(Module& module, const PipelineOptions& opt
 // passes costs more than it fills: what `gshard-opt pipeline --schedule NAME` prints.
 Expected<BestPipeline> PipelineBySchedule(Module& module, const PipelineOptions& options);
 
-// All that were tried, as a table.
+// Returns a table of all schedules that were tried.
 std::string TriedText(std::span<const TriedSchedule> tried);
 
 }  // namespace gshard::pipeline

@@ -20,7 +20,7 @@ struct EmittedStage {
 
 struct EmittedCost {
   double step_time_s = 0;
-  double bubble_share = 0;  // of the stages' time span
+  double bubble_share = 0;  // PipelineReport::bubble_share
   double transfer_s = 0;    // between ticks, beside that span
   int64_t peak_bytes = 0;   // of any device
   std::vector<EmittedStage> stages;  // along the axis of the stages

@@ -31,26 +31,34 @@ struct PipelinePlan {
   std::vector<Layer> layers;
   std::vector<int64_t> first_layers;  // of each virtual stage; shift: before, stages, after
   Schedule schedule;
-  PassTimes times;        // of virtual stages, by the cost model, or those that were given
-  Simulation simulation;  // by these times
+  PassTimes times;        // in seconds, by the cost model, or those that were given
+  Simulation simulation;  // of the schedule with these times
   WeightBytes weights;
-  // By virtual stage: what a micro-batch's put off gradients of weights need beside what the stage
-  // keeps anyway.
+  // Bytes by virtual stage that the delayed weight gradients of one micro-batch need beside what
+  // the stage keeps anyway.
   std::vector<int64_t> delayed_bytes;
-  // Of a pass of each virtual stage as it is printed: what the backward pass does not need it does
-  // not compute again.
+  // FLOPs, not seconds, of each pass on one micro-batch as it is printed: the backward pass does
+  // not compute again what it does not need.
   PassTimes flops;
   std::vector<MicrobatchSum> microbatch_sums;
   std::vector<bool> follows_microbatch_sum;  // by result of the step
   std::vector<Diagnostic> warnings;          // W-PIPELINE-001: there are such sums
-  std::optional<EmittedCost> emitted;        // of the program that was printed, if it was asked for
+  std::optional<EmittedCost> emitted;        // of the printed program, if it was asked for
 };
 
 // Rewrites `module`, whose calls must be inlined, into one SPMD program over a mesh with the axis
 // `options.axis` (major) beside the module's own. Parameters and results keep their global shapes.
-// `times`: what passes are ordered by, as of a program that was printed before; null: the times of
-// their instructions, without what passes store and load.
-// Errors: E-PIPELINE-*, located where an instruction is at fault.
+// `times`: times that passes are ordered by, as of a program that was printed before; null: the
+// times of their instructions, without what passes store and load. In order:
+//   1. find the batch dims (FindBatch) and what the step updates; write out loops over layers; hide
+//      manual regions; take barriers and annotations out of the module
+//   2. split the batch into micro-batches (SplitBatch); with the shifting buffer make layers alike
+//   3. find phases and sums over micro-batches, then the layers (LayerGraph)
+//   4. give layers to stages (BalanceStages), order passes and simulate them (MakeSchedule)
+//   5. propagate the shardings of the step as it would be without a pipeline
+//   6. emit the program (EmitPipeline), put manual regions back, record the schedule in the header
+// Errors: E-PIPELINE-*, located where an instruction is at fault. After an error `module` is in
+// between and of no further use.
 Expected<PipelinePlan> PipelineModule(Module& module, const PipelineOptions& options,
                                       const PassTimes* times = nullptr);
 

@@ -26,18 +26,19 @@ struct EmissionInputs {
   const StageGraph* stages = nullptr;
   const Schedule* schedule = nullptr;
   const RegionShardings* shardings = nullptr;
-  std::function<const Sharding*(const Instruction*)> annotation;  // of IN, by name; null: none
+  // Returns the user's sharding of a value of the input program; null: none.
+  std::function<const Sharding*(const Instruction*)> annotation;
   const ShardingOfInstruction* unpipelined = nullptr;
   const Updates* updates = nullptr;
 };
 
 // Bytes of weights on one device while the micro-batches run.
 struct WeightBytes {
-  int64_t shared = 0;      // what every stage uses, and is whole on each
-  int64_t alike = 0;       // of stages that have it in the same shape: one stage's
-  int64_t pieces = 0;      // of unlike stages, as padded flat pieces ...
-  int64_t unpadded = 0;    // ... of which a device uses in the mean
-  int64_t replicated = 0;  // the same if whole on every device
+  int64_t shared = 0;      // weights that every stage uses, whole on each
+  int64_t alike = 0;       // weights that stages have in the same shape: those of one stage
+  int64_t pieces = 0;      // other weights, as flat pieces with padding (packs.h)
+  int64_t unpadded = 0;    // part of `pieces` that is no padding, mean over devices
+  int64_t replicated = 0;  // those other weights if each were whole on every device
 };
 
 struct Emission {
@@ -47,8 +48,8 @@ struct Emission {
   std::unordered_set<const Instruction*> unread;
 };
 
-// Replaces the entry. The header's number of partitions is set. Errors: E-PIPELINE-006 (stages of
-// the shifting buffer that are not alike).
+// Replaces the entry of the module and sets the header's number of partitions. Errors:
+// E-PIPELINE-006 (stages of the shifting buffer that are not alike).
 Expected<Emission> EmitPipeline(const EmissionInputs& inputs);
 
 }  // namespace gshard::pipeline

@@ -1,8 +1,8 @@
 // Values of unlike stages as flat pieces.
 //
-// What few stages have a value of the same shape for (slots.h) would lie as zeros on the others.
-// Instead each stage's values of one element type are one array, one after another, padded to the
-// longest stage's:
+// By slots.h a value has a place on every stage, which holds zeros on stages without a value of its
+// shape. For shapes that few stages have this wastes memory. Instead each stage's values of one
+// element type are one array, one after another, padded to the longest stage's:
 //
 //   stage 0   a f32[3,2]   b f32[4]     a a a a a a b b b b
 //   stage 1   c f32[7]                  c c c c c c c . . .      f32[10] on each device
@@ -59,9 +59,9 @@ class PackTable {
   const Shape* shape(size_t pack) const { return shapes_[pack]; }
   const std::vector<const Shape*>& shapes() const { return shapes_; }
   size_t lists() const { return places_.size(); }
-  // Of stage k, in the order of its list.
+  // Returns the places of stage k's values, in the order of its list.
   const std::vector<std::pair<Value, Place>>& places(size_t k) const { return places_[k]; }
-  // Null if the value is in no pack.
+  // Returns the place of a value of stage k; null if the value is in no pack.
   const Place* Find(size_t k, const Value& value) const {
     if (k >= places_.size()) return nullptr;
     for (const auto& [other, place] : places_[k]) {
@@ -76,8 +76,9 @@ class PackTable {
   std::vector<std::vector<std::pair<Value, Place>>> places_;
 };
 
-// Takes out of `lists` what no more than half of the stages have a value of that shape for, if
-// `may_go`: places of their own for the others lie empty on fewer devices than they are used on.
+// Takes the values out of `lists`, and returns them, whose slot is filled on no more than half of
+// the stages, if `may_go`. The slots of all others are empty on fewer stages than they are filled
+// on.
 template <typename Value>
 StageLists<Value> TakeUnlike(StageLists<Value>& lists,
                              const std::function<bool(const Value&, const Shape*)>& may_go) {

@@ -40,14 +40,15 @@ struct StageFunctionInputs {
   // Slots of the bundle that a pass hands on; unset: all.
   std::optional<std::unordered_set<size_t>> handed_on;
   LayerNotes* notes = nullptr;  // filled in
-  // The user's sharding of a value of IN by name; null: none.
+  // Returns the user's sharding of a value of the input program; null: none.
   std::function<const Sharding*(const Instruction*)> annotation;
 };
 
-// The computation of a pass of virtual stage v; kNone: of a device that has nothing to do.
+// Makes the computation of a pass of virtual stage v; kNone: of a device that has nothing to do.
 Computation* MakeStageFunction(const StageFunctionInputs& inputs, Pass pass, int64_t v);
 
-// Writes both attributes into the computation of a pass of these virtual stages.
+// Writes kStageAttribute (on the root) and kLayerAttribute (on instructions that `notes` has) into
+// the computation of a pass of these virtual stages.
 void NotePass(Module& module, Computation* function, Pass pass, std::span<const int64_t> stages,
               const LayerNotes& notes);
 
@@ -57,10 +58,11 @@ class StageFunctions {
     in_.notes = &notes_;
   }
 
-  // Index of the branch of a pass; kNone: of a device that has nothing to do.
+  // Returns the index of the branch of a pass, which it makes if there is none yet; kNone: of a
+  // device that has nothing to do.
   int64_t Branch(Pass pass, int64_t v);
   const std::vector<Computation*>& branches() const { return branches_; }
-  // When all branches are made.
+  // Calls NotePass for every branch. To be called when all branches are made.
   void NotePasses();
 
  private:

@@ -34,7 +34,7 @@ Expected<StagePartition> PartitionByCost(const std::vector<Layer>& layers, int64
 // "0,5,11": as it says.
 // With the shifting buffer there are two more: first the layers before the repeated ones, last
 // those after; what the stages cannot share evenly of the repeated layers goes there, too. Errors:
-// E-PIPELINE-005 (fewer layers than stages, or a list that is none).
+// E-PIPELINE-005 (fewer layers than stages, or an invalid list).
 Expected<std::vector<int64_t>> BalanceStages(const std::vector<Layer>& layers, int64_t stages,
                                              const PipelineOptions& options);
 

@@ -1,10 +1,13 @@
 // The sequence of layers in a training step, and which layer each instruction belongs to.
 //
-// Forward instructions are those that the loss needs; ordered depth first from the loss, a layer is
-// a stretch of them between two places that few values cross. Stretches that repeat are the
-// repeated blocks of the network; what precedes and follows them are layers, too. A backward
-// instruction belongs to the deepest layer that any cotangent it reads has passed. What the
-// backward pass computes from forward values alone has no layer: it is computed where it is used.
+// Layers are numbered from the input (0) to the loss. Forward instructions are those that the loss
+// needs; ordered depth first from the loss, a layer is a stretch of them between two places that
+// few values cross. Stretches that repeat are the repeated blocks of the network; what precedes and
+// follows them are layers, too. A backward instruction belongs to the layer nearest the input of
+// those that its operands give: a cotangent its own layer, a forward value the last layer that uses
+// it. From there it may move nearer the input, to the layer whose weights its result updates
+// (docs/pipelining.md, "Layers and stages"). What the backward pass computes from forward values
+// alone has no layer: it is computed where it is used.
 #ifndef GSHARD_CORE_PIPELINE_PLAN_LAYERS_H_
 #define GSHARD_CORE_PIPELINE_PLAN_LAYERS_H_
 
@@ -18,10 +21,11 @@
 
 namespace gshard::pipeline {
 
+// FLOPs, seconds and bytes of activations are for one micro-batch.
 struct Layer {
   std::string name;  // of its first instruction
   double forward_flops = 0, backward_flops = 0;
-  double forward_s = 0, backward_s = 0;  // by the cost model
+  double forward_s = 0, backward_s = 0;  // seconds by the cost model
   int64_t weight_bytes = 0;
   int64_t parameters = 0;    // elements of the weights
   int64_t state_bytes = 0;   // of the weights and what is updated beside them (momenta), its share
@@ -40,10 +44,12 @@ struct Term {
   Instruction* value = nullptr;
 };
 
+// Immutable after Make: may be read by many threads as long as the module does not change.
 class LayerGraph {
  public:
-  // `regions`: what of the module is inside one is found here. `own_constants`: more of them than
-  // FindLayerConstants knows. Errors: E-PIPELINE-004 (nothing to cut, --cut matches nothing).
+  // `regions`: which instructions lie inside one is found here. `own_constants`: layers' own
+  // constants beyond those that FindLayerConstants knows. Errors: E-PIPELINE-004 (nothing to cut,
+  // --cut matches nothing).
   static Expected<LayerGraph> Make(
       const Module& module, const Phases& phases, const Updates& updates,
       const PipelineOptions& options, const ManualRegions& regions,
@@ -55,12 +61,12 @@ class LayerGraph {
 
   const ManualRegions& regions() const { return regions_; }
 
-  // -1: computed where it is needed.
+  // Returns the layer of an instruction; -1: it is computed where it is needed.
   int64_t LayerOf(const Instruction* x) const { return info_[x->id()].layer; }
   bool IsBackward(const Instruction* x) const { return info_[x->id()].is_backward; }
-  // Depends on examples and weights: what stages divide among them.
+  // True if `x` is among what stages divide among them: it depends on examples and weights.
   bool IsPlaced(const Instruction* x) const { return info_[x->id()].is_placed; }
-  // By the cost model, of what is placed; a kernel's time is its root's.
+  // Returns the seconds of `x` by the cost model, if it is placed; a kernel's time is its root's.
   double SecondsOf(const Instruction* x) const { return info_[x->id()].seconds; }
   // The array of weights behind an operand from before the micro-batches: broadcasts, reshapes,
   // transposes and reversals are made where they are needed, and so is what a manual region makes of

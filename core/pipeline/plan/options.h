@@ -1,4 +1,11 @@
 // What a caller asks of the pipeliner (docs/pipelining.md).
+//
+// Words of this folder and the ones beside it: a mesh with K stages has K groups of devices along
+// the stage axis. Group k is also called device k, or stage k. Each has R chunks of layers
+// (`repeats`); virtual stage v = r * K + k is chunk r of group k, so consecutive virtual stages lie
+// on neighbouring groups. With R = 1 virtual stages are stages. With the shifting buffer (kShift)
+// virtual stage 0 has the layers before the repeated ones, 1 + r * K + k is chunk r of group k, and
+// the last has the layers after.
 #ifndef GSHARD_CORE_PIPELINE_PLAN_OPTIONS_H_
 #define GSHARD_CORE_PIPELINE_PLAN_OPTIONS_H_
 
@@ -29,10 +36,10 @@ enum class Remat : uint8_t {
   kStage,    // the stage once
   kAll,      // the stage up to the inputs of its layers, then each layer from its input
 };
-// Are forward values kept that the backward pass needs?
+// True if forward values that the backward pass needs are kept.
 inline bool KeepsValues(Remat remat) { return remat == Remat::kNone || remat == Remat::kProgram; }
-// How often the backward pass of a stage computes the forward pass of one of its layers: with kAll
-// the last has no layer above it whose input it makes.
+// Number of times that the backward pass of a stage computes the forward pass of one of its layers.
+// With kAll once less for the last layer, above which no layer needs its output.
 double ForwardsInBackward(Remat remat, bool is_last_of_stage);
 
 // Where a stage's weights lie between steps.
@@ -46,10 +53,10 @@ struct BatchRule {
 };
 
 struct PipelineOptions {
-  int64_t stages = 1;
-  int64_t microbatches = 1;
+  int64_t stages = 1;        // K
+  int64_t microbatches = 1;  // M
   ScheduleKind schedule = ScheduleKind::k1F1B;
-  int64_t repeats = 0;  // chunks a device; 0: interleaved 2, others 1
+  int64_t repeats = 0;  // R, chunks per device; 0: interleaved 2, others 1
   std::string axis = "stage";
   std::vector<BatchRule> batch;  // empty: dim 0 of parameters neither updated nor scalar
   std::string cut;               // RE2: the first instruction of each layer; empty: found
@@ -57,11 +64,13 @@ struct PipelineOptions {
   std::optional<Remat> remat;  // unset: kProgram where the step has checkpoints, else kStage
   WeightPlacement weights = WeightPlacement::kSharded;
   Chip chip = *BuiltInChip("tpu-v3");  // whose times and links layers are balanced by
-  int64_t memory_limit_bytes = 0;      // of a stage's device, for --balance cost; 0: none
+  // Memory of one device. PipelineModule reads it for balance "cost" only; 0: no limit.
+  // PipelineByBest also compares whole programs with it; 0: with the chip's memory.
+  int64_t memory_limit_bytes = 0;
 };
 
-// Chunks of layers a device has: more than one if interleaved, or in a shifting buffer that is
-// circular.
+// Number of chunks of layers per device: more than one if interleaved, or in a shifting buffer that
+// is circular.
 int64_t StagesOfDevice(const PipelineOptions& options);
 
 Expected<ScheduleKind> ParseSchedule(std::string_view text);

@@ -1,9 +1,13 @@
 // Which pass of which micro-batch each device runs at each clock tick.
 //
-// Virtual stage v = r * K + k is the r-th chunk of device k. At a tick a device runs one pass or
-// none; what it hands on is at its neighbour before the next tick. Orders: GPipe (Huang et al.
-// 2019), 1F1B (PipeDream-Flush, Narayanan et al. 2021), interleaved 1F1B (Narayanan et al. 2021),
-// ZB-H1 (Qi et al. 2023), the shifting buffer and its circular form (GSPMD paper, section 3.3).
+// A pass of a stage is the forward, backward, weight-gradient or recompute work of one virtual
+// stage on one micro-batch. Devices, chunks and virtual stages are as in options.h: virtual stage
+// v = r * K + k is chunk r of device k. At a tick a device runs one pass or none; what it hands on
+// is at its neighbour before the next tick. Orders: GPipe (Huang et al. 2019), 1F1B
+// (PipeDream-Flush: Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training", 2021),
+// interleaved 1F1B (Narayanan et al., "Efficient Large-Scale Language Model Training on GPU
+// Clusters Using Megatron-LM", 2021), ZB-H1 (Qi et al. 2023), the shifting buffer and its circular
+// form (GSPMD paper, section 3.3).
 //
 // Devices that exchange values at the end of a tick wait for each other, so passes are given ticks
 // such that none waits for a longer one without need (backward passes are longer than forward):
@@ -39,7 +43,7 @@ inline constexpr size_t kPassKinds = 4;  // kNone apart
 struct ScheduledPass {
   Pass pass = Pass::kNone;
   int64_t microbatch = 0;
-  int64_t stage = 0;  // virtual
+  int64_t stage = 0;  // virtual stage
   bool operator==(const ScheduledPass&) const = default;
 };
 
@@ -50,7 +54,9 @@ struct Schedule {
   int64_t microbatches = 1;
   bool has_forward_of_last = true;  // false: the last stage's backward pass contains its forward
   bool has_backward = true;
-  bool has_recompute = false;  // of the last stage that is its forward pass
+  // Recomputation is a pass of its own, kRecompute. On the last virtual stage, if that has no
+  // forward pass (has_forward_of_last is false), it is the only forward computation.
+  bool has_recompute = false;
   std::vector<std::vector<ScheduledPass>> order;  // by device
   std::vector<std::vector<ScheduledPass>> ticks;  // by tick, then device; a multiple of `period`
   int64_t period = 1;  // who hands on to whom depends on the tick modulo this
@@ -58,17 +64,17 @@ struct Schedule {
   int64_t virtual_stages() const { return stages * repeats; }
 };
 
-// Devices that hand on a value at ticks of one phase (the tick modulo the schedule's period): to
-// the next device, and to the one before.
+// Devices that hand on a value at ticks of one phase (the tick modulo the schedule's period).
 struct Senders {
-  std::vector<bool> forward, backward;  // by device
+  std::vector<bool> forward, backward;  // by device: to the next one, to the one before
 };
 Senders SendersOf(const Schedule& schedule, int64_t phase);
-// Ticks of phases in which some device hands on a value.
+// Returns the number of ticks in whose phase some device hands on a value.
 int64_t ExchangesOf(const Schedule& schedule);
 
-// Time of each pass of each virtual stage, and of a tick's exchange between neighbours, for which
-// both wait.
+// Seconds of each pass on one micro-batch, by virtual stage (PipelinePlan::flops keeps FLOPs here
+// instead). `weights`: of the passes that compute weight gradients. `exchange`: of a tick's
+// exchange between neighbours, for which both wait.
 struct PassTimes {
   std::vector<double> forward, backward, weights, recompute = {};
   double exchange = 0;
@@ -79,9 +85,9 @@ struct ScheduleOptions {
   int64_t stages = 1, repeats = 1, microbatches = 1;
   bool has_forward_of_last = true;
   bool has_backward = true;
-  bool has_recompute = false;  // of gpipe
-  // Of zero-bubble: what passes are ordered by (empty: all alike), and whether gradients of weights
-  // of several micro-batches may be put off, which keeps what they need.
+  bool has_recompute = false;  // for gpipe only
+  // For zero-bubble only: times that passes are ordered by (empty: all alike), and whether weight
+  // gradients of several micro-batches may be delayed, which keeps in memory what they need.
   PassTimes times = {};
   bool puts_off_weights = true;
 };
@@ -91,38 +97,43 @@ struct SimulatedPass {
   ScheduledPass what;
   double start = 0, end = 0;
 };
+// Times are in seconds.
 struct Simulation {
   std::vector<std::vector<SimulatedPass>> devices;
   double span = 0;             // from the first pass to the end of the last
-  // Idle time over K times the span; of a shifting buffer padding over its ticks, as gshard-cost
-  // counts it: layers outside it have none.
+  // Sum of the idle seconds of all devices, divided by (number of devices x span). Of a shifting
+  // buffer idle means computing on padding, and the span is that of its ticks, without the layers
+  // outside it.
   double bubble_fraction = 0;
 };
-// Every device runs its passes in order, each as soon as what it needs is there; exchanges take no
-// time.
+// Simulates a run in which every device runs its passes in order, each as soon as what it needs is
+// there, and exchanges take no time.
 Simulation Simulate(const Schedule& schedule, const PassTimes& times);
-// The same, tick by tick: at the end of each those who exchange at ticks of its phase wait for each
-// other, and for the exchange. What the printed program does.
+// Simulates the printed program, tick by tick: at the end of each tick the devices that exchange at
+// ticks of its phase wait for each other, and for the exchange.
 Simulation SimulateTicks(const Schedule& schedule, const PassTimes& times);
 
-// By virtual stage: most micro-batches at a time whose forward pass has begun and whose last
-// backward pass has not ended.
+// Returns by virtual stage the largest number of micro-batches at a time whose forward pass has
+// begun and whose last backward pass has not ended.
 std::vector<int64_t> MicrobatchesInFlight(const Schedule& schedule);
 
-// By virtual stage: most micro-batches at a time whose gradients of weights are put off.
+// Returns by virtual stage the largest number of micro-batches at a time whose weight gradients are
+// delayed.
 std::vector<int64_t> MicrobatchesDelayed(const Schedule& schedule);
 
-// Rows of one buffer that all chunks of a device share: values of chunks live unequally long, so as
-// many as there are at a time are fewer than each chunk's most together.
+// Rows of one buffer that all chunks of a device share. The largest number of values at a time over
+// all chunks is smaller than the sum of each chunk's largest number, as their values live for
+// different times.
 struct SharedRows {
   int64_t count = 0;         // most on any device
   std::vector<int64_t> row;  // by virtual stage * M + micro-batch; empty: nothing is shared
 };
 
-// Most micro-batches at a time whose value lives from one pass to another, over virtual stages:
-// what is stored by micro-batch modulo that number is never overwritten too early. With several
-// chunks a device that which takes most has shared rows instead: what forward passes save, or, where
-// they save nothing (not has_forward_of_last), the inputs of stages.
+// Depths of the buffers for values that live from one pass to another: the largest number of
+// micro-batches at a time that have such a value, over virtual stages. What is stored by
+// micro-batch modulo that number is never overwritten too early. With several chunks per device the
+// values that take most have shared rows instead: what forward passes save or, if they save nothing
+// (not has_forward_of_last), the inputs of stages.
 struct BufferDepths {
   int64_t forward_input = 1;   // from the arrival of a stage's input to its last use
   int64_t backward_input = 1;  // from the arrival of a cotangent to its use

@@ -7,11 +7,11 @@
 
 namespace gshard::pipeline {
 
-// A step with the shifting buffer: the layers before it for all micro-batches, each device those
-// whose number is its own modulo K; the forward ticks; the layers after it, forward and backward;
-// the backward ticks; the backward pass of the layers before. `times` are by virtual stage, the
-// first and last of which are the layers before and after. Padded ticks count as
-// idle time.
+// Simulates a step with the shifting buffer: the layers before it for all micro-batches, each
+// device those whose number is its own modulo K; the forward ticks; the layers after it, forward
+// and backward; the backward ticks; the backward pass of the layers before. `times` are by virtual
+// stage, the first and last of which are the layers before and after. Padded ticks count as idle
+// time.
 Simulation SimulateShift(const ShiftClock& clock, const PassTimes& times, bool has_backward);
 
 }  // namespace gshard::pipeline

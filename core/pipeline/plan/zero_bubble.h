@@ -13,13 +13,13 @@
 
 namespace gshard::pipeline {
 
-// By device, in the order in which it runs them.
+// Passes by device, in the order in which it runs them.
 using DeviceOrders = std::vector<std::vector<ScheduledPass>>;
 
-// Orders worth trying; which is best depends on the times of the passes. `times` say how long
-// passes of each kind take on the mean; orders repeat with the next micro-batches, also where
-// stages are uneven. Without `puts_off` gradients of weights follow the backward pass that they
-// belong to: so nothing is kept for them. Of `s` the order is not read.
+// Returns orders worth trying; which is best depends on the times of the passes. `times` say how
+// long passes of each kind take on average; orders repeat with the next micro-batches, also where
+// stages are uneven. Without `puts_off` weight gradients follow the backward pass that they belong
+// to, so nothing is kept for them. The order of `s` is not read.
 std::vector<DeviceOrders> ZeroBubbleOrders(const Schedule& s, const PassTimes& times,
                                            bool puts_off);
 
