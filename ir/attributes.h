@@ -1,10 +1,10 @@
-// Typed attributes: one plain struct an op family, held by Instruction::attributes<T>().
+// Typed attributes: one plain struct per set of attributes; ir/opcodes.def says which one an opcode
+// uses. Instruction::attributes<T>() returns it.
 //
 // Structs live in the module's arena, so they are trivially destructible: spans and views point
-// into the arena, the context or the source text. Which struct an opcode has is fixed in
-// ir/opcodes.def. Called computations (to_apply, body, ..) are not here: Instruction::called()
-// holds them, in the order given below. `raw` views are kept verbatim, brackets included; empty
-// means absent.
+// into the arena, the context or the source text. Called computations (to_apply, body, ..) are not
+// here: Instruction::called() holds them, in the order given below. `raw` views are kept verbatim,
+// brackets included; empty means absent.
 #ifndef GSHARD_IR_ATTRIBUTES_H_
 #define GSHARD_IR_ATTRIBUTES_H_
 

@@ -1,4 +1,5 @@
-// The opcode table as an enum with properties. The rows are in ir/opcodes.def.
+// The opcode table as an enum with properties. The rows are in ir/opcodes.def; CONTRIBUTING.md,
+// "Adding an op", says how to add one.
 #ifndef GSHARD_IR_OPCODE_H_
 #define GSHARD_IR_OPCODE_H_
 
@@ -19,7 +20,8 @@ enum OpcodeFlag : uint32_t {
 };
 
 // What the elements of the result are. From kKeepsOrder to kChooses they are elements of operands,
-// unchanged; those up to kTakes move one array, and other operands, if any, say where.
+// unchanged; those up to kTakes move one array, and other operands, if any, say where. Read through
+// MotionOf and the questions beside it in ir/op_traits.h.
 enum class Motion : uint8_t {
   kComputes,    // new ones
   kMakes,       // given from outside, or made from nothing
@@ -35,7 +37,8 @@ enum class Motion : uint8_t {
   kExchanges,   // elements of the same operand on several devices
 };
 
-// May a second evaluation stand for the first, or the first for the second?
+// Whether a second evaluation may stand for the first, or the first for the second. Read through
+// PurityOf and the questions beside it in ir/op_traits.h.
 enum class Purity : uint8_t {
   kPure,         // yes: the same operands give the same result. Called computations and control
                  // predecessors may forbid it (MayBeRepeated, ir/op_traits.h)
@@ -81,8 +84,10 @@ inline constexpr int kOpcodeCount = 0
 
 struct OpcodeInfo {
   std::string_view text;
-  int arity;                // or kVariadic
-  std::string_view family;  // file stem of its rules in every layer
+  int arity;  // or kVariadic
+  // Group of opcodes with a file of their own, FAMILY.cc, in most `ops` folders; some folders have
+  // coarser files (core/op_dims/ops) or finer ones.
+  std::string_view family;
   uint32_t flags;
   uint32_t types;  // OR of OperandType
   Motion motion;

@@ -28,7 +28,7 @@ struct EmulateOptions {
   std::vector<const Literal*> arguments;
   uint64_t seed = 0;
   int64_t repeat = 0;  // steps to time by themselves; 0: one, which may be verified as it runs
-  int threads = 0;           // 0: one a core; at most eight a core
+  int threads = 0;           // 0: one per core; at most eight per core
   int64_t memory_limit = 0;  // bytes; 0: none
   bool verify = false;
   bool verify_instructions = true;  // with `verify`: not the outputs only

@@ -20,7 +20,7 @@ struct CostOptionFlags {
 
 void AddCostOptionFlags(const Command& command, CostOptionFlags& flags);
 
-// Throws FlagError for a mesh map that is none.
+// Throws FlagError for an invalid mesh map.
 CostOptions ReadCostOptions(const CostOptionFlags& flags);
 
 }  // namespace gshard

@@ -95,9 +95,9 @@ class CommandLine : public Command {
   void AddVersionText(const std::string& text);
 
   // Parses the arguments and calls the chosen subcommand's function, else `run`. "help", "help
-  // SUBCOMMAND" and "SUBCOMMAND help" are --help in words. Maps everything
-  // that can go wrong to an exit code (ExitCode in program.h): usage errors print one line and a
-  // pointer to --help; internal errors say that they are ours and how to report them.
+  // SUBCOMMAND" and "SUBCOMMAND help" are --help in words. Maps everything that can go wrong to an
+  // exit code (ExitCode in program.h): usage errors print one line and a pointer to --help;
+  // internal errors say that they are ours and how to report them.
   // "--completions bash|zsh|fish" and "--manual", each alone, print what is made of the flags for
   // shells and manuals; the build calls them.
   // A pipe that this writes to is marked if it fails (cmd/cli/failed_pipe.h).

@@ -14,7 +14,7 @@ struct ReduceFlags {
   int64_t num_partitions = 0;
   std::string test;  // a command of the shell
   bool verify_fails = false, crashes = false;
-  int threads = 0;         // 0: one a core
+  int threads = 0;         // 0: one per core
   int64_t timeout_s = 60;  // of one run of the command
 };
 

@@ -30,13 +30,14 @@ struct SessionOptions {
 // Adds IN, -o, --num-partitions and the flags every subcommand has.
 void AddSessionFlags(const Command& command, SessionOptions& options);
 
-// What a subcommand does to the module between reading and printing. Returns an exit code via
-// Expected.
+// What a subcommand does to the module between reading and printing. An error that it returns ends
+// the run: RunSession prints it and returns kExitBadInput.
 using SessionBody = std::function<Expected<void>(Module& module, PassContext& context,
                                                  const PassManagerOptions& options,
                                                  std::vector<PassTiming>& timings)>;
 
-// Reads, verifies, runs `body`, prints (times: medians over --repeat, each from a fresh parse).
+// Reads, verifies, runs `body`, prints; `repeat` times, each from a fresh parse (reported times are
+// medians). Returns the exit code.
 int RunSession(const SessionOptions& options, PassContext& context, const SessionBody& body);
 
 }  // namespace gshard

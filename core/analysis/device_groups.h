@@ -1,7 +1,7 @@
 // Who exchanges data with whom: the groups and pairs of a collective as flat device numbers.
 //
-// What the ids in replica_groups mean
-// depends on channel_id and use_global_device_ids (docs/text-format.md, "Collectives").
+// What the ids in replica_groups mean depends on channel_id and use_global_device_ids
+// (docs/text-format.md, "Collectives").
 #ifndef GSHARD_CORE_ANALYSIS_DEVICE_GROUPS_H_
 #define GSHARD_CORE_ANALYSIS_DEVICE_GROUPS_H_
 
@@ -18,7 +18,7 @@ namespace gshard {
 
 inline constexpr uint32_t kNoDevice = UINT32_MAX;
 
-// Or the start of one.
+// True for a collective-permute or the start of one.
 inline bool IsCollectivePermute(const Instruction& x) {
   return x.opcode() == Opcode::kCollectivePermute || x.opcode() == Opcode::kCollectivePermuteStart;
 }
@@ -40,15 +40,17 @@ struct ResolvedGroups {
 // the operation needs equal ones.
 Expected<ResolvedGroups> ResolveGroups(const Instruction& instruction, const DeviceGrid& grid);
 
-// Of a collective-permute: where each device's data comes from; kNoDevice: from nowhere (zeros).
+// Returns for each device of a collective-permute where its data comes from; kNoDevice: from
+// nowhere (zeros).
 Expected<std::vector<uint32_t>> ResolvePermuteSources(const Instruction& instruction,
                                                       const DeviceGrid& grid);
-// The same for pairs of ids that `instruction` has elsewhere; ids of partitions, or of replicas.
+// Same as ResolvePermuteSources for pairs of ids that `instruction` has elsewhere: ids of
+// partitions, or of replicas.
 Expected<std::vector<uint32_t>> ResolvePairs(const Instruction& instruction,
                                              std::span<const DevicePair> pairs, bool of_partitions,
                                              const DeviceGrid& grid);
 
-// Of any collective: groups, or (collective-permute) where each device's data comes from.
+// Devices of any collective: groups, or (collective-permute) where each device's data comes from.
 struct CollectiveDevices {
   ResolvedGroups groups;
   std::vector<uint32_t> sources;
@@ -76,10 +78,10 @@ class CollectiveResolver {
 struct MissingMember {
   uint32_t present = kNoDevice, missing = kNoDevice;
 };
-// Nothing if all or none of each group do. `active`: per device.
+// Returns nothing if all or none of each group take part. `active`: per device, whether it does.
 std::optional<MissingMember> FindMissingMember(const CollectiveDevices& devices,
                                                std::span<const uint8_t> active);
-// E-RUN-DEADLOCK, at the collective.
+// Returns E-RUN-DEADLOCK, located at the collective.
 Diagnostic DeadlockError(const Instruction& collective, const MissingMember& member);
 
 }  // namespace gshard

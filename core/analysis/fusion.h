@@ -4,9 +4,10 @@
 // A model, not a pass: it cuts a computation into kernels the way XLA's fusion passes do. A kernel
 // is its root and the values that only it uses:
 //   - elementwise chains, and slices, gathers, transposes, pads and concatenations of values, run
-//     in their consumer; in each of several where what they are made of is no more to read and to
-//     keep than they are (broadcasts, casts to wider types, exp(x - max)); else the first of these
-//     writes them beside its own result;
+//     in their consumer. A value with several consuming kernels is recomputed in each if its inputs
+//     are hardly larger than the value itself (broadcasts, widening casts, exp(x - max)). Otherwise
+//     the first kernel also writes it as an extra output, if that kernel is elementwise or a
+//     reduction of as many elements; else the value is a kernel of its own;
 //   - reductions, in-place updates, scatters take in what produces their operands; reductions of
 //     what is made of one array, over the same dims, are one kernel;
 //   - dots and convolutions take in layout changes of their operands, on TPUs also elementwise
@@ -59,11 +60,13 @@ struct FusionOptions {
   const RoundedValues* rounded = nullptr;
 };
 
-// True if the module went through a compiler: it is scheduled, or has fusions.
+// True if the module is compiled text, that is, went through a compiler: it is scheduled, or has
+// fusions. Headers that say "compiled text" mean this.
 bool IsCompiled(const Module& module);
 
-// True for what is its operand under another name: reshapes, bitcasts, and copies unless a compiler
-// wrote them (they are constraints or identities; compilers drop them and make those they need).
+// True if `x` is its operand under another name: reshapes, bitcasts, and copies unless a compiler
+// wrote them (other copies are constraints or identities, which compilers drop; they make those
+// that they need).
 bool IsAlias(const Instruction* x, bool is_compiled);
 
 struct FusionKernel {
@@ -76,6 +79,7 @@ struct FusionKernel {
   bool is_free = false;
 };
 
+// Immutable after construction: may be read by many threads as long as the module does not change.
 class FusionModel {
  public:
   FusionModel(const Computation& computation, const Users& users,
@@ -96,14 +100,15 @@ class FusionModel {
     return kernel < 0 ? nullptr : &kernels_[static_cast<size_t>(kernel)];
   }
   const std::vector<AttentionKernel>& attention() const { return *attention_; }
-  // Never computed, since only attention kernels need it (ModuleAttention::IsSpared)?
+  // True if `x` is never computed, since only attention kernels need it (see
+  // ModuleAttention::IsSpared).
   bool IsSpared(const Instruction* x, int64_t element = 0) const {
     return spared_ != nullptr && spared_->IsSpared(x, element);
   }
   bool is_compiled() const { return is_compiled_; }
-  // Kept as bf16 though it is f32 in the text?
+  // True if `x` is kept as bf16 though it is f32 in the text.
   bool IsRounded(const Instruction* x) const { return rounded_ != nullptr && rounded_->Has(x); }
-  // What an array takes in memory.
+  // Returns the bytes that an array takes in memory.
   int64_t BytesOf(const Instruction* x) const {
     return rounded_ != nullptr ? rounded_->BytesOf(x) : x->shape()->byte_size();
   }

@@ -9,10 +9,11 @@
 
 namespace gshard {
 
-// Has the partitioner left its record?
+// True if the partitioner has left its record in the header.
 bool HasPartitionRecord(const Module& module);
-// XLA's text after its partitioner, even without a collective: nothing marks manual regions, it is
-// for several partitions, and it is scheduled or its entry is called .._spmd.
+// True if the module is XLA's text after its partitioner, even without a collective: nothing marks
+// manual regions, it is for several partitions, and it is scheduled or its entry is called .._spmd.
+// Whether text is compiled at all is another question: IsCompiled (core/analysis/fusion.h).
 bool IsCompiledByXla(const Module& module);
 // True if the module has the partitioner's record, is compiled by XLA, or, while nothing marks
 // manual regions, has a cross-partition collective (with channel_id) or, for several partitions,

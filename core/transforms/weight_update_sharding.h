@@ -22,10 +22,10 @@ struct WeightUpdateOptions {
 // its parameters are not cut along yet, in the largest dim that they divide. Parameters read by
 // updates only (momenta, variances, master weights) are annotated alike, in and out; weights, which
 // the model reads too, stay as they are, are read by the update through a barrier that propagation
-// does not cross, and are gathered again behind it. So partitioning
-// turns the all-reduce of a gradient into a reduce-scatter, an update of a part, and an all-gather.
-// Annotations of the user on such outputs win. True if something changed; E-ANNOTATE-005 for an
-// axis the mesh does not have. Linear.
+// does not cross, and are gathered again behind it. So partitioning turns the all-reduce of a
+// gradient into a reduce-scatter, an update of a part, and an all-gather. Annotations of the user
+// on such outputs win. Returns true if something changed. Errors: E-ANNOTATE-005 for an axis that
+// the mesh does not have. Linear.
 Expected<bool> ShardWeightUpdate(Module& module, const WeightUpdateOptions& options = {});
 
 }  // namespace gshard
