@@ -24,7 +24,8 @@ struct EmulateOptions {
   // How the results of a program that is partitioned are spread: the text of a sharding, of a tuple
   // for several; empty: as its header says, or as fits a reference.
   std::string output_shardings;
-  // Of a snapshot, used where `input` is empty: a literal a parameter, owned by the module.
+  // Arguments of a snapshot, used where `input` is empty: one literal per parameter, owned by the
+  // module.
   std::vector<const Literal*> arguments;
   uint64_t seed = 0;
   int64_t repeat = 0;  // steps to time by themselves; 0: one, which may be verified as it runs

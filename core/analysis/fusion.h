@@ -1,5 +1,5 @@
-// Which values a compiler would not write to memory, because the kernel that uses them computes
-// them on the fly. The one fusion model: costs, memory and timeline rest on it.
+// The fusion model: tells which values a compiler would not write to memory, because the kernel
+// that uses them computes them on the fly. Costs, memory and timeline all use it.
 //
 // A model, not a pass: it cuts a computation into kernels the way XLA's fusion passes do. A kernel
 // is its root and the values that only it uses:

@@ -1,4 +1,4 @@
-// Is a module already the program of one device?
+// Tells whether a module is already the program of one device.
 #ifndef GSHARD_CORE_ANALYSIS_PARTITIONED_H_
 #define GSHARD_CORE_ANALYSIS_PARTITIONED_H_
 

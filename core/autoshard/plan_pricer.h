@@ -34,14 +34,14 @@ class PlanPricer {
   ~PlanPricer();
 
   const Module& module() const;
-  // By instruction id of `module`: what the user's text annotates and `text` does not; null: not.
+  // Annotations of the user that `text` does not have, by instruction id of `module`; null: none.
   const std::vector<const Sharding*>& written() const;
 
   // Returns the figures in the order of the plans; nothing for one that cannot be partitioned.
   // Plans that have been priced before are not priced again.
   std::vector<std::optional<PlanFigures>> Price(const PlanSpace& space,
                                                 std::span<const Plan> plans);
-  // Of all plans so far, each counted once.
+  // Number of different plans tried so far; number of those that cannot be partitioned.
   int64_t evaluations() const { return static_cast<int64_t>(known_.size()); }
   int64_t refused() const { return refused_; }
   bool Knows(const Plan& plan) const { return known_.contains(KeyOf(plan)); }

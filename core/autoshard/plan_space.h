@@ -70,7 +70,7 @@ class PlanSpace {
 
   // The option of a group that is this cut; nothing if it does not divide.
   std::optional<int> OptionOf(size_t group, const Cut& cut) const;
-  // How many instructions a plan annotates.
+  // Returns the number of instructions that a plan annotates.
   int64_t AnnotationsOf(const Plan& plan) const;
   // Groups of which one's members are operands of the other's, in pairs, each once.
   const std::vector<std::pair<size_t, size_t>>& neighbours() const { return neighbours_; }

@@ -23,13 +23,14 @@ struct ToldFigures {
 // partitioning refuses.
 Expected<ToldFigures> FiguresOfText(const std::string& text, const AutoOptions& options);
 
-// What fits goes before what does not; of plans that fit the faster one, of others the smaller.
+// True if `a` comes before `b`: a plan that fits before one that does not; of two that fit the
+// faster one, of two that do not the one with the smaller peak.
 bool ComesFirst(const AutoPlan& a, const AutoPlan& b);
 
 // Plans whose time and memory differ by no more than this share are reported once.
 inline constexpr double kTellsApart = .01;
 
-// Do two plans, AutoPlan or StepFigures, differ by as much in time or in memory?
+// True if two plans (AutoPlan or StepFigures) differ by more than kTellsApart in time or in memory.
 template <typename Figures>
 bool AreApart(const Figures& a, const Figures& b) {
   const auto apart = [](double x, double y) { return std::abs(x - y) > kTellsApart * y; };

@@ -44,7 +44,7 @@ struct KernelRow {
   double transcendentals = 0;
   double bytes = 0;   // to and from memory
   double time_s = 0;  // on the compute stream
-  // Of a compiled text that has its compiler's estimates: by these, and by the model.
+  // Time by the estimates of the compiler, if the text is compiled and has them; and by the model.
   std::optional<double> text_time_s;
   double model_time_s = 0;
 };
@@ -66,7 +66,8 @@ struct WorkRow {
   double bytes = 0;                // to and from memory
   double communication_bytes = 0;  // sent
   double time_s = 0;               // compute time + exposed communication: adds up to the step time
-  // Of the kernels among them that the text has its compiler's estimates of: by these, by the model.
+  // Times of the kernels among them that the text has its compiler's estimates of: by these, and by
+  // the model.
   double text_time_s = 0, model_time_s = 0;
 };
 
@@ -125,8 +126,8 @@ struct CostReport {
   std::vector<WorkRow> by_group;                 // of CostOptions::group_by; empty without it
   Timeline timeline;
   std::optional<PipelineReport> pipeline;  // of programs that run in stages
-  // Of conditionals: the step time if every one took the mean of its branches; the report as a
-  // whole takes the most expensive branch.
+  // Step time if every conditional took the mean of its branches; the rest of the report takes the
+  // most expensive branch.
   double mean_branch_step_time_s = 0;
   int64_t unknown_trip_counts = 0;  // while loops counted once for want of a trip count
 };
@@ -154,7 +155,7 @@ struct CostOptions {
 // Options of the memory model that follow from the chip: memory is cut into the same kernels as
 // time.
 MemoryOptions MemoryOptionsOf(const Chip& chip);
-// And what `options` say otherwise.
+// The same options with those that `options` replace.
 MemoryOptions MemoryOptionsOf(const Chip& chip, const CostOptions& options);
 
 // `module` is partitioned (or runs on one device). Not const: meshes are interned in its context.

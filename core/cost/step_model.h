@@ -45,7 +45,7 @@ struct StepNode {
   double recompute_flops = 0;  // part of work.flops that rematerialised members do
   double model_s = 0;          // kKernel: of one execution, by the model
   std::optional<double> text_s;  // and by the cycles that the compiler wrote
-  // Of work.masked_flops, what is not rematerialised: neither done nor asked for.
+  // Returns the part of work.masked_flops that is not rematerialised.
   double MaskedOnceFlops() const {
     return work.flops > 0 ? work.masked_flops * (1 - recompute_flops / work.flops) : 0;
   }

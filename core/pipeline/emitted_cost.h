@@ -12,7 +12,7 @@
 
 namespace gshard::pipeline {
 
-// Of one device of a stage, in a step.
+// Figures of one device of a stage, in one step.
 struct EmittedStage {
   double busy_s = 0;       // in passes
   int64_t peak_bytes = 0;  // of memory
@@ -24,7 +24,7 @@ struct EmittedCost {
   double transfer_s = 0;    // between ticks, beside that span
   int64_t peak_bytes = 0;   // of any device
   std::vector<EmittedStage> stages;  // along the axis of the stages
-  // Of passes as they are printed, with what they store and load; empty: there are none.
+  // Times of passes as they are printed, with what they store and load; empty: there are none.
   PassTimes passes;
 };
 

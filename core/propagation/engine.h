@@ -44,7 +44,7 @@ class Engine {
 
   const Sharding* of(const Instruction* x) const { return shardings_[x->id()]; }
   bool IsProvided(const Instruction* x) const { return Has(x, kProvided); }
-  // In the order of a sweep.
+  // Returns the position of `x` in the order of a sweep.
   uint32_t PositionOf(const Instruction* x) const { return traits_[x->id()].position; }
   const PropagationContext& rules() const { return rules_; }
   Context& context() const { return rules_.context(); }
@@ -81,7 +81,7 @@ class Engine {
     // Changed since it was last examined in that direction.
     kStaleForward = 256,
     kStaleBackward = 512,
-    // What it asks of an operand depends on the others.
+    // The sharding that it asks of an operand depends on the other operands.
     kComparesOperands = 1024,
   };
   struct Traits {

@@ -105,7 +105,7 @@ class Offers {
 };
 
 using ForwardRule = void (*)(const PropagationContext& c, const Instruction& x, Offers& offers);
-// What `user`, were its sharding `s`, asks of its operand `x`; null: nothing.
+// Returns the sharding that `user`, if its own were `s`, asks of its operand `x`; null: nothing.
 using BackwardRule = const Sharding* (*)(const PropagationContext& c, const Instruction& user,
                                          const Sharding* s, const Instruction& x);
 

@@ -49,7 +49,7 @@ struct SweepPoint {
   std::optional<Diagnostic> error;  // why there are no figures
 };
 
-// Of the mesh and the stages.
+// Returns the number of devices: those of the mesh times the number of stages.
 int64_t DevicesOf(const SweepPoint& point);
 // Every shape with every pipeline, the last fastest.
 std::vector<SweepPoint> PointsOf(const std::vector<MeshShape>& shapes,

@@ -42,7 +42,8 @@ struct StepCheckResult {
     Mismatch mismatch;
     OutputArray want;  // of the mesh's operands
     double error = 0, allowed = 0;
-    // Of a step that rounds to f16 or bf16, or spans several: double precision is to tell.
+    // True for a step that rounds to f16 or bf16, or that spans several operations: double
+    // precision is to tell whether it is wrong.
     bool may_be_rounding = false;
     // Devices of the reference, which has several for manual regions, hold different copies too.
     bool reference_varies = false;
@@ -52,22 +53,23 @@ struct StepCheckResult {
   // sums of them may be: double precision tells whether it is right.
   bool is_suspect = false;
   std::vector<uint8_t> is_right;  // by instruction id of the whole graph: judged, and right
-  // Without a fault: do the outputs agree with those that the unpartitioned graph makes so?
+  // Without a fault: true if the outputs agree with those that the unpartitioned graph computes
+  // when it goes on with the mesh's value of every array.
   bool outputs_agree = false;
   Mismatch output_mismatch;
-  // By output, what short sums of its last step may be off by, also where their elements are only
-  // moved or converted from there on; 0: it has none, or nothing is known.
+  // Error by output that sums in f16 or bf16 in its last step may have, also where their elements
+  // are only moved or converted from there on; 0: there are no such sums, or nothing is known.
   std::vector<double> output_roundings;
   int64_t peak_memory_bytes = 0;
 };
 
-// What a check without a fault leaves behind.
+// Both programs and their results after a check without a fault.
 struct StepCheckRuns {
   int64_t most_kept_bytes = 0;    // given: more than that is not kept of choices
   std::unique_ptr<MeshRun> mesh;  // after its step, with all arrays shown
   double mesh_time_s = 0;         // of the step, without waiting for the unpartitioned graph
-  // What the unpartitioned graph computes on its own way, if it never went on with other bits than
-  // its own: every array of the mesh that it took was equal.
+  // Outputs of the unpartitioned graph run by itself; set if every array that it took from the mesh
+  // had the same bits as its own.
   std::optional<std::vector<OutputArray>> outputs;
   // Its choices with the mesh's picks, from where it went on with other bits (kept_choices.h);
   // null: none.

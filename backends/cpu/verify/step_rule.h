@@ -29,9 +29,9 @@ struct StepRule {
   bool is_one_operation = false;
   // The coarsest unit roundoff of f16 and bf16 that the step, or the mesh's, rounds to; 0: none.
   double short_roundoff = 0;
-  // What short sums of the step may be off by, in units of the scale of its operands: n terms t are
-  // added up within n u sum|t| (N. Higham, Accuracy and Stability of Numerical Algorithms, 4.2),
-  // with u the unit roundoff, by both graphs. 0: it has none.
+  // Error that sums in f16 or bf16 in the step may have, relative to the scale of its operands: n
+  // terms t are added up within n u sum|t| (N. Higham, Accuracy and Stability of Numerical
+  // Algorithms, 4.2), with u the unit roundoff, by both graphs. 0: the step has no such sums.
   double short_sums = 0;
   // Floats are computed from others that are computed on the way and not compared, such as in the
   // body of a manual region: what that magnifies has no bound, so the tolerance tells what is right

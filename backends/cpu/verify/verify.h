@@ -62,16 +62,17 @@ struct ErrorStep {
 struct NearTie {
   std::string opcode;  // of what picks: compare, reduce (arg-max), sort, ..
   Mismatch pick;       // the first element that differs; its ulps mean nothing
-  // What the element was picked from: the mesh's pick, then the other; or the sides of a
-  // comparison; or what was rounded. Empty: the picks do not tell.
+  // Elements that the choice was made from: the mesh's pick, then the reference's; or the sides of
+  // a comparison; or what was rounded. Empty: the picks do not tell.
   struct Candidate {
     std::string name;
     std::vector<int64_t> index;
     std::string value, expected;  // the mesh's, the unpartitioned graph's
   };
   std::vector<Candidate> candidates;
-  // Between two candidates as the unpartitioned graph has them; of one, between the graphs. Ulps of
-  // the larger one: many near zero.
+  // Distance between the two candidates as the reference has them; if there is one candidate,
+  // between the two programs. `ulps` counts units in the last place of the larger one: many near
+  // zero.
   double apart = 0, ulps = 0;
   double allowed = 0;  // error of a float that decides
 };
@@ -87,10 +88,10 @@ struct InstructionsResult {
   // In order of execution. All else in this struct was compared with the unpartitioned graph making
   // the mesh's picks there: what follows from a near tie is no divergence, and `first` is another.
   std::vector<NearTie> near_ties;
-  // Of both graphs, of values that wait to be compared and of the mesh's that the other goes on
-  // with.
+  // Peak memory of both programs together, of values that wait to be compared and of the mesh's
+  // values that the reference goes on with.
   int64_t peak_memory_bytes = 0;
-  // With near ties: do the outputs agree then, every element of them?
+  // Set with near ties: true if the outputs agree then, every element of them.
   std::optional<bool> outputs_agree;
 };
 
@@ -105,11 +106,11 @@ struct Finding {
   bool is_output = false;            // no step is wrong, but what an output is made of them
 };
 
-// Where rounding is magnified most.
+// Instruction at which rounding is magnified most.
 struct IllConditioned {
   std::string name;      // instruction
-  double rel_error = 0;  // of it
-  double growth = 0;     // to what it was in front of it; 0: it is the first
+  double rel_error = 0;  // of its result
+  double growth = 0;     // rel_error over that of the array before it; 0: it is the first
 };
 
 // One compared output, on the device where it is off most.
@@ -122,7 +123,7 @@ struct OutputError {
   Mismatch mismatch;     // if it does
 };
 
-// What is left of such differences where both graphs compute in double precision
+// Differences of outputs that remain when both programs compute in double precision
 // (widened_outputs.h).
 struct WidenedResult {
   enum class Outcome : uint8_t {
@@ -146,9 +147,9 @@ struct WidenedResult {
   std::vector<Output> outputs;  // that differ in their own types, or in f64
 };
 
-// Of a pipelined program: sums over a micro-batch that return to its examples (W-PIPELINE-001).
-// What follows from them was compared with the reference in the same micro-batches, all else with
-// the reference on the whole batch.
+// Sums of a pipelined program over a micro-batch that return to its examples (W-PIPELINE-001).
+// Arrays that follow from them were compared with the reference in the same micro-batches, all else
+// with the reference on the whole batch.
 struct MicrobatchSums {
   int64_t microbatches = 1;
   struct Sum {
@@ -157,7 +158,7 @@ struct MicrobatchSums {
   };
   std::vector<Sum> sums;
   std::vector<size_t> outputs;  // that follow from them
-  // Of these, from the reference on the whole batch; the output that is off most.
+  // Errors of these outputs against the reference on the whole batch; the output with the largest.
   double max_abs_error = 0, max_rel_error = 0;
   std::string worst;
 };

@@ -80,7 +80,7 @@ class MeshLayoutTable {
   const MeshLayout* ReplicatedLike(const MeshLayout* like, int64_t rank);
   // `layout` with other lists per dim (same manual sub-axes and order, nothing unreduced).
   const MeshLayout* WithDims(const MeshLayout* layout, std::vector<AxisList> dims);
-  // The same of merged lists that somebody else keeps: copies nothing if the layout is known.
+  // Same for merged lists that somebody else keeps: copies nothing if the layout is known.
   const MeshLayout* WithDims(const MeshLayout* layout, std::span<const AxisList* const> dims);
   // Dims permuted / made whole.
   const MeshLayout* Transposed(const MeshLayout* layout, std::span<const int64_t> permutation);
@@ -88,10 +88,10 @@ class MeshLayoutTable {
   // Tiles of `dims` in the opposite order: where the tiles of a reversed value lie if every device
   // reverses its own. No manual sub-axes, nothing unreduced. Linear in the devices, remembered.
   const MeshLayout* Mirrored(const MeshLayout* layout, std::span<const int64_t> dims);
-  // Without the minor sub-axes of dims that only make tiles empty: 8 elements cut 32 ways have the
-  // tiles of a cut in 8, and then copies instead of empty tiles.
+  // Returns `layout` without the minor sub-axes of dims that only make tiles empty: 8 elements cut
+  // 32 ways have the tiles of a cut in 8, and then copies instead of empty tiles.
   const MeshLayout* WithoutEmptyTiles(const MeshLayout* layout, const Shape* shape);
-  // Without partial values: the sub-axes become replicated.
+  // Returns `layout` without partial values: their sub-axes become replicated.
   const MeshLayout* Reduced(const MeshLayout* layout);
 
   // Groups of the devices that differ only along `axes`; member k has the coordinates of k (major
@@ -111,7 +111,8 @@ inline int64_t CeilOfRatio(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Shape of one device's buffer; other kinds of layouts keep the shape.
 const Shape* LocalShape(Context& context, const Shape* base, const MeshLayout* layout);
-// The same for a shape of any kind whose leaves (pre-order) have the layouts given.
+// Returns the shape of one device's buffer for a shape of any kind whose leaves (pre-order) have
+// the layouts given.
 const Shape* LocalShapeByLeaf(Context& context, const Shape* base,
                               std::span<const MeshLayout* const> leaves);
 // Local sizes of the dims.

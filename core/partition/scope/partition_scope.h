@@ -113,21 +113,21 @@ class PartitionScope {
                                         const PartitionedValue::Rematerializer* maker,
                                         PartitionedValue* payload = nullptr);
   PartitionedValue* NewTuple(const Shape* shape, std::span<PartitionedValue* const> elements);
-  // The same local forms under another source or layout.
+  // Returns a value with the same local forms under another source or layout.
   PartitionedValue* NewCopy(const PartitionedValue& value);
   // From a local tuple whose leaves have the layouts given (pre-order).
   PartitionedValue* NewFromLocal(const Shape* shape, std::span<const MeshLayout* const> leaves,
                                  Instruction* local);
 
-  // Layout by the sharding of the source; of an array.
+  // Returns the layout of an array by the sharding of its source, else that of its first variant.
   static const MeshLayout* LayoutOf(const PartitionedValue& value) {
     return value.layout != nullptr ? value.layout : value.variants[0].layout;
   }
-  // The same per leaf (pre-order).
+  // Returns these layouts per leaf (pre-order).
   static std::vector<const MeshLayout*> LeafLayouts(const PartitionedValue& value);
   // The computation partitioned for these layouts; made once per signature.
   Expected<Computation*> Callee(const Computation* computation, const CalleeSignature& signature);
-  // The same for a rule that makes such a computation itself; null: not made yet.
+  // Looks such a computation up for a rule that makes it itself; null: not made yet.
   Computation* FindCallee(const Computation* computation, const CalleeSignature& signature) const;
   void CacheCallee(const Computation* computation, const CalleeSignature& signature,
                    Computation* made);
@@ -145,9 +145,10 @@ class PartitionScope {
   // Cost of doing so, in units of one byte received by a device (ReshardPlan::cost); 0 if the value
   // is there already.
   double ReshardCost(const PartitionedValue& value, const MeshLayout* layout);
-  // The layouts in which a value is at hand (if it is made: could be, or is wanted).
+  // Adds the layouts in which a value is at hand or will be needed; if a Rematerializer makes it,
+  // those in which it can be made from what is at hand.
   void CollectLayouts(const PartitionedValue& value, std::vector<const MeshLayout*>& layouts);
-  // Can the value be had in this layout without moving anything?
+  // True if the value can be had in this layout without moving anything.
   bool IsAvailableWithoutCommunication(const PartitionedValue& value, const MeshLayout* layout);
   // The local form of any value with its leaves in the layouts given (pre-order).
   Instruction* Materialize(PartitionedValue* value, std::span<const MeshLayout* const> leaves,

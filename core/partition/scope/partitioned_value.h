@@ -39,7 +39,7 @@ struct PartitionedValue {
 
   const Instruction* source = nullptr;  // null for values that rules make on the way
   const Shape* shape = nullptr;         // of the whole value
-  // By the source's sharding; null: the value has the layout it was made in. Not of tuples.
+  // Layout by the source's sharding; null: the value has the layout it was made in. Arrays only.
   const MeshLayout* layout = nullptr;
 
   // Layout in which the value will be needed whatever else happens, as an output of its

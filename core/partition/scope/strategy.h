@@ -80,7 +80,7 @@ class StrategyTable {
   std::unique_ptr<Impl> impl_;
 };
 
-// Of the run that `scope` belongs to.
+// Chooses with the StrategyTable of the run that `scope` belongs to.
 const Strategy& ChooseStrategy(PartitionScope& scope, const Labels& labels,
                                std::span<PartitionedValue* const> operands,
                                std::span<const Shape* const> results,

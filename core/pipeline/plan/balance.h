@@ -8,9 +8,9 @@
 
 namespace gshard::pipeline {
 
-// What a stage of layers [from, to) keeps on its device, in bytes: weights with what the step
-// updates beside them, the sums of their gradients, what `in_flight` micro-batches keep for the
-// backward pass, and one micro-batch's activations while that runs.
+// Returns the bytes that a stage of layers [from, to) keeps on its device: weights with what the
+// step updates beside them, the sums of their gradients, what `in_flight` micro-batches keep for
+// the backward pass, and one micro-batch's activations while that runs.
 int64_t StageBytes(const std::vector<Layer>& layers, size_t from, size_t to, int64_t in_flight,
                    const PipelineOptions& options);
 

@@ -32,7 +32,7 @@ struct Layer {
   int64_t output_bytes = 0;  // of the values that cross into later layers, one micro-batch
   int64_t saved_bytes = 0;   // of forward values that the layer's backward pass needs
   bool is_repeated = false;  // one of a run of equal blocks
-  // Of the weights that are rows of stacked parameters: bytes by the device of the stage axis on
+  // Bytes of the weights that are rows of stacked parameters, by the device of the stage axis on
   // which they lie between steps.
   std::vector<std::pair<int64_t, int64_t>> home_bytes;
 };
@@ -73,7 +73,7 @@ class LayerGraph {
   // weights. Null if it is no weight. With the shifting buffer layers' own constants are weights,
   // too.
   Instruction* WeightOf(const Instruction* x) const { return weight_of_[x->id()]; }
-  // What these operations rearrange.
+  // Returns the array that these operations rearrange.
   static Instruction* BeforeRearranging(Instruction* x);
 
  private:

@@ -53,13 +53,13 @@ class AxisTable {
   std::unordered_multimap<size_t, std::unique_ptr<const Axes::Data>> lists_;  // by hash
 };
 
-// Do two references have positions of one axis in common?
+// True if two references have positions of one axis in common.
 bool Overlap(const AxisRef& a, const AxisRef& b);
 
 // Appends `axis` to `list`; if it continues the last axis of the list, both become one part.
 void Append(AxisList& list, const AxisRef& axis);
 
-// Is `prefix` the beginning of `list`, the last axis perhaps a major part of the one there?
+// True if `list` begins with `prefix`, whose last axis may be a major part of the one there.
 bool IsPrefix(std::span<const AxisRef> prefix, std::span<const AxisRef> list);
 
 // Returns the longer list if one is a prefix of the other (see IsPrefix), otherwise their longest
